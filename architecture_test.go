@@ -80,7 +80,7 @@ var house = []layer{
 	{"generate/sample", "internal/kernel", ""},
 	{"generate/constrain", "tokenizer", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain internal/parallel", ""},
-	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
+	{"chat", "generate release model tokenizer tokenizer/template internal/brief internal/disk", ""},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk " +
 		"internal/parallel", ""},
 	{"session/store", "session generate generate/sample model internal/disk", ""},

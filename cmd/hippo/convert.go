@@ -203,7 +203,7 @@ func tokenizerOf(m *model.Model, file, spec string, guessed bool) (tokenizer.Tok
 
 func findTokenizer(m *model.Model, file, spec string) (tokenizer.Tokenizer, error) {
 	if spec != "" {
-		return parseTokenizer(spec)
+		return release.FindTokenizer(spec)
 	}
 	if release.IsGGUF(file) {
 		return release.Tokenizer(file)

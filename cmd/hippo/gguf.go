@@ -12,14 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
-	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
@@ -28,21 +26,6 @@ const ggufEnding = ".gguf"
 
 // ggufTypes are the values of --type.
 var ggufTypes = []string{"f32", "f16", "q8_0"}
-
-// chatSettings are what the files of a model, or the GGUF file that it is in, say of chats.
-func chatSettings(m *hippo.Model) (*chat.Settings, error) { return settingsOf(m.Dir(), m.Tokenizer()) }
-
-// settingsOf is chatSettings of a model that is in a folder or a file.
-func settingsOf(dir string, tok tokenizer.Tokenizer) (*chat.Settings, error) {
-	if !release.IsGGUF(dir) {
-		return chat.Load(dir, tok)
-	}
-	t, err := release.ReadGGUFTexts(dir)
-	if err != nil {
-		return nil, err
-	}
-	return chat.Parse(t.TokenizerConfig, t.Generation, tok, dir)
-}
 
 // convertToGGUF writes the model at a path as a GGUF file.
 func convertToGGUF(cmd *cobra.Command, path, out, kind, spec string, shape release.ShapeOptions, force bool) error {
@@ -100,7 +83,7 @@ func modelForGGUF(path, spec string, shape release.ShapeOptions, o *release.GGUF
 	var net *model.Model
 	dir := path
 	if spec != "" {
-		if o.Tokenizer, err = parseTokenizer(spec); err == nil {
+		if o.Tokenizer, err = release.FindTokenizer(spec); err == nil {
 			net, dir, err = release.LoadDir(path)
 		}
 	} else if m, loading := hippo.Load(path); loading == nil {

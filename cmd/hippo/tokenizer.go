@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hippo-ssm/hippo/internal/status"
-	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -35,18 +33,6 @@ folder of a model or training run.`,
 	return cmd
 }
 
-// parseTokenizer returns the tokenizer that a user names: as release.ParseTokenizer does, or of a training run
-// by its folder.
-func parseTokenizer(spec string) (tokenizer.Tokenizer, error) {
-	tok, err := release.ParseTokenizer(spec)
-	if errors.Is(err, fs.ErrNotExist) {
-		if dir, resolveErr := model.Resolve(spec); resolveErr == nil {
-			return tokenizer.Load(dir)
-		}
-	}
-	return tok, err
-}
-
 func newTokenizerEncode() *cobra.Command {
 	affixes := false
 	cmd := &cobra.Command{
@@ -58,7 +44,7 @@ func newTokenizerEncode() *cobra.Command {
 		Args:              wantArgs(1, 2),
 		ValidArgsFunction: completeArgs(completeTokenizer),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tok, err := parseTokenizer(args[0])
+			tok, err := release.FindTokenizer(args[0])
 			if err != nil {
 				return err
 			}
@@ -88,7 +74,7 @@ byte.`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeArgs(completeTokenizer),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tok, err := parseTokenizer(args[0])
+			tok, err := release.FindTokenizer(args[0])
 			if err != nil {
 				return err
 			}
@@ -172,7 +158,7 @@ func newTokenizerInfo() *cobra.Command {
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: completeArgs(completeTokenizer),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tok, err := parseTokenizer(args[0])
+			tok, err := release.FindTokenizer(args[0])
 			if err != nil {
 				return err
 			}
