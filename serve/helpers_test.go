@@ -163,11 +163,11 @@ func events[T any](s *site, path, body string) (all []T) {
 // without a server.
 func truth(t testing.TB, m *Model, ids []int32) (own []float64, best []sample.TokenProb) {
 	t.Helper()
-	s := generate.NewSession(m.net, 1)
+	s := generate.NewBatch(m.net, 1)
 	s.Chunk = session.Chunk(m.net)
 	own, best = make([]float64, len(ids)), make([]sample.TokenProb, 1+len(ids))
 	own[0] = math.NaN()
-	err := generate.Feed(t.Context(), generate.Part{Session: s, IDs: ids, Each: func(at int, logits []float32) {
+	err := generate.Feed(t.Context(), generate.Part{Batch: s, IDs: ids, Each: func(at int, logits []float32) {
 		p, err := sample.LogProbsOf(logits)
 		if err != nil {
 			t.Error(err)
