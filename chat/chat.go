@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // Chat is a conversation. It is for one goroutine; any number of chats can share a model.

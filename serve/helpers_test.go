@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 const chatTemplate = `{% for m in messages %}<{{ m.role }}>{{ m.content }}

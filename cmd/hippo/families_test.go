@@ -23,7 +23,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // goldenWords is the vocabulary of the golden models, and familyWords that of the folders made of them, whose tokens
