@@ -43,8 +43,8 @@ var house = []layer{
 	{"internal/kernel", "internal/counter internal/parallel internal/hugepage", "golang.org/x/sys"},
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/brief", "", ""},
-	{"internal/disktest", "", ""}, // no row below names it: it is for tests
-	{"internal/hubtest", "", ""},  // likewise
+	{"internal/testkit/disktest", "", ""}, // no row below names it: it is for tests
+	{"internal/testkit/hubtest", "", ""},  // likewise
 	{"internal/disk", "internal/brief", "golang.org/x/sys github.com/gofrs/flock"},
 	{"internal/config", "internal/brief internal/disk", "github.com/goccy/go-yaml github.com/spf13/pflag"},
 	{"internal/events", "internal/disk", ""},
@@ -56,8 +56,8 @@ var house = []layer{
 	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
 	{"chat/template", "internal/brief internal/disk", ""},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
-	{"internal/golden", "checkpoint", ""},            // likewise for tests
-	{"internal/fixedseed", "", "pgregory.net/rapid"}, // likewise
+	{"internal/testkit/golden", "checkpoint", ""},            // likewise for tests
+	{"internal/testkit/fixedseed", "", "pgregory.net/rapid"}, // likewise
 
 	// The engine.
 	{"tensor", "internal/hugepage", ""},
@@ -93,14 +93,14 @@ var house = []layer{
 		"tensor checkpoint tokenizer data internal/brief internal/config internal/disk internal/events " +
 		"internal/status internal/parallel", ""},
 	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
-	{"internal/toytask", "task", ""},      // no row below names it: it is for tests
-	{"internal/toymodel", "model nn", ""}, // for tests, too
+	{"internal/testkit/toytask", "task", ""},      // no row below names it: it is for tests
+	{"internal/testkit/toymodel", "model nn", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk internal/parallel", "gonum.org/v1/plot golang.org/x/image"},
 	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
-	{"internal/toyfigure", "explain/figure", ""}, // likewise
+	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action " +
 		"data internal/kernel internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},

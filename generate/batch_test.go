@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/generate"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 )
 

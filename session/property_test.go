@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/sample"
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )

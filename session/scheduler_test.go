@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/sample"
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )

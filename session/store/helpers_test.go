@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/generate"
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tensor"
