@@ -122,10 +122,12 @@ var house = []layer{
 	// The ways in.
 	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer " +
 		"data internal/config fit", ""},
+	{"convert", ". inspect quantize train data release model checkpoint tokenizer chat/template internal/brief " +
+		"internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
-	{"cmd/hippo", ". inspect bench verify quantize serve serve/batch web dashboard compare experiment explain " +
+	{"cmd/hippo", ". convert inspect bench verify serve serve/batch web dashboard compare experiment explain " +
 		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
 		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config " +
 		"internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views table",

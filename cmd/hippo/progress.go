@@ -47,6 +47,9 @@ func (p *progress) update(done, total int) {
 
 func (p *progress) close() { p.printer.Close() }
 
+// functions returns the two methods, for packages that report their progress.
+func (p *progress) functions() (update func(done, total int), end func()) { return p.update, p.close }
+
 // unlessDone runs work that cannot be interrupted. When ctx is done it returns without waiting for the work: the
 // program is about to end.
 func unlessDone[T any](ctx context.Context, work func() (T, error)) (T, error) {
