@@ -81,6 +81,7 @@ var house = []layer{
 	{"generate/constrain", "tokenizer", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain internal/parallel", ""},
 	{"chat", "generate release model tokenizer chat/template internal/brief internal/disk", ""},
+	{"chat/terminal", "chat generate internal/brief internal/config internal/status", "golang.org/x/term"},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk " +
 		"internal/parallel", ""},
 	{"session/store", "session generate generate/sample model internal/disk", ""},
@@ -104,7 +105,7 @@ var house = []layer{
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action " +
 		"data internal/kernel internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
-	{"inspect", "experiment train model release tokenizer chat/template checkpoint internal/brief internal/disk " +
+	{"inspect", "experiment train model release release/hub tokenizer chat/template checkpoint internal/brief internal/disk " +
 		"internal/status", ""},
 	{"fit", "explain table train task model internal/brief internal/config internal/disk internal/status",
 		"gonum.org/v1/gonum"},
@@ -127,7 +128,7 @@ var house = []layer{
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
-	{"cmd/hippo", ". convert inspect bench verify serve serve/batch web dashboard compare experiment explain " +
+	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch web dashboard compare experiment explain " +
 		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
 		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config " +
 		"internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views table",

@@ -75,7 +75,7 @@ func (r *Report) Print(out io.Writer) error {
 	inspect.PrintTokenizer(t, r.tok)
 	for _, path := range r.written {
 		if info, err := os.Stat(path); err == nil {
-			t.Row("wrote", "%s, %s", path, status.Bytes(uint64(info.Size())))
+			t.Row("wrote", "%s, %s", path, status.Bytes(info.Size()))
 		}
 	}
 	if r.tok == nil {

@@ -26,5 +26,5 @@ func Merge(ctx context.Context, m *hippo.Model, out string) (string, error) {
 	}
 	size, err := weightsSize(out)
 	return fmt.Sprintf("merged %d changes of %s into %s: %s, %s", changes, from, m.Dir(), out,
-		status.Bytes(uint64(size))), err
+		status.Bytes(size)), err
 }

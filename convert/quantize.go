@@ -162,7 +162,7 @@ func (r *Quantized) Print(out io.Writer) error {
 	var lines [][]string
 	for _, x := range r.Matrices {
 		line := []string{x.Name, strings.Trim(strings.ReplaceAll(fmt.Sprint(x.Shape), " ", "x"), "[]"), x.Type,
-			status.Bytes(uint64(x.Bytes))}
+			status.Bytes(x.Bytes)}
 		for _, kind := range kinds {
 			line = append(line, fmt.Sprintf("%.2g", x.KL[kind]))
 		}
@@ -173,11 +173,11 @@ func (r *Quantized) Print(out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	t := status.NewTable(out)
-	t.Row("read", "%s, weights of %s", r.Model, status.Bytes(uint64(r.FileBefore)))
-	t.Row("wrote", "%s, weights of %s", r.Out, status.Bytes(uint64(r.FileAfter)))
-	t.Row("matrices", "%s numbers in %s: %.2f bits each, with factors", status.Count(float64(r.Numbers)),
-		status.Bytes(uint64(r.Bytes)), r.BitsPerWeight())
-	t.Row("all else", "%s, float32", status.Bytes(uint64(r.Others)))
+	t.Row("read", "%s, weights of %s", r.Model, status.Bytes(r.FileBefore))
+	t.Row("wrote", "%s, weights of %s", r.Out, status.Bytes(r.FileAfter))
+	t.Row("matrices", "%s numbers in %s: %.2f bits each, with factors", status.Count(r.Numbers),
+		status.Bytes(r.Bytes), r.BitsPerWeight())
+	t.Row("all else", "%s, float32", status.Bytes(r.Others))
 	if c := r.Calibration; c != nil {
 		t.Row("KL divergence", "%.4g nats per token, over %d tokens", c.KL, c.Tokens)
 		t.Row("perplexity", "%.5g before, %.5g after, on the text of the calibration", c.Before, c.After)

@@ -142,7 +142,7 @@ func watchComparison(p *status.Printer, c *compare.Comparison) compare.Events {
 		Run: func(name string, seed uint64, number, runs int) train.Events {
 			i := slices.IndexFunc(c.Models, func(e compare.Entrant) bool { return e.Name == name })
 			p.Printf("run %d of %d: %s, %s parameters, seed %d\n", number, runs, name,
-				status.Count(float64(c.Params[i])), seed)
+				status.Count(c.Params[i]), seed)
 			w := watch(p)
 			return train.Events{Step: w.Step, Note: w.Note}
 		},

@@ -33,7 +33,7 @@ func (r comparison) cells() [][]string {
 	rows := [][]string{append(heading, "time")}
 	for _, m := range r.Models {
 		row := []string{
-			m.Model, fmt.Sprint(m.Params), fmt.Sprint(m.Steps), status.Count(float64(m.Tokens)),
+			m.Model, fmt.Sprint(m.Params), fmt.Sprint(m.Steps), status.Count(m.Tokens),
 			status.Count(m.TokensPerS), number("%.3f", m.TrainLoss), r.loss(m), number("%.3f", m.BitsPerByte),
 		}
 		for _, c := range r.countings() {
@@ -91,8 +91,8 @@ func (r comparison) caption() string {
 	}
 	return fmt.Sprintf("%s (%s tokenizer, %s tokens for training, %s for validation); %v of %s for training, "+
 		"threads: %d, seeds: %d. Losses are nats per token; the differences are to the losses of counting.",
-		r.Text.Name, r.Text.Tokenizer, status.Count(float64(r.Text.TrainTokens)),
-		status.Count(float64(r.Text.ValidTokens)), experiment.Seconds(r.Seconds), clock, r.Threads, r.Seeds)
+		r.Text.Name, r.Text.Tokenizer, status.Count(r.Text.TrainTokens),
+		status.Count(r.Text.ValidTokens), experiment.Seconds(r.Seconds), clock, r.Threads, r.Seeds)
 }
 
 func (r comparison) print(out io.Writer) error {

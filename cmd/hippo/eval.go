@@ -115,7 +115,7 @@ func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*trai
 
 // printEval prints the report of one model.
 func printEval(t status.Table, r *train.ModelReport) error {
-	t.Row("model", "%s, %s parameters", r.Model, status.Count(float64(r.Params)))
+	t.Row("model", "%s, %s parameters", r.Model, status.Count(r.Params))
 	t.Row("text", "%s", r.Text)
 	mode := "windows of %d, each from an empty state"
 	if r.Stream {
@@ -147,7 +147,7 @@ func printEvals(out io.Writer, reports []*train.ModelReport) error {
 			window = "stream"
 		}
 		lines = append(lines, []string{
-			r.Model, status.Count(float64(r.Params)), r.Tokenizer, window, fmt.Sprint(r.Tokens), fmt.Sprint(r.Bytes),
+			r.Model, status.Count(r.Params), r.Tokenizer, window, fmt.Sprint(r.Tokens), fmt.Sprint(r.Bytes),
 			fmt.Sprintf("%.4f", r.Loss),
 			fmt.Sprintf("%.4g", r.Perplexity), fmt.Sprintf("%.4f", r.BitsByte), fmt.Sprintf("%.4g", r.WordPerplex),
 			status.Count(r.TokensPerSec),

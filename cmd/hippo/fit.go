@@ -98,10 +98,10 @@ func watchFit(p *status.Printer) fit.Events {
 		Start: func(s fit.Start) {
 			numbers = len(s.Plan.Levels) > 0
 			p.Printf("%s: %s rows, %s series; %s parameters; %s windows to train on, %s to choose by, %s to test on\n",
-				s.Plan.Task, status.Count(float64(s.Rows)), status.Count(float64(s.Series)),
-				status.Count(float64(s.Params)),
-				status.Count(float64(s.Windows[0])), status.Count(float64(s.Windows[1])),
-				status.Count(float64(s.Windows[2])))
+				s.Plan.Task, status.Count(s.Rows), status.Count(s.Series),
+				status.Count(s.Params),
+				status.Count(s.Windows[0]), status.Count(s.Windows[1]),
+				status.Count(s.Windows[2]))
 			if s.Resumed > 0 {
 				p.Printf("going on from step %d\n", s.Resumed)
 			}
@@ -129,8 +129,8 @@ func watchFit(p *status.Printer) fit.Events {
 func printFit(out io.Writer, r *fit.Result) error {
 	w := status.NewTable(out)
 	w.Row("task", "%s", r.Task)
-	w.Row("data", "%s rows, %s series", status.Count(float64(r.Rows)), status.Count(float64(r.Series)))
-	w.Row("model", "%s, %s parameters, seed %d", r.Model, status.Count(float64(r.Params)), r.Config.Seed)
+	w.Row("data", "%s rows, %s series", status.Count(r.Rows), status.Count(r.Series))
+	w.Row("model", "%s, %s parameters, seed %d", r.Model, status.Count(r.Params), r.Config.Seed)
 	if c := r.Classes; c != nil {
 		w.Row("test", "%s of %d right (the class most frequent: %s), balanced %.4g %%, F1 %.4g, loss %.4g",
 			experiment.PercentText(c.Accuracy, c.Count), c.Count, experiment.PercentText(c.Majority, c.Count),

@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/hippo-ssm/hippo/internal/config"
 )
@@ -57,3 +59,6 @@ func showList[T any](cmd *cobra.Command, list []T, text func(io.Writer, []T) err
 	}
 	return nil
 }
+
+// isTerminal reports whether a file is a terminal.
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -35,7 +35,7 @@ func (p *progress) update(done, total int) {
 	}
 	line := status.Line{
 		{Value: p.what},
-		{Value: status.Count(float64(done)) + "/" + status.Count(float64(total))},
+		{Value: status.Count(done) + "/" + status.Count(total)},
 		{Value: status.Count(float64(done)/elapsed.Seconds()) + "/s"},
 	}
 	if done > 0 && done < total {

@@ -71,8 +71,8 @@ func watchTask(p *status.Printer) experiment.Events {
 			numbers = set.Numbers
 			p.Printf("%s, %s: %s parameters, %s examples to train on, %s to test on, up to %d positions\n",
 				r.Task, r.Recipe,
-				status.Count(float64(r.Params)), status.Count(float64(set.Train.Len())),
-				status.Count(float64(set.Test.Len())), set.MaxLength)
+				status.Count(r.Params), status.Count(set.Train.Len()),
+				status.Count(set.Test.Len()), set.MaxLength)
 			if resumed > 0 {
 				p.Printf("going on from step %d\n", resumed)
 			}
@@ -96,7 +96,7 @@ func printTaskResult(out io.Writer, r *experiment.Result) error {
 	w := status.NewTable(out)
 	numbers := r.Numbers
 	w.Row("task", "%s", r.Task)
-	w.Row("model", "%s, %s parameters, seed %d", r.Recipe, status.Count(float64(r.Params)), r.Seed)
+	w.Row("model", "%s, %s parameters, seed %d", r.Recipe, status.Count(r.Params), r.Seed)
 	w.Row("test", "%s", experiment.ScoreText(r.Test, numbers))
 	if text := r.PublishedRow(); text != "" {
 		w.Row("published", "%s", text)

@@ -132,7 +132,7 @@ func printCells(out io.Writer, cells []*experiment.Cell, opt *tableOptions) erro
 			published = fmt.Sprintf("%g", r.Published)
 		}
 		lines = append(lines, []string{
-			r.Task, r.Model, status.Count(float64(r.Params)),
+			r.Task, r.Model, status.Count(r.Params),
 			experiment.ScoresText(r.Scores, r.Numbers, r.Count), published,
 			status.Duration(experiment.Seconds(r.Seconds)), r.Also(),
 		})
