@@ -59,15 +59,19 @@ func charsTrial(ctx context.Context, file string, loss float64, shrink int, p en
 		if err != nil {
 			return err
 		}
+		loop, err := tr.Begin()
+		if err != nil {
+			return err
+		}
 		for steps = 0; steps < charsSteps; {
-			if _, _, err := tr.Step(); err != nil {
+			if _, _, err := loop.Step(); err != nil {
 				return err
 			}
-			if steps = tr.Steps(); steps%charsEvery > 0 {
+			if steps = loop.Steps(); steps%charsEvery > 0 {
 				continue
 			}
-			if reached, err = tr.Evaluate(ctx, cfg.Train.EvalTokens); err == nil && reached < loss {
-				reached, err = tr.Evaluate(ctx, 0)
+			if reached, err = tr.Evaluate(ctx, loop.Tape(), cfg.Train.EvalTokens); err == nil && reached < loss {
+				reached, err = tr.Evaluate(ctx, loop.Tape(), 0)
 			}
 			if err != nil || reached < loss {
 				return err

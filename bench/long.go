@@ -66,13 +66,17 @@ func longTrial(c train.Config) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
+	loop, err := tr.Begin()
+	if err != nil {
+		return trial{}, err
+	}
 	update := func() error {
-		_, _, err := tr.Step()
+		_, _, err := loop.Step()
 		return err
 	}
 	return trial{runs: []func() error{update}, long: c.Train.SeqLen >= longOnce, fields: func(t []Timing) Row {
 		return Row{{"tokens_per_s", rounded(float64(c.Train.SeqLen) / t[0].CPU)},
-			{"activation_mb", rounded(float64(tr.ActivationBytes()) / 1e6)},
+			{"activation_mb", rounded(float64(loop.Tape().Bytes()+tr.StateBytes()) / 1e6)},
 			{"peak_mb", rounded(float64(status.PeakRSS()) / 1e6)}}
 	}}, nil
 }

@@ -13,12 +13,12 @@ func TestExpertsAreBalanced(t *testing.T) {
 		c := small(t)
 		c.Model.MLP = mlp
 		c.Train.BatchSize, c.Train.Shards = c.Train.sequences()/shards, shards
-		tr := newTestTrainer(t, c)
-		loss, _, err := tr.Step()
+		r := newRun(t, c)
+		loss, _, err := r.loop.Step()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, x := range tr.Model.Tensors() {
+		for _, x := range r.work.Model.Tensors() {
 			if x.Name == "backbone.layers.0.mlp.router.weight" {
 				if router, err = x.Float32(); err != nil {
 					t.Fatal(err)

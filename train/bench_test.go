@@ -17,7 +17,11 @@ func BenchmarkStep(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer d.Close()
-	tr, err := NewTrainer(cfg, d)
+	w, err := NewTrainer(cfg, d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	tr, err := w.Begin()
 	if err != nil {
 		b.Fatal(err)
 	}

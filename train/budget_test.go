@@ -9,27 +9,31 @@ import (
 )
 
 // timed prepares a run with a budget. Its clock moves by updates alone, a second with each.
-func timed(t *testing.T, c Config, resume bool) *Trainer {
+func timed(t *testing.T, c Config, resume bool) *run {
 	t.Helper()
 	d, err := c.OpenData(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	begin := NewTrainer
+	var r *run
 	if resume {
-		begin = resumed
+		r, err = resumed(c, d)
+	} else {
+		var w *Trainer
+		if w, err = NewTrainer(c, d); err == nil {
+			r, err = begin(w)
+		}
 	}
-	tr, err := begin(c, d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var now time.Duration
-	tr.budget.now = func() time.Duration { // read twice by each update, and by nothing else
+	r.loop.budget.now = func() time.Duration { // read twice by each update, and by nothing else
 		now += time.Second
 		return now
 	}
-	return tr
+	return r
 }
 
 func seconds(t *testing.T, n int) Config {

@@ -21,7 +21,8 @@ import (
 const CardFile = "MODEL.md"
 
 // card is the run card: what was trained, on what, how it went.
-func (tr *Trainer) card(res Result) []byte {
+func (r *run) card(res Result) []byte {
+	tr := r.work
 	var b bytes.Buffer
 	c := tr.Config
 	plan, _ := c.Model.Plan()
@@ -64,9 +65,9 @@ func (tr *Trainer) card(res Result) []byte {
 	}
 	fmt.Fprintf(&b, "\n## Sample\n\n%s\n\n", quote(tr.sampled))
 	fmt.Fprintf(&b, "## Curves\n\nTraining loss (smoothed):\n\n```\n%s\n```\n\n",
-		strings.TrimRight(status.Curve(tr.history.Curve.Loss, 72, 12), "\n"))
+		strings.TrimRight(status.Curve(r.loop.history.Curve.Loss, 72, 12), "\n"))
 	fmt.Fprintf(&b, "| step | validation loss |\n|---|---|\n")
-	for _, p := range tr.Points() {
+	for _, p := range r.loop.Points() {
 		fmt.Fprintf(&b, "| %d | %.4f |\n", p.Step, p.Valid.Loss)
 	}
 	text, err := config.Marshal(&c)

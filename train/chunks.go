@@ -17,17 +17,7 @@ const (
 	gradientsStopped = "stopped"
 )
 
-// longWork is a Work that can go through a shard in chunks, when its activations would take too much memory at once.
-type longWork interface {
-	// Long tells whether it does.
-	Long() bool
-	// Through adds the gradient of a shard, times the weight that weigh gives for the number of its targets, and
-	// returns the mean loss. Each loss on the way is given to check, whose error ends it.
-	Through(t *autograd.Tape, s Shard, weigh func(targets int) float64, check func(loss float64) error) (mean float64,
-		targets int, err error)
-}
-
-var _ longWork = (*Trainer)(nil)
+var _ LongWork = (*Trainer)(nil)
 
 // checkChunks adds the problems of the settings of chunks.
 func (t *Loop) checkChunks(p *config.Problems) {
@@ -88,10 +78,8 @@ func (t *Loop) chunked(m *model.Model) error {
 	return nil
 }
 
-// ActivationBytes is the memory of activations and of the states between chunks, as far as updates have needed it.
-func (tr *Trainer) ActivationBytes() int {
-	return tr.tape.Bytes() + tr.Config.statesBetween(tr.Model.Config)
-}
+// StateBytes is the memory of the states between the chunks of an update.
+func (tr *Trainer) StateBytes() int { return tr.Config.statesBetween(tr.Model.Config) }
 
 // Long tells whether activations are not held all at once.
 func (tr *Trainer) Long() bool {

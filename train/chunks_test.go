@@ -11,13 +11,12 @@ import (
 // longGradient is the mean loss and the gradient of the first update of a run.
 func longGradient(t *testing.T, c Config) (float64, [][]float32) {
 	t.Helper()
-	tr := newTestTrainer(t, c)
-	forUpdates(tr.tape, tr.precision)
-	n, err := tr.Read(0)
+	r := newRun(t, c)
+	n, err := r.work.Read(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	loss, count, sum, err := tr.gradient(n)
+	loss, count, sum, err := r.loop.gradient(n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,11 +82,11 @@ func TestChunksTakeFlatMemory(t *testing.T) {
 		c := small(t)
 		c.Model.AttnIdx, c.Model.Layers, c.Data = nil, "h3,mamba,s4d", nil
 		c.Train.SeqLen, c.Train.BatchSize, c.Train.Shards, c.Train.Chunk = l, 1, 1, chunk
-		tr := newTestTrainer(t, c)
-		if _, _, err := tr.Step(); err != nil {
+		r := newRun(t, c)
+		if _, _, err := r.loop.Step(); err != nil {
 			t.Fatal(err)
 		}
-		return tr.tape.Bytes()
+		return r.loop.Tape().Bytes()
 	}
 	short, long, whole := held(512, 256), held(4096, 256), held(4096, 0)
 	if long > short*11/10 || whole < 4*long {

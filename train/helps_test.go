@@ -108,20 +108,20 @@ func TestAverageOfWeights(t *testing.T) {
 func TestAverageFormula(t *testing.T) {
 	c := small(t)
 	c.Train.EMA = 0.3
-	tr := newTestTrainer(t, c)
-	want := tr.opt.Values()
+	r := newRun(t, c)
+	want := r.loop.opt.Values()
 	for n := 1; n <= 6; n++ {
-		if _, _, err := tr.Step(); err != nil {
+		if _, _, err := r.loop.Step(); err != nil {
 			t.Fatal(err)
 		}
 		keep := min(0.3, float64(1+n)/float64(10+n))
-		for i, w := range tr.opt.Values() {
+		for i, w := range r.loop.opt.Values() {
 			for j, x := range w {
 				want[i][j] += float32(1-keep) * (x - want[i][j])
 			}
 		}
 	}
-	for i, a := range tr.average.values {
+	for i, a := range r.loop.average.values {
 		for j, x := range a {
 			if math.Abs(float64(x-want[i][j])) > 1e-6 {
 				t.Fatalf("parameter %d has the average %v at %d, want %v", i, x, j, want[i][j])

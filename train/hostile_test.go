@@ -227,8 +227,8 @@ func FuzzMoments(f *testing.F) {
 
 // FuzzLabelledState: any trainer.json and any place.json of format 1 is taken up or is an error.
 func FuzzLabelledState(f *testing.F) {
-	w := labelled(f, toytask.Made("class"), func(c *LabelledConfig) { c.Epochs = 1 })
-	if err := w.Save(); err != nil {
+	w, l := labelled(f, toytask.Made("class"), func(c *LabelledConfig) { c.Epochs = 1 })
+	if err := l.Save(); err != nil {
 		f.Fatal(err)
 	}
 	last := filepath.Join(w.Config.Out, model.LastDir)
@@ -247,7 +247,7 @@ func FuzzLabelledState(f *testing.F) {
 		if err := os.RemoveAll(other); err != nil {
 			t.Fatal(err)
 		}
-		again, err := OpenLabelled(w.Config, &w.Config, w.Set, func([]byte) error { return nil })
+		_, again, err := OpenLabelled(w.Config, &w.Config, w.Set, func([]byte) error { return nil })
 		if err == nil && (again.step < 0 || again.step > again.Plan.Steps ||
 			again.history.Best >= len(again.Points())) {
 			t.Errorf("found a place that cannot be: %d, %+v", again.step, again.history)

@@ -138,9 +138,8 @@ func channels(of []task.Channel) []model.Channel {
 	return out
 }
 
-// Labelled is the work of a network on labelled sequences, with the loop that does it.
+// Labelled is the work of a network on labelled sequences.
 type Labelled struct {
-	*Training
 	Config LabelledConfig
 	Set    *task.Set
 	Net    *model.Network
@@ -158,45 +157,47 @@ var _ Work = (*Labelled)(nil)
 
 // OpenLabelled begins a run, or takes up the one whose last checkpoint is in the folder c.Out. all points to all
 // settings of the run, c among them, which are saved with it. same compares the settings of a checkpoint, as JSON, with
-// them: what differs is an error.
-func OpenLabelled(c LabelledConfig, all any, set *task.Set, same func(saved []byte) error) (*Labelled, error) {
+// them: what differs is an error. It returns what is trained, and the loop that trains it.
+func OpenLabelled(c LabelledConfig, all any, set *task.Set,
+	same func(saved []byte) error) (w *Labelled, l *Training, err error) {
 	if set.Train.Len() == 0 || set.Test.Len() == 0 {
-		return nil, fmt.Errorf("found %d examples to train on and %d to test on, want some", set.Train.Len(),
+		return nil, nil, fmt.Errorf("found %d examples to train on and %d to test on, want some", set.Train.Len(),
 			set.Test.Len())
 	}
 	net, err := newNetwork(&c, set)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	w := &Labelled{
+	w = &Labelled{
 		Config: c, Set: set, Net: net, epoch: -1, size: (c.BatchSize + c.Shards - 1) / c.Shards,
 		perEpoch: (set.Train.Len() + c.BatchSize - 1) / c.BatchSize, batch: labelledBatch{set: set},
 	}
 	s, err := readSaved(c.Out, LabelledKind, checkpoint.RecoverDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		net.Init(c.Seed)
-		w.Training, err = NewTraining(w.plan(all), w)
-		return w, err
+		l, err = NewTraining(w.plan(all), w)
+		return w, l, err
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := same(s.Config); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	dir := filepath.Join(c.Out, model.LastDir)
-	return w, checkpoint.ReadDir(dir, func() (err error) {
+	err = checkpoint.ReadDir(dir, func() (err error) {
 		if err := net.LoadSaved(dir); err != nil {
 			return err
 		}
-		if w.Training, err = NewTraining(w.plan(all), w); err != nil {
+		if l, err = NewTraining(w.plan(all), w); err != nil {
 			return err
 		}
-		if err := s.within(dir, w.Plan.Steps); err != nil {
+		if err := s.within(dir, l.Plan.Steps); err != nil {
 			return err
 		}
-		return w.restore(s, dir)
+		return l.restore(s, dir)
 	})
+	return w, l, err
 }
 
 // newNetwork makes the network for a set, if it can take it and there is memory for it.
@@ -312,10 +313,10 @@ func (w *Labelled) Place(string) (any, error) { return nil, nil }
 // Return does nothing: Read is told the number of the update.
 func (w *Labelled) Return([]byte, string) error { return nil }
 
-// TakeBest gives the network the weights that did best on the validation examples, and returns their score; nil where
-// there are no validation examples.
-func (w *Labelled) TakeBest() (*Score, error) {
-	best, ok := w.BestPoint()
+// TakeBest gives the network the weights that did best on the validation examples in a run, and returns their score;
+// nil if there are no validation examples.
+func (w *Labelled) TakeBest(l *Training) (*Score, error) {
+	best, ok := l.BestPoint()
 	if w.Set.Valid == nil || !ok {
 		return nil, nil
 	}
@@ -324,15 +325,15 @@ func (w *Labelled) TakeBest() (*Score, error) {
 }
 
 // Score measures the network on all examples of a split.
-func (w *Labelled) Score(ctx context.Context, split task.Split) (Score, error) {
-	return w.score(ctx, w.tape, split, 0)
+func (w *Labelled) Score(ctx context.Context, t *autograd.Tape, split task.Split) (Score, error) {
+	return w.score(ctx, t, split, 0)
 }
 
 // Forecast returns the network's forecast of one example, and the truth: rows of Set.Outputs numbers. known are the
 // rows of Set.Channels numbers that were given before.
-func (w *Labelled) Forecast(ctx context.Context, split task.Split,
+func (w *Labelled) Forecast(ctx context.Context, t *autograd.Tape, split task.Split,
 	i int) (known, truth, forecast []float32, err error) {
-	if _, err := w.score(ctx, w.tape, task.Part(split, i, 1), 0); err != nil {
+	if _, err := w.score(ctx, t, task.Part(split, i, 1), 0); err != nil {
 		return nil, nil, nil, err
 	}
 	b := &w.batch

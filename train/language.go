@@ -23,9 +23,8 @@ import (
 // languageKind is the kind of a Trainer's checkpoints.
 const languageKind = "language model"
 
-// Trainer is the work of a language model, with the loop that does it: each token is predicted from those before it.
+// Trainer is the work of a language model: each token is predicted from those before it.
 type Trainer struct {
-	*Training
 	Config Config
 	Model  *model.Model
 	Data   *Dataset
@@ -128,12 +127,12 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Traine
 		Config: cfg, Model: m, Data: d, params: params, loader: loader, inputs: make([]int32, n),
 		targets: make([]int32, n), modules: modules,
 	}
-	if tr.Training, err = NewTraining(tr.plan(), tr); err != nil {
-		return nil, err
-	}
 	tr.choosePrompt()
 	return tr, nil
 }
+
+// Begin returns the loop that trains the model.
+func (tr *Trainer) Begin() (*Training, error) { return NewTraining(tr.plan(), tr) }
 
 // plan is the plan of the run's loop.
 func (tr *Trainer) plan() Plan {
@@ -145,7 +144,7 @@ func (tr *Trainer) plan() Plan {
 		StepsPerEpoch: float64(tr.loader.TokensPerEpoch()) / float64(t.tokensPerStep()),
 		UnitsPerStep:  float64(t.tokensPerStep()),
 		EvalEvery:     t.EvalEvery, LogEvery: t.LogEvery, SaveEvery: t.SaveEvery, KeepBest: true,
-		MeasureFirst: c.Init != "", Also: tr.maybeSample, Patience: t.Patience, EMA: t.EMA,
+		MeasureFirst: c.Init != "", Sample: tr.SampleText, SampleEvery: t.SampleEvery, Patience: t.Patience, EMA: t.EMA,
 	}
 }
 
@@ -209,8 +208,8 @@ func (tr *Trainer) Went(s Shard) {
 }
 
 // Evaluate is the mean loss on at most limit validation tokens (0 for all), in windows of the training length.
-func (tr *Trainer) Evaluate(ctx context.Context, limit int) (float64, error) {
-	s, err := tr.evaluate(ctx, tr.tape, tr.Model, limit)
+func (tr *Trainer) Evaluate(ctx context.Context, t *autograd.Tape, limit int) (float64, error) {
+	s, err := tr.evaluate(ctx, t, tr.Model, limit)
 	return s.Loss, err
 }
 
@@ -229,8 +228,7 @@ func (tr *Trainer) evaluate(ctx context.Context, t *autograd.Tape, m *model.Mode
 
 // Try is the loss on one sequence of the validation text.
 func (tr *Trainer) Try(ctx context.Context, t *autograd.Tape) (float64, error) {
-	s, err := tr.evaluate(ctx, t, tr.Model, tr.Config.Train.SeqLen)
-	return s.Loss, err
+	return tr.Evaluate(ctx, t, tr.Config.Train.SeqLen)
 }
 
 // Measure is the loss on as many validation tokens as the configuration says or, in the end, on all.

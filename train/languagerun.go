@@ -42,7 +42,11 @@ func Run(ctx context.Context, cfg Config, ev Events) (res Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return tr.run(ctx, ev)
+	r, err := begin(tr)
+	if err != nil {
+		return Result{}, err
+	}
+	return r.run(ctx, ev)
 }
 
 // Resume continues the run in folder cfg.Out from its last checkpoint. cfg is what ReadRun gave, with changes where the
@@ -72,11 +76,11 @@ func Resume(ctx context.Context, cfg Config, ev Events) (res Result, err error) 
 		return Result{}, err
 	}
 	defer d.Close()
-	tr, err := resumed(cfg, d)
+	r, err := resumed(cfg, d)
 	if err != nil {
 		return Result{}, err
 	}
-	return tr.run(ctx, ev)
+	return r.run(ctx, ev)
 }
 
 // ReadRun reads the configuration of the run in folder out, to be changed before the run is resumed.
@@ -113,16 +117,16 @@ func RunTokenizer(out string) (tokenizer.Tokenizer, error) {
 	return tokenizer.Load(filepath.Join(out, model.LastDir))
 }
 
-// resumed makes the trainer of the run in folder cfg.Out as its last checkpoint has it. The shapes of the model are
+// resumed makes the run in folder cfg.Out as its last checkpoint has it. The shapes of the model are
 // compared with the weights before there is memory for more than those.
-func resumed(cfg Config, d *Dataset) (tr *Trainer, err error) {
+func resumed(cfg Config, d *Dataset) (r *run, err error) {
 	s, _, err := readRun(cfg.Out, checkpoint.RecoverDir)
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(cfg.Out, model.LastDir)
 	err = checkpoint.ReadDir(dir, func() error {
-		tr, err = newTrainer(cfg, d, func(m *model.Model) error {
+		tr, err := newTrainer(cfg, d, func(m *model.Model) error {
 			if err := cfg.loadLast(m, dir); err != nil {
 				return err
 			}
@@ -135,128 +139,71 @@ func resumed(cfg Config, d *Dataset) (tr *Trainer, err error) {
 		if tr.texts, err = release.ChatTexts(dir); err != nil {
 			return err
 		}
-		return tr.restore(s, dir)
+		if r, err = begin(tr); err != nil {
+			return err
+		}
+		return r.loop.restore(s, dir)
 	})
-	return tr, err
+	return r, err
+}
+
+// run is a training run in progress: a loop, and the language model that it trains.
+type run struct {
+	loop *Training
+	work *Trainer
+}
+
+// begin prepares the run of a work.
+func begin(tr *Trainer) (*run, error) {
+	loop, err := tr.Begin()
+	return &run{loop, tr}, err
 }
 
 // run makes the updates that are left, the last measurement and the run card.
-func (tr *Trainer) run(ctx context.Context, ev Events) (res Result, err error) {
-	if err := tr.Open(ev); err != nil {
+func (r *run) run(ctx context.Context, ev Events) (res Result, err error) {
+	if err := r.loop.Open(ev); err != nil {
 		return Result{}, err
 	}
-	defer func() { err = errors.Join(err, tr.Close()) }()
-	for _, note := range append(tr.Data.Notes, tr.Data.documentsNote()...) {
-		tr.Note(note)
+	defer func() { err = errors.Join(err, r.loop.Close()) }()
+	w := r.work
+	for _, note := range append(w.Data.Notes, w.Data.documentsNote()...) {
+		r.loop.Note(note)
 	}
 	if ev.Start != nil {
 		ev.Start(Start{
-			Out: tr.Config.Out, Params: tr.params.all, Trained: tr.params.trained, Base: tr.Config.Base.Name,
-			Tokenizer: tr.Data.Tokenizer.Kind(),
-			Vocab:     tr.Data.Tokenizer.VocabSize(), DataName: tr.Data.Name, TrainTokens: tr.Data.Train.Len(),
-			ValidTokens: tr.Data.Valid.Len(), Steps: tr.stepsInAll(), Resumed: tr.step,
+			Out: w.Config.Out, Params: w.params.all, Trained: w.params.trained, Base: w.Config.Base.Name,
+			Tokenizer: w.Data.Tokenizer.Kind(), Vocab: w.Data.Tokenizer.VocabSize(), DataName: w.Data.Name,
+			TrainTokens: w.Data.Train.Len(), ValidTokens: w.Data.Valid.Len(), Steps: r.loop.stepsInAll(), Resumed: r.loop.Steps(),
 		})
 	}
-	interrupted, err := tr.Training.Run(ctx)
-	if err != nil || interrupted {
-		res := tr.result(math.NaN())
-		res.Interrupted = interrupted && err == nil
+	interrupted, err := r.loop.Run(ctx)
+	res = r.result()
+	if res.Interrupted = interrupted && err == nil; err != nil || interrupted {
 		return res, err
 	}
-	return tr.finish(ctx)
-}
-
-// maybeSample draws a sample text on the way when it is time to.
-func (tr *Trainer) maybeSample(ctx context.Context) error {
-	if every := tr.Config.Train.SampleEvery; every == 0 || tr.step%every != 0 {
-		return nil
-	}
-	return tr.sample(ctx)
-}
-
-// sample draws a sample text. If that fails there is a note and no error: the training is none the worse for it.
-func (tr *Trainer) sample(ctx context.Context) error {
-	var text string
-	err := tr.average.with(func() (err error) {
-		text, err = tr.SampleText(ctx)
-		return err
-	})
-	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		tr.Note(fmt.Sprintf("step %d: no sample text: %v", tr.step, err))
-		return nil
-	}
-	tr.sampled = text
-	if tr.ev.Sample != nil {
-		tr.ev.Sample(tr.step, text)
-	}
-	line := struct {
-		Elapsed float64 `json:"elapsed_s"`
-		Sample  string  `json:"sample"`
-	}{tr.Elapsed().Seconds(), text}
-	if err := tr.metrics.Append(int64(tr.step), line); err != nil {
-		return err
-	}
-	return tr.board.Text(int64(tr.step), "sample", text)
-}
-
-// finish measures the whole validation text, draws a last sample and writes the run card.
-func (tr *Trainer) finish(ctx context.Context) (Result, error) {
-	measured, err := tr.Finish(ctx)
-	if measured && err == nil && tr.Config.Train.SampleEvery > 0 {
-		err = tr.sample(ctx)
-	}
-	res := tr.result(tr.lastLoss())
-	if err == nil {
-		if res.BestLoss = res.ValidLoss; res.BestStep != tr.step {
-			var best Score
-			best, err = tr.bestInTheEnd(ctx)
-			res.BestLoss = best.Loss
-		}
-	}
-	if err != nil && errors.Is(err, ctx.Err()) {
-		res := tr.result(math.NaN())
-		res.Interrupted = true
-		return res, tr.Save()
-	}
-	if err == nil {
-		err = tr.Save()
-	} else {
-		err = tr.saveUnlessBroken(err)
-	}
-	if err != nil {
-		return res, err
-	}
-	res.Remarks = tr.remarks(&res)
+	res.ValidLoss, res.BestLoss = r.loop.last().Valid.Loss, r.loop.final.Loss
+	res.Remarks = r.remarks(&res)
 	for _, text := range res.Remarks {
-		tr.Note(text)
+		r.loop.Note(text)
 	}
-	if err := disk.WriteBytes(filepath.Join(tr.Config.Out, CardFile), tr.card(res)); err != nil {
+	if err := disk.WriteBytes(filepath.Join(w.Config.Out, CardFile), r.card(res)); err != nil {
 		return res, err
 	}
-	if err := tr.Diverged(res.BestLoss); err != nil {
+	if err := r.loop.Diverged(res.BestLoss); err != nil {
 		return res, err
 	}
-	return res, tr.useless(res.BestLoss)
+	return res, r.useless(res.BestLoss)
 }
 
-// lastLoss is the validation loss that was measured last, NaN before the first.
-func (tr *Trainer) lastLoss() float64 {
-	if len(tr.history.Points) == 0 {
-		return math.NaN()
-	}
-	return tr.last().Valid.Loss
-}
-
-func (tr *Trainer) result(valid float64) Result {
+// result is the result of a run that has not ended.
+func (r *run) result() Result {
+	w := r.work
 	res := Result{
-		Out: tr.Config.Out, Prompt: tr.prompt.text, Step: tr.step, Loss: tr.smoothed, ValidLoss: valid,
-		BestLoss: math.Inf(1), Tokens: tr.step * tr.Config.Train.tokensPerStep(), Elapsed: tr.Elapsed(),
-		Trained: tr.budget.used,
+		Out: w.Config.Out, Prompt: w.prompt.text, Step: r.loop.Steps(), Loss: r.loop.smoothed, ValidLoss: math.NaN(),
+		BestLoss: math.Inf(1), Tokens: r.loop.Steps() * w.Config.Train.tokensPerStep(), Elapsed: r.loop.Elapsed(),
+		Trained: r.loop.Trained(),
 	}
-	if best, ok := tr.BestPoint(); ok {
+	if best, ok := r.loop.BestPoint(); ok {
 		res.BestLoss, res.BestStep = best.Valid.Loss, best.Step
 	}
 	return res

@@ -53,14 +53,18 @@ func (c Config) FindLR(ctx context.Context, n int, told func(LRPoint)) (*LRRange
 	if err != nil {
 		return nil, err
 	}
+	loop, err := tr.Begin()
+	if err != nil {
+		return nil, err
+	}
 	rate := func(step int) float64 { return math.Pow(leastLR/mostLR, 1-float64(step)/float64(n-1)) }
-	tr.rate = rate
+	loop.rate = rate
 	r, mean := &LRRange{}, 0.
 	for step := range n {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		loss, _, err := tr.Step()
+		loss, _, err := loop.Step()
 		var broke *NonFiniteError
 		if errors.As(err, &broke) {
 			r.Exploded = true

@@ -128,26 +128,26 @@ func TestProbesOfFrozenLayers(t *testing.T) {
 func TestFrozenPartsTakeNoMemory(t *testing.T) {
 	c := small(t)
 	c.Freeze = []string{"backbone.embeddings", "*.0.mixer"}
-	tr := newTestTrainer(t, c)
-	if _, _, err := tr.Step(); err != nil {
+	r := newRun(t, c)
+	if _, _, err := r.loop.Step(); err != nil {
 		t.Fatal(err)
 	}
 	trained := map[string]int{}
-	tr.Model.Params("", func(name string, p *nn.Param) {
+	r.work.Model.Params("", func(name string, p *nn.Param) {
 		if p.NeedsGrad() {
 			trained[name] = p.Len()
 		}
 	})
 	moments := map[string]int{}
-	tr.opt.Moments(func(name string, _ []int, x []float32) {
+	r.loop.opt.Moments(func(name string, _ []int, x []float32) {
 		moments[strings.TrimSuffix(strings.TrimSuffix(name, "_sq"), ".exp_avg")] += len(x) / 2
 	})
 	gradients := 0
-	for _, g := range tr.sum.take().Each() {
+	for _, g := range r.loop.sum.take().Each() {
 		gradients += len(g)
 	}
-	if n := tr.params.trained; !maps.Equal(moments, trained) || gradients != n || n >= tr.params.all {
-		t.Errorf("%d of %d parameters are trained, with %d gradients and moments of %v", n, tr.params.all, gradients,
+	if n := r.work.params.trained; !maps.Equal(moments, trained) || gradients != n || n >= r.work.params.all {
+		t.Errorf("%d of %d parameters are trained, with %d gradients and moments of %v", n, r.work.params.all, gradients,
 			moments)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -20,7 +21,9 @@ type layerwise struct {
 	tr   *Trainer
 	t    *autograd.Tape
 	rows *model.Rows
-	at   []stream // before each layer, and behind the last
+
+	precision engine.Precision
+	at        []stream // before each layer, and behind the last
 }
 
 // byLayers is Through with the activations of one layer at a time (Chen et al., arXiv:1604.06174, with a segment for
@@ -33,7 +36,7 @@ func (tr *Trainer) byLayers(t *autograd.Tape, s Shard, weigh func(int) float64,
 	wanted := tr.targets[s.First*l : s.End*l]
 	inputs := tr.inputs[s.First*l : s.End*l]
 	targets = countAsked(wanted)
-	w := &layerwise{tr: tr, t: t, rows: tr.rows(s)}
+	w := &layerwise{tr: tr, t: t, rows: tr.rows(s), precision: t.Precision()}
 	w.begin(0)
 	w.keep(nil, m.Begin(t, inputs, w.rows))
 	for i := range m.Blocks {
@@ -75,7 +78,7 @@ func (tr *Trainer) byLayers(t *autograd.Tape, s Shard, weigh func(int) float64,
 // begin readies the tape for a part of the step behind so many dropouts.
 func (w *layerwise) begin(dropouts uint64) {
 	w.t.Reset()
-	forUpdates(w.t, w.tr.precision)
+	forUpdates(w.t, w.precision)
 	w.t.SkipDropouts(dropouts)
 }
 

@@ -31,11 +31,11 @@ func TestRecomputedGradients(t *testing.T) {
 	held := func(again bool) int {
 		c := small(t)
 		c.Model.AttnIdx, c.Model.Layers, c.Train.SeqLen, c.Train.Recompute = nil, "h3*8", 256, again
-		tr := newTestTrainer(t, c)
-		if _, _, err := tr.Step(); err != nil {
+		r := newRun(t, c)
+		if _, _, err := r.loop.Step(); err != nil {
 			t.Fatal(err)
 		}
-		return tr.tape.Bytes()
+		return r.loop.Tape().Bytes()
 	}
 	if at, once := held(true), held(false); at > once/3 {
 		t.Errorf("the tape holds %d bytes, at once %d", at, once)

@@ -137,7 +137,7 @@ func cutWords(line string) string {
 }
 
 // SampleText continues the prompt, always with the same random numbers, so that samples of different steps can be
-// compared.
+// compared. The last is saved with the run.
 func (tr *Trainer) SampleText(ctx context.Context) (string, error) {
 	tok, ids, most := tr.Data.Tokenizer, tr.prompt.ids, tr.Config.Train.SampleTokens
 	if longest := tr.Model.MaxLength(); longest > 0 {
@@ -165,5 +165,6 @@ func (tr *Trainer) SampleText(ctx context.Context) (string, error) {
 		}
 		text.Write(piece.Text)
 	}
-	return text.String(), nil
+	tr.sampled = text.String()
+	return tr.sampled, nil
 }

@@ -73,22 +73,22 @@ func TestSamplesOfAnyAlphabet(t *testing.T) {
 func TestSampleNeverEndsARun(t *testing.T) {
 	c := small(t)
 	c.Train.SampleEvery, c.Train.EvalEvery, c.Train.SaveEvery = 3, 100, 100
-	tr := newTestTrainer(t, c)
+	r := newRun(t, c)
 	const name = "backbone.layers.1.mlp.fc1.weight"
 	var kept []float32
 	weight := func(visit func(p *nn.Param)) {
-		tr.Model.Params("", func(n string, p *nn.Param) {
+		r.work.Model.Params("", func(n string, p *nn.Param) {
 			if n == name {
 				visit(p)
 			}
 		})
 	}
 	var notes []string
-	res, err := tr.run(context.Background(), Events{
+	res, err := r.run(context.Background(), Events{
 		Step: func(p Progress) {
 			if p.Step == 3 { // ruined for the sample alone
 				weight(func(p *nn.Param) { kept = make([]float32, p.Len()); p.CopyTo(kept) })
-				poison(tr.Model, name)
+				poison(r.work.Model, name)
 			}
 		},
 		Note: func(text string) {

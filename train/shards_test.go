@@ -19,18 +19,18 @@ import (
 )
 
 // labelled is a run of a small network on a set.
-func labelled(t testing.TB, set *task.Set, change func(*LabelledConfig)) *Labelled {
+func labelled(t testing.TB, set *task.Set, change func(*LabelledConfig)) (*Labelled, *Training) {
 	t.Helper()
 	c := DefaultLabelled()
 	c.Out = filepath.Join(t.TempDir(), "run")
 	c.Model.DModel, c.Model.Layers, c.Model.DState = 16, "h3*2", 8
 	c.BatchSize, c.Epochs, c.Optim.LR, c.Optim.WarmupEpochs = 20, 8, 1e-2, 0.5
 	change(&c)
-	w, err := OpenLabelled(c, &c, set, func([]byte) error { return nil })
+	w, l, err := OpenLabelled(c, &c, set, func([]byte) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return w, l
 }
 
 // uneven is a data set: the first seven of every ten examples ask for their last token alone.
@@ -51,13 +51,12 @@ func uneven() *task.Set {
 func TestShardsOfUnevenTargets(t *testing.T) {
 	set := uneven()
 	run := func(shards int) (loss float64, grads [][]float64) {
-		w := labelled(t, set, func(c *LabelledConfig) { c.Shards, c.Model.ResidDropout = shards, 0.2 })
-		forUpdates(w.tape, w.precision)
+		w, l := labelled(t, set, func(c *LabelledConfig) { c.Shards, c.Model.ResidDropout = shards, 0.2 })
 		w.indices = make([]int, 20)
 		for i := range w.indices {
 			w.indices[i] = i
 		}
-		loss, count, sum, err := w.gradient(len(w.indices))
+		loss, count, sum, err := l.gradient(len(w.indices))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,21 +101,25 @@ func TestShardsInAnyOrder(t *testing.T) {
 	defer d.Close()
 	for name, begin := range map[string]func() *Training{
 		"language": func() *Training {
-			tr, err := NewTrainer(c, d)
+			w, err := NewTrainer(c, d)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return tr.Training
+			l, err := w.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
 		},
 		"task": func() *Training {
-			return labelled(t, uneven(), func(c *LabelledConfig) { c.Shards, c.Model.ResidDropout = 7, 0.2 }).Training
+			_, l := labelled(t, uneven(), func(c *LabelledConfig) { c.Shards, c.Model.ResidDropout = 7, 0.2 })
+			return l
 		},
 	} {
 		var want string
 		for _, cores := range []int{1, 4} {
 			runtime.GOMAXPROCS(cores)
 			inOrder := begin()
-			forUpdates(inOrder.tape, inOrder.precision)
 			n, err := inOrder.work.Read(0)
 			if err != nil {
 				t.Fatal(err)

@@ -56,19 +56,23 @@ func mustRun(t testing.TB, c Config) Result {
 	return res
 }
 
-// newTestTrainer is the trainer of a run before its first update. Its data is closed when the test ends.
-func newTestTrainer(t testing.TB, c Config) *Trainer {
+// newRun is a run before its first update. Its data is closed when the test ends.
+func newRun(t testing.TB, c Config) *run {
 	t.Helper()
 	d, err := c.OpenData(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	tr, err := NewTrainer(c, d)
+	w, err := NewTrainer(c, d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tr
+	r, err := begin(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // runUntil begins a run and interrupts it after a step.
@@ -195,19 +199,11 @@ func TestLearns(t *testing.T) {
 func TestNonFinite(t *testing.T) {
 	c := small(t)
 	c.Train.SaveEvery = 1
-	var poisoned *Trainer
-	d, err := c.OpenData(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	if poisoned, err = NewTrainer(c, d); err != nil {
-		t.Fatal(err)
-	}
+	poisoned := newRun(t, c)
 	const name = "backbone.layers.1.mlp.fc1.weight"
-	_, err = poisoned.run(context.Background(), Events{Saved: func(_ string, step int) {
+	_, err := poisoned.run(context.Background(), Events{Saved: func(_ string, step int) {
 		if step == 3 {
-			poison(poisoned.Model, name)
+			poison(poisoned.work.Model, name)
 		}
 	}})
 	var broke *NonFiniteError
@@ -224,8 +220,8 @@ func TestNonFinite(t *testing.T) {
 // weights here are so large, though finite, that a product overflows.
 func TestNonFiniteResult(t *testing.T) {
 	c := small(t)
-	tr := newTestTrainer(t, c)
-	tr.Model.Params("", func(name string, p *nn.Param) {
+	r := newRun(t, c)
+	r.work.Model.Params("", func(name string, p *nn.Param) {
 		if strings.HasSuffix(name, "layers.0.mlp.fc1.weight") || strings.HasSuffix(name, "layers.0.mlp.fc2.weight") {
 			x := make([]float32, p.Len())
 			for i := range x {
@@ -234,7 +230,7 @@ func TestNonFiniteResult(t *testing.T) {
 			p.CopyFrom(x)
 		}
 	})
-	_, _, err := tr.Step()
+	_, _, err := r.loop.Step()
 	var broke *NonFiniteError
 	if !errors.As(err, &broke) || !strings.Contains(broke.Where, "backbone.layers.0.mlp (Linear)") {
 		t.Errorf("got %v, want a NonFiniteError that names backbone.layers.0.mlp", err)
@@ -256,16 +252,16 @@ func TestStepAllocations(t *testing.T) {
 	bytes := func(batch, l int) (allocs float64, arena int) {
 		c := small(t)
 		c.Train.BatchSize, c.Train.SeqLen = batch, l
-		tr := newTestTrainer(t, c)
+		r := newRun(t, c)
 		step := func() {
-			if _, _, err := tr.Step(); err != nil {
+			if _, _, err := r.loop.Step(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		step()
-		before := tr.tape.Bytes()
+		before := r.loop.Tape().Bytes()
 		allocs = testing.AllocsPerRun(3, step)
-		if after := tr.tape.Bytes(); after != before {
+		if after := r.loop.Tape().Bytes(); after != before {
 			t.Errorf("batch %d, length %d: the arena grew from %d to %d bytes", batch, l, before, after)
 		}
 		return allocs, before

@@ -31,6 +31,7 @@ type Training struct {
 	factor    float64             // of the learning rate, in the last of them
 	budget    budget
 	history   history
+	final     Score // of the best model, as scores are in the end; set when the run has ended
 
 	ev       Events
 	metrics  *events.Metrics
@@ -115,7 +116,6 @@ func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // gradient before clipping. Its examples are read first, so that what is wrong with them leaves the run as it was.
 func (l *Training) Step() (loss, norm float64, err error) {
 	defer l.budget.count()()
-	forUpdates(l.tape, l.precision)
 	examples, err := l.work.Read(l.step)
 	if err != nil {
 		return math.NaN(), math.NaN(), err
@@ -155,6 +155,7 @@ func (l *Training) shards(examples int) []Shard {
 // gradient counts as often as it has targets, so that the gradient divided by count is that of the mean over all
 // targets. A single shard counts as one: its loss is that mean already.
 func (l *Training) gradient(examples int) (loss, count float64, sum *autograd.Gradients, err error) {
+	forUpdates(l.tape, l.precision)
 	shards := l.shards(examples)
 	l.sum.begin(len(shards))
 	for _, s := range shards {
@@ -190,7 +191,7 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 		}
 		return &NonFiniteError{Step: l.step + 1, What: "loss", Value: loss, Where: l.firstNonFinite(t)}
 	}
-	if w, ok := l.work.(longWork); ok && w.Long() {
+	if w, ok := l.work.(LongWork); ok && w.Long() {
 		mean, targets, err := w.Through(t, s, weigh, check)
 		if err == nil {
 			l.work.Went(s)
@@ -269,6 +270,9 @@ func (l *Training) stepsInAll() int {
 		return min(most, max(l.step+1, int(math.Round(float64(l.step)/share))))
 	}
 }
+
+// Tape is what the run computes on, between its updates free for measurements.
+func (l *Training) Tape() *autograd.Tape { return l.tape }
 
 // Steps is the number of updates made.
 func (l *Training) Steps() int { return l.step }

@@ -84,13 +84,13 @@ func (e *UselessError) Error() string {
 
 // useless returns a *UselessError if the best model of a run is, and has hardly become any better: by less than a tenth
 // of what it began above guessing. A trial has not had the time for that.
-func (tr *Trainer) useless(best float64) error {
-	guess := tr.Guess()
-	hardly := 0.9 * max(0, tr.began()-guess)
-	if tr.Config.smoke || !(best > guess+max(diverging, hardly)) {
+func (r *run) useless(best float64) error {
+	guess := r.work.Guess()
+	hardly := 0.9 * max(0, r.loop.began()-guess)
+	if r.work.Config.smoke || !(best > guess+max(diverging, hardly)) {
 		return nil
 	}
-	return &UselessError{Best: best, Guess: guess, Began: tr.began()}
+	return &UselessError{Best: best, Guess: guess, Began: r.loop.began()}
 }
 
 // warn tells once, as soon as it is seen, that a run goes wrong.
@@ -128,22 +128,23 @@ func (l *Training) trainLoss() float64 {
 }
 
 // remarks are what a user should know of how the run ended, and how to mend it.
-func (tr *Trainer) remarks(res *Result) []string {
+func (r *run) remarks(res *Result) []string {
 	var all []string
-	if tr.overfits(res.ValidLoss, res.BestLoss) {
+	tr := r.work
+	if r.loop.overfits(res.ValidLoss, res.BestLoss) {
 		all = append(all, fmt.Sprintf("the model overfits: its validation loss was lowest, %.4f, at step %d, and is "+
 			"%.4f now, while the training loss "+
 			"fell to %.4f: it learns the text by heart; generate and eval take the checkpoint of step %d; more "+
 			"text, a smaller model, dropout "+
-			"(model.resid_dropout) or fewer steps may help", res.BestLoss, res.BestStep, res.ValidLoss, tr.trainLoss(),
+			"(model.resid_dropout) or fewer steps may help", res.BestLoss, res.BestStep, res.ValidLoss, r.loop.trainLoss(),
 			res.BestStep))
 	}
 	unigram, err := data.UnigramLoss(tr.Data.Train, tr.Data.Valid, tr.Config.Model.VocabSize)
-	if err == nil && !tr.Data.Train.Given() && res.BestLoss > unigram && !tr.far(tr.trainLoss()) {
+	if err == nil && !tr.Data.Train.Given() && res.BestLoss > unigram && !r.loop.far(r.loop.trainLoss()) {
 		how := fmt.Sprintf("the model has learnt next to nothing; more steps (train.steps, now %d) or another "+
-			"optim.lr (now %g) may help", tr.step,
+			"optim.lr (now %g) may help", res.Step,
 			tr.Config.Optim.LR)
-		if tr.trainLoss() < unigram {
+		if r.loop.trainLoss() < unigram {
 			how = "what it has learnt of the training text does not hold elsewhere; more text, or validation text " +
 				"that is more like it, may help"
 		}

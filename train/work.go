@@ -43,6 +43,16 @@ type Work interface {
 	Return(place []byte, dir string) error
 }
 
+// LongWork is a Work that can go through a shard in chunks if its activations would take too much memory at once.
+type LongWork interface {
+	// Long reports whether it does.
+	Long() bool
+	// Through adds the gradient of a shard, times the weight that weigh returns for the number of its targets, and
+	// returns the mean loss. check is given each loss on the way; its error ends the shard.
+	Through(t *autograd.Tape, s Shard, weigh func(targets int) float64, check func(loss float64) error) (mean float64,
+		targets int, err error)
+}
+
 // Shard is a part of the examples of an update: those from First to before End.
 type Shard struct {
 	Step       int // updates made before
@@ -75,8 +85,9 @@ type Plan struct {
 	Patience            int     // measurements in a row that are no better than the best before the run ends; 0 for any
 	EMA                 float64 // decay of the average of weights that is measured and kept; 0 for none
 	MeasureFirst        bool    // before the first update, too: of a model that has learnt something
-	// Also is called after an update that is not the last, before a checkpoint is saved; nil for nothing.
-	Also func(ctx context.Context) error
+	// Sample draws a sample text every SampleEvery updates and after the last; SampleEvery 0 draws none.
+	Sample      func(ctx context.Context) (string, error)
+	SampleEvery int
 }
 
 // Score is how well a model does on examples.
