@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/optim"
 )
 
@@ -65,7 +66,7 @@ func (a *average) save(dir string) error {
 // restore reads what save wrote. A run that has had no average until now begins with the weights.
 func (a *average) restore(dir string) error {
 	path := filepath.Join(dir, averageFile)
-	if a == nil || !exists(path) {
+	if a == nil || !disk.Exists(path) {
 		return nil
 	}
 	f, err := checkpoint.OpenSafetensors(path)

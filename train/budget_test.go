@@ -29,10 +29,10 @@ func timed(t *testing.T, c Config, resume bool) *run {
 		t.Fatal(err)
 	}
 	var now time.Duration
-	r.loop.budget.now = func() time.Duration { // read twice by each update, and by nothing else
+	r.loop.SetClock(func() time.Duration { // read twice by each update, and by nothing else
 		now += time.Second
 		return now
-	}
+	})
 	return r
 }
 
@@ -92,7 +92,7 @@ func TestTimeBudgetResume(t *testing.T) {
 
 // TestClocks: both clocks go forwards while a run trains, and a run ends by each.
 func TestClocks(t *testing.T) {
-	for _, clock := range []string{"", wallClock, cpuClock} {
+	for _, clock := range []string{"", wallClock, "cpu"} {
 		c := small(t)
 		c.Train.Time, c.Train.Clock, c.Train.Steps = time.Millisecond, clock, 1<<30
 		if res := mustRun(t, c); res.Step < 1 || res.Trained < c.Train.Time {

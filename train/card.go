@@ -1,14 +1,10 @@
 package train
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"math"
-	"os"
-	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/internal/brief"
@@ -65,7 +61,7 @@ func (r *run) card(res Result) []byte {
 	}
 	fmt.Fprintf(&b, "\n## Sample\n\n%s\n\n", quote(tr.sampled))
 	fmt.Fprintf(&b, "## Curves\n\nTraining loss (smoothed):\n\n```\n%s\n```\n\n",
-		strings.TrimRight(status.Curve(r.loop.history.Curve.Loss, 72, 12), "\n"))
+		strings.TrimRight(status.Curve(r.loop.Curve(), 72, 12), "\n"))
 	fmt.Fprintf(&b, "| step | validation loss |\n|---|---|\n")
 	for _, p := range r.loop.Points() {
 		fmt.Fprintf(&b, "| %d | %.4f |\n", p.Step, p.Valid.Loss)
@@ -97,45 +93,3 @@ func quote(text string) string {
 	}
 	return fence + "\n" + strings.ToValidUTF8(text, "\uFFFD") + "\n" + fence
 }
-
-// commit is the version of the program: what the build recorded, or the work tree that it runs in.
-func commit() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value
-			}
-		}
-		if v := info.Main.Version; v != "" && v != "(devel)" {
-			return v
-		}
-	}
-	if out, err := exec.Command("git", "rev-parse", "HEAD").Output(); err == nil {
-		return strings.TrimSpace(string(out)) + " (of the current folder)"
-	}
-	return "unknown"
-}
-
-// machine describes the machine, as closely as the system tells.
-func machine() string {
-	name := runtime.GOOS + "/" + runtime.GOARCH
-	if f, err := os.Open("/proc/cpuinfo"); err == nil {
-		defer f.Close()
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
-				name += ", " + strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%s, %d of %d cores", name, runtime.GOMAXPROCS(0), runtime.NumCPU())
-}
-
-// Maker describes the machine and the program that made a result.
-type Maker struct {
-	Machine string `json:"machine"`
-	Version string `json:"version"` // of hippo
-}
-
-// ThisMaker is this machine and program.
-func ThisMaker() Maker { return Maker{machine(), commit()} }

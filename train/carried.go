@@ -11,6 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
+// carriedFile holds the states of a run with carry_state in its last checkpoint.
+const carriedFile = "state.safetensors"
+
 // newStates returns the states of n sequences before their first position.
 func newStates(m *model.Model, n int) []*model.State {
 	states := make([]*model.State, n)

@@ -17,11 +17,16 @@ import (
 	"github.com/hippo-ssm/hippo/optim"
 )
 
-// The files of a run's last checkpoint besides the model's own.
+// The files of a run's last checkpoint besides those of the model and of the work.
 const (
 	optimizerFile = "optimizer.safetensors"
 	trainerFile   = "trainer.json"
-	carriedFile   = "state.safetensors" // with carry_state
+)
+
+// Kinds of work: a checkpoint of one is of no use to another.
+const (
+	languageKind = "language model"
+	LabelledKind = "labelled network"
 )
 
 // saved is trainer.json: all that the next update depends on besides weights and moments, whatever the work.
@@ -116,8 +121,8 @@ func readSaved(out, kind string, recover func(dir string) error) (*saved, error)
 	return s, nil
 }
 
-// config reads the settings of the run into c, which holds defaults.
-func (s *saved) config(dir string, c any) error {
+// settings reads the settings of the run into c, which holds defaults.
+func (s *saved) settings(dir string, c any) error {
 	if err := json.Unmarshal(s.Config, c); err != nil {
 		return brief.Error(fmt.Errorf("%s: config: %w", filepath.Join(dir, model.LastDir, trainerFile), err))
 	}

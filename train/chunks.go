@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -27,9 +28,7 @@ func (t *Loop) checkChunks(p *config.Problems) {
 	if t.Recompute && (t.Chunk > 0 || t.CarryState) {
 		p.Addf("train.recompute", "found it together with train.chunk or train.carry_state, want one of them")
 	}
-	if t.Gradients != "" {
-		checkOneOf(p, "train.gradients", t.Gradients, []string{gradientsExact, gradientsStopped})
-	}
+	p.OneOf("train.gradients", cmp.Or(t.Gradients, gradientsExact), []string{gradientsExact, gradientsStopped})
 }
 
 // held is how many tokens of a sequence are held at once.

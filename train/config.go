@@ -5,15 +5,14 @@
 package train
 
 import (
+	"cmp"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/optim"
 )
 
 // Config is everything a training run depends on. The same names are the keys of the YAML file, the flags, and, in
@@ -91,23 +90,6 @@ type Loop struct {
 	Accumulation int `json:"accumulation,omitempty" config:"old" min:"1" help:"earlier name of train.shards"`
 }
 
-// Optim is the optimizer's settings.
-type Optim struct {
-	LR          float64 `json:"lr" help:"peak learning rate"`
-	SSMLR       float64 `json:"ssm_lr" help:"peak learning rate of log_dt, A, B and the shift's B; 0 takes lr"`
-	Beta1       float64 `json:"beta1" help:"decay of the first moment"`
-	Beta2       float64 `json:"beta2" help:"decay of the second moment"`
-	Eps         float64 `json:"eps" help:"added to the root of the second moment"`
-	WeightDecay float64 `json:"weight_decay" help:"decoupled weight decay"`
-	// DecayRule release decays all but log_dt, A, B and the shift's B, as the releases did; matrices leaves out norms,
-	// biases and all SSM parameters.
-	DecayRule  string  `json:"decay_rule" enum:"release,matrices" help:"what decays: all but A, B and dt, or matrices"`
-	Clip       float64 `json:"clip" help:"largest global norm of the gradient; 0 for no limit"`
-	Schedule   string  `json:"schedule" enum:"cosine,linear,constant" help:"learning rate after the warmup"`
-	Warmup     int     `json:"warmup" min:"0" help:"steps of linear warmup"`
-	MinLRRatio float64 `json:"min_lr_ratio" help:"learning rate at the end, as a part of the peak"`
-}
-
 // settle gives settings of earlier versions their names of today, and those that they did not have their values.
 func (c *Config) settle() {
 	c.Train.settle()
@@ -150,9 +132,7 @@ func (c *Config) Validate() error {
 	if c.Binary && c.Tokenizer != "bytes" {
 		p.Addf("binary", "found true with the tokenizer %s, want tokenizer bytes", c.Tokenizer)
 	}
-	if c.Memory != "" && !slices.Contains(memoryChoices, c.Memory) { // "" is check
-		p.Addf("memory", "found %q, want one of %q", c.Memory, memoryChoices)
-	}
+	p.OneOf("memory", cmp.Or(c.Memory, memoryCheck), memoryChoices)
 	t := c.Train
 	for _, f := range []struct {
 		key string
@@ -178,19 +158,10 @@ func (c *Config) Validate() error {
 	if t.Time < 0 {
 		p.Addf("train.time", "found %v, want a duration such as 2m, or 0s for no limit", t.Time)
 	}
-	if t.Clock != "" && !slices.Contains(clocks, t.Clock) { // "" is wall
-		p.Addf("train.clock", "found %q, want one of %q", t.Clock, clocks)
-	}
+	p.OneOf("train.clock", cmp.Or(t.Clock, wallClock), clocks)
 	c.Optim.validate(&p)
 	c.LoRA.validate(c, &p)
 	return p.Err()
-}
-
-// checkOneOf adds a problem if a value is none of some.
-func checkOneOf(p *config.Problems, key, value string, want []string) {
-	if !slices.Contains(want, value) {
-		p.Addf(key, "found %q, want one of %q", value, want)
-	}
 }
 
 // maxShard bounds the tokens of a shard: no machine has memory for the activations of so many.
@@ -198,26 +169,6 @@ const (
 	maxShard  = 1 << 24
 	maxUpdate = 1 << 26
 )
-
-func (o *Optim) validate(p *config.Problems) {
-	for _, f := range []struct {
-		key    string
-		v      float64
-		lo, hi float64
-	}{
-		{"optim.lr", o.LR, 0, 10}, {"optim.ssm_lr", o.SSMLR, 0, 10}, {"optim.weight_decay", o.WeightDecay, 0, 100},
-		{"optim.beta1", o.Beta1, 0, 0.999999}, {"optim.beta2", o.Beta2, 0, 0.9999999}, {"optim.eps", o.Eps, 0, 1},
-		{"optim.clip", o.Clip, 0, 1e9}, {"optim.min_lr_ratio", o.MinLRRatio, 0, 1},
-	} {
-		if !(f.v >= f.lo && f.v <= f.hi) {
-			p.Addf(f.key, "found %g, want a number from %g to %g", f.v, f.lo, f.hi)
-		}
-	}
-	checkOneOf(p, "optim.decay_rule", o.DecayRule, decayRules)
-	if err := (optim.Schedule{Kind: o.Schedule}).Validate(); err != nil {
-		p.Addf("optim.schedule", "%v", err)
-	}
-}
 
 // sampling is how sample texts are drawn while training.
 func (c *Config) sampling() sample.Options {

@@ -13,32 +13,6 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// claim takes the folder of a run for this process.
-func claim(dir string) (*disk.Lock, error) {
-	lock, err := disk.ClaimDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("out: %w", err)
-	}
-	return lock, nil
-}
-
-// unlock releases a folder, in a defer of a function that returns *err, and adds its own error to that.
-func unlock(lock *disk.Lock, err *error) {
-	if failed := lock.Release(); failed != nil {
-		*err = errors.Join(*err, failed)
-	}
-}
-
-// InFolder does something in a folder that is claimed for it: no other process runs there meanwhile.
-func InFolder(dir string, do func() error) (err error) {
-	lock, err := claim(dir)
-	if err != nil {
-		return err
-	}
-	defer unlock(lock, &err)
-	return do()
-}
-
 // holdsRun reports whether a folder holds a run or a model. Without a checkpoint there is nothing to lose.
 func holdsRun(dir string) bool {
 	for _, name := range []string{model.LastDir, model.ConfigFile} {
@@ -134,7 +108,7 @@ func (c *Config) runName() string {
 // Anywhere makes the paths of texts and of the model to begin with independent of the current folder, so that a run can
 // be resumed from any.
 func (c *Config) Anywhere() (err error) {
-	if c.Init != "" && exists(c.Init) {
+	if c.Init != "" && disk.Exists(c.Init) {
 		if c.Init, err = filepath.Abs(c.Init); err != nil {
 			return err
 		}

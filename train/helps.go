@@ -54,5 +54,5 @@ func (c *Config) FitBatch(vocab int) (string, error) {
 	}
 	return fmt.Sprintf("batch auto: %d sequences of %d tokens at a time, %d of these shards in an update, "+
 		"take about %s (%s leaves %s)", c.Train.BatchSize, c.Train.SeqLen, c.Train.Shards,
-		bytesText(params.bytes(c.Train.Shards)+activations), free.Of, bytesText(int(free.Bytes))), nil
+		status.Bytes(uint64(params.bytes(c.Train.Shards)+activations)), free.Of, status.Bytes(free.Bytes)), nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 )
@@ -93,7 +94,7 @@ func TestAverageOfWeights(t *testing.T) {
 		t.Errorf("resumed, the best loss is %v, %v; want %v", again.BestLoss, err, res.BestLoss)
 	}
 	read := func(out string) string {
-		b, err := os.ReadFile(filepath.Join(out, model.LastDir, averageFile))
+		b, err := os.ReadFile(filepath.Join(out, model.LastDir, "average.safetensors"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,32 +102,6 @@ func TestAverageOfWeights(t *testing.T) {
 	}
 	if read(c.Out) != read(whole.Out) {
 		t.Error("the resumed run has another average")
-	}
-}
-
-// TestAverageFormula: three updates by hand.
-func TestAverageFormula(t *testing.T) {
-	c := small(t)
-	c.Train.EMA = 0.3
-	r := newRun(t, c)
-	want := r.loop.opt.Values()
-	for n := 1; n <= 6; n++ {
-		if _, _, err := r.loop.Step(); err != nil {
-			t.Fatal(err)
-		}
-		keep := min(0.3, float64(1+n)/float64(10+n))
-		for i, w := range r.loop.opt.Values() {
-			for j, x := range w {
-				want[i][j] += float32(1-keep) * (x - want[i][j])
-			}
-		}
-	}
-	for i, a := range r.loop.average.values {
-		for j, x := range a {
-			if math.Abs(float64(x-want[i][j])) > 1e-6 {
-				t.Fatalf("parameter %d has the average %v at %d, want %v", i, x, j, want[i][j])
-			}
-		}
 	}
 }
 
@@ -174,7 +149,7 @@ func TestFindLR(t *testing.T) {
 			t.Fatalf("the rate grows by %v, want %v", p.LR/r.Points[i].LR, want)
 		}
 	}
-	if exists(c.Out) {
+	if disk.Exists(c.Out) {
 		t.Error("it wrote a run")
 	}
 	if _, err := c.FindLR(context.Background(), 3, nil); err == nil {

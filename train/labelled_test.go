@@ -1,6 +1,8 @@
 package train
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"testing"
 
@@ -36,5 +38,19 @@ func TestEpochOrder(t *testing.T) {
 	if a, b := epochOrder(split, 20, 1, 0), epochOrder(split, 20, 1, 1); a[0][0] == b[0][0] && a[1][0] == b[1][0] &&
 		a[2][0] == b[2][0] {
 		t.Error("two epochs have the same order")
+	}
+}
+
+// TestOldSettings: micro_batch of earlier versions is read, and means shards.
+func TestOldSettings2(t *testing.T) {
+	for micro, want := range map[int]int{0: 1, 1: 32, 7: 5, 8: 4, 31: 2, 32: 1, 40: 1} {
+		l := DefaultLabelled()
+		l.Model.DModel, l.Model.Layers = 16, "h3"
+		if err := json.Unmarshal(fmt.Appendf(nil, `{"micro_batch": %d}`, micro), &l); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Validate(); err != nil || l.Shards != want || l.MicroBatch != 0 {
+			t.Errorf("micro_batch %d of 32: %d shards, %v, want %d", micro, l.Shards, err, want)
+		}
 	}
 }

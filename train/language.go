@@ -20,9 +20,6 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// languageKind is the kind of a Trainer's checkpoints.
-const languageKind = "language model"
-
 // Trainer is the work of a language model: each token is predicted from those before it.
 type Trainer struct {
 	Config Config

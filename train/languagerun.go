@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"time"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -29,7 +30,7 @@ func Run(ctx context.Context, cfg Config, ev Events) (res Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
-	defer unlock(lock, &err)
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	d, err := cfg.OpenData(ctx, nil)
 	if err != nil {
 		return Result{}, err
@@ -59,7 +60,7 @@ func Resume(ctx context.Context, cfg Config, ev Events) (res Result, err error) 
 	if err != nil {
 		return Result{}, err
 	}
-	defer unlock(lock, &err)
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	tok, err := cfg.runTokenizer()
 	if err != nil {
 		return Result{}, err
@@ -100,7 +101,7 @@ func readRun(out string, recover func(dir string) error) (*saved, Config, error)
 		return nil, Config{}, err
 	}
 	var c Config
-	if err := s.config(out, &c); err != nil {
+	if err := s.settings(out, &c); err != nil {
 		return nil, Config{}, err
 	}
 	if c.Train.Time == 0 {
@@ -147,6 +148,22 @@ func resumed(cfg Config, d *Dataset) (r *run, err error) {
 	return r, err
 }
 
+// Result is how a run ended.
+type Result struct {
+	Out         string
+	Prompt      string // what the sample texts continue, a text that the model's tokenizer has tokens for
+	Step        int
+	Loss        float64       // mean of the last steps
+	ValidLoss   float64       // on all validation text, NaN where the run did not end
+	BestLoss    float64       // lowest validation loss of the run, on all validation text where the run ended
+	BestStep    int           // the step at which it was lowest
+	Remarks     []string      // what the user should know of how it ended: that it overfits, has learnt nothing
+	Tokens      int           // training tokens
+	Elapsed     time.Duration // of all parts of the run
+	Trained     time.Duration // by train.clock, in updates alone
+	Interrupted bool
+}
+
 // run is a training run in progress: a loop, and the language model that it trains.
 type run struct {
 	loop *Training
@@ -173,7 +190,7 @@ func (r *run) run(ctx context.Context, ev Events) (res Result, err error) {
 		ev.Start(Start{
 			Out: w.Config.Out, Params: w.params.all, Trained: w.params.trained, Base: w.Config.Base.Name,
 			Tokenizer: w.Data.Tokenizer.Kind(), Vocab: w.Data.Tokenizer.VocabSize(), DataName: w.Data.Name,
-			TrainTokens: w.Data.Train.Len(), ValidTokens: w.Data.Valid.Len(), Steps: r.loop.stepsInAll(), Resumed: r.loop.Steps(),
+			TrainTokens: w.Data.Train.Len(), ValidTokens: w.Data.Valid.Len(), Steps: r.loop.totalSteps(), Resumed: r.loop.Steps(),
 		})
 	}
 	interrupted, err := r.loop.Run(ctx)
@@ -181,7 +198,7 @@ func (r *run) run(ctx context.Context, ev Events) (res Result, err error) {
 	if res.Interrupted = interrupted && err == nil; err != nil || interrupted {
 		return res, err
 	}
-	res.ValidLoss, res.BestLoss = r.loop.last().Valid.Loss, r.loop.final.Loss
+	res.ValidLoss, res.BestLoss = r.loop.last().Valid.Loss, r.loop.Final.Loss
 	res.Remarks = r.remarks(&res)
 	for _, text := range res.Remarks {
 		r.loop.Note(text)
@@ -199,7 +216,7 @@ func (r *run) run(ctx context.Context, ev Events) (res Result, err error) {
 func (r *run) result() Result {
 	w := r.work
 	res := Result{
-		Out: w.Config.Out, Prompt: w.prompt.text, Step: r.loop.Steps(), Loss: r.loop.smoothed, ValidLoss: math.NaN(),
+		Out: w.Config.Out, Prompt: w.prompt.text, Step: r.loop.Steps(), Loss: r.loop.Smoothed(), ValidLoss: math.NaN(),
 		BestLoss: math.Inf(1), Tokens: r.loop.Steps() * w.Config.Train.tokensPerStep(), Elapsed: r.loop.Elapsed(),
 		Trained: r.loop.Trained(),
 	}

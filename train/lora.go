@@ -6,6 +6,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/release"
@@ -54,7 +55,7 @@ var bases = []string{engine.Float32.String(), engine.BF16.String(), engine.Int8.
 
 // validate adds the problems of the settings.
 func (l *LoRA) validate(c *Config, p *config.Problems) {
-	checkOneOf(p, "lora.base", l.Base, bases)
+	p.OneOf("lora.base", l.Base, bases)
 	switch {
 	case l.Rank < 0:
 		p.Addf("lora.rank", "found %d, want 0 or more", l.Rank)
@@ -147,7 +148,7 @@ func (c *Config) modules(m *model.Model) (map[string]string, error) {
 func (tr *Trainer) saveAdapter(dir string) error {
 	b, l := &tr.Config.Base, &tr.Config.LoRA
 	name := b.Name
-	if exists(name) {
+	if disk.Exists(name) {
 		name = b.Path
 	}
 	a := release.Adapter{Name: name, Path: b.Path, Weights: b.Weights, Rank: l.Rank, Alpha: l.alpha(),

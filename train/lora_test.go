@@ -146,8 +146,8 @@ func TestLoRA(t *testing.T) {
 				}
 			}
 			last := contents(t, filepath.Join(part.Out, model.LastDir))
-			if len(last[optimizerFile]) > 3*len(last[release.AdapterWeightsFile]) || last[model.WeightsFile] != "" {
-				t.Errorf("moments of %d bytes, an adapter of %d", len(last[optimizerFile]),
+			if len(last["optimizer.safetensors"]) > 3*len(last[release.AdapterWeightsFile]) || last[model.WeightsFile] != "" {
+				t.Errorf("moments of %d bytes, an adapter of %d", len(last["optimizer.safetensors"]),
 					len(last[release.AdapterWeightsFile]))
 			}
 		})

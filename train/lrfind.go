@@ -53,12 +53,13 @@ func (c Config) FindLR(ctx context.Context, n int, told func(LRPoint)) (*LRRange
 	if err != nil {
 		return nil, err
 	}
-	loop, err := tr.Begin()
+	rate := func(step int) float64 { return math.Pow(leastLR/mostLR, 1-float64(step)/float64(n-1)) }
+	plan := tr.plan()
+	plan.Rate = rate
+	loop, err := NewTraining(plan, tr)
 	if err != nil {
 		return nil, err
 	}
-	rate := func(step int) float64 { return math.Pow(leastLR/mostLR, 1-float64(step)/float64(n-1)) }
-	loop.rate = rate
 	r, mean := &LRRange{}, 0.
 	for step := range n {
 		if err := ctx.Err(); err != nil {

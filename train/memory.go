@@ -7,18 +7,6 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Values of Config.Memory.
-const (
-	memoryCheck  = "check"
-	memoryIgnore = "ignore"
-)
-
-var memoryChoices = []string{memoryCheck, memoryIgnore}
-
-// paramCount is the number of a model's parameters: of all, and of those that are trained. values is the memory of the
-// values of all.
-type paramCount struct{ all, trained, values int }
-
 // countParams counts the parameters of a shape.
 func (c *Config) countParams(shape model.Config) (paramCount, error) {
 	m, err := model.New(shape)
@@ -26,44 +14,6 @@ func (c *Config) countParams(shape model.Config) (paramCount, error) {
 		return paramCount{}, err
 	}
 	return c.freeze(m)
-}
-
-// bytes is the memory of parameters while they are trained: values of all, and of those that are trained two
-// moments, and gradients, of which the shards of an update need several.
-func (n paramCount) bytes(shards int) int { return n.values + 4*(2+sumsOf(shards))*n.trained }
-
-// MemoryError says that a run needs more memory than there is, and what would make it fit.
-type MemoryError struct {
-	Need, Weights, Activations int // bytes, in all and of them; no activations where the weights alone are too much
-	Free                       status.Memory
-	Advice                     string
-}
-
-// Error says how much memory the run needs, what for, and what would make it fit.
-func (e *MemoryError) Error() string {
-	of := fmt.Sprintf("weights, gradients and moments %s", bytesText(e.Weights))
-	if e.Activations > 0 {
-		of += ", activations " + bytesText(e.Activations)
-	}
-	return fmt.Sprintf("memory: the run needs about %s (%s), but %s leaves %s; %s; memory=%s tries all the same",
-		bytesText(e.Need), of, e.Free.Of,
-		bytesText(int(e.Free.Bytes)), e.Advice, memoryIgnore)
-}
-
-func bytesText(n int) string { return status.Bytes(uint64(max(0, n))) }
-
-// weightsFit returns a *MemoryError if the parameters of a model alone need more memory to be trained than there is.
-func weightsFit(params paramCount, shards int, free status.Memory) error {
-	need := params.bytes(shards)
-	if need <= int(free.Bytes) {
-		return nil
-	}
-	e := &MemoryError{Need: need, Weights: need, Free: free,
-		Advice: "a smaller model.d_model or fewer layers need less"}
-	if params.bytes(1) <= int(free.Bytes) {
-		e.Advice = fmt.Sprintf("fewer shards (found %d), which are larger, need less", shards)
-	}
-	return e
 }
 
 // checkMemory returns a *MemoryError if a run needs more memory than there is. vocab is the size of the tokenizer's

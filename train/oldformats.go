@@ -23,7 +23,7 @@ func readAnyFormat(dir string) (s *saved, path string, err error) {
 	path = filepath.Join(dir, trainerFile)
 	text, err := disk.ReadText(path, disk.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
-		if old := filepath.Join(dir, placeFile); exists(old) {
+		if old := filepath.Join(dir, placeFile); disk.Exists(old) {
 			s, err = readPlace(old)
 			return s, old, err
 		}

@@ -3,7 +3,6 @@ package train
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -84,7 +83,7 @@ func TestFormat1IsRefused(t *testing.T) {
 	}
 }
 
-// TestOldSettings: accumulation and micro_batch of earlier versions are read, and mean shards.
+// TestOldSettings: accumulation of earlier versions is read, and means shards.
 func TestOldSettings(t *testing.T) {
 	c := small(t)
 	c.Train.Accumulation = 8
@@ -95,15 +94,5 @@ func TestOldSettings(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"seed": 3, "train": {"steps": 5, "accumulation": 2}}`), &saved); err != nil ||
 		saved.Seed != 3 || saved.Train.Steps != 5 || saved.Train.Shards != 2 || saved.Train.Accumulation != 0 {
 		t.Errorf("saved with accumulation 2: %+v, %v, want 2 shards", saved.Train, err)
-	}
-	for micro, want := range map[int]int{0: 1, 1: 32, 7: 5, 8: 4, 31: 2, 32: 1, 40: 1} {
-		l := DefaultLabelled()
-		l.Model.DModel, l.Model.Layers = 16, "h3"
-		if err := json.Unmarshal(fmt.Appendf(nil, `{"micro_batch": %d}`, micro), &l); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Validate(); err != nil || l.Shards != want || l.MicroBatch != 0 {
-			t.Errorf("micro_batch %d of 32: %d shards, %v, want %d", micro, l.Shards, err, want)
-		}
 	}
 }

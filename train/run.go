@@ -65,9 +65,9 @@ func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
 		err = l.sample(ctx)
 	}
 	if err == nil {
-		l.final = l.last().Valid
+		l.Final = l.last().Valid
 		if best, _ := l.BestPoint(); best.Step != l.step {
-			l.final, err = l.bestInTheEnd(ctx)
+			l.Final, err = l.bestInTheEnd(ctx)
 		}
 	}
 	switch {
@@ -335,7 +335,7 @@ func (l *Training) Save() error {
 
 // progress describes an update, given its loss and the norm of its gradient.
 func (l *Training) progress(loss, norm float64) Progress {
-	h, steps := &l.history, l.stepsInAll()
+	h, steps := &l.history, l.totalSteps()
 	p := Progress{
 		Step: l.step, Steps: steps, Epoch: l.Epochs(), Loss: loss, MeanLoss: h.LossSum / float64(max(1, h.LossN)),
 		ValidLoss: math.NaN(), GradNorm: norm, Elapsed: l.Elapsed(), MemBytes: status.RSS(),

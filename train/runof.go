@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -21,7 +22,7 @@ func RunOf(dir string) (run Config, out string, err error) {
 		if info, err := os.Stat(out); err == nil && !info.IsDir() {
 			continue // a model in a single file
 		}
-		if file := filepath.Join(out, ConfigFile); exists(file) {
+		if file := filepath.Join(out, ConfigFile); disk.Exists(file) {
 			run, err := Load(config.Options{File: file})
 			var said Config
 			_ = config.Load(&said, config.Options{File: file})    // whose problems are in err

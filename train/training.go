@@ -22,7 +22,6 @@ type Training struct {
 	opt       *optim.AdamW
 	average   *average
 	schedule  optim.Schedule
-	rate      func(step int) float64 // in the place of schedule; nil for none
 	tape      *autograd.Tape
 	sum       *shardSum
 	collected *autograd.Gradients // by the tape
@@ -31,7 +30,7 @@ type Training struct {
 	factor    float64             // of the learning rate, in the last of them
 	budget    budget
 	history   history
-	final     Score // of the best model, as scores are in the end; set when the run has ended
+	Final     Score // of the best model, as scores are in the end; set when the run has ended
 
 	ev       Events
 	metrics  *events.Metrics
@@ -124,8 +123,8 @@ func (l *Training) Step() (loss, norm float64, err error) {
 	if err != nil {
 		return loss, math.NaN(), err
 	}
-	if l.factor = l.schedule.At(l.at()); l.rate != nil {
-		l.factor = l.rate(l.step)
+	if l.factor = l.schedule.At(l.at()); l.Plan.Rate != nil {
+		l.factor = l.Plan.Rate(l.step)
 	}
 	if norm = l.opt.Step(sum.Each(), count, l.factor); !isFinite(norm) {
 		name, _ := l.opt.NonFiniteGrad(sum.Each())
@@ -253,8 +252,8 @@ func (l *Training) stale() bool {
 	return l.Plan.Patience > 0 && h.Best >= 0 && len(h.Points)-1-h.Best >= l.Plan.Patience
 }
 
-// stepsInAll is how many steps the run has, of one with a budget of time as its speed so far tells.
-func (l *Training) stepsInAll() int {
+// totalSteps is how many steps the run has, of one with a budget of time as its speed so far tells.
+func (l *Training) totalSteps() int {
 	most := math.MaxInt
 	if l.limited() {
 		most = l.Plan.Steps
@@ -273,6 +272,9 @@ func (l *Training) stepsInAll() int {
 
 // Tape is what the run computes on, between its updates free for measurements.
 func (l *Training) Tape() *autograd.Tape { return l.tape }
+
+// SetClock replaces the clock that measures the time of updates.
+func (l *Training) SetClock(now func() time.Duration) { l.budget.now = now }
 
 // Steps is the number of updates made.
 func (l *Training) Steps() int { return l.step }
@@ -296,6 +298,12 @@ func (l *Training) BestPoint() (p Point, ok bool) {
 	}
 	return l.history.Points[l.history.Best], true
 }
+
+// Curve is the smoothed training loss of the lines of metrics.
+func (l *Training) Curve() []float64 { return l.history.Curve.Loss }
+
+// Smoothed is the training loss of this part of the run, smoothed; NaN before its first update.
+func (l *Training) Smoothed() float64 { return l.smoothed }
 
 // Trained is the time of all updates, by the run's own clock.
 func (l *Training) Trained() time.Duration { return l.budget.used }

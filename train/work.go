@@ -6,7 +6,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -75,6 +74,8 @@ type Plan struct {
 	Clock     string        // that Time is measured by
 	TimeAlone bool          // with a limit of time, Steps does not end the run
 
+	Rate func(step int) float64 // factor of the learning rate, in the place of the schedule; nil for none
+
 	StepsPerEpoch float64
 	UnitsPerStep  float64 // tokens, by which speed is told
 	Examples      bool    // they are examples, not tokens
@@ -136,11 +137,4 @@ func forUpdates(t *autograd.Tape, p engine.Precision) {
 func forMeasuring(t *autograd.Tape) {
 	t.Record(false)
 	t.SetPrecision(engine.Float32)
-}
-
-// checkPrecision adds a problem if a precision is none of training.
-func checkPrecision(p *config.Problems, precision string) {
-	if precision != engine.Float32.String() && precision != engine.BF16.String() {
-		p.Addf("precision", "found %q, want float32 or bf16", precision)
-	}
 }
