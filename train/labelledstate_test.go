@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/toytask"
+	"github.com/hippo-ssm/hippo/internal/testkit/toytask"
 	"github.com/hippo-ssm/hippo/model"
 )
 
