@@ -89,10 +89,12 @@ var house = []layer{
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
 	{"table", "internal/brief internal/disk", "golang.org/x/text github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
-	{"train", "engine task chat chat/template generate generate/sample release model nn optim autograd " +
-		"tensor checkpoint tokenizer data internal/brief internal/config internal/disk internal/events " +
-		"internal/status internal/parallel", ""},
-	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
+	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
+		"internal/events internal/status", ""},
+	{"train/text", "train engine chat chat/template generate generate/sample release model nn autograd tensor " +
+		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status", ""},
+	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
+	{"compare", "train train/text model data internal/config internal/disk", "gonum.org/v1/gonum"},
 	{"internal/testkit/toytask", "task", ""},      // no row below names it: it is for tests
 	{"internal/testkit/toymodel", "model nn", ""}, // for tests, too
 	{"web", "", ""},
@@ -103,8 +105,10 @@ var house = []layer{
 	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action " +
 		"data internal/kernel internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
-	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
-	{"fit", "explain table train task model internal/brief internal/config internal/disk internal/status",
+	{"experiment", "explain train train/labelled task model internal/config internal/disk internal/status",
+		"gonum.org/v1/gonum"},
+	{"fit", "explain table train train/labelled task model internal/brief internal/config internal/disk " +
+		"internal/status",
 		"gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch explain/figure session session/store chat generate generate/constrain generate/sample " +
@@ -113,20 +117,21 @@ var house = []layer{
 	{"serve/views", "serve explain explain/figure data", ""},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve explain train data chat session session/store generate generate/sample release model mixer nn " +
-		"optim autograd engine tensor tokenizer chat/template checkpoint internal/kernel internal/parallel " +
+	{"bench", "serve explain train/text data chat session session/store generate generate/sample release model " +
+		"mixer nn optim autograd engine tensor tokenizer chat/template checkpoint internal/kernel internal/parallel " +
 		"internal/config internal/disk internal/status", ""},
 
 	// The ways in.
-	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer " +
-		"data internal/config fit", ""},
+	{".", "engine train train/text task chat session generate generate/sample release model autograd checkpoint " +
+		"tokenizer data internal/config fit", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
-		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
-		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config " +
-		"internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views table",
+		"explain/figure train train/text task chat session session/store generate generate/constrain " +
+		"generate/sample release release/hub model checkpoint tokenizer chat/template data internal/brief " +
+		"internal/config internal/disk internal/status internal/licenses explain/theory explain/course " +
+		"fit serve/views table",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

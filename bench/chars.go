@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // charsSteps is the length of the training of which charsCases measure the beginning. It is evaluated every charsEvery
@@ -42,7 +42,7 @@ func charsCases(args []string, shrink int) ([]Case, error) {
 }
 
 func charsTrial(ctx context.Context, file string, loss float64, shrink int, p engine.Precision) (trial, error) {
-	cfg, err := train.Preset("tiny")
+	cfg, err := text.Preset("tiny")
 	if err != nil {
 		return trial{}, err
 	}
@@ -55,7 +55,7 @@ func charsTrial(ctx context.Context, file string, loss float64, shrink int, p en
 	var steps int
 	var reached float64
 	return trial{long: true, runs: []func() error{func() error {
-		tr, err := train.NewTrainer(cfg, set)
+		tr, err := text.New(cfg, set)
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // The recipes of the Long Range Arena other than ListOps. Published numbers are accuracies in percent.
@@ -39,7 +39,7 @@ type lraSSM struct {
 	time             time.Duration // 0 for no limit
 }
 
-func (r lraSSM) set(c *train.LabelledConfig) {
+func (r lraSSM) set(c *labelled.Config) {
 	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.Norm = r.layers, r.width, "none", "layer"
 	c.Model.ResidDropout, c.Model.EmbedDropout = r.dropout, 0
 	c.Pool, c.Positions, c.Epochs, c.BatchSize, c.Time = r.pool, "none", r.epochs, r.batch, r.time
@@ -59,7 +59,7 @@ type lraTransformer struct {
 	warmup, minRatio            float64 // of the schedule, in epochs, and in the end
 }
 
-func (r lraTransformer) set(c *train.LabelledConfig) {
+func (r lraTransformer) set(c *labelled.Config) {
 	c.Model.Layers, c.Model.DModel, c.Model.DInner = fmt.Sprintf(allSee, r.heads, r.layers), r.width, r.inner
 	c.Model.MLP, c.Model.Norm = "gelu", "layer"
 	c.Model.ResidDropout, c.Model.AttnDropout, c.Model.EmbedDropout = r.dropout, r.attnDropout, 0

@@ -12,6 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // ResultFile is the name of a result in the folder of its run.
@@ -76,7 +77,7 @@ func (r *Result) write(dir string) error {
 // ReadResult reads the result of the run in a folder. It is an os.ErrNotExist if the run has not ended.
 func ReadResult(dir string) (*Result, error) {
 	path := filepath.Join(dir, ResultFile)
-	r := &Result{Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	r := &Result{Config: Config{Config: labelled.Default()}}
 	if err := disk.ReadJSON(path, r); err != nil {
 		return nil, err
 	}

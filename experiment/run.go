@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // Events are functions that a run calls, in its goroutine. Any may be nil.
@@ -59,7 +60,7 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 		return nil, err
 	}
 	same := func(saved []byte) error {
-		before := Config{LabelledConfig: train.DefaultLabelled()}
+		before := Config{Config: labelled.Default()}
 		if err := json.Unmarshal(saved, &before); err != nil {
 			return err
 		}
@@ -70,7 +71,7 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 		}
 		return nil
 	}
-	w, loop, err := train.OpenLabelled(c.LabelledConfig, &c, set, same)
+	w, loop, err := labelled.Open(c.Config, &c, set, same)
 	if err != nil {
 		return nil, fmt.Errorf("task %s: %w", c.Task, err)
 	}
@@ -92,7 +93,7 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 
 // run is a run of a task in progress.
 type run struct {
-	work     *train.Labelled
+	work     *labelled.Work
 	loop     *train.Training
 	c        Config
 	settings *Settings
@@ -136,7 +137,8 @@ func (r *run) measure(ctx context.Context) (err error) {
 func (r *run) conclude() error {
 	res := r.result
 	res.Curve, res.Steps, res.Epochs = r.loop.Points(), r.loop.Steps(), r.loop.Epochs()
-	res.TrainSeconds, res.Seconds, res.CPUSeconds = r.loop.Trained().Seconds(), r.loop.Elapsed().Seconds(), r.loop.CPUTime().Seconds()
+	res.TrainSeconds, res.Seconds, res.CPUSeconds = r.loop.Trained().Seconds(), r.loop.Elapsed().Seconds(),
+		r.loop.CPUTime().Seconds()
 	res.Date = time.Now().UTC().Format(time.RFC3339)
 	if err := res.settlePublished(r.settings); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // Config is everything a run of a task depends on: the defaults, then what the recipe says, then what the user changes.
@@ -25,7 +25,7 @@ type Config struct {
 
 	Data string `json:"data" help:"folder of the task's files, for tasks that read some"`
 
-	train.LabelledConfig
+	labelled.Config
 }
 
 // Check returns every problem of a run that can be told before its data are made or read: those of Validate, and a
@@ -54,7 +54,7 @@ type Settings struct {
 // the recipe sets hold where the entry does not set them. All problems of both come at once, with settings that leave
 // out what is wrong.
 func Find(entry, recipe string) (*Settings, error) {
-	s := &Settings{Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	s := &Settings{Config: Config{Config: labelled.Default()}}
 	name, given, err := model.ParseEntry(entry)
 	if err != nil {
 		return s, fmt.Errorf("task: %w", err)
@@ -77,9 +77,9 @@ func Find(entry, recipe string) (*Settings, error) {
 // settingsOf are the settings of a task's recipe with the given options of the task. An error comes with settings that
 // leave out what is wrong.
 func settingsOf(t *task.Task, recipe Recipe, given map[string]string) (*Settings, error) {
-	s := &Settings{Task: t, Recipe: recipe, Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	s := &Settings{Task: t, Recipe: recipe, Config: Config{Config: labelled.Default()}}
 	var p config.Problems
-	recipe.Set(&s.Config.LabelledConfig)
+	recipe.Set(&s.Config.Config)
 	switch {
 	case t.Options != nil:
 		s.Options = t.Options()

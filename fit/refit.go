@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // refitsDir is the folder of the networks of a run that are trained anew, as long as it has not ended.
@@ -134,7 +135,7 @@ func (j *job) again(ctx context.Context, n, of int, divided [parts][]segment) (*
 	j.loop.Note(fmt.Sprintf("refit %d of %d: a network for the next %d origins", n, of-1, j.c.Refit))
 	c := j.work.Config
 	c.Out = filepath.Join(j.c.Out, refitsDir, strconv.Itoa(n))
-	w, loop, err := train.OpenLabelled(c, &j.c, set, func([]byte) error { return nil }) // which the run has compared
+	w, loop, err := labelled.Open(c, &j.c, set, func([]byte) error { return nil }) // which the run has compared
 	if err != nil {
 		return nil, nil, nil, err
 	}

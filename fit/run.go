@@ -17,6 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // Events are functions that a run calls, in its goroutine. Any may be nil.
@@ -133,7 +134,7 @@ func read(ctx context.Context, c *Config, stdin io.Reader) (*frame, error) {
 
 // job is a run in progress.
 type job struct {
-	work               *train.Labelled
+	work               *labelled.Work
 	loop               *train.Training
 	c                  Config
 	f                  *frame
@@ -155,7 +156,7 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	}
 	asked := c
 	c.choose(f.plan, set)
-	w, loop, err := train.OpenLabelled(c.LabelledConfig, &asked, set, func(saved []byte) error {
+	w, loop, err := labelled.Open(c.Config, &asked, set, func(saved []byte) error {
 		before := DefaultConfig()
 		if err := json.Unmarshal(saved, &before); err != nil {
 			return err
@@ -281,7 +282,8 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 	p, f := j.f.plan, j.f
 	res := &Result{
 		Task: p.Task, Config: j.c, Plan: p, Rows: f.rows.n, Series: len(f.seqs), Divided: j.how, Notes: f.notes,
-		Params: j.work.Net.NumParams(), Model: j.work.Net.Config.Model.Layers, Curve: j.loop.Points(), Steps: j.loop.Steps(),
+		Params: j.work.Net.NumParams(), Model: j.work.Net.Config.Model.Layers, Curve: j.loop.Points(),
+		Steps:   j.loop.Steps(),
 		Epochs:  j.loop.Epochs(),
 		Windows: [3]int{j.trained.Len(), j.held.Len(), j.out.Len()}, Maker: train.ThisMaker(),
 	}

@@ -60,7 +60,7 @@ func (a *average) save(dir string) error {
 	for i, p := range a.params {
 		all = append(all, checkpoint.NewTensor(p.Name, p.Shape(), a.values[i]))
 	}
-	return writeTensors(filepath.Join(dir, averageFile), all)
+	return WriteTensors(filepath.Join(dir, averageFile), all)
 }
 
 // restore reads what save wrote. A run that has had no average until now begins with the weights.

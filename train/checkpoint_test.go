@@ -20,7 +20,7 @@ func FuzzMoments(f *testing.F) {
 	opt.Moments(func(name string, shape []int, v []float32) {
 		moments = append(moments, checkpoint.NewTensor(name, shape, v))
 	})
-	if err := writeTensors(path, moments); err != nil {
+	if err := WriteTensors(path, moments); err != nil {
 		f.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// claim takes the folder of a run for this process.
-func claim(dir string) (*disk.Lock, error) {
+// Claim takes the folder of a run for this process.
+func Claim(dir string) (*disk.Lock, error) {
 	lock, err := disk.ClaimDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("out: %w", err)
@@ -18,7 +18,7 @@ func claim(dir string) (*disk.Lock, error) {
 
 // InFolder does something in a folder that is claimed for it: no other process runs there meanwhile.
 func InFolder(dir string, do func() error) error {
-	lock, err := claim(dir)
+	lock, err := Claim(dir)
 	if err != nil {
 		return err
 	}

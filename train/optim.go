@@ -24,7 +24,7 @@ type Optim struct {
 	MinLRRatio float64 `json:"min_lr_ratio" help:"learning rate at the end, as a part of the peak"`
 }
 
-func (o *Optim) validate(p *config.Problems) {
+func (o *Optim) Validate(p *config.Problems) {
 	for _, f := range []struct {
 		key    string
 		v      float64
@@ -76,8 +76,8 @@ func (o *Optim) schedule(steps int) optim.Schedule {
 	return optim.Schedule{Kind: o.Schedule, Warmup: o.Warmup, Total: steps, MinRatio: o.MinLRRatio}
 }
 
-// checkPrecision adds a problem if a precision is none of training.
-func checkPrecision(p *config.Problems, precision string) {
+// CheckPrecision adds a problem if a precision is none of training.
+func CheckPrecision(p *config.Problems, precision string) {
 	if precision != engine.Float32.String() && precision != engine.BF16.String() {
 		p.Addf("precision", "found %q, want float32 or bf16", precision)
 	}

@@ -20,11 +20,11 @@ type Origin struct {
 
 // Here is the origin of what this process makes at this moment.
 func Here() Origin {
-	return Origin{machine(), commit(), time.Now().UTC().Format(time.RFC3339)}
+	return Origin{machine(), Commit(), time.Now().UTC().Format(time.RFC3339)}
 }
 
-// commit is the version of the program: what the build recorded, or the work tree that it runs in.
-func commit() string {
+// Commit is the version of the program: what the build recorded, or the work tree that it runs in.
+func Commit() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
@@ -63,4 +63,4 @@ type Maker struct {
 }
 
 // ThisMaker is this machine and program.
-func ThisMaker() Maker { return Maker{machine(), commit()} }
+func ThisMaker() Maker { return Maker{machine(), Commit()} }

@@ -65,7 +65,7 @@ func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
 		err = l.sample(ctx)
 	}
 	if err == nil {
-		l.Final = l.last().Valid
+		l.Final = l.Last().Valid
 		if best, _ := l.BestPoint(); best.Step != l.step {
 			l.Final, err = l.bestInTheEnd(ctx)
 		}
@@ -234,7 +234,7 @@ func (l *Training) measure(ctx context.Context, last bool) error {
 	if best {
 		h.Best = len(h.Points) - 1
 		if l.Plan.KeepBest {
-			err := l.average.with(func() error { return writeModel(filepath.Join(l.Plan.Out, model.BestDir), l.work) })
+			err := l.average.with(func() error { return WriteModel(filepath.Join(l.Plan.Out, model.BestDir), l.work) })
 			if err != nil {
 				return err
 			}
@@ -335,14 +335,14 @@ func (l *Training) Save() error {
 
 // progress describes an update, given its loss and the norm of its gradient.
 func (l *Training) progress(loss, norm float64) Progress {
-	h, steps := &l.history, l.totalSteps()
+	h, steps := &l.history, l.TotalSteps()
 	p := Progress{
 		Step: l.step, Steps: steps, Epoch: l.Epochs(), Loss: loss, MeanLoss: h.LossSum / float64(max(1, h.LossN)),
 		ValidLoss: math.NaN(), GradNorm: norm, Elapsed: l.Elapsed(), MemBytes: status.RSS(),
 		LR: l.Plan.Optim.LR * l.factor, Guess: l.work.Guess(),
 	}
 	if len(h.Points) > 0 {
-		p.Valid = l.last().Valid
+		p.Valid = l.Last().Valid
 		p.ValidLoss = p.Valid.Loss
 	}
 	if l.stepSeconds > 0 {

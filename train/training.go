@@ -1,3 +1,6 @@
+// Package train is the loop of training: updates in shards, the schedule, the budget of time, measurements, metrics,
+// checkpoints and resume. A Work is what is trained and on what: package text has language models, package labelled
+// networks on labelled sequences. Nothing is printed: the functions of Events report what happens.
 package train
 
 import (
@@ -76,8 +79,8 @@ func (c *curve) add(step int, loss float64) {
 	}
 }
 
-// NewTraining prepares to train the model of a work, whose parameters have their values.
-func NewTraining(p Plan, w Work) (*Training, error) {
+// New prepares to train the model of a work, whose parameters have their values.
+func New(p Plan, w Work) (*Training, error) {
 	precision, err := engine.ParsePrecision(p.Precision)
 	if err != nil {
 		return nil, fmt.Errorf("precision: %w", err)
@@ -119,7 +122,7 @@ func (l *Training) Step() (loss, norm float64, err error) {
 	if err != nil {
 		return math.NaN(), math.NaN(), err
 	}
-	loss, count, sum, err := l.gradient(examples)
+	loss, count, sum, err := l.Gradient(examples)
 	if err != nil {
 		return loss, math.NaN(), err
 	}
@@ -153,8 +156,8 @@ func (l *Training) shards(examples int) []Shard {
 // gradient returns the mean loss of an update, and its gradient times count. Each shard is computed alone, and its
 // gradient counts as often as it has targets, so that the gradient divided by count is that of the mean over all
 // targets. A single shard counts as one: its loss is that mean already.
-func (l *Training) gradient(examples int) (loss, count float64, sum *autograd.Gradients, err error) {
-	forUpdates(l.tape, l.precision)
+func (l *Training) Gradient(examples int) (loss, count float64, sum *autograd.Gradients, err error) {
+	ForUpdates(l.tape, l.precision)
 	shards := l.shards(examples)
 	l.sum.begin(len(shards))
 	for _, s := range shards {
@@ -240,7 +243,7 @@ func (l *Training) at() float64 {
 
 // done reports whether all steps are made, all time is used, the last measurement was good enough, or patience is over.
 func (l *Training) done() bool {
-	if l.measured() && (l.work.Enough(l.last().Valid) || l.stale()) {
+	if l.measured() && (l.work.Enough(l.Last().Valid) || l.stale()) {
 		return true
 	}
 	return l.limited() && l.step >= l.Plan.Steps || l.budget.share() >= 1
@@ -253,7 +256,7 @@ func (l *Training) stale() bool {
 }
 
 // totalSteps is how many steps the run has, of one with a budget of time as its speed so far tells.
-func (l *Training) totalSteps() int {
+func (l *Training) TotalSteps() int {
 	most := math.MaxInt
 	if l.limited() {
 		most = l.Plan.Steps
@@ -286,10 +289,10 @@ func (l *Training) Epochs() float64 { return float64(l.step) / l.Plan.StepsPerEp
 func (l *Training) Points() []Point { return l.history.Points }
 
 // last is the last measurement. There must be one.
-func (l *Training) last() *Point { return &l.history.Points[len(l.history.Points)-1] }
+func (l *Training) Last() *Point { return &l.history.Points[len(l.history.Points)-1] }
 
 // measured reports whether the model has been measured after the last update.
-func (l *Training) measured() bool { return len(l.history.Points) > 0 && l.last().Step == l.step }
+func (l *Training) measured() bool { return len(l.history.Points) > 0 && l.Last().Step == l.step }
 
 // BestPoint is the best of Points; ok is false before the first.
 func (l *Training) BestPoint() (p Point, ok bool) {

@@ -7,7 +7,7 @@ import (
 
 // Limits by which the losses of a run, in nats per token, are judged.
 const (
-	diverging = 1    // above guessing: a model that starts is hardly above it
+	Diverging = 1    // above guessing: a model that starts is hardly above it
 	rising    = 0.05 // above the best: more than evaluations of one model differ
 )
 
@@ -37,11 +37,11 @@ func (e *DivergedError) Error() string {
 }
 
 // far reports whether a training loss is far above that of guessing, and of the model that the run began with.
-func (l *Training) far(loss float64) bool { return loss > max(l.work.Guess(), l.began())+diverging }
+func (l *Training) Far(loss float64) bool { return loss > max(l.work.Guess(), l.Began())+Diverging }
 
 // began is the loss of the model that the run began with, on a text that may be far from what it has learnt, where that
 // is above guessing; else 0.
-func (l *Training) began() float64 {
+func (l *Training) Began() float64 {
 	if p := l.history.Points; len(p) > 0 && p[0].Step == 0 && p[0].Valid.Loss > l.work.Guess() {
 		return p[0].Valid.Loss
 	}
@@ -50,11 +50,11 @@ func (l *Training) began() float64 {
 
 // Diverged returns a *DivergedError if the training diverged. best is the loss of the best checkpoint.
 func (l *Training) Diverged(best float64) error {
-	loss := l.trainLoss()
-	if !l.far(loss) {
+	loss := l.TrainLoss()
+	if !l.Far(loss) {
 		return nil
 	}
-	e := &DivergedError{Loss: loss, Guess: l.work.Guess(), Began: l.began(), LR: l.Plan.Optim.LR, Best: best}
+	e := &DivergedError{Loss: loss, Guess: l.work.Guess(), Began: l.Began(), LR: l.Plan.Optim.LR, Best: best}
 	if p, ok := l.BestPoint(); ok {
 		e.BestStep = p.Step
 	}
@@ -63,7 +63,7 @@ func (l *Training) Diverged(best float64) error {
 
 // warn tells once, as soon as it is seen, that a run goes wrong.
 func (l *Training) warn() {
-	if l.warned || !l.far(l.smoothed) {
+	if l.warned || !l.Far(l.smoothed) {
 		return
 	}
 	l.warned = true
@@ -74,7 +74,7 @@ func (l *Training) warn() {
 
 // noteOverfitting tells once, on the way, that a validation loss rises while the training loss falls.
 func (l *Training) noteOverfitting(valid float64, best Point, last bool) {
-	if last || l.overfit || !l.overfits(valid, best.Valid.Loss) {
+	if last || l.overfit || !l.Overfits(valid, best.Valid.Loss) {
 		return
 	}
 	l.overfit = true
@@ -83,12 +83,12 @@ func (l *Training) noteOverfitting(valid float64, best Point, last bool) {
 }
 
 // overfits reports whether a validation loss, in nats, is above the best while the training loss is below it.
-func (l *Training) overfits(valid, best float64) bool {
-	return isFinite(l.work.Guess()) && valid > best+rising && l.trainLoss() < best
+func (l *Training) Overfits(valid, best float64) bool {
+	return isFinite(l.work.Guess()) && valid > best+rising && l.TrainLoss() < best
 }
 
 // trainLoss is the training loss, smoothed, also of a run that was resumed after its last step.
-func (l *Training) trainLoss() float64 {
+func (l *Training) TrainLoss() float64 {
 	if n := len(l.history.Curve.Loss); math.IsNaN(l.smoothed) && n > 0 {
 		return l.history.Curve.Loss[n-1]
 	}

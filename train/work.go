@@ -126,15 +126,15 @@ type Point struct {
 	Valid     Score   `json:"valid"`
 }
 
-// forUpdates sets a tape up for updates.
-func forUpdates(t *autograd.Tape, p engine.Precision) {
+// ForUpdates sets a tape up for updates.
+func ForUpdates(t *autograd.Tape, p engine.Precision) {
 	t.Record(true)
 	t.TakeAside(true)
 	t.SetPrecision(p)
 }
 
-// forMeasuring sets a tape up for scores.
-func forMeasuring(t *autograd.Tape) {
+// ForMeasuring sets a tape up for scores.
+func ForMeasuring(t *autograd.Tape) {
 	t.Record(false)
 	t.SetPrecision(engine.Float32)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 func newInfo() *cobra.Command {
@@ -172,21 +172,21 @@ func describeTokenizer(t table, tok tokenizer.Tokenizer) {
 
 // describeRun prints the training run that dir belongs to, if there is one.
 func describeRun(t table, dir string) error {
-	run, out, err := train.RunOf(dir)
+	run, out, err := text.RunOf(dir)
 	if err != nil || out == "" {
 		return err
 	}
-	text := strings.Join(run.Data, ", ")
-	if text == "" {
-		text = "the built-in text"
+	trained := strings.Join(run.Data, ", ")
+	if trained == "" {
+		trained = "the built-in text"
 	}
 	length := fmt.Sprintf("%d steps", run.Train.Steps)
 	if run.Train.Time > 0 {
 		length = fmt.Sprintf("%v of steps", run.Train.Time)
 	}
-	t.row("trained on", "%s; %s of %d tokens are asked for", text, length,
+	t.row("trained on", "%s; %s of %d tokens are asked for", trained, length,
 		run.Train.BatchSize*run.Train.SeqLen*run.Train.Shards)
-	if card := filepath.Join(out, train.CardFile); exists(card) {
+	if card := filepath.Join(out, text.CardFile); exists(card) {
 		t.row("run card", "%s", card)
 	}
 	return nil
