@@ -13,7 +13,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine/cpu"
-	"github.com/hippo-ssm/hippo/internal/toytask"
+	"github.com/hippo-ssm/hippo/internal/testkit/toytask"
 	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/tensor"
