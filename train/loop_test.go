@@ -95,8 +95,8 @@ func TestShardsOfUnevenTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, g := range sum.Each() {
-			mean := make([]float64, len(g))
-			for i, v := range g {
+			mean := make([]float64, g.Len())
+			for i, v := range g.Elements() {
 				mean[i] = float64(v) / count
 			}
 			grads = append(grads, mean)
@@ -154,7 +154,7 @@ func TestShardsInAnyOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := fmt.Sprint(math.Float64bits(loss), count, sum.Each())
+			got := fmt.Sprint(math.Float64bits(loss), count, train.Elements(sum))
 			if want == "" {
 				want = got
 			}
@@ -218,7 +218,7 @@ func byTwo(t *testing.T, begin func() *train.Training, seed uint64) string {
 	for i, mean := range losses {
 		loss, count = loss+weights[i]*mean, count+weights[i]
 	}
-	return fmt.Sprint(math.Float64bits(loss/count), count, sum.Each())
+	return fmt.Sprint(math.Float64bits(loss/count), count, train.Elements(sum))
 }
 
 // TestAverageFormula: three updates by hand.
@@ -238,15 +238,15 @@ func TestAverageFormula(t *testing.T) {
 		}
 		keep := min(0.3, float64(1+n)/float64(10+n))
 		for i, w := range l.Weights() {
-			for j, x := range w {
-				want[i][j] += float32(1-keep) * (x - want[i][j])
+			for j, x := range w.Elements() {
+				want[i].Elements()[j] += float32(1-keep) * (x - want[i].Elements()[j])
 			}
 		}
 	}
 	for i, a := range l.Averages() {
-		for j, x := range a {
-			if math.Abs(float64(x-want[i][j])) > 1e-6 {
-				t.Fatalf("parameter %d has the average %v at %d, want %v", i, x, j, want[i][j])
+		for j, x := range a.Elements() {
+			if want := want[i].Elements()[j]; math.Abs(float64(x-want)) > 1e-6 {
+				t.Fatalf("parameter %d has the average %v at %d, want %v", i, x, j, want)
 			}
 		}
 	}

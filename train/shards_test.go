@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -14,7 +15,7 @@ import (
 // TestTreeOfShards: sums are those of a tree over the shards' places, which takes as much memory as it has levels.
 func TestTreeOfShards(t *testing.T) {
 	x := tensor.New(3)
-	s := newShardSum(optim.NewAdamW([]optim.Param{{Name: "x", Tensor: x}}, 0.9, 0.99, 1e-8, 1))
+	s := newShardSum(optim.NewAdamW(cpu.Backend{}, []optim.Param{{Name: "x", Tensor: x}}, 0.9, 0.99, 1e-8, 1))
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{1, 2, 3, 5, 7, 8, 13, 256} {
 		values := make([]float32, n)
@@ -43,18 +44,18 @@ func TestTreeOfShards(t *testing.T) {
 				}
 				g := s.take()
 				lent[g] = true
-				g.Each()[0][1] = values[i]
+				g.Each()[0].Elements()[1] = values[i]
 				sum = s.put(i, g)
 			}
-			if sum == nil || sum.Each()[0][1] != tree(0, n) || len(s.waiting) > 0 {
+			if sum == nil || Elements(sum)[0][1] != tree(0, n) || len(s.waiting) > 0 {
 				t.Fatalf("%d shards in the order %v: found %v, want %v", n, order, sum, tree(0, n))
 			}
 			if order == nil && len(lent) != SumsOf(n) {
 				t.Errorf("%d shards take %d gradients, want %d", n, len(lent), SumsOf(n))
 			}
 			for _, g := range s.free {
-				if slices.ContainsFunc(g.Each()[0], func(v float32) bool { return v != 0 }) {
-					t.Errorf("%d shards: gradients %v were given back, want zeros", n, g.Each())
+				if slices.ContainsFunc(Elements(g)[0], func(v float32) bool { return v != 0 }) {
+					t.Errorf("%d shards: gradients %v were given back, want zeros", n, Elements(g))
 				}
 			}
 		}

@@ -38,12 +38,6 @@ func Open(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// Exists reports whether there is something at a path.
-func Exists(path string) bool {
-	_, err := os.Stat(path)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
 func checkRegular(path string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() {
 		return nil
@@ -93,4 +87,10 @@ func ReadJSON(path string, v any) error {
 		return brief.Error(fmt.Errorf("%s: %w", path, err))
 	}
 	return nil
+}
+
+// Exists reports whether there is something at a path, be it readable or not.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -2,11 +2,12 @@ package text
 
 import (
 	"context"
-	"github.com/hippo-ssm/hippo/train"
 	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/train"
 )
 
 // timed prepares a run with a budget. Its clock moves by updates alone, a second with each.

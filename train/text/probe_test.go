@@ -166,7 +166,7 @@ func TestFrozenPartsTakeNoMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, g := range sum.Each() {
-		gradients += len(g)
+		gradients += g.Len()
 	}
 	if n := r.work.params.Trained; !maps.Equal(moments, trained) || gradients != n || n >= r.work.params.All {
 		t.Errorf("%d of %d parameters are trained, with %d gradients and moments of %v", n, r.work.params.All,
