@@ -225,7 +225,7 @@ func (a *Anatomy) weigh(bb *model.Backbone, name string, p *nn.Param) error {
 	}
 	layer, kind, rest := partAt(bb, name)
 	sum := 0.0
-	for _, x := range floats(p.Tensor) {
+	for _, x := range p.Tensor.Floats() {
 		sum += float64(x) * float64(x)
 	}
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {

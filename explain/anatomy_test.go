@@ -164,7 +164,7 @@ func TestAnatomyOfNetworks(t *testing.T) {
 	if names := len(a.Layers[0].Kernels); names != 2 || len(a.Layers[1].Systems) != 1 {
 		t.Errorf("found %d kernels that look back and ahead, and %d systems", names, len(a.Layers[1].Systems))
 	}
-	w := floats(n.Head.Weight.Tensor)
+	w := n.Head.Weight.Tensor.Floats()
 	w[0] = float32(math.NaN())
 	n.Head.Weight.CopyFrom(w)
 	if _, err := SubjectOfNetwork(n).Anatomy(context.Background(), "now", false); err == nil ||

@@ -42,12 +42,12 @@ func kernelFigures(both []*Anatomy) (all []*figure.Figure) {
 						Dashed: n > 0})
 				}
 			}
-			all = append(all, &figure.Figure{Name: fmt.Sprintf("kernel-%d-%s", i, hyphens(kernel.Name)),
+			all = append(all, &figure.Figure{Name: fmt.Sprintf("kernel-%d-%s", i, figure.Slug(kernel.Name)),
 				Group: "kernels", Pick: title, Title: "Kernels",
 				Caption: "The impulse responses K of some channels, from the shortest to the longest: y[t] = Σ_j " +
 					"K[j] u[t-j] in front of skips and gates; and how much they let through of each frequency, |Σ_j " +
 					"K[j] e^(-2πifj)|.",
-				Source: mixerSource(l.Kind),
+				Source: Papers(l.Kind),
 				Frames: []figure.Frame{{Panels: []figure.Panel{
 					{Title: "In time", X: figure.Axis{Label: "lag (tokens)"}, Y: figure.Axis{Label: "K"},
 						Lines: inTime},
@@ -100,7 +100,7 @@ func spreadChannels(k *LayerKernel) []int {
 		return 0
 	})
 	var out []int
-	for _, l := range someOf(lags, shownKernels) {
+	for _, l := range figure.Some(lags, shownKernels) {
 		out = append(out, l.c)
 	}
 	return out
@@ -142,7 +142,7 @@ func (k *LayerKernel) heat(layers int) *figure.Map {
 	m := &figure.Map{Rows: rows, Cols: cols, Diverging: true}
 	for r := range rows {
 		for j := range cols {
-			m.Values = append(m.Values, round4(float64(k.K[j*k.Channels+r*k.Channels/rows])))
+			m.Values = append(m.Values, figure.Round4(float64(k.K[j*k.Channels+r*k.Channels/rows])))
 		}
 	}
 	return m
@@ -157,7 +157,7 @@ func fading(both []*Anatomy, i, k int, kind string, s *LayerSystem) *figure.Figu
 		}
 		constants := a.Layers[i].Systems[k].TimeConstants()
 		for _, q := range []float64{0.1, 0.5, 0.9} {
-			tau := quantileOf(constants, q)
+			tau := figure.Quantile(constants, q)
 			one := figure.Series{Name: fmt.Sprintf("%.0f %% %s", q*100, a.Name), Dashed: n > 0}
 			for t := range 257 {
 				one.X, one.Y = append(one.X, float64(t)), append(one.Y, math.Exp(-float64(t)/tau))
@@ -165,12 +165,12 @@ func fading(both []*Anatomy, i, k int, kind string, s *LayerSystem) *figure.Figu
 			lines.Series = append(lines.Series, one)
 		}
 	}
-	return &figure.Figure{Name: fmt.Sprintf("fading-%d-%s", i, hyphens(s.Part)), Group: "kernels",
+	return &figure.Figure{Name: fmt.Sprintf("fading-%d-%s", i, figure.Slug(s.Part)), Group: "kernels",
 		Pick: fmt.Sprintf("layer %d · %s · %s", i, kind, s.Part), Title: "How the state fades",
 		Caption: "The decays of this system depend on the token, so that it has no kernel of its own. This is ā^t, " +
 			"what is left of an impulse in the state, at the mean of ln a over the short run, for channels whose " +
 			"time constant is longer than 10, 50 and 90 % of all.",
-		Source: mixerSource(kind),
+		Source: Papers(kind),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "lag (tokens)"},
 			Y: figure.Axis{Label: "left", Max: 1}, Lines: lines}}}}}
 }
@@ -208,14 +208,14 @@ func poleFigures(both []*Anatomy) (all []*figure.Figure) {
 			if len(panels) == 0 {
 				continue
 			}
-			all = append(all, &figure.Figure{Name: fmt.Sprintf("poles-%d-%s", i, hyphens(s.Part)), Group: "poles",
+			all = append(all, &figure.Figure{Name: fmt.Sprintf("poles-%d-%s", i, figure.Slug(s.Part)), Group: "poles",
 				Pick: fmt.Sprintf("layer %d · %s · %s", i, l.Kind, s.Part), Title: "Poles",
 				Caption: fmt.Sprintf("On the left the spectrum of A, on the right what the state is multiplied by at "+
 					"each token, as the model computes it. %d of %d are inside the unit circle: such a mode fades. A "+
 					"mode at angle θ turns once in 2π/θ tokens; the nearer it is to the circle, the longer it lasts. "+
 					"The part is %s.",
 					stable(s.Discrete), len(s.Discrete), s.Rule),
-				Source: mixerSource(l.Kind), Frames: []figure.Frame{{Panels: panels}}})
+				Source: Papers(l.Kind), Frames: []figure.Frame{{Panels: panels}}})
 		}
 	}
 	return all
@@ -224,8 +224,8 @@ func poleFigures(both []*Anatomy) (all []*figure.Figure) {
 // cloud is points in the complex plane.
 func cloud(name string, z []complex128) figure.Series {
 	s := figure.Series{Name: name, Points: true}
-	for _, x := range someOf(z, shownPoles) {
-		s.X, s.Y = append(s.X, round4(real(x))), append(s.Y, round4(imag(x)))
+	for _, x := range figure.Some(z, shownPoles) {
+		s.X, s.Y = append(s.X, figure.Round4(real(x))), append(s.Y, figure.Round4(imag(x)))
 	}
 	return s
 }

@@ -104,7 +104,7 @@ func (a *Anatomy) diagram() *figure.Figure {
 			}
 			more = append(more, shared)
 		}
-		d.branch(fmt.Sprintf("mixer-%d", from), l.Kind, mixerSource(l.Kind), "mixer", more...)
+		d.branch(fmt.Sprintf("mixer-%d", from), l.Kind, Papers(l.Kind), "mixer", more...)
 		if l.MLP != "" {
 			d.branch(fmt.Sprintf("mlp-%d", from), l.MLP, "of "+name, "mlp")
 		}
@@ -203,7 +203,7 @@ func overLayers(both []*Anatomy, name, title, caption, unit string, of func(*Lay
 					continue
 				}
 				slices.Sort(x)
-				lo, mid, hi := quantileOf(x, 0.1), quantileOf(x, 0.5), quantileOf(x, 0.9)
+				lo, mid, hi := figure.Quantile(x, 0.1), figure.Quantile(x, 0.5), figure.Quantile(x, 0.9)
 				row := []string{a.Name, strconv.Itoa(i), l.Kind, l.Systems[k].Part, short(lo), short(mid), short(hi)}
 				if rate > 0 {
 					row = append(row, short(mid/rate))
@@ -271,7 +271,7 @@ func normFigures(both []*Anatomy) (all []*figure.Figure) {
 				v := math.NaN()
 				for _, p := range l.Norms {
 					if p.Name == name {
-						v = round4(p.RMS)
+						v = figure.Round4(p.RMS)
 					}
 				}
 				m.Values = append(m.Values, v)

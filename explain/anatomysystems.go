@@ -28,7 +28,7 @@ func (s *Subject) systems(ctx context.Context, a *Anatomy, params map[string]*nn
 	bb := *s.backbone
 	bb.Blocks = nil
 	for i, b := range s.backbone.Blocks {
-		bb.Blocks = append(bb.Blocks, watchedBlock(b, i == len(s.backbone.Blocks)-1, func(u *tensor.Tensor) {
+		bb.Blocks = append(bb.Blocks, ShowInput(b, i == len(s.backbone.Blocks)-1, func(u *tensor.Tensor) {
 			if failed == nil {
 				failed = ctx.Err()
 			}
@@ -49,14 +49,14 @@ func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Te
 	l := &a.Layers[i]
 	t := autograd.NewTape()
 	for _, k := range mixer.Responses(t, b.Mixer, taps) {
-		l.Kernels = append(l.Kernels, LayerKernel{k.Name, k.Taps.Dim(0), k.Taps.Dim(1), floats(k.Taps)})
+		l.Kernels = append(l.Kernels, LayerKernel{k.Name, k.Taps.Dim(0), k.Taps.Dim(1), k.Taps.Floats()})
 	}
 	t.Reset()
 	prefix := fmt.Sprintf("backbone.layers.%d.mixer.", i)
 	continuous := continuousSystems(prefix, params)
 	if !b.Mixer.Traits().LooksAhead && u.Dim(0) > 1 {
 		n, d := min(u.Dim(0), anatomyTokens), u.Dim(1)
-		w := newWalk(b.Mixer, tensor.FromSlice(floats(u)[:n*d], n, d))
+		w := newWalk(b.Mixer, tensor.FromSlice(u.Floats()[:n*d], n, d))
 		parts, err := w.partsOf()
 		if err != nil {
 			return fmt.Errorf("layer %d, %s: %w", i, b.Kind, err)
@@ -167,7 +167,7 @@ func diagonals(prefix string, params map[string]*nn.Param) []diagonalOf {
 	slices.Sort(names)
 	get := func(name string) []float64 {
 		if p := params[name]; p != nil {
-			return wideOf(floats(p.Tensor))
+			return wideOf(p.Tensor.Floats())
 		}
 		return nil
 	}

@@ -39,7 +39,7 @@ func (r *Gradients) text(names []string, next string) figure.Panel {
 	return figure.Panel{
 		Title: fmt.Sprintf("gradient × input for “%s” next, of log-probability %.3f", next, r.LogProb),
 		Text: &figure.Text{
-			Tokens: names, Values: rounded(r.Stream[0]), Diverging: true, Min: -high, Max: high, Unit: "nats",
+			Tokens: names, Values: figure.Rounded(r.Stream[0]), Diverging: true, Min: -high, Max: high, Unit: "nats",
 			Mark: r.Token,
 		},
 	}
@@ -84,7 +84,7 @@ func (r *Gradients) byLayer(name, title, caption string, rows []string, values [
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "layer"},
 			Map: &figure.Map{
-				Rows: len(rows), Cols: len(cells), Values: rounded(all), Diverging: true, Min: -high, Max: high,
+				Rows: len(rows), Cols: len(cells), Values: figure.Rounded(all), Diverging: true, Min: -high, Max: high,
 				Unit: "nats", RowNames: rows, ColNames: cells, ColStep: step, RowClick: "where it is found",
 			},
 		}}}},

@@ -44,9 +44,9 @@ func (g *Language) Gradients(ctx context.Context, ids []int32, o GradientOptions
 	if r.Token == LastToken {
 		r.Token = len(ids) - 1
 	}
-	err := g.check(ids)
-	if err == nil && g.network != nil {
-		err = g.network.Takes(len(ids))
+	err := g.Check(ids)
+	if err == nil && g.Network != nil {
+		err = g.Network.Takes(len(ids))
 	}
 	switch {
 	case err != nil:
@@ -56,21 +56,21 @@ func (g *Language) Gradients(ctx context.Context, ids []int32, o GradientOptions
 	case o.Next < LikeliestToken || int(o.Next) >= g.vocab:
 		return nil, fmt.Errorf("next: found token %d, want 0 to %d", o.Next, g.vocab-1)
 	}
-	if g.language != nil {
-		r.Precision = g.language.Precision()
+	if g.Model != nil {
+		r.Precision = g.Model.Precision()
 	}
-	if g.causal() { // what comes later moves nothing
+	if g.Causal() { // what comes later moves nothing
 		ids = ids[:r.Token+1]
 	}
-	b := &back{g: g, r: r, t: autograd.NewTape(), n: len(ids), d: g.unembedding.Dim(1)}
+	b := &back{g: g, r: r, t: autograd.NewTape(), n: len(ids), d: g.Unembedding.Dim(1)}
 	if err := b.read(ctx, ids); err != nil {
 		return nil, err
 	}
 	if err := b.predict(); err != nil {
 		return nil, err
 	}
-	for i := range g.backbone.Blocks {
-		r.Layers = append(r.Layers, g.layer(i))
+	for i := range g.Backbone.Blocks {
+		r.Layers = append(r.Layers, g.LayerName(i))
 	}
 	total := len(r.Layers)
 	r.Added = make([][]float64, total)
@@ -101,14 +101,14 @@ type back struct {
 
 // read keeps what stands before each layer.
 func (b *back) read(ctx context.Context, ids []int32) error {
-	b.streams = make([][]float32, len(b.g.backbone.Blocks)+1)
-	r, err := b.g.open(watch{only: -1, stream: func(layer, _ int, x []float32) {
+	b.streams = make([][]float32, len(b.g.Backbone.Blocks)+1)
+	r, err := b.g.Start(Probe{Only: -1, Stream: func(layer, _ int, x []float32) {
 		b.streams[layer] = append(b.streams[layer], x...)
 	}})
 	if err != nil {
 		return err
 	}
-	if err := r.read(ctx, ids, nil); err != nil {
+	if err := r.Read(ctx, ids, nil); err != nil {
 		return err
 	}
 	for i, x := range b.streams {
@@ -118,7 +118,7 @@ func (b *back) read(ctx context.Context, ids []int32) error {
 			return errors.New("the embedding: found numbers that are not finite, want weights without NaN and " +
 				"infinities")
 		default:
-			return fmt.Errorf("layer %d (%s): %w", i-1, b.g.backbone.Blocks[i-1].Kind, errNotFinite)
+			return fmt.Errorf("layer %d (%s): %w", i-1, b.g.Backbone.Blocks[i-1].Kind, errNotFinite)
 		}
 	}
 	return nil
@@ -156,10 +156,10 @@ func (b *back) predict() error {
 	defer b.t.Reset()
 	r, last := b.r, b.streams[len(b.streams)-1]
 	at := b.leaf(last[r.Token*b.d:][:b.d])
-	_, hidden := b.g.backbone.LnF.AddForward(b.t, at, nil)
-	scores := b.g.head(b.t, hidden)
+	_, hidden := b.g.Backbone.LnF.AddForward(b.t, at, nil)
+	scores := b.g.Head(b.t, hidden)
 	if r.Next == LikeliestToken {
-		all := floats(scores)[:b.g.vocab]
+		all := scores.Floats()[:b.g.vocab]
 		r.Next = 0
 		for i, v := range all {
 			if v > all[r.Next] {
@@ -168,7 +168,7 @@ func (b *back) predict() error {
 		}
 	}
 	loss := b.t.CrossEntropy(scores, []int32{r.Next})
-	r.LogProb = -float64(floats(loss)[0])
+	r.LogProb = -float64(loss.Floats()[0])
 	b.t.Backward(loss)
 	b.dx, b.first = make([]float32, b.n*b.d), make([]float32, b.n*b.d)
 	row := b.dx[r.Token*b.d:][:b.d]
@@ -193,12 +193,12 @@ func (b *back) layer(i int) error {
 	b.r.Added[i] = b.times(written)
 	b.begin()
 	defer b.t.Reset()
-	shared := b.g.backbone.Blocks[i].Shared != nil
+	shared := b.g.Backbone.Blocks[i].Shared != nil
 	before, first := b.leaf(x), (*tensor.Tensor)(nil)
 	if shared {
 		first = b.leaf(b.streams[0])
 	}
-	m := model.Model{Backbone: b.g.backbone}
+	m := model.Model{Backbone: b.g.Backbone}
 	y := m.Layer(b.t, i, before, first, model.EqualRows(1, b.n))
 	b.t.BackwardFrom(y, b.dx)
 	if err := b.gradient(before, b.dx); err != nil {

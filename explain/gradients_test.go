@@ -19,7 +19,7 @@ import (
 func whole(m *model.Model, ids []int32, next int32) (out []float64) {
 	t := autograd.NewTape()
 	rows := model.EqualRows(1, len(ids))
-	stream := floats(m.Embed(t, ids, rows))
+	stream := m.Embed(t, ids, rows).Floats()
 	x := tensor.FromSlice(stream, len(ids), len(stream)/len(ids))
 	x.SetNeedsGrad(true)
 	t.Reset()
@@ -87,7 +87,7 @@ func TestWhatLayersAddIsTheDerivative(t *testing.T) {
 		for i := range m.Blocks {
 			y := m.Layer(tape, i, x, first, rows)
 			if i == layer {
-				before, after := floats(x), floats(y)
+				before, after := x.Floats(), y.Floats()
 				for j := range after {
 					after[j] += more * (after[j] - before[j])
 				}
@@ -96,7 +96,7 @@ func TestWhatLayersAddIsTheDerivative(t *testing.T) {
 			x = y
 		}
 		hidden := m.End(tape, nil, x)
-		return -float64(floats(tape.CrossEntropy(m.Logits(tape, tape.Slice(hidden, len(ids)-1, 1)), []int32{3}))[0])
+		return -float64(tape.CrossEntropy(m.Logits(tape, tape.Slice(hidden, len(ids)-1, 1)), []int32{3}).Floats()[0])
 	}
 	const h = 1e-2
 	for i, row := range r.Added {

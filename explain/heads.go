@@ -97,13 +97,13 @@ func Heads(ctx context.Context, g *Language, o HeadOptions) (*HeadReport, error)
 			return nil, err
 		}
 		s := newRepeated(g.draw(rng, o), o)
-		rows, err := g.directions(t, s.tokens)
+		rows, err := g.Directions(t, s.tokens)
 		if err != nil {
 			return nil, err
 		}
 		var found []HeadScore
 		r.Without = r.Without[:0]
-		g.each(t, s.ids(), len(g.backbone.Blocks)-1, func(layer int, b *model.Block, u *tensor.Tensor) {
+		g.Each(t, s.ids(), len(g.Backbone.Blocks)-1, func(layer int, b *model.Block, u *tensor.Tensor) {
 			op, ok := OperatorOf(t, b.Mixer, u)
 			if !ok {
 				r.Without = append(r.Without, layer)
@@ -270,7 +270,7 @@ func (s *repeated) write(z, g []float64, v []float32) {
 			z[y] += g[y*len(v)+j] * float64(x)
 		}
 	}
-	center(z)
+	Center(z)
 }
 
 // scoreRow scores the reading at t with weights w. shares are the copying shares of each position, for a positive and

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,20 +18,6 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// newModel is a language model with random weights, as training starts from.
-func newModel(t *testing.T, change func(c *model.Config)) *model.Model {
-	t.Helper()
-	c := model.DefaultConfig()
-	c.VocabSize, c.DModel, c.MLP = 10, 24, "none"
-	change(&c)
-	m, err := model.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Init(7)
-	return m
-}
-
 // TestOperatorIsTheMixer puts the sum over heads and positions of an Operator beside the output of the layer.
 func TestOperatorIsTheMixer(t *testing.T) {
 	for _, entry := range []string{
@@ -41,7 +28,7 @@ func TestOperatorIsTheMixer(t *testing.T) {
 	} {
 		t.Run(entry, func(t *testing.T) {
 			const l, d = 37, 24
-			m := newModel(t, func(c *model.Config) { c.Layers = entry }).Blocks[0].Mixer
+			m := toymodel.Fresh(t, func(c *model.Config) { c.Layers = entry }).Blocks[0].Mixer
 			toymodel.Randomize(m, 0.2)
 			rng := rand.New(rand.NewPCG(1, 2))
 			u := tensor.New(l, d)
@@ -51,7 +38,7 @@ func TestOperatorIsTheMixer(t *testing.T) {
 			}
 			u.CopyFrom(x)
 			tape := autograd.NewTape()
-			want := floats(m.Forward(tape, u, &mixer.Rows{Rows: engine.NewRows(l)}))
+			want := m.Forward(tape, u, &mixer.Rows{Rows: engine.NewRows(l)}).Floats()
 			op, ok := OperatorOf(tape, m, u)
 			if !ok {
 				t.Fatal("it has no heads")
@@ -73,9 +60,9 @@ func TestOperatorIsTheMixer(t *testing.T) {
 func biasOf(m mixer.Mixer) []float32 {
 	switch m := m.(type) {
 	case *mixer.H3:
-		return floats(m.Out.Bias.Tensor)
+		return m.Out.Bias.Tensor.Floats()
 	case *mixer.Attention:
-		return floats(m.Out.Bias.Tensor)
+		return m.Out.Bias.Tensor.Floats()
 	}
 	return nil
 }
@@ -145,7 +132,7 @@ func handMadeAttention(t *testing.T, tokens, positions int) *model.Model {
 	const sharp = 1e4
 	d := positions + 2*tokens
 	own, before := positions, positions+tokens
-	m := newModel(t, func(c *model.Config) {
+	m := toymodel.Fresh(t, func(c *model.Config) {
 		c.VocabSize, c.DModel, c.Layers, c.MaxPositions = tokens, d, "attention*2", positions
 	})
 	set(m.Embedding.Weight, d, 1, diagonal(0, own, tokens)...)
@@ -184,7 +171,7 @@ func handMadeAttention(t *testing.T, tokens, positions int) *model.Model {
 // handMadeH3 is a model of one layer with one head: the shift delays the keys by a step, the diagonal system keeps all
 // that came, and the state maps each token to those that followed it.
 func handMadeH3(t *testing.T, tokens int) *model.Model {
-	m := newModel(t, func(c *model.Config) {
+	m := toymodel.Fresh(t, func(c *model.Config) {
 		c.VocabSize, c.DModel, c.HeadDim, c.Layers = tokens, tokens, tokens, "h3"
 	})
 	set(m.Embedding.Weight, tokens, 1, diagonal(0, 0, tokens)...)
@@ -275,7 +262,7 @@ func TestAHeadThatLowersWhatItReadsDoesNotCopy(t *testing.T) {
 }
 
 func TestRandomHeadsScoreByChance(t *testing.T) {
-	m := newModel(t, func(c *model.Config) {
+	m := toymodel.Fresh(t, func(c *model.Config) {
 		c.VocabSize, c.DModel, c.Layers, c.NumHeads = 500, 64, "attention*2,h3,mamba,attention(num_heads=1)", 4
 	})
 	o := DefaultHeadOptions()
@@ -332,7 +319,7 @@ func TestHeadsOfNetworks(t *testing.T) {
 }
 
 func TestHeadsSayWhatDoesNotFit(t *testing.T) {
-	g := OfModel(newModel(t, func(c *model.Config) { c.Layers = "h3" }))
+	g := OfModel(toymodel.Fresh(t, func(c *model.Config) { c.Layers = "h3" }))
 	for want, change := range map[string]func(o *HeadOptions){
 		"found 1 tokens":          func(o *HeadOptions) { o.Tokens = 1 },
 		"said 1 times":            func(o *HeadOptions) { o.Repeats = 1 },
@@ -356,7 +343,7 @@ func TestHeadsSayWhatDoesNotFit(t *testing.T) {
 
 // TestLayersShowTheBestHeadsFirst: a layer's own score stands before those of its heads, which are in order of prefix.
 func TestLayersShowTheBestHeadsFirst(t *testing.T) {
-	g := OfModel(newModel(t, func(c *model.Config) { c.Layers = "h3,mamba,attention" }))
+	g := OfModel(toymodel.Fresh(t, func(c *model.Config) { c.Layers = "h3,mamba,attention" }))
 	r := mustScore(t, g, DefaultHeadOptions())
 	layers, count := r.Layers(), 0
 	for i, scores := range layers {
@@ -372,5 +359,48 @@ func TestLayersShowTheBestHeadsFirst(t *testing.T) {
 	}
 	if len(layers) != 2 || count != len(r.Scores) {
 		t.Errorf("%d scores in %d layers, want %d in 2", count, len(layers), len(r.Scores))
+	}
+}
+
+// TestH3HeadsAreThoseOfItsOperator: the part of a head that is taken away is what Operator says that the head adds, in
+// both orders in which heads are flattened.
+func TestH3HeadsAreThoseOfItsOperator(t *testing.T) {
+	for _, layer := range []string{"h3(head_order=dh,head_dim=4)", "h3(head_order=hd,head_dim=4)", "attention"} {
+		g, ids := OfModel(toymodel.New(t, layer, toymodel.Vocab)), toymodel.Text(1, 9, toymodel.Vocab)
+		d := g.Unembedding.Dim(1)
+		outputs := func(hooks []Hook) (y []float32) {
+			hooks = append(hooks, Hook{Layer: 0, Place: MixerOut, See: func(_, _ int, x []float32) bool {
+				y = slices.Clone(x)
+				return false
+			}})
+			if err := g.Pass(context.Background(), ids, Probe{Hooks: hooks}); err != nil {
+				t.Fatal(err)
+			}
+			return y
+		}
+		whole, without := outputs(nil), outputs(zeros(g, []Target{{Part: HeadPart, Index: 1}}))
+		tape := autograd.NewTape()
+		g.Each(tape, ids, len(g.Backbone.Blocks)-1, func(_ int, b *model.Block, u *tensor.Tensor) {
+			op, _ := OperatorOf(tape, b.Mixer, u)
+			w, unit, written := make([]float64, len(ids)*len(ids)), make([]float64, d*d), make([]float64, d*op.HeadDim)
+			for i := range d {
+				unit[i*d+i] = 1
+			}
+			op.Weights(1, w)
+			op.Written(1, unit, written)
+			for at := range ids {
+				for i := range d {
+					want := 0.0
+					for s := range at + 1 {
+						for j, v := range op.Value(1, s) {
+							want += w[at*len(ids)+s] * written[i*op.HeadDim+j] * float64(v)
+						}
+					}
+					if got := float64(whole[at*d+i] - without[at*d+i]); math.Abs(got-want) > 1e-3 {
+						t.Fatalf("%s: head 1 adds %g to channel %d at token %d, want %g", layer, got, i, at, want)
+					}
+				}
+			}
+		})
 	}
 }

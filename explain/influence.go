@@ -103,7 +103,7 @@ func (g *Language) Influence(ctx context.Context, ids []int32, o InfluenceOption
 	}
 	layers := o.Layers
 	if len(layers) == 0 {
-		layers = numbersTo(len(g.backbone.Blocks))
+		layers = numbersTo(len(g.Backbone.Blocks))
 	}
 	layers = slices.Compact(slices.Sorted(slices.Values(layers)))
 	seen := g.inputs(ctx, ids, layers[len(layers)-1])
@@ -113,7 +113,7 @@ func (g *Language) Influence(ctx context.Context, ids []int32, o InfluenceOption
 	if err := allFinite(seen); err != nil {
 		return nil, err
 	}
-	through := newRollout(r, len(layers) == len(g.backbone.Blocks) && o.Head == AllHeads)
+	through := newRollout(r, len(layers) == len(g.Backbone.Blocks) && o.Head == AllHeads)
 	for done, i := range slices.Backward(layers) {
 		l := &layerSums{r: r, in: &seen[i], cells: influenceCells(len(layers), len(ids))}
 		err := l.run(ctx)
@@ -151,7 +151,7 @@ func numbersTo(n int) []int {
 
 // checkInfluence says what is wrong with the options and the text.
 func (g *Language) checkInfluence(ids []int32, o *InfluenceOptions, token int) error {
-	n := len(g.backbone.Blocks)
+	n := len(g.Backbone.Blocks)
 	switch {
 	case len(ids) == 0:
 		return errors.New("found an empty text, want at least one token")
@@ -171,8 +171,8 @@ func (g *Language) checkInfluence(ids []int32, o *InfluenceOptions, token int) e
 	case o.Head != AllHeads && o.Measure == Norm:
 		return fmt.Errorf("head: found %d with the measure %s, want %s or %s", o.Head, Norm, Share, Mean)
 	}
-	if g.network != nil {
-		if err := g.network.Takes(len(ids)); err != nil {
+	if g.Network != nil {
+		if err := g.Network.Takes(len(ids)); err != nil {
 			return err
 		}
 	}
@@ -205,16 +205,16 @@ func (g *Language) inputs(ctx context.Context, ids []int32, last int) []layerInp
 	seen := make([]layerInput, last+1)
 	var blocks []*model.Block
 	var first *tensor.Tensor
-	for i, b := range g.backbone.Blocks[:last+1] {
+	for i, b := range g.Backbone.Blocks[:last+1] {
 		seen[i].number, seen[i].block = i, b
-		with := watchedBlock(b, i == last, func(u *tensor.Tensor) {
-			seen[i].u = tensor.FromSlice(floats(u), u.Shape()...)
+		with := ShowInput(b, i == last, func(u *tensor.Tensor) {
+			seen[i].u = tensor.FromSlice(u.Floats(), u.Shape()...)
 		})
 		stream := func(x *tensor.Tensor) {
 			if ctx.Err() != nil {
 				return
 			}
-			values := floats(x)
+			values := x.Floats()
 			seen[i].sizes = rowSizes(values, x.Dim(-1))
 			if i == 0 {
 				first = tensor.FromSlice(values, x.Shape()...)
@@ -223,11 +223,11 @@ func (g *Language) inputs(ctx context.Context, ids []int32, last int) []layerInp
 				seen[i].stream, seen[i].first = tensor.FromSlice(values, x.Shape()...), first
 			}
 		}
-		with.Norm1 = seenNorm{b.Norm1, stream, b.Shared != nil}
+		with.Norm1 = ShownNorm{b.Norm1, stream, b.Shared != nil}
 		blocks = append(blocks, with)
 	}
 	t := autograd.NewTape()
-	g.forward(t, blocks, ids)
+	g.Forward(t, blocks, ids)
 	t.Reset()
 	return seen
 }
@@ -235,7 +235,7 @@ func (g *Language) inputs(ctx context.Context, ids []int32, last int) []layerInp
 // allFinite returns an error that names the part of the model that gave the first number that is not finite.
 func allFinite(seen []layerInput) error {
 	for i, in := range seen {
-		if finite(floats(in.u)) {
+		if finite(in.u.Floats()) {
 			continue
 		}
 		if i == 0 {

@@ -239,7 +239,7 @@ func attentionOf(m *model.Model) *mixer.Attention { return m.Blocks[0].Mixer.(*m
 
 // spoil puts NaN into a parameter.
 func spoil(p *nn.Param) {
-	x := floats(p.Tensor)
+	x := p.Tensor.Floats()
 	for i := range x {
 		x[i] = float32(math.NaN())
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain/action"
+	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
 // mostCells is the longest side of a map, and allCells how many numbers all maps of a page have.
@@ -185,7 +187,7 @@ func newRollout(r *Influence, on bool) *rollout {
 		return o
 	}
 	tokens := []int{r.Token}
-	if r.Tokens <= linksTokens {
+	if r.Tokens <= figure.MostLinks {
 		tokens, o.row = numbersTo(r.Tokens), r.Token
 	}
 	for _, t := range tokens {
@@ -211,7 +213,7 @@ func (o *rollout) back(l *layerSums) {
 			part.sizes = sumsOfSizes(part.m, o.r.Tokens)
 		}
 	}
-	onCores(len(o.v), func(i int) { o.v[i] = l.through(o.v[i]) })
+	parallel.Each(len(o.v), func(i int) { o.v[i] = l.through(o.v[i]) })
 	o.r.Rollout = append(o.r.Rollout, o.v[o.row])
 }
 
@@ -260,7 +262,7 @@ func (l *layerSums) through(v []float64) []float64 {
 // end puts the rows in the order of the layers.
 func (o *rollout) end() {
 	slices.Reverse(o.r.Rollout)
-	if o.v == nil || o.r.Tokens > linksTokens {
+	if o.v == nil || o.r.Tokens > figure.MostLinks {
 		return
 	}
 	for _, v := range o.v {

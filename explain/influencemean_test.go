@@ -18,7 +18,7 @@ func TestMeanIsThatOfTheWeightsOfAllHeads(t *testing.T) {
 	for _, entry := range []string{"h3", "h3(head_dim=4)", "attention(num_heads=3,rotary_emb_dim=4)",
 		"attention(num_heads=4,kv_heads=2)", "bigbird(num_heads=2,block=4,random=1)"} {
 		const l, d = 37, 24
-		m := newModel(t, func(c *model.Config) { c.Layers = entry }).Blocks[0].Mixer
+		m := toymodel.Fresh(t, func(c *model.Config) { c.Layers = entry }).Blocks[0].Mixer
 		toymodel.Randomize(m, 0.2)
 		rng := rand.New(rand.NewPCG(1, 2))
 		x := make([]float32, l*d)

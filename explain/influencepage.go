@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
 // influenceSource is the paper that the operators follow.
@@ -25,7 +26,7 @@ func (r *Influence) Page(names []string, next string) *figure.Page {
 	}
 	add(r.attribution(names, next))
 	all := r.all()
-	onCores(len(all), func(i int) { all[i].scale() })
+	parallel.Each(len(all), func(i int) { all[i].scale() })
 	for _, of := range []func(*InfluenceLayer, []string) *figure.Figure{r.drawn, r.mapOf} {
 		for _, l := range all {
 			if l.Why == "" {
@@ -144,8 +145,8 @@ func (l *InfluenceLayer) output() (words, source string) {
 
 // links are the values of all tokens for each token that is picked, nil where the map has no row for each.
 func (r *Influence) links(values []float64, low, high float64, diverging bool, unit string) *figure.Map {
-	if n := r.Tokens; n <= linksTokens && len(values) == n*n {
-		return &figure.Map{Rows: n, Cols: n, Values: rounded(values), Diverging: diverging, Min: low, Max: high,
+	if n := r.Tokens; n <= figure.MostLinks && len(values) == n*n {
+		return &figure.Map{Rows: n, Cols: n, Values: figure.Rounded(values), Diverging: diverging, Min: low, Max: high,
 			Unit: unit}
 	}
 	return nil
@@ -166,7 +167,7 @@ func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
 	output, source := l.output()
 	cells := cellNames(names, l.Step)
 	m := &figure.Map{
-		Rows: l.Cells, Cols: l.Cells, Values: rounded(l.Map), Diverging: diverging, Min: low, Max: high, Unit: title,
+		Rows: l.Cells, Cols: l.Cells, Values: figure.Rounded(l.Map), Diverging: diverging, Min: low, Max: high, Unit: title,
 		RowNames: cells, ColNames: cells, RowStep: l.Step, ColStep: l.Step, RowClick: "what this token draws on",
 	}
 	return &figure.Figure{
@@ -206,7 +207,7 @@ func (r *Influence) drawn(l *InfluenceLayer, names []string) *figure.Figure {
 			"%s", formula, l.fixed()),
 		Source: source,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: &figure.Text{
-			Tokens: names, Values: rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title,
+			Tokens: names, Values: figure.Rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title,
 			Mark: r.Token, Links: r.links(l.Map, l.colors.low, l.colors.high, l.colors.diverging, title),
 		}}}}},
 	}
@@ -225,7 +226,7 @@ func (r *Influence) attribution(names []string, next string) *figure.Figure {
 		_, high, _ := influenceScale(v, r.own)
 		_, most, _ := influenceScale(r.Sources, func(i int) bool { return i/r.Tokens == i%r.Tokens })
 		fig.Frames[0].Panels = append(fig.Frames[0].Panels, figure.Panel{Title: "rollout", Text: &figure.Text{
-			Tokens: names, Values: rounded(v), Max: high, Unit: "share", Mark: r.Token,
+			Tokens: names, Values: figure.Rounded(v), Max: high, Unit: "share", Mark: r.Token,
 			Links: r.links(r.Sources, 0, most, false, "share"),
 		}})
 		captions = append(captions, "Rollout goes back from the last layer to the first with v ← v A, A[t,s] = "+
@@ -271,7 +272,7 @@ func (r *Influence) depths() *figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "token"},
 			Map: &figure.Map{
-				Rows: len(rows), Cols: cols, Values: rounded(values), Log: true, Unit: "share", RowNames: rows,
+				Rows: len(rows), Cols: cols, Values: figure.Rounded(values), Log: true, Unit: "share", RowNames: rows,
 				ColStep: step, RowClick: "where it is found",
 			},
 		}}}},
@@ -322,18 +323,6 @@ func cellNames(names []string, step int) []string {
 	var out []string
 	for at := 0; at < len(names); at += step {
 		out = append(out, fmt.Sprintf("%d-%d %s…", at, min(at+step, len(names))-1, names[at]))
-	}
-	return out
-}
-
-// rounded has four digits, so that pages stay small.
-func rounded(x []float64) figure.Floats {
-	out := make(figure.Floats, len(x))
-	for i, v := range x {
-		if v != 0 {
-			scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
-			out[i] = math.Round(v*scale) / scale
-		}
 	}
 	return out
 }

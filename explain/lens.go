@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -40,26 +41,26 @@ const lensTop = 3
 // and layer, and the stream of a piece of the text. watched are tokens whose probabilities after the text it tells,
 // too. Errors: ids that the model cannot read, scores that are not finite, cancellation.
 func Lens(ctx context.Context, g *Language, ids []int32, watched ...int32) (*LensReport, error) {
-	if err := g.check(ids); err != nil {
+	if err := g.Check(ids); err != nil {
 		return nil, err
 	}
-	if err := g.checkWatched(watched); err != nil {
+	if err := g.CheckWatched(watched); err != nil {
 		return nil, err
 	}
-	depths := len(g.backbone.Blocks) + 1
+	depths := len(g.Backbone.Blocks) + 1
 	rep := &LensReport{IDs: ids, Watched: watched}
 	for range watched {
 		rep.WatchedP = append(rep.WatchedP, make([]float64, depths))
 	}
 	for k := range depths {
-		rep.Depths = append(rep.Depths, g.depth(k))
+		rep.Depths = append(rep.Depths, g.DepthName(k))
 		rep.LogP = append(rep.LogP, make([]float64, len(ids)-1))
 		rep.Entropy = append(rep.Entropy, make([]float64, len(ids)))
 		rep.KL = append(rep.KL, make([]float64, len(ids)))
 		rep.Top = append(rep.Top, make([][]Likely, len(ids)))
 	}
 	streams := make([][]float32, depths)
-	r, err := g.open(watch{only: -1, stream: func(layer, _ int, x []float32) {
+	r, err := g.Start(Probe{Only: -1, Stream: func(layer, _ int, x []float32) {
 		if ctx.Err() == nil { // which may give way to others between layers
 			streams[layer] = x
 		}
@@ -67,13 +68,13 @@ func Lens(ctx context.Context, g *Language, ids []int32, watched ...int32) (*Len
 	if err != nil {
 		return nil, err
 	}
-	l := &lens{g: g, rep: rep, final: g.newScorer(), early: g.newScorer()}
-	err = r.read(ctx, ids, func(at int, piece []int32) error {
-		for i := 0; i < len(piece); i += scoreRows {
+	l := &lens{g: g, rep: rep, final: g.NewScorer(), early: g.NewScorer()}
+	err = r.Read(ctx, ids, func(at int, piece []int32) error {
+		for i := 0; i < len(piece); i += ScoreRows {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := l.rows(streams, i, at+i, min(scoreRows, len(piece)-i)); err != nil {
+			if err := l.rows(streams, i, at+i, min(ScoreRows, len(piece)-i)); err != nil {
 				return err
 			}
 		}
@@ -89,50 +90,50 @@ func Lens(ctx context.Context, g *Language, ids []int32, watched ...int32) (*Len
 type lens struct {
 	g            *Language
 	rep          *LensReport
-	final, early *scorer
+	final, early *Scorer
 	p            []float32 // the probabilities of the final predictions
 }
 
 // rows reports n tokens from number at on, whose streams stand from row i on.
 func (l *lens) rows(streams [][]float32, i, at, n int) error {
-	d, last := l.g.unembedding.Dim(1), len(streams)-1
+	d, last := l.g.Unembedding.Dim(1), len(streams)-1
 	var truth []float32
-	of := make([]softmax, n)
+	of := make([]Softmax, n)
 	for k := last; k >= 0; k-- { // the last first: the others are compared with it
 		s := l.early
 		if k == last {
 			s = l.final
 		}
-		z, vocab := s.of(streams[k][i*d:][:n*d])
+		z, vocab := s.Scores(streams[k][i*d:][:n*d])
 		if k == last {
 			truth, l.p = z, slices.Grow(l.p[:0], len(z))[:len(z)]
 		}
 		bad := make([]bool, n)
-		onCores(n, func(j int) {
+		parallel.Each(n, func(j int) {
 			row := z[j*vocab:][:vocab]
-			own, ok := softmaxOf(row)
+			own, ok := SoftmaxOf(row)
 			if bad[j] = !ok; !ok {
 				return
 			}
 			p := l.p[j*vocab:][:vocab]
 			if k == last {
 				of[j] = own
-				own.fill(p, row)
+				own.Fill(p, row)
 			} else {
-				l.rep.KL[k][at+j] = of[j].divergence(p, truth[j*vocab:][:vocab], row, own)
+				l.rep.KL[k][at+j] = of[j].Divergence(p, truth[j*vocab:][:vocab], row, own)
 			}
-			l.rep.Entropy[k][at+j] = own.entropy
-			l.rep.Top[k][at+j] = likeliest(row, own, lensTop)
+			l.rep.Entropy[k][at+j] = own.Entropy
+			l.rep.Top[k][at+j] = Likeliest(row, own, lensTop)
 			if at+j+1 < len(l.rep.IDs) {
-				l.rep.LogP[k][at+j] = float64(row[l.rep.IDs[at+j+1]]) - own.norm
+				l.rep.LogP[k][at+j] = float64(row[l.rep.IDs[at+j+1]]) - own.Norm
 				return
 			}
 			for i, id := range l.rep.Watched {
-				l.rep.WatchedP[i][k] = math.Exp(float64(row[id]) - own.norm)
+				l.rep.WatchedP[i][k] = math.Exp(float64(row[id]) - own.Norm)
 			}
 		})
 		if j := slices.Index(bad, true); j >= 0 {
-			return l.g.ruined(k, at+j)
+			return l.g.Ruined(k, at+j)
 		}
 	}
 	return nil
@@ -140,7 +141,7 @@ func (l *lens) rows(streams [][]float32, i, at, n int) error {
 
 // Figures draws the report.
 func (r *LensReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
-	names := tokenTexts(tok, r.IDs)
+	names := TokenTexts(tok, r.IDs)
 	const source = "nostalgebraist, interpreting GPT: the logit lens (2020); arXiv:2303.08112, §2"
 	var figures []*figure.Figure
 	for _, m := range []struct {
@@ -164,7 +165,7 @@ func (r *LensReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 			"How far the prediction after each layer is from the model's own: KL(final ‖ layer) = Σ p_final (log " +
 				"p_final - log p_layer).", 0, func(k, i int) float64 { return r.KL[k][i] }},
 	} {
-		mp := gridOf(r.Depths, names, m.at)
+		mp := figure.GridOf(r.Depths, names, m.at)
 		mp.Unit, mp.Max, mp.RowClick = m.unit, m.max, m.pick+" after this layer"
 		mp.Notes = r.notes(tok, mp.ColStep)
 		figures = append(figures, &figure.Figure{Name: m.name, Title: "Predictions after every layer", Group: "lens",
@@ -183,9 +184,9 @@ func (r *LensReport) notes(tok tokenizer.Tokenizer, step int) []string {
 	var notes []string
 	for k := range r.Depths {
 		for i := range r.IDs {
-			note := "would say " + likelyText(tok, r.Top[k][i])
+			note := "would say " + LikelyText(tok, r.Top[k][i])
 			if i+1 < len(r.IDs) {
-				note = fmt.Sprintf("%s comes next, %s; %s", quoted(tok, r.IDs[i+1]), percent(math.Exp(r.LogP[k][i])),
+				note = fmt.Sprintf("%s comes next, %s; %s", Quoted(tok, r.IDs[i+1]), Percent(math.Exp(r.LogP[k][i])),
 					note)
 			}
 			notes = append(notes, fmt.Sprintf("%s; entropy %.3g, KL %.3g nats", note, r.Entropy[k][i], r.KL[k][i]))
@@ -199,7 +200,7 @@ func (r *LensReport) curves() *figure.Figure {
 	series := func(name string, of [][]float64, sign float64) figure.Series {
 		s := figure.Series{Name: name, Labels: r.Depths}
 		for k, x := range of {
-			s.X, s.Y = append(s.X, float64(k)), append(s.Y, sign*mean(x))
+			s.X, s.Y = append(s.X, float64(k)), append(s.Y, sign*MeanOf(x))
 		}
 		return s
 	}
@@ -216,20 +217,20 @@ func (r *LensReport) curves() *figure.Figure {
 func (r *LensReport) next(tok tokenizer.Tokenizer) *figure.Figure {
 	table := &figure.Table{Columns: []string{"stream after", "most probable", "", "", "entropy", "KL"}}
 	for _, id := range r.Watched {
-		table.Columns = append(table.Columns, "p of "+quoted(tok, id))
+		table.Columns = append(table.Columns, "p of "+Quoted(tok, id))
 	}
 	at := len(r.IDs) - 1
 	for k, name := range r.Depths {
 		row := []string{name}
 		for _, x := range r.Top[k][at] {
-			row = append(row, quoted(tok, x.ID)+" "+percent(x.P))
+			row = append(row, Quoted(tok, x.ID)+" "+Percent(x.P))
 		}
 		for len(row) < 1+lensTop {
 			row = append(row, "")
 		}
 		row = append(row, fmt.Sprintf("%.4g", r.Entropy[k][at]), fmt.Sprintf("%.4g", r.KL[k][at]))
 		for i := range r.Watched {
-			row = append(row, percent(r.WatchedP[i][k]))
+			row = append(row, Percent(r.WatchedP[i][k]))
 		}
 		table.Rows = append(table.Rows, row)
 	}
@@ -237,54 +238,4 @@ func (r *LensReport) next(tok tokenizer.Tokenizer) *figure.Figure {
 		Caption: "The most probable tokens after the last one, by the stream after each layer. Entropy and distance " +
 			"to the final prediction are in nats.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: table}}}}}
-}
-
-// maxCells is how many rows, or columns, a map shows at most.
-const maxCells = 512
-
-// gridOf is a map of the values at(row, column). More than maxCells rows or columns are averaged; values that are not
-// numbers do not count.
-func gridOf(rows, cols []string, at func(row, col int) float64) *figure.Map {
-	rowStep, colStep := (len(rows)+maxCells-1)/maxCells, (len(cols)+maxCells-1)/maxCells
-	m := &figure.Map{RowStep: max(1, rowStep), ColStep: max(1, colStep)}
-	m.RowNames, m.ColNames = everyName(rows, m.RowStep), everyName(cols, m.ColStep)
-	m.Rows, m.Cols = len(m.RowNames), len(m.ColNames)
-	for i := range m.Rows {
-		for j := range m.Cols {
-			sum, n := 0.0, 0
-			for r := i * m.RowStep; r < min(len(rows), (i+1)*m.RowStep); r++ {
-				for c := j * m.ColStep; c < min(len(cols), (j+1)*m.ColStep); c++ {
-					if v := at(r, c); !math.IsNaN(v) {
-						sum, n = sum+v, n+1
-					}
-				}
-			}
-			if n == 0 {
-				sum = math.NaN()
-			}
-			m.Values = append(m.Values, sum/float64(max(1, n)))
-		}
-	}
-	return m
-}
-
-// everyName are the names of groups of step.
-func everyName(names []string, step int) []string {
-	if step == 1 {
-		return names
-	}
-	var out []string
-	for i := 0; i < len(names); i += step {
-		out = append(out, fmt.Sprintf("%s … (%d to %d)", names[i], i, min(i+step, len(names))-1))
-	}
-	return out
-}
-
-// mean is the mean of x, 0 where x is empty.
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(max(1, len(x)))
 }

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // Places of a change besides the number of a token.
@@ -53,17 +51,17 @@ type ChangeReport struct {
 // Change reads ids as they are and changed. Both readings are cut at the same places, so that a change that changes
 // nothing leaves every bit. Errors: parts that the model does not have, with what it has.
 func Change(ctx context.Context, g *Language, ids []int32, c Changes) (*ChangeReport, error) {
-	if err := g.check(ids); err != nil {
+	if err := g.Check(ids); err != nil {
 		return nil, err
 	}
-	if err := g.checkWatched(c.Watched); err != nil {
+	if err := g.CheckWatched(c.Watched); err != nil {
 		return nil, err
 	}
 	if len(c.Ablate)+len(c.Patch) == 0 {
 		return nil, errors.New("found nothing to change, want a part to ablate or to patch")
 	}
 	rep := &ChangeReport{IDs: ids, Watched: c.Watched}
-	plain, changed := watch{cuts: map[int]func(*model.State){}}, watch{cuts: map[int]func(*model.State){}}
+	plain, changed := Probe{Cuts: map[int]func(*model.State){}}, Probe{Cuts: map[int]func(*model.State){}}
 	for _, t := range c.Ablate {
 		if err := g.ablate(ctx, ids, t, c, &changed); err != nil {
 			return nil, fmt.Errorf("ablate %s: %w", t, err)
@@ -80,19 +78,19 @@ func Change(ctx context.Context, g *Language, ids []int32, c Changes) (*ChangeRe
 		}
 		rep.Labels = append(rep.Labels, fmt.Sprintf("%s taken from the other text", p.Target))
 	}
-	for at := range changed.cuts {
-		plain.cuts[at] = func(*model.State) {}
+	for at := range changed.Cuts {
+		plain.Cuts[at] = func(*model.State) {}
 	}
-	before, err := g.predict(ctx, ids, plain)
+	before, err := g.Predict(ctx, ids, plain)
 	if err != nil {
 		return nil, err
 	}
-	after, err := g.predict(ctx, ids, changed)
+	after, err := g.Predict(ctx, ids, changed)
 	if err != nil {
 		return nil, err
 	}
-	rep.Before, rep.After, rep.NextBefore, rep.NextAfter = before.logP, after.logP, before.last, after.last
-	rep.KL = divergence(before.last, after.last, before.of, after.of)
+	rep.Before, rep.After, rep.NextBefore, rep.NextAfter = before.LogP, after.LogP, before.Last, after.Last
+	rep.KL = Divergence(before.Last, after.Last, before.Softmax, after.Softmax)
 	return rep, nil
 }
 
@@ -116,8 +114,8 @@ func tokensAt(at, otherwise string, n int) (from, to int, err error) {
 }
 
 // ablate adds to w what takes a part away.
-func (g *Language) ablate(ctx context.Context, ids []int32, t Target, c Changes, w *watch) error {
-	if err := g.checkTarget(t); err != nil {
+func (g *Language) ablate(ctx context.Context, ids []int32, t Target, c Changes, w *Probe) error {
+	if err := g.CheckTarget(t); err != nil {
 		return err
 	}
 	from, to, err := tokensAt(c.At, AtEveryToken, len(ids))
@@ -129,17 +127,17 @@ func (g *Language) ablate(ctx context.Context, ids []int32, t Target, c Changes,
 		case c.Mean:
 			return errors.New("found a mean for a state, want zero: the mean of states is none that a text leads to")
 		case to-from == 1:
-			empty := g.backbone.NewState().Mixers[t.Layer]
-			w.cut(from, func(s *model.State) { s.Mixers[t.Layer] = empty.Clone() })
-		case g.backbone.Blocks[t.Layer].Shared != nil:
+			empty := g.Backbone.NewState().Mixers[t.Layer]
+			w.Cut(from, func(s *model.State) { s.Mixers[t.Layer] = empty.Clone() })
+		case g.Backbone.Blocks[t.Layer].Shared != nil:
 			return fmt.Errorf("found a layer with a shared block, whose state can be emptied at one token only: " +
 				"give its number, or last")
 		default:
-			w.forget = append(w.forget, t.Layer)
+			w.Forget = append(w.Forget, t.Layer)
 		}
 		return nil
 	}
-	sites := g.sites(t)
+	sites := g.Sites(t)
 	values := make([][]float32, len(sites)) // nil for zeros
 	if c.Mean {
 		if values, err = g.means(ctx, ids, sites); err != nil {
@@ -147,7 +145,7 @@ func (g *Language) ablate(ctx context.Context, ids []int32, t Target, c Changes,
 		}
 	}
 	for i, s := range sites {
-		w.hooks = append(w.hooks, s.read(func(token int, x []float32) bool {
+		w.Hooks = append(w.Hooks, s.Read(func(token int, x []float32) bool {
 			if token < from || token >= to {
 				return false
 			}
@@ -163,20 +161,20 @@ func (g *Language) ablate(ctx context.Context, ids []int32, t Target, c Changes,
 }
 
 // cut has do be done when n tokens have been read.
-func (w *watch) cut(n int, do func(s *model.State)) {
-	if before := w.cuts[n]; before != nil {
+func (w *Probe) Cut(n int, do func(s *model.State)) {
+	if before := w.Cuts[n]; before != nil {
 		then := do
 		do = func(s *model.State) { before(s); then(s) }
 	}
-	w.cuts[n] = do
+	w.Cuts[n] = do
 }
 
 // means are, for each site, the mean over all tokens of what passes it as the model reads ids.
-func (g *Language) means(ctx context.Context, ids []int32, sites []site) ([][]float32, error) {
+func (g *Language) means(ctx context.Context, ids []int32, sites []Site) ([][]float32, error) {
 	sums := make([][]float64, len(sites))
-	var w watch
+	var w Probe
 	for i, s := range sites {
-		w.hooks = append(w.hooks, s.read(func(_ int, x []float32) bool {
+		w.Hooks = append(w.Hooks, s.Read(func(_ int, x []float32) bool {
 			if sums[i] == nil {
 				sums[i] = make([]float64, len(x))
 			}
@@ -186,7 +184,7 @@ func (g *Language) means(ctx context.Context, ids []int32, sites []site) ([][]fl
 			return false
 		}))
 	}
-	if err := g.pass(ctx, ids, w); err != nil {
+	if err := g.Pass(ctx, ids, w); err != nil {
 		return nil, err
 	}
 	out := make([][]float32, len(sites))
@@ -199,22 +197,13 @@ func (g *Language) means(ctx context.Context, ids []int32, sites []site) ([][]fl
 	return out, nil
 }
 
-// pass reads ids.
-func (g *Language) pass(ctx context.Context, ids []int32, w watch) error {
-	r, err := g.open(w)
-	if err != nil {
-		return err
-	}
-	return r.read(ctx, ids, nil)
-}
-
 // patch adds to w what replaces a part by that of another text.
-func (g *Language) patch(ctx context.Context, ids []int32, p Patch, c Changes, w *watch) error {
+func (g *Language) patch(ctx context.Context, ids []int32, p Patch, c Changes, w *Probe) error {
 	t := p.Target
-	if err := g.checkTarget(t); err != nil {
+	if err := g.CheckTarget(t); err != nil {
 		return err
 	}
-	if err := g.check(p.IDs); err != nil {
+	if err := g.Check(p.IDs); err != nil {
 		return fmt.Errorf("the other text: %w", err)
 	}
 	if t.Part == StatePart {
@@ -234,18 +223,18 @@ func (g *Language) patch(ctx context.Context, ids []int32, p Patch, c Changes, w
 	case from >= len(p.IDs):
 		return fmt.Errorf("at: found %d, want a token that the other text has, 0 to %d", from, len(p.IDs)-1)
 	}
-	for _, s := range g.sites(t) {
+	for _, s := range g.Sites(t) {
 		others := map[int][]float32{}
-		record := s.read(func(token int, x []float32) bool {
+		record := s.Read(func(token int, x []float32) bool {
 			if at := token - shift; at >= from && at < to {
 				others[at] = slices.Clone(x)
 			}
 			return false
 		})
-		if err := g.pass(ctx, p.IDs, watch{hooks: []hook{record}}); err != nil {
+		if err := g.Pass(ctx, p.IDs, Probe{Hooks: []Hook{record}}); err != nil {
 			return fmt.Errorf("the other text: %w", err)
 		}
-		w.hooks = append(w.hooks, s.read(func(token int, x []float32) bool {
+		w.Hooks = append(w.Hooks, s.Read(func(token int, x []float32) bool {
 			other, ok := others[token]
 			copy(x, other)
 			return ok
@@ -256,7 +245,7 @@ func (g *Language) patch(ctx context.Context, ids []int32, p Patch, c Changes, w
 
 // patchState has the state of a layer replaced by that of another text before a token: before the same token of the
 // other, or before its last.
-func (g *Language) patchState(ctx context.Context, ids []int32, p Patch, c Changes, w *watch) error {
+func (g *Language) patchState(ctx context.Context, ids []int32, p Patch, c Changes, w *Probe) error {
 	from, to, err := tokensAt(c.At, AtLastToken, len(ids))
 	switch {
 	case err != nil:
@@ -271,37 +260,15 @@ func (g *Language) patchState(ctx context.Context, ids []int32, p Patch, c Chang
 	if there > len(p.IDs) {
 		return fmt.Errorf("at: found %d, want a token that the other text has, 0 to %d", from, len(p.IDs)-1)
 	}
-	other, err := g.stateAfter(ctx, p.IDs[:there])
+	other, err := g.StateAfter(ctx, p.IDs[:there])
 	if err != nil {
 		return fmt.Errorf("the other text: %w", err)
 	}
 	if there != from {
-		if err := g.movable(p.Target.Layer, other); err != nil {
+		if err := g.Movable(p.Target.Layer, other); err != nil {
 			return fmt.Errorf("%w: found one after %d tokens, want one after %d", err, there, from)
 		}
 	}
-	w.cut(from, func(s *model.State) { s.Mixers[p.Target.Layer] = other.Mixers[p.Target.Layer].Clone() })
-	return nil
-}
-
-// movable returns an error unless a layer's state means the same whatever the number of tokens before it: one that
-// holds something of each token does not.
-func (g *Language) movable(layer int, s *model.State) error {
-	bound := fmt.Errorf("%s keeps something of every token, so that its state fits only where as many have been read",
-		g.layer(layer))
-	b := g.backbone.Blocks[layer]
-	if b.Shared != nil || b.Mixer.Traits().Growth > 0 || b.Mixer.Traits().MaxLength > 0 {
-		return bound
-	}
-	var fresh, now []string
-	note := func(names *[]string) func(name string, x *tensor.Tensor) {
-		return func(name string, x *tensor.Tensor) { *names = append(*names, fmt.Sprint(name, x.Shape())) }
-	}
-	g.backbone.NewState().Mixers[layer].Tensors(note(&fresh))
-	s.Mixers[layer].Tensors(note(&now))
-	numbered := func(name string) bool { return strings.HasPrefix(name, "position") }
-	if !slices.Equal(fresh, now) || slices.ContainsFunc(now, numbered) {
-		return bound
-	}
+	w.Cut(from, func(s *model.State) { s.Mixers[p.Target.Layer] = other.Mixers[p.Target.Layer].Clone() })
 	return nil
 }

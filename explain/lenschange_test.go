@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/toyfigure"
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -15,7 +16,7 @@ import (
 // TestPartsOfSeveralMixers: a layer of several mixers has the heads of each. Without all heads of one, the other alone
 // is left; own values change nothing.
 func TestPartsOfSeveralMixers(t *testing.T) {
-	g, ids := OfModel(toymodel.New(t, "h3+attention*2", toyVocab)), toymodel.Text(1, 12, toyVocab)
+	g, ids := OfModel(toymodel.New(t, "h3+attention*2", toymodel.Vocab)), toymodel.Text(1, 12, toymodel.Vocab)
 	heads, err := g.HeadTargets(1)
 	if err != nil || len(heads) != 8+2 || heads[9].String() != "layer1.attention.head1" {
 		t.Fatalf("found the heads %v, %v", heads, err)
@@ -36,7 +37,7 @@ func targets(g *Language, layer int) []Target {
 	for _, t := range []Target{{}, {Part: MixerPart}, {Part: MLPPart}, {Part: HeadPart, Index: 1},
 		{Part: ChannelPart, Index: 3}, {Part: StatePart}} {
 		t.Layer = layer
-		if g.checkTarget(t) == nil {
+		if g.CheckTarget(t) == nil {
 			out = append(out, t)
 		}
 	}
@@ -60,8 +61,8 @@ func same(r *ChangeReport) bool {
 // TestPatchByOwnValuesChangesNothing: what each part of each mixer is in the run of the same text, put in there, leaves
 // every bit; what it is in that of another text does not, nor does zero.
 func TestPatchByOwnValuesChangesNothing(t *testing.T) {
-	everyMixer(t, func(t *testing.T, m *model.Model) {
-		g, ids, other := OfModel(m), toymodel.Text(1, 20, toyVocab), toymodel.Text(2, 20, toyVocab)
+	toymodel.EveryMixer(t, func(t *testing.T, m *model.Model) {
+		g, ids, other := OfModel(m), toymodel.Text(1, 20, toymodel.Vocab), toymodel.Text(2, 20, toymodel.Vocab)
 		for _, target := range targets(g, 0) {
 			for _, at := range []string{"", AtLastToken, "7"} {
 				if r := change(t, g, ids, Changes{Patch: []Patch{{target, ids}}, At: at}); !same(r) {
@@ -72,7 +73,7 @@ func TestPatchByOwnValuesChangesNothing(t *testing.T) {
 				}
 				if target.Part == StatePart && at == "" && m.Blocks[0].Shared != nil {
 					_, err := Change(context.Background(), g, ids, Changes{Ablate: []Target{target}})
-					wantError(t, err, "shared block", "at one token only")
+					toymodel.WantError(t, err, "shared block", "at one token only")
 					continue
 				}
 				if r := change(t, g, ids, Changes{Ablate: []Target{target}, At: at}); same(r) {
@@ -94,15 +95,15 @@ func (r *ChangeReport) most() (x float64) {
 // TestAblateWholeLayer: a model without what a layer adds is the model without the layer; without all of them it is the
 // embedding, as the lens sees it.
 func TestAblateWholeLayer(t *testing.T) {
-	everyMixer(t, func(t *testing.T, m *model.Model) {
-		g, ids := OfModel(m), toymodel.Text(1, 20, toyVocab)
+	toymodel.EveryMixer(t, func(t *testing.T, m *model.Model) {
+		g, ids := OfModel(m), toymodel.Text(1, 20, toymodel.Vocab)
 		lens, err := Lens(context.Background(), g, ids)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for k := range g.backbone.Blocks {
+		for k := range g.Backbone.Blocks {
 			var rest []Target
-			for i := k; i < len(g.backbone.Blocks); i++ {
+			for i := k; i < len(g.Backbone.Blocks); i++ {
 				rest = append(rest, Target{Layer: i})
 			}
 			for i, got := range change(t, g, ids, Changes{Ablate: rest}).After {
@@ -116,10 +117,10 @@ func TestAblateWholeLayer(t *testing.T) {
 
 // TestAblateAllHeads: without any head, or any channel, a mixer adds what it adds to nothing at all.
 func TestAblateAllHeads(t *testing.T) {
-	everyMixer(t, func(t *testing.T, m *model.Model) {
-		g, ids := OfModel(m), toymodel.Text(1, 12, toyVocab)
-		last := len(g.backbone.Blocks) - 1
-		in, ok := g.interior(last, "")
+	toymodel.EveryMixer(t, func(t *testing.T, m *model.Model) {
+		g, ids := OfModel(m), toymodel.Text(1, 12, toymodel.Vocab)
+		last := len(g.Backbone.Blocks) - 1
+		in, ok := g.Interior(last, "")
 		if !ok {
 			return
 		}
@@ -139,13 +140,13 @@ func TestAblateAllHeads(t *testing.T) {
 		}
 		// What is left is a bias, or nothing: it is the same at every token.
 		var seen [][]float32
-		r, err := g.open(watch{hooks: append(zeros(g, channels), site{layer: last, place: mixerOut}.read(
+		r, err := g.Start(Probe{Hooks: append(zeros(g, channels), Site{Layer: last, Place: MixerOut}.Read(
 			func(_ int, x []float32) bool {
 				seen = append(seen, slices.Clone(x))
 				return false
 			}))})
 		if err == nil {
-			err = r.read(context.Background(), ids, nil)
+			err = r.Read(context.Background(), ids, nil)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -159,10 +160,10 @@ func TestAblateAllHeads(t *testing.T) {
 }
 
 // zeros are hooks that clear parts.
-func zeros(g *Language, parts []Target) (hooks []hook) {
+func zeros(g *Language, parts []Target) (hooks []Hook) {
 	for _, p := range parts {
-		for _, s := range g.sites(p) {
-			hooks = append(hooks, s.read(func(_ int, x []float32) bool { clear(x); return true }))
+		for _, s := range g.Sites(p) {
+			hooks = append(hooks, s.Read(func(_ int, x []float32) bool { clear(x); return true }))
 		}
 	}
 	return hooks
@@ -176,20 +177,20 @@ func TestAblateState(t *testing.T) {
 		if !info.Causal || info.Name == "gmlp" || info.Name == "rg-lru" {
 			continue
 		}
-		g, ids := OfModel(toymodel.New(t, info.Name, toyVocab)), toymodel.Text(1, 10, toyVocab)
+		g, ids := OfModel(toymodel.New(t, info.Name, toymodel.Vocab)), toymodel.Text(1, 10, toymodel.Vocab)
 		after := change(t, g, ids, Changes{Ablate: []Target{{Part: StatePart}}}).After
 		once := change(t, g, ids, Changes{Ablate: []Target{{Part: StatePart}}, At: "4"}).After
 		for i, got := range after {
-			alone, err := g.predict(context.Background(), ids[i:i+2], watch{})
+			alone, err := g.Predict(context.Background(), ids[i:i+2], Probe{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := alone.logP[0]; math.Abs(got-want) > 1e-4 {
+			if want := alone.LogP[0]; math.Abs(got-want) > 1e-4 {
 				t.Errorf("%s: token %d has log p %g, want %g", info.Name, i+1, got, want)
 			}
-			if i == 4 && math.Abs(once[i]-alone.logP[0]) > 1e-4 {
+			if i == 4 && math.Abs(once[i]-alone.LogP[0]) > 1e-4 {
 				t.Errorf("%s: with an empty state before it token %d has log p %g, want %g", info.Name, i+1, once[i],
-					alone.logP[0])
+					alone.LogP[0])
 			}
 		}
 	}
@@ -198,21 +199,21 @@ func TestAblateState(t *testing.T) {
 // TestMeanAblation: the mean of a part that is the same at every token changes nothing, and otherwise what is put in is
 // the mean.
 func TestMeanAblation(t *testing.T) {
-	g := OfModel(toymodel.New(t, "h3,mamba2,attention", toyVocab))
+	g := OfModel(toymodel.New(t, "h3,mamba2,attention", toymodel.Vocab))
 	alike := make([]int32, 1)
 	for _, target := range []Target{{Layer: 1}, {Layer: 1, Part: HeadPart}, {Layer: 2, Part: ChannelPart, Index: 5}} {
 		if r := change(t, g, alike, Changes{Ablate: []Target{target}, Mean: true}); !same(r) {
 			t.Errorf("%s: the mean of one token changes it by %g", target, r.KL)
 		}
 	}
-	ids := toymodel.Text(1, 15, toyVocab)
-	sites := g.sites(Target{Layer: 1, Part: HeadPart})
+	ids := toymodel.Text(1, 15, toymodel.Vocab)
+	sites := g.Sites(Target{Layer: 1, Part: HeadPart})
 	means, err := g.means(context.Background(), ids, sites)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum, n := 0.0, 0
-	if err := g.pass(context.Background(), ids, watch{hooks: []hook{sites[0].read(func(_ int, x []float32) bool {
+	if err := g.Pass(context.Background(), ids, Probe{Hooks: []Hook{sites[0].Read(func(_ int, x []float32) bool {
 		sum, n = sum+float64(x[2]), n+1
 		return false
 	})}}); err != nil {
@@ -226,22 +227,22 @@ func TestMeanAblation(t *testing.T) {
 // TestPatchFromLongerText: at one token the other text may have another length; a state that holds each token cannot
 // come from elsewhere.
 func TestPatchFromLongerText(t *testing.T) {
-	g, ids, longer := OfModel(toymodel.New(t, "h3,attention", toyVocab)), toymodel.Text(1, 9, toyVocab),
-		toymodel.Text(2, 12, toyVocab)
+	g, ids, longer := OfModel(toymodel.New(t, "h3,attention", toymodel.Vocab)), toymodel.Text(1, 9, toymodel.Vocab),
+		toymodel.Text(2, 12, toymodel.Vocab)
 	for _, target := range []Target{{}, {Layer: 1, Part: HeadPart, Index: 1}, {Part: StatePart}} {
 		if r := change(t, g, ids, Changes{Patch: []Patch{{target, longer}}, At: AtLastToken}); same(r) {
 			t.Errorf("%s of a longer text changes nothing", target)
 		}
 	}
 	_, err := Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{Layer: 1, Part: StatePart}, longer}}})
-	wantError(t, err, "layer 1 · attention keeps something of every token", "after 11 tokens, want one after 8")
+	toymodel.WantError(t, err, "layer 1 · attention keeps something of every token", "after 11 tokens, want one after 8")
 	_, err = Change(context.Background(), g, ids, Changes{Patch: []Patch{{Target{}, longer}}})
-	wantError(t, err, "found 12 tokens in the other text, want 9")
+	toymodel.WantError(t, err, "found 12 tokens in the other text, want 9")
 }
 
 // TestChangeRefuses: what is not there, with what is.
 func TestChangeRefuses(t *testing.T) {
-	g := OfModel(toymodel.New(t, "h3,s4d/none,swiglu,h3+attention", toyVocab))
+	g := OfModel(toymodel.New(t, "h3,s4d/none,swiglu,h3+attention", toymodel.Vocab))
 	ids := []int32{1, 2, 3}
 	for text, want := range map[string]string{
 		"layer4":                    "found layer 4, want 0 to 3",
@@ -265,26 +266,26 @@ func TestChangeRefuses(t *testing.T) {
 			}
 			_, err = Change(context.Background(), g, ids, Changes{Ablate: []Target{target}})
 		}
-		wantError(t, err, want)
+		toymodel.WantError(t, err, want)
 	}
 	for at, want := range map[string]string{"3": "want all, last or the number of a token from 0 to 2", "x": `"x"`,
 		"-1": "from 0 to 2"} {
 		_, err := Change(context.Background(), g, ids, Changes{Ablate: []Target{{}}, At: at})
-		wantError(t, err, want)
+		toymodel.WantError(t, err, want)
 	}
 	_, err := Change(context.Background(), g, ids, Changes{Ablate: []Target{{Part: StatePart}}, Mean: true})
-	wantError(t, err, "found a mean for a state")
+	toymodel.WantError(t, err, "found a mean for a state")
 	_, err = Change(context.Background(), g, ids, Changes{})
-	wantError(t, err, "found nothing to change")
+	toymodel.WantError(t, err, "found nothing to change")
 	_, err = Change(context.Background(), g, ids, Changes{At: AtEveryToken,
 		Patch: []Patch{{Target{Part: StatePart}, ids}}})
-	wantError(t, err, "found a state to exchange at every token")
-	ahead, err := OfNetwork(network(t, "attention(bidirectional=true)"))
+	toymodel.WantError(t, err, "found a state to exchange at every token")
+	ahead, err := OfNetwork(toymodel.Network(t, "attention(bidirectional=true)"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = Change(context.Background(), ahead, ids, Changes{Ablate: []Target{{Part: StatePart}}})
-	wantError(t, err, "looks ahead, which carries no state")
+	toymodel.WantError(t, err, "looks ahead, which carries no state")
 	if r := change(t, ahead, ids, Changes{Ablate: []Target{{Part: HeadPart}}}); same(r) {
 		t.Error("a head of an encoder changes nothing")
 	}
@@ -292,7 +293,7 @@ func TestChangeRefuses(t *testing.T) {
 
 // TestSweep: each part's line is that of the part ablated alone.
 func TestSweep(t *testing.T) {
-	g, ids := OfModel(toymodel.New(t, "h3,attention", toyVocab)), toymodel.Text(1, 30, toyVocab)
+	g, ids := OfModel(toymodel.New(t, "h3,attention", toymodel.Vocab)), toymodel.Text(1, 30, toymodel.Vocab)
 	heads, err := g.HeadTargets(1)
 	if err != nil || len(heads) != 2 {
 		t.Fatalf("found the heads %v, %v", heads, err)
@@ -314,12 +315,12 @@ func TestSweep(t *testing.T) {
 	if err != nil || len(states.Change) != 2 || states.Names[1] != "layer 1 · attention" {
 		t.Errorf("states: %v, %v", states.Names, err)
 	}
-	wantFigures(t, append(r.Figures("a", "layer", tokenizer.IDs(toyVocab)),
-		states.Figures("b", "state", tokenizer.IDs(toyVocab))...))
+	toyfigure.Check(t, append(r.Figures("a", "layer", tokenizer.IDs(toymodel.Vocab)),
+		states.Figures("b", "state", tokenizer.IDs(toymodel.Vocab))...))
 	if want := "head 1"; r.Names[3] != want {
 		t.Errorf("found the name %q, want %q", r.Names[3], want)
 	}
-	if channels, err := OfModel(toymodel.New(t, "rnn", toyVocab)).HeadTargets(0); err != nil || len(channels) != 16 ||
+	if channels, err := OfModel(toymodel.New(t, "rnn", toymodel.Vocab)).HeadTargets(0); err != nil || len(channels) != 16 ||
 		channels[3] != (Target{Part: ChannelPart, Index: 3}) {
 		t.Error(fmt.Sprint("an RNN has the channels ", channels, err))
 	}

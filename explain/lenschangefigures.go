@@ -1,97 +1,26 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// nextTop is how many tokens are shown of each of several predictions.
-const nextTop = 10
-
 // Figures draws the report.
 func (r *ChangeReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	what := strings.Join(r.Labels, "; ")
 	figures := []*figure.Figure{{Name: "change-next", Title: "What comes after the text, before and after the change",
 		Caption: fmt.Sprintf("%s. KL(before ‖ after) is %.4g nats.", what, r.KL), Columns: 1,
-		Frames: []figure.Frame{{Panels: beside(tok, []string{"before", "after"}, r.Watched, r.NextBefore,
+		Frames: []figure.Frame{{Panels: Beside(tok, []string{"before", "after"}, r.Watched, r.NextBefore,
 			r.NextAfter)}}}}
 	if len(r.Before) == 0 {
 		return figures
 	}
-	text, more := movedText(tok, r.IDs, r.Before, r.After, "before", "after")
+	text, more := ChangedText(tok, r.IDs, r.Before, r.After, "before", "after")
 	return append(figures, &figure.Figure{Name: "change-text", Title: "Log-probability of each token: after - before",
 		Caption: fmt.Sprintf("%s. Tokens below 0 are less probable with the change; in the mean it is %.4g nats a "+
-			"token.%s", what, mean(r.After)-mean(r.Before), more),
+			"token.%s", what, MeanOf(r.After)-MeanOf(r.Before), more),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: text}}}}})
-}
-
-// maxShown is how many tokens of a text are shown.
-const maxShown = 2048
-
-// movedText is a text in the colors of the changes of the log-probabilities of its tokens. more says what is not shown.
-func movedText(tok tokenizer.Tokenizer, ids []int32, a, b []float64, nameA, nameB string) (text *figure.Text,
-	more string) {
-	if len(ids) > maxShown {
-		more = fmt.Sprintf(" Of %d tokens the first %d are shown.", len(ids), maxShown)
-		ids = ids[:maxShown]
-	}
-	text = &figure.Text{Tokens: tokenTexts(tok, ids), Values: figure.Floats{math.NaN()}, Notes: []string{""},
-		Diverging: true, Unit: "nats", Mark: -1}
-	for i := range len(ids) - 1 {
-		text.Values = append(text.Values, b[i]-a[i])
-		text.Notes = append(text.Notes, fmt.Sprintf("%s %s, %s %s", nameA, percent(math.Exp(a[i])), nameB,
-			percent(math.Exp(b[i]))))
-	}
-	return text, more
-}
-
-// beside shows several predictions of one token side by side: as bars and as a table, of the most probable tokens of
-// each, and those that are watched.
-func beside(tok tokenizer.Tokenizer, names []string, watched []int32, scores ...[]float32) []figure.Panel {
-	of, ids := make([]softmax, len(scores)), slices.Compact(slices.Sorted(slices.Values(watched)))
-	for i, z := range scores {
-		of[i], _ = softmaxOf(z)
-		for _, x := range likeliest(z, of[i], nextTop) {
-			if !slices.Contains(ids, x.ID) {
-				ids = append(ids, x.ID)
-			}
-		}
-	}
-	p := func(i int, id int32) float64 { return math.Exp(float64(scores[i][id]) - of[i].norm) }
-	most := func(id int32) (top float64) {
-		for i := range scores {
-			top = max(top, p(i, id))
-		}
-		return top
-	}
-	slices.SortStableFunc(ids, func(a, b int32) int { return cmp.Compare(most(b), most(a)) })
-	bars := &figure.Bars{Across: true}
-	table := &figure.Table{Columns: append([]string{"token"}, names...)}
-	for i, name := range names {
-		s := figure.Series{Name: name}
-		for _, id := range ids {
-			s.Y = append(s.Y, p(i, id))
-		}
-		bars.Series = append(bars.Series, s)
-	}
-	for _, id := range ids {
-		bars.Names = append(bars.Names, quoted(tok, id))
-		row := []string{quoted(tok, id)}
-		for i := range scores {
-			row = append(row, percent(p(i, id)))
-		}
-		table.Rows = append(table.Rows, row)
-	}
-	row := []string{"entropy, nats"}
-	for _, s := range of {
-		row = append(row, fmt.Sprintf("%.4g", s.entropy))
-	}
-	table.Rows = append(table.Rows, row)
-	return []figure.Panel{{X: figure.Axis{Label: "probability"}, Bars: bars}, {Table: table}}
 }

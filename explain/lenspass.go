@@ -17,42 +17,42 @@ import (
 const pieceLen = 256
 
 // place is where in a layer a hook sits.
-type place int
+type Place int
 
 const (
-	mixerOut   place = iota // what the mixer adds to the stream
-	mlpOut                  // what the feed-forward part adds to the stream
-	mixerInner              // what the mixer's last projection is given
+	MixerOut   Place = iota // what the mixer adds to the stream
+	MLPOut                  // what the feed-forward part adds to the stream
+	MixerInner              // what the mixer's last projection is given
 )
 
 // hook sees, and may change, what a layer computes: rows x (n, width) of the tokens from number at on. It tells whether
 // it has changed them.
-type hook struct {
-	layer int
-	place place
-	see   func(at, width int, x []float32) (changed bool)
-	part  string // of mixerInner: which of several mixers
+type Hook struct {
+	Layer int
+	Place Place
+	See   func(at, width int, x []float32) (changed bool)
+	Part  string // of mixerInner: which of several mixers
 }
 
 // watch is what a reading is watched and changed by. The zero value is the model as it is.
-type watch struct {
-	hooks  []hook
-	forget []int // layers whose mixers carry nothing from token to token
+type Probe struct {
+	Hooks  []Hook
+	Forget []int // layers whose mixers carry nothing from token to token
 	// stream is told of the stream (n, d_model) in front of each layer and, as the layer after the last, in front of
 	// the final norm.
-	stream func(layer, at int, x []float32)
+	Stream func(layer, at int, x []float32)
 	// only, unless it is negative, is the one layer that stream is told of.
-	only int
+	Only int
 	// cuts are done when so many tokens have been read.
-	cuts map[int]func(s *model.State)
+	Cuts map[int]func(s *model.State)
 	// from is the first layer that has to run, since those before it do what they did when streams were kept. Where
 	// there are no streams, all layers run.
-	from    int
-	streams *streams
+	From    int
+	Streams *Streams
 }
 
 // streams are what stands in front of all layers in a reading of a language model: each layer is run on it.
-type streams struct {
+type Streams struct {
 	at     int // the first token
 	layers [][]float32
 }
@@ -62,28 +62,28 @@ const mostStreams = 1 << 26
 
 // keepStreams has w keep the streams of n tokens from number at on, and returns them: nil where they are too much, or
 // where the model is not run by layers.
-func (g *Language) keepStreams(w *watch, at, n int) *streams {
-	layers := len(g.backbone.Blocks)
-	if g.language == nil || layers*n > mostStreams/g.unembedding.Dim(1) {
+func (g *Language) KeepStreams(w *Probe, at, n int) *Streams {
+	layers := len(g.Backbone.Blocks)
+	if g.Model == nil || layers*n > mostStreams/g.Unembedding.Dim(1) {
 		return nil
 	}
-	s := &streams{at, make([][]float32, layers+1)}
-	w.only, w.stream = -1, func(layer, _ int, x []float32) { s.layers[layer] = append(s.layers[layer], x...) }
+	s := &Streams{at, make([][]float32, layers+1)}
+	w.Only, w.Stream = -1, func(layer, _ int, x []float32) { s.layers[layer] = append(s.layers[layer], x...) }
 	return s
 }
 
 // put copies the stream in front of a layer, from a token on, into x (n, d).
-func (s *streams) put(x *tensor.Tensor, layer, at int) {
+func (s *Streams) put(x *tensor.Tensor, layer, at int) {
 	x.CopyFrom(s.layers[layer][(at-s.at)*x.Dim(-1):][:x.Len()])
 }
 
 // final has see told of the stream in front of the final norm, besides what is told already.
-func (w watch) final(g *Language, see func(x []float32)) watch {
-	last, told := len(g.backbone.Blocks), w.stream
+func (w Probe) Final(g *Language, see func(x []float32)) Probe {
+	last, told := len(g.Backbone.Blocks), w.Stream
 	if told == nil {
-		w.only = last
+		w.Only = last
 	}
-	w.stream = func(layer, at int, x []float32) {
+	w.Stream = func(layer, at int, x []float32) {
 		if layer == last {
 			see(x)
 		}
@@ -95,52 +95,52 @@ func (w watch) final(g *Language, see func(x []float32)) watch {
 }
 
 // reading is a sequence on its way through a model.
-type reading struct {
-	g     *Language
-	state *model.State // nil where the whole sequence has to be read at once
+type Run struct {
+	Of    *Language
+	State *model.State // nil where the whole sequence has to be read at once
 	step  func(ids []int32) error
-	w     watch
-	at    int // tokens read
+	Probe Probe
+	At    int // tokens read
 }
 
 // causal tells whether a sequence can be read in pieces.
-func (g *Language) causal() bool { return !g.backbone.LooksAhead() }
+func (g *Language) Causal() bool { return !g.Backbone.LooksAhead() }
 
 // open begins a sequence.
-func (g *Language) open(w watch) (*reading, error) {
-	r := &reading{g: g, w: w}
+func (g *Language) Start(w Probe) (*Run, error) {
+	r := &Run{Of: g, Probe: w}
 	backbone, err := r.watched()
 	if err != nil {
 		return nil, err
 	}
-	if m := g.language; m != nil {
+	if m := g.Model; m != nil {
 		t := autograd.NewTape()
 		with := &model.Model{Config: m.Config, Embedding: m.Embedding, Positions: m.Positions, Backbone: backbone}
-		if g.causal() {
-			r.state = with.NewState()
+		if g.Causal() {
+			r.State = with.NewState()
 		}
 		r.step = func(ids []int32) error {
 			t.Reset()
 			rows := model.EqualRows(1, len(ids))
-			if r.state != nil {
-				rows = model.OneRow(len(ids), r.state)
+			if r.State != nil {
+				rows = model.OneRow(len(ids), r.State)
 			}
-			if r.w.streams == nil || r.w.from == 0 {
+			if r.Probe.Streams == nil || r.Probe.From == 0 {
 				with.Forward(t, ids, rows)
 				return nil
 			}
-			d := g.unembedding.Dim(1)
+			d := g.Unembedding.Dim(1)
 			stream, first := t.New(len(ids), d), t.New(len(ids), d)
-			r.w.streams.put(stream, r.w.from, r.at)
-			r.w.streams.put(first, 0, r.at)
-			with.Rest(t, r.w.from, stream, first, rows)
+			r.Probe.Streams.put(stream, r.Probe.From, r.At)
+			r.Probe.Streams.put(first, 0, r.At)
+			with.Rest(t, r.Probe.From, stream, first, rows)
 			return nil
 		}
 		return r, nil
 	}
-	with := *g.network
+	with := *g.Network
 	with.Backbone = backbone
-	if !g.causal() {
+	if !g.Causal() {
 		r.step = func(ids []int32) error {
 			if err := with.Takes(len(ids)); err != nil {
 				return err
@@ -154,7 +154,7 @@ func (g *Language) open(w watch) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.state = stream.State()
+	r.State = stream.State()
 	r.step = func(ids []int32) error {
 		_, err := stream.Tokens(ids...)
 		return err
@@ -163,7 +163,7 @@ func (g *Language) open(w watch) (*reading, error) {
 }
 
 // check returns an error unless the model can read ids.
-func (g *Language) check(ids []int32) error {
+func (g *Language) Check(ids []int32) error {
 	if len(ids) == 0 {
 		return errors.New("found an empty text, want at least one token")
 	}
@@ -179,7 +179,7 @@ func (g *Language) check(ids []int32) error {
 }
 
 // checkWatched returns an error unless there are such tokens.
-func (g *Language) checkWatched(ids []int32) error {
+func (g *Language) CheckWatched(ids []int32) error {
 	for _, id := range ids {
 		if id < 0 || int(id) >= g.vocab {
 			return fmt.Errorf("watch: found token %d, want one from 0 to %d", id, g.vocab-1)
@@ -189,77 +189,77 @@ func (g *Language) checkWatched(ids []int32) error {
 }
 
 // read goes on by ids, in pieces. after is called behind each piece.
-func (r *reading) read(ctx context.Context, ids []int32, after func(at int, ids []int32) error) error {
+func (r *Run) Read(ctx context.Context, ids []int32, after func(at int, ids []int32) error) error {
 	for len(ids) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		n := len(ids)
-		if r.state != nil {
+		if r.State != nil {
 			n = min(n, pieceLen)
-			for cut := range r.w.cuts {
-				if cut > r.at {
-					n = min(n, cut-r.at)
+			for cut := range r.Probe.Cuts {
+				if cut > r.At {
+					n = min(n, cut-r.At)
 				}
 			}
 		}
-		if do := r.w.cuts[r.at]; do != nil {
-			do(r.state)
+		if do := r.Probe.Cuts[r.At]; do != nil {
+			do(r.State)
 		}
 		if err := r.step(ids[:n]); err != nil {
 			return err
 		}
 		if after != nil {
-			if err := after(r.at, ids[:n]); err != nil {
+			if err := after(r.At, ids[:n]); err != nil {
 				return err
 			}
 		}
-		r.at, ids = r.at+n, ids[n:]
+		r.At, ids = r.At+n, ids[n:]
 	}
 	return nil
 }
 
 // watched is the backbone with what watches it.
-func (r *reading) watched() (model.Backbone, error) {
-	bb := model.Backbone{LnF: r.g.backbone.LnF}
-	for i, b := range r.g.backbone.Blocks {
+func (r *Run) watched() (model.Backbone, error) {
+	bb := model.Backbone{LnF: r.Of.Backbone.LnF}
+	for i, b := range r.Of.Backbone.Blocks {
 		with := *b
 		if err := r.hook(i, &with); err != nil {
 			return bb, err
 		}
 		if see := r.streamOf(i); see != nil {
-			with.Norm1 = seenNorm{with.Norm1, see, b.Shared != nil}
+			with.Norm1 = ShownNorm{with.Norm1, see, b.Shared != nil}
 		}
 		bb.Blocks = append(bb.Blocks, &with)
 	}
 	if see := r.streamOf(len(bb.Blocks)); see != nil {
-		bb.LnF = seenNorm{bb.LnF, see, false}
+		bb.LnF = ShownNorm{bb.LnF, see, false}
 	}
 	return bb, nil
 }
 
 // streamOf is what is told of the stream in front of a layer, nil for nothing.
-func (r *reading) streamOf(layer int) func(x *tensor.Tensor) {
-	if r.w.stream == nil || r.w.only >= 0 && r.w.only != layer {
+func (r *Run) streamOf(layer int) func(x *tensor.Tensor) {
+	if r.Probe.Stream == nil || r.Probe.Only >= 0 && r.Probe.Only != layer {
 		return nil
 	}
-	return func(x *tensor.Tensor) { r.w.stream(layer, r.at, floats(x)) }
+	return func(x *tensor.Tensor) { r.Probe.Stream(layer, r.At, x.Floats()) }
 }
 
 // hook puts the hooks of a layer into its block.
-func (r *reading) hook(layer int, b *model.Block) error {
-	of := map[place][]hook{}
-	for _, h := range r.w.hooks {
-		if h.layer == layer {
-			of[h.place] = append(of[h.place], h)
+func (r *Run) hook(layer int, b *model.Block) error {
+	of := map[Place][]Hook{}
+	for _, h := range r.Probe.Hooks {
+		if h.Layer == layer {
+			of[h.Place] = append(of[h.Place], h)
 		}
 	}
-	edit := func(hooks []hook) func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	edit := func(hooks []Hook) func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 		return func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor { return r.edited(t, x, hooks) }
 	}
-	byPart := map[string][]hook{}
-	for _, h := range of[mixerInner] {
-		byPart[h.part] = append(byPart[h.part], h)
+	byPart := map[string][]Hook{}
+	for _, h := range of[MixerInner] {
+		byPart[h.Part] = append(byPart[h.Part], h)
 	}
 	for part, hooks := range byPart {
 		m, _, ok := mixer.InsidePart(b.Mixer, part, edit(hooks))
@@ -268,25 +268,25 @@ func (r *reading) hook(layer int, b *model.Block) error {
 		}
 		b.Mixer = m
 	}
-	for _, l := range r.w.forget {
+	for _, l := range r.Probe.Forget {
 		if l == layer {
 			b.Mixer = forgetful{b.Mixer}
 		}
 	}
-	if hooks := of[mixerOut]; len(hooks) > 0 {
+	if hooks := of[MixerOut]; len(hooks) > 0 {
 		b.Mixer = editedMixer{b.Mixer, edit(hooks)}
 	}
-	if hooks := of[mlpOut]; len(hooks) > 0 && b.MLP != nil {
+	if hooks := of[MLPOut]; len(hooks) > 0 && b.MLP != nil {
 		b.MLP = editedMLP{b.MLP, edit(hooks)}
 	}
 	return nil
 }
 
 // edited is x as hooks leave it.
-func (r *reading) edited(t *autograd.Tape, x *tensor.Tensor, hooks []hook) *tensor.Tensor {
-	values, changed := floats(x), false
+func (r *Run) edited(t *autograd.Tape, x *tensor.Tensor, hooks []Hook) *tensor.Tensor {
+	values, changed := x.Floats(), false
 	for _, h := range hooks {
-		changed = h.see(r.at, x.Dim(-1), values) || changed
+		changed = h.See(r.At, x.Dim(-1), values) || changed
 	}
 	if !changed {
 		return x
@@ -298,19 +298,19 @@ func (r *reading) edited(t *autograd.Tape, x *tensor.Tensor, hooks []hook) *tens
 
 // seenNorm is a norm of the stream that shows it. In front of a mixer that shares a block, what is normed is more than
 // the stream, which then comes second.
-type seenNorm struct {
+type ShownNorm struct {
 	nn.AddNorm
-	see    func(x *tensor.Tensor)
-	second bool
+	Show   func(x *tensor.Tensor)
+	Second bool
 }
 
 // AddForward calls the norm and shows the stream.
-func (m seenNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor) {
+func (m ShownNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor) {
 	s, y = m.AddNorm.AddForward(t, x, r)
-	if m.second {
-		m.see(r)
+	if m.Second {
+		m.Show(r)
 	} else {
-		m.see(s)
+		m.Show(s)
 	}
 	return s, y
 }
@@ -349,4 +349,13 @@ func (m forgetful) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *t
 		}
 	}
 	return m.Mixer.Forward(t, u, &mixer.Rows{Rows: alone})
+}
+
+// pass reads ids.
+func (g *Language) Pass(ctx context.Context, ids []int32, w Probe) error {
+	r, err := g.Start(w)
+	if err != nil {
+		return err
+	}
+	return r.Read(ctx, ids, nil)
 }

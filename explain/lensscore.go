@@ -9,32 +9,33 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // scoreRows is how many positions are scored at a time. A position has a score for each token of the vocabulary, so
 // more would take much memory; with this many the product with the unembedding runs at nearly full speed.
-const scoreRows = 128
+const ScoreRows = 128
 
 // scorer turns the stream into scores of tokens.
-type scorer struct {
+type Scorer struct {
 	g      *Language
 	tape   *autograd.Tape
 	scores []float32
 }
 
-func (g *Language) newScorer() *scorer { return &scorer{g: g, tape: autograd.NewTape()} }
+func (g *Language) NewScorer() *Scorer { return &Scorer{g: g, tape: autograd.NewTape()} }
 
 // of returns the scores (n, vocabulary) of the stream x (n, d_model): by the final norm and the unembedding. The next
 // call reuses them.
-func (s *scorer) of(x []float32) (scores []float32, vocab int) {
-	t, d := s.tape, s.g.unembedding.Dim(1)
+func (s *Scorer) Scores(x []float32) (scores []float32, vocab int) {
+	t, d := s.tape, s.g.Unembedding.Dim(1)
 	t.Reset()
 	stream := t.New(len(x)/d, d)
 	stream.CopyFrom(x)
-	_, hidden := s.g.backbone.LnF.AddForward(t, stream, nil)
-	y := s.g.head(t, hidden)
+	_, hidden := s.g.Backbone.LnF.AddForward(t, stream, nil)
+	y := s.g.Head(t, hidden)
 	if y.Len() > cap(s.scores) {
 		s.scores = make([]float32, y.Len())
 	}
@@ -44,20 +45,20 @@ func (s *scorer) of(x []float32) (scores []float32, vocab int) {
 }
 
 // head maps hidden states after the final norm to scores of tokens.
-func (g *Language) head(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
+func (g *Language) Head(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	switch {
-	case g.language != nil:
-		return g.language.Logits(t, hidden)
-	case g.network.Head != nil:
-		return g.network.Head.Forward(t, hidden)
+	case g.Model != nil:
+		return g.Model.Logits(t, hidden)
+	case g.Network.Head != nil:
+		return g.Network.Head.Forward(t, hidden)
 	}
-	return t.Linear(hidden, g.unembedding, nil, engine.None)
+	return t.Linear(hidden, g.Unembedding, nil, engine.None)
 }
 
 // softmax describes the distribution p = softmax(z) of scores z.
-type softmax struct {
-	norm    float64 // log Σ e^z, so that log p = z - norm
-	entropy float64 // -Σ p log p, in nats
+type Softmax struct {
+	Norm    float64 // log Σ e^z, so that log p = z - norm
+	Entropy float64 // -Σ p log p, in nats
 	top     float32 // the largest of z
 	share   float32 // its probability: p = share·e^(z - top)
 }
@@ -69,7 +70,7 @@ const scoresAtOnce = 1024
 var ones = slices.Repeat([]float32{1}, scoresAtOnce)
 
 // softmaxOf measures scores. It is false where they are not finite.
-func softmaxOf(z []float32) (softmax, bool) {
+func SoftmaxOf(z []float32) (Softmax, bool) {
 	top, sum := kernel.SumExp(z)
 	var from, e [scoresAtOnce]float32
 	dot := 0.0 // Σ e^(z - top) (z - top)
@@ -81,26 +82,26 @@ func softmaxOf(z []float32) (softmax, bool) {
 		kernel.ExpShift(y, 0, 1)
 		dot += float64(kernel.Dot(x, y))
 	}
-	s := softmax{float64(top) + math.Log(sum), math.Log(sum) - dot/sum, top, float32(1 / sum)}
-	return s, !math.IsNaN(s.norm) && !math.IsInf(s.norm, 0) && !math.IsNaN(s.entropy)
+	s := Softmax{float64(top) + math.Log(sum), math.Log(sum) - dot/sum, top, float32(1 / sum)}
+	return s, !math.IsNaN(s.Norm) && !math.IsInf(s.Norm, 0) && !math.IsNaN(s.Entropy)
 }
 
 // divergence is KL(p‖q) = Σ p (log p - log q), in nats, of the distributions of scores a and b.
-func divergence(a, b []float32, of, from softmax) float64 {
+func Divergence(a, b []float32, of, from Softmax) float64 {
 	p := make([]float32, len(a))
-	of.fill(p, a)
-	return of.divergence(p, a, b, from)
+	of.Fill(p, a)
+	return of.Divergence(p, a, b, from)
 }
 
 // fill fills p with the probabilities of scores.
-func (s softmax) fill(p, scores []float32) {
+func (s Softmax) Fill(p, scores []float32) {
 	copy(p, scores)
 	kernel.ExpShift(p, s.top, s.share)
 }
 
 // divergence is KL(p‖q) for p the probabilities of scores a, and q those of b.
-func (s softmax) divergence(p, a, b []float32, from softmax) float64 {
-	apart := s.norm - from.norm // log p - log q = a - b - apart
+func (s Softmax) Divergence(p, a, b []float32, from Softmax) float64 {
+	apart := s.Norm - from.Norm // log p - log q = a - b - apart
 	shift := float32(apart)
 	var logs [scoresAtOnce]float32
 	sum := 0.0
@@ -122,7 +123,7 @@ type Likely struct {
 }
 
 // likeliest returns the n most probable tokens, the most probable first, among equals the lower token.
-func likeliest(z []float32, s softmax, n int) []Likely {
+func Likeliest(z []float32, s Softmax, n int) []Likely {
 	var at []int32
 	least := float32(math.Inf(-1)) // of those in at, when there are n
 	for i, x := range z {
@@ -144,46 +145,46 @@ func likeliest(z []float32, s softmax, n int) []Likely {
 	}
 	out := make([]Likely, len(at))
 	for i, k := range at {
-		out[i] = Likely{k, math.Exp(float64(z[k]) - s.norm)}
+		out[i] = Likely{k, math.Exp(float64(z[k]) - s.Norm)}
 	}
 	return out
 }
 
 // prediction is what a model says of a sequence of n tokens.
-type prediction struct {
-	logP    []float64 // of the tokens that came, after each but the last: n-1
-	entropy []float64 // of what comes next, after each: n
-	last    []float32 // the scores after the last token
-	of      softmax   // of last
+type Prediction struct {
+	LogP    []float64 // of the tokens that came, after each but the last: n-1
+	Entropy []float64 // of what comes next, after each: n
+	Last    []float32 // the scores after the last token
+	Softmax Softmax   // of last
 }
 
 // predict reads ids, watched and changed by w.
-func (g *Language) predict(ctx context.Context, ids []int32, w watch) (*prediction, error) {
-	p := &prediction{logP: make([]float64, len(ids)-1), entropy: make([]float64, len(ids))}
+func (g *Language) Predict(ctx context.Context, ids []int32, w Probe) (*Prediction, error) {
+	p := &Prediction{LogP: make([]float64, len(ids)-1), Entropy: make([]float64, len(ids))}
 	var final []float32
-	r, err := g.open(w.final(g, func(x []float32) { final = x }))
+	r, err := g.Start(w.Final(g, func(x []float32) { final = x }))
 	if err != nil {
 		return nil, err
 	}
-	s, d := g.newScorer(), g.unembedding.Dim(1)
-	return p, r.read(ctx, ids, func(at int, piece []int32) error {
-		for i := 0; i < len(piece); i += scoreRows {
-			n := min(scoreRows, len(piece)-i)
-			z, vocab := s.of(final[i*d:][:n*d])
+	s, d := g.NewScorer(), g.Unembedding.Dim(1)
+	return p, r.Read(ctx, ids, func(at int, piece []int32) error {
+		for i := 0; i < len(piece); i += ScoreRows {
+			n := min(ScoreRows, len(piece)-i)
+			z, vocab := s.Scores(final[i*d:][:n*d])
 			bad := make([]bool, n)
-			onCores(n, func(j int) {
+			parallel.Each(n, func(j int) {
 				row := z[j*vocab:][:vocab]
-				of, ok := softmaxOf(row)
+				of, ok := SoftmaxOf(row)
 				k := at + i + j
-				p.entropy[k], bad[j] = of.entropy, !ok
+				p.Entropy[k], bad[j] = of.Entropy, !ok
 				if k+1 < len(ids) {
-					p.logP[k] = float64(row[ids[k+1]]) - of.norm
+					p.LogP[k] = float64(row[ids[k+1]]) - of.Norm
 				} else {
-					p.last, p.of = slices.Clone(row), of
+					p.Last, p.Softmax = slices.Clone(row), of
 				}
 			})
 			if j := slices.Index(bad, true); j >= 0 {
-				return g.ruined(len(g.backbone.Blocks), at+i+j)
+				return g.Ruined(len(g.Backbone.Blocks), at+i+j)
 			}
 		}
 		return nil
@@ -191,29 +192,70 @@ func (g *Language) predict(ctx context.Context, ids []int32, w watch) (*predicti
 }
 
 // ruined is the error of scores that are not finite.
-func (g *Language) ruined(layers, at int) error {
+func (g *Language) Ruined(layers, at int) error {
 	return fmt.Errorf("found scores that are not finite after %s at token %d: the weights are ruined, or what is put "+
-		"in is too large", g.depth(layers), at)
+		"in is too large", g.DepthName(layers), at)
 }
 
 // depth names the stream after some layers.
-func (g *Language) depth(layers int) string {
+func (g *Language) DepthName(layers int) string {
 	if layers == 0 {
 		return "embedding"
 	}
-	return g.layer(layers - 1)
+	return g.LayerName(layers - 1)
 }
 
 // layer names a layer.
-func (g *Language) layer(i int) string {
-	return fmt.Sprintf("layer %d · %s", i, g.backbone.Blocks[i].Kind)
+func (g *Language) LayerName(i int) string {
+	return fmt.Sprintf("layer %d · %s", i, g.Backbone.Blocks[i].Kind)
 }
 
 // stateAfter is the state of a causal model after ids.
-func (g *Language) stateAfter(ctx context.Context, ids []int32) (*model.State, error) {
-	r, err := g.open(watch{})
+func (g *Language) StateAfter(ctx context.Context, ids []int32) (*model.State, error) {
+	r, err := g.Start(Probe{})
 	if err != nil {
 		return nil, err
 	}
-	return r.state, r.read(ctx, ids, nil)
+	return r.State, r.Read(ctx, ids, nil)
+}
+
+// mean is the mean of x, 0 where x is empty.
+func MeanOf(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(max(1, len(x)))
+}
+
+// apart is the Jensen-Shannon divergence ½KL(p‖m) + ½KL(q‖m), m = (p+q)/2, of the distributions of scores a and b. With
+// u = (p-q)/(p+q) it is
+//
+//	½ Σ m ((1+u) log(1+u) + (1-u) log(1-u))
+func JensenShannon(a, b []float32, of, from Softmax) float64 {
+	var p, q [scoresAtOnce]float32
+	sum := 0.0
+	for at := 0; at < len(a); at += scoresAtOnce {
+		n := min(scoresAtOnce, len(a)-at)
+		of.Fill(p[:n], a[at:])
+		from.Fill(q[:n], b[at:])
+		for i, x := range p[:n] {
+			x, y := float64(x), float64(q[i])
+			if x+y > 0 {
+				sum += (x + y) / 4 * disagreement((x-y)/(x+y))
+			}
+		}
+	}
+	return max(0, sum)
+}
+
+// disagreement is (1+u) log(1+u) + (1-u) log(1-u), for u from -1 to 1.
+func disagreement(u float64) float64 {
+	switch x := u * u; {
+	case x < 0.01: // the first terms of Σ_k u^(2k) / (k (2k-1)): a relative error below 1e-12
+		return x * (1 + x*(1./6+x*(1./15+x*(1./28+x*(1./45+x*(1./66))))))
+	case x < 1:
+		return (1+u)*math.Log1p(u) + (1-u)*math.Log1p(-u)
+	}
+	return 2 * math.Ln2
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
-	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -23,30 +22,30 @@ type SweepReport struct {
 // Sweep reads ids once for each part, with that part replaced by zero, and once as they are.
 func Sweep(ctx context.Context, g *Language, ids []int32, parts []Target, progress func(done, total int)) (*SweepReport,
 	error) {
-	if err := g.check(ids); err != nil {
+	if err := g.Check(ids); err != nil {
 		return nil, err
 	}
-	whole := watch{}
-	streams := g.keepStreams(&whole, 0, len(ids)) // layers below a part do the same with and without it
-	base, err := g.predict(ctx, ids, whole)
+	whole := Probe{}
+	streams := g.KeepStreams(&whole, 0, len(ids)) // layers below a part do the same with and without it
+	base, err := g.Predict(ctx, ids, whole)
 	if err != nil {
 		return nil, err
 	}
-	rep := &SweepReport{IDs: ids, Base: base.logP}
+	rep := &SweepReport{IDs: ids, Base: base.LogP}
 	for i, t := range parts {
-		w := watch{from: t.Layer, streams: streams}
+		w := Probe{From: t.Layer, Streams: streams}
 		if err := g.ablate(ctx, ids, t, Changes{}, &w); err != nil {
 			return nil, fmt.Errorf("ablate %s: %w", t, err)
 		}
-		p, err := g.predict(ctx, ids, w)
+		p, err := g.Predict(ctx, ids, w)
 		if err != nil {
 			return nil, fmt.Errorf("ablate %s: %w", t, err)
 		}
-		change := make([]float64, len(p.logP))
-		for j, x := range p.logP {
-			change[j] = x - base.logP[j]
+		change := make([]float64, len(p.LogP))
+		for j, x := range p.LogP {
+			change[j] = x - base.LogP[j]
 		}
-		name := g.layer(t.Layer)
+		name := g.LayerName(t.Layer)
 		if t.Part == HeadPart || t.Part == ChannelPart {
 			name = strings.TrimSpace(fmt.Sprintf("%s %s %d", t.Mixer, t.Part, t.Index))
 		}
@@ -58,54 +57,6 @@ func Sweep(ctx context.Context, g *Language, ids []int32, parts []Target, progre
 	return rep, nil
 }
 
-// LayerTargets are all layers.
-func (g *Language) LayerTargets() []Target {
-	out := make([]Target, len(g.backbone.Blocks))
-	for i := range out {
-		out[i].Layer = i
-	}
-	return out
-}
-
-// StateTargets are the states of all layers that have one of their own.
-func (g *Language) StateTargets() (out []Target) {
-	for i, b := range g.backbone.Blocks {
-		if t := (Target{Layer: i, Part: StatePart}); b.Shared == nil && g.checkTarget(t) == nil {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// HeadTargets are the heads of a layer, or its channels where it has no heads. Errors: no such layer, none of either.
-func (g *Language) HeadTargets(layer int) ([]Target, error) {
-	if err := g.checkLayer(layer); err != nil {
-		return nil, err
-	}
-	names := mixer.Parts(g.backbone.Blocks[layer].Mixer)
-	if names == nil {
-		names = []string{""}
-	}
-	var out []Target
-	for _, name := range names {
-		in, ok := g.interior(layer, name)
-		if !ok {
-			continue
-		}
-		part, n := HeadPart, in.Heads
-		if n == 0 {
-			part, n = ChannelPart, in.Channels
-		}
-		for i := range n {
-			out = append(out, Target{layer, part, i, name})
-		}
-	}
-	if len(out) == 0 {
-		return nil, g.noInterior(layer)
-	}
-	return out, nil
-}
-
 // Figures draws the report under a name.
 func (r *SweepReport) Figures(name, of string, tok tokenizer.Tokenizer) []*figure.Figure {
 	if len(r.Base) == 0 {
@@ -113,16 +64,16 @@ func (r *SweepReport) Figures(name, of string, tok tokenizer.Tokenizer) []*figur
 	}
 	names := make([]string, len(r.Base))
 	for i := range names {
-		names[i] = fmt.Sprintf("%s → %s", tokenText(tok, r.IDs[i]), tokenText(tok, r.IDs[i+1]))
+		names[i] = fmt.Sprintf("%s → %s", TokenText(tok, r.IDs[i]), TokenText(tok, r.IDs[i+1]))
 	}
-	mp := gridOf(r.Names, names, func(p, i int) float64 { return r.Change[p][i] })
+	mp := figure.GridOf(r.Names, names, func(p, i int) float64 { return r.Change[p][i] })
 	mp.Unit, mp.Diverging = "nats", true
 	bars := &figure.Bars{Names: mp.RowNames, Across: true, Series: []figure.Series{{Name: "change of log p"}}}
 	for i := 0; i < len(r.Names); i += mp.RowStep {
 		group := r.Change[i:min(i+mp.RowStep, len(r.Names))]
 		sum := 0.0
 		for _, x := range group {
-			sum += mean(x)
+			sum += MeanOf(x)
 		}
 		bars.Series[0].Y = append(bars.Series[0].Y, sum/float64(len(group)))
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -73,33 +76,33 @@ func (t Target) String() string {
 }
 
 // interior is what the last projection of a layer's mixer, or of one of several, is given.
-func (g *Language) interior(layer int, part string) (mixer.Interior, bool) {
-	_, in, ok := mixer.InsidePart(g.backbone.Blocks[layer].Mixer, part,
+func (g *Language) Interior(layer int, part string) (mixer.Interior, bool) {
+	_, in, ok := mixer.InsidePart(g.Backbone.Blocks[layer].Mixer, part,
 		func(_ *autograd.Tape, x *tensor.Tensor) *tensor.Tensor { return x })
 	return in, ok
 }
 
 // checkLayer returns an error unless there is such a layer.
 func (g *Language) checkLayer(layer int) error {
-	if n := len(g.backbone.Blocks); layer < 0 || layer >= n {
+	if n := len(g.Backbone.Blocks); layer < 0 || layer >= n {
 		return fmt.Errorf("found layer %d, want 0 to %d", layer, n-1)
 	}
 	return nil
 }
 
 // checkTarget returns an error that says what there is, unless there is such a part.
-func (g *Language) checkTarget(t Target) error {
+func (g *Language) CheckTarget(t Target) error {
 	if err := g.checkLayer(t.Layer); err != nil {
 		return err
 	}
-	b, in, inside := g.backbone.Blocks[t.Layer], mixer.Interior{}, false
+	b, in, inside := g.Backbone.Blocks[t.Layer], mixer.Interior{}, false
 	if t.Part == HeadPart || t.Part == ChannelPart {
-		in, inside = g.interior(t.Layer, t.Mixer)
+		in, inside = g.Interior(t.Layer, t.Mixer)
 	}
 	switch t.Part {
 	case MLPPart:
 		if b.MLP == nil {
-			return fmt.Errorf("%s: found no MLP in it, want layer%d or layer%d.mixer", g.layer(t.Layer), t.Layer,
+			return fmt.Errorf("%s: found no MLP in it, want layer%d or layer%d.mixer", g.LayerName(t.Layer), t.Layer,
 				t.Layer)
 		}
 	case HeadPart:
@@ -109,28 +112,28 @@ func (g *Language) checkTarget(t Target) error {
 		case in.Heads == 0:
 			first, last := t, t
 			first.Part, last.Part, first.Index, last.Index = ChannelPart, ChannelPart, 0, in.Channels-1
-			return fmt.Errorf("%s: found no heads in it, want a channel from %s to %s", g.layer(t.Layer), first, last)
+			return fmt.Errorf("%s: found no heads in it, want a channel from %s to %s", g.LayerName(t.Layer), first, last)
 		case t.Index >= in.Heads:
-			return fmt.Errorf("%s: found head %d, want 0 to %d", g.layer(t.Layer), t.Index, in.Heads-1)
+			return fmt.Errorf("%s: found head %d, want 0 to %d", g.LayerName(t.Layer), t.Index, in.Heads-1)
 		}
 	case ChannelPart:
 		switch {
 		case !inside:
 			return g.noInterior(t.Layer)
 		case t.Index >= in.Channels:
-			return fmt.Errorf("%s: found channel %d, want 0 to %d", g.layer(t.Layer), t.Index, in.Channels-1)
+			return fmt.Errorf("%s: found channel %d, want 0 to %d", g.LayerName(t.Layer), t.Index, in.Channels-1)
 		}
 	case StatePart:
-		if !g.causal() {
+		if !g.Causal() {
 			return fmt.Errorf("%s: found a model that looks ahead, which carries no state; want layer%d or one of "+
-				"its other parts", g.layer(t.Layer), t.Layer)
+				"its other parts", g.LayerName(t.Layer), t.Layer)
 		}
-		s, err := g.stateAfter(context.Background(), []int32{0})
+		s, err := g.StateAfter(context.Background(), []int32{0})
 		if err != nil {
 			return err
 		}
 		if s.Mixers[t.Layer].Size() == 0 {
-			return fmt.Errorf("%s: found no state in it, want a layer with a mixer", g.layer(t.Layer))
+			return fmt.Errorf("%s: found no state in it, want a layer with a mixer", g.LayerName(t.Layer))
 		}
 	}
 	return nil
@@ -139,45 +142,45 @@ func (g *Language) checkTarget(t Target) error {
 // noInterior is the error of a layer that is no single mixer, and of a name that none of several has.
 func (g *Language) noInterior(layer int) error {
 	want := fmt.Sprintf("layer%d.mixer", layer)
-	for _, part := range mixer.Parts(g.backbone.Blocks[layer].Mixer) {
+	for _, part := range mixer.Parts(g.Backbone.Blocks[layer].Mixer) {
 		want += fmt.Sprintf(", or layer%d.%s.channel0 and so on", layer, part)
 	}
-	return fmt.Errorf("%s: found no single mixer to look into, want %s", g.layer(layer), want)
+	return fmt.Errorf("%s: found no single mixer to look into, want %s", g.LayerName(layer), want)
 }
 
 // site is where the values of a part pass.
-type site struct {
-	layer   int
-	place   place
-	columns []int // of the width there; nil for all
-	part    string
+type Site struct {
+	Layer   int
+	Place   Place
+	Columns []int // of the width there; nil for all
+	Part    string
 }
 
 // sites are the places in a layer that make up a part; a state has none.
-func (g *Language) sites(t Target) []site {
+func (g *Language) Sites(t Target) []Site {
 	switch t.Part {
 	case MixerPart:
-		return []site{{layer: t.Layer, place: mixerOut}}
+		return []Site{{Layer: t.Layer, Place: MixerOut}}
 	case MLPPart:
-		return []site{{layer: t.Layer, place: mlpOut}}
+		return []Site{{Layer: t.Layer, Place: MLPOut}}
 	case HeadPart:
-		in, _ := g.interior(t.Layer, t.Mixer)
-		return []site{{t.Layer, mixerInner, in.Of(t.Index), t.Mixer}}
+		in, _ := g.Interior(t.Layer, t.Mixer)
+		return []Site{{t.Layer, MixerInner, in.Of(t.Index), t.Mixer}}
 	case ChannelPart:
-		return []site{{t.Layer, mixerInner, []int{t.Index}, t.Mixer}}
+		return []Site{{t.Layer, MixerInner, []int{t.Index}, t.Mixer}}
 	}
-	all := []site{{layer: t.Layer, place: mixerOut}}
-	if g.backbone.Blocks[t.Layer].MLP != nil {
-		all = append(all, site{layer: t.Layer, place: mlpOut})
+	all := []Site{{Layer: t.Layer, Place: MixerOut}}
+	if g.Backbone.Blocks[t.Layer].MLP != nil {
+		all = append(all, Site{Layer: t.Layer, Place: MLPOut})
 	}
 	return all
 }
 
 // read is a hook that passes the values of a site to use: those of one token at a time. use tells whether it has
 // changed them.
-func (s site) read(use func(token int, values []float32) bool) hook {
+func (s Site) Read(use func(token int, values []float32) bool) Hook {
 	see := func(at, width int, x []float32) (changed bool) {
-		columns := s.columns
+		columns := s.Columns
 		part := make([]float32, len(columns))
 		for i := range len(x) / width {
 			row := x[i*width:][:width]
@@ -197,5 +200,75 @@ func (s site) read(use func(token int, values []float32) bool) hook {
 		}
 		return changed
 	}
-	return hook{s.layer, s.place, see, s.part}
+	return Hook{s.Layer, s.Place, see, s.Part}
+}
+
+// LayerTargets are all layers.
+func (g *Language) LayerTargets() []Target {
+	out := make([]Target, len(g.Backbone.Blocks))
+	for i := range out {
+		out[i].Layer = i
+	}
+	return out
+}
+
+// StateTargets are the states of all layers that have one of their own.
+func (g *Language) StateTargets() (out []Target) {
+	for i, b := range g.Backbone.Blocks {
+		if t := (Target{Layer: i, Part: StatePart}); b.Shared == nil && g.CheckTarget(t) == nil {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// HeadTargets are the heads of a layer, or its channels where it has no heads. Errors: no such layer, none of either.
+func (g *Language) HeadTargets(layer int) ([]Target, error) {
+	if err := g.checkLayer(layer); err != nil {
+		return nil, err
+	}
+	names := mixer.Parts(g.Backbone.Blocks[layer].Mixer)
+	if names == nil {
+		names = []string{""}
+	}
+	var out []Target
+	for _, name := range names {
+		in, ok := g.Interior(layer, name)
+		if !ok {
+			continue
+		}
+		part, n := HeadPart, in.Heads
+		if n == 0 {
+			part, n = ChannelPart, in.Channels
+		}
+		for i := range n {
+			out = append(out, Target{layer, part, i, name})
+		}
+	}
+	if len(out) == 0 {
+		return nil, g.noInterior(layer)
+	}
+	return out, nil
+}
+
+// movable returns an error unless a layer's state means the same whatever the number of tokens before it: one that
+// holds something of each token does not.
+func (g *Language) Movable(layer int, s *model.State) error {
+	bound := fmt.Errorf("%s keeps something of every token, so that its state fits only where as many have been read",
+		g.LayerName(layer))
+	b := g.Backbone.Blocks[layer]
+	if b.Shared != nil || b.Mixer.Traits().Growth > 0 || b.Mixer.Traits().MaxLength > 0 {
+		return bound
+	}
+	var fresh, now []string
+	note := func(names *[]string) func(name string, x *tensor.Tensor) {
+		return func(name string, x *tensor.Tensor) { *names = append(*names, fmt.Sprint(name, x.Shape())) }
+	}
+	g.Backbone.NewState().Mixers[layer].Tensors(note(&fresh))
+	s.Mixers[layer].Tensors(note(&now))
+	numbered := func(name string) bool { return strings.HasPrefix(name, "position") }
+	if !slices.Equal(fresh, now) || slices.ContainsFunc(now, numbered) {
+		return bound
+	}
+	return nil
 }

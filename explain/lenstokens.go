@@ -2,16 +2,18 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // tokenText is a token as it is shown: what cannot be seen is written by a sign, bytes that are no text as \xff. A
 // token without text has its number.
-func tokenText(tok tokenizer.Tokenizer, id int32) string {
+func TokenText(tok tokenizer.Tokenizer, id int32) string {
 	text := string(tok.Decode(nil, []int32{id}))
 	if text == "" {
 		return fmt.Sprintf("<%d>", id)
@@ -36,28 +38,55 @@ func tokenText(tok tokenizer.Tokenizer, id int32) string {
 }
 
 // tokenTexts are tokens as they are shown.
-func tokenTexts(tok tokenizer.Tokenizer, ids []int32) []string {
+func TokenTexts(tok tokenizer.Tokenizer, ids []int32) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
-		out[i] = tokenText(tok, id)
+		out[i] = TokenText(tok, id)
 	}
 	return out
 }
 
 // quoted is a token in a sentence, where its spaces must be seen.
-func quoted(tok tokenizer.Tokenizer, id int32) string { return "“" + tokenText(tok, id) + "”" }
+func Quoted(tok tokenizer.Tokenizer, id int32) string { return "“" + TokenText(tok, id) + "”" }
 
 // likelyText lists tokens and their probabilities.
-func likelyText(tok tokenizer.Tokenizer, all []Likely) string {
+func LikelyText(tok tokenizer.Tokenizer, all []Likely) string {
 	var b strings.Builder
 	for i, x := range all {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "%s %s", quoted(tok, x.ID), percent(x.P))
+		fmt.Fprintf(&b, "%s %s", Quoted(tok, x.ID), Percent(x.P))
 	}
 	return b.String()
 }
 
 // percent is a probability as text.
-func percent(p float64) string { return fmt.Sprintf("%.3g %%", 100*p) }
+func Percent(p float64) string { return fmt.Sprintf("%.3g %%", 100*p) }
+
+// mixerSource is the papers of the mixers that a layer's kind names.
+func Papers(kind string) string {
+	var papers []string
+	for _, info := range model.Mixers() {
+		if slices.Contains(strings.FieldsFunc(kind, func(r rune) bool { return r == '+' || r == '>' }), info.Name) {
+			papers = append(papers, info.Paper)
+		}
+	}
+	return strings.Join(papers, "; ")
+}
+
+// TokenNames are the texts of tokens, with what has no picture made visible.
+func TokenNames(tok tokenizer.Tokenizer, ids []int32) []string {
+	names := make([]string, len(ids))
+	for i := range ids {
+		text := strings.ToValidUTF8(string(tok.Decode(nil, ids[i:i+1])), "\uFFFD")
+		text = strings.NewReplacer("\n", "⏎", "\t", "⇥", "\r", "␍").Replace(text)
+		names[i] = strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return '\uFFFD'
+			}
+			return r
+		}, text)
+	}
+	return names
+}

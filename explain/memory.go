@@ -82,7 +82,7 @@ func (g *Language) Memory(ctx context.Context, ids []int32, opt MemoryOptions) (
 		return nil, err
 	}
 	out := &Memory{Tokens: ids}
-	layers, last := len(opt.Layers), len(g.backbone.Blocks)-1
+	layers, last := len(opt.Layers), len(g.Backbone.Blocks)-1
 	if layers == 0 {
 		layers = last + 1
 	} else {
@@ -102,7 +102,7 @@ func (g *Language) Memory(ctx context.Context, ids []int32, opt MemoryOptions) (
 	var now *stateWalk
 	t := autograd.NewTape().Through(func(e engine.Engine) engine.Engine { return lookUp{e, &now} })
 	var failed error
-	g.each(t, ids, last, func(layer int, b *model.Block, u *tensor.Tensor) {
+	g.Each(t, ids, last, func(layer int, b *model.Block, u *tensor.Tensor) {
 		if failed != nil || len(opt.Layers) > 0 && !slices.Contains(opt.Layers, layer) {
 			return
 		}
@@ -133,7 +133,7 @@ func (g *Language) Memory(ctx context.Context, ids []int32, opt MemoryOptions) (
 }
 
 func (g *Language) checkMemory(ids []int32, opt MemoryOptions) error {
-	if g.backbone.LooksAhead() {
+	if g.Backbone.LooksAhead() {
 		return errors.New("found an encoder, whose layers look ahead and keep no state; want a model of causal layers")
 	}
 	most := maxMemory
@@ -148,7 +148,7 @@ func (g *Language) checkMemory(ids []int32, opt MemoryOptions) error {
 			return fmt.Errorf("found token %d, want 0 to %d", id, g.vocab-1)
 		}
 	}
-	n := len(g.backbone.Blocks)
+	n := len(g.Backbone.Blocks)
 	for _, i := range opt.Layers {
 		if i < 0 || i >= n {
 			return fmt.Errorf("found layer %d, want 0 to %d", i, n-1)

@@ -245,7 +245,7 @@ func TestMemoryOfEveryMixer(t *testing.T) {
 func TestMemoryRefuses(t *testing.T) {
 	m := toymodel.New(t, "h3", 12)
 	bad := toymodel.New(t, "h3*2", 12)
-	w := floats(bad.Embedding.Weight.Tensor)
+	w := bad.Embedding.Weight.Tensor.Floats()
 	w[3] = float32(math.NaN())
 	bad.Embedding.Weight.CopyFrom(w)
 	alone := toymodel.New(t, "gelu", 12)

@@ -152,7 +152,7 @@ func (p *statePart) profiles(l int) []float32 {
 		return p.fadingProfiles(l)
 	}
 	out := make([]float32, l*p.channels)
-	onCores(p.channels, func(c int) {
+	parallel.Each(p.channels, func(c int) {
 		one := *p // a part of this channel alone
 		one.channels, one.cStep, one.iStep = 1, p.inner, 1
 		if p.m != nil {
@@ -179,7 +179,7 @@ func (p *statePart) profiles(l int) []float32 {
 func (p *statePart) fadingProfiles(l int) []float32 {
 	n := int(math.Ceil(math.Sqrt(float64(l))))
 	out := make([]float32, l*p.channels)
-	onCores(p.channels, func(c int) {
+	parallel.Each(p.channels, func(c int) {
 		e, r := p.fading(c)
 		far, near, y := make([]float32, n*len(e)), make([]float32, n*len(e)), make([]float32, n*n)
 		for i, x := range e {
@@ -279,13 +279,4 @@ func (p *statePart) laid(x []float64) []float32 {
 		}
 	}
 	return out
-}
-
-// onCores calls f for 0 to n-1 on all cores.
-func onCores(n int, f func(i int)) {
-	parallel.For(n, 1, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			f(i)
-		}
-	})
 }

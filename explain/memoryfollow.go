@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
@@ -139,7 +140,7 @@ func (f *follow) run(ctx context.Context) error {
 		beside = f.other
 	}
 	return f.w.steps(ctx, piece, begin, beside, func(at []int, now, others []mixer.State) {
-		onCores(len(at), func(c int) {
+		parallel.Each(len(at), func(c int) {
 			for _, x := range f.parts {
 				if !x.steps() {
 					continue

@@ -8,6 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -158,7 +159,7 @@ func shares(f *follow, sums, written []float64) []float32 {
 // decayLeft is the map of a part whose numbers fade each by itself.
 func (x *followed) decayLeft(f *follow) []float32 {
 	sums := make([]float64, f.cells*f.cells)
-	onCores(f.cells, func(s int) {
+	parallel.Each(f.cells, func(s int) {
 		e := slices.Clone(x.cellSum[s])
 		for t := s; t < f.cells; t++ {
 			if t > s {

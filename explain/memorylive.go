@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
-	"github.com/hippo-ssm/hippo/model"
 )
 
 // channels shows how large the channels of each layer are over time.
@@ -18,7 +16,7 @@ func (m *Memory) channels(names []string) (all []*figure.Figure) {
 		}
 		values := make(figure.Floats, len(p.Heat))
 		for i, v := range p.Heat {
-			values[i] = round4(float64(v))
+			values[i] = figure.Round4(float64(v))
 		}
 		all = append(all, &figure.Figure{
 			Name: "channels-" + p.key(), Group: "channels", Pick: p.title(), Title: "The channels over time",
@@ -32,15 +30,6 @@ func (m *Memory) channels(names []string) (all []*figure.Figure) {
 		})
 	}
 	return all
-}
-
-// round4 leaves four digits, which is enough for a color.
-func round4(x float64) float64 {
-	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
-		return x
-	}
-	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(x))))
-	return math.Round(x*scale) / scale
 }
 
 // live plays the states as the text passes.
@@ -61,7 +50,7 @@ func (m *Memory) live(names []string) (all []*figure.Figure) {
 			continue // of no finite number
 		}
 		slices.Sort(sizes)
-		most := quantileOf(sizes, 0.99) // a few numbers are often much larger than all others
+		most := figure.Quantile(sizes, 0.99) // a few numbers are often much larger than all others
 		f := &figure.Figure{
 			Name: "live-" + p.key(), Group: "live", Pick: p.title(), Title: "The state as the text passes",
 			Caption: fmt.Sprintf("%d of the %d channels of the state, and %d of the %d numbers of each, after some "+
@@ -71,7 +60,7 @@ func (m *Memory) live(names []string) (all []*figure.Figure) {
 		for i, s := range p.Shots {
 			values := make(figure.Floats, len(s))
 			for k, v := range s {
-				values[k] = round4(float64(v))
+				values[k] = figure.Round4(float64(v))
 			}
 			f.Frames = append(f.Frames, figure.Frame{
 				Label: fmt.Sprintf("token %d · %s", p.ShotAt[i], names[p.ShotAt[i]]),
@@ -91,7 +80,7 @@ func (m *Memory) readOuts() []*figure.Figure {
 		return nil
 	}
 	r2, accuracy := &figure.Lines{}, &figure.Lines{}
-	reads := someOf(m.Reads, 12)
+	reads := figure.Some(m.Reads, 12)
 	for _, r := range reads {
 		var ages figure.Floats
 		for _, a := range r.Ages {
@@ -135,15 +124,4 @@ func floored(x []float64) figure.Floats {
 		}
 	}
 	return out
-}
-
-// mixerSource is the papers of the mixers that a layer's kind names.
-func mixerSource(kind string) string {
-	var papers []string
-	for _, info := range model.Mixers() {
-		if slices.Contains(strings.FieldsFunc(kind, func(r rune) bool { return r == '+' || r == '>' }), info.Name) {
-			papers = append(papers, info.Paper)
-		}
-	}
-	return strings.Join(papers, "; ")
 }

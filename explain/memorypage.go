@@ -8,9 +8,6 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// linksTokens is the longest text whose tokens show, when picked, what is left of all others.
-const linksTokens = 256
-
 // Page draws a memory. names are the texts of the tokens.
 func (m *Memory) Page(names []string) *figure.Page {
 	p := &figure.Page{Title: "What the states remember", Notes: m.Notes}
@@ -35,21 +32,7 @@ func (p *PartMemory) title() string {
 }
 
 // key is title as a part of a figure's name.
-func (p *PartMemory) key() string { return fmt.Sprintf("%d-%s", p.Layer, hyphens(p.Name)) }
-
-// hyphens makes a part of a figure's name of a text.
-func hyphens(text string) string {
-	out := []byte(text)
-	for i, c := range out {
-		switch {
-		case c >= 'A' && c <= 'Z':
-			out[i] = c + 'a' - 'A'
-		case !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9'):
-			out[i] = '-'
-		}
-	}
-	return string(out)
-}
+func (p *PartMemory) key() string { return fmt.Sprintf("%d-%s", p.Layer, figure.Slug(p.Name)) }
 
 // main are the parts that reach furthest, one of each layer.
 func (m *Memory) main() []*PartMemory {
@@ -60,14 +43,6 @@ func (m *Memory) main() []*PartMemory {
 		}
 	}
 	return out
-}
-
-// quantileOf is the quantile of sorted numbers.
-func quantileOf(x []float64, q float64) float64 {
-	if len(x) == 0 {
-		return math.NaN()
-	}
-	return x[min(len(x)-1, int(q*float64(len(x))))]
 }
 
 // shown is a half-life as a page has it: one without end is as long as the picture.
@@ -97,9 +72,9 @@ func (m *Memory) halfLives() *figure.Figure {
 			byPart[p.Name], order = s, append(order, p.Name)
 		}
 		s.X = append(s.X, float64(p.Layer))
-		s.Y = append(s.Y, shown(quantileOf(p.HalfLives, 0.5), most))
-		s.Low = append(s.Low, shown(quantileOf(p.HalfLives, 0.1), most))
-		s.High = append(s.High, shown(quantileOf(p.HalfLives, 0.9), most))
+		s.Y = append(s.Y, shown(figure.Quantile(p.HalfLives, 0.5), most))
+		s.Low = append(s.Low, shown(figure.Quantile(p.HalfLives, 0.1), most))
+		s.High = append(s.High, shown(figure.Quantile(p.HalfLives, 0.9), most))
 	}
 	for _, p := range m.main() {
 		curve := figure.Series{Name: p.title()}
@@ -124,7 +99,7 @@ func (m *Memory) halfLives() *figure.Figure {
 	if len(curves) > 0 {
 		panels = append(panels, figure.Panel{
 			Title: "By channel, the shortest first", X: figure.Axis{Label: "channels (%)"},
-			Y: figure.Axis{Label: "half-life (tokens)", Log: true}, Lines: &figure.Lines{Series: someOf(curves, 12)},
+			Y: figure.Axis{Label: "half-life (tokens)", Log: true}, Lines: &figure.Lines{Series: figure.Some(curves, 12)},
 		})
 	}
 	return &figure.Figure{
@@ -134,18 +109,6 @@ func (m *Memory) halfLives() *figure.Figure {
 			"for a number of tokens, that number. What never halves stands at %.3g.", most),
 		Frames: []figure.Frame{{Panels: panels}},
 	}
-}
-
-// someOf leaves at most n of some series, from first to last.
-func someOf[T any](all []T, n int) []T {
-	if len(all) <= n {
-		return all
-	}
-	var out []T
-	for i := range n {
-		out = append(out, all[i*(len(all)-1)/(n-1)])
-	}
-	return out
 }
 
 // table lists the parts of all states.
@@ -159,7 +122,7 @@ func (m *Memory) table() *figure.Figure {
 		}
 		row := []string{strconv.Itoa(p.Layer), p.Mixer, p.Name, p.Rule, numbers}
 		for _, q := range []float64{0.1, 0.5, 0.9} {
-			h := quantileOf(p.HalfLives, q)
+			h := figure.Quantile(p.HalfLives, q)
 			switch {
 			case math.IsNaN(h):
 				row = append(row, "–")
@@ -195,7 +158,7 @@ func (m *Memory) left(names []string) (all []*figure.Figure) {
 			Caption: fmt.Sprintf("Row t, column s: the share |Φ_t … Φ_{s+1} w_s| / |w_s| of what token s wrote into "+
 				"the state that is still there after token t. The part %q is %s. Down a column one sees a token fade.",
 				p.Name, p.Rule),
-			Source: mixerSource(p.Mixer),
+			Source: Papers(p.Mixer),
 			Frames: []figure.Frame{{Panels: []figure.Panel{{
 				X: figure.Axis{Label: "token s that wrote"}, Y: figure.Axis{Label: "token t later"},
 				Map: &figure.Map{Rows: p.Cells, Cols: p.Cells, Values: values, Max: 1, Unit: "share left",
@@ -229,7 +192,7 @@ func (m *Memory) text(names []string) (all []*figure.Figure) {
 		for t := range names {
 			x.Values = append(x.Values, float64(p.Left[(p.Cells-1)*p.Cells+t/p.Step]))
 		}
-		if p.Step == 1 && len(names) <= linksTokens {
+		if p.Step == 1 && len(names) <= figure.MostLinks {
 			links := make(figure.Floats, len(p.Left))
 			for i, v := range p.Left {
 				links[i] = math.Round(float64(v)*1e3) / 1e3

@@ -121,14 +121,14 @@ func (w *stateWalk) knownParts() (parts map[string]*statePart, ignore []string) 
 	switch m := w.m.(type) {
 	case *mixer.RNN:
 		n := m.H.Dim(0)
-		return map[string]*statePart{"h": {rule: ruleTanh, r: floats(m.H.Tensor), tanhs: n}}, nil
+		return map[string]*statePart{"h": {rule: ruleTanh, r: m.H.Tensor.Floats(), tanhs: n}}, nil
 	case *mixer.LMU:
 		r, tanhs := m.Transition(w.tape)
-		p := &statePart{rule: ruleTanh, r: floats(r), tanhs: tanhs}
+		p := &statePart{rule: ruleTanh, r: r.Floats(), tanhs: tanhs}
 		w.tape.Reset()
 		return map[string]*statePart{"h_m": p}, nil
 	case *mixer.BlockRecurrent:
-		gate := floats(m.Gate.Tensor)
+		gate := m.Gate.Tensor.Floats()
 		p := &statePart{rule: ruleDecay, fixed: true, gate: true}
 		for range m.Start.Weight.Dim(0) {
 			for _, g := range gate {

@@ -53,7 +53,7 @@ func (e recall) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.T
 		}
 		u := e.Engine.New(e.w.l, e.w.d)
 		u.CopyFrom(e.w.u)
-		all = floats(e.Engine.Linear(u, w, bias, a))
+		all = e.Engine.Linear(u, w, bias, a).Floats()
 		p.of[k], p.kept = all, p.kept+len(all)
 	}
 	rows := make([]float32, 0, len(p.at)*n)

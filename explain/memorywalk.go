@@ -22,7 +22,7 @@ type stateWalk struct {
 }
 
 func newWalk(m mixer.Mixer, u *tensor.Tensor) *stateWalk {
-	w := &stateWalk{m: m, u: floats(u), l: u.Dim(0), d: u.Dim(1), seen: map[int]mixer.State{},
+	w := &stateWalk{m: m, u: u.Floats(), l: u.Dim(0), d: u.Dim(1), seen: map[int]mixer.State{},
 		products: recalled{of: map[linear][]float32{}, out: map[linear]bool{}}}
 	w.tape = autograd.NewTape().Through(func(e engine.Engine) engine.Engine { return recall{e, w} })
 	return w

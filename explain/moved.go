@@ -104,7 +104,7 @@ func Moved(ctx context.Context, a, b Weighed) (*MovedReport, error) {
 			rep.Other = append(rep.Other, fmt.Sprintf("%s %v, %v", name, p.Shape(), q.Shape()))
 		default:
 			var x MovedParam
-			if x, problem = movedParam(name, floats(p.Tensor), floats(q.Tensor)); problem == nil {
+			if x, problem = movedParam(name, p.Tensor.Floats(), q.Tensor.Floats()); problem == nil {
 				rep.Params = append(rep.Params, x)
 			}
 		}
@@ -179,7 +179,7 @@ func systemOf(t *autograd.Tape, m mixer.Mixer) (s System) {
 	}
 	if all := mixer.Responses(t, m, kernelTaps); len(all) > 0 {
 		k := all[0].Taps
-		s.KernelOf = floats(k)
+		s.KernelOf = k.Floats()
 		channels := k.Dim(1)
 		for i := 0; i < len(s.KernelOf); i += channels {
 			sum := 0.0

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/toyfigure"
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -20,7 +21,7 @@ func weighed(name string, m *model.Model) Weighed { return Weighed{name, m, m.Bl
 func scaleParams(m *model.Model, ending string, by float32) {
 	m.Params("", func(name string, p *nn.Param) {
 		if strings.HasSuffix(name, ending) {
-			x := floats(p.Tensor)
+			x := p.Tensor.Floats()
 			for i := range x {
 				x[i] *= by
 			}
@@ -31,8 +32,8 @@ func scaleParams(m *model.Model, ending string, by float32) {
 
 // TestMovedOfTheSameIsNothing: a model has not moved from itself, of every mixer, and what has moved is found alone.
 func TestMovedOfTheSameIsNothing(t *testing.T) {
-	everyMixer(t, func(t *testing.T, m *model.Model) {
-		other := toymodel.New(t, m.Config.Layers, toyVocab)
+	toymodel.EveryMixer(t, func(t *testing.T, m *model.Model) {
+		other := toymodel.New(t, m.Config.Layers, toymodel.Vocab)
 		for _, by := range []float32{1, 3, -1} {
 			scaleParams(other, "norm1.weight", by)
 			r, err := Moved(context.Background(), weighed("A", m), weighed("B", other))
@@ -52,7 +53,7 @@ func TestMovedOfTheSameIsNothing(t *testing.T) {
 			if len(r.OnlyA)+len(r.OnlyB)+len(r.Other) > 0 || len(r.Params) == 0 {
 				t.Errorf("found %q, %q, %q", r.OnlyA, r.OnlyB, r.Other)
 			}
-			wantFigures(t, r.Figures())
+			toyfigure.Check(t, r.Figures())
 		}
 	})
 }
@@ -60,8 +61,8 @@ func TestMovedOfTheSameIsNothing(t *testing.T) {
 // TestMovedSystems: the poles, steps and kernels that the report has are those of the formulas of each mixer: K[j] =
 // 2 Re Σ C B̄ Ā^j of H3, and time constants are where the slowest mode has fallen to 1/e.
 func TestMovedSystems(t *testing.T) {
-	m := toymodel.New(t, "h3,mamba,mamba2,s4,s4d,dss,gss,attention,hyena,rnn", toyVocab)
-	other := toymodel.New(t, m.Config.Layers, toyVocab)
+	m := toymodel.New(t, "h3,mamba,mamba2,s4,s4d,dss,gss,attention,hyena,rnn", toymodel.Vocab)
+	other := toymodel.New(t, m.Config.Layers, toymodel.Vocab)
 	scaleParams(other, "log_dt", 0.5)
 	r, err := Moved(context.Background(), weighed("A", m), weighed("B", other))
 	if err != nil {
@@ -96,7 +97,7 @@ func TestMovedSystems(t *testing.T) {
 	// H3's kernel by its formula, with the bilinear rule.
 	s := r.Systems[0].A
 	values := map[string][]float32{}
-	m.Blocks[0].Mixer.Params("", func(name string, p *nn.Param) { values[name] = floats(p.Tensor) })
+	m.Blocks[0].Mixer.Params("", func(name string, p *nn.Param) { values[name] = p.Tensor.Floats() })
 	heads := len(s.Dt)
 	modes := len(s.Poles) / heads
 	const head, tap = 3, 11
@@ -113,12 +114,12 @@ func TestMovedSystems(t *testing.T) {
 	if got := float64(s.KernelOf[tap*heads+head]); math.Abs(got-sum) > 1e-4*math.Max(1, math.Abs(sum)) {
 		t.Errorf("tap %d of head %d is %g, want %g", tap, head, got, sum)
 	}
-	wantFigures(t, r.Figures())
+	toyfigure.Check(t, r.Figures())
 }
 
 // TestMovedBetweenUnlikeModels: what only one has is listed, and weights that are ruined are an error.
 func TestMovedBetweenUnlikeModels(t *testing.T) {
-	a, b := toymodel.New(t, "h3,attention", toyVocab), toymodel.New(t, "h3,h3,h3", 40)
+	a, b := toymodel.New(t, "h3,attention", toymodel.Vocab), toymodel.New(t, "h3,h3,h3", 40)
 	r, err := Moved(context.Background(), weighed("A", a), weighed("B", b))
 	if err != nil {
 		t.Fatal(err)
@@ -127,32 +128,32 @@ func TestMovedBetweenUnlikeModels(t *testing.T) {
 		r.Layers[1] != "layer 1 · attention / h3" || r.Layers[2] != "layer 2 · h3" || len(r.Systems) != 1 {
 		t.Errorf("found %q, %q, %q, %q", r.OnlyA, r.OnlyB, r.Other, r.Layers)
 	}
-	wantFigures(t, r.Figures())
-	ruin(a)
+	toyfigure.Check(t, r.Figures())
+	toymodel.Ruin(a)
 	_, err = Moved(context.Background(), weighed("A", a), weighed("B", a))
-	wantError(t, err, "fc2.bias", "not finite")
+	toymodel.WantError(t, err, "fc2.bias", "not finite")
 	_, err = Differ(context.Background(), OfModel(a), OfModel(b), []int32{1, 2})
-	wantError(t, err, "model A", "not finite")
-	n := network(t, "h3")
+	toymodel.WantError(t, err, "model A", "not finite")
+	n := toymodel.Network(t, "h3")
 	_, err = Moved(context.Background(), Weighed{"A", nn.NewLinear(2, 2, 1), nil}, Weighed{"B", n, n.Blocks})
-	wantError(t, err, "no parameter of the same name")
+	toymodel.WantError(t, err, "no parameter of the same name")
 }
 
 // TestDiffer: two models' predictions of a text are each one's own.
 func TestDiffer(t *testing.T) {
-	a, b := toymodel.New(t, "h3,attention", toyVocab), toymodel.New(t, "mamba", toyVocab)
-	ids := toymodel.Text(1, 20, toyVocab)
+	a, b := toymodel.New(t, "h3,attention", toymodel.Vocab), toymodel.New(t, "mamba", toymodel.Vocab)
+	ids := toymodel.Text(1, 20, toymodel.Vocab)
 	d, err := Differ(context.Background(), OfModel(a), OfModel(b), ids)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, m := range []*model.Model{a, b} {
-		for j, want := range own(m, ids) {
+		for j, want := range toymodel.LogProbs(m, ids) {
 			if math.Abs(d.LogP[i][j]-want) > 1e-5 {
 				t.Fatalf("model %d, token %d: log p %g, want %g", i, j+1, d.LogP[i][j], want)
 			}
 		}
 	}
-	wantFigures(t, append(d.Figures(tokenizer.IDs(toyVocab)), CurvesFigure(RunCurves{Name: "A",
+	toyfigure.Check(t, append(d.Figures(tokenizer.IDs(toymodel.Vocab)), CurvesFigure(RunCurves{Name: "A",
 		Train: CurveOf{[]float64{1, 2}, []float64{3, 2}}, Valid: CurveOf{[]float64{2}, []float64{2.5}}})))
 }

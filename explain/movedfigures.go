@@ -51,7 +51,7 @@ func (r *MovedReport) maps() *figure.Figure {
 		return nil
 	}
 	values := func(of func(p *MovedParam) float64) *figure.Map {
-		return gridOf(shortKinds(kinds), r.Layers, func(kind, layer int) float64 {
+		return figure.GridOf(shortKinds(kinds), r.Layers, func(kind, layer int) float64 {
 			p := at[key(layer, kinds[kind])]
 			if p == nil {
 				return math.NaN()
@@ -238,7 +238,7 @@ func poles(name string, all []complex128) figure.Series {
 func sorted(name string, x []float64) figure.Series {
 	s := figure.Series{Name: name}
 	x = slices.Sorted(slices.Values(x))
-	step := (len(x) + maxCells - 1) / maxCells
+	step := (len(x) + figure.MostCells - 1) / figure.MostCells
 	for i := 0; i < len(x); i += step {
 		s.X, s.Y = append(s.X, float64(i)), append(s.Y, x[i])
 	}

@@ -20,15 +20,15 @@ type TextDifference struct {
 func Differ(ctx context.Context, a, b *Language, ids []int32) (*TextDifference, error) {
 	d := &TextDifference{IDs: ids}
 	for i, g := range []*Language{a, b} {
-		err := g.check(ids)
-		var p *prediction
+		err := g.Check(ids)
+		var p *Prediction
 		if err == nil {
-			p, err = g.predict(ctx, ids, watch{})
+			p, err = g.Predict(ctx, ids, Probe{})
 		}
 		if err != nil {
 			return nil, fmt.Errorf("model %c: %w", 'A'+i, err)
 		}
-		d.LogP[i], d.Next[i], d.Losses[i] = p.logP, p.last, -mean(p.logP)
+		d.LogP[i], d.Next[i], d.Losses[i] = p.LogP, p.Last, -MeanOf(p.LogP)
 	}
 	if x, y := len(d.Next[0]), len(d.Next[1]); x != y {
 		return nil, fmt.Errorf("found vocabularies of %d and %d tokens, want the same to compare predictions", x, y)
@@ -39,11 +39,11 @@ func Differ(ctx context.Context, a, b *Language, ids []int32) (*TextDifference, 
 // Figures draws the difference.
 func (d *TextDifference) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	figures := []*figure.Figure{{Name: "moved-next", Title: "What comes after the text, by A and by B", Columns: 1,
-		Frames: []figure.Frame{{Panels: beside(tok, []string{"A", "B"}, nil, d.Next[0], d.Next[1])}}}}
+		Frames: []figure.Frame{{Panels: Beside(tok, []string{"A", "B"}, nil, d.Next[0], d.Next[1])}}}}
 	if len(d.IDs) < 2 {
 		return figures
 	}
-	text, more := movedText(tok, d.IDs, d.LogP[0], d.LogP[1], "A", "B")
+	text, more := ChangedText(tok, d.IDs, d.LogP[0], d.LogP[1], "A", "B")
 	return append([]*figure.Figure{{Name: "moved-text", Title: "Where the predictions differ",
 		Caption: fmt.Sprintf("log p of each token by B, less that by A: above 0 B finds it more probable. The losses "+
 			"are %.4f and %.4f nats a token.%s", d.Losses[0], d.Losses[1], more),
@@ -84,9 +84,9 @@ func CurvesFigure(runs ...RunCurves) *figure.Figure {
 
 // averaged are means of neighbors: no more than can be seen.
 func averaged(x []float64) (out []float64) {
-	step := (len(x) + maxCells - 1) / maxCells
+	step := (len(x) + figure.MostCells - 1) / figure.MostCells
 	for i := 0; i < len(x); i += step {
-		out = append(out, mean(x[i:min(i+step, len(x))]))
+		out = append(out, MeanOf(x[i:min(i+step, len(x))]))
 	}
 	return out
 }

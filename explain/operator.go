@@ -97,7 +97,7 @@ func attentionOperator(t *autograd.Tape, m *mixer.Attention, u *tensor.Tensor) *
 	}
 	return &Operator{
 		Length: l, Heads: opt.Heads, HeadDim: hd,
-		values: ofQueries(floats(values), &opt, hd), out: floats(m.Out.Weight.Tensor),
+		values: ofQueries(values.Floats(), &opt, hd), out: m.Out.Weight.Tensor.Floats(),
 		column: func(h, j int) int { return h*hd + j },
 		weights: func(h int, w []float64) {
 			for i, x := range patterns[h*l*l:][:l*l] {
@@ -126,9 +126,9 @@ func h3Operator(t *autograd.Tape, m *mixer.H3, u *tensor.Tensor) *Operator {
 	hd := d / heads
 	shift := m.Shift
 	shifted := t.ShiftSSM(m.K.Forward(t, u), shift.B.Tensor, shift.C.Tensor, shift.D.Tensor, engine.NewRows(l), nil)
-	q, k, v := floats(m.Q.Forward(t, u)), floats(shifted), floats(m.V.Forward(t, u))
-	kernel, skip := floats(t.KernelRows(t.DiagKernel(m.Diag.System(t), l), heads)), floats(m.D.Tensor)
-	o := &Operator{Length: l, Heads: heads, HeadDim: hd, values: v, out: floats(m.Out.Weight.Tensor)}
+	q, k, v := m.Q.Forward(t, u).Floats(), shifted.Floats(), m.V.Forward(t, u).Floats()
+	kernel, skip := t.KernelRows(t.DiagKernel(m.Diag.System(t), l), heads).Floats(), m.D.Tensor.Floats()
+	o := &Operator{Length: l, Heads: heads, HeadDim: hd, values: v, out: m.Out.Weight.Tensor.Floats()}
 	o.column = func(h, j int) int { return h*hd + j }
 	if m.HeadOrder() == engine.DimMajor {
 		o.column = func(h, j int) int { return j*heads + h }
@@ -150,11 +150,4 @@ func h3Operator(t *autograd.Tape, m *mixer.H3, u *tensor.Tensor) *Operator {
 		}
 	}
 	return o
-}
-
-// floats returns a copy of the elements of a tensor.
-func floats(x *tensor.Tensor) []float32 {
-	out := make([]float32, x.Len())
-	x.CopyTo(out)
-	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -96,11 +95,11 @@ func Common(a, b []int32) (n int) {
 
 // fork begins a report: it finds where two paths part.
 func fork(g *Language, a, b []int32) (*PathsReport, error) {
-	if !g.causal() {
+	if !g.Causal() {
 		return nil, errors.New("found a model that looks ahead, which carries no state; want a causal one")
 	}
 	for i, ids := range [][]int32{a, b} {
-		if err := g.check(ids); err != nil {
+		if err := g.Check(ids); err != nil {
 			return nil, fmt.Errorf("path %d: %w", i+1, err)
 		}
 	}
@@ -110,25 +109,25 @@ func fork(g *Language, a, b []int32) (*PathsReport, error) {
 		return nil, fmt.Errorf("found two paths with the same first %d tokens, where one ends: want such as part "+
 			"before", shorter)
 	}
-	for i := range g.backbone.Blocks {
-		rep.Layers = append(rep.Layers, g.layer(i))
+	for i := range g.Backbone.Blocks {
+		rep.Layers = append(rep.Layers, g.LayerName(i))
 	}
 	return rep, nil
 }
 
 // walker is one of the paths on its way.
 type walker struct {
-	*reading
-	s     *scorer
+	*Run
+	s     *Scorer
 	final []float32
 	next  []float32 // scores after what has been read
-	of    softmax
+	of    Softmax
 }
 
-func (g *Language) newWalker(with watch) (*walker, error) {
-	w := &walker{s: g.newScorer()}
+func (g *Language) newWalker(with Probe) (*walker, error) {
+	w := &walker{s: g.NewScorer()}
 	var err error
-	w.reading, err = g.open(with.final(g, func(x []float32) { w.final = x }))
+	w.Run, err = g.Start(with.Final(g, func(x []float32) { w.final = x }))
 	return w, err
 }
 
@@ -137,21 +136,21 @@ func (w *walker) goOn(ctx context.Context, ids []int32) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := w.read(ctx, ids, nil); err != nil {
+	if err := w.Read(ctx, ids, nil); err != nil {
 		return err
 	}
-	d := w.g.unembedding.Dim(1)
-	z, _ := w.s.of(w.final[len(w.final)-d:])
+	d := w.Of.Unembedding.Dim(1)
+	z, _ := w.s.Scores(w.final[len(w.final)-d:])
 	var ok bool
-	if w.of, ok = softmaxOf(z); !ok {
-		return w.g.ruined(len(w.g.backbone.Blocks), w.at-1)
+	if w.of, ok = SoftmaxOf(z); !ok {
+		return w.Of.Ruined(len(w.Of.Backbone.Blocks), w.At-1)
 	}
 	w.next = z
 	return nil
 }
 
 // from goes on from another place of a sequence.
-func (w *walker) from(s *model.State) { *w.state, w.at = *s.Clone(), s.Position }
+func (w *walker) from(s *model.State) { *w.State, w.At = *s.Clone(), s.Position }
 
 // walk compares two paths.
 type walk struct {
@@ -160,7 +159,7 @@ type walk struct {
 	fork *model.State    // where the paths part
 	ends [2]*model.State // behind them
 	last [2]*model.State // before their last tokens
-	of   [2]softmax      // of rep.Next
+	of   [2]Softmax      // of rep.Next
 }
 
 // along goes both paths side by side.
@@ -169,7 +168,7 @@ func (w *walk) along(ctx context.Context) error {
 	var walkers [2]*walker
 	for i := range walkers {
 		var err error
-		if walkers[i], err = w.g.newWalker(watch{}); err != nil {
+		if walkers[i], err = w.g.newWalker(Probe{}); err != nil {
 			return err
 		}
 	}
@@ -177,13 +176,13 @@ func (w *walk) along(ctx context.Context) error {
 	if err := walkers[0].goOn(ctx, rep.IDs[0][:start]); err != nil {
 		return err
 	}
-	walkers[1].from(walkers[0].state)
+	walkers[1].from(walkers[0].State)
 	end := min(len(rep.IDs[0]), len(rep.IDs[1]))
 	step := (end - start + maxPlaces - 1) / maxPlaces
 	m := newMeter(w.g, (end-start+step-1)/step)
 	for at := start; at < end; {
 		if at == rep.Common {
-			w.fork = walkers[0].state.Clone()
+			w.fork = walkers[0].State.Clone()
 		}
 		to := min(end, at+step)
 		if at < rep.Common {
@@ -195,49 +194,17 @@ func (w *walk) along(ctx context.Context) error {
 			}
 		}
 		rep.At = append(rep.At, to)
-		rep.JS = append(rep.JS, apart(walkers[0].next, walkers[1].next, walkers[0].of, walkers[1].of))
-		m.measure(rep, walkers[0].state, walkers[1].state)
+		rep.JS = append(rep.JS, JensenShannon(walkers[0].next, walkers[1].next, walkers[0].of, walkers[1].of))
+		m.measure(rep, walkers[0].State, walkers[1].State)
 		at = to
 	}
 	for i, p := range walkers {
 		if err := p.goOn(ctx, rep.IDs[i][end:]); err != nil {
 			return fmt.Errorf("path %d: %w", i+1, err)
 		}
-		rep.Next[i], w.of[i], w.ends[i] = p.next, p.of, p.state
+		rep.Next[i], w.of[i], w.ends[i] = p.next, p.of, p.State
 	}
 	return nil
-}
-
-// apart is the Jensen-Shannon divergence ½KL(p‖m) + ½KL(q‖m), m = (p+q)/2, of the distributions of scores a and b. With
-// u = (p-q)/(p+q) it is
-//
-//	½ Σ m ((1+u) log(1+u) + (1-u) log(1-u))
-func apart(a, b []float32, of, from softmax) float64 {
-	var p, q [scoresAtOnce]float32
-	sum := 0.0
-	for at := 0; at < len(a); at += scoresAtOnce {
-		n := min(scoresAtOnce, len(a)-at)
-		of.fill(p[:n], a[at:])
-		from.fill(q[:n], b[at:])
-		for i, x := range p[:n] {
-			x, y := float64(x), float64(q[i])
-			if x+y > 0 {
-				sum += (x + y) / 4 * disagreement((x-y)/(x+y))
-			}
-		}
-	}
-	return max(0, sum)
-}
-
-// disagreement is (1+u) log(1+u) + (1-u) log(1-u), for u from -1 to 1.
-func disagreement(u float64) float64 {
-	switch x := u * u; {
-	case x < 0.01: // the first terms of Σ_k u^(2k) / (k (2k-1)): a relative error below 1e-12
-		return x * (1 + x*(1./6+x*(1./15+x*(1./28+x*(1./45+x*(1./66))))))
-	case x < 1:
-		return (1+u)*math.Log1p(u) + (1-u)*math.Log1p(-u)
-	}
-	return 2 * math.Ln2
 }
 
 // blame makes one token of the second path after the other equal to that of the first.
@@ -255,7 +222,7 @@ func (w *walk) blame(ctx context.Context) error {
 	if len(other) < 2 || len(other) > maxBlamed {
 		return nil
 	}
-	p, err := w.g.newWalker(watch{})
+	p, err := w.g.newWalker(Probe{})
 	if err != nil {
 		return err
 	}
@@ -266,9 +233,9 @@ func (w *walk) blame(ctx context.Context) error {
 		if err := p.goOn(ctx, ids); err != nil {
 			return err
 		}
-		x := Blame{Token: at, JS: apart(w.rep.Next[0], p.next, w.of[0], p.of)}
-		for k := range w.g.backbone.Blocks {
-			x.Distance += w.g.layerDistance(w.ends[0], p.state, k) / float64(len(w.g.backbone.Blocks))
+		x := Blame{Token: at, JS: JensenShannon(w.rep.Next[0], p.next, w.of[0], p.of)}
+		for k := range w.g.Backbone.Blocks {
+			x.Distance += w.g.layerDistance(w.ends[0], p.State, k) / float64(len(w.g.Backbone.Blocks))
 		}
 		w.rep.Blame = append(w.rep.Blame, x)
 	}
@@ -278,40 +245,40 @@ func (w *walk) blame(ctx context.Context) error {
 // exchange lets one layer of the first path after the other go on from the state of the second, before the last token.
 func (w *walk) exchange(ctx context.Context) error {
 	for i, ids := range w.rep.IDs {
-		p, err := w.g.newWalker(watch{})
+		p, err := w.g.newWalker(Probe{})
 		if err != nil {
 			return err
 		}
 		if w.fork != nil && len(ids) > w.rep.Common {
 			p.from(w.fork)
 		}
-		if err := p.read(ctx, ids[p.at:len(ids)-1], nil); err != nil {
+		if err := p.Read(ctx, ids[p.At:len(ids)-1], nil); err != nil {
 			return err
 		}
-		w.last[i] = p.state
+		w.last[i] = p.State
 	}
-	p, err := w.g.newWalker(watch{})
+	p, err := w.g.newWalker(Probe{})
 	if err != nil {
 		return err
 	}
 	first := w.rep.IDs[0]
-	for k := range w.g.backbone.Blocks {
+	for k := range w.g.Backbone.Blocks {
 		x := Exchange{Layer: k}
 		if len(first) != len(w.rep.IDs[1]) {
-			if err := w.g.movable(k, w.last[1]); err != nil {
+			if err := w.g.Movable(k, w.last[1]); err != nil {
 				x.Skipped = err.Error()
 				w.rep.Exchange = append(w.rep.Exchange, x)
 				continue
 			}
 		}
 		p.from(w.last[0])
-		p.state.Mixers[k] = w.last[1].Mixers[k].Clone()
+		p.State.Mixers[k] = w.last[1].Mixers[k].Clone()
 		if err := p.goOn(ctx, first[len(first)-1:]); err != nil {
 			return err
 		}
 		x.Scores = append([]float32(nil), p.next...)
-		x.FromFirst = divergence(w.rep.Next[0], p.next, w.of[0], p.of)
-		x.FromSecond = divergence(w.rep.Next[1], p.next, w.of[1], p.of)
+		x.FromFirst = Divergence(w.rep.Next[0], p.next, w.of[0], p.of)
+		x.FromSecond = Divergence(w.rep.Next[1], p.next, w.of[1], p.of)
 		w.rep.Exchange = append(w.rep.Exchange, x)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/internal/toyfigure"
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -14,10 +14,10 @@ import (
 
 // twoPaths are texts of n tokens that differ at some places alone.
 func twoPaths(n int, at ...int) (a, b []int32) {
-	a = toymodel.Text(1, n, toyVocab)
+	a = toymodel.Text(1, n, toymodel.Vocab)
 	b = slices.Clone(a)
 	for _, i := range at {
-		b[i] = (a[i] + 1) % toyVocab
+		b[i] = (a[i] + 1) % toymodel.Vocab
 	}
 	return a, b
 }
@@ -25,7 +25,7 @@ func twoPaths(n int, at ...int) (a, b []int32) {
 // TestPathsPartAtTheirFirstDifference: of every mixer the states are the same up to the token where the texts part, and
 // differ behind it; predictions and their divergences are those of the model.
 func TestPathsPartAtTheirFirstDifference(t *testing.T) {
-	everyMixer(t, func(t *testing.T, m *model.Model) {
+	toymodel.EveryMixer(t, func(t *testing.T, m *model.Model) {
 		g := OfModel(m)
 		a, b := twoPaths(24, 12, 17)
 		r, err := Paths(context.Background(), g, a, b)
@@ -35,15 +35,15 @@ func TestPathsPartAtTheirFirstDifference(t *testing.T) {
 		if r.Common != 12 || r.At[0] != 5 || r.At[len(r.At)-1] != 24 {
 			t.Fatalf("they part at %d, and are compared at %v", r.Common, r.At)
 		}
-		first, err := g.predict(context.Background(), a, watch{})
+		first, err := g.Predict(context.Background(), a, Probe{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := g.predict(context.Background(), b, watch{})
+		second, err := g.Predict(context.Background(), b, Probe{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := apart(first.last, second.last, first.of, second.of)
+		want := JensenShannon(first.Last, second.Last, first.Softmax, second.Softmax)
 		if got := r.JS[len(r.JS)-1]; math.Abs(got-want) > 1e-5 {
 			t.Errorf("the divergence behind the paths is %g, want %g", got, want)
 		}
@@ -67,7 +67,7 @@ func TestPathsPartAtTheirFirstDifference(t *testing.T) {
 
 // TestPathsDistance: distances are those of the definition, from the states that the model has there.
 func TestPathsDistance(t *testing.T) {
-	m := toymodel.New(t, "h3,mamba", toyVocab)
+	m := toymodel.New(t, "h3,mamba", toymodel.Vocab)
 	g := OfModel(m)
 	a, b := twoPaths(15, 9)
 	r, err := Paths(context.Background(), g, a, b)
@@ -76,7 +76,7 @@ func TestPathsDistance(t *testing.T) {
 	}
 	var of [2]map[string][]float32
 	for i, ids := range [][]int32{a, b} {
-		s, err := g.stateAfter(context.Background(), ids[:12])
+		s, err := g.StateAfter(context.Background(), ids[:12])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestPathsExchange(t *testing.T) {
 		if !info.Causal {
 			continue
 		}
-		g := OfModel(toymodel.New(t, info.Name, toyVocab))
+		g := OfModel(toymodel.New(t, info.Name, toymodel.Vocab))
 		a, b := twoPaths(14, 6, 12)
 		r, err := Paths(context.Background(), g, a, b)
 		if err != nil {
@@ -154,7 +154,7 @@ func TestPathsExchange(t *testing.T) {
 // TestPathsBlame: a token that is the only one that differs is no question; of two, making both equal leaves nothing,
 // and each of them something.
 func TestPathsBlame(t *testing.T) {
-	g := OfModel(toymodel.New(t, "s4d,attention", toyVocab))
+	g := OfModel(toymodel.New(t, "s4d,attention", toymodel.Vocab))
 	for _, at := range [][]int{{7}, {7, 9, 11}} {
 		a, b := twoPaths(16, at...)
 		r, err := Paths(context.Background(), g, a, b)
@@ -185,7 +185,7 @@ func TestPathsBlame(t *testing.T) {
 // TestPathsOfOtherLengths: layers that hold each token are not exchanged, others are; long paths are compared at some
 // places only; pages of all can be made.
 func TestPathsOfOtherLengths(t *testing.T) {
-	g := OfModel(toymodel.New(t, "h3,attention,window-attention(window=4),mamba2", toyVocab))
+	g := OfModel(toymodel.New(t, "h3,attention,window-attention(window=4),mamba2", toymodel.Vocab))
 	a, b := twoPaths(700, 30)
 	r, err := Paths(context.Background(), g, a, b[:650])
 	if err != nil {
@@ -199,23 +199,23 @@ func TestPathsOfOtherLengths(t *testing.T) {
 	if len(r.At) > maxPlaces || r.At[len(r.At)-1] != 650 || !slices.Contains(r.At, 30) {
 		t.Errorf("compared at %v", r.At)
 	}
-	wantFigures(t, r.Figures(tokenizer.IDs(toyVocab)))
+	toyfigure.Check(t, r.Figures(tokenizer.IDs(toymodel.Vocab)))
 }
 
 // TestPathsRefuse: paths that do not part, and models that look ahead.
 func TestPathsRefuse(t *testing.T) {
-	g := OfModel(toymodel.New(t, "h3", toyVocab))
+	g := OfModel(toymodel.New(t, "h3", toymodel.Vocab))
 	_, err := Paths(context.Background(), g, []int32{1, 2}, []int32{1, 2, 3})
-	wantError(t, err, "the same first 2 tokens")
+	toymodel.WantError(t, err, "the same first 2 tokens")
 	_, err = Paths(context.Background(), g, []int32{1, 2}, nil)
-	wantError(t, err, "path 2: found an empty text")
-	ahead, err := OfNetwork(network(t, "attention(bidirectional=true)"))
+	toymodel.WantError(t, err, "path 2: found an empty text")
+	ahead, err := OfNetwork(toymodel.Network(t, "attention(bidirectional=true)"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = Paths(context.Background(), ahead, []int32{1, 2}, []int32{1, 3})
-	wantError(t, err, "looks ahead, which carries no state")
-	task, err := OfNetwork(network(t, "h3,attention"))
+	toymodel.WantError(t, err, "looks ahead, which carries no state")
+	task, err := OfNetwork(toymodel.Network(t, "h3,attention"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,63 +226,5 @@ func TestPathsRefuse(t *testing.T) {
 	}
 	if d := r.Distance[1]; d[len(d)-1] == 0 {
 		t.Error("the states of a task's network do not part")
-	}
-}
-
-// wantFigures checks what every page must have: names once, panels of one kind, sizes that fit.
-func wantFigures(t *testing.T, figures []*figure.Figure) {
-	t.Helper()
-	seen := map[string]bool{}
-	for _, f := range figures {
-		if f.Name == "" || f.Title == "" || seen[f.Name] || len(f.Frames) != 1 || len(f.Frames[0].Panels) == 0 {
-			t.Fatalf("figure %q (%q), %d frames", f.Name, f.Title, len(f.Frames))
-		}
-		seen[f.Name] = true
-		for _, p := range f.Frames[0].Panels {
-			kinds := 0
-			if m := p.Map; m != nil {
-				kinds++
-				if m.Rows > maxCells || m.Cols > maxCells || len(m.Values) != m.Rows*m.Cols ||
-					len(m.RowNames) != m.Rows || len(m.ColNames) != m.Cols ||
-					m.Notes != nil && len(m.Notes) != len(m.Values) {
-					t.Errorf("%s: map %d×%d of %d values, %d and %d names, %d notes", f.Name, m.Rows, m.Cols,
-						len(m.Values), len(m.RowNames), len(m.ColNames), len(m.Notes))
-				}
-			}
-			if l := p.Lines; l != nil {
-				kinds++
-				for _, s := range l.Series {
-					if len(s.X) != len(s.Y) || s.Labels != nil && len(s.Labels) != len(s.X) || len(s.X) == 0 {
-						t.Errorf("%s: series %q of %d, %d points, %d labels", f.Name, s.Name, len(s.X), len(s.Y),
-							len(s.Labels))
-					}
-				}
-			}
-			if b := p.Bars; b != nil {
-				kinds++
-				for _, s := range b.Series {
-					if len(s.Y) != len(b.Names) || len(s.Y) == 0 {
-						t.Errorf("%s: %d bars of %d names", f.Name, len(s.Y), len(b.Names))
-					}
-				}
-			}
-			if x := p.Text; x != nil {
-				kinds++
-				if len(x.Tokens) != len(x.Values) || x.Notes != nil && len(x.Notes) != len(x.Tokens) {
-					t.Errorf("%s: %d tokens, %d values, %d notes", f.Name, len(x.Tokens), len(x.Values), len(x.Notes))
-				}
-			}
-			if x := p.Table; x != nil {
-				kinds++
-				for _, row := range x.Rows {
-					if len(row) != len(x.Columns) {
-						t.Errorf("%s: a row %q of %d columns", f.Name, row, len(x.Columns))
-					}
-				}
-			}
-			if kinds != 1 {
-				t.Errorf("%s: a panel of %d kinds", f.Name, kinds)
-			}
-		}
 	}
 }

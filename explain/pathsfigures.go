@@ -20,7 +20,7 @@ func (r *PathsReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		if len(c.Names) == 0 {
 			continue // a layer without a state
 		}
-		mp := gridOf(c.Names, names, c.at)
+		mp := figure.GridOf(c.Names, names, c.at)
 		figures = append(figures, &figure.Figure{Name: fmt.Sprintf("paths-channels-%d", k),
 			Title: "Where the states part, by channel", Group: "channels", Pick: r.Layers[k],
 			Caption: "Relative distance of each channel's part of the layer's state (or each head's, or of a group " +
@@ -32,7 +32,7 @@ func (r *PathsReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		figures = append(figures, r.blamed(tok))
 	}
 	return append(figures, r.exchanged(tok), &figure.Figure{Name: "paths-next", Title: "What comes after each path",
-		Frames:  []figure.Frame{{Panels: beside(tok, []string{"path 1", "path 2"}, nil, r.Next[0], r.Next[1])}},
+		Frames:  []figure.Frame{{Panels: Beside(tok, []string{"path 1", "path 2"}, nil, r.Next[0], r.Next[1])}},
 		Columns: 1})
 }
 
@@ -40,7 +40,7 @@ func (r *PathsReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 func (r *PathsReport) places(tok tokenizer.Tokenizer) []string {
 	var names []string
 	for _, at := range r.At {
-		a, b := tokenText(tok, r.IDs[0][at-1]), tokenText(tok, r.IDs[1][at-1])
+		a, b := TokenText(tok, r.IDs[0][at-1]), TokenText(tok, r.IDs[1][at-1])
 		if r.IDs[0][at-1] != r.IDs[1][at-1] {
 			a += " / " + b
 		}
@@ -61,8 +61,8 @@ func (r *PathsReport) texts(tok tokenizer.Tokenizer) *figure.Figure {
 		Frames: []figure.Frame{{}}}
 	for i, ids := range r.IDs {
 		from := r.first()
-		to := min(len(ids), from+maxShown)
-		text := &figure.Text{Tokens: tokenTexts(tok, ids[from:to]), Mark: r.Common - from, Max: math.Ln2, Unit: "nats"}
+		to := min(len(ids), from+MostShown)
+		text := &figure.Text{Tokens: TokenTexts(tok, ids[from:to]), Mark: r.Common - from, Max: math.Ln2, Unit: "nats"}
 		for j := from; j < to; j++ {
 			v := math.NaN()
 			if k, found := slices.BinarySearch(r.At, j+1); found || k < len(r.At) {
@@ -78,7 +78,7 @@ func (r *PathsReport) texts(tok tokenizer.Tokenizer) *figure.Figure {
 // layers is the map of layers and tokens, and the predictions beside it.
 func (r *PathsReport) layers(tok tokenizer.Tokenizer) *figure.Figure {
 	names := r.places(tok)
-	mp := gridOf(r.Layers, names, func(k, i int) float64 { return r.Distance[k][i] })
+	mp := figure.GridOf(r.Layers, names, func(k, i int) float64 { return r.Distance[k][i] })
 	lines := &figure.Lines{At: []float64{float64(r.Common)}}
 	for k, name := range append(slices.Clone(r.Layers), "") {
 		s := figure.Series{Name: name, Labels: names}
@@ -141,8 +141,8 @@ func (r *PathsReport) blamed(tok tokenizer.Tokenizer) *figure.Figure {
 	bars := &figure.Bars{Across: true, Series: []figure.Series{{Name: "mean distance of the states behind the paths"},
 		{Name: "JS divergence of the predictions, nats"}}}
 	for _, x := range r.Blame {
-		bars.Names = append(bars.Names, fmt.Sprintf("%d: %s for %s", x.Token, quoted(tok, r.IDs[0][x.Token]),
-			quoted(tok, r.IDs[1][x.Token])))
+		bars.Names = append(bars.Names, fmt.Sprintf("%d: %s for %s", x.Token, Quoted(tok, r.IDs[0][x.Token]),
+			Quoted(tok, r.IDs[1][x.Token])))
 		bars.Series[0].Y = append(bars.Series[0].Y, x.Distance)
 		bars.Series[1].Y = append(bars.Series[1].Y, x.JS)
 	}
@@ -158,10 +158,10 @@ func (r *PathsReport) blamed(tok tokenizer.Tokenizer) *figure.Figure {
 }
 
 // contrast is the token that the distribution of scores a favors most over that of b, and the one that b favors most.
-func contrast(a, b []float32, of, from softmax) (first, second int32) {
+func contrast(a, b []float32, of, from Softmax) (first, second int32) {
 	least, most := math.Inf(1), math.Inf(-1)
 	for i := range a {
-		d := math.Exp(float64(a[i])-of.norm) - math.Exp(float64(b[i])-from.norm)
+		d := math.Exp(float64(a[i])-of.Norm) - math.Exp(float64(b[i])-from.Norm)
 		if d > most {
 			first, most = int32(i), d
 		}
@@ -174,23 +174,23 @@ func contrast(a, b []float32, of, from softmax) (first, second int32) {
 
 // exchanged is a table by layer.
 func (r *PathsReport) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
-	var of [2]softmax
+	var of [2]Softmax
 	for i, z := range r.Next {
-		of[i], _ = softmaxOf(z)
+		of[i], _ = SoftmaxOf(z)
 	}
 	first, second := contrast(r.Next[0], r.Next[1], of[0], of[1])
 	p := func(z []float32, id int32) string {
-		s, _ := softmaxOf(z)
-		return percent(math.Exp(float64(z[id]) - s.norm))
+		s, _ := SoftmaxOf(z)
+		return Percent(math.Exp(float64(z[id]) - s.Norm))
 	}
 	table := &figure.Table{Columns: []string{"state from path 2", "KL from path 1", "KL from path 2",
-		"p of " + quoted(tok, first), "p of " + quoted(tok, second), "most probable"}}
+		"p of " + Quoted(tok, first), "p of " + Quoted(tok, second), "most probable"}}
 	most := func(z []float32) string {
-		s, _ := softmaxOf(z)
-		return likelyText(tok, likeliest(z, s, 1))
+		s, _ := SoftmaxOf(z)
+		return LikelyText(tok, Likeliest(z, s, 1))
 	}
 	table.Rows = append(table.Rows, []string{"none: path 1", "0",
-		fmt.Sprintf("%.4g", divergence(r.Next[1], r.Next[0], of[1], of[0])), p(r.Next[0], first),
+		fmt.Sprintf("%.4g", Divergence(r.Next[1], r.Next[0], of[1], of[0])), p(r.Next[0], first),
 		p(r.Next[0], second), most(r.Next[0])})
 	bars := &figure.Bars{Across: true, Series: []figure.Series{{Name: "KL from path 1, nats"},
 		{Name: "KL from path 2, nats"}}}
@@ -208,7 +208,7 @@ func (r *PathsReport) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 		bars.Series[1].Y = append(bars.Series[1].Y, x.FromSecond)
 	}
 	table.Rows = append(table.Rows, []string{"all: path 2",
-		fmt.Sprintf("%.4g", divergence(r.Next[0], r.Next[1], of[0], of[1])), "0", p(r.Next[1], first),
+		fmt.Sprintf("%.4g", Divergence(r.Next[0], r.Next[1], of[0], of[1])), "0", p(r.Next[1], first),
 		p(r.Next[1], second), most(r.Next[1])})
 	panels := []figure.Panel{{Table: table}}
 	if len(bars.Names) > 0 {

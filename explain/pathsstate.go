@@ -35,7 +35,7 @@ type meter struct {
 }
 
 func newMeter(g *Language, places int) *meter {
-	return &meter{g, max(8, min(128, maxCellsSum/max(1, len(g.backbone.Blocks)*places)))}
+	return &meter{g, max(8, min(128, maxCellsSum/max(1, len(g.Backbone.Blocks)*places)))}
 }
 
 // part is a tensor of a layer's state.
@@ -48,14 +48,14 @@ type part struct {
 
 // parts are the tensors of a layer's state that have numbers of the model in them.
 func (g *Language) parts(s *model.State, layer int) (out []part) {
-	b := g.backbone.Blocks[layer]
+	b := g.Backbone.Blocks[layer]
 	grows := b.Shared != nil || b.Mixer.Traits().Growth > 0
 	s.Mixers[layer].Tensors(func(name string, x *tensor.Tensor) {
 		base := name[strings.LastIndexByte(name, '.')+1:]
 		if base == "position" || base == "heads" || base == "importance" || x.Len() == 0 {
 			return // places and scores, no state of the model
 		}
-		p := part{name: name, shape: x.Shape(), values: floats(x)}
+		p := part{name: name, shape: x.Shape(), values: x.Floats()}
 		if len(p.shape) == 2 && (filtered(base) || grows && slices.Contains(cached, base)) {
 			p.channel = 1
 		}
@@ -108,7 +108,7 @@ func partOf(all []part, like *part) []float32 {
 
 // measure appends the distances of a and b to a report.
 func (m *meter) measure(rep *PathsReport, a, b *model.State) {
-	for k := range m.g.backbone.Blocks {
+	for k := range m.g.Backbone.Blocks {
 		if len(rep.Distance) == k {
 			rep.Distance = append(rep.Distance, nil)
 			rep.Channels = append(rep.Channels, ChannelDistance{rows: map[string]int{}})

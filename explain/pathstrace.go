@@ -47,7 +47,7 @@ func Trace(ctx context.Context, g *Language, a, b []int32, progress func(done, t
 		return nil, fmt.Errorf("trace: found %d tokens from where the paths part, want at most %d", n, maxTraced)
 	}
 	tr := &tracer{g: g, rep: &TraceReport{IDs: rep.IDs, Common: rep.Common, Layers: rep.Layers}}
-	layers := len(g.backbone.Blocks)
+	layers := len(g.Backbone.Blocks)
 	for range layers {
 		tr.rep.Added = append(tr.rep.Added, make([]float64, n))
 		tr.rep.State = append(tr.rep.State, make([]float64, n))
@@ -79,7 +79,7 @@ type tracer struct {
 	rep   *TraceReport
 	paths [2]*walker // before the present token
 	next  [2][]float32
-	of    [2]softmax
+	of    [2]Softmax
 	apart float64
 	added map[added][]float32 // of the second path
 	with  *walker             // exchanges what a layer adds at a token
@@ -89,15 +89,15 @@ type tracer struct {
 // added names what a layer adds at a token.
 type added struct {
 	layer int
-	place place
+	place Place
 	token int
 }
 
 // hooks see what a layer adds.
-func (tr *tracer) hooks(layer int, use func(at added, x []float32) bool) (hooks []hook) {
-	for _, s := range tr.g.sites(Target{Layer: layer}) {
-		hooks = append(hooks, s.read(func(token int, x []float32) bool {
-			return use(added{layer, s.place, token}, x)
+func (tr *tracer) hooks(layer int, use func(at added, x []float32) bool) (hooks []Hook) {
+	for _, s := range tr.g.Sites(Target{Layer: layer}) {
+		hooks = append(hooks, s.Read(func(token int, x []float32) bool {
+			return use(added{layer, s.Place, token}, x)
 		}))
 	}
 	return hooks
@@ -107,8 +107,8 @@ func (tr *tracer) hooks(layer int, use func(at added, x []float32) bool) (hooks 
 func (tr *tracer) ends(ctx context.Context) error {
 	common := tr.rep.Common
 	tr.added = map[added][]float32{}
-	var record, exchange []hook
-	for k := range tr.g.backbone.Blocks {
+	var record, exchange []Hook
+	for k := range tr.g.Backbone.Blocks {
 		record = append(record, tr.hooks(k, func(at added, x []float32) bool {
 			tr.added[at] = slices.Clone(x)
 			return false
@@ -122,21 +122,21 @@ func (tr *tracer) ends(ctx context.Context) error {
 		})...)
 	}
 	var err error
-	var first watch
-	streams := tr.g.keepStreams(&first, common, len(tr.rep.IDs[0])-common)
-	if tr.with, err = tr.g.newWalker(watch{hooks: exchange, streams: streams}); err != nil {
+	var first Probe
+	streams := tr.g.KeepStreams(&first, common, len(tr.rep.IDs[0])-common)
+	if tr.with, err = tr.g.newWalker(Probe{Hooks: exchange, Streams: streams}); err != nil {
 		return err
 	}
 	var at *model.State
-	for i, w := range []watch{first, {hooks: record}} {
-		if tr.paths[i], err = tr.g.newWalker(watch{}); err != nil {
+	for i, w := range []Probe{first, {Hooks: record}} {
+		if tr.paths[i], err = tr.g.newWalker(Probe{}); err != nil {
 			return err
 		}
 		if at == nil {
 			if err := tr.paths[i].goOn(ctx, tr.rep.IDs[i][:common]); err != nil {
 				return err
 			}
-			at = tr.paths[i].state.Clone()
+			at = tr.paths[i].State.Clone()
 		} else {
 			tr.paths[i].from(at)
 		}
@@ -150,7 +150,7 @@ func (tr *tracer) ends(ctx context.Context) error {
 		}
 		tr.next[i], tr.of[i] = end.next, end.of
 	}
-	if tr.apart = apart(tr.next[0], tr.next[1], tr.of[0], tr.of[1]); tr.apart == 0 {
+	if tr.apart = JensenShannon(tr.next[0], tr.next[1], tr.of[0], tr.of[1]); tr.apart == 0 {
 		return errors.New("trace: found the same prediction behind both paths, want paths whose predictions differ")
 	}
 	return nil
@@ -161,21 +161,21 @@ func (tr *tracer) exchange(ctx context.Context, layer, i int) error {
 	at := tr.rep.Common + i
 	w := tr.with
 	rest := tr.rep.IDs[0][at:]
-	w.w.from = layer // those below do what they do in the first path
+	w.Probe.From = layer // those below do what they do in the first path
 	for j, to := range []*float64{&tr.rep.Added[layer][i], &tr.rep.State[layer][i]} {
-		w.from(tr.paths[0].state)
+		w.from(tr.paths[0].State)
 		tr.now.layer, tr.now.token = layer, at
 		if j == 1 {
 			if i == 0 {
 				continue // the states are the same
 			}
 			tr.now.layer = -1
-			w.state.Mixers[layer] = tr.paths[1].state.Mixers[layer].Clone()
+			w.State.Mixers[layer] = tr.paths[1].State.Mixers[layer].Clone()
 		}
 		if err := w.goOn(ctx, rest); err != nil {
 			return err
 		}
-		*to = 1 - apart(w.next, tr.next[1], w.of, tr.of[1])/tr.apart
+		*to = 1 - JensenShannon(w.next, tr.next[1], w.of, tr.of[1])/tr.apart
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (tr *tracer) exchange(ctx context.Context, layer, i int) error {
 func (r *TraceReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	var names []string
 	for i := r.Common; i < len(r.IDs[0]); i++ {
-		a, b := tokenText(tok, r.IDs[0][i]), tokenText(tok, r.IDs[1][i])
+		a, b := TokenText(tok, r.IDs[0][i]), TokenText(tok, r.IDs[1][i])
 		if a != b {
 			a += " / " + b
 		}
@@ -195,7 +195,7 @@ func (r *TraceReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		title  string
 		values [][]float64
 	}{{"what the layer adds at the token", r.Added}, {"what the layer carries when the token is read", r.State}} {
-		m := gridOf(r.Layers, names, func(k, i int) float64 { return x.values[k][i] })
+		m := figure.GridOf(r.Layers, names, func(k, i int) float64 { return x.values[k][i] })
 		m.Diverging = true
 		panels = append(panels, figure.Panel{Title: x.title, X: figure.Axis{Label: "token"},
 			Y: figure.Axis{Label: "layer"}, Map: m})

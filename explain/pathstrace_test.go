@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/toyfigure"
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -13,7 +14,7 @@ import (
 // TestTraceIsPatching: of every mixer, what is exchanged is what Change patches, token by token; before the last token
 // the state is that of the exchange of Paths; and where the paths part the states are the same.
 func TestTraceIsPatching(t *testing.T) {
-	everyMixer(t, func(t *testing.T, m *model.Model) {
+	toymodel.EveryMixer(t, func(t *testing.T, m *model.Model) {
 		g := OfModel(m)
 		a, b := twoPaths(14, 8, 11)
 		r, err := Trace(context.Background(), g, a, b, nil)
@@ -43,24 +44,24 @@ func TestTraceIsPatching(t *testing.T) {
 				t.Errorf("layer %d: the state before the last token moves the prediction by %g, want %g", k, got, want)
 			}
 		}
-		wantFigures(t, r.Figures(tokenizer.IDs(toyVocab)))
+		toyfigure.Check(t, r.Figures(tokenizer.IDs(toymodel.Vocab)))
 	})
 }
 
 func jensen(a, b []float32) float64 {
-	x, _ := softmaxOf(a)
-	y, _ := softmaxOf(b)
-	return apart(a, b, x, y)
+	x, _ := SoftmaxOf(a)
+	y, _ := SoftmaxOf(b)
+	return JensenShannon(a, b, x, y)
 }
 
 // TestTraceRefuses: paths of other lengths, and very long ones.
 func TestTraceRefuses(t *testing.T) {
-	g := OfModel(toymodel.New(t, "gated-conv", toyVocab))
+	g := OfModel(toymodel.New(t, "gated-conv", toymodel.Vocab))
 	a, b := twoPaths(300, 8)
 	for want, ids := range map[string][]int32{"paths of 300 and 299 tokens": b[:299], "found 292 tokens": b} {
 		_, err := Trace(context.Background(), g, a, ids, nil)
-		wantError(t, err, want)
+		toymodel.WantError(t, err, want)
 	}
 	_, err := Trace(context.Background(), g, a[:100], b[:100], nil)
-	wantError(t, err, "the same prediction")
+	toymodel.WantError(t, err, "the same prediction")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -83,7 +84,7 @@ func newReader(g *Language, ids []int32) *readings {
 		r.place = append(r.place, at)
 	}
 	t := autograd.NewTape()
-	r.of = floats(t.Embedding(g.unembedding, r.known))
+	r.of = t.Embedding(g.Unembedding, r.known).Floats()
 	d := len(r.of) / len(r.known)
 	if r.width = min(d, readTargets); r.width < d { // a random projection
 		mix := make([]float32, r.width*d)
@@ -94,7 +95,7 @@ func newReader(g *Language, ids []int32) *readings {
 			}
 		}
 		table := tensor.FromSlice(r.of, len(r.known), d)
-		r.of = floats(t.Linear(table, tensor.FromSlice(mix, r.width, d), nil, engine.None))
+		r.of = t.Linear(table, tensor.FromSlice(mix, r.width, d), nil, engine.None).Floats()
 	}
 	r.center()
 	return r
@@ -214,7 +215,7 @@ func (r *readings) fit(ctx context.Context, s *sketch) (*ReadOut, error) {
 	yTune, yLast := r.wanted(r.fitted, r.tuned), r.wanted(r.tuned, r.l)
 	lambdas := []float64{1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100}
 	guesses := make([][]float32, len(lambdas)) // of all later tokens
-	onCores(len(lambdas), func(i int) {
+	parallel.Each(len(lambdas), func(i int) {
 		if ctx.Err() == nil {
 			guesses[i] = fits.guess(lambdas[i])
 		}

@@ -100,7 +100,7 @@ var ErrNoLanguage = errors.New("found the network of a task, which has no tokeni
 // text. Errors: a network of a task, options that cannot be, a text of one token, scores that are not finite,
 // cancellation.
 func Surprises(ctx context.Context, g *Language, tokens *data.Tokens, o SurpriseOptions) (*SurpriseReport, error) {
-	if g.language == nil {
+	if g.Model == nil {
 		return nil, ErrNoLanguage
 	}
 	switch {
@@ -116,9 +116,9 @@ func Surprises(ctx context.Context, g *Language, tokens *data.Tokens, o Surprise
 		return nil, fmt.Errorf("stream: the text goes on and on, but the model takes at most %d tokens", g.maxLength)
 	case g.maxLength > 0 && o.SeqLen > g.maxLength:
 		return nil, fmt.Errorf("seq_len: found %d, but the model takes at most %d tokens", o.SeqLen, g.maxLength)
-	case tokens.VocabSize() > g.language.Config.PaddedVocab():
+	case tokens.VocabSize() > g.Model.Config.PaddedVocab():
 		return nil, fmt.Errorf("found tokens up to %d, want them below %d as the model has them", tokens.VocabSize()-1,
-			g.language.Config.PaddedVocab())
+			g.Model.Config.PaddedVocab())
 	}
 	windows, err := data.Windows(tokens, 1, o.SeqLen)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/internal/toyfigure"
 	"github.com/hippo-ssm/hippo/internal/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -19,7 +20,7 @@ import (
 
 func tokensOf(t *testing.T, ids []int32) *data.Tokens {
 	t.Helper()
-	tokens, err := data.FromIDs(ids, toyVocab)
+	tokens, err := data.FromIDs(ids, toymodel.Vocab)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,8 +29,8 @@ func tokensOf(t *testing.T, ids []int32) *data.Tokens {
 
 // TestSurprisesSumToTheLossOfEval: in windows and in a stream, of every mixer.
 func TestSurprisesSumToTheLossOfEval(t *testing.T) {
-	everyMixer(t, func(t *testing.T, m *model.Model) {
-		tokens := tokensOf(t, toymodel.Text(1, 150, toyVocab))
+	toymodel.EveryMixer(t, func(t *testing.T, m *model.Model) {
+		tokens := tokensOf(t, toymodel.Text(1, 150, toymodel.Vocab))
 		for _, stream := range []bool{false, true} {
 			if stream && m.MaxLength() > 0 {
 				continue
@@ -113,14 +114,14 @@ func TestSurprisesOfDocuments(t *testing.T) {
 // TestSurpriseReport: what is counted on the way is what the log-probabilities of all tokens say, with the formula of
 // the expected calibration error, and the worst passages are those that a search over all places finds.
 func TestSurpriseReport(t *testing.T) {
-	m := toymodel.New(t, "h3,attention", toyVocab)
-	ids := toymodel.Text(3, 1400, toyVocab)
+	m := toymodel.New(t, "h3,attention", toymodel.Vocab)
+	ids := toymodel.Text(3, 1400, toymodel.Vocab)
 	o := SurpriseOptions{SeqLen: 2000, Bins: 7, Passage: 9, Worst: 3}
 	r, err := Surprises(context.Background(), OfModel(m), tokensOf(t, ids), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	logP := own(m, ids)
+	logP := toymodel.LogProbs(m, ids)
 	n := len(logP)
 	at := func(start int) (sum float64) { // of the passage from token start on
 		for _, x := range logP[start-1:][:o.Passage] {
@@ -180,18 +181,18 @@ func TestSurpriseReport(t *testing.T) {
 		t.Errorf("the curve has %d tokens of the sum %g, want %d of %g; %d costly of %g, first %v", all, sum, n, r.Sum,
 			len(r.Costly), costly, r.First[0])
 	}
-	wantFigures(t, r.Figures(tokenizer.IDs(toyVocab)))
+	toyfigure.Check(t, r.Figures(tokenizer.IDs(toymodel.Vocab)))
 }
 
 // TestPerfectCalibration: a model that predicts nothing, all tokens alike, of a text of all tokens alike knows what it
 // does not know.
 func TestPerfectCalibration(t *testing.T) {
-	m := toymodel.New(t, "h3", toyVocab)
+	m := toymodel.New(t, "h3", toymodel.Vocab)
 	x := make([]float32, m.Embedding.Weight.Len())
 	m.Embedding.Weight.CopyFrom(x)
-	ids := make([]int32, 1+50*toyVocab)
+	ids := make([]int32, 1+50*toymodel.Vocab)
 	for i := range ids {
-		ids[i] = int32(i % toyVocab)
+		ids[i] = int32(i % toymodel.Vocab)
 	}
 	r, err := Surprises(context.Background(), OfModel(m), tokensOf(t, ids), DefaultSurpriseOptions())
 	if err != nil {
@@ -202,15 +203,15 @@ func TestPerfectCalibration(t *testing.T) {
 		math.Abs(r.Entropy/float64(r.Tokens)-want) > 1e-6 {
 		t.Errorf("loss and entropy %g, %g, want %g", r.Sum/float64(r.Tokens), r.Entropy/float64(r.Tokens), want)
 	}
-	if want := math.Abs(1./toyVocab - 1/padded); math.Abs(r.ECE-want) > 1e-3 {
+	if want := math.Abs(1./toymodel.Vocab - 1/padded); math.Abs(r.ECE-want) > 1e-3 {
 		t.Errorf("ECE %g, want %g", r.ECE, want)
 	}
 }
 
 // TestSurpriseRefuses: options and models that cannot be.
 func TestSurpriseRefuses(t *testing.T) {
-	short, good := toymodel.New(t, "gmlp(l_max=16)", toyVocab), DefaultSurpriseOptions()
-	task, err := OfNetwork(network(t, "h3"))
+	short, good := toymodel.New(t, "gmlp(l_max=16)", toymodel.Vocab), DefaultSurpriseOptions()
+	task, err := OfNetwork(toymodel.Network(t, "h3"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,10 +240,10 @@ func TestSurpriseRefuses(t *testing.T) {
 		o := good
 		g, text := try(&o)
 		_, err := Surprises(context.Background(), g, tokensOf(t, text), o)
-		wantError(t, err, want)
+		toymodel.WantError(t, err, want)
 	}
-	m := toymodel.New(t, "h3*2", toyVocab)
-	ruin(m)
+	m := toymodel.New(t, "h3*2", toymodel.Vocab)
+	toymodel.Ruin(m)
 	_, err = Surprises(context.Background(), OfModel(m), tokensOf(t, ids), good)
-	wantError(t, err, "not finite at token 0")
+	toymodel.WantError(t, err, "not finite at token 0")
 }

@@ -40,10 +40,10 @@ func surpriseText(tok tokenizer.Tokenizer, all []Surprise) *figure.Text {
 	for _, x := range all {
 		note := ""
 		if !math.IsNaN(x.Nats) {
-			note = fmt.Sprintf("p %s, %.3g nats where %.3g were expected; most probable %s", percent(math.Exp(-x.Nats)),
-				x.Nats, x.Entropy, likelyText(tok, []Likely{x.Top}))
+			note = fmt.Sprintf("p %s, %.3g nats where %.3g were expected; most probable %s", Percent(math.Exp(-x.Nats)),
+				x.Nats, x.Entropy, LikelyText(tok, []Likely{x.Top}))
 		}
-		text.Tokens, text.Values = append(text.Tokens, tokenText(tok, x.ID)), append(text.Values, x.Nats)
+		text.Tokens, text.Values = append(text.Tokens, TokenText(tok, x.ID)), append(text.Values, x.Nats)
 		text.Notes = append(text.Notes, note)
 	}
 	return text
@@ -56,9 +56,9 @@ func (r *SurpriseReport) summary() *figure.Figure {
 		{"loss, nats per token", fmt.Sprintf("%.4f", loss)},
 		{"perplexity", fmt.Sprintf("%.4g", math.Exp(loss))},
 		{"entropy of the predictions, nats per token", fmt.Sprintf("%.4f", r.Entropy/float64(r.Tokens))},
-		{"most probable token came", percent(float64(r.Right) / float64(r.Tokens))},
-		{"expected calibration error", percent(r.ECE)},
-		{"largest calibration error of a bin", percent(r.MCE)},
+		{"most probable token came", Percent(float64(r.Right) / float64(r.Tokens))},
+		{"expected calibration error", Percent(r.ECE)},
+		{"largest calibration error of a bin", Percent(r.MCE)},
 	}
 	if r.Bytes > 0 {
 		rows = append(rows, []string{"bits per byte", fmt.Sprintf("%.4f", r.Sum/math.Ln2/float64(r.Bytes))})
@@ -79,7 +79,7 @@ func (r *SurpriseReport) calibration() *figure.Figure {
 		if b.Count > 0 {
 			line.X, line.Y = append(line.X, b.Confidence), append(line.Y, b.Accuracy)
 			line.Labels = append(line.Labels, fmt.Sprintf("%d tokens: sure to %s, right in %s", b.Count,
-				percent(b.Confidence), percent(b.Accuracy)))
+				Percent(b.Confidence), Percent(b.Accuracy)))
 		}
 	}
 	bars.Series = []figure.Series{counts}
@@ -128,8 +128,8 @@ func (r *SurpriseReport) histogram() *figure.Figure {
 func (r *SurpriseReport) costly(tok tokenizer.Tokenizer) *figure.Figure {
 	table := &figure.Table{Columns: []string{"token", "times", "mean surprise, nats", "part of the loss"}}
 	for _, c := range r.Costly {
-		table.Rows = append(table.Rows, []string{quoted(tok, c.ID), fmt.Sprint(c.Count),
-			fmt.Sprintf("%.4g", c.Sum/float64(c.Count)), percent(c.Sum / math.Max(r.Sum, math.SmallestNonzeroFloat64))})
+		table.Rows = append(table.Rows, []string{Quoted(tok, c.ID), fmt.Sprint(c.Count),
+			fmt.Sprintf("%.4g", c.Sum/float64(c.Count)), Percent(c.Sum / math.Max(r.Sum, math.SmallestNonzeroFloat64))})
 	}
 	return &figure.Figure{Name: "surprise-costly", Title: "The tokens that cost most",
 		Caption: "Tokens of the vocabulary by the sum of the surprises of all their occurrences.",

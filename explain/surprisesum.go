@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -30,7 +31,7 @@ type surpriser struct {
 
 func newSurpriser(g *Language, tokens *data.Tokens, o SurpriseOptions) *surpriser {
 	n := tokens.Len() - 1
-	s := &surpriser{m: g.language, tokens: tokens, t: autograd.NewTape(), costly: map[int32]*CostlyToken{},
+	s := &surpriser{m: g.Model, tokens: tokens, t: autograd.NewTape(), costly: map[int32]*CostlyToken{},
 		rep: &SurpriseReport{Options: o, CurveStep: max(1, (n+curvePlaces-1)/curvePlaces),
 			Bins: make([]CalibrationBin, o.Bins), Histogram: make([]int, histogramSize)}}
 	if o.Stream {
@@ -50,8 +51,8 @@ func (s *surpriser) window(w data.Batch) error {
 	if s.at == 0 {
 		s.rep.First = append(s.rep.First, unasked(w.Inputs[0]))
 	}
-	for i := 0; i < len(w.Targets); i += scoreRows {
-		n := min(scoreRows, len(w.Targets)-i)
+	for i := 0; i < len(w.Targets); i += ScoreRows {
+		n := min(ScoreRows, len(w.Targets)-i)
 		at := make([]int32, n)
 		for j := range at {
 			at[j] = int32(i + j)
@@ -66,9 +67,9 @@ func (s *surpriser) window(w data.Batch) error {
 		z.CopyTo(scores)
 		s.t.ReleaseSince(mark)
 		found, bad := make([]Surprise, n), make([]bool, n)
-		onCores(n, func(j int) {
+		parallel.Each(n, func(j int) {
 			row := scores[j*vocab:][:vocab]
-			of, ok := softmaxOf(row)
+			of, ok := SoftmaxOf(row)
 			if bad[j] = !ok; !ok {
 				return
 			}
@@ -77,7 +78,7 @@ func (s *surpriser) window(w data.Batch) error {
 				found[j].ID = id
 				return
 			}
-			found[j] = Surprise{id, of.norm - float64(row[id]), of.entropy, likeliest(row, of, 1)[0]}
+			found[j] = Surprise{id, of.Norm - float64(row[id]), of.Entropy, Likeliest(row, of, 1)[0]}
 		})
 		if j := slices.Index(bad, true); j >= 0 {
 			return fmt.Errorf("found scores that are not finite at token %d: the weights are ruined", w.Start+i+j)

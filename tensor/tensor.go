@@ -256,6 +256,13 @@ func (t *Tensor) CopyTo(dst []float32) int {
 	return copy(dst, t.data)
 }
 
+// Floats returns a copy of the elements.
+func (t *Tensor) Floats() []float32 {
+	out := make([]float32, t.Len())
+	t.CopyTo(out)
+	return out
+}
+
 // CopyRowTo copies row i, of the last axis, into dst, which must be long enough.
 func (t *Tensor) CopyRowTo(dst []float32, i int) {
 	d := t.Dim(-1)
