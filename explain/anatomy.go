@@ -64,7 +64,7 @@ type LayerSystem struct {
 func (s *LayerSystem) TimeConstants() []float64 {
 	var out []float64
 	for _, z := range s.Discrete {
-		out = append(out, halfLife(-math.Log(max(cmplx.Abs(z), 1e-30)))/math.Ln2)
+		out = append(out, HalfLife(-math.Log(max(cmplx.Abs(z), 1e-30)))/math.Ln2)
 	}
 	slices.Sort(out)
 	return out

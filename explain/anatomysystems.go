@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -18,9 +16,6 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
-
-// denseChannels is of how many channels of S4 the eigenvalues are computed.
-const denseChannels = 16
 
 // systems looks at the systems of all layers while the model reads a short sequence.
 func (s *Subject) systems(ctx context.Context, a *Anatomy, params map[string]*nn.Param) error {
@@ -55,28 +50,14 @@ func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Te
 	prefix := fmt.Sprintf("backbone.layers.%d.mixer.", i)
 	continuous := continuousSystems(prefix, params)
 	if !b.Mixer.Traits().LooksAhead && u.Dim(0) > 1 {
-		n, d := min(u.Dim(0), anatomyTokens), u.Dim(1)
-		w := newWalk(b.Mixer, tensor.FromSlice(u.Floats()[:n*d], n, d))
-		parts, err := w.partsOf()
+		n, d := min(u.Dim(0), SystemTokens), u.Dim(1)
+		systems, err := Systems(ctx, b.Mixer, tensor.FromSlice(u.Floats()[:n*d], n, d))
 		if err != nil {
 			return fmt.Errorf("layer %d, %s: %w", i, b.Kind, err)
 		}
-		f := &follow{w: w, step: w.l, cells: 1, shots: 1}
-		for _, p := range parts {
-			f.add(p)
-		}
-		if slices.ContainsFunc(parts, func(p *statePart) bool { return p.rule == ruleDecay && !p.fixed }) {
-			if err := f.run(ctx); err != nil {
-				return err
-			}
-		}
-		for _, x := range f.parts {
-			discrete := x.poles()
-			if discrete == nil {
-				continue
-			}
-			l.Systems = append(l.Systems, LayerSystem{Part: x.name, Rule: x.words(), Discrete: discrete,
-				Selects: x.rule == ruleDecay && !x.fixed})
+		for _, s := range systems {
+			l.Systems = append(l.Systems, LayerSystem{Part: s.Part, Rule: s.Rule, Discrete: s.Poles,
+				Selects: s.Selects})
 		}
 	}
 	// The parameters of a layer describe one kind of system, which comes first in its state.
@@ -88,63 +69,6 @@ func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Te
 		}
 	}
 	return nil
-}
-
-// anatomyTokens is how many tokens the mean decays of selective systems are taken over.
-const anatomyTokens = 64
-
-// poles are the eigenvalues of what multiplies a part from token to token; nil for what has none worth a picture.
-func (x *followed) poles() []complex128 {
-	var out []complex128
-	switch {
-	case x.rule == ruleModes:
-		for i := 0; i < len(x.a); i += 2 {
-			out = append(out, complex(x.a[i], x.a[i+1]))
-		}
-	case x.rule == ruleMatrix:
-		for c := range x.channels {
-			if c%max(1, x.channels/denseChannels) == 0 {
-				out = append(out, eigenvalues(x.m[c*x.inner*x.inner:][:x.inner*x.inner], x.inner)...)
-			}
-		}
-	case x.rule == ruleTanh:
-		out = eigenvalues(wideOf(x.r), x.size())
-	case x.rule == ruleDecay && x.fixed:
-		for i, a := range x.a {
-			if !x.same || i%x.inner == 0 {
-				out = append(out, complex(a, 0))
-			}
-		}
-	case x.rule == ruleDecay && x.slow != nil:
-		for g := range x.groups {
-			rate := 0.0
-			for c := range x.slow {
-				rate += x.slow[c][g]
-			}
-			out = append(out, complex(math.Exp(-rate/float64(len(x.written)-1)), 0))
-		}
-	}
-	return out
-}
-
-func wideOf(x []float32) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = float64(v)
-	}
-	return out
-}
-
-// eigenvalues of a matrix (n, n); nil where they are not found, or where n is too large to look for them.
-func eigenvalues(m []float64, n int) []complex128 {
-	if n > 512 {
-		return nil
-	}
-	var e mat.Eigen
-	if !e.Factorize(mat.NewDense(n, n, slices.Clone(m)), mat.EigenNone) {
-		return nil
-	}
-	return e.Values(nil)
 }
 
 // diagonalOf is the diagonal of A and the steps dt of a system, read from its parameters.
@@ -243,7 +167,7 @@ func lowRankPoles(lambda []complex128, p []float64, channels int) []complex128 {
 	rank := len(p) / (2 * len(lambda))
 	var out []complex128
 	for c := range channels {
-		if c%max(1, channels/denseChannels) != 0 {
+		if c%max(1, channels/DenseChannels) != 0 {
 			continue
 		}
 		a := make([]float64, 4*n*n)
@@ -266,7 +190,7 @@ func lowRankPoles(lambda []complex128, p []float64, channels int) []complex128 {
 				}
 			}
 		}
-		out = append(out, eigenvalues(a, 2*n)...)
+		out = append(out, Eigenvalues(a, 2*n)...)
 	}
 	return out
 }

@@ -195,13 +195,13 @@ func (x *followed) decayHalves(f *follow) []float64 {
 		for c := range x.slow {
 			rate += x.slow[c][g] / float64(f.w.l-1)
 		}
-		out = append(out, halfLife(rate))
+		out = append(out, HalfLife(rate))
 	}
 	return out
 }
 
-// halfLife is ln 2/rate, +Inf where nothing fades that float32 could tell.
-func halfLife(rate float64) float64 {
+// HalfLife is ln 2/rate, +Inf where nothing fades that float32 could tell.
+func HalfLife(rate float64) float64 {
 	if rate < 1e-7 {
 		return math.Inf(1)
 	}
