@@ -2,7 +2,7 @@
 // text where it has none. What has been read is not read again: a conversation keeps the states behind its last
 // messages, and goes on from the latest that its text begins with.
 //
-// The package imports model, generate, tokenizer, tokenizer/template, internal/brief and internal/disk.
+// The package imports model, generate, tokenizer, chat/template, internal/brief and internal/disk.
 package chat
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // GenerationFile is the file in a model's folder that holds the defaults of sampling.

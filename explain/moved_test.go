@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/toyfigure"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/internal/testkit/toyfigure"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tokenizer"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/explain/figure"
-	"github.com/hippo-ssm/hippo/internal/toyfigure"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/internal/testkit/toyfigure"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/train"

@@ -17,13 +17,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/disk"
-	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
 // goldenWords is the vocabulary of the golden models, and familyWords that of the folders made of them, whose tokens

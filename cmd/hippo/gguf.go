@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // ggufEnding is how the name of a GGUF file ends.

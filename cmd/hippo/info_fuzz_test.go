@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
 // infoNames are names of files that hippo info reads in different ways.
