@@ -17,7 +17,7 @@ type Language struct {
 	vocab, maxLength int
 	Backbone         model.Backbone
 	Unembedding      *tensor.Tensor // (vocab, d_model)
-	// forward runs the model with its blocks replaced.
+	// Forward runs the model with its blocks replaced.
 	Forward func(t *autograd.Tape, blocks []*model.Block, ids []int32)
 
 	// One of the two is what it is made of.
@@ -63,7 +63,7 @@ func OfNetwork(m *model.Network) (*Language, error) {
 	return l, nil
 }
 
-// each calls see with the mixer of every block up to a last one, and the sequence (l, d_model) that it is given when
+// Each calls see with the mixer of every block up to a last one, and the sequence (l, d_model) that it is given when
 // the model reads ids. What comes behind that is not computed.
 func (g *Language) Each(t *autograd.Tape, ids []int32, last int,
 	see func(layer int, b *model.Block, u *tensor.Tensor)) {
@@ -100,7 +100,7 @@ func (w watched) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *ten
 	return w.Mixer.Forward(t, u, r)
 }
 
-// directions returns the rows (n, d_model) whose products with an addition to the stream are its contributions to the
+// Directions returns the rows (n, d_model) whose products with an addition to the stream are its contributions to the
 // scores of some tokens: the rows of the unembedding times the weights of the final norm. If that is a LayerNorm, which
 // subtracts the mean, the rows are centered too. The division by the deviation is left out: it is the same for all
 // additions to a position.
@@ -130,7 +130,7 @@ func (g *Language) Directions(t *autograd.Tape, tokens []int32) ([]float64, erro
 	return rows, nil
 }
 
-// center subtracts the mean of x from it.
+// Center subtracts the mean of x from it.
 func Center(x []float64) {
 	mean := 0.0
 	for _, v := range x {

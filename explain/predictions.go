@@ -13,7 +13,7 @@ import (
 // nextTop is how many tokens are shown of each of several predictions.
 const nextTop = 10
 
-// beside shows several predictions of one token side by side: as bars and as a table, of the most probable tokens of
+// Beside shows several predictions of one token side by side: as bars and as a table, of the most probable tokens of
 // each, and those that are watched.
 func Beside(tok tokenizer.Tokenizer, names []string, watched []int32, scores ...[]float32) []figure.Panel {
 	of, ids := make([]Softmax, len(scores)), slices.Compact(slices.Sorted(slices.Values(watched)))

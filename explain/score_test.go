@@ -2,6 +2,7 @@ package explain
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -74,4 +75,14 @@ func probabilities(z []float32) []float64 {
 		p[i] /= sum
 	}
 	return p
+}
+
+// normals are n normal draws.
+func normals(seed uint64, n int) []float32 {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+	}
+	return x
 }

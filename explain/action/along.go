@@ -153,7 +153,8 @@ func (e *tracer) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r
 		return y
 	}
 	av, d := constant(a), constant(dw)
-	how := &scan{engine: e.Engine, delta: delta.Floats(), a: a.Floats(), bc: bc.Floats(), skip: dw.Floats(), groups: groups}
+	how := &scan{engine: e.Engine, delta: delta.Floats(), a: a.Floats(), bc: bc.Floats(), skip: dw.Floats(),
+		groups: groups}
 	e.along("SelectiveScan", u, y, how, func(x *tensor.Tensor) *tensor.Tensor {
 		return e.Engine.SelectiveScan(x, delta, av, bc, d, groups, r, nil)
 	})

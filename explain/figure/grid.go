@@ -8,7 +8,7 @@ import (
 // MostCells is how many rows, or columns, a map shows at most.
 const MostCells = 512
 
-// gridOf is a map of the values at(row, column). More than MostCells rows or columns are averaged; values that are not
+// GridOf is a map of the values at(row, column). More than MostCells rows or columns are averaged; values that are not
 // numbers do not count.
 func GridOf(rows, cols []string, at func(row, col int) float64) *Map {
 	rowStep, colStep := (len(rows)+MostCells-1)/MostCells, (len(cols)+MostCells-1)/MostCells
@@ -83,7 +83,7 @@ func Slug(text string) string {
 	return string(out)
 }
 
-// round4 leaves four digits, which is enough for a color.
+// Round4 leaves four digits, which is enough for a color.
 func Round4(x float64) float64 {
 	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
 		return x
@@ -92,7 +92,7 @@ func Round4(x float64) float64 {
 	return math.Round(x*scale) / scale
 }
 
-// rounded has four digits, so that pages stay small.
+// Rounded has four digits, so that pages stay small.
 func Rounded(x []float64) Floats {
 	out := make(Floats, len(x))
 	for i, v := range x {

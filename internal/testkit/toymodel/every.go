@@ -94,3 +94,21 @@ func WantError(t *testing.T, err error, parts ...string) {
 		}
 	}
 }
+
+// Entries are one layer of each mixer, at sizes at which states turn over within a short text, and some others.
+func Entries() []string {
+	small := map[string]string{
+		"window-attention": "(window=9)", "bigbird": "(block=4,random=1)", "sinkhorn": "(bucket=4)",
+		"spatten": "(block=4,keep=8)", "hyena": "(l_max=64)", "gmlp": "(l_max=64)", "block-recurrent": " " +
+			"(block=4,rows=3)",
+		"mamba2": "(d_state=4,headdim=4)", "mamba": "(d_state=4)", "dss": "(l_max=32)", "s4": "(l_max=32)",
+		"lmu": "(theta=8)",
+	}
+	var all []string
+	for _, name := range model.MixerNames() {
+		all = append(all, name+small[name])
+	}
+	return append(all, "s4d(real=true,train_b=true)", "s4(channels=2,measure=fourier)", "mamba+attention",
+		"mamba2(d_state=2,headdim=4,ngroups=2)", "h3(head_dim=4)", "mamba(in_scale=2)",
+		"zamba2-shared(adapter_rank=2)>mamba2(d_state=4,headdim=4)")
+}
