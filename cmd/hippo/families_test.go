@@ -87,7 +87,7 @@ func writeFile(t testing.TB, path string, data []byte) {
 func familyTensors(t *testing.T, from string) (tensors []checkpoint.Tensor) {
 	t.Helper()
 	path := filepath.Join(from, model.WeightsFile)
-	if !exists(path) {
+	if !disk.Exists(path) {
 		path = strings.TrimSuffix(path, ".safetensors") + checkpoint.IndexSuffix
 	}
 	f, err := checkpoint.Open(path)
