@@ -94,47 +94,55 @@ var house = []layer{
 	{"train/text", "train engine chat chat/template generate generate/sample release model nn autograd tensor " +
 		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status", ""},
 	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
-	{"compare", "train train/text model data internal/config internal/disk", "gonum.org/v1/gonum"},
-	{"internal/testkit/toytask", "task", ""},      // no row below names it: it is for tests
-	{"internal/testkit/toymodel", "model nn", ""}, // for tests, too
+	{"compare", "train model data internal/config internal/disk train/text", "gonum.org/v1/gonum"},
+	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests
+	{"internal/testkit/toymodel", "model nn autograd", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk internal/parallel", "gonum.org/v1/plot golang.org/x/image"},
 	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
-	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action " +
-		"data internal/kernel internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
-	{"experiment", "explain train train/labelled task model internal/config internal/disk internal/status",
+	{"explain", "explain/figure model mixer nn autograd engine tensor tokenizer internal/kernel internal/parallel", ""},
+	{"explain/heads", "explain explain/action model autograd tensor", ""},
+	{"explain/influence", "explain explain/action explain/figure model autograd engine tensor internal/parallel", ""},
+	{"explain/memory", "explain explain/figure model mixer autograd engine tensor internal/kernel internal/parallel",
 		"gonum.org/v1/gonum"},
-	{"inspect", "experiment train/text model release tokenizer chat/template checkpoint internal/brief internal/disk " +
-		"internal/status", ""},
-	{"fit", "explain table train train/labelled task model internal/brief internal/config internal/disk " +
-		"internal/status",
+	{"explain/lens", "explain explain/figure model tokenizer internal/parallel", ""},
+	{"explain/paths", "explain explain/figure model tensor tokenizer", ""},
+	{"explain/anatomy", "explain explain/figure explain/memory model mixer nn autograd engine tensor ssm", ""},
+	{"explain/surprise", "explain explain/figure data model autograd tokenizer internal/parallel", ""},
+	{"explain/changes", "explain explain/figure explain/anatomy model mixer nn autograd tokenizer", ""},
+	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
+	{"inspect", "experiment model release tokenizer chat/template checkpoint internal/brief internal/disk " +
+		"internal/status train/text", ""},
+	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
+		"internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch explain/figure session session/store chat generate generate/constrain generate/sample " +
 		"model tokenizer chat/template internal/brief internal/disk internal/origin",
 		"github.com/prometheus/client_golang"},
-	{"serve/views", "serve explain explain/figure data", ""},
+	{"serve/views", "serve explain explain/figure explain/influence explain/lens explain/memory explain/paths " +
+		"explain/surprise data", ""},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve explain train/text data chat session session/store generate generate/sample release model " +
+	{"bench", "serve explain/figure data chat session session/store generate generate/sample release model " +
 		"mixer nn optim autograd engine tensor tokenizer chat/template checkpoint internal/kernel internal/parallel " +
-		"internal/config internal/disk internal/status", ""},
+		"internal/config internal/disk internal/status train/text", ""},
 
 	// The ways in.
-	{".", "engine train train/text task chat session generate generate/sample release model autograd checkpoint " +
-		"tokenizer data internal/config fit", ""},
+	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer data " +
+		"internal/config fit train/text", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
-	{"cmd/hippo", ". inspect bench verify quantize serve serve/batch web dashboard compare experiment " +
-		"explain explain/figure train train/text task chat session session/store generate generate/constrain " +
-		"generate/sample release release/hub model checkpoint tokenizer chat/template data internal/brief " +
-		"internal/config internal/disk internal/status internal/licenses explain/theory explain/course " +
-		"fit serve/views table",
-		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
+	{"cmd/hippo", ". inspect bench verify quantize serve serve/batch web dashboard compare experiment explain " +
+		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
+		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config internal/disk " +
+		"internal/status internal/licenses explain/theory explain/course explain/anatomy explain/changes " +
+		"explain/heads explain/influence explain/lens explain/memory explain/paths explain/surprise fit serve/views " +
+		"table train/text", "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
 // firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.
