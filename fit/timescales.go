@@ -106,9 +106,9 @@ func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 		}
 	}
 	s.ofData(j.f, parts)
-	subject := anatomy.SubjectOfNetwork(j.Net)
+	subject := anatomy.OfNetwork(j.Net)
 	subject.Taps(s.Window)
-	a, err := subject.Anatomy(ctx, "network", false)
+	a, err := subject.Examine(ctx, "network", false)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (s *TimeScales) ofData(f *frame, parts []segment) {
 const drawnModes = 4096
 
 // ofLayer adds how far back the parts of a layer look.
-func (s *TimeScales) ofLayer(i int, l *anatomy.LayerAnatomy) {
+func (s *TimeScales) ofLayer(i int, l *anatomy.Layer) {
 	for k := range l.Systems {
 		modes := l.Systems[k].TimeConstants()
 		if len(modes) == 0 {
