@@ -40,8 +40,8 @@ func trainCases(args []string, shrink int) ([]Case, error) {
 		c, ok := trainConfigs[of]
 		base, known := adapterBases[adapter]
 		if !ok || isAdapter && !known {
-			return nil, fmt.Errorf("found the configuration %q, want one of %s, each also with -lora, -lora-bf16 or "+
-				"-lora-int8 behind it", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("found the configuration %q, want one of %s, each also with -lora, "+
+				"-lora-bf16 or -lora-int8 behind it", name, strings.Join(names, ", "))
 		}
 		for i := range len(c.models) * len(precisions) {
 			kind, precision := c.models[i/len(precisions)], precisions[i%len(precisions)]

@@ -227,8 +227,8 @@ func (f *File) readIntegersMeta() error {
 		return fmt.Errorf("%s: %w", integersKey, err)
 	}
 	if said.Version != integersVersion {
-		return fmt.Errorf("%s: found version %d of the layout of quantized weights, want %d: it may be of a newer "+
-			"hippo", integersKey, said.Version, integersVersion)
+		return fmt.Errorf("%s: found version %d of the layout of quantized weights, want %d: "+
+			"it may be of a newer hippo", integersKey, said.Version, integersVersion)
 	}
 	delete(f.meta, integersKey)
 	var problems []error

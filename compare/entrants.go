@@ -41,9 +41,9 @@ func Entrants(args []string) ([]Entrant, error) {
 		}
 	}
 	if len(trained) > 0 {
-		p.Addf("compare", "found trained models, want some to train: 'hippo eval %s' measures these side by side on "+
-			"the same text; %s in front has its training go on; the %s of a run's folder trains its shape again",
-			strings.Join(trained, " "), goesOn, train.ConfigFile)
+		p.Addf("compare", "found trained models, want some to train: "+
+			"'hippo eval %s' measures these side by side on the same text; %s in front has its training go on; "+
+			"the %s of a run's folder trains its shape again", strings.Join(trained, " "), goesOn, train.ConfigFile)
 	} else if len(all) < 2 && len(p) == 0 {
 		p.Addf("compare",
 			"found one model, want at least 2: presets, globs over them, mixers, lists of layers or YAML files")

@@ -39,8 +39,8 @@ func (c *content) check(path string, opt SourceOptions) error {
 	}
 	if c.NUL >= 0 && !opt.AllowNUL {
 		return fmt.Errorf(
-			"data: %s looks like a binary file: found a NUL byte at offset %d, want text (the bytes tokenizer takes "+
-				"it)", path, c.NUL)
+			"data: %s looks like a binary file: found a NUL byte at offset %d, "+
+				"want text (the bytes tokenizer takes it)", path, c.NUL)
 	}
 	return nil
 }

@@ -81,8 +81,8 @@ func NewLoader(tok *Tokens, opt LoaderOptions) (*Loader, error) {
 		if l.total = row / opt.SeqLen; l.total == 0 {
 			return nil,
 				fmt.Errorf(
-					"data: found %d tokens, that is %d for each of %d rows, want %d for seq_len %d: use a smaller "+
-						"batch_size or seq_len",
+					"data: found %d tokens, that is %d for each of %d rows, want %d for seq_len %d: "+
+						"use a smaller batch_size or seq_len",
 					tok.Len(), row, opt.BatchSize, opt.SeqLen, opt.SeqLen)
 		}
 	}

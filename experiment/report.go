@@ -137,7 +137,7 @@ func (r *Result) WriteReport() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "## Again\n\n```\nhippo task run %s --model %s --config config.yaml --out again\n```\n\n"+
-		"```yaml\n%s```\n", config.Quote(r.Task), r.Recipe, text)
+	fmt.Fprintf(&b, "## Again\n\n```\nhippo task run %s --model %s --config config.yaml --out again\n```\n\n```yaml\n"+
+		"%s```\n", config.Quote(r.Task), r.Recipe, text)
 	return disk.WriteBytes(filepath.Join(dir, ReportFile), b.Bytes())
 }

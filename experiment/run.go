@@ -47,8 +47,8 @@ func Run(ctx context.Context, s *Settings, ev Events) (res *Result, err error) {
 func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, error) {
 	if done, err := ReadResult(c.Out); err == nil {
 		if err := c.same(done.Config); err != nil {
-			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, or choose "+
-				"another folder with --out", c.Out, err)
+			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return done, nil
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -65,8 +65,8 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 		}
 		before.Settle()
 		if err := c.same(before); err != nil {
-			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, or choose another "+
-				"folder with --out", c.Out, err)
+			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return nil
 	}

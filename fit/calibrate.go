@@ -50,9 +50,9 @@ func (c *Calibration) Said() string {
 	if c.Checked >= 0 {
 		checked = fmt.Sprintf(" (%.1f %% where one half is calibrated by the other)", c.Checked)
 	}
-	return fmt.Sprintf("the %.0f %% interval of %s holds %.1f %% of the validation part as learnt and %.1f %% "+
-		"calibrated%s, of the test part %.1f and %.1f %%", c.Nominal, c.Target, c.Learnt, c.Calibrated, checked,
-		c.TestLearnt, c.TestCalibrated)
+	return fmt.Sprintf("the %.0f %% interval of %s holds %.1f %% of the validation part as learnt "+
+		"and %.1f %% calibrated%s, of the test part %.1f and %.1f %%", c.Nominal, c.Target, c.Learnt, c.Calibrated,
+		checked, c.TestLearnt, c.TestCalibrated)
 }
 
 // calibrate finds by how much intervals have to be widened, or narrowed where that is negative, so that they hold what
@@ -268,10 +268,10 @@ func (c *Calibration) few(p *Plan) string {
 	case rank(c.Apart, p.inside(0)) <= c.Apart:
 		return ""
 	case p.Task != Forecast || rank(c.Windows, p.inside(0)) > c.Windows:
-		return fmt.Sprintf("the intervals of %s stay as learnt: found %d windows in the validation part, want more to "+
-			"calibrate by", c.Target, c.Windows)
+		return fmt.Sprintf("the intervals of %s stay as learnt: found %d windows in the validation part, "+
+			"want more to calibrate by", c.Target, c.Windows)
 	}
-	return fmt.Sprintf("the intervals of %s are calibrated by %d windows of the validation part, of which %d share no "+
-		"row: they may hold more or less than they promise (a larger validation part, --split, or a shorter --horizon)",
-		c.Target, c.Windows, c.Apart)
+	return fmt.Sprintf("the intervals of %s are calibrated by %d windows of the validation part, "+
+		"of which %d share no row: they may hold more or less than they promise (a larger validation part, --split, "+
+		"or a shorter --horizon)", c.Target, c.Windows, c.Apart)
 }

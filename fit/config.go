@@ -145,9 +145,8 @@ func (c *Config) levels() (levels []float64, err error) {
 // split is the sizes of the three parts.
 func (c *Config) split() (parts [3]float64, err error) {
 	texts := strings.Split(c.Split, ",")
-	wrong := fmt.Errorf("found %.60q, want three numbers such as 0.7,0.15,0.15, which make 1 in all, or numbers of "+
-		"rows "+
-		"such as 8640,2880,2880", c.Split)
+	wrong := fmt.Errorf("found %.60q, want three numbers such as 0.7,0.15,0.15, which make 1 in all, "+
+		"or numbers of rows such as 8640,2880,2880", c.Split)
 	if len(texts) != len(parts) {
 		return parts, wrong
 	}

@@ -36,8 +36,8 @@ func (f *frame) settleDt(c *Config) error {
 	case steps && p.Time == nil:
 		return fmt.Errorf("dt: found %s, but no column of times (--time_column)", c.Dt)
 	case steps && !model.GoesBySteps(shape):
-		return fmt.Errorf("dt: found %s, but layers %s, none of which goes by the times of rows; want mamba or mamba2 "+
-			"among them, such as --model.layers 'mamba*2'", c.Dt, shape.Layers)
+		return fmt.Errorf("dt: found %s, but layers %s, none of which goes by the times of rows; "+
+			"want mamba or mamba2 among them, such as --model.layers 'mamba*2'", c.Dt, shape.Layers)
 	default:
 		p.Dt = c.Dt
 	}

@@ -198,9 +198,9 @@ func (l *loader) checkTime(v *table.Values, last *lastRow, time float64) (drop b
 		l.dropped++
 		return true, nil
 	case time == last.time:
-		return false, wrong("found the time of %s %d once more, want another one%s (--duplicates first takes the "+
-			"first row "+
-			"of a time)", last.place.Unit, last.place.At, l.seriesHint())
+		return false, wrong(
+			"found the time of %s %d once more, want another one%s (--duplicates first takes the first row of a time)",
+			last.place.Unit, last.place.At, l.seriesHint())
 	}
 	return false, wrong("found a time before that of %s %d, want times that rise%s", last.place.Unit, last.place.At,
 		l.seriesHint())
@@ -309,8 +309,8 @@ func (l *loader) finish() error {
 	}
 	f.notes = append(f.notes, l.r.Notes()...)
 	if l.filled > 0 {
-		f.notes = append(f.notes, fmt.Sprintf("%d rows are missing between others: they are taken to have no "+
-			"values", l.filled))
+		f.notes = append(f.notes, fmt.Sprintf("%d rows are missing between others: they are taken to have no values",
+			l.filled))
 	}
 	if l.dropped > 0 {
 		f.notes = append(f.notes, fmt.Sprintf("%d rows of a time that was there already are left out", l.dropped))

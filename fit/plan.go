@@ -229,9 +229,8 @@ func (p *Plan) about() json.RawMessage {
 func PlanOf(net *model.Network) (*Plan, error) {
 	s := net.Config.Signal
 	if s == nil || len(s.About) == 0 {
-		return nil, fmt.Errorf("found a network that does not know its columns, want the folder of hippo fit or " +
-			"hippo " +
-			"forecast")
+		return nil, fmt.Errorf(
+			"found a network that does not know its columns, want the folder of hippo fit or hippo forecast")
 	}
 	p := &Plan{}
 	if err := json.Unmarshal(s.About, p); err != nil {

@@ -68,8 +68,8 @@ func (m *Model) Predict(ctx context.Context, paths []string, stdin io.Reader, op
 	case !m.plan.whole() && m.plan.Task != Forecast && m.plan.Task != Fill:
 		return d.rows(ctx, visit)
 	case opt.Live:
-		return fmt.Errorf("stream: found the task %s, which sees a whole series first; want steps, next, anomaly or "+
-			"forecast", m.plan.Task)
+		return fmt.Errorf("stream: found the task %s, which sees a whole series first; want steps, next, "+
+			"anomaly or forecast", m.plan.Task)
 	}
 	return d.sequences(ctx, visit)
 }
@@ -190,8 +190,8 @@ func (d *input) checkRange(v *table.Values, c *Column, x float64) {
 		return
 	}
 	d.told[c.Name] = true
-	d.tell(fmt.Sprintf("%s, column %s: found %.6g, far from the %.6g to %.6g of training: what is predicted from that "+
-		"means little", v.Place, c.Name, x, low, high))
+	d.tell(fmt.Sprintf("%s, column %s: found %.6g, far from the %.6g to %.6g of training: "+
+		"what is predicted from that means little", v.Place, c.Name, x, low, high))
 }
 
 // class is the number of a class of a column, NaN for one that training had not.
@@ -229,8 +229,8 @@ func (d *input) atRate(step float64) error {
 	net, err := d.m.net.AtRate(step / p.Step)
 	if err == nil {
 		d.net = net
-		d.onceOf("rate", text+"the steps dt of the continuous systems are scaled by their ratio (other layers cannot "+
-			"be)")
+		d.onceOf("rate", text+"the steps dt of the continuous systems are scaled by their ratio "+
+			"(other layers cannot be)")
 	}
 	return err
 }
@@ -316,8 +316,8 @@ func (d *input) another(n int, place table.Place) error {
 	if most == 0 || n < most {
 		return nil
 	}
-	return &table.RowError{Place: place, Column: d.p.Series, Text: fmt.Sprintf("found more than %d series at a time, "+
-		"want at most that", most)}
+	return &table.RowError{Place: place, Column: d.p.Series, Text: fmt.Sprintf(
+		"found more than %d series at a time, want at most that", most)}
 }
 
 // sequence predicts from the rows of one series. past are its forecasts so far.

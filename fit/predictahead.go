@@ -69,8 +69,8 @@ func (d *input) insert(items []item, it item) ([]item, error) {
 
 // errTime is the error of a row whose time is not behind that of the row before.
 func (d *input) errTime(it *item) error {
-	return &table.RowError{Place: it.place, Column: d.p.Time.Name, Text: fmt.Sprintf("found the time %s, which is not "+
-		"behind that of the row before, want times that rise within a series", timeText(it.time))}
+	return &table.RowError{Place: it.place, Column: d.p.Time.Name, Text: fmt.Sprintf("found the time %s, "+
+		"which is not behind that of the row before, want times that rise within a series", timeText(it.time))}
 }
 
 // forecast foretells the rows behind the last one of a series that has a number for a target. Rows behind that one tell
@@ -88,8 +88,8 @@ func (d *input) forecast(items []item, step float64, past *recent,
 			Text: fmt.Sprintf("found no number in the series %q, want some", items[0].series)}
 	}
 	if now < p.Lookback {
-		d.onceOf("short "+items[0].series, fmt.Sprintf("series %q: found %d rows, want %d, as many as the network "+
-			"looks back: the others are taken for missing", items[0].series, now, p.Lookback))
+		d.onceOf("short "+items[0].series, fmt.Sprintf("series %q: found %d rows, want %d, "+
+			"as many as the network looks back: the others are taken for missing", items[0].series, now, p.Lookback))
 	}
 	if !(step > 0) {
 		step = p.Step
@@ -122,9 +122,9 @@ func (d *input) forecast(items []item, step float64, past *recent,
 			empty(at)
 			for i := range p.Columns {
 				if p.Columns[i].Known {
-					d.once(fmt.Sprintf("column %s is known beforehand, but the data ends with the series: rows to "+
-						"come, with a "+
-						"value of it and none of the target, would make the forecast better", p.Columns[i].Name))
+					d.once(fmt.Sprintf("column %s is known beforehand, but the data ends with the series: "+
+						"rows to come, with a value of it and none of the target, would make the forecast better",
+						p.Columns[i].Name))
 				}
 			}
 		}

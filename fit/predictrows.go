@@ -150,8 +150,8 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 func finite(y []float32, place table.Place) error {
 	for _, x := range y {
 		if x-x != 0 {
-			return &table.RowError{Place: place, Text: fmt.Sprintf("the network gives %g, want numbers: its weights "+
-				"are broken, or what goes in is too large", x)}
+			return &table.RowError{Place: place, Text: fmt.Sprintf(
+				"the network gives %g, want numbers: its weights are broken, or what goes in is too large", x)}
 		}
 	}
 	return nil

@@ -100,9 +100,8 @@ func newRoles(c *Config, r *table.Reader) (*roles, error) {
 		s.plan.Columns, s.columns = append(s.plan.Columns, k), append(s.columns, i)
 	}
 	if !slices.ContainsFunc(s.plan.Columns, func(k Column) bool { return k.In }) {
-		return nil, fmt.Errorf("found no column that goes in beside the target %s; want one or more, or --task next "+
-			"or "+
-			"forecast, which go on from the target itself", brief.List(targets, ", "))
+		return nil, fmt.Errorf("found no column that goes in beside the target %s; want one or more, "+
+			"or --task next or forecast, which go on from the target itself", brief.List(targets, ", "))
 	}
 	s.plan.Comma = r.Comma()
 	return s, nil
@@ -158,9 +157,8 @@ func (s *roles) settleTask(c *Config, r *table.Reader, target []int) error {
 		asked := s.plan.Task == Classify || s.plan.Task == Auto || s.plan.Task == Steps
 		if !categories && asked && looksClass(r, at) {
 			r.AsCategory(at)
-			s.notes = append(s.notes, fmt.Sprintf("column %s has few values, all whole numbers: they are classes "+
-				"(--task "+
-				"regress or next otherwise)", columns[at].Name))
+			s.notes = append(s.notes, fmt.Sprintf("column %s has few values, all whole numbers: "+
+				"they are classes (--task regress or next otherwise)", columns[at].Name))
 			categories = true
 		}
 		if s.plan.Task == Classify && !categories {
@@ -207,9 +205,8 @@ func (s *roles) checkTargets(columns []table.Column, target []int) error {
 		}
 	}
 	if categories > 0 && len(target) > 1 {
-		return fmt.Errorf("target: found %d columns, %d of them of classes; want one column of classes, or any "+
-			"number of "+
-			"columns of numbers", len(target), categories)
+		return fmt.Errorf("target: found %d columns, %d of them of classes; want one column of classes, "+
+			"or any number of columns of numbers", len(target), categories)
 	}
 	return nil
 }

@@ -94,9 +94,8 @@ func Folder(c *Config) string {
 func runHere(ctx context.Context, c Config, stdin io.Reader, ev Events) (*Result, error) {
 	if done, err := ReadResult(c.Out); err == nil {
 		if err := c.same(&done.Config); err != nil {
-			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, or choose "+
-				"another "+
-				"folder with --out", c.Out, err)
+			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return done, nil
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -160,9 +159,8 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 			return err
 		}
 		if err := asked.same(&before); err != nil {
-			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, or choose another "+
-				"folder with "+
-				"--out", c.Out, err)
+			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return nil
 	})

@@ -18,8 +18,7 @@ func (f *frame) settle(c *Config) error {
 	if p.whole() && f.unlike {
 		name := p.Columns[p.targets()[0]].Name
 		return fmt.Errorf("column %s: found values that change within a sequence, want one for each for --task %s; "+
-			"--task "+
-			"steps predicts one at each row, --series COLUMN says which rows are a sequence", name, p.Task)
+			"--task steps predicts one at each row, --series COLUMN says which rows are a sequence", name, p.Task)
 	}
 	if err := f.checkClasses(); err != nil {
 		return err
@@ -68,9 +67,9 @@ func (f *frame) checkClasses() error {
 			}
 			return fmt.Errorf("column %s: found %s in %d rows, want two or more", c.Name, found, f.rows.n)
 		case c.Target && n > mostTargetClasses:
-			return fmt.Errorf("column %s: found more than %d classes (%s), want fewer; numbers are predicted by "+
-				"--task "+
-				"regress or steps", c.Name, mostTargetClasses, brief.List(c.Classes[:5], ", "))
+			return fmt.Errorf("column %s: found more than %d classes (%s), want fewer; "+
+				"numbers are predicted by --task regress or steps", c.Name, mostTargetClasses,
+				brief.List(c.Classes[:5], ", "))
 		case !c.Target && n > mostInputClasses:
 			c.In, c.Classes = false, nil
 			f.notes = append(f.notes, fmt.Sprintf("column %s has more than %d different texts: it is left out", c.Name,
@@ -134,9 +133,9 @@ func (f *frame) settleLengths(c *Config) error {
 		p.Lookback = min(longLookback, max(shortLookback, 2*p.Horizon, 14*min(p.Season, 24)), max(1, train-2*p.Horizon))
 	}
 	if train < p.Lookback+p.Horizon {
-		return fmt.Errorf("found %d rows in the longest series, %d of them to train on; want %d, --lookback %d and "+
-			"--horizon %d "+
-			"together, or more", most, train, p.Lookback+p.Horizon, p.Lookback, p.Horizon)
+		return fmt.Errorf("found %d rows in the longest series, %d of them to train on; want %d, "+
+			"--lookback %d and --horizon %d together, or more", most, train, p.Lookback+p.Horizon, p.Lookback,
+			p.Horizon)
 	}
 	short := 0
 	for _, s := range f.seqs {
@@ -145,9 +144,8 @@ func (f *frame) settleLengths(c *Config) error {
 		}
 	}
 	if short > 0 {
-		f.notes = append(f.notes, fmt.Sprintf("%d of %d series are shorter than lookback and horizon, %d rows: they "+
-			"have no "+
-			"part in training", short, len(f.seqs), p.Lookback+p.Horizon))
+		f.notes = append(f.notes, fmt.Sprintf("%d of %d series are shorter than lookback and horizon, %d rows: "+
+			"they have no part in training", short, len(f.seqs), p.Lookback+p.Horizon))
 	}
 	// How much a series has changed of late says little of a time that is longer: docs/evidence.md, "The recipe".
 	p.Local = c.Scale == scaleWindow || c.Scale == scaleAuto && p.Horizon <= p.Lookback
@@ -262,8 +260,8 @@ func (k *scaler) settle(c *Column, task string, rows int) error {
 	if !(c.Deviation > 1e-12*max(1e-12, math.Abs(c.Mean))) {
 		c.Deviation = 1
 		if c.Target && k.n > 0 && task != Forecast {
-			return fmt.Errorf("column %s: found the value %.6g in all rows of the training part, want values that "+
-				"differ", c.Name, c.Mean+c.Base)
+			return fmt.Errorf("column %s: found the value %.6g in all rows of the training part, "+
+				"want values that differ", c.Name, c.Mean+c.Base)
 		}
 	}
 	if !(c.Change > 0) {

@@ -46,8 +46,8 @@ func (f *frame) divide(c *Config) (divided [parts][]segment, how string, err err
 				from = s.lo + end
 			}
 		}
-		return divided, fmt.Sprintf("in time: the first rows of each series are the training part, the last the test "+
-			"part (%s)", c.Split), nil
+		return divided, fmt.Sprintf(
+			"in time: the first rows of each series are the training part, the last the test part (%s)", c.Split), nil
 	}
 	if f.groups < parts {
 		what := "sequences"

@@ -285,8 +285,8 @@ func (f *frame) thinOut(w *windows) *windows {
 		return w
 	}
 	longer := stride * ((n + mostChosen - 1) / mostChosen)
-	f.notes = append(f.notes, fmt.Sprintf("training windows begin %d rows apart, as there are %d at a distance of %d "+
-		"(--stride %d has them all)", longer, n, stride, stride))
+	f.notes = append(f.notes, fmt.Sprintf("training windows begin %d rows apart, "+
+		"as there are %d at a distance of %d (--stride %d has them all)", longer, n, stride, stride))
 	return f.newWindows(w.parts, w.part, longer, w.seed)
 }
 
@@ -329,13 +329,11 @@ func (f *frame) noWindows(part int, segments []segment) error {
 		most = max(most, s.hi-s.lo)
 	}
 	if p.Task == Forecast {
-		return fmt.Errorf("the %s part: found %d rows in its longest series, want the horizon, %d, or more "+
-			"(--horizon, --split)",
-			partNames[part], most, p.Horizon)
+		return fmt.Errorf("the %s part: found %d rows in its longest series, want the horizon, %d, "+
+			"or more (--horizon, --split)", partNames[part], most, p.Horizon)
 	}
-	return fmt.Errorf("the %s part: found no rows to learn from (%d series, the longest of %d rows), want more data "+
-		"or another "+
-		"--split", partNames[part], len(segments), most)
+	return fmt.Errorf("the %s part: found no rows to learn from (%d series, the longest of %d rows), "+
+		"want more data or another --split", partNames[part], len(segments), most)
 }
 
 // interface checks

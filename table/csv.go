@@ -99,9 +99,8 @@ func (s *csvSource) takeHead(first []string, line int64, head []byte, separator 
 		}
 		if seen[name]++; seen[name] > 1 {
 			other := fmt.Sprintf("%s.%d", name, seen[name])
-			s.notes = append(s.notes, fmt.Sprintf("the column %s stands in line %d more than once: number %d is "+
-				"called "+
-				"%s", name, line, seen[name], other))
+			s.notes = append(s.notes, fmt.Sprintf("the column %s stands in line %d more than once: "+
+				"number %d is called %s", name, line, seen[name], other))
 			name = other
 			seen[name]++
 		}
@@ -111,9 +110,8 @@ func (s *csvSource) takeHead(first []string, line int64, head []byte, separator 
 		s.about.Headless = true
 		s.first, s.line = first, line
 		if opt.Header == "auto" {
-			s.notes = append(s.notes, fmt.Sprintf("the first line is data, as it holds values: columns are called "+
-				"column1 "+
-				"to column%d (--header yes otherwise)", len(first)))
+			s.notes = append(s.notes, fmt.Sprintf("the first line is data, as it holds values: "+
+				"columns are called column1 to column%d (--header yes otherwise)", len(first)))
 		}
 	}
 	return nil

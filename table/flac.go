@@ -101,8 +101,8 @@ func flacInfoOf(r *bufio.Reader) (*flacInfo, error) {
 			sum: [16]byte(data[18:]),
 		}
 		if info.rate < 1 || info.bits < 4 || info.samples > mostFLAC {
-			return nil, wrong(fmt.Errorf("found %d samples of %d bits at %d Hz, want at most %d of 4 to 32 bits at 1 "+
-				"Hz or more", info.samples, info.bits, info.rate, int64(mostFLAC)))
+			return nil, wrong(fmt.Errorf("found %d samples of %d bits at %d Hz, "+
+				"want at most %d of 4 to 32 bits at 1 Hz or more", info.samples, info.bits, info.rate, int64(mostFLAC)))
 		}
 	}
 	return info, nil

@@ -214,8 +214,8 @@ func flacHead(b *flacBits, info *flacInfo) (n, channels int, err error) {
 	}
 	if n == 0 || channels > midSide || count != info.channels || depth != 0 && depth != info.bits ||
 		hertz != 0 && hertz != info.rate {
-		return 0, 0, fmt.Errorf("found a frame of %d samples of %d channels (%d) of %d bits at %d Hz, want %d "+
-			"channels of %d bits at %d Hz as the head says", n, count, channels, depth, hertz, info.channels,
+		return 0, 0, fmt.Errorf("found a frame of %d samples of %d channels (%d) of %d bits at %d Hz, "+
+			"want %d channels of %d bits at %d Hz as the head says", n, count, channels, depth, hertz, info.channels,
 			info.bits, info.rate)
 	}
 	return n, channels, nil

@@ -139,8 +139,8 @@ func (s *jsonSource) read() jsonLine {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := l.object(d, "", 0); err != nil {
-		l.err = &RowError{Place: Place{s.name, "line", s.line}, Text: fmt.Sprintf("found %.60q, want a JSON object of "+
-			"texts, numbers and lists of numbers: %v", text, err)}
+		l.err = &RowError{Place: Place{s.name, "line", s.line}, Text: fmt.Sprintf(
+			"found %.60q, want a JSON object of texts, numbers and lists of numbers: %v", text, err)}
 	}
 	return l
 }

@@ -118,8 +118,8 @@ func filesIn(dir string, opt *Options) (files []string, err error) {
 		case first == nil || f == first || f.Kin != "" && f.Kin == first.Kin:
 			first, files = f, append(files, path)
 		default:
-			return fmt.Errorf("%s: found %s, which is %s, beside files of %s; want files of one format (--format "+
-				"chooses)", dir, path, f.Name, first.Name)
+			return fmt.Errorf("%s: found %s, which is %s, beside files of %s; "+
+				"want files of one format (--format chooses)", dir, path, f.Name, first.Name)
 		}
 		return nil
 	})

@@ -38,8 +38,8 @@ type parquetSource struct {
 
 func openParquet(in *Input, opt *Options) (Source, error) {
 	if in.File == nil {
-		return nil, fmt.Errorf("%s: found a stream, want a file that is not compressed as a whole: what a Parquet "+
-			"file holds stands at its end", in.Name)
+		return nil, fmt.Errorf("%s: found a stream, want a file that is not compressed as a whole: "+
+			"what a Parquet file holds stands at its end", in.Name)
 	}
 	zone, err := opt.zone()
 	if err != nil {
@@ -61,8 +61,8 @@ func openParquet(in *Input, opt *Options) (Source, error) {
 	}
 	for i, g := range s.groups {
 		if len(g.Columns) != leaves || g.NumRows < 0 {
-			return nil, fmt.Errorf("%s: found %d columns and %d rows in row group %d, want %d columns and 0 rows or "+
-				"more", in.Name, len(g.Columns), g.NumRows, i+1, leaves)
+			return nil, fmt.Errorf("%s: found %d columns and %d rows in row group %d, "+
+				"want %d columns and 0 rows or more", in.Name, len(g.Columns), g.NumRows, i+1, leaves)
 		}
 	}
 	if opt.Wide {
@@ -91,8 +91,8 @@ func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, int64, error) 
 	case begin != "PAR1":
 		return nil, 0, fmt.Errorf("found %q at the beginning, want the PAR1 of a Parquet file", begin)
 	case end != "PAR1":
-		return nil, 0, fmt.Errorf("found %q at the end, want the PAR1 of a Parquet file: it is cut off, or was not "+
-			"closed by what wrote it", end)
+		return nil, 0, fmt.Errorf("found %q at the end, want the PAR1 of a Parquet file: it is cut off, "+
+			"or was not closed by what wrote it", end)
 	}
 	n := int64(binary.LittleEndian.Uint32(tail[:4]))
 	if n > mostFooter || n > size-int64(len(magic)+len(tail)) {
@@ -164,8 +164,8 @@ func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options,
 			more)
 	}
 	if local != "" && opt.Zone == "" {
-		s.notes = append(s.notes, fmt.Sprintf("column %s: its times name no zone: they are read as those of UTC "+
-			"(--zone otherwise)", local))
+		s.notes = append(s.notes, fmt.Sprintf(
+			"column %s: its times name no zone: they are read as those of UTC (--zone otherwise)", local))
 	}
 	return nil
 }

@@ -51,8 +51,8 @@ func (f *parquetFile) hold(before *int, n int) error {
 // read reads n bytes of a page. They are good until the next call.
 func (f *parquetFile) read(at int64, n int) ([]byte, error) {
 	if at < 0 || int64(n) > f.end-at {
-		return nil, fmt.Errorf("found %d bytes at offset %d, want some before %d: the file is cut off or its footer "+
-			"is wrong", n, at, f.end)
+		return nil, fmt.Errorf("found %d bytes at offset %d, want some before %d: "+
+			"the file is cut off or its footer is wrong", n, at, f.end)
 	}
 	if cap(f.in) < n {
 		f.in = make([]byte, n)
@@ -68,8 +68,8 @@ func (f *parquetFile) read(at int64, n int) ([]byte, error) {
 func (f *parquetFile) head(at int64) (*format.PageHeader, int64, error) {
 	left := f.end - at
 	if at < 4 || left < 1 { // behind the magic bytes
-		return nil, 0, fmt.Errorf("found the offset %d of a page, want one of 4 to %d: the file is cut off or its "+
-			"footer is wrong", at, f.end)
+		return nil, 0, fmt.Errorf(
+			"found the offset %d of a page, want one of 4 to %d: the file is cut off or its footer is wrong", at, f.end)
 	}
 	for n := int64(1 << 9); ; n *= 8 {
 		data, err := f.read(at, int(min(n, left)))

@@ -219,8 +219,8 @@ func (r *Reader) findDecimal() {
 	}
 	r.settled = comma+point > 0
 	if r.comma = point == 0 && comma+either > 0; r.comma {
-		r.notes = append(r.notes, "numbers are read with a comma before the fraction, as in 1,5 (--decimal point "+
-			"otherwise)")
+		r.notes = append(r.notes,
+			"numbers are read with a comma before the fraction, as in 1,5 (--decimal point otherwise)")
 		r.settled = true
 	}
 }
@@ -261,8 +261,8 @@ func (r *Reader) findKind(c *Column, i int) error {
 	}
 	c.Kind, c.Layout = Time, layout
 	if other != "" {
-		r.notes = append(r.notes, fmt.Sprintf("column %s: times such as %s are read as %s (--time_format '%s' "+
-			"otherwise)", c.Name, texts[0], layout, other))
+		r.notes = append(r.notes, fmt.Sprintf("column %s: times such as %s are read as %s "+
+			"(--time_format '%s' otherwise)", c.Name, texts[0], layout, other))
 	}
 	return nil
 }

@@ -104,8 +104,7 @@ func readFormat(data []byte) (*wavFormat, error) {
 		f.Kind == wavFloat && (f.Bits == 32 || f.Bits == 64)
 	if !known || f.Channels < 1 || f.Channels > 256 || f.Rate < 1 {
 		return nil, fmt.Errorf("found the format %d with %d channels of %d bits at %d Hz, want plain samples of 8, "+
-			"16, 24 or "+
-			"32 bits, or floats of 32 or 64, of 1 to 256 channels", f.Kind, f.Channels, f.Bits, f.Rate)
+			"16, 24 or 32 bits, or floats of 32 or 64, of 1 to 256 channels", f.Kind, f.Channels, f.Bits, f.Rate)
 	}
 	return f, nil
 }

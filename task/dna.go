@@ -23,8 +23,7 @@ var DNA = &Task{
 	About:  "bases of genomes; at each of them, the next one",
 	Source: "HyenaDNA, arXiv:2306.15794",
 	Files: "FASTA files (.fa, .fasta, .fna, compressed or not) such as those of " +
-		dnaOrigin.url + ", as they are or " +
-		"in the folders genome or dna; all of one folder are read",
+		dnaOrigin.url + ", as they are or in the folders genome or dna; all of one folder are read",
 	Options: func() any { return &dnaOptions{Length: 1024, Stride: 512, Files: "*"} },
 	Open: func(ctx context.Context, dir string, options any) (*Set, error) {
 		return openDNA(ctx, dir, options.(*dnaOptions))

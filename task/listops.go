@@ -19,8 +19,8 @@ var ListOps = &Task{
 	Name: "listops", Group: "long range arena",
 	About:  "nested lists with the operators MIN, MAX, MED and SM: which digit is the value?",
 	Source: "Long Range Arena, arXiv:2011.04006; drawn as by its lra_benchmarks/data/listops.py",
-	Files: "none, or with files=true basic_train.tsv, basic_val.tsv and basic_test.tsv of listops-1000 " +
-		"in the archive of the Long Range Arena, " + listOpsOrigin.url,
+	Files: "none, or with files=true basic_train.tsv, " +
+		"basic_val.tsv and basic_test.tsv of listops-1000 in the archive of the Long Range Arena, " + listOpsOrigin.url,
 	Options: func() any {
 		return &listOpsOptions{
 			Train: 96000, Valid: 2000, Test: 2000, MinLength: 500, MaxLength: 2000, MaxDepth: 10, MaxArgs: 10,
@@ -63,7 +63,8 @@ func (o *listOpsOptions) open(ctx context.Context) (*Set, error) {
 	for found, draws := 0, 0; found < rareWanted; draws++ {
 		if draws == rareDraws {
 			return nil,
-				fmt.Errorf("min_length, max_length: only %d of %d expressions are longer than %d and shorter than %d, "+
+				fmt.Errorf("min_length, max_length: "+
+					"only %d of %d expressions are longer than %d and shorter than %d, "+
 					"with max_depth=%d and max_args=%d", found, draws, o.MinLength, o.MaxLength, o.MaxDepth, o.MaxArgs)
 		}
 		var ok bool

@@ -27,8 +27,7 @@ func mnist(name, about string, defaults mnistOptions) *Task {
 		Name: name, Group: "classification", About: about,
 		Source: "arXiv:1504.00941, as in S4, arXiv:2111.00396",
 		Files: "the four files of MNIST, train-images-idx3-ubyte.gz and so on (" + from.url +
-			"), as they are or in the folders " +
-			"mnist or MNIST/raw, compressed or not",
+			"), as they are or in the folders mnist or MNIST/raw, compressed or not",
 		Options: func() any { o := defaults; return &o },
 		Open: func(ctx context.Context, dir string, options any) (*Set, error) {
 			return openMNIST(ctx, from, dir, options.(*mnistOptions))
