@@ -27,8 +27,8 @@ var trainConfigs = map[string]struct {
 
 // trainCases measure updates of language models on random tokens (forward, backward, clipping, AdamW): tokens_per_s by
 // CPU time per thread, tokens_per_s_wall by the clock, and the memory of weights, gradients, moments and activations. A
-// configuration with -lora behind its name trains an adapter of rank 16 of all products: c-lora over weights in
-// float32, c-lora-int8 over rounded ones.
+// configuration with -lora after its name trains an adapter of rank 16 of all products: c-lora over weights in float32,
+// c-lora-int8 over rounded ones.
 func trainCases(args []string, shrink int) ([]Case, error) {
 	names := slices.Sorted(maps.Keys(trainConfigs))
 	if len(args) == 0 {

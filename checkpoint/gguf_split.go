@@ -112,7 +112,7 @@ func (f *File) part(count int) (int, error) {
 	return f.splitValue(splitNumber, count-1)
 }
 
-// splitValue is a number from 0 to most, 0 where the file has none.
+// splitValue is a number from 0 to most, 0 if the file has none.
 func (f *File) splitValue(key string, most int) (int, error) {
 	v, there := f.said[key]
 	if !there {

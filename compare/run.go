@@ -140,7 +140,7 @@ func sameSettings(path string, before, now train.Config) error {
 	return nil
 }
 
-// trainOne trains one model, or goes on with the training that is in its folder, and keeps the result there.
+// trainOne trains one model, or continues with the training that is in its folder, and keeps the result there.
 func trainOne(ctx context.Context, name string, cfg train.Config, ev train.Events) (Result, error) {
 	run := train.Run
 	last := filepath.Join(cfg.Out, model.LastDir)

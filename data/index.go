@@ -24,7 +24,7 @@ type content struct {
 	Look   look   `json:"look"`
 }
 
-// valid tells whether a content is possible for a file: an index may hold anything.
+// valid reports whether a content is possible for a file: an index may hold anything.
 func (c *content) valid() bool {
 	return c.Bytes >= 0 && len(c.SHA256) == sha256.Size && c.NUL >= -1 && c.NUL < max(c.Bytes, 1)
 }
@@ -202,7 +202,7 @@ func (x *index) contentOf(s source, opt SourceOptions) (content, error) {
 	return c, nil
 }
 
-// recordable tells whether content read after the stat before may be recorded under that stat.
+// recordable reports whether content read after the stat before may be recorded under that stat.
 func (x *index) recordable(path string, before fileStat) bool {
 	after, err := statFile(path)
 	return err == nil && after == before && before.Size >= indexMinSize &&

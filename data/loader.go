@@ -90,7 +90,7 @@ func NewLoader(tok *Tokens, opt LoaderOptions) (*Loader, error) {
 	return l, nil
 }
 
-// checkLength tells whether tok holds one sequence of seqLen pairs.
+// checkLength reports whether tok holds one sequence of seqLen pairs.
 func checkLength(tok *Tokens, seqLen int) error {
 	switch n := tok.Len(); {
 	case n < 2:

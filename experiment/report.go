@@ -60,7 +60,7 @@ func (r *Result) draw() ([]string, error) {
 	return names, nil
 }
 
-// spreads tells whether losses are best compared by ratios, as the largest is many times the smallest.
+// spreads reports whether losses are best compared by ratios, as the largest is many times the smallest.
 func spreads(losses []float64) bool {
 	return len(losses) > 0 && slices.Min(losses) > 0 && slices.Max(losses) > 20*slices.Min(losses)
 }

@@ -20,11 +20,11 @@ type Events struct {
 	Note  func(text string)
 }
 
-// ErrInterrupted is the error of a run that was interrupted: its folder holds what the next run goes on from.
+// ErrInterrupted is the error of a run that was interrupted: its folder holds what the next run continues from.
 var ErrInterrupted = errors.New("interrupted")
 
 // Run trains the model of a configuration on the data of its task, measures it, and writes the folder of the run: the
-// network, what it was trained with, the result and a report. A run that was interrupted goes on; one that has ended
+// network, what it was trained with, the result and a report. A run that was interrupted continues; one that has ended
 // gives its result again. When ctx is done it saves where it is and returns ErrInterrupted.
 func Run(ctx context.Context, s *Settings, ev Events) (res *Result, err error) {
 	c := s.Config
@@ -117,7 +117,7 @@ func (r *run) make(ctx context.Context) error {
 	return r.conclude()
 }
 
-// measure measures the network that did best on the validation examples, the last one where there are none.
+// measure measures the network that did best on the validation examples, the last one if there are none.
 func (r *run) measure(ctx context.Context) (err error) {
 	if r.result.Valid, err = r.TakeBest(); err != nil {
 		return err

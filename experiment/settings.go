@@ -46,7 +46,7 @@ func (c *Config) Check() error {
 type Settings struct {
 	Task    *task.Task
 	Recipe  Recipe
-	Options any // what Task.Options gives, with values; nil where it has none
+	Options any // what Task.Options gives, with values; nil if it has none
 	Config  Config
 }
 

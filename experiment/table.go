@@ -31,7 +31,7 @@ type Cell struct {
 	Task, Model string
 	Seed        int
 	Settings    *Settings
-	Result      *Result // nil where it has not been run
+	Result      *Result // nil if it has not been run
 }
 
 // Folder is where the run of the cell is kept.

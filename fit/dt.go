@@ -6,10 +6,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// The ways in which the time from row to row goes into a network, where rows are not equally far apart.
+// How the time between rows is given to a network if rows are not evenly spaced.
 const (
 	DtInput = "input" // the logarithm of the time since the row before is an input
-	DtSteps = "steps" // the systems are discretized with it: Abar = exp(r·Δ·A), r that time in median steps
+	DtSteps = "steps" // the systems are discretized by it: Abar = exp(r·Δ·A), r that time in median steps
 	DtBoth  = "both"
 	DtNone  = "none"
 )
@@ -22,7 +22,7 @@ func (p *Plan) timeGoesIn() bool {
 // timeSteps reports whether the recurrences of the network go by the time since the row before.
 func (p *Plan) timeSteps() bool { return p.Dt == DtSteps || p.Dt == DtBoth }
 
-// settleDt decides how the time from row to row goes in.
+// settleDt decides how the time between rows is given to the network.
 func (f *frame) settleDt(c *Config) error {
 	p := f.plan
 	shape := c.Model

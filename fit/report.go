@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// ReportFile is the name of a report in the folder of its run: one file, pictures and all. The pictures lie beside it,
-// too.
+// ReportFile is the name of the report in the folder of a run: one self-contained file. Its pictures are also saved
+// beside it.
 const ReportFile = "report.html"
 
 // picture is a chart of a report.
@@ -94,7 +94,7 @@ func (r *Result) stepChart(about string) explain.Chart {
 	return c
 }
 
-// chart draws how often the class that was told was right, by its probability.
+// chart draws how often the predicted class was right, by its probability.
 func (s *ClassScore) chart(about string) explain.Chart {
 	l := explain.Line{Name: "network"}
 	for _, b := range s.Bins {

@@ -15,7 +15,7 @@ import (
 // timeNames are names of columns of numbers that are times.
 var timeNames = []string{"time", "timestamp", "datetime", "date", "ts", "unixtime", "epoch"}
 
-// roles are what the columns of a reader are for.
+// roles are the roles of a reader's columns.
 type roles struct {
 	plan    *Plan
 	columns []int // of the reader, for each of the plan
@@ -25,7 +25,7 @@ type roles struct {
 	notes   []string
 }
 
-// newRoles decides what the columns of data are for, and what is asked of it.
+// newRoles decides on the roles of the columns and on the task.
 func newRoles(c *Config, r *table.Reader) (*roles, error) {
 	s := &roles{plan: &Plan{Version: planVersion, Task: c.Task, Zone: c.Zone, Wide: c.Wide}}
 	columns, about := r.Columns(), r.About()
@@ -114,7 +114,7 @@ func nameOf(columns []table.Column, at int) string {
 	return columns[at].Name
 }
 
-// useless reports whether a column only says where a sequence came from.
+// useless reports whether a column only names the source of a sequence.
 func (s *roles) useless(col table.Column, about table.About) bool {
 	return col.Name == table.FileColumn || col.Name == table.FolderColumn || col.Name == about.Label
 }
@@ -138,14 +138,14 @@ func (s *roles) findTime(c *Config, r *table.Reader, target []int) {
 	}
 }
 
-// A number with at most this many values in the first rows, whole and small, is taken for a class.
+// A column of small whole numbers with few values in the first rows is taken for classes.
 const (
 	mostIntegerClasses = 10
 	largestClass       = 100
 )
 
-// settleTask decides what is asked of the data, as far as its columns tell. Whether a target changes within a sequence
-// is known when the data has been read.
+// settleTask decides on the task as far as the columns show it. Whether a target changes within a sequence shows only
+// after all rows have been read.
 func (s *roles) settleTask(c *Config, r *table.Reader, target []int) error {
 	columns := r.Columns()
 	if len(target) == 0 && s.plan.Task == Auto {

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// settle decides what was left open until the data was read: what is asked, and how long windows are.
+// settle decides what depends on the data: the task and the lengths of windows.
 func (f *frame) settle(c *Config) error {
 	p := f.plan
 	if p.Task == Auto {
@@ -37,7 +37,7 @@ func (f *frame) settle(c *Config) error {
 	return f.settleLengths(c)
 }
 
-// ask is what is asked of data with a target, where nobody has said it.
+// ask infers the task of data with a target.
 func (f *frame) ask() string {
 	_, classes := f.plan.classes()
 	task := Steps
@@ -53,7 +53,7 @@ func (f *frame) ask() string {
 	return task
 }
 
-// checkClasses checks that classes can be told apart, and leaves out inputs with too many.
+// checkClasses checks the number of classes of targets, and drops inputs with too many.
 func (f *frame) checkClasses() error {
 	p := f.plan
 	for i := range p.Columns {
@@ -95,7 +95,7 @@ func (f *frame) longest() (most int) {
 	return most
 }
 
-// The lengths of windows where nobody says them.
+// Default lengths of windows.
 const (
 	usualLength   = 256
 	usualHorizon  = 24
@@ -152,8 +152,8 @@ func (f *frame) settleLengths(c *Config) error {
 	return nil
 }
 
-// seasonOf is the rows of a season of data with a step in seconds: a day of hours, a week of days, a year of months;
-// 1 where there is none.
+// seasonOf is the rows of a season of data with a step in seconds: a day of hours, a week of days, a year of months; 1
+// if there is none.
 func seasonOf(step float64) int {
 	near := func(a, b float64) bool { return math.Abs(a-b) < 0.01*b }
 	switch {
@@ -176,7 +176,7 @@ func seasonOf(step float64) int {
 	return 1
 }
 
-// releaseRows is after how many rows of a pass over all of them memory is given back.
+// releaseRows is after how many rows of a pass memory is released.
 const releaseRows = 1 << 16
 
 // measure takes the scales of all columns from the training part, in one pass over its rows.

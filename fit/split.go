@@ -115,7 +115,7 @@ func (f *frame) deal(sizes [parts]float64, seed uint64) []int {
 	return all
 }
 
-// classOf is the class of a sequence, 0 where it has none.
+// classOf is the class of a sequence, 0 if it has none.
 func (f *frame) classOf(seq int) int {
 	if _, ok := f.plan.classes(); !ok || !f.plan.whole() {
 		return 0

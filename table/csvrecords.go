@@ -157,7 +157,7 @@ func (q *quoted) parse(text []byte) ([]string, int64, error) {
 	}
 }
 
-// quotedCell reads the cell behind an opening quote. rest is the text behind its separator, more whether there is one.
+// quotedCell reads the cell after an opening quote. rest is the text after its separator, more whether there is one.
 func (q *quoted) quotedCell(text []byte) (rest []byte, more bool, err error) {
 	q.cell = q.cell[:0]
 	for {

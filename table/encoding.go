@@ -76,7 +76,7 @@ var kinds = []struct{ begin, kind string }{
 	{"%PDF-", "a PDF"},
 }
 
-// kindOf is what a file is that begins so, "" where it may be a text.
+// kindOf is what a file is that begins so, "" if it may be a text.
 func kindOf(head []byte) string {
 	for _, k := range kinds {
 		if bytes.HasPrefix(head, []byte(k.begin)) {

@@ -110,7 +110,7 @@ const (
 	midSide   = 10
 )
 
-// flacFrame reads a frame into one slice of samples for each channel. It returns io.EOF where there is none.
+// flacFrame reads a frame into one slice of samples for each channel. It returns io.EOF if there is none.
 func flacFrame(b *flacBits, info *flacInfo, out [][]int64) error {
 	if _, err := b.r.Peek(1); err == io.EOF {
 		return err
@@ -263,7 +263,7 @@ func flacSubframe(b *flacBits, depth uint, out []int64) error {
 	return b.err
 }
 
-// fixedPrediction adds to what is left over what polynomials foretell: differences of an order are added up.
+// fixedPrediction adds to what is left over what polynomials predict: differences of an order are added up.
 func fixedPrediction(order int, out []int64) {
 	for k := order; k < len(out); k++ {
 		switch order {
@@ -279,7 +279,7 @@ func fixedPrediction(order int, out []int64) {
 	}
 }
 
-// flacLinear reads samples that weights of those before foretell.
+// flacLinear reads samples that weights of those before predict.
 func flacLinear(b *flacBits, depth uint, order int, out []int64) error {
 	if order > len(out) {
 		return fmt.Errorf("found a channel of %d samples foretold from %d", len(out), order)
@@ -320,7 +320,7 @@ func flacResidual(b *flacBits, depth uint, order int, out []int64) error {
 	return flacRice(b, order, out)
 }
 
-// flacRice reads what is left over of the samples behind the first ones: numbers in parts, each with a width of its own
+// flacRice reads what is left over of the samples after the first ones: numbers in parts, each with a width of its own
 // for the lower bits; the higher ones are in unary.
 func flacRice(b *flacBits, from int, out []int64) error {
 	method, parts := b.read(2), 1<<b.read(4)

@@ -16,7 +16,7 @@ const (
 	FileColumn   = "file"
 )
 
-// folder is the rows of files one behind the other. Each file is a sequence, unless it has several.
+// folder is the rows of files one after another. Each file is a sequence, unless it has several.
 type folder struct {
 	files   []string
 	labels  []string // the folder of each

@@ -29,7 +29,7 @@ type Format struct {
 type Input struct {
 	Name string        // for errors
 	R    *bufio.Reader // its content, no longer compressed
-	File *os.File      // for formats that need more than one way through; nil where there is none
+	File *os.File      // for formats that need more than one way through; nil if there is none
 	Size int64         // of File
 }
 

@@ -118,7 +118,7 @@ func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, int64, error) 
 	return meta, end, nil
 }
 
-// findColumns takes the columns from a schema: the root, then all elements, those in others behind them.
+// findColumns takes the columns from a schema: the root, then all elements, those in others after them.
 func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options, zone *time.Location) error {
 	if len(schema) < 2 || schema[0].Type.Valid {
 		return fmt.Errorf("found a schema of %d elements, want a root and a column or more", len(schema))
@@ -170,7 +170,7 @@ func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options,
 	return nil
 }
 
-// behind is the place behind an element of a schema and those in it, and how many of them have values.
+// behind is the place after an element of a schema and those in it, and how many of them have values.
 func behind(schema []format.SchemaElement, at int) (end, leaves int) {
 	for open := 1; open > 0 && at < len(schema); at++ {
 		open--

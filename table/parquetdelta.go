@@ -99,7 +99,7 @@ func (d *delta) next() (int64, error) {
 	return d.value, nil
 }
 
-// behind is the data behind all values.
+// behind is the data after all values.
 func (d *delta) behind() ([]byte, error) {
 	end := *d
 	if end.first && end.left > 0 {

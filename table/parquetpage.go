@@ -16,7 +16,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// Bounds of what a file of Parquet can cost: a page, the pages and dictionaries of all columns that are in memory at a
+// Limits on what a file of Parquet can cost: a page, the pages and dictionaries of all columns that are in memory at a
 // time, the head of a page, and its values. Writers make pages of about 1 MB.
 const (
 	mostPage       = 128 << 20
@@ -67,7 +67,7 @@ func (f *parquetFile) read(at int64, n int) ([]byte, error) {
 // head reads the head of the page at an offset, and how long it is.
 func (f *parquetFile) head(at int64) (*format.PageHeader, int64, error) {
 	left := f.end - at
-	if at < 4 || left < 1 { // behind the magic bytes
+	if at < 4 || left < 1 { // after the magic bytes
 		return nil, 0, fmt.Errorf(
 			"found the offset %d of a page, want one of 4 to %d: the file is cut off or its footer is wrong", at, f.end)
 	}
@@ -107,8 +107,8 @@ type parquetColumn struct {
 	bad        map[int]error // what is wrong with its values
 
 	left       int     // values of the page
-	levels     *hybrid // 1 for a value that is there; nil where all are
-	places     *hybrid // in the dictionary; nil where values is
+	levels     *hybrid // 1 for a value that is there; nil if all are
+	places     *hybrid // in the dictionary; nil if values is
 	values     decoder
 	data       []byte
 	page, dict int // bytes that are held

@@ -26,7 +26,7 @@ type decoder interface {
 // physical is how values of a column are stored.
 type physical struct {
 	kind format.Type
-	size int // bytes of a value; 0 where they differ, and of truths
+	size int // bytes of a value; 0 if they differ, and of truths
 }
 
 // sizeOf is the bytes of a value of a type.
@@ -79,7 +79,7 @@ func newDecoder(p *physical, encoding format.Encoding, data []byte, n int) (deco
 	return nil, fmt.Errorf("found %s values encoded as %s (%d), which is not read", p.kind, encoding, int(encoding))
 }
 
-// sized is the data that a length in four bytes stands before, and what is behind it.
+// sized is the data that a length in four bytes stands before, and what is after it.
 func sized(data []byte) (part, rest []byte, err error) {
 	if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-4) {
 		return nil, nil, errCutOff
@@ -88,7 +88,7 @@ func sized(data []byte) (part, rest []byte, err error) {
 	return data[4 : 4+n], data[4+n:], nil
 }
 
-// plain is PLAIN: values one behind the other, truths as bits, lengths before texts.
+// plain is PLAIN: values one after another, truths as bits, lengths before texts.
 type plain struct {
 	*physical
 	data []byte

@@ -270,8 +270,8 @@ func (r *Reader) findKind(c *Column, i int) error {
 // AsTime has a column of numbers read as times: seconds since 1970 or parts of them.
 func (r *Reader) AsTime(column int) { r.columns[column].Kind = Time }
 
-// Next reads the next row. It returns io.EOF behind the last one. A *RowError says that something is wrong with the
-// row: v has what is left of it, and reading may go on.
+// Next reads the next row. It returns io.EOF after the last one. A *RowError says that something is wrong with the row:
+// v has what is left of it, and reading may continue.
 func (r *Reader) Next(v *Values) error {
 	row, err := &r.row, error(nil)
 	if len(r.ahead) > 0 {

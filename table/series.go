@@ -14,7 +14,7 @@ type record struct {
 	cell  func(row, column int) Cell
 }
 
-// records of a file become a Source: next gives them one by one, with io.EOF behind the last.
+// records of a file become a Source: next gives them one by one, with io.EOF after the last.
 type recordSource struct {
 	about About
 	next  func() (*record, error)

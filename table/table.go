@@ -1,6 +1,6 @@
 // Package table reads people's data as a stream of rows with named columns: numbers, categories and times, from files
 // of many formats, folders of them, or a pipe. It knows the file, the row and the column of each value, and says so
-// where something is wrong. A row never waits for those behind it, so that files larger than memory are read.
+// where something is wrong. A row never waits for those after it, so that files larger than memory are read.
 //
 // A format is a file with a Format in it and a line in registry.go. What it gives is a Source: rows of cells, each a
 // text that is still to be understood, a number or an instant. Reader understands texts: it finds out from the first
@@ -63,7 +63,7 @@ func (p Place) String() string { return fmt.Sprintf("%s, %s %d", p.File, p.Unit,
 // Row is a row of a Source. Sequences follow each other; rows of one are in the order of time.
 type Row struct {
 	Place
-	Sequence int     // number of its sequence, from 0: always 0 where the format knows of none
+	Sequence int     // number of its sequence, from 0: always 0 if the format knows of none
 	Name     string  // of the sequence, such as its file's
 	Step     float64 // seconds from one row of the sequence to the next; 0 if that is not known
 	Cells    []Cell  // one for each column
@@ -81,7 +81,7 @@ type About struct {
 // Source is the rows of a file.
 type Source interface {
 	About() About
-	// Next reads the next row, reusing its memory but not that of texts. It returns io.EOF behind the last one, a
+	// Next reads the next row, reusing its memory but not that of texts. It returns io.EOF after the last one, a
 	// *RowError for a row that cannot be read while the next one may be, and any other error where nothing more can.
 	Next(row *Row) error
 	// Notes are what a user should know of how the rows have been read so far.
@@ -116,7 +116,7 @@ const mostShown = 3
 // mostProblems is after how many errors of rows nobody wants to know of more.
 const mostProblems = 1000
 
-// Add takes an error that leaves the next row readable, and reports whether reading should go on.
+// Add takes an error that leaves the next row readable, and reports whether reading should continue.
 func (p *Problems) Add(err error) (goOn bool) {
 	if len(p.First) < mostShown {
 		p.First = append(p.First, err)

@@ -38,7 +38,7 @@ type Set struct {
 	// The output at a position or for a sequence: Outputs scores of classes, or Outputs numbers if Numbers is true.
 	Outputs int
 	Numbers bool
-	// Levels, between 0 and 1, are set if quantiles of each number are learnt, those of one number behind those of
+	// Levels, between 0 and 1, are set if quantiles of each number are learnt, those of one number after those of
 	// another: Outputs is then the numbers of a target times the levels.
 	Levels []float32
 	// Everywhere is set if there is an output for each position, and not one for the whole sequence.
