@@ -26,8 +26,8 @@ var NPY = &Format{
 	},
 }
 
-// NPZ is arrays of NumPy in a zip file, whose first sides are equal. With one of three sides, or --wide, their first
-// side counts sequences: arrays of one side, such as y, then hold for a sequence.
+// NPZ is arrays of NumPy in a zip file, with equal first dimensions. If one has three dimensions, or with --wide, the
+// first dimension counts sequences: arrays of one dimension, such as y, then hold for a sequence.
 var NPZ = &Format{
 	Name: "npz", About: "arrays of NumPy in a zip file: sequences and what is said of them",
 	Extensions: []string{".npz"},
@@ -73,7 +73,7 @@ func (a *array) at(i int) float64 {
 var npyHead = regexp.MustCompile(`'descr': *'([<>|=])([fiub])([1248])'.*'fortran_order': *(True|False).*` +
 	`'shape': *\(([0-9, ]*)\)`)
 
-// The largest arrays: what memory a hostile head can take before its data is read.
+// Limits on arrays, so that a hostile head cannot take much memory before its data is read.
 const (
 	mostArray    = 1 << 34
 	mostNPYHead  = 1 << 16
@@ -162,11 +162,11 @@ func openNPZ(in *Input, opt *Options) (Source, error) {
 	return newArrays(in.Name, all, opt)
 }
 
-// newArrays are the rows of arrays with the same first side.
+// newArrays returns the rows of arrays with the same first dimension.
 func newArrays(name string, all []*array, opt *Options) (Source, error) {
 	deepest := slices.MaxFunc(all, func(a, b *array) int { return len(a.shape) - len(b.shape) })
 	sequences := len(deepest.shape) == 3 || opt.Wide && len(deepest.shape) == 2
-	s := &recordSource{about: About{Sequences: sequences, Headless: len(all) == 1}}
+	s := &recordSource{described: described{about: About{Sequences: sequences, Headless: len(all) == 1}}}
 	type column struct {
 		a     *array
 		index int // among the columns of a

@@ -13,24 +13,23 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Parquet is a file of Apache Parquet: columns of numbers, truths, texts and times in groups of rows. Those that are
-// asked for are read page by page.
+// Parquet is Apache Parquet: columns of numbers, booleans, texts and times in groups of rows. The columns that are
+// needed are read page by page.
 var Parquet = &Format{
 	Name: "parquet", About: "columns of Apache Parquet: numbers, truths, texts, times and decimals",
 	Extensions: []string{".parquet", ".pq", ".parq"}, Open: openParquet,
 }
 
-// mostFooter bounds the footer of a file: what is said of its columns and groups of rows.
+// mostFooter is the limit on the footer of a file, the metadata of its columns and groups of rows.
 const mostFooter = 64 << 20
 
 // parquetSource is the rows of a file of Parquet.
 type parquetSource struct {
+	described
 	name   string
 	f      *parquetFile
-	about  About
 	groups []format.RowGroup
 	reads  []*parquetColumn // by the columns of about; nil for one that is not read
-	notes  []string
 
 	left int64 // rows of the group
 	row  int64
@@ -71,7 +70,7 @@ func openParquet(in *Input, opt *Options) (Source, error) {
 	return s, nil
 }
 
-// readFooter reads what is said of a file, and where its pages end.
+// readFooter reads the metadata of a file, and returns where its pages end.
 func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, int64, error) {
 	var magic [4]byte
 	var tail [8]byte
@@ -129,7 +128,7 @@ func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options,
 	for i := 1; i < len(schema); {
 		e := &schema[i]
 		name := e.Name
-		end, leaves := behind(schema, i)
+		end, leaves := subtree(schema, i)
 		switch {
 		case name == "":
 			name = fmt.Sprintf("column%d", len(s.about.Columns)+1)
@@ -170,8 +169,8 @@ func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options,
 	return nil
 }
 
-// behind is the place after an element of a schema and those in it, and how many of them have values.
-func behind(schema []format.SchemaElement, at int) (end, leaves int) {
+// subtree returns the place after an element of a schema and those in it, and how many of them have values.
+func subtree(schema []format.SchemaElement, at int) (end, leaves int) {
 	for open := 1; open > 0 && at < len(schema); at++ {
 		open--
 		if schema[at].Type.Valid {
@@ -183,13 +182,7 @@ func behind(schema []format.SchemaElement, at int) (end, leaves int) {
 	return at, leaves
 }
 
-// About describes the columns.
-func (s *parquetSource) About() About { return s.about }
-
-// Notes say how times were read.
-func (s *parquetSource) Notes() []string { return s.notes }
-
-// Close gives memory back.
+// Close releases memory.
 func (s *parquetSource) Close() error {
 	s.f.close()
 	return nil
@@ -239,7 +232,7 @@ func (s *parquetSource) Next(row *Row) error {
 	return nil
 }
 
-// wrong says in which column a file is broken.
+// wrong adds the row and column to an error.
 func (s *parquetSource) wrong(c *parquetColumn, err error) error {
 	return fmt.Errorf("%s, row %d, column %s: %w", s.name, s.row+1, c.name, err)
 }
