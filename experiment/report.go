@@ -76,7 +76,7 @@ func forecastChart(f Forecast, about string) explain.Chart {
 	}
 	return explain.Chart{
 		Title: fmt.Sprintf("Forecast of the %s, test example %d", f.Series, f.Example), Subtitle: about,
-		X: f.Step + " from the first that is foretold", Y: f.Unit,
+		X: f.Step + " from the first forecast one", Y: f.Unit,
 		Lines: []explain.Line{
 			line("truth", -len(f.Known), slices.Concat(f.Known, f.Truth)),
 			line("forecast", -1, slices.Concat(f.Known[len(f.Known)-1:], f.Forecast)), // from the last known value

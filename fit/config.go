@@ -52,11 +52,11 @@ type Config struct {
 	Season    int    `json:"season" min:"0" help:"season length in rows; 0: automatic"`
 	Calendar  string `json:"calendar" enum:"none,auto" help:"auto: add hour, weekday and time of the year as inputs"`
 	Refit     int    `json:"refit" min:"0" help:"forecasts: also retrain and measure every n origins of the test part"`
-	Scale     string `json:"scale" enum:"auto,window,series" help:"forecasts are scaled by the rows seen, or the series"`
+	Scale     string `json:"scale" enum:"auto,window,series" help:"scale of forecasts: the rows seen, or the series"`
 	Dt        string `json:"dt" enum:"auto,input,steps,both,none" help:"how the network takes the time between rows"`
 	Base      string `json:"base" enum:"linear,last" help:"baseline that a network's forecast is added to"`
 	Levels    string `json:"levels" help:"quantile levels to learn, increasing, with 0.5"`
-	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"calibrated on recent forecasts, validation, or not"`
+	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"calibrated on recent rows, on validation, or not"`
 	Alarms    string `json:"alarms" help:"anomalies: fraction of ordinary rows that may raise an alarm"`
 
 	table.Options

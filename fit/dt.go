@@ -36,17 +36,17 @@ func (f *frame) settleDt(c *Config) error {
 	case steps && p.Time == nil:
 		return fmt.Errorf("dt: found %s, but no column of times (--time_column)", c.Dt)
 	case steps && !model.GoesBySteps(shape):
-		return fmt.Errorf("dt: found %s, but layers %s, none of which goes by the times of rows; "+
+		return fmt.Errorf("dt: found %s, but layers %s, none of which uses the times of rows; "+
 			"want mamba or mamba2 among them, such as --model.layers 'mamba*2'", c.Dt, shape.Layers)
 	default:
 		p.Dt = c.Dt
 	}
 	if p.Irregular {
-		f.notes = append(f.notes, "rows are not equally far apart: "+map[string]string{
+		f.notes = append(f.notes, "rows are not evenly spaced: "+map[string]string{
 			DtInput: "the logarithm of the time since the row before is an input",
-			DtSteps: "the networks' steps dt are scaled by the time since the row before",
-			DtBoth:  "the networks' steps dt are scaled by the time since the row before, which is an input, too",
-			DtNone:  "this is overlooked",
+			DtSteps: "the network's steps dt are scaled by the time since the row before",
+			DtBoth:  "the network's steps dt are scaled by the time since the row before, which is also an input",
+			DtNone:  "this is ignored",
 		}[p.Dt]+" (--dt)")
 	}
 	return nil

@@ -211,7 +211,7 @@ func (l *loader) seriesHint() string {
 	if l.s.series >= 0 {
 		return " within a series"
 	}
-	return ", or --series COLUMN where a column says whose they are"
+	return ", or --series COLUMN if a column names their series"
 }
 
 // firstSteps is how many rows of a sequence tell how far apart its rows are.
@@ -309,7 +309,7 @@ func (l *loader) finish() error {
 	}
 	f.notes = append(f.notes, l.r.Notes()...)
 	if l.filled > 0 {
-		f.notes = append(f.notes, fmt.Sprintf("%d rows are missing between others: they are taken to have no values",
+		f.notes = append(f.notes, fmt.Sprintf("%d rows are missing between others and count as rows without values",
 			l.filled))
 	}
 	if l.dropped > 0 {

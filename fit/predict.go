@@ -191,7 +191,7 @@ func (d *input) checkRange(v *table.Values, c *Column, x float64) {
 	}
 	d.reported[c.Name] = true
 	d.note(fmt.Sprintf("%s, column %s: found %.6g, far from the %.6g to %.6g of training: "+
-		"what is predicted from that means little", v.Place, c.Name, x, low, high))
+		"predictions from it mean little", v.Place, c.Name, x, low, high))
 }
 
 // class returns the index of a class of a column, NaN for one unknown in training.
@@ -202,7 +202,7 @@ func (d *input) class(v *table.Values, i int, text string) float32 {
 	}
 	if c := &d.p.Columns[i]; text != "" && c.In && !d.reported[c.Name] {
 		d.reported[c.Name] = true
-		d.note(fmt.Sprintf("%s, column %s: found %.40q, which training had not: it is taken for missing; known are %s",
+		d.note(fmt.Sprintf("%s, column %s: found %.40q, which training did not have: it counts as missing; known: %s",
 			v.Place, c.Name, text, brief.List(c.Classes, ", ")))
 	}
 	return float32(math.NaN())
@@ -220,10 +220,10 @@ func (d *input) atRate(step float64) error {
 	text := fmt.Sprintf("rows are %.6g seconds apart, %.6g in training: ", step, p.Step)
 	switch {
 	case p.Task == Forecast:
-		d.onceOf("rate", text+"the forecast is one of rows, whatever time they stand for")
+		d.onceOf("rate", text+"the forecast counts rows, whatever time they cover")
 		return nil
 	case p.timeGoesIn() || p.timeSteps():
-		d.onceOf("rate", text+"how far apart they are goes in")
+		d.onceOf("rate", text+"the network takes the time between rows into account")
 		return nil
 	}
 	net, err := d.m.net.AtRate(step / p.Step)

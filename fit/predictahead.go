@@ -70,7 +70,7 @@ func (d *input) insert(items []item, it item) ([]item, error) {
 // errTime is the error of a row whose time is not after that of the row before.
 func (d *input) errTime(it *item) error {
 	return &table.RowError{Place: it.place, Column: d.p.Time.Name, Text: fmt.Sprintf("found the time %s, "+
-		"which is not behind that of the row before, want times that rise within a series", timeText(it.time))}
+		"which is not after that of the row before, want times that rise within a series", timeText(it.time))}
 }
 
 // forecast predicts the rows after the last one of a series that has a number for a target. Rows after that one tell
@@ -89,7 +89,7 @@ func (d *input) forecast(items []item, step float64, past *recent,
 	}
 	if now < p.Lookback {
 		d.onceOf("short "+items[0].series, fmt.Sprintf("series %q: found %d rows, want %d, "+
-			"as many as the network looks back: the others are taken for missing", items[0].series, now, p.Lookback))
+			"as many as the network looks back: the others count as missing", items[0].series, now, p.Lookback))
 	}
 	if !(step > 0) {
 		step = p.Step

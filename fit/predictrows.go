@@ -151,7 +151,7 @@ func finite(y []float32, place table.Place) error {
 	for _, x := range y {
 		if x-x != 0 {
 			return &table.RowError{Place: place, Text: fmt.Sprintf(
-				"the network gives %g, want numbers: its weights are broken, or what goes in is too large", x)}
+				"the network returns %g, want numbers: its weights are broken, or the inputs are too large", x)}
 		}
 	}
 	return nil

@@ -100,8 +100,8 @@ func newRoles(c *Config, r *table.Reader) (*roles, error) {
 		s.plan.Columns, s.columns = append(s.plan.Columns, k), append(s.columns, i)
 	}
 	if !slices.ContainsFunc(s.plan.Columns, func(k Column) bool { return k.In }) {
-		return nil, fmt.Errorf("found no column that goes in beside the target %s; want one or more, "+
-			"or --task next or forecast, which go on from the target itself", brief.List(targets, ", "))
+		return nil, fmt.Errorf("found no input column beside the target %s; want one or more, "+
+			"or --task next or forecast, which continue the target itself", brief.List(targets, ", "))
 	}
 	s.plan.Comma = r.Comma()
 	return s, nil

@@ -18,7 +18,7 @@ func (f *frame) settle(c *Config) error {
 	if p.whole() && f.unlike {
 		name := p.Columns[p.targets()[0]].Name
 		return fmt.Errorf("column %s: found values that change within a sequence, want one for each for --task %s; "+
-			"--task steps predicts one at each row, --series COLUMN says which rows are a sequence", name, p.Task)
+			"--task steps predicts one at each row, --series COLUMN names the sequence of a row", name, p.Task)
 	}
 	if err := f.checkClasses(); err != nil {
 		return err

@@ -285,7 +285,7 @@ func (f *frame) thinOut(w *windows) *windows {
 		return w
 	}
 	longer := stride * ((n + mostChosen - 1) / mostChosen)
-	f.notes = append(f.notes, fmt.Sprintf("training windows begin %d rows apart, "+
+	f.notes = append(f.notes, fmt.Sprintf("training windows start %d rows apart, "+
 		"as there are %d at a distance of %d (--stride %d has them all)", longer, n, stride, stride))
 	return f.newWindows(w.parts, w.part, longer, w.seed)
 }

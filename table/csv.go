@@ -60,7 +60,7 @@ func openCSV(in *Input, opt *Options, separator rune) (Source, error) {
 	case separator == 0:
 		separator = guessSeparator(head)
 		if separator != ',' {
-			s.notes = append(s.notes, fmt.Sprintf("cells are read as separated by %s (--separator says otherwise)",
+			s.notes = append(s.notes, fmt.Sprintf("cells are separated by %s (--separator otherwise)",
 				separatorName(separator)))
 		}
 	}
@@ -98,8 +98,8 @@ func (s *csvSource) takeHead(first []string, line int64, head []byte, separator 
 		}
 		if seen[name]++; seen[name] > 1 {
 			other := fmt.Sprintf("%s.%d", name, seen[name])
-			s.notes = append(s.notes, fmt.Sprintf("the column %s stands in line %d more than once: "+
-				"number %d is called %s", name, line, seen[name], other))
+			s.notes = append(s.notes, fmt.Sprintf("the column %s is in line %d more than once: number %d is called %s",
+				name, line, seen[name], other))
 			name = other
 			seen[name]++
 		}

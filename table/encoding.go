@@ -64,7 +64,7 @@ func textReader(file *Input, encoding string) (*patcher, error) {
 
 // kinds are the magic bytes of binary files, and what they are.
 var kinds = []struct{ begin, kind string }{
-	{"PK\x03\x04", "a ZIP archive, or a file of a program that keeps its own in one (unpack it, or save it as CSV)"},
+	{"PK\x03\x04", "a ZIP archive, or a document stored as one (unpack it, or save it as CSV)"},
 	{"\x1F\x8B", "a file that gzip has compressed (its name should end with .gz)"},
 	{"BZh", "a file that bzip2 has compressed (unpack it)"},
 	{"\xFD7zXZ", "a file that xz has compressed (unpack it)"},

@@ -13,7 +13,7 @@ var nan = math.NaN()
 // FASTA is sequences of DNA, RNA or proteins: a line that starts with > and names a sequence, then its letters. A row
 // is a letter, in upper case.
 var FASTA = &Format{
-	Name: "fasta", About: "sequences of letters, each behind a line that begins with >",
+	Name: "fasta", About: "sequences of letters, each after a line that starts with >",
 	Extensions: []string{".fasta", ".fa", ".fna", ".faa", ".ffn"},
 	Open:       func(in *Input, opt *Options) (Source, error) { return openLetters(in, opt, false) },
 }

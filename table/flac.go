@@ -45,8 +45,9 @@ func openFLAC(in *Input, _ *Options) (Source, error) {
 	}
 	return &flacSource{
 		name: in.Name, title: strings.TrimSuffix(filepath.Base(in.Name), filepath.Ext(in.Name)), info: info,
-		bits: flacBits{r: in.R}, described: described{about: About{Columns: numbered("sample", info.channels), Sequences: true}},
-		full: math.Ldexp(1, info.bits-1), frame: make([][]int64, info.channels), sum: md5.New(),
+		bits: flacBits{r: in.R}, frame: make([][]int64, info.channels),
+		full: math.Ldexp(1, info.bits-1), sum: md5.New(),
+		described: described{about: About{Columns: numbered("sample", info.channels), Sequences: true}},
 	}, nil
 }
 

@@ -265,7 +265,7 @@ func flacSubframe(b *flacBits, depth uint, out []int64) error {
 // flacFixed are the weights of the fixed predictors: polynomials of order 0 to 4.
 var flacFixed = [5][]int64{{}, {1}, {2, -1}, {3, -3, 1}, {4, -6, 4, -1}}
 
-// flacPredicted reads samples that are predicted from those before: by fixed weights, or by nil for those of the channel.
+// flacPredicted reads samples that are predicted from those before: by fixed weights or, for nil, by the channel's own.
 func flacPredicted(b *flacBits, depth uint, order int, weights []int64, out []int64) error {
 	if order > len(out) {
 		return fmt.Errorf("found a channel of %d samples predicted from %d", len(out), order)

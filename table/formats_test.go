@@ -147,7 +147,7 @@ func TestFormatProblems(t *testing.T) {
 		"y.fa":      {">a\nAC1\n", "letter 3"},
 		"x.fq":      {"@a\nAC\n+\n!\n", "2 letters and 1 qualities"},
 		"x.png":     {"\x89PNG", "x.png"},
-		"x.xyz":     {"", "--format says which it is"},
+		"x.xyz":     {"", "--format names it"},
 	} {
 		r, err := open(t, name, c.text, table.DefaultOptions())
 		if err == nil {

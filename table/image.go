@@ -44,7 +44,8 @@ func openImage(in *Input, _ *Options) (Source, error) {
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
 	}
 	gray := c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model
-	s := &recordSource{unit: "pixel", described: described{about: About{Columns: []string{"red", "green", "blue"}, Sequences: true}}}
+	s := &recordSource{unit: "pixel"}
+	s.about = About{Columns: []string{"red", "green", "blue"}, Sequences: true}
 	if gray {
 		s.about.Columns = []string{"gray"}
 	}

@@ -29,7 +29,7 @@ var NPY = &Format{
 // NPZ is arrays of NumPy in a zip file, with equal first dimensions. If one has three dimensions, or with --wide, the
 // first dimension counts sequences: arrays of one dimension, such as y, then hold for a sequence.
 var NPZ = &Format{
-	Name: "npz", About: "arrays of NumPy in a zip file: sequences and what is said of them",
+	Name: "npz", About: "arrays of NumPy in a zip file: sequences and their labels",
 	Extensions: []string{".npz"},
 	Open:       openNPZ,
 }
@@ -120,7 +120,7 @@ func readArray(r io.Reader, name string) (*array, error) {
 		total *= side
 	}
 	if len(a.shape) < 1 || len(a.shape) > mostNPYSides {
-		return nil, fmt.Errorf("found an array with %d sides, want 1 to %d", len(a.shape), mostNPYSides)
+		return nil, fmt.Errorf("found an array with %d dimensions, want 1 to %d", len(a.shape), mostNPYSides)
 	}
 	for len(a.data) < total { // as much memory as there is data
 		part := make([]byte, min(arrayRead, total-len(a.data)))
@@ -176,7 +176,7 @@ func newArrays(name string, all []*array, opt *Options) (Source, error) {
 	var columns []column
 	for _, a := range all {
 		if a.shape[0] != deepest.shape[0] || sequences && len(a.shape) > 1 && a.shape[1] != deepest.shape[1] {
-			return nil, fmt.Errorf("%s: found arrays of %v (%s) and %v (%s), want equal first sides", name, a.shape,
+			return nil, fmt.Errorf("%s: found arrays of %v (%s) and %v (%s), want equal first dimensions", name, a.shape,
 				a.name,
 				deepest.shape, deepest.name)
 		}

@@ -48,7 +48,7 @@ func formatOf(name string, opt *Options) (*Format, error) {
 	if opt.Format != "" {
 		return nil, fmt.Errorf("format: found %.40q, want one of %s", opt.Format, strings.Join(known, ", "))
 	}
-	return nil, fmt.Errorf("%s: found the ending %q%s, want that of one of the formats %s (--format says which it is)",
+	return nil, fmt.Errorf("%s: found the ending %q%s, want that of one of the formats %s (--format names it)",
 		name, extension(name), elsewhere[extension(name)], strings.Join(known, ", "))
 }
 

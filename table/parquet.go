@@ -16,7 +16,7 @@ import (
 // Parquet is Apache Parquet: columns of numbers, booleans, texts and times in groups of rows. The columns that are
 // needed are read page by page.
 var Parquet = &Format{
-	Name: "parquet", About: "columns of Apache Parquet: numbers, truths, texts, times and decimals",
+	Name: "parquet", About: "columns of Apache Parquet: numbers, booleans, texts, times and decimals",
 	Extensions: []string{".parquet", ".pq", ".parq"}, Open: openParquet,
 }
 
@@ -38,7 +38,7 @@ type parquetSource struct {
 func openParquet(in *Input, opt *Options) (Source, error) {
 	if in.File == nil {
 		return nil, fmt.Errorf("%s: found a stream, want a file that is not compressed as a whole: "+
-			"what a Parquet file holds stands at its end", in.Name)
+			"the index of a Parquet file is at its end", in.Name)
 	}
 	zone, err := opt.zone()
 	if err != nil {
@@ -90,8 +90,8 @@ func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, int64, error) 
 	case begin != "PAR1":
 		return nil, 0, fmt.Errorf("found %q at the beginning, want the PAR1 of a Parquet file", begin)
 	case end != "PAR1":
-		return nil, 0, fmt.Errorf("found %q at the end, want the PAR1 of a Parquet file: it is cut off, "+
-			"or was not closed by what wrote it", end)
+		return nil, 0, fmt.Errorf(
+			"found %q at the end, want the PAR1 of a Parquet file: it is cut off, or its writer did not close it", end)
 	}
 	n := int64(binary.LittleEndian.Uint32(tail[:4]))
 	if n > mostFooter || n > size-int64(len(magic)+len(tail)) {

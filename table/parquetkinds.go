@@ -23,7 +23,7 @@ type parquetMeaning struct {
 // parquetKind returns the logical type of an element of a schema.
 func parquetKind(e *format.SchemaElement, zone *time.Location) (k parquetMeaning, err error) {
 	if !e.Type.Valid || e.RepetitionType.V == format.Repeated {
-		return k, fmt.Errorf("found %s, want a number, a truth, a text or a time in each row", nestedName(e))
+		return k, fmt.Errorf("found %s, want a number, a boolean, a text or a time in each row", nestedName(e))
 	}
 	if e.Type.V == format.FixedLenByteArray && (e.TypeLength.V < 1 || e.TypeLength.V > maxRow) {
 		return k, fmt.Errorf("found values of %d bytes, want 1 to %d", e.TypeLength.V, maxRow)
@@ -226,7 +226,7 @@ func texts(e *format.SchemaElement, meaning format.LogicalTypeValue) (func(raw) 
 			return Cell{Form: Text, Text: fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])}, nil
 		}, nil
 	case *format.BsonType, *format.GeometryType, *format.GeographyType:
-		return nil, fmt.Errorf("found %v, want texts, numbers, truths or times", meaning)
+		return nil, fmt.Errorf("found %v, want texts, numbers, booleans or times", meaning)
 	case nil, *format.StringType, *format.EnumType, *format.JsonType:
 		if e.ConvertedType.Valid && e.ConvertedType.V == deprecated.Interval {
 			return nil, errors.New("found intervals of time, want numbers, or times")

@@ -133,7 +133,7 @@ func (c *parquetOut) add(value any) error {
 		integer(x)
 	case bool:
 		if kind != format.Boolean {
-			return fmt.Errorf("found a truth in a column of type %s", kind)
+			return fmt.Errorf("found a boolean in a column of type %s", kind)
 		}
 		if c.count%8 == 0 {
 			c.values = append(c.values, 0)

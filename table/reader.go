@@ -109,7 +109,7 @@ func (r *Reader) take(want []Column, what string) error {
 	r.columns = slices.Clone(want)
 	if about.Headless && len(want) > 0 && len(about.Columns) >= len(want) && !slices.Contains(about.Columns,
 		want[0].Name) {
-		r.notes = append(r.notes, fmt.Sprintf("%s: found no line that names the columns: they are taken to be %s",
+		r.notes = append(r.notes, fmt.Sprintf("%s: found no line that names the columns: they are read as %s",
 			what, names(want)))
 		for i := range want {
 			r.from = append(r.from, i)

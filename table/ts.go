@@ -69,7 +69,7 @@ func (s *tsSource) next() (string, error) {
 func (s *tsSource) source() (Source, error) {
 	line, err := s.next()
 	if err != nil {
-		return nil, fmt.Errorf("%s: found no sequence behind @data", s.name)
+		return nil, fmt.Errorf("%s: found no sequence after @data", s.name)
 	}
 	s.pending = strings.Split(line, ":")
 	s.dims = len(s.pending)
