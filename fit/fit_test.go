@@ -417,7 +417,7 @@ func TestBrokenWeights(t *testing.T) {
 			t.Error("found a prediction")
 			return nil
 		})
-	if err == nil || !strings.Contains(err.Error(), "the network gives NaN") {
+	if err == nil || !strings.Contains(err.Error(), "the network returns NaN") {
 		t.Errorf("found %v", err)
 	}
 }

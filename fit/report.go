@@ -69,7 +69,7 @@ func (f *ForecastChart) chart(p *Plan) explain.Chart {
 	interval := func(level float64) string { return fmt.Sprintf("%g %%", 100*level) }
 	truth := append(f.Known[:len(f.Known):len(f.Known)], f.Truth...)
 	return explain.Chart{
-		Title: "Forecast of " + f.Target, Subtitle: f.Series, X: "rows from the first forecast one",
+		Title: "Forecast of " + f.Target, Subtitle: f.Series, X: "rows from the first predicted one",
 		Y: f.Target,
 		Lines: []explain.Line{
 			line("truth", -len(f.Known), truth), line("median", 0, f.Median),

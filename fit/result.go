@@ -2,7 +2,6 @@ package fit
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"path/filepath"
 
@@ -77,13 +76,7 @@ func (r *Result) Pinball() float64 {
 }
 
 // write writes the result of a run.
-func (r *Result) write(dir string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return disk.WriteBytes(filepath.Join(dir, ResultFile), append(text, '\n'))
-}
+func (r *Result) write(dir string) error { return disk.WriteJSON(filepath.Join(dir, ResultFile), r) }
 
 // Forecasts drawn in the report, and the rows shown before them.
 const (

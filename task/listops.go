@@ -36,15 +36,15 @@ var ListOps = &Task{
 }
 
 type listOpsOptions struct {
-	Files     bool   `json:"files" help:"read the published files, to which the other options mean nothing"`
+	Files     bool   `json:"files" help:"read the published files and ignore the other options"`
 	Train     int    `json:"train" help:"expressions to train on" min:"1" max:"1000000"`
-	Valid     int    `json:"valid" help:"expressions to choose by" min:"0" max:"1000000"`
+	Valid     int    `json:"valid" help:"expressions to validate on" min:"0" max:"1000000"`
 	Test      int    `json:"test" help:"expressions to test on" min:"1" max:"1000000"`
 	MinLength int    `json:"min_length" help:"all are longer than this, counted in tokens" min:"0" max:"1000000"`
 	MaxLength int    `json:"max_length" help:"all are shorter than this" min:"2" max:"1000000"`
 	MaxDepth  int    `json:"max_depth" help:"how deep lists are nested, at most; a digit counts, too" min:"1" max:"64"`
 	MaxArgs   int    `json:"max_args" help:"values of a list, at most" min:"2" max:"100"`
-	Seed      uint64 `json:"seed" help:"of the expressions"`
+	Seed      uint64 `json:"seed" help:"seed of the expressions"`
 }
 
 // Wanted lengths must not be too rare: at least rareWanted of rareDraws expressions must have one.

@@ -37,9 +37,9 @@ func mnist(name, about string, defaults mnistOptions) *Task {
 
 // mnistOptions are the options of SMNIST and PSMNIST.
 type mnistOptions struct {
-	Valid int    `json:"valid" min:"0" max:"50000" help:"images of the training files that are for validation"`
+	Valid int    `json:"valid" min:"0" max:"50000" help:"images of the training files to validate on"`
 	Order string `json:"order" enum:"lines,random,bitreversal" help:"pixels by rows, permuted by seed, or bit-reversed"`
-	Seed  uint64 `json:"seed" help:"of the random order: that of PCG(seed, 784)"`
+	Seed  uint64 `json:"seed" help:"seed of the random order: that of PCG(seed, 784)"`
 }
 
 // The mean and deviation of the training pixels, of 0 to 1.
@@ -106,7 +106,7 @@ func (m *mnistImages) part(lo, hi int) *mnistImages {
 // Len is the number of images.
 func (m *mnistImages) Len() int { return len(m.labels) }
 
-// Example gives image i as a sequence.
+// Example fills ex with image i as a sequence.
 func (m *mnistImages) Example(i int, ex *Example) {
 	ex.Reset()
 	image := m.pixels[i*mnistPixels : (i+1)*mnistPixels]
