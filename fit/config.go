@@ -56,7 +56,7 @@ type Config struct {
 	Dt        string `json:"dt" enum:"auto,input,steps,both,none" help:"how the network takes the time between rows"`
 	Base      string `json:"base" enum:"linear,last" help:"baseline that a network's forecast is added to"`
 	Levels    string `json:"levels" help:"quantile levels to learn, increasing, with 0.5"`
-	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"calibrated on recent rows, on validation, or not"`
+	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"calibrate on recent rows, validation, or not"`
 	Alarms    string `json:"alarms" help:"anomalies: fraction of ordinary rows that may raise an alarm"`
 
 	table.Options

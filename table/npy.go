@@ -176,9 +176,8 @@ func newArrays(name string, all []*array, opt *Options) (Source, error) {
 	var columns []column
 	for _, a := range all {
 		if a.shape[0] != deepest.shape[0] || sequences && len(a.shape) > 1 && a.shape[1] != deepest.shape[1] {
-			return nil, fmt.Errorf("%s: found arrays of %v (%s) and %v (%s), want equal first dimensions", name, a.shape,
-				a.name,
-				deepest.shape, deepest.name)
+			return nil, fmt.Errorf("%s: found arrays of %v (%s) and %v (%s), want equal first dimensions",
+				name, a.shape, a.name, deepest.shape, deepest.name)
 		}
 		n := 1
 		last := len(a.shape) - 1

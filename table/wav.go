@@ -112,7 +112,8 @@ func readFormat(data []byte) (*wavFormat, error) {
 // wavSource returns the samples of a recording.
 func wavSource(name string, f *wavFormat, data []byte, said int64) *recordSource {
 	size, channels := int(f.Bits)/8, int(f.Channels)
-	s := &recordSource{unit: "sample", described: described{about: About{Columns: numbered("sample", channels), Sequences: true}}}
+	s := &recordSource{unit: "sample"}
+	s.about = About{Columns: numbered("sample", channels), Sequences: true}
 	title := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	if said > int64(len(data)) && said != math.MaxUint32 {
 		s.notes = append(s.notes, fmt.Sprintf("%s: found %d bytes of samples, want %d: the recording is cut off", name,
