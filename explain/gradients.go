@@ -141,7 +141,9 @@ func (b *back) leaf(x []float32) *tensor.Tensor {
 
 // gradient copies that of a leaf; it is 0 where nothing depends on it.
 func (b *back) gradient(of *tensor.Tensor, to []float32) error {
-	if !b.t.Grad(of, to) {
+	if g := b.t.Grad(of); g != nil {
+		g.CopyTo(to)
+	} else {
 		clear(to)
 	}
 	if !finite(to) {
@@ -200,7 +202,7 @@ func (b *back) layer(i int) error {
 	}
 	m := model.Model{Backbone: b.g.backbone}
 	y := m.Layer(b.t, i, before, first, model.EqualRows(1, b.n))
-	b.t.BackwardFrom(y, b.dx)
+	b.t.BackwardFrom(y, tensor.FromSlice(b.dx, y.Shape()...))
 	if err := b.gradient(before, b.dx); err != nil {
 		return err
 	}

@@ -26,8 +26,7 @@ func whole(m *model.Model, ids []int32, next int32) (out []float64) {
 	t.Record(true)
 	hidden := m.Rest(t, 0, x, x, rows)
 	t.Backward(t.CrossEntropy(m.Logits(t, t.Slice(hidden, len(ids)-1, 1)), []int32{next}))
-	dx := make([]float32, len(stream))
-	t.Grad(x, dx)
+	dx := floats(t.Grad(x))
 	out = make([]float64, len(ids))
 	for i, v := range dx {
 		out[i/(len(stream)/len(ids))] -= float64(v) * float64(stream[i])

@@ -98,14 +98,16 @@ func (a *Action) pull(steps []*step, from seeds, leaves []*tensor.Tensor) [][]fl
 	a.again(steps, with, a.y)
 	for y, dy := range from {
 		if z := with[y]; z != nil {
-			a.tape.Seed(z, dy)
+			a.tape.Seed(z, tensor.FromSlice(dy, z.Shape()...))
 		}
 	}
 	a.tape.BackwardSeeded()
 	grads := make([][]float32, len(leaves))
 	for i, x := range leaves {
 		grads[i] = make([]float32, x.Len())
-		a.tape.Grad(with[x], grads[i])
+		if g := a.tape.Grad(with[x]); g != nil {
+			g.CopyTo(grads[i])
+		}
 		a.tape.DropGrads(with[x])
 	}
 	a.tape.Record(false)
