@@ -249,6 +249,13 @@ func (t *Tensor) CopyTo(dst []float32) int {
 	return copy(dst, t.data)
 }
 
+// Floats returns a copy of the elements.
+func (t *Tensor) Floats() []float32 {
+	out := make([]float32, t.Len())
+	t.CopyTo(out)
+	return out
+}
+
 // Elements returns the elements for reading, in row-major order: the tensor's memory if the host has it, else a copy.
 // They are nil if the tensor has no values.
 func (t *Tensor) Elements() []float32 {
