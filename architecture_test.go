@@ -64,14 +64,15 @@ var house = []layer{
 	{"engine", "tensor internal/counter", ""},
 	{"engine/cpu", "engine tensor internal/counter internal/kernel internal/parallel", ""},
 	{"engine/reference", "engine tensor internal/counter", ""},
+	{"engine/native", "engine engine/cpu", ""}, // the one package that names the CPU's engine
 	{"optim", "engine tensor", ""},
 	{"autograd", "engine engine/cpu tensor", ""},
 
 	// Models.
 	{"nn", "engine autograd tensor ssm", ""},
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
-	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk " +
-		"internal/parallel", ""},
+	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
+		"internal/disk internal/parallel", ""},
 	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config " +
 		"internal/disk", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
@@ -92,7 +93,7 @@ var house = []layer{
 	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
 		"internal/events internal/status", ""},
 	{"train/text", "train engine chat chat/template generate generate/sample release model nn autograd tensor " +
-		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status", ""},
+		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status engine/native", ""},
 	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
 	{"compare", "train model data internal/config internal/disk train/text", "gonum.org/v1/gonum"},
 	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests
@@ -127,13 +128,13 @@ var house = []layer{
 		"explain/surprise data", ""},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve explain/figure data chat session session/store generate generate/sample release model " +
-		"mixer nn optim autograd engine tensor tokenizer chat/template checkpoint internal/kernel internal/parallel " +
-		"internal/config internal/disk internal/status train/text", ""},
+	{"bench", "serve explain/figure data chat session session/store generate generate/sample release model mixer nn " +
+		"optim autograd engine engine/native tensor tokenizer chat/template checkpoint internal/kernel " +
+		"internal/parallel internal/config internal/disk internal/status train/text", ""},
 
 	// The ways in.
-	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer data " +
-		"internal/config fit train/text", ""},
+	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +
+		"data internal/config fit train/text", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},

@@ -122,6 +122,9 @@ func (w *Work) plan(all any) train.Plan {
 	return p
 }
 
+// NewTape returns a tape on the engine of the network.
+func (w *Work) NewTape() *autograd.Tape { return w.Net.NewTape() }
+
 // Params visits the parameters of the network.
 func (w *Work) Params(prefix string, visit nn.Visitor) { w.Net.Params(prefix, visit) }
 

@@ -57,7 +57,7 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 	}
 	t := o.tape
 	if t == nil {
-		t = autograd.NewTape()
+		t = m.NewTape()
 	}
 	train.ForMeasuring(t)
 	var state *model.State

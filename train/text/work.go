@@ -146,6 +146,9 @@ func (tr *Work) plan() train.Plan {
 	}
 }
 
+// NewTape returns a tape on the engine of the model.
+func (tr *Work) NewTape() *autograd.Tape { return tr.Model.NewTape() }
+
 // Params visits the parameters of the model, and those of its adapter.
 func (tr *Work) Params(prefix string, visit nn.Visitor) {
 	tr.Model.Params(prefix, visit)
