@@ -6,6 +6,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine/reference"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // TestGradientsApart: what wants no gradient gets none, and changes nothing about the others; and so does a result that
@@ -22,14 +23,11 @@ func TestGradientsApart(t *testing.T) {
 					v.SetNeedsGrad(want(i))
 				}
 				tape.Record(true)
-				tape.Seed(r.op(tape, x)[k], dy[k])
+				y := r.op(tape, x)[k]
+				tape.Seed(y, tensor.FromSlice(dy[k], y.Shape()...))
 				tape.BackwardSeeded()
 				for _, v := range x {
-					g := make([]float32, v.Len())
-					if !tape.Grad(v, g) {
-						g = nil
-					}
-					grad = append(grad, g)
+					grad = append(grad, gradient(tape, v))
 				}
 				return grad
 			}
@@ -79,13 +77,12 @@ func TestBackwardAdds(t *testing.T) {
 						for j := range dy {
 							dy[j] = float32(i + 1)
 						}
-						tape.Seed(y, dy)
+						tape.Seed(y, tensor.FromSlice(dy, y.Shape()...))
 					}
 					tape.BackwardSeeded()
 					tape.Reset()
 					for i, v := range x {
-						g := make([]float32, v.Len())
-						tape.Grad(v, g)
+						g := orZeros(gradient(tape, v), v.Len())
 						if pass == 0 {
 							once = append(once, wide(g))
 							continue

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/tensor"
+	"pgregory.net/rapid"
 )
 
 // TestAnyRows: whatever rows an operation gets, of 1 to 70 positions, some with states and some without, in any order,
@@ -117,11 +117,11 @@ func (s *sequences) poisoned(t *testing.T, bad int) bool {
 			}
 			for _, o := range next[i] {
 				of[i] = append(of[i], numbers(o))
-				tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, -1}))
+				tape.Seed(o, tensor.FromSlice(repeated(o.Len(), []float32{1, 0.5, -1}), o.Shape()...))
 			}
 		}
 		for _, o := range y {
-			tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, -1}))
+			tape.Seed(o, tensor.FromSlice(repeated(o.Len(), []float32{1, 0.5, -1}), o.Shape()...))
 		}
 		tape.BackwardSeeded()
 		for i := range of {

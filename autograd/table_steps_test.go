@@ -7,14 +7,14 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/cpu"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // gradients are copies of those of x, zeros where there is none.
 func gradients(tape *autograd.Tape, x ts) [][]float32 {
 	out := make([][]float32, len(x))
 	for i, v := range x {
-		out[i] = make([]float32, v.Len())
-		tape.Grad(v, out[i])
+		out[i] = orZeros(gradient(tape, v), v.Len())
 	}
 	return out
 }
@@ -31,11 +31,11 @@ func TestStepsReuseMemory(t *testing.T) {
 				for i, v := range x {
 					v.SetNeedsGrad(i != frozen)
 				}
-				tape.Collect(autograd.NewGradients(x...))
+				tape.Collect(autograd.NewGradients(tape.Backend(), x...))
 				var held [4]int
 				for step := range held {
 					for _, y := range r.op(tape, x) {
-						tape.Seed(y, repeated(y.Len(), []float32{1, 0, 0}))
+						tape.Seed(y, tensor.FromSlice(repeated(y.Len(), []float32{1, 0, 0}), y.Shape()...))
 					}
 					tape.BackwardSeeded()
 					tape.Reset()
@@ -63,7 +63,7 @@ func TestFrozenInputs(t *testing.T) {
 				y := r.op(tape, x)
 				zeros := ramp(len(y), func(i int) []float64 { return make([]float64, y[i].Len()) })
 				for i, dy := range cotangents(zeros) {
-					tape.Seed(y[i], dy)
+					tape.Seed(y[i], tensor.FromSlice(dy, y[i].Shape()...))
 				}
 				tape.BackwardSeeded()
 				return tape, x
@@ -71,7 +71,7 @@ func TestFrozenInputs(t *testing.T) {
 			want := gradients(run(-1))
 			for frozen := range in {
 				tape, x := run(frozen)
-				if tape.Grad(x[frozen], make([]float32, x[frozen].Len())) {
+				if tape.Grad(x[frozen]) != nil {
 					t.Errorf("input %d is frozen and has a gradient", frozen)
 				}
 				for i, got := range gradients(tape, x) {
@@ -84,16 +84,24 @@ func TestFrozenInputs(t *testing.T) {
 	}
 }
 
+// recorder is the CPU's backend, whose engines name what they record.
+type recorder struct {
+	cpu.Backend
+	recorded *[]string
+}
+
+func (r recorder) Open(step *engine.Step) engine.Engine {
+	step.Push = func(op engine.Op) { *r.recorded = append(*r.recorded, op.Name()) }
+	return cpu.New(step)
+}
+
 // TestNothingRecorded: without recording, and without an input that wants a gradient, operations record nothing.
 func TestNothingRecorded(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
 			for _, record := range []bool{false, true} {
 				var recorded []string
-				tape := autograd.NewTapeOn(func(step *engine.Step) engine.Engine {
-					step.Push = func(op engine.Op) { recorded = append(recorded, op.Name()) }
-					return cpu.New(step)
-				})
+				tape := autograd.NewTapeOn(recorder{recorded: &recorded})
 				tape.Record(record)
 				in := r.tensors(r.in, r.random(r.in, 6))
 				for _, x := range in {
@@ -123,7 +131,7 @@ func BenchmarkOps(b *testing.B) {
 						dy = make([]float32, y.Len())
 						dy[0] = 1
 					}
-					tape.Seed(y, dy[:y.Len()])
+					tape.Seed(y, tensor.FromSlice(dy[:y.Len()], y.Shape()...))
 				}
 				tape.BackwardSeeded()
 				tape.Reset()

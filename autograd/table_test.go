@@ -101,7 +101,7 @@ func (r *row) onReference(shapes [][]int, in [][]float64,
 		return out, nil
 	}
 	for i, dy := range cotangents(out) {
-		t.Seed(y[i], dy)
+		t.Seed(y[i], tensor.FromSlice(dy, y[i].Shape()...))
 	}
 	t.BackwardSeeded()
 	for _, v := range x {
@@ -116,9 +116,9 @@ func (r *row) onReference(shapes [][]int, in [][]float64,
 
 // referenceTape is a tape on the reference engine, and the engine.
 func referenceTape() (eng *reference.Engine, t *autograd.Tape) {
-	t = autograd.NewTapeOn(func(step *engine.Step) engine.Engine {
-		eng = reference.New(step)
-		return eng
+	t = autograd.NewTapeOn(reference.Backend{}).Through(func(e engine.Engine) engine.Engine {
+		eng = e.(*reference.Engine)
+		return e
 	})
 	return eng, t
 }
@@ -131,13 +131,11 @@ func (r *row) onCPU(shapes [][]int, in [][]float64, dy [][]float32) (out, grad [
 	y := r.op(t, x)
 	for i, o := range y {
 		out = append(out, numbers(o))
-		t.Seed(o, dy[i])
+		t.Seed(o, tensor.FromSlice(dy[i], o.Shape()...))
 	}
 	t.BackwardSeeded()
 	for _, v := range x {
-		g := make([]float32, v.Len())
-		t.Grad(v, g)
-		grad = append(grad, g)
+		grad = append(grad, orZeros(gradient(t, v), v.Len()))
 	}
 	return out, grad
 }
@@ -161,6 +159,14 @@ func numbers(x *tensor.Tensor) []float32 {
 	out := make([]float32, x.Len())
 	x.CopyTo(out)
 	return out
+}
+
+// gradient is the elements of the gradient of x, nil if there is none.
+func gradient(t *autograd.Tape, x *tensor.Tensor) []float32 {
+	if g := t.Grad(x); g != nil {
+		return numbers(g)
+	}
+	return nil
 }
 
 // near fails unless got is at most tol of the largest element away from want.

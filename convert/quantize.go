@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/quantize"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // QuantizeOptions say how the weights of a model are rounded.
@@ -29,7 +29,7 @@ type QuantizeOptions struct {
 	Note     func(text string)                                 `json:"-"`
 	Progress func() (update func(done, total int), end func()) `json:"-"`
 	// Measure evaluates the model at a path on the text Eval, in windows of seqLen tokens, 0 for those of its run.
-	Measure func(ctx context.Context, path string, seqLen int) (*train.ModelReport, error) `json:"-"`
+	Measure func(ctx context.Context, path string, seqLen int) (*text.ModelReport, error) `json:"-"`
 }
 
 // Quantized reports what Quantize did.
@@ -40,8 +40,8 @@ type Quantized struct {
 	FileAfter  int64  `json:"weights_after"`
 	*quantize.Report
 
-	EvalBefore *train.ModelReport `json:"eval_before,omitempty"`
-	EvalAfter  *train.ModelReport `json:"eval_after,omitempty"`
+	EvalBefore *text.ModelReport `json:"eval_before,omitempty"`
+	EvalAfter  *text.ModelReport `json:"eval_after,omitempty"`
 }
 
 // Check returns the problems of the options.
@@ -131,7 +131,7 @@ func (o *QuantizeOptions) rounded(ctx context.Context, path string) (*hippo.Mode
 
 // calibrationText returns the first tokens of the text.
 func (o *QuantizeOptions) calibrationText(ctx context.Context, m *hippo.Model) (ids []int32, err error) {
-	tokens, corpus, notes, err := train.Tokenize(ctx, m.Tokenizer(), o.Calibrate, train.TextOptions{
+	tokens, corpus, notes, err := text.Tokenize(ctx, m.Tokenizer(), o.Calibrate, text.ReadOptions{
 		TextField: data.DefaultTextField, Binary: true, Cache: data.CacheNone,
 	})
 	for _, note := range notes {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // PrintModel adds a model's shape, its parameters by part, and the size of its state to a table.
@@ -128,7 +128,7 @@ func PrintTokenizer(t status.Table, tok tokenizer.Tokenizer) {
 
 // printRun adds the training run that dir belongs to, if there is one.
 func printRun(t status.Table, dir string) error {
-	run, out, err := train.RunOf(dir)
+	run, out, err := text.RunOf(dir)
 	if err != nil || out == "" {
 		return err
 	}
@@ -136,9 +136,10 @@ func printRun(t status.Table, dir string) error {
 	if run.Train.Time > 0 {
 		length = fmt.Sprintf("%v of steps", run.Train.Time)
 	}
-	t.Row("trained on", "%s; at most %s of %d tokens", cmp.Or(strings.Join(run.Data, ", "), "the built-in text"), length,
+	trained := cmp.Or(strings.Join(run.Data, ", "), "the built-in text")
+	t.Row("trained on", "%s; at most %s of %d tokens", trained, length,
 		run.Train.BatchSize*run.Train.SeqLen*run.Train.Shards)
-	if card := filepath.Join(out, train.CardFile); disk.Exists(card) {
+	if card := filepath.Join(out, text.CardFile); disk.Exists(card) {
 		t.Row("run card", "%s", card)
 	}
 	return nil

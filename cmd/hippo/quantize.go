@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/convert"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 func newQuantize() *cobra.Command {
@@ -19,7 +19,7 @@ func newQuantize() *cobra.Command {
 		Bits: 4, Tokens: 2048, Note: note,
 		Progress: func() (func(done, total int), func()) { return newProgress("calibrate, passes:").functions() },
 	}}
-	opt.Measure = func(ctx context.Context, path string, seqLen int) (*train.ModelReport, error) {
+	opt.Measure = func(ctx context.Context, path string, seqLen int) (*text.ModelReport, error) {
 		e := newEvalOptions()
 		e.Data, e.SeqLen = opt.Eval, seqLen
 		reports, err := evaluateAll(ctx, []string{path}, &e)

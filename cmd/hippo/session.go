@@ -127,8 +127,9 @@ func newSessionRewind() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rewind DIR NAME MARK|POSITION",
 		Short: "Go back to a mark or a position",
-		Long: `Go back in the session NAME, of the model in DIR, to a mark or to a position in tokens. What came after is
-lost: to keep it, fork the session before. Tokens after the nearest saved state are read again; their number is printed.`,
+		Long: `Go back in the session NAME, of the model in DIR, to a mark or to a position in tokens. What came after
+is lost: to keep it, fork the session before. Tokens after the nearest saved state are read again; their number is
+printed.`,
 		Example: "  hippo session rewind models/h3 whales chapter1.txt",
 		Args:    wantArgs(3, 3),
 	}

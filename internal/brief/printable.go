@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns text that is safe on a terminal: control characters and invalid UTF-8 are written as Go escapes such
+// Printable returns text that is safe on a terminal: control characters and invalid UTF-8 become Go escapes such
 // as \x1b. Newlines and tabs stay.
 func Printable(text string) string {
 	var b strings.Builder
