@@ -43,8 +43,8 @@ var house = []layer{
 	{"internal/kernel", "internal/counter internal/parallel internal/hugepage", "golang.org/x/sys"},
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/brief", "", ""},
-	{"internal/disktest", "", ""}, // no row below names it: it is for tests
-	{"internal/hubtest", "", ""},  // likewise
+	{"internal/testkit/disktest", "", ""}, // no row below names it: it is for tests
+	{"internal/testkit/hubtest", "", ""},  // likewise
 	{"internal/disk", "internal/brief", "golang.org/x/sys github.com/gofrs/flock"},
 	{"internal/config", "internal/brief internal/disk", "github.com/goccy/go-yaml github.com/spf13/pflag"},
 	{"internal/events", "internal/disk", ""},
@@ -54,10 +54,10 @@ var house = []layer{
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
 	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
-	{"tokenizer/template", "internal/brief internal/disk", ""},
+	{"chat/template", "internal/brief internal/disk", ""},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
-	{"internal/golden", "checkpoint", ""},            // likewise for tests
-	{"internal/fixedseed", "", "pgregory.net/rapid"}, // likewise
+	{"internal/testkit/golden", "checkpoint", ""},            // likewise for tests
+	{"internal/testkit/fixedseed", "", "pgregory.net/rapid"}, // likewise
 
 	// The engine.
 	{"tensor", "internal/hugepage", ""},
@@ -72,7 +72,7 @@ var house = []layer{
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk " +
 		"internal/parallel", ""},
-	{"release", "model engine tokenizer tokenizer/template checkpoint internal/brief internal/config " +
+	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config " +
 		"internal/disk", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
@@ -80,7 +80,7 @@ var house = []layer{
 	{"generate/sample", "internal/kernel", ""},
 	{"generate/constrain", "tokenizer", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain internal/parallel", ""},
-	{"chat", "generate model tokenizer tokenizer/template internal/brief internal/disk", ""},
+	{"chat", "generate release model tokenizer chat/template internal/brief internal/disk", ""},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk " +
 		"internal/parallel", ""},
 	{"session/store", "session generate generate/sample model internal/disk", ""},
@@ -89,43 +89,45 @@ var house = []layer{
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
 	{"table", "internal/brief internal/disk", "golang.org/x/text github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
-	{"train", "engine task chat tokenizer/template generate generate/sample release model nn optim autograd " +
+	{"train", "engine task chat chat/template generate generate/sample release model nn optim autograd " +
 		"tensor checkpoint tokenizer data internal/brief internal/config internal/disk internal/events " +
 		"internal/status internal/parallel", ""},
 	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
-	{"internal/toytask", "task", ""},      // no row below names it: it is for tests
-	{"internal/toymodel", "model nn", ""}, // for tests, too
+	{"internal/testkit/toytask", "task", ""},      // no row below names it: it is for tests
+	{"internal/testkit/toymodel", "model nn", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk internal/parallel", "gonum.org/v1/plot golang.org/x/image"},
 	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
-	{"internal/toyfigure", "explain/figure", ""}, // likewise
+	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
 	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action " +
 		"data internal/kernel internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
 	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
+	{"inspect", "experiment train model release tokenizer chat/template checkpoint internal/brief internal/disk " +
+		"internal/status", ""},
 	{"fit", "explain table train task model internal/brief internal/config internal/disk internal/status",
 		"gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch explain/figure session session/store chat generate generate/constrain generate/sample " +
-		"model tokenizer tokenizer/template internal/brief internal/disk internal/origin",
+		"model tokenizer chat/template internal/brief internal/disk internal/origin",
 		"github.com/prometheus/client_golang"},
 	{"serve/views", "serve explain explain/figure data", ""},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
 	{"bench", "serve explain train data chat session session/store generate generate/sample release model mixer nn " +
-		"optim autograd engine tensor tokenizer tokenizer/template checkpoint internal/kernel internal/parallel " +
+		"optim autograd engine tensor tokenizer chat/template checkpoint internal/kernel internal/parallel " +
 		"internal/config internal/disk internal/status", ""},
 
 	// The ways in.
 	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer " +
 		"data internal/config fit", ""},
-	{"cmd/ggufs", "checkpoint internal/disk", ""},
-	{"cmd/soak", "", ""},
-	{"cmd/evidence", "compare experiment fit train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
+	{"tools/ggufs", "checkpoint internal/disk", ""},
+	{"tools/soak", "", ""},
+	{"tools/evidence", "compare experiment fit train", ""},
+	{"cmd/hippo", ". inspect bench verify quantize serve serve/batch web dashboard compare experiment explain " +
 		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
-		"release/hub model checkpoint tokenizer tokenizer/template data internal/brief internal/config " +
+		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config " +
 		"internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views table",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
@@ -359,7 +361,7 @@ func declared(decl ast.Decl) string {
 func TestLibrariesAreSilent(t *testing.T) {
 	fset, files := libraries(t)
 	for _, s := range files {
-		if strings.HasPrefix(s.dir, "cmd/") {
+		if strings.HasPrefix(s.dir, "cmd/") || strings.HasPrefix(s.dir, "tools/") {
 			continue
 		}
 		names := map[string]string{} // of imports, as this file calls them

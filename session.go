@@ -135,7 +135,7 @@ func (s *Session) Score(ctx context.Context, endings ...string) ([]float64, erro
 // SetChunk sets how many tokens of a prompt are read at a time, counted from the start of the text: 512, unless it is
 // called. It must be called before anything is read. More take more memory and are faster, up to some hundred. The text
 // that follows depends on the number by rounding alone: where two tokens are all but equally probable, the other may be
-// chosen, which is rare in float32, less so in bf16, and is not in int8. See generate.Session for what is the same to
+// chosen, which is rare in float32, less so in bf16, and is not in int8. See generate.Batch for what is the same to
 // the last bit.
 func (s *Session) SetChunk(n int) {
 	if s.Position() > 0 {

@@ -44,7 +44,7 @@ func decodeCases(shrink int) []Case {
 					if err := m.Pack(p); err != nil {
 						return trial{}, err
 					}
-					s := generate.NewSession(m, c.batch)
+					s := generate.NewBatch(m, c.batch)
 					for i := range c.batch {
 						if err := fillPast(s.State(i), m, past); err != nil {
 							return trial{}, err
@@ -75,8 +75,8 @@ func smaller(preset string, shrink int) (*model.Model, error) {
 }
 
 // decoding feeds one more random token to each sequence at every call.
-func decoding(s *generate.Session) func() error {
-	ids := randomIDs(rand.New(rand.NewPCG(1, 7)), s.Batch(), s.Model().Config.VocabSize)
+func decoding(s *generate.Batch) func() error {
+	ids := randomIDs(rand.New(rand.NewPCG(1, 7)), s.Len(), s.Model().Config.VocabSize)
 	return func() error { return s.Feed(context.Background(), ids) }
 }
 

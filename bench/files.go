@@ -137,7 +137,7 @@ func (f *modelFile) measured(id Row, batch, past, length, tokens int) Case {
 		runtime.GC()
 		debug.FreeOSMemory()
 		random := rand.New(rand.NewPCG(1, 11))
-		s := generate.NewSession(f.net, batch)
+		s := generate.NewBatch(f.net, batch)
 		if past > 0 {
 			if err := s.Feed(ctx, randomIDs(random, batch*past, f.net.Config.VocabSize)); err != nil {
 				return trial{}, err
@@ -146,7 +146,7 @@ func (f *modelFile) measured(id Row, batch, past, length, tokens int) Case {
 		ids := randomIDs(random, batch*length, f.net.Config.VocabSize)
 		run := func() error {
 			if past == 0 { // a prompt, each time from the start
-				s = generate.NewSession(f.net, batch)
+				s = generate.NewBatch(f.net, batch)
 			}
 			return s.Feed(ctx, ids)
 		}

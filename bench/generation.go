@@ -30,7 +30,7 @@ func generationCases(shrink int) []Case {
 						if err := m.Pack(p); err != nil {
 							return trial{}, err
 						}
-						session := generate.NewSession(m, 1)
+						session := generate.NewBatch(m, 1)
 						if err := fillPast(session.State(0), m, past); err != nil {
 							return trial{}, err
 						}

@@ -40,7 +40,7 @@ fi
 go build -o "$tmp/hippo" ./cmd/hippo
 "$tmp/hippo" version
 for name in $names; do
-	go run ./cmd/ggufs -shrink "$shrink" "$files" "$name"
+	go run ./tools/ggufs -shrink "$shrink" "$files" "$name"
 	decode=1x$((1024 / shrink)),32x$((64 / shrink))
 	case $name in
 	gpt2-*) decode=$decode,1x$((8192 / shrink)) ;;

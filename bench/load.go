@@ -102,7 +102,7 @@ func (l *loading) run(ctx context.Context) error {
 		return err
 	}
 	l.load = time.Since(start)
-	s := generate.NewSession(m, 1)
+	s := generate.NewBatch(m, 1)
 	ids := randomIDs(rand.New(rand.NewPCG(1, 9)), l.prompt+1, m.Config.VocabSize)
 	if err := s.Feed(ctx, ids[:1]); err != nil {
 		return err

@@ -55,11 +55,11 @@ func reading(build func() (*model.Model, error), p engine.Precision, batch, toke
 		if err := m.Pack(p); err != nil {
 			return trial{}, err
 		}
-		s := generate.NewSession(m, batch)
+		s := generate.NewBatch(m, batch)
 		ids := randomIDs(rand.New(rand.NewPCG(1, 10)), batch*tokens, m.Config.VocabSize)
 		read := func() error { return s.Feed(context.Background(), ids) }
 		if tokens > 1 { // a prompt begins a text
-			read = func() error { return generate.NewSession(m, batch).Feed(context.Background(), ids) }
+			read = func() error { return generate.NewBatch(m, batch).Feed(context.Background(), ids) }
 		}
 		runs = append(runs, read)
 	}

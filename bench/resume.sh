@@ -22,7 +22,7 @@ go build -o "$tmp/hippo" ./cmd/hippo
 "$tmp/hippo" version
 [ $# -gt 0 ] || set -- mamba-130m-q8_0 granite-4.0-h-350m-q8_0 gpt2-124m-q8_0
 for name; do
-	go run ./cmd/ggufs -shrink "$shrink" "$files" "$name"
+	go run ./tools/ggufs -shrink "$shrink" "$files" "$name"
 	file=$files/$name.gguf
 	for phase in cold restored; do
 		echo

@@ -47,7 +47,7 @@ func scaleCases(shrink int) []Case {
 				if err != nil {
 					return trial{}, err
 				}
-				session := generate.NewSession(m, 1)
+				session := generate.NewBatch(m, 1)
 				if err := read(ctx, session, at); err != nil {
 					return trial{}, err
 				}
@@ -61,7 +61,7 @@ func scaleCases(shrink int) []Case {
 }
 
 // read feeds n random tokens.
-func read(ctx context.Context, s *generate.Session, n int) error {
+func read(ctx context.Context, s *generate.Batch, n int) error {
 	const piece = 1 << 14
 	rng := rand.New(rand.NewPCG(1, 9))
 	for ; n > 0; n -= piece {

@@ -95,9 +95,9 @@ func (v served) clients(n, past, repeats int) Case {
 		for i := range prompts {
 			prompts[i] = randomIDs(rand.New(rand.NewPCG(1, uint64(i))), past, s.net.Config.VocabSize)
 		}
-		sessions := make([]*generate.Session, n)
+		sessions := make([]*generate.Batch, n)
 		for i, ids := range prompts {
-			sessions[i] = generate.NewSession(s.net, 1)
+			sessions[i] = generate.NewBatch(s.net, 1)
 			if err := sessions[i].Feed(ctx, ids); err != nil {
 				return trial{}, err
 			}

@@ -59,9 +59,9 @@ const servedTokens = 16
 
 // servedTrial measures n sessions of m, after past positions each.
 func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (trial, error) {
-	sessions := make([]*generate.Session, n)
+	sessions := make([]*generate.Batch, n)
 	for i := range sessions {
-		sessions[i] = generate.NewSession(m, 1)
+		sessions[i] = generate.NewBatch(m, 1)
 		if err := fillPast(sessions[i].State(0), m, past); err != nil {
 			return trial{}, err
 		}
@@ -71,7 +71,7 @@ func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (tria
 	traffic := float64(2*sessions[0].StateSize() - seen)
 	memory := newMemory(shrink)
 	o := generate.DefaultOptions().Options
-	drawn := func(some []*generate.Session) func() error { return serving(m, some, servedTokens, o) }
+	drawn := func(some []*generate.Batch) func() error { return serving(m, some, servedTokens, o) }
 	runs := []func() error{drawn(sessions), drawn(sessions[:1]), memory.read, weights.multiply}
 	return trial{runs: runs, fields: func(t []Timing) Row {
 		many, one := float64(n*servedTokens)/t[0].Wall, servedTokens/t[1].Wall
@@ -89,7 +89,7 @@ func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (tria
 
 // serving has a scheduler write so many tokens after each of the sessions, which stay where they are, drawn with some
 // options. What begins and ends a call, a copy of each state among it, is about a hundredth of its time.
-func serving(m *model.Model, sessions []*generate.Session, tokens int, o sample.Options) func() error {
+func serving(m *model.Model, sessions []*generate.Batch, tokens int, o sample.Options) func() error {
 	return func() error {
 		s := session.NewScheduler(m, session.SchedulerOptions{Running: len(sessions)})
 		defer s.Close()
@@ -109,7 +109,7 @@ func serving(m *model.Model, sessions []*generate.Session, tokens int, o sample.
 }
 
 // drawing is a request that reads one token, then draws and reads others: as many as left in all.
-func drawing(s *generate.Session, left int, o sample.Options, seed uint64) *session.Request {
+func drawing(s *generate.Batch, left int, o sample.Options, seed uint64) *session.Request {
 	o.Seed = seed
 	sampler, err := sample.New(o)
 	return &session.Request{

@@ -203,7 +203,7 @@ func (b *storing) turn(ctx context.Context, i, turns int) error {
 
 // check compares a session with one that reads the same alone.
 func (b *storing) check(ctx context.Context, i int) error {
-	s := generate.NewSession(b.m, 1)
+	s := generate.NewBatch(b.m, 1)
 	s.Chunk = session.Chunk(b.m)
 	for _, part := range b.plan(i, 2) {
 		if err := s.Feed(ctx, part.IDs); err != nil {
@@ -217,7 +217,7 @@ func (b *storing) check(ctx context.Context, i int) error {
 }
 
 // sum is a hash of the logits of a session.
-func (b *storing) sum(s *generate.Session) uint64 {
+func (b *storing) sum(s *generate.Batch) uint64 {
 	var h maphash.Hash
 	h.SetSeed(b.seed)
 	for _, x := range s.Logits(0) {

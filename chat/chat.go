@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // Chat is a conversation. It is for one goroutine; any number of chats can share a model.
@@ -29,7 +29,7 @@ type Chat struct {
 type mark struct {
 	text    string
 	ids     []int32
-	session *generate.Session
+	session *generate.Batch
 }
 
 // maxMarks is how many states a chat keeps: enough for the last two replies, and for the prompts before them.
@@ -161,7 +161,7 @@ func (c *Chat) read(ctx context.Context, text string) (mark, error) {
 			from = m
 		}
 	}
-	s := generate.NewSession(c.model, 1)
+	s := generate.NewBatch(c.model, 1)
 	if from.session != nil {
 		s = from.session.Fork()
 	}

@@ -2,7 +2,7 @@
 // text where it has none. What has been read is not read again: a conversation keeps the states behind its last
 // messages, and goes on from the latest that its text begins with.
 //
-// The package imports model, generate, tokenizer, tokenizer/template, internal/brief and internal/disk.
+// The package imports model, generate, tokenizer, chat/template, internal/brief and internal/disk.
 package chat
 
 import (
@@ -18,8 +18,9 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // GenerationFile is the file in a model's folder that holds the defaults of sampling.
@@ -91,9 +92,16 @@ func (d Defaults) check() error {
 		whole("max_new_tokens", d.MaxNewTokens, 1))
 }
 
-// Load reads tokenizer_config.json, chat_template.jinja and generation_config.json in a model's folder. Each may be
-// missing. A template that cannot be parsed is an error.
+// Load reads tokenizer_config.json, chat_template.jinja and generation_config.json in a model's folder, or what a GGUF
+// file has of them. Each may be missing. A template that cannot be parsed is an error.
 func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
+	if release.IsGGUF(dir) {
+		t, err := release.ReadGGUFTexts(dir)
+		if err != nil {
+			return nil, err
+		}
+		return Parse(t.TokenizerConfig, t.Generation, tok, dir)
+	}
 	c, err := template.Load(dir)
 	if err != nil {
 		return nil, err

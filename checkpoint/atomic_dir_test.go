@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hippo-ssm/hippo/internal/disktest"
+	"github.com/hippo-ssm/hippo/internal/testkit/disktest"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }

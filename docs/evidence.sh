@@ -62,7 +62,7 @@ shortened() {
 if [[ $short ]]; then
 	mkdir -p "$tmp/runs/data"
 	[[ ! -d $data ]] || for folder in "$data"/*/; do ln -s "${folder%/}" "$tmp/runs/data/"; done
-	go run ./cmd/evidence -made-up "$tmp/runs/data"
+	go run ./tools/evidence -made-up "$tmp/runs/data"
 	cd "$tmp"
 fi
 mkdir -p runs/evidence docs
@@ -99,5 +99,5 @@ done < <(commands)
 if [[ $short ]]; then
 	echo "$n commands of the page ran"
 else
-	(cd "$root" && go run ./cmd/evidence runs/evidence)
+	(cd "$root" && go run ./tools/evidence runs/evidence)
 fi

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tensor"
 	"github.com/hippo-ssm/hippo/tokenizer"

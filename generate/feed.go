@@ -11,11 +11,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Part is what Feed reads in one session.
+// Part is what Feed reads in one batch.
 type Part struct {
-	Session *Session
-	IDs     []int32 // (batch, l), row-major: l ids for each of its sequences
-	Silent  bool    // nobody wants the logits after the last id: the session is then without
+	Batch  *Batch
+	IDs    []int32 // (batch, l), row-major: l ids for each of its sequences
+	Silent bool    // nobody wants the logits after the last id: the batch is then without
 	// Each, unless it is nil, is called once with the logits after every one of IDs: at is its place there. Several
 	// goroutines call it at once, in no order. Reading is slower by the products that these logits take. They are valid
 	// during the call.
@@ -25,30 +25,30 @@ type Part struct {
 	Hidden func(at int, hidden []float32)
 }
 
-// Feed is Session.Feed of several sessions of one model at once, whatever their ages, and however many ids each is to
-// read: the way to take all sessions of a server one token further, while others read a piece of their prompt. Each
-// gets the bits that it would get alone. No session may come twice.
+// Feed is Batch.Feed of several batches of one model at once, whatever their ages, and however many ids each is to
+// read: the way to take all batches of a server one token further, while others read a piece of their prompt. Each
+// gets the bits that it would get alone. No batch may come twice.
 //
-// A call has as many rounds as the session with the most pieces, and in a round each reads a piece (see Session): if
+// A call has as many rounds as the batch with the most pieces, and in a round each reads a piece (see Batch): if
 // the answer is wanted soon, no prompt should have more than one piece.
 //
-// After the error of a context that is done each session is at the end of a piece, and those that have not read all of
+// After the error of a context that is done each batch is at the end of a piece, and those that have not read all of
 // theirs are without logits. After any other error all are unchanged.
 func Feed(ctx context.Context, parts ...Part) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	m := parts[0].Session.model
+	m := parts[0].Batch.model
 	for _, p := range parts {
-		if p.Session.model != m {
-			return fmt.Errorf("generate: found sessions of different models, want those of one")
+		if p.Batch.model != m {
+			return fmt.Errorf("generate: found batches of different models, want those of one")
 		}
-		if err := p.Session.Check(p.IDs); err != nil {
+		if err := p.Batch.Check(p.IDs); err != nil {
 			return err
 		}
 	}
 	for _, p := range parts {
-		if err := p.Session.flush(func(int) bool { return true }); err != nil {
+		if err := p.Batch.flush(func(int) bool { return true }); err != nil {
 			return err
 		}
 	}
@@ -64,9 +64,9 @@ func Feed(ctx context.Context, parts ...Part) error {
 	return nil
 }
 
-// batch is the rows of one call of a model. It is lent for the time of a call of Feed, so that what waits holds
+// pass is the rows of one call of a model. It is lent for the time of a call of Feed, so that what waits holds
 // nothing.
-type batch struct {
+type pass struct {
 	rows model.Rows
 	ids  []int32
 	last []place   // whose logits are wanted, unless they are told anyway
@@ -79,7 +79,7 @@ type batch struct {
 }
 
 type place struct {
-	s *Session
+	s *Batch
 	i int
 }
 
@@ -95,20 +95,20 @@ func (p place) keep(x *tensor.Tensor, row, v int) {
 type call struct {
 	f    func(at int, x []float32)
 	at   int
-	last place // to which the logits belong, too, if it has a session
+	last place // to which the logits belong, too, if it has a batch
 }
 
-var batches = sync.Pool{New: func() any { return new(batch) }}
+var batches = sync.Pool{New: func() any { return new(pass) }}
 
-func lend() *batch { return batches.Get().(*batch) }
+func lend() *pass { return batches.Get().(*pass) }
 
-func (b *batch) giveBack() {
+func (b *pass) giveBack() {
 	b.clear()
 	b.at = b.at[:0]
 	batches.Put(b)
 }
 
-func (b *batch) clear() {
+func (b *pass) clear() {
 	b.rows.Clear()
 	clear(b.last)
 	clear(b.hear)
@@ -118,7 +118,7 @@ func (b *batch) clear() {
 }
 
 // add puts ids of sequence i of s behind the others, after which it has logits if last is set.
-func (b *batch) add(s *Session, i int, ids []int32, last bool) {
+func (b *pass) add(s *Batch, i int, ids []int32, last bool) {
 	b.rows.Add(len(ids), s.states[i])
 	b.ids = append(b.ids, ids...)
 	if last {
@@ -127,16 +127,16 @@ func (b *batch) add(s *Session, i int, ids []int32, last bool) {
 }
 
 // addOf is add of the ids of a part from at on, with those who are told.
-func (b *batch) addOf(p *Part, i int, ids []int32, at int, last bool) {
+func (b *pass) addOf(p *Part, i int, ids []int32, at int, last bool) {
 	from := len(b.ids)
-	b.add(p.Session, i, ids, last && p.Each == nil)
+	b.add(p.Batch, i, ids, last && p.Each == nil)
 	for k := range ids {
 		if p.Each != nil {
 			b.each, b.told = append(b.each, call{f: p.Each, at: at + k}), append(b.told, int32(from+k))
 		}
 	}
 	if last && p.Each != nil { // they are not computed twice
-		b.each[len(b.each)-1].last = place{p.Session, i}
+		b.each[len(b.each)-1].last = place{p.Batch, i}
 	}
 	b.hear = append(b.hear, call{f: p.Hidden, at: at})
 }
@@ -145,19 +145,19 @@ func (b *batch) addOf(p *Part, i int, ids []int32, at int, last bool) {
 // small, and products are as fast as they get. A piece of one position goes with any others.
 const together = 512
 
-// round has every session read its next piece, and reports whether there are more.
-func (b *batch) round(m *model.Model, parts []Part) (more bool) {
+// round has every batch read its next piece, and reports whether there are more.
+func (b *pass) round(m *model.Model, parts []Part) (more bool) {
 	b.clear()
 	at, reads := 0, 0
 	for _, p := range parts {
-		n := len(p.Session.states)
+		n := len(p.Batch.states)
 		l := len(p.IDs) / n
 		for i := range n {
 			if at == len(b.at) {
 				b.at = append(b.at, 0)
 			}
 			if lo := b.at[at]; lo < l {
-				hi := min(l, lo+p.Session.Piece(i))
+				hi := min(l, lo+p.Batch.Piece(i))
 				if hi-lo > 1 {
 					if reads += hi - lo; reads > together && len(b.ids) > 0 {
 						b.run(m)
@@ -174,23 +174,23 @@ func (b *batch) round(m *model.Model, parts []Part) (more bool) {
 	b.run(m)
 	at = 0
 	for _, p := range parts {
-		n := len(p.Session.states)
+		n := len(p.Batch.states)
 		if p.Silent {
-			p.Session.logits = nil
+			p.Batch.logits = nil
 		}
-		if p.Session.Progress != nil {
-			p.Session.Progress(slices.Min(b.at[at:at+n]), len(p.IDs)/n)
+		if p.Batch.Progress != nil {
+			p.Batch.Progress(slices.Min(b.at[at:at+n]), len(p.IDs)/n)
 		}
 		at += n
 	}
 	return more
 }
 
-// stop takes the logits of sessions that have read a part of their ids only.
-func (b *batch) stop(parts []Part) {
+// stop takes the logits of batches that have read a part of their ids only.
+func (b *pass) stop(parts []Part) {
 	at := 0
 	for _, p := range parts {
-		n, read := len(p.Session.states), 0
+		n, read := len(p.Batch.states), 0
 		for range n {
 			if at < len(b.at) {
 				read += b.at[at]
@@ -198,13 +198,13 @@ func (b *batch) stop(parts []Part) {
 			at++
 		}
 		if read > 0 && read < len(p.IDs) {
-			p.Session.logits = nil
+			p.Batch.logits = nil
 		}
 	}
 }
 
 // run has the model read all rows, and keeps the logits after those that want them.
-func (b *batch) run(m *model.Model) {
+func (b *pass) run(m *model.Model) {
 	tape := m.Tapes.Lend()
 	defer m.Tapes.Return(tape)
 	hidden := m.Forward(tape, b.ids, &b.rows)
@@ -223,7 +223,7 @@ func (b *batch) run(m *model.Model) {
 const tellRows = 16
 
 // tellLogits calls those who want the logits after each id, of all rows together, given the hidden states.
-func (b *batch) tellLogits(m *model.Model, hidden *tensor.Tensor) {
+func (b *pass) tellLogits(m *model.Model, hidden *tensor.Tensor) {
 	v := m.Config.PaddedVocab()
 	for lo := 0; lo < len(b.told); lo += tellRows {
 		at := b.told[lo:min(lo+tellRows, len(b.told))]
@@ -247,7 +247,7 @@ func (b *batch) tellLogits(m *model.Model, hidden *tensor.Tensor) {
 }
 
 // tellHidden calls those who want the hidden states after each id.
-func (b *batch) tellHidden(m *model.Model, hidden *tensor.Tensor) {
+func (b *pass) tellHidden(m *model.Model, hidden *tensor.Tensor) {
 	from := 0
 	for row, c := range b.hear {
 		l := b.rows.Len(row)

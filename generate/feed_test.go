@@ -24,21 +24,21 @@ func TestFeedTogether(t *testing.T) {
 	for _, kind := range append(model.MixerNames(), hybrid) {
 		t.Run(kind, func(t *testing.T) {
 			m := language(t, kind)
-			var alone, together []*Session
+			var alone, together []*Batch
 			for i, age := range ages {
-				s := NewSession(m, 1+i%2)
+				s := NewBatch(m, 1+i%2)
 				s.Chunk = chunk
 				if age > 0 {
-					feed(t, s, text(uint64(i), age*s.Batch()))
+					feed(t, s, text(uint64(i), age*s.Len()))
 				}
 				alone, together = append(alone, s), append(together, s.Fork())
 			}
 			for round, lengths := range [][]int{{1, 1, 1, 1, 1, 1}, {30, 1, 7, 24, 1, 50}, {1, 1, 1, 1, 1, 1}} {
 				var parts []Part
 				for i, s := range alone {
-					ids := text(uint64(100*round+i), lengths[i]*s.Batch())
+					ids := text(uint64(100*round+i), lengths[i]*s.Len())
 					feed(t, s, ids)
-					parts = append(parts, Part{Session: together[i], IDs: ids})
+					parts = append(parts, Part{Batch: together[i], IDs: ids})
 				}
 				if err := Feed(t.Context(), parts...); err != nil {
 					t.Fatal(err)
@@ -64,17 +64,17 @@ func TestFeedTogetherPacked(t *testing.T) {
 			var parts []Part
 			var want [][]float32
 			for i, age := range ages[1:] {
-				s := NewSession(m, 1)
+				s := NewBatch(m, 1)
 				feed(t, s, text(uint64(i), age))
 				other, next := s.Fork(), text(uint64(50+i), 1)
 				feed(t, s, next)
-				parts, want = append(parts, Part{Session: other, IDs: next}), append(want, logits(s))
+				parts, want = append(parts, Part{Batch: other, IDs: next}), append(want, logits(s))
 			}
 			if err := Feed(t.Context(), parts...); err != nil {
 				t.Fatal(err)
 			}
 			for i, part := range parts {
-				if !slices.Equal(logits(part.Session), want[i]) {
+				if !slices.Equal(logits(part.Batch), want[i]) {
 					t.Errorf("session %d has other logits beside others", i)
 				}
 			}
@@ -85,15 +85,15 @@ func TestFeedTogetherPacked(t *testing.T) {
 // TestFeedTogetherErrors: what one session cannot read no session reads.
 func TestFeedTogetherErrors(t *testing.T) {
 	m := language(t, hybrid)
-	a, b := NewSession(m, 1), NewSession(m, 2)
+	a, b := NewBatch(m, 1), NewBatch(m, 2)
 	feed(t, a, text(1, 5))
 	before := logits(a)
 	for what, parts := range map[string][]Part{
-		"an id outside": {{Session: a, IDs: []int32{1}}, {Session: b, IDs: []int32{1, 1 << 20}}},
-		"an odd number": {{Session: a, IDs: []int32{1}}, {Session: b, IDs: []int32{1, 2, 3}}},
-		"nothing":       {{Session: a, IDs: []int32{1}}, {Session: b}},
-		"another model's": {{Session: a, IDs: []int32{1}},
-			{Session: NewSession(language(t, hybrid), 1), IDs: []int32{1}}},
+		"an id outside": {{Batch: a, IDs: []int32{1}}, {Batch: b, IDs: []int32{1, 1 << 20}}},
+		"an odd number": {{Batch: a, IDs: []int32{1}}, {Batch: b, IDs: []int32{1, 2, 3}}},
+		"nothing":       {{Batch: a, IDs: []int32{1}}, {Batch: b}},
+		"another model's": {{Batch: a, IDs: []int32{1}},
+			{Batch: NewBatch(language(t, hybrid), 1), IDs: []int32{1}}},
 	} {
 		if err := Feed(t.Context(), parts...); err == nil {
 			t.Errorf("%s: no error", what)
@@ -105,7 +105,7 @@ func TestFeedTogetherErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	a.Chunk = 8
 	a.Progress = func(int, int) { cancel() }
-	err := Feed(ctx, Part{Session: a, IDs: text(2, 30)}, Part{Session: b, IDs: text(3, 4)})
+	err := Feed(ctx, Part{Batch: a, IDs: text(2, 30)}, Part{Batch: b, IDs: text(3, 4)})
 	if !errors.Is(err, context.Canceled) || a.Position() != 8 || a.Logits(0) != nil ||
 		b.Position() != 2 || b.Logits(0) == nil {
 		t.Errorf("stopped after the first round: %v, positions %d and %d", err, a.Position(), b.Position())
@@ -169,7 +169,7 @@ func TestEndedSampleLeaves(t *testing.T) {
 // after them.
 func TestFeedSilently(t *testing.T) {
 	m := language(t, hybrid)
-	a, beside := NewSession(m, 1), NewSession(m, 1)
+	a, beside := NewBatch(m, 1), NewBatch(m, 1)
 	a.Chunk = 8
 	b, ids := a.Fork(), text(1, 20)
 	feed(t, a, ids)
@@ -179,8 +179,8 @@ func TestFeedSilently(t *testing.T) {
 		if want := min(8-at%8, 20-at); piece != want {
 			t.Fatalf("a piece of %d at position %d, want %d", piece, at, want)
 		}
-		other := Part{Session: beside, IDs: ids[:1]}
-		if err := Feed(t.Context(), Part{Session: b, IDs: ids[at:][:piece], Silent: at+piece < 20}, other); err != nil {
+		other := Part{Batch: beside, IDs: ids[:1]}
+		if err := Feed(t.Context(), Part{Batch: b, IDs: ids[at:][:piece], Silent: at+piece < 20}, other); err != nil {
 			t.Fatal(err)
 		}
 		if at += piece; (b.Logits(0) == nil) != (at < 20) || beside.Logits(0) == nil {
@@ -202,9 +202,9 @@ func TestEachBesideOthers(t *testing.T) {
 		told := func(together bool) [][][]float32 {
 			each, parts := make([][][]float32, len(lengths)), make([]Part, len(lengths))
 			for i, l := range lengths {
-				s := NewSession(m, 1)
+				s := NewBatch(m, 1)
 				s.Chunk, each[i] = 16+i, make([][]float32, l)
-				parts[i] = Part{Session: s, IDs: text(uint64(i), l), Silent: i == 1}
+				parts[i] = Part{Batch: s, IDs: text(uint64(i), l), Silent: i == 1}
 				parts[i].Each = func(at int, logits []float32) { each[i][at] = slices.Clone(logits) }
 			}
 			calls := [][]Part{parts}
@@ -217,7 +217,7 @@ func TestEachBesideOthers(t *testing.T) {
 				}
 			}
 			for i, part := range parts {
-				if last := part.Session.Logits(0); part.Silent != (last == nil) ||
+				if last := part.Batch.Logits(0); part.Silent != (last == nil) ||
 					last != nil && !slices.Equal(last, each[i][lengths[i]-1]) {
 					t.Errorf("%v: session %d is left with other logits than were told last", p, i)
 				}

@@ -47,7 +47,7 @@ type Piece struct {
 	End    string  // why the sequence ended, "" while it continues; set in the last piece of every sequence
 }
 
-// Stats are the speeds of a session.
+// Stats are the speeds of a batch.
 type Stats struct {
 	PrefillTokens  int     `json:"prefill_tokens"`
 	PrefillSeconds float64 `json:"prefill_seconds"`
@@ -56,13 +56,13 @@ type Stats struct {
 	StateBytes     int     `json:"state_bytes"`
 }
 
-// Generate continues every sequence of the session after the ids fed so far. It draws with seed, seed+1, ... for
+// Generate continues every sequence of the batch after the ids fed so far. It draws with seed, seed+1, ... for
 // sequences 0, 1, ... It yields text as soon as it is certain, and ends when all sequences have ended, after an error,
 // or when ctx is done (with its error). prompt holds the ids that were fed, for the repetition penalty; it may be nil.
-// Afterwards the session is positioned after all drawn tokens, including those of pieces that were not consumed, and
+// Afterwards the batch is positioned after all drawn tokens, including those of pieces that were not consumed, and
 // can be fed or continued. A sequence that ends leaves the batch: it costs nothing while the others go on, and is then
-// at a position of its own (see Session.PositionOf).
-func (s *Session) Generate(ctx context.Context, tok tokenizer.Tokenizer, prompt []int32,
+// at a position of its own (see Batch.PositionOf).
+func (s *Batch) Generate(ctx context.Context, tok tokenizer.Tokenizer, prompt []int32,
 	o Options) iter.Seq2[Piece, error] {
 	return func(yield func(Piece, error) bool) {
 		writers, err := s.writers(tok, prompt, o)
@@ -89,7 +89,7 @@ func (s *Session) Generate(ctx context.Context, tok tokenizer.Tokenizer, prompt 
 
 // draw draws the next token of every sequence that has not ended and returns the text that has become certain by it.
 // running says whether any sequence continues.
-func (s *Session) draw(ctx context.Context, writers []*Writer) (pieces []Piece, running bool, err error) {
+func (s *Batch) draw(ctx context.Context, writers []*Writer) (pieces []Piece, running bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
@@ -128,7 +128,7 @@ func (s *Session) draw(ctx context.Context, writers []*Writer) (pieces []Piece, 
 	return pieces, running, nil
 }
 
-func (s *Session) writers(tok tokenizer.Tokenizer, prompt []int32, o Options) ([]*Writer, error) {
+func (s *Batch) writers(tok tokenizer.Tokenizer, prompt []int32, o Options) ([]*Writer, error) {
 	var out []*Writer
 	for i := range s.states {
 		opt := o

@@ -39,9 +39,9 @@ func byteModel(t testing.TB) *model.Model {
 
 var prompt = []int32("Call me")
 
-func fed(t testing.TB, m *model.Model) *Session {
+func fed(t testing.TB, m *model.Model) *Batch {
 	t.Helper()
-	s := NewSession(m, 1)
+	s := NewBatch(m, 1)
 	if err := s.Feed(t.Context(), prompt); err != nil {
 		t.Fatal(err)
 	}
@@ -49,9 +49,9 @@ func fed(t testing.TB, m *model.Model) *Session {
 }
 
 // collect gathers ids, text and end of every sequence.
-func collect(t testing.TB, s *Session, o Options) (ids [][]int32, text []string, end []string) {
+func collect(t testing.TB, s *Batch, o Options) (ids [][]int32, text []string, end []string) {
 	t.Helper()
-	n := s.Batch()
+	n := s.Len()
 	ids, text, end = make([][]int32, n), make([]string, n), make([]string, n)
 	for p, err := range s.Generate(context.Background(), tokenizer.Bytes(), prompt, o) {
 		if err != nil {
@@ -159,14 +159,14 @@ func TestGenerateGoesOn(t *testing.T) {
 // TestGenerateErrors: nothing fed, no length, a context that is done.
 func TestGenerateErrors(t *testing.T) {
 	m := byteModel(t)
-	first := func(s *Session, ctx context.Context, o Options) error {
+	first := func(s *Batch, ctx context.Context, o Options) error {
 		for _, err := range s.Generate(ctx, tokenizer.Bytes(), nil, o) {
 			return err
 		}
 		return nil
 	}
 	ctx := context.Background()
-	if err := first(NewSession(m, 1), ctx, drawn(5)); err == nil ||
+	if err := first(NewBatch(m, 1), ctx, drawn(5)); err == nil ||
 		!strings.Contains(err.Error(), "nothing has been fed") {
 		t.Errorf("an empty session: %v", err)
 	}

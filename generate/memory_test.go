@@ -31,15 +31,15 @@ func TestIdleSessionHoldsItsState(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Init(1)
-			fill := func(i int) *Session {
-				s := NewSession(m, 1)
+			fill := func(i int) *Batch {
+				s := NewBatch(m, 1)
 				feed(t, s, text(uint64(i), 90+i%30))
 				greedy(t, s, 3)
 				return s
 			}
 			fill(0) // what the model makes once
 			before, size := heap(), 0
-			all := make([]*Session, sessions)
+			all := make([]*Batch, sessions)
 			for i := range all {
 				all[i] = fill(i)
 				size += all[i].StateSize() + 4*c.PaddedVocab()
@@ -76,13 +76,13 @@ func TestSessionsShareMemory(t *testing.T) {
 		first, second := text(1, l), text(2, l)
 		var want [2][]float32
 		for i, ids := range [][]int32{first, second} {
-			s := NewSession(m, 1)
+			s := NewBatch(m, 1)
 			for _, id := range ids {
 				feed(t, s, []int32{id})
 			}
 			want[i] = logits(s)
 		}
-		a, b := NewSession(m, 1), NewSession(m, 1)
+		a, b := NewBatch(m, 1), NewBatch(m, 1)
 		for i := range l {
 			feed(t, a, first[i:i+1])
 			feed(t, b, second[i:i+1])

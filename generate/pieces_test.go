@@ -26,7 +26,7 @@ func packed(t testing.TB, layers string, p engine.Precision) *model.Model {
 
 // feedTo feeds ids in calls that end at the positions given, in any order and as often as they like, and at the last
 // id.
-func feedTo(t interface{ Fatal(...any) }, s *Session, ids []int32, ends []int) {
+func feedTo(t interface{ Fatal(...any) }, s *Batch, ids []int32, ends []int) {
 	ends = append(slices.Clone(ends), len(ids))
 	slices.Sort(ends)
 	at := 0
@@ -53,7 +53,7 @@ func TestCallsEndAtMultiplesWithoutTrace(t *testing.T) {
 				for _, i := range rapid.SliceOfN(rapid.IntRange(1, l/chunk), 1, 4).Draw(rt, "multiples") {
 					more = append(more, i*chunk)
 				}
-				a, b := NewSession(m, 1), NewSession(m, 1)
+				a, b := NewBatch(m, 1), NewBatch(m, 1)
 				a.Chunk, b.Chunk = chunk, chunk
 				feedTo(rt, a, ids, ends)
 				feedTo(rt, b, ids, more)
@@ -74,14 +74,14 @@ func TestOtherPiecesAreNear(t *testing.T) {
 		worst := 0.0
 		for i := range prompts {
 			ids := text(uint64(i), l)
-			whole := NewSession(m, 1)
+			whole := NewBatch(m, 1)
 			feed(t, whole, ids)
 			want := logits(whole)
 			size := 0.0
 			for _, v := range want {
 				size = max(size, math.Abs(float64(v)))
 			}
-			s := NewSession(m, 1)
+			s := NewBatch(m, 1)
 			s.Chunk = 7
 			feed(t, s, ids)
 			for j, v := range logits(s) {
@@ -100,11 +100,11 @@ func TestFeedStops(t *testing.T) {
 	const l, chunk = 100, 16
 	m := language(t, hybrid)
 	ids := text(1, l)
-	whole := NewSession(m, 1)
+	whole := NewBatch(m, 1)
 	whole.Chunk = chunk
 	feed(t, whole, ids)
 
-	s := NewSession(m, 1)
+	s := NewBatch(m, 1)
 	s.Chunk = chunk
 	ctx, cancel := context.WithCancel(t.Context())
 	var told []int
@@ -154,7 +154,7 @@ func TestNewSessionOfNothing(t *testing.T) {
 					t.Errorf("a batch of %d: %q", batch, said)
 				}
 			}()
-			NewSession(m, batch)
+			NewBatch(m, batch)
 		}()
 	}
 }

@@ -92,10 +92,10 @@ func TestEachID(t *testing.T) {
 	const chunk, l = 24, 60
 	ids := text(1, 2*l)
 	each := make([][]float32, 2*l)
-	s, other := NewSession(m, 2), NewSession(m, 1)
+	s, other := NewBatch(m, 2), NewBatch(m, 1)
 	s.Chunk, other.Chunk = chunk, chunk
-	err := Feed(t.Context(), Part{Session: other, IDs: ids[:50]},
-		Part{Session: s, IDs: ids, Each: func(at int, logits []float32) { each[at] = slices.Clone(logits) }})
+	err := Feed(t.Context(), Part{Batch: other, IDs: ids[:50]},
+		Part{Batch: s, IDs: ids, Each: func(at int, logits []float32) { each[at] = slices.Clone(logits) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestEachID(t *testing.T) {
 	}
 	for i := range 2 {
 		for _, end := range []int{chunk, 2 * chunk, l} {
-			alone := NewSession(m, 1)
+			alone := NewBatch(m, 1)
 			alone.Chunk = chunk
 			feed(t, alone, ids[i*l:][:end])
 			if !slices.Equal(alone.Logits(0), each[i*l+end-1]) {

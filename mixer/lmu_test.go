@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
-	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/ssm"
 	"github.com/hippo-ssm/hippo/tensor"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
-	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
 // TestRGLRUIsItsFormula: the equations of the paper in float64, stepped as they stand, with a filter of three taps. The

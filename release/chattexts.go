@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // ChatFiles are the files of a model's folder that say how to talk with it.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
 // official reads a checkpoint of H3 and returns its tensors by their official names.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/generate"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // chatRequest is the body of /v1/chat/completions.

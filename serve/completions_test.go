@@ -15,7 +15,7 @@ import (
 // direct is the reply to ids without a server.
 func direct(t *testing.T, m *Model, ids []int32, o generate.Options) string {
 	t.Helper()
-	s := generate.NewSession(m.net, 1)
+	s := generate.NewBatch(m.net, 1)
 	s.Chunk = session.Chunk(m.net)
 	if err := s.Feed(t.Context(), ids); err != nil {
 		t.Fatal(err)

@@ -12,14 +12,14 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/sample"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
 const chatTemplate = `{% for m in messages %}<{{ m.role }}>{{ m.content }}
@@ -163,11 +163,11 @@ func events[T any](s *site, path, body string) (all []T) {
 // without a server.
 func truth(t testing.TB, m *Model, ids []int32) (own []float64, best []sample.TokenProb) {
 	t.Helper()
-	s := generate.NewSession(m.net, 1)
+	s := generate.NewBatch(m.net, 1)
 	s.Chunk = session.Chunk(m.net)
 	own, best = make([]float64, len(ids)), make([]sample.TokenProb, 1+len(ids))
 	own[0] = math.NaN()
-	err := generate.Feed(t.Context(), generate.Part{Session: s, IDs: ids, Each: func(at int, logits []float32) {
+	err := generate.Feed(t.Context(), generate.Part{Batch: s, IDs: ids, Each: func(at int, logits []float32) {
 		p, err := sample.LogProbsOf(logits)
 		if err != nil {
 			t.Error(err)

@@ -82,7 +82,7 @@ func NewModelCard(net *model.Model, settings *chat.Settings) ModelCard {
 		Parameters: net.NumParams(), MaxLength: net.MaxLength(), DModel: net.Config.DModel,
 		Layers: strings.Join(layers, ","), VocabSize: net.Config.VocabSize,
 
-		StateBytes: generate.NewSession(net, 1).StateSize(), StateBytesPerToken: growth,
+		StateBytes: generate.NewBatch(net, 1).StateSize(), StateBytesPerToken: growth,
 	}
 }
 

@@ -187,7 +187,7 @@ func (m *Model) tokenText(id int32) string {
 }
 
 // open returns a session behind a text, with logits, and how much of it had been read before.
-func (m *Model) open(ctx context.Context, plan []session.Segment, client string) (*generate.Session, stored, error) {
+func (m *Model) open(ctx context.Context, plan []session.Segment, client string) (*generate.Batch, stored, error) {
 	if m.texts != nil {
 		s, found, err := m.texts.Open(ctx, store.Reading{Runner: m.runner, Plan: plan, Client: client})
 		if err != nil {
@@ -195,7 +195,7 @@ func (m *Model) open(ctx context.Context, plan []session.Segment, client string)
 		}
 		return s, storedOf(found), nil
 	}
-	s := generate.NewSession(m.net, 1)
+	s := generate.NewBatch(m.net, 1)
 	s.Chunk = session.Chunk(m.net)
 	return s, unstored, m.runner.Run(ctx, &session.Request{Session: s, Segments: plan, Client: client})
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/generate"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // failOllama writes an error as Ollama does.

@@ -43,7 +43,7 @@ func number(logProb float64) float64 {
 
 // openScored is open, with every id scored. What is known is not scored again, and read again only from the mark before
 // where it ends.
-func (m *Model) openScored(ctx context.Context, ids []int32, top int, client string) (*generate.Session, []scored,
+func (m *Model) openScored(ctx context.Context, ids []int32, top int, client string) (*generate.Batch, []scored,
 	stored, error) {
 	keys := m.scores.keys(ids)
 	known, release, err := m.scores.claim(ctx, keys, top)
@@ -91,7 +91,7 @@ type scoring struct {
 
 // from returns a session at or before a place where a block of scores ends, with logits unless it is the beginning, and
 // what was stored.
-func (r *scoring) from(ctx context.Context, at int) (*generate.Session, stored) {
+func (r *scoring) from(ctx context.Context, at int) (*generate.Batch, stored) {
 	was := stored{miss: "no log-probabilities of it are kept"}
 	if r.texts != nil && at > 0 {
 		found := r.texts.Find(ctx, []session.Segment{{IDs: r.ids[:at]}})
@@ -103,7 +103,7 @@ func (r *scoring) from(ctx context.Context, at int) (*generate.Session, stored) 
 		}
 	}
 	r.out[0] = scored{id: r.ids[0]}
-	s := generate.NewSession(r.net, 1)
+	s := generate.NewBatch(r.net, 1)
 	s.Chunk = r.scores.chunk
 	was.tokens = 0
 	return s, was
@@ -123,7 +123,7 @@ func (r *scoring) tell(at int, logits []float32) {
 }
 
 // readTo reads up to a place and leaves a mark there.
-func (r *scoring) readTo(ctx context.Context, s *generate.Session, to int) error {
+func (r *scoring) readTo(ctx context.Context, s *generate.Batch, to int) error {
 	from := s.Position()
 	err := r.runner.Run(ctx, &session.Request{
 		Session: s, Segments: []session.Segment{{IDs: r.ids[from:to]}}, Client: r.client,

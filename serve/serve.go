@@ -15,7 +15,7 @@
 // people's own data answer.
 //
 // It may import serve/batch, explain/figure, session, session/store, chat, generate, generate/constrain,
-// generate/sample, model, tokenizer, tokenizer/template, internal/brief, internal/disk, internal/origin and
+// generate/sample, model, tokenizer, chat/template, internal/brief, internal/disk, internal/origin and
 // prometheus/client_golang, and looks inside no tensor.
 package serve
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // encodeMessages is the ids of messages behind the session's text, with what the template puts between and where the

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/hippo-ssm/hippo/generate/constrain"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // responseFormat is what a reply is to be: response_format of chats, or text.format of responses, which has the schema

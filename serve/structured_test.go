@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/chat"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // point is a schema without texts that a model could write for ever.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/generate/constrain"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
+	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // toolRequest is what a request says about tools.

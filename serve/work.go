@@ -30,7 +30,7 @@ type drawn struct {
 	text string
 	ids  []int32
 	end  string            // as generate.Piece has it
-	at   *generate.Session // behind all ids but the last
+	at   *generate.Batch // behind all ids but the last
 }
 
 // piece is what is new of a reply.
@@ -99,7 +99,7 @@ func contained(ctx context.Context, i int, f func(ctx context.Context, i int) er
 // prompt reads a prompt and draws the replies to it.
 func (w *work) prompt(ctx context.Context, i int, to sink) error {
 	ids := w.prompts[i]
-	var s *generate.Session
+	var s *generate.Batch
 	var scores []scored
 	var found stored
 	var err error
@@ -135,7 +135,7 @@ func (w *work) prompt(ctx context.Context, i int, to sink) error {
 }
 
 // draw draws a reply behind a prompt.
-func (w *work) draw(ctx context.Context, s *generate.Session, i, j int, to sink) error {
+func (w *work) draw(ctx context.Context, s *generate.Batch, i, j int, to sink) error {
 	o := w.options
 	o.Seed += uint64(j)
 	writer, err := generate.NewWriter(w.model.tok, w.prompts[i], o)

@@ -42,7 +42,7 @@ func readAlone(ctx context.Context, r *Request) error {
 			step = 1
 		}
 		for at := 0; at < len(s.IDs); at += step {
-			part := generate.Part{Session: r.Session, IDs: s.IDs[at : at+step], Silent: r.silent(done+step, total)}
+			part := generate.Part{Batch: r.Session, IDs: s.IDs[at : at+step], Silent: r.silent(done+step, total)}
 			if first := done; r.Each != nil {
 				part.Each = func(at int, logits []float32) { r.Each(first+at, logits) }
 			}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/generate"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -30,7 +30,7 @@ func text(seed uint64, n int) []int32 { return toymodel.Text(seed, n, vocab) }
 func TestDirectReadsSegments(t *testing.T) {
 	m := language(t, hybrid)
 	ids := text(1, 700)
-	want := generate.NewSession(m, 1)
+	want := generate.NewBatch(m, 1)
 	want.Chunk = Chunk(m)
 	var at []int
 	each := make([][]float32, 699)

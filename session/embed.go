@@ -63,7 +63,7 @@ func Embed(ctx context.Context, m *model.Model, o EmbedOptions, texts ...[]int32
 		return nil, err
 	}
 	for i, ids := range texts {
-		if err := generate.NewSession(m, 1).Check(ids); err != nil {
+		if err := generate.NewBatch(m, 1).Check(ids); err != nil {
 			return nil, fmt.Errorf("text %d: %w", i, err)
 		}
 	}
@@ -98,7 +98,7 @@ func EmbedTokens(ctx context.Context, m *model.Model, o EmbedOptions, ids []int3
 	if err := o.settle(m); err != nil {
 		return err
 	}
-	if err := generate.NewSession(m, 1).Check(ids); err != nil {
+	if err := generate.NewBatch(m, 1).Check(ids); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -159,7 +159,7 @@ func (o *EmbedOptions) hidden(ctx context.Context, m *model.Model, ids []int32,
 			err = &PanicError{p, debug.Stack()}
 		}
 	}()
-	s := generate.NewSession(m, 1)
+	s := generate.NewBatch(m, 1)
 	s.Chunk = Chunk(m)
 	return o.Runner.Run(ctx, &Request{
 		Session: s, Segments: []Segment{{IDs: ids}}, Client: o.Client, Priority: o.Priority, Hidden: visit,

@@ -84,7 +84,7 @@ func TestEmbedAmongOthers(t *testing.T) {
 		others.Go(func() {
 			left := 50
 			err := s.Run(t.Context(), &Request{
-				Session: generate.NewSession(m, 1), Segments: []Segment{{IDs: text(1, 30+i)}}, Client: "writer",
+				Session: generate.NewBatch(m, 1), Segments: []Segment{{IDs: text(1, 30+i)}}, Client: "writer",
 				Next: func([]float32) (int32, bool, error) { left--; return int32(left), left > 0, nil },
 			})
 			if err != nil {

@@ -281,7 +281,7 @@ func TestSnapshotGoesOn(t *testing.T) {
 		if !slices.Equal(a.Logits(0), b.Logits(0)) {
 			t.Error("it has other logits")
 		}
-		for _, s := range []*generate.Session{a, b} {
+		for _, s := range []*generate.Batch{a, b} {
 			if err := s.Feed(context.Background(), text(2, 70)); err != nil {
 				t.Fatal(err)
 			}

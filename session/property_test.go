@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/sample"
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -35,14 +35,14 @@ func (p *plain) ids() (all []int32) {
 }
 
 // session reads the whole text.
-func (p *plain) session(t *rapid.T) *generate.Session {
+func (p *plain) session(t *rapid.T) *generate.Batch {
 	s, _ := p.told(t)
 	return s
 }
 
 // told is session with the log-probabilities of all ids but the first.
-func (p *plain) told(t *rapid.T) (*generate.Session, []float32) {
-	s, all := generate.NewSession(p.m, 1), p.ids()
+func (p *plain) told(t *rapid.T) (*generate.Batch, []float32) {
+	s, all := generate.NewBatch(p.m, 1), p.ids()
 	s.Chunk = p.chunk
 	logProbs := make([]float32, len(all))
 	for _, part := range p.read {
@@ -52,7 +52,7 @@ func (p *plain) told(t *rapid.T) (*generate.Session, []float32) {
 		}
 		for ids := range slices.Chunk(part.IDs, step) {
 			from := s.Position()
-			err := generate.Feed(context.Background(), generate.Part{Session: s, IDs: ids,
+			err := generate.Feed(context.Background(), generate.Part{Batch: s, IDs: ids,
 				Each: func(at int, logits []float32) {
 					if i := from + at + 1; i < len(all) {
 						logProbs[i] = float32(sample.LogProb(logits, all[i]))
@@ -299,7 +299,7 @@ func (x *player) score(t *rapid.T, ids []int32) {
 	s, want := x.p.session(t), make([]float32, len(ids))
 	want[0] = float32(sample.LogProb(s.Logits(0), ids[0]))
 	if len(ids) > 1 {
-		err := generate.Feed(context.Background(), generate.Part{Session: s, IDs: ids[:len(ids)-1],
+		err := generate.Feed(context.Background(), generate.Part{Batch: s, IDs: ids[:len(ids)-1],
 			Each: func(i int, logits []float32) { want[i+1] = float32(sample.LogProb(logits, ids[i+1])) }})
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// Segment is a part of a text as a model has read it. The bits of a state depend on it: see generate.Session.
+// Segment is a part of a text as a model has read it. The bits of a state depend on it: see generate.Batch.
 type Segment struct {
 	IDs   []int32
 	Drawn bool // read one id at a time, as they were drawn, and not in pieces
@@ -17,8 +17,8 @@ type Segment struct {
 
 // Request is what a Runner does for one session.
 type Request struct {
-	Session  *generate.Session // of one sequence; the runner's own until it has answered
-	Segments []Segment         // to be read, one after another
+	Session  *generate.Batch // of one sequence; the runner's own until it has answered
+	Segments []Segment       // to be read, one after another
 
 	// Each, unless it is nil, is called once with the logits after every id of Segments, by several goroutines at once
 	// and in no order: at counts them from 0. It makes reading slower, since otherwise only the last id needs logits.

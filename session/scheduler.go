@@ -59,7 +59,7 @@ type Scheduler struct {
 
 	mu       sync.Mutex
 	share    share
-	tasks    map[*generate.Session]*task // those that are served
+	tasks    map[*generate.Batch]*task // those that are served
 	stats    SchedulerStats
 	round    uint64 // number of the step
 	expected int    // tasks that went away after it and are not back
@@ -93,7 +93,7 @@ func newScheduler(m *model.Model, o SchedulerOptions) *Scheduler {
 	}
 	return &Scheduler{
 		model: m, options: o, wake: make(chan struct{}, 1), ended: make(chan struct{}), empty: make(chan struct{}),
-		share: newShare(o), tasks: map[*generate.Session]*task{}, stats: newStats(), timer: time.NewTimer(0),
+		share: newShare(o), tasks: map[*generate.Batch]*task{}, stats: newStats(), timer: time.NewTimer(0),
 		patience: time.Millisecond,
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/sample"
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -74,7 +74,7 @@ func (s served) equal(other served) bool {
 
 // request is the request of w, which draws into out.
 func (w wish) request(m *model.Model, out *served) *Request {
-	s := generate.NewSession(m, 1)
+	s := generate.NewBatch(m, 1)
 	s.Chunk = servedChunk
 	sampler, err := sample.New(sample.Options{Temperature: 1, Seed: w.seed})
 	if err != nil {
@@ -99,7 +99,7 @@ func (w wish) request(m *model.Model, out *served) *Request {
 }
 
 // ended adds what the session is afterwards.
-func (out *served) ended(s *generate.Session) {
+func (out *served) ended(s *generate.Batch) {
 	out.logits = slices.Clone(s.Logits(0))
 	s.State(0).Tensors(func(_ string, x *tensor.Tensor) {
 		at := len(out.state)

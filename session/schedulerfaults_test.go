@@ -122,12 +122,12 @@ func TestFaultsHitOnlyTheirRequest(t *testing.T) {
 			r.Next = func([]float32) (int32, bool, error) { return 1000, true, nil }
 		},
 		"id -1":       func(r *Request) { r.Segments = []Segment{{IDs: []int32{3, -1}}} },
-		"of 2 seq":    func(r *Request) { r.Session = generate.NewSession(m, 2) },
+		"of 2 seq":    func(r *Request) { r.Session = generate.NewBatch(m, 2) },
 		"NaN":         func(r *Request) { spoil(t, r.Session) },
 		"Each":        func(r *Request) { r.Each = func(int, []float32) { panic(broken) } },
 		"no logits":   func(r *Request) { r.Segments = nil },
 		"0 ids":       func(r *Request) { r.Segments = []Segment{{}} },
-		"other model": func(r *Request) { r.Session = generate.NewSession(servedModel(t, "h3", engine.Float32), 1) },
+		"other model": func(r *Request) { r.Session = generate.NewBatch(servedModel(t, "h3", engine.Float32), 1) },
 	}
 	var all sync.WaitGroup
 	for what, fault := range faults {
@@ -175,7 +175,7 @@ func TestFaultsHitOnlyTheirRequest(t *testing.T) {
 }
 
 // spoil makes all numbers of the state of s NaN.
-func spoil(t *testing.T, s *generate.Session) {
+func spoil(t *testing.T, s *generate.Batch) {
 	nan := float32(0)
 	nan /= nan
 	state := s.State(0)
@@ -197,7 +197,7 @@ func TestModelPanicEndsTheStep(t *testing.T) {
 	w := wishOf(1)
 	want := w.alone(t, m)
 	bad := w.request(m, new(served))
-	bad.Session.State(0).Mixers[0] = generate.NewSession(m, 1).State(0).Mixers[1] // of another kind
+	bad.Session.State(0).Mixers[0] = generate.NewBatch(m, 1).State(0).Mixers[1] // of another kind
 	var all sync.WaitGroup
 	for _, r := range []*Request{bad, w.request(m, new(served))} {
 		all.Go(func() {

@@ -55,7 +55,7 @@ type Session struct {
 	marks    []*Snapshot // by position; each is a cut of the text
 
 	// What the model has read is in gen, or in at, or in both: all of the text, or all but the last ids.
-	gen *generate.Session
+	gen *generate.Batch
 	at  *Snapshot
 
 	writer  *generate.Writer // of a reply that has not ended, nil for none
@@ -150,7 +150,7 @@ func (s *Session) logits() []float32 {
 }
 
 // live is the session of package generate to go on with.
-func (s *Session) live() *generate.Session {
+func (s *Session) live() *generate.Batch {
 	if s.gen == nil {
 		s.gen = s.from(s.at)
 	}
@@ -158,7 +158,7 @@ func (s *Session) live() *generate.Session {
 }
 
 // from is a session of package generate that goes on from a snapshot.
-func (s *Session) from(n *Snapshot) *generate.Session {
+func (s *Session) from(n *Snapshot) *generate.Batch {
 	gen := n.Session(s.model)
 	gen.Chunk = s.text.chunk
 	return gen
@@ -334,7 +334,7 @@ func (s *Session) Fork() *Session {
 
 // Repeat returns n copies of where the session stands, as one session of package generate: the way to draw several
 // samples side by side.
-func (s *Session) Repeat(ctx context.Context, n int) (*generate.Session, error) {
+func (s *Session) Repeat(ctx context.Context, n int) (*generate.Batch, error) {
 	if err := s.settle(ctx); err != nil {
 		return nil, err
 	}

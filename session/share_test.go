@@ -21,7 +21,7 @@ func newShared(t *testing.T, running, rows int) *shared {
 
 // wants adds a request that never ends: one that writes or reads a prompt.
 func (s *shared) wants(client string, priority int, writes bool) *task {
-	session := generate.NewSession(servedModel(s.t, "h3", engine.Float32), 1)
+	session := generate.NewBatch(servedModel(s.t, "h3", engine.Float32), 1)
 	session.Chunk = servedChunk
 	t := &task{r: &Request{Session: session, Client: client, Priority: priority,
 		Segments: []Segment{{IDs: make([]int32, 1<<20), Drawn: writes}}}}

@@ -69,7 +69,7 @@ func newTask(m *model.Model, r *Request) (*task, error) {
 	if r.Session.Model() != m {
 		return nil, errors.New("session: found a session of another model, want one of the scheduler's")
 	}
-	if n := r.Session.Batch(); n != 1 {
+	if n := r.Session.Len(); n != 1 {
 		return nil, fmt.Errorf("session: found a session of %d sequences, want one", n)
 	}
 	if len(r.Segments) == 0 && r.Next != nil && r.Session.Logits(0) == nil {
@@ -107,7 +107,7 @@ func (t *task) rows() int {
 // part is what the task reads in its next step.
 func (t *task) part() generate.Part {
 	t.size = t.rows()
-	p := generate.Part{Session: t.r.Session, IDs: t.drawn[:]}
+	p := generate.Part{Batch: t.r.Session, IDs: t.drawn[:]}
 	if !t.writes {
 		p.IDs = t.r.Segments[t.segment].IDs[t.at:][:t.size]
 		p.Silent = t.r.silent(t.read+t.size, t.total)

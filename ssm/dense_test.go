@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 )
 
 // y_i = C Aⁱ⁺¹ x0 + (k*u)_i + D u_i, for any initial state, any method and any way to cut the signal in two.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
 const tolCauchy = 1e-7

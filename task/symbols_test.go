@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
 // goldenJSON runs test on the content of every golden file prefix*.json, as a subtest with the name of the file.

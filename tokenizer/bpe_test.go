@@ -14,7 +14,7 @@ import (
 	tiktoken "github.com/tiktoken-go/tokenizer"
 	"pgregory.net/rapid"
 
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 )
 
 // encode is tok.Encode of text that has no error.

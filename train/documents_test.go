@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/data"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/toytask"
+	"github.com/hippo-ssm/hippo/internal/testkit/toytask"
 	"github.com/hippo-ssm/hippo/task"
 )
 

@@ -152,7 +152,7 @@ func (tr *Trainer) SampleText(ctx context.Context) (string, error) {
 		}
 		ends = c.ends
 	}
-	s := generate.NewSession(tr.Model, 1)
+	s := generate.NewBatch(tr.Model, 1)
 	if err := s.Feed(ctx, ids); err != nil {
 		return "", err
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
-	"github.com/hippo-ssm/hippo/internal/toytask"
+	"github.com/hippo-ssm/hippo/internal/testkit/toytask"
 	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/tensor"

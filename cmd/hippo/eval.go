@@ -78,7 +78,7 @@ tokenizers differ, bits per byte compares them.`,
 		case len(reports) > 1:
 			return printEvals(cmd.OutOrStdout(), reports)
 		}
-		return printEval(newTable(cmd.OutOrStdout()), reports[0])
+		return printEval(status.NewTable(cmd.OutOrStdout()), reports[0])
 	}
 	return cmd
 }
@@ -114,25 +114,25 @@ func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*trai
 }
 
 // printEval prints the report of one model.
-func printEval(t table, r *train.ModelReport) error {
-	t.row("model", "%s, %s parameters", r.Model, status.Count(float64(r.Params)))
-	t.row("text", "%s", r.Text)
+func printEval(t status.Table, r *train.ModelReport) error {
+	t.Row("model", "%s, %s parameters", r.Model, status.Count(float64(r.Params)))
+	t.Row("text", "%s", r.Text)
 	mode := "windows of %d, each from an empty state"
 	if r.Stream {
 		mode = "one stream, in chunks of %d"
 	}
-	t.row("read as", mode, r.SeqLen)
-	t.row("tokens", "%d, for %d bytes", r.Tokens, r.Bytes)
-	t.row("loss", "%.4f nats per token", r.Loss)
-	t.row("perplexity", "%.4g", r.Perplexity)
-	t.row("perplexity per word", "%.4g, of %d words between white space", r.WordPerplex, r.Words)
-	t.row("bits per byte", "%.4f", r.BitsByte)
-	t.row("speed", "%s tokens/s", status.Count(r.TokensPerSec))
+	t.Row("read as", mode, r.SeqLen)
+	t.Row("tokens", "%d, for %d bytes", r.Tokens, r.Bytes)
+	t.Row("loss", "%.4f nats per token", r.Loss)
+	t.Row("perplexity", "%.4g", r.Perplexity)
+	t.Row("perplexity per word", "%.4g, of %d words between white space", r.WordPerplex, r.Words)
+	t.Row("bits per byte", "%.4f", r.BitsByte)
+	t.Row("speed", "%s tokens/s", status.Count(r.TokensPerSec))
 	if b := r.Baseline; b != nil {
-		t.row("unigram loss", "%.4f nats per token, counted in %d tokens", b.Unigram, r.CountedIn)
-		t.row("bigram loss", "%.4f nats per token", b.Bigram)
+		t.Row("unigram loss", "%.4f nats per token, counted in %d tokens", b.Unigram, r.CountedIn)
+		t.Row("bigram loss", "%.4f nats per token", b.Bigram)
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // printEvals prints several reports as a table, the best first, with the losses of the n-gram baselines.
@@ -163,7 +163,7 @@ func printEvals(out io.Writer, reports []*train.ModelReport) error {
 			break // one baseline, of one tokenizer
 		}
 	}
-	return printGrid(out, head, lines, false)
+	return status.Grid(out, head, lines, false)
 }
 
 // printEvalsJSON prints a line for each report.

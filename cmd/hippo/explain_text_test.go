@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 

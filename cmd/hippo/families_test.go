@@ -17,13 +17,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/disk"
-	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
 // goldenWords is the vocabulary of the golden models, and familyWords that of the folders made of them, whose tokens
@@ -87,7 +87,7 @@ func writeFile(t testing.TB, path string, data []byte) {
 func familyTensors(t *testing.T, from string) (tensors []checkpoint.Tensor) {
 	t.Helper()
 	path := filepath.Join(from, model.WeightsFile)
-	if !exists(path) {
+	if !disk.Exists(path) {
 		path = strings.TrimSuffix(path, ".safetensors") + checkpoint.IndexSuffix
 	}
 	f, err := checkpoint.Open(path)

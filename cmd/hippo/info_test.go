@@ -10,8 +10,9 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/disk"
-	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -138,7 +139,7 @@ func TestInfoOfAnything(t *testing.T) {
 			if flags == nil || out.Len() == 0 {
 				continue
 			}
-			var r infoReport
+			var r inspect.Report
 			if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Kind == "" || r.Path != c.path {
 				t.Errorf("%s: %v in %s", c.path, err, &out)
 			}

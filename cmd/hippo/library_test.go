@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo"
-	"github.com/hippo-ssm/hippo/internal/hubtest"
+	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/tokenizer"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/hubtest"
+	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
 // TestPullOnTerminal: a pull shows a bar on a terminal. What a hub says reaches it without control characters.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/hippo-ssm/hippo/internal/hubtest"
+	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
 // scriptHub: "hub [-token TOKEN] NAME=DIR..." starts a hub with the files of folders as models, and lets HF_ENDPOINT

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -68,7 +69,7 @@ func (o *trainTokenizerOptions) check() (path string, err error) {
 	if !strings.HasSuffix(path, ".json") {
 		path = filepath.Join(path, tokenizer.FileName)
 	}
-	if exists(path) && !o.Force {
+	if disk.Exists(path) && !o.Force {
 		p.Addf("out", "found %s, want a new file (--force replaces it)", path)
 	}
 	return path, p.Err()

@@ -21,7 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
-	"github.com/hippo-ssm/hippo/internal/toyfigure"
+	"github.com/hippo-ssm/hippo/internal/testkit/toyfigure"
 )
 
 // TestWriteMakesTheFiles: one file of each format, of PNG and SVG one for each figure, with nothing else beside them.

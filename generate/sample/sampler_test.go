@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 )
 
 func newSampler(t interface {

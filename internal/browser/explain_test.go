@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
-	"github.com/hippo-ssm/hippo/internal/toyfigure"
+	"github.com/hippo-ssm/hippo/internal/testkit/toyfigure"
 )
 
 // newExplanation opens a page of figures as one file.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"pgregory.net/rapid"
 
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 )
 
 // anySample draws a configuration from all values that Load accepts.

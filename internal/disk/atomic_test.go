@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/disktest"
+	"github.com/hippo-ssm/hippo/internal/testkit/disktest"
 )
 
 func writes(text string) func(io.Writer) error {

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/disktest"
+	"github.com/hippo-ssm/hippo/internal/testkit/disktest"
 )
 
 // TestLockDir: a folder has one holder, named in the errors of others, and is free again after Release.

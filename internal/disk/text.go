@@ -87,3 +87,9 @@ func ReadJSON(path string, v any) error {
 	}
 	return nil
 }
+
+// Exists reports whether there is something at a path.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/disktest"
+	"github.com/hippo-ssm/hippo/internal/testkit/disktest"
 )
 
 // TestSweep removes what nobody writes any more and leaves what somebody does.

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 )
 
 // shiftCase is a shift SSM of d channels and a sequence (l, d).

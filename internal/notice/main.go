@@ -1,5 +1,5 @@
 // Command notice writes what others have made of a hippo program: the list of modules at the end of NOTICE, and
-// internal/licenses/licenses.txt, the full texts that licenses ask to come with a binary, which hippo licenses prints.
+// internal/licenses/licenses.txt, the full texts that licenses ask to come with a binary, which hippo version --licenses prints.
 // It asks the go command which packages the program is made of on every system that it is released for, and reads
 // their licenses from the module cache. It is a module of its own, so that its dependencies are not hippo's. Run it
 // here:

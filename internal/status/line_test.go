@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 )
 
 var full = Training{Step: 1200, Steps: 5000, Loss: 1.8862, ValLoss: 2.01,

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hippo-ssm/hippo/internal/hubtest"
+	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
 // list lists a cache, without paths and times.

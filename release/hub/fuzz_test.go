@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/hubtest"
+	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
 // FuzzListing reads what a hub may say. Whatever is chosen of it stays inside the cache.

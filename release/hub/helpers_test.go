@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/hubtest"
+	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
 const testRepo = "org/model"

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hippo-ssm/hippo/internal/hubtest"
+	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
 // isWeightsRequest tells whether a request is for the file of weights.

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/hubtest"
+	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
 // TestPullMakesTheHubsLayout pulls a model. The cache is laid out as the hub documents it, and holds what is needed and

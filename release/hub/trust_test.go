@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/internal/hubtest"
+	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
 // TestToken sends the token to the hub, and not to the server that the hub redirects to.

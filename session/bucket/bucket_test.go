@@ -102,7 +102,7 @@ func share(t *testing.T, b *Bucket) {
 		ids[i] = int32(i * i % 64)
 	}
 	plan := []session.Segment{{IDs: ids}}
-	read := func() (*generate.Session, *store.Found) {
+	read := func() (*generate.Batch, *store.Found) {
 		s, err := store.New(t.Context(), store.Options{
 			Model: m, Identity: session.Identity{Model: "test", Chunk: session.Chunk(m)}, Memory: 1 << 30, Bucket: b,
 			Report: func(err error) { t.Error(err) },

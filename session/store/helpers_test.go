@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/generate"
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -61,7 +61,7 @@ func (c *counting) took() int {
 }
 
 // bits are the logits and the state of a session, to be compared.
-func bits(s *generate.Session) []float32 {
+func bits(s *generate.Batch) []float32 {
 	out := slices.Clone(s.Logits(0))
 	s.State(0).Tensors(func(_ string, x *tensor.Tensor) {
 		data := make([]float32, x.Len())
@@ -73,7 +73,7 @@ func bits(s *generate.Session) []float32 {
 
 // plain are the bits of reading a plan with no store.
 func plain(t interface{ Fatal(...any) }, m *model.Model, plan []session.Segment) []float32 {
-	s := generate.NewSession(m, 1)
+	s := generate.NewBatch(m, 1)
 	s.Chunk = chunk
 	if err := (session.Direct{}).Run(context.Background(), &session.Request{Session: s, Segments: plan}); err != nil {
 		t.Fatal(err)

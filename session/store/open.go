@@ -29,7 +29,7 @@ type Reading struct {
 // the way, the closer to each other the nearer the end: from wherever a later text parts, at most as many ids are read
 // again as this one has behind that place, or a piece. Found says what was there before. After the error of a context
 // what has been read is stored, so that opening the same text again goes on from there.
-func (s *Store) Open(ctx context.Context, g Reading) (*generate.Session, *Found, error) {
+func (s *Store) Open(ctx context.Context, g Reading) (*generate.Batch, *Found, error) {
 	t, err := s.start(ctx, g, math.MaxInt)
 	if err != nil {
 		return nil, nil, err
@@ -71,7 +71,7 @@ type turn struct {
 	r       *reading
 	keys    []key
 	found   *Found
-	session *generate.Session
+	session *generate.Batch
 	logp    []float32 // of all ids
 	from    int       // the first id whose log-probability is wanted, or more than there are
 	known   int       // the first one wanted that is not stored
@@ -146,7 +146,7 @@ func (t *turn) readAll(ctx context.Context) error {
 		t.session = m.Session(t.store.o.Model)
 		t.note(m.Position)
 	} else {
-		t.session = generate.NewSession(t.store.o.Model, 1)
+		t.session = generate.NewBatch(t.store.o.Model, 1)
 	}
 	t.session.Chunk = t.store.o.Identity.Chunk
 	for _, stop := range t.stops {

@@ -14,7 +14,7 @@ func TestMarksOfOneTextShareItsPages(t *testing.T) {
 	const long, turns, more = 1280, 12, 2 * chunk
 	m := language(t, "attention,s4d")
 	ids := text(1, long+turns*more)
-	s := generate.NewSession(m, 1)
+	s := generate.NewBatch(m, 1)
 	if err := s.Feed(t.Context(), ids[:long]); err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,10 @@ import (
 // DefaultChunk is how many positions Feed runs at a time.
 const DefaultChunk = 512
 
-// Session is a batch of sequences being read or written by a model. It holds nothing but the recurrent state of each
+// Batch is a batch of sequences being read or written by a model. It holds nothing but the recurrent state of each
 // (and the keys and values of attention layers) and the logits after its last position: the text itself is not kept,
-// and the memory to compute in is borrowed from the model for the time of a call. A Session is for one goroutine; any
-// number of sessions can share a model, and Feed takes many of them one step further in one call.
+// and the memory to compute in is borrowed from the model for the time of a call. A Batch is for one goroutine; any
+// number of batches can share a model, and Feed takes many of them one step further in one call.
 //
 // # What is the same to the last bit
 //
@@ -33,7 +33,7 @@ const DefaultChunk = 512
 // position is rounded by itself, independent of its piece, but a number near the middle of two steps may be rounded
 // either way. Logits then differ by up to some thousandths of the largest. So the continuation may differ where two
 // tokens are almost equally probable. In float32 that is rare; in int8 it was one text of twenty.
-type Session struct {
+type Batch struct {
 	// Chunk is the number of positions after which Feed begins a new piece; below 1 it means DefaultChunk. Larger
 	// pieces are faster, up to some hundred positions, and take more memory while they run.
 	Chunk int
@@ -50,22 +50,22 @@ type Session struct {
 	pending []int32
 }
 
-// NewSession returns a session of batch sequences at their start. It panics if batch is below 1.
-func NewSession(m *model.Model, batch int) *Session {
-	if batch < 1 {
-		panic(fmt.Sprintf("generate.NewSession: batch of %d sequences, want at least 1", batch))
+// NewBatch returns a batch of n sequences at their start. It panics if n is below 1.
+func NewBatch(m *model.Model, n int) *Batch {
+	if n < 1 {
+		panic(fmt.Sprintf("generate.NewBatch: batch of %d sequences, want at least 1", n))
 	}
-	s := &Session{Chunk: DefaultChunk, model: m, states: make([]*model.State, batch)}
+	s := &Batch{Chunk: DefaultChunk, model: m, states: make([]*model.State, n)}
 	for i := range s.states {
 		s.states[i] = m.NewState()
 	}
 	return s
 }
 
-// Resume returns a session of one sequence that goes on from a state, which is its own from now on, and the logits
-// after its last id: those of Session.Logits, copied, or nil if there are none.
-func Resume(m *model.Model, state *model.State, logits []float32) *Session {
-	s := &Session{Chunk: DefaultChunk, model: m, states: []*model.State{state}}
+// Resume returns a batch of one sequence that goes on from a state, which is its own from now on, and the logits
+// after its last id: those of Batch.Logits, copied, or nil if there are none.
+func Resume(m *model.Model, state *model.State, logits []float32) *Batch {
+	s := &Batch{Chunk: DefaultChunk, model: m, states: []*model.State{state}}
 	if logits != nil {
 		s.logits = make([]float32, m.Config.PaddedVocab())
 		copy(s.logits, logits)
@@ -74,17 +74,17 @@ func Resume(m *model.Model, state *model.State, logits []float32) *Session {
 }
 
 // Feed reads l ids for each sequence of the batch (ids is (batch, l), row-major) and computes the logits after the last
-// one. Session says how a text may be cut into calls.
+// one. Batch says how a text may be cut into calls.
 //
-// It looks at ctx before each piece, so that it ends soon after ctx is done, with its error. The session is then at the
+// It looks at ctx before each piece, so that it ends soon after ctx is done, with its error. The batch is then at the
 // end of a piece (see Position) without logits: feed the ids from there on, or drop it. After any other error it is
 // unchanged.
-func (s *Session) Feed(ctx context.Context, ids []int32) error {
-	return Feed(ctx, Part{Session: s, IDs: ids})
+func (s *Batch) Feed(ctx context.Context, ids []int32) error {
+	return Feed(ctx, Part{Batch: s, IDs: ids})
 }
 
 // flush reads the ids that Generate chose last for some of the sequences.
-func (s *Session) flush(some func(i int) bool) error {
+func (s *Batch) flush(some func(i int) bool) error {
 	b := lend()
 	defer b.giveBack()
 	for i := range s.pending {
@@ -108,10 +108,10 @@ func (s *Session) flush(some func(i int) bool) error {
 const none = -1
 
 // waits reports whether sequence i has an id that has not been read.
-func (s *Session) waits(i int) bool { return s.pending != nil && s.pending[i] != none }
+func (s *Batch) waits(i int) bool { return s.pending != nil && s.pending[i] != none }
 
-// Check returns an error unless the session can read runs of ids, one after another, each as Feed takes it.
-func (s *Session) Check(runs ...[]int32) error {
+// Check returns an error unless the batch can read runs of ids, one after another, each as Feed takes it.
+func (s *Batch) Check(runs ...[]int32) error {
 	n, vocab, l := len(s.states), s.model.Config.PaddedVocab(), 0
 	for _, ids := range runs {
 		if len(ids) == 0 || len(ids)%n != 0 {
@@ -137,7 +137,7 @@ func (s *Session) Check(runs ...[]int32) error {
 }
 
 // Piece is how many ids of sequence i the next piece of a call of Feed has at most.
-func (s *Session) Piece(i int) int {
+func (s *Batch) Piece(i int) int {
 	chunk := s.Chunk
 	if chunk < 1 {
 		chunk = DefaultChunk
@@ -146,7 +146,7 @@ func (s *Session) Piece(i int) int {
 }
 
 // checkLength returns an error unless the model can take l more ids of sequence i.
-func (s *Session) checkLength(i, l int) error {
+func (s *Batch) checkLength(i, l int) error {
 	if most, at := s.model.MaxLength(), s.states[i].Position; most > 0 && at+l > most {
 		return fmt.Errorf("generate: %d ids after %d, want at most %d in all: the model has mixers of that length",
 			l, at, most)
@@ -155,8 +155,8 @@ func (s *Session) checkLength(i, l int) error {
 }
 
 // Logits are the logits after the last id fed to sequence i, over the tokens of the vocabulary (without its padding).
-// The slice is the session's own and changes with the next Feed; nil before the first.
-func (s *Session) Logits(i int) []float32 {
+// The slice is the batch's own and changes with the next Feed; nil before the first.
+func (s *Batch) Logits(i int) []float32 {
 	if s.logits == nil {
 		return nil
 	}
@@ -164,12 +164,12 @@ func (s *Session) Logits(i int) []float32 {
 	return s.logits[i*v:][:s.model.Config.VocabSize]
 }
 
-// Batch is the number of sequences.
-func (s *Session) Batch() int { return len(s.states) }
+// Len is the number of sequences.
+func (s *Batch) Len() int { return len(s.states) }
 
 // Position is the number of ids of each sequence: those fed and those that Generate has drawn. Where Generate has ended
 // sequences at different places it is that of the longest.
-func (s *Session) Position() int {
+func (s *Batch) Position() int {
 	most := 0
 	for i := range s.states {
 		most = max(most, s.PositionOf(i))
@@ -178,7 +178,7 @@ func (s *Session) Position() int {
 }
 
 // PositionOf is the number of ids of sequence i.
-func (s *Session) PositionOf(i int) int {
+func (s *Batch) PositionOf(i int) int {
 	if s.waits(i) {
 		return s.states[i].Position + 1
 	}
@@ -186,7 +186,7 @@ func (s *Session) PositionOf(i int) int {
 }
 
 // Prefill is Feed, timed for Stats.
-func (s *Session) Prefill(ctx context.Context, ids []int32) error {
+func (s *Batch) Prefill(ctx context.Context, ids []int32) error {
 	start, before := time.Now(), s.Position()
 	err := s.Feed(ctx, ids)
 	s.Stats.PrefillTokens += len(s.states) * (s.Position() - before)
@@ -195,7 +195,7 @@ func (s *Session) Prefill(ctx context.Context, ids []int32) error {
 }
 
 // StateSize is the number of bytes of the recurrent state, keys and values included.
-func (s *Session) StateSize() int {
+func (s *Batch) StateSize() int {
 	n := 0
 	for _, state := range s.states {
 		n += state.Size()
@@ -204,14 +204,14 @@ func (s *Session) StateSize() int {
 }
 
 // State is the state of sequence i, for saving.
-func (s *Session) State(i int) *model.State { return s.states[i] }
+func (s *Batch) State(i int) *model.State { return s.states[i] }
 
-// Model is the model that the session runs.
-func (s *Session) Model() *model.Model { return s.model }
+// Model is the model that the batch runs.
+func (s *Batch) Model() *model.Model { return s.model }
 
-// Fork returns an independent session in the same state, which may go on in another goroutine. Progress stays behind.
-func (s *Session) Fork() *Session {
-	f := &Session{
+// Fork returns an independent batch in the same state, which may go on in another goroutine. Progress stays behind.
+func (s *Batch) Fork() *Batch {
+	f := &Batch{
 		Chunk: s.Chunk, model: s.model, logits: slices.Clone(s.logits), pending: slices.Clone(s.pending),
 	}
 	for _, state := range s.states {
@@ -220,16 +220,16 @@ func (s *Session) Fork() *Session {
 	return f
 }
 
-// Repeat returns a session of n copies of this one's only sequence: the way to draw several samples after one prompt.
-func (s *Session) Repeat(n int) (*Session, error) {
+// Repeat returns a batch of n copies of this one's only sequence: the way to draw several samples after one prompt.
+func (s *Batch) Repeat(n int) (*Batch, error) {
 	if len(s.states) != 1 || n < 1 {
-		return nil, fmt.Errorf("generate: %d copies of a session of %d sequences, want at least one of one", n,
+		return nil, fmt.Errorf("generate: %d copies of a batch of %d sequences, want at least one of one", n,
 			len(s.states))
 	}
 	if err := s.flush(func(int) bool { return true }); err != nil {
 		return nil, err
 	}
-	r := &Session{Chunk: s.Chunk, model: s.model}
+	r := &Batch{Chunk: s.Chunk, model: s.model}
 	for range n {
 		r.logits = append(r.logits, s.logits...)
 		r.states = append(r.states, s.states[0].Clone())

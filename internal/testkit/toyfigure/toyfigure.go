@@ -22,7 +22,7 @@ func Page() *figure.Page {
 	tokens := strings.SplitAfter("Call me Ishmael. Some years ago, never mind how long precisely,\nhaving little or "+
 		"no money in my purse, I thought I would sail about a little and see the watery part of the world.", " ")
 	p := &figure.Page{
-		Title: "A page of every kind", Subtitle: "made by internal/toyfigure",
+		Title: "A page of every kind", Subtitle: "made by internal/testkit/toyfigure",
 		Command: "hippo explain show page.json", Notes: []string{"The map of layer 2 sums up 4 tokens in a cell."},
 		Figures: []*figure.Figure{
 			{Name: "kernels", Title: "Kernels", Caption: "K[k] = C Abar^k Bbar of four channels.",

@@ -3,7 +3,7 @@
 // where the server has a store, leave responses and change sessions; now and then the server is killed and started
 // again.
 //
-//	go build -o hippo ./cmd/hippo && go run ./cmd/soak --for 30m ./hippo serve runs/tiny --store state
+//	go build -o hippo ./cmd/hippo && go run ./tools/soak --for 30m ./hippo serve runs/tiny --store state
 //
 // It prints a summary as JSON, and ends with status 1 if something was found.
 package main

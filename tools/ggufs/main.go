@@ -1,7 +1,7 @@
 // Command ggufs writes models of published shapes with random weights as GGUF files, so that hippo and llama.cpp can be
 // measured on the same files (see bench/llama.sh):
 //
-//	go run ./cmd/ggufs [-shrink N] DIR NAME-TYPE...
+//	go run ./tools/ggufs [-shrink N] DIR NAME-TYPE...
 //
 // NAME is one of those of shapes, TYPE f32, f16, bf16, q8_0 or q4_0. A file DIR/NAME-TYPE.gguf that is there
 // stays. It imports checkpoint and internal/disk.

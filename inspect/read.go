@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/internal/brief"
@@ -18,15 +19,21 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/tokenizer/template"
 )
 
 // unfinished are the endings of files that programs have begun to fetch.
 var unfinished = []string{".incomplete", ".part", ".partial", ".crdownload", ".download", ".aria2", ".tmp"}
 
+// Path describes what is at a path. The report holds what could be found out, and the error what is wrong with it; if
+// Kind is empty, there is nothing to report but the error.
+func Path(path string) (*Report, error) {
+	r := &Report{Path: path}
+	return r, r.read()
+}
+
 // read finds out what is at the path of the report. It sets as much as there is, and returns what is wrong with it;
 // where Kind stays empty, there is nothing to tell but that.
-func (r *infoReport) read() error {
+func (r *Report) read() error {
 	info, err := os.Stat(r.Path)
 	if err != nil {
 		return err
@@ -49,13 +56,13 @@ func (r *infoReport) read() error {
 }
 
 // readFolder describes the model in a folder, or the run of a task.
-func (r *infoReport) readFolder() error {
+func (r *Report) readFolder() error {
 	network, err := model.FindNetwork(r.Path)
 	if err != nil {
 		return err
 	}
 	if network != nil {
-		r.Kind, r.network = infoTask, network
+		r.Kind, r.network = kindTask, network
 		r.Task, err = experiment.ReadResult(r.Path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -66,7 +73,7 @@ func (r *infoReport) readFolder() error {
 	if err != nil {
 		return errors.Join(err, r.inFolder())
 	}
-	r.Kind, r.Folder = infoFolder, dir
+	r.Kind, r.Folder = kindFolder, dir
 	var problems []error
 	if r.Family, err = release.ModelType(dir); err != nil {
 		return err
@@ -92,7 +99,7 @@ func (r *infoReport) readFolder() error {
 }
 
 // inFolder says what else is in a folder without a model: an error to be told behind the one that says so.
-func (r *infoReport) inFolder() error {
+func (r *Report) inFolder() error {
 	entries, err := os.ReadDir(r.Path)
 	if err != nil {
 		return err
@@ -101,7 +108,7 @@ func (r *infoReport) inFolder() error {
 	for _, e := range entries {
 		path := filepath.Join(r.Path, e.Name())
 		switch {
-		case isCheckpoint(e.Name()), e.Name() == tokenizer.FileName,
+		case checkpoint.HasEnding(e.Name()), e.Name() == tokenizer.FileName,
 			strings.HasSuffix(e.Name(), checkpoint.IndexSuffix):
 			files = append(files, path)
 		case slices.Contains(unfinished, filepath.Ext(e.Name())):
@@ -120,7 +127,7 @@ func (r *infoReport) inFolder() error {
 }
 
 // readJSON describes a tokenizer.json or a config.json.
-func (r *infoReport) readJSON() error {
+func (r *Report) readJSON() error {
 	if filepath.Base(r.Path) != model.ConfigFile {
 		return r.readTokenizer()
 	}
@@ -136,12 +143,12 @@ func (r *infoReport) readJSON() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Path, err)
 	}
-	r.Kind, r.Config = infoConfig, fmt.Sprintf("%d: %s", len(plan), brief.Line(compact(plan)))
+	r.Kind, r.Config = kindConfig, fmt.Sprintf("%d: %s", len(plan), brief.Line(compact(plan)))
 	r.Family, err = release.ModelType(filepath.Dir(r.Path))
 	return err
 }
 
-func (r *infoReport) readTokenizer() error {
+func (r *Report) readTokenizer() error {
 	tok, err := tokenizer.Load(r.Path)
 	if err != nil {
 		if filepath.Ext(r.Path) == ".json" && filepath.Base(r.Path) != tokenizer.FileName {
@@ -150,19 +157,19 @@ func (r *infoReport) readTokenizer() error {
 		}
 		return err
 	}
-	r.Kind = infoTokenizer
+	r.Kind = kindTokenizer
 	r.setTokenizer(tok)
 	return nil
 }
 
 // readCheckpoint describes a file of tensors, and the model that hippo convert would make of it.
-func (r *infoReport) readCheckpoint() error {
+func (r *Report) readCheckpoint() error {
 	f, err := checkpoint.Open(r.Path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	r.Kind = infoCheckpoint
+	r.Kind = kindCheckpoint
 	r.setWeights(f)
 	m, config, err := release.DescribeCheckpoint(f, release.ShapeOptions{})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	_ "github.com/hippo-ssm/hippo/internal/fixedseed"
-	"github.com/hippo-ssm/hippo/internal/toymodel"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -28,16 +28,16 @@ const hybrid = "h3,attention,s4d,h3"
 
 func text(seed uint64, n int) []int32 { return toymodel.Text(seed, n, vocab) }
 
-func feed(t interface{ Fatal(...any) }, s *Session, ids []int32) {
+func feed(t interface{ Fatal(...any) }, s *Batch, ids []int32) {
 	if err := s.Feed(context.Background(), ids); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // logits are those of all sequences, copied.
-func logits(s *Session) []float32 {
+func logits(s *Batch) []float32 {
 	var out []float32
-	for i := range s.Batch() {
+	for i := range s.Len() {
 		out = append(out, s.Logits(i)...)
 	}
 	return out
@@ -54,8 +54,8 @@ func argmax(x []float32) int32 {
 }
 
 // greedy continues every sequence by n ids and returns those of each.
-func greedy(t interface{ Fatal(...any) }, s *Session, n int) [][]int32 {
-	out := make([][]int32, s.Batch())
+func greedy(t interface{ Fatal(...any) }, s *Batch, n int) [][]int32 {
+	out := make([][]int32, s.Len())
 	for range n {
 		var next []int32
 		for i := range out {
@@ -74,10 +74,10 @@ func TestFeedAnyChunking(t *testing.T) {
 	m := language(t, hybrid)
 	rapid.Check(t, func(rt *rapid.T) {
 		prompt := text(rapid.Uint64().Draw(rt, "seed"), l)
-		whole := NewSession(m, 1)
+		whole := NewBatch(m, 1)
 		feed(rt, whole, prompt)
 		want := logits(whole)
-		s := NewSession(m, 1)
+		s := NewBatch(m, 1)
 		s.Chunk = rapid.SampledFrom([]int{0, 1, 5, 23, 24, 64}).Draw(rt, "chunk")
 		for lo := 0; lo < l; {
 			hi := lo + rapid.IntRange(1, l-lo).Draw(rt, "call")
@@ -103,14 +103,14 @@ func TestBatchIsEachAlone(t *testing.T) {
 	const batch, l, n = 3, 40, 30
 	m := language(t, hybrid)
 	prompts := text(1, batch*l)
-	together := NewSession(m, batch)
+	together := NewBatch(m, batch)
 	together.Chunk = 30
 	feed(t, together, prompts)
 	first := logits(together)
 	ids := greedy(t, together, n)
 	last := logits(together)
 	for i := range batch {
-		alone := NewSession(m, 1)
+		alone := NewBatch(m, 1)
 		alone.Chunk = 30
 		feed(t, alone, prompts[i*l:][:l])
 		if !slices.Equal(logits(alone), first[i*vocab:][:vocab]) {
@@ -127,7 +127,7 @@ func TestBatchIsEachAlone(t *testing.T) {
 
 // TestFeedTooLong: a model with a mixer of a fixed length says how much it takes, and goes on as before.
 func TestFeedTooLong(t *testing.T) {
-	s := NewSession(language(t, "h3,gmlp(l_max=20)"), 1)
+	s := NewBatch(language(t, "h3,gmlp(l_max=20)"), 1)
 	if err := s.Feed(t.Context(), text(1, 15)); err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestFeedTooLong(t *testing.T) {
 // TestFork: a fork goes on as the session would, and neither disturbs the other.
 func TestFork(t *testing.T) {
 	m := language(t, hybrid)
-	s := NewSession(m, 2)
+	s := NewBatch(m, 2)
 	if f := s.Fork(); f.Logits(0) != nil || f.Position() != 0 {
 		t.Error("the fork of a new session is not new")
 	}
@@ -163,14 +163,14 @@ func TestFork(t *testing.T) {
 // TestRepeat: every copy goes its own way as a session of its own would.
 func TestRepeat(t *testing.T) {
 	m := language(t, hybrid)
-	s := NewSession(m, 1)
+	s := NewBatch(m, 1)
 	feed(t, s, text(4, 40))
 	r, err := s.Repeat(3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Batch() != 3 || r.Position() != 40 || r.StateSize() != 3*s.StateSize() {
-		t.Errorf("batch %d, position %d, %d bytes, want 3, 40, %d", r.Batch(), r.Position(),
+	if r.Len() != 3 || r.Position() != 40 || r.StateSize() != 3*s.StateSize() {
+		t.Errorf("batch %d, position %d, %d bytes, want 3, 40, %d", r.Len(), r.Position(),
 			r.StateSize(), 3*s.StateSize())
 	}
 	for i := range 3 {
@@ -193,7 +193,7 @@ func TestRepeat(t *testing.T) {
 	if _, err := s.Repeat(0); err == nil {
 		t.Error("a session is repeated no times")
 	}
-	if empty, err := NewSession(m, 1).Repeat(2); err != nil || empty.Logits(1) != nil {
+	if empty, err := NewBatch(m, 1).Repeat(2); err != nil || empty.Logits(1) != nil {
 		t.Errorf("a new session repeated: %v", err)
 	}
 }
@@ -201,7 +201,7 @@ func TestRepeat(t *testing.T) {
 // TestStateTensors: a session whose state is set from another's tensors goes on like it.
 func TestStateTensors(t *testing.T) {
 	m := language(t, hybrid)
-	s, r := NewSession(m, 1), NewSession(m, 1)
+	s, r := NewBatch(m, 1), NewBatch(m, 1)
 	feed(t, s, text(6, 50))
 	s.State(0).Tensors(func(name string, x *tensor.Tensor) {
 		data := make([]float32, x.Len())
@@ -221,7 +221,7 @@ func TestStateTensors(t *testing.T) {
 // TestFeedErrors: what cannot be read is refused as a whole.
 func TestFeedErrors(t *testing.T) {
 	m := language(t, hybrid)
-	s := NewSession(m, 2)
+	s := NewBatch(m, 2)
 	feed(t, s, text(8, 20))
 	before := logits(s)
 	for _, bad := range [][]int32{{}, {1}, {1, 2, 3}, {1, -1}, {1, 2, 3, int32(m.Config.PaddedVocab())}, {1 << 30, 1}} {
@@ -236,7 +236,7 @@ func TestFeedErrors(t *testing.T) {
 
 // TestStats: Prefill counts what it reads.
 func TestStats(t *testing.T) {
-	s := NewSession(language(t, "h3"), 2)
+	s := NewBatch(language(t, "h3"), 2)
 	for range 2 {
 		if err := s.Prefill(t.Context(), text(9, 30)); err != nil {
 			t.Fatal(err)
@@ -251,7 +251,7 @@ func TestStats(t *testing.T) {
 // keeps 2·d_model numbers for each.
 func TestStateSize(t *testing.T) {
 	size := func(layers string, l int) int {
-		s := NewSession(language(t, layers), 1)
+		s := NewBatch(language(t, layers), 1)
 		feed(t, s, text(10, l))
 		return s.StateSize()
 	}
@@ -268,7 +268,7 @@ func BenchmarkDecode(b *testing.B) {
 	for _, layers := range []string{"h3*4", "h3*3,attention"} {
 		for _, position := range []int{1000, 20_000} {
 			b.Run(fmt.Sprintf("%s/%d", layers, position), func(b *testing.B) {
-				s := NewSession(language(b, layers), 1)
+				s := NewBatch(language(b, layers), 1)
 				feed(b, s, text(11, position))
 				b.ReportAllocs()
 				for b.Loop() {

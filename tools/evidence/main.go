@@ -73,8 +73,8 @@ func fill(root string, runs []string, check bool) error {
 		case filled == string(text):
 			continue
 		case check:
-			return fmt.Errorf("%s: its tables are not those of %s and of measurements: run go run ./cmd/evidence", page,
-				file)
+			return fmt.Errorf("%s: its tables do not match %s and the measurements: run go run ./tools/evidence",
+				page, file)
 		}
 		if err := os.WriteFile(page, []byte(filled), 0o644); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package main
+package inspect
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/golden"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
 // infoNames are names of files that hippo info reads in different ways.
@@ -52,13 +52,13 @@ func FuzzInfo(f *testing.F) {
 			if strings.HasPrefix(name, "model.safetensors.") && strings.HasPrefix(other, "model") {
 				continue // the index counts only without it
 			}
-			writeFile(t, filepath.Join(own, other), text)
+			write(t, filepath.Join(own, other), text)
 		}
-		writeFile(t, filepath.Join(own, name), data)
+		write(t, filepath.Join(own, name), data)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for _, path := range []string{own, filepath.Join(own, name)} {
-			r := &infoReport{Path: path}
+			r := &Report{Path: path}
 			err := r.read()
 			if r.Kind == "" {
 				if err == nil {
@@ -67,7 +67,7 @@ func FuzzInfo(f *testing.F) {
 				continue
 			}
 			var text strings.Builder
-			if err := r.print(&text); err != nil || !utf8.ValidString(text.String()) ||
+			if err := r.Print(&text); err != nil || !utf8.ValidString(text.String()) ||
 				strings.Contains(text.String(), "\x1b") {
 				t.Errorf("%s: %v: %q", path, err, text.String())
 			}
@@ -91,10 +91,17 @@ func TestInfoOfShards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, path, text)
-		r := &infoReport{Path: path}
+		write(t, path, text)
+		r := &Report{Path: path}
 		if err := r.read(); err == nil || !strings.Contains(err.Error(), "want the name of a file of the folder") {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,4 +1,6 @@
-package main
+// Package inspect describes what is at a path without loading weights: a model's folder or a training run, the network
+// of a task, a checkpoint in any format, a tokenizer or a configuration.
+package inspect
 
 import (
 	"encoding/json"
@@ -18,24 +20,24 @@ import (
 
 // The kinds of what hippo info describes.
 const (
-	infoFolder     = "folder" // of a model or of a training run
-	infoCheckpoint = "checkpoint"
-	infoTask       = "task"
-	infoTokenizer  = "tokenizer"
-	infoConfig     = "configuration"
+	kindFolder     = "folder" // of a model or of a training run
+	kindCheckpoint = "checkpoint"
+	kindTask       = "task"
+	kindTokenizer  = "tokenizer"
+	kindConfig     = "configuration"
 )
 
-// infoReport is what hippo info tells, as a table or as JSON.
-type infoReport struct {
+// Report is what hippo info tells, as a table or as JSON.
+type Report struct {
 	Path   string `json:"path"`
 	Kind   string `json:"kind"`
 	Folder string `json:"folder,omitempty"` // that the model is in
 	Family string `json:"family,omitempty"` // as its configuration or file calls it
 
-	Weights   *weightsInfo       `json:"weights,omitempty"`
-	Model     *modelInfo         `json:"model,omitempty"`
+	Weights   *Weights           `json:"weights,omitempty"`
+	Model     *Model             `json:"model,omitempty"`
 	Config    string             `json:"config,omitempty"` // what says the shape of a checkpoint's model
-	Tokenizer *tokenizerInfo     `json:"tokenizer,omitempty"`
+	Tokenizer *Tokenizer         `json:"tokenizer,omitempty"`
 	Template  int                `json:"chat_template_bytes,omitempty"`
 	Task      *experiment.Result `json:"task,omitempty"`
 	NoTexts   string             `json:"tokenizer_problem,omitempty"` // why that of a GGUF file is not read
@@ -46,28 +48,28 @@ type infoReport struct {
 	tok     tokenizer.Tokenizer
 }
 
-// weightsInfo are the tensors of files.
-type weightsInfo struct {
+// Weights are the tensors of files.
+type Weights struct {
 	Format    string         `json:"format"`
 	Bytes     int            `json:"bytes"`
 	Numbers   int            `json:"numbers"`
 	Precision string         `json:"precision"` // of most numbers
 	InMemory  int            `json:"memory"`    // bytes when the model runs without --precision: see hippo.Stored
 	Kinds     map[string]int `json:"kinds"`     // how many tensors are of each
-	Tensors   []tensorInfo   `json:"tensors"`
+	Tensors   []Tensor       `json:"tensors"`
 
 	integers bool // some weights stay integers
 }
 
-type tensorInfo struct {
+type Tensor struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
 	Shape []int  `json:"shape"`
 	Bytes int    `json:"bytes"`
 }
 
-// modelInfo is a model.
-type modelInfo struct {
+// Model is a model.
+type Model struct {
 	Layers     []string        `json:"layers"` // what the mixer of each is
 	Parameters int             `json:"parameters"`
 	Parts      map[string]int  `json:"parameters_by_part"`
@@ -76,15 +78,15 @@ type modelInfo struct {
 	Config     json.RawMessage `json:"config"`                // as hippo writes it
 }
 
-type tokenizerInfo struct {
+type Tokenizer struct {
 	Kind        string `json:"kind"`
 	Tokens      int    `json:"tokens"`
 	EndOfText   *int32 `json:"end_of_text,omitempty"`
 	Fingerprint string `json:"fingerprint"`
 }
 
-func (r *infoReport) setWeights(f *checkpoint.File) {
-	w := &weightsInfo{Format: f.Format(), Bytes: f.Size(), Kinds: map[string]int{}}
+func (r *Report) setWeights(f *checkpoint.File) {
+	w := &Weights{Format: f.Format(), Bytes: f.Size(), Kinds: map[string]int{}}
 	if f.Root() != "" {
 		w.Format += ", " + f.Root()
 	}
@@ -98,7 +100,7 @@ func (r *infoReport) setWeights(f *checkpoint.File) {
 		w.integers = w.integers || size < 2*x.Elements()
 		w.Kinds[kind]++
 		numbers[kind] += x.Elements()
-		w.Tensors = append(w.Tensors, tensorInfo{name, kind, x.Shape, len(x.Data)})
+		w.Tensors = append(w.Tensors, Tensor{name, kind, x.Shape, len(x.Data)})
 	}
 	for _, kind := range slices.Sorted(maps.Keys(numbers)) {
 		if w.Precision == "" || numbers[kind] > numbers[w.Precision] {
@@ -108,9 +110,9 @@ func (r *infoReport) setWeights(f *checkpoint.File) {
 	r.Weights = w
 }
 
-func (r *infoReport) setModel(m *model.Model) {
+func (r *Report) setModel(m *model.Model) {
 	size, _ := m.Growth()
-	info := &modelInfo{Parameters: m.NumParams(), StateBytes: m.NewState().Size(), TokenBytes: size,
+	info := &Model{Parameters: m.NumParams(), StateBytes: m.NewState().Size(), TokenBytes: size,
 		Config: m.Config.JSON()}
 	for _, b := range m.Blocks {
 		info.Layers = append(info.Layers, b.Kind)
@@ -119,50 +121,50 @@ func (r *infoReport) setModel(m *model.Model) {
 	r.Model, r.net = info, m
 }
 
-func (r *infoReport) setTokenizer(tok tokenizer.Tokenizer) {
+func (r *Report) setTokenizer(tok tokenizer.Tokenizer) {
 	if r.tok = tok; tok == nil {
 		return
 	}
-	r.Tokenizer = &tokenizerInfo{Kind: tok.Kind(), Tokens: tok.VocabSize(), Fingerprint: tok.Fingerprint()}
+	r.Tokenizer = &Tokenizer{Kind: tok.Kind(), Tokens: tok.VocabSize(), Fingerprint: tok.Fingerprint()}
 	if id, ok := tok.EndOfText(); ok {
 		r.Tokenizer.EndOfText = &id
 	}
 }
 
-// print prints the report as a table. What it lacks because of a problem is left out.
-func (r *infoReport) print(out io.Writer) error {
-	t := newTable(out)
+// Print prints the report as a table. What it lacks because of a problem is left out.
+func (r *Report) Print(out io.Writer) error {
+	t := status.NewTable(out)
 	switch r.Kind {
-	case infoTask:
+	case kindTask:
 		r.printTask(t)
-		return t.flush()
-	case infoTokenizer:
-		t.row("file", "%s", r.Path)
-		describeTokenizer(t, r.tok)
-		return t.flush()
-	case infoConfig:
-		t.row("configuration", "%s", r.Path)
+		return t.Flush()
+	case kindTokenizer:
+		t.Row("file", "%s", r.Path)
+		PrintTokenizer(t, r.tok)
+		return t.Flush()
+	case kindConfig:
+		t.Row("configuration", "%s", r.Path)
 		r.printFamily(t)
-		t.row("layers", "%s", r.Config)
-		t.row("note", "the weights are told of with the folder, or with their file")
-		return t.flush()
-	case infoFolder:
-		t.row("model", "%s", r.Folder)
+		t.Row("layers", "%s", r.Config)
+		t.Row("note", "the weights are told of with the folder, or with their file")
+		return t.Flush()
+	case kindFolder:
+		t.Row("model", "%s", r.Folder)
 		r.printFamily(t)
 	}
 	if w := r.Weights; w != nil {
 		r.printWeights(t, w)
 	}
-	if r.Kind == infoCheckpoint {
+	if r.Kind == kindCheckpoint {
 		r.printFamily(t)
 		if r.net == nil {
-			t.row("model", "none that is read: %v", brief.Line(r.Problem))
+			t.Row("model", "none that is read: %v", brief.Line(r.Problem))
 		} else {
-			t.row("model", "as %s tells", r.Config)
+			t.Row("model", "as %s tells", r.Config)
 		}
 	}
 	if r.net != nil {
-		describeModel(t, r.net)
+		PrintModel(t, r.net)
 		as := "as float32; --precision bf16 or int8 for less"
 		switch {
 		case r.Weights.integers:
@@ -170,58 +172,58 @@ func (r *infoReport) print(out io.Writer) error {
 		case r.Weights.InMemory < 4*r.Weights.Numbers:
 			as = "as they are in the file, with the results of float32; --precision int8 for less"
 		}
-		t.row("memory", "weights of %s when it runs, %s", status.Bytes(uint64(r.Weights.InMemory)), as)
+		t.Row("memory", "weights of %s when it runs, %s", status.Bytes(uint64(r.Weights.InMemory)), as)
 	}
 	switch {
 	case r.NoTexts != "":
-		t.row("tokenizer", "none that is read: %v", brief.Line(r.NoTexts))
-	case r.tok != nil || r.net != nil && r.Kind == infoFolder:
-		describeTokenizer(t, r.tok)
+		t.Row("tokenizer", "none that is read: %v", brief.Line(r.NoTexts))
+	case r.tok != nil || r.net != nil && r.Kind == kindFolder:
+		PrintTokenizer(t, r.tok)
 	}
 	if r.Template > 0 {
-		t.row("chat template", "of %d characters", r.Template)
+		t.Row("chat template", "of %d characters", r.Template)
 	}
-	if r.Kind == infoFolder {
+	if r.Kind == kindFolder {
 		if err := describeRun(t, r.Path); err != nil {
 			return err
 		}
 	}
-	if err := t.flush(); err != nil || r.Kind != infoCheckpoint {
+	if err := t.Flush(); err != nil || r.Kind != kindCheckpoint {
 		return err
 	}
 	return r.printTensors(out)
 }
 
-func (r *infoReport) printFamily(t table) {
+func (r *Report) printFamily(t status.Table) {
 	if r.Family != "" {
-		t.row("family", "%s", brief.Line(r.Family))
+		t.Row("family", "%s", brief.Line(r.Family))
 	}
 }
 
-func (r *infoReport) printWeights(t table, w *weightsInfo) {
+func (r *Report) printWeights(t status.Table, w *Weights) {
 	size := w.Format + ", " + status.Bytes(uint64(w.Bytes))
-	if r.Kind == infoFolder {
-		t.row("weights", "%s", size)
+	if r.Kind == kindFolder {
+		t.Row("weights", "%s", size)
 	} else {
-		t.row("file", "%s, %s", r.Path, size)
+		t.Row("file", "%s, %s", r.Path, size)
 	}
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(w.Kinds)) {
 		parts = append(parts, fmt.Sprintf("%d of %s", w.Kinds[kind], kind))
 	}
-	t.row("tensors", "%d with %s numbers (%d): %s", len(w.Tensors), status.Count(float64(w.Numbers)), w.Numbers,
+	t.Row("tensors", "%d with %s numbers (%d): %s", len(w.Tensors), status.Count(float64(w.Numbers)), w.Numbers,
 		strings.Join(parts, ", "))
 }
 
 // printTensors lists the first tensors.
-func (r *infoReport) printTensors(out io.Writer) error {
+func (r *Report) printTensors(out io.Writer) error {
 	all := r.Weights.Tensors
 	var lines [][]string
 	for _, x := range all[:min(len(all), brief.MaxItems)] {
 		lines = append(lines, []string{brief.Line(x.Name), x.Kind, fmt.Sprint(x.Shape), status.Bytes(uint64(x.Bytes))})
 	}
 	fmt.Fprintln(out)
-	if err := printGrid(out, []string{"tensor", "kind", "shape", "size"}, lines, false); err != nil {
+	if err := status.Grid(out, []string{"tensor", "kind", "shape", "size"}, lines, false); err != nil {
 		return err
 	}
 	if more := len(all) - len(lines); more > 0 {
