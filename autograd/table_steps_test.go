@@ -7,6 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/cpu"
+	"github.com/hippo-ssm/hippo/internal/testkit/smallengine"
 )
 
 // gradients are copies of those of x, zeros where there is none.
@@ -24,28 +25,34 @@ func TestStepsReuseMemory(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
 			in := r.random(r.in, 4)
-			for frozen := -1; frozen < len(in); frozen++ {
-				tape := autograd.NewTape()
-				tape.Record(true)
-				x := r.tensors(r.in, in)
-				for i, v := range x {
-					v.SetNeedsGrad(i != frozen)
-				}
-				tape.Collect(autograd.NewGradients(x...))
-				var held [4]int
-				for step := range held {
-					for _, y := range r.op(tape, x) {
-						tape.Seed(y, repeated(y.Len(), []float32{1, 0, 0}))
-					}
-					tape.BackwardSeeded()
-					tape.Reset()
-					held[step] = tape.Bytes()
-				}
-				if held[1] != held[3] {
-					t.Errorf("input %d frozen: the engine holds %v bytes after each step", frozen, held)
-				}
+			for engine, open := range engines {
+				r.reusesMemory(t, engine, open, in)
 			}
 		})
+	}
+}
+
+func (r *row) reusesMemory(t *testing.T, engine string, open func() *autograd.Tape, in [][]float64) {
+	for frozen := -1; frozen < len(in); frozen++ {
+		tape := open()
+		tape.Record(true)
+		x := r.tensors(r.in, in)
+		for i, v := range x {
+			v.SetNeedsGrad(i != frozen)
+		}
+		tape.Collect(autograd.NewGradients(x...))
+		var held [4]int
+		for step := range held {
+			for _, y := range r.op(tape, x) {
+				tape.Seed(y, repeated(y.Len(), []float32{1, 0, 0}))
+			}
+			tape.BackwardSeeded()
+			tape.Reset()
+			held[step] = tape.Bytes()
+		}
+		if held[1] != held[3] {
+			t.Errorf("%s, input %d frozen: the engine holds %v bytes after each step", engine, frozen, held)
+		}
 	}
 }
 
@@ -53,34 +60,41 @@ func TestStepsReuseMemory(t *testing.T) {
 func TestFrozenInputs(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
-			in := r.random(r.in, 5)
-			run := func(frozen int) (tape *autograd.Tape, x ts) {
-				tape, x = autograd.NewTape(), r.tensors(r.in, in)
-				tape.Record(true)
-				for i, v := range x {
-					v.SetNeedsGrad(i != frozen)
-				}
-				y := r.op(tape, x)
-				zeros := ramp(len(y), func(i int) []float64 { return make([]float64, y[i].Len()) })
-				for i, dy := range cotangents(zeros) {
-					tape.Seed(y[i], dy)
-				}
-				tape.BackwardSeeded()
-				return tape, x
-			}
-			want := gradients(run(-1))
-			for frozen := range in {
-				tape, x := run(frozen)
-				if tape.Grad(x[frozen], make([]float32, x[frozen].Len())) {
-					t.Errorf("input %d is frozen and has a gradient", frozen)
-				}
-				for i, got := range gradients(tape, x) {
-					if i != frozen && !slices.Equal(got, want[i]) {
-						t.Errorf("with input %d frozen, input %d has the gradient %v, want %v", frozen, i, got, want[i])
-					}
-				}
+			for engine, open := range engines {
+				r.freezes(t, engine, open)
 			}
 		})
+	}
+}
+
+func (r *row) freezes(t *testing.T, engine string, open func() *autograd.Tape) {
+	in := r.random(r.in, 5)
+	run := func(frozen int) (tape *autograd.Tape, x ts) {
+		tape, x = open(), r.tensors(r.in, in)
+		tape.Record(true)
+		for i, v := range x {
+			v.SetNeedsGrad(i != frozen)
+		}
+		y := r.op(tape, x)
+		zeros := ramp(len(y), func(i int) []float64 { return make([]float64, y[i].Len()) })
+		for i, dy := range cotangents(zeros) {
+			tape.Seed(y[i], dy)
+		}
+		tape.BackwardSeeded()
+		return tape, x
+	}
+	want := gradients(run(-1))
+	for frozen := range in {
+		tape, x := run(frozen)
+		if tape.Grad(x[frozen], make([]float32, x[frozen].Len())) {
+			t.Errorf("%s: input %d is frozen and has a gradient", engine, frozen)
+		}
+		for i, got := range gradients(tape, x) {
+			if i != frozen && !slices.Equal(got, want[i]) {
+				t.Errorf("%s: with input %d frozen, input %d has the gradient %v, want %v",
+					engine, frozen, i, got, want[i])
+			}
+		}
 	}
 }
 
@@ -88,11 +102,15 @@ func TestFrozenInputs(t *testing.T) {
 func TestNothingRecorded(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
-			for _, record := range []bool{false, true} {
+			for i := range 4 {
+				record, open := i%2 == 1, func(step *engine.Step) engine.Engine { return cpu.New(step) }
+				if i >= 2 {
+					open = smallengine.NewHeap[float32]().Open
+				}
 				var recorded []string
 				tape := autograd.NewTapeOn(func(step *engine.Step) engine.Engine {
 					step.Push = func(op engine.Op) { recorded = append(recorded, op.Name()) }
-					return cpu.New(step)
+					return open(step)
 				})
 				tape.Record(record)
 				in := r.tensors(r.in, r.random(r.in, 6))
@@ -101,7 +119,7 @@ func TestNothingRecorded(t *testing.T) {
 				}
 				r.op(tape, in)
 				if recorded != nil {
-					t.Errorf("recording %v: recorded are %v", record, recorded)
+					t.Errorf("%s, recording %v: recorded are %v", tape.Engine(), record, recorded)
 				}
 			}
 		})

@@ -29,10 +29,12 @@ const (
 
 // Options say what to compare.
 type Options struct {
-	Lengths  []int   // of sequences; empty: 1, 7, 40 and 130, as far as the model takes them
-	Tokens   []int32 // the text, at least one longer than the longest; empty: tokens drawn at random
-	Forward  bool    // no gradients
-	Scale    float64 // multiplies the tolerances; 0 for 1
+	Lengths []int   // of sequences; empty: 1, 7, 40 and 130, as far as the model takes them
+	Tokens  []int32 // the text, at least one longer than the longest; empty: tokens drawn at random
+	Forward bool    // no gradients
+	Scale   float64 // multiplies the tolerances; 0 for 1
+	// Open opens the engine to compare with the reference; nil for the CPU's.
+	Open     func(*engine.Step) engine.Engine
 	Progress func(what string)
 }
 
@@ -143,8 +145,9 @@ func (v *verifier) compare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	v.say(fmt.Sprintf("length %d, on the CPU's engine", l))
-	got := v.trained(autograd.NewTape())
+	tape := v.tape()
+	v.say(fmt.Sprintf("length %d, on the engine %s", l, tape.Engine()))
+	got := v.trained(tape)
 	v.check("engines", "output", got.outputs, want.outputs, OutputTol)
 	v.check("engines", "logits", one(got.logits), one(want.logits), OutputTol)
 	v.check("engines", "loss", one(got.loss), one(want.loss), LossTol)
@@ -163,6 +166,14 @@ func (v *verifier) compare(ctx context.Context) error {
 		v.check(form.kind, "state", cut.states, want.states, OutputTol)
 	}
 	return nil
+}
+
+// tape is one on the engine that is compared.
+func (v *verifier) tape() *autograd.Tape {
+	if v.o.Open == nil {
+		return autograd.NewTape()
+	}
+	return autograd.NewTapeOn(v.o.Open)
 }
 
 func (v *verifier) say(what string) {
@@ -203,7 +214,7 @@ func (v *verifier) trained(t *autograd.Tape) (r run) {
 
 // inPieces runs the sequence in pieces of the given lengths in turn, as generation does.
 func (v *verifier) inPieces(cut []int) (r run) {
-	t, state := autograd.NewTape(), v.m.NewState()
+	t, state := v.tape(), v.m.NewState()
 	l := len(v.ids) - 1
 	for from, i := 0, 0; from < l; i++ {
 		n := min(cut[i%len(cut)], l-from)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/smallengine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 )
@@ -14,6 +15,25 @@ import (
 func TestEveryMixer(t *testing.T) {
 	for _, name := range model.MixerNames() {
 		t.Run(name, func(t *testing.T) { asDefined(t, small(t, name+"-tiny", "")) })
+	}
+}
+
+// TestEveryMixerComposed: so it is on an engine that has just the core.
+func TestEveryMixerComposed(t *testing.T) {
+	for _, name := range model.MixerNames() {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := model.Preset(name + "-tiny")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.VocabSize, cfg.NLayer, cfg.DState = 20, 1, min(cfg.DState, 4)
+			m, err := model.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Init(3)
+			asDefinedOn(t, m, Options{Lengths: []int{9}, Open: smallengine.NewHeap[float32]().Open})
+		})
 	}
 }
 
@@ -30,7 +50,12 @@ func TestComposedLayers(t *testing.T) {
 
 func asDefined(t *testing.T, m *model.Model) {
 	t.Helper()
-	report, err := Model(context.Background(), m, Options{Lengths: []int{1, 40, 130}})
+	asDefinedOn(t, m, Options{Lengths: []int{1, 40, 130}})
+}
+
+func asDefinedOn(t *testing.T, m *model.Model, o Options) {
+	t.Helper()
+	report, err := Model(context.Background(), m, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func (e *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams
 	}
 	return e.one("SinkhornAttention", func() *val {
 		d, kv := q.Dim(-1), e.in(kv).rows()
-		sort, nullK, nullV := e.in(p.Sort), e.in(p.NullK), e.in(p.NullV)
+		sort := e.in(p.Sort)
 		return e.in(q).rows().each(r, func(i int, q *val) *val {
 			q, kv := e.after(qCaches, i, r.Start(i), q), e.after(kvCaches, i, r.Start(i), kv.row(r, i))
 			n, heads := q.dim(0), make([]*val, o.Heads)
@@ -33,7 +33,8 @@ func (e *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams
 					s.net = sort.pick(0, h)
 				}
 				if !o.Ahead {
-					s.nullK, s.nullV = nullK.slice(0, h, 1), nullV.slice(0, h, 1)
+					null := func(x *tensor.Tensor) *val { return e.in(x).as(o.Heads, -1).slice(0, h, 1) }
+					s.nullK, s.nullV = null(p.NullK), null(p.NullV)
 					if h >= o.Heads/2 {
 						s.first = min(n, o.Bucket-1)
 					}
@@ -135,11 +136,18 @@ func (s *sinkhorn) picks(u int) (weights *val, picked []int32) {
 }
 
 // heaviest is where p is largest, first; the middle if all are the same.
-func heaviest(p []float32) int {
-	if slices.Max(p) == slices.Min(p) {
+func heaviest(p []float32) (c int) {
+	same := true
+	for j, v := range p {
+		same = same && v == p[0]
+		if v > p[c] {
+			c = j
+		}
+	}
+	if same {
 		return len(p) / 2
 	}
-	return slices.Index(p, slices.Max(p))
+	return c
 }
 
 // scores are those of the candidates of u buckets, of which the first ones are empty.

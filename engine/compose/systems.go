@@ -176,7 +176,7 @@ func (e *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 		}
 		steps := e.count(l).as(l, 1, 1)
 		exponent := z.times(steps).add(from.times(origin.neg()))
-		W := pairOf(e.in(p.W))
+		W := pairOf(e.in(p.W).as(z.re.dim(0), -1, 2))
 		return exponent.exp().real("khn,hn->kh", W.mul(S))
 	})
 }
@@ -190,7 +190,7 @@ func (e *Engine) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 			z = z.constant().where(ahead, z)
 			v := z.expm1().mul(z.recip())
 			zero := pair{e.full(0), e.full(0)}
-			c = pairOf(e.in(p.W)).mul(S).mul(v.recip()).scale(0.5)
+			c = pairOf(e.in(p.W).as(h, n, 2)).mul(S).mul(v.recip()).scale(0.5)
 			return z.exp(), v, zero.where(ahead, c)
 		})
 	})
