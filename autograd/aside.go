@@ -1,10 +1,6 @@
 package autograd
 
-import (
-	"fmt"
-
-	"github.com/hippo-ssm/hippo/tensor"
-)
+import "github.com/hippo-ssm/hippo/tensor"
 
 // aside is a loss beside that which Backward starts from.
 type aside struct {
@@ -37,15 +33,11 @@ func (t *Tape) Aside(y *tensor.Tensor, weight float64) {
 // Asides is how many losses Aside has taken since Reset.
 func (t *Tape) Asides() int { return len(t.aside) }
 
-// seedAside starts from all that Aside was given, where the loss has the cotangent dy.
-func (t *Tape) seedAside(dy []float32) {
-	if len(t.aside) > 0 && len(dy) != 1 {
-		panic(fmt.Sprintf("autograd.BackwardFrom: cotangent of %d values, want one beside what Aside was given",
-			len(dy)))
-	}
+// seedAside seeds all that Aside was given, if the loss has the cotangent dy.
+func (t *Tape) seedAside(dy float32) {
 	for _, a := range t.aside {
 		if a.y.NeedsGrad() {
-			t.Seed(a.y, []float32{float32(a.weight / float64(len(t.aside)) * float64(dy[0]))})
+			t.Seed(a.y, t.engine.Full(float32(a.weight/float64(len(t.aside))*float64(dy))))
 		}
 	}
 }

@@ -50,8 +50,8 @@ func TestDropoutMask(t *testing.T) {
 			for op := uint64(1); op <= 2; op++ {
 				y := tape.Dropout(x, p, r)
 				out, dx := numbers(y), make([]float32, x.Len())
-				tape.BackwardFrom(y, repeated(x.Len(), []float32{1}))
-				tape.Grad(x, dx)
+				tape.BackwardFrom(y, tensor.FromSlice(repeated(x.Len(), []float32{1}), y.Shape()...))
+				tape.Grad(x).CopyTo(dx)
 				tape.DropGrads(x)
 				for i, seed := range seeds {
 					for j := range lengths[i] * d {

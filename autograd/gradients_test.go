@@ -6,6 +6,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine/reference"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // TestGradientsApart: what wants no gradient gets none, and changes nothing about the others; and so does a result that
@@ -22,14 +23,11 @@ func TestGradientsApart(t *testing.T) {
 					v.SetNeedsGrad(want(i))
 				}
 				tape.Record(true)
-				tape.Seed(r.op(tape, x)[k], dy[k])
+				y := r.op(tape, x)[k]
+				tape.Seed(y, tensor.FromSlice(dy[k], y.Shape()...))
 				tape.BackwardSeeded()
 				for _, v := range x {
-					g := make([]float32, v.Len())
-					if !tape.Grad(v, g) {
-						g = nil
-					}
-					grad = append(grad, g)
+					grad = append(grad, gradient(tape, v))
 				}
 				return grad
 			}
@@ -46,8 +44,8 @@ func TestGradientsApart(t *testing.T) {
 				for i := range in {
 					alone := func(j int) bool { return i == j }
 					all := map[string][][]float32{"reference": onReference(k, alone)}
-					for engine, open := range engines {
-						all[engine] = gradients(open(), r.tensors(r.in, in), k, alone)
+					for engine, b := range engines {
+						all[engine] = gradients(autograd.NewTapeOn(b), r.tensors(r.in, in), k, alone)
 					}
 					for engine, got := range all {
 						what := fmt.Sprintf("%s: gradient from output %d to input %d alone", engine, k, i)
@@ -79,13 +77,12 @@ func TestBackwardAdds(t *testing.T) {
 						for j := range dy {
 							dy[j] = float32(i + 1)
 						}
-						tape.Seed(y, dy)
+						tape.Seed(y, tensor.FromSlice(dy, y.Shape()...))
 					}
 					tape.BackwardSeeded()
 					tape.Reset()
 					for i, v := range x {
-						g := make([]float32, v.Len())
-						tape.Grad(v, g)
+						g := orZeros(gradient(tape, v), v.Len())
 						if pass == 0 {
 							once = append(once, wide(g))
 							continue

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/tensor"
 	"pgregory.net/rapid"
 )
 
@@ -43,7 +45,8 @@ func TestAnyRows(t *testing.T) {
 			for engine := range engines {
 				out, grad := r.on(engine, s.shapes(), in, cotangents(want))
 				for i := range want {
-					nearOrOne(t, fmt.Sprintf("%s, %s: output %d", engine, s.name, i), out[i], want[i], loose*r.tolerance())
+					nearOrOne(t, fmt.Sprintf("%s, %s: output %d", engine, s.name, i), out[i], want[i],
+						loose*r.tolerance())
 				}
 				for i := range in {
 					nearOrOne(t, fmt.Sprintf("%s, %s: gradient of input %d", engine, s.name, i), grad[i], wantGrad[i],
@@ -100,7 +103,7 @@ func (s *sequences) poisoned(t *testing.T, on string, bad int) bool {
 	}
 	// run gives all that each row has: results, the states after it, and gradients.
 	run := func(poison bool) (of [][][]float32) {
-		tape, x := engines[on](), r.tensors(shapes, r.random(shapes, 12))
+		tape, x := autograd.NewTapeOn(engines[on]), r.tensors(shapes, r.random(shapes, 12))
 		tape.Record(true)
 		along, params, states := s.parts(x)
 		if poison {
@@ -121,11 +124,11 @@ func (s *sequences) poisoned(t *testing.T, on string, bad int) bool {
 			}
 			for _, o := range next[i] {
 				of[i] = append(of[i], numbers(o))
-				tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, -1}))
+				tape.Seed(o, tensor.FromSlice(repeated(o.Len(), []float32{1, 0.5, -1}), o.Shape()...))
 			}
 		}
 		for _, o := range y {
-			tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, -1}))
+			tape.Seed(o, tensor.FromSlice(repeated(o.Len(), []float32{1, 0.5, -1}), o.Shape()...))
 		}
 		tape.BackwardSeeded()
 		for i := range of {

@@ -10,6 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // rowless are the methods of an engine that have no row of their own, and why.
@@ -106,7 +107,7 @@ func (r *row) forwardAndBack(in [][]float64, count func() int64) (out [][]float3
 	forward = count()
 	for _, o := range y {
 		out = append(out, numbers(o))
-		tape.Seed(o, ramp(o.Len(), func(i int) float32 { return 1 / float32(1+i%31) }))
+		tape.Seed(o, tensor.FromSlice(ramp(o.Len(), func(i int) float32 { return 1 / float32(1+i%31) }), o.Shape()...))
 	}
 	count()
 	tape.BackwardSeeded()

@@ -1,21 +1,20 @@
 package autograd_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/engine/cpu"
-	"github.com/hippo-ssm/hippo/internal/testkit/smallengine"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // gradients are copies of those of x, zeros where there is none.
 func gradients(tape *autograd.Tape, x ts) [][]float32 {
 	out := make([][]float32, len(x))
 	for i, v := range x {
-		out[i] = make([]float32, v.Len())
-		tape.Grad(v, out[i])
+		out[i] = orZeros(gradient(tape, v), v.Len())
 	}
 	return out
 }
@@ -25,33 +24,33 @@ func TestStepsReuseMemory(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
 			in := r.random(r.in, 4)
-			for engine, open := range engines {
-				r.reusesMemory(t, engine, open, in)
+			for name, b := range engines {
+				r.reusesMemory(t, name, b, in)
 			}
 		})
 	}
 }
 
-func (r *row) reusesMemory(t *testing.T, engine string, open func() *autograd.Tape, in [][]float64) {
+func (r *row) reusesMemory(t *testing.T, name string, b engine.Backend, in [][]float64) {
 	for frozen := -1; frozen < len(in); frozen++ {
-		tape := open()
+		tape := autograd.NewTapeOn(b)
 		tape.Record(true)
 		x := r.tensors(r.in, in)
 		for i, v := range x {
 			v.SetNeedsGrad(i != frozen)
 		}
-		tape.Collect(autograd.NewGradients(x...))
+		tape.Collect(autograd.NewGradients(tape.Backend(), x...))
 		var held [4]int
 		for step := range held {
 			for _, y := range r.op(tape, x) {
-				tape.Seed(y, repeated(y.Len(), []float32{1, 0, 0}))
+				tape.Seed(y, tensor.FromSlice(repeated(y.Len(), []float32{1, 0, 0}), y.Shape()...))
 			}
 			tape.BackwardSeeded()
 			tape.Reset()
 			held[step] = tape.Bytes()
 		}
 		if held[1] != held[3] {
-			t.Errorf("%s, input %d frozen: the engine holds %v bytes after each step", engine, frozen, held)
+			t.Errorf("%s, input %d frozen: the engine holds %v bytes after each step", name, frozen, held)
 		}
 	}
 }
@@ -60,17 +59,17 @@ func (r *row) reusesMemory(t *testing.T, engine string, open func() *autograd.Ta
 func TestFrozenInputs(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
-			for engine, open := range engines {
-				r.freezes(t, engine, open)
+			for name, b := range engines {
+				r.freezes(t, name, b)
 			}
 		})
 	}
 }
 
-func (r *row) freezes(t *testing.T, engine string, open func() *autograd.Tape) {
+func (r *row) freezes(t *testing.T, name string, b engine.Backend) {
 	in := r.random(r.in, 5)
 	run := func(frozen int) (tape *autograd.Tape, x ts) {
-		tape, x = open(), r.tensors(r.in, in)
+		tape, x = autograd.NewTapeOn(b), r.tensors(r.in, in)
 		tape.Record(true)
 		for i, v := range x {
 			v.SetNeedsGrad(i != frozen)
@@ -78,7 +77,7 @@ func (r *row) freezes(t *testing.T, engine string, open func() *autograd.Tape) {
 		y := r.op(tape, x)
 		zeros := ramp(len(y), func(i int) []float64 { return make([]float64, y[i].Len()) })
 		for i, dy := range cotangents(zeros) {
-			tape.Seed(y[i], dy)
+			tape.Seed(y[i], tensor.FromSlice(dy, y[i].Shape()...))
 		}
 		tape.BackwardSeeded()
 		return tape, x
@@ -86,32 +85,37 @@ func (r *row) freezes(t *testing.T, engine string, open func() *autograd.Tape) {
 	want := gradients(run(-1))
 	for frozen := range in {
 		tape, x := run(frozen)
-		if tape.Grad(x[frozen], make([]float32, x[frozen].Len())) {
-			t.Errorf("%s: input %d is frozen and has a gradient", engine, frozen)
+		if tape.Grad(x[frozen]) != nil {
+			t.Errorf("%s: input %d is frozen and has a gradient", name, frozen)
 		}
 		for i, got := range gradients(tape, x) {
 			if i != frozen && !slices.Equal(got, want[i]) {
 				t.Errorf("%s: with input %d frozen, input %d has the gradient %v, want %v",
-					engine, frozen, i, got, want[i])
+					name, frozen, i, got, want[i])
 			}
 		}
 	}
+}
+
+// recorder is a backend whose engines name what they record.
+type recorder struct {
+	engine.Backend
+	recorded *[]string
+}
+
+func (r recorder) Open(step *engine.Step) engine.Engine {
+	step.Push = func(op engine.Op) { *r.recorded = append(*r.recorded, op.Name()) }
+	return r.Backend.Open(step)
 }
 
 // TestNothingRecorded: without recording, and without an input that wants a gradient, operations record nothing.
 func TestNothingRecorded(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
-			for i := range 4 {
-				record, open := i%2 == 1, func(step *engine.Step) engine.Engine { return cpu.New(step) }
-				if i >= 2 {
-					open = smallengine.NewHeap[float32]().Open
-				}
+			for i := range 2 * len(engines) {
+				record, name := i%2 == 1, slices.Sorted(maps.Keys(engines))[i/2]
 				var recorded []string
-				tape := autograd.NewTapeOn(func(step *engine.Step) engine.Engine {
-					step.Push = func(op engine.Op) { recorded = append(recorded, op.Name()) }
-					return open(step)
-				})
+				tape := autograd.NewTapeOn(recorder{engines[name], &recorded})
 				tape.Record(record)
 				in := r.tensors(r.in, r.random(r.in, 6))
 				for _, x := range in {
@@ -141,7 +145,7 @@ func BenchmarkOps(b *testing.B) {
 						dy = make([]float32, y.Len())
 						dy[0] = 1
 					}
-					tape.Seed(y, dy[:y.Len()])
+					tape.Seed(y, tensor.FromSlice(dy[:y.Len()], y.Shape()...))
 				}
 				tape.BackwardSeeded()
 				tape.Reset()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/internal/testkit/smallengine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -102,7 +103,7 @@ func (r *row) onReference(shapes [][]int, in [][]float64,
 		return out, nil
 	}
 	for i, dy := range cotangents(out) {
-		t.Seed(y[i], dy)
+		t.Seed(y[i], tensor.FromSlice(dy, y[i].Shape()...))
 	}
 	t.BackwardSeeded()
 	for _, v := range x {
@@ -117,48 +118,43 @@ func (r *row) onReference(shapes [][]int, in [][]float64,
 
 // referenceTape is a tape on the reference engine, and the engine.
 func referenceTape() (eng *reference.Engine, t *autograd.Tape) {
-	t = autograd.NewTapeOn(func(step *engine.Step) engine.Engine {
-		eng = reference.New(step)
-		return eng
+	t = autograd.NewTapeOn(reference.Backend{}).Through(func(e engine.Engine) engine.Engine {
+		eng = e.(*reference.Engine)
+		return e
 	})
 	return eng, t
 }
 
-// engines open tapes on the engines under test: the CPU's, and one that has just the core, whose operations are all
+// engines are those under test: the CPU's, and one that has just the core, whose operations are all
 // composed.
-var engines = map[string]func() *autograd.Tape{
-	"cpu":   autograd.NewTape,
-	"small": func() *autograd.Tape { return autograd.NewTapeOn(heap.Open) },
+var engines = map[string]engine.Backend{
+	"cpu":   cpu.Backend{},
+	"small": smallengine.New[float64](), // in float64, so that what is composed is exact
 }
-
-// heap is the memory of the small engines. They compute in float64, so that what they compose is exact.
-var heap = smallengine.NewHeap[float64]()
 
 // tapes are empty ones on the engines under test and on the reference.
 func tapes() map[string]*autograd.Tape {
 	_, onReference := referenceTape()
 	all := map[string]*autograd.Tape{"reference": onReference}
-	for name, open := range engines {
-		all[name] = open()
+	for name, b := range engines {
+		all[name] = autograd.NewTapeOn(b)
 	}
 	return all
 }
 
 // on runs the row on an engine under test.
 func (r *row) on(engine string, shapes [][]int, in [][]float64, dy [][]float32) (out, grad [][]float32) {
-	t := engines[engine]()
+	t := autograd.NewTapeOn(engines[engine])
 	t.Record(true)
 	x := r.tensors(shapes, in)
 	y := r.op(t, x)
 	for i, o := range y {
 		out = append(out, numbers(o))
-		t.Seed(o, dy[i])
+		t.Seed(o, tensor.FromSlice(dy[i], o.Shape()...))
 	}
 	t.BackwardSeeded()
 	for _, v := range x {
-		g := make([]float32, v.Len())
-		t.Grad(v, g)
-		grad = append(grad, g)
+		grad = append(grad, orZeros(gradient(t, v), v.Len()))
 	}
 	return out, grad
 }
@@ -182,6 +178,14 @@ func numbers(x *tensor.Tensor) []float32 {
 	out := make([]float32, x.Len())
 	x.CopyTo(out)
 	return out
+}
+
+// gradient is the elements of the gradient of x, nil if there is none.
+func gradient(t *autograd.Tape, x *tensor.Tensor) []float32 {
+	if g := t.Grad(x); g != nil {
+		return numbers(g)
+	}
+	return nil
 }
 
 // near fails unless got is at most tol of the largest element away from want.
@@ -298,8 +302,8 @@ func TestWithoutRecording(t *testing.T) {
 			for i, y := range r.op(onReference, x) {
 				near(t, fmt.Sprintf("output %d of the reference", i), eng.Values64(y), want[i], 1e-12)
 			}
-			for engine, open := range engines {
-				for i, y := range r.op(open(), r.tensors(r.in, in)) {
+			for engine, b := range engines {
+				for i, y := range r.op(autograd.NewTapeOn(b), r.tensors(r.in, in)) {
 					near(t, fmt.Sprintf("%s: output %d", engine, i), numbers(y), want[i], r.tolerance())
 				}
 			}

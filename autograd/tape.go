@@ -17,46 +17,50 @@ import (
 // Tape records the operations of one step. A Tape is for one goroutine; the engine below it uses all cores. The zero
 // value is not ready: use NewTape.
 type Tape struct {
-	open   func(step *engine.Step) engine.Engine
-	engine engine.Engine
-	step   engine.Step
-	ops    []engine.Op
-	scope  string
-	scopes []string // scopes[i] is where ops[i] was recorded
-	watch  func(name string, x *tensor.Tensor)
-	leaves leaves
-	drops  uint64 // dropouts since Reset
-	over   *engine.Rows
-	aside  []aside
-	beside bool // Aside is listened to
+	backend engine.Backend
+	open    func(step *engine.Step) engine.Engine
+	engine  engine.Engine
+	step    engine.Step
+	ops     []engine.Op
+	scope   string
+	scopes  []string // scopes[i] is where ops[i] was recorded
+	watch   func(name string, x *tensor.Tensor)
+	leaves  leaves
+	drops   uint64 // dropouts since Reset
+	over    *engine.Rows
+	aside   []aside
+	beside  bool // Aside is listened to
 	// at and one are memory for Last.
 	at, one []int
 }
 
 // NewTape returns an empty tape that does not record, on the CPU's engine.
-func NewTape() *Tape {
-	return NewTapeOn(func(step *engine.Step) engine.Engine { return cpu.New(step) })
-}
+func NewTape() *Tape { return NewTapeOn(cpu.Backend{}) }
 
-// NewTapeOn returns an empty tape on the engine that open makes for it.
-func NewTapeOn(open func(step *engine.Step) engine.Engine) *Tape {
-	t := &Tape{open: open}
+// NewTapeOn returns an empty tape on an engine that the backend opens for it.
+func NewTapeOn(b engine.Backend) *Tape { return newTape(b, b.Open) }
+
+func newTape(b engine.Backend, open func(step *engine.Step) engine.Engine) *Tape {
+	t := &Tape{backend: b, open: open}
 	t.step.Push = t.push
 	t.engine = open(&t.step)
 	return t
 }
 
 // Another returns an empty tape on an engine of the same kind.
-func (t *Tape) Another() *Tape { return NewTapeOn(t.open) }
+func (t *Tape) Another() *Tape { return newTape(t.backend, t.open) }
 
-// Through returns an empty tape on an engine of the same kind, as wrap gives it: such as one that also writes down what
-// is computed.
+// Through returns an empty tape on an engine of the same kind inside what wrap returns, such as an engine that also
+// records what is computed.
 func (t *Tape) Through(wrap func(engine.Engine) engine.Engine) *Tape {
-	return NewTapeOn(func(step *engine.Step) engine.Engine { return wrap(t.open(step)) })
+	return newTape(t.backend, func(step *engine.Step) engine.Engine { return wrap(t.open(step)) })
 }
 
-// Engine is the name of the engine: cpu, reference.
-func (t *Tape) Engine() string { return t.engine.Kind() }
+// Engine is the kind of the engine: cpu, reference.
+func (t *Tape) Engine() string { return t.backend.Kind() }
+
+// Backend is the backend whose engine computes.
+func (t *Tape) Backend() engine.Backend { return t.backend }
 
 // Record switches recording for Backward on or off. Without it operations keep nothing and states are updated in place.
 func (t *Tape) Record(on bool) { t.step.Recording = on }
@@ -124,15 +128,20 @@ func (t *Tape) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 // want one) are added to the Gradients that Collect has set, else to gradients on the tape. The memory of other
 // gradients is given back as soon as they have been used.
 func (t *Tape) Backward(loss *tensor.Tensor) {
+	t.BackwardTimes(loss, 1)
+}
+
+// BackwardTimes is Backward from weight times a scalar loss.
+func (t *Tape) BackwardTimes(loss *tensor.Tensor, weight float32) {
 	if loss.Len() != 1 {
 		panic(fmt.Sprintf("autograd.Backward: loss of shape %v, want one element", loss))
 	}
-	t.BackwardFrom(loss, []float32{1})
+	t.seedAside(weight)
+	t.BackwardFrom(loss, t.engine.Full(weight))
 }
 
-// BackwardFrom is Backward from a tensor of any shape, with cotangent dy.
-func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
-	t.seedAside(dy)
+// BackwardFrom is Backward from a tensor of any shape, with cotangent dy, and leaves out what Aside was given.
+func (t *Tape) BackwardFrom(y, dy *tensor.Tensor) {
 	last := len(t.ops) - 1
 	// Nothing that was recorded after the last operation has used its result, so dy itself may serve as the gradient.
 	if last >= 0 && t.engine.BackwardFrom(t.ops[last], y, dy) {
@@ -147,9 +156,9 @@ func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
 // Seed adds the cotangent dy to the gradient of y, from which BackwardSeeded starts. So a backward can start from
 // several results, such as the outputs of several calls on one sequence. It does nothing where y depends on no leaf
 // with a gradient.
-func (t *Tape) Seed(y *tensor.Tensor, dy []float32) {
-	if len(dy) != y.Len() {
-		panic(fmt.Sprintf("autograd.Seed: cotangent of %d values for shape %v", len(dy), y))
+func (t *Tape) Seed(y, dy *tensor.Tensor) {
+	if dy.Len() != y.Len() {
+		panic(fmt.Sprintf("autograd.Seed: cotangent of %d values for shape %v", dy.Len(), y))
 	}
 	t.engine.AddGrad(y, dy)
 }
@@ -165,13 +174,13 @@ func (t *Tape) BackwardSeeded() {
 	t.forget()
 }
 
-// Grad copies the gradient of x on this tape to dst, and reports whether x has one.
-func (t *Tape) Grad(x *tensor.Tensor, dst []float32) bool {
+// Grad returns the gradient of x on this tape itself, nil if there is none. It is valid until more is added to it or
+// DropGrads.
+func (t *Tape) Grad(x *tensor.Tensor) *tensor.Tensor {
 	if g := t.collected(x); g != nil {
-		copy(dst, g)
-		return true
+		return g
 	}
-	return t.engine.Grad(x, dst)
+	return t.engine.Grad(x)
 }
 
 // DropGrads forgets the gradients of leaves on this tape, so that the next backward makes them anew rather than adds
@@ -179,7 +188,7 @@ func (t *Tape) Grad(x *tensor.Tensor, dst []float32) bool {
 func (t *Tape) DropGrads(leaves ...*tensor.Tensor) {
 	for _, x := range leaves {
 		if g := t.collected(x); g != nil {
-			clear(g)
+			g.Zero()
 			continue
 		}
 		t.engine.DropGrad(x)
@@ -187,7 +196,7 @@ func (t *Tape) DropGrads(leaves ...*tensor.Tensor) {
 }
 
 // collected is the gradient of x where the tape collects it, else nil.
-func (t *Tape) collected(x *tensor.Tensor) []float32 {
+func (t *Tape) collected(x *tensor.Tensor) *tensor.Tensor {
 	if t.leaves.gradients == nil {
 		return nil
 	}
@@ -227,7 +236,7 @@ func (t *Tape) FirstNonFinite() (where string, found bool) {
 	for i, op := range t.ops {
 		bad := false
 		op.Outputs(func(x *tensor.Tensor) {
-			bad = bad || x != nil && !t.engine.AllFinite(x)
+			bad = bad || x != nil && !t.backend.AllFinite(x)
 		})
 		if bad {
 			return t.scopes[i] + " (" + op.Name() + ")", true

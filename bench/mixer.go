@@ -213,14 +213,14 @@ func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Ten
 		f(tape)
 		return nil
 	}
-	var dy []float32
+	var dy *tensor.Tensor
 	both := func() error {
 		tape.Reset()
 		tape.Record(true)
 		tape.DropGrads(leaves...)
 		y := f(tape)
 		if dy == nil {
-			dy = uniform(rand.New(rand.NewPCG(1, 4)), y.Len())
+			dy = tensor.FromSlice(uniform(rand.New(rand.NewPCG(1, 4)), y.Len()), y.Shape()...)
 		}
 		tape.BackwardFrom(y, dy)
 		return nil

@@ -90,8 +90,8 @@ func newStepper(m *model.Model, b, l int) *stepper {
 	if a := m.Adapter(); a != nil {
 		a.Params("", add)
 	}
-	s.opt = optim.NewAdamW(params, 0.9, 0.999, 1e-8, 1)
-	s.grads = autograd.NewGradients(s.opt.Tensors()...)
+	s.opt = optim.NewAdamW(s.tape.Backend(), params, 0.9, 0.999, 1e-8, 1)
+	s.grads = autograd.NewGradients(s.tape.Backend(), s.opt.Tensors()...)
 	s.tape.Collect(s.grads)
 	return s
 }
@@ -126,7 +126,7 @@ func (s *stepper) bytes() int {
 	const gradient, moments = 4, 8
 	n := s.m.Bytes() + s.tape.Bytes()
 	for _, g := range s.grads.Each() {
-		n += (gradient + moments) * len(g)
+		n += (gradient + moments) * g.Len()
 	}
 	return n
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
 // plotAxes are the fields that can be the horizontal axis, the first that a row has.
@@ -42,7 +42,7 @@ var plotParts = []string{"peer", "how", "mode", "model", "mixer", "op", "d", "n"
 // Plot draws the measurements of a benchmark over the length or context into a PNG file. It has a line for each
 // combination of what differs between the rows, and for each measured field of the first unit found.
 func Plot(path string, rows []Row) error {
-	chart := explain.Chart{LogX: true, LogY: true}
+	chart := figure.Chart{LogX: true, LogY: true}
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 		at, _, ok := plotAxis(r)
 		return !ok || at <= 0
@@ -75,7 +75,7 @@ func Plot(path string, rows []Row) error {
 			if !seen {
 				i = len(chart.Lines)
 				at[name] = i
-				chart.Lines = append(chart.Lines, explain.Line{Name: name})
+				chart.Lines = append(chart.Lines, figure.Line{Name: name})
 			}
 			chart.Lines[i].X = append(chart.Lines[i].X, x)
 			chart.Lines[i].Y = append(chart.Lines[i].Y, y)

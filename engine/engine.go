@@ -54,18 +54,18 @@ type Step struct {
 // Leaves collects the gradients of leaves: of parameters and inputs, which no operation made and which several steps
 // may share. A tensor cannot hold them; an engine keeps those of leaves that nobody collects.
 type Leaves interface {
-	// Gradient is the memory to which the gradient of x is added, nil where x is not collected.
-	Gradient(x *tensor.Tensor) []float32
+	// Gradient returns the tensor to which the gradient of x is added, nil if x is not collected.
+	Gradient(x *tensor.Tensor) *tensor.Tensor
 	// Use says that an operation that is about to be recorded has x, which wants a gradient, among its inputs.
 	Use(x *tensor.Tensor)
 }
 
 // Memory lends tensors.
 type Memory interface {
-	// Kind is the name of the engine: cpu, reference.
-	Kind() string
 	// New returns a tensor with unspecified contents.
 	New(shape ...int) *tensor.Tensor
+	// Full returns a tensor whose elements are all v.
+	Full(v float32, shape ...int) *tensor.Tensor
 	// Reset takes back all memory: every tensor made since the last Reset is dead.
 	Reset()
 	// Mark names the present point for ReleaseSince.
@@ -74,8 +74,6 @@ type Memory interface {
 	ReleaseSince(mark int, keep ...*tensor.Tensor)
 	// Bytes is the memory that the engine holds for this tape.
 	Bytes() int
-	// AllFinite reports whether x holds neither NaN nor infinity.
-	AllFinite(x *tensor.Tensor) bool
 }
 
 // Gradients go back through what was recorded.
@@ -84,14 +82,11 @@ type Gradients interface {
 	Backward(op Op)
 	// BackwardFrom is Backward of the operation that made y, with dy itself as the gradient of y. It reports whether it
 	// can do that, and does nothing if not.
-	BackwardFrom(op Op, y *tensor.Tensor, dy []float32) bool
-	// AddGrad adds dy to the gradient of y, where one is wanted.
-	AddGrad(y *tensor.Tensor, dy []float32)
-	// Grad copies the gradient of x to dst, and reports whether there is one.
-	Grad(x *tensor.Tensor, dst []float32) bool
-	// DropGrad gives back the gradient of x, if it has one.
+	BackwardFrom(op Op, y, dy *tensor.Tensor) bool
+	// AddGrad adds dy, which may be a tensor of the host, to the gradient of y if one is wanted.
+	AddGrad(y, dy *tensor.Tensor)
+	// Grad returns the gradient of x itself, nil if there is none. It is valid until more is added or DropGrad.
+	Grad(x *tensor.Tensor) *tensor.Tensor
+	// DropGrad releases the gradient of x, if it has one.
 	DropGrad(x *tensor.Tensor)
-	// Finish says that nothing more will be added to the gradient of x, which Step.Leaves collects. An engine that has
-	// summed it elsewhere adds it there now.
-	Finish(x *tensor.Tensor)
 }

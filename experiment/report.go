@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
@@ -36,16 +36,16 @@ func (r *Result) draw() ([]string, error) {
 		unit = "mean squared error"
 	}
 	names := []string{curveFile}
-	charts := []explain.Chart{{
+	charts := []figure.Chart{{
 		Title: "Loss by epoch", Subtitle: about, X: "epoch", Y: unit,
 		LogY:  spreads(slices.Concat(loss, valid)),
-		Lines: []explain.Line{{Name: "training", X: epochs, Y: loss}, {Name: "validation", X: epochs, Y: valid}},
+		Lines: []figure.Line{{Name: "training", X: epochs, Y: loss}, {Name: "validation", X: epochs, Y: valid}},
 	}}
 	if !r.Numbers {
 		names = append(names, scoreFile)
-		charts = append(charts, explain.Chart{
+		charts = append(charts, figure.Chart{
 			Title: "Validation accuracy by epoch", Subtitle: about, X: "epoch", Y: "accuracy, %",
-			Lines: []explain.Line{{X: epochs, Y: score}},
+			Lines: []figure.Line{{X: epochs, Y: score}},
 		})
 	}
 	for i, f := range r.Forecasts {
@@ -66,18 +66,18 @@ func spreads(losses []float64) bool {
 }
 
 // forecastChart draws the known values, then the forecast beside the truth.
-func forecastChart(f Forecast, about string) explain.Chart {
-	line := func(name string, from int, values []float32) explain.Line {
-		l := explain.Line{Name: name}
+func forecastChart(f Forecast, about string) figure.Chart {
+	line := func(name string, from int, values []float32) figure.Line {
+		l := figure.Line{Name: name}
 		for i, v := range values {
 			l.X, l.Y = append(l.X, float64(from+i)), append(l.Y, float64(v))
 		}
 		return l
 	}
-	return explain.Chart{
+	return figure.Chart{
 		Title: fmt.Sprintf("Forecast of the %s, test example %d", f.Series, f.Example), Subtitle: about,
 		X: f.Step + " from the first that is foretold", Y: f.Unit,
-		Lines: []explain.Line{
+		Lines: []figure.Line{
 			line("truth", -len(f.Known), slices.Concat(f.Known, f.Truth)),
 			line("forecast", -1, slices.Concat(f.Known[len(f.Known)-1:], f.Forecast)), // from the last known value
 		},

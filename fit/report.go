@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
@@ -22,7 +22,7 @@ const ReportFile = "report.html"
 // picture is a chart of a report.
 type picture struct {
 	File  string
-	Chart explain.Chart
+	Chart figure.Chart
 	Said  string       // below it
 	Data  template.URL // of the file
 }
@@ -38,9 +38,9 @@ func (r *Result) pictures() []picture {
 	if r.Classes != nil {
 		unit = "cross-entropy, nats"
 	}
-	all := []picture{{File: "curve.png", Chart: explain.Chart{
+	all := []picture{{File: "curve.png", Chart: figure.Chart{
 		Title: "Loss by epoch", Subtitle: about, X: "epoch", Y: unit,
-		Lines: []explain.Line{{Name: "training", X: epochs, Y: training}, {Name: "validation", X: epochs, Y: valid}},
+		Lines: []figure.Line{{Name: "training", X: epochs, Y: training}, {Name: "validation", X: epochs, Y: valid}},
 	}}}
 	for i, f := range r.Forecasts {
 		all = append(all, picture{File: fmt.Sprintf("forecast-%d.png", i+1), Chart: f.chart(r.Plan)})
@@ -58,9 +58,9 @@ func (r *Result) pictures() []picture {
 }
 
 // chart draws a forecast with its interval beside the truth.
-func (f *ForecastChart) chart(p *Plan) explain.Chart {
-	line := func(name string, from int, values []float64) explain.Line {
-		l := explain.Line{Name: name, Y: values}
+func (f *ForecastChart) chart(p *Plan) figure.Chart {
+	line := func(name string, from int, values []float64) figure.Line {
+		l := figure.Line{Name: name, Y: values}
 		for i := range values {
 			l.X = append(l.X, float64(from+i))
 		}
@@ -68,10 +68,10 @@ func (f *ForecastChart) chart(p *Plan) explain.Chart {
 	}
 	interval := func(level float64) string { return fmt.Sprintf("%g %%", 100*level) }
 	truth := append(f.Known[:len(f.Known):len(f.Known)], f.Truth...)
-	return explain.Chart{
+	return figure.Chart{
 		Title: "Forecast of " + f.Target, Subtitle: f.Series, X: "rows from the first that is foretold",
 		Y: f.Target,
-		Lines: []explain.Line{
+		Lines: []figure.Line{
 			line("truth", -len(f.Known), truth), line("median", 0, f.Median),
 			line(interval(p.Levels[0]), 0, f.Low), line(interval(p.Levels[len(p.Levels)-1]), 0, f.High),
 		},
@@ -79,13 +79,13 @@ func (f *ForecastChart) chart(p *Plan) explain.Chart {
 }
 
 // stepChart draws the errors of forecasts of the first target at each step of the horizon.
-func (r *Result) stepChart(about string) explain.Chart {
-	c := explain.Chart{Title: "Mean absolute error by row ahead", Subtitle: about, X: "rows ahead", Y: "error"}
+func (r *Result) stepChart(about string) figure.Chart {
+	c := figure.Chart{Title: "Mean absolute error by row ahead", Subtitle: about, X: "rows ahead", Y: "error"}
 	for _, e := range r.Errors {
 		if len(e.Steps) < 2 || e.Target != r.Errors[0].Target {
 			continue
 		}
-		l := explain.Line{Name: e.Name}
+		l := figure.Line{Name: e.Name}
 		for h, s := range e.Steps {
 			l.X, l.Y = append(l.X, float64(h+1)), append(l.Y, s.MAE)
 		}
@@ -95,16 +95,16 @@ func (r *Result) stepChart(about string) explain.Chart {
 }
 
 // chart draws how often the class that was told was right, by its probability.
-func (s *ClassScore) chart(about string) explain.Chart {
-	l := explain.Line{Name: "network"}
+func (s *ClassScore) chart(about string) figure.Chart {
+	l := figure.Line{Name: "network"}
 	for _, b := range s.Bins {
 		if b.Count > 0 {
 			l.X, l.Y = append(l.X, b.Probability), append(l.Y, b.Right)
 		}
 	}
-	return explain.Chart{
+	return figure.Chart{
 		Title: "Calibration", Subtitle: about, X: "probability of the class that was told", Y: "part that was right",
-		Lines: []explain.Line{l, {Name: "as it should be", X: []float64{0, 1}, Y: []float64{0, 1}}},
+		Lines: []figure.Line{l, {Name: "as it should be", X: []float64{0, 1}, Y: []float64{0, 1}}},
 	}
 }
 

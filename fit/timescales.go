@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/anatomy"
 	"github.com/hippo-ssm/hippo/table"
 )
 
@@ -106,7 +106,7 @@ func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 		}
 	}
 	s.ofData(j.f, parts)
-	subject := explain.SubjectOfNetwork(j.Net)
+	subject := anatomy.SubjectOfNetwork(j.Net)
 	subject.Taps(s.Window)
 	a, err := subject.Anatomy(ctx, "network", false)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *TimeScales) ofData(f *frame, parts []segment) {
 const drawnModes = 4096
 
 // ofLayer adds how far back the parts of a layer look.
-func (s *TimeScales) ofLayer(i int, l *explain.LayerAnatomy) {
+func (s *TimeScales) ofLayer(i int, l *anatomy.LayerAnatomy) {
 	for k := range l.Systems {
 		modes := l.Systems[k].TimeConstants()
 		if len(modes) == 0 {

@@ -33,7 +33,7 @@ func TestGoldenLinearAttention(t *testing.T) {
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
 		golden.Close(t, "S", after(sums), c.F64("out/state_S"), tol)
 		golden.Close(t, "z", after(norms), c.F64("out/state_Z"), tol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		golden.Close(t, "gradient of q", gradient(tape, q), c.F64("grad/in/q"), tol)
 		golden.Close(t, "gradient of k", gradient(tape, k), c.F64("grad/in/k"), tol)
 		golden.Close(t, "gradient of v", gradient(tape, v), c.F64("grad/in/v"), tol)
@@ -81,7 +81,7 @@ func TestGoldenALiBi(t *testing.T) {
 			if !alibi {
 				continue
 			}
-			tape.BackwardFrom(y, mergeHeads(c.F32("in/dy"), b, heads, l, hd))
+			tape.BackwardFrom(y, tensor.FromSlice(mergeHeads(c.F32("in/dy"), b, heads, l, hd), y.Shape()...))
 			golden.Close(t, "gradients", gradient(tape, qkv),
 				wide(packHeads(c, "grad/in/q", "grad/in/k", "grad/in/v")), tol)
 		}
@@ -247,7 +247,7 @@ func TestGoldenSinkhorn(t *testing.T) {
 		tape := recording()
 		y := m.Forward(tape, x, rows)
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, tol)
 		if !cfg.Causal {

@@ -56,7 +56,7 @@ func TestGoldenHyena(t *testing.T) {
 		tape = recording()
 		y := m.Forward(tape, x, rows)
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		m.Params("", func(name string, p *nn.Param) {
 			if p.NeedsGrad() {

@@ -33,7 +33,7 @@ func checkBlock(t *testing.T, c golden.Case, m Mixer) {
 	tape := recording()
 	y := m.Forward(tape, x, equalRows(s[0], s[1]))
 	golden.Close(t, "y", read(y), c.F64("out/y"), mambaTol)
-	tape.BackwardFrom(y, c.F32("in/dy"))
+	tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 	golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), mambaTol)
 	checkGrads(t, tape, c, m, mambaTol)
 	if !c.Has("in/x_next") {
@@ -185,7 +185,7 @@ func TestGoldenSelectiveScan(t *testing.T) {
 		y = tape.Gate(y, z, engine.SiLU)
 		golden.Close(t, "y", read(transposeBack(y, b)), c.F64("out/y"), mambaTol)
 		golden.Close(t, "last state", after(last), parted(c, "out/last_state", parts), mambaTol)
-		tape.BackwardFrom(y, read(transpose(c.F32("in/dy"), s)))
+		tape.BackwardFrom(y, tensor.FromSlice(read(transpose(c.F32("in/dy"), s)), y.Shape()...))
 		for name, x := range map[string]*tensor.Tensor{"u": u, "delta": delta, "z": z} {
 			dx := tensor.FromSlice(gradient(tape, x), b*l, d)
 			golden.Close(t, "gradient of "+name, read(transposeBack(dx, b)), c.F64("grad/in/"+name), mambaTol)
@@ -278,7 +278,7 @@ func TestGoldenSSD(t *testing.T) {
 		tape, xbc, dt, y, last := run(tensor.New(b, h, p, n), true)
 		golden.Close(t, "y", read(y), c.F64("out/y"), mambaTol)
 		golden.Close(t, "final state", last, c.F64("out/final_state"), mambaTol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		dxbc, ddt := gradient(tape, xbc), gradient(tape, dt)
 		gradX, gradA := make([]float32, len(x)), make([]float32, len(decay))
 		gradB, gradC := make([]float32, len(bb)), make([]float32, len(cc))

@@ -54,7 +54,7 @@ func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string
 	b, l := c.Shape("in/x")[0], c.Shape("in/x")[2]
 	y := m.Forward(tape, x, equalRows(b, l))
 	golden.Close(t, "y", read(transposeBack(y, b)), c.F64("out/y"), tol)
-	tape.BackwardFrom(y, read(transpose(c.F32("in/dy"), c.Shape("in/dy"))))
+	tape.BackwardFrom(y, tensor.FromSlice(read(transpose(c.F32("in/dy"), c.Shape("in/dy"))), y.Shape()...))
 	dx := tensor.FromSlice(gradient(tape, x), x.Shape()...)
 	golden.Close(t, "gradient of x", read(transposeBack(dx, b)), c.F64("grad/in/x"), tol)
 	checkRowGrads(t, tape, c, m, rename, gradTol)
@@ -161,7 +161,7 @@ func TestGoldenS4Kernels(t *testing.T) {
 		tape := recording()
 		k := tape.KernelRows(tape.DPLRKernel(tape.DPLRSystem(p), l), h)
 		golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), l, h), 1)), c.F64("out/K"), tol)
-		tape.BackwardFrom(k, read(transpose(c.F32("G"), s)))
+		tape.BackwardFrom(k, tensor.FromSlice(read(transpose(c.F32("G"), s)), k.Shape()...))
 		for name, g := range map[string][]float32{
 			"inv_dt": gradient(tape, p.LogDt), "A_real": gradient(tape, p.InvAReal), "B": gradient(tape, p.B),
 			"P": gradient(tape, p.P), "C": gradient(tape, p.Ct),
@@ -226,7 +226,7 @@ func TestGoldenS4DKernels(t *testing.T) {
 				k := tape.KernelRows(tape.DiagKernel(tape.DiagSystem(p), l), h)
 				golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), l, h), 1)),
 					c.F64("out/K")[i*h*l:][:h*l], 1e-5)
-				tape.BackwardFrom(k, read(transpose(g[i*h*l:][:h*l], []int{1, h, l})))
+				tape.BackwardFrom(k, tensor.FromSlice(read(transpose(g[i*h*l:][:h*l], []int{1, h, l})), k.Shape()...))
 				dC = append(dC, gradient(tape, ct)...)
 			}
 			for name, g := range map[string][]float32{

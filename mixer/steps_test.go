@@ -137,7 +137,7 @@ func TestMixersGoBySteps(t *testing.T) {
 			for i, w := range weight {
 				g[i] = float32(w)
 			}
-			tape.BackwardFrom(y, g)
+			tape.BackwardFrom(y, tensor.FromSlice(g, y.Shape()...))
 			for _, p := range c.params(m) {
 				got := gradient(tape, p.Tensor)
 				x := read(p.Tensor)

@@ -23,7 +23,7 @@ func TestStepsAtOnce(t *testing.T) {
 	step := func(i int, collect bool) (loss []float32, grads map[string][]float32) {
 		tape := autograd.NewTape()
 		if collect {
-			tape.Collect(autograd.NewGradients(leaves...))
+			tape.Collect(autograd.NewGradients(tape.Backend(), leaves...))
 		}
 		tape.Record(true)
 		for pass := range uint64(2) { // the second adds

@@ -109,7 +109,7 @@ func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float3
 			names, leaves = append(names, name), append(leaves, p.Tensor)
 		}
 	})
-	grads := autograd.NewGradients(leaves...)
+	grads := autograd.NewGradients(tape.Backend(), leaves...)
 	tape.Collect(grads)
 	tape.Record(true)
 	const b, l = 2, 40
@@ -135,7 +135,7 @@ func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float3
 	}
 	out := map[string][]float32{}
 	for i, name := range names {
-		out[name] = slices.Clone(grads.Each()[i])
+		out[name] = read(grads.Each()[i])
 	}
 	return out
 }

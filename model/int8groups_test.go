@@ -71,8 +71,8 @@ func roundedLogits(t *testing.T, weights, inputs int) []float32 {
 			p.CopyFrom(inGroups(read(p.Tensor), p.Dim(1), weights))
 		}
 	})
-	return someLogits(m, autograd.NewTapeOn(func(step *engine.Step) engine.Engine {
-		return groupedInputs{cpu.New(step), inputs}
+	return someLogits(m, autograd.NewTape().Through(func(e engine.Engine) engine.Engine {
+		return groupedInputs{e.(*cpu.Engine), inputs}
 	}))
 }
 

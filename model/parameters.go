@@ -66,12 +66,12 @@ func (p *Parameters) compare(w Weights) (*filling, error) {
 	return w.compareAll(p.of), nil
 }
 
-// Tensors lists the parameters for writing a checkpoint. The tensors share the parameters' memory. The model must not
-// be packed.
+// Tensors lists the parameters for writing a checkpoint, in the memory of the model if the host has it. The model must
+// not be packed.
 func (p *Parameters) Tensors() []checkpoint.Tensor {
 	var out []checkpoint.Tensor
 	p.of.Params("", func(name string, q *nn.Param) {
-		out = append(out, checkpoint.NewTensor(name, q.Shape(), q.Data()))
+		out = append(out, checkpoint.NewTensor(name, q.Shape(), q.Elements()))
 	})
 	return out
 }

@@ -136,7 +136,7 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 		}
 		loss, share := m.Loss(tape, hidden, part), float32(here)/float32(count)
 		r.loss += float64(share) * float64(read(loss)[0])
-		tape.Seed(loss, []float32{share})
+		tape.Seed(loss, tensor.FromSlice([]float32{share}, loss.Shape()...))
 		lo += n
 	}
 	tape.BackwardSeeded()
@@ -149,11 +149,10 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 
 // gradient is a copy of that of x on a tape, nil where there is none.
 func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
-	g := make([]float32, x.Len())
-	if !tape.Grad(x, g) {
-		return nil
+	if g := tape.Grad(x); g != nil {
+		return read(g)
 	}
-	return g
+	return nil
 }
 
 // gradients are those of all parameters, by name.

@@ -39,8 +39,9 @@ func TestAnyNumberOfCores(t *testing.T) {
 		m.Params("", func(name string, p *nn.Param) {
 			params = append(params, optim.Param{Name: name, Tensor: p.Tensor, LR: 1e-2, Decay: 0.1})
 		})
-		opt := optim.NewAdamW(params, 0.9, 0.95, 1e-8, 1)
-		tape, grads := autograd.NewTape(), autograd.NewGradients(opt.Tensors()...)
+		tape := autograd.NewTape()
+		opt := optim.NewAdamW(tape.Backend(), params, 0.9, 0.95, 1e-8, 1)
+		grads := autograd.NewGradients(tape.Backend(), opt.Tensors()...)
 		tape.Collect(grads)
 		tape.Record(true)
 		rows := EqualRows(b, l)
@@ -52,7 +53,7 @@ func TestAnyNumberOfCores(t *testing.T) {
 			bits = append(bits, read(loss)...)
 			tape.Backward(loss)
 			for _, g := range grads.Each() {
-				bits = append(bits, g...)
+				bits = append(bits, read(g)...)
 			}
 			bits = append(bits, float32(opt.Step(grads.Each(), 1, 1)))
 		}
@@ -153,7 +154,7 @@ func TestStepMemory(t *testing.T) {
 	m.Params("", func(_ string, p *nn.Param) { params = append(params, p.Tensor) })
 	objects := func(b, l int) int {
 		ids, tape := text(6, b*l), autograd.NewTape()
-		tape.Collect(autograd.NewGradients(params...))
+		tape.Collect(autograd.NewGradients(tape.Backend(), params...))
 		tape.Record(true)
 		rows := EqualRows(b, l)
 		rows.Train(make([]uint64, b)...)

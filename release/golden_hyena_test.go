@@ -13,6 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // TestGoldenHyenaDNA: the hidden states, classes and gradients of the official model, read from a checkpoint
@@ -40,7 +41,7 @@ func TestGoldenHyenaDNA(t *testing.T) {
 		tape.Record(true)
 		y := head.Forward(tape, ids, model.EqualRows(s[0], s[1]))
 		golden.Close(t, "head", read(y), c.F64("out/head"), tol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		head.Params("", func(name string, p *nn.Param) {
 			if p.NeedsGrad() {
 				golden.Close(t, "gradient of "+name, gradient(tape, p.Tensor), c.F64("grad/"+name), tol)

@@ -64,11 +64,10 @@ func read(x *tensor.Tensor) []float32 {
 
 // gradient is a copy of the gradient of x on a tape, nil where there is none.
 func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
-	g := make([]float32, x.Len())
-	if !tape.Grad(x, g) {
-		return nil
+	if g := tape.Grad(x); g != nil {
+		return read(g)
 	}
-	return g
+	return nil
 }
 
 // TestGoldenH3LM: logits, loss, every gradient, the state after the text, any chunking, and greedy text, of the

@@ -47,23 +47,16 @@ func New(shape ...int) *Tensor {
 // Together returns slices of zeros of the given lengths that lie side by side in one piece of memory, on huge pages if
 // the system has them, for data that is processed as a whole, such as the parameters of a model.
 func Together(lengths ...int) [][]float32 {
-	all, starts := Contiguous(lengths...)
-	out := make([][]float32, len(lengths))
+	const line = 16 // floats of a cache line, at which each begins
+	starts := make([]int, len(lengths)+1)
+	for i, n := range lengths {
+		starts[i+1] = starts[i] + (n+line-1)/line*line
+	}
+	all, out := hugepage.Make[float32](starts[len(lengths)]), make([][]float32, len(lengths))
 	for i, n := range lengths {
 		out[i] = all[starts[i]:][:n:n]
 	}
 	return out
-}
-
-// Contiguous is Together as the whole piece, and where in it each of the slices starts. starts has one element more,
-// the length of the whole.
-func Contiguous(lengths ...int) (all []float32, starts []int) {
-	const line = 16 // floats of a cache line, at which each begins
-	starts = make([]int, len(lengths)+1)
-	for i, n := range lengths {
-		starts[i+1] = starts[i] + (n+line-1)/line*line
-	}
-	return hugepage.Make[float32](starts[len(lengths)]), starts
 }
 
 // Compact moves the data of tensors into new memory, side by side as in Together; a tensor without data is not changed.
@@ -254,6 +247,24 @@ func (t *Tensor) CopyTo(dst []float32) int {
 		return t.Len()
 	}
 	return copy(dst, t.data)
+}
+
+// Floats returns a copy of the elements.
+func (t *Tensor) Floats() []float32 {
+	out := make([]float32, t.Len())
+	t.CopyTo(out)
+	return out
+}
+
+// Elements returns the elements for reading, in row-major order: the tensor's memory if the host has it, else a copy.
+// They are nil if the tensor has no values.
+func (t *Tensor) Elements() []float32 {
+	if t.storage == nil {
+		return t.data
+	}
+	all := make([]float32, t.Len())
+	t.storage.Read(all)
+	return all
 }
 
 // CopyRowTo copies row i, of the last axis, into dst, which must be long enough.

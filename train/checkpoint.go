@@ -15,6 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/optim"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // The files of a run's last checkpoint besides the model's own.
@@ -56,8 +57,8 @@ func (l *Training) write(dir string) error {
 			return err
 		}
 		var moments []checkpoint.Tensor
-		l.opt.Moments(func(name string, shape []int, x []float32) {
-			moments = append(moments, checkpoint.NewTensor(name, shape, x))
+		l.opt.Moments(func(name string, x *tensor.Tensor) {
+			moments = append(moments, checkpoint.NewTensor(name, x.Shape(), x.Elements()))
 		})
 		if err := writeTensors(filepath.Join(tmp, optimizerFile), moments); err != nil {
 			return err

@@ -143,7 +143,7 @@ func (tr *Trainer) Through(t *autograd.Tape, s Shard, weigh func(int) float64,
 		tr.Model.Forward(t, inputs, rows)
 	}
 	p.end()
-	var gradients [][]float32 // of the states behind the chunk
+	var gradients []*tensor.Tensor // of the states behind the chunk
 	for i := p.count() - 1; i >= 0; i-- {
 		var leaves []*tensor.Tensor
 		if i > 0 {
@@ -161,11 +161,8 @@ func (tr *Trainer) Through(t *autograd.Tape, s Shard, weigh func(int) float64,
 		mean += loss * float64(n) / float64(max(1, targets))
 		gradients = gradients[:0]
 		for _, x := range leaves {
-			dx := make([]float32, x.Len())
-			t.Grad(x, dx) // zero where the chunk does not depend on it
-			gradients = append(gradients, dx)
+			gradients = append(gradients, takeGradient(t, x))
 		}
-		t.DropGrads(leaves...)
 		before[i] = nil
 	}
 	return mean, targets, nil
@@ -240,7 +237,7 @@ func within(borders []int, lo, hi int) (some []int) {
 
 // back computes chunk i from states, which it moves behind the chunk, and goes back from its loss and from the
 // gradients of the states behind it, nil for none. It returns the mean loss and over how many targets.
-func (p *passage) back(i int, states []*model.State, gradients [][]float32, weight float64,
+func (p *passage) back(i int, states []*model.State, gradients []*tensor.Tensor, weight float64,
 	check func(float64) error) (mean float64, targets int, err error) {
 	t, m := p.t, p.tr.Model
 	t.Reset()
@@ -262,7 +259,7 @@ func (p *passage) back(i int, states []*model.State, gradients [][]float32, weig
 			}
 		}
 	}
-	t.BackwardFrom(out, []float32{float32(weight * float64(targets))})
+	t.BackwardTimes(out, float32(weight*float64(targets)))
 	return mean, targets, nil
 }
 

@@ -21,12 +21,14 @@ func longGradient(t *testing.T, c Config) (float64, [][]float32) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var grads [][]float32
 	for _, g := range sum.Each() {
-		for i := range g {
-			g[i] /= float32(count)
+		grads = append(grads, g.Elements())
+		for i := range grads[len(grads)-1] {
+			grads[len(grads)-1][i] /= float32(count)
 		}
 	}
-	return loss, sum.Each()
+	return loss, grads
 }
 
 // apart is the largest difference of two gradients, in parts of the largest of their parameter's elements.

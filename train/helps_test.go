@@ -116,15 +116,15 @@ func TestAverageFormula(t *testing.T) {
 		}
 		keep := min(0.3, float64(1+n)/float64(10+n))
 		for i, w := range tr.opt.Values() {
-			for j, x := range w {
-				want[i][j] += float32(1-keep) * (x - want[i][j])
+			for j, x := range w.Elements() {
+				want[i].Elements()[j] += float32(1-keep) * (x - want[i].Elements()[j])
 			}
 		}
 	}
 	for i, a := range tr.average.values {
-		for j, x := range a {
-			if math.Abs(float64(x-want[i][j])) > 1e-6 {
-				t.Fatalf("parameter %d has the average %v at %d, want %v", i, x, j, want[i][j])
+		for j, x := range a.Elements() {
+			if want := want[i].Elements()[j]; math.Abs(float64(x-want)) > 1e-6 {
+				t.Fatalf("parameter %d has the average %v at %d, want %v", i, x, j, want)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/testkit/toytask"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/optim"
@@ -204,10 +205,10 @@ func FuzzCarriedState(f *testing.F) {
 func FuzzMoments(f *testing.F) {
 	path := filepath.Join(f.TempDir(), optimizerFile)
 	x := tensor.New(3, 2)
-	opt := optim.NewAdamW([]optim.Param{{Tensor: x, Name: "x"}}, 0.9, 0.99, 1e-8, 1)
+	opt := optim.NewAdamW(cpu.Backend{}, []optim.Param{{Tensor: x, Name: "x"}}, 0.9, 0.99, 1e-8, 1)
 	var moments []checkpoint.Tensor
-	opt.Moments(func(name string, shape []int, v []float32) {
-		moments = append(moments, checkpoint.NewTensor(name, shape, v))
+	opt.Moments(func(name string, x *tensor.Tensor) {
+		moments = append(moments, checkpoint.NewTensor(name, x.Shape(), x.Elements()))
 	})
 	if err := writeTensors(path, moments); err != nil {
 		f.Fatal(err)
@@ -217,7 +218,7 @@ func FuzzMoments(f *testing.F) {
 		write(t, path, data)
 		if n := allocated(func() {
 			if restoreMoments(opt, path) == nil {
-				opt.Step([][]float32{make([]float32, x.Len())}, 1, 1)
+				opt.Step([]*tensor.Tensor{tensor.New(3, 2)}, 1, 1)
 			}
 		}); n > 1<<20+64*len(data) {
 			t.Errorf("%d bytes were allocated", n)

@@ -198,7 +198,7 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 		return probed{}, err
 	}
 	t := autograd.NewTape()
-	t.Collect(autograd.NewGradients(leaves...))
+	t.Collect(autograd.NewGradients(t.Backend(), leaves...))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var p probed

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // TestExtrapolatedMemory: what small steps say of the memory of a large one is what it takes, within a twentieth.
@@ -139,12 +140,12 @@ func TestFrozenPartsTakeNoMemory(t *testing.T) {
 		}
 	})
 	moments := map[string]int{}
-	tr.opt.Moments(func(name string, _ []int, x []float32) {
-		moments[strings.TrimSuffix(strings.TrimSuffix(name, "_sq"), ".exp_avg")] += len(x) / 2
+	tr.opt.Moments(func(name string, x *tensor.Tensor) {
+		moments[strings.TrimSuffix(strings.TrimSuffix(name, "_sq"), ".exp_avg")] += x.Len() / 2
 	})
 	gradients := 0
 	for _, g := range tr.sum.take().Each() {
-		gradients += len(g)
+		gradients += g.Len()
 	}
 	if n := tr.params.trained; !maps.Equal(moments, trained) || gradients != n || n >= tr.params.all {
 		t.Errorf("%d of %d parameters are trained, with %d gradients and moments of %v", n, tr.params.all, gradients,

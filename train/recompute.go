@@ -11,7 +11,7 @@ import (
 // stream is what is kept of a forward pass before a layer: the stream, as residual + hidden, and the number of
 // dropouts.
 type stream struct {
-	residual, hidden []float32 // no residual before the first layer
+	residual, hidden *tensor.Tensor // no residual before the first layer
 	dropouts         uint64
 }
 
@@ -51,7 +51,7 @@ func (tr *Trainer) byLayers(t *autograd.Tape, s Shard, weigh func(int) float64,
 	if err := check(mean); err != nil {
 		return mean, targets, err
 	}
-	t.BackwardFrom(out, []float32{float32(weigh(targets))})
+	t.BackwardTimes(out, float32(weigh(targets)))
 	first := m.FirstTrained()
 	for i := len(m.Blocks) - 1; i >= first; i-- {
 		dr, dh := w.gradient(residual), w.gradient(hidden)
@@ -81,11 +81,9 @@ func (w *layerwise) begin(dropouts uint64) {
 
 // keep copies the stream that comes next.
 func (w *layerwise) keep(residual, hidden *tensor.Tensor) {
-	s := stream{hidden: make([]float32, hidden.Len()), dropouts: w.t.Dropouts()}
-	hidden.CopyTo(s.hidden)
+	s := stream{hidden: leaf(hidden), dropouts: w.t.Dropouts()}
 	if residual != nil {
-		s.residual = make([]float32, residual.Len())
-		residual.CopyTo(s.residual)
+		s.residual = leaf(residual)
 	}
 	w.at = append(w.at, s)
 }
@@ -94,24 +92,30 @@ func (w *layerwise) keep(residual, hidden *tensor.Tensor) {
 func (w *layerwise) stream(i int) (residual, hidden *tensor.Tensor) {
 	s := w.at[i]
 	w.begin(s.dropouts)
-	leaf := func(x []float32) *tensor.Tensor {
-		y := tensor.FromSlice(x, w.rows.Total(), w.tr.Config.Model.DModel)
-		y.SetNeedsGrad(true)
-		return y
-	}
-	if s.residual != nil {
-		residual = leaf(s.residual)
-	}
-	return residual, leaf(s.hidden)
+	return s.residual, s.hidden
+}
+
+// leaf is a copy of x, which outlives the step and wants a gradient.
+func leaf(x *tensor.Tensor) *tensor.Tensor {
+	y := x.Clone()
+	y.SetNeedsGrad(true)
+	return y
 }
 
 // gradient takes the gradient of a stream from the tape; nil for nil.
-func (w *layerwise) gradient(x *tensor.Tensor) []float32 {
+func (w *layerwise) gradient(x *tensor.Tensor) *tensor.Tensor {
 	if x == nil {
 		return nil
 	}
-	dx := make([]float32, x.Len())
-	w.t.Grad(x, dx) // zero where nothing depends on it
-	w.t.DropGrads(x)
-	return dx
+	return takeGradient(w.t, x)
+}
+
+// takeGradient moves the gradient of a leaf out of the tape. It is zero if nothing depends on the leaf.
+func takeGradient(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	g := t.Grad(x)
+	if g == nil {
+		return tensor.NewBeside(x, x.Shape()...)
+	}
+	defer t.DropGrads(x)
+	return g.Clone()
 }

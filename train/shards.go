@@ -39,7 +39,7 @@ func (s *shardSum) begin(shards int) {
 func (s *shardSum) take() *autograd.Gradients {
 	n := len(s.free)
 	if n == 0 {
-		return autograd.NewGradients(s.opt.Tensors()...)
+		return autograd.NewGradients(s.opt.Backend(), s.opt.Tensors()...)
 	}
 	g := s.free[n-1]
 	s.free = s.free[:n-1]

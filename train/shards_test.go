@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/testkit/toytask"
 	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/task"
@@ -62,8 +63,8 @@ func TestShardsOfUnevenTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, g := range sum.Each() {
-			mean := make([]float64, len(g))
-			for i, v := range g {
+			mean := make([]float64, g.Len())
+			for i, v := range g.Elements() {
 				mean[i] = float64(v) / count
 			}
 			grads = append(grads, mean)
@@ -125,7 +126,7 @@ func TestShardsInAnyOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := fmt.Sprint(math.Float64bits(loss), count, sum.Each())
+			got := fmt.Sprint(math.Float64bits(loss), count, elements(sum))
 			if want == "" {
 				want = got
 			}
@@ -171,7 +172,7 @@ func byTwo(t *testing.T, begin func() *Training, seed uint64) string {
 	for _, w := range workers {
 		wg.Go(func() {
 			for s := range todo {
-				g := autograd.NewGradients(w.opt.Tensors()...)
+				g := autograd.NewGradients(w.opt.Backend(), w.opt.Tensors()...)
 				mean, weight, err := w.shard(w.tape, s, len(shards) == 1, g)
 				if err != nil {
 					t.Error(err)
@@ -190,13 +191,21 @@ func byTwo(t *testing.T, begin func() *Training, seed uint64) string {
 	for i, mean := range losses {
 		loss, count = loss+weights[i]*mean, count+weights[i]
 	}
-	return fmt.Sprint(math.Float64bits(loss/count), count, sum.Each())
+	return fmt.Sprint(math.Float64bits(loss/count), count, elements(sum))
+}
+
+// elements are those of all gradients.
+func elements(g *autograd.Gradients) (all [][]float32) {
+	for _, x := range g.Each() {
+		all = append(all, x.Elements())
+	}
+	return all
 }
 
 // TestTreeOfShards: sums are those of a tree over the shards' places, which takes as much memory as it has levels.
 func TestTreeOfShards(t *testing.T) {
 	x := tensor.New(3)
-	s := newShardSum(optim.NewAdamW([]optim.Param{{Name: "x", Tensor: x}}, 0.9, 0.99, 1e-8, 1))
+	s := newShardSum(optim.NewAdamW(cpu.Backend{}, []optim.Param{{Name: "x", Tensor: x}}, 0.9, 0.99, 1e-8, 1))
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{1, 2, 3, 5, 7, 8, 13, 256} {
 		values := make([]float32, n)
@@ -225,18 +234,18 @@ func TestTreeOfShards(t *testing.T) {
 				}
 				g := s.take()
 				lent[g] = true
-				g.Each()[0][1] = values[i]
+				g.Each()[0].Elements()[1] = values[i]
 				sum = s.put(i, g)
 			}
-			if sum == nil || sum.Each()[0][1] != tree(0, n) || len(s.waiting) > 0 {
+			if sum == nil || elements(sum)[0][1] != tree(0, n) || len(s.waiting) > 0 {
 				t.Fatalf("%d shards in the order %v: found %v, want %v", n, order, sum, tree(0, n))
 			}
 			if order == nil && len(lent) != sumsOf(n) {
 				t.Errorf("%d shards take %d gradients, want %d", n, len(lent), sumsOf(n))
 			}
 			for _, g := range s.free {
-				if slices.ContainsFunc(g.Each()[0], func(v float32) bool { return v != 0 }) {
-					t.Errorf("%d shards: gradients %v were given back, want zeros", n, g.Each())
+				if slices.ContainsFunc(elements(g)[0], func(v float32) bool { return v != 0 }) {
+					t.Errorf("%d shards: gradients %v were given back, want zeros", n, elements(g))
 				}
 			}
 		}

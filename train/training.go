@@ -82,11 +82,11 @@ func NewTraining(p Plan, w Work) (*Training, error) {
 	if err != nil {
 		return nil, fmt.Errorf("precision: %w", err)
 	}
-	o := p.Optim
+	o, tape := p.Optim, autograd.NewTape()
 	groups := o.groups(w)
 	l := &Training{
-		Plan: p, work: w, opt: optim.NewAdamW(groups, o.Beta1, o.Beta2, o.Eps, o.Clip),
-		schedule: o.schedule(p.Steps), tape: autograd.NewTape(), precision: precision,
+		Plan: p, work: w, opt: optim.NewAdamW(tape.Backend(), groups, o.Beta1, o.Beta2, o.Eps, o.Clip),
+		schedule: o.schedule(p.Steps), tape: tape, precision: precision,
 		budget: newBudget(p.Time, p.Clock), history: history{Best: -1}, smoothed: math.NaN(),
 		pace: newPace(), started: time.Now(), cpu: status.CPUTime(),
 	}
@@ -208,7 +208,7 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 		return mean, 0, err
 	}
 	weight = weigh(targets)
-	t.BackwardFrom(out, []float32{float32(weight)})
+	t.BackwardTimes(out, float32(weight))
 	l.work.Went(s)
 	return mean, weight, nil
 }

@@ -29,12 +29,11 @@ const (
 
 // Options say what to compare.
 type Options struct {
-	Lengths []int   // of sequences; empty: 1, 7, 40 and 130, as far as the model takes them
-	Tokens  []int32 // the text, at least one longer than the longest; empty: tokens drawn at random
-	Forward bool    // no gradients
-	Scale   float64 // multiplies the tolerances; 0 for 1
-	// Open opens the engine to compare with the reference; nil for the CPU's.
-	Open     func(*engine.Step) engine.Engine
+	Lengths  []int          // of sequences; empty: 1, 7, 40 and 130, as far as the model takes them
+	Tokens   []int32        // the text, at least one longer than the longest; empty: tokens drawn at random
+	Forward  bool           // no gradients
+	Scale    float64        // multiplies the tolerances; 0 for 1
+	Backend  engine.Backend // to compare with the reference; nil for the CPU's
 	Progress func(what string)
 }
 
@@ -141,7 +140,7 @@ type verifier struct {
 func (v *verifier) compare(ctx context.Context) error {
 	l := len(v.ids) - 1
 	v.say(fmt.Sprintf("length %d, by definition", l))
-	want := v.trained(autograd.NewTapeOn(func(s *engine.Step) engine.Engine { return reference.New(s) }))
+	want := v.trained(autograd.NewTapeOn(reference.Backend{}))
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -170,10 +169,10 @@ func (v *verifier) compare(ctx context.Context) error {
 
 // tape is one on the engine that is compared.
 func (v *verifier) tape() *autograd.Tape {
-	if v.o.Open == nil {
+	if v.o.Backend == nil {
 		return autograd.NewTape()
 	}
-	return autograd.NewTapeOn(v.o.Open)
+	return autograd.NewTapeOn(v.o.Backend)
 }
 
 func (v *verifier) say(what string) {
@@ -199,7 +198,9 @@ func (v *verifier) trained(t *autograd.Tape) (r run) {
 				return
 			}
 			g := make([]float32, p.Len())
-			t.Grad(p.Tensor, g)
+			if of := t.Grad(p.Tensor); of != nil {
+				of.CopyTo(g)
+			}
 			r.gradients.add(name, g)
 			t.DropGrads(p.Tensor)
 		})

@@ -32,7 +32,7 @@ func TestEveryMixerComposed(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Init(3)
-			asDefinedOn(t, m, Options{Lengths: []int{9}, Open: smallengine.NewHeap[float32]().Open})
+			asDefinedOn(t, m, Options{Lengths: []int{9}, Backend: smallengine.New[float32]()})
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/anatomy"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/train"
@@ -76,7 +77,7 @@ checkpoint, or the random weights that training began with, made again from the 
 		if err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)
 		}
-		var b *explain.Anatomy
+		var b *anatomy.Anatomy
 		if before != "" || start {
 			old := before
 			if start {
@@ -93,7 +94,7 @@ checkpoint, or the random weights that training began with, made again from the 
 				return fmt.Errorf("%s: %w", old, err)
 			}
 		}
-		page := explain.AnatomyPage(a, b, rate)
+		page := anatomy.AnatomyPage(a, b, rate)
 		page.Subtitle, page.Command = args[0], commandLine(os.Args)
 		if run.note != "" {
 			page.Notes = append(page.Notes, run.note)
@@ -111,7 +112,7 @@ type shortRun struct {
 }
 
 // subjectIn is the model or network in a folder, or, for start, the weights that its run began with, made again.
-func subjectIn(name string, run *shortRun, start bool) (*explain.Subject, error) {
+func subjectIn(name string, run *shortRun, start bool) (*anatomy.Subject, error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func subjectIn(name string, run *shortRun, start bool) (*explain.Subject, error)
 		if start {
 			err = networkAtStart(name, dir, n)
 		}
-		return explain.SubjectOfNetwork(n), err
+		return anatomy.SubjectOfNetwork(n), err
 	}
 	var init func(m *model.Model)
 	if start {
@@ -162,9 +163,9 @@ func networkAtStart(name, dir string, n *model.Network) error {
 }
 
 // subjectOf is a language model with the tokens of a short run.
-func subjectOf(m *model.Model, dir string, run *shortRun) (*explain.Subject, error) {
+func subjectOf(m *model.Model, dir string, run *shortRun) (*anatomy.Subject, error) {
 	if run.text == "" {
-		return explain.SubjectOfModel(m, nil), nil
+		return anatomy.SubjectOfModel(m, nil), nil
 	}
 	tok, err := release.LoadTokenizer(dir, &m.Config)
 	if err != nil {
@@ -174,5 +175,5 @@ func subjectOf(m *model.Model, dir string, run *shortRun) (*explain.Subject, err
 	if run.note = note; err != nil {
 		return nil, err
 	}
-	return explain.SubjectOfModel(m, ids), nil
+	return anatomy.SubjectOfModel(m, ids), nil
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/explain/surprise"
 	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/train"
 )
 
 func newExplainSurprise() *cobra.Command {
 	var out explainOutput
-	opt := explain.DefaultSurpriseOptions()
+	opt := surprise.DefaultSurpriseOptions()
 	text := train.TextOptions{TextField: data.DefaultTextField, Binary: true, Cache: os.Getenv("HIPPO_CACHE"),
 		CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT")}
 	most, words := 0, ""
@@ -67,7 +68,7 @@ grow with the text.`,
 			return err
 		}
 		if !g.IsModel() {
-			return explain.ErrNoLanguage
+			return surprise.ErrNoLanguage
 		}
 		page := &figure.Page{Title: "Surprise", Command: commandLine(os.Args)}
 		r, name, err := surprises(cmd.Context(), g, tok, files, words, most, opt, text, page)
@@ -129,7 +130,7 @@ func surpriseTokens(ctx context.Context, g *explain.Language, tok tokenizer.Toke
 
 // surprises reads files with a model, or else words.
 func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, words string,
-	most int, opt explain.SurpriseOptions, text train.TextOptions, page *figure.Page) (r *explain.SurpriseReport,
+	most int, opt surprise.SurpriseOptions, text train.TextOptions, page *figure.Page) (r *surprise.SurpriseReport,
 	name string, err error) {
 	tokens, name, closed, err := surpriseTokens(ctx, g, tok, files, words, text, page)
 	if err != nil {
@@ -153,7 +154,7 @@ func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer
 	}
 	p := newProgress("surprise, tokens:")
 	opt.Progress = p.update
-	r, err = explain.Surprises(ctx, g, part, opt)
+	r, err = surprise.Surprises(ctx, g, part, opt)
 	p.close()
 	return r, name, err
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/train"
 )
@@ -150,8 +150,8 @@ func findLR(cmd *cobra.Command, cfg train.Config, n int, plot string) error {
 	if plot == "" {
 		return nil
 	}
-	chart := explain.Chart{Title: "Learning-rate range test", X: "learning rate", Y: "training loss, nats per token",
-		LogX: true, Lines: []explain.Line{{Name: "smoothed", X: x, Y: smoothed}, {Name: "each update", X: x, Y: loss}}}
+	chart := figure.Chart{Title: "Learning-rate range test", X: "learning rate", Y: "training loss, nats per token",
+		LogX: true, Lines: []figure.Line{{Name: "smoothed", X: x, Y: smoothed}, {Name: "each update", X: x, Y: loss}}}
 	if err := chart.WritePNG(plot); err != nil {
 		return err
 	}

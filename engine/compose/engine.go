@@ -4,8 +4,6 @@
 package compose
 
 import (
-	"math"
-
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -24,8 +22,8 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// On returns an engine on a core for the tape whose step it reads.
-func On(core engine.Core, step *engine.Step) *Engine {
+// Open returns an engine on a core for the tape whose step it reads.
+func Open(core engine.Core, step *engine.Step) *Engine {
 	return &Engine{Step: step, core: core, nodes: map[*tensor.Tensor]*node{}, ones: map[any]*node{}}
 }
 
@@ -112,6 +110,11 @@ func (e *Engine) keep(x *node) engine.Buffer {
 
 // gradient is the memory of the gradient of x, zeros at first.
 func (e *Engine) gradient(x *node) engine.Buffer {
+	if x.leaf && e.Leaves != nil {
+		if g := e.Leaves.Gradient(x.of); g != nil {
+			return g.Storage()
+		}
+	}
 	if x.grad == nil {
 		x.grad = e.core.New(x.n)
 		e.lend(x.n)
@@ -269,9 +272,6 @@ func (v *val) read() []float32 {
 	return out
 }
 
-// Kind is the name of the core.
-func (e *Engine) Kind() string { return e.core.Kind() }
-
 // New returns a tensor with unspecified contents.
 func (e *Engine) New(shape ...int) *tensor.Tensor {
 	t := tensor.Shaped(shape...)
@@ -279,6 +279,13 @@ func (e *Engine) New(shape ...int) *tensor.Tensor {
 	t.SetStorage(x.buf)
 	x.of = t
 	e.nodes[t] = x
+	return t
+}
+
+// Full returns a tensor whose elements are all v.
+func (e *Engine) Full(v float32, shape ...int) *tensor.Tensor {
+	t := e.New(shape...)
+	e.core.Fill(e.in(t).view(), float64(v))
 	return t
 }
 
@@ -317,17 +324,6 @@ func (e *Engine) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 // Bytes is the most memory that was lent at a time.
 func (e *Engine) Bytes() int { return e.most }
 
-// AllFinite reports whether x holds neither NaN nor infinity: x·0 adds up to 0.
-func (e *Engine) AllFinite(x *tensor.Tensor) bool {
-	mark := e.Mark()
-	recording := e.Recording
-	e.Recording = false
-	sum := e.in(x).flat().scale(0).einsum("i->", nil).read()[0]
-	e.Recording = recording
-	e.ReleaseSince(mark)
-	return !math.IsNaN(float64(sum))
-}
-
 // Backward adds to the gradients of the inputs of o.
 func (e *Engine) Backward(o engine.Op) {
 	all := o.(*op)
@@ -350,26 +346,22 @@ func (e *Engine) Backward(o engine.Op) {
 }
 
 // BackwardFrom cannot do without a copy of dy.
-func (e *Engine) BackwardFrom(engine.Op, *tensor.Tensor, []float32) bool { return false }
+func (e *Engine) BackwardFrom(engine.Op, *tensor.Tensor, *tensor.Tensor) bool { return false }
 
-// AddGrad adds dy to the gradient of y, where one is wanted.
-func (e *Engine) AddGrad(y *tensor.Tensor, dy []float32) {
+// AddGrad adds dy to the gradient of y if one is wanted.
+func (e *Engine) AddGrad(y, dy *tensor.Tensor) {
 	if !e.wanted(y) {
 		return
 	}
-	mark, v := e.Mark(), e.whole(e.node(y), []int{y.Len()})
-	e.core.Sum(v.gradView(), e.upload(dy, len(dy)).view())
-	e.ReleaseSince(mark)
+	e.core.Sum(e.whole(e.node(y), []int{y.Len()}).gradView(), e.whole(e.node(dy), []int{dy.Len()}).view())
 }
 
-// Grad copies the gradient of x to dst, and reports whether there is one.
-func (e *Engine) Grad(x *tensor.Tensor, dst []float32) bool {
-	n := e.nodes[x]
-	if n == nil || n.grad == nil {
-		return false
+// Grad returns the gradient of x, nil if there is none.
+func (e *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
+	if n := e.nodes[x]; n != nil && n.grad != nil {
+		return tensor.Stored(n.grad, x.Shape()...)
 	}
-	n.grad.Read(dst[:n.n])
-	return true
+	return nil
 }
 
 // DropGrad forgets the gradient of x.
@@ -377,21 +369,6 @@ func (e *Engine) DropGrad(x *tensor.Tensor) {
 	if n := e.nodes[x]; n != nil {
 		e.dropGrad(n)
 	}
-}
-
-// Finish adds the gradient of x to where it is collected, and forgets it.
-func (e *Engine) Finish(x *tensor.Tensor) {
-	n := e.nodes[x]
-	if n == nil || n.grad == nil {
-		return
-	}
-	g := make([]float32, n.n)
-	n.grad.Read(g)
-	to := e.Leaves.Gradient(x)
-	for i, v := range g {
-		to[i] += v
-	}
-	e.dropGrad(n)
 }
 
 // put sets a tensor to a value that belongs to the tape.

@@ -61,7 +61,8 @@ func (s *sinkhorn) attend() *val {
 	if s.first > 0 {
 		front := func(x *val) *val { return x.slice(0, 0, s.first) }
 		p := front(s.q).einsum("id,jd->ij", front(s.k)).scale(scale)
-		parts = append(parts, p.where(e.notAfter(s.first, s.first, 0), e.full(unseen)).softmax().einsum("ij,jd->id", front(s.v)))
+		p = p.where(e.notAfter(s.first, s.first, 0), e.full(unseen)).softmax()
+		parts = append(parts, p.einsum("ij,jd->id", front(s.v)))
 	}
 	if u := (n - s.first + size - 1) / size; u > 0 {
 		weights, picked := s.picks(u)

@@ -36,12 +36,6 @@ func New(step *engine.Step) *Engine {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Kind is "cpu".
-func (eng *Engine) Kind() string { return kind }
-
-// kind names this engine, and is its key in engine.Kept.
-const kind = "cpu"
-
 // operation is an operation that this engine recorded.
 type operation interface {
 	engine.Op
@@ -54,6 +48,13 @@ func (eng *Engine) precision() kernel.Precision { return kernel.Precision(eng.Pr
 
 // New returns a tensor with unspecified contents that lives until Reset.
 func (eng *Engine) New(shape ...int) *tensor.Tensor { return eng.arena.Tensor(shape...) }
+
+// Full returns a tensor whose elements are all v.
+func (eng *Engine) Full(v float32, shape ...int) *tensor.Tensor {
+	x := eng.New(shape...)
+	x.Fill(v)
+	return x
+}
 
 // like returns a tensor of x's shape with unspecified contents.
 func (eng *Engine) like(x *tensor.Tensor) *tensor.Tensor { return eng.arena.Like(x, 0) }
@@ -83,14 +84,6 @@ func (eng *Engine) Reset() {
 		p.reset()
 	}
 	eng.arena.Reset()
-}
-
-// AllFinite reports whether x holds neither NaN nor infinity.
-func (eng *Engine) AllFinite(x *tensor.Tensor) bool {
-	if w := wideOf(x); w != nil {
-		return finiteWide(w)
-	}
-	return kernel.AllFinite(x.Data())
 }
 
 // push records op, which the caller has filled, and marks its outputs as wanting a gradient.

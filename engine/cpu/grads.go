@@ -15,7 +15,7 @@ func (eng *Engine) gradient(x *tensor.Tensor) []float32 {
 	}
 	if eng.Leaves != nil {
 		if g := eng.Leaves.Gradient(x); g != nil {
-			return g
+			return g.Data()
 		}
 	}
 	return eng.leaves[x]
@@ -101,40 +101,50 @@ func (eng *Engine) Backward(op engine.Op) { op.(operation).Backward(eng) }
 type gradReader interface{ result() *tensor.Tensor }
 
 // BackwardFrom takes dy itself, not a copy, for the gradient of y, if op is a gradReader.
-func (eng *Engine) BackwardFrom(op engine.Op, y *tensor.Tensor, dy []float32) bool {
+func (eng *Engine) BackwardFrom(op engine.Op, y, dy *tensor.Tensor) bool {
 	r, ok := op.(gradReader)
-	if !ok || r.result() != y || y.Grad() != nil || len(dy) != y.Len() {
+	if !ok || r.result() != y || y.Grad() != nil || len(dy.Data()) != y.Len() {
 		return false
 	}
-	y.SetGrad(dy)
+	y.SetGrad(dy.Data())
 	op.(operation).Backward(eng)
 	y.SetGrad(nil)
 	return true
 }
 
-// AddGrad adds dy to y's gradient, where one is wanted.
-func (eng *Engine) AddGrad(y *tensor.Tensor, dy []float32) {
-	if w := wideOf(y); w != nil {
-		if g := w.gradient(); g != nil {
-			for i := range len(dy) / 2 {
-				g.set(i, g.at(i)+pair(dy, i))
-			}
-		}
+// AddGrad adds dy to y's gradient if one is wanted.
+func (eng *Engine) AddGrad(y, dy *tensor.Tensor) {
+	w := wideOf(y)
+	if w == nil {
+		eng.addGrad(y, dy.Data())
 		return
 	}
-	eng.addGrad(y, dy)
+	g := w.gradient()
+	if g == nil {
+		return
+	}
+	from := wideOf(dy)
+	if from == nil {
+		from = &complexes{x: make([]complex128, dy.Len()/2)}
+		from.Write(dy.Data())
+	}
+	for i := range dy.Len() / 2 {
+		g.set(i, g.at(i)+from.at(i))
+	}
 }
 
-// Grad copies the gradient of x to dst, and reports whether there is one.
-func (eng *Engine) Grad(x *tensor.Tensor, dst []float32) bool {
+// Grad returns the gradient of x, nil if there is none.
+func (eng *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
 	if w := wideOf(x); w != nil {
-		g := w.gradient()
-		if g != nil {
-			g.Read(dst)
+		if g := w.gradient(); g != nil {
+			return tensor.Stored(g, x.Shape()...)
 		}
-		return g != nil
+		return nil
 	}
-	return copy(dst, eng.gradient(x)) > 0
+	if g := eng.gradient(x); g != nil {
+		return tensor.FromSlice(g, x.Shape()...)
+	}
+	return nil
 }
 
 // DropGrad gives back the gradient of x, which nothing collects.
@@ -147,9 +157,6 @@ func (eng *Engine) DropGrad(x *tensor.Tensor) {
 		eng.setGradient(x, nil)
 	}
 }
-
-// Finish does nothing: gradients are added where they are collected.
-func (eng *Engine) Finish(*tensor.Tensor) {}
 
 // clearGrain is the number of elements that one task zeroes.
 const clearGrain = 1 << 16

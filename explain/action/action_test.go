@@ -168,7 +168,7 @@ func TestSumOfAllPositionsIsTheSharedBlock(t *testing.T) {
 			toymodel.Randomize(b.Shared, 0.2)
 			for _, length := range []int{1, most} {
 				x := input(length)
-				e := floats(x)
+				e := x.Floats()
 				slices.Reverse(e)
 				a, err := OfShared(autograd.NewTape(), b.Shared, x, tensor.FromSlice(e, length, width))
 				if err != nil {

@@ -22,7 +22,7 @@ func TestShortWaysAreTheLongOnes(t *testing.T) {
 			if !slices.Equal(a.Constant(), a.replay(a.steps, a.y, zeros)) {
 				t.Errorf("%s: found another b, want that of all steps", entry)
 			}
-			from := seeds{a.y: floats(input(most))}
+			from := seeds{a.y: input(most).Floats()}
 			steps, tops, bare := a.upper(from)
 			leaves := append(list(nil), bare...)
 			for _, s := range tops {
@@ -57,7 +57,7 @@ func TestConstantOfAProductOfMore(t *testing.T) {
 	run := one.run
 	one.run = func(in []*tensor.Tensor) []*tensor.Tensor { // 1 more
 		y := run(in)[0]
-		x := floats(y)
+		x := y.Floats()
 		for i := range x {
 			x[i]++
 		}
@@ -66,7 +66,7 @@ func TestConstantOfAProductOfMore(t *testing.T) {
 	without := a.Constant()
 	a.steps = append(append(before[:len(before)-1:len(before)-1], &one), last)
 	with := a.Constant()
-	sums := floats(last.run(list{tensor.FromSlice(slices.Repeat([]float32{1}, width), 1, width)})[0])
+	sums := last.run(list{tensor.FromSlice(slices.Repeat([]float32{1}, width), 1, width)})[0].Floats()
 	for i, v := range with {
 		if want := sums[i%width]; v != want || v == without[i] {
 			t.Fatalf("found b %g at %d, want %g", v, i, want)

@@ -1,6 +1,6 @@
 // Package smallengine is the smallest engine: just the core, in plain loops, for tests. Every operation on it is
 // composed by engine/compose. Its memory is apart from Go's, as a device's is: a tensor has the number of a block in a
-// Heap, which counts what is copied in and out.
+// heap, which counts what is copied in and out.
 package smallengine
 
 import (
@@ -17,8 +17,20 @@ import (
 // Float is the precision of an engine.
 type Float interface{ float32 | float64 }
 
-// Heap is the memory of engines. Any number of goroutines may use it.
-type Heap[F Float] struct {
+// Backend is engine.Backend with a heap of its own. Any number of goroutines may use it.
+type Backend[F Float] struct {
+	compose.Backend
+	*heap[F]
+}
+
+// New returns a backend with an empty heap.
+func New[F Float]() Backend[F] {
+	h := &heap[F]{blocks: map[int][]F{}}
+	return Backend[F]{compose.Backend{Core: core[F]{h}}, h}
+}
+
+// heap is the memory of engines.
+type heap[F Float] struct {
 	mu     sync.Mutex
 	blocks map[int][]F
 	next   int
@@ -27,15 +39,9 @@ type Heap[F Float] struct {
 	rows   int // numbers of rows copied in, such as ids
 }
 
-// NewHeap returns an empty heap.
-func NewHeap[F Float]() *Heap[F] { return &Heap[F]{blocks: map[int][]F{}} }
-
-// Open returns an engine on h for the tape whose step it reads.
-func (h *Heap[F]) Open(step *engine.Step) engine.Engine { return compose.On(core[F]{h}, step) }
-
 // Copied returns how many numbers have been copied in and out since the last call, and how many numbers of rows (ids)
 // in.
-func (h *Heap[F]) Copied() (in, out, rows int) {
+func (h *heap[F]) Copied() (in, out, rows int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	in, out, rows = h.in, h.out, h.rows
@@ -45,12 +51,12 @@ func (h *Heap[F]) Copied() (in, out, rows int) {
 
 // block is a handle of memory in a heap.
 type block[F Float] struct {
-	heap *Heap[F]
+	heap *heap[F]
 	id   int
 	n    int
 }
 
-func (h *Heap[F]) new(n int) *block[F] {
+func (h *heap[F]) new(n int) *block[F] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.next++
@@ -60,14 +66,14 @@ func (h *Heap[F]) new(n int) *block[F] {
 	return b
 }
 
-func (h *Heap[F]) free(id int) {
+func (h *heap[F]) free(id int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.blocks, id)
 }
 
 // of is the memory of a block of h.
-func (h *Heap[F]) of(b tensor.Storage) []F {
+func (h *heap[F]) of(b tensor.Storage) []F {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	x, ok := h.blocks[b.(*block[F]).id]
@@ -105,7 +111,7 @@ func (b *block[F]) Write(src []float32) {
 }
 
 // core is the core of an engine on a heap.
-type core[F Float] struct{ *Heap[F] }
+type core[F Float] struct{ *heap[F] }
 
 func (c core[F]) Kind() string            { return "small" }
 func (c core[F]) New(n int) engine.Buffer { return c.new(n) }
