@@ -1,4 +1,4 @@
-// Package verify compares what a model computes on the CPU's engine with what it computes by definition, in float64, on
+// Package verify compares what a model computes on its engine with what it computes by definition, in float64, on
 // the reference engine, and its three forms (a whole sequence, chunks, step by step) with one another: outputs of every
 // layer, logits, loss, gradients and states.
 //
@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -29,11 +28,10 @@ const (
 
 // Options say what to compare.
 type Options struct {
-	Lengths  []int          // of sequences; empty: 1, 7, 40 and 130, as far as the model takes them
-	Tokens   []int32        // the text, at least one longer than the longest; empty: tokens drawn at random
-	Forward  bool           // no gradients
-	Scale    float64        // multiplies the tolerances; 0 for 1
-	Backend  engine.Backend // to compare with the reference; nil for the CPU's
+	Lengths  []int   // of sequences; empty: 1, 7, 40 and 130, as far as the model takes them
+	Tokens   []int32 // the text, at least one longer than the longest; empty: tokens drawn at random
+	Forward  bool    // no gradients
+	Scale    float64 // multiplies the tolerances; 0 for 1
 	Progress func(what string)
 }
 
@@ -144,9 +142,8 @@ func (v *verifier) compare(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	tape := v.tape()
-	v.say(fmt.Sprintf("length %d, on the engine %s", l, tape.Engine()))
-	got := v.trained(tape)
+	v.say(fmt.Sprintf("length %d, on the engine %s", l, v.m.Backend().Kind()))
+	got := v.trained(v.m.NewTape())
 	v.check("engines", "output", got.outputs, want.outputs, OutputTol)
 	v.check("engines", "logits", one(got.logits), one(want.logits), OutputTol)
 	v.check("engines", "loss", one(got.loss), one(want.loss), LossTol)
@@ -165,14 +162,6 @@ func (v *verifier) compare(ctx context.Context) error {
 		v.check(form.kind, "state", cut.states, want.states, OutputTol)
 	}
 	return nil
-}
-
-// tape is one on the engine that is compared.
-func (v *verifier) tape() *autograd.Tape {
-	if v.o.Backend == nil {
-		return autograd.NewTape()
-	}
-	return autograd.NewTapeOn(v.o.Backend)
 }
 
 func (v *verifier) say(what string) {
@@ -215,7 +204,7 @@ func (v *verifier) trained(t *autograd.Tape) (r run) {
 
 // inPieces runs the sequence in pieces of the given lengths in turn, as generation does.
 func (v *verifier) inPieces(cut []int) (r run) {
-	t, state := v.tape(), v.m.NewState()
+	t, state := v.m.NewTape(), v.m.NewState()
 	l := len(v.ids) - 1
 	for from, i := 0, 0; from < l; i++ {
 		n := min(cut[i%len(cut)], l-from)

@@ -14,7 +14,7 @@ import (
 // TestEveryMixer: a small model of every mixer is computed as it is defined.
 func TestEveryMixer(t *testing.T) {
 	for _, name := range model.MixerNames() {
-		t.Run(name, func(t *testing.T) { asDefined(t, small(t, name+"-tiny", "")) })
+		t.Run(name, func(t *testing.T) { asDefined(t, small(t, name+"-tiny", ""), 1, 40, 130) })
 	}
 }
 
@@ -32,7 +32,8 @@ func TestEveryMixerComposed(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Init(3)
-			asDefinedOn(t, m, Options{Lengths: []int{9}, Backend: smallengine.New[float32]()})
+			m.Use(smallengine.New[float32]())
+			asDefined(t, m, 9)
 		})
 	}
 }
@@ -44,18 +45,13 @@ func TestComposedLayers(t *testing.T) {
 		"shared":   "mamba/none,zamba2-shared(adapter_rank=4)>mamba/none,zamba2-shared(adapter_rank=4)>mamba/none",
 		"parallel": "mamba+attention,relu2",
 	} {
-		t.Run(name, func(t *testing.T) { asDefined(t, small(t, "h3-tiny", layers)) })
+		t.Run(name, func(t *testing.T) { asDefined(t, small(t, "h3-tiny", layers), 1, 40, 130) })
 	}
 }
 
-func asDefined(t *testing.T, m *model.Model) {
+func asDefined(t *testing.T, m *model.Model, lengths ...int) {
 	t.Helper()
-	asDefinedOn(t, m, Options{Lengths: []int{1, 40, 130}})
-}
-
-func asDefinedOn(t *testing.T, m *model.Model, o Options) {
-	t.Helper()
-	report, err := Model(context.Background(), m, o)
+	report, err := Model(context.Background(), m, Options{Lengths: lengths})
 	if err != nil {
 		t.Fatal(err)
 	}

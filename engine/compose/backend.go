@@ -27,6 +27,31 @@ func (b Backend) Zeros(like ...*tensor.Tensor) []*tensor.Tensor {
 	return all
 }
 
+// Place moves tensors to the memory of the core.
+func (b Backend) Place(xs ...*tensor.Tensor) {
+	for _, x := range xs {
+		if x.Storage() == nil && x.Packed() == nil {
+			values, buf := make([]float32, x.Len()), b.Core.New(x.Len())
+			x.CopyTo(values)
+			buf.Write(values)
+			x.SetStorage(buf)
+		}
+	}
+}
+
+// LossMemory is the logits, their exponentials, and the gradients of both.
+func (Backend) LossMemory(rows, _, v int, _ bool) int { return 4 * rows * v }
+
+// Pack panics: a core has no rounded weights.
+func (Backend) Pack(engine.Precision, engine.PackAs, ...engine.Matrix) []tensor.Packed {
+	panic(errPacked)
+}
+
+// PackGroups panics as Pack.
+func (Backend) PackGroups(engine.Precision, ...engine.Groups) []tensor.Packed { panic(errPacked) }
+
+const errPacked = "engine/compose: found packed weights, want those of a model that is not packed"
+
 // engine is one for a calculation outside of a tape.
 func (b Backend) engine() *Engine { return Open(b.Core, &engine.Step{}) }
 

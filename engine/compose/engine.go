@@ -149,7 +149,7 @@ func (e *Engine) node(t *tensor.Tensor) *node {
 	if x.copied && x.version != t.Version() {
 		values := make([]float32, x.n)
 		if t.CopyTo(values) != x.n {
-			panic("engine/compose: found " + t.String() + " without its elements, want those of a model not packed")
+			panic(errPacked)
 		}
 		x.buf.Write(values)
 		x.version = t.Version()
