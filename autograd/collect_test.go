@@ -22,7 +22,7 @@ func TestCollectedGradients(t *testing.T) {
 			in := r.random(r.in, 4)
 			_, onReference := referenceTape()
 			for engineName, tape := range map[string]*autograd.Tape{
-				"reference": onReference, "cpu": autograd.NewTape(),
+				"reference": onReference, "cpu": autograd.NewTape(cpu.Backend{}),
 			} {
 				x := r.tensors(r.in, in)
 				backward := func(tape *autograd.Tape) {
@@ -71,7 +71,8 @@ func TestCollectedGradients(t *testing.T) {
 // before all others.
 func TestFinalGradients(t *testing.T) {
 	_, onReference := referenceTape()
-	for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": autograd.NewTape()} {
+	onCPU := autograd.NewTape(cpu.Backend{})
+	for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": onCPU} {
 		var x ts
 		for range 5 {
 			w := tensor.New(4, 4)
@@ -114,7 +115,7 @@ func TestGradientsOfOtherLeaves(t *testing.T) {
 	w.Fill(2)
 	x.SetNeedsGrad(true)
 	w.SetNeedsGrad(true)
-	tape, other := autograd.NewTape(), autograd.NewTape()
+	tape, other := autograd.NewTape(cpu.Backend{}), autograd.NewTape(cpu.Backend{})
 	grads := autograd.NewGradients(tape.Backend(), w)
 	tape.Collect(grads)
 	tape.Record(true)
@@ -187,7 +188,7 @@ func TestMisuseOfGradients(t *testing.T) {
 	for want, f := range map[string]func(){
 		"leaf 1, of shape (3), is leaf 0 too": func() { autograd.NewGradients(cpu.Backend{}, x, x) },
 		"found 1 operations on the tape": func() {
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			tape.Record(true)
 			tape.Add(x, x)
 			tape.Collect(autograd.NewGradients(cpu.Backend{}, x))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -45,7 +46,7 @@ func TestGradientsApart(t *testing.T) {
 					alone := func(j int) bool { return i == j }
 					for engine, got := range map[string][][]float32{
 						"reference": onReference(k, alone),
-						"cpu":       gradients(autograd.NewTape(), r.tensors(r.in, in), k, alone),
+						"cpu":       gradients(autograd.NewTape(cpu.Backend{}), r.tensors(r.in, in), k, alone),
 					} {
 						what := fmt.Sprintf("%s: gradient from output %d to input %d alone", engine, k, i)
 						near(t, what, orZeros(got[i], len(in[i])), wide(orZeros(all[i], len(in[i]))), 5*r.tolerance())
@@ -67,7 +68,8 @@ func TestBackwardAdds(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			in := r.random(r.in, 2)
 			_, onReference := referenceTape()
-			for engine, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": autograd.NewTape()} {
+			onCPU := autograd.NewTape(cpu.Backend{})
+			for engine, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": onCPU} {
 				x := r.tensors(r.in, in)
 				tape.Record(true)
 				var once [][]float64

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -46,7 +47,7 @@ func allCachedRows(n int) []cachedRows {
 func (c *cachedRows) run(caches []*engine.RowCache, in [][]float64, start int, chunks []int,
 	records func(i int) bool) (y []float32) {
 	for i, n := range chunks {
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(cpu.Backend{})
 		tape.Record(records(i))
 		x := make(ts, len(in))
 		for k, w := range c.widths {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 	"pgregory.net/rapid"
 )
@@ -96,7 +97,7 @@ func (s *sequences) poisoned(t *testing.T, bad int) bool {
 	}
 	// run gives all that each row has: results, the states after it, and gradients.
 	run := func(poison bool) (of [][][]float32) {
-		tape, x := autograd.NewTape(), r.tensors(shapes, r.random(shapes, 12))
+		tape, x := autograd.NewTape(cpu.Backend{}), r.tensors(shapes, r.random(shapes, 12))
 		tape.Record(true)
 		along, params, states := s.parts(x)
 		if poison {

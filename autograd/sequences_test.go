@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -182,7 +183,7 @@ func (s *sequences) aloneAt(t rapid.TB, p engine.Precision, record bool) {
 	r := row{scale: s.scale, of: s.of}
 	in := r.random(s.shapes(), 9)
 	run := func(only int) (y [][]float32, next [][][]float32) {
-		tape, x := autograd.NewTape(), r.tensors(s.shapes(), in)
+		tape, x := autograd.NewTape(cpu.Backend{}), r.tensors(s.shapes(), in)
 		tape.SetPrecision(p)
 		tape.Record(record)
 		rows, states := s.engineRows(only), make([]ts, 0, len(s.lens))

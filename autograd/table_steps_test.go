@@ -25,7 +25,7 @@ func TestStepsReuseMemory(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			in := r.random(r.in, 4)
 			for frozen := -1; frozen < len(in); frozen++ {
-				tape := autograd.NewTape()
+				tape := autograd.NewTape(cpu.Backend{})
 				tape.Record(true)
 				x := r.tensors(r.in, in)
 				for i, v := range x {
@@ -55,7 +55,7 @@ func TestFrozenInputs(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			in := r.random(r.in, 5)
 			run := func(frozen int) (tape *autograd.Tape, x ts) {
-				tape, x = autograd.NewTape(), r.tensors(r.in, in)
+				tape, x = autograd.NewTape(cpu.Backend{}), r.tensors(r.in, in)
 				tape.Record(true)
 				for i, v := range x {
 					v.SetNeedsGrad(i != frozen)
@@ -101,7 +101,7 @@ func TestNothingRecorded(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			for _, record := range []bool{false, true} {
 				var recorded []string
-				tape := autograd.NewTapeOn(recorder{recorded: &recorded})
+				tape := autograd.NewTape(recorder{recorded: &recorded})
 				tape.Record(record)
 				in := r.tensors(r.in, r.random(r.in, 6))
 				for _, x := range in {
@@ -121,7 +121,7 @@ func BenchmarkOps(b *testing.B) {
 	for _, r := range table() {
 		b.Run(r.name, func(b *testing.B) {
 			in := r.tensors(r.big, r.random(r.big, 3))
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			tape.Record(true)
 			var dy []float32
 			b.ReportAllocs()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -116,7 +117,7 @@ func (r *row) onReference(shapes [][]int, in [][]float64,
 
 // referenceTape is a tape on the reference engine, and the engine.
 func referenceTape() (eng *reference.Engine, t *autograd.Tape) {
-	t = autograd.NewTapeOn(reference.Backend{}).Through(func(e engine.Engine) engine.Engine {
+	t = autograd.NewTape(reference.Backend{}).Through(func(e engine.Engine) engine.Engine {
 		eng = e.(*reference.Engine)
 		return e
 	})
@@ -125,7 +126,7 @@ func referenceTape() (eng *reference.Engine, t *autograd.Tape) {
 
 // onCPU runs the row on the CPU's engine.
 func (r *row) onCPU(shapes [][]int, in [][]float64, dy [][]float32) (out, grad [][]float32) {
-	t := autograd.NewTape()
+	t := autograd.NewTape(cpu.Backend{})
 	t.Record(true)
 	x := r.tensors(shapes, in)
 	y := r.op(t, x)
@@ -276,7 +277,7 @@ func TestWithoutRecording(t *testing.T) {
 			for i, y := range r.op(onReference, x) {
 				near(t, fmt.Sprintf("output %d of the reference", i), eng.Values64(y), want[i], 1e-12)
 			}
-			for i, y := range r.op(autograd.NewTape(), r.tensors(r.in, in)) {
+			for i, y := range r.op(autograd.NewTape(cpu.Backend{}), r.tensors(r.in, in)) {
 				near(t, fmt.Sprintf("output %d of the CPU", i), numbers(y), want[i], r.tolerance())
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
 // TestExpertsAreBalanced: an update of a model with experts goes down from the loss that balances them, too, whatever
@@ -42,7 +43,7 @@ func TestExpertsAreBalanced(t *testing.T) {
 				shards, loss, same, moved, len(router))
 		}
 	}
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	forUpdates(tape, 0)
 	taken := tape.TakesAside()
 	if forMeasuring(tape); !taken || tape.TakesAside() {
