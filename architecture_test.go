@@ -153,7 +153,7 @@ const firstBlind = "optim"
 // Kernels are also for arithmetic on numbers that the host has copied.
 var ofOneEngine = map[string]string{
 	"engine/cpu":       "engine/native",
-	"engine/native":    "model train bench .",
+	"engine/native":    "model train/text bench .",
 	"engine/reference": "verify",
 	"internal/kernel":  "engine/cpu generate/sample explain explain/action explain/memory bench",
 }
@@ -316,7 +316,7 @@ func TestEnginesAreNeutral(t *testing.T) {
 	for _, l := range house {
 		for _, p := range strings.Fields(l.ours) {
 			if may, ours := ofOneEngine[p]; ours && !slices.Contains(strings.Fields(may), l.dir) {
-				t.Errorf("table house: %s may import %s, which only %s may: use the model's engine.Backend", l.dir, p, may)
+				t.Errorf("table house: %s may import %s, which only %s may: take the model's Backend", l.dir, p, may)
 			}
 		}
 	}

@@ -221,7 +221,8 @@ func (r *Run) Read(ctx context.Context, ids []int32, after func(at int, ids []in
 
 // watched is the backbone with what watches it.
 func (r *Run) watched() (model.Backbone, error) {
-	bb := model.Backbone{LnF: r.Of.Backbone.LnF}
+	bb := r.Of.Backbone
+	bb.Blocks = nil
 	for i, b := range r.Of.Backbone.Blocks {
 		with := *b
 		if err := r.hook(i, &with); err != nil {
