@@ -5,7 +5,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -137,9 +136,7 @@ func dplrKernelRows() []row {
 func TestDPLRFollowsItsParameters(t *testing.T) {
 	v := dplrVariant{h: 2, n: 2, rank: 1, period: 9}
 	r := row{scale: []float64{0.5, 0.3, 2, 1, 1, 1, 1}}
-	_, onReference := referenceTape()
-	onCPU := autograd.NewTape(cpu.Backend{})
-	for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": onCPU} {
+	for engineName, tape := range tapes() {
 		x := r.tensors(v.params(), r.random(v.params(), 5))
 		p := v.of(x)
 		first := tape.DPLRSystem(p)
