@@ -131,8 +131,7 @@ func (f *File) placeGGUF(spans []span, at int) error {
 		if len(spans) == 0 {
 			return nil
 		}
-		return fmt.Errorf("the data begins at byte %d, but the file has only %d"+brokenOff, start,
-			len(f.mapping.data))
+		return fmt.Errorf("the data begins at byte %d, but the file has only %d"+brokenOff, start, len(f.mapping.data))
 	}
 	data, next := f.mapping.data[start:], uint64(0)
 	for _, s := range spans {
