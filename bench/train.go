@@ -41,7 +41,7 @@ func trainCases(args []string, shrink int) ([]Case, error) {
 		base, known := adapterBases[adapter]
 		if !ok || isAdapter && !known {
 			return nil, fmt.Errorf("found the configuration %q, want one of %s, each also with -lora, "+
-				"-lora-bf16 or -lora-int8 after it", name, strings.Join(names, ", "))
+				"-lora-bf16 or -lora-int8", name, strings.Join(names, ", "))
 		}
 		for i := range len(c.models) * len(precisions) {
 			kind, precision := c.models[i/len(precisions)], precisions[i%len(precisions)]
