@@ -13,17 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestCollectedGradients: what a tape collects are the gradients that it would have else, of every operation on both
+// TestCollectedGradients: what a tape collects are the gradients that it would have else, of every operation on all
 // engines, twice as large after two backwards, and each leaf is final once in each of these, with its gradient in
 // place.
 func TestCollectedGradients(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
 			in := r.random(r.in, 4)
-			_, onReference := referenceTape()
-			for engineName, tape := range map[string]*autograd.Tape{
-				"reference": onReference, "cpu": autograd.NewTape(),
-			} {
+			for engineName, tape := range tapes() {
 				x := r.tensors(r.in, in)
 				backward := func(tape *autograd.Tape) {
 					tape.Record(true)
@@ -70,8 +67,7 @@ func TestCollectedGradients(t *testing.T) {
 // TestFinalGradients: leaves are final as backward goes on, the last that were used first, and those that were not used
 // before all others.
 func TestFinalGradients(t *testing.T) {
-	_, onReference := referenceTape()
-	for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": autograd.NewTape()} {
+	for engineName, tape := range tapes() {
 		var x ts
 		for range 5 {
 			w := tensor.New(4, 4)

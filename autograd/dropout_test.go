@@ -39,8 +39,7 @@ func TestDropoutMask(t *testing.T) {
 	const d, p = 7, 0.2
 	seeds, lengths := []uint64{3, 1 << 60, 4}, []int{2, 1<<13 + 5, 1} // some pieces of work, and a bit
 	r := trained(seeds, lengths...)
-	_, onReference := referenceTape()
-	for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": autograd.NewTape()} {
+	for engineName, tape := range tapes() {
 		x := tensor.New(r.Total(), d)
 		x.Fill(2)
 		x.SetNeedsGrad(true)

@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
 )
 
 // Case is one row of a benchmark.
@@ -179,7 +179,7 @@ func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	level, err := autograd.CPULevel()
+	level, err := native.Level()
 	if err != nil {
 		return nil, err
 	}

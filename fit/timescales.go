@@ -94,8 +94,8 @@ const kernelNumbers = 1 << 22
 // timeScales measures the network that was trained and the training part.
 func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 	p := j.f.plan
-	s := &TimeScales{Window: max(2, min(j.Set.MaxLength, kernelNumbers/j.c.Model.DModel)), Data: []DataScale{}}
-	s.Cut = s.Window < j.Set.MaxLength
+	s := &TimeScales{Window: max(2, min(j.work.Set.MaxLength, kernelNumbers/j.c.Model.DModel)), Data: []DataScale{}}
+	s.Cut = s.Window < j.work.Set.MaxLength
 	if !p.Irregular {
 		s.Step = p.Step
 	}
@@ -106,9 +106,9 @@ func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 		}
 	}
 	s.ofData(j.f, parts)
-	subject := anatomy.SubjectOfNetwork(j.Net)
+	subject := anatomy.OfNetwork(j.work.Net)
 	subject.Taps(s.Window)
-	a, err := subject.Anatomy(ctx, "network", false)
+	a, err := subject.Examine(ctx, "network", false)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (s *TimeScales) ofData(f *frame, parts []segment) {
 const drawnModes = 4096
 
 // ofLayer adds how far back the parts of a layer look.
-func (s *TimeScales) ofLayer(i int, l *anatomy.LayerAnatomy) {
+func (s *TimeScales) ofLayer(i int, l *anatomy.Layer) {
 	for k := range l.Systems {
 		modes := l.Systems[k].TimeConstants()
 		if len(modes) == 0 {

@@ -50,7 +50,7 @@ func TestReadWAVKinds(t *testing.T) {
 		"long float": {wavFile(wavFormat(3, 1, 8000, 64)), "found the format 3 of 64 bits"},
 		"no channel": {wavFile(wavFormat(1, 0, 8000, 16)), "found 0 channels"},
 		"no rate":    {wavFile(wavFormat(1, 1, 0, 16)), "at 0 Hz"},
-		"long":       {wavFile(wavFormat(1, 1, 8000, 8), chunk("data", make([]byte, 4))),
+		"long": {wavFile(wavFormat(1, 1, 8000, 8), chunk("data", make([]byte, 4))),
 			"found 4 samples, want at most 3"},
 		"no samples": {wavFile(wavFormat(1, 1, 8000, 16), chunk("data", nil)),
 			"found 0 bytes, want whole samples of 2"},
