@@ -69,7 +69,7 @@ var house = []layer{
 	{"internal/testkit/smallengine", "engine engine/compose tensor internal/counter", ""}, // likewise for tests
 	{"engine/native", "engine engine/cpu", ""}, // the one package that names the CPU's engine
 	{"optim", "engine tensor", ""},
-	{"autograd", "engine engine/cpu tensor", ""},
+	{"autograd", "engine tensor", ""},
 
 	// Models.
 	{"nn", "engine autograd tensor ssm", ""},
@@ -151,6 +151,15 @@ var house = []layer{
 
 // firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.
 const firstBlind = "optim"
+
+// ofOneEngine says, of what belongs to one engine, which packages may import it: all others work with any engine.
+// Kernels are also for arithmetic on numbers that the host has copied.
+var ofOneEngine = map[string]string{
+	"engine/cpu":       "engine/native",
+	"engine/native":    "model train/text bench .",
+	"engine/reference": "verify",
+	"internal/kernel":  "engine/cpu generate/sample explain explain/action explain/memory bench",
+}
 
 // maxLines is the longest a file written by hand may be.
 const maxLines = 500
@@ -303,6 +312,17 @@ func (l layer) mayImport(p string) bool {
 	return slices.ContainsFunc(strings.Fields(l.modules), func(m string) bool {
 		return p == m || strings.HasPrefix(p, m+"/")
 	})
+}
+
+// TestEnginesAreNeutral checks that what works with any engine depends on none.
+func TestEnginesAreNeutral(t *testing.T) {
+	for _, l := range house {
+		for _, p := range strings.Fields(l.ours) {
+			if may, ours := ofOneEngine[p]; ours && !slices.Contains(strings.Fields(may), l.dir) {
+				t.Errorf("table house: %s may import %s, which only %s may: take the model's Backend", l.dir, p, may)
+			}
+		}
+	}
 }
 
 // TestPackageComments checks that every package says what it is.

@@ -110,7 +110,7 @@ func TestGradientsOfOtherLeaves(t *testing.T) {
 	w.Fill(2)
 	x.SetNeedsGrad(true)
 	w.SetNeedsGrad(true)
-	tape, other := autograd.NewTape(), autograd.NewTape()
+	tape, other := autograd.NewTape(cpu.Backend{}), autograd.NewTape(cpu.Backend{})
 	grads := autograd.NewGradients(tape.Backend(), w)
 	tape.Collect(grads)
 	tape.Record(true)
@@ -183,7 +183,7 @@ func TestMisuseOfGradients(t *testing.T) {
 	for want, f := range map[string]func(){
 		"leaf 1, of shape (3), is leaf 0 too": func() { autograd.NewGradients(cpu.Backend{}, x, x) },
 		"found 1 operations on the tape": func() {
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			tape.Record(true)
 			tape.Add(x, x)
 			tape.Collect(autograd.NewGradients(cpu.Backend{}, x))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -90,7 +91,7 @@ func TestDropoutKnowsNoNeighbors(t *testing.T) {
 			own, seeds = append(own, lengths[i]), append(seeds, uint64(100+i))
 		}
 		r := trained(seeds, own...)
-		tape, x := autograd.NewTape(), tensor.New(r.Total(), d)
+		tape, x := autograd.NewTape(cpu.Backend{}), tensor.New(r.Total(), d)
 		x.Fill(1)
 		var y *tensor.Tensor
 		for range op {

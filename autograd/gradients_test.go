@@ -45,7 +45,7 @@ func TestGradientsApart(t *testing.T) {
 					alone := func(j int) bool { return i == j }
 					all := map[string][][]float32{"reference": onReference(k, alone)}
 					for engine, b := range engines {
-						all[engine] = gradients(autograd.NewTapeOn(b), r.tensors(r.in, in), k, alone)
+						all[engine] = gradients(autograd.NewTape(b), r.tensors(r.in, in), k, alone)
 					}
 					for engine, got := range all {
 						what := fmt.Sprintf("%s: gradient from output %d to input %d alone", engine, k, i)

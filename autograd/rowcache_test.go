@@ -46,7 +46,7 @@ func allCachedRows(n int) []cachedRows {
 func (c *cachedRows) run(caches []*engine.RowCache, in [][]float64, start int, chunks []int,
 	b engine.Backend, records func(i int) bool) (y []float32) {
 	for i, n := range chunks {
-		tape := autograd.NewTapeOn(b)
+		tape := autograd.NewTape(b)
 		tape.Record(records(i))
 		x := make(ts, len(in))
 		for k, w := range c.widths {

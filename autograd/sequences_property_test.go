@@ -103,7 +103,7 @@ func (s *sequences) poisoned(t *testing.T, on string, bad int) bool {
 	}
 	// run gives all that each row has: results, the states after it, and gradients.
 	run := func(poison bool) (of [][][]float32) {
-		tape, x := autograd.NewTapeOn(engines[on]), r.tensors(shapes, r.random(shapes, 12))
+		tape, x := autograd.NewTape(engines[on]), r.tensors(shapes, r.random(shapes, 12))
 		tape.Record(true)
 		along, params, states := s.parts(x)
 		if poison {

@@ -187,7 +187,7 @@ func (s *sequences) aloneAt(t rapid.TB, on string, p engine.Precision, record bo
 	r := row{scale: s.scale, of: s.of}
 	in := r.random(s.shapes(), 9)
 	run := func(only int) (y [][]float32, next [][][]float32) {
-		tape, x := autograd.NewTapeOn(engines[on]), r.tensors(s.shapes(), in)
+		tape, x := autograd.NewTape(engines[on]), r.tensors(s.shapes(), in)
 		tape.SetPrecision(p)
 		tape.Record(record)
 		rows, states := s.engineRows(only), make([]ts, 0, len(s.lens))

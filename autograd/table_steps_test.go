@@ -7,6 +7,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -33,7 +34,7 @@ func TestStepsReuseMemory(t *testing.T) {
 
 func (r *row) reusesMemory(t *testing.T, name string, b engine.Backend, in [][]float64) {
 	for frozen := -1; frozen < len(in); frozen++ {
-		tape := autograd.NewTapeOn(b)
+		tape := autograd.NewTape(b)
 		tape.Record(true)
 		x := r.tensors(r.in, in)
 		for i, v := range x {
@@ -69,7 +70,7 @@ func TestFrozenInputs(t *testing.T) {
 func (r *row) freezes(t *testing.T, name string, b engine.Backend) {
 	in := r.random(r.in, 5)
 	run := func(frozen int) (tape *autograd.Tape, x ts) {
-		tape, x = autograd.NewTapeOn(b), r.tensors(r.in, in)
+		tape, x = autograd.NewTape(b), r.tensors(r.in, in)
 		tape.Record(true)
 		for i, v := range x {
 			v.SetNeedsGrad(i != frozen)
@@ -115,7 +116,7 @@ func TestNothingRecorded(t *testing.T) {
 			for i := range 2 * len(engines) {
 				record, name := i%2 == 1, slices.Sorted(maps.Keys(engines))[i/2]
 				var recorded []string
-				tape := autograd.NewTapeOn(recorder{engines[name], &recorded})
+				tape := autograd.NewTape(recorder{engines[name], &recorded})
 				tape.Record(record)
 				in := r.tensors(r.in, r.random(r.in, 6))
 				for _, x := range in {
@@ -135,7 +136,7 @@ func BenchmarkOps(b *testing.B) {
 	for _, r := range table() {
 		b.Run(r.name, func(b *testing.B) {
 			in := r.tensors(r.big, r.random(r.big, 3))
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			tape.Record(true)
 			var dy []float32
 			b.ReportAllocs()

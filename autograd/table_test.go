@@ -118,7 +118,7 @@ func (r *row) onReference(shapes [][]int, in [][]float64,
 
 // referenceTape is a tape on the reference engine, and the engine.
 func referenceTape() (eng *reference.Engine, t *autograd.Tape) {
-	t = autograd.NewTapeOn(reference.Backend{}).Through(func(e engine.Engine) engine.Engine {
+	t = autograd.NewTape(reference.Backend{}).Through(func(e engine.Engine) engine.Engine {
 		eng = e.(*reference.Engine)
 		return e
 	})
@@ -137,14 +137,14 @@ func tapes() map[string]*autograd.Tape {
 	_, onReference := referenceTape()
 	all := map[string]*autograd.Tape{"reference": onReference}
 	for name, b := range engines {
-		all[name] = autograd.NewTapeOn(b)
+		all[name] = autograd.NewTape(b)
 	}
 	return all
 }
 
 // on runs the row on an engine under test.
 func (r *row) on(engine string, shapes [][]int, in [][]float64, dy [][]float32) (out, grad [][]float32) {
-	t := autograd.NewTapeOn(engines[engine])
+	t := autograd.NewTape(engines[engine])
 	t.Record(true)
 	x := r.tensors(shapes, in)
 	y := r.op(t, x)
@@ -303,7 +303,7 @@ func TestWithoutRecording(t *testing.T) {
 				near(t, fmt.Sprintf("output %d of the reference", i), eng.Values64(y), want[i], 1e-12)
 			}
 			for engine, b := range engines {
-				for i, y := range r.op(autograd.NewTapeOn(b), r.tensors(r.in, in)) {
+				for i, y := range r.op(autograd.NewTape(b), r.tensors(r.in, in)) {
 					near(t, fmt.Sprintf("%s: output %d", engine, i), numbers(y), want[i], r.tolerance())
 				}
 			}

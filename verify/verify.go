@@ -138,7 +138,7 @@ type verifier struct {
 func (v *verifier) compare(ctx context.Context) error {
 	l := len(v.ids) - 1
 	v.say(fmt.Sprintf("length %d, by definition", l))
-	want := v.trained(autograd.NewTapeOn(reference.Backend{}))
+	want := v.trained(autograd.NewTape(reference.Backend{}))
 	if err := ctx.Err(); err != nil {
 		return err
 	}
