@@ -64,14 +64,15 @@ var house = []layer{
 	{"engine", "tensor internal/counter", ""},
 	{"engine/cpu", "engine tensor internal/counter internal/kernel internal/parallel", ""},
 	{"engine/reference", "engine tensor internal/counter", ""},
+	{"engine/native", "engine engine/cpu", ""}, // the one package that names the CPU's engine
 	{"optim", "engine tensor", ""},
 	{"autograd", "engine engine/cpu tensor", ""},
 
 	// Models.
 	{"nn", "engine autograd tensor ssm", ""},
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
-	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk " +
-		"internal/parallel", ""},
+	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
+		"internal/disk internal/parallel", ""},
 	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config " +
 		"internal/disk", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
@@ -89,7 +90,7 @@ var house = []layer{
 	{"task", "data tokenizer", "gonum.org/v1/gonum"},
 	{"table", "internal/brief internal/disk", "golang.org/x/text github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
-	{"train", "engine task chat chat/template generate generate/sample release model nn optim autograd " +
+	{"train", "engine engine/native task chat chat/template generate generate/sample release model nn optim autograd " +
 		"tensor checkpoint tokenizer data internal/brief internal/config internal/disk internal/events " +
 		"internal/status internal/parallel", ""},
 	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
@@ -126,12 +127,12 @@ var house = []layer{
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
 	{"bench", "serve explain/figure train data chat session session/store generate generate/sample release model " +
-		"mixer nn optim autograd engine tensor tokenizer chat/template checkpoint internal/kernel internal/parallel " +
-		"internal/config internal/disk internal/status", ""},
+		"mixer nn optim autograd engine engine/native tensor tokenizer chat/template checkpoint internal/kernel " +
+		"internal/parallel internal/config internal/disk internal/status", ""},
 
 	// The ways in.
-	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer " +
-		"data internal/config fit", ""},
+	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint " +
+		"tokenizer data internal/config fit", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},

@@ -13,10 +13,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
@@ -232,4 +232,4 @@ func Train(ctx context.Context, cfg TrainConfig, ev TrainEvents) (TrainResult, e
 // CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest that the machine has,
 // or what the environment variable HIPPO_CPU asks for. If the machine lacks that, the level is generic and the error
 // says what there is.
-func CPULevel() (string, error) { return autograd.CPULevel() }
+func CPULevel() (string, error) { return native.Level() }

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -20,7 +19,7 @@ func TestRoundedCacheCannotTrain(t *testing.T) {
 	qkv := tensor.New(2, 6)
 	qkv.SetNeedsGrad(true)
 	w := tensor.New(3, 6)
-	cpu.Pack(engine.Int8, w)
+	engine.PackTensors(tape.Backend(), engine.Int8, engine.PackRounded, w)
 	cache := engine.NewKVCache(w)
 	tape.Attention(qkv, engine.NewRows(2), []*engine.KVCache{&cache}, engine.AttentionOptions{Heads: 1})
 }

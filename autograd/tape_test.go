@@ -80,7 +80,7 @@ func TestFrozenLeavesWantNoGradient(t *testing.T) {
 			t.Errorf("%s: found %v, want %v", tape.Engine(), got, want)
 		}
 		if tape.Engine() == "cpu" {
-			Pack(engine.Float32, w, table)
+			engine.PackTensors(tape.Backend(), engine.Float32, engine.PackRounded, w, table)
 			if got, _ := grads(true); !slices.Equal(got, want) {
 				t.Errorf("packed: found %v, want %v", got, want)
 			}

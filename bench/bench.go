@@ -1,6 +1,6 @@
 // Package bench measures hippo at the sizes that its peers are measured at, and sets it beside them: matrix products,
 // the long convolution, kernel generation, mixers, training steps, a whole training, decoding, sessions that are served
-// together, sessions in a store and models behind a server, growth with length. A benchmark is a list of cases. A case
+// together, sessions in a store and models after a server, growth with length. A benchmark is a list of cases. A case
 // gives one Row, whose fields have the names that the peers print: by them rows are joined. A peer is a command whose
 // output it reads; the scripts beside this file start them.
 //
@@ -16,8 +16,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
 )
 
 // Case is one row of a benchmark.
@@ -181,7 +181,7 @@ func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	level, err := autograd.CPULevel()
+	level, err := native.Level()
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +207,6 @@ func total(times []Timing) (wall, cpu float64) {
 // overOneCore is the field with the ratio of wall time on one core to wall time on all threads.
 const overOneCore = "over_one_core"
 
-// wallOverCPU is the field that has the ratio of wall time and process time per thread. It is 1 where the threads had
+// wallOverCPU is the field that has the ratio of wall time and process time per thread. It is 1 if the threads had
 // their cores for themselves and were all busy, more where other processes or idle threads cost time.
 const wallOverCPU = "wall_over_cpu"

@@ -68,9 +68,8 @@ func Join(ours, theirs []Row) ([]Pair, error) {
 		}
 	}
 	if len(pairs) == 0 {
-		return nil, fmt.Errorf("peer: found %d rows, of which none measures what one of hippo's %d does; want rows "+
-			"that agree in %s", len(theirs), len(ours),
-			strings.Join(keys, ", "))
+		return nil, fmt.Errorf("peer: found %d rows, of which none measures what one of hippo's %d does; "+
+			"want rows that agree in %s", len(theirs), len(ours), strings.Join(keys, ", "))
 	}
 	return pairs, nil
 }

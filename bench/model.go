@@ -71,7 +71,7 @@ type stepper struct {
 
 func newStepper(m *model.Model, b, l int) *stepper {
 	rng := rand.New(rand.NewPCG(1, 6))
-	s := &stepper{m: m, tape: autograd.NewTape(), rows: model.EqualRows(b, l)}
+	s := &stepper{m: m, tape: m.NewTape(), rows: model.EqualRows(b, l)}
 	for range b {
 		ids := randomIDs(rng, l+1, m.Config.VocabSize)
 		s.in, s.next = append(s.in, ids[:l]...), append(s.next, ids[1:]...)

@@ -82,8 +82,8 @@ func Plot(path string, rows []Row) error {
 		}
 	}
 	if len(chart.Lines) == 0 {
-		return fmt.Errorf("plot: found no measurements by length or context to draw, want a benchmark such as " +
-			"generation, scale or mixer")
+		return fmt.Errorf("plot: found no measurements by length or context to draw, " +
+			"want a benchmark such as generation, scale or mixer")
 	}
 	chart.X = strings.Join(labels, "; ")
 	if v, ok := rows[0].Get("bench"); ok {

@@ -20,9 +20,9 @@ const (
 	resumeRestored = "restored"
 )
 
-// resumeCases measure how long it takes to go on with a text: first_ms, by the clock, to the logits behind 16 more ids.
-// In the phase cold, the mode cold reads the text before, and keeps it in a folder for the other phase; warm has it in
-// memory; edited has it in memory with 16 other ids behind it, as when the last message is changed. In the phase
+// resumeCases measure how long it takes to continue with a text: first_ms, by the clock, to the logits behind 16 more
+// ids. In the phase cold, the mode cold reads the text before, and keeps it in a folder for the other phase; warm has
+// it in memory; edited has it in memory with 16 other ids after it, as when the last message is changed. In the phase
 // restored the text comes from its file: load_ms of first_ms, and check_ms for the checksum of all weights, which says
 // whether it is this model's, and which a process computes once. The arguments are the phase, the folder, how many ids
 // the text has, and files or folders of models.
@@ -50,7 +50,7 @@ func resumeCases(args []string, shrink int) (cases []Case, err error) {
 	return cases, err
 }
 
-// resuming is a text that a model goes on with.
+// resuming is a text that a model continues with.
 type resuming struct {
 	*modelFile
 	n    int              // ids of the text
@@ -58,7 +58,7 @@ type resuming struct {
 	text *session.Session // it, once it has been read
 }
 
-// resumeMore is how many ids are read behind the text, resumeTurns how often.
+// resumeMore is how many ids are read after the text, resumeTurns how often.
 const resumeMore, resumeTurns = 16, 5
 
 // measured is a case that a function measures, which returns the fields of its row.
@@ -152,7 +152,7 @@ func (r *resuming) edited(ctx context.Context) (Row, error) {
 	})
 }
 
-// restored goes on with the text of the file.
+// restored continues with the text of the file.
 func (r *resuming) restored(ctx context.Context) (Row, error) {
 	begun := time.Now()
 	r.net.Fingerprint() // Load wants it, and it is kept

@@ -33,7 +33,7 @@ type site struct {
 	web       *http.Server
 }
 
-// plainChat puts messages behind each other as they are. So the texts of ids stay the texts of these ids.
+// plainChat puts messages after each other as they are. So the texts of ids stay the texts of these ids.
 const plainChat = `{% for m in messages %}{{ m.content }}{% endfor %}`
 
 // newSite begins to serve a model. It keeps what it has read in the given number of bytes; 0 keeps nothing.
@@ -139,7 +139,7 @@ func (s *site) whole(ctx context.Context, q request) error {
 	return errors.Join(err, a.Body.Close())
 }
 
-// respond has the response to some ids, of one token, behind an earlier one unless that is "", and returns its id.
+// respond has the response to some ids, of one token, after an earlier one unless that is "", and returns its id.
 func (s *site) respond(ctx context.Context, ids []int32, previous string) (id string, err error) {
 	q := map[string]any{"input": string(tokenizer.IDs(s.net.Config.VocabSize).Decode(nil, ids)), "max_output_tokens": 1}
 	if previous != "" {

@@ -33,7 +33,7 @@ const (
 
 // storeCases measure turns of thousands of sessions in one store: of a small model in memory, and of H3-125M's shape,
 // attention-free, through a folder (the first argument, else a temporary one), with memory for a twentieth of them.
-// Each session has a first turn and, in another order, a second one, which goes on from what is stored. p50_ms and
+// Each session has a first turn and, in another order, a second one, which continues from what is stored. p50_ms and
 // p99_ms are of the second turns by the clock, fresh_p50_ms of first ones. lost are second turns whose first had to be
 // read again, mixed those whose logits are not, to the bit, those of a session alone. memory_mb is the most that the
 // store held.

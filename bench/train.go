@@ -27,8 +27,8 @@ var trainConfigs = map[string]struct {
 
 // trainCases measure updates of language models on random tokens (forward, backward, clipping, AdamW): tokens_per_s by
 // CPU time per thread, tokens_per_s_wall by the clock, and the memory of weights, gradients, moments and activations. A
-// configuration with -lora behind its name trains an adapter of rank 16 of all products: c-lora over weights in
-// float32, c-lora-int8 over rounded ones.
+// configuration with -lora after its name trains an adapter of rank 16 of all products: c-lora over weights in float32,
+// c-lora-int8 over rounded ones.
 func trainCases(args []string, shrink int) ([]Case, error) {
 	names := slices.Sorted(maps.Keys(trainConfigs))
 	if len(args) == 0 {
@@ -40,8 +40,8 @@ func trainCases(args []string, shrink int) ([]Case, error) {
 		c, ok := trainConfigs[of]
 		base, known := adapterBases[adapter]
 		if !ok || isAdapter && !known {
-			return nil, fmt.Errorf("found the configuration %q, want one of %s, each also with -lora, -lora-bf16 or "+
-				"-lora-int8 behind it", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("found the configuration %q, want one of %s, each also with -lora, "+
+				"-lora-bf16 or -lora-int8 behind it", name, strings.Join(names, ", "))
 		}
 		for i := range len(c.models) * len(precisions) {
 			kind, precision := c.models[i/len(precisions)], precisions[i%len(precisions)]

@@ -233,7 +233,7 @@ func leftovers(dir string) (map[string][]string, error) {
 	return left, nil
 }
 
-// isDir tells whether path is a folder; anything else of that name is an error.
+// isDir reports whether path is a folder; anything else of that name is an error.
 func isDir(path string) (bool, error) {
 	info, err := os.Stat(path)
 	switch {

@@ -106,8 +106,8 @@ func stranger(d []byte) error {
 	}
 	switch {
 	case begins("version https://git-lfs"):
-		return errors.New("found a pointer of Git LFS in the place of the file, want the file itself, as git lfs " +
-			"pull or hippo pull fetches it")
+		return errors.New("found a pointer of Git LFS in the place of the file, want the file itself, " +
+			"as git lfs pull or hippo pull fetches it")
 	case begins("<!doctype html"), begins("<html"):
 		return errors.New("found a web page in the place of the file: was its address not that of a download?")
 	}

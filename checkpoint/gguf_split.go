@@ -47,8 +47,8 @@ func (f *File) openParts(count int) error {
 	}
 	match := splitName.FindStringSubmatch(filepath.Base(f.path))
 	if match == nil || match[2] != fmt.Sprintf("%05d", given+1) || match[3] != fmt.Sprintf("%05d", count) {
-		return fmt.Errorf("found part %d of %d, want it under the name NAME-%05d-of-%05d.gguf, by which the others "+
-			"are found", given+1, count, given+1, count)
+		return fmt.Errorf("found part %d of %d, want it under the name NAME-%05d-of-%05d.gguf, "+
+			"by which the others are found", given+1, count, given+1, count)
 	}
 	parts := make([]*File, count)
 	parts[given] = f.shards[0]
@@ -112,7 +112,7 @@ func (f *File) part(count int) (int, error) {
 	return f.splitValue(splitNumber, count-1)
 }
 
-// splitValue is a number from 0 to most, 0 where the file has none.
+// splitValue is a number from 0 to most, 0 if the file has none.
 func (f *File) splitValue(key string, most int) (int, error) {
 	v, there := f.said[key]
 	if !there {

@@ -33,7 +33,7 @@ const (
 	integersVersion = 1
 )
 
-// integers tells whether rows are integers in groups.
+// integers reports whether rows are integers in groups.
 func (d DType) integers() bool { return d == Int8 || d == Int4 || d == Int4Min }
 
 // RowBytes is the number of bytes of a row of k elements of Int8, Int4 or Int4Min, 0 for more than there can be.
@@ -227,8 +227,8 @@ func (f *File) readIntegersMeta() error {
 		return fmt.Errorf("%s: %w", integersKey, err)
 	}
 	if said.Version != integersVersion {
-		return fmt.Errorf("%s: found version %d of the layout of quantized weights, want %d: it may be of a newer "+
-			"hippo", integersKey, said.Version, integersVersion)
+		return fmt.Errorf("%s: found version %d of the layout of quantized weights, want %d: "+
+			"it may be of a newer hippo", integersKey, said.Version, integersVersion)
 	}
 	delete(f.meta, integersKey)
 	var problems []error

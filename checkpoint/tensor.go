@@ -82,7 +82,7 @@ func (t *Tensor) Release() {
 // that is an error.
 func (t *Tensor) UseData(use func(data []byte)) error { return disk.Guard(func() { use(t.Data) }) }
 
-// SurelyFinite tells whether all elements are finite, where that costs little to see: of bfloat16, four at a time.
+// SurelyFinite reports whether all elements are finite, where that costs little to see: of bfloat16, four at a time.
 // Where it is false, they may be all the same.
 func (t *Tensor) SurelyFinite() bool {
 	if t.DType != BF16 {
@@ -357,7 +357,7 @@ func NewTensor[T Number](name string, shape []int, values []T) Tensor {
 	return t
 }
 
-// littleEndian tells whether numbers lie in memory as in a file.
+// littleEndian reports whether numbers lie in memory as in a file.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // bytesOf is the memory of values.

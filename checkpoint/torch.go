@@ -17,7 +17,7 @@ type saved struct {
 // stateKeys are the entries of the saved object that may be its state dict, best first.
 var stateKeys = []string{"state_dict", "model_state_dict", "model", "module"}
 
-// isTorch tells whether a file starts like a file of torch.save: a zip archive or a pickle of the magic number.
+// isTorch reports whether a file starts like a file of torch.save: a zip archive or a pickle of the magic number.
 func isTorch(d []byte) bool {
 	return isZip(d) || len(d) > 1 && d[0] == 0x80 && d[1] <= pickleProtocol || bytes.HasPrefix(d, []byte("L1195"))
 }
@@ -146,7 +146,7 @@ func lastElement(v *pyTensor) (int, bool) {
 	return last, true
 }
 
-// isContiguous tells whether the elements follow each other in row-major order. The strides of axes of size 1 do not
+// isContiguous reports whether the elements follow each other in row-major order. The strides of axes of size 1 do not
 // matter.
 func isContiguous(v *pyTensor) bool {
 	want := 1

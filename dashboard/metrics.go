@@ -77,7 +77,7 @@ func (r *folder) measured() (*metrics, error) {
 	return m, nil
 }
 
-// goesOn tells whether a file begins with what these metrics were read from. The place of a file on the disk may be
+// goesOn reports whether a file begins with what these metrics were read from. The place of a file on the disk may be
 // used again by the one after it.
 func (m *metrics) goesOn(file io.ReaderAt, info os.FileInfo) bool {
 	if !os.SameFile(m.file, info) || info.Size() < m.read {

@@ -128,7 +128,7 @@ func (f *finder) walk(dir string, visit func(id, path string, written time.Time)
 	})
 }
 
-// find returns the run of an id, nil where there is none.
+// find returns the run of an id, nil if there is none.
 func (f *finder) find(id string) *folder {
 	f.all()
 	f.mu.Lock()

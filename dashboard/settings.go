@@ -88,7 +88,7 @@ func flatten(values map[string]string, prefix string, tree yaml.MapSlice) {
 	}
 }
 
-// wantedSteps is how many updates a run is to make, 0 where its settings do not say.
+// wantedSteps is how many updates a run is to make, 0 if its settings do not say.
 func wantedSteps(values map[string]string) int64 {
 	if limit := values["train.time"]; limit != "" && limit != "0s" && limit != "0" {
 		return 0 // time decides
@@ -101,7 +101,7 @@ func wantedSteps(values map[string]string) int64 {
 }
 
 // share is how much of its work a run has done, by whichever of its limits it reaches first: updates or time of a
-// language model, epochs or time of a task. 0 where its settings do not say.
+// language model, epochs or time of a task. 0 if its settings do not say.
 func share(values map[string]string, step, epoch, seconds float64) float64 {
 	done := 0.0
 	reached := func(at, most float64) {

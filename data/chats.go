@@ -35,7 +35,7 @@ func (l chatLines) read(line []byte) (all []document, err error) {
 	return all, nil
 }
 
-// hasChats tells whether some file of the corpus holds chats.
+// hasChats reports whether some file of the corpus holds chats.
 func (c *Corpus) hasChats() bool {
 	return slices.ContainsFunc(c.sources, func(s source) bool { return s.format == FormatChat })
 }
@@ -57,7 +57,7 @@ func (c *Corpus) settle(s *source, opt SourceOptions) error {
 	return nil
 }
 
-// looksLikeChats tells whether the first object of a JSONL file has the fields of a chat and not the text field. What
+// looksLikeChats reports whether the first object of a JSONL file has the fields of a chat and not the text field. What
 // is wrong with a line is told when it is read.
 func (s *source) looksLikeChats(field string) (bool, error) {
 	r, err := s.open()

@@ -13,7 +13,7 @@ const Ignore int32 = -1
 type Part struct {
 	Text string
 	// Given marks a part that is there to be read, such as a question: its tokens are inputs, and no targets. That of
-	// the last part, be it empty, counts for the id behind the document, too.
+	// the last part, be it empty, counts for the id after the document, too.
 	Given bool
 }
 
@@ -27,7 +27,7 @@ type ChatReader interface {
 }
 
 // Apart returns a view of the same tokens in which documents see nothing of each other: a Loader and Windows tell where
-// documents begin, and no target stands behind the border of its input. The id between two documents, where there is
+// documents begin, and no target stands after the border of its input. The id between two documents, where there is
 // one, ends the first and begins the second, so that each of its two pairs lies in a document. Without such an id, or
 // where some parts are Given, a document begins with its first token, which is then no target.
 //
@@ -36,13 +36,13 @@ func (t *Tokens) Apart() *Tokens {
 	return &Tokens{store: t.store, lo: t.lo, hi: t.hi, owner: t.owner, apart: len(t.store.starts) > 0}
 }
 
-// IsApart tells whether the tokens are a view that Apart has made, of several documents.
+// IsApart reports whether the tokens are a view that Apart has made, of several documents.
 func (t *Tokens) IsApart() bool { return t.apart }
 
-// Given tells whether some parts of the text are there to be read only: see Part.
+// Given reports whether some parts of the text are there to be read only: see Part.
 func (t *Tokens) Given() bool { return len(t.store.given) > 0 }
 
-// IsGiven tells whether the token at position i is of such a part. It panics as At does.
+// IsGiven reports whether the token at position i is of such a part. It panics as At does.
 func (t *Tokens) IsGiven(i int) bool {
 	t.At(i) // checks the position
 	given := false
@@ -53,7 +53,7 @@ func (t *Tokens) IsGiven(i int) bool {
 }
 
 // Document returns where document i, 0 ≤ i < Documents, lies in the tokens of a whole corpus: from its first token to
-// behind its last. The id between documents is of none.
+// after its last. The id between documents is of none.
 func (t *Tokens) Document(i int) (lo, hi int, err error) {
 	s := t.store
 	if hi = int(s.tokens); len(s.starts) == 0 {
@@ -73,7 +73,7 @@ func (t *Tokens) Document(i int) (lo, hi int, err error) {
 // start is the position of the first token of document i.
 func (s *store) start(i int) int { return int(binary.LittleEndian.Uint64(s.starts[8*i:])) }
 
-// leads tells whether the id between two documents is the first input of the second.
+// leads reports whether the id between two documents is the first input of the second.
 func (s *store) leads() bool { return s.endOfText >= 0 && len(s.given) == 0 }
 
 // border is the position of the first input of document i > 0.
@@ -84,13 +84,13 @@ func (s *store) border(i int) int {
 	return s.start(i)
 }
 
-// firstBorder is the first document after the first one whose border is at position lo or behind it.
+// firstBorder is the first document after the first one whose border is at position lo or after it.
 func (s *store) firstBorder(lo int) int {
 	n := int(s.documents)
 	return 1 + sort.Search(n-1, func(i int) bool { return s.border(i+1) >= lo })
 }
 
-// isGiven tells whether the token at a position is of a part that is given.
+// isGiven reports whether the token at a position is of a part that is given.
 func (s *store) isGiven(at int) bool { return s.given[at/8]>>(at%8)&1 != 0 }
 
 // borders appends to at the places in [0, n), counted from position from on, at which inputs of another document begin.

@@ -66,8 +66,8 @@ func folderSources(dir string, opt SourceOptions) ([]source, error) {
 	if len(rels) == 0 {
 		return nil,
 			fmt.Errorf(
-				"data: folder %s has no text file (want names ending in %s, also with .gz or .zst; a glob such as %s "+
-					"takes other names)",
+				"data: folder %s has no text file (want names ending in %s, also with .gz or .zst; "+
+					"a glob such as %s takes other names)",
 				dir, strings.Join(folderSuffixes, " "), filepath.Join(dir, "**", "*.log"))
 	}
 	return below(dir, rels, opt), nil

@@ -24,7 +24,7 @@ type content struct {
 	Look   look   `json:"look"`
 }
 
-// valid tells whether a content is possible for a file: an index may hold anything.
+// valid reports whether a content is possible for a file: an index may hold anything.
 func (c *content) valid() bool {
 	return c.Bytes >= 0 && len(c.SHA256) == sha256.Size && c.NUL >= -1 && c.NUL < max(c.Bytes, 1)
 }
@@ -39,8 +39,8 @@ func (c *content) check(path string, opt SourceOptions) error {
 	}
 	if c.NUL >= 0 && !opt.AllowNUL {
 		return fmt.Errorf(
-			"data: %s looks like a binary file: found a NUL byte at offset %d, want text (the bytes tokenizer takes "+
-				"it)", path, c.NUL)
+			"data: %s looks like a binary file: found a NUL byte at offset %d, "+
+				"want text (the bytes tokenizer takes it)", path, c.NUL)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (x *index) contentOf(s source, opt SourceOptions) (content, error) {
 	return c, nil
 }
 
-// recordable tells whether content read after the stat before may be recorded under that stat.
+// recordable reports whether content read after the stat before may be recorded under that stat.
 func (x *index) recordable(path string, before fileStat) bool {
 	after, err := statFile(path)
 	return err == nil && after == before && before.Size >= indexMinSize &&

@@ -81,8 +81,8 @@ func NewLoader(tok *Tokens, opt LoaderOptions) (*Loader, error) {
 		if l.total = row / opt.SeqLen; l.total == 0 {
 			return nil,
 				fmt.Errorf(
-					"data: found %d tokens, that is %d for each of %d rows, want %d for seq_len %d: use a smaller "+
-						"batch_size or seq_len",
+					"data: found %d tokens, that is %d for each of %d rows, want %d for seq_len %d: "+
+						"use a smaller batch_size or seq_len",
 					tok.Len(), row, opt.BatchSize, opt.SeqLen, opt.SeqLen)
 		}
 	}
@@ -90,7 +90,7 @@ func NewLoader(tok *Tokens, opt LoaderOptions) (*Loader, error) {
 	return l, nil
 }
 
-// checkLength tells whether tok holds one sequence of seqLen pairs.
+// checkLength reports whether tok holds one sequence of seqLen pairs.
 func checkLength(tok *Tokens, seqLen int) error {
 	switch n := tok.Len(); {
 	case n < 2:

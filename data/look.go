@@ -93,12 +93,12 @@ func (l *look) add(piece []byte) {
 // part is n as a fraction of the sampled bytes.
 func (l *look) part(n int64) float64 { return float64(n) / float64(max(1, l.Sampled)) }
 
-// odd tells whether the sample has bytes that are rare in UTF-8 text.
+// odd reports whether the sample has bytes that are rare in UTF-8 text.
 func (l *look) odd() bool {
 	return l.binary() || l.Invalid >= fewest && l.part(l.Invalid) > mostInvalid
 }
 
-// binary tells whether there are more control characters in the sample than text has.
+// binary reports whether there are more control characters in the sample than text has.
 func (l *look) binary() bool {
 	return l.NULs >= fewest && l.part(l.NULs) > mostNULs || l.Control >= fewest && l.part(l.Control) > mostControl
 }
@@ -180,9 +180,8 @@ func (l *look) remark() string {
 		return l.notText()
 	case l.odd():
 		return fmt.Sprintf(
-			"%.0f%% of its bytes are no UTF-8: text of an older encoding, such as WINDOWS-1252 or GB18030, is "+
-				"converted with "+
-				"iconv -f WINDOWS-1252 -t UTF-8", max(1, 100*l.part(l.Invalid)))
+			"%.0f%% of its bytes are no UTF-8: text of an older encoding, such as WINDOWS-1252 or GB18030, "+
+				"is converted with iconv -f WINDOWS-1252 -t UTF-8", max(1, 100*l.part(l.Invalid)))
 	}
 	return ""
 }

@@ -150,9 +150,9 @@ func (r *cacheRoom) notes() []string {
 	}
 	if total := r.written + r.others; len(r.removed) == 0 && float64(total) > 0.9*float64(r.limit) {
 		notes = append(notes,
-			fmt.Sprintf("token cache: %s holds %s of the %s it may hold; what was used longest ago goes next "+
-				"(hippo cache list, hippo cache clean)", r.dir, status.Bytes(uint64(total)),
-				status.Bytes(uint64(r.limit))))
+			fmt.Sprintf("token cache: %s holds %s of the %s it may hold; "+
+				"what was used longest ago goes next (hippo cache list, hippo cache clean)", r.dir,
+				status.Bytes(uint64(total)), status.Bytes(uint64(r.limit))))
 	}
 	return notes
 }
@@ -181,8 +181,8 @@ func (w *roomWriter) Write(p []byte) (int, error) {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		err = fmt.Errorf(
-			"%w (after %s of tokens, which are removed again: hippo cache clean makes room in %s, and cache names "+
-				"another folder)", err, status.Bytes(uint64(w.room.written)), filepath.Dir(w.f.Name()))
+			"%w (after %s of tokens, which are removed again: hippo cache clean makes room in %s, "+
+				"and cache names another folder)", err, status.Bytes(uint64(w.room.written)), filepath.Dir(w.f.Name()))
 		fallthrough
 	case err != nil:
 		err = &cacheError{w.room.text, err}

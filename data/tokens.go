@@ -34,9 +34,9 @@ type store struct {
 	named [sha256.Size]byte // Corpus.namedHash of what the tokens were made from
 	file  *os.File          // that is mapped, locked against eviction; nil in memory
 	ids   []byte            // tokens × width, little-endian
-	table []byte            // vocab × 4: bytes of text per id; empty where not known
+	table []byte            // vocab × 4: bytes of text per id; empty if not known
 	// starts are the positions of the first tokens of documents, documents × 8; empty for one document. given has a bit
-	// for each token, 1 where it is Given; empty for none.
+	// for each token, 1 if it is Given; empty for none.
 	starts, given []byte
 	unmap         func() error // gives back a mapped file; nil in memory
 }
@@ -182,8 +182,8 @@ func (t *Tokens) Split(fraction float64) (train, valid *Tokens, err error) {
 	if cut == 0 || cut == t.Len() {
 		return nil, nil,
 			fmt.Errorf(
-				"data: %d tokens are too few to set aside the fraction %v for validation: %d and %d remain, want at "+
-					"least 1 each",
+				"data: %d tokens are too few to set aside the fraction %v for validation: %d and %d remain, "+
+					"want at least 1 each",
 				t.Len(), fraction, cut, t.Len()-cut)
 	}
 	return t.Slice(0, cut), t.Slice(cut, t.Len()), nil

@@ -13,20 +13,20 @@ type Forecast struct {
 	Forecast []float32 `json:"forecast"`
 }
 
-// Forecasts are kept of this many examples, from the first to the last, each after at least this many known steps.
+// The number of forecasts saved, evenly spaced over the examples, and the least known steps shown before each.
 const (
-	keptForecasts = 3
-	leastKnown    = 48
+	savedForecasts = 3
+	leastKnown     = 48
 )
 
-// forecasts keeps some of the network's forecasts of the test examples, of the last variable.
+// forecasts saves some of the network's forecasts of the test examples, of the last variable.
 func (r *run) forecasts(ctx context.Context) error {
 	about := r.Set.Forecast
 	if about == nil {
 		return nil
 	}
-	for k := range keptForecasts {
-		i := (2*k + 1) * r.Set.Test.Len() / (2 * keptForecasts)
+	for k := range savedForecasts {
+		i := (2*k + 1) * r.Set.Test.Len() / (2 * savedForecasts)
 		if n := len(r.result.Forecasts); n > 0 && r.result.Forecasts[n-1].Example == i {
 			continue // of one example only
 		}

@@ -69,7 +69,7 @@ func symbolRecipes(published func(symbolModel) float64, answer func(symbolModel)
 	return out
 }
 
-// symbolTraining is how long and with what loss a symbolModel trains. Rates of 0 are the official ones.
+// symbolTraining is the loss and the length of a symbolModel's training. Rates of 0 are the official ones.
 type symbolTraining struct {
 	loss             string
 	epochs           int

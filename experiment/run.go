@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Events are functions that a run calls, in its goroutine. Any may be nil.
+// Events are callbacks of a run, called in its goroutine. Any may be nil.
 type Events struct {
 	Start func(r *Result, set *task.Set, resumed int)
 	Step  func(train.Progress)
@@ -20,12 +20,12 @@ type Events struct {
 	Note  func(text string)
 }
 
-// ErrInterrupted is the error of a run that was interrupted: its folder holds what the next run goes on from.
+// ErrInterrupted is returned by a run that was interrupted: the next run in its folder resumes it.
 var ErrInterrupted = errors.New("interrupted")
 
 // Run trains the model of a configuration on the data of its task, measures it, and writes the folder of the run: the
-// network, what it was trained with, the result and a report. A run that was interrupted goes on; one that has ended
-// gives its result again. When ctx is done it saves where it is and returns ErrInterrupted.
+// network, its settings, the result and a report. An interrupted run is resumed; for a finished one the saved result is
+// returned. When ctx is done, Run saves a checkpoint and returns ErrInterrupted.
 func Run(ctx context.Context, s *Settings, ev Events) (res *Result, err error) {
 	c := s.Config
 	if err := c.Check(); err != nil {
@@ -47,8 +47,8 @@ func Run(ctx context.Context, s *Settings, ev Events) (res *Result, err error) {
 func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, error) {
 	if done, err := ReadResult(c.Out); err == nil {
 		if err := c.same(done.Config); err != nil {
-			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, or choose "+
-				"another folder with --out", c.Out, err)
+			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return done, nil
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -65,8 +65,8 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 		}
 		before.Settle()
 		if err := c.same(before); err != nil {
-			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, or choose another "+
-				"folder with --out", c.Out, err)
+			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return nil
 	}
@@ -84,7 +84,7 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 	for _, note := range set.Notes {
 		w.Note(note)
 	}
-	if err := errors.Join(r.make(ctx), w.Close()); err != nil {
+	if err := errors.Join(r.finish(ctx), w.Close()); err != nil {
 		return nil, err
 	}
 	return r.result, nil
@@ -98,26 +98,23 @@ type run struct {
 	result   *Result
 }
 
-// make makes the updates that are left, then the result.
-func (r *run) make(ctx context.Context) error {
+// finish trains what is left, then writes the result.
+func (r *run) finish(ctx context.Context) error {
 	interrupted, err := r.Train(ctx)
+	if err == nil && !interrupted {
+		err = r.measure(ctx)
+		interrupted = err != nil && errors.Is(err, ctx.Err())
+	}
 	switch {
-	case err != nil:
-		return err
 	case interrupted:
 		return ErrInterrupted
-	}
-	err = r.measure(ctx)
-	if err != nil && errors.Is(err, ctx.Err()) {
-		return ErrInterrupted
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	return r.conclude()
 }
 
-// measure measures the network that did best on the validation examples, the last one where there are none.
+// measure measures the network that did best on the validation examples, the last one if there are none.
 func (r *run) measure(ctx context.Context) (err error) {
 	if r.result.Valid, err = r.TakeBest(); err != nil {
 		return err
@@ -143,7 +140,7 @@ func (r *run) conclude() error {
 	return res.write(r.c.Out)
 }
 
-// extras makes the further measurements of the task.
+// extras runs the further measurements of the task.
 func (r *run) extras(ctx context.Context) error {
 	for _, x := range r.Set.Extra {
 		if most := r.Net.MaxLength(); most > 0 && r.Longest(x.Split) > most {

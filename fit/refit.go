@@ -14,12 +14,12 @@ import (
 // refitsDir is the folder of the networks of a run that are trained anew, as long as it has not ended.
 const refitsDir = "refits"
 
-// mostRefits bounds how often a network is trained anew.
+// mostRefits is the limit on refits.
 const mostRefits = 1000
 
-// refit measures how well the test part is forecast by somebody who trains anew every so many origins, with all that
-// is known by then: the origins of the test part are divided in time, and before each group of them but the first,
-// which the network of the run forecasts, a network is trained from the start. The last rows before the group are its
+// refit measures forecasts of the test part by networks that are retrained every c.Refit origins, with all that is
+// known by then: the origins of the test part are divided in time, and before each group of them but the first, which
+// the network of the run forecasts, a network is trained from the start. The last rows before the group are its
 // validation part, as many as those of the run, and all rows before these its training part: scales, the linear
 // forecast and the widths of intervals come from them alone.
 func (j *job) refit(ctx context.Context) (all []Errors, err error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// ReportFile is the name of a report in the folder of its run: one file, pictures and all. The pictures lie beside it,
-// too.
+// ReportFile is the name of the report in the folder of a run: one self-contained file. Its pictures are also saved
+// beside it.
 const ReportFile = "report.html"
 
 // picture is a chart of a report.
@@ -69,7 +69,7 @@ func (f *ForecastChart) chart(p *Plan) figure.Chart {
 	interval := func(level float64) string { return fmt.Sprintf("%g %%", 100*level) }
 	truth := append(f.Known[:len(f.Known):len(f.Known)], f.Truth...)
 	return figure.Chart{
-		Title: "Forecast of " + f.Target, Subtitle: f.Series, X: "rows from the first that is foretold",
+		Title: "Forecast of " + f.Target, Subtitle: f.Series, X: "rows from the first predicted one",
 		Y: f.Target,
 		Lines: []figure.Line{
 			line("truth", -len(f.Known), truth), line("median", 0, f.Median),
@@ -94,7 +94,7 @@ func (r *Result) stepChart(about string) figure.Chart {
 	return c
 }
 
-// chart draws how often the class that was told was right, by its probability.
+// chart draws how often the predicted class was right, by its probability.
 func (s *ClassScore) chart(about string) figure.Chart {
 	l := figure.Line{Name: "network"}
 	for _, b := range s.Bins {
@@ -103,7 +103,7 @@ func (s *ClassScore) chart(about string) figure.Chart {
 		}
 	}
 	return figure.Chart{
-		Title: "Calibration", Subtitle: about, X: "probability of the class that was told", Y: "part that was right",
+		Title: "Calibration", Subtitle: about, X: "probability of the predicted class", Y: "fraction that was right",
 		Lines: []figure.Line{l, {Name: "as it should be", X: []float64{0, 1}, Y: []float64{0, 1}}},
 	}
 }
@@ -144,7 +144,7 @@ td:first-child,th:first-child{text-align:left}img{max-width:100%}pre{overflow:au
 </style></head><body>
 <h1>{{.Task}}: {{range $i, $n := .Plan.TargetNames}}{{if $i}}, {{end}}{{$n}}{{end}}</h1>
 <p>{{count .Rows}} rows, {{.Series}} series; {{index .Windows 0}} windows to train on,
-{{index .Windows 1}} to choose by, {{index .Windows 2}} to test on. The data is divided {{.Divided}}.
+{{index .Windows 1}} to choose by and {{index .Windows 2}} to test on. The data is divided {{.Divided}}.
 The network has {{count .Params}} parameters
 ({{.Model}}); {{.Steps}} updates, {{g .Epochs}} epochs, {{g .TrainSeconds}} s; {{.Machine}}, {{.Version}},
 {{.Date}}.</p>
@@ -156,18 +156,18 @@ The network has {{count .Params}} parameters
 {{with .Classes}}<h2>Test part</h2><p>{{printf "%.2f" .Accuracy}} % of {{.Count}} right; the class most frequent in
 training would be right in {{printf "%.2f" .Majority}} %. Balanced accuracy {{printf "%.2f" .Balanced}} %, macro F1
 {{g .F1}}, cross-entropy {{g .Loss}} nats, expected calibration error {{g .ECE}}.</p>
-{{if small .}}<table><tr><th>is \ was told</th>{{range .Classes}}<th>{{.}}</th>{{end}}</tr>
+{{if small .}}<table><tr><th>true \ predicted</th>{{range .Classes}}<th>{{.}}</th>{{end}}</tr>
 {{$names := .Classes}}{{range $i, $row := .Confusion}}<tr><td>{{index $names $i}}</td>
 {{range $row}}<td style="{{shade . $row}}">{{.}}</td>{{end}}</tr>{{end}}</table>{{end}}
-{{with .Wrong}}<h3>Most wrong</h3><table><tr><th>sequence</th><th>row</th><th>is</th><th>was told</th>
+{{with .Wrong}}<h3>Most wrong</h3><table><tr><th>sequence</th><th>row</th><th>true</th><th>predicted</th>
 <th>probability</th></tr>{{range .}}<tr><td>{{.Name}}</td><td>{{if .Row}}{{.Row}}{{end}}</td><td>{{.Truth}}</td>
 <td>{{.Told}}</td><td>{{printf "%.3f" .Probability}}</td></tr>{{end}}</table>{{end}}{{end}}
 {{range .Pictures}}<p><img src="{{.Data}}" alt="{{.Chart.Title}}"></p>{{with .Said}}<p>{{.}}</p>{{end}}
-{{end}}{{with .Scales}}{{$scales := .}}<table><tr><th>looks back</th><th>10 %</th><th>median</th><th>90 %</th>
+{{end}}{{with .Scales}}{{$scales := .}}<table><tr><th>look-back</th><th>10 %</th><th>median</th><th>90 %</th>
 <th>longest</th></tr>{{range .Network}}<tr><td>layer {{.Layer}}, {{.Kind}}{{with .Part}} {{.}}{{end}}: {{.Count}}
 {{.Of}}</td><td>{{reach $scales .Rows.Low}}</td><td>{{reach $scales .Rows.Median}}</td>
 <td>{{reach $scales .Rows.High}}</td><td>{{reach $scales .Rows.Longest}}</td></tr>{{end}}</table>
-<p>Modes: their time constants, after which they are down to 1/e. Kernels: the lag up to which 90 % of the energy of
+<p>Modes: their time constants, after which they have faded to 1/e. Kernels: the lag up to which 90 % of the energy of
 each is, in a window of {{.Window}} rows.</p>{{end}}
 <h2>Notes</h2><ul>{{range .Notes}}<li>{{.}}</li>{{end}}</ul>
 <h2>Again</h2><pre>{{.Command}}</pre><pre>{{.Settings}}</pre></body></html>

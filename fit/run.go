@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Events are functions that a run calls, in its goroutine. Any may be nil.
+// Events are callbacks of a run, called in its goroutine. Any may be nil.
 type Events struct {
 	Start func(about Start)
 	Step  func(train.Progress)
@@ -27,20 +27,20 @@ type Events struct {
 	Note  func(text string)
 }
 
-// Start is what a run is about.
+// Start describes a run at its start.
 type Start struct {
 	Plan    *Plan
 	Rows    int
 	Series  int
 	Params  int
 	Windows [3]int // of training, validation and test
-	Resumed int    // the update that it goes on from
+	Resumed int    // the update that it continues from
 }
 
-// ErrInterrupted is the error of a run that was interrupted: its folder holds what the next run goes on from.
+// ErrInterrupted is returned by a run that was interrupted: the next run in its folder resumes it.
 var ErrInterrupted = errors.New("interrupted")
 
-// The networks that are trained where nobody says which.
+// Default networks.
 const (
 	causalLayers   = "s4d*3"
 	forecastLayers = "s4d*2"
@@ -48,8 +48,8 @@ const (
 )
 
 // Run trains a network on data, measures it beside simple forecasts, and writes the folder of the run: the network, the
-// result and a report. A run that was interrupted goes on; one that has ended gives its result again. stdin is read for
-// the data "-".
+// result and a report. An interrupted run is resumed; for a finished one the saved result is returned. stdin is read
+// for the data "-".
 func Run(ctx context.Context, c Config, stdin io.Reader, ev Events) (res *Result, err error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func Run(ctx context.Context, c Config, stdin io.Reader, ev Events) (res *Result
 	return res, err
 }
 
-// Folder is where a run is kept where nobody names a place.
+// Folder returns the default folder of a run.
 func Folder(c *Config) string {
 	name := filepath.Base(c.Data[0])
 	name = strings.TrimSuffix(name, filepath.Ext(name))
@@ -94,9 +94,8 @@ func Folder(c *Config) string {
 func runHere(ctx context.Context, c Config, stdin io.Reader, ev Events) (*Result, error) {
 	if done, err := ReadResult(c.Out); err == nil {
 		if err := c.same(&done.Config); err != nil {
-			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, or choose "+
-				"another "+
-				"folder with --out", c.Out, err)
+			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return done, nil
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -160,9 +159,8 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 			return err
 		}
 		if err := asked.same(&before); err != nil {
-			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, or choose another "+
-				"folder with "+
-				"--out", c.Out, err)
+			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return nil
 	})
@@ -187,7 +185,7 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	for _, note := range f.notes {
 		w.Note(note)
 	}
-	res, err := j.make(ctx)
+	res, err := j.finish(ctx)
 	return res, errors.Join(err, w.Close())
 }
 
@@ -204,12 +202,12 @@ func (f *frame) learnable(c *Config, divided [parts][]segment) (*task.Set, error
 	return set, err
 }
 
-// Updates that a run makes where nobody says how many epochs it has.
+// Default numbers of updates and examples.
 const (
 	usualUpdates = 600
 	mostEpochs   = 100
 	usualBatch   = 32
-	smallBatch   = 8 // of data that makes few windows
+	smallBatch   = 8 // of data with few windows
 )
 
 // layers are those of the network for a task.
@@ -243,7 +241,7 @@ func (c *Config) choose(p *Plan, set *task.Set) {
 	}
 }
 
-// same returns an error that names the settings in which two runs differ, if these change the result.
+// same returns an error that names the settings in which two runs differ, unless these do not affect the result.
 func (c *Config) same(other *Config) error {
 	if !slices.Equal(c.Data, other.Data) {
 		return fmt.Errorf("the data %q, now %q", other.Data, c.Data)
@@ -256,8 +254,8 @@ func (c *Config) same(other *Config) error {
 	return nil
 }
 
-// make makes the updates that are left, then the result.
-func (j *job) make(ctx context.Context) (*Result, error) {
+// finish trains what is left, then writes the result.
+func (j *job) finish(ctx context.Context) (*Result, error) {
 	interrupted, err := j.Train(ctx)
 	if err == nil && !interrupted {
 		var res *Result
@@ -272,7 +270,7 @@ func (j *job) make(ctx context.Context) (*Result, error) {
 	return nil, err
 }
 
-// conclude measures the network that did best on the validation part, and writes the result and the report.
+// conclude measures the best network by the validation part, and writes the result and the report.
 func (j *job) conclude(ctx context.Context) (*Result, error) {
 	if _, err := j.TakeBest(); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// sentence says what the scales show.
+// sentence summarizes the scales.
 func (s *TimeScales) sentence() string {
 	n := s.furthest()
 	if n == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -29,7 +30,7 @@ func TestRoundedState(t *testing.T) {
 				before := begin(mix, batch)
 				mix.Params("", func(_ string, q *nn.Param) {
 					if q.Role == nn.Weight {
-						autograd.Pack(p, q.Tensor)
+						engine.PackTensors(cpu.Backend{}, p, engine.PackRounded, q.Tensor)
 					}
 				})
 				rng, u := rand.New(rand.NewPCG(3, 1)), tensor.New(batch*l, d)

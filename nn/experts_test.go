@@ -8,6 +8,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -90,7 +91,7 @@ func TestPackedExperts(t *testing.T) {
 				weights = append(weights, q.Tensor)
 			}
 		})
-		autograd.Pack(p, weights...)
+		engine.PackTensors(cpu.Backend{}, p, engine.PackRounded, weights...)
 		for i, v := range values(m.Forward(autograd.NewTape(), x)) {
 			if !(math.Abs(float64(v-want[i])) <= tol*math.Max(1, math.Abs(float64(want[i])))) {
 				t.Errorf("%v: element %d is %g, want %g", p, i, v, want[i])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 )
@@ -122,7 +123,7 @@ func TestCostsAreDivergences(t *testing.T) {
 			one.Params("", func(name string, p *nn.Param) {
 				if name == x.Name {
 					c := candidate{param: p, stored: p.Packed()}
-					p.SetPacked(c.rounded(kinds[0]))
+					p.SetPacked(c.rounded(cpu.Backend{}, kinds[0]))
 				}
 			})
 			want := divergence(whole, one, ids)

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// WAV is a recording: a row for each sample, a column for each channel, of -1 to 1.
+// WAV is a recording: a row per sample, a column per channel, from -1 to 1.
 var WAV = &Format{
 	Name: "wav", About: "recordings: a row for each sample; in folders, whose names are the classes",
 	Extensions: []string{".wav", ".wave"}, Kin: recordings, Open: openWAV,
 }
 
-// recordings is the kin of formats with a row for each sample.
+// recordings is the kin of formats with a row per sample.
 const recordings = "recording"
 
 // wavFormat is the chunk "fmt ".
@@ -33,7 +33,7 @@ const (
 	wavExtensible = 0xFFFE
 )
 
-// mostWAV bounds a recording that is kept in memory, and mostChunk what else is read of a file.
+// mostWAV is the limit on a recording in memory, and mostChunk on other chunks.
 const (
 	mostWAV   = 1 << 31
 	mostChunk = 1 << 16
@@ -104,16 +104,16 @@ func readFormat(data []byte) (*wavFormat, error) {
 		f.Kind == wavFloat && (f.Bits == 32 || f.Bits == 64)
 	if !known || f.Channels < 1 || f.Channels > 256 || f.Rate < 1 {
 		return nil, fmt.Errorf("found the format %d with %d channels of %d bits at %d Hz, want plain samples of 8, "+
-			"16, 24 or "+
-			"32 bits, or floats of 32 or 64, of 1 to 256 channels", f.Kind, f.Channels, f.Bits, f.Rate)
+			"16, 24 or 32 bits, or floats of 32 or 64, of 1 to 256 channels", f.Kind, f.Channels, f.Bits, f.Rate)
 	}
 	return f, nil
 }
 
-// wavSource is the samples of a recording.
+// wavSource returns the samples of a recording.
 func wavSource(name string, f *wavFormat, data []byte, said int64) *recordSource {
 	size, channels := int(f.Bits)/8, int(f.Channels)
-	s := &recordSource{unit: "sample", about: About{Columns: numbered("sample", channels), Sequences: true}}
+	s := &recordSource{unit: "sample"}
+	s.about = About{Columns: numbered("sample", channels), Sequences: true}
 	title := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	if said > int64(len(data)) && said != math.MaxUint32 {
 		s.notes = append(s.notes, fmt.Sprintf("%s: found %d bytes of samples, want %d: the recording is cut off", name,
@@ -128,7 +128,7 @@ func wavSource(name string, f *wavFormat, data []byte, said int64) *recordSource
 	return s
 }
 
-// wavSample is a sample, from -1 to 1.
+// wavSample decodes a sample, from -1 to 1.
 func wavSample(b []byte, float bool) float64 {
 	switch {
 	case float && len(b) == 8:

@@ -35,7 +35,7 @@ var InductionHead = &Task{
 // InductionOptions are those of the task induction.
 type InductionOptions struct {
 	SymbolOptions
-	Triggers int `json:"num_triggers" help:"the trigger is shown so often at most; the paper: 1" min:"1" max:"1024"`
+	Triggers int `json:"num_triggers" help:"how often the trigger is shown, at most; 1 in the paper" min:"1" max:"1024"`
 }
 
 // draw is a sentence.

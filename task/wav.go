@@ -46,8 +46,8 @@ func ReadWAV(r io.Reader, most int) (samples []float64, rate int, err error) {
 	data, f, err := readWAVData(r, func(f *wavHead) error {
 		plain := f.Kind == wavPlain && (f.Bits == 8 || f.Bits == 16 || f.Bits == 24 || f.Bits == 32)
 		if !plain && (f.Kind != wavFloat || f.Bits != 32) {
-			return fmt.Errorf("found the format %d of %d bits, want 1 (plain samples) of 8, 16, 24 or 32 bits, or 3 "+
-				"(floating point) of 32", f.Kind, f.Bits)
+			return fmt.Errorf("found the format %d of %d bits, want 1 (plain samples) of 8, 16, 24 or 32 bits, "+
+				"or 3 (floating point) of 32", f.Kind, f.Bits)
 		}
 		if f.Channels == 0 || f.Rate == 0 {
 			return fmt.Errorf("found %d channels at %d Hz, want one or more of each", f.Channels, f.Rate)
@@ -162,8 +162,8 @@ func parseWAV(data []byte) (*wavHead, error) {
 func checkWAV(f *wavHead, rate uint32) error {
 	if f.Kind != wavPlain || f.Channels != 1 || f.Rate != rate || f.Bits != 16 {
 		return fmt.Errorf(
-			"found the format %d with %d channels of %d bits at %d Hz, want 1 (plain samples) with 1 channel of "+
-				"16 bits at %d Hz", f.Kind, f.Channels, f.Bits, f.Rate, rate)
+			"found the format %d with %d channels of %d bits at %d Hz, "+
+				"want 1 (plain samples) with 1 channel of 16 bits at %d Hz", f.Kind, f.Channels, f.Bits, f.Rate, rate)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 	}
 	t := o.tape
 	if t == nil {
-		t = autograd.NewTape()
+		t = m.NewTape()
 	}
 	forMeasuring(t)
 	var state *model.State

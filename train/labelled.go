@@ -241,6 +241,9 @@ func (w *Labelled) plan(all any) Plan {
 	return p
 }
 
+// NewTape returns a tape on the engine of the network.
+func (w *Labelled) NewTape() *autograd.Tape { return w.Net.NewTape() }
+
 // Params visits the parameters of the network.
 func (w *Labelled) Params(prefix string, visit nn.Visitor) { w.Net.Params(prefix, visit) }
 

@@ -149,6 +149,9 @@ func (tr *Trainer) plan() Plan {
 	}
 }
 
+// NewTape returns a tape on the engine of the model.
+func (tr *Trainer) NewTape() *autograd.Tape { return tr.Model.NewTape() }
+
 // Params visits the parameters of the model, and those of its adapter.
 func (tr *Trainer) Params(prefix string, visit nn.Visitor) {
 	tr.Model.Params(prefix, visit)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -197,7 +198,7 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	if err != nil {
 		return probed{}, err
 	}
-	t := autograd.NewTape()
+	t := m.NewTape()
 	t.Collect(autograd.NewGradients(t.Backend(), leaves...))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -243,7 +244,7 @@ func (run *probes) extrapolate() (probed, error) {
 func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 	batch := run.Train.BatchSize
 	loss := func(rows int, of model.Config) float64 {
-		return 4 * float64(autograd.LossMemory(rows, of.DModel, of.PaddedVocab(), run.frozenHead))
+		return 4 * float64(native.Backend.LossMemory(rows, of.DModel, of.PaddedVocab(), run.frozenHead))
 	}
 	small := shape
 	small.VocabSize = 64

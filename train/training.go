@@ -82,7 +82,7 @@ func NewTraining(p Plan, w Work) (*Training, error) {
 	if err != nil {
 		return nil, fmt.Errorf("precision: %w", err)
 	}
-	o, tape := p.Optim, autograd.NewTape()
+	o, tape := p.Optim, w.NewTape()
 	groups := o.groups(w)
 	l := &Training{
 		Plan: p, work: w, opt: optim.NewAdamW(tape.Backend(), groups, o.Beta1, o.Beta2, o.Eps, o.Clip),

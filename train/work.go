@@ -14,6 +14,8 @@ import (
 // Work is what differs between runs: the model, its data, the loss and the score. All else is Training's.
 type Work interface {
 	nn.Module
+	// NewTape returns a tape on the engine of the model.
+	NewTape() *autograd.Tape
 
 	// Read reads the examples of the next update and returns their number. step counts from 0. After an error nothing
 	// has changed.

@@ -143,7 +143,7 @@ func (v *verifier) compare(ctx context.Context) error {
 		return err
 	}
 	v.say(fmt.Sprintf("length %d, on the CPU's engine", l))
-	got := v.trained(autograd.NewTape())
+	got := v.trained(v.m.NewTape())
 	v.check("engines", "output", got.outputs, want.outputs, OutputTol)
 	v.check("engines", "logits", one(got.logits), one(want.logits), OutputTol)
 	v.check("engines", "loss", one(got.loss), one(want.loss), LossTol)
@@ -204,7 +204,7 @@ func (v *verifier) trained(t *autograd.Tape) (r run) {
 
 // inPieces runs the sequence in pieces of the given lengths in turn, as generation does.
 func (v *verifier) inPieces(cut []int) (r run) {
-	t, state := autograd.NewTape(), v.m.NewState()
+	t, state := v.m.NewTape(), v.m.NewState()
 	l := len(v.ids) - 1
 	for from, i := 0, 0; from < l; i++ {
 		n := min(cut[i%len(cut)], l-from)

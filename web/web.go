@@ -98,7 +98,7 @@ func page(files fs.FS) map[string]http.Handler {
 
 // file is an asset as it is sent.
 type file struct {
-	data, packed []byte // packed is nil where it would hardly be smaller
+	data, packed []byte // packed is nil if it would hardly be smaller
 	kind, tag    string
 }
 
@@ -160,7 +160,7 @@ func Guard(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// acceptsGzip tells whether a client takes gzip.
+// acceptsGzip reports whether a client takes gzip.
 func acceptsGzip(r *http.Request) bool {
 	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
 		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")

@@ -73,11 +73,11 @@ checkpoint, or the random weights that training began with, made again from the 
 		if err != nil {
 			return err
 		}
-		a, err := now.Anatomy(cmd.Context(), "now", timed)
+		a, err := now.Examine(cmd.Context(), "now", timed)
 		if err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)
 		}
-		var b *anatomy.Anatomy
+		var b *anatomy.Report
 		if before != "" || start {
 			old := before
 			if start {
@@ -87,14 +87,14 @@ checkpoint, or the random weights that training began with, made again from the 
 			if err != nil {
 				return err
 			}
-			if b, err = s.Anatomy(cmd.Context(), "before", false); err != nil {
+			if b, err = s.Examine(cmd.Context(), "before", false); err != nil {
 				return fmt.Errorf("%s: %w", old, err)
 			}
 			if err := a.Comparable(b); err != nil {
 				return fmt.Errorf("%s: %w", old, err)
 			}
 		}
-		page := anatomy.AnatomyPage(a, b, rate)
+		page := anatomy.Page(a, b, rate)
 		page.Subtitle, page.Command = args[0], commandLine(os.Args)
 		if run.note != "" {
 			page.Notes = append(page.Notes, run.note)
@@ -124,7 +124,7 @@ func subjectIn(name string, run *shortRun, start bool) (*anatomy.Subject, error)
 		if start {
 			err = networkAtStart(name, dir, n)
 		}
-		return anatomy.SubjectOfNetwork(n), err
+		return anatomy.OfNetwork(n), err
 	}
 	var init func(m *model.Model)
 	if start {
@@ -165,7 +165,7 @@ func networkAtStart(name, dir string, n *model.Network) error {
 // subjectOf is a language model with the tokens of a short run.
 func subjectOf(m *model.Model, dir string, run *shortRun) (*anatomy.Subject, error) {
 	if run.text == "" {
-		return anatomy.SubjectOfModel(m, nil), nil
+		return anatomy.OfModel(m, nil), nil
 	}
 	tok, err := release.LoadTokenizer(dir, &m.Config)
 	if err != nil {
@@ -175,5 +175,5 @@ func subjectOf(m *model.Model, dir string, run *shortRun) (*anatomy.Subject, err
 	if run.note = note; err != nil {
 		return nil, err
 	}
-	return anatomy.SubjectOfModel(m, ids), nil
+	return anatomy.OfModel(m, ids), nil
 }

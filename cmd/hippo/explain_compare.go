@@ -62,7 +62,7 @@ folders of runs; and, with --text or --file, where the predictions differ. hippo
 
 // weighed is a model of any kind.
 type weighed struct {
-	changes.Weighed
+	changes.Model
 	language *explain.Language
 	tok      tokenizer.Tokenizer // nil for the network of a task
 	run      string              // the file of its run's metrics, "" for none
@@ -76,7 +76,7 @@ func openWeighed(name string) (w weighed, err error) {
 	}
 	w.run = metricsOf(dir)
 	if n != nil {
-		w.Weighed = changes.Weighed{Name: name, Params: n, Blocks: n.Blocks}
+		w.Model = changes.Model{Name: name, Params: n, Blocks: n.Blocks}
 		if w.language, err = explain.OfNetwork(n); err == nil {
 			w.tok = tokenizer.IDs(n.Config.Vocab)
 		}
@@ -86,7 +86,7 @@ func openWeighed(name string) (w weighed, err error) {
 	if err != nil {
 		return w, err
 	}
-	w.Weighed, w.language = changes.Weighed{Name: name, Params: m, Blocks: m.Blocks}, explain.OfModel(m)
+	w.Model, w.language = changes.Model{Name: name, Params: m, Blocks: m.Blocks}, explain.OfModel(m)
 	w.tok, err = release.LoadTokenizer(dir, &m.Config)
 	return w, err
 }
@@ -100,7 +100,7 @@ func compareModels(ctx context.Context, names []string, text string, most int, p
 			return err
 		}
 	}
-	r, err := changes.Moved(ctx, of[0].Weighed, of[1].Weighed)
+	r, err := changes.Between(ctx, of[0].Model, of[1].Model)
 	if err != nil {
 		return err
 	}

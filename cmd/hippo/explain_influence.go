@@ -14,7 +14,7 @@ import (
 func newExplainInfluence() *cobra.Command {
 	var out explainOutput
 	var layers layersFlag
-	opt := influence.InfluenceOptions{Next: influence.LikeliestToken}
+	opt := influence.Options{Next: influence.LikeliestToken}
 	most, next := 0, ""
 	cmd := &cobra.Command{
 		Use:   "influence MODEL TEXT",
@@ -77,8 +77,8 @@ tokens are numbers: TEXT is "3 1 4".`,
 		}
 		p := newProgress("influence, layers:")
 		opt.Progress = p.update
-		r, err := unlessDone(cmd.Context(), func() (*influence.Influence, error) {
-			return influence.InfluenceOf(cmd.Context(), v.language, v.ids, opt)
+		r, err := unlessDone(cmd.Context(), func() (*influence.Report, error) {
+			return influence.Of(cmd.Context(), v.language, v.ids, opt)
 		})
 		p.close()
 		if err != nil {

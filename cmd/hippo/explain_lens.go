@@ -159,7 +159,7 @@ func (f *lensFlags) figures(ctx context.Context, g *explain.Language, tok tokeni
 		}
 		figures = append(figures, r.Figures(tok)...)
 	} else {
-		r, err := lens.Lens(ctx, g, ids, c.Watched...)
+		r, err := lens.Of(ctx, g, ids, c.Watched...)
 		if err != nil {
 			return nil, err
 		}

@@ -74,7 +74,7 @@ each token, and what it carries when that token is read: what of the other text 
 				page.Notes = append(page.Notes, fmt.Sprintf("Path %d: %s", i+1, note))
 			}
 		}
-		r, err := paths.Paths(cmd.Context(), g, ids[0], ids[1])
+		r, err := paths.Compare(cmd.Context(), g, ids[0], ids[1])
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ import (
 
 func newExplainSurprise() *cobra.Command {
 	var out explainOutput
-	opt := surprise.DefaultSurpriseOptions()
+	opt := surprise.DefaultOptions()
 	text := train.TextOptions{TextField: data.DefaultTextField, Binary: true, Cache: os.Getenv("HIPPO_CACHE"),
 		CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT")}
 	most, words := 0, ""
@@ -130,7 +130,7 @@ func surpriseTokens(ctx context.Context, g *explain.Language, tok tokenizer.Toke
 
 // surprises reads files with a model, or else words.
 func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, words string,
-	most int, opt surprise.SurpriseOptions, text train.TextOptions, page *figure.Page) (r *surprise.SurpriseReport,
+	most int, opt surprise.Options, text train.TextOptions, page *figure.Page) (r *surprise.Report,
 	name string, err error) {
 	tokens, name, closed, err := surpriseTokens(ctx, g, tok, files, words, text, page)
 	if err != nil {
@@ -154,7 +154,7 @@ func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer
 	}
 	p := newProgress("surprise, tokens:")
 	opt.Progress = p.update
-	r, err = surprise.Surprises(ctx, g, part, opt)
+	r, err = surprise.Measure(ctx, g, part, opt)
 	p.close()
 	return r, name, err
 }

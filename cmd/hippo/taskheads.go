@@ -13,7 +13,7 @@ import (
 )
 
 func newTaskHeads() *cobra.Command {
-	opt := heads.DefaultHeadOptions()
+	opt := heads.DefaultOptions()
 	var top int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -49,7 +49,7 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol s
 		if err != nil {
 			return err
 		}
-		r, err := heads.Heads(cmd.Context(), g, opt)
+		r, err := heads.Of(cmd.Context(), g, opt)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol s
 }
 
 // printHeads prints a line for each layer and for the heads of its highest prefix scores.
-func printHeads(out io.Writer, r *heads.HeadReport, top int) error {
+func printHeads(out io.Writer, r *heads.Report, top int) error {
 	o := r.Options
 	fmt.Fprintf(out,
 		"%d strings of %d tokens, each said %d times; reading all alike has a prefix of %.3f, raising all alike a "+

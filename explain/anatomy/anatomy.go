@@ -21,36 +21,36 @@ import (
 )
 
 // Anatomy is a model taken apart: its systems, its parameters, and where its time goes.
-type Anatomy struct {
+type Report struct {
 	Name   string // what pages call the model: "now", "before"
 	Shape  *model.Config
 	Seen   string // what the short run read, in words
-	Layers []LayerAnatomy
+	Layers []Layer
 	Params []ParamShare // by kind of part, in the order of the model
 	Times  []PartTime
 
 	tied bool
 }
 
-// LayerAnatomy is one layer.
-type LayerAnatomy struct {
+// Layer is one layer.
+type Layer struct {
 	Kind    string
 	Shared  bool
 	MLP     string // in words, "" for none
-	Kernels []LayerKernel
-	Systems []LayerSystem
+	Kernels []Kernel
+	Systems []System
 	Norms   []ParamNorm
 }
 
-// LayerKernel is the impulse responses of systems that are the same at every position, (Taps, Channels).
-type LayerKernel struct {
+// Kernel is the impulse responses of systems that are the same at every position, (Taps, Channels).
+type Kernel struct {
 	Name           string
 	Taps, Channels int
 	K              []float32
 }
 
-// LayerSystem is the recurrence of a part of a layer's state.
-type LayerSystem struct {
+// System is the recurrence of a part of a layer's state.
+type System struct {
 	Part string
 	Rule string
 	// Dt are the steps of the channels, and Poles the eigenvalues of A, where the parameters have them: of systems of
@@ -64,7 +64,7 @@ type LayerSystem struct {
 }
 
 // TimeConstants are -1/ln|ā| of the discrete poles, in tokens, in rising order: after that long a mode is down to 1/e.
-func (s *LayerSystem) TimeConstants() []float64 {
+func (s *System) TimeConstants() []float64 {
 	var out []float64
 	for _, z := range s.Discrete {
 		out = append(out, memory.HalfLife(-math.Log(max(cmplx.Abs(z), 1e-30)))/math.Ln2)
@@ -106,8 +106,8 @@ type Subject struct {
 	seen     string
 }
 
-// SubjectOfModel is a language model. ids, if there are some, are what the short run reads.
-func SubjectOfModel(m *model.Model, ids []int32) *Subject {
+// OfModel is a language model. ids, if there are some, are what the short run reads.
+func OfModel(m *model.Model, ids []int32) *Subject {
 	s := &Subject{shape: &m.Config, backbone: &m.Backbone, module: m, most: m.MaxLength(), seen: "its own tokens"}
 	if len(ids) == 0 {
 		ids, s.seen = randomTokens(m.Config.VocabSize, shortRun), "random tokens"
@@ -124,8 +124,8 @@ func SubjectOfModel(m *model.Model, ids []int32) *Subject {
 	return s
 }
 
-// SubjectOfNetwork is a network of any kind. The short run reads random tokens, or white noise.
-func SubjectOfNetwork(m *model.Network) *Subject {
+// OfNetwork is a network of any kind. The short run reads random tokens, or white noise.
+func OfNetwork(m *model.Network) *Subject {
 	s := &Subject{shape: &m.Config.Model, backbone: &m.Backbone, module: m, most: m.MaxLength(), seen: "white noise"}
 	for _, b := range m.Blocks {
 		if n := b.Mixer.Traits().Multiple; n > 1 {
@@ -197,15 +197,15 @@ const KernelTaps = 512
 // Taps has an Anatomy hold n taps of kernels.
 func (s *Subject) Taps(n int) { s.taps = n }
 
-// Anatomy takes a model apart. timed measures where its time goes. Errors: weights that are not numbers; ctx.
-func (s *Subject) Anatomy(ctx context.Context, name string, timed bool) (*Anatomy, error) {
-	a := &Anatomy{Name: name, Shape: s.shape, Seen: s.seen, tied: !s.shape.UntiedHead}
+// Examine takes a model apart. timed measures where its time goes. Errors: weights that are not numbers; ctx.
+func (s *Subject) Examine(ctx context.Context, name string, timed bool) (*Report, error) {
+	a := &Report{Name: name, Shape: s.shape, Seen: s.seen, tied: !s.shape.UntiedHead}
 	params := map[string]*nn.Param{}
 	var wrong error
 	s.module.Params("", func(n string, p *nn.Param) {
 		params[n] = p
 		if wrong == nil {
-			wrong = a.weigh(s.backbone, n, p)
+			wrong = a.count(s.backbone, n, p)
 		}
 	})
 	if wrong != nil {
@@ -220,11 +220,11 @@ func (s *Subject) Anatomy(ctx context.Context, name string, timed bool) (*Anatom
 	return a, ctx.Err()
 }
 
-// weigh counts a parameter and notes how large it is.
-func (a *Anatomy) weigh(bb *model.Backbone, name string, p *nn.Param) error {
+// count counts a parameter and notes how large it is.
+func (a *Report) count(bb *model.Backbone, name string, p *nn.Param) error {
 	for len(a.Layers) < len(bb.Blocks) {
 		b := bb.Blocks[len(a.Layers)]
-		a.Layers = append(a.Layers, LayerAnatomy{Kind: b.Kind, Shared: b.Shared != nil, MLP: mlpWords(b.MLP)})
+		a.Layers = append(a.Layers, Layer{Kind: b.Kind, Shared: b.Shared != nil, MLP: mlpWords(b.MLP)})
 	}
 	layer, kind, rest := partAt(bb, name)
 	sum := 0.0
@@ -300,7 +300,7 @@ func mlpWords(m nn.FeedForward) string {
 }
 
 // time measures the parts of the model on its short run: the least of several, by the names that the tape shows.
-func (s *Subject) time(a *Anatomy) {
+func (s *Subject) time(a *Report) {
 	const runs = 4
 	t := autograd.NewTape()
 	var last time.Time
@@ -333,7 +333,7 @@ func (s *Subject) time(a *Anatomy) {
 }
 
 // Comparable returns an error unless two models have the same layers.
-func (a *Anatomy) Comparable(b *Anatomy) error {
+func (a *Report) Comparable(b *Report) error {
 	if len(a.Layers) != len(b.Layers) {
 		return fmt.Errorf("found %d layers, want the %d of the model that it is put beside", len(b.Layers),
 			len(a.Layers))

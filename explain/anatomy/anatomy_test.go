@@ -16,9 +16,9 @@ import (
 )
 
 // anatomyOf takes a toy model apart.
-func anatomyOf(t *testing.T, layers string) *Anatomy {
+func anatomyOf(t *testing.T, layers string) *Report {
 	t.Helper()
-	a, err := SubjectOfModel(toymodel.New(t, layers, 12), toymodel.Text(1, 48, 12)).Anatomy(context.Background(), "now",
+	a, err := OfModel(toymodel.New(t, layers, 12), toymodel.Text(1, 48, 12)).Examine(context.Background(), "now",
 		false)
 	if err != nil {
 		t.Fatalf("%s: %v", layers, err)
@@ -74,7 +74,7 @@ func TestSelectiveTimeConstants(t *testing.T) {
 			p.CopyFrom(make([]float32, p.Len()))
 		}
 	})
-	a, err := SubjectOfModel(m, nil).Anatomy(context.Background(), "now", true)
+	a, err := OfModel(m, nil).Examine(context.Background(), "now", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestAnatomyOfEveryMixer(t *testing.T) {
 		}
 		before := *now
 		before.Name = "before"
-		page := AnatomyPage(now, &before, 100)
+		page := Page(now, &before, 100)
 		if _, err := json.Marshal(page); err != nil {
 			t.Errorf("%s: %v", entry, err)
 		}
@@ -157,7 +157,7 @@ func TestAnatomyOfNetworks(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Init(1)
-	a, err := SubjectOfNetwork(n).Anatomy(context.Background(), "now", true)
+	a, err := OfNetwork(n).Examine(context.Background(), "now", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestAnatomyOfNetworks(t *testing.T) {
 	w := n.Head.Weight.Tensor.Floats()
 	w[0] = float32(math.NaN())
 	n.Head.Weight.CopyFrom(w)
-	if _, err := SubjectOfNetwork(n).Anatomy(context.Background(), "now", false); err == nil ||
+	if _, err := OfNetwork(n).Examine(context.Background(), "now", false); err == nil ||
 		!strings.Contains(err.Error(), "head.weight") {
 		t.Errorf("weights that are NaN: %v", err)
 	}

@@ -15,7 +15,7 @@ import (
 const shownKernels = 4
 
 // kernelFigures show the kernels in time and frequency, and how the states of selective systems fade.
-func kernelFigures(both []*Anatomy) (all []*figure.Figure) {
+func kernelFigures(both []*Report) (all []*figure.Figure) {
 	now := both[0]
 	for i, l := range now.Layers {
 		for k, kernel := range l.Kernels {
@@ -68,7 +68,7 @@ func kernelFigures(both []*Anatomy) (all []*figure.Figure) {
 }
 
 // channel is the kernel of one channel.
-func (k *LayerKernel) channel(c int) figure.Floats {
+func (k *Kernel) channel(c int) figure.Floats {
 	out := make(figure.Floats, k.Taps)
 	for j := range out {
 		out[j] = float64(k.K[j*k.Channels+c])
@@ -78,7 +78,7 @@ func (k *LayerKernel) channel(c int) figure.Floats {
 
 // spreadChannels are some channels from the one whose kernel is over first to the one that lasts longest, by the mean
 // lag of their energies.
-func spreadChannels(k *LayerKernel) []int {
+func spreadChannels(k *Kernel) []int {
 	type lag struct {
 		c    int
 		mean float64
@@ -135,7 +135,7 @@ func spectrumOf(k figure.Floats) (f, gain figure.Floats) {
 }
 
 // heat is the kernels of at most 96 channels at 256 lags, and of less of a model of many layers.
-func (k *LayerKernel) heat(layers int) *figure.Map {
+func (k *Kernel) heat(layers int) *figure.Map {
 	rows, cols := min(96, k.Channels), min(256, k.Taps)
 	if layers > 24 {
 		rows, cols = min(32, rows), min(128, cols)
@@ -150,7 +150,7 @@ func (k *LayerKernel) heat(layers int) *figure.Map {
 }
 
 // fading shows how the state of a selective system fades at its mean decays.
-func fading(both []*Anatomy, i, k int, kind string, s *LayerSystem) *figure.Figure {
+func fading(both []*Report, i, k int, kind string, s *System) *figure.Figure {
 	lines := &figure.Lines{}
 	for n, a := range both {
 		if i >= len(a.Layers) || k >= len(a.Layers[i].Systems) {
@@ -180,7 +180,7 @@ func fading(both []*Anatomy, i, k int, kind string, s *LayerSystem) *figure.Figu
 const shownPoles = 1200
 
 // poleFigures show the poles of each layer in both planes.
-func poleFigures(both []*Anatomy) (all []*figure.Figure) {
+func poleFigures(both []*Report) (all []*figure.Figure) {
 	for i, l := range both[0].Layers {
 		for k := range l.Systems {
 			s := &l.Systems[k]

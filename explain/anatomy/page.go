@@ -11,11 +11,11 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// AnatomyPage draws a model, beside what it was before where before is not nil. rate is how many positions there are in
+// Page draws a model, beside what it was before where before is not nil. rate is how many positions there are in
 // a second, 0 where that is not known.
-func AnatomyPage(now, before *Anatomy, rate float64) *figure.Page {
+func Page(now, before *Report, rate float64) *figure.Page {
 	p := &figure.Page{Title: "A model taken apart"}
-	both := []*Anatomy{now}
+	both := []*Report{now}
 	if before != nil {
 		both = append(both, before)
 	}
@@ -32,10 +32,10 @@ func AnatomyPage(now, before *Anatomy, rate float64) *figure.Page {
 	}
 	add(overLayers(both, "time-constants", "Time constants",
 		"How long the modes of each layer's state last, -1/ln|ā| in tokens: after that a mode is down to 1/e.",
-		"tokens", func(s *LayerSystem) []float64 { return s.TimeConstants() }, rate))
+		"tokens", func(s *System) []float64 { return s.TimeConstants() }, rate))
 	add(overLayers(both, "dt", "Steps dt", "The steps dt of the channels, with which the continuous systems are "+
 		"sampled. Of selective systems it is what the bias alone gives, softplus(bias).", "dt",
-		func(s *LayerSystem) []float64 { return s.Dt }, 0))
+		func(s *System) []float64 { return s.Dt }, 0))
 	p.Figures = append(p.Figures, kernelFigures(both)...)
 	p.Figures = append(p.Figures, poleFigures(both)...)
 	p.Figures = append(p.Figures, normFigures(both)...)
@@ -78,7 +78,7 @@ func (d *drawing) branch(id, label, note, kind string, more ...string) {
 }
 
 // diagram shows how the layers stand behind each other. Equal ones that follow each other are drawn once.
-func (a *Anatomy) diagram() *figure.Figure {
+func (a *Report) diagram() *figure.Figure {
 	d := &drawing{}
 	d.stream("in", "embedding", fmt.Sprintf("width %d", a.Shape.DModel), "embedding")
 	shared := ""
@@ -124,7 +124,7 @@ func (a *Anatomy) diagram() *figure.Figure {
 }
 
 // layerNames are the places that parameters and times are told of: before the layers, each of them, behind them.
-func (a *Anatomy) layerNames() []string {
+func (a *Report) layerNames() []string {
 	names := []string{"embedding"}
 	for i, l := range a.Layers {
 		names = append(names, fmt.Sprintf("%d %s", i, l.Kind))
@@ -133,7 +133,7 @@ func (a *Anatomy) layerNames() []string {
 }
 
 // parameters shows how many there are of each kind in each layer.
-func (a *Anatomy) parameters() *figure.Figure {
+func (a *Report) parameters() *figure.Figure {
 	names := a.layerNames()
 	var kinds []string
 	values := map[string]figure.Floats{}
@@ -160,7 +160,7 @@ func (a *Anatomy) parameters() *figure.Figure {
 }
 
 // times shows where the time goes.
-func (a *Anatomy) times() *figure.Figure {
+func (a *Report) times() *figure.Figure {
 	names := a.layerNames()
 	kinds := []string{"mixer", "mlp", "other"}
 	values := map[string]figure.Floats{}
@@ -188,7 +188,7 @@ func (a *Anatomy) times() *figure.Figure {
 }
 
 // overLayers shows the median and the spread of numbers of the systems of each layer, and a table.
-func overLayers(both []*Anatomy, name, title, caption, unit string, of func(*LayerSystem) []float64,
+func overLayers(both []*Report, name, title, caption, unit string, of func(*System) []float64,
 	rate float64) *figure.Figure {
 	lines := &figure.Lines{}
 	table := &figure.Table{Columns: []string{"", "layer", "mixer", "part", "10 %", "median", "90 %"}}
@@ -252,7 +252,7 @@ func shortNames(names []string) (out []string) {
 }
 
 // normFigures show how large the parameters are, and what training has changed.
-func normFigures(both []*Anatomy) (all []*figure.Figure) {
+func normFigures(both []*Report) (all []*figure.Figure) {
 	now := both[0]
 	var rows []string
 	for _, l := range now.Layers {
@@ -262,7 +262,7 @@ func normFigures(both []*Anatomy) (all []*figure.Figure) {
 			}
 		}
 	}
-	of := func(a *Anatomy) (m *figure.Map) {
+	of := func(a *Report) (m *figure.Map) {
 		m = &figure.Map{Rows: len(rows), Cols: len(a.Layers), RowNames: shortNames(rows), Log: true, Unit: "RMS"}
 		for i := range a.Layers {
 			m.ColNames = append(m.ColNames, strconv.Itoa(i))

@@ -7,7 +7,7 @@ import (
 
 // Reach is, of each channel whose kernel is not zero, the least lag up to which a share of its energy Σ_j K[j]² lies,
 // in rising order: how far back the channel looks.
-func (k *LayerKernel) Reach(share float64) []float64 {
+func (k *Kernel) Reach(share float64) []float64 {
 	var all []float64
 	for c := range k.Channels {
 		left := k.left(c)
@@ -26,7 +26,7 @@ func (k *LayerKernel) Reach(share float64) []float64 {
 
 // Left is the part of the energy of the kernels at a lag and further back, by lag: the mean over the channels whose
 // kernels are not zero; nil where there are none. It is 1 at lag 0.
-func (k *LayerKernel) Left() []float64 {
+func (k *Kernel) Left() []float64 {
 	var mean []float64
 	n := 0.0
 	for c := range k.Channels {
@@ -47,7 +47,7 @@ func (k *LayerKernel) Left() []float64 {
 
 // left is the part of the energy of one channel's kernel at each lag and further back; nil for a kernel of zeros, or
 // of numbers too large.
-func (k *LayerKernel) left(c int) []float64 {
+func (k *Kernel) left(c int) []float64 {
 	left, sum := make([]float64, k.Taps), 0.0
 	for j := k.Taps - 1; j >= 0; j-- {
 		x := float64(k.K[j*k.Channels+c])

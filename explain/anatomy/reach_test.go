@@ -9,7 +9,7 @@ import (
 func TestReachOfDecays(t *testing.T) {
 	const taps, share = 400, 0.9
 	decays := []float64{0.9, 0, 0.5}
-	k := LayerKernel{Taps: taps, Channels: len(decays), K: make([]float32, taps*len(decays))}
+	k := Kernel{Taps: taps, Channels: len(decays), K: make([]float32, taps*len(decays))}
 	for j := range taps {
 		for c, a := range decays {
 			if a > 0 {
@@ -30,7 +30,7 @@ func TestReachOfDecays(t *testing.T) {
 			t.Fatalf("lag %d: found %g of the energy left, want %g", j, x, want)
 		}
 	}
-	zero := LayerKernel{Taps: 3, Channels: 1, K: make([]float32, 3)}
+	zero := Kernel{Taps: 3, Channels: 1, K: make([]float32, 3)}
 	if zero.Left() != nil || zero.Reach(share) != nil {
 		t.Error("a kernel of zeros has a reach")
 	}

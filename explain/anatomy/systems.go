@@ -20,7 +20,7 @@ import (
 )
 
 // systems looks at the systems of all layers while the model reads a short sequence.
-func (s *Subject) systems(ctx context.Context, a *Anatomy, params map[string]*nn.Param) error {
+func (s *Subject) systems(ctx context.Context, a *Report, params map[string]*nn.Param) error {
 	var failed error
 	bb := *s.backbone
 	bb.Blocks = nil
@@ -41,12 +41,12 @@ func (s *Subject) systems(ctx context.Context, a *Anatomy, params map[string]*nn
 }
 
 // layer looks at the systems of a layer, which is given u.
-func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Tensor,
+func (a *Report) layer(ctx context.Context, i int, b *model.Block, u *tensor.Tensor,
 	params map[string]*nn.Param, taps int) error {
 	l := &a.Layers[i]
 	t := autograd.NewTape()
 	for _, k := range mixer.Responses(t, b.Mixer, taps) {
-		l.Kernels = append(l.Kernels, LayerKernel{k.Name, k.Taps.Dim(0), k.Taps.Dim(1), k.Taps.Floats()})
+		l.Kernels = append(l.Kernels, Kernel{k.Name, k.Taps.Dim(0), k.Taps.Dim(1), k.Taps.Floats()})
 	}
 	t.Reset()
 	prefix := fmt.Sprintf("backbone.layers.%d.mixer.", i)
@@ -58,7 +58,7 @@ func (a *Anatomy) layer(ctx context.Context, i int, b *model.Block, u *tensor.Te
 			return fmt.Errorf("layer %d, %s: %w", i, b.Kind, err)
 		}
 		for _, s := range systems {
-			l.Systems = append(l.Systems, LayerSystem{Part: s.Part, Rule: s.Rule, Discrete: s.Poles,
+			l.Systems = append(l.Systems, System{Part: s.Part, Rule: s.Rule, Discrete: s.Poles,
 				Selects: s.Selects})
 		}
 	}
@@ -148,9 +148,9 @@ func Diagonals(prefix string, params map[string]*nn.Param) []DiagonalOf {
 }
 
 // continuousSystems reads dt and the spectrum of A from the parameters of a mixer.
-func continuousSystems(prefix string, params map[string]*nn.Param) (all []LayerSystem) {
+func continuousSystems(prefix string, params map[string]*nn.Param) (all []System) {
 	for _, d := range Diagonals(prefix, params) {
-		s := LayerSystem{
+		s := System{
 			Part: strings.TrimSuffix(strings.TrimPrefix(d.base, prefix), "."), Rule: "its parameters",
 			Dt: d.Dt, Poles: d.Poles,
 		}

@@ -19,27 +19,27 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Weighed is a model of any kind, for comparing its weights with those of another.
-type Weighed struct {
+// Model is a model of any kind, for comparing its weights with those of another.
+type Model struct {
 	Name   string
 	Params nn.Module
 	Blocks []*model.Block
 }
 
-// MovedReport says what differs between two models A and B, such as two checkpoints of a run.
-type MovedReport struct {
+// Report says what differs between two models A and B, such as two checkpoints of a run.
+type Report struct {
 	Names  [2]string
 	Layers []string // names of the layers of A and, where they are others, of B
-	Params []MovedParam
+	Params []Param
 	OnlyA  []string // parameters that only A has
 	OnlyB  []string
 	Other  []string // those of other shapes
 	// Systems has the layers that have a state-space system in both models.
-	Systems []MovedSystem
+	Systems []SystemPair
 }
 
-// MovedParam is a parameter of both models, with a and b all its numbers.
-type MovedParam struct {
+// Param is a parameter of both models, with a and b all its numbers.
+type Param struct {
 	Name  string
 	Layer int    // -1 outside of layers
 	Kind  string // its name within the layer
@@ -50,8 +50,8 @@ type MovedParam struct {
 	Norms            [2]float64
 }
 
-// MovedSystem is the systems of one layer before and after.
-type MovedSystem struct {
+// SystemPair is the systems of one layer before and after.
+type SystemPair struct {
 	Layer int
 	A, B  System
 }
@@ -87,10 +87,10 @@ func kindOf(name string) (layer int, kind string) {
 // kernelTaps is how many taps of kernels are compared.
 const kernelTaps = 256
 
-// Moved compares the weights of two models. It keeps the numbers of one parameter at a time. Errors: models that have
+// Between compares the weights of two models. It keeps the numbers of one parameter at a time. Errors: models that have
 // no parameter of the same name and shape, weights that are not finite, cancellation.
-func Moved(ctx context.Context, a, b Weighed) (*MovedReport, error) {
-	rep := &MovedReport{Names: [2]string{a.Name, b.Name}}
+func Between(ctx context.Context, a, b Model) (*Report, error) {
+	rep := &Report{Names: [2]string{a.Name, b.Name}}
 	others := map[string]*nn.Param{}
 	b.Params.Params("", func(name string, p *nn.Param) { others[name] = p })
 	var problem error
@@ -106,8 +106,8 @@ func Moved(ctx context.Context, a, b Weighed) (*MovedReport, error) {
 		case !slices.Equal(p.Shape(), q.Shape()):
 			rep.Other = append(rep.Other, fmt.Sprintf("%s %v, %v", name, p.Shape(), q.Shape()))
 		default:
-			var x MovedParam
-			if x, problem = movedParam(name, p.Tensor.Floats(), q.Tensor.Floats()); problem == nil {
+			var x Param
+			if x, problem = paramOf(name, p.Tensor.Floats(), q.Tensor.Floats()); problem == nil {
 				rep.Params = append(rep.Params, x)
 			}
 		}
@@ -128,9 +128,9 @@ func Moved(ctx context.Context, a, b Weighed) (*MovedReport, error) {
 	return rep, nil
 }
 
-// movedParam compares the numbers of a parameter.
-func movedParam(name string, a, b []float32) (MovedParam, error) {
-	x := MovedParam{Name: name, Count: len(a)}
+// paramOf compares the numbers of a parameter.
+func paramOf(name string, a, b []float32) (Param, error) {
+	x := Param{Name: name, Count: len(a)}
 	x.Layer, x.Kind = kindOf(name)
 	var aa, bb, ab, dd float64
 	for i := range a {
@@ -152,11 +152,11 @@ func movedParam(name string, a, b []float32) (MovedParam, error) {
 }
 
 // systems compares the systems of layers of the same mixer.
-func (r *MovedReport) systems(a, b Weighed) {
+func (r *Report) systems(a, b Model) {
 	t := autograd.NewTape()
 	for i := range max(len(a.Blocks), len(b.Blocks)) {
 		var kinds []string
-		for _, w := range []Weighed{a, b} {
+		for _, w := range []Model{a, b} {
 			if i < len(w.Blocks) && !slices.Contains(kinds, w.Blocks[i].Kind) {
 				kinds = append(kinds, w.Blocks[i].Kind)
 			}
@@ -165,7 +165,7 @@ func (r *MovedReport) systems(a, b Weighed) {
 		if len(kinds) > 1 || i >= len(a.Blocks) || i >= len(b.Blocks) {
 			continue
 		}
-		s := MovedSystem{i, systemOf(t, a.Blocks[i].Mixer), systemOf(t, b.Blocks[i].Mixer)}
+		s := SystemPair{i, systemOf(t, a.Blocks[i].Mixer), systemOf(t, b.Blocks[i].Mixer)}
 		if len(s.A.Poles)+len(s.A.Dt)+len(s.A.Kernel) > 0 {
 			r.Systems = append(r.Systems, s)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-func weighed(name string, m *model.Model) Weighed { return Weighed{name, m, m.Blocks} }
+func weighed(name string, m *model.Model) Model { return Model{name, m, m.Blocks} }
 
 // scaleParams multiplies the parameters whose names end so.
 func scaleParams(m *model.Model, ending string, by float32) {
@@ -37,7 +37,7 @@ func TestMovedOfTheSameIsNothing(t *testing.T) {
 		other := toymodel.New(t, m.Config.Layers, toymodel.Vocab)
 		for _, by := range []float32{1, 3, -1} {
 			scaleParams(other, "norm1.weight", by)
-			r, err := Moved(context.Background(), weighed("A", m), weighed("B", other))
+			r, err := Between(context.Background(), weighed("A", m), weighed("B", other))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestMovedSystems(t *testing.T) {
 	m := toymodel.New(t, "h3,mamba,mamba2,s4,s4d,dss,gss,attention,hyena,rnn", toymodel.Vocab)
 	other := toymodel.New(t, m.Config.Layers, toymodel.Vocab)
 	scaleParams(other, "log_dt", 0.5)
-	r, err := Moved(context.Background(), weighed("A", m), weighed("B", other))
+	r, err := Between(context.Background(), weighed("A", m), weighed("B", other))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestMovedSystems(t *testing.T) {
 // TestMovedBetweenUnlikeModels: what only one has is listed, and weights that are ruined are an error.
 func TestMovedBetweenUnlikeModels(t *testing.T) {
 	a, b := toymodel.New(t, "h3,attention", toymodel.Vocab), toymodel.New(t, "h3,h3,h3", 40)
-	r, err := Moved(context.Background(), weighed("A", a), weighed("B", b))
+	r, err := Between(context.Background(), weighed("A", a), weighed("B", b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,12 +131,12 @@ func TestMovedBetweenUnlikeModels(t *testing.T) {
 	}
 	toyfigure.Check(t, r.Figures())
 	toymodel.Ruin(a)
-	_, err = Moved(context.Background(), weighed("A", a), weighed("B", a))
+	_, err = Between(context.Background(), weighed("A", a), weighed("B", a))
 	toymodel.WantError(t, err, "fc2.bias", "not finite")
 	_, err = Differ(context.Background(), explain.OfModel(a), explain.OfModel(b), []int32{1, 2})
 	toymodel.WantError(t, err, "model A", "not finite")
 	n := toymodel.Network(t, "h3")
-	_, err = Moved(context.Background(), Weighed{"A", nn.NewLinear(2, 2, 1), nil}, Weighed{"B", n, n.Blocks})
+	_, err = Between(context.Background(), Model{"A", nn.NewLinear(2, 2, 1), nil}, Model{"B", n, n.Blocks})
 	toymodel.WantError(t, err, "no parameter of the same name")
 }
 
@@ -156,5 +156,5 @@ func TestDiffer(t *testing.T) {
 		}
 	}
 	toyfigure.Check(t, append(d.Figures(tokenizer.IDs(toymodel.Vocab)), CurvesFigure(RunCurves{Name: "A",
-		Train: CurveOf{[]float64{1, 2}, []float64{3, 2}}, Valid: CurveOf{[]float64{2}, []float64{2.5}}})))
+		Train: Curve{[]float64{1, 2}, []float64{3, 2}}, Valid: Curve{[]float64{2}, []float64{2.5}}})))
 }

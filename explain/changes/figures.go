@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	movedListed = 40   // parameters in the table
+	listed      = 40   // parameters in the table
 	maxPoles    = 2000 // of a layer that are drawn
 	kernelsSeen = 2    // channels whose kernels are drawn: those that moved most
 )
 
 // Figures draws the report.
-func (r *MovedReport) Figures() []*figure.Figure {
+func (r *Report) Figures() []*figure.Figure {
 	var figures []*figure.Figure
 	if f := r.maps(); f != nil {
 		figures = append(figures, f)
@@ -33,9 +33,9 @@ func (r *MovedReport) Figures() []*figure.Figure {
 }
 
 // maps are the changes of the parameters of layers, by layer and kind.
-func (r *MovedReport) maps() *figure.Figure {
+func (r *Report) maps() *figure.Figure {
 	var kinds []string
-	at := map[string]*MovedParam{}
+	at := map[string]*Param{}
 	key := func(layer int, kind string) string { return fmt.Sprint(layer, " ", kind) }
 	for i := range r.Params {
 		p := &r.Params[i]
@@ -50,7 +50,7 @@ func (r *MovedReport) maps() *figure.Figure {
 	if len(kinds) == 0 {
 		return nil
 	}
-	values := func(of func(p *MovedParam) float64) *figure.Map {
+	values := func(of func(p *Param) float64) *figure.Map {
 		return figure.GridOf(shortKinds(kinds), r.Layers, func(kind, layer int) float64 {
 			p := at[key(layer, kinds[kind])]
 			if p == nil {
@@ -59,15 +59,15 @@ func (r *MovedReport) maps() *figure.Figure {
 			return of(p)
 		})
 	}
-	relative := values(func(p *MovedParam) float64 {
+	relative := values(func(p *Param) float64 {
 		if math.IsInf(p.Relative, 0) {
 			return math.NaN()
 		}
 		return p.Relative
 	})
-	angle := values(func(p *MovedParam) float64 { return math.Acos(p.Cosine) * 180 / math.Pi })
+	angle := values(func(p *Param) float64 { return math.Acos(p.Cosine) * 180 / math.Pi })
 	angle.Unit = "degrees"
-	norm := values(func(p *MovedParam) float64 {
+	norm := values(func(p *Param) float64 {
 		if p.Norms[0] == 0 || p.Norms[1] == 0 {
 			return math.NaN()
 		}
@@ -102,16 +102,16 @@ func shortKinds(kinds []string) []string {
 }
 
 // table lists the parameters that moved most.
-func (r *MovedReport) table() *figure.Figure {
+func (r *Report) table() *figure.Figure {
 	all := slices.Clone(r.Params)
-	slices.SortStableFunc(all, func(a, b MovedParam) int { return cmp.Compare(b.Relative, a.Relative) })
+	slices.SortStableFunc(all, func(a, b Param) int { return cmp.Compare(b.Relative, a.Relative) })
 	same := 0
 	table := &figure.Table{Columns: []string{"parameter", "numbers", "‖b - a‖/‖a‖", "cosine", "‖a‖", "‖b‖"}}
 	for _, p := range all {
 		if p.Relative == 0 {
 			same++
 		}
-		if len(table.Rows) < movedListed {
+		if len(table.Rows) < listed {
 			table.Rows = append(table.Rows, []string{p.Name, fmt.Sprint(p.Count), fmt.Sprintf("%.3g", p.Relative),
 				fmt.Sprintf("%.5f", p.Cosine), fmt.Sprintf("%.4g", p.Norms[0]), fmt.Sprintf("%.4g", p.Norms[1])})
 		}
@@ -123,14 +123,14 @@ func (r *MovedReport) table() *figure.Figure {
 }
 
 // unlike lists what could not be compared.
-func (r *MovedReport) unlike() *figure.Figure {
+func (r *Report) unlike() *figure.Figure {
 	table := &figure.Table{Columns: []string{"parameter", "why it is not compared"}}
 	for _, x := range []struct {
 		names []string
 		why   string
 	}{{r.OnlyA, "only in A"}, {r.OnlyB, "only in B"}, {r.Other, "other shapes in A and B"}} {
 		for i, name := range x.names {
-			if i == movedListed {
+			if i == listed {
 				table.Rows = append(table.Rows, []string{fmt.Sprintf("and %d more", len(x.names)-i), x.why})
 				break
 			}
@@ -142,7 +142,7 @@ func (r *MovedReport) unlike() *figure.Figure {
 }
 
 // system shows the systems of a layer before and after.
-func (r *MovedReport) system(s MovedSystem) *figure.Figure {
+func (r *Report) system(s SystemPair) *figure.Figure {
 	var panels []figure.Panel
 	if len(s.A.Poles) > 0 {
 		panels = append(panels, figure.Panel{Title: "poles", X: figure.Axis{Label: "Re A"},
@@ -185,7 +185,7 @@ func (r *MovedReport) system(s MovedSystem) *figure.Figure {
 
 // kernels draws the kernels of the channels that moved most. ok is false where there are none, or where the two models
 // have other channels.
-func (s *MovedSystem) kernels() (p figure.Panel, ok bool) {
+func (s *SystemPair) kernels() (p figure.Panel, ok bool) {
 	a, b := s.A.KernelOf, s.B.KernelOf
 	if len(a) != len(b) || len(s.A.Kernel) != len(s.B.Kernel) {
 		return p, false

@@ -54,11 +54,11 @@ func (d *TextDifference) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 // RunCurves are the losses of a training run.
 type RunCurves struct {
 	Name         string
-	Train, Valid CurveOf
+	Train, Valid Curve
 }
 
-// CurveOf is losses by step.
-type CurveOf struct{ Step, Loss []float64 }
+// Curve is losses by step.
+type Curve struct{ Step, Loss []float64 }
 
 // CurvesFigure draws the losses of runs side by side.
 func CurvesFigure(runs ...RunCurves) *figure.Figure {
@@ -66,7 +66,7 @@ func CurvesFigure(runs ...RunCurves) *figure.Figure {
 	for _, r := range runs {
 		for _, c := range []struct {
 			name   string
-			of     CurveOf
+			of     Curve
 			dashed bool
 		}{{"training", r.Train, true}, {"validation", r.Valid, false}} {
 			if len(c.of.Step) == 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// HeadOptions define the input for scoring heads: strings of different random tokens, each repeated several times.
-type HeadOptions struct {
+// Options define the input for scoring heads: strings of different random tokens, each repeated several times.
+type Options struct {
 	Tokens  int    `json:"tokens" min:"2" max:"4096" help:"different tokens of a string; fewer if there is no room"`
 	Repeats int    `json:"repeats" min:"2" max:"64" help:"times a string occurs; fewer if there is no room"`
 	Strings int    `json:"strings" min:"1" max:"10000" help:"strings to take the mean over"`
@@ -26,15 +26,15 @@ type HeadOptions struct {
 	At      []int  `json:"at" help:"score only at these tokens, such as the trigger of induction; empty: everywhere"`
 }
 
-// DefaultHeadOptions are 25 tokens repeated four times, as in the paper.
-func DefaultHeadOptions() HeadOptions {
-	return HeadOptions{Tokens: 25, Repeats: 4, Strings: 8, Seed: 1}
+// DefaultOptions are 25 tokens repeated four times, as in the paper.
+func DefaultOptions() Options {
+	return Options{Tokens: 25, Repeats: 4, Strings: 8, Seed: 1}
 }
 
 // WholeLayer stands for the head in the scores of a layer as a whole.
 const WholeLayer = -1
 
-// HeadScore says how much a head behaves like an induction head: "In-context Learning and Induction Heads"
+// Score says how much a head behaves like an induction head: "In-context Learning and Induction Heads"
 // (arXiv:2209.11895).
 //
 // Let t be a position from the second repetition of a string on, S(t) the positions right after all earlier occurrences
@@ -55,7 +55,7 @@ const WholeLayer = -1
 //
 // A layer as a whole writes z[t,s] = Σ_h W_h[t,s] U O_h v_h[s]; A is the share of |z[t,s] - z̄| in place of |W|. Use it
 // for H3, where a head is often one of many channels that are meaningful only together.
-type HeadScore struct {
+type Score struct {
 	Layer   int     `json:"layer"`
 	Mixer   string  `json:"mixer"`
 	Head    int     `json:"head"` // WholeLayer for all of them
@@ -63,39 +63,39 @@ type HeadScore struct {
 	Copying float64 `json:"copying"`
 }
 
-// HeadReport is the scores of a model, in the order of its layers, each layer before its heads.
-type HeadReport struct {
-	Options HeadOptions `json:"options"` // the options that were used
-	Chance  float64     `json:"chance"`  // Prefix of a head that reads all positions so far alike
-	Scores  []HeadScore `json:"scores"`
+// Report is the scores of a model, in the order of its layers, each layer before its heads.
+type Report struct {
+	Options Options `json:"options"` // the options that were used
+	Chance  float64 `json:"chance"`  // Prefix of a head that reads all positions so far alike
+	Scores  []Score `json:"scores"`
 	// Without are the layers that have no heads.
 	Without []int `json:"without,omitempty"`
 }
 
 // Layers splits the scores by layers: first that of the whole layer, then those of its heads, the highest prefix first.
-func (r *HeadReport) Layers() [][]HeadScore {
-	var layers [][]HeadScore
+func (r *Report) Layers() [][]Score {
+	var layers [][]Score
 	for scores := r.Scores; len(scores) > 0; {
 		n := 1
 		for n < len(scores) && scores[n].Layer == scores[0].Layer {
 			n++
 		}
 		layer := slices.Clone(scores[:n])
-		slices.SortStableFunc(layer[1:], func(a, b HeadScore) int { return cmp.Compare(b.Prefix, a.Prefix) })
+		slices.SortStableFunc(layer[1:], func(a, b Score) int { return cmp.Compare(b.Prefix, a.Prefix) })
 		layers, scores = append(layers, layer), scores[n:]
 	}
 	return layers
 }
 
-// Heads scores the heads of a model. Errors: options that do not fit it, cancellation.
-func Heads(ctx context.Context, g *explain.Language, o HeadOptions) (*HeadReport, error) {
+// Of scores the heads of a model. Errors: options that do not fit it, cancellation.
+func Of(ctx context.Context, g *explain.Language, o Options) (*Report, error) {
 	o, err := fit(g, o)
 	if err != nil {
 		return nil, err
 	}
 	t := autograd.NewTape()
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
-	r := &HeadReport{Options: o}
+	r := &Report{Options: o}
 	for range o.Strings {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -105,7 +105,7 @@ func Heads(ctx context.Context, g *explain.Language, o HeadOptions) (*HeadReport
 		if err != nil {
 			return nil, err
 		}
-		var found []HeadScore
+		var found []Score
 		r.Without = r.Without[:0]
 		g.Each(t, s.ids(), len(g.Backbone.Blocks)-1, func(layer int, b *model.Block, u *tensor.Tensor) {
 			op, ok := action.OperatorOf(t, b.Mixer, u)
@@ -114,7 +114,7 @@ func Heads(ctx context.Context, g *explain.Language, o HeadOptions) (*HeadReport
 				return
 			}
 			for i, x := range s.score(op, rows) {
-				found = append(found, HeadScore{Layer: layer, Mixer: b.Kind, Head: i - 1,
+				found = append(found, Score{Layer: layer, Mixer: b.Kind, Head: i - 1,
 					Prefix: x.prefix, Copying: x.copying})
 			}
 		})
@@ -129,7 +129,7 @@ func Heads(ctx context.Context, g *explain.Language, o HeadOptions) (*HeadReport
 }
 
 // add adds the scores of a string.
-func (r *HeadReport) add(found []HeadScore, chance float64) {
+func (r *Report) add(found []Score, chance float64) {
 	r.Chance += chance
 	if r.Scores == nil {
 		r.Scores = found
@@ -142,7 +142,7 @@ func (r *HeadReport) add(found []HeadScore, chance float64) {
 }
 
 // fit makes strings as long as the vocabulary and the longest sequence of the model allow.
-func fit(g *explain.Language, o HeadOptions) (HeadOptions, error) {
+func fit(g *explain.Language, o Options) (Options, error) {
 	if o.Tokens < 2 || o.Repeats < 2 || o.Strings < 1 {
 		return o, fmt.Errorf("found %d tokens said %d times in %d strings, want at least 2, 2 and 1",
 			o.Tokens, o.Repeats, o.Strings)
@@ -172,7 +172,7 @@ func fit(g *explain.Language, o HeadOptions) (HeadOptions, error) {
 }
 
 // draw draws the different tokens of a string, including the scored ones, in random order.
-func draw(g *explain.Language, rng *rand.Rand, o HeadOptions) []int32 {
+func draw(g *explain.Language, rng *rand.Rand, o Options) []int32 {
 	var tokens []int32
 	for _, x := range o.At {
 		tokens = append(tokens, int32(x))
@@ -193,7 +193,7 @@ type repeated struct {
 	at     []int // the positions that are scored
 }
 
-func newRepeated(tokens []int32, o HeadOptions) *repeated {
+func newRepeated(tokens []int32, o Options) *repeated {
 	s := &repeated{tokens: tokens, length: len(tokens) * o.Repeats}
 	for t := len(tokens); t < s.length; t++ {
 		if len(o.At) == 0 || slices.Contains(o.At, int(tokens[t%len(tokens)])) {

@@ -202,7 +202,7 @@ func handMadeH3(t *testing.T, tokens int) *model.Model {
 }
 
 // find is the score of a head of a layer.
-func find(t *testing.T, r *HeadReport, layer, head int) HeadScore {
+func find(t *testing.T, r *Report, layer, head int) Score {
 	t.Helper()
 	for _, s := range r.Scores {
 		if s.Layer == layer && s.Head == head {
@@ -210,12 +210,12 @@ func find(t *testing.T, r *HeadReport, layer, head int) HeadScore {
 		}
 	}
 	t.Fatalf("no score of layer %d, head %d in %+v", layer, head, r)
-	return HeadScore{}
+	return Score{}
 }
 
-func mustScore(t *testing.T, g *explain.Language, o HeadOptions) *HeadReport {
+func mustScore(t *testing.T, g *explain.Language, o Options) *Report {
 	t.Helper()
-	r, err := Heads(context.Background(), g, o)
+	r, err := Of(context.Background(), g, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestInductionHeadsMadeByHandScoreOne(t *testing.T) {
 		layer  int
 		tokens int
 	}{"attention": {attention, 1, 10}, "h3": {h3, 0, 12}} {
-		o := DefaultHeadOptions()
+		o := DefaultOptions()
 		r := mustScore(t, explain.OfModel(c.of), o)
 		if r.Options.Tokens != c.tokens || r.Options.Repeats != 4 {
 			t.Errorf("%s: the strings are %+v", name, r.Options)
@@ -245,7 +245,7 @@ func TestInductionHeadsMadeByHandScoreOne(t *testing.T) {
 		}
 	}
 	// The head of the first layer looks at the position before, and writes where nothing is predicted from.
-	if s := find(t, mustScore(t, explain.OfModel(attention), DefaultHeadOptions()), 0, 0); s.Prefix > 1e-4 ||
+	if s := find(t, mustScore(t, explain.OfModel(attention), DefaultOptions()), 0, 0); s.Prefix > 1e-4 ||
 		s.Copying > 1e-4 {
 		t.Errorf("the head that looks back by one scores %.5f and %.5f, want 0 and 0", s.Prefix, s.Copying)
 	}
@@ -257,7 +257,7 @@ func TestAHeadThatLowersWhatItReadsDoesNotCopy(t *testing.T) {
 	m := handMadeH3(t, 12)
 	out := m.Blocks[0].Mixer.(*mixer.H3).Out
 	set(out.Weight, 12, -1, diagonal(0, 0, 12)...)
-	if s := find(t, mustScore(t, explain.OfModel(m), DefaultHeadOptions()), 0, 0); math.Abs(s.Prefix-1) > 1e-4 ||
+	if s := find(t, mustScore(t, explain.OfModel(m), DefaultOptions()), 0, 0); math.Abs(s.Prefix-1) > 1e-4 ||
 		s.Copying > 1e-4 {
 		t.Errorf("it scores %.5f and %.5f, want 1 and 0", s.Prefix, s.Copying)
 	}
@@ -267,7 +267,7 @@ func TestRandomHeadsScoreByChance(t *testing.T) {
 	m := toymodel.Fresh(t, func(c *model.Config) {
 		c.VocabSize, c.DModel, c.Layers, c.NumHeads = 500, 64, "attention*2,h3,mamba,attention(num_heads=1)", 4
 	})
-	o := DefaultHeadOptions()
+	o := DefaultOptions()
 	o.Strings = 24
 	r := mustScore(t, explain.OfModel(m), o)
 	if len(r.Without) != 1 || r.Without[0] != 3 || len(r.Scores) != 2*5+65+2 {
@@ -307,7 +307,7 @@ func TestHeadsOfNetworks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := mustScore(t, g, DefaultHeadOptions())
+	r := mustScore(t, g, DefaultOptions())
 	if r.Options.Tokens != 9 || r.Options.Repeats != 2 || len(r.Scores) != 9+2 {
 		t.Errorf("strings %+v, %d scores; want 9 tokens said twice, and 11 scores", r.Options, len(r.Scores))
 	}
@@ -322,23 +322,23 @@ func TestHeadsOfNetworks(t *testing.T) {
 
 func TestHeadsSayWhatDoesNotFit(t *testing.T) {
 	g := explain.OfModel(toymodel.Fresh(t, func(c *model.Config) { c.Layers = "h3" }))
-	for want, change := range map[string]func(o *HeadOptions){
-		"found 1 tokens":          func(o *HeadOptions) { o.Tokens = 1 },
-		"said 1 times":            func(o *HeadOptions) { o.Repeats = 1 },
-		"in 0 strings":            func(o *HeadOptions) { o.Strings = 0 },
-		"at: found 10, want":      func(o *HeadOptions) { o.At = []int{10} },
-		"at: found 2, want":       func(o *HeadOptions) { o.At = []int{2, 2} },
-		"want at most the 2 of a": func(o *HeadOptions) { o.Tokens, o.At = 2, []int{1, 2, 3} },
+	for want, change := range map[string]func(o *Options){
+		"found 1 tokens":          func(o *Options) { o.Tokens = 1 },
+		"said 1 times":            func(o *Options) { o.Repeats = 1 },
+		"in 0 strings":            func(o *Options) { o.Strings = 0 },
+		"at: found 10, want":      func(o *Options) { o.At = []int{10} },
+		"at: found 2, want":       func(o *Options) { o.At = []int{2, 2} },
+		"want at most the 2 of a": func(o *Options) { o.Tokens, o.At = 2, []int{1, 2, 3} },
 	} {
-		o := DefaultHeadOptions()
+		o := DefaultOptions()
 		change(&o)
-		if _, err := Heads(context.Background(), g, o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Of(context.Background(), g, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Heads(ctx, g, DefaultHeadOptions()); err == nil {
+	if _, err := Of(ctx, g, DefaultOptions()); err == nil {
 		t.Error("a canceled context gives scores")
 	}
 }
@@ -346,7 +346,7 @@ func TestHeadsSayWhatDoesNotFit(t *testing.T) {
 // TestLayersShowTheBestHeadsFirst: a layer's own score stands before those of its heads, which are in order of prefix.
 func TestLayersShowTheBestHeadsFirst(t *testing.T) {
 	g := explain.OfModel(toymodel.Fresh(t, func(c *model.Config) { c.Layers = "h3,mamba,attention" }))
-	r := mustScore(t, g, DefaultHeadOptions())
+	r := mustScore(t, g, DefaultOptions())
 	layers, count := r.Layers(), 0
 	for i, scores := range layers {
 		if want := []int{0, 2}[i]; scores[0].Layer != want || scores[0].Head != WholeLayer {

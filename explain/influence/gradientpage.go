@@ -35,7 +35,7 @@ func (r *Gradients) Page(names []string, next string) *figure.Page {
 
 // text is the tokens by their part in the prediction.
 func (r *Gradients) text(names []string, next string) figure.Panel {
-	_, high, _ := influenceScale(r.Stream[0], func(s int) bool { return s == r.Token })
+	_, high, _ := scaleOf(r.Stream[0], func(s int) bool { return s == r.Token })
 	return figure.Panel{
 		Title: fmt.Sprintf("gradient × input for “%s” next, of log-probability %.3f", next, r.LogProb),
 		Text: &figure.Text{
@@ -70,7 +70,7 @@ func (r *Gradients) depths(names []string, next string) []*figure.Figure {
 // byLayer is a map of layers and tokens.
 func (r *Gradients) byLayer(name, title, caption string, rows []string, values [][]float64,
 	names []string) *figure.Figure {
-	step := influenceCells(1, r.Tokens)
+	step := cellsOf(1, r.Tokens)
 	cells := cellNames(names, step)
 	all := make([]float64, len(rows)*len(cells))
 	for i, row := range values {
@@ -78,7 +78,7 @@ func (r *Gradients) byLayer(name, title, caption string, rows []string, values [
 			all[i*len(cells)+s/step] += v
 		}
 	}
-	_, high, _ := influenceScale(all, func(i int) bool { return i%len(cells) == r.Token/step })
+	_, high, _ := scaleOf(all, func(i int) bool { return i%len(cells) == r.Token/step })
 	return &figure.Figure{
 		Name: name, Title: title, Caption: caption, Source: gradientSource,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{

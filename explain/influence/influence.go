@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// InfluenceOptions say what of the influence of tokens on each other is asked for.
-type InfluenceOptions struct {
+// Options say what of the influence of tokens on each other is asked for.
+type Options struct {
 	Layers  []int  // empty for all
 	Head    int    // of these layers, AllHeads for all together
 	Token   int    // the token whose sources are shown, counted from 0, LastToken for the last
@@ -52,15 +52,15 @@ const (
 // Measures are all of them.
 var Measures = []string{Share, Mean, Norm}
 
-// mostInfluence bounds the tokens of a text: a layer has a matrix of that many rows and columns, one layer at a time.
-const mostInfluence = 8192
+// maxTokens bounds the tokens of a text: a layer has a matrix of that many rows and columns, one layer at a time.
+const maxTokens = 8192
 
-// Influence is what tokens draw on in each layer, and through all layers.
-type Influence struct {
-	Options InfluenceOptions
+// Report is what tokens draw on in each layer, and through all layers.
+type Report struct {
+	Options Options
 	Tokens  int
 	Token   int // the one that is looked at
-	Layers  []InfluenceLayer
+	Layers  []Layer
 	// Rollout is the share of each token in what Token comes to, before each layer and behind the last. Row i is before
 	// layer i; the first row is for the input, the last is Token alone. Empty where not all layers were looked at.
 	Rollout [][]float64
@@ -71,8 +71,8 @@ type Influence struct {
 	Gradients *Gradients
 }
 
-// InfluenceLayer is what tokens draw on in a layer.
-type InfluenceLayer struct {
+// Layer is what tokens draw on in a layer.
+type Layer struct {
 	Layer int
 	Mixer string
 	Held  []string  // what is held fixed
@@ -88,20 +88,20 @@ type InfluenceLayer struct {
 	Why    string // why the layer is left out; then Map and Row are empty
 	// Shared is the block of a layer that shares one with others (see mixer.Shared), nil for none: what positions draw
 	// on in what it adds to what the mixer sees. It reads the stream, and what that began as at the same position.
-	Shared *InfluenceLayer
+	Shared *Layer
 	Block  bool // it is such a block
 
 	colors mapColors
 }
 
-// Influence finds what tokens draw on when the model reads ids. Errors: tokens, layers, heads and texts that the model
+// Report finds what tokens draw on when the model reads ids. Errors: tokens, layers, heads and texts that the model
 // does not have or take, weights that are not finite, cancellation.
-func InfluenceOf(ctx context.Context, g *explain.Language, ids []int32, o InfluenceOptions) (*Influence, error) {
-	r := &Influence{Options: o, Tokens: len(ids), Token: o.Token}
+func Of(ctx context.Context, g *explain.Language, ids []int32, o Options) (*Report, error) {
+	r := &Report{Options: o, Tokens: len(ids), Token: o.Token}
 	if r.Token == LastToken {
 		r.Token = len(ids) - 1
 	}
-	if err := checkInfluence(g, ids, &o, r.Token); err != nil {
+	if err := check(g, ids, &o, r.Token); err != nil {
 		return nil, err
 	}
 	layers := o.Layers
@@ -118,7 +118,7 @@ func InfluenceOf(ctx context.Context, g *explain.Language, ids []int32, o Influe
 	}
 	through := newRollout(r, len(layers) == len(g.Backbone.Blocks) && o.Head == AllHeads)
 	for done, i := range slices.Backward(layers) {
-		l := &layerSums{r: r, in: &seen[i], cells: influenceCells(len(layers), len(ids))}
+		l := &layerSums{r: r, in: &seen[i], cells: cellsOf(len(layers), len(ids))}
 		err := l.run(ctx)
 		if err == nil && l.lacks && (l.before == nil || l.before.lacks) {
 			err = fmt.Errorf("head: found %d, want 0 to %d", o.Head, l.heads-1)
@@ -152,17 +152,17 @@ func numbersTo(n int) []int {
 	return out
 }
 
-// checkInfluence says what is wrong with the options and the text.
-func checkInfluence(g *explain.Language, ids []int32, o *InfluenceOptions, token int) error {
+// check says what is wrong with the options and the text.
+func check(g *explain.Language, ids []int32, o *Options, token int) error {
 	n := len(g.Backbone.Blocks)
 	switch {
 	case len(ids) == 0:
 		return errors.New("found an empty text, want at least one token")
 	case g.MaxLength() > 0 && len(ids) > g.MaxLength():
 		return fmt.Errorf("found a text of %d tokens, but the model takes at most %d", len(ids), g.MaxLength())
-	case len(ids) > mostInfluence:
+	case len(ids) > maxTokens:
 		return fmt.Errorf("found a text of %d tokens, want at most %d: a layer has a matrix of all pairs of tokens",
-			len(ids), mostInfluence)
+			len(ids), maxTokens)
 	case token < 0 || token >= len(ids):
 		return fmt.Errorf("token: found %d, want one of the text's, 0 to %d", token, len(ids)-1)
 	case o.Next < LikeliestToken || int(o.Next) >= g.Vocab():

@@ -15,8 +15,8 @@ import (
 )
 
 // usual are the options that say nothing.
-func usual() InfluenceOptions {
-	return InfluenceOptions{Head: AllHeads, Token: LastToken, Measure: Share, Next: LikeliestToken}
+func usual() Options {
+	return Options{Head: AllHeads, Token: LastToken, Measure: Share, Next: LikeliestToken}
 }
 
 // TestSharesOfATokenAddUp: of what a layer writes, all shares together are the whole, whatever the mixer; nothing comes
@@ -24,7 +24,7 @@ func usual() InfluenceOptions {
 func TestSharesOfATokenAddUp(t *testing.T) {
 	for _, info := range model.Mixers() {
 		g, ids := explain.OfModel(toymodel.New(t, "attention,"+info.Name, 20)), toymodel.Text(1, 23, 20)
-		r, err := InfluenceOf(context.Background(), g, ids, usual())
+		r, err := Of(context.Background(), g, ids, usual())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestLayersOfEveryKind(t *testing.T) {
 	m := toymodel.New(t, "zamba2-shared(num_heads=2,d_inner=24)>mamba2(d_state=8,headdim=8),h3/swiglu-experts,gelu,"+
 		"spatten(block=4,keep=8,keep_heads=1),h3+attention/none", 20)
 	ids := toymodel.Text(1, 23, 20)
-	r, err := InfluenceOf(context.Background(), explain.OfModel(m), ids, usual())
+	r, err := Of(context.Background(), explain.OfModel(m), ids, usual())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestBlocksThatLayersShare(t *testing.T) {
 	const mamba = "mamba2(d_state=8,headdim=8)"
 	layer := "zamba2-shared(num_heads=2,d_inner=24,adapter_rank=2)>" + mamba
 	g, ids := explain.OfModel(toymodel.New(t, mamba+","+layer+","+layer, 20)), toymodel.Text(1, 23, 20)
-	r, err := InfluenceOf(context.Background(), g, ids, usual())
+	r, err := Of(context.Background(), g, ids, usual())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,11 +145,11 @@ func TestBlocksThatLayersShare(t *testing.T) {
 	o := usual()
 	o.Head = 1
 	o.Layers = []int{1}
-	if r, err = InfluenceOf(context.Background(), g, ids, o); err != nil || len(r.Layers[0].Shared.Map) == 0 {
+	if r, err = Of(context.Background(), g, ids, o); err != nil || len(r.Layers[0].Shared.Map) == 0 {
 		t.Errorf("one head of a shared block: %v", err)
 	}
 	o.Head = 99
-	if _, err = InfluenceOf(context.Background(), g, ids, o); err == nil || !strings.Contains(err.Error(), "found 99") {
+	if _, err = Of(context.Background(), g, ids, o); err == nil || !strings.Contains(err.Error(), "found 99") {
 		t.Errorf("found error %v, want one about the head", err)
 	}
 }
@@ -159,7 +159,7 @@ func TestMapsOfLongTextsKeepTheSums(t *testing.T) {
 	g, ids := explain.OfModel(toymodel.New(t, "attention,h3", 20)), toymodel.Text(1, 1100, 20)
 	o := usual()
 	o.Layers = []int{1}
-	r, err := InfluenceOf(context.Background(), g, ids, o)
+	r, err := Of(context.Background(), g, ids, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,9 +187,9 @@ func TestGradientTimesInputIsTheDerivativeByTheInputsSize(t *testing.T) {
 	g, ids := explain.OfModel(m), toymodel.Text(1, 17, 20)
 	o := usual()
 	o.Gradient = true
-	at := func(scale float64) *Influence {
+	at := func(scale float64) *Report {
 		m.Config.EmbedScale = scale
-		r, err := InfluenceOf(context.Background(), g, ids, o)
+		r, err := Of(context.Background(), g, ids, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,22 +212,22 @@ func TestGradientTimesInputIsTheDerivativeByTheInputsSize(t *testing.T) {
 func TestWhatInfluenceCannotShow(t *testing.T) {
 	m := toymodel.New(t, "attention,gmlp(l_max=32)", 20)
 	ids := toymodel.Text(1, 8, 20)
-	for want, change := range map[string]func(o *InfluenceOptions, ids *[]int32){
-		"empty text":               func(_ *InfluenceOptions, ids *[]int32) { *ids = nil },
-		"found a text of 40":       func(_ *InfluenceOptions, ids *[]int32) { *ids = toymodel.Text(1, 40, 20) },
-		"layer: found 2":           func(o *InfluenceOptions, _ *[]int32) { o.Layers = []int{2} },
-		"token: found 8":           func(o *InfluenceOptions, _ *[]int32) { o.Token = 8 },
-		"measure: found \"size\"":  func(o *InfluenceOptions, _ *[]int32) { o.Measure = "size" },
-		"head: found 2, want 0":    func(o *InfluenceOptions, _ *[]int32) { o.Head, o.Layers = 2, []int{0} },
-		"next: found token 20":     func(o *InfluenceOptions, _ *[]int32) { o.Next = 20 },
-		"found token 20, want 0 ":  func(_ *InfluenceOptions, ids *[]int32) { *ids = []int32{1, 20} },
-		"the embedding or the f":   func(_ *InfluenceOptions, _ *[]int32) { spoil(m.Embedding.Weight) },
-		"layer 0 (attention): fou": func(_ *InfluenceOptions, _ *[]int32) { spoil(attentionOf(m).Out.Bias) },
-		"layer 1 (gmlp): found an": func(_ *InfluenceOptions, _ *[]int32) { spoil(m.Blocks[1].Mixer.(*mixer.GMLP).B) },
+	for want, change := range map[string]func(o *Options, ids *[]int32){
+		"empty text":               func(_ *Options, ids *[]int32) { *ids = nil },
+		"found a text of 40":       func(_ *Options, ids *[]int32) { *ids = toymodel.Text(1, 40, 20) },
+		"layer: found 2":           func(o *Options, _ *[]int32) { o.Layers = []int{2} },
+		"token: found 8":           func(o *Options, _ *[]int32) { o.Token = 8 },
+		"measure: found \"size\"":  func(o *Options, _ *[]int32) { o.Measure = "size" },
+		"head: found 2, want 0":    func(o *Options, _ *[]int32) { o.Head, o.Layers = 2, []int{0} },
+		"next: found token 20":     func(o *Options, _ *[]int32) { o.Next = 20 },
+		"found token 20, want 0 ":  func(_ *Options, ids *[]int32) { *ids = []int32{1, 20} },
+		"the embedding or the f":   func(_ *Options, _ *[]int32) { spoil(m.Embedding.Weight) },
+		"layer 0 (attention): fou": func(_ *Options, _ *[]int32) { spoil(attentionOf(m).Out.Bias) },
+		"layer 1 (gmlp): found an": func(_ *Options, _ *[]int32) { spoil(m.Blocks[1].Mixer.(*mixer.GMLP).B) },
 	} {
 		o, text := usual(), ids
 		change(&o, &text)
-		_, err := InfluenceOf(context.Background(), explain.OfModel(m), text, o)
+		_, err := Of(context.Background(), explain.OfModel(m), text, o)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("found error %v, want one with %q", err, want)
 		}
@@ -266,7 +266,7 @@ func BenchmarkInfluence(b *testing.B) {
 					o := usual()
 					o.Measure = measure
 					for b.Loop() {
-						if _, err := InfluenceOf(b.Context(), explain.OfModel(m), ids, o); err != nil {
+						if _, err := Of(b.Context(), explain.OfModel(m), ids, o); err != nil {
 							b.Fatal(err)
 						}
 					}

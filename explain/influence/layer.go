@@ -19,8 +19,8 @@ const (
 	allCells  = 2 << 20
 )
 
-// influenceCells is how many tokens a cell of a map has, for so many layers.
-func influenceCells(layers, tokens int) (step int) {
+// cellsOf is how many tokens a cell of a map has, for so many layers.
+func cellsOf(layers, tokens int) (step int) {
 	side := min(mostCells, int(math.Sqrt(allCells/float64(layers))))
 	return (tokens + side - 1) / side
 }
@@ -30,12 +30,12 @@ const negligible = 1e-12
 
 // layerSums measures one layer, or the block in front of its mixer that layers share.
 type layerSums struct {
-	r      *Influence
+	r      *Report
 	in     *layerInput
 	cells  int        // tokens of a cell
 	block  bool       // it is the block
 	before *layerSums // the block of a layer that has one
-	out    InfluenceLayer
+	out    Layer
 
 	heads  int       // that it has
 	lacks  bool      // the head that is asked for is none of them
@@ -46,7 +46,7 @@ type layerSums struct {
 
 func (l *layerSums) run(ctx context.Context) error {
 	b := l.in.block
-	l.out = InfluenceLayer{Layer: l.in.number, Mixer: b.Kind, Block: l.block, Step: l.cells}
+	l.out = Layer{Layer: l.in.number, Mixer: b.Kind, Block: l.block, Step: l.cells}
 	if l.block {
 		l.out.Mixer, _, _ = strings.Cut(b.Kind, ">")
 	} else if b.Shared != nil {
@@ -176,12 +176,12 @@ func finite(x []float32) bool {
 // x: what it reads of the stream's beginning counts as of the stream, at the same position. Feed-forward parts, which
 // take positions alone, do not move anything.
 type rollout struct {
-	r   *Influence
+	r   *Report
 	v   [][]float64 // for each token that is followed; nil where it is not asked for, or broke off
 	row int         // of v: that of the token that is looked at
 }
 
-func newRollout(r *Influence, on bool) *rollout {
+func newRollout(r *Report, on bool) *rollout {
 	o := &rollout{r: r}
 	if !on {
 		return o

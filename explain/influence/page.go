@@ -11,12 +11,12 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// influenceSource is the paper that the operators follow.
-const influenceSource = "A Unified Implicit Attention Formulation for Gated-Linear Recurrent Sequence Models, " +
+// source is the paper that the operators follow.
+const source = "A Unified Implicit Attention Formulation for Gated-Linear Recurrent Sequence Models, " +
 	"arXiv:2405.16504, §3"
 
 // Page shows the influence. names are the tokens, next is the token of the gradient.
-func (r *Influence) Page(names []string, next string) *figure.Page {
+func (r *Report) Page(names []string, next string) *figure.Page {
 	p := &figure.Page{Title: "Influence: what tokens draw on"}
 	p.Notes = r.notes()
 	add := func(f *figure.Figure) {
@@ -27,7 +27,7 @@ func (r *Influence) Page(names []string, next string) *figure.Page {
 	add(r.attribution(names, next))
 	all := r.all()
 	parallel.Each(len(all), func(i int) { all[i].scale() })
-	for _, of := range []func(*InfluenceLayer, []string) *figure.Figure{r.drawn, r.mapOf} {
+	for _, of := range []func(*Layer, []string) *figure.Figure{r.drawn, r.mapOf} {
 		for _, l := range all {
 			if l.Why == "" {
 				add(of(l, names))
@@ -43,7 +43,7 @@ func (r *Influence) Page(names []string, next string) *figure.Page {
 }
 
 // all are the layers, each behind the block that it shares with others, if it does.
-func (r *Influence) all() (all []*InfluenceLayer) {
+func (r *Report) all() (all []*Layer) {
 	for i := range r.Layers {
 		if block := r.Layers[i].Shared; block != nil {
 			all = append(all, block)
@@ -54,7 +54,7 @@ func (r *Influence) all() (all []*InfluenceLayer) {
 }
 
 // notes say what was summarized, left out or is not what it seems.
-func (r *Influence) notes() []string {
+func (r *Report) notes() []string {
 	var notes []string
 	if len(r.Layers) > 0 && r.Layers[0].Step > 1 {
 		step := r.Layers[0].Step
@@ -86,7 +86,7 @@ func (r *Influence) notes() []string {
 }
 
 // what is the measure in words: a title, and how it is read.
-func (r *Influence) what() (title, formula string) {
+func (r *Report) what() (title, formula string) {
 	switch r.Options.Measure {
 	case Mean:
 		return "mean over channels", "the mean of the operator's matrices over all channels"
@@ -97,10 +97,10 @@ func (r *Influence) what() (title, formula string) {
 		"parts of a row sum to 1, and what is negative works against the rest"
 }
 
-// influenceScale gives a map or a text its colors: up to the size of all but the largest percent, as one value that is
+// scaleOf gives a map or a text its colors: up to the size of all but the largest percent, as one value that is
 // far above all others would leave the rest white; with the same size on both sides of 0 where there are values below
 // it. What a position draws on itself, at the places own, has no part in it.
-func influenceScale(values []float64, own func(i int) bool) (low, high float64, diverging bool) {
+func scaleOf(values []float64, own func(i int) bool) (low, high float64, diverging bool) {
 	sizes := make([]float64, 0, len(values))
 	least := 0.0
 	for i, v := range values {
@@ -121,13 +121,13 @@ func influenceScale(values []float64, own func(i int) bool) (low, high float64, 
 }
 
 // own tells whether i is the number of the token that is looked at.
-func (r *Influence) own(i int) bool { return i == r.Token }
+func (r *Report) own(i int) bool { return i == r.Token }
 
 // pick names a layer among others.
-func (l *InfluenceLayer) pick() string { return fmt.Sprintf("layer %d · %s", l.Layer, l.Mixer) }
+func (l *Layer) pick() string { return fmt.Sprintf("layer %d · %s", l.Layer, l.Mixer) }
 
 // key is the layer's part of the names of its figures.
-func (l *InfluenceLayer) key() string {
+func (l *Layer) key() string {
 	if l.Block {
 		return fmt.Sprintf("shared-%d", l.Layer)
 	}
@@ -135,16 +135,16 @@ func (l *InfluenceLayer) key() string {
 }
 
 // output is what the operator makes, in words, and source the papers.
-func (l *InfluenceLayer) output() (words, source string) {
+func (l *Layer) output() (words, source string) {
 	if l.Block {
 		return "What the block adds to what the layer's mixer sees",
-			influenceSource + "; the block: The Zamba2 Suite, arXiv:2411.15242, §3"
+			source + "; the block: The Zamba2 Suite, arXiv:2411.15242, §3"
 	}
-	return "The layer's output", influenceSource
+	return "The layer's output", source
 }
 
 // links are the values of all tokens for each token that is picked, nil where the map has no row for each.
-func (r *Influence) links(values []float64, low, high float64, diverging bool, unit string) *figure.Map {
+func (r *Report) links(values []float64, low, high float64, diverging bool, unit string) *figure.Map {
 	if n := r.Tokens; n <= figure.MostLinks && len(values) == n*n {
 		return &figure.Map{Rows: n, Cols: n, Values: figure.Rounded(values), Diverging: diverging, Min: low, Max: high,
 			Unit: unit}
@@ -153,7 +153,7 @@ func (r *Influence) links(values []float64, low, high float64, diverging bool, u
 }
 
 // fixed tells what is held fixed.
-func (l *InfluenceLayer) fixed() string {
+func (l *Layer) fixed() string {
 	if len(l.Held) == 0 {
 		return "Nothing is held fixed: the layer is linear behind its values."
 	}
@@ -161,7 +161,7 @@ func (l *InfluenceLayer) fixed() string {
 }
 
 // mapOf is the map of a layer.
-func (r *Influence) mapOf(l *InfluenceLayer, names []string) *figure.Figure {
+func (r *Report) mapOf(l *Layer, names []string) *figure.Figure {
 	title, formula := r.what()
 	low, high, diverging := l.colors.low, l.colors.high, l.colors.diverging
 	output, source := l.output()
@@ -191,15 +191,15 @@ type mapColors struct {
 }
 
 // scale gives the map its colors.
-func (l *InfluenceLayer) scale() {
+func (l *Layer) scale() {
 	c := &l.colors
-	c.low, c.high, c.diverging = influenceScale(l.Map, func(i int) bool { return i/l.Cells == i%l.Cells })
+	c.low, c.high, c.diverging = scaleOf(l.Map, func(i int) bool { return i/l.Cells == i%l.Cells })
 }
 
 // drawn is what the token draws on in a layer.
-func (r *Influence) drawn(l *InfluenceLayer, names []string) *figure.Figure {
+func (r *Report) drawn(l *Layer, names []string) *figure.Figure {
 	title, formula := r.what()
-	low, high, diverging := influenceScale(l.Row, r.own)
+	low, high, diverging := scaleOf(l.Row, r.own)
 	_, source := l.output()
 	return &figure.Figure{
 		Name: "drawn-" + l.key(), Title: fmt.Sprintf("What token %d, “%s”, draws on", r.Token,
@@ -215,7 +215,7 @@ func (r *Influence) drawn(l *InfluenceLayer, names []string) *figure.Figure {
 }
 
 // attribution is what the token comes from through all layers.
-func (r *Influence) attribution(names []string, next string) *figure.Figure {
+func (r *Report) attribution(names []string, next string) *figure.Figure {
 	fig := &figure.Figure{
 		Name: "attribution", Title: fmt.Sprintf("Where token %d, “%s”, comes from through all layers", r.Token,
 			names[r.Token]),
@@ -224,8 +224,8 @@ func (r *Influence) attribution(names []string, next string) *figure.Figure {
 	var captions, sources []string
 	if r.Rollout != nil {
 		v := r.Rollout[0]
-		_, high, _ := influenceScale(v, r.own)
-		_, most, _ := influenceScale(r.Sources, func(i int) bool { return i/r.Tokens == i%r.Tokens })
+		_, high, _ := scaleOf(v, r.own)
+		_, most, _ := scaleOf(r.Sources, func(i int) bool { return i/r.Tokens == i%r.Tokens })
 		fig.Frames[0].Panels = append(fig.Frames[0].Panels, figure.Panel{Title: "rollout", Text: &figure.Text{
 			Tokens: names, Values: figure.Rounded(v), Max: high, Unit: "share", Mark: r.Token,
 			Links: r.links(r.Sources, 0, most, false, "share"),
@@ -250,11 +250,11 @@ func (r *Influence) attribution(names []string, next string) *figure.Figure {
 }
 
 // depths is the rollout before each layer.
-func (r *Influence) depths() *figure.Figure {
+func (r *Report) depths() *figure.Figure {
 	if r.Rollout == nil {
 		return nil
 	}
-	step := influenceCells(1, r.Tokens)
+	step := cellsOf(1, r.Tokens)
 	cols := (r.Tokens + step - 1) / step
 	values := make([]float64, len(r.Rollout)*cols)
 	rows := make([]string, len(r.Rollout))
@@ -281,7 +281,7 @@ func (r *Influence) depths() *figure.Figure {
 }
 
 // table is a line for each layer.
-func (r *Influence) table() *figure.Figure {
+func (r *Report) table() *figure.Figure {
 	t := &figure.Table{Columns: []string{"layer", "mixer", "writes", "itself", "reach", "draws most on"}}
 	for _, l := range r.all() {
 		if l.Why != "" {

@@ -102,7 +102,7 @@ func (r *ChangeReport) most() (x float64) {
 func TestAblateWholeLayer(t *testing.T) {
 	toymodel.EveryMixer(t, func(t *testing.T, m *model.Model) {
 		g, ids := explain.OfModel(m), toymodel.Text(1, 20, toymodel.Vocab)
-		lens, err := Lens(context.Background(), g, ids)
+		lens, err := Of(context.Background(), g, ids)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// LensReport is what a model would predict if it ended after some of its layers: the stream there, through the final
+// Report is what a model would predict if it ended after some of its layers: the stream there, through the final
 // norm and the unembedding, as "the logit lens" has it (nostalgebraist 2020; arXiv:2303.08112, §2). Index k of the
 // slices by depth is the stream after k layers, 0 that of the embedding and len-1 the model itself.
 //
@@ -25,7 +25,7 @@ import (
 //	KL[k][i]      = Σ_v p_L(v) (log p_L(v) - log p_k(v))
 //
 // all in nats.
-type LensReport struct {
+type Report struct {
 	IDs     []int32
 	Depths  []string // names of the streams
 	LogP    [][]float64
@@ -40,10 +40,10 @@ type LensReport struct {
 // lensTop is how many of the most probable tokens are kept for each depth and token.
 const lensTop = 3
 
-// Lens reads ids and tells what the model would predict after each of its layers. It keeps a few numbers for each token
+// Of reads ids and tells what the model would predict after each of its layers. It keeps a few numbers for each token
 // and layer, and the stream of a piece of the text. watched are tokens whose probabilities after the text it tells,
 // too. Errors: ids that the model cannot read, scores that are not finite, cancellation.
-func Lens(ctx context.Context, g *explain.Language, ids []int32, watched ...int32) (*LensReport, error) {
+func Of(ctx context.Context, g *explain.Language, ids []int32, watched ...int32) (*Report, error) {
 	if err := g.Check(ids); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func Lens(ctx context.Context, g *explain.Language, ids []int32, watched ...int3
 		return nil, err
 	}
 	depths := len(g.Backbone.Blocks) + 1
-	rep := &LensReport{IDs: ids, Watched: watched}
+	rep := &Report{IDs: ids, Watched: watched}
 	for range watched {
 		rep.WatchedP = append(rep.WatchedP, make([]float64, depths))
 	}
@@ -71,7 +71,7 @@ func Lens(ctx context.Context, g *explain.Language, ids []int32, watched ...int3
 	if err != nil {
 		return nil, err
 	}
-	l := &lens{g: g, rep: rep, final: g.NewScorer(), early: g.NewScorer()}
+	l := &report{g: g, rep: rep, final: g.NewScorer(), early: g.NewScorer()}
 	err = r.Read(ctx, ids, func(at int, piece []int32) error {
 		for i := 0; i < len(piece); i += explain.ScoreRows {
 			if err := ctx.Err(); err != nil {
@@ -89,16 +89,16 @@ func Lens(ctx context.Context, g *explain.Language, ids []int32, watched ...int3
 	return rep, nil
 }
 
-// lens makes a LensReport.
-type lens struct {
+// report makes a LensReport.
+type report struct {
 	g            *explain.Language
-	rep          *LensReport
+	rep          *Report
 	final, early *explain.Scorer
 	p            []float32 // the probabilities of the final predictions
 }
 
 // rows reports n tokens from number at on, whose streams stand from row i on.
-func (l *lens) rows(streams [][]float32, i, at, n int) error {
+func (l *report) rows(streams [][]float32, i, at, n int) error {
 	d, last := l.g.Unembedding.Dim(1), len(streams)-1
 	var truth []float32
 	of := make([]explain.Softmax, n)
@@ -143,7 +143,7 @@ func (l *lens) rows(streams [][]float32, i, at, n int) error {
 }
 
 // Figures draws the report.
-func (r *LensReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
+func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	names := explain.TokenTexts(tok, r.IDs)
 	const source = "nostalgebraist, interpreting GPT: the logit lens (2020); arXiv:2303.08112, §2"
 	var figures []*figure.Figure
@@ -180,7 +180,7 @@ func (r *LensReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 }
 
 // notes are what a reader is told of each cell of the maps, nothing where a cell is of several tokens.
-func (r *LensReport) notes(tok tokenizer.Tokenizer, step int) []string {
+func (r *Report) notes(tok tokenizer.Tokenizer, step int) []string {
 	if step > 1 {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (r *LensReport) notes(tok tokenizer.Tokenizer, step int) []string {
 }
 
 // curves are the means over all tokens, by depth.
-func (r *LensReport) curves() *figure.Figure {
+func (r *Report) curves() *figure.Figure {
 	series := func(name string, of [][]float64, sign float64) figure.Series {
 		s := figure.Series{Name: name, Labels: r.Depths}
 		for k, x := range of {
@@ -218,7 +218,7 @@ func (r *LensReport) curves() *figure.Figure {
 }
 
 // next is a table of what comes after the last token.
-func (r *LensReport) next(tok tokenizer.Tokenizer) *figure.Figure {
+func (r *Report) next(tok tokenizer.Tokenizer) *figure.Figure {
 	table := &figure.Table{Columns: []string{"stream after", "most probable", "", "", "entropy", "KL"}}
 	for _, id := range r.Watched {
 		table.Columns = append(table.Columns, "p of "+explain.Quoted(tok, id))

@@ -19,7 +19,7 @@ import (
 func TestLensAfterTheLastLayerIsTheModel(t *testing.T) {
 	toymodel.EveryMixer(t, func(t *testing.T, m *model.Model) {
 		ids := toymodel.Text(1, 40, toymodel.Vocab)
-		r, err := Lens(context.Background(), explain.OfModel(m), ids)
+		r, err := Of(context.Background(), explain.OfModel(m), ids)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestLensOfTheEmbedding(t *testing.T) {
 	tape := autograd.NewTape()
 	_, normed := m.LnF.AddForward(tape, m.Embed(tape, ids, model.EqualRows(1, len(ids))), nil)
 	z, padded := m.Logits(tape, normed).Floats(), m.Config.PaddedVocab()
-	r, err := Lens(context.Background(), explain.OfModel(m), ids)
+	r, err := Of(context.Background(), explain.OfModel(m), ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestLensOfTheEmbedding(t *testing.T) {
 func TestWatchedTokens(t *testing.T) {
 	m := toymodel.New(t, "h3,attention", toymodel.Vocab)
 	g, ids := explain.OfModel(m), toymodel.Text(1, 9, toymodel.Vocab)
-	r, err := Lens(context.Background(), g, ids, 5, 11)
+	r, err := Of(context.Background(), g, ids, 5, 11)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestWatchedTokens(t *testing.T) {
 	}
 	c := change(t, g, ids, Changes{Ablate: []explain.Target{{}}, Watched: []int32{5, 5}})
 	toyfigure.Check(t, append(r.Figures(tokenizer.IDs(toymodel.Vocab)), c.Figures(tokenizer.IDs(toymodel.Vocab))...))
-	_, err = Lens(context.Background(), g, ids, toymodel.Vocab)
+	_, err = Of(context.Background(), g, ids, toymodel.Vocab)
 	toymodel.WantError(t, err, "watch: found token 23, want one from 0 to 22")
 }
 
@@ -89,7 +89,7 @@ func TestWatchedTokens(t *testing.T) {
 func TestLensReadsLongTextsInPieces(t *testing.T) {
 	m := toymodel.New(t, "h3,mamba", toymodel.Vocab)
 	ids := toymodel.Text(1, 2*explain.PieceLen+17, toymodel.Vocab)
-	r, err := Lens(context.Background(), explain.OfModel(m), ids)
+	r, err := Of(context.Background(), explain.OfModel(m), ids)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestLensOfNetworks(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids := toymodel.Text(1, 30, toymodel.Vocab)
-		r, err := Lens(context.Background(), g, ids)
+		r, err := Of(context.Background(), g, ids)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,15 +132,15 @@ func TestLensRefuses(t *testing.T) {
 		want string
 	}{{nil, "found an empty text"}, {[]int32{1, toymodel.Vocab}, "found token 23 at place 1, want tokens from 0 to 22"},
 		{make([]int32, 17), "found 17 tokens, but the model takes at most 16"}} {
-		_, err := Lens(context.Background(), explain.OfModel(m), x.ids)
+		_, err := Of(context.Background(), explain.OfModel(m), x.ids)
 		toymodel.WantError(t, err, x.want)
 	}
 	toymodel.Ruin(m)
-	_, err := Lens(context.Background(), explain.OfModel(m), []int32{1, 2})
+	_, err := Of(context.Background(), explain.OfModel(m), []int32{1, 2})
 	toymodel.WantError(t, err, "not finite", "weights are ruined")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Lens(ctx, explain.OfModel(m), []int32{1, 2}); err != context.Canceled {
+	if _, err := Of(ctx, explain.OfModel(m), []int32{1, 2}); err != context.Canceled {
 		t.Errorf("after the end of the context: %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // memory is what was gathered of a part, put together.
-func (x *followed) memory(ctx context.Context, f *follow) (*PartMemory, error) {
-	m := &PartMemory{
+func (x *followed) memory(ctx context.Context, f *follow) (*Part, error) {
+	m := &Part{
 		Name: x.name, Rule: x.words(), Channels: x.channels, Numbers: x.size(), Step: f.step, Cells: f.cells,
 		Written: x.written, Norm: x.norm, Rows: x.rows, Heat: x.heat, reach: 1,
 		rows: x.rule == ruleRows,

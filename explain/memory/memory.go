@@ -17,31 +17,31 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// MemoryOptions say what of a model's memory is looked at.
-type MemoryOptions struct {
+// Options say what of a model's memory is looked at.
+type Options struct {
 	Layers  []int // empty for all
 	Cells   int   // the most rows and columns of a map, 0 for as many as a page has room for
 	ReadOut bool  // fit what can be read out of the states
 }
 
-// Memory is what the layers of a model remember of a text.
-type Memory struct {
+// Report is what the layers of a model remember of a text.
+type Report struct {
 	Tokens []int32
-	Parts  []*PartMemory // of each layer the parts of its state, the one that reaches furthest first
-	Reads  []*ReadOut    // of each layer with a state of fixed size
+	Parts  []*Part    // of each layer the parts of its state, the one that reaches furthest first
+	Reads  []*ReadOut // of each layer with a state of fixed size
 	Notes  []string
 
 	shots int      // pictures of a state
 	fit   *fitting // of the last layer, nil for none
 }
 
-// PartMemory is a part of one layer's state while a text passes:
+// Part is a part of one layer's state while a text passes:
 //
 //	S_t = Φ_t S_{t-1} + w_t      left(s, t) = |Φ_t … Φ_{s+1} w_s| / |w_s|
 //
 // with Φ_t as the model computes it at token t, gates and decays included. Since this is linear in what was written,
 // the sum of Φ_t … Φ_{s+1} w_s over all s is the state itself.
-type PartMemory struct {
+type Part struct {
 	Layer    int
 	Mixer    string
 	Name     string // of the part in the state
@@ -74,18 +74,18 @@ type PartMemory struct {
 }
 
 // Linear tells whether it is known what is left of each token.
-func (p *PartMemory) Linear() bool { return p.Left != nil }
+func (p *Part) Linear() bool { return p.Left != nil }
 
-// maxMemory is the most tokens that a memory is shown of.
-const maxMemory = 16384
+// maxTokens is the most tokens that a memory is shown of.
+const maxTokens = 16384
 
-// Memory runs the model over ids and follows what its states keep. Errors: no layer has a state; a layer that is not
+// Report runs the model over ids and follows what its states keep. Errors: no layer has a state; a layer that is not
 // there; a text of less than 2 tokens or of more than the model or a map takes; weights that are not numbers; ctx.
-func MemoryOf(ctx context.Context, g *explain.Language, ids []int32, opt MemoryOptions) (*Memory, error) {
-	if err := checkMemory(g, ids, opt); err != nil {
+func Of(ctx context.Context, g *explain.Language, ids []int32, opt Options) (*Report, error) {
+	if err := check(g, ids, opt); err != nil {
 		return nil, err
 	}
-	out := &Memory{Tokens: ids}
+	out := &Report{Tokens: ids}
 	layers, last := len(opt.Layers), len(g.Backbone.Blocks)-1
 	if layers == 0 {
 		layers = last + 1
@@ -136,11 +136,11 @@ func MemoryOf(ctx context.Context, g *explain.Language, ids []int32, opt MemoryO
 	return out, nil
 }
 
-func checkMemory(g *explain.Language, ids []int32, opt MemoryOptions) error {
+func check(g *explain.Language, ids []int32, opt Options) error {
 	if g.Backbone.LooksAhead() {
 		return errors.New("found an encoder, whose layers look ahead and keep no state; want a model of causal layers")
 	}
-	most := maxMemory
+	most := maxTokens
 	if g.MaxLength() > 0 {
 		most = min(most, g.MaxLength())
 	}
@@ -162,7 +162,7 @@ func checkMemory(g *explain.Language, ids []int32, opt MemoryOptions) error {
 }
 
 // layer follows the state of one layer.
-func (m *Memory) layer(ctx context.Context, layer int, b *model.Block, w *stateWalk, step int,
+func (m *Report) layer(ctx context.Context, layer int, b *model.Block, w *stateWalk, step int,
 	reader *readings) error {
 	for i, x := range w.u {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
@@ -194,7 +194,7 @@ func (m *Memory) layer(ctx context.Context, layer int, b *model.Block, w *stateW
 	if err := f.run(ctx); err != nil {
 		return err
 	}
-	var found []*PartMemory
+	var found []*Part
 	for _, x := range f.parts {
 		one, err := x.memory(ctx, f)
 		if err != nil {
@@ -207,7 +207,7 @@ func (m *Memory) layer(ctx context.Context, layer int, b *model.Block, w *stateW
 		}
 		found = append(found, one)
 	}
-	slices.SortStableFunc(found, func(a, b *PartMemory) int { return b.reach - a.reach })
+	slices.SortStableFunc(found, func(a, b *Part) int { return b.reach - a.reach })
 	m.Parts = append(m.Parts, found...)
 	if f.sketch == nil || f.sketch.size == 0 {
 		return nil
@@ -234,7 +234,7 @@ type fitting struct {
 }
 
 // settle waits for the read-out that is being fitted, if there is one.
-func (m *Memory) settle() error {
+func (m *Report) settle() error {
 	fit := m.fit
 	if fit == nil {
 		return nil
@@ -247,7 +247,7 @@ func (m *Memory) settle() error {
 }
 
 // note adds a note once.
-func (m *Memory) note(text string) {
+func (m *Report) note(text string) {
 	if !slices.Contains(m.Notes, text) {
 		m.Notes = append(m.Notes, text)
 	}

@@ -182,17 +182,17 @@ func TestMemoryOfEveryMixer(t *testing.T) {
 		if entry == "gmlp(l_max=64)" || entry == "hyena(l_max=64)" {
 			entry = strings.Replace(entry, "64", "128", 1)
 		}
-		m, err := MemoryOf(context.Background(), explain.OfModel(toymodel.New(t, entry+"*2", 12)),
+		m, err := Of(context.Background(), explain.OfModel(toymodel.New(t, entry+"*2", 12)),
 			toymodel.Text(3, 80, 12),
-			MemoryOptions{ReadOut: true, Cells: 20})
+			Options{ReadOut: true, Cells: 20})
 		if err != nil {
 			t.Errorf("%s: %v", entry, err)
 			continue
 		}
 		for l := 2; l < 4; l++ { // the shortest texts
-			if short, err := MemoryOf(context.Background(), explain.OfModel(toymodel.New(t, entry, 12)),
+			if short, err := Of(context.Background(), explain.OfModel(toymodel.New(t, entry, 12)),
 				toymodel.Text(3, l, 12),
-				MemoryOptions{ReadOut: true}); err != nil || len(short.Page(names[:l]).Figures) < 4 {
+				Options{ReadOut: true}); err != nil || len(short.Page(names[:l]).Figures) < 4 {
 				t.Errorf("%s: a text of %d tokens: %v", entry, l, err)
 			}
 		}
@@ -240,21 +240,21 @@ func TestMemoryRefuses(t *testing.T) {
 		m    *model.Model
 		ctx  context.Context
 		ids  []int32
-		opt  MemoryOptions
+		opt  Options
 		want string
 	}{
-		{m, nil, []int32{1}, MemoryOptions{}, "found a text of 1 tokens, want 2 to"},
-		{m, nil, []int32{1, 12}, MemoryOptions{}, "found token 12, want 0 to 11"},
-		{m, nil, []int32{1, 2}, MemoryOptions{Layers: []int{1}}, "found layer 1, want 0 to 0"},
-		{bad, nil, []int32{0, 2}, MemoryOptions{}, "layer 0, h3: found NaN in what it is given at token 0"},
-		{alone, nil, []int32{0, 2}, MemoryOptions{}, "keep nothing of the past"},
-		{m, done, []int32{0, 2}, MemoryOptions{}, "canceled"},
-		{toymodel.New(t, "gmlp(l_max=8)", 12), nil, make([]int32, 9), MemoryOptions{}, "want 2 to 8"},
+		{m, nil, []int32{1}, Options{}, "found a text of 1 tokens, want 2 to"},
+		{m, nil, []int32{1, 12}, Options{}, "found token 12, want 0 to 11"},
+		{m, nil, []int32{1, 2}, Options{Layers: []int{1}}, "found layer 1, want 0 to 0"},
+		{bad, nil, []int32{0, 2}, Options{}, "layer 0, h3: found NaN in what it is given at token 0"},
+		{alone, nil, []int32{0, 2}, Options{}, "keep nothing of the past"},
+		{m, done, []int32{0, 2}, Options{}, "canceled"},
+		{toymodel.New(t, "gmlp(l_max=8)", 12), nil, make([]int32, 9), Options{}, "want 2 to 8"},
 	} {
 		if c.ctx == nil {
 			c.ctx = context.Background()
 		}
-		if _, err := MemoryOf(c.ctx, explain.OfModel(c.m), c.ids, c.opt); err == nil ||
+		if _, err := Of(c.ctx, explain.OfModel(c.m), c.ids, c.opt); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("found %v, want %q", err, c.want)
 		}
@@ -270,7 +270,7 @@ func TestMemoryRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := MemoryOf(context.Background(), g, []int32{1, 2}, MemoryOptions{}); err == nil ||
+	if _, err := Of(context.Background(), g, []int32{1, 2}, Options{}); err == nil ||
 		!strings.Contains(err.Error(), "look ahead") {
 		t.Errorf("an encoder: %v", err)
 	}
@@ -281,8 +281,8 @@ func TestMemoryRefuses(t *testing.T) {
 func TestReadOutFindsWhatIsKept(t *testing.T) {
 	m := toymodel.New(t, "gated-conv(d_conv=5)", 12)
 	for _, l := range []int{400, 2050} {
-		got, err := MemoryOf(context.Background(), explain.OfModel(m), toymodel.Text(4, l, 12),
-			MemoryOptions{ReadOut: true})
+		got, err := Of(context.Background(), explain.OfModel(m), toymodel.Text(4, l, 12),
+			Options{ReadOut: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +301,7 @@ func TestReadOutFindsWhatIsKept(t *testing.T) {
 // TestHalfLivesAreThoseOfTheModes: of systems without turns they are ln 2/(-ln a), and of what keeps all, none.
 func TestHalfLivesAreThoseOfTheModes(t *testing.T) {
 	m := toymodel.New(t, "retention(num_heads=2)", 12)
-	got, err := MemoryOf(context.Background(), explain.OfModel(m), toymodel.Text(4, 40, 12), MemoryOptions{})
+	got, err := Of(context.Background(), explain.OfModel(m), toymodel.Text(4, 40, 12), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,16 +314,16 @@ func TestHalfLivesAreThoseOfTheModes(t *testing.T) {
 		entry string
 		want  float64
 	}{{"window-attention(window=9)", 8}, {"gated-conv(d_conv=5)", 4}} {
-		got, err = MemoryOf(context.Background(), explain.OfModel(toymodel.New(t, c.entry, 12)),
+		got, err = Of(context.Background(), explain.OfModel(toymodel.New(t, c.entry, 12)),
 			toymodel.Text(4, 40, 12),
-			MemoryOptions{})
+			Options{})
 		if err != nil || got.Parts[0].HalfLives[0] != c.want {
 			t.Errorf("%s: it keeps tokens for %v, want %g (%v)", c.entry, got.Parts[0].HalfLives, c.want, err)
 		}
 	}
-	got, err = MemoryOf(context.Background(), explain.OfModel(toymodel.New(t, "linear-attention", 12)),
+	got, err = Of(context.Background(), explain.OfModel(toymodel.New(t, "linear-attention", 12)),
 		toymodel.Text(4, 40, 12),
-		MemoryOptions{})
+		Options{})
 	if err != nil || !math.IsInf(got.Parts[0].HalfLives[0], 1) {
 		t.Errorf("linear attention forgets: %v, %v", got, err)
 	}
@@ -365,8 +365,8 @@ func TestMemoryOfAStateThatGrowsOutOfBounds(t *testing.T) {
 			p.CopyFrom(slices.Repeat([]float32{5e37}, p.Len()))
 		}
 	})
-	got, err := MemoryOf(context.Background(), explain.OfModel(m), toymodel.Text(4, 80, 12),
-		MemoryOptions{ReadOut: true})
+	got, err := Of(context.Background(), explain.OfModel(m), toymodel.Text(4, 80, 12),
+		Options{ReadOut: true})
 	if err != nil {
 		t.Fatal(err)
 	}

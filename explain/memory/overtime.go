@@ -9,7 +9,7 @@ import (
 )
 
 // channels shows how large the channels of each layer are over time.
-func (m *Memory) channels(names []string) (all []*figure.Figure) {
+func (m *Report) channels(names []string) (all []*figure.Figure) {
 	for _, p := range m.main() {
 		if p.Rows == 0 {
 			continue
@@ -24,7 +24,7 @@ func (m *Memory) channels(names []string) (all []*figure.Figure) {
 				"of %d channels.", p.Rows, p.Channels),
 			Frames: []figure.Frame{{Panels: []figure.Panel{{
 				X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "channels"},
-				Map: &figure.Map{Rows: p.Rows, Cols: p.Cells, Values: values, ColNames: memoryCells(names, p.Step),
+				Map: &figure.Map{Rows: p.Rows, Cols: p.Cells, Values: values, ColNames: cellNames(names, p.Step),
 					ColStep: p.Step, RowStep: max(1, p.Channels/p.Rows), Log: true},
 			}}}},
 		})
@@ -32,8 +32,8 @@ func (m *Memory) channels(names []string) (all []*figure.Figure) {
 	return all
 }
 
-// live plays the states as the text passes.
-func (m *Memory) live(names []string) (all []*figure.Figure) {
+// playback plays the states as the text passes.
+func (m *Report) playback(names []string) (all []*figure.Figure) {
 	for _, p := range m.main() {
 		if len(p.Shots) == 0 {
 			continue
@@ -75,7 +75,7 @@ func (m *Memory) live(names []string) (all []*figure.Figure) {
 }
 
 // readOuts shows what can be read out of the states.
-func (m *Memory) readOuts() []*figure.Figure {
+func (m *Report) readOuts() []*figure.Figure {
 	if len(m.Reads) == 0 {
 		return nil
 	}

@@ -10,34 +10,34 @@ import (
 )
 
 // Page draws a memory. names are the texts of the tokens.
-func (m *Memory) Page(names []string) *figure.Page {
+func (m *Report) Page(names []string) *figure.Page {
 	p := &figure.Page{Title: "What the states remember", Notes: m.Notes}
 	p.Figures = append(p.Figures, m.halfLives(), m.table())
 	p.Figures = append(p.Figures, m.left(names)...)
 	p.Figures = append(p.Figures, m.text(names)...)
 	p.Figures = append(p.Figures, m.overTime("written", "What each token wrote", names,
-		func(x *PartMemory) []float64 { return x.Written }, "The norm |w_t| of what each token wrote into the state "+
+		func(x *Part) []float64 { return x.Written }, "The norm |w_t| of what each token wrote into the state "+
 			"of each layer, w_t = S_t - Φ_t S_{t-1}, over its mean in that layer: above 1 it wrote more than most.")...)
 	p.Figures = append(p.Figures, m.overTime("norms", "How large the states are", names,
-		func(x *PartMemory) []float64 { return x.Norm }, "The norm |S_t| of the state after each token, over its mean "+
+		func(x *Part) []float64 { return x.Norm }, "The norm |S_t| of the state after each token, over its mean "+
 			"in that layer. A state that grows to the end forgets little.")...)
 	p.Figures = append(p.Figures, m.readOuts()...)
 	p.Figures = append(p.Figures, m.channels(names)...)
-	p.Figures = append(p.Figures, m.live(names)...)
+	p.Figures = append(p.Figures, m.playback(names)...)
 	return p
 }
 
 // title names a part.
-func (p *PartMemory) title() string {
+func (p *Part) title() string {
 	return fmt.Sprintf("layer %d · %s · %s", p.Layer, p.Mixer, p.Name)
 }
 
 // key is title as a part of a figure's name.
-func (p *PartMemory) key() string { return fmt.Sprintf("%d-%s", p.Layer, figure.Slug(p.Name)) }
+func (p *Part) key() string { return fmt.Sprintf("%d-%s", p.Layer, figure.Slug(p.Name)) }
 
 // main are the parts that reach furthest, one of each layer.
-func (m *Memory) main() []*PartMemory {
-	var out []*PartMemory
+func (m *Report) main() []*Part {
+	var out []*Part
 	for _, p := range m.Parts {
 		if len(out) == 0 || out[len(out)-1].Layer != p.Layer {
 			out = append(out, p)
@@ -50,7 +50,7 @@ func (m *Memory) main() []*PartMemory {
 func shown(x, most float64) float64 { return min(x, most) }
 
 // halfLives shows the half-lives of all layers.
-func (m *Memory) halfLives() *figure.Figure {
+func (m *Report) halfLives() *figure.Figure {
 	most := 1.0
 	for _, p := range m.Parts {
 		for _, h := range p.HalfLives {
@@ -114,7 +114,7 @@ func (m *Memory) halfLives() *figure.Figure {
 }
 
 // table lists the parts of all states.
-func (m *Memory) table() *figure.Figure {
+func (m *Report) table() *figure.Figure {
 	t := &figure.Table{Columns: []string{"layer", "mixer", "part", "what happens to it at a token", "numbers",
 		"half-life 10 %", "median", "90 %"}}
 	for _, p := range m.Parts {
@@ -145,12 +145,12 @@ func (m *Memory) table() *figure.Figure {
 }
 
 // left shows for each part what is left of each token.
-func (m *Memory) left(names []string) (all []*figure.Figure) {
+func (m *Report) left(names []string) (all []*figure.Figure) {
 	for _, p := range m.Parts {
 		if !p.Linear() || p.reach == 0 {
 			continue
 		}
-		cells := memoryCells(names, p.Step)
+		cells := cellNames(names, p.Step)
 		values := make(figure.Floats, len(p.Left))
 		for i, v := range p.Left {
 			values[i] = math.Round(float64(v)*1e3) / 1e3 // short in a file
@@ -172,8 +172,8 @@ func (m *Memory) left(names []string) (all []*figure.Figure) {
 	return all
 }
 
-// memoryCells are the names of cells of some tokens.
-func memoryCells(names []string, step int) (out []string) {
+// cellNames are the names of cells of some tokens.
+func cellNames(names []string, step int) (out []string) {
 	for i := 0; i < len(names); i += step {
 		if end := min(len(names), i+step); step > 1 {
 			out = append(out, fmt.Sprintf("%d–%d %s…%s", i, end-1, names[i], names[end-1]))
@@ -185,7 +185,7 @@ func memoryCells(names []string, step int) (out []string) {
 }
 
 // text shows the tokens themselves: what is left of them at the end, and at any other token that is picked.
-func (m *Memory) text(names []string) (all []*figure.Figure) {
+func (m *Report) text(names []string) (all []*figure.Figure) {
 	for _, p := range m.main() {
 		if !p.Linear() || p.HalfLives != nil && p.HalfLives[0] == math.Inf(1) && len(p.HalfLives) == 1 {
 			continue // everything is left
@@ -213,10 +213,10 @@ func (m *Memory) text(names []string) (all []*figure.Figure) {
 
 // overTime shows a number of each part at each token, if it is known of any: keys and values have no norm that grows or
 // fades.
-func (m *Memory) overTime(name, title string, names []string, of func(*PartMemory) []float64,
+func (m *Report) overTime(name, title string, names []string, of func(*Part) []float64,
 	caption string) []*figure.Figure {
 	step := (len(names) + 511) / 512
-	x := &figure.Map{ColNames: memoryCells(names, step), ColStep: step, Unit: "of the mean"}
+	x := &figure.Map{ColNames: cellNames(names, step), ColStep: step, Unit: "of the mean"}
 	x.Cols = len(x.ColNames)
 	for _, p := range m.Parts {
 		v := of(p)

@@ -84,30 +84,30 @@ func TestLayersAreAloneWhatTheyAreAmongAll(t *testing.T) {
 			info += "(l_max=128)"
 		}
 		g, ids := explain.OfModel(toymodel.New(t, info+"*3", 20)), toymodel.Text(1, 33, 20)
-		o := influence.InfluenceOptions{Head: influence.AllHeads, Token: influence.LastToken, Measure: influence.Share,
+		o := influence.Options{Head: influence.AllHeads, Token: influence.LastToken, Measure: influence.Share,
 			Next: influence.LikeliestToken}
-		all, err := influence.InfluenceOf(ctx, g, ids, o)
+		all, err := influence.Of(ctx, g, ids, o)
 		if err != nil {
 			t.Fatalf("%s: %v", info, err)
 		}
 		o.Layers = []int{1}
-		one, err := influence.InfluenceOf(ctx, g, ids, o)
+		one, err := influence.Of(ctx, g, ids, o)
 		if err != nil {
 			t.Fatalf("%s: %v", info, err)
 		}
 		if !slices.Equal(one.Layers[0].Map, all.Layers[1].Map) || one.Rollout != nil {
 			t.Errorf("%s: layer 1 alone draws on others than among all", info)
 		}
-		m, err := MemoryOf(ctx, g, ids, MemoryOptions{})
+		m, err := Of(ctx, g, ids, Options{})
 		if err != nil {
 			t.Fatalf("%s: %v", info, err)
 		}
-		alone, err := MemoryOf(ctx, g, ids, MemoryOptions{Layers: []int{1}})
+		alone, err := Of(ctx, g, ids, Options{Layers: []int{1}})
 		if err != nil {
 			t.Fatalf("%s: %v", info, err)
 		}
 		for _, p := range alone.Parts {
-			i := slices.IndexFunc(m.Parts, func(q *PartMemory) bool { return q.Layer == 1 && q.Name == p.Name })
+			i := slices.IndexFunc(m.Parts, func(q *Part) bool { return q.Layer == 1 && q.Name == p.Name })
 			if i < 0 || !slices.EqualFunc(p.Written, m.Parts[i].Written,
 				func(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) }) {
 				t.Errorf("%s: layer 1 alone writes otherwise than among all", info)

@@ -70,8 +70,8 @@ func Eigenvalues(m []float64, n int) []complex128 {
 	return e.Values(nil)
 }
 
-// StateSystem is the recurrence of a part of a mixer's state: what multiplies it from token to token.
-type StateSystem struct {
+// System is the recurrence of a part of a mixer's state: what multiplies it from token to token.
+type System struct {
 	Part, Rule string
 	Poles      []complex128 // the mean over the tokens where they depend on the token
 	Selects    bool         // they do
@@ -79,7 +79,7 @@ type StateSystem struct {
 
 // Systems finds the systems of a mixer that reads u (l, d_model): of the parts of its state that are linear in
 // themselves.
-func Systems(ctx context.Context, m mixer.Mixer, u *tensor.Tensor) (all []StateSystem, err error) {
+func Systems(ctx context.Context, m mixer.Mixer, u *tensor.Tensor) (all []System, err error) {
 	w := newWalk(m, u)
 	parts, err := w.partsOf()
 	if err != nil {
@@ -96,7 +96,7 @@ func Systems(ctx context.Context, m mixer.Mixer, u *tensor.Tensor) (all []StateS
 	}
 	for _, x := range f.parts {
 		if poles := x.poles(); poles != nil {
-			all = append(all, StateSystem{x.name, x.words(), poles, x.rule == ruleDecay && !x.fixed})
+			all = append(all, System{x.name, x.words(), poles, x.rule == ruleDecay && !x.fixed})
 		}
 	}
 	return all, nil

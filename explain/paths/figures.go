@@ -14,7 +14,7 @@ import (
 const parted = 0.01
 
 // Figures draws the report.
-func (r *PathsReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
+func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	figures := []*figure.Figure{r.texts(tok), r.layers(tok), r.table(tok)}
 	names := r.places(tok)
 	for k, c := range r.Channels {
@@ -38,7 +38,7 @@ func (r *PathsReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 }
 
 // places names the places by the tokens that have been read last.
-func (r *PathsReport) places(tok tokenizer.Tokenizer) []string {
+func (r *Report) places(tok tokenizer.Tokenizer) []string {
 	var names []string
 	for _, at := range r.At {
 		a, b := explain.TokenText(tok, r.IDs[0][at-1]), explain.TokenText(tok, r.IDs[1][at-1])
@@ -51,10 +51,10 @@ func (r *PathsReport) places(tok tokenizer.Tokenizer) []string {
 }
 
 // first is the number of the first token that is shown.
-func (r *PathsReport) first() int { return max(0, r.Common-beforeFork) }
+func (r *Report) first() int { return max(0, r.Common-beforeFork) }
 
 // texts shows both paths by how far the predictions are apart.
-func (r *PathsReport) texts(tok tokenizer.Tokenizer) *figure.Figure {
+func (r *Report) texts(tok tokenizer.Tokenizer) *figure.Figure {
 	f := &figure.Figure{Name: "paths-texts", Title: "The two paths", Columns: 1,
 		Caption: fmt.Sprintf("They part at token %d, which is marked. The color is how far apart the predictions of "+
 			"the next token are: the Jensen-Shannon divergence ½KL(p‖m) + ½KL(q‖m), m = (p+q)/2, 0 to log 2 = 0.693 "+
@@ -78,7 +78,7 @@ func (r *PathsReport) texts(tok tokenizer.Tokenizer) *figure.Figure {
 }
 
 // layers is the map of layers and tokens, and the predictions beside it.
-func (r *PathsReport) layers(tok tokenizer.Tokenizer) *figure.Figure {
+func (r *Report) layers(tok tokenizer.Tokenizer) *figure.Figure {
 	names := r.places(tok)
 	mp := figure.GridOf(r.Layers, names, func(k, i int) float64 { return r.Distance[k][i] })
 	lines := &figure.Lines{At: []float64{float64(r.Common)}}
@@ -106,7 +106,7 @@ func (r *PathsReport) layers(tok tokenizer.Tokenizer) *figure.Figure {
 }
 
 // table tells of each layer which token parted its states.
-func (r *PathsReport) table(tok tokenizer.Tokenizer) *figure.Figure {
+func (r *Report) table(tok tokenizer.Tokenizer) *figure.Figure {
 	table := &figure.Table{Columns: []string{"layer", "parts at", "largest step at", "step", "largest distance",
 		"distance at the end"}}
 	names := r.places(tok)
@@ -139,7 +139,7 @@ func (r *PathsReport) table(tok tokenizer.Tokenizer) *figure.Figure {
 }
 
 // blamed is what each other token does.
-func (r *PathsReport) blamed(tok tokenizer.Tokenizer) *figure.Figure {
+func (r *Report) blamed(tok tokenizer.Tokenizer) *figure.Figure {
 	bars := &figure.Bars{Across: true, Series: []figure.Series{{Name: "mean distance of the states behind the paths"},
 		{Name: "JS divergence of the predictions, nats"}}}
 	for _, x := range r.Blame {
@@ -175,7 +175,7 @@ func contrast(a, b []float32, of, from explain.Softmax) (first, second int32) {
 }
 
 // exchanged is a table by layer.
-func (r *PathsReport) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
+func (r *Report) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 	var of [2]explain.Softmax
 	for i, z := range r.Next {
 		of[i], _ = explain.SoftmaxOf(z)

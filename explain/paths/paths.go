@@ -11,14 +11,14 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// PathsReport compares what a model carries of two texts that begin alike. Distances between states a and b are
+// Report compares what a model carries of two texts that begin alike. Distances between states a and b are
 // relative,
 //
 //	‖a - b‖ / ((‖a‖ + ‖b‖)/2)
 //
 // 0 where they are the same, about 1.4 where they have nothing to do with each other, 2 where one is the other's
 // opposite or nothing at all.
-type PathsReport struct {
+type Report struct {
 	IDs    [2][]int32
 	Common int      // tokens that both begin with
 	Layers []string // names
@@ -72,9 +72,9 @@ const (
 	maxCellsSum = 1 << 20 // of all maps of channels
 )
 
-// Paths compares what a model carries of a and of b. It keeps the states at one place at a time. Errors: ids that the
+// Compare compares what a model carries of a and of b. It keeps the states at one place at a time. Errors: ids that the
 // model cannot read, paths that do not part, a model that looks ahead, cancellation.
-func Paths(ctx context.Context, g *explain.Language, a, b []int32) (*PathsReport, error) {
+func Compare(ctx context.Context, g *explain.Language, a, b []int32) (*Report, error) {
 	rep, err := fork(g, a, b)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func Common(a, b []int32) (n int) {
 }
 
 // fork begins a report: it finds where two paths part.
-func fork(g *explain.Language, a, b []int32) (*PathsReport, error) {
+func fork(g *explain.Language, a, b []int32) (*Report, error) {
 	if !g.Causal() {
 		return nil, errors.New("found a model that looks ahead, which carries no state; want a causal one")
 	}
@@ -106,7 +106,7 @@ func fork(g *explain.Language, a, b []int32) (*PathsReport, error) {
 			return nil, fmt.Errorf("path %d: %w", i+1, err)
 		}
 	}
-	rep := &PathsReport{IDs: [2][]int32{a, b}, Common: Common(a, b)}
+	rep := &Report{IDs: [2][]int32{a, b}, Common: Common(a, b)}
 	shorter := min(len(a), len(b))
 	if rep.Common == shorter {
 		return nil, fmt.Errorf("found two paths with the same first %d tokens, where one ends: want such as part "+
@@ -158,7 +158,7 @@ func (w *walker) from(s *model.State) { *w.State, w.At = *s.Clone(), s.Position 
 // walk compares two paths.
 type walk struct {
 	g    *explain.Language
-	rep  *PathsReport
+	rep  *Report
 	fork *model.State       // where the paths part
 	ends [2]*model.State    // behind them
 	last [2]*model.State    // before their last tokens

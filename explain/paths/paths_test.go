@@ -29,7 +29,7 @@ func TestPathsPartAtTheirFirstDifference(t *testing.T) {
 	toymodel.EveryMixer(t, func(t *testing.T, m *model.Model) {
 		g := explain.OfModel(m)
 		a, b := twoPaths(24, 12, 17)
-		r, err := Paths(context.Background(), g, a, b)
+		r, err := Compare(context.Background(), g, a, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestPathsDistance(t *testing.T) {
 	m := toymodel.New(t, "h3,mamba", toymodel.Vocab)
 	g := explain.OfModel(m)
 	a, b := twoPaths(15, 9)
-	r, err := Paths(context.Background(), g, a, b)
+	r, err := Compare(context.Background(), g, a, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestPathsExchange(t *testing.T) {
 		}
 		g := explain.OfModel(toymodel.New(t, info.Name, toymodel.Vocab))
 		a, b := twoPaths(14, 6, 12)
-		r, err := Paths(context.Background(), g, a, b)
+		r, err := Compare(context.Background(), g, a, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestPathsBlame(t *testing.T) {
 	g := explain.OfModel(toymodel.New(t, "s4d,attention", toymodel.Vocab))
 	for _, at := range [][]int{{7}, {7, 9, 11}} {
 		a, b := twoPaths(16, at...)
-		r, err := Paths(context.Background(), g, a, b)
+		r, err := Compare(context.Background(), g, a, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestPathsBlame(t *testing.T) {
 		for i, x := range r.Blame {
 			rest := slices.Delete(slices.Clone(at), i, i+1)
 			_, c := twoPaths(16, rest...)
-			one, err := Paths(context.Background(), g, a, c)
+			one, err := Compare(context.Background(), g, a, c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestPathsBlame(t *testing.T) {
 func TestPathsOfOtherLengths(t *testing.T) {
 	g := explain.OfModel(toymodel.New(t, "h3,attention,window-attention(window=4),mamba2", toymodel.Vocab))
 	a, b := twoPaths(700, 30)
-	r, err := Paths(context.Background(), g, a, b[:650])
+	r, err := Compare(context.Background(), g, a, b[:650])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,22 +206,22 @@ func TestPathsOfOtherLengths(t *testing.T) {
 // TestPathsRefuse: paths that do not part, and models that look ahead.
 func TestPathsRefuse(t *testing.T) {
 	g := explain.OfModel(toymodel.New(t, "h3", toymodel.Vocab))
-	_, err := Paths(context.Background(), g, []int32{1, 2}, []int32{1, 2, 3})
+	_, err := Compare(context.Background(), g, []int32{1, 2}, []int32{1, 2, 3})
 	toymodel.WantError(t, err, "the same first 2 tokens")
-	_, err = Paths(context.Background(), g, []int32{1, 2}, nil)
+	_, err = Compare(context.Background(), g, []int32{1, 2}, nil)
 	toymodel.WantError(t, err, "path 2: found an empty text")
 	ahead, err := explain.OfNetwork(toymodel.Network(t, "attention(bidirectional=true)"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Paths(context.Background(), ahead, []int32{1, 2}, []int32{1, 3})
+	_, err = Compare(context.Background(), ahead, []int32{1, 2}, []int32{1, 3})
 	toymodel.WantError(t, err, "looks ahead, which carries no state")
 	task, err := explain.OfNetwork(toymodel.Network(t, "h3,attention"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a, b := twoPaths(14, 6, 12)
-	r, err := Paths(context.Background(), task, a, b)
+	r, err := Compare(context.Background(), task, a, b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func partOf(all []part, like *part) []float32 {
 }
 
 // measure appends the distances of a and b to a report.
-func (m *meter) measure(rep *PathsReport, a, b *model.State) {
+func (m *meter) measure(rep *Report, a, b *model.State) {
 	for k := range m.g.Backbone.Blocks {
 		if len(rep.Distance) == k {
 			rep.Distance = append(rep.Distance, nil)

@@ -23,7 +23,7 @@ func TestTraceIsPatching(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		paths, err := Paths(context.Background(), g, a, b)
+		paths, err := Compare(context.Background(), g, a, b)
 		if err != nil {
 			t.Fatal(err)
 		}

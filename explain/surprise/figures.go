@@ -10,20 +10,20 @@ import (
 )
 
 // Figures draws the report.
-func (r *SurpriseReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
+func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	figures := []*figure.Figure{r.summary(), r.calibration(), r.along(), r.histogram(), {
 		Name: "surprise-first", Title: "The beginning of the text",
 		Caption: "The surprise -log p of each token, in nats. Each is predicted from what is to the left of it in " +
 			"its window.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: surpriseText(tok, r.First)}}}}}}
 	for i, p := range r.Passages {
-		var all []Surprise
+		var all []Token
 		for _, id := range p.Before {
-			all = append(all, Surprise{ID: id, Nats: math.NaN()})
+			all = append(all, Token{ID: id, Nats: math.NaN()})
 		}
 		all = append(all, p.Tokens...)
 		for _, id := range p.After {
-			all = append(all, Surprise{ID: id, Nats: math.NaN()})
+			all = append(all, Token{ID: id, Nats: math.NaN()})
 		}
 		figures = append(figures, &figure.Figure{Name: fmt.Sprintf("surprise-passage-%d", i+1),
 			Title: "The worst predicted passages", Group: "passages",
@@ -36,7 +36,7 @@ func (r *SurpriseReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 }
 
 // surpriseText is tokens in the colors of their surprises.
-func surpriseText(tok tokenizer.Tokenizer, all []Surprise) *figure.Text {
+func surpriseText(tok tokenizer.Tokenizer, all []Token) *figure.Text {
 	text := &figure.Text{Unit: "nats", Mark: -1}
 	for _, x := range all {
 		note := ""
@@ -51,7 +51,7 @@ func surpriseText(tok tokenizer.Tokenizer, all []Surprise) *figure.Text {
 	return text
 }
 
-func (r *SurpriseReport) summary() *figure.Figure {
+func (r *Report) summary() *figure.Figure {
 	loss := r.Sum / float64(r.Tokens)
 	rows := [][]string{
 		{"tokens predicted", fmt.Sprint(r.Tokens)},
@@ -71,7 +71,7 @@ func (r *SurpriseReport) summary() *figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: &figure.Table{Columns: []string{"", ""}, Rows: rows}}}}}}
 }
 
-func (r *SurpriseReport) calibration() *figure.Figure {
+func (r *Report) calibration() *figure.Figure {
 	line := figure.Series{Name: "found", Points: true}
 	counts := figure.Series{Name: "tokens"}
 	bars := &figure.Bars{}
@@ -97,7 +97,7 @@ func (r *SurpriseReport) calibration() *figure.Figure {
 			{Title: "tokens in each bin", X: figure.Axis{Label: "confidence from"}, Bars: bars}}}}}
 }
 
-func (r *SurpriseReport) along() *figure.Figure {
+func (r *Report) along() *figure.Figure {
 	surprise, entropy := figure.Series{Name: "surprise"}, figure.Series{Name: "entropy", Dashed: true}
 	most := figure.Series{Name: "largest surprise", Points: true}
 	for _, p := range r.Curve {
@@ -112,7 +112,7 @@ func (r *SurpriseReport) along() *figure.Figure {
 			Lines: &figure.Lines{Series: []figure.Series{surprise, entropy, most}}}}}}}
 }
 
-func (r *SurpriseReport) histogram() *figure.Figure {
+func (r *Report) histogram() *figure.Figure {
 	bars := &figure.Bars{Series: []figure.Series{{Name: "tokens"}}}
 	for i, n := range r.Histogram {
 		name := fmt.Sprint(float64(i) / 2)
@@ -127,7 +127,7 @@ func (r *SurpriseReport) histogram() *figure.Figure {
 			Y: figure.Axis{Label: "tokens"}, Bars: bars}}}}}
 }
 
-func (r *SurpriseReport) costly(tok tokenizer.Tokenizer) *figure.Figure {
+func (r *Report) costly(tok tokenizer.Tokenizer) *figure.Figure {
 	table := &figure.Table{Columns: []string{"token", "times", "mean surprise, nats", "part of the loss"}}
 	for _, c := range r.Costly {
 		table.Rows = append(table.Rows, []string{explain.Quoted(tok, c.ID), fmt.Sprint(c.Count),

@@ -14,26 +14,26 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// surpriser makes a SurpriseReport.
-type surpriser struct {
+// measurement makes a SurpriseReport.
+type measurement struct {
 	m      *model.Model
 	tokens *data.Tokens
-	rep    *SurpriseReport
+	rep    *Report
 	t      *autograd.Tape
 	state  *model.State // nil for windows
 	at     int          // tokens behind the first that have been seen, predicted or not
 	scores []float32
 
 	costly map[int32]*CostlyToken
-	asked  []int      // of each part of the curve, the tokens that were predicted
-	last   []Surprise // the tokens behind which a passage ends
-	sum    float64    // of their surprises
+	asked  []int   // of each part of the curve, the tokens that were predicted
+	last   []Token // the tokens behind which a passage ends
+	sum    float64 // of their surprises
 }
 
-func newSurpriser(g *explain.Language, tokens *data.Tokens, o SurpriseOptions) *surpriser {
+func newSurpriser(g *explain.Language, tokens *data.Tokens, o Options) *measurement {
 	n := tokens.Len() - 1
-	s := &surpriser{m: g.Model, tokens: tokens, t: autograd.NewTape(), costly: map[int32]*CostlyToken{},
-		rep: &SurpriseReport{Options: o, CurveStep: max(1, (n+curvePlaces-1)/curvePlaces),
+	s := &measurement{m: g.Model, tokens: tokens, t: autograd.NewTape(), costly: map[int32]*CostlyToken{},
+		rep: &Report{Options: o, CurveStep: max(1, (n+curvePlaces-1)/curvePlaces),
 			Bins: make([]CalibrationBin, o.Bins), Histogram: make([]int, histogramSize)}}
 	if o.Stream {
 		s.state = s.m.NewState()
@@ -42,7 +42,7 @@ func newSurpriser(g *explain.Language, tokens *data.Tokens, o SurpriseOptions) *
 }
 
 // window reads the next tokens of the text.
-func (s *surpriser) window(w data.Batch) error {
+func (s *measurement) window(w data.Batch) error {
 	s.t.Reset()
 	rows := &model.Rows{}
 	for _, borders := range w.Borders {
@@ -67,7 +67,7 @@ func (s *surpriser) window(w data.Batch) error {
 		scores := s.scores[:z.Len()]
 		z.CopyTo(scores)
 		s.t.ReleaseSince(mark)
-		found, bad := make([]Surprise, n), make([]bool, n)
+		found, bad := make([]Token, n), make([]bool, n)
 		parallel.Each(n, func(j int) {
 			row := scores[j*vocab:][:vocab]
 			of, ok := explain.SoftmaxOf(row)
@@ -79,7 +79,7 @@ func (s *surpriser) window(w data.Batch) error {
 				found[j].ID = id
 				return
 			}
-			found[j] = Surprise{id, of.Norm - float64(row[id]), of.Entropy, explain.Likeliest(row, of, 1)[0]}
+			found[j] = Token{id, of.Norm - float64(row[id]), of.Entropy, explain.Likeliest(row, of, 1)[0]}
 		})
 		if j := slices.Index(bad, true); j >= 0 {
 			return fmt.Errorf("found scores that are not finite at token %d: the weights are ruined", w.Start+i+j)
@@ -94,13 +94,13 @@ func (s *surpriser) window(w data.Batch) error {
 }
 
 // unasked is a token that is not predicted.
-func unasked(id int32) Surprise { return Surprise{ID: id, Nats: math.NaN(), Entropy: math.NaN()} }
+func unasked(id int32) Token { return Token{ID: id, Nats: math.NaN(), Entropy: math.NaN()} }
 
 // next takes the next token, which may be one that is not to be predicted, such as the first of a document.
-func (s *surpriser) next(x Surprise) error {
+func (s *measurement) next(x Token) error {
 	r := s.rep
 	if s.at%r.CurveStep == 0 {
-		r.Curve, s.asked = append(r.Curve, SurprisePart{Start: s.at + 1}), append(s.asked, 0)
+		r.Curve, s.asked = append(r.Curve, Part{Start: s.at + 1}), append(s.asked, 0)
 	}
 	s.at++
 	if x.ID != data.Ignore {
@@ -119,7 +119,7 @@ func (s *surpriser) next(x Surprise) error {
 }
 
 // add counts a token that was predicted.
-func (s *surpriser) add(x Surprise) {
+func (s *measurement) add(x Token) {
 	r := s.rep
 	s.asked[len(s.asked)-1]++
 	part := &r.Curve[len(r.Curve)-1]
@@ -147,7 +147,7 @@ func (s *surpriser) add(x Surprise) {
 }
 
 // offer keeps the passage that ends with x if it is among the worst.
-func (s *surpriser) offer(x Surprise) {
+func (s *measurement) offer(x Token) {
 	o := &s.rep.Options
 	s.last, s.sum = append(s.last, x), s.sum+x.Nats
 	if len(s.last) > o.Passage {
@@ -170,7 +170,7 @@ func (s *surpriser) offer(x Surprise) {
 }
 
 // done ends the report.
-func (s *surpriser) done() error {
+func (s *measurement) done() error {
 	r := s.rep
 	if r.Tokens == 0 {
 		return fmt.Errorf("found nothing in %d tokens that is to be predicted, want a reply, or a document of two "+

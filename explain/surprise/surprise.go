@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/explain"
 )
 
-// SurpriseOptions say how a text is read.
-type SurpriseOptions struct {
+// Options say how a text is read.
+type Options struct {
 	SeqLen int  // tokens of a window or, with Stream, of a piece
 	Stream bool // carry the state through the whole text, in place of windows that begin from an empty one
 	Bins   int  // of the calibration
@@ -21,14 +21,14 @@ type SurpriseOptions struct {
 	Progress       func(done, total int)
 }
 
-// DefaultSurpriseOptions are windows of 1,024 tokens, 15 bins as in arXiv:1706.04599, and 10 passages of 32 tokens.
-func DefaultSurpriseOptions() SurpriseOptions {
-	return SurpriseOptions{SeqLen: 1024, Bins: 15, Passage: 32, Worst: 10}
+// DefaultOptions are windows of 1,024 tokens, 15 bins as in arXiv:1706.04599, and 10 passages of 32 tokens.
+func DefaultOptions() Options {
+	return Options{SeqLen: 1024, Bins: 15, Passage: 32, Worst: 10}
 }
 
-// SurpriseReport is how a model predicts a text. A surprise is -log p of the token that came, in nats.
-type SurpriseReport struct {
-	Options SurpriseOptions
+// Report is how a model predicts a text. A surprise is -log p of the token that came, in nats.
+type Report struct {
+	Options Options
 	Tokens  int     // predicted: all but the first
 	Bytes   int64   // of text that they stand for
 	Sum     float64 // of the surprises; Sum/Tokens is the loss of hippo eval
@@ -41,12 +41,12 @@ type SurpriseReport struct {
 	ECE, MCE float64
 	// Curve are means over equal parts of the text, at most curvePlaces of them, of CurveStep tokens each, NaN where
 	// none of these is predicted.
-	Curve     []SurprisePart
+	Curve     []Part
 	CurveStep int
 	// Histogram counts surprises by halves of a nat; the last counts all larger ones.
 	Histogram []int
-	First     []Surprise // the first tokens of the text
-	Passages  []Passage  // the worst predicted, the worst first; none overlaps another
+	First     []Token   // the first tokens of the text
+	Passages  []Passage // the worst predicted, the worst first; none overlaps another
 	Costly    []CostlyToken
 }
 
@@ -57,15 +57,15 @@ type CalibrationBin struct {
 	Accuracy   float64 // the part of them that came
 }
 
-// SurprisePart is a part of the text.
-type SurprisePart struct {
+// Part is a part of the text.
+type Part struct {
 	Start         int // its first predicted token
 	Mean, Entropy float64
 	Most          float64 // the largest surprise
 }
 
-// Surprise is one predicted token.
-type Surprise struct {
+// Token is one predicted token.
+type Token struct {
 	ID      int32
 	Nats    float64 // NaN for a token that is not predicted, or was not kept
 	Entropy float64
@@ -76,7 +76,7 @@ type Surprise struct {
 type Passage struct {
 	Start  int     // the number of its first token
 	Mean   float64 // of its surprises
-	Tokens []Surprise
+	Tokens []Token
 	Before []int32 // tokens in front of it
 	After  []int32
 }
@@ -99,10 +99,10 @@ const (
 // ErrNoLanguage is the error of a network where only a language model will do.
 var ErrNoLanguage = errors.New("found the network of a task, which has no tokenizer and no text, want a language model")
 
-// Surprises measures how a model predicts tokens, in the windows of train.Evaluate. Its memory does not grow with the
+// Measure measures how a model predicts tokens, in the windows of train.Evaluate. Its memory does not grow with the
 // text. Errors: a network of a task, options that cannot be, a text of one token, scores that are not finite,
 // cancellation.
-func Surprises(ctx context.Context, g *explain.Language, tokens *data.Tokens, o SurpriseOptions) (*SurpriseReport,
+func Measure(ctx context.Context, g *explain.Language, tokens *data.Tokens, o Options) (*Report,
 	error) {
 	if g.Model == nil {
 		return nil, ErrNoLanguage

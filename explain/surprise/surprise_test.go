@@ -41,9 +41,9 @@ func TestSurprisesSumToTheLossOfEval(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := DefaultSurpriseOptions()
+			o := DefaultOptions()
 			o.SeqLen, o.Stream = 40, stream
-			r, err := Surprises(context.Background(), explain.OfModel(m), tokens, o)
+			r, err := Measure(context.Background(), explain.OfModel(m), tokens, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,8 +81,8 @@ func TestSurprisesOfDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := SurpriseOptions{SeqLen: 10, Stream: stream, Bins: 5, Passage: 8, Worst: 20}
-		r, err := Surprises(t.Context(), explain.OfModel(m), tokens, o)
+		o := Options{SeqLen: 10, Stream: stream, Bins: 5, Passage: 8, Worst: 20}
+		r, err := Measure(t.Context(), explain.OfModel(m), tokens, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,8 +117,8 @@ func TestSurprisesOfDocuments(t *testing.T) {
 func TestSurpriseReport(t *testing.T) {
 	m := toymodel.New(t, "h3,attention", toymodel.Vocab)
 	ids := toymodel.Text(3, 1400, toymodel.Vocab)
-	o := SurpriseOptions{SeqLen: 2000, Bins: 7, Passage: 9, Worst: 3}
-	r, err := Surprises(context.Background(), explain.OfModel(m), tokensOf(t, ids), o)
+	o := Options{SeqLen: 2000, Bins: 7, Passage: 9, Worst: 3}
+	r, err := Measure(context.Background(), explain.OfModel(m), tokensOf(t, ids), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestPerfectCalibration(t *testing.T) {
 	for i := range ids {
 		ids[i] = int32(i % toymodel.Vocab)
 	}
-	r, err := Surprises(context.Background(), explain.OfModel(m), tokensOf(t, ids), DefaultSurpriseOptions())
+	r, err := Measure(context.Background(), explain.OfModel(m), tokensOf(t, ids), DefaultOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,47 +211,47 @@ func TestPerfectCalibration(t *testing.T) {
 
 // TestSurpriseRefuses: options and models that cannot be.
 func TestSurpriseRefuses(t *testing.T) {
-	short, good := toymodel.New(t, "gmlp(l_max=16)", toymodel.Vocab), DefaultSurpriseOptions()
+	short, good := toymodel.New(t, "gmlp(l_max=16)", toymodel.Vocab), DefaultOptions()
 	task, err := explain.OfNetwork(toymodel.Network(t, "h3"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids := []int32{1, 2, 3}
-	for want, try := range map[string]func(o *SurpriseOptions) (*explain.Language, []int32){
-		"takes at most 16 tokens": func(*SurpriseOptions) (*explain.Language, []int32) {
+	for want, try := range map[string]func(o *Options) (*explain.Language, []int32){
+		"takes at most 16 tokens": func(*Options) (*explain.Language, []int32) {
 			return explain.OfModel(short),
 				ids
 		},
-		"goes on and on": func(o *SurpriseOptions) (*explain.Language, []int32) {
+		"goes on and on": func(o *Options) (*explain.Language, []int32) {
 			o.Stream = true
 			return explain.OfModel(short), ids
 		},
-		"network of a task": func(*SurpriseOptions) (*explain.Language, []int32) { return task, ids },
-		"bins: found 0": func(o *SurpriseOptions) (*explain.Language,
+		"network of a task": func(*Options) (*explain.Language, []int32) { return task, ids },
+		"bins: found 0": func(o *Options) (*explain.Language,
 			[]int32) {
 			o.Bins = 0
 			return explain.OfModel(short), ids
 		},
-		"passage: found -1": func(o *SurpriseOptions) (*explain.Language, []int32) {
+		"passage: found -1": func(o *Options) (*explain.Language, []int32) {
 			o.Passage = -1
 			return explain.OfModel(short), ids
 		},
-		"worst: found 9999": func(o *SurpriseOptions) (*explain.Language, []int32) {
+		"worst: found 9999": func(o *Options) (*explain.Language, []int32) {
 			o.Worst = 9999
 			return explain.OfModel(short), ids
 		},
-		"1 token": func(o *SurpriseOptions) (*explain.Language, []int32) {
+		"1 token": func(o *Options) (*explain.Language, []int32) {
 			o.SeqLen = 16
 			return explain.OfModel(short), ids[:1]
 		},
 	} {
 		o := good
 		g, text := try(&o)
-		_, err := Surprises(context.Background(), g, tokensOf(t, text), o)
+		_, err := Measure(context.Background(), g, tokensOf(t, text), o)
 		toymodel.WantError(t, err, want)
 	}
 	m := toymodel.New(t, "h3*2", toymodel.Vocab)
 	toymodel.Ruin(m)
-	_, err = Surprises(context.Background(), explain.OfModel(m), tokensOf(t, ids), good)
+	_, err = Measure(context.Background(), explain.OfModel(m), tokensOf(t, ids), good)
 	toymodel.WantError(t, err, "not finite at token 0")
 }

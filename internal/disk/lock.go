@@ -23,7 +23,7 @@ const LockFile = ".lock"
 // killed.
 type Lock struct {
 	path string
-	file *flock.Flock // nil where the file system has no locks
+	file *flock.Flock // nil if the file system has no locks
 	made []string     // the folders made for it, the innermost first
 }
 

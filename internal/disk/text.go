@@ -76,6 +76,15 @@ func ReadText(path string, limit int64) ([]byte, error) {
 	return data, err
 }
 
+// WriteJSON writes v as indented JSON: see WriteFile.
+func WriteJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WriteBytes(path, append(text, '\n'))
+}
+
 // ReadJSON reads a regular file of at most MaxText bytes into v. Errors name the file.
 func ReadJSON(path string, v any) error {
 	text, err := ReadText(path, MaxText)

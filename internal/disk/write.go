@@ -30,7 +30,7 @@ func Unique(prefix string, create func(name string) error) (id string, err error
 	return "", err
 }
 
-// IsID tells whether id has the form of Unique's ids.
+// IsID reports whether id has the form of Unique's ids.
 func IsID(id string) bool {
 	return len(id) == idLen && strings.Trim(id, "0123456789abcdef") == ""
 }
@@ -130,7 +130,7 @@ func createLocked(name string) (*os.File, error) {
 	return f, nil
 }
 
-// IsAt tells whether an open file is what its path names: it has not been removed or replaced.
+// IsAt reports whether an open file is what its path names: it has not been removed or replaced.
 func IsAt(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {

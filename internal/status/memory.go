@@ -96,7 +96,7 @@ func number(root fs.FS, dir, name string) (uint64, bool) {
 	return n, err == nil // "max" is no number
 }
 
-// field reads the number behind a name in a file of lines "name number".
+// field reads the number after a name in a file of lines "name number".
 func field(root fs.FS, file, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {

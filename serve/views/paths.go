@@ -30,7 +30,7 @@ func pathsView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 		}
 		a, b = a[:n], b[:n]
 	}
-	r, err := paths.Paths(ctx, g, a, b)
+	r, err := paths.Compare(ctx, g, a, b)
 	if err != nil {
 		return nil, err
 	}

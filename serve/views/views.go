@@ -95,7 +95,7 @@ func stateView(_ context.Context, x *serve.Viewed) (*figure.Page, error) {
 }
 
 func influenceView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
-	r, err := influence.InfluenceOf(ctx, explain.OfModel(x.Model), x.IDs, influence.InfluenceOptions{
+	r, err := influence.Of(ctx, explain.OfModel(x.Model), x.IDs, influence.Options{
 		Head: influence.AllHeads, Token: influence.LastToken, Measure: x.Options["measure"],
 		Next: influence.LikeliestToken,
 	})
@@ -106,8 +106,8 @@ func influenceView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 }
 
 func memoryView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
-	m, err := memory.MemoryOf(ctx, explain.OfModel(x.Model), x.IDs,
-		memory.MemoryOptions{ReadOut: x.Options["readout"] == yes})
+	m, err := memory.Of(ctx, explain.OfModel(x.Model), x.IDs,
+		memory.Options{ReadOut: x.Options["readout"] == yes})
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func memoryView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 
 func lensView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	g := explain.OfModel(x.Model)
-	r, err := lens.Lens(ctx, g, x.IDs)
+	r, err := lens.Of(ctx, g, x.IDs)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func gradientView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 const surprisePiece = 128
 
 func surpriseView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
-	g, o := explain.OfModel(x.Model), surprise.DefaultSurpriseOptions()
+	g, o := explain.OfModel(x.Model), surprise.DefaultOptions()
 	tokens, err := data.FromIDs(x.IDs, x.Model.Config.PaddedVocab())
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func surpriseView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	if longest := g.MaxLength(); longest > 0 { // and no session is longer
 		o.SeqLen, o.Stream = longest, false
 	}
-	r, err := surprise.Surprises(ctx, g, tokens, o)
+	r, err := surprise.Measure(ctx, g, tokens, o)
 	if err != nil {
 		return nil, err
 	}
