@@ -23,6 +23,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // Model is a language model with its tokenizer.
@@ -207,7 +208,7 @@ type Options = generate.Options
 func DefaultOptions() Options { return generate.DefaultOptions() }
 
 // TrainConfig is everything a training run depends on.
-type TrainConfig = train.Config
+type TrainConfig = text.Config
 
 // TrainEvents are called as a training run proceeds.
 type TrainEvents = train.Events
@@ -219,14 +220,14 @@ type (
 )
 
 // TrainResult is how a training run ended.
-type TrainResult = train.Result
+type TrainResult = text.Result
 
 // Preset returns the settings of a training run by name: tiny, small, h3-125m, ...
-func Preset(name string) (TrainConfig, error) { return train.Preset(name) }
+func Preset(name string) (TrainConfig, error) { return text.Preset(name) }
 
 // Train trains a model and leaves it, with its tokenizer, curves and checkpoints, in the folder that the result names.
 func Train(ctx context.Context, cfg TrainConfig, ev TrainEvents) (TrainResult, error) {
-	return train.Run(ctx, cfg, ev)
+	return text.Run(ctx, cfg, ev)
 }
 
 // CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest that the machine has,
