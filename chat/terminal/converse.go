@@ -166,7 +166,8 @@ func (t *conversation) command(text string) error {
 
 func (t *conversation) stats() error {
 	s := t.chat().Stats()
-	return t.write(fmt.Sprintf("%d messages, %d tokens; read %d tokens, %.0f tok/s; wrote %d tokens, %.1f tok/s; state %s\n",
+	return t.write(fmt.Sprintf("%d messages, %d tokens; "+
+		"read %d tokens, %.0f tok/s; wrote %d tokens, %.1f tok/s; state %s\n",
 		len(t.chat().Messages()), t.chat().Position(), s.PrefillTokens, s.PrefillSpeed(), s.DecodeTokens,
 		s.DecodeSpeed(), status.Bytes(s.StateBytes)))
 }

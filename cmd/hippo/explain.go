@@ -175,8 +175,8 @@ func newExplainShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE.json",
 		Short: "Draw the JSON of an explanation again",
-		Long: `Draw a page that another explain command wrote as .json again: as a page for a browser, as pictures, or as
-numbers. Without --out it is written next to FILE, as .html.`,
+		Long: `Draw a page again that another explain command wrote as .json: as a page for a browser, as pictures, or
+as numbers. Without --out it is written next to FILE, as .html.`,
 		Example: `  hippo explain show influence.json --open
   hippo explain show influence.json --out paper/influence.svg --frame 12
   hippo explain show influence.json --out numbers.npz`,

@@ -24,8 +24,8 @@ func networkNamed(name string) (dir string, n *model.Network, err error) {
 	return dir, n, err
 }
 
-// languageNamed reads the network of a task's run, or else a language model. tokens returns its tokenizer: for a network
-// the numbers of its task.
+// languageNamed reads the network of a task's run, or else a language model. tokens returns its tokenizer, which for a
+// network is the numbers of its task.
 func languageNamed(name string) (g *explain.Language, tokens func() (tokenizer.Tokenizer, error), err error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
@@ -74,7 +74,7 @@ type textView struct {
 	ids      []int32
 }
 
-// drawText makes a command MODEL TEXT that draws a view of at most tokens of a text (0 for all). check, which may be nil,
+// drawText makes a command MODEL TEXT that draws a view of at most tokens of a text (0 for all). check, if not nil,
 // checks the flags.
 func drawText(cmd *cobra.Command, tokens int, check func() error,
 	draw func(cmd *cobra.Command, v *textView) (*figure.Page, error)) *cobra.Command {

@@ -55,8 +55,8 @@ task's run, whose tokens are numbers: TEXT is "3 1 4".`,
 	flags.StringArrayVar(&f.patch, "patch", nil, "PART=TEXT2: part to take from the run of another text; repeat for "+
 		"several")
 	flags.BoolVar(&f.mean, "mean", false, "replace what is ablated by its mean over the text, not by zero")
-	flags.StringVar(&f.at, "at", "", "token to change it at: its number from 0, last or all (default all; last for the "+
-		"patch of a state)")
+	flags.StringVar(&f.at, "at", "", "token to change it at: its number from 0, last or all (default all; last for "+
+		"the patch of a state)")
 	flags.StringArrayVar(&f.watch, "watch", nil, "text whose first token to follow, such as \" Paris\"; repeat for "+
 		"several")
 	flags.BoolVar(&f.sweep, "sweep", true, "without --ablate and --patch, remove each layer in turn")

@@ -39,8 +39,8 @@ each token, and what it carries when that token is read: what of the other text 
 	f.BoolVar(&saved, "sessions", false, "TEXT1 and TEXT2 are names of saved sessions (hippo session list)")
 	f.BoolVar(&files, "files", false, "TEXT1 and TEXT2 are files")
 	f.StringArrayVar(&fromFiles, "file", nil, "file with a text, after those that are arguments; twice for both")
-	f.BoolVar(&trace, "trace", false, "exchange what each layer adds, and carries, at each token: for texts of the same "+
-		"number of tokens")
+	f.BoolVar(&trace, "trace", false, "exchange what each layer adds, and carries, at each token: for texts of the "+
+		"same number of tokens")
 	f.IntVar(&most, "tokens", 1024, "number of tokens of each text to read, from its start; 0 for all; sessions are "+
 		"read as a whole")
 	cmd.MarkFlagsMutuallyExclusive("sessions", "files")

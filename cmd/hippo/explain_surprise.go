@@ -35,11 +35,11 @@ func newExplainSurprise() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "surprise MODEL FILE...",
 		Short: "Show what in a text surprises a model, and whether it knows what it does not know",
-		Long: `Predict the text in FILE (files, folders, globs, or - for standard input) with the model. Show the surprise
--log p of its tokens along the text, the entropy of the predictions, how confident the model is and how often it is
-right (a reliability diagram and the expected calibration error), the worst predicted passages in their context, and the
-tokens that cost most. The mean surprise is the loss that hippo eval measures with the same windows. Memory does not
-grow with the text.`,
+		Long: `Predict the text in FILE (files, folders, globs, or - for standard input) with the model. Show the
+surprise -log p of its tokens along the text, the entropy of the predictions, how confident the model is and how often
+it is right (a reliability diagram and the expected calibration error), the worst predicted passages in their context,
+and the tokens that cost most. The mean surprise is the loss that hippo eval measures with the same windows. Memory
+does not grow with the text.`,
 		Example: `  hippo explain surprise runs/tiny notes.txt
   hippo explain surprise models/h3-125m book.txt --tokens 100000 --seq_len 2048
   hippo explain surprise models/h3-125m book.txt --stream --out surprise.json
@@ -56,9 +56,9 @@ grow with the text.`,
 	flags.IntVar(&f.Bins, "bins", f.Bins, "bins of the calibration")
 	flags.IntVar(&f.Passage, "passage", f.Passage, "tokens of a passage")
 	flags.IntVar(&f.Worst, "worst", f.Worst, "passages to show")
-	flags.StringVar(&f.reading.TextField, "text_field", f.reading.TextField, "field of a JSONL line that holds the text")
-	flags.StringVar(&f.reading.Cache, "cache", f.reading.Cache,
-		"folder of tokenized texts; empty: the user's; none: in memory")
+	read := &f.reading
+	flags.StringVar(&read.TextField, "text_field", read.TextField, "field of a JSONL line that holds the text")
+	flags.StringVar(&read.Cache, "cache", read.Cache, "folder of tokenized texts; empty: the user's; none: in memory")
 	return drawing(cmd, "surprise", func(cmd *cobra.Command, args []string) (*figure.Page, error) {
 		if f.tokens < 0 {
 			return nil, fmt.Errorf("--tokens: found %d, want 0 or more", f.tokens)

@@ -70,7 +70,7 @@ func newShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "show NAME",
 		Short:             "Show the files and the configuration of a published model",
-		Long:              "Show the files and the configuration of the published model NAME. hippo info describes all of it.",
+		Long:              "Show the files and the configuration of the published model NAME. hippo info describes it.",
 		Example:           "  hippo show org/name\n  hippo show org/name:Q8_0 --json",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: completeArgs(completePublished),

@@ -45,7 +45,7 @@ func openSide(name string) (s side, err error) {
 	}
 	s.run = changes.MetricsOf(dir)
 	if n != nil {
-		s.Model = changes.Model{Name: name, Params: n, Blocks: n.Blocks}
+		s.Model = changes.Model{Name: name, Params: n, Backbone: n.Backbone}
 		if s.language, err = explain.OfNetwork(n); err == nil {
 			s.tok = tokenizer.IDs(n.Config.Vocab)
 		}
@@ -55,7 +55,7 @@ func openSide(name string) (s side, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Model, s.language = changes.Model{Name: name, Params: m, Blocks: m.Blocks}, explain.OfModel(m)
+	s.Model, s.language = changes.Model{Name: name, Params: m, Backbone: m.Backbone}, explain.OfModel(m)
 	s.tok, err = release.LoadTokenizer(dir, &m.Config)
 	return s, err
 }

@@ -39,6 +39,13 @@ func asJSON(cmd *cobra.Command) bool {
 	return set && err == nil
 }
 
+// plainJSON encodes values with <, > and & as they are.
+func plainJSON(out io.Writer) *json.Encoder {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	return e
+}
+
 // show prints a result by text, or with --json as an object.
 func show(cmd *cobra.Command, result any, text func(io.Writer) error) error {
 	if asJSON(cmd) {

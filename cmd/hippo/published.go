@@ -67,9 +67,9 @@ func newRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME",
 		Short: "Remove a published model from this machine",
-		Long: `Remove the published model NAME from the cache, for the hub's other tools as well: all its revisions; with
-org/name:REVISION that revision; with org/name:FILE or :QUANTISATION that file. Files that another revision shares stay.
-On a terminal it asks first; elsewhere it wants --yes.`,
+		Long: `Remove the published model NAME from the cache, for the hub's other tools as well: all its revisions;
+with org/name:REVISION that revision; with org/name:FILE or :QUANTISATION that file. Files that another revision shares
+stay. On a terminal it asks first; elsewhere it wants --yes.`,
 		Example:           "  hippo rm org/name\n  hippo rm org/name:Q8_0 --yes",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: completeArgs(completePublished),

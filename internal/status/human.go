@@ -87,3 +87,12 @@ func Bar(done, total int64, columns int) string {
 
 // Minute writes the time of an event in a list: 2006-01-02 15:04.
 func Minute(t time.Time) string { return t.Format("2006-01-02 15:04") }
+
+// Percent writes a percentage of targets with enough decimals to show a difference of one target.
+func Percent(percent float64, of int) string {
+	decimals := 2
+	for step := 100 / float64(max(of, 1)); step < math.Pow10(-decimals) && decimals < 8; {
+		decimals++
+	}
+	return fmt.Sprintf("%.*f %%", decimals, percent)
+}
