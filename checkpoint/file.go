@@ -51,8 +51,8 @@ func Open(path string) (*File, error) {
 		case strings.HasPrefix(string(d[:min(len(d), 4)]), ggufMagic):
 			return f.readGGUF()
 		}
-		return fmt.Errorf(
-			"found %s, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save", beginning(d))
+		return fmt.Errorf("found %s, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save",
+			beginning(d))
 	})
 	if err == nil && f.format == FormatGGUF {
 		return f.withParts()

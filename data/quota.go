@@ -129,10 +129,9 @@ func (r *cacheQuota) evict(n int64) error {
 }
 
 func (r *cacheQuota) tooLarge(need int64) error {
-	return fmt.Errorf(
-		"the tokens need about %s, more than the limit of %s of the folder %s: raise cache_limit, "+
-			"choose another folder with cache, or keep tokens in memory with cache none",
-		status.Bytes(uint64(need)), status.Bytes(uint64(r.limit)), r.dir)
+	return fmt.Errorf("the tokens need about %s, more than the limit of %s of the folder %s: raise cache_limit, "+
+		"choose another folder with cache, or keep tokens in memory with cache none", status.Bytes(uint64(need)),
+		status.Bytes(uint64(r.limit)), r.dir)
 }
 
 // notes returns remarks for the user after the file has been written.
@@ -145,8 +144,8 @@ func (r *cacheQuota) notes() []string {
 		}
 		last := r.removed[n-1]
 		notes = append(notes,
-			fmt.Sprintf("token cache: removed %d files of %s, last used on %s or before, to stay within %s",
-				n, status.Bytes(uint64(bytes)), last.Used.Format("2006-01-02"), status.Bytes(uint64(r.limit))))
+			fmt.Sprintf("token cache: removed %d files of %s, last used on %s or before, to stay within %s", n,
+				status.Bytes(uint64(bytes)), last.Used.Format("2006-01-02"), status.Bytes(uint64(r.limit))))
 	}
 	if total := r.written + r.others; len(r.removed) == 0 && float64(total) > 0.9*float64(r.limit) {
 		notes = append(notes,
@@ -180,9 +179,8 @@ func (w *quotaWriter) Write(p []byte) (int, error) {
 	n, err := w.f.Write(p)
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		err = fmt.Errorf(
-			"%w (after %s of tokens, which are removed again: hippo cache clean makes room in %s, "+
-				"and cache names another folder)", err, status.Bytes(uint64(w.quota.written)), filepath.Dir(w.f.Name()))
+		err = fmt.Errorf("%w (after %s of tokens, which are removed again: hippo cache clean makes room in %s, "+
+			"and cache names another folder)", err, status.Bytes(uint64(w.quota.written)), filepath.Dir(w.f.Name()))
 		fallthrough
 	case err != nil:
 		err = &cacheError{w.quota.text, err}

@@ -107,8 +107,8 @@ func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibratio
 			Learnt: whole.coverage(k*pairs, nil), Calibrated: whole.coverage(k*pairs, widen[k][0]), Checked: -1}
 		early, late := off[0].count(k*pairs), off[1].count(k*pairs)
 		if early > 0 && late > 0 {
-			c.Checked = (off[0].coverage(k*pairs, halves[1][k][0])*early + off[1].coverage(k*pairs, halves[0][k][0])*late) /
-				(early + late)
+			first, second := off[0].coverage(k*pairs, halves[1][k][0]), off[1].coverage(k*pairs, halves[0][k][0])
+			c.Checked = (first*early + second*late) / (early + late)
 		}
 		all = append(all, c)
 	}
