@@ -106,7 +106,7 @@ func notTensors(d []byte) error {
 	}
 	switch {
 	case begins("version https://git-lfs"):
-		return errors.New("found a pointer of Git LFS in place of the file,  want the file itself, " +
+		return errors.New("found a pointer of Git LFS in place of the file, want the file itself, " +
 			"as git lfs pull or hippo pull fetches it")
 	case begins("<!doctype html"), begins("<html"):
 		return errors.New("found a web page in place of the file: was its address not that of a download?")
