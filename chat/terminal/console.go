@@ -17,6 +17,7 @@ import (
 // console is a terminal in raw mode: lines are edited and remembered, and Ctrl-C is a key like others, which stops a
 // reply or asks to leave.
 type console struct {
+	in, out *os.File
 	term    *term.Terminal
 	keys    chan []byte // what was typed; closed at its end
 	rest    []byte      // typed, not read yet
@@ -35,22 +36,21 @@ const ctrlC = 3
 const clearLine = "\x05\x15\r"
 
 // openConsole puts the terminal into raw mode. It ends with ctx. close must be called.
-func openConsole(ctx context.Context) (*console, error) {
-	in := int(os.Stdin.Fd())
-	before, err := term.MakeRaw(in)
+func openConsole(ctx context.Context, in, out *os.File) (*console, error) {
+	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return nil, err
 	}
-	c := &console{keys: make(chan []byte, 256), ctx: ctx}
+	c := &console{in: in, out: out, keys: make(chan []byte, 256), ctx: ctx}
 	c.term = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{c, os.Stdout}, "")
+	}{c, out}, "")
 	c.term.History = &history{History: c.term.History}
 	c.term.SetBracketedPasteMode(true)
 	c.restore = func() {
 		c.term.SetBracketedPasteMode(false)
-		term.Restore(in, before)
+		term.Restore(int(in.Fd()), before)
 	}
 	go c.listen()
 	return c, nil
@@ -74,7 +74,7 @@ func (c *console) listen() {
 	defer close(c.keys)
 	for {
 		buf := make([]byte, 256)
-		n, err := os.Stdin.Read(buf)
+		n, err := c.in.Read(buf)
 		switch cancel := c.replying(); {
 		case cancel != nil && bytes.IndexByte(buf[:n], ctrlC) >= 0:
 			cancel() // what was typed with it is lost
@@ -140,7 +140,7 @@ var errStop = errors.New("Ctrl-C")
 // line reads a line. pasted reports that it was pasted, so that others may follow it.
 func (c *console) line(prompt string) (text string, pasted bool, err error) {
 	c.interrupted = false
-	if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil && width > 0 {
+	if width, height, err := term.GetSize(int(c.out.Fd())); err == nil && width > 0 {
 		c.term.SetSize(width, height)
 	}
 	c.term.SetPrompt(prompt)
@@ -188,6 +188,6 @@ func (c *console) message(prompt string) (string, error) {
 
 // write writes to the terminal, which in raw mode does not return at a newline.
 func (c *console) write(text string) error {
-	_, err := os.Stdout.WriteString(strings.ReplaceAll(text, "\n", "\r\n"))
+	_, err := c.out.WriteString(strings.ReplaceAll(text, "\n", "\r\n"))
 	return err
 }

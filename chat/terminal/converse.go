@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -36,9 +37,9 @@ const conversationHelp = `/save FILE    save the messages to a file
 A message may have several lines: between """ and """, or with a backslash at the end of each but the last.
 `
 
-// Converse holds a conversation on the terminal until the user ends it.
-func Converse(ctx context.Context, c *chat.Chat, opt generate.Options, hasTemplate bool) error {
-	terminal, err := openConsole(ctx)
+// Converse holds a conversation on the terminal of in and out until the user ends it.
+func Converse(ctx context.Context, in, out *os.File, c *chat.Chat, opt generate.Options, hasTemplate bool) error {
+	terminal, err := openConsole(ctx, in, out)
 	if err != nil {
 		return fmt.Errorf("terminal: %w", err)
 	}

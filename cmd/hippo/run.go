@@ -75,7 +75,7 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 		c := chat.New(m.Net(), m.Tokenizer(), settings)
 		c.SetSystem(r.system)
 		if talks {
-			return terminal.Converse(cmd.Context(), c, opt, settings.Template != nil)
+			return terminal.Converse(cmd.Context(), os.Stdin, os.Stdout, c, opt, settings.Template != nil)
 		}
 		return replyOnce(cmd.Context(), c, strings.TrimSuffix(prompt, "\n"), opt)
 	}

@@ -263,7 +263,7 @@ func watch(p *status.Printer) train.Events {
 				status.Count(s.TrainTokens),
 				status.Count(s.ValidTokens), s.Out)
 			if s.Resumed > 0 {
-				p.Printf("going on from step %d\n", s.Resumed)
+				p.Printf("resuming from step %d\n", s.Resumed)
 			}
 		},
 		Step: func(g train.Progress) {

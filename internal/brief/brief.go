@@ -4,7 +4,9 @@ package brief
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -25,7 +27,7 @@ func Error(err error) error {
 		return nil
 	}
 	text := err.Error()
-	bounded := Printable(cut(text, MaxError))
+	bounded := visible(cut(text, MaxError))
 	if bounded == text {
 		return err
 	}
@@ -42,7 +44,7 @@ func (e *short) Error() string { return e.text }
 func (e *short) Unwrap() error { return e.err }
 
 // Line bounds a line of a message, such as a name and what is wrong with it.
-func Line(s string) string { return Printable(cut(s, MaxLine)) }
+func Line(s string) string { return visible(cut(s, MaxLine)) }
 
 // List joins items by sep: the first MaxItems, and how many more there are.
 func List(items []string, sep string) string {
@@ -68,3 +70,24 @@ func cut(s string, most int) string {
 	}
 	return fmt.Sprintf("%s … (%d bytes left out) … %s", s[:head], tail-head, s[tail:])
 }
+
+// visible escapes control characters, except newlines and tabs, and bytes that are not UTF-8, as in a Go string.
+func visible(s string) string {
+	if strings.IndexFunc(s, invisible) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var out strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if invisible(r) || r == utf8.RuneError && n == 1 {
+			quoted := strconv.Quote(s[:n])
+			out.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			out.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return out.String()
+}
+
+func invisible(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }

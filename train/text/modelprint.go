@@ -53,8 +53,9 @@ func PrintReports(out io.Writer, reports []*ModelReport) error {
 	for _, r := range reports {
 		if b := r.Baseline; b != nil {
 			for i, loss := range []float64{b.Bigram, b.Unigram} {
-				lines = append(lines, []string{[]string{"(bigram counts)", "(unigram counts)"}[i], "", r.Tokenizer, "", "",
-					"", fmt.Sprintf("%.4f", loss), "", fmt.Sprintf("%.4f", loss*r.BitsByte/r.Loss)})
+				name := []string{"(bigram counts)", "(unigram counts)"}[i]
+				lines = append(lines, []string{name, "", r.Tokenizer, "", "", "", fmt.Sprintf("%.4f", loss), "",
+					fmt.Sprintf("%.4f", loss*r.BitsByte/r.Loss)})
 			}
 			break // one baseline, of one tokenizer
 		}
