@@ -77,7 +77,7 @@ func (t Target) String() string {
 
 // Interior is what the last projection of a layer's mixer, or of one of several, is given.
 func (g *Language) Interior(layer int, part string) (mixer.Interior, bool) {
-	_, in, ok := mixer.InsidePart(g.Backbone.Blocks[layer].Mixer, part,
+	_, in, ok := mixer.Inside(g.Backbone.Blocks[layer].Mixer, part,
 		func(_ *autograd.Tape, x *tensor.Tensor) *tensor.Tensor { return x })
 	return in, ok
 }

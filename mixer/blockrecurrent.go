@@ -160,3 +160,9 @@ func (m *BlockRecurrent) Params(prefix string, visit nn.Visitor) {
 	m.IDs.Params(prefix+"state_ids.", visit)
 	visit(prefix+"state_gate", m.Gate)
 }
+
+// open has the heads of the window first, then those that see the state.
+func (m *BlockRecurrent) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 2*m.heads)
+}

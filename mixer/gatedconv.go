@@ -70,3 +70,12 @@ func (m *GatedConv) Params(prefix string, visit nn.Visitor) {
 	m.Conv.params(prefix+"conv1d.", visit)
 	m.Out.Params(prefix+"out_proj.", visit)
 }
+
+func (m *GatedConv) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
+}
+
+func (m *GatedConv) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}

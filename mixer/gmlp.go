@@ -96,3 +96,8 @@ func (m *GMLP) Params(prefix string, visit nn.Visitor) {
 	visit(prefix+"spatial.bias", m.B)
 	m.V.Params(prefix+"proj_out.", visit)
 }
+
+func (m *GMLP) open() Opened {
+	c := *m
+	return opened(&c, &c.V, 0)
+}

@@ -125,3 +125,35 @@ func firstUnitVector(n int) func(*rand.Rand, []float32) {
 		}
 	}
 }
+
+func (m *H3) kernels(t *autograd.Tape, l int) []Response {
+	diag := t.KernelRows(t.DiagKernel(m.Diag.System(t), l), m.D.Len())
+	return []Response{{"diag", diag}, {"shift", m.Shift.kernel(min(l, m.cfg.DState))}}
+}
+
+// kernel is K[j, c] = Σ_i C[c, i+j] B[c, i] (l, d): the filter that the shift system is, without its skip.
+func (s *Shift) kernel(l int) *tensor.Tensor {
+	d, n := s.B.Dim(0), s.B.Dim(1)
+	b, c, k := make([]float32, d*n), make([]float32, d*n), make([]float32, l*d)
+	s.B.CopyTo(b)
+	s.C.CopyTo(c)
+	for j := range l {
+		for ch := range d {
+			for i := range n - j {
+				k[j*d+ch] += c[ch*n+i+j] * b[ch*n+i]
+			}
+		}
+	}
+	return tensor.FromSlice(k, l, d)
+}
+
+func (m *H3) open() Opened {
+	c := *m
+	o := opened(&c, &c.Out, m.D.Len())
+	if m.order == engine.DimMajor {
+		o.Head = func(channel int) int { return channel % o.Heads }
+	}
+	return o
+}
+
+func (m *H3) system() System { return m.Diag.system() }

@@ -163,3 +163,10 @@ func (m *LMU) Params(prefix string, visit nn.Visitor) {
 	visit(prefix+"encoder.state", m.E)
 	m.Out.Params(prefix+"out_proj.", visit)
 }
+
+// open copies the LMU without what it has kept, which must not be copied.
+func (m *LMU) open() Opened {
+	c := &LMU{In: m.In, Out: m.Out, H: m.H, M: m.M, EX: m.EX, E: m.E, hidden: m.hidden, order: m.order,
+		constants: m.constants}
+	return opened(c, &c.Out, 0)
+}

@@ -242,3 +242,18 @@ func inverseSoftplus(lo, hi float64) func(*rand.Rand, []float32) {
 		}
 	}
 }
+
+func (m *Mamba) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
+}
+
+func (m *Mamba) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}
+
+func (m *Mamba) system() System {
+	s := systemOf("", m.ALog, nil, nil)
+	s.Dt = mapped(m.Dt.Bias, softplus)
+	return s
+}

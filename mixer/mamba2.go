@@ -211,3 +211,19 @@ func logOfUniform(lo, hi float64) func(*rand.Rand, []float32) {
 		}
 	}
 }
+
+func (m *Mamba2) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
+}
+
+func (m *Mamba2) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, m.heads)
+}
+
+// system has a pole for each head, with a step of its own.
+func (m *Mamba2) system() System {
+	s := systemOf("", m.ALog, nil, nil)
+	s.Rows, s.Dt = m.heads, mapped(m.DtBias, softplus)
+	return s
+}

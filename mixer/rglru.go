@@ -122,3 +122,21 @@ func (m *RGLRU) Params(prefix string, visit nn.Visitor) {
 	m.Input.params(prefix+"rg_lru.input_gate", visit)
 	m.Out.Params(prefix+"linear_out.", visit)
 }
+
+func (m *RGLRU) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
+}
+
+func (m *RGLRU) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}
+
+// system has the decays a = exp(-8·softplus(Λ)·r), whose step is the gate r.
+func (m *RGLRU) system() System {
+	s := System{Name: "rg_lru", Rows: 1}
+	for _, a := range mapped(m.Lambda, func(x float64) float64 { return -engine.RGLRUPower * softplus(x) }) {
+		s.Poles = append(s.Poles, complex(a, 0))
+	}
+	return s
+}

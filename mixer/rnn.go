@@ -67,3 +67,8 @@ func (m *RNN) Params(prefix string, visit nn.Visitor) {
 	visit(prefix+"hidden.weight", m.H)
 	m.Out.Params(prefix+"out_proj.", visit)
 }
+
+func (m *RNN) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}

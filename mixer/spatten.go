@@ -131,3 +131,8 @@ func (s *spattenState) store() {
 func (s *spattenState) Clone() State {
 	return &spattenState{fixedState: *s.fixedState.Clone().(*fixedState)}
 }
+
+func (m *SpAtten) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, m.opt.Heads)
+}
