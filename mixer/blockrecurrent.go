@@ -1,6 +1,8 @@
 package mixer
 
 import (
+	"math"
+	"slices"
 	"sync"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -165,4 +167,10 @@ func (m *BlockRecurrent) Params(prefix string, visit nn.Visitor) {
 func (m *BlockRecurrent) open() Opened {
 	c := *m
 	return opened(&c, &c.Out, 2*m.heads)
+}
+
+// stateRules has the trained gate of the state vectors.
+func (m *BlockRecurrent) stateRules(*autograd.Tape) map[string]StateRule {
+	gate := mapped(m.Gate, func(g float64) float64 { return 1 / (1 + math.Exp(-g)) })
+	return map[string]StateRule{"rows": {Gates: slices.Repeat(gate, m.rows)}}
 }

@@ -59,7 +59,9 @@ func (m *GatedConv) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor
 }
 
 // NewState returns the state before the first position, zeros.
-func (m *GatedConv) NewState() State { return newFixedState([]string{"conv"}, []int{m.taps - 1, m.d}) }
+func (m *GatedConv) NewState() State {
+	return newFixedState([]string{"conv"}, []int{m.taps - 1, m.d}).of(PositionRows)
+}
 
 // Traits are those of a recurrence.
 func (m *GatedConv) Traits() Traits { return Traits{} }

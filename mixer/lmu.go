@@ -135,10 +135,8 @@ func (m *LMU) weights(t *autograd.Tape) *lmuWeights {
 	return w
 }
 
-// Transition is the matrix R (hidden + order, hidden + order) of the recurrence s[t] = f(x + R s[t-1]), and how many of
-// its first rows have the tanh. It lives as long as what t has made.
-func (m *LMU) Transition(t *autograd.Tape) (r *tensor.Tensor, tanhs int) {
-	return m.weights(t).recurrent, m.hidden
+func (m *LMU) stateRules(t *autograd.Tape) map[string]StateRule {
+	return map[string]StateRule{"h_m": {Transition: m.weights(t).recurrent, Tanhs: m.hidden}}
 }
 
 // product is a bᵀ.

@@ -168,7 +168,8 @@ func (m *Mamba) normed(t *autograd.Tape, dt, bc *tensor.Tensor) (_, _ *tensor.Te
 
 // NewState returns the state before the first position, zeros.
 func (m *Mamba) NewState() State {
-	return newFixedState([]string{"conv", "ssm"}, []int{m.opt.DConv - 1, m.d}, []int{m.d, m.opt.DState})
+	return newFixedState([]string{"conv", "ssm"}, []int{m.opt.DConv - 1, m.d}, []int{m.d, m.opt.DState}).
+		of(PositionRows, Numbers)
 }
 
 // Traits are those of a recurrence.

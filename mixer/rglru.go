@@ -106,7 +106,8 @@ func (m *RGLRU) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Ten
 
 // NewState returns the state before the first position, zeros.
 func (m *RGLRU) NewState() State {
-	return newFixedState([]string{"conv", "lru"}, []int{m.taps - 1, m.width}, []int{m.width})
+	return newFixedState([]string{"conv", "lru"}, []int{m.taps - 1, m.width}, []int{m.width}).
+		of(PositionRows, Numbers)
 }
 
 // Traits are those of a recurrence.

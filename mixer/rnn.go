@@ -72,3 +72,7 @@ func (m *RNN) open() Opened {
 	c := *m
 	return opened(&c, &c.Out, 0)
 }
+
+func (m *RNN) stateRules(*autograd.Tape) map[string]StateRule {
+	return map[string]StateRule{"h": {Transition: m.H.Tensor, Tanhs: m.hidden}}
+}

@@ -9,9 +9,9 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain"
-	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/internal/testkit/toyfigure"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
+	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -360,7 +360,7 @@ func TestH3HeadsAreThoseOfItsOperator(t *testing.T) {
 		whole, without := outputs(nil), outputs(zeros(g, []explain.Target{{Part: explain.HeadPart, Index: 1}}))
 		tape := autograd.NewTape()
 		g.Each(tape, ids, len(g.Backbone.Blocks)-1, func(_ int, b *model.Block, u *tensor.Tensor) {
-			op, _ := action.OperatorOf(tape, b.Mixer, u)
+			op, _ := mixer.OperatorOf(tape, b.Mixer, u)
 			w, unit, written := make([]float64, len(ids)*len(ids)), make([]float64, d*d), make([]float64, d*op.HeadDim)
 			for i := range d {
 				unit[i*d+i] = 1
