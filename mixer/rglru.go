@@ -110,8 +110,8 @@ func (m *RGLRU) NewState() State {
 		of(PositionRows, Numbers)
 }
 
-// Traits are those of a recurrence.
-func (m *RGLRU) Traits() Traits { return Traits{} }
+// Traits are those of a recurrence whose first position counts otherwise.
+func (m *RGLRU) Traits() Traits { return Traits{ByPosition: true} }
 
 // Params visits the parameters under their official names.
 func (m *RGLRU) Params(prefix string, visit nn.Visitor) {
