@@ -51,6 +51,7 @@ var house = []layer{
 	{"internal/status", "", "golang.org/x/term"},
 	{"internal/licenses", "", ""},
 	{"internal/origin", "", ""},
+	{"internal/wav", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
 	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
@@ -64,14 +65,17 @@ var house = []layer{
 	{"engine", "tensor internal/counter", ""},
 	{"engine/cpu", "engine tensor internal/counter internal/kernel internal/parallel", ""},
 	{"engine/reference", "engine tensor internal/counter", ""},
+	{"engine/compose", "engine tensor internal/counter", ""},
+	{"internal/testkit/smallengine", "engine engine/compose tensor internal/counter", ""}, // likewise for tests
+	{"engine/native", "engine engine/cpu", ""}, // the one package that names the CPU's engine
 	{"optim", "engine tensor", ""},
-	{"autograd", "engine engine/cpu tensor", ""},
+	{"autograd", "engine tensor", ""},
 
 	// Models.
 	{"nn", "engine autograd tensor ssm", ""},
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
-	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk " +
-		"internal/parallel", ""},
+	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
+		"internal/disk internal/parallel", ""},
 	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config " +
 		"internal/disk", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
@@ -86,13 +90,15 @@ var house = []layer{
 	{"session/store", "session generate generate/sample model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
-	{"task", "data tokenizer", "gonum.org/v1/gonum"},
-	{"table", "internal/brief internal/disk", "golang.org/x/text github.com/parquet-go/parquet-go " +
+	{"task", "data tokenizer internal/wav", "gonum.org/v1/gonum"},
+	{"table", "internal/brief internal/disk internal/wav", "golang.org/x/text github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
-	{"train", "engine task chat chat/template generate generate/sample release model nn optim autograd " +
-		"tensor checkpoint tokenizer data internal/brief internal/config internal/disk internal/events " +
-		"internal/status internal/parallel", ""},
-	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
+	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
+		"internal/events internal/status", ""},
+	{"train/text", "train engine chat chat/template generate generate/sample release model nn autograd tensor " +
+		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status engine/native", ""},
+	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
+	{"compare", "train model data internal/config internal/disk train/text", "gonum.org/v1/gonum"},
 	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests
 	{"internal/testkit/toymodel", "model nn autograd", ""}, // for tests, too
 	{"web", "", ""},
@@ -111,12 +117,12 @@ var house = []layer{
 	{"explain/anatomy", "explain explain/figure explain/memory model mixer nn autograd tensor ssm", ""},
 	{"explain/surprise", "explain explain/figure data model autograd tokenizer internal/parallel", ""},
 	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
-	{"experiment", "explain/figure train task model internal/config internal/disk internal/status",
+	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
-	{"inspect", "experiment train model release tokenizer chat/template checkpoint internal/brief internal/disk " +
-		"internal/status", ""},
+	{"inspect", "experiment model release tokenizer chat/template checkpoint internal/brief internal/disk " +
+		"internal/status train/text", ""},
 	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
-		"internal/status", "gonum.org/v1/gonum"},
+		"internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
 	{"serve", "serve/batch explain/figure session session/store chat generate generate/constrain generate/sample " +
 		"model tokenizer chat/template internal/brief internal/disk internal/origin",
@@ -125,27 +131,35 @@ var house = []layer{
 		"explain/surprise data", ""},
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve explain/figure train data chat session session/store generate generate/sample release model " +
-		"mixer nn optim autograd engine tensor tokenizer chat/template checkpoint internal/kernel internal/parallel " +
-		"internal/config internal/disk internal/status", ""},
+	{"bench", "serve explain/figure data chat session session/store generate generate/sample release model mixer nn " +
+		"optim autograd engine engine/native tensor tokenizer chat/template checkpoint internal/kernel " +
+		"internal/parallel internal/config internal/disk internal/status train/text", ""},
 
 	// The ways in.
-	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer " +
-		"data internal/config fit", ""},
+	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +
+		"data internal/config fit train/text", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"cmd/hippo", ". inspect bench verify quantize serve serve/batch web dashboard compare experiment explain " +
 		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
-		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config " +
-		"internal/disk internal/status internal/licenses explain/theory explain/course explain/anatomy " +
-		"explain/changes explain/heads explain/influence explain/lens explain/memory explain/paths explain/surprise " +
-		"fit serve/views table",
-		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
+		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config internal/disk " +
+		"internal/status internal/licenses explain/theory explain/course explain/anatomy explain/changes " +
+		"explain/heads explain/influence explain/lens explain/memory explain/paths explain/surprise fit serve/views " +
+		"table train/text", "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
 // firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.
 const firstBlind = "optim"
+
+// ofOneEngine says, of what belongs to one engine, which packages may import it: all others work with any engine.
+// Kernels are also for arithmetic on numbers that the host has copied.
+var ofOneEngine = map[string]string{
+	"engine/cpu":       "engine/native",
+	"engine/native":    "model train/text bench .",
+	"engine/reference": "verify",
+	"internal/kernel":  "engine/cpu generate/sample explain explain/action explain/memory bench",
+}
 
 // maxLines is the longest a file written by hand may be.
 const maxLines = 500
@@ -298,6 +312,17 @@ func (l layer) mayImport(p string) bool {
 	return slices.ContainsFunc(strings.Fields(l.modules), func(m string) bool {
 		return p == m || strings.HasPrefix(p, m+"/")
 	})
+}
+
+// TestEnginesAreNeutral checks that what works with any engine depends on none.
+func TestEnginesAreNeutral(t *testing.T) {
+	for _, l := range house {
+		for _, p := range strings.Fields(l.ours) {
+			if may, ours := ofOneEngine[p]; ours && !slices.Contains(strings.Fields(may), l.dir) {
+				t.Errorf("table house: %s may import %s, which only %s may: take the model's Backend", l.dir, p, may)
+			}
+		}
+	}
 }
 
 // TestPackageComments checks that every package says what it is.

@@ -20,6 +20,14 @@ type shape struct {
 	embedDrop, attnDrop     float64
 }
 
+// hybridAndGPT are the shapes of H3-125M, a hybrid with one layer of attention, and of a GPT of its size.
+func hybridAndGPT(shrink int) (hybrid, gpt shape) {
+	hybrid = shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
+	gpt = hybrid
+	gpt.attention = gpt.all()
+	return hybrid, gpt
+}
+
 // all is the layers of a GPT: attention everywhere. The GPT has no embedding of positions, whose cost is negligible.
 func (s shape) all() []int {
 	out := make([]int, s.layers)
@@ -71,7 +79,7 @@ type stepper struct {
 
 func newStepper(m *model.Model, b, l int) *stepper {
 	rng := rand.New(rand.NewPCG(1, 6))
-	s := &stepper{m: m, tape: autograd.NewTape(), rows: model.EqualRows(b, l)}
+	s := &stepper{m: m, tape: m.NewTape(), rows: model.EqualRows(b, l)}
 	for range b {
 		ids := randomIDs(rng, l+1, m.Config.VocabSize)
 		s.in, s.next = append(s.in, ids[:l]...), append(s.next, ids[1:]...)

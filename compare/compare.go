@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/internal/config"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // Options are the common settings of a comparison, named as in train.Config.
@@ -37,7 +37,7 @@ type Options struct {
 }
 
 // DefaultOptions returns the text, tokenizer and precision of a model, and two minutes of wall time.
-func DefaultOptions(first train.Config) Options {
+func DefaultOptions(first text.Config) Options {
 	return Options{
 		Time: 2 * time.Minute, Clock: "wall", Seeds: 1, Seed: first.Seed, Data: first.Data, Valid: first.Valid,
 		ValidFraction: first.ValidFraction, TextField: first.TextField, Tokenizer: first.Tokenizer,
@@ -66,8 +66,8 @@ func (o *Options) Check(models []Entrant) error {
 }
 
 // text returns a configuration with the text and its tokenizer only.
-func (o *Options) text() train.Config {
-	return train.Config{
+func (o *Options) text() text.Config {
+	return text.Config{
 		Data: o.Data, Valid: o.Valid, TextField: o.TextField, Tokenizer: o.Tokenizer, Cache: o.Cache,
 	}
 }
@@ -131,7 +131,7 @@ const never = math.MaxInt32
 
 // configure returns a model's configuration with the common settings, but not its final width. A vocab of 0 is not
 // known yet.
-func (o *Options) configure(cfg train.Config, settings map[string]string, vocab int) (train.Config, error) {
+func (o *Options) configure(cfg text.Config, settings map[string]string, vocab int) (text.Config, error) {
 	if cfg.Init != "" && cfg.Tokenizer != o.Tokenizer {
 		return cfg, fmt.Errorf("tokenizer: found %s, want %s, with which the model was trained (--tokenizer)",
 			o.Tokenizer, cfg.Tokenizer)
@@ -149,7 +149,7 @@ func (o *Options) configure(cfg train.Config, settings map[string]string, vocab 
 }
 
 // prepare returns a model's final configuration and its number of parameters.
-func (c *Comparison) prepare(cfg train.Config, settings map[string]string, vocab int) (train.Config, int, error) {
+func (c *Comparison) prepare(cfg text.Config, settings map[string]string, vocab int) (text.Config, int, error) {
 	o := &c.Options
 	cfg, err := o.configure(cfg, settings, vocab)
 	if err != nil {

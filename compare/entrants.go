@@ -12,12 +12,13 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // Entrant is a model of a comparison: its name and its settings.
 type Entrant struct {
 	Name   string
-	Config train.Config
+	Config text.Config
 }
 
 // Entrants are the models that the arguments of a comparison name. Each is a preset, a glob over presets, a mixer (for
@@ -60,7 +61,7 @@ const initPrefix = "init:"
 // trainedEntrant returns an entrant with the shape and the weights of a trained model. It trains like tiny, with a
 // learning rate for trained models.
 func trainedEntrant(arg, path string) (Entrant, error) {
-	c, err := train.Preset("tiny")
+	c, err := text.Preset("tiny")
 	if err == nil {
 		err = c.StartFrom(path, path)
 	}
@@ -80,7 +81,7 @@ func entrants(arg string) ([]Entrant, error) {
 	case len(names) > 0:
 		var all []Entrant
 		for _, name := range names {
-			c, err := train.Preset(name)
+			c, err := text.Preset(name)
 			if err != nil {
 				return nil, err
 			}
@@ -88,20 +89,20 @@ func entrants(arg string) ([]Entrant, error) {
 		}
 		return all, nil
 	case isFile(arg):
-		c, err := train.Load(config.Options{File: arg})
+		c, err := text.Load(config.Options{File: arg})
 		name := filepath.Base(arg)
 		return []Entrant{{strings.TrimSuffix(name, filepath.Ext(name)), c}}, err
 	case looksLikeLayers.MatchString(arg):
-		c, err := train.Preset("tiny")
+		c, err := text.Preset("tiny")
 		c.Model.Layers, c.Model.AttnIdx, c.Model.NLayer = arg, nil, 0
 		if err == nil {
 			err = c.Validate()
 		}
 		return []Entrant{{arg, c}}, err
 	case strings.ContainsAny(arg, "*?["):
-		return nil, fmt.Errorf("no preset matches, want one of %s", strings.Join(train.Presets(), ", "))
+		return nil, fmt.Errorf("no preset matches, want one of %s", strings.Join(text.Presets(), ", "))
 	}
-	known := append(train.Presets(), model.MixerNames()...)
+	known := append(text.Presets(), model.MixerNames()...)
 	return nil, fmt.Errorf("no such model, want a preset, a mixer, a list of layers or a YAML file%s",
 		config.DidYouMean(arg, known))
 }
@@ -115,7 +116,7 @@ func isModel(arg string) bool {
 // matchingPresets returns the presets that a glob matches. A name without a wildcard matches itself.
 func matchingPresets(glob string) []string {
 	var names []string
-	for _, name := range train.Presets() {
+	for _, name := range text.Presets() {
 		if ok, err := path.Match(glob, name); ok && err == nil {
 			names = append(names, name)
 		}

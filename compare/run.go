@@ -16,6 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // Result is the outcome of a run. A run that diverged has no losses, but the reason.
@@ -112,11 +113,11 @@ type Saved struct {
 	Run    Result `json:"run"`
 	Params int    `json:"params"`
 	train.Origin
-	Config train.Config `json:"config"`
+	Config text.Config `json:"config"`
 }
 
 // readResult reads the result in the folder of a run, if there is one. It must be one of the same settings.
-func readResult(cfg train.Config) (r Result, found bool, err error) {
+func readResult(cfg text.Config) (r Result, found bool, err error) {
 	path := filepath.Join(cfg.Out, resultFile)
 	var s Saved
 	err = disk.ReadJSON(path, &s)
@@ -130,7 +131,7 @@ func readResult(cfg train.Config) (r Result, found bool, err error) {
 }
 
 // sameSettings returns an error if a folder holds a run of other settings than those of now.
-func sameSettings(path string, before, now train.Config) error {
+func sameSettings(path string, before, now text.Config) error {
 	before.Out, before.Memory = now.Out, now.Memory // the folder may have been moved
 	if d := config.Diff(&before, &now); len(d) > 0 {
 		return fmt.Errorf("%s: found a run of other settings (%s), want another --out or the same settings",
@@ -140,18 +141,18 @@ func sameSettings(path string, before, now train.Config) error {
 }
 
 // trainOne trains one model, or resumes the training in its folder, and saves the result there.
-func trainOne(ctx context.Context, name string, cfg train.Config, ev train.Events) (Result, error) {
-	run := train.Run
+func trainOne(ctx context.Context, name string, cfg text.Config, ev train.Events) (Result, error) {
+	run := text.Run
 	last := filepath.Join(cfg.Out, model.LastDir)
 	if _, err := os.Stat(last); !errors.Is(err, fs.ErrNotExist) {
-		before, err := train.ReadRun(cfg.Out)
+		before, err := text.ReadRun(cfg.Out)
 		if err == nil {
 			err = sameSettings(last, before, cfg)
 		}
 		if err != nil {
 			return Result{}, err
 		}
-		run = train.Resume
+		run = text.Resume
 	}
 	res, err := run(ctx, cfg, ev)
 	r := Result{Model: name, Seed: cfg.Seed, Steps: res.Step, Tokens: res.Tokens, Seconds: res.Trained.Seconds()}

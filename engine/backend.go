@@ -13,6 +13,13 @@ type Backend interface {
 	Zeros(like ...*tensor.Tensor) []*tensor.Tensor
 	// AllFinite reports whether x holds neither NaN nor infinity.
 	AllFinite(x *tensor.Tensor) bool
+	// Place moves the elements of tensors that outlive a step to where its engines compute. CopyFrom and CopyTo still
+	// carry them in and out.
+	Place(xs ...*tensor.Tensor)
+	// LossMemory is the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d), perhaps frozen, keeps
+	// until backward.
+	LossMemory(rows, d, v int, frozen bool) int
+	Packing
 	Updates
 }
 

@@ -40,7 +40,31 @@ func NewKVCache(w *tensor.Tensor) KVCache {
 
 // Reserve makes room in pages for l more positions, from position start of the sequence on. The caller writes them
 // where At says, and then adds them to Len.
-func (c *KVCache) Reserve(start, l, heads, hd int) {
+func (c *KVCache) Reserve(start, l, heads, hd int) { c.reserve(nil, start, l, heads, hd) }
+
+// Append adds copies of keys and values (heads, l, head_dim), from position start of the sequence on, to pages in the
+// storage of k. They are not rounded.
+func (c *KVCache) Append(start int, k, v *tensor.Tensor) {
+	n, l := c.Len, k.Dim(-2)
+	if n > 0 && c.K == nil && c.pages[0].K.Storage() == nil && k.Storage() != nil { // as it was read from a file
+		oldK, oldV := c.Tensors(n)
+		both := KVCache{skip: c.skip}
+		for which, old := range []*tensor.Tensor{oldK, oldV} {
+			own := tensor.NewBeside(k, old.Shape()...)
+			tensor.CopyRows(own, 0, old, 0, n)
+			both.Fill(which, own)
+		}
+		*c = both
+	}
+	c.reserve(k, start, l, k.Dim(-3), k.Dim(-1))
+	c.Len += l
+	for which, x := range []*tensor.Tensor{k, v} {
+		c.runs(n, l, func(page *Page, place, done, m int) { tensor.CopyRows(page.rows(which), place, x, done, m) })
+	}
+}
+
+// reserve is Reserve in the storage of a tensor, nil for ordinary memory.
+func (c *KVCache) reserve(beside *tensor.Tensor, start, l, heads, hd int) {
 	c.Detach()
 	c.heads, c.hd = heads, hd
 	c.align((start - c.Len) % PageLen)
@@ -48,9 +72,9 @@ func (c *KVCache) Reserve(start, l, heads, hd int) {
 	for i := first / PageLen; i*PageLen < end; i++ {
 		used, need := max(0, first-i*PageLen), min(PageLen, end-i*PageLen)
 		if i == len(c.pages) {
-			c.pages = append(c.pages, c.newPage(need))
+			c.pages = append(c.pages, c.newPageBeside(beside, need))
 		} else if page := c.pages[i]; page.Room < need || page != c.own {
-			c.pages[i] = c.newPage(max(page.Room, need))
+			c.pages[i] = c.newPageBeside(page.K, max(page.Room, need))
 			c.pages[i].copyFrom(page, used)
 			runtime.KeepAlive(page) // its memory is lent
 		}

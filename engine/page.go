@@ -41,15 +41,7 @@ type Rounded interface {
 // Rounder is a packed weight that says how to keep keys and values beside it.
 type Rounder interface{ Rounded() Rounded }
 
-// newPage returns a page for n positions, in the storage of the other pages.
-func (c *KVCache) newPage(n int) *Page {
-	if len(c.pages) == 0 {
-		return c.newPageBeside(nil, n)
-	}
-	return c.newPageBeside(c.pages[0].K, n)
-}
-
-// newPageBeside is newPage in the storage of x, nil for ordinary memory.
+// newPageBeside returns a page for n positions in the storage of x, nil for ordinary memory.
 func (c *KVCache) newPageBeside(x *tensor.Tensor, n int) *Page {
 	room := (n + pageStep - 1) / pageStep * pageStep
 	page := &Page{Room: room, heads: c.heads}

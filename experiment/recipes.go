@@ -6,14 +6,14 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // Recipe is a model for a task with the settings of its training.
 type Recipe struct {
 	Name string // of the model, in commands and tables
 	// Set changes the defaults to the recipe's settings.
-	Set func(c *train.LabelledConfig)
+	Set func(c *labelled.Config)
 	// Options changes the options of the task, whose type it knows; nil for none.
 	Options   func(options any)
 	Published float64 // the result in the paper: accuracy in percent, or mean squared error; 0 for none
@@ -66,7 +66,7 @@ func (r *Recipe) Settings(t *task.Task) []string {
 		r.Options(options)
 		lines = different(t.Options(), options)
 	}
-	defaults, c := train.DefaultLabelled(), train.DefaultLabelled()
+	defaults, c := labelled.Default(), labelled.Default()
 	r.Set(&c)
 	return append(lines, different(&defaults, &c)...)
 }

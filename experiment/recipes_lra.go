@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // The recipes of the Long Range Arena other than ListOps. Published numbers are accuracies in percent.
@@ -40,7 +40,7 @@ type lraSSM struct {
 	time             time.Duration // 0 for no limit
 }
 
-func (r lraSSM) set(c *train.LabelledConfig) {
+func (r lraSSM) set(c *labelled.Config) {
 	r.layers, r.pool = cmp.Or(r.layers, lraSmall), cmp.Or(r.pool, "mean")
 	r.ssmLR, r.decay = cmp.Or(r.ssmLR, 0.001), cmp.Or(r.decay, 0.05)
 	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.Norm = r.layers, r.width, "none", "layer"
@@ -62,7 +62,7 @@ type lraTransformer struct {
 	warmup, minRatio            float64 // of the schedule, in epochs, and in the end
 }
 
-func (r lraTransformer) set(c *train.LabelledConfig) {
+func (r lraTransformer) set(c *labelled.Config) {
 	c.Model.Layers, c.Model.DModel, c.Model.DInner = fmt.Sprintf(allSee, r.heads, r.layers), r.width, r.inner
 	c.Model.MLP, c.Model.Norm = "gelu", "layer"
 	c.Model.ResidDropout, c.Model.AttnDropout, c.Model.EmbedDropout = r.dropout, r.attnDropout, 0

@@ -11,6 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // ResultFile is the name of a result in the folder of its run.
@@ -69,7 +70,7 @@ func (r *Result) write(dir string) error { return disk.WriteJSON(filepath.Join(d
 // ReadResult reads the result of the run in a folder. The error is os.ErrNotExist if the run has not finished.
 func ReadResult(dir string) (*Result, error) {
 	path := filepath.Join(dir, ResultFile)
-	r := &Result{Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	r := &Result{Config: Config{Config: labelled.Default()}}
 	if err := disk.ReadJSON(path, r); err != nil {
 		return nil, err
 	}

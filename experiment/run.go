@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // Events are callbacks of a run, called in its goroutine. Any may be nil.
@@ -59,7 +60,7 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 		return nil, err
 	}
 	same := func(saved []byte) error {
-		before := Config{LabelledConfig: train.DefaultLabelled()}
+		before := Config{Config: labelled.Default()}
 		if err := json.Unmarshal(saved, &before); err != nil {
 			return err
 		}
@@ -70,21 +71,21 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 		}
 		return nil
 	}
-	w, err := train.OpenLabelled(c.LabelledConfig, &c, set, same)
+	w, loop, err := labelled.Open(c.Config, &c, set, same)
 	if err != nil {
 		return nil, fmt.Errorf("task %s: %w", c.Task, err)
 	}
-	r := &run{Labelled: w, settings: s, c: c, result: newResult(c, s, set, w.Net.NumParams())}
-	if err := w.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
+	r := &run{work: w, loop: loop, settings: s, c: c, result: newResult(c, s, set, w.Net.NumParams())}
+	if err := loop.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
 		return nil, err
 	}
 	if ev.Start != nil {
-		ev.Start(r.result, set, w.Steps())
+		ev.Start(r.result, set, loop.Steps())
 	}
 	for _, note := range set.Notes {
-		w.Note(note)
+		loop.Note(note)
 	}
-	if err := errors.Join(r.finish(ctx), w.Close()); err != nil {
+	if err := errors.Join(r.finish(ctx), loop.Close()); err != nil {
 		return nil, err
 	}
 	return r.result, nil
@@ -92,7 +93,8 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 
 // run is a run of a task in progress.
 type run struct {
-	*train.Labelled
+	work     *labelled.Work
+	loop     *train.Training
 	c        Config
 	settings *Settings
 	result   *Result
@@ -100,7 +102,7 @@ type run struct {
 
 // finish trains what is left, then writes the result.
 func (r *run) finish(ctx context.Context) error {
-	interrupted, err := r.Train(ctx)
+	interrupted, err := r.work.Train(ctx, r.loop)
 	if err == nil && !interrupted {
 		err = r.measure(ctx)
 		interrupted = err != nil && errors.Is(err, ctx.Err())
@@ -116,10 +118,10 @@ func (r *run) finish(ctx context.Context) error {
 
 // measure measures the network that did best on the validation examples, the last one if there are none.
 func (r *run) measure(ctx context.Context) (err error) {
-	if r.result.Valid, err = r.TakeBest(); err != nil {
+	if r.result.Valid, err = r.work.TakeBest(r.loop); err != nil {
 		return err
 	}
-	if r.result.Test, err = r.Score(ctx, r.Set.Test); err != nil {
+	if r.result.Test, err = r.work.Score(ctx, r.loop.Tape(), r.work.Set.Test); err != nil {
 		return err
 	}
 	if err := r.extras(ctx); err != nil {
@@ -131,8 +133,9 @@ func (r *run) measure(ctx context.Context) (err error) {
 // conclude writes the result.
 func (r *run) conclude() error {
 	res := r.result
-	res.Curve, res.Steps, res.Epochs = r.Points(), r.Steps(), r.Epochs()
-	res.TrainSeconds, res.Seconds, res.CPUSeconds = r.Trained().Seconds(), r.Elapsed().Seconds(), r.CPUTime().Seconds()
+	res.Curve, res.Steps, res.Epochs = r.loop.Points(), r.loop.Steps(), r.loop.Epochs()
+	res.TrainSeconds, res.Seconds, res.CPUSeconds = r.loop.Trained().Seconds(), r.loop.Elapsed().Seconds(),
+		r.loop.CPUTime().Seconds()
 	res.Date = time.Now().UTC().Format(time.RFC3339)
 	if err := res.settlePublished(r.settings); err != nil {
 		return err
@@ -142,16 +145,16 @@ func (r *run) conclude() error {
 
 // extras runs the further measurements of the task.
 func (r *run) extras(ctx context.Context) error {
-	for _, x := range r.Set.Extra {
-		if most := r.Net.MaxLength(); most > 0 && r.Longest(x.Split) > most {
-			r.Note(fmt.Sprintf("%s: not measured, since the model takes at most %d positions", x.Name, most))
+	for _, x := range r.work.Set.Extra {
+		if most := r.work.Net.MaxLength(); most > 0 && r.work.Longest(x.Split) > most {
+			r.loop.Note(fmt.Sprintf("%s: not measured, since the model takes at most %d positions", x.Name, most))
 			continue
 		}
 		undo := func() {}
 		if x.DtScale > 0 {
-			undo = r.Net.ScaleDt(x.DtScale)
+			undo = r.work.Net.ScaleDt(x.DtScale)
 		}
-		score, err := r.Score(ctx, x.Split)
+		score, err := r.work.Score(ctx, r.loop.Tape(), x.Split)
 		undo()
 		if err != nil {
 			return fmt.Errorf("%s: %w", x.Name, err)

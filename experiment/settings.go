@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // Config holds all settings of a run of a task: the defaults, changed by the recipe, then by the user.
@@ -24,7 +24,7 @@ type Config struct {
 
 	Data string `json:"data" help:"folder of the task's files, for tasks that read files"`
 
-	train.LabelledConfig
+	labelled.Config
 }
 
 // Check returns all problems of a run that show before its data is created or read: those of Validate, and a missing
@@ -53,7 +53,7 @@ type Settings struct {
 // the recipe sets hold where the entry does not set them. All problems of both are returned at once, with settings that
 // leave out the invalid parts.
 func Find(entry, recipe string) (*Settings, error) {
-	s := &Settings{Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	s := &Settings{Config: Config{Config: labelled.Default()}}
 	name, given, err := model.ParseEntry(entry)
 	if err != nil {
 		return s, fmt.Errorf("task: %w", err)
@@ -76,9 +76,9 @@ func Find(entry, recipe string) (*Settings, error) {
 // settingsOf returns the settings of a task's recipe with the given options of the task. An error comes with settings
 // that leave out the invalid parts.
 func settingsOf(t *task.Task, recipe Recipe, given map[string]string) (*Settings, error) {
-	s := &Settings{Task: t, Recipe: recipe, Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	s := &Settings{Task: t, Recipe: recipe, Config: Config{Config: labelled.Default()}}
 	var p config.Problems
-	recipe.Set(&s.Config.LabelledConfig)
+	recipe.Set(&s.Config.Config)
 	switch {
 	case t.Options != nil:
 		s.Options = t.Options()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/table"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // The tasks.
@@ -60,7 +60,7 @@ type Config struct {
 	Alarms    string `json:"alarms" help:"anomalies: fraction of ordinary rows that may raise an alarm"`
 
 	table.Options
-	train.LabelledConfig
+	labelled.Config
 }
 
 // DefaultConfig returns the default settings.
@@ -69,7 +69,7 @@ func DefaultConfig() Config {
 		Task: Auto, Split: "0.7,0.15,0.15", Duplicates: "error", Calendar: "none", Scale: scaleAuto, Base: "linear",
 		Dt: "auto", Levels: "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", Alarms: "0.001",
 		Intervals: recentIntervals,
-		Options:   table.DefaultOptions(), LabelledConfig: train.DefaultLabelled(),
+		Options:   table.DefaultOptions(), Config: labelled.Default(),
 	}
 	c.Epochs, c.BatchSize = 0, 0 // chosen
 	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "", 32, "none", 32
@@ -114,7 +114,7 @@ func (c *Config) Check() error {
 	if c.Refit > 0 && c.Task != Forecast {
 		p.Addf("refit", "found %d for the task %s, want the task %s", c.Refit, c.Task, Forecast)
 	}
-	shape := c.LabelledConfig
+	shape := c.Config
 	shape.Epochs, shape.BatchSize = max(1, shape.Epochs), max(shape.BatchSize, shape.Shards)
 	if shape.Model.Layers == "" {
 		shape.Model.Layers = causalLayers

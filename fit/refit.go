@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // refitsDir is the folder of the networks of a run that are trained anew, as long as it has not ended.
@@ -131,24 +132,24 @@ func (j *job) again(ctx context.Context, n, of int, divided [parts][]segment) (*
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("refit %d: %w", n, err)
 	}
-	j.Note(fmt.Sprintf("refit %d of %d: a network for the next %d origins", n, of-1, j.c.Refit))
-	c := j.Labelled.Config
+	j.loop.Note(fmt.Sprintf("refit %d of %d: a network for the next %d origins", n, of-1, j.c.Refit))
+	c := j.work.Config
 	c.Out = filepath.Join(j.c.Out, refitsDir, strconv.Itoa(n))
-	w, err := train.OpenLabelled(c, &j.c, set, func([]byte) error { return nil }) // which the run has compared
+	w, loop, err := labelled.Open(c, &j.c, set, func([]byte) error { return nil }) // which the run has compared
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := w.Open(train.Events{Step: j.ev.Step}); err != nil {
+	if err := loop.Open(train.Events{Step: j.ev.Step}); err != nil {
 		return nil, nil, nil, err
 	}
-	defer w.Close()
-	if interrupted, err := w.Train(ctx); err != nil || interrupted {
+	defer loop.Close()
+	if interrupted, err := w.Train(ctx, loop); err != nil || interrupted {
 		if err == nil {
 			err = context.Cause(ctx)
 		}
 		return nil, nil, nil, err
 	}
-	if _, err := w.TakeBest(); err != nil {
+	if _, err := w.TakeBest(loop); err != nil {
 		return nil, nil, nil, err
 	}
 	m, err := newModel(w.Net, &plan)

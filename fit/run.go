@@ -17,6 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // Events are callbacks of a run, called in its goroutine. Any may be nil.
@@ -132,7 +133,8 @@ func read(ctx context.Context, c *Config, stdin io.Reader) (*frame, error) {
 
 // job is a run in progress.
 type job struct {
-	*train.Labelled
+	work               *labelled.Work
+	loop               *train.Training
 	c                  Config
 	f                  *frame
 	m                  *Model
@@ -153,7 +155,7 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	}
 	asked := c
 	c.choose(f.plan, set)
-	w, err := train.OpenLabelled(c.LabelledConfig, &asked, set, func(saved []byte) error {
+	w, loop, err := labelled.Open(c.Config, &asked, set, func(saved []byte) error {
 		before := DefaultConfig()
 		if err := json.Unmarshal(saved, &before); err != nil {
 			return err
@@ -171,22 +173,22 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	j := &job{Labelled: w, c: asked, f: f, m: m, ev: ev, how: how}
+	j := &job{work: w, loop: loop, c: asked, f: f, m: m, ev: ev, how: how}
 	j.trained, j.held, j.out = set.Train.(*windows), set.Valid.(*thinned).windows,
 		set.Test.(*windows)
-	if err := w.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
+	if err := loop.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
 		return nil, err
 	}
 	if ev.Start != nil {
 		ev.Start(Start{f.plan, f.rows.n, len(f.seqs), w.Net.NumParams(),
-			[3]int{j.trained.Len(), j.held.Len(), j.out.Len()}, w.Steps()})
+			[3]int{j.trained.Len(), j.held.Len(), j.out.Len()}, loop.Steps()})
 	}
 	f.notes = append(f.notes, "the data is divided "+how)
 	for _, note := range f.notes {
-		w.Note(note)
+		loop.Note(note)
 	}
 	res, err := j.finish(ctx)
-	return res, errors.Join(err, w.Close())
+	return res, errors.Join(err, loop.Close())
 }
 
 // learnable is the data as package train learns it, by the scales and the linear forecast of its training part.
@@ -256,7 +258,7 @@ func (c *Config) same(other *Config) error {
 
 // finish trains what is left, then writes the result.
 func (j *job) finish(ctx context.Context) (*Result, error) {
-	interrupted, err := j.Train(ctx)
+	interrupted, err := j.work.Train(ctx, j.loop)
 	if err == nil && !interrupted {
 		var res *Result
 		if res, err = j.conclude(ctx); err == nil {
@@ -272,14 +274,15 @@ func (j *job) finish(ctx context.Context) (*Result, error) {
 
 // conclude measures the best network by the validation part, and writes the result and the report.
 func (j *job) conclude(ctx context.Context) (*Result, error) {
-	if _, err := j.TakeBest(); err != nil {
+	if _, err := j.work.TakeBest(j.loop); err != nil {
 		return nil, err
 	}
 	p, f := j.f.plan, j.f
 	res := &Result{
 		Task: p.Task, Config: j.c, Plan: p, Rows: f.rows.n, Series: len(f.seqs), Divided: j.how, Notes: f.notes,
-		Params: j.Net.NumParams(), Model: j.Net.Config.Model.Layers, Curve: j.Points(), Steps: j.Steps(),
-		Epochs:  j.Epochs(),
+		Params: j.work.Net.NumParams(), Model: j.work.Net.Config.Model.Layers, Curve: j.loop.Points(),
+		Steps:   j.loop.Steps(),
+		Epochs:  j.loop.Epochs(),
 		Windows: [3]int{j.trained.Len(), j.held.Len(), j.out.Len()}, Maker: train.ThisMaker(),
 	}
 	var err error
@@ -297,12 +300,12 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 		}
 		res.Notes = append(res.Notes, "the report has no time scales: "+err.Error())
 	}
-	j.Net.Config.Signal.About = p.about()
-	if err := j.KeepAsBest(); err != nil {
+	j.work.Net.Config.Signal.About = p.about()
+	if err := j.work.KeepAsBest(); err != nil {
 		return nil, err
 	}
-	res.TrainSeconds, res.Seconds = j.Trained().Seconds(), j.Elapsed().Seconds()
-	res.CPUSeconds = j.CPUTime().Seconds()
+	res.TrainSeconds, res.Seconds = j.loop.Trained().Seconds(), j.loop.Elapsed().Seconds()
+	res.CPUSeconds = j.loop.CPUTime().Seconds()
 	res.Date = time.Now().UTC().Format(time.RFC3339)
 	if err := res.write(j.c.Out); err != nil {
 		return nil, err
@@ -319,7 +322,7 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 		for i := range res.Calibration {
 			if text := res.Calibration[i].few(j.f.plan); text != "" {
 				res.Notes = append(res.Notes, text)
-				j.Note(text)
+				j.loop.Note(text)
 			}
 		}
 	}

@@ -94,8 +94,8 @@ const kernelNumbers = 1 << 22
 // timeScales measures the network that was trained and the training part.
 func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 	p := j.f.plan
-	s := &TimeScales{Window: max(2, min(j.Set.MaxLength, kernelNumbers/j.c.Model.DModel)), Data: []DataScale{}}
-	s.Cut = s.Window < j.Set.MaxLength
+	s := &TimeScales{Window: max(2, min(j.work.Set.MaxLength, kernelNumbers/j.c.Model.DModel)), Data: []DataScale{}}
+	s.Cut = s.Window < j.work.Set.MaxLength
 	if !p.Irregular {
 		s.Step = p.Step
 	}
@@ -106,7 +106,7 @@ func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 		}
 	}
 	s.ofData(j.f, parts)
-	subject := anatomy.OfNetwork(j.Net)
+	subject := anatomy.OfNetwork(j.work.Net)
 	subject.Taps(s.Window)
 	a, err := subject.Examine(ctx, "network", false)
 	if err != nil {

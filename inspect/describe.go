@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // Model prints a model's shape, its parameters by part, and the size of its state.
@@ -129,21 +129,21 @@ func PrintTokenizer(t status.Table, tok tokenizer.Tokenizer) {
 
 // describeRun prints the training run that dir belongs to, if there is one.
 func describeRun(t status.Table, dir string) error {
-	run, out, err := train.RunOf(dir)
+	run, out, err := text.RunOf(dir)
 	if err != nil || out == "" {
 		return err
 	}
-	text := strings.Join(run.Data, ", ")
-	if text == "" {
-		text = "the built-in text"
+	trained := strings.Join(run.Data, ", ")
+	if trained == "" {
+		trained = "the built-in text"
 	}
 	length := fmt.Sprintf("%d steps", run.Train.Steps)
 	if run.Train.Time > 0 {
 		length = fmt.Sprintf("%v of steps", run.Train.Time)
 	}
-	t.Row("trained on", "%s; %s of %d tokens are asked for", text, length,
+	t.Row("trained on", "%s; %s of %d tokens are asked for", trained, length,
 		run.Train.BatchSize*run.Train.SeqLen*run.Train.Shards)
-	if card := filepath.Join(out, train.CardFile); disk.Exists(card) {
+	if card := filepath.Join(out, text.CardFile); disk.Exists(card) {
 		t.Row("run card", "%s", card)
 	}
 	return nil

@@ -14,8 +14,8 @@ type PartKind int
 const (
 	// Numbers are of the model; the first axis is channels or heads.
 	Numbers PartKind = iota
-	// PositionRows are of the model, too: one for each of some positions, (positions, channels), such as the last inputs of a
-	// filter.
+	// PositionRows are of the model, too: a row for each of some positions, (positions, channels), such as the last
+	// inputs of a filter.
 	PositionRows
 	// BlockRows are such rows of a block that is not complete, after which they are forgotten.
 	BlockRows
@@ -105,7 +105,8 @@ type StateRule struct {
 	NotLinear bool
 }
 
-// StateRules are the rules of a mixer's parts, by name, of those that need one. Tensors live as long as what t has made.
+// StateRules are the rules of a mixer's parts, by name, of those that need one. Tensors live as long as what t has
+// made.
 func StateRules(t *autograd.Tape, m Mixer) map[string]StateRule {
 	rules := map[string]StateRule{}
 	each(m, func(prefix string, m Mixer) {

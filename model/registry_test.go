@@ -25,8 +25,8 @@ func TestEveryMixerIsChecked(t *testing.T) {
 				if compares(functions, f, map[string]bool{}) {
 					oracles[mixer] = name
 				} else {
-					t.Errorf("%s: %s says that it compares %s, but calls neither golden.Run nor golden.Close", dir, name,
-						mixer)
+					t.Errorf("%s: %s says that it compares %s, but calls neither golden.Run nor golden.Close", dir,
+						name, mixer)
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -60,13 +61,13 @@ func (a *average) save(dir string) error {
 	for i, p := range a.params {
 		all = append(all, checkpoint.NewTensor(p.Name, p.Shape(), a.values[i].Elements()))
 	}
-	return writeTensors(filepath.Join(dir, averageFile), all)
+	return WriteTensors(filepath.Join(dir, averageFile), all)
 }
 
 // restore reads what save wrote. A run that has had no average until now begins with the weights.
 func (a *average) restore(dir string) error {
 	path := filepath.Join(dir, averageFile)
-	if a == nil || !exists(path) {
+	if a == nil || !disk.Exists(path) {
 		return nil
 	}
 	f, err := checkpoint.OpenSafetensors(path)

@@ -25,9 +25,9 @@ func newShardSum(opt *optim.AdamW) *shardSum {
 	return &shardSum{opt: opt, waiting: map[treeNode]*autograd.Gradients{}}
 }
 
-// sumsOf is how many gradients there are at once in the sum of so many shards that come in order: one for each bit of
+// SumsOf is how many gradients there are at once in the sum of so many shards that come in order: one for each bit of
 // their number.
-func sumsOf(shards int) int { return bits.Len(uint(max(0, shards))) }
+func SumsOf(shards int) int { return bits.Len(uint(max(0, shards))) }
 
 // begin starts the sum of so many shards.
 func (s *shardSum) begin(shards int) {

@@ -15,12 +15,12 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // evalOptions are the flags of hippo eval.
 type evalOptions struct {
-	train.ModelEvalOptions
+	text.ModelEvalOptions
 
 	Adapter   string `json:"adapter" help:"folder of an adapter, which each DIR gets"`
 	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
@@ -30,7 +30,7 @@ type evalOptions struct {
 // newEvalOptions are the options where no flag says otherwise.
 func newEvalOptions() evalOptions {
 	return evalOptions{
-		ModelEvalOptions: train.ModelEvalOptions{
+		ModelEvalOptions: text.ModelEvalOptions{
 			TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"),
 			CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"), BatchSize: 8,
 		},
@@ -84,7 +84,7 @@ tokenizers differ, bits per byte compares them.`,
 }
 
 // evaluateAll measures the models of some names.
-func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*train.ModelReport, error) {
+func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*text.ModelReport, error) {
 	var p config.Problems
 	var dirs []string
 	for _, name := range names {
@@ -95,14 +95,14 @@ func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*trai
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	e := &train.ModelEval{
+	e := &text.ModelEval{
 		Options: opt.ModelEvalOptions,
-		Load: func(dir string) (*train.LoadedModel, error) {
+		Load: func(dir string) (*text.LoadedModel, error) {
 			m, err := loadModel(dir, opt.Adapter, hippo.Precision(opt.Precision))
 			if err != nil {
 				return nil, err
 			}
-			return &train.LoadedModel{Dir: cmp.Or(m.AdapterDir(), m.Dir()), Net: m.Net(), Tokenizer: m.Tokenizer()}, nil
+			return &text.LoadedModel{Dir: cmp.Or(m.AdapterDir(), m.Dir()), Net: m.Net(), Tokenizer: m.Tokenizer()}, nil
 		},
 		Note: func(text string) { fmt.Fprintln(os.Stderr, "note:", text) },
 		Progress: func() (func(done, total int), func()) {
@@ -114,7 +114,7 @@ func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*trai
 }
 
 // printEval prints the report of one model.
-func printEval(t status.Table, r *train.ModelReport) error {
+func printEval(t status.Table, r *text.ModelReport) error {
 	t.Row("model", "%s, %s parameters", r.Model, status.Count(float64(r.Params)))
 	t.Row("text", "%s", r.Text)
 	mode := "windows of %d, each from an empty state"
@@ -136,7 +136,7 @@ func printEval(t status.Table, r *train.ModelReport) error {
 }
 
 // printEvals prints several reports as a table, the best first, with the losses of the n-gram baselines.
-func printEvals(out io.Writer, reports []*train.ModelReport) error {
+func printEvals(out io.Writer, reports []*text.ModelReport) error {
 	fmt.Fprintf(out, "text: %s\n\n", reports[0].Text)
 	head := []string{"model", "parameters", "tokenizer", "window", "tokens", "bytes", "loss", "perplexity", "bits/byte",
 		"per word", "tokens/s"}
@@ -167,7 +167,7 @@ func printEvals(out io.Writer, reports []*train.ModelReport) error {
 }
 
 // printEvalsJSON prints a line for each report.
-func printEvalsJSON(out io.Writer, reports []*train.ModelReport) error {
+func printEvalsJSON(out io.Writer, reports []*text.ModelReport) error {
 	for _, r := range reports {
 		if err := json.NewEncoder(out).Encode(r); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/explain/anatomy"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 func newExplainModel() *cobra.Command {
@@ -128,7 +128,7 @@ func subjectIn(name string, run *shortRun, start bool) (*anatomy.Subject, error)
 	}
 	var init func(m *model.Model)
 	if start {
-		of, found, err := train.RunOf(dir)
+		of, found, err := text.RunOf(dir)
 		switch {
 		case err != nil:
 			return nil, err

@@ -15,13 +15,13 @@ import (
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/explain/surprise"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 func newExplainSurprise() *cobra.Command {
 	var out explainOutput
 	opt := surprise.DefaultOptions()
-	text := train.TextOptions{TextField: data.DefaultTextField, Binary: true, Cache: os.Getenv("HIPPO_CACHE"),
+	text := text.ReadOptions{TextField: data.DefaultTextField, Binary: true, Cache: os.Getenv("HIPPO_CACHE"),
 		CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT")}
 	most, words := 0, ""
 	var files []string
@@ -107,9 +107,9 @@ func surpriseFiles(cmd *cobra.Command, files []string, words string) ([]string, 
 
 // surpriseTokens are those of files, or else of words, with their name; what a reader must know is noted on the page.
 func surpriseTokens(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, words string,
-	text train.TextOptions, page *figure.Page) (tokens *data.Tokens, name string, closed func() error, err error) {
+	reading text.ReadOptions, page *figure.Page) (tokens *data.Tokens, name string, closed func() error, err error) {
 	if len(files) > 0 {
-		tokens, corpus, notes, err := train.Tokenize(ctx, tok, files, text)
+		tokens, corpus, notes, err := text.Tokenize(ctx, tok, files, reading)
 		if err != nil {
 			return nil, "", nil, err
 		}
@@ -130,9 +130,9 @@ func surpriseTokens(ctx context.Context, g *explain.Language, tok tokenizer.Toke
 
 // surprises reads files with a model, or else words.
 func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, words string,
-	most int, opt surprise.Options, text train.TextOptions, page *figure.Page) (r *surprise.Report,
+	most int, opt surprise.Options, reading text.ReadOptions, page *figure.Page) (r *surprise.Report,
 	name string, err error) {
-	tokens, name, closed, err := surpriseTokens(ctx, g, tok, files, words, text, page)
+	tokens, name, closed, err := surpriseTokens(ctx, g, tok, files, words, reading, page)
 	if err != nil {
 		return nil, "", err
 	}

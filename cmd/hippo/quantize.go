@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/quantize"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // quantizeOptions are the flags of hippo quantize.
@@ -42,8 +42,8 @@ type quantizeReport struct {
 	FileAfter  int64  `json:"weights_after"`
 	*quantize.Report
 
-	EvalBefore *train.ModelReport `json:"eval_before,omitempty"`
-	EvalAfter  *train.ModelReport `json:"eval_after,omitempty"`
+	EvalBefore *text.ModelReport `json:"eval_before,omitempty"`
+	EvalAfter  *text.ModelReport `json:"eval_after,omitempty"`
 }
 
 func newQuantize() *cobra.Command {
@@ -177,7 +177,7 @@ func (o *quantizeOptions) quantized(ctx context.Context, path string) (*hippo.Mo
 
 // calibrationText are the first tokens of the text.
 func (o *quantizeOptions) calibrationText(ctx context.Context, m *hippo.Model) (ids []int32, err error) {
-	tokens, corpus, notes, err := train.Tokenize(ctx, m.Tokenizer(), o.Calibrate, train.TextOptions{
+	tokens, corpus, notes, err := text.Tokenize(ctx, m.Tokenizer(), o.Calibrate, text.ReadOptions{
 		TextField: data.DefaultTextField, Binary: true, Cache: data.CacheNone,
 	})
 	for _, note := range notes {
@@ -236,7 +236,7 @@ func (o *quantizeOptions) evaluate(ctx context.Context, path string, r *quantize
 	e.Data = o.Eval
 	for _, side := range []struct {
 		dir string
-		to  **train.ModelReport
+		to  **text.ModelReport
 	}{{path, &r.EvalBefore}, {r.Out, &r.EvalAfter}} {
 		reports, err := evaluateAll(ctx, []string{side.dir}, &e)
 		if err != nil {

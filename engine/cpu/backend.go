@@ -31,6 +31,9 @@ func (Backend) Zeros(like ...*tensor.Tensor) []*tensor.Tensor {
 	return all
 }
 
+// Place does nothing: the host's memory is this engine's.
+func (Backend) Place(...*tensor.Tensor) {}
+
 // AllFinite reports whether x holds neither NaN nor infinity.
 func (Backend) AllFinite(x *tensor.Tensor) bool {
 	if w := wideOf(x); w != nil {

@@ -90,7 +90,7 @@ func recordedLoss(rows, d, v int, frozen bool) (atOnce, floats int) {
 
 // LossMemory is the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d), perhaps frozen, keeps while a
 // tape records.
-func LossMemory(rows, d, v int, frozen bool) int {
+func (Backend) LossMemory(rows, d, v int, frozen bool) int {
 	_, floats := recordedLoss(rows, d, v, frozen)
 	return floats
 }

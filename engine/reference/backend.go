@@ -30,6 +30,22 @@ func (Backend) Zeros(like ...*tensor.Tensor) []*tensor.Tensor {
 	return all
 }
 
+// Place does nothing: engines copy what they have not made.
+func (Backend) Place(...*tensor.Tensor) {}
+
+// LossMemory is not counted.
+func (Backend) LossMemory(_, _, _ int, _ bool) int { return 0 }
+
+// Pack panics: the reference computes with all bits of the weights.
+func (Backend) Pack(engine.Precision, engine.PackAs, ...engine.Matrix) []tensor.Packed {
+	panic(errPacked)
+}
+
+// PackGroups panics as Pack.
+func (Backend) PackGroups(engine.Precision, ...engine.Groups) []tensor.Packed { panic(errPacked) }
+
+const errPacked = "engine/reference: found packed weights, want those of a model that is not packed"
+
 // AllFinite reports whether x holds neither NaN nor infinity.
 func (Backend) AllFinite(x *tensor.Tensor) bool {
 	for _, v := range read(x) {

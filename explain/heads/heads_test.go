@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -37,7 +38,7 @@ func TestOperatorIsTheMixer(t *testing.T) {
 				x[i] = float32(rng.NormFloat64())
 			}
 			u.CopyFrom(x)
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			want := m.Forward(tape, u, &mixer.Rows{Rows: engine.NewRows(l)}).Floats()
 			op, ok := mixer.OperatorOf(tape, m, u)
 			if !ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 func tokensOf(t *testing.T, ids []int32) *data.Tokens {
@@ -36,7 +36,7 @@ func TestSurprisesSumToTheLossOfEval(t *testing.T) {
 			if stream && m.MaxLength() > 0 {
 				continue
 			}
-			want, err := train.Evaluate(context.Background(), m, tokens, train.EvalOptions{SeqLen: 40, BatchSize: 3,
+			want, err := text.Evaluate(context.Background(), m, tokens, text.EvalOptions{SeqLen: 40, BatchSize: 3,
 				Stream: stream})
 			if err != nil {
 				t.Fatal(err)
@@ -70,14 +70,14 @@ func TestSurprisesOfDocuments(t *testing.T) {
 		}
 		at += len(text)
 	}
-	tokens, corpus, _, err := train.Tokenize(t.Context(), tokenizer.Bytes(), files, train.TextOptions{Cache: "none"})
+	tokens, corpus, _, err := text.Tokenize(t.Context(), tokenizer.Bytes(), files, text.ReadOptions{Cache: "none"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer corpus.Close()
 	defer tokens.Close()
 	for _, stream := range []bool{false, true} {
-		want, err := train.Evaluate(t.Context(), m, tokens, train.EvalOptions{SeqLen: 10, BatchSize: 1, Stream: stream})
+		want, err := text.Evaluate(t.Context(), m, tokens, text.EvalOptions{SeqLen: 10, BatchSize: 1, Stream: stream})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -97,8 +98,8 @@ func ReadJSON(path string, v any) error {
 	return nil
 }
 
-// Exists reports whether there is something at a path.
+// Exists reports whether there is something at a path, be it readable or not.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
-	return err == nil
+	return !errors.Is(err, fs.ErrNotExist)
 }
