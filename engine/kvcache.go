@@ -38,8 +38,8 @@ func NewKVCache(w *tensor.Tensor) KVCache {
 	return KVCache{}
 }
 
-// Reserve makes room in pages for l more positions, from position start of the sequence on. The caller writes them
-// where At says, and then adds them to Len.
+// Reserve adds pages for l more positions, from position start of the sequence on. The caller writes them where At says,
+// and then adds them to Len.
 func (c *KVCache) Reserve(start, l, heads, hd int) { c.reserve(nil, start, l, heads, hd) }
 
 // Append adds copies of keys and values (heads, l, head_dim), from position start of the sequence on, to pages in the
@@ -103,7 +103,7 @@ func (c *KVCache) refill(k, v *tensor.Tensor, skip int) {
 	c.put(1, v)
 }
 
-// makeRoom gives an empty cache n positions without contents, in the storage of x.
+// makeRoom adds n positions without contents to an empty cache, in the storage of x.
 func (c *KVCache) makeRoom(x *tensor.Tensor, n int) {
 	c.heads, c.hd = x.Dim(-3), x.Dim(-1)
 	for end := c.skip + n; len(c.pages)*PageLen < end; {
@@ -113,7 +113,7 @@ func (c *KVCache) makeRoom(x *tensor.Tensor, n int) {
 	c.Len = n
 }
 
-// At says where position i, counted from the first in the cache, lies: at a place of a page. left is the number of
+// At returns where position i, counted from the first in the cache, lies: a place of a page. left is the number of
 // places from there to the end of a full page.
 func (c *KVCache) At(i int) (page *Page, place, left int) {
 	place = (c.skip + i) % PageLen
@@ -234,8 +234,8 @@ func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
 	return true
 }
 
-// makeRoomOnce gives an empty cache the positions of x (…, heads, n, head_dim), without contents. It reports whether
-// the cache has as many positions, also where it had them before.
+// makeRoomOnce adds the positions of x (…, heads, n, head_dim), without contents, to an empty cache. It reports whether
+// the cache has as many positions, new or not.
 func (c *KVCache) makeRoomOnce(x *tensor.Tensor) bool {
 	n := x.Dim(-2)
 	if c.Len == 0 {
@@ -254,7 +254,7 @@ func (c *KVCache) RowBytes(hd int) int {
 }
 
 // Pages calls f for each page, with the memory that it takes, and how much of that the positions have that c sees.
-// Clones share pages: page tells them apart.
+// Clones share pages, which page identifies.
 func (c *KVCache) Pages(f func(page *Page, bytes, seen int)) {
 	each := 2 * c.heads * c.RowBytes(c.hd)
 	for i, page := range c.pages {
