@@ -72,8 +72,8 @@ func cut(b []byte) int {
 	return charBorder(b)
 }
 
-// charBorder returns the last position in b, except its start, that does not split a UTF-8 character; len(b) if there is
-// none.
+// charBorder returns the last position in b, except its start, that does not split a UTF-8 character;
+// len(b) if there is none.
 func charBorder(b []byte) int {
 	if n := len(b) - cutOff(b); n > 0 {
 		return n
