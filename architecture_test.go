@@ -51,6 +51,7 @@ var house = []layer{
 	{"internal/status", "", "golang.org/x/term"},
 	{"internal/licenses", "", ""},
 	{"internal/origin", "", ""},
+	{"internal/wav", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
 	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
@@ -89,8 +90,8 @@ var house = []layer{
 	{"session/store", "session generate generate/sample model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
-	{"task", "data tokenizer", "gonum.org/v1/gonum"},
-	{"table", "internal/brief internal/disk", "golang.org/x/text github.com/parquet-go/parquet-go " +
+	{"task", "data tokenizer internal/wav", "gonum.org/v1/gonum"},
+	{"table", "internal/brief internal/disk internal/wav", "golang.org/x/text github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
 	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
 		"internal/events internal/status", ""},

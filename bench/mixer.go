@@ -136,7 +136,7 @@ func mixerRuns(m mixer.Mixer, d, l int, p engine.Precision) []func() error {
 // stepsOn is the number of steps after which stepping starts again, for mixers with a longest sequence.
 const stepsOn = 64
 
-// stepping returns a function that makes one step of a mixer, from position l on.
+// stepping returns a function that runs one step of a mixer, from position l on.
 func stepping(m mixer.Mixer, d, l int) func() error {
 	tape, start, x := autograd.NewTape(native.Backend), mixer.Begin(m.NewState())[0], random(1, d)
 	m.Forward(tape, random(l, d), &mixer.Rows{Rows: engine.NewRows(l), States: []mixer.State{start}})

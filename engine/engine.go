@@ -1,6 +1,7 @@
 // Package engine is the contract between the tape and what computes: every operation that a model is made of, as a
 // method of Engine. Package autograd checks shapes and calls it; engine/cpu computes fast, engine/reference by
-// definition in float64. An engine that passes the tests of these two can run any model.
+// definition in float64. A new engine starts with a Core, on which engine/compose builds all of Engine, and writes the
+// operations at which it is fast. An engine that passes the tests of these can run any model.
 //
 // It may import tensor and internal/counter. It does no arithmetic on tensors. It has the few facts on which all
 // engines must agree to the bit, such as which blocks of keys a query sees, and the caches of sequences.

@@ -208,6 +208,27 @@ func (e *Engine) compute(name string, f func() []*val) []*tensor.Tensor {
 	return outputs
 }
 
+// Record records an operation that an engine has in the place of a composed one. Once its results have a gradient, back
+// adds to those of its inputs, with AddGrad or in memory of the core.
+func (e *Engine) Record(name string, outputs, inputs []*tensor.Tensor, back func()) {
+	wanted := false
+	for _, x := range inputs {
+		if !e.Recording || !e.wanted(x) {
+			continue
+		}
+		if wanted = true; e.Leaves != nil {
+			e.Leaves.Use(x)
+		}
+	}
+	if !wanted {
+		return
+	}
+	for _, y := range outputs {
+		y.SetNeedsGrad(true)
+	}
+	e.Push(&op{name, outputs, []step{{e.node(outputs[0]), back}}})
+}
+
 // one is compute of an operation with one result.
 func (e *Engine) one(name string, f func() *val) *tensor.Tensor {
 	return e.compute(name, func() []*val { return []*val{f()} })[0]
