@@ -86,7 +86,7 @@ func (t *Tape) Collect(g *Gradients) {
 	t.leaves = leaves{gradients: g, tape: t}
 	t.step.Leaves = nil
 	if g != nil {
-		t.leaves.live = make([]bool, len(g.leaves))
+		t.leaves.inUse = make([]bool, len(g.leaves))
 		t.step.Leaves = &t.leaves
 	}
 }
@@ -95,8 +95,8 @@ func (t *Tape) Collect(g *Gradients) {
 type leaves struct {
 	gradients *Gradients
 	tape      *Tape
-	live      []bool // of each leaf: a recorded operation uses it whose backward has not run
-	uses      []use  // the first of each leaf that is live, in the order of recording
+	inUse     []bool // of each leaf: a recorded operation uses it whose backward has not run
+	uses      []use  // the first of each leaf in use, in the order of recording
 	back      bool   // backward has begun
 }
 
@@ -111,7 +111,7 @@ func (l *leaves) Gradient(x *tensor.Tensor) *tensor.Tensor {
 	if !ok {
 		return nil
 	}
-	if l.back && !l.live[i] {
+	if l.back && !l.inUse[i] {
 		panic(fmt.Sprintf("autograd: the gradient of leaf %d, of shape %v, was final and is added to", i, x))
 	}
 	return l.gradients.each[i]
@@ -119,8 +119,8 @@ func (l *leaves) Gradient(x *tensor.Tensor) *tensor.Tensor {
 
 // Use notes that the next recorded operation, or a later one, has x as an input.
 func (l *leaves) Use(x *tensor.Tensor) {
-	if i, ok := l.gradients.place[x]; ok && !l.live[i] {
-		l.live[i] = true
+	if i, ok := l.gradients.place[x]; ok && !l.inUse[i] {
+		l.inUse[i] = true
 		l.uses = append(l.uses, use{len(l.tape.ops), i})
 	}
 }
@@ -130,8 +130,8 @@ func (l *leaves) begin(ops int) {
 	if l.gradients == nil {
 		return
 	}
-	for i := range l.live {
-		if !l.live[i] {
+	for i := range l.inUse {
+		if !l.inUse[i] {
 			l.final(i)
 		}
 	}
@@ -149,7 +149,7 @@ func (l *leaves) gone(op int) {
 }
 
 func (l *leaves) final(i int) {
-	l.live[i] = false
+	l.inUse[i] = false
 	if l.gradients.Final != nil {
 		l.gradients.Final(i)
 	}
@@ -157,6 +157,6 @@ func (l *leaves) final(i int) {
 
 // forget is called when no operation is on the tape.
 func (l *leaves) forget() {
-	clear(l.live)
+	clear(l.inUse)
 	l.uses, l.back = l.uses[:0], false
 }

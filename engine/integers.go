@@ -20,8 +20,8 @@ type Groups struct {
 // Rounding is a packed weight that tells what its elements were rounded to.
 type Rounding interface {
 	tensor.Packed
-	// Kept is the precision of the elements.
-	Kept() Precision
+	// RoundedTo is the precision of the elements.
+	RoundedTo() Precision
 	// Exact tells whether results are to be those of float32 with these elements.
 	Exact() bool
 	// ReadRow sets dst (K) to row j.

@@ -36,27 +36,28 @@ type Systems interface {
 	DPLRSSM(u *tensor.Tensor, s *DPLRSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
 }
 
-// Kept is what an engine keeps with parameters as long as they stay as they are. Any number of goroutines may use it.
-type Kept struct{ p atomic.Pointer[keptValue] }
+// Derived is a value that an engine has derived from parameters, valid while they do not change. Any number of
+// goroutines may use it.
+type Derived struct{ p atomic.Pointer[derivedValue] }
 
-type keptValue struct {
+type derivedValue struct {
 	owner    any // the engine, and what it uses it for
 	versions [8]uint64
 	value    any
 }
 
 // Load returns what owner stored while xs were as they are now, or nil. Some of xs may be nil.
-func (k *Kept) Load(owner any, xs ...*tensor.Tensor) any {
-	v := k.p.Load()
+func (d *Derived) Load(owner any, xs ...*tensor.Tensor) any {
+	v := d.p.Load()
 	if v == nil || v.owner != owner || v.versions != versions(xs) {
 		return nil
 	}
 	return v.value
 }
 
-// Store keeps a value that owner has made of xs as they are now.
-func (k *Kept) Store(owner, value any, xs ...*tensor.Tensor) {
-	k.p.Store(&keptValue{owner, versions(xs), value})
+// Store stores a value that owner has derived from xs as they are now.
+func (d *Derived) Store(owner, value any, xs ...*tensor.Tensor) {
+	d.p.Store(&derivedValue{owner, versions(xs), value})
 }
 
 func versions(xs []*tensor.Tensor) (v [8]uint64) {
@@ -89,7 +90,7 @@ type DiagParams struct {
 	LogDt, InvAReal, AImag, B, C *tensor.Tensor
 	Disc                         Discretization
 
-	Kept Kept
+	Derived Derived
 }
 
 // Tensors are the parameters; B may be nil.
@@ -134,7 +135,7 @@ type DSSParams struct {
 	// the backward. That is not the gradient, but what the release trains with.
 	HoldMax bool
 
-	Kept [2]Kept // of the modes with Re Λ < 0, and of the others
+	Derived [2]Derived // of the modes with Re Λ < 0, and of the others
 }
 
 // Tensors are the parameters; LogDt may be nil.
@@ -152,7 +153,7 @@ type DPLRParams struct {
 	LogDt, InvAReal, AImag, B, P, Ct *tensor.Tensor
 	L                                int
 
-	Kept Kept
+	Derived Derived
 }
 
 // MaxRank is the largest rank of a correction: that of HiPPO-LegT.

@@ -56,13 +56,13 @@ func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	n := p.InvAReal.Len() / h
 	params := p.Tensors()
 	if !eng.wants(params[:]...) {
-		if s, ok := p.Kept.Load(kind, params[:]...).(*diagSystem); ok {
+		if s, ok := p.Derived.Load(kind, params[:]...).(*diagSystem); ok {
 			return &s.DiagSystem
 		}
 		s := &diagSystem{}
 		s.discretize(p, h, n)
 		s.publish()
-		p.Kept.Store(kind, s, params[:]...)
+		p.Derived.Store(kind, s, params[:]...)
 		return &s.DiagSystem
 	}
 	op := take[diagSystemOp](eng)
@@ -129,7 +129,7 @@ func (s *diagSystem) single() {
 	s.once.Do(func() {
 		size := 2 * s.H * s.N
 		if cap(s.single32) < 3*size {
-			s.single32 = shelved(3 * size)
+			s.single32 = longLived(3 * size)
 		}
 		for i, x := range []struct {
 			to   *[]float32
