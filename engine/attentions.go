@@ -38,7 +38,7 @@ type Attentions interface {
 	SpAtten(qkv *tensor.Tensor, o SpAttenOptions, r *Rows, states []*SpAttenState) *tensor.Tensor
 }
 
-// AttentionOptions say how Attention works.
+// AttentionOptions are the options of Attention.
 type AttentionOptions struct {
 	Heads   int     // of the queries
 	KVHeads int     // of the keys and values, a divisor of Heads (arXiv:2305.13245); 0 for as many
@@ -51,7 +51,7 @@ type AttentionOptions struct {
 	Ahead   bool    // see what comes later, for encoders
 }
 
-// Valid tells whether options go together, with a cache or without.
+// Valid reports whether options can be combined, with a cache or without.
 func (o *AttentionOptions) Valid(cached bool) bool {
 	ahead := o.Ahead
 	if o.Blocks != nil {
@@ -77,7 +77,7 @@ func (o *AttentionOptions) Packed() int { return o.Heads + 2*o.KeyHeads() }
 // KeyHead is the head of keys and values that head h of the queries sees.
 func (o *AttentionOptions) KeyHead(h int) int { return h / (o.Heads / o.KeyHeads()) }
 
-// Fits tells whether projections of a width can be cut into these heads, of which so many components are rotated.
+// Fits reports whether projections of a width can be cut into these heads, whose first components are rotated.
 func (o *AttentionOptions) Fits(width int) bool {
 	if o.Heads < 1 || o.KVHeads < 0 || o.Heads%o.KeyHeads() != 0 || width%o.Packed() != 0 {
 		return false
@@ -127,7 +127,7 @@ func (r Rotary) InvFreq() []float32 {
 	return f
 }
 
-// BaseOr10000 is the base of the angles: 10,000 unless Base says otherwise.
+// BaseOr10000 is the base of the angles: Base, or 10,000 if that is 0.
 func (r Rotary) BaseOr10000() float64 {
 	if r.Base == 0 {
 		return 10000
@@ -135,7 +135,7 @@ func (r Rotary) BaseOr10000() float64 {
 	return r.Base
 }
 
-// LinearOptions say how LinearAttention works.
+// LinearOptions are the options of LinearAttention.
 type LinearOptions struct {
 	Heads int
 	Phi   FeatureMap

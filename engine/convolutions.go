@@ -17,7 +17,7 @@ type Convolutions interface {
 	Ahead() int
 	// BothWays: y[t] = Σ_{j≤t} k[j]·u[t-j] + Σ_j ahead[j]·u[t+1+j] + D u[t].
 	BothWays(u, k, ahead, skip *tensor.Tensor, r *Rows) *tensor.Tensor
-	// KernelRows gives h kernels as rows (l, h).
+	// KernelRows returns h kernels as rows (l, h).
 	KernelRows(k *tensor.Tensor, h int) *tensor.Tensor
 	// KernelTaps is the length of h kernels, 0 if k has not the shape of h kernels.
 	KernelTaps(k *tensor.Tensor, h int) int
@@ -27,7 +27,8 @@ type Convolutions interface {
 // less than the cache misses of a longer transform.
 const LongestAtOnce = 1 << 16
 
-// HeadOrder says how the output of H3 flattens its two axes when head_dim > 1. The two official code paths disagree.
+// HeadOrder is the order in which the output of H3 flattens its two axes when head_dim > 1. The two official code paths
+// disagree.
 type HeadOrder int
 
 // The two orders.
@@ -63,13 +64,13 @@ type ConvCache struct {
 	Sums Forkable // what an engine has summed ahead of time; nil for nothing, the engine can sum again
 }
 
-// Forkable is what an engine keeps with a state and copies with it.
+// Forkable is what an engine stores with a state and copies with it.
 type Forkable interface{ Fork() Forkable }
 
 // Past is the number of inputs that the next position sees.
 func (c *ConvCache) Past() int { return min(c.Len, c.Window-1) }
 
-// Clone returns an independent copy, without gradients and with no room to spare.
+// Clone returns an independent copy, without gradients and with no spare capacity.
 func (c *ConvCache) Clone() ConvCache {
 	out := c.last(c.Past())
 	if c.Sums != nil {

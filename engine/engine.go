@@ -3,8 +3,10 @@
 // definition in float64. A new engine starts with a Core, on which engine/compose builds all of Engine, and writes the
 // operations at which it is fast. An engine that passes the tests of these can run any model.
 //
-// It may import tensor and internal/counter. It does no arithmetic on tensors. It has the few facts on which all
-// engines must agree to the bit, such as which blocks of keys a query sees, and the caches of sequences.
+// A Backend is the kind of engine. It opens an Engine for each tape, and owns what outlives a step.
+//
+// The package also has the few facts on which all engines must agree to the bit, such as which blocks of keys a query
+// sees, and the caches of sequences. It does no arithmetic on tensors.
 //
 // Shapes: n positions of all rows, l length of one, d channels, h heads, v vocabulary. Operations along the sequence
 // take Rows, which say where in (n, d) each sequence lies, and Slots, which hold the state of each. They carry a state
@@ -42,22 +44,22 @@ type Op interface {
 	Outputs(visit func(*tensor.Tensor))
 }
 
-// Step is what a tape tells its engine about the operations that follow. The engine reads it at every operation.
+// Step holds a tape's settings for the operations that follow. The engine reads it at every operation.
 type Step struct {
-	Recording bool      // keep what backward needs, and replace states rather than update them
+	Recording bool      // save what backward needs, and replace states rather than update them
 	Precision Precision // of the operands of matrix products, Float32 or BF16
 	Push      func(Op)  // takes an operation whose inputs want a gradient
-	Leaves    Leaves    // what collects the gradients of leaves; nil where nothing does
-	// Frozen says that leaves want no gradient, whatever they say: only tensors that the engine has made do.
+	Leaves    Leaves    // collects the gradients of leaves; nil for nothing
+	// Frozen switches the gradients of all leaves off: only tensors that the engine has made get one.
 	Frozen bool
 }
 
 // Leaves collects the gradients of leaves: of parameters and inputs, which no operation made and which several steps
-// may share. A tensor cannot hold them; an engine keeps those of leaves that nobody collects.
+// may share. A tensor cannot hold them; an engine stores those of leaves that nobody collects.
 type Leaves interface {
 	// Gradient returns the tensor to which the gradient of x is added, nil if x is not collected.
 	Gradient(x *tensor.Tensor) *tensor.Tensor
-	// Use says that an operation that is about to be recorded has x, which wants a gradient, among its inputs.
+	// Use reports that x, which wants a gradient, is an input of an operation that is about to be recorded.
 	Use(x *tensor.Tensor)
 }
 
@@ -67,11 +69,11 @@ type Memory interface {
 	New(shape ...int) *tensor.Tensor
 	// Full returns a tensor whose elements are all v.
 	Full(v float32, shape ...int) *tensor.Tensor
-	// Reset takes back all memory: every tensor made since the last Reset is dead.
+	// Reset takes back all memory: no tensor made since the last Reset may be used.
 	Reset()
 	// Mark names the present point for ReleaseSince.
 	Mark() int
-	// ReleaseSince takes back the memory of every tensor made after mark except keep.
+	// ReleaseSince releases the memory of every tensor made after mark except keep.
 	ReleaseSince(mark int, keep ...*tensor.Tensor)
 	// Bytes is the memory that the engine holds for this tape.
 	Bytes() int

@@ -30,7 +30,7 @@ type Systems interface {
 	// DPLRSystem prepares the systems of p.
 	DPLRSystem(p *DPLRParams) *DPLRSystem
 	// DPLRKernel: K[j, h] = 2 Re Σ_n C Abarʲ Bbar for j < l ≤ L, in the engine's layout. Without gradients of the
-	// systems it may give kernels that are longer, and kept.
+	// systems it may return cached kernels, which may be longer.
 	DPLRKernel(s *DPLRSystem, l int) *tensor.Tensor
 	// DPLRSSM: y = SSM(u) + D u, u (n, h), D (h) or nil, slots (h, modes, 2).
 	DPLRSSM(u *tensor.Tensor, s *DPLRSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
@@ -84,7 +84,7 @@ const (
 //	A = -exp(InvAReal) + i·AImag,  dt = exp(LogDt),  B, C complex as (…, 2)
 //
 // LogDt (h), InvAReal, AImag (h·n), B (h·n·2) or nil for ones, C (h·n·2): the parametrization of H3 and S4D
-// (arXiv:2206.11893 §4). An engine keeps the discretized system while the parameters stay as they are, so that decoding
+// (arXiv:2206.11893 §4). An engine caches the discretized system while the parameters do not change, so that decoding
 // does not compute it at every token.
 type DiagParams struct {
 	LogDt, InvAReal, AImag, B, C *tensor.Tensor
@@ -124,8 +124,8 @@ const (
 //	z_i = dt_re·Re Λ_i + i·dt_im·Im Λ_i,  dt = exp(LogDt)
 //
 // Re, Im (n), LogDt (h, 2) or nil for dt = 1, W (h, n, 2). Re Λ is Re, or -exp(Re) if LogNegRe is set; Im Λ is Im, or
-// exp(Im) if LogIm is set. With dt = 1 and both set this is GSS (arXiv:2206.13947, §3.2). The system is kept while the
-// parameters stay as they are.
+// exp(Im) if LogIm is set. With dt = 1 and both set this is GSS (arXiv:2206.13947, §3.2). The system is cached while
+// the parameters do not change.
 type DSSParams struct {
 	Re, Im, LogDt, W *tensor.Tensor
 	LogNegRe, LogIm  bool
@@ -147,8 +147,8 @@ func (p *DSSParams) Tensors() [4]*tensor.Tensor { return [4]*tensor.Tensor{p.Re,
 //	x' = (Λ - Σ_r P_r P_r^*) x + B u,  y = 2 Re Σ_n C x,  Λ = -exp(InvAReal) + i·AImag,  dt = exp(LogDt)
 //
 // sampled by the bilinear rule. LogDt (h), InvAReal, AImag (h·n), B, Ct (h·n·2), P (rank·h·n·2) or nil for a diagonal
-// system; the rank is at most MaxRank. Ct is what S4 trains in the place of C, C~ = C (I - Abar^L). An engine keeps
-// what stepping needs and, without gradients, the kernels while the parameters stay as they are.
+// system; the rank is at most MaxRank. Ct is what S4 trains in the place of C, C~ = C (I - Abar^L). An engine caches
+// what stepping needs and, without gradients, the kernels while the parameters do not change.
 type DPLRParams struct {
 	LogDt, InvAReal, AImag, B, P, Ct *tensor.Tensor
 	L                                int

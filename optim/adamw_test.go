@@ -299,8 +299,8 @@ func TestAdd(t *testing.T) {
 			for i := range dst {
 				for j, got := range dst[i].Data() {
 					if want, left := was[i].Data()[j]+other[i].Data()[j], src[i].Data()[j]; got != want || left != 0 {
-						t.Fatalf("%s, %d cores: element %d of %s is %v and leaves %v, want %v and 0", b.Kind(), cores, j,
-							params[i].Name, got, left, want)
+						t.Fatalf("%s, %d cores: element %d of %s is %v and leaves %v, want %v and 0", b.Kind(),
+							cores, j, params[i].Name, got, left, want)
 					}
 				}
 			}

@@ -82,7 +82,8 @@ func (c *calibration) find() (err error) {
 		switch w, ok := p.Packed().(engine.Rounding); {
 		case !ok:
 		case w.RoundedTo() >= engine.Int8:
-			err = fmt.Errorf("%s: found weights of %s, want those of a model that is not quantized", name, w.RoundedTo())
+			err = fmt.Errorf("%s: found weights of %s, want those of a model that is not quantized", name,
+				w.RoundedTo())
 		default:
 			x := &candidate{name: name, param: p, layer: layerOf(c.m, name, p), stored: w}
 			c.candidates = append(c.candidates, x)

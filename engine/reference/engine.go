@@ -3,8 +3,7 @@
 // other engines are tested against, and the place to read what an operation is. One file holds one operation, its
 // formula first.
 //
-// It may import engine, tensor and internal/counter. Shapes have been checked by package autograd. Precision of
-// products is always float64, whatever the tape asks for.
+// Shapes have been checked by package autograd. Products are always in float64, whatever precision the tape has set.
 package reference
 
 import (
@@ -28,7 +27,7 @@ func New(step *engine.Step) *Engine {
 // numbers is storage in float64.
 type numbers struct {
 	x    []float64
-	grad []float64 // nil where none has been made
+	grad []float64 // nil if there is none
 }
 
 func (n *numbers) Len() int                  { return len(n.x) }
@@ -57,7 +56,7 @@ type leaf struct {
 	version uint64
 }
 
-// storage is where the elements of x and its gradient are: its own, or those of a copy while x stays as it is.
+// storage is where the elements of x and its gradient are: its own, or those of a copy while x does not change.
 func (eng *Engine) storage(x *tensor.Tensor) *numbers {
 	if n, ok := x.Storage().(*numbers); ok {
 		return n
@@ -234,7 +233,7 @@ func (eng *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
 	return nil
 }
 
-// Grad64 is Grad without rounding, nil where there is none. It is the gradient itself.
+// Grad64 is Grad without rounding, nil if there is none. It is the gradient itself.
 func (eng *Engine) Grad64(x *tensor.Tensor) []float64 { return eng.storage(x).grad }
 
 // Values64 are the elements of x themselves.
