@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/counter"
 )
 
-// Blocks describes which blocks of keys a block of queries sees, as in "Big Bird: Transformers for Longer Sequences"
+// Blocks determines which blocks of keys a block of queries sees, as in "Big Bird: Transformers for Longer Sequences"
 // (arXiv:2007.14062, §2): the first Global blocks of the sequence, the blocks around it, and Random blocks drawn at
 // random. The cost of a sequence is linear in its length.
 //
@@ -92,7 +92,7 @@ func (b *Blocks) draw(to []int, head, block, count int) []int {
 	for i := uint64(0); len(to)-first < min(b.Random, n); i++ {
 		z := counter.Mix64(b.Seed + i<<48 + uint64(head)<<32 + uint64(block))
 		k := b.Global + int(z%uint64(n))
-		if k >= b.Global+left { // behind the window
+		if k >= b.Global+left { // after the window
 			k += block + b.Window + 1 - b.Global - left
 		}
 		if !slices.Contains(to[first:], k) {

@@ -17,11 +17,11 @@ type Groups struct {
 	Row  func(j int, q []int8, factor, least []uint16) (scale float32)
 }
 
-// Rounding is a packed weight whose rounded elements can be read.
+// Rounding is a packed weight that reports what its elements were rounded to.
 type Rounding interface {
 	tensor.Packed
-	// RoundedTo is the precision of the elements.
-	RoundedTo() Precision
+	// Stored is the precision of the elements.
+	Stored() Precision
 	// Exact reports whether results are to be those of float32 with these elements.
 	Exact() bool
 	// ReadRow sets dst (K) to row j.

@@ -38,8 +38,8 @@ func NewKVCache(w *tensor.Tensor) KVCache {
 	return KVCache{}
 }
 
-// Reserve makes space in pages for l more positions, from position start of the sequence on. The caller writes them
-// to the places that At returns, and then adds them to Len.
+// Reserve adds pages for l more positions, from position start of the sequence on. The caller writes them where At
+// says, and then adds them to Len.
 func (c *KVCache) Reserve(start, l, heads, hd int) { c.reserve(nil, start, l, heads, hd) }
 
 // Append adds copies of keys and values (heads, l, head_dim), from position start of the sequence on, to pages in the
@@ -113,7 +113,7 @@ func (c *KVCache) makeRoom(x *tensor.Tensor, n int) {
 	c.Len = n
 }
 
-// At returns the page and the place in it of position i, counted from the first in the cache. left is the number of
+// At returns where position i, counted from the first in the cache, lies: a place of a page. left is the number of
 // places from there to the end of a full page.
 func (c *KVCache) At(i int) (page *Page, place, left int) {
 	place = (c.skip + i) % PageLen
@@ -235,7 +235,7 @@ func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
 }
 
 // makeRoomOnce adds the positions of x (…, heads, n, head_dim), without contents, to an empty cache. It reports whether
-// the cache now has as many positions as x.
+// the cache has as many positions, new or not.
 func (c *KVCache) makeRoomOnce(x *tensor.Tensor) bool {
 	n := x.Dim(-2)
 	if c.Len == 0 {
@@ -253,8 +253,8 @@ func (c *KVCache) RowBytes(hd int) int {
 	return c.Rounded.RowBytes(hd)
 }
 
-// Pages calls f for each page, with its memory, and how much of that belongs to positions that c sees.
-// Clones share pages: page tells them apart.
+// Pages calls f for each page, with the memory that it takes, and how much of that the positions have that c sees.
+// Clones share pages, which page identifies.
 func (c *KVCache) Pages(f func(page *Page, bytes, seen int)) {
 	each := 2 * c.heads * c.RowBytes(c.hd)
 	for i, page := range c.pages {

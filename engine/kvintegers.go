@@ -31,8 +31,8 @@ func (x *Integers) Rows() iter.Seq2[[]int8, []float32] {
 	}
 }
 
-// Integers are the keys (0) or values (1) of Tensors, (heads, n, head_dim), of a cache that stores integers. The cache
-// must not change while they are used. They are nil for other caches, and if a row is NaN, which integers cannot be.
+// Integers are the keys (0) or values (1) of Tensors, (heads, n, head_dim), if they are stored as integers; the cache
+// must not change while they are used. It is nil for others, and if a row is NaN, for which there is no factor.
 func (c *KVCache) Integers(which, n int) *Integers {
 	n = min(n, c.Len)
 	if n == 0 || !c.InIntegers() {

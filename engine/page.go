@@ -14,13 +14,13 @@ const pageStep = 8
 type Page struct {
 	K, V    *tensor.Tensor // (heads, Room, head_dim); nil where they are rounded
 	Rounded Rounded        // heads·Room keys and as many values; nil for float32
-	Room    int            // places that there is memory for, PageLen in all pages but the last
+	Room    int            // the capacity in places: PageLen in all pages but the last
 	heads   int
 }
 
 // Rounded holds rows of keys (0) and values (1) in another precision than float32.
 type Rounded interface {
-	// Empty returns space for the given number of rows in the same precision.
+	// Empty returns memory for the given number of rows in the same precision.
 	Empty(rows, headDim int) Rounded
 	// Copy copies n rows of both from row at of from to row to.
 	Copy(to int, from Rounded, at, n int)
@@ -38,7 +38,7 @@ type Rounded interface {
 	RowBytes(headDim int) int
 }
 
-// Rounder is a packed weight that chooses the precision of keys and values.
+// Rounder is a packed weight that determines how keys and values are stored.
 type Rounder interface{ Rounded() Rounded }
 
 // newPageBeside returns a page for n positions in the storage of x, nil for ordinary memory.

@@ -7,9 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rows describe how sequences lie in a tensor (n, d): one after the other, without padding. Row i is the Len(i)
-// positions from From(i) on. It is a sequence or a piece of one, which starts at position Start(i) of it. Rows see
-// nothing of each other.
+// Rows say how sequences lie in a tensor (n, d): one after the other, without padding. Row i is the Len(i) positions
+// from From(i) on. It is a sequence or a piece of one, which starts at position Start(i) of it. Rows see nothing of
+// each other.
 //
 // One layout serves training, prompts in parts, many sessions that decode a token each, examples of different lengths,
 // and packed documents. Only operations along the sequence look at rows: all others work on n positions.
@@ -39,7 +39,7 @@ func EqualRows(b, l int) *Rows {
 	return r
 }
 
-// Clear removes all rows, and reuses their memory.
+// Clear removes all rows and reuses their memory.
 func (r *Rows) Clear() {
 	r.from, r.start, r.seeds, r.equal, r.trains = r.from[:0], r.start[:0], r.seeds[:0], false, false
 }
@@ -107,13 +107,13 @@ func (r *Rows) Total() int {
 // Len is the number of positions of row i.
 func (r *Rows) Len(i int) int { return r.from[i+1] - r.from[i] }
 
-// From is where row i starts in the tensor, in positions.
+// From returns where row i starts in the tensor, in positions.
 func (r *Rows) From(i int) int { return r.from[i] }
 
-// Start is the position of its sequence at which row i starts.
+// Start returns the position of its sequence at which row i starts.
 func (r *Rows) Start(i int) int { return r.start[i] }
 
-// Equal is the length that all rows have, 0 if lengths differ.
+// Equal returns the length that all rows have, 0 if lengths differ.
 func (r *Rows) Equal() int {
 	if !r.equal {
 		return 0
@@ -141,7 +141,7 @@ type Slot struct{ X *tensor.Tensor }
 // slot.
 type Slots []*Slot
 
-// At is the state of row i, nil if it has none.
+// At returns the state of row i, nil if it has none.
 func (s Slots) At(i int) *tensor.Tensor {
 	if i >= len(s) || s[i] == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 func (e *Engine) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	h, rank, params := p.LogDt.Len(), p.Rank(), p.Tensors()
 	n := p.InvAReal.Len() / h
-	return system(e, &p.Derived, "DPLRSystem", params[:], func() (*engine.DPLRSystem, []*tensor.Tensor) {
+	return system(e, &p.Cache, "DPLRSystem", params[:], func() (*engine.DPLRSystem, []*tensor.Tensor) {
 		all := e.compute("DPLRSystem", func() []*val {
 			a := e.in(p.LogDt).exp().scale(0.5).as(h, 1)
 			lambda := pair{e.in(p.InvAReal).as(h, n).exp().neg(), e.in(p.AImag).as(h, n)}.times(a)

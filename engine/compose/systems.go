@@ -42,7 +42,7 @@ type keptBy struct {
 
 // system returns what was made of parameters while they are as they are and the tape does not record, else makes it
 // anew: make returns the tensors to keep.
-func system[S any](e *Engine, kept *engine.Derived, of string, params []*tensor.Tensor,
+func system[S any](e *Engine, kept *engine.Cache, of string, params []*tensor.Tensor,
 	make func() (S, []*tensor.Tensor)) S {
 	if e.Recording {
 		s, _ := make()
@@ -72,7 +72,7 @@ func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
 	params := p.Tensors()
-	return system(e, &p.Derived, "DiagSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
+	return system(e, &p.Cache, "DiagSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
 		return e.diagonal("DiagSystem", h, n, func() (abar, bbar, c pair) {
 			dt := e.in(p.LogDt).exp().as(h, 1)
 			A := pair{e.in(p.InvAReal).as(h, n).exp().neg(), e.in(p.AImag).as(h, n)}
@@ -184,7 +184,7 @@ func (e *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
 func (e *Engine) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
 	n, params := p.Re.Len(), p.Tensors()
 	h := p.W.Len() / (2 * n)
-	return system(e, &p.Derived[0], "DSSSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
+	return system(e, &p.Cache[0], "DSSSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
 		return e.diagonal("DSSSystem", h, n, func() (abar, bbar, c pair) {
 			_, z, S, _, ahead := e.dss(p)
 			z = z.constant().where(ahead, z)

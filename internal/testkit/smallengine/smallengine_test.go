@@ -96,6 +96,46 @@ func TestTraining(t *testing.T) {
 	}
 }
 
+// saved is a copy of a state by way of the host, as through a file.
+func saved(t *testing.T, m *model.Model, state *model.State) *model.State {
+	restored := m.NewState()
+	state.Tensors(func(name string, x *tensor.Tensor) {
+		if err := restored.Restore(name, x.Shape(), numbers(x)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return restored
+}
+
+// TestSavedStates: a clone of a state, and one that was saved, continue as the state itself does.
+func TestSavedStates(t *testing.T) {
+	ids := toymodel.Text(6, 100, vocab)
+	for _, layers := range []string{"h3,attention", "gau,gated-conv", "window-attention,mamba", "sinkhorn,s4"} {
+		t.Run(layers, func(t *testing.T) {
+			m := toymodel.New(t, layers, vocab)
+			m.Use(smallengine.New[float32]())
+			state := m.NewState()
+			run := func(state *model.State, from, to int) []float32 {
+				tape, rows := m.NewTape(), model.OneRow(to-from, state)
+				return numbers(m.LastLogits(tape, m.Forward(tape, ids[from:to], rows), rows))
+			}
+			run(state, 0, 70)
+			run(state, 70, 71)
+			clone, restored := state.Clone(), saved(t, m, state)
+			for at := 71; at < 75; at++ {
+				want := run(state, at, at+1)
+				for what, other := range map[string]*model.State{"a clone": clone, "a saved state": restored} {
+					for j, v := range run(other, at, at+1) {
+						if math.Abs(float64(v-want[j])) > 1e-4*math.Max(1, math.Abs(float64(want[j]))) {
+							t.Fatalf("%s: token %d, logit %d: %g, want %g", what, at, j, v, want[j])
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestDecoding: a prompt in two pieces and tokens after it have the logits of the CPU's engine, and a token copies
 // nothing but its id in and its logits out.
 func TestDecoding(t *testing.T) {
