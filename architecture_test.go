@@ -67,7 +67,8 @@ var house = []layer{
 	{"engine/reference", "engine tensor internal/counter", ""},
 	{"engine/compose", "engine tensor internal/counter", ""},
 	{"internal/testkit/smallengine", "engine engine/compose tensor internal/counter", ""}, // likewise for tests
-	{"engine/native", "engine engine/cpu", ""},                                            // the one package that names the CPU's engine
+	// The one package that names the CPU's engine.
+	{"engine/native", "engine engine/cpu", ""},
 	{"optim", "engine tensor", ""},
 	{"autograd", "engine tensor", ""},
 
@@ -109,15 +110,15 @@ var house = []layer{
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
 	{"explain", "explain/figure model mixer nn autograd engine tensor tokenizer internal/kernel internal/parallel", ""},
-	{"explain/heads", "explain explain/action model autograd tensor", ""},
+	{"explain/heads", "explain model mixer autograd tensor", ""},
 	{"explain/influence", "explain explain/action explain/figure model autograd engine tensor internal/parallel", ""},
 	{"explain/memory", "explain explain/figure model mixer autograd engine tensor internal/kernel internal/parallel",
 		"gonum.org/v1/gonum"},
 	{"explain/lens", "explain explain/figure model tokenizer internal/parallel", ""},
-	{"explain/paths", "explain explain/figure model tensor tokenizer", ""},
-	{"explain/anatomy", "explain explain/figure explain/memory model mixer nn autograd engine tensor ssm", ""},
+	{"explain/paths", "explain explain/figure model mixer tokenizer", ""},
+	{"explain/anatomy", "explain explain/figure explain/memory model mixer nn autograd tensor ssm", ""},
 	{"explain/surprise", "explain explain/figure data model autograd tokenizer internal/parallel", ""},
-	{"explain/changes", "explain explain/figure explain/anatomy model mixer nn autograd tokenizer", ""},
+	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
 	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
 	{"inspect", "experiment model release release/hub tokenizer chat/template checkpoint internal/brief " +
