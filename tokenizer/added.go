@@ -7,14 +7,8 @@ type addedSet struct {
 	longest  int        // bytes of the longest token
 }
 
-// addedToken is the text of a token, which is not empty, and its id.
-type addedToken struct {
-	content string
-	id      int32
-}
-
 // newAddedSet makes the set of the given tokens. Of two with the same text the first counts.
-func newAddedSet(tokens []addedToken) *addedSet {
+func newAddedSet(tokens []hfAdded) *addedSet {
 	s := &addedSet{}
 	if len(tokens) == 0 {
 		return s
@@ -22,7 +16,7 @@ func newAddedSet(tokens []addedToken) *addedSet {
 	s.backward = newAutomaton(tokens, func(s string, i int) byte { return s[len(s)-1-i] })
 	s.forward = newAutomaton(tokens, func(s string, i int) byte { return s[i] })
 	for _, t := range tokens {
-		s.longest = max(s.longest, len(t.content))
+		s.longest = max(s.longest, len(t.Content))
 	}
 	return s
 }

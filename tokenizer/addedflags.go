@@ -12,15 +12,13 @@ type flaggedSet struct {
 
 func newFlaggedSet(list []hfAdded) *flaggedSet {
 	f := &flaggedSet{flags: map[int32]hfAdded{}}
-	var tokens []addedToken
 	for _, a := range list {
-		tokens = append(tokens, addedToken{a.Content, a.ID})
 		if a.SingleWord || a.LStrip || a.RStrip {
 			f.flags[a.ID] = a
 			f.lstrip = f.lstrip || a.LStrip
 		}
 	}
-	f.set = newAddedSet(tokens)
+	f.set = newAddedSet(list)
 	return f
 }
 

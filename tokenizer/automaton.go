@@ -21,15 +21,15 @@ type acNode struct {
 
 // newAutomaton makes the automaton of strings that are not empty. Of two equal ones the first counts. at gives byte i
 // of a string, which may be read backwards.
-func newAutomaton(tokens []addedToken, at func(s string, i int) byte) *automaton {
+func newAutomaton(tokens []hfAdded, at func(s string, i int) byte) *automaton {
 	a := &automaton{nodes: []acNode{{id: -1}}}
 	for _, t := range tokens {
 		node := int32(0)
-		for i := range len(t.content) {
-			node = a.grow(node, at(t.content, i))
+		for i := range len(t.Content) {
+			node = a.grow(node, at(t.Content, i))
 		}
 		if a.nodes[node].id < 0 {
-			a.nodes[node].id = t.id
+			a.nodes[node].id = t.ID
 		}
 	}
 	a.link()

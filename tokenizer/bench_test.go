@@ -6,13 +6,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/toytext"
 )
 
 // benchText is the file named by HIPPO_BENCH_TEXT, or random words.
 func benchText(b *testing.B) []byte {
 	path := os.Getenv("HIPPO_BENCH_TEXT")
 	if path == "" {
-		return []byte(randomCorpus(20_000, 1<<20))
+		return []byte(toytext.Random(20_000, 1<<20))
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -72,15 +74,6 @@ func BenchmarkTrain(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		if _, err := TrainBPE(strings.NewReader(text), TrainOptions{Merges: 2000}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkLoadGPT2 is what the first use of GPT2 costs.
-func BenchmarkLoadGPT2(b *testing.B) {
-	for b.Loop() {
-		if _, err := newBPE(gpt2Spec()); err != nil {
 			b.Fatal(err)
 		}
 	}

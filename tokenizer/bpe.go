@@ -35,11 +35,7 @@ type bpe struct {
 // newBPE makes a tokenizer. Ids and merges must be within maxIDs and maxMerges.
 func newBPE(spec bpeSpec) (*bpe, error) {
 	t := &bpe{bpeSpec: spec, table: newMergeTable(spec.merges, spec.results)}
-	var added []addedToken
-	for _, a := range spec.added {
-		added = append(added, addedToken{a.Content, a.ID})
-	}
-	t.find = newAddedSet(added)
+	t.find = newAddedSet(spec.added)
 	work := maxRegexWork
 	for _, pattern := range spec.patterns {
 		d, err := compileWithin(pattern, &work)
@@ -86,39 +82,26 @@ func (t *bpe) computeFingerprint() string {
 	return f.sum()
 }
 
-// endNames are the names of the token that ends a document, in order of preference: GPT-2's and GPT-NeoX's, Llama
-// 3's, and older ones.
-var endNames = []string{EndOfTextToken, "<|end_of_text|>", "</s>", "<eos>"}
-
 func (t *bpe) EndOfText() (int32, bool) { return endOfText(t.added, t.end) }
+func (t *bpe) setEnd(id *int32)         { t.end = id }
 
-// endOfText is the token of one of endNames or, where none is among the added ones, end, nil for none.
-func endOfText(added []hfAdded, end *int32) (int32, bool) {
-	for _, name := range endNames {
-		for _, a := range added {
-			if a.Content == name {
-				return a.ID, true
-			}
-		}
-	}
-	if end == nil {
-		return 0, false
-	}
-	return *end, true
-}
+// affixes are the ids around a text.
+func (t *bpe) affixes() (before, after []int32) { return t.before, t.after }
 
-// setEnd sets the token that ends a document, where its name does not tell.
-func setEnd(tok Tokenizer, end *int32) error {
-	if *end < 0 || int(*end) >= tok.VocabSize() {
-		return fmt.Errorf("end_of_text: found %d, want 0 to %d", *end, tok.VocabSize()-1)
-	}
-	switch t := tok.(type) {
-	case *bpe:
-		t.end = end
-	case *pipeline:
-		t.end = end
-	}
-	return nil
+// addedTokens are the tokens that are found in a text before anything else.
+func (t *bpe) addedTokens() []hfAdded { return t.added }
+
+// ordinary encodes a text whose added tokens are plain characters.
+func (t *bpe) ordinary() streamEncoder { return &bpeStream{t: t, find: &addedSet{}} }
+
+// encodeWords appends the ids of the words of text, in which there are no added tokens.
+func (t *bpe) encodeWords(dst []int32, text []byte, final bool) (ids []int32, done int, err error) {
+	e := t.encoders.Get().(*bpeEncoder)
+	e.dst = dst
+	done, err = e.encode(text, final)
+	dst, e.dst = e.dst, nil
+	t.encoders.Put(e)
+	return dst, done, err
 }
 
 func (t *bpe) Decode(dst []byte, ids []int32) []byte {
@@ -132,25 +115,6 @@ func (t *bpe) Decode(dst []byte, ids []int32) []byte {
 
 func (t *bpe) Encode(dst []int32, text []byte) ([]int32, error) {
 	s := bpeStream{t: t, find: t.find}
-	dst, _, err := s.encodeChunk(dst, text, true)
-	return dst, err
-}
-
-// EncodeOrdinary is tok.Encode, except that <|endoftext|> and other added tokens in the text are plain characters. It
-// is for untrusted text, which must not be able to end a document. (For a Tokenizer from outside this package it is
-// tok.Encode.)
-func EncodeOrdinary(tok Tokenizer, dst []int32, text []byte) ([]int32, error) {
-	var s streamEncoder
-	switch t := tok.(type) {
-	case *bpe:
-		s = &bpeStream{t: t, find: &addedSet{}}
-	case *pipeline:
-		s = t.stream(false)
-	case *dnaTokenizer:
-		s = dnaStream{t, &addedSet{}}
-	default:
-		return tok.Encode(dst, text)
-	}
 	dst, _, err := s.encodeChunk(dst, text, true)
 	return dst, err
 }

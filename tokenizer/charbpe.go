@@ -1,6 +1,10 @@
 package tokenizer
 
-import "unicode/utf8"
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
 
 // charBPE is BPE whose words begin as characters, and not as bytes.
 type charBPE struct {
@@ -36,6 +40,15 @@ func newCharBPE(vocab map[string]int32, unknown int32, fallback bool) *charBPE {
 func byteTokenName(b byte) string {
 	const digits = "0123456789ABCDEF"
 	return "<0x" + string([]byte{digits[b>>4], digits[b&15]}) + ">"
+}
+
+// byteOfToken is the byte of a token such as <0x0A>.
+func byteOfToken(token string) (byte, bool) {
+	if len(token) != 6 || !strings.HasPrefix(token, "<0x") || token[5] != '>' {
+		return 0, false
+	}
+	b, err := strconv.ParseUint(token[3:5], 16, 8)
+	return byte(b), err == nil
 }
 
 // byteTokenIDs are the ids of the bytes' tokens, -1 for those that are not there or, without fallback, for all.

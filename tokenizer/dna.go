@@ -24,12 +24,12 @@ func newDNA() *dnaTokenizer {
 	for i := range t.ids {
 		t.ids[i] = dnaUnk
 	}
-	var special []addedToken
+	var special []hfAdded
 	for id, text := range dnaTokens {
 		if len(text) == 1 {
 			t.ids[text[0]] = int32(id)
 		} else {
-			special = append(special, addedToken{text, int32(id)})
+			special = append(special, hfAdded{Content: text, ID: int32(id)})
 		}
 	}
 	t.find = newAddedSet(special)
@@ -49,6 +49,7 @@ func (t *dnaTokenizer) Fingerprint() string      { return newFingerprint("dna").
 func (t *dnaTokenizer) Save(dir string) error    { return save(dir, t) }
 func (t *dnaTokenizer) marshal() ([]byte, error) { return marshalOwn(ownSection{Kind: "dna"}) }
 func (t *dnaTokenizer) newStream() streamEncoder { return dnaStream{t, t.find} }
+func (t *dnaTokenizer) ordinary() streamEncoder  { return dnaStream{t, &addedSet{}} }
 
 func (t *dnaTokenizer) Encode(dst []int32, text []byte) ([]int32, error) {
 	dst, _, err := dnaStream{t, t.find}.encodeChunk(dst, text, true)

@@ -6,9 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"hash"
-	"math"
 )
 
 // encodingVersion is part of every fingerprint. It increases when the same vocabulary starts to encode differently.
@@ -35,14 +33,6 @@ func (f fingerprint) text(s string) {
 	f.h.Write([]byte(s))
 }
 
-// flags takes the flags of added tokens.
-func (f fingerprint) flags(added []hfAdded) {
-	f.number(len(added))
-	for _, a := range added {
-		f.text(fmt.Sprint(a.ID, a.SingleWord, a.LStrip, a.RStrip, a.Normalized, a.Content))
-	}
-}
-
 // json takes JSON, however it is laid out.
 func (f fingerprint) json(data json.RawMessage) {
 	var short bytes.Buffer
@@ -54,34 +44,3 @@ func (f fingerprint) json(data json.RawMessage) {
 
 // sum is the first 16 hexadecimal digits.
 func (f fingerprint) sum() string { return hex.EncodeToString(f.h.Sum(nil)[:8]) }
-
-// fingerprint hashes all of a file that changes ids.
-func (r *hfReader) fingerprint(t *pipeline) string {
-	m := &r.file.Model
-	f := newFingerprint(t.kind)
-	f.json(r.file.Normalizer)
-	f.json(r.file.PreTokenizer)
-	f.flags(t.added)
-	f.number(len(t.tokens))
-	for _, token := range t.tokens {
-		f.text(token)
-	}
-	for _, score := range m.Vocab.scores {
-		f.number(int(math.Float64bits(score)))
-	}
-	for _, merge := range m.Merges {
-		f.text(merge[0])
-		f.text(merge[1])
-	}
-	unknown := int32(-1)
-	switch model := t.model.(type) {
-	case *charBPE:
-		unknown = model.unknown
-		f.text(fmt.Sprint(model.fuse))
-	case *unigram:
-		unknown = model.unknown
-		f.text(fmt.Sprint(model.fuse))
-	}
-	f.text(fmt.Sprint(unknown, m.ByteFallback, m.IgnoreMerges))
-	return f.sum()
-}

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -117,7 +118,7 @@ func prefixStyle() object {
 func fallback() object {
 	tokens := []string{"<unk>", "<s>", "</s>"}
 	for b := range 256 {
-		tokens = append(tokens, byteTokenName(byte(b)))
+		tokens = append(tokens, fmt.Sprintf("<0x%02X>", b))
 	}
 	return object{
 		"added_tokens": []any{added(0, "<unk>"), added(1, "<s>"), added(2, "</s>")},

@@ -36,17 +36,17 @@ func toGGUF(tok Tokenizer) (v Vocabulary, err error) {
 		}
 		return charsVocabulary(func(id int) string { return string(t.alphabet[id]) }, t.VocabSize()), nil
 	case *bpe:
-		return t.vocabulary()
+		return byteLevelVocabulary(t)
 	case *pipeline:
 		if t.bytes == nil {
-			return t.pieces()
+			return pieceVocabulary(t)
 		}
 		for _, step := range t.norms {
 			if step != (unicodeForm{norm.NFC}) {
 				return v, errors.New("found a normalizer, want none or NFC: llama.cpp has no other")
 			}
 		}
-		return t.bytes.vocabulary()
+		return byteLevelVocabulary(t.bytes)
 	}
 	return v, fmt.Errorf("found the %s tokenizer, want one of bytes, ASCII characters, BPE or SentencePiece",
 		tok.Kind())
@@ -61,8 +61,8 @@ func charsVocabulary(token func(id int) string, n int) Vocabulary {
 	return v
 }
 
-// vocabulary is that of byte-level BPE.
-func (t *bpe) vocabulary() (v Vocabulary, err error) {
+// byteLevelVocabulary is that of byte-level BPE.
+func byteLevelVocabulary(t *bpe) (v Vocabulary, err error) {
 	at := slices.IndexFunc(ggufPres, func(p ggufPre) bool {
 		return slices.Equal(p.patterns, t.patterns) && p.whole == (t.words != nil)
 	})
@@ -97,9 +97,9 @@ func (t *bpe) vocabulary() (v Vocabulary, err error) {
 // UnusedToken is the text of an id without a token, as llama.cpp's conversion writes it.
 func UnusedToken(id int) string { return fmt.Sprintf("[PAD%d]", id) }
 
-// pieces is the vocabulary of SentencePiece.
-func (t *pipeline) pieces() (v Vocabulary, err error) {
-	data, err := t.file()
+// pieceVocabulary is the vocabulary of SentencePiece.
+func pieceVocabulary(t *pipeline) (v Vocabulary, err error) {
+	data, err := t.marshal()
 	if err != nil {
 		return v, err
 	}

@@ -1,55 +1,11 @@
 package tokenizer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
-
-// decoding is how the texts of tokens become the text that they stand for.
-type decoding struct {
-	steps []func(token string, opens bool) string // opens says that the token is the first of the text
-	left  int                                     // how many characters strip at the beginning of the text are dropped
-	strip string
-}
-
-// token is the text of a token.
-func (d *decoding) token(token string, opens bool) string {
-	for _, step := range d.steps {
-		token = step(token, opens)
-	}
-	return token
-}
-
-// setDecoding decodes the vocabulary.
-func (t *pipeline) setDecoding(d *decoding) {
-	t.decoding = d
-	for _, token := range t.tokens {
-		t.text = append(t.text, d.token(token, false))
-	}
-}
-
-// DecodeText is tok.Decode for ids that begin a text: it drops the space that a tokenizer puts before the first word,
-// as those with Metaspace and those of SentencePiece do. Decode keeps it, because between ids it is the space of the
-// text.
-func DecodeText(tok Tokenizer, dst []byte, ids []int32) []byte {
-	t, ok := tok.(*pipeline)
-	if !ok || t.decoding == nil || len(ids) == 0 {
-		return tok.Decode(dst, ids)
-	}
-	var text []byte
-	if id := ids[0]; 0 <= id && int(id) < len(t.tokens) {
-		text = append(text, t.decoding.token(t.tokens[id], true)...)
-	}
-	text = t.Decode(text, ids[1:])
-	for range t.decoding.left {
-		text = bytes.TrimPrefix(text, []byte(t.decoding.strip))
-	}
-	return append(dst, text...)
-}
 
 // maxDecoded is how much longer a decoder may make a token.
 const maxDecoded = 16
@@ -116,15 +72,6 @@ func newDecoding(parts []hfPart, inBytes bool, work *regexWork) (*decoding, erro
 		d.steps = append(d.steps, step)
 	}
 	return d, nil
-}
-
-// byteOfToken is the byte of a token such as <0x0A>.
-func byteOfToken(token string) (byte, bool) {
-	if len(token) != 6 || !strings.HasPrefix(token, "<0x") || token[5] != '>' {
-		return 0, false
-	}
-	b, err := strconv.ParseUint(token[3:5], 16, 8)
-	return byte(b), err == nil
 }
 
 // metaspaceDecoder writes spaces; in the first token of a text it drops them if the encoder may have added one.

@@ -230,10 +230,10 @@ func compileChar(char string, work *regexWork) (*dfa, error) {
 
 // aroundBPE is byte-level BPE with normalizers, or with added tokens that have flags.
 func (r *hfReader) aroundBPE(b *bpe) (Tokenizer, error) {
-	t := &pipeline{kind: b.kind, bytes: b, tokens: b.tokens, text: b.tokens, norms: r.norms, added: b.added,
-		before: r.before, after: r.after, file: b.huggingFace}
+	t := pipeSpec{kind: b.kind, bytes: b, tokens: b.tokens, norms: r.norms, added: b.added, before: r.before,
+		after: r.after, file: b.huggingFace}
 	if b.prefixSpace {
-		t.lead = []preStep{prefixStep{with: " "}}
+		t.steps = []preStep{prefixStep{with: " "}}
 	}
 	// NFC alone leaves the fingerprint as it is: it changes no text that is in NFC, as nearly all text is, and models
 	// were trained before it was applied.
@@ -245,40 +245,21 @@ func (r *hfReader) aroundBPE(b *bpe) (Tokenizer, error) {
 		} else if !slices.ContainsFunc(b.added, hfAdded.hasFlags) {
 			return b.Fingerprint()
 		}
-		f.flags(b.added)
+		addFlags(f, b.added)
 		return f.sum()
 	})
-	return t, t.finish()
-}
-
-// finish makes what all pipelines have.
-func (t *pipeline) finish() error {
-	var raw, cooked []hfAdded
-	for _, a := range t.added {
-		if !a.Normalized {
-			raw = append(raw, a)
-			continue
-		}
-		c := newChain(t.norms)
-		if a.Content = string(c.push([]byte(a.Content), true)); a.Content != "" {
-			cooked = append(cooked, a)
-		}
-	}
-	t.raw, t.cooked, t.plain = newFlaggedSet(raw), newFlaggedSet(append(cooked, t.user...)), newFlaggedSet(t.user)
-	t.workers.New = func() any { return &wordWorker{} }
-	return checkAffixes(t.before, t.after, len(t.tokens))
+	return newPipeline(t)
 }
 
 // pipeline makes the tokenizer of a file in its general form.
 func (r *hfReader) pipeline(data []byte) (Tokenizer, error) {
 	m := &r.file.Model
-	t := &pipeline{kind: "bpe", norms: r.norms, added: r.file.AddedTokens, before: r.before, after: r.after,
+	t := pipeSpec{kind: "bpe", norms: r.norms, added: r.file.AddedTokens, before: r.before, after: r.after,
 		file: func() ([]byte, error) { return data, nil }}
-	steps, err := r.preSteps()
-	if err != nil {
+	var err error
+	if t.steps, err = r.preSteps(); err != nil {
 		return nil, fmt.Errorf("pre_tokenizer: %w", err)
 	}
-	t.setSteps(steps)
 	texts, err := m.texts()
 	if err != nil {
 		return nil, err
@@ -296,28 +277,15 @@ func (r *hfReader) pipeline(data []byte) (Tokenizer, error) {
 	if t.tokens, err = placeAdded(texts, t.added, m.Vocab.ids); err != nil {
 		return nil, err
 	}
-	d, err := newDecoding(r.decoder, slices.ContainsFunc(steps, isBytesStep), &r.work)
-	if err != nil {
+	if t.decoding, err = newDecoding(r.decoder, slices.ContainsFunc(t.steps, isBytesStep), &r.work); err != nil {
 		return nil, fmt.Errorf("decoder: %w", err)
 	}
-	t.setDecoding(d)
-	fingerprint := r.fingerprint(t) // now, so that the file's texts need not be kept
+	fingerprint := r.fingerprint(&t) // now, so that the file's texts need not be kept
 	t.print = func() string { return fingerprint }
-	return t, t.finish()
+	return newPipeline(t)
 }
 
 func isBytesStep(s preStep) bool { _, ok := s.(bytesStep); return ok }
-
-// setSteps divides the steps at the first that cuts.
-func (t *pipeline) setSteps(steps []preStep) {
-	for i, step := range steps {
-		if cut, ok := step.(*cutStep); ok {
-			t.lead, t.cut, t.rest = steps[:i], cut, steps[i+1:]
-			return
-		}
-	}
-	t.lead = steps
-}
 
 // charBPE makes the model of BPE over characters.
 func (m *hfModel) charBPE() (*charBPE, error) {
@@ -341,9 +309,6 @@ func (m *hfModel) charBPE() (*charBPE, error) {
 	}
 	return b, nil
 }
-
-// maxPiece bounds the bytes of a token of a unigram model, so that time is linear in the text.
-const maxPiece = 256
 
 // unigram makes the model of a unigram vocabulary.
 func (m *hfModel) unigram(texts []string) (*unigram, error) {

@@ -21,26 +21,6 @@ type hfFile struct {
 	Model hfModel `json:"model"`
 }
 
-// hfSettings holds the parts that Save repeats verbatim.
-type hfSettings struct {
-	Normalizer    json.RawMessage `json:"normalizer"`
-	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
-	PostProcessor json.RawMessage `json:"post_processor"`
-	Decoder       json.RawMessage `json:"decoder"`
-
-	vocab []string // the text of each id in model.vocab; "" for those not in it
-}
-
-type hfAdded struct {
-	ID         int32  `json:"id"`
-	Content    string `json:"content"`
-	SingleWord bool   `json:"single_word"`
-	LStrip     bool   `json:"lstrip"`
-	RStrip     bool   `json:"rstrip"`
-	Normalized bool   `json:"normalized"`
-	Special    bool   `json:"special"`
-}
-
 type hfModel struct {
 	Type         *string   `json:"type"` // absent in files of GPT-2's time
 	Dropout      *float64  `json:"dropout"`
@@ -146,7 +126,7 @@ func parseHuggingFace(file *hfFile, data []byte) (Tokenizer, error) {
 	}
 	spec := bpeSpec{kind: "bpe", file: file.hfSettings, patterns: patterns, prefixSpace: prefixSpace,
 		before: r.before, after: r.after}
-	if err := spec.setVocab(&file.Model); err != nil {
+	if err := setVocab(&spec, &file.Model); err != nil {
 		return nil, err
 	}
 	if spec.merges, spec.results, err = file.Model.mergeIDs(true); err != nil {
@@ -168,9 +148,6 @@ func parseHuggingFace(file *hfFile, data []byte) (Tokenizer, error) {
 	}
 	return r.aroundBPE(t)
 }
-
-// hasFlags tells whether the token takes or needs something beside it.
-func (a hfAdded) hasFlags() bool { return a.SingleWord || a.LStrip || a.RStrip }
 
 // isBPE tells whether a model is BPE.
 func isBPE(m *hfModel) bool { return m.Type == nil || *m.Type == "BPE" }
@@ -231,7 +208,7 @@ func (m *hfModel) texts() ([]string, error) {
 }
 
 // setVocab sets tokens and byteID from model.vocab.
-func (s *bpeSpec) setVocab(m *hfModel) (err error) {
+func setVocab(s *bpeSpec, m *hfModel) (err error) {
 	if s.file.vocab, err = m.texts(); err != nil {
 		return err
 	}

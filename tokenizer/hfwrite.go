@@ -5,6 +5,16 @@ import (
 	"encoding/json"
 )
 
+// hfSettings holds the parts that Save repeats verbatim.
+type hfSettings struct {
+	Normalizer    json.RawMessage `json:"normalizer"`
+	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
+	PostProcessor json.RawMessage `json:"post_processor"`
+	Decoder       json.RawMessage `json:"decoder"`
+
+	vocab []string // the text of each id in model.vocab; "" for those not in it
+}
+
 // Save writes the file of the kind: a line for gpt2, Hugging Face's format for bpe.
 func (t *bpe) Save(dir string) error { return save(dir, t) }
 

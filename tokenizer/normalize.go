@@ -142,9 +142,6 @@ func (s stripSpace) apply(dst, src []byte, start, final bool) ([]byte, int) {
 	return append(dst, kept...), len(src) - len(text) + len(kept)
 }
 
-// isSpace is \s of the patterns.
-func isSpace(r rune) bool { return unicode.Is(unicode.White_Space, r) }
-
 // squeezeSpaces drops spaces at the ends and makes one of several, as remove_extra_whitespaces of SentencePiece.
 type squeezeSpaces struct{}
 

@@ -6,53 +6,67 @@ import (
 	"unicode/utf8"
 )
 
+// pipeSpec is what a pipeline is made of.
+type pipeSpec struct {
+	kind          string
+	norms         []normalizer
+	steps         []preStep // how a text is cut into words
+	bytes         *bpe      // byte-level BPE, which cuts and encodes by itself, in the place of steps that cut and model
+	model         wordModel
+	joins         *pairFilter // characters that stand side by side in a token
+	tokens        []string    // the text of each id as the file writes it; "" for none
+	decoding      *decoding   // nil for byte-level BPE
+	added         []hfAdded
+	user          []hfAdded // pieces of SentencePiece's user: found like added ones, in untrusted text too
+	before, after []int32   // what the post-processor puts around a text
+	file          func() ([]byte, error)
+	print         func() string // the fingerprint
+}
+
 // pipeline is a tokenizer of the general form that Hugging Face's library has: added tokens divide the text,
 // normalizers change the stretches between them, steps cut these into words, a model turns words into ids.
 type pipeline struct {
-	kind   string
-	raw    *flaggedSet // added tokens that are found in the text as it is
-	cooked *flaggedSet // those that are found behind the normalizers
-	added  []hfAdded
-	user   []hfAdded   // pieces of SentencePiece's user: found like cooked, in untrusted text too
-	plain  *flaggedSet // of user
-	norms  []normalizer
-	lead   []preStep // steps before the first that cuts
-	cut    *cutStep  // the first that cuts; nil for none
-	rest   []preStep // steps behind it
-	bytes  *bpe      // byte-level BPE, which cuts and encodes by itself, in the place of cut, rest and model
-	model  wordModel
-	joins  *pairFilter // characters that stand side by side in a token
-
-	tokens        []string  // the text of each id as the file writes it; "" for none
-	text          []string  // and decoded
-	decoding      *decoding // nil for byte-level BPE
-	before, after []int32   // what the post-processor puts around a text
-	end           *int32    // the token that ends a document, where its name does not tell; nil for none
-	file          func() ([]byte, error)
-	print         func() string
-	workers       sync.Pool // of *wordWorker
+	pipeSpec
+	raw     *flaggedSet // added tokens that are found in the text as it is
+	cooked  *flaggedSet // those that are found behind the normalizers
+	plain   *flaggedSet // of user
+	lead    []preStep   // steps before the first that cuts
+	cut     *cutStep    // the first that cuts; nil for none
+	rest    []preStep   // steps behind it
+	text    []string    // tokens, decoded
+	end     *int32      // the token that ends a document, where its name does not tell; nil for none
+	workers sync.Pool   // of *wordWorker
 }
 
-// wordModel turns words into ids.
-type wordModel interface {
-	// encode appends the ids of a word, or of a part of one if whole is false. bad is the place of the first character
-	// without a token, or -1.
-	encode(w *wordWorker, dst []int32, word []byte, whole bool) (ids []int32, bad int)
-}
-
-// wordWorker is the working memory of one text.
-type wordWorker struct {
-	wordCarry
-	merger
-	cache *wordCache // made when it is used
-	best  []pathStep
-	ends  []int
-}
-
-// wordCarry is what a model keeps from a part of a word to the next.
-type wordCarry struct {
-	unknown bool    // it ended with an unknown character
-	score   float64 // of the best path
+// newPipeline makes a tokenizer.
+func newPipeline(spec pipeSpec) (*pipeline, error) {
+	t := &pipeline{pipeSpec: spec, lead: spec.steps, text: spec.tokens}
+	for i, step := range spec.steps {
+		if cut, ok := step.(*cutStep); ok {
+			t.lead, t.cut, t.rest = spec.steps[:i], cut, spec.steps[i+1:]
+			break
+		}
+	}
+	if spec.decoding != nil {
+		t.text = make([]string, len(spec.tokens))
+		for id, token := range spec.tokens {
+			t.text[id] = spec.decoding.token(token, false)
+		}
+	}
+	var raw, cooked []hfAdded
+	for _, a := range t.added {
+		if !a.Normalized {
+			raw = append(raw, a)
+			continue
+		}
+		c := newChain(t.norms)
+		if a.Content = string(c.push([]byte(a.Content), true)); a.Content != "" {
+			cooked = append(cooked, a)
+		}
+	}
+	t.raw, t.cooked, t.plain = newFlaggedSet(raw), newFlaggedSet(append(cooked, t.user...)), newFlaggedSet(t.user)
+	t.workers.New = func() any { return &wordWorker{} }
+	return t, checkAffixes(t.before, t.after, len(t.tokens))
 }
 
 func (t *pipeline) Kind() string             { return t.kind }
@@ -62,6 +76,16 @@ func (t *pipeline) Save(dir string) error    { return save(dir, t) }
 func (t *pipeline) marshal() ([]byte, error) { return t.file() }
 
 func (t *pipeline) EndOfText() (int32, bool) { return endOfText(t.added, t.end) }
+func (t *pipeline) setEnd(id *int32)         { t.end = id }
+
+// affixes are the ids around a text.
+func (t *pipeline) affixes() (before, after []int32) { return t.before, t.after }
+
+// addedTokens are the tokens that are found in a text before anything else.
+func (t *pipeline) addedTokens() []hfAdded { return t.added }
+
+// ordinary encodes a text whose added tokens are plain characters.
+func (t *pipeline) ordinary() streamEncoder { return t.stream(false) }
 
 func (t *pipeline) Decode(dst []byte, ids []int32) []byte {
 	for _, id := range ids {
@@ -172,11 +196,7 @@ func (s *pipeStream) words(text []byte, final bool) error {
 	done, at, err := 0, -1, error(nil)
 	switch {
 	case s.t.bytes != nil:
-		e := s.t.bytes.encoders.Get().(*bpeEncoder)
-		e.dst = s.dst
-		done, err = e.encode(word, final)
-		s.dst, e.dst = e.dst, nil
-		s.t.bytes.encoders.Put(e)
+		s.dst, done, err = s.t.bytes.encodeWords(s.dst, word, final)
 	case s.t.cut == nil:
 		done, at = s.encode(word, !s.inside, final)
 		s.inside = !final && (s.inside || done > 0)

@@ -148,3 +148,6 @@ func (s runeSet) fold() runeSet {
 	}
 	return newRuneSet(ranges)
 }
+
+// isSpace is \s of the patterns.
+func isSpace(r rune) bool { return unicode.Is(unicode.White_Space, r) }

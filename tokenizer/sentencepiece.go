@@ -46,8 +46,8 @@ func (m *spModel) tokenizer(before, after []int32) (*pipeline, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	t := &pipeline{kind: "bpe", before: before, after: after}
-	if err := m.normalizers(t); err != nil {
+	t := pipeSpec{kind: "bpe", before: before, after: after}
+	if err := m.normalizers(&t); err != nil {
 		return nil, err
 	}
 	vocab, bytes := map[string]int32{}, map[string]int32{} // of normal pieces, and of bytes
@@ -77,20 +77,22 @@ func (m *spModel) tokenizer(before, after []int32) (*pipeline, error) {
 	} else {
 		t.model = m.bpe(vocab, unknown, byteID)
 	}
-	t.setDecoding(m.decoding())
+	t.decoding = m.decoding()
+	var made *pipeline
 	t.file = func() ([]byte, error) {
 		return marshalOwn(ownSection{Kind: "sentencepiece", Model: m.marshal(), Before: before, After: after,
-			End: t.end})
+			End: made.end})
 	}
 	f := newFingerprint("sentencepiece")
 	f.text(string(m.marshal()))
 	sum := f.sum()
 	t.print = func() string { return sum }
-	return t, t.finish()
+	made, err := newPipeline(t)
+	return made, err
 }
 
 // normalizers sets what happens to a text before it is cut (src/normalizer.cc).
-func (m *spModel) normalizers(t *pipeline) error {
+func (m *spModel) normalizers(t *pipeSpec) error {
 	if len(m.Charsmap) > 0 {
 		c, err := newCharsmap(m.Charsmap)
 		if err != nil {

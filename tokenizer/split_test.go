@@ -24,7 +24,8 @@ func newSplitter(t testing.TB, patterns []string) splitter {
 	return s
 }
 
-func (s splitter) words(text string) []string {
+// wordsOf cuts a text into words.
+func wordsOf(s splitter, text string) []string {
 	words := []string{}
 	s.split([]byte(text), 0, len(text), true, func(lo, hi int) { words = append(words, text[lo:hi]) })
 	return words
@@ -61,7 +62,7 @@ func TestKnownSplits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSplitter(t, c.Patterns)
 			for _, want := range c.Texts {
-				if got := s.words(strings.Join(want, "")); !slices.Equal(got, want) {
+				if got := wordsOf(s, strings.Join(want, "")); !slices.Equal(got, want) {
 					t.Errorf("got %q, want %q", got, want)
 				}
 			}
@@ -71,7 +72,7 @@ func TestKnownSplits(t *testing.T) {
 
 func TestSplitInvalidUTF8(t *testing.T) {
 	// An invalid byte is like punctuation.
-	got := newSplitter(t, []string{gpt2Pattern}).words("a \xff\xe2\x82b  \xf0!")
+	got := wordsOf(newSplitter(t, []string{gpt2Pattern}), "a \xff\xe2\x82b  \xf0!")
 	want := []string{"a", " \xff\xe2\x82", "b", " ", " \xf0!"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -100,7 +101,7 @@ func TestSplitInPieces(t *testing.T) {
 						break
 					}
 				}
-				if want := s.words(text); done != len(text) || !slices.Equal(got, want) {
+				if want := wordsOf(s, text); done != len(text) || !slices.Equal(got, want) {
 					t.Fatalf("in pieces %q, at once %q", got, want)
 				}
 			})

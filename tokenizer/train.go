@@ -143,9 +143,9 @@ func countWords(corpus io.Reader, specials []string, limit int64) (*wordCounts, 
 	if err != nil {
 		return nil, err
 	}
-	var added []addedToken
+	var added []hfAdded
 	for i, s := range specials {
-		added = append(added, addedToken{s, int32(i)})
+		added = append(added, hfAdded{Content: s, ID: int32(i)})
 	}
 	special := newAddedSet(added)
 	c := &wordCounts{count: map[string]*int64{}, limit: limit}

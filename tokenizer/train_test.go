@@ -3,13 +3,14 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"pgregory.net/rapid"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/toytext"
 )
 
 // trainPlainly is the definition of training: all pairs are counted again for every merge.
@@ -24,7 +25,7 @@ func trainPlainly(corpus string, specials []string, merges int, minFrequency int
 			}
 			return
 		}
-		for _, word := range loadGPT2().split.words(text) {
+		for _, word := range trainWords(text) {
 			var ids []int32
 			for i := range len(word) {
 				ids = append(ids, spec.byteID[word[i]])
@@ -113,28 +114,8 @@ func encodeRapid(t *rapid.T, tok Tokenizer, text string) []int32 {
 	return ids
 }
 
-// randomCorpus is words drawn with the skewed frequencies of a natural language.
-func randomCorpus(words, n int) string {
-	rng := rand.New(rand.NewPCG(5, 6))
-	var list []string
-	for range words {
-		b := make([]byte, 2+rng.IntN(8))
-		for i := range b {
-			b[i] = "eeetaoinshrdlu"[rng.IntN(14)]
-		}
-		list = append(list, string(b))
-	}
-	zipf := rand.NewZipf(rng, 1.1, 3, uint64(words-1))
-	var text strings.Builder
-	for text.Len() < n {
-		text.WriteString(list[zipf.Uint64()])
-		text.WriteString([]string{" ", " ", " ", ", ", ".\n"}[rng.IntN(5)])
-	}
-	return text.String()
-}
-
 func TestTrainOptions(t *testing.T) {
-	corpus := randomCorpus(500, 20_000)
+	corpus := toytext.Random(500, 20_000)
 	bySize, err := TrainBPE(strings.NewReader(corpus), TrainOptions{VocabSize: 300})
 	if err != nil {
 		t.Fatal(err)
@@ -222,4 +203,10 @@ func TestTrainErrors(t *testing.T) {
 			t.Errorf("%+v: error %v, want one with %q", opt, err, want)
 		}
 	}
+}
+
+// trainWords cuts a text into words as TrainBPE does.
+func trainWords(text string) (words []string) {
+	loadGPT2().split.split([]byte(text), 0, len(text), true, func(lo, hi int) { words = append(words, text[lo:hi]) })
+	return words
 }

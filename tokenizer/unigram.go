@@ -158,3 +158,6 @@ func (t *trie) next(node int32, b byte) int32 {
 	}
 	return -1
 }
+
+// maxPiece bounds the bytes of a token of a unigram model, so that time is linear in the text.
+const maxPiece = 256
