@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"bytes"
+	"github.com/hippo-ssm/hippo/tokenizer/added"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 	"slices"
 	"strings"
 	"testing"
@@ -10,8 +12,9 @@ import (
 // TestHostileAddedToken is a file with a token of 5,000 letters: it encodes a text of the same letter.
 func TestHostileAddedToken(t *testing.T) {
 	tok,
-		err := newBPE(bpeSpec{kind: "bpe", tokens: []string{"a", strings.Repeat("a", 5000) + "b"}, byteID: byteIDs('a'),
-		added: []hfAdded{{ID: 1, Content: strings.Repeat("a", 5000) + "b"}}})
+		err := bpe.New(bpe.Spec{Type: "bpe", Tokens: []string{"a", strings.Repeat("a", 5000) + "b"},
+		ByteID: byteIDs('a'),
+		Added:  []added.Token{{ID: 1, Content: strings.Repeat("a", 5000) + "b"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

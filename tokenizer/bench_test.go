@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/internal/testkit/toytext"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 )
 
 // benchText is the file named by HIPPO_BENCH_TEXT, or random words.
@@ -73,7 +75,7 @@ func BenchmarkTrain(b *testing.B) {
 	}
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := TrainBPE(strings.NewReader(text), TrainOptions{Merges: 2000}); err != nil {
+		if _, err := bpe.Train(strings.NewReader(text), bpe.TrainOptions{Merges: 2000}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -103,7 +105,7 @@ func BenchmarkEncodeReference(b *testing.B) {
 	}
 	_, models := spCases(b)
 	for name, c := range models {
-		tok, err := SentencePiece(c.Model)
+		tok, err := sentencepiece.New(c.Model)
 		run("model "+name, tok, err)
 	}
 }

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"bytes"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 	"testing"
 )
 
@@ -28,7 +29,7 @@ func TestLongWords(t *testing.T) {
 		check(name, tok, err)
 	}
 	for name, c := range models {
-		tok, err := SentencePiece(c.Model)
+		tok, err := sentencepiece.New(c.Model)
 		check(name, tok, err)
 	}
 }

@@ -1,13 +1,16 @@
 package tokenizer
 
-import "slices"
+import (
+	"github.com/hippo-ssm/hippo/tokenizer/added"
+	"slices"
+)
 
 // WithoutSpecial is a tokenizer that decodes special tokens, such as those that end a message, to nothing: what a model
 // writes is then text that is meant to be read. It is for decoding alone.
 func WithoutSpecial(tok Tokenizer) Tokenizer {
 	special := map[int32]bool{}
-	if t, ok := tok.(interface{ addedTokens() []hfAdded }); ok {
-		for _, a := range t.addedTokens() {
+	if t, ok := tok.(interface{ AddedTokens() []added.Token }); ok {
+		for _, a := range t.AddedTokens() {
 			if a.Special {
 				special[a.ID] = true
 			}

@@ -7,15 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/tokenizer/regex"
 	"pgregory.net/rapid"
 )
 
 // newSplitter compiles patterns.
-func newSplitter(t testing.TB, patterns []string) splitter {
+func newSplitter(t testing.TB, patterns []string) regex.Splitter {
 	t.Helper()
-	var s splitter
+	var s regex.Splitter
 	for _, p := range patterns {
-		d, err := compileRegex(p)
+		d, err := regex.Compile(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,9 +26,9 @@ func newSplitter(t testing.TB, patterns []string) splitter {
 }
 
 // wordsOf cuts a text into words.
-func wordsOf(s splitter, text string) []string {
+func wordsOf(s regex.Splitter, text string) []string {
 	words := []string{}
-	s.split([]byte(text), 0, len(text), true, func(lo, hi int) { words = append(words, text[lo:hi]) })
+	s.Split([]byte(text), 0, len(text), true, func(lo, hi int) { words = append(words, text[lo:hi]) })
 	return words
 }
 
@@ -72,7 +73,7 @@ func TestKnownSplits(t *testing.T) {
 
 func TestSplitInvalidUTF8(t *testing.T) {
 	// An invalid byte is like punctuation.
-	got := wordsOf(newSplitter(t, []string{gpt2Pattern}), "a \xff\xe2\x82b  \xf0!")
+	got := wordsOf(newSplitter(t, []string{regex.GPT2Pattern}), "a \xff\xe2\x82b  \xf0!")
 	want := []string{"a", " \xff\xe2\x82", "b", " ", " \xf0!"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -93,7 +94,7 @@ func TestSplitInPieces(t *testing.T) {
 				for have := 0; ; {
 					have = min(have+rapid.IntRange(1, 6).Draw(t, "more"), len(text))
 					last := have == len(text)
-					n := s.split([]byte(text[done:have]), 0, have-done, last, func(lo, hi int) {
+					n := s.Split([]byte(text[done:have]), 0, have-done, last, func(lo, hi int) {
 						got = append(got, text[done+lo:done+hi])
 					})
 					done += n

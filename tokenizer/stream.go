@@ -2,12 +2,13 @@ package tokenizer
 
 import (
 	"fmt"
+	"github.com/hippo-ssm/hippo/tokenizer/token"
 	"io"
 )
 
 // streamer is implemented by the tokenizers of this package.
 type streamer interface {
-	newStream() streamEncoder
+	NewStream() token.Stream
 }
 
 // EncodeReader encodes all of r and passes the ids to emit, piece by piece. Together they are exactly the ids that
@@ -15,7 +16,7 @@ type streamer interface {
 // bytes for each byte of a very long word; one longer than MaxPending is an error. (A Tokenizer from outside this
 // package is given the whole text at once.)
 func EncodeReader(tok Tokenizer, r io.Reader, emit func(ids []int32) error) error {
-	return encodeReader(tok, r, firstRead, emit)
+	return encodeReader(tok, r, token.FirstRead, emit)
 }
 
 func encodeReader(tok Tokenizer, r io.Reader, size int, emit func(ids []int32) error) error {
@@ -31,12 +32,12 @@ func encodeReader(tok Tokenizer, r io.Reader, size int, emit func(ids []int32) e
 		}
 		return emit(ids)
 	}
-	enc := own.newStream()
+	enc := own.NewStream()
 	var ids []int32
-	return readPieces(r, size, func(text []byte, last bool) (int, error) {
+	return token.ReadPieces(r, size, func(text []byte, last bool) (int, error) {
 		var n int
 		var err error
-		ids, n, err = enc.encodeChunk(ids[:0], text, last)
+		ids, n, err = enc.EncodeChunk(ids[:0], text, last)
 		if err != nil || len(ids) == 0 {
 			return n, err
 		}
@@ -48,10 +49,10 @@ func encodeReader(tok Tokenizer, r io.Reader, size int, emit func(ids []int32) e
 // is for untrusted text, which must not be able to end a document. (For a Tokenizer from outside this package it is
 // tok.Encode.)
 func EncodeOrdinary(tok Tokenizer, dst []int32, text []byte) ([]int32, error) {
-	t, ok := tok.(interface{ ordinary() streamEncoder })
+	t, ok := tok.(interface{ Ordinary() token.Stream })
 	if !ok {
 		return tok.Encode(dst, text)
 	}
-	dst, _, err := t.ordinary().encodeChunk(dst, text, true)
+	dst, _, err := t.Ordinary().EncodeChunk(dst, text, true)
 	return dst, err
 }

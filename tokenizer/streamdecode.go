@@ -63,9 +63,9 @@ func (d *StreamDecoder) take(full func([]byte) bool) []byte {
 // text.
 func DecodeText(tok Tokenizer, dst []byte, ids []int32) []byte {
 	if t, ok := tok.(interface {
-		decodeText(dst []byte, ids []int32) []byte
+		DecodeText(dst []byte, ids []int32) []byte
 	}); ok {
-		return t.decodeText(dst, ids)
+		return t.DecodeText(dst, ids)
 	}
 	return tok.Decode(dst, ids)
 }

@@ -11,23 +11,8 @@
 //   - unigram: the other model of that format and of SentencePiece;
 //   - ids: numbers, which stand for the tokens of a tokenizer that is not there.
 //
-// Byte-level BPE follows GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", §2.2;
-// merges after Sennrich et al., arXiv:1508.07909): text is cut into words by a regular expression, each word starts as
-// its bytes, and the adjacent pair that was learned first is merged until no learned pair is left.
-//
-// Unigram follows Kudo, arXiv:1804.10959.
-//
-// How the files read, from the bottom up: runeset, regexparse, regexclass and regexdfa compile a pretokenization
-// pattern to a table; split cuts text into words with it; merge and wordcache turn a word into ids; added finds added
-// tokens such as <|endoftext|>; bpe puts these together, for byte-level BPE. pipeline does for all else: normalize and
-// charsmap change the text, addedflags finds added tokens, pretokenize cuts, charbpe and unigram are the models, in
-// parts of words that pairs finds. hfread, hfsplit, hfpipeline, hfdecode, affixes and hfwrite are Hugging Face's file
-// format, protobuf, spmodel and sentencepiece that of SentencePiece; gguf makes a tokenizer of what a GGUF file says.
-// train and trainmerge learn merges; stream and streamdecode take text and ids that arrive in pieces, special leaves
-// out what is not meant to be read.
-//
-// The package imports internal/brief, internal/disk, golang.org/x/text for the Unicode normalization forms, and the
-// standard library.
+// Load finds out what a file is. Each kind is a package: chars, bpe, words (the models) and pipeline (what surrounds
+// them); hf, sentencepiece and gguf read the files of others; token is what all share.
 package tokenizer
 
 import (
@@ -39,6 +24,10 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/tokenizer/chars"
+	"github.com/hippo-ssm/hippo/tokenizer/hf"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
+	"github.com/hippo-ssm/hippo/tokenizer/token"
 )
 
 // Parse makes a tokenizer from what a user types: "bytes", "dna", "gpt2", or the path of a tokenizer.json or of a
@@ -81,8 +70,8 @@ func Load(path string) (Tokenizer, error) {
 		dir := path
 		path = filepath.Join(dir, FileName)
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			if _, err := os.Stat(filepath.Join(dir, ModelName)); err == nil {
-				path = filepath.Join(dir, ModelName)
+			if _, err := os.Stat(filepath.Join(dir, sentencepiece.ModelName)); err == nil {
+				path = filepath.Join(dir, sentencepiece.ModelName)
 			}
 		}
 	}
@@ -91,8 +80,8 @@ func Load(path string) (Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	parse := parseFile
-	if filepath.Ext(path) == filepath.Ext(ModelName) {
-		parse = parseSentencePiece
+	if filepath.Ext(path) == filepath.Ext(sentencepiece.ModelName) {
+		parse = sentencepiece.Parse
 	}
 	t, err := parse(data)
 	if err != nil {
@@ -103,17 +92,17 @@ func Load(path string) (Tokenizer, error) {
 
 // parseFile makes a tokenizer of the content of a tokenizer.json.
 func parseFile(data []byte) (Tokenizer, error) {
-	var file hfFile
+	var file hf.File
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, err
 	}
 	switch own := file.Hippo; {
 	case own == nil:
-		return parseHuggingFace(&file, data)
+		return hf.Parse(&file, data)
 	case own.Kind == "" && own.End != nil:
-		t, err := parseHuggingFace(&file, data)
+		t, err := hf.Parse(&file, data)
 		if err == nil {
-			err = setEnd(t, own.End)
+			err = token.SetEnd(t, own.End)
 		}
 		return t, err
 	}
@@ -125,15 +114,15 @@ func parseFile(data []byte) (Tokenizer, error) {
 	case "gpt2":
 		return GPT2(), nil
 	case "chars":
-		return newChars(file.Hippo.Alphabet)
+		return chars.FromAlphabet(file.Hippo.Alphabet)
 	case "sentencepiece":
-		m, err := readSPModel(file.Hippo.Model)
+		m, err := sentencepiece.Read(file.Hippo.Model)
 		if err != nil {
 			return nil, fmt.Errorf("hippo.model: %w", err)
 		}
-		t, err := m.tokenizer(file.Hippo.Before, file.Hippo.After)
+		t, err := m.Tokenizer(file.Hippo.Before, file.Hippo.After)
 		if err == nil && file.Hippo.End != nil {
-			err = setEnd(t, file.Hippo.End)
+			err = token.SetEnd(t, file.Hippo.End)
 		}
 		return t, err
 	}
