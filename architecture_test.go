@@ -51,6 +51,7 @@ var house = []layer{
 	{"internal/status", "", "golang.org/x/term"},
 	{"internal/licenses", "", ""},
 	{"internal/origin", "", ""},
+	{"internal/wav", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
 	{"tokenizer/token", "internal/disk", ""},
@@ -82,9 +83,11 @@ var house = []layer{
 	{"engine", "tensor internal/counter", ""},
 	{"engine/cpu", "engine tensor internal/counter internal/kernel internal/parallel", ""},
 	{"engine/reference", "engine tensor internal/counter", ""},
+	{"engine/compose", "engine tensor internal/counter", ""},
+	{"internal/testkit/smallengine", "engine engine/compose tensor internal/counter", ""}, // likewise for tests
 	{"engine/native", "engine engine/cpu", ""}, // the one package that names the CPU's engine
 	{"optim", "engine tensor", ""},
-	{"autograd", "engine engine/cpu tensor", ""},
+	{"autograd", "engine tensor", ""},
 
 	// Models.
 	{"nn", "engine autograd tensor ssm", ""},
@@ -105,8 +108,8 @@ var house = []layer{
 	{"session/store", "session generate generate/sample model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
-	{"task", "data tokenizer", "gonum.org/v1/gonum"},
-	{"table", "internal/brief internal/disk", "golang.org/x/text github.com/parquet-go/parquet-go " +
+	{"task", "data tokenizer internal/wav", "gonum.org/v1/gonum"},
+	{"table", "internal/brief internal/disk internal/wav", "golang.org/x/text github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
 	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
 		"internal/events internal/status", ""},
@@ -167,6 +170,15 @@ var house = []layer{
 
 // firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.
 const firstBlind = "optim"
+
+// ofOneEngine says, of what belongs to one engine, which packages may import it: all others work with any engine.
+// Kernels are also for arithmetic on numbers that the host has copied.
+var ofOneEngine = map[string]string{
+	"engine/cpu":       "engine/native",
+	"engine/native":    "model train/text bench .",
+	"engine/reference": "verify",
+	"internal/kernel":  "engine/cpu generate/sample explain explain/action explain/memory bench",
+}
 
 // maxLines is the longest a file written by hand may be.
 const maxLines = 500
@@ -319,6 +331,17 @@ func (l layer) mayImport(p string) bool {
 	return slices.ContainsFunc(strings.Fields(l.modules), func(m string) bool {
 		return p == m || strings.HasPrefix(p, m+"/")
 	})
+}
+
+// TestEnginesAreNeutral checks that what works with any engine depends on none.
+func TestEnginesAreNeutral(t *testing.T) {
+	for _, l := range house {
+		for _, p := range strings.Fields(l.ours) {
+			if may, ours := ofOneEngine[p]; ours && !slices.Contains(strings.Fields(may), l.dir) {
+				t.Errorf("table house: %s may import %s, which only %s may: take the model's Backend", l.dir, p, may)
+			}
+		}
+	}
 }
 
 // TestPackageComments checks that every package says what it is.

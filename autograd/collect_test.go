@@ -13,17 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestCollectedGradients: what a tape collects are the gradients that it would have else, of every operation on both
+// TestCollectedGradients: what a tape collects are the gradients that it would have else, of every operation on all
 // engines, twice as large after two backwards, and each leaf is final once in each of these, with its gradient in
 // place.
 func TestCollectedGradients(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
 			in := r.random(r.in, 4)
-			_, onReference := referenceTape()
-			for engineName, tape := range map[string]*autograd.Tape{
-				"reference": onReference, "cpu": autograd.NewTape(),
-			} {
+			for engineName, tape := range tapes() {
 				x := r.tensors(r.in, in)
 				backward := func(tape *autograd.Tape) {
 					tape.Record(true)
@@ -70,8 +67,7 @@ func TestCollectedGradients(t *testing.T) {
 // TestFinalGradients: leaves are final as backward goes on, the last that were used first, and those that were not used
 // before all others.
 func TestFinalGradients(t *testing.T) {
-	_, onReference := referenceTape()
-	for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": autograd.NewTape()} {
+	for engineName, tape := range tapes() {
 		var x ts
 		for range 5 {
 			w := tensor.New(4, 4)
@@ -114,7 +110,7 @@ func TestGradientsOfOtherLeaves(t *testing.T) {
 	w.Fill(2)
 	x.SetNeedsGrad(true)
 	w.SetNeedsGrad(true)
-	tape, other := autograd.NewTape(), autograd.NewTape()
+	tape, other := autograd.NewTape(cpu.Backend{}), autograd.NewTape(cpu.Backend{})
 	grads := autograd.NewGradients(tape.Backend(), w)
 	tape.Collect(grads)
 	tape.Record(true)
@@ -187,7 +183,7 @@ func TestMisuseOfGradients(t *testing.T) {
 	for want, f := range map[string]func(){
 		"leaf 1, of shape (3), is leaf 0 too": func() { autograd.NewGradients(cpu.Backend{}, x, x) },
 		"found 1 operations on the tape": func() {
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			tape.Record(true)
 			tape.Add(x, x)
 			tape.Collect(autograd.NewGradients(cpu.Backend{}, x))

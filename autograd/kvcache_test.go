@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -14,7 +15,7 @@ func TestRoundedCacheCannotTrain(t *testing.T) {
 			t.Error("attention was recorded over keys in int8")
 		}
 	}()
-	tape := NewTape()
+	tape := NewTape(cpu.Backend{})
 	tape.Record(true)
 	qkv := tensor.New(2, 6)
 	qkv.SetNeedsGrad(true)
@@ -33,6 +34,7 @@ func TestCacheBeforeItsRow(t *testing.T) {
 	}()
 	cache, qkv := &engine.KVCache{}, tensor.New(2, 6)
 	for range 2 {
-		NewTape().Attention(qkv, engine.NewRows(2), []*engine.KVCache{cache}, engine.AttentionOptions{Heads: 1})
+		tape := NewTape(cpu.Backend{})
+		tape.Attention(qkv, engine.NewRows(2), []*engine.KVCache{cache}, engine.AttentionOptions{Heads: 1})
 	}
 }

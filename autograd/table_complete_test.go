@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -99,7 +100,7 @@ func TestLargeShapesSplit(t *testing.T) {
 // forwardAndBack are the outputs and gradients of the row at its large shape on the CPU's engine. It calls count before
 // and after forward, whose count it returns, and before backward.
 func (r *row) forwardAndBack(in [][]float64, count func() int64) (out [][]float32, forward int64) {
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	tape.Record(true)
 	x := r.tensors(r.big, in)
 	count()

@@ -10,7 +10,6 @@ import (
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -34,11 +33,8 @@ type Tape struct {
 	at, one []int
 }
 
-// NewTape returns an empty tape that does not record, on the CPU's engine.
-func NewTape() *Tape { return NewTapeOn(cpu.Backend{}) }
-
-// NewTapeOn returns an empty tape on an engine that the backend opens for it.
-func NewTapeOn(b engine.Backend) *Tape { return newTape(b, b.Open) }
+// NewTape returns an empty tape that does not record, on an engine of a backend.
+func NewTape(b engine.Backend) *Tape { return newTape(b, b.Open) }
 
 func newTape(b engine.Backend, open func(step *engine.Step) engine.Engine) *Tape {
 	t := &Tape{backend: b, open: open}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -24,7 +25,7 @@ func filled(v float32, shape ...int) *tensor.Tensor {
 
 // TestFirstNonFinite: the operation that made the first NaN or infinity is found, not one that passed it on.
 func TestFirstNonFinite(t *testing.T) {
-	tape := NewTape()
+	tape := NewTape(cpu.Backend{})
 	tape.Record(true)
 	run := func(bad float32) (string, bool) {
 		tape.Reset()
@@ -51,7 +52,7 @@ func TestFirstNonFinite(t *testing.T) {
 // TestFrozenLeavesWantNoGradient: on a tape that is frozen only what it made and was told so wants one, with the same
 // numbers; what leaves want stays as it was, and they may be packed.
 func TestFrozenLeavesWantNoGradient(t *testing.T) {
-	for _, tape := range []*Tape{NewTape(), NewTapeOn(reference.Backend{})} {
+	for _, tape := range []*Tape{NewTape(cpu.Backend{}), NewTape(reference.Backend{})} {
 		w, table := filled(0.5, 4, 4), filled(0.25, 5, 4)
 		grads := func(frozen bool) (dx, dw []float32) {
 			tape.Reset()
@@ -92,7 +93,7 @@ func TestFrozenLeavesWantNoGradient(t *testing.T) {
 // recording everything stays.
 func TestReleaseSince(t *testing.T) {
 	for _, record := range []bool{false, true} {
-		tape := NewTape()
+		tape := NewTape(cpu.Backend{})
 		tape.Record(record)
 		before := tape.Add(filled(1, 40), filled(2, 40))
 		mark := tape.Mark()
@@ -176,7 +177,7 @@ func TestShapePanics(t *testing.T) {
 					}
 				}
 			}()
-			c.f(NewTape())
+			c.f(NewTape(cpu.Backend{}))
 		}()
 	}
 }
@@ -207,7 +208,7 @@ func TestBackwardFrom(t *testing.T) {
 		},
 	} {
 		gradients := func(back func(t *Tape, y, dy *tensor.Tensor)) (out [][]float32) {
-			tape := NewTape()
+			tape := NewTape(cpu.Backend{})
 			grads := NewGradients(tape.Backend(), leaves...)
 			tape.Collect(grads)
 			tape.Record(true)

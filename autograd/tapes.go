@@ -22,7 +22,7 @@ func (p *Tapes) Lend() *Tape {
 	if t, ok := p.free.Get().(*Tape); ok {
 		return t
 	}
-	return NewTapeOn(p.backend)
+	return NewTape(p.backend)
 }
 
 // Return takes back what Lend gave. Every tensor made on the tape is dead afterwards.

@@ -9,8 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// charsSteps is the length of the training of which charsCases measure the beginning. It is evaluated every charsEvery
-// updates.
+// charsSteps is the length of the training whose start charsCases measure. It is evaluated every charsEvery updates.
 const charsSteps, charsEvery = 600, 50
 
 // charsCases measure a training on the characters of a text: s_to_loss is the time until a tiny H3 hybrid predicts the

@@ -12,9 +12,9 @@ import (
 )
 
 // longCases measure updates on one sequence of bytes by its length, of one layer of width 64: at once, as far as that
-// goes, and in chunks with exact and with stopped gradients. activation_mb is what is held beside weights, gradients
-// and moments: activations and the states between chunks. peak_mb is the most that the whole program held meanwhile:
-// the tokens of the text, too, and what an engine keeps for its own use.
+// goes, and in chunks with exact and with stopped gradients. activation_mb is the memory beside weights, gradients and
+// moments: activations and the states between chunks. peak_mb is the peak of the whole process, with the tokens of the
+// text and the buffers of the engine.
 func longCases(shrink int) []Case {
 	const layers, chunk, mostAtOnce = 1, 16 << 10, 64 << 10
 	d := max(8, 64/shrink)
@@ -49,12 +49,11 @@ func longCases(shrink int) []Case {
 	return cases
 }
 
-// longOnce is the tokens of a sequence from which on one update is measured, not several after one to warm up: it goes
-// through many chunks that are alike.
+// longOnce is the length from which on a single update is measured, without a warm-up: it has many equal chunks.
 const longOnce = 1 << 18
 
 func longTrial(c text.Config) (trial, error) {
-	debug.FreeOSMemory() // what the case before it held
+	debug.FreeOSMemory() // what the previous case used
 	status.ResetPeakRSS()
 	tok := tokenizer.Bytes()
 	ids := randomIDs(rand.New(rand.NewPCG(1, 9)), c.Train.SeqLen+1, tok.VocabSize())

@@ -20,6 +20,14 @@ type shape struct {
 	embedDrop, attnDrop     float64
 }
 
+// hybridAndGPT are the shapes of H3-125M, a hybrid with one layer of attention, and of a GPT of its size.
+func hybridAndGPT(shrink int) (hybrid, gpt shape) {
+	hybrid = shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
+	gpt = hybrid
+	gpt.attention = gpt.all()
+	return hybrid, gpt
+}
+
 // all is the layers of a GPT: attention everywhere. The GPT has no embedding of positions, whose cost is negligible.
 func (s shape) all() []int {
 	out := make([]int, s.layers)

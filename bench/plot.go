@@ -102,8 +102,8 @@ func plotAxis(r Row) (x float64, label string, ok bool) {
 	return 0, "", false
 }
 
-// plotField is what a measured field is about, and its unit, "" for other fields. Fields of wall time have none: they
-// are not drawn.
+// plotField returns what a measured field is about, and its unit, "" for other fields. Fields of wall time have none:
+// they are not drawn.
 func plotField(field string) (what, unit string) {
 	for _, u := range plotUnits {
 		if rest, ok := strings.CutSuffix("_"+field, "_"+u.suffix); ok {
@@ -117,7 +117,7 @@ func plotField(field string) (what, unit string) {
 	return "", ""
 }
 
-// plotDifferences are the parts in which rows differ, and as text the values of those in which all rows agree.
+// plotDifferences returns the parts in which rows differ, and as text the values of those in which all rows agree.
 func plotDifferences(rows []Row) (differ, common []string) {
 	for _, part := range plotParts {
 		var values []string
@@ -136,7 +136,7 @@ func plotDifferences(rows []Row) (differ, common []string) {
 	return differ, common
 }
 
-// plotPart is the value of a part as text. Numbers say what they count.
+// plotPart formats the value of a part. Numbers are named.
 func plotPart(part string, v any) string {
 	text := Text(v)
 	switch part {

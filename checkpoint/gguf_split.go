@@ -84,7 +84,7 @@ func (f *File) openParts(count int) error {
 
 // joinParts takes the values of the first part and the tensors of all.
 func (f *File) joinParts(parts []*File) error {
-	f.said, f.meta = parts[0].said, parts[0].meta
+	f.keyValues, f.meta = parts[0].keyValues, parts[0].meta
 	for _, part := range parts {
 		for _, name := range part.names {
 			if err := f.add(part.tensors[name]); err != nil {
@@ -114,7 +114,7 @@ func (f *File) part(count int) (int, error) {
 
 // splitValue is a number from 0 to most, 0 if the file has none.
 func (f *File) splitValue(key string, most int) (int, error) {
-	v, there := f.said[key]
+	v, there := f.keyValues[key]
 	if !there {
 		return 0, nil
 	}

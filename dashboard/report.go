@@ -76,7 +76,7 @@ func (r *folder) page(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Write(all.Bytes()) // where it fails the client has gone
+		w.Write(all.Bytes()) // an error means that the client has closed
 		return
 	}
 	http.NotFound(w, req)

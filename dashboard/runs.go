@@ -38,21 +38,21 @@ const (
 	fresh    = time.Second
 )
 
-// Run is what the list tells of a run.
+// Run is a run in the list.
 type Run struct {
-	ID      string    `json:"id"` // its folder, as the user named the one that it lies in
+	ID      string    `json:"id"` // its folder, below the one that the user named
 	State   string    `json:"state"`
 	Step    int64     `json:"step"`
-	Steps   int64     `json:"steps,omitempty"` // that it is to make, where that is known
+	Steps   int64     `json:"steps,omitempty"` // in all, if known
 	Loss    *float64  `json:"loss,omitempty"`
 	Valid   *float64  `json:"valid_loss,omitempty"`
 	Right   *float64  `json:"valid_accuracy,omitempty"` // in percent
-	Done    float64   `json:"done,omitempty"`           // the share that is done, where that is known
-	Written time.Time `json:"written"`                  // when it was last heard of
+	Done    float64   `json:"done,omitempty"`           // the fraction that is done, if known
+	Written time.Time `json:"written"`                  // when its folder was last written
 	Report  bool      `json:"report"`                   // whether there is a page about it
 }
 
-// folder is the folder of a run, with what has been read of it.
+// folder is the folder of a run, with its content so far.
 type folder struct {
 	id, dir string
 
@@ -75,8 +75,8 @@ type finder struct {
 
 func newFinder(dirs []string) *finder { return &finder{dirs: dirs, known: map[string]*folder{}} }
 
-// all returns the runs, those first that were written to last, and how many there are besides. It looks for new ones
-// when the last search is older than a second.
+// all returns the runs, the most recently written first, and how many there are besides. It searches again if the last
+// search is older than a second.
 func (f *finder) all() (runs []*folder, more int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

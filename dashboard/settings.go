@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Setting is one key of the settings of some runs.
+// Setting is a key of the settings of some runs.
 type Setting struct {
 	Key    string    `json:"key"`
 	Values []*string `json:"values"` // of each run; null where the run has no such key

@@ -18,7 +18,7 @@ type Curve struct {
 	Value   []*float64 `json:"value"`
 }
 
-// Curves are all measurements of a run.
+// Curves holds all measurements of a run.
 type Curves struct {
 	Run
 	Version int64            `json:"version"` // grows with the measurements

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// CacheNone as a cache folder keeps no cache: tokens are held in memory and every file is hashed at every start.
+// CacheNone as a cache folder keeps no cache: tokens are kept in memory and every file is hashed at every start.
 const CacheNone = "none"
 
 // DefaultCacheDir is the folder hippo/tokens in the user's cache folder (os.UserCacheDir).

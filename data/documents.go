@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// Ignore is the target of a position at which nothing is asked: as engine.Ignore.
+// Ignore is the target of a position without one: as engine.Ignore.
 const Ignore int32 = -1
 
 // Part is a piece of a document.

@@ -35,7 +35,7 @@ func (c *content) check(path string, opt SourceOptions) error {
 		return nil
 	}
 	if what := c.Look.notText(); what != "" {
-		return fmt.Errorf("data: %s %s (what is no text is taken by binary true, with the bytes tokenizer)", path, what)
+		return fmt.Errorf("data: %s %s (binary true accepts it, with the bytes tokenizer)", path, what)
 	}
 	if c.NUL >= 0 && !opt.AllowNUL {
 		return fmt.Errorf(

@@ -25,7 +25,7 @@ type LoaderOptions struct {
 	Mode      Mode // "" means Shuffle
 }
 
-// Loader gives batches of (input, target) pairs without end, epoch after epoch. A target is the token after its input,
+// Loader yields batches of (input, target) pairs without end, epoch after epoch. A target is the token after its input,
 // so n tokens hold n−1 pairs, which are numbered here by the position of the input.
 //
 // Shuffle: the pairs form a circle that is cut into ⌊(n−1)/SeqLen⌋ sequences, from a start that is new in every epoch,
@@ -200,11 +200,11 @@ func (t *Tokens) pairs(inputs, targets []int32, start int, borders []int) ([]int
 	return t.borders(borders, start, len(inputs))
 }
 
-// Borders are the places in sequence i of the last batch at which another document begins, ascending, if the tokens are
-// Apart. The first may be 0. They are the loader's own until Next.
+// Borders returns the places in sequence i of the last batch at which another document begins, ascending, if the tokens
+// are Apart. The first may be 0. They are valid until Next.
 func (l *Loader) Borders(i int) []int { return l.borders[i] }
 
-// TokensPerEpoch is the number of pairs that one epoch gives.
+// TokensPerEpoch returns the number of pairs of an epoch.
 func (l *Loader) TokensPerEpoch() int {
 	if l.opt.Mode == Stream {
 		return l.total * l.opt.BatchSize * l.opt.SeqLen
@@ -212,5 +212,5 @@ func (l *Loader) TokensPerEpoch() int {
 	return l.total * l.opt.SeqLen
 }
 
-// Epoch is the number of passes over the data, including the fraction of the current one.
+// Epoch returns the number of passes over the data, including the fraction of the current one.
 func (l *Loader) Epoch() float64 { return float64(l.epoch) + float64(l.position)/float64(l.total) }

@@ -159,7 +159,7 @@ func textShare(b []byte, order binary.ByteOrder) float64 {
 	return float64(good) / float64(max(1, len(runes)))
 }
 
-// notText says what a file that is not UTF-8 text looks like, and how to convert it; "" for text.
+// notText describes a file that is not UTF-8 text, and how to convert it; "" for text.
 func (l *look) notText() string {
 	switch {
 	case len(l.Kind) > 4 && l.Kind[:4] == "UTF-":
@@ -180,7 +180,7 @@ func (l *look) remark() string {
 		return l.notText()
 	case l.odd():
 		return fmt.Sprintf(
-			"%.0f%% of its bytes are no UTF-8: text of an older encoding, such as WINDOWS-1252 or GB18030, "+
+			"%.0f%% of its bytes are not UTF-8:  text of an older encoding, such as WINDOWS-1252 or GB18030, "+
 				"is converted with iconv -f WINDOWS-1252 -t UTF-8", max(1, 100*l.part(l.Invalid)))
 	}
 	return ""

@@ -96,7 +96,7 @@ func (r *cacheRoom) take(n int64) error {
 	return nil
 }
 
-// evict makes room for n more bytes. It removes nothing if the file would be too large even then.
+// evict frees space for n more bytes. It removes nothing if the file would be too large even then.
 func (r *cacheRoom) evict(n int64) error {
 	need := r.written + n
 	if share := r.share(); share >= estimateFrom && share < 1 {
@@ -130,8 +130,8 @@ func (r *cacheRoom) evict(n int64) error {
 
 func (r *cacheRoom) tooLarge(need int64) error {
 	return fmt.Errorf(
-		"the tokens need about %s, more than the %s that the folder %s may hold: give it more by cache_limit, "+
-			"another folder by cache, or keep tokens in memory by cache none",
+		"the tokens need about %s, more than the limit of %s of the folder %s: raise cache_limit, "+
+			"choose another folder with cache, or keep tokens in memory with cache none",
 		status.Bytes(uint64(need)), status.Bytes(uint64(r.limit)), r.dir)
 }
 
@@ -151,7 +151,7 @@ func (r *cacheRoom) notes() []string {
 	if total := r.written + r.others; len(r.removed) == 0 && float64(total) > 0.9*float64(r.limit) {
 		notes = append(notes,
 			fmt.Sprintf("token cache: %s holds %s of the %s it may hold; "+
-				"what was used longest ago goes next (hippo cache list, hippo cache clean)", r.dir,
+				"the least recently used is evicted first (hippo cache list, hippo cache clean)", r.dir,
 				status.Bytes(uint64(total)), status.Bytes(uint64(r.limit))))
 	}
 	return notes
@@ -159,7 +159,7 @@ func (r *cacheRoom) notes() []string {
 
 // cacheError is an error of the token cache, not of the text.
 type cacheError struct {
-	text string // what the text is called
+	text string // the name of the text
 	err  error
 }
 

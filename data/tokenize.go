@@ -33,7 +33,7 @@ type TokenOptions struct {
 // The folder stays within its limit: token files that were used longest ago and that no process has open are removed,
 // and a note says so. A text whose tokens do not fit is an error before the disk is full.
 //
-// When there is no default cache folder, or nothing can be written there, the tokens are held in memory and a note
+// When there is no default cache folder, or nothing can be written there, the tokens are kept in memory and a note
 // says so; a folder that was asked for must work.
 //
 // Errors: from Corpus.Each and the encoder, with the name of the document; ids outside the vocabulary; ctx.Err().
@@ -67,7 +67,7 @@ func Tokenize(ctx context.Context, c *Corpus, enc Encoder, opt TokenOptions) (t 
 		if opt.CacheDir != "" {
 			return nil, nil, fmt.Errorf("data: token cache: %w", cacheErr)
 		}
-		notes = append(notes, fmt.Sprintf("no token cache: %v; tokens are held in memory", cacheErr))
+		notes = append(notes, fmt.Sprintf("no token cache: %v; tokens are kept in memory", cacheErr))
 	}
 	w, err := b.fill(nil)
 	if err != nil {

@@ -1,9 +1,10 @@
 // Package engine is the contract between the tape and what computes: every operation that a model is made of, as a
 // method of Engine. Package autograd checks shapes and calls it; engine/cpu computes fast, engine/reference by
-// definition in float64. An engine that passes the tests of these two can run any model.
+// definition in float64. A new engine starts with a Core, on which engine/compose builds all of Engine, and writes the
+// operations at which it is fast. An engine that passes the tests of these can run any model.
 //
-// It may import tensor and internal/counter. It does no arithmetic on tensors. It has the few facts on which all
-// engines must agree to the bit, such as which blocks of keys a query sees, and the caches of sequences.
+// The package does no arithmetic on tensors. It has the few facts on which all engines must agree to the bit, such as
+// which blocks of keys a query sees, and the caches of sequences.
 //
 // Shapes: n positions of all rows, l length of one, d channels, h heads, v vocabulary. Operations along the sequence
 // take Rows, which say where in (n, d) each sequence lies, and Slots, which hold the state of each. They carry a state
@@ -41,13 +42,13 @@ type Op interface {
 	Outputs(visit func(*tensor.Tensor))
 }
 
-// Step is what a tape tells its engine about the operations that follow. The engine reads it at every operation.
+// Step holds the settings of a tape. Its engine reads them at every operation.
 type Step struct {
 	Recording bool      // keep what backward needs, and replace states rather than update them
 	Precision Precision // of the operands of matrix products, Float32 or BF16
 	Push      func(Op)  // takes an operation whose inputs want a gradient
-	Leaves    Leaves    // what collects the gradients of leaves; nil where nothing does
-	// Frozen says that leaves want no gradient, whatever they say: only tensors that the engine has made do.
+	Leaves    Leaves    // collects the gradients of leaves; nil for none
+	// Frozen means that no leaf wants a gradient, only tensors that the engine has made.
 	Frozen bool
 }
 

@@ -8,7 +8,7 @@ type Moves interface {
 	Append(past, x *tensor.Tensor, p, r *Rows) *tensor.Tensor
 	// Join: y = xs, perhaps of different widths, side by side along the last axis.
 	Join(xs ...*tensor.Tensor) *tensor.Tensor
-	// Stack: y = xs (n_i, d) one behind the other: (Σ n_i, d).
+	// Stack: y = xs (n_i, d) one after the other: (Σ n_i, d).
 	Stack(xs ...*tensor.Tensor) *tensor.Tensor
 	// Split: the last axis in parts of the given widths.
 	Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor

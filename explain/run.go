@@ -114,7 +114,7 @@ func (g *Language) Start(w Probe) (*Run, error) {
 		return nil, err
 	}
 	if m := g.Model; m != nil {
-		t := autograd.NewTape()
+		t := m.NewTape()
 		with := &model.Model{Config: m.Config, Embedding: m.Embedding, Positions: m.Positions, Backbone: backbone}
 		if g.Causal() {
 			r.State = with.NewState()
@@ -145,7 +145,7 @@ func (g *Language) Start(w Probe) (*Run, error) {
 			if err := with.Takes(len(ids)); err != nil {
 				return err
 			}
-			with.Forward(autograd.NewTape(), model.Input{Lengths: []int{len(ids)}, Tokens: ids})
+			with.Forward(with.NewTape(), model.Input{Lengths: []int{len(ids)}, Tokens: ids})
 			return nil
 		}
 		return r, nil
@@ -221,7 +221,8 @@ func (r *Run) Read(ctx context.Context, ids []int32, after func(at int, ids []in
 
 // watched is the backbone with what watches it.
 func (r *Run) watched() (model.Backbone, error) {
-	bb := model.Backbone{LnF: r.Of.Backbone.LnF}
+	bb := r.Of.Backbone
+	bb.Blocks = nil
 	for i, b := range r.Of.Backbone.Blocks {
 		with := *b
 		if err := r.hook(i, &with); err != nil {

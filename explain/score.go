@@ -25,7 +25,7 @@ type Scorer struct {
 	scores []float32
 }
 
-func (g *Language) NewScorer() *Scorer { return &Scorer{g: g, tape: autograd.NewTape()} }
+func (g *Language) NewScorer() *Scorer { return &Scorer{g: g, tape: g.Backbone.NewTape()} }
 
 // of returns the scores (n, vocabulary) of the stream x (n, d_model): by the final norm and the unembedding. The next
 // call reuses them.

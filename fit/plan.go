@@ -271,8 +271,7 @@ func (p *Plan) check(net *model.Network) error {
 		return fmt.Errorf("found the task %.40q, want one of %v", p.Task, tasks)
 	case outputs != net.Config.Outputs || len(p.inputs()) != net.Config.Channels:
 		return fmt.Errorf("found %d inputs and %d outputs, want %d and %d, those of the network", len(p.inputs()),
-			outputs,
-			net.Config.Channels, net.Config.Outputs)
+			outputs, net.Config.Channels, net.Config.Outputs)
 	case !slices.Contains([]string{"", DtInput, DtSteps, DtBoth, DtNone}, p.Dt) ||
 		p.timeSteps() != net.Config.Steps || p.Time == nil && net.Config.Steps:
 		return fmt.Errorf("found the time between rows go in as %.40q, and into the recurrences of the network: %v",
@@ -338,8 +337,7 @@ func (p *Plan) checkLinear() error {
 	}
 	if n := p.Linear.Order; n < 1 || n > p.Lookback || len(p.Linear.Weights) != len(p.targets()) {
 		return fmt.Errorf("found a linear forecast of %d targets from %d rows, want %d from 1 to %d",
-			len(p.Linear.Weights), n,
-			len(p.targets()), p.Lookback)
+			len(p.Linear.Weights), n, len(p.targets()), p.Lookback)
 	}
 	for _, w := range p.Linear.Weights {
 		if len(w) != p.Linear.Order*p.Horizon {

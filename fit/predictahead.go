@@ -75,8 +75,7 @@ func (d *input) errTime(it *item) error {
 
 // forecast predicts the rows after the last one of a series that has a number for a target. Rows after that one tell
 // what is known of the time to come.
-func (d *input) forecast(items []item, step float64, past *recent,
-	visit func(p *Prediction) error) error {
+func (d *input) forecast(items []item, step float64, past *recent, visit func(p *Prediction) error) error {
 	p, width := d.p, d.p.width()
 	targets := p.targets()
 	now := len(items) // after the last known row

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -38,7 +37,7 @@ func TestGoldenLinearAttention(t *testing.T) {
 		golden.Close(t, "gradient of k", gradient(tape, k), c.F64("grad/in/k"), tol)
 		golden.Close(t, "gradient of v", gradient(tape, v), c.F64("grad/in/v"), tol)
 
-		plain := autograd.NewTape()
+		plain := newTape()
 		sums, norms = start()
 		want := c.F64("out/y_recurrent")
 		for i := range l {
@@ -97,9 +96,9 @@ func TestALiBiAtTwiceTheLength(t *testing.T) {
 		m := variant{build: NewAttention, cfg: Config{NumHeads: 2, Options: Options{"alibi": alibi}}}.mixer(t)
 		run := func(keep int) []float32 {
 			s := begin(m, 1)
-			s.forward(autograd.NewTape(), tensor.FromSlice(cut(u.Data(), 1, 0, 2*l-tail), 2*l-tail, dModel))
+			s.forward(newTape(), tensor.FromSlice(cut(u.Data(), 1, 0, 2*l-tail), 2*l-tail, dModel))
 			s.keep(keep)
-			return read(s.forward(autograd.NewTape(), tensor.FromSlice(cut(u.Data(), 1, 2*l-tail, 2*l), tail, dModel)))
+			return read(s.forward(newTape(), tensor.FromSlice(cut(u.Data(), 1, 2*l-tail, 2*l), tail, dModel)))
 		}
 		all, half := run(2*l), run(l)
 		most, size := 0.0, 0.0
@@ -170,7 +169,7 @@ func TestGoldenBigBird(t *testing.T) {
 				}}
 			attend := func(qkv []float32, hd int) []float32 {
 				x := leaf(qkv, l, 3*heads*hd)
-				return read(autograd.NewTape().Attention(x, engine.NewRows(l), nil,
+				return read(newTape().Attention(x, engine.NewRows(l), nil,
 					engine.AttentionOptions{Heads: heads, Blocks: blocks}))
 			}
 			if v.y != "" {
@@ -251,7 +250,7 @@ func TestGoldenSinkhorn(t *testing.T) {
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, tol)
 		if !cfg.Causal {
-			golden.Close(t, "y as meant", read(build(false).Forward(autograd.NewTape(), x, rows)),
+			golden.Close(t, "y as meant", read(build(false).Forward(newTape(), x, rows)),
 				c.F64("out/y_fixed"), tol)
 		}
 	})
@@ -267,8 +266,8 @@ func TestSpAttenPrunes(t *testing.T) {
 		return variant{build: NewSpAtten, cfg: Config{NumHeads: 2, RotaryDim: 2, Options: o}}.mixer(t)
 	}
 	u := sequences(3, 2, l)
-	want := read(plain.Forward(autograd.NewTape(), u, equalRows(2, l)))
-	near(t, "y with all tokens kept", read(pruned("48", "0").Forward(autograd.NewTape(), u, equalRows(2, l))),
+	want := read(plain.Forward(newTape(), u, equalRows(2, l)))
+	near(t, "y with all tokens kept", read(pruned("48", "0").Forward(newTape(), u, equalRows(2, l))),
 		want, chunkTol)
 	few, _ := chunked(pruned("4", "0"), u, []int{l}, never)
 	near(t, "y before the first pruning", cut(few, 2, 0, 16), cut(want, 2, 0, 16), chunkTol)

@@ -43,7 +43,7 @@ func checkBlock(t *testing.T, c golden.Case, m Mixer) {
 	all := tensor.FromSlice(c.F32("in/x_next"), next...)
 	for _, lengths := range [][]int{slices.Repeat([]int{1}, next[1]), {2, next[1] - 2}, {next[1]}} {
 		for _, record := range []bool{false, true} {
-			tape, st := autograd.NewTape(), begin(m, s[0])
+			tape, st := newTape(), begin(m, s[0])
 			tape.Record(record)
 			st.forward(tape, x)
 			checkBlockState(t, c, st, "out/prefill_", s[0])
@@ -268,7 +268,7 @@ func TestGoldenSSD(t *testing.T) {
 		a.CopyFrom(slices.Repeat([]float32{-1}, h))
 		run := func(state *tensor.Tensor,
 			record bool) (tape *autograd.Tape, xbc, dt, y *tensor.Tensor, last []float32) {
-			tape = autograd.NewTape()
+			tape = newTape()
 			tape.Record(record)
 			xbc, dt = leaf(packed, b*l, width), leaf(dts, b*l, h)
 			s := slots(b, state)

@@ -62,7 +62,7 @@ func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string
 		return
 	}
 	s := begin(m, b)
-	steps := s.forward(autograd.NewTape(), x)
+	steps := s.forward(newTape(), x)
 	golden.Close(t, "y, stepped", read(transposeBack(steps, b)), c.F64("out/y_steps"), tol)
 	want := interleave(c, "out/final_state")
 	pairs := 0
@@ -172,7 +172,7 @@ func TestGoldenS4Kernels(t *testing.T) {
 
 		u := transpose(c.F32("in/u"), c.Shape("in/u"))
 		for _, record := range []bool{false, true} { // stepping, and convolving
-			tape = autograd.NewTape()
+			tape = newTape()
 			tape.Record(record)
 			b := c.Shape("in/u")[0]
 			rows, zero := engine.EqualRows(b, u.Rows()/b), tensor.New(b, h, p.InvAReal.Dim(1), 2)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -26,6 +27,8 @@ func fillGolden(t *testing.T, c golden.Case, m nn.Module) {
 	})
 }
 
+func newTape() *autograd.Tape { return autograd.NewTape(cpu.Backend{}) }
+
 func read(x *tensor.Tensor) []float32 {
 	out := make([]float32, x.Len())
 	x.CopyTo(out)
@@ -40,7 +43,7 @@ func leaf(x []float32, shape ...int) *tensor.Tensor {
 }
 
 func recording() *autograd.Tape {
-	tape := autograd.NewTape()
+	tape := newTape()
 	tape.Record(true)
 	return tape
 }
@@ -92,11 +95,11 @@ func TestGoldenH3Layer(t *testing.T) {
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, tol)
 		if c.Has("out/y_hd_layout") {
-			hd := goldenH3(t, c, "hd").Forward(autograd.NewTape(), x, rows)
+			hd := goldenH3(t, c, "hd").Forward(newTape(), x, rows)
 			golden.Close(t, "y in (h d) order", read(hd), c.F64("out/y_hd_layout"), tol)
 		}
 
-		plain := autograd.NewTape()
+		plain := newTape()
 		st := begin(m, s[0])
 		st.forward(plain, x)
 		checkH3State(t, c, st, m, "out/prefill_state_", s[0])
@@ -177,7 +180,7 @@ func TestGoldenH3Kernels(t *testing.T) {
 
 		u, skip := transpose(c.F32("in/u"), c.Shape("in/u")), tensor.New(h)
 		for _, record := range []bool{false, true} { // stepping or convolving, by length, and always convolving
-			tape = autograd.NewTape()
+			tape = newTape()
 			tape.Record(record)
 			b := c.Shape("in/u")[0]
 			next := slots(b, complexTensor(c, "in/state0"))
@@ -209,7 +212,7 @@ func TestGoldenH3Kernels(t *testing.T) {
 		b := c.Shape("in/u")[0]
 		next := slots(b, leaf(c.F32("in/state0"), c.Shape("in/state0")...))
 		u := transpose(c.F32("in/u"), c.Shape("in/u"))
-		y = autograd.NewTape().ShiftSSM(u, bw, cw, skip, engine.EqualRows(b, u.Rows()/b), next)
+		y = newTape().ShiftSSM(u, bw, cw, skip, engine.EqualRows(b, u.Rows()/b), next)
 		golden.Close(t, "y from state0", read(transposeBack(y, b)), c.F64("out/y_step_from_state0"), 1e-5)
 		golden.Close(t, "final state", after(next), c.F64("out/state_final"), 1e-5)
 	})
@@ -309,7 +312,7 @@ func TestGoldenRotary(t *testing.T) {
 				before.Add(max(1, offset), 0)
 				rows.Add(l, offset)
 			}
-			tape := autograd.NewTape()
+			tape := newTape()
 			opt := engine.AttentionOptions{Heads: heads, Rotary: rotary}
 			if offset > 0 {
 				tape.Attention(tensor.New(b*offset, 3*heads*hd), before, caches, opt)

@@ -32,7 +32,7 @@ type LMU struct {
 
 	hidden, order int
 	constants     func() *lmuConstants
-	kept          engine.Kept // lmuWeights
+	kept          engine.Cache // lmuWeights
 }
 
 // lmuConstants are the matrices that are not trained.

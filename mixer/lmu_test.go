@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/ssm"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -52,7 +51,7 @@ func TestLMUEquations(t *testing.T) {
 			}
 		}
 	}
-	golden.Close(t, "y", read(m.Forward(autograd.NewTape(), u, equalRows(b, l))), want, 2e-6)
+	golden.Close(t, "y", read(m.Forward(newTape(), u, equalRows(b, l))), want, 2e-6)
 
 	// Without feedback: the memory of an LMU is that of LegT, by ssm.FromLMU.
 	legt, legtB := ssm.LegT(q)
@@ -74,7 +73,7 @@ func TestRNNEquations(t *testing.T) {
 	m := variant{"rnn", NewRNN, Config{Options: Options{"hidden": "5"}}, true}.mixer(t).(*RNN)
 	u := sequences(3, 1, 20)
 	w, h := read(m.H.Tensor), make([]float64, 5)
-	tape := autograd.NewTape()
+	tape := newTape()
 	in := read(m.In.Forward(tape, u))
 	var all []float32
 	for i := range 20 {

@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
@@ -50,7 +49,7 @@ func TestRGLRUIsItsFormula(t *testing.T) {
 		}
 		out = append(out, affine(m.Out)(gated))
 	}
-	got := m.Forward(autograd.NewTape(), x, equalRows(1, l))
+	got := m.Forward(newTape(), x, equalRows(1, l))
 	golden.Close(t, "y", read(got), out.flat(), formulaTol)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -88,8 +89,8 @@ func TestAdapterGradients(t *testing.T) {
 					m.Adapter().NumParams())
 			}
 			weights := m.WeightsFingerprint()
-			loss, grads := onTape(m, autograd.NewTape())
-			wantLoss, wantGrads := onTape(want, autograd.NewTapeOn(reference.Backend{}))
+			loss, grads := onTape(m, autograd.NewTape(cpu.Backend{}))
+			wantLoss, wantGrads := onTape(want, autograd.NewTape(reference.Backend{}))
 			wantNear(t, "loss", loss, wantLoss, 1e-5)
 			for i, c := range m.Adapter().Changes {
 				wantNear(t, c.Name+" A", grads[2*i], wantGrads[2*i], 2e-3)
@@ -115,7 +116,7 @@ func copyRounded(t *testing.T, to, from *Model) {
 			for i := range ids {
 				ids[i] = int32(i)
 			}
-			autograd.NewTape().Embedding(p.Tensor, ids).CopyTo(x)
+			autograd.NewTape(cpu.Backend{}).Embedding(p.Tensor, ids).CopyTo(x)
 		}
 		all = append(all, x)
 	})

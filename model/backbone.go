@@ -26,7 +26,7 @@ type Backbone struct {
 func (bb *Backbone) Backend() engine.Backend { return bb.backend }
 
 // NewTape returns an empty tape on the engine of the model.
-func (bb *Backbone) NewTape() *autograd.Tape { return autograd.NewTapeOn(bb.backend) }
+func (bb *Backbone) NewTape() *autograd.Tape { return autograd.NewTape(bb.backend) }
 
 // use sets the engine of tapes.
 func (bb *Backbone) use(b engine.Backend) { bb.backend, bb.Tapes = b, autograd.NewTapes(b) }

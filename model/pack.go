@@ -82,8 +82,8 @@ func (m *Model) LoadStored(w Weights) error {
 		return err
 	}
 	m.Params("", func(_ string, p *nn.Param) {
-		if kept, ok := p.Packed().(engine.Rounding); ok && kept.Kept() >= engine.Int8 {
-			m.precision = max(m.precision, kept.Kept())
+		if kept, ok := p.Packed().(engine.Rounding); ok && kept.Stored() >= engine.Int8 {
+			m.precision = max(m.precision, kept.Stored())
 		}
 	})
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -39,7 +40,7 @@ func TestAnyNumberOfCores(t *testing.T) {
 		m.Params("", func(name string, p *nn.Param) {
 			params = append(params, optim.Param{Name: name, Tensor: p.Tensor, LR: 1e-2, Decay: 0.1})
 		})
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(cpu.Backend{})
 		opt := optim.NewAdamW(tape.Backend(), params, 0.9, 0.95, 1e-8, 1)
 		grads := autograd.NewGradients(tape.Backend(), opt.Tensors()...)
 		tape.Collect(grads)
@@ -81,7 +82,7 @@ func TestBatchGradients(t *testing.T) {
 	ids := text(7, b*l)
 	v := m.Config.PaddedVocab()
 	run := func(ids []int32, b int) (logits []float32, loss float64, grads map[string][]float32) {
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(cpu.Backend{})
 		tape.Record(true)
 		hidden := m.Forward(tape, ids, EqualRows(b, l))
 		logits = read(m.Logits(tape, hidden))
@@ -153,7 +154,7 @@ func TestStepMemory(t *testing.T) {
 	var params []*tensor.Tensor
 	m.Params("", func(_ string, p *nn.Param) { params = append(params, p.Tensor) })
 	objects := func(b, l int) int {
-		ids, tape := text(6, b*l), autograd.NewTape()
+		ids, tape := text(6, b*l), autograd.NewTape(cpu.Backend{})
 		tape.Collect(autograd.NewGradients(tape.Backend(), params...))
 		tape.Record(true)
 		rows := EqualRows(b, l)

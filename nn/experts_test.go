@@ -40,7 +40,7 @@ func input() *tensor.Tensor {
 func TestExpertsAreMLPs(t *testing.T) {
 	for name, latent := range map[string]int{"plain": 0, "latent": 3} {
 		t.Run(name, func(t *testing.T) {
-			m, x, tape := newExperts(t, latent, false), input(), autograd.NewTape()
+			m, x, tape := newExperts(t, latent, false), input(), autograd.NewTape(cpu.Backend{})
 			inner := x
 			if latent > 0 {
 				inner = m.Narrow.Forward(tape, x)
@@ -83,7 +83,7 @@ func TestExpertsAreMLPs(t *testing.T) {
 func TestPackedExperts(t *testing.T) {
 	for p, tol := range map[engine.Precision]float64{engine.Float32: 0, engine.BF16: 0.03, engine.Int8: 0.06} {
 		m, x := newExperts(t, 0, true), input()
-		want := values(m.Forward(autograd.NewTape(), x))
+		want := values(m.Forward(autograd.NewTape(cpu.Backend{}), x))
 		var weights []*tensor.Tensor
 		m.Params("", func(_ string, q *Param) {
 			// the router stays, so that the same experts are chosen
@@ -92,7 +92,7 @@ func TestPackedExperts(t *testing.T) {
 			}
 		})
 		engine.PackTensors(cpu.Backend{}, p, engine.PackRounded, weights...)
-		for i, v := range values(m.Forward(autograd.NewTape(), x)) {
+		for i, v := range values(m.Forward(autograd.NewTape(cpu.Backend{}), x)) {
 			if !(math.Abs(float64(v-want[i])) <= tol*math.Max(1, math.Abs(float64(want[i])))) {
 				t.Errorf("%v: element %d is %g, want %g", p, i, v, want[i])
 			}
@@ -147,7 +147,7 @@ func TestExpertsBalance(t *testing.T) {
 		router := values(m.Router.Weight.Tensor)
 		gradient := func(balance float64, taken bool) []float32 {
 			m.Balance = balance
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			tape.Record(true)
 			tape.TakeAside(taken)
 			rows := &engine.Rows{}
@@ -167,7 +167,7 @@ func TestExpertsBalance(t *testing.T) {
 			t.Errorf("sigmoid %v: the gradient is another where nothing is taken aside", sigmoid)
 		}
 
-		z := values(m.Router.Forward(autograd.NewTape(), x))
+		z := values(m.Router.Forward(autograd.NewTape(cpu.Backend{}), x))
 		chosen := make([]float64, count) // the parts of the positions
 		for i := range n {
 			row := z[i*count:][:count]
@@ -217,7 +217,7 @@ func TestExpertsBalance(t *testing.T) {
 // TestExpertsInBalance: experts that are used alike have the least loss, the number that a position uses, and several
 // layers count as their mean.
 func TestExpertsInBalance(t *testing.T) {
-	m, tape := newExperts(t, 0, false), autograd.NewTape()
+	m, tape := newExperts(t, 0, false), autograd.NewTape(cpu.Backend{})
 	alike := make([]float32, 4*4)
 	chosen := make([]float32, 4*4)
 	for i := range 4 { // each expert for two of four positions

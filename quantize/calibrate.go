@@ -81,8 +81,8 @@ func (c *calibration) find() (err error) {
 	c.m.Params("", func(name string, p *nn.Param) {
 		switch w, ok := p.Packed().(engine.Rounding); {
 		case !ok:
-		case w.Kept() >= engine.Int8:
-			err = fmt.Errorf("%s: found weights of %s, want those of a model that is not quantized", name, w.Kept())
+		case w.Stored() >= engine.Int8:
+			err = fmt.Errorf("%s: found weights of %s, want those of a model that is not quantized", name, w.Stored())
 		default:
 			x := &candidate{name: name, param: p, layer: layerOf(c.m, name, p), stored: w}
 			c.candidates = append(c.candidates, x)
@@ -98,7 +98,7 @@ func (c *calibration) find() (err error) {
 // rounded is a matrix rounded to a precision.
 func (x *candidate) rounded(b engine.Packing, p engine.Precision) tensor.Packed {
 	from := x.stored.(engine.Rounding)
-	if p == engine.BF16 && from.Kept() == engine.BF16 {
+	if p == engine.BF16 && from.Stored() == engine.BF16 {
 		return x.stored
 	}
 	n, k := x.param.Dim(0), x.param.Dim(1)

@@ -73,7 +73,7 @@ func divergence(p, q *model.Model, ids []int32) float64 {
 	for window := range slices.Chunk(ids, WindowLen) {
 		var logits [2][]float64
 		for i, m := range []*model.Model{p, q} {
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			out := m.Logits(tape, m.Forward(tape, window, model.EqualRows(1, len(window))))
 			for _, v := range values(out) {
 				logits[i] = append(logits[i], float64(v))

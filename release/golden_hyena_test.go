@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -35,7 +36,7 @@ func TestGoldenHyenaDNA(t *testing.T) {
 			golden.Close(t, name, read(p.Tensor), c.F64("param/"+name), 0)
 		})
 		s, ids := c.Shape("in/ids"), ids32(c.I64("in/ids"))
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(cpu.Backend{})
 		hidden := c.F64("out/hidden")
 		golden.Close(t, "hidden", read(m.Forward(tape, ids, model.EqualRows(s[0], s[1]))), hidden, tol)
 		tape.Record(true)
@@ -48,7 +49,7 @@ func TestGoldenHyenaDNA(t *testing.T) {
 			}
 		})
 		for _, chunk := range []int{1, 5} {
-			states, plain, d := newStates(m, s[0]), autograd.NewTape(), m.Config.DModel
+			states, plain, d := newStates(m, s[0]), autograd.NewTape(cpu.Backend{}), m.Config.DModel
 			for lo := 0; lo < s[1]; lo += chunk {
 				hi := min(s[1], lo+chunk)
 				var want []float64

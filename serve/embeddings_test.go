@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 )
@@ -37,7 +38,7 @@ func meanHidden(m *Model, text string) []float64 {
 	for i := range ids {
 		ids[i] = int32(text[i])
 	}
-	hidden := m.net.Forward(autograd.NewTape(), ids, model.OneRow(len(ids), m.net.NewState()))
+	hidden := m.net.Forward(autograd.NewTape(cpu.Backend{}), ids, model.OneRow(len(ids), m.net.NewState()))
 	d := m.net.Config.DModel
 	x, out, square := make([]float32, len(ids)*d), make([]float64, d), 0.0
 	hidden.CopyTo(x)

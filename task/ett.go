@@ -96,8 +96,7 @@ func openETT(ctx context.Context, from origin, dir, file string, o *ETTOptions) 
 
 // ettSeries are the variables in the order of the files' columns.
 var ettSeries = []string{"high useful load", "high useless load", "middle useful load", "middle useless load",
-	"low useful load",
-	"low useless load", "oil temperature"}
+	"low useful load", "low useless load", "oil temperature"}
 
 // forecast describes the last variables of a file.
 func (o *ETTOptions) forecast(variables int) *Forecast {

@@ -1,4 +1,4 @@
-// Package verify compares what a model computes on the CPU's engine with what it computes by definition, in float64, on
+// Package verify compares what a model computes on its engine with what it computes by definition, in float64, on
 // the reference engine, and its three forms (a whole sequence, chunks, step by step) with one another: outputs of every
 // layer, logits, loss, gradients and states.
 //
@@ -138,11 +138,11 @@ type verifier struct {
 func (v *verifier) compare(ctx context.Context) error {
 	l := len(v.ids) - 1
 	v.say(fmt.Sprintf("length %d, by definition", l))
-	want := v.trained(autograd.NewTapeOn(reference.Backend{}))
+	want := v.trained(autograd.NewTape(reference.Backend{}))
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	v.say(fmt.Sprintf("length %d, on the CPU's engine", l))
+	v.say(fmt.Sprintf("length %d, on the engine %s", l, v.m.Backend().Kind()))
 	got := v.trained(v.m.NewTape())
 	v.check("engines", "output", got.outputs, want.outputs, OutputTol)
 	v.check("engines", "logits", one(got.logits), one(want.logits), OutputTol)

@@ -76,7 +76,7 @@ func openWeighed(name string) (w weighed, err error) {
 	}
 	w.run = metricsOf(dir)
 	if n != nil {
-		w.Model = changes.Model{Name: name, Params: n, Blocks: n.Blocks}
+		w.Model = changes.Model{Name: name, Params: n, Backbone: n.Backbone}
 		if w.language, err = explain.OfNetwork(n); err == nil {
 			w.tok = tokenizer.IDs(n.Config.Vocab)
 		}
@@ -86,7 +86,7 @@ func openWeighed(name string) (w weighed, err error) {
 	if err != nil {
 		return w, err
 	}
-	w.Model, w.language = changes.Model{Name: name, Params: m, Blocks: m.Blocks}, explain.OfModel(m)
+	w.Model, w.language = changes.Model{Name: name, Params: m, Backbone: m.Backbone}, explain.OfModel(m)
 	w.tok, err = release.LoadTokenizer(dir, &m.Config)
 	return w, err
 }

@@ -12,7 +12,7 @@ type Backend struct{}
 
 var _ engine.Backend = Backend{}
 
-// kind names this engine, and is its key in engine.Kept.
+// kind names this engine, and is its key in engine.Cache.
 const kind = "cpu"
 
 // Kind is "cpu".

@@ -56,13 +56,13 @@ func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	n := p.InvAReal.Len() / h
 	params := p.Tensors()
 	if !eng.wants(params[:]...) {
-		if s, ok := p.Kept.Load(kind, params[:]...).(*diagSystem); ok {
+		if s, ok := p.Cache.Load(kind, params[:]...).(*diagSystem); ok {
 			return &s.DiagSystem
 		}
 		s := &diagSystem{}
 		s.discretize(p, h, n)
 		s.publish()
-		p.Kept.Store(kind, s, params[:]...)
+		p.Cache.Store(kind, s, params[:]...)
 		return &s.DiagSystem
 	}
 	op := take[diagSystemOp](eng)

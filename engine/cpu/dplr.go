@@ -63,13 +63,13 @@ func (eng *Engine) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	n := p.InvAReal.Len() / h
 	params := p.Tensors()
 	if !eng.wants(params[:]...) {
-		if s, ok := p.Kept.Load(kind, params[:]...).(*dplrSystem); ok {
+		if s, ok := p.Cache.Load(kind, params[:]...).(*dplrSystem); ok {
 			return &s.DPLRSystem
 		}
 		s := &dplrSystem{}
 		s.scale(p, h, n, rank)
 		s.publish()
-		p.Kept.Store(kind, s, params[:]...)
+		p.Cache.Store(kind, s, params[:]...)
 		return &s.DPLRSystem
 	}
 	op := take[dplrSystemOp](eng)

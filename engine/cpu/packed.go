@@ -127,8 +127,8 @@ func (w packedWeight) unrounded(m int, p engine.Precision) bool {
 	return w.exact && m >= few && (w.Precision() >= kernel.Int8 || p == engine.BF16)
 }
 
-// Kept, Exact, ReadRow and ReadGroups are engine.Rounding.
-func (w packedWeight) Kept() engine.Precision       { return engine.Precision(w.Precision()) }
+// Stored, Exact, ReadRow and ReadGroups are engine.Rounding.
+func (w packedWeight) Stored() engine.Precision     { return engine.Precision(w.Precision()) }
 func (w packedWeight) Exact() bool                  { return w.exact }
 func (w packedWeight) ReadRow(dst []float32, j int) { w.Row(dst, j) }
 func (w packedWeight) ReadGroups(j int, q []int8, factor, least []uint16) (scale float32) {

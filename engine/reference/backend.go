@@ -15,7 +15,7 @@ var _ engine.Backend = Backend{}
 // Kind is "reference".
 func (Backend) Kind() string { return kind }
 
-// kind names this engine, and is its key in engine.Kept.
+// kind names this engine, and is its key in engine.Cache.
 const kind = "reference"
 
 // Open is New.

@@ -3,7 +3,7 @@
 // other engines are tested against, and the place to read what an operation is. One file holds one operation, its
 // formula first.
 //
-// It may import engine, tensor and internal/counter. Shapes have been checked by package autograd. Precision of
+// Shapes have been checked by package autograd. Precision of
 // products is always float64, whatever the tape asks for.
 package reference
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -14,7 +15,7 @@ func TestShortWaysAreTheLongOnes(t *testing.T) {
 	short := 0
 	for _, all := range entries {
 		for _, entry := range all {
-			a, err := Of(autograd.NewTape(), newMixer(t, entry), input(most))
+			a, err := Of(autograd.NewTape(cpu.Backend{}), newMixer(t, entry), input(most))
 			if err != nil {
 				t.Fatalf("%s: %v", entry, err)
 			}
@@ -47,7 +48,7 @@ func TestShortWaysAreTheLongOnes(t *testing.T) {
 
 // TestConstantOfAProductOfMore: where the last product is not of zeros, it is of what is there.
 func TestConstantOfAProductOfMore(t *testing.T) {
-	a, err := Of(autograd.NewTape(), newMixer(t, "h3"), input(most))
+	a, err := Of(autograd.NewTape(cpu.Backend{}), newMixer(t, "h3"), input(most))
 	if err != nil {
 		t.Fatal(err)
 	}

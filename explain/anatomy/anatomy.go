@@ -302,7 +302,7 @@ func mlpWords(m nn.FeedForward) string {
 // time measures the parts of the model on its short run: the least of several, by the names that the tape shows.
 func (s *Subject) time(a *Report) {
 	const runs = 4
-	t := autograd.NewTape()
+	t := s.backbone.NewTape()
 	var last time.Time
 	at := 0
 	t.Observe(func(name string, _ *tensor.Tensor) {

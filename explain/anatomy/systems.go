@@ -30,21 +30,20 @@ func (s *Subject) systems(ctx context.Context, a *Report, params map[string]*nn.
 				failed = ctx.Err()
 			}
 			if failed == nil {
-				failed = a.layer(ctx, i, b, u, params, cmp.Or(s.taps, KernelTaps))
+				failed = a.layer(ctx, bb.NewTape(), i, b, u, params, cmp.Or(s.taps, KernelTaps))
 			}
 		}))
 	}
-	t := autograd.NewTape()
+	t := bb.NewTape()
 	s.run(t, &bb, s.length())
 	t.Reset()
 	return failed
 }
 
 // layer looks at the systems of a layer, which is given u.
-func (a *Report) layer(ctx context.Context, i int, b *model.Block, u *tensor.Tensor,
+func (a *Report) layer(ctx context.Context, t *autograd.Tape, i int, b *model.Block, u *tensor.Tensor,
 	params map[string]*nn.Param, taps int) error {
 	l := &a.Layers[i]
-	t := autograd.NewTape()
 	for _, k := range mixer.Responses(t, b.Mixer, taps) {
 		l.Kernels = append(l.Kernels, Kernel{k.Name, k.Taps.Dim(0), k.Taps.Dim(1), k.Taps.Floats()})
 	}
@@ -53,7 +52,7 @@ func (a *Report) layer(ctx context.Context, i int, b *model.Block, u *tensor.Ten
 	continuous := continuousSystems(prefix, params)
 	if !b.Mixer.Traits().LooksAhead && u.Dim(0) > 1 {
 		n, d := min(u.Dim(0), memory.SystemTokens), u.Dim(1)
-		systems, err := memory.Systems(ctx, b.Mixer, tensor.FromSlice(u.Floats()[:n*d], n, d))
+		systems, err := memory.Systems(ctx, t.Backend(), b.Mixer, tensor.FromSlice(u.Floats()[:n*d], n, d))
 		if err != nil {
 			return fmt.Errorf("layer %d, %s: %w", i, b.Kind, err)
 		}

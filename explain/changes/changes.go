@@ -21,9 +21,9 @@ import (
 
 // Model is a model of any kind, for comparing its weights with those of another.
 type Model struct {
-	Name   string
-	Params nn.Module
-	Blocks []*model.Block
+	Name           string
+	Params         nn.Module
+	model.Backbone // none of a model without layers
 }
 
 // Report says what differs between two models A and B, such as two checkpoints of a run.
@@ -153,7 +153,6 @@ func paramOf(name string, a, b []float32) (Param, error) {
 
 // systems compares the systems of layers of the same mixer.
 func (r *Report) systems(a, b Model) {
-	t := autograd.NewTape()
 	for i := range max(len(a.Blocks), len(b.Blocks)) {
 		var kinds []string
 		for _, w := range []Model{a, b} {
@@ -165,7 +164,7 @@ func (r *Report) systems(a, b Model) {
 		if len(kinds) > 1 || i >= len(a.Blocks) || i >= len(b.Blocks) {
 			continue
 		}
-		s := SystemPair{i, systemOf(t, a.Blocks[i].Mixer), systemOf(t, b.Blocks[i].Mixer)}
+		s := SystemPair{i, systemOf(a.NewTape(), a.Blocks[i].Mixer), systemOf(b.NewTape(), b.Blocks[i].Mixer)}
 		if len(s.A.Poles)+len(s.A.Dt)+len(s.A.Kernel) > 0 {
 			r.Systems = append(r.Systems, s)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-func weighed(name string, m *model.Model) Model { return Model{name, m, m.Blocks} }
+func weighed(name string, m *model.Model) Model { return Model{name, m, m.Backbone} }
 
 // scaleParams multiplies the parameters whose names end so.
 func scaleParams(m *model.Model, ending string, by float32) {
@@ -136,7 +136,8 @@ func TestMovedBetweenUnlikeModels(t *testing.T) {
 	_, err = Differ(context.Background(), explain.OfModel(a), explain.OfModel(b), []int32{1, 2})
 	toymodel.WantError(t, err, "model A", "not finite")
 	n := toymodel.Network(t, "h3")
-	_, err = Between(context.Background(), Model{"A", nn.NewLinear(2, 2, 1), nil}, Model{"B", n, n.Blocks})
+	bare := Model{"A", nn.NewLinear(2, 2, 1), model.Backbone{}}
+	_, err = Between(context.Background(), bare, Model{"B", n, n.Backbone})
 	toymodel.WantError(t, err, "no parameter of the same name")
 }
 

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/model"
@@ -93,7 +92,7 @@ func Of(ctx context.Context, g *explain.Language, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := autograd.NewTape()
+	t := g.Backbone.NewTape()
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
 	r := &Report{Options: o}
 	for range o.Strings {

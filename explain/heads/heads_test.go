@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
@@ -38,7 +39,7 @@ func TestOperatorIsTheMixer(t *testing.T) {
 				x[i] = float32(rng.NormFloat64())
 			}
 			u.CopyFrom(x)
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			want := m.Forward(tape, u, &mixer.Rows{Rows: engine.NewRows(l)}).Floats()
 			op, ok := action.OperatorOf(tape, m, u)
 			if !ok {

@@ -63,7 +63,7 @@ func GradientsOf(ctx context.Context, g *explain.Language, ids []int32, o Gradie
 	if g.Causal() { // what comes later moves nothing
 		ids = ids[:r.Token+1]
 	}
-	b := &back{g: g, r: r, t: autograd.NewTape(), n: len(ids), d: g.Unembedding.Dim(1)}
+	b := &back{g: g, r: r, t: g.Backbone.NewTape(), n: len(ids), d: g.Unembedding.Dim(1)}
 	if err := b.read(ctx, ids); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
@@ -18,7 +19,7 @@ import (
 
 // whole is gradient × input by one backward through the whole model, in which parameters get gradients, too.
 func whole(m *model.Model, ids []int32, next int32) (out []float64) {
-	t := autograd.NewTape()
+	t := autograd.NewTape(cpu.Backend{})
 	rows := model.EqualRows(1, len(ids))
 	stream := m.Embed(t, ids, rows).Floats()
 	x := tensor.FromSlice(stream, len(ids), len(stream)/len(ids))
@@ -82,7 +83,7 @@ func TestWhatLayersAddIsTheDerivative(t *testing.T) {
 		t.Fatal(err)
 	}
 	logP := func(layer int, more float32) float64 {
-		tape, rows := autograd.NewTape(), model.EqualRows(1, len(ids))
+		tape, rows := autograd.NewTape(cpu.Backend{}), model.EqualRows(1, len(ids))
 		first := m.Embed(tape, ids, rows)
 		x := first
 		for i := range m.Blocks {

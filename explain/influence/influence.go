@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/model"
@@ -119,7 +118,7 @@ func Of(ctx context.Context, g *explain.Language, ids []int32, o Options) (*Repo
 	through := newRollout(r, len(layers) == len(g.Backbone.Blocks) && o.Head == AllHeads)
 	for done, i := range slices.Backward(layers) {
 		l := &layerSums{r: r, in: &seen[i], cells: cellsOf(len(layers), len(ids))}
-		err := l.run(ctx)
+		err := l.run(ctx, g.Backbone.NewTape())
 		if err == nil && l.lacks && (l.before == nil || l.before.lacks) {
 			err = fmt.Errorf("head: found %d, want 0 to %d", o.Head, l.heads-1)
 		}
@@ -229,7 +228,7 @@ func inputs(ctx context.Context, g *explain.Language, ids []int32, last int) []l
 		with.Norm1 = explain.ShownNorm{AddNorm: b.Norm1, Show: stream, Second: b.Shared != nil}
 		blocks = append(blocks, with)
 	}
-	t := autograd.NewTape()
+	t := g.Backbone.NewTape()
 	g.Forward(t, blocks, ids)
 	t.Reset()
 	return seen

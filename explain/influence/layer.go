@@ -44,19 +44,18 @@ type layerSums struct {
 	sizes  []float64 // the sums of the sizes of the rows of m, for the rollout
 }
 
-func (l *layerSums) run(ctx context.Context) error {
+func (l *layerSums) run(ctx context.Context, t *autograd.Tape) error {
 	b := l.in.block
 	l.out = Layer{Layer: l.in.number, Mixer: b.Kind, Block: l.block, Step: l.cells}
 	if l.block {
 		l.out.Mixer, _, _ = strings.Cut(b.Kind, ">")
 	} else if b.Shared != nil {
 		l.before = &layerSums{r: l.r, in: l.in, cells: l.cells, block: true}
-		if err := l.before.run(ctx); err != nil {
+		if err := l.before.run(ctx, t.Another()); err != nil {
 			return fmt.Errorf("%s: %w", l.before.out.Mixer, err)
 		}
 		l.out.Shared = &l.before.out
 	}
-	t := autograd.NewTape()
 	defer t.Reset()
 	a, err := l.action(t)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
@@ -25,7 +26,7 @@ func TestMeanIsThatOfTheWeightsOfAllHeads(t *testing.T) {
 		for i := range x {
 			x[i] = float32(rng.NormFloat64())
 		}
-		u, tape := tensor.FromSlice(x, l, d), autograd.NewTape()
+		u, tape := tensor.FromSlice(x, l, d), autograd.NewTape(cpu.Backend{})
 		op, _ := action.OperatorOf(tape, m, u)
 		a, err := action.Of(tape, m, u)
 		if err != nil {

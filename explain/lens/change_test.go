@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/internal/testkit/toyfigure"
@@ -358,7 +359,7 @@ func TestH3HeadsAreThoseOfItsOperator(t *testing.T) {
 			return y
 		}
 		whole, without := outputs(nil), outputs(zeros(g, []explain.Target{{Part: explain.HeadPart, Index: 1}}))
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(cpu.Backend{})
 		g.Each(tape, ids, len(g.Backbone.Blocks)-1, func(_ int, b *model.Block, u *tensor.Tensor) {
 			op, _ := action.OperatorOf(tape, b.Mixer, u)
 			w, unit, written := make([]float64, len(ids)*len(ids)), make([]float64, d*d), make([]float64, d*op.HeadDim)

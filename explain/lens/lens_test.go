@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/internal/testkit/toyfigure"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
@@ -49,7 +50,7 @@ func TestLensAfterTheLastLayerIsTheModel(t *testing.T) {
 func TestLensOfTheEmbedding(t *testing.T) {
 	m := toymodel.New(t, "h3,attention", toymodel.Vocab)
 	ids := toymodel.Text(1, 9, toymodel.Vocab)
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	_, normed := m.LnF.AddForward(tape, m.Embed(tape, ids, model.EqualRows(1, len(ids))), nil)
 	z, padded := m.Logits(tape, normed).Floats(), m.Config.PaddedVocab()
 	r, err := Of(context.Background(), explain.OfModel(m), ids)

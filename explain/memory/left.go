@@ -121,7 +121,7 @@ func newLeft(f *follow) []float32 {
 // e_c[s] E_c(t-s), a product of two matrices.
 func (x *followed) profileLeft(f *follow, profiles []float32) []float32 {
 	l, d := f.w.l, x.channels
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(f.w.tape.Backend())
 	e := tensor.FromSlice(x.energies, l, d)
 	sums, written := make([]float64, f.cells*f.cells), make([]float64, f.cells)
 	const block = 256
@@ -247,7 +247,7 @@ func profileHalves(profiles []float32, channels int) []float64 {
 // tanhLeft follows the sums of what the tokens of each cell wrote as vectors.
 func (x *followed) tanhLeft(ctx context.Context, f *follow) ([]float32, error) {
 	n := x.size()
-	tape, r := autograd.NewTape(), tensor.FromSlice(x.r, n, n)
+	tape, r := autograd.NewTape(f.w.tape.Backend()), tensor.FromSlice(x.r, n, n)
 	left := newLeft(f)
 	v := make([]float32, 0, f.cells*n) // of each cell so far
 	first := make([]float64, f.cells)

@@ -10,7 +10,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/model"
@@ -104,14 +103,14 @@ func Of(ctx context.Context, g *explain.Language, ids []int32, opt Options) (*Re
 		out.Notes = append(out.Notes, reader.notes...)
 	}
 	var now *stateWalk
-	t := autograd.NewTape().Through(func(e engine.Engine) engine.Engine { return lookUp{e, &now} })
+	t := g.Backbone.NewTape().Through(func(e engine.Engine) engine.Engine { return lookUp{e, &now} })
 	var failed error
 	g.Each(t, ids, last, func(layer int, b *model.Block, u *tensor.Tensor) {
 		if failed != nil || len(opt.Layers) > 0 && !slices.Contains(opt.Layers, layer) {
 			return
 		}
 		if failed = ctx.Err(); failed == nil {
-			now = newWalk(b.Mixer, u)
+			now = newWalk(t.Backend(), b.Mixer, u)
 			now.products.whole = u
 			failed = out.layer(ctx, layer, b, now, step, reader)
 		}

@@ -28,7 +28,7 @@ func walkOf(t *testing.T, entry string) (*stateWalk, []*statePart) {
 	for i := range u {
 		u[i] = float32(rng.NormFloat64())
 	}
-	w := newWalk(m.Blocks[0].Mixer, tensor.FromSlice(u, memoryTokens, 16))
+	w := newWalk(m.Backend(), m.Blocks[0].Mixer, tensor.FromSlice(u, memoryTokens, 16))
 	parts, err := w.partsOf()
 	if err != nil {
 		t.Fatal(err)

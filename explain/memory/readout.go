@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/internal/kernel"
@@ -84,7 +83,7 @@ func newReader(g *explain.Language, ids []int32) *readings {
 		at, _ := slices.BinarySearch(r.known, id)
 		r.place = append(r.place, at)
 	}
-	t := autograd.NewTape()
+	t := g.Backbone.NewTape()
 	r.of = t.Embedding(g.Unembedding, r.known).Floats()
 	d := len(r.of) / len(r.known)
 	if r.width = min(d, readTargets); r.width < d { // a random projection

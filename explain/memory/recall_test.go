@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/influence"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
@@ -22,7 +23,7 @@ func TestWalksRecallProducts(t *testing.T) {
 	for _, entry := range toymodel.Entries() {
 		w, _ := walkOf(t, entry)
 		plain := *w
-		plain.tape, plain.seen = autograd.NewTape(), map[int]mixer.State{}
+		plain.tape, plain.seen = autograd.NewTape(cpu.Backend{}), map[int]mixer.State{}
 		if len(w.products.of) > 0 && len(w.products.out) > 0 {
 			recalling++
 		}
@@ -65,7 +66,7 @@ func sameState(t *testing.T, entry string, a, b mixer.State) {
 // TestWalksThatMayNotKeepMuch: a walk that may not keep products of the whole sequence makes them as they come.
 func TestWalksThatMayNotKeepMuch(t *testing.T) {
 	w, _ := walkOf(t, "mamba")
-	full := newWalk(w.m, tensor.FromSlice(w.u, w.l, w.d))
+	full := newWalk(w.tape.Backend(), w.m, tensor.FromSlice(w.u, w.l, w.d))
 	full.products.kept = mostRecalled
 	sameState(t, "mamba", full.before(w.l), w.before(w.l))
 	if len(full.products.of) > 0 || len(w.products.of) == 0 {

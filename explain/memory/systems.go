@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/tensor"
 	"gonum.org/v1/gonum/mat"
@@ -77,10 +78,10 @@ type System struct {
 	Selects    bool         // they do
 }
 
-// Systems finds the systems of a mixer that reads u (l, d_model): of the parts of its state that are linear in
-// themselves.
-func Systems(ctx context.Context, m mixer.Mixer, u *tensor.Tensor) (all []System, err error) {
-	w := newWalk(m, u)
+// Systems finds, on an engine, the systems of a mixer that reads u (l, d_model): of the parts of its state that are
+// linear in themselves.
+func Systems(ctx context.Context, on engine.Backend, m mixer.Mixer, u *tensor.Tensor) (all []System, err error) {
+	w := newWalk(on, m, u)
 	parts, err := w.partsOf()
 	if err != nil {
 		return nil, err

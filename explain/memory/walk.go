@@ -21,10 +21,10 @@ type stateWalk struct {
 	products recalled
 }
 
-func newWalk(m mixer.Mixer, u *tensor.Tensor) *stateWalk {
+func newWalk(on engine.Backend, m mixer.Mixer, u *tensor.Tensor) *stateWalk {
 	w := &stateWalk{m: m, u: u.Floats(), l: u.Dim(0), d: u.Dim(1), seen: map[int]mixer.State{},
 		products: recalled{of: map[linear][]float32{}, out: map[linear]bool{}}}
-	w.tape = autograd.NewTape().Through(func(e engine.Engine) engine.Engine { return recall{e, w} })
+	w.tape = autograd.NewTape(on).Through(func(e engine.Engine) engine.Engine { return recall{e, w} })
 	return w
 }
 

@@ -32,7 +32,7 @@ type measurement struct {
 
 func newSurpriser(g *explain.Language, tokens *data.Tokens, o Options) *measurement {
 	n := tokens.Len() - 1
-	s := &measurement{m: g.Model, tokens: tokens, t: autograd.NewTape(), costly: map[int32]*CostlyToken{},
+	s := &measurement{m: g.Model, tokens: tokens, t: g.Backbone.NewTape(), costly: map[int32]*CostlyToken{},
 		rep: &Report{Options: o, CurveStep: max(1, (n+curvePlaces-1)/curvePlaces),
 			Bins: make([]CalibrationBin, o.Bins), Histogram: make([]int, histogramSize)}}
 	if o.Stream {

@@ -3,7 +3,7 @@
 // in characters.
 //
 // The line uses only carriage returns and spaces, no color and no escape sequence, so that NO_COLOR (no-color.org) is
-// respected and every Windows console works. The package may import the standard library and golang.org/x/term.
+// respected and every Windows console works.
 package status
 
 import (
@@ -20,8 +20,8 @@ import (
 // redraw is the least time between two drawings on a terminal.
 const redraw = 100 * time.Millisecond
 
-// A Printer prints a status that changes, and lines that stay, to one file. It may be used by several goroutines.
-// Failed writes are ignored: a run does not stop because nobody watches it.
+// A Printer prints a status that changes, and lines that stay, to one file. It is safe for concurrent use. Failed
+// writes are ignored: a run does not stop because nobody watches it.
 type Printer struct {
 	mu    sync.Mutex
 	out   io.Writer

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/train"
 )
 
@@ -43,7 +44,7 @@ func TestExpertsAreBalanced(t *testing.T) {
 				shards, loss, same, moved, len(router))
 		}
 	}
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	train.ForUpdates(tape, 0)
 	taken := tape.TakesAside()
 	if train.ForMeasuring(tape); !taken || tape.TakesAside() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 	"github.com/hippo-ssm/hippo/train"
@@ -34,7 +35,7 @@ func TestCarriedStates(t *testing.T) {
 		for _, s := range states {
 			rows.Add(l, s)
 		}
-		y := m.Forward(autograd.NewTape(), ids, rows)
+		y := m.Forward(autograd.NewTape(cpu.Backend{}), ids, rows)
 		out := make([]float32, y.Len())
 		y.CopyTo(out)
 		return out

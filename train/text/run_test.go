@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/release"
@@ -313,7 +314,7 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("%+v, want %d parameters", e, net.NumParams())
 	}
 	net.Init(1)
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	tape.Record(true)
 	ids := make([]int32, c.Train.BatchSize*c.Train.SeqLen)
 	for range 2 {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 )
@@ -56,7 +55,7 @@ func Network(t *testing.T, layers string) *model.Network {
 
 // LogProbs are the model's own log-probabilities of ids after the first, by its loss of one target at a time.
 func LogProbs(m *model.Model, ids []int32) []float64 {
-	t := autograd.NewTape()
+	t := m.NewTape()
 	hidden := m.Forward(t, ids[:len(ids)-1], model.EqualRows(1, len(ids)-1))
 	z := m.Logits(t, hidden)
 	vocab := z.Dim(-1)
