@@ -38,9 +38,8 @@ func (c *content) check(path string, opt SourceOptions) error {
 		return fmt.Errorf("data: %s %s (binary true accepts it, with the bytes tokenizer)", path, what)
 	}
 	if c.NUL >= 0 && !opt.AllowNUL {
-		return fmt.Errorf(
-			"data: %s looks like a binary file: found a NUL byte at offset %d, "+
-				"want text (the bytes tokenizer takes it)", path, c.NUL)
+		return fmt.Errorf("data: %s looks like a binary file: found a NUL byte at offset %d, "+
+			"want text (the bytes tokenizer takes it)", path, c.NUL)
 	}
 	return nil
 }

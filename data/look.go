@@ -179,9 +179,9 @@ func (l *look) remark() string {
 	case l.notText() != "":
 		return l.notText()
 	case l.odd():
-		return fmt.Sprintf(
-			"%.0f%% of its bytes are not UTF-8:  text of an older encoding, such as WINDOWS-1252 or GB18030, "+
-				"is converted with iconv -f WINDOWS-1252 -t UTF-8", max(1, 100*l.part(l.Invalid)))
+		return fmt.Sprintf("%.0f%% of its bytes are not UTF-8: text of an older encoding, "+
+			"such as WINDOWS-1252 or GB18030, is converted with iconv -f WINDOWS-1252 -t UTF-8",
+			max(1, 100*l.part(l.Invalid)))
 	}
 	return ""
 }

@@ -37,9 +37,8 @@ func NGramBaseline(ctx context.Context, train, valid *Tokens, vocab int) (Baseli
 	const least = 20
 	switch {
 	case train.Len() < least || valid.Len() < 2:
-		return Baseline{},
-			fmt.Errorf("data: baseline: found %d tokens for training and %d for validation, want at least %d and 2",
-				train.Len(), valid.Len(), least)
+		return Baseline{}, fmt.Errorf("data: baseline: found %d tokens for training and %d for validation, "+
+			"want at least %d and 2", train.Len(), valid.Len(), least)
 	case vocab < train.VocabSize() || vocab < valid.VocabSize():
 		return Baseline{}, fmt.Errorf("data: baseline: found a vocabulary of %d, want at least %d", vocab,
 			max(train.VocabSize(), valid.VocabSize()))

@@ -168,10 +168,10 @@ func ParseFeatureMap(name string) (FeatureMap, error) {
 	return ELU1, fmt.Errorf("found %q, want one of %s", name, strings.Join(featureMapNames[:], ", "))
 }
 
-// ALiBiSlope returns the slope m of head h of "Train Short, Test Long: Attention with Linear Biases" (arXiv:2108.12409): the
-// head adds -m·(i-j) to the score of query i and key j. Where the number of heads n is a power of two, the slopes are
-// 2^(-8k/n) for k = 1..n. For other numbers they are the slopes for the next lower power of two n, and then every
-// second slope for 2n, from the first on, as in the official code.
+// ALiBiSlope returns the slope m of head h in "Train Short, Test Long: Attention with Linear Biases"
+// (arXiv:2108.12409): the head adds -m·(i-j) to the score of query i and key j. If the number of heads n is a power of
+// two, the slopes are 2^(-8k/n) for k = 1..n. For other numbers they are the slopes for the next lower power of two n,
+// and then every second slope for 2n, from the first on, as in the official code.
 func ALiBiSlope(h, heads int) float64 {
 	n := 1 << (bits.Len(uint(heads)) - 1)
 	k := float64(h + 1)

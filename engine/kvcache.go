@@ -38,8 +38,8 @@ func NewKVCache(w *tensor.Tensor) KVCache {
 	return KVCache{}
 }
 
-// Reserve adds pages for l more positions, from position start of the sequence on. The caller writes them where At says,
-// and then adds them to Len.
+// Reserve adds pages for l more positions, from position start of the sequence on. The caller writes them where At
+// says, and then adds them to Len.
 func (c *KVCache) Reserve(start, l, heads, hd int) { c.reserve(nil, start, l, heads, hd) }
 
 // Append adds copies of keys and values (heads, l, head_dim), from position start of the sequence on, to pages in the

@@ -27,8 +27,8 @@ type SinkhornCache struct {
 	Sums  *SinkhornSums // of these rows
 }
 
-// SinkhornSums are summaries of buckets that an engine has computed, so as not to compute them again. The zero value has
-// none: the engine computes them from the rows.
+// SinkhornSums are summaries of buckets that an engine has computed, so as not to compute them again. The zero value
+// has none: the engine computes them from the rows.
 type SinkhornSums struct{ Private any }
 
 // MaxTop is the most buckets that one can pick.

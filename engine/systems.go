@@ -124,8 +124,8 @@ const (
 //	z_i = dt_re·Re Λ_i + i·dt_im·Im Λ_i,  dt = exp(LogDt)
 //
 // Re, Im (n), LogDt (h, 2) or nil for dt = 1, W (h, n, 2). Re Λ is Re, or -exp(Re) if LogNegRe is set; Im Λ is Im, or
-// exp(Im) if LogIm is set. With dt = 1 and both set this is GSS (arXiv:2206.13947, §3.2). The system is cached until the
-// parameters change.
+// exp(Im) if LogIm is set. With dt = 1 and both set this is GSS (arXiv:2206.13947, §3.2). The system is cached until
+// the parameters change.
 type DSSParams struct {
 	Re, Im, LogDt, W *tensor.Tensor
 	LogNegRe, LogIm  bool

@@ -3,8 +3,7 @@
 // other engines are tested against, and the place to read what an operation is. One file holds one operation, its
 // formula first.
 //
-// Shapes have been checked by package autograd. Precision of
-// products is always float64, whatever the tape asks for.
+// Shapes have been checked by package autograd. Precision of products is always float64, whatever the tape asks for.
 package reference
 
 import (

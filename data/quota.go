@@ -32,9 +32,9 @@ func ParseSize(text string) (int64, error) {
 	return int64(max(1, n*factor)), nil
 }
 
-// cacheRoom keeps a cache folder within its limit while a token file is written: before a write that would exceed it,
-// it removes the token files that were used longest ago. Files in use stay.
-type cacheRoom struct {
+// cacheQuota keeps a cache folder within its limit while a token file is written: before a write that would exceed it,
+// it evicts the least recently used token files. Files in use stay.
+type cacheQuota struct {
 	dir     string
 	text    string // what is being written
 	limit   int64
@@ -44,10 +44,10 @@ type cacheRoom struct {
 	share   func() float64 // of the work that is done, from 0 to 1
 }
 
-// newCacheRoom looks at a cache folder, for the tokens of text. limit 0 is half of the space that is free or used by
-// the cache.
-func newCacheRoom(dir, text string, limit int64, share func() float64) (*cacheRoom, error) {
-	r := &cacheRoom{dir: dir, text: text, limit: limit, share: share}
+// newCacheQuota measures a cache folder, for the tokens of text. A limit of 0 is half of the space that is free or used
+// by the cache.
+func newCacheQuota(dir, text string, limit int64, share func() float64) (*cacheQuota, error) {
+	r := &cacheQuota{dir: dir, text: text, limit: limit, share: share}
 	if err := r.measure(); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func newCacheRoom(dir, text string, limit int64, share func() float64) (*cacheRo
 }
 
 // measure sums up the files in the folder, except the one being written.
-func (r *cacheRoom) measure() error {
+func (r *cacheQuota) measure() error {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
 		return err
@@ -85,8 +85,8 @@ func (r *cacheRoom) measure() error {
 // estimateFrom is the fraction of the work from which on the bytes written predict the final size.
 const estimateFrom = 1.0 / 64
 
-// take asks for n more bytes.
-func (r *cacheRoom) take(n int64) error {
+// reserve reserves n more bytes.
+func (r *cacheQuota) reserve(n int64) error {
 	if r.written+n > r.limit-r.others {
 		if err := r.evict(n); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (r *cacheRoom) take(n int64) error {
 }
 
 // evict frees space for n more bytes. It removes nothing if the file would be too large even then.
-func (r *cacheRoom) evict(n int64) error {
+func (r *cacheQuota) evict(n int64) error {
 	need := r.written + n
 	if share := r.share(); share >= estimateFrom && share < 1 {
 		need = max(need, int64(float64(need)/share))
@@ -113,11 +113,11 @@ func (r *cacheRoom) evict(n int64) error {
 		return err
 	}
 	for i := len(list) - 1; i >= 0 && r.written+n > r.limit-r.others; i-- {
-		gone, err := list[i].remove()
+		ok, err := list[i].remove()
 		if err != nil {
 			return fmt.Errorf("data: token cache: %w", err)
 		}
-		if gone {
+		if ok {
 			r.others -= list[i].Bytes
 			r.removed = append(r.removed, list[i])
 		}
@@ -128,15 +128,14 @@ func (r *cacheRoom) evict(n int64) error {
 	return nil
 }
 
-func (r *cacheRoom) tooLarge(need int64) error {
-	return fmt.Errorf(
-		"the tokens need about %s, more than the limit of %s of the folder %s: raise cache_limit, "+
-			"choose another folder with cache, or keep tokens in memory with cache none",
-		status.Bytes(uint64(need)), status.Bytes(uint64(r.limit)), r.dir)
+func (r *cacheQuota) tooLarge(need int64) error {
+	return fmt.Errorf("the tokens need about %s, more than the limit of %s of the folder %s: raise cache_limit, "+
+		"choose another folder with cache, or keep tokens in memory with cache none", status.Bytes(uint64(need)),
+		status.Bytes(uint64(r.limit)), r.dir)
 }
 
 // notes returns remarks for the user after the file has been written.
-func (r *cacheRoom) notes() []string {
+func (r *cacheQuota) notes() []string {
 	var notes []string
 	if n := len(r.removed); n > 0 {
 		var bytes int64
@@ -145,8 +144,8 @@ func (r *cacheRoom) notes() []string {
 		}
 		last := r.removed[n-1]
 		notes = append(notes,
-			fmt.Sprintf("token cache: removed %d files of %s, last used on %s or before, to stay within %s",
-				n, status.Bytes(uint64(bytes)), last.Used.Format("2006-01-02"), status.Bytes(uint64(r.limit))))
+			fmt.Sprintf("token cache: removed %d files of %s, last used on %s or before, to stay within %s", n,
+				status.Bytes(uint64(bytes)), last.Used.Format("2006-01-02"), status.Bytes(uint64(r.limit))))
 	}
 	if total := r.written + r.others; len(r.removed) == 0 && float64(total) > 0.9*float64(r.limit) {
 		notes = append(notes,
@@ -167,25 +166,24 @@ func (e *cacheError) Error() string { return "data: token cache of " + e.text + 
 
 func (e *cacheError) Unwrap() error { return e.err }
 
-// roomWriter writes to a file within the limit of its cache. Its errors are *cacheErrors.
-type roomWriter struct {
-	f    *os.File
-	room *cacheRoom
+// quotaWriter writes to a file within the limit of its cache. Its errors are *cacheErrors.
+type quotaWriter struct {
+	f     *os.File
+	quota *cacheQuota
 }
 
-func (w *roomWriter) Write(p []byte) (int, error) {
-	if err := w.room.take(int64(len(p))); err != nil {
-		return 0, &cacheError{w.room.text, err}
+func (w *quotaWriter) Write(p []byte) (int, error) {
+	if err := w.quota.reserve(int64(len(p))); err != nil {
+		return 0, &cacheError{w.quota.text, err}
 	}
 	n, err := w.f.Write(p)
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		err = fmt.Errorf(
-			"%w (after %s of tokens, which are removed again: hippo cache clean makes room in %s, "+
-				"and cache names another folder)", err, status.Bytes(uint64(w.room.written)), filepath.Dir(w.f.Name()))
+		err = fmt.Errorf("%w (after %s of tokens, which are removed again: hippo cache clean makes room in %s, "+
+			"and cache names another folder)", err, status.Bytes(uint64(w.quota.written)), filepath.Dir(w.f.Name()))
 		fallthrough
 	case err != nil:
-		err = &cacheError{w.room.text, err}
+		err = &cacheError{w.quota.text, err}
 	}
 	return n, err
 }
