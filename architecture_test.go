@@ -85,7 +85,8 @@ var house = []layer{
 	{"engine/reference", "engine tensor internal/counter", ""},
 	{"engine/compose", "engine tensor internal/counter", ""},
 	{"internal/testkit/smallengine", "engine engine/compose tensor internal/counter", ""}, // likewise for tests
-	{"engine/native", "engine engine/cpu", ""},                                            // the one package that names the CPU's engine
+	// The one package that names the CPU's engine.
+	{"engine/native", "engine engine/cpu", ""},
 	{"optim", "engine tensor", ""},
 	{"autograd", "engine tensor", ""},
 
