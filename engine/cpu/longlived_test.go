@@ -2,13 +2,13 @@ package cpu
 
 import "testing"
 
-// TestShelved: what is handed out is zero, belongs to nobody else and cannot grow into its neighbour.
-func TestShelved(t *testing.T) {
+// TestLongLived: slices are zeros, share no element and cannot grow into each other.
+func TestLongLived(t *testing.T) {
 	var all [][]float32
 	for i := range 60 {
-		n := []int{1, shelfLeast - 1, shelfLeast, 3*shelfLeast + 5, shelfBuffer / 3, shelfBuffer + 1}[i%6]
-		x := shelved(n)
-		if len(x) != n || cap(x) < n || n >= shelfLeast && cap(x) != n {
+		n := []int{1, longLivedLeast - 1, longLivedLeast, 3*longLivedLeast + 5, longLivedLen / 3, longLivedLen + 1}[i%6]
+		x := longLived(n)
+		if len(x) != n || cap(x) < n || n >= longLivedLeast && cap(x) != n {
 			t.Fatalf("%d floats: length %d, capacity %d", n, len(x), cap(x))
 		}
 		for _, v := range x {
