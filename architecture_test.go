@@ -15,7 +15,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +53,25 @@ var house = []layer{
 	{"internal/wav", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
-	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
+	{"tokenizer/token", "internal/disk", ""},
+	{"tokenizer/regex", "", ""},
+	{"tokenizer/added", "tokenizer/token tokenizer/regex", ""},
+	{"tokenizer/normalize", "tokenizer/regex", "golang.org/x/text"},
+	{"tokenizer/pretokenize", "tokenizer/regex", ""},
+	{"tokenizer/chars", "tokenizer/token tokenizer/added", ""},
+	{"tokenizer/bpe", "tokenizer/token tokenizer/added tokenizer/pretokenize tokenizer/regex", ""},
+	{"tokenizer/words", "tokenizer/bpe", ""},
+	{"tokenizer/pipeline", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/pretokenize tokenizer/bpe " +
+		"tokenizer/words", ""},
+	{"tokenizer/hf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +
+		"tokenizer/bpe tokenizer/words tokenizer/pipeline", "golang.org/x/text"},
+	{"tokenizer/sentencepiece", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/bpe tokenizer/words " +
+		"tokenizer/pipeline", ""},
+	{"tokenizer/gguf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +
+		"tokenizer/chars tokenizer/bpe tokenizer/pipeline tokenizer/hf tokenizer/sentencepiece", "golang.org/x/text"},
+	{"tokenizer", "tokenizer/token tokenizer/added tokenizer/chars tokenizer/bpe tokenizer/hf " +
+		"tokenizer/sentencepiece internal/brief internal/disk", ""},
+	{"internal/testkit/toytext", "", ""}, // no row below names it: it is for tests
 	{"chat/template", "internal/brief internal/disk", ""},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
 	{"internal/testkit/golden", "checkpoint", ""},            // likewise for tests
@@ -77,8 +94,8 @@ var house = []layer{
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
 		"internal/disk internal/parallel", ""},
-	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config " +
-		"internal/disk", ""},
+	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config internal/disk " +
+		"tokenizer/gguf", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
@@ -122,7 +139,7 @@ var house = []layer{
 	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
 	{"inspect", "experiment model release release/hub tokenizer chat/template checkpoint internal/brief " +
-		"internal/disk internal/status train/text", ""},
+		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
 	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
 		"internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
@@ -147,11 +164,11 @@ var house = []layer{
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch web dashboard compare experiment " +
 		"explain explain/figure train task chat session session/store generate generate/constrain generate/sample " +
-		"release " +
-		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config internal/disk " +
-		"internal/status internal/licenses explain/theory explain/course explain/anatomy explain/changes " +
-		"explain/heads explain/influence explain/lens explain/memory explain/paths explain/surprise fit serve/views " +
-		"table train/text", "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
+		"release release/hub model checkpoint tokenizer chat/template data internal/brief internal/config " +
+		"internal/disk internal/status internal/licenses explain/theory explain/course explain/anatomy " +
+		"explain/changes explain/heads explain/influence explain/lens explain/memory explain/paths " +
+		"explain/surprise fit serve/views table train/text tokenizer/bpe",
+		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
 // firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.
@@ -417,69 +434,4 @@ func isLoud(pkg, name string) bool {
 		return name == "Exit" || name == "Stdout" || name == "Stderr"
 	}
 	return pkg == "log"
-}
-
-// TestFilesAreShort checks that a file can be read at one sitting.
-func TestFilesAreShort(t *testing.T) {
-	_, files := sources(t)
-	for _, s := range files {
-		if s.lines > maxLines && s.written {
-			t.Errorf("%s has %d lines, want at most %d: divide it by ideas", s.path, s.lines, maxLines)
-		}
-	}
-}
-
-// TestLinesAreNarrow checks that no line needs a wide window.
-func TestLinesAreNarrow(t *testing.T) {
-	_, files := sources(t)
-	for _, s := range files {
-		if s.written && len(s.wide) > 0 {
-			t.Errorf("%s: lines %v are longer than %d columns, a tab counted as %d",
-				s.path, s.wide, maxColumns, tabColumns)
-		}
-	}
-}
-
-// oneMachine are paths that exist on some machine only. The brackets keep the pattern from finding itself.
-var oneMachine = regexp.MustCompile(`/w[o]rk/[a-z.]|\.\./s[h]ared\b`)
-
-// TestNamesNoMachine checks that no text depends on how one machine is laid out. The scripts of the benchmarks' peers
-// may have such defaults.
-func TestNamesNoMachine(t *testing.T) {
-	checked := 0
-	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			if entry.Name() == ".git" || name == "runs" { // runs holds what training wrote here
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		script := filepath.Dir(name) == "bench" && filepath.Ext(name) != ".go"
-		if !entry.Type().IsRegular() || entry.Name() == ".git" || script {
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		if !utf8.Valid(text) {
-			return nil
-		}
-		checked++
-		for i, line := range bytes.Split(text, []byte{'\n'}) {
-			if found := oneMachine.Find(line); found != nil {
-				t.Errorf("%s:%d names %q, a path of one machine", filepath.ToSlash(name), i+1, found)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if checked == 0 {
-		t.Error("no text file found")
-	}
 }

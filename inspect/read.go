@@ -19,6 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 )
 
 // unfinished are the endings of incomplete downloads.
@@ -47,7 +48,7 @@ func (r *Report) read() error {
 			r.Path, status.Bytes(info.Size()))
 	case ending == ".json" && !strings.HasSuffix(r.Path, checkpoint.IndexSuffix):
 		return r.readJSON()
-	case ending == filepath.Ext(tokenizer.ModelName):
+	case ending == filepath.Ext(sentencepiece.ModelName):
 		return r.readTokenizer()
 	}
 	return r.readCheckpoint()
