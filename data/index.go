@@ -44,7 +44,7 @@ func (c *content) check(path string, opt SourceOptions) error {
 	return nil
 }
 
-// index remembers the content of files between runs, so that gigabytes are not hashed at every start. It is in the
+// index caches the content hashes of files between runs, so that gigabytes are not hashed at every start. It is in the
 // cache folder. A file counts as unchanged if its size, modification time and inode are unchanged. As in git, a file
 // modified within racyWindow of being read is not recorded: a second change in the same tick of the file system's clock
 // would go unnoticed.

@@ -190,7 +190,7 @@ func (t *Tokens) pairs(inputs, targets []int32, start int, borders []int) ([]int
 	if _, err := t.Read(targets, start+1); err != nil {
 		return borders, err
 	}
-	if err := t.ask(targets, start+1); err != nil {
+	if err := t.mask(targets, start+1); err != nil {
 		return borders, err
 	}
 	return t.borders(borders, start, len(inputs))

@@ -26,8 +26,8 @@ const (
 	sampleEvery = 1 << 20
 )
 
-// Text has hardly any control characters and no invalid UTF-8. A sample beyond these limits is something else, or in an
-// older encoding.
+// Text has hardly any control characters and no invalid UTF-8. A sample beyond these limits is not text, or in an older
+// encoding.
 const (
 	fewest      = 8 // bytes: fewer are not significant, as in a short text
 	mostNULs    = 0.01
