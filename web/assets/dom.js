@@ -1,4 +1,4 @@
-// dom creates elements. Texts always become text nodes, never markup: innerHTML is not used anywhere.
+// dom creates elements. Texts always become text nodes and are never parsed as HTML, in any of these files.
 
 const svgNames = 'http://www.w3.org/2000/svg';
 
