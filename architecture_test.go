@@ -54,7 +54,25 @@ var house = []layer{
 	{"internal/wav", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
-	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
+	{"tokenizer/token", "internal/disk", ""},
+	{"tokenizer/regex", "", ""},
+	{"tokenizer/added", "tokenizer/token tokenizer/regex", ""},
+	{"tokenizer/normalize", "tokenizer/regex", "golang.org/x/text"},
+	{"tokenizer/pretokenize", "tokenizer/regex", ""},
+	{"tokenizer/chars", "tokenizer/token tokenizer/added", ""},
+	{"tokenizer/bpe", "tokenizer/token tokenizer/added tokenizer/pretokenize tokenizer/regex", ""},
+	{"tokenizer/words", "tokenizer/bpe", ""},
+	{"tokenizer/pipeline", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/pretokenize tokenizer/bpe " +
+		"tokenizer/words", ""},
+	{"tokenizer/hf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +
+		"tokenizer/bpe tokenizer/words tokenizer/pipeline", "golang.org/x/text"},
+	{"tokenizer/sentencepiece", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/bpe tokenizer/words " +
+		"tokenizer/pipeline", ""},
+	{"tokenizer/gguf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +
+		"tokenizer/chars tokenizer/bpe tokenizer/pipeline tokenizer/hf tokenizer/sentencepiece", "golang.org/x/text"},
+	{"tokenizer", "tokenizer/token tokenizer/added tokenizer/chars tokenizer/bpe tokenizer/hf " +
+		"tokenizer/sentencepiece internal/brief internal/disk", ""},
+	{"internal/testkit/toytext", "", ""}, // no row below names it: it is for tests
 	{"chat/template", "internal/brief internal/disk", ""},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
 	{"internal/testkit/golden", "checkpoint", ""},            // likewise for tests
@@ -67,7 +85,8 @@ var house = []layer{
 	{"engine/reference", "engine tensor internal/counter", ""},
 	{"engine/compose", "engine tensor internal/counter", ""},
 	{"internal/testkit/smallengine", "engine engine/compose tensor internal/counter", ""}, // likewise for tests
-	{"engine/native", "engine engine/cpu", ""}, // the one package that names the CPU's engine
+	// The one package that names the CPU's engine.
+	{"engine/native", "engine engine/cpu", ""},
 	{"optim", "engine tensor", ""},
 	{"autograd", "engine tensor", ""},
 
@@ -76,8 +95,8 @@ var house = []layer{
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
 		"internal/disk internal/parallel", ""},
-	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config " +
-		"internal/disk", ""},
+	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config internal/disk " +
+		"tokenizer/gguf", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
@@ -108,19 +127,19 @@ var house = []layer{
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
 	{"explain", "explain/figure model mixer nn autograd engine tensor tokenizer internal/kernel internal/parallel", ""},
-	{"explain/heads", "explain explain/action model autograd tensor", ""},
+	{"explain/heads", "explain model mixer autograd tensor", ""},
 	{"explain/influence", "explain explain/action explain/figure model autograd engine tensor internal/parallel", ""},
 	{"explain/memory", "explain explain/figure model mixer autograd engine tensor internal/kernel internal/parallel",
 		"gonum.org/v1/gonum"},
 	{"explain/lens", "explain explain/figure model tokenizer internal/parallel", ""},
-	{"explain/paths", "explain explain/figure model tensor tokenizer", ""},
-	{"explain/anatomy", "explain explain/figure explain/memory model mixer nn autograd engine tensor ssm", ""},
+	{"explain/paths", "explain explain/figure model mixer tokenizer", ""},
+	{"explain/anatomy", "explain explain/figure explain/memory model mixer nn autograd tensor ssm", ""},
 	{"explain/surprise", "explain explain/figure data model autograd tokenizer internal/parallel", ""},
-	{"explain/changes", "explain explain/figure explain/anatomy model mixer nn autograd tokenizer", ""},
+	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
 	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
 	{"inspect", "experiment model release tokenizer chat/template checkpoint internal/brief internal/disk " +
-		"internal/status train/text", ""},
+		"internal/status train/text tokenizer/sentencepiece", ""},
 	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
 		"internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
@@ -146,7 +165,8 @@ var house = []layer{
 		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config internal/disk " +
 		"internal/status internal/licenses explain/theory explain/course explain/anatomy explain/changes " +
 		"explain/heads explain/influence explain/lens explain/memory explain/paths explain/surprise fit serve/views " +
-		"table train/text", "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
+		"table train/text tokenizer/bpe",
+		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
 // firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.

@@ -146,6 +146,47 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	}
 }
 
+// TestDrawingOfTheRooms: the drawing of docs/architecture.md has a place for every package of house, and no package is
+// drawn above one that imports it.
+func TestDrawingOfTheRooms(t *testing.T) {
+	const page = "docs/architecture.md"
+	_, text, _ := strings.Cut(readPage(t, page), "## The rooms")
+	_, text, _ = strings.Cut(text, "```\n")
+	text, _, _ = strings.Cut(text, "```")
+	line := map[string]int{} // of a room, counted from the top
+	for i, l := range strings.Split(strings.TrimSpace(text), "\n") {
+		for _, room := range strings.Fields(l[15:]) {
+			line[room] = i
+		}
+	}
+	place := func(dir string) int {
+		for room := dir; ; room = path.Dir(room) {
+			if i, ok := line[room]; ok && (room != "." || dir == ".") {
+				return i
+			}
+			if room == "." {
+				t.Fatalf("%s: the drawing has no place for %s", page, dir)
+			}
+		}
+	}
+	found := map[string]bool{}
+	for _, l := range house {
+		for room := l.dir; !found[room]; room = path.Dir(room) {
+			found[room] = true
+		}
+		for _, below := range strings.Fields(l.ours) {
+			if place(below) < place(l.dir) {
+				t.Errorf("%s: the drawing has %s above %s, which imports it", page, below, l.dir)
+			}
+		}
+	}
+	for room := range line {
+		if !found[room] {
+			t.Errorf("%s: the drawing has the room %s, which house has not", page, room)
+		}
+	}
+}
+
 // A link to a file of the repository, and a heading.
 var (
 	pageLink = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)

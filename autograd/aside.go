@@ -2,25 +2,24 @@ package autograd
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// aside is a loss beside that which Backward starts from.
+// aside is a loss besides the one that Backward starts from.
 type aside struct {
 	y      *tensor.Tensor // one element
 	weight float64
 }
 
-// TakeAside switches on what Aside does, for training. A new tape does not take it: its gradients are those of the loss
-// alone.
+// TakeAside switches Aside on or off. It is off on a new tape, whose gradients are those of the loss alone.
 func (t *Tape) TakeAside(on bool) { t.beside = on }
 
-// TakesAside tells whether a loss beside that of Backward is of use.
+// TakesAside reports whether Aside takes losses.
 func (t *Tape) TakesAside() bool { return t.beside && t.step.Recording }
 
-// Aside has Backward start from a loss of one element, too, such as one that balances the load of experts. With n of
-// them since Reset the gradients are those of
+// Aside adds a loss of one element to that of Backward, such as one that balances the load of experts. With n of them
+// since Reset the gradients are those of
 //
 //	loss + Σ weight·y / n
 //
-// times the cotangent of the loss. It does nothing where TakesAside is false.
+// times the cotangent of the loss. It does nothing if TakesAside is false.
 func (t *Tape) Aside(y *tensor.Tensor, weight float64) {
 	if y.Len() != 1 {
 		shapePanic("Aside", y)
@@ -30,7 +29,7 @@ func (t *Tape) Aside(y *tensor.Tensor, weight float64) {
 	}
 }
 
-// Asides is how many losses Aside has taken since Reset.
+// Asides is the number of losses that Aside has taken since Reset.
 func (t *Tape) Asides() int { return len(t.aside) }
 
 // seedAside seeds all that Aside was given, if the loss has the cotangent dy.

@@ -1,9 +1,8 @@
 // Package autograd is an eager tape of typed operations. A method of Tape states an operation's contract (formula,
-// shapes, source), checks shapes, and has an engine compute it at once. What the engine records for backward the tape
-// keeps in order; Backward runs it in reverse, each operation ADDING into its inputs' gradients.
+// shapes, source), checks shapes, and calls an engine, which computes at once. The tape stores what the engine records,
+// in order. Backward runs it in reverse: each operation ADDS to the gradients of its inputs.
 //
-// It may import engine, engine/cpu (the engine of NewTape) and tensor. It never looks inside a tensor. Programmers'
-// errors (wrong shapes) panic with the operation's name and the shapes; nothing else in it can fail.
+// Wrong shapes are programmers' errors: they panic with the operation's name and the shapes. Nothing else can fail.
 package autograd
 
 import (
@@ -28,7 +27,7 @@ type Tape struct {
 	drops   uint64 // dropouts since Reset
 	over    *engine.Rows
 	aside   []aside
-	beside  bool // Aside is listened to
+	beside  bool // Aside takes losses
 	// at and one are memory for Last.
 	at, one []int
 }
@@ -58,14 +57,14 @@ func (t *Tape) Engine() string { return t.backend.Kind() }
 // Backend is the backend whose engine computes.
 func (t *Tape) Backend() engine.Backend { return t.backend }
 
-// Record switches recording for Backward on or off. Without it operations keep nothing and states are updated in place.
+// Record switches recording for Backward on or off. Without it operations save nothing and states are updated in place.
 func (t *Tape) Record(on bool) { t.step.Recording = on }
 
-// Recording tells whether the tape records.
+// Recording reports whether the tape records.
 func (t *Tape) Recording() bool { return t.step.Recording }
 
-// Freeze says whether leaves want no gradient, whatever they say: then only tensors of New that were told so do. It
-// changes no parameter, so that others may use the model meanwhile, and parameters may be packed.
+// Freeze switches the gradients of all leaves off or on again. While it is on, only tensors of New that are marked by
+// SetNeedsGrad get one. No parameter changes, so others may use the model meanwhile, and parameters may be packed.
 func (t *Tape) Freeze(on bool) { t.step.Frozen = on }
 
 // SetPrecision sets the precision, Float32 or BF16, of the operations that follow and of their backward. A new tape has
@@ -80,7 +79,7 @@ func (t *Tape) SetPrecision(p engine.Precision) {
 // Precision is what SetPrecision has set.
 func (t *Tape) Precision() engine.Precision { return t.step.Precision }
 
-// Reset forgets all operations and takes back all memory: every tensor made on the tape is dead afterwards.
+// Reset forgets all operations and takes back all memory: no tensor made on the tape may be used afterwards.
 func (t *Tape) Reset() {
 	for _, op := range t.ops {
 		op.Outputs(t.dropGrad)
@@ -96,10 +95,10 @@ func (t *Tape) drop() uint64 {
 	return t.drops
 }
 
-// Dropouts is how many dropouts there were since Reset.
+// Dropouts is the number of dropouts since Reset.
 func (t *Tape) Dropouts() uint64 { return t.drops }
 
-// SkipDropouts goes on as after n dropouts since Reset, for a part of a step that is computed by itself.
+// SkipDropouts continues as after n dropouts since Reset, for a part of a step that is computed alone.
 func (t *Tape) SkipDropouts(n uint64) { t.drops = n }
 
 // New returns a tensor with unspecified contents that lives until Reset.
@@ -111,9 +110,9 @@ func (t *Tape) Bytes() int { return t.engine.Bytes() }
 // Mark names the present point for ReleaseSince.
 func (t *Tape) Mark() int { return t.engine.Mark() }
 
-// ReleaseSince gives back the memory of every tensor made after mark except keep. It does nothing once an operation
-// has been recorded, because backward needs them. Before that, while a recording tape has met frozen parameters only,
-// states of the rows may be among the tensors: the caller keeps them.
+// ReleaseSince releases the memory of every tensor made after mark except keep. It does nothing once an operation has
+// been recorded, because backward needs them. While a recording tape has seen only frozen parameters, states of the
+// rows may be among the tensors: the caller passes them in keep.
 func (t *Tape) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 	if !t.step.Recording || len(t.ops) == 0 {
 		t.engine.ReleaseSince(mark, keep...)
@@ -122,7 +121,7 @@ func (t *Tape) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 
 // Backward runs the recorded operations in reverse from a scalar loss. Gradients of leaves (parameters, inputs that
 // want one) are added to the Gradients that Collect has set, else to gradients on the tape. The memory of other
-// gradients is given back as soon as they have been used.
+// gradients is released as soon as they have been used.
 func (t *Tape) Backward(loss *tensor.Tensor) {
 	t.BackwardTimes(loss, 1)
 }
@@ -150,8 +149,8 @@ func (t *Tape) BackwardFrom(y, dy *tensor.Tensor) {
 }
 
 // Seed adds the cotangent dy to the gradient of y, from which BackwardSeeded starts. So a backward can start from
-// several results, such as the outputs of several calls on one sequence. It does nothing where y depends on no leaf
-// with a gradient.
+// several results, such as the outputs of several calls on one sequence. It does nothing if y depends on no leaf with a
+// gradient.
 func (t *Tape) Seed(y, dy *tensor.Tensor) {
 	if dy.Len() != y.Len() {
 		panic(fmt.Sprintf("autograd.Seed: cotangent of %d values for shape %v", dy.Len(), y))
@@ -179,8 +178,8 @@ func (t *Tape) Grad(x *tensor.Tensor) *tensor.Tensor {
 	return t.engine.Grad(x)
 }
 
-// DropGrads forgets the gradients of leaves on this tape, so that the next backward makes them anew rather than adds
-// to them. Those that are collected become zero.
+// DropGrads releases the gradients of leaves on this tape, so that the next backward starts from zero. Those that are
+// collected become zero.
 func (t *Tape) DropGrads(leaves ...*tensor.Tensor) {
 	for _, x := range leaves {
 		if g := t.collected(x); g != nil {
@@ -191,7 +190,7 @@ func (t *Tape) DropGrads(leaves ...*tensor.Tensor) {
 	}
 }
 
-// collected is the gradient of x where the tape collects it, else nil.
+// collected is the gradient of x if the tape collects it, else nil.
 func (t *Tape) collected(x *tensor.Tensor) *tensor.Tensor {
 	if t.leaves.gradients == nil {
 		return nil

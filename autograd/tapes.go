@@ -6,9 +6,9 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// Tapes lends tapes, with the memory that they have gathered, to whoever computes for the time of one call, so that
-// what is idle holds none. There are as many as there have been calls at once; the garbage collector takes those that
-// stay unused. Any number of goroutines may use it.
+// Tapes lends tapes, with the memory that they have gathered, for the time of one call, so that an idle session holds
+// none. There are as many as there have been calls at once; the garbage collector takes those that stay unused. Any
+// number of goroutines may use it.
 type Tapes struct {
 	backend engine.Backend
 	free    sync.Pool
@@ -25,7 +25,7 @@ func (p *Tapes) Lend() *Tape {
 	return NewTape(p.backend)
 }
 
-// Return takes back what Lend gave. Every tensor made on the tape is dead afterwards.
+// Return takes back a tape of Lend. No tensor made on it may be used afterwards.
 func (p *Tapes) Return(t *Tape) {
 	t.Reset()
 	p.free.Put(t)

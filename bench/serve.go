@@ -232,23 +232,23 @@ func (v served) choices(past, ending int) Case {
 	const endings, questions = 4, 4
 	id := append(v.id("choices", endings), Field{"context", float64(past)}, Field{"ending", float64(ending)})
 	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
-		keeps, err := v.site(ctx, 1<<30)
+		cached, err := v.site(ctx, 1<<30)
 		if err != nil {
 			return trial{}, err
 		}
-		forgets, err := newSite(ctx, keeps.net, 0)
+		uncached, err := newSite(ctx, cached.net, 0)
 		if err != nil {
-			keeps.close()
+			cached.close()
 			return trial{}, err
 		}
 		rng := rand.New(rand.NewPCG(4, 4)) // no question is asked twice
 		ask := func(s *site) func() error {
 			return func() error {
 				for range questions {
-					before := randomIDs(rng, past, keeps.net.Config.VocabSize)
+					before := randomIDs(rng, past, cached.net.Config.VocabSize)
 					prompts := make([][]int32, endings)
 					for i := range prompts {
-						prompts[i] = append(before[:past:past], randomIDs(rng, ending, keeps.net.Config.VocabSize)...)
+						prompts[i] = append(before[:past:past], randomIDs(rng, ending, cached.net.Config.VocabSize)...)
 					}
 					q := request{Prompt: prompts, Tokens: 1, Echo: true, Logprobs: new(int)}
 					if err := s.whole(ctx, q); err != nil {
@@ -259,7 +259,7 @@ func (v served) choices(past, ending int) Case {
 			}
 		}
 		return trial{
-			runs: []func() error{ask(keeps), ask(forgets)}, close: func() { keeps.close(); forgets.close() },
+			runs: []func() error{ask(cached), ask(uncached)}, close: func() { cached.close(); uncached.close() },
 			fields: func(t []Timing) Row {
 				once, each := questions/t[0].Wall, questions/t[1].Wall
 				return Row{{"questions_per_s", rounded(once)}, {"rereading_questions_per_s", rounded(each)},

@@ -51,8 +51,8 @@ func Open(path string) (*File, error) {
 		case strings.HasPrefix(string(d[:min(len(d), 4)]), ggufMagic):
 			return f.readGGUF()
 		}
-		return fmt.Errorf(
-			"found %s, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save", beginning(d))
+		return fmt.Errorf("found %s, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save",
+			beginning(d))
 	})
 	if err == nil && f.format == FormatGGUF {
 		return f.withParts()
@@ -106,7 +106,7 @@ func notTensors(d []byte) error {
 	}
 	switch {
 	case begins("version https://git-lfs"):
-		return errors.New("found a pointer of Git LFS in place of the file,  want the file itself, " +
+		return errors.New("found a pointer of Git LFS in place of the file, want the file itself, " +
 			"as git lfs pull or hippo pull fetches it")
 	case begins("<!doctype html"), begins("<html"):
 		return errors.New("found a web page in place of the file: was its address not that of a download?")

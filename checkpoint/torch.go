@@ -114,9 +114,8 @@ func materialize(v *pyTensor, storage []byte, copies *copyBudget) (*Tensor, erro
 	}
 	last, ok := lastElement(v)
 	if have := len(storage) / size; !ok || last >= have {
-		return nil,
-			fmt.Errorf("shape %v with strides %v from element %d ends outside of storage %.20q, which has %d elements",
-				v.shape, v.stride, v.offset, v.storage.key, have)
+		return nil, fmt.Errorf("shape %v with strides %v from element %d ends outside of storage %.20q, "+
+			"which has %d elements", v.shape, v.stride, v.offset, v.storage.key, have)
 	}
 	if isContiguous(v) {
 		from := v.offset * size
@@ -124,9 +123,8 @@ func materialize(v *pyTensor, storage []byte, copies *copyBudget) (*Tensor, erro
 		return t, nil
 	}
 	if length > copies.limit-copies.used {
-		return nil,
-			fmt.Errorf("strides %v ask for a copy of %d bytes, and copies of one file may have at most %d bytes in all",
-				v.stride, length, copies.limit)
+		return nil, fmt.Errorf("strides %v ask for a copy of %d bytes, "+
+			"and copies of one file may have at most %d bytes in all", v.stride, length, copies.limit)
 	}
 	copies.used += length
 	t.Data = gather(v, storage, size, length)

@@ -131,7 +131,7 @@ func (h *Handler) settings(w http.ResponseWriter, r *http.Request) {
 	respond(w, table)
 }
 
-// find returns the run of an id, which is one of those listed: no text of a request becomes a path.
+// find returns the listed run of an id: no text of a request becomes a path.
 func (h *Handler) find(w http.ResponseWriter, id string) (*folder, bool) {
 	if f := h.runs.find(id); f != nil {
 		return f, true

@@ -58,8 +58,8 @@ type folder struct {
 
 	mu      sync.Mutex
 	metrics *metrics
-	last    unchanged[[]line]            // the measurements at the end of metricsFile
-	values  unchanged[map[string]string] // of configFile
+	last    cached[[]line]            // the measurements at the end of metricsFile
+	values  cached[map[string]string] // of configFile
 }
 
 // finder finds runs.
@@ -111,7 +111,7 @@ func (f *finder) all() (runs []*folder, more int) {
 	return f.found, f.more
 }
 
-// walk visits the runs in a folder. What cannot be read is passed over: it may belong to somebody else, or vanish.
+// walk visits the runs in a folder. What cannot be read is skipped: it may belong to another user, or vanish.
 func (f *finder) walk(dir string, visit func(id, path string, written time.Time)) {
 	depth := strings.Count(filepath.Clean(dir), string(filepath.Separator)) + maxDepth
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -136,7 +136,7 @@ func (f *finder) find(id string) *folder {
 	return f.known[id]
 }
 
-// summary tells of a run what its folder says at once, without reading all measurements.
+// summary summarizes a run from its folder, without reading all measurements.
 func (r *folder) summary() Run {
 	out := Run{ID: r.id, State: stopped}
 	path := filepath.Join(r.dir, metricsFile)
@@ -175,7 +175,7 @@ func (r *folder) summary() Run {
 	return out
 }
 
-// line has what the list shows of a line of measurements.
+// line holds what the list shows of a line of measurements.
 type line struct {
 	Step    int64    `json:"step"`
 	Loss    *float64 `json:"loss"`
@@ -185,7 +185,7 @@ type line struct {
 	Seconds float64  `json:"elapsed_s"`
 }
 
-// lastLines are the last measurements of a run. There are none where they cannot be read.
+// lastLines returns the last measurements of a run, none if they cannot be read.
 func (r *folder) lastLines() []line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *folder) lastLines() []line {
 	return lines
 }
 
-// readLines are the measurements at the end of a file.
+// readLines returns the measurements at the end of a file.
 func readLines(path string) ([]line, error) {
 	const tail = 16 << 10
 	data, whole, err := readTail(path, tail)
@@ -203,7 +203,7 @@ func readLines(path string) ([]line, error) {
 	}
 	lines := bytes.Split(data, []byte{'\n'})
 	if !whole {
-		lines = lines[1:] // it begins before
+		lines = lines[1:] // it is incomplete
 	}
 	var out []line
 	for _, text := range lines {

@@ -38,14 +38,13 @@ func (c *content) check(path string, opt SourceOptions) error {
 		return fmt.Errorf("data: %s %s (binary true accepts it, with the bytes tokenizer)", path, what)
 	}
 	if c.NUL >= 0 && !opt.AllowNUL {
-		return fmt.Errorf(
-			"data: %s looks like a binary file: found a NUL byte at offset %d, "+
-				"want text (the bytes tokenizer takes it)", path, c.NUL)
+		return fmt.Errorf("data: %s looks like a binary file: found a NUL byte at offset %d, "+
+			"want text (the bytes tokenizer takes it)", path, c.NUL)
 	}
 	return nil
 }
 
-// index remembers the content of files between runs, so that gigabytes are not hashed at every start. It is in the
+// index caches the content hashes of files between runs, so that gigabytes are not hashed at every start. It is in the
 // cache folder. A file counts as unchanged if its size, modification time and inode are unchanged. As in git, a file
 // modified within racyWindow of being read is not recorded: a second change in the same tick of the file system's clock
 // would go unnoticed.

@@ -79,11 +79,8 @@ func NewLoader(tok *Tokens, opt LoaderOptions) (*Loader, error) {
 	if opt.Mode == Stream {
 		row := l.pairs / opt.BatchSize
 		if l.total = row / opt.SeqLen; l.total == 0 {
-			return nil,
-				fmt.Errorf(
-					"data: found %d tokens, that is %d for each of %d rows, want %d for seq_len %d: "+
-						"use a smaller batch_size or seq_len",
-					tok.Len(), row, opt.BatchSize, opt.SeqLen, opt.SeqLen)
+			return nil, fmt.Errorf("data: found %d tokens, that is %d for each of %d rows, want %d for seq_len %d: "+
+				"use a smaller batch_size or seq_len", tok.Len(), row, opt.BatchSize, opt.SeqLen, opt.SeqLen)
 		}
 	}
 	l.startEpoch(0)
@@ -96,9 +93,8 @@ func checkLength(tok *Tokens, seqLen int) error {
 	case n < 2:
 		return fmt.Errorf("data: found %d tokens, want at least 2 (an input and its target): more text is needed", n)
 	case n <= seqLen:
-		return fmt.Errorf(
-			"data: found %d tokens, want at least %d for seq_len %d: use a seq_len of at most %d, or more text",
-			n, seqLen+1, seqLen, n-1)
+		return fmt.Errorf("data: found %d tokens, want at least %d for seq_len %d: use a seq_len of at most %d, "+
+			"or more text", n, seqLen+1, seqLen, n-1)
 	}
 	return nil
 }
@@ -194,7 +190,7 @@ func (t *Tokens) pairs(inputs, targets []int32, start int, borders []int) ([]int
 	if _, err := t.Read(targets, start+1); err != nil {
 		return borders, err
 	}
-	if err := t.ask(targets, start+1); err != nil {
+	if err := t.mask(targets, start+1); err != nil {
 		return borders, err
 	}
 	return t.borders(borders, start, len(inputs))

@@ -26,8 +26,8 @@ const (
 	sampleEvery = 1 << 20
 )
 
-// Text has hardly any control characters and no invalid UTF-8. A sample beyond these limits is something else, or in an
-// older encoding.
+// Text has hardly any control characters and no invalid UTF-8. A sample beyond these limits is not text, or in an older
+// encoding.
 const (
 	fewest      = 8 // bytes: fewer are not significant, as in a short text
 	mostNULs    = 0.01
@@ -179,9 +179,9 @@ func (l *look) remark() string {
 	case l.notText() != "":
 		return l.notText()
 	case l.odd():
-		return fmt.Sprintf(
-			"%.0f%% of its bytes are not UTF-8:  text of an older encoding, such as WINDOWS-1252 or GB18030, "+
-				"is converted with iconv -f WINDOWS-1252 -t UTF-8", max(1, 100*l.part(l.Invalid)))
+		return fmt.Sprintf("%.0f%% of its bytes are not UTF-8: text of an older encoding, "+
+			"such as WINDOWS-1252 or GB18030, is converted with iconv -f WINDOWS-1252 -t UTF-8",
+			max(1, 100*l.part(l.Invalid)))
 	}
 	return ""
 }

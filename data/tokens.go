@@ -179,11 +179,8 @@ func (t *Tokens) Split(fraction float64) (train, valid *Tokens, err error) {
 		return nil, nil, err
 	}
 	if cut == 0 || cut == t.Len() {
-		return nil, nil,
-			fmt.Errorf(
-				"data: %d tokens are too few to set aside the fraction %v for validation: %d and %d remain, "+
-					"want at least 1 each",
-				t.Len(), fraction, cut, t.Len()-cut)
+		return nil, nil, fmt.Errorf("data: %d tokens are too few to set aside the fraction %v for validation: "+
+			"%d and %d remain, want at least 1 each", t.Len(), fraction, cut, t.Len()-cut)
 	}
 	return t.Slice(0, cut), t.Slice(cut, t.Len()), nil
 }

@@ -38,7 +38,7 @@ type Attentions interface {
 	SpAtten(qkv *tensor.Tensor, o SpAttenOptions, r *Rows, states []*SpAttenState) *tensor.Tensor
 }
 
-// AttentionOptions say how Attention works.
+// AttentionOptions are the options of Attention.
 type AttentionOptions struct {
 	Heads   int     // of the queries
 	KVHeads int     // of the keys and values, a divisor of Heads (arXiv:2305.13245); 0 for as many
@@ -135,7 +135,7 @@ func (r Rotary) BaseOr10000() float64 {
 	return r.Base
 }
 
-// LinearOptions say how LinearAttention works.
+// LinearOptions are the options of LinearAttention.
 type LinearOptions struct {
 	Heads int
 	Phi   FeatureMap

@@ -44,7 +44,7 @@ type Op interface {
 
 // Step holds the settings of a tape. Its engine reads them at every operation.
 type Step struct {
-	Recording bool      // keep what backward needs, and replace states rather than update them
+	Recording bool      // save what backward needs, and replace states rather than update them
 	Precision Precision // of the operands of matrix products, Float32 or BF16
 	Push      func(Op)  // takes an operation whose inputs want a gradient
 	Leaves    Leaves    // collects the gradients of leaves; nil for none
@@ -53,11 +53,11 @@ type Step struct {
 }
 
 // Leaves collects the gradients of leaves: of parameters and inputs, which no operation made and which several steps
-// may share. A tensor cannot hold them; an engine keeps those of leaves that nobody collects.
+// may share. A tensor cannot hold them; an engine stores those of leaves that nobody collects.
 type Leaves interface {
 	// Gradient returns the tensor to which the gradient of x is added, nil if x is not collected.
 	Gradient(x *tensor.Tensor) *tensor.Tensor
-	// Use says that an operation that is about to be recorded has x, which wants a gradient, among its inputs.
+	// Use reports that x, which wants a gradient, is an input of an operation that is about to be recorded.
 	Use(x *tensor.Tensor)
 }
 
@@ -67,11 +67,11 @@ type Memory interface {
 	New(shape ...int) *tensor.Tensor
 	// Full returns a tensor whose elements are all v.
 	Full(v float32, shape ...int) *tensor.Tensor
-	// Reset takes back all memory: every tensor made since the last Reset is dead.
+	// Reset takes back all memory: no tensor made since the last Reset may be used.
 	Reset()
 	// Mark names the present point for ReleaseSince.
 	Mark() int
-	// ReleaseSince takes back the memory of every tensor made after mark except keep.
+	// ReleaseSince releases the memory of every tensor made after mark except keep.
 	ReleaseSince(mark int, keep ...*tensor.Tensor)
 	// Bytes is the memory that the engine holds for this tape.
 	Bytes() int

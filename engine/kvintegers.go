@@ -56,7 +56,7 @@ func (c *KVCache) Integers(which, n int) *Integers {
 func (c *KVCache) InIntegers() bool { return c.Rounded != nil && c.Rounded.InIntegers() }
 
 // FillIntegers is Fill with a tensor of a shape whose elements are integers times the factors of their rows, for a
-// cache that is InIntegers. They are taken as they are.
+// cache that is InIntegers. They are not rounded.
 func (c *KVCache) FillIntegers(which int, shape []int, q []int8, factors []float32) bool {
 	x := tensor.Shaped(shape...) // without elements
 	if !c.makeRoomOnce(x) {

@@ -12,7 +12,7 @@ type Packing interface {
 	PackGroups(p Precision, ms ...Groups) []tensor.Packed
 }
 
-// PackAs says how a packed matrix is rounded.
+// PackAs is how a packed matrix is rounded.
 type PackAs int
 
 // What weights are packed for.

@@ -2,7 +2,7 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// PageLen is how many positions a page has places for. A page of 12 heads of 64 is 400 KB: calls of kernels for one
+// PageLen is the number of positions of a full page. A page of 12 heads of 64 is 400 KB: calls of kernels for one
 // page cost little beside reading it, and a clone that grows copies 200 KB on average.
 const PageLen = 64
 

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// PageRows is the number of positions that a page of a RowCache has places for.
+// PageRows is the number of positions of a full page of a RowCache.
 const PageRows = 128
 
 // RowCache holds one row of d numbers for each of the last Len positions of a sequence so far.
@@ -94,7 +94,7 @@ func (c *RowCache) Width() int {
 // Replace makes x (n, d) all rows. It belongs to a tape, and gradients flow through it.
 func (c *RowCache) Replace(x *tensor.Tensor) { *c = RowCache{X: x, Len: x.Dim(0)} }
 
-// Fill replaces all rows by copies of the rows of x (n, d). The next Append says at which positions they are.
+// Fill replaces all rows by copies of the rows of x (n, d). Their positions follow from the start of the next Append.
 func (c *RowCache) Fill(x *tensor.Tensor) { c.refill(x, 0) }
 
 // Run returns where row i lies: at row at of x. The n rows of x from there on are rows i, i+1, … of c.

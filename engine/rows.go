@@ -44,7 +44,7 @@ func (r *Rows) Clear() {
 	r.from, r.start, r.seeds, r.equal, r.trains = r.from[:0], r.start[:0], r.seeds[:0], false, false
 }
 
-// Add appends a row of length positions, which begins at position start of its sequence.
+// Add appends a row of length positions, which starts at position start of its sequence.
 func (r *Rows) Add(length, start int) {
 	if length < 1 || start < 0 {
 		panic(fmt.Sprintf("engine.Rows: a row of %d positions from position %d on, want at least one from 0 on",
@@ -137,7 +137,7 @@ func (r *Rows) Longest() int {
 // it: in place, or as a new tensor while the tape records.
 type Slot struct{ X *tensor.Tensor }
 
-// Slots are the slots of rows. A nil slot is for a row that starts from zero and keeps no state; nil Slots have no
+// Slots are the slots of rows. A nil slot is for a row that starts from zero and stores no state; nil Slots have no
 // slot.
 type Slots []*Slot
 

@@ -2,7 +2,7 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// SinkhornOptions say how SinkhornAttention works.
+// SinkhornOptions are the options of SinkhornAttention.
 type SinkhornOptions struct {
 	Heads       int
 	Bucket      int     // positions of a bucket
@@ -34,7 +34,7 @@ type SinkhornSums struct{ Private any }
 // MaxTop is the most buckets that one can pick.
 const MaxTop = 7
 
-// SpAttenOptions say how SpAtten works.
+// SpAttenOptions are the options of SpAtten.
 type SpAttenOptions struct {
 	Heads     int
 	Rotary    Rotary // position embedding of queries and keys; the zero value has none

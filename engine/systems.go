@@ -30,7 +30,7 @@ type Systems interface {
 	// DPLRSystem prepares the systems of p.
 	DPLRSystem(p *DPLRParams) *DPLRSystem
 	// DPLRKernel: K[j, h] = 2 Re Σ_n C Abarʲ Bbar for j < l ≤ L, in the engine's layout. Without gradients of the
-	// systems it may give kernels that are longer, and kept.
+	// systems it may return cached kernels, which may be longer.
 	DPLRKernel(s *DPLRSystem, l int) *tensor.Tensor
 	// DPLRSSM: y = SSM(u) + D u, u (n, h), D (h) or nil, slots (h, modes, 2).
 	DPLRSSM(u *tensor.Tensor, s *DPLRSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
@@ -36,7 +35,13 @@ func TestEveryMixerCanBeLookedInto(t *testing.T) {
 	}
 	want := map[string]int{"h3": 16, "attention": 2, "linear-attention": 2, "retention": 2, "window-attention": 2,
 		"bigbird": 2, "sinkhorn": 2, "spatten": 2, "mamba2": 4, "block-recurrent": 4}
-	if !maps.Equal(heads, want) {
-		t.Errorf("found heads %v, want %v", heads, want)
+	for _, name := range []string{"s4d", "mamba", "s4", "dss", "gss", "gmlp", "gau", "hyena", "rg-lru", "rnn", "lmu",
+		"gated-conv"} {
+		want[name] = 0
+	}
+	for name, n := range want { // others say themselves how many they have
+		if heads[name] != n {
+			t.Errorf("%s: found %d heads, want %d", name, heads[name], n)
+		}
 	}
 }

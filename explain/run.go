@@ -263,7 +263,7 @@ func (r *Run) hook(layer int, b *model.Block) error {
 		byPart[h.Part] = append(byPart[h.Part], h)
 	}
 	for part, hooks := range byPart {
-		m, _, ok := mixer.InsidePart(b.Mixer, part, edit(hooks))
+		m, _, ok := mixer.Inside(b.Mixer, part, edit(hooks))
 		if !ok {
 			return fmt.Errorf("layer %d: found %s, want a single mixer to look into", layer, b.Kind)
 		}

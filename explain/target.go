@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/mixer"
@@ -77,7 +76,7 @@ func (t Target) String() string {
 
 // Interior is what the last projection of a layer's mixer, or of one of several, is given.
 func (g *Language) Interior(layer int, part string) (mixer.Interior, bool) {
-	_, in, ok := mixer.InsidePart(g.Backbone.Blocks[layer].Mixer, part,
+	_, in, ok := mixer.Inside(g.Backbone.Blocks[layer].Mixer, part,
 		func(_ *autograd.Tape, x *tensor.Tensor) *tensor.Tensor { return x })
 	return in, ok
 }
@@ -261,14 +260,10 @@ func (g *Language) Movable(layer int, s *model.State) error {
 	if b.Shared != nil || b.Mixer.Traits().Growth > 0 || b.Mixer.Traits().MaxLength > 0 {
 		return bound
 	}
-	var fresh, now []string
-	note := func(names *[]string) func(name string, x *tensor.Tensor) {
-		return func(name string, x *tensor.Tensor) { *names = append(*names, fmt.Sprint(name, x.Shape())) }
-	}
-	g.Backbone.NewState().Mixers[layer].Tensors(note(&fresh))
-	s.Mixers[layer].Tensors(note(&now))
-	numbered := func(name string) bool { return strings.HasPrefix(name, "position") }
-	if !slices.Equal(fresh, now) || slices.ContainsFunc(now, numbered) {
+	fresh, now := mixer.StateParts(g.Backbone.NewState().Mixers[layer]), mixer.StateParts(s.Mixers[layer])
+	same := func(a, b mixer.StatePart) bool { return a.Name == b.Name && slices.Equal(a.Shape(), b.Shape()) }
+	numbered := func(p mixer.StatePart) bool { return p.Kind == mixer.Position }
+	if !slices.EqualFunc(fresh, now, same) || slices.ContainsFunc(now, numbered) {
 		return bound
 	}
 	return nil

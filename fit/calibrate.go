@@ -43,8 +43,8 @@ type Calibration struct {
 	TestCalibrated float64 `json:"test_calibrated"`
 }
 
-// Said returns the calibration as a sentence.
-func (c *Calibration) Said() string {
+// Sentence returns the calibration as a sentence.
+func (c *Calibration) Sentence() string {
 	checked := ""
 	if c.Checked >= 0 {
 		checked = fmt.Sprintf(" (%.1f %% where one half is calibrated by the other)", c.Checked)
@@ -104,11 +104,11 @@ func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibratio
 	halves := [2][][][]float64{off[0].widths(p, apart/2), off[1].widths(p, apart/2)}
 	for k, i := range p.targets() {
 		c := Calibration{Target: p.Columns[i].Name, Nominal: 100 * p.inside(0), Windows: valid.Len(), Apart: apart,
-			Learnt: whole.held(k*pairs, nil), Calibrated: whole.held(k*pairs, widen[k][0]), Checked: -1}
+			Learnt: whole.coverage(k*pairs, nil), Calibrated: whole.coverage(k*pairs, widen[k][0]), Checked: -1}
 		early, late := off[0].count(k*pairs), off[1].count(k*pairs)
 		if early > 0 && late > 0 {
-			c.Checked = (off[0].held(k*pairs, halves[1][k][0])*early + off[1].held(k*pairs, halves[0][k][0])*late) /
-				(early + late)
+			first, second := off[0].coverage(k*pairs, halves[1][k][0]), off[1].coverage(k*pairs, halves[0][k][0])
+			c.Checked = (first*early + second*late) / (early + late)
 		}
 		all = append(all, c)
 	}
@@ -160,8 +160,8 @@ func (s scores) count(i int) (n float64) {
 	return n
 }
 
-// held is the percentage of truths inside intervals that are widened by step, or in all steps alike.
-func (s scores) held(i int, widen []float64) float64 {
+// coverage returns the percentage of truths inside intervals that are widened by step, or in all steps alike.
+func (s scores) coverage(i int, widen []float64) float64 {
 	in := 0.0
 	for step, x := range s[i] {
 		by := 0.0

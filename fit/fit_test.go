@@ -268,7 +268,7 @@ func TestAnomaly(t *testing.T) {
 		t.Fatal(err)
 	}
 	const wave = "; the data repeats after 19 rows" // sin(i/3)
-	if s := res.Scales; s == nil || !strings.Contains(s.Said, wave) || !strings.Contains(string(report), s.Said) {
+	if s := res.Scales; s == nil || !strings.Contains(s.Summary, wave) || !strings.Contains(string(report), s.Summary) {
 		t.Errorf("found the time scales %+v, want one of them, %q, in the report, too", s, wave)
 	}
 	all, _ := predict(t, res.Config.Out, write(t, "new.csv", spikes(300, 200)), true)

@@ -100,7 +100,7 @@ func (m *Model) classes(ctx context.Context, f *frame, w *windows, counts []int)
 				b.Right++
 				continue
 			}
-			wrong := WrongExample{Name: f.seqs[at.seq].name, Truth: names[truth], Told: names[best],
+			wrong := WrongExample{Name: f.seqs[at.seq].name, Truth: names[truth], Predicted: names[best],
 				Probability: p[best]}
 			if !m.plan.whole() {
 				wrong.Row = at.lo + r - f.seqs[at.seq].lo + 1

@@ -127,7 +127,7 @@ type WrongExample struct {
 	Name        string  `json:"name"`
 	Row         int     `json:"row,omitempty"` // of the sequence, from 1
 	Truth       string  `json:"truth"`
-	Told        string  `json:"told"`
+	Predicted   string  `json:"told"`
 	Probability float64 `json:"probability"`
 }
 

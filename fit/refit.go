@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
@@ -37,13 +38,13 @@ func (j *job) refit(ctx context.Context) (all []Errors, err error) {
 	}
 	linear := true
 	for n, divided := range groups {
-		m, f, set := j.m, j.f, &sets{valid: j.held, train: j.trained}
+		m, f, set := j.m, j.f, &sets{valid: j.valid, train: j.train}
 		if n == 0 {
 			set.test = f.newWindows(divided[testPart], testPart, j.c.stride(p), j.c.Seed)
 		} else if m, f, set, err = j.again(ctx, n, len(groups), divided); err != nil {
 			return nil, err
 		}
-		indices := some(set.test.Len(), max(1, measureWindows*set.test.Len()/max(measureWindows, j.out.Len())))
+		indices := some(set.test.Len(), max(1, measureWindows*set.test.Len()/max(measureWindows, j.test.Len())))
 		var guesses []*guesser
 		l := f.fitLinear(set.train, set.valid)
 		if linear = linear && l != nil; linear {
@@ -68,6 +69,10 @@ func (j *job) refit(ctx context.Context) (all []Errors, err error) {
 
 // sets are the windows of the parts.
 type sets struct{ train, valid, test *windows }
+
+func setsOf(s *task.Set) sets {
+	return sets{s.Train.(*windows), s.Valid.(*thinned).windows, s.Test.(*windows)}
+}
 
 // refits are the parts of data at each time that a network is trained anew, the first of which are those of the run. In
 // each the test part has the origins up to the next time.
@@ -156,9 +161,9 @@ func (j *job) again(ctx context.Context, n, of int, divided [parts][]segment) (*
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	parts := &sets{set.Train.(*windows), set.Valid.(*thinned).windows, set.Test.(*windows)}
+	parts := setsOf(set)
 	if j.c.Intervals != learntIntervals {
 		_, err = m.calibrate(ctx, parts.valid)
 	}
-	return m, f, parts, err
+	return m, f, &parts, err
 }

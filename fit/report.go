@@ -21,10 +21,10 @@ const ReportFile = "report.html"
 
 // picture is a chart of a report.
 type picture struct {
-	File  string
-	Chart figure.Chart
-	Said  string       // below it
-	Data  template.URL // of the file
+	File    string
+	Chart   figure.Chart
+	Caption string       // below it
+	Data    template.URL // of the file
 }
 
 // pictures are the charts of a run.
@@ -52,7 +52,7 @@ func (r *Result) pictures() []picture {
 		all = append(all, picture{File: "calibration.png", Chart: r.Classes.chart(about)})
 	}
 	if r.Scales != nil && len(r.Scales.Network) > 0 {
-		all = append(all, picture{File: ScalesFile, Chart: r.Scales.chart(about), Said: r.Scales.Said})
+		all = append(all, picture{File: ScalesFile, Chart: r.Scales.chart(about), Caption: r.Scales.Summary})
 	}
 	return all
 }
@@ -152,7 +152,7 @@ The network has {{count .Params}} parameters
 <th>MSE/variance</th><th>in the {{printf "%.0f" (index . 0).Nominal}} % interval</th></tr>
 {{range .}}<tr><td>{{.Target}}</td><td>{{.Name}}</td><td>{{g .MAE}}</td><td>{{g .RMSE}}</td><td>{{g .CRPS}}</td>
 <td>{{g .MSE}}</td><td>{{printf "%.1f" .Coverage}} %</td></tr>{{end}}</table>{{end}}
-{{with .Calibration}}<ul>{{range .}}<li>{{.Said}}</li>{{end}}</ul>{{end}}
+{{with .Calibration}}<ul>{{range .}}<li>{{.Sentence}}</li>{{end}}</ul>{{end}}
 {{with .Classes}}<h2>Test part</h2><p>{{printf "%.2f" .Accuracy}} % of {{.Count}} right; the class most frequent in
 training would be right in {{printf "%.2f" .Majority}} %. Balanced accuracy {{printf "%.2f" .Balanced}} %, macro F1
 {{g .F1}}, cross-entropy {{g .Loss}} nats, expected calibration error {{g .ECE}}.</p>
@@ -161,8 +161,8 @@ training would be right in {{printf "%.2f" .Majority}} %. Balanced accuracy {{pr
 {{range $row}}<td style="{{shade . $row}}">{{.}}</td>{{end}}</tr>{{end}}</table>{{end}}
 {{with .Wrong}}<h3>Most wrong</h3><table><tr><th>sequence</th><th>row</th><th>true</th><th>predicted</th>
 <th>probability</th></tr>{{range .}}<tr><td>{{.Name}}</td><td>{{if .Row}}{{.Row}}{{end}}</td><td>{{.Truth}}</td>
-<td>{{.Told}}</td><td>{{printf "%.3f" .Probability}}</td></tr>{{end}}</table>{{end}}{{end}}
-{{range .Pictures}}<p><img src="{{.Data}}" alt="{{.Chart.Title}}"></p>{{with .Said}}<p>{{.}}</p>{{end}}
+<td>{{.Predicted}}</td><td>{{printf "%.3f" .Probability}}</td></tr>{{end}}</table>{{end}}{{end}}
+{{range .Pictures}}<p><img src="{{.Data}}" alt="{{.Chart.Title}}"></p>{{with .Caption}}<p>{{.}}</p>{{end}}
 {{end}}{{with .Scales}}{{$scales := .}}<table><tr><th>look-back</th><th>10 %</th><th>median</th><th>90 %</th>
 <th>longest</th></tr>{{range .Network}}<tr><td>layer {{.Layer}}, {{.Kind}}{{with .Part}} {{.}}{{end}}: {{.Count}}
 {{.Of}}</td><td>{{reach $scales .Rows.Low}}</td><td>{{reach $scales .Rows.Median}}</td>

@@ -133,14 +133,14 @@ func read(ctx context.Context, c *Config, stdin io.Reader) (*frame, error) {
 
 // job is a run in progress.
 type job struct {
-	work               *labelled.Work
-	loop               *train.Training
-	c                  Config
-	f                  *frame
-	m                  *Model
-	ev                 Events
-	trained, held, out *windows // the parts
-	how                string   // data was divided
+	work *labelled.Work
+	loop *train.Training
+	c    Config
+	f    *frame
+	m    *Model
+	ev   Events
+	sets
+	how string // data was divided
 }
 
 // learn trains and measures.
@@ -174,14 +174,13 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 		return nil, err
 	}
 	j := &job{work: w, loop: loop, c: asked, f: f, m: m, ev: ev, how: how}
-	j.trained, j.held, j.out = set.Train.(*windows), set.Valid.(*thinned).windows,
-		set.Test.(*windows)
+	j.sets = setsOf(set)
 	if err := loop.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
 		return nil, err
 	}
 	if ev.Start != nil {
 		ev.Start(Start{f.plan, f.rows.n, len(f.seqs), w.Net.NumParams(),
-			[3]int{j.trained.Len(), j.held.Len(), j.out.Len()}, loop.Steps()})
+			[3]int{j.train.Len(), j.valid.Len(), j.test.Len()}, loop.Steps()})
 	}
 	f.notes = append(f.notes, "the data is divided "+how)
 	for _, note := range f.notes {
@@ -283,11 +282,11 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 		Params: j.work.Net.NumParams(), Model: j.work.Net.Config.Model.Layers, Curve: j.loop.Points(),
 		Steps:   j.loop.Steps(),
 		Epochs:  j.loop.Epochs(),
-		Windows: [3]int{j.trained.Len(), j.held.Len(), j.out.Len()}, Maker: train.ThisMaker(),
+		Windows: [3]int{j.train.Len(), j.valid.Len(), j.test.Len()}, Maker: train.ThisMaker(),
 	}
 	var err error
 	if _, ok := p.classes(); ok {
-		res.Classes, err = j.m.classes(ctx, f, j.out, f.counts(j.trained))
+		res.Classes, err = j.m.classes(ctx, f, j.test, f.counts(j.train))
 	} else {
 		err = j.numbers(ctx, res)
 	}
@@ -316,7 +315,7 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 // numbers calibrates the intervals of a network and measures it beside simple forecasts.
 func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 	if j.c.Intervals != learntIntervals {
-		if res.Calibration, err = j.m.calibrate(ctx, j.held); err != nil {
+		if res.Calibration, err = j.m.calibrate(ctx, j.valid); err != nil {
 			return err
 		}
 		for i := range res.Calibration {
@@ -328,26 +327,26 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 	}
 	if j.f.plan.Task == Anomaly {
 		share, _ := strconv.ParseFloat(j.c.Alarms, 64)
-		if err := j.m.alarm(ctx, j.f, j.held, share); err != nil {
+		if err := j.m.alarm(ctx, j.f, j.valid, share); err != nil {
 			return err
 		}
 	}
-	guesses := j.f.baselines(j.trained, j.held)
+	guesses := j.f.baselines(j.train, j.valid)
 	for _, g := range guesses {
-		if err := g.fit(ctx, j.f, j.held); err != nil {
+		if err := g.fit(ctx, j.f, j.valid); err != nil {
 			return err
 		}
 	}
 	if p := j.f.plan; p.Task == Forecast && j.c.Intervals == recentIntervals {
-		if p.Recent = min(recentRows, j.held.longest()); p.Recent < p.Horizon {
+		if p.Recent = min(recentRows, j.valid.longest()); p.Recent < p.Horizon {
 			p.Recent = 0
 		}
 	}
-	past, err := j.m.backTests(ctx, j.f, j.held, j.out)
+	past, err := j.m.backTests(ctx, j.f, j.valid, j.test)
 	if err != nil {
 		return err
 	}
-	if res.Errors, err = j.m.numbers(ctx, j.f, j.out, guesses, past, res.Calibration); err != nil {
+	if res.Errors, err = j.m.numbers(ctx, j.f, j.test, guesses, past, res.Calibration); err != nil {
 		return err
 	}
 	if j.c.Refit > 0 {
@@ -362,7 +361,7 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 		})
 	}
 	if j.f.plan.Task == Forecast {
-		res.Forecasts, err = j.m.examples(ctx, j.f, j.out, past)
+		res.Forecasts, err = j.m.examples(ctx, j.f, j.test, past)
 	}
 	return err
 }

@@ -61,8 +61,8 @@ func (f *frame) divide(c *Config) (divided [parts][]segment, how string, err err
 		s := &f.seqs[i]
 		divided[part] = append(divided[part], segment{i, s.lo, s.hi})
 	}
-	return divided, fmt.Sprintf("by sequences: those of one group are in one part (%d groups, %s)", f.groups,
-		c.Split), nil
+	return divided, fmt.Sprintf("by sequences: those of one group are in one part (%d groups, %s)", f.groups, c.Split),
+		nil
 }
 
 // partEnds are the ends of the parts of n rows.

@@ -14,7 +14,7 @@ import (
 
 // TimeScales compare how far back a network looks with the time scales of its data.
 type TimeScales struct {
-	Said    string         `json:"said"`                   // a summary sentence
+	Summary string         `json:"said"`                   // a summary sentence
 	Step    float64        `json:"step_seconds,omitempty"` // from row to row, 0 if it is not known
 	Window  int            `json:"window"`                 // rows over which kernels are measured: the longest window
 	Cut     bool           `json:"cut,omitempty"`          // windows are longer than that
@@ -99,7 +99,7 @@ func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 	if !p.Irregular {
 		s.Step = p.Step
 	}
-	parts := slices.Clone(j.trained.parts)
+	parts := slices.Clone(j.train.parts)
 	for i := range parts {
 		if p.Task == Forecast { // windows begin after the first rows
 			parts[i].lo = j.f.seqs[parts[i].seq].lo
@@ -115,7 +115,7 @@ func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 	for i := range a.Layers {
 		s.ofLayer(i, &a.Layers[i])
 	}
-	s.Said = s.sentence()
+	s.Summary = s.sentence()
 	return s, nil
 }
 

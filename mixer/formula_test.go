@@ -146,6 +146,7 @@ func checkFormula(t *testing.T, m Mixer, l int, formula func(u matrix) matrix) {
 
 // TestGMLPFormula: y = V( z₁ ⊙ (W norm(z₂) + b) ), z = gelu(U u), of both forms, W lower triangular.
 func TestGMLPFormula(t *testing.T) {
+	golden.Of(t, "gmlp")
 	for _, split := range []string{"true", "false"} {
 		o := Options{"expand": "2", "split": split, "l_max": "90"}
 		m := variant{build: NewGMLP, cfg: Config{Options: o}}.mixer(t).(*GMLP)
@@ -175,6 +176,7 @@ func TestGMLPFormula(t *testing.T) {
 
 // TestGAUFormula: y = W_o( silu(W_u x) ⊙ A silu(W_v x) ), A_ij = relu(q_i·k_j/√s + bias)² / (i+1).
 func TestGAUFormula(t *testing.T) {
+	golden.Of(t, "gau")
 	m := variant{build: NewGAU, cfg: Config{Options: Options{"query_dim": "6", "max_distance": "9"}}}.mixer(t).(*GAU)
 	gq, bq, gk, bk := read(m.GammaQ.Tensor), read(m.BetaQ.Tensor), read(m.GammaK.Tensor), read(m.BetaK.Tensor)
 	bias := read(m.Bias.Tensor)
@@ -207,6 +209,7 @@ func TestGAUFormula(t *testing.T) {
 // which reaches into the block before, and the state of the block's beginning; the state sees itself once and the
 // block.
 func TestBlockRecurrentFormula(t *testing.T) {
+	golden.Of(t, "block-recurrent")
 	const heads, block, l, rotary = 2, 9, 70, 2
 	o := Options{"block": "9", "rows": "3"}
 	cfg := Config{NumHeads: heads, RotaryDim: rotary, Options: o}

@@ -13,6 +13,7 @@ import (
 // TestGoldenDSSKernels: all kernels of the release with their gradients, also with modes that read the signal from its
 // end.
 func TestGoldenDSSKernels(t *testing.T) {
+	golden.Of(t, "dss")
 	golden.Run(t, "03_dss", func(t *testing.T, c golden.Case) {
 		var cfg struct{ Version string }
 		c.Config(&cfg)
@@ -61,7 +62,10 @@ func every(x []float32, step, at int) (out []float32) {
 }
 
 // TestGoldenGSSLayer: the gated layer of the S4 repository.
-func TestGoldenGSSLayer(t *testing.T) { golden.Run(t, "11_s4_layer_gss", checkGSSLayer) }
+func TestGoldenGSSLayer(t *testing.T) {
+	golden.Of(t, "gss")
+	golden.Run(t, "11_s4_layer_gss", checkGSSLayer)
+}
 
 // checkGSSLayer checks y and the gradients of the gated layer.
 func checkGSSLayer(t *testing.T, c golden.Case) {

@@ -45,6 +45,7 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 // TestGoldenHyena: the official operator of order 2 and 3, its filter and its gradients; the features and rates that it
 // starts with; and the same in steps.
 func TestGoldenHyena(t *testing.T) {
+	golden.Of(t, "hyena")
 	const tol = 1e-5 // the reference itself, run in float32, is off by 2e-6 and in its gradients by 8e-6
 	golden.Run(t, "06_hyena", func(t *testing.T, c golden.Case) {
 		m := goldenHyena(t, c)

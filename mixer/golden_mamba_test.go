@@ -101,6 +101,7 @@ func checkBlockState(t *testing.T, c golden.Case, st *several, prefix string, ba
 
 // TestGoldenMambaBlock: the official Mamba block with gradients, states and decoding.
 func TestGoldenMambaBlock(t *testing.T) {
+	golden.Of(t, "mamba")
 	golden.Run(t, "06_mamba_block", func(t *testing.T, c golden.Case) {
 		var cfg struct {
 			DModel int `json:"d_model"`
@@ -220,6 +221,7 @@ func parted(c golden.Case, name string, parts int) []float64 {
 
 // TestGoldenMamba2Block: the official Mamba-2 blocks, with groups, either order of norm and gate, and without a norm.
 func TestGoldenMamba2Block(t *testing.T) {
+	golden.Of(t, "mamba2")
 	golden.Run(t, "12_mamba2_block", func(t *testing.T, c golden.Case) {
 		cfg := struct {
 			DModel         int  `json:"d_model"`

@@ -79,6 +79,7 @@ func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string
 
 // TestGoldenS4Layer: the whole official layers around S4 and S4D, and GSS.
 func TestGoldenS4Layer(t *testing.T) {
+	golden.Of(t, "s4")
 	golden.Run(t, "11_s4_layer", func(t *testing.T, c golden.Case) {
 		var cfg struct {
 			DModel        int     `json:"d_model"`

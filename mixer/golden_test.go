@@ -83,6 +83,7 @@ func goldenH3(t *testing.T, c golden.Case, order string) *H3 {
 
 // TestGoldenH3Layer: the official H3 layer, its gradients, its states after prefill, and decoding.
 func TestGoldenH3Layer(t *testing.T) {
+	golden.Of(t, "h3")
 	const tol = 1e-4 // of max|y|: the golden file's own float32 tolerance
 	golden.Run(t, "04_h3_layer", func(t *testing.T, c golden.Case) {
 		m := goldenH3(t, c, "dh")
@@ -256,6 +257,7 @@ func complexTensor(c golden.Case, name string) *tensor.Tensor {
 
 // TestGoldenS4DLayer: the official minimal S4D layer and its gradients. Its input is (b, h, l).
 func TestGoldenS4DLayer(t *testing.T) {
+	golden.Of(t, "s4d")
 	golden.Run(t, "03_s4d_layer", func(t *testing.T, c golden.Case) {
 		// Where the reference itself, run in float32, loses more than 1e-5, nothing better is asked of us (README of
 		// the golden files): its gradient of A_imag is off by 1.5e-4.

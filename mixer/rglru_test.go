@@ -10,6 +10,7 @@ import (
 // TestRGLRUIsItsFormula: the equations of the paper in float64, stepped as they stand, with a filter of three taps. The
 // first position of a sequence begins anew.
 func TestRGLRUIsItsFormula(t *testing.T) {
+	golden.Of(t, "rg-lru")
 	const l, width, heads, taps = 12, 6, 2, 3
 	m := variant{"rg_lru", NewRGLRU,
 		Config{NumHeads: heads, Options: Options{"width": "6", "d_conv": "3"}}, true}.mixer(t).(*RGLRU)

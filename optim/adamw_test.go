@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/cpu"
+	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -55,11 +57,11 @@ func gradients(params []Param, step int) (grads []*tensor.Tensor) {
 	return grads
 }
 
-// reference is AdamW by its definition (arXiv:1711.05101) in float64.
-type reference struct{ p, m, v []float64 }
+// definition is AdamW by its definition (arXiv:1711.05101) in float64.
+type definition struct{ p, m, v []float64 }
 
 // step returns the norm of the gradients of all parameters together before clipping.
-func step(refs []reference, params []Param, grads []*tensor.Tensor, n int, factor, clip float64) float64 {
+func step(refs []definition, params []Param, grads []*tensor.Tensor, n int, factor, clip float64) float64 {
 	const b1, b2, eps = 0.9, 0.95, 1e-8
 	norm := 0.0
 	for _, g := range grads {
@@ -90,16 +92,25 @@ func wide(x []float32) []float64 {
 	return out
 }
 
-// TestAdamW: fifty steps with groups, a schedule and clipping are those of the definition.
+// backends are the engines whose updates are tested.
+var backends = []engine.Backend{cpu.Backend{}, reference.Backend{}}
+
+// TestAdamW: fifty steps with groups, a schedule and clipping are those of the definition, on each engine.
 func TestAdamW(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.Kind(), func(t *testing.T) { testAdamW(t, b) })
+	}
+}
+
+func testAdamW(t *testing.T, b engine.Backend) {
 	const clip = 1.0
 	params := groups(1)
-	var refs []reference
+	var refs []definition
 	for _, p := range params {
-		refs = append(refs, reference{wide(p.Data()), make([]float64, p.Len()), make([]float64, p.Len())})
+		refs = append(refs, definition{wide(p.Data()), make([]float64, p.Len()), make([]float64, p.Len())})
 	}
 	still := slices.Clone(params[2].Data())
-	o := NewAdamW(cpu.Backend{}, params, 0.9, 0.95, 1e-8, clip)
+	o := NewAdamW(b, params, 0.9, 0.95, 1e-8, clip)
 	clipped := 0
 	for n := 1; n <= 50; n++ {
 		grads := gradients(params, n)
@@ -274,23 +285,53 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestAdd: gradients are added element by element, on any number of cores, and what was added is zero.
+// TestAdd: gradients are added element by element, on each engine and any number of cores, and what was added is zero.
 func TestAdd(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	params := groups(7)
-	o := NewAdamW(cpu.Backend{}, params, 0.9, 0.95, 1e-8, 1)
-	for _, cores := range []int{1, 4} {
-		runtime.GOMAXPROCS(cores)
-		dst, src := gradients(params, 1), gradients(params, 2)
-		was, other := gradients(params, 1), gradients(params, 2)
-		o.Add(dst, src)
-		for i := range dst {
-			for j, got := range dst[i].Data() {
-				if want, left := was[i].Data()[j]+other[i].Data()[j], src[i].Data()[j]; got != want || left != 0 {
-					t.Fatalf("%d cores: element %d of %s is %v and leaves %v, want %v and 0", cores, j, params[i].Name,
-						got, left, want)
+	for _, b := range backends {
+		o := NewAdamW(b, params, 0.9, 0.95, 1e-8, 1)
+		for _, cores := range []int{1, 4} {
+			runtime.GOMAXPROCS(cores)
+			dst, src := gradients(params, 1), gradients(params, 2)
+			was, other := gradients(params, 1), gradients(params, 2)
+			o.Add(dst, src)
+			for i := range dst {
+				for j, got := range dst[i].Data() {
+					if want, left := was[i].Data()[j]+other[i].Data()[j], src[i].Data()[j]; got != want || left != 0 {
+						t.Fatalf("%s, %d cores: element %d of %s is %v and leaves %v, want %v and 0", b.Kind(),
+							cores, j, params[i].Name, got, left, want)
+					}
 				}
 			}
+		}
+	}
+}
+
+// TestAverage: averages move towards the parameters, and Swap exchanges both, on each engine.
+func TestAverage(t *testing.T) {
+	for _, b := range backends {
+		params := groups(8)
+		o := NewAdamW(b, params, 0.9, 0.95, 1e-8, 1)
+		averages := o.Values()
+		before := averages[0].Floats()
+		for _, p := range params {
+			p.Fill(2)
+		}
+		o.Average(averages, 0.75)
+		want := make([]float32, len(before))
+		for i, v := range before {
+			want[i] = v + 0.25*(2-v)
+		}
+		near := func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-6 }
+		if got := averages[0].Floats(); !slices.EqualFunc(got, want, near) {
+			t.Errorf("%s: averages are %v, want %v", b.Kind(), got, want)
+		}
+		version := params[0].Version()
+		o.Swap(averages)
+		if got := params[0].Floats(); !slices.EqualFunc(got, want, near) || averages[0].Floats()[0] != 2 ||
+			params[0].Version() == version {
+			t.Errorf("%s: parameters are %v, want %v", b.Kind(), got, want)
 		}
 	}
 }

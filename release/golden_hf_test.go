@@ -31,6 +31,7 @@ func hfFolder(c golden.Case) string { return filepath.Dir(c.File(model.ConfigFil
 // TestGoldenHF: a model in the layout of the transformers library has the official logits, in any chunks and step by
 // step, states, loss, gradients and greedy text.
 func TestGoldenHF(t *testing.T) {
+	golden.Of(t, "attention", "window-attention", "gated-conv")
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		var meta hfCase
 		c.Config(&meta)

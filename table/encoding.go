@@ -47,7 +47,7 @@ func textReader(file *Input, encoding string) (*patcher, error) {
 		decoder := unicode.UTF16(order, unicode.UseBOM).NewDecoder()
 		p.r = bufio.NewReaderSize(decoder.Reader(in), peekSize)
 		if encoding == "auto" {
-			p.said = append(p.said, "the text is read as UTF-16")
+			p.notes = append(p.notes, "the text is read as UTF-16")
 		}
 		return p, nil
 	}
@@ -123,7 +123,7 @@ type patcher struct {
 	patched int
 	line    int64 // of the first that was patched, from 1
 	lines   int64
-	said    []string
+	notes   []string
 	buffer  []byte
 	err     error
 }
@@ -131,9 +131,9 @@ type patcher struct {
 // Notes reports how many bytes were not UTF-8.
 func (p *patcher) Notes() []string {
 	if p.patched == 0 {
-		return p.said
+		return p.notes
 	}
-	return append(p.said, fmt.Sprintf("%d bytes that are not UTF-8 are read as Windows-1252, the first in line %d",
+	return append(p.notes, fmt.Sprintf("%d bytes that are not UTF-8 are read as Windows-1252, the first in line %d",
 		p.patched, p.line))
 }
 
@@ -148,10 +148,10 @@ func (p *patcher) Read(to []byte) (int, error) {
 		if p.buffer == nil {
 			p.buffer = make([]byte, 32<<10)
 		}
-		kept := copy(p.buffer, p.rest)
-		n, err := p.r.Read(p.buffer[kept:])
+		left := copy(p.buffer, p.rest)
+		n, err := p.r.Read(p.buffer[left:])
 		p.err = err
-		p.take(p.buffer[:kept+n], err != nil)
+		p.take(p.buffer[:left+n], err != nil)
 	}
 	n := copy(to, p.waiting)
 	p.waiting = p.waiting[n:]

@@ -132,12 +132,12 @@ func TestFormats(t *testing.T) {
 // TestFormatProblems: what is wrong with a file is told with its name and place.
 func TestFormatProblems(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"x.jsonl":   {"{\"a\": 1}\n[1]\n", "x.jsonl, line 2: found \"[1]\", want a JSON object"},
-		"y.jsonl":   {"{\"a\": [1], \"b\": [1, 2]}\n", "lists of 1 and 2 numbers"},
-		"cut.npy":   {npy("<f4", "3, 2", []float32{1}), "of an array, want 24: the file is cut off"},
-		"huge.npy":  {npy("<f8", "99999999999, 99999999999", []float32{1}), "want at most"},
-		"c.npy":     {npy("<c8", "2,", []float32{1}), "want numbers of 1 to 8 bytes"},
-		"x.npz":     {npz("x", npy("|u1", "2,", []byte{1, 2}), "y", npy("|u1", "3,", []byte{1, 2, 3})),
+		"x.jsonl":  {"{\"a\": 1}\n[1]\n", "x.jsonl, line 2: found \"[1]\", want a JSON object"},
+		"y.jsonl":  {"{\"a\": [1], \"b\": [1, 2]}\n", "lists of 1 and 2 numbers"},
+		"cut.npy":  {npy("<f4", "3, 2", []float32{1}), "of an array, want 24: the file is cut off"},
+		"huge.npy": {npy("<f8", "99999999999, 99999999999", []float32{1}), "want at most"},
+		"c.npy":    {npy("<c8", "2,", []float32{1}), "want numbers of 1 to 8 bytes"},
+		"x.npz": {npz("x", npy("|u1", "2,", []byte{1, 2}), "y", npy("|u1", "3,", []byte{1, 2, 3})),
 			"equal first dimensions"},
 		"x.wav":     {"RIFX", "the head of a WAV file"},
 		"adpcm.wav": {wav(2, 1, 4, nil), "found the format 2"},

@@ -25,7 +25,7 @@ type tsSource struct {
 	lines
 	labeled bool // a line ends with a class, or with a number to predict
 	dims    int
-	pending []string // the fields of the first line
+	first   []string // the fields of the first line
 }
 
 func openTS(in *Input, opt *Options) (Source, error) {
@@ -71,8 +71,8 @@ func (s *tsSource) source() (Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: found no sequence after @data", s.name)
 	}
-	s.pending = strings.Split(line, ":")
-	s.dims = len(s.pending)
+	s.first = strings.Split(line, ":")
+	s.dims = len(s.first)
 	about := About{Sequences: true}
 	if s.labeled {
 		s.dims--
@@ -90,8 +90,8 @@ func (s *tsSource) source() (Source, error) {
 
 // record reads a sequence.
 func (s *tsSource) record() (*record, error) {
-	fields := s.pending
-	if s.pending = nil; fields == nil {
+	fields := s.first
+	if s.first = nil; fields == nil {
 		line, err := s.next()
 		if err != nil {
 			if err != io.EOF {

@@ -46,14 +46,14 @@ func checkWAV(f *wav.Format) error {
 }
 
 // wavSource returns the samples of a recording.
-func wavSource(name string, f *wav.Format, data []byte, said int64) *recordSource {
+func wavSource(name string, f *wav.Format, data []byte, want int64) *recordSource {
 	size, channels := int(f.Bits)/8, int(f.Channels)
 	s := &recordSource{unit: "sample"}
 	s.about = About{Columns: numbered("sample", channels), Sequences: true}
 	title := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
-	if said > int64(len(data)) && said != math.MaxUint32 {
+	if want > int64(len(data)) && want != math.MaxUint32 {
 		s.notes = append(s.notes, fmt.Sprintf("%s: found %d bytes of samples, want %d: the recording is cut off", name,
-			len(data), said))
+			len(data), want))
 	}
 	s.next = once(&record{
 		place: Place{name, "sample", 1}, name: title, step: 1 / float64(f.Rate), n: len(data) / (size * channels),

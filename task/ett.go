@@ -62,10 +62,9 @@ const (
 // openETT reads file under dir and cuts it into windows.
 func openETT(ctx context.Context, from origin, dir, file string, o *ETTOptions) (*Set, error) {
 	if o.Horizon < 1 || o.Horizon > 4*ettMonth || o.Lookback < 1 || o.Lookback+o.Horizon > ettTrain {
-		return nil,
-			fmt.Errorf(
-				"task %s: horizon %d, lookback %d: want 1 to %d hours to predict and 1 or more known ones,  %d in all",
-				from.task, o.Horizon, o.Lookback, 4*ettMonth, ettTrain)
+		return nil, fmt.Errorf(
+			"task %s: horizon %d, lookback %d: want 1 to %d hours to predict and 1 or more known ones,  %d in all",
+			from.task, o.Horizon, o.Lookback, 4*ettMonth, ettTrain)
 	}
 	path, err := from.find(dir, file, "ETT-small/"+file, "ett/"+file, "etth/"+file, "ETDataset/ETT-small/"+file)
 	if err != nil {

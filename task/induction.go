@@ -63,11 +63,11 @@ func (o *InductionOptions) places(rng *rand.Rand, length int) []int {
 		drawn[i] = rng.IntN(max(length-2, 1))
 	}
 	slices.Sort(drawn)
-	kept := drawn[:1]
+	places := drawn[:1]
 	for _, at := range drawn[1:] {
-		if at > kept[len(kept)-1]+1 {
-			kept = append(kept, at)
+		if at > places[len(places)-1]+1 {
+			places = append(places, at)
 		}
 	}
-	return kept
+	return places
 }

@@ -62,10 +62,9 @@ func (o *listOpsOptions) open(ctx context.Context) (*Set, error) {
 	var tokens []int32
 	for found, draws := 0, 0; found < rareWanted; draws++ {
 		if draws == rareDraws {
-			return nil,
-				fmt.Errorf("min_length, max_length: "+
-					"only %d of %d expressions are longer than %d and shorter than %d, "+
-					"with max_depth=%d and max_args=%d", found, draws, o.MinLength, o.MaxLength, o.MaxDepth, o.MaxArgs)
+			return nil, fmt.Errorf("min_length, max_length: "+
+				"only %d of %d expressions are longer than %d and shorter than %d, with max_depth=%d and max_args=%d",
+				found, draws, o.MinLength, o.MaxLength, o.MaxDepth, o.MaxArgs)
 		}
 		var ok bool
 		if tokens, ok = o.attempt(rng, tokens); ok {

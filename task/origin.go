@@ -50,14 +50,11 @@ func layouts(name string, folders ...string) (all []string) {
 // missing is the error that none of layouts exists under dir.
 func (o origin) missing(dir string, layouts ...string) error {
 	if dir == "" {
-		return fmt.Errorf(
-			"task %s: it reads files of the data set %s: "+
-				"name their folder with --data;  the data is at %s (found none of %s in the current folder either)",
-			o.task, o.data,
-			o.url, strings.Join(layouts, ", "))
+		return fmt.Errorf("task %s: it reads files of the data set %s: "+
+			"name their folder with --data; the data is at %s (found none of %s in the current folder either)", o.task,
+			o.data, o.url, strings.Join(layouts, ", "))
 	}
-	return fmt.Errorf(
-		"task %s: found none of %s in the folder %s: they are part of the data set %s, available at %s",
+	return fmt.Errorf("task %s: found none of %s in the folder %s: they are part of the data set %s, available at %s",
 		o.task, strings.Join(layouts, ", "), dir, o.data, o.url)
 }
 

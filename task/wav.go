@@ -80,9 +80,8 @@ func readWAVData(r io.Reader, check func(f *wav.Format) error) ([]byte, *wav.For
 // checkWAV checks that a file is one of recordings of digits.
 func checkWAV(f *wav.Format, rate uint32) error {
 	if f.Kind != wav.PCM || f.Channels != 1 || f.Rate != rate || f.Bits != 16 {
-		return fmt.Errorf(
-			"found the format %d with %d channels of %d bits at %d Hz, "+
-				"want 1 (plain samples) with 1 channel of 16 bits at %d Hz", f.Kind, f.Channels, f.Bits, f.Rate, rate)
+		return fmt.Errorf("found the format %d with %d channels of %d bits at %d Hz, "+
+			"want 1 (plain samples) with 1 channel of 16 bits at %d Hz", f.Kind, f.Channels, f.Bits, f.Rate, rate)
 	}
 	return nil
 }

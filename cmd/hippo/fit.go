@@ -158,10 +158,10 @@ func printFit(out io.Writer, r *fit.Result) error {
 	w = status.NewTable(out)
 	w.Row("training", "%.1f epochs, %s", r.Epochs, status.Duration(experiment.Seconds(r.TrainSeconds)))
 	for i := range r.Calibration {
-		w.Row("intervals", "%s", r.Calibration[i].Said())
+		w.Row("intervals", "%s", r.Calibration[i].Sentence())
 	}
 	if r.Scales != nil {
-		w.Row("scales", "%s", r.Scales.Said)
+		w.Row("scales", "%s", r.Scales.Summary)
 	}
 	w.Row("report", "%s", filepath.Join(r.Config.Out, fit.ReportFile))
 	w.Row("predict", "hippo predict %s DATA", config.Quote(r.Config.Out))

@@ -1,4 +1,4 @@
-// Package cpu is the engine that computes in float32 on all cores. Layouts, blocks, loops over cores and what is kept
+// Package cpu is the engine that computes in float32 on all cores. Layouts, blocks, loops over cores and what is saved
 // for backward are its own. One file holds one operation, forward and backward side by side; the methods of Engine
 // implement engine.Engine, whose comments have the formulas and shapes. Comments here say how they compute.
 //
@@ -8,8 +8,7 @@
 // Lanes are 16 channels side by side. A tile is a matrix of scores, of some queries by some keys. A group is a model's
 // own, of channels that share B and C or a norm.
 //
-// It may import engine, tensor, internal/counter, internal/kernel and internal/parallel. Beside it only optim reads and
-// writes the float32 elements of tensors. Shapes have been checked by package autograd.
+// No other package reads or writes the float32 elements of tensors. Shapes have been checked by package autograd.
 package cpu
 
 import (
@@ -68,7 +67,7 @@ func (eng *Engine) Bytes() int { return eng.arena.Bytes() }
 // Mark names the present point for ReleaseSince.
 func (eng *Engine) Mark() int { return eng.arena.Mark() }
 
-// ReleaseSince takes back the memory of every tensor made after mark except keep.
+// ReleaseSince releases the memory of every tensor made after mark except keep.
 func (eng *Engine) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 	var bufs [4][]float32
 	held := bufs[:0]
@@ -78,7 +77,7 @@ func (eng *Engine) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 	eng.arena.ReleaseSince(mark, held...)
 }
 
-// Reset takes back all memory: every tensor made here is dead afterwards.
+// Reset takes back all memory: no tensor made here may be used afterwards.
 func (eng *Engine) Reset() {
 	for _, p := range eng.pools {
 		p.reset()

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// gradient is the gradient of x, nil where none has been made. A result has it in its header. A leaf has not, because
-// several tapes may run backward to it at once: Step.Leaves has its gradient, or else this engine.
+// gradient is the gradient of x, nil if there is none. A result has it in its header. A leaf has none, because
+// several tapes may run backward to it at once: Step.Leaves or else this engine has its gradient.
 func (eng *Engine) gradient(x *tensor.Tensor) []float32 {
 	if x.Lent() {
 		return x.Grad()
@@ -54,7 +54,7 @@ func (eng *Engine) gradOf(x *tensor.Tensor) []float32 {
 	return eng.grad(x)
 }
 
-// gradTo is gradOf for operations that can also write. Where add is false the contents are unspecified and have to be
+// gradTo is gradOf for operations that can also write. If add is false the contents are unspecified and must be
 // written, which saves zeroing and reading them.
 func (eng *Engine) gradTo(x *tensor.Tensor) (dx []float32, add bool) {
 	if !eng.wanted(x) {
@@ -147,7 +147,7 @@ func (eng *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
 	return nil
 }
 
-// DropGrad gives back the gradient of x, which nothing collects.
+// DropGrad releases the gradient of x, which nothing collects.
 func (eng *Engine) DropGrad(x *tensor.Tensor) {
 	if x == nil {
 		return

@@ -113,13 +113,13 @@ func (eng *Engine) unpack(w packedWeight, n, k int, use func(j, rows int, part [
 	}
 }
 
-// packedWeight is a packed matrix that knows in which precision to keep keys and values.
+// packedWeight is a packed matrix that chooses the precision of keys and values.
 type packedWeight struct {
 	*kernel.Packed
 	exact bool // nothing was rounded, and nothing is to be
 }
 
-// unrounded tells whether a product with m rows is computed from unpacked elements: where its inputs would be rounded
+// unrounded reports whether a product with m rows is computed from unpacked elements: where its inputs would be rounded
 // though nothing is to be, or not be rounded though all is. A few rows, such as those of a text that is written token
 // by token, are not worth it.
 func (w packedWeight) unrounded(m int, p engine.Precision) bool {
@@ -135,7 +135,8 @@ func (w packedWeight) ReadGroups(j int, q []int8, factor, least []uint16) (scale
 	return w.Groups(j, q, factor, least)
 }
 
-// Rounded is room for keys and values in the precision of the weights, with weights of 4 bits in int8, nil for float32.
+// Rounded is space for keys and values in the precision of the weights, with weights of 4 bits in int8, nil for
+// float32.
 func (w packedWeight) Rounded() engine.Rounded {
 	if p := w.Precision(); p != kernel.Float32 && !w.exact {
 		return &roundedRows{precision: min(p, kernel.Int8)}

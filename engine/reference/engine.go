@@ -27,7 +27,7 @@ func New(step *engine.Step) *Engine {
 // numbers is storage in float64.
 type numbers struct {
 	x    []float64
-	grad []float64 // nil where none has been made
+	grad []float64 // nil if there is none
 }
 
 func (n *numbers) Len() int                  { return len(n.x) }
@@ -56,7 +56,7 @@ type leaf struct {
 	version uint64
 }
 
-// storage is where the elements of x and its gradient are: its own, or those of a copy while x stays as it is.
+// storage is where the elements of x and its gradient are: its own, or those of a copy while x does not change.
 func (eng *Engine) storage(x *tensor.Tensor) *numbers {
 	if n, ok := x.Storage().(*numbers); ok {
 		return n
@@ -233,7 +233,7 @@ func (eng *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
 	return nil
 }
 
-// Grad64 is Grad without rounding, nil where there is none. It is the gradient itself.
+// Grad64 is Grad without rounding, nil if there is none. It is the gradient itself.
 func (eng *Engine) Grad64(x *tensor.Tensor) []float64 { return eng.storage(x).grad }
 
 // Values64 are the elements of x themselves.

@@ -200,10 +200,8 @@ func (s *Subject) Taps(n int) { s.taps = n }
 // Examine takes a model apart. timed measures where its time goes. Errors: weights that are not numbers; ctx.
 func (s *Subject) Examine(ctx context.Context, name string, timed bool) (*Report, error) {
 	a := &Report{Name: name, Shape: s.shape, Seen: s.seen, tied: !s.shape.UntiedHead}
-	params := map[string]*nn.Param{}
 	var wrong error
 	s.module.Params("", func(n string, p *nn.Param) {
-		params[n] = p
 		if wrong == nil {
 			wrong = a.count(s.backbone, n, p)
 		}
@@ -211,7 +209,7 @@ func (s *Subject) Examine(ctx context.Context, name string, timed bool) (*Report
 	if wrong != nil {
 		return nil, wrong
 	}
-	if err := s.systems(ctx, a, params); err != nil {
+	if err := s.systems(ctx, a); err != nil {
 		return nil, err
 	}
 	if timed {

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/autograd"
-	"github.com/hippo-ssm/hippo/explain/anatomy"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -173,11 +172,9 @@ func (r *Report) systems(a, b Model) {
 
 // systemOf reads the systems of a mixer.
 func systemOf(t *autograd.Tape, m mixer.Mixer) (s System) {
-	params := map[string]*nn.Param{}
-	m.Params("", func(name string, p *nn.Param) { params[name] = p })
-	for _, d := range anatomy.Diagonals("", params) {
+	for _, d := range mixer.Systems(m) {
 		s.Poles, s.Dt = append(s.Poles, d.Poles...), append(s.Dt, d.Dt...)
-		s.Tokens = append(s.Tokens, d.Constants()...)
+		s.Tokens = append(s.Tokens, d.TimeConstants()...)
 	}
 	if all := mixer.Responses(t, m, kernelTaps); len(all) > 0 {
 		k := all[0].Taps

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/explain"
-	"github.com/hippo-ssm/hippo/explain/action"
+	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -107,7 +107,7 @@ func Of(ctx context.Context, g *explain.Language, o Options) (*Report, error) {
 		var found []Score
 		r.Without = r.Without[:0]
 		g.Each(t, s.ids(), len(g.Backbone.Blocks)-1, func(layer int, b *model.Block, u *tensor.Tensor) {
-			op, ok := action.OperatorOf(t, b.Mixer, u)
+			op, ok := mixer.OperatorOf(t, b.Mixer, u)
 			if !ok {
 				r.Without = append(r.Without, layer)
 				return
@@ -223,7 +223,7 @@ func (s *repeated) chance() float64 {
 type headScore struct{ prefix, copying float64 }
 
 // score is the scores of the layer as a whole, then of each head. rows are the directions of the string's tokens.
-func (s *repeated) score(op *action.Operator, rows []float64) []headScore {
+func (s *repeated) score(op *mixer.Operator, rows []float64) []headScore {
 	n, l := len(s.tokens), op.Length
 	scores := make([]headScore, 1+op.Heads)
 	w := make([]float64, l*l)

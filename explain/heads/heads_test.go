@@ -12,7 +12,6 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/explain"
-	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
@@ -41,7 +40,7 @@ func TestOperatorIsTheMixer(t *testing.T) {
 			u.CopyFrom(x)
 			tape := autograd.NewTape(cpu.Backend{})
 			want := m.Forward(tape, u, &mixer.Rows{Rows: engine.NewRows(l)}).Floats()
-			op, ok := action.OperatorOf(tape, m, u)
+			op, ok := mixer.OperatorOf(tape, m, u)
 			if !ok {
 				t.Fatal("it has no heads")
 			}
@@ -70,7 +69,7 @@ func biasOf(m mixer.Mixer) []float32 {
 }
 
 // applied is b + Σ_h Σ_s W_h[t,s] O_h v_h[s].
-func applied(op *action.Operator, bias []float32, d int) []float64 {
+func applied(op *mixer.Operator, bias []float32, d int) []float64 {
 	l := op.Length
 	identity := make([]float64, d*d)
 	for i := range d {

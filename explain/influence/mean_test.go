@@ -10,6 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
+	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -27,7 +28,7 @@ func TestMeanIsThatOfTheWeightsOfAllHeads(t *testing.T) {
 			x[i] = float32(rng.NormFloat64())
 		}
 		u, tape := tensor.FromSlice(x, l, d), autograd.NewTape(cpu.Backend{})
-		op, _ := action.OperatorOf(tape, m, u)
+		op, _ := mixer.OperatorOf(tape, m, u)
 		a, err := action.Of(tape, m, u)
 		if err != nil {
 			t.Fatal(err)

@@ -77,14 +77,15 @@ func (w *stateWalk) partsOf() ([]*statePart, error) {
 	mid := min(w.l/2, lookAt)
 	w.prepare(0, 1, min(2, w.l), mid, min(w.l-1, 2*lookAt+1))
 	one, two := w.before(min(1, w.l)), w.before(min(2, w.l))
-	names, shapes := shapesIn(one)
+	_, shapes := shapesIn(one)
 	_, later := shapesIn(two)
-	known, ignore := w.knownParts()
+	known := w.knownParts()
 	s := w.before(mid)
 	var parts []*statePart
-	for _, name := range names {
-		shape := shapes[name]
-		if slices.Contains(ignore, name) || slices.Contains(shape, 0) {
+	for _, part := range mixer.StateParts(one) {
+		name, shape := part.Name, shapes[part.Name]
+		remembers := part.Kind == mixer.Numbers || part.Kind == mixer.PositionRows
+		if !remembers || slices.Contains(shape, 0) {
 			continue
 		}
 		p := known[name]
@@ -116,31 +117,21 @@ func (p *statePart) lay() {
 	p.cStep, p.iStep = p.inner, 1
 }
 
-// knownParts are the parts that an experiment would not tell, and those that are no memory of their own.
-func (w *stateWalk) knownParts() (parts map[string]*statePart, ignore []string) {
-	switch m := w.m.(type) {
-	case *mixer.RNN:
-		n := m.H.Dim(0)
-		return map[string]*statePart{"h": {rule: ruleTanh, r: m.H.Tensor.Floats(), tanhs: n}}, nil
-	case *mixer.LMU:
-		r, tanhs := m.Transition(w.tape)
-		p := &statePart{rule: ruleTanh, r: r.Floats(), tanhs: tanhs}
-		w.tape.Reset()
-		return map[string]*statePart{"h_m": p}, nil
-	case *mixer.BlockRecurrent:
-		gate := m.Gate.Tensor.Floats()
-		p := &statePart{rule: ruleDecay, fixed: true, gate: true}
-		for range m.Start.Weight.Dim(0) {
-			for _, g := range gate {
-				p.a = append(p.a, 1/(1+math.Exp(-float64(g))))
-			}
+// knownParts are the parts that an experiment would not show.
+func (w *stateWalk) knownParts() map[string]*statePart {
+	defer w.tape.Reset()
+	parts := map[string]*statePart{}
+	for name, r := range mixer.StateRules(w.tape, w.m) {
+		p := &statePart{rule: ruleUnknown}
+		switch {
+		case r.Transition != nil:
+			p.rule, p.r, p.tanhs = ruleTanh, r.Transition.Floats(), r.Tanhs
+		case r.Gates != nil:
+			p.rule, p.fixed, p.gate, p.a = ruleDecay, true, true, r.Gates
 		}
-		return map[string]*statePart{"rows": p}, []string{"qkv", "block", "position"}
-	case *mixer.SpAtten:
-		return map[string]*statePart{"k": {rule: ruleUnknown}, "v": {rule: ruleUnknown}},
-			[]string{"importance", "heads", "position", "k_low"}
+		parts[name] = p
 	}
-	return nil, nil
+	return parts
 }
 
 // rows describes a part of a row for each token. How many there are at most shows at the end of the sequence.

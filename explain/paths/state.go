@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // squares are the sums of squares that a relative distance is made of.
@@ -47,30 +46,20 @@ type part struct {
 	channel int // the axis of channels or heads
 }
 
-// parts are the tensors of a layer's state that have numbers of the model in them.
-func partsOf(g *explain.Language, s *model.State, layer int) (out []part) {
-	b := g.Backbone.Blocks[layer]
-	grows := b.Shared != nil || b.Mixer.Traits().Growth > 0
-	s.Mixers[layer].Tensors(func(name string, x *tensor.Tensor) {
-		base := name[strings.LastIndexByte(name, '.')+1:]
-		if base == "position" || base == "heads" || base == "importance" || x.Len() == 0 {
-			return // places and scores, no state of the model
+// partsOf are the tensors of a layer's state that have numbers of the model in them.
+func partsOf(s *model.State, layer int) (out []part) {
+	for _, from := range mixer.StateParts(s.Mixers[layer]) {
+		shape, values := from.Values()
+		if from.Kind.Bookkeeping() || len(values) == 0 {
+			continue
 		}
-		p := part{name: name, shape: x.Shape(), values: x.Floats()}
-		if len(p.shape) == 2 && (filtered(base) || grows && slices.Contains(cached, base)) {
+		p := part{name: from.Name, shape: shape, values: values}
+		if from.Kind == mixer.PositionRows || from.Kind == mixer.BlockRows {
 			p.channel = 1
 		}
 		out = append(out, p)
-	})
+	}
 	return out
-}
-
-// cached are the names of tensors that hold a row for each token, (tokens, channels), in layers that grow.
-var cached = []string{"k", "v", "q", "kv", "z"}
-
-// filtered tells whether a tensor holds the last inputs of a filter or of a block, (inputs, channels).
-func filtered(name string) bool {
-	return name == "conv" || name == "short" || name == "block" || strings.HasPrefix(name, "long")
 }
 
 // channels is the number of channels of a part.
@@ -87,8 +76,8 @@ func (p *part) of(i int) int {
 // layerDistance is the relative distance of the states of a layer.
 func layerDistance(g *explain.Language, a, b *model.State, layer int) float64 {
 	var all squares
-	second := partsOf(g, b, layer)
-	for _, p := range partsOf(g, a, layer) {
+	second := partsOf(b, layer)
+	for _, p := range partsOf(a, layer) {
 		q := partOf(second, &p)
 		for i, x := range p.values {
 			all.add(x, q[i])
@@ -114,7 +103,7 @@ func (m *meter) measure(rep *Report, a, b *model.State) {
 			rep.Distance = append(rep.Distance, nil)
 			rep.Channels = append(rep.Channels, ChannelDistance{rows: map[string]int{}})
 		}
-		first, second := partsOf(m.g, a, k), partsOf(m.g, b, k)
+		first, second := partsOf(a, k), partsOf(b, k)
 		place, of := len(rep.Distance[k]), &rep.Channels[k]
 		var all squares
 		for i, x := range m.groups(first) {

@@ -101,7 +101,7 @@ function sampling(body) {
     h('textarea', {
       id: 'set-stop', rows: 2, value: c.settings.stop ?? '', 'aria-describedby': 'why-stop',
       oninput: (event) => kept((to) => { to.settings.stop = event.target.value; }),
-    }), h('small', { id: 'why-stop' }, 'one per line; a reply ends before any of them;  \\n is a line end'));
+    }), h('small', { id: 'why-stop' }, 'one per line; a reply ends before any of them; \\n is a line end'));
   // json is a field of JSON that says what is wrong with it.
   const json = (name, label, why, check, placeholder) => {
     const says = h('small', { id: `why-${name}` });

@@ -7,7 +7,7 @@ function parse(what, text) {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Error(`${what} in the settings: this is not JSON:  ${error.message}.`);
+    throw new Error(`${what} in the settings: this is not JSON: ${error.message}.`);
   }
 }
 
