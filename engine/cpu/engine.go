@@ -145,6 +145,18 @@ func take[T any](eng *Engine) *T {
 	return p.items[p.next-1]
 }
 
+// record records an operation that a struct of type T describes, if one of its inputs wants a gradient.
+func record[T any, P interface {
+	*T
+	operation
+}](eng *Engine, value T, inputs ...*tensor.Tensor) {
+	if eng.wants(inputs...) {
+		op := take[T](eng)
+		*op = value
+		eng.push(P(op))
+	}
+}
+
 // resize returns s with length n, its memory reused where it is large enough; the contents are unspecified.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
