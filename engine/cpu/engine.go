@@ -70,11 +70,11 @@ func (eng *Engine) Mark() int { return eng.arena.Mark() }
 // ReleaseSince releases the memory of every tensor made after mark except keep.
 func (eng *Engine) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 	var bufs [4][]float32
-	held := bufs[:0]
+	buffers := bufs[:0]
 	for _, k := range keep {
-		held = append(held, k.Data())
+		buffers = append(buffers, k.Data())
 	}
-	eng.arena.ReleaseSince(mark, held...)
+	eng.arena.ReleaseSince(mark, buffers...)
 }
 
 // Reset takes back all memory: no tensor made here may be used afterwards.
