@@ -54,7 +54,25 @@ var house = []layer{
 	{"internal/wav", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
-	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
+	{"tokenizer/token", "internal/disk", ""},
+	{"tokenizer/regex", "", ""},
+	{"tokenizer/added", "tokenizer/token tokenizer/regex", ""},
+	{"tokenizer/normalize", "tokenizer/regex", "golang.org/x/text"},
+	{"tokenizer/pretokenize", "tokenizer/regex", ""},
+	{"tokenizer/chars", "tokenizer/token tokenizer/added", ""},
+	{"tokenizer/bpe", "tokenizer/token tokenizer/added tokenizer/pretokenize tokenizer/regex", ""},
+	{"tokenizer/words", "tokenizer/bpe", ""},
+	{"tokenizer/pipeline", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/pretokenize tokenizer/bpe " +
+		"tokenizer/words", ""},
+	{"tokenizer/hf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +
+		"tokenizer/bpe tokenizer/words tokenizer/pipeline", "golang.org/x/text"},
+	{"tokenizer/sentencepiece", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/bpe tokenizer/words " +
+		"tokenizer/pipeline", ""},
+	{"tokenizer/gguf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +
+		"tokenizer/chars tokenizer/bpe tokenizer/pipeline tokenizer/hf tokenizer/sentencepiece", "golang.org/x/text"},
+	{"tokenizer", "tokenizer/token tokenizer/added tokenizer/chars tokenizer/bpe tokenizer/hf " +
+		"tokenizer/sentencepiece internal/brief internal/disk", ""},
+	{"internal/testkit/toytext", "", ""}, // no row below names it: it is for tests
 	{"chat/template", "internal/brief internal/disk", ""},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
 	{"internal/testkit/golden", "checkpoint", ""},            // likewise for tests
@@ -77,8 +95,8 @@ var house = []layer{
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
 		"internal/disk internal/parallel", ""},
-	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config " +
-		"internal/disk", ""},
+	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config internal/disk " +
+		"tokenizer/gguf", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
@@ -121,7 +139,7 @@ var house = []layer{
 	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
 	{"inspect", "experiment model release tokenizer chat/template checkpoint internal/brief internal/disk " +
-		"internal/status train/text", ""},
+		"internal/status train/text tokenizer/sentencepiece", ""},
 	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
 		"internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
@@ -147,7 +165,8 @@ var house = []layer{
 		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config internal/disk " +
 		"internal/status internal/licenses explain/theory explain/course explain/anatomy explain/changes " +
 		"explain/heads explain/influence explain/lens explain/memory explain/paths explain/surprise fit serve/views " +
-		"table train/text", "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
+		"table train/text tokenizer/bpe",
+		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
 // firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.

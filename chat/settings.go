@@ -15,12 +15,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // GenerationFile is the file in a model's folder that holds the defaults of sampling.

@@ -19,6 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 )
 
 // unfinished are the endings of files that programs have begun to fetch.
@@ -49,7 +50,7 @@ func (r *Report) read() error {
 			"of its own", r.Path, status.Bytes(uint64(info.Size())))
 	case ending == ".json" && !strings.HasSuffix(r.Path, checkpoint.IndexSuffix):
 		return r.readJSON()
-	case ending == filepath.Ext(tokenizer.ModelName):
+	case ending == filepath.Ext(sentencepiece.ModelName):
 		return r.readTokenizer()
 	}
 	return r.readCheckpoint()

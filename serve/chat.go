@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/generate"
 )
 
 // chatRequest is the body of /v1/chat/completions.

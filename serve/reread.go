@@ -4,9 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // rereads read in the background what the next request of a conversation will begin with. A reply was drawn, token by

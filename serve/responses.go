@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/session"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // responseRequest is the body of /v1/responses.

@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/generate/constrain"
 )
 
 // toolRequest is what a request says about tools.

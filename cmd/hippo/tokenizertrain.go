@@ -16,6 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 )
 
 // trainTokenizerOptions are the flags of hippo tokenizer train.
@@ -121,7 +122,7 @@ func learn(ctx context.Context, corpus *data.Corpus, opt trainTokenizerOptions) 
 	p := newProgress("merges:")
 	defer p.close()
 	return unlessDone(ctx, func() (tokenizer.Tokenizer, error) {
-		return tokenizer.TrainBPE(r, tokenizer.TrainOptions{
+		return bpe.Train(r, bpe.TrainOptions{
 			VocabSize: opt.VocabSize, Merges: opt.Merges, MinFrequency: opt.MinFrequency, Progress: p.update,
 		})
 	})
