@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 )
@@ -14,9 +15,16 @@ type admission struct {
 	wait    time.Duration
 }
 
-func newAdmission(o Options) *admission {
-	return &admission{places: make(chan struct{}, o.Concurrent), most: int64(o.Queue), wait: o.QueueWait}
+// newAdmission lets a number of requests run, and others wait for some time.
+func newAdmission(run, queue int, wait time.Duration) *admission {
+	return &admission{places: make(chan struct{}, run), most: int64(queue), wait: wait}
 }
+
+// running is the number of requests that run.
+func (a *admission) running() int { return len(a.places) }
+
+// queued is the number of requests that wait.
+func (a *admission) queued() int { return int(max(0, a.waiting.Load())) }
 
 // enter waits for a place, which leave gives back. Those that come first are let in first.
 func (a *admission) enter(ctx context.Context) error {
@@ -42,3 +50,20 @@ func (a *admission) enter(ctx context.Context) error {
 }
 
 func (a *admission) leave() { <-a.places }
+
+// enter waits until the request may run. The admission's leave gives its place back.
+func (c *call) enter(a *admission) error {
+	if err := c.draining(); err != nil {
+		return err
+	}
+	ended, begun := c.begin(c.r.Context(), PhaseQueue), time.Now()
+	err := a.enter(c.r.Context())
+	took := time.Since(begun)
+	c.track.queued.Store(int64(took))
+	c.Counters.Queued(took)
+	ended(PhaseEnd{Err: err})
+	if err != nil {
+		return fmt.Errorf("waiting for a place: %w", err)
+	}
+	return nil
+}

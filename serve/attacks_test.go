@@ -91,7 +91,7 @@ func (v *victim) wantCalm() {
 	v.client.CloseIdleConnections()
 	const slack = 5
 	waitUntil(v.t, func() bool {
-		none := len(v.server.admit.places) == 0 && v.server.bodies.Load() == 0
+		none := len(v.server.admit.places) == 0 && v.server.shared.bodies.Load() == 0
 		return none && runtime.NumGoroutine() <= v.before+slack
 	})
 }
@@ -202,7 +202,7 @@ func TestManyStreams(t *testing.T) {
 	// On a busy machine the clients are slower than a server waits for by itself.
 	v := newVictim(t, Options{Concurrent: 4000, WriteTimeout: time.Hour}, true)
 	// Each reply has some tokens, and then goes on for ever.
-	v.server.loaded()[0].runner = runnerFunc(func(ctx context.Context, r *session.Request) error {
+	v.server.host.loaded()[0].model.runner = runnerFunc(func(ctx context.Context, r *session.Request) error {
 		if r.Next == nil {
 			return session.Direct{}.Run(ctx, r)
 		}
@@ -294,12 +294,12 @@ func TestHeavyBodies(t *testing.T) {
 	for range 2 * manyBodies {
 		v.dial(postHead + "Content-Length: 1048576\r\n\r\n" + part) // the rest does not come
 	}
-	waitUntil(t, func() bool { return v.server.bodies.Load() >= (manyBodies-1)<<20 })
+	waitUntil(t, func() bool { return v.server.shared.bodies.Load() >= (manyBodies-1)<<20 })
 	most := int64(manyBodies+1) << 20
-	if n := v.server.bodies.Load(); n > most+(1<<20) {
+	if n := v.server.shared.bodies.Load(); n > most+(1<<20) {
 		t.Errorf("bodies of %d bytes are in memory, want at most %d", n, most)
 	}
-	waitUntil(t, func() bool { return v.server.bodies.Load() == 0 }) // they had their time
+	waitUntil(t, func() bool { return v.server.shared.bodies.Load() == 0 }) // they had their time
 	v.wantCalm()
 }
 

@@ -63,7 +63,7 @@ func TestSessionWaitsForItsModelWithoutAPlace(t *testing.T) {
 	if err := json.Unmarshal([]byte(data), &made); err != nil {
 		t.Fatal(err)
 	}
-	e, _, err := server.models.acquire(t.Context(), "one")
+	e, _, err := server.host.acquire(t.Context(), "one")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestSessionWaitsForItsModelWithoutAPlace(t *testing.T) {
 	if n := len(server.admit.places); n != 0 {
 		t.Errorf("%d places are taken, want none", n)
 	}
-	server.models.release(e)
+	server.host.release(e)
 	if status := <-answered; status != http.StatusOK {
 		t.Errorf("status %d, want 200", status)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/generate"
 )
 
 // chatRequest is the body of /v1/chat/completions.
@@ -128,9 +128,9 @@ type chatCompletion struct {
 	frame  chatAnswer // without choices
 }
 
-func (s *Server) chatCompletions(c *call) error {
+func (s *openaiTexts) chatCompletions(c *call) error {
 	var q chatCompletion
-	if err := s.readBody(c.w, c.r, &q.chatRequest); err != nil {
+	if err := c.read(&q.chatRequest); err != nil {
 		return err
 	}
 	if err := s.prepareChat(&q, c); err != nil {
@@ -140,13 +140,13 @@ func (s *Server) chatCompletions(c *call) error {
 }
 
 // prepareChat checks a request and says what work it is.
-func (s *Server) prepareChat(q *chatCompletion, c *call) error {
-	m, err := s.model(c, q.Model)
+func (s *openaiTexts) prepareChat(q *chatCompletion, c *call) error {
+	m, err := s.host.model(c, q.Model)
 	if err != nil {
 		return err
 	}
 	c.note("model", m.name)
-	o, err := q.replies(s, m, m.defaults(0))
+	o, err := q.replies(&s.service, m, m.defaults(0))
 	if err != nil {
 		return err
 	}
@@ -156,8 +156,8 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 	}
 	top := or(q.TopLogprobs, 0)
 	var ch checks
-	ch.that(asked == nil || *asked >= 1 && *asked <= s.o.MaxTokens, param, "found %d, want an integer from 1 to %d",
-		or(asked, 0), s.o.MaxTokens)
+	ch.that(asked == nil || *asked >= 1 && *asked <= s.limits.MaxTokens, param, "found %d, want an integer from 1 to %d",
+		or(asked, 0), s.limits.MaxTokens)
 	ch.that(top >= 0 && top <= maxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top, maxTop)
 	ch.that(q.TopLogprobs == nil || q.Logprobs, "top_logprobs", "found %d, want logprobs true with it", top)
 	ch.that(len(q.Messages) > 0, "messages", "found none, want at least one")
@@ -168,7 +168,7 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 	if q.Logprobs {
 		q.top = top
 	}
-	q.dialog, err = m.converse(c.r.Context(), "messages", &conversation{
+	q.dialog, err = converse(c.r.Context(), m, "messages", &conversation{
 		messages: q.Messages, tools: q.toolRequest, format: q.ResponseFormat, param: "response_format",
 		more: withEffort(q.Variables, q.Effort), goesOn: q.Continue,
 	})
@@ -178,18 +178,18 @@ func (s *Server) prepareChat(q *chatCompletion, c *call) error {
 	ids := q.dialog.ids
 	o.Constraint = q.dialog.constraint
 	o.MaxTokens = s.replyTokens(m, asked, o.MaxTokens, len(ids))
-	if err := m.check("messages", ids, s.o.MaxPrompt, o.MaxTokens); err != nil {
+	if err := m.check("messages", ids, s.limits.MaxPrompt, o.MaxTokens); err != nil {
 		return err
 	}
 	q.options, q.prompts = o, [][]int32{ids}
-	q.ended = m.rereadAfter(q.client, q.dialog)
+	q.ended = rereadAfter(m, q.client, q.dialog)
 	q.frame = chatAnswer{ID: "chatcmpl-" + rand.Text(), Created: time.Now().Unix(), Model: m.name}
 	return nil
 }
 
 // replyTokens is how long a reply to a prompt may become: as asked, or as the model says, or as long as there is room.
-func (s *Server) replyTokens(m *Model, asked *int, own, prompt int) int {
-	most := s.o.MaxTokens
+func (s *service) replyTokens(m *Model, asked *int, own, prompt int) int {
+	most := s.limits.MaxTokens
 	if own > 0 {
 		most = min(most, own)
 	}
@@ -200,8 +200,8 @@ func (s *Server) replyTokens(m *Model, asked *int, own, prompt int) int {
 }
 
 // encodeChat is the ids of a conversation up to where the reply begins, and of the beginning of that.
-func (m *Model) encodeChat(ctx context.Context, param string, messages []message, begins string) ([]int32, error) {
-	text, err := m.chatText(ctx, param, messages)
+func encodeChat(ctx context.Context, m *Model, param string, messages []message, begins string) ([]int32, error) {
+	text, err := chatText(ctx, m, param, messages)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +213,7 @@ func (m *Model) encodeChat(ctx context.Context, param string, messages []message
 }
 
 // chatText is the text of a conversation up to where the reply begins.
-func (m *Model) chatText(ctx context.Context, param string, messages []message) (string, error) {
+func chatText(ctx context.Context, m *Model, param string, messages []message) (string, error) {
 	return m.render(ctx, param, inputOf(messages))
 }
 
@@ -237,11 +237,11 @@ func (m *Model) render(ctx context.Context, param string, in template.Input) (st
 }
 
 // logprobs are the log-probabilities of tokens in a chat's form.
-func (m *Model) logprobs(tokens []placed) (out []chatLogprob) {
+func logprobs(m *Model, tokens []placed) (out []chatLogprob) {
 	for _, t := range tokens {
-		one, top := m.logprob(t.id, t.logProb), make([]chatLogprob, 0, len(t.top))
+		one, top := logprob(m, t.id, t.logProb), make([]chatLogprob, 0, len(t.top))
 		for _, other := range t.top {
-			top = append(top, m.logprob(other.ID, other.LogProb))
+			top = append(top, logprob(m, other.ID, other.LogProb))
 		}
 		one.Top = &top
 		out = append(out, one)
@@ -250,7 +250,7 @@ func (m *Model) logprobs(tokens []placed) (out []chatLogprob) {
 }
 
 // logprob is the log-probability of a token in a chat's form.
-func (m *Model) logprob(id int32, logProb float64) chatLogprob {
+func logprob(m *Model, id int32, logProb float64) chatLogprob {
 	data := m.tok.Decode(nil, []int32{id})
 	out := chatLogprob{Token: m.tokenText(id), LogProb: number(logProb), Bytes: make([]int, len(data))}
 	for i, x := range data {
@@ -281,7 +281,7 @@ func (q *chatCompletion) add(r *chatReply, p piece) {
 	if !q.Logprobs {
 		return
 	}
-	r.tokens = append(r.tokens, q.model.logprobs(tokens)...)
+	r.tokens = append(r.tokens, logprobs(q.model, tokens)...)
 }
 
 // logprobs are those of the tokens of a reply, nil where none are wanted.
@@ -300,7 +300,7 @@ func (q *chatCompletion) logprobs(r *chatReply) *chatLogprobs {
 func (q *chatCompletion) begin() []*chatReply {
 	replies := make([]*chatReply, q.draws)
 	for j := range replies {
-		replies[j] = &chatReply{reply: q.model.newReply(0), split: q.dialog.split()}
+		replies[j] = &chatReply{reply: newReply(q.model, 0), split: q.dialog.split()}
 	}
 	return replies
 }

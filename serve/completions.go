@@ -9,6 +9,9 @@ import (
 	"unicode/utf8"
 )
 
+// openaiTexts responds with texts, embeddings and tokens of a model.
+type openaiTexts struct{ service }
+
 // completionRequest is the body of /v1/completions.
 type completionRequest struct {
 	sampling
@@ -56,9 +59,9 @@ type completion struct {
 	frame completionAnswer // without choices
 }
 
-func (s *Server) completions(c *call) error {
+func (s *openaiTexts) completions(c *call) error {
 	var q completion
-	if err := s.readBody(c.w, c.r, &q.completionRequest); err != nil {
+	if err := c.read(&q.completionRequest); err != nil {
 		return err
 	}
 	if err := s.prepare(&q, c); err != nil {
@@ -68,24 +71,24 @@ func (s *Server) completions(c *call) error {
 }
 
 // prepare checks a request and says what work it is.
-func (s *Server) prepare(q *completion, c *call) error {
-	m, err := s.model(c, q.Model)
+func (s *openaiTexts) prepare(q *completion, c *call) error {
+	m, err := s.host.model(c, q.Model)
 	if err != nil {
 		return err
 	}
 	c.note("model", m.name)
 	o := m.defaults(completionTokens)
 	o.MaxTokens = or(q.MaxTokens, completionTokens)
-	if o, err = q.replies(s, m, o); err != nil {
+	if o, err = q.replies(&s.service, m, o); err != nil {
 		return err
 	}
 	q.n = or(q.N, 1)
 	best, top := or(q.BestOf, q.n), or(q.Logprobs, -1)
 	var ch checks
-	ch.that(o.MaxTokens >= 0 && o.MaxTokens <= s.o.MaxTokens, "max_tokens", "found %d, want an integer from 0 to %d",
-		o.MaxTokens, s.o.MaxTokens)
-	ch.that(best >= q.n && best <= s.o.MaxChoices, "best_of", "found %d, want an integer from n, %d, to %d", best, q.n,
-		s.o.MaxChoices)
+	ch.that(o.MaxTokens >= 0 && o.MaxTokens <= s.limits.MaxTokens, "max_tokens", "found %d, want an integer from 0 to %d",
+		o.MaxTokens, s.limits.MaxTokens)
+	ch.that(best >= q.n && best <= s.limits.MaxChoices, "best_of", "found %d, want an integer from n, %d, to %d", best, q.n,
+		s.limits.MaxChoices)
 	ch.that(!q.Stream || best == q.n, "best_of", "found %d and stream, want n, %d: the best replies are known "+
 		"when all have ended", best, q.n)
 	ch.that(q.Logprobs == nil || top >= 0 && top <= maxTop, "logprobs", "found %d, want an integer from 0 to %d", top,
@@ -93,10 +96,10 @@ func (s *Server) prepare(q *completion, c *call) error {
 	ch.that(q.Suffix == "", "suffix", "found a text, want none: the models read from the left to the right only, and "+
 		"cannot write what stands before a text")
 	ch.that(len(q.Prompt) > 0, "prompt", "found nothing, want %s", promptForms)
-	ch.that(len(q.Prompt) <= s.o.MaxPrompts, "prompt", "found %d prompts, want at most %d",
-		len(q.Prompt), s.o.MaxPrompts)
-	ch.that(len(q.Prompt)*best <= s.o.MaxPrompts, "n", "found %d replies to each of %d prompts, want at most %d in all",
-		best, len(q.Prompt), s.o.MaxPrompts)
+	ch.that(len(q.Prompt) <= s.limits.MaxPrompts, "prompt", "found %d prompts, want at most %d",
+		len(q.Prompt), s.limits.MaxPrompts)
+	ch.that(len(q.Prompt)*best <= s.limits.MaxPrompts, "n", "found %d replies to each of %d prompts, want at most %d in all",
+		best, len(q.Prompt), s.limits.MaxPrompts)
 	if ch.err != nil {
 		return ch.err
 	}
@@ -109,7 +112,7 @@ func (s *Server) prepare(q *completion, c *call) error {
 	for _, p := range q.Prompt {
 		ids, err := m.encode(p)
 		if err == nil {
-			err = m.check("prompt", ids, s.o.MaxPrompt, o.MaxTokens)
+			err = m.check("prompt", ids, s.limits.MaxPrompt, o.MaxTokens)
 		}
 		if err != nil {
 			return err
@@ -145,16 +148,16 @@ func (q *completion) begin(i, index int, ids []scored) *writing {
 		w.choice.Logprobs = newLogprobs()
 	}
 	if !q.Echo {
-		w.reply = q.model.newReply(0)
+		w.reply = newReply(q.model, 0)
 		return w
 	}
 	text := q.echo(i)
 	w.text.WriteString(text)
-	w.reply = q.model.newReply(0)
+	w.reply = newReply(q.model, 0)
 	for _, id := range ids {
 		q.addLogprobs(w.choice.Logprobs, w.place(id))
 	}
-	w.reply = q.model.newReply(utf8.RuneCountInString(text))
+	w.reply = newReply(q.model, utf8.RuneCountInString(text))
 	return w
 }
 
@@ -172,7 +175,7 @@ func (q *completion) addLogprobs(to *completionLogprobs, t placed) {
 		return
 	}
 	value := number(t.logProb)
-	to.Values, to.Top = append(to.Values, &value), append(to.Top, q.model.topByText(t.scored))
+	to.Values, to.Top = append(to.Values, &value), append(to.Top, topByText(q.model, t.scored))
 }
 
 // add puts a piece behind what there is.

@@ -7,7 +7,7 @@ import (
 )
 
 // shares reports whether pages of an origin may use the server, and tells the browser so.
-func (s *Server) shares(c *call, origin string) bool {
+func (s *Server) shares(c *answering, origin string) bool {
 	h := c.Header()
 	if len(s.o.Origins) > 0 {
 		h.Add("Vary", "Origin")
@@ -24,7 +24,7 @@ func (s *Server) shares(c *call, origin string) bool {
 }
 
 // preflight answers a browser that asks what a page of another origin may, and reports whether it has asked that.
-func (c *call) preflight() bool {
+func (c *answering) preflight() bool {
 	if !c.shared || c.r.Method != http.MethodOptions || c.r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}

@@ -70,7 +70,7 @@ func TestRepliesEndWhereChatsDo(t *testing.T) {
 		t.Errorf("the response is %s", r.Status)
 	}
 	messages := decode[[]message](t, []byte(`[{"role":"user","content":"Call me"}]`))
-	prompt, err := s.model.chatText(t.Context(), "", messages)
+	prompt, err := chatText(t.Context(), s.model, "", messages)
 	if err != nil {
 		t.Fatal(err)
 	}

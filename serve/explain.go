@@ -82,7 +82,7 @@ type asked struct {
 }
 
 // viewAsked reads the query of a request.
-func (s *Server) viewAsked(q url.Values) (*asked, error) {
+func (s *sessionsHandler) viewAsked(q url.Values) (*asked, error) {
 	views := s.o.Views
 	if len(views) == 0 {
 		return nil, wrong("view", "this server explains nothing")
@@ -124,7 +124,7 @@ func (s *Server) viewAsked(q url.Values) (*asked, error) {
 }
 
 // explainSession answers with a view of a session, the first if none is named.
-func (s *Server) explainSession(c *call) error {
+func (s *sessionsHandler) explainSession(c *call) error {
 	a, err := s.viewAsked(c.r.URL.Query())
 	if err != nil {
 		return err
@@ -151,7 +151,7 @@ func (s *Server) explainSession(c *call) error {
 }
 
 // allThere returns an error if one of some sessions is none of the client's.
-func (s *Server) allThere(c *call, ids []string) error {
+func (s *sessionsHandler) allThere(c *call, ids []string) error {
 	for _, id := range ids {
 		if _, err := s.sessionRecord(place{c.owner(), id}); err != nil {
 			return err
@@ -161,7 +161,7 @@ func (s *Server) allThere(c *call, ids []string) error {
 }
 
 // viewed is the end of a session as it is now. Others have the session again when it returns.
-func (s *Server) viewed(c *call, a *asked) (x *Viewed, err error) {
+func (s *sessionsHandler) viewed(c *call, a *asked) (x *Viewed, err error) {
 	var of sessionRecord
 	err = s.withSession(c, func(_ context.Context, h *held) error {
 		ids, logProbs := h.IDs(), h.LogProbs()
@@ -186,7 +186,7 @@ func (s *Server) viewed(c *call, a *asked) (x *Viewed, err error) {
 }
 
 // show makes the page of a view, when it is its turn if it costs anything.
-func (s *Server) show(c *call, a *asked) (x *Viewed, page *fig.Page, err error) {
+func (s *sessionsHandler) show(c *call, a *asked) (x *Viewed, page *fig.Page, err error) {
 	if a.view.Free {
 		if x, err = s.viewed(c, a); err == nil {
 			page, err = s.compute(c, a, x)
@@ -198,7 +198,7 @@ func (s *Server) show(c *call, a *asked) (x *Viewed, page *fig.Page, err error) 
 		return nil, nil, err
 	}
 	defer free()
-	if err := c.watch.limits.hasTokens(); err != nil {
+	if err := c.Allowance.HasTokens(); err != nil {
 		return nil, nil, err
 	}
 	if x, err = s.viewed(c, a); err != nil {
@@ -213,13 +213,13 @@ func (s *Server) show(c *call, a *asked) (x *Viewed, page *fig.Page, err error) 
 	if x.Other != nil {
 		read += len(x.Other.IDs)
 	}
-	c.watch.limits.takeTokens(read)
+	c.Allowance.TakeTokens(read)
 	page, err = s.compute(c, a, x)
 	return x, page, err
 }
 
 // compute makes the page of a view in bounded time.
-func (s *Server) compute(c *call, a *asked, x *Viewed) (page *fig.Page, err error) {
+func (s *sessionsHandler) compute(c *call, a *asked, x *Viewed) (page *fig.Page, err error) {
 	slow := &Error{
 		Status: http.StatusServiceUnavailable, Code: "view_too_slow", Retry: time.Second,
 		Message: fmt.Sprintf("the view %s of %d tokens was not there after %v, want fewer tokens, or fewer requests "+
@@ -241,4 +241,4 @@ func (s *Server) compute(c *call, a *asked, x *Viewed) (page *fig.Page, err erro
 }
 
 // serves tells whether requests run that have a place.
-func (s *Server) serves() bool { return len(s.admit.places) > 0 }
+func (s *sessionsHandler) serves() bool { return s.admit.running() > 0 }

@@ -13,12 +13,12 @@ import (
 	"github.com/hippo-ssm/hippo/serve/batch"
 )
 
-// keyName is whose files a client has: those of its key. Without keys they are everybody's.
-func (c *call) keyName() string {
-	if c.key == nil {
-		return ""
-	}
-	return c.key.Name
+// openaiFiles stores files of clients, and works through those that are batches.
+type openaiFiles struct {
+	files       *batch.Store
+	readTimeout time.Duration // for a part of a file to arrive
+	// allowed returns an error if the key of a request may not have a batch for an endpoint.
+	allowed func(c *call, endpoint string) error
 }
 
 // fileError is what a client is told of an error of its files and batches.
@@ -81,10 +81,10 @@ func pageOf(c *call, limit, most int) (batch.Page, error) {
 }
 
 // uploadFile answers POST /v1/files. The file goes to its place as it comes.
-func (s *Server) uploadFile(c *call) error {
+func (s *openaiFiles) uploadFile(c *call) error {
 	const forms = 1 << 20 // for what is around the file
 	control := http.NewResponseController(c.w)
-	c.r.Body = http.MaxBytesReader(c.w, &steady{c.r.Body, control, s.o.ReadTimeout, 0}, s.files.MaxFile()+forms)
+	c.r.Body = http.MaxBytesReader(c.w, &steady{c.r.Body, control, s.readTimeout, 0}, s.files.MaxFile()+forms)
 	parts, err := c.r.MultipartReader()
 	if err != nil {
 		return &Error{
@@ -92,7 +92,7 @@ func (s *Server) uploadFile(c *call) error {
 			Message: fmt.Sprintf("the body of the request: %v; want a form with purpose and file", err),
 		}
 	}
-	f, err := s.files.AddFile(c.keyName(), func(w io.Writer) (string, error) { return readForm(parts, w) })
+	f, err := s.files.AddFile(c.key, func(w io.Writer) (string, error) { return readForm(parts, w) })
 	if err != nil {
 		c.Header().Set("Connection", "close") // what may still come of the body is not waited for
 		return fileError(err)
@@ -189,13 +189,13 @@ func (r *steady) Read(p []byte) (int, error) {
 }
 
 // listFiles answers GET /v1/files.
-func (s *Server) listFiles(c *call) error {
+func (s *openaiFiles) listFiles(c *call) error {
 	const most = 10000
 	p, err := pageOf(c, most, most)
 	if err != nil {
 		return err
 	}
-	files, more, err := s.files.Files(c.keyName(), c.r.URL.Query().Get("purpose"), p)
+	files, more, err := s.files.Files(c.key, c.r.URL.Query().Get("purpose"), p)
 	if err != nil {
 		return fileError(err)
 	}
@@ -210,8 +210,8 @@ func (s *Server) listFiles(c *call) error {
 }
 
 // showFile answers GET /v1/files/{id}.
-func (s *Server) showFile(c *call) error {
-	f, err := s.files.File(c.keyName(), c.r.PathValue("id"))
+func (s *openaiFiles) showFile(c *call) error {
+	f, err := s.files.File(c.key, c.r.PathValue("id"))
 	if err != nil {
 		return fileError(err)
 	}
@@ -219,8 +219,8 @@ func (s *Server) showFile(c *call) error {
 }
 
 // fileContent answers GET /v1/files/{id}/content.
-func (s *Server) fileContent(c *call) error {
-	f, r, err := s.files.OpenFile(c.keyName(), c.r.PathValue("id"))
+func (s *openaiFiles) fileContent(c *call) error {
+	f, r, err := s.files.OpenFile(c.key, c.r.PathValue("id"))
 	if err != nil {
 		return fileError(err)
 	}
@@ -233,7 +233,7 @@ func (s *Server) fileContent(c *call) error {
 	for {
 		n, err := io.ReadFull(r, buf)
 		if n > 0 {
-			if err := c.write(buf[:n], c.wait); err != nil {
+			if err := c.write(buf[:n]); err != nil {
 				return &Error{Status: statusGone, Message: fmt.Sprintf("the client does not read: %v", err)}
 			}
 		}
@@ -247,9 +247,9 @@ func (s *Server) fileContent(c *call) error {
 }
 
 // deleteFile answers DELETE /v1/files/{id}.
-func (s *Server) deleteFile(c *call) error {
+func (s *openaiFiles) deleteFile(c *call) error {
 	id := c.r.PathValue("id")
-	if err := s.files.DeleteFile(c.keyName(), id); err != nil {
+	if err := s.files.DeleteFile(c.key, id); err != nil {
 		return fileError(err)
 	}
 	return c.json(struct {

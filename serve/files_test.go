@@ -198,7 +198,7 @@ func TestBatchesComeLast(t *testing.T) {
 	r := &ranks{}
 	m := NewModel(ModelOptions{Name: "m", Net: language(t), Tokenizer: tokenizer.Bytes(), Runner: r})
 	for _, ctx := range []context.Context{
-		t.Context(), context.WithValue(t.Context(), batchLineKey{}, &batchLine{}),
+		t.Context(), withPriority(t.Context(), batchPriority),
 	} {
 		if err := m.runner.Run(ctx, &session.Request{}); err != nil {
 			t.Fatal(err)
@@ -283,15 +283,15 @@ func TestStalledUpload(t *testing.T) {
 		}
 	}
 	waitUntil(t, func() bool {
-		f, err := s.server.files.AddFile("", func(io.Writer) (string, error) { return "", nil })
+		f, err := s.server.files.files.AddFile("", func(io.Writer) (string, error) { return "", nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		files, _, err := s.server.files.Files("", "", batch.Page{Limit: 9})
+		files, _, err := s.server.files.files.Files("", "", batch.Page{Limit: 9})
 		if err != nil || len(files) != 1 {
 			t.Fatalf("%v are kept (%v)", files, err)
 		}
-		return s.server.files.DeleteFile("", f.ID) == nil && s.server.files.Used() == 0
+		return s.server.files.files.DeleteFile("", f.ID) == nil && s.server.files.files.Used() == 0
 	})
 }
 
@@ -312,14 +312,14 @@ func TestBatchSurvivesTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if id == "" {
-			f, err := server.files.AddFile("", func(w io.Writer) (string, error) {
+			f, err := server.files.files.AddFile("", func(w io.Writer) (string, error) {
 				_, err := io.WriteString(w, file.String())
 				return "", err
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := server.files.AddBatch("", batch.Wish{Input: f.ID, Endpoint: "/v1/completions", Window: "1h"})
+			b, err := server.files.files.AddBatch("", batch.Wish{Input: f.ID, Endpoint: "/v1/completions", Window: "1h"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -330,12 +330,12 @@ func TestBatchSurvivesTheServer(t *testing.T) {
 			before = sizes[len(sizes)-1]
 		}
 		for b.Status != batch.Completed && b.Counts.Completed <= before { // it stops in the middle of others
-			if b, err = server.files.Batch("", id); err != nil {
+			if b, err = server.files.files.Batch("", id); err != nil {
 				t.Fatal(err)
 			}
 		}
 		server.Close()
-		if b, err = server.files.Batch("", id); err != nil {
+		if b, err = server.files.files.Batch("", id); err != nil {
 			t.Fatal(err)
 		}
 		if sizes = append(sizes, b.Counts.Completed); b.Status == batch.Completed {

@@ -80,12 +80,12 @@ func FuzzForms(f *testing.F) {
 		if err != nil || answer.StatusCode == http.StatusInternalServerError {
 			t.Errorf("got %d, %v", answer.StatusCode, err)
 		}
-		files, _, err := s.server.files.Files("", "", batch.Page{Limit: 2})
+		files, _, err := s.server.files.files.Files("", "", batch.Page{Limit: 2})
 		if err != nil || len(files) > 1 || len(files) == 1 && (files[0].ID != o.ID || o.Bytes > 100) {
 			t.Errorf("got %+v, and %+v is kept", o, files)
 		}
 		if len(files) > 0 {
-			if err := s.server.files.DeleteFile("", o.ID); err != nil {
+			if err := s.server.files.files.DeleteFile("", o.ID); err != nil {
 				t.Error(err)
 			}
 		}

@@ -3,100 +3,37 @@ package serve
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hippo-ssm/hippo/internal/origin"
 )
 
-// call is one request with what belongs to it.
-type call struct {
-	w     http.ResponseWriter
-	r     *http.Request
-	id    string // of the request
-	route string // the pattern of what it asks for, "" where there is no such thing
-	watch *watch
-	// shared tells that the request comes from a page of another origin, whose pages may use the server
-	shared bool
-	key    *Key                // nil where none is asked for
-	fail   func(*call, *Error) // writes an error in the language of the path
-	begun  time.Time
-	wait   time.Duration // for a client that does not read
-	held   []*resident   // models that it uses
-	load   time.Duration // it has waited for them
-
-	status int         // that was written, 0 for none yet
-	err    error       // why the request has failed
-	notes  []slog.Attr // for the log
-}
-
-// Header is that of the answer.
-func (c *call) Header() http.Header { return c.w.Header() }
-
-// WriteHeader keeps the status for the log.
-func (c *call) WriteHeader(status int) {
-	if c.status == 0 {
-		c.status = status
-	}
-	c.w.WriteHeader(status)
-}
-
-// Write keeps the status for the log.
-func (c *call) Write(p []byte) (int, error) {
-	if c.status == 0 {
-		c.status = http.StatusOK
-	}
-	return c.w.Write(p)
-}
-
-// Unwrap lets http.ResponseController find the connection.
-func (c *call) Unwrap() http.ResponseWriter { return c.w }
-
-// client is who asks: a key, or else an address.
-func (c *call) client() string {
-	if c.key != nil {
-		return c.key.Name
-	}
-	host, _, err := net.SplitHostPort(c.r.RemoteAddr)
-	if err != nil {
-		return c.r.RemoteAddr
-	}
-	return host
-}
-
-// note adds to what the log says of the request.
-func (c *call) note(key string, value any) { c.notes = append(c.notes, slog.Any(key, value)) }
-
-// json answers with a value.
-func (c *call) json(v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return c.send(http.StatusOK, "application/json", append(data, '\n'))
+// answering is a request on its way through the server.
+type answering struct {
+	*call
+	shared bool  // it comes from a page of another origin, whose pages may use the server
+	err    error // why it has failed
 }
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// answering answers requests by the routes of a mux.
-func (s *Server) answering(by *http.ServeMux) http.Handler {
+// by answers requests by the routes of a mux.
+func (s *Server) by(by *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, by) })
 }
 
 // answer answers a request by one of the routes of a mux.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, by *http.ServeMux) {
-	c := &call{w: w, r: r, id: requestID(r), begun: time.Now(), fail: failOpenAI, wait: s.o.WriteTimeout}
+	c := &answering{call: newCall(w, r, requestID(r), &s.shared)}
+	fail := failOpenAI
 	if strings.HasPrefix(r.URL.Path, "/api/") {
-		c.fail = failOllama
+		fail = failOllama
 	}
 	h := w.Header()
 	h.Set("X-Request-Id", c.id)
@@ -104,34 +41,24 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, by *http.ServeMu
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, cancel := context.WithCancelCause(c.track.context(r.Context()))
 	defer cancel(nil)
 	defer context.AfterFunc(s.running, func() { cancel(context.Cause(s.running)) })()
-	ctx, c.watch = s.withWatch(ctx, c.begun)
 	c.r = r.WithContext(ctx)
 	if r.ContentLength != 0 { // whoever sends a body slowly does not hold the connection, whatever the answer is
 		http.NewResponseController(w).SetReadDeadline(c.begun.Add(s.o.ReadTimeout))
 	}
-	defer func() { s.bodies.Add(-c.watch.body.Load()) }()
+	defer c.end()
 	s.guarded(c, by)
 	// For what is left to be sent of the answer, such as its end.
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
-	s.letGo(c)
+	c.release()
 	if c.err != nil && c.status == 0 {
 		e := answerOf(c.err)
 		e.headers(h)
-		c.fail(c, e)
+		fail(c.call, e)
 	}
 	s.log(c)
-}
-
-// failOpenAI writes an error as OpenAI does.
-func failOpenAI(c *call, e *Error) {
-	body, err := json.Marshal(e)
-	if err != nil {
-		return // it consists of texts
-	}
-	c.send(e.Status, "application/json", append(body, '\n')) // where it fails the client has gone
 }
 
 // requestID is the one that the client chose, if it is short and plain, or another.
@@ -147,28 +74,8 @@ func requestID(r *http.Request) string {
 	return "req_" + rand.Text()
 }
 
-// isLetterOrDigit reports whether c is one of ASCII.
-func isLetterOrDigit(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-}
-
-// panicked is an error that a panic became.
-type panicked struct {
-	value any
-	stack []byte
-}
-
-func (e *panicked) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-// contain makes an error of a panic.
-func contain(err *error) {
-	if p := recover(); p != nil {
-		*err = &panicked{p, debug.Stack()}
-	}
-}
-
 // guarded answers a request. A panic becomes an error.
-func (s *Server) guarded(c *call, by *http.ServeMux) {
+func (s *Server) guarded(c *answering, by *http.ServeMux) {
 	defer contain(&c.err)
 	keyless := by != s.mux || len(s.keys.Load().keys) == 0
 	if c.err = s.allowedOrigin(c, keyless); c.err == nil && !c.preflight() {
@@ -179,11 +86,11 @@ func (s *Server) guarded(c *call, by *http.ServeMux) {
 // routed is how a mux answers a call by a route.
 func (s *Server) routed(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, request *http.Request) {
-		c := w.(*call) // of guarded
-		c.r = request  // with the values of the path
+		c := w.(*answering) // of guarded
+		c.r = request       // with the values of the path
 		c.route = r.pattern
-		if c.err = s.allowedKey(c, r.scope); c.err == nil {
-			c.err = r.answer(c)
+		if c.err = s.allowedKey(c.call, r.scope); c.err == nil {
+			c.err = r.answer(c.call)
 		}
 	}
 }
@@ -216,11 +123,11 @@ func (s *Server) allowedKey(c *call, scope Scope) error {
 		return nil
 	}
 	secret, ok := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
-	c.key = findKey(ring.keys, strings.TrimSpace(secret))
+	key := findKey(ring.keys, strings.TrimSpace(secret))
 	if line := lineOf(c.r.Context()); line != nil { // of a batch, which its key has asked for before
-		c.key = keyNamed(ring.keys, line.owner)
+		key = keyNamed(ring.keys, line.owner)
 	}
-	if c.key == nil {
+	if key == nil {
 		e := &Error{
 			Status: http.StatusUnauthorized, Code: "invalid_api_key",
 			Message: "the API key is none of this server's",
@@ -230,26 +137,30 @@ func (s *Server) allowedKey(c *call, scope Scope) error {
 		}
 		return e
 	}
-	if c.key.expired(time.Now()) {
+	c.key = key.Name
+	if key.expired(time.Now()) {
 		return &Error{
 			Status: http.StatusUnauthorized, Code: "invalid_api_key",
-			Message: "the API key was good until " + c.key.Expires.Format(time.DateOnly),
+			Message: "the API key was good until " + key.Expires.Format(time.DateOnly),
 		}
 	}
-	if !c.key.allows(scope) {
+	if !key.allows(scope) {
 		return &Error{
 			Status: http.StatusForbidden, Code: "insufficient_scope",
 			Message: fmt.Sprintf("the API key does not have the scope %q", scope),
 		}
 	}
-	c.watch.limits, c.watch.client = ring.limits[c.key.Name], c.key.Name
-	return c.watch.limits.takeRequest(c.Header(),
-		(scope == ScopeCompletions || scope == ScopePredict) && c.r.Method == http.MethodPost)
+	l := ring.limits[key.Name]
+	if l == nil {
+		return nil
+	}
+	c.Allowance = l
+	return l.takeRequest(c.Header(), (scope == ScopeCompletions || scope == ScopePredict) && c.r.Method == http.MethodPost)
 }
 
 // allowedOrigin keeps off pages of others that a browser on the way to this server shows: those that say so and are not
 // among the server's origins, and, where no key is asked for, those under a name that its owner has made point here.
-func (s *Server) allowedOrigin(c *call, keyless bool) error {
+func (s *Server) allowedOrigin(c *answering, keyless bool) error {
 	rules := origin.Rules{
 		Names: s.o.Hosts, AnyName: !keyless, Shares: func(from string) bool { return s.shares(c, from) },
 	}
@@ -260,7 +171,7 @@ func (s *Server) allowedOrigin(c *call, keyless bool) error {
 }
 
 // log tells of a request that has been answered.
-func (s *Server) log(c *call) {
+func (s *Server) log(c *answering) {
 	level, took := slog.LevelInfo, time.Since(c.begun).Seconds()
 	status := c.status
 	attrs := []slog.Attr{
@@ -268,7 +179,7 @@ func (s *Server) log(c *call) {
 		slog.String("path", c.r.URL.Path[:min(len(c.r.URL.Path), 200)]),
 		slog.String("client", c.client()), slog.Float64("seconds", took),
 	}
-	attrs = append(append(attrs, c.notes...), c.watch.attrs()...)
+	attrs = append(append(attrs, c.notes...), c.attrs()...)
 	if c.err != nil {
 		e := answerOf(c.err)
 		status = e.Status
@@ -280,14 +191,19 @@ func (s *Server) log(c *call) {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
 	}
-	s.metrics.answered(c, status, took)
+	s.metrics.answered(c.call, c.err, status, took)
 	s.o.Log.LogAttrs(c.r.Context(), level, "request", append(attrs, slog.Int("status", status))...)
 }
 
-// send answers with a body.
-func (c *call) send(status int, contentType string, body []byte) error {
-	c.Header().Set("Content-Type", contentType)
-	c.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	c.WriteHeader(status)
-	return c.write(body, c.wait)
+// isLetterOrDigit reports whether c is one of ASCII.
+func isLetterOrDigit(c rune) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// withMiddleware is the handler of a server behind what its options put before it.
+func (s *Server) withMiddleware(h http.Handler) http.Handler {
+	if s.o.Middleware == nil {
+		return h
+	}
+	return s.o.Middleware(h)
 }

@@ -367,7 +367,7 @@ func TestDrain(t *testing.T) {
 		}()
 		<-g.in
 		cancel()
-		waitUntil(t, s.server.ends.Load)
+		waitUntil(t, func() bool { return s.server.shared.Open.Err() != nil })
 		for _, path := range []string{"/ready", "/v1/completions"} {
 			method := http.MethodGet
 			if path != "/ready" {

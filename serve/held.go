@@ -12,7 +12,7 @@ import (
 type held struct {
 	*session.Session
 	*call
-	server  *Server
+	server  *sessionsHandler
 	model   *Model
 	place   place
 	record  *sessionRecord
@@ -21,7 +21,7 @@ type held struct {
 
 // withSession has a function do what a request asks for with its session, and keeps what that has changed, also where
 // it fails: a reply that is cut off ends where it is.
-func (s *Server) withSession(c *call, do func(ctx context.Context, h *held) error) error {
+func (s *sessionsHandler) withSession(c *call, do func(ctx context.Context, h *held) error) error {
 	p := place{c.owner(), c.r.PathValue("id")}
 	release, err := s.lockSession(c.r.Context(), p)
 	if err != nil {
@@ -34,12 +34,12 @@ func (s *Server) withSession(c *call, do func(ctx context.Context, h *held) erro
 	}
 	// First the model, then a place among those that run: a request that waits for a model to be loaded must not keep
 	// from running one whose model has to go for it.
-	m, err := s.model(c, r.Model)
+	m, err := s.host.model(c, r.Model)
 	if err != nil {
 		return err
 	}
 	c.note("model", m.name)
-	if err := s.enter(c); err != nil {
+	if err := c.enter(s.admit); err != nil {
 		return err
 	}
 	defer s.admit.leave()
@@ -52,7 +52,7 @@ func (s *Server) withSession(c *call, do func(ctx context.Context, h *held) erro
 
 // answerSession is withSession, and answers with what the function returns: when nobody has the session any more, so
 // that whoever has the answer does not wait for it, and a client that is slow to read it holds up nobody.
-func (s *Server) answerSession(c *call, do func(ctx context.Context, h *held) (any, error)) error {
+func (s *sessionsHandler) answerSession(c *call, do func(ctx context.Context, h *held) (any, error)) error {
 	var answer any
 	err := s.withSession(c, func(ctx context.Context, h *held) (err error) {
 		answer, err = do(ctx, h)
@@ -65,7 +65,7 @@ func (s *Server) answerSession(c *call, do func(ctx context.Context, h *held) (a
 }
 
 // hold returns the session of a place, which is locked, with its record and model.
-func (s *Server) hold(c *call, p place, r *sessionRecord, m *Model) (_ *held, err error) {
+func (s *sessionsHandler) hold(c *call, p place, r *sessionRecord, m *Model) (_ *held, err error) {
 	if !m.wrote(r.Identity) {
 		return nil, &Error{
 			Status: http.StatusConflict, Code: "other_model",
@@ -81,7 +81,7 @@ func (s *Server) hold(c *call, p place, r *sessionRecord, m *Model) (_ *held, er
 	}
 	if x == nil {
 		if changed != nil { // the states went with the model, or to make room
-			x, err = m.sessionOf(r, c.client())
+			x, err = sessionOf(m, r, c.client())
 		} else {
 			x, err = s.loadSession(p, r, m, c.client())
 		}

@@ -2,8 +2,6 @@ package serve
 
 import (
 	"encoding/json"
-	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -28,29 +26,10 @@ func (k *keepAlive) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// ParseKeepAlive reads a time to keep a model: seconds, or a duration such as 5m; less than 0 is for ever.
-func ParseKeepAlive(text string) (time.Duration, error) {
-	seconds, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return 0, fmt.Errorf("found %s, want seconds or a duration such as 5m, -1 for ever", shorten([]byte(text)))
-		}
-		return d, nil
-	}
-	const most = 100 * 365 * 24 * time.Hour // what is more, or no number, is for ever
-	if seconds >= 0 && seconds < most.Seconds() {
-		return time.Duration(seconds * float64(time.Second)), nil
-	}
-	return -1, nil
-}
-
-// keep does as a request says with the models that it uses.
-func (s *Server) keep(c *call, k keepAlive) {
-	for _, e := range c.held {
-		if k.said {
-			s.models.keep(e, k.d)
-		}
+// apply sets how long a model stays loaded, if the request says so.
+func (k keepAlive) apply(to *registry, m *Model) {
+	if k.said {
+		to.setKeepAlive(m, k.d)
 	}
 }
 

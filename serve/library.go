@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -87,7 +88,7 @@ func NewModelCard(net *model.Model, settings *chat.Settings) ModelCard {
 }
 
 // errNoModel is the error of a name that no model has.
-func errNoModel(name string) error {
+func errNoModel(name string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Param: "model", Code: "model_not_found",
 		Message: fmt.Sprintf("model: found %.100q, which this server does not have; GET /v1/models lists them", name),
@@ -127,4 +128,21 @@ func named(all []ModelInfo, name string) (found ModelInfo, ok bool) {
 		}
 	}
 	return found, false
+}
+
+// ParseKeepAlive reads a time to keep a model: seconds, or a duration such as 5m; less than 0 is for ever.
+func ParseKeepAlive(text string) (time.Duration, error) {
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return 0, fmt.Errorf("found %s, want seconds or a duration such as 5m, -1 for ever", shorten([]byte(text)))
+		}
+		return d, nil
+	}
+	const most = 100 * 365 * 24 * time.Hour // what is more, or no number, is for ever
+	if seconds >= 0 && seconds < most.Seconds() {
+		return time.Duration(seconds * float64(time.Second)), nil
+	}
+	return -1, nil
 }

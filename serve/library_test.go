@@ -181,7 +181,7 @@ func complete(ctx context.Context, s *Server, name, prompt string) (int, string)
 // loadedNames are those of the models that are loaded, in order.
 func loadedNames(s *Server) []string {
 	names := []string{}
-	for _, l := range s.models.loaded() {
+	for _, l := range s.host.loaded() {
 		names = append(names, l.Name)
 	}
 	slices.Sort(names)

@@ -71,7 +71,7 @@ func TestKeyLimits(t *testing.T) {
 // was.
 func TestAllowance(t *testing.T) {
 	now := time.Now()
-	a := allowance{perMinute: 60}
+	a := quota{perMinute: 60}
 	for _, c := range []struct {
 		after      time.Duration
 		take, left float64

@@ -62,7 +62,7 @@ func NewModel(o ModelOptions) *Model {
 	if m.runner == nil {
 		m.runner = session.Direct{}
 	}
-	m.runner = watched{ranked{m.runner}, m.name}
+	m.runner = runner{m.runner, m.name}
 	return m
 }
 

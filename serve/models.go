@@ -1,6 +1,10 @@
 package serve
 
-import "fmt"
+// openaiModels responds with what models there are.
+type openaiModels struct {
+	host   *registry
+	others []modelObject // that are no language models
+}
 
 // modelObject is OpenAI's description of a model, and whether it is loaded.
 type modelObject struct {
@@ -14,7 +18,7 @@ type modelObject struct {
 }
 
 // object describes a model.
-func (s *Server) object(info ModelInfo, loaded []loadedModel) modelObject {
+func objectOf(info ModelInfo, loaded []loadedModel) modelObject {
 	o := modelObject{ID: info.Name, Object: "model", Created: info.Modified.Unix(), OwnedBy: "hippo"}
 	for _, l := range loaded {
 		if l.Name == info.Name {
@@ -24,8 +28,8 @@ func (s *Server) object(info ModelInfo, loaded []loadedModel) modelObject {
 	return o
 }
 
-func (s *Server) listModels(c *call) error {
-	all, err := s.models.all(c.r.Context())
+func (s *openaiModels) listModels(c *call) error {
+	all, err := s.host.all(c.r.Context())
 	if err != nil {
 		return err
 	}
@@ -33,39 +37,24 @@ func (s *Server) listModels(c *call) error {
 		Object string        `json:"object"`
 		Data   []modelObject `json:"data"`
 	}{"list", []modelObject{}}
-	loaded := s.models.loaded()
+	loaded := s.host.loaded()
 	for _, info := range all {
-		list.Data = append(list.Data, s.object(info, loaded))
+		list.Data = append(list.Data, objectOf(info, loaded))
 	}
-	for i := range s.o.Predictors {
-		list.Data = append(list.Data, s.o.Predictors[i].object())
-	}
+	list.Data = append(list.Data, s.others...)
 	return c.json(list)
 }
 
-func (s *Server) showModel(c *call) error {
+func (s *openaiModels) showModel(c *call) error {
 	name := c.r.PathValue("name")
-	if s.predicts(name) {
-		p, err := s.predictor(name)
-		if err != nil {
-			return err
+	for _, other := range s.others {
+		if other.ID == name {
+			return c.json(other)
 		}
-		return c.json(p.object())
 	}
-	info, err := s.models.find(c.r.Context(), name)
+	info, err := s.host.find(c.r.Context(), name)
 	if err != nil {
 		return err
 	}
-	return c.json(s.object(info, s.models.loaded()))
-}
-
-// enter waits until the request may run. The admission's leave gives its place back.
-func (s *Server) enter(c *call) error {
-	if s.ends.Load() {
-		return errDraining
-	}
-	if err := c.watch.enter(c.r.Context(), s.admit); err != nil {
-		return fmt.Errorf("waiting for a place: %w", err)
-	}
-	return nil
+	return c.json(objectOf(info, s.host.loaded()))
 }

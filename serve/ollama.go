@@ -7,9 +7,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/generate"
 )
+
+// ollamaHandler responds as Ollama does.
+type ollamaHandler struct {
+	service
+	version string        // of the program
+	pulls   chan struct{} // places of pulls that run
+}
+
+func newOllama(of service, version string) *ollamaHandler {
+	return &ollamaHandler{service: of, version: version, pulls: make(chan struct{}, maxPulls)}
+}
 
 // failOllama writes an error as Ollama does.
 func failOllama(c *call, e *Error) {
@@ -88,18 +99,18 @@ type ollamaReply struct {
 	ids    []int32 // of prompt and reply
 }
 
-func (s *Server) ollamaGenerate(c *call) error { return s.ollama(c, false) }
+func (s *ollamaHandler) ollamaGenerate(c *call) error { return s.ollama(c, false) }
 
-func (s *Server) ollamaChat(c *call) error { return s.ollama(c, true) }
+func (s *ollamaHandler) ollamaChat(c *call) error { return s.ollama(c, true) }
 
 // ollama answers /api/generate and /api/chat.
-func (s *Server) ollama(c *call, chats bool) error {
+func (s *ollamaHandler) ollama(c *call, chats bool) error {
 	q := &ollamaReply{chats: chats, begun: time.Now()}
-	if err := s.readBody(c.w, c.r, &q.ollamaRequest); err != nil {
+	if err := c.read(&q.ollamaRequest); err != nil {
 		return err
 	}
 	if q.unloads() {
-		if err := s.models.expire(c.r.Context(), q.Model); err != nil {
+		if err := s.host.expire(c.r.Context(), q.Model); err != nil {
 			return err
 		}
 		q.work = &work{}
@@ -108,16 +119,16 @@ func (s *Server) ollama(c *call, chats bool) error {
 	if err := s.prepareOllama(q, c); err != nil {
 		return err
 	}
-	s.keep(c, q.Keep)
+	q.Keep.apply(s.host, q.model)
 	if len(q.prompts) == 0 { // a request to load the model, which it is
 		return c.json(q.line(piece{end: endLoad}))
 	}
-	if err := s.enter(c); err != nil {
+	if err := c.enter(s.admit); err != nil {
 		return err
 	}
 	defer s.admit.leave()
 	if or(q.Stream, true) {
-		return s.carry(c, "application/x-ndjson", func(ctx context.Context, to *queue) error {
+		return c.carry("application/x-ndjson", func(ctx context.Context, to *queue) error {
 			return q.run(ctx, c, func(p piece) {
 				line := q.line(p)
 				if line == nil {
@@ -151,8 +162,8 @@ func ollamaFailed(e *Error) []byte {
 }
 
 // prepareOllama checks a request and says what work it is.
-func (s *Server) prepareOllama(q *ollamaReply, c *call) error {
-	m, err := s.model(c, q.Model)
+func (s *ollamaHandler) prepareOllama(q *ollamaReply, c *call) error {
+	m, err := s.host.model(c, q.Model)
 	if err != nil {
 		return err
 	}
@@ -170,7 +181,7 @@ func (s *Server) prepareOllama(q *ollamaReply, c *call) error {
 		return err
 	}
 	if q.chats {
-		q.ended = m.rereadAfter(q.client, q.dialog)
+		q.ended = rereadAfter(m, q.client, q.dialog)
 	}
 	ids := q.dialog.ids
 	q.split = q.dialog.split()
@@ -178,7 +189,7 @@ func (s *Server) prepareOllama(q *ollamaReply, c *call) error {
 		return err
 	}
 	q.options.Constraint = q.dialog.constraint
-	if err := m.check("prompt", ids, s.o.MaxPrompt, q.options.MaxTokens); err != nil {
+	if err := m.check("prompt", ids, s.limits.MaxPrompt, q.options.MaxTokens); err != nil {
 		return err
 	}
 	q.prompts, q.ids = [][]int32{ids}, ids
@@ -200,7 +211,7 @@ func (q *ollamaReply) converse(ctx context.Context) (*dialog, error) {
 		if len(q.Messages) == 0 {
 			return nil, nil
 		}
-		return q.model.converse(ctx, "messages", chat)
+		return converse(ctx, q.model, "messages", chat)
 	}
 	if q.Prompt == "" {
 		return nil, nil
@@ -209,7 +220,7 @@ func (q *ollamaReply) converse(ctx context.Context) (*dialog, error) {
 	if q.Raw || q.model.settings.Template == nil {
 		d = &dialog{}
 		if d.ids, err = q.model.encode(prompt{text: q.System + q.Prompt}); err == nil {
-			d.constraint, err = q.model.format(ctx, chat.param, format)
+			d.constraint, err = formatOf(ctx, q.model, chat.param, format)
 		}
 	} else {
 		chat.messages = nil
@@ -217,7 +228,7 @@ func (q *ollamaReply) converse(ctx context.Context) (*dialog, error) {
 			chat.messages = append(chat.messages, message{template.Text("system", q.System)})
 		}
 		chat.messages = append(chat.messages, message{template.Text("user", q.Prompt)})
-		d, err = q.model.converse(ctx, "prompt", chat)
+		d, err = converse(ctx, q.model, "prompt", chat)
 	}
 	if err != nil {
 		return nil, err
@@ -227,7 +238,7 @@ func (q *ollamaReply) converse(ctx context.Context) (*dialog, error) {
 }
 
 // replyOptions are the options of the reply to a prompt of so many ids.
-func (q *ollamaReply) replyOptions(s *Server, n int) (generate.Options, error) {
+func (q *ollamaReply) replyOptions(s *ollamaHandler, n int) (generate.Options, error) {
 	var o ollamaOptions
 	if len(q.Options) > 0 && string(q.Options) != "null" {
 		if err := readObject(q.Options, &o); err != nil {
@@ -251,7 +262,7 @@ func (q *ollamaReply) replyOptions(s *Server, n int) (generate.Options, error) {
 		seed := rand.Int64()
 		fields.Seed = &seed
 	}
-	out, err := fields.replies(s, q.model, base)
+	out, err := fields.replies(&s.service, q.model, base)
 	if err != nil {
 		return out, err
 	}
@@ -259,7 +270,7 @@ func (q *ollamaReply) replyOptions(s *Server, n int) (generate.Options, error) {
 	if asked != nil && *asked < 0 { // as long as there is room
 		asked = nil
 	}
-	out.MaxTokens = max(1, min(s.o.MaxTokens, s.replyTokens(q.model, asked, own, n)))
+	out.MaxTokens = max(1, min(s.limits.MaxTokens, s.replyTokens(q.model, asked, own, n)))
 	return out, nil
 }
 

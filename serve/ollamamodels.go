@@ -29,7 +29,7 @@ type ollamaDetails struct {
 }
 
 // details are those of a model in Ollama's form.
-func (info *ModelInfo) details() ollamaDetails {
+func ollamaDetailsOf(info *ModelInfo) ollamaDetails {
 	d := ollamaDetails{
 		Format: cmp.Or(info.Format, "hippo"), Family: cmp.Or(info.Family, "hippo"), Precision: info.Precision,
 	}
@@ -45,16 +45,16 @@ func (info *ModelInfo) details() ollamaDetails {
 }
 
 // ollama is the model as Ollama lists it.
-func (info *ModelInfo) ollama() ollamaModel {
+func ollamaModelOf(info *ModelInfo) ollamaModel {
 	return ollamaModel{
 		Name: info.Name, Model: info.Name, Modified: info.Modified.UTC(), Digest: info.Digest, Size: info.Bytes,
-		Details: info.details(),
+		Details: ollamaDetailsOf(info),
 	}
 }
 
 // ollamaModels answers /api/tags: all models that there are.
-func (s *Server) ollamaModels(c *call) error {
-	all, err := s.models.all(c.r.Context())
+func (s *ollamaHandler) ollamaModels(c *call) error {
+	all, err := s.host.all(c.r.Context())
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *Server) ollamaModels(c *call) error {
 		Models []ollamaModel `json:"models"`
 	}{[]ollamaModel{}}
 	for _, info := range all {
-		list.Models = append(list.Models, info.ollama())
+		list.Models = append(list.Models, ollamaModelOf(&info))
 	}
 	return c.json(list)
 }
@@ -90,11 +90,11 @@ type Loaded struct {
 }
 
 // ollamaLoaded answers /api/ps.
-func (s *Server) ollamaLoaded(c *call) error {
-	list := Loaded{[]LoadedModel{}, s.models.loading()}
-	for _, l := range s.models.loaded() {
+func (s *ollamaHandler) ollamaLoaded(c *call) error {
+	list := Loaded{[]LoadedModel{}, s.host.loading()}
+	for _, l := range s.host.loaded() {
 		m := LoadedModel{
-			ollamaModel: l.ollama(), Expires: l.expires.UTC(), Length: l.model.net.MaxLength(),
+			ollamaModel: ollamaModelOf(&l.ModelInfo), Expires: l.expires.UTC(), Length: l.model.net.MaxLength(),
 			Weights: l.bytes, Uses: l.uses, Waiting: l.waiting,
 		}
 		if l.expires.IsZero() {
@@ -105,7 +105,7 @@ func (s *Server) ollamaLoaded(c *call) error {
 			texts := l.model.texts.Stats()
 			m.Texts, m.Marks = texts.Memory, texts.Marks
 		}
-		if runner, ok := unwatched(l.model.runner).(*session.Scheduler); ok {
+		if runner, ok := l.model.unwrapped().(*session.Scheduler); ok {
 			figures := runner.Stats()
 			m.Running, m.Queued = figures.Running, figures.Waiting
 		}
@@ -124,24 +124,24 @@ type nameRequest struct {
 }
 
 // readName reads it.
-func (s *Server) readName(c *call) (q nameRequest, err error) {
-	if err = s.readBody(c.w, c.r, &q); err == nil {
+func (s *ollamaHandler) readName(c *call) (q nameRequest, err error) {
+	if err = c.read(&q); err == nil {
 		q.Model = cmp.Or(q.Model, q.Name)
 	}
 	return q, err
 }
 
 // ollamaShow answers /api/show. The model is not loaded for that.
-func (s *Server) ollamaShow(c *call) error {
+func (s *ollamaHandler) ollamaShow(c *call) error {
 	q, err := s.readName(c)
 	if err != nil {
 		return err
 	}
-	info, err := s.models.find(c.r.Context(), q.Model)
+	info, err := s.host.find(c.r.Context(), q.Model)
 	if err != nil {
 		return err
 	}
-	card, err := s.models.card(c.r.Context(), info)
+	card, err := s.host.card(c.r.Context(), info)
 	if err != nil {
 		return err
 	}
@@ -152,17 +152,17 @@ func (s *Server) ollamaShow(c *call) error {
 		Details      ollamaDetails  `json:"details"`
 		Info         map[string]any `json:"model_info"`
 		Capabilities []string       `json:"capabilities"`
-	}{info.Modified.UTC(), card.Template, card.Sampling, info.details(), map[string]any{
+	}{info.Modified.UTC(), card.Template, card.Sampling, ollamaDetailsOf(&info), map[string]any{
 		"general.architecture": "hippo", "general.parameter_count": card.Parameters,
 		"hippo.context_length": card.MaxLength, "hippo.embedding_length": card.DModel,
 		"hippo.layers": card.Layers, "hippo.vocab_size": card.VocabSize,
 		"hippo.state_bytes": card.StateBytes, "hippo.state_bytes_per_token": card.StateBytesPerToken,
-	}, card.capabilities()})
+	}, capabilities(card)})
 }
 
 // capabilities are what Ollama's clients ask about before they use a model. In what form it calls tools its tokenizer
 // may be needed to tell: here its template says whether it knows any.
-func (card ModelCard) capabilities() []string {
+func capabilities(card ModelCard) []string {
 	all := []string{"completion", "embedding"}
 	if usesTools.MatchString(card.Template) {
 		all = append(all, "tools")
@@ -174,11 +174,11 @@ func (card ModelCard) capabilities() []string {
 }
 
 // ollamaVersion answers /api/version.
-func (s *Server) ollamaVersion(c *call) error {
-	return c.json(map[string]string{"version": s.o.Version})
+func (s *ollamaHandler) ollamaVersion(c *call) error {
+	return c.json(map[string]string{"version": s.version})
 }
 
 // ollamaHeartbeat answers HEAD /, by which Ollama's clients find out whether there is a server.
-func (s *Server) ollamaHeartbeat(c *call) error {
+func (s *ollamaHandler) ollamaHeartbeat(c *call) error {
 	return c.send(http.StatusOK, "text/plain; charset=utf-8", nil)
 }

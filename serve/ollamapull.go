@@ -28,21 +28,21 @@ type pullLine struct {
 }
 
 // ollamaPull answers /api/pull: it fetches a model, and tells how far it has come.
-func (s *Server) ollamaPull(c *call) error {
+func (s *ollamaHandler) ollamaPull(c *call) error {
 	q, err := s.readName(c)
 	if err != nil {
 		return err
 	}
 	switch {
-	case s.o.Library == nil || s.o.Library.Pull == nil:
+	case s.host.lib == nil || s.host.lib.Pull == nil:
 		return errNoPull
 	case q.Insecure:
 		return wrong("insecure", "found true, want false: models are fetched from whom they claim to be of")
 	case q.Model == "":
 		return wrong("model", "found nothing, want the name of a published model")
 	}
-	if s.ends.Load() {
-		return errDraining
+	if err := c.draining(); err != nil {
+		return err
 	}
 	select {
 	case s.pulls <- struct{}{}:
@@ -58,7 +58,7 @@ func (s *Server) ollamaPull(c *call) error {
 		}
 		return c.json(pullLine{Status: "success"})
 	}
-	return s.carry(c, "application/x-ndjson", func(ctx context.Context, to *queue) error {
+	return c.carry("application/x-ndjson", func(ctx context.Context, to *queue) error {
 		tell := func(line pullLine) {
 			if data, err := json.Marshal(line); err == nil {
 				to.add(data, []byte("\n"))
@@ -73,10 +73,10 @@ func (s *Server) ollamaPull(c *call) error {
 }
 
 // pull fetches a model. It tells of bytes ten times a second at most.
-func (s *Server) pull(ctx context.Context, name string, tell func(pullLine)) error {
+func (s *ollamaHandler) pull(ctx context.Context, name string, tell func(pullLine)) error {
 	const pause = 100 * time.Millisecond
 	var told time.Time
-	err := s.o.Library.Pull(ctx, name, func(p PullProgress) {
+	err := s.host.lib.Pull(ctx, name, func(p PullProgress) {
 		now := time.Now()
 		if p.Done < p.Total && now.Sub(told) < pause {
 			return
@@ -90,36 +90,36 @@ func (s *Server) pull(ctx context.Context, name string, tell func(pullLine)) err
 			Message: fmt.Sprintf("pull: %v", brief.Error(err)),
 		}
 	}
-	s.models.renew()
+	s.host.renew()
 	return err
 }
 
 // ollamaDelete answers /api/delete: it removes a model from the disk.
-func (s *Server) ollamaDelete(c *call) error {
+func (s *ollamaHandler) ollamaDelete(c *call) error {
 	q, err := s.readName(c)
 	if err != nil {
 		return err
 	}
-	if s.o.Library == nil || s.o.Library.Delete == nil {
+	if s.host.lib == nil || s.host.lib.Delete == nil {
 		return errNoPull
 	}
 	if q.Model == "" {
 		return wrong("model", "found nothing, want the name of a model")
 	}
-	info, err := s.models.find(c.r.Context(), q.Model)
+	info, err := s.host.find(c.r.Context(), q.Model)
 	if err != nil {
 		return err
 	}
 	c.note("model", info.Name)
-	if err := s.o.Library.Delete(c.r.Context(), info); err != nil {
+	if err := s.host.lib.Delete(c.r.Context(), info); err != nil {
 		return &Error{Status: http.StatusConflict, Message: fmt.Sprintf("delete: %v", brief.Error(err))}
 	}
-	s.models.forget(info.Name)
+	s.host.forget(info.Name)
 	return c.json(struct{}{})
 }
 
 // ollamaRefused answers what makes models in Ollama's way.
-func (s *Server) ollamaRefused(c *call) error {
+func (s *ollamaHandler) ollamaRefused(c *call) error {
 	return &Error{
 		Status: http.StatusNotImplemented, Code: "not_implemented",
 		Message: fmt.Sprintf("this server has no %.100s: models are made by hippo train, convert and quantize, and "+

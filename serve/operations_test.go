@@ -195,7 +195,7 @@ func TestDrainDelay(t *testing.T) {
 	cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- s.server.Run(ctx, l, time.Hour) }()
-	waitUntil(t, s.server.leaves.Load)
+	waitUntil(t, s.server.leaving.Load)
 	if status, _, _ := s.do(http.MethodGet, "/ready", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/ready has status %d", status)
 	}

@@ -19,7 +19,7 @@ const pairLead = 16
 // was asked for, or the nearest that parts from it. It leaves both as many tokens as were asked for. Texts are read as
 // they were stored last, and nobody is kept from the second session: so two requests that have them the other way
 // around cannot wait for each other.
-func (s *Server) pair(c *call, a *asked, x *Viewed, of *sessionRecord) error {
+func (s *sessionsHandler) pair(c *call, a *asked, x *Viewed, of *sessionRecord) error {
 	p := place{c.owner(), a.other}
 	if a.other != "" {
 		r, err := s.latestRecord(p)
@@ -50,7 +50,7 @@ func (s *Server) pair(c *call, a *asked, x *Viewed, of *sessionRecord) error {
 }
 
 // latestRecord is the record of a session with its last change, also one that could not be stored.
-func (s *Server) latestRecord(p place) (*sessionRecord, error) {
+func (s *sessionsHandler) latestRecord(p place) (*sessionRecord, error) {
 	r, err := s.sessionRecord(p)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *Server) latestRecord(p place) (*sessionRecord, error) {
 
 // nearSessions are the client's sessions that are forks of one, its origin, and other forks of that: in this order, the
 // last changed first.
-func (s *Server) nearSessions(owner string, of *sessionRecord) (near []string, err error) {
+func (s *sessionsHandler) nearSessions(owner string, of *sessionRecord) (near []string, err error) {
 	ids, _, err := s.sessionsOf(owner)
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (s *Server) nearSessions(owner string, of *sessionRecord) (near []string, e
 			sessionObject
 			Identity string `json:"identity"`
 		}
-		if id == of.ID || getRecord(s.shelf, place{owner, id}.record(), &r) != nil || r.Identity != of.Identity {
+		if id == of.ID || getRecord(s.store, place{owner, id}.record(), &r) != nil || r.Identity != of.Identity {
 			continue
 		}
 		far := -1

@@ -49,17 +49,17 @@ func (u *pending) places() []place {
 
 // storePending tries once more to store what could not be stored, while its states are there: of the sessions of a
 // model that is about to go, or, where m is nil, of all, without states. What cannot be stored now stays pending.
-func (s *Server) storePending(m *Model) {
+func (s *sessionsHandler) storePending(m *Model) {
 	for _, p := range s.unsaved.places() {
 		if err := s.storeAgain(p, m); err != nil {
-			s.o.Log.Warn("a session could still not be stored", "store", s.shelf.String(), "session", p.id, "error",
+			s.o.Log.Warn("a session could still not be stored", "store", s.store.String(), "session", p.id, "error",
 				err.Error())
 		}
 	}
 }
 
 // storeAgain is storePending of one session. One that a request uses is left to it.
-func (s *Server) storeAgain(p place, m *Model) error {
+func (s *sessionsHandler) storeAgain(p place, m *Model) error {
 	at, cancel := context.WithCancel(context.Background())
 	cancel() // it does not wait: a request may have the session while it waits for this model to go and come again
 	release, err := s.lockSession(at, p)
@@ -97,9 +97,9 @@ func (s *Server) storeAgain(p place, m *Model) error {
 	}
 	// For the states there is no room. The text is small, and they can be had of it.
 	next.Revision, next.StoreError, next.Stored = rand.Text(), "", 0
-	if _, err := putRecord(s.shelf, p.record(), &next); err != nil {
+	if _, err := putRecord(s.store, p.record(), &next); err != nil {
 		return err
 	}
 	s.unsaved.set(p, nil)
-	return s.shelf.remove(p.states(r.Revision))
+	return s.store.remove(p.states(r.Revision))
 }

@@ -50,8 +50,8 @@ func (x *talk) reply(seed int) sessionReply {
 func TestUnsavedSessionsOutliveTheirModels(t *testing.T) {
 	dir, lib := t.TempDir(), newBooks(t, "one")
 	server := lib.server(t, Options{Store: dir})
-	shelf := &fullShelf{shelf: server.shelf}
-	server.shelf = shelf
+	shelf := &fullShelf{shelf: server.sessions.store.shelf}
+	server.sessions.store.shelf = shelf
 	x, calm := &talk{t: t, server: server}, &talk{t: t, server: lib.server(t, Options{})}
 	for _, one := range []*talk{x, calm} {
 		one.id = decode[sessionObject](t, one.ask(http.MethodPost, "", `{"text":"Call me"}`)).ID
@@ -59,7 +59,7 @@ func TestUnsavedSessionsOutliveTheirModels(t *testing.T) {
 	goes := func() {
 		t.Helper()
 		ask(t.Context(), server, http.MethodPost, "/api/generate", `{"model":"one","keep_alive":0}`)
-		for server.models.busy() {
+		for server.host.busy() {
 			runtime.Gosched()
 		}
 	}

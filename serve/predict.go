@@ -41,14 +41,38 @@ type Query struct {
 	Count func()            // is called for each row
 }
 
+// rowsHandler responds with predictions for rows.
+type rowsHandler struct {
+	o           rowsOptions
+	predictions *admission    // of what predictors compute
+	streams     chan struct{} // places of streams of rows
+}
+
+// rowsOptions are the predictors, and how many rows they get.
+type rowsOptions struct {
+	Predictors []Predictor
+	MaxRows    int           // of a request
+	MaxStreams int           // at a time
+	StreamIdle time.Duration // for the next row of a stream to come
+	Queue      int           // requests that wait
+	QueueWait  time.Duration // after which one is turned away
+}
+
+func newRows(o rowsOptions) *rowsHandler {
+	return &rowsHandler{
+		o: o, predictions: newAdmission(mostPredictions, o.Queue, o.QueueWait),
+		streams: make(chan struct{}, o.MaxStreams),
+	}
+}
+
 // predictor finds a predictor by its name, "" is the first.
-func (s *Server) predictor(name string) (*Predictor, error) {
+func (s *rowsHandler) predictor(name string) (*Predictor, error) {
 	all := s.o.Predictors
 	i := slices.IndexFunc(all, func(p Predictor) bool { return p.Name == name || name == "" })
 	if i >= 0 {
 		return &all[i], nil
 	}
-	e := errNoModel(name).(*Error)
+	e := errNoModel(name)
 	var names []string
 	for _, p := range all {
 		names = append(names, p.Name)
@@ -58,19 +82,16 @@ func (s *Server) predictor(name string) (*Predictor, error) {
 }
 
 // predicts reports whether a name is that of a predictor.
-func (s *Server) predicts(name string) bool {
+func (s *rowsHandler) predicts(name string) bool {
 	return slices.ContainsFunc(s.o.Predictors, func(p Predictor) bool { return p.Name == name })
 }
 
-// errPredicts is the error of a predictor that is asked for text.
-func errPredicts(name string) error {
+// notText returns an error if a name that is asked for text is that of a predictor.
+func (s *rowsHandler) notText(name string) error {
+	if !s.predicts(name) {
+		return nil
+	}
 	return wrong("model", "found %.100q, a network for rows of data: want POST /v1/predict", name)
-}
-
-// object describes a predictor.
-func (p *Predictor) object() modelObject {
-	return modelObject{ID: p.Name, Object: "model", Created: p.Made.Unix(), OwnedBy: "hippo", Loaded: true,
-		Predict: p.About}
 }
 
 // predictRequest is the body of a request with rows as JSON.
@@ -125,7 +146,7 @@ func rowFormat(r *http.Request) (string, error) {
 }
 
 // predict answers with predictions for rows: JSON objects, or a body of CSV, JSONL or WAV.
-func (s *Server) predict(c *call) error {
+func (s *rowsHandler) predict(c *call) error {
 	var q predictRequest
 	var rows []byte
 	format, err := rowFormat(c.r)
@@ -135,10 +156,10 @@ func (s *Server) predict(c *call) error {
 	case format != "":
 		from := c.r.URL.Query()
 		q = predictRequest{Model: from.Get("model"), As: from.Get("as"), All: from.Get("all") == "true"}
-		rows, err = s.readAll(c.w, c.r)
+		rows, err = c.readAll()
 	default:
 		format = "jsonl"
-		if err = s.readBody(c.w, c.r, &q); err == nil {
+		if err = c.read(&q); err == nil {
 			rows, err = rowLines(q.Rows)
 		}
 	}
@@ -153,7 +174,7 @@ func (s *Server) predict(c *call) error {
 	if q.As = cmp.Or(q.As, "json"); !slices.Contains([]string{"json", "jsonl", "csv"}, q.As) {
 		return wrong("as", "found %.40q, want json, jsonl or csv", q.As)
 	}
-	if err := s.enterPrediction(c); err != nil {
+	if err := c.enter(s.predictions); err != nil {
 		return err
 	}
 	defer s.predictions.leave()
@@ -167,7 +188,7 @@ func (s *Server) predict(c *call) error {
 		query.As = "csv"
 	}
 	err = p.Answer(c.r.Context(), query)
-	c.countRows(p, answer.Usage.Rows)
+	countRows(c, p, answer.Usage.Rows)
 	if err != nil {
 		return ofRows(err, q.Rows != nil)
 	}
@@ -226,21 +247,10 @@ func ofRows(err error, listed bool) error {
 	return &Error{Status: http.StatusBadRequest, Param: param, Code: "invalid_rows", Message: err.Error()}
 }
 
-// enterPrediction waits until a prediction may be computed. predictions.leave gives its place back.
-func (s *Server) enterPrediction(c *call) error {
-	if s.ends.Load() {
-		return errDraining
-	}
-	if err := c.watch.enter(c.r.Context(), s.predictions); err != nil {
-		return fmt.Errorf("waiting for a place: %w", err)
-	}
-	return nil
-}
-
-// countRows counts rows that were read for a call: each as a token.
-func (c *call) countRows(p *Predictor, n int) {
-	c.watch.limits.takeTokens(n)
-	c.watch.metrics.tokenCounter(p.Name, c.watch.client, tokensRead).add(n)
+// countRows counts rows that were read for a request: each as a token.
+func countRows(c *call, p *Predictor, n int) {
+	c.Allowance.TakeTokens(n)
+	c.tokens(p.Name, tokensRead)(n)
 }
 
 // bounded holds predictions, up to mostAnswer bytes.

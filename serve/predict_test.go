@@ -296,7 +296,7 @@ func TestPredictStream(t *testing.T) {
 		if got := x.line(); got != "" {
 			t.Errorf("behind an error: found %q", got)
 		}
-		waitUntil(t, func() bool { return len(s.server.streams) == 0 })
+		waitUntil(t, func() bool { return len(s.server.rows.streams) == 0 })
 	}
 }
 
@@ -310,13 +310,13 @@ func TestPredictStreamEnds(t *testing.T) {
 	if got := x.line() + x.line(); !strings.Contains(got, `"code":"stream_idle"`) { // the first row may be late, too
 		t.Errorf("a silent client: found %q", got)
 	}
-	waitUntil(t, func() bool { return len(s.server.streams)+len(s.server.predictions.places) == 0 })
+	waitUntil(t, func() bool { return len(s.server.rows.streams)+len(s.server.rows.predictions.places) == 0 })
 
 	s = siteOf(t, Options{Predictors: net}, testModel(t, "tiny"))
 	x = openStream(s, "/v1/predict/stream", "", rows[0])
 	x.line()
 	x.cancel()
-	waitUntil(t, func() bool { return len(s.server.streams)+len(s.server.predictions.places) == 0 })
+	waitUntil(t, func() bool { return len(s.server.rows.streams)+len(s.server.rows.predictions.places) == 0 })
 
 	x = openStream(s, "/v1/predict/stream", "", rows[0])
 	x.line()
@@ -324,7 +324,7 @@ func TestPredictStreamEnds(t *testing.T) {
 	if got := x.line(); !strings.Contains(got, `"code":"shutting_down"`) {
 		t.Errorf("a server that ends: found %q", got)
 	}
-	waitUntil(t, func() bool { return len(s.server.streams)+len(s.server.predictions.places) == 0 })
+	waitUntil(t, func() bool { return len(s.server.rows.streams)+len(s.server.rows.predictions.places) == 0 })
 }
 
 // TestPredictKeys: predictions want the scope predict, and rows count as tokens of the key.

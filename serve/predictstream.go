@@ -15,7 +15,7 @@ import (
 
 // predictStream answers each row before it reads the next, as long as the client sends some: from the state that the
 // network has after the rows before, which this request holds.
-func (s *Server) predictStream(c *call) error {
+func (s *rowsHandler) predictStream(c *call) error {
 	format, err := rowFormat(c.r)
 	if err != nil {
 		return err
@@ -33,8 +33,8 @@ func (s *Server) predictStream(c *call) error {
 		return wrong("model", "%.100q sees a whole series first, want a network with an answer to each row, or POST "+
 			"/v1/predict", p.Name)
 	}
-	if s.ends.Load() {
-		return errDraining
+	if err := c.draining(); err != nil {
+		return err
 	}
 	select {
 	case s.streams <- struct{}{}:
@@ -49,13 +49,13 @@ func (s *Server) predictStream(c *call) error {
 	}
 	ctx, end := context.WithCancelCause(c.r.Context())
 	defer end(nil)
-	defer context.AfterFunc(s.open, func() { end(errDraining) })()
+	defer context.AfterFunc(c.shared.Open, func() { end(errDraining) })()
 	defer context.AfterFunc(ctx, func() { control.SetReadDeadline(time.Unix(1, 0)) })() // Read is not waited for
 	x := &rowStream{s: s, c: c, ctx: ctx, control: control, events: wantsEvents(c.r)}
 	err = p.Answer(ctx, Query{
 		Rows: x, Format: cmp.Or(format, "jsonl"), As: "jsonl", All: from.Get("all") == "true", Live: true,
 		MostSeries: mostSeries, Out: x, Note: func(string) {},
-		Count: func() { x.rows++; c.countRows(p, 1) },
+		Count: func() { x.rows++; countRows(c, p, 1) },
 	})
 	x.rest()
 	if !x.ended { // nobody waits for what may still come of the body
@@ -81,7 +81,7 @@ func (s *Server) predictStream(c *call) error {
 // rowStream reads the rows of a client and writes the answers. Each row has so long to arrive, and the request has a
 // place among those that compute only while it does not wait for its client.
 type rowStream struct {
-	s       *Server
+	s       *rowsHandler
 	c       *call
 	ctx     context.Context
 	control *http.ResponseController
@@ -164,7 +164,7 @@ func (x *rowStream) send(data []byte) error {
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Accel-Buffering", "no") // proxies are not to wait for more
 	}
-	if err := x.c.write(data, x.s.o.WriteTimeout); err != nil {
+	if err := x.c.write(data); err != nil {
 		return &Error{Status: statusGone, Message: fmt.Sprintf("the client does not read: %v", err)}
 	}
 	return nil
@@ -192,7 +192,7 @@ func (x *rowStream) rest() {
 
 // pause waits until the limits of the key allow another row.
 func (x *rowStream) pause() error {
-	wait := x.c.watch.limits.pause()
+	wait := x.c.Allowance.Pause()
 	if wait == 0 {
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,29 +54,48 @@ func sum(data []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// sweepEvery is how often records are looked for whose time is over, while others are made.
+// records are a shelf whose old records are removed from time to time.
+type records struct {
+	shelf
+	log   *slog.Logger
+	swept atomic.Int64 // when old records were last looked for, in nanoseconds
+	kinds []kind
+}
+
+// kind is a kind of records, and what removes those of an owner that are too old.
+type kind struct {
+	name string
+	trim func(owner string) error
+}
+
+// newRecords returns the records of a folder, or, where that is "", of so many bytes of memory.
+func newRecords(dir string, memory int64, log *slog.Logger) *records {
+	return &records{shelf: newShelf(dir, memory), log: log}
+}
+
+// onSweep adds a kind of records to those that sweep looks at. It is for the start, before any sweep.
+func (s *records) onSweep(name string, trim func(owner string) error) {
+	s.kinds = append(s.kinds, kind{name, trim})
+}
+
+// sweepEvery is how often old records are looked for, while others are made.
 const sweepEvery = time.Hour
 
-// sweep removes what is too old, whoever's it is.
-func (s *Server) sweep() {
+// sweep removes what is too old, of all owners.
+func (s *records) sweep() {
 	last, at := s.swept.Load(), time.Now().UnixNano()
 	if at-last < int64(sweepEvery) || !s.swept.CompareAndSwap(last, at) {
 		return
 	}
-	each := func(kind string, do func(owner string) error) {
-		owners, err := s.shelf.owners(kind)
+	for _, k := range s.kinds {
+		owners, err := s.owners(k.name)
 		for _, owner := range owners {
-			err = errors.Join(err, do(owner))
+			err = errors.Join(err, k.trim(owner))
 		}
 		if err != nil {
-			s.o.Log.Warn("what is too old could not be removed", "error", err.Error())
+			s.log.Warn("what is too old could not be removed", "error", err.Error())
 		}
 	}
-	each("responses", s.trimResponses)
-	each("sessions", func(owner string) error {
-		_, _, err := s.sessionsOf(owner)
-		return err
-	})
 }
 
 // asideEnding is the ending of what is damaged, and kept for a while to be looked at.

@@ -16,13 +16,8 @@ import (
 // that nobody uses, the one first that was used longest ago. If that is not enough, models in use let in no more
 // requests until it is: so no model waits for ever while others are always busy.
 type registry struct {
-	lib      *Library // nil where all models are always there
-	log      *slog.Logger
-	metrics  *metrics
-	going    func(*Model)  // is called before a model goes that nobody uses
-	queued   int           // requests that may wait for a model
-	patience time.Duration // after which one that waits for room is turned away
-	running  context.Context
+	hostOptions
+	lib *Library // nil if all models are fixed
 
 	listing sync.Mutex    // held by who lists the library
 	sharing sync.Mutex    // held by who shares the memory for texts
@@ -74,10 +69,31 @@ type loading struct {
 // freshness is how long a list of the library is good.
 const freshness = time.Second
 
-func newRegistry(o Options, running context.Context, going func(*Model), models []*Model) *registry {
+// hostOptions say how models are loaded.
+type hostOptions struct {
+	Queue     int             // requests that may wait for a model
+	QueueWait time.Duration   // after which one that waits for memory is turned away
+	Running   context.Context // done when requests in flight must end
+	// Other returns an error if a name is that of something else than a language model.
+	Other func(name string) error
+	// Unloading is called before an idle model is unloaded.
+	Unloading func(*Model)
+	// Changed is called when a model was loaded, which took some time, could not be loaded, or was unloaded.
+	Changed func(model, change string, took time.Duration)
+	Log     *slog.Logger
+}
+
+// What happens to a model, in hippo_model_changes_total.
+const (
+	modelLoaded   = "loaded"
+	modelFailed   = "failed"
+	modelUnloaded = "unloaded"
+)
+
+// newHost returns the models that are always loaded, and those of a library, which may be nil.
+func newHost(o hostOptions, lib *Library, models []*Model) *registry {
 	r := &registry{
-		lib: o.Library, log: o.Log, queued: o.Queue, patience: o.QueueWait, running: running,
-		left: make(chan struct{}, 1), entries: map[string]*resident{}, going: going,
+		hostOptions: o, lib: lib, left: make(chan struct{}, 1), entries: map[string]*resident{},
 	}
 	for _, m := range models {
 		e := &resident{fixed: true, model: m, bytes: int64(m.net.Bytes()), info: m.info()}
@@ -183,7 +199,7 @@ func (e *resident) use(n int) {
 
 // join has a request wait for a model. The lock is held.
 func (r *registry) join(e *resident, info ModelInfo) (*loading, error) {
-	if r.waiting >= r.queued {
+	if r.waiting >= r.Queue {
 		return nil, busy("%d requests are waiting for a model, as many as may", r.waiting)
 	}
 	if e.load == nil {
@@ -202,7 +218,7 @@ func (r *registry) join(e *resident, info ModelInfo) (*loading, error) {
 
 // wait waits for a model.
 func (r *registry) wait(ctx context.Context, e *resident, l *loading) (*Model, error) {
-	timer := time.NewTimer(r.patience)
+	timer := time.NewTimer(r.QueueWait)
 	defer timer.Stop()
 	late := timer.C
 	for {
@@ -214,7 +230,7 @@ func (r *registry) wait(ctx context.Context, e *resident, l *loading) (*Model, e
 			why = context.Cause(ctx)
 		case <-late:
 			late = nil // once it is being loaded it is waited for
-			why = busy("the model %.100q found no room beside those in use in %v", l.name, r.patience)
+			why = busy("the model %.100q found no room beside those in use in %v", l.name, r.QueueWait)
 		}
 		if r.giveUp(e, l, ctx.Err() != nil) {
 			return nil, why
@@ -246,6 +262,33 @@ func (r *registry) giveUp(e *resident, l *loading, gone bool) bool {
 		r.grant()
 	}
 	return true
+}
+
+// model returns the model of a name, "" is the first, when it is loaded. It stays loaded until the request has ended.
+func (r *registry) model(c *call, name string) (*Model, error) {
+	if err := c.draining(); err != nil {
+		return nil, err
+	}
+	if err := r.Other(name); err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	e, m, err := r.acquire(c.r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	c.atEnd(func() { r.release(e) })
+	c.load += time.Since(begun)
+	return m, nil
+}
+
+// preload loads a model of the library, or returns why it cannot be loaded.
+func (r *registry) preload(ctx context.Context, name string) error {
+	e, _, err := r.acquire(ctx, name)
+	if err == nil {
+		r.release(e)
+	}
+	return err
 }
 
 // release ends what acquire began.
@@ -296,6 +339,14 @@ func (r *registry) keep(e *resident, d time.Duration) {
 		}
 		r.rest(e)
 	}
+}
+
+// setKeepAlive is keep for a model that the caller uses.
+func (r *registry) setKeepAlive(m *Model, d time.Duration) {
+	r.mu.Lock()
+	e := r.entries[m.name]
+	r.mu.Unlock()
+	r.keep(e, d)
 }
 
 // expire has the model of a name go as soon as nobody uses it.

@@ -114,7 +114,7 @@ func TestClientsThatLeave(t *testing.T) {
 	if err := server.Unload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := server.models
+	r := server.host
 	if r.waiting != 0 || r.used != 0 || len(r.queue) != 0 || len(r.entries) != 0 || s.now != 0 || s.most > s.Memory {
 		t.Errorf("left are %d requests, %d bytes, %d in the queue, %d entries; %d bytes at most", r.waiting, r.used,
 			len(r.queue), len(r.entries), s.most)
@@ -317,16 +317,16 @@ func TestLoadThatFails(t *testing.T) {
 	if status, data := complete(t.Context(), server, "one", "a"); status != http.StatusOK {
 		t.Errorf("the third try: status %d, %s", status, data)
 	}
-	if s.now != int64(s.nets["one"].Bytes()) || server.models.used != s.now {
-		t.Errorf("%d bytes are counted, %d are loaded", server.models.used, s.now)
+	if s.now != int64(s.nets["one"].Bytes()) || server.host.used != s.now {
+		t.Errorf("%d bytes are counted, %d are loaded", server.host.used, s.now)
 	}
 }
 
 // waitingFor is how many requests wait for a model.
 func (s *Server) waitingFor(name string) int {
-	s.models.mu.Lock()
-	defer s.models.mu.Unlock()
-	if e := s.models.entries[name]; e != nil && e.load != nil {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	if e := s.host.entries[name]; e != nil && e.load != nil {
 		return e.load.waiting
 	}
 	return 0
@@ -342,7 +342,7 @@ func TestWaitingForRoom(t *testing.T) {
 		server := s.server(t, Options{Queue: 2, QueueWait: time.Minute})
 		use := func(name string) *resident {
 			t.Helper()
-			e, _, err := server.models.acquire(t.Context(), name)
+			e, _, err := server.host.acquire(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -356,7 +356,7 @@ func TestWaitingForRoom(t *testing.T) {
 			t.Errorf("after %v without room: status %d, %s", time.Since(began), status, data)
 		}
 		// Who has waited in vain is in nobody's way.
-		server.models.release(use("one"))
+		server.host.release(use("one"))
 
 		answers := make(chan int, 3)
 		request := func(name string) {
@@ -370,8 +370,8 @@ func TestWaitingForRoom(t *testing.T) {
 		if status, data := complete(t.Context(), server, "three", "a"); status != http.StatusTooManyRequests {
 			t.Errorf("one more than may wait: status %d, %s", status, data)
 		}
-		server.models.release(use("one")) // which is not asked to
-		server.models.release(two)
+		server.host.release(use("one")) // which is not asked to
+		server.host.release(two)
 		for range 2 {
 			if status := <-answers; status != http.StatusOK {
 				t.Errorf("who waited has the status %d", status)
@@ -380,10 +380,10 @@ func TestWaitingForRoom(t *testing.T) {
 		if got := loadedNames(server); !slices.Equal(got, []string{"one", "two"}) || s.count("two") != 2 {
 			t.Errorf("%q are loaded, two for the time %d", got, s.count("two"))
 		}
-		server.models.release(one)
-		server.models.mu.Lock()
+		server.host.release(one)
+		server.host.mu.Lock()
 		s.Memory = size / 2
-		server.models.mu.Unlock()
+		server.host.mu.Unlock()
 		if status, data := complete(t.Context(), server, "three", "a"); status != http.StatusServiceUnavailable ||
 			!strings.Contains(data, "model_too_large") {
 			t.Errorf("what is larger than the memory: status %d, %s", status, data)
@@ -414,15 +414,15 @@ func TestFilesThatChange(t *testing.T) {
 		want(1)
 		change()
 		want(2)
-		e, _, err := server.models.acquire(t.Context(), "one")
+		e, _, err := server.host.acquire(t.Context(), "one")
 		if err != nil {
 			t.Fatal(err)
 		}
 		change()
 		want(2)
-		server.models.release(e)
+		server.host.release(e)
 		want(3)
-		if e, _, err = server.models.acquire(t.Context(), "one"); err != nil {
+		if e, _, err = server.host.acquire(t.Context(), "one"); err != nil {
 			t.Fatal(err)
 		}
 		status, data := ask(t.Context(), server, http.MethodDelete, "/api/delete", `{"name":"one"}`)
@@ -436,7 +436,7 @@ func TestFilesThatChange(t *testing.T) {
 			t.Errorf("a model in use has gone")
 		}
 		ask(t.Context(), server, http.MethodPost, "/api/pull", `{"model":"one"}`)
-		go server.models.release(e)
+		go server.host.release(e)
 		want(4)
 	})
 }

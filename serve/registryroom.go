@@ -139,13 +139,12 @@ func (r *registry) fetch(e *resident, info ModelInfo) {
 	m, base, bytes, err := r.readOn(info)
 	if err != nil {
 		debug.FreeOSMemory()
-		r.log.Error("model not loaded", "model", info.Name, "error", err.Error())
-		r.metrics.moved.WithLabelValues(info.Name, modelFailed).Inc()
+		r.Log.Error("model not loaded", "model", info.Name, "error", err.Error())
+		r.Changed(info.Name, modelFailed, 0)
 	} else {
-		took := time.Since(begun).Seconds()
-		r.log.Info("model loaded", "model", info.Name, "bytes", bytes, "seconds", took)
-		r.metrics.moved.WithLabelValues(info.Name, modelLoaded).Inc()
-		r.metrics.loading.WithLabelValues(info.Name).Observe(took)
+		took := time.Since(begun)
+		r.Log.Info("model loaded", "model", info.Name, "bytes", bytes, "seconds", took.Seconds())
+		r.Changed(info.Name, modelLoaded, took)
 	}
 	r.mu.Lock()
 	r.used -= e.bytes
@@ -170,7 +169,7 @@ func (r *registry) fetch(e *resident, info ModelInfo) {
 func (r *registry) readOn(info ModelInfo) (m *Model, base *resident, bytes int64, err error) {
 	if info.Base != "" {
 		var under *Model
-		if base, under, err = r.acquire(r.running, info.Base); err != nil {
+		if base, under, err = r.acquire(r.Running, info.Base); err != nil {
 			return nil, nil, 0, err
 		}
 		bytes -= int64(under.net.Bytes())
@@ -188,7 +187,7 @@ func (r *registry) readOn(info ModelInfo) (m *Model, base *resident, bytes int64
 func (r *registry) read(info ModelInfo) (m *Model, err error) {
 	defer contain(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	m, err = r.lib.Load(r.running, info)
+	m, err = r.lib.Load(r.Running, info)
 	if err == nil && m == nil {
 		err = errors.New("the library returned no model")
 	}
@@ -203,11 +202,11 @@ func (r *registry) unload(e *resident) {
 		e.timer.Stop()
 	}
 	go func() {
-		m.close(r.log, r.going)
+		m.close(r.Log, r.Unloading)
 		m = nil // for the garbage collector
 		debug.FreeOSMemory()
-		r.log.Info("model unloaded", "model", name)
-		r.metrics.moved.WithLabelValues(name, modelUnloaded).Inc()
+		r.Log.Info("model unloaded", "model", name)
+		r.Changed(name, modelUnloaded, 0)
 		if base != nil {
 			r.release(base)
 		}
@@ -243,7 +242,7 @@ func (r *registry) share() {
 	}
 	r.mu.Unlock()
 	for _, m := range models {
-		m.texts.SetMemory(r.running, r.lib.Texts/int64(len(models)))
+		m.texts.SetMemory(r.Running, r.lib.Texts/int64(len(models)))
 	}
 }
 

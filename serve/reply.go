@@ -25,7 +25,7 @@ type reply struct {
 }
 
 // newReply returns a reply whose text begins at a place.
-func (m *Model) newReply(at int) *reply {
+func newReply(m *Model, at int) *reply {
 	return &reply{decoder: tokenizer.NewStreamDecoder(m.tok), at: at, told: at}
 }
 
@@ -66,6 +66,21 @@ func finish(end string) *string {
 	return &reason
 }
 
+// service is what draws replies: models, the places of requests that run, and how much a request may ask for.
+type service struct {
+	host   *registry
+	admit  *admission
+	limits replyLimits
+}
+
+// replyLimits are the most that a request may ask for.
+type replyLimits struct {
+	MaxPrompt  int // ids of a prompt
+	MaxPrompts int // prompts
+	MaxTokens  int // ids of a reply
+	MaxChoices int // n and best_of
+}
+
 // replying is a request for replies, prepared.
 type replying interface {
 	// answer does the work and returns all of it.
@@ -75,13 +90,13 @@ type replying interface {
 }
 
 // reply lets a request in and answers it, whole or as a stream of events.
-func (s *Server) reply(c *call, q replying, streams bool) error {
-	if err := s.enter(c); err != nil {
+func (s *service) reply(c *call, q replying, streams bool) error {
+	if err := c.enter(s.admit); err != nil {
 		return err
 	}
 	defer s.admit.leave()
 	if streams {
-		return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
+		return c.carry("text/event-stream", func(ctx context.Context, to *queue) error {
 			return q.stream(ctx, c, to)
 		}, sseFailed)
 	}

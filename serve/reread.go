@@ -4,9 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // rereads read in the background what the next request of a conversation will begin with. A reply was drawn, token by
@@ -52,7 +52,7 @@ func newRereads(m *Model) *rereads {
 
 // rereadAfter is what to do when a reply in a dialog has ended. It is read as the client will send it: without the
 // thoughts before it. After calls of functions their answers come, which cannot be known.
-func (m *Model) rereadAfter(client string, dialog *dialog) func(i, j int, d drawn) {
+func rereadAfter(m *Model, client string, dialog *dialog) func(i, j int, d drawn) {
 	return func(_, j int, d drawn) {
 		reply := dialog.split().push(d.text, true)
 		if j < rereadDraws && len(reply.calls) == 0 {

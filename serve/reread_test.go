@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // markedTemplate is a template as published models have it, with tokens of its own around each message.

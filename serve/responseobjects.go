@@ -110,12 +110,3 @@ func (q *responding) failed(e *Error) []byte {
 	q.object.Status, q.object.Error = responseFailed, &responseError{code, e.short()}
 	return q.events.next(responseEvent{Type: "response.failed", Response: &q.object})
 }
-
-// deletedObject says that something is no more.
-func deletedObject(id, object string) json.RawMessage {
-	data, err := json.Marshal(map[string]any{"id": id, "object": object, "deleted": true})
-	if err != nil {
-		return nil // it consists of texts
-	}
-	return data
-}

@@ -125,7 +125,7 @@ type outputWriter struct {
 }
 
 func newOutputWriter(q *responding, tell func(responseEvent)) *outputWriter {
-	return &outputWriter{q: q, tell: tell, split: q.dialog.split(), reply: q.model.newReply(0)}
+	return &outputWriter{q: q, tell: tell, split: q.dialog.split(), reply: newReply(q.model, 0)}
 }
 
 // begin is called when the prompt has been read. Where a reply can be nothing but a message, that begins.
@@ -216,7 +216,7 @@ func (w *outputWriter) add(p piece) {
 		if p.end == generate.EndText && len(tokens) > 0 {
 			tokens = tokens[:len(tokens)-1]
 		}
-		w.pending = append(w.pending, w.q.model.logprobs(tokens)...)
+		w.pending = append(w.pending, logprobs(w.q.model, tokens)...)
 	}
 	if fresh.reasoning != "" {
 		w.open(itemReasoning).Content[0].Text += fresh.reasoning

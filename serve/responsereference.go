@@ -41,7 +41,7 @@ const maxReferred = 100
 
 // references returns what finds items of responses that the client of a call has left with the server, by their ids,
 // for the items at places of an input.
-func (s *Server) references(c *call) func(at int, id string) (inputFields, error) {
+func (s *openaiResponses) references(c *call) func(at int, id string) (inputFields, error) {
 	known := map[string][]responseItem{} // of responses
 	return func(at int, id string) (found inputFields, err error) {
 		of := responseOf(id)

@@ -6,14 +6,38 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/session"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
+
+// openaiResponses makes responses, and stores them for their clients.
+type openaiResponses struct {
+	service
+	o     responseOptions
+	store *records
+	bytes atomic.Int64 // of responses that were stored since old ones were last looked for
+}
+
+// responseOptions bound what is stored of responses.
+type responseOptions struct {
+	MaxResponses int           // of a client; the oldest are removed first
+	MaxBytes     int64         // of all responses of a client
+	KeepFor      time.Duration // after which one is removed
+	Log          *slog.Logger
+}
+
+func newOpenaiResponses(of service, store *records, o responseOptions) *openaiResponses {
+	s := &openaiResponses{service: of, o: o, store: store}
+	store.onSweep(responsesKind, s.trimResponses)
+	return s
+}
 
 // responseRequest is the body of /v1/responses.
 type responseRequest struct {
@@ -61,7 +85,7 @@ type responseReasoning struct {
 type responding struct {
 	responseRequest
 	*work
-	server   *Server
+	server   *openaiResponses
 	object   responseObject
 	said     int       // messages of the input
 	messages []message // all that the prompt says, the instructions first
@@ -71,20 +95,20 @@ type responding struct {
 	events   *eventWriter      // of a stream
 }
 
-func (s *Server) responses(c *call) error {
+func (s *openaiResponses) responses(c *call) error {
 	q := &responding{server: s}
-	if err := s.readBody(c.w, c.r, &q.responseRequest); err != nil {
+	if err := c.read(&q.responseRequest); err != nil {
 		return err
 	}
 	if err := s.prepareResponse(q, c); err != nil {
 		return err
 	}
-	if err := s.enter(c); err != nil {
+	if err := c.enter(s.admit); err != nil {
 		return err
 	}
 	defer s.admit.leave()
 	if q.Stream {
-		return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
+		return c.carry("text/event-stream", func(ctx context.Context, to *queue) error {
 			return q.stream(ctx, c, to)
 		}, q.failed)
 	}
@@ -95,7 +119,7 @@ func (s *Server) responses(c *call) error {
 }
 
 // prepareResponse checks a request and says what work it is.
-func (s *Server) prepareResponse(q *responding, c *call) error {
+func (s *openaiResponses) prepareResponse(q *responding, c *call) error {
 	previous, err := s.previous(c, q.Previous)
 	if err != nil {
 		return err
@@ -103,7 +127,7 @@ func (s *Server) prepareResponse(q *responding, c *call) error {
 	if q.Model == "" && previous != nil {
 		q.Model = previous.Model
 	}
-	m, err := s.model(c, q.Model)
+	m, err := s.host.model(c, q.Model)
 	if err != nil {
 		return err
 	}
@@ -112,7 +136,7 @@ func (s *Server) prepareResponse(q *responding, c *call) error {
 		return err
 	}
 	q.N = nil
-	o, err := q.replies(s, m, m.defaults(0))
+	o, err := q.replies(&s.service, m, m.defaults(0))
 	if err != nil {
 		return err
 	}
@@ -146,7 +170,7 @@ func (s *Server) prepareResponse(q *responding, c *call) error {
 	ids := joined(plan)
 	o.Constraint = q.dialog.constraint
 	o.MaxTokens = s.replyTokens(m, q.MaxOutput, o.MaxTokens, len(ids))
-	if err := m.check("input", ids, s.o.MaxPrompt, o.MaxTokens); err != nil {
+	if err := m.check("input", ids, s.limits.MaxPrompt, o.MaxTokens); err != nil {
 		return err
 	}
 	q.options, q.prompts, q.plan = o, [][]int32{ids}, plan
@@ -155,22 +179,15 @@ func (s *Server) prepareResponse(q *responding, c *call) error {
 	return nil
 }
 
-// Limits of metadata, as OpenAI has them.
-const (
-	maxMetadata      = 16
-	maxMetadataKey   = 64
-	maxMetadataValue = 512
-)
-
 // check checks the fields.
-func (q *responding) check(s *Server) error {
+func (q *responding) check(s *openaiResponses) error {
 	var ch checks
 	asked, top := or(q.MaxOutput, 1), or(q.TopLogprobs, 0)
 	none := func(param string, raw json.RawMessage, why string) {
 		ch.that(len(raw) == 0 || string(raw) == "null", param, "found %s, want none: %s", shorten(raw), why)
 	}
-	ch.that(asked >= 1 && asked <= s.o.MaxTokens, "max_output_tokens", "found %d, want an integer from 1 to %d", asked,
-		s.o.MaxTokens)
+	ch.that(asked >= 1 && asked <= s.limits.MaxTokens, "max_output_tokens", "found %d, want an integer from 1 to %d", asked,
+		s.limits.MaxTokens)
 	ch.that(top >= 0 && top <= maxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top, maxTop)
 	ch.that(!q.Background, "background", "found true, want false: a response is made while its client waits")
 	none("conversation", q.Conversation, "previous_response_id goes on after a response")
@@ -181,18 +198,6 @@ func (q *responding) check(s *Server) error {
 	}
 	if ch.err == nil {
 		ch.err = checkMetadata(q.Metadata)
-	}
-	return ch.err
-}
-
-// checkMetadata checks the pairs that a client gives something.
-func checkMetadata(pairs map[string]string) error {
-	var ch checks
-	ch.that(len(pairs) <= maxMetadata, "metadata", "found %d pairs, want at most %d", len(pairs), maxMetadata)
-	for key, value := range pairs {
-		ch.that(len(key) <= maxMetadataKey && len(value) <= maxMetadataValue, "metadata",
-			"found a key of %d bytes and a value of %d, want at most %d and %d", len(key), len(value), maxMetadataKey,
-			maxMetadataValue)
 	}
 	return ch.err
 }
@@ -220,7 +225,7 @@ func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]ses
 		return nil, err
 	}
 	var text string
-	if q.dialog, text, err = q.model.compose(ctx, "input", c); err != nil {
+	if q.dialog, text, err = compose(ctx, q.model, "input", c); err != nil {
 		return nil, err
 	}
 	q.record.Prompt = digest(text)
@@ -354,6 +359,3 @@ func joined(plan []session.Segment) (ids []int32) {
 func newResponseID() string { return responsePrefix + rand.Text() }
 
 const responsePrefix = "resp_"
-
-// now is the time in an object, in seconds.
-func now() int64 { return time.Now().Unix() }

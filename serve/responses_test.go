@@ -159,11 +159,11 @@ func TestResponsePlansAreTheirTexts(t *testing.T) {
 		}
 		previous = a.ID
 		var r responseRecord
-		if err := getRecord(s.server.shelf, responseName("all", a.ID), &r); err != nil {
+		if err := getRecord(s.server.responses.store, responseName("all", a.ID), &r); err != nil {
 			t.Fatal(err)
 		}
 		reply := r.Messages[len(r.Messages)-1].Content()
-		want, err := s.model.chatText(t.Context(), "input", r.Messages[:len(r.Messages)-1])
+		want, err := chatText(t.Context(), s.model, "input", r.Messages[:len(r.Messages)-1])
 		if err != nil {
 			t.Fatal(err)
 		}

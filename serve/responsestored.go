@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/hippo-ssm/hippo/session"
 )
 
 // responseRecord is a response as it is kept. It stands for itself: others may be deleted.
@@ -27,51 +24,24 @@ type responseRecord struct {
 	Plan []planPart `json:"plan,omitempty"`
 }
 
-// planPart is a segment, its ids as bytes, little-endian.
-type planPart struct {
-	IDs   []byte `json:"ids"`
-	Drawn bool   `json:"drawn,omitempty"`
-}
-
-// planParts are the parts of a plan.
-func planParts(plan []session.Segment) (parts []planPart) {
-	for _, s := range plan {
-		p := planPart{Drawn: s.Drawn, IDs: make([]byte, 0, 4*len(s.IDs))}
-		for _, id := range s.IDs {
-			p.IDs = binary.LittleEndian.AppendUint32(p.IDs, uint32(id))
-		}
-		parts = append(parts, p)
-	}
-	return parts
-}
-
-// segments are the plan of some parts.
-func segments(parts []planPart) (plan []session.Segment) {
-	for _, p := range parts {
-		s := session.Segment{Drawn: p.Drawn}
-		for at := 0; at+4 <= len(p.IDs); at += 4 {
-			s.IDs = append(s.IDs, int32(binary.LittleEndian.Uint32(p.IDs[at:])))
-		}
-		plan = append(plan, s)
-	}
-	return plan
-}
-
 // responseDir is the folder of an owner's responses.
 func responseDir(owner string) string { return responsesDir + owner }
 
-const responsesDir = "responses/"
+const (
+	responsesKind = "responses"
+	responsesDir  = responsesKind + "/"
+)
 
 func responseName(owner, id string) string { return responseDir(owner) + "/" + id + ".json" }
 
 // keepResponse keeps a response. From time to time, when the sixteenth part of what a client may have has been kept, or
 // of how many it may have, it lets go of the owner's oldest.
-func (s *Server) keepResponse(owner string, r *responseRecord) error {
-	s.sweep()
-	bytes, err := putRecord(s.shelf, responseName(owner, r.Response.ID), r)
-	least := s.o.SessionBytes / int64(s.o.MaxResponses) // as if none were smaller
-	if err == nil && s.kept.Add(max(bytes, least)) > s.o.SessionBytes/16 {
-		s.kept.Store(0)
+func (s *openaiResponses) keepResponse(owner string, r *responseRecord) error {
+	s.store.sweep()
+	bytes, err := putRecord(s.store, responseName(owner, r.Response.ID), r)
+	least := s.o.MaxBytes / int64(s.o.MaxResponses) // as if none were smaller
+	if err == nil && s.bytes.Add(max(bytes, least)) > s.o.MaxBytes/16 {
+		s.bytes.Store(0)
 		if err := s.trimResponses(owner); err != nil {
 			s.o.Log.Warn("old responses could not be removed", "error", err.Error())
 		}
@@ -80,8 +50,8 @@ func (s *Server) keepResponse(owner string, r *responseRecord) error {
 }
 
 // trimResponses lets go of an owner's responses that are too old, and of the oldest of too many, or of too many bytes.
-func (s *Server) trimResponses(owner string) error {
-	all, err := s.shelf.list(responseDir(owner))
+func (s *openaiResponses) trimResponses(owner string) error {
+	all, err := s.store.list(responseDir(owner))
 	if err != nil {
 		return err
 	}
@@ -89,8 +59,8 @@ func (s *Server) trimResponses(owner string) error {
 	bytes := int64(0)
 	for i, e := range all {
 		bytes += e.bytes
-		if i >= s.o.MaxResponses || bytes > s.o.SessionBytes || time.Since(e.time) > s.o.KeepFor {
-			if err := s.shelf.remove(responseDir(owner) + "/" + e.name); err != nil {
+		if i >= s.o.MaxResponses || bytes > s.o.MaxBytes || time.Since(e.time) > s.o.KeepFor {
+			if err := s.store.remove(responseDir(owner) + "/" + e.name); err != nil {
 				return err
 			}
 		}
@@ -99,7 +69,7 @@ func (s *Server) trimResponses(owner string) error {
 }
 
 // previous is the response that a request goes on after, nil for none.
-func (s *Server) previous(c *call, id string) (*responseRecord, error) {
+func (s *openaiResponses) previous(c *call, id string) (*responseRecord, error) {
 	if id == "" {
 		return nil, nil
 	}
@@ -113,7 +83,7 @@ func (s *Server) previous(c *call, id string) (*responseRecord, error) {
 }
 
 // response finds a response of the client that asks.
-func (s *Server) response(c *call, id string) (*responseRecord, error) {
+func (s *openaiResponses) response(c *call, id string) (*responseRecord, error) {
 	missing := &Error{
 		Status: http.StatusNotFound, Code: "not_found",
 		Message: fmt.Sprintf("found %.60q, which is no response that this server keeps for this client", id),
@@ -122,19 +92,19 @@ func (s *Server) response(c *call, id string) (*responseRecord, error) {
 		return nil, missing
 	}
 	r, name := &responseRecord{}, responseName(c.owner(), id)
-	err := getRecord(s.shelf, name, r)
+	err := getRecord(s.store, name, r)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, missing
 	case errors.Is(err, errDamaged):
 		s.o.Log.Warn("a response is damaged, and set aside", "response", id, "error",
-			errors.Join(err, setAside(s.shelf, name)).Error())
+			errors.Join(err, setAside(s.store, name)).Error())
 		return nil, missing
 	}
 	return r, err
 }
 
-func (s *Server) showResponse(c *call) error {
+func (s *openaiResponses) showResponse(c *call) error {
 	r, err := s.response(c, c.r.PathValue("id"))
 	if err != nil {
 		return err
@@ -145,22 +115,22 @@ func (s *Server) showResponse(c *call) error {
 	return c.json(&r.Response)
 }
 
-func (s *Server) deleteResponse(c *call) error {
+func (s *openaiResponses) deleteResponse(c *call) error {
 	id := c.r.PathValue("id")
 	if _, err := s.response(c, id); err != nil {
 		return err
 	}
-	if err := s.shelf.remove(responseName(c.owner(), id)); err != nil {
+	if err := s.store.remove(responseName(c.owner(), id)); err != nil {
 		return err
 	}
 	return c.json(deletedObject(id, "response"))
 }
 
 // cancelResponse returns the response: what is kept has ended, and what has not is ended by its client's going.
-func (s *Server) cancelResponse(c *call) error { return s.showResponse(c) }
+func (s *openaiResponses) cancelResponse(c *call) error { return s.showResponse(c) }
 
 // responseInputItems lists what the request of a response said.
-func (s *Server) responseInputItems(c *call) error {
+func (s *openaiResponses) responseInputItems(c *call) error {
 	r, err := s.response(c, c.r.PathValue("id"))
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ const (
 )
 
 // replies are the options of the replies, given what holds where the request says nothing.
-func (q *sampling) replies(s *Server, m *Model, o generate.Options) (generate.Options, error) {
+func (q *sampling) replies(s *service, m *Model, o generate.Options) (generate.Options, error) {
 	o.Temperature, o.TopP = or(q.Temperature, o.Temperature), or(q.TopP, o.TopP)
 	o.TopK, o.MinP = or(q.TopK, o.TopK), or(q.MinP, o.MinP)
 	o.RepetitionPenalty = or(q.RepetitionPenalty, o.RepetitionPenalty)
@@ -69,7 +69,7 @@ func (q *sampling) replies(s *Server, m *Model, o generate.Options) (generate.Op
 		o.FrequencyPenalty)
 	c.that(math.Abs(o.PresencePenalty) <= 2, "presence_penalty", "found %v, want a number from -2 to 2",
 		o.PresencePenalty)
-	c.that(n >= 1 && n <= s.o.MaxChoices, "n", "found %d, want an integer from 1 to %d", n, s.o.MaxChoices)
+	c.that(n >= 1 && n <= s.limits.MaxChoices, "n", "found %d, want an integer from 1 to %d", n, s.limits.MaxChoices)
 	c.that(len(q.Stop) <= maxStops, "stop", "found %d strings, want at most %d", len(q.Stop), maxStops)
 	for _, stop := range q.Stop {
 		c.that(stop != "" && len(stop) <= maxStop, "stop", "found a string of %d bytes, want 1 to %d",

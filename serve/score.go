@@ -140,7 +140,7 @@ func (r *scoring) readTo(ctx context.Context, s *generate.Batch, to int) error {
 
 // topByText are the most probable tokens in a place by their texts, and the token that stands there. Tokens that have
 // the same text stay apart: those after the first are named by their numbers.
-func (m *Model) topByText(t scored) map[string]float64 {
+func topByText(m *Model, t scored) map[string]float64 {
 	out := make(map[string]float64, len(t.top)+1)
 	own := false
 	add := func(id int32, logProb float64) {

@@ -25,7 +25,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,85 +97,106 @@ type Options struct {
 	Middleware func(http.Handler) http.Handler
 }
 
-// Server is an http.Handler that answers with models.
+// Server is an http.Handler that responds with models.
 type Server struct {
-	o       Options
-	models  *registry
-	pulls   chan struct{} // places of those that run
-	admit   *admission
-	shelf   shelf
-	kept    atomic.Int64 // bytes of responses, since those that are too old were looked for
-	swept   atomic.Int64 // when what is too old was looked for, in nanoseconds
-	locks   locks        // of sessions
-	unsaved pending
-	heavy   chan struct{}
-	viewing *viewing
+	o      Options
+	shared shared
+	host   *registry
+	admit  *admission
 
-	predictions *admission      // of what predictors compute
-	streams     chan struct{}   // places of streams of rows
-	open        context.Context // done when no more requests are let in
-	shut        context.CancelFunc
+	texts     *openaiTexts
+	responses *openaiResponses
+	files     *openaiFiles
+	models    *openaiModels
+	sessions  *sessionsHandler
+	ollama    *ollamaHandler
+	rows      *rowsHandler
 
 	mux     *http.ServeMux
 	handler http.Handler // all of it
 	metrics *metrics
 	keysMu  sync.Mutex // held while keys are replaced
 	keys    atomic.Pointer[keyring]
-	bodies  atomic.Int64 // bytes of the bodies of all requests that there are
-	leaves  atomic.Bool  // /ready says so
-	ends    atomic.Bool
-	running context.Context // done when replies that run must end
+	leaving atomic.Bool // /ready says so
+	close   context.CancelFunc
+	running context.Context // done when requests in flight must end
 	stop    context.CancelCauseFunc
-	files   *batch.Store
 }
 
-// New returns a server of some models, which are always there, and of those of a library: at least one model, a library
-// or a predictor. A request that names no model gets the first.
+// New returns a server of some models, which are always loaded, and of those of a library: at least one model, a
+// library or a predictor. A request that names no model gets the first.
 func New(o Options, models ...*Model) (*Server, error) {
-	if len(models) == 0 && o.Library == nil && len(o.Predictors) == 0 {
-		return nil, fmt.Errorf("serve: no model")
-	}
-	for i, m := range models {
-		for _, other := range models[:i] {
-			if other.name == m.name {
-				return nil, fmt.Errorf("serve: two models have the name %q", m.name)
-			}
-		}
-	}
-	for _, v := range o.Views {
-		if len(v.Tokens) == 0 {
-			return nil, fmt.Errorf("serve: the view %q has no number of tokens", v.Name)
-		}
-	}
-	for i, p := range o.Predictors {
-		same := func(other Predictor) bool { return other.Name == p.Name }
-		if slices.ContainsFunc(o.Predictors[:i], same) ||
-			slices.ContainsFunc(models, func(m *Model) bool { return m.name == p.Name }) {
-			return nil, fmt.Errorf("serve: two models have the name %q", p.Name)
-		}
+	if err := o.check(models); err != nil {
+		return nil, err
 	}
 	o.fill()
-	s := &Server{
-		o: o, admit: newAdmission(o), pulls: make(chan struct{}, maxPulls), shelf: newShelf(o.Store, o.StateMemory),
-		heavy: make(chan struct{}, mostHeavy), viewing: newViewing(o), streams: make(chan struct{}, o.MaxStreams),
-	}
-	few := o
-	few.Concurrent = mostPredictions
-	s.predictions = newAdmission(few)
-	s.open, s.shut = context.WithCancel(context.Background())
+	s := &Server{o: o, admit: newAdmission(o.Concurrent, o.Queue, o.QueueWait)}
+	s.shared.MaxBody, s.shared.WriteTimeout, s.shared.MaxUnread = o.MaxBody, o.WriteTimeout, o.MaxUnread
+	s.shared.Open, s.close = context.WithCancel(context.Background())
 	s.running, s.stop = context.WithCancelCause(context.Background())
-	s.models = newRegistry(o, s.running, s.storePending, models)
+	s.rows = newRows(rowsOptions{
+		Predictors: o.Predictors, MaxRows: o.MaxRows, MaxStreams: o.MaxStreams, StreamIdle: o.StreamIdle, Queue: o.Queue,
+		QueueWait: o.QueueWait,
+	})
+	s.metrics = newMetrics(s)
+	s.shared.Counters = s.metrics
+	s.host = newHost(hostOptions{
+		Queue: o.Queue, QueueWait: o.QueueWait, Running: s.running, Other: s.rows.notText, Changed: s.metrics.changed,
+		Unloading: func(m *Model) { s.sessions.storePending(m) }, Log: o.Log,
+	}, o.Library, models)
+	replies := service{s.host, s.admit, replyLimits{o.MaxPrompt, o.MaxPrompts, o.MaxTokens, o.MaxChoices}}
+	left := newRecords(o.Store, o.StateMemory, o.Log)
+	s.texts = &openaiTexts{replies}
+	s.responses = newOpenaiResponses(replies, left, responseOptions{
+		MaxResponses: o.MaxResponses, MaxBytes: o.SessionBytes, KeepFor: o.KeepFor, Log: o.Log,
+	})
+	s.sessions = newSessions(replies, left, sessionsOptions{
+		MaxSessions: o.MaxSessions, MaxBytes: o.SessionBytes, MaxImport: o.MaxImport, KeepFor: o.KeepFor, Queue: o.Queue,
+		QueueWait: o.QueueWait, Views: o.Views, ViewTime: o.ViewTime, Log: o.Log,
+	})
+	s.ollama = newOllama(replies, o.Version)
+	s.models = &openaiModels{host: s.host}
+	for _, p := range o.Predictors {
+		s.models.others = append(s.models.others, modelObject{
+			ID: p.Name, Object: "model", Created: p.Made.Unix(), OwnedBy: "hippo", Loaded: true, Predict: p.About,
+		})
+	}
+	s.files = &openaiFiles{readTimeout: o.ReadTimeout, allowed: s.allowedLine}
 	if err := s.SetKeys(o.Keys); err != nil {
 		return nil, err
 	}
-	s.metrics = newMetrics(s)
-	s.models.metrics = s.metrics
 	s.mux = s.routes()
-	s.handler = s.withMiddleware(s.answering(s.mux))
+	s.handler = s.withMiddleware(s.by(s.mux))
 	if err := s.openFiles(); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// check returns an error if the options contradict themselves.
+func (o *Options) check(models []*Model) error {
+	if len(models) == 0 && o.Library == nil && len(o.Predictors) == 0 {
+		return fmt.Errorf("serve: no model")
+	}
+	names := map[string]bool{}
+	for _, m := range models {
+		if names[m.name] {
+			return fmt.Errorf("serve: two models have the name %q", m.name)
+		}
+		names[m.name] = true
+	}
+	for _, v := range o.Views {
+		if len(v.Tokens) == 0 {
+			return fmt.Errorf("serve: the view %q has no number of tokens", v.Name)
+		}
+	}
+	for _, p := range o.Predictors {
+		if names[p.Name] {
+			return fmt.Errorf("serve: two models have the name %q", p.Name)
+		}
+		names[p.Name] = true
+	}
+	return nil
 }
 
 // fill sets what is not given.
@@ -233,54 +253,54 @@ func (s *Server) endpoints() []route {
 		{"GET /health", "", s.health},
 		{"GET /ready", "", s.ready},
 		{metricsRoute, ScopeMetrics, s.metricsPage},
-		{"GET /v1/models", ScopeModels, s.listModels},
-		{"GET /v1/models/{name...}", ScopeModels, s.showModel},
-		{"POST /v1/completions", ScopeCompletions, s.completions},
-		{"POST /v1/chat/completions", ScopeCompletions, s.chatCompletions},
-		{"POST /v1/responses", ScopeCompletions, s.responses},
-		{"GET /v1/responses/{id}", ScopeCompletions, s.showResponse},
-		{"DELETE /v1/responses/{id}", ScopeCompletions, s.deleteResponse},
-		{"GET /v1/responses/{id}/input_items", ScopeCompletions, s.responseInputItems},
-		{"POST /v1/responses/{id}/cancel", ScopeCompletions, s.cancelResponse},
-		{"POST /v1/sessions", ScopeCompletions, s.createSession},
-		{"GET /v1/sessions", ScopeCompletions, s.listSessions},
-		{"POST /v1/sessions/import", ScopeCompletions, s.importSession},
-		{"GET /v1/sessions/{id}", ScopeCompletions, s.showSession},
-		{"DELETE /v1/sessions/{id}", ScopeCompletions, s.deleteSession},
-		{"POST /v1/sessions/{id}/append", ScopeCompletions, s.appendSession},
-		{"POST /v1/sessions/{id}/generate", ScopeCompletions, s.generateInSession},
-		{"POST /v1/sessions/{id}/fork", ScopeCompletions, s.forkSession},
-		{"POST /v1/sessions/{id}/mark", ScopeCompletions, s.markSession},
-		{"POST /v1/sessions/{id}/rewind", ScopeCompletions, s.rewindSession},
-		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.scoreInSession},
-		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.exportSession},
-		{"GET /v1/sessions/{id}/explain", ScopeCompletions, s.explainSession},
-		{"POST /v1/embeddings", ScopeCompletions, s.embeddings},
-		{"POST /v1/predict", ScopePredict, s.predict},
-		{"POST /v1/predict/stream", ScopePredict, s.predictStream},
-		{"POST /api/embed", ScopeCompletions, s.ollamaEmbed},
-		{"POST /api/embeddings", ScopeCompletions, s.ollamaEmbeddings},
-		{"POST /v1/files", ScopeFiles, s.uploadFile},
-		{"GET /v1/files", ScopeFiles, s.listFiles},
-		{"GET /v1/files/{id}", ScopeFiles, s.showFile},
-		{"GET /v1/files/{id}/content", ScopeFiles, s.fileContent},
-		{"DELETE /v1/files/{id}", ScopeFiles, s.deleteFile},
-		{"POST /v1/batches", ScopeFiles, s.createBatch},
-		{"GET /v1/batches", ScopeFiles, s.listBatches},
-		{"GET /v1/batches/{id}", ScopeFiles, s.showBatch},
-		{"POST /v1/batches/{id}/cancel", ScopeFiles, s.cancelBatch},
-		{"GET /tokenizer_info", ScopeTokenize, s.tokenizerInfo},
-		{"POST /tokenize", ScopeTokenize, s.tokenize},
-		{"POST /detokenize", ScopeTokenize, s.detokenize},
-		{"POST /api/generate", ScopeCompletions, s.ollamaGenerate},
-		{"POST /api/chat", ScopeCompletions, s.ollamaChat},
-		{"GET /api/tags", ScopeModels, s.ollamaModels},
-		{"GET /api/ps", ScopeModels, s.ollamaLoaded},
-		{"POST /api/show", ScopeModels, s.ollamaShow},
-		{"POST /api/pull", ScopeAdmin, s.ollamaPull},
-		{"DELETE /api/delete", ScopeAdmin, s.ollamaDelete},
-		{"GET /api/version", "", s.ollamaVersion},
-		{"HEAD /{$}", "", s.ollamaHeartbeat},
+		{"GET /v1/models", ScopeModels, s.models.listModels},
+		{"GET /v1/models/{name...}", ScopeModels, s.models.showModel},
+		{"POST /v1/completions", ScopeCompletions, s.texts.completions},
+		{"POST /v1/chat/completions", ScopeCompletions, s.texts.chatCompletions},
+		{"POST /v1/responses", ScopeCompletions, s.responses.responses},
+		{"GET /v1/responses/{id}", ScopeCompletions, s.responses.showResponse},
+		{"DELETE /v1/responses/{id}", ScopeCompletions, s.responses.deleteResponse},
+		{"GET /v1/responses/{id}/input_items", ScopeCompletions, s.responses.responseInputItems},
+		{"POST /v1/responses/{id}/cancel", ScopeCompletions, s.responses.cancelResponse},
+		{"POST /v1/sessions", ScopeCompletions, s.sessions.createSession},
+		{"GET /v1/sessions", ScopeCompletions, s.sessions.listSessions},
+		{"POST /v1/sessions/import", ScopeCompletions, s.sessions.importSession},
+		{"GET /v1/sessions/{id}", ScopeCompletions, s.sessions.showSession},
+		{"DELETE /v1/sessions/{id}", ScopeCompletions, s.sessions.deleteSession},
+		{"POST /v1/sessions/{id}/append", ScopeCompletions, s.sessions.appendSession},
+		{"POST /v1/sessions/{id}/generate", ScopeCompletions, s.sessions.generateInSession},
+		{"POST /v1/sessions/{id}/fork", ScopeCompletions, s.sessions.forkSession},
+		{"POST /v1/sessions/{id}/mark", ScopeCompletions, s.sessions.markSession},
+		{"POST /v1/sessions/{id}/rewind", ScopeCompletions, s.sessions.rewindSession},
+		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.sessions.scoreInSession},
+		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.sessions.exportSession},
+		{"GET /v1/sessions/{id}/explain", ScopeCompletions, s.sessions.explainSession},
+		{"POST /v1/embeddings", ScopeCompletions, s.texts.embeddings},
+		{"POST /v1/predict", ScopePredict, s.rows.predict},
+		{"POST /v1/predict/stream", ScopePredict, s.rows.predictStream},
+		{"POST /api/embed", ScopeCompletions, s.ollama.ollamaEmbed},
+		{"POST /api/embeddings", ScopeCompletions, s.ollama.ollamaEmbeddings},
+		{"POST /v1/files", ScopeFiles, s.files.uploadFile},
+		{"GET /v1/files", ScopeFiles, s.files.listFiles},
+		{"GET /v1/files/{id}", ScopeFiles, s.files.showFile},
+		{"GET /v1/files/{id}/content", ScopeFiles, s.files.fileContent},
+		{"DELETE /v1/files/{id}", ScopeFiles, s.files.deleteFile},
+		{"POST /v1/batches", ScopeFiles, s.files.createBatch},
+		{"GET /v1/batches", ScopeFiles, s.files.listBatches},
+		{"GET /v1/batches/{id}", ScopeFiles, s.files.showBatch},
+		{"POST /v1/batches/{id}/cancel", ScopeFiles, s.files.cancelBatch},
+		{"GET /tokenizer_info", ScopeTokenize, s.texts.tokenizerInfo},
+		{"POST /tokenize", ScopeTokenize, s.texts.tokenize},
+		{"POST /detokenize", ScopeTokenize, s.texts.detokenize},
+		{"POST /api/generate", ScopeCompletions, s.ollama.ollamaGenerate},
+		{"POST /api/chat", ScopeCompletions, s.ollama.ollamaChat},
+		{"GET /api/tags", ScopeModels, s.ollama.ollamaModels},
+		{"GET /api/ps", ScopeModels, s.ollama.ollamaLoaded},
+		{"POST /api/show", ScopeModels, s.ollama.ollamaShow},
+		{"POST /api/pull", ScopeAdmin, s.ollama.ollamaPull},
+		{"DELETE /api/delete", ScopeAdmin, s.ollama.ollamaDelete},
+		{"GET /api/version", "", s.ollama.ollamaVersion},
+		{"HEAD /{$}", "", s.ollama.ollamaHeartbeat},
 	}
 }
 
@@ -297,7 +317,7 @@ func (s *Server) routes() *http.ServeMux {
 		mux.Handle(r.pattern, s.routed(r))
 	}
 	for _, pattern := range refused {
-		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollamaRefused}))
+		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollama.ollamaRefused}))
 	}
 	for path, page := range s.o.Pages {
 		if path == everything {
@@ -308,65 +328,30 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// Drain lets no more requests in. /ready says so, and those that run go on, but for streams of rows, which have no end.
-func (s *Server) Drain() {
-	s.ends.Store(true)
-	s.shut()
-}
+// Drain lets no more requests in. /ready says so, and those in flight go on, but for streams of rows, which have no end.
+func (s *Server) Drain() { s.close() }
 
-// Close lets no more requests in and ends those that run. It does not wait for them, nor close the models (see Unload),
-// but batches stand still when it returns, and of sessions that could not be stored it was tried once more.
+// Close lets no more requests in and ends those in flight. It does not wait for them, nor close the models (see Unload),
+// but batches stand still when it returns, and sessions that could not be stored were tried once more.
 func (s *Server) Close() {
 	s.Drain()
 	s.stop(errDraining)
-	if err := s.files.Close(); err != nil {
+	if err := s.files.files.Close(); err != nil {
 		s.o.Log.Error("files", "error", err.Error())
 	}
-	for _, e := range s.models.loaded() {
-		s.storePending(e.model)
+	for _, e := range s.host.loaded() {
+		s.sessions.storePending(e.model)
 	}
-	s.storePending(nil)
+	s.sessions.storePending(nil)
 }
 
-// model finds a model by its name, "" is the first, and waits until it is loaded. It stays as long as the call lasts.
-func (s *Server) model(c *call, name string) (*Model, error) {
-	if s.ends.Load() {
-		return nil, errDraining
-	}
-	if s.predicts(name) {
-		return nil, errPredicts(name)
-	}
-	began := time.Now()
-	e, m, err := s.models.acquire(c.r.Context(), name)
-	if err != nil {
-		return nil, err
-	}
-	c.held = append(c.held, e)
-	c.load += time.Since(began)
-	return m, nil
-}
+// Preload loads a model of the library, or returns why it cannot be loaded.
+func (s *Server) Preload(ctx context.Context, name string) error { return s.host.preload(ctx, name) }
 
-// letGo gives back the models of a call.
-func (s *Server) letGo(c *call) {
-	for _, e := range c.held {
-		s.models.release(e)
-	}
-	c.held = nil
-}
-
-// Preload loads a model of the library, or says why it cannot be loaded.
-func (s *Server) Preload(ctx context.Context, name string) error {
-	e, _, err := s.models.acquire(ctx, name)
-	if err == nil {
-		s.models.release(e)
-	}
-	return err
-}
-
-// Unload lets no more requests in, has the models of the library go as soon as nobody uses them, and waits for that.
+// Unload lets no more requests in, unloads the models of the library as soon as they are idle, and waits for that.
 func (s *Server) Unload(ctx context.Context) error {
 	s.Drain()
-	return s.models.close(ctx)
+	return s.host.close(ctx)
 }
 
 // health says that the server runs.
@@ -374,7 +359,7 @@ func (s *Server) health(c *call) error { return c.json(map[string]string{"status
 
 // ready says whether the server takes requests.
 func (s *Server) ready(c *call) error {
-	if s.leaves.Load() || s.ends.Load() {
+	if s.leaving.Load() || s.shared.Open.Err() != nil {
 		return errDraining
 	}
 	return c.json(map[string]string{"status": "ready"})

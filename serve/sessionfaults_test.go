@@ -55,15 +55,15 @@ func TestSessionInUse(t *testing.T) {
 	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	release, err := s.server.lockSession(t.Context(), place{"all", a.ID})
+	release, err := s.server.sessions.lockSession(t.Context(), place{"all", a.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.server.lockSession(ctx, place{"all", a.ID}); answerOf(err).Status != http.StatusConflict {
+	if _, err := s.server.sessions.lockSession(ctx, place{"all", a.ID}); answerOf(err).Status != http.StatusConflict {
 		t.Errorf("got %v", err)
 	}
 	release()
-	if _, err := s.server.lockSession(t.Context(), place{"all", a.ID}); err != nil {
+	if _, err := s.server.sessions.lockSession(t.Context(), place{"all", a.ID}); err != nil {
 		t.Error(err)
 	}
 }
@@ -109,7 +109,7 @@ func TestManyUseOneSession(t *testing.T) {
 	all.Wait()
 	for _, id := range ids {
 		got := post[sessionReply](s, "/v1/sessions/"+id+"/generate", `{"max_tokens":5,"seed":1,"ignore_eos":true}`)
-		r, err := s.server.sessionRecord(place{"all", id})
+		r, err := s.server.sessions.sessionRecord(place{"all", id})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 const exportTime = 10 * time.Minute
 
 // exportSession answers with the session as a file. Others may use it meanwhile.
-func (s *Server) exportSession(c *call) error {
+func (s *sessionsHandler) exportSession(c *call) error {
 	var copied *session.Session
 	err := s.withSession(c, func(_ context.Context, h *held) error {
 		copied = h.Fork()
@@ -43,15 +43,15 @@ func (w *slowly) Write(p []byte) (int, error) {
 	if time.Now().After(w.until) {
 		return 0, errSlow
 	}
-	if err := w.call.write(p, w.wait); err != nil {
+	if err := w.call.write(p); err != nil {
 		return 0, &Error{Status: statusGone, Message: fmt.Sprintf("the client does not read: %v", err)}
 	}
 	return len(p), nil
 }
 
 // importSession takes a file of a session over.
-func (s *Server) importSession(c *call) error {
-	m, err := s.model(c, c.r.URL.Query().Get("model"))
+func (s *sessionsHandler) importSession(c *call) error {
+	m, err := s.host.model(c, c.r.URL.Query().Get("model"))
 	if err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func (s *Server) importSession(c *call) error {
 			Message: fmt.Sprintf("the file is no session for the model %s: %v", m.name, err),
 		}
 	}
-	if n := x.Position(); n > s.o.MaxPrompt {
+	if n := x.Position(); n > s.limits.MaxPrompt {
 		return wrong("session", "found a text of %d tokens, want at most %d, the limit of this server", n,
-			s.o.MaxPrompt)
+			s.limits.MaxPrompt)
 	}
 	if n := len(x.Marks()); n > maxMarks {
 		return wrong("session", "found %d marks, want at most %d", n, maxMarks)
@@ -100,9 +100,9 @@ func (s *Server) importSession(c *call) error {
 const mostHeavy = 4
 
 // enterHeavy waits until a session may be sent or received.
-func (s *Server) enterHeavy(c *call) error {
-	if s.ends.Load() {
-		return errDraining
+func (s *sessionsHandler) enterHeavy(c *call) error {
+	if err := c.draining(); err != nil {
+		return err
 	}
 	timer := time.NewTimer(s.o.QueueWait)
 	defer timer.Stop()
@@ -116,4 +116,4 @@ func (s *Server) enterHeavy(c *call) error {
 	}
 }
 
-func (s *Server) leaveHeavy() { <-s.heavy }
+func (s *sessionsHandler) leaveHeavy() { <-s.heavy }

@@ -13,18 +13,18 @@ import (
 func (h *held) encodeMessages(ctx context.Context, messages []message) ([]int32, error) {
 	const param = "messages"
 	if h.Position() == 0 {
-		return h.model.encodeChat(ctx, param, messages, "")
+		return encodeChat(ctx, h.model, param, messages, "")
 	}
 	if role := messages[0].Role(); role == assistantRole {
 		return nil, wrong(param, "found a first message of the role %s, want another: the session ends by such a one",
 			role)
 	}
 	one, other := message{template.Text(userRole, "a")}, message{template.Text(userRole, "t")}
-	before, err := h.model.chatText(ctx, param, []message{one})
+	before, err := chatText(ctx, h.model, param, []message{one})
 	if err != nil {
 		return nil, err
 	}
-	beside, err := h.model.chatText(ctx, param, []message{other})
+	beside, err := chatText(ctx, h.model, param, []message{other})
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (h *held) encodeMessages(ctx context.Context, messages []message) ([]int32,
 			"chat template of %s has it: append text", begins, h.model.name)
 	}
 	const reply = "reply"
-	all, err := h.model.chatText(ctx, param,
+	all, err := chatText(ctx, h.model, param,
 		append([]message{one, {template.Text(assistantRole, reply)}}, messages...))
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func TestSessionsTakeMessages(t *testing.T) {
 	refused(path, `{"messages":[{"role":"assistant","content":"a"}]}`, "want another")
 	refused(path, `{"messages":[{"role":"user","content":"a"}],"text":"b"}`, "found 2 of text, messages and ids")
 	got := post[sessionObject](s, path+"/append", more)
-	want, err := s.model.chatText(t.Context(), "", decode[[]message](t, []byte(`[{"role":"system","content":"Wale"},
+	want, err := chatText(t.Context(), s.model, "", decode[[]message](t, []byte(`[{"role":"system","content":"Wale"},
 		{"role":"user","content":"Größe?"},{"role":"assistant","content":"Groß."},
 		{"role":"user","content":"Und dann?"}]`)))
 	if err != nil || got.Position != len(want) {

@@ -47,7 +47,9 @@ type sessionRecord struct {
 
 const sessionPrefix = "sess_"
 
-func sessionDir(owner string) string { return "sessions/" + owner }
+const sessionsKind = "sessions"
+
+func sessionDir(owner string) string { return sessionsKind + "/" + owner }
 
 // Endings of the names of records and of files of states.
 const (
@@ -73,12 +75,12 @@ func noSession(id string) *Error {
 }
 
 // sessionRecord reads the record of a session.
-func (s *Server) sessionRecord(p place) (*sessionRecord, error) {
+func (s *sessionsHandler) sessionRecord(p place) (*sessionRecord, error) {
 	if !isID(sessionPrefix, p.id) {
 		return nil, noSession(p.id)
 	}
 	r := &sessionRecord{}
-	err := getRecord(s.shelf, p.record(), r)
+	err := getRecord(s.store, p.record(), r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, noSession(p.id)
 	}
@@ -99,21 +101,21 @@ func (r *sessionRecord) describe(x *session.Session) {
 
 // keepSession keeps a session and its record: first a file with its states, then the record that names it, so that
 // whatever happens meanwhile there is a whole session, the old one or the new one.
-func (s *Server) keepSession(p place, r *sessionRecord, x *session.Session) error {
+func (s *sessionsHandler) keepSession(p place, r *sessionRecord, x *session.Session) error {
 	before := r.Revision
 	next := *r
 	next.Revision, next.StoreError = rand.Text(), ""
 	next.describe(x)
 	count := &counting{}
-	err := s.shelf.put(p.states(next.Revision), func(w io.Writer) error {
+	err := s.store.put(p.states(next.Revision), func(w io.Writer) error {
 		count.w = w
 		return x.Encode(count, session.FileOptions{Marks: sessionMarks})
 	})
 	if err == nil {
 		next.Stored = count.n
-		_, err = putRecord(s.shelf, p.record(), &next)
+		_, err = putRecord(s.store, p.record(), &next)
 		if err != nil {
-			_ = s.shelf.remove(p.states(next.Revision)) // it is swept away later where this fails
+			_ = s.store.remove(p.states(next.Revision)) // it is swept away later where this fails
 		}
 	}
 	if err != nil {
@@ -123,7 +125,7 @@ func (s *Server) keepSession(p place, r *sessionRecord, x *session.Session) erro
 	}
 	*r = next
 	if before != "" {
-		_ = s.shelf.remove(p.states(before)) // likewise
+		_ = s.store.remove(p.states(before)) // likewise
 	}
 	return nil
 }
@@ -142,9 +144,9 @@ func (c *counting) Write(p []byte) (int, error) {
 
 // loadSession reads the states of a session. Where their file is damaged it is set aside, and the session reads its
 // text again, to the same bits.
-func (s *Server) loadSession(p place, r *sessionRecord, m *Model, client string) (*session.Session, error) {
+func (s *sessionsHandler) loadSession(p place, r *sessionRecord, m *Model, client string) (*session.Session, error) {
 	s.sweepStates(p, r)
-	data, err := s.shelf.get(p.states(r.Revision))
+	data, err := s.store.get(p.states(r.Revision))
 	if err == nil {
 		var x *session.Session
 		if x, err = decodeSession(data, m, client); err == nil {
@@ -154,22 +156,22 @@ func (s *Server) loadSession(p place, r *sessionRecord, m *Model, client string)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, session.ErrDamaged) {
 		return nil, err
 	}
-	s.o.Log.Warn("the states of a session are lost: its text is read again", "store", s.shelf.String(),
+	s.o.Log.Warn("the states of a session are lost: its text is read again", "store", s.store.String(),
 		"session", p.id, "error", err.Error())
 	if data != nil {
-		_ = setAside(s.shelf, p.states(r.Revision)) // there may be no room for it
+		_ = setAside(s.store, p.states(r.Revision)) // there may be no room for it
 	}
-	return m.sessionOf(r, client)
+	return sessionOf(m, r, client)
 }
 
 // sessionOf is the session of a record without its states: it reads its text again when it is used, to the same bits.
-func (m *Model) sessionOf(r *sessionRecord, client string) (*session.Session, error) {
-	return session.From(m.net, m.tok, m.sessionOptions(client), session.Text{Plan: segments(r.Plan), Names: r.Marks})
+func sessionOf(m *Model, r *sessionRecord, client string) (*session.Session, error) {
+	return session.From(m.net, m.tok, sessionOptions(m, client), session.Text{Plan: segments(r.Plan), Names: r.Marks})
 }
 
 // sweepStates removes the files of states of a session, which is locked, that servers which were killed have left.
-func (s *Server) sweepStates(p place, r *sessionRecord) {
-	all, err := s.shelf.list(sessionDir(p.owner))
+func (s *sessionsHandler) sweepStates(p place, r *sessionRecord) {
+	all, err := s.store.list(sessionDir(p.owner))
 	if err != nil {
 		return // what follows says so
 	}
@@ -177,7 +179,7 @@ func (s *Server) sweepStates(p place, r *sessionRecord) {
 		name := sessionDir(p.owner) + "/" + e.name
 		own := strings.HasPrefix(e.name, p.id+"-") && strings.HasSuffix(e.name, statesEnding)
 		if own && name != p.states(r.Revision) {
-			_ = s.shelf.remove(name) // the next use tries again
+			_ = s.store.remove(name) // the next use tries again
 		}
 	}
 }
@@ -191,7 +193,7 @@ func decodeSession(data []byte, m *Model, client string) (x *session.Session, er
 		}
 	}()
 	defer contain(&err)
-	if x, err = session.Decode(data, m.net, m.tok, m.sessionOptions(client), nil); err != nil {
+	if x, err = session.Decode(data, m.net, m.tok, sessionOptions(m, client), nil); err != nil {
 		return nil, err
 	}
 	if want := session.Chunk(m.net); x.Chunk() != want {
@@ -206,14 +208,14 @@ const (
 	sessionMarks  = 8 << 20
 )
 
-func (m *Model) sessionOptions(client string) session.Options {
+func sessionOptions(m *Model, client string) session.Options {
 	return session.Options{Runner: m.runner, Budget: sessionBudget, Client: client}
 }
 
 // sessionsOf are the ids of an owner's sessions, and the bytes that all of it takes. Those that nobody has changed for
 // long are removed, and so is what killed servers have left. No record is read for it unless something is left.
-func (s *Server) sessionsOf(owner string) (ids []string, bytes int64, err error) {
-	entries, err := s.shelf.list(sessionDir(owner))
+func (s *sessionsHandler) sessionsOf(owner string) (ids []string, bytes int64, err error) {
+	entries, err := s.store.list(sessionDir(owner))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -251,7 +253,7 @@ func (s *Server) sessionsOf(owner string) (ids []string, bytes int64, err error)
 		for _, e := range of {
 			name := sessionDir(owner) + "/" + e.name
 			if name != keep && time.Since(e.time) > leftAfter {
-				_ = s.shelf.remove(name) // the next list tries again
+				_ = s.store.remove(name) // the next list tries again
 			}
 		}
 	}
@@ -262,22 +264,22 @@ func (s *Server) sessionsOf(owner string) (ids []string, bytes int64, err error)
 const leftAfter = time.Hour
 
 // removeSession removes a session, whatever there is of it: the record first.
-func (s *Server) removeSession(p place) error {
+func (s *sessionsHandler) removeSession(p place) error {
 	s.unsaved.set(p, nil)
-	if err := s.shelf.remove(p.record()); err != nil {
+	if err := s.store.remove(p.record()); err != nil {
 		return err
 	}
-	all, err := s.shelf.list(sessionDir(p.owner))
+	all, err := s.store.list(sessionDir(p.owner))
 	for _, e := range all {
 		if strings.HasPrefix(e.name, p.id+"-") {
-			err = errors.Join(err, s.shelf.remove(sessionDir(p.owner)+"/"+e.name))
+			err = errors.Join(err, s.store.remove(sessionDir(p.owner)+"/"+e.name))
 		}
 	}
 	return err
 }
 
 // roomForSession returns an error if an owner has as many sessions, or bytes of them, as may be. More is how many come.
-func (s *Server) roomForSession(owner string, more int) error {
+func (s *sessionsHandler) roomForSession(owner string, more int) error {
 	all, bytes, err := s.sessionsOf(owner)
 	if err != nil {
 		return err
@@ -290,8 +292,8 @@ func (s *Server) roomForSession(owner string, more int) error {
 	if len(all)+more > s.o.MaxSessions {
 		return full("found %d sessions of this client, want at most %d: delete some", len(all), s.o.MaxSessions)
 	}
-	if bytes > s.o.SessionBytes {
-		return full("found %d bytes of sessions of this client, want at most %d: delete some", bytes, s.o.SessionBytes)
+	if bytes > s.o.MaxBytes {
+		return full("found %d bytes of sessions of this client, want at most %d: delete some", bytes, s.o.MaxBytes)
 	}
 	return nil
 }
@@ -300,7 +302,7 @@ func (s *Server) roomForSession(owner string, more int) error {
 const lockWait = 5 * time.Second
 
 // lockSession keeps others, also of other servers, away from a session.
-func (s *Server) lockSession(ctx context.Context, p place) (release func(), err error) {
+func (s *sessionsHandler) lockSession(ctx context.Context, p place) (release func(), err error) {
 	if !isID(sessionPrefix, p.id) {
 		return nil, noSession(p.id)
 	}
@@ -315,7 +317,7 @@ func (s *Server) lockSession(ctx context.Context, p place) (release func(), err 
 		return nil, inUse
 	}
 	for {
-		unlock, err := s.shelf.lock(p.record())
+		unlock, err := s.store.lock(p.record())
 		if err == nil {
 			return func() { unlock(); free() }, nil
 		}

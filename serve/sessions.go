@@ -6,13 +6,50 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/session"
 )
+
+// sessionsHandler has sessions of clients: texts that grow, and the states of their models.
+type sessionsHandler struct {
+	service
+	o       sessionsOptions
+	store   *records
+	locks   locks // of sessions
+	unsaved pending
+	heavy   chan struct{}
+	viewing *viewing
+}
+
+// sessionsOptions bound what is stored of sessions, and say how they can be viewed.
+type sessionsOptions struct {
+	MaxSessions int           // of a client
+	MaxBytes    int64         // of all sessions of a client
+	MaxImport   int64         // bytes of a session that is sent
+	KeepFor     time.Duration // after which a session that nobody uses is removed
+	Queue       int           // views that wait
+	QueueWait   time.Duration // after which what waits is turned away
+	Views       []View        // the first is shown if none is named
+	ViewTime    time.Duration // that a view may take
+	Log         *slog.Logger
+}
+
+func newSessions(of service, store *records, o sessionsOptions) *sessionsHandler {
+	s := &sessionsHandler{
+		service: of, o: o, store: store, heavy: make(chan struct{}, mostHeavy), viewing: newViewing(o.Queue, o.QueueWait),
+	}
+	store.onSweep(sessionsKind, func(owner string) error {
+		_, _, err := s.sessionsOf(owner)
+		return err
+	})
+	return s
+}
 
 // newSession is the body of POST /v1/sessions. At most one of text, messages and ids is given.
 type newSession struct {
@@ -25,12 +62,12 @@ type newSession struct {
 }
 
 // createSession makes a session, at the end of a text if one is given. What is stored of it is not read again.
-func (s *Server) createSession(c *call) error {
+func (s *sessionsHandler) createSession(c *call) error {
 	var q newSession
-	if err := s.readBody(c.w, c.r, &q); err != nil {
+	if err := c.read(&q); err != nil {
 		return err
 	}
-	m, err := s.model(c, q.Model)
+	m, err := s.host.model(c, q.Model)
 	if err != nil {
 		return err
 	}
@@ -43,13 +80,13 @@ func (s *Server) createSession(c *call) error {
 		return err
 	}
 	if len(ids) > 0 {
-		err = m.check(param, ids, s.o.MaxPrompt, 0)
+		err = m.check(param, ids, s.limits.MaxPrompt, 0)
 	}
 	if err == nil {
 		err = s.roomForSession(c.owner(), 1)
 	}
 	if err == nil {
-		err = s.enter(c)
+		err = c.enter(s.admit)
 	}
 	if err != nil {
 		return err
@@ -65,7 +102,7 @@ func (s *Server) createSession(c *call) error {
 		found.tell(c.Header(), len(ids))
 		t.At = session.Take(gen)
 	}
-	x, err := session.From(m.net, m.tok, m.sessionOptions(c.client()), t)
+	x, err := session.From(m.net, m.tok, sessionOptions(m, c.client()), t)
 	if err != nil {
 		return err
 	}
@@ -98,7 +135,7 @@ func (q *newSession) ids(ctx context.Context, m *Model) (ids []int32, param stri
 		var before []message
 		var begins string
 		if before, begins, err = all.beginning(); err == nil {
-			ids, err = m.encodeChat(ctx, param, before, begins)
+			ids, err = encodeChat(ctx, m, param, before, begins)
 		}
 	default:
 		ids, param = q.IDs, "ids"
@@ -107,9 +144,9 @@ func (q *newSession) ids(ctx context.Context, m *Model) (ids []int32, param stri
 }
 
 // addSession stores a session that is new.
-func (s *Server) addSession(c *call, m *Model, x *session.Session, metadata map[string]string,
+func (s *sessionsHandler) addSession(c *call, m *Model, x *session.Session, metadata map[string]string,
 	from *sessionOrigin) (*sessionObject, error) {
-	s.sweep()
+	s.store.sweep()
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
@@ -129,7 +166,7 @@ func (s *Server) addSession(c *call, m *Model, x *session.Session, metadata map[
 }
 
 // listSessions answers with all sessions of the client, the last changed first.
-func (s *Server) listSessions(c *call) error {
+func (s *sessionsHandler) listSessions(c *call) error {
 	ids, _, err := s.sessionsOf(c.owner())
 	if err != nil {
 		return err
@@ -144,7 +181,7 @@ func (s *Server) listSessions(c *call) error {
 			Revision string `json:"revision"`
 		}
 		p := place{c.owner(), id}
-		if getRecord(s.shelf, p.record(), &r) != nil { // it is removed, or damaged
+		if getRecord(s.store, p.record(), &r) != nil { // it is removed, or damaged
 			continue
 		}
 		if changed := s.unsaved.get(p, r.Revision); changed != nil {
@@ -159,7 +196,7 @@ func (s *Server) listSessions(c *call) error {
 }
 
 // showSession answers with a session, and with its text if that is asked for.
-func (s *Server) showSession(c *call) error {
+func (s *sessionsHandler) showSession(c *call) error {
 	if c.r.URL.Query().Get("text") != "true" {
 		p := place{c.owner(), c.r.PathValue("id")}
 		r, err := s.sessionRecord(p)
@@ -188,7 +225,7 @@ func text(data []byte) string {
 	return string([]rune(string(data)))
 }
 
-func (s *Server) deleteSession(c *call) error {
+func (s *sessionsHandler) deleteSession(c *call) error {
 	p := place{c.owner(), c.r.PathValue("id")}
 	release, err := s.lockSession(c.r.Context(), p)
 	if err != nil {
@@ -205,11 +242,11 @@ func (s *Server) deleteSession(c *call) error {
 }
 
 // forkSession makes a session that goes on from the same place.
-func (s *Server) forkSession(c *call) error {
+func (s *sessionsHandler) forkSession(c *call) error {
 	var q struct {
 		Metadata map[string]string `json:"metadata"`
 	}
-	if err := s.readBody(c.w, c.r, &q); err != nil {
+	if err := c.read(&q); err != nil {
 		return err
 	}
 	if err := checkMetadata(q.Metadata); err != nil {
@@ -233,12 +270,12 @@ const (
 )
 
 // markSession gives the place behind the text a name.
-func (s *Server) markSession(c *call) error {
+func (s *sessionsHandler) markSession(c *call) error {
 	var q struct {
 		Name   string `json:"name"`
 		Remove bool   `json:"remove"`
 	}
-	if err := s.readBody(c.w, c.r, &q); err != nil {
+	if err := c.read(&q); err != nil {
 		return err
 	}
 	if n := len(q.Name); n == 0 || n > maxMarkName || !utf8.ValidString(q.Name) {
@@ -271,12 +308,12 @@ type rewound struct {
 }
 
 // rewindSession goes back to a mark or a position.
-func (s *Server) rewindSession(c *call) error {
+func (s *sessionsHandler) rewindSession(c *call) error {
 	var q struct {
 		Mark     *string `json:"mark"`
 		Position *int    `json:"position"`
 	}
-	if err := s.readBody(c.w, c.r, &q); err != nil {
+	if err := c.read(&q); err != nil {
 		return err
 	}
 	if (q.Mark == nil) == (q.Position == nil) {

@@ -333,9 +333,9 @@ func TestFullDiskLeavesSessionsUsable(t *testing.T) {
 	s := tokenized(t, tok, dir)
 	a := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
 	path := "/v1/sessions/" + a.ID
-	blocked := &fullShelf{shelf: s.server.shelf}
+	blocked := &fullShelf{shelf: s.server.sessions.store.shelf}
 	blocked.full.Store(true)
-	s.server.shelf = blocked
+	s.server.sessions.store.shelf = blocked
 	b := post[sessionObject](s, path+"/append", `{"text":" Ishmael"}`)
 	if b.Position != 15 || !strings.Contains(b.StoreError, "no space") || !strings.Contains(b.StoreError, dir) {
 		t.Errorf("on a full disk: %+v", b)

@@ -8,13 +8,13 @@ import (
 )
 
 // appendSession reads a text, messages or ids behind the session's text.
-func (s *Server) appendSession(c *call) error {
+func (s *sessionsHandler) appendSession(c *call) error {
 	var q struct {
 		Text     *string   `json:"text"`
 		Messages []message `json:"messages"`
 		IDs      []int32   `json:"ids"`
 	}
-	if err := s.readBody(c.w, c.r, &q); err != nil {
+	if err := c.read(&q); err != nil {
 		return err
 	}
 	given := 0
@@ -64,7 +64,7 @@ func (h *held) encode(text string) ([]int32, error) {
 
 // canGrow returns an error unless ids and so many more fit behind the text.
 func (h *held) canGrow(param string, ids []int32, more int) error {
-	at, most := h.Position(), h.server.o.MaxPrompt
+	at, most := h.Position(), h.server.limits.MaxPrompt
 	if len(ids) == 0 && more == 0 {
 		return wrong(param, "found nothing, want at least one token")
 	}
@@ -103,13 +103,13 @@ type sessionReply struct {
 }
 
 // generateInSession draws a reply behind the session's text.
-func (s *Server) generateInSession(c *call) error {
+func (s *sessionsHandler) generateInSession(c *call) error {
 	var q sessionGenerate
-	if err := s.readBody(c.w, c.r, &q); err != nil {
+	if err := c.read(&q); err != nil {
 		return err
 	}
 	if q.Stream {
-		return s.carry(c, "text/event-stream", func(ctx context.Context, to *queue) error {
+		return c.carry("text/event-stream", func(ctx context.Context, to *queue) error {
 			return q.stream(ctx, s, c, to)
 		}, sseFailed)
 	}
@@ -130,7 +130,7 @@ func (s *Server) generateInSession(c *call) error {
 
 // stream draws a reply and sends each piece as it comes. The session is free again when the reply has ended, however
 // long the client takes to read the rest of it.
-func (q *sessionGenerate) stream(ctx context.Context, s *Server, c *call, to *queue) error {
+func (q *sessionGenerate) stream(ctx context.Context, s *sessionsHandler, c *call, to *queue) error {
 	var last sessionReply
 	err := s.withSession(c, func(_ context.Context, h *held) error {
 		o, err := q.options(s, h)
@@ -147,15 +147,15 @@ func (q *sessionGenerate) stream(ctx context.Context, s *Server, c *call, to *qu
 }
 
 // options are the options of a reply in a session.
-func (q *sessionGenerate) options(s *Server, h *held) (generate.Options, error) {
+func (q *sessionGenerate) options(s *sessionsHandler, h *held) (generate.Options, error) {
 	q.N = nil
-	o, err := q.replies(s, h.model, h.model.defaults(completionTokens))
+	o, err := q.replies(&s.service, h.model, h.model.defaults(completionTokens))
 	if err != nil {
 		return o, err
 	}
 	o.MaxTokens = or(q.MaxTokens, completionTokens)
-	if n := o.MaxTokens; n < 1 || n > s.o.MaxTokens {
-		return o, wrong("max_tokens", "found %d, want an integer from 1 to %d", n, s.o.MaxTokens)
+	if n := o.MaxTokens; n < 1 || n > s.limits.MaxTokens {
+		return o, wrong("max_tokens", "found %d, want an integer from 1 to %d", n, s.limits.MaxTokens)
 	}
 	if h.Position() == 0 {
 		return o, &Error{
@@ -212,15 +212,15 @@ type ending struct {
 }
 
 // scoreInSession answers with the log-probabilities of endings after the session's text, which stays as it is.
-func (s *Server) scoreInSession(c *call) error {
+func (s *sessionsHandler) scoreInSession(c *call) error {
 	var q struct {
 		Endings prompts `json:"endings"`
 	}
-	if err := s.readBody(c.w, c.r, &q); err != nil {
+	if err := c.read(&q); err != nil {
 		return err
 	}
-	if n := len(q.Endings); n == 0 || n > s.o.MaxPrompts {
-		return wrong("endings", "found %d, want 1 to %d", n, s.o.MaxPrompts)
+	if n := len(q.Endings); n == 0 || n > s.limits.MaxPrompts {
+		return wrong("endings", "found %d, want 1 to %d", n, s.limits.MaxPrompts)
 	}
 	return s.answerSession(c, func(ctx context.Context, h *held) (any, error) {
 		answer := struct {

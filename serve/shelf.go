@@ -2,8 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -252,16 +250,6 @@ func (m *memoryShelf) owners(kind string) (all []string, err error) {
 }
 
 func (m *memoryShelf) lock(string) (func(), error) { return func() {}, nil }
-
-// owner is whose records a request may see: those of its key, or, where no keys are asked for, everybody's. It is a
-// part of their names.
-func (c *call) owner() string {
-	if c.key == nil {
-		return "all"
-	}
-	sum := sha256.Sum256([]byte(c.key.Name))
-	return hex.EncodeToString(sum[:12])
-}
 
 // isID tells whether a text may be the id of a record: a prefix, and letters and digits as rand.Text makes them.
 func isID(prefix, id string) bool {

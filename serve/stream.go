@@ -3,9 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
-	"time"
 )
 
 // queue holds what is to be sent to a client, so that nobody who writes waits for it.
@@ -72,11 +70,11 @@ func (q *queue) take() []byte {
 
 // carry runs a job that adds what its client gets to a queue, and sends that as it comes. As long as there is nothing
 // to be sent an error is answered as any other; later it is added by failed.
-func (s *Server) carry(c *call, contentType string, job func(ctx context.Context, to *queue) error,
+func (c *call) carry(contentType string, job func(ctx context.Context, to *queue) error,
 	failed func(*Error) []byte) error {
 	ctx, cut := context.WithCancelCause(c.r.Context())
 	defer cut(nil)
-	q := &queue{most: s.o.MaxUnread, some: make(chan struct{}, 1), cut: cut}
+	q := &queue{most: c.shared.MaxUnread, some: make(chan struct{}, 1), cut: cut}
 	done := make(chan error, 1)
 	go func() {
 		defer q.close()
@@ -88,45 +86,16 @@ func (s *Server) carry(c *call, contentType string, job func(ctx context.Context
 			c.Header().Set("Cache-Control", "no-store")
 			c.Header().Set("X-Accel-Buffering", "no") // proxies are not to wait for more
 		}
-		if err := c.write(data, s.o.WriteTimeout); err != nil {
+		if err := c.write(data); err != nil {
 			cut(&Error{Status: statusGone, Message: fmt.Sprintf("the client does not read: %v", err)})
 			break
 		}
 	}
 	err := <-done
 	if err != nil && c.status != 0 {
-		c.write(failed(answerOf(err)), s.o.WriteTimeout) // where it fails the client has gone
+		c.write(failed(answerOf(err))) // where it fails the client has gone
 	}
 	return err
-}
-
-// write sends data. A client that does not read is waited for so long, for each part.
-func (c *call) write(data []byte, wait time.Duration) error {
-	const most = 64 << 10
-	control := http.NewResponseController(c.w)
-	for len(data) > 0 {
-		n := min(len(data), most)
-		// A recorder of tests has no deadlines, and no client that is slow.
-		control.SetWriteDeadline(time.Now().Add(wait))
-		if _, err := c.Write(data[:n]); err != nil {
-			return err
-		}
-		if err := control.Flush(); err != nil {
-			return err
-		}
-		data = data[n:]
-	}
-	// Over HTTP/2 a deadline ends a stream on which nothing is written, too: what comes next may take its time.
-	control.SetWriteDeadline(time.Time{})
-	return nil
-}
-
-// page answers with a page. A client that does not read it is cut off.
-func (c *call) page(h http.Handler) error {
-	// A recorder of tests has no deadlines, and no client that is slow.
-	http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(c.wait))
-	h.ServeHTTP(c, c.r)
-	return nil
 }
 
 // sse is a value as an event of a stream.

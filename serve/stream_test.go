@@ -51,7 +51,7 @@ func TestStreamsMayPause(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/pause", nil)
 	mux := http.NewServeMux()
 	mux.Handle("GET /pause", s.routed(route{answer: func(c *call) error {
-		return s.carry(c, "text/plain", func(_ context.Context, to *queue) error {
+		return c.carry("text/plain", func(_ context.Context, to *queue) error {
 			for n := range 3 {
 				to.add([]byte("x"))
 				waitUntil(t, func() bool { return w.waits(n + 1) })

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/generate/constrain"
 )
 
 // responseFormat is what a reply is to be: response_format of chats, or text.format of responses, which has the schema
@@ -133,7 +133,7 @@ func (c *constraints) of(m *Model) *constrain.Vocabulary {
 }
 
 // format is the constraint of replies of a format, nil for any text. Errors name the parameter that the format is of.
-func (m *Model) format(ctx context.Context, param string, f responseFormat) (*constrain.Constraint, error) {
+func formatOf(ctx context.Context, m *Model, param string, f responseFormat) (*constrain.Constraint, error) {
 	d := &dialog{}
 	err := d.constrain(ctx, m, param, f, "")
 	return d.constraint, err

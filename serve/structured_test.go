@@ -201,7 +201,7 @@ func TestToolMessages(t *testing.T) {
 		messages := decode[[]message](t, []byte(`[{"role":"assistant","content":null,"tool_calls":[
 			{"id":"a","type":"function","function":{"name":"plot","arguments":"{\"x\": 7, \"on\": true}"}}]},
 			{"role":"tool","tool_call_id":"a","content":"42"}]`))
-		d, err := s.model.converse(t.Context(), "messages", &conversation{messages: messages})
+		d, err := converse(t.Context(), s.model, "messages", &conversation{messages: messages})
 		if err != nil {
 			t.Fatal(err)
 		}

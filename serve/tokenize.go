@@ -7,8 +7,8 @@ import (
 )
 
 // tokenizerInfo answers /tokenizer_info with what a harness asks of a tokenizer: keys of tokenizer_config.json.
-func (s *Server) tokenizerInfo(c *call) error {
-	m, err := s.model(c, c.r.URL.Query().Get("model"))
+func (s *openaiTexts) tokenizerInfo(c *call) error {
+	m, err := s.host.model(c, c.r.URL.Query().Get("model"))
 	if err != nil {
 		return err
 	}
@@ -29,17 +29,17 @@ func (s *Server) tokenizerInfo(c *call) error {
 }
 
 // tokenize answers /tokenize: the ids of a text.
-func (s *Server) tokenize(c *call) error {
+func (s *openaiTexts) tokenize(c *call) error {
 	var q struct {
 		Model   string  `json:"model"`
 		Prompt  *string `json:"prompt"`
 		Special *bool   `json:"add_special_tokens"`
 		Texts   bool    `json:"return_token_strs"`
 	}
-	if err := s.readBody(c.w, c.r, &q); err != nil {
+	if err := c.read(&q); err != nil {
 		return err
 	}
-	m, err := s.model(c, q.Model)
+	m, err := s.host.model(c, q.Model)
 	if err != nil {
 		return err
 	}
@@ -69,15 +69,15 @@ func (s *Server) tokenize(c *call) error {
 }
 
 // detokenize answers /detokenize: the text of ids.
-func (s *Server) detokenize(c *call) error {
+func (s *openaiTexts) detokenize(c *call) error {
 	var q struct {
 		Model  string   `json:"model"`
 		Tokens *[]int32 `json:"tokens"`
 	}
-	if err := s.readBody(c.w, c.r, &q); err != nil {
+	if err := c.read(&q); err != nil {
 		return err
 	}
-	m, err := s.model(c, q.Model)
+	m, err := s.host.model(c, q.Model)
 	if err != nil {
 		return err
 	}

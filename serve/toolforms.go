@@ -51,7 +51,7 @@ func markers() []string {
 }
 
 // callForm is the form in which a model calls functions, as its template shows or its tokens tell; nil if neither does.
-func (m *Model) callForm() *callForm {
+func callFormOf(m *Model) *callForm {
 	for i := range callForms {
 		for _, tell := range callForms[i].tells {
 			if strings.Contains(m.settings.Source, tell) {

@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/generate/constrain"
 )
 
 // toolRequest is what a request says about tools.
@@ -127,8 +127,8 @@ type conversation struct {
 var usesTools = regexp.MustCompile(`\btools\b`)
 
 // converse makes the prompt of a chat, and says what its replies are.
-func (m *Model) converse(ctx context.Context, param string, q *conversation) (*dialog, error) {
-	d, text, err := m.compose(ctx, param, q)
+func converse(ctx context.Context, m *Model, param string, q *conversation) (*dialog, error) {
+	d, text, err := compose(ctx, m, param, q)
 	if err != nil {
 		return nil, err
 	}
@@ -139,13 +139,13 @@ func (m *Model) converse(ctx context.Context, param string, q *conversation) (*d
 }
 
 // compose makes the prompt as a text.
-func (m *Model) compose(ctx context.Context, param string, q *conversation) (d *dialog, text string, err error) {
+func compose(ctx context.Context, m *Model, param string, q *conversation) (d *dialog, text string, err error) {
 	d = &dialog{}
 	if d.tools, d.choice, err = q.tools.read(); err != nil {
 		return nil, "", err
 	}
 	d.several = or(q.tools.Parallel, true) && d.choice.named == ""
-	d.calls = m.callForm()
+	d.calls = callFormOf(m)
 	in := template.Input{More: q.more}
 	if len(d.tools) > 0 {
 		switch {

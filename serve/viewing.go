@@ -18,8 +18,8 @@ type viewing struct {
 	wait    time.Duration
 }
 
-func newViewing(o Options) *viewing {
-	return &viewing{turns: make(chan struct{}, 1), most: int64(o.Queue), wait: o.QueueWait}
+func newViewing(queue int, wait time.Duration) *viewing {
+	return &viewing{turns: make(chan struct{}, 1), most: int64(queue), wait: wait}
 }
 
 // alone waits until a client has no other view, until free is called.

@@ -1,0 +1,37 @@
+package serve
+
+import (
+	"encoding/binary"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// planPart is a segment, its ids as bytes, little-endian.
+type planPart struct {
+	IDs   []byte `json:"ids"`
+	Drawn bool   `json:"drawn,omitempty"`
+}
+
+// planParts are the parts of a plan.
+func planParts(plan []session.Segment) (parts []planPart) {
+	for _, s := range plan {
+		p := planPart{Drawn: s.Drawn, IDs: make([]byte, 0, 4*len(s.IDs))}
+		for _, id := range s.IDs {
+			p.IDs = binary.LittleEndian.AppendUint32(p.IDs, uint32(id))
+		}
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// segments are the plan of some parts.
+func segments(parts []planPart) (plan []session.Segment) {
+	for _, p := range parts {
+		s := session.Segment{Drawn: p.Drawn}
+		for at := 0; at+4 <= len(p.IDs); at += 4 {
+			s.IDs = append(s.IDs, int32(binary.LittleEndian.Uint32(p.IDs[at:])))
+		}
+		plan = append(plan, s)
+	}
+	return plan
+}
