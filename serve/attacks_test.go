@@ -91,7 +91,7 @@ func (v *victim) wantCalm() {
 	v.client.CloseIdleConnections()
 	const slack = 5
 	waitUntil(v.t, func() bool {
-		none := len(v.server.admit.places) == 0 && v.server.shared.bodies.Load() == 0
+		none := v.server.admit.running() == 0 && v.server.shared.bodies.Load() == 0
 		return none && runtime.NumGoroutine() <= v.before+slack
 	})
 }
@@ -185,7 +185,7 @@ func TestUnreadStreams(t *testing.T) {
 		}
 		bodies = append(bodies, a.Body)
 	}
-	waitUntil(t, func() bool { return len(v.server.admit.places) == 0 })
+	waitUntil(t, func() bool { return v.server.admit.running() == 0 })
 	v.wantAnswer()
 	for _, b := range bodies {
 		b.Close()
@@ -254,7 +254,7 @@ func TestManyStreams(t *testing.T) {
 		})
 	}
 	waitUntil(t, func() bool { return open.Load() == int64(streams) || t.Failed() })
-	waitUntil(t, func() bool { return len(v.server.admit.places) == streams || t.Failed() })
+	waitUntil(t, func() bool { return v.server.admit.running() == streams || t.Failed() })
 	cancel()
 	all.Wait()
 	v.wantCalm()

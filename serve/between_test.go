@@ -72,10 +72,10 @@ func TestSessionWaitsForItsModelWithoutAPlace(t *testing.T) {
 		status, _ := ask(t.Context(), server, http.MethodPost, "/v1/sessions/"+made.ID+"/generate", `{"max_tokens":2}`)
 		answered <- status
 	}()
-	for server.waitingFor("two") == 0 {
+	for waitingFor(server, "two") == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if n := len(server.admit.places); n != 0 {
+	if n := server.admit.running(); n != 0 {
 		t.Errorf("%d places are taken, want none", n)
 	}
 	server.host.release(e)

@@ -4,11 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"strings"
 	"time"
 
-	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate"
 )
 
@@ -24,59 +21,6 @@ type chatRequest struct {
 	Variables           map[string]json.RawMessage `json:"chat_template_kwargs"`
 	Effort              string                     `json:"reasoning_effort"`
 	toolRequest
-}
-
-// message is a message of a chat, whose content may be in parts.
-type message struct{ template.Message }
-
-// UnmarshalJSON joins parts of text into one.
-func (m *message) UnmarshalJSON(data []byte) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return errors.New("found " + shorten(data) + ", want an object with role and content")
-	}
-	content, calls := fields["content"], fields["tool_calls"]
-	parts, called := len(content) > 0 && content[0] == '[', len(calls) > 0 && string(calls) != "null"
-	if parts {
-		text, err := joinParts(content)
-		if err != nil {
-			return err
-		}
-		if fields["content"], err = json.Marshal(text); err != nil {
-			return err
-		}
-	}
-	if called {
-		if err := readCalls(fields); err != nil {
-			return err
-		}
-	}
-	if parts || called {
-		var err error
-		if data, err = json.Marshal(fields); err != nil {
-			return err
-		}
-	}
-	return m.Message.UnmarshalJSON(data)
-}
-
-// joinParts is the text of a content that is a list of parts.
-func joinParts(content []byte) (string, error) {
-	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}
-	if err := json.Unmarshal(content, &parts); err != nil {
-		return "", errors.New("content: " + describe(err))
-	}
-	var b strings.Builder
-	for _, p := range parts {
-		if p.Type != "text" && p.Type != "input_text" && p.Type != "output_text" {
-			return "", errors.New("content: found a part of the type " + shorten([]byte(p.Type)) + ", want text")
-		}
-		b.WriteString(p.Text)
-	}
-	return b.String(), nil
 }
 
 // chatLogprob is the log-probability of a token.
@@ -187,55 +131,6 @@ func (s *openaiTexts) prepareChat(q *chatCompletion, c *call) error {
 	return nil
 }
 
-// replyTokens is how long a reply to a prompt may become: as asked, or as the model says, or as long as there is room.
-func (s *service) replyTokens(m *Model, asked *int, own, prompt int) int {
-	most := s.limits.MaxTokens
-	if own > 0 {
-		most = min(most, own)
-	}
-	if length := m.net.MaxLength(); length > 0 {
-		most = max(1, min(most, length-prompt))
-	}
-	return or(asked, most)
-}
-
-// encodeChat is the ids of a conversation up to where the reply begins, and of the beginning of that.
-func encodeChat(ctx context.Context, m *Model, param string, messages []message, begins string) ([]int32, error) {
-	text, err := chatText(ctx, m, param, messages)
-	if err != nil {
-		return nil, err
-	}
-	ids, err := m.tok.Encode(nil, []byte(text+begins))
-	if err != nil {
-		return nil, wrong(param, "%v", err)
-	}
-	return ids, nil
-}
-
-// chatText is the text of a conversation up to where the reply begins.
-func chatText(ctx context.Context, m *Model, param string, messages []message) (string, error) {
-	return m.render(ctx, param, inputOf(messages))
-}
-
-// inputOf is what a template is given of messages.
-func inputOf(messages []message) template.Input {
-	in := template.Input{Messages: make([]template.Message, len(messages))}
-	for i := range messages {
-		in.Messages[i] = messages[i].Message
-	}
-	return in
-}
-
-// render is the text that the template makes. An error of the template is one of the given field.
-func (m *Model) render(ctx context.Context, param string, in template.Input) (string, error) {
-	text, err := m.settings.Render(ctx, in)
-	var mistake *template.Error
-	if errors.As(err, &mistake) {
-		err = wrong(param, "%v", err)
-	}
-	return text, err
-}
-
 // logprobs are the log-probabilities of tokens in a chat's form.
 func logprobs(m *Model, tokens []placed) (out []chatLogprob) {
 	for _, t := range tokens {
@@ -304,12 +199,6 @@ func (q *chatCompletion) begin() []*chatReply {
 	}
 	return replies
 }
-
-const (
-	systemRole    = "system"
-	assistantRole = "assistant"
-	userRole      = "user"
-)
 
 // answer does the work and returns all of it.
 func (q *chatCompletion) answer(c *call) (any, error) {
@@ -391,3 +280,21 @@ func (q *chatCompletion) event(a *chatAnswer) any {
 		Usage *usage `json:"usage"`
 	}{chatAnswer: a}
 }
+
+// message is what was said as a message of OpenAI's, or as a part of one in a stream. In a whole message there is a
+// content, unless there are calls in its place.
+func (s *said) message(streams bool) *chatMessage {
+	m := &chatMessage{Reasoning: s.reasoning, Calls: s.calls}
+	if s.content != "" || s.reasoning == "" && len(s.calls) == 0 || !streams && len(s.calls) == 0 {
+		m.Content = &s.content
+	}
+	if !streams {
+		for i := range m.Calls {
+			m.Calls[i].Index = nil
+		}
+	}
+	return m
+}
+
+// callsFinish is OpenAI's reason why a reply has ended that calls functions.
+var callsFinish = "tool_calls"

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -130,7 +131,7 @@ func (q *completion) echo(i int) string {
 	if p := q.Prompt[i]; p.ids == nil {
 		return p.text
 	}
-	return string([]rune(string(q.model.tok.Decode(nil, q.prompts[i])))) // what is no character is U+FFFD
+	return validText(q.model.tok.Decode(nil, q.prompts[i]))
 }
 
 // writing is a reply to prompt i on the way: q.texts has the text with which it begins.
@@ -290,4 +291,26 @@ func (q *completion) event(a *completionAnswer) any {
 		*completionAnswer
 		Usage any `json:"usage,omitempty"`
 	}{completionAnswer: a}
+}
+
+// topByText are the most probable tokens in a place by their texts, and the token that stands there. Tokens that have
+// the same text stay apart: those after the first are named by their numbers.
+func topByText(m *Model, t scored) map[string]float64 {
+	out := make(map[string]float64, len(t.top)+1)
+	own := false
+	add := func(id int32, logProb float64) {
+		text := m.tokenText(id)
+		if _, taken := out[text]; taken {
+			text = fmt.Sprintf("token_id:%d", id)
+		}
+		out[text] = number(logProb)
+		own = own || id == t.id
+	}
+	for _, other := range t.top {
+		add(other.ID, other.LogProb)
+	}
+	if !own {
+		add(t.id, t.logProb)
+	}
+	return out
 }

@@ -9,33 +9,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/generate"
-	"github.com/hippo-ssm/hippo/session"
 )
-
-// direct is the reply to ids without a server.
-func direct(t *testing.T, m *Model, ids []int32, o generate.Options) string {
-	t.Helper()
-	s := generate.NewBatch(m.net, 1)
-	s.Chunk = session.Chunk(m.net)
-	if err := s.Feed(t.Context(), ids); err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	for p, err := range s.Generate(t.Context(), m.tok, ids, o) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.Write(p.Text)
-	}
-	return b.String()
-}
-
-func bytesOf(text string) (ids []int32) {
-	for _, b := range []byte(text) {
-		ids = append(ids, int32(b))
-	}
-	return ids
-}
 
 // TestPromptForms: a prompt is a text, a list of texts, ids, or a list of lists of ids, and the replies to each are
 // those that the model gives alone.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 )
@@ -18,4 +19,16 @@ func contain(err *error) {
 	if p := recover(); p != nil {
 		*err = &panicked{p, debug.Stack()}
 	}
+}
+
+// contained calls f. A panic becomes an error.
+func contained(ctx context.Context, i int, f func(ctx context.Context, i int) error) (err error) {
+	defer contain(&err)
+	if err := f(ctx, i); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"encoding/json"
 	"strconv"
 )
 
@@ -26,15 +25,6 @@ func (e *frames) of(choice interface{ appendJSON(b []byte) []byte }) []byte {
 	e.event = choice.appendJSON(append(e.event[:0], e.before...))
 	e.event = append(e.event, e.after...)
 	return e.event
-}
-
-// object is a value in JSON.
-func object(v any) []byte {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return []byte("{}") // not of the values here, which have only texts and finite numbers
-	}
-	return data
 }
 
 // appendText appends a text in JSON.

@@ -37,21 +37,6 @@ func (r *record) String() string {
 	return r.text.String()
 }
 
-// runnerFunc is a Runner for tests.
-type runnerFunc func(ctx context.Context, r *session.Request) error
-
-func (f runnerFunc) Run(ctx context.Context, r *session.Request) error { return f(ctx, r) }
-
-// newSiteOf is a site whose model is run by a function.
-func newSiteOf(t testing.TB, o Options, run runnerFunc) *site {
-	t.Helper()
-	s := newSite(t, o)
-	s.model.runner, s.model.texts = run, nil
-	return s
-}
-
-const short = `{"prompt":"a","max_tokens":1}`
-
 // TestKeys: without a key, with another, or with one of another scope there is no answer; health needs none.
 func TestKeys(t *testing.T) {
 	all, secret := NewKey("alice", ScopeAll)
@@ -247,7 +232,7 @@ func TestLimits(t *testing.T) {
 	<-g.in
 	<-g.in
 	ask(t.Context())
-	waitUntil(t, func() bool { return s.server.admit.waiting.Load() == 1 })
+	waitUntil(t, func() bool { return s.server.admit.queued() == 1 })
 	status, h, data := s.do(http.MethodPost, "/v1/completions", short)
 	if status != http.StatusTooManyRequests || h.Get("Retry-After") == "" ||
 		!strings.Contains(string(data), `"type":"rate_limit_error"`) {
@@ -279,18 +264,6 @@ func TestQueueWait(t *testing.T) {
 	<-done
 }
 
-// waitUntil waits for something that other goroutines do.
-func waitUntil(t *testing.T, ok func() bool) {
-	t.Helper()
-	for !ok() {
-		select {
-		case <-t.Context().Done():
-			t.Fatal("waited in vain")
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
 // TestSlowReader: the reply to a client that does not read is drawn at its own pace, and the client is cut off when too
 // much waits for it. Nobody else notices.
 func TestSlowReader(t *testing.T) {
@@ -313,7 +286,7 @@ func TestSlowReader(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the reply ended with %v, want it canceled", err)
 	}
-	waitUntil(t, func() bool { return len(s.server.admit.places) == 0 })
+	waitUntil(t, func() bool { return s.server.admit.running() == 0 })
 	post[completionAnswer](s, "/v1/completions", short)
 }
 

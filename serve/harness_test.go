@@ -1,15 +1,18 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/session"
 )
 
 // The tests here send what lm-evaluation-harness sends (lm_eval/models/openai_completions.py, class
@@ -204,5 +207,49 @@ func TestScoresAreTheLoss(t *testing.T) {
 	const rounding = 1e-5 // of sums in float32
 	if got := -sums[0] / float64(len(ids)-1); math.Abs(got-float64(loss[0])) > rounding*float64(loss[0]) {
 		t.Errorf("got the loss %v, want %v", got, loss[0])
+	}
+}
+
+// TestEndingsReadTheContextOnce: the endings of one context read it once, in one request or several, but for what lies
+// behind the last multiple of the chunk, and have the scores that they would have alone.
+func TestEndingsReadTheContextOnce(t *testing.T) {
+	s := newSite(t, Options{})
+	var read atomic.Int64
+	inner := s.model.runner
+	s.model.runner = runnerFunc(func(ctx context.Context, r *session.Request) error {
+		for _, part := range r.Segments {
+			read.Add(int64(len(part.IDs)))
+		}
+		return inner.Run(ctx, r)
+	})
+	rng := rand.New(rand.NewPCG(4, 5))
+	shared := make([]int32, 4*session.Chunk(s.model.net)+10)
+	for i := range shared {
+		shared[i] = rng.Int32N(256)
+	}
+	var prompts [][]int32
+	for i := range int32(8) {
+		prompts = append(prompts, append(slices.Clone(shared), 65+i, 66, 67+i))
+	}
+	want := int64(len(prompts[0]))
+	for _, batch := range [][][]int32{prompts[:4], prompts[4:7], prompts[7:], prompts[:1]} {
+		a := post[harnessAnswer](s, "/v1/completions", loglikelihoods(t, batch))
+		contexts := slices.Repeat([]int{len(shared)}, len(batch))
+		sums, _ := a.parseLogprobs(t, contexts)
+		for i, ids := range batch {
+			own, _ := truth(t, s.model, ids)
+			for j, x := range a.Choices[i].Logprobs.Token[1:len(ids)] {
+				if *x != own[j+1] {
+					t.Fatalf("token %d has %v, want %v", j+1, *x, own[j+1])
+				}
+			}
+			if sum := own[len(shared)] + own[len(shared)+1] + own[len(shared)+2]; sums[i] != sum {
+				t.Errorf("got the sum %v, want %v", sums[i], sum)
+			}
+		}
+	}
+	want += 8 * 13 // the seven others, and the one that came again, from the last multiple on
+	if got := read.Load(); got != want {
+		t.Errorf("%d ids were read, want %d", got, want)
 	}
 }

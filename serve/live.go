@@ -10,7 +10,7 @@ import (
 // live are sessions of a model that are in memory, besides being stored: what is used least goes first. Of one whose
 // last change could not be stored the text stays, in the server's pending. Who uses one has locked it.
 type live struct {
-	most int // bytes
+	Most int // bytes
 
 	mu     sync.Mutex
 	all    map[string]*list.Element // of *liveSession
@@ -29,7 +29,7 @@ type liveSession struct {
 // liveMemory is the most bytes that the sessions of a model take in memory besides being stored.
 const liveMemory = 512 << 20
 
-func newLive(most int) *live { return &live{most: most, all: map[string]*list.Element{}} }
+func newLive(most int) *live { return &live{Most: most, all: map[string]*list.Element{}} }
 
 // get returns a session if it is that of a revision, or nil.
 func (l *live) get(id, revision string) *session.Session {
@@ -58,7 +58,7 @@ func (l *live) put(x *liveSession) {
 	}
 	l.all[x.id] = l.recent.PushFront(x)
 	l.bytes += x.bytes
-	for l.bytes > l.most && l.recent.Len() > 0 {
+	for l.bytes > l.Most && l.recent.Len() > 0 {
 		l.remove(l.recent.Back())
 	}
 }
@@ -69,3 +69,6 @@ func (l *live) remove(e *list.Element) {
 	l.bytes -= x.bytes
 	delete(l.all, x.id)
 }
+
+// sessionBudget is the budget of the places to go back to in a session in memory, in bytes.
+const sessionBudget = 16 << 20

@@ -3,40 +3,12 @@ package serve
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 )
-
-// figures are the values of a page of metrics, by name and labels.
-func figures(t *testing.T, h http.Handler) map[string]float64 {
-	t.Helper()
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/metrics", nil))
-	if w.Code != http.StatusOK {
-		t.Fatalf("/metrics has status %d: %s", w.Code, w.Body)
-	}
-	all := map[string]float64{}
-	for line := range strings.Lines(w.Body.String()) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok || line[0] != '#' {
-			if !ok {
-				name, value, _ = strings.Cut(strings.TrimSpace(line), " ")
-			} else {
-				name += "}"
-			}
-			x, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				t.Fatalf("%q: %v", line, err)
-			}
-			all[name] = x
-		}
-	}
-	return all
-}
 
 // TestMetrics: requests, tokens, texts and times are counted, by routes and names of models that the server knows: what
 // a client sends makes no label.

@@ -100,9 +100,6 @@ func (m *Model) close(log *slog.Logger, going func(*Model)) {
 	}
 }
 
-// Name is what requests call the model.
-func (m *Model) Name() string { return m.name }
-
 // identity tells the model from others, which read texts otherwise.
 func (m *Model) identity() string { return m.net.Fingerprint() + m.reading() }
 

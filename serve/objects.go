@@ -3,6 +3,7 @@ package serve
 import (
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
 // Limits of metadata, as OpenAI has them.
@@ -35,3 +36,11 @@ func deletedObject(id, object string) json.RawMessage {
 
 // now is the time in an object, in seconds.
 func now() int64 { return time.Now().Unix() }
+
+// validText is bytes as a text of JSON: what is no character is U+FFFD.
+func validText(data []byte) string {
+	if utf8.Valid(data) {
+		return string(data)
+	}
+	return string([]rune(string(data)))
+}

@@ -114,10 +114,7 @@ func (x *Viewed) beside(of, r *sessionRecord, most int) error {
 		return wrong("other", "found the session %s of the model %s, and %s is of %s: want two of one model with the "+
 			"same weights", r.ID, r.Model, of.ID, of.Model)
 	}
-	var ids []int32
-	for _, part := range segments(r.Plan) {
-		ids = append(ids, part.IDs...)
-	}
+	ids := planIDs(segments(r.Plan))
 	shorter, longest := min(len(x.IDs), len(ids)), max(len(x.IDs), len(ids))
 	common := 0
 	for common < shorter && x.IDs[common] == ids[common] {

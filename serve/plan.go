@@ -35,3 +35,23 @@ func segments(parts []planPart) (plan []session.Segment) {
 	}
 	return plan
 }
+
+// planPrefix is the first n ids of a plan.
+func planPrefix(plan []session.Segment, n int) (out []session.Segment) {
+	for _, s := range plan {
+		k := min(n, len(s.IDs))
+		if k > 0 {
+			out = append(out, session.Segment{IDs: s.IDs[:k], Drawn: s.Drawn})
+		}
+		n -= k
+	}
+	return out
+}
+
+// planIDs are the ids of a plan.
+func planIDs(plan []session.Segment) (ids []int32) {
+	for _, s := range plan {
+		ids = append(ids, s.IDs...)
+	}
+	return ids
+}

@@ -7,98 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/hippo-ssm/hippo/fit"
 )
 
-// trained is a network that has learnt a little of the log of a machine.
-func trained(change func(c *fit.Config)) (m *fit.Model, err error) {
-	dir, err := os.MkdirTemp("", "predict")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	c := fit.DefaultConfig()
-	c.Data, c.Out = []string{filepath.Join(dir, "data.csv")}, filepath.Join(dir, "run")
-	c.Target, c.Model.Layers, c.Model.DModel, c.Model.DState, c.Epochs = []string{"vibration"}, "s4d*1", 8, 4, 1
-	change(&c)
-	if err := os.WriteFile(c.Data[0], []byte(machine(120)), 0o666); err != nil {
-		return nil, err
-	}
-	if _, err := fit.Run(context.Background(), c, nil, fit.Events{}); err != nil {
-		return nil, err
-	}
-	return fit.Open(c.Out)
-}
-
-// machine is a log of a machine.
-func machine(rows int) string {
-	var b strings.Builder
-	b.WriteString("load,vibration\n")
-	for i := range rows {
-		x := math.Sin(float64(i) / 5)
-		fmt.Fprintf(&b, "%.4f,%.4f\n", x, 1+0.5*x+0.01*math.Cos(float64(7*i)))
-	}
-	return b.String()
-}
-
-// predictorOf is a network as a server has it.
-func predictorOf(name string, m *fit.Model) Predictor {
-	card := m.Plan().Card()
-	return Predictor{Name: name, Made: time.Unix(1, 0), About: card, Streams: card.Streams,
-		Answer: func(ctx context.Context, q Query) error { return m.Answer(ctx, fit.Query(q)) }}
-}
-
-// threeNetworks are networks of three tasks, for all tests.
-var threeNetworks = sync.OnceValues(func() (all []Predictor, err error) {
-	for _, n := range []struct {
-		name   string
-		change func(c *fit.Config)
-	}{
-		{"machine", func(c *fit.Config) { c.Task, c.Length = fit.Anomaly, 20 }},
-		{"sales", func(c *fit.Config) { c.Task, c.Horizon, c.Lookback = fit.Forecast, 2, 5 }},
-		{"holes", func(c *fit.Config) {
-			c.Task, c.Length, c.Model.Layers = fit.Fill, 20, "s4d(bidirectional=true)*1"
-		}},
-	} {
-		m, err := trained(n.change)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, predictorOf(n.name, m))
-	}
-	return all, nil
-})
-
-// testPredictors are networks of three tasks.
-func testPredictors(t testing.TB) []Predictor {
-	t.Helper()
-	all, err := threeNetworks()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
-// rowsOf are the rows of a table as JSON objects.
-func rowsOf(table string) (all []string) {
-	for _, line := range strings.Split(strings.TrimSpace(table), "\n")[1:] {
-		load, vibration, _ := strings.Cut(line, ",")
-		all = append(all, fmt.Sprintf(`{"load": %s, "vibration": %s}`, load, vibration))
-	}
-	return all
-}
-
 // ask posts a body of a type.
-func (s *site) ask(path, kind, body string) (int, string, string) {
+func askRows(s *site, path, kind, body string) (int, string, string) {
 	s.t.Helper()
 	status, header, data := s.send(http.MethodPost, path, kind, strings.NewReader(body))
 	return status, header.Get("Content-Type"), string(data)
@@ -136,13 +52,13 @@ func TestPredict(t *testing.T) {
 		if data.String() != want || got.Usage.Rows != 30 || got.Model != p.Name || got.Notes == nil {
 			t.Errorf("%s: found %d bytes of %d rows, want %d", p.Name, data.Len(), got.Usage.Rows, len(want))
 		}
-		status, kind, text := s.ask("/v1/predict?as=csv&all=true&model="+p.Name, "text/csv", table)
+		status, kind, text := askRows(s, "/v1/predict?as=csv&all=true&model="+p.Name, "text/csv", table)
 		if want := alone(t, p, Query{Format: "csv", As: "csv", All: true}, table); status != http.StatusOK ||
 			text != want || !strings.HasPrefix(kind, "text/csv") {
 			t.Errorf("%s: found %d, %s, %d bytes, want %d", p.Name, status, kind, len(text), len(want))
 		}
 	}
-	if _, _, text := s.ask("/v1/predict?as=jsonl", "application/x-ndjson", lines); text !=
+	if _, _, text := askRows(s, "/v1/predict?as=jsonl", "application/x-ndjson", lines); text !=
 		alone(t, &nets[0], Query{Format: "jsonl", As: "jsonl"}, lines) {
 		t.Error("lines of JSON are answered otherwise")
 	}
@@ -180,7 +96,7 @@ func TestPredict(t *testing.T) {
 		{"/v1/predict/stream", "", `{"load":"x","vibration":1}`, `400 line 1, column load|"param":"load"`},
 		{"/v1/predict/stream", "", ``, `400 "message":"found no object`},
 	} {
-		status, _, text := s.ask(c.path, c.kind, c.body)
+		status, _, text := askRows(s, c.path, c.kind, c.body)
 		for _, want := range strings.Split(c.want, "|") {
 			want = strings.TrimPrefix(want, fmt.Sprint(status, " "))
 			if !strings.Contains(text, want) {
@@ -281,7 +197,7 @@ func TestPredictStream(t *testing.T) {
 				}
 			}
 		}
-		if status, _, text := s.ask("/v1/predict/stream?model="+p.Name, "", rows[0]); status !=
+		if status, _, text := askRows(s, "/v1/predict/stream?model="+p.Name, "", rows[0]); status !=
 			http.StatusTooManyRequests {
 			t.Errorf("a third stream: found %d, %s", status, text)
 		}
@@ -310,13 +226,13 @@ func TestPredictStreamEnds(t *testing.T) {
 	if got := x.line() + x.line(); !strings.Contains(got, `"code":"stream_idle"`) { // the first row may be late, too
 		t.Errorf("a silent client: found %q", got)
 	}
-	waitUntil(t, func() bool { return len(s.server.rows.streams)+len(s.server.rows.predictions.places) == 0 })
+	waitUntil(t, func() bool { return len(s.server.rows.streams)+s.server.rows.predictions.running() == 0 })
 
 	s = siteOf(t, Options{Predictors: net}, testModel(t, "tiny"))
 	x = openStream(s, "/v1/predict/stream", "", rows[0])
 	x.line()
 	x.cancel()
-	waitUntil(t, func() bool { return len(s.server.rows.streams)+len(s.server.rows.predictions.places) == 0 })
+	waitUntil(t, func() bool { return len(s.server.rows.streams)+s.server.rows.predictions.running() == 0 })
 
 	x = openStream(s, "/v1/predict/stream", "", rows[0])
 	x.line()
@@ -324,7 +240,7 @@ func TestPredictStreamEnds(t *testing.T) {
 	if got := x.line(); !strings.Contains(got, `"code":"shutting_down"`) {
 		t.Errorf("a server that ends: found %q", got)
 	}
-	waitUntil(t, func() bool { return len(s.server.rows.streams)+len(s.server.rows.predictions.places) == 0 })
+	waitUntil(t, func() bool { return len(s.server.rows.streams)+s.server.rows.predictions.running() == 0 })
 }
 
 // TestPredictKeys: predictions want the scope predict, and rows count as tokens of the key.

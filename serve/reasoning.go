@@ -21,24 +21,6 @@ func (s *said) add(more said) {
 
 func (s *said) some() bool { return s.reasoning+s.content != "" || len(s.calls) > 0 }
 
-// message is what was said as a message of OpenAI's, or as a part of one in a stream. In a whole message there is a
-// content, unless there are calls in its place.
-func (s *said) message(streams bool) *chatMessage {
-	m := &chatMessage{Reasoning: s.reasoning, Calls: s.calls}
-	if s.content != "" || s.reasoning == "" && len(s.calls) == 0 || !streams && len(s.calls) == 0 {
-		m.Content = &s.content
-	}
-	if !streams {
-		for i := range m.Calls {
-			m.Calls[i].Index = nil
-		}
-	}
-	return m
-}
-
-// callsFinish is OpenAI's reason why a reply has ended that calls functions.
-var callsFinish = "tool_calls"
-
 // withEffort adds to the variables of a template how much a model is to think.
 func withEffort(more map[string]json.RawMessage, effort string) map[string]json.RawMessage {
 	if effort == "" {

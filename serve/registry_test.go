@@ -289,7 +289,7 @@ func TestLoadThatFails(t *testing.T) {
 	server := s.server(t, Options{})
 	s.before = func(string) error {
 		if try.Add(1) == 1 {
-			for server.waitingFor("one") < 5 {
+			for waitingFor(server, "one") < 5 {
 				runtime.Gosched()
 			}
 			return errors.New("the disk is on fire")
@@ -320,16 +320,6 @@ func TestLoadThatFails(t *testing.T) {
 	if s.now != int64(s.nets["one"].Bytes()) || server.host.used != s.now {
 		t.Errorf("%d bytes are counted, %d are loaded", server.host.used, s.now)
 	}
-}
-
-// waitingFor is how many requests wait for a model.
-func (s *Server) waitingFor(name string) int {
-	s.host.mu.Lock()
-	defer s.host.mu.Unlock()
-	if e := s.host.entries[name]; e != nil && e.load != nil {
-		return e.load.waiting
-	}
-	return 0
 }
 
 // TestWaitingForRoom: a model waits until those in use let it in, the one used longest ago goes first, what can never

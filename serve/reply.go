@@ -181,3 +181,15 @@ func (p *parts) piece(i, j int, part piece) {
 	p.u.Completion += len(part.tokens)
 	p.onPiece(i, j, part)
 }
+
+// replyTokens is how long a reply to a prompt may become: as asked, or as the model says, or as long as there is room.
+func (s *service) replyTokens(m *Model, asked *int, own, prompt int) int {
+	most := s.limits.MaxTokens
+	if own > 0 {
+		most = min(most, own)
+	}
+	if length := m.net.MaxLength(); length > 0 {
+		most = max(1, min(most, length-prompt))
+	}
+	return or(asked, most)
+}

@@ -50,23 +50,6 @@ func newRereads(m *Model) *rereads {
 	return r
 }
 
-// rereadAfter is what to do when a reply in a dialog has ended. It is read as the client will send it: without the
-// thoughts before it. After calls of functions their answers come, which cannot be known.
-func rereadAfter(m *Model, client string, dialog *dialog) func(i, j int, d drawn) {
-	return func(_, j int, d drawn) {
-		reply := dialog.split().push(d.text, true)
-		if j < rereadDraws && len(reply.calls) == 0 {
-			m.reread(client, with(dialog.in, assistantRole, dialog.begins+reply.content))
-		}
-	}
-}
-
-// with is what a template is given, and one message more.
-func with(in template.Input, role, text string) template.Input {
-	in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], template.Text(role, text))
-	return in
-}
-
 // reread has a conversation read that ends by a reply.
 func (m *Model) reread(client string, in template.Input) {
 	r := m.rereads

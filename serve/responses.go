@@ -167,7 +167,7 @@ func (s *openaiResponses) prepareResponse(q *responding, c *call) error {
 	if err != nil {
 		return err
 	}
-	ids := joined(plan)
+	ids := planIDs(plan)
 	o.Constraint = q.dialog.constraint
 	o.MaxTokens = s.replyTokens(m, q.MaxOutput, o.MaxTokens, len(ids))
 	if err := m.check("input", ids, s.limits.MaxPrompt, o.MaxTokens); err != nil {
@@ -331,28 +331,8 @@ func (q *responding) keep(ctx context.Context, c *call) {
 		return
 	}
 	if q.mark != nil && q.model.texts != nil {
-		_ = q.model.texts.Put(ctx, part(segments(q.record.Plan), q.mark.Position), nil, q.mark) // it is at a cut
+		_ = q.model.texts.Put(ctx, planPrefix(segments(q.record.Plan), q.mark.Position), nil, q.mark) // it is at a cut
 	}
-}
-
-// part is the first n ids of a plan.
-func part(plan []session.Segment, n int) (out []session.Segment) {
-	for _, s := range plan {
-		k := min(n, len(s.IDs))
-		if k > 0 {
-			out = append(out, session.Segment{IDs: s.IDs[:k], Drawn: s.Drawn})
-		}
-		n -= k
-	}
-	return out
-}
-
-// joined are the ids of a plan.
-func joined(plan []session.Segment) (ids []int32) {
-	for _, s := range plan {
-		ids = append(ids, s.IDs...)
-	}
-	return ids
 }
 
 // newResponseID is an id that no other response has.

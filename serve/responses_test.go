@@ -168,8 +168,8 @@ func TestResponsePlansAreTheirTexts(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A part of a character that the reply ends in the middle of is U+FFFD in its text.
-		got := text(s.model.tok.Decode(nil, joined(segments(r.Plan))))
-		if want = text([]byte(want + reply)); got != want {
+		got := validText(s.model.tok.Decode(nil, planIDs(segments(r.Plan))))
+		if want = validText([]byte(want + reply)); got != want {
 			t.Errorf("turn %d: read was %q, want %q", turn, got, want)
 		}
 	}
@@ -182,7 +182,7 @@ func TestDamagedRecordsAreSeen(t *testing.T) {
 	s := tokenized(t, byteBPE(t), dir)
 	a := post[responseObject](s, "/v1/responses", `{"input":"Call me","max_output_tokens":3}`)
 	b := post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`)
-	for _, name := range []string{responseName("all", a.ID), place{"all", b.ID}.record()} {
+	for _, name := range []string{responseName("all", a.ID), "sessions/all/" + b.ID + ".json"} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		data, err := os.ReadFile(path)
 		if err == nil {

@@ -25,12 +25,7 @@ type responseRecord struct {
 }
 
 // responseDir is the folder of an owner's responses.
-func responseDir(owner string) string { return responsesDir + owner }
-
-const (
-	responsesKind = "responses"
-	responsesDir  = responsesKind + "/"
-)
+func responseDir(owner string) string { return responsesKind + "/" + owner }
 
 func responseName(owner, id string) string { return responseDir(owner) + "/" + id + ".json" }
 

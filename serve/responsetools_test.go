@@ -8,22 +8,6 @@ import (
 	"testing"
 )
 
-// TestResponseFormats: the text of a response is of the schema in text.format, which comes back.
-func TestResponseFormats(t *testing.T) {
-	s := newSite(t, Options{})
-	a := post[responseObject](s, "/v1/responses", `{"input":"Größe?","max_output_tokens":80,"seed":4,"text":{"format":{
-		"type":"json_schema","name":"p","strict":true,"schema":`+point+`}}}`)
-	checkPoint(t, a.Output[0].Content[0].Text)
-	if a.Status != responseCompleted || !strings.Contains(string(a.Text.Format), `"maximum":9`) {
-		t.Errorf("got %s", quoted(t, a))
-	}
-	a = post[responseObject](s, "/v1/responses", `{"input":"a","max_output_tokens":30,"text":{"format":
-		{"type":"json_object"}}}`)
-	if text := a.Output[0].Content[0].Text; !strings.HasPrefix(strings.TrimSpace(text), "{") {
-		t.Errorf("got %q, want an object", text)
-	}
-}
-
 const plotTools = `"tools":[{"type":"function","name":"plot","description":"plots","strict":true,"parameters":` +
 	point + `},{"type":"function","name":"halt"}],"max_output_tokens":400`
 
@@ -131,59 +115,6 @@ func TestResponseThoughts(t *testing.T) {
 	}
 }
 
-// TestResponseOutputInPieces: however a reply comes, its thoughts, texts and calls are the same items, with the
-// log-probabilities of the message alone, and the events say each of them once.
-func TestResponseOutputInPieces(t *testing.T) {
-	s := newSite(t, Options{})
-	const reply = "<think>\nhm é</think>\n\nyes é <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}" +
-		"\n</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>"
-	form := &callForms[slices.IndexFunc(callForms, func(f callForm) bool { return f.style == callObjects })]
-	first := ""
-	for size := 1; size < len(reply)+1; size += 1 + size/2 {
-		q := &responding{dialog: &dialog{reasoning: true, calls: form}, work: &work{model: s.model, top: 0}}
-		var kinds []string
-		said := map[string]string{}
-		w := newOutputWriter(q, func(e responseEvent) {
-			if e.Delta != nil {
-				said[e.Type] += *e.Delta
-				return
-			}
-			kinds = append(kinds, strings.TrimPrefix(e.Type, "response."))
-		})
-		w.begin()
-		for rest := reply; rest != ""; {
-			n := min(size, len(rest))
-			p := piece{text: rest[:n]}
-			for _, b := range []byte(p.text) {
-				p.tokens = append(p.tokens, scored{id: int32(b)})
-			}
-			if rest = rest[n:]; rest == "" {
-				p.end = "text"
-			}
-			w.add(p)
-		}
-		d := q.object.reply()
-		if d.Reasoning != "hm é" || d.Content != "yes é " || len(d.Calls) != 2 || d.Calls[0].Function.Name != "f" ||
-			d.Calls[1].Function.Arguments != "{}" || len(q.object.Output) != 4 {
-			t.Fatalf("in pieces of %d: got %s", size, quoted(t, q.object.Output))
-		}
-		if said["response.reasoning_text.delta"] != "hm é" || said["response.output_text.delta"] != "yes é " ||
-			said["response.function_call_arguments.delta"] != `{"a": 1}{}` {
-			t.Errorf("in pieces of %d: the deltas are %q", size, said)
-		}
-		all := strings.Join(kinds, " ")
-		if first == "" {
-			first = all
-			if n := len(*q.object.Output[1].Content[0].Logprobs); n != len("yes é ") {
-				t.Errorf("%d log-probabilities, want %d", n, len("yes é "))
-			}
-		}
-		if all != first {
-			t.Errorf("in pieces of %d: the events are %s, want %s", size, all, first)
-		}
-	}
-}
-
 // TestResponsesWithToolsGoOnFromTheState: a template that writes calls as the model does goes on behind them without
 // reading them again; with other tools the text is read as that of a chat.
 func TestResponsesWithToolsGoOnFromTheState(t *testing.T) {
@@ -241,5 +172,21 @@ func TestResponseItemsRefused(t *testing.T) {
 	kinds, _ := responseEvents(s, `{"input":"a","max_output_tokens":3,"stream":true}`)
 	if !slices.Contains(kinds, "incomplete") {
 		t.Errorf("got %q", kinds)
+	}
+}
+
+// TestResponseFormats: the text of a response is of the schema in text.format, which comes back.
+func TestResponseFormats(t *testing.T) {
+	s := newSite(t, Options{})
+	a := post[responseObject](s, "/v1/responses", `{"input":"Größe?","max_output_tokens":80,"seed":4,"text":{"format":{
+		"type":"json_schema","name":"p","strict":true,"schema":`+point+`}}}`)
+	checkPoint(t, a.Output[0].Content[0].Text)
+	if a.Status != responseCompleted || !strings.Contains(string(a.Text.Format), `"maximum":9`) {
+		t.Errorf("got %s", quoted(t, a))
+	}
+	a = post[responseObject](s, "/v1/responses", `{"input":"a","max_output_tokens":30,"text":{"format":
+		{"type":"json_object"}}}`)
+	if text := a.Output[0].Content[0].Text; !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		t.Errorf("got %q, want an object", text)
 	}
 }

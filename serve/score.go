@@ -3,7 +3,6 @@ package serve
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -136,26 +135,4 @@ func (r *scoring) readTo(ctx context.Context, s *generate.Batch, to int) error {
 		return err
 	}
 	return r.texts.Put(ctx, []session.Segment{{IDs: r.ids[:to]}}, nil, session.Take(s))
-}
-
-// topByText are the most probable tokens in a place by their texts, and the token that stands there. Tokens that have
-// the same text stay apart: those after the first are named by their numbers.
-func topByText(m *Model, t scored) map[string]float64 {
-	out := make(map[string]float64, len(t.top)+1)
-	own := false
-	add := func(id int32, logProb float64) {
-		text := m.tokenText(id)
-		if _, taken := out[text]; taken {
-			text = fmt.Sprintf("token_id:%d", id)
-		}
-		out[text] = number(logProb)
-		own = own || id == t.id
-	}
-	for _, other := range t.top {
-		add(other.ID, other.LogProb)
-	}
-	if !own {
-		add(t.id, t.logProb)
-	}
-	return out
 }

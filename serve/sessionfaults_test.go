@@ -72,7 +72,7 @@ func TestSessionInUse(t *testing.T) {
 // whole at the end: its text read again from its plan gives the same reply.
 func TestManyUseOneSession(t *testing.T) {
 	s := newSite(t, Options{Concurrent: 8, MaxSessions: 1000})
-	s.model.live.most = 3 * sessionBudget // so that sessions come and go
+	s.model.live.Most = 3 * sessionBudget // so that sessions come and go
 	var ids []string
 	for i := range 4 {
 		ids = append(ids, post[sessionObject](s, "/v1/sessions", fmt.Sprintf(`{"text":"Call me %d"}`, i)).ID)
@@ -115,7 +115,7 @@ func TestManyUseOneSession(t *testing.T) {
 		}
 		plan := segments(r.Plan)
 		n := r.Position - 5
-		x, err := session.From(s.model.net, s.model.tok, session.Options{}, session.Text{Plan: part(plan, n)})
+		x, err := session.From(s.model.net, s.model.tok, session.Options{}, session.Text{Plan: planPrefix(plan, n)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestNothingIsKeptForEver(t *testing.T) {
 	if err := os.WriteFile(left, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{place{"all", a.ID}.record(), responseName("all", r.ID)} {
+	for _, name := range []string{place{"all", a.ID}.record(), "responses/all/" + r.ID + ".json"} {
 		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
 			t.Fatal(err)
 		}

@@ -47,8 +47,6 @@ type sessionRecord struct {
 
 const sessionPrefix = "sess_"
 
-const sessionsKind = "sessions"
-
 func sessionDir(owner string) string { return sessionsKind + "/" + owner }
 
 // Endings of the names of records and of files of states.
@@ -202,11 +200,8 @@ func decodeSession(data []byte, m *Model, client string) (x *session.Session, er
 	return x, nil
 }
 
-// Budgets of the places in a session to go back to, in bytes: in memory, and of them in its file.
-const (
-	sessionBudget = 16 << 20
-	sessionMarks  = 8 << 20
-)
+// sessionMarks is the budget of the places to go back to in the file of a session, in bytes.
+const sessionMarks = 8 << 20
 
 func sessionOptions(m *Model, client string) session.Options {
 	return session.Options{Runner: m.runner, Budget: sessionBudget, Client: client}

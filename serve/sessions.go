@@ -213,16 +213,8 @@ func (s *sessionsHandler) showSession(c *call) error {
 			*sessionObject
 			Text string  `json:"text"`
 			IDs  []int32 `json:"ids"`
-		}{&h.record.sessionObject, text(h.Text()), append([]int32{}, h.IDs()...)}, nil
+		}{&h.record.sessionObject, validText(h.Text()), append([]int32{}, h.IDs()...)}, nil
 	})
-}
-
-// text is bytes as a text of JSON: what is no character is U+FFFD.
-func text(data []byte) string {
-	if utf8.Valid(data) {
-		return string(data)
-	}
-	return string([]rune(string(data)))
 }
 
 func (s *sessionsHandler) deleteSession(c *call) error {

@@ -107,16 +107,6 @@ func TestSessionsOverHTTP(t *testing.T) {
 	}
 }
 
-// fetch asks without a body.
-func fetch[T any](s *site, method, path string) T {
-	s.t.Helper()
-	status, _, data := s.do(method, path, "")
-	if status != http.StatusOK {
-		s.t.Fatalf("%s %s: status %d: %s", method, path, status, data)
-	}
-	return decode[T](s.t, data)
-}
-
 // TestSessionStream: a reply comes in pieces, the last event has the session, and a client that goes leaves a session
 // that goes on where it was.
 func TestSessionStream(t *testing.T) {

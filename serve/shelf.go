@@ -16,6 +16,12 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
+// Kinds of records: the first part of their names.
+const (
+	responsesKind = "responses"
+	sessionsKind  = "sessions"
+)
+
 // shelf holds what clients have left with the server, by names like those of files: KIND/OWNER/ID.json. The server
 // makes the names; nothing in them is what a client has written. Methods may be called from any number of goroutines.
 type shelf interface {
@@ -196,7 +202,7 @@ func (m *memoryShelf) put(name string, write func(io.Writer) error) error {
 func (m *memoryShelf) forgetResponses(size int64) {
 	var names []string
 	for name := range m.records {
-		if strings.HasPrefix(name, responsesDir) {
+		if strings.HasPrefix(name, responsesKind+"/") {
 			names = append(names, name)
 		}
 	}

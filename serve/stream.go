@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 )
@@ -106,3 +107,12 @@ var sseDone = []byte("data: [DONE]\n\n")
 
 // sseFailed is an error in a stream.
 func sseFailed(e *Error) []byte { return sse(e) }
+
+// object is a value in JSON.
+func object(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return []byte("{}") // not of the values here, which have only texts and finite numbers
+	}
+	return data
+}

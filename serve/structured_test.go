@@ -2,14 +2,10 @@ package serve
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/hippo-ssm/hippo/chat"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // point is a schema without texts that a model could write for ever.
@@ -31,16 +27,6 @@ func checkPoint(t *testing.T, text string) {
 	if err != nil || p.X == nil || *p.X < -9 || *p.X > 9 || p.Color != "red" && p.Color != "green" {
 		t.Errorf("got %q (%v), want a point", text, err)
 	}
-}
-
-// speak gives the site's model a chat template.
-func (s *site) speak(source string) {
-	s.t.Helper()
-	parsed, err := template.Parse(source)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.model.settings = &chat.Settings{Source: source, Template: parsed}
 }
 
 // TestResponseFormat: a reply is JSON of the schema that the request has, whole and in a stream, the same for the same
@@ -97,11 +83,6 @@ func TestResponseFormat(t *testing.T) {
 	}
 }
 
-// errorAnswer is an error in OpenAI's form.
-type errorAnswer struct {
-	Error struct{ Message, Param string }
-}
-
 // TestOllamaFormat: Ollama's format is "json" or a schema, for texts and for chats.
 func TestOllamaFormat(t *testing.T) {
 	s := newSite(t, Options{})
@@ -118,20 +99,6 @@ func TestOllamaFormat(t *testing.T) {
 		t.Errorf("got %q, want an object", *a.Response)
 	}
 }
-
-// toolTemplates are small templates that know tools, each with a form of calls.
-var toolTemplates = map[string]string{
-	"objects": `{% if tools %}{{ tools | tojson }}<tool_call>{% endif %}` + calling,
-	"list":    `{% if tools %}{{ tools | tojson }}<TOOLCALL>{% endif %}` + calling,
-	"granite": `{% if tools %}{{ tools | tojson }}<|tool_call|>{% endif %}` + calling,
-	"jamba":   `{% if tools %}{{ tools | tojson }}<tool_calls>{% endif %}` + calling,
-	"tags":    `{% if tools %}{{ tools | tojson }}<tool_call><function=f>{% endif %}` + calling,
-	"python":  `{% if tools %}{{ tools | tojson }}<|tool_list_start|>{% endif %}` + chatTemplate,
-}
-
-const calling = `{% for m in messages %}<{{ m.role }}>{% for c in m.tool_calls %}` +
-	`[{{ c.function.name }} {{ c.function.arguments.x }}]{% endfor %}{{ m.content }}
-{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`
 
 // TestTools: a reply that must be a call is one, in every form, with arguments of the function's schema, whole and in a
 // stream; and it goes back through the template with its answer.
@@ -188,29 +155,6 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestToolMessages: the template sees arguments as an object and a content that is a text, and a template that does not
-// write calls has them in the content.
-func TestToolMessages(t *testing.T) {
-	s := newSite(t, Options{})
-	for source, want := range map[string]string{
-		toolTemplates["objects"]: "<assistant>[plot 7]\n<tool>42\n<assistant>",
-		toolTemplates["python"]: "<assistant><|tool_call_start|>[plot(x=7, on=True)]<|tool_call_end|>\n" +
-			"<tool>42\n<assistant>",
-	} {
-		s.speak(source)
-		messages := decode[[]message](t, []byte(`[{"role":"assistant","content":null,"tool_calls":[
-			{"id":"a","type":"function","function":{"name":"plot","arguments":"{\"x\": 7, \"on\": true}"}}]},
-			{"role":"tool","tool_call_id":"a","content":"42"}]`))
-		d, err := converse(t.Context(), s.model, "messages", &conversation{messages: messages})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := string(s.model.tok.Decode(nil, d.ids)); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
 // TestToolsRefused: what cannot be kept to is said with its field.
 func TestToolsRefused(t *testing.T) {
 	s := newSite(t, Options{})
@@ -236,64 +180,6 @@ func TestToolsRefused(t *testing.T) {
 	check(`"tools":[{"type":"web_search"}]`, "tools", "web_search")
 	check(`"tools":[{"function":{"name":"a b"}}]`, "tools", `"a b"`)
 	check(`"tools":[5]`, "tools", "want an object")
-}
-
-// TestSplit: however a reply is cut into pieces, thoughts, text and calls are told apart.
-func TestSplit(t *testing.T) {
-	forms := map[callStyle]*callForm{}
-	for i := range callForms {
-		forms[callForms[i].style] = &callForms[i]
-	}
-	granite := &callForms[slices.IndexFunc(callForms, func(f callForm) bool { return f.open == "<|tool_call|>" })]
-	var typed tool
-	typed.Function.Name = "f"
-	typed.Function.Parameters = json.RawMessage(`{"properties":{"s":{"type":"string"},"n":{"type":"integer"}}}`)
-	for _, c := range []struct {
-		name, text, reasoning, content, calls string
-		d                                     dialog
-	}{
-		{"plain", "a <b> é", "", "a <b> é", "", dialog{}},
-		{"thoughts", "\n<think>\nhm </thin\n</think>\n\nyes", "hm </thin\n", "yes", "", dialog{reasoning: true}},
-		{"no thoughts", " <thing>", "", " <thing>", "", dialog{reasoning: true}},
-		{"begun", "hm</think>yes", "hm", "yes", "", dialog{reasoning: true, begun: true}},
-		{"thoughts that are cut", "hm</thi", "hm</thi", "", "", dialog{reasoning: true, begun: true}},
-		{"objects", "Sure.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\"}}\n</tool_call>\n" +
-			`<tool_call>{"name":"g","arguments":"{\"b\":1}"}</tool_call>`,
-			"", "Sure.\n", `f{"a": "</tool_call>"} g{"b":1} `, dialog{calls: forms[callObjects]}},
-		{"no object", "<tool_call>nothing</tool_call>!", "", "<tool_call>nothing</tool_call>!", "",
-			dialog{calls: forms[callObjects]}},
-		{"an object that is cut", `<tool_call>{"name":`, "", `<tool_call>{"name":`, "",
-			dialog{calls: forms[callObjects]}},
-		{"a list", `<|tool_call|>[{"name":"f","arguments":{"a":[1]}},{"name":"g","parameters":{}}]`, "", "",
-			`f{"a":[1]} g{} `, dialog{calls: granite}},
-		{"python", `<|tool_call_start|>[f(a=1, b='x"\'é', c=[True, None, {'k': -2.5}]), g()]<|tool_call_end|>Done`,
-			"", "Done",
-			`f{"a": 1, "b": "x\"'é", "c": [true, null, {"k": -2.5}]} g{} `, dialog{calls: forms[callPython]}},
-		{"JSON for python", `<|tool_call_start|>[{"name": "f", "arguments": {"a": 1}, "id": "x"}]<|tool_call_end|>`,
-			"", "", `f{"a": 1} `, dialog{calls: forms[callPython]}},
-		{"tags", "<tool_call>\n<function=f>\n<parameter=s>\n12\n</parameter>\n<parameter=n>\n12\n</parameter>\n" +
-			"</function>\n</tool_call>",
-			"", "", `f{"s": "12", "n": 12} `, dialog{calls: forms[callTags], tools: []tool{typed}}},
-	} {
-		for size := 1; size < len(c.text)+1; size += 1 + size/3 {
-			d := c.d
-			s := d.split()
-			var all said
-			for rest := c.text; rest != ""; {
-				n := min(size, len(rest))
-				all.add(s.push(rest[:n], n == len(rest)))
-				rest = rest[n:]
-			}
-			calls := ""
-			for _, call := range all.calls {
-				calls += fmt.Sprint(call.Function.Name, call.Function.Arguments, " ")
-			}
-			if all.reasoning != c.reasoning || all.content != c.content || calls != c.calls {
-				t.Errorf("%s in pieces of %d: got %q, %q, %q, want %q, %q, %q", c.name, size, all.reasoning,
-					all.content, calls, c.reasoning, c.content, c.calls)
-			}
-		}
-	}
 }
 
 // TestReasoning: thoughts are told apart from the reply, and a format holds for what stands behind them.
@@ -322,4 +208,27 @@ func TestReasoning(t *testing.T) {
 	c := post[chatAnswer](s, "/v1/chat/completions", body+`,"reasoning_effort":"none","response_format":
 		{"type":"json_schema","json_schema":{"schema":`+point+`}}}`).Choices[0].Message
 	checkPoint(t, *c.Content)
+}
+
+// TestToolMessages: the template sees arguments as an object and a content that is a text, and a template that does not
+// write calls has them in the content.
+func TestToolMessages(t *testing.T) {
+	s := newSite(t, Options{})
+	for source, want := range map[string]string{
+		toolTemplates["objects"]: "<assistant>[plot 7]\n<tool>42\n<assistant>",
+		toolTemplates["python"]: "<assistant><|tool_call_start|>[plot(x=7, on=True)]<|tool_call_end|>\n" +
+			"<tool>42\n<assistant>",
+	} {
+		s.speak(source)
+		messages := decode[[]message](t, []byte(`[{"role":"assistant","content":null,"tool_calls":[
+			{"id":"a","type":"function","function":{"name":"plot","arguments":"{\"x\": 7, \"on\": true}"}}]},
+			{"role":"tool","tool_call_id":"a","content":"42"}]`))
+		d, err := converse(t.Context(), s.model, "messages", &conversation{messages: messages})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(s.model.tok.Decode(nil, d.ids)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	fig "github.com/hippo-ssm/hippo/explain/figure"
@@ -35,13 +34,13 @@ func newSlowView() (*slowView, []View) {
 }
 
 // newSession is the path of a session with a text.
-func (s *site) newSession() string {
+func startSession(s *site) string {
 	s.t.Helper()
 	return "/v1/sessions/" + post[sessionObject](s, "/v1/sessions", `{"text":"Call me"}`).ID
 }
 
 // begin asks for a path until ctx is done, and gives the status.
-func (s *site) begin(ctx context.Context, path string) <-chan int {
+func begin(s *site, ctx context.Context, path string) <-chan int {
 	answer := make(chan int, 1)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, http.NoBody)
 	if err != nil {
@@ -67,10 +66,10 @@ func (s *site) begin(ctx context.Context, path string) <-chan int {
 func TestViewsKeepNobodyFromTheSession(t *testing.T) {
 	v, views := newSlowView()
 	s := newSite(t, Options{Views: views})
-	path := s.newSession()
-	answer := s.begin(t.Context(), path+"/explain")
+	path := startSession(s)
+	answer := begin(s, t.Context(), path+"/explain")
 	<-v.begun
-	if n := len(s.server.admit.places); n != 0 {
+	if n := s.server.admit.running(); n != 0 {
 		t.Errorf("a view that is computed has %d places among the requests that run", n)
 	}
 	post[sessionReply](s, path+"/generate", `{"max_tokens":3}`)
@@ -91,11 +90,11 @@ func TestViewsKeepNobodyFromTheSession(t *testing.T) {
 func TestViewEndsWithItsClient(t *testing.T) {
 	v, views := newSlowView()
 	s := newSite(t, Options{Views: views})
-	path := s.newSession()
+	path := startSession(s)
 	ctx, cancel := context.WithCancel(t.Context())
-	first := s.begin(ctx, path+"/explain")
+	first := begin(s, ctx, path+"/explain")
 	running := <-v.begun
-	second := s.begin(t.Context(), path+"/explain")
+	second := begin(s, t.Context(), path+"/explain")
 	select {
 	case <-v.begun:
 		t.Fatal("a client has two views at a time")
@@ -169,7 +168,7 @@ func TestViewsOfKeys(t *testing.T) {
 	alice.Tokens = 20
 	s := newSite(t, Options{Views: testViews, Keys: []Key{alice, bob, models}})
 	s.key = secretA
-	path := s.newSession()
+	path := startSession(s)
 	for key, want := range map[string]int{secretB: http.StatusNotFound, secretM: http.StatusForbidden,
 		"": http.StatusUnauthorized} {
 		s.key = key
@@ -199,7 +198,7 @@ func TestViewsHaveLimits(t *testing.T) {
 		panic("mad")
 	}})
 	s := newSite(t, Options{Views: views, ViewTime: time.Millisecond})
-	path := s.newSession()
+	path := startSession(s)
 	status, _, data := s.do(http.MethodGet, path+"/explain", "")
 	if status != http.StatusServiceUnavailable || !strings.Contains(string(data), "view_too_slow") {
 		t.Errorf("status %d: %s", status, data)
@@ -212,8 +211,8 @@ func TestViewsHaveLimits(t *testing.T) {
 
 	v, views = newSlowView()
 	s = newSite(t, Options{Views: views, Queue: 1})
-	path = s.newSession()
-	first := s.begin(t.Context(), path+"/explain")
+	path = startSession(s)
+	first := begin(s, t.Context(), path+"/explain")
 	<-v.begun
 	status, _, data = s.do(http.MethodGet, path+"/explain", "")
 	if status != http.StatusTooManyRequests || !strings.Contains(string(data), "as many as may") {
@@ -224,43 +223,4 @@ func TestViewsHaveLimits(t *testing.T) {
 	if status := <-first; status != http.StatusOK {
 		t.Errorf("found the status %d", status)
 	}
-}
-
-// TestPoliteWorkRests: while others are served, work has a quarter of the time, and all of it when they have gone; who
-// gives up does not wait.
-func TestPoliteWorkRests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		others := func() bool { return time.Since(begun) < 250*time.Millisecond }
-		ctx, cancel := context.WithCancel(t.Context())
-		p := &polite{Context: ctx, others: others, since: begun}
-		at := func(want time.Duration) {
-			t.Helper()
-			if err := p.Err(); err != nil {
-				t.Fatal(err)
-			}
-			if got := time.Since(begun); got != want {
-				t.Errorf("found %v, want %v", got, want)
-			}
-		}
-		const ms = time.Millisecond
-		for _, one := range []struct{ work, ends time.Duration }{
-			{ms, ms}, // too short to rest
-			{19 * ms, 80 * ms}, {20 * ms, 160 * ms},
-			{40 * ms, 250 * ms}, // they go
-			{40 * ms, 290 * ms},
-		} {
-			time.Sleep(one.work)
-			at(one.ends)
-		}
-		p.others = func() bool { return true }
-		time.Sleep(10 * ms)
-		go func() {
-			time.Sleep(time.Millisecond)
-			cancel()
-		}()
-		if err := p.Err(); err == nil || time.Since(begun) > 310*time.Millisecond {
-			t.Errorf("found the error %v after %v", err, time.Since(begun))
-		}
-	})
 }

@@ -84,18 +84,6 @@ func together(ctx context.Context, n int, f func(ctx context.Context, i int) err
 	return context.Cause(ctx)
 }
 
-// contained calls f. A panic becomes an error.
-func contained(ctx context.Context, i int, f func(ctx context.Context, i int) error) (err error) {
-	defer contain(&err)
-	if err := f(ctx, i); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return err
-	}
-	return nil
-}
-
 // prompt reads a prompt and draws the replies to it.
 func (w *work) prompt(ctx context.Context, i int, to sink) error {
 	ids := w.prompts[i]
@@ -175,4 +163,15 @@ func (w *work) draw(ctx context.Context, s *generate.Batch, i, j int, to sink) e
 			return id, end == "", nil
 		},
 	})
+}
+
+// rereadAfter is what to do when a reply in a dialog has ended. It is read as the client will send it: without the
+// thoughts before it. After calls of functions their answers come, which cannot be known.
+func rereadAfter(m *Model, client string, dialog *dialog) func(i, j int, d drawn) {
+	return func(_, j int, d drawn) {
+		reply := dialog.split().push(d.text, true)
+		if j < rereadDraws && len(reply.calls) == 0 {
+			m.reread(client, with(dialog.in, assistantRole, dialog.begins+reply.content))
+		}
+	}
 }

@@ -199,6 +199,3 @@ func unquoted[T any](t testing.TB, text string) T {
 	t.Helper()
 	return decode[T](t, []byte(text))
 }
-
-// wait waits until nothing is read in the background.
-func (r *rereads) wait() { r.all.Wait() }
