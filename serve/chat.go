@@ -67,7 +67,7 @@ type chatAnswer struct {
 // chatCompletion is one request of /v1/chat/completions.
 type chatCompletion struct {
 	chatRequest
-	*work
+	job    *work
 	dialog *dialog
 	frame  chatAnswer // without choices
 }
@@ -108,9 +108,9 @@ func (s *openaiTexts) prepareChat(q *chatCompletion, c *call) error {
 	if ch.err != nil {
 		return ch.err
 	}
-	q.work = &work{model: m, client: c.client(), call: c, draws: or(q.N, 1), top: -1}
+	q.job = &work{model: m, client: c.client(), call: c, draws: or(q.N, 1), top: -1}
 	if q.Logprobs {
-		q.top = top
+		q.job.top = top
 	}
 	q.dialog, err = converse(c.r.Context(), m, "messages", &conversation{
 		messages: q.Messages, tools: q.toolRequest, format: q.ResponseFormat, param: "response_format",
@@ -125,8 +125,8 @@ func (s *openaiTexts) prepareChat(q *chatCompletion, c *call) error {
 	if err := m.check("messages", ids, s.limits.MaxPrompt, o.MaxTokens); err != nil {
 		return err
 	}
-	q.options, q.prompts = o, [][]int32{ids}
-	q.ended = rereadAfter(m, q.client, q.dialog)
+	q.job.options, q.job.prompts = o, [][]int32{ids}
+	q.job.ended = rereadAfter(m, q.job.client, q.dialog)
 	q.frame = chatAnswer{ID: "chatcmpl-" + rand.Text(), Created: time.Now().Unix(), Model: m.name}
 	return nil
 }
@@ -176,7 +176,7 @@ func (q *chatCompletion) add(r *chatReply, p piece) {
 	if !q.Logprobs {
 		return
 	}
-	r.tokens = append(r.tokens, logprobs(q.model, tokens)...)
+	r.tokens = append(r.tokens, logprobs(q.job.model, tokens)...)
 }
 
 // logprobs are those of the tokens of a reply, nil where none are wanted.
@@ -193,9 +193,9 @@ func (q *chatCompletion) logprobs(r *chatReply) *chatLogprobs {
 
 // begin returns the replies, before anything of them is there.
 func (q *chatCompletion) begin() []*chatReply {
-	replies := make([]*chatReply, q.draws)
+	replies := make([]*chatReply, q.job.draws)
 	for j := range replies {
-		replies[j] = &chatReply{reply: newReply(q.model, 0), split: q.dialog.split()}
+		replies[j] = &chatReply{reply: newReply(q.job.model, 0), split: q.dialog.split()}
 	}
 	return replies
 }
@@ -204,11 +204,11 @@ func (q *chatCompletion) begin() []*chatReply {
 func (q *chatCompletion) answer(c *call) (any, error) {
 	replies := q.begin()
 	all := &parts{
-		meter:    newMeter(q.work),
+		meter:    newMeter(q.job),
 		onPrompt: func(int, []scored) {},
 		onPiece:  func(_, j int, p piece) { q.add(replies[j], p) },
 	}
-	if err := q.do(c.r.Context(), all); err != nil {
+	if err := q.job.do(c.r.Context(), all); err != nil {
 		return nil, err
 	}
 	all.logged(c)
@@ -231,7 +231,7 @@ func (q *chatCompletion) stream(ctx context.Context, c *call, to *queue) error {
 	frames := q.frames()
 	send := func(choice chatChoice) { to.add(frames.of(&choice)) }
 	all := &parts{
-		meter: newMeter(q.work),
+		meter: newMeter(q.job),
 		onPrompt: func(int, []scored) {
 			for j := range replies {
 				send(chatChoice{Index: j, Delta: &chatMessage{Role: assistantRole, Content: new(string)}})
@@ -249,7 +249,7 @@ func (q *chatCompletion) stream(ctx context.Context, c *call, to *queue) error {
 			r.said, r.tokens = said{}, nil
 		},
 	}
-	err := q.do(ctx, all)
+	err := q.job.do(ctx, all)
 	all.logged(c)
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ type completionAnswer struct {
 // completion is one request of /v1/completions.
 type completion struct {
 	completionRequest
-	*work
+	job   *work
 	n     int
 	frame completionAnswer // without choices
 }
@@ -104,11 +104,11 @@ func (s *openaiTexts) prepare(q *completion, c *call) error {
 	if ch.err != nil {
 		return ch.err
 	}
-	q.work = &work{
+	q.job = &work{
 		model: m, client: c.client(), call: c, options: o, draws: best, top: top, score: q.Echo && top >= 0,
 	}
 	if best > q.n {
-		q.top = max(0, top) // the best are those with the largest log-probabilities
+		q.job.top = max(0, top) // the best are those with the largest log-probabilities
 	}
 	for _, p := range q.Prompt {
 		ids, err := m.encode(p)
@@ -118,7 +118,7 @@ func (s *openaiTexts) prepare(q *completion, c *call) error {
 		if err != nil {
 			return err
 		}
-		q.prompts = append(q.prompts, ids)
+		q.job.prompts = append(q.job.prompts, ids)
 	}
 	q.frame = completionAnswer{
 		ID: "cmpl-" + rand.Text(), Object: "text_completion", Created: time.Now().Unix(), Model: m.name,
@@ -131,7 +131,7 @@ func (q *completion) echo(i int) string {
 	if p := q.Prompt[i]; p.ids == nil {
 		return p.text
 	}
-	return validText(q.model.tok.Decode(nil, q.prompts[i]))
+	return validText(q.job.model.tok.Decode(nil, q.job.prompts[i]))
 }
 
 // writing is a reply to prompt i on the way: q.texts has the text with which it begins.
@@ -149,16 +149,16 @@ func (q *completion) begin(i, index int, ids []scored) *writing {
 		w.choice.Logprobs = newLogprobs()
 	}
 	if !q.Echo {
-		w.reply = newReply(q.model, 0)
+		w.reply = newReply(q.job.model, 0)
 		return w
 	}
 	text := q.echo(i)
 	w.text.WriteString(text)
-	w.reply = newReply(q.model, 0)
+	w.reply = newReply(q.job.model, 0)
 	for _, id := range ids {
 		q.addLogprobs(w.choice.Logprobs, w.place(id))
 	}
-	w.reply = newReply(q.model, utf8.RuneCountInString(text))
+	w.reply = newReply(q.job.model, utf8.RuneCountInString(text))
 	return w
 }
 
@@ -170,13 +170,13 @@ func newLogprobs() *completionLogprobs {
 
 // addLogprobs adds those of a token.
 func (q *completion) addLogprobs(to *completionLogprobs, t placed) {
-	to.Tokens, to.Offset = append(to.Tokens, q.model.tokenText(t.id)), append(to.Offset, t.at)
+	to.Tokens, to.Offset = append(to.Tokens, q.job.model.tokenText(t.id)), append(to.Offset, t.at)
 	if !t.known {
 		to.Values, to.Top = append(to.Values, nil), append(to.Top, nil)
 		return
 	}
 	value := number(t.logProb)
-	to.Values, to.Top = append(to.Values, &value), append(to.Top, topByText(q.model, t.scored))
+	to.Values, to.Top = append(to.Values, &value), append(to.Top, topByText(q.job.model, t.scored))
 }
 
 // add puts a piece behind what there is.
@@ -195,24 +195,24 @@ func (q *completion) add(w *writing, p piece) {
 
 // answer does the work and returns all of it.
 func (q *completion) answer(c *call) (any, error) {
-	replies := make([][]*writing, len(q.prompts))
+	replies := make([][]*writing, len(q.job.prompts))
 	all := &parts{
-		meter: newMeter(q.work),
+		meter: newMeter(q.job),
 		onPrompt: func(i int, ids []scored) {
-			for j := range q.draws {
+			for j := range q.job.draws {
 				replies[i] = append(replies[i], q.begin(i, i*q.n+j, ids))
 			}
 		},
 		onPiece: func(i, j int, p piece) { q.add(replies[i][j], p) },
 	}
-	if err := q.do(c.r.Context(), all); err != nil {
+	if err := q.job.do(c.r.Context(), all); err != nil {
 		return nil, err
 	}
 	all.logged(c)
 	answer, used := q.frame, all.used()
 	answer.Usage = &used
 	for i, of := range replies {
-		if q.draws > q.n {
+		if q.job.draws > q.n {
 			slices.SortStableFunc(of, func(a, b *writing) int { return compareMeans(a, b) })
 		}
 		for j, w := range of[:q.n] {
@@ -237,7 +237,7 @@ func compareMeans(a, b *writing) int {
 
 // stream does the work and sends each piece as it comes.
 func (q *completion) stream(ctx context.Context, c *call, to *queue) error {
-	replies, frames := make([][]*writing, len(q.prompts)), q.frames()
+	replies, frames := make([][]*writing, len(q.job.prompts)), q.frames()
 	send := func(w *writing) {
 		w.choice.Text = w.text.String()
 		to.add(frames.of(&w.choice))
@@ -247,9 +247,9 @@ func (q *completion) stream(ctx context.Context, c *call, to *queue) error {
 		}
 	}
 	all := &parts{
-		meter: newMeter(q.work),
+		meter: newMeter(q.job),
 		onPrompt: func(i int, ids []scored) {
-			for j := range q.draws {
+			for j := range q.job.draws {
 				w := q.begin(i, i*q.n+j, ids)
 				if replies[i] = append(replies[i], w); q.Echo {
 					send(w)
@@ -261,7 +261,7 @@ func (q *completion) stream(ctx context.Context, c *call, to *queue) error {
 			send(replies[i][j])
 		},
 	}
-	err := q.do(ctx, all)
+	err := q.job.do(ctx, all)
 	all.logged(c)
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ type ollamaMessage struct {
 // ollamaReply is one request of /api/generate or /api/chat.
 type ollamaReply struct {
 	ollamaRequest
-	*work
+	job    *work
 	dialog *dialog
 	split  *splitter
 	chats  bool
@@ -113,14 +113,14 @@ func (s *ollamaHandler) ollama(c *call, chats bool) error {
 		if err := s.host.expire(c.r.Context(), q.Model); err != nil {
 			return err
 		}
-		q.work = &work{}
+		q.job = &work{}
 		return c.json(q.line(piece{end: endUnload}))
 	}
 	if err := s.prepareOllama(q, c); err != nil {
 		return err
 	}
-	q.Keep.apply(s.host, q.model)
-	if len(q.prompts) == 0 { // a request to load the model, which it is
+	q.Keep.apply(s.host, q.job.model)
+	if len(q.job.prompts) == 0 { // a request to load the model, which it is
 		return c.json(q.line(piece{end: endLoad}))
 	}
 	if err := c.enter(s.admit); err != nil {
@@ -176,23 +176,23 @@ func (s *ollamaHandler) prepareOllama(q *ollamaReply, c *call) error {
 		return ch.err
 	}
 	q.load = c.load
-	q.work = &work{model: m, client: c.client(), call: c, draws: 1, top: -1}
+	q.job = &work{model: m, client: c.client(), call: c, draws: 1, top: -1}
 	if q.dialog, err = q.converse(c.r.Context()); err != nil || q.dialog == nil {
 		return err
 	}
 	if q.chats {
-		q.ended = rereadAfter(m, q.client, q.dialog)
+		q.job.ended = rereadAfter(m, q.job.client, q.dialog)
 	}
 	ids := q.dialog.ids
 	q.split = q.dialog.split()
-	if q.options, err = q.replyOptions(s, len(ids)); err != nil {
+	if q.job.options, err = q.replyOptions(s, len(ids)); err != nil {
 		return err
 	}
-	q.options.Constraint = q.dialog.constraint
-	if err := m.check("prompt", ids, s.limits.MaxPrompt, q.options.MaxTokens); err != nil {
+	q.job.options.Constraint = q.dialog.constraint
+	if err := m.check("prompt", ids, s.limits.MaxPrompt, q.job.options.MaxTokens); err != nil {
 		return err
 	}
-	q.prompts, q.ids = [][]int32{ids}, ids
+	q.job.prompts, q.ids = [][]int32{ids}, ids
 	return nil
 }
 
@@ -211,16 +211,16 @@ func (q *ollamaReply) converse(ctx context.Context) (*dialog, error) {
 		if len(q.Messages) == 0 {
 			return nil, nil
 		}
-		return converse(ctx, q.model, "messages", chat)
+		return converse(ctx, q.job.model, "messages", chat)
 	}
 	if q.Prompt == "" {
 		return nil, nil
 	}
 	var d *dialog
-	if q.Raw || q.model.settings.Template == nil {
+	if q.Raw || q.job.model.settings.Template == nil {
 		d = &dialog{}
-		if d.ids, err = q.model.encode(prompt{text: q.System + q.Prompt}); err == nil {
-			d.constraint, err = formatOf(ctx, q.model, chat.param, format)
+		if d.ids, err = q.job.model.encode(prompt{text: q.System + q.Prompt}); err == nil {
+			d.constraint, err = formatOf(ctx, q.job.model, chat.param, format)
 		}
 	} else {
 		chat.messages = nil
@@ -228,7 +228,7 @@ func (q *ollamaReply) converse(ctx context.Context) (*dialog, error) {
 			chat.messages = append(chat.messages, message{template.Text("system", q.System)})
 		}
 		chat.messages = append(chat.messages, message{template.Text("user", q.Prompt)})
-		d, err = converse(ctx, q.model, "prompt", chat)
+		d, err = converse(ctx, q.job.model, "prompt", chat)
 	}
 	if err != nil {
 		return nil, err
@@ -245,9 +245,9 @@ func (q *ollamaReply) replyOptions(s *ollamaHandler, n int) (generate.Options, e
 			return generate.Options{}, err
 		}
 	}
-	base := q.model.ends()
+	base := q.job.model.ends()
 	base.Temperature, base.TopK, base.TopP, base.RepetitionPenalty, base.RepetitionWindow = 0.8, 40, 0.9, 1.1, 64
-	q.model.settings.Defaults.Apply(&base)
+	q.job.model.settings.Defaults.Apply(&base)
 	own := base.MaxTokens
 	if last := or(o.RepeatLast, base.RepetitionWindow); last != 0 { // -1 is all, which is 0 here
 		base.RepetitionWindow = max(0, last)
@@ -262,7 +262,7 @@ func (q *ollamaReply) replyOptions(s *ollamaHandler, n int) (generate.Options, e
 		seed := rand.Int64()
 		fields.Seed = &seed
 	}
-	out, err := fields.replies(&s.service, q.model, base)
+	out, err := fields.replies(&s.service, q.job.model, base)
 	if err != nil {
 		return out, err
 	}
@@ -270,14 +270,14 @@ func (q *ollamaReply) replyOptions(s *ollamaHandler, n int) (generate.Options, e
 	if asked != nil && *asked < 0 { // as long as there is room
 		asked = nil
 	}
-	out.MaxTokens = max(1, min(s.limits.MaxTokens, s.replyTokens(q.model, asked, own, n)))
+	out.MaxTokens = max(1, min(s.limits.MaxTokens, s.replyTokens(q.job.model, asked, own, n)))
 	return out, nil
 }
 
 // run does the work and passes each piece on.
 func (q *ollamaReply) run(ctx context.Context, c *call, to func(p piece)) error {
 	all := &parts{
-		meter:    newMeter(q.work),
+		meter:    newMeter(q.job),
 		onPrompt: func(int, []scored) { q.read = time.Now() },
 		onPiece: func(_, _ int, p piece) {
 			q.ids = q.ids[:len(q.ids):len(q.ids)]
@@ -287,7 +287,7 @@ func (q *ollamaReply) run(ctx context.Context, c *call, to func(p piece)) error 
 			to(p)
 		},
 	}
-	err := q.do(ctx, all)
+	err := q.job.do(ctx, all)
 	all.logged(c)
 	return err
 }
@@ -315,8 +315,8 @@ func (q *ollamaReply) line(p piece) *ollamaAnswer {
 		a.Reason = *finish(p.end)
 	}
 	a.Total, a.Load = time.Since(q.begun), q.load
-	if len(q.prompts) > 0 {
-		a.PromptCount, a.EvalCount = len(q.prompts[0]), len(q.ids)-len(q.prompts[0])
+	if len(q.job.prompts) > 0 {
+		a.PromptCount, a.EvalCount = len(q.job.prompts[0]), len(q.ids)-len(q.job.prompts[0])
 		a.PromptTime, a.EvalTime = q.read.Sub(q.begun), time.Since(q.read)
 		if !q.chats {
 			a.Context = q.ids

@@ -51,8 +51,8 @@ func (q *ollamaReply) thinks() (map[string]json.RawMessage, error) {
 	default:
 		return nil, wrong("think", `found %s, want true, false, "low", "medium" or "high"`, shorten(q.Think))
 	}
-	if effort != "none" && !reasons(q.model.settings.Source) {
-		return nil, wrong("think", "found %s, want false: %s does not think before it replies", q.Think, q.model.name)
+	if effort != "none" && !reasons(q.job.model.settings.Source) {
+		return nil, wrong("think", "found %s, want false: %s does not think before it replies", q.Think, q.job.model.name)
 	}
 	return withEffort(nil, effort), nil
 }

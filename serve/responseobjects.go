@@ -81,7 +81,7 @@ func newResponseObject(q *responding, o generate.Options) responseObject {
 	}
 	return responseObject{
 		ID: newResponseID(), Object: "response", Created: now(), Status: responseRunning,
-		Instructions: orNull(q.Instructions), MaxOutputTokens: q.MaxOutput, Model: q.model.name,
+		Instructions: orNull(q.Instructions), MaxOutputTokens: q.MaxOutput, Model: q.job.model.name,
 		Output: []responseItem{}, ParallelToolCalls: or(q.Parallel, true), Previous: orNull(q.Previous),
 		Reasoning: q.Reasoning, Store: or(q.Store, true), Temperature: o.Temperature, TopP: or(q.TopP, 1),
 		TopLogprobs: or(q.TopLogprobs, 0), Text: q.Text, ToolChoice: choice, Tools: tools, Truncation: "disabled",

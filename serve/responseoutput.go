@@ -125,7 +125,7 @@ type outputWriter struct {
 }
 
 func newOutputWriter(q *responding, tell func(responseEvent)) *outputWriter {
-	return &outputWriter{q: q, tell: tell, split: q.dialog.split(), reply: newReply(q.model, 0)}
+	return &outputWriter{q: q, tell: tell, split: q.dialog.split(), reply: newReply(q.job.model, 0)}
 }
 
 // begin is called when the prompt has been read. Where a reply can be nothing but a message, that begins.
@@ -211,12 +211,12 @@ func (w *outputWriter) add(p piece) {
 	if thinks {
 		w.thoughts += len(p.tokens)
 	}
-	if w.q.top >= 0 {
+	if w.q.job.top >= 0 {
 		tokens := w.reply.take(p)
 		if p.end == generate.EndText && len(tokens) > 0 {
 			tokens = tokens[:len(tokens)-1]
 		}
-		w.pending = append(w.pending, logprobs(w.q.model, tokens)...)
+		w.pending = append(w.pending, logprobs(w.q.job.model, tokens)...)
 	}
 	if fresh.reasoning != "" {
 		w.open(itemReasoning).Content[0].Text += fresh.reasoning
@@ -242,7 +242,7 @@ func (w *outputWriter) add(p piece) {
 func (w *outputWriter) text(text string) {
 	part, logprobs := &w.open(itemMessage).Content[0], []chatLogprob{}
 	part.Text += text
-	if w.q.top >= 0 {
+	if w.q.job.top >= 0 {
 		logprobs = append(logprobs, w.pending...)
 		w.pending = nil
 		if part.Logprobs == nil {

@@ -34,7 +34,7 @@ func TestResponseOutputInPieces(t *testing.T) {
 		"\n</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>"
 	first := ""
 	for size := 1; size < len(reply)+1; size += 1 + size/2 {
-		q := &responding{dialog: d, work: &work{model: m, top: 0}}
+		q := &responding{dialog: d, job: &work{model: m, top: 0}}
 		var kinds []string
 		said := map[string]string{}
 		w := newOutputWriter(q, func(e responseEvent) {

@@ -84,7 +84,7 @@ type responseReasoning struct {
 // responding is one request of /v1/responses.
 type responding struct {
 	responseRequest
-	*work
+	job      *work
 	server   *openaiResponses
 	object   responseObject
 	said     int       // messages of the input
@@ -140,9 +140,9 @@ func (s *openaiResponses) prepareResponse(q *responding, c *call) error {
 	if err != nil {
 		return err
 	}
-	q.work = &work{model: m, client: c.client(), call: c, draws: 1, top: -1}
+	q.job = &work{model: m, client: c.client(), call: c, draws: 1, top: -1}
 	if q.TopLogprobs != nil || slices.Contains(q.Include, includeLogprobs) {
-		q.top = or(q.TopLogprobs, 0)
+		q.job.top = or(q.TopLogprobs, 0)
 	}
 	q.record = responseRecord{Model: m.name, Identity: m.identity()}
 	if previous != nil {
@@ -173,9 +173,9 @@ func (s *openaiResponses) prepareResponse(q *responding, c *call) error {
 	if err := m.check("input", ids, s.limits.MaxPrompt, o.MaxTokens); err != nil {
 		return err
 	}
-	q.options, q.prompts, q.plan = o, [][]int32{ids}, plan
+	q.job.options, q.job.prompts, q.job.plan = o, [][]int32{ids}, plan
 	q.object = newResponseObject(q, o)
-	q.ended = q.keepState
+	q.job.ended = q.keepState
 	return nil
 }
 
@@ -225,11 +225,11 @@ func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]ses
 		return nil, err
 	}
 	var text string
-	if q.dialog, text, err = compose(ctx, q.model, "input", c); err != nil {
+	if q.dialog, text, err = compose(ctx, q.job.model, "input", c); err != nil {
 		return nil, err
 	}
 	q.record.Prompt = digest(text)
-	if previous != nil && len(previous.Plan) > 0 && q.model.wrote(previous.Identity) {
+	if previous != nil && len(previous.Plan) > 0 && q.job.model.wrote(previous.Identity) {
 		more, ok, err := q.behind(ctx, previous, text)
 		if err != nil {
 			return nil, err
@@ -239,7 +239,7 @@ func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]ses
 			return append(plan, session.Segment{IDs: more}), nil
 		}
 	}
-	ids, err := q.model.tok.Encode(nil, []byte(text))
+	ids, err := q.job.model.tok.Encode(nil, []byte(text))
 	if err != nil {
 		return nil, wrong("input", "%v", err)
 	}
@@ -257,7 +257,7 @@ func (q *responding) behind(ctx context.Context, previous *responseRecord, all s
 	err error) {
 	in := q.dialog.in
 	in.Messages = in.Messages[:len(in.Messages)-q.said-1] // up to the earlier reply
-	before, err := q.model.render(ctx, "input", in)
+	before, err := q.job.model.render(ctx, "input", in)
 	if err != nil {
 		return nil, false, err
 	}
@@ -265,12 +265,12 @@ func (q *responding) behind(ctx context.Context, previous *responseRecord, all s
 	if !ok || more == "" || digest(before) != previous.Prompt {
 		return nil, false, nil
 	}
-	ids, err = q.model.tok.Encode(nil, []byte(more))
+	ids, err = q.job.model.tok.Encode(nil, []byte(more))
 	if err != nil {
 		return nil, false, wrong("input", "%v", err)
 	}
 	// A tokenizer that puts something before every text cannot go on inside of one.
-	return ids, string(q.model.tok.Decode(nil, ids)) == more, nil
+	return ids, string(q.job.model.tok.Decode(nil, ids)) == more, nil
 }
 
 // keepState notes what the next response needs to go on behind this reply.
@@ -283,7 +283,7 @@ func (q *responding) keepState(_, _ int, d drawn) {
 	if d.end == generate.EndText {
 		ids = ids[:len(ids)-1]
 	}
-	q.record.Plan = planParts(append(q.plan[:len(q.plan):len(q.plan)], session.Segment{IDs: ids, Drawn: true}))
+	q.record.Plan = planParts(append(q.job.plan[:len(q.job.plan):len(q.job.plan)], session.Segment{IDs: ids, Drawn: true}))
 	if len(d.ids) > 1 {
 		q.mark = session.Take(d.at)
 	}
@@ -293,11 +293,11 @@ func (q *responding) keepState(_, _ int, d drawn) {
 func (q *responding) run(ctx context.Context, c *call, tell func(responseEvent)) error {
 	w := newOutputWriter(q, tell)
 	all := &parts{
-		meter:    newMeter(q.work),
+		meter:    newMeter(q.job),
 		onPrompt: func(int, []scored) { w.begin() },
 		onPiece:  func(_, _ int, p piece) { w.add(p) },
 	}
-	err := q.do(ctx, all)
+	err := q.job.do(ctx, all)
 	all.logged(c)
 	if err != nil {
 		return err
@@ -317,7 +317,7 @@ func (q *responding) run(ctx context.Context, c *call, tell func(responseEvent))
 	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
 		in := q.dialog.in
 		in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m.Message)
-		q.model.reread(q.client, in)
+		q.job.model.reread(q.job.client, in)
 	}
 	return nil
 }
@@ -330,8 +330,8 @@ func (q *responding) keep(ctx context.Context, c *call) {
 		q.object.Store, q.object.StoreError = false, "the response could not be kept: "+err.Error()
 		return
 	}
-	if q.mark != nil && q.model.texts != nil {
-		_ = q.model.texts.Put(ctx, planPrefix(segments(q.record.Plan), q.mark.Position), nil, q.mark) // it is at a cut
+	if q.mark != nil && q.job.model.texts != nil {
+		_ = q.job.model.texts.Put(ctx, planPrefix(segments(q.record.Plan), q.mark.Position), nil, q.mark) // it is at a cut
 	}
 }
 

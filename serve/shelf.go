@@ -52,9 +52,9 @@ type entry struct {
 var errLocked = errors.New("another server has it")
 
 // newShelf is the shelf of a folder, or, where that is "", of so many bytes of memory.
-func newShelf(dir string, memory int64) shelf {
+func newShelf(dir string, most int64) shelf {
 	if dir == "" {
-		return &memoryShelf{most: memory, records: map[string]memoryRecord{}}
+		return &memoryShelf{most: most, records: map[string]memoryRecord{}}
 	}
 	return folderShelf(dir)
 }
