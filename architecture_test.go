@@ -107,14 +107,26 @@ var house = []layer{
 	{"fit", "explain table train task model internal/brief internal/config internal/disk internal/status",
 		"gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
-	{"serve", "serve/batch explain/figure session session/store chat generate generate/constrain generate/sample " +
-		"model tokenizer chat/template internal/brief internal/disk internal/origin",
-		"github.com/prometheus/client_golang"},
-	{"serve/views", "serve explain explain/figure data", ""},
+	{"serve/request", "session internal/brief", ""},
+	{"serve/records", "session internal/disk", ""},
+	{"serve/host", "serve/request session session/store chat chat/template generate generate/constrain " +
+		"generate/sample model tokenizer internal/brief", ""},
+	{"serve/reply", "serve/host serve/request session chat/template generate generate/constrain tokenizer", ""},
+	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
+	{"serve/ollama", "serve/reply serve/host serve/request session generate internal/brief", ""},
+	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate model " +
+		"tokenizer", ""},
+	{"serve/rows", "serve/request", ""},
+	{"serve/views", "serve/sessions explain explain/figure data", ""},
+	{"serve", "serve/openai serve/ollama serve/sessions serve/rows serve/reply serve/host serve/records " +
+		"serve/request serve/batch session session/store internal/origin", "github.com/prometheus/client_golang"},
+	{"serve/internal/servetest", "serve serve/openai serve/sessions serve/rows serve/host serve/batch explain/figure " +
+		"fit session session/store chat chat/template generate generate/sample model nn tokenizer " +
+		"internal/testkit/toymodel", ""}, // for tests
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve explain train data chat session session/store generate generate/sample release model mixer nn " +
-		"optim autograd engine tensor tokenizer chat/template checkpoint internal/kernel internal/parallel " +
+	{"bench", "serve serve/host explain train data chat session session/store generate generate/sample release model " +
+		"mixer nn optim autograd engine tensor tokenizer chat/template checkpoint internal/kernel internal/parallel " +
 		"internal/config internal/disk internal/status", ""},
 
 	// The ways in.
@@ -123,10 +135,10 @@ var house = []layer{
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/batch web dashboard compare experiment explain " +
-		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
-		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config " +
-		"internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views table",
+	{"cmd/hippo", ". bench verify quantize serve serve/host serve/rows serve/ollama serve/batch web dashboard " +
+		"compare experiment explain explain/figure train task chat session session/store generate generate/constrain " +
+		"generate/sample release release/hub model checkpoint tokenizer chat/template data internal/brief " +
+		"internal/config internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views table",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/serve/batch"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
 )
 
 // batchEndpoints are those that a batch may be for, where this server has them.
@@ -28,7 +30,7 @@ func (s *Server) openFiles() (err error) {
 	if o.Together < 1 { // batches leave most places to clients who wait
 		o.Together = min(16, (s.o.Concurrent+3)/4)
 	}
-	s.files.files, err = batch.Open(o)
+	s.Files.Store, err = batch.Open(o)
 	return err
 }
 
@@ -43,8 +45,8 @@ func lineOf(ctx context.Context) *batchLine {
 	return line
 }
 
-// batchPriority is that of batches: requests that somebody waits for have 0.
-const batchPriority = -1
+// BatchPriority is that of batches: requests that somebody waits for have 0.
+const BatchPriority = -1
 
 // recorder keeps an answer.
 type recorder struct {
@@ -64,7 +66,7 @@ func (r *recorder) Flush() {}
 
 // answerLine answers a line of a batch as any other request of its client.
 func (s *Server) answerLine(ctx context.Context, q batch.Request) (batch.Response, error) {
-	ctx = withPriority(context.WithValue(ctx, batchLineKey{}, &batchLine{q.Owner}), batchPriority)
+	ctx = host.WithPriority(context.WithValue(ctx, batchLineKey{}, &batchLine{q.Owner}), BatchPriority)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+q.Endpoint, bytes.NewReader(q.Body))
 	if err != nil {
 		return batch.Response{}, err
@@ -74,18 +76,19 @@ func (s *Server) answerLine(ctx context.Context, q batch.Request) (batch.Respons
 	w := &recorder{header: http.Header{}, status: http.StatusOK}
 	s.ServeHTTP(w, r)
 	// What says when to come again will be answered then. A model that never has room says nothing of the kind.
-	if w.status == statusGone || w.header.Get(retryHeader) != "" {
+	if w.status == request.StatusGone || w.header.Get(request.RetryHeader) != "" {
 		return batch.Response{}, batch.ErrLater
 	}
 	return batch.Response{Status: w.status, Body: bytes.TrimSpace(w.body.Bytes())}, nil
 }
 
 // allowedLine returns an error if the key of a request does not allow an endpoint for the lines of a batch.
-func (s *Server) allowedLine(c *call, endpoint string) error {
-	key := keyNamed(s.keys.Load().keys, c.key)
+func (s *Server) allowedLine(c *request.Call, endpoint string) error {
+	key := keyNamed(s.keys.Load().keys, c.Key)
 	for _, r := range s.endpoints() {
 		if r.pattern == "POST "+endpoint && key != nil && !key.allows(r.scope) {
-			return wrong("endpoint", "found %s, which the API key does not have the scope %q for", endpoint, r.scope)
+			return request.Invalid("endpoint", "found %s, which the API key does not have the scope %q for", endpoint,
+				r.scope)
 		}
 	}
 	return nil

@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/internal/origin"
+	"github.com/hippo-ssm/hippo/serve/ollama"
+	"github.com/hippo-ssm/hippo/serve/openai"
+	"github.com/hippo-ssm/hippo/serve/request"
 )
 
 // answering is a request on its way through the server.
 type answering struct {
-	*call
+	*request.Call
 	shared bool  // it comes from a page of another origin, whose pages may use the server
 	err    error // why it has failed
 }
@@ -30,33 +33,33 @@ func (s *Server) by(by *http.ServeMux) http.Handler {
 
 // answer answers a request by one of the routes of a mux.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, by *http.ServeMux) {
-	c := &answering{call: newCall(w, r, requestID(r), &s.shared)}
-	fail := failOpenAI
+	c := &answering{Call: request.NewCall(w, r, requestID(r), &s.shared)}
+	fail := openai.Fail
 	if strings.HasPrefix(r.URL.Path, "/api/") {
-		fail = failOllama
+		fail = ollama.Fail
 	}
 	h := w.Header()
-	h.Set("X-Request-Id", c.id)
+	h.Set("X-Request-Id", c.ID)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	ctx, cancel := context.WithCancelCause(c.track.context(r.Context()))
+	ctx, cancel := context.WithCancelCause(c.Track.Context(r.Context()))
 	defer cancel(nil)
 	defer context.AfterFunc(s.running, func() { cancel(context.Cause(s.running)) })()
-	c.r = r.WithContext(ctx)
+	c.Request = r.WithContext(ctx)
 	if r.ContentLength != 0 { // whoever sends a body slowly does not hold the connection, whatever the answer is
-		http.NewResponseController(w).SetReadDeadline(c.begun.Add(s.o.ReadTimeout))
+		http.NewResponseController(w).SetReadDeadline(c.Begun.Add(s.o.ReadTimeout))
 	}
-	defer c.end()
+	defer c.End()
 	s.guarded(c, by)
 	// For what is left to be sent of the answer, such as its end.
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
-	c.release()
-	if c.err != nil && c.status == 0 {
-		e := answerOf(c.err)
-		e.headers(h)
-		fail(c.call, e)
+	c.Release()
+	if c.err != nil && c.Status == 0 {
+		e := request.ErrorOf(c.err)
+		e.Headers(h)
+		fail(c.Call, e)
 	}
 	s.log(c)
 }
@@ -76,10 +79,10 @@ func requestID(r *http.Request) string {
 
 // guarded answers a request. A panic becomes an error.
 func (s *Server) guarded(c *answering, by *http.ServeMux) {
-	defer contain(&c.err)
+	defer request.Recover(&c.err)
 	keyless := by != s.mux || len(s.keys.Load().keys) == 0
 	if c.err = s.allowedOrigin(c, keyless); c.err == nil && !c.preflight() {
-		by.ServeHTTP(c, c.r)
+		by.ServeHTTP(c, c.Request)
 	}
 }
 
@@ -87,48 +90,49 @@ func (s *Server) guarded(c *answering, by *http.ServeMux) {
 func (s *Server) routed(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, request *http.Request) {
 		c := w.(*answering) // of guarded
-		c.r = request       // with the values of the path
-		c.route = r.pattern
-		if c.err = s.allowedKey(c.call, r.scope); c.err == nil {
-			c.err = r.answer(c.call)
+		c.Request = request // with the values of the path
+		c.Route = r.pattern
+		if c.err = s.allowedKey(c.Call, r.scope); c.err == nil {
+			c.err = r.answer(c.Call)
 		}
 	}
 }
 
 // noRoute is the error of a path that there is not, or not with this method.
-func (s *Server) noRoute(c *call) error {
+func (s *Server) noRoute(c *request.Call) error {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		other := c.r.Clone(c.r.Context())
+		other := c.Request.Clone(c.Request.Context())
 		other.Method = method
-		if _, pattern := s.mux.Handler(other); pattern != everything && method != c.r.Method {
+		if _, pattern := s.mux.Handler(other); pattern != everything && method != c.Request.Method {
 			c.Header().Add("Allow", method)
 		}
 	}
 	if allow := c.Header().Values("Allow"); len(allow) > 0 {
-		return &Error{
-			Status:  http.StatusMethodNotAllowed,
-			Message: fmt.Sprintf("found %s %.200s, want %s", c.r.Method, c.r.URL.Path, strings.Join(allow, " or ")),
+		return &request.Error{
+			Status: http.StatusMethodNotAllowed,
+			Message: fmt.Sprintf("found %s %.200s, want %s", c.Request.Method, c.Request.URL.Path,
+				strings.Join(allow, " or ")),
 		}
 	}
-	return &Error{
+	return &request.Error{
 		Status: http.StatusNotFound, Code: "unknown_url",
-		Message: fmt.Sprintf("there is no %s %.200s", c.r.Method, c.r.URL.Path),
+		Message: fmt.Sprintf("there is no %s %.200s", c.Request.Method, c.Request.URL.Path),
 	}
 }
 
 // allowedKey checks the key of a request.
-func (s *Server) allowedKey(c *call, scope Scope) error {
+func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 	ring := s.keys.Load()
 	if scope == "" || len(ring.keys) == 0 {
 		return nil
 	}
-	secret, ok := strings.CutPrefix(c.r.Header.Get("Authorization"), "Bearer ")
+	secret, ok := strings.CutPrefix(c.Request.Header.Get("Authorization"), "Bearer ")
 	key := findKey(ring.keys, strings.TrimSpace(secret))
-	if line := lineOf(c.r.Context()); line != nil { // of a batch, which its key has asked for before
+	if line := lineOf(c.Request.Context()); line != nil { // of a batch, which its key has asked for before
 		key = keyNamed(ring.keys, line.owner)
 	}
 	if key == nil {
-		e := &Error{
+		e := &request.Error{
 			Status: http.StatusUnauthorized, Code: "invalid_api_key",
 			Message: "the API key is none of this server's",
 		}
@@ -137,15 +141,15 @@ func (s *Server) allowedKey(c *call, scope Scope) error {
 		}
 		return e
 	}
-	c.key = key.Name
+	c.Key = key.Name
 	if key.expired(time.Now()) {
-		return &Error{
+		return &request.Error{
 			Status: http.StatusUnauthorized, Code: "invalid_api_key",
 			Message: "the API key was good until " + key.Expires.Format(time.DateOnly),
 		}
 	}
 	if !key.allows(scope) {
-		return &Error{
+		return &request.Error{
 			Status: http.StatusForbidden, Code: "insufficient_scope",
 			Message: fmt.Sprintf("the API key does not have the scope %q", scope),
 		}
@@ -155,7 +159,8 @@ func (s *Server) allowedKey(c *call, scope Scope) error {
 		return nil
 	}
 	c.Allowance = l
-	return l.takeRequest(c.Header(), (scope == ScopeCompletions || scope == ScopePredict) && c.r.Method == http.MethodPost)
+	return l.takeRequest(c.Header(), (scope == ScopeCompletions || scope == ScopePredict) &&
+		c.Request.Method == http.MethodPost)
 }
 
 // allowedOrigin keeps off pages of others that a browser on the way to this server shows: those that say so and are not
@@ -164,35 +169,35 @@ func (s *Server) allowedOrigin(c *answering, keyless bool) error {
 	rules := origin.Rules{
 		Names: s.o.Hosts, AnyName: !keyless, Shares: func(from string) bool { return s.shares(c, from) },
 	}
-	if err := rules.Check(c.r); err != nil {
-		return &Error{Status: http.StatusForbidden, Code: "forbidden_origin", Message: err.Error()}
+	if err := rules.Check(c.Request); err != nil {
+		return &request.Error{Status: http.StatusForbidden, Code: "forbidden_origin", Message: err.Error()}
 	}
 	return nil
 }
 
 // log tells of a request that has been answered.
 func (s *Server) log(c *answering) {
-	level, took := slog.LevelInfo, time.Since(c.begun).Seconds()
-	status := c.status
+	level, took := slog.LevelInfo, time.Since(c.Begun).Seconds()
+	status := c.Status
 	attrs := []slog.Attr{
-		slog.String("request", c.id), slog.String("method", c.r.Method),
-		slog.String("path", c.r.URL.Path[:min(len(c.r.URL.Path), 200)]),
-		slog.String("client", c.client()), slog.Float64("seconds", took),
+		slog.String("request", c.ID), slog.String("method", c.Request.Method),
+		slog.String("path", c.Request.URL.Path[:min(len(c.Request.URL.Path), 200)]),
+		slog.String("client", c.Client()), slog.Float64("seconds", took),
 	}
-	attrs = append(append(attrs, c.notes...), c.attrs()...)
+	attrs = append(append(attrs, c.Notes...), c.Attrs()...)
 	if c.err != nil {
-		e := answerOf(c.err)
+		e := request.ErrorOf(c.err)
 		status = e.Status
-		if attrs = append(attrs, e.attrs(c.err)...); status == http.StatusInternalServerError {
+		if attrs = append(attrs, e.Attrs(c.err)...); status == http.StatusInternalServerError {
 			level = slog.LevelError
 		}
-		var p *panicked
+		var p *request.Panic
 		if errors.As(c.err, &p) {
-			attrs = append(attrs, slog.String("stack", string(p.stack)))
+			attrs = append(attrs, slog.String("stack", string(p.Stack)))
 		}
 	}
-	s.metrics.answered(c.call, c.err, status, took)
-	s.o.Log.LogAttrs(c.r.Context(), level, "request", append(attrs, slog.Int("status", status))...)
+	s.metrics.answered(c.Call, c.err, status, took)
+	s.o.Log.LogAttrs(c.Request.Context(), level, "request", append(attrs, slog.Int("status", status))...)
 }
 
 // isLetterOrDigit reports whether c is one of ASCII.

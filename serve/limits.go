@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/hippo-ssm/hippo/serve/request"
 )
 
 // quota is so much a minute, of which a minute's worth can be saved up. What is taken may be more than there is:
@@ -90,7 +92,7 @@ func (l *limits) takeRequest(h http.Header, asks bool) error {
 	for _, what := range []struct {
 		name string
 		a    *quota
-	}{{limitRequests, &l.requests}, {limitTokens, &l.tokens}} {
+	}{{request.LimitRequests, &l.requests}, {request.LimitTokens, &l.tokens}} {
 		if what.a.perMinute == 0 {
 			continue
 		}
@@ -102,8 +104,8 @@ func (l *limits) takeRequest(h http.Header, asks bool) error {
 	if err == nil && l.requests.perMinute > 0 {
 		l.requests.left--
 	}
-	l.requests.headers(h, limitRequests)
-	l.tokens.headers(h, limitTokens)
+	l.requests.headers(h, request.LimitRequests)
+	l.tokens.headers(h, request.LimitTokens)
 	return err
 }
 
@@ -112,7 +114,7 @@ func (l *limits) HasTokens() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tokens.fill(time.Now())
-	return l.tokens.exceeded(limitTokens)
+	return l.tokens.exceeded(request.LimitTokens)
 }
 
 // exceeded returns an error if there is nothing left.
@@ -121,7 +123,7 @@ func (a *quota) exceeded(name string) error {
 	if wait <= 0 {
 		return nil
 	}
-	e := busy("found more than %d %s a minute, the limit of the API key, want a pause of %v", a.perMinute, name,
+	e := request.Busy("found more than %d %s a minute, the limit of the API key, want a pause of %v", a.perMinute, name,
 		wait.Round(time.Millisecond))
 	e.Limit, e.Retry = name, wait
 	return e

@@ -6,12 +6,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/hippo-ssm/hippo/session"
-	"github.com/hippo-ssm/hippo/session/store"
 )
 
 // otherRoute is the route of requests for what there is not. Labels are patterns of routes and names of models that the
@@ -87,16 +88,16 @@ func newMetrics(s *Server) *metrics {
 		m.requests, m.seconds, m.tokens, m.first, m.queued, m.limited, m.moved, m.loading, m.asked, m.spent,
 		build, modelFigures{s},
 		gauge("hippo_requests_running", "Requests that run.", func() float64 {
-			return float64(s.admit.running() + s.rows.predictions.running())
+			return float64(s.Admission.Running() + s.Rows.Admission.Running())
 		}),
 		gauge("hippo_requests_waiting", "Requests that wait to run.",
-			func() float64 { return float64(s.admit.queued() + s.rows.predictions.queued()) }),
+			func() float64 { return float64(s.Admission.Queued() + s.Rows.Admission.Queued()) }),
 		gauge("hippo_row_streams", "Streams of rows to predict from that are open.",
-			func() float64 { return float64(len(s.rows.streams)) }),
-		gauge("hippo_models_loaded", "Models in memory.", func() float64 { return float64(len(s.host.loaded())) }),
+			func() float64 { return float64(len(s.Rows.Streams)) }),
+		gauge("hippo_models_loaded", "Models in memory.", func() float64 { return float64(len(s.Host.Loaded())) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	for _, limit := range []string{limitQueue, limitRequests, limitTokens} {
+	for _, limit := range []string{request.LimitQueue, request.LimitRequests, request.LimitTokens} {
 		m.limited.WithLabelValues(limit)
 	}
 	m.page = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
@@ -127,30 +128,30 @@ func (m *metrics) Queued(took time.Duration) { m.queued.Observe(took.Seconds()) 
 // changed counts what happens to models.
 func (m *metrics) changed(model, change string, took time.Duration) {
 	m.moved.WithLabelValues(model, change).Inc()
-	if change == modelLoaded {
+	if change == host.ModelLoaded {
 		m.loading.WithLabelValues(model).Observe(took.Seconds())
 	}
 }
 
 // metricsPage answers with the figures.
-func (s *Server) metricsPage(c *call) error {
-	s.metrics.page.ServeHTTP(c, c.r)
+func (s *Server) metricsPage(c *request.Call) error {
+	s.metrics.page.ServeHTTP(c, c.Request)
 	return nil
 }
 
 // answered counts a request.
-func (m *metrics) answered(c *call, err error, status int, seconds float64) {
-	route := c.route
+func (m *metrics) answered(c *request.Call, err error, status int, seconds float64) {
+	route := c.Route
 	if route == "" {
 		route = otherRoute
 	}
 	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 	m.seconds.WithLabelValues(route).Observe(seconds)
-	if c.key != "" {
-		m.asked.WithLabelValues(c.key, strconv.Itoa(status)).Inc()
+	if c.Key != "" {
+		m.asked.WithLabelValues(c.Key, strconv.Itoa(status)).Inc()
 	}
 	if err != nil {
-		if e := answerOf(err); e.Limit != "" {
+		if e := request.ErrorOf(err); e.Limit != "" {
 			m.limited.WithLabelValues(e.Limit).Inc()
 		}
 	}
@@ -183,13 +184,13 @@ func (modelFigures) Describe(chan<- *prometheus.Desc) {}
 
 // Collect gives all figures as they are now.
 func (f modelFigures) Collect(to chan<- prometheus.Metric) {
-	for _, l := range f.s.host.loaded() {
-		m := l.model
-		if runner, ok := m.unwrapped().(interface{ Stats() session.SchedulerStats }); ok {
-			collectScheduler(to, m.name, runner.Stats())
+	for _, l := range f.s.Host.Loaded() {
+		m := l.Model
+		if runner, ok := m.Scheduler().(interface{ Stats() session.SchedulerStats }); ok {
+			collectScheduler(to, m.Name, runner.Stats())
 		}
-		if m.texts != nil {
-			collectStore(to, m.name, m.texts.Stats())
+		if m.Texts != nil {
+			collectStore(to, m.Name, m.Texts.Stats())
 		}
 	}
 }

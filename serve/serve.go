@@ -1,22 +1,6 @@
-// Package serve answers requests over HTTP with models, in the languages of OpenAI and of Ollama, and in that of
-// evaluation harnesses. A Server is an http.Handler: it opens no port, and any number of models share it.
-//
-// How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who
-// may come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is
-// wrong; library says where models come from, and registry which are loaded; model has a Model, work reads prompts
-// and draws replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads
-// ahead; shelf and record keep what clients leave with the server, responses and sessions; live has sessions that
-// are in memory, held one that a request has, pending those that could not be stored, explain and viewing show them;
-// structured keeps replies to a format, tools, toolforms and toolpython are calls of functions, reasoning takes
-// replies apart; reply and stream carry a reply to a client who may be slow; completions, chat, responses,
-// embeddings, files, batches, tokenize and ollama are the languages. For those who run a server: watch follows a
-// request through all that works at it, metrics has the figures, limits what a key may take in a minute, cors which
-// pages may, tls certificates, admin the address of its own. predict and predictstream have networks for rows of
-// people's own data answer.
-//
-// It may import serve/batch, explain/figure, session, session/store, chat, generate, generate/constrain,
-// generate/sample, model, tokenizer, chat/template, internal/brief, internal/disk, internal/origin and
-// prometheus/client_golang, and looks inside no tensor.
+// Package serve answers requests over HTTP with models, in the languages of OpenAI, of Ollama and of evaluation
+// harnesses. A Server is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The
+// packages below it hold the models and know the languages.
 package serve
 
 import (
@@ -30,6 +14,14 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/serve/batch"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/ollama"
+	"github.com/hippo-ssm/hippo/serve/openai"
+	"github.com/hippo-ssm/hippo/serve/records"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/serve/rows"
+	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
 // Options are the limits of a Server, and who may use it. A number below 1 stands for the one given here.
@@ -75,13 +67,13 @@ type Options struct {
 	// own.
 	Hosts []string
 	// Library has models that are loaded when they are asked for; nil for none.
-	Library *Library
+	Library *host.Library
 	// Predictors are networks for rows of people's own data.
-	Predictors []Predictor
+	Predictors []rows.Predictor
 	// Pages are what answers GET besides the endpoints, by its path: those of a page to look at, which anybody may.
 	Pages map[string]http.Handler
 	// Views explain sessions, to who may use them. The first is shown where none is named.
-	Views    []View
+	Views    []sessions.View
 	ViewTime time.Duration // that a view may take: 2 minutes
 	// Version is that of the program.
 	Version string
@@ -99,18 +91,18 @@ type Options struct {
 
 // Server is an http.Handler that responds with models.
 type Server struct {
-	o      Options
-	shared shared
-	host   *registry
-	admit  *admission
+	o         Options
+	shared    request.Env
+	Host      *host.Host
+	Admission *request.Admission
 
-	texts     *openaiTexts
-	responses *openaiResponses
-	files     *openaiFiles
-	models    *openaiModels
-	sessions  *sessionsHandler
-	ollama    *ollamaHandler
-	rows      *rowsHandler
+	texts     *openai.Texts
+	Responses *openai.Responses
+	Files     *openai.Files
+	models    *openai.Models
+	Sessions  *sessions.Handler
+	ollama    *ollama.Handler
+	Rows      *rows.Handler
 
 	mux     *http.ServeMux
 	handler http.Handler // all of it
@@ -125,43 +117,47 @@ type Server struct {
 
 // New returns a server of some models, which are always loaded, and of those of a library: at least one model, a
 // library or a predictor. A request that names no model gets the first.
-func New(o Options, models ...*Model) (*Server, error) {
+func New(o Options, models ...*host.Model) (*Server, error) {
 	if err := o.check(models); err != nil {
 		return nil, err
 	}
 	o.fill()
-	s := &Server{o: o, admit: newAdmission(o.Concurrent, o.Queue, o.QueueWait)}
+	s := &Server{o: o, Admission: request.NewAdmission(o.Concurrent, o.Queue, o.QueueWait)}
 	s.shared.MaxBody, s.shared.WriteTimeout, s.shared.MaxUnread = o.MaxBody, o.WriteTimeout, o.MaxUnread
 	s.shared.Open, s.close = context.WithCancel(context.Background())
 	s.running, s.stop = context.WithCancelCause(context.Background())
-	s.rows = newRows(rowsOptions{
-		Predictors: o.Predictors, MaxRows: o.MaxRows, MaxStreams: o.MaxStreams, StreamIdle: o.StreamIdle, Queue: o.Queue,
+	s.Rows = rows.New(rows.Options{
+		Predictors: o.Predictors, MaxRows: o.MaxRows, MaxStreams: o.MaxStreams, StreamIdle: o.StreamIdle,
+		Queue:     o.Queue,
 		QueueWait: o.QueueWait,
 	})
 	s.metrics = newMetrics(s)
 	s.shared.Counters = s.metrics
-	s.host = newHost(hostOptions{
-		Queue: o.Queue, QueueWait: o.QueueWait, Running: s.running, Other: s.rows.notText, Changed: s.metrics.changed,
-		Unloading: func(m *Model) { s.sessions.storePending(m) }, Log: o.Log,
+	s.Host = host.New(host.Options{
+		Queue: o.Queue, QueueWait: o.QueueWait, Running: s.running, Other: s.Rows.NotText, Changed: s.metrics.changed,
+		Unloading: func(m *host.Model) { s.Sessions.StoreUnsaved(m) }, Log: o.Log,
 	}, o.Library, models)
-	replies := service{s.host, s.admit, replyLimits{o.MaxPrompt, o.MaxPrompts, o.MaxTokens, o.MaxChoices}}
-	left := newRecords(o.Store, o.StateMemory, o.Log)
-	s.texts = &openaiTexts{replies}
-	s.responses = newOpenaiResponses(replies, left, responseOptions{
+	replies := reply.Service{Host: s.Host, Admit: s.Admission, Limits: reply.Limits{
+		MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens, MaxChoices: o.MaxChoices,
+	}}
+	left := records.New(o.Store, o.StateMemory, o.Log)
+	s.texts = &openai.Texts{Service: replies}
+	s.Responses = openai.NewResponses(replies, left, openai.ResponsesOptions{
 		MaxResponses: o.MaxResponses, MaxBytes: o.SessionBytes, KeepFor: o.KeepFor, Log: o.Log,
 	})
-	s.sessions = newSessions(replies, left, sessionsOptions{
-		MaxSessions: o.MaxSessions, MaxBytes: o.SessionBytes, MaxImport: o.MaxImport, KeepFor: o.KeepFor, Queue: o.Queue,
+	s.Sessions = sessions.New(replies, left, sessions.Options{
+		MaxSessions: o.MaxSessions, MaxBytes: o.SessionBytes, MaxImport: o.MaxImport, KeepFor: o.KeepFor,
+		Queue:     o.Queue,
 		QueueWait: o.QueueWait, Views: o.Views, ViewTime: o.ViewTime, Log: o.Log,
 	})
-	s.ollama = newOllama(replies, o.Version)
-	s.models = &openaiModels{host: s.host}
+	s.ollama = ollama.New(replies, o.Version)
+	s.models = &openai.Models{Host: s.Host}
 	for _, p := range o.Predictors {
-		s.models.others = append(s.models.others, modelObject{
+		s.models.Others = append(s.models.Others, openai.Model{
 			ID: p.Name, Object: "model", Created: p.Made.Unix(), OwnedBy: "hippo", Loaded: true, Predict: p.About,
 		})
 	}
-	s.files = &openaiFiles{readTimeout: o.ReadTimeout, allowed: s.allowedLine}
+	s.Files = &openai.Files{ReadTimeout: o.ReadTimeout, Allowed: s.allowedLine}
 	if err := s.SetKeys(o.Keys); err != nil {
 		return nil, err
 	}
@@ -174,16 +170,16 @@ func New(o Options, models ...*Model) (*Server, error) {
 }
 
 // check returns an error if the options contradict themselves.
-func (o *Options) check(models []*Model) error {
+func (o *Options) check(models []*host.Model) error {
 	if len(models) == 0 && o.Library == nil && len(o.Predictors) == 0 {
 		return fmt.Errorf("serve: no model")
 	}
 	names := map[string]bool{}
 	for _, m := range models {
-		if names[m.name] {
-			return fmt.Errorf("serve: two models have the name %q", m.name)
+		if names[m.Name] {
+			return fmt.Errorf("serve: two models have the name %q", m.Name)
 		}
-		names[m.name] = true
+		names[m.Name] = true
 	}
 	for _, v := range o.Views {
 		if len(v.Tokens) == 0 {
@@ -241,7 +237,7 @@ func (o *Options) fill() {
 type route struct {
 	pattern string
 	scope   Scope
-	answer  func(*call) error
+	answer  func(*request.Call) error
 }
 
 // metricsRoute is where the figures are.
@@ -253,54 +249,54 @@ func (s *Server) endpoints() []route {
 		{"GET /health", "", s.health},
 		{"GET /ready", "", s.ready},
 		{metricsRoute, ScopeMetrics, s.metricsPage},
-		{"GET /v1/models", ScopeModels, s.models.listModels},
-		{"GET /v1/models/{name...}", ScopeModels, s.models.showModel},
-		{"POST /v1/completions", ScopeCompletions, s.texts.completions},
-		{"POST /v1/chat/completions", ScopeCompletions, s.texts.chatCompletions},
-		{"POST /v1/responses", ScopeCompletions, s.responses.responses},
-		{"GET /v1/responses/{id}", ScopeCompletions, s.responses.showResponse},
-		{"DELETE /v1/responses/{id}", ScopeCompletions, s.responses.deleteResponse},
-		{"GET /v1/responses/{id}/input_items", ScopeCompletions, s.responses.responseInputItems},
-		{"POST /v1/responses/{id}/cancel", ScopeCompletions, s.responses.cancelResponse},
-		{"POST /v1/sessions", ScopeCompletions, s.sessions.createSession},
-		{"GET /v1/sessions", ScopeCompletions, s.sessions.listSessions},
-		{"POST /v1/sessions/import", ScopeCompletions, s.sessions.importSession},
-		{"GET /v1/sessions/{id}", ScopeCompletions, s.sessions.showSession},
-		{"DELETE /v1/sessions/{id}", ScopeCompletions, s.sessions.deleteSession},
-		{"POST /v1/sessions/{id}/append", ScopeCompletions, s.sessions.appendSession},
-		{"POST /v1/sessions/{id}/generate", ScopeCompletions, s.sessions.generateInSession},
-		{"POST /v1/sessions/{id}/fork", ScopeCompletions, s.sessions.forkSession},
-		{"POST /v1/sessions/{id}/mark", ScopeCompletions, s.sessions.markSession},
-		{"POST /v1/sessions/{id}/rewind", ScopeCompletions, s.sessions.rewindSession},
-		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.sessions.scoreInSession},
-		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.sessions.exportSession},
-		{"GET /v1/sessions/{id}/explain", ScopeCompletions, s.sessions.explainSession},
-		{"POST /v1/embeddings", ScopeCompletions, s.texts.embeddings},
-		{"POST /v1/predict", ScopePredict, s.rows.predict},
-		{"POST /v1/predict/stream", ScopePredict, s.rows.predictStream},
-		{"POST /api/embed", ScopeCompletions, s.ollama.ollamaEmbed},
-		{"POST /api/embeddings", ScopeCompletions, s.ollama.ollamaEmbeddings},
-		{"POST /v1/files", ScopeFiles, s.files.uploadFile},
-		{"GET /v1/files", ScopeFiles, s.files.listFiles},
-		{"GET /v1/files/{id}", ScopeFiles, s.files.showFile},
-		{"GET /v1/files/{id}/content", ScopeFiles, s.files.fileContent},
-		{"DELETE /v1/files/{id}", ScopeFiles, s.files.deleteFile},
-		{"POST /v1/batches", ScopeFiles, s.files.createBatch},
-		{"GET /v1/batches", ScopeFiles, s.files.listBatches},
-		{"GET /v1/batches/{id}", ScopeFiles, s.files.showBatch},
-		{"POST /v1/batches/{id}/cancel", ScopeFiles, s.files.cancelBatch},
-		{"GET /tokenizer_info", ScopeTokenize, s.texts.tokenizerInfo},
-		{"POST /tokenize", ScopeTokenize, s.texts.tokenize},
-		{"POST /detokenize", ScopeTokenize, s.texts.detokenize},
-		{"POST /api/generate", ScopeCompletions, s.ollama.ollamaGenerate},
-		{"POST /api/chat", ScopeCompletions, s.ollama.ollamaChat},
-		{"GET /api/tags", ScopeModels, s.ollama.ollamaModels},
-		{"GET /api/ps", ScopeModels, s.ollama.ollamaLoaded},
-		{"POST /api/show", ScopeModels, s.ollama.ollamaShow},
-		{"POST /api/pull", ScopeAdmin, s.ollama.ollamaPull},
-		{"DELETE /api/delete", ScopeAdmin, s.ollama.ollamaDelete},
-		{"GET /api/version", "", s.ollama.ollamaVersion},
-		{"HEAD /{$}", "", s.ollama.ollamaHeartbeat},
+		{"GET /v1/models", ScopeModels, s.models.List},
+		{"GET /v1/models/{name...}", ScopeModels, s.models.Show},
+		{"POST /v1/completions", ScopeCompletions, s.texts.Completions},
+		{"POST /v1/chat/completions", ScopeCompletions, s.texts.ChatCompletions},
+		{"POST /v1/responses", ScopeCompletions, s.Responses.Create},
+		{"GET /v1/responses/{id}", ScopeCompletions, s.Responses.Show},
+		{"DELETE /v1/responses/{id}", ScopeCompletions, s.Responses.Delete},
+		{"GET /v1/responses/{id}/input_items", ScopeCompletions, s.Responses.InputItems},
+		{"POST /v1/responses/{id}/cancel", ScopeCompletions, s.Responses.Cancel},
+		{"POST /v1/sessions", ScopeCompletions, s.Sessions.Create},
+		{"GET /v1/sessions", ScopeCompletions, s.Sessions.List},
+		{"POST /v1/sessions/import", ScopeCompletions, s.Sessions.Import},
+		{"GET /v1/sessions/{id}", ScopeCompletions, s.Sessions.Show},
+		{"DELETE /v1/sessions/{id}", ScopeCompletions, s.Sessions.Delete},
+		{"POST /v1/sessions/{id}/append", ScopeCompletions, s.Sessions.Append},
+		{"POST /v1/sessions/{id}/generate", ScopeCompletions, s.Sessions.Generate},
+		{"POST /v1/sessions/{id}/fork", ScopeCompletions, s.Sessions.Fork},
+		{"POST /v1/sessions/{id}/mark", ScopeCompletions, s.Sessions.Mark},
+		{"POST /v1/sessions/{id}/rewind", ScopeCompletions, s.Sessions.Rewind},
+		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.Sessions.Score},
+		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.Sessions.Export},
+		{"GET /v1/sessions/{id}/explain", ScopeCompletions, s.Sessions.Explain},
+		{"POST /v1/embeddings", ScopeCompletions, s.texts.Embeddings},
+		{"POST /v1/predict", ScopePredict, s.Rows.Predict},
+		{"POST /v1/predict/stream", ScopePredict, s.Rows.Stream},
+		{"POST /api/embed", ScopeCompletions, s.ollama.Embed},
+		{"POST /api/embeddings", ScopeCompletions, s.ollama.Embeddings},
+		{"POST /v1/files", ScopeFiles, s.Files.Upload},
+		{"GET /v1/files", ScopeFiles, s.Files.List},
+		{"GET /v1/files/{id}", ScopeFiles, s.Files.Show},
+		{"GET /v1/files/{id}/content", ScopeFiles, s.Files.Content},
+		{"DELETE /v1/files/{id}", ScopeFiles, s.Files.Delete},
+		{"POST /v1/batches", ScopeFiles, s.Files.CreateBatch},
+		{"GET /v1/batches", ScopeFiles, s.Files.ListBatches},
+		{"GET /v1/batches/{id}", ScopeFiles, s.Files.ShowBatch},
+		{"POST /v1/batches/{id}/cancel", ScopeFiles, s.Files.CancelBatch},
+		{"GET /tokenizer_info", ScopeTokenize, s.texts.TokenizerInfo},
+		{"POST /tokenize", ScopeTokenize, s.texts.Tokenize},
+		{"POST /detokenize", ScopeTokenize, s.texts.Detokenize},
+		{"POST /api/generate", ScopeCompletions, s.ollama.Generate},
+		{"POST /api/chat", ScopeCompletions, s.ollama.Chat},
+		{"GET /api/tags", ScopeModels, s.ollama.Models},
+		{"GET /api/ps", ScopeModels, s.ollama.Loaded},
+		{"POST /api/show", ScopeModels, s.ollama.Show},
+		{"POST /api/pull", ScopeAdmin, s.ollama.Pull},
+		{"DELETE /api/delete", ScopeAdmin, s.ollama.Delete},
+		{"GET /api/version", "", s.ollama.Version},
+		{"HEAD /{$}", "", s.ollama.Heartbeat},
 	}
 }
 
@@ -317,50 +313,51 @@ func (s *Server) routes() *http.ServeMux {
 		mux.Handle(r.pattern, s.routed(r))
 	}
 	for _, pattern := range refused {
-		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollama.ollamaRefused}))
+		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollama.Refused}))
 	}
 	for path, page := range s.o.Pages {
 		if path == everything {
 			path += "{$}" // and no other path
 		}
-		mux.Handle("GET "+path, s.routed(route{answer: func(c *call) error { return c.page(page) }}))
+		mux.Handle("GET "+path, s.routed(route{answer: func(c *request.Call) error { return c.Page(page) }}))
 	}
 	return mux
 }
 
-// Drain lets no more requests in. /ready says so, and those in flight go on, but for streams of rows, which have no end.
+// Drain lets no more requests in. /ready says so, and those in flight go on, but for streams of rows, which have no
+// end.
 func (s *Server) Drain() { s.close() }
 
-// Close lets no more requests in and ends those in flight. It does not wait for them, nor close the models (see Unload),
-// but batches stand still when it returns, and sessions that could not be stored were tried once more.
+// Close lets no more requests in and ends those in flight. It does not wait for them, nor close the models (see
+// Unload), but batches stand still when it returns, and sessions that could not be stored were tried once more.
 func (s *Server) Close() {
 	s.Drain()
-	s.stop(errDraining)
-	if err := s.files.files.Close(); err != nil {
+	s.stop(request.ErrDraining)
+	if err := s.Files.Store.Close(); err != nil {
 		s.o.Log.Error("files", "error", err.Error())
 	}
-	for _, e := range s.host.loaded() {
-		s.sessions.storePending(e.model)
+	for _, e := range s.Host.Loaded() {
+		s.Sessions.StoreUnsaved(e.Model)
 	}
-	s.sessions.storePending(nil)
+	s.Sessions.StoreUnsaved(nil)
 }
 
 // Preload loads a model of the library, or returns why it cannot be loaded.
-func (s *Server) Preload(ctx context.Context, name string) error { return s.host.preload(ctx, name) }
+func (s *Server) Preload(ctx context.Context, name string) error { return s.Host.Preload(ctx, name) }
 
 // Unload lets no more requests in, unloads the models of the library as soon as they are idle, and waits for that.
 func (s *Server) Unload(ctx context.Context) error {
 	s.Drain()
-	return s.host.close(ctx)
+	return s.Host.Close(ctx)
 }
 
 // health says that the server runs.
-func (s *Server) health(c *call) error { return c.json(map[string]string{"status": "ok"}) }
+func (s *Server) health(c *request.Call) error { return c.JSON(map[string]string{"status": "ok"}) }
 
 // ready says whether the server takes requests.
-func (s *Server) ready(c *call) error {
+func (s *Server) ready(c *request.Call) error {
 	if s.leaving.Load() || s.shared.Open.Err() != nil {
-		return errDraining
+		return request.ErrDraining
 	}
-	return c.json(map[string]string{"status": "ready"})
+	return c.JSON(map[string]string{"status": "ready"})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/figure"
-	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
 // no is the value of options that are off, and yes of those that are on.
@@ -27,30 +27,30 @@ const (
 
 // All are the views, what the model holds first. Only that is of the session itself; all others have the model read the
 // last tokens as a text of their own, as hippo explain does.
-func All() []serve.View {
-	return []serve.View{{
+func All() []sessions.View {
+	return []sessions.View{{
 		Name: "state", Title: "What the model holds", Tokens: []int{1024, 256, 4096}, State: true, Free: true,
 		Show: state,
 	}, {
 		Name: "influence", Title: "Influence: what tokens draw on", Tokens: []int{128, 32, 64, 256, 512},
-		Options: []serve.ViewOption{{Name: "measure", Title: "Measure", Values: explain.Measures, Ahead: 2}},
+		Options: []sessions.ViewOption{{Name: "measure", Title: "Measure", Values: explain.Measures, Ahead: 2}},
 		Show:    influence,
 	}, {
 		Name: "memory", Title: "Memory: what is left of tokens", Tokens: []int{128, 32, 64, 256, 512},
-		Options: []serve.ViewOption{{Name: "readout", Title: "Read-out", Values: []string{no, yes}, Ahead: 1}},
+		Options: []sessions.ViewOption{{Name: "readout", Title: "Read-out", Values: []string{no, yes}, Ahead: 1}},
 		Show:    memory,
 	}, {
 		Name: "lens", Title: "Lens: predictions after every layer", Tokens: []int{64, 16, 32, 128, 256},
-		Options: []serve.ViewOption{{Name: "without", Title: "Without one", Values: []string{no, "layer", "state"},
+		Options: []sessions.ViewOption{{Name: "without", Title: "Without one", Values: []string{no, "layer", "state"},
 			Ahead: 1}},
 		Show: lens,
 	}, {
 		Name: "gradient", Title: "Gradients: what a prediction comes from", Tokens: []int{128, 32, 64, 256, 512},
-		Options: []serve.ViewOption{{Name: "of", Title: "Of the token", Values: []string{next, last}, Ahead: 2}},
+		Options: []sessions.ViewOption{{Name: "of", Title: "Of the token", Values: []string{next, last}, Ahead: 2}},
 		Show:    gradient,
 	}, {
 		Name: "paths", Title: "Two paths: this session and another", Tokens: []int{64, 16, 32, 128, 256}, Pair: true,
-		Options: []serve.ViewOption{
+		Options: []sessions.ViewOption{
 			{Name: "ends", Title: "Ends", Values: []string{own, same}, Ahead: 1},
 			{Name: "trace", Title: "Trace", Values: []string{no, yes}, Ahead: 1},
 		},
@@ -62,7 +62,7 @@ func All() []serve.View {
 }
 
 // head says on a page of what it is, and of how much.
-func head(page *figure.Page, x *serve.Viewed, read bool) *figure.Page {
+func head(page *figure.Page, x *sessions.Viewed, read bool) *figure.Page {
 	n := len(x.IDs)
 	page.Subtitle = fmt.Sprintf("%s · %d tokens", x.Name, n)
 	if x.Before > 0 {
@@ -78,7 +78,7 @@ func head(page *figure.Page, x *serve.Viewed, read bool) *figure.Page {
 }
 
 // state is of where the model stands.
-func state(_ context.Context, x *serve.Viewed) (*figure.Page, error) {
+func state(_ context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	var tokens []string // with the line ends of the text
 	for i := range x.IDs {
 		tokens = append(tokens, string(x.Tokenizer.Decode(nil, x.IDs[i:i+1])))
@@ -90,7 +90,7 @@ func state(_ context.Context, x *serve.Viewed) (*figure.Page, error) {
 	return page, nil
 }
 
-func influence(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func influence(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	r, err := explain.OfModel(x.Model).Influence(ctx, x.IDs, explain.InfluenceOptions{
 		Head: explain.AllHeads, Token: explain.LastToken, Measure: x.Options["measure"], Next: explain.LikeliestToken,
 	})
@@ -100,7 +100,7 @@ func influence(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	return head(r.Page(explain.TokenNames(x.Tokenizer, x.IDs), ""), x, true), nil
 }
 
-func memory(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func memory(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	m, err := explain.OfModel(x.Model).Memory(ctx, x.IDs, explain.MemoryOptions{ReadOut: x.Options["readout"] == yes})
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func memory(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	return head(m.Page(explain.TokenNames(x.Tokenizer, x.IDs)), x, true), nil
 }
 
-func lens(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func lens(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	g := explain.OfModel(x.Model)
 	r, err := explain.Lens(ctx, g, x.IDs)
 	if err != nil {
@@ -136,7 +136,7 @@ func lens(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	return head(page, x, true), nil
 }
 
-func gradient(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func gradient(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	o := explain.GradientOptions{Token: explain.LastToken, Next: explain.LikeliestToken}
 	if n := len(x.IDs); x.Options["of"] == last {
 		if n < 2 {
@@ -156,7 +156,7 @@ func gradient(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 // surprisePiece is how many tokens the model reads at a time, to know between whether it is to end.
 const surprisePiece = 128
 
-func surprise(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func surprise(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	g, o := explain.OfModel(x.Model), explain.DefaultSurpriseOptions()
 	tokens, err := data.FromIDs(x.IDs, x.Model.Config.PaddedVocab())
 	if err != nil {
