@@ -51,9 +51,28 @@ var house = []layer{
 	{"internal/status", "", "golang.org/x/term"},
 	{"internal/licenses", "", ""},
 	{"internal/origin", "", ""},
+	{"internal/wav", "", ""},
 	{"data", "internal/disk internal/status",
 		"github.com/klauspost/compress github.com/bmatcuk/doublestar golang.org/x/sys"},
-	{"tokenizer", "internal/brief internal/disk", "golang.org/x/text"},
+	{"tokenizer/token", "internal/disk", ""},
+	{"tokenizer/regex", "", ""},
+	{"tokenizer/added", "tokenizer/token tokenizer/regex", ""},
+	{"tokenizer/normalize", "tokenizer/regex", "golang.org/x/text"},
+	{"tokenizer/pretokenize", "tokenizer/regex", ""},
+	{"tokenizer/chars", "tokenizer/token tokenizer/added", ""},
+	{"tokenizer/bpe", "tokenizer/token tokenizer/added tokenizer/pretokenize tokenizer/regex", ""},
+	{"tokenizer/words", "tokenizer/bpe", ""},
+	{"tokenizer/pipeline", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/pretokenize tokenizer/bpe " +
+		"tokenizer/words", ""},
+	{"tokenizer/hf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +
+		"tokenizer/bpe tokenizer/words tokenizer/pipeline", "golang.org/x/text"},
+	{"tokenizer/sentencepiece", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/bpe tokenizer/words " +
+		"tokenizer/pipeline", ""},
+	{"tokenizer/gguf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +
+		"tokenizer/chars tokenizer/bpe tokenizer/pipeline tokenizer/hf tokenizer/sentencepiece", "golang.org/x/text"},
+	{"tokenizer", "tokenizer/token tokenizer/added tokenizer/chars tokenizer/bpe tokenizer/hf " +
+		"tokenizer/sentencepiece internal/brief internal/disk", ""},
+	{"internal/testkit/toytext", "", ""}, // no row below names it: it is for tests
 	{"chat/template", "internal/brief internal/disk", ""},
 	{"checkpoint", "internal/brief internal/disk", "golang.org/x/sys"},
 	{"internal/testkit/golden", "checkpoint", ""},            // likewise for tests
@@ -64,48 +83,65 @@ var house = []layer{
 	{"engine", "tensor internal/counter", ""},
 	{"engine/cpu", "engine tensor internal/counter internal/kernel internal/parallel", ""},
 	{"engine/reference", "engine tensor internal/counter", ""},
-	{"optim", "tensor internal/kernel internal/parallel", ""},
-	{"autograd", "engine engine/cpu tensor", ""},
+	{"engine/compose", "engine tensor internal/counter", ""},
+	{"internal/testkit/smallengine", "engine engine/compose tensor internal/counter", ""}, // likewise for tests
+	// The one package that names the CPU's engine.
+	{"engine/native", "engine engine/cpu", ""},
+	{"optim", "engine tensor", ""},
+	{"autograd", "engine tensor", ""},
 
 	// Models.
 	{"nn", "engine autograd tensor ssm", ""},
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
-	{"model", "engine mixer nn autograd tensor checkpoint internal/brief internal/config internal/disk " +
-		"internal/parallel", ""},
-	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config " +
-		"internal/disk", ""},
+	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
+		"internal/disk internal/parallel", ""},
+	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config internal/disk " +
+		"tokenizer/gguf", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
 	// What is done with models.
 	{"generate/sample", "internal/kernel", ""},
 	{"generate/constrain", "tokenizer", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain internal/parallel", ""},
-	{"chat", "generate model tokenizer chat/template internal/brief internal/disk", ""},
+	{"chat", "generate release model tokenizer chat/template internal/brief internal/disk", ""},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk " +
 		"internal/parallel", ""},
 	{"session/store", "session generate generate/sample model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
-	{"task", "data tokenizer", "gonum.org/v1/gonum"},
-	{"table", "internal/brief internal/disk", "golang.org/x/text github.com/parquet-go/parquet-go " +
+	{"task", "data tokenizer internal/wav", "gonum.org/v1/gonum"},
+	{"table", "internal/brief internal/disk internal/wav", "golang.org/x/text github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
-	{"train", "engine task chat chat/template generate generate/sample release model nn optim autograd " +
-		"tensor checkpoint tokenizer data internal/brief internal/config internal/disk internal/events " +
-		"internal/status internal/parallel", ""},
-	{"compare", "train model data internal/config internal/disk", "gonum.org/v1/gonum"},
-	{"internal/testkit/toytask", "task", ""},      // no row below names it: it is for tests
-	{"internal/testkit/toymodel", "model nn", ""}, // for tests, too
+	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
+		"internal/events internal/status", ""},
+	{"train/text", "train engine chat chat/template generate generate/sample release model nn autograd tensor " +
+		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status engine/native", ""},
+	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
+	{"compare", "train model data internal/config internal/disk train/text", "gonum.org/v1/gonum"},
+	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests
+	{"internal/testkit/toymodel", "model nn autograd", ""}, // for tests, too
 	{"web", "", ""},
 	{"explain/figure", "web internal/disk internal/parallel", "gonum.org/v1/plot golang.org/x/image"},
 	{"explain/action", "autograd engine mixer tensor internal/kernel internal/parallel", ""},
 	{"explain/theory", "explain/figure ssm", "gonum.org/v1/gonum"},
 	{"explain/course", "explain/theory ssm", "gonum.org/v1/gonum"},
 	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
-	{"explain", "explain/figure engine model mixer nn autograd tensor ssm tokenizer internal/disk explain/action " +
-		"data internal/kernel internal/parallel", "gonum.org/v1/plot golang.org/x/image gonum.org/v1/gonum"},
-	{"experiment", "explain train task model internal/config internal/disk internal/status", "gonum.org/v1/gonum"},
-	{"fit", "explain table train task model internal/brief internal/config internal/disk internal/status",
+	{"explain", "explain/figure model mixer nn autograd engine tensor tokenizer internal/kernel internal/parallel", ""},
+	{"explain/heads", "explain model mixer autograd tensor", ""},
+	{"explain/influence", "explain explain/action explain/figure model autograd engine tensor internal/parallel", ""},
+	{"explain/memory", "explain explain/figure model mixer autograd engine tensor internal/kernel internal/parallel",
 		"gonum.org/v1/gonum"},
+	{"explain/lens", "explain explain/figure model tokenizer internal/parallel", ""},
+	{"explain/paths", "explain explain/figure model mixer tokenizer", ""},
+	{"explain/anatomy", "explain explain/figure explain/memory model mixer nn autograd tensor ssm", ""},
+	{"explain/surprise", "explain explain/figure data model autograd tokenizer internal/parallel", ""},
+	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
+	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
+		"gonum.org/v1/gonum"},
+	{"inspect", "experiment model release tokenizer chat/template checkpoint internal/brief internal/disk " +
+		"internal/status train/text tokenizer/sentencepiece", ""},
+	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
+		"internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
 	{"serve/request", "session internal/brief", ""},
 	{"serve/records", "session internal/disk", ""},
@@ -117,7 +153,8 @@ var house = []layer{
 	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate model " +
 		"tokenizer", ""},
 	{"serve/rows", "serve/request", ""},
-	{"serve/views", "serve/sessions explain explain/figure data", ""},
+	{"serve/views", "serve/sessions explain explain/figure explain/influence explain/lens explain/memory explain/paths " +
+		"explain/surprise data", ""},
 	{"serve", "serve/openai serve/ollama serve/sessions serve/rows serve/reply serve/host serve/records " +
 		"serve/request serve/batch session session/store internal/origin", "github.com/prometheus/client_golang"},
 	{"serve/internal/servetest", "serve serve/openai serve/sessions serve/rows serve/host serve/batch explain/figure " +
@@ -125,30 +162,35 @@ var house = []layer{
 		"internal/testkit/toymodel", ""}, // for tests
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve serve/host explain train data chat session session/store generate generate/sample release model " +
-		"mixer nn optim autograd engine tensor tokenizer chat/template checkpoint internal/kernel internal/parallel " +
-		"internal/config internal/disk internal/status", ""},
+	{"bench", "serve serve/host explain/figure data chat session session/store generate generate/sample release model mixer nn " +
+		"optim autograd engine engine/native tensor tokenizer chat/template checkpoint internal/kernel " +
+		"internal/parallel internal/config internal/disk internal/status train/text", ""},
 
 	// The ways in.
-	{".", "engine train task chat session generate generate/sample release model autograd checkpoint tokenizer " +
-		"data internal/config fit", ""},
+	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +
+		"data internal/config fit train/text", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
-	{"cmd/hippo", ". bench verify quantize serve serve/host serve/rows serve/ollama serve/batch web dashboard " +
-		"compare experiment explain explain/figure train task chat session session/store generate generate/constrain " +
-		"generate/sample release release/hub model checkpoint tokenizer chat/template data internal/brief " +
-		"internal/config internal/disk internal/status internal/licenses explain/theory explain/course fit serve/views table",
+	{"cmd/hippo", ". inspect bench verify quantize serve serve/batch serve/host serve/ollama serve/rows web dashboard compare " +
+		"experiment explain explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
+		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config internal/disk " +
+		"internal/status internal/licenses explain/theory explain/course explain/anatomy explain/changes " +
+		"explain/heads explain/influence explain/lens explain/memory explain/paths explain/surprise fit serve/views " +
+		"table train/text tokenizer/bpe",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
 // firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.
-const firstBlind = "autograd"
+const firstBlind = "optim"
 
-// mayLook names the functions above firstBlind that look all the same, each with its reason.
-var mayLook = map[string]string{
-	"model/parameters.go Tensors": "hands the memory of the parameters to package checkpoint, which writes it " +
-		"without a copy",
+// ofOneEngine says, of what belongs to one engine, which packages may import it: all others work with any engine.
+// Kernels are also for arithmetic on numbers that the host has copied.
+var ofOneEngine = map[string]string{
+	"engine/cpu":       "engine/native",
+	"engine/native":    "model train/text bench .",
+	"engine/reference": "verify",
+	"internal/kernel":  "engine/cpu generate/sample explain explain/action explain/memory bench",
 }
 
 // maxLines is the longest a file written by hand may be.
@@ -304,6 +346,17 @@ func (l layer) mayImport(p string) bool {
 	})
 }
 
+// TestEnginesAreNeutral checks that what works with any engine depends on none.
+func TestEnginesAreNeutral(t *testing.T) {
+	for _, l := range house {
+		for _, p := range strings.Fields(l.ours) {
+			if may, ours := ofOneEngine[p]; ours && !slices.Contains(strings.Fields(may), l.dir) {
+				t.Errorf("table house: %s may import %s, which only %s may: take the model's Backend", l.dir, p, may)
+			}
+		}
+	}
+}
+
 // TestPackageComments checks that every package says what it is.
 func TestPackageComments(t *testing.T) {
 	_, files := libraries(t)
@@ -327,44 +380,23 @@ func TestPackageComments(t *testing.T) {
 // CopyFrom and CopyTo carry data in and out. That is what lets another device be added under package autograd.
 func TestTensorsAreOpaque(t *testing.T) {
 	fset, files := libraries(t)
-	looked := map[string]bool{}
 	for _, s := range files {
 		if floor(s.dir) < floor(firstBlind) {
 			continue
 		}
-		for _, decl := range s.syntax.Decls {
-			where := s.path + " " + declared(decl)
-			ast.Inspect(decl, func(n ast.Node) bool {
-				call, ok := n.(*ast.CallExpr)
-				if !ok || len(call.Args) > 0 {
-					return true
-				}
-				sel, ok := call.Fun.(*ast.SelectorExpr)
-				if !ok || sel.Sel.Name != "Data" && sel.Sel.Name != "Grad" {
-					return true
-				}
-				if looked[where] = true; mayLook[where] == "" {
-					t.Errorf("%s: %s calls %s(): package %s may not look inside a tensor; use an operation of "+
-						"autograd, or CopyTo",
-						s.position(fset, sel), declared(decl), sel.Sel.Name, s.dir)
-				}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) > 0 {
 				return true
-			})
-		}
+			}
+			sel, ok := call.Fun.(*ast.SelectorExpr)
+			if ok && (sel.Sel.Name == "Data" || sel.Sel.Name == "Grad") {
+				t.Errorf("%s calls %s(): package %s may not look inside a tensor; use an operation of autograd, or "+
+					"CopyTo", s.position(fset, sel), sel.Sel.Name, s.dir)
+			}
+			return true
+		})
 	}
-	for where := range mayLook {
-		if !looked[where] {
-			t.Errorf("table mayLook: %s looks inside no tensor, so it needs no leave", where)
-		}
-	}
-}
-
-// declared names the function that a declaration declares, or says that it is none.
-func declared(decl ast.Decl) string {
-	if f, ok := decl.(*ast.FuncDecl); ok {
-		return f.Name.Name
-	}
-	return "a declaration"
 }
 
 // TestLibrariesAreSilent checks that only commands print, log or exit.

@@ -13,16 +13,17 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // Model is a language model with its tokenizer.
@@ -207,7 +208,7 @@ type Options = generate.Options
 func DefaultOptions() Options { return generate.DefaultOptions() }
 
 // TrainConfig is everything a training run depends on.
-type TrainConfig = train.Config
+type TrainConfig = text.Config
 
 // TrainEvents are called as a training run proceeds.
 type TrainEvents = train.Events
@@ -219,17 +220,17 @@ type (
 )
 
 // TrainResult is how a training run ended.
-type TrainResult = train.Result
+type TrainResult = text.Result
 
 // Preset returns the settings of a training run by name: tiny, small, h3-125m, ...
-func Preset(name string) (TrainConfig, error) { return train.Preset(name) }
+func Preset(name string) (TrainConfig, error) { return text.Preset(name) }
 
 // Train trains a model and leaves it, with its tokenizer, curves and checkpoints, in the folder that the result names.
 func Train(ctx context.Context, cfg TrainConfig, ev TrainEvents) (TrainResult, error) {
-	return train.Run(ctx, cfg, ev)
+	return text.Run(ctx, cfg, ev)
 }
 
 // CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest that the machine has,
 // or what the environment variable HIPPO_CPU asks for. If the machine lacks that, the level is generic and the error
 // says what there is.
-func CPULevel() (string, error) { return autograd.CPULevel() }
+func CPULevel() (string, error) { return native.Level() }

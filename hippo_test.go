@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // What TestMain makes for tests and examples: temp, a folder, and in it whale, a hybrid that has learned two sentences.
@@ -362,7 +362,7 @@ func TestPrecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	loss := func(m *hippo.Model) float64 {
-		r, err := train.Evaluate(context.Background(), m.Net(), tokens, train.EvalOptions{SeqLen: 60, BatchSize: 4})
+		r, err := text.Evaluate(context.Background(), m.Net(), tokens, text.EvalOptions{SeqLen: 60, BatchSize: 4})
 		if err != nil {
 			t.Fatal(err)
 		}

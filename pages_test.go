@@ -146,6 +146,95 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	}
 }
 
+// TestDrawingOfTheRooms: the drawing of docs/architecture.md has a place for every package of house, and no package is
+// drawn above one that imports it.
+func TestDrawingOfTheRooms(t *testing.T) {
+	const page = "docs/architecture.md"
+	_, text, _ := strings.Cut(readPage(t, page), "## The rooms")
+	_, text, _ = strings.Cut(text, "```\n")
+	text, _, _ = strings.Cut(text, "```")
+	line := map[string]int{} // of a room, counted from the top
+	for i, l := range strings.Split(strings.TrimSpace(text), "\n") {
+		for _, room := range strings.Fields(l[15:]) {
+			line[room] = i
+		}
+	}
+	place := func(dir string) int {
+		for room := dir; ; room = path.Dir(room) {
+			if i, ok := line[room]; ok && (room != "." || dir == ".") {
+				return i
+			}
+			if room == "." {
+				t.Fatalf("%s: the drawing has no place for %s", page, dir)
+			}
+		}
+	}
+	found := map[string]bool{}
+	for _, l := range house {
+		for room := l.dir; !found[room]; room = path.Dir(room) {
+			found[room] = true
+		}
+		for _, below := range strings.Fields(l.ours) {
+			if place(below) < place(l.dir) {
+				t.Errorf("%s: the drawing has %s above %s, which imports it", page, below, l.dir)
+			}
+		}
+	}
+	for room := range line {
+		if !found[room] {
+			t.Errorf("%s: the drawing has the room %s, which house has not", page, room)
+		}
+	}
+}
+
+// A link to a file of the repository, and a heading.
+var (
+	pageLink = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	noSlug   = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestPagesLinkToWhatExists: every link of a page to a file finds it, and one to a heading finds that, too.
+func TestPagesLinkToWhatExists(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"*.md", "bench/*.md", "docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	if len(pages) < 50 {
+		t.Errorf("found %d pages", len(pages))
+	}
+	for _, page := range pages {
+		text := codeSpan.ReplaceAllString(readPage(t, page), "")
+		for _, link := range pageLink.FindAllStringSubmatch(text, -1) {
+			file := filepath.Join(filepath.Dir(page), filepath.FromSlash(link[1]))
+			switch {
+			case strings.Contains(link[1], "://"):
+				continue
+			case link[1] == "":
+				file = page
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s links to %s: %v", page, link[1], err)
+			} else if link[2] != "" && !slices.Contains(anchors(readPage(t, file)), link[2]) {
+				t.Errorf("%s links to %s#%s: no heading has that name", page, link[1], link[2])
+			}
+		}
+	}
+}
+
+// anchors are the names by which links find the headings of a page.
+func anchors(text string) []string {
+	var names []string
+	for _, h := range heading.FindAllStringSubmatch(text, -1) {
+		names = append(names, strings.ReplaceAll(noSlug.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+	}
+	return names
+}
+
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)

@@ -1,30 +1,25 @@
 package autograd
 
-import (
-	"fmt"
+import "github.com/hippo-ssm/hippo/tensor"
 
-	"github.com/hippo-ssm/hippo/tensor"
-)
-
-// aside is a loss beside that which Backward starts from.
+// aside is a loss besides the one that Backward starts from.
 type aside struct {
 	y      *tensor.Tensor // one element
 	weight float64
 }
 
-// TakeAside switches on what Aside does, for training. A new tape does not take it: its gradients are those of the loss
-// alone.
+// TakeAside switches Aside on or off. It is off on a new tape, whose gradients are those of the loss alone.
 func (t *Tape) TakeAside(on bool) { t.beside = on }
 
-// TakesAside tells whether a loss beside that of Backward is of use.
+// TakesAside reports whether Aside takes losses.
 func (t *Tape) TakesAside() bool { return t.beside && t.step.Recording }
 
-// Aside has Backward start from a loss of one element, too, such as one that balances the load of experts. With n of
-// them since Reset the gradients are those of
+// Aside adds a loss of one element to that of Backward, such as one that balances the load of experts. With n of them
+// since Reset the gradients are those of
 //
 //	loss + Σ weight·y / n
 //
-// times the cotangent of the loss. It does nothing where TakesAside is false.
+// times the cotangent of the loss. It does nothing if TakesAside is false.
 func (t *Tape) Aside(y *tensor.Tensor, weight float64) {
 	if y.Len() != 1 {
 		shapePanic("Aside", y)
@@ -34,18 +29,14 @@ func (t *Tape) Aside(y *tensor.Tensor, weight float64) {
 	}
 }
 
-// Asides is how many losses Aside has taken since Reset.
+// Asides is the number of losses that Aside has taken since Reset.
 func (t *Tape) Asides() int { return len(t.aside) }
 
-// seedAside starts from all that Aside was given, where the loss has the cotangent dy.
-func (t *Tape) seedAside(dy []float32) {
-	if len(t.aside) > 0 && len(dy) != 1 {
-		panic(fmt.Sprintf("autograd.BackwardFrom: cotangent of %d values, want one beside what Aside was given",
-			len(dy)))
-	}
+// seedAside seeds all that Aside was given, if the loss has the cotangent dy.
+func (t *Tape) seedAside(dy float32) {
 	for _, a := range t.aside {
 		if a.y.NeedsGrad() {
-			t.Seed(a.y, []float32{float32(a.weight / float64(len(t.aside)) * float64(dy[0]))})
+			t.Seed(a.y, t.engine.Full(float32(a.weight/float64(len(t.aside))*float64(dy))))
 		}
 	}
 }

@@ -20,9 +20,9 @@ func TestAttentionOverBlocksOfKeys(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			s := attentionSequences(v)
-			s.alone(t, false)
+			s.alone(t, "cpu", false)
 			r := s.row()
-			r.agree(t, r.in, r.random(r.in, 1))
+			r.agree(t, r.in, r.random(r.in, 1), false)
 		})
 	}
 }

@@ -12,10 +12,10 @@ import (
 //
 //	y = softmax(scale·Q Kᵀ + mask) V,   y (n, heads·head_dim)
 //
-// where several heads of queries may share one of keys and values (arXiv:2305.13245), in each row by itself, with the
-// positions in its cache (nil for none) before its own. It is causal, unless it is to see ahead. The scores are made
-// tile by tile and recomputed in backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135): no L×L
-// matrix is kept. Of keys that no query of a tile sees nothing is computed. Rounded keys and values carry no gradient.
+// where several heads of queries may share one of keys and values (arXiv:2305.13245), in each row separately, with
+// the positions in its cache (nil for none) before its own. It is causal unless the options let it look ahead. Scores
+// are computed tile by tile, and again in backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135): no
+// L×L matrix is stored. Keys that no query of a tile sees cost nothing. Rounded keys and values carry no gradient.
 func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache,
 	o engine.AttentionOptions) *tensor.Tensor {
 	checkRows("Attention", r, qkv)
@@ -91,7 +91,7 @@ func (t *Tape) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r
 }
 
 // SquaredReLUAttention is the attention of the gated attention unit (arXiv:2202.10447, §3.1), causal. The positions of
-// a row are counted from the first in its caches; a row without caches begins at 0. Position i has a query q[i] (s). It
+// a row are counted from the first in its caches; a row without caches starts at 0. Position i has a query q[i] (s). It
 // sees the keys k[j] (s) and the values v[j] (e) of positions j ≤ i:
 //
 //	y[i] = Σ_j relu( q[i]·k[j]/√s + bias[min(i-j, m-1)] )² v[j] / (i+1)
@@ -122,7 +122,7 @@ func (t *Tape) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows
 //	y[i] = Σ_{j≤i} W[i, j]·x[j] + bias[i]
 //
 // W (L, L), bias (L); x, y (n, d). The sum is over the positions in the row's cache (nil for none) and the row's own,
-// which are added to the cache. No row may end behind position L. The upper triangle of W is not used.
+// which are added to the cache. No row may end after position L. The upper triangle of W is not used.
 func (t *Tape) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) *tensor.Tensor {
 	n := bias.Len()
 	checkRows("SpatialMix", r, x)

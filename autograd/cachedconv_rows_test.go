@@ -5,6 +5,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
 // cachedConv is CachedLongConv of rows behind past inputs each, none for a row that keeps nothing: inputs u, k, D, and
@@ -94,7 +95,7 @@ func TestRowWithoutCache(t *testing.T) {
 		taps, d)
 	in := (&row{}).random(s.shapes(), 4)
 	for _, record := range []bool{false, true} {
-		tape, x := autograd.NewTape(), (&row{}).tensors(s.shapes(), in)
+		tape, x := autograd.NewTape(cpu.Backend{}), (&row{}).tensors(s.shapes(), in)
 		tape.Record(record)
 		rows := s.engineRows(-1)
 		got, want := numbers(s.run(tape, x)[0]), numbers(tape.LongConv(x[0], x[1], x[2], rows))

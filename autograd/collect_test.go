@@ -5,29 +5,28 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestCollectedGradients: what a tape collects are the gradients that it would have else, of every operation on both
+// TestCollectedGradients: what a tape collects are the gradients that it would have else, of every operation on all
 // engines, twice as large after two backwards, and each leaf is final once in each of these, with its gradient in
 // place.
 func TestCollectedGradients(t *testing.T) {
 	for _, r := range table() {
 		t.Run(r.name, func(t *testing.T) {
 			in := r.random(r.in, 4)
-			_, onReference := referenceTape()
-			for engineName, tape := range map[string]*autograd.Tape{
-				"reference": onReference, "cpu": autograd.NewTape(),
-			} {
+			for engineName, tape := range tapes() {
 				x := r.tensors(r.in, in)
 				backward := func(tape *autograd.Tape) {
 					tape.Record(true)
 					y := r.op(tape, x)
 					for _, o := range y {
-						tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, 0}))
+						tape.Seed(o, tensor.FromSlice(repeated(o.Len(), []float32{1, 0.5, 0}), o.Shape()...))
 					}
 					tape.BackwardSeeded()
 					tape.Reset()
@@ -35,13 +34,13 @@ func TestCollectedGradients(t *testing.T) {
 				alone := tape.Another()
 				backward(alone)
 				want := gradients(alone, x)
-				grads := autograd.NewGradients(x...)
+				grads := autograd.NewGradients(tape.Backend(), x...)
 				tape.Collect(grads)
 				var finals []int
 				final := make([][]float32, len(x))
 				grads.Final = func(leaf int) {
 					finals = append(finals, leaf)
-					final[leaf] = slices.Clone(grads.Each()[leaf])
+					final[leaf] = numbers(grads.Each()[leaf])
 				}
 				for pass := range 2 {
 					finals = finals[:0]
@@ -51,13 +50,13 @@ func TestCollectedGradients(t *testing.T) {
 					}
 					for i, v := range x {
 						what := fmt.Sprintf("%s: pass %d, leaf %d", engineName, pass, i)
-						if !slices.Equal(final[i], grads.Of(v)) {
+						if !slices.Equal(final[i], numbers(grads.Of(v))) {
 							t.Errorf("%s: its gradient has changed since it was final", what)
 						}
 						scaled := ramp(len(want[i]), func(j int) float64 {
 							return float64(pass+1) * float64(want[i][j])
 						})
-						near(t, what, grads.Of(v), scaled, 1e-5)
+						near(t, what, numbers(grads.Of(v)), scaled, 1e-5)
 					}
 				}
 			}
@@ -68,8 +67,7 @@ func TestCollectedGradients(t *testing.T) {
 // TestFinalGradients: leaves are final as backward goes on, the last that were used first, and those that were not used
 // before all others.
 func TestFinalGradients(t *testing.T) {
-	_, onReference := referenceTape()
-	for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": autograd.NewTape()} {
+	for engineName, tape := range tapes() {
 		var x ts
 		for range 5 {
 			w := tensor.New(4, 4)
@@ -77,7 +75,7 @@ func TestFinalGradients(t *testing.T) {
 			w.SetNeedsGrad(true)
 			x = append(x, w)
 		}
-		grads := autograd.NewGradients(x...)
+		grads := autograd.NewGradients(tape.Backend(), x...)
 		var order []int
 		grads.Final = func(leaf int) { order = append(order, leaf) }
 		tape.Collect(grads)
@@ -90,9 +88,9 @@ func TestFinalGradients(t *testing.T) {
 			y = tape.Linear(y, x[4], nil, engine.None)
 			dy := repeated(y.Len(), []float32{1})
 			if from == "Backward" {
-				tape.BackwardFrom(y, dy)
+				tape.BackwardFrom(y, tensor.FromSlice(dy, y.Shape()...))
 			} else {
-				tape.Seed(y, dy)
+				tape.Seed(y, tensor.FromSlice(dy, y.Shape()...))
 				tape.BackwardSeeded()
 			}
 			// Leaf 2 is not used; leaves 0 and 3 are of the first operation.
@@ -112,24 +110,23 @@ func TestGradientsOfOtherLeaves(t *testing.T) {
 	w.Fill(2)
 	x.SetNeedsGrad(true)
 	w.SetNeedsGrad(true)
-	grads := autograd.NewGradients(w)
-	tape, other := autograd.NewTape(), autograd.NewTape()
+	tape, other := autograd.NewTape(cpu.Backend{}), autograd.NewTape(cpu.Backend{})
+	grads := autograd.NewGradients(tape.Backend(), w)
 	tape.Collect(grads)
 	tape.Record(true)
 	y := tape.Linear(x, w, nil, engine.None)
-	tape.BackwardFrom(y, repeated(y.Len(), []float32{1}))
-	dx := make([]float32, x.Len())
-	if !tape.Grad(x, dx) || !slices.Equal(dx, repeated(6, []float32{8})) {
+	tape.BackwardFrom(y, tensor.FromSlice(repeated(y.Len(), []float32{1}), y.Shape()...))
+	if dx := gradient(tape, x); !slices.Equal(dx, repeated(6, []float32{8})) {
 		t.Errorf("the gradient of x is %v, want 8 everywhere", dx)
 	}
-	if !slices.Equal(grads.Of(w), repeated(12, []float32{2})) || grads.Of(x) != nil {
-		t.Errorf("collected are %v of w and %v of x, want 2 everywhere and none", grads.Of(w), grads.Of(x))
+	if dw := numbers(grads.Of(w)); !slices.Equal(dw, repeated(12, []float32{2})) || grads.Of(x) != nil {
+		t.Errorf("collected are %v of w and %v of x, want 2 everywhere and none", dw, grads.Of(x))
 	}
-	if other.Grad(x, dx) || other.Grad(w, make([]float32, w.Len())) {
+	if other.Grad(x) != nil || other.Grad(w) != nil {
 		t.Error("another tape has a gradient")
 	}
 	tape.DropGrads(x, w)
-	if tape.Grad(x, dx) || !slices.Equal(grads.Of(w), make([]float32, 12)) {
+	if tape.Grad(x) != nil || !slices.Equal(numbers(grads.Of(w)), make([]float32, 12)) {
 		t.Error("there is a gradient after DropGrads")
 	}
 }
@@ -140,52 +137,56 @@ func TestBuckets(t *testing.T) {
 	for _, n := range []int{5, 1 << 20, 3, 1 << 19, 1 << 19, 1, 7} {
 		x = append(x, tensor.Shaped(n))
 	}
-	grads := autograd.NewGradients(x...)
+	grads := autograd.NewGradients(cpu.Backend{}, x...)
 	for i, g := range grads.Each() {
-		for j := range g {
-			g[j] = float32(i + 1)
-		}
+		g.Fill(float32(i + 1))
 	}
 	next := 0
 	for _, b := range grads.Buckets() {
 		if b.First != next {
 			t.Fatalf("a bucket begins with leaf %d, want %d", b.First, next)
 		}
-		rest := b.Gradient
+		rest := b.Gradients
 		for ; next < b.End; next++ {
-			for _, v := range rest[:x[next].Len()] {
+			for _, v := range numbers(rest[0]) {
 				if v != float32(next+1) {
 					t.Fatalf("leaf %d: found %v in its bucket, want %d", next, v, next+1)
 				}
 			}
-			rest = rest[(x[next].Len()+15)/16*16:]
+			if end := address(rest[0]) + uintptr((x[next].Len()+15)/16*16*4); len(rest) > 1 && address(rest[1]) != end {
+				t.Errorf("leaf %d begins at %#x, want %#x, beside the one before", next+1, address(rest[1]), end)
+			}
+			rest = rest[1:]
 		}
 		if len(rest) > 0 {
-			t.Errorf("a bucket up to leaf %d has %d elements more", b.End, len(rest))
+			t.Errorf("a bucket up to leaf %d has %d gradients more", b.End, len(rest))
 		}
 	}
 	if n := len(grads.Buckets()); next != len(x) || n != 3 {
 		t.Errorf("%d buckets have %d leaves, want 3 with %d", n, next, len(x))
 	}
-	if grads.Zero(); slices.ContainsFunc(grads.Of(x[1]), func(v float32) bool { return v != 0 }) {
+	if grads.Zero(); slices.ContainsFunc(numbers(grads.Of(x[1])), func(v float32) bool { return v != 0 }) {
 		t.Error("a gradient is not zero after Zero")
 	}
-	if len(autograd.NewGradients().Buckets()) != 0 {
+	if len(autograd.NewGradients(cpu.Backend{}).Buckets()) != 0 {
 		t.Error("there is a bucket of nothing")
 	}
 }
+
+// address is where the elements of x begin.
+func address(x *tensor.Tensor) uintptr { return uintptr(unsafe.Pointer(&x.Data()[0])) }
 
 // TestMisuseOfGradients: a leaf that is named twice, and a set that is given to a tape in the middle of a step.
 func TestMisuseOfGradients(t *testing.T) {
 	x := tensor.New(3)
 	x.SetNeedsGrad(true)
 	for want, f := range map[string]func(){
-		"leaf 1, of shape (3), is leaf 0 too": func() { autograd.NewGradients(x, x) },
+		"leaf 1, of shape (3), is leaf 0 too": func() { autograd.NewGradients(cpu.Backend{}, x, x) },
 		"found 1 operations on the tape": func() {
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			tape.Record(true)
 			tape.Add(x, x)
-			tape.Collect(autograd.NewGradients(x))
+			tape.Collect(autograd.NewGradients(cpu.Backend{}, x))
 		},
 	} {
 		func() {

@@ -52,7 +52,7 @@ func (t *Tape) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.R
 //	y[t] = Σ_{j<l_k} k[j]·u[t-j] + D u[t]
 //
 // k (l_k, d) must have as many taps as the cache's Window, or as there are inputs now; with Ahead more, steps of one
-// position are fast. A row whose cache is nil has no inputs before it and keeps none.
+// position are fast. A row whose cache is nil has no inputs before it and stores none.
 func (t *Tape) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache) *tensor.Tensor {
 	d := u.Dim(-1)
 	checkRows("CachedLongConv", r, u)

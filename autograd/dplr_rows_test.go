@@ -136,8 +136,7 @@ func dplrKernelRows() []row {
 func TestDPLRFollowsItsParameters(t *testing.T) {
 	v := dplrVariant{h: 2, n: 2, rank: 1, period: 9}
 	r := row{scale: []float64{0.5, 0.3, 2, 1, 1, 1, 1}}
-	_, onReference := referenceTape()
-	for engineName, tape := range map[string]*autograd.Tape{"reference": onReference, "cpu": autograd.NewTape()} {
+	for engineName, tape := range tapes() {
 		x := r.tensors(v.params(), r.random(v.params(), 5))
 		p := v.of(x)
 		first := tape.DPLRSystem(p)

@@ -8,47 +8,40 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Gradients are the gradients of some leaves (parameters, inputs that want one) in one step: zeros at first, to which
-// every backward of a tape that collects them adds. A leaf has no gradient itself, so that any number of steps can go
-// back through one model at once, each with Gradients of its own.
+// Gradients are the gradients of some leaves (parameters, inputs that want one) in one step. They start as zeros, and
+// every backward of a tape that collects them adds to them. A leaf has no gradient itself, so any number of steps can
+// run backward through one model at once, each with its own Gradients.
 //
-// They are contiguous in memory, in the order of the leaves.
+// They lie side by side in memory, in the order of the leaves.
 type Gradients struct {
-	// Final, where it is not nil, is called once for each leaf in every backward, with its place among the leaves,
-	// when nothing more will be added: the backward of the earliest operation that uses the leaf has run. Gradients of
-	// other leaves may still change. Where a step runs several backwards, wait for the last.
+	// Final, if not nil, is called once for each leaf in every backward, with its place among the leaves, when nothing
+	// more will be added: the backward of the earliest operation that uses the leaf has run. Gradients of other leaves
+	// may still change. If a step runs several backwards, wait for the last.
 	Final func(leaf int)
 
 	leaves []*tensor.Tensor
 	place  map[*tensor.Tensor]int
-	each   [][]float32
-	all    []float32
-	starts []int // of each in all, and the end
+	each   []*tensor.Tensor
 }
 
-// NewGradients returns gradients of zero for the leaves. No leaf may come twice.
-func NewGradients(leaves ...*tensor.Tensor) *Gradients {
-	n := len(leaves)
-	g := &Gradients{leaves: slices.Clone(leaves), place: make(map[*tensor.Tensor]int, n), each: make([][]float32, n)}
-	lengths := make([]int, n)
+// NewGradients returns gradients of zero for the leaves, with a backend. No leaf may come twice.
+func NewGradients(b engine.Backend, leaves ...*tensor.Tensor) *Gradients {
+	g := &Gradients{leaves: slices.Clone(leaves), place: make(map[*tensor.Tensor]int, len(leaves))}
 	for i, x := range leaves {
 		if first, twice := g.place[x]; twice {
 			panic(fmt.Sprintf("autograd.NewGradients: leaf %d, of shape %v, is leaf %d too", i, x, first))
 		}
-		g.place[x], lengths[i] = i, x.Len()
+		g.place[x] = i
 	}
-	g.all, g.starts = tensor.Contiguous(lengths...)
-	for i, n := range lengths {
-		g.each[i] = g.all[g.starts[i]:][:n:n]
-	}
+	g.each = b.Zeros(leaves...)
 	return g
 }
 
 // Each are the gradients themselves, in the order of the leaves.
-func (g *Gradients) Each() [][]float32 { return g.each }
+func (g *Gradients) Each() []*tensor.Tensor { return g.each }
 
-// Of is the gradient of x itself, nil where x is not among the leaves.
-func (g *Gradients) Of(x *tensor.Tensor) []float32 {
+// Of is the gradient of x itself, nil if x is not among the leaves.
+func (g *Gradients) Of(x *tensor.Tensor) *tensor.Tensor {
 	if i, ok := g.place[x]; ok {
 		return g.each[i]
 	}
@@ -56,13 +49,17 @@ func (g *Gradients) Of(x *tensor.Tensor) []float32 {
 }
 
 // Zero sets all gradients to zero.
-func (g *Gradients) Zero() { clear(g.all) }
+func (g *Gradients) Zero() {
+	for _, x := range g.each {
+		x.Zero()
+	}
+}
 
-// Bucket is the contiguous gradients of the leaves [First, End), of a size worth sending at once. Zeros between two
-// leaves make each begin at a cache line.
+// Bucket is the gradients of the leaves [First, End), which lie side by side in memory and are of a size worth sending
+// at once.
 type Bucket struct {
 	First, End int
-	Gradient   []float32
+	Gradients  []*tensor.Tensor
 }
 
 // bucketSize is the least length of a bucket but the last: 4 MiB.
@@ -70,17 +67,18 @@ const bucketSize = 1 << 20
 
 // Buckets are all gradients, divided between leaves.
 func (g *Gradients) Buckets() (all []Bucket) {
-	for first, i := 0, 1; i <= len(g.leaves); i++ {
-		if lo, hi := g.starts[first], g.starts[i]; hi-lo >= bucketSize || i == len(g.leaves) {
-			all = append(all, Bucket{first, i, g.all[lo:hi]})
-			first = i
+	first, n := 0, 0
+	for i, x := range g.each {
+		if n += x.Len(); n >= bucketSize || i == len(g.each)-1 {
+			all = append(all, Bucket{first, i + 1, g.each[first : i+1]})
+			first, n = i+1, 0
 		}
 	}
 	return all
 }
 
-// Collect has the gradients of the leaves of g added to g from now on; nil ends that. Those of other leaves stay with
-// the tape, where Grad finds them.
+// Collect adds the gradients of the leaves of g to g from now on; nil ends that. Those of other leaves stay with the
+// tape, where Grad finds them.
 func (t *Tape) Collect(g *Gradients) {
 	if len(t.ops) > 0 {
 		panic(fmt.Sprintf("autograd.Collect: found %d operations on the tape, want none", len(t.ops)))
@@ -88,18 +86,18 @@ func (t *Tape) Collect(g *Gradients) {
 	t.leaves = leaves{gradients: g, tape: t}
 	t.step.Leaves = nil
 	if g != nil {
-		t.leaves.live = make([]bool, len(g.leaves))
+		t.leaves.inUse = make([]bool, len(g.leaves))
 		t.step.Leaves = &t.leaves
 	}
 }
 
-// leaves follows who uses the leaves whose gradients a tape collects.
+// leaves tracks which operations use the leaves whose gradients a tape collects.
 type leaves struct {
 	gradients *Gradients
 	tape      *Tape
-	live      []bool // of each leaf: a recorded operation uses it whose backward has not run
-	uses      []use  // the first of each leaf that is live, in the order of recording
-	back      bool   // backward has begun
+	inUse     []bool // of each leaf: a recorded operation uses it whose backward has not run
+	uses      []use  // the first of each leaf in use, in the order of recording
+	back      bool   // backward has started
 }
 
 // use is the first use of a leaf by a recorded operation.
@@ -107,13 +105,13 @@ type use struct{ op, leaf int }
 
 var _ engine.Leaves = (*leaves)(nil)
 
-// Gradient is the memory for the gradient of x, nil where it is not collected.
-func (l *leaves) Gradient(x *tensor.Tensor) []float32 {
+// Gradient is the tensor for the gradient of x, nil if it is not collected.
+func (l *leaves) Gradient(x *tensor.Tensor) *tensor.Tensor {
 	i, ok := l.gradients.place[x]
 	if !ok {
 		return nil
 	}
-	if l.back && !l.live[i] {
+	if l.back && !l.inUse[i] {
 		panic(fmt.Sprintf("autograd: the gradient of leaf %d, of shape %v, was final and is added to", i, x))
 	}
 	return l.gradients.each[i]
@@ -121,8 +119,8 @@ func (l *leaves) Gradient(x *tensor.Tensor) []float32 {
 
 // Use notes that the next recorded operation, or a later one, has x as an input.
 func (l *leaves) Use(x *tensor.Tensor) {
-	if i, ok := l.gradients.place[x]; ok && !l.live[i] {
-		l.live[i] = true
+	if i, ok := l.gradients.place[x]; ok && !l.inUse[i] {
+		l.inUse[i] = true
 		l.uses = append(l.uses, use{len(l.tape.ops), i})
 	}
 }
@@ -132,8 +130,8 @@ func (l *leaves) begin(ops int) {
 	if l.gradients == nil {
 		return
 	}
-	for i := range l.live {
-		if !l.live[i] {
+	for i := range l.inUse {
+		if !l.inUse[i] {
 			l.final(i)
 		}
 	}
@@ -151,8 +149,7 @@ func (l *leaves) gone(op int) {
 }
 
 func (l *leaves) final(i int) {
-	l.tape.engine.Finish(l.gradients.leaves[i])
-	l.live[i] = false
+	l.inUse[i] = false
 	if l.gradients.Final != nil {
 		l.gradients.Final(i)
 	}
@@ -160,6 +157,6 @@ func (l *leaves) final(i int) {
 
 // forget is called when no operation is on the tape.
 func (l *leaves) forget() {
-	clear(l.live)
+	clear(l.inUse)
 	l.uses, l.back = l.uses[:0], false
 }

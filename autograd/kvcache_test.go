@@ -15,12 +15,12 @@ func TestRoundedCacheCannotTrain(t *testing.T) {
 			t.Error("attention was recorded over keys in int8")
 		}
 	}()
-	tape := NewTape()
+	tape := NewTape(cpu.Backend{})
 	tape.Record(true)
 	qkv := tensor.New(2, 6)
 	qkv.SetNeedsGrad(true)
 	w := tensor.New(3, 6)
-	cpu.Pack(engine.Int8, w)
+	engine.PackTensors(tape.Backend(), engine.Int8, engine.PackRounded, w)
 	cache := engine.NewKVCache(w)
 	tape.Attention(qkv, engine.NewRows(2), []*engine.KVCache{&cache}, engine.AttentionOptions{Heads: 1})
 }
@@ -34,6 +34,7 @@ func TestCacheBeforeItsRow(t *testing.T) {
 	}()
 	cache, qkv := &engine.KVCache{}, tensor.New(2, 6)
 	for range 2 {
-		NewTape().Attention(qkv, engine.NewRows(2), []*engine.KVCache{cache}, engine.AttentionOptions{Heads: 1})
+		tape := NewTape(cpu.Backend{})
+		tape.Attention(qkv, engine.NewRows(2), []*engine.KVCache{cache}, engine.AttentionOptions{Heads: 1})
 	}
 }

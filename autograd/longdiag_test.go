@@ -21,7 +21,7 @@ func TestDiagSSMAroundLongest(t *testing.T) {
 				}
 				return x
 			}
-			r.agree(t, r.in, r.random(r.in, 6))
+			r.agree(t, r.in, r.random(r.in, 6), false)
 		})
 	}
 }

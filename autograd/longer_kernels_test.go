@@ -5,6 +5,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -27,12 +28,12 @@ func TestLongerKernelsChangeNoBit(t *testing.T) {
 		"BothWays": {func(t *autograd.Tape, in ts, r *engine.Rows) *tensor.Tensor {
 			return t.BothWays(in[1], in[2], in[3], in[4], r)
 		}, 0},
-		"CachedLongConv": {behind, past + autograd.NewTape().Ahead()},
+		"CachedLongConv": {behind, past + autograd.NewTape(cpu.Backend{}).Ahead()},
 	} {
 		for _, l := range []int{1, 7, 90, 130, 600} {
 			in := (&row{}).random([][]int{{past, d}, {l, d}, {4000, d}, {4000, d}, {d}}, 2)
 			run := func(taps int, record bool) []float32 {
-				tape := autograd.NewTape()
+				tape := autograd.NewTape(cpu.Backend{})
 				tape.Record(record)
 				cut := append([][]float64(nil), in...)
 				cut[2], cut[3] = in[2][:taps*d], in[3][:taps*d]

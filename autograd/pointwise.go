@@ -52,7 +52,7 @@ func (t *Tape) GLU(x *tensor.Tensor) *tensor.Tensor {
 	return t.engine.GLU(x)
 }
 
-// NegExp computes y = -e^x element by element: the A of Mamba, negative whatever its parameter is.
+// NegExp computes y = -e^x element by element: the A of Mamba, negative for any parameter.
 func (t *Tape) NegExp(x *tensor.Tensor) *tensor.Tensor {
 	return t.engine.NegExp(x)
 }
@@ -67,7 +67,7 @@ func (t *Tape) Sine(x, f *tensor.Tensor) *tensor.Tensor {
 	return t.engine.Sine(x, f)
 }
 
-// Scale computes y = c·x for a number c. It is x itself where c is 1.
+// Scale computes y = c·x for a number c. It is x itself if c is 1.
 func (t *Tape) Scale(x *tensor.Tensor, c float64) *tensor.Tensor {
 	if c == 1 {
 		return x
@@ -93,7 +93,7 @@ func (t *Tape) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 }
 
 // Dropout sets each element of x (n, d) to zero with probability p and multiplies the others by 1/(1-p). It is the
-// identity where the rows do not train or p is 0. The mask of a row is a function of the row's seed, of how many
+// identity if the rows do not train or p is 0. The mask of a row is a function of the row's seed, of how many
 // dropouts the tape had since Reset, and of the place in the row: it is not stored, and does not depend on other rows.
 func (t *Tape) Dropout(x *tensor.Tensor, p float64, r *engine.Rows) *tensor.Tensor {
 	checkRows("Dropout", r, x)
@@ -103,7 +103,7 @@ func (t *Tape) Dropout(x *tensor.Tensor, p float64, r *engine.Rows) *tensor.Tens
 	return t.engine.Dropout(x, p, r, t.drop())
 }
 
-// Over names the rows that the positions lie in of what DropoutOver will be given until Reset; nil for none.
+// Over sets the rows of the inputs of DropoutOver until Reset; nil for none.
 func (t *Tape) Over(r *engine.Rows) { t.over = r }
 
 // DropoutOver is Dropout of x (n, d) in the rows that Over has named, for layers that know of no rows. Without any it

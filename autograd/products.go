@@ -93,7 +93,7 @@ func (t *Tape) rmsNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *t
 //
 //	-log softmax(x[r] Wᵀ)[target[r]]
 //
-// x (…, d), W (v, d), targets one per row, Ignore where there is none. The result is a scalar in nats. It never has
+// x (…, d), W (v, d), targets one per row, Ignore if there is none. The result is a scalar in nats. It never has
 // all logits of a long sequence in memory. The head has no bias (H3, §5).
 func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, d, v := x.Rows(), x.Dim(-1), w.Dim(0)
@@ -106,7 +106,8 @@ func (t *Tape) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *tensor.
 }
 
 // CrossEntropy is the mean of -log softmax(x[r])[targets[r]] over the rows r of logits x (…, v) that have a target, in
-// nats; Ignore is no target. For the vocabularies of language models LinearCrossEntropy is faster and keeps less.
+// nats; Ignore is no target. For the vocabularies of language models LinearCrossEntropy is faster and takes less
+// memory.
 func (t *Tape) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, v := x.Rows(), x.Dim(-1)
 	if len(targets) != rows {
@@ -125,7 +126,7 @@ func (t *Tape) SquaredError(x *tensor.Tensor, target []float32) *tensor.Tensor {
 }
 
 // Pinball is the loss of quantiles (Koenker and Bassett, 1978): the mean of max(τ(y - x), (τ-1)(y - x)) over the
-// targets y that are not NaN and the levels τ. x (…, n·q) has the q quantiles of one target behind those of another,
+// targets y that are not NaN and the levels τ. x (…, n·q) has the q quantiles of one target after those of another,
 // and is least in the mean where x is the τ-quantile of y. It panics unless each level is between 0 and 1.
 func (t *Tape) Pinball(x *tensor.Tensor, target, levels []float32) *tensor.Tensor {
 	if len(levels) == 0 || len(target)*len(levels) != x.Len() || !(slices.Min(levels) > 0 && slices.Max(levels) < 1) {
@@ -143,8 +144,8 @@ func checkTargets(name string, targets []int32, v int) {
 	}
 }
 
-// mustTrain panics if the weights w are packed and want a gradient: there is a way back through packed weights to what
-// they are multiplied with, but none to them.
+// mustTrain panics if the weights w are packed and want a gradient: backward runs through packed weights to their
+// inputs, but not to them.
 func (t *Tape) mustTrain(op string, w *tensor.Tensor) {
 	if w.Packed() != nil && !t.step.Frozen && t.wants(w) {
 		panic("autograd." + op + ": the weights " + w.String() +

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Route chooses experts for each position from its scores (n, e), and gives the weights (n, e) with which Experts sums
-// them, zero for all others. With s the softmax of the scores of a position, or their sigmoids:
+// Route chooses experts for each position from its scores (n, e), and returns the weights (n, e) with which Experts
+// sums them, zero for all others. With s the softmax of the scores of a position, or their sigmoids:
 //
 //	chosen = the TopK largest s + bias,   weights = Scale·s, or Scale·s/(Eps + Σ_chosen s),   for the chosen
 //
@@ -25,7 +25,7 @@ func (t *Tape) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor.Ten
 	return t.engine.Route(scores, bias, by)
 }
 
-// CheckRouting says what is wrong with a choice of e experts.
+// CheckRouting returns an error unless a routing can choose among e experts.
 func CheckRouting(by engine.Routing, e int) error {
 	from := e // experts to choose from
 	if by.Groups > 1 {

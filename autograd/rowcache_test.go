@@ -44,9 +44,9 @@ func allCachedRows(n int) []cachedRows {
 // run gives the results of the positions from start on, in chunks, with caches that it goes on with. Chunks of which
 // records says so are recorded.
 func (c *cachedRows) run(caches []*engine.RowCache, in [][]float64, start int, chunks []int,
-	records func(i int) bool) (y []float32) {
+	b engine.Backend, records func(i int) bool) (y []float32) {
 	for i, n := range chunks {
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(b)
 		tape.Record(records(i))
 		x := make(ts, len(in))
 		for k, w := range c.widths {
@@ -74,36 +74,42 @@ func (c *cachedRows) run(caches []*engine.RowCache, in [][]float64, start int, c
 // go on with the same bits, and so does what has been saved.
 func TestRowCachesInChunks(t *testing.T) {
 	const n, ahead = 300, 20
-	never, always := func(int) bool { return false }, func(int) bool { return true }
 	for _, c := range allCachedRows(n + ahead) {
-		newCaches := func() []*engine.RowCache {
-			return ramp(c.caches, func(int) *engine.RowCache { return &engine.RowCache{} })
+		for engine, b := range engines {
+			c.inChunks(t, engine, b, n, ahead)
 		}
-		in := (&row{}).random(ramp(len(c.widths), func(i int) []int { return []int{n + ahead, c.widths[i]} }), 2)
-		whole := c.run(newCaches(), in, 0, []int{n + ahead}, always)
-		for _, chunks := range [][]int{{n}, {127, 1, 1, 1, 100, 70}, {1, 250, 49}} {
-			for name, records := range map[string]func(int) bool{
-				"never": never, "always": always, "at times": func(i int) bool { return i%2 == 1 },
-			} {
-				t.Run(fmt.Sprintf("%s/%v/recorded %s", c.name, chunks, name), func(t *testing.T) {
-					caches := newCaches()
-					y := c.run(caches, in, 0, chunks, records)
-					clones := ramp(c.caches, func(i int) *engine.RowCache { c := caches[i].Clone(); return &c })
-					saved := newCaches()
-					for i := range saved {
-						saved[i].Fill(caches[i].Rows())
+	}
+}
+
+func (c *cachedRows) inChunks(t *testing.T, name string, b engine.Backend, n, ahead int) {
+	never, always := func(int) bool { return false }, func(int) bool { return true }
+	newCaches := func() []*engine.RowCache {
+		return ramp(c.caches, func(int) *engine.RowCache { return &engine.RowCache{} })
+	}
+	in := (&row{}).random(ramp(len(c.widths), func(i int) []int { return []int{n + ahead, c.widths[i]} }), 2)
+	whole := c.run(newCaches(), in, 0, []int{n + ahead}, b, always)
+	for _, chunks := range [][]int{{n}, {127, 1, 1, 1, 100, 70}, {1, 250, 49}} {
+		for when, records := range map[string]func(int) bool{
+			"never": never, "always": always, "at times": func(i int) bool { return i%2 == 1 },
+		} {
+			t.Run(fmt.Sprintf("%s/%s/%v/recorded %s", c.name, name, chunks, when), func(t *testing.T) {
+				caches := newCaches()
+				y := c.run(caches, in, 0, chunks, b, records)
+				clones := ramp(c.caches, func(i int) *engine.RowCache { c := caches[i].Clone(); return &c })
+				saved := newCaches()
+				for i := range saved {
+					saved[i].Fill(caches[i].Rows())
+				}
+				rest := []int{1, ahead - 1}
+				next := c.run(caches, in, n, rest, b, never)
+				want := ramp(len(whole), func(i int) float64 { return float64(whole[i]) })
+				near(t, "the whole", append(y, next...), want, 2e-5)
+				for what, others := range map[string][]*engine.RowCache{"a clone": clones, "what is saved": saved} {
+					if !same([][]float32{c.run(others, in, n, rest, b, never)}, [][]float32{next}) {
+						t.Errorf("%s goes on with other bits", what)
 					}
-					rest := []int{1, ahead - 1}
-					next := c.run(caches, in, n, rest, never)
-					want := ramp(len(whole), func(i int) float64 { return float64(whole[i]) })
-					near(t, "the whole", append(y, next...), want, 2e-5)
-					for what, others := range map[string][]*engine.RowCache{"a clone": clones, "what is saved": saved} {
-						if !same([][]float32{c.run(others, in, n, rest, never)}, [][]float32{next}) {
-							t.Errorf("%s goes on with other bits", what)
-						}
-					}
-				})
-			}
+				}
+			})
 		}
 	}
 }

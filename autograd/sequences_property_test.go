@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/tensor"
+	"pgregory.net/rapid"
 )
 
 // TestAnyRows: whatever rows an operation gets, of 1 to 70 positions, some with states and some without, in any order,
-// both engines compute the same, forward and backward, and a row is the same bits alone as beside the others.
+// all engines compute the same, forward and backward, and a row is the same bits alone as beside the others.
 func TestAnyRows(t *testing.T) {
 	operations := map[string][]sequences{}
 	for _, s := range allSequences {
@@ -41,15 +41,19 @@ func TestAnyRows(t *testing.T) {
 			r := s.row()
 			in := r.random(s.shapes(), rapid.Uint64().Draw(t, "seed"))
 			want, wantGrad := r.onReference(s.shapes(), in, cotangents)
-			out, grad := r.onCPU(s.shapes(), in, cotangents(want))
-			for i := range want {
-				nearOrOne(t, fmt.Sprintf("%s: output %d", s.name, i), out[i], want[i], loose*r.tolerance())
+			record := rapid.Bool().Draw(t, "record")
+			for engine := range engines {
+				out, grad := r.on(engine, s.shapes(), in, cotangents(want))
+				for i := range want {
+					nearOrOne(t, fmt.Sprintf("%s, %s: output %d", engine, s.name, i), out[i], want[i],
+						loose*r.tolerance())
+				}
+				for i := range in {
+					nearOrOne(t, fmt.Sprintf("%s, %s: gradient of input %d", engine, s.name, i), grad[i], wantGrad[i],
+						loose*r.tolerance())
+				}
+				s.alone(t, engine, record)
 			}
-			for i := range in {
-				nearOrOne(t, fmt.Sprintf("%s: gradient of input %d", s.name, i), grad[i], wantGrad[i],
-					loose*r.tolerance())
-			}
-			s.alone(t, rapid.Bool().Draw(t, "record"))
 		}))
 	}
 }
@@ -73,9 +77,12 @@ func TestRowsSeeNoOthers(t *testing.T) {
 			heard, tried := false, false
 			for _, s := range []*sequences{&s, s.big} {
 				if s != nil && len(s.lens) > 1 {
-					first, middle := s.poisoned(t, 0), s.poisoned(t, len(s.lens)/2)
+					first, middle := s.poisoned(t, "cpu", 0), s.poisoned(t, "cpu", len(s.lens)/2)
 					heard, tried = heard || first || middle, true
 				}
+			}
+			if len(s.lens) > 1 {
+				s.poisoned(t, "small", 0)
 			}
 			if tried && !heard {
 				t.Error("NaN changes nothing in its own row either")
@@ -86,7 +93,7 @@ func TestRowsSeeNoOthers(t *testing.T) {
 
 // poisoned fails unless all rows but row bad have the same results, states and gradients when that row is NaN. It
 // reports whether row bad is not the same.
-func (s *sequences) poisoned(t *testing.T, bad int) bool {
+func (s *sequences) poisoned(t *testing.T, on string, bad int) bool {
 	t.Helper()
 	r, rows, shapes := s.row(), s.engineRows(-1), s.shapes()
 	// part are the elements of row i in x.
@@ -96,7 +103,7 @@ func (s *sequences) poisoned(t *testing.T, bad int) bool {
 	}
 	// run gives all that each row has: results, the states after it, and gradients.
 	run := func(poison bool) (of [][][]float32) {
-		tape, x := autograd.NewTape(), r.tensors(shapes, r.random(shapes, 12))
+		tape, x := autograd.NewTape(engines[on]), r.tensors(shapes, r.random(shapes, 12))
 		tape.Record(true)
 		along, params, states := s.parts(x)
 		if poison {
@@ -117,11 +124,11 @@ func (s *sequences) poisoned(t *testing.T, bad int) bool {
 			}
 			for _, o := range next[i] {
 				of[i] = append(of[i], numbers(o))
-				tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, -1}))
+				tape.Seed(o, tensor.FromSlice(repeated(o.Len(), []float32{1, 0.5, -1}), o.Shape()...))
 			}
 		}
 		for _, o := range y {
-			tape.Seed(o, repeated(o.Len(), []float32{1, 0.5, -1}))
+			tape.Seed(o, tensor.FromSlice(repeated(o.Len(), []float32{1, 0.5, -1}), o.Shape()...))
 		}
 		tape.BackwardSeeded()
 		for i := range of {
@@ -135,7 +142,7 @@ func (s *sequences) poisoned(t *testing.T, bad int) bool {
 	want, got := run(false), run(true)
 	for i := range want {
 		if i != bad && !same(got[i], want[i]) {
-			t.Errorf("row %d is not what it is when row %d has no NaN", i, bad)
+			t.Errorf("%s: row %d is not what it is when row %d has no NaN", on, i, bad)
 		}
 	}
 	return !same(got[bad], want[bad])

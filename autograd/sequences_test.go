@@ -166,23 +166,28 @@ func TestRowsAlone(t *testing.T) {
 				continue
 			}
 			for _, record := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s/%s/record=%v", s.name, size, record), func(t *testing.T) { s.alone(t, record) })
+				t.Run(fmt.Sprintf("%s/%s/record=%v", s.name, size, record), func(t *testing.T) {
+					s.alone(t, "cpu", record)
+					if size == "small" {
+						s.alone(t, "small", record)
+					}
+				})
 			}
 		}
 	}
 }
 
-func (s *sequences) alone(t rapid.TB, record bool) {
+func (s *sequences) alone(t rapid.TB, on string, record bool) {
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16} {
-		s.aloneAt(t, p, record)
+		s.aloneAt(t, on, p, record)
 	}
 }
 
-func (s *sequences) aloneAt(t rapid.TB, p engine.Precision, record bool) {
+func (s *sequences) aloneAt(t rapid.TB, on string, p engine.Precision, record bool) {
 	r := row{scale: s.scale, of: s.of}
 	in := r.random(s.shapes(), 9)
 	run := func(only int) (y [][]float32, next [][][]float32) {
-		tape, x := autograd.NewTape(), r.tensors(s.shapes(), in)
+		tape, x := autograd.NewTape(engines[on]), r.tensors(s.shapes(), in)
 		tape.SetPrecision(p)
 		tape.Record(record)
 		rows, states := s.engineRows(only), make([]ts, 0, len(s.lens))
@@ -224,11 +229,11 @@ func (s *sequences) aloneAt(t rapid.TB, p engine.Precision, record bool) {
 		for k := range y {
 			width := len(all[k]) / rows.Total()
 			if !same([][]float32{y[k]}, [][]float32{all[k][rows.From(i)*width:][:rows.Len(i)*width]}) {
-				t.Errorf("%v: row %d: output %d is not what it is alone", p, i, k)
+				t.Errorf("%s, %v: row %d: output %d is not what it is alone", on, p, i, k)
 			}
 		}
 		if s.keep(i) && !same(next[0], states[i]) {
-			t.Errorf("%v: row %d: a state after it is not what it is alone", p, i)
+			t.Errorf("%s, %v: row %d: a state after it is not what it is alone", on, p, i)
 		}
 	}
 }

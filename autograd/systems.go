@@ -97,8 +97,8 @@ func (t *Tape) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	return t.engine.DPLRSystem(p)
 }
 
-// DPLRKernel generates the convolution kernels of the systems, l ≤ L, in the engine's layout. Where no gradients of the
-// systems are wanted it may return kernels that it has kept, which may be longer.
+// DPLRKernel generates the convolution kernels of the systems, l ≤ L, in the engine's layout. If no gradients of the
+// systems are wanted it may return cached kernels, which may be longer.
 //
 //	K[j, h] = 2 Re Σ_n C Ābarʲ Bbar
 func (t *Tape) DPLRKernel(s *engine.DPLRSystem, l int) *tensor.Tensor {

@@ -9,7 +9,9 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // rowless are the methods of an engine that have no row of their own, and why.
@@ -98,7 +100,7 @@ func TestLargeShapesSplit(t *testing.T) {
 // forwardAndBack are the outputs and gradients of the row at its large shape on the CPU's engine. It calls count before
 // and after forward, whose count it returns, and before backward.
 func (r *row) forwardAndBack(in [][]float64, count func() int64) (out [][]float32, forward int64) {
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	tape.Record(true)
 	x := r.tensors(r.big, in)
 	count()
@@ -106,7 +108,7 @@ func (r *row) forwardAndBack(in [][]float64, count func() int64) (out [][]float3
 	forward = count()
 	for _, o := range y {
 		out = append(out, numbers(o))
-		tape.Seed(o, ramp(o.Len(), func(i int) float32 { return 1 / float32(1+i%31) }))
+		tape.Seed(o, tensor.FromSlice(ramp(o.Len(), func(i int) float32 { return 1 / float32(1+i%31) }), o.Shape()...))
 	}
 	count()
 	tape.BackwardSeeded()

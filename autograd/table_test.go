@@ -11,11 +11,13 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/engine/reference"
+	"github.com/hippo-ssm/hippo/internal/testkit/smallengine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// row describes one operation, or a variant of it, for the table of operations. Every row runs on both engines.
+// row describes one operation, or a variant of it, for the table of operations. Every row runs on all engines.
 type row struct {
 	name string
 	in   [][]int // shapes of the inputs
@@ -101,7 +103,7 @@ func (r *row) onReference(shapes [][]int, in [][]float64,
 		return out, nil
 	}
 	for i, dy := range cotangents(out) {
-		t.Seed(y[i], dy)
+		t.Seed(y[i], tensor.FromSlice(dy, y[i].Shape()...))
 	}
 	t.BackwardSeeded()
 	for _, v := range x {
@@ -116,28 +118,43 @@ func (r *row) onReference(shapes [][]int, in [][]float64,
 
 // referenceTape is a tape on the reference engine, and the engine.
 func referenceTape() (eng *reference.Engine, t *autograd.Tape) {
-	t = autograd.NewTapeOn(func(step *engine.Step) engine.Engine {
-		eng = reference.New(step)
-		return eng
+	t = autograd.NewTape(reference.Backend{}).Through(func(e engine.Engine) engine.Engine {
+		eng = e.(*reference.Engine)
+		return e
 	})
 	return eng, t
 }
 
-// onCPU runs the row on the CPU's engine.
-func (r *row) onCPU(shapes [][]int, in [][]float64, dy [][]float32) (out, grad [][]float32) {
-	t := autograd.NewTape()
+// engines are those under test: the CPU's, and one that has just the core, whose operations are all
+// composed.
+var engines = map[string]engine.Backend{
+	"cpu":   cpu.Backend{},
+	"small": smallengine.New[float64](), // in float64, so that what is composed is exact
+}
+
+// tapes are empty ones on the engines under test and on the reference.
+func tapes() map[string]*autograd.Tape {
+	_, onReference := referenceTape()
+	all := map[string]*autograd.Tape{"reference": onReference}
+	for name, b := range engines {
+		all[name] = autograd.NewTape(b)
+	}
+	return all
+}
+
+// on runs the row on an engine under test.
+func (r *row) on(engine string, shapes [][]int, in [][]float64, dy [][]float32) (out, grad [][]float32) {
+	t := autograd.NewTape(engines[engine])
 	t.Record(true)
 	x := r.tensors(shapes, in)
 	y := r.op(t, x)
 	for i, o := range y {
 		out = append(out, numbers(o))
-		t.Seed(o, dy[i])
+		t.Seed(o, tensor.FromSlice(dy[i], o.Shape()...))
 	}
 	t.BackwardSeeded()
 	for _, v := range x {
-		g := make([]float32, v.Len())
-		t.Grad(v, g)
-		grad = append(grad, g)
+		grad = append(grad, orZeros(gradient(t, v), v.Len()))
 	}
 	return out, grad
 }
@@ -161,6 +178,14 @@ func numbers(x *tensor.Tensor) []float32 {
 	out := make([]float32, x.Len())
 	x.CopyTo(out)
 	return out
+}
+
+// gradient is the elements of the gradient of x, nil if there is none.
+func gradient(t *autograd.Tape, x *tensor.Tensor) []float32 {
+	if g := t.Grad(x); g != nil {
+		return numbers(g)
+	}
+	return nil
 }
 
 // near fails unless got is at most tol of the largest element away from want.
@@ -217,32 +242,39 @@ func TestReferenceGradients(t *testing.T) {
 	}
 }
 
-// TestEnginesAgree: the CPU's engine computes what the reference does, forward and backward, at small shapes and at
-// large ones, with the same bits on one core and on four.
+// TestEnginesAgree: the engines compute what the reference does, forward and backward: the CPU's at small shapes and at
+// large ones, with the same bits on one core and on four, and the composed operations at small ones.
 func TestEnginesAgree(t *testing.T) {
 	for _, r := range table() {
 		for name, shapes := range map[string][][]int{"small": r.in, "large": r.big} {
-			t.Run(r.name+"/"+name, func(t *testing.T) { r.agree(t, shapes, r.random(shapes, 1)) })
+			t.Run(r.name+"/"+name, func(t *testing.T) { r.agree(t, shapes, r.random(shapes, 1), name == "small") })
 		}
 	}
 }
 
 // agree fails unless the engines do about outputs and gradients for the inputs in.
-func (r *row) agree(t *testing.T, shapes [][]int, in [][]float64) {
+func (r *row) agree(t *testing.T, shapes [][]int, in [][]float64, composed bool) {
 	t.Helper()
 	want, wantGrad := r.onReference(shapes, in, cotangents)
 	dy := cotangents(want)
-	out, grad := r.onCPU(shapes, in, dy)
-	for i := range want {
-		near(t, fmt.Sprintf("output %d", i), out[i], want[i], r.tolerance())
+	check := func(engine string, tol float64) (out, grad [][]float32) {
+		out, grad = r.on(engine, shapes, in, dy)
+		for i := range want {
+			near(t, fmt.Sprintf("%s: output %d", engine, i), out[i], want[i], tol)
+		}
+		for i := range in {
+			near(t, fmt.Sprintf("%s: gradient of input %d", engine, i), grad[i], wantGrad[i], 5*tol)
+		}
+		return out, grad
 	}
-	for i := range in {
-		near(t, fmt.Sprintf("gradient of input %d", i), grad[i], wantGrad[i], 5*r.tolerance())
+	if composed {
+		check("small", 1e-6) // it computes in float64
 	}
+	out, grad := check("cpu", r.tolerance())
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, cores := range []int{1, 4} {
 		runtime.GOMAXPROCS(cores)
-		o, d := r.onCPU(shapes, in, dy)
+		o, d := r.on("cpu", shapes, in, dy)
 		if !same(o, out) || !same(d, grad) {
 			t.Errorf("results differ with GOMAXPROCS=%d", cores)
 		}
@@ -270,8 +302,10 @@ func TestWithoutRecording(t *testing.T) {
 			for i, y := range r.op(onReference, x) {
 				near(t, fmt.Sprintf("output %d of the reference", i), eng.Values64(y), want[i], 1e-12)
 			}
-			for i, y := range r.op(autograd.NewTape(), r.tensors(r.in, in)) {
-				near(t, fmt.Sprintf("output %d of the CPU", i), numbers(y), want[i], r.tolerance())
+			for engine, b := range engines {
+				for i, y := range r.op(autograd.NewTape(b), r.tensors(r.in, in)) {
+					near(t, fmt.Sprintf("%s: output %d", engine, i), numbers(y), want[i], r.tolerance())
+				}
 			}
 		})
 	}

@@ -1,71 +1,70 @@
 // Package autograd is an eager tape of typed operations. A method of Tape states an operation's contract (formula,
-// shapes, source), checks shapes, and has an engine compute it at once. What the engine records for backward the tape
-// keeps in order; Backward runs it in reverse, each operation ADDING into its inputs' gradients.
+// shapes, source), checks shapes, and calls an engine, which computes at once. The tape stores what the engine records,
+// in order. Backward runs it in reverse: each operation ADDS to the gradients of its inputs.
 //
-// It may import engine, engine/cpu (the engine of NewTape) and tensor. It never looks inside a tensor. Programmers'
-// errors (wrong shapes) panic with the operation's name and the shapes; nothing else in it can fail.
+// Wrong shapes are programmers' errors: they panic with the operation's name and the shapes. Nothing else can fail.
 package autograd
 
 import (
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // Tape records the operations of one step. A Tape is for one goroutine; the engine below it uses all cores. The zero
 // value is not ready: use NewTape.
 type Tape struct {
-	open   func(step *engine.Step) engine.Engine
-	engine engine.Engine
-	step   engine.Step
-	ops    []engine.Op
-	scope  string
-	scopes []string // scopes[i] is where ops[i] was recorded
-	watch  func(name string, x *tensor.Tensor)
-	leaves leaves
-	drops  uint64 // dropouts since Reset
-	over   *engine.Rows
-	aside  []aside
-	beside bool // Aside is listened to
+	backend engine.Backend
+	open    func(step *engine.Step) engine.Engine
+	engine  engine.Engine
+	step    engine.Step
+	ops     []engine.Op
+	scope   string
+	scopes  []string // scopes[i] is where ops[i] was recorded
+	watch   func(name string, x *tensor.Tensor)
+	leaves  leaves
+	drops   uint64 // dropouts since Reset
+	over    *engine.Rows
+	aside   []aside
+	beside  bool // Aside takes losses
 	// at and one are memory for Last.
 	at, one []int
 }
 
-// NewTape returns an empty tape that does not record, on the CPU's engine.
-func NewTape() *Tape {
-	return NewTapeOn(func(step *engine.Step) engine.Engine { return cpu.New(step) })
-}
+// NewTape returns an empty tape that does not record, on an engine of a backend.
+func NewTape(b engine.Backend) *Tape { return newTape(b, b.Open) }
 
-// NewTapeOn returns an empty tape on the engine that open makes for it.
-func NewTapeOn(open func(step *engine.Step) engine.Engine) *Tape {
-	t := &Tape{open: open}
+func newTape(b engine.Backend, open func(step *engine.Step) engine.Engine) *Tape {
+	t := &Tape{backend: b, open: open}
 	t.step.Push = t.push
 	t.engine = open(&t.step)
 	return t
 }
 
 // Another returns an empty tape on an engine of the same kind.
-func (t *Tape) Another() *Tape { return NewTapeOn(t.open) }
+func (t *Tape) Another() *Tape { return newTape(t.backend, t.open) }
 
-// Through returns an empty tape on an engine of the same kind, as wrap gives it: such as one that also writes down what
-// is computed.
+// Through returns an empty tape on an engine of the same kind inside what wrap returns, such as an engine that also
+// records what is computed.
 func (t *Tape) Through(wrap func(engine.Engine) engine.Engine) *Tape {
-	return NewTapeOn(func(step *engine.Step) engine.Engine { return wrap(t.open(step)) })
+	return newTape(t.backend, func(step *engine.Step) engine.Engine { return wrap(t.open(step)) })
 }
 
-// Engine is the name of the engine: cpu, reference.
-func (t *Tape) Engine() string { return t.engine.Kind() }
+// Engine is the kind of the engine: cpu, reference.
+func (t *Tape) Engine() string { return t.backend.Kind() }
 
-// Record switches recording for Backward on or off. Without it operations keep nothing and states are updated in place.
+// Backend is the backend whose engine computes.
+func (t *Tape) Backend() engine.Backend { return t.backend }
+
+// Record switches recording for Backward on or off. Without it operations save nothing and states are updated in place.
 func (t *Tape) Record(on bool) { t.step.Recording = on }
 
-// Recording tells whether the tape records.
+// Recording reports whether the tape records.
 func (t *Tape) Recording() bool { return t.step.Recording }
 
-// Freeze says whether leaves want no gradient, whatever they say: then only tensors of New that were told so do. It
-// changes no parameter, so that others may use the model meanwhile, and parameters may be packed.
+// Freeze switches the gradients of all leaves off or on again. While it is on, only tensors of New that are marked by
+// SetNeedsGrad get one. No parameter changes, so others may use the model meanwhile, and parameters may be packed.
 func (t *Tape) Freeze(on bool) { t.step.Frozen = on }
 
 // SetPrecision sets the precision, Float32 or BF16, of the operations that follow and of their backward. A new tape has
@@ -80,7 +79,7 @@ func (t *Tape) SetPrecision(p engine.Precision) {
 // Precision is what SetPrecision has set.
 func (t *Tape) Precision() engine.Precision { return t.step.Precision }
 
-// Reset forgets all operations and takes back all memory: every tensor made on the tape is dead afterwards.
+// Reset forgets all operations and takes back all memory: no tensor made on the tape may be used afterwards.
 func (t *Tape) Reset() {
 	for _, op := range t.ops {
 		op.Outputs(t.dropGrad)
@@ -96,10 +95,10 @@ func (t *Tape) drop() uint64 {
 	return t.drops
 }
 
-// Dropouts is how many dropouts there were since Reset.
+// Dropouts is the number of dropouts since Reset.
 func (t *Tape) Dropouts() uint64 { return t.drops }
 
-// SkipDropouts goes on as after n dropouts since Reset, for a part of a step that is computed by itself.
+// SkipDropouts continues as after n dropouts since Reset, for a part of a step that is computed alone.
 func (t *Tape) SkipDropouts(n uint64) { t.drops = n }
 
 // New returns a tensor with unspecified contents that lives until Reset.
@@ -111,9 +110,9 @@ func (t *Tape) Bytes() int { return t.engine.Bytes() }
 // Mark names the present point for ReleaseSince.
 func (t *Tape) Mark() int { return t.engine.Mark() }
 
-// ReleaseSince gives back the memory of every tensor made after mark except keep. It does nothing once an operation
-// has been recorded, because backward needs them. Before that, while a recording tape has met frozen parameters only,
-// states of the rows may be among the tensors: the caller keeps them.
+// ReleaseSince releases the memory of every tensor made after mark except keep. It does nothing once an operation has
+// been recorded, because backward needs them. While a recording tape has seen only frozen parameters, states of the
+// rows may be among the tensors: the caller passes them in keep.
 func (t *Tape) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 	if !t.step.Recording || len(t.ops) == 0 {
 		t.engine.ReleaseSince(mark, keep...)
@@ -122,17 +121,22 @@ func (t *Tape) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 
 // Backward runs the recorded operations in reverse from a scalar loss. Gradients of leaves (parameters, inputs that
 // want one) are added to the Gradients that Collect has set, else to gradients on the tape. The memory of other
-// gradients is given back as soon as they have been used.
+// gradients is released as soon as they have been used.
 func (t *Tape) Backward(loss *tensor.Tensor) {
+	t.BackwardTimes(loss, 1)
+}
+
+// BackwardTimes is Backward from weight times a scalar loss.
+func (t *Tape) BackwardTimes(loss *tensor.Tensor, weight float32) {
 	if loss.Len() != 1 {
 		panic(fmt.Sprintf("autograd.Backward: loss of shape %v, want one element", loss))
 	}
-	t.BackwardFrom(loss, []float32{1})
+	t.seedAside(weight)
+	t.BackwardFrom(loss, t.engine.Full(weight))
 }
 
-// BackwardFrom is Backward from a tensor of any shape, with cotangent dy.
-func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
-	t.seedAside(dy)
+// BackwardFrom is Backward from a tensor of any shape, with cotangent dy, and leaves out what Aside was given.
+func (t *Tape) BackwardFrom(y, dy *tensor.Tensor) {
 	last := len(t.ops) - 1
 	// Nothing that was recorded after the last operation has used its result, so dy itself may serve as the gradient.
 	if last >= 0 && t.engine.BackwardFrom(t.ops[last], y, dy) {
@@ -145,11 +149,11 @@ func (t *Tape) BackwardFrom(y *tensor.Tensor, dy []float32) {
 }
 
 // Seed adds the cotangent dy to the gradient of y, from which BackwardSeeded starts. So a backward can start from
-// several results, such as the outputs of several calls on one sequence. It does nothing where y depends on no leaf
-// with a gradient.
-func (t *Tape) Seed(y *tensor.Tensor, dy []float32) {
-	if len(dy) != y.Len() {
-		panic(fmt.Sprintf("autograd.Seed: cotangent of %d values for shape %v", len(dy), y))
+// several results, such as the outputs of several calls on one sequence. It does nothing if y depends on no leaf with a
+// gradient.
+func (t *Tape) Seed(y, dy *tensor.Tensor) {
+	if dy.Len() != y.Len() {
+		panic(fmt.Sprintf("autograd.Seed: cotangent of %d values for shape %v", dy.Len(), y))
 	}
 	t.engine.AddGrad(y, dy)
 }
@@ -165,29 +169,29 @@ func (t *Tape) BackwardSeeded() {
 	t.forget()
 }
 
-// Grad copies the gradient of x on this tape to dst, and reports whether x has one.
-func (t *Tape) Grad(x *tensor.Tensor, dst []float32) bool {
+// Grad returns the gradient of x on this tape itself, nil if there is none. It is valid until more is added to it or
+// DropGrads.
+func (t *Tape) Grad(x *tensor.Tensor) *tensor.Tensor {
 	if g := t.collected(x); g != nil {
-		copy(dst, g)
-		return true
+		return g
 	}
-	return t.engine.Grad(x, dst)
+	return t.engine.Grad(x)
 }
 
-// DropGrads forgets the gradients of leaves on this tape, so that the next backward makes them anew rather than adds
-// to them. Those that are collected become zero.
+// DropGrads releases the gradients of leaves on this tape, so that the next backward starts from zero. Those that are
+// collected become zero.
 func (t *Tape) DropGrads(leaves ...*tensor.Tensor) {
 	for _, x := range leaves {
 		if g := t.collected(x); g != nil {
-			clear(g)
+			g.Zero()
 			continue
 		}
 		t.engine.DropGrad(x)
 	}
 }
 
-// collected is the gradient of x where the tape collects it, else nil.
-func (t *Tape) collected(x *tensor.Tensor) []float32 {
+// collected is the gradient of x if the tape collects it, else nil.
+func (t *Tape) collected(x *tensor.Tensor) *tensor.Tensor {
 	if t.leaves.gradients == nil {
 		return nil
 	}
@@ -227,7 +231,7 @@ func (t *Tape) FirstNonFinite() (where string, found bool) {
 	for i, op := range t.ops {
 		bad := false
 		op.Outputs(func(x *tensor.Tensor) {
-			bad = bad || x != nil && !t.engine.AllFinite(x)
+			bad = bad || x != nil && !t.backend.AllFinite(x)
 		})
 		if bad {
 			return t.scopes[i] + " (" + op.Name() + ")", true

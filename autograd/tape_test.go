@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -24,7 +25,7 @@ func filled(v float32, shape ...int) *tensor.Tensor {
 
 // TestFirstNonFinite: the operation that made the first NaN or infinity is found, not one that passed it on.
 func TestFirstNonFinite(t *testing.T) {
-	tape := NewTape()
+	tape := NewTape(cpu.Backend{})
 	tape.Record(true)
 	run := func(bad float32) (string, bool) {
 		tape.Reset()
@@ -51,7 +52,7 @@ func TestFirstNonFinite(t *testing.T) {
 // TestFrozenLeavesWantNoGradient: on a tape that is frozen only what it made and was told so wants one, with the same
 // numbers; what leaves want stays as it was, and they may be packed.
 func TestFrozenLeavesWantNoGradient(t *testing.T) {
-	for _, tape := range []*Tape{NewTape(), NewTapeOn(func(s *engine.Step) engine.Engine { return reference.New(s) })} {
+	for _, tape := range []*Tape{NewTape(cpu.Backend{}), NewTape(reference.Backend{})} {
 		w, table := filled(0.5, 4, 4), filled(0.25, 5, 4)
 		grads := func(frozen bool) (dx, dw []float32) {
 			tape.Reset()
@@ -64,11 +65,13 @@ func TestFrozenLeavesWantNoGradient(t *testing.T) {
 			y := tape.Linear(x, w, nil, engine.GeluTanh)
 			tape.Backward(tape.LinearCrossEntropy(tape.Mul(y, x), table, make([]int32, 6)))
 			dx, dw = make([]float32, 24), make([]float32, 16)
-			if !tape.Grad(x, dx) {
+			if g := tape.Grad(x); g == nil || g.CopyTo(dx) != 24 {
 				t.Errorf("%s: found no gradient of what the tape made", tape.Engine())
 			}
-			if tape.Grad(w, dw) == frozen || tape.Grad(table, make([]float32, 20)) == frozen {
+			if g := tape.Grad(w); (g != nil) == frozen || (tape.Grad(table) != nil) == frozen {
 				t.Errorf("%s: found gradients of leaves %v", tape.Engine(), !frozen)
+			} else if g != nil {
+				g.CopyTo(dw)
 			}
 			return dx, dw
 		}
@@ -78,7 +81,7 @@ func TestFrozenLeavesWantNoGradient(t *testing.T) {
 			t.Errorf("%s: found %v, want %v", tape.Engine(), got, want)
 		}
 		if tape.Engine() == "cpu" {
-			Pack(engine.Float32, w, table)
+			engine.PackTensors(tape.Backend(), engine.Float32, engine.PackRounded, w, table)
 			if got, _ := grads(true); !slices.Equal(got, want) {
 				t.Errorf("packed: found %v, want %v", got, want)
 			}
@@ -90,7 +93,7 @@ func TestFrozenLeavesWantNoGradient(t *testing.T) {
 // recording everything stays.
 func TestReleaseSince(t *testing.T) {
 	for _, record := range []bool{false, true} {
-		tape := NewTape()
+		tape := NewTape(cpu.Backend{})
 		tape.Record(record)
 		before := tape.Add(filled(1, 40), filled(2, 40))
 		mark := tape.Mark()
@@ -163,7 +166,7 @@ func TestShapePanics(t *testing.T) {
 			t.Recurrence(x, filled(1, 4, 4), 4, r, engine.Slots{nil, {X: filled(1, 3)}})
 		}},
 		{[]string{"Backward", "(6, 4)"}, func(t *Tape) { t.Backward(x) }},
-		{[]string{"Seed", "(6, 4)"}, func(t *Tape) { t.BackwardFrom(x, make([]float32, 3)) }},
+		{[]string{"Seed", "(6, 4)"}, func(t *Tape) { t.BackwardFrom(x, tensor.New(3)) }},
 	} {
 		func() {
 			defer func() {
@@ -174,7 +177,7 @@ func TestShapePanics(t *testing.T) {
 					}
 				}
 			}()
-			c.f(NewTape())
+			c.f(NewTape(cpu.Backend{}))
 		}()
 	}
 }
@@ -197,23 +200,23 @@ func TestBackwardFrom(t *testing.T) {
 		},
 		"Linear, seeded": func(t *Tape) *tensor.Tensor {
 			y := t.Linear(x, w, nil, engine.None)
-			t.Seed(y, ramp(y.Len()))
+			t.Seed(y, tensor.FromSlice(ramp(y.Len()), y.Shape()...))
 			return y
 		},
 		"Linear of a frozen": func(t *Tape) *tensor.Tensor {
 			return t.Linear(tensor.New(12, 8), tensor.New(6, 8), nil, engine.None)
 		},
 	} {
-		gradients := func(back func(t *Tape, y *tensor.Tensor, dy []float32)) (out [][]float32) {
-			grads := NewGradients(leaves...)
-			tape := NewTape()
+		gradients := func(back func(t *Tape, y, dy *tensor.Tensor)) (out [][]float32) {
+			tape := NewTape(cpu.Backend{})
+			grads := NewGradients(tape.Backend(), leaves...)
 			tape.Collect(grads)
 			tape.Record(true)
 			for range 2 { // the second time in memory that has been used
 				tape.Reset()
 				y := build(tape)
 				dy := ramp(y.Len())
-				back(tape, y, dy)
+				back(tape, y, tensor.FromSlice(dy, y.Shape()...))
 				if !slices.Equal(dy, ramp(y.Len())) {
 					t.Errorf("%s: the cotangent has changed", name)
 				}
@@ -221,10 +224,13 @@ func TestBackwardFrom(t *testing.T) {
 					t.Errorf("%s: the result still has a gradient", name)
 				}
 			}
-			return grads.Each()
+			for _, g := range grads.Each() {
+				out = append(out, g.Data())
+			}
+			return out
 		}
 		got := gradients((*Tape).BackwardFrom)
-		want := gradients(func(t *Tape, y *tensor.Tensor, dy []float32) {
+		want := gradients(func(t *Tape, y, dy *tensor.Tensor) {
 			t.Seed(y, dy)
 			t.BackwardSeeded()
 		})

@@ -1,10 +1,8 @@
-// Package bench measures hippo at the sizes that its peers are measured at, and sets it beside them: matrix products,
-// the long convolution, kernel generation, mixers, training steps, a whole training, decoding, sessions that are served
-// together, sessions in a store and models behind a server, growth with length. A benchmark is a list of cases. A case
-// gives one Row, whose fields have the names that the peers print: by them rows are joined. A peer is a command whose
-// output it reads; the scripts beside this file start them.
-//
-// It stands above training and generation, looks inside no tensor and prints nothing.
+// Package bench measures hippo at the sizes of its peers' benchmarks and compares: matrix products, the long
+// convolution, kernel generation, mixers, training steps, a whole training, decoding, concurrent sessions, sessions in
+// a store, the server, growth with length. A benchmark is a list of cases. A case yields one Row, whose fields have the
+// names that the peers print: rows are joined by them. A peer is a command that prints rows; the scripts beside this
+// file are such commands.
 package bench
 
 import (
@@ -16,23 +14,23 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
 )
 
 // Case is one row of a benchmark.
 type Case struct {
-	ID      Row // the fields that say what is measured
+	ID      Row // the fields that identify what is measured
 	prepare func(ctx context.Context) (trial, error)
 }
 
-// trial is a prepared case: functions to be timed in turn, and the fields to make of their times.
+// trial is a prepared case: functions to time in turn, and the fields computed from their times.
 type trial struct {
 	runs    []func() error
 	fields  func(t []Timing) Row
 	long    bool   // one call of each is enough
 	repeats int    // the least number of repetitions; 0 for that of other trials. A long trial has one
-	close   func() // gives up what the trial holds; nil for nothing
+	close   func() // releases what the trial holds; nil for nothing
 }
 
 // float32Only is the precision of cases without a choice of precision.
@@ -41,7 +39,7 @@ const float32Only = "float32"
 // precisions are the precisions at which updates and mixers are measured.
 var precisions = []engine.Precision{engine.Float32, engine.BF16}
 
-// suite makes the cases of a benchmark from the arguments that follow its name. Sizes are divided by shrink.
+// suite returns the cases of a benchmark for the arguments after its name. Sizes are divided by shrink.
 type suite func(args []string, shrink int) ([]Case, error)
 
 var suites = map[string]suite{
@@ -118,18 +116,18 @@ func withoutArgs(cases func(shrink int) []Case) suite {
 	}
 }
 
-// Options say how to measure.
+// Options are the options of a measurement.
 type Options struct {
 	Threads int     // GOMAXPROCS while hippo is measured
-	Scaling bool    // measure on one core in turn with Threads, and say how many times faster those are by the clock
+	Scaling bool    // also measure on one core, in turn, and report the speedup of Threads by wall time
 	Seconds float64 // for each measurement, in each round
 	Rounds  int
 	Peer    string // command of the peer, which runs once in each round; "" for none
-	// Measured, unless nil, is told each row of hippo as it comes.
+	// Measured, unless nil, receives each row of hippo as it is measured.
 	Measured func(Row)
 	// PeerStarts, unless nil, is called before the peer runs.
 	PeerStarts func()
-	// PeerErr, unless nil, is given what the peer writes to standard error.
+	// PeerErr, unless nil, receives the peer's standard error.
 	PeerErr io.Writer
 }
 
@@ -172,7 +170,7 @@ func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 	if t.close != nil {
 		defer t.close()
 	}
-	runtime.GC() // what the case before it held would be collected while this one is timed
+	runtime.GC() // what the previous case used would be collected while this one is timed
 	cores := []int{o.Threads}
 	if o.Scaling {
 		cores = append(cores, 1)
@@ -181,7 +179,7 @@ func (c Case) measure(ctx context.Context, o Options) (Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	level, err := autograd.CPULevel()
+	level, err := native.Level()
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +205,6 @@ func total(times []Timing) (wall, cpu float64) {
 // overOneCore is the field with the ratio of wall time on one core to wall time on all threads.
 const overOneCore = "over_one_core"
 
-// wallOverCPU is the field that has the ratio of wall time and process time per thread. It is 1 where the threads had
+// wallOverCPU is the field that has the ratio of wall time and process time per thread. It is 1 if the threads had
 // their cores for themselves and were all busy, more where other processes or idle threads cost time.
 const wallOverCPU = "wall_over_cpu"

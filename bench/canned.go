@@ -19,8 +19,8 @@ const cannedEvent = `data: {"id":"cmpl-ABCDEFGHIJKLMNOPQRSTUVWXYZ","object":"tex
 // between is the time between the events of a stream: a client has read one before the next comes.
 const between = 2 * time.Millisecond
 
-// canned is a server that does next to nothing: to the requests of some clients at once it sends events that it has
-// ready, one to each and then the next. What that takes is what the clients take, and the kernel to send.
+// canned is a server that does next to nothing: it sends prepared events to the requests of some clients, one to each
+// in turn. The time is that of the clients, and of the kernel for sending.
 type canned struct {
 	site
 	listener net.Listener
@@ -53,15 +53,15 @@ func newCanned(ctx context.Context, n, events int) (*canned, error) {
 			if err != nil {
 				return
 			}
-			conns.Go(func() { c.answer(conn) })
+			conns.Go(func() { c.serve(conn) })
 		}
 	})
 	c.all.Go(func() { c.send(n, events) })
 	return c, nil
 }
 
-// answer reads the requests of a client, and has them answered.
-func (c *canned) answer(conn net.Conn) {
+// serve reads the requests of a client, and queues them for send.
+func (c *canned) serve(conn net.Conn) {
 	defer conn.Close()
 	for in := bufio.NewReader(conn); ; {
 		r, err := http.ReadRequest(in)
@@ -88,7 +88,7 @@ func (c *canned) answer(conn net.Conn) {
 	}
 }
 
-// send answers n requests at a time.
+// send responds to n requests at a time.
 func (c *canned) send(n, events int) {
 	chunk := func(text string) []byte { return fmt.Appendf(nil, "%x\r\n%s\r\n", len(text), text) }
 	event, last := chunk(cannedEvent), append(chunk("data: [DONE]\n\n"), chunk("")...)

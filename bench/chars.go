@@ -6,11 +6,10 @@ import (
 	"strconv"
 
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// charsSteps is the length of the training of which charsCases measure the beginning. It is evaluated every charsEvery
-// updates.
+// charsSteps is the length of the training whose start charsCases measure. It is evaluated every charsEvery updates.
 const charsSteps, charsEvery = 600, 50
 
 // charsCases measure a training on the characters of a text: s_to_loss is the time until a tiny H3 hybrid predicts the
@@ -42,7 +41,7 @@ func charsCases(args []string, shrink int) ([]Case, error) {
 }
 
 func charsTrial(ctx context.Context, file string, loss float64, shrink int, p engine.Precision) (trial, error) {
-	cfg, err := train.Preset("tiny")
+	cfg, err := text.Preset("tiny")
 	if err != nil {
 		return trial{}, err
 	}
@@ -55,19 +54,23 @@ func charsTrial(ctx context.Context, file string, loss float64, shrink int, p en
 	var steps int
 	var reached float64
 	return trial{long: true, runs: []func() error{func() error {
-		tr, err := train.NewTrainer(cfg, set)
+		tr, err := text.New(cfg, set)
+		if err != nil {
+			return err
+		}
+		loop, err := tr.Begin()
 		if err != nil {
 			return err
 		}
 		for steps = 0; steps < charsSteps; {
-			if _, _, err := tr.Step(); err != nil {
+			if _, _, err := loop.Step(); err != nil {
 				return err
 			}
-			if steps = tr.Steps(); steps%charsEvery > 0 {
+			if steps = loop.Steps(); steps%charsEvery > 0 {
 				continue
 			}
-			if reached, err = tr.Evaluate(ctx, cfg.Train.EvalTokens); err == nil && reached < loss {
-				reached, err = tr.Evaluate(ctx, 0)
+			if reached, err = tr.Evaluate(ctx, loop.Tape(), cfg.Train.EvalTokens); err == nil && reached < loss {
+				reached, err = tr.Evaluate(ctx, loop.Tape(), 0)
 			}
 			if err != nil || reached < loss {
 				return err

@@ -15,9 +15,7 @@ import (
 // weight_gb_per_s, the speed at which weights are read; dram_gb_per_s, the speed of memory, measured in turn; and
 // dram_share, their ratio.
 func decodeCases(shrink int) []Case {
-	full := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
-	gpt := full
-	gpt.attention = full.all()
+	full, gpt := hybridAndGPT(shrink)
 	linear := full
 	linear.attention, linear.mixer = nil, "linear-attention"
 	var cases []Case
@@ -29,7 +27,7 @@ func decodeCases(shrink int) []Case {
 		{"H3-hybrid", full.build, 1, 1024}, {"H3-hybrid", full.build, 1, 8000}, {"H3-hybrid", full.build, 32, 1024},
 		{"GPT", gpt.build, 1, 1024}, {"GPT", gpt.build, 1, 8000},
 		{"linear-attention", linear.build, 1, 1024},
-		{"Mamba-130M", func() (*model.Model, error) { return smaller("mamba-130m", shrink) }, 1, 1024},
+		{"Mamba-130M", preset("mamba-130m", shrink), 1, 1024},
 	} {
 		past := c.context / shrink
 		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
@@ -37,11 +35,8 @@ func decodeCases(shrink int) []Case {
 				ID: Row{{"bench", "decode"}, {"model", c.name}, {"precision", p.String()},
 					{"batch", float64(c.batch)}, {"context", float64(past)}},
 				prepare: func(context.Context) (trial, error) {
-					m, err := c.build()
+					m, err := packed(c.build, p)
 					if err != nil {
-						return trial{}, err
-					}
-					if err := m.Pack(p); err != nil {
 						return trial{}, err
 					}
 					s := generate.NewBatch(m, c.batch)
@@ -62,6 +57,20 @@ func decodeCases(shrink int) []Case {
 		}
 	}
 	return cases
+}
+
+// packed builds a model and rounds its weights to a precision.
+func packed(build func() (*model.Model, error), p engine.Precision) (*model.Model, error) {
+	m, err := build()
+	if err == nil {
+		err = m.Pack(p)
+	}
+	return m, err
+}
+
+// preset returns a function that builds a smaller preset.
+func preset(name string, shrink int) func() (*model.Model, error) {
+	return func() (*model.Model, error) { return smaller(name, shrink) }
 }
 
 // smaller is a preset with random weights, its width and vocabulary divided by shrink.

@@ -18,17 +18,17 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 )
 
-// fileKinds are the precisions that go with what the name of a file ends with, as NAME-q8_0.gguf.
+// fileKinds are the precisions by the suffix of a file's name, as in NAME-q8_0.gguf.
 var fileKinds = map[string]engine.Precision{"f32": engine.Float32, "f16": engine.BF16, "bf16": engine.BF16,
 	"q8_0": engine.Int8, "q4_0": engine.Int4}
 
 // fileModels are the names of models by architecture, as in other benchmarks.
 var fileModels = map[string]string{"mamba": "Mamba-130M", "mamba2": "Mamba2-130M", "gpt2": "GPT"}
 
-// filesCases measure models in files or folders: a token more for one sequence and for 32 at once, and reading a
-// prompt of 512. Weights are in the precision that the name of the file tells, or stay as they are. rss_mb is the
-// memory of the process after it, and used_mb what of it came with the model. Of GPT-2, which is not read, a GPT of its
-// size is measured.
+// filesCases measure models in files or folders: a token more for one sequence and for 32 at once, and reading a prompt
+// of 512. Weights are in the precision named by the file, or stay as stored. rss_mb is the memory of the process
+// afterwards, and used_mb the part that the model added. For GPT-2, which is not supported, a GPT of its size is
+// measured.
 func filesCases(args []string, shrink int) (cases []Case, err error) {
 	files, err := modelFiles(args, shrink)
 	for _, f := range files {
@@ -70,7 +70,7 @@ func modelFiles(paths []string, shrink int) (files []*modelFile, err error) {
 	return files, nil
 }
 
-// modelNameOf is what rows call a model, and whether it is GPT-2.
+// modelNameOf returns the name of a model in rows, and whether it is GPT-2.
 func modelNameOf(path string) (name string, gpt bool, err error) {
 	name = filepath.Base(path)
 	if !release.IsGGUF(path) {
@@ -133,7 +133,7 @@ func (f *modelFile) measured(id Row, batch, past, length, tokens int) Case {
 		if err := f.load(); err != nil {
 			return trial{}, fmt.Errorf("%s: %w", f.path, err)
 		}
-		// What the case before it held is no part of this one's. The second collection empties pools.
+		// The memory of the previous case does not count. The second collection empties pools.
 		runtime.GC()
 		debug.FreeOSMemory()
 		random := rand.New(rand.NewPCG(1, 11))
@@ -151,12 +151,11 @@ func (f *modelFile) measured(id Row, batch, past, length, tokens int) Case {
 			return s.Feed(ctx, ids)
 		}
 		return trial{runs: []func() error{run}, fields: func(t []Timing) Row {
-			mb := func(n uint64) float64 { return rounded(float64(n) / (1 << 20)) }
 			now := status.RSS()
 			return Row{{"tokens_per_s", rounded(float64(tokens) / t[0].CPU)},
 				{"tokens_per_s_wall", rounded(float64(tokens) / t[0].Wall)},
-				{"weights_mb", mb(uint64(f.net.Bytes()))}, {"used_mb", mb(now - min(now, f.base))},
-				{"rss_mb", mb(now)}, {"rss_start_mb", mb(f.base)}}
+				{"weights_mb", mebibytes(f.net.Bytes())}, {"used_mb", mebibytes(now - min(now, f.base))},
+				{"rss_mb", mebibytes(now)}, {"rss_start_mb", mebibytes(f.base)}}
 		}}, nil
 	}}
 }

@@ -22,9 +22,8 @@ var products = []struct {
 
 var opNames = map[kernel.Op]string{kernel.NN: "NN", kernel.NT: "NT", kernel.TN: "TN"}
 
-// gemmCases measure C = A·B in float32, and with the operands rounded to bf16: gflops by CPU time as everywhere,
-// gflops_wall by the clock, and gflops_best, the best of nine repetitions by the clock, as the program that measures
-// OpenBLAS prints it.
+// gemmCases measure C = A·B in float32, and with the operands rounded to bf16: gflops by CPU time, gflops_wall by wall
+// time, and gflops_best, the best of nine repetitions by wall time, as the program that measures OpenBLAS prints it.
 func gemmCases(shrink int) []Case {
 	var cases []Case
 	for i := range 2 * len(products) { // the precisions in turn, so that their ratio is one of the same minute

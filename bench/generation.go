@@ -11,9 +11,7 @@ import (
 // contexts of several lengths: tokens/s of each, in turn, and how many times faster the hybrid is. Compare the table of
 // inference throughput in "Hungry Hungry Hippos", §6, which was measured at batch 64 on a GPU.
 func generationCases(shrink int) []Case {
-	hybrid := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
-	gpt := hybrid
-	gpt.attention = hybrid.all()
+	hybrid, gpt := hybridAndGPT(shrink)
 	var cases []Case
 	for _, past := range []int{128, 512, 1024, 2048, 4096, 8192, 16384} {
 		past := past / shrink
@@ -23,11 +21,8 @@ func generationCases(shrink int) []Case {
 				prepare: func(context.Context) (trial, error) {
 					var runs []func() error
 					for _, s := range []shape{hybrid, gpt} {
-						m, err := s.build()
+						m, err := packed(s.build, p)
 						if err != nil {
-							return trial{}, err
-						}
-						if err := m.Pack(p); err != nil {
 							return trial{}, err
 						}
 						session := generate.NewBatch(m, 1)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// keys are the fields that say what was measured. Rows of hippo and of a peer are joined by them.
+// keys are the fields that identify what was measured. Rows of hippo and of a peer are joined by them.
 var keys = []string{
 	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "sessions",
 	"context", "position", "op", "m", "n", "k",
 	"precision", "threads",
 }
 
-// direction is +1 for a measurement that is better when larger (tokens_per_s, gflops), -1 for one that is better when
-// smaller (fwd_ns, ms_per_step, s_to_loss, used_mb), and 0 for any other field.
+// direction returns +1 for a measurement that is better when larger (tokens_per_s, gflops), -1 for one that is better
+// when smaller (fwd_ns, ms_per_step, s_to_loss, used_mb), and 0 for any other field.
 func direction(field string) int {
 	words := strings.Split(strings.TrimSuffix(field, "_wall"), "_")
 	switch {
@@ -35,7 +35,7 @@ type Pair struct {
 	Ratios       []Ratio
 }
 
-// Ratio compares a measurement. Its field Ratio is how many times faster hippo is, or how many times less it needs.
+// Ratio compares a measurement: its Ratio is how many times faster hippo is, or how many times less it needs.
 type Ratio struct {
 	Field               string
 	Ours, Theirs, Ratio float64
@@ -68,9 +68,8 @@ func Join(ours, theirs []Row) ([]Pair, error) {
 		}
 	}
 	if len(pairs) == 0 {
-		return nil, fmt.Errorf("peer: found %d rows, of which none measures what one of hippo's %d does; want rows "+
-			"that agree in %s", len(theirs), len(ours),
-			strings.Join(keys, ", "))
+		return nil, fmt.Errorf("peer: found %d rows, of which none measures what one of hippo's %d does; "+
+			"want rows that agree in %s", len(theirs), len(ours), strings.Join(keys, ", "))
 	}
 	return pairs, nil
 }
@@ -100,7 +99,7 @@ func (p Pair) Label() Row {
 	return label
 }
 
-// Row is the pair as one row of ratios, in fields such as ratio_tokens_per_s.
+// Row returns the pair as a row of ratios, in fields such as ratio_tokens_per_s.
 func (p Pair) Row() Row {
 	row := p.Label()
 	for i, f := range row {
@@ -114,7 +113,7 @@ func (p Pair) Row() Row {
 	return row
 }
 
-// identity is the part of a row that says what was measured, of which program, and how.
+// identity returns the fields of a row that identify what was measured, of which program, and how.
 func identity(r Row) Row {
 	return slices.DeleteFunc(slices.Clone(r), func(f Field) bool {
 		return f.Name != "peer" && f.Name != "how" && !slices.Contains(keys, f.Name)

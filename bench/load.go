@@ -21,7 +21,7 @@ import (
 // loadCases measure a Mamba-130M from its folder to the first token, and the memory of the process: load_s to the model
 // and first_token_s to the token; peak_mb at most until then, and rss_mb after a prompt of 512 tokens and a token more.
 // The file has float32 for float32 and bfloat16 for the other precisions and for none, "stored": the precision of the
-// file. packed_mb are the weights as they lie in memory.
+// file. packed_mb is the size of the weights in memory.
 func loadCases(shrink int) []Case {
 	const asStored = "stored"
 	var cases []Case
@@ -118,7 +118,7 @@ func (l *loading) run(ctx context.Context) error {
 }
 
 func (l *loading) fields([]Timing) Row {
-	mb := func(n uint64) float64 { return rounded(float64(n) / (1 << 20)) }
 	return Row{{"load_s", rounded(l.load.Seconds())}, {"first_token_s", rounded(l.first.Seconds())},
-		{"packed_mb", mb(l.packed)}, {"peak_mb", mb(l.peak)}, {"rss_mb", mb(l.rss)}, {"rss_start_mb", mb(l.base)}}
+		{"packed_mb", mebibytes(l.packed)}, {"peak_mb", mebibytes(l.peak)}, {"rss_mb", mebibytes(l.rss)},
+		{"rss_start_mb", mebibytes(l.base)}}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // longCases measure updates on one sequence of bytes by its length, of one layer of width 64: at once, as far as that
-// goes, and in chunks with exact and with stopped gradients. activation_mb is what is held beside weights, gradients
-// and moments: activations and the states between chunks. peak_mb is the most that the whole program held meanwhile:
-// the tokens of the text, too, and what an engine keeps for its own use.
+// goes, and in chunks with exact and with stopped gradients. activation_mb is the memory beside weights, gradients and
+// moments: activations and the states between chunks. peak_mb is the peak of the whole process, with the tokens of the
+// text and the buffers of the engine.
 func longCases(shrink int) []Case {
 	const layers, chunk, mostAtOnce = 1, 16 << 10, 64 << 10
 	d := max(8, 64/shrink)
@@ -31,7 +31,7 @@ func longCases(shrink int) []Case {
 					ID: Row{{"bench", "long"}, {"mixer", mixer}, {"mode", how}, {"d", float64(d)}, {"l", float64(l)},
 						{"precision", float32Only}},
 					prepare: func(context.Context) (trial, error) {
-						c, err := train.Preset("tiny")
+						c, err := text.Preset("tiny")
 						if err != nil {
 							return trial{}, err
 						}
@@ -49,12 +49,11 @@ func longCases(shrink int) []Case {
 	return cases
 }
 
-// longOnce is the tokens of a sequence from which on one update is measured, not several after one to warm up: it goes
-// through many chunks that are alike.
+// longOnce is the length from which on a single update is measured, without a warm-up: it has many equal chunks.
 const longOnce = 1 << 18
 
-func longTrial(c train.Config) (trial, error) {
-	debug.FreeOSMemory() // what the case before it held
+func longTrial(c text.Config) (trial, error) {
+	debug.FreeOSMemory() // what the previous case used
 	status.ResetPeakRSS()
 	tok := tokenizer.Bytes()
 	ids := randomIDs(rand.New(rand.NewPCG(1, 9)), c.Train.SeqLen+1, tok.VocabSize())
@@ -62,17 +61,21 @@ func longTrial(c train.Config) (trial, error) {
 	if err != nil {
 		return trial{}, err
 	}
-	tr, err := train.NewTrainer(c, &train.Dataset{Tokenizer: tok, Train: tokens, Valid: tokens.Slice(0, 2)})
+	tr, err := text.New(c, &text.Dataset{Tokenizer: tok, Train: tokens, Valid: tokens.Slice(0, 2)})
+	if err != nil {
+		return trial{}, err
+	}
+	loop, err := tr.Begin()
 	if err != nil {
 		return trial{}, err
 	}
 	update := func() error {
-		_, _, err := tr.Step()
+		_, _, err := loop.Step()
 		return err
 	}
 	return trial{runs: []func() error{update}, long: c.Train.SeqLen >= longOnce, fields: func(t []Timing) Row {
 		return Row{{"tokens_per_s", rounded(float64(c.Train.SeqLen) / t[0].CPU)},
-			{"activation_mb", rounded(float64(tr.ActivationBytes()) / 1e6)},
+			{"activation_mb", rounded(float64(loop.Tape().Bytes()+tr.StateBytes()) / 1e6)},
 			{"peak_mb", rounded(float64(status.PeakRSS()) / 1e6)}}
 	}}, nil
 }

@@ -16,8 +16,8 @@ type Timing struct {
 	walls           []float64 // of each repetition, in their order
 }
 
-// times is how many times as long t takes by the clock as u, which was timed in turn: the median of the repetitions.
-// What slows the machine down for longer than a repetition slows down both.
+// times returns the ratio of t's wall time to that of u, which was timed in turn: the median over the repetitions. What
+// slows the machine down for longer than a repetition slows down both.
 func (t Timing) times(u Timing) float64 {
 	ratios := make([]float64, len(t.walls))
 	for i := range ratios {
@@ -28,7 +28,7 @@ func (t Timing) times(u Timing) float64 {
 
 const (
 	fewest, most = 3, 101 // repetitions
-	bestOf       = 9      // so many of them, the first, Best is taken from
+	bestOf       = 9      // the first ones, of which Best is taken
 )
 
 // measure times the functions of a trial in turn, on each number of cores, after one call of each to warm up. It

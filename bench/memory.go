@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// memory is a block larger than the caches, on huge pages where the system has them.
+// memory is a block larger than the caches, on huge pages if the system has them.
 type memory struct{ x []float32 }
 
 func newMemory(shrink int) *memory {
@@ -20,7 +20,7 @@ func newMemory(shrink int) *memory {
 	return m
 }
 
-// gigabytes is how much one call of read reads.
+// gigabytes returns how much one call of read reads.
 func (m *memory) gigabytes() float64 { return 4 * float64(len(m.x)) / 1e9 }
 
 // read reads the block from beginning to end, one part per core, by a kernel that does little else.

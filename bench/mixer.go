@@ -11,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
@@ -135,9 +136,9 @@ func mixerRuns(m mixer.Mixer, d, l int, p engine.Precision) []func() error {
 // stepsOn is the number of steps after which stepping starts again, for mixers with a longest sequence.
 const stepsOn = 64
 
-// stepping returns a function that makes one step of a mixer, from position l on.
+// stepping returns a function that runs one step of a mixer, from position l on.
 func stepping(m mixer.Mixer, d, l int) func() error {
-	tape, start, x := autograd.NewTape(), mixer.Begin(m.NewState())[0], random(1, d)
+	tape, start, x := autograd.NewTape(native.Backend), mixer.Begin(m.NewState())[0], random(1, d)
 	m.Forward(tape, random(l, d), &mixer.Rows{Rows: engine.NewRows(l), States: []mixer.State{start}})
 	rows := &mixer.Rows{Rows: &engine.Rows{}, States: []mixer.State{nil}}
 	n := 0
@@ -203,7 +204,7 @@ func leavesOf(p *engine.DiagParams) []*tensor.Tensor {
 // forwardBackward returns two functions to be timed: f alone, and f with backward to the leaves. As with the peers,
 // each backward pass makes the gradients of the leaves anew.
 func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Tensor) []func() error {
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(native.Backend)
 	for _, x := range leaves {
 		x.SetNeedsGrad(true)
 	}
@@ -213,14 +214,14 @@ func forwardBackward(leaves []*tensor.Tensor, f func(*autograd.Tape) *tensor.Ten
 		f(tape)
 		return nil
 	}
-	var dy []float32
+	var dy *tensor.Tensor
 	both := func() error {
 		tape.Reset()
 		tape.Record(true)
 		tape.DropGrads(leaves...)
 		y := f(tape)
 		if dy == nil {
-			dy = uniform(rand.New(rand.NewPCG(1, 4)), y.Len())
+			dy = tensor.FromSlice(uniform(rand.New(rand.NewPCG(1, 4)), y.Len()), y.Shape()...)
 		}
 		tape.BackwardFrom(y, dy)
 		return nil

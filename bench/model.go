@@ -20,6 +20,14 @@ type shape struct {
 	embedDrop, attnDrop     float64
 }
 
+// hybridAndGPT are the shapes of H3-125M, a hybrid with one layer of attention, and of a GPT of its size.
+func hybridAndGPT(shrink int) (hybrid, gpt shape) {
+	hybrid = shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
+	gpt = hybrid
+	gpt.attention = gpt.all()
+	return hybrid, gpt
+}
+
 // all is the layers of a GPT: attention everywhere. The GPT has no embedding of positions, whose cost is negligible.
 func (s shape) all() []int {
 	out := make([]int, s.layers)
@@ -71,7 +79,7 @@ type stepper struct {
 
 func newStepper(m *model.Model, b, l int) *stepper {
 	rng := rand.New(rand.NewPCG(1, 6))
-	s := &stepper{m: m, tape: autograd.NewTape(), rows: model.EqualRows(b, l)}
+	s := &stepper{m: m, tape: m.NewTape(), rows: model.EqualRows(b, l)}
 	for range b {
 		ids := randomIDs(rng, l+1, m.Config.VocabSize)
 		s.in, s.next = append(s.in, ids[:l]...), append(s.next, ids[1:]...)
@@ -90,8 +98,8 @@ func newStepper(m *model.Model, b, l int) *stepper {
 	if a := m.Adapter(); a != nil {
 		a.Params("", add)
 	}
-	s.opt = optim.NewAdamW(params, 0.9, 0.999, 1e-8, 1)
-	s.grads = autograd.NewGradients(s.opt.Tensors()...)
+	s.opt = optim.NewAdamW(s.tape.Backend(), params, 0.9, 0.999, 1e-8, 1)
+	s.grads = autograd.NewGradients(s.tape.Backend(), s.opt.Tensors()...)
 	s.tape.Collect(s.grads)
 	return s
 }
@@ -126,7 +134,7 @@ func (s *stepper) bytes() int {
 	const gradient, moments = 4, 8
 	n := s.m.Bytes() + s.tape.Bytes()
 	for _, g := range s.grads.Each() {
-		n += (gradient + moments) * len(g)
+		n += (gradient + moments) * g.Len()
 	}
 	return n
 }

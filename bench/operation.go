@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// operations are what some mixers of width d compute besides linear layers, on one sequence of l positions. Linear
+// operations compute what some mixers of width d do besides linear layers, on one sequence of l positions. Linear
 // layers are most of these mixers and about as fast everywhere; this compares the rest. Each function returns the
 // inputs and parameters of an operation, and the operation.
 var operations = map[string]func(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor){

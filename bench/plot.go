@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
 // plotAxes are the fields that can be the horizontal axis, the first that a row has.
@@ -42,7 +42,7 @@ var plotParts = []string{"peer", "how", "mode", "model", "mixer", "op", "d", "n"
 // Plot draws the measurements of a benchmark over the length or context into a PNG file. It has a line for each
 // combination of what differs between the rows, and for each measured field of the first unit found.
 func Plot(path string, rows []Row) error {
-	chart := explain.Chart{LogX: true, LogY: true}
+	chart := figure.Chart{LogX: true, LogY: true}
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 		at, _, ok := plotAxis(r)
 		return !ok || at <= 0
@@ -75,15 +75,15 @@ func Plot(path string, rows []Row) error {
 			if !seen {
 				i = len(chart.Lines)
 				at[name] = i
-				chart.Lines = append(chart.Lines, explain.Line{Name: name})
+				chart.Lines = append(chart.Lines, figure.Line{Name: name})
 			}
 			chart.Lines[i].X = append(chart.Lines[i].X, x)
 			chart.Lines[i].Y = append(chart.Lines[i].Y, y)
 		}
 	}
 	if len(chart.Lines) == 0 {
-		return fmt.Errorf("plot: found no measurements by length or context to draw, want a benchmark such as " +
-			"generation, scale or mixer")
+		return fmt.Errorf("plot: found no measurements by length or context to draw, " +
+			"want a benchmark such as generation, scale or mixer")
 	}
 	chart.X = strings.Join(labels, "; ")
 	if v, ok := rows[0].Get("bench"); ok {
@@ -102,8 +102,8 @@ func plotAxis(r Row) (x float64, label string, ok bool) {
 	return 0, "", false
 }
 
-// plotField is what a measured field is about, and its unit, "" for other fields. Fields of wall time have none: they
-// are not drawn.
+// plotField returns what a measured field is about, and its unit, "" for other fields. Fields of wall time have none:
+// they are not drawn.
 func plotField(field string) (what, unit string) {
 	for _, u := range plotUnits {
 		if rest, ok := strings.CutSuffix("_"+field, "_"+u.suffix); ok {
@@ -117,7 +117,7 @@ func plotField(field string) (what, unit string) {
 	return "", ""
 }
 
-// plotDifferences are the parts in which rows differ, and as text the values of those in which all rows agree.
+// plotDifferences returns the parts in which rows differ, and as text the values of those in which all rows agree.
 func plotDifferences(rows []Row) (differ, common []string) {
 	for _, part := range plotParts {
 		var values []string
@@ -136,7 +136,7 @@ func plotDifferences(rows []Row) (differ, common []string) {
 	return differ, common
 }
 
-// plotPart is the value of a part as text. Numbers say what they count.
+// plotPart formats the value of a part. Numbers are named.
 func plotPart(part string, v any) string {
 	text := Text(v)
 	switch part {

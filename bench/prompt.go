@@ -13,16 +13,15 @@ import (
 // for each of 32 sequences. The fields are tokens_per_s, and over_float32, how many times faster that is than float32,
 // measured in turn.
 func promptCases(shrink int) []Case {
-	h3 := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12}
-	gpt := h3
-	gpt.attention = gpt.all()
+	h3, gpt := hybridAndGPT(shrink)
+	h3.attention = nil
 	var cases []Case
 	for _, c := range []struct {
 		name  string
 		build func() (*model.Model, error)
 	}{
-		{"Mamba-130M", func() (*model.Model, error) { return smaller("mamba-130m", shrink) }},
-		{"Mamba2-130M", func() (*model.Model, error) { return smaller("mamba2-130m", shrink) }},
+		{"Mamba-130M", preset("mamba-130m", shrink)},
+		{"Mamba2-130M", preset("mamba2-130m", shrink)},
 		{"H3", h3.build}, {"GPT", gpt.build},
 	} {
 		for _, work := range []struct{ batch, tokens int }{{1, 512}, {32, 1}} {
@@ -48,11 +47,8 @@ func reading(build func() (*model.Model, error), p engine.Precision, batch, toke
 	}
 	var runs []func() error
 	for _, p := range precisions {
-		m, err := build()
+		m, err := packed(build, p)
 		if err != nil {
-			return trial{}, err
-		}
-		if err := m.Pack(p); err != nil {
 			return trial{}, err
 		}
 		s := generate.NewBatch(m, batch)

@@ -14,18 +14,18 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// The phases of resumeCases, each of a process of its own.
+// The phases of resumeCases, each in its own process.
 const (
 	resumeCold     = "cold"
 	resumeRestored = "restored"
 )
 
-// resumeCases measure how long it takes to go on with a text: first_ms, by the clock, to the logits behind 16 more ids.
-// In the phase cold, the mode cold reads the text before, and keeps it in a folder for the other phase; warm has it in
-// memory; edited has it in memory with 16 other ids behind it, as when the last message is changed. In the phase
-// restored the text comes from its file: load_ms of first_ms, and check_ms for the checksum of all weights, which says
-// whether it is this model's, and which a process computes once. The arguments are the phase, the folder, how many ids
-// the text has, and files or folders of models.
+// resumeCases measure how long it takes to continue a text: first_ms is the wall time to the logits after 16 more ids.
+// In the phase cold, the mode cold first reads the text, and saves it to a folder for the other phase; warm has it in
+// memory; edited has it in memory followed by 16 other ids, as when the last message is changed. In the phase restored
+// the text is loaded from its file: load_ms is that part of first_ms, and check_ms the part for the checksum of all
+// weights, which a process computes once. The arguments are the phase, the folder, the number of ids of the text, and
+// files or folders of models.
 func resumeCases(args []string, shrink int) (cases []Case, err error) {
 	if len(args) < 3 || args[0] != resumeCold && args[0] != resumeRestored {
 		return nil, fmt.Errorf("found the arguments %q, want %s or %s, a folder, a number of tokens and models", args,
@@ -50,7 +50,7 @@ func resumeCases(args []string, shrink int) (cases []Case, err error) {
 	return cases, err
 }
 
-// resuming is a text that a model goes on with.
+// resuming is a text that a model continues.
 type resuming struct {
 	*modelFile
 	n    int              // ids of the text
@@ -58,7 +58,7 @@ type resuming struct {
 	text *session.Session // it, once it has been read
 }
 
-// resumeMore is how many ids are read behind the text, resumeTurns how often.
+// resumeMore is how many ids are read after the text, resumeTurns how often.
 const resumeMore, resumeTurns = 16, 5
 
 // measured is a case that a function measures, which returns the fields of its row.
@@ -94,7 +94,7 @@ func (r *resuming) cold(ctx context.Context) (Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.net.Fingerprint() // whose time stands where the text is restored
+	r.net.Fingerprint() // whose time is measured when the text is restored
 	begun = time.Now()
 	if err := s.Save(r.path, session.FileOptions{}); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (r *resuming) reads(ctx context.Context, s *session.Session, seed uint64) (
 	return time.Since(begun), err
 }
 
-// turns is the median of some turns after the text, which have a session of their own each.
+// turns measures the median of some turns after the text, each in its own session.
 func (r *resuming) turns(turn func(s *session.Session) (time.Duration, error)) (Row, error) {
 	if r.text == nil {
 		return nil, fmt.Errorf("found no text that was read, want mode %s first", resumeCold)
@@ -152,10 +152,10 @@ func (r *resuming) edited(ctx context.Context) (Row, error) {
 	})
 }
 
-// restored goes on with the text of the file.
+// restored continues the text of the file.
 func (r *resuming) restored(ctx context.Context) (Row, error) {
 	begun := time.Now()
-	r.net.Fingerprint() // Load wants it, and it is kept
+	r.net.Fingerprint() // Load needs it, and it is cached
 	checked, begun := time.Since(begun), time.Now()
 	s, err := session.Load(r.path, r.net, tokenizer.IDs(r.net.Config.VocabSize), session.Options{}, nil)
 	if err != nil {

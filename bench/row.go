@@ -85,7 +85,7 @@ func ParseRow(line []byte) (Row, error) {
 	return row, nil
 }
 
-// String is the row as words: "train config a model H3".
+// String returns the row as words: "train config a model H3".
 func (r Row) String() string {
 	var words []string
 	for _, f := range r {
@@ -97,7 +97,7 @@ func (r Row) String() string {
 	return strings.Join(words, " ")
 }
 
-// Text is a value as text for people: numbers without an exponent, "-" for what was not measured.
+// Text formats a value: numbers without an exponent, "-" for what was not measured.
 func Text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -108,7 +108,10 @@ func Text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// rounded keeps four digits of a measurement.
+// mebibytes converts a number of bytes, rounded.
+func mebibytes[T int | int64 | uint64](bytes T) float64 { return rounded(float64(bytes) / (1 << 20)) }
+
+// rounded rounds a measurement to four digits.
 func rounded(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
 	if err != nil { // rounded up beyond the largest number

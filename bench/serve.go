@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// serveCases measure models behind package serve, asked over the network of this machine as clients ask, in int8:
+// serveCases measure package serve through its HTTP API on this machine, with weights in int8:
 //
 //   - clients: some clients at once that stream replies. tokens_per_s is of all, scheduler_tokens_per_s what a
 //     scheduler gives that draws as many alike, without HTTP, JSON and SSE, measured in turn; overhead_share is how
@@ -34,10 +34,8 @@ import (
 //   - streams: open streams of a small model. kb_each is what each holds in the process, client included; left_mb what
 //     is left when all are closed.
 func serveCases(shrink int) []Case {
-	h3 := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
-	models := []served{
-		{"H3-hybrid", h3.build}, {"Mamba-130M", func() (*model.Model, error) { return smaller("mamba-130m", shrink) }},
-	}
+	h3, _ := hybridAndGPT(shrink)
+	models := []served{{"H3-hybrid", h3.build}, {"Mamba-130M", preset("mamba-130m", shrink)}}
 	small := served{"small", shape{d: 64, layers: 2, vocab: 256}.build}
 	var cases []Case
 	for _, m := range models {
@@ -57,7 +55,7 @@ func serveCases(shrink int) []Case {
 	return append(cases, small.streams(2000/shrink))
 }
 
-// served is a model that is served.
+// served is a model to serve.
 type served struct {
 	name  string
 	build func() (*model.Model, error)
@@ -71,22 +69,19 @@ func (v served) id(what string, n int) Row {
 
 // site builds the model and begins to serve it, as newSite does.
 func (v served) site(ctx context.Context, memory int64) (*site, error) {
-	m, err := v.build()
-	if err == nil {
-		err = m.Pack(engine.Int8)
-	}
+	m, err := packed(v.build, engine.Int8)
 	if err != nil {
 		return nil, err
 	}
 	return newSite(ctx, m, memory)
 }
 
-// clients measures n clients, repeated so often at least.
+// clients measures n clients, with at least the given repetitions.
 func (v served) clients(n, past, repeats int) Case {
 	const tokens = 32
 	id := append(v.id("clients", n), Field{"context", float64(past)})
 	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
-		// What it has read of the prompts is kept, so that it does what the scheduler does.
+		// Prompts are cached, so that it does what the scheduler does.
 		s, err := v.site(ctx, 1<<30)
 		if err != nil {
 			return trial{}, err
@@ -237,23 +232,23 @@ func (v served) choices(past, ending int) Case {
 	const endings, questions = 4, 4
 	id := append(v.id("choices", endings), Field{"context", float64(past)}, Field{"ending", float64(ending)})
 	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
-		keeps, err := v.site(ctx, 1<<30)
+		cached, err := v.site(ctx, 1<<30)
 		if err != nil {
 			return trial{}, err
 		}
-		forgets, err := newSite(ctx, keeps.net, 0)
+		uncached, err := newSite(ctx, cached.net, 0)
 		if err != nil {
-			keeps.close()
+			cached.close()
 			return trial{}, err
 		}
 		rng := rand.New(rand.NewPCG(4, 4)) // no question is asked twice
 		ask := func(s *site) func() error {
 			return func() error {
 				for range questions {
-					before := randomIDs(rng, past, keeps.net.Config.VocabSize)
+					before := randomIDs(rng, past, cached.net.Config.VocabSize)
 					prompts := make([][]int32, endings)
 					for i := range prompts {
-						prompts[i] = append(before[:past:past], randomIDs(rng, ending, keeps.net.Config.VocabSize)...)
+						prompts[i] = append(before[:past:past], randomIDs(rng, ending, cached.net.Config.VocabSize)...)
 					}
 					q := request{Prompt: prompts, Tokens: 1, Echo: true, Logprobs: new(int)}
 					if err := s.whole(ctx, q); err != nil {
@@ -264,7 +259,7 @@ func (v served) choices(past, ending int) Case {
 			}
 		}
 		return trial{
-			runs: []func() error{ask(keeps), ask(forgets)}, close: func() { keeps.close(); forgets.close() },
+			runs: []func() error{ask(cached), ask(uncached)}, close: func() { cached.close(); uncached.close() },
 			fields: func(t []Timing) Row {
 				once, each := questions/t[0].Wall, questions/t[1].Wall
 				return Row{{"questions_per_s", rounded(once)}, {"rereading_questions_per_s", rounded(each)},
@@ -275,7 +270,7 @@ func (v served) choices(past, ending int) Case {
 	}}
 }
 
-// streams measures what n open streams hold.
+// streams measures the memory of n open streams.
 func (v served) streams(n int) Case {
 	return Case{ID: v.id("streams", n), prepare: func(ctx context.Context) (trial, error) {
 		s, err := v.site(ctx, 0)
@@ -287,7 +282,7 @@ func (v served) streams(n int) Case {
 			if err := s.stream(ctx, request{Prompt: []int32{1}, Tokens: 2}, func() {}); err != nil { // warm
 				return err
 			}
-			before := held()
+			before := used()
 			until, stop := context.WithCancel(ctx)
 			defer stop()
 			var all, begun sync.WaitGroup
@@ -305,17 +300,17 @@ func (v served) streams(n int) Case {
 				})
 			}
 			begun.Wait()
-			open = held() - before
+			open = used() - before
 			stop()
 			all.Wait()
 			s.client.CloseIdleConnections()
-			for range 100 { // the server finds out that they have gone
+			for range 100 { // until the server has noticed that they closed
 				if s.scheduler.Stats().Clients == 0 {
 					break
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
-			left = held() - before
+			left = used() - before
 			return failed
 		}
 		return trial{long: true, runs: []func() error{run}, close: s.close, fields: func([]Timing) Row {
@@ -324,11 +319,11 @@ func (v served) streams(n int) Case {
 	}}
 }
 
-// held is how many bytes of the heap and of stacks are in use.
-func held() float64 {
+// used returns how many bytes of the heap and of stacks are in use.
+func used() float64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what pools held goes with the second
+	runtime.GC() // the second one empties pools
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc + m.StackInuse)
 }

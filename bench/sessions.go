@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"sync"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/generate"
@@ -12,35 +11,29 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// sessionCases measure how many tokens/s a scheduler gives to 1, 4, 16 and 64 sessions together, drawing included, for
+// sessionCases measure the tokens/s of a scheduler for 1, 4, 16 and 64 sessions together, sampling included, for
 // H3-125M, Mamba-130M and a GPT after a context of 256. The fields are tokens_per_s; over_one, how many times that of
 // one session, measured in turn; state_mb, what a token reads and writes of its session's state; bound_tokens_per_s,
-// what memory allows, measured in turn, where each step reads the weights once and passes over all states;
-// bound_share, how much of it is reached; products_tokens_per_s, what the products of the weights alone would allow;
-// and bound_over_one, what over_one would be if a step were these products and the traffic of the states, one after the
-// other, and nothing else. Times are by the clock, since a scheduler also waits.
+// what memory allows, measured in turn, where each step reads the weights once and passes over all states; bound_share,
+// how much of it is reached; products_tokens_per_s, what the products of the weights alone would allow; and
+// bound_over_one, what over_one would be if a step were these products and the traffic of the states, one after the
+// other, and nothing else. Times are by wall time, since a scheduler also waits.
 func sessionCases(shrink int) []Case {
-	h3 := shape{d: 768 / shrink, layers: 12, vocab: 50264 / shrink, heads: 12, attention: []int{6}}
-	gpt := h3
-	gpt.attention = h3.all()
+	h3, gpt := hybridAndGPT(shrink)
 	past := 256 / shrink
 	var cases []Case
 	for _, c := range []struct {
 		name  string
 		build func() (*model.Model, error)
-	}{{"H3-hybrid", h3.build}, {"Mamba-130M", func() (*model.Model, error) { return smaller("mamba-130m", shrink) }},
-		{"GPT", gpt.build}} {
+	}{{"H3-hybrid", h3.build}, {"Mamba-130M", preset("mamba-130m", shrink)}, {"GPT", gpt.build}} {
 		for _, p := range []engine.Precision{engine.BF16, engine.Int8} {
 			for _, n := range []int{1, 4, 16, 64} {
 				cases = append(cases, Case{
 					ID: Row{{"bench", "sessions"}, {"model", c.name}, {"precision", p.String()},
 						{"sessions", float64(n)}, {"context", float64(past)}},
 					prepare: func(context.Context) (trial, error) {
-						m, err := c.build()
+						m, err := packed(c.build, p)
 						if err != nil {
-							return trial{}, err
-						}
-						if err := m.Pack(p); err != nil {
 							return trial{}, err
 						}
 						weights := newPackedRows(map[engine.Precision]kernel.Precision{
@@ -54,7 +47,7 @@ func sessionCases(shrink int) []Case {
 	return cases
 }
 
-// servedTokens is how many tokens each session draws in a call.
+// servedTokens is how many tokens each session samples in a call.
 const servedTokens = 16
 
 // servedTrial measures n sessions of m, after past positions each.
@@ -87,28 +80,19 @@ func servedTrial(m *model.Model, weights *packedRows, n, past, shrink int) (tria
 	}}, nil
 }
 
-// serving has a scheduler write so many tokens after each of the sessions, which stay where they are, drawn with some
-// options. What begins and ends a call, a copy of each state among it, is about a hundredth of its time.
+// serving returns a function in which a scheduler samples tokens for forks of the sessions. The start and end of a
+// call, with a copy of each state, take about a hundredth of its time.
 func serving(m *model.Model, sessions []*generate.Batch, tokens int, o sample.Options) func() error {
 	return func() error {
 		s := session.NewScheduler(m, session.SchedulerOptions{Running: len(sessions)})
 		defer s.Close()
-		errs := make([]error, len(sessions))
-		var all sync.WaitGroup
-		for i, one := range sessions {
-			all.Go(func() { errs[i] = s.Run(context.Background(), drawing(one.Fork(), tokens, o, uint64(i))) })
-		}
-		all.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return inParallel(len(sessions), func(i int) error {
+			return s.Run(context.Background(), drawing(sessions[i].Fork(), tokens, o, uint64(i)))
+		})
 	}
 }
 
-// drawing is a request that reads one token, then draws and reads others: as many as left in all.
+// drawing returns a request that reads one token, then samples and reads others: left in all.
 func drawing(s *generate.Batch, left int, o sample.Options, seed uint64) *session.Request {
 	o.Seed = seed
 	sampler, err := sample.New(o)

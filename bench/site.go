@@ -24,7 +24,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// site is a server of a model with a client.
+// site is a server of a model and a client.
 type site struct {
 	net       *model.Model
 	url       string
@@ -34,10 +34,10 @@ type site struct {
 	web       *http.Server
 }
 
-// plainChat puts messages behind each other as they are. So the texts of ids stay the texts of these ids.
+// plainChat concatenates messages unchanged, so that texts of ids tokenize to the same ids.
 const plainChat = `{% for m in messages %}{{ m.content }}{% endfor %}`
 
-// newSite begins to serve a model. It keeps what it has read in the given number of bytes; 0 keeps nothing.
+// newSite starts to serve a model, with a prompt cache of memory bytes; 0 for none.
 func newSite(ctx context.Context, m *model.Model, memory int64) (*site, error) {
 	scheduler := session.NewScheduler(m, session.SchedulerOptions{Waiting: 1 << 20})
 	o := host.ModelOptions{Name: "m", Net: m, Tokenizer: tokenizer.IDs(m.Config.VocabSize), Runner: scheduler}
@@ -77,7 +77,7 @@ func (s *site) close() {
 // completions is the endpoint of requests.
 const completions = "/v1/completions"
 
-// request is the body of a request for a reply.
+// request is the body of a completion request.
 type request struct {
 	Prompt   any  `json:"prompt"`
 	Tokens   int  `json:"max_tokens"`
@@ -109,7 +109,7 @@ func (s *site) post(ctx context.Context, endpoint string, q any) (*http.Response
 	return a, nil
 }
 
-// stream has a reply, and calls each for every token.
+// stream requests a streamed reply, and calls each for every token.
 func (s *site) stream(ctx context.Context, q request, each func()) error {
 	q.Stream, q.Ignore = true, true
 	a, err := s.post(ctx, completions, q)
@@ -130,7 +130,7 @@ func (s *site) stream(ctx context.Context, q request, each func()) error {
 	return nil
 }
 
-// whole has an answer in one.
+// whole requests a response that is not streamed.
 func (s *site) whole(ctx context.Context, q request) error {
 	a, err := s.post(ctx, completions, q)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *site) whole(ctx context.Context, q request) error {
 	return errors.Join(err, a.Body.Close())
 }
 
-// respond has the response to some ids, of one token, behind an earlier one unless that is "", and returns its id.
+// respond requests a response of one token to some ids, after a previous one unless that is "", and returns its id.
 func (s *site) respond(ctx context.Context, ids []int32, previous string) (id string, err error) {
 	q := map[string]any{"input": string(tokenizer.IDs(s.net.Config.VocabSize).Decode(nil, ids)), "max_output_tokens": 1}
 	if previous != "" {
@@ -155,7 +155,7 @@ func (s *site) respond(ctx context.Context, ids []int32, previous string) (id st
 	return answer.ID, errors.Join(err, a.Body.Close())
 }
 
-// reads is how many ids of prompts have been read so far.
+// reads returns how many ids of prompts have been read so far.
 func (s *site) reads() float64 { return float64(s.scheduler.Stats().Read) }
 
 // inParallel calls f for the numbers below n at once.

@@ -33,10 +33,9 @@ const (
 
 // storeCases measure turns of thousands of sessions in one store: of a small model in memory, and of H3-125M's shape,
 // attention-free, through a folder (the first argument, else a temporary one), with memory for a twentieth of them.
-// Each session has a first turn and, in another order, a second one, which goes on from what is stored. p50_ms and
-// p99_ms are of the second turns by the clock, fresh_p50_ms of first ones. lost are second turns whose first had to be
-// read again, mixed those whose logits are not, to the bit, those of a session alone. memory_mb is the most that the
-// store held.
+// Each session has a first turn and, in another order, a second one, which continues from what is stored. p50_ms and
+// p99_ms are of the second turns by wall time, fresh_p50_ms of first ones. lost are second turns whose first had to be
+// read again, mixed those whose logits differ from those of a session alone. memory_mb is the peak memory of the store.
 func storeCases(args []string, shrink int) ([]Case, error) {
 	n := storeSessions / shrink
 	folder := ""
@@ -66,11 +65,8 @@ func storeCase(name, place string, n int, s shape, folder string, onDisk bool) C
 		ID: Row{{"bench", "store"}, {"model", name}, {"precision", engine.Int8.String()}, {"place", place},
 			{"sessions", float64(n)}},
 		prepare: func(ctx context.Context) (trial, error) {
-			m, err := s.build()
+			m, err := packed(s.build, engine.Int8)
 			if err != nil {
-				return trial{}, err
-			}
-			if err := m.Pack(engine.Int8); err != nil {
 				return trial{}, err
 			}
 			b := &storing{m: m, n: n, folder: folder, onDisk: onDisk}
@@ -95,10 +91,10 @@ type storing struct {
 	lost, mixed  atomic.Int64
 	rss          uint64
 	stats        store.Stats
-	readAlone    float64 // milliseconds of both turns alone, the median
+	readAlone    float64 // median milliseconds of both turns alone
 }
 
-// plan is what a session has read after some turns.
+// plan returns what a session has read after some turns.
 func (b *storing) plan(i, turns int) []session.Segment {
 	rng := rand.New(rand.NewPCG(1, uint64(i)))
 	plan := []session.Segment{{IDs: randomIDs(rng, storeFirst, b.m.Config.VocabSize)}}
@@ -130,9 +126,9 @@ func (b *storing) run(ctx context.Context) error {
 		o.Bucket = store.Folder(b.folder)
 	}
 	o.Memory = b.budget
-	var told error
+	var failed error
 	var once sync.Once
-	o.Report = func(err error) { once.Do(func() { told = err }) }
+	o.Report = func(err error) { once.Do(func() { failed = err }) }
 	var err error
 	if b.store, err = store.New(ctx, o); err != nil {
 		return err
@@ -152,10 +148,10 @@ func (b *storing) run(ctx context.Context) error {
 		return err
 	}
 	b.readAlone = quantile(alone, 0.5)
-	return told
+	return failed
 }
 
-// all calls f for every session in a random order, some at a time, and returns what each call took in milliseconds.
+// all calls f for every session in a random order, some at a time, and returns the milliseconds of each call.
 func (b *storing) all(ctx context.Context, f func(i int) error) ([]float64, error) {
 	order := rand.New(rand.NewPCG(2, uint64(len(b.later)))).Perm(b.n)
 	took := make([]float64, b.n)
@@ -228,18 +224,17 @@ func (b *storing) sum(s *generate.Batch) uint64 {
 }
 
 func (b *storing) fields([]Timing) Row {
-	mb := func(n int64) float64 { return rounded(float64(n) / (1 << 20)) }
 	return Row{
 		{"p50_ms", rounded(quantile(b.later, 0.5))}, {"p99_ms", rounded(quantile(b.later, 0.99))},
 		{"fresh_p50_ms", rounded(quantile(b.first, 0.5))}, {"fresh_p99_ms", rounded(quantile(b.first, 0.99))},
 		{"alone_p50_ms", rounded(b.readAlone)},
 		{"lost", float64(b.lost.Load())}, {"mixed", float64(b.mixed.Load())},
-		{"memory_mb", mb(b.most.Load())}, {"budget_mb", mb(b.budget)}, {"rss_mb", mb(int64(b.rss))},
-		{"disk_mb", mb(b.stats.Disk)}, {"loads", float64(b.stats.Loads)}, {"writes", float64(b.stats.Writes)},
+		{"memory_mb", mebibytes(b.most.Load())}, {"budget_mb", mebibytes(b.budget)}, {"rss_mb", mebibytes(b.rss)},
+		{"disk_mb", mebibytes(b.stats.Disk)}, {"loads", float64(b.stats.Loads)}, {"writes", float64(b.stats.Writes)},
 	}
 }
 
-// quantile returns the element of x that a part of the others, in order, is below.
+// quantile returns the quantile of x at a fraction.
 func quantile(x []float64, part float64) float64 {
 	x = slices.Clone(x)
 	slices.Sort(x)

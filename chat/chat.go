@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // Chat is a conversation. It is for one goroutine; any number of chats can share a model.

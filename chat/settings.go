@@ -15,11 +15,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // GenerationFile is the file in a model's folder that holds the defaults of sampling.
@@ -91,9 +92,16 @@ func (d Defaults) check() error {
 		whole("max_new_tokens", d.MaxNewTokens, 1))
 }
 
-// Load reads tokenizer_config.json, chat_template.jinja and generation_config.json in a model's folder. Each may be
-// missing. A template that cannot be parsed is an error.
+// Load reads tokenizer_config.json, chat_template.jinja and generation_config.json in a model's folder, or what a GGUF
+// file has of them. Each may be missing. A template that cannot be parsed is an error.
 func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
+	if release.IsGGUF(dir) {
+		t, err := release.ReadGGUFTexts(dir)
+		if err != nil {
+			return nil, err
+		}
+		return Parse(t.TokenizerConfig, t.Generation, tok, dir)
+	}
 	c, err := template.Load(dir)
 	if err != nil {
 		return nil, err

@@ -44,9 +44,8 @@ func RecoverDir(dir string) error {
 	return dirSwap{exchange, func(string) {}}.recover(dir)
 }
 
-// SettleDir is RecoverDir for programs that only read dir: where a killed WriteDirAtomic left no folder of that name,
-// it puts the whole old or new one there. It removes nothing, since another process may be writing the folders beside
-// dir.
+// SettleDir is RecoverDir for programs that only read dir: if a killed WriteDirAtomic left no folder of that name, it
+// puts the whole old or new one there. It removes nothing, since another process may be writing the folders beside dir.
 func SettleDir(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -233,7 +232,7 @@ func leftovers(dir string) (map[string][]string, error) {
 	return left, nil
 }
 
-// isDir tells whether path is a folder; anything else of that name is an error.
+// isDir reports whether path is a folder; anything else of that name is an error.
 func isDir(path string) (bool, error) {
 	info, err := os.Stat(path)
 	switch {

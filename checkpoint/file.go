@@ -24,15 +24,15 @@ const (
 // File is an open file of tensors. Everything in it was checked when it was opened. Its methods, except Close, may be
 // called by many goroutines at once.
 type File struct {
-	path    string
-	format  string
-	root    string
-	names   []string
-	tensors map[string]*Tensor
-	meta    map[string]string
-	said    map[string]any // GGUF: the values
-	mapping *mapping
-	shards  []*File // of an index or of a file in parts, which have no mapping
+	path      string
+	format    string
+	root      string
+	names     []string
+	tensors   map[string]*Tensor
+	meta      map[string]string
+	keyValues map[string]any // of GGUF
+	mapping   *mapping
+	shards    []*File // of an index or of a file in parts, which have no mapping
 }
 
 // Open opens a file of tensors in any of the formats this package reads, which it recognizes by the first bytes, or the
@@ -51,8 +51,8 @@ func Open(path string) (*File, error) {
 		case strings.HasPrefix(string(d[:min(len(d), 4)]), ggufMagic):
 			return f.readGGUF()
 		}
-		return fmt.Errorf(
-			"found %s, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save", beginning(d))
+		return fmt.Errorf("found %s, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save",
+			beginning(d))
 	})
 	if err == nil && f.format == FormatGGUF {
 		return f.withParts()
@@ -85,7 +85,7 @@ func open(path string, read func(*File) error) (*File, error) {
 	}
 	f := &File{path: path, mapping: m, tensors: map[string]*Tensor{}, meta: map[string]string{}}
 	if fault := disk.Guard(func() {
-		if err = stranger(m.data); err == nil {
+		if err = notTensors(m.data); err == nil {
 			err = read(f)
 		}
 	}); fault != nil {
@@ -99,17 +99,17 @@ func open(path string, read func(*File) error) (*File, error) {
 	return f, nil
 }
 
-// stranger returns an error for what is often found in the place of a file of tensors.
-func stranger(d []byte) error {
+// notTensors returns an error for files that are often found in place of a file of tensors.
+func notTensors(d []byte) error {
 	begins := func(with string) bool {
 		return len(d) >= len(with) && strings.EqualFold(string(d[:len(with)]), with)
 	}
 	switch {
 	case begins("version https://git-lfs"):
-		return errors.New("found a pointer of Git LFS in the place of the file, want the file itself, as git lfs " +
-			"pull or hippo pull fetches it")
+		return errors.New("found a pointer of Git LFS in place of the file, want the file itself, " +
+			"as git lfs pull or hippo pull fetches it")
 	case begins("<!doctype html"), begins("<html"):
-		return errors.New("found a web page in the place of the file: was its address not that of a download?")
+		return errors.New("found a web page in place of the file: was its address not that of a download?")
 	}
 	return nil
 }
@@ -121,13 +121,13 @@ func beginning(d []byte) string {
 	if end := d[:max(0, len(d)-3)]; utf8.Valid(end) && !strings.ContainsFunc(string(end), func(r rune) bool {
 		return !isText(r)
 	}) {
-		return fmt.Sprintf("a text that begins with %.20q", d)
+		return fmt.Sprintf("a text that starts with %.20q", d)
 	}
 	return fmt.Sprintf("a file that starts with % x", d[:min(len(d), 10)])
 }
 
 // brokenOff is added to an error about a file that ends too soon.
-const brokenOff = " (is it a download that was broken off?)"
+const brokenOff = " (is it an incomplete download?)"
 
 // add appends a tensor; two of the same name are an error.
 func (f *File) add(t *Tensor) error {

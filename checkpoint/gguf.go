@@ -61,7 +61,7 @@ func (k ggufKind) size() int {
 }
 
 // OpenGGUF opens a file of llama.cpp. Its tensors have the shapes of PyTorch, the last axis being that of a row. Values
-// returns what it says beside tensors. Of a file in several parts any part names all of them.
+// returns its other values. Opening any part of a split file opens all of them.
 func OpenGGUF(path string) (*File, error) {
 	f, err := open(path, (*File).readGGUF)
 	if err != nil {
@@ -71,7 +71,7 @@ func OpenGGUF(path string) (*File, error) {
 }
 
 func (f *File) readGGUF() error {
-	f.format, f.said = FormatGGUF, map[string]any{}
+	f.format, f.keyValues = FormatGGUF, map[string]any{}
 	r := &ggufReader{data: f.mapping.data}
 	r.bytes(len(ggufMagic))
 	version, tensors, values := r.uint32(), r.uint64(), r.uint64()
@@ -79,7 +79,7 @@ func (f *File) readGGUF() error {
 	case r.err != nil:
 		return r.err
 	case version == 1:
-		return fmt.Errorf("found GGUF version 1, want version 2 or 3: convert it anew with a llama.cpp of today")
+		return fmt.Errorf("found GGUF version 1, want version 2 or 3: convert it again with a current llama.cpp")
 	case version != 2 && version != 3:
 		return fmt.Errorf("found GGUF version %d, want 2 or 3 (in little-endian order)", version)
 	}
@@ -89,13 +89,13 @@ func (f *File) readGGUF() error {
 		if r.err != nil {
 			break
 		}
-		if _, twice := f.said[key]; twice {
+		if _, twice := f.keyValues[key]; twice {
 			return fmt.Errorf("two values are named %q", key)
 		}
-		if f.said[key] = r.value(ggufKind(r.uint32())); r.err != nil {
+		if f.keyValues[key] = r.value(ggufKind(r.uint32())); r.err != nil {
 			return fmt.Errorf("value %q: %w", key, r.err)
 		}
-		if s, ok := f.said[key].(string); ok {
+		if s, ok := f.keyValues[key].(string); ok {
 			f.meta[key] = s
 		}
 	}
@@ -116,10 +116,10 @@ func (f *File) readGGUF() error {
 	return f.placeGGUF(spans, r.at)
 }
 
-// placeGGUF gives each tensor its part of the data, which begins behind byte at.
+// placeGGUF sets the data of each tensor, which starts after byte at.
 func (f *File) placeGGUF(spans []span, at int) error {
 	align := uint64(ggufAlignment)
-	if v, ok := f.said[ggufAlignmentKey]; ok {
+	if v, ok := f.keyValues[ggufAlignmentKey]; ok {
 		a, ok := v.(uint64)
 		if !ok || a == 0 || a&(a-1) != 0 || a > 1<<16 {
 			return fmt.Errorf("%s: found %v, want a power of two up to %d", ggufAlignmentKey, v, 1<<16)
@@ -131,8 +131,7 @@ func (f *File) placeGGUF(spans []span, at int) error {
 		if len(spans) == 0 {
 			return nil
 		}
-		return fmt.Errorf("the data begins at byte %d, but the file has only %d"+brokenOff, start,
-			len(f.mapping.data))
+		return fmt.Errorf("the data begins at byte %d, but the file has only %d"+brokenOff, start, len(f.mapping.data))
 	}
 	data, next := f.mapping.data[start:], uint64(0)
 	for _, s := range spans {
@@ -140,7 +139,7 @@ func (f *File) placeGGUF(spans []span, at int) error {
 		n, _ := product(t.Shape)
 		size := uint64(t.DType.bytes(n))
 		if s.begin != next {
-			return fmt.Errorf("tensor %q starts at byte %d of the data, want %d, behind the one before", t.Name,
+			return fmt.Errorf("tensor %q starts at byte %d of the data, want %d, after the one before", t.Name,
 				s.begin, next)
 		}
 		if size > uint64(len(data)) || next > uint64(len(data))-size {
@@ -158,9 +157,9 @@ func (f *File) placeGGUF(spans []span, at int) error {
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
-// Values returns what a GGUF file says beside its tensors, as uint64, int64, float64, bool, string, or a slice of one
-// of these. It is nil for other formats. The map is the file's own.
-func (f *File) Values() map[string]any { return f.said }
+// Values returns the values of a GGUF file beside its tensors, as uint64, int64, float64, bool, string, or a slice of
+// one of these. It is nil for other formats. The map must not be changed.
+func (f *File) Values() map[string]any { return f.keyValues }
 
 // ggufReader reads from the front of data. After the first error it reads zeros.
 type ggufReader struct {
@@ -175,7 +174,7 @@ func (r *ggufReader) bytes(n int) []byte {
 		return nil
 	}
 	if n < 0 || n > len(r.data)-r.at {
-		r.err = fmt.Errorf("the file ends at byte %d, want %d bytes more behind byte %d", len(r.data), n, r.at)
+		r.err = fmt.Errorf("the file ends at byte %d, want %d bytes more after byte %d", len(r.data), n, r.at)
 		return nil
 	}
 	r.at += n
@@ -256,7 +255,7 @@ func (r *ggufReader) array(k ggufKind) any {
 		return out
 	case k.size() == 0:
 		if r.err == nil {
-			r.err = fmt.Errorf("found an array of type %d, want one of numbers, truth values or texts", k)
+			r.err = fmt.Errorf("found an array of type %d, want one of numbers, booleans or texts", k)
 		}
 		return nil
 	}
@@ -363,8 +362,8 @@ func knownGGUFTypes() string {
 	return strings.Join(names, " ")
 }
 
-// With returns the file with other tensors in the place of those of the same names. Both are one open file: to close
-// either closes both.
+// With returns the file with other tensors in place of those of the same names. Both are one open file: closing either
+// closes both.
 func (f *File) With(others []*Tensor) *File {
 	g := *f
 	g.tensors = maps.Clone(f.tensors)

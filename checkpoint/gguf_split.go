@@ -47,8 +47,8 @@ func (f *File) openParts(count int) error {
 	}
 	match := splitName.FindStringSubmatch(filepath.Base(f.path))
 	if match == nil || match[2] != fmt.Sprintf("%05d", given+1) || match[3] != fmt.Sprintf("%05d", count) {
-		return fmt.Errorf("found part %d of %d, want it under the name NAME-%05d-of-%05d.gguf, by which the others "+
-			"are found", given+1, count, given+1, count)
+		return fmt.Errorf("found part %d of %d, want it under the name NAME-%05d-of-%05d.gguf, "+
+			"by which the others are found", given+1, count, given+1, count)
 	}
 	parts := make([]*File, count)
 	parts[given] = f.shards[0]
@@ -84,7 +84,7 @@ func (f *File) openParts(count int) error {
 
 // joinParts takes the values of the first part and the tensors of all.
 func (f *File) joinParts(parts []*File) error {
-	f.said, f.meta = parts[0].said, parts[0].meta
+	f.keyValues, f.meta = parts[0].keyValues, parts[0].meta
 	for _, part := range parts {
 		for _, name := range part.names {
 			if err := f.add(part.tensors[name]); err != nil {
@@ -112,9 +112,9 @@ func (f *File) part(count int) (int, error) {
 	return f.splitValue(splitNumber, count-1)
 }
 
-// splitValue is a number from 0 to most, 0 where the file has none.
+// splitValue is a number from 0 to most, 0 if the file has none.
 func (f *File) splitValue(key string, most int) (int, error) {
-	v, there := f.said[key]
+	v, there := f.keyValues[key]
 	if !there {
 		return 0, nil
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// GroupTypes are the types of rows of integers that hold all elements of t, the smallest first: Int8, Int4 or Int4Min,
-// or none. Of the factors and least numbers of Q4_K, of 17 bits, such a row has the first 11.
+// GroupTypes returns the types of rows of integers that hold all elements of t exactly, the smallest first: Int8, Int4
+// or Int4Min, or none. Of the factors and least numbers of Q4_K, of 17 bits, such a row has the first 11.
 func (t *Tensor) GroupTypes() []DType {
 	switch t.DType {
 	case Q4_0, Int4:

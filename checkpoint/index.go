@@ -15,7 +15,7 @@ import (
 // IndexSuffix ends the name of the index of a model in several safetensors files.
 const IndexSuffix = ".safetensors.index.json"
 
-// maxShards bounds what a hostile index can cost. The largest published models have some hundreds.
+// maxShards limits the cost of a hostile index. The largest published models have some hundreds.
 const maxShards = 10_000
 
 // OpenIndex opens the safetensors files that an index names (NAME.safetensors.index.json) as one file with the tensors
@@ -70,8 +70,8 @@ func (f *File) openShards(files map[string]string) error {
 	return errors.Join(problems...)
 }
 
-// inFolder is the path of a file of a folder, which another file names. A link may lead to another file of the folder
-// or, from the snapshot of a hub's cache (snapshots/REVISION), to where this keeps the contents of files (blobs).
+// inFolder returns the path of a file in a folder that another file names. A link may lead to another file of the
+// folder or, from a snapshot in a hub's cache (snapshots/REVISION), to its folder of contents (blobs).
 func inFolder(dir, name string) (string, error) {
 	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, `/\:`) || name == "." || name == ".." {
 		return "", fmt.Errorf("found the file %q, want the name of a file of the folder", name)

@@ -33,7 +33,7 @@ const (
 	integersVersion = 1
 )
 
-// integers tells whether rows are integers in groups.
+// integers reports whether rows are integers in groups.
 func (d DType) integers() bool { return d == Int8 || d == Int4 || d == Int4Min }
 
 // RowBytes is the number of bytes of a row of k elements of Int8, Int4 or Int4Min, 0 for more than there can be.
@@ -121,8 +121,8 @@ func (r *groupRow) value(i int) float32 {
 	return float32(float32(r.q[i])*(fromHalf(r.factor[g])*r.scale)) + fromHalf(r.least[g])*r.scale
 }
 
-// Streamed is a tensor whose rows are made as they are written: for WriteSafetensors only. row appends the bytes of row
-// j to b. Rows of the types Int8, Int4 and Int4Min are those of AppendGroups.
+// Streamed returns a tensor whose rows are created as they are written: for WriteSafetensors only. row appends the
+// bytes of row j to b. Rows of the types Int8, Int4 and Int4Min are those of AppendGroups.
 func Streamed(name string, d DType, shape []int, row func(b []byte, j int) []byte) Tensor {
 	t := Tensor{Name: name, DType: d, Shape: shape}
 	t.pieces = func(yield func([]byte) bool) {
@@ -140,8 +140,8 @@ func Streamed(name string, d DType, shape []int, row func(b []byte, j int) []byt
 	return t
 }
 
-// InPieces is a tensor whose bytes are made, or found, as they are written: for WriteSafetensors only. Pieces must be
-// those of all elements in their order.
+// InPieces returns a tensor whose bytes are created, or found, as they are written: for WriteSafetensors only. Pieces
+// must be those of all elements in their order.
 func InPieces(name string, d DType, shape []int, pieces iter.Seq[[]byte]) Tensor {
 	return Tensor{Name: name, DType: d, Shape: shape, pieces: pieces}
 }
@@ -184,28 +184,28 @@ type integersMeta struct {
 	Tensors map[string]integersForm `json:"tensors"`
 }
 
-// integersForm is what U8 (rows, bytes) stands for.
+// integersForm is the type that U8 (rows, bytes) stands for.
 type integersForm struct {
 	Type    DType `json:"type"`
 	Columns int   `json:"columns"`
 }
 
-// withIntegers is metadata with what it says about tensors of integers.
+// withIntegers returns metadata with an entry about tensors of integers.
 func withIntegers(metadata map[string]string, tensors []Tensor) (map[string]string, error) {
-	said := integersMeta{integersVersion, map[string]integersForm{}}
+	meta := integersMeta{integersVersion, map[string]integersForm{}}
 	for i := range tensors {
 		if t := &tensors[i]; t.DType.integers() {
 			if len(t.Shape) != 2 || t.skip > 0 || t.rowLen() != t.Shape[1] {
 				return nil, fmt.Errorf("tensor %q: found shape %v for %s, want rows and columns", t.Name, t.Shape,
 					t.DType)
 			}
-			said.Tensors[t.Name] = integersForm{t.DType, t.Shape[1]}
+			meta.Tensors[t.Name] = integersForm{t.DType, t.Shape[1]}
 		}
 	}
-	if len(said.Tensors) == 0 {
+	if len(meta.Tensors) == 0 {
 		return metadata, nil
 	}
-	text, err := json.Marshal(said)
+	text, err := json.Marshal(meta)
 	if err != nil {
 		return nil, err
 	}
@@ -216,24 +216,24 @@ func withIntegers(metadata map[string]string, tensors []Tensor) (map[string]stri
 	return metadata, nil
 }
 
-// readIntegersMeta gives the tensors of a safetensors file the types and shapes that its metadata says.
+// readIntegersMeta sets the types and shapes of the tensors of a safetensors file from its metadata.
 func (f *File) readIntegersMeta() error {
 	text, ok := f.meta[integersKey]
 	if !ok {
 		return nil
 	}
-	var said integersMeta
-	if err := json.Unmarshal([]byte(text), &said); err != nil {
+	var meta integersMeta
+	if err := json.Unmarshal([]byte(text), &meta); err != nil {
 		return fmt.Errorf("%s: %w", integersKey, err)
 	}
-	if said.Version != integersVersion {
-		return fmt.Errorf("%s: found version %d of the layout of quantized weights, want %d: it may be of a newer "+
-			"hippo", integersKey, said.Version, integersVersion)
+	if meta.Version != integersVersion {
+		return fmt.Errorf("%s: found version %d of the layout of quantized weights, want %d: "+
+			"it may be of a newer hippo", integersKey, meta.Version, integersVersion)
 	}
 	delete(f.meta, integersKey)
 	var problems []error
-	for _, name := range slices.Sorted(maps.Keys(said.Tensors)) {
-		if err := f.setIntegers(name, said.Tensors[name]); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(meta.Tensors)) {
+		if err := f.setIntegers(name, meta.Tensors[name]); err != nil {
 			problems = append(problems, fmt.Errorf("%s: tensor %q: %w", integersKey, name, err))
 		}
 	}

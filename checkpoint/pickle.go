@@ -41,8 +41,8 @@ func (u *unpickler) load() (any, error) {
 		at := u.pos
 		op, err := u.byte()
 		if err != nil {
-			return nil,
-				fmt.Errorf("pickle: the data ends at byte %d before the STOP of the pickle at byte %d", at, start)
+			return nil, fmt.Errorf("pickle: the data ends at byte %d before the STOP of the pickle at byte %d", at,
+				start)
 		}
 		if op == '.' {
 			v, err := u.pop()

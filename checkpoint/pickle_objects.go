@@ -3,7 +3,7 @@ package checkpoint
 import "fmt"
 
 // Classes, functions and objects. Nothing is imported and nothing is called: a name is looked up in the table of
-// pickle_torch.go, and a name that is not there gives opaque values.
+// pickle_torch.go, and a name that is not there returns opaque values.
 
 // knownGlobal is the meaning of a known name: a replacement function, a storage class or an element type. Unknown names
 // have none of them.

@@ -45,18 +45,18 @@ var opcodes = [256]opcode{
 	']':  {"EMPTY_LIST", func(u *unpickler) error { u.push(&pyList{}); return nil }},
 	'}':  {"EMPTY_DICT", func(u *unpickler) error { u.push(&pyDict{}); return nil }},
 	0x8f: {"EMPTY_SET", func(u *unpickler) error { u.push(&pyList{}); return nil }},
-	0x85: {"TUPLE1", tupleOp(1)},
-	0x86: {"TUPLE2", tupleOp(2)},
-	0x87: {"TUPLE3", tupleOp(3)},
-	't':  {"TUPLE", markOp(func(items []any) (any, error) { return &pyTuple{items}, nil })},
-	'l':  {"LIST", markOp(func(items []any) (any, error) { return &pyList{items}, nil })},
-	0x91: {"FROZENSET", markOp(func(items []any) (any, error) { return &pyList{items}, nil })},
+	0x85: {"TUPLE1", collect(1, asTuple)},
+	0x86: {"TUPLE2", collect(2, asTuple)},
+	0x87: {"TUPLE3", collect(3, asTuple)},
+	't':  {"TUPLE", collect(0, asTuple)},
+	'l':  {"LIST", collect(0, asList)},
+	0x91: {"FROZENSET", collect(0, asList)},
 	'd':  {"DICT", (*unpickler).dict},
 	'a':  {"APPEND", func(u *unpickler) error { return u.modify(1, appendItems) }},
-	'e':  {"APPENDS", func(u *unpickler) error { return u.modifyMark(appendItems) }},
-	0x90: {"ADDITEMS", func(u *unpickler) error { return u.modifyMark(appendItems) }},
+	'e':  {"APPENDS", func(u *unpickler) error { return u.modify(0, appendItems) }},
+	0x90: {"ADDITEMS", func(u *unpickler) error { return u.modify(0, appendItems) }},
 	's':  {"SETITEM", func(u *unpickler) error { return u.modify(2, u.setItems) }},
-	'u':  {"SETITEMS", func(u *unpickler) error { return u.modifyMark(u.setItems) }},
+	'u':  {"SETITEMS", func(u *unpickler) error { return u.modify(0, u.setItems) }},
 
 	// The stack and the memo.
 	'(':  {"MARK", func(u *unpickler) error { u.marks = append(u.marks, len(u.stack)); return nil }},
@@ -143,26 +143,17 @@ func (u *unpickler) binFloat() error {
 	return nil
 }
 
-func tupleOp(n int) func(*unpickler) error {
+// collect pushes what build makes of the n topmost values; with 0, of those above the mark.
+func collect(n int, build func([]any) any) func(*unpickler) error {
 	return func(u *unpickler) error {
-		items, err := u.popN(n)
-		u.push(&pyTuple{items})
+		items, err := u.popMarkOr(n)
+		u.push(build(items))
 		return err
 	}
 }
 
-// markOp pushes the result of build on the values above the mark.
-func markOp(build func([]any) (any, error)) func(*unpickler) error {
-	return func(u *unpickler) error {
-		items, err := u.popMark()
-		if err != nil {
-			return err
-		}
-		v, err := build(items)
-		u.push(v)
-		return err
-	}
-}
+func asTuple(items []any) any { return &pyTuple{items} }
+func asList(items []any) any  { return &pyList{items} }
 
 func (u *unpickler) dict() error {
 	pairs, err := u.popMark()
@@ -174,9 +165,9 @@ func (u *unpickler) dict() error {
 	return u.setItems(d, pairs)
 }
 
-// modify changes the value below the n topmost ones, which are removed.
+// modify changes the value below the n topmost ones, which are removed; with 0, below the mark by the values above it.
 func (u *unpickler) modify(n int, change func(any, []any) error) error {
-	items, err := u.popN(n)
+	items, err := u.popMarkOr(n)
 	if err != nil {
 		return err
 	}
@@ -187,17 +178,12 @@ func (u *unpickler) modify(n int, change func(any, []any) error) error {
 	return change(target, items)
 }
 
-// modifyMark changes the value below the mark by the values above it, which are removed.
-func (u *unpickler) modifyMark(change func(any, []any) error) error {
-	items, err := u.popMark()
-	if err != nil {
-		return err
+// popMarkOr is popN, or popMark for 0.
+func (u *unpickler) popMarkOr(n int) ([]any, error) {
+	if n == 0 {
+		return u.popMark()
 	}
-	target, err := u.top()
-	if err != nil {
-		return err
-	}
-	return change(target, items)
+	return u.popN(n)
 }
 
 // popOp removes the topmost value or, right above it, a mark.

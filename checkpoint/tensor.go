@@ -82,7 +82,7 @@ func (t *Tensor) Release() {
 // that is an error.
 func (t *Tensor) UseData(use func(data []byte)) error { return disk.Guard(func() { use(t.Data) }) }
 
-// SurelyFinite tells whether all elements are finite, where that costs little to see: of bfloat16, four at a time.
+// SurelyFinite reports whether all elements are finite, where that costs little to see: of bfloat16, four at a time.
 // Where it is false, they may be all the same.
 func (t *Tensor) SurelyFinite() bool {
 	if t.DType != BF16 {
@@ -173,7 +173,7 @@ func readFloats[T float32 | float64](t *Tensor, out []T) error {
 		return err
 	}
 	d := t.Data
-	err := disk.Guard(func() {
+	return t.guard(func() {
 		switch t.DType {
 		case F64:
 			for i := range out {
@@ -205,10 +205,16 @@ func readFloats[T float32 | float64](t *Tensor, out []T) error {
 			}
 		}
 	})
-	if err != nil {
-		return fmt.Errorf("tensor %q: %w", t.Name, err)
-	}
-	return nil
+}
+
+// integerAt reads the integer that b starts with, by type.
+var integerAt = map[DType]func(b []byte) int64{
+	I64:  func(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) },
+	I32:  func(b []byte) int64 { return int64(int32(binary.LittleEndian.Uint32(b))) },
+	I16:  func(b []byte) int64 { return int64(int16(binary.LittleEndian.Uint16(b))) },
+	I8:   func(b []byte) int64 { return int64(int8(b[0])) },
+	U8:   func(b []byte) int64 { return int64(b[0]) },
+	Bool: func(b []byte) int64 { return int64(min(b[0], 1)) },
 }
 
 // decode converts the elements of a tensor of integers into out.
@@ -216,38 +222,17 @@ func decode[T float32 | float64 | int64](t *Tensor, out []T) error {
 	if err := t.checkInto(len(out)); err != nil {
 		return err
 	}
-	d := t.Data
-	err := disk.Guard(func() {
-		switch t.DType {
-		case I64:
-			for i := range out {
-				out[i] = T(int64(binary.LittleEndian.Uint64(d[8*i:])))
-			}
-		case I32:
-			for i := range out {
-				out[i] = T(int32(binary.LittleEndian.Uint32(d[4*i:])))
-			}
-		case I16:
-			for i := range out {
-				out[i] = T(int16(binary.LittleEndian.Uint16(d[2*i:])))
-			}
-		case I8:
-			for i := range out {
-				out[i] = T(int8(d[i]))
-			}
-		case U8:
-			for i := range out {
-				out[i] = T(d[i])
-			}
-		case Bool:
-			for i := range out {
-				if out[i] = 0; d[i] != 0 {
-					out[i] = 1
-				}
-			}
+	at, size := integerAt[t.DType], t.DType.Size()
+	return t.guard(func() {
+		for i := range out {
+			out[i] = T(at(t.Data[i*size:]))
 		}
 	})
-	if err != nil {
+}
+
+// guard is disk.Guard with the name of the tensor in the error.
+func (t *Tensor) guard(f func()) error {
+	if err := disk.Guard(f); err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	return nil
@@ -357,7 +342,7 @@ func NewTensor[T Number](name string, shape []int, values []T) Tensor {
 	return t
 }
 
-// littleEndian tells whether numbers lie in memory as in a file.
+// littleEndian reports whether numbers lie in memory as in a file.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // bytesOf is the memory of values.

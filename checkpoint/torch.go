@@ -17,7 +17,7 @@ type saved struct {
 // stateKeys are the entries of the saved object that may be its state dict, best first.
 var stateKeys = []string{"state_dict", "model_state_dict", "model", "module"}
 
-// isTorch tells whether a file starts like a file of torch.save: a zip archive or a pickle of the magic number.
+// isTorch reports whether a file starts like a file of torch.save: a zip archive or a pickle of the magic number.
 func isTorch(d []byte) bool {
 	return isZip(d) || len(d) > 1 && d[0] == 0x80 && d[1] <= pickleProtocol || bytes.HasPrefix(d, []byte("L1195"))
 }
@@ -114,9 +114,8 @@ func materialize(v *pyTensor, storage []byte, copies *copyBudget) (*Tensor, erro
 	}
 	last, ok := lastElement(v)
 	if have := len(storage) / size; !ok || last >= have {
-		return nil,
-			fmt.Errorf("shape %v with strides %v from element %d ends outside of storage %.20q, which has %d elements",
-				v.shape, v.stride, v.offset, v.storage.key, have)
+		return nil, fmt.Errorf("shape %v with strides %v from element %d ends outside of storage %.20q, "+
+			"which has %d elements", v.shape, v.stride, v.offset, v.storage.key, have)
 	}
 	if isContiguous(v) {
 		from := v.offset * size
@@ -124,9 +123,8 @@ func materialize(v *pyTensor, storage []byte, copies *copyBudget) (*Tensor, erro
 		return t, nil
 	}
 	if length > copies.limit-copies.used {
-		return nil,
-			fmt.Errorf("strides %v ask for a copy of %d bytes, and copies of one file may have at most %d bytes in all",
-				v.stride, length, copies.limit)
+		return nil, fmt.Errorf("strides %v ask for a copy of %d bytes, "+
+			"and copies of one file may have at most %d bytes in all", v.stride, length, copies.limit)
 	}
 	copies.used += length
 	t.Data = gather(v, storage, size, length)
@@ -146,7 +144,7 @@ func lastElement(v *pyTensor) (int, bool) {
 	return last, true
 }
 
-// isContiguous tells whether the elements follow each other in row-major order. The strides of axes of size 1 do not
+// isContiguous reports whether the elements follow each other in row-major order. The strides of axes of size 1 do not
 // matter.
 func isContiguous(v *pyTensor) bool {
 	want := 1

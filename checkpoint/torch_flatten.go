@@ -166,7 +166,7 @@ func textSize(list []any) int {
 	return n
 }
 
-// isScalars tells whether a list has scalars only and is worth keeping as one leaf.
+// isScalars reports whether a list has scalars only and is worth keeping as one leaf.
 func isScalars(list []any) bool {
 	for _, v := range list {
 		if !isScalar(v) {

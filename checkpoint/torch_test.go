@@ -299,7 +299,7 @@ func TestTorchBadFiles(t *testing.T) {
 	}{
 		"encrypted": {encrypted, []string{`"w"`, "m/data/0", "encrypted"}},
 		"neither format": {[]byte("hello, world, this is text"),
-			[]string{"a text that begins with \"hello", "safetensors", "zip", "pickle"}},
+			[]string{"a text that starts with \"hello", "safetensors", "zip", "pickle"}},
 		"plain pickle":     {[]byte(pickled(pDict(pStr("w"), pInt(1)))), []string{"a dictionary", "magic number"}},
 		"no pickle inside": {zipped(t, stored("m/x", "y")), []string{"no entry NAME/data.pkl"}},
 		"two pickles":      {zipped(t, pickle, stored("n/data.pkl", "N.")), []string{"m/data.pkl", "n/data.pkl"}},

@@ -117,7 +117,7 @@ func (z *zipFile) read(name string) ([]byte, error) {
 		return content, nil
 	}
 	if got := crc32.ChecksumIEEE(content); got != e.CRC32 {
-		return nil, fmt.Errorf("%s: found the checksum %08x, want %08x as the archive gives it: the file is damaged",
+		return nil, fmt.Errorf("%s: found the checksum %08x, want %08x as in the archive: the file is damaged",
 			name, got, e.CRC32)
 	}
 	return content, nil
@@ -143,7 +143,7 @@ func (z *zipFile) inflate(e *zip.File) ([]byte, error) {
 	case io.EOF:
 		return b, nil
 	case nil:
-		return nil, fmt.Errorf("%s unpacks to more than the %d bytes that the archive gives", e.Name, len(b))
+		return nil, fmt.Errorf("%s unpacks to more than the %d bytes listed in the archive", e.Name, len(b))
 	default:
 		return nil, fmt.Errorf("%s: %w", e.Name, err)
 	}

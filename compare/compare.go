@@ -1,5 +1,5 @@
-// Package compare trains models of equal size for equal time on the same text, and ranks them by their losses. It
-// trains by package train, and prints nothing: what happens is told to the functions of Events.
+// Package compare trains models of equal size for equal time on the same text, and ranks them by their losses. Progress
+// is reported through Events.
 package compare
 
 import (
@@ -10,20 +10,20 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/internal/config"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// Options are what all models of a comparison have in common. The names are those of train.Config where it has them.
+// Options are the common settings of a comparison, named as in train.Config.
 type Options struct {
 	Time  time.Duration `json:"time" min:"1ms" help:"training time of each run"`
-	Clock string        `json:"clock" enum:"wall,cpu" help:"what the time is measured by: see train.clock"`
+	Clock string        `json:"clock" enum:"wall,cpu" help:"clock of the training time: see train.clock"`
 
 	Params int    `json:"params" min:"0" help:"parameters of each model, reached by its width; 0: those of the first"`
 	Seeds  int    `json:"seeds" min:"1" help:"runs of each model, with one seed each; the table has means and spread"`
 	Seed   uint64 `json:"seed" help:"the first seed"`
 
 	Set []string `json:"set" help:"settings of all models, as KEY=VALUE: optim.lr=1e-3,train.batch_size=8"`
-	Out string   `json:"out" help:"folder that keeps runs and results, so that the same command goes on; empty: none"`
+	Out string   `json:"out" help:"folder of runs and results, for resuming with the same command; empty: none"`
 
 	Data          []string `json:"data" help:"text, as for train; empty: the built-in Moby Dick"`
 	Valid         []string `json:"valid" help:"validation text; empty cuts it off the end of the data"`
@@ -31,13 +31,13 @@ type Options struct {
 	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
 	Tokenizer     string   `json:"tokenizer" help:"bytes, chars, dna, gpt2, or the path of a tokenizer.json"`
 	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's; none: keep it in memory"`
-	CacheLimit    string   `json:"cache_limit" help:"most the cache may hold, such as 20GB; empty: see train"`
+	CacheLimit    string   `json:"cache_limit" help:"size limit of the cache, such as 20GB; empty: see train"`
 	Precision     string   `json:"precision" enum:"float32,bf16" help:"of the operands of matrix products in training"`
 	Memory        string   `json:"memory" enum:"check,ignore" help:"check: refuse models that need too much memory"`
 }
 
-// DefaultOptions are the text, tokenizer and precision of a model, and two minutes by the clock.
-func DefaultOptions(first train.Config) Options {
+// DefaultOptions returns the text, tokenizer and precision of a model, and two minutes of wall time.
+func DefaultOptions(first text.Config) Options {
 	return Options{
 		Time: 2 * time.Minute, Clock: "wall", Seeds: 1, Seed: first.Seed, Data: first.Data, Valid: first.Valid,
 		ValidFraction: first.ValidFraction, TextField: first.TextField, Tokenizer: first.Tokenizer,
@@ -45,11 +45,11 @@ func DefaultOptions(first train.Config) Options {
 	}
 }
 
-// Check returns every problem of the comparison of these models at once that can be told before any text is read.
+// Check returns all problems of a comparison of these models that show before any text is read.
 func (o *Options) Check(models []Entrant) error {
 	var p config.Problems
 	if slices.Contains(append(slices.Clone(o.Data), o.Valid...), "-") {
-		p.Addf("data", "found -, want files: every run reads the text again, which standard input can give only once")
+		p.Addf("data", "found -, want files: every run reads the text again, which standard input cannot repeat")
 	}
 	text := o.text()
 	p.Add(text.CheckInputs())
@@ -65,9 +65,9 @@ func (o *Options) Check(models []Entrant) error {
 	return p.Err()
 }
 
-// text is a configuration that has the text and its tokenizer only.
-func (o *Options) text() train.Config {
-	return train.Config{
+// text returns a configuration with the text and its tokenizer only.
+func (o *Options) text() text.Config {
+	return text.Config{
 		Data: o.Data, Valid: o.Valid, TextField: o.TextField, Tokenizer: o.Tokenizer, Cache: o.Cache,
 	}
 }
@@ -75,12 +75,12 @@ func (o *Options) text() train.Config {
 // Comparison trains models of equal size for equal time on the same text.
 type Comparison struct {
 	Options Options
-	Models  []Entrant // as they are trained, but for seed and folder
+	Models  []Entrant // with all settings but seed and folder
 	Params  []int     // of each
 }
 
-// New prepares a comparison. It gives every model the options and the width that brings it to the number of parameters,
-// and finds all that cannot be before anything is trained.
+// New prepares a comparison. It gives every model the options and the width that yields the number of parameters, and
+// reports all errors before anything is trained.
 func New(models []Entrant, o Options) (*Comparison, error) {
 	if err := o.Check(models); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func New(models []Entrant, o Options) (*Comparison, error) {
 	return c, p.Err()
 }
 
-// settings reads Set.
+// settings parses Set.
 func (o *Options) settings() (map[string]string, error) {
 	values := map[string]string{}
 	var p config.Problems
@@ -126,12 +126,12 @@ func (o *Options) settings() (map[string]string, error) {
 	return values, p.Err()
 }
 
-// never is a number of steps that no run makes.
+// never is a number of steps that no run reaches.
 const never = math.MaxInt32
 
-// configure is a model's configuration with what all models have in common, but for its width. A vocab of 0 is not
+// configure returns a model's configuration with the common settings, but not its final width. A vocab of 0 is not
 // known yet.
-func (o *Options) configure(cfg train.Config, settings map[string]string, vocab int) (train.Config, error) {
+func (o *Options) configure(cfg text.Config, settings map[string]string, vocab int) (text.Config, error) {
 	if cfg.Init != "" && cfg.Tokenizer != o.Tokenizer {
 		return cfg, fmt.Errorf("tokenizer: found %s, want %s, with which the model was trained (--tokenizer)",
 			o.Tokenizer, cfg.Tokenizer)
@@ -139,7 +139,7 @@ func (o *Options) configure(cfg train.Config, settings map[string]string, vocab 
 	cfg.Data, cfg.Valid, cfg.ValidFraction, cfg.TextField = o.Data, o.Valid, o.ValidFraction, o.TextField
 	cfg.Tokenizer, cfg.Cache, cfg.CacheLimit = o.Tokenizer, o.Cache, o.CacheLimit
 	cfg.Precision, cfg.Memory = o.Precision, o.Memory
-	cfg.Train.EvalEvery, cfg.Train.SampleEvery = never, 0 // what counts is measured at the end
+	cfg.Train.EvalEvery, cfg.Train.SampleEvery = never, 0 // only the end is measured
 	cfg.Train.Time, cfg.Train.Clock = o.Time, o.Clock
 	cfg.Model.VocabSize, cfg.Model.Tokenizer = vocab, ""
 	var p config.Problems
@@ -148,8 +148,8 @@ func (o *Options) configure(cfg train.Config, settings map[string]string, vocab 
 	return cfg, p.Err()
 }
 
-// prepare is a model's configuration as it is trained, and the number of its parameters.
-func (c *Comparison) prepare(cfg train.Config, settings map[string]string, vocab int) (train.Config, int, error) {
+// prepare returns a model's final configuration and its number of parameters.
+func (c *Comparison) prepare(cfg text.Config, settings map[string]string, vocab int) (text.Config, int, error) {
 	o := &c.Options
 	cfg, err := o.configure(cfg, settings, vocab)
 	if err != nil {

@@ -13,12 +13,13 @@ import (
 
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // contest prepares a comparison of small models, of one update each, in a folder of its own.
 func contest(t *testing.T, change func(*Options), layers ...string) *Comparison {
 	t.Helper()
-	base, err := train.Preset("tiny")
+	base, err := text.Preset("tiny")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +231,7 @@ func TestCompareGoingOn(t *testing.T) {
 	c := contest(t, nil, "h3*2", "attention*2")
 	cfg := c.Models[0].Config
 	cfg.Out, cfg.Train.Time, cfg.Train.Steps = filepath.Join(t.TempDir(), "before"), 0, 40
-	if _, err := train.Run(context.Background(), cfg, train.Events{}); err != nil {
+	if _, err := text.Run(context.Background(), cfg, train.Events{}); err != nil {
 		t.Fatal(err)
 	}
 	all, err := Entrants([]string{"init:" + cfg.Out, "h3*2"})

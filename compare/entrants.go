@@ -12,17 +12,18 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// Entrant is a model of a comparison: what it is called, and what it trains by.
+// Entrant is a model of a comparison: its name and its settings.
 type Entrant struct {
 	Name   string
-	Config train.Config
+	Config text.Config
 }
 
 // Entrants are the models that the arguments of a comparison name. Each is a preset, a glob over presets, a mixer (for
 // its tiny preset), the path of a YAML file, a list of layers such as h3*2,attention in the shape of tiny, or init: and
-// the folder of a trained model to begin with. One named twice enters once.
+// the folder of a trained model to continue. Duplicates are dropped.
 func Entrants(args []string) ([]Entrant, error) {
 	var all []Entrant
 	var p config.Problems
@@ -41,9 +42,9 @@ func Entrants(args []string) ([]Entrant, error) {
 		}
 	}
 	if len(trained) > 0 {
-		p.Addf("compare", "found trained models, want some to train: 'hippo eval %s' measures these side by side on "+
-			"the same text; %s in front has its training go on; the %s of a run's folder trains its shape again",
-			strings.Join(trained, " "), goesOn, train.ConfigFile)
+		p.Addf("compare", "found trained models, want some to train: "+
+			"'hippo eval %s' measures these side by side on the same text; %s in front continues its training; "+
+			"the %s of a run's folder trains its shape again", strings.Join(trained, " "), initPrefix, train.ConfigFile)
 	} else if len(all) < 2 && len(p) == 0 {
 		p.Addf("compare",
 			"found one model, want at least 2: presets, globs over them, mixers, lists of layers or YAML files")
@@ -51,16 +52,16 @@ func Entrants(args []string) ([]Entrant, error) {
 	return all, p.Err()
 }
 
-// looksLikeLayers tells lists of layers from names with a slip.
+// looksLikeLayers matches lists of layers, as opposed to misspelt names.
 var looksLikeLayers = regexp.MustCompile(`[,(]|\*\s*\d+$`)
 
-// goesOn stands in front of the folder of a model that an entrant begins with.
-const goesOn = "init:"
+// initPrefix marks the folder of a model that an entrant starts from.
+const initPrefix = "init:"
 
-// beginsWith is an entrant in the shape and with the weights of a trained model. It trains as tiny does, but for the
-// learning rate, which suits a model that has been trained.
-func beginsWith(arg, path string) (Entrant, error) {
-	c, err := train.Preset("tiny")
+// trainedEntrant returns an entrant with the shape and the weights of a trained model. It trains like tiny, with a
+// learning rate for trained models.
+func trainedEntrant(arg, path string) (Entrant, error) {
+	c, err := text.Preset("tiny")
 	if err == nil {
 		err = c.StartFrom(path, path)
 	}
@@ -68,8 +69,8 @@ func beginsWith(arg, path string) (Entrant, error) {
 }
 
 func entrants(arg string) ([]Entrant, error) {
-	if path, ok := strings.CutPrefix(arg, goesOn); ok {
-		e, err := beginsWith(arg, path)
+	if path, ok := strings.CutPrefix(arg, initPrefix); ok {
+		e, err := trainedEntrant(arg, path)
 		return []Entrant{e}, err
 	}
 	names := matchingPresets(arg)
@@ -80,7 +81,7 @@ func entrants(arg string) ([]Entrant, error) {
 	case len(names) > 0:
 		var all []Entrant
 		for _, name := range names {
-			c, err := train.Preset(name)
+			c, err := text.Preset(name)
 			if err != nil {
 				return nil, err
 			}
@@ -88,20 +89,20 @@ func entrants(arg string) ([]Entrant, error) {
 		}
 		return all, nil
 	case isFile(arg):
-		c, err := train.Load(config.Options{File: arg})
+		c, err := text.Load(config.Options{File: arg})
 		name := filepath.Base(arg)
 		return []Entrant{{strings.TrimSuffix(name, filepath.Ext(name)), c}}, err
 	case looksLikeLayers.MatchString(arg):
-		c, err := train.Preset("tiny")
+		c, err := text.Preset("tiny")
 		c.Model.Layers, c.Model.AttnIdx, c.Model.NLayer = arg, nil, 0
 		if err == nil {
 			err = c.Validate()
 		}
 		return []Entrant{{arg, c}}, err
 	case strings.ContainsAny(arg, "*?["):
-		return nil, fmt.Errorf("no preset matches, want one of %s", strings.Join(train.Presets(), ", "))
+		return nil, fmt.Errorf("no preset matches, want one of %s", strings.Join(text.Presets(), ", "))
 	}
-	known := append(train.Presets(), model.MixerNames()...)
+	known := append(text.Presets(), model.MixerNames()...)
 	return nil, fmt.Errorf("no such model, want a preset, a mixer, a list of layers or a YAML file%s",
 		config.DidYouMean(arg, known))
 }
@@ -112,10 +113,10 @@ func isModel(arg string) bool {
 	return err == nil
 }
 
-// matchingPresets are the presets that a glob matches. A name without a wildcard matches itself.
+// matchingPresets returns the presets that a glob matches. A name without a wildcard matches itself.
 func matchingPresets(glob string) []string {
 	var names []string
-	for _, name := range train.Presets() {
+	for _, name := range text.Presets() {
 		if ok, err := path.Match(glob, name); ok && err == nil {
 			names = append(names, name)
 		}
@@ -123,8 +124,8 @@ func matchingPresets(glob string) []string {
 	return names
 }
 
-// isFile reports whether an argument means a file: by its name, so that the error for a missing one says so, or because
-// there is one.
+// isFile reports whether an argument means a file: by its extension, so that a missing one is reported as such, or
+// because it exists.
 func isFile(arg string) bool {
 	if ext := filepath.Ext(arg); ext == ".yaml" || ext == ".yml" {
 		return true

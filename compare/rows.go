@@ -14,7 +14,7 @@ type Report struct {
 	Text    Text    `json:"text"`
 	Seconds float64 `json:"time_s"` // of training, of each run
 	Clock   string  `json:"clock"`
-	Params  int     `json:"params"` // that were asked for, or those of the first model
+	Params  int     `json:"params"` // as requested, or those of the first model
 	Seeds   int     `json:"seeds"`
 	Threads int     `json:"threads"`
 	Models  []Row   `json:"models"`
@@ -37,7 +37,7 @@ type Row struct {
 	Runs        []Result `json:"runs"`
 }
 
-// Report sums up the runs by model, the lowest validation loss first and models that diverged last.
+// Report summarizes the runs by model, the lowest validation loss first and models that diverged last.
 func (c *Comparison) Report(text Text, runs []Result) *Report {
 	o := &c.Options
 	r := &Report{
@@ -90,7 +90,7 @@ func (row *Row) sumUp(text *Text) {
 	row.BitsPerByte = text.BitsPerByte(row.ValidLoss)
 }
 
-// meanAndSpread is the mean, nil of no values, and the standard deviation, nil of fewer than two.
+// meanAndSpread returns the mean, nil for no values, and the standard deviation, nil for fewer than two.
 func meanAndSpread(values []float64) (mean, spread *float64) {
 	m, s := stat.MeanStdDev(values, nil)
 	switch len(values) {

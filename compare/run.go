@@ -2,7 +2,6 @@ package compare
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,9 +16,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// Result is how one run ended. A run that diverged has no losses, but says so.
+// Result is the outcome of a run. A run that diverged has no losses, but the reason.
 type Result struct {
 	Model     string   `json:"model"`
 	Seed      uint64   `json:"seed"`
@@ -31,20 +31,20 @@ type Result struct {
 	Diverged  string   `json:"diverged,omitempty"`
 }
 
-// Events are functions that a comparison calls as it goes. Any may be nil.
+// Events are callbacks of a comparison. Any may be nil.
 type Events struct {
-	// Run is called before a run trains. What it returns is called while it does.
+	// Run is called before a run trains, and returns the callbacks for its training.
 	Run func(name string, seed uint64, number, runs int) train.Events
-	// Finished is called with the result of a run. before says that an earlier call of Comparison.Run had made it.
+	// Finished is called with the result of a run. before is set if it was saved by an earlier call of Comparison.Run.
 	Finished func(r Result, before bool)
 }
 
-// Runs is the number of runs.
+// Runs returns the number of runs.
 func (c *Comparison) Runs() int { return len(c.Models) * c.Options.Seeds }
 
-// Run trains what is not trained yet, in folders of Options.Out, and returns the results in the order of the models,
-// the seeds of a model one after the other. When ctx is done it saves the run it is at and returns ctx's error with the
-// results so far. Where Out is "" it removes all folders in the end.
+// Run trains the models that are not trained yet, in folders below Options.Out, and returns the results in the order of
+// the models and seeds. When ctx is done, it saves the current run and returns ctx's error with the results so far. If
+// Out is "", all folders are removed at the end.
 func (c *Comparison) Run(ctx context.Context, ev Events) (runs []Result, err error) {
 	out := c.Options.Out
 	if out == "" {
@@ -91,7 +91,7 @@ func (c *Comparison) Run(ctx context.Context, ev Events) (runs []Result, err err
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// folders are names of folders for the models, all different.
+// folders returns distinct folder names for the models.
 func (c *Comparison) folders() []string {
 	var names []string
 	for _, e := range c.Models {
@@ -108,16 +108,16 @@ func (c *Comparison) folders() []string {
 // resultFile is the name of the result in a run's folder.
 const resultFile = "result.json"
 
-// Saved is what the file result.json in a run's folder holds: a result, and what it was made from.
+// Saved is the content of result.json in a run's folder: a result and the settings behind it.
 type Saved struct {
 	Run    Result `json:"run"`
 	Params int    `json:"params"`
 	train.Origin
-	Config train.Config `json:"config"`
+	Config text.Config `json:"config"`
 }
 
 // readResult reads the result in the folder of a run, if there is one. It must be one of the same settings.
-func readResult(cfg train.Config) (r Result, found bool, err error) {
+func readResult(cfg text.Config) (r Result, found bool, err error) {
 	path := filepath.Join(cfg.Out, resultFile)
 	var s Saved
 	err = disk.ReadJSON(path, &s)
@@ -131,7 +131,7 @@ func readResult(cfg train.Config) (r Result, found bool, err error) {
 }
 
 // sameSettings returns an error if a folder holds a run of other settings than those of now.
-func sameSettings(path string, before, now train.Config) error {
+func sameSettings(path string, before, now text.Config) error {
 	before.Out, before.Memory = now.Out, now.Memory // the folder may have been moved
 	if d := config.Diff(&before, &now); len(d) > 0 {
 		return fmt.Errorf("%s: found a run of other settings (%s), want another --out or the same settings",
@@ -140,19 +140,19 @@ func sameSettings(path string, before, now train.Config) error {
 	return nil
 }
 
-// trainOne trains one model, or goes on with the training that is in its folder, and keeps the result there.
-func trainOne(ctx context.Context, name string, cfg train.Config, ev train.Events) (Result, error) {
-	run := train.Run
+// trainOne trains one model, or resumes the training in its folder, and saves the result there.
+func trainOne(ctx context.Context, name string, cfg text.Config, ev train.Events) (Result, error) {
+	run := text.Run
 	last := filepath.Join(cfg.Out, model.LastDir)
 	if _, err := os.Stat(last); !errors.Is(err, fs.ErrNotExist) {
-		before, err := train.ReadRun(cfg.Out)
+		before, err := text.ReadRun(cfg.Out)
 		if err == nil {
 			err = sameSettings(last, before, cfg)
 		}
 		if err != nil {
 			return Result{}, err
 		}
-		run = train.Resume
+		run = text.Resume
 	}
 	res, err := run(ctx, cfg, ev)
 	r := Result{Model: name, Seed: cfg.Seed, Steps: res.Step, Tokens: res.Tokens, Seconds: res.Trained.Seconds()}
@@ -177,10 +177,5 @@ func trainOne(ctx context.Context, name string, cfg train.Config, ev train.Event
 	if err != nil {
 		return r, err
 	}
-	saved := Saved{r, params, train.Here(), cfg}
-	text, err := json.MarshalIndent(saved, "", "  ")
-	if err != nil {
-		return r, err
-	}
-	return r, disk.WriteBytes(filepath.Join(cfg.Out, resultFile), append(text, '\n'))
+	return r, disk.WriteJSON(filepath.Join(cfg.Out, resultFile), Saved{r, params, train.Here(), cfg})
 }

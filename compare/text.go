@@ -39,7 +39,7 @@ type Text struct {
 	Baseline      data.Baseline `json:"baseline"`
 }
 
-// BitsPerByte turns nats per token into bits per byte of the text. It is nil where one of them is not known.
+// BitsPerByte turns nats per token into bits per byte of the text. It is nil if one of them is not known.
 func (t *Text) BitsPerByte(nats *float64) *float64 {
 	if nats == nil || t.BytesPerToken == 0 {
 		return nil

@@ -1,12 +1,10 @@
-// Package dashboard shows training runs in a browser as they go: losses, learning rate, gradient norm, speed and
-// samples of one or several runs, what their settings differ in, and the reports of those that have ended. It only
-// reads: the folders of runs and what training has written there.
+// Package dashboard shows training runs in a browser, live: losses, learning rate, gradient norm, speed and samples of
+// one or several runs, differences of their settings, and the reports of finished runs. It only reads the folders of
+// runs.
 //
-// How the files read: dashboard has the handler and its routes, runs finds the folders, metrics reads their
-// measurements, thin makes long curves short, settings compares configurations, report writes pages; assets is what the
-// browser runs, with the charts of uPlot and what package web has for any page.
-//
-// It may import web, internal/origin and internal/disk.
+// The files: dashboard has the handler and its routes, runs finds the folders, metrics reads their measurements, thin
+// shortens long curves, settings compares configurations, report renders pages; assets is what the browser runs, with
+// the charts of uPlot and the shared assets of package web.
 package dashboard
 
 import (
@@ -26,15 +24,15 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// Options say what a dashboard shows, and to whom.
+// Options are the options of a dashboard.
 type Options struct {
 	// Dirs are folders with runs in them, at any depth, or runs.
 	Dirs []string
-	// Hosts are the names that a request may call the server by, besides localhost and addresses; "*" for any.
+	// Hosts are the host names that requests may use, besides localhost and addresses; "*" for any.
 	Hosts []string
 }
 
-// Handler is the dashboard.
+// Handler serves the dashboard.
 type Handler struct {
 	o    Options
 	runs *finder
@@ -60,7 +58,7 @@ func New(o Options) (*Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP serves a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	web.Guard(w.Header())
 	if err := (origin.Rules{Names: h.o.Hosts}).Check(r); err != nil {
@@ -70,7 +68,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// list answers with all runs, those first that were written to last.
+// list responds with all runs, the most recently written first.
 func (h *Handler) list(w http.ResponseWriter, _ *http.Request) {
 	runs, more := h.runs.all()
 	out := struct {
@@ -80,10 +78,10 @@ func (h *Handler) list(w http.ResponseWriter, _ *http.Request) {
 	for _, r := range runs {
 		out.Runs = append(out.Runs, r.summary())
 	}
-	answer(w, out)
+	respond(w, out)
 }
 
-// run answers with the curves and samples of one run. A client that has them up to a version is told so.
+// run responds with the curves and samples of a run, or not modified if the client has them.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request) {
 	found, ok := h.find(w, r.FormValue("id"))
 	if !ok {
@@ -112,10 +110,10 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	answer(w, curves)
+	respond(w, curves)
 }
 
-// settings answers with the settings of some runs, by key.
+// settings responds with the settings of some runs, by key.
 func (h *Handler) settings(w http.ResponseWriter, r *http.Request) {
 	var runs []*folder
 	for _, id := range r.URL.Query()["ids"] {
@@ -130,10 +128,10 @@ func (h *Handler) settings(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	answer(w, table)
+	respond(w, table)
 }
 
-// find returns the run of an id, which is one of those listed: no text of a request becomes a path.
+// find returns the listed run of an id: no text of a request becomes a path.
 func (h *Handler) find(w http.ResponseWriter, id string) (*folder, bool) {
 	if f := h.runs.find(id); f != nil {
 		return f, true
@@ -142,13 +140,13 @@ func (h *Handler) find(w http.ResponseWriter, id string) (*folder, bool) {
 	return nil, false
 }
 
-// answer writes a value as JSON.
-func answer(w http.ResponseWriter, v any) {
+// respond writes a value as JSON.
+func respond(w http.ResponseWriter, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(data) // where it fails the client has gone
+	w.Write(data) // an error means that the client has closed
 }

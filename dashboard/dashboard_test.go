@@ -159,7 +159,7 @@ func TestCurvesGrow(t *testing.T) {
 func TestUnchanged(t *testing.T) {
 	dir, reads := t.TempDir(), 0
 	path := filepath.Join(dir, "file")
-	var kept unchanged[string]
+	var kept cached[string]
 	want := func(text string, count int) {
 		t.Helper()
 		got, err := kept.of(path, func() (string, error) {

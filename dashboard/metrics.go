@@ -14,34 +14,34 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// series are the values of one measurement. A value that is not finite is NaN.
+// series holds the values of a measurement. A value that is not finite is NaN.
 type series struct {
 	step    []int64
 	seconds []float64 // of the run
 	value   []float64
 }
 
-// Sample is a text that a model in training has written.
+// Sample is a text that a model in training has generated.
 type Sample struct {
 	Step int64  `json:"step"`
 	Text string `json:"text"`
 }
 
-// metrics are the measurements of a run as far as they have been read.
+// metrics holds the measurements of a run that have been read so far.
 type metrics struct {
 	file    os.FileInfo
 	read    int64  // bytes, up to the end of a line
-	tail    []byte // the last of them: a file that has taken the place of another has others there
+	tail    []byte // the last of them, by which a replaced file is recognized
 	version int64  // grows with each change
 	series  map[string]*series
 	samples []Sample
-	bad     int // lines that are no measurements
+	bad     int // invalid lines
 }
 
 const (
 	maxLine    = 1 << 20
 	maxTail    = 256
-	maxSamples = 200 // that are kept, the last ones
+	maxSamples = 200 // the latest ones are kept
 	maxSeries  = 64
 )
 
@@ -56,7 +56,7 @@ func (r *folder) measured() (*metrics, error) {
 	defer file.Close()
 	before := r.metrics
 	m := &metrics{series: map[string]*series{}}
-	if before != nil && before.goesOn(file, info) { // otherwise a run that was resumed has replaced it
+	if before != nil && before.continues(file, info) { // otherwise a resumed run has replaced it
 		m = before.clone()
 	}
 	m.file = info
@@ -64,7 +64,7 @@ func (r *folder) measured() (*metrics, error) {
 		return nil, err
 	}
 	if before == nil || m.version == 0 || m.read != before.read {
-		m.version = time.Now().UnixMicro() // of no earlier answer, also where the program was started again
+		m.version = time.Now().UnixMicro() // unique, even if the program was restarted
 		if before != nil {
 			m.version = max(m.version, before.version+1)
 		}
@@ -77,9 +77,9 @@ func (r *folder) measured() (*metrics, error) {
 	return m, nil
 }
 
-// goesOn tells whether a file begins with what these metrics were read from. The place of a file on the disk may be
-// used again by the one after it.
-func (m *metrics) goesOn(file io.ReaderAt, info os.FileInfo) bool {
+// continues reports whether a file starts with what these metrics were read from. A new file may have the same inode as
+// the old one.
+func (m *metrics) continues(file io.ReaderAt, info os.FileInfo) bool {
 	if !os.SameFile(m.file, info) || info.Size() < m.read {
 		return false
 	}
@@ -88,7 +88,7 @@ func (m *metrics) goesOn(file io.ReaderAt, info os.FileInfo) bool {
 	return err == nil && bytes.Equal(tail, m.tail)
 }
 
-// clone returns metrics to add to, while others read these: what is in the slices stays as it is.
+// clone returns metrics that can be added to while others read these.
 func (m *metrics) clone() *metrics {
 	c := *m
 	c.series = make(map[string]*series, len(m.series))
@@ -100,7 +100,7 @@ func (m *metrics) clone() *metrics {
 	return &c
 }
 
-// add reads lines. One that has no end yet is left for later.
+// add reads lines. An incomplete one is left for later.
 func (m *metrics) add(r io.Reader) error {
 	lines := bufio.NewReaderSize(r, 1<<16)
 	var text []byte
@@ -112,7 +112,7 @@ func (m *metrics) add(r io.Reader) error {
 		switch {
 		case err == bufio.ErrBufferFull:
 			continue
-		case err == io.EOF: // what there is of a line is being written
+		case err == io.EOF: // the last line is still being written
 			return nil
 		case err != nil:
 			return err
@@ -149,7 +149,7 @@ func (m *metrics) line(text []byte) bool {
 		}
 		var v *float64
 		if json.Unmarshal(raw, &v) != nil {
-			continue // no number
+			continue // not a number
 		}
 		s := m.series[name]
 		if s == nil {
@@ -159,7 +159,7 @@ func (m *metrics) line(text []byte) bool {
 			s = &series{}
 			m.series[name] = s
 		}
-		if v == nil { // it was not finite
+		if v == nil { // it is not finite
 			nan := math.NaN()
 			v = &nan
 		}

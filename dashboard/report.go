@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// markdown leaves out what is HTML, and links that are no links: a report quotes what a model has written.
+// markdown drops HTML and unsafe links: a report quotes generated text.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM))
 
 // page is the frame of a report.
@@ -34,7 +34,7 @@ var page = template.Must(template.New("report").Parse(`<!doctype html>
 </main>
 `))
 
-// report answers with the page about a run, /report/ID/, or one of its pictures, /report/ID/NAME.png.
+// report responds with the report of a run, /report/ID/, or one of its pictures, /report/ID/NAME.png.
 func (h *Handler) report(w http.ResponseWriter, r *http.Request) {
 	id, name := path.Split(r.PathValue("path"))
 	id = strings.TrimSuffix(id, "/")
@@ -76,13 +76,13 @@ func (r *folder) page(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Write(all.Bytes()) // where it fails the client has gone
+		w.Write(all.Bytes()) // an error means that the client has closed
 		return
 	}
 	http.NotFound(w, req)
 }
 
-// picture writes a picture that lies in the folder of a run.
+// picture writes a picture in the folder of a run.
 func (r *folder) picture(w http.ResponseWriter, req *http.Request, name string) {
 	if path.Ext(name) != ".png" || name != filepath.Base(name) {
 		http.NotFound(w, req)

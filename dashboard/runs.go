@@ -38,28 +38,28 @@ const (
 	fresh    = time.Second
 )
 
-// Run is what the list tells of a run.
+// Run is a run in the list.
 type Run struct {
-	ID      string    `json:"id"` // its folder, as the user named the one that it lies in
+	ID      string    `json:"id"` // its folder, below the one that the user named
 	State   string    `json:"state"`
 	Step    int64     `json:"step"`
-	Steps   int64     `json:"steps,omitempty"` // that it is to make, where that is known
+	Steps   int64     `json:"steps,omitempty"` // in all, if known
 	Loss    *float64  `json:"loss,omitempty"`
 	Valid   *float64  `json:"valid_loss,omitempty"`
 	Right   *float64  `json:"valid_accuracy,omitempty"` // in percent
-	Done    float64   `json:"done,omitempty"`           // the share that is done, where that is known
-	Written time.Time `json:"written"`                  // when it was last heard of
+	Done    float64   `json:"done,omitempty"`           // the fraction that is done, if known
+	Written time.Time `json:"written"`                  // when its folder was last written
 	Report  bool      `json:"report"`                   // whether there is a page about it
 }
 
-// folder is the folder of a run, with what has been read of it.
+// folder is the folder of a run, with its content so far.
 type folder struct {
 	id, dir string
 
 	mu      sync.Mutex
 	metrics *metrics
-	last    unchanged[[]line]            // the measurements at the end of metricsFile
-	values  unchanged[map[string]string] // of configFile
+	last    cached[[]line]            // the measurements at the end of metricsFile
+	values  cached[map[string]string] // of configFile
 }
 
 // finder finds runs.
@@ -75,8 +75,8 @@ type finder struct {
 
 func newFinder(dirs []string) *finder { return &finder{dirs: dirs, known: map[string]*folder{}} }
 
-// all returns the runs, those first that were written to last, and how many there are besides. It looks for new ones
-// when the last search is older than a second.
+// all returns the runs, the most recently written first, and how many there are besides. It searches again if the last
+// search is older than a second.
 func (f *finder) all() (runs []*folder, more int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,7 +111,7 @@ func (f *finder) all() (runs []*folder, more int) {
 	return f.found, f.more
 }
 
-// walk visits the runs in a folder. What cannot be read is passed over: it may belong to somebody else, or vanish.
+// walk visits the runs in a folder. What cannot be read is skipped: it may belong to another user, or vanish.
 func (f *finder) walk(dir string, visit func(id, path string, written time.Time)) {
 	depth := strings.Count(filepath.Clean(dir), string(filepath.Separator)) + maxDepth
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -128,7 +128,7 @@ func (f *finder) walk(dir string, visit func(id, path string, written time.Time)
 	})
 }
 
-// find returns the run of an id, nil where there is none.
+// find returns the run of an id, nil if there is none.
 func (f *finder) find(id string) *folder {
 	f.all()
 	f.mu.Lock()
@@ -136,7 +136,7 @@ func (f *finder) find(id string) *folder {
 	return f.known[id]
 }
 
-// summary tells of a run what its folder says at once, without reading all measurements.
+// summary summarizes a run from its folder, without reading all measurements.
 func (r *folder) summary() Run {
 	out := Run{ID: r.id, State: stopped}
 	path := filepath.Join(r.dir, metricsFile)
@@ -175,7 +175,7 @@ func (r *folder) summary() Run {
 	return out
 }
 
-// line has what the list shows of a line of measurements.
+// line holds what the list shows of a line of measurements.
 type line struct {
 	Step    int64    `json:"step"`
 	Loss    *float64 `json:"loss"`
@@ -185,7 +185,7 @@ type line struct {
 	Seconds float64  `json:"elapsed_s"`
 }
 
-// lastLines are the last measurements of a run. There are none where they cannot be read.
+// lastLines returns the last measurements of a run, none if they cannot be read.
 func (r *folder) lastLines() []line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *folder) lastLines() []line {
 	return lines
 }
 
-// readLines are the measurements at the end of a file.
+// readLines returns the measurements at the end of a file.
 func readLines(path string) ([]line, error) {
 	const tail = 16 << 10
 	data, whole, err := readTail(path, tail)
@@ -203,7 +203,7 @@ func readLines(path string) ([]line, error) {
 	}
 	lines := bytes.Split(data, []byte{'\n'})
 	if !whole {
-		lines = lines[1:] // it begins before
+		lines = lines[1:] // it is incomplete
 	}
 	var out []line
 	for _, text := range lines {

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Setting is one key of the settings of some runs.
+// Setting is a key of the settings of some runs.
 type Setting struct {
 	Key    string    `json:"key"`
 	Values []*string `json:"values"` // of each run; null where the run has no such key
@@ -54,7 +54,7 @@ func compare(runs []*folder) ([]Setting, error) {
 	return table, nil
 }
 
-// settings are the configuration of a run, with the keys of nested settings joined by dots.
+// settings returns the configuration of a run, with the keys of nested settings joined by dots.
 func (r *folder) settings() (map[string]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func flatten(values map[string]string, prefix string, tree yaml.MapSlice) {
 	}
 }
 
-// wantedSteps is how many updates a run is to make, 0 where its settings do not say.
+// wantedSteps returns the number of updates of a whole run, 0 if unknown.
 func wantedSteps(values map[string]string) int64 {
 	if limit := values["train.time"]; limit != "" && limit != "0s" && limit != "0" {
 		return 0 // time decides
@@ -100,8 +100,8 @@ func wantedSteps(values map[string]string) int64 {
 	return n
 }
 
-// share is how much of its work a run has done, by whichever of its limits it reaches first: updates or time of a
-// language model, epochs or time of a task. 0 where its settings do not say.
+// share returns the fraction of its work that a run has done, by whichever of its limits it reaches first: updates,
+// epochs or time. 0 if unknown.
 func share(values map[string]string, step, epoch, seconds float64) float64 {
 	done := 0.0
 	reached := func(at, most float64) {

@@ -2,23 +2,22 @@ package dashboard
 
 import "math"
 
-// How many points of a curve a client may ask for.
+// Limits on the points of a curve that a client may request.
 const (
 	minPoints     = 10
 	defaultPoints = 2000
 	maxPoints     = 100_000
 )
 
-// Curve is a measurement over the steps of a run. Where there are more points than were asked for, it has the lowest
-// and the highest of each part of the run, so that a spike is seen however long the run is. A value that is not finite
-// is null.
+// Curve is a measurement over the steps of a run. If there are more points than requested, it has the minimum and
+// maximum of each part of the run, so that spikes stay visible. A value that is not finite is null.
 type Curve struct {
 	Step    []int64    `json:"step"`
 	Seconds []float64  `json:"seconds"`
 	Value   []*float64 `json:"value"`
 }
 
-// Curves are all measurements of a run.
+// Curves holds all measurements of a run.
 type Curves struct {
 	Run
 	Version int64            `json:"version"` // grows with the measurements
@@ -68,7 +67,7 @@ func (s *series) thin(points int) Curve {
 	return c
 }
 
-// extremes are the places of the lowest and the highest value from place a to before b. One that is not finite is both.
+// extremes returns the indices of the minimum and maximum from a to before b. A value that is not finite is both.
 func (s *series) extremes(a, b int) (low, high int) {
 	low, high = a, a
 	for i := a; i < b; i++ {

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// CacheNone as a cache folder keeps no cache: tokens are held in memory and every file is hashed at every start.
+// CacheNone as a cache folder keeps no cache: tokens are kept in memory and every file is hashed at every start.
 const CacheNone = "none"
 
 // DefaultCacheDir is the folder hippo/tokens in the user's cache folder (os.UserCacheDir).
@@ -64,7 +64,7 @@ type aboutTokens struct {
 // aboutPath is the file KEY.json of the token file at path.
 func aboutPath(path string) string { return strings.TrimSuffix(path, tokenSuffix) + aboutSuffix }
 
-// touch notes that the token file at path is used now.
+// touch records that the token file at path is used now.
 func (a aboutTokens) touch(path string) error {
 	now := time.Now()
 	about := aboutPath(path)
@@ -81,8 +81,8 @@ func (a aboutTokens) touch(path string) error {
 	})
 }
 
-// ListCache lists the token files in a cache folder ("" is DefaultCacheDir), the last used first. A folder that does
-// not exist has none.
+// ListCache lists the token files in a cache folder ("" is DefaultCacheDir), the most recently used first. A missing
+// folder has none.
 func ListCache(dir string) ([]CacheEntry, error) {
 	dir, err := cacheDir(dir)
 	if err != nil || dir == "" {
@@ -99,7 +99,7 @@ func ListCache(dir string) ([]CacheEntry, error) {
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil || !info.Mode().IsRegular() || !isTokenFile(file.Name()) {
-			continue // of another kind, or just gone
+			continue // of another kind, or just removed
 		}
 		e := CacheEntry{Path: filepath.Join(dir, file.Name()), Bytes: info.Size(), Used: info.ModTime()}
 		e.describe()
@@ -145,8 +145,8 @@ func (e *CacheEntry) remove() (removed bool, err error) {
 		removed, err = true, nil
 	}
 	if removed {
-		if gone := os.Remove(aboutPath(e.Path)); !errors.Is(gone, fs.ErrNotExist) {
-			err = gone
+		if aboutErr := os.Remove(aboutPath(e.Path)); !errors.Is(aboutErr, fs.ErrNotExist) {
+			err = aboutErr
 		}
 	}
 	return removed, err
@@ -169,11 +169,11 @@ func CleanCache(dir string, before time.Time) (removed, inUse []CacheEntry, err 
 		if !e.Used.Before(before) {
 			continue
 		}
-		gone, err := e.remove()
+		ok, err := e.remove()
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("data: token cache: %w", err))
-		case gone:
+		case ok:
 			removed = append(removed, e)
 		default:
 			inUse = append(inUse, e)

@@ -164,7 +164,7 @@ func TestDiskFull(t *testing.T) {
 		return // only Linux has a device that is always full
 	}
 	defer full.Close()
-	w := &roomWriter{full, &cacheRoom{limit: 1 << 20}}
+	w := &quotaWriter{full, &cacheQuota{limit: 1 << 20}}
 	_, err = w.Write(make([]byte, 100))
 	var ours *cacheError
 	if !errors.Is(err, syscall.ENOSPC) || !errors.As(err, &ours) {

@@ -35,12 +35,12 @@ func (l chatLines) read(line []byte) (all []document, err error) {
 	return all, nil
 }
 
-// hasChats tells whether some file of the corpus holds chats.
+// hasChats reports whether some file of the corpus holds chats.
 func (c *Corpus) hasChats() bool {
 	return slices.ContainsFunc(c.sources, func(s source) bool { return s.format == FormatChat })
 }
 
-// settle finds out whether a JSONL file whose format nobody has named holds chats.
+// settle detects whether a JSONL file without a named format holds chats.
 func (c *Corpus) settle(s *source, opt SourceOptions) error {
 	if opt.Format == FormatAuto && s.format == FormatJSONL {
 		chats, err := s.looksLikeChats(c.field)
@@ -57,8 +57,8 @@ func (c *Corpus) settle(s *source, opt SourceOptions) error {
 	return nil
 }
 
-// looksLikeChats tells whether the first object of a JSONL file has the fields of a chat and not the text field. What
-// is wrong with a line is told when it is read.
+// looksLikeChats reports whether the first object of a JSONL file has the fields of a chat and not the text field.
+// Errors of a line are reported when it is read.
 func (s *source) looksLikeChats(field string) (bool, error) {
 	r, err := s.open()
 	if err != nil {

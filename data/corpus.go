@@ -27,11 +27,11 @@ const (
 	FormatChat Format = "chat"
 )
 
-// SourceOptions say how Open reads its specs. The zero value is the usual choice.
+// SourceOptions are the options of Open. The zero value is the usual choice.
 type SourceOptions struct {
 	TextField string    // field of a JSONL line that holds the text; "" means DefaultTextField
 	Format    Format    // forces the format of every file; FormatAuto goes by the name (standard input: text)
-	AllowNUL  bool      // accept occasional NUL bytes, which otherwise mark a binary file
+	AllowNUL  bool      // accept occasional NUL bytes, which otherwise indicate a binary file
 	Binary    bool      // accept data that does not look like text, with a note, and NUL bytes too
 	CacheDir  string    // folder of the index of content hashes: "" DefaultCacheDir, CacheNone to always hash
 	Stdin     io.Reader // source of the spec "-"; nil means os.Stdin
@@ -183,16 +183,16 @@ func (c *Corpus) fieldOf(s source) string {
 	return ""
 }
 
-// Name is the name of the corpus in reports: its specs, or "moby-dick".
+// Name returns the name of the corpus in reports: its specs, or "moby-dick".
 func (c *Corpus) Name() string { return c.name }
 
 // Hash identifies the content, in hex: equal for equal documents under equal options, whatever the files are called.
 func (c *Corpus) Hash() string { return hex.EncodeToString(c.hash[:]) }
 
-// Notes are remarks a user should see, such as files left out.
+// Notes returns remarks a user should see, such as files left out.
 func (c *Corpus) Notes() []string { return c.notes }
 
-// Bytes is the size of all files after decompression; for JSONL that is more than their text.
+// Bytes returns the size of all files after decompression; for JSONL that is more than their text.
 func (c *Corpus) Bytes() int64 {
 	var n int64
 	for _, s := range c.sources {

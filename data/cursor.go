@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Cursor is the position of a Loader. With the same tokens and options, a Loader that seeks to it gives the same
+// Cursor is the position of a Loader. With the same tokens and options, a Loader that seeks to it yields the same
 // batches, bit for bit, as one that read up to it.
 type Cursor struct {
 	Tokens    string `json:"tokens"` // Tokens.Hash

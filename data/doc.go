@@ -10,12 +10,11 @@
 //	NewLoader(train) → Next(inputs, targets) batches to train on; Cursor and Seek to resume
 //	Windows(valid)                           batches to evaluate on, each target once
 //
-// Nothing here holds a corpus in memory (but CacheNone its tokens): text is streamed, tokens are mapped, the shuffle is
-// computed. Same data, options and seed give the same batches, bit for bit, on every machine.
+// A corpus is never in memory (only its tokens with CacheNone): text is streamed, tokens are mapped, the shuffle is
+// computed. Same data, options and seed yield the same batches, bit for bit, on every machine.
 //
-// Imports: the standard library, klauspost/compress, bmatcuk/doublestar, golang.org/x/sys, internal/disk and
-// internal/status. The tokenizer package lies above this one and is seen through the interfaces Encoder, StreamEncoder
-// and Decoder. The token file format HIPPOTOK is defined in tokenfile.go.
+// The tokenizer package is above this one and is used through the interfaces Encoder, StreamEncoder and Decoder. The
+// token file format HIPPOTOK is defined in tokenfile.go.
 package data
 
 import "io"
@@ -38,8 +37,8 @@ type StreamEncoder interface {
 	EncodeReader(r io.Reader, emit func([]int32) error) error
 }
 
-// Decoder is an Encoder that can give back the text of an id. With it the text bytes of any part of the tokens are
-// exact; without it, see Tokens.Bytes.
+// Decoder is an Encoder that can return the text of an id. With it the text bytes of any part of the tokens are exact;
+// without it, see Tokens.Bytes.
 type Decoder interface {
 	// Decode appends the bytes of ids to dst.
 	Decode(dst []byte, ids []int32) []byte

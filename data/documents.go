@@ -6,43 +6,43 @@ import (
 	"sort"
 )
 
-// Ignore is the target of a position at which nothing is asked: as engine.Ignore.
+// Ignore is the target of a position without one: as engine.Ignore.
 const Ignore int32 = -1
 
 // Part is a piece of a document.
 type Part struct {
 	Text string
-	// Given marks a part that is there to be read, such as a question: its tokens are inputs, and no targets. That of
-	// the last part, be it empty, counts for the id behind the document, too.
+	// Given marks a part that is only read, such as a question: its tokens are inputs, not targets. That of the last
+	// part, even if empty, applies to the id after the document, too.
 	Given bool
 }
 
-// ChatReader makes documents of the lines of FormatChat.
+// ChatReader turns the lines of FormatChat into documents.
 type ChatReader interface {
-	// Read returns the documents of one JSON object, which has one of the fields that a file of chats has. Their parts
-	// are encoded one by one, so that each begins with a token of its own, as a reply does for a model that writes it.
+	// Read returns the documents of a JSON object with the fields of a chat. Their parts are encoded separately, so
+	// that each starts with a new token, as a generated reply does.
 	Read(object []byte) ([][]Part, error)
-	// Fingerprint differs between any two readers that could make different documents of some line.
+	// Fingerprint differs between any two readers that could return different documents for some line.
 	Fingerprint() string
 }
 
-// Apart returns a view of the same tokens in which documents see nothing of each other: a Loader and Windows tell where
-// documents begin, and no target stands behind the border of its input. The id between two documents, where there is
-// one, ends the first and begins the second, so that each of its two pairs lies in a document. Without such an id, or
-// where some parts are Given, a document begins with its first token, which is then no target.
+// Apart returns a view of the same tokens with separate documents: a Loader and Windows report where documents start,
+// and no target is beyond the border of its input. The id between two documents, where there is one, ends the first and
+// begins the second, so that each of its two pairs lies in a document. Without such an id, or where some parts are
+// Given, a document begins with its first token, which is then no target.
 //
 // Tokens of one document are not changed by it.
 func (t *Tokens) Apart() *Tokens {
 	return &Tokens{store: t.store, lo: t.lo, hi: t.hi, owner: t.owner, apart: len(t.store.starts) > 0}
 }
 
-// IsApart tells whether the tokens are a view that Apart has made, of several documents.
+// IsApart reports whether the tokens are a view by Apart of several documents.
 func (t *Tokens) IsApart() bool { return t.apart }
 
-// Given tells whether some parts of the text are there to be read only: see Part.
+// Given reports whether some parts of the text are only read: see Part.
 func (t *Tokens) Given() bool { return len(t.store.given) > 0 }
 
-// IsGiven tells whether the token at position i is of such a part. It panics as At does.
+// IsGiven reports whether the token at position i is in such a part. It panics as At does.
 func (t *Tokens) IsGiven(i int) bool {
 	t.At(i) // checks the position
 	given := false
@@ -53,7 +53,7 @@ func (t *Tokens) IsGiven(i int) bool {
 }
 
 // Document returns where document i, 0 ≤ i < Documents, lies in the tokens of a whole corpus: from its first token to
-// behind its last. The id between documents is of none.
+// after its last. The id between documents is in none.
 func (t *Tokens) Document(i int) (lo, hi int, err error) {
 	s := t.store
 	if hi = int(s.tokens); len(s.starts) == 0 {
@@ -73,7 +73,7 @@ func (t *Tokens) Document(i int) (lo, hi int, err error) {
 // start is the position of the first token of document i.
 func (s *store) start(i int) int { return int(binary.LittleEndian.Uint64(s.starts[8*i:])) }
 
-// leads tells whether the id between two documents is the first input of the second.
+// leads reports whether the id between two documents is the first input of the second.
 func (s *store) leads() bool { return s.endOfText >= 0 && len(s.given) == 0 }
 
 // border is the position of the first input of document i > 0.
@@ -84,13 +84,13 @@ func (s *store) border(i int) int {
 	return s.start(i)
 }
 
-// firstBorder is the first document after the first one whose border is at position lo or behind it.
+// firstBorder returns the first document after the first one whose border is at position lo or later.
 func (s *store) firstBorder(lo int) int {
 	n := int(s.documents)
 	return 1 + sort.Search(n-1, func(i int) bool { return s.border(i+1) >= lo })
 }
 
-// isGiven tells whether the token at a position is of a part that is given.
+// isGiven reports whether the token at a position is of a part that is given.
 func (s *store) isGiven(at int) bool { return s.given[at/8]>>(at%8)&1 != 0 }
 
 // borders appends to at the places in [0, n), counted from position from on, at which inputs of another document begin.
@@ -109,8 +109,8 @@ func (t *Tokens) borders(at []int, from, n int) (_ []int, err error) {
 	return at, err
 }
 
-// ask replaces those of the targets from position from on that nothing is asked of by Ignore.
-func (t *Tokens) ask(targets []int32, from int) error {
+// ask replaces those of the targets from position from on that nothing is targets of by Ignore.
+func (t *Tokens) mask(targets []int32, from int) error {
 	s := t.store
 	if len(s.given) == 0 && (!t.apart || s.leads()) {
 		return nil
@@ -137,25 +137,25 @@ func (t *Tokens) ask(targets []int32, from int) error {
 	})
 }
 
-// Targets counts the targets that Windows gives, but for Ignore, and the bytes of text that they stand for: see Bytes.
+// Targets counts the targets that Windows yields, except Ignore, and the bytes of text that they stand for: see Bytes.
 func (t *Tokens) Targets() (count int, bytes int64, err error) {
 	all := t.Slice(min(1, t.Len()), t.Len())
 	if bytes, err = all.Bytes(); err != nil || len(t.store.given) == 0 && (!t.apart || t.store.leads()) {
 		return all.Len(), bytes, err
 	}
-	var ids, asked [1 << 12]int32
+	var ids, targets [1 << 12]int32
 	table, known := t.store.table, int64(0)
 	for at := 0; at < all.Len(); {
 		n, err := all.Read(ids[:], at)
 		if err != nil {
 			return 0, 0, err
 		}
-		copy(asked[:], ids[:n])
-		if err := all.ask(asked[:n], at); err != nil {
+		copy(targets[:], ids[:n])
+		if err := all.mask(targets[:n], at); err != nil {
 			return 0, 0, err
 		}
 		err = t.store.guard(func() {
-			for _, id := range asked[:n] {
+			for _, id := range targets[:n] {
 				if id == Ignore {
 					continue
 				}
@@ -177,13 +177,13 @@ func (t *Tokens) Targets() (count int, bytes int64, err error) {
 	return count, int64(share), nil
 }
 
-// nearBorder returns the border of two documents that is nearest to a place where tokens are to be cut, if it is no
-// farther from it than half of what is cut off; else the place.
+// nearBorder returns the border of two documents nearest to a place where tokens are to be cut, if its distance is at
+// most half of the part cut off; else the place.
 func (t *Tokens) nearBorder(cut int) (int, error) {
 	if !t.apart {
 		return cut, nil
 	}
-	s, best, room := t.store, cut, (t.Len()-cut)/2
+	s, best, limit := t.store, cut, (t.Len()-cut)/2
 	err := s.guard(func() {
 		i := s.firstBorder(t.lo + cut)
 		for _, k := range []int{i - 1, i} {
@@ -191,8 +191,8 @@ func (t *Tokens) nearBorder(cut int) (int, error) {
 				continue
 			}
 			at := s.border(k) - t.lo
-			if far := max(at-cut, cut-at); at > 0 && at < t.Len() && far <= room {
-				best, room = at, far
+			if far := max(at-cut, cut-at); at > 0 && at < t.Len() && far <= limit {
+				best, limit = at, far
 			}
 		}
 	})

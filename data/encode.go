@@ -3,7 +3,6 @@ package data
 import (
 	"bytes"
 	"io"
-	"unicode/utf8"
 )
 
 // encodeBuffer is the size of text given to Encode at once. It is a variable so that tests can cut small texts.
@@ -41,7 +40,8 @@ func encodeDocument(enc Encoder, r io.Reader, emit func([]int32) error) error {
 	}
 }
 
-// cut returns where to cut a text when only its start, b, is known: after the returned number of bytes, at least one.
+// cut returns where to cut a text of which only the start, b, is known: after the returned number of bytes, at least
+// one.
 //
 // The place is the last line end after a letter or digit, so that the line break begins the next part; else the last
 // line end not after white space; else the last space not after white space; else the last border between UTF-8
@@ -72,17 +72,13 @@ func cut(b []byte) int {
 	return charBorder(b)
 }
 
-// charBorder is the last position in b, which is not its start, that does not split a UTF-8 character.
+// charBorder returns the last position in b, except its start, that does not split a UTF-8 character;
+// len(b) if there is none.
 func charBorder(b []byte) int {
-	for i := len(b) - 1; i > 0 && i >= len(b)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(b[i]) {
-			if utf8.FullRune(b[i:]) {
-				return len(b)
-			}
-			return i
-		}
+	if n := len(b) - cutOff(b); n > 0 {
+		return n
 	}
-	return len(b) // no UTF-8 here
+	return len(b)
 }
 
 func isSpace(c byte) bool { return bytes.IndexByte([]byte(" \t\n\v\f\r"), c) >= 0 }

@@ -64,11 +64,9 @@ func folderSources(dir string, opt SourceOptions) ([]source, error) {
 		return nil, err
 	}
 	if len(rels) == 0 {
-		return nil,
-			fmt.Errorf(
-				"data: folder %s has no text file (want names ending in %s, also with .gz or .zst; a glob such as %s "+
-					"takes other names)",
-				dir, strings.Join(folderSuffixes, " "), filepath.Join(dir, "**", "*.log"))
+		return nil, fmt.Errorf("data: folder %s has no text file (want names ending in %s, also with .gz or .zst; "+
+			"a glob such as %s takes other names)", dir, strings.Join(folderSuffixes, " "),
+			filepath.Join(dir, "**", "*.log"))
 	}
 	return below(dir, rels, opt), nil
 }

@@ -24,7 +24,7 @@ type content struct {
 	Look   look   `json:"look"`
 }
 
-// valid tells whether a content is possible for a file: an index may hold anything.
+// valid reports whether a content is possible for a file: an index may hold anything.
 func (c *content) valid() bool {
 	return c.Bytes >= 0 && len(c.SHA256) == sha256.Size && c.NUL >= -1 && c.NUL < max(c.Bytes, 1)
 }
@@ -35,17 +35,16 @@ func (c *content) check(path string, opt SourceOptions) error {
 		return nil
 	}
 	if what := c.Look.notText(); what != "" {
-		return fmt.Errorf("data: %s %s (what is no text is taken by binary true, with the bytes tokenizer)", path, what)
+		return fmt.Errorf("data: %s %s (binary true accepts it, with the bytes tokenizer)", path, what)
 	}
 	if c.NUL >= 0 && !opt.AllowNUL {
-		return fmt.Errorf(
-			"data: %s looks like a binary file: found a NUL byte at offset %d, want text (the bytes tokenizer takes "+
-				"it)", path, c.NUL)
+		return fmt.Errorf("data: %s looks like a binary file: found a NUL byte at offset %d, "+
+			"want text (the bytes tokenizer takes it)", path, c.NUL)
 	}
 	return nil
 }
 
-// index remembers the content of files between runs, so that gigabytes are not hashed at every start. It is in the
+// index caches the content hashes of files between runs, so that gigabytes are not hashed at every start. It is in the
 // cache folder. A file counts as unchanged if its size, modification time and inode are unchanged. As in git, a file
 // modified within racyWindow of being read is not recorded: a second change in the same tick of the file system's clock
 // would go unnoticed.
@@ -202,7 +201,7 @@ func (x *index) contentOf(s source, opt SourceOptions) (content, error) {
 	return c, nil
 }
 
-// recordable tells whether content read after the stat before may be recorded under that stat.
+// recordable reports whether content read after the stat before may be recorded under that stat.
 func (x *index) recordable(path string, before fileStat) bool {
 	after, err := statFile(path)
 	return err == nil && after == before && before.Size >= indexMinSize &&

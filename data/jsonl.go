@@ -13,14 +13,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine bounds the memory that one JSONL line may take. A variable so that tests need less of it.
+// maxLine is the limit on the memory of a JSONL line. It is a variable for tests.
 var maxLine = 256 << 20
 
-// lineReader makes documents of the lines of a JSONL file.
+// lineReader turns the lines of a JSONL file into documents.
 type lineReader interface {
 	// read returns the documents of a line that is not blank, without those that have no text.
 	read(line []byte) ([]document, error)
-	// want is what a file of no documents lacks.
+	// want names what a file without documents lacks.
 	want() string
 }
 
@@ -95,7 +95,7 @@ func (l textLines) read(line []byte) ([]document, error) {
 	return []document{{text: strings.NewReader(text)}}, nil
 }
 
-// objectOf reads a JSON object, which is to have a field.
+// objectOf parses a JSON object. field is for messages.
 func objectOf(line []byte, field string) (object map[string]json.RawMessage, err error) {
 	if !utf8.Valid(line) {
 		return nil, fmt.Errorf("found bytes that are not UTF-8, want JSON in UTF-8")

@@ -25,7 +25,7 @@ type LoaderOptions struct {
 	Mode      Mode // "" means Shuffle
 }
 
-// Loader gives batches of (input, target) pairs without end, epoch after epoch. A target is the token after its input,
+// Loader yields batches of (input, target) pairs without end, epoch after epoch. A target is the token after its input,
 // so n tokens hold n−1 pairs, which are numbered here by the position of the input.
 //
 // Shuffle: the pairs form a circle that is cut into ⌊(n−1)/SeqLen⌋ sequences, from a start that is new in every epoch,
@@ -79,26 +79,22 @@ func NewLoader(tok *Tokens, opt LoaderOptions) (*Loader, error) {
 	if opt.Mode == Stream {
 		row := l.pairs / opt.BatchSize
 		if l.total = row / opt.SeqLen; l.total == 0 {
-			return nil,
-				fmt.Errorf(
-					"data: found %d tokens, that is %d for each of %d rows, want %d for seq_len %d: use a smaller "+
-						"batch_size or seq_len",
-					tok.Len(), row, opt.BatchSize, opt.SeqLen, opt.SeqLen)
+			return nil, fmt.Errorf("data: found %d tokens, that is %d for each of %d rows, want %d for seq_len %d: "+
+				"use a smaller batch_size or seq_len", tok.Len(), row, opt.BatchSize, opt.SeqLen, opt.SeqLen)
 		}
 	}
 	l.startEpoch(0)
 	return l, nil
 }
 
-// checkLength tells whether tok holds one sequence of seqLen pairs.
+// checkLength reports whether tok holds one sequence of seqLen pairs.
 func checkLength(tok *Tokens, seqLen int) error {
 	switch n := tok.Len(); {
 	case n < 2:
 		return fmt.Errorf("data: found %d tokens, want at least 2 (an input and its target): more text is needed", n)
 	case n <= seqLen:
-		return fmt.Errorf(
-			"data: found %d tokens, want at least %d for seq_len %d: use a seq_len of at most %d, or more text",
-			n, seqLen+1, seqLen, n-1)
+		return fmt.Errorf("data: found %d tokens, want at least %d for seq_len %d: use a seq_len of at most %d, "+
+			"or more text", n, seqLen+1, seqLen, n-1)
 	}
 	return nil
 }
@@ -194,17 +190,17 @@ func (t *Tokens) pairs(inputs, targets []int32, start int, borders []int) ([]int
 	if _, err := t.Read(targets, start+1); err != nil {
 		return borders, err
 	}
-	if err := t.ask(targets, start+1); err != nil {
+	if err := t.mask(targets, start+1); err != nil {
 		return borders, err
 	}
 	return t.borders(borders, start, len(inputs))
 }
 
-// Borders are the places in sequence i of the last batch at which another document begins, ascending, if the tokens are
-// Apart. The first may be 0. They are the loader's own until Next.
+// Borders returns the places in sequence i of the last batch at which another document begins, ascending, if the tokens
+// are Apart. The first may be 0. They are valid until Next.
 func (l *Loader) Borders(i int) []int { return l.borders[i] }
 
-// TokensPerEpoch is the number of pairs that one epoch gives.
+// TokensPerEpoch returns the number of pairs of an epoch.
 func (l *Loader) TokensPerEpoch() int {
 	if l.opt.Mode == Stream {
 		return l.total * l.opt.BatchSize * l.opt.SeqLen
@@ -212,5 +208,5 @@ func (l *Loader) TokensPerEpoch() int {
 	return l.total * l.opt.SeqLen
 }
 
-// Epoch is the number of passes over the data, including the fraction of the current one.
+// Epoch returns the number of passes over the data, including the fraction of the current one.
 func (l *Loader) Epoch() float64 { return float64(l.epoch) + float64(l.position)/float64(l.total) }

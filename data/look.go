@@ -26,8 +26,8 @@ const (
 	sampleEvery = 1 << 20
 )
 
-// Text has hardly any control characters and no invalid UTF-8. A sample beyond these limits is something else, or in an
-// older encoding.
+// Text has hardly any control characters and no invalid UTF-8. A sample beyond these limits is not text, or in an older
+// encoding.
 const (
 	fewest      = 8 // bytes: fewer are not significant, as in a short text
 	mostNULs    = 0.01
@@ -93,12 +93,12 @@ func (l *look) add(piece []byte) {
 // part is n as a fraction of the sampled bytes.
 func (l *look) part(n int64) float64 { return float64(n) / float64(max(1, l.Sampled)) }
 
-// odd tells whether the sample has bytes that are rare in UTF-8 text.
+// odd reports whether the sample has bytes that are rare in UTF-8 text.
 func (l *look) odd() bool {
 	return l.binary() || l.Invalid >= fewest && l.part(l.Invalid) > mostInvalid
 }
 
-// binary tells whether there are more control characters in the sample than text has.
+// binary reports whether there are more control characters in the sample than text has.
 func (l *look) binary() bool {
 	return l.NULs >= fewest && l.part(l.NULs) > mostNULs || l.Control >= fewest && l.part(l.Control) > mostControl
 }
@@ -159,7 +159,7 @@ func textShare(b []byte, order binary.ByteOrder) float64 {
 	return float64(good) / float64(max(1, len(runes)))
 }
 
-// notText says what a file that is not UTF-8 text looks like, and how to convert it; "" for text.
+// notText describes a file that is not UTF-8 text, and how to convert it; "" for text.
 func (l *look) notText() string {
 	switch {
 	case len(l.Kind) > 4 && l.Kind[:4] == "UTF-":
@@ -179,10 +179,9 @@ func (l *look) remark() string {
 	case l.notText() != "":
 		return l.notText()
 	case l.odd():
-		return fmt.Sprintf(
-			"%.0f%% of its bytes are no UTF-8: text of an older encoding, such as WINDOWS-1252 or GB18030, is "+
-				"converted with "+
-				"iconv -f WINDOWS-1252 -t UTF-8", max(1, 100*l.part(l.Invalid)))
+		return fmt.Sprintf("%.0f%% of its bytes are not UTF-8: text of an older encoding, "+
+			"such as WINDOWS-1252 or GB18030, is converted with iconv -f WINDOWS-1252 -t UTF-8",
+			max(1, 100*l.part(l.Invalid)))
 	}
 	return ""
 }

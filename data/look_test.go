@@ -48,7 +48,7 @@ func TestNotText(t *testing.T) {
 		"gz":     {gzipBytes(t, []byte(texts["english"])), ".gz", ".gz"},
 		"ansi":   {[]byte(strings.Repeat("\x1b[1mbold\x1b[0m\t\f\n", 50)), "", ""},
 		"latin1": {[]byte(strings.Repeat("d\xe9j\xe0 vu \xe0 la carte\n", 50)), "", "WINDOWS-1252"},
-		"cp1251": {[]byte(strings.Repeat("\xc7\xee\xe2\xe8\xf2\xe5 \xec\xe5\xed\xff\n", 50)), "", "no UTF-8"},
+		"cp1251": {[]byte(strings.Repeat("\xc7\xee\xe2\xe8\xf2\xe5 \xec\xe5\xed\xff\n", 50)), "", "not UTF-8"},
 		"sparse": {sparse, "", ""},
 		"utf32":  {append([]byte{0xff, 0xfe, 0, 0}, 'a', 0, 0, 0), "UTF-32LE", "UTF-32LE"},
 	}

@@ -14,7 +14,7 @@ type Baseline struct {
 	Targets int     `json:"targets"` // tokens of valid that were predicted: all but the first
 }
 
-// maxHeldOut is the most tokens that choose the smoothing; more would not choose better.
+// maxHeldOut is the limit on tokens that choose the smoothing; more would not improve it.
 const maxHeldOut = 1 << 20
 
 // pairLimit is the most pairs counted at a time: about 64 MB. It is a variable so that tests can count a small text in
@@ -31,15 +31,14 @@ var pairLimit = 1 << 21
 // of the rest. Then all of train is counted. The formulas are from Chen and Goodman, "An Empirical Study of Smoothing
 // Techniques for Language Modeling" (1998), §2.1 and §2.3.
 //
-// Memory is bounded whatever the vocabulary: only pairs that valid asks for are counted, at most pairLimit in
-// one pass over train. The last ids of a document and the first of the next count as a pair, as for a model.
+// Memory is bounded for any vocabulary: only pairs in valid are counted, at most pairLimit in one pass over train. The
+// last ids of a document and the first of the next count as a pair, as for a model.
 func NGramBaseline(ctx context.Context, train, valid *Tokens, vocab int) (Baseline, error) {
 	const least = 20
 	switch {
 	case train.Len() < least || valid.Len() < 2:
-		return Baseline{},
-			fmt.Errorf("data: baseline: found %d tokens for training and %d for validation, want at least %d and 2",
-				train.Len(), valid.Len(), least)
+		return Baseline{}, fmt.Errorf("data: baseline: found %d tokens for training and %d for validation, "+
+			"want at least %d and 2", train.Len(), valid.Len(), least)
 	case vocab < train.VocabSize() || vocab < valid.VocabSize():
 		return Baseline{}, fmt.Errorf("data: baseline: found a vocabulary of %d, want at least %d", vocab,
 			max(train.VocabSize(), valid.VocabSize()))

@@ -152,19 +152,17 @@ func (r *sourceReader) Read(p []byte) (int, error) {
 		err = r.failed(err)
 	}
 	if r.packed && r.n > unpackedAnyway && r.n/mostUnpacked > r.raw.n {
-		return n,
-			fmt.Errorf(
-				"data: %s: the first %s of it unpack to more than %s, over %d times as much, which text hardly does; "+
-					"if it is meant so, unpack it and name the result", r.path, status.Bytes(uint64(r.raw.n)),
-				status.Bytes(uint64(unpackedAnyway)), mostUnpacked)
+		return n, fmt.Errorf("data: %s: the first %s of it unpack to more than %s, over %d times as much, "+
+			"which text hardly does; if it is meant so, unpack it and name the result", r.path,
+			status.Bytes(uint64(r.raw.n)), status.Bytes(uint64(unpackedAnyway)), mostUnpacked)
 	}
 	return n, err
 }
 
 func (r *sourceReader) failed(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("data: %s is truncated: its compressed data ends early, after %d bytes of text: %w",
-			r.path, r.n, err)
+		return fmt.Errorf("data: %s is truncated: its compressed data ends early, after %d bytes of text: %w", r.path,
+			r.n, err)
 	}
 	var path *os.PathError
 	if errors.As(err, &path) {

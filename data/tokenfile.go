@@ -34,7 +34,7 @@ import (
 //
 // Token lengths: for each id the bytes of text it stands for, 4 bytes each. Documents: the position of the first token
 // of each, 8 bytes each; there where there are two documents or more. Given: a bit for each token, the lowest bit of a
-// byte first, 1 where the token is no target (see Part).
+// byte first, 1 if the token is no target (see Part).
 //
 // The two checksums find accidents (bit rot, half copies); they do not protect against forgery.
 

@@ -16,25 +16,25 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// TokenOptions say how Tokenize works. The zero value is the usual choice.
+// TokenOptions are the options of Tokenize. The zero value is the usual choice.
 type TokenOptions struct {
-	CacheDir    string // where token files are kept: "" DefaultCacheDir, CacheNone to hold the tokens in memory
-	CacheLimit  int64  // bytes that the folder may hold; 0 for half of the space that is free on its disk or used by it
-	NoEndOfText bool   // put nothing between documents, also where the tokenizer has an end-of-text id
+	CacheDir    string // folder of token files: "" DefaultCacheDir, CacheNone to keep tokens in memory
+	CacheLimit  int64  // size limit of the folder; 0 for half of the space that is free on its disk or used by it
+	NoEndOfText bool   // put nothing between documents even if the tokenizer has an end-of-text id
 	// Progress, if set, is called at intervals while text is encoded, with the bytes of files read and their total.
 	Progress func(done, total int64)
 }
 
 // Tokenize encodes a corpus: each document by itself, the encoder's end-of-text id between any two. The result is a
 // token file in the cache folder, found again by the hash of the corpus, the fingerprint of the encoder and the
-// options. The file is written as a stream, so the corpus may be larger than memory, and appears whole or not at all. A
-// cached file that is damaged, of another version or of other data is never used: it is made again and a note says why.
+// options. The file is written as a stream, so that the corpus may be larger than memory, and atomically. A cached file
+// that is damaged, of another version or of other data is never used: it is rebuilt and a note says why.
 //
-// The folder stays within its limit: token files that were used longest ago and that no process has open are removed,
-// and a note says so. A text whose tokens do not fit is an error before the disk is full.
+// The folder stays within its limit: the least recently used token files that no process has open are evicted, and a
+// note says so. A text whose tokens do not fit is an error before the disk is full.
 //
-// When there is no default cache folder, or nothing can be written there, the tokens are held in memory and a note
-// says so; a folder that was asked for must work.
+// If there is no default cache folder, or it is not writable, tokens are kept in memory and a note says so; a folder
+// that was named must work.
 //
 // Errors: from Corpus.Each and the encoder, with the name of the document; ids outside the vocabulary; ctx.Err().
 func Tokenize(ctx context.Context, c *Corpus, enc Encoder, opt TokenOptions) (t *Tokens, notes []string, err error) {
@@ -67,7 +67,7 @@ func Tokenize(ctx context.Context, c *Corpus, enc Encoder, opt TokenOptions) (t 
 		if opt.CacheDir != "" {
 			return nil, nil, fmt.Errorf("data: token cache: %w", cacheErr)
 		}
-		notes = append(notes, fmt.Sprintf("no token cache: %v; tokens are held in memory", cacheErr))
+		notes = append(notes, fmt.Sprintf("no token cache: %v; tokens are kept in memory", cacheErr))
 	}
 	w, err := b.fill(nil)
 	if err != nil {
@@ -76,7 +76,8 @@ func Tokenize(ctx context.Context, c *Corpus, enc Encoder, opt TokenOptions) (t 
 	return newStore(w.header, w.mem).all(), notes, nil
 }
 
-// makeWritable makes the folder dir, checks that files can be made in it and removes what killed processes left there.
+// makeWritable creates the folder dir, checks that files can be created in it and removes what killed processes left
+// there.
 func makeWritable(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -100,10 +101,10 @@ type builder struct {
 	done   int64 // bytes of files read so far
 }
 
-// share is the fraction of the text that has been read.
+// share returns the fraction of the text that has been read.
 func (b *builder) share() float64 { return float64(b.done) / float64(max(1, b.corpus.Bytes())) }
 
-// about is the content of the KEY.json of the token file.
+// about returns the content of the KEY.json of the token file.
 func (b *builder) about() aboutTokens {
 	a := aboutTokens{Source: b.corpus.Name()}
 	if kind, ok := b.enc.(interface{ Kind() string }); ok {
@@ -162,16 +163,16 @@ func (b *builder) find(path string) (*store, error) {
 
 // make encodes the corpus into the token file at path and opens it.
 func (b *builder) make(path string) (s *store, notes []string, err error) {
-	room, err := newCacheRoom(filepath.Dir(path), b.corpus.Name(), b.opt.CacheLimit, b.share)
+	quota, err := newCacheQuota(filepath.Dir(path), b.corpus.Name(), b.opt.CacheLimit, b.share)
 	if err != nil {
 		return nil, nil, &cacheError{b.corpus.Name(), err}
 	}
 	var filling error
 	err = disk.Replace(path, func(f *os.File) error {
-		filling = b.fillFile(f, room)
+		filling = b.fillFile(f, quota)
 		return filling
 	})
-	notes = room.notes()
+	notes = quota.notes()
 	if err != nil && filling == nil {
 		err = &cacheError{b.corpus.Name(), err}
 	}
@@ -188,8 +189,8 @@ func (b *builder) make(path string) (s *store, notes []string, err error) {
 }
 
 // fillFile writes a token file.
-func (b *builder) fillFile(f *os.File, room *cacheRoom) error {
-	out := bufio.NewWriterSize(&roomWriter{f, room}, 1<<20)
+func (b *builder) fillFile(f *os.File, quota *cacheQuota) error {
+	out := bufio.NewWriterSize(&quotaWriter{f, quota}, 1<<20)
 	if _, err := out.Write(make([]byte, headerSize)); err != nil {
 		return err
 	}

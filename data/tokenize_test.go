@@ -281,7 +281,7 @@ func TestDefaultCacheMayFail(t *testing.T) {
 		}
 		c := open(t, SourceOptions{}, src)
 		tok, notes := tokenize(t, c, byteEncoder{}, TokenOptions{})
-		if tok.Len() != 4 || len(notes) == 0 || !strings.Contains(notes[len(notes)-1], "held in memory") {
+		if tok.Len() != 4 || len(notes) == 0 || !strings.Contains(notes[len(notes)-1], "kept in memory") {
 			t.Errorf("%s: %d tokens, notes %q", name, tok.Len(), notes)
 		}
 	}

@@ -34,9 +34,9 @@ type store struct {
 	named [sha256.Size]byte // Corpus.namedHash of what the tokens were made from
 	file  *os.File          // that is mapped, locked against eviction; nil in memory
 	ids   []byte            // tokens × width, little-endian
-	table []byte            // vocab × 4: bytes of text per id; empty where not known
+	table []byte            // vocab × 4: bytes of text per id; empty if not known
 	// starts are the positions of the first tokens of documents, documents × 8; empty for one document. given has a bit
-	// for each token, 1 where it is Given; empty for none.
+	// for each token, 1 if it is Given; empty for none.
 	starts, given []byte
 	unmap         func() error // gives back a mapped file; nil in memory
 }
@@ -69,8 +69,8 @@ func (s *store) close() error {
 
 func (s *store) all() *Tokens { return &Tokens{store: s, hi: int(s.tokens), owner: true} }
 
-// FromIDs makes Tokens in memory of ids below vocab, as one document, as generated data and tests need them. Each
-// id counts as one byte of text.
+// FromIDs returns Tokens in memory of ids below vocab, as one document, for generated data and tests. Each id counts as
+// one byte of text.
 func FromIDs(ids []int32, vocab int) (*Tokens, error) {
 	h := &header{vocab: int64(vocab), endOfText: -1, documents: 1}
 	w, err := newTokenWriter(h, nil)
@@ -88,14 +88,13 @@ func FromIDs(ids []int32, vocab int) (*Tokens, error) {
 	return newStore(h, w.mem).all(), nil
 }
 
-// Len is the number of tokens.
+// Len returns the number of tokens.
 func (t *Tokens) Len() int { return t.hi - t.lo }
 
-// LostError says that a token file was cut short while it was in use. The tokens that it held can be made again from
-// the text; Tokenize does so.
+// LostError is the error of a token file that was truncated while in use. Tokenize can rebuild it from the text.
 type LostError struct{ Path string }
 
-// Error says which file is lost, and that the next start makes it anew.
+// Error names the file that is lost.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("data: token cache %s: %v; it is made anew when the text is opened again", e.Path, disk.ErrFault)
 }
@@ -180,16 +179,13 @@ func (t *Tokens) Split(fraction float64) (train, valid *Tokens, err error) {
 		return nil, nil, err
 	}
 	if cut == 0 || cut == t.Len() {
-		return nil, nil,
-			fmt.Errorf(
-				"data: %d tokens are too few to set aside the fraction %v for validation: %d and %d remain, want at "+
-					"least 1 each",
-				t.Len(), fraction, cut, t.Len()-cut)
+		return nil, nil, fmt.Errorf("data: %d tokens are too few to set aside the fraction %v for validation: "+
+			"%d and %d remain, want at least 1 each", t.Len(), fraction, cut, t.Len()-cut)
 	}
 	return t.Slice(0, cut), t.Slice(cut, t.Len()), nil
 }
 
-// VocabSize is the tokenizer's: every id is less.
+// VocabSize returns the tokenizer's: every id is less.
 func (t *Tokens) VocabSize() int { return int(t.store.vocab) }
 
 // Documents is the number of documents in the whole corpus that t is, or is a part of.

@@ -16,7 +16,7 @@ type tokenWriter struct {
 	covered int64    // their sum over the text's tokens
 	inText  int64    // how often the end-of-text id came out of text
 	starts  []byte   // of documents, as in the file
-	given   []byte   // a bit for each token, as in the file; empty where no token is given
+	given   []byte   // a bit for each token, as in the file; empty if no token is given
 	isGiven bool     // what is written now
 	buf     []byte
 }

@@ -8,9 +8,9 @@ import (
 // enoughTokens is how many tokens UnigramLoss reads of each text: more would not change the result noticeably.
 const enoughTokens = 1 << 22
 
-// UnigramLoss is the cross-entropy, in nats per token, of predicting the tokens of valid by their frequency in train,
-// with one added to each count. It is a quick NGramBaseline: a model that has learned anything is below it. vocab is
-// the number of ids. The error is a *LostError.
+// UnigramLoss returns the cross-entropy, in nats per token, of predicting the tokens of valid by their frequency in
+// train, with one added to each count. It is a quick NGramBaseline: a model that has learned anything is below it.
+// vocab is the number of ids. The error is a *LostError.
 func UnigramLoss(train, valid *Tokens, vocab int) (float64, error) {
 	ctx := context.Background() // there is little to count
 	m, err := newNGram(ctx, train.Slice(0, min(train.Len(), enoughTokens)), vocab)

@@ -18,8 +18,8 @@ type Batch struct {
 }
 
 // Windows goes once through tok for evaluation: windows of seqLen side by side, batchSize at a time, the last batch of
-// full windows may have fewer rows, and after it comes the shorter window at the end, alone. Every token but the first,
-// if it is not to be ignored, is a target exactly once, in the order of the text. With batchSize 1 each batch continues
+// full windows may have fewer rows, and after it comes the shorter window at the end, alone. Every token but the first
+// is a target exactly once, in the order of the text, unless it is to be ignored. With batchSize 1 each batch continues
 // where the previous one ended, so that a model's state may be carried over; otherwise each row starts anew. An error,
 // which is a *LostError, ends it.
 func Windows(tok *Tokens, batchSize, seqLen int) (iter.Seq2[Batch, error], error) {

@@ -6,17 +6,17 @@ import (
 )
 
 // Words counts the words of the text that the tokens stand for: runs of bytes between white space (space, tab, line
-// feed, carriage return). dec gives the bytes of an id. A word that is cut by the first or the last token counts as
+// feed, carriage return). dec returns the bytes of an id. A word that is cut by the first or the last token counts as
 // one. Of text that is partly Given it counts the rest. The only error is a *LostError.
 func (t *Tokens) Words(dec Decoder) (words int, err error) {
 	if t.Given() {
-		return t.askedWords(dec)
+		return t.targetWords(dec)
 	}
 	return t.words(dec)
 }
 
-// askedWords counts the words of each run of tokens that are not Given.
-func (t *Tokens) askedWords(dec Decoder) (words int, err error) {
+// targetWords counts the words of each run of tokens that are not Given.
+func (t *Tokens) targetWords(dec Decoder) (words int, err error) {
 	next := func(from int, given bool) int {
 		for from < t.Len() && t.store.isGiven(t.lo+from) != given {
 			from++
@@ -49,7 +49,7 @@ func (t *Tokens) words(dec Decoder) (words int, err error) {
 }
 
 // WriteText writes the text that the tokens stand for, in whole characters: parts of one that was cut at the start or
-// the end are left out. dec gives the bytes of an id.
+// the end are left out. dec returns the bytes of an id.
 func (t *Tokens) WriteText(w io.Writer, dec Decoder) error {
 	return t.eachText(dec, func(text []byte, first, last bool) error {
 		if first {
@@ -65,7 +65,7 @@ func (t *Tokens) WriteText(w io.Writer, dec Decoder) error {
 	})
 }
 
-// cutOff is how many bytes at the end of a text begin a character that they do not end.
+// cutOff returns how many bytes at the end of a text are the start of an incomplete character.
 func cutOff(text []byte) int {
 	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
 		if tail := text[len(text)-i:]; utf8.RuneStart(tail[0]) {
@@ -78,7 +78,7 @@ func cutOff(text []byte) int {
 	return 0
 }
 
-// eachText decodes the tokens, some thousand at a time. first and last tell the text at the ends.
+// eachText decodes the tokens, some thousand at a time. first and last mark the text at the ends.
 func (t *Tokens) eachText(dec Decoder, visit func(text []byte, first, last bool) error) error {
 	var ids [1 << 12]int32
 	var text []byte

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs the commands of docs/evidence.md, as they stand there, and fills the page's tables with their results:
+# Runs the commands of docs/evidence.md unchanged, and fills the page's tables with their results:
 #
 #     bash docs/evidence.sh                  all, from the root of the repository: most of a day on one core
 #     bash docs/evidence.sh table ecg        those that write runs/evidence/table and runs/evidence/ecg
-#     bash docs/evidence.sh --short [...]    a few updates each, in a folder that is thrown away, on made-up data where DATA has none
+#     bash docs/evidence.sh --short [...]    a few updates each, in a temporary folder, on synthetic data if DATA has none
 #
-# DATA is the folder that is runs/data on the page, where that is not there. HIPPO is the program (default: built here).
+# DATA is the folder that the page calls runs/data, if runs/data does not exist. HIPPO is the program (default: built here).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD page=$root/docs/evidence.md
@@ -24,13 +24,13 @@ hippo=${HIPPO:-$tmp/hippo}
 hippo=$(realpath "$hippo")
 data=$(realpath -m "${DATA:-runs/data}")
 
-# commands prints those of the page, one a line: what begins with "hippo " or "for " in its blocks of shell, where lines that end in \ go on.
+# commands prints the commands of the page, one a line: lines of its shell blocks that begin with "hippo " or "for ". A \ continues a line.
 commands() {
 	awk '/^```sh/ { on = 1; next } /^```/ { on = 0 }
 		on { sub(/ +# .*/, ""); if (sub(/\\$/, "")) { part = part $0; next } if ((part $0) ~ /^(hippo|for) /) print part $0; part = "" }' "$page"
 }
 
-# wanted COMMAND: tells whether it is among those chosen.
+# wanted COMMAND reports whether it is chosen.
 wanted() {
 	((${#chosen[@]})) || return 0
 	local name
@@ -40,7 +40,7 @@ wanted() {
 	return 1
 }
 
-# shortened COMMAND prints it with a few updates: a flag that comes a second time wins.
+# shortened COMMAND prints it with a few updates: the last of two equal flags wins.
 shortened() {
 	local c=$1
 	case $c in
@@ -49,11 +49,11 @@ shortened() {
 	"hippo compare "*) c+=' --time 300ms --seeds 1' ;;
 	"hippo bench "*) c+=' --shrink 32 --rounds 1 --seconds 0' ;;
 	"hippo train "*) c+=' --train.steps 2 --train.sample_every 0 --valid_fraction 0.005' ;;
-	*"hippo forecast "*) # in loops: the first of what each goes through
+	*"hippo forecast "*) # in loops: the first item of each
 		c=$(sed -E 's/(for [a-z]+ in [^ ;]+)[^;]*;/\1;/g; s/--rows [0-9]+//; s/--split [0-9,]+/--split 900,100,100/
 			s/hippo forecast/& --time 200ms --epochs 1 --model.d_model 8 --eval_limit 5/' <<<"$c") ;;
 	esac
-	# Tasks whose data is large by itself are made smaller.
+	# Tasks with much data of their own get less.
 	c=${c/ smnist / \'smnist(valid=50)\' }
 	c=${c/ listops / \'listops(train=100,valid=20,test=20)\' }
 	echo "$c"
@@ -85,7 +85,7 @@ while IFS= read -r command; do
 		echo "FAILED: $command"
 		exit 1
 	fi
-	if [[ $command =~ \>\ (.*\.jsonl)$ ]]; then # what was measured is kept with where it was
+	if [[ $command =~ \>\ (.*\.jsonl)$ ]]; then # store where it was measured, with the measurements
 		printf '{"bench":"origin","commit":"%s","date":"%s","machine":"%s"}\n' "$(git -C "$root" rev-parse HEAD)" \
 			"$(date -u +%FT%TZ)" "$machine" >>"${BASH_REMATCH[1]}"
 	fi

@@ -38,7 +38,7 @@ type Attentions interface {
 	SpAtten(qkv *tensor.Tensor, o SpAttenOptions, r *Rows, states []*SpAttenState) *tensor.Tensor
 }
 
-// AttentionOptions say how Attention works.
+// AttentionOptions are the options of Attention.
 type AttentionOptions struct {
 	Heads   int     // of the queries
 	KVHeads int     // of the keys and values, a divisor of Heads (arXiv:2305.13245); 0 for as many
@@ -51,7 +51,7 @@ type AttentionOptions struct {
 	Ahead   bool    // see what comes later, for encoders
 }
 
-// Valid tells whether options go together, with a cache or without.
+// Valid reports whether the options can be combined, with a cache or without.
 func (o *AttentionOptions) Valid(cached bool) bool {
 	ahead := o.Ahead
 	if o.Blocks != nil {
@@ -63,7 +63,7 @@ func (o *AttentionOptions) Valid(cached bool) bool {
 	return !ahead || !cached && !o.ALiBi && o.Window == 0
 }
 
-// KeyHeads is the number of heads of keys and values.
+// KeyHeads returns the number of heads of keys and values.
 func (o *AttentionOptions) KeyHeads() int {
 	if o.KVHeads == 0 {
 		return o.Heads
@@ -71,13 +71,13 @@ func (o *AttentionOptions) KeyHeads() int {
 	return o.KVHeads
 }
 
-// Packed is how many heads of queries, keys and values lie side by side.
+// Packed returns the number of heads of queries, keys and values together.
 func (o *AttentionOptions) Packed() int { return o.Heads + 2*o.KeyHeads() }
 
-// KeyHead is the head of keys and values that head h of the queries sees.
+// KeyHead returns the head of keys and values that head h of the queries sees.
 func (o *AttentionOptions) KeyHead(h int) int { return h / (o.Heads / o.KeyHeads()) }
 
-// Fits tells whether projections of a width can be cut into these heads, of which so many components are rotated.
+// Fits reports whether projections of a width divide into these heads, and these into components to rotate.
 func (o *AttentionOptions) Fits(width int) bool {
 	if o.Heads < 1 || o.KVHeads < 0 || o.Heads%o.KeyHeads() != 0 || width%o.Packed() != 0 {
 		return false
@@ -85,7 +85,7 @@ func (o *AttentionOptions) Fits(width int) bool {
 	return o.Rotary.Dim <= width/o.Packed() && o.Rotary.Dim%2 == 0
 }
 
-// ScaleOf is what the products of queries and keys of heads of hd components are multiplied by.
+// ScaleOf returns the factor of the products of queries and keys with hd components.
 func (o *AttentionOptions) ScaleOf(hd int) float64 {
 	if o.Scale == 0 {
 		return 1 / math.Sqrt(float64(hd))
@@ -93,7 +93,7 @@ func (o *AttentionOptions) ScaleOf(hd int) float64 {
 	return o.Scale
 }
 
-// Remembered is how many of n positions the queries that follow can still see.
+// Remembered returns how many of n positions later queries can still see.
 func (o *AttentionOptions) Remembered(n int) int {
 	if o.Window > 0 {
 		return min(n, o.Window-1)
@@ -127,7 +127,7 @@ func (r Rotary) InvFreq() []float32 {
 	return f
 }
 
-// BaseOr10000 is the base of the angles: 10,000 unless Base says otherwise.
+// BaseOr10000 returns Base, or 10,000 if it is 0.
 func (r Rotary) BaseOr10000() float64 {
 	if r.Base == 0 {
 		return 10000
@@ -135,7 +135,7 @@ func (r Rotary) BaseOr10000() float64 {
 	return r.Base
 }
 
-// LinearOptions say how LinearAttention works.
+// LinearOptions are the options of LinearAttention.
 type LinearOptions struct {
 	Heads int
 	Phi   FeatureMap
@@ -168,10 +168,10 @@ func ParseFeatureMap(name string) (FeatureMap, error) {
 	return ELU1, fmt.Errorf("found %q, want one of %s", name, strings.Join(featureMapNames[:], ", "))
 }
 
-// ALiBiSlope is the slope m of head h of "Train Short, Test Long: Attention with Linear Biases" (arXiv:2108.12409): the
-// head adds -m·(i-j) to the score of query i and key j. Where the number of heads n is a power of two, the slopes are
-// 2^(-8k/n) for k = 1..n. For other numbers they are the slopes for the next lower power of two n, and then every
-// second slope for 2n, from the first on, as in the official code.
+// ALiBiSlope returns the slope m of head h in "Train Short, Test Long: Attention with Linear Biases"
+// (arXiv:2108.12409): the head adds -m·(i-j) to the score of query i and key j. If the number of heads n is a power of
+// two, the slopes are 2^(-8k/n) for k = 1..n. For other numbers they are the slopes for the next lower power of two n,
+// and then every second slope for 2n, from the first on, as in the official code.
 func ALiBiSlope(h, heads int) float64 {
 	n := 1 << (bits.Len(uint(heads)) - 1)
 	k := float64(h + 1)

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/counter"
 )
 
-// Blocks says which blocks of keys a block of queries sees, as in "Big Bird: Transformers for Longer Sequences"
+// Blocks determines which blocks of keys a block of queries sees, as in "Big Bird: Transformers for Longer Sequences"
 // (arXiv:2007.14062, §2): the first Global blocks of the sequence, the blocks around it, and Random blocks drawn at
 // random. The cost of a sequence is linear in its length.
 //
@@ -31,7 +31,7 @@ type Span struct{ Lo, Hi int }
 func (s Span) Len() int { return s.Hi - s.Lo }
 
 // Spans appends the runs of keys that a block of queries sees, in a sequence of l positions so far. A causal block sees
-// no key behind hi-1. Key 0 is at position start; earlier keys are forgotten.
+// no key after hi-1. Key 0 is at position start; earlier keys are forgotten.
 func (b *Blocks) Spans(spans []Span, head, block, hi, l, start int) []Span {
 	var buf [16]int
 	count := (l + b.Size - 1) / b.Size
@@ -92,7 +92,7 @@ func (b *Blocks) draw(to []int, head, block, count int) []int {
 	for i := uint64(0); len(to)-first < min(b.Random, n); i++ {
 		z := counter.Mix64(b.Seed + i<<48 + uint64(head)<<32 + uint64(block))
 		k := b.Global + int(z%uint64(n))
-		if k >= b.Global+left { // behind the window
+		if k >= b.Global+left { // after the window
 			k += block + b.Window + 1 - b.Global - left
 		}
 		if !slices.Contains(to[first:], k) {

@@ -13,13 +13,13 @@ type Convolutions interface {
 	// CachedLongConv: y = k∗u + D u, with u continuing the inputs in each row's cache, nil for none, to which it is
 	// added.
 	CachedLongConv(u, k, skip *tensor.Tensor, r *Rows, caches []*ConvCache) *tensor.Tensor
-	// Ahead is how many taps more than inputs k should have for CachedLongConv to decode fast.
+	// Ahead returns how many more taps than inputs k should have so that CachedLongConv decodes fast.
 	Ahead() int
 	// BothWays: y[t] = Σ_{j≤t} k[j]·u[t-j] + Σ_j ahead[j]·u[t+1+j] + D u[t].
 	BothWays(u, k, ahead, skip *tensor.Tensor, r *Rows) *tensor.Tensor
-	// KernelRows gives h kernels as rows (l, h).
+	// KernelRows returns h kernels as rows (l, h).
 	KernelRows(k *tensor.Tensor, h int) *tensor.Tensor
-	// KernelTaps is the length of h kernels, 0 if k has not the shape of h kernels.
+	// KernelTaps returns the length of h kernels, 0 if k does not have the shape of h kernels.
 	KernelTaps(k *tensor.Tensor, h int) int
 }
 
@@ -27,7 +27,7 @@ type Convolutions interface {
 // less than the cache misses of a longer transform.
 const LongestAtOnce = 1 << 16
 
-// HeadOrder says how the output of H3 flattens its two axes when head_dim > 1. The two official code paths disagree.
+// HeadOrder is how the output of H3 flattens its two axes when head_dim > 1. The two official code paths disagree.
 type HeadOrder int
 
 // The two orders.
@@ -44,7 +44,7 @@ type Gates struct {
 	Order   HeadOrder
 }
 
-// OutChannel is the channel of y for output j of head h.
+// OutChannel returns the channel of y for output j of head h.
 func (g *Gates) OutChannel(h, j, heads int) int {
 	if g.Order == HeadMajor {
 		return h*g.HeadDim + j
@@ -60,16 +60,16 @@ type ConvCache struct {
 	Len    int
 	Window int // the longest kernel
 
-	Sums Forkable // what an engine has summed ahead of time; nil for nothing, the engine can sum again
+	Sums Forkable // what an engine has summed ahead of time, and can sum again; nil for nothing
 }
 
-// Forkable is what an engine keeps with a state and copies with it.
+// Forkable is what an engine stores with a state and copies with it.
 type Forkable interface{ Fork() Forkable }
 
-// Past is the number of inputs that the next position sees.
+// Past returns the number of inputs that the next position sees.
 func (c *ConvCache) Past() int { return min(c.Len, c.Window-1) }
 
-// Clone returns an independent copy, without gradients and with no room to spare.
+// Clone returns an independent copy, without gradients and without spare capacity.
 func (c *ConvCache) Clone() ConvCache {
 	out := c.last(c.Past())
 	if c.Sums != nil {

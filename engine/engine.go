@@ -1,9 +1,10 @@
 // Package engine is the contract between the tape and what computes: every operation that a model is made of, as a
 // method of Engine. Package autograd checks shapes and calls it; engine/cpu computes fast, engine/reference by
-// definition in float64. An engine that passes the tests of these two can run any model.
+// definition in float64. A new engine starts with a Core, on which engine/compose builds all of Engine, and writes the
+// operations at which it is fast. An engine that passes the tests of these can run any model.
 //
-// It may import tensor and internal/counter. It does no arithmetic on tensors. It has the few facts on which all
-// engines must agree to the bit, such as which blocks of keys a query sees, and the caches of sequences.
+// The package does no arithmetic on tensors. It has the few facts on which all engines must agree to the bit, such as
+// which blocks of keys a query sees, and the caches of sequences.
 //
 // Shapes: n positions of all rows, l length of one, d channels, h heads, v vocabulary. Operations along the sequence
 // take Rows, which say where in (n, d) each sequence lies, and Slots, which hold the state of each. They carry a state
@@ -41,41 +42,39 @@ type Op interface {
 	Outputs(visit func(*tensor.Tensor))
 }
 
-// Step is what a tape tells its engine about the operations that follow. The engine reads it at every operation.
+// Step holds the settings of a tape. Its engine reads them at every operation.
 type Step struct {
-	Recording bool      // keep what backward needs, and replace states rather than update them
+	Recording bool      // save what backward needs, and replace states rather than update them
 	Precision Precision // of the operands of matrix products, Float32 or BF16
 	Push      func(Op)  // takes an operation whose inputs want a gradient
-	Leaves    Leaves    // what collects the gradients of leaves; nil where nothing does
-	// Frozen says that leaves want no gradient, whatever they say: only tensors that the engine has made do.
+	Leaves    Leaves    // collects the gradients of leaves; nil for none
+	// Frozen means that no leaf wants a gradient, only tensors that the engine has made.
 	Frozen bool
 }
 
 // Leaves collects the gradients of leaves: of parameters and inputs, which no operation made and which several steps
-// may share. A tensor cannot hold them; an engine keeps those of leaves that nobody collects.
+// may share. A tensor cannot hold them; an engine stores those of leaves that nobody collects.
 type Leaves interface {
-	// Gradient is the memory to which the gradient of x is added, nil where x is not collected.
-	Gradient(x *tensor.Tensor) []float32
-	// Use says that an operation that is about to be recorded has x, which wants a gradient, among its inputs.
+	// Gradient returns the tensor to which the gradient of x is added, nil if x is not collected.
+	Gradient(x *tensor.Tensor) *tensor.Tensor
+	// Use reports that x, which wants a gradient, is an input of an operation that is about to be recorded.
 	Use(x *tensor.Tensor)
 }
 
 // Memory lends tensors.
 type Memory interface {
-	// Kind is the name of the engine: cpu, reference.
-	Kind() string
 	// New returns a tensor with unspecified contents.
 	New(shape ...int) *tensor.Tensor
-	// Reset takes back all memory: every tensor made since the last Reset is dead.
+	// Full returns a tensor whose elements are all v.
+	Full(v float32, shape ...int) *tensor.Tensor
+	// Reset takes back all memory: no tensor made since the last Reset may be used.
 	Reset()
 	// Mark names the present point for ReleaseSince.
 	Mark() int
-	// ReleaseSince takes back the memory of every tensor made after mark except keep.
+	// ReleaseSince releases the memory of every tensor made after mark except keep.
 	ReleaseSince(mark int, keep ...*tensor.Tensor)
 	// Bytes is the memory that the engine holds for this tape.
 	Bytes() int
-	// AllFinite reports whether x holds neither NaN nor infinity.
-	AllFinite(x *tensor.Tensor) bool
 }
 
 // Gradients go back through what was recorded.
@@ -84,14 +83,11 @@ type Gradients interface {
 	Backward(op Op)
 	// BackwardFrom is Backward of the operation that made y, with dy itself as the gradient of y. It reports whether it
 	// can do that, and does nothing if not.
-	BackwardFrom(op Op, y *tensor.Tensor, dy []float32) bool
-	// AddGrad adds dy to the gradient of y, where one is wanted.
-	AddGrad(y *tensor.Tensor, dy []float32)
-	// Grad copies the gradient of x to dst, and reports whether there is one.
-	Grad(x *tensor.Tensor, dst []float32) bool
-	// DropGrad gives back the gradient of x, if it has one.
+	BackwardFrom(op Op, y, dy *tensor.Tensor) bool
+	// AddGrad adds dy, which may be a tensor of the host, to the gradient of y if one is wanted.
+	AddGrad(y, dy *tensor.Tensor)
+	// Grad returns the gradient of x itself, nil if there is none. It is valid until more is added or DropGrad.
+	Grad(x *tensor.Tensor) *tensor.Tensor
+	// DropGrad releases the gradient of x, if it has one.
 	DropGrad(x *tensor.Tensor)
-	// Finish says that nothing more will be added to the gradient of x, which Step.Leaves collects. An engine that has
-	// summed it elsewhere adds it there now.
-	Finish(x *tensor.Tensor)
 }

@@ -17,12 +17,12 @@ type Groups struct {
 	Row  func(j int, q []int8, factor, least []uint16) (scale float32)
 }
 
-// Rounding is a packed weight that tells what its elements were rounded to.
+// Rounding is a packed weight that reports what its elements were rounded to.
 type Rounding interface {
 	tensor.Packed
-	// Kept is the precision of the elements.
-	Kept() Precision
-	// Exact tells whether results are to be those of float32 with these elements.
+	// Stored is the precision of the elements.
+	Stored() Precision
+	// Exact reports whether results are to be those of float32 with these elements.
 	Exact() bool
 	// ReadRow sets dst (K) to row j.
 	ReadRow(dst []float32, j int)

@@ -38,9 +38,33 @@ func NewKVCache(w *tensor.Tensor) KVCache {
 	return KVCache{}
 }
 
-// Reserve makes room in pages for l more positions, from position start of the sequence on. The caller writes them
-// where At says, and then adds them to Len.
-func (c *KVCache) Reserve(start, l, heads, hd int) {
+// Reserve adds pages for l more positions, from position start of the sequence on. The caller writes them where At
+// says, and then adds them to Len.
+func (c *KVCache) Reserve(start, l, heads, hd int) { c.reserve(nil, start, l, heads, hd) }
+
+// Append adds copies of keys and values (heads, l, head_dim), from position start of the sequence on, to pages in the
+// storage of k. They are not rounded.
+func (c *KVCache) Append(start int, k, v *tensor.Tensor) {
+	n, l := c.Len, k.Dim(-2)
+	if n > 0 && c.K == nil && c.pages[0].K.Storage() == nil && k.Storage() != nil { // as it was read from a file
+		oldK, oldV := c.Tensors(n)
+		both := KVCache{skip: c.skip}
+		for which, old := range []*tensor.Tensor{oldK, oldV} {
+			own := tensor.NewBeside(k, old.Shape()...)
+			tensor.CopyRows(own, 0, old, 0, n)
+			both.Fill(which, own)
+		}
+		*c = both
+	}
+	c.reserve(k, start, l, k.Dim(-3), k.Dim(-1))
+	c.Len += l
+	for which, x := range []*tensor.Tensor{k, v} {
+		c.runs(n, l, func(page *Page, place, done, m int) { tensor.CopyRows(page.rows(which), place, x, done, m) })
+	}
+}
+
+// reserve is Reserve in the storage of a tensor, nil for ordinary memory.
+func (c *KVCache) reserve(beside *tensor.Tensor, start, l, heads, hd int) {
 	c.Detach()
 	c.heads, c.hd = heads, hd
 	c.align((start - c.Len) % PageLen)
@@ -48,9 +72,9 @@ func (c *KVCache) Reserve(start, l, heads, hd int) {
 	for i := first / PageLen; i*PageLen < end; i++ {
 		used, need := max(0, first-i*PageLen), min(PageLen, end-i*PageLen)
 		if i == len(c.pages) {
-			c.pages = append(c.pages, c.newPage(need))
+			c.pages = append(c.pages, c.newPageBeside(beside, need))
 		} else if page := c.pages[i]; page.Room < need || page != c.own {
-			c.pages[i] = c.newPage(max(page.Room, need))
+			c.pages[i] = c.newPageBeside(page.K, max(page.Room, need))
 			c.pages[i].copyFrom(page, used)
 			runtime.KeepAlive(page) // its memory is lent
 		}
@@ -79,7 +103,7 @@ func (c *KVCache) refill(k, v *tensor.Tensor, skip int) {
 	c.put(1, v)
 }
 
-// makeRoom gives an empty cache n positions without contents, in the storage of x.
+// makeRoom adds n positions without contents to an empty cache, in the storage of x.
 func (c *KVCache) makeRoom(x *tensor.Tensor, n int) {
 	c.heads, c.hd = x.Dim(-3), x.Dim(-1)
 	for end := c.skip + n; len(c.pages)*PageLen < end; {
@@ -89,7 +113,7 @@ func (c *KVCache) makeRoom(x *tensor.Tensor, n int) {
 	c.Len = n
 }
 
-// At says where position i, counted from the first in the cache, lies: at a place of a page. left is the number of
+// At returns where position i, counted from the first in the cache, lies: a place of a page. left is the number of
 // places from there to the end of a full page.
 func (c *KVCache) At(i int) (page *Page, place, left int) {
 	place = (c.skip + i) % PageLen
@@ -210,8 +234,8 @@ func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
 	return true
 }
 
-// makeRoomOnce gives an empty cache the positions of x (…, heads, n, head_dim), without contents. It reports whether
-// the cache has as many positions, also where it had them before.
+// makeRoomOnce adds the positions of x (…, heads, n, head_dim), without contents, to an empty cache. It reports whether
+// the cache has as many positions, new or not.
 func (c *KVCache) makeRoomOnce(x *tensor.Tensor) bool {
 	n := x.Dim(-2)
 	if c.Len == 0 {
@@ -230,7 +254,7 @@ func (c *KVCache) RowBytes(hd int) int {
 }
 
 // Pages calls f for each page, with the memory that it takes, and how much of that the positions have that c sees.
-// Clones share pages: page tells them apart.
+// Clones share pages, which page identifies.
 func (c *KVCache) Pages(f func(page *Page, bytes, seen int)) {
 	each := 2 * c.heads * c.RowBytes(c.hd)
 	for i, page := range c.pages {

@@ -31,8 +31,8 @@ func (x *Integers) Rows() iter.Seq2[[]int8, []float32] {
 	}
 }
 
-// Integers are the keys (0) or values (1) of Tensors, (heads, n, head_dim), where they are held as integers; the cache
-// must not change while they are used. It is nil for others, and where a row is NaN, which no factor says.
+// Integers are the keys (0) or values (1) of Tensors, (heads, n, head_dim), if they are stored as integers; the cache
+// must not change while they are used. It is nil for others, and if a row is NaN, for which there is no factor.
 func (c *KVCache) Integers(which, n int) *Integers {
 	n = min(n, c.Len)
 	if n == 0 || !c.InIntegers() {
@@ -52,11 +52,11 @@ func (c *KVCache) Integers(which, n int) *Integers {
 	return x
 }
 
-// InIntegers tells whether the cache holds keys and values as integers of 8 bits with a factor for each row.
+// InIntegers reports whether the cache holds keys and values as integers of 8 bits with a factor for each row.
 func (c *KVCache) InIntegers() bool { return c.Rounded != nil && c.Rounded.InIntegers() }
 
 // FillIntegers is Fill with a tensor of a shape whose elements are integers times the factors of their rows, for a
-// cache that is InIntegers. They are taken as they are.
+// cache that is InIntegers. They are not rounded.
 func (c *KVCache) FillIntegers(which int, shape []int, q []int8, factors []float32) bool {
 	x := tensor.Shaped(shape...) // without elements
 	if !c.makeRoomOnce(x) {

@@ -2,7 +2,7 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// PageLen is how many positions a page has places for. A page of 12 heads of 64 is 400 KB: calls of kernels for one
+// PageLen is the number of positions of a full page. A page of 12 heads of 64 is 400 KB: calls of kernels for one
 // page cost little beside reading it, and a clone that grows copies 200 KB on average.
 const PageLen = 64
 
@@ -14,13 +14,13 @@ const pageStep = 8
 type Page struct {
 	K, V    *tensor.Tensor // (heads, Room, head_dim); nil where they are rounded
 	Rounded Rounded        // heads·Room keys and as many values; nil for float32
-	Room    int            // places that there is memory for, PageLen in all pages but the last
+	Room    int            // the capacity in places: PageLen in all pages but the last
 	heads   int
 }
 
 // Rounded holds rows of keys (0) and values (1) in another precision than float32.
 type Rounded interface {
-	// Empty returns room for the given number of rows in the same precision.
+	// Empty returns memory for the given number of rows in the same precision.
 	Empty(rows, headDim int) Rounded
 	// Copy copies n rows of both from row at of from to row to.
 	Copy(to int, from Rounded, at, n int)
@@ -28,7 +28,7 @@ type Rounded interface {
 	Set(which, row int, x []float32)
 	// Get widens n rows of keys or values from the given one on.
 	Get(x []float32, which, row, n int)
-	// InIntegers tells whether rows are integers of 8 bits with a factor each.
+	// InIntegers reports whether rows are integers of 8 bits with a factor each.
 	InIntegers() bool
 	// Integers are n rows of integers of keys or values from the given one on, with their factors.
 	Integers(which, row, n int) (q []int8, factors []float32)
@@ -38,18 +38,10 @@ type Rounded interface {
 	RowBytes(headDim int) int
 }
 
-// Rounder is a packed weight that says how to keep keys and values beside it.
+// Rounder is a packed weight that determines how keys and values are stored.
 type Rounder interface{ Rounded() Rounded }
 
-// newPage returns a page for n positions, in the storage of the other pages.
-func (c *KVCache) newPage(n int) *Page {
-	if len(c.pages) == 0 {
-		return c.newPageBeside(nil, n)
-	}
-	return c.newPageBeside(c.pages[0].K, n)
-}
-
-// newPageBeside is newPage in the storage of x, nil for ordinary memory.
+// newPageBeside returns a page for n positions in the storage of x, nil for ordinary memory.
 func (c *KVCache) newPageBeside(x *tensor.Tensor, n int) *Page {
 	room := (n + pageStep - 1) / pageStep * pageStep
 	page := &Page{Room: room, heads: c.heads}

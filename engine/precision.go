@@ -33,13 +33,3 @@ func ParsePrecision(name string) (Precision, error) {
 	}
 	return Float32, fmt.Errorf("found the precision %q, want one of %s", name, strings.Join(precisionNames[:], ", "))
 }
-
-// Matrix is a matrix of weights (N, K) that need not be in memory: Rows calls use once with the elements of rows j to
-// j+n-1, row-major, which use does not keep. Several goroutines call it, and may ask for a row more than once.
-type Matrix struct {
-	N, K int
-	Rows func(j, n int, use func(x []float32))
-	// BF16, where it is not nil, calls use with the same elements as bfloat16 numbers of two bytes, the lower one
-	// first. It is faster where that is what they are.
-	BF16 func(j, n int, use func(x []byte))
-}

@@ -43,10 +43,10 @@ type Losses interface {
 	Pinball(x *tensor.Tensor, target, levels []float32) *tensor.Tensor
 }
 
-// Ignore is the target of a position that has no part in the loss.
+// Ignore is the target of a position that does not count in the loss.
 const Ignore int32 = -1
 
-// CountNumbers is how many targets are not NaN, which stands for one that is not known.
+// CountNumbers is the number of targets that are not NaN. NaN stands for an unknown target.
 func CountNumbers(targets []float32) (count int) {
 	for _, y := range targets {
 		if y == y {

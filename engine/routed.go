@@ -12,15 +12,15 @@ type Routed interface {
 	Experts(x, weights *tensor.Tensor, of Experts) *tensor.Tensor
 }
 
-// Routing says which experts a position goes to, and with which weights. For each position s is the softmax of its
-// scores, or with Sigmoid their sigmoids. The TopK experts with the largest s + bias are chosen, the first of equal
+// Routing determines which experts a position goes to, and with which weights. For each position s is the softmax of
+// its scores, or with Sigmoid their sigmoids. The TopK experts with the largest s + bias are chosen, the first of equal
 // ones. Their weights are Scale·s, or with Normalize Scale·s/(Eps + Σ s), the sum over the chosen.
 type Routing struct {
 	TopK               int
 	Sigmoid, Normalize bool
 	Eps, Scale         float64
-	// Groups above 1 cut the experts into so many groups of equal size. Only those in the TopGroups groups with the
-	// largest sums of their two best s + bias are chosen from (arXiv:2412.19437, §2.1.2).
+	// Groups above 1 divide the experts into that many groups of equal size. Only those in the TopGroups groups with
+	// the largest sums of their two best s + bias are chosen from (arXiv:2412.19437, §2.1.2).
 	Groups, TopGroups int
 }
 
@@ -63,7 +63,7 @@ func admits[F float32 | float64](by Routing, keys []F, e int) bool {
 	return better < by.TopGroups
 }
 
-// twoBest is the sum of the two largest keys, or the one that there is.
+// twoBest returns the sum of the two largest keys, or the only one.
 func twoBest[F float32 | float64](keys []F) F {
 	if len(keys) == 1 {
 		return keys[0]

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// PageRows is the number of positions that a page of a RowCache has places for.
+// PageRows is the number of positions of a full page of a RowCache.
 const PageRows = 128
 
 // RowCache holds one row of d numbers for each of the last Len positions of a sequence so far.
@@ -74,7 +74,7 @@ func (c *RowCache) makeRoom(x *tensor.Tensor, at, n int) {
 	c.pages = append(c.pages, c.own)
 }
 
-// Past is Len, 0 for a cache of nil.
+// Past returns Len, 0 for a cache of nil.
 func (c *RowCache) Past() int {
 	if c == nil {
 		return 0
@@ -82,7 +82,7 @@ func (c *RowCache) Past() int {
 	return c.Len
 }
 
-// Width is d, 0 for a cache of nil or without rows.
+// Width returns d, 0 for a cache of nil or without rows.
 func (c *RowCache) Width() int {
 	if c.Past() == 0 {
 		return 0
@@ -94,10 +94,10 @@ func (c *RowCache) Width() int {
 // Replace makes x (n, d) all rows. It belongs to a tape, and gradients flow through it.
 func (c *RowCache) Replace(x *tensor.Tensor) { *c = RowCache{X: x, Len: x.Dim(0)} }
 
-// Fill replaces all rows by copies of the rows of x (n, d). The next Append says at which positions they are.
+// Fill replaces all rows by copies of the rows of x (n, d). Their positions follow from the start of the next Append.
 func (c *RowCache) Fill(x *tensor.Tensor) { c.refill(x, 0) }
 
-// Run says where row i lies: at row at of x. The n rows of x from there on are rows i, i+1, … of c.
+// Run returns where row i lies: at row at of x. The n rows of x from there on are rows i, i+1, … of c.
 func (c *RowCache) Run(i int) (x *tensor.Tensor, at, n int) {
 	if c.X != nil {
 		return c.X, i, c.Len - i
@@ -106,7 +106,7 @@ func (c *RowCache) Run(i int) (x *tensor.Tensor, at, n int) {
 	return c.pages[(c.skip+i)/PageRows], at, min(PageRows-at, c.Len-i)
 }
 
-// Rows returns all rows (Len, d): X, or a copy of what lies in pages. It is nil where there are none.
+// Rows returns all rows (Len, d): X, or a copy of what lies in pages. It is nil if there are none.
 func (c *RowCache) Rows() *tensor.Tensor {
 	if c.X != nil || c.Len == 0 {
 		return c.X

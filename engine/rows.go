@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Rows say how sequences lie in a tensor (n, d): one behind the other, without padding. Row i is the Len(i) positions
-// from From(i) on. It is a sequence or a piece of one, which begins at position Start(i) of it. Rows see nothing of
+// Rows say how sequences lie in a tensor (n, d): one after the other, without padding. Row i is the Len(i) positions
+// from From(i) on. It is a sequence or a piece of one, which starts at position Start(i) of it. Rows see nothing of
 // each other.
 //
 // One layout serves training, prompts in parts, many sessions that decode a token each, examples of different lengths,
@@ -21,7 +21,7 @@ type Rows struct {
 	trains bool
 }
 
-// NewRows returns rows of the given lengths that begin at position 0.
+// NewRows returns rows of the given lengths that start at position 0.
 func NewRows(lengths ...int) *Rows {
 	r := &Rows{}
 	for _, l := range lengths {
@@ -30,7 +30,7 @@ func NewRows(lengths ...int) *Rows {
 	return r
 }
 
-// EqualRows returns b rows of l positions each that begin at position 0.
+// EqualRows returns b rows of l positions each that start at position 0.
 func EqualRows(b, l int) *Rows {
 	r := &Rows{}
 	for range b {
@@ -39,12 +39,12 @@ func EqualRows(b, l int) *Rows {
 	return r
 }
 
-// Clear removes all rows, and keeps their memory for others.
+// Clear removes all rows and reuses their memory.
 func (r *Rows) Clear() {
 	r.from, r.start, r.seeds, r.equal, r.trains = r.from[:0], r.start[:0], r.seeds[:0], false, false
 }
 
-// Add appends a row of length positions, which begins at position start of its sequence.
+// Add appends a row of length positions, which starts at position start of its sequence.
 func (r *Rows) Add(length, start int) {
 	if length < 1 || start < 0 {
 		panic(fmt.Sprintf("engine.Rows: a row of %d positions from position %d on, want at least one from 0 on",
@@ -107,13 +107,13 @@ func (r *Rows) Total() int {
 // Len is the number of positions of row i.
 func (r *Rows) Len(i int) int { return r.from[i+1] - r.from[i] }
 
-// From is where row i begins in the tensor, in positions.
+// From returns where row i starts in the tensor, in positions.
 func (r *Rows) From(i int) int { return r.from[i] }
 
-// Start is the position of its sequence at which row i begins.
+// Start returns the position of its sequence at which row i starts.
 func (r *Rows) Start(i int) int { return r.start[i] }
 
-// Equal is the length that all rows have, 0 where lengths differ.
+// Equal returns the length that all rows have, 0 if lengths differ.
 func (r *Rows) Equal() int {
 	if !r.equal {
 		return 0
@@ -137,11 +137,11 @@ func (r *Rows) Longest() int {
 // it: in place, or as a new tensor while the tape records.
 type Slot struct{ X *tensor.Tensor }
 
-// Slots are the slots of rows. A nil slot is for a row that starts from zero and keeps no state; nil Slots have no
+// Slots are the slots of rows. A nil slot is for a row that starts from zero and stores no state; nil Slots have no
 // slot.
 type Slots []*Slot
 
-// At is the state of row i, nil where it has none.
+// At returns the state of row i, nil if it has none.
 func (s Slots) At(i int) *tensor.Tensor {
 	if i >= len(s) || s[i] == nil {
 		return nil

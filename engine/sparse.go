@@ -2,7 +2,7 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// SinkhornOptions say how SinkhornAttention works.
+// SinkhornOptions are the options of SinkhornAttention.
 type SinkhornOptions struct {
 	Heads       int
 	Bucket      int     // positions of a bucket
@@ -27,14 +27,14 @@ type SinkhornCache struct {
 	Sums  *SinkhornSums // of these rows
 }
 
-// SinkhornSums are summaries of buckets, which an engine keeps so as not to make them again. The zero value stands for
-// none: the engine makes them of the rows.
+// SinkhornSums are summaries of buckets that an engine has computed, so as not to compute them again. The zero value
+// has none: the engine computes them from the rows.
 type SinkhornSums struct{ Private any }
 
 // MaxTop is the most buckets that one can pick.
 const MaxTop = 7
 
-// SpAttenOptions say how SpAtten works.
+// SpAttenOptions are the options of SpAtten.
 type SpAttenOptions struct {
 	Heads     int
 	Rotary    Rotary // position embedding of queries and keys; the zero value has none
@@ -47,10 +47,10 @@ type SpAttenOptions struct {
 	Progressive float32
 }
 
-// Rows is how many tokens there are at most: those kept and those of a block.
+// Rows returns the largest number of tokens: those kept and those of a block.
 func (o *SpAttenOptions) Rows() int { return o.Keep + o.Block }
 
-// Left is how many tokens are left after n positions. Those of a block that is not complete are all left.
+// Left returns how many tokens are left after n positions. Those of a block that is not complete are all left.
 func (o *SpAttenOptions) Left(n int) int { return min(o.Keep, n/o.Block*o.Block) + n%o.Block }
 
 // SpAttenState is what SpAtten carries of one sequence. Its size is fixed; a new one is all zeros. While the tape

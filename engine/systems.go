@@ -30,33 +30,34 @@ type Systems interface {
 	// DPLRSystem prepares the systems of p.
 	DPLRSystem(p *DPLRParams) *DPLRSystem
 	// DPLRKernel: K[j, h] = 2 Re Σ_n C Abarʲ Bbar for j < l ≤ L, in the engine's layout. Without gradients of the
-	// systems it may give kernels that are longer, and kept.
+	// systems it may return cached kernels, which may be longer.
 	DPLRKernel(s *DPLRSystem, l int) *tensor.Tensor
 	// DPLRSSM: y = SSM(u) + D u, u (n, h), D (h) or nil, slots (h, modes, 2).
 	DPLRSSM(u *tensor.Tensor, s *DPLRSystem, skip *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
 }
 
-// Kept is what an engine keeps with parameters as long as they stay as they are. Any number of goroutines may use it.
-type Kept struct{ p atomic.Pointer[keptValue] }
+// Cache holds what an engine has computed from parameters, such as a discretized system, until they change. Any number
+// of goroutines may use it.
+type Cache struct{ p atomic.Pointer[cached] }
 
-type keptValue struct {
+type cached struct {
 	owner    any // the engine, and what it uses it for
 	versions [8]uint64
 	value    any
 }
 
 // Load returns what owner stored while xs were as they are now, or nil. Some of xs may be nil.
-func (k *Kept) Load(owner any, xs ...*tensor.Tensor) any {
-	v := k.p.Load()
+func (c *Cache) Load(owner any, xs ...*tensor.Tensor) any {
+	v := c.p.Load()
 	if v == nil || v.owner != owner || v.versions != versions(xs) {
 		return nil
 	}
 	return v.value
 }
 
-// Store keeps a value that owner has made of xs as they are now.
-func (k *Kept) Store(owner, value any, xs ...*tensor.Tensor) {
-	k.p.Store(&keptValue{owner, versions(xs), value})
+// Store saves a value that owner has computed from xs as they are now.
+func (c *Cache) Store(owner, value any, xs ...*tensor.Tensor) {
+	c.p.Store(&cached{owner, versions(xs), value})
 }
 
 func versions(xs []*tensor.Tensor) (v [8]uint64) {
@@ -83,16 +84,16 @@ const (
 //	A = -exp(InvAReal) + i·AImag,  dt = exp(LogDt),  B, C complex as (…, 2)
 //
 // LogDt (h), InvAReal, AImag (h·n), B (h·n·2) or nil for ones, C (h·n·2): the parametrization of H3 and S4D
-// (arXiv:2206.11893 §4). An engine keeps the discretized system while the parameters stay as they are, so that decoding
-// does not compute it at every token.
+// (arXiv:2206.11893 §4). An engine caches the discretized system until the parameters change, so that decoding does not
+// compute it at every token.
 type DiagParams struct {
 	LogDt, InvAReal, AImag, B, C *tensor.Tensor
 	Disc                         Discretization
 
-	Kept Kept
+	Cache Cache
 }
 
-// Tensors are the parameters; B may be nil.
+// Tensors returns the parameters; B may be nil.
 func (p *DiagParams) Tensors() [5]*tensor.Tensor {
 	return [5]*tensor.Tensor{p.LogDt, p.InvAReal, p.AImag, p.B, p.C}
 }
@@ -104,7 +105,7 @@ type DiagSystem struct {
 	H, N          int
 	Abar, Bbar, C *tensor.Tensor
 
-	Private any // what the engine that made it needs beside
+	Private any // for the engine that made it
 }
 
 // DSSScale is what the weights W of DSS stand for.
@@ -123,8 +124,8 @@ const (
 //	z_i = dt_re·Re Λ_i + i·dt_im·Im Λ_i,  dt = exp(LogDt)
 //
 // Re, Im (n), LogDt (h, 2) or nil for dt = 1, W (h, n, 2). Re Λ is Re, or -exp(Re) if LogNegRe is set; Im Λ is Im, or
-// exp(Im) if LogIm is set. With dt = 1 and both set this is GSS (arXiv:2206.13947, §3.2). The system is kept while the
-// parameters stay as they are.
+// exp(Im) if LogIm is set. With dt = 1 and both set this is GSS (arXiv:2206.13947, §3.2). The system is cached until
+// the parameters change.
 type DSSParams struct {
 	Re, Im, LogDt, W *tensor.Tensor
 	LogNegRe, LogIm  bool
@@ -134,10 +135,10 @@ type DSSParams struct {
 	// the backward. That is not the gradient, but what the release trains with.
 	HoldMax bool
 
-	Kept [2]Kept // of the modes with Re Λ < 0, and of the others
+	Cache [2]Cache // of the modes with Re Λ < 0, and of the others
 }
 
-// Tensors are the parameters; LogDt may be nil.
+// Tensors returns the parameters; LogDt may be nil.
 func (p *DSSParams) Tensors() [4]*tensor.Tensor { return [4]*tensor.Tensor{p.Re, p.Im, p.LogDt, p.W} }
 
 // DPLRParams are the parameters of h state-space systems of S4 (arXiv:2111.00396): diagonal plus low rank, of n complex
@@ -146,24 +147,24 @@ func (p *DSSParams) Tensors() [4]*tensor.Tensor { return [4]*tensor.Tensor{p.Re,
 //	x' = (Λ - Σ_r P_r P_r^*) x + B u,  y = 2 Re Σ_n C x,  Λ = -exp(InvAReal) + i·AImag,  dt = exp(LogDt)
 //
 // sampled by the bilinear rule. LogDt (h), InvAReal, AImag (h·n), B, Ct (h·n·2), P (rank·h·n·2) or nil for a diagonal
-// system; the rank is at most MaxRank. Ct is what S4 trains in the place of C, C~ = C (I - Abar^L). An engine keeps
-// what stepping needs and, without gradients, the kernels while the parameters stay as they are.
+// system; the rank is at most MaxRank. Ct is what S4 trains in the place of C, C~ = C (I - Abar^L). An engine
+// caches what stepping needs and, without gradients, the kernels until the parameters change.
 type DPLRParams struct {
 	LogDt, InvAReal, AImag, B, P, Ct *tensor.Tensor
 	L                                int
 
-	Kept Kept
+	Cache Cache
 }
 
 // MaxRank is the largest rank of a correction: that of HiPPO-LegT.
 const MaxRank = 2
 
-// Tensors are the parameters; P may be nil.
+// Tensors returns the parameters; P may be nil.
 func (p *DPLRParams) Tensors() [6]*tensor.Tensor {
 	return [6]*tensor.Tensor{p.LogDt, p.InvAReal, p.AImag, p.B, p.Ct, p.P}
 }
 
-// Rank is the rank of the correction.
+// Rank returns the rank of the correction.
 func (p *DPLRParams) Rank() int {
 	if p.P == nil {
 		return 0
@@ -181,5 +182,5 @@ type DPLRSystem struct {
 	H, N, L, Rank    int
 	Lambda, B, P, Ct *tensor.Tensor
 
-	Private any // what the engine that made it needs beside
+	Private any // for the engine that made it
 }

@@ -13,28 +13,28 @@ type Forecast struct {
 	Forecast []float32 `json:"forecast"`
 }
 
-// Forecasts are kept of this many examples, from the first to the last, each after at least this many known steps.
+// The number of forecasts saved, evenly spaced over the examples, and the least known steps shown before each.
 const (
-	keptForecasts = 3
-	leastKnown    = 48
+	savedForecasts = 3
+	leastKnown     = 48
 )
 
-// forecasts keeps some of the network's forecasts of the test examples, of the last variable.
+// forecasts saves some of the network's forecasts of the test examples, of the last variable.
 func (r *run) forecasts(ctx context.Context) error {
-	about := r.Set.Forecast
+	about := r.work.Set.Forecast
 	if about == nil {
 		return nil
 	}
-	for k := range keptForecasts {
-		i := (2*k + 1) * r.Set.Test.Len() / (2 * keptForecasts)
+	for k := range savedForecasts {
+		i := (2*k + 1) * r.work.Set.Test.Len() / (2 * savedForecasts)
 		if n := len(r.result.Forecasts); n > 0 && r.result.Forecasts[n-1].Example == i {
 			continue // of one example only
 		}
-		known, truth, forecast, err := r.Forecast(ctx, r.Set.Test, i)
+		known, truth, forecast, err := r.work.Forecast(ctx, r.loop.Tape(), r.work.Set.Test, i)
 		if err != nil {
 			return err
 		}
-		width, channels := r.Set.Outputs, r.Set.Channels
+		width, channels := r.work.Set.Outputs, r.work.Set.Channels
 		v, steps := width-1, len(known)/channels
 		f := Forecast{Example: i, Series: about.Series[v], Unit: about.Unit, Step: about.Step}
 		for t := max(0, steps-max(2*len(truth)/width, leastKnown)); t < steps; t++ {

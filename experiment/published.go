@@ -8,7 +8,7 @@ import (
 )
 
 // measuring are settings of where and when to measure, on which machine, and with which random numbers. They do not
-// change which published result a run compares with.
+// affect which published result a run compares with.
 var measuring = []string{"data", "out", "seed", "eval_every", "eval_limit", "shards", "clock"}
 
 // changed lists the settings of a run, options of the task among them, that differ from its recipe's, as "key: a -> b".
@@ -30,7 +30,7 @@ func (s *Settings) changed(c Config) ([]string, error) {
 }
 
 // settlePublished removes published results from a run whose settings are not those of the publication, and notes the
-// differences. It does so with results of earlier versions, too.
+// differences. This applies to results of earlier versions, too.
 func (r *Result) settlePublished(s *Settings) error {
 	compares := r.Published != 0 || slices.ContainsFunc(r.Extra, func(x ExtraScore) bool { return x.Published != 0 })
 	if !compares {

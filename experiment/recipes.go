@@ -6,14 +6,14 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// Recipe is a model of a task with the settings of its training.
+// Recipe is a model for a task with the settings of its training.
 type Recipe struct {
 	Name string // of the model, in commands and tables
 	// Set changes the defaults to the recipe's settings.
-	Set func(c *train.LabelledConfig)
+	Set func(c *labelled.Config)
 	// Options changes the options of the task, whose type it knows; nil for none.
 	Options   func(options any)
 	Published float64 // the result in the paper: accuracy in percent, or mean squared error; 0 for none
@@ -42,10 +42,10 @@ var recipes = map[*task.Task][]Recipe{
 	task.ETTh2:            ettRecipes,
 }
 
-// Recipes are the recipes of a task. The first is its default.
+// Recipes returns the recipes of a task. The first is its default.
 func Recipes(t *task.Task) []Recipe { return recipes[t] }
 
-// recipeOf is the recipe of a task with a name, or the first one for "".
+// recipeOf returns the recipe of a task with a name, or the first one for "".
 func recipeOf(t *task.Task, name string) (Recipe, error) {
 	var names []string
 	for _, r := range Recipes(t) {
@@ -61,21 +61,23 @@ func recipeOf(t *task.Task, name string) (Recipe, error) {
 // those of training.
 func (r *Recipe) Settings(t *task.Task) []string {
 	var lines []string
-	add := func(defaults, set any) {
-		was := config.Describe(defaults)
-		for i, o := range config.Describe(set) {
-			if o.Value != was[i].Value {
-				lines = append(lines, o.Key+"="+o.Value)
-			}
-		}
-	}
 	if r.Options != nil {
 		options := t.Options()
 		r.Options(options)
-		add(t.Options(), options)
+		lines = different(t.Options(), options)
 	}
-	defaults, c := train.DefaultLabelled(), train.DefaultLabelled()
+	defaults, c := labelled.Default(), labelled.Default()
 	r.Set(&c)
-	add(&defaults, &c)
+	return append(lines, different(&defaults, &c)...)
+}
+
+// different lists the settings that are not at their defaults, as KEY=VALUE.
+func different(defaults, set any) (lines []string) {
+	was := config.Describe(defaults)
+	for i, o := range config.Describe(set) {
+		if o.Value != was[i].Value {
+			lines = append(lines, o.Key+"="+o.Value)
+		}
+	}
 	return lines
 }

@@ -1,12 +1,12 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // The recipes of the Long Range Arena other than ListOps. Published numbers are accuracies in percent.
@@ -27,7 +27,8 @@ const (
 	inLRAPaper = "arXiv:2011.04006, table 1"
 )
 
-// lraSSM is a recipe's settings for state-space layers.
+// lraSSM is a recipe's settings for state-space layers. Defaults are the small layers, an ssmLR of 0.001, a decay of
+// 0.05 and the pool mean.
 type lraSSM struct {
 	layers           string
 	width            int
@@ -39,7 +40,9 @@ type lraSSM struct {
 	time             time.Duration // 0 for no limit
 }
 
-func (r lraSSM) set(c *train.LabelledConfig) {
+func (r lraSSM) set(c *labelled.Config) {
+	r.layers, r.pool = cmp.Or(r.layers, lraSmall), cmp.Or(r.pool, "mean")
+	r.ssmLR, r.decay = cmp.Or(r.ssmLR, 0.001), cmp.Or(r.decay, 0.05)
 	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.Norm = r.layers, r.width, "none", "layer"
 	c.Model.ResidDropout, c.Model.EmbedDropout = r.dropout, 0
 	c.Pool, c.Positions, c.Epochs, c.BatchSize, c.Time = r.pool, "none", r.epochs, r.batch, r.time
@@ -59,7 +62,7 @@ type lraTransformer struct {
 	warmup, minRatio            float64 // of the schedule, in epochs, and in the end
 }
 
-func (r lraTransformer) set(c *train.LabelledConfig) {
+func (r lraTransformer) set(c *labelled.Config) {
 	c.Model.Layers, c.Model.DModel, c.Model.DInner = fmt.Sprintf(allSee, r.heads, r.layers), r.width, r.inner
 	c.Model.MLP, c.Model.Norm = "gelu", "layer"
 	c.Model.ResidDropout, c.Model.AttnDropout, c.Model.EmbedDropout = r.dropout, r.attnDropout, 0
@@ -71,85 +74,69 @@ func (r lraTransformer) set(c *train.LabelledConfig) {
 // allSee is attention of every position to every other.
 const allSee = "attention(num_heads=%d,bidirectional=true)*%d"
 
-// lraPaper returns the two recipes of the papers on state-space models, for sequences up to a length.
-func lraPaper(length int, dtMin, dtMax float64, s4d, s4 float64, settings lraSSM) []Recipe {
-	dt := fmt.Sprintf("d_state=64,dt_min=%g,dt_max=%g,bidirectional=true", dtMin, dtMax)
-	diagonal, full := settings, settings
+// lraPaper is the two recipes of the papers on state-space models for a task: the length of its sequences, the smallest
+// dt (default 0.001), the accuracies of S4D and S4, and the settings of both.
+type lraPaper struct {
+	length   int
+	dtMin    float64
+	s4d, s4  float64
+	settings lraSSM
+}
+
+// lraStateSpaces returns a laptop's recipe and those of the papers.
+func lraStateSpaces(small lraSSM, p lraPaper) []Recipe {
+	dt := fmt.Sprintf("d_state=64,dt_min=%g,dt_max=0.1,bidirectional=true", cmp.Or(p.dtMin, 0.001))
+	diagonal, full := p.settings, p.settings
 	diagonal.layers = "s4d(measure=diag-legs,train_b=true," + dt + ")*6"
-	full.layers = fmt.Sprintf("s4(measure=legs,l_max=%d,%s)*6", length, dt)
+	full.layers = fmt.Sprintf("s4(measure=legs,l_max=%d,%s)*6", p.length, dt)
 	return []Recipe{
-		{Name: "s4d", Published: s4d, Where: legS, Set: diagonal.set},
-		{Name: "s4", Published: s4, Where: inS4DPaper + ", S4-LegS", Set: full.set},
+		{Name: "s4d-small", Set: small.set},
+		{Name: "s4d", Published: p.s4d, Where: legS, Set: diagonal.set},
+		{Name: "s4", Published: p.s4, Where: inS4DPaper + ", S4-LegS", Set: full.set},
 	}
 }
 
 // lraSmall is the layers of a laptop's recipe.
 const lraSmall = "s4d(d_state=32,bidirectional=true)*4"
 
-var textRecipes = slices.Concat([]Recipe{
-	{Name: "s4d-small", Set: lraSSM{
-		layers: lraSmall, width: 64, lr: 0.004, ssmLR: 0.001, decay: 0.05, dropout: 0.1, pool: "mean",
-		epochs: 4, batch: 16, warmup: 0.4, time: time.Hour,
-	}.set},
-}, lraPaper(4096, 0.001, 0.1, 86.18, 86.82, lraSSM{
-	width: 256, lr: 0.01, ssmLR: 0.001, decay: 0.05, pool: "mean", epochs: 32, batch: 16, warmup: 0.64,
-}), []Recipe{
-	{Name: "transformer", Published: 64.27, Where: inLRAPaper, Set: lraTransformer{
-		heads: 4, layers: 4, width: 256, inner: 1024, dropout: 0.1, attnDropout: 0.1, pool: "cls",
-		epochs: 26, batch: 32, lr: 5.6e-4, decay: 0.1, schedule: "linear", warmup: 10, minRatio: 0.63,
-	}.set},
-})
+var textRecipes = append(lraStateSpaces(
+	lraSSM{width: 64, lr: 0.004, dropout: 0.1, epochs: 4, batch: 16, warmup: 0.4, time: time.Hour},
+	lraPaper{4096, 0, 86.18, 86.82, lraSSM{width: 256, lr: 0.01, epochs: 32, batch: 16, warmup: 0.64}},
+), Recipe{Name: "transformer", Published: 64.27, Where: inLRAPaper, Set: lraTransformer{
+	heads: 4, layers: 4, width: 256, inner: 1024, dropout: 0.1, attnDropout: 0.1, pool: "cls",
+	epochs: 26, batch: 32, lr: 5.6e-4, decay: 0.1, schedule: "linear", warmup: 10, minRatio: 0.63,
+}.set})
 
-var retrievalRecipes = slices.Concat([]Recipe{
-	{Name: "s4d-small", Set: lraSSM{
-		layers: lraSmall, width: 64, lr: 0.004, ssmLR: 0.001, decay: 0.05, pool: "mean",
-		epochs: 1, batch: 16, warmup: 0.05, time: time.Hour,
-	}.set},
-}, lraPaper(4000, 0.001, 0.1, 89.46, 90.90, lraSSM{
-	width: 256, lr: 0.01, ssmLR: 0.001, decay: 0.05, pool: "mean", epochs: 20, batch: 64, warmup: 1,
-}), []Recipe{
-	// It is trained for 5,000 steps, all of them in the warmup.
-	{Name: "transformer", Published: 57.46, Where: inLRAPaper, Set: lraTransformer{
-		heads: 4, layers: 4, width: 128, inner: 512, dropout: 0.1, attnDropout: 0.1, pool: "cls",
-		epochs: 1, batch: 32, lr: 3.5e-4, decay: 0.1, schedule: "constant", warmup: 1,
-	}.set},
-})
+// The transformer is trained for 5,000 steps, all of them in the warmup.
+var retrievalRecipes = append(lraStateSpaces(
+	lraSSM{width: 64, lr: 0.004, epochs: 1, batch: 16, warmup: 0.05, time: time.Hour},
+	lraPaper{4000, 0, 89.46, 90.90, lraSSM{width: 256, lr: 0.01, epochs: 20, batch: 64, warmup: 1}},
+), Recipe{Name: "transformer", Published: 57.46, Where: inLRAPaper, Set: lraTransformer{
+	heads: 4, layers: 4, width: 128, inner: 512, dropout: 0.1, attnDropout: 0.1, pool: "cls",
+	epochs: 1, batch: 32, lr: 3.5e-4, decay: 0.1, schedule: "constant", warmup: 1,
+}.set})
 
-var imageRecipes = slices.Concat([]Recipe{
-	{Name: "s4d-small", Set: lraSSM{
-		layers: lraSmall, width: 96, lr: 0.006, ssmLR: 0.001, decay: 0.05, dropout: 0.1, pool: "mean",
-		epochs: 15, batch: 50, warmup: 1, time: time.Hour,
-	}.set},
-}, lraPaper(1024, 0.001, 0.1, 88.19, 88.65, lraSSM{
-	width: 512, lr: 0.01, ssmLR: 0.001, decay: 0.05, dropout: 0.1, pool: "mean", epochs: 200, batch: 50, warmup: 1,
-}), []Recipe{
-	{Name: "transformer", Published: 42.44, Where: inLRAPaper, Set: lraTransformer{
-		heads: 8, layers: 1, width: 128, inner: 128, dropout: 0.3, attnDropout: 0.2, pool: "cls",
-		epochs: 200, batch: 256, lr: 5e-4, decay: 0, schedule: "cosine", warmup: 1,
-	}.set, Options: func(o any) { o.(*task.ImageOptions).Tokens = true }},
-})
+var imageRecipes = append(lraStateSpaces(
+	lraSSM{width: 96, lr: 0.006, dropout: 0.1, epochs: 15, batch: 50, warmup: 1, time: time.Hour},
+	lraPaper{1024, 0, 88.19, 88.65, lraSSM{width: 512, lr: 0.01, dropout: 0.1, epochs: 200, batch: 50, warmup: 1}},
+), Recipe{Name: "transformer", Published: 42.44, Where: inLRAPaper, Set: lraTransformer{
+	heads: 8, layers: 1, width: 128, inner: 128, dropout: 0.3, attnDropout: 0.2, pool: "cls",
+	epochs: 200, batch: 256, lr: 5e-4, decay: 0, schedule: "cosine", warmup: 1,
+}.set, Options: func(o any) { o.(*task.ImageOptions).Tokens = true }})
 
-var pathfinderRecipes = slices.Concat([]Recipe{
-	{Name: "s4d-small", Set: lraSSM{
-		layers: lraSmall, width: 64, lr: 0.004, ssmLR: 0.001, decay: 0.03, pool: "mean",
-		epochs: 4, batch: 64, warmup: 0.25, time: time.Hour,
-	}.set},
-}, lraPaper(1024, 0.001, 0.1, 93.06, 94.20, lraSSM{
-	width: 256, lr: 0.004, ssmLR: 0.001, decay: 0.03, pool: "last", epochs: 200, batch: 64, warmup: 1,
-}), []Recipe{
-	{Name: "transformer", Published: 71.40, Where: inLRAPaper, Set: lraTransformer{
-		heads: 4, layers: 4, width: 32, inner: 32, dropout: 0.2, attnDropout: 0.1, pool: "mean",
-		epochs: 200, batch: 512, lr: 1e-3, decay: 0, schedule: "cosine", warmup: 1,
-	}.set, Options: func(o any) { o.(*task.PathfinderOptions).Tokens = true }},
-})
+var pathfinderRecipes = append(lraStateSpaces(
+	lraSSM{width: 64, lr: 0.004, decay: 0.03, epochs: 4, batch: 64, warmup: 0.25, time: time.Hour},
+	lraPaper{1024, 0, 93.06, 94.20,
+		lraSSM{width: 256, lr: 0.004, decay: 0.03, pool: "last", epochs: 200, batch: 64, warmup: 1}},
+), Recipe{Name: "transformer", Published: 71.40, Where: inLRAPaper, Set: lraTransformer{
+	heads: 4, layers: 4, width: 32, inner: 32, dropout: 0.2, attnDropout: 0.1, pool: "mean",
+	epochs: 200, batch: 512, lr: 1e-3, decay: 0, schedule: "cosine", warmup: 1,
+}.set, Options: func(o any) { o.(*task.PathfinderOptions).Tokens = true }})
 
 // The transformers of the arena all fail on Path-X.
-var pathXRecipes = slices.Concat([]Recipe{
-	{Name: "s4d-small", Set: lraSSM{
-		layers: "s4d(d_state=32,dt_min=0.0001,dt_max=0.1,bidirectional=true)*4", width: 48, lr: 0.001, ssmLR: 0.0005,
-		decay: 0.05, pool: "mean",
-		epochs: 1, batch: 16, warmup: 0.1, time: time.Hour,
-	}.set},
-}, lraPaper(16384, 0.0001, 0.1, 91.95, 96.35, lraSSM{
-	width: 256, lr: 0.0005, ssmLR: 0.0005, decay: 0.05, pool: "mean", epochs: 50, batch: 16, warmup: 1,
-}))
+var pathXRecipes = lraStateSpaces(
+	lraSSM{layers: "s4d(d_state=32,dt_min=0.0001,dt_max=0.1,bidirectional=true)*4", width: 48, lr: 0.001,
+		ssmLR: 0.0005, epochs: 1, batch: 16, warmup: 0.1, time: time.Hour},
+	lraPaper{16384, 0.0001, 91.95, 96.35,
+		lraSSM{width: 256, lr: 0.0005, ssmLR: 0.0005, epochs: 50, batch: 16, warmup: 1}},
+)

@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // mnistRecipes are recipes with S4's width and rates for such images, and smaller ones that two cores train in half an
 // hour.
 var mnistRecipes = []Recipe{
-	{Name: "s4d-small", Set: func(c *train.LabelledConfig) {
+	{Name: "s4d-small", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4d*3", 64, "none", 64
 		c.Model.ResidDropout = 0.05
 		c.Pool, c.Epochs, c.BatchSize, c.Time = "mean", 10, 50, 28*time.Minute
@@ -18,21 +18,21 @@ var mnistRecipes = []Recipe{
 		c.Optim.WarmupEpochs = 0.2
 	}},
 	// s4d-small with a random initialization, to compare with HiPPO's
-	{Name: "s4d-rand", Set: func(c *train.LabelledConfig) {
+	{Name: "s4d-rand", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP = "s4d(measure=diag-rand)*3", 64, "none"
 		c.Model.DState, c.Model.ResidDropout = 64, 0.05
 		c.Pool, c.Epochs, c.BatchSize, c.Time = "mean", 10, 50, 28*time.Minute
 		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.008, 0.001, 0.01, "cosine"
 		c.Optim.WarmupEpochs = 0.2
 	}},
-	{Name: "h3-small", Set: func(c *train.LabelledConfig) {
+	{Name: "h3-small", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.DInner, c.Model.MLP = "h3*2", 64, 128, "gelu"
 		c.Model.DState, c.Model.ResidDropout = 64, 0.05
 		c.Pool, c.Epochs, c.BatchSize, c.Time = "mean", 10, 50, 28*time.Minute
 		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.004, 0.001, 0.01, "cosine"
 		c.Optim.WarmupEpochs = 0.2
 	}},
-	{Name: "s4", Set: func(c *train.LabelledConfig) {
+	{Name: "s4", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4*4", 256, "none", 64
 		c.Model.ResidDropout = 0.1
 		c.Pool, c.Epochs, c.BatchSize = "mean", 100, 50
@@ -45,7 +45,7 @@ var digitsRecipes = []Recipe{
 	// proportional to their frequency, from the rhythm of speech to 4 kHz. In the next layers the slow channels follow
 	// its bands. More modes (64) memorize the recordings. Copies without the upper band remove the frequencies that
 	// half the sampling rate lacks.
-	{Name: "s4d-small", Set: func(c *train.LabelledConfig) {
+	{Name: "s4d-small", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4d*3", 96, "none", 8
 		c.Model.ResidDropout, c.Model.DtMin, c.Model.DtMax = 0.1, 0.0005, 0.7
 		c.Pool, c.Epochs, c.BatchSize, c.EvalEvery = "mean", 3, 8, 0.25
@@ -53,7 +53,7 @@ var digitsRecipes = []Recipe{
 		c.Optim.WarmupEpochs = 0.1
 	}, Options: func(o any) { o.(*task.DigitsOptions).Copies = 16 }},
 	// S4's settings for the 35 words of Speech Commands, as published with its code.
-	{Name: "s4", Set: func(c *train.LabelledConfig) {
+	{Name: "s4", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP = "s4(bidirectional=true)*6", 128, "none"
 		c.Model.DState = 64
 		c.Pool, c.Epochs, c.BatchSize = "mean", 40, 16
@@ -63,7 +63,7 @@ var digitsRecipes = []Recipe{
 }
 
 var ecgRecipes = []Recipe{
-	{Name: "s4d-small", Set: func(c *train.LabelledConfig) {
+	{Name: "s4d-small", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4d*3", 32, "none", 32
 		c.Model.ResidDropout = 0
 		c.Epochs, c.BatchSize = 30, 16
@@ -73,14 +73,14 @@ var ecgRecipes = []Recipe{
 }
 
 var dnaRecipes = []Recipe{
-	{Name: "h3-small", Set: func(c *train.LabelledConfig) {
+	{Name: "h3-small", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.DInner, c.Model.MLP = "h3*2", 64, 128, "gelu"
 		c.Model.DState, c.Model.ResidDropout = 64, 0.1
 		c.Epochs, c.BatchSize = 8, 8
 		c.Optim.LR, c.Optim.WeightDecay, c.Optim.Schedule, c.Optim.WarmupEpochs = 0.002, 0.1, "cosine", 1
 	}},
 	// The width, depth and rates of HyenaDNA's smallest model, which its authors train on the human genome.
-	{Name: "hyena", Set: func(c *train.LabelledConfig) {
+	{Name: "hyena", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.DInner, c.Model.MLP = "hyena*2", 128, 512, "gelu"
 		c.Epochs, c.BatchSize = 20, 8
 		c.Optim.LR, c.Optim.WeightDecay, c.Optim.Schedule, c.Optim.WarmupEpochs = 0.0006, 0.1, "cosine", 1
@@ -91,7 +91,7 @@ var ettRecipes = []Recipe{
 	// Trained by one core in ten seconds. With windows relative to their last given hour, a forecast of zero repeats
 	// that hour, which already beats S4's published forecasts of ETTh1 at a horizon of 24. One epoch is enough: more
 	// fit the training part better and the later parts worse.
-	{Name: "s4d-small", Set: func(c *train.LabelledConfig) {
+	{Name: "s4d-small", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4d*2", 32, "none", 32
 		c.Model.ResidDropout = 0.1
 		c.Epochs, c.BatchSize, c.EvalEvery = 1, 32, 0.2
@@ -102,7 +102,7 @@ var ettRecipes = []Recipe{
 	// date, without relative values or a mask; two layers 128 wide, dropout ¼, 10 epochs of 50 windows a step at a
 	// learning rate of 0.01 (0.001 for the systems). There the rate falls after 20 validations, of 5 an epoch, without
 	// improvement; here it is constant.
-	{Name: "s4", Set: func(c *train.LabelledConfig) {
+	{Name: "s4", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4*2", 128, "none", 64
 		c.Model.ResidDropout = 0.25
 		c.Epochs, c.BatchSize, c.EvalEvery = 10, 50, 0.2

@@ -2,12 +2,12 @@ package experiment
 
 import (
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // officialSymbols are the settings of the synthetic languages in the repository of their authors, except for the number
 // of epochs and the schedule, which differ between tasks. Linear layers start at std 0.02, biases at 0.
-func officialSymbols(c *train.LabelledConfig) {
+func officialSymbols(c *labelled.Config) {
 	c.Model.DModel, c.Model.DInner, c.Model.MLP, c.Model.Norm, c.Model.DState = 32, 128, "gelu", "layer", 64
 	c.Model.HeadDim, c.Model.NumHeads, c.Model.ResidDropout, c.Model.EmbedDropout = 1, 1, 0, 0.1
 	c.Model.AttnDropout = 0.1
@@ -50,7 +50,7 @@ func symbolRecipes(published func(symbolModel) float64, answer func(symbolModel)
 	var out []Recipe
 	add := func(m symbolModel, suffix string, t symbolTraining) {
 		r := Recipe{Name: m.name + suffix, Published: published(m), Options: t.options}
-		r.Set = func(c *train.LabelledConfig) {
+		r.Set = func(c *labelled.Config) {
 			officialSymbols(c)
 			c.Model.Layers, c.Positions = m.layers, m.positions
 			t.set(c)
@@ -69,7 +69,7 @@ func symbolRecipes(published func(symbolModel) float64, answer func(symbolModel)
 	return out
 }
 
-// symbolTraining is how long and with what loss a symbolModel trains. Rates of 0 are the official ones.
+// symbolTraining is the loss and the length of a symbolModel's training. Rates of 0 are the official ones.
 type symbolTraining struct {
 	loss             string
 	epochs           int
@@ -78,7 +78,7 @@ type symbolTraining struct {
 	lr, ssmLR        float64
 }
 
-func (t symbolTraining) set(c *train.LabelledConfig) {
+func (t symbolTraining) set(c *labelled.Config) {
 	c.Epochs, c.Optim.Schedule, c.Optim.WarmupEpochs, c.Optim.MinLRRatio = t.epochs, t.schedule, t.warmup, t.minRatio
 	if t.lr > 0 {
 		c.Optim.LR, c.Optim.SSMLR = t.lr, t.ssmLR
@@ -116,59 +116,59 @@ var (
 
 // mqarRecipes are models of two layers without MLPs, as in the repository of Zoology
 // (experiments/paper_configs/iclr24_zoology_figure2); the paper shows its results as curves.
-var mqarRecipes = twoLayers(func(c *train.LabelledConfig) {
+var mqarRecipes = twoLayers(func(c *labelled.Config) {
 	c.Model.DModel, c.Model.MLP, c.Model.Norm, c.Model.NumHeads = 64, "none", "layer", 1
 	c.Model.EmbedDropout, c.Model.AttnDropout = 0, 0.1
 	c.Epochs, c.BatchSize = 8, 64
 	c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.DecayRule = 3e-3, 1e-3, 0.1, "matrices"
 	c.Optim.Clip, c.Optim.Schedule, c.Optim.WarmupEpochs, c.Optim.MinLRRatio = 1, "cosine", 1, 0.01
 },
-	Recipe{Name: "hybrid", Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "hybrid", Set: func(c *labelled.Config) {
 		c.Model.Layers = "h3,attention"
 	}},
-	Recipe{Name: "attention", Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "attention", Set: func(c *labelled.Config) {
 		c.Model.Layers = "attention*2"
 		c.Positions = "learned"
 	}},
-	Recipe{Name: "h3", Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "h3", Set: func(c *labelled.Config) {
 		c.Model.Layers = "h3(head_dim=2,d_state=64)*2"
 	}},
-	Recipe{Name: "hyena", Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "hyena", Set: func(c *labelled.Config) {
 		c.Model.Layers = "hyena(l_max=64)*2"
 	}},
-	Recipe{Name: "mamba", Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "mamba", Set: func(c *labelled.Config) {
 		c.Model.Layers = "mamba*2"
 	}},
-	Recipe{Name: "linear-attention", Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "linear-attention", Set: func(c *labelled.Config) {
 		c.Model.Layers = "linear-attention*2"
 		c.Positions = "learned"
 	}},
-	Recipe{Name: "s4d", Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "s4d", Set: func(c *labelled.Config) {
 		c.Model.Layers = "s4d*2"
 	}},
 )
 
 // copyingRecipes are models of two layers of 64 channels, as in the paper, at a higher learning rate than its constant
 // 1e-4.
-var copyingRecipes = twoLayers(func(c *train.LabelledConfig) {
+var copyingRecipes = twoLayers(func(c *labelled.Config) {
 	c.Model.DModel, c.Model.Norm, c.Model.DState = 64, "layer", 64
 	c.Epochs, c.BatchSize = 4, 64
 	c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Clip = 2e-3, 1e-3, 0, 1
 	c.Optim.Schedule, c.Optim.WarmupEpochs, c.Optim.MinLRRatio = "cosine", 1, 0.01
 },
-	Recipe{Name: "mamba", Published: 99.8, Where: mambaPaper, Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "mamba", Published: 99.8, Where: mambaPaper, Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.MLP, c.Model.Norm = "mamba*2", "none", "rms"
 	}},
-	Recipe{Name: "h3", Published: 57.0, Where: mambaPaper, Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "h3", Published: 57.0, Where: mambaPaper, Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.MLP = "h3*2", "gelu"
 	}},
-	Recipe{Name: "hyena", Published: 30.1, Where: mambaPaper, Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "hyena", Published: 30.1, Where: mambaPaper, Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.MLP = "hyena(l_max=272)*2", "gelu"
 	}},
-	Recipe{Name: "s4", Published: 18.3, Where: mambaPaper, Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "s4", Published: 18.3, Where: mambaPaper, Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.MLP = "s4*2", "none"
 	}},
-	Recipe{Name: "attention", Set: func(c *train.LabelledConfig) {
+	Recipe{Name: "attention", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.MLP = "attention(rotary_emb_dim=16,num_heads=4)*2", "gelu"
 	}},
 )
@@ -177,9 +177,9 @@ var copyingRecipes = twoLayers(func(c *train.LabelledConfig) {
 const mambaPaper = "Mamba, arXiv:2312.00752, Table 1, at length 4096"
 
 // twoLayers has the shared settings before those of each recipe.
-func twoLayers(shared func(*train.LabelledConfig), recipes ...Recipe) []Recipe {
+func twoLayers(shared func(*labelled.Config), recipes ...Recipe) []Recipe {
 	for i, r := range recipes {
-		recipes[i].Set = func(c *train.LabelledConfig) {
+		recipes[i].Set = func(c *labelled.Config) {
 			shared(c)
 			r.Set(c)
 		}

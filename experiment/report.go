@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
@@ -24,7 +24,7 @@ const (
 	forecastFiles = "forecast-%d.png"
 )
 
-// draw draws a run into its folder: losses, the accuracy, forecasts. It returns the names of the pictures.
+// draw saves the charts of a run to its folder: losses, accuracy, forecasts. It returns the names of the files.
 func (r *Result) draw() ([]string, error) {
 	var epochs, loss, valid, score []float64
 	for _, p := range r.Curve {
@@ -36,16 +36,16 @@ func (r *Result) draw() ([]string, error) {
 		unit = "mean squared error"
 	}
 	names := []string{curveFile}
-	charts := []explain.Chart{{
+	charts := []figure.Chart{{
 		Title: "Loss by epoch", Subtitle: about, X: "epoch", Y: unit,
 		LogY:  spreads(slices.Concat(loss, valid)),
-		Lines: []explain.Line{{Name: "training", X: epochs, Y: loss}, {Name: "validation", X: epochs, Y: valid}},
+		Lines: []figure.Line{{Name: "training", X: epochs, Y: loss}, {Name: "validation", X: epochs, Y: valid}},
 	}}
 	if !r.Numbers {
 		names = append(names, scoreFile)
-		charts = append(charts, explain.Chart{
+		charts = append(charts, figure.Chart{
 			Title: "Validation accuracy by epoch", Subtitle: about, X: "epoch", Y: "accuracy, %",
-			Lines: []explain.Line{{X: epochs, Y: score}},
+			Lines: []figure.Line{{X: epochs, Y: score}},
 		})
 	}
 	for i, f := range r.Forecasts {
@@ -60,31 +60,31 @@ func (r *Result) draw() ([]string, error) {
 	return names, nil
 }
 
-// spreads tells whether losses are best compared by ratios, as the largest is many times the smallest.
+// spreads reports whether losses are best compared by ratios: the largest is many times the smallest.
 func spreads(losses []float64) bool {
 	return len(losses) > 0 && slices.Min(losses) > 0 && slices.Max(losses) > 20*slices.Min(losses)
 }
 
 // forecastChart draws the known values, then the forecast beside the truth.
-func forecastChart(f Forecast, about string) explain.Chart {
-	line := func(name string, from int, values []float32) explain.Line {
-		l := explain.Line{Name: name}
+func forecastChart(f Forecast, about string) figure.Chart {
+	line := func(name string, from int, values []float32) figure.Line {
+		l := figure.Line{Name: name}
 		for i, v := range values {
 			l.X, l.Y = append(l.X, float64(from+i)), append(l.Y, float64(v))
 		}
 		return l
 	}
-	return explain.Chart{
+	return figure.Chart{
 		Title: fmt.Sprintf("Forecast of the %s, test example %d", f.Series, f.Example), Subtitle: about,
-		X: f.Step + " from the first that is foretold", Y: f.Unit,
-		Lines: []explain.Line{
+		X: f.Step + " from the first predicted one", Y: f.Unit,
+		Lines: []figure.Line{
 			line("truth", -len(f.Known), slices.Concat(f.Known, f.Truth)),
 			line("forecast", -1, slices.Concat(f.Known[len(f.Known)-1:], f.Forecast)), // from the last known value
 		},
 	}
 }
 
-// PublishedRow is the published result to compare a run with, or the reason why there is none.
+// PublishedRow returns the published result to compare a run with, or the reason why there is none.
 func (r *Result) PublishedRow() string {
 	switch {
 	case r.Published != 0:
@@ -95,7 +95,7 @@ func (r *Result) PublishedRow() string {
 	return ""
 }
 
-// WriteReport writes the page of a run: what was done, how it came out, curves, and how to do it again.
+// WriteReport writes the report of a run: scores, curves, and how to repeat it.
 func (r *Result) WriteReport() error {
 	dir := r.Config.Out
 	numbers := r.Numbers
@@ -137,7 +137,7 @@ func (r *Result) WriteReport() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "## Again\n\n```\nhippo task run %s --model %s --config config.yaml --out again\n```\n\n"+
-		"```yaml\n%s```\n", config.Quote(r.Task), r.Recipe, text)
+	fmt.Fprintf(&b, "## Again\n\n```\nhippo task run %s --model %s --config config.yaml --out again\n```\n\n```yaml\n"+
+		"%s```\n", config.Quote(r.Task), r.Recipe, text)
 	return disk.WriteBytes(filepath.Join(dir, ReportFile), b.Bytes())
 }

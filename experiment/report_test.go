@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // TestReportOfForecasts: a report shows the curve, forecasts beside what came, and no accuracy where numbers are
@@ -19,7 +20,7 @@ func TestReportOfForecasts(t *testing.T) {
 	}
 	r := &Result{
 		Task: "etth1", Recipe: "s4", Numbers: true, Test: train.Score{Loss: .0123456789, MAE: .1,
-			Count: 3}, Config: Config{LabelledConfig: train.LabelledConfig{Out: dir}},
+			Count: 3}, Config: Config{Config: labelled.Config{Out: dir}},
 		Curve:     []train.Point{{Epoch: 1, TrainLoss: .5, Valid: train.Score{Loss: .6}}},
 		Forecasts: []Forecast{one, one},
 		Changed:   []string{"horizon: 24 -> 3"},

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,12 +11,13 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // ResultFile is the name of a result in the folder of its run.
 const ResultFile = "result.json"
 
-// Result is how a run of a task ended, and what it takes to repeat it.
+// Result is the outcome of a run of a task, with all that it takes to repeat it.
 type Result struct {
 	Task      string       `json:"task"`
 	Recipe    string       `json:"recipe"`
@@ -42,7 +42,7 @@ type Result struct {
 	Config Config        `json:"config"`
 	Curve  []train.Point `json:"curve"`
 
-	Forecasts []Forecast `json:"forecasts,omitempty"` // some, where the future of a series is asked
+	Forecasts []Forecast `json:"forecasts,omitempty"` // some, for forecasting tasks
 }
 
 // ExtraScore is a further measurement of a task.
@@ -65,18 +65,12 @@ func newResult(c Config, s *Settings, set *task.Set, params int) *Result {
 }
 
 // write writes the result of a run.
-func (r *Result) write(dir string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return disk.WriteBytes(filepath.Join(dir, ResultFile), append(text, '\n'))
-}
+func (r *Result) write(dir string) error { return disk.WriteJSON(filepath.Join(dir, ResultFile), r) }
 
-// ReadResult reads the result of the run in a folder. It is an os.ErrNotExist if the run has not ended.
+// ReadResult reads the result of the run in a folder. The error is os.ErrNotExist if the run has not finished.
 func ReadResult(dir string) (*Result, error) {
 	path := filepath.Join(dir, ResultFile)
-	r := &Result{Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	r := &Result{Config: Config{Config: labelled.Default()}}
 	if err := disk.ReadJSON(path, r); err != nil {
 		return nil, err
 	}
@@ -90,7 +84,7 @@ func ReadResult(dir string) (*Result, error) {
 	return r, nil
 }
 
-// TestExample is number i of the test examples of the run's task.
+// TestExample returns test example i of the run's task.
 func (r *Result) TestExample(ctx context.Context, i int) (*task.Example, error) {
 	set, err := r.Config.Open(ctx)
 	if err != nil {
@@ -104,7 +98,7 @@ func (r *Result) TestExample(ctx context.Context, i int) (*task.Example, error) 
 	return ex, nil
 }
 
-// same returns an error that names the settings in which two runs differ, if these change the result.
+// same returns an error that names the settings in which two runs differ, unless these do not affect the result.
 func (c Config) same(other Config) error {
 	if c.Task != other.Task || c.Recipe != other.Recipe {
 		return fmt.Errorf("%s %s, now %s %s", other.Task, other.Recipe, c.Task, c.Recipe)
@@ -116,8 +110,8 @@ func (c Config) same(other Config) error {
 	return nil
 }
 
-// Folder is where the run is kept under root ("" for runs/task) when the user names no place: in the folder that an
-// earlier version has made, if there is one, whose name has to be quoted in a shell.
+// Folder returns the default folder of the run under root, "" for runs/task. A folder of an earlier version, whose name
+// has to be quoted in a shell, is used if it exists.
 func (s *Settings) Folder(root string) string {
 	if root == "" {
 		root = filepath.Join("runs", "task")

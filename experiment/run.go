@@ -10,9 +10,10 @@ import (
 
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// Events are functions that a run calls, in its goroutine. Any may be nil.
+// Events are callbacks of a run, called in its goroutine. Any may be nil.
 type Events struct {
 	Start func(r *Result, set *task.Set, resumed int)
 	Step  func(train.Progress)
@@ -20,12 +21,12 @@ type Events struct {
 	Note  func(text string)
 }
 
-// ErrInterrupted is the error of a run that was interrupted: its folder holds what the next run goes on from.
+// ErrInterrupted is returned by a run that was interrupted: the next run in its folder resumes it.
 var ErrInterrupted = errors.New("interrupted")
 
 // Run trains the model of a configuration on the data of its task, measures it, and writes the folder of the run: the
-// network, what it was trained with, the result and a report. A run that was interrupted goes on; one that has ended
-// gives its result again. When ctx is done it saves where it is and returns ErrInterrupted.
+// network, its settings, the result and a report. An interrupted run is resumed; for a finished one the saved result is
+// returned. When ctx is done, Run saves a checkpoint and returns ErrInterrupted.
 func Run(ctx context.Context, s *Settings, ev Events) (res *Result, err error) {
 	c := s.Config
 	if err := c.Check(); err != nil {
@@ -47,8 +48,8 @@ func Run(ctx context.Context, s *Settings, ev Events) (res *Result, err error) {
 func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, error) {
 	if done, err := ReadResult(c.Out); err == nil {
 		if err := c.same(done.Config); err != nil {
-			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, or choose "+
-				"another folder with --out", c.Out, err)
+			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return done, nil
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -59,32 +60,32 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 		return nil, err
 	}
 	same := func(saved []byte) error {
-		before := Config{LabelledConfig: train.DefaultLabelled()}
+		before := Config{Config: labelled.Default()}
 		if err := json.Unmarshal(saved, &before); err != nil {
 			return err
 		}
 		before.Settle()
 		if err := c.same(before); err != nil {
-			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, or choose another "+
-				"folder with --out", c.Out, err)
+			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return nil
 	}
-	w, err := train.OpenLabelled(c.LabelledConfig, &c, set, same)
+	w, loop, err := labelled.Open(c.Config, &c, set, same)
 	if err != nil {
 		return nil, fmt.Errorf("task %s: %w", c.Task, err)
 	}
-	r := &run{Labelled: w, settings: s, c: c, result: newResult(c, s, set, w.Net.NumParams())}
-	if err := w.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
+	r := &run{work: w, loop: loop, settings: s, c: c, result: newResult(c, s, set, w.Net.NumParams())}
+	if err := loop.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
 		return nil, err
 	}
 	if ev.Start != nil {
-		ev.Start(r.result, set, w.Steps())
+		ev.Start(r.result, set, loop.Steps())
 	}
 	for _, note := range set.Notes {
-		w.Note(note)
+		loop.Note(note)
 	}
-	if err := errors.Join(r.make(ctx), w.Close()); err != nil {
+	if err := errors.Join(r.finish(ctx), loop.Close()); err != nil {
 		return nil, err
 	}
 	return r.result, nil
@@ -92,37 +93,35 @@ func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, er
 
 // run is a run of a task in progress.
 type run struct {
-	*train.Labelled
+	work     *labelled.Work
+	loop     *train.Training
 	c        Config
 	settings *Settings
 	result   *Result
 }
 
-// make makes the updates that are left, then the result.
-func (r *run) make(ctx context.Context) error {
-	interrupted, err := r.Train(ctx)
+// finish trains what is left, then writes the result.
+func (r *run) finish(ctx context.Context) error {
+	interrupted, err := r.work.Train(ctx, r.loop)
+	if err == nil && !interrupted {
+		err = r.measure(ctx)
+		interrupted = err != nil && errors.Is(err, ctx.Err())
+	}
 	switch {
-	case err != nil:
-		return err
 	case interrupted:
 		return ErrInterrupted
-	}
-	err = r.measure(ctx)
-	if err != nil && errors.Is(err, ctx.Err()) {
-		return ErrInterrupted
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	return r.conclude()
 }
 
-// measure measures the network that did best on the validation examples, the last one where there are none.
+// measure measures the network that did best on the validation examples, the last one if there are none.
 func (r *run) measure(ctx context.Context) (err error) {
-	if r.result.Valid, err = r.TakeBest(); err != nil {
+	if r.result.Valid, err = r.work.TakeBest(r.loop); err != nil {
 		return err
 	}
-	if r.result.Test, err = r.Score(ctx, r.Set.Test); err != nil {
+	if r.result.Test, err = r.work.Score(ctx, r.loop.Tape(), r.work.Set.Test); err != nil {
 		return err
 	}
 	if err := r.extras(ctx); err != nil {
@@ -134,8 +133,9 @@ func (r *run) measure(ctx context.Context) (err error) {
 // conclude writes the result.
 func (r *run) conclude() error {
 	res := r.result
-	res.Curve, res.Steps, res.Epochs = r.Points(), r.Steps(), r.Epochs()
-	res.TrainSeconds, res.Seconds, res.CPUSeconds = r.Trained().Seconds(), r.Elapsed().Seconds(), r.CPUTime().Seconds()
+	res.Curve, res.Steps, res.Epochs = r.loop.Points(), r.loop.Steps(), r.loop.Epochs()
+	res.TrainSeconds, res.Seconds, res.CPUSeconds = r.loop.Trained().Seconds(), r.loop.Elapsed().Seconds(),
+		r.loop.CPUTime().Seconds()
 	res.Date = time.Now().UTC().Format(time.RFC3339)
 	if err := res.settlePublished(r.settings); err != nil {
 		return err
@@ -143,18 +143,18 @@ func (r *run) conclude() error {
 	return res.write(r.c.Out)
 }
 
-// extras makes the further measurements of the task.
+// extras runs the further measurements of the task.
 func (r *run) extras(ctx context.Context) error {
-	for _, x := range r.Set.Extra {
-		if most := r.Net.MaxLength(); most > 0 && r.Longest(x.Split) > most {
-			r.Note(fmt.Sprintf("%s: not measured, since the model takes at most %d positions", x.Name, most))
+	for _, x := range r.work.Set.Extra {
+		if most := r.work.Net.MaxLength(); most > 0 && r.work.Longest(x.Split) > most {
+			r.loop.Note(fmt.Sprintf("%s: not measured, since the model takes at most %d positions", x.Name, most))
 			continue
 		}
 		undo := func() {}
 		if x.DtScale > 0 {
-			undo = r.Net.ScaleDt(x.DtScale)
+			undo = r.work.Net.ScaleDt(x.DtScale)
 		}
-		score, err := r.Score(ctx, x.Split)
+		score, err := r.work.Score(ctx, r.loop.Tape(), x.Split)
 		undo()
 		if err != nil {
 			return fmt.Errorf("%s: %w", x.Name, err)

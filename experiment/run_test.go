@@ -15,11 +15,12 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // small is a task around a set, with the settings of a small model.
 func small(t testing.TB, set *task.Set) *Settings {
-	c := Config{LabelledConfig: train.DefaultLabelled()}
+	c := Config{Config: labelled.Default()}
 	c.Task, c.Recipe, c.Out = "made", "small", filepath.Join(t.TempDir(), "run")
 	c.Model.DModel, c.Model.Layers, c.Model.DState = 16, "h3*2", 8
 	c.BatchSize, c.Epochs, c.Optim.LR, c.Optim.WarmupEpochs = 20, 8, 1e-2, 0.5
@@ -27,7 +28,7 @@ func small(t testing.TB, set *task.Set) *Settings {
 		Task: &task.Task{
 			Name: "made", Open: func(context.Context, string, any) (*task.Set, error) { return set, nil },
 		},
-		Recipe: Recipe{Name: "small", Set: func(*train.LabelledConfig) {}},
+		Recipe: Recipe{Name: "small", Set: func(*labelled.Config) {}},
 		Config: c,
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ScoreText is a score with the digits that scores are compared by. numbers tells that numbers are predicted, not
+// ScoreText formats a score with the digits that scores are compared by. numbers is set if numbers are predicted, not
 // classes.
 func ScoreText(s train.Score, numbers bool) string {
 	if numbers {
@@ -20,10 +20,10 @@ func ScoreText(s train.Score, numbers bool) string {
 	return fmt.Sprintf("%s, loss %s", PercentText(s.Accuracy, s.Count), ErrorText(s.Loss))
 }
 
-// ErrorText is a loss or an error: with six digits, since scores that differ by less are different all the same.
+// ErrorText formats a loss or an error with six digits.
 func ErrorText(v float64) string { return fmt.Sprintf("%#.6g", v) }
 
-// PercentText is a share of count targets, in percent, with enough decimals to show a difference of one target.
+// PercentText formats a percentage of targets with enough decimals to show a difference of one target.
 func PercentText(percent float64, of int) string {
 	decimals := 2
 	for step := 100 / float64(max(of, 1)); step < math.Pow10(-decimals) && decimals < 8; {
@@ -32,7 +32,7 @@ func PercentText(percent float64, of int) string {
 	return fmt.Sprintf("%.*f %%", decimals, percent)
 }
 
-// ScoresText is the mean of scores, of count targets each, with their range.
+// ScoresText formats the mean of scores, of count targets each, with their range.
 func ScoresText(scores []float64, numbers bool, count int) string {
 	one := func(v float64) string {
 		if numbers {
@@ -47,7 +47,7 @@ func ScoresText(scores []float64, numbers bool, count int) string {
 	return text
 }
 
-// PublishedText is a published result beside a score, "" for none.
+// PublishedText formats a published result beside a score, "" for none.
 func PublishedText(v float64) string {
 	if v == 0 {
 		return ""
@@ -55,5 +55,5 @@ func PublishedText(v float64) string {
 	return fmt.Sprintf("; published %g", v)
 }
 
-// Seconds is a time given in seconds.
+// Seconds converts seconds to a time.Duration.
 func Seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

@@ -1,7 +1,6 @@
-// Package experiment runs the papers' tasks: it trains and scores a model by a recipe, keeps the result and a report,
-// runs tables of them, and sets what came out beside what was published. Package task has the data, package train the
-// training. It may import both, what stands below them, and explain, whose charts a report shows. It never prints: what
-// happens is told to the functions of Events.
+// Package experiment runs the papers' tasks: it trains and scores a model by a recipe, saves the result and a report,
+// runs tables of them, and compares the scores with the published ones. Package task has the data, package train the
+// training. Progress is reported through Events.
 package experiment
 
 import (
@@ -15,21 +14,21 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/task"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// Config is everything a run of a task depends on: the defaults, then what the recipe says, then what the user changes.
+// Config holds all settings of a run of a task: the defaults, changed by the recipe, then by the user.
 type Config struct {
 	Task   string `json:"task" config:"-"`   // with options not at their defaults, such as induction(length=40)
 	Recipe string `json:"recipe" config:"-"` // the name of the recipe
 
-	Data string `json:"data" help:"folder of the task's files, for tasks that read some"`
+	Data string `json:"data" help:"folder of the task's files, for tasks that read files"`
 
-	train.LabelledConfig
+	labelled.Config
 }
 
-// Check returns every problem of a run that can be told before its data are made or read: those of Validate, and a
-// folder of files that is not there.
+// Check returns all problems of a run that show before its data is created or read: those of Validate, and a missing
+// folder of files.
 func (c *Config) Check() error {
 	var p config.Problems
 	p.Add(c.Validate())
@@ -46,15 +45,15 @@ func (c *Config) Check() error {
 type Settings struct {
 	Task    *task.Task
 	Recipe  Recipe
-	Options any // what Task.Options gives, with values; nil where it has none
+	Options any // what Task.Options returns, with values; nil if it has none
 	Config  Config
 }
 
 // Find reads NAME or NAME(OPTION=VALUE,...) and the name of a recipe, "" for the first one. Options of the task that
-// the recipe sets hold where the entry does not set them. All problems of both come at once, with settings that leave
-// out what is wrong.
+// the recipe sets hold where the entry does not set them. All problems of both are returned at once, with settings that
+// leave out the invalid parts.
 func Find(entry, recipe string) (*Settings, error) {
-	s := &Settings{Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	s := &Settings{Config: Config{Config: labelled.Default()}}
 	name, given, err := model.ParseEntry(entry)
 	if err != nil {
 		return s, fmt.Errorf("task: %w", err)
@@ -74,12 +73,12 @@ func Find(entry, recipe string) (*Settings, error) {
 	return s, p.Err()
 }
 
-// settingsOf are the settings of a task's recipe with the given options of the task. An error comes with settings that
-// leave out what is wrong.
+// settingsOf returns the settings of a task's recipe with the given options of the task. An error comes with settings
+// that leave out the invalid parts.
 func settingsOf(t *task.Task, recipe Recipe, given map[string]string) (*Settings, error) {
-	s := &Settings{Task: t, Recipe: recipe, Config: Config{LabelledConfig: train.DefaultLabelled()}}
+	s := &Settings{Task: t, Recipe: recipe, Config: Config{Config: labelled.Default()}}
 	var p config.Problems
-	recipe.Set(&s.Config.LabelledConfig)
+	recipe.Set(&s.Config.Config)
 	switch {
 	case t.Options != nil:
 		s.Options = t.Options()
@@ -94,7 +93,7 @@ func settingsOf(t *task.Task, recipe Recipe, given map[string]string) (*Settings
 	return s, p.Err()
 }
 
-// Open makes or reads the data of the run.
+// Open creates or reads the data of the run.
 func (c *Config) Open(ctx context.Context) (*task.Set, error) {
 	s, err := Find(c.Task, c.Recipe)
 	if err != nil {
@@ -103,25 +102,18 @@ func (c *Config) Open(ctx context.Context) (*task.Set, error) {
 	return s.Task.Open(ctx, c.Data, s.Options)
 }
 
-// entry is the task's name with its options that are not at their defaults.
+// entry returns the task's name with its options that are not at their defaults.
 func (s *Settings) entry() string {
 	if s.Options == nil {
 		return s.Task.Name
 	}
-	var set []string
-	defaults := config.Describe(s.Task.Options())
-	for i, o := range config.Describe(s.Options) {
-		if o.Value != defaults[i].Value {
-			set = append(set, o.Key+"="+o.Value)
-		}
+	if set := different(s.Task.Options(), s.Options); len(set) > 0 {
+		return s.Task.Name + "(" + strings.Join(set, ",") + ")"
 	}
-	if len(set) == 0 {
-		return s.Task.Name
-	}
-	return s.Task.Name + "(" + strings.Join(set, ",") + ")"
+	return s.Task.Name
 }
 
-// TaskName is the name in an entry such as induction(length=40).
+// TaskName returns the name in an entry such as induction(length=40).
 func TaskName(entry string) string {
 	name, _, _ := strings.Cut(entry, "(")
 	return name

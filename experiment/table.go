@@ -18,10 +18,10 @@ import (
 
 // TableOptions are the settings of a table.
 type TableOptions struct {
-	Models []string `json:"models" help:"recipes, in the order of rows; empty: those with a published result"`
+	Models []string `json:"models" help:"recipes, one per row; empty: those with a published result"`
 	Seeds  int      `json:"seeds" min:"1" help:"runs of each cell, with the seeds 1, 2, ..."`
 	Jobs   int      `json:"jobs" min:"0" help:"runs at the same time, each on one core; 0 for one on each core"`
-	Data   string   `json:"data" help:"folder of the tasks' files, for tasks that read some"`
+	Data   string   `json:"data" help:"folder of the tasks' files, for tasks that read files"`
 	Out    string   `json:"out" help:"folder of the runs; empty: runs/task"`
 	Set    []string `json:"set" help:"settings of all runs, KEY=VALUE, as flags of hippo task run"`
 }
@@ -31,13 +31,13 @@ type Cell struct {
 	Task, Model string
 	Seed        int
 	Settings    *Settings
-	Result      *Result // nil where it has not been run
+	Result      *Result // nil if it has not been run
 }
 
-// Folder is where the run of the cell is kept.
+// Folder returns the folder of the cell's run.
 func (c *Cell) Folder(opt *TableOptions) string { return c.Settings.Folder(opt.Out) }
 
-// Cells are the cells of a table, with the results that exist already.
+// Cells returns the cells of a table, with the results that exist already.
 func Cells(entries []string, opt *TableOptions) ([]*Cell, error) {
 	models := opt.Models
 	var cells []*Cell
@@ -67,7 +67,7 @@ func Cells(entries []string, opt *TableOptions) ([]*Cell, error) {
 	return cells, nil
 }
 
-// published are the recipes of a task that have a published result, or else its first.
+// published returns the recipes of a task that have a published result, or else its first.
 func published(t *task.Task) []string {
 	var models []string
 	for _, r := range Recipes(t) {
@@ -81,9 +81,9 @@ func published(t *task.Task) []string {
 	return models
 }
 
-// RunCells calls run for each cell that has no result, for several at the same time. run leaves the result in the
-// cell's folder. After each, done is called with the cell and the number of cells that are left. When ctx is done no
-// more runs begin, and the error is ctx's once those under way have returned.
+// RunCells calls run for each cell without a result, for several at the same time. run saves the result in the cell's
+// folder. After each, done is called with the cell and the number of cells left. When ctx is done, no more runs start,
+// and RunCells returns its error once those in flight have returned.
 func RunCells(ctx context.Context, cells []*Cell, opt *TableOptions, run func(context.Context, *Cell) error,
 	done func(c *Cell, left int)) error {
 	jobs, left := opt.Jobs, Missing(cells)
@@ -129,10 +129,10 @@ func RunCells(ctx context.Context, cells []*Cell, opt *TableOptions, run func(co
 	return errors.Join(failed...)
 }
 
-// Missing is the number of cells without a result.
+// Missing returns the number of cells without a result.
 func Missing(cells []*Cell) int { return len(withoutResult(cells)) }
 
-// withoutResult are the cells that have no result.
+// withoutResult returns the cells without a result.
 func withoutResult(cells []*Cell) []*Cell {
 	return slices.DeleteFunc(slices.Clone(cells), func(c *Cell) bool { return c.Result != nil })
 }
@@ -163,7 +163,7 @@ type ExtraSummary struct {
 	count int
 }
 
-// Summarize gives a summary of each model on each task.
+// Summarize returns a summary of each model on each task.
 func Summarize(cells []*Cell) []Summary {
 	var out []Summary
 	for _, c := range cells {
@@ -206,7 +206,7 @@ func mainScore(s train.Score, numbers bool) float64 {
 	return s.Accuracy
 }
 
-// Also is the further measurements, with what is published of them.
+// Also formats the further measurements, with their published results.
 func (s *Summary) Also() string {
 	var all []string
 	for _, x := range s.Extra {

@@ -1,5 +1,4 @@
-// Package explain draws and measures what models do: scores of heads, what tokens draw on, what states remember,
-// predictions after every layer, parts taken away or exchanged, two texts side by side, surprise, and what moved in
-// training. It may import explain/figure, explain/action, model, mixer, nn, autograd, engine, tensor, ssm, tokenizer,
-// data, internal/disk, internal/kernel, internal/parallel and gonum.
+// Package explain opens a model to see inside it: it reads a text, shows what stands between the layers, changes what
+// they compute, and scores tokens from any depth. The packages below it each answer one question with that: what heads
+// do, what tokens draw on, what states remember, what each layer predicts, and so on.
 package explain

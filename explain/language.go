@@ -15,22 +15,22 @@ import (
 // synthetic task.
 type Language struct {
 	vocab, maxLength int
-	backbone         model.Backbone
-	unembedding      *tensor.Tensor // (vocab, d_model)
-	// forward runs the model with its blocks replaced.
-	forward func(t *autograd.Tape, blocks []*model.Block, ids []int32)
+	Backbone         model.Backbone
+	Unembedding      *tensor.Tensor // (vocab, d_model)
+	// Forward runs the model with its blocks replaced.
+	Forward func(t *autograd.Tape, blocks []*model.Block, ids []int32)
 
 	// One of the two is what it is made of.
-	language *model.Model
-	network  *model.Network
+	Model   *model.Model
+	Network *model.Network
 }
 
 // OfModel returns a language model for inspection.
 func OfModel(m *model.Model) *Language {
 	return &Language{
-		vocab: m.Config.VocabSize, maxLength: m.MaxLength(), backbone: m.Backbone,
-		unembedding: m.Unembedding().Tensor, language: m,
-		forward: func(t *autograd.Tape, blocks []*model.Block, ids []int32) {
+		vocab: m.Config.VocabSize, maxLength: m.MaxLength(), Backbone: m.Backbone,
+		Unembedding: m.Unembedding().Tensor, Model: m,
+		Forward: func(t *autograd.Tape, blocks []*model.Block, ids []int32) {
 			backbone := m.Backbone
 			backbone.Blocks = blocks
 			with := model.Model{Config: m.Config, Embedding: m.Embedding, Positions: m.Positions, Backbone: backbone}
@@ -48,35 +48,35 @@ func OfNetwork(m *model.Network) (*Language, error) {
 				"found a network that does not score tokens at each position of a sequence of tokens, want such a one")
 	}
 	l := &Language{
-		vocab: c.Vocab, maxLength: m.MaxLength(), backbone: m.Backbone, network: m,
-		forward: func(t *autograd.Tape, blocks []*model.Block, ids []int32) {
+		vocab: c.Vocab, maxLength: m.MaxLength(), Backbone: m.Backbone, Network: m,
+		Forward: func(t *autograd.Tape, blocks []*model.Block, ids []int32) {
 			with := *m
 			with.Blocks = blocks
 			with.Forward(t, model.Input{Lengths: []int{len(ids)}, Tokens: ids})
 		},
 	}
 	if m.Head != nil {
-		l.unembedding = m.Head.Weight.Tensor
+		l.Unembedding = m.Head.Weight.Tensor
 	} else {
-		l.unembedding = m.Embedding.Weight.Tensor
+		l.Unembedding = m.Embedding.Weight.Tensor
 	}
 	return l, nil
 }
 
-// each calls see with the mixer of every block up to a last one, and the sequence (l, d_model) that it is given when
+// Each calls see with the mixer of every block up to a last one, and the sequence (l, d_model) that it is given when
 // the model reads ids. What comes behind that is not computed.
-func (g *Language) each(t *autograd.Tape, ids []int32, last int,
+func (g *Language) Each(t *autograd.Tape, ids []int32, last int,
 	see func(layer int, b *model.Block, u *tensor.Tensor)) {
 	var blocks []*model.Block
-	for i, b := range g.backbone.Blocks[:last+1] {
-		blocks = append(blocks, watchedBlock(b, i == last, func(u *tensor.Tensor) { see(i, b, u) }))
+	for i, b := range g.Backbone.Blocks[:last+1] {
+		blocks = append(blocks, ShowInput(b, i == last, func(u *tensor.Tensor) { see(i, b, u) }))
 	}
-	g.forward(t, blocks, ids)
+	g.Forward(t, blocks, ids)
 	t.Reset()
 }
 
 // watchedBlock is a block that shows what its mixer is given. The last one that is looked at ends there.
-func watchedBlock(b *model.Block, last bool, see func(u *tensor.Tensor)) *model.Block {
+func ShowInput(b *model.Block, last bool, see func(u *tensor.Tensor)) *model.Block {
 	with := *b
 	with.Mixer = watched{b.Mixer, see, last}
 	if last {
@@ -100,22 +100,22 @@ func (w watched) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *ten
 	return w.Mixer.Forward(t, u, r)
 }
 
-// directions returns the rows (n, d_model) whose products with an addition to the stream are its contributions to the
+// Directions returns the rows (n, d_model) whose products with an addition to the stream are its contributions to the
 // scores of some tokens: the rows of the unembedding times the weights of the final norm. If that is a LayerNorm, which
 // subtracts the mean, the rows are centered too. The division by the deviation is left out: it is the same for all
 // additions to a position.
-func (g *Language) directions(t *autograd.Tape, tokens []int32) ([]float64, error) {
+func (g *Language) Directions(t *autograd.Tape, tokens []int32) ([]float64, error) {
 	var weights []float32
 	centered := false
-	switch norm := g.backbone.LnF.(type) {
+	switch norm := g.Backbone.LnF.(type) {
 	case *nn.LayerNorm:
-		weights, centered = floats(norm.Weight.Tensor), true
+		weights, centered = norm.Weight.Tensor.Floats(), true
 	case *nn.RMSNorm:
-		weights = floats(norm.Weight.Tensor)
+		weights = norm.Weight.Tensor.Floats()
 	default:
 		return nil, fmt.Errorf("found a final norm of the type %T, want one of known weights", norm)
 	}
-	picked := floats(t.Embedding(g.unembedding, tokens))
+	picked := t.Embedding(g.Unembedding, tokens).Floats()
 	t.Reset()
 	d := len(weights)
 	rows := make([]float64, len(picked))
@@ -124,14 +124,14 @@ func (g *Language) directions(t *autograd.Tape, tokens []int32) ([]float64, erro
 	}
 	if centered {
 		for i := range tokens {
-			center(rows[i*d:][:d])
+			Center(rows[i*d:][:d])
 		}
 	}
 	return rows, nil
 }
 
-// center subtracts the mean of x from it.
-func center(x []float64) {
+// Center subtracts the mean of x from it.
+func Center(x []float64) {
 	mean := 0.0
 	for _, v := range x {
 		mean += v / float64(len(x))
@@ -142,7 +142,7 @@ func center(x []float64) {
 }
 
 // IsModel tells whether it is a language model, and not the network of a task.
-func (g *Language) IsModel() bool { return g.language != nil }
+func (g *Language) IsModel() bool { return g.Model != nil }
 
 // Vocab is the number of tokens that it knows.
 func (g *Language) Vocab() int { return g.vocab }

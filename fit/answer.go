@@ -11,28 +11,28 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// Query is a request for predictions, as a server gets it.
+// Query is a server's request for predictions.
 type Query struct {
 	Rows   io.Reader
 	Format string // of Rows: one of QueryFormats
-	As     string // of what is written: AsCSV or AsJSONL
+	As     string // of the output: AsCSV or AsJSONL
 	All    bool   // all quantiles and probabilities
-	Live   bool   // each row is answered before the next is read
+	Live   bool   // each prediction is written before the next row is read
 
 	MostRows, MostSeries int // of Rows; 0 for any
 
-	Out  io.Writer         // gets what hippo predict prints
-	Note func(text string) // is told what hippo predict tells on standard error; may be nil
+	Out  io.Writer         // receives what hippo predict prints
+	Note func(text string) // receives what hippo predict reports on standard error; may be nil
 
-	Count func() // is called for each row; may be nil
+	Count func() // called for each row; may be nil
 }
 
-// QueryFormats are the formats that the rows of a query may have: those that can be read from a pipe.
+// QueryFormats are the formats of rows in a query: those that can be read from a pipe.
 var QueryFormats = []string{"jsonl", "csv", "wav"}
 
-// InputError says what is wrong with the rows of a query.
+// InputError is an error in the rows of a query.
 type InputError struct {
-	At     int64  // the row or line, from 1; 0 where it is none
+	At     int64  // the row or line, from 1; 0 if it is none
 	Column string // "" for none
 	err    error
 }
@@ -51,13 +51,13 @@ func (e *InputError) Error() string {
 	return text + ": " + row.Text
 }
 
-// Unwrap gives the error as Predict has it.
+// Unwrap returns the error of Predict.
 func (e *InputError) Unwrap() error { return e.err }
 
-// Where is the row and the column that is wrong, 0 and "" for none.
+// Where returns the row and the column of the error, 0 and "" for none.
 func (e *InputError) Where() (row int64, column string) { return e.At, e.Column }
 
-// Answer writes what hippo predict prints of some rows, to the bit. What is wrong with them is an *InputError.
+// Answer writes exactly what hippo predict prints for the rows of a query. Errors in the rows are an *InputError.
 func (m *Model) Answer(ctx context.Context, q Query) error {
 	if !slices.Contains(QueryFormats, q.Format) {
 		return &InputError{err: fmt.Errorf("format: found %.40q, want one of %v", q.Format, QueryFormats)}
@@ -84,7 +84,7 @@ func (m *Model) Answer(ctx context.Context, q Query) error {
 	}
 }
 
-// outlet remembers that it could not write.
+// outlet remembers whether writing failed.
 type outlet struct {
 	to  io.Writer
 	err error
@@ -96,18 +96,18 @@ func (w *outlet) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Card is what those who ask a network for predictions should know of it.
+// Card describes a network to clients that request predictions.
 type Card struct {
 	Task    string       `json:"task"`
 	Columns []CardColumn `json:"columns"`
 	Time    string       `json:"time,omitempty"`   // the column of the time of a row
 	Step    float64      `json:"step,omitempty"`   // seconds from one row to the next in training
-	Series  string       `json:"series,omitempty"` // the column that says which rows are a sequence
-	// Horizon is how many rows a forecast has, and Lookback how many it sees.
+	Series  string       `json:"series,omitempty"` // the column that names the sequence of a row
+	// Horizon is how many rows a forecast predicts, and Lookback how many it sees.
 	Horizon  int       `json:"horizon,omitempty"`
 	Lookback int       `json:"lookback,omitempty"`
 	Levels   []float64 `json:"levels,omitempty"` // of the quantiles
-	Streams  bool      `json:"streams"`          // rows can be answered one by one
+	Streams  bool      `json:"streams"`          // rows can be predicted one by one
 }
 
 // CardColumn is a column of the data.
@@ -117,7 +117,7 @@ type CardColumn struct {
 	Unit    string     `json:"unit,omitempty"`
 	Input   bool       `json:"input"`
 	Target  bool       `json:"target"`
-	Known   bool       `json:"known,omitempty"`   // of the rows to come, when a forecast is made
+	Known   bool       `json:"known,omitempty"`   // for the rows to come, when a forecast is made
 	Classes []string   `json:"classes,omitempty"` // that training had
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// guesser is a simple forecast, to compare with: what of a window it sees is what the network sees.
+// guesser is a baseline forecast. It sees of a window what the network sees.
 type guesser struct {
 	name string
 	// guess fills dst (asked rows, targets) with numbers as they are kept.
@@ -17,7 +17,7 @@ type guesser struct {
 	errors [][][]float64
 }
 
-// baselines are the simple forecasts that a task is compared with.
+// baselines returns the simple forecasts that a network is compared with.
 func (f *frame) baselines(train, valid *windows) []*guesser {
 	p := f.plan
 	switch p.Task {
@@ -32,9 +32,7 @@ func (f *frame) baselines(train, valid *windows) []*guesser {
 		return all
 	case Next, Anomaly:
 		return []*guesser{{name: "last value repeated", guess: f.persist}}
-	case Fill:
-		return []*guesser{{name: "mean of the training part", guess: f.means}}
-	case Steps, Regress:
+	case Fill, Steps, Regress:
 		return []*guesser{{name: "mean of the training part", guess: f.means}}
 	}
 	return nil
@@ -162,7 +160,7 @@ func (f *frame) truths(e *encoder, at window, ex *task.Example, visit func(r, k 
 			if p.Task == Forecast {
 				now[k] = e.ahead[k][r]
 			}
-			if p.foretells() {
+			if p.predictsNext() {
 				if x := float64(f.rows.row(at.lo + r)[i]); x == x {
 					now[k] = x
 				}

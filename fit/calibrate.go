@@ -9,21 +9,20 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// How many windows of the validation part intervals are calibrated by, and how many numbers a step of a forecast needs
-// for an interval of its own.
+// Limits of calibration: windows of the validation part, and the numbers that a step of a forecast needs for its own
+// interval.
 const (
 	calibrationWindows = 3000
 	leastForStep       = 100
 )
 
-// What intervals are.
+// Kinds of intervals.
 const (
-	recentIntervals = "recent" // calibrated by the validation part, and those of forecasts by the last ones
-	learntIntervals = "learnt" // those of the quantiles that the network has learnt
+	recentIntervals = "recent" // calibrated on the validation part; for forecasts, on the most recent ones
+	learntIntervals = "learnt" // the quantiles as learnt, not calibrated
 )
 
-// doubt weighs calibration against what the network has learnt: with so many windows that share no row, both count the
-// same.
+// doubt weighs calibration against the learnt quantiles: with this many windows that share no row, both count the same.
 const doubt = 2
 
 // Calibration is what the intervals of a target hold, between the outermost levels: in percent of the truths, which
@@ -32,27 +31,27 @@ type Calibration struct {
 	Target  string  `json:"target"`
 	Nominal float64 `json:"nominal"`
 	Windows int     `json:"windows"` // of the validation part
-	// Apart is how many of these there are that ask for no row in common, or rows where each row is asked for.
+	// Apart is how many of these windows predict no row in common; for tasks that predict each row, the number of rows.
 	Apart int `json:"apart"`
-	// Learnt and Calibrated are of the validation part, by which intervals are calibrated. Checked is, too, where the
-	// earlier half is calibrated by the later one, and the other way round; -1 where the part is too short for it.
+	// Learnt and Calibrated are measured on the validation part, on which intervals are calibrated. Checked is measured
+	// there, too, with each half calibrated on the other; -1 if the part is too short for it.
 	Learnt     float64 `json:"learnt"`
 	Calibrated float64 `json:"calibrated"`
 	Checked    float64 `json:"checked"`
-	// TestLearnt and TestCalibrated are of the test part, where the last forecasts calibrate, too.
+	// TestLearnt and TestCalibrated are measured on the test part, with recent forecasts calibrating, too.
 	TestLearnt     float64 `json:"test_learnt"`
 	TestCalibrated float64 `json:"test_calibrated"`
 }
 
-// Said is what an interval holds, in a sentence.
-func (c *Calibration) Said() string {
+// Sentence returns the calibration as a sentence.
+func (c *Calibration) Sentence() string {
 	checked := ""
 	if c.Checked >= 0 {
 		checked = fmt.Sprintf(" (%.1f %% where one half is calibrated by the other)", c.Checked)
 	}
-	return fmt.Sprintf("the %.0f %% interval of %s holds %.1f %% of the validation part as learnt and %.1f %% "+
-		"calibrated%s, of the test part %.1f and %.1f %%", c.Nominal, c.Target, c.Learnt, c.Calibrated, checked,
-		c.TestLearnt, c.TestCalibrated)
+	return fmt.Sprintf("the %.0f %% interval of %s holds %.1f %% of the validation part as learnt "+
+		"and %.1f %% calibrated%s, of the test part %.1f and %.1f %%", c.Nominal, c.Target, c.Learnt, c.Calibrated,
+		checked, c.TestLearnt, c.TestCalibrated)
 }
 
 // calibrate finds by how much intervals have to be widened, or narrowed where that is negative, so that they hold what
@@ -62,9 +61,8 @@ func (c *Calibration) Said() string {
 //
 //	[min(lo - E a/(a+2), median), max(hi + E a/(a+2), median)]
 //
-// a is how many windows there are that ask for no row in common: the theorem wants truths that can be exchanged, and
-// those of forecasts that overlap are few, however many windows there are. Where n is so small that the rank is above
-// it, E is 0: the intervals stay as learnt.
+// a is the number of windows that predict no row in common: the theorem assumes exchangeable truths, of which
+// overlapping forecasts have few. If n is so small that the rank is above it, E is 0: the intervals stay as learnt.
 func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibration, err error) {
 	p := m.plan
 	p.Widen = nil
@@ -106,11 +104,11 @@ func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibratio
 	halves := [2][][][]float64{off[0].widths(p, apart/2), off[1].widths(p, apart/2)}
 	for k, i := range p.targets() {
 		c := Calibration{Target: p.Columns[i].Name, Nominal: 100 * p.inside(0), Windows: valid.Len(), Apart: apart,
-			Learnt: whole.held(k*pairs, nil), Calibrated: whole.held(k*pairs, widen[k][0]), Checked: -1}
+			Learnt: whole.coverage(k*pairs, nil), Calibrated: whole.coverage(k*pairs, widen[k][0]), Checked: -1}
 		early, late := off[0].count(k*pairs), off[1].count(k*pairs)
 		if early > 0 && late > 0 {
-			c.Checked = (off[0].held(k*pairs, halves[1][k][0])*early + off[1].held(k*pairs, halves[0][k][0])*late) /
-				(early + late)
+			first, second := off[0].coverage(k*pairs, halves[1][k][0]), off[1].coverage(k*pairs, halves[0][k][0])
+			c.Checked = (first*early + second*late) / (early + late)
 		}
 		all = append(all, c)
 	}
@@ -118,7 +116,7 @@ func (m *Model) calibrate(ctx context.Context, valid *windows) (all []Calibratio
 	return all, nil
 }
 
-// pairs is how many pairs of levels there are, one below the median and one above it.
+// pairs returns the number of pairs of levels, one below the median and one above it.
 func (p *Plan) pairs() int { return min(p.middle(), len(p.Levels)-1-p.middle()) }
 
 // inside is the share of truths that should be between a pair of levels.
@@ -144,12 +142,11 @@ func newScores(p *Plan) scores {
 func join(all ...scores) scores {
 	s := make(scores, len(all[0]))
 	for i := range s {
-		for step := range all[0][i] {
-			var x []float64
-			for _, one := range all {
-				x = append(x, one[i][step]...)
+		s[i] = make([][]float64, len(all[0][i]))
+		for _, one := range all {
+			for step, x := range one[i] {
+				s[i][step] = append(s[i][step], x...)
 			}
-			s[i] = append(s[i], x)
 		}
 	}
 	return s
@@ -163,8 +160,8 @@ func (s scores) count(i int) (n float64) {
 	return n
 }
 
-// held is the percentage of truths inside intervals that are widened by step, or in all steps alike.
-func (s scores) held(i int, widen []float64) float64 {
+// coverage returns the percentage of truths inside intervals that are widened by step, or in all steps alike.
+func (s scores) coverage(i int, widen []float64) float64 {
 	in := 0.0
 	for step, x := range s[i] {
 		by := 0.0
@@ -219,8 +216,7 @@ func widths(off [][]float64, inside, trust float64) (w []float64) {
 // rank is ⌈inside·(n+1)⌉.
 func rank(n int, inside float64) int { return max(1, int(math.Ceil(inside*float64(n+1)-1e-9))) }
 
-// conformal is the ⌈inside·(n+1)⌉-th smallest of n numbers, the largest where there are too few, 0 where there are
-// none.
+// conformal is the ⌈inside·(n+1)⌉-th smallest of n numbers, the largest where there are too few, 0 if there are none.
 func conformal(x []float64, inside float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -229,8 +225,8 @@ func conformal(x []float64, inside float64) float64 {
 	return x[min(rank(len(x), inside), len(x))-1]
 }
 
-// half is in which half of its part a window is, in time for a long series: 0 or 1, or 2 for a window between the
-// halves, so that these ask for no row in common.
+// half returns the half of its part that a window lies in: 0 or 1, or 2 for a window between the halves, so that these
+// predict no row in common.
 func (w *windows) half(i int) int {
 	k := w.segment(i)
 	n := w.ends[k]
@@ -250,7 +246,7 @@ func (w *windows) half(i int) int {
 	return 2
 }
 
-// apart is how many windows there are that ask for no row in common; of tasks that ask at each row, how many rows.
+// apart returns how many windows predict no row in common; for tasks that predict each row, the number of rows.
 func (w *windows) apart() (n int) {
 	p := w.f.plan
 	if p.whole() {
@@ -262,16 +258,16 @@ func (w *windows) apart() (n int) {
 	return n
 }
 
-// few is what to tell where there is little to calibrate by, else "".
+// few returns a note if there is little to calibrate on, else "".
 func (c *Calibration) few(p *Plan) string {
 	switch {
 	case rank(c.Apart, p.inside(0)) <= c.Apart:
 		return ""
 	case p.Task != Forecast || rank(c.Windows, p.inside(0)) > c.Windows:
-		return fmt.Sprintf("the intervals of %s stay as learnt: found %d windows in the validation part, want more to "+
-			"calibrate by", c.Target, c.Windows)
+		return fmt.Sprintf("the intervals of %s stay as learnt: found %d windows in the validation part, "+
+			"want more to calibrate by", c.Target, c.Windows)
 	}
-	return fmt.Sprintf("the intervals of %s are calibrated by %d windows of the validation part, of which %d share no "+
-		"row: they may hold more or less than they promise (a larger validation part, --split, or a shorter --horizon)",
-		c.Target, c.Windows, c.Apart)
+	return fmt.Sprintf("the intervals of %s are calibrated by %d windows of the validation part, "+
+		"of which %d share no row: they may hold more or less than they promise (a larger validation part, --split, "+
+		"or a shorter --horizon)", c.Target, c.Windows, c.Apart)
 }

@@ -1,8 +1,7 @@
-// Package fit learns from people's own data: tables, signals, recordings, sequences of letters. What is asked of the
-// data is inferred from it, and can be said. It trains a network of package model by package train, measures it beside
-// simple forecasts, and predicts: all that prediction needs to know is kept with the network. Package table reads the
-// files. It may import what stands below it, and explain for charts, and never prints: what happens is told to the
-// functions of Events.
+// Package fit trains networks on users' own data: tables, signals, recordings, sequences of letters. It infers the task
+// from the data unless the user names it, trains a network, measures it beside simple forecasts, and predicts. All that
+// prediction needs is saved with the network (see Plan). Package table reads the files. Progress is reported through
+// Events.
 package fit
 
 import (
@@ -14,63 +13,63 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/table"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // The tasks.
 const (
-	Auto     = "auto"     // as the data says
-	Classify = "classify" // the class of each sequence
-	Regress  = "regress"  // numbers of each sequence
-	Steps    = "steps"    // the class or the numbers of each row, from the rows up to it
+	Auto     = "auto"     // inferred from the data
+	Classify = "classify" // a class for each sequence
+	Regress  = "regress"  // numbers for each sequence
+	Steps    = "steps"    // a class or numbers for each row, from the rows up to it
 	Next     = "next"     // the numbers of the next row
 	Forecast = "forecast" // the numbers of the next rows, as many as the horizon
-	Fill     = "fill"     // numbers that are missing, from the rows around them
-	Anomaly  = "anomaly"  // how unlike what was expected each row is
+	Fill     = "fill"     // missing numbers, from the rows around them
+	Anomaly  = "anomaly"  // how unexpected each row is
 )
 
-// Config is everything that a run depends on but the data.
+// Config holds all settings of a run.
 type Config struct {
 	Data []string `json:"data" config:"-"` // files, or a folder
-	Task string   `json:"task" enum:"auto,classify,regress,steps,next,forecast,fill,anomaly" help:"what is asked"`
+	Task string   `json:"task" enum:"auto,classify,regress,steps,next,forecast,fill,anomaly" help:"the task"`
 
 	Target  []string `json:"target" help:"columns to predict"`
-	Inputs  []string `json:"inputs" help:"columns that go in; empty: all that are of use"`
-	Ignore  []string `json:"ignore" help:"columns that are left out"`
-	Known   []string `json:"known" help:"inputs whose future is known when a forecast is made, such as holidays"`
-	TimeCol string   `json:"time_column" help:"column of the time of a row; empty: the first that holds times"`
-	Series  string   `json:"series" help:"column whose rows of one value are a sequence; empty: the file's own"`
-	Group   string   `json:"group" help:"column whose rows of one value stay in one part: a patient, say"`
+	Inputs  []string `json:"inputs" help:"input columns; empty: all useful ones"`
+	Ignore  []string `json:"ignore" help:"columns to leave out"`
+	Known   []string `json:"known" help:"inputs known ahead of time, such as holidays"`
+	TimeCol string   `json:"time_column" help:"column of the time of a row; empty: the first column of times"`
+	Series  string   `json:"series" help:"column that names the sequence of a row; empty: the file's own sequences"`
+	Group   string   `json:"group" help:"column whose groups are not divided between parts, such as a patient"`
 
-	Split      string `json:"split" help:"sizes of the training, validation and test part: shares, or rows of a series"`
+	Split      string `json:"split" help:"sizes of training, validation and test part: fractions, or rows of a series"`
 	Rows       int    `json:"rows" min:"0" help:"rows to read; 0 for all"`
-	Duplicates string `json:"duplicates" enum:"error,first" help:"rows of one time in a series: the first counts"`
+	Duplicates string `json:"duplicates" enum:"error,first" help:"rows of a series with equal times: the first counts"`
 
-	Length    int    `json:"length" min:"0" help:"rows of a training window; 0: chosen"`
-	Stride    int    `json:"stride" min:"0" help:"rows from a training window to the next; 0: chosen"`
-	Horizon   int    `json:"horizon" min:"0" help:"rows to forecast; 0: a season, or 24"`
-	Lookback  int    `json:"lookback" min:"0" help:"rows that a forecast sees; 0: chosen"`
-	Season    int    `json:"season" min:"0" help:"rows after which a series is alike; 0: found out"`
-	Calendar  string `json:"calendar" enum:"none,auto" help:"auto: hour, weekday, season of the year go in"`
-	Refit     int    `json:"refit" min:"0" help:"forecasts: measure refits too, every so many origins of the test part"`
-	Scale     string `json:"scale" enum:"auto,window,series" help:"forecasts are measured by the rows seen, or by all"`
-	Dt        string `json:"dt" enum:"auto,input,steps,both,none" help:"how the time between rows goes in"`
-	Base      string `json:"base" enum:"linear,last" help:"what a network's forecast is added to"`
-	Levels    string `json:"levels" help:"of the quantiles that are learnt, in increasing order, 0.5 among them"`
-	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"by last forecasts, the validation part, or not"`
-	Alarms    string `json:"alarms" help:"anomalies: part of ordinary rows that may raise an alarm"`
+	Length    int    `json:"length" min:"0" help:"rows of a training window; 0: automatic"`
+	Stride    int    `json:"stride" min:"0" help:"rows between starts of training windows; 0: automatic"`
+	Horizon   int    `json:"horizon" min:"0" help:"rows to forecast; 0: one season, or 24"`
+	Lookback  int    `json:"lookback" min:"0" help:"rows that a forecast sees; 0: automatic"`
+	Season    int    `json:"season" min:"0" help:"season length in rows; 0: automatic"`
+	Calendar  string `json:"calendar" enum:"none,auto" help:"auto: add hour, weekday and time of the year as inputs"`
+	Refit     int    `json:"refit" min:"0" help:"forecasts: also retrain and measure every n origins of the test part"`
+	Scale     string `json:"scale" enum:"auto,window,series" help:"scale of forecasts: the rows seen, or the series"`
+	Dt        string `json:"dt" enum:"auto,input,steps,both,none" help:"how the network takes the time between rows"`
+	Base      string `json:"base" enum:"linear,last" help:"baseline that a network's forecast is added to"`
+	Levels    string `json:"levels" help:"quantile levels to learn, increasing, with 0.5"`
+	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"calibrate on recent rows, validation, or not"`
+	Alarms    string `json:"alarms" help:"anomalies: fraction of ordinary rows that may raise an alarm"`
 
 	table.Options
-	train.LabelledConfig
+	labelled.Config
 }
 
-// DefaultConfig is what settings start from.
+// DefaultConfig returns the default settings.
 func DefaultConfig() Config {
 	c := Config{
 		Task: Auto, Split: "0.7,0.15,0.15", Duplicates: "error", Calendar: "none", Scale: scaleAuto, Base: "linear",
 		Dt: "auto", Levels: "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", Alarms: "0.001",
 		Intervals: recentIntervals,
-		Options:   table.DefaultOptions(), LabelledConfig: train.DefaultLabelled(),
+		Options:   table.DefaultOptions(), Config: labelled.Default(),
 	}
 	c.Epochs, c.BatchSize = 0, 0 // chosen
 	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "", 32, "none", 32
@@ -80,16 +79,16 @@ func DefaultConfig() Config {
 	return c
 }
 
-// What numbers of a forecast are measured by.
+// What the numbers of a forecast are scaled by.
 const (
-	scaleAuto   = "auto"   // the rows seen, or all where the horizon is longer than what is seen
-	scaleWindow = "window" // the deviation of the rows seen
+	scaleAuto   = "auto"   // window, or series if the horizon is longer than the lookback
+	scaleWindow = "window" // the deviation of the rows of the lookback
 )
 
-// mostLevels bounds the quantiles of a number.
+// mostLevels is the limit on quantiles.
 const mostLevels = 99
 
-// Check returns every problem that can be told without the data.
+// Check returns all problems that show without the data.
 func (c *Config) Check() error {
 	var p config.Problems
 	if len(c.Data) == 0 {
@@ -108,16 +107,14 @@ func (c *Config) Check() error {
 		if slices.Contains(c.Ignore, name) {
 			p.Addf("ignore", "found %s, which is the target", name)
 		}
+		if slices.Contains(c.Known, name) {
+			p.Addf("known", "found %s, which is the target", name)
+		}
 	}
 	if c.Refit > 0 && c.Task != Forecast {
 		p.Addf("refit", "found %d for the task %s, want the task %s", c.Refit, c.Task, Forecast)
 	}
-	for _, name := range c.Known {
-		if slices.Contains(c.Target, name) {
-			p.Addf("known", "found %s, which is the target", name)
-		}
-	}
-	shape := c.LabelledConfig
+	shape := c.Config
 	shape.Epochs, shape.BatchSize = max(1, shape.Epochs), max(shape.BatchSize, shape.Shards)
 	if shape.Model.Layers == "" {
 		shape.Model.Layers = causalLayers
@@ -126,7 +123,7 @@ func (c *Config) Check() error {
 	return p.Err()
 }
 
-// levels are the levels of the quantiles.
+// levels parses the levels of the quantiles.
 func (c *Config) levels() (levels []float64, err error) {
 	for _, text := range strings.Split(c.Levels, ",") {
 		x, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
@@ -142,12 +139,11 @@ func (c *Config) levels() (levels []float64, err error) {
 	return levels, nil
 }
 
-// split is the sizes of the three parts.
+// split parses the sizes of the three parts.
 func (c *Config) split() (parts [3]float64, err error) {
 	texts := strings.Split(c.Split, ",")
-	wrong := fmt.Errorf("found %.60q, want three numbers such as 0.7,0.15,0.15, which make 1 in all, or numbers of "+
-		"rows "+
-		"such as 8640,2880,2880", c.Split)
+	wrong := fmt.Errorf("found %.60q, want three numbers such as 0.7,0.15,0.15, which make 1 in all, "+
+		"or numbers of rows such as 8640,2880,2880", c.Split)
 	if len(texts) != len(parts) {
 		return parts, wrong
 	}
@@ -168,8 +164,8 @@ func (c *Config) split() (parts [3]float64, err error) {
 	return parts, nil
 }
 
-// ReadOptions say how data is read.
+// ReadOptions are the options for reading data.
 type ReadOptions = table.Options
 
-// DefaultReadOptions leave everything to be found out.
+// DefaultReadOptions detect everything from the data.
 func DefaultReadOptions() ReadOptions { return table.DefaultOptions() }

@@ -6,10 +6,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// The ways in which the time from row to row goes into a network, where rows are not equally far apart.
+// How the time between rows is given to a network if rows are not evenly spaced.
 const (
 	DtInput = "input" // the logarithm of the time since the row before is an input
-	DtSteps = "steps" // the systems are discretized with it: Abar = exp(r·Δ·A), r that time in median steps
+	DtSteps = "steps" // the systems are discretized by it: Abar = exp(r·Δ·A), r that time in median steps
 	DtBoth  = "both"
 	DtNone  = "none"
 )
@@ -22,7 +22,7 @@ func (p *Plan) timeGoesIn() bool {
 // timeSteps reports whether the recurrences of the network go by the time since the row before.
 func (p *Plan) timeSteps() bool { return p.Dt == DtSteps || p.Dt == DtBoth }
 
-// settleDt decides how the time from row to row goes in.
+// settleDt decides how the time between rows is given to the network.
 func (f *frame) settleDt(c *Config) error {
 	p := f.plan
 	shape := c.Model
@@ -36,17 +36,17 @@ func (f *frame) settleDt(c *Config) error {
 	case steps && p.Time == nil:
 		return fmt.Errorf("dt: found %s, but no column of times (--time_column)", c.Dt)
 	case steps && !model.GoesBySteps(shape):
-		return fmt.Errorf("dt: found %s, but layers %s, none of which goes by the times of rows; want mamba or mamba2 "+
-			"among them, such as --model.layers 'mamba*2'", c.Dt, shape.Layers)
+		return fmt.Errorf("dt: found %s, but layers %s, none of which uses the times of rows; "+
+			"want mamba or mamba2 among them, such as --model.layers 'mamba*2'", c.Dt, shape.Layers)
 	default:
 		p.Dt = c.Dt
 	}
 	if p.Irregular {
-		f.notes = append(f.notes, "rows are not equally far apart: "+map[string]string{
+		f.notes = append(f.notes, "rows are not evenly spaced: "+map[string]string{
 			DtInput: "the logarithm of the time since the row before is an input",
-			DtSteps: "the networks' steps dt are scaled by the time since the row before",
-			DtBoth:  "the networks' steps dt are scaled by the time since the row before, which is an input, too",
-			DtNone:  "this is overlooked",
+			DtSteps: "the network's steps dt are scaled by the time since the row before",
+			DtBoth:  "the network's steps dt are scaled by the time since the row before, which is also an input",
+			DtNone:  "this is ignored",
 		}[p.Dt]+" (--dt)")
 	}
 	return nil

@@ -35,7 +35,7 @@ func calendarOf(step, span float64) (names []string) {
 	return names
 }
 
-// encoder makes the inputs of a network from rows as they are kept.
+// encoder turns stored rows into the inputs of a network.
 type encoder struct {
 	p    *Plan
 	zone *time.Location
@@ -62,7 +62,7 @@ func (e *encoder) scaled(i int, x float64) float64 {
 }
 
 // row appends the inputs of a row. before is the time of the row before it, NaN for none. Of a row that is to be
-// foretold only what is known beforehand goes in. hidden columns go in as missing ones do; it may be nil.
+// predicted only what is known beforehand goes in. hidden columns go in as missing ones do; it may be nil.
 //
 // Of a row that is asked, the forecast that the network's is added to goes in. step is that of the horizon, -1 for a
 // row that is not asked.
@@ -110,14 +110,14 @@ func (e *encoder) row(dst []float32, row []float32, before float64, step int, hi
 	return dst
 }
 
-// mostGap is the logarithm of the most steps that a recurrence goes on by at once, 100: an input of Mamba counts for as
-// long as the time since the row before is, and would drown all others behind a long pause.
+// mostGap is the logarithm of the most steps that a recurrence advances at once, 100: an input of Mamba counts in
+// proportion to the time since the row before, and would drown all others after a long pause.
 var mostGap = float32(math.Log(100))
 
 // mostSteps bounds how much later a row may seem to be than the one before, as a logarithm.
 const mostSteps = 10
 
-// logSteps is the logarithm of a time in steps, 0 where it is not known.
+// logSteps is the logarithm of a time in steps, 0 if it is not known.
 func logSteps(seconds, step float64) float32 {
 	if !(seconds > 0 && step > 0) {
 		return 0
@@ -194,10 +194,10 @@ func grow(x []float64, n int) []float64 {
 	return x
 }
 
-// target is a number of target column i as the network is asked for it, and back is its inverse. now is the number in
-// the row at which it is asked, for tasks that go on from it, and ahead of a forecast.
+// target returns a number of target column i on the network's scale; back is its inverse. now is the number in the
+// current row for tasks that predict the next, and ahead for a forecast.
 func (e *encoder) target(i int, x, now float64) float64 {
-	if e.p.foretells() {
+	if e.p.predictsNext() {
 		return (x - now) / e.p.Columns[i].Change
 	}
 	if e.last != nil {
@@ -206,11 +206,11 @@ func (e *encoder) target(i int, x, now float64) float64 {
 	return e.scaled(i, x)
 }
 
-// back is the number of the data that an output of the network stands for.
+// back returns the number of the data that an output of the network stands for.
 func (e *encoder) back(i int, y, now float64) float64 {
 	c := &e.p.Columns[i]
 	switch {
-	case e.p.foretells():
+	case e.p.predictsNext():
 		return y*c.Change + now + c.Base
 	case e.last != nil:
 		return y*e.scale[i] + e.last[i] + now + c.Base
@@ -218,5 +218,5 @@ func (e *encoder) back(i int, y, now float64) float64 {
 	return y*c.Deviation + c.Mean + c.Base
 }
 
-// unit is what an output of 1 means in the data.
+// unit returns what an output of 1 means in the data.
 func (e *encoder) unit(i int) float64 { return e.back(i, 1, 0) - e.back(i, 0, 0) }

@@ -113,7 +113,7 @@ func TestClassify(t *testing.T) {
 	}
 	// without the target, a new category, a number out of range and no column patient
 	_, told = predict(t, res.Config.Out, write(t, "new.csv", "visit,pulse,kind\nx,900,a\nx,71,never\n"), false)
-	for _, want := range []string{"found 900, far from", `"never", which training had not`} {
+	for _, want := range []string{"found 900, far from", `"never", which training did not have`} {
 		if !strings.Contains(told, want) {
 			t.Errorf("found %q told, want %q", told, want)
 		}
@@ -268,7 +268,7 @@ func TestAnomaly(t *testing.T) {
 		t.Fatal(err)
 	}
 	const wave = "; the data repeats after 19 rows" // sin(i/3)
-	if s := res.Scales; s == nil || !strings.Contains(s.Said, wave) || !strings.Contains(string(report), s.Said) {
+	if s := res.Scales; s == nil || !strings.Contains(s.Summary, wave) || !strings.Contains(string(report), s.Summary) {
 		t.Errorf("found the time scales %+v, want one of them, %q, in the report, too", s, wave)
 	}
 	all, _ := predict(t, res.Config.Out, write(t, "new.csv", spikes(300, 200)), true)
@@ -417,7 +417,7 @@ func TestBrokenWeights(t *testing.T) {
 			t.Error("found a prediction")
 			return nil
 		})
-	if err == nil || !strings.Contains(err.Error(), "the network gives NaN") {
+	if err == nil || !strings.Contains(err.Error(), "the network returns NaN") {
 		t.Errorf("found %v", err)
 	}
 }

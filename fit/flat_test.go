@@ -131,13 +131,13 @@ func TestManyWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	watched, held := set.Valid.(*thinned), set.Valid.(*thinned).windows
-	if watched.Len() != watchedWindows || held.Len() != n-1 {
+	if watched.Len() != evalWindows || held.Len() != n-1 {
 		t.Fatalf("found %d of %d windows", watched.Len(), held.Len())
 	}
-	for _, i := range []int{0, 1, watchedWindows - 1} {
+	for _, i := range []int{0, 1, evalWindows - 1} {
 		var got, want task.Example
 		watched.Example(i, &got)
-		held.Example(i*held.Len()/watchedWindows, &want)
+		held.Example(i*held.Len()/evalWindows, &want)
 		if !slices.Equal(got.Numbers, want.Numbers) || watched.Length(i) != held.Length(0) {
 			t.Errorf("window %d: found %v, want %v", i, got.Numbers, want.Numbers)
 		}

@@ -29,7 +29,7 @@ const (
 var linearRidges = []float64{1e-3, 1e-2, 1e-1, 1, 10, 100}
 
 // fitLinear fits the linear forecast to the training part, with the ridge that is best on the validation part. It is
-// nil where there are too few windows.
+// nil if there are too few windows.
 func (f *frame) fitLinear(train, valid *windows) *linear {
 	p := f.plan
 	targets, indices := p.targets(), some(train.Len(), linearWindows)

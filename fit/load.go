@@ -74,7 +74,7 @@ type lastRow struct {
 // mostRows bounds the rows of data: what 32 bits can count.
 const mostRows = math.MaxInt32
 
-// load reads all rows. Sequences whose rows are mixed are put one behind the other.
+// load reads all rows. Sequences whose rows are mixed are put one after another.
 func load(ctx context.Context, c *Config, r *table.Reader, s *roles, dir string) (*frame, error) {
 	f := &frame{plan: s.plan, notes: s.notes}
 	l := &loader{c: c, s: s, r: r, f: f, number: map[seriesKey]int{}, groups: map[string]int{}, now: -1,
@@ -169,9 +169,9 @@ func (l *loader) add(v *table.Values) error {
 		l.addStep(v.Step)
 	}
 	l.row = l.plan(v, time)
-	l.watchTargets(last)
+	l.compareTargets(last)
 	last.time, last.place = time, v.Place
-	return l.keep(seq, l.row)
+	return l.addRow(seq, l.row)
 }
 
 // plan is a row as it is kept.
@@ -184,7 +184,7 @@ func (l *loader) plan(v *table.Values, time float64) []float32 {
 	return l.s.plan.raw(l.row[:0], w, time, l.class)
 }
 
-// checkTime checks that time goes on within a sequence. drop says that a row is left out.
+// checkTime checks that time continues within a sequence. drop says that a row is left out.
 func (l *loader) checkTime(v *table.Values, last *lastRow, time float64) (drop bool, err error) {
 	wrong := func(format string, args ...any) error {
 		return &table.RowError{Place: v.Place, Column: l.s.plan.Time.Name, Text: fmt.Sprintf(format, args...)}
@@ -198,9 +198,9 @@ func (l *loader) checkTime(v *table.Values, last *lastRow, time float64) (drop b
 		l.dropped++
 		return true, nil
 	case time == last.time:
-		return false, wrong("found the time of %s %d once more, want another one%s (--duplicates first takes the "+
-			"first row "+
-			"of a time)", last.place.Unit, last.place.At, l.seriesHint())
+		return false, wrong(
+			"found the time of %s %d once more, want another one%s (--duplicates first takes the first row of a time)",
+			last.place.Unit, last.place.At, l.seriesHint())
 	}
 	return false, wrong("found a time before that of %s %d, want times that rise%s", last.place.Unit, last.place.At,
 		l.seriesHint())
@@ -211,7 +211,7 @@ func (l *loader) seriesHint() string {
 	if l.s.series >= 0 {
 		return " within a series"
 	}
-	return ", or --series COLUMN where a column says whose they are"
+	return ", or --series COLUMN if a column names their series"
 }
 
 // firstSteps is how many rows of a sequence tell how far apart its rows are.
@@ -246,7 +246,7 @@ func (l *loader) bridge(seq int, last *lastRow, time float64) error {
 		empty[i] = float32(math.NaN())
 	}
 	for k := 1.0; k < n; k++ {
-		if err := l.keep(seq, appendTime(empty, last.time+k*step)); err != nil {
+		if err := l.addRow(seq, appendTime(empty, last.time+k*step)); err != nil {
 			return err
 		}
 		l.filled++
@@ -273,8 +273,8 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// watchTargets finds out whether a target changes within a sequence.
-func (l *loader) watchTargets(last *lastRow) {
+// compareTargets finds out whether a target changes within a sequence.
+func (l *loader) compareTargets(last *lastRow) {
 	if l.f.unlike {
 		return
 	}
@@ -293,7 +293,7 @@ func (l *loader) watchTargets(last *lastRow) {
 	}
 }
 
-// finish puts the rows of each sequence one behind the other.
+// finish puts the rows of each sequence one after another.
 func (l *loader) finish() error {
 	f := l.f
 	if f.rows.n == 0 {
@@ -309,8 +309,8 @@ func (l *loader) finish() error {
 	}
 	f.notes = append(f.notes, l.r.Notes()...)
 	if l.filled > 0 {
-		f.notes = append(f.notes, fmt.Sprintf("%d rows are missing between others: they are taken to have no "+
-			"values", l.filled))
+		f.notes = append(f.notes, fmt.Sprintf("%d rows are missing between others and count as rows without values",
+			l.filled))
 	}
 	if l.dropped > 0 {
 		f.notes = append(f.notes, fmt.Sprintf("%d rows of a time that was there already are left out", l.dropped))

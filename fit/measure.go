@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// measureWindows bounds the windows of the test part that are measured.
+// measureWindows is the limit on the windows of the test part that are measured.
 const measureWindows = 20_000
 
 // numbers measures a network that predicts numbers, and simple forecasts, on windows.
@@ -67,10 +68,10 @@ func (m *Model) sum(ctx context.Context, f *frame, w *windows, indices []int, gu
 	})
 }
 
-// mostWrong is how many wrong examples are kept.
+// mostWrong is how many wrong examples are reported.
 const mostWrong = 10
 
-// classes measures a network that tells classes. counts are those of the classes in the training part.
+// classes measures a classifier. counts are those of the classes in the training part.
 func (m *Model) classes(ctx context.Context, f *frame, w *windows, counts []int) (*ClassScore, error) {
 	names, _ := m.plan.classes()
 	s := &ClassScore{Classes: names, Bins: make([]CalibrationBin, calibrationBins)}
@@ -99,7 +100,7 @@ func (m *Model) classes(ctx context.Context, f *frame, w *windows, counts []int)
 				b.Right++
 				continue
 			}
-			wrong := WrongExample{Name: f.seqs[at.seq].name, Truth: names[truth], Told: names[best],
+			wrong := WrongExample{Name: f.seqs[at.seq].name, Truth: names[truth], Predicted: names[best],
 				Probability: p[best]}
 			if !m.plan.whole() {
 				wrong.Row = at.lo + r - f.seqs[at.seq].lo + 1
@@ -117,17 +118,9 @@ func (m *Model) classes(ctx context.Context, f *frame, w *windows, counts []int)
 	return s, err
 }
 
-// worst are the wrong examples whose class was told with the highest probability.
+// worst returns the most confident of the wrong predictions.
 func worst(all []WrongExample) []WrongExample {
-	slices.SortStableFunc(all, func(a, b WrongExample) int {
-		switch {
-		case a.Probability > b.Probability:
-			return -1
-		case a.Probability < b.Probability:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b WrongExample) int { return cmp.Compare(b.Probability, a.Probability) })
 	return all[:min(len(all), mostWrong)]
 }
 
@@ -171,9 +164,9 @@ func largest(x []float64) (best int) {
 	return best
 }
 
-// surprise is how unlike what was expected numbers are: the root mean square over the targets of the distance from the
-// median, in units in which the outer quantiles of a normal distribution of deviation 1 are as far from its median as
-// those that were expected. It is NaN where no number is known.
+// surprise returns how unexpected numbers are: the root mean square over the targets of the distance from the median,
+// in units in which the expected outer quantiles are those of a standard normal distribution. It is NaN if no number is
+// known.
 func (p *Plan) surprise(truths []float64, q [][]float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(2*p.Levels[len(p.Levels)-1]-1)
 	sum, n := 0.0, 0.0
@@ -189,7 +182,7 @@ func (p *Plan) surprise(truths []float64, q [][]float64) float64 {
 	return math.Sqrt(sum / n)
 }
 
-// alarm finds the score above which a share of the rows of the validation part are.
+// alarm finds the score that a share of the rows of the validation part exceed.
 func (m *Model) alarm(ctx context.Context, f *frame, valid *windows, share float64) error {
 	p := m.plan
 	targets := len(p.targets())

@@ -2,10 +2,10 @@ package fit
 
 import "math"
 
-// Errors are how far forecasts of a target were off.
+// Errors are the errors of forecasts of a target.
 type Errors struct {
-	Name   string `json:"name"`   // what made them
-	Target string `json:"target"` // what of
+	Name   string `json:"name"`   // the model or baseline
+	Target string `json:"target"` // the column
 	Count  int    `json:"count"`
 	// MAE and RMSE are the mean absolute and the root mean squared error of the median, in the units of the data.
 	MAE  float64 `json:"mae"`
@@ -98,36 +98,36 @@ func (s *errorSum) errors() Errors {
 	return e
 }
 
-// ClassScore is how well classes were told.
+// ClassScore measures the classification of the test part.
 type ClassScore struct {
 	Classes   []string `json:"classes"`
 	Count     int      `json:"count"`
 	Accuracy  float64  `json:"accuracy"`          // percent
-	Balanced  float64  `json:"balanced_accuracy"` // the mean over classes of how many of them were told, percent
+	Balanced  float64  `json:"balanced_accuracy"` // the mean recall of the classes, percent
 	F1        float64  `json:"macro_f1"`
 	Loss      float64  `json:"loss"`     // cross-entropy, nats
-	Majority  float64  `json:"majority"` // the accuracy of always telling the class most frequent in training, percent
+	Majority  float64  `json:"majority"` // the accuracy of the class most frequent in training, percent
 	Confusion [][]int  `json:"confusion"`
 	// Bins compare probabilities with how often the class was right: calibration. ECE is the mean difference.
 	Bins []CalibrationBin `json:"calibration"`
 	ECE  float64          `json:"expected_calibration_error"`
-	// Wrong are the sequences or rows that were told worst.
+	// Wrong are the sequences or rows with the most confident wrong predictions.
 	Wrong []WrongExample `json:"most_wrong,omitempty"`
 }
 
-// CalibrationBin is the examples whose told class had a probability in one tenth.
+// CalibrationBin holds the examples whose predicted class had a probability in one tenth.
 type CalibrationBin struct {
 	Probability float64 `json:"probability"` // the mean
 	Right       float64 `json:"right"`       // the part that was right
 	Count       int     `json:"count"`
 }
 
-// WrongExample is an example whose class was not told.
+// WrongExample is an example whose class was predicted wrong.
 type WrongExample struct {
 	Name        string  `json:"name"`
 	Row         int     `json:"row,omitempty"` // of the sequence, from 1
 	Truth       string  `json:"truth"`
-	Told        string  `json:"told"`
+	Predicted   string  `json:"told"`
 	Probability float64 `json:"probability"`
 }
 

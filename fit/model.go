@@ -9,14 +9,14 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// Model is a trained network that knows the columns of its data. Any number of goroutines may have it predict.
+// Model is a trained network that knows the columns of its data. It is safe for concurrent use.
 type Model struct {
 	net  *model.Network
 	plan *Plan
 	enc  *encoder
 }
 
-// Open reads the network of a run in a folder.
+// Open loads the network of the run in a folder.
 func Open(dir string) (*Model, error) {
 	net, err := model.FindNetwork(dir)
 	if err != nil {
@@ -41,13 +41,13 @@ func newModel(net *model.Network, p *Plan) (*Model, error) {
 	return &Model{net: net, plan: p, enc: e}, nil
 }
 
-// Plan is what the model knows of its data.
+// Plan returns how the model maps data to sequences.
 func (m *Model) Plan() *Plan { return m.plan }
 
-// Net is the network itself.
+// Net returns the network itself.
 func (m *Model) Net() *model.Network { return m.net }
 
-// batchPositions bounds the positions that are computed at a time.
+// batchPositions is about how many positions are computed at a time.
 const batchPositions = 16 << 10
 
 // outputs calls visit with the network's outputs of examples: those of the positions that are asked, in their order.
@@ -88,7 +88,7 @@ func (m *Model) outputs(ctx context.Context, w *windows, indices []int,
 	return nil
 }
 
-// some are at most limit of n indices, evenly apart.
+// some returns at most limit of n indices, evenly spaced.
 func some(n, limit int) []int {
 	count := min(n, limit)
 	all := make([]int, count)

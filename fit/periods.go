@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// Bounds of what the correlation of data is taken over.
+// Limits on what the correlation of data is taken over.
 const (
 	correlationRows   = 1 << 17 // in all
 	correlationSeries = 16      // numbers of a row: columns, or classes of categories
@@ -22,7 +22,7 @@ const (
 //
 // with x a column less its mean over the sequence, in units of its deviation there; a category is one column of zeros
 // and ones for each class. With changes, x is made of the differences of a row to the one before. It goes up to half of
-// the longest sequence. It is nil where no column changes. n is how many numbers it is from.
+// the longest sequence. It is nil if no column changes. n is how many numbers it is from.
 func (f *frame) correlation(parts []segment, columns []int, changes bool) (r []float64, n float64) {
 	longest, rows := 0, 0
 	for i, s := range parts {
@@ -179,7 +179,7 @@ func peaks(r []float64, at []int, least float64) (tops []int) {
 	return tops
 }
 
-// fades is the first lag at which the correlation is below 1/e; 0 where it stays above.
+// fades is the first lag at which the correlation is below 1/e; 0 if it stays above.
 func fades(r []float64) int {
 	for k, x := range r {
 		if x < 1/math.E {

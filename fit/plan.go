@@ -5,24 +5,25 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/table"
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// planVersion is the version of what a Plan means.
+// planVersion is the version of the format of a Plan.
 const planVersion = 1
 
-// Plan is how data becomes sequences for a network, and its outputs numbers of the data. It is kept with the network
-// (model.Signal.About), so that prediction does to new data what training did.
+// Plan maps data to sequences for a network, and its outputs back to the data. It is saved with the network
+// (model.Signal.About), so that prediction treats new data as training did.
 type Plan struct {
 	Version int      `json:"version"`
 	Task    string   `json:"task"`
-	Columns []Column `json:"columns"` // that go in or are predicted
+	Columns []Column `json:"columns"` // inputs and targets
 
 	Time   *table.Column `json:"time,omitempty"`
-	Series string        `json:"series,omitempty"` // the column that says which rows are a sequence
+	Series string        `json:"series,omitempty"` // the column that names the sequence of a row
 	Zone   string        `json:"zone,omitempty"`
 	Comma  bool          `json:"comma,omitempty"` // before the fraction of numbers
 	Wide   bool          `json:"wide,omitempty"`
@@ -30,8 +31,8 @@ type Plan struct {
 	// seconds from one row to the next, the median; 0 if it is not known
 	Step      float64  `json:"step,omitempty"`
 	Irregular bool     `json:"irregular,omitempty"` // rows are not equally far apart
-	Dt        string   `json:"dt,omitempty"`        // how far apart goes in so: one of the forms of Dt; "" is DtInput
-	Calendar  []string `json:"calendar,omitempty"`  // what of the time goes in
+	Dt        string   `json:"dt,omitempty"`        // one of the Dt constants; "" is DtInput
+	Calendar  []string `json:"calendar,omitempty"`  // the column the time goes in
 
 	Length   int       `json:"length,omitempty"` // rows of a training window
 	Horizon  int       `json:"horizon,omitempty"`
@@ -46,7 +47,7 @@ type Plan struct {
 	// Widen is added to the outer side of the intervals, on the network's scale: of each target, pair of levels from
 	// the outermost, and step of the forecast or one for all.
 	Widen [][][]float64 `json:"widen,omitempty"`
-	// Recent is from how many rows on forecasts calibrate the intervals of the next one; 0 for none.
+	// Recent is how many recent rows calibrate the intervals of the next forecast; 0 for none.
 	Recent int `json:"recent,omitempty"`
 	// Alarm is the score above which a row is unusual.
 	Alarm float64 `json:"alarm,omitempty"`
@@ -59,24 +60,24 @@ type Column struct {
 	Target bool `json:"target,omitempty"`
 	Known  bool `json:"known,omitempty"` // when a forecast is made, for the rows to come
 
-	// Of numbers: a number x is kept as x - Base, in 32 bits; Mean and the rest are of that, over the training part.
+	// For numbers: x is stored as x - Base, in 32 bits; Mean and the rest are of that, over the training part.
 	Base      float64  `json:"base,omitempty"`
 	Mean      float64  `json:"mean,omitempty"`
 	Deviation float64  `json:"deviation,omitempty"`
 	Change    float64  `json:"change,omitempty"` // the deviation of the difference to the row before
 	Low       float64  `json:"low,omitempty"`
 	High      float64  `json:"high,omitempty"`
-	Gaps      bool     `json:"gaps,omitempty"`    // whether there is a value is an input, too
+	Gaps      bool     `json:"gaps,omitempty"`    // whether a value is missing is an input, too
 	Classes   []string `json:"classes,omitempty"` // of a category
 }
 
-// mostClasses bounds the classes of a category: as many inputs or outputs does it make.
+// Limits on the classes of a category, each of which is an input or an output.
 const (
 	mostInputClasses  = 64
 	mostTargetClasses = 1000
 )
 
-// width is the numbers of a row as it is kept: the columns, then the time in two parts.
+// width returns the numbers of a stored row: the columns, then the time in two parts.
 func (p *Plan) width() int {
 	if p.Time != nil {
 		return len(p.Columns) + 2
@@ -105,11 +106,11 @@ func (p *Plan) classes() (names []string, ok bool) {
 // whole reports whether the network has one output for a sequence.
 func (p *Plan) whole() bool { return p.Task == Classify || p.Task == Regress }
 
-// foretells reports whether the network goes on from the values of its targets.
-func (p *Plan) foretells() bool { return p.Task == Next || p.Task == Anomaly }
+// predictsNext reports whether the network predicts the next row's targets from its own.
+func (p *Plan) predictsNext() bool { return p.Task == Next || p.Task == Anomaly }
 
-// raw is a row as it is kept, of values in the order of the plan's columns, and of its time. Texts that training had
-// not are missing.
+// raw appends a stored row to dst: values in the order of the plan's columns, and its time. Texts unknown in training
+// are missing.
 func (p *Plan) raw(dst []float32, v *table.Values, time float64, class func(column int,
 	text string) float32) []float32 {
 	for i := range p.Columns {
@@ -132,7 +133,7 @@ func appendTime(dst []float32, seconds float64) []float32 {
 	return append(dst, whole, float32(seconds-float64(whole)))
 }
 
-// time is the time of a row that is kept, NaN where it is not known.
+// time is the time of a row that is kept, NaN if it is not known.
 func (p *Plan) time(row []float32) float64 {
 	if p.Time == nil {
 		return math.NaN()
@@ -171,7 +172,7 @@ func (p *Plan) inputs() []task.Channel {
 	if p.Task == Forecast {
 		all = append(all, task.Channel{Name: "asked", High: 1, Deviation: 1})
 	}
-	if p.timeSteps() { // behind all others: see model.NetworkConfig
+	if p.timeSteps() { // after all others: see model.NetworkConfig
 		since.Name += ", of the recurrences"
 		all = append(all, since)
 	}
@@ -186,13 +187,7 @@ func (c *Column) channel(name string) task.Channel {
 
 // plain is a name without signs that a line of text cannot have.
 func plain(name string) string {
-	text := []rune(name)
-	for i, r := range text {
-		if r < ' ' {
-			text[i] = ' '
-		}
-	}
-	return string(text)
+	return strings.Map(func(r rune) rune { return max(r, ' ') }, name)
 }
 
 // results describe the outputs of the network where they are numbers. Scales that change from row to row are left out.
@@ -202,7 +197,7 @@ func (p *Plan) results() []task.Channel {
 		c := &p.Columns[i]
 		out := c.channel(c.Name)
 		switch {
-		case p.foretells():
+		case p.predictsNext():
 			out = task.Channel{Name: plain("change of " + c.Name), Unit: c.Unit, Deviation: c.Change}
 		case p.Task == Forecast:
 			out = task.Channel{Name: plain(c.Name + " less the last known one"), Unit: c.Unit, Deviation: c.Deviation}
@@ -225,13 +220,12 @@ func (p *Plan) about() json.RawMessage {
 	return text
 }
 
-// PlanOf is the plan of a network that this package has trained.
+// PlanOf returns the plan of a network that this package has trained.
 func PlanOf(net *model.Network) (*Plan, error) {
 	s := net.Config.Signal
 	if s == nil || len(s.About) == 0 {
-		return nil, fmt.Errorf("found a network that does not know its columns, want the folder of hippo fit or " +
-			"hippo " +
-			"forecast")
+		return nil, fmt.Errorf(
+			"found a network that does not know its columns, want the folder of hippo fit or hippo forecast")
 	}
 	p := &Plan{}
 	if err := json.Unmarshal(s.About, p); err != nil {
@@ -243,7 +237,7 @@ func PlanOf(net *model.Network) (*Plan, error) {
 	return p, nil
 }
 
-// mostWindow bounds windows: what a wrong or hostile plan can cost.
+// mostWindow is the limit on windows, so that a hostile plan cannot take much memory.
 const mostWindow = 1 << 24
 
 // check checks a plan that was read against its network.
@@ -277,8 +271,7 @@ func (p *Plan) check(net *model.Network) error {
 		return fmt.Errorf("found the task %.40q, want one of %v", p.Task, tasks)
 	case outputs != net.Config.Outputs || len(p.inputs()) != net.Config.Channels:
 		return fmt.Errorf("found %d inputs and %d outputs, want %d and %d, those of the network", len(p.inputs()),
-			outputs,
-			net.Config.Channels, net.Config.Outputs)
+			outputs, net.Config.Channels, net.Config.Outputs)
 	case !slices.Contains([]string{"", DtInput, DtSteps, DtBoth, DtNone}, p.Dt) ||
 		p.timeSteps() != net.Config.Steps || p.Time == nil && net.Config.Steps:
 		return fmt.Errorf("found the time between rows go in as %.40q, and into the recurrences of the network: %v",
@@ -323,13 +316,13 @@ func (p *Plan) checkWiden() error {
 	return nil
 }
 
-// ClassNames are the names of the classes that are told, nil where numbers are predicted.
+// ClassNames returns the names of the predicted classes, nil if numbers are predicted.
 func (p *Plan) ClassNames() []string {
 	names, _ := p.classes()
 	return names
 }
 
-// TargetNames are the names of the columns that are predicted.
+// TargetNames returns the names of the predicted columns.
 func (p *Plan) TargetNames() (names []string) {
 	for _, i := range p.targets() {
 		names = append(names, p.Columns[i].Name)
@@ -344,8 +337,7 @@ func (p *Plan) checkLinear() error {
 	}
 	if n := p.Linear.Order; n < 1 || n > p.Lookback || len(p.Linear.Weights) != len(p.targets()) {
 		return fmt.Errorf("found a linear forecast of %d targets from %d rows, want %d from 1 to %d",
-			len(p.Linear.Weights), n,
-			len(p.targets()), p.Lookback)
+			len(p.Linear.Weights), n, len(p.targets()), p.Lookback)
 	}
 	for _, w := range p.Linear.Weights {
 		if len(w) != p.Linear.Order*p.Horizon {

@@ -13,32 +13,32 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// PredictOptions say how to predict.
+// PredictOptions are the options of predictions.
 type PredictOptions struct {
 	table.Options
-	// Live predicts each row as it comes, and reads no further before its prediction has been taken. Else rows are
-	// computed some at a time. It is for tasks with a prediction at each row, of networks that do not look ahead, and
-	// for forecasts, which are then made anew behind each row that has a number of a target.
+	// Live predicts each row as it comes, and reads on only after its prediction has been visited. Otherwise rows are
+	// computed in batches. It is for causal networks that predict each row, and for forecasts, which are then repeated
+	// after each row that has a value of a target.
 	Live bool
-	// Rows and Series bound the data; 0 for any number of rows, and for what a person may have of series.
+	// Rows and Series limit the data; 0 for any number of rows, and for the default limit on series.
 	Rows, Series int
-	// Note is told what a user should know: columns that are not there, other rates, numbers far from those of
-	// training. It may be nil.
+	// Note receives what a user should know: missing columns, other sampling rates, numbers far from those of training.
+	// It may be nil.
 	Note func(text string)
-	// Count is called for each row that is read. It may be nil.
+	// Count is called for each row read. It may be nil.
 	Count func()
 }
 
-// Prediction is what a network says of a row, of a sequence, or of a row to come.
+// Prediction is a network's prediction for a row, a sequence, or a row to come.
 type Prediction struct {
 	Series string
 	Place  table.Place // of the row; of the first row of a sequence
-	Time   float64     // seconds since 1970; NaN where it is not known
+	Time   float64     // seconds since 1970; NaN if it is not known
 	Step   int         // of a forecast, from 1; else 0
 
 	// Quantiles are those of each target, at the levels of the plan, in the units of the data.
 	Quantiles [][]float64
-	// Given are the numbers of the targets as the data has them, NaN where it has none.
+	// Given are the numbers of the targets as the data has them, NaN if it has none.
 	Given []float64
 	// Probabilities are those of the classes.
 	Probabilities []float64
@@ -52,8 +52,8 @@ func (p *Prediction) Class() (class int, probability float64) {
 	return class, p.Probabilities[class]
 }
 
-// Predict calls visit with what the model says of data: files, a folder, or for "-" what stdin reads. What visit gets
-// is its own. Errors of rows end it.
+// Predict calls visit with the predictions for data: files, a folder, or "-" for stdin. visit may keep what it
+// receives. The first error of a row ends it.
 func (m *Model) Predict(ctx context.Context, paths []string, stdin io.Reader, opt PredictOptions,
 	visit func(p *Prediction) error) error {
 	d, err := m.open(paths, stdin, opt)
@@ -61,32 +61,32 @@ func (m *Model) Predict(ctx context.Context, paths []string, stdin io.Reader, op
 		return err
 	}
 	defer d.r.Close()
-	defer d.tellNotes()
+	defer d.reportNotes()
 	switch {
 	case m.plan.Task == Forecast && opt.Live:
 		return d.follow(ctx, visit)
 	case !m.plan.whole() && m.plan.Task != Forecast && m.plan.Task != Fill:
 		return d.rows(ctx, visit)
 	case opt.Live:
-		return fmt.Errorf("stream: found the task %s, which sees a whole series first; want steps, next, anomaly or "+
-			"forecast", m.plan.Task)
+		return fmt.Errorf("stream: found the task %s, which sees a whole series first; want steps, next, "+
+			"anomaly or forecast", m.plan.Task)
 	}
 	return d.sequences(ctx, visit)
 }
 
-// input is new data that is being read. What changes meanwhile is its own: a model may read several at a time.
+// input is the state of reading new data. A model may read several at a time.
 type input struct {
-	m       *Model
-	net     *model.Network // that of the model, or one for another rate
-	enc     *encoder
-	p       *Plan
-	r       *table.Reader
-	opt     PredictOptions
-	classes []map[string]int
-	series  int // of the reader's columns, -1 for none
-	time    int
-	told    map[string]bool
-	tell    func(text string)
+	m        *Model
+	net      *model.Network // that of the model, or one for another rate
+	enc      *encoder
+	p        *Plan
+	r        *table.Reader
+	opt      PredictOptions
+	classes  []map[string]int
+	series   int // of the reader's columns, -1 for none
+	time     int
+	reported map[string]bool
+	note     func(text string)
 }
 
 // open opens data and finds the columns of the plan in it. Targets need not be there where they do not go in.
@@ -96,10 +96,10 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	if err != nil {
 		return nil, err
 	}
-	d := &input{m: m, net: m.net, enc: enc, p: p, opt: opt, told: map[string]bool{}, series: -1, time: -1,
-		tell: opt.Note}
-	if d.tell == nil {
-		d.tell = func(string) {}
+	d := &input{m: m, net: m.net, enc: enc, p: p, opt: opt, reported: map[string]bool{}, series: -1, time: -1,
+		note: opt.Note}
+	if d.note == nil {
+		d.note = func(string) {}
 	}
 	var want []table.Column
 	for i := range p.Columns {
@@ -128,21 +128,21 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	return d, err
 }
 
-// tellNotes tells how the data was read.
-func (d *input) tellNotes() {
+// reportNotes reports how the data was read.
+func (d *input) reportNotes() {
 	for _, note := range d.r.Notes() {
 		d.once(note)
 	}
 }
 
-// once tells something that has not been told.
+// once reports a text once.
 func (d *input) once(text string) { d.onceOf(text, text) }
 
-// onceOf tells something unless something has been told of a matter.
+// onceOf reports a text unless one has been reported on the same matter.
 func (d *input) onceOf(matter, text string) {
-	if !d.told[matter] {
-		d.told[matter] = true
-		d.tell(text)
+	if !d.reported[matter] {
+		d.reported[matter] = true
+		d.note(text)
 	}
 }
 
@@ -182,27 +182,27 @@ func (d *input) next(v *table.Values) (item, error) {
 	return it, nil
 }
 
-// checkRange tells of the first number of a column that is far from those of training.
+// checkRange reports the first number of a column that is far from those of training.
 func (d *input) checkRange(v *table.Values, c *Column, x float64) {
 	room := (c.High - c.Low) / 2
 	low, high := c.Low+c.Base, c.High+c.Base
-	if x >= low-room && x <= high+room || room == 0 && x == low || d.told[c.Name] {
+	if x >= low-room && x <= high+room || room == 0 && x == low || d.reported[c.Name] {
 		return
 	}
-	d.told[c.Name] = true
-	d.tell(fmt.Sprintf("%s, column %s: found %.6g, far from the %.6g to %.6g of training: what is predicted from that "+
-		"means little", v.Place, c.Name, x, low, high))
+	d.reported[c.Name] = true
+	d.note(fmt.Sprintf("%s, column %s: found %.6g, far from the %.6g to %.6g of training: "+
+		"predictions from it mean little", v.Place, c.Name, x, low, high))
 }
 
-// class is the number of a class of a column, NaN for one that training had not.
+// class returns the index of a class of a column, NaN for one unknown in training.
 func (d *input) class(v *table.Values, i int, text string) float32 {
 	n, ok := d.classes[i][text]
 	if ok {
 		return float32(n)
 	}
-	if c := &d.p.Columns[i]; text != "" && c.In && !d.told[c.Name] {
-		d.told[c.Name] = true
-		d.tell(fmt.Sprintf("%s, column %s: found %.40q, which training had not: it is taken for missing; known are %s",
+	if c := &d.p.Columns[i]; text != "" && c.In && !d.reported[c.Name] {
+		d.reported[c.Name] = true
+		d.note(fmt.Sprintf("%s, column %s: found %.40q, which training did not have: it counts as missing; known: %s",
 			v.Place, c.Name, text, brief.List(c.Classes, ", ")))
 	}
 	return float32(math.NaN())
@@ -211,7 +211,7 @@ func (d *input) class(v *table.Values, i int, text string) float32 {
 // A step is that of training if it differs by at most this part of it.
 const sameStep = 0.02
 
-// atRate has the network take rows that are step seconds apart.
+// atRate adapts the network to rows that are step seconds apart.
 func (d *input) atRate(step float64) error {
 	p := d.p
 	if !(p.Step > 0 && step > 0) || math.Abs(step-p.Step) <= sameStep*p.Step || d.net != d.m.net {
@@ -220,22 +220,22 @@ func (d *input) atRate(step float64) error {
 	text := fmt.Sprintf("rows are %.6g seconds apart, %.6g in training: ", step, p.Step)
 	switch {
 	case p.Task == Forecast:
-		d.onceOf("rate", text+"the forecast is one of rows, whatever time they stand for")
+		d.onceOf("rate", text+"the forecast counts rows, whatever time they cover")
 		return nil
 	case p.timeGoesIn() || p.timeSteps():
-		d.onceOf("rate", text+"how far apart they are goes in")
+		d.onceOf("rate", text+"the network takes the time between rows into account")
 		return nil
 	}
 	net, err := d.m.net.AtRate(step / p.Step)
 	if err == nil {
 		d.net = net
-		d.onceOf("rate", text+"the steps dt of the continuous systems are scaled by their ratio (other layers cannot "+
-			"be)")
+		d.onceOf("rate", text+"the steps dt of the continuous systems are scaled by their ratio "+
+			"(other layers cannot be)")
 	}
 	return err
 }
 
-// each calls visit with all rows and a key of the sequence and series that each is of. Errors: there is none.
+// each calls visit with all rows and a key of the sequence and series that each is of. No rows are an error.
 func (d *input) each(ctx context.Context, visit func(key string, it item) error) error {
 	var v table.Values
 	for n := 0; ; n++ {
@@ -243,23 +243,21 @@ func (d *input) each(ctx context.Context, visit func(key string, it item) error)
 			return err
 		}
 		it, err := d.next(&v)
-		if errors.Is(err, io.EOF) && n == 0 {
+		switch {
+		case errors.Is(err, io.EOF) && n == 0:
 			return errors.New("found no rows, want some")
-		}
-		if err == nil && d.opt.Rows > 0 && n >= d.opt.Rows {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case d.opt.Rows > 0 && n >= d.opt.Rows:
 			return &table.RowError{Place: it.place, Text: fmt.Sprintf("found more than %d rows, want at most that",
 				d.opt.Rows)}
 		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil && d.opt.Count != nil {
+		if d.opt.Count != nil {
 			d.opt.Count()
 		}
-		if err == nil {
-			err = visit(fmt.Sprint(v.Sequence, " ", it.series), it)
-		}
-		if err != nil {
+		if err := visit(fmt.Sprint(v.Sequence, " ", it.series), it); err != nil {
 			return err
 		}
 	}
@@ -290,8 +288,8 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 		if last := len(all[key]) - 1; last >= 0 {
 			it.n = all[key][last].n + 1
 		}
-		if d.p.Task == Forecast && len(all[key]) > 2*d.p.kept() {
-			all[key] = slices.Delete(all[key], 0, len(all[key])-d.p.kept())
+		if d.p.Task == Forecast && len(all[key]) > 2*d.p.memory() {
+			all[key] = slices.Delete(all[key], 0, len(all[key])-d.p.memory())
 		}
 		all[key], before = append(all[key], it), key
 		return nil
@@ -307,17 +305,17 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 	return nil
 }
 
-// another returns an error unless a series may follow n others.
+// another returns an error if n series are the limit.
 func (d *input) another(n int, place table.Place) error {
 	most := d.opt.Series
-	if most == 0 && (d.opt.Live || d.p.Task == Steps || d.p.foretells()) {
+	if most == 0 && (d.opt.Live || d.p.Task == Steps || d.p.predictsNext()) {
 		most = mostTracks
 	}
 	if most == 0 || n < most {
 		return nil
 	}
-	return &table.RowError{Place: place, Column: d.p.Series, Text: fmt.Sprintf("found more than %d series at a time, "+
-		"want at most that", most)}
+	return &table.RowError{Place: place, Column: d.p.Series, Text: fmt.Sprintf(
+		"found more than %d series at a time, want at most that", most)}
 }
 
 // sequence predicts from the rows of one series. past are its forecasts so far.
@@ -353,19 +351,19 @@ func (d *input) sequence(items []item, past *recent, visit func(p *Prediction) e
 		return err
 	}
 	if d.p.whole() {
-		return visit(d.said(&items[0], y, nil))
+		return visit(d.prediction(&items[0], y, nil))
 	}
 	width := d.m.net.Config.Outputs
 	for i := range items {
-		if err := visit(d.said(&items[i], y[i*width:(i+1)*width], nil)); err != nil {
+		if err := visit(d.prediction(&items[i], y[i*width:(i+1)*width], nil)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// said is what outputs of the network say of a row. now are the numbers that tasks go on from.
-func (d *input) said(it *item, y []float32, now []float64) *Prediction {
+// prediction returns the prediction in outputs of the network for a row. now are the last known numbers of the targets.
+func (d *input) prediction(it *item, y []float32, now []float64) *Prediction {
 	out := &Prediction{Series: it.series, Place: it.place, Time: it.time, Given: it.given}
 	if _, ok := d.p.classes(); ok {
 		out.Probabilities = softmax(y)

@@ -10,15 +10,15 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// known reports whether a row has a number of a target.
+// known reports whether a row has a value of a target.
 func (it *item) known() bool {
 	return slices.ContainsFunc(it.given, func(x float64) bool { return x == x })
 }
 
-// follow forecasts each series anew behind each of its rows that has a number of a target. Rows without one say what is
+// follow forecasts each series anew after each of its rows that has a number of a target. Rows without one say what is
 // known of the time to come, until the row itself comes.
 func (d *input) follow(ctx context.Context, visit func(p *Prediction) error) error {
-	all, most := map[string][]item{}, 2*d.p.kept()
+	all, most := map[string][]item{}, 2*d.p.memory()
 	past := map[string]*recent{}
 	return d.each(ctx, func(key string, it item) error {
 		items, there := all[key]
@@ -42,7 +42,7 @@ func (d *input) follow(ctx context.Context, visit func(p *Prediction) error) err
 	})
 }
 
-// insert puts a row behind the rows of its series that are not of a later time. Those that are must be of the time to
+// insert puts a row after the rows of its series that are not of a later time. Those that are must be of the time to
 // come, and one of the same time gives way.
 func (d *input) insert(items []item, it item) ([]item, error) {
 	at := len(items)
@@ -67,19 +67,18 @@ func (d *input) insert(items []item, it item) ([]item, error) {
 	return items, nil
 }
 
-// errTime is the error of a row whose time is not behind that of the row before.
+// errTime is the error of a row whose time is not after that of the row before.
 func (d *input) errTime(it *item) error {
-	return &table.RowError{Place: it.place, Column: d.p.Time.Name, Text: fmt.Sprintf("found the time %s, which is not "+
-		"behind that of the row before, want times that rise within a series", timeText(it.time))}
+	return &table.RowError{Place: it.place, Column: d.p.Time.Name, Text: fmt.Sprintf("found the time %s, "+
+		"which is not after that of the row before, want times that rise within a series", timeText(it.time))}
 }
 
-// forecast foretells the rows behind the last one of a series that has a number for a target. Rows behind that one tell
+// forecast predicts the rows after the last one of a series that has a number for a target. Rows after that one tell
 // what is known of the time to come.
-func (d *input) forecast(items []item, step float64, past *recent,
-	visit func(p *Prediction) error) error {
+func (d *input) forecast(items []item, step float64, past *recent, visit func(p *Prediction) error) error {
 	p, width := d.p, d.p.width()
 	targets := p.targets()
-	now := len(items) // behind the last known row
+	now := len(items) // after the last known row
 	for now > 0 && !items[now-1].known() {
 		now--
 	}
@@ -88,8 +87,8 @@ func (d *input) forecast(items []item, step float64, past *recent,
 			Text: fmt.Sprintf("found no number in the series %q, want some", items[0].series)}
 	}
 	if now < p.Lookback {
-		d.onceOf("short "+items[0].series, fmt.Sprintf("series %q: found %d rows, want %d, as many as the network "+
-			"looks back: the others are taken for missing", items[0].series, now, p.Lookback))
+		d.onceOf("short "+items[0].series, fmt.Sprintf("series %q: found %d rows, want %d, "+
+			"as many as the network looks back: the others count as missing", items[0].series, now, p.Lookback))
 	}
 	if !(step > 0) {
 		step = p.Step
@@ -122,9 +121,9 @@ func (d *input) forecast(items []item, step float64, past *recent,
 			empty(at)
 			for i := range p.Columns {
 				if p.Columns[i].Known {
-					d.once(fmt.Sprintf("column %s is known beforehand, but the data ends with the series: rows to "+
-						"come, with a "+
-						"value of it and none of the target, would make the forecast better", p.Columns[i].Name))
+					d.once(fmt.Sprintf("column %s is known beforehand, but the data ends with the series: "+
+						"rows to come, with a value of it and none of the target, would make the forecast better",
+						p.Columns[i].Name))
 				}
 			}
 		}
@@ -169,7 +168,7 @@ func (d *input) asks(in *model.Input, rows []float32) {
 }
 
 // kept is how many rows of a series a forecast may look at.
-func (p *Plan) kept() int {
+func (p *Plan) memory() int {
 	n := p.Lookback + p.Horizon
 	if p.usesRecent() {
 		n += p.history()
@@ -177,7 +176,7 @@ func (p *Plan) kept() int {
 	return n
 }
 
-// lookBack forecasts from some of the last rows of a series, whose horizon has passed, and keeps how far off that was.
+// lookBack forecasts from recent rows of a series whose horizon has passed, and stores the errors.
 func (d *input) lookBack(items []item, past *recent) error {
 	p, outputs := d.p, d.net.Config.Outputs
 	if !p.usesRecent() {

@@ -18,7 +18,7 @@ func monthsLater(seconds float64, months int) float64 {
 	return float64(first.AddDate(0, 0, min(at.Day(), last)-1).Unix())
 }
 
-// atATime is how many rows are computed together where nobody waits for each.
+// atATime is how many rows are computed together unless each is predicted as it comes.
 const atATime = 256
 
 // track is a series that is followed row by row.
@@ -75,7 +75,7 @@ func (d *input) rows(ctx context.Context, visit func(p *Prediction) error) error
 	return flush()
 }
 
-// mostTracks bounds the series that are followed at a time.
+// mostTracks is the limit on series that are followed at a time.
 const mostTracks = 10_000
 
 func (d *input) newTrack() *track {
@@ -86,7 +86,7 @@ func (d *input) newTrack() *track {
 	return t
 }
 
-// advance goes on by the rows of a series that wait, and says what there is to say of each.
+// advance feeds the waiting rows of a series to the network, and visits the prediction of each.
 func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 	if len(t.waiting) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 				t.now[k] = x
 			}
 		}
-		out := d.said(&items[i], y[i*width:(i+1)*width], t.now)
+		out := d.prediction(&items[i], y[i*width:(i+1)*width], t.now)
 		if d.p.Task == Anomaly {
 			out.Quantiles, t.next = t.next, out.Quantiles // what was expected of this row
 			out.Score = math.NaN()
@@ -150,8 +150,8 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 func finite(y []float32, place table.Place) error {
 	for _, x := range y {
 		if x-x != 0 {
-			return &table.RowError{Place: place, Text: fmt.Sprintf("the network gives %g, want numbers: its weights "+
-				"are broken, or what goes in is too large", x)}
+			return &table.RowError{Place: place, Text: fmt.Sprintf(
+				"the network returns %g, want numbers: its weights are broken, or the inputs are too large", x)}
 		}
 	}
 	return nil

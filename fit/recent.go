@@ -17,10 +17,10 @@ const (
 	leastRecent     = 40 // numbers that calibrate a group
 )
 
-// recent are the forecasts of the last rows of a series, against what came: intervals are calibrated by those whose
-// horizon has passed. What a year did says less of the next days than the last ones do, and a theorem about truths that
-// can be exchanged says little of a series that changes (Barber, Candès, Ramdas and Tibshirani, "Conformal prediction
-// beyond exchangeability", arXiv:2202.13415).
+// recent holds the latest forecasts of a series and their errors: intervals are calibrated on those whose horizon has
+// passed. The last days predict the next ones better than a whole year does, and a theorem about exchangeable truths
+// says little about a series that changes (Barber, Candès, Ramdas and Tibshirani, "Conformal prediction beyond
+// exchangeability", arXiv:2202.13415).
 type recent struct {
 	p    *Plan
 	at   []int       // the rows that forecasts begin with, from 0, in increasing order
@@ -40,7 +40,7 @@ func (p *Plan) usesRecent() bool  { return p.Recent > 0 && p.pairs() > 0 }
 func (p *Plan) asked(at int) bool { return at%p.every() == 0 }
 
 // widths are by how much the intervals of a forecast that begins with row now are widened, by target, pair and group of
-// steps, in the units of the data; nil where there are too few forecasts to tell, or r is nil.
+// steps, in the units of the data; nil if there are too few forecasts to tell, or r is nil.
 func (r *recent) widths(now int) [][][]float64 {
 	if r == nil {
 		return nil
@@ -82,7 +82,7 @@ func (r *recent) widths(now int) [][][]float64 {
 	return all
 }
 
-// newOff is room for the scores of a forecast, of truths that are not known.
+// newOff returns the scores of a forecast, of truths that are not known yet.
 func (p *Plan) newOff() []float64 {
 	return slices.Repeat([]float64{math.NaN()}, len(p.targets())*p.pairs()*p.Horizon)
 }
@@ -94,10 +94,10 @@ func (p *Plan) score(off []float64, k, h int, truth float64, q []float64) {
 	}
 }
 
-// add takes the scores of a forecast that begins with row at, behind all others.
+// add takes the scores of a forecast that begins with row at, after all others.
 func (r *recent) add(at int, off []float64) { r.at, r.off = append(r.at, at), append(r.off, off) }
 
-// drop forgets forecasts that no forecast from row now on looks at.
+// drop removes forecasts that no forecast from row now on needs.
 func (r *recent) drop(now int) {
 	n, _ := slices.BinarySearch(r.at, now-r.p.history()+1)
 	if n > recentForecasts {

@@ -8,18 +8,20 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // refitsDir is the folder of the networks of a run that are trained anew, as long as it has not ended.
 const refitsDir = "refits"
 
-// mostRefits bounds how often a network is trained anew.
+// mostRefits is the limit on refits.
 const mostRefits = 1000
 
-// refit measures how well the test part is forecast by somebody who trains anew every so many origins, with all that
-// is known by then: the origins of the test part are divided in time, and before each group of them but the first,
-// which the network of the run forecasts, a network is trained from the start. The last rows before the group are its
+// refit measures forecasts of the test part by networks that are retrained every c.Refit origins, with all that is
+// known by then: the origins of the test part are divided in time, and before each group of them but the first, which
+// the network of the run forecasts, a network is trained from the start. The last rows before the group are its
 // validation part, as many as those of the run, and all rows before these its training part: scales, the linear
 // forecast and the widths of intervals come from them alone.
 func (j *job) refit(ctx context.Context) (all []Errors, err error) {
@@ -36,13 +38,13 @@ func (j *job) refit(ctx context.Context) (all []Errors, err error) {
 	}
 	linear := true
 	for n, divided := range groups {
-		m, f, set := j.m, j.f, &sets{valid: j.held, train: j.trained}
+		m, f, set := j.m, j.f, &sets{valid: j.valid, train: j.train}
 		if n == 0 {
 			set.test = f.newWindows(divided[testPart], testPart, j.c.stride(p), j.c.Seed)
 		} else if m, f, set, err = j.again(ctx, n, len(groups), divided); err != nil {
 			return nil, err
 		}
-		indices := some(set.test.Len(), max(1, measureWindows*set.test.Len()/max(measureWindows, j.out.Len())))
+		indices := some(set.test.Len(), max(1, measureWindows*set.test.Len()/max(measureWindows, j.test.Len())))
 		var guesses []*guesser
 		l := f.fitLinear(set.train, set.valid)
 		if linear = linear && l != nil; linear {
@@ -67,6 +69,10 @@ func (j *job) refit(ctx context.Context) (all []Errors, err error) {
 
 // sets are the windows of the parts.
 type sets struct{ train, valid, test *windows }
+
+func setsOf(s *task.Set) sets {
+	return sets{s.Train.(*windows), s.Valid.(*thinned).windows, s.Test.(*windows)}
+}
 
 // refits are the parts of data at each time that a network is trained anew, the first of which are those of the run. In
 // each the test part has the origins up to the next time.
@@ -131,33 +137,33 @@ func (j *job) again(ctx context.Context, n, of int, divided [parts][]segment) (*
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("refit %d: %w", n, err)
 	}
-	j.Note(fmt.Sprintf("refit %d of %d: a network for the next %d origins", n, of-1, j.c.Refit))
-	c := j.Labelled.Config
+	j.loop.Note(fmt.Sprintf("refit %d of %d: a network for the next %d origins", n, of-1, j.c.Refit))
+	c := j.work.Config
 	c.Out = filepath.Join(j.c.Out, refitsDir, strconv.Itoa(n))
-	w, err := train.OpenLabelled(c, &j.c, set, func([]byte) error { return nil }) // which the run has compared
+	w, loop, err := labelled.Open(c, &j.c, set, func([]byte) error { return nil }) // which the run has compared
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := w.Open(train.Events{Step: j.ev.Step}); err != nil {
+	if err := loop.Open(train.Events{Step: j.ev.Step}); err != nil {
 		return nil, nil, nil, err
 	}
-	defer w.Close()
-	if interrupted, err := w.Train(ctx); err != nil || interrupted {
+	defer loop.Close()
+	if interrupted, err := w.Train(ctx, loop); err != nil || interrupted {
 		if err == nil {
 			err = context.Cause(ctx)
 		}
 		return nil, nil, nil, err
 	}
-	if _, err := w.TakeBest(); err != nil {
+	if _, err := w.TakeBest(loop); err != nil {
 		return nil, nil, nil, err
 	}
 	m, err := newModel(w.Net, &plan)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	parts := &sets{set.Train.(*windows), set.Valid.(*thinned).windows, set.Test.(*windows)}
+	parts := setsOf(set)
 	if j.c.Intervals != learntIntervals {
 		_, err = m.calibrate(ctx, parts.valid)
 	}
-	return m, f, parts, err
+	return m, f, &parts, err
 }

@@ -9,22 +9,22 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// ReportFile is the name of a report in the folder of its run: one file, pictures and all. The pictures lie beside it,
-// too.
+// ReportFile is the name of the report in the folder of a run: one self-contained file. Its pictures are also saved
+// beside it.
 const ReportFile = "report.html"
 
 // picture is a chart of a report.
 type picture struct {
-	File  string
-	Chart explain.Chart
-	Said  string       // below it
-	Data  template.URL // of the file
+	File    string
+	Chart   figure.Chart
+	Caption string       // below it
+	Data    template.URL // of the file
 }
 
 // pictures are the charts of a run.
@@ -38,9 +38,9 @@ func (r *Result) pictures() []picture {
 	if r.Classes != nil {
 		unit = "cross-entropy, nats"
 	}
-	all := []picture{{File: "curve.png", Chart: explain.Chart{
+	all := []picture{{File: "curve.png", Chart: figure.Chart{
 		Title: "Loss by epoch", Subtitle: about, X: "epoch", Y: unit,
-		Lines: []explain.Line{{Name: "training", X: epochs, Y: training}, {Name: "validation", X: epochs, Y: valid}},
+		Lines: []figure.Line{{Name: "training", X: epochs, Y: training}, {Name: "validation", X: epochs, Y: valid}},
 	}}}
 	for i, f := range r.Forecasts {
 		all = append(all, picture{File: fmt.Sprintf("forecast-%d.png", i+1), Chart: f.chart(r.Plan)})
@@ -52,15 +52,15 @@ func (r *Result) pictures() []picture {
 		all = append(all, picture{File: "calibration.png", Chart: r.Classes.chart(about)})
 	}
 	if r.Scales != nil && len(r.Scales.Network) > 0 {
-		all = append(all, picture{File: ScalesFile, Chart: r.Scales.chart(about), Said: r.Scales.Said})
+		all = append(all, picture{File: ScalesFile, Chart: r.Scales.chart(about), Caption: r.Scales.Summary})
 	}
 	return all
 }
 
 // chart draws a forecast with its interval beside the truth.
-func (f *ForecastChart) chart(p *Plan) explain.Chart {
-	line := func(name string, from int, values []float64) explain.Line {
-		l := explain.Line{Name: name, Y: values}
+func (f *ForecastChart) chart(p *Plan) figure.Chart {
+	line := func(name string, from int, values []float64) figure.Line {
+		l := figure.Line{Name: name, Y: values}
 		for i := range values {
 			l.X = append(l.X, float64(from+i))
 		}
@@ -68,10 +68,10 @@ func (f *ForecastChart) chart(p *Plan) explain.Chart {
 	}
 	interval := func(level float64) string { return fmt.Sprintf("%g %%", 100*level) }
 	truth := append(f.Known[:len(f.Known):len(f.Known)], f.Truth...)
-	return explain.Chart{
-		Title: "Forecast of " + f.Target, Subtitle: f.Series, X: "rows from the first that is foretold",
+	return figure.Chart{
+		Title: "Forecast of " + f.Target, Subtitle: f.Series, X: "rows from the first predicted one",
 		Y: f.Target,
-		Lines: []explain.Line{
+		Lines: []figure.Line{
 			line("truth", -len(f.Known), truth), line("median", 0, f.Median),
 			line(interval(p.Levels[0]), 0, f.Low), line(interval(p.Levels[len(p.Levels)-1]), 0, f.High),
 		},
@@ -79,13 +79,13 @@ func (f *ForecastChart) chart(p *Plan) explain.Chart {
 }
 
 // stepChart draws the errors of forecasts of the first target at each step of the horizon.
-func (r *Result) stepChart(about string) explain.Chart {
-	c := explain.Chart{Title: "Mean absolute error by row ahead", Subtitle: about, X: "rows ahead", Y: "error"}
+func (r *Result) stepChart(about string) figure.Chart {
+	c := figure.Chart{Title: "Mean absolute error by row ahead", Subtitle: about, X: "rows ahead", Y: "error"}
 	for _, e := range r.Errors {
 		if len(e.Steps) < 2 || e.Target != r.Errors[0].Target {
 			continue
 		}
-		l := explain.Line{Name: e.Name}
+		l := figure.Line{Name: e.Name}
 		for h, s := range e.Steps {
 			l.X, l.Y = append(l.X, float64(h+1)), append(l.Y, s.MAE)
 		}
@@ -94,17 +94,17 @@ func (r *Result) stepChart(about string) explain.Chart {
 	return c
 }
 
-// chart draws how often the class that was told was right, by its probability.
-func (s *ClassScore) chart(about string) explain.Chart {
-	l := explain.Line{Name: "network"}
+// chart draws how often the predicted class was right, by its probability.
+func (s *ClassScore) chart(about string) figure.Chart {
+	l := figure.Line{Name: "network"}
 	for _, b := range s.Bins {
 		if b.Count > 0 {
 			l.X, l.Y = append(l.X, b.Probability), append(l.Y, b.Right)
 		}
 	}
-	return explain.Chart{
-		Title: "Calibration", Subtitle: about, X: "probability of the class that was told", Y: "part that was right",
-		Lines: []explain.Line{l, {Name: "as it should be", X: []float64{0, 1}, Y: []float64{0, 1}}},
+	return figure.Chart{
+		Title: "Calibration", Subtitle: about, X: "probability of the predicted class", Y: "fraction that was right",
+		Lines: []figure.Line{l, {Name: "as it should be", X: []float64{0, 1}, Y: []float64{0, 1}}},
 	}
 }
 
@@ -144,7 +144,7 @@ td:first-child,th:first-child{text-align:left}img{max-width:100%}pre{overflow:au
 </style></head><body>
 <h1>{{.Task}}: {{range $i, $n := .Plan.TargetNames}}{{if $i}}, {{end}}{{$n}}{{end}}</h1>
 <p>{{count .Rows}} rows, {{.Series}} series; {{index .Windows 0}} windows to train on,
-{{index .Windows 1}} to choose by, {{index .Windows 2}} to test on. The data is divided {{.Divided}}.
+{{index .Windows 1}} to choose by and {{index .Windows 2}} to test on. The data is divided {{.Divided}}.
 The network has {{count .Params}} parameters
 ({{.Model}}); {{.Steps}} updates, {{g .Epochs}} epochs, {{g .TrainSeconds}} s; {{.Machine}}, {{.Version}},
 {{.Date}}.</p>
@@ -152,22 +152,22 @@ The network has {{count .Params}} parameters
 <th>MSE/variance</th><th>in the {{printf "%.0f" (index . 0).Nominal}} % interval</th></tr>
 {{range .}}<tr><td>{{.Target}}</td><td>{{.Name}}</td><td>{{g .MAE}}</td><td>{{g .RMSE}}</td><td>{{g .CRPS}}</td>
 <td>{{g .MSE}}</td><td>{{printf "%.1f" .Coverage}} %</td></tr>{{end}}</table>{{end}}
-{{with .Calibration}}<ul>{{range .}}<li>{{.Said}}</li>{{end}}</ul>{{end}}
+{{with .Calibration}}<ul>{{range .}}<li>{{.Sentence}}</li>{{end}}</ul>{{end}}
 {{with .Classes}}<h2>Test part</h2><p>{{printf "%.2f" .Accuracy}} % of {{.Count}} right; the class most frequent in
 training would be right in {{printf "%.2f" .Majority}} %. Balanced accuracy {{printf "%.2f" .Balanced}} %, macro F1
 {{g .F1}}, cross-entropy {{g .Loss}} nats, expected calibration error {{g .ECE}}.</p>
-{{if small .}}<table><tr><th>is \ was told</th>{{range .Classes}}<th>{{.}}</th>{{end}}</tr>
+{{if small .}}<table><tr><th>true \ predicted</th>{{range .Classes}}<th>{{.}}</th>{{end}}</tr>
 {{$names := .Classes}}{{range $i, $row := .Confusion}}<tr><td>{{index $names $i}}</td>
 {{range $row}}<td style="{{shade . $row}}">{{.}}</td>{{end}}</tr>{{end}}</table>{{end}}
-{{with .Wrong}}<h3>Most wrong</h3><table><tr><th>sequence</th><th>row</th><th>is</th><th>was told</th>
+{{with .Wrong}}<h3>Most wrong</h3><table><tr><th>sequence</th><th>row</th><th>true</th><th>predicted</th>
 <th>probability</th></tr>{{range .}}<tr><td>{{.Name}}</td><td>{{if .Row}}{{.Row}}{{end}}</td><td>{{.Truth}}</td>
-<td>{{.Told}}</td><td>{{printf "%.3f" .Probability}}</td></tr>{{end}}</table>{{end}}{{end}}
-{{range .Pictures}}<p><img src="{{.Data}}" alt="{{.Chart.Title}}"></p>{{with .Said}}<p>{{.}}</p>{{end}}
-{{end}}{{with .Scales}}{{$scales := .}}<table><tr><th>looks back</th><th>10 %</th><th>median</th><th>90 %</th>
+<td>{{.Predicted}}</td><td>{{printf "%.3f" .Probability}}</td></tr>{{end}}</table>{{end}}{{end}}
+{{range .Pictures}}<p><img src="{{.Data}}" alt="{{.Chart.Title}}"></p>{{with .Caption}}<p>{{.}}</p>{{end}}
+{{end}}{{with .Scales}}{{$scales := .}}<table><tr><th>look-back</th><th>10 %</th><th>median</th><th>90 %</th>
 <th>longest</th></tr>{{range .Network}}<tr><td>layer {{.Layer}}, {{.Kind}}{{with .Part}} {{.}}{{end}}: {{.Count}}
 {{.Of}}</td><td>{{reach $scales .Rows.Low}}</td><td>{{reach $scales .Rows.Median}}</td>
 <td>{{reach $scales .Rows.High}}</td><td>{{reach $scales .Rows.Longest}}</td></tr>{{end}}</table>
-<p>Modes: their time constants, after which they are down to 1/e. Kernels: the lag up to which 90 % of the energy of
+<p>Modes: their time constants, after which they have faded to 1/e. Kernels: the lag up to which 90 % of the energy of
 each is, in a window of {{.Window}} rows.</p>{{end}}
 <h2>Notes</h2><ul>{{range .Notes}}<li>{{.}}</li>{{end}}</ul>
 <h2>Again</h2><pre>{{.Command}}</pre><pre>{{.Settings}}</pre></body></html>

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"path/filepath"
 
@@ -14,7 +13,7 @@ import (
 // ResultFile is the name of a result in the folder of its run.
 const ResultFile = "result.json"
 
-// Result is how a run ended.
+// Result is the outcome of a run.
 type Result struct {
 	Task    string   `json:"task"`
 	Rows    int      `json:"rows"`
@@ -25,8 +24,8 @@ type Result struct {
 	Params  int      `json:"params"`
 	Model   string   `json:"model"` // its layers
 
-	Errors []Errors `json:"errors,omitempty"` // where numbers are predicted: the network's, then simple ones
-	// Calibration is what intervals held, of each target; none where they are as learnt.
+	Errors []Errors `json:"errors,omitempty"` // of predicted numbers: the network's, then the baselines'
+	// Calibration is the coverage of the intervals of each target; none if they are as learnt.
 	Calibration []Calibration   `json:"calibration,omitempty"`
 	Classes     *ClassScore     `json:"classes,omitempty"`
 	Forecasts   []ForecastChart `json:"forecasts,omitempty"`
@@ -56,7 +55,7 @@ type ForecastChart struct {
 	High   []float64 `json:"high"`
 }
 
-// ReadResult reads the result of the run in a folder. It is an os.ErrNotExist if the run has not ended.
+// ReadResult reads the result of the run in a folder. The error is os.ErrNotExist if the run has not finished.
 func ReadResult(dir string) (*Result, error) {
 	r := &Result{Config: DefaultConfig()}
 	if err := disk.ReadJSON(filepath.Join(dir, ResultFile), r); err != nil {
@@ -67,7 +66,7 @@ func ReadResult(dir string) (*Result, error) {
 	return r, nil
 }
 
-// Pinball is the network's mean pinball loss for the first target, in deviations of the training part; NaN where no
+// Pinball is the network's mean pinball loss for the first target, in deviations of the training part; NaN if no
 // numbers are predicted.
 func (r *Result) Pinball() float64 {
 	if len(r.Errors) == 0 {
@@ -77,29 +76,23 @@ func (r *Result) Pinball() float64 {
 }
 
 // write writes the result of a run.
-func (r *Result) write(dir string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return disk.WriteBytes(filepath.Join(dir, ResultFile), append(text, '\n'))
-}
+func (r *Result) write(dir string) error { return disk.WriteJSON(filepath.Join(dir, ResultFile), r) }
 
-// Forecasts that are kept to be drawn, and the rows before them.
+// Forecasts drawn in the report, and the rows shown before them.
 const (
-	keptForecasts = 4
-	keptKnown     = 96
+	drawnForecasts = 4
+	drawnKnown     = 96
 )
 
-// examples are some forecasts of the test part, of its first target.
+// examples returns some forecasts of the test part, for its first target.
 func (m *Model) examples(ctx context.Context, f *frame, w *windows,
 	past map[int]*recent) (all []ForecastChart, err error) {
 	p := m.plan
 	i := p.targets()[0]
 	c := &p.Columns[i]
-	err = m.outputs(ctx, w, some(w.Len(), keptForecasts), func(at window, ex *task.Example, y []float32) error {
+	err = m.outputs(ctx, w, some(w.Len(), drawnForecasts), func(at window, ex *task.Example, y []float32) error {
 		chart := ForecastChart{Series: f.seqs[at.seq].name, Target: c.Name, Unit: c.Unit}
-		for _, x := range f.seen(at)[0][max(0, p.Lookback-keptKnown):] {
+		for _, x := range f.seen(at)[0][max(0, p.Lookback-drawnKnown):] {
 			chart.Known = append(chart.Known, x+c.Base)
 		}
 		width := m.net.Config.Outputs

@@ -15,7 +15,7 @@ import (
 // timeNames are names of columns of numbers that are times.
 var timeNames = []string{"time", "timestamp", "datetime", "date", "ts", "unixtime", "epoch"}
 
-// roles are what the columns of a reader are for.
+// roles are the roles of a reader's columns.
 type roles struct {
 	plan    *Plan
 	columns []int // of the reader, for each of the plan
@@ -25,7 +25,7 @@ type roles struct {
 	notes   []string
 }
 
-// newRoles decides what the columns of data are for, and what is asked of it.
+// newRoles decides on the roles of the columns and on the task.
 func newRoles(c *Config, r *table.Reader) (*roles, error) {
 	s := &roles{plan: &Plan{Version: planVersion, Task: c.Task, Zone: c.Zone, Wide: c.Wide}}
 	columns, about := r.Columns(), r.About()
@@ -100,9 +100,8 @@ func newRoles(c *Config, r *table.Reader) (*roles, error) {
 		s.plan.Columns, s.columns = append(s.plan.Columns, k), append(s.columns, i)
 	}
 	if !slices.ContainsFunc(s.plan.Columns, func(k Column) bool { return k.In }) {
-		return nil, fmt.Errorf("found no column that goes in beside the target %s; want one or more, or --task next "+
-			"or "+
-			"forecast, which go on from the target itself", brief.List(targets, ", "))
+		return nil, fmt.Errorf("found no input column beside the target %s; want one or more, "+
+			"or --task next or forecast, which continue the target itself", brief.List(targets, ", "))
 	}
 	s.plan.Comma = r.Comma()
 	return s, nil
@@ -115,7 +114,7 @@ func nameOf(columns []table.Column, at int) string {
 	return columns[at].Name
 }
 
-// useless reports whether a column only says where a sequence came from.
+// useless reports whether a column only names the source of a sequence.
 func (s *roles) useless(col table.Column, about table.About) bool {
 	return col.Name == table.FileColumn || col.Name == table.FolderColumn || col.Name == about.Label
 }
@@ -139,14 +138,14 @@ func (s *roles) findTime(c *Config, r *table.Reader, target []int) {
 	}
 }
 
-// A number with at most this many values in the first rows, whole and small, is taken for a class.
+// A column of small whole numbers with few values in the first rows is taken for classes.
 const (
 	mostIntegerClasses = 10
 	largestClass       = 100
 )
 
-// settleTask decides what is asked of the data, as far as its columns tell. Whether a target changes within a sequence
-// is known when the data has been read.
+// settleTask decides on the task as far as the columns show it. Whether a target changes within a sequence shows only
+// after all rows have been read.
 func (s *roles) settleTask(c *Config, r *table.Reader, target []int) error {
 	columns := r.Columns()
 	if len(target) == 0 && s.plan.Task == Auto {
@@ -158,9 +157,8 @@ func (s *roles) settleTask(c *Config, r *table.Reader, target []int) error {
 		asked := s.plan.Task == Classify || s.plan.Task == Auto || s.plan.Task == Steps
 		if !categories && asked && looksClass(r, at) {
 			r.AsCategory(at)
-			s.notes = append(s.notes, fmt.Sprintf("column %s has few values, all whole numbers: they are classes "+
-				"(--task "+
-				"regress or next otherwise)", columns[at].Name))
+			s.notes = append(s.notes, fmt.Sprintf("column %s has few values, all whole numbers: "+
+				"they are classes (--task regress or next otherwise)", columns[at].Name))
 			categories = true
 		}
 		if s.plan.Task == Classify && !categories {
@@ -207,9 +205,8 @@ func (s *roles) checkTargets(columns []table.Column, target []int) error {
 		}
 	}
 	if categories > 0 && len(target) > 1 {
-		return fmt.Errorf("target: found %d columns, %d of them of classes; want one column of classes, or any "+
-			"number of "+
-			"columns of numbers", len(target), categories)
+		return fmt.Errorf("target: found %d columns, %d of them of classes; want one column of classes, "+
+			"or any number of columns of numbers", len(target), categories)
 	}
 	return nil
 }

@@ -17,9 +17,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
-// Events are functions that a run calls, in its goroutine. Any may be nil.
+// Events are callbacks of a run, called in its goroutine. Any may be nil.
 type Events struct {
 	Start func(about Start)
 	Step  func(train.Progress)
@@ -27,20 +28,20 @@ type Events struct {
 	Note  func(text string)
 }
 
-// Start is what a run is about.
+// Start describes a run at its start.
 type Start struct {
 	Plan    *Plan
 	Rows    int
 	Series  int
 	Params  int
 	Windows [3]int // of training, validation and test
-	Resumed int    // the update that it goes on from
+	Resumed int    // the update that it continues from
 }
 
-// ErrInterrupted is the error of a run that was interrupted: its folder holds what the next run goes on from.
+// ErrInterrupted is returned by a run that was interrupted: the next run in its folder resumes it.
 var ErrInterrupted = errors.New("interrupted")
 
-// The networks that are trained where nobody says which.
+// Default networks.
 const (
 	causalLayers   = "s4d*3"
 	forecastLayers = "s4d*2"
@@ -48,8 +49,8 @@ const (
 )
 
 // Run trains a network on data, measures it beside simple forecasts, and writes the folder of the run: the network, the
-// result and a report. A run that was interrupted goes on; one that has ended gives its result again. stdin is read for
-// the data "-".
+// result and a report. An interrupted run is resumed; for a finished one the saved result is returned. stdin is read
+// for the data "-".
 func Run(ctx context.Context, c Config, stdin io.Reader, ev Events) (res *Result, err error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func Run(ctx context.Context, c Config, stdin io.Reader, ev Events) (res *Result
 	return res, err
 }
 
-// Folder is where a run is kept where nobody names a place.
+// Folder returns the default folder of a run.
 func Folder(c *Config) string {
 	name := filepath.Base(c.Data[0])
 	name = strings.TrimSuffix(name, filepath.Ext(name))
@@ -94,9 +95,8 @@ func Folder(c *Config) string {
 func runHere(ctx context.Context, c Config, stdin io.Reader, ev Events) (*Result, error) {
 	if done, err := ReadResult(c.Out); err == nil {
 		if err := c.same(&done.Config); err != nil {
-			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, or choose "+
-				"another "+
-				"folder with --out", c.Out, err)
+			return nil, fmt.Errorf("%s: found the result of a run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return done, nil
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -133,13 +133,14 @@ func read(ctx context.Context, c *Config, stdin io.Reader) (*frame, error) {
 
 // job is a run in progress.
 type job struct {
-	*train.Labelled
-	c                  Config
-	f                  *frame
-	m                  *Model
-	ev                 Events
-	trained, held, out *windows // the parts
-	how                string   // data was divided
+	work *labelled.Work
+	loop *train.Training
+	c    Config
+	f    *frame
+	m    *Model
+	ev   Events
+	sets
+	how string // data was divided
 }
 
 // learn trains and measures.
@@ -154,15 +155,14 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	}
 	asked := c
 	c.choose(f.plan, set)
-	w, err := train.OpenLabelled(c.LabelledConfig, &asked, set, func(saved []byte) error {
+	w, loop, err := labelled.Open(c.Config, &asked, set, func(saved []byte) error {
 		before := DefaultConfig()
 		if err := json.Unmarshal(saved, &before); err != nil {
 			return err
 		}
 		if err := asked.same(&before); err != nil {
-			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, or choose another "+
-				"folder with "+
-				"--out", c.Out, err)
+			return fmt.Errorf("%s: found an unfinished run with other settings: %w; remove it, "+
+				"or choose another folder with --out", c.Out, err)
 		}
 		return nil
 	})
@@ -173,22 +173,21 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	j := &job{Labelled: w, c: asked, f: f, m: m, ev: ev, how: how}
-	j.trained, j.held, j.out = set.Train.(*windows), set.Valid.(*thinned).windows,
-		set.Test.(*windows)
-	if err := w.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
+	j := &job{work: w, loop: loop, c: asked, f: f, m: m, ev: ev, how: how}
+	j.sets = setsOf(set)
+	if err := loop.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
 		return nil, err
 	}
 	if ev.Start != nil {
 		ev.Start(Start{f.plan, f.rows.n, len(f.seqs), w.Net.NumParams(),
-			[3]int{j.trained.Len(), j.held.Len(), j.out.Len()}, w.Steps()})
+			[3]int{j.train.Len(), j.valid.Len(), j.test.Len()}, loop.Steps()})
 	}
 	f.notes = append(f.notes, "the data is divided "+how)
 	for _, note := range f.notes {
-		w.Note(note)
+		loop.Note(note)
 	}
-	res, err := j.make(ctx)
-	return res, errors.Join(err, w.Close())
+	res, err := j.finish(ctx)
+	return res, errors.Join(err, loop.Close())
 }
 
 // learnable is the data as package train learns it, by the scales and the linear forecast of its training part.
@@ -204,12 +203,12 @@ func (f *frame) learnable(c *Config, divided [parts][]segment) (*task.Set, error
 	return set, err
 }
 
-// Updates that a run makes where nobody says how many epochs it has.
+// Default numbers of updates and examples.
 const (
 	usualUpdates = 600
 	mostEpochs   = 100
 	usualBatch   = 32
-	smallBatch   = 8 // of data that makes few windows
+	smallBatch   = 8 // of data with few windows
 )
 
 // layers are those of the network for a task.
@@ -243,7 +242,7 @@ func (c *Config) choose(p *Plan, set *task.Set) {
 	}
 }
 
-// same returns an error that names the settings in which two runs differ, if these change the result.
+// same returns an error that names the settings in which two runs differ, unless these do not affect the result.
 func (c *Config) same(other *Config) error {
 	if !slices.Equal(c.Data, other.Data) {
 		return fmt.Errorf("the data %q, now %q", other.Data, c.Data)
@@ -256,9 +255,9 @@ func (c *Config) same(other *Config) error {
 	return nil
 }
 
-// make makes the updates that are left, then the result.
-func (j *job) make(ctx context.Context) (*Result, error) {
-	interrupted, err := j.Train(ctx)
+// finish trains what is left, then writes the result.
+func (j *job) finish(ctx context.Context) (*Result, error) {
+	interrupted, err := j.work.Train(ctx, j.loop)
 	if err == nil && !interrupted {
 		var res *Result
 		if res, err = j.conclude(ctx); err == nil {
@@ -272,21 +271,22 @@ func (j *job) make(ctx context.Context) (*Result, error) {
 	return nil, err
 }
 
-// conclude measures the network that did best on the validation part, and writes the result and the report.
+// conclude measures the best network by the validation part, and writes the result and the report.
 func (j *job) conclude(ctx context.Context) (*Result, error) {
-	if _, err := j.TakeBest(); err != nil {
+	if _, err := j.work.TakeBest(j.loop); err != nil {
 		return nil, err
 	}
 	p, f := j.f.plan, j.f
 	res := &Result{
 		Task: p.Task, Config: j.c, Plan: p, Rows: f.rows.n, Series: len(f.seqs), Divided: j.how, Notes: f.notes,
-		Params: j.Net.NumParams(), Model: j.Net.Config.Model.Layers, Curve: j.Points(), Steps: j.Steps(),
-		Epochs:  j.Epochs(),
-		Windows: [3]int{j.trained.Len(), j.held.Len(), j.out.Len()}, Maker: train.ThisMaker(),
+		Params: j.work.Net.NumParams(), Model: j.work.Net.Config.Model.Layers, Curve: j.loop.Points(),
+		Steps:   j.loop.Steps(),
+		Epochs:  j.loop.Epochs(),
+		Windows: [3]int{j.train.Len(), j.valid.Len(), j.test.Len()}, Maker: train.ThisMaker(),
 	}
 	var err error
 	if _, ok := p.classes(); ok {
-		res.Classes, err = j.m.classes(ctx, f, j.out, f.counts(j.trained))
+		res.Classes, err = j.m.classes(ctx, f, j.test, f.counts(j.train))
 	} else {
 		err = j.numbers(ctx, res)
 	}
@@ -299,12 +299,12 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 		}
 		res.Notes = append(res.Notes, "the report has no time scales: "+err.Error())
 	}
-	j.Net.Config.Signal.About = p.about()
-	if err := j.KeepAsBest(); err != nil {
+	j.work.Net.Config.Signal.About = p.about()
+	if err := j.work.KeepAsBest(); err != nil {
 		return nil, err
 	}
-	res.TrainSeconds, res.Seconds = j.Trained().Seconds(), j.Elapsed().Seconds()
-	res.CPUSeconds = j.CPUTime().Seconds()
+	res.TrainSeconds, res.Seconds = j.loop.Trained().Seconds(), j.loop.Elapsed().Seconds()
+	res.CPUSeconds = j.loop.CPUTime().Seconds()
 	res.Date = time.Now().UTC().Format(time.RFC3339)
 	if err := res.write(j.c.Out); err != nil {
 		return nil, err
@@ -315,38 +315,38 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 // numbers calibrates the intervals of a network and measures it beside simple forecasts.
 func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 	if j.c.Intervals != learntIntervals {
-		if res.Calibration, err = j.m.calibrate(ctx, j.held); err != nil {
+		if res.Calibration, err = j.m.calibrate(ctx, j.valid); err != nil {
 			return err
 		}
 		for i := range res.Calibration {
 			if text := res.Calibration[i].few(j.f.plan); text != "" {
 				res.Notes = append(res.Notes, text)
-				j.Note(text)
+				j.loop.Note(text)
 			}
 		}
 	}
 	if j.f.plan.Task == Anomaly {
 		share, _ := strconv.ParseFloat(j.c.Alarms, 64)
-		if err := j.m.alarm(ctx, j.f, j.held, share); err != nil {
+		if err := j.m.alarm(ctx, j.f, j.valid, share); err != nil {
 			return err
 		}
 	}
-	guesses := j.f.baselines(j.trained, j.held)
+	guesses := j.f.baselines(j.train, j.valid)
 	for _, g := range guesses {
-		if err := g.fit(ctx, j.f, j.held); err != nil {
+		if err := g.fit(ctx, j.f, j.valid); err != nil {
 			return err
 		}
 	}
 	if p := j.f.plan; p.Task == Forecast && j.c.Intervals == recentIntervals {
-		if p.Recent = min(recentRows, j.held.longest()); p.Recent < p.Horizon {
+		if p.Recent = min(recentRows, j.valid.longest()); p.Recent < p.Horizon {
 			p.Recent = 0
 		}
 	}
-	past, err := j.m.backTests(ctx, j.f, j.held, j.out)
+	past, err := j.m.backTests(ctx, j.f, j.valid, j.test)
 	if err != nil {
 		return err
 	}
-	if res.Errors, err = j.m.numbers(ctx, j.f, j.out, guesses, past, res.Calibration); err != nil {
+	if res.Errors, err = j.m.numbers(ctx, j.f, j.test, guesses, past, res.Calibration); err != nil {
 		return err
 	}
 	if j.c.Refit > 0 {
@@ -361,7 +361,7 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 		})
 	}
 	if j.f.plan.Task == Forecast {
-		res.Forecasts, err = j.m.examples(ctx, j.f, j.out, past)
+		res.Forecasts, err = j.m.examples(ctx, j.f, j.test, past)
 	}
 	return err
 }

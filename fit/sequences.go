@@ -8,9 +8,9 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// keep appends a row of a sequence.
-func (l *loader) keep(seq int, row []float32) error {
-	if seq != l.now && l.counts[seq] > 0 && l.ids == nil { // its rows are not one behind the other
+// addRow appends a row of a sequence.
+func (l *loader) addRow(seq int, row []float32) error {
+	if seq != l.now && l.counts[seq] > 0 && l.ids == nil { // its rows are not one after another
 		l.ids = newStore(l.f.rows.dir, 1)
 		for i, n := range l.counts {
 			for range n {
@@ -89,10 +89,10 @@ func (l *loader) begin(v *table.Values, name string) {
 	l.counts = append(l.counts, 0)
 }
 
-// regroupBytes is how much memory sorting rows may take.
+// regroupBytes is the memory for sorting rows.
 var regroupBytes = 64 << 20 // a variable for tests
 
-// regroup writes the rows anew, those of one sequence behind those of another. Those of each sequence are collected
+// regroup writes the rows anew, those of one sequence after those of another. Those of each sequence are collected
 // before they are written, as many as there is memory for.
 func (l *loader) regroup() (err error) {
 	f, old := l.f, l.f.rows

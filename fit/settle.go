@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// settle decides what was left open until the data was read: what is asked, and how long windows are.
+// settle decides what depends on the data: the task and the lengths of windows.
 func (f *frame) settle(c *Config) error {
 	p := f.plan
 	if p.Task == Auto {
@@ -18,8 +18,7 @@ func (f *frame) settle(c *Config) error {
 	if p.whole() && f.unlike {
 		name := p.Columns[p.targets()[0]].Name
 		return fmt.Errorf("column %s: found values that change within a sequence, want one for each for --task %s; "+
-			"--task "+
-			"steps predicts one at each row, --series COLUMN says which rows are a sequence", name, p.Task)
+			"--task steps predicts one at each row, --series COLUMN names the sequence of a row", name, p.Task)
 	}
 	if err := f.checkClasses(); err != nil {
 		return err
@@ -38,7 +37,7 @@ func (f *frame) settle(c *Config) error {
 	return f.settleLengths(c)
 }
 
-// ask is what is asked of data with a target, where nobody has said it.
+// ask infers the task of data with a target.
 func (f *frame) ask() string {
 	_, classes := f.plan.classes()
 	task := Steps
@@ -54,7 +53,7 @@ func (f *frame) ask() string {
 	return task
 }
 
-// checkClasses checks that classes can be told apart, and leaves out inputs with too many.
+// checkClasses checks the number of classes of targets, and drops inputs with too many.
 func (f *frame) checkClasses() error {
 	p := f.plan
 	for i := range p.Columns {
@@ -68,9 +67,9 @@ func (f *frame) checkClasses() error {
 			}
 			return fmt.Errorf("column %s: found %s in %d rows, want two or more", c.Name, found, f.rows.n)
 		case c.Target && n > mostTargetClasses:
-			return fmt.Errorf("column %s: found more than %d classes (%s), want fewer; numbers are predicted by "+
-				"--task "+
-				"regress or steps", c.Name, mostTargetClasses, brief.List(c.Classes[:5], ", "))
+			return fmt.Errorf("column %s: found more than %d classes (%s), want fewer; "+
+				"numbers are predicted by --task regress or steps", c.Name, mostTargetClasses,
+				brief.List(c.Classes[:5], ", "))
 		case !c.Target && n > mostInputClasses:
 			c.In, c.Classes = false, nil
 			f.notes = append(f.notes, fmt.Sprintf("column %s has more than %d different texts: it is left out", c.Name,
@@ -96,7 +95,7 @@ func (f *frame) longest() (most int) {
 	return most
 }
 
-// The lengths of windows where nobody says them.
+// Default lengths of windows.
 const (
 	usualLength   = 256
 	usualHorizon  = 24
@@ -134,9 +133,9 @@ func (f *frame) settleLengths(c *Config) error {
 		p.Lookback = min(longLookback, max(shortLookback, 2*p.Horizon, 14*min(p.Season, 24)), max(1, train-2*p.Horizon))
 	}
 	if train < p.Lookback+p.Horizon {
-		return fmt.Errorf("found %d rows in the longest series, %d of them to train on; want %d, --lookback %d and "+
-			"--horizon %d "+
-			"together, or more", most, train, p.Lookback+p.Horizon, p.Lookback, p.Horizon)
+		return fmt.Errorf("found %d rows in the longest series, %d of them to train on; want %d, "+
+			"--lookback %d and --horizon %d together, or more", most, train, p.Lookback+p.Horizon, p.Lookback,
+			p.Horizon)
 	}
 	short := 0
 	for _, s := range f.seqs {
@@ -145,17 +144,16 @@ func (f *frame) settleLengths(c *Config) error {
 		}
 	}
 	if short > 0 {
-		f.notes = append(f.notes, fmt.Sprintf("%d of %d series are shorter than lookback and horizon, %d rows: they "+
-			"have no "+
-			"part in training", short, len(f.seqs), p.Lookback+p.Horizon))
+		f.notes = append(f.notes, fmt.Sprintf("%d of %d series are shorter than lookback and horizon, %d rows: "+
+			"they have no part in training", short, len(f.seqs), p.Lookback+p.Horizon))
 	}
 	// How much a series has changed of late says little of a time that is longer: docs/evidence.md, "The recipe".
 	p.Local = c.Scale == scaleWindow || c.Scale == scaleAuto && p.Horizon <= p.Lookback
 	return nil
 }
 
-// seasonOf is the rows of a season of data with a step in seconds: a day of hours, a week of days, a year of months;
-// 1 where there is none.
+// seasonOf is the rows of a season of data with a step in seconds: a day of hours, a week of days, a year of months; 1
+// if there is none.
 func seasonOf(step float64) int {
 	near := func(a, b float64) bool { return math.Abs(a-b) < 0.01*b }
 	switch {
@@ -178,7 +176,7 @@ func seasonOf(step float64) int {
 	return 1
 }
 
-// releaseRows is after how many rows of a pass over all of them memory is given back.
+// releaseRows is after how many rows of a pass memory is released.
 const releaseRows = 1 << 16
 
 // measure takes the scales of all columns from the training part, in one pass over its rows.
@@ -262,8 +260,8 @@ func (k *scaler) settle(c *Column, task string, rows int) error {
 	if !(c.Deviation > 1e-12*max(1e-12, math.Abs(c.Mean))) {
 		c.Deviation = 1
 		if c.Target && k.n > 0 && task != Forecast {
-			return fmt.Errorf("column %s: found the value %.6g in all rows of the training part, want values that "+
-				"differ", c.Name, c.Mean+c.Base)
+			return fmt.Errorf("column %s: found the value %.6g in all rows of the training part, "+
+				"want values that differ", c.Name, c.Mean+c.Base)
 		}
 	}
 	if !(c.Change > 0) {

@@ -46,8 +46,8 @@ func (f *frame) divide(c *Config) (divided [parts][]segment, how string, err err
 				from = s.lo + end
 			}
 		}
-		return divided, fmt.Sprintf("in time: the first rows of each series are the training part, the last the test "+
-			"part (%s)", c.Split), nil
+		return divided, fmt.Sprintf(
+			"in time: the first rows of each series are the training part, the last the test part (%s)", c.Split), nil
 	}
 	if f.groups < parts {
 		what := "sequences"
@@ -61,8 +61,8 @@ func (f *frame) divide(c *Config) (divided [parts][]segment, how string, err err
 		s := &f.seqs[i]
 		divided[part] = append(divided[part], segment{i, s.lo, s.hi})
 	}
-	return divided, fmt.Sprintf("by sequences: those of one group are in one part (%d groups, %s)", f.groups,
-		c.Split), nil
+	return divided, fmt.Sprintf("by sequences: those of one group are in one part (%d groups, %s)", f.groups, c.Split),
+		nil
 }
 
 // partEnds are the ends of the parts of n rows.
@@ -115,7 +115,7 @@ func (f *frame) deal(sizes [parts]float64, seed uint64) []int {
 	return all
 }
 
-// classOf is the class of a sequence, 0 where it has none.
+// classOf is the class of a sequence, 0 if it has none.
 func (f *frame) classOf(seq int) int {
 	if _, ok := f.plan.classes(); !ok || !f.plan.whole() {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// store is a table of float32: in memory while it is small, else in a file that is mapped, so that the memory of a
-// program does not grow with its data.
+// store is a table of float32: in memory while it is small, else in a mapped file, so that memory does not grow with
+// the data.
 type store struct {
 	dir   string // of the file
 	width int    // of a row
@@ -71,7 +71,7 @@ func (s *store) add(row []float32) error {
 	return err
 }
 
-// spill begins the file with what is in memory.
+// spill moves the store from memory to a file.
 func (s *store) spill() (err error) {
 	if err := os.MkdirAll(s.dir, 0o777); err != nil {
 		return err
@@ -108,14 +108,14 @@ func (s *store) rows(lo, hi int) []float32 { return s.mem[lo*s.width : hi*s.widt
 // row is row i, which must not be changed.
 func (s *store) row(i int) []float32 { return s.rows(i, i+1) }
 
-// release says that rows are not needed for now.
+// release lets the system evict the memory of rows.
 func (s *store) release(lo, hi int) {
 	if s.file != nil {
 		s.m.Release(bytesOf(s.rows(lo, hi)))
 	}
 }
 
-// close gives memory and file back.
+// close releases the memory and removes the file.
 func (s *store) close() error {
 	if s.file == nil {
 		return nil

@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/anatomy"
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// TimeScales set how far back a network looks beside the scales of its data.
+// TimeScales compare how far back a network looks with the time scales of its data.
 type TimeScales struct {
-	Said    string         `json:"said"`                   // what they show
-	Step    float64        `json:"step_seconds,omitempty"` // from row to row, 0 where it is not known
-	Window  int            `json:"window"`                 // rows that kernels are looked at over: the longest window's
+	Summary string         `json:"said"`                   // a summary sentence
+	Step    float64        `json:"step_seconds,omitempty"` // from row to row, 0 if it is not known
+	Window  int            `json:"window"`                 // rows over which kernels are measured: the longest window
 	Cut     bool           `json:"cut,omitempty"`          // windows are longer than that
 	Network []NetworkScale `json:"network"`
 	Data    []DataScale    `json:"data"`
@@ -34,7 +34,7 @@ const (
 	All     = "all"     // that a layer without a state reads: the whole window
 )
 
-// kernelShare is the share of a kernel's energy that it is said to reach over.
+// kernelShare is the share of a kernel's energy that defines its reach.
 const kernelShare = 0.9
 
 // NetworkScale is how far back a part of a layer looks.
@@ -58,7 +58,7 @@ type Spread struct {
 	Longest Reach `json:"longest"`
 }
 
-// Reach is a length of time; infinite, and null in JSON, for what never fades.
+// Reach is a length of time. It is infinite, null in JSON, for what never fades.
 type Reach float64
 
 // MarshalJSON implements json.Marshaler.
@@ -78,7 +78,7 @@ func (r *Reach) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*float64)(r))
 }
 
-// DataScale is a length in which data repeats or forgets.
+// DataScale is a lag at which data repeats, or at which its correlation has faded.
 type DataScale struct {
 	Name    string  `json:"name"` // in words: "1 day", "24 rows"
 	Repeats bool    `json:"repeats"`
@@ -88,39 +88,39 @@ type DataScale struct {
 	Correlation float64 `json:"correlation,omitempty"`
 }
 
-// kernelNumbers bounds the taps of a layer's kernels.
+// kernelNumbers is the limit on the taps of a layer's kernels.
 const kernelNumbers = 1 << 22
 
 // timeScales measures the network that was trained and the training part.
 func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 	p := j.f.plan
-	s := &TimeScales{Window: max(2, min(j.Set.MaxLength, kernelNumbers/j.c.Model.DModel)), Data: []DataScale{}}
-	s.Cut = s.Window < j.Set.MaxLength
+	s := &TimeScales{Window: max(2, min(j.work.Set.MaxLength, kernelNumbers/j.c.Model.DModel)), Data: []DataScale{}}
+	s.Cut = s.Window < j.work.Set.MaxLength
 	if !p.Irregular {
 		s.Step = p.Step
 	}
-	parts := slices.Clone(j.trained.parts)
+	parts := slices.Clone(j.train.parts)
 	for i := range parts {
-		if p.Task == Forecast { // windows begin behind the first rows
+		if p.Task == Forecast { // windows begin after the first rows
 			parts[i].lo = j.f.seqs[parts[i].seq].lo
 		}
 	}
 	s.ofData(j.f, parts)
-	subject := explain.SubjectOfNetwork(j.Net)
+	subject := anatomy.OfNetwork(j.work.Net)
 	subject.Taps(s.Window)
-	a, err := subject.Anatomy(ctx, "network", false)
+	a, err := subject.Examine(ctx, "network", false)
 	if err != nil {
 		return nil, err
 	}
 	for i := range a.Layers {
 		s.ofLayer(i, &a.Layers[i])
 	}
-	s.Said = s.sentence()
+	s.Summary = s.sentence()
 	return s, nil
 }
 
-// measured are the columns whose correlation is the data's: those that are foretold or, where there is one target for a
-// whole sequence, the inputs.
+// measured are the columns whose correlation is the data's: those that are predicted or, where there is one target for
+// a whole sequence, the inputs.
 func (p *Plan) measured() (at []int) {
 	for i := range p.Columns {
 		c := &p.Columns[i]
@@ -131,7 +131,7 @@ func (p *Plan) measured() (at []int) {
 	return at
 }
 
-// drawnLags is up to which lag all are kept; behind it, they are about a 128th of themselves apart.
+// drawnLags is up to which lag all are kept; after it, they are about a 128th of themselves apart.
 const drawnLags = 128
 
 // ofData finds the scales of some rows, and the lags that are kept. Where what repeats is hidden by what changes
@@ -190,7 +190,7 @@ func (s *TimeScales) ofData(f *frame, parts []segment) {
 const drawnModes = 4096
 
 // ofLayer adds how far back the parts of a layer look.
-func (s *TimeScales) ofLayer(i int, l *explain.LayerAnatomy) {
+func (s *TimeScales) ofLayer(i int, l *anatomy.Layer) {
 	for k := range l.Systems {
 		modes := l.Systems[k].TimeConstants()
 		if len(modes) == 0 {
@@ -251,9 +251,8 @@ func (s *TimeScales) add(n NetworkScale, rows []float64) {
 // long tells kernels of systems and long filters from short filters.
 func (n *NetworkScale) long() bool { return n.Of == Kernels && !strings.HasSuffix(n.Part, "conv") }
 
-// main is the part of a layer that says how far back it looks: its long kernels; of a layer without them, whose systems
-// depend on the input, its modes. Of several it is the one with the longest. It is nil for a layer of which nothing is
-// known.
+// main returns the part of a layer that shows how far back it looks: its long kernels or, if its systems depend on the
+// input, its modes; of several, the one that reaches furthest. It is nil for a layer of which nothing is known.
 func (s *TimeScales) main(layer int) (main *NetworkScale) {
 	for i := range s.Network {
 		n := &s.Network[i]
@@ -276,5 +275,5 @@ func (s *TimeScales) furthest() (furthest *NetworkScale) {
 	return furthest
 }
 
-// round4 leaves four digits behind the point.
+// round4 leaves four digits after the point.
 func round4(x float64) float64 { return math.Round(x*1e4) / 1e4 }

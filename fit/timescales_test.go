@@ -40,7 +40,7 @@ func TestSentenceOfScales(t *testing.T) {
 
 // TestScalesAreReadAgain: what never fades is null in JSON, and is so again when it is read.
 func TestScalesAreReadAgain(t *testing.T) {
-	s := TimeScales{Said: "x", Network: []NetworkScale{{Rows: Spread{1, 2, 3, Reach(math.Inf(1))}}}}
+	s := TimeScales{Summary: "x", Network: []NetworkScale{{Rows: Spread{1, 2, 3, Reach(math.Inf(1))}}}}
 	text, err := json.Marshal(s)
 	if err != nil || !strings.Contains(string(text), `"longest":null`) {
 		t.Fatalf("found %s, %v", text, err)

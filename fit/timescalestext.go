@@ -5,10 +5,10 @@ import (
 	"math"
 	"strings"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
 )
 
-// sentence says what the scales show.
+// sentence summarizes the scales.
 func (s *TimeScales) sentence() string {
 	n := s.furthest()
 	if n == nil {
@@ -127,8 +127,8 @@ func spanText(seconds float64) string {
 const ScalesFile = "scales.png"
 
 // chart draws how the memory of each layer fades beside the correlation of the data.
-func (s *TimeScales) chart(about string) explain.Chart {
-	c := explain.Chart{Title: "How far back the network looks, and the scales of the data", Subtitle: about,
+func (s *TimeScales) chart(about string) figure.Chart {
+	c := figure.Chart{Title: "How far back the network looks, and the scales of the data", Subtitle: about,
 		X: "lag (rows)", Y: "energy of kernels that far back or further; correlation of the data", LogX: true}
 	if s.Step > 0 {
 		c.X = fmt.Sprintf("lag (rows of %s)", spanText(s.Step))
@@ -147,16 +147,16 @@ func (s *TimeScales) chart(about string) explain.Chart {
 			end--
 		}
 		name := fmt.Sprintf("layer %d, %s", n.Layer, n.Kind)
-		c.Lines = append(c.Lines, explain.Line{Name: name, X: lags[:end], Y: n.Left[:end]})
+		c.Lines = append(c.Lines, figure.Line{Name: name, X: lags[:end], Y: n.Left[:end]})
 	}
 	if len(s.Correlation) > 0 {
-		c.Lines = append(c.Lines, explain.Line{Name: "correlation of " + s.Of, X: lags[:len(s.Correlation)],
+		c.Lines = append(c.Lines, figure.Line{Name: "correlation of " + s.Of, X: lags[:len(s.Correlation)],
 			Y: s.Correlation})
 	}
 	for _, d := range s.Data {
 		if d.Repeats {
 			c.At = append(c.At, float64(d.Rows))
-			c.Lines = append(c.Lines, explain.Line{Name: d.Name, X: []float64{float64(d.Rows)},
+			c.Lines = append(c.Lines, figure.Line{Name: d.Name, X: []float64{float64(d.Rows)},
 				Y: []float64{d.Correlation}})
 		}
 	}

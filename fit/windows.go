@@ -9,13 +9,13 @@ import (
 	"github.com/hippo-ssm/hippo/task"
 )
 
-// window is rows of a sequence.
+// window is a range of rows of a sequence.
 type window struct {
 	seq    int
-	lo, hi int // of the store: of a forecast, all that is seen and asked
+	lo, hi int // of the store; of a forecast, lookback and horizon
 }
 
-// windows is a Split of the windows of a part of the data. It makes an example when it is asked for.
+// windows is a task.Split of the windows of a part of the data. Examples are created on demand.
 type windows struct {
 	f      *frame
 	parts  []segment
@@ -60,7 +60,7 @@ func (w *windows) count(s *segment) int {
 			return 0
 		}
 		return (s.hi-s.lo-p.Horizon)/w.stride + 1
-	case p.foretells() && rows < 2:
+	case p.predictsNext() && rows < 2:
 		return 0
 	case rows <= w.length:
 		return 1
@@ -105,7 +105,7 @@ func (w *windows) at(i int) window {
 // Length is the number of positions of example i.
 func (w *windows) Length(i int) int {
 	at := w.at(i)
-	if w.f.plan.foretells() {
+	if w.f.plan.predictsNext() {
 		return at.hi - at.lo - 1
 	}
 	return at.hi - at.lo
@@ -170,7 +170,7 @@ func (e *encoder) example(ex *task.Example, rows []float32, before float64, hide
 	case p.Task == Forecast:
 		seen = n - p.Horizon
 		e.from(rows[:seen*width])
-	case p.foretells():
+	case p.predictsNext():
 		n-- // the last row has no next one
 	}
 	targets := p.targets()
@@ -214,7 +214,7 @@ func (e *encoder) example(ex *task.Example, rows []float32, before float64, hide
 				ex.Targets = append(ex.Targets, int32(x))
 			case classes:
 				ex.Targets = append(ex.Targets, task.Ignore)
-			case p.foretells():
+			case p.predictsNext():
 				ex.Numbers = append(ex.Numbers, float32(e.target(i, float64(rows[(r+1)*width+i]), known[i])))
 			case p.Task == Fill && !hidden[i]:
 				ex.Numbers = append(ex.Numbers, float32(math.NaN()))
@@ -285,22 +285,22 @@ func (f *frame) thinOut(w *windows) *windows {
 		return w
 	}
 	longer := stride * ((n + mostChosen - 1) / mostChosen)
-	f.notes = append(f.notes, fmt.Sprintf("training windows begin %d rows apart, as there are %d at a distance of %d "+
-		"(--stride %d has them all)", longer, n, stride, stride))
+	f.notes = append(f.notes, fmt.Sprintf("training windows start %d rows apart, "+
+		"as there are %d at a distance of %d (--stride %d has them all)", longer, n, stride, stride))
 	return f.newWindows(w.parts, w.part, longer, w.seed)
 }
 
-// watchedWindows bounds the windows of the validation part that are measured on the way: the best state is chosen by
-// them.
-const watchedWindows = 4000
+// evalWindows is the limit on the windows of the validation part that are measured during training, by which the best
+// state is chosen.
+const evalWindows = 4000
 
-// thinned is at most watchedWindows of a Split's windows, evenly apart.
+// thinned is at most evalWindows of a Split's windows, evenly spaced.
 type thinned struct {
 	*windows
 	count int
 }
 
-func thin(w *windows) *thinned { return &thinned{w, min(w.Len(), watchedWindows)} }
+func thin(w *windows) *thinned { return &thinned{w, min(w.Len(), evalWindows)} }
 
 // Len is the number of windows.
 func (t *thinned) Len() int { return t.count }
@@ -329,13 +329,11 @@ func (f *frame) noWindows(part int, segments []segment) error {
 		most = max(most, s.hi-s.lo)
 	}
 	if p.Task == Forecast {
-		return fmt.Errorf("the %s part: found %d rows in its longest series, want the horizon, %d, or more "+
-			"(--horizon, --split)",
-			partNames[part], most, p.Horizon)
+		return fmt.Errorf("the %s part: found %d rows in its longest series, want the horizon, %d, "+
+			"or more (--horizon, --split)", partNames[part], most, p.Horizon)
 	}
-	return fmt.Errorf("the %s part: found no rows to learn from (%d series, the longest of %d rows), want more data "+
-		"or another "+
-		"--split", partNames[part], len(segments), most)
+	return fmt.Errorf("the %s part: found no rows to learn from (%d series, the longest of %d rows), "+
+		"want more data or another --split", partNames[part], len(segments), most)
 }
 
 // interface checks

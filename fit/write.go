@@ -9,11 +9,11 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// WriteOptions say how predictions are written.
+// WriteOptions are the options for writing predictions.
 type WriteOptions struct {
 	As   string // AsCSV, AsJSONL or AsParquet
-	All  bool   // all quantiles, and not the median and the outermost; all probabilities, of however many classes
-	Live bool   // each prediction is passed on before the next is taken
+	All  bool   // all quantiles, not only the median and the outermost; all probabilities, for any number of classes
+	Live bool   // each prediction is flushed before the next is taken
 }
 
 // Writer writes predictions as rows.
@@ -21,13 +21,13 @@ type Writer struct {
 	rows   rowWriter
 	plan   *Plan
 	opt    WriteOptions
-	named  bool // the first prediction is of a series with a name: all rows say theirs
+	named  bool // the first prediction names its series: all rows do
 	begun  bool
 	names  []string
 	values []any
 }
 
-// NewWriter returns a writer of the predictions of a plan to out. Close must be called behind the last one.
+// NewWriter returns a writer of the predictions of a plan to out. Close must be called after the last one.
 func NewWriter(out io.Writer, p *Plan, opt WriteOptions) *Writer {
 	return &Writer{rows: newRowWriter(opt.As, out), plan: p, opt: opt}
 }
@@ -62,7 +62,7 @@ func (w *Writer) fields(p *Prediction) {
 	if w.named {
 		add("series", p.Series)
 	}
-	if p.Step == 0 || w.opt.Live { // else forecasts are made once, behind the last row
+	if p.Step == 0 || w.opt.Live { // else forecasts are made once, after the last row
 		add(p.Place.Unit, p.Place.At)
 	}
 	if w.plan.Time != nil {
@@ -96,7 +96,7 @@ func (w *Writer) fields(p *Prediction) {
 	}
 }
 
-// mostProbabilities is for how many classes all probabilities are written.
+// mostProbabilities is the largest number of classes for which all probabilities are written.
 const mostProbabilities = 20
 
 // addQuantiles adds the median and the outermost quantiles of target k, or all.
@@ -119,7 +119,7 @@ func (w *Writer) addQuantiles(name string, p *Prediction, k int) {
 	}
 }
 
-// rounded is a number with the digits that a network can mean.
+// rounded returns a number with the significant digits that a float32 network can give.
 func rounded(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 7, 64), 64)
 	if err != nil {

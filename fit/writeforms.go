@@ -14,22 +14,22 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// rowWriter writes rows: a string, float64, int64, bool or table.Moment in each column. A float64 that is NaN is no
-// value. The columns are the same in all rows.
+// rowWriter writes rows: a string, float64, int64, bool or table.Moment in each column. NaN is a missing value. All
+// rows have the same columns.
 type rowWriter interface {
 	write(names []string, values []any) error
 	flush() error
 	close() error
 }
 
-// The forms that predictions are written in.
+// Output formats of predictions.
 const (
 	AsCSV     = "csv"
 	AsJSONL   = "jsonl"
 	AsParquet = "parquet"
 )
 
-// newRowWriter writes rows in a form.
+// newRowWriter returns a writer of rows in a format.
 func newRowWriter(form string, out io.Writer) rowWriter {
 	switch form {
 	case AsJSONL:
@@ -123,7 +123,7 @@ func (w *parquetRows) close() error {
 	return w.parquet.Close()
 }
 
-// timeText is a time as RFC 3339 writes it, "" where it is not known.
+// timeText is a time as RFC 3339 writes it, "" if it is not known.
 func timeText(seconds float64) string {
 	if math.IsNaN(seconds) || math.Abs(seconds) > 1e11 {
 		return ""

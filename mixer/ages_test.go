@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -33,7 +32,7 @@ func TestRowsOfAllAges(t *testing.T) {
 					}
 					if age > 0 {
 						before := &Rows{Rows: engine.NewRows(age), States: []State{s}}
-						m.Forward(autograd.NewTape(), tensor.FromSlice(u.Data()[:age*dModel], age, dModel), before)
+						m.Forward(newTape(), tensor.FromSlice(u.Data()[:age*dModel], age, dModel), before)
 					}
 					alone.Add(lengths[i], max(0, age))
 					together.Add(lengths[i], max(0, age))
@@ -46,14 +45,14 @@ func TestRowsOfAllAges(t *testing.T) {
 						states = append(states, s)
 						alone.States, together.States = append(alone.States, s), append(together.States, s.Clone())
 					}
-					tape := autograd.NewTape()
+					tape := newTape()
 					tape.Record(record)
 					ys = append(ys, read(m.Forward(tape, tensor.FromSlice(piece, lengths[i], dModel), alone))...)
 					if s != nil {
 						s.Detach()
 					}
 				}
-				tape := autograd.NewTape()
+				tape := newTape()
 				tape.Record(record)
 				got = read(m.Forward(tape, tensor.FromSlice(us, len(us)/dModel, dModel), together))
 				for i := range ages {

@@ -171,3 +171,8 @@ func (m *Attention) Params(prefix string, visit nn.Visitor) {
 	}
 	m.Out.Params(prefix+"out_proj.", visit)
 }
+
+func (m *Attention) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, m.opt.Heads)
+}

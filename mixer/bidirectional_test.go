@@ -2,8 +2,6 @@ package mixer
 
 import (
 	"testing"
-
-	"github.com/hippo-ssm/hippo/autograd"
 )
 
 // TestBidirectionalSeesBothEnds: the last position of a bidirectional layer sees the first, and the first the last.
@@ -26,7 +24,7 @@ func TestBidirectionalSeesBothEnds(t *testing.T) {
 				if at >= 0 {
 					u.Data()[at*dModel]++
 				}
-				return read(m.Forward(autograd.NewTape(), u, equalRows(1, l)))
+				return read(m.Forward(newTape(), u, equalRows(1, l)))
 			}
 			plain := run(-1)
 			for _, at := range []int{0, l / 2, l - 1} {

@@ -1,6 +1,8 @@
 package mixer
 
 import (
+	"math"
+	"slices"
 	"sync"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -159,4 +161,16 @@ func (m *BlockRecurrent) Params(prefix string, visit nn.Visitor) {
 	m.Start.Params(prefix+"state.", visit)
 	m.IDs.Params(prefix+"state_ids.", visit)
 	visit(prefix+"state_gate", m.Gate)
+}
+
+// open has the heads of the window first, then those that see the state.
+func (m *BlockRecurrent) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 2*m.heads)
+}
+
+// stateRules has the trained gate of the state vectors.
+func (m *BlockRecurrent) stateRules(*autograd.Tape) map[string]StateRule {
+	gate := mapped(m.Gate, func(g float64) float64 { return 1 / (1 + math.Exp(-g)) })
+	return map[string]StateRule{"rows": {Gates: slices.Repeat(gate, m.rows)}}
 }

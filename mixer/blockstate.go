@@ -112,3 +112,7 @@ func (s *blockState) Restore(name string, shape []int, data []float32) error {
 	}
 	return s.window.Restore(name, shape, data)
 }
+
+func (s *blockState) kind(name string) PartKind {
+	return map[string]PartKind{"qkv": Copied, "block": BlockRows, "position": Position}[name]
+}

@@ -79,6 +79,7 @@ func (t Traits) And(one Traits) Traits {
 	all.LooksAhead = t.LooksAhead || one.LooksAhead
 	all.Convolves = t.Convolves || one.Convolves
 	all.Steps = t.Steps || one.Steps
+	all.ByPosition = t.ByPosition || one.ByPosition
 	all.Growth += one.Growth
 	if t.MaxLength == 0 || one.MaxLength > 0 && one.MaxLength < t.MaxLength {
 		all.MaxLength = one.MaxLength

@@ -94,3 +94,10 @@ func (m *DSS) Params(prefix string, visit nn.Visitor) {
 	visit(prefix+"kernel.Lambda_im", m.LambdaIm)
 	m.Out.Params(prefix+"output_linear.0.", visit)
 }
+
+func (m *DSS) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}
+
+func (m *DSS) system() System { return systemOf("kernel", m.LambdaLogNegRe, m.LambdaIm, m.LogDt) }

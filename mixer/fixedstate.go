@@ -11,6 +11,7 @@ import (
 // fixedState is a state of a fixed number of tensors of a fixed size: that of every recurrence.
 type fixedState struct {
 	names []string
+	kinds []PartKind // nil for Numbers
 	slots []engine.Slot
 }
 
@@ -21,6 +22,19 @@ func newFixedState(names []string, shapes ...[]int) *fixedState {
 		s.slots[i].X = tensor.Shaped(shape...)
 	}
 	return s
+}
+
+// of says what the tensors hold.
+func (s *fixedState) of(kinds ...PartKind) *fixedState {
+	s.kinds = kinds
+	return s
+}
+
+func (s *fixedState) kind(name string) PartKind {
+	if s.kinds == nil {
+		return Numbers
+	}
+	return s.kinds[slices.Index(s.names, name)]
 }
 
 // Begin gives states that NewState has returned their memory, once: one piece for the tensors of recurrences, in the
@@ -50,7 +64,7 @@ func Clones(states []State) []State {
 func shallow(s State) State {
 	switch s := s.(type) {
 	case *fixedState:
-		c := &fixedState{names: s.names, slots: slices.Clone(s.slots)}
+		c := &fixedState{s.names, s.kinds, slices.Clone(s.slots)}
 		for i := range c.slots {
 			c.slots[i].X = c.slots[i].X.Shallow()
 		}
@@ -89,7 +103,7 @@ func (s *fixedState) Size() int {
 }
 
 func (s *fixedState) Clone() State {
-	c := &fixedState{names: s.names, slots: slices.Clone(s.slots)}
+	c := &fixedState{s.names, s.kinds, slices.Clone(s.slots)}
 	c.Detach()
 	return c
 }

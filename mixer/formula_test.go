@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -138,7 +137,7 @@ func checkFormula(t *testing.T, m Mixer, l int, formula func(u matrix) matrix) {
 	for b := range 2 {
 		want = append(want, formula(rowsFrom(u.Data()[b*l*dModel:(b+1)*l*dModel], dModel)).flat()...)
 	}
-	golden.Close(t, "y", read(m.Forward(autograd.NewTape(), u, equalRows(2, l))), want, formulaTol)
+	golden.Close(t, "y", read(m.Forward(newTape(), u, equalRows(2, l))), want, formulaTol)
 	recorded := recording()
 	golden.Close(t, "y, recorded", read(m.Forward(recorded, u, equalRows(2, l))), want, formulaTol)
 	steps, _ := chunked(m, u, append([]int{l - 3}, 1, 1, 1), never)
@@ -147,6 +146,7 @@ func checkFormula(t *testing.T, m Mixer, l int, formula func(u matrix) matrix) {
 
 // TestGMLPFormula: y = V( z₁ ⊙ (W norm(z₂) + b) ), z = gelu(U u), of both forms, W lower triangular.
 func TestGMLPFormula(t *testing.T) {
+	golden.Of(t, "gmlp")
 	for _, split := range []string{"true", "false"} {
 		o := Options{"expand": "2", "split": split, "l_max": "90"}
 		m := variant{build: NewGMLP, cfg: Config{Options: o}}.mixer(t).(*GMLP)
@@ -176,6 +176,7 @@ func TestGMLPFormula(t *testing.T) {
 
 // TestGAUFormula: y = W_o( silu(W_u x) ⊙ A silu(W_v x) ), A_ij = relu(q_i·k_j/√s + bias)² / (i+1).
 func TestGAUFormula(t *testing.T) {
+	golden.Of(t, "gau")
 	m := variant{build: NewGAU, cfg: Config{Options: Options{"query_dim": "6", "max_distance": "9"}}}.mixer(t).(*GAU)
 	gq, bq, gk, bk := read(m.GammaQ.Tensor), read(m.BetaQ.Tensor), read(m.GammaK.Tensor), read(m.BetaK.Tensor)
 	bias := read(m.Bias.Tensor)
@@ -208,6 +209,7 @@ func TestGAUFormula(t *testing.T) {
 // which reaches into the block before, and the state of the block's beginning; the state sees itself once and the
 // block.
 func TestBlockRecurrentFormula(t *testing.T) {
+	golden.Of(t, "block-recurrent")
 	const heads, block, l, rotary = 2, 9, 70, 2
 	o := Options{"block": "9", "rows": "3"}
 	cfg := Config{NumHeads: heads, RotaryDim: rotary, Options: o}
@@ -261,13 +263,13 @@ func TestBlockRecurrentFormula(t *testing.T) {
 	// A position of the second block sees the last of the first otherwise than through the state, and what is further
 	// not at all but through it.
 	u := sequences(4, 1, 2*block)
-	before := read(m.Forward(autograd.NewTape(), u, equalRows(1, 2*block)))
+	before := read(m.Forward(newTape(), u, equalRows(1, 2*block)))
 	m.Gate.Tensor.CopyFrom(filled(d, 100)) // the state stays as it is
-	same := read(m.Forward(autograd.NewTape(), u, equalRows(1, 2*block)))
+	same := read(m.Forward(newTape(), u, equalRows(1, 2*block)))
 	near(t, "y of the first block", same[:block*d], before[:block*d], 0)
 	changed := tensor.FromSlice(append([]float32(nil), u.Data()...), 2*block, d)
 	changed.Data()[(block-1)*d]++
-	y := read(m.Forward(autograd.NewTape(), changed, equalRows(1, 2*block)))
+	y := read(m.Forward(newTape(), changed, equalRows(1, 2*block)))
 	for i := block; i < 2*block; i++ {
 		differs := false
 		for c := range d {

@@ -59,7 +59,9 @@ func (m *GatedConv) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor
 }
 
 // NewState returns the state before the first position, zeros.
-func (m *GatedConv) NewState() State { return newFixedState([]string{"conv"}, []int{m.taps - 1, m.d}) }
+func (m *GatedConv) NewState() State {
+	return newFixedState([]string{"conv"}, []int{m.taps - 1, m.d}).of(PositionRows)
+}
 
 // Traits are those of a recurrence.
 func (m *GatedConv) Traits() Traits { return Traits{} }
@@ -69,4 +71,13 @@ func (m *GatedConv) Params(prefix string, visit nn.Visitor) {
 	m.In.Params(prefix+"in_proj.", visit)
 	m.Conv.params(prefix+"conv1d.", visit)
 	m.Out.Params(prefix+"out_proj.", visit)
+}
+
+func (m *GatedConv) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
+}
+
+func (m *GatedConv) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
 }

@@ -87,3 +87,8 @@ func (m *GAU) Params(prefix string, visit nn.Visitor) {
 	visit(prefix+"bias", m.Bias)
 	m.Out.Params(prefix+"out_proj.", visit)
 }
+
+func (m *GAU) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}

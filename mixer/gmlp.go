@@ -83,7 +83,9 @@ func (m *GMLP) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tens
 func (m *GMLP) NewState() State { return newRowState([]string{"z"}, m.inner) }
 
 // Traits: W has l_max rows, one for each position.
-func (m *GMLP) Traits() Traits { return Traits{MaxLength: m.lMax, Growth: rowBytes(m.inner)} }
+func (m *GMLP) Traits() Traits {
+	return Traits{MaxLength: m.lMax, Growth: rowBytes(m.inner), ByPosition: true}
+}
 
 // Params visits the parameters.
 func (m *GMLP) Params(prefix string, visit nn.Visitor) {
@@ -95,4 +97,9 @@ func (m *GMLP) Params(prefix string, visit nn.Visitor) {
 	visit(prefix+"spatial.weight", m.W)
 	visit(prefix+"spatial.bias", m.B)
 	m.V.Params(prefix+"proj_out.", visit)
+}
+
+func (m *GMLP) open() Opened {
+	c := *m
+	return opened(&c, &c.V, 0)
 }

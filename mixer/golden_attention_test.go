@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -15,6 +14,7 @@ import (
 // TestGoldenLinearAttention runs the official causal linear attention: output and gradients in parallel, with the state
 // it leaves, and step by step.
 func TestGoldenLinearAttention(t *testing.T) {
+	golden.Of(t, "linear-attention")
 	const tol = 1e-5 // the golden file's own float32 tolerance
 	golden.Run(t, "07_linear_attention", func(t *testing.T, c golden.Case) {
 		s, m := c.Shape("in/q"), c.Shape("in/v")[3]
@@ -33,12 +33,12 @@ func TestGoldenLinearAttention(t *testing.T) {
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
 		golden.Close(t, "S", after(sums), c.F64("out/state_S"), tol)
 		golden.Close(t, "z", after(norms), c.F64("out/state_Z"), tol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		golden.Close(t, "gradient of q", gradient(tape, q), c.F64("grad/in/q"), tol)
 		golden.Close(t, "gradient of k", gradient(tape, k), c.F64("grad/in/k"), tol)
 		golden.Close(t, "gradient of v", gradient(tape, v), c.F64("grad/in/v"), tol)
 
-		plain := autograd.NewTape()
+		plain := newTape()
 		sums, norms = start()
 		want := c.F64("out/y_recurrent")
 		for i := range l {
@@ -81,7 +81,7 @@ func TestGoldenALiBi(t *testing.T) {
 			if !alibi {
 				continue
 			}
-			tape.BackwardFrom(y, mergeHeads(c.F32("in/dy"), b, heads, l, hd))
+			tape.BackwardFrom(y, tensor.FromSlice(mergeHeads(c.F32("in/dy"), b, heads, l, hd), y.Shape()...))
 			golden.Close(t, "gradients", gradient(tape, qkv),
 				wide(packHeads(c, "grad/in/q", "grad/in/k", "grad/in/v")), tol)
 		}
@@ -97,9 +97,9 @@ func TestALiBiAtTwiceTheLength(t *testing.T) {
 		m := variant{build: NewAttention, cfg: Config{NumHeads: 2, Options: Options{"alibi": alibi}}}.mixer(t)
 		run := func(keep int) []float32 {
 			s := begin(m, 1)
-			s.forward(autograd.NewTape(), tensor.FromSlice(cut(u.Data(), 1, 0, 2*l-tail), 2*l-tail, dModel))
+			s.forward(newTape(), tensor.FromSlice(cut(u.Data(), 1, 0, 2*l-tail), 2*l-tail, dModel))
 			s.keep(keep)
-			return read(s.forward(autograd.NewTape(), tensor.FromSlice(cut(u.Data(), 1, 2*l-tail, 2*l), tail, dModel)))
+			return read(s.forward(newTape(), tensor.FromSlice(cut(u.Data(), 1, 2*l-tail, 2*l), tail, dModel)))
 		}
 		all, half := run(2*l), run(l)
 		most, size := 0.0, 0.0
@@ -148,6 +148,7 @@ func wide(x []float32) []float64 {
 // TestGoldenBigBird: the official dense mask of the blocks that are seen, read out of the attention, and the attention
 // under it. The random choice of the official code is a table, given.
 func TestGoldenBigBird(t *testing.T) {
+	golden.Of(t, "bigbird")
 	golden.Run(t, "07_bigbird", func(t *testing.T, c golden.Case) {
 		var cfg struct {
 			Seq, Block, Heads int
@@ -170,7 +171,7 @@ func TestGoldenBigBird(t *testing.T) {
 				}}
 			attend := func(qkv []float32, hd int) []float32 {
 				x := leaf(qkv, l, 3*heads*hd)
-				return read(autograd.NewTape().Attention(x, engine.NewRows(l), nil,
+				return read(newTape().Attention(x, engine.NewRows(l), nil,
 					engine.AttentionOptions{Heads: heads, Blocks: blocks}))
 			}
 			if v.y != "" {
@@ -212,6 +213,7 @@ func packPlain(c golden.Case, l, heads, hd int) []float32 {
 // TestGoldenSinkhorn: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys
 // of picked buckets for their values; its numbers without that slip are in the file too.
 func TestGoldenSinkhorn(t *testing.T) {
+	golden.Of(t, "sinkhorn")
 	golden.Run(t, "07_sinkhorn_attn", func(t *testing.T, c golden.Case) {
 		const tol = 1e-5
 		var cfg struct {
@@ -247,11 +249,11 @@ func TestGoldenSinkhorn(t *testing.T) {
 		tape := recording()
 		y := m.Forward(tape, x, rows)
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, tol)
 		if !cfg.Causal {
-			golden.Close(t, "y as meant", read(build(false).Forward(autograd.NewTape(), x, rows)),
+			golden.Close(t, "y as meant", read(build(false).Forward(newTape(), x, rows)),
 				c.F64("out/y_fixed"), tol)
 		}
 	})
@@ -260,6 +262,7 @@ func TestGoldenSinkhorn(t *testing.T) {
 // TestSpAttenPrunes: as long as nothing has to be pruned it is plain attention, afterwards not; quantised keys change
 // little, and nothing while the tape records.
 func TestSpAttenPrunes(t *testing.T) {
+	golden.Of(t, "spatten")
 	const l = 48
 	plain := variant{build: NewAttention, cfg: Config{NumHeads: 2, RotaryDim: 2}}.mixer(t)
 	pruned := func(keep, progressive string) Mixer {
@@ -267,9 +270,9 @@ func TestSpAttenPrunes(t *testing.T) {
 		return variant{build: NewSpAtten, cfg: Config{NumHeads: 2, RotaryDim: 2, Options: o}}.mixer(t)
 	}
 	u := sequences(3, 2, l)
-	want := read(plain.Forward(autograd.NewTape(), u, equalRows(2, l)))
-	near(t, "y with all tokens kept", read(pruned("48", "0").Forward(autograd.NewTape(), u, equalRows(2, l))),
-		want, chunkTol)
+	want := read(plain.Forward(newTape(), u, equalRows(2, l)))
+	golden.Close(t, "y with all tokens kept", read(pruned("48", "0").Forward(newTape(), u, equalRows(2, l))),
+		wide(want), chunkTol)
 	few, _ := chunked(pruned("4", "0"), u, []int{l}, never)
 	near(t, "y before the first pruning", cut(few, 2, 0, 16), cut(want, 2, 0, 16), chunkTol)
 	if slices.Equal(cut(few, 2, 16, l), cut(want, 2, 16, l)) {

@@ -13,6 +13,7 @@ import (
 // TestGoldenDSSKernels: all kernels of the release with their gradients, also with modes that read the signal from its
 // end.
 func TestGoldenDSSKernels(t *testing.T) {
+	golden.Of(t, "dss")
 	golden.Run(t, "03_dss", func(t *testing.T, c golden.Case) {
 		var cfg struct{ Version string }
 		c.Config(&cfg)
@@ -35,7 +36,7 @@ func TestGoldenDSSKernels(t *testing.T) {
 			gradTol = 2.3e-3 // as much as the reference loses in float32: dt and Λ are multiplied by a thousand steps
 		}
 		golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), l, h), 1)), c.F64("out/K"), tol)
-		tape.BackwardFrom(k, read(transpose(c.F32("G"), s)))
+		tape.BackwardFrom(k, tensor.FromSlice(read(transpose(c.F32("G"), s)), k.Shape()...))
 		checkKernelGrad(t, c, "log_dt", gradient(tape, p.LogDt), 1, gradTol)
 		checkKernelGrad(t, c, "W", gradient(tape, p.W), 1, gradTol)
 		if !c.Has("param/Lambda") {
@@ -61,7 +62,10 @@ func every(x []float32, step, at int) (out []float32) {
 }
 
 // TestGoldenGSSLayer: the gated layer of the S4 repository.
-func TestGoldenGSSLayer(t *testing.T) { golden.Run(t, "11_s4_layer_gss", checkGSSLayer) }
+func TestGoldenGSSLayer(t *testing.T) {
+	golden.Of(t, "gss")
+	golden.Run(t, "11_s4_layer_gss", checkGSSLayer)
+}
 
 // checkGSSLayer checks y and the gradients of the gated layer.
 func checkGSSLayer(t *testing.T, c golden.Case) {
@@ -108,7 +112,7 @@ func TestGoldenGSSKernel(t *testing.T) {
 		y := tape.Add(x, tape.Linear(v, param("to_out.weight"), param("to_out.bias"), engine.None))
 		const tol = 1e-4 // the golden file's own float32 tolerance
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		for name, p := range leaves {
 			checkKernelGrad(t, c, name, gradient(tape, p), 1, tol)

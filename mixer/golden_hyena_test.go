@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/nn"
@@ -46,6 +45,7 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 // TestGoldenHyena: the official operator of order 2 and 3, its filter and its gradients; the features and rates that it
 // starts with; and the same in steps.
 func TestGoldenHyena(t *testing.T) {
+	golden.Of(t, "hyena")
 	const tol = 1e-5 // the reference itself, run in float32, is off by 2e-6 and in its gradients by 8e-6
 	golden.Run(t, "06_hyena", func(t *testing.T, c golden.Case) {
 		m := goldenHyena(t, c)
@@ -56,7 +56,7 @@ func TestGoldenHyena(t *testing.T) {
 		tape = recording()
 		y := m.Forward(tape, x, rows)
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		m.Params("", func(name string, p *nn.Param) {
 			if p.NeedsGrad() {
@@ -72,7 +72,7 @@ func TestGoldenHyena(t *testing.T) {
 			golden.Close(t, "start of "+name, read(p.Tensor), c.F64("param/filter_fn."+name), 1e-5)
 		}
 
-		plain, st := autograd.NewTape(), begin(m, s[0])
+		plain, st := newTape(), begin(m, s[0])
 		steps := make([]float32, 0, y.Len())
 		for i := range s[1] {
 			steps = append(steps,
@@ -111,7 +111,7 @@ func TestHyenaContainsH3(t *testing.T) {
 	set(m.ShortWeight, short)
 	set(m.ShortB, make([]float32, 3*d))
 	set(m.Filter.D, read(h.D.Tensor))
-	tape := autograd.NewTape()
+	tape := newTape()
 	m.Filter.cached.Store(&cachedKernels{tape.Engine(), m.Filter.versions(),
 		[]*tensor.Tensor{tape.KernelRows(tape.DiagKernel(h.Diag.System(tape), l), d)}})
 	u := sequences(1, 2, l)
@@ -134,7 +134,7 @@ func TestHyenaAnyLength(t *testing.T) {
 		}
 		i++
 	})
-	tape := autograd.NewTape()
+	tape := newTape()
 	k := short.Filter.kernels(tape, l)[0]
 	if k.Dim(0) != 50 {
 		t.Fatalf("the filter has %d taps", k.Dim(0))
@@ -171,12 +171,12 @@ func TestHyenaKeep(t *testing.T) {
 func TestHyenaCachesItsFilter(t *testing.T) {
 	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "200")}.mixer(t).(*Hyena)
 	u := sequences(1, 1, 50)
-	want := read(m.Forward(autograd.NewTape(), u, equalRows(1, 50)))
+	want := read(m.Forward(newTape(), u, equalRows(1, 50)))
 	k := m.Filter.cached.Load()
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if y := read(m.Forward(autograd.NewTape(), u, equalRows(1, 50))); !slices.Equal(y, want) {
+			if y := read(m.Forward(newTape(), u, equalRows(1, 50))); !slices.Equal(y, want) {
 				t.Error("another goroutine gets another y")
 			}
 		})
@@ -185,13 +185,13 @@ func TestHyenaCachesItsFilter(t *testing.T) {
 	if m.Filter.cached.Load() != k {
 		t.Error("the kernels were computed again")
 	}
-	m.Forward(autograd.NewTape(), sequences(1, 1, 190), equalRows(1, 190))
+	m.Forward(newTape(), sequences(1, 1, 190), equalRows(1, 190))
 	if longer := m.Filter.cached.Load(); longer == k || longer.k[0].Dim(0) != 200 {
 		t.Error("the kernels were not made longer")
 	}
 	m.Filter.Freq.Changed()
 	k = m.Filter.cached.Load()
-	m.Forward(autograd.NewTape(), u, equalRows(1, 50))
+	m.Forward(newTape(), u, equalRows(1, 50))
 	if m.Filter.cached.Load() == k {
 		t.Error("the kernels of other parameters were taken")
 	}
@@ -207,7 +207,7 @@ func TestHyenaStart(t *testing.T) {
 	for i := range ones.Data() {
 		ones.Data()[i] = 1
 	}
-	tape := autograd.NewTape()
+	tape := newTape()
 	w := read(tape.DecayWindow(ones, m.Filter.T.Tensor, m.Filter.Deltas.Tensor, m.Filter.shift))
 	for _, c := range []struct {
 		at, channel int

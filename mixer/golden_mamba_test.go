@@ -33,7 +33,7 @@ func checkBlock(t *testing.T, c golden.Case, m Mixer) {
 	tape := recording()
 	y := m.Forward(tape, x, equalRows(s[0], s[1]))
 	golden.Close(t, "y", read(y), c.F64("out/y"), mambaTol)
-	tape.BackwardFrom(y, c.F32("in/dy"))
+	tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 	golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), mambaTol)
 	checkGrads(t, tape, c, m, mambaTol)
 	if !c.Has("in/x_next") {
@@ -43,7 +43,7 @@ func checkBlock(t *testing.T, c golden.Case, m Mixer) {
 	all := tensor.FromSlice(c.F32("in/x_next"), next...)
 	for _, lengths := range [][]int{slices.Repeat([]int{1}, next[1]), {2, next[1] - 2}, {next[1]}} {
 		for _, record := range []bool{false, true} {
-			tape, st := autograd.NewTape(), begin(m, s[0])
+			tape, st := newTape(), begin(m, s[0])
 			tape.Record(record)
 			st.forward(tape, x)
 			checkBlockState(t, c, st, "out/prefill_", s[0])
@@ -101,6 +101,7 @@ func checkBlockState(t *testing.T, c golden.Case, st *several, prefix string, ba
 
 // TestGoldenMambaBlock: the official Mamba block with gradients, states and decoding.
 func TestGoldenMambaBlock(t *testing.T) {
+	golden.Of(t, "mamba")
 	golden.Run(t, "06_mamba_block", func(t *testing.T, c golden.Case) {
 		var cfg struct {
 			DModel int `json:"d_model"`
@@ -185,7 +186,7 @@ func TestGoldenSelectiveScan(t *testing.T) {
 		y = tape.Gate(y, z, engine.SiLU)
 		golden.Close(t, "y", read(transposeBack(y, b)), c.F64("out/y"), mambaTol)
 		golden.Close(t, "last state", after(last), parted(c, "out/last_state", parts), mambaTol)
-		tape.BackwardFrom(y, read(transpose(c.F32("in/dy"), s)))
+		tape.BackwardFrom(y, tensor.FromSlice(read(transpose(c.F32("in/dy"), s)), y.Shape()...))
 		for name, x := range map[string]*tensor.Tensor{"u": u, "delta": delta, "z": z} {
 			dx := tensor.FromSlice(gradient(tape, x), b*l, d)
 			golden.Close(t, "gradient of "+name, read(transposeBack(dx, b)), c.F64("grad/in/"+name), mambaTol)
@@ -220,6 +221,7 @@ func parted(c golden.Case, name string, parts int) []float64 {
 
 // TestGoldenMamba2Block: the official Mamba-2 blocks, with groups, either order of norm and gate, and without a norm.
 func TestGoldenMamba2Block(t *testing.T) {
+	golden.Of(t, "mamba2")
 	golden.Run(t, "12_mamba2_block", func(t *testing.T, c golden.Case) {
 		cfg := struct {
 			DModel         int  `json:"d_model"`
@@ -268,7 +270,7 @@ func TestGoldenSSD(t *testing.T) {
 		a.CopyFrom(slices.Repeat([]float32{-1}, h))
 		run := func(state *tensor.Tensor,
 			record bool) (tape *autograd.Tape, xbc, dt, y *tensor.Tensor, last []float32) {
-			tape = autograd.NewTape()
+			tape = newTape()
 			tape.Record(record)
 			xbc, dt = leaf(packed, b*l, width), leaf(dts, b*l, h)
 			s := slots(b, state)
@@ -278,7 +280,7 @@ func TestGoldenSSD(t *testing.T) {
 		tape, xbc, dt, y, last := run(tensor.New(b, h, p, n), true)
 		golden.Close(t, "y", read(y), c.F64("out/y"), mambaTol)
 		golden.Close(t, "final state", last, c.F64("out/final_state"), mambaTol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		dxbc, ddt := gradient(tape, xbc), gradient(tape, dt)
 		gradX, gradA := make([]float32, len(x)), make([]float32, len(decay))
 		gradB, gradC := make([]float32, len(bb)), make([]float32, len(cc))

@@ -54,7 +54,7 @@ func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string
 	b, l := c.Shape("in/x")[0], c.Shape("in/x")[2]
 	y := m.Forward(tape, x, equalRows(b, l))
 	golden.Close(t, "y", read(transposeBack(y, b)), c.F64("out/y"), tol)
-	tape.BackwardFrom(y, read(transpose(c.F32("in/dy"), c.Shape("in/dy"))))
+	tape.BackwardFrom(y, tensor.FromSlice(read(transpose(c.F32("in/dy"), c.Shape("in/dy"))), y.Shape()...))
 	dx := tensor.FromSlice(gradient(tape, x), x.Shape()...)
 	golden.Close(t, "gradient of x", read(transposeBack(dx, b)), c.F64("grad/in/x"), tol)
 	checkRowGrads(t, tape, c, m, rename, gradTol)
@@ -62,7 +62,7 @@ func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string
 		return
 	}
 	s := begin(m, b)
-	steps := s.forward(autograd.NewTape(), x)
+	steps := s.forward(newTape(), x)
 	golden.Close(t, "y, stepped", read(transposeBack(steps, b)), c.F64("out/y_steps"), tol)
 	want := interleave(c, "out/final_state")
 	pairs := 0
@@ -79,6 +79,7 @@ func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string
 
 // TestGoldenS4Layer: the whole official layers around S4 and S4D, and GSS.
 func TestGoldenS4Layer(t *testing.T) {
+	golden.Of(t, "s4")
 	golden.Run(t, "11_s4_layer", func(t *testing.T, c golden.Case) {
 		var cfg struct {
 			DModel        int     `json:"d_model"`
@@ -161,7 +162,7 @@ func TestGoldenS4Kernels(t *testing.T) {
 		tape := recording()
 		k := tape.KernelRows(tape.DPLRKernel(tape.DPLRSystem(p), l), h)
 		golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), l, h), 1)), c.F64("out/K"), tol)
-		tape.BackwardFrom(k, read(transpose(c.F32("G"), s)))
+		tape.BackwardFrom(k, tensor.FromSlice(read(transpose(c.F32("G"), s)), k.Shape()...))
 		for name, g := range map[string][]float32{
 			"inv_dt": gradient(tape, p.LogDt), "A_real": gradient(tape, p.InvAReal), "B": gradient(tape, p.B),
 			"P": gradient(tape, p.P), "C": gradient(tape, p.Ct),
@@ -172,7 +173,7 @@ func TestGoldenS4Kernels(t *testing.T) {
 
 		u := transpose(c.F32("in/u"), c.Shape("in/u"))
 		for _, record := range []bool{false, true} { // stepping, and convolving
-			tape = autograd.NewTape()
+			tape = newTape()
 			tape.Record(record)
 			b := c.Shape("in/u")[0]
 			rows, zero := engine.EqualRows(b, u.Rows()/b), tensor.New(b, h, p.InvAReal.Dim(1), 2)
@@ -226,7 +227,7 @@ func TestGoldenS4DKernels(t *testing.T) {
 				k := tape.KernelRows(tape.DiagKernel(tape.DiagSystem(p), l), h)
 				golden.Close(t, "K", read(transposeBack(tensor.FromSlice(read(k), l, h), 1)),
 					c.F64("out/K")[i*h*l:][:h*l], 1e-5)
-				tape.BackwardFrom(k, read(transpose(g[i*h*l:][:h*l], []int{1, h, l})))
+				tape.BackwardFrom(k, tensor.FromSlice(read(transpose(g[i*h*l:][:h*l], []int{1, h, l})), k.Shape()...))
 				dC = append(dC, gradient(tape, ct)...)
 			}
 			for name, g := range map[string][]float32{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -26,6 +27,8 @@ func fillGolden(t *testing.T, c golden.Case, m nn.Module) {
 	})
 }
 
+func newTape() *autograd.Tape { return autograd.NewTape(cpu.Backend{}) }
+
 func read(x *tensor.Tensor) []float32 {
 	out := make([]float32, x.Len())
 	x.CopyTo(out)
@@ -40,18 +43,17 @@ func leaf(x []float32, shape ...int) *tensor.Tensor {
 }
 
 func recording() *autograd.Tape {
-	tape := autograd.NewTape()
+	tape := newTape()
 	tape.Record(true)
 	return tape
 }
 
 // gradient is a copy of that of x on a tape, nil where there is none.
 func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
-	g := make([]float32, x.Len())
-	if !tape.Grad(x, g) {
-		return nil
+	if g := tape.Grad(x); g != nil {
+		return read(g)
 	}
-	return g
+	return nil
 }
 
 func checkGrads(t *testing.T, tape *autograd.Tape, c golden.Case, m nn.Module, tol float64) {
@@ -81,6 +83,7 @@ func goldenH3(t *testing.T, c golden.Case, order string) *H3 {
 
 // TestGoldenH3Layer: the official H3 layer, its gradients, its states after prefill, and decoding.
 func TestGoldenH3Layer(t *testing.T) {
+	golden.Of(t, "h3")
 	const tol = 1e-4 // of max|y|: the golden file's own float32 tolerance
 	golden.Run(t, "04_h3_layer", func(t *testing.T, c golden.Case) {
 		m := goldenH3(t, c, "dh")
@@ -89,15 +92,15 @@ func TestGoldenH3Layer(t *testing.T) {
 		tape := recording()
 		y := m.Forward(tape, x, rows)
 		golden.Close(t, "y", read(y), c.F64("out/y"), tol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		golden.Close(t, "gradient of x", gradient(tape, x), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, tol)
 		if c.Has("out/y_hd_layout") {
-			hd := goldenH3(t, c, "hd").Forward(autograd.NewTape(), x, rows)
+			hd := goldenH3(t, c, "hd").Forward(newTape(), x, rows)
 			golden.Close(t, "y in (h d) order", read(hd), c.F64("out/y_hd_layout"), tol)
 		}
 
-		plain := autograd.NewTape()
+		plain := newTape()
 		st := begin(m, s[0])
 		st.forward(plain, x)
 		checkH3State(t, c, st, m, "out/prefill_state_", s[0])
@@ -170,7 +173,7 @@ func TestGoldenH3Kernels(t *testing.T) {
 		k := tape.KernelRows(tape.DiagKernel(tape.DiagSystem(p), l), h)
 		// Tolerance: the reference itself loses up to 1.4e-5 (float32_reference_deviation).
 		golden.Close(t, "K", read(transpose(read(k), []int{1, l, h})), c.F64("out/K"), 1e-5)
-		tape.BackwardFrom(k, read(transpose(c.F32("G"), []int{1, h, l})))
+		tape.BackwardFrom(k, tensor.FromSlice(read(transpose(c.F32("G"), []int{1, h, l})), k.Shape()...))
 		for name, x := range map[string]*tensor.Tensor{"log_dt": p.LogDt, "inv_A_real": p.InvAReal, "A_imag": p.AImag,
 			"B": p.B, "C": p.C} {
 			golden.Close(t, "gradient of "+name, gradient(tape, x), c.F64("grad/kernel."+name), 2e-5)
@@ -178,7 +181,7 @@ func TestGoldenH3Kernels(t *testing.T) {
 
 		u, skip := transpose(c.F32("in/u"), c.Shape("in/u")), tensor.New(h)
 		for _, record := range []bool{false, true} { // stepping or convolving, by length, and always convolving
-			tape = autograd.NewTape()
+			tape = newTape()
 			tape.Record(record)
 			b := c.Shape("in/u")[0]
 			next := slots(b, complexTensor(c, "in/state0"))
@@ -203,14 +206,14 @@ func TestGoldenH3Kernels(t *testing.T) {
 		tape := recording()
 		y := tape.ShiftSSM(impulse, bw, cw, skip, engine.NewRows(l), nil)
 		golden.Close(t, "K", read(transposeBack(y, 1)), c.F64("out/K"), 1e-5)
-		tape.BackwardFrom(y, read(transpose(c.F32("G"), []int{1, h, l})))
+		tape.BackwardFrom(y, tensor.FromSlice(read(transpose(c.F32("G"), []int{1, h, l})), y.Shape()...))
 		golden.Close(t, "gradient of B", gradient(tape, bw), c.F64("grad/kernel.B"), 1e-5)
 		golden.Close(t, "gradient of C", gradient(tape, cw), c.F64("grad/kernel.C"), 1e-5)
 
 		b := c.Shape("in/u")[0]
 		next := slots(b, leaf(c.F32("in/state0"), c.Shape("in/state0")...))
 		u := transpose(c.F32("in/u"), c.Shape("in/u"))
-		y = autograd.NewTape().ShiftSSM(u, bw, cw, skip, engine.EqualRows(b, u.Rows()/b), next)
+		y = newTape().ShiftSSM(u, bw, cw, skip, engine.EqualRows(b, u.Rows()/b), next)
 		golden.Close(t, "y from state0", read(transposeBack(y, b)), c.F64("out/y_step_from_state0"), 1e-5)
 		golden.Close(t, "final state", after(next), c.F64("out/state_final"), 1e-5)
 	})
@@ -254,6 +257,7 @@ func complexTensor(c golden.Case, name string) *tensor.Tensor {
 
 // TestGoldenS4DLayer: the official minimal S4D layer and its gradients. Its input is (b, h, l).
 func TestGoldenS4DLayer(t *testing.T) {
+	golden.Of(t, "s4d")
 	golden.Run(t, "03_s4d_layer", func(t *testing.T, c golden.Case) {
 		// Where the reference itself, run in float32, loses more than 1e-5, nothing better is asked of us (README of
 		// the golden files): its gradient of A_imag is off by 1.5e-4.
@@ -272,7 +276,7 @@ func TestGoldenS4DLayer(t *testing.T) {
 		b, l := c.Shape("in/x")[0], c.Shape("in/x")[2]
 		y := m.Forward(tape, x, equalRows(b, l))
 		golden.Close(t, "y", read(transposeBack(y, b)), c.F64("out/y"), tol)
-		tape.BackwardFrom(y, read(transpose(c.F32("in/dy"), c.Shape("in/dy"))))
+		tape.BackwardFrom(y, tensor.FromSlice(read(transpose(c.F32("in/dy"), c.Shape("in/dy"))), y.Shape()...))
 		dx := tensor.FromSlice(gradient(tape, x), x.Shape()...)
 		golden.Close(t, "gradient of x", read(transposeBack(dx, b)), c.F64("grad/in/x"), tol)
 		checkGrads(t, tape, c, m, gradTol)
@@ -310,7 +314,7 @@ func TestGoldenRotary(t *testing.T) {
 				before.Add(max(1, offset), 0)
 				rows.Add(l, offset)
 			}
-			tape := autograd.NewTape()
+			tape := newTape()
 			opt := engine.AttentionOptions{Heads: heads, Rotary: rotary}
 			if offset > 0 {
 				tape.Attention(tensor.New(b*offset, 3*heads*hd), before, caches, opt)

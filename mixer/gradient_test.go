@@ -40,7 +40,7 @@ func gradients(m Mixer, u *tensor.Tensor, lengths []int, detach bool,
 		} else {
 			y = s.forward(tape, chunks[i])
 		}
-		tape.Seed(y, cut(dy, b, lo, lo+n))
+		tape.Seed(y, tensor.FromSlice(cut(dy, b, lo, lo+n), y.Shape()...))
 		if detach {
 			s.detach()
 		}

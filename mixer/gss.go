@@ -95,3 +95,14 @@ func (m *GSS) Params(prefix string, visit nn.Visitor) {
 	m.Diag.Params(prefix+"kernel.kernel.", visit)
 	m.OutputLinear.Params(prefix+"output_linear.", visit)
 }
+
+func (m *GSS) kernels(t *autograd.Tape, l int) []Response {
+	return []Response{{"diag", t.KernelRows(t.DiagKernel(m.Diag.System(t), l), m.d)}}
+}
+
+func (m *GSS) open() Opened {
+	c := *m
+	return opened(&c, &c.OutputGate, 0)
+}
+
+func (m *GSS) system() System { return m.Diag.system() }

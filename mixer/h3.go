@@ -92,9 +92,6 @@ func (m *H3) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor
 	return m.Out.Forward(t, y)
 }
 
-// HeadOrder says how the output of heads of more than one channel is flattened in front of Out.
-func (m *H3) HeadOrder() engine.HeadOrder { return m.order }
-
 // NewState returns the state before the first position, zeros.
 func (m *H3) NewState() State {
 	c := m.cfg
@@ -124,4 +121,68 @@ func firstUnitVector(n int) func(*rand.Rand, []float32) {
 			x[i] = 1
 		}
 	}
+}
+
+func (m *H3) kernels(t *autograd.Tape, l int) []Response {
+	diag := t.KernelRows(t.DiagKernel(m.Diag.System(t), l), m.D.Len())
+	return []Response{{"diag", diag}, {"shift", m.Shift.kernel(min(l, m.cfg.DState))}}
+}
+
+// kernel is K[j, c] = Σ_i C[c, i+j] B[c, i] (l, d): the filter that the shift system is, without its skip.
+func (s *Shift) kernel(l int) *tensor.Tensor {
+	d, n := s.B.Dim(0), s.B.Dim(1)
+	b, c, k := make([]float32, d*n), make([]float32, d*n), make([]float32, l*d)
+	s.B.CopyTo(b)
+	s.C.CopyTo(c)
+	for j := range l {
+		for ch := range d {
+			for i := range n - j {
+				k[j*d+ch] += c[ch*n+i+j] * b[ch*n+i]
+			}
+		}
+	}
+	return tensor.FromSlice(k, l, d)
+}
+
+func (m *H3) open() Opened {
+	c := *m
+	o := opened(&c, &c.Out, m.D.Len())
+	if m.order == engine.DimMajor {
+		o.Head = func(channel int) int { return channel % o.Heads }
+	}
+	return o
+}
+
+func (m *H3) system() System { return m.Diag.system() }
+
+// operator follows the formula of Operator.
+func (m *H3) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
+	l, d, heads := u.Dim(0), u.Dim(1), m.D.Len()
+	hd := d / heads
+	shift := m.Shift
+	shifted := t.ShiftSSM(m.K.Forward(t, u), shift.B.Tensor, shift.C.Tensor, shift.D.Tensor, engine.NewRows(l), nil)
+	q, k, v := m.Q.Forward(t, u).Floats(), shifted.Floats(), m.V.Forward(t, u).Floats()
+	kernel, skip := t.KernelRows(t.DiagKernel(m.Diag.System(t), l), heads).Floats(), m.D.Tensor.Floats()
+	o := &Operator{Length: l, Heads: heads, HeadDim: hd, values: v, out: m.Out.Weight.Tensor.Floats()}
+	o.column = func(h, j int) int { return h*hd + j }
+	if m.order == engine.DimMajor {
+		o.column = func(h, j int) int { return j*heads + h }
+	}
+	o.weights = func(h int, w []float64) {
+		clear(w)
+		for i := range l {
+			for s := range i + 1 {
+				dot := 0.0
+				for c := range hd {
+					dot += float64(q[i*d+h*hd+c]) * float64(k[s*d+h*hd+c])
+				}
+				through := float64(kernel[(i-s)*heads+h])
+				if s == i {
+					through += float64(skip[h])
+				}
+				w[i*l+s] = through * dot
+			}
+		}
+	}
+	return o
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -69,9 +70,55 @@ func (m *Attention) project(t *autograd.Tape, u *tensor.Tensor) *tensor.Tensor {
 	return t.Join(t.RMSNorm(parts[0], t.Join(weights...), normed, m.QNorm.Eps), parts[1])
 }
 
-// Projected gives the queries, keys and values of u as the attention takes them, in heads of head_dim components.
-func (m *Attention) Projected(t *autograd.Tape, u *tensor.Tensor) (q, k, v *tensor.Tensor, headDim int) {
-	d, kd := m.opt.Heads*m.headDim, m.opt.KeyHeads()*m.headDim
-	parts := t.Split(m.project(t, u), d, kd, kd)
-	return parts[0], parts[1], parts[2], m.headDim
+// operator derives the patterns of attention from its outputs for values that are unit vectors, so that the
+// logic of rotary positions, windows and blocks stays in one place. A head of head_dim channels gives that many columns
+// at a time.
+func (m *Attention) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
+	opt, hd, keyHeads := m.opt, m.headDim, m.opt.KeyHeads()
+	l, d := u.Dim(0), opt.Heads*hd
+	parts := t.Split(m.project(t, u), d, keyHeads*hd, keyHeads*hd)
+	q, k, values := parts[0], parts[1], parts[2]
+	patterns := make([]float32, opt.Heads*l*l)
+	y := make([]float32, l*d)
+	for from := 0; from < l; from += hd {
+		n := min(hd, l-from)
+		unit := make([]float32, l*keyHeads*hd)
+		for s := range n {
+			for h := range keyHeads {
+				unit[((from+s)*keyHeads+h)*hd+s] = 1
+			}
+		}
+		v := t.New(l, keyHeads*hd)
+		v.CopyFrom(unit)
+		t.Attention(t.Join(q, k, v), engine.NewRows(l), nil, opt).CopyTo(y)
+		for h := range opt.Heads {
+			for i := range l {
+				copy(patterns[(h*l+i)*l+from:][:n], y[i*d+h*hd:])
+			}
+		}
+	}
+	return &Operator{
+		Length: l, Heads: opt.Heads, HeadDim: hd,
+		values: ofQueries(values.Floats(), &opt, hd), out: m.Out.Weight.Tensor.Floats(),
+		column: func(h, j int) int { return h*hd + j },
+		weights: func(h int, w []float64) {
+			for i, x := range patterns[h*l*l:][:l*l] {
+				w[i] = float64(x)
+			}
+		},
+	}
+}
+
+// ofQueries gives each head of queries the values (l, key heads·hd) of the head that it sees.
+func ofQueries(values []float32, o *engine.AttentionOptions, hd int) []float32 {
+	if o.KeyHeads() == o.Heads {
+		return values
+	}
+	var out []float32
+	for width := o.KeyHeads() * hd; len(values) > 0; values = values[width:] {
+		for h := range o.Heads {
+			out = append(out, values[o.KeyHead(h)*hd:][:hd]...)
+		}
+	}
+	return out
 }

@@ -168,3 +168,16 @@ func (m *Hyena) NewState() State {
 func (m *Hyena) Traits() Traits {
 	return Traits{Growth: 4 * (m.opt.Order - 1) * m.d, Convolves: true}
 }
+
+func (m *Hyena) kernels(t *autograd.Tape, l int) []Response {
+	var all []Response
+	for i, k := range m.Filter.split(t, m.Filter.generate(t, min(l, m.opt.LMax))) {
+		all = append(all, Response{numbered("long", i), k})
+	}
+	return append(all, shortKernel(m.ShortWeight.Tensor))
+}
+
+func (m *Hyena) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}

@@ -83,3 +83,5 @@ func (s *hyenaState) Restore(name string, shape []int, data []float32) error {
 	}
 	return fmt.Errorf("state has no part %q, only short and long0 to long%d", name, len(s.long)-1)
 }
+
+func (s *hyenaState) kind(string) PartKind { return PositionRows }

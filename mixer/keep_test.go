@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -31,7 +30,7 @@ func TestKeep(t *testing.T) {
 		}
 		return tensor.FromSlice(x, batch*(hi-lo), d)
 	}
-	run := func(s *several, lo, hi int) []float32 { return read(s.forward(autograd.NewTape(), cut(lo, hi))) }
+	run := func(s *several, lo, hi int) []float32 { return read(s.forward(newTape(), cut(lo, hi))) }
 
 	s := begin(mix, batch)
 	run(s, 0, 5)

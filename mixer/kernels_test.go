@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -14,7 +13,7 @@ import (
 // is its kernel.
 func TestKernelsAreImpulseResponses(t *testing.T) {
 	const l, d = 24, 8
-	rows, tape := engine.NewRows(l), autograd.NewTape()
+	rows, tape := engine.NewRows(l), newTape()
 	impulse := func(d int) (u, none *tensor.Tensor) {
 		u, none = tensor.New(l, d), tensor.New(d)
 		x := make([]float32, l*d)

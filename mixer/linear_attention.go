@@ -81,3 +81,8 @@ func (m *LinearAttention) Params(prefix string, visit nn.Visitor) {
 	m.V.Params(prefix+"value_projection.", visit)
 	m.Out.Params(prefix+"out_projection.", visit)
 }
+
+func (m *LinearAttention) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, m.opt.Heads)
+}

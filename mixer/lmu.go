@@ -32,7 +32,7 @@ type LMU struct {
 
 	hidden, order int
 	constants     func() *lmuConstants
-	kept          engine.Kept // lmuWeights
+	kept          engine.Cache // lmuWeights
 }
 
 // lmuConstants are the matrices that are not trained.
@@ -135,10 +135,8 @@ func (m *LMU) weights(t *autograd.Tape) *lmuWeights {
 	return w
 }
 
-// Transition is the matrix R (hidden + order, hidden + order) of the recurrence s[t] = f(x + R s[t-1]), and how many of
-// its first rows have the tanh. It lives as long as what t has made.
-func (m *LMU) Transition(t *autograd.Tape) (r *tensor.Tensor, tanhs int) {
-	return m.weights(t).recurrent, m.hidden
+func (m *LMU) stateRules(t *autograd.Tape) map[string]StateRule {
+	return map[string]StateRule{"h_m": {Transition: m.weights(t).recurrent, Tanhs: m.hidden}}
 }
 
 // product is a bᵀ.
@@ -162,4 +160,11 @@ func (m *LMU) Params(prefix string, visit nn.Visitor) {
 	visit(prefix+"encoder.input", m.EX)
 	visit(prefix+"encoder.state", m.E)
 	m.Out.Params(prefix+"out_proj.", visit)
+}
+
+// open copies the LMU without what it has kept, which must not be copied.
+func (m *LMU) open() Opened {
+	c := &LMU{In: m.In, Out: m.Out, H: m.H, M: m.M, EX: m.EX, E: m.E, hidden: m.hidden, order: m.order,
+		constants: m.constants}
+	return opened(c, &c.Out, 0)
 }

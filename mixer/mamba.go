@@ -168,7 +168,8 @@ func (m *Mamba) normed(t *autograd.Tape, dt, bc *tensor.Tensor) (_, _ *tensor.Te
 
 // NewState returns the state before the first position, zeros.
 func (m *Mamba) NewState() State {
-	return newFixedState([]string{"conv", "ssm"}, []int{m.opt.DConv - 1, m.d}, []int{m.d, m.opt.DState})
+	return newFixedState([]string{"conv", "ssm"}, []int{m.opt.DConv - 1, m.d}, []int{m.d, m.opt.DState}).
+		of(PositionRows, Numbers)
 }
 
 // Traits are those of a recurrence.
@@ -241,4 +242,19 @@ func inverseSoftplus(lo, hi float64) func(*rand.Rand, []float32) {
 			x[i] = float32(dt + math.Log(-math.Expm1(-dt)))
 		}
 	}
+}
+
+func (m *Mamba) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
+}
+
+func (m *Mamba) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}
+
+func (m *Mamba) system() System {
+	s := systemOf("", m.ALog, nil, nil)
+	s.Dt = mapped(m.Dt.Bias, softplus)
+	return s
 }

@@ -184,7 +184,7 @@ func (m *Mamba2) gate(t *autograd.Tape, y, z *tensor.Tensor) *tensor.Tensor {
 // NewState returns the state before the first position, zeros.
 func (m *Mamba2) NewState() State {
 	return newFixedState([]string{"conv", "ssm"}, []int{m.opt.DConv - 1, m.d + 2*m.opt.Groups*m.opt.DState},
-		[]int{m.heads, m.opt.HeadDim, m.opt.DState})
+		[]int{m.heads, m.opt.HeadDim, m.opt.DState}).of(PositionRows, Numbers)
 }
 
 // Traits are those of a recurrence.
@@ -210,4 +210,20 @@ func logOfUniform(lo, hi float64) func(*rand.Rand, []float32) {
 			x[i] = float32(math.Log(lo + (hi-lo)*rng.Float64()))
 		}
 	}
+}
+
+func (m *Mamba2) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
+}
+
+func (m *Mamba2) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, m.heads)
+}
+
+// system has a pole for each head, with a step of its own.
+func (m *Mamba2) system() System {
+	s := systemOf("", m.ALog, nil, nil)
+	s.Rows, s.Dt = m.heads, mapped(m.DtBias, softplus)
+	return s
 }

@@ -37,6 +37,8 @@ type Traits struct {
 	// Convolves tells whether the rows of a call are long convolutions: pieces of some hundred positions are then read
 	// faster than those of some dozens.
 	Convolves bool
+	// ByPosition reports whether a position with nothing before it has other outputs at another place of the sequence.
+	ByPosition bool
 	// Steps tells whether the recurrence goes by the times of positions: see Rows.Steps.
 	Steps bool
 }

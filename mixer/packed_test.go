@@ -6,6 +6,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // TestPackedDocuments: documents of any lengths one behind the other give each the bits that it gives alone, and
@@ -24,7 +25,7 @@ func TestPackedDocuments(t *testing.T) {
 				tape, x := recording(), leaf(u.Data()[lo*dModel:hi*dModel], hi-lo, dModel)
 				out := m.Forward(tape, x, &Rows{Rows: engine.NewRows(lengths...)})
 				y = read(out)
-				tape.BackwardFrom(out, dy[lo*dModel:hi*dModel])
+				tape.BackwardFrom(out, tensor.FromSlice(dy[lo*dModel:hi*dModel], out.Shape()...))
 				params = map[nn.Role][]float32{}
 				m.Params("", func(_ string, p *nn.Param) {
 					g := gradient(tape, p.Tensor)

@@ -8,7 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -175,7 +174,7 @@ func chunked(m Mixer, u *tensor.Tensor, lengths []int, record func(i int) bool) 
 	}
 	b, y, lo := u.Rows()/l, make([]float32, u.Len()), 0
 	s := begin(m, b)
-	tape := autograd.NewTape()
+	tape := newTape()
 	for i, n := range lengths {
 		tape.Record(record(i))
 		part := tensor.FromSlice(cut(u.Data(), b, lo, lo+n), b*n, dModel)
@@ -251,7 +250,7 @@ func TestAnyChunking(t *testing.T) {
 				lengths, l := drawLengths(rt)
 				records := rapid.SliceOfN(rapid.Bool(), len(lengths), len(lengths)).Draw(rt, "record")
 				u := sequences(rapid.Uint64().Draw(rt, "seed"), 2, l)
-				want := read(m.Forward(autograd.NewTape(), u, equalRows(2, l)))
+				want := read(m.Forward(newTape(), u, equalRows(2, l)))
 				y, s := chunked(m, u, lengths, func(i int) bool { return records[i] })
 				near(rt, "y", y, want, chunkTol)
 				whole, state := chunked(m, u, []int{l}, never)

@@ -13,7 +13,7 @@ type realDiagonal struct {
 	zeros             func() *tensor.Tensor // the imaginary parts of A
 	disc              engine.Discretization
 
-	kept engine.Kept // *engine.DiagParams
+	kept engine.Cache // *engine.DiagParams
 }
 
 // params returns the complex parameters. While the tape does not record they are kept as long as B and C stay as they

@@ -102,3 +102,8 @@ func (m *Retention) Params(prefix string, visit nn.Visitor) {
 	m.Norm.Params(prefix+"norm.", visit)
 	m.Out.Params(prefix+"out_proj.", visit)
 }
+
+func (m *Retention) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, m.heads)
+}

@@ -3,6 +3,8 @@ package mixer
 import (
 	"math"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
 // rotated is x turned to a position: pairs of its two halves by the angle position·10000^(-2i/len(x)).
@@ -19,6 +21,7 @@ func rotated(x []float64, position int) []float64 {
 // TestRetention compares the mixer with the parallel form of the paper (arXiv:2307.08621, equation 5) in float64:
 // o = (Q Kᵀ ⊙ D) V with Q and K rotated to their positions and D[t,s] = γ^(t-s) for s ≤ t.
 func TestRetention(t *testing.T) {
+	golden.Of(t, "retention")
 	const heads, hd, d = 2, dModel / 2, dModel
 	m := variant{build: NewRetention, cfg: Config{NumHeads: heads}}.mixer(t).(*Retention)
 	norm := read(m.Norm.Weight.Tensor)

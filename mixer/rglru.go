@@ -106,11 +106,12 @@ func (m *RGLRU) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Ten
 
 // NewState returns the state before the first position, zeros.
 func (m *RGLRU) NewState() State {
-	return newFixedState([]string{"conv", "lru"}, []int{m.taps - 1, m.width}, []int{m.width})
+	return newFixedState([]string{"conv", "lru"}, []int{m.taps - 1, m.width}, []int{m.width}).
+		of(PositionRows, Numbers)
 }
 
-// Traits are those of a recurrence.
-func (m *RGLRU) Traits() Traits { return Traits{} }
+// Traits are those of a recurrence whose first position counts otherwise.
+func (m *RGLRU) Traits() Traits { return Traits{ByPosition: true} }
 
 // Params visits the parameters under their official names.
 func (m *RGLRU) Params(prefix string, visit nn.Visitor) {
@@ -121,4 +122,22 @@ func (m *RGLRU) Params(prefix string, visit nn.Visitor) {
 	m.Recurrent.params(prefix+"rg_lru.recurrent_gate", visit)
 	m.Input.params(prefix+"rg_lru.input_gate", visit)
 	m.Out.Params(prefix+"linear_out.", visit)
+}
+
+func (m *RGLRU) kernels(*autograd.Tape, int) []Response {
+	return []Response{shortKernel(m.Conv.weight.Tensor)}
+}
+
+func (m *RGLRU) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}
+
+// system has the decays a = exp(-8·softplus(Λ)·r), whose step is the gate r.
+func (m *RGLRU) system() System {
+	s := System{Name: "rg_lru", Rows: 1}
+	for _, a := range mapped(m.Lambda, func(x float64) float64 { return -engine.RGLRUPower * softplus(x) }) {
+		s.Poles = append(s.Poles, complex(a, 0))
+	}
+	return s
 }

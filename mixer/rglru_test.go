@@ -4,13 +4,13 @@ import (
 	"math"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
 // TestRGLRUIsItsFormula: the equations of the paper in float64, stepped as they stand, with a filter of three taps. The
 // first position of a sequence begins anew.
 func TestRGLRUIsItsFormula(t *testing.T) {
+	golden.Of(t, "rg-lru")
 	const l, width, heads, taps = 12, 6, 2, 3
 	m := variant{"rg_lru", NewRGLRU,
 		Config{NumHeads: heads, Options: Options{"width": "6", "d_conv": "3"}}, true}.mixer(t).(*RGLRU)
@@ -50,7 +50,7 @@ func TestRGLRUIsItsFormula(t *testing.T) {
 		}
 		out = append(out, affine(m.Out)(gated))
 	}
-	got := m.Forward(autograd.NewTape(), x, equalRows(1, l))
+	got := m.Forward(newTape(), x, equalRows(1, l))
 	golden.Close(t, "y", read(got), out.flat(), formulaTol)
 }
 

@@ -67,3 +67,12 @@ func (m *RNN) Params(prefix string, visit nn.Visitor) {
 	visit(prefix+"hidden.weight", m.H)
 	m.Out.Params(prefix+"out_proj.", visit)
 }
+
+func (m *RNN) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}
+
+func (m *RNN) stateRules(*autograd.Tape) map[string]StateRule {
+	return map[string]StateRule{"h": {Transition: m.H.Tensor, Tanhs: m.hidden}}
+}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -29,7 +29,7 @@ func TestRoundedState(t *testing.T) {
 				before := begin(mix, batch)
 				mix.Params("", func(_ string, q *nn.Param) {
 					if q.Role == nn.Weight {
-						autograd.Pack(p, q.Tensor)
+						engine.PackTensors(cpu.Backend{}, p, engine.PackRounded, q.Tensor)
 					}
 				})
 				rng, u := rand.New(rand.NewPCG(3, 1)), tensor.New(batch*l, d)
@@ -37,8 +37,8 @@ func TestRoundedState(t *testing.T) {
 					u.Data()[i] = float32(rng.NormFloat64())
 				}
 				s := begin(mix, batch)
-				s.forward(autograd.NewTape(), u)
-				before.forward(autograd.NewTape(), u)
+				s.forward(newTape(), u)
+				before.forward(newTape(), u)
 				kept := min(l, s.states[0].(*attentionState).most)
 				if got, want := s.size(), 2*batch*2*kept*row; got != want {
 					t.Errorf("%d bytes, want %d for %d positions", got, want, kept)
@@ -50,9 +50,9 @@ func TestRoundedState(t *testing.T) {
 					t.Errorf("it grows by %d bytes a position, want %d", got, 2*2*row)
 				}
 				restored, copied := s.restored(t), s.clone()
-				want := read(s.forward(autograd.NewTape(), u))
+				want := read(s.forward(newTape(), u))
 				for what, s := range map[string]*several{"copied": copied, "restored": restored} {
-					if !slices.Equal(read(s.forward(autograd.NewTape(), u)), want) {
+					if !slices.Equal(read(s.forward(newTape(), u)), want) {
 						t.Errorf("%s it goes on with other bits", what)
 					}
 				}

@@ -95,3 +95,5 @@ func positions(name string, shape []int, data []float32) (int, error) {
 	}
 	return int(data[0]), nil
 }
+
+func (s *rowState) kind(string) PartKind { return PositionRows }

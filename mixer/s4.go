@@ -132,3 +132,14 @@ func (m *S4) Params(prefix string, visit nn.Visitor) {
 }
 
 func parts2(z complex128) []float64 { return []float64{real(z), imag(z)} }
+
+func (m *S4) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}
+
+func (m *S4) system() System {
+	s := systemOf("kernel.kernel", m.InvWReal, m.WImag, m.LogDt)
+	s.LowRank = mapped(m.P, func(x float64) float64 { return x })
+	return s
+}

@@ -131,3 +131,10 @@ func (m *S4D) Params(prefix string, visit nn.Visitor) {
 	}
 	m.Out.Params(prefix+"output_linear.0.", visit)
 }
+
+func (m *S4D) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, 0)
+}
+
+func (m *S4D) system() System { return systemOf("kernel", m.LogAReal, m.AImag, m.LogDt) }

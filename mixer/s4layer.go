@@ -168,3 +168,15 @@ func numbered(name string, c int) string {
 	}
 	return fmt.Sprintf("%s_%d", name, c)
 }
+
+func (m *s4Layer) kernels(t *autograd.Tape, l int) []Response {
+	var all []Response
+	for i, s := range m.systems {
+		name := numbered("ssm", i)
+		if m.opt.Bidirectional && i >= m.opt.Channels {
+			name = numbered("ahead", i-m.opt.Channels)
+		}
+		all = append(all, Response{name, t.KernelRows(s.kernel(t, min(l, s.longest)), m.d)})
+	}
+	return all
+}

@@ -3,8 +3,6 @@ package mixer
 import (
 	"math"
 	"testing"
-
-	"github.com/hippo-ssm/hippo/autograd"
 )
 
 // TestS4LayerGate: the output is a·sigmoid(g) of the two halves of the linear map, and without a gate the linear map
@@ -21,7 +19,7 @@ func TestS4LayerGate(t *testing.T) {
 				bias[i] = g
 			}
 		}
-		for i, y := range read(m.Forward(autograd.NewTape(), sequences(1, 2, 7), equalRows(2, 7))) {
+		for i, y := range read(m.Forward(newTape(), sequences(1, 2, 7), equalRows(2, 7))) {
 			if math.Abs(float64(y)-want) > 1e-6 {
 				t.Fatalf("gate=%s: y[%d] = %v, want %v", gate, i, y, want)
 			}

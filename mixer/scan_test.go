@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/ssm"
@@ -62,7 +61,7 @@ func TestScanIsTheRecurrence(t *testing.T) {
 	}
 
 	for _, chunk := range []int{l, 64, 7, 1} {
-		tape := autograd.NewTape()
+		tape := newTape()
 		h, hHead := slots(1, tensor.New(1, n)), slots(1, tensor.New(1, n))
 		var y, yHead []float32
 		for lo := 0; lo < l; lo += chunk {

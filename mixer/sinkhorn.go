@@ -173,3 +173,8 @@ func (s *sinkhornState) Restore(name string, shape []int, data []float32) error 
 	s.sums = engine.SinkhornSums{}
 	return s.rowState.Restore(name, shape, data)
 }
+
+func (m *Sinkhorn) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, m.opt.Heads)
+}

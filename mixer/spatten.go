@@ -83,11 +83,11 @@ func (m *SpAtten) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.T
 func (m *SpAtten) NewState() State {
 	h, n := m.opt.Heads, m.opt.Keep+m.opt.Block
 	names, rows := []string{"k", "v", "importance", "heads", "position"}, []int{h, n, m.d / h}
-	shapes := [][]int{rows, rows, {n}, {h}, {2}}
+	shapes, kinds := [][]int{rows, rows, {n}, {h}, {2}}, []PartKind{Numbers, Numbers, Scores, Scores, Position}
 	if m.opt.Progressive > 0 {
-		names, shapes = append(names, "k_low"), append(shapes, rows)
+		names, shapes, kinds = append(names, "k_low"), append(shapes, rows), append(kinds, Copied)
 	}
-	s := newFixedState(names, shapes...)
+	s := newFixedState(names, shapes...).of(kinds...)
 	Begin(s)
 	return &spattenState{fixedState: *s}
 }
@@ -130,4 +130,14 @@ func (s *spattenState) store() {
 
 func (s *spattenState) Clone() State {
 	return &spattenState{fixedState: *s.fixedState.Clone().(*fixedState)}
+}
+
+func (m *SpAtten) open() Opened {
+	c := *m
+	return opened(&c, &c.Out, m.opt.Heads)
+}
+
+// stateRules: which keys and values are left depends on all of them.
+func (m *SpAtten) stateRules(*autograd.Tape) map[string]StateRule {
+	return map[string]StateRule{"k": {NotLinear: true}, "v": {NotLinear: true}}
 }

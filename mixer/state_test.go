@@ -4,13 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // next feeds three more positions and returns their y.
 func next(s *several, seed uint64) []float32 {
-	return read(s.forward(autograd.NewTape(), sequences(seed, 2, 3)))
+	return read(s.forward(newTape(), sequences(seed, 2, 3)))
 }
 
 // TestStateClone: a clone and its original, taken by turns on different ways, go on as if each were alone.

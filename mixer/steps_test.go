@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/nn"
@@ -128,7 +127,7 @@ func TestMixersGoBySteps(t *testing.T) {
 			rows := equalRows(b, l)
 			rows.Steps = steps
 			tape := recording()
-			golden.Close(t, "y", read(m.Forward(autograd.NewTape(), u, rows)), want, formulaTol)
+			golden.Close(t, "y", read(m.Forward(newTape(), u, rows)), want, formulaTol)
 			y := m.Forward(tape, u, rows)
 			golden.Close(t, "y, recorded", read(y), want, formulaTol)
 			golden.Close(t, "y, position by position", byPosition(m, u, l, steps), want, formulaTol)
@@ -137,7 +136,7 @@ func TestMixersGoBySteps(t *testing.T) {
 			for i, w := range weight {
 				g[i] = float32(w)
 			}
-			tape.BackwardFrom(y, g)
+			tape.BackwardFrom(y, tensor.FromSlice(g, y.Shape()...))
 			for _, p := range c.params(m) {
 				got := gradient(tape, p.Tensor)
 				x := read(p.Tensor)
@@ -160,17 +159,17 @@ func TestMixersGoBySteps(t *testing.T) {
 			}
 
 			rows.Steps = filled(b*l, 1)
-			same := read(m.Forward(autograd.NewTape(), u, rows))
-			if !slices.Equal(same, read(m.Forward(autograd.NewTape(), u, equalRows(b, l)))) {
+			same := read(m.Forward(newTape(), u, rows))
+			if !slices.Equal(same, read(m.Forward(newTape(), u, equalRows(b, l)))) {
 				t.Error("steps of 1 change the outputs")
 			}
 		})
 	}
 	for _, v := range variants() {
 		m, rows := v.mixer(t), equalRows(b, l)
-		plain := read(m.Forward(autograd.NewTape(), u, rows))
+		plain := read(m.Forward(newTape(), u, rows))
 		rows.Steps = steps
-		if same := slices.Equal(plain, read(m.Forward(autograd.NewTape(), u, rows))); same == m.Traits().Steps {
+		if same := slices.Equal(plain, read(m.Forward(newTape(), u, rows))); same == m.Traits().Steps {
 			t.Errorf("%s: steps change nothing: %v, though it says that it goes by them: %v", v.name, same,
 				m.Traits().Steps)
 		}
@@ -179,7 +178,7 @@ func TestMixersGoBySteps(t *testing.T) {
 
 // byPosition is the output of a mixer that reads its sequences position by position.
 func byPosition(m Mixer, u *tensor.Tensor, l int, steps []float32) []float32 {
-	b, tape := u.Rows()/l, autograd.NewTape()
+	b, tape := u.Rows()/l, newTape()
 	y := make([]float32, u.Len())
 	for i := range b {
 		states := Begin(m.NewState())

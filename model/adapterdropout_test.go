@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
 // TestAdapterDropout: what an adapter's dropout drops depends on the seed of an example and on nothing else, in layers
@@ -19,7 +20,7 @@ func TestAdapterDropout(t *testing.T) {
 		if len(seeds) > 0 {
 			rows.Train(seeds...)
 		}
-		return read(m.Forward(autograd.NewTape(), ids, rows))
+		return read(m.Forward(autograd.NewTape(cpu.Backend{}), ids, rows))
 	}
 	plain := forward(ids)
 	m.Adapter().SetDropout(0.3)

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -15,7 +17,19 @@ import (
 type Backbone struct {
 	Blocks []*Block
 	LnF    nn.AddNorm
+	Tapes  *autograd.Tapes // for inference: sessions borrow one as long as they compute
+
+	backend engine.Backend
 }
+
+// Backend is the engine that the model is on: native.Backend unless Use has chosen another.
+func (bb *Backbone) Backend() engine.Backend { return bb.backend }
+
+// NewTape returns an empty tape on the engine of the model.
+func (bb *Backbone) NewTape() *autograd.Tape { return autograd.NewTape(bb.backend) }
+
+// use sets the engine of tapes.
+func (bb *Backbone) use(b engine.Backend) { bb.backend, bb.Tapes = b, autograd.NewTapes(b) }
 
 // Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)).
 type Block struct {
@@ -34,6 +48,7 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 		return Backbone{}, err
 	}
 	bb := Backbone{LnF: cfg.newNorm()}
+	bb.use(native.Backend)
 	shape, blocks := cfg.feedForwardShape(len(plan)), mixer.SharedBlocks{}
 	for i, kind := range plan {
 		l, err := cfg.newLayer(kind, cfg.mixerConfig(len(plan)), shape, blocks, encoder)

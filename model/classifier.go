@@ -19,7 +19,7 @@ const ClassifierPrefix = "head.output_transform."
 // NewClassifier returns a classifier of that many classes, whose head has no values yet.
 func NewClassifier(m *Model, classes int) *Classifier {
 	c := &Classifier{Model: m, Head: nn.NewLinear(m.Config.DModel, classes, nn.InitStd)}
-	c.Parameters = Parameters{of: c, shape: &m.Config, config: m.configFile}
+	c.Parameters = Parameters{of: c, backbone: &m.Backbone, shape: &m.Config, config: m.configFile}
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -21,9 +22,9 @@ func TestStepsAtOnce(t *testing.T) {
 	var leaves []*tensor.Tensor
 	m.Params("", func(_ string, p *nn.Param) { leaves = append(leaves, p.Tensor) })
 	step := func(i int, collect bool) (loss []float32, grads map[string][]float32) {
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(cpu.Backend{})
 		if collect {
-			tape.Collect(autograd.NewGradients(leaves...))
+			tape.Collect(autograd.NewGradients(tape.Backend(), leaves...))
 		}
 		tape.Record(true)
 		for pass := range uint64(2) { // the second adds

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/nn"
 )
 
@@ -23,7 +24,7 @@ func TestFeedForwardKindsHaveGradients(t *testing.T) {
 			m.Init(1)
 			const l = 12
 			ids := text(1, l)
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			tape.Record(true)
 			tape.Backward(m.Loss(tape, m.Forward(tape, ids, EqualRows(1, l)), ids))
 			seen := 0

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/nn"
@@ -18,6 +19,7 @@ import (
 // has.
 type filling struct {
 	f        *checkpoint.File
+	backend  engine.Backend // packs
 	problems config.Problems
 	names    []string
 	params   []*nn.Param

@@ -131,7 +131,7 @@ func (m *Model) sumBy(text []byte, of func(*nn.Param) []func() []byte, integers 
 		names, shapes, sums = append(names, fmt.Sprintf("%q", name)), append(shapes, p.Shape()), append(sums, nil)
 		if kept, ok := p.Packed().(engine.Rounding); ok && integers {
 			if sum := kept.Sums(); sum != nil {
-				names[i], sums[i], mark = kept.Kept().String()+" "+names[i], [][]byte{sum}, OfIntegers
+				names[i], sums[i], mark = kept.Stored().String()+" "+names[i], [][]byte{sum}, OfIntegers
 				return
 			}
 		}

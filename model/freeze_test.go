@@ -8,6 +8,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -109,7 +110,7 @@ func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float3
 			names, leaves = append(names, name), append(leaves, p.Tensor)
 		}
 	})
-	grads := autograd.NewGradients(leaves...)
+	grads := autograd.NewGradients(tape.Backend(), leaves...)
 	tape.Collect(grads)
 	tape.Record(true)
 	const b, l = 2, 40
@@ -135,7 +136,7 @@ func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float3
 	}
 	out := map[string][]float32{}
 	for i, name := range names {
-		out[name] = slices.Clone(grads.Each()[i])
+		out[name] = read(grads.Each()[i])
 	}
 	return out
 }
@@ -158,7 +159,8 @@ func TestFrozenPartsChangeNoGradient(t *testing.T) {
 			carry = 0
 		}
 		whole := [2]map[string][]float32{
-			gradientsOf(fresh(), autograd.NewTape(), 0), gradientsOf(fresh(), autograd.NewTape(), carry),
+			gradientsOf(fresh(), autograd.NewTape(cpu.Backend{}), 0),
+			gradientsOf(fresh(), autograd.NewTape(cpu.Backend{}), carry),
 		}
 		for what, patterns := range frozenParts(fresh()) {
 			for i, carried := range []int{0, carry} {
@@ -166,7 +168,7 @@ func TestFrozenPartsChangeNoGradient(t *testing.T) {
 				if err := m.Freeze(patterns); err != nil {
 					t.Fatalf("%s, %s: %v", name, what, err)
 				}
-				got := gradientsOf(m, autograd.NewTape(), carried)
+				got := gradientsOf(m, autograd.NewTape(cpu.Backend{}), carried)
 				if len(got) == 0 || len(got) == len(whole[i]) {
 					t.Fatalf("%s, %s: %d of %d are trained", name, what, len(got), len(whole[i]))
 				}
@@ -256,7 +258,7 @@ func TestFrozenLayersTakeNoActivations(t *testing.T) {
 		if err := m.Freeze(patterns); err != nil {
 			t.Fatal(err)
 		}
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(cpu.Backend{})
 		gradientsOf(m, tape, 0)
 		return tape.Bytes()
 	}

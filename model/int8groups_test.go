@@ -71,8 +71,8 @@ func roundedLogits(t *testing.T, weights, inputs int) []float32 {
 			p.CopyFrom(inGroups(read(p.Tensor), p.Dim(1), weights))
 		}
 	})
-	return someLogits(m, autograd.NewTapeOn(func(step *engine.Step) engine.Engine {
-		return groupedInputs{cpu.New(step), inputs}
+	return someLogits(m, autograd.NewTape(cpu.Backend{}).Through(func(e engine.Engine) engine.Engine {
+		return groupedInputs{e.(*cpu.Engine), inputs}
 	}))
 }
 
@@ -122,7 +122,7 @@ func TestWhereInt8Errs(t *testing.T) {
 	if err := m.Pack(engine.Int8); err != nil {
 		t.Fatal(err)
 	}
-	if packed := offBy("int8", someLogits(m, autograd.NewTape())); packed > 1.05*groups || packed > 0.025 {
+	if packed := offBy("int8", someLogits(m, autograd.NewTape(cpu.Backend{}))); packed > 1.05*groups || packed > 0.025 {
 		t.Errorf("int8 is off by %.4f, want %.4f, as groups of 32 are, and at most 0.025", packed, groups)
 	}
 }

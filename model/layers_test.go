@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/nn"
 )
 
@@ -91,7 +92,7 @@ func TestHead(t *testing.T) {
 	}
 	m.Embedding.Weight.CopyFrom(half)
 	ids := text(1, 9)
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	tape.Record(true)
 	want := read(plain.Logits(tape, plain.Forward(tape, ids, EqualRows(1, 9))))
 	hidden := m.Forward(tape, ids, EqualRows(1, 9))

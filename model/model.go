@@ -17,8 +17,6 @@ type Model struct {
 	Backbone
 	Head *nn.Linear // nil where it shares the embedding's weights
 	Parameters
-	Tapes *autograd.Tapes // for inference: sessions borrow one as long as they compute
-
 	precision engine.Precision // of a model that is packed
 	adapter   *Adapter         // nil for none
 	identity  identity
@@ -35,14 +33,14 @@ func New(cfg Config) (*Model, error) {
 	}
 	m := &Model{
 		Config: cfg, Embedding: nn.NewEmbedding(cfg.PaddedVocab(), cfg.DModel), Positions: cfg.newPositions(),
-		Backbone: bb, Tapes: &autograd.Tapes{},
+		Backbone: bb,
 	}
 	if cfg.UntiedHead {
 		m.Head = nn.NewLinear(cfg.DModel, cfg.PaddedVocab(), nn.InitStd)
 		m.Head.Bias = nil
 		m.Head.Weight.Product = false // it is in the loss
 	}
-	m.Parameters = Parameters{of: m, shape: &m.Config, config: m.configFile}
+	m.Parameters = Parameters{of: m, backbone: &m.Backbone, shape: &m.Config, config: m.configFile}
 	if _, err := shapesOf(m); err != nil {
 		return nil, err
 	}

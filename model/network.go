@@ -66,7 +66,7 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 		return nil, err
 	}
 	m := &Network{Config: cfg, Positions: c.newPositions(), Backbone: bb}
-	m.Parameters = Parameters{of: m, shape: &m.Config.Model, config: m.configFile}
+	m.Parameters = Parameters{of: m, backbone: &m.Backbone, shape: &m.Config.Model, config: m.configFile}
 	if cfg.Pool == "cls" && !cfg.Everywhere {
 		m.Class = nn.NewEmbedding(1, c.DModel)
 		if !m.LooksAhead() {
@@ -204,7 +204,7 @@ func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 
 // Predict returns the result of Forward, on a tape of its own.
 func (m *Network) Predict(in Input) []float32 {
-	y := m.Forward(autograd.NewTape(), in)
+	y := m.Forward(m.NewTape(), in)
 	out := make([]float32, y.Len())
 	y.CopyTo(out)
 	return out

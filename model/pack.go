@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
@@ -23,36 +22,16 @@ var errPacked = errors.New("the model is packed for inference: found no weights 
 // nn.Param.Fine get no coarser than Int8. Everything else stays float32. The model can be used as before, but neither
 // be trained nor saved. All its weights must have values.
 func (m *Model) Pack(p engine.Precision) error {
-	return m.pack(p, func(p engine.Precision, ws []*tensor.Tensor) { autograd.Pack(p, ws...) })
+	return m.pack(p, engine.PackRounded)
 }
 
 // PackFrozen is Pack of a model of which no weights are trained but those of an adapter: results are those of float32
 // with the weights rounded to BF16 or Int8, and there is a way back through them.
 func (m *Model) PackFrozen(p engine.Precision) error {
-	return m.pack(p, func(p engine.Precision, ws []*tensor.Tensor) {
-		ms := make([]engine.Matrix, len(ws))
-		for i, w := range ws {
-			ms[i] = inMemory(w)
-		}
-		for i, packed := range autograd.PackFrozen(p, ms...) {
-			ws[i].SetPacked(packed)
-		}
-	})
+	return m.pack(p, engine.PackFrozen)
 }
 
-// inMemory is a matrix that is in memory.
-func inMemory(w *tensor.Tensor) engine.Matrix {
-	k := w.Dim(1)
-	return engine.Matrix{N: w.Dim(0), K: k, Rows: func(j, n int, use func(x []float32)) {
-		rows := make([]float32, n*k)
-		for i := range n {
-			w.CopyRowTo(rows[i*k:], j+i)
-		}
-		use(rows)
-	}}
-}
-
-func (m *Model) pack(p engine.Precision, pack func(engine.Precision, []*tensor.Tensor)) error {
+func (m *Model) pack(p engine.Precision, as engine.PackAs) error {
 	weights := map[engine.Precision][]*tensor.Tensor{}
 	var others []*tensor.Tensor
 	var err error
@@ -75,7 +54,7 @@ func (m *Model) pack(p engine.Precision, pack func(engine.Precision, []*tensor.T
 		return err
 	}
 	for _, at := range slices.Sorted(maps.Keys(weights)) {
-		pack(at, weights[at])
+		engine.PackTensors(m.backend, at, as, weights[at]...)
 	}
 	m.precision = p
 	// Their memory may be part of one piece for all parameters, which is freed only as a whole. So they move.
@@ -103,8 +82,8 @@ func (m *Model) LoadStored(w Weights) error {
 		return err
 	}
 	m.Params("", func(_ string, p *nn.Param) {
-		if kept, ok := p.Packed().(engine.Rounding); ok && kept.Kept() >= engine.Int8 {
-			m.precision = max(m.precision, kept.Kept())
+		if kept, ok := p.Packed().(engine.Rounding); ok && kept.Stored() >= engine.Int8 {
+			m.precision = max(m.precision, kept.Stored())
 		}
 	})
 	return nil
@@ -139,10 +118,10 @@ type form struct {
 type reading int
 
 const (
-	rounded  reading = iota
-	exact            // bfloat16 as it is
-	integers         // integers in groups as they are
-	frozen           // see PackFrozen
+	rounded  = reading(engine.PackRounded)
+	exact    = reading(engine.PackExact)
+	frozen   = reading(engine.PackFrozen)
+	integers = frozen + 1 // integers in groups as they are
 )
 
 // form decides how a matrix is packed whose rows are those of parts of a file. Nothing is rounded that the precision

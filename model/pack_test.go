@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
 // Tolerances of logits with rounded weights, of the largest logit. These models have random weights, through whose
@@ -46,7 +47,7 @@ func mixersAt(p engine.Precision) string {
 
 // logits reads a text in chunks, without recording.
 func logits(m *Model, ids []int32, b, l int, chunks ...int) (out []float32, loss float32) {
-	states, tape := newStates(m, b), autograd.NewTape()
+	states, tape := newStates(m, b), autograd.NewTape(cpu.Backend{})
 	for at := 0; at < l; {
 		n := chunks[min(at, len(chunks)-1)]
 		tape.Reset()
@@ -157,7 +158,7 @@ func TestPackedErrors(t *testing.T) {
 		!strings.Contains(err.Error(), "word_embeddings.weight: found no values") {
 		t.Errorf("packing a model without values: %v", err)
 	}
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	tape.Record(true)
 	defer func() {
 		if msg := fmt.Sprint(recover()); !strings.Contains(msg, "packed for inference") {

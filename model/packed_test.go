@@ -7,6 +7,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
 // TestPackedDocuments: documents that are rows of one call give the logits of each alone, bit by bit. Loss and
@@ -27,7 +28,7 @@ func TestPackedDocuments(t *testing.T) {
 		}
 		v := m.Config.PaddedVocab()
 		run := func(lo, hi int, lengths ...int) (logits []float32, loss float64, grads map[string][]float32) {
-			tape, rows := autograd.NewTape(), &Rows{}
+			tape, rows := autograd.NewTape(cpu.Backend{}), &Rows{}
 			tape.Record(true)
 			for _, n := range lengths {
 				rows.Add(n, nil)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/nn"
 )
@@ -12,9 +13,23 @@ import (
 // Parameters are the weights of a model of any kind: a Model, a Network or a Classifier. All get their values from a
 // seed or a file, and are saved, in the same way.
 type Parameters struct {
-	of     nn.Module
-	shape  *Config // of the layers, for which a file must have tensors
-	config func() (name string, text []byte, err error)
+	of       nn.Module
+	backbone *Backbone
+	shape    *Config // of the layers, for which a file must have tensors
+	config   func() (name string, text []byte, err error)
+}
+
+// Use moves a model, whose parameters have their values, to an engine. Tapes and states that were made before are of no
+// more use.
+func (p *Parameters) Use(b engine.Backend) {
+	p.backbone.use(b)
+	place := func(_ string, q *nn.Param) {
+		b.Place(q.Tensor)
+		if q.Change != nil {
+			q.Change.Params("", func(_ string, c *nn.Param) { b.Place(c.Tensor) })
+		}
+	}
+	p.of.Params("", place)
 }
 
 // Init fills every parameter as the releases do, from seed.
@@ -63,15 +78,17 @@ func (p *Parameters) compare(w Weights) (*filling, error) {
 	if err := checkFile(w.File, p.shape); err != nil {
 		return nil, err
 	}
-	return w.compareAll(p.of), nil
+	l := w.compareAll(p.of)
+	l.backend = p.backbone.Backend()
+	return l, nil
 }
 
-// Tensors lists the parameters for writing a checkpoint. The tensors share the parameters' memory. The model must not
-// be packed.
+// Tensors lists the parameters for writing a checkpoint, in the memory of the model if the host has it. The model must
+// not be packed.
 func (p *Parameters) Tensors() []checkpoint.Tensor {
 	var out []checkpoint.Tensor
 	p.of.Params("", func(name string, q *nn.Param) {
-		out = append(out, checkpoint.NewTensor(name, q.Shape(), q.Data()))
+		out = append(out, checkpoint.NewTensor(name, q.Shape(), q.Elements()))
 	})
 	return out
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -119,7 +120,7 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 	count := len(ids) - 1
 	v := m.Config.PaddedVocab()
 	r := result{logits: make([]float32, len(ids)*v), state: map[string][]float32{}}
-	tape, states, lo := autograd.NewTape(), newStates(m, b), 0
+	tape, states, lo := autograd.NewTape(cpu.Backend{}), newStates(m, b), 0
 	tape.Record(true)
 	for _, n := range lengths {
 		part := columns(targets, b, lo, lo+n)
@@ -136,7 +137,7 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 		}
 		loss, share := m.Loss(tape, hidden, part), float32(here)/float32(count)
 		r.loss += float64(share) * float64(read(loss)[0])
-		tape.Seed(loss, []float32{share})
+		tape.Seed(loss, tensor.FromSlice([]float32{share}, loss.Shape()...))
 		lo += n
 	}
 	tape.BackwardSeeded()
@@ -149,11 +150,10 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 
 // gradient is a copy of that of x on a tape, nil where there is none.
 func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
-	g := make([]float32, x.Len())
-	if !tape.Grad(x, g) {
-		return nil
+	if g := tape.Grad(x); g != nil {
+		return read(g)
 	}
-	return g
+	return nil
 }
 
 // gradients are those of all parameters, by name.
@@ -235,7 +235,7 @@ func steppedLogits(t *testing.T, m *Model) {
 	const b, l = 2, 40
 	ids, v := text(3, b*l), m.Config.PaddedVocab()
 	want := run(m, ids, b, []int{l}).logits
-	tape, states, restored := autograd.NewTape(), newStates(m, b), newStates(m, b)
+	tape, states, restored := autograd.NewTape(cpu.Backend{}), newStates(m, b), newStates(m, b)
 	var clones []*State
 	for i := range l {
 		if i == l-1 {
@@ -287,7 +287,7 @@ func TestDropout(t *testing.T) {
 		if seeds != nil {
 			rows.Train(seeds...)
 		}
-		return read(m.Forward(autograd.NewTape(), all, rows))
+		return read(m.Forward(autograd.NewTape(cpu.Backend{}), all, rows))
 	}
 	want := forward(plain)
 	if !slices.Equal(forward(dropping), want) {

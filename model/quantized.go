@@ -45,7 +45,7 @@ func (m *Model) packedTensors() (out []checkpoint.Tensor) {
 // packedTensor is a matrix in the type that it was rounded to.
 func packedTensor(name string, p *nn.Param, w engine.Rounding) checkpoint.Tensor {
 	k := p.Dim(1)
-	if at := w.Kept(); at >= engine.Int8 {
+	if at := w.Stored(); at >= engine.Int8 {
 		kind := checkpoint.DType(at.String())
 		groups := (k + engine.GroupTerms - 1) / engine.GroupTerms
 		q, factor, least := make([]int8, k), make([]uint16, groups), make([]uint16, groups)
@@ -55,7 +55,7 @@ func packedTensor(name string, p *nn.Param, w engine.Rounding) checkpoint.Tensor
 		})
 	}
 	values := make([]float32, k)
-	if w.Kept() == engine.BF16 {
+	if w.Stored() == engine.BF16 {
 		return checkpoint.Streamed(name, checkpoint.BF16, p.Shape(), func(b []byte, j int) []byte {
 			w.ReadRow(values, j)
 			for _, v := range values { // they are bfloat16 numbers

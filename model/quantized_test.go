@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/nn"
@@ -82,7 +81,7 @@ func TestSavePackedInSeveralPrecisions(t *testing.T) {
 		if !packable(p) {
 			return
 		}
-		autograd.Pack(each[n%len(each)], p.Tensor)
+		engine.PackTensors(m.Backend(), each[n%len(each)], engine.PackRounded, p.Tensor)
 		n++
 	})
 	if err := m.SavePacked(dir); err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/parallel"
@@ -117,20 +116,13 @@ func (l *filling) readPacked(which []int, how form) (set []func()) {
 		for at, i := range which {
 			ms[at] = l.groups(i, &bad[at])
 		}
-		forms = autograd.PackGroups(how.precision, ms...)
+		forms = l.backend.PackGroups(how.precision, ms...)
 	} else {
 		ms := make([]engine.Matrix, len(which))
 		for at, i := range which {
 			ms[at] = l.matrix(i, &bad[at])
 		}
-		switch how.as {
-		case exact:
-			forms = autograd.PackExact(ms...)
-		case frozen:
-			forms = autograd.PackFrozen(how.precision, ms...)
-		default:
-			forms = autograd.PackRows(how.precision, ms...)
-		}
+		forms = l.backend.Pack(how.precision, engine.PackAs(how.as), ms...)
 	}
 	for at, i := range which {
 		l.report(bad[at].bad)

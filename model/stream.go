@@ -31,7 +31,7 @@ func (m *Network) NewStream() (*Stream, error) {
 			"want one over single sequences to go through a stream")
 	}
 	d := m.Config.Model.DModel
-	return &Stream{m: m, tape: autograd.NewTape(), state: m.NewState(), sum: make([]float32, d),
+	return &Stream{m: m, tape: m.NewTape(), state: m.NewState(), sum: make([]float32, d),
 		row: make([]float32, d)}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/optim"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -39,8 +40,9 @@ func TestAnyNumberOfCores(t *testing.T) {
 		m.Params("", func(name string, p *nn.Param) {
 			params = append(params, optim.Param{Name: name, Tensor: p.Tensor, LR: 1e-2, Decay: 0.1})
 		})
-		opt := optim.NewAdamW(params, 0.9, 0.95, 1e-8, 1)
-		tape, grads := autograd.NewTape(), autograd.NewGradients(opt.Tensors()...)
+		tape := autograd.NewTape(cpu.Backend{})
+		opt := optim.NewAdamW(tape.Backend(), params, 0.9, 0.95, 1e-8, 1)
+		grads := autograd.NewGradients(tape.Backend(), opt.Tensors()...)
 		tape.Collect(grads)
 		tape.Record(true)
 		rows := EqualRows(b, l)
@@ -52,7 +54,7 @@ func TestAnyNumberOfCores(t *testing.T) {
 			bits = append(bits, read(loss)...)
 			tape.Backward(loss)
 			for _, g := range grads.Each() {
-				bits = append(bits, g...)
+				bits = append(bits, read(g)...)
 			}
 			bits = append(bits, float32(opt.Step(grads.Each(), 1, 1)))
 		}
@@ -80,7 +82,7 @@ func TestBatchGradients(t *testing.T) {
 	ids := text(7, b*l)
 	v := m.Config.PaddedVocab()
 	run := func(ids []int32, b int) (logits []float32, loss float64, grads map[string][]float32) {
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(cpu.Backend{})
 		tape.Record(true)
 		hidden := m.Forward(tape, ids, EqualRows(b, l))
 		logits = read(m.Logits(tape, hidden))
@@ -152,8 +154,8 @@ func TestStepMemory(t *testing.T) {
 	var params []*tensor.Tensor
 	m.Params("", func(_ string, p *nn.Param) { params = append(params, p.Tensor) })
 	objects := func(b, l int) int {
-		ids, tape := text(6, b*l), autograd.NewTape()
-		tape.Collect(autograd.NewGradients(params...))
+		ids, tape := text(6, b*l), autograd.NewTape(cpu.Backend{})
+		tape.Collect(autograd.NewGradients(tape.Backend(), params...))
 		tape.Record(true)
 		rows := EqualRows(b, l)
 		rows.Train(make([]uint64, b)...)

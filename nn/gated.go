@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// FeedForward is the part of a block that maps each position by itself, (…, d) to (…, d).
+// FeedForward is the part of a block that maps each position separately, (…, d) to (…, d).
 type FeedForward interface {
 	Module
 	Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor

@@ -17,8 +17,9 @@ import (
 type LowRank struct {
 	A, B  *Param
 	Scale float64 // α/r
-	// Dropout is the probability that an element of x is zero before A, in rows that train, as in the PEFT library:
-	// x Aᵀ is then dropout(x) Aᵀ, and x Wᵀ stays. What is kept is multiplied by 1/(1-Dropout). See autograd.Tape.Over.
+	// Dropout is the probability that an element of x is zero before A, in rows that train, as in the PEFT library: x
+	// Aᵀ is then dropout(x) Aᵀ, and x Wᵀ stays. The elements that stay are multiplied by 1/(1-Dropout). See
+	// autograd.Tape.Over.
 	Dropout float64
 }
 
@@ -36,7 +37,7 @@ func (c *LowRank) forward(t *autograd.Tape, x, w, bias *tensor.Tensor, a engine.
 	return t.LinearLowRank(x, w, bias, change, a)
 }
 
-// Params visits A and B under the names that PEFT gives them.
+// Params visits A and B under their names in PEFT.
 func (c *LowRank) Params(prefix string, visit Visitor) {
 	visit(prefix+"lora_A.weight", c.A)
 	visit(prefix+"lora_B.weight", c.B)

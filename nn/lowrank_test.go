@@ -8,6 +8,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/counter"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -37,7 +38,7 @@ func TestLowRankDropout(t *testing.T) {
 		set.p.SetData(set.x)
 	}
 	forward := func(calls int, p float64, rows *engine.Rows) []float32 {
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(cpu.Backend{})
 		c.Dropout = p
 		in := tape.New(5, k)
 		in.CopyFrom(x)

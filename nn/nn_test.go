@@ -8,6 +8,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -85,7 +86,7 @@ func TestInitAll(t *testing.T) {
 
 // TestLayersAreTheirFormulas: each layer computes its formula.
 func TestLayersAreTheirFormulas(t *testing.T) {
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	near := func(what string, got []float32, want ...float64) {
 		t.Helper()
 		for i, w := range want {

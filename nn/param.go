@@ -1,6 +1,5 @@
 // Package nn holds the parts that every network is made of: parameters with their names and roles, Linear, Embedding,
-// LayerNorm, RMSNorm and the MLP. It may import engine, autograd, tensor and ssm, and reads no tensor's elements. Names
-// of parameters are those of the official H3 release.
+// LayerNorm, RMSNorm and the MLP. Names of parameters are those of the official H3 release.
 package nn
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Role says what a parameter is for. Its weight decay and learning rate depend on that.
+// Role is what a parameter is for. Its weight decay and learning rate depend on that.
 type Role int
 
 // The roles.
@@ -28,13 +27,12 @@ const (
 type Param struct {
 	*tensor.Tensor
 	Role Role
-	// Init fills a fresh parameter. Each parameter has a generator of its own, so that its start does not depend on
-	// which others there are.
+	// Init fills a new parameter. Each parameter has its own generator, so that its values do not depend on which
+	// others there are.
 	Init func(rng *rand.Rand, x []float32)
-	// Fine says that a matrix packed in 4 bits for inference takes 8 all the same: one whose errors cost more than its
-	// size.
+	// Fine marks a matrix that takes 8 bits in a model packed in 4: its errors would cost more than its size.
 	Fine bool
-	// Product says that a Linear multiplies by this matrix, and by nothing but it: so there may be a Change of it.
+	// Product marks a matrix that only a Linear multiplies by, so that there may be a Change of it.
 	Product bool
 	// Change is added to the weights of a Linear; nil for none. It is no parameter of the model: see model.Adapter.
 	Change *LowRank
@@ -54,7 +52,7 @@ func NewMatrix(init func(rng *rand.Rand, x []float32), out, in int) *Param {
 	return p
 }
 
-// NewBuffer returns a tensor that is kept in checkpoints among the parameters but not trained: a constant of the model.
+// NewBuffer returns a tensor that is saved among the parameters but not trained: a constant of the model.
 func NewBuffer(init func(rng *rand.Rand, x []float32), shape ...int) *Param {
 	p := NewParam(SSMSystem, init, shape...)
 	p.SetNeedsGrad(false)
@@ -83,7 +81,7 @@ func InitAll(m Module, prefix string, seed uint64) {
 }
 
 // Values allocates the values of all parameters of m in one piece of memory, in the order in which a forward pass reads
-// them. The function that it returns gives the values of the first parameter, then those of the second and so on.
+// them. The function that it returns hands out the values of the first parameter, then of the second and so on.
 func Values(m Module) func() []float32 {
 	var lengths []int
 	m.Params("", func(_ string, p *Param) { lengths = append(lengths, p.Len()) })

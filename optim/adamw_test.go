@@ -10,8 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
+	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/tensor"
 )
+
+// segmentSize is the unit of work of an update on the CPU.
+const segmentSize = 1 << 14
 
 // shapes are those of the test's parameters; the second is longer than a segment.
 var shapes = [][]int{{3, 5}, {segmentSize + 100}, {1}}
@@ -38,7 +44,7 @@ func normals(rng *rand.Rand, n int) []float32 {
 }
 
 // gradients are those of a step; their scale varies, so that only some steps are clipped.
-func gradients(params []Param, step int) (grads [][]float32) {
+func gradients(params []Param, step int) (grads []*tensor.Tensor) {
 	rng := rand.New(rand.NewPCG(uint64(step), 2))
 	scale := float32(math.Exp(rng.NormFloat64())) * 0.01
 	for _, p := range params {
@@ -46,20 +52,20 @@ func gradients(params []Param, step int) (grads [][]float32) {
 		for i := range g {
 			g[i] *= scale
 		}
-		grads = append(grads, g)
+		grads = append(grads, tensor.FromSlice(g, p.Shape()...))
 	}
 	return grads
 }
 
-// reference is AdamW by its definition (arXiv:1711.05101) in float64.
-type reference struct{ p, m, v []float64 }
+// definition is AdamW by its definition (arXiv:1711.05101) in float64.
+type definition struct{ p, m, v []float64 }
 
 // step returns the norm of the gradients of all parameters together before clipping.
-func step(refs []reference, params []Param, grads [][]float32, n int, factor, clip float64) float64 {
+func step(refs []definition, params []Param, grads []*tensor.Tensor, n int, factor, clip float64) float64 {
 	const b1, b2, eps = 0.9, 0.95, 1e-8
 	norm := 0.0
 	for _, g := range grads {
-		for _, v := range g {
+		for _, v := range g.Data() {
 			norm += float64(v) * float64(v)
 		}
 	}
@@ -67,7 +73,7 @@ func step(refs []reference, params []Param, grads [][]float32, n int, factor, cl
 	scale := math.Min(1, clip/norm)
 	for k, r := range refs {
 		lr := params[k].LR * factor
-		for i, g := range grads[k] {
+		for i, g := range grads[k].Data() {
 			g := float64(g) * scale
 			r.m[i] = b1*r.m[i] + (1-b1)*g
 			r.v[i] = b2*r.v[i] + (1-b2)*g*g
@@ -86,16 +92,25 @@ func wide(x []float32) []float64 {
 	return out
 }
 
-// TestAdamW: fifty steps with groups, a schedule and clipping are those of the definition.
+// backends are the engines whose updates are tested.
+var backends = []engine.Backend{cpu.Backend{}, reference.Backend{}}
+
+// TestAdamW: fifty steps with groups, a schedule and clipping are those of the definition, on each engine.
 func TestAdamW(t *testing.T) {
+	for _, b := range backends {
+		t.Run(b.Kind(), func(t *testing.T) { testAdamW(t, b) })
+	}
+}
+
+func testAdamW(t *testing.T, b engine.Backend) {
 	const clip = 1.0
 	params := groups(1)
-	var refs []reference
+	var refs []definition
 	for _, p := range params {
-		refs = append(refs, reference{wide(p.Data()), make([]float64, p.Len()), make([]float64, p.Len())})
+		refs = append(refs, definition{wide(p.Data()), make([]float64, p.Len()), make([]float64, p.Len())})
 	}
 	still := slices.Clone(params[2].Data())
-	o := NewAdamW(params, 0.9, 0.95, 1e-8, clip)
+	o := NewAdamW(b, params, 0.9, 0.95, 1e-8, clip)
 	clipped := 0
 	for n := 1; n <= 50; n++ {
 		grads := gradients(params, n)
@@ -139,7 +154,7 @@ func TestResume(t *testing.T) {
 		}
 	}
 	params := groups(2)
-	o := NewAdamW(params, 0.9, 0.999, 1e-8, 1)
+	o := NewAdamW(cpu.Backend{}, params, 0.9, 0.999, 1e-8, 1)
 	run(params, o, 0, 5)
 
 	resumed := groups(3)
@@ -147,13 +162,14 @@ func TestResume(t *testing.T) {
 		resumed[i].CopyFrom(p.Data())
 	}
 	saved := map[string][]float32{}
-	o.Moments(func(name string, shape []int, x []float32) {
-		if n := tensor.New(shape...).Len(); n != len(x) {
-			t.Errorf("%s has shape %v and %d values", name, shape, len(x))
+	o.Moments(func(name string, x *tensor.Tensor) {
+		i := slices.IndexFunc(params, func(p Param) bool { return strings.HasPrefix(name, p.Name+".") })
+		if !x.SameShape(params[i].Tensor) {
+			t.Errorf("%s has shape %v, want %v", name, x, params[i])
 		}
-		saved[name] = slices.Clone(x)
+		saved[name] = slices.Clone(x.Data())
 	})
-	r := NewAdamW(resumed, 0.9, 0.999, 1e-8, 1)
+	r := NewAdamW(cpu.Backend{}, resumed, 0.9, 0.999, 1e-8, 1)
 	r.SetSteps(o.Steps())
 	if err := r.SetMoments(func(name string) ([]float32, error) { return saved[name], nil }); err != nil {
 		t.Fatal(err)
@@ -181,17 +197,17 @@ func TestResume(t *testing.T) {
 func TestNonFinite(t *testing.T) {
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(-1))} {
 		params := groups(4)
-		o := NewAdamW(params, 0.9, 0.95, 1e-8, 1)
+		o := NewAdamW(cpu.Backend{}, params, 0.9, 0.95, 1e-8, 1)
 		grads := gradients(params, 1)
 		if name, found := o.NonFiniteGrad(grads); found {
 			t.Errorf("all gradients are finite, but %s is named", name)
 		}
-		grads[1][segmentSize+7] = bad
-		before := fmt.Sprint(params[0].Data(), o.m[0])
+		grads[1].Data()[segmentSize+7] = bad
+		before := fmt.Sprint(params[0].Data(), o.moments[0].M.Data())
 		if norm := o.Step(grads, 1, 1); !math.IsNaN(norm) && !math.IsInf(norm, 0) {
 			t.Errorf("the norm is %v", norm)
 		}
-		if fmt.Sprint(params[0].Data(), o.m[0]) != before || o.Steps() != 0 {
+		if fmt.Sprint(params[0].Data(), o.moments[0].M.Data()) != before || o.Steps() != 0 {
 			t.Error("the step changed something")
 		}
 		if name, found := o.NonFiniteGrad(grads); !found || name != "log_dt" {
@@ -204,8 +220,8 @@ func TestNonFinite(t *testing.T) {
 func TestNoClip(t *testing.T) {
 	moved := func(clip float64) float32 {
 		p := []Param{{Name: "x", Tensor: tensor.New(1), LR: 1}}
-		o := NewAdamW(p, 0, 0, 1, clip) // without averages, p = -g/(|g|+1)
-		o.Step([][]float32{{3}}, 1, 1)
+		o := NewAdamW(cpu.Backend{}, p, 0, 0, 1, clip) // without averages, p = -g/(|g|+1)
+		o.Step([]*tensor.Tensor{tensor.FromSlice([]float32{3}, 1)}, 1, 1)
 		return p[0].Data()[0]
 	}
 	for clip, want := range map[float64]float32{0: -0.75, 100: -0.75, 1: -0.5} {
@@ -220,7 +236,7 @@ func TestAnyNumberOfCores(t *testing.T) {
 	run := func(cores int) string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 		params := groups(5)
-		o := NewAdamW(params, 0.9, 0.95, 1e-8, 1)
+		o := NewAdamW(cpu.Backend{}, params, 0.9, 0.95, 1e-8, 1)
 		out := ""
 		for n := range 3 {
 			out += fmt.Sprintln(math.Float64bits(o.Step(gradients(params, n), 1, 1)))
@@ -238,7 +254,7 @@ func TestAnyNumberOfCores(t *testing.T) {
 // TestRanges: an update made range by range has the bits of a whole one, and so has one by sums over four targets.
 func TestRanges(t *testing.T) {
 	whole, parts, sums := groups(6), groups(6), groups(6)
-	with := func(params []Param) *AdamW { return NewAdamW(params, 0.9, 0.95, 1e-8, 1) }
+	with := func(params []Param) *AdamW { return NewAdamW(cpu.Backend{}, params, 0.9, 0.95, 1e-8, 1) }
 	o, byRange, bySum := with(whole), with(parts), with(sums)
 	for n := range 5 {
 		norm := o.Step(gradients(whole, n), 1, 0.5)
@@ -251,8 +267,8 @@ func TestRanges(t *testing.T) {
 		u.Range(grads, 0, 2)
 		fourfold := gradients(sums, n)
 		for _, g := range fourfold {
-			for i := range g {
-				g[i] *= 4
+			for i := range g.Data() {
+				g.Data()[i] *= 4
 			}
 		}
 		if got := bySum.Step(fourfold, 4, 0.5); got != norm {
@@ -269,23 +285,53 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestAdd: gradients are added element by element, on any number of cores, and what was added is zero.
+// TestAdd: gradients are added element by element, on each engine and any number of cores, and what was added is zero.
 func TestAdd(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	params := groups(7)
-	o := NewAdamW(params, 0.9, 0.95, 1e-8, 1)
-	for _, cores := range []int{1, 4} {
-		runtime.GOMAXPROCS(cores)
-		dst, src := gradients(params, 1), gradients(params, 2)
-		was, other := gradients(params, 1), gradients(params, 2)
-		o.Add(dst, src)
-		for i := range dst {
-			for j := range dst[i] {
-				if want := was[i][j] + other[i][j]; dst[i][j] != want || src[i][j] != 0 {
-					t.Fatalf("%d cores: element %d of %s is %v and leaves %v, want %v and 0", cores, j, params[i].Name,
-						dst[i][j], src[i][j], want)
+	for _, b := range backends {
+		o := NewAdamW(b, params, 0.9, 0.95, 1e-8, 1)
+		for _, cores := range []int{1, 4} {
+			runtime.GOMAXPROCS(cores)
+			dst, src := gradients(params, 1), gradients(params, 2)
+			was, other := gradients(params, 1), gradients(params, 2)
+			o.Add(dst, src)
+			for i := range dst {
+				for j, got := range dst[i].Data() {
+					if want, left := was[i].Data()[j]+other[i].Data()[j], src[i].Data()[j]; got != want || left != 0 {
+						t.Fatalf("%s, %d cores: element %d of %s is %v and leaves %v, want %v and 0", b.Kind(),
+							cores, j, params[i].Name, got, left, want)
+					}
 				}
 			}
+		}
+	}
+}
+
+// TestAverage: averages move towards the parameters, and Swap exchanges both, on each engine.
+func TestAverage(t *testing.T) {
+	for _, b := range backends {
+		params := groups(8)
+		o := NewAdamW(b, params, 0.9, 0.95, 1e-8, 1)
+		averages := o.Values()
+		before := averages[0].Floats()
+		for _, p := range params {
+			p.Fill(2)
+		}
+		o.Average(averages, 0.75)
+		want := make([]float32, len(before))
+		for i, v := range before {
+			want[i] = v + 0.25*(2-v)
+		}
+		near := func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-6 }
+		if got := averages[0].Floats(); !slices.EqualFunc(got, want, near) {
+			t.Errorf("%s: averages are %v, want %v", b.Kind(), got, want)
+		}
+		version := params[0].Version()
+		o.Swap(averages)
+		if got := params[0].Floats(); !slices.EqualFunc(got, want, near) || averages[0].Floats()[0] != 2 ||
+			params[0].Version() == version {
+			t.Errorf("%s: parameters are %v, want %v", b.Kind(), got, want)
 		}
 	}
 }

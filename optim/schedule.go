@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Schedule gives the factor of the learning rate at every step: a linear warmup, then a decay.
+// Schedule is the factor of the learning rate at every step: a linear warmup, then a decay.
 type Schedule struct {
 	Kind     string  // constant, linear, cosine
 	Warmup   int     // steps of linear rise
@@ -30,7 +30,7 @@ func (s Schedule) Validate() error {
 // falling to MinRatio along a half cosine or a line, or staying 1.
 func (s Schedule) Factor(step int) float64 { return s.At(float64(step)) }
 
-// At is Factor between steps: for a run that measures how far it is by something else than steps.
+// At is Factor between steps, for a run whose progress is measured by time.
 func (s Schedule) At(step float64) float64 {
 	if step < float64(s.Warmup) {
 		return min(1, (step+1)/float64(s.Warmup))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -47,7 +46,7 @@ func Calibrate(ctx context.Context, m *model.Model, ids []int32, o Options) (*Re
 	if len(ids) < leastTokens {
 		return nil, fmt.Errorf("found %d tokens to calibrate with, want %d or more", len(ids), leastTokens)
 	}
-	c := &calibration{ctx: ctx, m: m, tape: autograd.NewTape(), progress: o.Progress}
+	c := &calibration{ctx: ctx, m: m, tape: m.NewTape(), progress: o.Progress}
 	if err := c.find(); err != nil {
 		return nil, err
 	}
@@ -82,8 +81,8 @@ func (c *calibration) find() (err error) {
 	c.m.Params("", func(name string, p *nn.Param) {
 		switch w, ok := p.Packed().(engine.Rounding); {
 		case !ok:
-		case w.Kept() >= engine.Int8:
-			err = fmt.Errorf("%s: found weights of %s, want those of a model that is not quantized", name, w.Kept())
+		case w.Stored() >= engine.Int8:
+			err = fmt.Errorf("%s: found weights of %s, want those of a model that is not quantized", name, w.Stored())
 		default:
 			x := &candidate{name: name, param: p, layer: layerOf(c.m, name, p), stored: w}
 			c.candidates = append(c.candidates, x)
@@ -97,9 +96,9 @@ func (c *calibration) find() (err error) {
 }
 
 // rounded is a matrix rounded to a precision.
-func (x *candidate) rounded(p engine.Precision) tensor.Packed {
+func (x *candidate) rounded(b engine.Packing, p engine.Precision) tensor.Packed {
 	from := x.stored.(engine.Rounding)
-	if p == engine.BF16 && from.Kept() == engine.BF16 {
+	if p == engine.BF16 && from.Stored() == engine.BF16 {
 		return x.stored
 	}
 	n, k := x.param.Dim(0), x.param.Dim(1)
@@ -110,10 +109,11 @@ func (x *candidate) rounded(p engine.Precision) tensor.Packed {
 		}
 		use(values)
 	}}
+	as := engine.PackRounded
 	if p == engine.BF16 {
-		return autograd.PackExact(matrix)[0]
+		as = engine.PackExact
 	}
-	return autograd.PackRows(p, matrix)[0]
+	return b.Pack(p, as, matrix)[0]
 }
 
 // measureAll finds what each form of each matrix costs.
@@ -125,7 +125,7 @@ func (c *calibration) measureAll() error {
 		}
 		for kind, p := range kinds {
 			way := option{kind: kind, size: Bits(p) * float64(x.param.Len())}
-			if form := x.rounded(p); form != x.stored {
+			if form := x.rounded(c.m.Backend(), p); form != x.stored {
 				x.param.SetPacked(form)
 				seen, err := c.measure(x.layer)
 				x.param.SetPacked(x.stored)
@@ -188,7 +188,7 @@ func (c *calibration) room(bits float64) (size float64) {
 // take rounds the matrices to the chosen kinds, and measures the model.
 func (c *calibration) take(chosen []int) (seen, error) {
 	for i, x := range c.candidates {
-		x.param.SetPacked(x.rounded(kinds[chosen[i]]))
+		x.param.SetPacked(x.rounded(c.m.Backend(), kinds[chosen[i]]))
 	}
 	return c.measure(-1)
 }

@@ -86,7 +86,7 @@ func Describe(m *model.Model) *Report {
 			r.Others += 4 * p.Len()
 			return
 		}
-		at := kept.Kept()
+		at := kept.Stored()
 		x := Matrix{Name: name, Shape: p.Shape(), Type: at.String(), Bytes: bytesOf(p, at), Fine: p.Fine}
 		r.Matrices = append(r.Matrices, x)
 		r.Numbers += p.Len()

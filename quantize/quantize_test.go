@@ -11,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 )
@@ -72,7 +73,7 @@ func divergence(p, q *model.Model, ids []int32) float64 {
 	for window := range slices.Chunk(ids, WindowLen) {
 		var logits [2][]float64
 		for i, m := range []*model.Model{p, q} {
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			out := m.Logits(tape, m.Forward(tape, window, model.EqualRows(1, len(window))))
 			for _, v := range values(out) {
 				logits[i] = append(logits[i], float64(v))
@@ -122,7 +123,7 @@ func TestCostsAreDivergences(t *testing.T) {
 			one.Params("", func(name string, p *nn.Param) {
 				if name == x.Name {
 					c := candidate{param: p, stored: p.Packed()}
-					p.SetPacked(c.rounded(kinds[0]))
+					p.SetPacked(c.rounded(cpu.Backend{}, kinds[0]))
 				}
 			})
 			want := divergence(whole, one, ids)

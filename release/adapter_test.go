@@ -15,6 +15,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -149,7 +150,7 @@ func afterText(m *model.Model) []float32 {
 	for i := range ids {
 		ids[i] = int32(i * 7 % m.Config.VocabSize)
 	}
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	y := m.Logits(tape, m.Forward(tape, ids, model.EqualRows(1, len(ids))))
 	out := make([]float32, y.Len())
 	y.CopyTo(out)

@@ -124,8 +124,8 @@ func TestBlocksStayAsTheyAre(t *testing.T) {
 			if !ok || p.Dim(1)%256 != 0 {
 				return
 			}
-			if kept.Kept() != b.becomes {
-				t.Errorf("%s: %s is %s, want %s", b.kind, name, kept.Kept(), b.becomes)
+			if kept.Stored() != b.becomes {
+				t.Errorf("%s: %s is %s, want %s", b.kind, name, kept.Stored(), b.becomes)
 			}
 			want, row := values[name], make([]float32, p.Dim(1))
 			all, err := want.Float32()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -54,7 +55,7 @@ func textLogits(m *model.Model, token func(int) int32) []float32 {
 	for i := range ids {
 		ids[i] = token(i)
 	}
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	return read(m.Logits(tape, m.Forward(tape, ids, model.EqualRows(1, len(ids)))))
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/gguf"
 )
 
 // ggufRoles are the tokens that tokenizer_config.json has names for, by the names that they have in a GGUF file, whose
@@ -27,7 +27,7 @@ var ggufSampling = []struct {
 }
 
 // ggufTokenizerConfig is what a GGUF file says that stands in tokenizer_config.json in a folder.
-func ggufTokenizerConfig(f *checkpoint.File, v *tokenizer.Vocabulary) ([]byte, error) {
+func ggufTokenizerConfig(f *checkpoint.File, v *gguf.Vocabulary) ([]byte, error) {
 	values, said := f.Values(), map[string]any{}
 	var more []string
 	for _, key := range sortedKeys(values) {

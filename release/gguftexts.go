@@ -9,6 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/gguf"
 )
 
 // ggufUnused is the type of a token that no text leads to.
@@ -18,12 +19,12 @@ const ggufUnused = 5
 const ggufText = "tokenizer.ggml."
 
 // ggufVocabulary is what a file says of its tokenizer, nil where it says nothing.
-func ggufVocabulary(f *checkpoint.File) (*tokenizer.Vocabulary, error) {
+func ggufVocabulary(f *checkpoint.File) (*gguf.Vocabulary, error) {
 	values := f.Values()
 	if values[ggufText+"tokens"] == nil {
 		return nil, nil
 	}
-	v := &tokenizer.Vocabulary{}
+	v := &gguf.Vocabulary{}
 	var errs []error
 	note := func(err error) { errs = append(errs, err) }
 	note(ggufGet(values, "model", &v.Model))
@@ -123,7 +124,7 @@ func ggufSwitch(values map[string]any, name string) (*bool, error) {
 }
 
 // usedTokens is the number of tokens without the unused ones at the end, which pad the table.
-func usedTokens(v *tokenizer.Vocabulary) int {
+func usedTokens(v *gguf.Vocabulary) int {
 	n := len(v.Tokens)
 	for n > 1 && v.Types != nil && v.Types[n-1] == ggufUnused {
 		n--
@@ -200,6 +201,6 @@ func ggufTextsOf(f *checkpoint.File) (t GGUFTexts, err error) {
 	if t.Generation, err = ggufGeneration(f, t.EndIDs); err != nil {
 		return t, err
 	}
-	t.Tokenizer, err = tokenizer.FromGGUF(*v)
+	t.Tokenizer, err = gguf.FromVocabulary(*v)
 	return t, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/gguf"
 )
 
 // GGUFOptions say how WriteGGUF writes a model.
@@ -236,7 +237,7 @@ func (s ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoin
 
 // ggufTextValues are those about tokens, for a table of so many rows: rows without a token are unused tokens.
 func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
-	v, err := tokenizer.ToGGUF(o.Tokenizer)
+	v, err := gguf.VocabularyOf(o.Tokenizer)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +246,7 @@ func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
 		return nil, fmt.Errorf("tokenizer: found %d tokens, want at most the %d rows of the embedding", n, rows)
 	}
 	for id := n; id < rows; id++ {
-		v.Tokens, v.Types = append(v.Tokens, tokenizer.UnusedToken(id)), append(v.Types, ggufUnused)
+		v.Tokens, v.Types = append(v.Tokens, gguf.UnusedToken(id)), append(v.Types, ggufUnused)
 		if v.Scores != nil {
 			v.Scores = append(v.Scores, -10000) // as llama.cpp's conversion
 		}

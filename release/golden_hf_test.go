@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -30,6 +31,7 @@ func hfFolder(c golden.Case) string { return filepath.Dir(c.File(model.ConfigFil
 // TestGoldenHF: a model in the layout of the transformers library has the official logits, in any chunks and step by
 // step, states, loss, gradients and greedy text.
 func TestGoldenHF(t *testing.T) {
+	golden.Of(t, "attention", "window-attention", "gated-conv")
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		var meta hfCase
 		c.Config(&meta)
@@ -95,7 +97,7 @@ func checkGroupedNorm(t *testing.T, c golden.Case, m *model.Model, tol float64) 
 
 // logitsOf are those of b sequences.
 func logitsOf(m *model.Model, ids []int32, b int) []float32 {
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	return read(m.Logits(tape, m.Forward(tape, ids, model.EqualRows(b, len(ids)/b))))
 }
 
@@ -111,7 +113,7 @@ func checkGreedy(t *testing.T, c golden.Case, m *model.Model, want string) {
 // checkGradients compares logits, loss and the gradients that a case has.
 func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, ids []int32, b, l int, tol float64) {
 	t.Helper()
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	tape.Record(true)
 	hidden := m.Forward(tape, ids, model.EqualRows(b, l))
 	golden.CloseAbs(t, "logits", read(m.Logits(tape, hidden)), c.F64("out/logits"), tol)
@@ -147,7 +149,7 @@ func checkCached(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l 
 	shape := c.Shape("out/logits_cached") // (b, steps, v), from the prefill's last id on
 	got := make([]float32, b*shape[1]*v)
 	for i := range b {
-		state, tape := m.NewState(), autograd.NewTape()
+		state, tape := m.NewState(), autograd.NewTape(cpu.Backend{})
 		for lo, hi := 0, meta.Prefill; lo < l; lo, hi = hi, hi+1 {
 			tape.Reset()
 			rows := model.OneRow(hi-lo, state)

@@ -10,9 +10,11 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // TestGoldenHyenaDNA: the hidden states, classes and gradients of the official model, read from a checkpoint
@@ -34,20 +36,20 @@ func TestGoldenHyenaDNA(t *testing.T) {
 			golden.Close(t, name, read(p.Tensor), c.F64("param/"+name), 0)
 		})
 		s, ids := c.Shape("in/ids"), ids32(c.I64("in/ids"))
-		tape := autograd.NewTape()
+		tape := autograd.NewTape(cpu.Backend{})
 		hidden := c.F64("out/hidden")
 		golden.Close(t, "hidden", read(m.Forward(tape, ids, model.EqualRows(s[0], s[1]))), hidden, tol)
 		tape.Record(true)
 		y := head.Forward(tape, ids, model.EqualRows(s[0], s[1]))
 		golden.Close(t, "head", read(y), c.F64("out/head"), tol)
-		tape.BackwardFrom(y, c.F32("in/dy"))
+		tape.BackwardFrom(y, tensor.FromSlice(c.F32("in/dy"), y.Shape()...))
 		head.Params("", func(name string, p *nn.Param) {
 			if p.NeedsGrad() {
 				golden.Close(t, "gradient of "+name, gradient(tape, p.Tensor), c.F64("grad/"+name), tol)
 			}
 		})
 		for _, chunk := range []int{1, 5} {
-			states, plain, d := newStates(m, s[0]), autograd.NewTape(), m.Config.DModel
+			states, plain, d := newStates(m, s[0]), autograd.NewTape(cpu.Backend{}), m.Config.DModel
 			for lo := 0; lo < s[1]; lo += chunk {
 				hi := min(s[1], lo+chunk)
 				var want []float64

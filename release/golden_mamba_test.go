@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -45,7 +46,7 @@ func checkMambaLM(t *testing.T, c golden.Case, m *model.Model, file string) {
 	s := c.Shape("in/ids")
 	b, l := s[0], s[1]
 	ids := ids32(c.I64("in/ids"))
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	tape.Record(true)
 	hidden := m.Forward(tape, ids, model.EqualRows(b, l))
 	golden.CloseAbs(t, "logits", read(m.Logits(tape, hidden)), c.F64("out/logits"), logitTol)

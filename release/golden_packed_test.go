@@ -6,6 +6,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -40,7 +41,7 @@ func TestPackedGolden(t *testing.T) {
 			if err := m.Pack(p); err != nil {
 				t.Fatal(err)
 			}
-			tape := autograd.NewTape()
+			tape := autograd.NewTape(cpu.Backend{})
 			got := read(m.Logits(tape, m.Forward(tape, ids, model.EqualRows(s[0], s[1]))))
 			golden.Close(t, p.String()+": logits", got, want, tol.worst)
 			var errors, all float64

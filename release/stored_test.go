@@ -11,6 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
@@ -56,7 +57,7 @@ func storedAs(t *testing.T, from string, kind func(name string, at int) checkpoi
 
 // steppedLogits are those behind a prefix and then of one id after the other.
 func steppedLogits(m *model.Model, ids []int32, prefix int) (out []float32) {
-	state, tape := m.NewState(), autograd.NewTape()
+	state, tape := m.NewState(), autograd.NewTape(cpu.Backend{})
 	for lo, hi := 0, prefix; lo < len(ids); lo, hi = hi, hi+1 {
 		tape.Reset()
 		rows := model.OneRow(hi-lo, state)

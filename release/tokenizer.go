@@ -83,3 +83,14 @@ func ParseTokenizer(spec string) (tokenizer.Tokenizer, error) {
 	}
 	return tokenizer.Parse(spec)
 }
+
+// FindTokenizer returns the tokenizer that a user names: as ParseTokenizer does, or that of a training run's folder.
+func FindTokenizer(spec string) (tokenizer.Tokenizer, error) {
+	tok, err := ParseTokenizer(spec)
+	if errors.Is(err, fs.ErrNotExist) {
+		if dir, resolveErr := model.Resolve(spec); resolveErr == nil {
+			return tokenizer.Load(dir)
+		}
+	}
+	return tok, err
+}

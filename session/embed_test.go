@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
 )
 
 // pooled is an embedding by its formula, from the hidden states that one call of the model gives for the whole text.
 func pooled(m *model.Model, ids []int32, p Pooling, n int) []float64 {
-	tape := autograd.NewTape()
+	tape := autograd.NewTape(cpu.Backend{})
 	hidden := m.Forward(tape, ids, model.OneRow(len(ids), m.NewState()))
 	d := m.Config.DModel
 	x := make([]float32, len(ids)*d)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// CSV is text with a row a line: cells between commas, semicolons, tabs, bars or spaces, quoted as RFC 4180 says.
+// CSV is text with a row per line: cells separated by commas, semicolons, tabs, bars or spaces, quoted by RFC 4180.
 var CSV = &Format{
 	Name: "csv", About: "rows of text: cells between commas, semicolons, tabs, bars or spaces",
 	Extensions: []string{".csv", ".txt", ".dat"},
@@ -24,24 +24,23 @@ var TSV = &Format{
 	Open: func(in *Input, opt *Options) (Source, error) { return openCSV(in, opt, '\t') },
 }
 
-// records gives the cells of one line after the other, of lines that are not empty.
+// records reads the cells of line after line, skipping empty ones.
 type records interface {
 	next() (cells []string, line int64, err error)
 }
 
 // csvSource is the rows of a CSV file.
 type csvSource struct {
+	described
 	name      string
 	text      *patcher
 	lines     records
 	separator rune
-	about     About
 	first     []string // a first line that is no header
 	line      int64    // of first
-	notes     []string
 }
 
-// separators are those that are found out, the ones first that numbers and texts hardly contain.
+// separators are those that are detected, the ones first that numbers and texts hardly contain.
 var separators = []rune{'\t', ';', '|', ',', ' '}
 
 func openCSV(in *Input, opt *Options, separator rune) (Source, error) {
@@ -61,7 +60,7 @@ func openCSV(in *Input, opt *Options, separator rune) (Source, error) {
 	case separator == 0:
 		separator = guessSeparator(head)
 		if separator != ',' {
-			s.notes = append(s.notes, fmt.Sprintf("cells are read as separated by %s (--separator says otherwise)",
+			s.notes = append(s.notes, fmt.Sprintf("cells are separated by %s (--separator otherwise)",
 				separatorName(separator)))
 		}
 	}
@@ -82,10 +81,10 @@ func openCSV(in *Input, opt *Options, separator rune) (Source, error) {
 	return s, nil
 }
 
-// mostColumns bounds what a hostile first line can cost.
+// mostColumns is the limit on columns, so that a hostile first line cannot take much memory.
 const mostColumns = 20_000
 
-// takeHead takes the names of the columns from the first line, or makes them where it is data.
+// takeHead takes the names of the columns from the first line, or creates them if that is data.
 func (s *csvSource) takeHead(first []string, line int64, head []byte, separator rune, opt *Options) error {
 	if len(first) > mostColumns {
 		return fmt.Errorf("line %d: found %d cells, want at most %d", line, len(first), mostColumns)
@@ -99,9 +98,8 @@ func (s *csvSource) takeHead(first []string, line int64, head []byte, separator 
 		}
 		if seen[name]++; seen[name] > 1 {
 			other := fmt.Sprintf("%s.%d", name, seen[name])
-			s.notes = append(s.notes, fmt.Sprintf("the column %s stands in line %d more than once: number %d is "+
-				"called "+
-				"%s", name, line, seen[name], other))
+			s.notes = append(s.notes, fmt.Sprintf("the column %s is in line %d more than once: number %d is called %s",
+				name, line, seen[name], other))
 			name = other
 			seen[name]++
 		}
@@ -111,16 +109,15 @@ func (s *csvSource) takeHead(first []string, line int64, head []byte, separator 
 		s.about.Headless = true
 		s.first, s.line = first, line
 		if opt.Header == "auto" {
-			s.notes = append(s.notes, fmt.Sprintf("the first line is data, as it holds values: columns are called "+
-				"column1 "+
-				"to column%d (--header yes otherwise)", len(first)))
+			s.notes = append(s.notes, fmt.Sprintf("the first line is data, as it holds values: "+
+				"columns are called column1 to column%d (--header yes otherwise)", len(first)))
 		}
 	}
 	return nil
 }
 
-// isHeader reports whether a first line names columns: it has no value in it that is a number or is missing. A line of
-// texts alone is a header unless the next one holds one of them, too.
+// isHeader reports whether the first line names columns: no cell is a number, a time or a missing value, and none
+// repeats in the next line.
 func isHeader(first, second []string, opt *Options) bool {
 	for _, cell := range first {
 		cell = strings.TrimSpace(cell)
@@ -141,7 +138,7 @@ func isHeader(first, second []string, opt *Options) bool {
 	return true
 }
 
-// secondLine is the cells of the second line of a text, nil for none.
+// secondLine returns the cells of the second line of a text, nil for none.
 func secondLine(head []byte, separator rune) []string {
 	lines := newRecords(bufio.NewReader(bytes.NewReader(head)), separator)
 	if _, _, err := lines.next(); err != nil {
@@ -154,8 +151,8 @@ func secondLine(head []byte, separator rune) []string {
 	return cells
 }
 
-// guessSeparator is the first of separators that cuts all lines of a text into equally many cells, more than one; else
-// a comma.
+// guessSeparator returns the first of separators that cuts all lines of a text into the same number of cells, more than
+// one; else a comma.
 func guessSeparator(head []byte) rune {
 	if end := bytes.LastIndexByte(head, '\n'); end >= 0 {
 		head = head[:end+1] // whole lines
@@ -188,16 +185,10 @@ func separatorName(separator rune) string {
 	return fmt.Sprintf("%q", separator)
 }
 
-// About describes the columns.
-func (s *csvSource) About() About { return s.about }
-
-// Notes say what was found out.
+// Notes reports what was detected.
 func (s *csvSource) Notes() []string {
 	return append(s.notes[:len(s.notes):len(s.notes)], s.text.Notes()...)
 }
-
-// Close does nothing.
-func (s *csvSource) Close() error { return nil }
 
 // Next reads the next line that is not empty.
 func (s *csvSource) Next(row *Row) error {
@@ -234,35 +225,22 @@ func (s *csvSource) Next(row *Row) error {
 	return nil
 }
 
-// newRecords reads cells between separators, or between any number of spaces.
+// newRecords returns a reader of cells separated by a character, or by any number of spaces.
 func newRecords(r *bufio.Reader, separator rune) records {
 	if separator == ' ' {
-		lines := bufio.NewScanner(r)
-		lines.Buffer(nil, maxRow)
-		return &spaced{lines: lines}
+		return &spaced{lines{r: r}}
 	}
 	tabs := separator == '\t' // where quotes have no meaning
 	return &quoted{r: r, separator: string(separator), trim: !tabs, lazy: tabs}
 }
 
-// spaced is records with any number of spaces between cells.
-type spaced struct {
-	lines *bufio.Scanner
-	line  int64
-}
+// spaced reads records with any number of spaces between cells.
+type spaced struct{ lines }
 
 func (s *spaced) next() ([]string, int64, error) {
-	for s.lines.Scan() {
-		s.line++
-		if cells := strings.Fields(s.lines.Text()); len(cells) > 0 {
-			return cells, s.line, nil
-		}
-	}
-	if err := s.lines.Err(); err != nil {
-		if errors.Is(err, bufio.ErrTooLong) {
-			err = errTooLong{}
-		}
+	text, err := s.lines.next(maxRow)
+	if err != nil {
 		return nil, s.line + 1, err
 	}
-	return nil, s.line, io.EOF
+	return strings.Fields(string(text)), s.line, nil
 }

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// peekSize is how much of a file is looked at before it is read.
+// peekSize is how much of a file is inspected before it is read.
 const peekSize = 64 << 10
 
-// peek is the beginning of what r reads: what it gives at once, but at least a whole line, unless that is longer than
-// peekSize. From a pipe it does not wait for more.
+// peek returns the start of what r reads: what is available at once, but at least a whole line, unless that is longer
+// than peekSize. It does not wait for more from a pipe.
 func peek(r *bufio.Reader) []byte {
 	for n := 1; ; {
 		head, err := r.Peek(n)
@@ -26,8 +26,8 @@ func peek(r *bufio.Reader) []byte {
 	}
 }
 
-// textReader is the text that in holds as UTF-8. Bytes that are not UTF-8 are read as Windows-1252, in which Latin-1 is
-// contained, so that a file of mixed encodings is read as it was meant. What is no text is an error.
+// textReader returns the text of a file as UTF-8. Bytes that are not UTF-8 are read as Windows-1252, which contains
+// Latin-1, so that files of mixed encodings are read as intended. Binary data is an error.
 func textReader(file *Input, encoding string) (*patcher, error) {
 	in := file.R
 	head := peek(in)
@@ -47,7 +47,7 @@ func textReader(file *Input, encoding string) (*patcher, error) {
 		decoder := unicode.UTF16(order, unicode.UseBOM).NewDecoder()
 		p.r = bufio.NewReaderSize(decoder.Reader(in), peekSize)
 		if encoding == "auto" {
-			p.said = append(p.said, "the text is read as UTF-16")
+			p.notes = append(p.notes, "the text is read as UTF-16")
 		}
 		return p, nil
 	}
@@ -62,9 +62,9 @@ func textReader(file *Input, encoding string) (*patcher, error) {
 	return p, nil
 }
 
-// kinds are how files begin that are no text, and what they are.
+// kinds are the magic bytes of binary files, and what they are.
 var kinds = []struct{ begin, kind string }{
-	{"PK\x03\x04", "a ZIP archive, or a file of a program that keeps its own in one (unpack it, or save it as CSV)"},
+	{"PK\x03\x04", "a ZIP archive, or a document stored as one (unpack it, or save it as CSV)"},
 	{"\x1F\x8B", "a file that gzip has compressed (its name should end with .gz)"},
 	{"BZh", "a file that bzip2 has compressed (unpack it)"},
 	{"\xFD7zXZ", "a file that xz has compressed (unpack it)"},
@@ -76,7 +76,7 @@ var kinds = []struct{ begin, kind string }{
 	{"%PDF-", "a PDF"},
 }
 
-// kindOf is what a file is that begins so, "" where it may be a text.
+// kindOf returns what a binary file is, "" if it may be text.
 func kindOf(head []byte) string {
 	for _, k := range kinds {
 		if bytes.HasPrefix(head, []byte(k.begin)) {
@@ -86,7 +86,7 @@ func kindOf(head []byte) string {
 	return ""
 }
 
-// controls counts the characters that no text has.
+// controls counts control characters that text does not have.
 func controls(head []byte) (n int) {
 	for _, c := range head {
 		if c < ' ' && (c < '\t' || c > '\r') && c != 0x1B {
@@ -96,7 +96,7 @@ func controls(head []byte) (n int) {
 	return n
 }
 
-// looksUTF16 reports whether a text begins with a mark of UTF-16, or every second byte is mostly 0.
+// looksUTF16 reports whether a text starts with a byte-order mark of UTF-16, or every second byte is mostly 0.
 func looksUTF16(head []byte) bool {
 	if bytes.HasPrefix(head, []byte("\xFF\xFE")) || bytes.HasPrefix(head, []byte("\xFE\xFF")) {
 		return true
@@ -114,7 +114,7 @@ func zeros(text []byte, from int) (n int) {
 	return n
 }
 
-// patcher reads text and gives bytes that are not UTF-8 as the characters that they are in Windows-1252.
+// patcher reads text and converts bytes that are not UTF-8 from Windows-1252.
 type patcher struct {
 	r       *bufio.Reader
 	patch   bool
@@ -123,17 +123,17 @@ type patcher struct {
 	patched int
 	line    int64 // of the first that was patched, from 1
 	lines   int64
-	said    []string
+	notes   []string
 	buffer  []byte
 	err     error
 }
 
-// Notes say how many bytes were not UTF-8.
+// Notes reports how many bytes were not UTF-8.
 func (p *patcher) Notes() []string {
 	if p.patched == 0 {
-		return p.said
+		return p.notes
 	}
-	return append(p.said, fmt.Sprintf("%d bytes that are not UTF-8 are read as Windows-1252, the first in line %d",
+	return append(p.notes, fmt.Sprintf("%d bytes that are not UTF-8 are read as Windows-1252, the first in line %d",
 		p.patched, p.line))
 }
 
@@ -148,17 +148,17 @@ func (p *patcher) Read(to []byte) (int, error) {
 		if p.buffer == nil {
 			p.buffer = make([]byte, 32<<10)
 		}
-		kept := copy(p.buffer, p.rest)
-		n, err := p.r.Read(p.buffer[kept:])
+		left := copy(p.buffer, p.rest)
+		n, err := p.r.Read(p.buffer[left:])
 		p.err = err
-		p.take(p.buffer[:kept+n], err != nil)
+		p.take(p.buffer[:left+n], err != nil)
 	}
 	n := copy(to, p.waiting)
 	p.waiting = p.waiting[n:]
 	return n, nil
 }
 
-// take makes text wait to be read. An unfinished character at its end is kept for the next call, unless it is the last.
+// take queues text to be read. An incomplete character at its end is stored for the next call, unless it is the last.
 func (p *patcher) take(text []byte, last bool) {
 	p.rest = p.rest[:0]
 	if utf8.Valid(text) {
@@ -190,12 +190,12 @@ func (p *patcher) take(text []byte, last bool) {
 	p.waiting = out
 }
 
-// errTooLong is the error of a row that is longer than maxRow.
+// errTooLong is the error of a row longer than maxRow.
 type errTooLong struct{}
 
 func (errTooLong) Error() string {
 	return fmt.Sprintf("found a row of more than %d MB, want shorter ones: is a quote not closed?", maxRow>>20)
 }
 
-// maxRow is the longest row of text, in bytes: a quote that is not closed makes one row of all that follows.
+// maxRow is the longest row of text, in bytes: an unclosed quote turns all that follows into one row.
 const maxRow = 16 << 20

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -11,15 +10,15 @@ import (
 
 var nan = math.NaN()
 
-// FASTA is sequences of letters, of DNA, RNA or proteins: a line that begins with > and names a sequence, then its
-// letters. A letter is a row, in upper case.
+// FASTA is sequences of DNA, RNA or proteins: a line that starts with > and names a sequence, then its letters. A row
+// is a letter, in upper case.
 var FASTA = &Format{
-	Name: "fasta", About: "sequences of letters, each behind a line that begins with >",
+	Name: "fasta", About: "sequences of letters, each after a line that starts with >",
 	Extensions: []string{".fasta", ".fa", ".fna", ".faa", ".ffn"},
 	Open:       func(in *Input, opt *Options) (Source, error) { return openLetters(in, opt, false) },
 }
 
-// FASTQ is FASTA with the quality of each letter, of four lines a sequence. The quality is that of Phred, from 0 up.
+// FASTQ is FASTA with the Phred quality of each letter, from 0 up, in four lines per sequence.
 var FASTQ = &Format{
 	Name: "fastq", About: "sequences of letters with the quality of each", Extensions: []string{".fastq", ".fq"},
 	Open: func(in *Input, opt *Options) (Source, error) { return openLetters(in, opt, true) },
@@ -34,10 +33,9 @@ const (
 
 // letters reads a FASTA or FASTQ file.
 type letters struct {
-	name  string
-	lines *bufio.Reader
-	line  int64
-	kept  string // the line that names the next sequence
+	name string
+	lines
+	head string // the line that names the next sequence
 }
 
 func openLetters(in *Input, opt *Options, quality bool) (Source, error) {
@@ -45,8 +43,9 @@ func openLetters(in *Input, opt *Options, quality bool) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &letters{name: in.Name, lines: bufio.NewReaderSize(text, peekSize)}
-	src := &recordSource{about: About{Columns: []string{letterColumn, nameColumn}, Sequences: true}, next: s.fasta}
+	s := &letters{name: in.Name, lines: newLines(text)}
+	src := &recordSource{next: s.fasta}
+	src.about = About{Columns: []string{letterColumn, nameColumn}, Sequences: true}
 	if quality {
 		src.about.Columns = []string{letterColumn, qualityColumn, nameColumn}
 		src.next = s.fastq
@@ -54,33 +53,16 @@ func openLetters(in *Input, opt *Options, quality bool) (Source, error) {
 	return src, nil
 }
 
-// mostLetters bounds a sequence of letters that is kept in memory: more than the largest chromosome.
+// mostLetters is the limit on a sequence of letters in memory: more than the largest chromosome.
 const mostLetters = 1 << 31
 
-// next is the next line that is not empty, which must not be longer than what is left.
+// next returns the next line that is not empty, at most left long.
 func (s *letters) next(left int) (string, error) {
-	for {
-		var line strings.Builder
-		for {
-			part, err := s.lines.ReadSlice('\n')
-			if line.Len()+len(part) > left {
-				return "", fmt.Errorf("%s, line %d: found more than %d letters, want at most that", s.name,
-					s.line+1, mostLetters)
-			}
-			line.Write(part)
-			if errors.Is(err, bufio.ErrBufferFull) {
-				continue
-			}
-			if err != nil && (err != io.EOF || line.Len() == 0) {
-				return "", err
-			}
-			break
-		}
-		s.line++
-		if text := strings.TrimSpace(line.String()); text != "" {
-			return text, nil
-		}
+	line, err := s.lines.next(left)
+	if errors.Is(err, errTooLong{}) {
+		err = fmt.Errorf("%s, line %d: found more than %d letters, want at most that", s.name, s.line+1, mostLetters)
 	}
+	return string(line), err
 }
 
 func (s *letters) wrong(format string, args ...any) error {
@@ -89,7 +71,7 @@ func (s *letters) wrong(format string, args ...any) error {
 
 // fasta reads a sequence.
 func (s *letters) fasta() (*record, error) {
-	if s.kept == "" {
+	if s.head == "" {
 		line, err := s.next(mostLetters)
 		if err != nil {
 			return nil, err
@@ -97,10 +79,10 @@ func (s *letters) fasta() (*record, error) {
 		if line[0] != '>' {
 			return nil, s.wrong("found %.20q, want a line such as >name", line)
 		}
-		s.kept = line
+		s.head = line
 	}
-	name, at := s.kept[1:], s.line
-	s.kept = ""
+	name, at := s.head[1:], s.line
+	s.head = ""
 	var b strings.Builder
 	for {
 		line, err := s.next(mostLetters - b.Len())
@@ -111,7 +93,7 @@ func (s *letters) fasta() (*record, error) {
 			return nil, err
 		}
 		if line[0] == '>' {
-			s.kept = line
+			s.head = line
 			break
 		}
 		if err := s.check(line); err != nil {

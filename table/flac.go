@@ -14,21 +14,21 @@ import (
 	"strings"
 )
 
-// FLAC is a recording as WAV gives it, packed without loss (RFC 9639), of 4 to 32 bits.
+// FLAC is a recording compressed without loss (RFC 9639), of 4 to 32 bits, with the columns of WAV.
 var FLAC = &Format{
 	Name: "flac", About: "recordings packed without loss, alone or beside WAV files", Extensions: []string{".flac"},
 	Kin: recordings, Open: openFLAC,
 }
 
-// mostFLAC bounds the samples of a recording: silence of a day takes few bytes.
+// mostFLAC is the limit on the samples of a recording: a day of silence takes few bytes.
 const mostFLAC = 1 << 32
 
 // flacSource is the samples of a recording, read frame by frame.
 type flacSource struct {
+	described
 	name, title string
 	bits        flacBits
 	info        *flacInfo
-	about       About
 	full        float64   // the size of the loudest sample
 	frame       [][]int64 // by channels
 	at          int       // of the frame
@@ -36,7 +36,6 @@ type flacSource struct {
 	sum         hash.Hash // of all samples
 	packed      []byte
 	ended       bool
-	notes       []string
 }
 
 func openFLAC(in *Input, _ *Options) (Source, error) {
@@ -46,12 +45,13 @@ func openFLAC(in *Input, _ *Options) (Source, error) {
 	}
 	return &flacSource{
 		name: in.Name, title: strings.TrimSuffix(filepath.Base(in.Name), filepath.Ext(in.Name)), info: info,
-		bits: flacBits{r: in.R}, about: About{Columns: numbered("sample", info.channels), Sequences: true},
-		full: math.Ldexp(1, info.bits-1), frame: make([][]int64, info.channels), sum: md5.New(),
+		bits: flacBits{r: in.R}, frame: make([][]int64, info.channels),
+		full: math.Ldexp(1, info.bits-1), sum: md5.New(),
+		described: described{about: About{Columns: numbered("sample", info.channels), Sequences: true}},
 	}, nil
 }
 
-// flacInfoOf reads all that stands before the frames.
+// flacInfoOf reads all metadata before the frames.
 func flacInfoOf(r *bufio.Reader) (*flacInfo, error) {
 	head, err := r.Peek(10)
 	if bytes.HasPrefix(head, []byte("ID3")) && err == nil { // what a music player has put before the file
@@ -101,21 +101,12 @@ func flacInfoOf(r *bufio.Reader) (*flacInfo, error) {
 			sum: [16]byte(data[18:]),
 		}
 		if info.rate < 1 || info.bits < 4 || info.samples > mostFLAC {
-			return nil, wrong(fmt.Errorf("found %d samples of %d bits at %d Hz, want at most %d of 4 to 32 bits at 1 "+
-				"Hz or more", info.samples, info.bits, info.rate, int64(mostFLAC)))
+			return nil, wrong(fmt.Errorf("found %d samples of %d bits at %d Hz, "+
+				"want at most %d of 4 to 32 bits at 1 Hz or more", info.samples, info.bits, info.rate, int64(mostFLAC)))
 		}
 	}
 	return info, nil
 }
-
-// About describes the channels.
-func (s *flacSource) About() About { return s.about }
-
-// Notes say whether the recording is whole.
-func (s *flacSource) Notes() []string { return s.notes }
-
-// Close does nothing.
-func (s *flacSource) Close() error { return nil }
 
 // Next gives the next sample of all channels.
 func (s *flacSource) Next(row *Row) error {

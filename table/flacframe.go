@@ -8,9 +8,9 @@ import (
 	"math/bits"
 )
 
-// This file unpacks the frames of FLAC (RFC 9639, section 9).
+// This file decodes the frames of FLAC (RFC 9639, section 9).
 
-// flacBits reads bits, the highest of each byte first, and keeps the checksums of all bytes read.
+// flacBits reads bits, the highest of each byte first, and computes the checksums of all bytes read.
 type flacBits struct {
 	r     *bufio.Reader
 	have  uint64 // bits that have been read, the next one the highest
@@ -48,7 +48,7 @@ func (b *flacBits) fill(n uint) {
 	}
 }
 
-// read is a number of n bits, at most 57.
+// read reads a number of n bits, at most 57.
 func (b *flacBits) read(n uint) uint64 {
 	if b.fill(n); b.err != nil || n == 0 {
 		return 0
@@ -59,7 +59,7 @@ func (b *flacBits) read(n uint) uint64 {
 	return x
 }
 
-// signed is a number of n bits in two's complement.
+// signed reads a number of n bits in two's complement.
 func (b *flacBits) signed(n uint) int64 {
 	x := b.read(n)
 	if n == 0 {
@@ -68,10 +68,10 @@ func (b *flacBits) signed(n uint) int64 {
 	return int64(x<<(64-n)) >> (64 - n)
 }
 
-// mostUnary bounds numbers in unary.
+// mostUnary is the limit on unary numbers.
 const mostUnary = 1 << 32
 
-// unary is the zeros before the next one.
+// unary counts the zeros before the next one.
 func (b *flacBits) unary() (zeros uint64) {
 	for {
 		if b.fill(1); b.err != nil {
@@ -90,13 +90,13 @@ func (b *flacBits) unary() (zeros uint64) {
 	}
 }
 
-// align leaves out the bits up to the next byte.
+// align skips the bits up to the next byte.
 func (b *flacBits) align() {
 	b.have <<= b.n % 8
 	b.n -= b.n % 8
 }
 
-// flacInfo is what the head of a file says of it.
+// flacInfo is the metadata of a file.
 type flacInfo struct {
 	rate, channels, bits int
 	samples              int64 // of each channel; 0 for not known
@@ -110,7 +110,7 @@ const (
 	midSide   = 10
 )
 
-// flacFrame reads a frame into one slice of samples for each channel. It returns io.EOF where there is none.
+// flacFrame reads a frame into one slice of samples for each channel. It returns io.EOF if there is none.
 func flacFrame(b *flacBits, info *flacInfo, out [][]int64) error {
 	if _, err := b.r.Peek(1); err == io.EOF {
 		return err
@@ -214,8 +214,8 @@ func flacHead(b *flacBits, info *flacInfo) (n, channels int, err error) {
 	}
 	if n == 0 || channels > midSide || count != info.channels || depth != 0 && depth != info.bits ||
 		hertz != 0 && hertz != info.rate {
-		return 0, 0, fmt.Errorf("found a frame of %d samples of %d channels (%d) of %d bits at %d Hz, want %d "+
-			"channels of %d bits at %d Hz as the head says", n, count, channels, depth, hertz, info.channels,
+		return 0, 0, fmt.Errorf("found a frame of %d samples of %d channels (%d) of %d bits at %d Hz, "+
+			"want %d channels of %d bits at %d Hz as the head says", n, count, channels, depth, hertz, info.channels,
 			info.bits, info.rate)
 	}
 	return n, channels, nil
@@ -244,12 +244,11 @@ func flacSubframe(b *flacBits, depth uint, out []int64) error {
 			out[k] = b.signed(depth)
 		}
 	case kind >= 8 && kind <= 12:
-		if err := flacResidual(b, depth, kind-8, out); err != nil {
+		if err := flacPredicted(b, depth, kind-8, flacFixed[kind-8], out); err != nil {
 			return err
 		}
-		fixedPrediction(kind-8, out)
 	case kind >= 32:
-		if err := flacLinear(b, depth, kind-31, out); err != nil {
+		if err := flacPredicted(b, depth, kind-31, nil, out); err != nil {
 			return err
 		}
 	default:
@@ -263,45 +262,34 @@ func flacSubframe(b *flacBits, depth uint, out []int64) error {
 	return b.err
 }
 
-// fixedPrediction adds to what is left over what polynomials foretell: differences of an order are added up.
-func fixedPrediction(order int, out []int64) {
-	for k := order; k < len(out); k++ {
-		switch order {
-		case 1:
-			out[k] += out[k-1]
-		case 2:
-			out[k] += 2*out[k-1] - out[k-2]
-		case 3:
-			out[k] += 3*out[k-1] - 3*out[k-2] + out[k-3]
-		case 4:
-			out[k] += 4*out[k-1] - 6*out[k-2] + 4*out[k-3] - out[k-4]
-		}
-	}
-}
+// flacFixed are the weights of the fixed predictors: polynomials of order 0 to 4.
+var flacFixed = [5][]int64{{}, {1}, {2, -1}, {3, -3, 1}, {4, -6, 4, -1}}
 
-// flacLinear reads samples that weights of those before foretell.
-func flacLinear(b *flacBits, depth uint, order int, out []int64) error {
+// flacPredicted reads samples that are predicted from those before: by fixed weights or, for nil, by the channel's own.
+func flacPredicted(b *flacBits, depth uint, order int, weights []int64, out []int64) error {
 	if order > len(out) {
-		return fmt.Errorf("found a channel of %d samples foretold from %d", len(out), order)
+		return fmt.Errorf("found a channel of %d samples predicted from %d", len(out), order)
 	}
 	for k := range order {
 		out[k] = b.signed(depth)
 	}
-	precision, shift := uint(b.read(4))+1, b.signed(5)
-	if b.err == nil && (precision > 15 || shift < 0) {
-		return fmt.Errorf("found weights of %d bits that are shifted by %d, want at most 15, and 0 or more", precision,
-			shift)
-	}
-	var weights [32]int64
-	for j := range order {
-		weights[j] = b.signed(precision)
+	shift := int64(0)
+	if weights == nil {
+		precision := uint(b.read(4)) + 1
+		if shift = b.signed(5); b.err == nil && (precision > 15 || shift < 0) {
+			return fmt.Errorf("found weights of %d bits that are shifted by %d, want at most 15, and 0 or more",
+				precision, shift)
+		}
+		for range order {
+			weights = append(weights, b.signed(precision))
+		}
 	}
 	if err := flacRice(b, order, out); err != nil {
 		return err
 	}
-	for k := order; k < len(out) && b.err == nil; k++ {
+	for k := order; k < len(out) && order > 0; k++ {
 		sum := int64(0)
-		for j, w := range weights[:order] {
+		for j, w := range weights {
 			sum += w * out[k-1-j]
 		}
 		out[k] += sum >> shift
@@ -309,18 +297,7 @@ func flacLinear(b *flacBits, depth uint, order int, out []int64) error {
 	return nil
 }
 
-// flacResidual reads the first samples as they are, and of the others what is left over.
-func flacResidual(b *flacBits, depth uint, order int, out []int64) error {
-	if order > len(out) {
-		return fmt.Errorf("found a channel of %d samples foretold from %d", len(out), order)
-	}
-	for k := range order {
-		out[k] = b.signed(depth)
-	}
-	return flacRice(b, order, out)
-}
-
-// flacRice reads what is left over of the samples behind the first ones: numbers in parts, each with a width of its own
+// flacRice reads what is left over of the samples after the first ones: numbers in parts, each with a width of its own
 // for the lower bits; the higher ones are in unary.
 func flacRice(b *flacBits, from int, out []int64) error {
 	method, parts := b.read(2), 1<<b.read(4)

@@ -16,7 +16,7 @@ const (
 	FileColumn   = "file"
 )
 
-// folder is the rows of files one behind the other. Each file is a sequence, unless it has several.
+// folder reads the rows of files one after another. Each file is a sequence, unless it has several.
 type folder struct {
 	files   []string
 	labels  []string // the folder of each
@@ -32,7 +32,7 @@ type folder struct {
 	notes []string
 }
 
-// newFolder opens files, which are those of a folder or were named.
+// newFolder opens files that are in a folder or were named.
 func newFolder(root string, files []string, opt *Options) (Source, error) {
 	s := &folder{files: files, opt: opt, most: -1}
 	for _, f := range files {
@@ -74,7 +74,7 @@ func newFolder(root string, files []string, opt *Options) (Source, error) {
 // About describes the files as the first of them does.
 func (s *folder) About() About { return s.about }
 
-// Notes are those of all files so far.
+// Notes returns those of all files so far.
 func (s *folder) Notes() []string {
 	if s.now == nil {
 		return s.notes
@@ -124,7 +124,7 @@ func (s *folder) sameColumns(about About) error {
 	return nil
 }
 
-// add appends what the folder knows of a row.
+// add appends the columns of the folder to a row.
 func (s *folder) add(row *Row) error {
 	row.Sequence += s.base
 	s.most = max(s.most, row.Sequence)

@@ -137,8 +137,8 @@ func TestFormatProblems(t *testing.T) {
 		"cut.npy":  {npy("<f4", "3, 2", []float32{1}), "of an array, want 24: the file is cut off"},
 		"huge.npy": {npy("<f8", "99999999999, 99999999999", []float32{1}), "want at most"},
 		"c.npy":    {npy("<c8", "2,", []float32{1}), "want numbers of 1 to 8 bytes"},
-		"x.npz": {npz("x", npy("|u1", "2,", []byte{1, 2}), "y", npy("|u1", "3,", []byte{1, 2, 3})), "want equal " +
-			"first sides"},
+		"x.npz": {npz("x", npy("|u1", "2,", []byte{1, 2}), "y", npy("|u1", "3,", []byte{1, 2, 3})),
+			"equal first dimensions"},
 		"x.wav":     {"RIFX", "the head of a WAV file"},
 		"adpcm.wav": {wav(2, 1, 4, nil), "found the format 2"},
 		"x.ts":      {"@data\n1,x\n", "want a number or ?"},
@@ -147,7 +147,7 @@ func TestFormatProblems(t *testing.T) {
 		"y.fa":      {">a\nAC1\n", "letter 3"},
 		"x.fq":      {"@a\nAC\n+\n!\n", "2 letters and 1 qualities"},
 		"x.png":     {"\x89PNG", "x.png"},
-		"x.xyz":     {"", "--format says which it is"},
+		"x.xyz":     {"", "--format names it"},
 	} {
 		r, err := open(t, name, c.text, table.DefaultOptions())
 		if err == nil {

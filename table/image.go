@@ -11,17 +11,17 @@ import (
 	"path/filepath"
 )
 
-// Image is a picture as a sequence: a row for each pixel, line by line; its gray value, 0 to 255, or red, green and
-// blue where it has colors.
+// Image is a picture as a sequence with a row per pixel, line by line: its gray value, 0 to 255, or red, green and
+// blue.
 var Image = &Format{
 	Name: "image", About: "pictures as sequences of pixels; in folders, whose names are the classes",
 	Extensions: []string{".png", ".jpg", ".jpeg", ".gif"}, Open: openImage,
 }
 
-// mostPixels bounds a picture that is kept in memory.
+// mostPixels is the limit on the pixels of a picture in memory.
 const mostPixels = 1 << 26
 
-// mostImage bounds the file of a picture.
+// mostImage is the limit on the file of a picture, in bytes.
 const mostImage = 1 << 28
 
 func openImage(in *Input, _ *Options) (Source, error) {
@@ -44,7 +44,8 @@ func openImage(in *Input, _ *Options) (Source, error) {
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
 	}
 	gray := c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model
-	s := &recordSource{unit: "pixel", about: About{Columns: []string{"red", "green", "blue"}, Sequences: true}}
+	s := &recordSource{unit: "pixel"}
+	s.about = About{Columns: []string{"red", "green", "blue"}, Sequences: true}
 	if gray {
 		s.about.Columns = []string{"gray"}
 	}

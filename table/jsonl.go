@@ -1,7 +1,6 @@
 package table
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,7 @@ import (
 	"strings"
 )
 
-// JSONL is a JSON object a line, a row each: its fields are columns, those of objects in it with a dot. An object with
+// JSONL has a JSON object per line: a row whose fields are columns; nested fields are joined by a dot. An object with
 // lists of numbers is a sequence: its lists are the rows, its other values hold for all of them.
 var JSONL = &Format{
 	Name: "jsonl", About: "a JSON object a line; lists of numbers in it make it a sequence",
@@ -21,11 +20,10 @@ var JSONL = &Format{
 
 // jsonSource is the rows of a JSONL file.
 type jsonSource struct {
+	described
 	name   string
 	text   *patcher
-	lines  *bufio.Reader
-	line   int64
-	about  About
+	lines  lines
 	ahead  []jsonLine // read to find the columns
 	lists  []bool     // columns that are lists
 	now    jsonLine
@@ -41,7 +39,7 @@ type jsonLine struct {
 	err    error
 }
 
-// jsonAhead is how many objects tell which fields there are.
+// jsonAhead is how many objects the fields are taken from.
 const jsonAhead = 100
 
 func openJSONL(in *Input, opt *Options) (Source, error) {
@@ -49,8 +47,7 @@ func openJSONL(in *Input, opt *Options) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &jsonSource{name: in.Name, text: text, others: map[string]bool{}}
-	s.lines = bufio.NewReaderSize(s.text, peekSize)
+	s := &jsonSource{name: in.Name, text: text, lines: newLines(text), others: map[string]bool{}}
 	for len(s.ahead) < jsonAhead && (len(s.ahead) == 0 || in.File != nil) { // a pipe is not waited for
 		l := s.read()
 		if l.err == io.EOF {
@@ -78,7 +75,7 @@ func openJSONL(in *Input, opt *Options) (Source, error) {
 	return s, nil
 }
 
-// expect has fields be columns that the first objects need not have: those that data may be without.
+// expect adds optional columns that the first objects lack.
 func (s *jsonSource) expect(want []Column) {
 	for _, c := range want {
 		same := func(name string) bool { return strings.EqualFold(name, c.Name) }
@@ -88,10 +85,7 @@ func (s *jsonSource) expect(want []Column) {
 	}
 }
 
-// About describes the fields.
-func (s *jsonSource) About() About { return s.about }
-
-// Notes say how the text was read, and which fields were not in the first objects.
+// Notes reports how the text was read, and fields missing in the first objects.
 func (s *jsonSource) Notes() []string {
 	notes := s.text.Notes()
 	if len(s.others) > 0 {
@@ -101,51 +95,26 @@ func (s *jsonSource) Notes() []string {
 	return notes
 }
 
-// Close does nothing.
-func (s *jsonSource) Close() error { return nil }
-
-// readLine is the next line that is not empty, at most maxRow long.
-func (s *jsonSource) readLine() ([]byte, error) {
-	var line []byte
-	for {
-		part, err := s.lines.ReadSlice('\n')
-		if len(line)+len(part) > maxRow {
-			return nil, errTooLong{}
-		}
-		line = append(line, part...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil && (err != io.EOF || len(bytes.TrimSpace(line)) == 0):
-			return nil, err
-		}
-		s.line++
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			return line, nil
-		}
-	}
-}
-
 // read reads an object.
 func (s *jsonSource) read() jsonLine {
-	text, err := s.readLine()
-	l := jsonLine{line: s.line, values: map[string]any{}, err: err}
+	text, err := s.lines.next(maxRow)
+	l := jsonLine{line: s.lines.line, values: map[string]any{}, err: err}
 	if err != nil {
 		if err != io.EOF {
-			l.err = fmt.Errorf("%s, line %d: %w", s.name, s.line+1, err)
+			l.err = fmt.Errorf("%s, line %d: %w", s.name, s.lines.line+1, err)
 		}
 		return l
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	if err := l.object(d, "", 0); err != nil {
-		l.err = &RowError{Place: Place{s.name, "line", s.line}, Text: fmt.Sprintf("found %.60q, want a JSON object of "+
-			"texts, numbers and lists of numbers: %v", text, err)}
+		l.err = &RowError{Place: Place{s.name, "line", s.lines.line}, Text: fmt.Sprintf(
+			"found %.60q, want a JSON object of texts, numbers and lists of numbers: %v", text, err)}
 	}
 	return l
 }
 
-// mostDepth bounds objects in objects.
+// mostDepth is the limit on nested objects.
 const mostDepth = 20
 
 // object reads the fields of an object, in their order.
@@ -182,7 +151,7 @@ func (l *jsonLine) object(d *json.Decoder, prefix string, depth int) error {
 	return err
 }
 
-// field takes a field that is no object.
+// field adds a field that is not an object.
 func (l *jsonLine) field(name string, raw json.RawMessage) error {
 	if name == "" || len(l.names) >= mostColumns {
 		return fmt.Errorf("%d fields, or one without a name", len(l.names))
@@ -211,7 +180,7 @@ func (l *jsonLine) field(name string, raw json.RawMessage) error {
 	return nil
 }
 
-// Next gives the next row.
+// Next reads the next row.
 func (s *jsonSource) Next(row *Row) error {
 	for s.at >= s.rows() {
 		if len(s.ahead) > 0 {
@@ -241,7 +210,7 @@ func (s *jsonSource) Next(row *Row) error {
 	return nil
 }
 
-// rows is how many rows the object has.
+// rows returns how many rows the object has.
 func (s *jsonSource) rows() int {
 	switch {
 	case s.now.values == nil:
@@ -252,7 +221,7 @@ func (s *jsonSource) rows() int {
 	return 1
 }
 
-// jsonCell is the cell of a value, or of an element of a list.
+// jsonCell returns the cell of a value, or of an element of a list.
 func jsonCell(value any, at int) Cell {
 	switch x := value.(type) {
 	case string:

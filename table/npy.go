@@ -26,10 +26,10 @@ var NPY = &Format{
 	},
 }
 
-// NPZ is arrays of NumPy in a zip file, whose first sides are equal. With one of three sides, or --wide, their first
-// side counts sequences: arrays of one side, such as y, then hold for a sequence.
+// NPZ is arrays of NumPy in a zip file, with equal first dimensions. If one has three dimensions, or with --wide, the
+// first dimension counts sequences: arrays of one dimension, such as y, then hold for a sequence.
 var NPZ = &Format{
-	Name: "npz", About: "arrays of NumPy in a zip file: sequences and what is said of them",
+	Name: "npz", About: "arrays of NumPy in a zip file: sequences and their labels",
 	Extensions: []string{".npz"},
 	Open:       openNPZ,
 }
@@ -73,7 +73,7 @@ func (a *array) at(i int) float64 {
 var npyHead = regexp.MustCompile(`'descr': *'([<>|=])([fiub])([1248])'.*'fortran_order': *(True|False).*` +
 	`'shape': *\(([0-9, ]*)\)`)
 
-// The largest arrays: what memory a hostile head can take before its data is read.
+// Limits on arrays, so that a hostile head cannot take much memory before its data is read.
 const (
 	mostArray    = 1 << 34
 	mostNPYHead  = 1 << 16
@@ -120,7 +120,7 @@ func readArray(r io.Reader, name string) (*array, error) {
 		total *= side
 	}
 	if len(a.shape) < 1 || len(a.shape) > mostNPYSides {
-		return nil, fmt.Errorf("found an array with %d sides, want 1 to %d", len(a.shape), mostNPYSides)
+		return nil, fmt.Errorf("found an array with %d dimensions, want 1 to %d", len(a.shape), mostNPYSides)
 	}
 	for len(a.data) < total { // as much memory as there is data
 		part := make([]byte, min(arrayRead, total-len(a.data)))
@@ -162,11 +162,11 @@ func openNPZ(in *Input, opt *Options) (Source, error) {
 	return newArrays(in.Name, all, opt)
 }
 
-// newArrays are the rows of arrays with the same first side.
+// newArrays returns the rows of arrays with the same first dimension.
 func newArrays(name string, all []*array, opt *Options) (Source, error) {
 	deepest := slices.MaxFunc(all, func(a, b *array) int { return len(a.shape) - len(b.shape) })
 	sequences := len(deepest.shape) == 3 || opt.Wide && len(deepest.shape) == 2
-	s := &recordSource{about: About{Sequences: sequences, Headless: len(all) == 1}}
+	s := &recordSource{described: described{about: About{Sequences: sequences, Headless: len(all) == 1}}}
 	type column struct {
 		a     *array
 		index int // among the columns of a
@@ -176,9 +176,8 @@ func newArrays(name string, all []*array, opt *Options) (Source, error) {
 	var columns []column
 	for _, a := range all {
 		if a.shape[0] != deepest.shape[0] || sequences && len(a.shape) > 1 && a.shape[1] != deepest.shape[1] {
-			return nil, fmt.Errorf("%s: found arrays of %v (%s) and %v (%s), want equal first sides", name, a.shape,
-				a.name,
-				deepest.shape, deepest.name)
+			return nil, fmt.Errorf("%s: found arrays of %v (%s) and %v (%s), want equal first dimensions",
+				name, a.shape, a.name, deepest.shape, deepest.name)
 		}
 		n := 1
 		last := len(a.shape) - 1

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// parseNumber reads a finite decimal number, with a point or, where comma is set, a comma before its fraction. Signs
-// that group digits (1,234.5 or 1.234,5, and spaces) are left out where they stand before each three digits.
+// parseNumber parses a finite decimal number with a decimal point or, if comma is set, a decimal comma. Signs that
+// group digits by three (1,234.5 or 1.234,5, and spaces) are ignored.
 func parseNumber(text string, comma bool) (float64, bool) {
 	if len(text) == 0 || len(text) > 64 {
 		return 0, false
@@ -43,9 +43,9 @@ var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 
 // mostDigits is how many digits make a whole number below 2^53 for certain.
 const mostDigits = 15
 
-// shortNumber reads what most numbers of a table are: a sign or none, at most mostDigits digits, a point among them or
-// none. The whole number and the power of ten are exact, so that one division gives the nearest float64 (Clinger, "How
-// to read floating point numbers accurately", 1990).
+// shortNumber parses most numbers of a table: an optional sign, at most mostDigits digits, an optional point. The whole
+// number and the power of ten are exact, so that one division returns the nearest float64 (Clinger, "How to read
+// floating point numbers accurately", 1990).
 func shortNumber(text string, point byte) (float64, bool) {
 	i := 0
 	if text[0] == '-' || text[0] == '+' {
@@ -78,7 +78,7 @@ func shortNumber(text string, point byte) (float64, bool) {
 	return y, true
 }
 
-// ungrouped is a number with a point for the sign point and without the signs group, which stand before three digits.
+// ungrouped returns a number with a decimal point and without signs that group digits by three.
 func ungrouped(text string, point, group byte) (string, bool) {
 	whole, fraction, has := strings.Cut(text, string(point))
 	parts := strings.Split(whole, string(group))
@@ -101,27 +101,23 @@ func ungrouped(text string, point, group byte) (string, bool) {
 	return text, true
 }
 
-// looksComma reports whether a text is a number only with a comma before its fraction.
+// looksComma reports whether a text is a number only with a decimal comma.
 func looksComma(text string) bool {
-	_, with := parseNumber(text, true)
-	if !with || strings.IndexByte(text, ',') < 0 {
-		return false
-	}
-	_, without := parseNumber(text, false)
-	return !without
+	return strings.IndexByte(text, ',') >= 0 && onlyWith(true, text)
 }
 
-// looksPoint reports whether a text is a number only with a point before its fraction.
+// looksPoint reports whether a text is a number only with a decimal point.
 func looksPoint(text string) bool {
-	_, with := parseNumber(text, false)
-	if !with || strings.IndexByte(text, '.') < 0 {
-		return false
-	}
-	_, without := parseNumber(text, true)
-	return !without
+	return strings.IndexByte(text, '.') >= 0 && onlyWith(false, text)
 }
 
-// categoryText is a number as a category: one that stands for a thing, such as 1234567, is no 1.234567e+06.
+func onlyWith(comma bool, text string) bool {
+	_, with := parseNumber(text, comma)
+	_, without := parseNumber(text, !comma)
+	return with && !without
+}
+
+// categoryText returns a number as a category: an id such as 1234567 does not become 1.234567e+06.
 func categoryText(x float64) string {
 	if x == math.Trunc(x) && math.Abs(x) < mostWhole {
 		return strconv.FormatFloat(x, 'f', -1, 64)

@@ -15,28 +15,28 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Format is a form of files.
+// Format is a file format.
 type Format struct {
 	Name       string
 	About      string   // one line
 	Extensions []string // of files, with the dot, in lower case
-	Kin        string   // formats of one kin give the same columns, so that a folder may hold both; "" for none
-	// Open reads the head of a file. It leaves closing in.File to its caller.
+	Kin        string   // formats of the same kin have the same columns, so that a folder may hold both; "" for none
+	// Open reads the head of a file. The caller closes in.File.
 	Open func(in *Input, opt *Options) (Source, error)
 }
 
-// Input is a file to be read.
+// Input is a file to read.
 type Input struct {
 	Name string        // for errors
-	R    *bufio.Reader // its content, no longer compressed
-	File *os.File      // for formats that need more than one way through; nil where there is none
+	R    *bufio.Reader // its content, decompressed
+	File *os.File      // for formats that need random access; nil if there is none
 	Size int64         // of File
 }
 
-// Formats are all formats.
+// Formats returns all formats.
 func Formats() []*Format { return formats }
 
-// formatOf is the format of a file: the one that is asked for, or that of its name.
+// formatOf returns the format of a file: the one in the options, or by its extension.
 func formatOf(name string, opt *Options) (*Format, error) {
 	var known []string
 	for _, f := range formats {
@@ -48,11 +48,11 @@ func formatOf(name string, opt *Options) (*Format, error) {
 	if opt.Format != "" {
 		return nil, fmt.Errorf("format: found %.40q, want one of %s", opt.Format, strings.Join(known, ", "))
 	}
-	return nil, fmt.Errorf("%s: found the ending %q%s, want that of one of the formats %s (--format says which it is)",
+	return nil, fmt.Errorf("%s: found the ending %q%s, want that of one of the formats %s (--format names it)",
 		name, extension(name), elsewhere[extension(name)], strings.Join(known, ", "))
 }
 
-// elsewhere is what to do with files that other programs read.
+// elsewhere is advice on files of other programs, by extension.
 var elsewhere = map[string]string{
 	".zip": " of an archive (unpack it)", ".tar": " of an archive (unpack it)", ".tgz": " of an archive (unpack it)",
 	".7z": " of an archive (unpack it)", ".bz2": " of a compressed file (unpack it)",
@@ -62,7 +62,7 @@ var elsewhere = map[string]string{
 	".h5": " of an HDF5 file (save it as CSV, NPY or Parquet)", ".json": " of JSON (want an object a line, .jsonl)",
 }
 
-// extension is the ending of a file's name, in lower case, without that of a compressed file.
+// extension returns the extension of a file, in lower case, without .gz.
 func extension(name string) string {
 	return filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz"))
 }
@@ -98,7 +98,7 @@ func openSource(paths []string, stdin io.Reader, opt *Options) (Source, error) {
 	return newFolder(paths[0], files, opt)
 }
 
-// filesIn are the files of a folder and of those in it, by their names. They must all be of one format.
+// filesIn returns the files below a folder, ordered by name. They must all have the same format.
 func filesIn(dir string, opt *Options) (files []string, err error) {
 	var first *Format
 	others := 0
@@ -118,8 +118,8 @@ func filesIn(dir string, opt *Options) (files []string, err error) {
 		case first == nil || f == first || f.Kin != "" && f.Kin == first.Kin:
 			first, files = f, append(files, path)
 		default:
-			return fmt.Errorf("%s: found %s, which is %s, beside files of %s; want files of one format (--format "+
-				"chooses)", dir, path, f.Name, first.Name)
+			return fmt.Errorf("%s: found %s, which is %s, beside files of %s; "+
+				"want files of one format (--format chooses)", dir, path, f.Name, first.Name)
 		}
 		return nil
 	})

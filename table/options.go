@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// Options say how data is read. What they leave open is found out from the data.
+// Options are the options for reading data. What they leave open is detected from the data.
 type Options struct {
-	Format    string `json:"format" help:"of the data: csv, jsonl, npy, wav, ...; empty: by the names of files"`
+	Format    string `json:"format" help:"format of the data: csv, jsonl, npy, wav, ...; empty: by extension"`
 	Header    string `json:"header" enum:"auto,yes,no" help:"whether the first line names the columns"`
-	Separator string `json:"separator" help:"between cells: a character, tab or space; empty: found out"`
-	Decimal   string `json:"decimal" enum:"auto,point,comma" help:"how numbers are written: 1.5 or 1,5"`
-	Encoding  string `json:"encoding" enum:"auto,utf-8,utf-16,windows-1252" help:"of text files"`
+	Separator string `json:"separator" help:"separator of cells: a character, tab or space; empty: automatic"`
+	Decimal   string `json:"decimal" enum:"auto,point,comma" help:"decimal sign: 1.5 or 1,5"`
+	Encoding  string `json:"encoding" enum:"auto,utf-8,utf-16,windows-1252" help:"encoding of text files"`
 	// Missing are further texts of a value that is missing.
-	Missing []string `json:"missing" help:"texts of a missing value, besides empty, NA, NaN, null, ? and such"`
+	Missing []string `json:"missing" help:"texts of a missing value, besides empty, NA, NaN, null, ? and so on"`
 
-	TimeFormat string   `json:"time_format" help:"of times, as Go writes it: 02.01.2006 15:04; empty: found out"`
+	TimeFormat string   `json:"time_format" help:"layout of times as in Go: 02.01.2006 15:04; empty: automatic"`
 	Zone       string   `json:"zone" help:"time zone of times that name none, such as Europe/Berlin; empty: UTC"`
-	Categories []string `json:"categories" help:"columns of numbers that stand for categories"`
-	Wide       bool     `json:"wide" help:"each row is a sequence: its columns of numbers are its steps"`
+	Categories []string `json:"categories" help:"columns of numbers to read as categories"`
+	Wide       bool     `json:"wide" help:"each row is a sequence with its numbers as steps"`
 
-	// Unread are columns that nobody asks for: a format that can need not read them. They are there all the same.
+	// Unread are columns whose values are not needed: a format may skip reading them. They are listed all the same.
 	Unread []string        `json:"-"`
 	wanted map[string]bool // in lower case; nil for all
 }
 
-// DefaultOptions leave everything to be found out.
+// DefaultOptions detect everything from the data.
 func DefaultOptions() Options { return Options{Header: "auto", Decimal: "auto", Encoding: "auto"} }
 
-// reads reports whether the values of a column are asked for.
+// reads reports whether the values of a column are needed.
 func (o *Options) reads(name string) bool {
 	if o.wanted != nil {
 		return o.wanted[strings.ToLower(name)]
@@ -38,7 +38,7 @@ func (o *Options) reads(name string) bool {
 	return !slices.Contains(o.Unread, name)
 }
 
-// separator is the character that Separator names, 0 for none.
+// separator returns the character that Separator names, 0 for none.
 func (o *Options) separator() (rune, error) {
 	switch s := []rune(o.Separator); {
 	case o.Separator == "":
@@ -53,7 +53,7 @@ func (o *Options) separator() (rune, error) {
 	return 0, fmt.Errorf("separator: found %.20q, want one character, tab or space", o.Separator)
 }
 
-// zone is the time zone of times that name none.
+// zone returns the time zone of times that name none.
 func (o *Options) zone() (*time.Location, error) {
 	zone, err := time.LoadLocation(o.Zone)
 	if err != nil {
@@ -62,10 +62,10 @@ func (o *Options) zone() (*time.Location, error) {
 	return zone, nil
 }
 
-// missing are texts that stand for a missing value, in lower case.
+// missing are texts that mean a missing value, in lower case.
 var missing = []string{"", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", "?", "missing"}
 
-// isMissing reports whether a text without spaces around it stands for a missing value.
+// isMissing reports whether a text without spaces around it means a missing value.
 func (o *Options) isMissing(text string) bool {
 	return standsForMissing(text) || len(o.Missing) > 0 && slices.Contains(o.Missing, text)
 }

@@ -13,24 +13,23 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Parquet is a file of Apache Parquet: columns of numbers, truths, texts and times in groups of rows. Those that are
-// asked for are read page by page.
+// Parquet is Apache Parquet: columns of numbers, booleans, texts and times in groups of rows. The columns that are
+// needed are read page by page.
 var Parquet = &Format{
-	Name: "parquet", About: "columns of Apache Parquet: numbers, truths, texts, times and decimals",
+	Name: "parquet", About: "columns of Apache Parquet: numbers, booleans, texts, times and decimals",
 	Extensions: []string{".parquet", ".pq", ".parq"}, Open: openParquet,
 }
 
-// mostFooter bounds the footer of a file: what is said of its columns and groups of rows.
+// mostFooter is the limit on the footer of a file, the metadata of its columns and groups of rows.
 const mostFooter = 64 << 20
 
 // parquetSource is the rows of a file of Parquet.
 type parquetSource struct {
+	described
 	name   string
 	f      *parquetFile
-	about  About
 	groups []format.RowGroup
 	reads  []*parquetColumn // by the columns of about; nil for one that is not read
-	notes  []string
 
 	left int64 // rows of the group
 	row  int64
@@ -38,8 +37,8 @@ type parquetSource struct {
 
 func openParquet(in *Input, opt *Options) (Source, error) {
 	if in.File == nil {
-		return nil, fmt.Errorf("%s: found a stream, want a file that is not compressed as a whole: what a Parquet "+
-			"file holds stands at its end", in.Name)
+		return nil, fmt.Errorf("%s: found a stream, want a file that is not compressed as a whole: "+
+			"the index of a Parquet file is at its end", in.Name)
 	}
 	zone, err := opt.zone()
 	if err != nil {
@@ -61,8 +60,8 @@ func openParquet(in *Input, opt *Options) (Source, error) {
 	}
 	for i, g := range s.groups {
 		if len(g.Columns) != leaves || g.NumRows < 0 {
-			return nil, fmt.Errorf("%s: found %d columns and %d rows in row group %d, want %d columns and 0 rows or "+
-				"more", in.Name, len(g.Columns), g.NumRows, i+1, leaves)
+			return nil, fmt.Errorf("%s: found %d columns and %d rows in row group %d, "+
+				"want %d columns and 0 rows or more", in.Name, len(g.Columns), g.NumRows, i+1, leaves)
 		}
 	}
 	if opt.Wide {
@@ -71,7 +70,7 @@ func openParquet(in *Input, opt *Options) (Source, error) {
 	return s, nil
 }
 
-// readFooter reads what is said of a file, and where its pages end.
+// readFooter reads the metadata of a file, and returns where its pages end.
 func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, int64, error) {
 	var magic [4]byte
 	var tail [8]byte
@@ -91,8 +90,8 @@ func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, int64, error) 
 	case begin != "PAR1":
 		return nil, 0, fmt.Errorf("found %q at the beginning, want the PAR1 of a Parquet file", begin)
 	case end != "PAR1":
-		return nil, 0, fmt.Errorf("found %q at the end, want the PAR1 of a Parquet file: it is cut off, or was not "+
-			"closed by what wrote it", end)
+		return nil, 0, fmt.Errorf(
+			"found %q at the end, want the PAR1 of a Parquet file: it is cut off, or its writer did not close it", end)
 	}
 	n := int64(binary.LittleEndian.Uint32(tail[:4]))
 	if n > mostFooter || n > size-int64(len(magic)+len(tail)) {
@@ -118,7 +117,7 @@ func readFooter(r io.ReaderAt, size int64) (*format.FileMetaData, int64, error) 
 	return meta, end, nil
 }
 
-// findColumns takes the columns from a schema: the root, then all elements, those in others behind them.
+// findColumns takes the columns from a schema: the root, then all elements, those in others after them.
 func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options, zone *time.Location) error {
 	if len(schema) < 2 || schema[0].Type.Valid {
 		return fmt.Errorf("found a schema of %d elements, want a root and a column or more", len(schema))
@@ -129,7 +128,7 @@ func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options,
 	for i := 1; i < len(schema); {
 		e := &schema[i]
 		name := e.Name
-		end, leaves := behind(schema, i)
+		end, leaves := subtree(schema, i)
 		switch {
 		case name == "":
 			name = fmt.Sprintf("column%d", len(s.about.Columns)+1)
@@ -164,14 +163,14 @@ func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options,
 			more)
 	}
 	if local != "" && opt.Zone == "" {
-		s.notes = append(s.notes, fmt.Sprintf("column %s: its times name no zone: they are read as those of UTC "+
-			"(--zone otherwise)", local))
+		s.notes = append(s.notes, fmt.Sprintf(
+			"column %s: its times name no zone: they are read as those of UTC (--zone otherwise)", local))
 	}
 	return nil
 }
 
-// behind is the place behind an element of a schema and those in it, and how many of them have values.
-func behind(schema []format.SchemaElement, at int) (end, leaves int) {
+// subtree returns the place after an element of a schema and those in it, and how many of them have values.
+func subtree(schema []format.SchemaElement, at int) (end, leaves int) {
 	for open := 1; open > 0 && at < len(schema); at++ {
 		open--
 		if schema[at].Type.Valid {
@@ -183,13 +182,7 @@ func behind(schema []format.SchemaElement, at int) (end, leaves int) {
 	return at, leaves
 }
 
-// About describes the columns.
-func (s *parquetSource) About() About { return s.about }
-
-// Notes say how times were read.
-func (s *parquetSource) Notes() []string { return s.notes }
-
-// Close gives memory back.
+// Close releases memory.
 func (s *parquetSource) Close() error {
 	s.f.close()
 	return nil
@@ -239,7 +232,7 @@ func (s *parquetSource) Next(row *Row) error {
 	return nil
 }
 
-// wrong says in which column a file is broken.
+// wrong adds the row and column to an error.
 func (s *parquetSource) wrong(c *parquetColumn, err error) error {
 	return fmt.Errorf("%s, row %d, column %s: %w", s.name, s.row+1, c.name, err)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// delta is DELTA_BINARY_PACKED: differences in blocks of small ones, each less the least of its block.
+// delta decodes DELTA_BINARY_PACKED: differences in blocks, each less the minimum of its block.
 type delta struct {
 	data   []byte
 	block  int // values of a block
@@ -21,7 +21,7 @@ type delta struct {
 	bit    uint // of part
 }
 
-// mostBlock bounds the values of a block.
+// mostBlock is the limit on the values of a block.
 const mostBlock = 1 << 16
 
 func newDelta(data []byte, most int) (*delta, error) {
@@ -99,8 +99,8 @@ func (d *delta) next() (int64, error) {
 	return d.value, nil
 }
 
-// behind is the data behind all values.
-func (d *delta) behind() ([]byte, error) {
+// rest returns the data after all values.
+func (d *delta) rest() ([]byte, error) {
 	end := *d
 	if end.first && end.left > 0 {
 		end.first = false
@@ -115,7 +115,7 @@ func (d *delta) behind() ([]byte, error) {
 	return end.data, nil
 }
 
-// deltaIntegers are integers as differences.
+// deltaIntegers decodes integers from differences.
 type deltaIntegers struct {
 	*delta
 	narrow bool // of 32 bits
@@ -129,7 +129,7 @@ func (d *deltaIntegers) next() (raw, error) {
 	return raw{bits: uint64(x)}, err
 }
 
-// deltaLength is DELTA_LENGTH_BYTE_ARRAY: the lengths of texts, then the texts.
+// deltaLength decodes DELTA_LENGTH_BYTE_ARRAY: the lengths of texts, then the texts.
 type deltaLength struct {
 	lengths *delta
 	data    []byte
@@ -140,7 +140,7 @@ func newDeltaLength(data []byte, n int) (*deltaLength, error) {
 	if err != nil {
 		return nil, err
 	}
-	rest, err := lengths.behind()
+	rest, err := lengths.rest()
 	return &deltaLength{lengths, rest}, err
 }
 
@@ -157,7 +157,7 @@ func (d *deltaLength) next() (raw, error) {
 	return v, nil
 }
 
-// deltaBytes is DELTA_BYTE_ARRAY: how much of the text before is taken, and what follows it.
+// deltaBytes decodes DELTA_BYTE_ARRAY: the length of the prefix shared with the text before, and the rest.
 type deltaBytes struct {
 	*physical
 	shared *delta
@@ -170,7 +170,7 @@ func newDeltaBytes(p *physical, data []byte, n int) (*deltaBytes, error) {
 	if err != nil {
 		return nil, err
 	}
-	rest, err := shared.behind()
+	rest, err := shared.rest()
 	if err != nil {
 		return nil, err
 	}

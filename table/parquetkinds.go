@@ -14,16 +14,16 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquetMeaning is what values of a column mean.
+// parquetMeaning is the logical type of a column.
 type parquetMeaning struct {
 	convert func(raw) (Cell, error)
 	local   bool // times that name no zone
 }
 
-// parquetKind is what values of an element of a schema mean.
+// parquetKind returns the logical type of an element of a schema.
 func parquetKind(e *format.SchemaElement, zone *time.Location) (k parquetMeaning, err error) {
 	if !e.Type.Valid || e.RepetitionType.V == format.Repeated {
-		return k, fmt.Errorf("found %s, want a number, a truth, a text or a time in each row", nestedName(e))
+		return k, fmt.Errorf("found %s, want a number, a boolean, a text or a time in each row", nestedName(e))
 	}
 	if e.Type.V == format.FixedLenByteArray && (e.TypeLength.V < 1 || e.TypeLength.V > maxRow) {
 		return k, fmt.Errorf("found values of %d bytes, want 1 to %d", e.TypeLength.V, maxRow)
@@ -52,7 +52,7 @@ func parquetKind(e *format.SchemaElement, zone *time.Location) (k parquetMeaning
 	return k, err
 }
 
-// nestedName names what is not a value.
+// nestedName names a nested element.
 func nestedName(e *format.SchemaElement) string {
 	switch e.LogicalType.Value.(type) {
 	case *format.ListType:
@@ -71,7 +71,7 @@ func nestedName(e *format.SchemaElement) string {
 	return fmt.Sprintf("a group of %d columns", max(0, e.NumChildren.V))
 }
 
-// logical is what an element means beside its type, as files of today write it; nil for nothing.
+// logical returns the logical type of an element, converted from old files; nil for none.
 func logical(e *format.SchemaElement) format.LogicalTypeValue {
 	if e.LogicalType.Value != nil || !e.ConvertedType.Valid {
 		return e.LogicalType.Value
@@ -104,7 +104,7 @@ func logical(e *format.SchemaElement) format.LogicalTypeValue {
 	return nil
 }
 
-// perSecond is how many units a second has.
+// perSecond returns how many units a second has.
 func perSecond(unit format.TimeUnit) int64 {
 	switch unit.Value.(type) {
 	case *format.MilliSeconds:
@@ -115,7 +115,7 @@ func perSecond(unit format.TimeUnit) int64 {
 	return 1e9
 }
 
-// integers are whole numbers, times or days.
+// integers returns the conversion of whole numbers, times or days.
 func integers(kind format.Type, meaning format.LogicalTypeValue, zone *time.Location) (k parquetMeaning, err error) {
 	switch m := meaning.(type) {
 	case *format.TimestampType:
@@ -147,10 +147,10 @@ func integers(kind format.Type, meaning format.LogicalTypeValue, zone *time.Loca
 	return k, nil
 }
 
-// mostWhole bounds the whole numbers that 64 bits of a float tell apart.
+// mostWhole is the limit on whole numbers that a float64 holds exactly.
 const mostWhole = 1 << 53
 
-// whole is an integer. Large ones are texts, so that those that stand for things stay different.
+// whole converts an integer. Large ones become texts, so that ids stay distinct.
 func whole(v raw) (Cell, error) {
 	if x := int64(v.bits); x < -mostWhole || x > mostWhole {
 		return Cell{Form: Text, Text: strconv.FormatInt(x, 10)}, nil
@@ -158,7 +158,7 @@ func whole(v raw) (Cell, error) {
 	return RealCell(float64(int64(v.bits))), nil
 }
 
-// instant is a time since 1970 in units. A local one is what a clock shows in the zone.
+// instant converts a time since 1970 in units. A local one is what a clock in the zone shows.
 func instant(x, units int64, local bool, zone *time.Location) (Cell, error) {
 	seconds, part := x/units, x%units
 	if part < 0 {
@@ -174,16 +174,16 @@ func instant(x, units int64, local bool, zone *time.Location) (Cell, error) {
 // julian1970 is the Julian day of 1970-01-01.
 const julian1970 = 2440588
 
-// oldTime is a time in 96 bits: nanoseconds of a day, then the Julian day.
+// oldTime converts a time in 96 bits: nanoseconds of a day, then the Julian day.
 func oldTime(v raw) (Cell, error) {
 	nanos, day := int64(binary.LittleEndian.Uint64(v.bytes)), int64(binary.LittleEndian.Uint32(v.bytes[8:]))
 	return Cell{Form: Instant, Number: float64((day-julian1970)*24*3600) + float64(nanos)/1e9}, nil
 }
 
-// mostScale bounds the decimal places of decimals.
+// mostScale is the limit on decimal places.
 const mostScale = 300
 
-// decimal are numbers with a fixed number of decimal places: whole ones, or their bytes in two's complement.
+// decimal returns the conversion of numbers with fixed decimal places: integers, or bytes in two's complement.
 func decimal(kind format.Type, scale int32) (func(raw) (Cell, error), error) {
 	if scale < 0 || scale > mostScale {
 		return nil, fmt.Errorf("found decimals with %d places, want 0 to %d", scale, mostScale)
@@ -209,7 +209,7 @@ func decimal(kind format.Type, scale int32) (func(raw) (Cell, error), error) {
 	return nil, fmt.Errorf("found decimals stored as %s, want INT32, INT64 or bytes", kind)
 }
 
-// texts are bytes that mean texts, or numbers of 16 bits.
+// texts returns the conversion of bytes: texts, UUIDs, or numbers of 16 bits.
 func texts(e *format.SchemaElement, meaning format.LogicalTypeValue) (func(raw) (Cell, error), error) {
 	switch meaning.(type) {
 	case *format.Float16Type:
@@ -226,7 +226,7 @@ func texts(e *format.SchemaElement, meaning format.LogicalTypeValue) (func(raw) 
 			return Cell{Form: Text, Text: fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])}, nil
 		}, nil
 	case *format.BsonType, *format.GeometryType, *format.GeographyType:
-		return nil, fmt.Errorf("found %v, want texts, numbers, truths or times", meaning)
+		return nil, fmt.Errorf("found %v, want texts, numbers, booleans or times", meaning)
 	case nil, *format.StringType, *format.EnumType, *format.JsonType:
 		if e.ConvertedType.Valid && e.ConvertedType.V == deprecated.Interval {
 			return nil, errors.New("found intervals of time, want numbers, or times")

@@ -16,43 +16,43 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// Bounds of what a file of Parquet can cost: a page, the pages and dictionaries of all columns that are in memory at a
-// time, the head of a page, and its values. Writers make pages of about 1 MB.
+// Limits on the memory for a Parquet file: a page, the pages and dictionaries of all columns in memory, the head of a
+// page, and its values. Writers produce pages of about 1 MB.
 const (
 	mostPage       = 128 << 20
-	mostHeld       = 512 << 20
+	mostPages      = 512 << 20
 	mostPageHead   = 4 << 20
 	mostPageValues = 1 << 24
 	cellBytes      = 32 // of a Cell in a dictionary
 )
 
-// oldDictionary is how files of the first version call a dictionary, and places in it.
+// oldDictionary is the encoding of a dictionary, and of indices into it, in files of the first version.
 const oldDictionary format.Encoding = 2
 
-// parquetFile is what the columns of a file share.
+// parquetFile is the state shared by the columns of a file.
 type parquetFile struct {
-	r    io.ReaderAt
-	end  int64 // of the pages
-	held int   // bytes of pages and dictionaries
-	in   []byte
-	zstd *zstd.Decoder
+	r      io.ReaderAt
+	end    int64 // of the pages
+	memory int   // bytes of pages and dictionaries
+	in     []byte
+	zstd   *zstd.Decoder
 }
 
-// hold says that what took before bytes takes n.
-func (f *parquetFile) hold(before *int, n int) error {
-	f.held += n - *before
+// account replaces before bytes by n in the memory that pages take.
+func (f *parquetFile) account(before *int, n int) error {
+	f.memory += n - *before
 	*before = n
-	if f.held > mostHeld {
-		return fmt.Errorf("found pages that take more than %d MB at a time, want less", mostHeld>>20)
+	if f.memory > mostPages {
+		return fmt.Errorf("found pages that take more than %d MB at a time, want less", mostPages>>20)
 	}
 	return nil
 }
 
-// read reads n bytes of a page. They are good until the next call.
+// read reads n bytes of a page, valid until the next call.
 func (f *parquetFile) read(at int64, n int) ([]byte, error) {
 	if at < 0 || int64(n) > f.end-at {
-		return nil, fmt.Errorf("found %d bytes at offset %d, want some before %d: the file is cut off or its footer "+
-			"is wrong", n, at, f.end)
+		return nil, fmt.Errorf("found %d bytes at offset %d, want some before %d: "+
+			"the file is cut off or its footer is wrong", n, at, f.end)
 	}
 	if cap(f.in) < n {
 		f.in = make([]byte, n)
@@ -67,9 +67,9 @@ func (f *parquetFile) read(at int64, n int) ([]byte, error) {
 // head reads the head of the page at an offset, and how long it is.
 func (f *parquetFile) head(at int64) (*format.PageHeader, int64, error) {
 	left := f.end - at
-	if at < 4 || left < 1 { // behind the magic bytes
-		return nil, 0, fmt.Errorf("found the offset %d of a page, want one of 4 to %d: the file is cut off or its "+
-			"footer is wrong", at, f.end)
+	if at < 4 || left < 1 { // after the magic bytes
+		return nil, 0, fmt.Errorf(
+			"found the offset %d of a page, want one of 4 to %d: the file is cut off or its footer is wrong", at, f.end)
 	}
 	for n := int64(1 << 9); ; n *= 8 {
 		data, err := f.read(at, int(min(n, left)))
@@ -104,22 +104,22 @@ type parquetColumn struct {
 	at         int64 // of the next page
 	rows       int64 // of the group that are not in the pages so far
 	dictionary []Cell
-	bad        map[int]error // what is wrong with its values
+	bad        map[int]error // errors of its values
 
 	left       int     // values of the page
-	levels     *hybrid // 1 for a value that is there; nil where all are
-	places     *hybrid // in the dictionary; nil where values is
+	levels     *hybrid // 1 for a value that is there; nil if all are
+	places     *hybrid // in the dictionary; nil if values is
 	values     decoder
 	data       []byte
-	page, dict int // bytes that are held
+	page, dict int // bytes accounted for
 }
 
-// badValue says what is wrong with a value where others can be read.
+// badValue is an error in a value after which others can be read.
 type badValue string
 
 func (b badValue) Error() string { return string(b) }
 
-// begin goes to a group of rows.
+// begin starts a group of rows.
 func (c *parquetColumn) begin(chunk *format.ColumnChunk, rows int64) error {
 	m := &chunk.MetaData
 	switch {
@@ -135,7 +135,7 @@ func (c *parquetColumn) begin(chunk *format.ColumnChunk, rows int64) error {
 	if d := m.DictionaryPageOffset; d > 0 && d < c.at {
 		c.at = d
 	}
-	return c.f.hold(&c.dict, 0)
+	return c.f.account(&c.dict, 0)
 }
 
 // next is the value of the next row.
@@ -213,7 +213,7 @@ func (c *parquetColumn) readDictionary(h *format.DictionaryPageHeader, data []by
 	if n < 0 || n > max(full, len(data)) {
 		return fmt.Errorf("found a dictionary of %d values in %d bytes", n, max(full, len(data)))
 	}
-	if err := c.f.hold(&c.dict, n*cellBytes+full); err != nil {
+	if err := c.f.account(&c.dict, n*cellBytes+full); err != nil {
 		return err
 	}
 	data, err := c.f.unpack(c.codec, nil, data, full)
@@ -268,7 +268,7 @@ func (c *parquetColumn) readPage2(h *format.DataPageHeaderV2, data []byte, full 
 	if h.IsCompressed.Valid && !h.IsCompressed.V {
 		codec = format.Uncompressed
 	}
-	if err := c.f.hold(&c.page, full+len(data)+there); err != nil {
+	if err := c.f.account(&c.page, full+len(data)+there); err != nil {
 		return err
 	}
 	data, err := c.f.unpack(codec, c.data, data, full)
@@ -282,9 +282,9 @@ func (c *parquetColumn) readPage2(h *format.DataPageHeaderV2, data []byte, full 
 	return c.take(int(h.NumValues), h.Encoding, levels, data)
 }
 
-// unpack unpacks a page into the memory of the one before it.
+// unpack decompresses a page into the memory of the one before it.
 func (c *parquetColumn) unpack(data []byte, full int) ([]byte, error) {
-	if err := c.f.hold(&c.page, full+len(data)); err != nil {
+	if err := c.f.account(&c.page, full+len(data)); err != nil {
 		return nil, err
 	}
 	data, err := c.f.unpack(c.codec, c.data, data, full)
@@ -292,7 +292,7 @@ func (c *parquetColumn) unpack(data []byte, full int) ([]byte, error) {
 	return data, err
 }
 
-// take makes the values of a page those that are next.
+// take sets the page that values are read from.
 func (c *parquetColumn) take(n int, encoding format.Encoding, levels, data []byte) (err error) {
 	if n < 0 || n > mostPageValues || int64(n) > c.rows {
 		return fmt.Errorf("found a page of %d values where %d rows are left, want at most that, and at most %d", n,
@@ -323,13 +323,13 @@ func (c *parquetColumn) take(n int, encoding format.Encoding, levels, data []byt
 	return err
 }
 
-// The most that a byte of a packed page unpacks to.
+// The most bytes that a byte of a compressed page can decompress to.
 const (
 	mostSnappy = 32
 	mostLZ4    = 256
 )
 
-// unpack is a page unpacked into dst, whose memory is made anew where it is too small. What comes out is full bytes.
+// unpack decompresses a page of full bytes into dst, growing it if needed.
 func (f *parquetFile) unpack(codec format.CompressionCodec, dst, data []byte, full int) (out []byte, err error) {
 	lies := func(n int) error {
 		return fmt.Errorf("found a page that unpacks from %d to %d bytes, want %d as its head says", len(data), n, full)
@@ -384,14 +384,14 @@ func (f *parquetFile) unpack(codec format.CompressionCodec, dst, data []byte, fu
 	return out, err
 }
 
-// readUpTo appends what r gives to dst, but little more than most bytes.
+// readUpTo appends the content of r to dst, up to most+1 bytes.
 func readUpTo(r io.Reader, dst []byte, most int) ([]byte, error) {
 	b := bytes.NewBuffer(dst)
 	_, err := b.ReadFrom(io.LimitReader(r, int64(most)+1))
 	return b.Bytes(), err
 }
 
-// close gives memory back.
+// close releases memory.
 func (f *parquetFile) close() {
 	if f.zstd != nil {
 		f.zstd.Close()

@@ -9,27 +9,27 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// This file has the encodings of values in a page of Parquet (Apache Parquet, Encodings.md). Each is read value by
-// value, so that what a page says of its sizes costs nothing: a run of two billion values is a number.
+// This file decodes the values of a Parquet page (Apache Parquet, Encodings.md) one by one, so that a page cannot claim
+// memory: a run of two billion values is just a count.
 
-// raw is a value of a physical type: bits of numbers, bytes of texts, which are good until the next one is read.
+// raw is a value of a physical type: bits of numbers, bytes of texts, valid until the next one is read.
 type raw struct {
 	bits  uint64
 	bytes []byte
 }
 
-// decoder gives the values of a page that are not missing.
+// decoder reads the values of a page that are not missing.
 type decoder interface {
 	next() (raw, error)
 }
 
-// physical is how values of a column are stored.
+// physical is the storage type of a column.
 type physical struct {
 	kind format.Type
-	size int // bytes of a value; 0 where they differ, and of truths
+	size int // bytes of a value; 0 if they differ, and of truths
 }
 
-// sizeOf is the bytes of a value of a type.
+// sizeOf returns the bytes of a value of a type.
 func sizeOf(kind format.Type, length int) int {
 	switch kind {
 	case format.Int32, format.Float:
@@ -44,7 +44,7 @@ func sizeOf(kind format.Type, length int) int {
 	return 0
 }
 
-// fixed is a value of a type with a size.
+// fixed decodes a value of fixed size.
 func (p *physical) fixed(b []byte) raw {
 	switch p.kind {
 	case format.Int32:
@@ -57,7 +57,7 @@ func (p *physical) fixed(b []byte) raw {
 	return raw{bytes: b}
 }
 
-// newDecoder reads n values or fewer of an encoding.
+// newDecoder returns a decoder of at most n values.
 func newDecoder(p *physical, encoding format.Encoding, data []byte, n int) (decoder, error) {
 	integers := p.kind == format.Int32 || p.kind == format.Int64
 	switch {
@@ -65,7 +65,7 @@ func newDecoder(p *physical, encoding format.Encoding, data []byte, n int) (deco
 		return &plain{physical: p, data: data}, nil
 	case encoding == format.RLE && p.kind == format.Boolean:
 		data, _, err := sized(data)
-		return &truths{hybrid{data: data, width: 1}}, err
+		return &booleans{hybrid{data: data, width: 1}}, err
 	case encoding == format.DeltaBinaryPacked && integers:
 		d, err := newDelta(data, n)
 		return &deltaIntegers{d, p.kind == format.Int32}, err
@@ -79,7 +79,7 @@ func newDecoder(p *physical, encoding format.Encoding, data []byte, n int) (deco
 	return nil, fmt.Errorf("found %s values encoded as %s (%d), which is not read", p.kind, encoding, int(encoding))
 }
 
-// sized is the data that a length in four bytes stands before, and what is behind it.
+// sized splits off data that is preceded by its length in four bytes.
 func sized(data []byte) (part, rest []byte, err error) {
 	if len(data) < 4 || uint64(binary.LittleEndian.Uint32(data)) > uint64(len(data)-4) {
 		return nil, nil, errCutOff
@@ -88,7 +88,7 @@ func sized(data []byte) (part, rest []byte, err error) {
 	return data[4 : 4+n], data[4+n:], nil
 }
 
-// plain is PLAIN: values one behind the other, truths as bits, lengths before texts.
+// plain decodes PLAIN: values one after another, booleans as bits, texts after their lengths.
 type plain struct {
 	*physical
 	data []byte
@@ -118,7 +118,7 @@ func (d *plain) next() (raw, error) {
 	return v, nil
 }
 
-// hybrid is RLE: runs of one value, and groups of eight values of some bits each.
+// hybrid decodes RLE: runs of one value, and groups of eight bit-packed values.
 type hybrid struct {
 	data   []byte
 	width  uint   // bits of a value, at most 32
@@ -129,7 +129,7 @@ type hybrid struct {
 	have   uint   // of bits
 }
 
-// mostRun bounds the values of a run, so that their number times a width is one.
+// mostRun is the limit on the values of a run, so that their number times a width does not overflow.
 const mostRun = 1 << 40
 
 func (h *hybrid) next() (uint64, error) {
@@ -171,15 +171,15 @@ func (h *hybrid) next() (uint64, error) {
 	return v, nil
 }
 
-// truths are truths as RLE.
-type truths struct{ hybrid }
+// booleans decodes booleans as RLE.
+type booleans struct{ hybrid }
 
-func (d *truths) next() (raw, error) {
+func (d *booleans) next() (raw, error) {
 	bits, err := d.hybrid.next()
 	return raw{bits: bits}, err
 }
 
-// split is BYTE_STREAM_SPLIT: the first bytes of all values, then the second ones, and so on.
+// split decodes BYTE_STREAM_SPLIT: the first bytes of all values, then the second ones, and so on.
 type split struct {
 	*physical
 	data  []byte
@@ -198,7 +198,7 @@ func (d *split) next() (raw, error) {
 	return d.fixed(d.value), nil
 }
 
-// halfFloat is a number of 16 bits (IEEE 754).
+// halfFloat decodes a number of 16 bits (IEEE 754).
 func halfFloat(bits uint16) float64 {
 	sign, exponent, fraction := 1.0, int(bits>>10)&31, float64(bits&1023)
 	if bits>>15 == 1 {

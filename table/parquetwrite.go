@@ -12,10 +12,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Moment is a time for ParquetWriter: seconds since 1970. It is kept to the microsecond.
+// Moment is a time for ParquetWriter: seconds since 1970, stored in microseconds.
 type Moment float64
 
-// ParquetWriter writes rows as a file of Parquet, group by group. A value is missing where it is nil or NaN.
+// ParquetWriter writes rows as a Parquet file, group by group. nil and NaN are missing values.
 type ParquetWriter struct {
 	w       io.Writer
 	at      int64
@@ -27,7 +27,7 @@ type ParquetWriter struct {
 	err     error
 }
 
-// parquetOut is the values of a column that have not been written.
+// parquetOut holds the values of a column that have not been written.
 type parquetOut struct {
 	schema format.SchemaElement
 	levels []byte // 1 for a value that is there
@@ -41,8 +41,8 @@ const (
 	groupBytes = 16 << 20
 )
 
-// NewParquetWriter begins a file with the columns named; like has a value of each that says its type: a string,
-// float64, int64, bool or Moment.
+// NewParquetWriter starts a file with the named columns; like has a value of each column's type: a string, float64,
+// int64, bool or Moment.
 func NewParquetWriter(w io.Writer, names []string, like []any) (*ParquetWriter, error) {
 	p := &ParquetWriter{w: w}
 	for i, name := range names {
@@ -133,7 +133,7 @@ func (c *parquetOut) add(value any) error {
 		integer(x)
 	case bool:
 		if kind != format.Boolean {
-			return fmt.Errorf("found a truth in a column of type %s", kind)
+			return fmt.Errorf("found a boolean in a column of type %s", kind)
 		}
 		if c.count%8 == 0 {
 			c.values = append(c.values, 0)

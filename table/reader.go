@@ -12,17 +12,17 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-// Column is a column of a reader.
+// Column is a column of a Reader.
 type Column struct {
 	Name   string `json:"name"`
 	Unit   string `json:"unit,omitempty"`
 	Kind   Kind   `json:"kind"`
 	Layout string `json:"layout,omitempty"` // of times that are texts, as package time writes it
 
-	Optional bool `json:"-"` // of a column that is wanted: data without it has no value of it
+	Optional bool `json:"-"` // data without this wanted column has missing values
 }
 
-// Values are a row by the columns of a reader.
+// Values is a parsed row, by the columns of a Reader.
 type Values struct {
 	Place
 	Sequence int
@@ -32,7 +32,7 @@ type Values struct {
 	Texts    []string  // of categories; "" for missing
 }
 
-// Reader understands the cells of a source. It is for one goroutine.
+// Reader parses the cells of a source. It is not safe for concurrent use.
 type Reader struct {
 	src     Source
 	opt     Options
@@ -46,17 +46,17 @@ type Reader struct {
 	notes   []string
 }
 
-// read is what Source.Next gave.
+// read is a result of Source.Next.
 type read struct {
 	row Row
 	err error
 }
 
-// sampleRows is how many rows tell what columns hold.
+// sampleRows is how many rows the types of columns are inferred from.
 const sampleRows = 1000
 
-// Open opens files, a folder of them, or for "-" what stdin reads. want are the columns that are wanted, with what they
-// hold; for nil there are all of them, and the first rows tell what they hold.
+// Open opens files, a folder of them, or "-" for stdin. want are the columns to read, with their types; nil reads all
+// columns and infers their types from the first rows.
 func Open(paths []string, stdin io.Reader, opt Options, want []Column) (*Reader, error) {
 	zone, err := opt.zone()
 	if err != nil {
@@ -85,22 +85,22 @@ func Open(paths []string, stdin io.Reader, opt Options, want []Column) (*Reader,
 	return r, nil
 }
 
-// Columns are the columns of Values.
+// Columns returns the columns of Values.
 func (r *Reader) Columns() []Column { return r.columns }
 
-// About is what the source says of itself.
+// About describes the source.
 func (r *Reader) About() About { return r.src.About() }
 
-// Comma reports whether numbers have a comma before their fraction, as far as is known.
+// Comma reports whether numbers have a decimal comma, as far as is known.
 func (r *Reader) Comma() bool { return r.comma }
 
-// Notes are what a user should know of how the data has been read so far.
+// Notes returns what a user should know about how the data has been read so far.
 func (r *Reader) Notes() []string { return slices.Concat(r.notes, r.src.Notes()) }
 
 // Close closes the files.
 func (r *Reader) Close() error { return r.src.Close() }
 
-// take finds the columns that are wanted. what names the data in errors.
+// take finds the wanted columns. what names the data in errors.
 func (r *Reader) take(want []Column, what string) error {
 	if src, ok := r.src.(*jsonSource); ok {
 		src.expect(want)
@@ -109,7 +109,7 @@ func (r *Reader) take(want []Column, what string) error {
 	r.columns = slices.Clone(want)
 	if about.Headless && len(want) > 0 && len(about.Columns) >= len(want) && !slices.Contains(about.Columns,
 		want[0].Name) {
-		r.notes = append(r.notes, fmt.Sprintf("%s: found no line that names the columns: they are taken to be %s",
+		r.notes = append(r.notes, fmt.Sprintf("%s: found no line that names the columns: they are read as %s",
 			what, names(want)))
 		for i := range want {
 			r.from = append(r.from, i)
@@ -142,7 +142,7 @@ func names(columns []Column) string {
 	return brief.List(all, ", ")
 }
 
-// look reads the first rows and finds out what the columns hold.
+// look infers the types of the columns from the first rows.
 func (r *Reader) look() error {
 	about := r.src.About()
 	for len(r.ahead) < sampleRows {
@@ -176,7 +176,8 @@ func (r *Reader) look() error {
 	return nil
 }
 
-// texts are the texts of a column in the rows that were read ahead, and how many of its cells are not text.
+// texts returns the texts of a column in the rows that were read ahead, and how many of its cells are numbers and
+// instants.
 func (r *Reader) texts(column int) (texts []string, reals, instants int) {
 	for _, next := range r.ahead {
 		if next.err != nil {
@@ -196,7 +197,7 @@ func (r *Reader) texts(column int) (texts []string, reals, instants int) {
 	return texts, reals, instants
 }
 
-// findDecimal finds out whether numbers have a comma before their fraction.
+// findDecimal finds out whether numbers have a decimal comma.
 func (r *Reader) findDecimal() {
 	if r.settled {
 		return
@@ -219,16 +220,16 @@ func (r *Reader) findDecimal() {
 	}
 	r.settled = comma+point > 0
 	if r.comma = point == 0 && comma+either > 0; r.comma {
-		r.notes = append(r.notes, "numbers are read with a comma before the fraction, as in 1,5 (--decimal point "+
-			"otherwise)")
+		r.notes = append(r.notes,
+			"numbers are read with a comma before the fraction, as in 1,5 (--decimal point otherwise)")
 		r.settled = true
 	}
 }
 
-// mostlyNumbers is which part of the values of a column has to be numbers so that the others are taken for mistakes.
+// mostlyNumbers is the fraction of numbers from which on other values of a column count as errors.
 const mostlyNumbers = 0.9
 
-// findKind finds out what column i holds.
+// findKind infers the type of column i.
 func (r *Reader) findKind(c *Column, i int) error {
 	texts, reals, instants := r.texts(i)
 	if slices.Contains(r.opt.Categories, c.Name) {
@@ -261,17 +262,17 @@ func (r *Reader) findKind(c *Column, i int) error {
 	}
 	c.Kind, c.Layout = Time, layout
 	if other != "" {
-		r.notes = append(r.notes, fmt.Sprintf("column %s: times such as %s are read as %s (--time_format '%s' "+
-			"otherwise)", c.Name, texts[0], layout, other))
+		r.notes = append(r.notes, fmt.Sprintf("column %s: times such as %s are read as %s "+
+			"(--time_format '%s' otherwise)", c.Name, texts[0], layout, other))
 	}
 	return nil
 }
 
-// AsTime has a column of numbers read as times: seconds since 1970 or parts of them.
+// AsTime reads a column of numbers as times: seconds since 1970 or fractions of them.
 func (r *Reader) AsTime(column int) { r.columns[column].Kind = Time }
 
-// Next reads the next row. It returns io.EOF behind the last one. A *RowError says that something is wrong with the
-// row: v has what is left of it, and reading may go on.
+// Next reads the next row. It returns io.EOF after the last one. After a *RowError, v holds what could be read of the
+// row, and reading can continue.
 func (r *Reader) Next(v *Values) error {
 	row, err := &r.row, error(nil)
 	if len(r.ahead) > 0 {
@@ -299,7 +300,7 @@ func (r *Reader) Next(v *Values) error {
 	return err
 }
 
-// value is what a cell says.
+// value parses a cell.
 func (r *Reader) value(c *Column, cell *Cell) (number float64, text string, err error) {
 	number = math.NaN()
 	if cell.Form == Text {
@@ -335,7 +336,7 @@ func (r *Reader) value(c *Column, cell *Cell) (number float64, text string, err 
 	return number, "", err
 }
 
-// point is the sign before the fraction of numbers.
+// point returns the decimal sign.
 func (r *Reader) point() byte {
 	if r.comma {
 		return ','
@@ -343,7 +344,7 @@ func (r *Reader) point() byte {
 	return '.'
 }
 
-// number reads a number. The first one that has a fraction tells how fractions are written, unless that is known.
+// number parses a number. The first one with a fraction decides on the decimal sign, unless that is known.
 func (r *Reader) number(text string) (float64, error) {
 	if !r.settled && strings.ContainsAny(text, ".,") {
 		switch {
@@ -366,10 +367,10 @@ func (r *Reader) number(text string) (float64, error) {
 	return x, nil
 }
 
-// AsCategory has a column read as a category.
+// AsCategory reads a column as a category.
 func (r *Reader) AsCategory(column int) { r.columns[column].Kind = Category }
 
-// Seen are the different numbers of a column in the first rows, at most limit+1 of them.
+// Seen returns the distinct numbers of a column in the first rows, at most limit+1 of them.
 func (r *Reader) Seen(column, limit int) map[float64]bool {
 	seen := map[float64]bool{}
 	for i := range r.ahead {
@@ -385,7 +386,7 @@ func (r *Reader) Seen(column, limit int) map[float64]bool {
 	return seen
 }
 
-// Ahead gives the first rows without taking them.
+// Ahead calls f with the first rows without consuming them.
 func (r *Reader) Ahead(f func(v *Values)) {
 	rest := r.ahead
 	var v Values

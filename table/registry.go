@@ -1,6 +1,6 @@
 package table
 
-// formats lists the formats: one line each.
+// formats lists all formats, one per line.
 var formats = []*Format{
 	CSV,
 	TSV,

@@ -5,7 +5,22 @@ import (
 	"io"
 )
 
-// record is a sequence that is read whole: columns of steps, and values that hold for all of them.
+// described is what most sources have in common: the description of their columns, and notes.
+type described struct {
+	about About
+	notes []string
+}
+
+// About describes the columns.
+func (d *described) About() About { return d.about }
+
+// Notes reports what was detected.
+func (d *described) Notes() []string { return d.notes }
+
+// Close does nothing.
+func (d *described) Close() error { return nil }
+
+// record is a sequence that is read whole.
 type record struct {
 	place Place
 	name  string
@@ -14,26 +29,16 @@ type record struct {
 	cell  func(row, column int) Cell
 }
 
-// records of a file become a Source: next gives them one by one, with io.EOF behind the last.
+// recordSource is a Source of records: next returns them one by one, and io.EOF after the last.
 type recordSource struct {
-	about About
+	described
 	next  func() (*record, error)
 	unit  string // of rows; "" for the place of the record
 	now   *record
 	at, n int
-	notes []string
 }
 
-// About describes the columns.
-func (s *recordSource) About() About { return s.about }
-
-// Notes say what was found out.
-func (s *recordSource) Notes() []string { return s.notes }
-
-// Close does nothing.
-func (s *recordSource) Close() error { return nil }
-
-// Next gives the next row.
+// Next reads the next row.
 func (s *recordSource) Next(row *Row) error {
 	for s.now == nil || s.at >= s.now.n {
 		r, err := s.next()
@@ -59,7 +64,7 @@ func (s *recordSource) Next(row *Row) error {
 	return nil
 }
 
-// once gives one record, then io.EOF.
+// once returns one record, then io.EOF.
 func once(r *record) func() (*record, error) {
 	return func() (*record, error) {
 		out := r
@@ -70,7 +75,7 @@ func once(r *record) func() (*record, error) {
 	}
 }
 
-// numbered are n names such as channel1.
+// numbered returns n names such as channel1.
 func numbered(name string, n int) []string {
 	if n == 1 {
 		return []string{name}

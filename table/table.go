@@ -1,10 +1,9 @@
-// Package table reads people's data as a stream of rows with named columns: numbers, categories and times, from files
-// of many formats, folders of them, or a pipe. It knows the file, the row and the column of each value, and says so
-// where something is wrong. A row never waits for those behind it, so that files larger than memory are read.
+// Package table reads users' data as a stream of rows with named columns (numbers, categories and times) from files of
+// many formats, folders of them, or a pipe. Errors name the file, the row and the column. Rows are streamed, so that
+// files can be larger than memory.
 //
-// A format is a file with a Format in it and a line in registry.go. What it gives is a Source: rows of cells, each a
-// text that is still to be understood, a number or an instant. Reader understands texts: it finds out from the first
-// rows what each column holds. It may import internal/brief and internal/disk.
+// A format is a file with a Format in it and a line in registry.go. It opens a Source: rows of cells, each an unparsed
+// text, a number or an instant. Reader parses texts: it infers from the first rows what each column holds.
 package table
 
 import (
@@ -14,7 +13,7 @@ import (
 	"strings"
 )
 
-// Kind is what the cells of a column are.
+// Kind is the type of a column.
 type Kind string
 
 // The kinds of columns.
@@ -24,25 +23,25 @@ const (
 	Time     Kind = "time"     // an instant
 )
 
-// Form is how a format gives a cell.
+// Form is the form of a cell as a format reads it.
 type Form uint8
 
 // The forms of cells.
 const (
 	Missing Form = iota
-	Text         // what it says is not known yet
+	Text         // not parsed yet
 	Real         // a number
 	Instant      // seconds since 1970, UTC
 )
 
-// Cell is one value of a row.
+// Cell is a value of a row.
 type Cell struct {
 	Form   Form
 	Text   string  // of Text
 	Number float64 // of Real and Instant; finite
 }
 
-// RealCell is the cell of a number, Missing for one that is not finite.
+// RealCell returns the cell of a number, Missing for one that is not finite.
 func RealCell(x float64) Cell {
 	if x-x != 0 { // NaN or infinite
 		return Cell{}
@@ -50,20 +49,20 @@ func RealCell(x float64) Cell {
 	return Cell{Form: Real, Number: x}
 }
 
-// Place is where a row stands.
+// Place is the location of a row.
 type Place struct {
 	File string
 	Unit string // what At counts: line, row, sample
 	At   int64  // from 1
 }
 
-// String is the place in words: data.csv, line 17.
+// String returns the place in words: data.csv, line 17.
 func (p Place) String() string { return fmt.Sprintf("%s, %s %d", p.File, p.Unit, p.At) }
 
 // Row is a row of a Source. Sequences follow each other; rows of one are in the order of time.
 type Row struct {
 	Place
-	Sequence int     // number of its sequence, from 0: always 0 where the format knows of none
+	Sequence int     // index of its sequence, from 0; always 0 if the format has none
 	Name     string  // of the sequence, such as its file's
 	Step     float64 // seconds from one row of the sequence to the next; 0 if that is not known
 	Cells    []Cell  // one for each column
@@ -71,25 +70,25 @@ type Row struct {
 
 // About describes a source.
 type About struct {
-	Columns   []string // names, not empty, no two alike
+	Columns   []string // unique names, not empty
 	Units     []string // of the columns; nil for none
-	Sequences bool     // the format says which rows are a sequence
-	Label     string   // the column that names the class of a sequence, such as that of folders; "" for none
-	Headless  bool     // the names of columns are made up
+	Sequences bool     // the format divides rows into sequences
+	Label     string   // the column of the class of a sequence, such as the folder; "" for none
+	Headless  bool     // the data does not name its columns
 }
 
-// Source is the rows of a file.
+// Source reads the rows of a file.
 type Source interface {
 	About() About
-	// Next reads the next row, reusing its memory but not that of texts. It returns io.EOF behind the last one, a
-	// *RowError for a row that cannot be read while the next one may be, and any other error where nothing more can.
+	// Next reads the next row, reusing its memory but not that of texts. It returns io.EOF after the last one, a
+	// *RowError for an invalid row after which reading can continue, and any other error if it cannot.
 	Next(row *Row) error
-	// Notes are what a user should know of how the rows have been read so far.
+	// Notes returns what a user should know about how the rows have been read so far.
 	Notes() []string
 	Close() error
 }
 
-// RowError says what is wrong with a row, or with one of its cells.
+// RowError is an error in a row or in one of its cells.
 type RowError struct {
 	Place
 	Column string // "" for the whole row
@@ -104,19 +103,19 @@ func (e *RowError) Error() string {
 	return fmt.Sprintf("%s, column %s: %s", e.Place, e.Column, e.Text)
 }
 
-// Problems collect errors of rows: the first few as they are, of the others their number. The zero value has none.
+// Problems collects errors of rows: it lists the first few and counts the others. The zero value has none.
 type Problems struct {
 	First []error
 	More  int
 }
 
-// mostShown is how many errors of rows are shown.
+// mostShown is how many errors of rows are listed.
 const mostShown = 3
 
-// mostProblems is after how many errors of rows nobody wants to know of more.
+// mostProblems is the number of errors at which reading stops.
 const mostProblems = 1000
 
-// Add takes an error that leaves the next row readable, and reports whether reading should go on.
+// Add adds an error of a row, and reports whether reading should continue.
 func (p *Problems) Add(err error) (goOn bool) {
 	if len(p.First) < mostShown {
 		p.First = append(p.First, err)
@@ -149,10 +148,10 @@ func (p *Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives the errors that are shown.
+// Unwrap returns the errors that are listed.
 func (p *Problems) Unwrap() []error { return p.First }
 
-// Each calls f with every row of a reader. Errors of single rows are collected, and come together in the end.
+// Each calls f with every row of a reader. Errors of single rows are collected and returned together at the end.
 func Each(r *Reader, f func(v *Values) error) error {
 	var problems Problems
 	var v Values

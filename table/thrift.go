@@ -36,16 +36,16 @@ const (
 	thriftOtherSize  = 16
 )
 
-// thriftSize is the bytes of the struct in Thrift's compact protocol that data begins with. It checks that all lengths
-// in it are those of what follows. Decoders make room for what a length says before they look whether there is as much:
-// ten bytes can ask for gigabytes.
+// thriftSize returns the bytes of the struct in Thrift's compact protocol at the start of data. It checks all lengths
+// against the data that follows: decoders allocate by a length before they read, so that ten bytes could claim
+// gigabytes.
 func thriftSize(data []byte) (int, error) {
 	c := thriftCheck{data: data, memory: mostThriftMemory}
 	err := c.structure(0)
 	return c.at, err
 }
 
-// thriftCheck goes through a message.
+// thriftCheck walks a message.
 type thriftCheck struct {
 	data   []byte
 	at     int
@@ -93,7 +93,7 @@ func (c *thriftCheck) length(each int) (int, error) {
 	return int(x), c.take(int(x), each)
 }
 
-// take says that n elements are decoded.
+// take accounts for the memory of n elements.
 func (c *thriftCheck) take(n, each int) error {
 	if c.memory -= n * each; c.memory < 0 {
 		return fmt.Errorf("found more than %d MB of elements, want fewer", mostThriftMemory>>20)

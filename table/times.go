@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// layouts are the forms of times that are found out, those with a zone first. Fractions of seconds are read by all that
-// have seconds.
+// layouts are the layouts of times that are detected, those with a zone first. All with seconds accept fractions.
 var layouts = func() []string {
 	days := []string{"2006-01-02", "2006/01/02", "2006.01.02", "02.01.2006", "01/02/2006", "02/01/2006", "02-01-2006",
-		"1/2/2006", "2/1/2006", "2.1.2006", "1/2/06", "2/1/06", "02 Jan 2006", "2 Jan 2006", "02-Jan-2006", "Jan 2, " +
-			"2006"}
+		"1/2/2006", "2/1/2006", "2.1.2006", "1/2/06", "2/1/06", "02 Jan 2006", "2 Jan 2006", "02-Jan-2006",
+		"Jan 2, 2006"}
 	hours := []string{"15:04:05", "15:04", "3:04:05 PM", "3:04 PM"}
 	zones := []string{"Z07:00", " Z07:00", "Z0700", " -0700", " MST", ""}
 	var all []string
@@ -31,8 +30,8 @@ var layouts = func() []string {
 		"02/Jan/2006:15:04:05 -0700")
 }()
 
-// findLayout returns the layout that reads all texts, and, where several do and disagree, another one that does. Of
-// those that read all it takes the one in whose times they rise or fall.
+// findLayout returns the layout that parses all texts and, if others do with different results, one of them. It prefers
+// a layout by which the times rise or fall.
 func findLayout(texts []string, zone *time.Location) (layout, other string) {
 	if len(texts) == 0 || !strings.ContainsAny(texts[0], "-/.: ") {
 		return "", ""
@@ -75,8 +74,8 @@ func inOrder(at []int64) bool {
 	return slices.IsSorted(back)
 }
 
-// unixSeconds is the instant that a number of a column of times means: seconds since 1970, or, where it is so large,
-// thousandths, millionths or billionths of them.
+// unixSeconds converts a number of a column of times to seconds since 1970: by its size it counts seconds,
+// milliseconds, microseconds or nanoseconds.
 func unixSeconds(x float64) float64 {
 	switch size := max(x, -x); {
 	case size > 1e17:
@@ -89,7 +88,7 @@ func unixSeconds(x float64) float64 {
 	return x
 }
 
-// parseTime is the instant of a text, in seconds since 1970.
+// parseTime parses a time into seconds since 1970.
 func parseTime(text, layout string, zone *time.Location) (float64, error) {
 	if seconds, ok := plainTime(text, layout); ok && zone == time.UTC {
 		return seconds, nil
@@ -101,8 +100,8 @@ func parseTime(text, layout string, zone *time.Location) (float64, error) {
 	return float64(t.Unix()) + float64(t.Nanosecond())/1e9, nil
 }
 
-// plainTime reads what most times of a table are, such as 2026-01-31 23:59:59, as of UTC: what package time would take
-// most of the time of reading a table for.
+// plainTime parses the most common times, such as 2026-01-31 23:59:59, as UTC: time.Parse would dominate the time of
+// reading a table.
 func plainTime(text, layout string) (seconds float64, ok bool) {
 	const want = "2006-01-02 15:04:05"
 	if len(text) != len(want) || len(layout) != len(want) || layout[:10] != want[:10] || layout[11:] != want[11:] ||
@@ -124,29 +123,9 @@ func plainTime(text, layout string) (seconds float64, ok bool) {
 			parts[i] = 10*parts[i] + int(c-'0')
 		}
 	}
-	year, month, day := parts[0], parts[1], parts[2]
-	if month < 1 || month > 12 || day < 1 || day > 28 && day > daysOf(year, month) || parts[3] > 23 || parts[4] > 59 ||
-		parts[5] > 59 {
+	at := time.Date(parts[0], time.Month(parts[1]), parts[2], parts[3], parts[4], parts[5], 0, time.UTC)
+	if at.Day() != parts[2] || int(at.Month()) != parts[1] || parts[3] > 23 || parts[4] > 59 || parts[5] > 59 {
 		return 0, false
 	}
-	// days since 1970, of years that begin in March: leap days are their last
-	if month <= 2 {
-		year, month = year-1, month+12
-	}
-	days := 365*year + floorDiv(year, 4) - floorDiv(year, 100) + floorDiv(year, 400) + (153*(month-3)+2)/5 + day - 1 -
-		719468
-	return float64(((days*24+parts[3])*60+parts[4])*60 + parts[5]), true
-}
-
-// floorDiv is the largest whole number that is not above a/b, of b above 0.
-func floorDiv(a, b int) int {
-	if a < 0 {
-		return -((b - 1 - a) / b)
-	}
-	return a / b
-}
-
-// daysOf is the number of days of a month.
-func daysOf(year, month int) int {
-	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	return float64(at.Unix()), true
 }

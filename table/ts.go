@@ -1,16 +1,14 @@
 package table
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 )
 
-// TS is the format .ts of the archives UCR and UEA (timeseriesclassification.com): lines that begin with @, then a line
-// for each sequence, its dimensions between colons, the numbers of each between commas, its class the last.
+// TS is the .ts format of the UCR and UEA archives (timeseriesclassification.com): lines that start with @, then a line
+// per sequence: its dimensions separated by colons, their numbers by commas, its class last.
 var TS = &Format{
 	Name: "ts", About: "the .ts files of the UCR and UEA archives", Extensions: []string{".ts"}, Open: openTS,
 }
@@ -23,12 +21,11 @@ const (
 
 // tsSource reads a .ts file.
 type tsSource struct {
-	name    string
-	lines   *bufio.Scanner
-	line    int64
+	name string
+	lines
 	labeled bool // a line ends with a class, or with a number to predict
 	dims    int
-	pending []string // the fields of the first line
+	first   []string // the fields of the first line
 }
 
 func openTS(in *Input, opt *Options) (Source, error) {
@@ -36,8 +33,7 @@ func openTS(in *Input, opt *Options) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &tsSource{name: in.Name, lines: bufio.NewScanner(text)}
-	s.lines.Buffer(nil, maxRow)
+	s := &tsSource{name: in.Name, lines: newLines(text)}
 	for {
 		line, err := s.next()
 		if err != nil {
@@ -59,28 +55,24 @@ func openTS(in *Input, opt *Options) (Source, error) {
 	}
 }
 
-// next is the next line that is neither empty nor a comment.
+// next returns the next line that is neither empty nor a comment.
 func (s *tsSource) next() (string, error) {
-	for s.lines.Scan() {
-		s.line++
-		if line := strings.TrimSpace(s.lines.Text()); line != "" && line[0] != '#' {
-			return line, nil
+	for {
+		line, err := s.lines.next(maxRow)
+		if err != nil || line[0] != '#' {
+			return string(line), err
 		}
 	}
-	if err := s.lines.Err(); err != nil {
-		return "", err
-	}
-	return "", io.EOF
 }
 
-// source reads the first sequence, which tells how many dimensions there are.
+// source reads the first sequence, which shows the number of dimensions.
 func (s *tsSource) source() (Source, error) {
 	line, err := s.next()
 	if err != nil {
-		return nil, fmt.Errorf("%s: found no sequence behind @data", s.name)
+		return nil, fmt.Errorf("%s: found no sequence after @data", s.name)
 	}
-	s.pending = strings.Split(line, ":")
-	s.dims = len(s.pending)
+	s.first = strings.Split(line, ":")
+	s.dims = len(s.first)
 	about := About{Sequences: true}
 	if s.labeled {
 		s.dims--
@@ -93,17 +85,17 @@ func (s *tsSource) source() (Source, error) {
 	if s.labeled {
 		about.Columns = append(about.Columns, classColumn)
 	}
-	return &recordSource{about: about, next: s.record}, nil
+	return &recordSource{described: described{about: about}, next: s.record}, nil
 }
 
 // record reads a sequence.
 func (s *tsSource) record() (*record, error) {
-	fields := s.pending
-	if s.pending = nil; fields == nil {
+	fields := s.first
+	if s.first = nil; fields == nil {
 		line, err := s.next()
 		if err != nil {
-			if errors.Is(err, bufio.ErrTooLong) {
-				err = fmt.Errorf("%s, line %d: %w", s.name, s.line+1, errTooLong{})
+			if err != io.EOF {
+				err = fmt.Errorf("%s, line %d: %w", s.name, s.line+1, err)
 			}
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 const StepColumn = "value"
 
 // wide makes a sequence of each row of a source: its numbers, in their order, are the rows. Columns of other values,
-// and those whose names do not go on from one to the next, belong to all rows of the sequence.
+// and those whose names do not continue from one to the next, belong to all rows of the sequence.
 type wide struct {
 	Source
 	about About
@@ -17,7 +17,7 @@ type wide struct {
 	other []int
 	row   Row
 	at    int // the step that is next
-	end   int // behind the last step with a value: shorter sequences are filled up with missing ones
+	end   int // after the last step with a value: shorter sequences are filled up with missing ones
 	n     int // of the sequence
 	name  string
 	opt   *Options

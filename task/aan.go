@@ -46,12 +46,7 @@ func openRetrieval(ctx context.Context, dir string, o retrievalOptions) (*Set, e
 	texts := &sharedTexts{index: map[[sha256.Size]byte]int32{}}
 	var splits [3]*pairSplit
 	for i, name := range []string{"train", "eval", "test"} {
-		var layouts []string
-		for _, folder := range aanFolders {
-			file := folder + "new_aan_pairs." + name + ".tsv"
-			layouts = append(layouts, file, file+".gz")
-		}
-		at, err := retrievalOrigin.find(dir, layouts...)
+		at, err := retrievalOrigin.find(dir, layouts("new_aan_pairs."+name+".tsv", aanFolders...)...)
 		if err != nil {
 			return nil, err
 		}

@@ -33,7 +33,7 @@ type copyingOptions struct {
 	Longer int    `json:"longer" help:"also test at this many times the length; 1: do not" min:"1" max:"64"`
 	Train  int    `json:"train" help:"sequences to train on" min:"1" max:"100000000"`
 	Test   int    `json:"test" help:"sequences to test on" min:"1" max:"1000000"`
-	Seed   uint64 `json:"seed" help:"of the data"`
+	Seed   uint64 `json:"seed" help:"seed of the data"`
 }
 
 func (o *copyingOptions) open() (*Set, error) {

@@ -34,11 +34,11 @@ func digits(from origin) *Task {
 
 // DigitsOptions are the options of Digits.
 type DigitsOptions struct {
-	Length int    `json:"length" min:"256" max:"65536" help:"samples of a recording that are used"`
-	Pad    bool   `json:"pad" help:"shorter recordings are filled up with zeros to length, instead of masked"`
+	Length int    `json:"length" min:"256" max:"65536" help:"samples to use of a recording"`
+	Pad    bool   `json:"pad" help:"fill shorter recordings up with zeros instead of masking"`
 	Valid  int    `json:"valid" min:"0" max:"40" help:"takes of each speaker and digit for validation, from take 5 on"`
 	Copies int    `json:"copies" min:"1" max:"64" help:"copies per recording and epoch: one unchanged, rest augmented"`
-	Seed   uint64 `json:"seed" help:"of the changes in copies"`
+	Seed   uint64 `json:"seed" help:"seed of the changes in copies"`
 }
 
 const (
@@ -84,7 +84,7 @@ func openDigits(ctx context.Context, from origin, dir string, o *DigitsOptions) 
 			len(train.recordings), len(valid.recordings), len(test.recordings))},
 	}
 	for i := range parts {
-		set.MaxLength = max(set.MaxLength, parts[i].longest())
+		set.MaxLength = max(set.MaxLength, longest(&parts[i]))
 	}
 	if o.Valid > 0 {
 		set.Valid = valid
@@ -113,15 +113,6 @@ type speech struct {
 // Len is the number of recordings times the number of copies.
 func (s *speech) Len() int { return len(s.recordings) * s.copies }
 
-// longest is the length of the longest example.
-func (s *speech) longest() int {
-	n := 0
-	for i := range s.Len() {
-		n = max(n, s.Length(i))
-	}
-	return n
-}
-
 // Length is the number of samples of example i.
 func (s *speech) Length(i int) int {
 	n := s.maxLength
@@ -134,7 +125,7 @@ func (s *speech) Length(i int) int {
 	return n
 }
 
-// Example gives a recording, or a changed copy of it.
+// Example fills ex with a recording, or a changed copy of it.
 func (s *speech) Example(i int, ex *Example) {
 	ex.Reset()
 	r := s.recordings[i%len(s.recordings)]
@@ -159,7 +150,7 @@ func (s *speech) Example(i int, ex *Example) {
 	ex.Targets = append(ex.Targets, r.digit)
 }
 
-// version says how an example is made from a recording.
+// version is how a recording is changed into an example.
 type version struct {
 	speed  float64    // 1 keeps it
 	shift  int        // samples of silence before it

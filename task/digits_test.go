@@ -20,8 +20,8 @@ func chunk(name string, data []byte) []byte {
 	return b
 }
 
-// wav is a WAV file of these chunks.
-func wav(chunks ...[]byte) []byte {
+// wavFile is a WAV file of these chunks.
+func wavFile(chunks ...[]byte) []byte {
 	body := append([]byte("WAVE"), slices.Concat(chunks...)...)
 	return append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(len(body))), body...)
 }
@@ -42,7 +42,7 @@ func tone(n int, period float64) []byte {
 	for i := range n {
 		data = binary.LittleEndian.AppendUint16(data, uint16(int16(10000*math.Sin(2*math.Pi*float64(i)/period))))
 	}
-	return wav(chunk("LIST", []byte("odd")), wavFormat(1, 1, 8000, 16), chunk("data", data))
+	return wavFile(chunk("LIST", []byte("odd")), wavFormat(1, 1, 8000, 16), chunk("data", data))
 }
 
 // tarred is an archive of files in a folder.
@@ -214,17 +214,17 @@ func TestDigitsErrors(t *testing.T) {
 	}{
 		"empty":     {nil, "the head of a WAV file"},
 		"other":     {bytes.Repeat([]byte("text"), 9), "want the RIFF and WAVE"},
-		"cut head":  {wav()[:9], "the head of a WAV file"},
-		"no data":   {wav(format), "no chunk of data"},
-		"no format": {wav(chunk("data", []byte{1, 2})), "data before its format"},
+		"cut head":  {wavFile()[:9], "the head of a WAV file"},
+		"no data":   {wavFile(format), "no chunk of data"},
+		"no format": {wavFile(chunk("data", []byte{1, 2})), "data before its format"},
 		"cut off":   {good[:len(good)-1], `chunk "data": found 7 bytes, want 8: the file is cut off`},
-		"odd":       {wav(format, chunk("data", []byte{1, 2, 3})), "found 3 bytes, want whole samples"},
-		"rate": {wav(wavFormat(1, 1, 16000, 16)),
+		"odd":       {wavFile(format, chunk("data", []byte{1, 2, 3})), "found 3 bytes, want whole samples"},
+		"rate": {wavFile(wavFormat(1, 1, 16000, 16)),
 			"16 bits at 16000 Hz, want 1 (plain samples) with 1 channel of 16 bits at 8000 Hz"},
-		"stereo":    {wav(wavFormat(1, 2, 8000, 16)), "with 2 channels"},
-		"µ-law":     {wav(wavFormat(7, 1, 8000, 8)), "the format 7"},
-		"short fmt": {wav(chunk("fmt ", []byte{1})), `chunk "fmt ": found 1 bytes, want 16`},
-		"cut chunk": {append(wav(format), "da"...), "the head of a chunk"},
+		"stereo":    {wavFile(wavFormat(1, 2, 8000, 16)), "with 2 channels"},
+		"µ-law":     {wavFile(wavFormat(7, 1, 8000, 8)), "the format 7"},
+		"short fmt": {wavFile(chunk("fmt ", []byte{1})), `chunk "fmt ": found 1 bytes, want 16`},
+		"cut chunk": {append(wavFile(format), "da"...), "the head of a chunk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := readWAV(bytes.NewReader(c.data), 8000)
@@ -244,7 +244,7 @@ func TestDigitsErrors(t *testing.T) {
 		"few": {"recordings/1_ann_7.wav", good,
 			[]string{"found 1 recordings to train, 0 to validate, 0 to test"}},
 		"damaged": {"recordings/1_ann_7.wav", good[:60], []string{"recordings", "1_ann_7.wav: chunk"}},
-		"no samples": {"recordings/1_ann_7.wav", wav(format, chunk("data", nil)),
+		"no samples": {"recordings/1_ann_7.wav", wavFile(format, chunk("data", nil)),
 			[]string{"1_ann_7.wav: found no samples"}},
 		"name":        {"recordings/one.wav", good, []string{"recordings", "one.wav"}},
 		"cut archive": {"fsdd.tar.gz", tarred(t, takes())[:700], []string{"fsdd.tar.gz", "EOF"}},
@@ -265,7 +265,7 @@ func TestDigitsErrors(t *testing.T) {
 
 func FuzzReadWAV(f *testing.F) {
 	f.Add(tone(4, 4))
-	f.Add(wav(wavFormat(1, 2, 8000, 16)))
+	f.Add(wavFile(wavFormat(1, 2, 8000, 16)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if samples, err := readWAV(bytes.NewReader(data), 8000); err == nil && 2*len(samples) > len(data) {
 			t.Errorf("found %d samples in %d bytes", len(samples), len(data))

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"archive/tar"
 	"bytes"
 	"cmp"
 	"context"
@@ -62,7 +61,15 @@ func readRecordings(ctx context.Context, from origin, dir string) ([]recording, 
 			return nil, from.missing(dir, slices.Concat(digitsFolders, digitsArchives)...)
 		}
 		for _, archive := range archives {
-			if err := from.read(archive, func(r io.Reader) error { return eachTarredWAV(r, add) }); err != nil {
+			err := from.read(archive, func(r io.Reader) error {
+				return eachInTar(ctx, r, func(name string, r io.Reader) error {
+					if !strings.HasSuffix(name, ".wav") {
+						return nil
+					}
+					return add(path.Base(name), r)
+				})
+			})
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -98,24 +105,6 @@ func eachWAV(folder string, add func(name string, r io.Reader) error) error {
 		}
 	}
 	return nil
-}
-
-// eachTarredWAV calls add with every WAV file of an archive.
-func eachTarredWAV(r io.Reader, add func(name string, r io.Reader) error) error {
-	for entries := tar.NewReader(r); ; {
-		entry, err := entries.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if entry.Typeflag == tar.TypeReg && strings.HasSuffix(entry.Name, ".wav") {
-			if err := add(path.Base(entry.Name), entries); err != nil {
-				return err
-			}
-		}
-	}
 }
 
 // parseRecording reads the name of a recording, such as 7_jackson_32.wav: digit, speaker, take.

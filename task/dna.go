@@ -23,8 +23,7 @@ var DNA = &Task{
 	About:  "bases of genomes; at each of them, the next one",
 	Source: "HyenaDNA, arXiv:2306.15794",
 	Files: "FASTA files (.fa, .fasta, .fna, compressed or not) such as those of " +
-		dnaOrigin.url + ", as they are or " +
-		"in the folders genome or dna; all of one folder are read",
+		dnaOrigin.url + ", as they are or in the folders genome or dna; all of one folder are read",
 	Options: func() any { return &dnaOptions{Length: 1024, Stride: 512, Files: "*"} },
 	Open: func(ctx context.Context, dir string, options any) (*Set, error) {
 		return openDNA(ctx, dir, options.(*dnaOptions))
@@ -37,7 +36,7 @@ var dnaOrigin = origin{task: "dna", data: "NCBI's nucleotide sequences", url: "h
 type dnaOptions struct {
 	Length int    `json:"length" min:"2" max:"1048576" help:"bases of a context"`
 	Stride int    `json:"stride" min:"1" max:"1048576" help:"bases between training contexts; others do not overlap"`
-	Files  string `json:"files" help:"pattern of the names of the files that are read, such as MT-*"`
+	Files  string `json:"files" help:"pattern of the names of files to read, such as MT-*"`
 	Test   string `json:"test" help:"pattern of the names of files used for testing only"`
 }
 
@@ -56,8 +55,8 @@ func openDNA(ctx context.Context, dir string, o *dnaOptions) (*Set, error) {
 			return nil, err
 		}
 		var genome [][]byte
-		if err := dnaOrigin.read(file, func(r io.Reader) (err error) { genome, err = readFASTA(r); return err }); err !=
-			nil {
+		err := dnaOrigin.read(file, func(r io.Reader) (err error) { genome, err = readFASTA(r); return err })
+		if err != nil {
 			return nil, err
 		}
 		held, err := path.Match(o.Test, filepath.Base(file))
@@ -85,7 +84,7 @@ func openDNA(ctx context.Context, dir string, o *dnaOptions) (*Set, error) {
 	vocab := tokenizer.DNA().VocabSize()
 	return &Set{
 		Vocab: vocab, Outputs: vocab, Everywhere: true, Classes: dnaNames(vocab),
-		MaxLength: max(train.longest(), valid.longest(), test.longest()),
+		MaxLength: max(longest(&train), longest(&valid), longest(&test)),
 		Train:     &train, Valid: &valid, Test: &test,
 		Notes: append([]string{
 			fmt.Sprintf("%d files: %d bases to train, %d to validate, %d to test", len(paths),
@@ -158,15 +157,6 @@ func (d *dnaContexts) bases() int {
 	return n
 }
 
-// longest is the length of the longest context.
-func (d *dnaContexts) longest() int {
-	n := 0
-	for i := range d.at {
-		n = max(n, d.Length(i))
-	}
-	return n
-}
-
 // Len is the number of contexts.
 func (d *dnaContexts) Len() int { return len(d.at) }
 
@@ -175,7 +165,7 @@ func (d *dnaContexts) Length(i int) int {
 	return min(d.length, len(d.parts[d.at[i].part])-d.at[i].from-1)
 }
 
-// Example gives context i. An unknown base is no target.
+// Example fills ex with context i. An unknown base is no target.
 func (d *dnaContexts) Example(i int, ex *Example) {
 	ex.Reset()
 	part := d.parts[d.at[i].part][d.at[i].from:]

@@ -2,8 +2,8 @@ package task
 
 import "math/rand/v2"
 
-// drawn is a Split of examples that are made on demand. Example i has its own stream of random numbers, which depends
-// on the seed, the split and i. So any number of examples costs no memory.
+// drawn is a Split of examples that are generated on demand. Example i has its own stream of random numbers, which
+// depends on the seed, the split and i, so that examples take no memory.
 type drawn struct {
 	n            int
 	seed, stream uint64

@@ -85,12 +85,10 @@ func openECG(ctx context.Context, from origin, dir string, o *ecgOptions) (*Set,
 		Extra: []Extra{{Name: "the test part as one window",
 			Split: windows(test, len(volts), len(volts)-test-1, len(volts))}},
 		Notes: []string{
-			fmt.Sprintf(
-				"mean squared error on the test part, in units of the variance (%.4g mV²): the last sample repeated "+
-					"%.5f",
-				deviation*deviation, last/n),
+			fmt.Sprintf("mean squared error on the test part, in units of the variance (%.4g mV²): "+
+				"the last sample repeated %.5f", deviation*deviation, last/n),
 			fmt.Sprintf("the linear forecast from the last %d samples, by least squares on the training part: %.5f; "+
-				"both know what lies before a window", ecgOrder, linear/n),
+				"both see what precedes a window", ecgOrder, linear/n),
 		},
 	}, nil
 }
@@ -120,7 +118,7 @@ type nextSample struct {
 // Len is the number of windows.
 func (s *nextSample) Len() int { return (len(s.series)-s.length-1)/s.stride + 1 }
 
-// Example gives window i.
+// Example fills ex with window i.
 func (s *nextSample) Example(i int, ex *Example) {
 	ex.Reset()
 	lo := i * s.stride

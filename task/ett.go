@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"time"
 )
 
@@ -47,7 +46,7 @@ type ETTOptions struct {
 	Horizon      int    `json:"horizon" min:"1" max:"720" help:"hours to predict: 24, 48, 168, 336, 720 in the papers"`
 	Lookback     int    `json:"lookback" min:"1" max:"4320" help:"hours given: 720 in Informer's runs, 384 in S4's"`
 	Multivariate bool   `json:"multivariate" help:"all seven variables, not the oil temperature alone"`
-	Mask         bool   `json:"mask" help:"a channel that is 1 where the hours are asked, instead of zeros alone"`
+	Mask         bool   `json:"mask" help:"add a channel that is 1 at the hours to predict"`
 	Stamps       string `json:"stamps" enum:"none,past,all" help:"hour, weekday, day, month as channels: past or all"`
 	Relative     bool   `json:"relative" help:"subtract the last given hour (NLinear, arXiv:2205.13504)"`
 }
@@ -63,19 +62,17 @@ const (
 // openETT reads file under dir and cuts it into windows.
 func openETT(ctx context.Context, from origin, dir, file string, o *ETTOptions) (*Set, error) {
 	if o.Horizon < 1 || o.Horizon > 4*ettMonth || o.Lookback < 1 || o.Lookback+o.Horizon > ettTrain {
-		return nil,
-			fmt.Errorf(
-				"task %s: horizon %d, lookback %d: want 1 to %d hours that are asked and 1 or more that are known, "+
-					"%d in all",
-				from.task, o.Horizon, o.Lookback, 4*ettMonth, ettTrain)
+		return nil, fmt.Errorf(
+			"task %s: horizon %d, lookback %d: want 1 to %d hours to predict and 1 or more known ones,  %d in all",
+			from.task, o.Horizon, o.Lookback, 4*ettMonth, ettTrain)
 	}
 	path, err := from.find(dir, file, "ETT-small/"+file, "ett/"+file, "etth/"+file, "ETDataset/ETT-small/"+file)
 	if err != nil {
 		return nil, err
 	}
 	var h *hourly
-	if err := from.read(path, func(r io.Reader) (err error) { h, err = readHourly(r, ettTest); return err }); err !=
-		nil {
+	err = from.read(path, func(r io.Reader) (err error) { h, err = readHourly(r, ettTest); return err })
+	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -98,8 +95,7 @@ func openETT(ctx context.Context, from origin, dir, file string, o *ETTOptions) 
 
 // ettSeries are the variables in the order of the files' columns.
 var ettSeries = []string{"high useful load", "high useless load", "middle useful load", "middle useless load",
-	"low useful load",
-	"low useless load", "oil temperature"}
+	"low useful load", "low useless load", "oil temperature"}
 
 // forecast describes the last variables of a file.
 func (o *ETTOptions) forecast(variables int) *Forecast {
@@ -130,21 +126,11 @@ func (h *hourly) scale(all bool) {
 	h.variables = len(h.raw[0]) - lo
 	h.values = make([]float32, len(h.raw)*h.variables)
 	for v := range h.variables {
-		var mean, square float64
-		for _, row := range h.raw[:ettTrain] {
-			mean += row[lo+v] / ettTrain
-		}
-		for _, row := range h.raw[:ettTrain] {
-			square += (row[lo+v] - mean) * (row[lo+v] - mean) / ettTrain
-		}
-		deviation := math.Sqrt(square)
-		if deviation == 0 {
-			deviation = 1 // a constant variable is 0 on any scale
-		}
 		column := make([]float64, ettTrain)
 		for i := range column {
 			column[i] = h.raw[i][lo+v]
 		}
+		mean, deviation := moments(column)
 		h.channels = append(h.channels, rangeOf(ettColumns[1+lo+v], "", column, mean, deviation))
 		for i, row := range h.raw {
 			h.values[i*h.variables+v] = float32((row[lo+v] - mean) / deviation)

@@ -53,7 +53,7 @@ func (w *ettWindows) inputs() []Channel {
 	return in
 }
 
-// Example gives window i.
+// Example fills ex with window i.
 func (w *ettWindows) Example(i int, ex *Example) {
 	ex.Reset()
 	c := w.series.variables

@@ -58,10 +58,8 @@ func openText(ctx context.Context, dir string, o textOptions) (*Set, error) {
 		}
 		splits[i] = s
 		if n := len(s.labels); n != imdbReviews {
-			set.Notes = append(set.Notes,
-				fmt.Sprintf(
-					"%s has %d reviews and not the %d of the published data: scores do not compare with the paper's",
-					name, n, imdbReviews))
+			set.Notes = append(set.Notes, fmt.Sprintf("%s has %d reviews and not the %d of the published data: "+
+				"scores do not compare with the paper's", name, n, imdbReviews))
 		}
 	}
 	codes := &characters{bytes: bytes}

@@ -35,7 +35,7 @@ var InductionHead = &Task{
 // InductionOptions are those of the task induction.
 type InductionOptions struct {
 	SymbolOptions
-	Triggers int `json:"num_triggers" help:"the trigger is shown so often at most; the paper: 1" min:"1" max:"1024"`
+	Triggers int `json:"num_triggers" help:"how often the trigger is shown, at most; 1 in the paper" min:"1" max:"1024"`
 }
 
 // draw is a sentence.
@@ -63,11 +63,11 @@ func (o *InductionOptions) places(rng *rand.Rand, length int) []int {
 		drawn[i] = rng.IntN(max(length-2, 1))
 	}
 	slices.Sort(drawn)
-	kept := drawn[:1]
+	places := drawn[:1]
 	for _, at := range drawn[1:] {
-		if at > kept[len(kept)-1]+1 {
-			kept = append(kept, at)
+		if at > places[len(places)-1]+1 {
+			places = append(places, at)
 		}
 	}
-	return kept
+	return places
 }

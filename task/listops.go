@@ -19,8 +19,8 @@ var ListOps = &Task{
 	Name: "listops", Group: "long range arena",
 	About:  "nested lists with the operators MIN, MAX, MED and SM: which digit is the value?",
 	Source: "Long Range Arena, arXiv:2011.04006; drawn as by its lra_benchmarks/data/listops.py",
-	Files: "none, or with files=true basic_train.tsv, basic_val.tsv and basic_test.tsv of listops-1000 " +
-		"in the archive of the Long Range Arena, " + listOpsOrigin.url,
+	Files: "none, or with files=true basic_train.tsv, " +
+		"basic_val.tsv and basic_test.tsv of listops-1000 in the archive of the Long Range Arena, " + listOpsOrigin.url,
 	Options: func() any {
 		return &listOpsOptions{
 			Train: 96000, Valid: 2000, Test: 2000, MinLength: 500, MaxLength: 2000, MaxDepth: 10, MaxArgs: 10,
@@ -36,15 +36,15 @@ var ListOps = &Task{
 }
 
 type listOpsOptions struct {
-	Files     bool   `json:"files" help:"read the published files, to which the other options mean nothing"`
+	Files     bool   `json:"files" help:"read the published files and ignore the other options"`
 	Train     int    `json:"train" help:"expressions to train on" min:"1" max:"1000000"`
-	Valid     int    `json:"valid" help:"expressions to choose by" min:"0" max:"1000000"`
+	Valid     int    `json:"valid" help:"expressions to validate on" min:"0" max:"1000000"`
 	Test      int    `json:"test" help:"expressions to test on" min:"1" max:"1000000"`
 	MinLength int    `json:"min_length" help:"all are longer than this, counted in tokens" min:"0" max:"1000000"`
 	MaxLength int    `json:"max_length" help:"all are shorter than this" min:"2" max:"1000000"`
 	MaxDepth  int    `json:"max_depth" help:"how deep lists are nested, at most; a digit counts, too" min:"1" max:"64"`
 	MaxArgs   int    `json:"max_args" help:"values of a list, at most" min:"2" max:"100"`
-	Seed      uint64 `json:"seed" help:"of the expressions"`
+	Seed      uint64 `json:"seed" help:"seed of the expressions"`
 }
 
 // Wanted lengths must not be too rare: at least rareWanted of rareDraws expressions must have one.
@@ -62,9 +62,9 @@ func (o *listOpsOptions) open(ctx context.Context) (*Set, error) {
 	var tokens []int32
 	for found, draws := 0, 0; found < rareWanted; draws++ {
 		if draws == rareDraws {
-			return nil,
-				fmt.Errorf("min_length, max_length: only %d of %d expressions are longer than %d and shorter than %d, "+
-					"with max_depth=%d and max_args=%d", found, draws, o.MinLength, o.MaxLength, o.MaxDepth, o.MaxArgs)
+			return nil, fmt.Errorf("min_length, max_length: "+
+				"only %d of %d expressions are longer than %d and shorter than %d, with max_depth=%d and max_args=%d",
+				found, draws, o.MinLength, o.MaxLength, o.MaxDepth, o.MaxArgs)
 		}
 		var ok bool
 		if tokens, ok = o.attempt(rng, tokens); ok {

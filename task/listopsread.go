@@ -7,34 +7,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"strconv"
 )
 
 // expressions is a Split of expressions and their values, one byte for each token.
 type expressions struct {
-	tokens  []byte
-	ends    []int // offsets in tokens
-	values  []byte
-	longest int
+	textList // of tokens
+	values   []byte
+	longest  int
 }
 
 func (e *expressions) add(tokens []int32, value int32) {
 	for _, t := range tokens {
-		e.tokens = append(e.tokens, byte(t))
+		e.bytes = append(e.bytes, byte(t))
 	}
-	e.ends = append(e.ends, len(e.tokens))
+	e.ends = append(e.ends, len(e.bytes))
 	e.values = append(e.values, byte(value))
 	e.longest = max(e.longest, len(tokens))
-}
-
-// at is the tokens of expression i.
-func (e *expressions) at(i int) []byte {
-	start := 0
-	if i > 0 {
-		start = e.ends[i-1]
-	}
-	return e.tokens[start:e.ends[i]]
 }
 
 // Len is the number of expressions.
@@ -53,10 +42,7 @@ func (e *expressions) Example(i int, ex *Example) {
 }
 
 // listOpsOrigin is the origin of the published files.
-var listOpsOrigin = origin{
-	task: "listops", data: "Long Range Arena (lra_release.gz)",
-	url: "https://github.com/google-research/long-range-arena",
-}
+var listOpsOrigin = origin{"listops", "Long Range Arena (lra_release.gz)", arenaURL}
 
 // readListOps reads the published files under dir.
 func readListOps(ctx context.Context, dir string) (*Set, error) {
@@ -65,13 +51,8 @@ func readListOps(ctx context.Context, dir string) (*Set, error) {
 		name string
 		to   *Split
 	}{{"basic_train.tsv", &s.Train}, {"basic_val.tsv", &s.Valid}, {"basic_test.tsv", &s.Test}} {
-		var layouts []string
-		for _, folder := range []string{"", "listops-1000", "lra_release/listops-1000",
-			"lra_release/lra_release/listops-1000"} {
-			name := path.Join(folder, part.name)
-			layouts = append(layouts, name, name+".gz")
-		}
-		file, err := listOpsOrigin.find(dir, layouts...)
+		file, err := listOpsOrigin.find(dir, layouts(part.name, "", "listops-1000/", "lra_release/listops-1000/",
+			"lra_release/lra_release/listops-1000/")...)
 		if err != nil {
 			return nil, err
 		}
@@ -151,20 +132,4 @@ func (e *expressions) row(tokens []int32, line []byte) ([]int32, error) {
 	}
 	e.add(tokens, value)
 	return tokens, nil
-}
-
-// WriteListOps writes the expressions of a split of ListOps in the format of the published files: see expressions.read.
-// Lines end as in Python's csv module.
-func WriteListOps(w io.Writer, split Split) error {
-	out := bufio.NewWriter(w)
-	line := []byte(listOpsHeader)
-	var ex Example
-	for i := range split.Len() {
-		out.Write(append(line, "\r\n"...)) // an error comes back from Flush
-		split.Example(i, &ex)
-		line = append(appendSource(line[:0], ex.Tokens), '\t')
-		line = strconv.AppendInt(line, int64(ex.Targets[0]), 10)
-	}
-	out.Write(append(line, "\r\n"...))
-	return out.Flush()
 }

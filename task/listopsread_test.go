@@ -22,7 +22,7 @@ func writeListOpsFiles(t *testing.T, dir string) *Set {
 	}
 	for name, split := range map[string]Split{"train": s.Train, "val": s.Valid, "test": s.Test} {
 		var text bytes.Buffer
-		if err := WriteListOps(&text, split); err != nil {
+		if err := writeListOps(&text, split); err != nil {
 			t.Fatal(err)
 		}
 		if name == "test" { // one file is compressed
@@ -75,7 +75,7 @@ func TestListOpsFileFormat(t *testing.T) {
 		e.add(tokens, value)
 	}
 	var got strings.Builder
-	if err := WriteListOps(&got, e); err != nil {
+	if err := writeListOps(&got, e); err != nil {
 		t.Fatal(err)
 	}
 	want := "Source\tTarget\r\n( ( ( [MAX 2 ) 9 ) ] )\t9\r\n( ( ( [MED ( ( ( [SM 8 ) 8 ) ] ) ) 3 ) ] )\t4\r\n"
@@ -148,7 +148,7 @@ func FuzzListOpsFile(f *testing.F) {
 			return
 		}
 		var written bytes.Buffer
-		if err := WriteListOps(&written, e); err != nil {
+		if err := writeListOps(&written, e); err != nil {
 			t.Fatal(err)
 		}
 		again := &expressions{}

@@ -27,8 +27,7 @@ func mnist(name, about string, defaults mnistOptions) *Task {
 		Name: name, Group: "classification", About: about,
 		Source: "arXiv:1504.00941, as in S4, arXiv:2111.00396",
 		Files: "the four files of MNIST, train-images-idx3-ubyte.gz and so on (" + from.url +
-			"), as they are or in the folders " +
-			"mnist or MNIST/raw, compressed or not",
+			"), as they are or in the folders mnist or MNIST/raw, compressed or not",
 		Options: func() any { o := defaults; return &o },
 		Open: func(ctx context.Context, dir string, options any) (*Set, error) {
 			return openMNIST(ctx, from, dir, options.(*mnistOptions))
@@ -38,9 +37,9 @@ func mnist(name, about string, defaults mnistOptions) *Task {
 
 // mnistOptions are the options of SMNIST and PSMNIST.
 type mnistOptions struct {
-	Valid int    `json:"valid" min:"0" max:"50000" help:"images of the training files that are for validation"`
+	Valid int    `json:"valid" min:"0" max:"50000" help:"images of the training files to validate on"`
 	Order string `json:"order" enum:"lines,random,bitreversal" help:"pixels by rows, permuted by seed, or bit-reversed"`
-	Seed  uint64 `json:"seed" help:"of the random order: that of PCG(seed, 784)"`
+	Seed  uint64 `json:"seed" help:"seed of the random order: that of PCG(seed, 784)"`
 }
 
 // The mean and deviation of the training pixels, of 0 to 1.
@@ -107,7 +106,7 @@ func (m *mnistImages) part(lo, hi int) *mnistImages {
 // Len is the number of images.
 func (m *mnistImages) Len() int { return len(m.labels) }
 
-// Example gives image i as a sequence.
+// Example fills ex with image i as a sequence.
 func (m *mnistImages) Example(i int, ex *Example) {
 	ex.Reset()
 	image := m.pixels[i*mnistPixels : (i+1)*mnistPixels]

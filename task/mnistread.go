@@ -21,11 +21,7 @@ func readMNIST(from origin, dir, pair string) (*mnistImages, error) {
 		{pair + "-images-idx3-ubyte", 0x803, []int{28, 28}, &m.pixels},
 		{pair + "-labels-idx1-ubyte", 0x801, nil, &m.labels},
 	} {
-		var layouts []string
-		for _, folder := range []string{"", "mnist/", "MNIST/raw/"} {
-			layouts = append(layouts, folder+file.name+".gz", folder+file.name)
-		}
-		path, err := from.find(dir, layouts...)
+		path, err := from.find(dir, layouts(file.name, "", "mnist/", "MNIST/raw/")...)
 		if err != nil {
 			return nil, err
 		}

@@ -39,10 +39,10 @@ type mqarOptions struct {
 	MinPairs int     `json:"min_pairs" help:"the fewest pairs of a sequence" min:"1" max:"1024"`
 	MaxPairs int     `json:"max_pairs" help:"the most" min:"1" max:"1024"`
 	Power    float64 `json:"power" help:"distance of queries: 1 is uniform, less is nearer" min:"0.001" max:"16"`
-	Noise    bool    `json:"noise" help:"random tokens between the queries, and not zeros"`
+	Noise    bool    `json:"noise" help:"fill the space between queries with random tokens instead of zeros"`
 	Train    int     `json:"train" help:"sequences to train on" min:"1" max:"100000000"`
 	Test     int     `json:"test" help:"sequences to test on" min:"1" max:"1000000"`
-	Seed     uint64  `json:"seed" help:"of the data"`
+	Seed     uint64  `json:"seed" help:"seed of the data"`
 }
 
 func (o *mqarOptions) open() (*Set, error) {

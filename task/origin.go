@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// origin says where the files of a task come from, for messages about missing or damaged files.
+// origin is the source of a task's files, for messages about missing or damaged ones.
 type origin struct {
 	task string // its name in commands
 	data string // the name of the data set
-	url  string // where people get it
+	url  string // where to get it
 }
 
 // about is the name of the data set and where to get it.
@@ -39,16 +39,22 @@ func (o origin) find(dir string, layouts ...string) (string, error) {
 	return "", o.missing(dir, layouts...)
 }
 
+// layouts are a file, compressed or not, in each of some folders.
+func layouts(name string, folders ...string) (all []string) {
+	for _, folder := range folders {
+		all = append(all, folder+name, folder+name+".gz")
+	}
+	return all
+}
+
 // missing is the error that none of layouts exists under dir.
 func (o origin) missing(dir string, layouts ...string) error {
 	if dir == "" {
-		return fmt.Errorf(
-			"task %s: it reads files of the data set %s, but no folder is given for them: give it by --data; "+
-				"people get the data from %s (found none of %s in the current folder either)", o.task, o.data,
-			o.url, strings.Join(layouts, ", "))
+		return fmt.Errorf("task %s: it reads files of the data set %s: "+
+			"name their folder with --data; the data is at %s (found none of %s in the current folder either)", o.task,
+			o.data, o.url, strings.Join(layouts, ", "))
 	}
-	return fmt.Errorf(
-		"task %s: found none of %s in the folder %s: they are part of the data set %s, which people get from %s",
+	return fmt.Errorf("task %s: found none of %s in the folder %s: they are part of the data set %s, available at %s",
 		o.task, strings.Join(layouts, ", "), dir, o.data, o.url)
 }
 
@@ -60,7 +66,7 @@ func folder(dir string) string {
 	return dir
 }
 
-// damaged is an error about the content of the file at path.
+// damaged returns an error about the content of the file at path.
 func (o origin) damaged(path, format string, args ...any) error {
 	return fmt.Errorf("task %s: %s: %w", o.task, path, fmt.Errorf(format, args...))
 }

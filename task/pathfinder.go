@@ -48,12 +48,12 @@ var PathX = &Task{
 
 // PathfinderOptions are those of the tasks pathfinder and path-x.
 type PathfinderOptions struct {
-	Side     int    `json:"side" min:"0" max:"128" help:"of the pictures: 32, 64 or 128; 0 for that of the task"`
+	Side     int    `json:"side" min:"0" max:"128" help:"side of the pictures: 32, 64 or 128; 0: the task's"`
 	Tokens   bool   `json:"tokens" help:"gray values are 256 tokens, as for LRA's transformers, not numbers"`
 	Generate bool   `json:"generate" help:"draw pictures like the benchmark's; scores do not compare with it"`
 	Train    int    `json:"train" min:"1" max:"10000000" help:"pictures drawn to train"`
 	Test     int    `json:"test" min:"1" max:"1000000" help:"pictures drawn to test, and as many held out"`
-	Seed     uint64 `json:"seed" help:"of the drawings"`
+	Seed     uint64 `json:"seed" help:"seed of the drawings"`
 }
 
 // pathfinderDefaults has as many pictures as the benchmark.
@@ -106,7 +106,7 @@ func openPathfinder(ctx context.Context, dir string, from origin, side int, o Pa
 	part := all.Len() / 10
 	if part == 0 {
 		return nil, from.damaged(folder,
-			"found %d pictures, want at least 10: a tenth is held out and a tenth is to test", all.Len())
+			"found %d pictures, want at least 10: one tenth is held out, one for testing", all.Len())
 	}
 	if all.Len() != pathfinderPictures {
 		set.Notes = append(set.Notes,
@@ -214,7 +214,7 @@ func (s *pngSplit) readPicture(folder, line string) error {
 	}
 	name := filepath.Join(filepath.FromSlash(fields[0]), fields[1])
 	if !filepath.IsLocal(name) {
-		return fmt.Errorf("%.80q leads out of the data set", name)
+		return fmt.Errorf("%.80q points outside of the data set", name)
 	}
 	label, err := strconv.Atoi(fields[3])
 	if err != nil || label < 0 || label > 1 {

@@ -173,7 +173,7 @@ func TestPathfinderSaysWhatIsWrongWithItsFiles(t *testing.T) {
 		{"class", "imgs/9 sample_10.png 0 2 1.0\n", []string{"9.npy, line 1", `class: found "2"`}},
 		{"numpy", "\x93NUMPY\x01\x00", []string{"9.npy", "array of NumPy"}},
 		{"missing", "imgs/9 sample_11.png 0 1\nimgs/9 none.png 0 1\n", []string{"9.npy, line 2", "none.png"}},
-		{"outside", "../.. sample_11.png 0 1\n", []string{"9.npy, line 1", "leads out"}},
+		{"outside", "../.. sample_11.png 0 1\n", []string{"9.npy, line 1", "points outside"}},
 		{"size", "imgs/9 big.png 0 1\n", []string{"big.png", "64 by 64 pixels, want 32 by 32"}},
 		{"damaged", "imgs/9 cut.png 0 1\n", []string{"cut.png", "unexpected EOF"}},
 	} {

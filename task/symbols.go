@@ -19,7 +19,7 @@ type SymbolOptions struct {
 	Train  int    `json:"train" help:"sequences to train on" min:"1" max:"1000000"`
 	Test   int    `json:"test" help:"sequences to test on" min:"1" max:"1000000"`
 	Loss   string `json:"loss" help:"learn all symbols, as in the paper, or the answer only" enum:"all,answer"`
-	Seed   uint64 `json:"seed" help:"of the data"`
+	Seed   uint64 `json:"seed" help:"seed of the data"`
 }
 
 // trigger is the token that the question begins with.
@@ -36,7 +36,7 @@ const (
 // sentence appends a sequence of the given length, the question and the answer to tokens.
 type sentence func(rng *rand.Rand, length int, tokens []int32) []int32
 
-// set makes the splits. asked is the number of symbols of the question.
+// set creates the splits. asked is the number of symbols of the question.
 func (o *SymbolOptions) set(asked int, draw sentence) (*Set, error) {
 	s := &Set{Vocab: o.Vocab, Outputs: o.Vocab, Everywhere: true, MaxLength: o.Length + asked}
 	var err error
@@ -57,7 +57,7 @@ func (o *SymbolOptions) set(asked int, draw sentence) (*Set, error) {
 	return s, nil
 }
 
-// patience is the number of sequences drawn per wanted one before the language counts as too small.
+// patience is the number of sequences drawn per distinct one before the language counts as too small.
 const patience = 100
 
 // distinct draws n sequences that differ from each other, as the official splits do. Each becomes an example: its input

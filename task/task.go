@@ -1,9 +1,8 @@
-// Package task holds the standard experiments for state-space models: data that is generated or read, the targets,
-// and published results. It trains nothing: package experiment has recipes and has package train carry them out. It may
-// import data and tokenizer.
+// Package task holds the standard tasks for state-space models: data that is generated or read, targets, and published
+// results. Package experiment trains models on them.
 //
 // A task is a file with a Task in it and a line in registry.go. Its data is a Set. Examples are tokens or rows of
-// numbers. A split gives any example at any time, and the same example for the same options on every machine.
+// numbers. A split returns examples in any order, and the same ones for the same options on every machine.
 package task
 
 import (
@@ -22,7 +21,7 @@ type Task struct {
 	// Options returns a pointer to the struct of the options that an entry such as induction(length=40) can set, filled
 	// with their defaults; nil if there are none.
 	Options func() any
-	// Open makes the data, or reads it from files under dir. options is what Options returned, with the values set.
+	// Open generates the data, or reads it from files under dir. options is what Options returned, with the values set.
 	Open func(ctx context.Context, dir string, options any) (*Set, error)
 }
 
@@ -33,12 +32,12 @@ var Groups = []string{"synthetic", "long range arena", "classification", "stream
 type Set struct {
 	// The input: tokens below Vocab, or rows of Channels numbers. One of the two is 0.
 	Vocab, Channels int
-	// Steps says that the last channel is the time since the position before: see model.NetworkConfig.
+	// Steps is set if the last channel is the time since the position before: see model.NetworkConfig.
 	Steps bool
 	// The output at a position or for a sequence: Outputs scores of classes, or Outputs numbers if Numbers is true.
 	Outputs int
 	Numbers bool
-	// Levels, between 0 and 1, are set if quantiles of each number are learnt, those of one number behind those of
+	// Levels, between 0 and 1, are set if quantiles of each number are learnt, those of one number after those of
 	// another: Outputs is then the numbers of a target times the levels.
 	Levels []float32
 	// Everywhere is set if there is an output for each position, and not one for the whole sequence.
@@ -52,8 +51,8 @@ type Set struct {
 	// use a trained network on new data. Each may be nil.
 	Inputs, Results []Channel
 	Classes         []string
-	// About is kept with a trained network: what else one must know to use it on new data, as whoever made the set
-	// writes it.
+	// About is saved with a trained network: what else is needed to use it on new data, in a format of the set's
+	// author.
 	About json.RawMessage
 
 	Train, Valid, Test Split // Valid may be nil
@@ -71,7 +70,7 @@ type Set struct {
 	Notes []string
 }
 
-// Asked is how many numbers are asked at a position, or of a sequence.
+// Asked returns how many numbers are predicted at a position, or for a sequence.
 func (s *Set) Asked() int { return s.Outputs / max(1, len(s.Levels)) }
 
 // Forecast describes the series of a forecasting task: its first input channels are the past of its outputs.
@@ -90,7 +89,7 @@ type Extra struct {
 	Model     string
 }
 
-// PublishedOf is the published result for a recipe, 0 for none.
+// PublishedOf returns the published result for a recipe, 0 for none.
 func (x *Extra) PublishedOf(recipe string) float64 {
 	if x.Model != "" && strings.TrimSuffix(recipe, "-official") != x.Model {
 		return 0
@@ -105,7 +104,7 @@ type Split interface {
 	Example(i int, ex *Example)
 }
 
-// Part is the n examples of a split from example lo on.
+// Part returns the n examples of a split from example lo on.
 func Part(s Split, lo, n int) Split { return partOf{s, lo, n} }
 
 type partOf struct {
@@ -119,15 +118,23 @@ func (p partOf) Len() int { return p.n }
 // Example fills ex with example i of the part.
 func (p partOf) Example(i int, ex *Example) { p.Split.Example(p.lo+i, ex) }
 
-// Lengths is a Split whose examples differ in length and that knows the lengths without making the examples. Batches
-// are then made of examples of similar length.
+// Lengths is a Split that knows the lengths of its examples without creating them. Batches then hold examples of
+// similar length.
 type Lengths interface {
 	Split
 	// Length is the number of positions of example i, of the longer sequence of a pair.
 	Length(i int) int
 }
 
-// Ignore is the target of a position at which nothing is asked.
+// longest is the length of the longest example.
+func longest(s Lengths) (n int) {
+	for i := range s.Len() {
+		n = max(n, s.Length(i))
+	}
+	return n
+}
+
+// Ignore is the target of a position without one.
 const Ignore int32 = -1
 
 // Example is a sequence with its targets.

@@ -33,7 +33,7 @@ func TestReadWAVKinds(t *testing.T) {
 		"extensible": {extensible, []byte{0, 0x40}, []float64{0.5}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, rate, err := ReadWAV(bytes.NewReader(wav(c.format, chunk("data", c.data))), 3)
+			got, rate, err := ReadWAV(bytes.NewReader(wavFile(c.format, chunk("data", c.data))), 3)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -46,16 +46,17 @@ func TestReadWAVKinds(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"µ-law":      {wav(wavFormat(7, 1, 8000, 8)), "found the format 7 of 8 bits, want 1"},
-		"long float": {wav(wavFormat(3, 1, 8000, 64)), "found the format 3 of 64 bits"},
-		"no channel": {wav(wavFormat(1, 0, 8000, 16)), "found 0 channels"},
-		"no rate":    {wav(wavFormat(1, 1, 0, 16)), "at 0 Hz"},
-		"long": {wav(wavFormat(1, 1, 8000, 8), chunk("data", make([]byte, 4))), "found 4 samples, want at most " +
-			"3"},
-		"no samples": {wav(wavFormat(1, 1, 8000, 16), chunk("data", nil)), "found 0 bytes, want whole samples of 2"},
-		"half sample": {wav(wavFormat(1, 2, 8000, 16), chunk("data", []byte{1, 2})),
+		"µ-law":      {wavFile(wavFormat(7, 1, 8000, 8)), "found the format 7 of 8 bits, want 1"},
+		"long float": {wavFile(wavFormat(3, 1, 8000, 64)), "found the format 3 of 64 bits"},
+		"no channel": {wavFile(wavFormat(1, 0, 8000, 16)), "found 0 channels"},
+		"no rate":    {wavFile(wavFormat(1, 1, 0, 16)), "at 0 Hz"},
+		"long": {wavFile(wavFormat(1, 1, 8000, 8), chunk("data", make([]byte, 4))),
+			"found 4 samples, want at most 3"},
+		"no samples": {wavFile(wavFormat(1, 1, 8000, 16), chunk("data", nil)),
+			"found 0 bytes, want whole samples of 2"},
+		"half sample": {wavFile(wavFormat(1, 2, 8000, 16), chunk("data", []byte{1, 2})),
 			"found 2 bytes, want whole samples of 4"},
-		"NaN": {wav(wavFormat(3, 1, 8000, 32), chunk("data", float(0, float32(math.NaN())))),
+		"NaN": {wavFile(wavFormat(3, 1, 8000, 32), chunk("data", float(0, float32(math.NaN())))),
 			"sample 2: found NaN, want a finite number"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,8 +56,8 @@ func (a *Arena) take(class int) []float32 {
 	return hugepage.Make[float32](class)[:class:class]
 }
 
-// Borrow lends a buffer of n elements with unspecified contents that Reset does not take back: the borrower gives it
-// back with Return. It is for gradients, which are released in another order than they are made.
+// Borrow lends a buffer of n elements with unspecified contents that Reset does not take back: the borrower returns it
+// with Return. It is for gradients, which are released in another order than they are made.
 func (a *Arena) Borrow(n int) []float32 {
 	buf := a.Floats(n)
 	a.used[len(a.used)-1] = nil

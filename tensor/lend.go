@@ -2,11 +2,11 @@ package tensor
 
 import "github.com/hippo-ssm/hippo/internal/hugepage"
 
-// leastLent is how many elements are worth a place on huge pages.
+// leastLent is the number of elements that are worth a huge page.
 const leastLent = 1 << 15
 
 // Lend returns two tensors of one shape, side by side, that belong to owner: once that is garbage, nothing may use
-// them. Their contents are unspecified. They are for what many small pieces of memory hold that is read as a whole.
+// them. Their contents are unspecified. They are for many small pieces that are read as a whole.
 func Lend[P any](owner *P, shape ...int) (a, b *Tensor) {
 	a, b = Shaped(shape...), Shaped(shape...)
 	n := a.Len()

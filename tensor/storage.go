@@ -2,8 +2,8 @@ package tensor
 
 import "fmt"
 
-// Storage holds the elements of a tensor in a form of an engine's own, in place of float32 in ordinary memory: in
-// another precision or on another device. Only the engine that made it looks inside; the host copies in and out.
+// Storage holds the elements of a tensor in an engine's own form instead of float32 in ordinary memory: in another
+// precision or on another device. Only the engine that made it looks inside; the host copies in and out.
 type Storage interface {
 	// Len is the number of elements, Bytes their memory.
 	Len() int

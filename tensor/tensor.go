@@ -1,9 +1,8 @@
 // Package tensor holds shape, storage and the arena: a dense float32 array in row-major order, the gradient of a
-// result, and the memory that both live in. It knows no arithmetic. It imports internal/hugepage and the standard
-// library.
+// result, and the memory that both live in. It knows no arithmetic.
 //
-// Only engine/cpu, optim and the kernels below them look inside a tensor (Data, Grad). Everything above calls
-// operations, and copies in and out with CopyFrom and CopyTo when it loads, saves or plots.
+// Only engine/cpu looks inside a tensor (Data, Grad). Everything above calls operations, and copies in and out with
+// CopyFrom and CopyTo when it loads, saves or plots.
 package tensor
 
 import (
@@ -16,7 +15,7 @@ import (
 // MaxDims is the largest number of axes a tensor can have.
 const MaxDims = 4
 
-// Tensor is a dense float32 array in row-major order. A result that an arena lent has room for its gradient; the
+// Tensor is a dense float32 array in row-major order. A result that an arena lent has space for its gradient; the
 // gradients of parameters and inputs, which several steps may share, are the step's own.
 type Tensor struct {
 	dims      [MaxDims]int
@@ -30,7 +29,7 @@ type Tensor struct {
 	storage   Storage // of an engine, instead of data
 }
 
-// Packed is another form of the elements of a weight matrix, which replaces Data. Package autograd makes it and
+// Packed is another form of the elements of a weight matrix, which replaces Data. An engine makes it and
 // computes with it.
 type Packed interface {
 	Len() int   // number of elements
@@ -47,23 +46,16 @@ func New(shape ...int) *Tensor {
 // Together returns slices of zeros of the given lengths that lie side by side in one piece of memory, on huge pages if
 // the system has them, for data that is processed as a whole, such as the parameters of a model.
 func Together(lengths ...int) [][]float32 {
-	all, starts := Contiguous(lengths...)
-	out := make([][]float32, len(lengths))
+	const line = 16 // floats of a cache line, at which each starts
+	starts := make([]int, len(lengths)+1)
+	for i, n := range lengths {
+		starts[i+1] = starts[i] + (n+line-1)/line*line
+	}
+	all, out := hugepage.Make[float32](starts[len(lengths)]), make([][]float32, len(lengths))
 	for i, n := range lengths {
 		out[i] = all[starts[i]:][:n:n]
 	}
 	return out
-}
-
-// Contiguous is Together as the whole piece, and where in it each of the slices starts. starts has one element more,
-// the length of the whole.
-func Contiguous(lengths ...int) (all []float32, starts []int) {
-	const line = 16 // floats of a cache line, at which each begins
-	starts = make([]int, len(lengths)+1)
-	for i, n := range lengths {
-		starts[i+1] = starts[i] + (n+line-1)/line*line
-	}
-	return hugepage.Make[float32](starts[len(lengths)]), starts
 }
 
 // Compact moves the data of tensors into new memory, side by side as in Together; a tensor without data is not changed.
@@ -81,7 +73,7 @@ func Compact(xs ...*Tensor) {
 	}
 }
 
-// Zeros gives tensors without memory zeros, side by side as in Together.
+// Zeros sets tensors without memory to zeros, side by side as in Together.
 func Zeros(xs ...*Tensor) {
 	lengths := make([]int, len(xs))
 	for i, x := range xs {
@@ -148,7 +140,7 @@ func (t *Tensor) Rows() int {
 	return 0
 }
 
-// Data is the memory of the elements, if no engine has its own storage for them. For engine/cpu and optim only.
+// Data is the memory of the elements, if no engine has its own storage for them. For engine/cpu only.
 func (t *Tensor) Data() []float32 { return t.data }
 
 // Packed is the form that replaces Data, or nil.
@@ -174,14 +166,14 @@ func (t *Tensor) Bytes() int {
 	return 4 * len(t.data)
 }
 
-// Lent reports whether an Arena lent the tensor: it is a result of one step, and nobody else knows it.
+// Lent reports whether an Arena lent the tensor: it is a result of one step, and no other step uses it.
 func (t *Tensor) Lent() bool { return t.lent }
 
-// Grad is the storage of a result's gradient, nil where none has been made. For engine/cpu only.
+// Grad is the storage of a result's gradient, nil if there is none. For engine/cpu only.
 func (t *Tensor) Grad() []float32 { return t.grad }
 
-// SetGrad gives a result its gradient storage (length Len, or nil to drop it). The tensor must be lent: others may be
-// shared by several steps, each of which has gradients of its own.
+// SetGrad sets the memory of a result's gradient (length Len, or nil for none). The tensor must be lent: others may be
+// shared by several steps, each of which has its own gradients.
 func (t *Tensor) SetGrad(g []float32) {
 	if !t.lent {
 		panic(fmt.Sprintf("tensor.SetGrad: a tensor of shape %v that no arena lent; its gradient is the step's", t))
@@ -195,7 +187,7 @@ func (t *Tensor) SetGrad(g []float32) {
 // NeedsGrad reports whether a gradient is wanted for this tensor.
 func (t *Tensor) NeedsGrad() bool { return t.needsGrad }
 
-// SetNeedsGrad says whether a gradient is wanted for this tensor.
+// SetNeedsGrad sets whether a gradient is wanted for this tensor.
 func (t *Tensor) SetNeedsGrad(on bool) { t.needsGrad = on }
 
 // Version counts the changes announced by CopyFrom, SetData and Changed, so that a value derived from a parameter can
@@ -214,8 +206,8 @@ func (t *Tensor) SetData(data []float32) {
 	t.version++
 }
 
-// Share makes the elements of x, which has the same shape, the elements of t, too, in the same memory: none of the two
-// may be changed from then on. It is for models over the same weights.
+// Share makes t use the elements of x, which has the same shape, in the same memory: neither of the two may be changed
+// from then on. It is for models over the same weights.
 func (t *Tensor) Share(x *Tensor) {
 	if !t.SameShape(x) {
 		panic(fmt.Sprintf("tensor.Share: shapes %v and %v", t, x))
@@ -254,6 +246,24 @@ func (t *Tensor) CopyTo(dst []float32) int {
 		return t.Len()
 	}
 	return copy(dst, t.data)
+}
+
+// Floats returns a copy of the elements.
+func (t *Tensor) Floats() []float32 {
+	out := make([]float32, t.Len())
+	t.CopyTo(out)
+	return out
+}
+
+// Elements returns the elements for reading, in row-major order: the tensor's memory if the host has it, else a copy.
+// They are nil if the tensor has no values.
+func (t *Tensor) Elements() []float32 {
+	if t.storage == nil {
+		return t.data
+	}
+	all := make([]float32, t.Len())
+	t.storage.Read(all)
+	return all
 }
 
 // CopyRowTo copies row i, of the last axis, into dst, which must be long enough.
@@ -314,7 +324,7 @@ func (t *Tensor) Fill(v float32) {
 	}
 }
 
-// String gives the shape, not the contents: "(2, 24, 64)".
+// String is the shape, not the contents: "(2, 24, 64)".
 func (t *Tensor) String() string {
 	parts := make([]string, t.nd)
 	for i := range parts {

@@ -1,23 +1,8 @@
 package tokenizer
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 )
-
-// Affixes returns the ids that the tokenizer's file puts before and behind a text that a model is given, such as the
-// token that begins a text: the post_processor of a tokenizer.json, add_bos_token and add_eos_token of a GGUF file.
-// Both are empty for tokenizers that put none. Encode does not add them.
-func Affixes(tok Tokenizer) (before, after []int32) {
-	switch t := tok.(type) {
-	case *bpe:
-		before, after = t.before, t.after
-	case *pipeline:
-		before, after = t.before, t.after
-	}
-	return slices.Clone(before), slices.Clone(after)
-}
 
 // EncodeAffixed is tok.Encode with Affixes around the text.
 func EncodeAffixed(tok Tokenizer, dst []int32, text []byte) ([]int32, error) {
@@ -27,101 +12,4 @@ func EncodeAffixed(tok Tokenizer, dst []int32, text []byte) ([]int32, error) {
 		return dst, err
 	}
 	return append(ids, after...), nil
-}
-
-// hfTemplatePart is one part of a template: a special token or a text.
-type hfTemplatePart struct {
-	SpecialToken *struct {
-		ID string `json:"id"`
-	}
-	Sequence *struct {
-		ID string `json:"id"`
-	}
-}
-
-// hfTemplateSpecial is what a special token of a template stands for.
-type hfTemplateSpecial struct {
-	IDs []int32 `json:"ids"`
-}
-
-// hfTokenID is ["text",id].
-type hfTokenID struct{ id int32 }
-
-func (t *hfTokenID) UnmarshalJSON(data []byte) error {
-	var pair []json.RawMessage
-	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
-		return fmt.Errorf("found %.60q, want a token and its id", data)
-	}
-	return json.Unmarshal(pair[1], &t.id)
-}
-
-// maxAffixes bounds the ids around a text.
-const maxAffixes = 64
-
-// postProcessor reads what is put around a text.
-func (r *hfReader) postProcessor() error {
-	parts, err := hfParts(r.file.PostProcessor, processorSteps)
-	if err != nil {
-		return err
-	}
-	for i, p := range parts {
-		switch p.Type {
-		case "ByteLevel": // only about the places of tokens in the text
-		case "BertProcessing", "RobertaProcessing":
-			r.before = append([]int32{p.Cls.id}, r.before...)
-			r.after = append(r.after, p.Sep.id)
-		case "TemplateProcessing":
-			if err := r.template(p); err != nil {
-				return fmt.Errorf("step %d: TemplateProcessing: %w", i, err)
-			}
-		default:
-			return fmt.Errorf("step %d: %.60q is not supported, want TemplateProcessing, ByteLevel, BertProcessing or "+
-				"RobertaProcessing", i, p.Type)
-		}
-		if len(r.before)+len(r.after) > maxAffixes {
-			return fmt.Errorf("more than %d tokens around a text", maxAffixes)
-		}
-	}
-	return nil
-}
-
-// template reads the tokens of a template for one text.
-func (r *hfReader) template(p hfPart) error {
-	var before, after []int32
-	texts := 0
-	for _, part := range p.Single {
-		switch {
-		case part.Sequence != nil:
-			texts++
-		case part.SpecialToken != nil:
-			special, ok := p.Special[part.SpecialToken.ID]
-			if !ok {
-				return fmt.Errorf("%.60q is not among special_tokens", part.SpecialToken.ID)
-			}
-			if len(special.IDs) > maxAffixes || len(before)+len(after) > maxAffixes {
-				return fmt.Errorf("more than %d tokens around a text", maxAffixes)
-			}
-			if texts == 0 {
-				before = append(before, special.IDs...)
-			} else {
-				after = append(after, special.IDs...)
-			}
-		}
-	}
-	if texts != 1 {
-		return fmt.Errorf("a template with the text %d times, want once", texts)
-	}
-	r.before = append(before, r.before...)
-	r.after = append(r.after, after...)
-	return nil
-}
-
-// checkAffixes tells of an id that is not among n.
-func checkAffixes(before, after []int32, n int) error {
-	for _, id := range slices.Concat(before, after) {
-		if id < 0 || int(id) >= n {
-			return fmt.Errorf("post_processor: id %d, want 0 to %d", id, n-1)
-		}
-	}
-	return nil
 }

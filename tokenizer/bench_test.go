@@ -6,13 +6,17 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/toytext"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 )
 
 // benchText is the file named by HIPPO_BENCH_TEXT, or random words.
 func benchText(b *testing.B) []byte {
 	path := os.Getenv("HIPPO_BENCH_TEXT")
 	if path == "" {
-		return []byte(randomCorpus(20_000, 1<<20))
+		return []byte(toytext.Random(20_000, 1<<20))
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -71,16 +75,7 @@ func BenchmarkTrain(b *testing.B) {
 	}
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := TrainBPE(strings.NewReader(text), TrainOptions{Merges: 2000}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkLoadGPT2 is what the first use of GPT2 costs.
-func BenchmarkLoadGPT2(b *testing.B) {
-	for b.Loop() {
-		if _, err := newBPE(gpt2Spec()); err != nil {
+		if _, err := bpe.Train(strings.NewReader(text), bpe.TrainOptions{Merges: 2000}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -110,7 +105,7 @@ func BenchmarkEncodeReference(b *testing.B) {
 	}
 	_, models := spCases(b)
 	for name, c := range models {
-		tok, err := SentencePiece(c.Model)
+		tok, err := sentencepiece.New(c.Model)
 		run("model "+name, tok, err)
 	}
 }

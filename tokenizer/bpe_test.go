@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -123,80 +122,6 @@ func TestDecodeSkipsUnknownIDs(t *testing.T) {
 		ids := slices.Concat([]int32{-1}, encode(t, tok, "Hi"), []int32{int32(tok.VocabSize()), 1 << 30, -1 << 31})
 		if got := string(tok.Decode([]byte("> "), ids)); got != "> Hi" {
 			t.Errorf("%s: %v decodes to %q", tok.Kind(), ids, got)
-		}
-	}
-}
-
-// TestMergeLongIsMerge compares the two ways to merge a word, and the first with the plain definition.
-func TestMergeLongIsMerge(t *testing.T) {
-	table := &loadGPT2().table
-	byteID := loadGPT2().byteID
-	letters := rapid.SliceOfN(rapid.SampledFrom([]byte("aabeinst  ==\n\xe6\x97")), 1, longWord-1)
-	rapid.Check(t, func(t *rapid.T) {
-		word := letters.Draw(t, "word")
-		ids := make([]int32, len(word))
-		for i, b := range word {
-			ids[i] = byteID[b]
-		}
-		want := slices.Clone(ids)
-		for {
-			best, at := uint32(noRank), 0
-			for i := 1; i < len(want); i++ {
-				if rank := table.rank(want[i-1], want[i]); rank < best {
-					best, at = rank, i
-				}
-			}
-			if best == noRank {
-				break
-			}
-			want = slices.Replace(want, at-1, at+1, table.result[best])
-		}
-		if got := new(merger).merge(table, slices.Clone(ids)); !slices.Equal(got, want) {
-			t.Fatalf("merge of %q is %v, want %v", word, got, want)
-		}
-		if got := mergeLong(table, slices.Clone(ids)); !slices.Equal(got, want) {
-			t.Fatalf("mergeLong of %q is %v, want %v", word, got, want)
-		}
-	})
-}
-
-// TestCacheIsExact encodes words that share a place in the cache, in turn.
-func TestCacheIsExact(t *testing.T) {
-	var cache wordCache
-	places := map[*cachedWord]string{}
-	tok := GPT2()
-	clashes := 0
-	for i := 0; clashes < 50; i++ {
-		word := fmt.Sprintf("%dq", i)
-		place := cache.place(keyOf([]byte(word), 0, len(word)))
-		other, ok := places[place]
-		places[place] = word
-		if !ok {
-			continue
-		}
-		clashes++
-		for _, w := range []string{word, other, word} {
-			if back := string(tok.Decode(nil, encode(t, tok, w))); back != w {
-				t.Fatalf("%q comes back as %q", w, back)
-			}
-		}
-	}
-}
-
-func TestKeyOf(t *testing.T) {
-	text := []byte("0123456789abcdefghij\x00\x00")
-	seen := map[wordKey]string{}
-	for lo := range text {
-		for hi := lo + 1; hi <= min(lo+maxCachedWord, len(text)); hi++ {
-			key := keyOf(text, lo, hi)
-			word := string(text[lo:hi])
-			if alone := keyOf([]byte(word), 0, len(word)); alone != key {
-				t.Errorf("%q has key %x in a text, alone %x", word, key, alone)
-			}
-			if old, ok := seen[key]; ok && old != word {
-				t.Errorf("%q and %q have the same key", old, word)
-			}
-			seen[key] = word
 		}
 	}
 }

@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 )
 
 func ExampleGPT2() {
-	tok := tokenizer.GPT2()
+	tok := bpe.GPT2()
 	ids, err := tok.Encode(nil, []byte("Hungry Hungry Hippos<|endoftext|>"))
 	if err != nil {
 		log.Fatal(err)
@@ -24,7 +25,7 @@ func ExampleGPT2() {
 }
 
 func ExampleStreamDecoder() {
-	tok := tokenizer.GPT2()
+	tok := bpe.GPT2()
 	ids, err := tok.Encode(nil, []byte("a 🦛!"))
 	if err != nil {
 		log.Fatal(err)
@@ -39,10 +40,10 @@ func ExampleStreamDecoder() {
 	// 64:"a" 12520:" " 99:"" 249:"🦛" 0:"!" ""
 }
 
-func ExampleTrainBPE() {
+func Example_train() {
 	corpus := strings.NewReader(
 		"low low low low low lower lower newest newest newest newest newest newest widest widest widest")
-	tok, err := tokenizer.TrainBPE(corpus, tokenizer.TrainOptions{Merges: 10})
+	tok, err := bpe.Train(corpus, bpe.TrainOptions{Merges: 10})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"bytes"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
+	"github.com/hippo-ssm/hippo/tokenizer/pretokenize"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +17,7 @@ func TestHuggingFace(t *testing.T) {
 		text string
 		want []int32
 	}
-	id := func(b byte) int32 { return int32(slices.Index(byteOrder[:], b)) }
+	id := func(b byte) int32 { return int32(slices.Index(pretokenize.ByteOrder[:], b)) }
 	for name, c := range map[string]struct {
 		file  object
 		size  int
@@ -155,10 +157,10 @@ func TestFileErrors(t *testing.T) {
 			`behavior "Dropped"`},
 		"many steps": {set(neoxStyle(), object{"type": "Sequence",
 			"pretokenizers": slices.Repeat([]any{object{"type": "Whitespace"}}, 9)}, "pre_tokenizer"), "9 steps"},
-		"empty added": {set(neoxStyle(), []any{added(300, "")}, "added_tokens"), "added_tokens[0] \"\": empty"},
-		"added id":    {set(neoxStyle(), []any{added(5, "<x>")}, "added_tokens"), "which already stands for"},
-		"added far":   {set(neoxStyle(), []any{added(1<<21, "<x>")}, "added_tokens"), "out of proportion"},
-		"added twice": {set(neoxStyle(), []any{added(300, "ab")}, "added_tokens"), "in model.vocab it is 245"},
+		"empty added": {set(neoxStyle(), []any{addedJSON(300, "")}, "added_tokens"), "added_tokens[0] \"\": empty"},
+		"added id":    {set(neoxStyle(), []any{addedJSON(5, "<x>")}, "added_tokens"), "which already stands for"},
+		"added far":   {set(neoxStyle(), []any{addedJSON(1<<21, "<x>")}, "added_tokens"), "out of proportion"},
+		"added twice": {set(neoxStyle(), []any{addedJSON(300, "ab")}, "added_tokens"), "in model.vocab it is 245"},
 		"far id":      {set(neoxStyle(), object{"a": 1 << 30}, "model", "vocab"), `"a" has id 1073741824`},
 		"huge id":     {set(neoxStyle(), object{"a": 1 << 40}, "model", "vocab"), "cannot unmarshal number"},
 		"negative id": {set(neoxStyle(), object{"a": -1}, "model", "vocab"), `"a" has id -1`},
@@ -192,8 +194,8 @@ func TestSplitByString(t *testing.T) {
 		object{"type": "Split", "pattern": object{"String": "a."}, "behavior": "Removed", "invert": true},
 		object{"type": "Digits", "individual_digits": true}, object{"type": "Digits", "individual_digits": false},
 		byteLevel(false)}}
-	tok := parseTest(t, file).(*bpe)
-	if got, want := tok.split.words("aba.b12b"), []string{"ab", "a.", "b", "1", "2", "b"}; !slices.Equal(got, want) {
+	tok := parseTest(t, file).(*bpe.Tokenizer)
+	if got, want := wordsOf(tok.Split, "aba.b12b"), []string{"ab", "a.", "b", "1", "2", "b"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -203,8 +205,8 @@ func TestSaveLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trained, err := TrainBPE(strings.NewReader("the cat sat on the mat, the cat"),
-		TrainOptions{Merges: 10, Specials: []string{"<é \"x>", EndOfTextToken}})
+	trained, err := bpe.Train(strings.NewReader("the cat sat on the mat, the cat"),
+		bpe.TrainOptions{Merges: 10, Specials: []string{"<é \"x>", EndOfTextToken}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +330,7 @@ func FuzzParseFile(f *testing.F) {
 			return
 		}
 		ids, err := tok.Encode(nil, text)
-		if own, ok := tok.(*bpe); ok && err == nil && !own.prefixSpace {
+		if own, ok := tok.(*bpe.Tokenizer); ok && err == nil && !own.PrefixSpace {
 			if back := tok.Decode(nil, ids); string(back) != string(text) {
 				t.Fatalf("%q comes back as %q", text, back)
 			}
@@ -343,7 +345,7 @@ func FuzzParseFile(f *testing.F) {
 			}
 		}
 		if tok.Kind() == "bpe" || tok.Kind() == "unigram" {
-			data, err := tok.(interface{ marshal() ([]byte, error) }).marshal()
+			data, err := tok.(interface{ Marshal() ([]byte, error) }).Marshal()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"fmt"
+	"github.com/hippo-ssm/hippo/tokenizer/pretokenize"
 	"slices"
 	"testing"
 )
@@ -22,15 +24,15 @@ func vocabulary(tokens ...string) object {
 // byteTokens is the characters of the bytes, without those that never occur in UTF-8 if only is "utf-8".
 func byteTokens(only string) []string {
 	var tokens []string
-	for _, b := range byteOrder {
+	for _, b := range pretokenize.ByteOrder {
 		if only != "utf-8" || b < 0xc0 || 0xc1 < b && b < 0xf5 {
-			tokens = append(tokens, string(byteChar[b]))
+			tokens = append(tokens, string(pretokenize.ByteChar[b]))
 		}
 	}
 	return tokens
 }
 
-func added(id int, content string) object {
+func addedJSON(id int, content string) object {
 	return object{"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
 		"normalized": false, "special": true}
 }
@@ -50,8 +52,8 @@ func neoxStyle() object {
 	n := len(tokens)
 	return object{
 		"version": "1.0", "truncation": nil, "padding": nil,
-		"added_tokens": []any{added(0, EndOfTextToken), added(1, "<|padding|>"), added(n, "    "),
-			added(n+1, "   "), added(n+2, "  ")},
+		"added_tokens": []any{addedJSON(0, EndOfTextToken), addedJSON(1, "<|padding|>"), addedJSON(n, "    "),
+			addedJSON(n+1, "   "), addedJSON(n+2, "  ")},
 		"normalizer": object{"type": "NFC"},
 		"pre_tokenizer": object{
 			"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
@@ -70,7 +72,8 @@ func neoxStyle() object {
 func llama3Style() object {
 	tokens := slices.Concat(byteTokens(""), []string{"he", "ll", "hell", "hello", "Ġworld", "123"})
 	return object{
-		"added_tokens": []any{added(262, "<|begin|>"), added(263, "<|end_of_text|>"), added(264, "<|end|>")},
+		"added_tokens": []any{addedJSON(262, "<|begin|>"), addedJSON(263, "<|end_of_text|>"), addedJSON(264,
+			"<|end|>")},
 		"pre_tokenizer": object{"type": "Sequence", "pretokenizers": []any{
 			splitStep(
 				`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|` +
@@ -92,7 +95,7 @@ func deepseekStyle(t testing.TB) object {
 		steps = append(steps, splitStep(pattern))
 	}
 	return object{
-		"added_tokens": []any{added(257, "<｜begin▁of▁sentence｜>")},
+		"added_tokens": []any{addedJSON(257, "<｜begin▁of▁sentence｜>")},
 		"normalizer":   object{"type": "Sequence", "normalizers": []any{}},
 		"pre_tokenizer": object{"type": "Sequence", "pretokenizers": append(steps,
 			byteLevel(false))},
@@ -107,7 +110,7 @@ func prefixStyle() object {
 	step := byteLevel(true)
 	step["add_prefix_space"] = true
 	return object{
-		"added_tokens":  []any{added(257, EndOfTextToken)},
+		"added_tokens":  []any{addedJSON(257, EndOfTextToken)},
 		"pre_tokenizer": step,
 		"model":         object{"vocab": vocabulary(append(byteTokens(""), "Ġa")...), "merges": []any{"Ġ a"}},
 	}
@@ -117,10 +120,10 @@ func prefixStyle() object {
 func fallback() object {
 	tokens := []string{"<unk>", "<s>", "</s>"}
 	for b := range 256 {
-		tokens = append(tokens, byteTokenName(byte(b)))
+		tokens = append(tokens, fmt.Sprintf("<0x%02X>", b))
 	}
 	return object{
-		"added_tokens": []any{added(0, "<unk>"), added(1, "<s>"), added(2, "</s>")},
+		"added_tokens": []any{addedJSON(0, "<unk>"), addedJSON(1, "<s>"), addedJSON(2, "</s>")},
 		"normalizer": object{"type": "Sequence", "normalizers": []any{object{"type": "Prepend", "prepend": "▁"},
 			object{"type": "Replace", "pattern": object{"String": " "}, "content": "▁"}}},
 		"decoder": object{"type": "Sequence", "decoders": []any{

@@ -2,31 +2,40 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"github.com/hippo-ssm/hippo/tokenizer/gguf"
+	"github.com/hippo-ssm/hippo/tokenizer/hf"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 	"slices"
 	"strings"
 	"testing"
 )
 
 // ofFile is the vocabulary of a tokenizer.json of byte-level BPE, as a GGUF file has it.
-func ofFile(t *testing.T, data []byte, pre string) Vocabulary {
+func ofFile(t *testing.T, data []byte, pre string) gguf.Vocabulary {
 	t.Helper()
-	var file hfFile
+	var file hf.File
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	texts, err := file.Model.texts()
-	if err == nil {
-		texts, err = placeAdded(texts, file.AddedTokens, file.Model.Vocab.ids)
+	var texts []string
+	place := func(text string, id int32) {
+		for len(texts) <= int(id) {
+			texts = append(texts, "")
+		}
+		texts[id] = text
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := Vocabulary{Model: "gpt2", Pre: pre, Tokens: texts, Types: make([]int32, len(texts)), BOS: 0, EOS: -1}
-	for i := range v.Types {
-		v.Types[i] = int32(spNormal)
+	for text, id := range file.Model.Vocab.IDs {
+		place(text, id)
 	}
 	for _, a := range file.AddedTokens {
-		v.Types[a.ID] = int32(spControl)
+		place(a.Content, a.ID)
+	}
+	v := gguf.Vocabulary{Model: "gpt2", Pre: pre, Tokens: texts, Types: make([]int32, len(texts)), BOS: 0, EOS: -1}
+	for i := range v.Types {
+		v.Types[i] = int32(sentencepiece.Normal)
+	}
+	for _, a := range file.AddedTokens {
+		v.Types[a.ID] = int32(sentencepiece.Control)
 	}
 	for _, m := range file.Model.Merges {
 		v.Merges = append(v.Merges, m[0]+" "+m[1])
@@ -38,7 +47,7 @@ func ofFile(t *testing.T, data []byte, pre string) Vocabulary {
 func TestGGUFByteLevel(t *testing.T) {
 	texts, cases := referenceCases(t)
 	for name, pre := range map[string]string{"llama3": "llama-bpe", "granite": "refact"} {
-		tok, err := FromGGUF(ofFile(t, cases[name].File, pre))
+		tok, err := gguf.FromVocabulary(ofFile(t, cases[name].File, pre))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,19 +80,19 @@ func TestGGUFSentencePiece(t *testing.T) {
 	yes := true
 	for name, model := range map[string]string{"llama": "llama", "bpe with user symbols": "llama", "bpe": "llama",
 		"unigram with bytes": "t5", "t5": "t5"} {
-		m, err := readSPModel(cases[name].Model)
+		m, err := sentencepiece.Read(cases[name].Model)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := Vocabulary{Model: model, BOS: 1, EOS: 2, Charsmap: m.Charsmap, AddEOS: &yes}
+		v := gguf.Vocabulary{Model: model, BOS: 1, EOS: 2, Charsmap: m.Charsmap, AddEOS: &yes}
 		if m.Squeeze {
 			v.SqueezeSpaces = &yes
 		}
 		for _, p := range m.Pieces {
-			v.Tokens, v.Scores = append(v.Tokens, p.text), append(v.Scores, p.score)
-			v.Types = append(v.Types, int32(p.kind))
+			v.Tokens, v.Scores = append(v.Tokens, p.Text), append(v.Scores, p.Score)
+			v.Types = append(v.Types, int32(p.Kind))
 		}
-		tok, err := FromGGUF(v)
+		tok, err := gguf.FromVocabulary(v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,15 +129,15 @@ func TestGGUFSentencePiece(t *testing.T) {
 func TestGGUFEndOfText(t *testing.T) {
 	score := []float32{0, 0, 0, 0}
 	for name, c := range map[string]struct {
-		v    Vocabulary
+		v    gguf.Vocabulary
 		want int32 // -1 for none
 	}{
-		"byte level": {Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: 2}, 2},
-		"pieces":     {Vocabulary{Model: "llama", Scores: score, EOS: 2}, 2},
-		"a name": {Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: 2,
+		"byte level": {gguf.Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: 2}, 2},
+		"pieces":     {gguf.Vocabulary{Model: "llama", Scores: score, EOS: 2}, 2},
+		"a name": {gguf.Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: 2,
 			Tokens: []string{"a", "<|endoftext|>", "<|im_end|>", "b"}}, 1},
-		"none":         {Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: -1}, -1},
-		"the first id": {Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: 0}, 0},
+		"none":         {gguf.Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: -1}, -1},
+		"the first id": {gguf.Vocabulary{Model: "gpt2", Pre: "gpt-2", EOS: 0}, 0},
 	} {
 		c.v.BOS, c.v.AddBOS = -1, new(bool)
 		if c.v.Tokens == nil {
@@ -138,7 +147,7 @@ func TestGGUFEndOfText(t *testing.T) {
 		if c.v.Model == "llama" {
 			c.v.Types[0] = 2
 		}
-		tok, err := FromGGUF(c.v)
+		tok, err := gguf.FromVocabulary(c.v)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -156,45 +165,16 @@ func TestGGUFEndOfText(t *testing.T) {
 			}
 		}
 	}
-	v := Vocabulary{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"}, BOS: -1, EOS: 7}
+	v := gguf.Vocabulary{Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"}, BOS: -1, EOS: 7}
 	want := "end_of_text: found 7, want 0 to 0"
-	if _, err := FromGGUF(v); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := gguf.FromVocabulary(v); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("an end that is no token: %v", err)
-	}
-}
-
-// TestGGUFPatterns: every way to cut a text that has a name compiles, and cuts into all of the text.
-func TestGGUFPatterns(t *testing.T) {
-	text := "Hello WORLD's 12345  x+=1;\r\n\n\t日本語 Élan n\u0303 <|a|> `b`"
-	seen := map[string]bool{}
-	for _, pre := range ggufPres {
-		words := newSplitter(t, pre.patterns).words(text)
-		if strings.Join(words, "") != text || len(words) < 8 {
-			t.Errorf("%s: %q", pre.names, words)
-		}
-		for _, name := range strings.Fields(pre.names) {
-			if seen[name] {
-				t.Errorf("%s is there twice", name)
-			}
-			seen[name] = true
-		}
-	}
-	for pre, want := range map[string][]string{
-		"lfm2":   {"Hello", " WORLD", "'s", " ", "123", "45", " ", " x", "+=", "1", ";\r\n\n", "\t日本語"},
-		"qwen2":  {"Hello", " WORLD", "'s", " ", "1", "2", "3", "4", "5", " ", " x", "+=", "1", ";\r\n\n", "\t日本語"},
-		"falcon": {"Hello", " WORLD", "'", "s", " ", "123", "45", " ", " x", "+=", "1", ";", "\r\n\n", "\t", "日本語"},
-		"tekken": {"Hello", " WORLD", "'s", " ", "1", "2", "3", "4", "5", " ", " x", "+=", "1", ";\r\n\n", "\t日本語"},
-	} {
-		at := slices.IndexFunc(ggufPres, func(p ggufPre) bool { return slices.Contains(strings.Fields(p.names), pre) })
-		if got := newSplitter(t, ggufPres[at].patterns).words(text); !slices.Equal(got[:len(want)], want) {
-			t.Errorf("%s: %q, want %q", pre, got, want)
-		}
 	}
 }
 
 func TestGGUFErrors(t *testing.T) {
 	yes := true
-	for want, v := range map[string]Vocabulary{
+	for want, v := range map[string]gguf.Vocabulary{
 		"tokens: found 0":                   {Model: "gpt2"},
 		`model: found "bert", want "gpt2"`:  {Model: "bert", Tokens: []string{"a"}},
 		`pre: found "new", want one of gpt`: {Model: "gpt2", Pre: "new", Tokens: []string{"a"}},
@@ -205,7 +185,7 @@ func TestGGUFErrors(t *testing.T) {
 			Merges: []string{"ab"}},
 		"bos_token_id: found 7": {Model: "gpt2", Pre: "gpt-2", Tokens: []string{"a"}, BOS: 7, AddBOS: &yes},
 	} {
-		if _, err := FromGGUF(v); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := gguf.FromVocabulary(v); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

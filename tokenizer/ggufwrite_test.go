@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/tokenizer/gguf"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -24,12 +26,12 @@ func TestToGGUF(t *testing.T) {
 	}
 	toks["neox"] = parseTest(t, neoxStyle())
 	for _, name := range []string{"llama", "bpe", "t5", "unigram with bytes"} {
-		if toks[name], err = SentencePiece(models[name].Model); err != nil {
+		if toks[name], err = sentencepiece.New(models[name].Model); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, tok := range toks {
-		v, err := ToGGUF(tok)
+		v, err := gguf.VocabularyOf(tok)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -37,7 +39,7 @@ func TestToGGUF(t *testing.T) {
 		if len(v.Tokens) != tok.VocabSize() || len(v.Types) != len(v.Tokens) {
 			t.Errorf("%s: %d tokens and %d types, want %d", name, len(v.Tokens), len(v.Types), tok.VocabSize())
 		}
-		again, err := FromGGUF(v)
+		again, err := gguf.FromVocabulary(v)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -78,7 +80,7 @@ func TestToGGUFErrors(t *testing.T) {
 		"the character 'é'": accents, "the dna tokenizer": DNA(), "(a space before: true": parseTest(t, prefixStyle()),
 		"of another form": parseTest(t, fallback()),
 	} {
-		if _, err := ToGGUF(tok); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := gguf.VocabularyOf(tok); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}

@@ -1,6 +1,8 @@
 package tokenizer
 
 import (
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
+	"github.com/hippo-ssm/hippo/tokenizer/regex"
 	"strings"
 	"testing"
 )
@@ -9,7 +11,7 @@ import (
 // which all patterns of a tokenizer share. Published tokenizers need a small part of it.
 func TestRegexWork(t *testing.T) {
 	published := []string{
-		gpt2Pattern,
+		regex.GPT2Pattern,
 		`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|` +
 			`\s+(?!\S)|\s+`,
 		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|` +
@@ -18,9 +20,9 @@ func TestRegexWork(t *testing.T) {
 			`\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
 	}
 	for _, pattern := range published {
-		work := maxRegexWork
-		if _, err := compileWithin(pattern, &work); err != nil || work < maxRegexWork*9/10 {
-			t.Errorf("%.40s: %d of %d units of work are left, %v", pattern, work, maxRegexWork, err)
+		work := regex.MaxWork
+		if _, err := regex.CompileWithin(pattern, &work); err != nil || work < regex.MaxWork*9/10 {
+			t.Errorf("%.40s: %d of %d units of work are left, %v", pattern, work, regex.MaxWork, err)
 		}
 	}
 	hostile := map[string]string{
@@ -34,14 +36,14 @@ func TestRegexWork(t *testing.T) {
 		"folded property": `(?i)` + strings.Repeat(`\p{Lu}`, 600),
 	}
 	for name, pattern := range hostile {
-		work := maxRegexWork
-		compileWithin(pattern, &work) // whether there is a result does not matter
-		if work < -maxRegexWork/10 {
+		work := regex.MaxWork
+		regex.CompileWithin(pattern, &work) // whether there is a result does not matter
+		if work < -regex.MaxWork/10 {
 			t.Errorf("%s: %d units of work beyond the limit", name, -work)
 		}
 	}
 	// All steps of a tokenizer share the limit.
-	_, err := newBPE(bpeSpec{patterns: []string{hostile["many classes"], hostile["folded classes"]}})
+	_, err := bpe.New(bpe.Spec{Patterns: []string{hostile["many classes"], hostile["folded classes"]}})
 	if err == nil || !strings.Contains(err.Error(), "too much work") {
 		t.Errorf("hostile patterns: %v", err)
 	}

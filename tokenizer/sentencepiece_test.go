@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"github.com/hippo-ssm/hippo/tokenizer/pipeline"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,7 +44,7 @@ func TestSentencePiece(t *testing.T) {
 	texts, cases := spCases(t)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			tok, err := SentencePiece(c.Model)
+			tok, err := sentencepiece.New(c.Model)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +76,7 @@ func TestSentencePieceFiles(t *testing.T) {
 	_, cases := spCases(t)
 	for name, c := range cases {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, ModelName), c.Model, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, sentencepiece.ModelName), c.Model, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		tok, err := Load(dir)
@@ -97,18 +99,21 @@ func TestSentencePieceFiles(t *testing.T) {
 }
 
 func TestSentencePieceErrors(t *testing.T) {
-	piece := func(text string, kind spKind) spPiece { return spPiece{text, -1, kind} }
-	for want, m := range map[string]*spModel{
-		"it has no pieces":                         {},
-		"piece 1 is empty":                         {Pieces: []spPiece{piece("a", 1), piece("", 1)}},
-		`pieces 0 and 1 are both "a"`:              {Pieces: []spPiece{piece("a", 1), piece("a", 4)}},
-		"are both unknown":                         {Pieces: []spPiece{piece("a", 2), piece("b", 2)}},
-		"has the type 9":                           {Pieces: []spPiece{piece("a", 9)}},
-		"want a text such as <0x0A>":               {Pieces: []spPiece{piece("a", 6)}},
-		"piece 0 has 300 bytes":                    {Pieces: []spPiece{piece(strings.Repeat("a", 300), 1)}},
-		"precompiled_charsmap: it ends before its": {Pieces: []spPiece{piece("a", 1)}, Charsmap: []byte("ab")},
+	piece := func(text string, kind sentencepiece.Kind) sentencepiece.Piece {
+		return sentencepiece.Piece{Text: text, Score: -1, Kind: kind}
+	}
+	for want, m := range map[string]*sentencepiece.Model{
+		"it has no pieces":            {},
+		"piece 1 is empty":            {Pieces: []sentencepiece.Piece{piece("a", 1), piece("", 1)}},
+		`pieces 0 and 1 are both "a"`: {Pieces: []sentencepiece.Piece{piece("a", 1), piece("a", 4)}},
+		"are both unknown":            {Pieces: []sentencepiece.Piece{piece("a", 2), piece("b", 2)}},
+		"has the type 9":              {Pieces: []sentencepiece.Piece{piece("a", 9)}},
+		"want a text such as <0x0A>":  {Pieces: []sentencepiece.Piece{piece("a", 6)}},
+		"piece 0 has 300 bytes":       {Pieces: []sentencepiece.Piece{piece(strings.Repeat("a", 300), 1)}},
+		"precompiled_charsmap: it ends before its": {Pieces: []sentencepiece.Piece{piece("a", 1)},
+			Charsmap: []byte("ab")},
 	} {
-		if _, err := SentencePiece(m.marshal()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := sentencepiece.New(m.Marshal()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -116,7 +121,7 @@ func TestSentencePieceErrors(t *testing.T) {
 		"it is not a protocol buffer": "\x80", "field 1 is cut off": "\x0a\x05ab", "wire type 3": "\x0b",
 		"model_type is 3": "\x12\x02\x18\x03", "treat_whitespace_as_suffix": "\x12\x03\xc0\x01\x01",
 	} {
-		if _, err := SentencePiece([]byte(data)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := sentencepiece.New([]byte(data)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", data, err, want)
 		}
 	}
@@ -130,7 +135,7 @@ func FuzzSentencePiece(f *testing.F) {
 	}
 	text := []byte("ab  the word\tworld <s>\n日e\u0301\xff<tool> ")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		tok, err := SentencePiece(data)
+		tok, err := sentencepiece.New(data)
 		if err != nil {
 			return
 		}
@@ -144,7 +149,7 @@ func FuzzSentencePiece(f *testing.F) {
 				t.Fatalf("id %d of %d", id, tok.VocabSize())
 			}
 		}
-		saved, err := tok.(*pipeline).marshal()
+		saved, err := tok.(*pipeline.Tokenizer).Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}

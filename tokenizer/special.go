@@ -1,21 +1,19 @@
 package tokenizer
 
-import "slices"
+import (
+	"github.com/hippo-ssm/hippo/tokenizer/added"
+	"slices"
+)
 
 // WithoutSpecial is a tokenizer that decodes special tokens, such as those that end a message, to nothing: what a model
 // writes is then text that is meant to be read. It is for decoding alone.
 func WithoutSpecial(tok Tokenizer) Tokenizer {
-	var added []hfAdded
-	switch t := tok.(type) {
-	case *bpe:
-		added = t.added
-	case *pipeline:
-		added = t.added
-	}
 	special := map[int32]bool{}
-	for _, a := range added {
-		if a.Special {
-			special[a.ID] = true
+	if t, ok := tok.(interface{ AddedTokens() []added.Token }); ok {
+		for _, a := range t.AddedTokens() {
+			if a.Special {
+				special[a.ID] = true
+			}
 		}
 	}
 	if len(special) == 0 {

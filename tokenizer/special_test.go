@@ -1,14 +1,15 @@
 package tokenizer
 
 import (
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 	"strings"
 	"testing"
 )
 
 // TestWithoutSpecial: special tokens have no text, all others the same as ever, also id by id.
 func TestWithoutSpecial(t *testing.T) {
-	tok, err := TrainBPE(strings.NewReader("aye aye aye"),
-		TrainOptions{VocabSize: 258, Specials: []string{"<a>", "<b>"}})
+	tok, err := bpe.Train(strings.NewReader("aye aye aye"),
+		bpe.TrainOptions{VocabSize: 258, Specials: []string{"<a>", "<b>"}})
 	if err != nil {
 		t.Fatal(err)
 	}

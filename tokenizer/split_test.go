@@ -7,15 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/tokenizer/regex"
 	"pgregory.net/rapid"
 )
 
 // newSplitter compiles patterns.
-func newSplitter(t testing.TB, patterns []string) splitter {
+func newSplitter(t testing.TB, patterns []string) regex.Splitter {
 	t.Helper()
-	var s splitter
+	var s regex.Splitter
 	for _, p := range patterns {
-		d, err := compileRegex(p)
+		d, err := regex.Compile(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,9 +25,10 @@ func newSplitter(t testing.TB, patterns []string) splitter {
 	return s
 }
 
-func (s splitter) words(text string) []string {
+// wordsOf cuts a text into words.
+func wordsOf(s regex.Splitter, text string) []string {
 	words := []string{}
-	s.split([]byte(text), 0, len(text), true, func(lo, hi int) { words = append(words, text[lo:hi]) })
+	s.Split([]byte(text), 0, len(text), true, func(lo, hi int) { words = append(words, text[lo:hi]) })
 	return words
 }
 
@@ -61,7 +63,7 @@ func TestKnownSplits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSplitter(t, c.Patterns)
 			for _, want := range c.Texts {
-				if got := s.words(strings.Join(want, "")); !slices.Equal(got, want) {
+				if got := wordsOf(s, strings.Join(want, "")); !slices.Equal(got, want) {
 					t.Errorf("got %q, want %q", got, want)
 				}
 			}
@@ -71,7 +73,7 @@ func TestKnownSplits(t *testing.T) {
 
 func TestSplitInvalidUTF8(t *testing.T) {
 	// An invalid byte is like punctuation.
-	got := newSplitter(t, []string{gpt2Pattern}).words("a \xff\xe2\x82b  \xf0!")
+	got := wordsOf(newSplitter(t, []string{regex.GPT2Pattern}), "a \xff\xe2\x82b  \xf0!")
 	want := []string{"a", " \xff\xe2\x82", "b", " ", " \xf0!"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -92,7 +94,7 @@ func TestSplitInPieces(t *testing.T) {
 				for have := 0; ; {
 					have = min(have+rapid.IntRange(1, 6).Draw(t, "more"), len(text))
 					last := have == len(text)
-					n := s.split([]byte(text[done:have]), 0, have-done, last, func(lo, hi int) {
+					n := s.Split([]byte(text[done:have]), 0, have-done, last, func(lo, hi int) {
 						got = append(got, text[done+lo:done+hi])
 					})
 					done += n
@@ -100,7 +102,7 @@ func TestSplitInPieces(t *testing.T) {
 						break
 					}
 				}
-				if want := s.words(text); done != len(text) || !slices.Equal(got, want) {
+				if want := wordsOf(s, text); done != len(text) || !slices.Equal(got, want) {
 					t.Fatalf("in pieces %q, at once %q", got, want)
 				}
 			})

@@ -2,28 +2,13 @@ package tokenizer
 
 import (
 	"fmt"
+	"github.com/hippo-ssm/hippo/tokenizer/token"
 	"io"
 )
 
-// MaxPending is the most text that EncodeReader keeps while its tokens are not settled. The tokens of a word depend on
-// the whole word, so this is also the longest word (a run of letters, of digits, of punctuation or of white space, for
-// GPT2) that it can encode.
-const MaxPending = 16 << 20
-
-// firstRead is the number of bytes that EncodeReader reads at a time until a longer word needs more.
-const firstRead = 256 << 10
-
-// streamEncoder encodes a text that arrives in pieces.
-type streamEncoder interface {
-	// encodeChunk appends the ids of the beginning of text that nothing after text can change, and returns the number
-	// of bytes they stand for; the next call must begin with the others. When last is true nothing follows, and all
-	// of text is encoded. The offset of an *EncodeError counts from the start of text.
-	encodeChunk(dst []int32, text []byte, last bool) (ids []int32, n int, err error)
-}
-
 // streamer is implemented by the tokenizers of this package.
 type streamer interface {
-	newStream() streamEncoder
+	NewStream() token.Stream
 }
 
 // EncodeReader encodes all of r and passes the ids to emit, piece by piece. Together they are exactly the ids that
@@ -31,7 +16,7 @@ type streamer interface {
 // bytes for each byte of a very long word; one longer than MaxPending is an error. (A Tokenizer from outside this
 // package is given the whole text at once.)
 func EncodeReader(tok Tokenizer, r io.Reader, emit func(ids []int32) error) error {
-	return encodeReader(tok, r, firstRead, emit)
+	return encodeReader(tok, r, token.FirstRead, emit)
 }
 
 func encodeReader(tok Tokenizer, r io.Reader, size int, emit func(ids []int32) error) error {
@@ -47,12 +32,12 @@ func encodeReader(tok Tokenizer, r io.Reader, size int, emit func(ids []int32) e
 		}
 		return emit(ids)
 	}
-	enc := own.newStream()
+	enc := own.NewStream()
 	var ids []int32
-	return readPieces(r, size, func(text []byte, last bool) (int, error) {
+	return token.ReadPieces(r, size, func(text []byte, last bool) (int, error) {
 		var n int
 		var err error
-		ids, n, err = enc.encodeChunk(ids[:0], text, last)
+		ids, n, err = enc.EncodeChunk(ids[:0], text, last)
 		if err != nil || len(ids) == 0 {
 			return n, err
 		}
@@ -60,36 +45,14 @@ func encodeReader(tok Tokenizer, r io.Reader, size int, emit func(ids []int32) e
 	})
 }
 
-// readPieces reads r to its end and passes the text to use in pieces of size bytes, or more if that is not enough. use
-// returns the number of bytes that it has processed; the next piece begins with the rest. When last is true it must
-// process all.
-func readPieces(r io.Reader, size int, use func(text []byte, last bool) (done int, err error)) error {
-	buf := make([]byte, 0, size)
-	for offset := int64(0); ; {
-		n, err := io.ReadFull(r, buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		last := err == io.EOF || err == io.ErrUnexpectedEOF
-		if err != nil && !last {
-			return fmt.Errorf("tokenizer: reading text at byte offset %d: %w", offset+int64(len(buf)), err)
-		}
-		done, err := use(buf, last)
-		if err != nil {
-			return moveError(err, offset)
-		}
-		if last {
-			return nil
-		}
-		offset += int64(done)
-		rest := len(buf) - done
-		if rest > cap(buf)/2 { // double, so that looking at the same word again adds at most the cost of the first time
-			if rest >= MaxPending {
-				return fmt.Errorf(
-					"tokenizer: byte offset %d: a word of more than %d bytes; Encode takes it, a stream does not",
-					offset, MaxPending)
-			}
-			buf = append(make([]byte, 0, 2*cap(buf)), buf[done:]...)
-		} else {
-			buf = buf[:copy(buf, buf[done:])]
-		}
+// EncodeOrdinary is tok.Encode, except that <|endoftext|> and other added tokens in the text are plain characters. It
+// is for untrusted text, which must not be able to end a document. (For a Tokenizer from outside this package it is
+// tok.Encode.)
+func EncodeOrdinary(tok Tokenizer, dst []int32, text []byte) ([]int32, error) {
+	t, ok := tok.(interface{ Ordinary() token.Stream })
+	if !ok {
+		return tok.Encode(dst, text)
 	}
+	dst, _, err := t.Ordinary().EncodeChunk(dst, text, true)
+	return dst, err
 }

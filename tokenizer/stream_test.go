@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
+	"github.com/hippo-ssm/hippo/tokenizer/token"
 	"pgregory.net/rapid"
 )
 
@@ -49,7 +51,7 @@ func TestEncodeReaderIsEncode(t *testing.T) {
 	}
 	_, models := spCases(t)
 	for name, c := range models {
-		tok, err := SentencePiece(c.Model)
+		tok, err := sentencepiece.New(c.Model)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +87,7 @@ func TestEncodeReaderIsEncode(t *testing.T) {
 func TestEncodeReaderLimits(t *testing.T) {
 	tok := GPT2()
 	long := "one " + strings.Repeat("a", MaxPending+1)
-	if _, err := collect(tok, strings.NewReader(long), firstRead); err == nil ||
+	if _, err := collect(tok, strings.NewReader(long), token.FirstRead); err == nil ||
 		!strings.Contains(err.Error(), "byte offset 3: a word of more than 16777216 bytes") {
 		t.Errorf("a word that is too long: %v", err)
 	}
@@ -97,7 +99,7 @@ func TestEncodeReaderLimits(t *testing.T) {
 		total += len(ids)
 		return nil
 	})
-	if err != nil || most > firstRead || total < 600_000 {
+	if err != nil || most > token.FirstRead || total < 600_000 {
 		t.Errorf("%d ids, up to %d at once, %v", total, most, err)
 	}
 }

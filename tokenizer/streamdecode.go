@@ -57,3 +57,15 @@ func (d *StreamDecoder) take(full func([]byte) bool) []byte {
 	d.pending = d.pending[:copy(d.pending, d.pending[i:])]
 	return d.out
 }
+
+// DecodeText is tok.Decode for ids that begin a text: it drops the space that a tokenizer puts before the first word,
+// as those with Metaspace and those of SentencePiece do. Decode keeps it, because between ids it is the space of the
+// text.
+func DecodeText(tok Tokenizer, dst []byte, ids []int32) []byte {
+	if t, ok := tok.(interface {
+		DecodeText(dst []byte, ids []int32) []byte
+	}); ok {
+		return t.DecodeText(dst, ids)
+	}
+	return tok.Decode(dst, ids)
+}

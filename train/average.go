@@ -5,7 +5,9 @@ import (
 	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/optim"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // averageFile holds the averages of weights in a checkpoint that a run goes on from.
@@ -22,7 +24,7 @@ type average struct {
 	decay  float64
 	opt    *optim.AdamW
 	params []optim.Param
-	values [][]float32 // of the averages or, while those are in the model, of the weights
+	values []*tensor.Tensor // of the averages or, while those are in the model, of the weights
 }
 
 // newAverage begins with the weights as they are. It is nil without a decay.
@@ -57,15 +59,15 @@ func (a *average) save(dir string) error {
 	}
 	var all []checkpoint.Tensor
 	for i, p := range a.params {
-		all = append(all, checkpoint.NewTensor(p.Name, p.Shape(), a.values[i]))
+		all = append(all, checkpoint.NewTensor(p.Name, p.Shape(), a.values[i].Elements()))
 	}
-	return writeTensors(filepath.Join(dir, averageFile), all)
+	return WriteTensors(filepath.Join(dir, averageFile), all)
 }
 
 // restore reads what save wrote. A run that has had no average until now begins with the weights.
 func (a *average) restore(dir string) error {
 	path := filepath.Join(dir, averageFile)
-	if a == nil || !exists(path) {
+	if a == nil || !disk.Exists(path) {
 		return nil
 	}
 	f, err := checkpoint.OpenSafetensors(path)
@@ -80,13 +82,13 @@ func (a *average) restore(dir string) error {
 			return fmt.Errorf("%s: missing %s", path, name)
 		}
 		v, err := x.Float32()
-		if err == nil && len(v) != len(a.values[i]) {
-			err = fmt.Errorf("found %d values, want %d", len(v), len(a.values[i]))
+		if err == nil && len(v) != p.Len() {
+			err = fmt.Errorf("found %d values, want %d", len(v), p.Len())
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", path, name, err)
 		}
-		a.values[i] = v
+		a.values[i].CopyFrom(v)
 	}
 	return nil
 }

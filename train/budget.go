@@ -9,11 +9,11 @@ import (
 
 // Clocks that a budget of time is measured by.
 const (
-	wallClock = "wall"
+	WallClock = "wall"
 	cpuClock  = "cpu"
 )
 
-var clocks = []string{wallClock, cpuClock}
+var Clocks = []string{WallClock, cpuClock}
 
 // budget is the time that a run may train. Only updates use it up: evaluations, samples and checkpoints are free. It is
 // saved with the checkpoint, so that a resumed run goes on with what is left.

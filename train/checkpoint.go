@@ -15,17 +15,23 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/optim"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The files of a run's last checkpoint besides the model's own.
+// The files of a run's last checkpoint besides those of the model and of the work.
 const (
 	optimizerFile = "optimizer.safetensors"
-	trainerFile   = "trainer.json"
-	carriedFile   = "state.safetensors" // with carry_state
+	TrainerFile   = "trainer.json"
 )
 
-// saved is trainer.json: all that the next update depends on besides weights and moments, whatever the work.
-type saved struct {
+// Kinds of work: a checkpoint of one is of no use to another.
+const (
+	LanguageKind = "language model"
+	LabelledKind = "labelled network"
+)
+
+// Saved is trainer.json: all that the next update depends on besides weights and moments, whatever the work.
+type Saved struct {
 	Version int             `json:"version"`
 	Kind    string          `json:"kind"`    // of the work
 	Program string          `json:"program"` // the version of hippo that wrote it
@@ -43,8 +49,8 @@ const stateVersion = 2
 // write writes a checkpoint to dir. At every moment there is a whole checkpoint on the disk: the new one is written
 // beside the old, made durable, and put in its place; only then the old one is removed.
 func (l *Training) write(dir string) error {
-	s := saved{
-		Version: stateVersion, Kind: l.Plan.Kind, Program: commit(), Step: l.step, Updates: l.opt.Steps(),
+	s := Saved{
+		Version: stateVersion, Kind: l.Plan.Kind, Program: Commit(), Step: l.step, Updates: l.opt.Steps(),
 		Trained: l.budget.used, History: l.history,
 	}
 	var err error
@@ -56,10 +62,10 @@ func (l *Training) write(dir string) error {
 			return err
 		}
 		var moments []checkpoint.Tensor
-		l.opt.Moments(func(name string, shape []int, x []float32) {
-			moments = append(moments, checkpoint.NewTensor(name, shape, x))
+		l.opt.Moments(func(name string, x *tensor.Tensor) {
+			moments = append(moments, checkpoint.NewTensor(name, x.Shape(), x.Elements()))
 		})
-		if err := writeTensors(filepath.Join(tmp, optimizerFile), moments); err != nil {
+		if err := WriteTensors(filepath.Join(tmp, optimizerFile), moments); err != nil {
 			return err
 		}
 		if err := l.average.save(tmp); err != nil {
@@ -76,34 +82,34 @@ func (l *Training) write(dir string) error {
 		if err != nil {
 			return err
 		}
-		return disk.WriteBytes(filepath.Join(tmp, trainerFile), append(text, '\n'))
+		return disk.WriteBytes(filepath.Join(tmp, TrainerFile), append(text, '\n'))
 	})
 }
 
-// writeModel writes what is needed to use a model to dir, all or nothing.
-func writeModel(dir string, w Work) error { return checkpoint.WriteDirAtomic(dir, w.SaveModel) }
+// WriteModel writes what is needed to use a model to dir, all or nothing.
+func WriteModel(dir string, w Work) error { return checkpoint.WriteDirAtomic(dir, w.SaveModel) }
 
-func writeTensors(path string, tensors []checkpoint.Tensor) error {
+func WriteTensors(path string, tensors []checkpoint.Tensor) error {
 	return disk.WriteFile(path, func(w io.Writer) error {
 		return checkpoint.WriteSafetensors(w, tensors, nil)
 	})
 }
 
-// readSaved reads the last checkpoint's trainer.json of the run in folder out, of a kind. A run that has none is an
+// ReadSaved reads the last checkpoint's trainer.json of the run in folder out, of a kind. A run that has none is an
 // fs.ErrNotExist. recover brings its folders to where they can be read.
-func readSaved(out, kind string, recover func(dir string) error) (*saved, error) {
+func ReadSaved(out, kind string, recover func(dir string) error) (*Saved, error) {
 	for _, sub := range []string{model.LastDir, model.BestDir} {
 		if err := recover(filepath.Join(out, sub)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
-	var s *saved
+	var s *Saved
 	var path string
 	dir := filepath.Join(out, model.LastDir)
 	err := checkpoint.ReadDir(dir, func() (err error) {
 		s, path, err = readAnyFormat(dir)
 		return err
-	}, trainerFile, placeFile)
+	}, TrainerFile, placeFile)
 	switch {
 	case err != nil:
 		return nil, err
@@ -116,16 +122,16 @@ func readSaved(out, kind string, recover func(dir string) error) (*saved, error)
 	return s, nil
 }
 
-// config reads the settings of the run into c, which holds defaults.
-func (s *saved) config(dir string, c any) error {
+// settings reads the settings of the run into c, which holds defaults.
+func (s *Saved) Settings(dir string, c any) error {
 	if err := json.Unmarshal(s.Config, c); err != nil {
-		return brief.Error(fmt.Errorf("%s: config: %w", filepath.Join(dir, model.LastDir, trainerFile), err))
+		return brief.Error(fmt.Errorf("%s: config: %w", filepath.Join(dir, model.LastDir, TrainerFile), err))
 	}
 	return nil
 }
 
 // check returns every problem of a state that no run can have saved.
-func (s *saved) check() error {
+func (s *Saved) check() error {
 	var p config.Problems
 	if s.Step < 0 {
 		p.Addf("step", "found %d, want 0 or more", s.Step)
@@ -149,7 +155,7 @@ func (s *saved) check() error {
 }
 
 // restore puts a new run, whose model has the weights of the checkpoint in dir, in the saved state.
-func (l *Training) restore(s *saved, dir string) error {
+func (l *Training) Restore(s *Saved, dir string) error {
 	if err := restoreMoments(l.opt, filepath.Join(dir, optimizerFile)); err != nil {
 		return err
 	}
@@ -165,9 +171,9 @@ func (l *Training) restore(s *saved, dir string) error {
 }
 
 // within returns an error if the state has made more updates than its run has.
-func (s *saved) within(dir string, steps int) error {
+func (s *Saved) Within(dir string, steps int) error {
 	if s.Step > steps {
-		return fmt.Errorf("%s: step: found %d, want at most the %d steps of the run", filepath.Join(dir, trainerFile),
+		return fmt.Errorf("%s: step: found %d, want at most the %d steps of the run", filepath.Join(dir, TrainerFile),
 			s.Step, steps)
 	}
 	return nil

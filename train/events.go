@@ -43,19 +43,3 @@ type Progress struct {
 	Elapsed, ETA time.Duration
 	MemBytes     uint64
 }
-
-// Result is how a run ended.
-type Result struct {
-	Out         string
-	Prompt      string // what the sample texts continue, a text that the model's tokenizer has tokens for
-	Step        int
-	Loss        float64       // mean of the last steps
-	ValidLoss   float64       // on all validation text, NaN where the run did not end
-	BestLoss    float64       // lowest validation loss of the run, on all validation text where the run ended
-	BestStep    int           // the step at which it was lowest
-	Remarks     []string      // what the user should know of how it ended: that it overfits, has learnt nothing
-	Tokens      int           // training tokens
-	Elapsed     time.Duration // of all parts of the run
-	Trained     time.Duration // by train.clock, in updates alone
-	Interrupted bool
-}

@@ -19,11 +19,11 @@ const placeFile = "place.json"
 
 // readAnyFormat reads the state of the checkpoint in dir, be it of this format or of an earlier one, and returns the
 // path of the file that it read.
-func readAnyFormat(dir string) (s *saved, path string, err error) {
-	path = filepath.Join(dir, trainerFile)
+func readAnyFormat(dir string) (s *Saved, path string, err error) {
+	path = filepath.Join(dir, TrainerFile)
 	text, err := disk.ReadText(path, disk.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
-		if old := filepath.Join(dir, placeFile); exists(old) {
+		if old := filepath.Join(dir, placeFile); disk.Exists(old) {
 			s, err = readPlace(old)
 			return s, old, err
 		}
@@ -35,7 +35,7 @@ func readAnyFormat(dir string) (s *saved, path string, err error) {
 		Version int    `json:"version"`
 		Program string `json:"program"`
 	}
-	s = &saved{}
+	s = &Saved{}
 	if err = json.Unmarshal(text, &head); err == nil {
 		switch head.Version {
 		case stateVersion:
@@ -74,7 +74,7 @@ type version1 struct {
 }
 
 // readVersion1 reads trainer.json of format 1.
-func readVersion1(text []byte) (*saved, error) {
+func readVersion1(text []byte) (*Saved, error) {
 	var v version1
 	if err := json.Unmarshal(text, &v); err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func readVersion1(text []byte) (*saved, error) {
 			"run, or a new run", c.Train.Accumulation)
 		return nil, p
 	}
-	s := &saved{
-		Version: stateVersion, Kind: languageKind, Config: v.Config, Step: v.Step, Updates: v.Updates,
+	s := &Saved{
+		Version: stateVersion, Kind: LanguageKind, Config: v.Config, Step: v.Step, Updates: v.Updates,
 		Trained: v.Trained,
 		History: history{
 			Elapsed: v.Elapsed, Best: slices.Index(h.ValidSteps, v.BestStep), Curve: curve{h.TrainSteps, h.Train},
@@ -118,7 +118,7 @@ func readVersion1(text []byte) (*saved, error) {
 }
 
 // readPlace reads place.json of format 1.
-func readPlace(path string) (*saved, error) {
+func readPlace(path string) (*Saved, error) {
 	var v struct {
 		Config  json.RawMessage `json:"config"`
 		Updates int             `json:"optimizer_updates"`
@@ -137,7 +137,7 @@ func readPlace(path string) (*saved, error) {
 		return nil, err
 	}
 	at := &v.Place
-	return &saved{
+	return &Saved{
 		Version: stateVersion, Kind: LabelledKind, Config: v.Config, Step: at.Step, Updates: v.Updates,
 		Trained: at.Used,
 		History: history{

@@ -1,6 +1,15 @@
 package train
 
-import "time"
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
 
 // Origin says where and when a result was made, and by which version of the program.
 type Origin struct {
@@ -11,5 +20,47 @@ type Origin struct {
 
 // Here is the origin of what this process makes at this moment.
 func Here() Origin {
-	return Origin{machine(), commit(), time.Now().UTC().Format(time.RFC3339)}
+	return Origin{machine(), Commit(), time.Now().UTC().Format(time.RFC3339)}
 }
+
+// Commit is the version of the program: what the build recorded, or the work tree that it runs in.
+func Commit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+		if v := info.Main.Version; v != "" && v != "(devel)" {
+			return v
+		}
+	}
+	if out, err := exec.Command("git", "rev-parse", "HEAD").Output(); err == nil {
+		return strings.TrimSpace(string(out)) + " (of the current folder)"
+	}
+	return "unknown"
+}
+
+// machine describes the machine, as closely as the system tells.
+func machine() string {
+	name := runtime.GOOS + "/" + runtime.GOARCH
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
+				name += ", " + strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%s, %d of %d cores", name, runtime.GOMAXPROCS(0), runtime.NumCPU())
+}
+
+// Maker describes the machine and the program that made a result.
+type Maker struct {
+	Machine string `json:"machine"`
+	Version string `json:"version"` // of hippo
+}
+
+// ThisMaker is this machine and program.
+func ThisMaker() Maker { return Maker{machine(), Commit()} }

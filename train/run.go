@@ -54,10 +54,34 @@ func (l *Training) Note(text string) {
 	}
 }
 
-// Run makes the updates that are left, and measures and saves on the way. When ctx is done it finishes the update,
-// saves a checkpoint and reports interrupted. The measurement of the last update is left to Finish, so that a
-// checkpoint of it has its measurement: a run killed before does not write it twice.
+// Run makes the updates that are left, measures the model after the last of them, draws a last sample text and saves.
+// When ctx is done it finishes the update, saves a checkpoint and reports interrupted.
 func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
+	if interrupted, err = l.updates(ctx); err != nil || interrupted {
+		return interrupted, err
+	}
+	measured, err := l.finish(ctx)
+	if measured && err == nil && l.Plan.SampleEvery > 0 {
+		err = l.sample(ctx)
+	}
+	if err == nil {
+		l.Final = l.Last().Valid
+		if best, _ := l.BestPoint(); best.Step != l.step {
+			l.Final, err = l.bestInTheEnd(ctx)
+		}
+	}
+	switch {
+	case err == nil:
+		return false, l.Save()
+	case errors.Is(err, ctx.Err()):
+		return true, l.Save()
+	}
+	return false, l.saveUnlessBroken(err)
+}
+
+// updates makes the updates that are left, and measures and saves on the way. The measurement of the last update is
+// left to finish, so that a checkpoint of it has its measurement: a run killed before does not write it twice.
+func (l *Training) updates(ctx context.Context) (interrupted bool, err error) {
 	if l.Plan.MeasureFirst && l.step == 0 && !l.measured() {
 		if err := l.measure(ctx, false); err != nil {
 			if errors.Is(err, ctx.Err()) {
@@ -111,8 +135,8 @@ func (l *Training) onTheWay(ctx context.Context) error {
 			return err
 		}
 	}
-	if l.Plan.Also != nil {
-		if err := l.Plan.Also(ctx); err != nil {
+	if every := l.Plan.SampleEvery; every > 0 && l.step%every == 0 {
+		if err := l.sample(ctx); err != nil {
 			return err
 		}
 	}
@@ -122,9 +146,9 @@ func (l *Training) onTheWay(ctx context.Context) error {
 	return nil
 }
 
-// Finish measures the model after the last update, unless an earlier part of the run got as far as this. It reports
+// finish measures the model after the last update, unless an earlier part of the run got as far as this. It reports
 // whether it did. A measurement on the way after which the run ended early is made anew.
-func (l *Training) Finish(ctx context.Context) (measured bool, err error) {
+func (l *Training) finish(ctx context.Context) (measured bool, err error) {
 	h := &l.history
 	if l.measured() && (h.Ended || !l.stale()) {
 		return false, nil
@@ -143,6 +167,33 @@ func (l *Training) Finish(ctx context.Context) (measured bool, err error) {
 	err = l.measure(ctx, true)
 	h.Ended = err == nil
 	return true, err
+}
+
+// sample draws a sample text. If that fails there is a note and no error: the training is none the worse for it.
+func (l *Training) sample(ctx context.Context) error {
+	var text string
+	err := l.average.with(func() (err error) {
+		text, err = l.Plan.Sample(ctx)
+		return err
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		l.Note(fmt.Sprintf("step %d: no sample text: %v", l.step, err))
+		return nil
+	}
+	if l.ev.Sample != nil {
+		l.ev.Sample(l.step, text)
+	}
+	line := struct {
+		Elapsed float64 `json:"elapsed_s"`
+		Sample  string  `json:"sample"`
+	}{l.Elapsed().Seconds(), text}
+	if err := l.metrics.Append(int64(l.step), line); err != nil {
+		return err
+	}
+	return l.board.Text(int64(l.step), "sample", text)
 }
 
 // measure scores the model, records the score and, where it is the best, keeps the model.
@@ -183,7 +234,7 @@ func (l *Training) measure(ctx context.Context, last bool) error {
 	if best {
 		h.Best = len(h.Points) - 1
 		if l.Plan.KeepBest {
-			err := l.average.with(func() error { return writeModel(filepath.Join(l.Plan.Out, model.BestDir), l.work) })
+			err := l.average.with(func() error { return WriteModel(filepath.Join(l.Plan.Out, model.BestDir), l.work) })
 			if err != nil {
 				return err
 			}
@@ -284,14 +335,14 @@ func (l *Training) Save() error {
 
 // progress describes an update, given its loss and the norm of its gradient.
 func (l *Training) progress(loss, norm float64) Progress {
-	h, steps := &l.history, l.stepsInAll()
+	h, steps := &l.history, l.TotalSteps()
 	p := Progress{
 		Step: l.step, Steps: steps, Epoch: l.Epochs(), Loss: loss, MeanLoss: h.LossSum / float64(max(1, h.LossN)),
 		ValidLoss: math.NaN(), GradNorm: norm, Elapsed: l.Elapsed(), MemBytes: status.RSS(),
 		LR: l.Plan.Optim.LR * l.factor, Guess: l.work.Guess(),
 	}
 	if len(h.Points) > 0 {
-		p.Valid = l.last().Valid
+		p.Valid = l.Last().Valid
 		p.ValidLoss = p.Valid.Loss
 	}
 	if l.stepSeconds > 0 {

@@ -25,9 +25,9 @@ func newShardSum(opt *optim.AdamW) *shardSum {
 	return &shardSum{opt: opt, waiting: map[treeNode]*autograd.Gradients{}}
 }
 
-// sumsOf is how many gradients there are at once in the sum of so many shards that come in order: one for each bit of
+// SumsOf is how many gradients there are at once in the sum of so many shards that come in order: one for each bit of
 // their number.
-func sumsOf(shards int) int { return bits.Len(uint(max(0, shards))) }
+func SumsOf(shards int) int { return bits.Len(uint(max(0, shards))) }
 
 // begin starts the sum of so many shards.
 func (s *shardSum) begin(shards int) {
@@ -39,7 +39,7 @@ func (s *shardSum) begin(shards int) {
 func (s *shardSum) take() *autograd.Gradients {
 	n := len(s.free)
 	if n == 0 {
-		return autograd.NewGradients(s.opt.Tensors()...)
+		return autograd.NewGradients(s.opt.Backend(), s.opt.Tensors()...)
 	}
 	g := s.free[n-1]
 	s.free = s.free[:n-1]

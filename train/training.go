@@ -1,3 +1,6 @@
+// Package train is the loop of training: updates in shards, the schedule, the budget of time, measurements, metrics,
+// checkpoints and resume. A Work is what is trained and on what: package text has language models, package labelled
+// networks on labelled sequences. Nothing is printed: the functions of Events report what happens.
 package train
 
 import (
@@ -22,7 +25,6 @@ type Training struct {
 	opt       *optim.AdamW
 	average   *average
 	schedule  optim.Schedule
-	rate      func(step int) float64 // in the place of schedule; nil for none
 	tape      *autograd.Tape
 	sum       *shardSum
 	collected *autograd.Gradients // by the tape
@@ -31,6 +33,7 @@ type Training struct {
 	factor    float64             // of the learning rate, in the last of them
 	budget    budget
 	history   history
+	Final     Score // of the best model, as scores are in the end; set when the run has ended
 
 	ev       Events
 	metrics  *events.Metrics
@@ -76,17 +79,17 @@ func (c *curve) add(step int, loss float64) {
 	}
 }
 
-// NewTraining prepares to train the model of a work, whose parameters have their values.
-func NewTraining(p Plan, w Work) (*Training, error) {
+// New prepares to train the model of a work, whose parameters have their values.
+func New(p Plan, w Work) (*Training, error) {
 	precision, err := engine.ParsePrecision(p.Precision)
 	if err != nil {
 		return nil, fmt.Errorf("precision: %w", err)
 	}
-	o := p.Optim
+	o, tape := p.Optim, w.NewTape()
 	groups := o.groups(w)
 	l := &Training{
-		Plan: p, work: w, opt: optim.NewAdamW(groups, o.Beta1, o.Beta2, o.Eps, o.Clip),
-		schedule: o.schedule(p.Steps), tape: autograd.NewTape(), precision: precision,
+		Plan: p, work: w, opt: optim.NewAdamW(tape.Backend(), groups, o.Beta1, o.Beta2, o.Eps, o.Clip),
+		schedule: o.schedule(p.Steps), tape: tape, precision: precision,
 		budget: newBudget(p.Time, p.Clock), history: history{Best: -1}, smoothed: math.NaN(),
 		pace: newPace(), started: time.Now(), cpu: status.CPUTime(),
 	}
@@ -115,17 +118,16 @@ func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // gradient before clipping. Its examples are read first, so that what is wrong with them leaves the run as it was.
 func (l *Training) Step() (loss, norm float64, err error) {
 	defer l.budget.count()()
-	forUpdates(l.tape, l.precision)
 	examples, err := l.work.Read(l.step)
 	if err != nil {
 		return math.NaN(), math.NaN(), err
 	}
-	loss, count, sum, err := l.gradient(examples)
+	loss, count, sum, err := l.Gradient(examples)
 	if err != nil {
 		return loss, math.NaN(), err
 	}
-	if l.factor = l.schedule.At(l.at()); l.rate != nil {
-		l.factor = l.rate(l.step)
+	if l.factor = l.schedule.At(l.at()); l.Plan.Rate != nil {
+		l.factor = l.Plan.Rate(l.step)
 	}
 	if norm = l.opt.Step(sum.Each(), count, l.factor); !isFinite(norm) {
 		name, _ := l.opt.NonFiniteGrad(sum.Each())
@@ -154,7 +156,8 @@ func (l *Training) shards(examples int) []Shard {
 // gradient returns the mean loss of an update, and its gradient times count. Each shard is computed alone, and its
 // gradient counts as often as it has targets, so that the gradient divided by count is that of the mean over all
 // targets. A single shard counts as one: its loss is that mean already.
-func (l *Training) gradient(examples int) (loss, count float64, sum *autograd.Gradients, err error) {
+func (l *Training) Gradient(examples int) (loss, count float64, sum *autograd.Gradients, err error) {
+	ForUpdates(l.tape, l.precision)
 	shards := l.shards(examples)
 	l.sum.begin(len(shards))
 	for _, s := range shards {
@@ -190,7 +193,7 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 		}
 		return &NonFiniteError{Step: l.step + 1, What: "loss", Value: loss, Where: l.firstNonFinite(t)}
 	}
-	if w, ok := l.work.(longWork); ok && w.Long() {
+	if w, ok := l.work.(LongWork); ok && w.Long() {
 		mean, targets, err := w.Through(t, s, weigh, check)
 		if err == nil {
 			l.work.Went(s)
@@ -208,7 +211,7 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 		return mean, 0, err
 	}
 	weight = weigh(targets)
-	t.BackwardFrom(out, []float32{float32(weight)})
+	t.BackwardTimes(out, float32(weight))
 	l.work.Went(s)
 	return mean, weight, nil
 }
@@ -240,7 +243,7 @@ func (l *Training) at() float64 {
 
 // done reports whether all steps are made, all time is used, the last measurement was good enough, or patience is over.
 func (l *Training) done() bool {
-	if l.measured() && (l.work.Enough(l.last().Valid) || l.stale()) {
+	if l.measured() && (l.work.Enough(l.Last().Valid) || l.stale()) {
 		return true
 	}
 	return l.limited() && l.step >= l.Plan.Steps || l.budget.share() >= 1
@@ -252,8 +255,8 @@ func (l *Training) stale() bool {
 	return l.Plan.Patience > 0 && h.Best >= 0 && len(h.Points)-1-h.Best >= l.Plan.Patience
 }
 
-// stepsInAll is how many steps the run has, of one with a budget of time as its speed so far tells.
-func (l *Training) stepsInAll() int {
+// totalSteps is how many steps the run has, of one with a budget of time as its speed so far tells.
+func (l *Training) TotalSteps() int {
 	most := math.MaxInt
 	if l.limited() {
 		most = l.Plan.Steps
@@ -270,6 +273,12 @@ func (l *Training) stepsInAll() int {
 	}
 }
 
+// Tape is what the run computes on, between its updates free for measurements.
+func (l *Training) Tape() *autograd.Tape { return l.tape }
+
+// SetClock replaces the clock that measures the time of updates.
+func (l *Training) SetClock(now func() time.Duration) { l.budget.now = now }
+
 // Steps is the number of updates made.
 func (l *Training) Steps() int { return l.step }
 
@@ -280,10 +289,10 @@ func (l *Training) Epochs() float64 { return float64(l.step) / l.Plan.StepsPerEp
 func (l *Training) Points() []Point { return l.history.Points }
 
 // last is the last measurement. There must be one.
-func (l *Training) last() *Point { return &l.history.Points[len(l.history.Points)-1] }
+func (l *Training) Last() *Point { return &l.history.Points[len(l.history.Points)-1] }
 
 // measured reports whether the model has been measured after the last update.
-func (l *Training) measured() bool { return len(l.history.Points) > 0 && l.last().Step == l.step }
+func (l *Training) measured() bool { return len(l.history.Points) > 0 && l.Last().Step == l.step }
 
 // BestPoint is the best of Points; ok is false before the first.
 func (l *Training) BestPoint() (p Point, ok bool) {
@@ -292,6 +301,12 @@ func (l *Training) BestPoint() (p Point, ok bool) {
 	}
 	return l.history.Points[l.history.Best], true
 }
+
+// Curve is the smoothed training loss of the lines of metrics.
+func (l *Training) Curve() []float64 { return l.history.Curve.Loss }
+
+// Smoothed is the training loss of this part of the run, smoothed; NaN before its first update.
+func (l *Training) Smoothed() float64 { return l.smoothed }
 
 // Trained is the time of all updates, by the run's own clock.
 func (l *Training) Trained() time.Duration { return l.budget.used }

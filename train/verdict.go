@@ -3,13 +3,11 @@ package train
 import (
 	"fmt"
 	"math"
-
-	"github.com/hippo-ssm/hippo/data"
 )
 
 // Limits by which the losses of a run, in nats per token, are judged.
 const (
-	diverging = 1    // above guessing: a model that starts is hardly above it
+	Diverging = 1    // above guessing: a model that starts is hardly above it
 	rising    = 0.05 // above the best: more than evaluations of one model differ
 )
 
@@ -39,11 +37,11 @@ func (e *DivergedError) Error() string {
 }
 
 // far reports whether a training loss is far above that of guessing, and of the model that the run began with.
-func (l *Training) far(loss float64) bool { return loss > max(l.work.Guess(), l.began())+diverging }
+func (l *Training) Far(loss float64) bool { return loss > max(l.work.Guess(), l.Began())+Diverging }
 
 // began is the loss of the model that the run began with, on a text that may be far from what it has learnt, where that
 // is above guessing; else 0.
-func (l *Training) began() float64 {
+func (l *Training) Began() float64 {
 	if p := l.history.Points; len(p) > 0 && p[0].Step == 0 && p[0].Valid.Loss > l.work.Guess() {
 		return p[0].Valid.Loss
 	}
@@ -52,50 +50,20 @@ func (l *Training) began() float64 {
 
 // Diverged returns a *DivergedError if the training diverged. best is the loss of the best checkpoint.
 func (l *Training) Diverged(best float64) error {
-	loss := l.trainLoss()
-	if !l.far(loss) {
+	loss := l.TrainLoss()
+	if !l.Far(loss) {
 		return nil
 	}
-	e := &DivergedError{Loss: loss, Guess: l.work.Guess(), Began: l.began(), LR: l.Plan.Optim.LR, Best: best}
+	e := &DivergedError{Loss: loss, Guess: l.work.Guess(), Began: l.Began(), LR: l.Plan.Optim.LR, Best: best}
 	if p, ok := l.BestPoint(); ok {
 		e.BestStep = p.Step
 	}
 	return e
 }
 
-// UselessError says that a run has made all its steps, and that its best model predicts the validation text far worse
-// than guessing does, though the training loss is no higher than where it
-// began.
-type UselessError struct {
-	Best, Guess float64 // the best validation loss, and that of guessing all tokens alike
-	Began       float64 // the validation loss of the model that it began with, where that is above guessing; else 0
-}
-
-// Error says how far the loss is off, and what may be the reason.
-func (e *UselessError) Error() string {
-	why := "want validation text that is like the training text"
-	if e.Began > 0 {
-		why = fmt.Sprintf("the model that it began with had %.4g, so look whether it is the one for this text and "+
-			"tokenizer, or train longer", e.Began)
-	}
-	return fmt.Sprintf("the model is worse than guessing: its best validation loss is %.4g nats per token, that of "+
-		"guessing %.4g; %s", e.Best, e.Guess, why)
-}
-
-// useless returns a *UselessError if the best model of a run is, and has hardly become any better: by less than a tenth
-// of what it began above guessing. A trial has not had the time for that.
-func (tr *Trainer) useless(best float64) error {
-	guess := tr.Guess()
-	hardly := 0.9 * max(0, tr.began()-guess)
-	if tr.Config.smoke || !(best > guess+max(diverging, hardly)) {
-		return nil
-	}
-	return &UselessError{Best: best, Guess: guess, Began: tr.began()}
-}
-
 // warn tells once, as soon as it is seen, that a run goes wrong.
 func (l *Training) warn() {
-	if l.warned || !l.far(l.smoothed) {
+	if l.warned || !l.Far(l.smoothed) {
 		return
 	}
 	l.warned = true
@@ -106,7 +74,7 @@ func (l *Training) warn() {
 
 // noteOverfitting tells once, on the way, that a validation loss rises while the training loss falls.
 func (l *Training) noteOverfitting(valid float64, best Point, last bool) {
-	if last || l.overfit || !l.overfits(valid, best.Valid.Loss) {
+	if last || l.overfit || !l.Overfits(valid, best.Valid.Loss) {
 		return
 	}
 	l.overfit = true
@@ -115,41 +83,14 @@ func (l *Training) noteOverfitting(valid float64, best Point, last bool) {
 }
 
 // overfits reports whether a validation loss, in nats, is above the best while the training loss is below it.
-func (l *Training) overfits(valid, best float64) bool {
-	return isFinite(l.work.Guess()) && valid > best+rising && l.trainLoss() < best
+func (l *Training) Overfits(valid, best float64) bool {
+	return isFinite(l.work.Guess()) && valid > best+rising && l.TrainLoss() < best
 }
 
 // trainLoss is the training loss, smoothed, also of a run that was resumed after its last step.
-func (l *Training) trainLoss() float64 {
+func (l *Training) TrainLoss() float64 {
 	if n := len(l.history.Curve.Loss); math.IsNaN(l.smoothed) && n > 0 {
 		return l.history.Curve.Loss[n-1]
 	}
 	return l.smoothed
-}
-
-// remarks are what a user should know of how the run ended, and how to mend it.
-func (tr *Trainer) remarks(res *Result) []string {
-	var all []string
-	if tr.overfits(res.ValidLoss, res.BestLoss) {
-		all = append(all, fmt.Sprintf("the model overfits: its validation loss was lowest, %.4f, at step %d, and is "+
-			"%.4f now, while the training loss "+
-			"fell to %.4f: it learns the text by heart; generate and eval take the checkpoint of step %d; more "+
-			"text, a smaller model, dropout "+
-			"(model.resid_dropout) or fewer steps may help", res.BestLoss, res.BestStep, res.ValidLoss, tr.trainLoss(),
-			res.BestStep))
-	}
-	unigram, err := data.UnigramLoss(tr.Data.Train, tr.Data.Valid, tr.Config.Model.VocabSize)
-	if err == nil && !tr.Data.Train.Given() && res.BestLoss > unigram && !tr.far(tr.trainLoss()) {
-		how := fmt.Sprintf("the model has learnt next to nothing; more steps (train.steps, now %d) or another "+
-			"optim.lr (now %g) may help", tr.step,
-			tr.Config.Optim.LR)
-		if tr.trainLoss() < unigram {
-			how = "what it has learnt of the training text does not hold elsewhere; more text, or validation text " +
-				"that is more like it, may help"
-		}
-		all = append(all, fmt.Sprintf("the validation loss, %.4f, is above what counting how often each token "+
-			"stands in the text comes to, %.4f: %s",
-			res.BestLoss, unigram, how))
-	}
-	return all
 }

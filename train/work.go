@@ -6,7 +6,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -14,6 +13,8 @@ import (
 // Work is what differs between runs: the model, its data, the loss and the score. All else is Training's.
 type Work interface {
 	nn.Module
+	// NewTape returns a tape on the engine of the model.
+	NewTape() *autograd.Tape
 
 	// Read reads the examples of the next update and returns their number. step counts from 0. After an error nothing
 	// has changed.
@@ -43,6 +44,16 @@ type Work interface {
 	Return(place []byte, dir string) error
 }
 
+// LongWork is a Work that can go through a shard in chunks if its activations would take too much memory at once.
+type LongWork interface {
+	// Long reports whether it does.
+	Long() bool
+	// Through adds the gradient of a shard, times the weight that weigh returns for the number of its targets, and
+	// returns the mean loss. check is given each loss on the way; its error ends the shard.
+	Through(t *autograd.Tape, s Shard, weigh func(targets int) float64, check func(loss float64) error) (mean float64,
+		targets int, err error)
+}
+
 // Shard is a part of the examples of an update: those from First to before End.
 type Shard struct {
 	Step       int // updates made before
@@ -65,6 +76,8 @@ type Plan struct {
 	Clock     string        // that Time is measured by
 	TimeAlone bool          // with a limit of time, Steps does not end the run
 
+	Rate func(step int) float64 // factor of the learning rate, in the place of the schedule; nil for none
+
 	StepsPerEpoch float64
 	UnitsPerStep  float64 // tokens, by which speed is told
 	Examples      bool    // they are examples, not tokens
@@ -75,8 +88,9 @@ type Plan struct {
 	Patience            int     // measurements in a row that are no better than the best before the run ends; 0 for any
 	EMA                 float64 // decay of the average of weights that is measured and kept; 0 for none
 	MeasureFirst        bool    // before the first update, too: of a model that has learnt something
-	// Also is called after an update that is not the last, before a checkpoint is saved; nil for nothing.
-	Also func(ctx context.Context) error
+	// Sample draws a sample text every SampleEvery updates and after the last; SampleEvery 0 draws none.
+	Sample      func(ctx context.Context) (string, error)
+	SampleEvery int
 }
 
 // Score is how well a model does on examples.
@@ -114,22 +128,15 @@ type Point struct {
 	Valid     Score   `json:"valid"`
 }
 
-// forUpdates sets a tape up for updates.
-func forUpdates(t *autograd.Tape, p engine.Precision) {
+// ForUpdates sets a tape up for updates.
+func ForUpdates(t *autograd.Tape, p engine.Precision) {
 	t.Record(true)
 	t.TakeAside(true)
 	t.SetPrecision(p)
 }
 
-// forMeasuring sets a tape up for scores.
-func forMeasuring(t *autograd.Tape) {
+// ForMeasuring sets a tape up for scores.
+func ForMeasuring(t *autograd.Tape) {
 	t.Record(false)
 	t.SetPrecision(engine.Float32)
-}
-
-// checkPrecision adds a problem if a precision is none of training.
-func checkPrecision(p *config.Problems, precision string) {
-	if precision != engine.Float32.String() && precision != engine.BF16.String() {
-		p.Addf("precision", "found %q, want float32 or bf16", precision)
-	}
 }

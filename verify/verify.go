@@ -1,4 +1,4 @@
-// Package verify compares what a model computes on the CPU's engine with what it computes by definition, in float64, on
+// Package verify compares what a model computes on its engine with what it computes by definition, in float64, on
 // the reference engine, and its three forms (a whole sequence, chunks, step by step) with one another: outputs of every
 // layer, logits, loss, gradients and states.
 //
@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/reference"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -139,12 +138,12 @@ type verifier struct {
 func (v *verifier) compare(ctx context.Context) error {
 	l := len(v.ids) - 1
 	v.say(fmt.Sprintf("length %d, by definition", l))
-	want := v.trained(autograd.NewTapeOn(func(s *engine.Step) engine.Engine { return reference.New(s) }))
+	want := v.trained(autograd.NewTape(reference.Backend{}))
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	v.say(fmt.Sprintf("length %d, on the CPU's engine", l))
-	got := v.trained(autograd.NewTape())
+	v.say(fmt.Sprintf("length %d, on the engine %s", l, v.m.Backend().Kind()))
+	got := v.trained(v.m.NewTape())
 	v.check("engines", "output", got.outputs, want.outputs, OutputTol)
 	v.check("engines", "logits", one(got.logits), one(want.logits), OutputTol)
 	v.check("engines", "loss", one(got.loss), one(want.loss), LossTol)
@@ -188,7 +187,9 @@ func (v *verifier) trained(t *autograd.Tape) (r run) {
 				return
 			}
 			g := make([]float32, p.Len())
-			t.Grad(p.Tensor, g)
+			if of := t.Grad(p.Tensor); of != nil {
+				of.CopyTo(g)
+			}
 			r.gradients.add(name, g)
 			t.DropGrads(p.Tensor)
 		})
@@ -203,7 +204,7 @@ func (v *verifier) trained(t *autograd.Tape) (r run) {
 
 // inPieces runs the sequence in pieces of the given lengths in turn, as generation does.
 func (v *verifier) inPieces(cut []int) (r run) {
-	t, state := autograd.NewTape(), v.m.NewState()
+	t, state := v.m.NewTape(), v.m.NewState()
 	l := len(v.ids) - 1
 	for from, i := 0, 0; from < l; i++ {
 		n := min(cut[i%len(cut)], l-from)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/smallengine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 )
@@ -13,7 +14,27 @@ import (
 // TestEveryMixer: a small model of every mixer is computed as it is defined.
 func TestEveryMixer(t *testing.T) {
 	for _, name := range model.MixerNames() {
-		t.Run(name, func(t *testing.T) { asDefined(t, small(t, name+"-tiny", "")) })
+		t.Run(name, func(t *testing.T) { asDefined(t, small(t, name+"-tiny", ""), 1, 40, 130) })
+	}
+}
+
+// TestEveryMixerComposed: so it is on an engine that has just the core.
+func TestEveryMixerComposed(t *testing.T) {
+	for _, name := range model.MixerNames() {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := model.Preset(name + "-tiny")
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.VocabSize, cfg.NLayer, cfg.DState = 20, 1, min(cfg.DState, 4)
+			m, err := model.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Init(3)
+			m.Use(smallengine.New[float32]())
+			asDefined(t, m, 9)
+		})
 	}
 }
 
@@ -24,13 +45,13 @@ func TestComposedLayers(t *testing.T) {
 		"shared":   "mamba/none,zamba2-shared(adapter_rank=4)>mamba/none,zamba2-shared(adapter_rank=4)>mamba/none",
 		"parallel": "mamba+attention,relu2",
 	} {
-		t.Run(name, func(t *testing.T) { asDefined(t, small(t, "h3-tiny", layers)) })
+		t.Run(name, func(t *testing.T) { asDefined(t, small(t, "h3-tiny", layers), 1, 40, 130) })
 	}
 }
 
-func asDefined(t *testing.T, m *model.Model) {
+func asDefined(t *testing.T, m *model.Model, lengths ...int) {
 	t.Helper()
-	report, err := Model(context.Background(), m, Options{Lengths: []int{1, 40, 130}})
+	report, err := Model(context.Background(), m, Options{Lengths: lengths})
 	if err != nil {
 		t.Fatal(err)
 	}

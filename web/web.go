@@ -1,15 +1,12 @@
-// Package web has the page to talk with models, and what all pages of hippo share: a style, a few scripts and the way
-// files are sent. They are plain files, made into the program, which load nothing from elsewhere and need no step to
-// build them. The page talks to the server that it came from, through the endpoints that any client uses, and shows
-// what a model wrote as text only.
+// Package web has the chat page, and what all pages of hippo share: a style, a few scripts and a file server. They are
+// plain files, embedded in the program, without a build step or external resources. The page uses the same endpoints as
+// any client, and shows a model's output as text only.
 //
-// How the assets read: index.html and chat.js put the page together; api talks to the server, tree and store hold
-// conversations, turn asks for replies; thread, calls, sidebar, composer, settings, writing and branches are
-// its parts; tools reads what the settings say of functions and formats; markdown and tokens show text; chat.css is its
-// layout. Any page has dom, theme, format, the conversations of tree and store, the colors and controls of style.css,
-// hippo.svg, and uPlot for charts.
-//
-// The package imports the standard library alone.
+// The assets: index.html and chat.js assemble the page; api calls the server, tree and store hold conversations, turn
+// requests replies; thread, calls, sidebar, composer, settings, writing and branches are its parts; tools parses
+// functions and formats in the settings; markdown and tokens render text; chat.css is the layout. All pages share dom,
+// theme, format, the conversations of tree and store, the colors and controls of style.css, hippo.svg, and uPlot for
+// charts.
 package web
 
 import (
@@ -31,22 +28,22 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// uPlot is the library that draws lines, in its own folder with its license. The page to talk with models has no lines.
+// uPlot is the chart library, in its own folder with its license. The chat page does not use it.
 //
 //go:embed uplot
 var uPlot embed.FS
 
-// Policy is the Content-Security-Policy of the pages: nothing but what comes from the server itself, no code or style
-// inside a page, and nobody may frame it.
+// Policy is the Content-Security-Policy of the pages: only resources of the server itself, no inline code or style, no
+// framing.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
-// shared are the assets that pages of other packages have, too.
+// shared are the assets that pages of other packages use, too.
 var shared = []string{"api.js", "dom.js", "format.js", "hippo.svg", "store.js", "style.css", "theme.js", "tree.js",
 	"uplot/LICENSE", "uplot/uPlot.css", "uplot/uPlot.js"}
 
-// Shared is one of the assets that all pages have, such as "style.css" and "uplot/uPlot.js", for pages that are one
-// file. Error: there is none of that name.
+// Shared returns an asset that all pages share, such as "style.css" or "uplot/uPlot.js", for self-contained pages.
+// Error: there is none of that name.
 func Shared(name string) ([]byte, error) {
 	if !slices.Contains(shared, name) {
 		return nil, fmt.Errorf("web: found the name %q, want one of %q", name, shared)
@@ -57,18 +54,17 @@ func Shared(name string) ([]byte, error) {
 	return assets.ReadFile("assets/" + name)
 }
 
-// Chat is the page to talk with models: what answers GET for its path, "/", and for those of the assets.
+// Chat returns the chat page: handlers of GET for "/" and for its assets, by path.
 func Chat() map[string]http.Handler { return page(assets) }
 
-// Page is a page of another package: what answers GET for its path, "/", and for those of the assets, which are its own
-// and the shared ones. Its own lie in the folder assets, with index.html among them. One that has the name of a shared
-// one takes its place.
+// Page returns a page of another package: handlers of GET for "/", for its own assets and the shared ones, by path. Its
+// own are in the folder assets, with index.html, and replace shared ones of the same name.
 func Page(own fs.FS) map[string]http.Handler {
 	paths := page(own)
 	for _, name := range shared {
 		data, err := Shared(name)
 		if err != nil {
-			panic(err) // they are in the program
+			panic(err) // they are embedded
 		}
 		name = "assets/" + name
 		if paths["/"+name] == nil {
@@ -78,7 +74,7 @@ func Page(own fs.FS) map[string]http.Handler {
 	return paths
 }
 
-// page is index.html at "/", and the assets.
+// page returns handlers of the assets, with index.html at "/".
 func page(files fs.FS) map[string]http.Handler {
 	paths := map[string]http.Handler{}
 	err := fs.WalkDir(files, "assets", func(name string, entry fs.DirEntry, err error) error {
@@ -90,15 +86,15 @@ func page(files fs.FS) map[string]http.Handler {
 		return err
 	})
 	if err != nil {
-		panic(err) // they are in the program
+		panic(err) // they are embedded
 	}
 	paths["/"] = paths["/assets/index.html"]
 	return paths
 }
 
-// file is an asset as it is sent.
+// file is an asset to serve.
 type file struct {
-	data, packed []byte // packed is nil where it would hardly be smaller
+	data, packed []byte // packed is nil if it would hardly be smaller
 	kind, tag    string
 }
 
@@ -118,7 +114,7 @@ func newFile(name string, data []byte) *file {
 	return f
 }
 
-// kindOf is the media type of a file. What a system thinks of the endings does not matter.
+// kindOf returns the media type of a file, regardless of the system's table.
 func kindOf(name string) string {
 	switch path.Ext(name) {
 	case ".html":
@@ -133,8 +129,7 @@ func kindOf(name string) string {
 	return mime.TypeByExtension(path.Ext(name))
 }
 
-// ServeHTTP sends the file. A browser asks for it each time, and gets it where it has changed: so a page and its parts
-// are those of one program.
+// ServeHTTP serves the file. A browser revalidates it each time, so that a page and its parts are of the same program.
 func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	Guard(h)
@@ -149,8 +144,7 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }
 
-// Guard sets the headers of whatever a page is made of: Policy, and that it is nobody else's and is asked for each
-// time.
+// Guard sets the headers of all parts of a page: Policy, same-origin rules, and revalidation.
 func Guard(h http.Header) {
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Content-Security-Policy", Policy)
@@ -160,7 +154,7 @@ func Guard(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// acceptsGzip tells whether a client takes gzip.
+// acceptsGzip reports whether a client takes gzip.
 func acceptsGzip(r *http.Request) bool {
 	for _, part := range strings.Split(r.Header.Get("Accept-Encoding"), ",") {
 		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")

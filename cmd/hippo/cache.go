@@ -77,7 +77,7 @@ func newCacheList() *cobra.Command {
 		}
 		if len(list) > 0 {
 			heading := []string{"path", "source", "tokenizer", "tokens", "size", "last used"}
-			if err := printGrid(out, heading, lines, false); err != nil {
+			if err := status.Grid(out, heading, lines, false); err != nil {
 				return err
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // compareOptions are the flags of hippo compare.
@@ -55,10 +56,10 @@ on from there. Without it nothing is kept but the table.`,
 			return nil
 		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return append(train.Presets(), model.MixerNames()...), cobra.ShellCompDirectiveDefault
+			return append(text.Presets(), model.MixerNames()...), cobra.ShellCompDirectiveDefault
 		},
 	}
-	first, err := train.Preset("tiny")
+	first, err := text.Preset("tiny")
 	if err != nil {
 		panic(err) // the preset is part of the program
 	}

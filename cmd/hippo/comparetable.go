@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/compare"
+	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
@@ -38,7 +39,7 @@ func (r comparison) cells() [][]string {
 		for _, c := range r.countings() {
 			row = append(row, difference(m.ValidLoss, c.loss))
 		}
-		rows = append(rows, append(row, status.Duration(seconds(m.Seconds))))
+		rows = append(rows, append(row, status.Duration(experiment.Seconds(m.Seconds))))
 	}
 	for _, c := range r.countings() {
 		row := []string{
@@ -91,12 +92,12 @@ func (r comparison) caption() string {
 	return fmt.Sprintf("%s (%s tokenizer, %s tokens for training, %s for validation); %v of %s for training, "+
 		"threads: %d, seeds: %d. Losses are nats per token; the differences are to the losses of counting.",
 		r.Text.Name, r.Text.Tokenizer, status.Count(float64(r.Text.TrainTokens)),
-		status.Count(float64(r.Text.ValidTokens)), seconds(r.Seconds), clock, r.Threads, r.Seeds)
+		status.Count(float64(r.Text.ValidTokens)), experiment.Seconds(r.Seconds), clock, r.Threads, r.Seeds)
 }
 
 func (r comparison) print(out io.Writer) error {
 	rows := r.cells()
-	if err := printGrid(out, rows[0], rows[1:], false); err != nil {
+	if err := status.Grid(out, rows[0], rows[1:], false); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "\n%s\n", r.caption())

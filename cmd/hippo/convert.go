@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -48,7 +49,7 @@ matrices are kept; vectors, norms, filters and A stay float32.`,
   hippo convert runs/mamba mamba.gguf --type q8_0`,
 		Args: wantArgs(2, 2),
 		ValidArgsFunction: completeArgs(
-			completeFiles(checkpointEndings...), completeFolders),
+			completeFiles(checkpoint.Endings...), completeFolders),
 	}
 	cmd.Flags().StringVar(&kind, "type", ggufTypes[0], "of the matrices of a .gguf file: f32, f16 or q8_0")
 	completeFlag(cmd, "type", cobra.FixedCompletions(ggufTypes, cobra.ShellCompDirectiveNoFileComp))
@@ -145,13 +146,10 @@ type origin struct {
 	config             string // path, "" when the shape was read off the tensors
 }
 
-// checkpointEndings are the endings of names of files that can be converted.
-var checkpointEndings = []string{"pt", "pth", "bin", "ckpt", "safetensors", "gguf"}
-
 // notAFile returns an error for a folder in place of a file, which says what to give instead.
 func notAFile(dir string) error {
 	var found []string
-	for _, ending := range checkpointEndings {
+	for _, ending := range checkpoint.Endings {
 		paths, err := filepath.Glob(filepath.Join(dir, "*."+ending))
 		if err != nil { // the folder's name is no pattern
 			break
@@ -160,7 +158,7 @@ func notAFile(dir string) error {
 	}
 	if len(found) == 0 {
 		return fmt.Errorf("%s: found a folder, want the file of a checkpoint (.%s)", dir,
-			strings.Join(checkpointEndings, ", ."))
+			strings.Join(checkpoint.Endings, ", ."))
 	}
 	return fmt.Errorf("%s: found a folder, want the file of a checkpoint, such as %s", dir, brief.List(found, ", "))
 }
@@ -205,7 +203,7 @@ func tokenizerOf(m *model.Model, file, spec string, guessed bool) (tokenizer.Tok
 
 func findTokenizer(m *model.Model, file, spec string) (tokenizer.Tokenizer, error) {
 	if spec != "" {
-		return parseTokenizer(spec)
+		return release.FindTokenizer(spec)
 	}
 	if release.IsGGUF(file) {
 		return release.Tokenizer(file)
@@ -242,26 +240,26 @@ func writeFolder(dir string, save func(dir string) error, tok tokenizer.Tokenize
 }
 
 func reportConversion(cmd *cobra.Command, dir string, m *model.Model, tok tokenizer.Tokenizer, from origin) error {
-	t := newTable(cmd.OutOrStdout())
+	t := status.NewTable(cmd.OutOrStdout())
 	format := from.format
 	if from.root != "" {
 		format += ", " + from.root
 	}
-	t.row("read", "%s (%s): %d tensors", from.path, format, from.tensors)
+	t.Row("read", "%s (%s): %d tensors", from.path, format, from.tensors)
 	if from.config == "" {
-		t.row("shape", "read off the tensors")
+		t.Row("shape", "read off the tensors")
 	} else {
-		t.row("shape", "of %s", from.config)
+		t.Row("shape", "of %s", from.config)
 	}
-	describeModel(t, m)
-	describeTokenizer(t, tok)
+	inspect.PrintModel(t, m)
+	inspect.PrintTokenizer(t, tok)
 	for _, name := range modelFiles {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			t.row("wrote", "%s, %s", filepath.Join(dir, name), status.Bytes(uint64(info.Size())))
+			t.Row("wrote", "%s, %s", filepath.Join(dir, name), status.Bytes(uint64(info.Size())))
 		}
 	}
 	if tok == nil {
-		t.row("note", "generate and eval need the tokenizer: convert again with --tokenizer")
+		t.Row("note", "generate and eval need the tokenizer: convert again with --tokenizer")
 	}
-	return t.flush()
+	return t.Flush()
 }

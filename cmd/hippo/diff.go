@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/release"
 )
 
@@ -33,7 +35,7 @@ is 0 where the weights are the same, 1 where they differ, 2 after an error.`,
   hippo diff a.safetensors b.safetensors --json`,
 		Annotations:       map[string]string{errorStatus: "2"},
 		Args:              wantArgs(2, 2),
-		ValidArgsFunction: completeArgs(completeFiles(checkpointEndings...), completeFiles(checkpointEndings...)),
+		ValidArgsFunction: completeArgs(completeFiles(checkpoint.Endings...), completeFiles(checkpoint.Endings...)),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -63,25 +65,25 @@ is 0 where the weights are the same, 1 where they differ, 2 after an error.`,
 
 // printDiff prints what differs: the largest relative differences first.
 func printDiff(out io.Writer, d release.Diff, a, b string) error {
-	t := newTable(out)
-	t.row("A", "%s", a)
-	t.row("B", "%s", b)
-	t.row("same", "%d tensors", d.Same)
-	t.row("different", "%d tensors", len(d.Other))
+	t := status.NewTable(out)
+	t.Row("A", "%s", a)
+	t.Row("B", "%s", b)
+	t.Row("same", "%d tensors", d.Same)
+	t.Row("different", "%d tensors", len(d.Other))
 	for _, only := range []struct {
 		name  string
 		names []string
 	}{{"only in A", d.OnlyA}, {"only in B", d.OnlyB}} {
 		if len(only.names) > 0 {
-			t.row(only.name, "%d tensors: %s", len(only.names), brief.List(only.names, ", "))
+			t.Row(only.name, "%d tensors: %s", len(only.names), brief.List(only.names, ", "))
 		}
 	}
 	if d.Largest >= 0 {
 		x := d.Other[d.Largest]
-		t.row("largest", "in %s: %s, relative %s, in %s at element %d: %v and %v", brief.Line(x.Layer),
+		t.Row("largest", "in %s: %s, relative %s, in %s at element %d: %v and %v", brief.Line(x.Layer),
 			offText(x.Max), offText(x.Relative), brief.Line(x.Name), x.At, float64(x.A), float64(x.B))
 	}
-	if err := t.flush(); err != nil || len(d.Other) == 0 {
+	if err := t.Flush(); err != nil || len(d.Other) == 0 {
 		return err
 	}
 	slices.SortStableFunc(d.Other, func(x, y release.TensorDiff) int { return cmp.Compare(y.Relative, x.Relative) })
@@ -96,7 +98,7 @@ func printDiff(out io.Writer, d release.Diff, a, b string) error {
 	}
 	fmt.Fprintln(out)
 	head := []string{"tensor", "shape", "type", "elements that differ", "largest difference", "relative"}
-	if err := printGrid(out, head, lines, false); err != nil {
+	if err := status.Grid(out, head, lines, false); err != nil {
 		return err
 	}
 	if more := len(d.Other) - len(lines); more > 0 {

@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // printEstimate says what a run would need, without making its folder.
-func printEstimate(cmd *cobra.Command, cfg train.Config) error {
+func printEstimate(cmd *cobra.Command, cfg text.Config) error {
 	vocab, err := cfg.VocabSize()
 	if err != nil {
 		return err

@@ -15,12 +15,12 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // evalOptions are the flags of hippo eval.
 type evalOptions struct {
-	train.ModelEvalOptions
+	text.ModelEvalOptions
 
 	Adapter   string `json:"adapter" help:"folder of an adapter, which each DIR gets"`
 	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
@@ -30,7 +30,7 @@ type evalOptions struct {
 // newEvalOptions are the options where no flag says otherwise.
 func newEvalOptions() evalOptions {
 	return evalOptions{
-		ModelEvalOptions: train.ModelEvalOptions{
+		ModelEvalOptions: text.ModelEvalOptions{
 			TextField: data.DefaultTextField, Cache: os.Getenv("HIPPO_CACHE"),
 			CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"), BatchSize: 8,
 		},
@@ -78,13 +78,13 @@ tokenizers differ, bits per byte compares them.`,
 		case len(reports) > 1:
 			return printEvals(cmd.OutOrStdout(), reports)
 		}
-		return printEval(newTable(cmd.OutOrStdout()), reports[0])
+		return printEval(status.NewTable(cmd.OutOrStdout()), reports[0])
 	}
 	return cmd
 }
 
 // evaluateAll measures the models of some names.
-func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*train.ModelReport, error) {
+func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*text.ModelReport, error) {
 	var p config.Problems
 	var dirs []string
 	for _, name := range names {
@@ -95,14 +95,14 @@ func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*trai
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	e := &train.ModelEval{
+	e := &text.ModelEval{
 		Options: opt.ModelEvalOptions,
-		Load: func(dir string) (*train.LoadedModel, error) {
+		Load: func(dir string) (*text.LoadedModel, error) {
 			m, err := loadModel(dir, opt.Adapter, hippo.Precision(opt.Precision))
 			if err != nil {
 				return nil, err
 			}
-			return &train.LoadedModel{Dir: cmp.Or(m.AdapterDir(), m.Dir()), Net: m.Net(), Tokenizer: m.Tokenizer()}, nil
+			return &text.LoadedModel{Dir: cmp.Or(m.AdapterDir(), m.Dir()), Net: m.Net(), Tokenizer: m.Tokenizer()}, nil
 		},
 		Note: func(text string) { fmt.Fprintln(os.Stderr, "note:", text) },
 		Progress: func() (func(done, total int), func()) {
@@ -114,29 +114,29 @@ func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*trai
 }
 
 // printEval prints the report of one model.
-func printEval(t table, r *train.ModelReport) error {
-	t.row("model", "%s, %s parameters", r.Model, status.Count(float64(r.Params)))
-	t.row("text", "%s", r.Text)
+func printEval(t status.Table, r *text.ModelReport) error {
+	t.Row("model", "%s, %s parameters", r.Model, status.Count(float64(r.Params)))
+	t.Row("text", "%s", r.Text)
 	mode := "windows of %d, each from an empty state"
 	if r.Stream {
 		mode = "one stream, in chunks of %d"
 	}
-	t.row("read as", mode, r.SeqLen)
-	t.row("tokens", "%d, for %d bytes", r.Tokens, r.Bytes)
-	t.row("loss", "%.4f nats per token", r.Loss)
-	t.row("perplexity", "%.4g", r.Perplexity)
-	t.row("perplexity per word", "%.4g, of %d words between white space", r.WordPerplex, r.Words)
-	t.row("bits per byte", "%.4f", r.BitsByte)
-	t.row("speed", "%s tokens/s", status.Count(r.TokensPerSec))
+	t.Row("read as", mode, r.SeqLen)
+	t.Row("tokens", "%d, for %d bytes", r.Tokens, r.Bytes)
+	t.Row("loss", "%.4f nats per token", r.Loss)
+	t.Row("perplexity", "%.4g", r.Perplexity)
+	t.Row("perplexity per word", "%.4g, of %d words between white space", r.WordPerplex, r.Words)
+	t.Row("bits per byte", "%.4f", r.BitsByte)
+	t.Row("speed", "%s tokens/s", status.Count(r.TokensPerSec))
 	if b := r.Baseline; b != nil {
-		t.row("unigram loss", "%.4f nats per token, counted in %d tokens", b.Unigram, r.CountedIn)
-		t.row("bigram loss", "%.4f nats per token", b.Bigram)
+		t.Row("unigram loss", "%.4f nats per token, counted in %d tokens", b.Unigram, r.CountedIn)
+		t.Row("bigram loss", "%.4f nats per token", b.Bigram)
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // printEvals prints several reports as a table, the best first, with the losses of the n-gram baselines.
-func printEvals(out io.Writer, reports []*train.ModelReport) error {
+func printEvals(out io.Writer, reports []*text.ModelReport) error {
 	fmt.Fprintf(out, "text: %s\n\n", reports[0].Text)
 	head := []string{"model", "parameters", "tokenizer", "window", "tokens", "bytes", "loss", "perplexity", "bits/byte",
 		"per word", "tokens/s"}
@@ -163,11 +163,11 @@ func printEvals(out io.Writer, reports []*train.ModelReport) error {
 			break // one baseline, of one tokenizer
 		}
 	}
-	return printGrid(out, head, lines, false)
+	return status.Grid(out, head, lines, false)
 }
 
 // printEvalsJSON prints a line for each report.
-func printEvalsJSON(out io.Writer, reports []*train.ModelReport) error {
+func printEvalsJSON(out io.Writer, reports []*text.ModelReport) error {
 	for _, r := range reports {
 		if err := json.NewEncoder(out).Encode(r); err != nil {
 			return err

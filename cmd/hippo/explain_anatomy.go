@@ -10,9 +10,10 @@ import (
 
 	"github.com/hippo-ssm/hippo/experiment"
 	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/anatomy"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 func newExplainModel() *cobra.Command {
@@ -72,11 +73,11 @@ checkpoint, or the random weights that training began with, made again from the 
 		if err != nil {
 			return err
 		}
-		a, err := now.Anatomy(cmd.Context(), "now", timed)
+		a, err := now.Examine(cmd.Context(), "now", timed)
 		if err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)
 		}
-		var b *explain.Anatomy
+		var b *anatomy.Report
 		if before != "" || start {
 			old := before
 			if start {
@@ -86,14 +87,14 @@ checkpoint, or the random weights that training began with, made again from the 
 			if err != nil {
 				return err
 			}
-			if b, err = s.Anatomy(cmd.Context(), "before", false); err != nil {
+			if b, err = s.Examine(cmd.Context(), "before", false); err != nil {
 				return fmt.Errorf("%s: %w", old, err)
 			}
 			if err := a.Comparable(b); err != nil {
 				return fmt.Errorf("%s: %w", old, err)
 			}
 		}
-		page := explain.AnatomyPage(a, b, rate)
+		page := anatomy.Page(a, b, rate)
 		page.Subtitle, page.Command = args[0], commandLine(os.Args)
 		if run.note != "" {
 			page.Notes = append(page.Notes, run.note)
@@ -111,7 +112,7 @@ type shortRun struct {
 }
 
 // subjectIn is the model or network in a folder, or, for start, the weights that its run began with, made again.
-func subjectIn(name string, run *shortRun, start bool) (*explain.Subject, error) {
+func subjectIn(name string, run *shortRun, start bool) (*anatomy.Subject, error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
 		return nil, err
@@ -123,11 +124,11 @@ func subjectIn(name string, run *shortRun, start bool) (*explain.Subject, error)
 		if start {
 			err = networkAtStart(name, dir, n)
 		}
-		return explain.SubjectOfNetwork(n), err
+		return anatomy.OfNetwork(n), err
 	}
 	var init func(m *model.Model)
 	if start {
-		of, found, err := train.RunOf(dir)
+		of, found, err := text.RunOf(dir)
 		switch {
 		case err != nil:
 			return nil, err
@@ -162,9 +163,9 @@ func networkAtStart(name, dir string, n *model.Network) error {
 }
 
 // subjectOf is a language model with the tokens of a short run.
-func subjectOf(m *model.Model, dir string, run *shortRun) (*explain.Subject, error) {
+func subjectOf(m *model.Model, dir string, run *shortRun) (*anatomy.Subject, error) {
 	if run.text == "" {
-		return explain.SubjectOfModel(m, nil), nil
+		return anatomy.OfModel(m, nil), nil
 	}
 	tok, err := release.LoadTokenizer(dir, &m.Config)
 	if err != nil {
@@ -174,5 +175,5 @@ func subjectOf(m *model.Model, dir string, run *shortRun) (*explain.Subject, err
 	if run.note = note; err != nil {
 		return nil, err
 	}
-	return explain.SubjectOfModel(m, ids), nil
+	return anatomy.OfModel(m, ids), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/changes"
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
@@ -61,7 +62,7 @@ folders of runs; and, with --text or --file, where the predictions differ. hippo
 
 // weighed is a model of any kind.
 type weighed struct {
-	explain.Weighed
+	changes.Model
 	language *explain.Language
 	tok      tokenizer.Tokenizer // nil for the network of a task
 	run      string              // the file of its run's metrics, "" for none
@@ -75,7 +76,7 @@ func openWeighed(name string) (w weighed, err error) {
 	}
 	w.run = metricsOf(dir)
 	if n != nil {
-		w.Weighed = explain.Weighed{Name: name, Params: n, Blocks: n.Blocks}
+		w.Model = changes.Model{Name: name, Params: n, Backbone: n.Backbone}
 		if w.language, err = explain.OfNetwork(n); err == nil {
 			w.tok = tokenizer.IDs(n.Config.Vocab)
 		}
@@ -85,7 +86,7 @@ func openWeighed(name string) (w weighed, err error) {
 	if err != nil {
 		return w, err
 	}
-	w.Weighed, w.language = explain.Weighed{Name: name, Params: m, Blocks: m.Blocks}, explain.OfModel(m)
+	w.Model, w.language = changes.Model{Name: name, Params: m, Backbone: m.Backbone}, explain.OfModel(m)
 	w.tok, err = release.LoadTokenizer(dir, &m.Config)
 	return w, err
 }
@@ -99,13 +100,13 @@ func compareModels(ctx context.Context, names []string, text string, most int, p
 			return err
 		}
 	}
-	r, err := explain.Moved(ctx, of[0].Weighed, of[1].Weighed)
+	r, err := changes.Between(ctx, of[0].Model, of[1].Model)
 	if err != nil {
 		return err
 	}
 	page.Figures = r.Figures()
 	if of[0].run != "" && of[1].run != "" {
-		var runs []explain.RunCurves
+		var runs []changes.RunCurves
 		for i, w := range of {
 			c, err := readCurves(w.run)
 			if err != nil {
@@ -117,7 +118,7 @@ func compareModels(ctx context.Context, names []string, text string, most int, p
 				break // two checkpoints of one run
 			}
 		}
-		page.Figures = append(page.Figures, explain.CurvesFigure(runs...))
+		page.Figures = append(page.Figures, changes.CurvesFigure(runs...))
 	}
 	if text == "" {
 		return nil
@@ -136,7 +137,7 @@ func compareModels(ctx context.Context, names []string, text string, most int, p
 	if note != "" {
 		page.Notes = append(page.Notes, note)
 	}
-	d, err := explain.Differ(ctx, of[0].language, of[1].language, ids)
+	d, err := changes.Differ(ctx, of[0].language, of[1].language, ids)
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func metricsOf(dir string) string {
 }
 
 // readCurves reads the losses of a run's metrics, a line at a time. A last line that is torn does not count.
-func readCurves(path string) (c explain.RunCurves, err error) {
+func readCurves(path string) (c changes.RunCurves, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return c, err

@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/influence"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 func newExplainInfluence() *cobra.Command {
 	var out explainOutput
 	var layers layersFlag
-	opt := explain.InfluenceOptions{Next: explain.LikeliestToken}
+	opt := influence.Options{Next: influence.LikeliestToken}
 	most, next := 0, ""
 	cmd := &cobra.Command{
 		Use:   "influence MODEL TEXT",
@@ -46,9 +47,10 @@ tokens are numbers: TEXT is "3 1 4".`,
 	explainTextFlags(cmd)
 	f := cmd.Flags()
 	layers.register(cmd)
-	f.IntVar(&opt.Head, "head", explain.AllHeads, "one head of these layers, counted from 0; -1 for all together")
-	f.IntVar(&opt.Token, "token", explain.LastToken, "token whose sources are shown, counted from 0; -1: the last")
-	f.StringVar(&opt.Measure, "measure", explain.Share, "of what a token adds: "+strings.Join(explain.Measures, ", "))
+	f.IntVar(&opt.Head, "head", influence.AllHeads, "one head of these layers, counted from 0; -1 for all together")
+	f.IntVar(&opt.Token, "token", influence.LastToken, "token whose sources are shown, counted from 0; -1: the last")
+	f.StringVar(&opt.Measure, "measure", influence.Share,
+		"of what a token adds: "+strings.Join(influence.Measures, ", "))
 	f.BoolVar(&opt.Gradient, "gradient", false, "gradient times input beside it: as costly as a step of training")
 	f.StringVar(&next, "next", "", "the token behind --token that the gradient is of (default the likeliest)")
 	f.IntVar(&most, "tokens", 1024, "the first so many tokens of the text; 0 for all")
@@ -75,8 +77,8 @@ tokens are numbers: TEXT is "3 1 4".`,
 		}
 		p := newProgress("influence, layers:")
 		opt.Progress = p.update
-		r, err := unlessDone(cmd.Context(), func() (*explain.Influence, error) {
-			return v.language.Influence(cmd.Context(), v.ids, opt)
+		r, err := unlessDone(cmd.Context(), func() (*influence.Report, error) {
+			return influence.Of(cmd.Context(), v.language, v.ids, opt)
 		})
 		p.close()
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/explain/lens"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -102,8 +103,8 @@ func taken(g *explain.Language, most int) int {
 }
 
 // changes are what --ablate and --patch say; the texts of patches are still to be read.
-func (f *lensFlags) changes() (explain.Changes, error) {
-	c := explain.Changes{Mean: f.mean, At: f.at}
+func (f *lensFlags) changes() (lens.Changes, error) {
+	c := lens.Changes{Mean: f.mean, At: f.at}
 	for _, part := range f.ablate {
 		t, err := explain.ParseTarget(part)
 		if err != nil {
@@ -120,7 +121,7 @@ func (f *lensFlags) changes() (explain.Changes, error) {
 		if err != nil {
 			return c, fmt.Errorf("--patch: %w", err)
 		}
-		c.Patch = append(c.Patch, explain.Patch{Target: t})
+		c.Patch = append(c.Patch, lens.Patch{Target: t})
 	}
 	switch {
 	case f.mean && len(f.ablate) == 0:
@@ -133,7 +134,7 @@ func (f *lensFlags) changes() (explain.Changes, error) {
 
 // figures are those that the flags ask for.
 func (f *lensFlags) figures(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, ids []int32,
-	c explain.Changes) (figures []*figure.Figure, err error) {
+	c lens.Changes) (figures []*figure.Figure, err error) {
 	for _, text := range f.watch {
 		token, err := tok.Encode(nil, []byte(text))
 		if err == nil && len(token) == 0 {
@@ -152,13 +153,13 @@ func (f *lensFlags) figures(ctx context.Context, g *explain.Language, tok tokeni
 				return nil, fmt.Errorf("--patch: %w", err)
 			}
 		}
-		r, err := explain.Change(ctx, g, ids, c)
+		r, err := lens.Change(ctx, g, ids, c)
 		if err != nil {
 			return nil, err
 		}
 		figures = append(figures, r.Figures(tok)...)
 	} else {
-		r, err := explain.Lens(ctx, g, ids, c.Watched...)
+		r, err := lens.Of(ctx, g, ids, c.Watched...)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +193,7 @@ func (f *lensFlags) figures(ctx context.Context, g *explain.Language, tok tokeni
 func (f *lensFlags) swept(ctx context.Context, figures []*figure.Figure, g *explain.Language, tok tokenizer.Tokenizer,
 	ids []int32, parts []explain.Target, of string) ([]*figure.Figure, error) {
 	p := newProgress("without one " + of + " after the other:")
-	r, err := explain.Sweep(ctx, g, ids, parts, p.update)
+	r, err := lens.Sweep(ctx, g, ids, parts, p.update)
 	p.close()
 	if err != nil {
 		return nil, err

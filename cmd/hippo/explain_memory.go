@@ -4,12 +4,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/memory"
 )
 
 func newExplainMemory() *cobra.Command {
 	var out explainOutput
 	var layers layersFlag
-	opt := explain.MemoryOptions{ReadOut: true}
+	opt := memory.Options{ReadOut: true}
 	most := 0
 	cmd := &cobra.Command{
 		Use:   "memory MODEL TEXT",
@@ -56,7 +57,7 @@ large it is, and their read-out. MODEL may be the folder of a task's run, too, w
 		if err := v.take(most); err != nil {
 			return err
 		}
-		m, err := v.language.Memory(cmd.Context(), v.ids, opt)
+		m, err := memory.Of(cmd.Context(), v.language, v.ids, opt)
 		if err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/explain/paths"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -19,7 +19,7 @@ func newExplainPaths() *cobra.Command {
 	var out explainOutput
 	var sessions sessionsFlags
 	var saved, files, trace bool
-	var paths []string
+	var textFiles []string
 	most := 0
 	cmd := &cobra.Command{
 		Use:   "paths MODEL TEXT1 TEXT2",
@@ -40,7 +40,8 @@ each token, and what it carries when that token is read: what of the other text 
 	sessions.register(cmd)
 	cmd.Flags().BoolVar(&saved, "sessions", false, "TEXT1 and TEXT2 are names of saved sessions (hippo session list)")
 	cmd.Flags().BoolVar(&files, "files", false, "TEXT1 and TEXT2 are files")
-	cmd.Flags().StringArrayVar(&paths, "file", nil, "file with a text, behind those that are arguments; twice for both")
+	cmd.Flags().StringArrayVar(&textFiles, "file", nil,
+		"file with a text, behind those that are arguments; twice for both")
 	cmd.Flags().BoolVar(&trace, "trace", false, "exchange what each layer adds, and carries, at each token: for texts "+
 		"of the same number of tokens")
 	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of each text that is no session; 0 for all")
@@ -49,7 +50,7 @@ each token, and what it carries when that token is read: what of the other text 
 		if err := out.check(); err != nil {
 			return err
 		}
-		texts, err := pathTexts(args[1:], paths, saved, files)
+		texts, err := pathTexts(args[1:], textFiles, saved, files)
 		if err != nil {
 			return err
 		}
@@ -73,7 +74,7 @@ each token, and what it carries when that token is read: what of the other text 
 				page.Notes = append(page.Notes, fmt.Sprintf("Path %d: %s", i+1, note))
 			}
 		}
-		r, err := explain.Paths(cmd.Context(), g, ids[0], ids[1])
+		r, err := paths.Compare(cmd.Context(), g, ids[0], ids[1])
 		if err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ each token, and what it carries when that token is read: what of the other text 
 		page.Figures = r.Figures(tok)
 		if trace {
 			p := newProgress("trace, layers and tokens:")
-			t, err := explain.Trace(cmd.Context(), g, ids[0], ids[1], p.update)
+			t, err := paths.Trace(cmd.Context(), g, ids[0], ids[1], p.update)
 			p.close()
 			if err != nil {
 				return err

@@ -15,6 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/explain/theory"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/task"
 )
 
@@ -47,11 +48,11 @@ file or a column of a CSV file. docs/course is a course that goes through them i
 }
 
 func listTheory(out io.Writer) error {
-	t := newTable(out)
+	t := status.NewTable(out)
 	for _, v := range theory.Views() {
-		t.row(v.Name, "%s", v.Short)
+		t.Row(v.Name, "%s", v.Short)
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // newTheory is the command of one explanation.

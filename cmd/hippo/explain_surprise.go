@@ -13,14 +13,15 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/explain/surprise"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 func newExplainSurprise() *cobra.Command {
 	var out explainOutput
-	opt := explain.DefaultSurpriseOptions()
-	text := train.TextOptions{TextField: data.DefaultTextField, Binary: true, Cache: os.Getenv("HIPPO_CACHE"),
+	opt := surprise.DefaultOptions()
+	text := text.ReadOptions{TextField: data.DefaultTextField, Binary: true, Cache: os.Getenv("HIPPO_CACHE"),
 		CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT")}
 	most, words := 0, ""
 	var files []string
@@ -67,7 +68,7 @@ grow with the text.`,
 			return err
 		}
 		if !g.IsModel() {
-			return explain.ErrNoLanguage
+			return surprise.ErrNoLanguage
 		}
 		page := &figure.Page{Title: "Surprise", Command: commandLine(os.Args)}
 		r, name, err := surprises(cmd.Context(), g, tok, files, words, most, opt, text, page)
@@ -106,9 +107,9 @@ func surpriseFiles(cmd *cobra.Command, files []string, words string) ([]string, 
 
 // surpriseTokens are those of files, or else of words, with their name; what a reader must know is noted on the page.
 func surpriseTokens(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, words string,
-	text train.TextOptions, page *figure.Page) (tokens *data.Tokens, name string, closed func() error, err error) {
+	reading text.ReadOptions, page *figure.Page) (tokens *data.Tokens, name string, closed func() error, err error) {
 	if len(files) > 0 {
-		tokens, corpus, notes, err := train.Tokenize(ctx, tok, files, text)
+		tokens, corpus, notes, err := text.Tokenize(ctx, tok, files, reading)
 		if err != nil {
 			return nil, "", nil, err
 		}
@@ -129,9 +130,9 @@ func surpriseTokens(ctx context.Context, g *explain.Language, tok tokenizer.Toke
 
 // surprises reads files with a model, or else words.
 func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, words string,
-	most int, opt explain.SurpriseOptions, text train.TextOptions, page *figure.Page) (r *explain.SurpriseReport,
+	most int, opt surprise.Options, reading text.ReadOptions, page *figure.Page) (r *surprise.Report,
 	name string, err error) {
-	tokens, name, closed, err := surpriseTokens(ctx, g, tok, files, words, text, page)
+	tokens, name, closed, err := surpriseTokens(ctx, g, tok, files, words, reading, page)
 	if err != nil {
 		return nil, "", err
 	}
@@ -153,7 +154,7 @@ func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer
 	}
 	p := newProgress("surprise, tokens:")
 	opt.Progress = p.update
-	r, err = explain.Surprises(ctx, g, part, opt)
+	r, err = surprise.Measure(ctx, g, part, opt)
 	p.close()
 	return r, name, err
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 )
 
 // goldenWords is the vocabulary of the golden models, and familyWords that of the folders made of them, whose tokens
@@ -63,8 +64,8 @@ func familyFolder(t *testing.T, from, config string, files int) string {
 func writeFamilyTexts(t *testing.T, dir string) {
 	t.Helper()
 	specials := []string{tokenizer.EndOfTextToken, "<|im_start|>", "<|im_end|>"}
-	tok, err := tokenizer.TrainBPE(strings.NewReader(strings.Repeat("hello to all whales in the sea ", 20)),
-		tokenizer.TrainOptions{VocabSize: familyWords, Specials: specials})
+	tok, err := bpe.Train(strings.NewReader(strings.Repeat("hello to all whales in the sea ", 20)),
+		bpe.TrainOptions{VocabSize: familyWords, Specials: specials})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func writeFile(t testing.TB, path string, data []byte) {
 func familyTensors(t *testing.T, from string) (tensors []checkpoint.Tensor) {
 	t.Helper()
 	path := filepath.Join(from, model.WeightsFile)
-	if !exists(path) {
+	if !disk.Exists(path) {
 		path = strings.TrimSuffix(path, ".safetensors") + checkpoint.IndexSuffix
 	}
 	f, err := checkpoint.Open(path)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 func init() { commands["limited"] = limited }
@@ -70,7 +72,7 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	out, err := try("limited", "20000", "convert", "run/best/model.safetensors", "new")
-	if err == nil || exists(filepath.Join(dir, "new")) {
+	if err == nil || disk.Exists(filepath.Join(dir, "new")) {
 		t.Errorf("convert: got %v, want an error and no folder:\n%s", err, out)
 	}
 }
@@ -85,7 +87,7 @@ func TestReadersDoNotDisturb(t *testing.T) {
 	}
 	training := background(t, dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.steps", "1000000",
 		"--train.save_every", "1", "--train.eval_every", "1")
-	training.waitFor("the first checkpoint", func() bool { return exists(filepath.Join(dir, "run", "best")) })
+	training.waitFor("the first checkpoint", func() bool { return disk.Exists(filepath.Join(dir, "run", "best")) })
 	for range 30 {
 		if out, err := command(dir, "info", "run").CombinedOutput(); err != nil {
 			t.Fatalf("info of a run that is training: %v\n%s", err, out)

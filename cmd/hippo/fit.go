@@ -127,17 +127,17 @@ func watchFit(p *status.Printer) fit.Events {
 
 // printFit prints how a run ended.
 func printFit(out io.Writer, r *fit.Result) error {
-	w := newTable(out)
-	w.row("task", "%s", r.Task)
-	w.row("data", "%s rows, %s series", status.Count(float64(r.Rows)), status.Count(float64(r.Series)))
-	w.row("model", "%s, %s parameters, seed %d", r.Model, status.Count(float64(r.Params)), r.Config.Seed)
+	w := status.NewTable(out)
+	w.Row("task", "%s", r.Task)
+	w.Row("data", "%s rows, %s series", status.Count(float64(r.Rows)), status.Count(float64(r.Series)))
+	w.Row("model", "%s, %s parameters, seed %d", r.Model, status.Count(float64(r.Params)), r.Config.Seed)
 	if c := r.Classes; c != nil {
-		w.row("test", "%s of %d right (the class most frequent: %s), balanced %.4g %%, F1 %.4g, loss %.4g",
+		w.Row("test", "%s of %d right (the class most frequent: %s), balanced %.4g %%, F1 %.4g, loss %.4g",
 			experiment.PercentText(c.Accuracy, c.Count), c.Count, experiment.PercentText(c.Majority, c.Count),
 			c.Balanced,
 			c.F1, c.Loss)
 	}
-	if err := w.flush(); err != nil {
+	if err := w.Flush(); err != nil {
 		return err
 	}
 	if len(r.Errors) > 0 {
@@ -148,24 +148,24 @@ func printFit(out io.Writer, r *fit.Result) error {
 				fmt.Sprintf("%.1f %%", e.Coverage)})
 		}
 		fmt.Fprintln(out)
-		err := printGrid(out, []string{"target", "test part", "MAE", "RMSE", "CRPS", "MSE/variance",
+		err := status.Grid(out, []string{"target", "test part", "MAE", "RMSE", "CRPS", "MSE/variance",
 			fmt.Sprintf("in the %.0f %% interval", r.Errors[0].Nominal)}, lines, false)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintln(out)
 	}
-	w = newTable(out)
-	w.row("training", "%.1f epochs, %s", r.Epochs, status.Duration(seconds(r.TrainSeconds)))
+	w = status.NewTable(out)
+	w.Row("training", "%.1f epochs, %s", r.Epochs, status.Duration(experiment.Seconds(r.TrainSeconds)))
 	for i := range r.Calibration {
-		w.row("intervals", "%s", r.Calibration[i].Said())
+		w.Row("intervals", "%s", r.Calibration[i].Sentence())
 	}
 	if r.Scales != nil {
-		w.row("scales", "%s", r.Scales.Said)
+		w.Row("scales", "%s", r.Scales.Summary)
 	}
-	w.row("report", "%s", filepath.Join(r.Config.Out, fit.ReportFile))
-	w.row("predict", "hippo predict %s DATA", config.Quote(r.Config.Out))
-	return w.flush()
+	w.Row("report", "%s", filepath.Join(r.Config.Out, fit.ReportFile))
+	w.Row("predict", "hippo predict %s DATA", config.Quote(r.Config.Out))
+	return w.Flush()
 }
 
 // errorText is an error with the digits that errors are compared by.

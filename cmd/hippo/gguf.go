@@ -12,14 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
-	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // ggufEnding is how the name of a GGUF file ends.
@@ -27,21 +26,6 @@ const ggufEnding = ".gguf"
 
 // ggufTypes are the values of --type.
 var ggufTypes = []string{"f32", "f16", "q8_0"}
-
-// chatSettings are what the files of a model, or the GGUF file that it is in, say of chats.
-func chatSettings(m *hippo.Model) (*chat.Settings, error) { return settingsOf(m.Dir(), m.Tokenizer()) }
-
-// settingsOf is chatSettings of a model that is in a folder or a file.
-func settingsOf(dir string, tok tokenizer.Tokenizer) (*chat.Settings, error) {
-	if !release.IsGGUF(dir) {
-		return chat.Load(dir, tok)
-	}
-	t, err := release.ReadGGUFTexts(dir)
-	if err != nil {
-		return nil, err
-	}
-	return chat.Parse(t.TokenizerConfig, t.Generation, tok, dir)
-}
 
 // convertToGGUF writes the model at a path as a GGUF file.
 func convertToGGUF(cmd *cobra.Command, path, out, kind, spec string, shape release.ShapeOptions, force bool) error {
@@ -61,14 +45,14 @@ func convertToGGUF(cmd *cobra.Command, path, out, kind, spec string, shape relea
 	if err := disk.WriteFile(out, func(w io.Writer) error { return release.WriteGGUF(w, net, o) }); err != nil {
 		return fmt.Errorf("%s: %w", out, err)
 	}
-	t := newTable(cmd.OutOrStdout())
-	t.row("read", "%s", path)
-	describeModel(t, net)
-	describeTokenizer(t, o.Tokenizer)
+	t := status.NewTable(cmd.OutOrStdout())
+	t.Row("read", "%s", path)
+	inspect.PrintModel(t, net)
+	inspect.PrintTokenizer(t, o.Tokenizer)
 	if info, err := os.Stat(out); err == nil {
-		t.row("wrote", "%s, %s", out, status.Bytes(uint64(info.Size())))
+		t.Row("wrote", "%s, %s", out, status.Bytes(uint64(info.Size())))
 	}
-	return t.flush()
+	return t.Flush()
 }
 
 // modelForGGUF reads a model with its tokenizer and chat template, which it sets in o.
@@ -99,7 +83,7 @@ func modelForGGUF(path, spec string, shape release.ShapeOptions, o *release.GGUF
 	var net *model.Model
 	dir := path
 	if spec != "" {
-		if o.Tokenizer, err = parseTokenizer(spec); err == nil {
+		if o.Tokenizer, err = release.FindTokenizer(spec); err == nil {
 			net, dir, err = release.LoadDir(path)
 		}
 	} else if m, loading := hippo.Load(path); loading == nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // useGroupedHelp lists the flags of every command below root in groups, those of a configuration by its sections.
@@ -158,7 +158,7 @@ func completeFlag(cmd *cobra.Command, name string, by cobra.CompletionFunc) {
 // values, and some others by name. A command may have said how a flag of its own is completed.
 func completeSettings(cmd *cobra.Command) {
 	by := map[string]cobra.CompletionFunc{
-		"preset":      cobra.FixedCompletions(train.Presets(), cobra.ShellCompDirectiveNoFileComp),
+		"preset":      cobra.FixedCompletions(text.Presets(), cobra.ShellCompDirectiveNoFileComp),
 		"model.mixer": cobra.FixedCompletions(model.MixerNames(), cobra.ShellCompDirectiveNoFileComp),
 		"tokenizer":   completeTokenizer,
 		"config":      completeFiles("yaml", "yml"),

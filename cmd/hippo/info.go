@@ -1,23 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/brief"
-	"github.com/hippo-ssm/hippo/internal/status"
-	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/train"
 )
 
 func newInfo() *cobra.Command {
@@ -34,14 +25,13 @@ the model that they are read as; a tokenizer.json. What does not fit is told, an
   hippo info models/granite --json
   hippo info runs/task/recall/h3-seed1`,
 		Args:              wantArgs(1, 1),
-		ValidArgsFunction: completeArgs(completeFiles(append(checkpointEndings, "json")...)),
+		ValidArgsFunction: completeArgs(completeFiles(append(checkpoint.Endings, "json")...)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := modelPath(args[0])
 			if err != nil {
 				return err
 			}
-			r := &infoReport{Path: path}
-			problem := r.read()
+			r, problem := inspect.Path(path)
 			if r.Kind == "" { // nothing was found that can be described
 				return problem
 			}
@@ -51,148 +41,9 @@ the model that they are read as; a tokenizer.json. What does not fit is told, an
 				}
 				return errors.Join(json.NewEncoder(cmd.OutOrStdout()).Encode(r), problem)
 			}
-			return errors.Join(r.print(cmd.OutOrStdout()), problem)
+			return errors.Join(r.Print(cmd.OutOrStdout()), problem)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
-}
-
-// describeModel prints a model's shape, its parameters by part, and the size of its state.
-func describeModel(t table, m *model.Model) {
-	c := m.Config
-	kinds := make([]string, len(m.Blocks))
-	for i, b := range m.Blocks {
-		kinds[i] = b.Kind
-	}
-	t.row("layers", "%d: %s", len(kinds), compact(kinds))
-	plan, _ := c.Plan() // of a model that has been made
-	switch distinct := slices.Compact(slices.Sorted(slices.Values(plan))); {
-	case c.Layers != "" && strings.ContainsRune(c.Layers, '('): // as in published hybrids: sizes are options of mixers
-		t.row("shape", "d_model %d, d_inner %d, vocab_size %d, MLP %s", c.DModel, c.Inner(), c.VocabSize, c.MLP)
-		for _, entry := range distinct {
-			t.row("layer", "%d of %s", count(plan, entry), entry)
-		}
-	case m.Blocks[0].MLP == nil: // as in Mamba
-		t.row("shape", "d_model %d, vocab_size %d, mixer %s", c.DModel, c.VocabSize, cmp.Or(c.Layers, c.Mixer))
-	default:
-		t.row("shape", "d_model %d, d_inner %d, d_state %d, head_dim %d, num_heads %d, vocab_size %d",
-			c.DModel, c.Inner(), c.DState, c.HeadDim,
-			c.NumHeads, c.VocabSize)
-	}
-	names, each := paramsByPart(m)
-	var parts []string
-	for _, name := range names {
-		parts = append(parts, fmt.Sprintf("%s %s", name, status.Count(float64(each[name]))))
-	}
-	t.row("parameters", "%s (%d): %s", status.Count(float64(m.NumParams())), m.NumParams(), strings.Join(parts, ", "))
-	size := status.Bytes(uint64(m.NewState().Size())) + " per sequence"
-	if n, kinds := m.Growth(); n > 0 {
-		size += " and " + status.Bytes(uint64(n)) + " more with each token, of " + strings.Join(kinds, ", ")
-	}
-	t.row("state", "%s", size)
-}
-
-// count is how many layers of a plan are of an entry.
-func count(plan []string, entry string) (n int) {
-	for _, other := range plan {
-		if other == entry {
-			n++
-		}
-	}
-	return n
-}
-
-// paramsByPart counts the parameters of each part of a model. The names are in the order of the model.
-func paramsByPart(m *model.Model) (names []string, count map[string]int) {
-	count = map[string]int{}
-	for _, x := range m.Tensors() {
-		part := partOf(m, x.Name)
-		if count[part] == 0 {
-			names = append(names, part)
-		}
-		count[part] += x.Elements()
-	}
-	return names, count
-}
-
-// partOf is the part of a model that a parameter belongs to: embedding, head, the kind of a mixer, MLP,
-// blocks that layers share, or norms.
-func partOf(m *model.Model, param string) string {
-	layer, ok := strings.CutPrefix(param, "backbone.layers.")
-	switch {
-	case strings.HasPrefix(param, "backbone.embedding"):
-		return "embedding"
-	case strings.HasPrefix(param, "lm_head."):
-		return "head"
-	case !ok:
-		return "norms"
-	}
-	index, rest, _ := strings.Cut(layer, ".")
-	switch i, err := strconv.Atoi(index); {
-	case strings.HasPrefix(rest, "mlp."):
-		return "MLP"
-	case strings.HasPrefix(rest, "shared."):
-		return "shared"
-	case err == nil && strings.HasPrefix(rest, "mixer."):
-		return m.Blocks[i].Kind
-	}
-	return "norms"
-}
-
-// compact writes runs of equal names as NAME*COUNT, as the setting model.layers takes them.
-func compact(names []string) string {
-	var out []string
-	for i := 0; i < len(names); {
-		n := i + 1
-		for n < len(names) && names[n] == names[i] {
-			n++
-		}
-		if n == i+1 {
-			out = append(out, names[i])
-		} else {
-			out = append(out, fmt.Sprintf("%s*%d", names[i], n-i))
-		}
-		i = n
-	}
-	return strings.Join(out, ",")
-}
-
-func describeTokenizer(t table, tok tokenizer.Tokenizer) {
-	if tok == nil {
-		t.row("tokenizer", "none")
-		return
-	}
-	end := "no end-of-text token"
-	if id, ok := tok.EndOfText(); ok {
-		end = fmt.Sprintf("end of text %d", id)
-	}
-	t.row("tokenizer", "%s, %d tokens, %s, fingerprint %s", tok.Kind(), tok.VocabSize(), end, tok.Fingerprint())
-}
-
-// describeRun prints the training run that dir belongs to, if there is one.
-func describeRun(t table, dir string) error {
-	run, out, err := train.RunOf(dir)
-	if err != nil || out == "" {
-		return err
-	}
-	text := strings.Join(run.Data, ", ")
-	if text == "" {
-		text = "the built-in text"
-	}
-	length := fmt.Sprintf("%d steps", run.Train.Steps)
-	if run.Train.Time > 0 {
-		length = fmt.Sprintf("%v of steps", run.Train.Time)
-	}
-	t.row("trained on", "%s; %s of %d tokens are asked for", text, length,
-		run.Train.BatchSize*run.Train.SeqLen*run.Train.Shards)
-	if card := filepath.Join(out, train.CardFile); exists(card) {
-		t.row("run card", "%s", card)
-	}
-	return nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
@@ -99,7 +100,7 @@ var infoCases = []infoCase{
 	{"bare", 1, nil, "files that hippo info describes: bare/model-00001-of-00002.safetensors, bare/model-00002"},
 	{"plamo.gguf", 0, []string{"plamo9", "F32", "want one of falcon-h1", "the nearest by its tensors is mamba2"}, ""},
 	{"config.json", 1, nil, `config.json: model_type: found "granite_moe", which is not read`},
-	{"cut.safetensors", 1, nil, "is it a download that was broken off?"},
+	{"cut.safetensors", 1, nil, "is it an incomplete download?"},
 	{"cut.gguf", 1, nil, "the file ends at byte 6"},
 	{"text.txt", 1, nil, `found a text that begins with "Call me Ishmael.", want safetensors, GGUF, a zip archive`},
 	{"empty.pt", 1, nil, "empty.pt: the file is empty"},
@@ -138,7 +139,7 @@ func TestInfoOfAnything(t *testing.T) {
 			if flags == nil || out.Len() == 0 {
 				continue
 			}
-			var r infoReport
+			var r inspect.Report
 			if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Kind == "" || r.Path != c.path {
 				t.Errorf("%s: %v in %s", c.path, err, &out)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/serve"
 )
 
@@ -103,7 +104,7 @@ func newKeyList() *cobra.Command {
 			lines = append(lines, []string{words[0], words[1], perMinute(k.Requests), perMinute(k.Tokens), expiry(k)})
 		}
 		head := []string{"name", "scopes", "requests/min", "tokens/min", "expires"}
-		return printGrid(cmd.OutOrStdout(), head, lines, false)
+		return status.Grid(cmd.OutOrStdout(), head, lines, false)
 	}
 	return cmd
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // TestKilledRunGoesOn kills a run at random moments, again and again, and resumes it from its last checkpoint. In the
@@ -36,7 +38,9 @@ func TestKilledRunGoesOn(t *testing.T) {
 	for killed := 0; ; {
 		run := background(t, dir, args...)
 		if killed == 0 {
-			run.waitFor("the first checkpoint", func() bool { return exists(filepath.Join(dir, "killed", "last")) })
+			run.waitFor("the first checkpoint", func() bool {
+				return disk.Exists(filepath.Join(dir, "killed", "last"))
+			})
 		}
 		if killed < kills {
 			select {

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/status"
@@ -278,7 +279,7 @@ func (l *library) show(_ context.Context, info host.ModelInfo) (card host.ModelC
 	if err != nil {
 		return card, err
 	}
-	settings, err := settingsOf(dir, tok)
+	settings, err := chat.Load(dir, tok)
 	if err != nil {
 		return card, err
 	}

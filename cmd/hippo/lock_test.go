@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // wantInUse checks that a command fails since its folder is in use, and names the process that uses it.
@@ -33,10 +35,10 @@ func TestTwoTrainersInOneFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := background(t, dir, append(longRun, "--out", "run")...)
-	first.waitFor("the run", func() bool { return exists(filepath.Join(dir, "run", "metrics.jsonl")) })
+	first.waitFor("the run", func() bool { return disk.Exists(filepath.Join(dir, "run", "metrics.jsonl")) })
 	wantInUse(t, dir, first, "train", "--config", "tiny.yaml", "--out", "run")
 	first.waitFor("the first checkpoint", func() bool {
-		return exists(filepath.Join(dir, "run", "last", "trainer.json"))
+		return disk.Exists(filepath.Join(dir, "run", "last", "trainer.json"))
 	})
 	wantInUse(t, dir, first, "train", "--config", "tiny.yaml", "--out", "run")
 	wantInUse(t, dir, first, "train", "--resume", "run")
@@ -74,7 +76,7 @@ func TestFreshTrainersTakeOtherFolders(t *testing.T) {
 		if i > 1 {
 			name = fmt.Sprintf("tiny-%d", i)
 		}
-		if !exists(filepath.Join(dir, "runs", name, "metrics.jsonl")) {
+		if !disk.Exists(filepath.Join(dir, "runs", name, "metrics.jsonl")) {
 			t.Errorf("runs/%s is not there", name)
 		}
 	}
@@ -91,7 +93,7 @@ func TestTasksAndComparisonsHaveTheirFolders(t *testing.T) {
 		"runs/induction/h3-seed1"}
 	first := background(t, dir, task...)
 	first.waitFor("the task", func() bool {
-		return exists(filepath.Join(dir, "runs/induction/h3-seed1", "metrics.jsonl"))
+		return disk.Exists(filepath.Join(dir, "runs/induction/h3-seed1", "metrics.jsonl"))
 	})
 	wantInUse(t, dir, first, task...)
 
@@ -99,7 +101,7 @@ func TestTasksAndComparisonsHaveTheirFolders(t *testing.T) {
 		"compared"}
 	second := background(t, dir, comparison...)
 	second.waitFor("the comparison", func() bool {
-		return exists(filepath.Join(dir, "compared", "tiny", "seed-1", "metrics.jsonl"))
+		return disk.Exists(filepath.Join(dir, "compared", "tiny", "seed-1", "metrics.jsonl"))
 	})
 	wantInUse(t, dir, second, comparison...)
 }
@@ -132,7 +134,7 @@ func TestTemporaryFilesAreSwept(t *testing.T) {
 		}
 	}
 	for _, path := range left {
-		if exists(path) {
+		if disk.Exists(path) {
 			t.Errorf("%s is still there", path)
 		}
 	}

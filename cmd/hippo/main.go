@@ -1,5 +1,5 @@
-// Command hippo trains, evaluates, generates from and converts state-space sequence models. Each file holds one
-// command: flags in, one package call, text out.
+// Command hippo trains, runs, serves and explains state-space sequence models. Each file holds one command: flags in,
+// one package call, text out.
 package main
 
 import (
@@ -51,17 +51,47 @@ func run(args []string) int {
 	return 1
 }
 
+// group is a part of hippo --help: commands for what a user wants to do.
+type group struct {
+	title    string
+	commands []*cobra.Command
+}
+
+const housekeeping = "Housekeeping:"
+
+// groups are all commands, in the order in which a new user meets them.
+func groups() []group {
+	return []group{
+		{"Train a model:", []*cobra.Command{newTrain(), newUI(), newMixers()}},
+		{"Talk with it:", []*cobra.Command{newRun(), newGenerate(), newRead(), newSession(), newEmbed()}},
+		{"Serve it:", []*cobra.Command{newServe(), newPs(), newStop(), newKey()}},
+		{"Look inside:", []*cobra.Command{newExplain(), newDiff(), newCourse()}},
+		{"Learn from your own data:", []*cobra.Command{newFit(), newForecast(), newPredict()}},
+		{"Manage models:", []*cobra.Command{newPull(), newList(), newInfo(), newRemove(), newConvert(), newMerge(),
+			newQuantize(), newTokenizer()}},
+		{"Measure:", []*cobra.Command{newEval(), newCompare(), newBench(), newVerify(), newTask()}},
+		{housekeeping, []*cobra.Command{newCache(), newVersion()}},
+	}
+}
+
+// oldName hides a command that another one has replaced. It works as before.
+func oldName(cmd *cobra.Command) *cobra.Command {
+	cmd.Hidden = true
+	return cmd
+}
+
 func newRoot() *cobra.Command {
 	var asked bool
 	root := &cobra.Command{
 		Use:   "hippo",
-		Short: "State-space sequence models: train, evaluate, generate, convert",
-		Long: `hippo trains, evaluates and generates from state-space sequence models: H3 ("Hungry Hungry Hippos",
-arXiv:2212.14052), its hybrids with attention, and their relatives. One static binary, no Python.`,
+		Short: "State-space sequence models: train, talk, serve, look inside",
+		Long: `hippo trains, runs, serves and explains state-space sequence models: H3 ("Hungry Hungry Hippos",
+arXiv:2212.14052), its hybrids with attention, Mamba and their relatives. One static binary, no Python.`,
 		Example: `  hippo train                                  # learn English from Moby Dick, in minutes
   hippo generate runs/tiny "Call me"           # continue a text
-  hippo eval runs/tiny --baseline              # loss, perplexity, bits per byte, beside those of counting
-  hippo convert model.pt models/h3             # bring a published checkpoint`,
+  hippo serve runs/tiny                        # serve it over HTTP, as OpenAI and Ollama do
+  hippo explain influence runs/tiny "Call me Ishmael" --open
+  hippo pull state-spaces/mamba-130m-hf        # fetch a published model`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,7 +101,7 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 			return cmd.Help()
 		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := hippo.CPULevel(); err != nil { // a level that was asked for and is not there
+			if _, err := hippo.CPULevel(); err != nil { // HIPPO_CPU names a level that this processor lacks
 				return err
 			}
 			return readVariables(cmd)
@@ -80,13 +110,19 @@ arXiv:2212.14052), its hybrids with attention, and their relatives. One static b
 	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return config.FlagError(c.Flags(), err) })
 	useGroupedHelp(root)
-	cobra.EnableCommandSorting = false // commands stand in the order in which a new user meets them
-	root.AddCommand(newTrain(), newGenerate(), newRun(), newServe(), newPs(), newStop(), newUI(), newKey(), newRead(),
-		newSession(), newEval(), newEmbed(), newCompare(), newPull(), newList(), newShow(), newRemove(),
-		newConvert(), newMerge(), newQuantize(), newInfo(), newDiff(), newTokenizer(), newBench(), newMixers(),
-		newTask(), newFit(), newForecast(), newPredict(), newExplain(), newCourse(), newCache(), newVerify(),
-		newVersion(), newLicenses())
-	root.SetHelpCommand(newHelp())
+	cobra.EnableCommandSorting = false
+	for _, g := range groups() {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(oldName(newShow()), oldName(newLicenses()))
+	help := newHelp()
+	help.GroupID = housekeeping
+	root.SetHelpCommand(help)
+	root.SetCompletionCommandGroupID(housekeeping)
 	root.InitDefaultHelpCmd() // cobra would add these two after the spellings
 	root.InitDefaultCompletionCmd()
 	acceptSpellings(root)

@@ -1,73 +1,24 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/release/hub"
 )
 
-// modelPath is where the model is that a user names: a path that exists, which always wins, or the name of a published
-// model in the hub's cache (org/name, with :file, :quantisation or :revision).
+// modelPath returns the path of the model that a user names: see hub.Resolve.
 func modelPath(name string) (string, error) {
-	return resolveModel(name, hub.Found.Path, func(error) error { return noModel(name) })
+	return hub.Resolve(name, hub.Found.Path, func(error) error { return noModel(name) })
 }
 
-// modelFile is modelPath for commands that take one file: the file of the weights, where there is only one.
+// modelFile is modelPath for commands that take one file.
 func modelFile(name string) (string, error) {
-	return resolveModel(name, oneFile, func(err error) error { return err })
+	return hub.Resolve(name, hub.Found.File, func(err error) error { return err })
 }
 
-// modelOrFile is modelPath for commands that take files of weights in any format: of a published model the file, where
-// there is only one.
+// modelOrFile is modelPath for commands that take weights in any format.
 func modelOrFile(name string) (string, error) {
-	return resolveModel(name, oneFile, func(error) error { return noModel(name) })
-}
-
-// oneFile is the file of the weights of a published model, where there is only one, or else where the model is.
-func oneFile(f hub.Found) string {
-	if len(f.Weights) == 1 {
-		return f.Weights[0]
-	}
-	return f.Path()
-}
-
-// resolveModel is modelPath. of is what is taken of a published model, absent the error where there is neither a path
-// nor a model.
-func resolveModel(name string, of func(hub.Found) string, absent func(error) error) (string, error) {
-	_, noPath := os.Stat(name)
-	if noPath == nil {
-		return name, nil
-	}
-	published, notName := hub.ParseName(name)
-	if notName != nil {
-		if errors.Is(noPath, fs.ErrNotExist) {
-			return "", absent(noPath)
-		}
-		return name, nil // what is wrong with it its reader says
-	}
-	cache, err := hub.DefaultCache()
-	if err != nil {
-		return "", err
-	}
-	found, err := cache.Find(published)
-	if err == nil {
-		return of(found), nil
-	}
-	if errors.Is(err, fs.ErrNotExist) { // nothing of it is there: it may be meant for a path
-		err = absent(noPath)
-		if strings.Contains(name, ":") || strings.Contains(name, "/") && !isCheckpoint(name) {
-			err = fmt.Errorf("%w; if it is the name of a published model, hippo pull %s fetches it", err, published)
-		}
-	}
-	return "", err
+	return hub.Resolve(name, hub.Found.File, func(error) error { return noModel(name) })
 }
 
 // publishedName reads the argument of a command that is about published models, and finds their cache.
@@ -93,9 +44,4 @@ func completePublished(*cobra.Command, []string, string) ([]string, cobra.ShellC
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// isCheckpoint tells by its name whether something is the file of a checkpoint.
-func isCheckpoint(name string) bool {
-	return slices.Contains(checkpointEndings, strings.TrimPrefix(filepath.Ext(name), "."))
 }

@@ -60,7 +60,7 @@ func printModels(out io.Writer, cache hub.Cache, list []hub.Entry) error {
 	}
 	if len(lines) > 0 {
 		head := []string{"name", "family", "parameters", "precision", "size", "pulled"}
-		if err := printGrid(out, head, lines, false); err != nil {
+		if err := status.Grid(out, head, lines, false); err != nil {
 			return err
 		}
 	}
@@ -119,25 +119,25 @@ its configuration or its .gguf file says of it. The weights are not read. hippo 
 }
 
 func printShown(out io.Writer, s hub.Shown) error {
-	t := newTable(out)
-	t.row("model", "%s", brief.Line(s.Name))
-	t.row("commit", "%s", s.Commit)
-	t.row("path", "%s", s.Path)
-	t.row("family", "%s", orUnknown(s.Family))
-	t.row("parameters", "%s (%d), most of them as %s", parameters(s.Parameters), s.Parameters, orUnknown(s.Precision))
-	t.row("size", "%s", status.Bytes(uint64(s.Bytes)))
-	t.row("pulled", "%s", s.Pulled.Format("2006-01-02 15:04"))
+	t := status.NewTable(out)
+	t.Row("model", "%s", brief.Line(s.Name))
+	t.Row("commit", "%s", s.Commit)
+	t.Row("path", "%s", s.Path)
+	t.Row("family", "%s", orUnknown(s.Family))
+	t.Row("parameters", "%s (%d), most of them as %s", parameters(s.Parameters), s.Parameters, orUnknown(s.Precision))
+	t.Row("size", "%s", status.Bytes(uint64(s.Bytes)))
+	t.Row("pulled", "%s", s.Pulled.Format("2006-01-02 15:04"))
 	if s.Problem != "" {
-		t.row("problem", "%s", s.Problem)
+		t.Row("problem", "%s", s.Problem)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Said)) {
 		text, err := json.Marshal(s.Said[key])
 		if err != nil {
 			return err
 		}
-		t.row(brief.Line(key), "%s", brief.Line(string(text)))
+		t.Row(brief.Line(key), "%s", brief.Line(string(text)))
 	}
-	if err := t.flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	var lines [][]string
@@ -145,7 +145,7 @@ func printShown(out io.Writer, s hub.Shown) error {
 		lines = append(lines, []string{brief.Line(f.Path), status.Bytes(uint64(f.Size))})
 	}
 	fmt.Fprintln(out)
-	return printGrid(out, []string{"file", "size"}, lines, false)
+	return status.Grid(out, []string{"file", "size"}, lines, false)
 }
 
 func newRemove() *cobra.Command {

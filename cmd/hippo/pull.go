@@ -127,18 +127,18 @@ func (opt *pullOptions) run(ctx context.Context, out io.Writer, client *hub.Clie
 }
 
 func (r *pullReport) print(out io.Writer) error {
-	t := newTable(out)
-	t.row("model", "%s", r.Name)
-	t.row("commit", "%s", r.Commit)
+	t := status.NewTable(out)
+	t.Row("model", "%s", r.Name)
+	t.Row("commit", "%s", r.Commit)
 	if r.Path != "" {
-		t.row("path", "%s", r.Path)
-		t.row("size", "%s in %d files, of which %s were not in the cache", status.Bytes(uint64(r.Bytes)), len(r.Files),
+		t.Row("path", "%s", r.Path)
+		t.Row("size", "%s in %d files, of which %s were not in the cache", status.Bytes(uint64(r.Bytes)), len(r.Files),
 			status.Bytes(uint64(r.Missing)))
-		return t.flush()
+		return t.Flush()
 	}
-	t.row("size", "%s in %d files, of which %s are not in the cache", status.Bytes(uint64(r.Bytes)), len(r.Files),
+	t.Row("size", "%s in %d files, of which %s are not in the cache", status.Bytes(uint64(r.Bytes)), len(r.Files),
 		status.Bytes(uint64(r.Missing)))
-	if err := t.flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	var lines [][]string
@@ -150,7 +150,7 @@ func (r *pullReport) print(out io.Writer) error {
 		lines = append(lines, []string{brief.Line(f.Path), status.Bytes(uint64(f.Size)), cached})
 	}
 	fmt.Fprintln(out)
-	return printGrid(out, []string{"file", "size", ""}, lines, false)
+	return status.Grid(out, []string{"file", "size", ""}, lines, false)
 }
 
 // pullProgress shows on standard error how a pull goes on.

@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/quantize"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // quantizeOptions are the flags of hippo quantize.
@@ -42,8 +42,8 @@ type quantizeReport struct {
 	FileAfter  int64  `json:"weights_after"`
 	*quantize.Report
 
-	EvalBefore *train.ModelReport `json:"eval_before,omitempty"`
-	EvalAfter  *train.ModelReport `json:"eval_after,omitempty"`
+	EvalBefore *text.ModelReport `json:"eval_before,omitempty"`
+	EvalAfter  *text.ModelReport `json:"eval_after,omitempty"`
 }
 
 func newQuantize() *cobra.Command {
@@ -177,7 +177,7 @@ func (o *quantizeOptions) quantized(ctx context.Context, path string) (*hippo.Mo
 
 // calibrationText are the first tokens of the text.
 func (o *quantizeOptions) calibrationText(ctx context.Context, m *hippo.Model) (ids []int32, err error) {
-	tokens, corpus, notes, err := train.Tokenize(ctx, m.Tokenizer(), o.Calibrate, train.TextOptions{
+	tokens, corpus, notes, err := text.Tokenize(ctx, m.Tokenizer(), o.Calibrate, text.ReadOptions{
 		TextField: data.DefaultTextField, Binary: true, Cache: data.CacheNone,
 	})
 	for _, note := range notes {
@@ -236,7 +236,7 @@ func (o *quantizeOptions) evaluate(ctx context.Context, path string, r *quantize
 	e.Data = o.Eval
 	for _, side := range []struct {
 		dir string
-		to  **train.ModelReport
+		to  **text.ModelReport
 	}{{path, &r.EvalBefore}, {r.Out, &r.EvalAfter}} {
 		reports, err := evaluateAll(ctx, []string{side.dir}, &e)
 		if err != nil {
@@ -268,26 +268,26 @@ func (r *quantizeReport) print(out io.Writer) error {
 		}
 		lines = append(lines, line)
 	}
-	if err := printGrid(out, head, lines, false); err != nil {
+	if err := status.Grid(out, head, lines, false); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
-	t := newTable(out)
-	t.row("read", "%s, weights of %s", r.Model, status.Bytes(uint64(r.FileBefore)))
-	t.row("wrote", "%s, weights of %s", r.Out, status.Bytes(uint64(r.FileAfter)))
-	t.row("matrices", "%s numbers in %s: %.2f bits each, with factors", status.Count(float64(r.Numbers)),
+	t := status.NewTable(out)
+	t.Row("read", "%s, weights of %s", r.Model, status.Bytes(uint64(r.FileBefore)))
+	t.Row("wrote", "%s, weights of %s", r.Out, status.Bytes(uint64(r.FileAfter)))
+	t.Row("matrices", "%s numbers in %s: %.2f bits each, with factors", status.Count(float64(r.Numbers)),
 		status.Bytes(uint64(r.Bytes)), r.BitsPerWeight())
-	t.row("all else", "%s, float32", status.Bytes(uint64(r.Others)))
+	t.Row("all else", "%s, float32", status.Bytes(uint64(r.Others)))
 	if c := r.Calibration; c != nil {
-		t.row("KL divergence", "%.4g nats per token, over %d tokens", c.KL, c.Tokens)
-		t.row("perplexity", "%.5g before, %.5g after, on the text of the calibration", c.Before, c.After)
+		t.Row("KL divergence", "%.4g nats per token, over %d tokens", c.KL, c.Tokens)
+		t.Row("perplexity", "%.5g before, %.5g after, on the text of the calibration", c.Before, c.After)
 	}
 	if r.EvalBefore != nil {
 		before, after := r.EvalBefore, r.EvalAfter
-		t.row("eval", "%s, %d tokens", before.Text, before.Tokens)
-		t.row("eval loss", "%.5f before, %.5f after (%+.3f %%)", before.Loss, after.Loss,
+		t.Row("eval", "%s, %d tokens", before.Text, before.Tokens)
+		t.Row("eval loss", "%.5f before, %.5f after (%+.3f %%)", before.Loss, after.Loss,
 			100*(after.Loss/before.Loss-1))
-		t.row("eval perplexity", "%.5g before, %.5g after", math.Exp(before.Loss), math.Exp(after.Loss))
+		t.Row("eval perplexity", "%.5g before, %.5g after", math.Exp(before.Loss), math.Exp(after.Loss))
 	}
-	return t.flush()
+	return t.Flush()
 }

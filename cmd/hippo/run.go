@@ -92,7 +92,7 @@ type talk struct{ system, template, precision, adapter string }
 
 // settings are the model's, with the template that was asked for.
 func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {
-	settings, err := chatSettings(m)
+	settings, err := chat.Load(m.Dir(), m.Tokenizer())
 	if err != nil || r.template == "" {
 		return settings, err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,12 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/internal/config"
-	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/train"
 )
 
 // runsDir is where runs are kept if the user names no folder.
@@ -41,7 +39,7 @@ func wantModel(dir string) error {
 
 // noModel is the error where there is no folder of that name. It lists the runs that exist.
 func noModel(dir string) error {
-	found := runs()
+	found := train.Runs(runsDir)
 	if len(found) == 0 {
 		return fmt.Errorf("no model %s: there is no such folder, and no run in %s; hippo train makes one", dir, runsDir)
 	}
@@ -55,38 +53,4 @@ func noModel(dir string) error {
 		list += fmt.Sprintf(" and %d more", more)
 	}
 	return fmt.Errorf("no model %s: there is no such folder; the runs here, newest first, are %s%s", dir, list, meant)
-}
-
-// runs are the folders below runsDir that hold a run with a checkpoint, the one last written first.
-func runs() []string {
-	type run struct {
-		dir string
-		at  time.Time
-	}
-	var found []run
-	const deepest = 5 // runs/task/TASK/RECIPE-seedN, and those of tables and comparisons in folders of their own
-	// Folders that cannot be read are not offered.
-	_ = filepath.WalkDir(runsDir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.IsDir() {
-			return nil
-		}
-		for _, sub := range []string{model.LastDir, model.BestDir} {
-			if info, err := os.Stat(filepath.Join(path, sub)); err == nil && info.IsDir() {
-				found = append(found, run{filepath.ToSlash(path), info.ModTime()})
-				return filepath.SkipDir
-			}
-		}
-		if strings.Count(filepath.ToSlash(path), "/") >= deepest {
-			return filepath.SkipDir
-		}
-		return nil
-	})
-	slices.SortStableFunc(found, func(a, b run) int {
-		return cmp.Or(b.at.Compare(a.at), strings.Compare(a.dir, b.dir))
-	})
-	var names []string
-	for _, r := range found {
-		names = append(names, r.dir)
-	}
-	return names
 }

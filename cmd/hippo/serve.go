@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
@@ -217,7 +218,7 @@ func readKeys(path string) ([]serve.Key, error) {
 // model is a model that is loaded. It calls closed when the model goes.
 func (o *serveOptions) model(ctx context.Context, name string, m *hippo.Model, log *slog.Logger,
 	closed func()) (*host.Model, error) {
-	settings, err := chatSettings(m)
+	settings, err := chat.Load(m.Dir(), m.Tokenizer())
 	if err != nil {
 		return nil, err
 	}

@@ -132,7 +132,7 @@ func printLoaded(out io.Writer, all ollama.Loaded) error {
 		return err
 	}
 	head := []string{"name", "weights", "texts", "goes", "requests", "waiting", "running", "queued"}
-	return printGrid(out, head, lines, false)
+	return status.Grid(out, head, lines, false)
 }
 
 func newStop() *cobra.Command {

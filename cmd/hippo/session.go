@@ -99,7 +99,7 @@ func newSessionList() *cobra.Command {
 			return nil
 		}
 		head := []string{"name", "tokens", "precision", "model", "size", "saved"}
-		return printGrid(cmd.OutOrStdout(), head, lines, false)
+		return status.Grid(cmd.OutOrStdout(), head, lines, false)
 	}
 	return cmd
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 func (p *process) signal(s os.Signal) {
@@ -81,7 +83,7 @@ func TestInterruptTwice(t *testing.T) {
 	// One update is a minute of work. The pause lets the first signal come in its middle.
 	r := background(t, dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.seq_len", "2048",
 		"--model.d_model", "64", "--train.shards", "5000", "--train.steps", "2")
-	r.waitFor("the run", func() bool { return exists(filepath.Join(dir, "run", "metrics.jsonl")) })
+	r.waitFor("the run", func() bool { return disk.Exists(filepath.Join(dir, "run", "metrics.jsonl")) })
 	time.Sleep(500 * time.Millisecond)
 	// Two signals at the same moment count as one: more are sent until the program ends, long before the update would.
 	go func() {
@@ -90,7 +92,7 @@ func TestInterruptTwice(t *testing.T) {
 		}
 	}()
 	log := r.wantEnd(130)
-	if strings.Contains(log, "to go on from there") || exists(filepath.Join(dir, "run", "last")) {
+	if strings.Contains(log, "to go on from there") || disk.Exists(filepath.Join(dir, "run", "last")) {
 		t.Errorf("it saved a checkpoint first:\n%s", log)
 	}
 }
@@ -225,7 +227,7 @@ func TestHangup(t *testing.T) {
 			r.signal(syscall.SIGHUP)
 			r.signal(syscall.SIGHUP)
 			r.wantEnd(130)
-			if last := filepath.Join(filepath.Dir(found[0]), "last"); !exists(last) {
+			if last := filepath.Join(filepath.Dir(found[0]), "last"); !disk.Exists(last) {
 				t.Errorf("%s is not there", last)
 			}
 		})
@@ -268,7 +270,7 @@ func TestShortLivedMachine(t *testing.T) {
 		"task"}
 	place := filepath.Join(dir, "task", "last", "trainer.json")
 	r := background(t, dir, args...)
-	r.waitFor("the first checkpoint", func() bool { return exists(place) })
+	r.waitFor("the first checkpoint", func() bool { return disk.Exists(place) })
 	r.signal(os.Kill)
 	r.wantEnd(-1)
 	before, err := os.ReadFile(place)

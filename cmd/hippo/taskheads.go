@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/heads"
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
 func newTaskHeads() *cobra.Command {
-	opt := explain.DefaultHeadOptions()
+	opt := heads.DefaultOptions()
 	var top int
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -49,7 +49,7 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol s
 		if err != nil {
 			return err
 		}
-		r, err := explain.Heads(cmd.Context(), g, opt)
+		r, err := heads.Of(cmd.Context(), g, opt)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ trigger of the task induction: 19, the last of its 20 symbols. No other symbol s
 }
 
 // printHeads prints a line for each layer and for the heads of its highest prefix scores.
-func printHeads(out io.Writer, r *explain.HeadReport, top int) error {
+func printHeads(out io.Writer, r *heads.Report, top int) error {
 	o := r.Options
 	fmt.Fprintf(out,
 		"%d strings of %d tokens, each said %d times; reading all alike has a prefix of %.3f, raising all alike a "+

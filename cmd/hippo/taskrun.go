@@ -93,23 +93,24 @@ func watchTask(p *status.Printer) experiment.Events {
 }
 
 func printTaskResult(out io.Writer, r *experiment.Result) error {
-	w := newTable(out)
+	w := status.NewTable(out)
 	numbers := r.Numbers
-	w.row("task", "%s", r.Task)
-	w.row("model", "%s, %s parameters, seed %d", r.Recipe, status.Count(float64(r.Params)), r.Seed)
-	w.row("test", "%s", experiment.ScoreText(r.Test, numbers))
+	w.Row("task", "%s", r.Task)
+	w.Row("model", "%s, %s parameters, seed %d", r.Recipe, status.Count(float64(r.Params)), r.Seed)
+	w.Row("test", "%s", experiment.ScoreText(r.Test, numbers))
 	if text := r.PublishedRow(); text != "" {
-		w.row("published", "%s", text)
+		w.Row("published", "%s", text)
 	}
 	for _, tag := range r.Test.Tags {
-		w.row("  "+tag.Name, "%s of %d", experiment.PercentText(tag.Accuracy, tag.Count), tag.Count)
+		w.Row("  "+tag.Name, "%s of %d", experiment.PercentText(tag.Accuracy, tag.Count), tag.Count)
 	}
 	for _, x := range r.Extra {
-		w.row(x.Name, "%s%s", experiment.ScoreText(x.Score, numbers), experiment.PublishedText(x.Published))
+		w.Row(x.Name, "%s%s", experiment.ScoreText(x.Score, numbers), experiment.PublishedText(x.Published))
 	}
-	w.row("training", "%.1f epochs, %s (%s of CPU time in all)", r.Epochs, status.Duration(seconds(r.TrainSeconds)),
-		status.Duration(seconds(r.CPUSeconds)))
-	w.row("machine", "%s", r.Machine)
-	w.row("report", "%s", filepath.Join(r.Config.Out, experiment.ReportFile))
-	return w.flush()
+	trained, busy := experiment.Seconds(r.TrainSeconds), experiment.Seconds(r.CPUSeconds)
+	w.Row("training", "%.1f epochs, %s (%s of CPU time in all)", r.Epochs, status.Duration(trained),
+		status.Duration(busy))
+	w.Row("machine", "%s", r.Machine)
+	w.Row("report", "%s", filepath.Join(r.Config.Out, experiment.ReportFile))
+	return w.Flush()
 }

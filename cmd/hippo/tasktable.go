@@ -76,7 +76,7 @@ func runCells(ctx context.Context, cells []*experiment.Cell, opt *tableOptions) 
 	err = experiment.RunCells(ctx, cells, &opt.TableOptions, run, func(c *experiment.Cell, left int) {
 		p.Printf("%s %s, seed %d: %s in %s; %d to go\n", c.Task, c.Model, c.Seed,
 			experiment.ScoreText(c.Result.Test, c.Result.Numbers),
-			status.Duration(seconds(c.Result.Seconds)), left)
+			status.Duration(experiment.Seconds(c.Result.Seconds)), left)
 	})
 	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "interrupted; the same command goes on from here")
@@ -134,8 +134,8 @@ func printCells(out io.Writer, cells []*experiment.Cell, opt *tableOptions) erro
 		lines = append(lines, []string{
 			r.Task, r.Model, status.Count(float64(r.Params)),
 			experiment.ScoresText(r.Scores, r.Numbers, r.Count), published,
-			status.Duration(seconds(r.Seconds)), r.Also(),
+			status.Duration(experiment.Seconds(r.Seconds)), r.Also(),
 		})
 	}
-	return printGrid(out, head, lines, opt.Markdown)
+	return status.Grid(out, head, lines, opt.Markdown)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -13,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -34,18 +33,6 @@ folder of a model or training run.`,
 	return cmd
 }
 
-// parseTokenizer returns the tokenizer that a user names: as release.ParseTokenizer does, or of a training run
-// by its folder.
-func parseTokenizer(spec string) (tokenizer.Tokenizer, error) {
-	tok, err := release.ParseTokenizer(spec)
-	if errors.Is(err, fs.ErrNotExist) {
-		if dir, resolveErr := model.Resolve(spec); resolveErr == nil {
-			return tokenizer.Load(dir)
-		}
-	}
-	return tok, err
-}
-
 func newTokenizerEncode() *cobra.Command {
 	affixes := false
 	cmd := &cobra.Command{
@@ -57,7 +44,7 @@ func newTokenizerEncode() *cobra.Command {
 		Args:              wantArgs(1, 2),
 		ValidArgsFunction: completeArgs(completeTokenizer),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tok, err := parseTokenizer(args[0])
+			tok, err := release.FindTokenizer(args[0])
 			if err != nil {
 				return err
 			}
@@ -87,7 +74,7 @@ byte.`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeArgs(completeTokenizer),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tok, err := parseTokenizer(args[0])
+			tok, err := release.FindTokenizer(args[0])
 			if err != nil {
 				return err
 			}
@@ -171,23 +158,23 @@ func newTokenizerInfo() *cobra.Command {
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: completeArgs(completeTokenizer),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tok, err := parseTokenizer(args[0])
+			tok, err := release.FindTokenizer(args[0])
 			if err != nil {
 				return err
 			}
-			t := newTable(cmd.OutOrStdout())
-			t.row("kind", "%s", tok.Kind())
-			t.row("vocab_size", "%d", tok.VocabSize())
+			t := status.NewTable(cmd.OutOrStdout())
+			t.Row("kind", "%s", tok.Kind())
+			t.Row("vocab_size", "%d", tok.VocabSize())
 			if id, ok := tok.EndOfText(); ok {
-				t.row("end of text", "%d, %q", id, tok.Decode(nil, []int32{id}))
+				t.Row("end of text", "%d, %q", id, tok.Decode(nil, []int32{id}))
 			} else {
-				t.row("end of text", "none")
+				t.Row("end of text", "none")
 			}
 			if before, after := tokenizer.Affixes(tok); len(before)+len(after) > 0 {
-				t.row("around a text", "%q before, %q behind", tok.Decode(nil, before), tok.Decode(nil, after))
+				t.Row("around a text", "%q before, %q behind", tok.Decode(nil, before), tok.Decode(nil, after))
 			}
-			t.row("fingerprint", "%s", tok.Fingerprint())
-			return t.flush()
+			t.Row("fingerprint", "%s", tok.Fingerprint())
+			return t.Flush()
 		},
 	}
 }

@@ -13,8 +13,10 @@ import (
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 )
 
 // trainTokenizerOptions are the flags of hippo tokenizer train.
@@ -68,7 +70,7 @@ func (o *trainTokenizerOptions) check() (path string, err error) {
 	if !strings.HasSuffix(path, ".json") {
 		path = filepath.Join(path, tokenizer.FileName)
 	}
-	if exists(path) && !o.Force {
+	if disk.Exists(path) && !o.Force {
 		p.Addf("out", "found %s, want a new file (--force replaces it)", path)
 	}
 	return path, p.Err()
@@ -120,7 +122,7 @@ func learn(ctx context.Context, corpus *data.Corpus, opt trainTokenizerOptions) 
 	p := newProgress("merges:")
 	defer p.close()
 	return unlessDone(ctx, func() (tokenizer.Tokenizer, error) {
-		return tokenizer.TrainBPE(r, tokenizer.TrainOptions{
+		return bpe.Train(r, bpe.TrainOptions{
 			VocabSize: opt.VocabSize, Merges: opt.Merges, MinFrequency: opt.MinFrequency, Progress: p.update,
 		})
 	})

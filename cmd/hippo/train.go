@@ -15,6 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 func newTrain() *cobra.Command {
@@ -77,7 +78,7 @@ the weights as the best model. A run that diverges ends with an error.`,
 			return nil
 		},
 	}
-	defaults, err := train.Preset("tiny")
+	defaults, err := text.Preset("tiny")
 	if err != nil {
 		panic(err) // the preset is part of the program
 	}
@@ -96,10 +97,10 @@ the weights as the best model. A run that diverges ends with an error.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(),
 			Ignore: otherVariables(cmd.Root()), Flags: cmd.Flags()}
-		var cfg train.Config
+		var cfg text.Config
 		var err error
 		if resume == "" {
-			cfg, err = train.LoadNew(opt, modelOrFile)
+			cfg, err = text.LoadNew(opt, modelOrFile)
 		} else {
 			cfg, err = resumed(resume, opt)
 		}
@@ -129,11 +130,11 @@ the weights as the best model. A run that diverges ends with an error.`,
 }
 
 // resumed is the configuration of an earlier run with the changes of file, environment and flags.
-func resumed(dir string, opt config.Options) (train.Config, error) {
+func resumed(dir string, opt config.Options) (text.Config, error) {
 	if err := wantModel(dir); err != nil {
-		return train.Config{}, err
+		return text.Config{}, err
 	}
-	cfg, err := train.ReadRun(dir)
+	cfg, err := text.ReadRun(dir)
 	if err != nil {
 		return cfg, err
 	}
@@ -167,11 +168,11 @@ func resumed(dir string, opt config.Options) (train.Config, error) {
 
 // watchTraining makes a run and tells how it goes. Its errors are ready to be printed; a run that was interrupted has
 // told how to go on.
-func watchTraining(cmd *cobra.Command, cfg train.Config, resuming bool) (train.Result, error) {
+func watchTraining(cmd *cobra.Command, cfg text.Config, resuming bool) (text.Result, error) {
 	p := status.New(os.Stderr, 10*time.Second)
-	run := train.Run
+	run := text.Run
 	if resuming {
-		run = train.Resume
+		run = text.Resume
 	}
 	ctx, stop := whileRead(cmd.Context())
 	defer stop()
@@ -193,19 +194,19 @@ func watchTraining(cmd *cobra.Command, cfg train.Config, resuming bool) (train.R
 	return res, nil
 }
 
-func runTraining(cmd *cobra.Command, cfg train.Config, resuming bool) error {
+func runTraining(cmd *cobra.Command, cfg text.Config, resuming bool) error {
 	began := time.Now()
 	res, err := watchTraining(cmd, cfg, resuming)
 	if err != nil {
 		return err
 	}
-	loss := train.LossText(res.BestLoss)
+	loss := text.LossText(res.BestLoss)
 	if res.BestStep != res.Step {
 		loss += fmt.Sprintf(" at step %d, the best, which generate and eval take, and %.4f at the end", res.BestStep,
 			res.ValidLoss)
 	}
 	fmt.Fprintf(os.Stderr, "done in %s: validation loss %s; run card %s\n", status.Duration(time.Since(began)), loss,
-		res.Out+"/"+train.CardFile)
+		res.Out+"/"+text.CardFile)
 	fmt.Fprintf(os.Stderr, "try it:\n  %s\n", generateCommand(res.Out, res.Prompt))
 	return nil
 }

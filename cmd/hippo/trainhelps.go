@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/status"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // setBatch sets the sequences of a shard to a number, or to the most that fit into memory. sized tells whether they are
 // set in another way, too.
-func setBatch(cfg *train.Config, batch string, sized bool) error {
+func setBatch(cfg *text.Config, batch string, sized bool) error {
 	switch {
 	case batch == "":
 		return nil
@@ -47,7 +47,7 @@ func setBatch(cfg *train.Config, batch string, sized bool) error {
 const shownTokens = 2000
 
 // showTexts prints the first training texts, piece by piece: what is given, and what counts.
-func showTexts(cmd *cobra.Command, cfg train.Config, n int) error {
+func showTexts(cmd *cobra.Command, cfg text.Config, n int) error {
 	d, err := cfg.OpenData(cmd.Context(), nil)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func showTexts(cmd *cobra.Command, cfg train.Config, n int) error {
 }
 
 // tryTraining makes a trial of a run: see train.Config.Smoke. Without a folder of the user's own nothing is kept.
-func tryTraining(cmd *cobra.Command, cfg train.Config, keep bool) error {
+func tryTraining(cmd *cobra.Command, cfg text.Config, keep bool) error {
 	cfg.Smoke()
 	if !keep {
 		dir, err := os.MkdirTemp("", "hippo-smoke-")
@@ -109,7 +109,7 @@ func tryTraining(cmd *cobra.Command, cfg train.Config, keep bool) error {
 }
 
 // findLR tries learning rates in n updates, and draws the losses.
-func findLR(cmd *cobra.Command, cfg train.Config, n int, plot string) error {
+func findLR(cmd *cobra.Command, cfg text.Config, n int, plot string) error {
 	if n == 0 {
 		return fmt.Errorf("plot: found it without --lr-find, want both")
 	}
@@ -118,7 +118,7 @@ func findLR(cmd *cobra.Command, cfg train.Config, n int, plot string) error {
 	}
 	p := newProgress("learning rates, updates:")
 	done := 0
-	r, err := cfg.FindLR(cmd.Context(), n, func(train.LRPoint) {
+	r, err := cfg.FindLR(cmd.Context(), n, func(text.LRPoint) {
 		done++
 		p.update(done, n)
 	})
@@ -150,8 +150,8 @@ func findLR(cmd *cobra.Command, cfg train.Config, n int, plot string) error {
 	if plot == "" {
 		return nil
 	}
-	chart := explain.Chart{Title: "Learning-rate range test", X: "learning rate", Y: "training loss, nats per token",
-		LogX: true, Lines: []explain.Line{{Name: "smoothed", X: x, Y: smoothed}, {Name: "each update", X: x, Y: loss}}}
+	chart := figure.Chart{Title: "Learning-rate range test", X: "learning rate", Y: "training loss, nats per token",
+		LogX: true, Lines: []figure.Line{{Name: "smoothed", X: x, Y: smoothed}, {Name: "each update", X: x, Y: loss}}}
 	if err := chart.WritePNG(plot); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hippo-ssm/hippo/internal/config"
-	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
 )
 
 // eachCommand visits a command and those below it.
@@ -25,7 +25,7 @@ func eachCommand(cmd *cobra.Command, visit func(*cobra.Command)) {
 // training run has; what the command line says is stronger; and the help says so.
 func TestEveryFlagIsAVariable(t *testing.T) {
 	ofTraining := map[string]bool{}
-	defaults, err := train.Preset("tiny")
+	defaults, err := text.Preset("tiny")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/verify"
@@ -138,5 +139,5 @@ func printVerify(out io.Writer, r verify.Report) error {
 		})
 	}
 	heading := []string{"compared", "length", "what", "difference", "allowed", "", "largest in"}
-	return printGrid(out, heading, lines, false)
+	return status.Grid(out, heading, lines, false)
 }

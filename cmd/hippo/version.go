@@ -9,16 +9,38 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/internal/licenses"
 )
 
 func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version and the processor features in use",
-		Example: "  hippo version",
+	terms := false
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version and the processor features in use",
+		Long: `Print the version, and the processor features in use. With --licenses print the licenses of hippo and of
+everything in the program: texts, vocabularies, fonts and Go modules.`,
+		Example: "  hippo version\n  hippo version --licenses | less",
 		Args:    wantArgs(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return printVersion(cmd.OutOrStdout()) },
 	}
+	cmd.Flags().BoolVar(&terms, "licenses", false, "print the licenses of the program and of everything in it")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if terms {
+			return printLicenses(cmd, nil)
+		}
+		return printVersion(cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+// newLicenses is the old name of hippo version --licenses.
+func newLicenses() *cobra.Command {
+	return &cobra.Command{Use: "licenses", Short: "Print the licenses of the program and of everything in it",
+		Example: "  hippo licenses | less", Args: wantArgs(0, 0), RunE: printLicenses}
+}
+
+func printLicenses(cmd *cobra.Command, _ []string) error {
+	_, err := io.WriteString(cmd.OutOrStdout(), licenses.Text)
+	return err
 }
 
 func printVersion(out io.Writer) error {

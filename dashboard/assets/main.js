@@ -53,9 +53,9 @@ async function update() {
     list.show(runs, more);
     const changed = await Promise.all(list.chosen.map(load));
     if (changed.some(Boolean) || before !== list.chosen.join()) draw();
-    complain(runs.length > 0 ? null : 'There are no runs yet. hippo train makes one, and it appears here.');
+    complain(runs.length > 0 ? null : 'There are no runs yet. Start one with hippo train: it appears here.');
   } catch (err) {
-    complain(err instanceof TypeError ? 'The dashboard does not answer. Is hippo ui still running?' : err);
+    complain(err instanceof TypeError ? 'The dashboard does not respond. Is hippo ui still running?' : err);
   }
 }
 

@@ -51,7 +51,7 @@ export function show(list, more) {
   folder = common(ids);
   for (let i = chosen.length - 1; i >= 0; i--) if (!ids.includes(chosen[i])) chosen.splice(i, 1);
   if (chosen.length === 0 && runs.length > 0 && (before > 0 || location.hash === '')) chosen.push(ids[0]);
-  byID('more').textContent = more > 0 ? `and ${count(more)} more, which were written to earlier` : '';
+  byID('more').textContent = more > 0 ? `and ${count(more)} older ones` : '';
   const live = runs.filter((r) => r.state === 'running').length;
   const text = live > 0 ? `${live} running` : '';
   if (byID('live').textContent !== text) byID('live').textContent = text;

@@ -40,7 +40,7 @@ export async function settings(ids) {
   const only = byID('differing').checked && ids.length > 1;
   const some = all.filter((r) => !only || r.differ);
   if (some.length === 0) {
-    replace(byID('settings'), h('caption', {}, only ? 'All settings are the same.' : 'The runs say nothing of their settings.'));
+    replace(byID('settings'), h('caption', {}, only ? 'All settings are the same.' : 'The runs have no settings.'));
     return;
   }
   replace(byID('settings'),

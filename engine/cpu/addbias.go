@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddBias keeps x + bias for backward.
+// AddBias saves x + bias for backward.
 func (eng *Engine) AddBias(x, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	d := x.Dim(-1)
 	pre := eng.like(x)

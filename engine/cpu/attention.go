@@ -88,14 +88,14 @@ type attentionRow struct {
 	newK, newV     *tensor.Tensor // what the tape has of them, where there is a cache
 	pastK, pastV   *tensor.Tensor
 	alone          int // first position among those of rows without a cache
-	panels         int // where the panels of the present block of keys begin
+	panels         int // where the panels of the present block of keys start
 	together       int // heads that step takes together
 }
 
 // keys is the number of keys.
 func (row *attentionRow) keys() int { return row.past + row.l }
 
-// open makes room for a row's positions after those in its cache: in its pages, or, where the tape records, in new
+// open makes space for a row's positions after those in its cache: in its pages, or, where the tape records, in new
 // tensors.
 func (a *attention) open(eng *Engine, row *attentionRow, cache *engine.KVCache) {
 	seen := a.opt.Remembered(cache.Len)
@@ -126,7 +126,7 @@ func (a *attention) outputs(y []float32, row *attentionRow, h, i int) []float32 
 	return y[(row.from+i)*a.opt.Heads*a.hd+h*a.hd:]
 }
 
-// unpack splits qkv into heads, rotates queries and keys to their positions and puts keys and values behind the past.
+// unpack splits qkv into heads, rotates queries and keys to their positions and puts keys and values after the past.
 func (a *attention) unpack() {
 	heads, keyHeads, hd, width := a.opt.Heads, a.keyHeads, a.hd, a.opt.Packed()*a.hd
 	overRows(a.rows, rowGrain(width), func(index, lo, hi int) {

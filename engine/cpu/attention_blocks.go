@@ -3,11 +3,11 @@ package cpu
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
 // keyBlock is the number of keys of a block, so that their panels and a tile's scores stay in the processor's cache
-// however long the sequence is. Blocks begin at multiples of it, counted from the first position of the sequence: the
+// however long the sequence is. Blocks start at multiples of it, counted from the first position of the sequence: the
 // result of a query does not depend on how the sequence is cut into rows.
 const keyBlock = 3072
 
-// inPanels tells whether panels of keys and values pay: when several tiles see all of them.
+// inPanels reports whether panels of keys and values pay: when several tiles see all of them.
 func (a *attention) inPanels(row *attentionRow) bool {
 	return a.opt.Blocks == nil && a.opt.Window == 0 && row.l > attentionRows
 }
@@ -27,7 +27,7 @@ func (row *attentionRow) block(b int) (lo, hi int) {
 }
 
 // panelsLen are the lengths of the panels of n keys or values of a head, of both kinds. Where products read rows
-// without panels, that is room for the rows of pages.
+// without panels, that is space for the rows of pages.
 func (a *attention) panelsLen(row *attentionRow, n int) (across, along int) {
 	least := 0
 	if row.pages != nil {

@@ -71,7 +71,7 @@ func (g attentionGrads) head(row *attentionRow, key, hd int) attentionGrads {
 	return g
 }
 
-// backwardHead goes back through all heads of queries that see a head of keys and values.
+// backwardHead runs backward through all heads of queries that see a head of keys and values.
 func (o *attentionOp) backwardHead(dq []float32, g attentionGrads, dy []float32, row *attentionRow, key int) {
 	keys, values, buf := o.gradHead(row, key)
 	defer putFloats(buf)

@@ -33,7 +33,7 @@ func (a *attention) head(row *attentionRow, key, first int) (keys, values rowsOf
 	return keys, values
 }
 
-// run finds n rows from lo on, hi at most, that are contiguous. They begin at x, or at row number at of rounded.
+// run finds n rows from lo on, hi at most, that are contiguous. They start at x, or at row number at of rounded.
 func (h *rowsOfHead) run(lo, hi int) (n int, x []float32, rounded *kernel.RoundedRows, at int) {
 	if h.pages == nil {
 		return hi - lo, h.x[lo*h.hd:], nil, 0

@@ -27,9 +27,9 @@ func TestPrecisionOfAttention(t *testing.T) {
 		x.SetNeedsGrad(true)
 		y := eng.Attention(x, engine.NewRows(150, 150), nil, engine.AttentionOptions{Heads: 4}, 0)
 		out, dx := slices.Clone(y.Data()), make([]float32, x.Len())
-		eng.AddGrad(y, normal(y.Len()))
+		eng.AddGrad(y, tensor.FromSlice(normal(y.Len()), y.Shape()...))
 		eng.Backward(ops[0])
-		eng.Grad(x, dx)
+		eng.Grad(x).CopyTo(dx)
 		return [2][]float32{out, dx}
 	}
 	got, want := run(engine.BF16), run(engine.Float32)

@@ -1,6 +1,6 @@
 package cpu
 
-// steps tells whether a row is a single query whose heads all see the same keys, in pages.
+// steps reports whether a row is a single query whose heads all see the same keys, in pages.
 func (a *attention) steps(row *attentionRow) bool {
 	return row.l == 1 && row.pages != nil && a.opt.Blocks == nil
 }

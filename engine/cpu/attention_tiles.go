@@ -13,7 +13,7 @@ type attentionTile struct {
 	ahead    bool
 }
 
-// spanBuffer has room for the spans of most tiles.
+// spanBuffer has space for the spans of most tiles.
 type spanBuffer [16]engine.Span
 
 // seen returns the columns [from, to) that query r sees. Unless it sees ahead, the last columns of all blocks of keys

@@ -35,7 +35,7 @@ func (eng *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r 
 	return o.y
 }
 
-// data is the storage of x, nil where there is none.
+// data is the storage of x, nil if there is none.
 func data(x *tensor.Tensor) []float32 {
 	if x == nil {
 		return nil

@@ -57,7 +57,7 @@ func (o *complexScanOp) eachChannel(f func(row, c, slab int)) {
 	})
 }
 
-// places are where channel c, and its B and C, begin at position t of a row.
+// places are where channel c, and its B and C, start at position t of a row.
 func (o *complexScanOp) places(row, c, t int) (at, atB, atC int) {
 	d, size, p := o.u.Dim(-1), o.size(), o.rows.From(row)+t
 	g := c / (d / o.groups)

@@ -51,7 +51,7 @@ func (eng *Engine) convolveAhead(y *tensor.Tensor, s *cacheSteps, k, skip *tenso
 		}
 		if a.k != k || a.used == ahead() {
 			a.used = 0
-			if past < c.Window-1 { // blocks begin at the same positions in a copy of c
+			if past < c.Window-1 { // blocks start at the same positions in a copy of c
 				a.used = past % ahead()
 			}
 			a.k = k
@@ -72,7 +72,7 @@ func (eng *Engine) convolveAhead(y *tensor.Tensor, s *cacheSteps, k, skip *tenso
 	})
 }
 
-// sumAhead fills the blocks of the rows that are due, with kernel k. A block begins used positions before the last one
+// sumAhead fills the blocks of the rows that are due, with kernel k. A block starts used positions before the last one
 // in the cache; the inputs from there on are set to zero meanwhile.
 func (eng *Engine) sumAhead(s *cacheSteps, k *tensor.Tensor) {
 	if len(s.due) == 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // CachedLongConv sums a few positions directly, in time linear in the inputs that each sees, and convolves longer rows
-// together with the inputs in their caches. Single positions behind many inputs use sums made ahead (aheadBlock), for
+// together with the inputs in their caches. Single positions after many inputs use sums made ahead (aheadBlock), for
 // which k needs Ahead more taps.
 func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	caches []*engine.ConvCache) *tensor.Tensor {
@@ -32,7 +32,7 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	return y
 }
 
-// cacheStep is how a row behind a cache is convolved.
+// cacheStep is how a row after a cache is convolved.
 type cacheStep uint8
 
 const (
@@ -107,7 +107,7 @@ func (eng *Engine) convolveLast(y *tensor.Tensor, s *cacheSteps, k, skip *tensor
 	})
 }
 
-// appendInputs adds the row of u to the cache in place. To make room it forgets inputs that no kernel reaches, and
+// appendInputs adds the row of u to the cache in place. To make space it forgets inputs that no kernel reaches, and
 // grows by doubling, with Ahead positions to spare.
 func appendInputs(c *engine.ConvCache, u *tensor.Tensor, row span) {
 	n, d, past, room := row.len, u.Dim(-1), c.Past(), 0

@@ -30,7 +30,7 @@ type convLanes struct {
 // rowsAtOnce is the most positions that a transform asks for at a time.
 const rowsAtOnce = kernel.ConvRows
 
-// reserve lays everything out in one buffer, with a gap of a cache line between, so that the parts do not all begin in
+// reserve lays everything out in one buffer, with a gap of a cache line between, so that the parts do not all start in
 // the same set of the cache.
 func (w *convLanes) reserve() {
 	plan := w.c.plan
@@ -96,7 +96,7 @@ func (w *convLanes) columns(x []float32, at *[lanes]int, t, n int, scratch []flo
 	return signal(scratch)
 }
 
-// ahead prefetches the positions after [t, t+n), which begin at x: the transform reads them next.
+// ahead prefetches the positions after [t, t+n), which start at x: the transform reads them next.
 func (w *convLanes) ahead(x []float32, t, n int) {
 	if more := min(n, w.len()-t-n); more > 0 {
 		d := w.c.V.Dim(-1)
@@ -127,7 +127,7 @@ func mulRows(z kernel.Rows, add bool, a, b kernel.Rows, n, width int) {
 	kernel.MulRows(z, a, b, n, width)
 }
 
-// placing tells the transform whether to add to what is there or to write.
+// placing is whether the transform adds to what is there or writes.
 func placing(add bool) kernel.Placing {
 	if add {
 		return kernel.Added

@@ -18,7 +18,7 @@ type convolution struct {
 	heads int
 	rows  []span
 	// taps and tapsAhead are how many taps of the kernels are used, and of those that look ahead. They depend neither
-	// on where a row begins nor on the other rows.
+	// on where a row starts nor on the other rows.
 	taps, tapsAhead int
 	kern, skip, y   *tensor.Tensor // the heads' kernels, in lanes or rows; their skips (heads) or nil
 	ahead           *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
@@ -33,11 +33,11 @@ type convolution struct {
 	before, after []*tensor.Tensor
 }
 
-// keepUpTo is the size in floats up to which the kernels' spectra are kept for backward: to write and read larger ones
+// keepUpTo is the size in floats up to which the kernels' spectra are saved for backward: to write and read larger ones
 // takes as long as to make them again.
 const keepUpTo = 3 << 19
 
-// keep makes room to keep the kernels' spectra where that pays: with more rows a kernel's transform is a smaller part
+// keep makes space to keep the kernels' spectra where that pays: with more rows a kernel's transform is a smaller part
 // of the work. Nothing is kept for pieces of a row, so that memory does not grow with their number.
 func (c *convolution) keep(eng *Engine) {
 	n := (c.heads + lanes - 1) / lanes * c.plan.SpectrumSize()
@@ -138,7 +138,7 @@ func (c *convolution) backward(lo, hi int) {
 			c.plan.Begin(w.dz, (*outputGradRows)(w), row.len)
 			u := w.u
 			if b == 0 && !wantQ {
-				w.u, w.sum = w.sum, u // the sum begins in u's place
+				w.u, w.sum = w.sum, u // the sum starts in u's place
 			}
 			c.plan.Transpose(w.dz, u, w.kernel, w.sum,
 				kernel.Transposed{First: b == 0, Ready: c.kept != nil, Last: b == len(c.rows)-1, Again: wantQ})
@@ -183,7 +183,7 @@ func (c *convolution) Backward(eng *Engine) {
 }
 
 // makeGrads makes the gradients before the cores share the work. Where every element of a gradient is computed exactly
-// once, a new one is written; elsewhere it begins as zeros. The order q, k, v matters where they are one tensor.
+// once, a new one is written; elsewhere it starts as zeros. The order q, k, v matters where they are one tensor.
 func (c *convolution) makeGrads(eng *Engine) {
 	g := &c.grads
 	*g = convGrads{states: g.states[:0]}

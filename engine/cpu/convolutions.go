@@ -1,6 +1,6 @@
 package cpu
 
-// Convolutions: where to begin.
+// Convolutions: where to start.
 //
 // An operation that mixes positions linearly has up to three ways to compute the same thing, equal up to rounding:
 // stepping a recurrence, adding the kernel tap by tap, and multiplying spectra. What is fastest depends on the length l
@@ -12,7 +12,7 @@ package cpu
 //	GatedLongConv   longconv.go     l or the kernel up to directUpTo: tap by tap (directconv.go); else spectra
 //	BothWays        bothways.go     always spectra: one convolution with a kernel that also looks ahead
 //	CachedLongConv  convcache.go    recorded: GatedLongConv over the inputs in the cache and the row's own.
-//	                                Not recorded: one position behind aheadFrom inputs: the sums made ahead
+//	                                Not recorded: one position after aheadFrom inputs: the sums made ahead
 //	                                (convahead.go); up to directUpTo positions: tap by tap; else GatedLongConv over
 //	                                all inputs
 //	DiagSSM         diagssm.go      a state, l below recurrentBelow, not recorded: steps; no state, head_dim 1,

@@ -8,7 +8,7 @@ import (
 )
 
 // The fused loss computes logits for as many rows at a time as fit logitsBudget, but at least logitsRows, with which
-// products still run at nearly full speed. Where that is all rows, the logits are kept for backward. Otherwise
+// products still run at nearly full speed. Where that is all rows, the logits are saved for backward. Otherwise
 // gradients are computed in forward, while the logits of some rows are there, up to the factor that backward brings.
 // That takes the memory of the weights once more, unless they are frozen; to compute the logits twice would take a
 // third more time. Where all logits take no more memory than that, they are kept too: then each product is a single
@@ -90,7 +90,7 @@ func recordedLoss(rows, d, v int, frozen bool) (atOnce, floats int) {
 
 // LossMemory is the number of floats that LinearCrossEntropy of x (rows, d) and W (v, d), perhaps frozen, keeps while a
 // tape records.
-func LossMemory(rows, d, v int, frozen bool) int {
+func (Backend) LossMemory(rows, d, v int, frozen bool) int {
 	_, floats := recordedLoss(rows, d, v, frozen)
 	return floats
 }
@@ -104,7 +104,7 @@ type crossEntropyOp struct {
 	dx, dw      []float32 // the gradients for a factor of 1, nil where they are not wanted
 }
 
-// reserve makes room for gradients that are computed in forward.
+// reserve makes space for gradients that are computed in forward.
 func (o *crossEntropyOp) reserve(eng *Engine) {
 	if !o.inForward {
 		return

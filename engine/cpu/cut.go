@@ -26,7 +26,7 @@ func (eng *Engine) Cut(x *tensor.Tensor, r *engine.Rows, at, n []int) *tensor.Te
 
 type cutOp struct {
 	x, y  *tensor.Tensor
-	from  []int       // where each part begins in x, in positions
+	from  []int       // where each part starts in x, in positions
 	parts engine.Rows // of y
 }
 

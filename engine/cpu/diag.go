@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// diagSystem is what this engine keeps of an engine.DiagSystem: parameters and discretized system, channel by channel.
+// diagSystem is this engine's form of an engine.DiagSystem: parameters and discretized system, channel by channel.
 type diagSystem struct {
 	engine.DiagSystem
 	width         int          // of the modes of a channel: N padded, real and imaginary parts
@@ -44,25 +44,25 @@ func (s *diagSystem) publish() {
 	}
 }
 
-// diagOf is what this engine keeps of a system.
+// diagOf is this engine's form of a system.
 func diagOf(s *engine.DiagSystem) *diagSystem { return s.Private.(*diagSystem) }
 
 // of are the modes of channel h in one of the arrays.
 func (s *diagSystem) of(x kernel.Modes, h int) kernel.Modes { return x[h*s.width:][:s.width] }
 
-// DiagSystem discretizes in float64. Unless gradients are wanted it keeps the result with p.
+// DiagSystem discretizes in float64. Unless gradients are wanted it caches the result with p.
 func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 	h := p.LogDt.Len()
 	n := p.InvAReal.Len() / h
 	params := p.Tensors()
 	if !eng.wants(params[:]...) {
-		if s, ok := p.Kept.Load(kind, params[:]...).(*diagSystem); ok {
+		if s, ok := p.Cache.Load(kind, params[:]...).(*diagSystem); ok {
 			return &s.DiagSystem
 		}
 		s := &diagSystem{}
 		s.discretize(p, h, n)
 		s.publish()
-		p.Kept.Store(kind, s, params[:]...)
+		p.Cache.Store(kind, s, params[:]...)
 		return &s.DiagSystem
 	}
 	op := take[diagSystemOp](eng)
@@ -129,7 +129,7 @@ func (s *diagSystem) single() {
 	s.once.Do(func() {
 		size := 2 * s.H * s.N
 		if cap(s.single32) < 3*size {
-			s.single32 = shelved(3 * size)
+			s.single32 = longLived(3 * size)
 		}
 		for i, x := range []struct {
 			to   *[]float32

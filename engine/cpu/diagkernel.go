@@ -84,7 +84,7 @@ func (w *modeScratch) resize(width int) {
 	w.c, w.s, w.ds = resize(w.c, width), resize(w.s, width), resize(w.ds, width)
 }
 
-// resizeRows makes room in w.rows for kernels of length l, and returns how far apart they are.
+// resizeRows makes space in w.rows for kernels of length l, and returns how far apart they are.
 func (w *modeScratch) resizeRows(l int) (ld int) {
 	ld = l + kernel.VandermondePad
 	w.rows = resize(w.rows, kernelsAtOnce*ld)

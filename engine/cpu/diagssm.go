@@ -207,7 +207,7 @@ func (o *diagStep) outer(lo, hi int) {
 
 var stepPool = sync.Pool{New: func() any { return new([]float32) }}
 
-// gateInputs sets u to k_i·v_j of the heads from h0 on, of several channels each, at the position whose elements begin
+// gateInputs sets u to k_i·v_j of the heads from h0 on, of several channels each, at the position whose elements start
 // at row.
 func gateInputs(g *engine.Gates, u []float32, row, h0, heads int) {
 	p := g.HeadDim

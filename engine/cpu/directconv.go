@@ -12,7 +12,7 @@ import (
 const directUpTo = 96
 
 // directConv sets the rows of y for which use is true to q·(K∗u + D u), u = k·v, position by position, for head_dim 1.
-// It keeps u and K∗u + D u for backward.
+// It saves u and K∗u + D u for backward.
 func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tensor.Tensor, r *engine.Rows,
 	use func(i int) bool) {
 	op := take[directOp](eng)
@@ -46,7 +46,7 @@ func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tens
 	}
 }
 
-// throughOf is the skip, zeros where there is none.
+// throughOf is the skip, zeros if there is none.
 func (eng *Engine) throughOf(skip *tensor.Tensor, d int) []float32 {
 	if skip != nil {
 		return skip.Data()

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// dplrSystem is what this engine keeps of an engine.DPLRSystem. Slices have h·n elements, p[r] too.
+// dplrSystem is this engine's form of an engine.DPLRSystem. Slices have h·n elements, p[r] too.
 type dplrSystem struct {
 	engine.DPLRSystem
 	ct       []complex128
@@ -48,7 +48,7 @@ func (s *dplrSystem) publish() {
 	}
 }
 
-// dplrOf is what this engine keeps of a system.
+// dplrOf is this engine's form of a system.
 func dplrOf(s *engine.DPLRSystem) *dplrSystem { return s.Private.(*dplrSystem) }
 
 // lowRank is λ, b and p, or their gradients.
@@ -57,19 +57,19 @@ type lowRank struct {
 	p         [engine.MaxRank][]complex128
 }
 
-// DPLRSystem computes λ, b and p in float64. Unless gradients are wanted it keeps the result with the parameters.
+// DPLRSystem computes λ, b and p in float64. Unless gradients are wanted it caches the result with the parameters.
 func (eng *Engine) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	h, rank := p.LogDt.Len(), p.Rank()
 	n := p.InvAReal.Len() / h
 	params := p.Tensors()
 	if !eng.wants(params[:]...) {
-		if s, ok := p.Kept.Load(kind, params[:]...).(*dplrSystem); ok {
+		if s, ok := p.Cache.Load(kind, params[:]...).(*dplrSystem); ok {
 			return &s.DPLRSystem
 		}
 		s := &dplrSystem{}
 		s.scale(p, h, n, rank)
 		s.publish()
-		p.Kept.Store(kind, s, params[:]...)
+		p.Cache.Store(kind, s, params[:]...)
 		return &s.DPLRSystem
 	}
 	op := take[dplrSystemOp](eng)

@@ -80,7 +80,7 @@ func (s *dplrStates) begin(rows []int, slots engine.Slots) {
 	}
 }
 
-// DPLRKernel keeps its kernels with a system whose gradients are not wanted, and returns them again if they are long
+// DPLRKernel caches its kernels with a system whose gradients are not wanted, and returns them again if they are long
 // enough.
 func (eng *Engine) DPLRKernel(sys *engine.DPLRSystem, l int) *tensor.Tensor {
 	s := dplrOf(sys)

@@ -29,9 +29,9 @@ func (eng *Engine) dssParams(p *engine.DSSParams, mirrored bool) *engine.DiagPar
 	n := p.Re.Len()
 	h := p.W.Len() / (2 * n)
 	record := eng.wants(p.Re, p.Im, p.LogDt, p.W)
-	kept, params := &p.Kept[0], p.Tensors()
+	kept, params := &p.Cache[0], p.Tensors()
 	if mirrored {
-		kept = &p.Kept[1]
+		kept = &p.Cache[1]
 	}
 	if !record {
 		if d, ok := kept.Load(kind, params[:]...).(*engine.DiagParams); ok {

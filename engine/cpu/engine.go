@@ -1,4 +1,4 @@
-// Package cpu is the engine that computes in float32 on all cores. Layouts, blocks, loops over cores and what is kept
+// Package cpu is the engine that computes in float32 on all cores. Layouts, blocks, loops over cores and what is saved
 // for backward are its own. One file holds one operation, forward and backward side by side; the methods of Engine
 // implement engine.Engine, whose comments have the formulas and shapes. Comments here say how they compute.
 //
@@ -8,8 +8,7 @@
 // Lanes are 16 channels side by side. A tile is a matrix of scores, of some queries by some keys. A group is a model's
 // own, of channels that share B and C or a norm.
 //
-// It may import engine, tensor, internal/counter, internal/kernel and internal/parallel. Beside it only optim reads and
-// writes the float32 elements of tensors. Shapes have been checked by package autograd.
+// No other package reads or writes the float32 elements of tensors. Shapes have been checked by package autograd.
 package cpu
 
 import (
@@ -36,12 +35,6 @@ func New(step *engine.Step) *Engine {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Kind is "cpu".
-func (eng *Engine) Kind() string { return kind }
-
-// kind names this engine, and is its key in engine.Kept.
-const kind = "cpu"
-
 // operation is an operation that this engine recorded.
 type operation interface {
 	engine.Op
@@ -55,6 +48,13 @@ func (eng *Engine) precision() kernel.Precision { return kernel.Precision(eng.Pr
 // New returns a tensor with unspecified contents that lives until Reset.
 func (eng *Engine) New(shape ...int) *tensor.Tensor { return eng.arena.Tensor(shape...) }
 
+// Full returns a tensor whose elements are all v.
+func (eng *Engine) Full(v float32, shape ...int) *tensor.Tensor {
+	x := eng.New(shape...)
+	x.Fill(v)
+	return x
+}
+
 // like returns a tensor of x's shape with unspecified contents.
 func (eng *Engine) like(x *tensor.Tensor) *tensor.Tensor { return eng.arena.Like(x, 0) }
 
@@ -67,7 +67,7 @@ func (eng *Engine) Bytes() int { return eng.arena.Bytes() }
 // Mark names the present point for ReleaseSince.
 func (eng *Engine) Mark() int { return eng.arena.Mark() }
 
-// ReleaseSince takes back the memory of every tensor made after mark except keep.
+// ReleaseSince releases the memory of every tensor made after mark except keep.
 func (eng *Engine) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 	var bufs [4][]float32
 	held := bufs[:0]
@@ -77,20 +77,12 @@ func (eng *Engine) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 	eng.arena.ReleaseSince(mark, held...)
 }
 
-// Reset takes back all memory: every tensor made here is dead afterwards.
+// Reset takes back all memory: no tensor made here may be used afterwards.
 func (eng *Engine) Reset() {
 	for _, p := range eng.pools {
 		p.reset()
 	}
 	eng.arena.Reset()
-}
-
-// AllFinite reports whether x holds neither NaN nor infinity.
-func (eng *Engine) AllFinite(x *tensor.Tensor) bool {
-	if w := wideOf(x); w != nil {
-		return finiteWide(w)
-	}
-	return kernel.AllFinite(x.Data())
 }
 
 // push records op, which the caller has filled, and marks its outputs as wanting a gradient.

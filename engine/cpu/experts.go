@@ -32,9 +32,9 @@ func (eng *Engine) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor
 type expertsOp struct {
 	x, weights, y *tensor.Tensor
 	of            engine.Experts
-	first         []int     // where the positions of each expert begin in at, and the end
+	first         []int     // where the positions of each expert start in at, and the end
 	at            []int     // positions, those of each expert in order
-	h, g          []float32 // (at, f): what FC1 and Gate give, kept for backward
+	h, g          []float32 // (at, f): what FC1 and Gate give, saved for backward
 }
 
 func (o *expertsOp) Name() string                   { return "Experts" }
@@ -100,7 +100,7 @@ func (o *expertsOp) forward(eng *Engine) {
 	eng.done(g)
 }
 
-// gatherRows copies the positions at of x, d channels each, one behind the other.
+// gatherRows copies the positions at of x, d channels each, one after the other.
 func gatherRows(to, x []float32, at []int, d int) {
 	parallel.For(len(at), rowGrain(d), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
@@ -143,7 +143,7 @@ func (o *expertsOp) Backward(eng *Engine) {
 	}
 }
 
-// expertsGrad are gradients on the way, and room for those of one expert.
+// expertsGrad are gradients on the way, and space for those of one expert.
 type expertsGrad struct {
 	*expertsOp
 	eng              *Engine
@@ -152,7 +152,7 @@ type expertsGrad struct {
 	m, dm, gate      []float32 // (n, f); gate is a(g)
 }
 
-// expert goes back through expert e, whose positions are at.
+// expert runs backward through expert e, whose positions are at.
 func (w *expertsGrad) expert(e int, at []int) {
 	d, f, rows := w.x.Dim(-1), w.inner(), len(at)
 	kept := w.first[e] * f
@@ -201,7 +201,7 @@ func (w *expertsGrad) expert(e int, at []int) {
 	}
 }
 
-// matrix goes back through h = x·Wᵀ for the gradient dh: to W, and to x in dys, which it sets or adds to.
+// matrix runs backward through h = x·Wᵀ for the gradient dh: to W, and to x in dys, which it sets or adds to.
 func (w *expertsGrad) matrix(of *tensor.Tensor, dh []float32, rows int, add bool) {
 	d, f := w.x.Dim(-1), w.inner()
 	if dw := w.eng.gradOf(of); dw != nil {
@@ -212,7 +212,7 @@ func (w *expertsGrad) matrix(of *tensor.Tensor, dh []float32, rows int, add bool
 	}
 }
 
-// multiply adds Aᵀ·B to C (m, n), matrices whose rows lie one behind the other, with k terms.
+// multiply adds Aᵀ·B to C (m, n), matrices whose rows lie one after the other, with k terms.
 func (w *expertsGrad) multiply(m, n, k int, a, b, c []float32) {
 	w.eng.precision().Gemm(kernel.Product{Op: kernel.TN, M: m, N: n, K: k, A: a, LDA: m, B: b, LDB: n, C: c, LDC: n,
 		Add: true})

@@ -7,15 +7,15 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// gradient is the gradient of x, nil where none has been made. A result has it in its header. A leaf has not, because
-// several tapes may run backward to it at once: Step.Leaves has its gradient, or else this engine.
+// gradient is the gradient of x, nil if there is none. A result has it in its header. A leaf has none, because
+// several tapes may run backward to it at once: Step.Leaves or else this engine has its gradient.
 func (eng *Engine) gradient(x *tensor.Tensor) []float32 {
 	if x.Lent() {
 		return x.Grad()
 	}
 	if eng.Leaves != nil {
 		if g := eng.Leaves.Gradient(x); g != nil {
-			return g
+			return g.Data()
 		}
 	}
 	return eng.leaves[x]
@@ -54,7 +54,7 @@ func (eng *Engine) gradOf(x *tensor.Tensor) []float32 {
 	return eng.grad(x)
 }
 
-// gradTo is gradOf for operations that can also write. Where add is false the contents are unspecified and have to be
+// gradTo is gradOf for operations that can also write. If add is false the contents are unspecified and must be
 // written, which saves zeroing and reading them.
 func (eng *Engine) gradTo(x *tensor.Tensor) (dx []float32, add bool) {
 	if !eng.wanted(x) {
@@ -101,43 +101,53 @@ func (eng *Engine) Backward(op engine.Op) { op.(operation).Backward(eng) }
 type gradReader interface{ result() *tensor.Tensor }
 
 // BackwardFrom takes dy itself, not a copy, for the gradient of y, if op is a gradReader.
-func (eng *Engine) BackwardFrom(op engine.Op, y *tensor.Tensor, dy []float32) bool {
+func (eng *Engine) BackwardFrom(op engine.Op, y, dy *tensor.Tensor) bool {
 	r, ok := op.(gradReader)
-	if !ok || r.result() != y || y.Grad() != nil || len(dy) != y.Len() {
+	if !ok || r.result() != y || y.Grad() != nil || len(dy.Data()) != y.Len() {
 		return false
 	}
-	y.SetGrad(dy)
+	y.SetGrad(dy.Data())
 	op.(operation).Backward(eng)
 	y.SetGrad(nil)
 	return true
 }
 
-// AddGrad adds dy to y's gradient, where one is wanted.
-func (eng *Engine) AddGrad(y *tensor.Tensor, dy []float32) {
-	if w := wideOf(y); w != nil {
-		if g := w.gradient(); g != nil {
-			for i := range len(dy) / 2 {
-				g.set(i, g.at(i)+pair(dy, i))
-			}
-		}
+// AddGrad adds dy to y's gradient if one is wanted.
+func (eng *Engine) AddGrad(y, dy *tensor.Tensor) {
+	w := wideOf(y)
+	if w == nil {
+		eng.addGrad(y, dy.Data())
 		return
 	}
-	eng.addGrad(y, dy)
-}
-
-// Grad copies the gradient of x to dst, and reports whether there is one.
-func (eng *Engine) Grad(x *tensor.Tensor, dst []float32) bool {
-	if w := wideOf(x); w != nil {
-		g := w.gradient()
-		if g != nil {
-			g.Read(dst)
-		}
-		return g != nil
+	g := w.gradient()
+	if g == nil {
+		return
 	}
-	return copy(dst, eng.gradient(x)) > 0
+	from := wideOf(dy)
+	if from == nil {
+		from = &complexes{x: make([]complex128, dy.Len()/2)}
+		from.Write(dy.Data())
+	}
+	for i := range dy.Len() / 2 {
+		g.set(i, g.at(i)+from.at(i))
+	}
 }
 
-// DropGrad gives back the gradient of x, which nothing collects.
+// Grad returns the gradient of x, nil if there is none.
+func (eng *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
+	if w := wideOf(x); w != nil {
+		if g := w.gradient(); g != nil {
+			return tensor.Stored(g, x.Shape()...)
+		}
+		return nil
+	}
+	if g := eng.gradient(x); g != nil {
+		return tensor.FromSlice(g, x.Shape()...)
+	}
+	return nil
+}
+
+// DropGrad releases the gradient of x, which nothing collects.
 func (eng *Engine) DropGrad(x *tensor.Tensor) {
 	if x == nil {
 		return
@@ -147,9 +157,6 @@ func (eng *Engine) DropGrad(x *tensor.Tensor) {
 		eng.setGradient(x, nil)
 	}
 }
-
-// Finish does nothing: gradients are added where they are collected.
-func (eng *Engine) Finish(*tensor.Tensor) {}
 
 // clearGrain is the number of elements that one task zeroes.
 const clearGrain = 1 << 16

@@ -10,7 +10,7 @@ import (
 // generate them they are lanes, (⌈h/16⌉, l, 16): the kernels of 16 heads, which one transform takes, lie together. The
 // last lanes are zeros where h is no multiple of 16.
 
-// newKernels is room for kernels in lanes.
+// newKernels is space for kernels in lanes.
 func (eng *Engine) newKernels(h, l int) *tensor.Tensor { return eng.New((h+lanes-1)/lanes, l, lanes) }
 
 // KernelTaps knows both layouts.

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Linear applies the activation after the product, and keeps the values before it for backward.
+// Linear applies the activation after the product, and saves the values before it for backward.
 func (eng *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
 	n := w.Dim(0)
 	m := x.Rows()
@@ -27,7 +27,7 @@ func (eng *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tenso
 	return y
 }
 
-// activated is a(pre). It takes the place of pre, unless that is kept for backward.
+// activated is a(pre). It takes the place of pre, unless that is saved for backward.
 func (eng *Engine) activated(pre *tensor.Tensor, a engine.Activation, keep bool) *tensor.Tensor {
 	if a == engine.None {
 		return pre

@@ -18,7 +18,7 @@ var linearOnes = func() (x [linearChunk]float32) {
 	return x
 }()
 
-// LinearAttention goes through each row chunk by chunk, with the products of a chunk as matrices (arXiv:2202.10447,
+// LinearAttention runs through each row chunk by chunk, with the products of a chunk as matrices (arXiv:2202.10447,
 // §3.3).
 func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows,
 	s, z engine.Slots) *tensor.Tensor {
@@ -58,7 +58,7 @@ type linearAttention struct {
 	work       work
 }
 
-// stateBefore are S and z before the chunk that begins at t0, of a head of a row.
+// stateBefore are S and z before the chunk that starts at t0, of a head of a row.
 func (a *linearAttention) stateBefore(row, head, t0 int) (s, z []float32) {
 	n, chunks := a.e*a.m+a.e, (a.rows.Len(row)+linearChunk-1)/linearChunk
 	x := a.states[(a.chunks[row]*a.Heads+head*chunks+t0/linearChunk)*n:][:n]
@@ -82,7 +82,7 @@ func (a *linearAttention) eachHeads(f func(row, lo, hi int)) {
 // linearHead is one head of one row, a chunk at a time.
 type linearHead struct {
 	*linearAttention
-	qAt, vAt     int // where position 0 begins in q and k, and in v and y
+	qAt, vAt     int // where position 0 starts in q and k, and in v and y
 	qStep, vStep int // from one position to the next
 	norms        []float32
 	s, z         []float32 // the state before the chunk

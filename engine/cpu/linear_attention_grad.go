@@ -45,7 +45,7 @@ type linearGrads struct{ dy, dq, dk, dv []float32 }
 // linearStateGrads are the gradients of the states before a row, and after it.
 type linearStateGrads struct{ s, z, nextS, nextZ []float32 }
 
-// backward goes back through the heads [lo, hi) of a row, up to linearHeads.
+// backward runs backward through the heads [lo, hi) of a row, up to linearHeads.
 func (o *linearAttentionOp) backward(g *linearGrads, row, lo, hi int) {
 	const c = linearChunk
 	state, d := o.e*o.m+o.e, o.stateGrads[row]
@@ -91,7 +91,7 @@ func addTo(parts, x []float32, i int) {
 	}
 }
 
-// linearChunkGrad goes back through one chunk of a head.
+// linearChunkGrad runs backward through one chunk of a head.
 type linearChunkGrad struct {
 	linearHead
 	more   *[]float32 // scratch for the fields below

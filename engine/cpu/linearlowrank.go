@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// LinearLowRank adds the change to the product in place, and keeps what comes between its two matrices for backward:
+// LinearLowRank adds the change to the product in place, and saves what comes between its two matrices for backward:
 // the r numbers of a row are few beside its k.
 func (eng *Engine) LinearLowRank(x, w, bias *tensor.Tensor, c engine.LowRank, a engine.Activation) *tensor.Tensor {
 	m, n, k, r := x.Rows(), w.Dim(0), w.Dim(1), c.Down.Dim(0)

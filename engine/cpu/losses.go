@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CrossEntropy keeps the log-sum-exp of each row for backward.
+// CrossEntropy saves the log-sum-exp of each row for backward.
 func (eng *Engine) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tensor {
 	rows, v := x.Rows(), x.Dim(-1)
 	op := take[logitsLossOp](eng)
@@ -105,7 +105,7 @@ func (eng *Engine) Pinball(x *tensor.Tensor, target, levels []float32) *tensor.T
 }
 
 // numbersLoss is the mean over count numbers of a loss that is a sum over n targets. sum adds up the loss of targets lo
-// to hi, and sets the slopes of the elements of x that belong to them, divided by scale, which are kept for backward.
+// to hi, and sets the slopes of the elements of x that belong to them, divided by scale, which are saved for backward.
 func (eng *Engine) numbersLoss(name string, x *tensor.Tensor, scale float32, count, n, grain int,
 	sum func(lo, hi int, slope []float32) float64) *tensor.Tensor {
 	op := take[numbersLossOp](eng)

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Mul keeps both factors for backward.
+// Mul saves both factors for backward.
 func (eng *Engine) Mul(x, y *tensor.Tensor) *tensor.Tensor {
 	z := eng.like(x)
 	products(z.Data(), x.Data(), y.Data())

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddLayerNorm makes one pass over each position, and keeps its mean and reciprocal standard deviation for backward.
+// AddLayerNorm makes one pass over each position, and saves its mean and reciprocal standard deviation for backward.
 func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
 	d := x.Dim(-1)
 	s = x

@@ -7,75 +7,51 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Pack replaces the elements of weight matrices (n, k) by the order in which a product with few rows reads them, in the
-// given precision.
-func Pack(p engine.Precision, ws ...*tensor.Tensor) {
-	ms := make([]kernel.Matrix, len(ws))
-	for i, w := range ws {
-		if w.Dims() != 2 || len(w.Data()) != w.Len() {
-			panic("engine/cpu.Pack: found " + w.String() + ", want a matrix with its elements")
-		}
-		ms[i] = kernel.InMemory(w.Data(), w.Dim(0), w.Dim(1))
-	}
-	for i, packed := range kernel.Pack(kernel.Precision(p), ms...) {
-		ws[i].SetPacked(packedWeight{Packed: packed})
-	}
-}
-
-// PackRows returns the packed forms of weight matrices whose elements are not in memory, for tensor.Tensor.SetPacked.
-// It needs little memory besides.
-func PackRows(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
-	return packRows(ms, false, func(ms ...kernel.Matrix) []*kernel.Packed {
-		return kernel.Pack(kernel.Precision(p), ms...)
-	})
-}
-
-// PackExact is PackRows for matrices whose elements are bfloat16 numbers, which loses nothing: results are those of
-// float32, and keys and values stay float32.
-func PackExact(ms ...engine.Matrix) []tensor.Packed { return packRows(ms, true, kernel.PackExact) }
-
-// PackFrozen is PackRows for weights that stay as they are while others train: they are rounded to BF16 or Int8, and
-// results are those of float32 with the rounded weights, forward and backward. Float32 rounds nothing.
-func PackFrozen(p engine.Precision, ms ...engine.Matrix) []tensor.Packed {
-	return packRows(ms, true, func(ms ...kernel.Matrix) []*kernel.Packed {
-		if p == engine.BF16 {
-			for i, m := range ms {
-				ms[i].Rows = func(j, n int, use func(x []float32)) {
-					m.Rows(j, n, func(x []float32) {
-						y := make([]float32, len(x))
-						kernel.RoundBF16(y, x)
-						use(y)
-					})
-				}
-			}
-			return kernel.PackExact(ms...)
-		}
-		return kernel.Pack(kernel.Precision(p), ms...)
-	})
-}
-
-func packRows(ms []engine.Matrix, exact bool, pack func(...kernel.Matrix) []*kernel.Packed) []tensor.Packed {
-	from, out := make([]kernel.Matrix, len(ms)), make([]tensor.Packed, len(ms))
+// Pack packs matrices side by side in one piece of memory.
+func (Backend) Pack(p engine.Precision, as engine.PackAs, ms ...engine.Matrix) []tensor.Packed {
+	from := make([]kernel.Matrix, len(ms))
 	for i, m := range ms {
 		from[i] = kernel.Matrix(m)
 	}
-	for i, packed := range pack(from...) {
+	switch {
+	case as == engine.PackExact:
+		return packedWeights(kernel.PackExact(from...), true)
+	case as == engine.PackFrozen && p == engine.BF16:
+		return packedWeights(kernel.PackExact(roundedBF16(from)...), true)
+	default:
+		return packedWeights(kernel.Pack(kernel.Precision(p), from...), as == engine.PackFrozen)
+	}
+}
+
+// roundedBF16 are matrices whose rows are rounded to bfloat16 as they are read.
+func roundedBF16(ms []kernel.Matrix) []kernel.Matrix {
+	for i, m := range ms {
+		ms[i].Rows = func(j, n int, use func(x []float32)) {
+			m.Rows(j, n, func(x []float32) {
+				y := make([]float32, len(x))
+				kernel.RoundBF16(y, x)
+				use(y)
+			})
+		}
+	}
+	return ms
+}
+
+func packedWeights(all []*kernel.Packed, exact bool) []tensor.Packed {
+	out := make([]tensor.Packed, len(all))
+	for i, packed := range all {
 		out[i] = packedWeight{packed, exact}
 	}
 	return out
 }
 
-// PackGroups returns the packed forms of weight matrices that are integers already, which rounds nothing. The precision
-// is Int8, Int4 or Int4Min.
-func PackGroups(p engine.Precision, ms ...engine.Groups) []tensor.Packed {
-	from, out := make([]kernel.Groups, len(ms)), make([]tensor.Packed, len(ms))
+// PackGroups packs matrices that are integers already.
+func (Backend) PackGroups(p engine.Precision, ms ...engine.Groups) []tensor.Packed {
+	from := make([]kernel.Groups, len(ms))
 	for i, m := range ms {
 		from[i] = kernel.Groups(m)
 	}
-	for i, packed := range kernel.PackGroups(kernel.Precision(p), from...) {
-		out[i] = packedWeight{Packed: packed}
-	}
-	return out
+	return packedWeights(kernel.PackGroups(kernel.Precision(p), from...), false)
 }
 
 // product computes y = x Wᵀ + bias, x (m, k), W (n, k), packed or not, bias (n) or nil.
@@ -137,13 +113,13 @@ func (eng *Engine) unpack(w packedWeight, n, k int, use func(j, rows int, part [
 	}
 }
 
-// packedWeight is a packed matrix that knows in which precision to keep keys and values.
+// packedWeight is a packed matrix that chooses the precision of keys and values.
 type packedWeight struct {
 	*kernel.Packed
 	exact bool // nothing was rounded, and nothing is to be
 }
 
-// unrounded tells whether a product with m rows is computed from unpacked elements: where its inputs would be rounded
+// unrounded reports whether a product with m rows is computed from unpacked elements: where its inputs would be rounded
 // though nothing is to be, or not be rounded though all is. A few rows, such as those of a text that is written token
 // by token, are not worth it.
 func (w packedWeight) unrounded(m int, p engine.Precision) bool {
@@ -151,15 +127,16 @@ func (w packedWeight) unrounded(m int, p engine.Precision) bool {
 	return w.exact && m >= few && (w.Precision() >= kernel.Int8 || p == engine.BF16)
 }
 
-// Kept, Exact, ReadRow and ReadGroups are engine.Rounding.
-func (w packedWeight) Kept() engine.Precision       { return engine.Precision(w.Precision()) }
+// Stored, Exact, ReadRow and ReadGroups are engine.Rounding.
+func (w packedWeight) Stored() engine.Precision     { return engine.Precision(w.Precision()) }
 func (w packedWeight) Exact() bool                  { return w.exact }
 func (w packedWeight) ReadRow(dst []float32, j int) { w.Row(dst, j) }
 func (w packedWeight) ReadGroups(j int, q []int8, factor, least []uint16) (scale float32) {
 	return w.Groups(j, q, factor, least)
 }
 
-// Rounded is room for keys and values in the precision of the weights, with weights of 4 bits in int8, nil for float32.
+// Rounded is space for keys and values in the precision of the weights, with weights of 4 bits in int8, nil for
+// float32.
 func (w packedWeight) Rounded() engine.Rounded {
 	if p := w.Precision(); p != kernel.Float32 && !w.exact {
 		return &roundedRows{precision: min(p, kernel.Int8)}

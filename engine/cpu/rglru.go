@@ -12,7 +12,7 @@ import (
 // rglruSlab is how many channels a task takes along its row.
 const rglruSlab = 64
 
-// RGLRU goes along each row, some channels at a time.
+// RGLRU runs along each row, some channels at a time.
 func (eng *Engine) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	o := take[rglruOp](eng)
 	record := eng.wantsRows(slots, u, r, i, lambda)
@@ -39,7 +39,7 @@ func (o *rglruOp) Outputs(f func(*tensor.Tensor)) {
 	o.outputs(f)
 }
 
-// rglruSlice are the channels [c0, c1) of a row, of d channels in all, and room for what they need at a position.
+// rglruSlice are the channels [c0, c1) of a row, of d channels in all, and space for what they need at a position.
 type rglruSlice struct {
 	row, c0, c1 int
 	half        []float32 // 4·softplus(Λ)
@@ -132,7 +132,7 @@ type rglruGrads struct {
 	dlambda        []float32 // of each row
 }
 
-// back goes along the slice from its last position.
+// back runs along the slice from its last position.
 func (w *rglruGrads) back(s *rglruSlice) {
 	buf := getFloats(2 * rglruSlab)
 	defer putFloats(buf)

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddRMSNorm makes one pass over each group of each position, and keeps the reciprocal root mean square for backward.
+// AddRMSNorm makes one pass over each group of each position, and saves the reciprocal root mean square for backward.
 func (eng *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
 	d := w.Len() / groups
 	s = x

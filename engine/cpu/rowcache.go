@@ -113,7 +113,7 @@ func (s *seen) wants(eng *Engine) bool {
 	return record
 }
 
-// release forgets the caches, because an operation stays in a pool and would keep them alive.
+// release forgets the caches: an operation stays in a pool and would keep them in memory.
 func (s *seen) release() { s.caches = nil }
 
 // grads are the gradients of what each row sees, nil for one that is not wanted.

@@ -41,7 +41,7 @@ func byKey[K comparable](eng *Engine, r *engine.Rows, key func(i int) K, f func(
 		g.of = append(g.of, group)
 	}
 	n := 0
-	for i, size := range g.ends { // for now where the group begins
+	for i, size := range g.ends { // for now where the group starts
 		g.ends[i], n = n, n+size
 	}
 	g.rows = resize(g.rows, n)
@@ -139,7 +139,7 @@ func (s *subset) gate(y, x, g rowsOf, d int, add bool) {
 	})
 }
 
-// gate is subset.gate for a run of elements, which begin at element at of g.
+// gate is subset.gate for a run of elements, which start at element at of g.
 func gate(y, x, g []float32, at int, add bool) {
 	switch {
 	case g == nil && add:

@@ -9,7 +9,7 @@ import (
 
 // The selective scan is cut into slabs of channels, one task each, which go along the sequence in chunks.
 const (
-	// scanChunk is the distance of the borders at which states are kept for backward; between them they are computed
+	// scanChunk is the distance of the borders at which states are saved for backward; between them they are computed
 	// again.
 	scanChunk = 32
 	// scanSlab is how many channels a task takes: one pair of gradients of B and C is summed for each.
@@ -140,7 +140,7 @@ func (s *slab) of(x []float32, j int) []float32 {
 	return x[s.channel(j)*n:][:s.lanes[j].Width*n]
 }
 
-// from are the inputs of lanes[j] from position t of the row on, and where its channels begin in a tensor like u.
+// from are the inputs of lanes[j] from position t of the row on, and where its channels start in a tensor like u.
 func (o *scanOp) from(s *slab, j, t int) (r kernel.ScanRows, at int) {
 	d, n, p := o.u.Dim(-1), o.a.Dim(-1), o.rows.From(s.row)+t
 	at = p*d + s.channel(j)
@@ -230,8 +230,8 @@ type scanGrads struct {
 	dbc            []float32 // of each slab of a group
 }
 
-// slab goes back through one slab, the last chunk first. It first steps through a chunk again, from the state at its
-// border.
+// slab runs backward through one slab, the last chunk first. It first steps through a chunk again, from the state at
+// its border.
 func (w *scanGrads) slab(s *slab) {
 	l, from, d, n := w.rows.Len(s.row), w.rows.From(s.row), w.u.Dim(-1), w.a.Dim(-1)
 	buf := getFloats(min(l, scanChunk) * n * kernel.ScanStride)

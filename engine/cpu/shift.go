@@ -46,7 +46,7 @@ type shiftOp struct {
 	n                 int
 }
 
-// steps tells whether row i is a step of the recurrence.
+// steps reports whether row i is a step of the recurrence.
 func (o *shiftOp) steps(i int) bool { return !o.records && o.rows.Len(i) == 1 && o.has(i) }
 
 // channelsPerStep is the number of channels that are stepped together: their B and C stay in the processor's cache

@@ -23,7 +23,7 @@ type sineOp struct{ x, f, y *tensor.Tensor }
 func (o *sineOp) Name() string                   { return "Sine" }
 func (o *sineOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
-// angles calls f on all cores with parts of f·x, which begin at element at.
+// angles calls f on all cores with parts of f·x, which start at element at.
 func (o *sineOp) angles(f func(at int, angles []float32)) {
 	d, x := o.f.Len(), o.x.Data()
 	const rows = 32 // few enough to stay in the processor's cache

@@ -84,7 +84,7 @@ type sinkhorn struct {
 // columns is the number of candidates that the sort net has scores for.
 func (s *sinkhorn) columns() int { return s.Sort.Dim(-1) }
 
-// offset is the position at which the buckets of a head begin. Earlier positions see only each other.
+// offset is the position at which the buckets of a head start. Earlier positions see only each other.
 func (s *sinkhorn) offset(head int) int {
 	if s.Ahead || head < s.Heads/2 {
 		return 0

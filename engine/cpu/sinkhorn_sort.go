@@ -32,7 +32,7 @@ type bucketSums struct {
 	seen       int       // number of positions summed so far
 }
 
-// grow makes room for the summaries of count buckets.
+// grow makes space for the summaries of count buckets.
 func (s *bucketSums) grow(count, e, hd int) {
 	if s.sumQ == nil {
 		s.sumQ, s.sumK = make([]float32, hd), make([]float32, hd)

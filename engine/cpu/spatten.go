@@ -43,7 +43,7 @@ func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engin
 		eng.push(op)
 		return s.y
 	}
-	for i := range s.each { // an operation stays in a pool and would keep the states alive
+	for i := range s.each { // an operation stays in a pool and would keep the states in memory
 		s.each[i].before, s.each[i].after, s.each[i].past = engine.SpAttenState{}, engine.SpAttenState{}, nil
 	}
 	return s.y
@@ -114,7 +114,7 @@ func (s *spatten) begin(eng *Engine, i int, state *engine.SpAttenState) {
 	}
 }
 
-// copySpAtten copies the state from to s, zeros where there is none.
+// copySpAtten copies the state from to s, zeros if there is none.
 func copySpAtten(s, from *engine.SpAttenState) {
 	parts := func(s *engine.SpAttenState) [6]*tensor.Tensor {
 		return [6]*tensor.Tensor{s.K, s.V, s.Importance, s.Heads, s.Position, s.Low}
@@ -151,10 +151,10 @@ func setPosition(s *engine.SpAttenState, n int) {
 	p[0], p[1] = float32(n/positionUnit), float32(n%positionUnit)
 }
 
-// place is where position i of head h of row w begins in q, k and v.
+// place is where position i of head h of row w starts in q, k and v.
 func (s *spatten) place(w *spattenRow, h, i int) int { return w.from*s.Heads*s.hd + (h*w.l+i)*s.hd }
 
-// out is where position i of head h of row w begins in y.
+// out is where position i of head h of row w starts in y.
 func (s *spatten) out(w *spattenRow, h, i int) int { return ((w.from+i)*s.Heads + h) * s.hd }
 
 // unpack splits the positions of row i into heads and rotates queries and keys to their positions.

@@ -46,7 +46,7 @@ func (o *spattenOp) Backward(eng *Engine) {
 // spattenGrads are the gradients of a row, each nil where it is not wanted or nothing has used it.
 type spattenGrads struct{ dy, dqkv, pastK, pastV, nextK, nextV []float32 }
 
-// backward goes back through head h of row w.
+// backward runs backward through head h of row w.
 func (o *spattenOp) backward(g *spattenGrads, w *spattenRow, h int) {
 	hd, most, d := o.hd, o.Rows(), o.Heads*o.hd
 	buf := getFloats((w.l + 2*(most+w.l)) * hd)

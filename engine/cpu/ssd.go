@@ -16,7 +16,7 @@ const (
 	ssdShort = 4
 )
 
-// SSD steps short rows, and computes others in blocks, which begin at the first position of the row.
+// SSD steps short rows, and computes others in blocks, which start at the first position of the row.
 func (eng *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	o := take[ssdOp](eng)
@@ -103,7 +103,7 @@ func (o *ssdOp) step() {
 	})
 }
 
-// block is a task: the heads [h0, h1) of q positions of one row, with room for matrices.
+// block is a task: the heads [h0, h1) of q positions of one row, with space for matrices.
 type block struct {
 	i, q     int // i is its number in all
 	first    int // its first position in all
@@ -219,7 +219,7 @@ func (o *ssdOp) eachRun(k *block, f func(a, b int)) {
 	}
 }
 
-// insideRows is the number of rows of L ⊙ C Bᵀ that are multiplied at a time, without what is zero behind them.
+// insideRows is the number of rows of L ⊙ C Bᵀ that are multiplied at a time, without what is zero after them.
 const insideRows = 16
 
 // inside computes what the inputs of a block give to its outputs and to the state after it.

@@ -13,7 +13,7 @@ type wide interface {
 	tensor.Storage
 	at(i int) complex128
 	set(i int, v complex128)
-	// gradient is storage over the gradient, nil where there is none.
+	// gradient is storage over the gradient, nil if there is none.
 	gradient() wide
 }
 

@@ -33,7 +33,13 @@ func (t *Tape) RMSNorm(x, w *tensor.Tensor, groups int, eps float64) *tensor.Ten
 }
 
 // Seed adds dy to the gradient of y.
-func (t *Tape) Seed(y *tensor.Tensor, dy []float32) { t.AddGrad(y, dy) }
+func (t *Tape) Seed(y *tensor.Tensor, dy []float32) { t.AddGrad(y, tensor.FromSlice(dy, y.Shape()...)) }
+
+// Grad copies the gradient of x to dst, and reports whether there is one.
+func (t *Tape) Grad(x *tensor.Tensor, dst []float32) bool {
+	g := t.Engine.Grad(x)
+	return g != nil && g.CopyTo(dst) > 0
+}
 
 // Backward goes back from a scalar.
 func (t *Tape) Backward(loss *tensor.Tensor) {

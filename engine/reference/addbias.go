@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddBias adds a number of its own to each of d channels, then applies a function, for every row r:
+// AddBias adds a bias to each of d channels, then applies a function, for every row r:
 //
 //	y[r, c] = a(x[r, c] + bias[c])
 //	dx[r, c] = a'(x[r, c] + bias[c])·dy[r, c],   dbias[c] = Σ_r dx[r, c]

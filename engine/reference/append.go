@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Append puts each row x of l positions behind one of p past ones:
+// Append puts each row x of l positions after one of p past ones:
 //
 //	y[t] = past[t] for t < p,   x[t-p] for t ≥ p
 //	dpast[t] = dy[t],   dx[t] = dy[p+t]

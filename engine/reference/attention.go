@@ -57,7 +57,7 @@ type attention struct {
 	from, l      int // where the row is in qkv
 	d, hd        int
 	start        int // position of the first key
-	forget, past int // keys of the cache that no query sees any more, and those behind them
+	forget, past int // keys of the cache that no query sees any more, and those after them
 	qkv, y, k, v *tensor.Tensor
 	pastK, pastV *tensor.Tensor
 	q            [][]float64          // rotated, (heads·l) of head_dim
@@ -77,7 +77,7 @@ func (a *attention) inputs(which, h, i int) int {
 // key is the place of key (or value) j, counted from the first, that head h of the queries sees.
 func (a *attention) key(h, j int) int { return (a.o.KeyHead(h)*(a.past+a.l) + j) * a.hd }
 
-// sees tells whether query i sees key j, which count from the first key.
+// sees reports whether query i sees key j, which count from the first key.
 func (a *attention) sees(h, i, j int) bool {
 	i += a.past
 	if blocks := a.o.Blocks; blocks != nil {

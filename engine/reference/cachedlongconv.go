@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// CachedLongConv is the causal convolution of the n positions of every row behind the p inputs of its cache that count,
+// CachedLongConv is the causal convolution of the n positions of every row after the p inputs of its cache that count,
 // none for a cache of nil, for kernels k (m, d). A skip D of nil is 0. With x the inputs of the cache, then the row's
 // own:
 //
@@ -66,7 +66,7 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	return y
 }
 
-// behind is what counts in a cache, nothing for nil, with n positions of u from at on behind it. The cache then has it.
+// behind is what counts in a cache, nothing for nil, with n positions of u from at on after it. The cache then has it.
 func (eng *Engine) behind(cache *engine.ConvCache, u *tensor.Tensor, at, n int) *tensor.Tensor {
 	past, d := 0, u.Dim(1)
 	var before *tensor.Tensor
@@ -95,5 +95,5 @@ func (eng *Engine) behind(cache *engine.ConvCache, u *tensor.Tensor, at, n int) 
 	return x
 }
 
-// Ahead is 0: nothing is summed before it is asked for.
+// Ahead is 0: nothing is summed ahead of time.
 func (eng *Engine) Ahead() int { return 0 }

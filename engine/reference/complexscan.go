@@ -12,7 +12,7 @@ import (
 //
 //	h' = exp(Δ·A)·h + Δ·u·B,   y = 2 Re Σ_n C·h' + D·u
 //
-// Backward goes through the positions from the last, with g the gradient of the state after a position:
+// Backward runs through the positions from the last, with g the gradient of the state after a position:
 //
 //	g += 2 dy·conj(C),   dC += 2 dy·conj(h'),   dB += g·Δ·u,   dA += g·conj(Δ·exp(Δ·A)·h)
 //	du += Re Σ_n g·conj(Δ·B) + D·dy,   dΔ += Re Σ_n g·conj(A·exp(Δ·A)·h + u·B),   dD += u·dy,   g ← g·conj(exp(Δ·A))

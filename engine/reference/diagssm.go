@@ -11,7 +11,7 @@ import (
 //
 //	u = k_i·v_j,   x' = Ā·x + B̄·u  (n modes),   z = 2 Re Σ_n C·x' + D·u,   y_j = Σ_i q_i·z
 //
-// with k_i = q_i = 1 without gates. Backward goes through the positions from the last, with g the gradient of the state
+// with k_i = q_i = 1 without gates. Backward runs through the positions from the last, with g the gradient of the state
 // after a position:
 //
 //	dq_i += dy_j·z,   dz = dy_j·q_i,   dD += u·dz
@@ -97,7 +97,7 @@ func (eng *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Te
 	return y
 }
 
-// gate are the values of a gate for v, ones where there is none.
+// gate are the values of a gate for v, ones if there is none.
 func (eng *Engine) gate(x, v *tensor.Tensor) []float64 {
 	if x != nil {
 		return eng.values(x)

@@ -18,7 +18,7 @@ import (
 // A tape that does not record finds the matrices of a system, which take long to make, where the last one left them.
 func (eng *Engine) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	params := p.Tensors()
-	if s, ok := p.Kept.Load(eng.Kind(), params[:]...).(*engine.DPLRSystem); ok && !eng.Recording {
+	if s, ok := p.Cache.Load(kind, params[:]...).(*engine.DPLRSystem); ok && !eng.Recording {
 		return s
 	}
 	h, rank := p.LogDt.Len(), p.Rank()
@@ -42,7 +42,7 @@ func (eng *Engine) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 	}
 	if !eng.Recording {
 		s.Private = eng.matrices(s)
-		p.Kept.Store(eng.Kind(), s, params[:]...)
+		p.Cache.Store(kind, s, params[:]...)
 	}
 	eng.record("DPLRSystem", list{s.Lambda, s.B, s.P, s.Ct}, params[:], func() {
 		dLogDt, dRe, dIm, dB := eng.gradOf(p.LogDt), eng.gradOf(p.InvAReal), eng.gradOf(p.AImag), eng.gradOf(p.B)

@@ -3,13 +3,10 @@
 // other engines are tested against, and the place to read what an operation is. One file holds one operation, its
 // formula first.
 //
-// It may import engine, tensor and internal/counter. Shapes have been checked by package autograd. Precision of
-// products is always float64, whatever the tape asks for.
+// Shapes have been checked by package autograd. Precision of products is always float64, whatever the tape asks for.
 package reference
 
 import (
-	"math"
-
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -30,7 +27,7 @@ func New(step *engine.Step) *Engine {
 // numbers is storage in float64.
 type numbers struct {
 	x    []float64
-	grad []float64 // nil where none has been made
+	grad []float64 // nil if there is none
 }
 
 func (n *numbers) Len() int                  { return len(n.x) }
@@ -59,24 +56,18 @@ type leaf struct {
 	version uint64
 }
 
-// storage is where the elements of x and its gradient are: its own, or those of a copy while x stays as it is.
+// storage is where the elements of x and its gradient are: its own, or those of a copy while x does not change.
 func (eng *Engine) storage(x *tensor.Tensor) *numbers {
 	if n, ok := x.Storage().(*numbers); ok {
 		return n
 	}
 	l := eng.leaves[x]
 	if l == nil {
-		l = &leaf{numbers: numbers{x: make([]float64, x.Len())}, version: ^x.Version()}
+		l = &leaf{version: ^x.Version()}
 		eng.leaves[x] = l
 	}
 	if l.version != x.Version() {
-		values := make([]float32, x.Len())
-		if x.CopyTo(values) != x.Len() {
-			panic("engine/reference: found " + x.String() +
-				" without its elements, want those of a model that is not packed")
-		}
-		l.Write(values)
-		l.version = x.Version()
+		l.x, l.version = read(x), x.Version()
 	}
 	return &l.numbers
 }
@@ -103,6 +94,11 @@ func (eng *Engine) grad(x *tensor.Tensor, n int) []float64 {
 	if !eng.wanted(x) {
 		return make([]float64, n)
 	}
+	if eng.Leaves != nil {
+		if g := eng.Leaves.Gradient(x); g != nil {
+			return eng.values(g)
+		}
+	}
 	s := eng.storage(x)
 	if s.grad == nil {
 		s.grad = make([]float64, len(s.x))
@@ -117,6 +113,13 @@ func (eng *Engine) gradOf(x *tensor.Tensor) []float64 { return eng.grad(x, x.Len
 func (eng *Engine) New(shape ...int) *tensor.Tensor {
 	x := tensor.Shaped(shape...)
 	x.SetStorage(&numbers{x: make([]float64, x.Len())})
+	return x
+}
+
+// Full returns a tensor whose elements are all v.
+func (eng *Engine) Full(v float32, shape ...int) *tensor.Tensor {
+	x := eng.New(shape...)
+	x.Fill(v)
 	return x
 }
 
@@ -196,9 +199,6 @@ func (eng *Engine) record(name string, outputs, inputs []*tensor.Tensor, backwar
 // list is a short way to write tensors.
 type list = []*tensor.Tensor
 
-// Kind is "reference".
-func (eng *Engine) Kind() string { return "reference" }
-
 // Reset does nothing: what is dead is the garbage collector's.
 func (eng *Engine) Reset() {}
 
@@ -211,40 +211,29 @@ func (eng *Engine) ReleaseSince(int, ...*tensor.Tensor) {}
 // Bytes is not counted.
 func (eng *Engine) Bytes() int { return 0 }
 
-// AllFinite reports whether x holds neither NaN nor infinity.
-func (eng *Engine) AllFinite(x *tensor.Tensor) bool {
-	for _, v := range eng.values(x) {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
-}
-
 // Backward adds to the gradients of the inputs of o.
 func (eng *Engine) Backward(o engine.Op) { o.(*op).backward() }
 
 // BackwardFrom cannot do without a copy of dy.
-func (eng *Engine) BackwardFrom(engine.Op, *tensor.Tensor, []float32) bool { return false }
+func (eng *Engine) BackwardFrom(_ engine.Op, _, _ *tensor.Tensor) bool { return false }
 
-// AddGrad adds dy to the gradient of y, where one is wanted.
-func (eng *Engine) AddGrad(y *tensor.Tensor, dy []float32) {
+// AddGrad adds dy to the gradient of y if one is wanted.
+func (eng *Engine) AddGrad(y, dy *tensor.Tensor) {
 	g := eng.gradOf(y)
-	for i, v := range dy {
-		g[i] += float64(v)
+	for i, v := range read(dy) {
+		g[i] += v
 	}
 }
 
-// Grad copies the gradient of x to dst, and reports whether there is one.
-func (eng *Engine) Grad(x *tensor.Tensor, dst []float32) bool {
-	s := eng.storage(x)
-	for i, v := range s.grad {
-		dst[i] = float32(v)
+// Grad returns the gradient of x, nil if there is none.
+func (eng *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
+	if g := eng.storage(x).grad; g != nil {
+		return Of(g, x.Shape()...)
 	}
-	return s.grad != nil
+	return nil
 }
 
-// Grad64 is Grad without rounding, nil where there is none. It is the gradient itself.
+// Grad64 is Grad without rounding, nil if there is none. It is the gradient itself.
 func (eng *Engine) Grad64(x *tensor.Tensor) []float64 { return eng.storage(x).grad }
 
 // Values64 are the elements of x themselves.
@@ -255,23 +244,6 @@ func (eng *Engine) DropGrad(x *tensor.Tensor) {
 	if x != nil {
 		eng.storage(x).grad = nil
 	}
-}
-
-// Finish adds the gradient of x, rounded once, to where it is collected, and forgets it.
-func (eng *Engine) Finish(x *tensor.Tensor) {
-	s, ok := x.Storage().(*numbers)
-	if !ok {
-		l := eng.leaves[x]
-		if l == nil {
-			return // no operation has read it
-		}
-		s = &l.numbers
-	}
-	to := eng.Leaves.Gradient(x)
-	for i, v := range s.grad {
-		to[i] += float32(v)
-	}
-	s.grad = nil
 }
 
 // Of returns a tensor over x in this engine's storage.

@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Gate lets z say how much of x passes:
+// Gate multiplies x by a function of z:
 //
 //	y = x·a(z)
 //	dx = a(z)·dy,   dz = x·a'(z)·dy

@@ -2,7 +2,7 @@ package reference
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// KernelRows gives the kernels k themselves: here all are rows (l, h).
+// KernelRows returns the kernels k themselves: here all are rows (l, h).
 func (eng *Engine) KernelRows(k *tensor.Tensor, h int) *tensor.Tensor { return k }
 
 // KernelTaps is the length of the h kernels k (l, h), 0 if they are not that many.

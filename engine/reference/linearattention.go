@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// LinearAttention is causal attention with φ(q)·φ(k) for weights (arXiv:2006.16236, §3), head by head, behind a past of
+// LinearAttention is causal attention with φ(q)·φ(k) for weights (arXiv:2006.16236, §3), head by head, after a past of
 // which S = Σ φ(k)·vᵀ and Z = Σ φ(k) are known:
 //
 //	w[t, s] = φ(q_t)·φ(k_s) for s ≤ t,   y_t = N_t/c_t
@@ -30,7 +30,7 @@ func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOption
 	sums, norms := eng.carry(s, r, o.Heads*e*m), eng.carry(z, r, o.Heads*e)
 	before := make([][2][]float64, r.Count()) // S and Z before each row
 	c := make([]float64, r.Total()*o.Heads)
-	// The components of head h at position t begin at keys in q and k, and at vals in v and y; t counts through all
+	// The components of head h at position t start at keys in q and k, and at vals in v and y; t counts through all
 	// rows.
 	keys := func(t, h int) int { return (t*o.Heads + h) * e }
 	vals := func(t, h int) int { return (t*o.Heads + h) * m }

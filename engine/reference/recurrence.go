@@ -12,7 +12,7 @@ import (
 //
 //	s' = f(u + R·s),   y = s'
 //
-// Backward goes through the positions from the last, with g the gradient of the state after a position:
+// Backward runs through the positions from the last, with g the gradient of the state after a position:
 //
 //	g += dy,   g_i ← g_i·(1 - s'_i²) for i < tanhs,   du += g,   dR += g·sᵀ,   g ← Rᵀ·g
 func (eng *Engine) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {

@@ -23,7 +23,7 @@ func (eng *Engine) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.
 	ks, vs := eng.see(k, r, keys), eng.see(v, r, values)
 	Q, B, ys := eng.values(q), eng.values(bias), eng.values(y)
 	root := math.Sqrt(float64(s))
-	// each calls f for every pair of positions of a row: where its query and output begin, its key and value in what
+	// each calls f for every pair of positions of a row: where its query and output start, its key and value in what
 	// the row sees, which bias it has, and i+1.
 	each := func(f func(row, query, out, key, value, bias int, count float64)) {
 		for row := range r.Count() {

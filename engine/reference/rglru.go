@@ -8,12 +8,12 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// RGLRU is the real-gated linear recurrent unit (Griffin, arXiv:2402.19427, §2.4), each channel by itself:
+// RGLRU is the real-gated linear recurrent unit (Griffin, arXiv:2402.19427, §2.4), each channel alone:
 //
 //	L = -8·r·softplus(Λ),   a = e^L,   q = √(1 - a²),   h' = a·h + q·i·u,   y = h'
 //	h' = i·u at position 0
 //
-// Backward goes through the positions from the last, with g the gradient of the state after a position:
+// Backward runs through the positions from the last, with g the gradient of the state after a position:
 //
 //	g += dy,   du += g·q·i,   di += g·q·u,   dL = g·a·h - g·i·u·a²/√max(1 - a², 1e-6/4)
 //	dr -= 8·softplus(Λ)·dL,   dΛ -= 8·r·σ(Λ)·dL,   g ← g·a

@@ -13,7 +13,7 @@ import (
 //
 //	h' = exp(Δ·A)·h + Δ·u·B,   y = Σ_n C·h' + D·u
 //
-// Backward goes through the positions from the last, with g the gradient of the state after a position:
+// Backward runs through the positions from the last, with g the gradient of the state after a position:
 //
 //	g += dy·C,   dC += dy·h',   dB += g·Δ·u,   dA += g·Δ·exp(Δ·A)·h
 //	du += Σ_n g·Δ·B + D·dy,   dΔ += Σ_n g·(A·exp(Δ·A)·h + u·B),   dD += u·dy,   g ← g·exp(Δ·A)

@@ -10,7 +10,7 @@ import (
 //	s'[j] = s[j-1] + B[j]·x,  s[-1] = 0        (the state moves one place on)
 //	y = Σ_j C[j]·s'[j] + D·x
 //
-// Backward goes through the positions from the last, with g the gradient of the state after a position:
+// Backward runs through the positions from the last, with g the gradient of the state after a position:
 //
 //	g[j] += C[j]·dy,   dC[j] += s'[j]·dy,   dB[j] += g[j]·x,   dx += Σ_j g[j]·B[j] + D·dy,   g[j-1] ← g[j]
 func (eng *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {

@@ -8,7 +8,7 @@ import (
 )
 
 // SinkhornAttention is attention of buckets of positions to their own and to a few others (arXiv:2002.11296), head by
-// head, with s = 1/√head_dim. Query i of bucket u sees, one behind the other, the buckets that u picked, with the
+// head, with s = 1/√head_dim. Query i of bucket u sees, one after the other, the buckets that u picked, with the
 // weight R_r of the pick, and the positions of its own bucket (causal: up to i) with R = 1:
 //
 //	S[j] = s·R_j·q·k_j,   P = softmax(S),   y = Σ_j R_j·P_j·v_j
@@ -64,7 +64,7 @@ type sinkhornHead struct {
 	params                engine.SinkhornParams
 	qt, kvt               *tensor.Tensor
 	h, n, hd              int
-	first                 int         // position at which bucket 0 begins; what lies before sees only itself
+	first                 int         // position at which bucket 0 starts; what lies before sees only itself
 	q, k, v               [][]float64 // by position
 	dq, dk, dv            [][]float64
 	nullK, nullV          []float64 // of empty buckets

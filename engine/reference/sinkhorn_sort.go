@@ -57,7 +57,7 @@ func (s *sinkhornHead) leak() float64 {
 	return 0.01
 }
 
-// temperature is 1 for comparing ahead, whatever is asked for, in the official code.
+// temperature is always 1 for comparing ahead in the official code.
 func (s *sinkhornHead) temperature() float64 {
 	if s.o.Ahead && s.w == nil {
 		return 1

@@ -107,7 +107,7 @@ func (s *spatten) begin(eng *Engine) {
 	}
 }
 
-// at is where the part of head h of token i begins in K and V of a state.
+// at is where the part of head h of token i starts in K and V of a state.
 func (s *spatten) at(h, i int) int { return (h*s.o.Rows() + i) * s.hd }
 
 // step takes position t of the row.
@@ -200,7 +200,7 @@ func (s *spatten) state(eng *Engine) engine.SpAttenState {
 	}
 }
 
-// gradients goes back through all queries to the tokens, and from these to the inputs and to the state before.
+// gradients runs backward through all queries to the tokens, and from these to the inputs and to the state before.
 func (s *spatten) gradients(eng *Engine, qkv, y *tensor.Tensor) {
 	scale := 1 / math.Sqrt(float64(s.hd))
 	dx, dy := eng.gradOf(qkv), eng.gradOf(y)

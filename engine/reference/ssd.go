@@ -13,7 +13,7 @@ import (
 //
 //	h' = exp(dt·A)·h + dt·x·Bᵀ,   y = h'·C + D·x
 //
-// Backward goes through the positions from the last, with g the gradient of the state after a position, for each state
+// Backward runs through the positions from the last, with g the gradient of the state after a position, for each state
 // of each channel:
 //
 //	g += dy·C,   dC += dy·h',   dB += g·dt·x,   dA += g·dt·exp(dt·A)·h

@@ -74,7 +74,7 @@ func of(t *autograd.Tape, forward func(t *autograd.Tape, in []*tensor.Tensor, r 
 	})
 	var xs []*tensor.Tensor
 	for _, u := range in {
-		x := tensor.FromSlice(floats(u), u.Shape()...)
+		x := tensor.FromSlice(u.Floats(), u.Shape()...)
 		e.of[x] = origin{}
 		xs = append(xs, x)
 	}
@@ -132,7 +132,7 @@ func (a *Action) source(xs ...*tensor.Tensor) {
 func (a *Action) local(x *tensor.Tensor) bool { return a.e.known(x) && !a.e.mixed(x) }
 
 // Output is y (l, d_model).
-func (a *Action) Output() []float32 { return floats(a.y) }
+func (a *Action) Output() []float32 { return a.y.Floats() }
 
 // From is what position s adds to all outputs, C[·,s] (l, d_model), given b.
 func (a *Action) From(s int, b []float32) []float32 {
@@ -308,7 +308,7 @@ func (a *Action) Heads() int {
 
 // values returns the values of a source, or as many ones.
 func (a *Action) values(x *tensor.Tensor, ones bool) []float32 {
-	values := floats(x)
+	values := x.Floats()
 	if ones {
 		for i := range values {
 			values[i] = 1

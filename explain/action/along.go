@@ -17,7 +17,7 @@ func (e *tracer) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *e
 	}
 	weight, b := constant(w), constant(bias)
 	d := x.Dim(-1)
-	s := &step{name: "CausalConv", along: true, spread: &filter{taps: floats(w), width: w.Len() / d}}
+	s := &step{name: "CausalConv", along: true, spread: &filter{taps: w.Floats(), width: w.Len() / d}}
 	e.preactivated(s, x, y, a,
 		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.CausalConv(x, weight, b, engine.None, r, nil) })
 	return y
@@ -54,13 +54,13 @@ func (e *tracer) convolved(name string, g engine.Gates, kernels int, y *tensor.T
 			one[i] = 1
 		}
 		wide.CopyFrom(one)
-		v, xs := e.Engine.New(x.Rows(), kernels*g.HeadDim), floats(x)
+		v, xs := e.Engine.New(x.Rows(), kernels*g.HeadDim), x.Floats()
 		clear(one)
 		for i, k := range xs {
 			one[i*g.HeadDim] = k
 		}
 		v.CopyFrom(one)
-		z := floats(run(engine.Gates{Q: wide, K: wide, V: v, HeadDim: g.HeadDim, Order: engine.HeadMajor}))
+		z := run(engine.Gates{Q: wide, K: wide, V: v, HeadDim: g.HeadDim, Order: engine.HeadMajor}).Floats()
 		for i := range xs {
 			xs[i] = z[i*g.HeadDim]
 		}
@@ -82,7 +82,7 @@ func (e *tracer) impulse(l, d, at int, run func(x *tensor.Tensor) *tensor.Tensor
 	}
 	u := e.Engine.New(l, d)
 	u.CopyFrom(x)
-	return floats(run(u))
+	return run(u).Floats()
 }
 
 // CachedLongConv is traced without its caches.
@@ -153,7 +153,8 @@ func (e *tracer) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r
 		return y
 	}
 	av, d := constant(a), constant(dw)
-	how := &scan{engine: e.Engine, delta: floats(delta), a: floats(a), bc: floats(bc), skip: floats(dw), groups: groups}
+	how := &scan{engine: e.Engine, delta: delta.Floats(), a: a.Floats(), bc: bc.Floats(), skip: dw.Floats(),
+		groups: groups}
 	e.along("SelectiveScan", u, y, how, func(x *tensor.Tensor) *tensor.Tensor {
 		return e.Engine.SelectiveScan(x, delta, av, bc, d, groups, r, nil)
 	})
@@ -213,7 +214,7 @@ func (e *tracer) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots 
 		return y
 	}
 	l := constant(lambda)
-	e.along("RGLRU", u, y, newFading(floats(r), floats(i), floats(lambda)),
+	e.along("RGLRU", u, y, newFading(r.Floats(), i.Floats(), lambda.Floats()),
 		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.RGLRU(x, r, i, l, rows, nil) })
 	return y
 }
@@ -224,7 +225,7 @@ func (e *tracer) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slo
 	if !e.on || !e.known(u) {
 		return y
 	}
-	how := newRecurrent(e.Engine, floats(u), floats(y), floats(rw), tanhs)
+	how := newRecurrent(e.Engine, u.Floats(), y.Floats(), rw.Floats(), tanhs)
 	e.along("Recurrence", u, y, how, how.run)
 	return y
 }

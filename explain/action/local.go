@@ -27,7 +27,7 @@ func atZero(a engine.Activation) (value, slope float64) {
 // secant adds the step y = a(x) = a(0) + ((a(x) - a(0))/x)·x, whose factor is held fixed: as the paper has SiLU.
 func (e *tracer) secant(x, y *tensor.Tensor, a engine.Activation) {
 	zero, slope := atZero(a)
-	k := slopes(floats(x), floats(y), zero, slope)
+	k := slopes(x.Floats(), y.Floats(), zero, slope)
 	e.scaled("Activate", x, y, tensor.FromSlice(k, y.Shape()...), zero)
 }
 
@@ -297,7 +297,7 @@ func (e *tracer) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s,
 	if !e.normed("AddRMSNorm", x, r, s, y) {
 		return s, y
 	}
-	xs, ws := floats(s), floats(w)
+	xs, ws := s.Floats(), w.Floats()
 	d := len(ws)
 	for at := 0; at < len(xs); at += d / groups {
 		part := xs[at:][:d/groups]
@@ -321,7 +321,7 @@ func (e *tracer) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *ten
 		return s, y
 	}
 	d := w.Len()
-	inverse := floats(s)
+	inverse := s.Floats()
 	for at := 0; at < len(inverse); at += d {
 		row := inverse[at:][:d]
 		mean, square := 0.0, 0.0

@@ -163,7 +163,7 @@ func (a *Action) raise(z []float32, d, from, l int, stages []stage) (y []float32
 	for _, s := range stages {
 		mark := a.e.Engine.Mark()
 		x := tensor.FromSlice(z, len(z)/d, d)
-		y = floats(a.e.Engine.Linear(x, s.weight, nil, engine.None))
+		y = a.e.Engine.Linear(x, s.weight, nil, engine.None).Floats()
 		a.e.Engine.ReleaseSince(mark)
 		n := s.weight.Dim(0)
 		z = make([]float32, len(y)/n*s.width)

@@ -53,9 +53,9 @@ func (a *Action) factors(s *step) []float32 {
 	defer a.e.Engine.ReleaseSince(mark)
 	x := tensor.New(s.in[0].Shape()...)
 	x.Fill(0)
-	zero := floats(s.run(list{x})[0])
+	zero := s.run(list{x})[0].Floats()
 	x.Fill(1)
-	k := floats(s.run(list{x})[0])
+	k := s.run(list{x})[0].Floats()
 	for i, v := range zero {
 		k[i] -= v
 	}

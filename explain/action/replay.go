@@ -13,9 +13,9 @@ func (a *Action) replay(steps []*step, y *tensor.Tensor, values func(x []float32
 	defer a.e.Engine.ReleaseSince(mark)
 	with := map[*tensor.Tensor]*tensor.Tensor{}
 	for _, x := range a.sources {
-		with[x] = tensor.FromSlice(values(floats(x), x.Dim(-1)), x.Shape()...)
+		with[x] = tensor.FromSlice(values(x.Floats(), x.Dim(-1)), x.Shape()...)
 	}
-	return floats(a.again(steps, with, y))
+	return a.again(steps, with, y).Floats()
 }
 
 // again runs steps with some tensors replaced, and gives y.
@@ -56,10 +56,10 @@ func (a *Action) Constant() []float32 {
 	mark := a.e.Engine.Mark()
 	defer a.e.Engine.ReleaseSince(mark)
 	if slices.ContainsFunc(x, func(v float32) bool { return v != 0 }) {
-		return floats(last.run(list{tensor.FromSlice(x, in.Shape()...)})[0])
+		return last.run(list{tensor.FromSlice(x, in.Shape()...)})[0].Floats()
 	}
 	k := in.Dim(-1)
-	row := floats(last.run(list{tensor.FromSlice(x[:k], 1, k)})[0])
+	row := last.run(list{tensor.FromSlice(x[:k], 1, k)})[0].Floats()
 	return slices.Repeat(row, a.Length)
 }
 
@@ -75,7 +75,7 @@ func throughLast(steps []*step, from seeds) ([]*step, seeds) {
 		rows, k := s.weight.Dim(0), s.weight.Dim(1)
 		dx := make([]float32, len(dy)/rows*k)
 		kernel.Gemm(kernel.Product{Op: kernel.NN, M: len(dy) / rows, N: k, K: rows, A: dy, LDA: rows,
-			B: floats(s.weight), LDB: k, C: dx, LDC: k})
+			B: s.weight.Floats(), LDB: k, C: dx, LDC: k})
 		steps, from = steps[:n], seeds{s.in[0]: dx}
 	}
 	return steps, from
@@ -91,21 +91,23 @@ func (a *Action) pull(steps []*step, from seeds, leaves []*tensor.Tensor) [][]fl
 	a.tape.Record(true)
 	with := map[*tensor.Tensor]*tensor.Tensor{}
 	for _, x := range leaves {
-		z := tensor.FromSlice(floats(x), x.Shape()...)
+		z := tensor.FromSlice(x.Floats(), x.Shape()...)
 		z.SetNeedsGrad(true)
 		with[x] = z
 	}
 	a.again(steps, with, a.y)
 	for y, dy := range from {
 		if z := with[y]; z != nil {
-			a.tape.Seed(z, dy)
+			a.tape.Seed(z, tensor.FromSlice(dy, z.Shape()...))
 		}
 	}
 	a.tape.BackwardSeeded()
 	grads := make([][]float32, len(leaves))
 	for i, x := range leaves {
 		grads[i] = make([]float32, x.Len())
-		a.tape.Grad(with[x], grads[i])
+		if g := a.tape.Grad(with[x]); g != nil {
+			g.CopyTo(grads[i])
+		}
 		a.tape.DropGrads(with[x])
 	}
 	a.tape.Record(false)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -14,7 +15,7 @@ func TestShortWaysAreTheLongOnes(t *testing.T) {
 	short := 0
 	for _, all := range entries {
 		for _, entry := range all {
-			a, err := Of(autograd.NewTape(), newMixer(t, entry), input(most))
+			a, err := Of(autograd.NewTape(cpu.Backend{}), newMixer(t, entry), input(most))
 			if err != nil {
 				t.Fatalf("%s: %v", entry, err)
 			}
@@ -22,7 +23,7 @@ func TestShortWaysAreTheLongOnes(t *testing.T) {
 			if !slices.Equal(a.Constant(), a.replay(a.steps, a.y, zeros)) {
 				t.Errorf("%s: found another b, want that of all steps", entry)
 			}
-			from := seeds{a.y: floats(input(most))}
+			from := seeds{a.y: input(most).Floats()}
 			steps, tops, bare := a.upper(from)
 			leaves := append(list(nil), bare...)
 			for _, s := range tops {
@@ -47,7 +48,7 @@ func TestShortWaysAreTheLongOnes(t *testing.T) {
 
 // TestConstantOfAProductOfMore: where the last product is not of zeros, it is of what is there.
 func TestConstantOfAProductOfMore(t *testing.T) {
-	a, err := Of(autograd.NewTape(), newMixer(t, "h3"), input(most))
+	a, err := Of(autograd.NewTape(cpu.Backend{}), newMixer(t, "h3"), input(most))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestConstantOfAProductOfMore(t *testing.T) {
 	run := one.run
 	one.run = func(in []*tensor.Tensor) []*tensor.Tensor { // 1 more
 		y := run(in)[0]
-		x := floats(y)
+		x := y.Floats()
 		for i := range x {
 			x[i]++
 		}
@@ -66,7 +67,7 @@ func TestConstantOfAProductOfMore(t *testing.T) {
 	without := a.Constant()
 	a.steps = append(append(before[:len(before)-1:len(before)-1], &one), last)
 	with := a.Constant()
-	sums := floats(last.run(list{tensor.FromSlice(slices.Repeat([]float32{1}, width), 1, width)})[0])
+	sums := last.run(list{tensor.FromSlice(slices.Repeat([]float32{1}, width), 1, width)})[0].Floats()
 	for i, v := range with {
 		if want := sums[i%width]; v != want || v == without[i] {
 			t.Fatalf("found b %g at %d, want %g", v, i, want)

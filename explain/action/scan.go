@@ -195,7 +195,7 @@ func (s *scan) meet(w *work, b *stretch, reads []float32) {
 	defer s.engine.ReleaseSince(mark)
 	rows := len(reads) / wide
 	x, y := tensor.FromSlice(reads, rows, wide), tensor.FromSlice(owes, sources, wide)
-	sums := floats(s.engine.Linear(x, y, nil, engine.None))
+	sums := s.engine.Linear(x, y, nil, engine.None).Floats()
 	for i := range rows {
 		for j, v := range sums[i*sources:][:sources] {
 			if at := b.start - most + j; at >= 0 {

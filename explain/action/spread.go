@@ -149,10 +149,10 @@ func (k *longConv) last(t, l int) int {
 func (k *longConv) folded(w *work) (p []float32, parts []part) {
 	p, parts = w.p, append([]part(nil), w.parts...)
 	if k.gates.Q != nil {
-		p = product(p, floats(k.gates.Q))
+		p = product(p, k.gates.Q.Floats())
 	}
 	if k.gates.K != nil {
-		gate := floats(k.gates.K)
+		gate := k.gates.K.Floats()
 		for i := range parts {
 			parts[i].x = product(parts[i].x, gate)
 		}
@@ -193,7 +193,7 @@ const headBlock = 64
 // addHeads is add for heads of several channels: the sums over the channels of a head are products of matrices.
 func (k *longConv) addHeads(w *work) error {
 	l, hd, d := w.l, k.gates.HeadDim, k.n*k.gates.HeadDim
-	q, key := floats(k.gates.Q), floats(k.gates.K)
+	q, key := k.gates.Q.Floats(), k.gates.K.Floats()
 	p := make([]float32, len(w.p)) // head by head
 	for t := range l {
 		for h := range k.n {
@@ -308,7 +308,7 @@ func (p *pattern) apply(values []float32, l int) []float32 {
 	defer p.engine.ReleaseSince(mark)
 	v := p.engine.New(l, p.keyHeads*p.width)
 	v.CopyFrom(values)
-	return floats(p.unit(v))
+	return p.unit(v).Floats()
 }
 
 // fading is h[t] = a[t] h[t-1] + b[t] x[t] for each channel.

@@ -149,12 +149,5 @@ func constant(x *tensor.Tensor) *tensor.Tensor {
 	if x == nil || !x.NeedsGrad() && x.Packed() == nil {
 		return x
 	}
-	return tensor.FromSlice(floats(x), x.Shape()...)
-}
-
-// floats returns a copy of the elements of a tensor.
-func floats(x *tensor.Tensor) []float32 {
-	out := make([]float32, x.Len())
-	x.CopyTo(out)
-	return out
+	return tensor.FromSlice(x.Floats(), x.Shape()...)
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 )
 
 // drawn is a random schema, with a way to draw documents that are valid under it, in the form that is written.
@@ -185,7 +187,7 @@ func valid(s *jsonschema.Schema, text string) error {
 func tokenizers(t testing.TB) map[string]tokenizer.Tokenizer {
 	t.Helper()
 	text := strings.Repeat(`{"name":{"a":[1,2,{"b":"c"}],"é":"😀"},"x":[{"y":true},{"y":null}]}, "k": -1.5`+"\n", 50)
-	bpe, err := tokenizer.TrainBPE(strings.NewReader(text), tokenizer.TrainOptions{
+	bpe, err := bpe.Train(strings.NewReader(text), bpe.TrainOptions{
 		VocabSize: 400,
 	})
 	if err != nil {
@@ -204,7 +206,7 @@ func tokenizers(t testing.TB) map[string]tokenizer.Tokenizer {
 	all := map[string]tokenizer.Tokenizer{"bytes": tokenizer.Bytes(), "bpe": bpe}
 	for name, c := range file.Cases {
 		if slices.Contains([]string{"llama", "unigram with bytes"}, name) {
-			if all[name], err = tokenizer.SentencePiece(c.Model); err != nil {
+			if all[name], err = sentencepiece.New(c.Model); err != nil {
 				t.Fatal(err)
 			}
 		}

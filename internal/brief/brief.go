@@ -1,5 +1,5 @@
-// Package brief bounds the text of errors. Names and values in messages come from files, and a file can hold a name of
-// megabytes, or one that is a command to a terminal. It imports the standard library.
+// Package brief shortens and sanitizes the text of errors. Names and values in messages come from files, and a file can
+// hold a name of megabytes, or one with commands to a terminal.
 package brief
 
 import (

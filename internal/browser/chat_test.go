@@ -114,7 +114,7 @@ func TestStopKeepsWhatThereIs(t *testing.T) {
 	p.until(replyEnded)
 	const length = `document.querySelector('.message.assistant .prose').innerText.length`
 	const button = ".message.assistant .actions .button"
-	p.choose(button, "Go on")
+	p.choose(button, "Continue")
 	p.until(fmt.Sprintf("%s > %d", length, get[int](p, length)+5))
 	first := p.lastAsked()
 	if len(first.Messages) != 2 || !first.Continue || first.Messages[1].Role != "assistant" ||
@@ -125,7 +125,7 @@ func TestStopKeepsWhatThereIs(t *testing.T) {
 	p.until(replyEnded)
 
 	// What is shown is Markdown, which may look otherwise when more has come; what is asked for is the text.
-	p.choose(button, "Go on")
+	p.choose(button, "Continue")
 	p.until(`document.querySelector('.running')`)
 	again, kept := p.lastAsked(), first.Messages[1].Content
 	if text := again.Messages[1].Content; !strings.HasPrefix(text, kept) || text == kept {
@@ -146,7 +146,7 @@ func TestLostConnection(t *testing.T) {
 		t.Errorf("the page says %q", text)
 	}
 	pace.parts.Store(0)
-	p.choose(".message.assistant .actions .button", "Go on")
+	p.choose(".message.assistant .actions .button", "Continue")
 	p.until(`!document.querySelector('.trouble') && !document.querySelector('.running')`)
 	if q := p.lastAsked(); !q.Continue {
 		t.Errorf("asked %+v", q)
@@ -311,7 +311,7 @@ func TestFilesGoWithAMessage(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("5")
 	p.do(chromedp.SetUploadFiles(chromedp.CSS("#composer input[type=file]"), []string{picture}))
-	p.until(`document.getElementById('notice').innerText.includes('picture.bin is no text')`)
+	p.until(`document.getElementById('notice').innerText.includes('picture.bin is not text')`)
 	p.do(chromedp.SetUploadFiles(chromedp.CSS("#composer input[type=file]"), []string{note}))
 	p.until(`document.querySelector('.chip')?.innerText.includes('19 tokens')`)
 	get[bool](p, `(() => {
@@ -321,7 +321,7 @@ func TestFilesGoWithAMessage(t *testing.T) {
 		return !document.body.dispatchEvent(drop);
 	})()`)
 	p.until(`document.querySelectorAll('.chip').length === 2`)
-	p.click("[aria-label='Leave out drop.txt']")
+	p.click("[aria-label='Remove drop.txt']")
 	p.send("What is it?")
 	want := "What is it?\n\nnote.txt:\n````\na secret: ```42```\n````"
 	if q := p.lastAsked(); q.Messages[0].Content != want {

@@ -148,7 +148,7 @@ func TestKeyIsAskedFor(t *testing.T) {
 		p.do(chromedp.SetValue(chromedp.CSS("#key"), one))
 		get[bool](p, `document.getElementById('use-key').click() ?? true`)
 		p.until(`!document.querySelector('dialog') ||
-			document.querySelector('dialog').innerText.includes('none of its keys')`)
+			document.querySelector('dialog').innerText.includes('not valid')`)
 	}
 	p.until(`document.querySelector('#model option')`)
 	p.limit("5")

@@ -13,7 +13,7 @@ import (
 
 const (
 	written   = `document.getElementById('text').value`
-	textEnded = `document.getElementById('go').innerText === 'Go on' && !document.getElementById('go').disabled`
+	textEnded = `document.getElementById('go').innerText === 'Continue' && !document.getElementById('go').disabled`
 )
 
 // TestTextGoesOn: a model without a template goes on with a text, from where it stands, and takes back what it wrote.
@@ -37,7 +37,7 @@ func TestTextGoesOn(t *testing.T) {
 	if err := json.Unmarshal([]byte(all[len(all)-1]), &q); err != nil || q.Prompt != first || q.Max != 12 {
 		t.Errorf("asked %q (%v), want to go on from %q", all, err, first)
 	}
-	p.choose("#steps .button", "Take back")
+	p.choose("#steps .button", "Undo")
 	p.until(written + ` === ` + quoted(first))
 }
 

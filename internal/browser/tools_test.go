@@ -88,7 +88,7 @@ func TestToolsAreCalledAndAnswered(t *testing.T) {
 	}
 	p.calls("none")
 	const field = `.answers textarea`
-	if got := get[string](p, `document.querySelector('`+field+`').labels[0].innerText`); got != "What plot answers" {
+	if got := get[string](p, `document.querySelector('`+field+`').labels[0].innerText`); got != "Result of plot" {
 		t.Errorf("the field is called %q", got)
 	}
 	// A reply may be several calls, and each has a field: Enter goes to the next, and sends the last.
@@ -128,7 +128,7 @@ func TestToolsAreCalledAndAnswered(t *testing.T) {
 		t.Errorf("asked %+v, want %+v", again.Messages, q.Messages)
 	}
 	p.click("#tab-branches")
-	p.until(`document.querySelector('.spot[aria-label="Answer of plot: Not yet"]')`)
+	p.until(`document.querySelector('.spot[aria-label="Result of plot: Not yet"]')`)
 	p.accessible("answers")
 }
 

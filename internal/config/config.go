@@ -13,9 +13,9 @@
 //	model: {d_model: 256}    HIPPO_MODEL_D_MODEL=256    --model.d_model 256
 //
 // A value is a string, a bool, an integer, a float, a [time.Duration], or a slice of integers or strings. Its text is
-// read by the type of its field, the same way in every layer, so that a YAML string needs quotes only where YAML itself
-// needs them. A list is a YAML sequence, or text with commas: 8,16. Text with a comma or quote inside is quoted as in
-// CSV: "a,b".
+// parsed by the type of its field, the same way in every layer, so that a YAML string needs quotes only where YAML
+// itself needs them. A list is a YAML sequence, or text with commas: 8,16. Text with a comma or quote inside is quoted
+// as in CSV: "a,b".
 //
 // The tags enum:"a,b", min:"1" and max:"9" bound a value (each element of a list); help:"..." explains it. The tag
 // config:"-" hides a field, as does json:"-"; config:"old" marks a key of earlier versions, which is read but shown
@@ -25,8 +25,7 @@
 // Problems are reported together: [Load] applies every value that is well formed and returns all problems of all layers
 // as one [Problems], to which the caller may add its own.
 //
-// YAML is version 1.2 without anchors, aliases, tags and merge keys. The package may import the standard library,
-// internal/brief, internal/disk, goccy/go-yaml and spf13/pflag.
+// YAML is version 1.2 without anchors, aliases, tags and merge keys.
 package config
 
 import (

@@ -11,8 +11,8 @@ import (
 // sourceAnnotation marks a flag whose value is that of a variable, with the variable's name.
 const sourceAnnotation = "hippo_config_source"
 
-// Variable is the name of the variable of the environment that stands for a flag: its name behind a prefix such as
-// HIPPO_SERVE_, in capitals, with underscores.
+// Variable returns the name of the environment variable for a flag: its name after a prefix such as HIPPO_SERVE_, in
+// capitals, with underscores.
 func Variable(prefix, flag string) string {
 	return prefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(flag))
 }

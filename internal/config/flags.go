@@ -25,8 +25,7 @@ func Register(fs *pflag.FlagSet, cfg any) {
 		title[g.key] = strings.TrimSuffix(g.key+": "+g.help, ": ")
 	}
 	for _, f := range s.fields {
-		value := &flagValue{text: f.text(), kind: f.flagType(), want: f.want(),
-			list: kindOf(f.value.Type()) == list}
+		value := &flagValue{text: f.text(), kind: f.flagType(), want: f.want(), list: kindOf(f.value.Type()) == list}
 		flag := fs.VarPF(value, f.key, "", f.usage())
 		flag.Hidden = f.old
 		if f.element() == boolean {

@@ -56,7 +56,7 @@ func writeLine(b *bytes.Buffer, depth int, comment, line string) {
 	fmt.Fprintf(b, "%s%s\n", indent, line)
 }
 
-// usage is the help, plus the allowed values if the type does not imply them.
+// usage returns the help, with the allowed values if the type does not imply them.
 func (f *field) usage() string {
 	var takes string
 	switch {

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
@@ -15,6 +16,13 @@ type Problems []string
 // Addf adds the line "key: message". The key says where: a path such as model.d_model, a file and position, a flag.
 func (p *Problems) Addf(key, format string, args ...any) {
 	*p = append(*p, brief.Line(key+": "+fmt.Sprintf(format, args...)))
+}
+
+// OneOf adds a problem if value is none of want.
+func (p *Problems) OneOf(key, value string, want []string) {
+	if !slices.Contains(want, value) {
+		p.Addf(key, "found %q, want one of %q", value, want)
+	}
 }
 
 // Add adds the lines of err if it is a Problems, its message otherwise, and nothing if it is nil.

@@ -22,7 +22,7 @@ func AcceptSpellings(fs *pflag.FlagSet) {
 	})
 }
 
-// flagNames are the names of all flags in the order in which they were registered.
+// flagNames returns the names of all flags in the order of registration.
 func flagNames(fs *pflag.FlagSet) []string {
 	var names []string
 	eachFlag(fs, func(flag *pflag.Flag) { names = append(names, flag.Name) })
@@ -51,7 +51,7 @@ func meant(given string, names []string) []string {
 	return ending
 }
 
-// SpellingHelp is a line for help texts about the other spellings of flags, "" if there are none.
+// SpellingHelp returns a line for help texts about the other spellings of flags, "" if there are none.
 func SpellingHelp(fs *pflag.FlagSet) string {
 	joined := false
 	names := flagNames(fs)

@@ -174,7 +174,7 @@ func shorten(text string) string {
 	return strconv.Quote(text)
 }
 
-// choices are the texts that a field may have, but for no text.
+// choices lists the texts that a field may have, except the empty one.
 func (f *field) choices() string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(f.enum), func(text string) bool { return text == "" }), ", ")
 }

@@ -23,7 +23,7 @@ const LockFile = ".lock"
 // killed.
 type Lock struct {
 	path string
-	file *flock.Flock // nil where the file system has no locks
+	file *flock.Flock // nil if the file system has no locks
 	made []string     // the folders made for it, the innermost first
 }
 
@@ -35,10 +35,10 @@ type Holder struct {
 	Command string    `json:"command"`
 }
 
-// LockedError says that another process has locked the folder.
+// LockedError is the error of a folder locked by another process.
 type LockedError struct {
 	Dir    string
-	Holder Holder // zero where it is not known
+	Holder Holder // zero if it is not known
 }
 
 // Error names the folder, and its holder where that is known.
@@ -91,8 +91,8 @@ func LockDir(dir string) (*Lock, error) {
 	}
 }
 
-// ClaimDir is LockDir of a folder that this process will write to: it also removes the temporary files that one which
-// was killed left there.
+// ClaimDir is LockDir for a folder that this process will write to: it also removes temporary files that a killed
+// process left there.
 func ClaimDir(dir string) (*Lock, error) {
 	lock, err := LockDir(dir)
 	if err != nil {

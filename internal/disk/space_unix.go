@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Space is how many bytes are free, for this user, on the disk that holds the folder dir.
+// Space returns how many bytes are free, for this user, on the disk of the folder dir.
 func Space(dir string) (free int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

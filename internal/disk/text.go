@@ -2,6 +2,7 @@ package disk
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -76,6 +77,15 @@ func ReadText(path string, limit int64) ([]byte, error) {
 	return data, err
 }
 
+// WriteJSON writes v as indented JSON: see WriteFile.
+func WriteJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WriteBytes(path, append(text, '\n'))
+}
+
 // ReadJSON reads a regular file of at most MaxText bytes into v. Errors name the file.
 func ReadJSON(path string, v any) error {
 	text, err := ReadText(path, MaxText)
@@ -86,4 +96,10 @@ func ReadJSON(path string, v any) error {
 		return brief.Error(fmt.Errorf("%s: %w", path, err))
 	}
 	return nil
+}
+
+// Exists reports whether there is something at a path, be it readable or not.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }

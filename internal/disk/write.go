@@ -30,15 +30,15 @@ func Unique(prefix string, create func(name string) error) (id string, err error
 	return "", err
 }
 
-// IsID tells whether id has the form of Unique's ids.
+// IsID reports whether id has the form of Unique's ids.
 func IsID(id string) bool {
 	return len(id) == idLen && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// Replace makes the file at path hold what fill writes, so that a crash at any moment leaves the old file or the whole
-// new one: fill gets path.tmp-X in the same folder, which is then synced to disk and renamed to path. After an error of
-// fill, which is returned unchanged, or a panic, the temporary file is removed and path is unchanged. Before writing it
-// removes temporary files of path that killed processes left.
+// Replace atomically replaces the file at path by what fill writes: a crash leaves the old file or the new one. fill
+// gets path.tmp-X in the same folder, which is then synced to disk and renamed to path. After an error of fill, which
+// is returned unchanged, or a panic, the temporary file is removed and path is unchanged. Before writing it removes
+// temporary files of path that killed processes left.
 func Replace(path string, fill func(f *os.File) error) error {
 	// only to free space: a problem shows in the write that follows
 	sweep(filepath.Dir(path), filepath.Base(path))
@@ -94,7 +94,7 @@ func moveLocked(f *os.File, path string) error {
 	return os.Rename(f.Name(), path)
 }
 
-// Temp makes a temporary file base.tmp-X in the folder dir ("" for the system's), which its writer must remove. It
+// Temp creates a temporary file base.tmp-X in the folder dir ("" for the system's), which its writer must remove. It
 // removes files of the same base that killed processes left.
 func Temp(dir, base string) (*os.File, error) {
 	if dir == "" {
@@ -130,7 +130,7 @@ func createLocked(name string) (*os.File, error) {
 	return f, nil
 }
 
-// IsAt tells whether an open file is what its path names: it has not been removed or replaced.
+// IsAt reports whether an open file is what its path names: it has not been removed or replaced.
 func IsAt(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {
@@ -140,7 +140,7 @@ func IsAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// SyncError says that a file is in place but its folder could not be synced.
+// SyncError is the error of a file that is in place, but whose folder could not be synced.
 type SyncError struct {
 	Path string
 	Err  error

@@ -84,19 +84,19 @@ func purge(path string, first int64) error {
 	if err != nil {
 		return err
 	}
-	kept, err := keep(old, first)
+	before, err := earlier(old, first)
 	if err != nil {
 		return fmt.Errorf("%s:%w", path, err)
 	}
-	if len(kept) == len(old) {
+	if len(before) == len(old) {
 		return nil
 	}
-	return disk.WriteBytes(path, kept)
+	return disk.WriteBytes(path, before)
 }
 
-// keep returns the lines of earlier steps than first. Errors begin with the line's number.
-func keep(old []byte, first int64) ([]byte, error) {
-	kept := make([]byte, 0, len(old))
+// earlier returns the lines of earlier steps than first. Errors begin with the line's number.
+func earlier(old []byte, first int64) ([]byte, error) {
+	before := make([]byte, 0, len(old))
 	for n := 1; len(old) > 0; n++ {
 		line, rest, ended := bytes.Cut(old, []byte{'\n'})
 		old = rest
@@ -115,8 +115,8 @@ func keep(old []byte, first int64) ([]byte, error) {
 					n, line)
 		}
 		if *at.Step < first {
-			kept = append(append(kept, line...), '\n')
+			before = append(append(before, line...), '\n')
 		}
 	}
-	return kept, nil
+	return before, nil
 }

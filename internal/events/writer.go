@@ -1,10 +1,9 @@
 // Package events writes the measurements of a training run, in two forms: TensorBoard event files ([Writer]) and lines
-// of JSON ([Metrics]). Both are safe if a run is killed and resumed: records beyond its last checkpoint are purged when
-// it resumes.
+// of JSON ([Metrics]). Both survive a run that is killed and resumed: records beyond its last checkpoint are purged
+// when it resumes.
 //
 // An event file is a sequence of TFRecord frames (record.go), each with one Event protocol buffer (proto.go). The
-// formats are TensorBoard's, tensorboard/compat/proto/{event,summary,tensor}.proto. The package may import the standard
-// library and internal/disk.
+// formats are TensorBoard's, tensorboard/compat/proto/{event,summary,tensor}.proto.
 package events
 
 import (

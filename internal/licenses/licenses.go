@@ -1,5 +1,5 @@
-// Package licenses holds the licenses and notices that come with a hippo program: its own and its dependencies'.
-// internal/notice generates them. It imports nothing.
+// Package licenses holds the licenses and notices of a hippo program: its own and its dependencies'. internal/notice
+// generates them.
 package licenses
 
 import _ "embed" // for the text

@@ -1,8 +1,7 @@
-// Command notice writes what others have made of a hippo program: the list of modules at the end of NOTICE, and
-// internal/licenses/licenses.txt, the full texts that licenses ask to come with a binary, which hippo licenses prints.
-// It asks the go command which packages the program is made of on every system that it is released for, and reads
-// their licenses from the module cache. It is a module of its own, so that its dependencies are not hippo's. Run it
-// here:
+// Command notice lists the dependencies of a hippo program: the modules at the end of NOTICE, and in
+// internal/licenses/licenses.txt the full texts that licenses require in a binary, which hippo version --licenses
+// prints. It asks the go command for the packages of the program on every system that it is released for, and reads
+// their licenses from the module cache. It is its own module, so that its dependencies are not hippo's. Run it here:
 //
 //	go generate ./...
 package main

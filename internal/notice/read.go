@@ -80,9 +80,8 @@ func (m *module) read() error {
 		ids := identify(body)
 		notice := strings.HasPrefix(filepath.Base(name), "NOTICE") // who is named besides, as Apache's license has it
 		if len(ids) == 0 && !notice && !slices.Contains(known[m.path].read, name) {
-			return fmt.Errorf(
-				"%s %s: found no licence that is known in %s: read it, and say in the table known what it is",
-				m.path, m.version, name)
+			return fmt.Errorf("%s %s: found no licence that is known in %s: read it, "+
+				"and say in the table known what it is", m.path, m.version, name)
 		}
 		for _, id := range ids {
 			if !slices.Contains(m.licenses, id) {

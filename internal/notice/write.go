@@ -12,8 +12,8 @@ import (
 const heading = "\n4. Modules in the program\n"
 
 const aboutModules = `
-Besides Go's own library a hippo program holds packages of the modules below, under these licences. Their full texts are
-in internal/licenses/licenses.txt, which a program prints: hippo licenses. internal/notice makes this list.
+A hippo program contains Go's own library and packages of the modules below, under these licences. Their full texts are
+in internal/licenses/licenses.txt; hippo version --licenses prints them. internal/notice writes this list.
 
 `
 
@@ -40,7 +40,7 @@ func withModules(notice []byte, modules []module) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// licenses is what hippo licenses prints: NOTICE, hippo's own license and the modules' licenses, each text once.
+// licenses is what hippo version --licenses prints: NOTICE, hippo's own license and the modules' licenses, each text once.
 func licenses(ours, notice []byte, modules []module) []byte {
 	var b bytes.Buffer
 	b.Write(notice)

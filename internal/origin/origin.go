@@ -1,5 +1,4 @@
-// Package origin tells requests of this machine's programs and of its owner's own pages from those that a page of
-// somebody else makes a browser send.
+// Package origin protects servers from requests that a foreign web page makes a browser send.
 package origin
 
 import (
@@ -11,30 +10,30 @@ import (
 	"strings"
 )
 
-// Error says what a request has that may not use a server.
+// Error is the origin or host of a request that may not use a server.
 type Error struct {
 	What  string // "origin" or "host"
 	Found string
 }
 
-// Error names what was found.
+// Error names the origin or host.
 func (e *Error) Error() string {
 	return fmt.Sprintf("found the %s %.200q, which may not use this server", e.What, e.Found)
 }
 
-// Rules say which requests a server takes.
+// Rules are the rules by which a server accepts requests.
 type Rules struct {
-	// Names are those that a request may call the server by besides localhost and addresses; "*" is any.
+	// Names are the host names that requests may use besides localhost and addresses; "*" is any.
 	Names []string
-	// AnyName makes all names good where there are no Names: the server knows its clients by keys.
+	// AnyName accepts all names if there are no Names: the server identifies its clients by keys.
 	AnyName bool
-	// Shares tells of an Origin that is not the server's own whether its pages may use the server. nil: none may.
+	// Shares reports whether pages of a foreign Origin may use the server. nil: none may.
 	Shares func(origin string) bool
 }
 
-// Check returns an *Error for a request of another page. That is one whose Origin is neither the server's own nor
-// shared; or one that calls the server by another name than the rules have: the owner of such a name may have made it
-// point here, and a page under that name would count as the server's own.
+// Check returns an *Error for a request of a foreign page: its Origin is neither the server's own nor shared, or its
+// Host is not in the rules. The owner of such a host name may have pointed it here, so that a page under that name
+// would count as the server's own.
 func (o Rules) Check(r *http.Request) error {
 	if from := r.Header.Get("Origin"); from != "" {
 		u, err := url.Parse(from)

@@ -49,6 +49,15 @@ func For(n, grain int, f func(lo, hi int)) {
 	run(f, n, grain, chunks, workers-1)
 }
 
+// Each calls f for 0 to n-1, as For with a grain of 1.
+func Each(n int, f func(i int)) {
+	For(n, 1, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(i)
+		}
+	})
+}
+
 // hooked passes a loop to OnSplit.
 func hooked(n, grain, chunks int, f func(lo, hi int)) (done bool) {
 	return OnSplit(chunks, func(i int) { f(i*grain, min(n, (i+1)*grain)) })

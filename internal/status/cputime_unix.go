@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CPUTime is the CPU time that all threads of this process have used.
+// CPUTime returns the CPU time of all threads of this process.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

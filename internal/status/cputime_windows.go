@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// CPUTime is the CPU time that all threads of this process have used. Its clock ticks 64 times a second.
+// CPUTime returns the CPU time of all threads of this process. Its clock ticks 64 times a second.
 func CPUTime() time.Duration {
 	self, err := syscall.GetCurrentProcess()
 	var created, ended, kernel, user syscall.Filetime

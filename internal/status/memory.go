@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Memory is how much more memory the process can use, and what limits it.
+// Memory is the memory that the process can still use, and what limits it.
 type Memory struct {
 	Bytes uint64
 	Of    string // "this machine", "the control group" or "GOMEMLIMIT"
 }
 
-// FreeMemory returns the least of the memory that the system, its control groups and GOMEMLIMIT leave to the process.
-// It reports false if none of them is known.
+// FreeMemory returns the memory left to the process: the least of what the system, its control groups and GOMEMLIMIT
+// allow. It returns false if none of them is known.
 func FreeMemory() (Memory, bool) { return freeMemory(os.DirFS("/"), debug.SetMemoryLimit(-1), RSS()) }
 
 // freeMemory is FreeMemory on a system whose files are below root, with a limit of the Go runtime (math.MaxInt64 for
@@ -96,7 +96,7 @@ func number(root fs.FS, dir, name string) (uint64, bool) {
 	return n, err == nil // "max" is no number
 }
 
-// field reads the number behind a name in a file of lines "name number".
+// field reads the number after a name in a file of lines "name number".
 func field(root fs.FS, file, name string) (uint64, bool) {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {

@@ -3,7 +3,7 @@
 // in characters.
 //
 // The line uses only carriage returns and spaces, no color and no escape sequence, so that NO_COLOR (no-color.org) is
-// respected and every Windows console works. The package may import the standard library and golang.org/x/term.
+// respected and every Windows console works.
 package status
 
 import (
@@ -20,8 +20,8 @@ import (
 // redraw is the least time between two drawings on a terminal.
 const redraw = 100 * time.Millisecond
 
-// A Printer prints a status that changes, and lines that stay, to one file. It may be used by several goroutines.
-// Failed writes are ignored: a run does not stop because nobody watches it.
+// A Printer prints a status that changes, and lines that stay, to one file. It is safe for concurrent use. Failed
+// writes are ignored: a run does not stop because nobody watches it.
 type Printer struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -30,7 +30,7 @@ type Printer struct {
 	now   func() time.Time
 
 	line    Line      // the latest status
-	pending bool      // line is newer than what has been shown
+	dirty   bool      // line is newer than what has been shown
 	shown   time.Time // when a status was shown last
 	columns int       // columns of the drawn status, which has to be cleared before other text
 }
@@ -56,7 +56,7 @@ func New(f *os.File, every time.Duration) *Printer {
 func (p *Printer) Update(l Line) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.line, p.pending = l, true
+	p.line, p.dirty = l, true
 	if p.shown.IsZero() || p.now().Sub(p.shown) >= p.every {
 		p.show()
 	}
@@ -88,7 +88,7 @@ func (p *Printer) Write(text []byte) (int, error) {
 func (p *Printer) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pending {
+	if p.dirty {
 		p.show()
 	}
 	if p.columns > 0 {
@@ -99,7 +99,7 @@ func (p *Printer) Close() {
 
 // show prints the status: on a terminal over the one before.
 func (p *Printer) show() {
-	p.shown, p.pending = p.now(), false
+	p.shown, p.dirty = p.now(), false
 	if p.width == nil {
 		io.WriteString(p.out, p.line.String()+"\n")
 		return

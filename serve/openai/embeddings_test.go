@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/cpu"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/host"
@@ -40,7 +41,7 @@ func meanHidden(m *host.Model, text string) []float64 {
 	for i := range ids {
 		ids[i] = int32(text[i])
 	}
-	hidden := m.Net.Forward(autograd.NewTape(), ids, model.OneRow(len(ids), m.Net.NewState()))
+	hidden := m.Net.Forward(autograd.NewTape(cpu.Backend{}), ids, model.OneRow(len(ids), m.Net.NewState()))
 	d := m.Net.Config.DModel
 	x, out, square := make([]float32, len(ids)*d), make([]float64, d), 0.0
 	hidden.CopyTo(x)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/explain/paths"
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
@@ -20,16 +21,16 @@ const (
 // layer, with all behind it.
 const tracedTokens = 16
 
-func paths(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
+func pathsView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	g, a, b := explain.OfModel(x.Model), x.IDs, x.Other.IDs
 	trace := x.Options["trace"] == yes
 	if n := min(len(a), len(b)); trace || x.Options["ends"] == same {
 		if trace {
-			n = min(n, explain.Common(a, b)+tracedTokens)
+			n = min(n, paths.Common(a, b)+tracedTokens)
 		}
 		a, b = a[:n], b[:n]
 	}
-	r, err := explain.Paths(ctx, g, a, b)
+	r, err := paths.Compare(ctx, g, a, b)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func paths(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 		"the same", x.Name, short(x.ID), x.Before+len(x.IDs)+x.Behind, short(x.Other.ID), x.Other.Position,
 		x.Before+r.Common)
 	if trace {
-		t, err := explain.Trace(ctx, g, a, b, nil)
+		t, err := paths.Trace(ctx, g, a, b, nil)
 		switch {
 		case err == nil:
 			page.Figures = append(t.Figures(x.Tokenizer), page.Figures...)

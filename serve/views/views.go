@@ -10,6 +10,10 @@ import (
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/explain/influence"
+	"github.com/hippo-ssm/hippo/explain/lens"
+	"github.com/hippo-ssm/hippo/explain/memory"
+	"github.com/hippo-ssm/hippo/explain/surprise"
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
@@ -30,34 +34,34 @@ const (
 func All() []sessions.View {
 	return []sessions.View{{
 		Name: "state", Title: "What the model holds", Tokens: []int{1024, 256, 4096}, State: true, Free: true,
-		Show: state,
+		Show: stateView,
 	}, {
 		Name: "influence", Title: "Influence: what tokens draw on", Tokens: []int{128, 32, 64, 256, 512},
-		Options: []sessions.ViewOption{{Name: "measure", Title: "Measure", Values: explain.Measures, Ahead: 2}},
-		Show:    influence,
+		Options: []sessions.ViewOption{{Name: "measure", Title: "Measure", Values: influence.Measures, Ahead: 2}},
+		Show:    influenceView,
 	}, {
 		Name: "memory", Title: "Memory: what is left of tokens", Tokens: []int{128, 32, 64, 256, 512},
 		Options: []sessions.ViewOption{{Name: "readout", Title: "Read-out", Values: []string{no, yes}, Ahead: 1}},
-		Show:    memory,
+		Show:    memoryView,
 	}, {
 		Name: "lens", Title: "Lens: predictions after every layer", Tokens: []int{64, 16, 32, 128, 256},
 		Options: []sessions.ViewOption{{Name: "without", Title: "Without one", Values: []string{no, "layer", "state"},
 			Ahead: 1}},
-		Show: lens,
+		Show: lensView,
 	}, {
 		Name: "gradient", Title: "Gradients: what a prediction comes from", Tokens: []int{128, 32, 64, 256, 512},
 		Options: []sessions.ViewOption{{Name: "of", Title: "Of the token", Values: []string{next, last}, Ahead: 2}},
-		Show:    gradient,
+		Show:    gradientView,
 	}, {
 		Name: "paths", Title: "Two paths: this session and another", Tokens: []int{64, 16, 32, 128, 256}, Pair: true,
 		Options: []sessions.ViewOption{
 			{Name: "ends", Title: "Ends", Values: []string{own, same}, Ahead: 1},
 			{Name: "trace", Title: "Trace", Values: []string{no, yes}, Ahead: 1},
 		},
-		Show: paths,
+		Show: pathsView,
 	}, {
 		Name: "surprise", Title: "Surprise: how well it is predicted", Tokens: []int{512, 128, 2048, 8192},
-		Show: surprise,
+		Show: surpriseView,
 	}}
 }
 
@@ -77,22 +81,23 @@ func head(page *figure.Page, x *sessions.Viewed, read bool) *figure.Page {
 	return page
 }
 
-// state is of where the model stands.
-func state(_ context.Context, x *sessions.Viewed) (*figure.Page, error) {
+// stateView is of where the model stands.
+func stateView(_ context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	var tokens []string // with the line ends of the text
 	for i := range x.IDs {
 		tokens = append(tokens, string(x.Tokenizer.Decode(nil, x.IDs[i:i+1])))
 	}
-	page := head(explain.States(&x.Model.Backbone, x.State.State, tokens, x.LogProbs), x, false)
+	page := head(memory.States(&x.Model.Backbone, x.State.State, tokens, x.LogProbs), x, false)
 	if unread := x.Before + len(x.IDs) - x.State.Position; unread > 0 {
 		page.Subtitle += fmt.Sprintf(", the last %d of which the states have not seen yet", unread)
 	}
 	return page, nil
 }
 
-func influence(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
-	r, err := explain.OfModel(x.Model).Influence(ctx, x.IDs, explain.InfluenceOptions{
-		Head: explain.AllHeads, Token: explain.LastToken, Measure: x.Options["measure"], Next: explain.LikeliestToken,
+func influenceView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
+	r, err := influence.Of(ctx, explain.OfModel(x.Model), x.IDs, influence.Options{
+		Head: influence.AllHeads, Token: influence.LastToken, Measure: x.Options["measure"],
+		Next: influence.LikeliestToken,
 	})
 	if err != nil {
 		return nil, err
@@ -100,17 +105,18 @@ func influence(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	return head(r.Page(explain.TokenNames(x.Tokenizer, x.IDs), ""), x, true), nil
 }
 
-func memory(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
-	m, err := explain.OfModel(x.Model).Memory(ctx, x.IDs, explain.MemoryOptions{ReadOut: x.Options["readout"] == yes})
+func memoryView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
+	m, err := memory.Of(ctx, explain.OfModel(x.Model), x.IDs,
+		memory.Options{ReadOut: x.Options["readout"] == yes})
 	if err != nil {
 		return nil, err
 	}
 	return head(m.Page(explain.TokenNames(x.Tokenizer, x.IDs)), x, true), nil
 }
 
-func lens(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
+func lensView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	g := explain.OfModel(x.Model)
-	r, err := explain.Lens(ctx, g, x.IDs)
+	r, err := lens.Of(ctx, g, x.IDs)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +133,7 @@ func lens(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	case len(parts) == 0:
 		page.Notes = append(page.Notes, "No layer of this model has a state of its own to go without.")
 	default:
-		s, err := explain.Sweep(ctx, g, x.IDs, parts, nil)
+		s, err := lens.Sweep(ctx, g, x.IDs, parts, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -136,8 +142,8 @@ func lens(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	return head(page, x, true), nil
 }
 
-func gradient(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
-	o := explain.GradientOptions{Token: explain.LastToken, Next: explain.LikeliestToken}
+func gradientView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
+	o := influence.GradientOptions{Token: influence.LastToken, Next: influence.LikeliestToken}
 	if n := len(x.IDs); x.Options["of"] == last {
 		if n < 2 {
 			return nil, fmt.Errorf("found a text of %d tokens, want two or more: the last is predicted from those "+
@@ -145,7 +151,7 @@ func gradient(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 		}
 		o.Token, o.Next = n-2, x.IDs[n-1]
 	}
-	r, err := explain.OfModel(x.Model).Gradients(ctx, x.IDs, o)
+	r, err := influence.GradientsOf(ctx, explain.OfModel(x.Model), x.IDs, o)
 	if err != nil {
 		return nil, err
 	}
@@ -156,8 +162,8 @@ func gradient(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 // surprisePiece is how many tokens the model reads at a time, to know between whether it is to end.
 const surprisePiece = 128
 
-func surprise(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
-	g, o := explain.OfModel(x.Model), explain.DefaultSurpriseOptions()
+func surpriseView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
+	g, o := explain.OfModel(x.Model), surprise.DefaultOptions()
 	tokens, err := data.FromIDs(x.IDs, x.Model.Config.PaddedVocab())
 	if err != nil {
 		return nil, err
@@ -166,7 +172,7 @@ func surprise(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	if longest := g.MaxLength(); longest > 0 { // and no session is longer
 		o.SeqLen, o.Stream = longest, false
 	}
-	r, err := explain.Surprises(ctx, g, tokens, o)
+	r, err := surprise.Measure(ctx, g, tokens, o)
 	if err != nil {
 		return nil, err
 	}

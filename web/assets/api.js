@@ -39,7 +39,7 @@ async function errorOf(response) {
     if (typeof error === 'string') return new ServerError(response.status, error);
     return new ServerError(response.status, error.message, error.param);
   } catch {
-    return new ServerError(response.status, text.slice(0, 400) || `The server answered with status ${response.status}.`);
+    return new ServerError(response.status, text.slice(0, 400) || `The server responded with status ${response.status}.`);
   }
 }
 
@@ -56,7 +56,7 @@ async function request(path, body, signal, method = body ? 'POST' : 'GET') {
     });
   } catch (error) {
     if (error.name === 'AbortError') throw error;
-    throw new LostConnection('The server does not answer.');
+    throw new LostConnection('The server does not respond.');
   }
   if (!response.ok) throw await errorOf(response);
   return response;

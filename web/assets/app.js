@@ -102,7 +102,7 @@ class App extends EventTarget {
       await store.save(c);
       await this.list();
     } catch (error) {
-      this.tell('error', `The browser could not keep the conversation: ${error?.message ?? error}`);
+      this.tell('error', `The browser could not save the conversation: ${error?.message ?? error}`);
     }
   }
 
@@ -259,9 +259,9 @@ class App extends EventTarget {
     try {
       file = JSON.parse(text);
     } catch (error) {
-      throw new Error(`This file is no JSON: ${error.message}`);
+      throw new Error(`This file is not JSON: ${error.message}`);
     }
-    if (!Array.isArray(file?.conversations)) throw new Error('This file has no conversations of hippo: there is no list "conversations".');
+    if (!Array.isArray(file?.conversations)) throw new Error('This file has no hippo conversations: the list "conversations" is missing.');
     const all = file.conversations.map(tree.check);
     for (const c of all) await store.save(c);
     await this.list();

@@ -44,14 +44,14 @@ export function branches(body) {
     }));
   }
   for (const place of places) drawing.append(spot(place, on, x(place), y(place)));
-  body.append(h('p', { className: 'muted' }, 'Squares are yours, circles are replies. A click goes there.'),
+  body.append(h('p', { className: 'muted' }, 'Squares are yours, circles are replies. Click one to go there.'),
     h('div', { className: 'wide' }, drawing));
 }
 
 function spot({ node }, on, x, y) {
   const called = (node.calls ?? []).map((call) => `calls ${call.function.name}`);
   const words = [node.content, ...called].join(' ').trim().replace(/\s+/g, ' ').slice(0, 80);
-  const who = { user: 'You', tool: `Answer of ${node.name}` }[node.role] ?? 'Reply';
+  const who = { user: 'You', tool: `Result of ${node.name}` }[node.role] ?? 'Reply';
   const name = `${who}: ${words || '(nothing)'}`;
   const go = () => app.pick(node.id);
   const shape = node.role !== 'assistant' ? s('rect', { x: x - 6, y: y - 6, width: 12, height: 12, rx: 3 })

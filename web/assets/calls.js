@@ -34,9 +34,9 @@ export function answerForm(node) {
     if (empty) empty.focus();
     else send();
   };
-  return h('div', { className: 'answers', role: 'group', 'aria-label': 'Answers of the functions', onkeydown: key },
+  return h('div', { className: 'answers', role: 'group', 'aria-label': 'Results of the functions', onkeydown: key },
     ...node.calls.flatMap((call, i) => [
-      h('label', { htmlFor: fields[i].id }, `What ${call.function.name} answers`), fields[i],
+      h('label', { htmlFor: fields[i].id }, `Result of ${call.function.name}`), fields[i],
     ]), h('div', { className: 'actions' },
-      button(fields.length > 1 ? 'Send the answers' : 'Send the answer', 'send', send, { words: true, className: 'strong' })));
+      button(fields.length > 1 ? 'Send the results' : 'Send the result', 'send', send, { words: true, className: 'strong' })));
 }

@@ -38,7 +38,7 @@ function bar() {
 function explainLink(c) {
   const page = app.turn ? { target: '_blank', rel: 'opener' } : {};
   return h('a', {
-    id: 'explain', className: 'button quiet', title: 'See what the model makes of it', ...page,
+    id: 'explain', className: 'button quiet', title: 'See inside the model', ...page,
     href: path(c).length ? `/explain?conversation=${encodeURIComponent(c.id)}` : '/explain', onclick: () => app.keep(),
   }, icon('see'), h('span', {}, 'Explain'));
 }
@@ -49,7 +49,7 @@ function toggleTokens() {
   touch(c);
   app.keep(c, true);
   const without = path(c).some((node) => node.role === 'assistant' && !node.tokens);
-  if (c.showTokens && without) notice('Replies from now on have probabilities; those before were written without.');
+  if (c.showTokens && without) notice('New replies have probabilities; earlier ones do not.');
   show();
   byID('tokens').focus();
 }
@@ -117,7 +117,7 @@ app.addEventListener('ended', ({ detail: turn }) => {
   const [node] = turn.nodes;
   if (turn.error && turn.error.name !== 'AbortError') return; // the message says what is wrong
   if (turn.conversation === app.current) {
-    say(`The reply has ended: ${count(node.stats.made)} tokens, ${speed(node.stats.made, node.stats.ms)}.`);
+    say(`The reply is complete: ${count(node.stats.made)} tokens, ${speed(node.stats.made, node.stats.ms)}.`);
   }
 });
 app.addEventListener('key', ({ detail: again }) => askKey(again));
@@ -135,9 +135,9 @@ function askKey(again) {
   };
   field.addEventListener('keydown', (event) => { if (event.key === 'Enter') use(); });
   const dialog = h('dialog', { 'aria-labelledby': 'key-title', onclose: () => dialog.remove() },
-    h('h2', { id: 'key-title' }, 'This server wants a key'),
-    h('p', { className: 'muted' }, apiKey() ? 'The key that was given is none of its keys.'
-      : 'Whoever runs it makes one by "hippo key". It is kept until this window is closed.'),
+    h('h2', { id: 'key-title' }, 'This server needs a key'),
+    h('p', { className: 'muted' }, apiKey() ? 'The given key is not valid.'
+      : 'Ask its operator, who creates keys with "hippo key". Yours is stored until this window is closed.'),
     h('div', { className: 'field long' }, h('label', { htmlFor: 'key' }, 'API key'), field),
     h('div', { className: 'actions' }, button('Cancel', 'close', () => dialog.close(), { words: true }),
       button('Use this key', 'go', use, { words: true, className: 'strong', id: 'use-key' })));

@@ -79,14 +79,14 @@ function paste(event) {
 async function attach(list) {
   for (const file of list) {
     try {
-      if (file.size > mostFile) throw new Error(`has ${bytes(file.size)}, at most ${bytes(mostFile)} are taken`);
+      if (file.size > mostFile) throw new Error(`has ${bytes(file.size)}, the limit is ${bytes(mostFile)}`);
       let text;
       try {
         text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
       } catch {
-        throw new Error('is no text in UTF-8');
+        throw new Error('is not text in UTF-8');
       }
-      if (text.includes('\0')) throw new Error('is no text: it has a zero byte');
+      if (text.includes('\0')) throw new Error('is not text: it has a zero byte');
       const one = { name: file.name, size: file.size, text };
       files.push(one);
       showChips();
@@ -104,7 +104,7 @@ async function attach(list) {
 function showChips() {
   replace(chips, files.map((file) => h('span', { className: 'chip' }, icon('clip'), h('span', {}, file.name),
     h('span', { className: 'muted' }, bytes(file.size) + (file.tokens === undefined ? '' : ` · ${count(file.tokens)} tokens`)),
-    button(`Leave out ${file.name}`, 'close', () => {
+    button(`Remove ${file.name}`, 'close', () => {
       files = files.filter((one) => one !== file);
       showChips();
       field.focus();

@@ -114,7 +114,7 @@ export async function copyText(text) {
     await navigator.clipboard.writeText(text);
     say('Copied.');
   } catch {
-    say('The browser does not allow to copy.');
+    say('The browser does not allow copying.');
   }
 }
 

@@ -9,13 +9,13 @@ import { formatOf, toolsOf } from './tools.js';
 import { touch } from './tree.js';
 
 const fields = [
-  ['temperature', 'Temperature', '0 takes the most probable token, more is bolder', { min: 0, step: 0.1 }, 1],
-  ['top_p', 'Top p', 'only the most probable tokens with this much probability together', { min: 0, max: 1, step: 0.05 }, 1],
-  ['top_k', 'Top k', 'only so many of the most probable tokens; 0 for all', { min: 0, step: 1 }, 0],
-  ['min_p', 'Min p', 'only tokens with this share of the largest probability', { min: 0, max: 1, step: 0.01 }, 0],
-  ['repetition_penalty', 'Repetition penalty', 'above 1, what was there becomes less probable', { min: 0, step: 0.05 }, 1],
-  ['max_tokens', 'Most tokens', 'of a reply', { min: 1, step: 1 }, 'as the model says'],
-  ['seed', 'Seed', 'the same seed, the same reply', { step: 1 }, 'another each time'],
+  ['temperature', 'Temperature', '0 takes the most probable token; higher is more varied', { min: 0, step: 0.1 }, 1],
+  ['top_p', 'Top p', 'only the most probable tokens, up to this total probability', { min: 0, max: 1, step: 0.05 }, 1],
+  ['top_k', 'Top k', 'only this many of the most probable tokens; 0 for all', { min: 0, step: 1 }, 0],
+  ['min_p', 'Min p', 'only tokens with at least this fraction of the largest probability', { min: 0, max: 1, step: 0.01 }, 0],
+  ['repetition_penalty', 'Repetition penalty', 'above 1, tokens already in the text become less probable', { min: 0, step: 0.05 }, 1],
+  ['max_tokens', 'Token limit', 'of a reply', { min: 1, step: 1 }, 'default of the model'],
+  ['seed', 'Seed', 'the same seed, the same reply', { step: 1 }, 'random'],
 ];
 
 const tabs = [['settings', 'Settings', sampling], ['branches', 'Branches', branches], ['models', 'Models', models]];
@@ -94,14 +94,14 @@ function sampling(body) {
   };
   const system = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-system' }, 'System text'),
     h('textarea', {
-      id: 'set-system', rows: 4, value: c.system, dir: 'auto', placeholder: 'What the model is to know before everything else',
+      id: 'set-system', rows: 4, value: c.system, dir: 'auto', placeholder: 'Instructions for the model, before everything else',
       oninput: (event) => kept((to) => { to.system = event.target.value; }),
     }));
   const stop = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-stop' }, 'Stop texts'),
     h('textarea', {
       id: 'set-stop', rows: 2, value: c.settings.stop ?? '', 'aria-describedby': 'why-stop',
       oninput: (event) => kept((to) => { to.settings.stop = event.target.value; }),
-    }), h('small', { id: 'why-stop' }, 'a line each, before which a reply ends; \\n is a line end'));
+    }), h('small', { id: 'why-stop' }, 'one per line; a reply ends before any of them; \\n is a line end'));
   // json is a field of JSON that says what is wrong with it.
   const json = (name, label, why, check, placeholder) => {
     const says = h('small', { id: `why-${name}` });
@@ -127,25 +127,25 @@ function sampling(body) {
   };
   const model = app.model();
   const knows = !model?.known || /\btools\b/.test(model.template);
-  const tools = json('tools', 'Tools', knows ? 'functions as JSON that the model may call; you say what they answer'
-    : 'the chat template of this model knows no tools', toolsOf,
+  const tools = json('tools', 'Tools', knows ? 'functions that the model may call, as JSON; you enter their results'
+    : 'the chat template of this model does not support tools', toolsOf,
   '[{"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]');
   const choice = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-tool_choice' }, 'Calls'),
     h('select', {
       id: 'set-tool_choice', onchange: (event) => kept((to) => { to.settings.tool_choice = event.target.value; }),
-    }, ...[['auto', 'as the model likes'], ['required', 'each reply is a call'], ['none', 'no reply is a call']].map(([value, words]) => h('option', {
+    }, ...[['auto', 'the model decides'], ['required', 'each reply is a call'], ['none', 'no reply is a call']].map(([value, words]) => h('option', {
       value, selected: value === (c.settings.tool_choice ?? 'auto'),
     }, words))));
-  const schema = json('schema', 'Reply as JSON', 'a JSON schema that each reply is of; {} is any object', formatOf,
+  const schema = json('schema', 'Reply as JSON', 'a JSON schema for each reply; {} is any object', formatOf,
     '{"type": "object", "properties": {"age": {"type": "integer"}}}');
   const ofChats = c.kind === 'chat' ? [tools, choice, schema] : [];
   const key = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-key' }, 'API key'),
     h('input', {
       type: 'password', id: 'set-key', autocomplete: 'off', value: apiKey(), 'aria-describedby': 'why-key',
       onchange: (event) => { setAPIKey(event.target.value.trim()); app.tell('retry'); },
-    }), h('small', { id: 'why-key' }, 'kept until this window is closed'));
+    }), h('small', { id: 'why-key' }, 'stored until this window is closed'));
   body.append(...[c.kind === 'chat' ? system : null, ...fields.map(number), stop, ...ofChats, key].filter(Boolean));
-  body.append(button('As the model has it', 'again', () => {
+  body.append(button('Reset to defaults', 'again', () => {
     kept((to) => { // what the person has written stays
       const { tools: functions, tool_choice: when, schema: form } = to.settings;
       to.settings = Object.fromEntries(Object.entries({ tools: functions, tool_choice: when, schema: form }).filter(([, x]) => x));
@@ -155,7 +155,7 @@ function sampling(body) {
 }
 
 async function models(body) {
-  body.append(h('p', { className: 'muted' }, 'Models of this server, and what they take of its memory.'));
+  body.append(h('p', { className: 'muted' }, 'Models of this server, and their memory.'));
   const list = h('ul', { className: 'models' });
   body.append(list);
   let inMemory;
@@ -170,8 +170,8 @@ async function models(body) {
     const facts = [
       model.parameters && `${model.parameters} parameters`, there ? 'loaded' : 'not loaded',
       there?.size > 0 && bytes(there.size), there?.details?.quantization_level,
-      there?.texts_bytes > 0 && `${bytes(there.texts_bytes)} of texts that were read`,
-      there?.sequences_running > 0 && `${there.sequences_running} texts are worked at`,
+      there?.texts_bytes > 0 && `${bytes(there.texts_bytes)} of cached prompts`,
+      there?.sequences_running > 0 && `${there.sequences_running} texts in progress`,
       model.known && (model.template ? 'chat template' : 'no chat template'),
       model.length > 0 && `at most ${model.length} tokens`,
       model.state > 0 && `state ${bytes(model.state)}${model.growth ? ` and ${bytes(model.growth)} a token` : ''}`,

@@ -16,7 +16,7 @@ export function makeSidebar() {
       button('Close the list', 'close', () => toggleSidebar(false), { className: 'narrow' })),
     h('div', { className: 'start' },
       button('New conversation', 'plus', () => fresh('chat'), { words: true }),
-      button('New text that goes on', 'edit', () => fresh('text'), { id: 'new-text' })),
+      button('New text to continue', 'edit', () => fresh('text'), { id: 'new-text' })),
     h('input', {
       type: 'search', placeholder: 'Search titles', 'aria-label': 'Search titles', className: 'search',
       oninput: (event) => { query = event.target.value; showSidebar(); },
@@ -41,7 +41,7 @@ export function showSidebar() {
   const words = query.toLowerCase();
   const found = app.heads.filter((one) => one.title.toLowerCase().includes(words));
   replace(list, found.map(entry));
-  if (!found.length) list.append(h('li', { className: 'muted none' }, query ? 'None has this in its title.' : 'Conversations stay in this browser.'));
+  if (!found.length) list.append(h('li', { className: 'muted none' }, query ? 'No title matches.' : 'Conversations stay in this browser.'));
 }
 
 function entry(one) {
@@ -93,7 +93,7 @@ async function save() {
 async function take(file) {
   try {
     const n = await app.take(await file.text());
-    say(`${n} conversations were added.`);
+    say(`${n} conversations imported.`);
   } catch (error) {
     app.tell('error', error.message);
   }

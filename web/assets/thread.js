@@ -21,7 +21,7 @@ class Message {
     this.thoughts = h('details', { className: 'thoughts', hidden: true }, h('summary', {}, 'Thoughts'), h('div', { className: 'plain' }));
     this.body = h('div', { className: 'body' });
     this.foot = h('div', { className: 'foot' });
-    const name = { user: 'You', tool: `Answer of ${node.name}` }[node.role] ?? (column ? `Reply ${column}` : 'Reply');
+    const name = { user: 'You', tool: `Result of ${node.name}` }[node.role] ?? (column ? `Reply ${column}` : 'Reply');
     const kind = node.role === 'tool' ? 'user answer' : node.role;
     this.element = h('article', { className: `message ${kind}`, 'aria-label': name }, this.body, this.foot);
     this.element.dataset.id = node.id;
@@ -65,7 +65,7 @@ class Message {
   }
 
   choose(node) {
-    return h('div', { className: 'actions' }, button('Go on with this', 'go', () => app.pick(node.id), {
+    return h('div', { className: 'actions' }, button('Continue from here', 'go', () => app.pick(node.id), {
       words: true, disabled: node.state === 'running', className: 'strong',
     }));
   }
@@ -110,7 +110,7 @@ function files(node) {
 // trouble is why a reply has not come to its end.
 export function trouble(node) {
   if (!['lost', 'failed'].includes(node.state)) return null;
-  const text = node.error || 'This reply has not come to its end.';
+  const text = node.error || 'This reply is incomplete.';
   return h('p', { className: 'trouble' }, text);
 }
 
@@ -122,17 +122,17 @@ export function facts(node) {
   if (prompt) parts.push(['read', `${count(prompt)} read`, `${count(prompt)} tokens of the prompt`]);
   if (prompt) {
     parts.push(['cached', `${count(cached)} cached`,
-      `${count(cached)} of them were there: ${count(prompt - cached)} had to be read${miss ? ` (${miss})` : ''}`]);
+      `${count(cached)} of them were cached: ${count(prompt - cached)} were read${miss ? ` (${miss})` : ''}`]);
   }
   const about = node.stats.counted ? '' : '≈ '; // the server counts the tokens of several replies together
   if (made) parts.push(['made', `${about}${count(made)} new`, 'tokens of the reply']);
   if (first) parts.push(['first', `first after ${seconds(first)}`, 'time to the first token']);
-  if (made > 1 && node.state !== 'running') parts.push(['speed', speed(made - 1, ms), 'behind the first token']);
+  if (made > 1 && node.state !== 'running') parts.push(['speed', speed(made - 1, ms), 'after the first token']);
   const model = app.models.find((one) => one.name === node.model);
   if (model?.state && prompt) {
-    parts.push(['state', `state ${bytes(model.state + model.growth * (prompt + made))}`, 'about what the model keeps of all this']);
+    parts.push(['state', `state ${bytes(model.state + model.growth * (prompt + made))}`, 'rough memory of the model for all this']);
   }
-  if (node.finish === 'length') parts.push(['length', 'cut at the most tokens', 'raise "most tokens" to have more']);
+  if (node.finish === 'length') parts.push(['length', 'cut at the token limit', 'raise "Token limit" for more']);
   if (node.model && node.model !== app.current.model) parts.push(['model', node.model, 'the model']);
   return h('p', { className: 'facts' }, ...parts.map(([name, text, why]) => h('span', { className: name, title: why }, text)));
 }
@@ -157,12 +157,12 @@ function actions(node, view) {
   if (node.role === 'assistant') {
     const early = node.state !== 'done' || node.finish === 'length';
     if (node.state !== 'running' && early && !app.current.settings.schema) { // no reply of a schema goes on from its middle
-      list.push(button('Go on', 'go', () => app.goOn(node), { disabled: running, words: true }));
+      list.push(button('Continue', 'go', () => app.goOn(node), { disabled: running, words: true }));
     }
     list.push(button('Another reply', 'again', () => app.reply(node.parent), { disabled: running }));
     list.push(several(node, running));
   }
-  list.push(button('Fork: go on in a conversation of its own', 'fork', () => app.fork(node), { disabled: running }));
+  list.push(button('Fork: continue in a new conversation', 'fork', () => app.fork(node), { disabled: running }));
   return h('div', { className: 'actions' }, ...list.filter(Boolean));
 }
 
@@ -223,7 +223,7 @@ function welcome() {
     h('h1', {}, model ? model.name : 'hippo'),
     h('p', { className: 'muted' }, about.filter(Boolean).join(' · ')),
     model?.known && !model.template ? h('p', { className: 'muted' },
-      'This model has no chat template: it goes on with what is written, one message a line.') : null);
+      'This model has no chat template: it continues the text, one message per line.') : null);
 }
 
 // growMessage shows what has come of a node.

@@ -83,8 +83,8 @@ function showCard(at, token, takes) {
       h('td', { className: 'number' }, percent(Math.exp(token.logprob)))));
   }
   card.replaceChildren(h('table', {}, h('tbody', {}, ...rows)));
-  if (token.parts > 1) card.append(h('p', {}, `${token.parts} tokens make this character.`));
-  if (takes && token.top.length) card.append(h('p', {}, `Click or Enter goes on with the next best here, 1 to ${token.top.length} with that.`));
+  if (token.parts > 1) card.append(h('p', {}, `${token.parts} tokens form this character.`));
+  if (takes && token.top.length) card.append(h('p', {}, `Click or Enter continues with the next best token; 1 to ${token.top.length} with that one.`));
   card.hidden = false;
   document.body.append(card);
   const box = at.getClientRects()[0] ?? at.getBoundingClientRect();

@@ -7,7 +7,7 @@ function parse(what, text) {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Error(`${what} in the settings: this is no JSON: ${error.message}.`);
+    throw new Error(`${what} in the settings: this is not JSON: ${error.message}.`);
   }
 }
 
@@ -29,7 +29,7 @@ export function toolsOf(text) {
 export function formatOf(text) {
   if (!text?.trim()) return null;
   const schema = parse('Reply as JSON', text);
-  if (!isObject(schema)) throw new Error('Reply as JSON in the settings: this is no object, want a JSON schema.');
+  if (!isObject(schema)) throw new Error('Reply as JSON in the settings: this is not an object, want a JSON schema.');
   if (!Object.keys(schema).length) return { type: 'json_object' };
   return { type: 'json_schema', json_schema: { name: 'reply', schema } };
 }

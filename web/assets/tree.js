@@ -134,8 +134,8 @@ function callsIn(list) {
 
 // check returns a conversation of a file that somebody may have made, with what belongs in it and nothing else.
 export function check(x) {
-  const fail = (what) => { throw new Error(`This file has no conversation of hippo: ${what}.`); };
-  if (typeof x !== 'object' || x === null) fail('an entry is no object');
+  const fail = (what) => { throw new Error(`This file has no hippo conversation: ${what}.`); };
+  if (typeof x !== 'object' || x === null) fail('an entry is not an object');
   const c = newConversation(x.kind === 'text' ? 'text' : 'chat', isText(x.model) ? x.model : '');
   for (const field of ['title', 'system']) if (isText(x[field])) c[field] = x[field];
   if (Number.isFinite(x.created)) c.created = x.created;

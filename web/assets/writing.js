@@ -13,7 +13,7 @@ let scored = null; // the text with the tokens of all of it
 let reading = false; // tokens are shown in place of the field
 
 const field = h('textarea', {
-  id: 'text', className: 'page', dir: 'auto', 'aria-label': 'Text', placeholder: 'Write how a text begins, and let the model go on.',
+  id: 'text', className: 'page', dir: 'auto', 'aria-label': 'Text', placeholder: 'Write the start of a text, and let the model continue.',
   onkeydown: (event) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
@@ -166,9 +166,9 @@ function steps() {
   }, h('option', { value: '' }, 'side by side'), ...[2, 3, 4].map((n) => h('option', { value: n }, `× ${n}`)));
   replace(byID('steps'),
     running ? button('Stop', 'stop', () => app.stop(), { words: true, className: 'strong', id: 'go' })
-      : button('Go on', 'go', () => goOn(), { words: true, className: 'strong', id: 'go', disabled: none, title: 'Ctrl+Enter' }),
+      : button('Continue', 'go', () => goOn(), { words: true, className: 'strong', id: 'go', disabled: none, title: 'Ctrl+Enter' }),
     several,
-    button('Take back', 'left', takeBack, { words: true, disabled: running || !path(app.current).some((node) => node.role === 'assistant') }),
+    button('Undo', 'left', takeBack, { words: true, disabled: running || !path(app.current).some((node) => node.role === 'assistant') }),
     button('Score', 'tokens', score, { words: true, disabled: running || none, title: 'How probable each token of this text is' }),
     reading ? button('Write', 'edit', () => { reading = false; showText(); field.focus(); }, { words: true, disabled: running }) : null,
     h('span', { className: 'live', id: 'pace' }));

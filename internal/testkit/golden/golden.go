@@ -44,6 +44,15 @@ func Dir(t testing.TB) string {
 	}
 }
 
+// Of says which mixers, by their names in the registry, a test compares with an official implementation or with their
+// definition. A test of the registry reads the calls of it, and demands one for every mixer.
+func Of(t testing.TB, mixers ...string) {
+	t.Helper()
+	if len(mixers) == 0 {
+		t.Fatal("golden.Of: found no mixer")
+	}
+}
+
 // Files returns the sorted paths of the golden files whose name starts with prefix and ends with suffix. It fails the
 // test when there are none.
 func Files(t testing.TB, prefix, suffix string) []string {

@@ -14,6 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
+	"github.com/hippo-ssm/hippo/tokenizer/gguf"
 )
 
 // markedTemplate is a template as published models have it, with tokens of its own around each message.
@@ -29,7 +31,7 @@ var Corpus = strings.Repeat("Call me Ishmael. Some years ago, never mind how lon
 // ByteBPE is a byte-level BPE tokenizer.
 func ByteBPE(t testing.TB) tokenizer.Tokenizer {
 	t.Helper()
-	tok, err := tokenizer.TrainBPE(strings.NewReader(Corpus), tokenizer.TrainOptions{
+	tok, err := bpe.Train(strings.NewReader(Corpus), bpe.TrainOptions{
 		VocabSize: 400, Specials: []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"},
 	})
 	if err != nil {
@@ -41,7 +43,7 @@ func ByteBPE(t testing.TB) tokenizer.Tokenizer {
 // SentencePieces is a tokenizer of SentencePiece's kind, with a space before every text.
 func SentencePieces(t testing.TB) tokenizer.Tokenizer {
 	t.Helper()
-	v := tokenizer.Vocabulary{Model: "llama", BOS: 1, EOS: 2}
+	v := gguf.Vocabulary{Model: "llama", BOS: 1, EOS: 2}
 	add := func(text string, kind int32) {
 		v.Tokens, v.Types = append(v.Tokens, text), append(v.Types, kind)
 		v.Scores = append(v.Scores, -float32(len(v.Tokens)))
@@ -57,7 +59,7 @@ func SentencePieces(t testing.TB) tokenizer.Tokenizer {
 	for _, piece := range strings.Fields("▁m er il ll ▁mer e r m i l n o ▁ user assistant ess ag on is a s t") {
 		add(piece, 1)
 	}
-	tok, err := tokenizer.FromGGUF(v)
+	tok, err := gguf.FromVocabulary(v)
 	if err != nil {
 		t.Fatal(err)
 	}

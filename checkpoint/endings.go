@@ -1,0 +1,15 @@
+package checkpoint
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Endings are the endings, without the dot, of names of files that hold tensors.
+var Endings = []string{"pt", "pth", "bin", "ckpt", "safetensors", "gguf"}
+
+// HasEnding reports whether a file has the name of a checkpoint.
+func HasEnding(name string) bool {
+	return slices.Contains(Endings, strings.TrimPrefix(filepath.Ext(name), "."))
+}

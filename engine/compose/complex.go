@@ -1,0 +1,119 @@
+package compose
+
+// pair is complex numbers, or real ones if im is nil.
+type pair struct{ re, im *val }
+
+// pairOf are the complex numbers in v (…, 2).
+func pairOf(v *val) pair { return pair{v.pick(-1, 0), v.pick(-1, 1)} }
+
+// join is (…, 2).
+func (a pair) join() *val {
+	if a.im == nil {
+		return a.re
+	}
+	return stack(a.re, a.im)
+}
+
+// both is f of the parts.
+func (a pair) both(f func(*val) *val) pair {
+	b := pair{re: f(a.re)}
+	if a.im != nil {
+		b.im = f(a.im)
+	}
+	return b
+}
+
+func (a pair) mul(b pair) pair {
+	if a.im == nil {
+		return b.times(a.re)
+	}
+	if b.im == nil {
+		return a.times(b.re)
+	}
+	return pair{a.re.mul(b.re).sub(a.im.mul(b.im)), a.re.mul(b.im).add(a.im.mul(b.re))}
+}
+
+// times is the product with real numbers.
+func (a pair) times(x *val) pair { return a.both(func(v *val) *val { return v.mul(x) }) }
+
+func (a pair) scale(c float64) pair { return a.both(func(v *val) *val { return v.scale(c) }) }
+func (a pair) conj() pair           { return pair{a.re, a.im.neg()} }
+func (a pair) constant() pair       { return a.both((*val).constant) }
+
+func (a pair) add(b pair) pair {
+	sum := pair{re: a.re.add(b.re)}
+	if a.im != nil {
+		sum.im = a.im.add(b.im)
+	}
+	return sum
+}
+
+// plus is a + c.
+func (a pair) plus(c float64) pair { return pair{a.re.plus(c), a.im} }
+
+// square is |a|².
+func (a pair) square() *val { return a.re.mul(a.re).add(a.im.mul(a.im)) }
+
+func (a pair) recip() pair { return a.conj().times(a.square().recip()) }
+
+func (a pair) exp() pair { return pair{a.im.cos(), a.im.sin()}.times(a.re.exp()) }
+
+// expm1 is e^a - 1, exact where a is small: e^x cos y - 1 = (e^x - 1) cos y - 2 sin²(y/2).
+func (a pair) expm1() pair {
+	half := a.im.scale(0.5).sin()
+	return pair{a.re.expm1().mul(a.im.cos()).sub(half.mul(half).scale(2)), a.re.exp().mul(a.im.sin())}
+}
+
+// real is the real part of a product in Einstein's notation.
+func (a pair) real(spec string, b pair) *val {
+	y := a.re.einsum(spec, b.re)
+	if a.im == nil {
+		return y
+	}
+	return y.sub(a.im.einsum(spec, b.im))
+}
+
+// where is a where the condition is not 0, else b.
+func (a pair) where(condition *val, b pair) pair {
+	return pair{a.re.where(condition, b.re), a.im.where(condition, b.im)}
+}
+
+// cut is the positions [at, at+n) along the first axis.
+func (a pair) cut(at, n int) pair { return a.both(func(v *val) *val { return v.slice(0, at, n) }) }
+
+// after is b after a along the first axis.
+func (a pair) after(b pair) pair {
+	all := pair{re: concat(0, a.re, b.re)}
+	if a.im != nil {
+		all.im = concat(0, a.im, b.im)
+	}
+	return all
+}
+
+// powers are a^0 to a^(l-1) along a new first axis.
+func (a pair) powers(l int) pair {
+	e := a.re.e
+	all := pair{e.full(1, a.re.shape...).unsqueeze(0), e.full(0, a.re.shape...).unsqueeze(0)}
+	for n := 1; n < l; n *= 2 {
+		all = all.after(all.cut(0, min(n, l-n)).mul(a))
+		if 2*n < l {
+			a = a.mul(a)
+		}
+	}
+	return all
+}
+
+// scan is h[t] = a[t]·h[t-1] + b[t] along the first axis, with h[-1] = first, in log l steps: after the one with step n
+// element t has the terms of the last 2n positions, and a[t] is their product.
+func scan(a, b, first pair) pair {
+	l := b.re.dim(0)
+	b = a.cut(0, 1).mul(first).add(b.cut(0, 1)).after(b.cut(1, l-1))
+	for n := 1; n < l; n *= 2 {
+		late := a.cut(n, l-n)
+		b = b.cut(0, n).after(late.mul(b.cut(0, l-n)).add(b.cut(n, l-n)))
+		if 2*n < l {
+			a = a.cut(0, n).after(late.mul(a.cut(0, l-n)))
+		}
+	}
+	return b
+}

@@ -1,0 +1,136 @@
+package compose
+
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// carried is the state of row i in a shape, zeros if it has none.
+func (e *Engine) carried(slots engine.Slots, i int, shape ...int) *val {
+	if x := slots.At(i); x != nil {
+		return e.in(x).as(shape...)
+	}
+	return e.full(0, shape...)
+}
+
+// carry says what the state of row i is after it.
+func (e *Engine) carry(slots engine.Slots, i int, v func() *val) {
+	if slots.At(i) != nil {
+		e.next(&slots[i].X, v())
+	}
+}
+
+func (e *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	return e.one("CausalConv", func() *val {
+		d := x.Dim(-1)
+		taps := e.in(w).as(d, -1)
+		k := taps.dim(1)
+		return e.in(x).rows().each(r, func(i int, x *val) *val {
+			all := concat(0, e.carried(slots, i, k-1, d), x)
+			e.carry(slots, i, func() *val { return all.slice(0, r.Len(i), k-1) })
+			return all.windows(0, k).einsum("tjc,cj->tc", taps)
+		}).addTo(e.in(bias)).act(a).as(x.Shape()...)
+	})
+}
+
+// conv is the last l positions of the causal convolution of v (…, h, q), zeros before it, with the kernel k (m, h).
+func (v *val) conv(k *val, l int) *val {
+	n := v.dim(0)
+	m := min(k.dim(0), n)
+	if more := m - 1 - (n - l); more > 0 {
+		v = v.pad(0, more, 0)
+	} else {
+		v = v.slice(0, -more, n+more)
+	}
+	return v.windows(0, m).einsum("tjhq,jh->thq", k.slice(0, 0, m).reversed(0))
+}
+
+// longConv is conv of channels, with a skip or nil.
+func (v *val) longConv(k, skip *val, l int) *val {
+	y := v.as(v.dim(0), -1, 1).conv(k, l).as(l, -1)
+	if skip == nil {
+		return y
+	}
+	return y.add(v.slice(0, v.dim(0)-l, l).mul(skip.flat()))
+}
+
+func (e *Engine) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+	return e.one("GatedLongConv", func() *val {
+		u, k, skip := e.in(g.V), e.in(k), e.in(skip)
+		if g.K != nil {
+			u = e.in(g.K).mul(u)
+		}
+		y := u.each(r, func(i int, u *val) *val { return u.longConv(k, skip, r.Len(i)) })
+		if g.Q != nil {
+			y = e.in(g.Q).mul(y)
+		}
+		return y
+	})
+}
+
+func (e *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
+	caches []*engine.ConvCache) *tensor.Tensor {
+	return e.one("CachedLongConv", func() *val {
+		k, skip := e.in(k), e.in(skip)
+		return e.in(u).each(r, func(i int, u *val) *val {
+			if c := caches[i]; c != nil {
+				return e.afterInputs(c, u).longConv(k, skip, r.Len(i))
+			}
+			return u.longConv(k, skip, r.Len(i))
+		})
+	})
+}
+
+// afterInputs adds u to a cache, and returns the inputs that count, those of u last.
+func (e *Engine) afterInputs(c *engine.ConvCache, u *val) *val {
+	past, n, d := c.Past(), u.dim(0), u.dim(1)
+	c.Sums = nil
+	if e.Recording {
+		all := u
+		if past > 0 {
+			all = concat(0, e.in(c.U).slice(0, c.Len-past, past), u)
+		}
+		c.Len = past + n
+		e.put(&c.U, all)
+		return all
+	}
+	if c.U == nil || c.U.Storage() == nil || c.Len+n > c.U.Dim(0) {
+		more := e.lasting(2*(past+n), d)
+		if past > 0 {
+			e.write(more, 0, e.in(c.U).slice(0, c.Len-past, past))
+		}
+		c.U, c.Len = more, past
+	}
+	e.write(c.U, c.Len, u)
+	c.Len += n
+	return e.in(c.U).slice(0, c.Len-n-past, past+n)
+}
+
+// Ahead is 0: nothing is summed before it is needed.
+func (e *Engine) Ahead() int { return 0 }
+
+func (e *Engine) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
+	return e.one("BothWays", func() *val {
+		k, ahead, skip := e.in(k), e.in(ahead), e.in(skip)
+		return e.in(u).each(r, func(i int, u *val) *val {
+			l := r.Len(i)
+			y := u.longConv(k, skip, l)
+			if l == 1 {
+				return y
+			}
+			return y.add(u.slice(0, 1, l-1).reversed(0).longConv(ahead, nil, l-1).reversed(0).pad(0, 0, 1))
+		})
+	})
+}
+
+// KernelRows gives the kernels themselves: all are rows.
+func (e *Engine) KernelRows(k *tensor.Tensor, h int) *tensor.Tensor { return k }
+
+// KernelTaps is the length of the h kernels k (l, h), 0 if they are not that many.
+func (e *Engine) KernelTaps(k *tensor.Tensor, h int) int {
+	if k.Dims() != 2 || k.Dim(1) != h {
+		return 0
+	}
+	return k.Dim(0)
+}

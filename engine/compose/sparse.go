@@ -1,0 +1,290 @@
+package compose
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Choices of what a query sees are made on the host, for which SinkhornAttention copies weights out and SpAtten the
+// importance of tokens at the end of a block. See engine/reference for both.
+
+func (e *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
+	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
+	qCaches, kvCaches := make([]*engine.RowCache, len(caches)), make([]*engine.RowCache, len(caches))
+	for i, c := range caches {
+		if c != nil {
+			qCaches[i], kvCaches[i] = c.Q, c.KV
+		}
+	}
+	return e.one("SinkhornAttention", func() *val {
+		d, kv := q.Dim(-1), e.in(kv).rows()
+		sort := e.in(p.Sort)
+		return e.in(q).rows().each(r, func(i int, q *val) *val {
+			q, kv := e.after(qCaches, i, r.Start(i), q), e.after(kvCaches, i, r.Start(i), kv.row(r, i))
+			n, heads := q.dim(0), make([]*val, o.Heads)
+			for h := range heads {
+				part := func(x *val, at int) *val { return x.slice(1, at+h*d/o.Heads, d/o.Heads) }
+				s := &sinkhorn{e: e, o: o, q: part(q, 0), k: part(kv, 0), v: part(kv, d)}
+				if sort != nil {
+					s.net = sort.pick(0, h)
+				}
+				if !o.Ahead {
+					null := func(x *tensor.Tensor) *val { return e.in(x).as(o.Heads, -1).slice(0, h, 1) }
+					s.nullK, s.nullV = null(p.NullK), null(p.NullV)
+					if h >= o.Heads/2 {
+						s.first = min(n, o.Bucket-1)
+					}
+				}
+				heads[h] = s.attend().slice(0, n-r.Len(i), r.Len(i))
+			}
+			return concat(1, heads...)
+		}).as(q.Shape()...)
+	})
+}
+
+// sinkhorn is one head over all positions that a row sees.
+type sinkhorn struct {
+	e            *Engine
+	o            engine.SinkhornOptions
+	q, k, v, net *val // net is nil to compare
+	nullK, nullV *val // (1, head_dim), nil if it looks ahead
+	first        int  // where bucket 0 starts; what lies before sees only itself
+}
+
+func (s *sinkhorn) attend() *val {
+	n, e, size, scale := s.q.dim(0), s.e, s.o.Bucket, 1/math.Sqrt(float64(s.q.dim(1)))
+	var parts []*val
+	if s.first > 0 {
+		front := func(x *val) *val { return x.slice(0, 0, s.first) }
+		p := front(s.q).einsum("id,jd->ij", front(s.k)).scale(scale)
+		p = p.where(e.notAfter(s.first, s.first, 0), e.full(unseen)).softmax()
+		parts = append(parts, p.einsum("ij,jd->id", front(s.v)))
+	}
+	if u := (n - s.first + size - 1) / size; u > 0 {
+		weights, picked := s.picks(u)
+		own, length := make([]int32, u*size), u*size
+		for i := range own {
+			own[i] = int32(min(s.first+i, n)) // n is past the end
+		}
+		k, v := s.k.pad(0, 0, 1), s.v.pad(0, 0, 1)
+		buckets := func(x *val, rows []int32) *val { return x.gather(rows).as(u, -1, x.dim(1)) }
+		values := s.v
+		if s.o.KeysAsValues {
+			values = s.k
+		}
+		pickedK, pickedV := s.k, values
+		if !s.o.Ahead {
+			pickedK, pickedV = concat(0, s.k, s.nullK), concat(0, values, s.nullV)
+		}
+		K := concat(1, buckets(pickedK, picked), buckets(k, own))
+		V := concat(1, buckets(pickedV, picked), buckets(v, own))
+		R := concat(1, weights, e.full(1, u, size)).as(u, 1, -1)
+		scores := buckets(s.q.pad(0, 0, 1), own).einsum("uid,ujd->uij", K).scale(scale).mul(R)
+		if !s.o.Ahead {
+			sees := concat(1, e.full(1, size, s.o.Top*size), e.notAfter(size, size, 0))
+			scores = scores.where(sees, e.full(unseen))
+		}
+		y := scores.softmax().mul(R).einsum("uij,ujd->uid", V)
+		parts = append(parts, y.as(length, -1).slice(0, 0, n-s.first))
+	}
+	return concat(0, parts...)
+}
+
+// picks are the weights of the positions of picked buckets (u, top·bucket), and where those lie.
+func (s *sinkhorn) picks(u int) (weights *val, picked []int32) {
+	e, size, n := s.e, s.o.Bucket, s.q.dim(0)
+	scores, empties := s.scores(u)
+	candidates := func(u int) int {
+		if s.o.Ahead {
+			return n / size
+		}
+		return empties + u
+	}
+	width := scores.dim(1)
+	open := make([]float32, u*width)
+	for at := range open {
+		if at%width < candidates(at/width) {
+			open[at] = 1
+		}
+	}
+	temperature := float64(s.o.Temperature)
+	if s.o.Ahead && s.net == nil {
+		temperature = 1
+	}
+	picked = make([]int32, u*s.o.Top*size)
+	var all []*val
+	for r := range s.o.Top {
+		p := scores.scale(1/temperature).where(e.upload(open, u, width), e.full(unseen)).softmax()
+		values, places := p.read(), make([]int32, u)
+		for b := range u {
+			c := heaviest(values[b*width:][:candidates(b)])
+			places[b], open[b*width+c] = int32(b*width+c), 0
+			for j := range size {
+				at := int32(n) // that of an empty bucket
+				if c >= empties {
+					at = int32(s.first + (c-empties)*size + j)
+				}
+				picked[(b*s.o.Top+r)*size+j] = at
+			}
+		}
+		all = append(all, p.as(-1, 1).gather(places).over([]int{u, size}))
+	}
+	return concat(1, all...), picked
+}
+
+// heaviest is where p is largest, first; the middle if all are the same.
+func heaviest(p []float32) (c int) {
+	same := true
+	for j, v := range p {
+		same = same && v == p[0]
+		if v > p[c] {
+			c = j
+		}
+	}
+	if same {
+		return len(p) / 2
+	}
+	return c
+}
+
+// scores are those of the candidates of u buckets, of which the first ones are empty.
+func (s *sinkhorn) scores(u int) (x *val, empties int) {
+	e, size, hd := s.e, s.o.Bucket, s.q.dim(1)
+	n := s.q.dim(0) - s.first
+	back := func(x *val) *val { return x.slice(0, s.first, n) }
+	starts := make([]int32, u)
+	for i := range starts {
+		starts[i] = int32(i * size)
+	}
+	// means are those of the positions up to each; sums are those of the positions of a bucket.
+	means := func(x *val) *val {
+		return e.notAfter(n, n, 0).div(e.count(n).plus(1).as(n, 1)).einsum("ti,id->td", back(x))
+	}
+	sums := func(x *val) *val { return x.pad(0, 0, u*size-n).as(u, size, hd).einsum("ujd->ud", nil) }
+	if !s.o.Ahead {
+		empties = s.o.Top
+	}
+	switch {
+	case s.net != nil:
+		summary := concat(1, means(s.k).gather(starts), back(s.k).gather(starts))
+		leak := 0.01
+		if s.o.Ahead {
+			summary, leak = concat(1, sums(s.q), sums(s.k)), 0
+		}
+		x = summary.einsum("ue,ec->uc", s.net)
+		return x.where(x.positive(), x.scale(leak)).slice(1, 0, empties+min(u, x.dim(1)-empties)), empties
+	case s.o.Ahead:
+		share := 1 / float64(size*size)
+		return sums(s.q).einsum("ud,cd->uc", sums(s.k)).scale(share / math.Sqrt(float64(hd))), 0
+	}
+	x = means(s.q).gather(starts).einsum("ud,cd->uc", sums(means(s.k))).scale(1 / math.Sqrt(float64(hd)))
+	return x.pad(1, empties, 0), empties
+}
+
+func (e *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
+	states []*engine.SpAttenState) *tensor.Tensor {
+	return e.one("SpAtten", func() *val {
+		return e.in(qkv).rows().each(r, func(i int, x *val) *val {
+			hd := x.dim(1) / (3 * o.Heads)
+			s := &spatten{o: o, mass: e.full(0, o.Heads)}
+			s.k, s.v, s.importance = e.full(0, 0, o.Heads, hd), e.full(0, 0, o.Heads, hd), e.full(0, 0)
+			var state *engine.SpAttenState
+			if i < len(states) && states[i] != nil {
+				state = states[i]
+				s.load(e, state)
+			}
+			y := s.row(x.as(-1, 3, o.Heads, hd))
+			if state != nil {
+				s.save(e, state)
+			}
+			return y.as(r.Len(i), -1)
+		})
+	})
+}
+
+// spatten is the tokens (m, heads, head_dim) and heads that are left of a row, with their importance; the importance of
+// pruned heads is -1.
+type spatten struct {
+	o                      engine.SpAttenOptions
+	position               int
+	k, v, importance, mass *val
+}
+
+func (s *spatten) load(e *Engine, from *engine.SpAttenState) {
+	position := e.in(from.Position).read()
+	s.position = int(position[0])<<20 + int(position[1])
+	left := s.o.Left(s.position)
+	tokens := func(x *val) *val { return x.slice(1, 0, left).einsum("hmd->mhd", nil) }
+	s.k, s.v, s.mass = tokens(e.in(from.K)), tokens(e.in(from.V)), e.in(from.Heads).constant()
+	s.importance = e.in(from.Importance).constant().slice(0, 0, left)
+	if from.Low != nil {
+		s.k = s.k.add(tokens(e.in(from.Low)))
+	}
+}
+
+func (s *spatten) save(e *Engine, to *engine.SpAttenState) {
+	more := s.o.Rows() - s.k.dim(0)
+	e.next(&to.K, s.k.einsum("mhd->hmd", nil).pad(1, 0, more))
+	e.next(&to.V, s.v.einsum("mhd->hmd", nil).pad(1, 0, more))
+	e.next(&to.Importance, s.importance.pad(0, 0, more))
+	e.next(&to.Heads, s.mass)
+	e.next(&to.Position, e.upload([]float32{float32(s.position >> 20), float32(s.position & (1<<20 - 1))}, 2))
+	if to.Low != nil {
+		e.next(&to.Low, e.full(0, to.Low.Shape()...))
+	}
+}
+
+// row takes positions x (l, 3, heads, head_dim), those of a block at once.
+func (s *spatten) row(x *val) *val {
+	var ys []*val
+	e, zero, scale := x.e, x.e.full(0), 1/math.Sqrt(float64(x.dim(3)))
+	for at := 0; at < x.dim(0); {
+		l := min(x.dim(0)-at, s.o.Block-s.position%s.o.Block)
+		part := x.slice(0, at, l)
+		q := part.pick(1, 0).rotate(s.o.Rotary, s.position, 1)
+		s.k = concat(0, s.k, part.pick(1, 1).rotate(s.o.Rotary, s.position, -1))
+		s.v = concat(0, s.v, part.pick(1, 2))
+		active, n := s.mass.lessThan(0).affine(-1, 1).as(-1, 1, 1), s.k.dim(0)
+		p := q.einsum("thd,mhd->htm", s.k).scale(scale).where(e.notAfter(l, n, 0), e.full(unseen)).softmax()
+		p = p.where(active, zero)
+		y := p.einsum("htm,mhd->htd", s.v)
+		s.importance = s.importance.pad(0, 0, l).add(p.constant().einsum("htm->m", nil))
+		s.mass = s.mass.add(y.abs().einsum("htd->h", nil))
+		ys = append(ys, y.einsum("htd->thd", nil))
+		if at, s.position = at+l, s.position+l; s.position%s.o.Block == 0 {
+			s.prune(e)
+		}
+	}
+	return concat(0, ys...)
+}
+
+// prune leaves the most important tokens, in order, and one head less if there are too many.
+func (s *spatten) prune(e *Engine) {
+	mass, least, count := s.mass.read(), -1, 0
+	for h, m := range mass {
+		if m >= 0 {
+			if count++; least < 0 || m < mass[least] {
+				least = h
+			}
+		}
+	}
+	if count > s.o.KeepHeads {
+		mass[least] = -1
+		s.mass = e.upload(mass, len(mass))
+	}
+	if s.k.dim(0) <= s.o.Keep {
+		return
+	}
+	importance, order := s.importance.read(), make([]int32, s.k.dim(0))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(importance[j], importance[i]) })
+	order = order[:s.o.Keep]
+	slices.Sort(order)
+	s.k, s.v, s.importance = s.k.gather(order), s.v.gather(order), s.importance.gather(order)
+}

@@ -1,0 +1,197 @@
+package compose
+
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// ShiftSSM: the state after position t is s_t[j] = Σ_{i≤j} B[j-i]·x[t-i], and s[j-t-1] of the state before the row.
+func (e *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	return e.one("ShiftSSM", func() *val {
+		d := x.Dim(-1)
+		B, C := e.in(bw).as(d, -1), e.in(cw).as(d, -1)
+		n := B.dim(1)
+		// shifted[c, j, i] is B[c, j-i], 0 if i > j.
+		shifted := B.pad(1, n-1, 0).windows(1, n).reversed(2)
+		kernel := shifted.einsum("cji,cj->ic", C)
+		return e.in(x).rows().each(r, func(i int, x *val) *val {
+			l := r.Len(i)
+			y := x.longConv(kernel, e.in(dw), l)
+			if slots.At(i) == nil {
+				return y
+			}
+			before := e.carried(slots, i, d, n)
+			m, last := min(l, n), x.slice(0, max(0, l-n), min(l, n)).reversed(0)
+			after := shifted.slice(2, 0, m).einsum("cji,ic->cj", last)
+			if l < n {
+				after = after.add(before.slice(1, 0, n-l).pad(1, l, 0))
+			}
+			e.carry(slots, i, func() *val { return after })
+			// Place m of the state before is at m+t+1 after position t.
+			late := C.pad(1, 0, l).slice(1, 1, n+l-1).windows(1, n)
+			return y.add(late.einsum("ctm,cm->tc", before))
+		}).as(x.Shape()...)
+	})
+}
+
+// keptBy is whose a system is that is kept with its parameters.
+type keptBy struct {
+	core engine.Core
+	of   string
+}
+
+// system returns what was made of parameters while they are as they are and the tape does not record, else makes it
+// anew: make returns the tensors to keep.
+func system[S any](e *Engine, kept *engine.Cache, of string, params []*tensor.Tensor,
+	make func() (S, []*tensor.Tensor)) S {
+	if e.Recording {
+		s, _ := make()
+		return s
+	}
+	if s, ok := kept.Load(keptBy{e.core, of}, params...).(S); ok {
+		return s
+	}
+	s, tensors := make()
+	for _, t := range tensors {
+		e.keep(e.nodes[t])
+	}
+	kept.Store(keptBy{e.core, of}, s, params...)
+	return s
+}
+
+// diagonal is the system of h·n modes that f discretizes.
+func (e *Engine) diagonal(name string, h, n int, f func() (abar, bbar, c pair)) (*engine.DiagSystem, []*tensor.Tensor) {
+	all := e.compute(name, func() []*val {
+		abar, bbar, c := f()
+		return []*val{abar.join(), bbar.join(), c.join()}
+	})
+	return &engine.DiagSystem{H: h, N: n, Abar: all[0], Bbar: all[1], C: all[2]}, all
+}
+
+func (e *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
+	h := p.LogDt.Len()
+	n := p.InvAReal.Len() / h
+	params := p.Tensors()
+	return system(e, &p.Cache, "DiagSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
+		return e.diagonal("DiagSystem", h, n, func() (abar, bbar, c pair) {
+			dt := e.in(p.LogDt).exp().as(h, 1)
+			A := pair{e.in(p.InvAReal).as(h, n).exp().neg(), e.in(p.AImag).as(h, n)}
+			C, B := pairOf(e.in(p.C).as(h, n, 2)), pair{e.full(1, h, n), e.full(0, h, n)}
+			if p.B != nil {
+				B = pairOf(e.in(p.B).as(h, n, 2))
+			}
+			z := A.times(dt)
+			if p.Disc == engine.ZOH {
+				return z.exp(), B.mul(z.expm1()).mul(A.recip()), C
+			}
+			q := z.scale(-0.5).plus(1).recip()
+			return z.scale(0.5).plus(1).mul(q), B.times(dt).mul(q), C
+		})
+	})
+}
+
+func (e *Engine) DiagKernel(s *engine.DiagSystem, l int) *tensor.Tensor {
+	return e.one("DiagKernel", func() *val {
+		abar, bbar, c := pairOf(e.in(s.Abar)), pairOf(e.in(s.Bbar)), pairOf(e.in(s.C))
+		return abar.powers(l).real("jhn,hn->jh", c.mul(bbar)).scale(2)
+	})
+}
+
+// DiagSSM convolves with the kernel, and brings the state through a row by powers of Abar.
+func (e *Engine) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	return e.one("DiagSSM", func() *val {
+		abar, bbar, c := pairOf(e.in(s.Abar)), pairOf(e.in(s.Bbar)), pairOf(e.in(s.C))
+		powers, p, D := abar.powers(r.Longest()), g.HeadDim, e.in(skip).as(s.H, 1)
+		kernel, late := powers.real("jhn,hn->jh", c.mul(bbar)).scale(2), powers.mul(c.mul(abar)).scale(2)
+		heads := func(x *val) *val { return x.as(-1, s.H, p) }
+		q, k := e.in(g.Q), e.in(g.K)
+		y := e.in(g.V).each(r, func(i int, v *val) *val {
+			l, u := r.Len(i), heads(v)
+			if k != nil {
+				u = heads(k.row(r, i)).einsum("thi,thj->thij", u)
+			}
+			u = u.as(l, s.H, -1)
+			z := u.conv(kernel, l).add(u.mul(D))
+			if slots.At(i) != nil {
+				x := pairOf(e.carried(slots, i, s.H, u.dim(2), s.N, 2))
+				z = z.add(late.cut(0, l).real("thn,hqn->thq", x))
+				e.carry(slots, i, func() *val {
+					row := powers.cut(0, l)
+					sums := row.both(func(v *val) *val { return v.reversed(0).einsum("thn,thq->hqn", u) })
+					middle := func(v *val) *val { return v.unsqueeze(1) }
+					last := row.both(func(v *val) *val { return v.pick(0, l-1) }).mul(abar)
+					return x.mul(last.both(middle)).add(sums.mul(bbar.both(middle))).join()
+				})
+			}
+			if q != nil {
+				z = z.as(l, s.H, p, -1).einsum("thij,thi->thj", heads(q.row(r, i)))
+			}
+			if g.Order == engine.DimMajor {
+				z = z.einsum("thj->tjh", nil)
+			}
+			return z.as(l, -1)
+		})
+		return y
+	})
+}
+
+// dss is the modes of p: z, S, and k-o of the exponents of the kernel is k - origin. ahead is 1 where Re Λ > 0.
+func (e *Engine) dss(p *engine.DSSParams) (z, signed, S pair, origin, ahead *val) {
+	re, im := e.in(p.Re).flat(), e.in(p.Im).flat()
+	if p.LogNegRe {
+		re = re.exp().neg()
+	}
+	if p.LogIm {
+		im = im.exp()
+	}
+	n := re.dim(0)
+	h := p.W.Len() / (2 * n)
+	lambda := pair{re, im}
+	z = pair{re.add(e.full(0, h, n)), im.add(e.full(0, h, n))}
+	if p.LogDt != nil {
+		dt := e.in(p.LogDt).exp().as(h, 2)
+		z = pair{re.mul(dt.slice(1, 0, 1)), im.mul(dt.slice(1, 1, 1))}
+	}
+	ahead = re.constant().positive()
+	signed = z.times(ahead.affine(-2, 1))
+	S = pair{e.full(1, h, n), e.full(0, h, n)}
+	switch p.Scale {
+	case engine.DSSExp:
+		S = z.expm1().mul(lambda.recip())
+	case engine.DSSSoftmax:
+		const epsilon = 1e-7 // which the release adds
+		x := signed.scale(float64(p.L)).expm1().mul(lambda)
+		S = signed.expm1().mul(x.conj().times(x.square().plus(epsilon).recip()))
+	}
+	return z, signed, S, ahead.scale(float64(p.L - 1)), ahead
+}
+
+func (e *Engine) DSSKernel(p *engine.DSSParams, l int) *tensor.Tensor {
+	return e.one("DSSKernel", func() *val {
+		z, _, S, origin, _ := e.dss(p)
+		from := z
+		if p.HoldMax {
+			from = z.constant()
+		}
+		steps := e.count(l).as(l, 1, 1)
+		exponent := z.times(steps).add(from.times(origin.neg()))
+		W := pairOf(e.in(p.W).as(z.re.dim(0), -1, 2))
+		return exponent.exp().real("khn,hn->kh", W.mul(S))
+	})
+}
+
+func (e *Engine) DSSSystem(p *engine.DSSParams) *engine.DiagSystem {
+	n, params := p.Re.Len(), p.Tensors()
+	h := p.W.Len() / (2 * n)
+	return system(e, &p.Cache[0], "DSSSystem", params[:], func() (*engine.DiagSystem, []*tensor.Tensor) {
+		return e.diagonal("DSSSystem", h, n, func() (abar, bbar, c pair) {
+			_, z, S, _, ahead := e.dss(p)
+			z = z.constant().where(ahead, z)
+			v := z.expm1().mul(z.recip())
+			zero := pair{e.full(0), e.full(0)}
+			c = pairOf(e.in(p.W).as(h, n, 2)).mul(S).mul(v.recip()).scale(0.5)
+			return z.exp(), v, zero.where(ahead, c)
+		})
+	})
+}

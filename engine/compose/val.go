@@ -1,0 +1,219 @@
+package compose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/engine"
+)
+
+// val is a value of an expression: a view of a node. Views of views cost nothing and are not recorded: the gradient of
+// a view is the same view of the gradient.
+type val struct {
+	e      *Engine
+	n      *node
+	at     int
+	shape  []int
+	stride []int
+	grad   bool // a gradient is wanted
+}
+
+// whole is all of a node.
+func (e *Engine) whole(n *node, shape []int) *val {
+	return &val{e: e, n: n, shape: shape, stride: strides(shape)}
+}
+
+func strides(shape []int) []int {
+	s, n := make([]int, len(shape)), 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		s[i] = n
+		n *= shape[i]
+	}
+	return s
+}
+
+func product(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// fresh is a new value with unspecified contents.
+func (e *Engine) fresh(shape ...int) *val {
+	return e.whole(e.alloc(product(shape)), slices.Clone(shape))
+}
+
+// full is a new value whose elements are all c.
+func (e *Engine) full(c float64, shape ...int) *val {
+	y := e.fresh(shape...)
+	e.core.Fill(y.view(), c)
+	return y
+}
+
+func (v *val) len() int { return product(v.shape) }
+func (v *val) view() engine.View {
+	return engine.View{Of: v.n.buf, At: v.at, Shape: v.shape, Stride: v.stride}
+}
+func (v *val) dim(axis int) int { return v.shape[v.axis(axis)] }
+
+func (v *val) axis(axis int) int {
+	if axis < 0 {
+		axis += len(v.shape)
+	}
+	return axis
+}
+
+// gradView is the same view of the gradient.
+func (v *val) gradView() engine.View {
+	return engine.View{Of: v.e.gradient(v.n), At: v.at, Shape: v.shape, Stride: v.stride}
+}
+
+// dy is the gradient of v as a value.
+func (v *val) dy() *val {
+	return &val{e: v.e, n: &node{buf: v.e.gradient(v.n), n: v.n.n}, at: v.at, shape: v.shape, stride: v.stride}
+}
+
+// record notes how the gradient of y, a new value, goes back to inputs.
+func (v *val) record(back func(), inputs ...*val) *val {
+	for _, x := range inputs {
+		v.grad = v.grad || x.grad
+	}
+	if v.grad {
+		v.e.now.steps = append(v.e.now.steps, step{v.n, back})
+	}
+	return v
+}
+
+// add adds x, a product with more factors if there are some, to the gradient of v.
+func (v *val) addGrad(x *val, factors ...*val) {
+	if !v.grad {
+		return
+	}
+	to := v.gradView()
+	switch len(factors) {
+	case 0:
+		v.e.core.Sum(to, x.over(v.shape).view())
+	case 1:
+		v.e.core.Dot(to, x.over(v.shape).view(), factors[0].over(v.shape).view())
+	}
+}
+
+// constant is v without its gradient.
+func (v *val) constant() *val {
+	y := *v
+	y.grad = false
+	return &y
+}
+
+// viewed is another view of the same node.
+func (v *val) viewed(at int, shape, stride []int) *val {
+	return &val{e: v.e, n: v.n, at: at, shape: shape, stride: stride, grad: v.grad}
+}
+
+// slice is the elements [at, at+n) along an axis.
+func (v *val) slice(axis, at, n int) *val {
+	axis = v.axis(axis)
+	shape := slices.Clone(v.shape)
+	shape[axis] = n
+	return v.viewed(v.at+at*v.stride[axis], shape, v.stride)
+}
+
+// pick is element i along an axis, which is gone.
+func (v *val) pick(axis, i int) *val {
+	axis = v.axis(axis)
+	without := func(x []int) []int { return slices.Delete(slices.Clone(x), axis, axis+1) }
+	return v.viewed(v.at+i*v.stride[axis], without(v.shape), without(v.stride))
+}
+
+// reversed turns the elements along an axis round.
+func (v *val) reversed(axis int) *val {
+	axis = v.axis(axis)
+	stride := slices.Clone(v.stride)
+	stride[axis] = -stride[axis]
+	return v.viewed(v.at+(v.shape[axis]-1)*v.stride[axis], v.shape, stride)
+}
+
+// windows has n more elements along a new axis after an axis: element (i, j) is element i+j of v.
+func (v *val) windows(axis, n int) *val {
+	axis = v.axis(axis)
+	shape := slices.Insert(slices.Clone(v.shape), axis+1, n)
+	shape[axis] -= n - 1
+	return v.viewed(v.at, shape, slices.Insert(slices.Clone(v.stride), axis+1, v.stride[axis]))
+}
+
+// as is v in another shape, in which -1 stands for what is left.
+func (v *val) as(shape ...int) *val {
+	shape = slices.Clone(shape)
+	if i := slices.Index(shape, -1); i >= 0 {
+		shape[i] = 1
+		shape[i] = v.len() / product(shape)
+	}
+	if slices.Equal(shape, v.shape) {
+		return v
+	}
+	if !slices.Equal(v.stride, strides(v.shape)) {
+		v = v.copy()
+	}
+	return v.viewed(v.at, shape, strides(shape))
+}
+
+func (v *val) flat() *val { return v.as(-1) }
+
+// rows is v as a matrix of its last axis.
+func (v *val) rows() *val { return v.as(-1, v.dim(-1)) }
+
+// like is v in the shape of x, but for a last axis of its own.
+func (v *val) like(x *val) *val {
+	return v.as(append(slices.Clone(x.shape[:len(x.shape)-1]), v.dim(-1))...)
+}
+
+// unsqueeze has a new axis of length 1.
+func (v *val) unsqueeze(axis int) *val {
+	return v.viewed(v.at, slices.Insert(slices.Clone(v.shape), axis, 1), slices.Insert(slices.Clone(v.stride), axis, 0))
+}
+
+// over repeats v to a shape: along axes on the left that it lacks, and along those of length 1.
+func (v *val) over(shape []int) *val {
+	if slices.Equal(shape, v.shape) {
+		return v
+	}
+	stride := make([]int, len(shape))
+	for i := range v.shape {
+		j := len(shape) - len(v.shape) + i
+		if v.shape[i] == shape[j] {
+			stride[j] = v.stride[i]
+		} else if v.shape[i] != 1 {
+			panic(fmt.Sprintf("engine/compose: %v does not fit %v", v.shape, shape))
+		}
+	}
+	return v.viewed(v.at, shape, stride)
+}
+
+// both is the shape over which a and b fit.
+func both(a, b *val) []int {
+	n := max(len(a.shape), len(b.shape))
+	shape := make([]int, n)
+	for i := range shape {
+		shape[i] = 1
+		for _, x := range []*val{a, b} {
+			if j := i - n + len(x.shape); j >= 0 {
+				shape[i] = max(shape[i], x.shape[j])
+			}
+		}
+	}
+	return shape
+}
+
+// copy is a new value.
+func (v *val) copy() *val { return v.affine(1, 0) }
+
+// own is v itself if it is all of a node that no tensor has, else a copy.
+func (v *val) own() *val {
+	made := slices.Contains(v.e.made[v.e.now.mark:], v.n)
+	if made && v.n.of == nil && !v.n.kept && v.at == 0 && v.len() == v.n.n && slices.Equal(v.stride, strides(v.shape)) {
+		return v
+	}
+	return v.copy()
+}

@@ -1,0 +1,14 @@
+// Package native names the engine of a model for which nobody has chosen another: that of the processor.
+package native
+
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
+)
+
+// Backend is the engine of a new model.
+var Backend engine.Backend = cpu.Backend{}
+
+// Level names the processor features in use (generic, avx2, avx512, avx512bf16): the highest that the machine has, or
+// what HIPPO_CPU asks for. If the machine lacks that, kernels are generic and the error says what there is.
+func Level() (string, error) { return cpu.CPULevel() }

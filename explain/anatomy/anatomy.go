@@ -1,0 +1,346 @@
+// Package anatomy takes a model apart: its architecture, parameters, time constants, kernels and poles, beside those of
+// an earlier checkpoint, and where its time goes.
+package anatomy
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/cmplx"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/explain/memory"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Anatomy is a model taken apart: its systems, its parameters, and where its time goes.
+type Report struct {
+	Name   string // what pages call the model: "now", "before"
+	Shape  *model.Config
+	Seen   string // what the short run read, in words
+	Layers []Layer
+	Params []ParamShare // by kind of part, in the order of the model
+	Times  []PartTime
+
+	tied bool
+}
+
+// Layer is one layer.
+type Layer struct {
+	Kind    string
+	Shared  bool
+	MLP     string // in words, "" for none
+	Kernels []Kernel
+	Systems []System
+	Norms   []ParamNorm
+}
+
+// Kernel is the impulse responses of systems that are the same at every position, (Taps, Channels).
+type Kernel struct {
+	Name           string
+	Taps, Channels int
+	K              []float32
+}
+
+// System is the recurrence of a part of a layer's state.
+type System struct {
+	Part string
+	Rule string
+	// Dt are the steps of the channels, and Poles the eigenvalues of A, where the parameters have them: of systems of
+	// some channels of S4, and of all of others.
+	Dt    []float64
+	Poles []complex128
+	// Discrete are the eigenvalues of what multiplies the state from token to token, as the model computes it: the mean
+	// over the tokens of the short run where they depend on the token.
+	Discrete []complex128
+	Selects  bool // they depend on the token
+}
+
+// TimeConstants are -1/ln|ā| of the discrete poles, in tokens, in rising order: after that long a mode is down to 1/e.
+func (s *System) TimeConstants() []float64 {
+	var out []float64
+	for _, z := range s.Discrete {
+		out = append(out, memory.HalfLife(-math.Log(max(cmplx.Abs(z), 1e-30)))/math.Ln2)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ParamNorm is the root mean square of one parameter.
+type ParamNorm struct {
+	Name string // without its layer
+	RMS  float64
+	N    int
+}
+
+// ParamShare is how many parameters the parts of one kind have.
+type ParamShare struct {
+	Kind  string
+	Layer int // -1 for those outside of layers
+	N     int
+}
+
+// PartTime is how long one part of the model takes in the short run.
+type PartTime struct {
+	Name  string
+	Layer int // -1 for those outside of layers
+	Time  time.Duration
+}
+
+// Subject is a model to take apart.
+type Subject struct {
+	shape    *model.Config
+	backbone *model.Backbone
+	module   nn.Module
+	most     int // positions that it takes, 0 for any
+	unit     int // the length of a sequence must be a multiple of it; 0 or 1 for any length
+	taps     int // of kernels, 0 for KernelTaps
+	run      func(t *autograd.Tape, b *model.Backbone, l int)
+	seen     string
+}
+
+// OfModel is a language model. ids, if there are some, are what the short run reads.
+func OfModel(m *model.Model, ids []int32) *Subject {
+	s := &Subject{shape: &m.Config, backbone: &m.Backbone, module: m, most: m.MaxLength(), seen: "its own tokens"}
+	if len(ids) == 0 {
+		ids, s.seen = randomTokens(m.Config.VocabSize, shortRun), "random tokens"
+	}
+	s.run = func(t *autograd.Tape, b *model.Backbone, l int) {
+		with := model.Model{Config: m.Config, Embedding: m.Embedding, Positions: m.Positions, Backbone: *b,
+			Head: m.Head}
+		l = min(l, len(ids))
+		hidden := with.Forward(t, ids[:l], model.EqualRows(1, l))
+		with.LastLogits(t, hidden, model.EqualRows(1, l))
+		t.Show("head", hidden)
+	}
+	s.most = shorterOf(s.most, len(ids))
+	return s
+}
+
+// OfNetwork is a network of any kind. The short run reads random tokens, or white noise.
+func OfNetwork(m *model.Network) *Subject {
+	s := &Subject{shape: &m.Config.Model, backbone: &m.Backbone, module: m, most: m.MaxLength(), seen: "white noise"}
+	for _, b := range m.Blocks {
+		if n := b.Mixer.Traits().Multiple; n > 1 {
+			s.unit = max(s.unit, 1) * n
+		}
+	}
+	if m.Config.Vocab > 0 {
+		s.seen = "random tokens"
+	}
+	s.run = func(t *autograd.Tape, b *model.Backbone, l int) {
+		with := *m
+		with.Backbone = *b
+		rows := 1
+		if m.Config.Pairs {
+			rows = 2
+		}
+		in := model.Input{}
+		for range rows {
+			in.Lengths = append(in.Lengths, l)
+		}
+		if m.Config.Vocab > 0 {
+			in.Tokens = randomTokens(m.Config.Vocab, rows*l)
+		} else {
+			rng := rand.New(rand.NewPCG(5, 6))
+			in.Values = make([]float32, rows*l*m.Config.Channels)
+			for i := range in.Values {
+				in.Values[i] = float32(rng.NormFloat64())
+			}
+		}
+		t.Show("head", with.Forward(t, in))
+	}
+	return s
+}
+
+func shorterOf(a, b int) int {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// shortRun is how many positions the run reads that measures times and decays.
+const shortRun = 256
+
+func randomTokens(vocab, n int) []int32 {
+	rng := rand.New(rand.NewPCG(5, 6))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = rng.Int32N(int32(vocab))
+	}
+	return ids
+}
+
+// length is how many positions the short run reads: shortRun, or what the model takes if that is less.
+func (s *Subject) length() int {
+	l := shortRun
+	if s.most > 0 {
+		l = min(l, s.most)
+	}
+	if s.unit > 1 {
+		l = max(1, l/s.unit) * s.unit
+	}
+	return l
+}
+
+// KernelTaps is how many taps of kernels an Anatomy has where nobody says another number.
+const KernelTaps = 512
+
+// Taps has an Anatomy hold n taps of kernels.
+func (s *Subject) Taps(n int) { s.taps = n }
+
+// Examine takes a model apart. timed measures where its time goes. Errors: weights that are not numbers; ctx.
+func (s *Subject) Examine(ctx context.Context, name string, timed bool) (*Report, error) {
+	a := &Report{Name: name, Shape: s.shape, Seen: s.seen, tied: !s.shape.UntiedHead}
+	var wrong error
+	s.module.Params("", func(n string, p *nn.Param) {
+		if wrong == nil {
+			wrong = a.count(s.backbone, n, p)
+		}
+	})
+	if wrong != nil {
+		return nil, wrong
+	}
+	if err := s.systems(ctx, a); err != nil {
+		return nil, err
+	}
+	if timed {
+		s.time(a)
+	}
+	return a, ctx.Err()
+}
+
+// count counts a parameter and notes how large it is.
+func (a *Report) count(bb *model.Backbone, name string, p *nn.Param) error {
+	for len(a.Layers) < len(bb.Blocks) {
+		b := bb.Blocks[len(a.Layers)]
+		a.Layers = append(a.Layers, Layer{Kind: b.Kind, Shared: b.Shared != nil, MLP: mlpWords(b.MLP)})
+	}
+	layer, kind, rest := partAt(bb, name)
+	sum := 0.0
+	for _, x := range p.Tensor.Floats() {
+		sum += float64(x) * float64(x)
+	}
+	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return fmt.Errorf("found weights in %s that are not finite numbers: was the run that wrote them broken off?",
+			name)
+	}
+	if layer >= 0 {
+		a.Layers[layer].Norms = append(a.Layers[layer].Norms,
+			ParamNorm{rest, math.Sqrt(sum / float64(max(1, p.Len()))), p.Len()})
+	}
+	for i := range a.Params {
+		if a.Params[i].Kind == kind && a.Params[i].Layer == layer {
+			a.Params[i].N += p.Len()
+			return nil
+		}
+	}
+	a.Params = append(a.Params, ParamShare{kind, layer, p.Len()})
+	return nil
+}
+
+// partAt is the layer of a parameter, -1 for none, the kind of the part it belongs to, and its name in the layer.
+func partAt(bb *model.Backbone, name string) (layer int, kind, rest string) {
+	after, ok := strings.CutPrefix(name, "backbone.layers.")
+	if !ok {
+		switch {
+		case strings.Contains(name, "embedding"), strings.HasPrefix(name, "encoder."),
+			strings.HasPrefix(name, "class."):
+			return -1, "embedding", name
+		case strings.HasPrefix(name, "lm_head."), strings.HasPrefix(name, "head."), strings.HasPrefix(name, "joint."):
+			return -1, "head", name
+		}
+		return -1, "norms", name
+	}
+	index, rest, _ := strings.Cut(after, ".")
+	layer, err := strconv.Atoi(index)
+	if err != nil || layer < 0 || layer >= len(bb.Blocks) {
+		return -1, "norms", name
+	}
+	switch {
+	case strings.HasPrefix(rest, "mlp."):
+		return layer, "MLP", rest
+	case strings.HasPrefix(rest, "shared."):
+		return layer, "shared block", rest
+	case strings.HasPrefix(rest, "mixer."):
+		return layer, bb.Blocks[layer].Kind, rest
+	}
+	return layer, "norms", rest
+}
+
+// mlpWords describes a feed-forward part.
+func mlpWords(m nn.FeedForward) string {
+	switch m := m.(type) {
+	case nil:
+		return ""
+	case nn.ScaledFeedForward:
+		return mlpWords(m.FeedForward)
+	case *nn.MLP:
+		return fmt.Sprintf("MLP %d", m.FC1.Weight.Dim(0))
+	case *nn.Gated:
+		return fmt.Sprintf("gated MLP %d", m.FC1.Weight.Dim(0))
+	case *nn.Experts:
+		text := fmt.Sprintf("%d of %d experts", m.Routing.TopK, m.Router.Weight.Dim(0))
+		if m.Shared != nil {
+			text += "\nand " + mlpWords(m.Shared)
+		}
+		return text
+	}
+	return "MLP"
+}
+
+// time measures the parts of the model on its short run: the least of several, by the names that the tape shows.
+func (s *Subject) time(a *Report) {
+	const runs = 4
+	t := s.backbone.NewTape()
+	var last time.Time
+	at := 0
+	t.Observe(func(name string, _ *tensor.Tensor) {
+		now := time.Now()
+		took := now.Sub(last)
+		last = now
+		if at == len(a.Times) {
+			layer := -1
+			if after, ok := strings.CutPrefix(name, "backbone.layers."); ok {
+				index, part, _ := strings.Cut(after, ".")
+				layer, _ = strconv.Atoi(index)
+				name = part
+			}
+			if name == "backbone.ln_f" {
+				name = "final norm"
+			}
+			a.Times = append(a.Times, PartTime{name, layer, took})
+		}
+		a.Times[at].Time = min(a.Times[at].Time, took)
+		at++
+	})
+	l := s.length()
+	for range runs {
+		at, last = 0, time.Now()
+		s.run(t, s.backbone, l)
+		t.Reset()
+	}
+}
+
+// Comparable returns an error unless two models have the same layers.
+func (a *Report) Comparable(b *Report) error {
+	if len(a.Layers) != len(b.Layers) {
+		return fmt.Errorf("found %d layers, want the %d of the model that it is put beside", len(b.Layers),
+			len(a.Layers))
+	}
+	for i := range a.Layers {
+		if a.Layers[i].Kind != b.Layers[i].Kind {
+			return fmt.Errorf("found a %s in layer %d, want the %s of the model that it is put beside",
+				b.Layers[i].Kind, i, a.Layers[i].Kind)
+		}
+	}
+	return nil
+}

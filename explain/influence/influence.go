@@ -1,0 +1,265 @@
+// Package influence finds which tokens a prediction draws on, layer by layer and through all layers: the operators of
+// mixers (arXiv:2405.16504), attention rollout (arXiv:2005.00928) and gradient times input (arXiv:1605.01713).
+package influence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/explain/action"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Options say what of the influence of tokens on each other is asked for.
+type Options struct {
+	Layers  []int  // empty for all
+	Head    int    // of these layers, AllHeads for all together
+	Token   int    // the token whose sources are shown, counted from 0, LastToken for the last
+	Measure string // one of Measures
+	// Gradient asks for gradients times inputs as well, which take about the time of a step of training.
+	Gradient bool
+	// Next is the token whose log-probability behind Token the gradient is of, LikeliestToken for the likeliest.
+	Next int32
+	// Progress is told how many of the layers are done; nil for nobody.
+	Progress func(done, total int)
+}
+
+// AllHeads, LastToken and LikeliestToken are the usual options.
+const (
+	AllHeads       = action.AllHeads
+	LastToken      = -1
+	LikeliestToken = -1
+)
+
+// The measures of what position s adds to the output of a layer at t, C[t,s] of action.Action, with b what is left when
+// nothing is added.
+const (
+	// Share is the part of y[t] - b[t] that comes from s, ⟨C[t,s], y[t]-b[t]⟩/‖y[t]-b[t]‖²: those of a row sum to 1,
+	// and a negative one works against what the layer writes.
+	Share = "share"
+	// Mean is the mean of the matrices of all channels (arXiv:2405.16504, §3).
+	Mean = "mean"
+	// Norm is ‖C[t,s]‖. It takes some twenty times as long as the others: see action.Action.Norms.
+	Norm = "norm"
+)
+
+// Measures are all of them.
+var Measures = []string{Share, Mean, Norm}
+
+// maxTokens bounds the tokens of a text: a layer has a matrix of that many rows and columns, one layer at a time.
+const maxTokens = 8192
+
+// Report is what tokens draw on in each layer, and through all layers.
+type Report struct {
+	Options Options
+	Tokens  int
+	Token   int // the one that is looked at
+	Layers  []Layer
+	// Rollout is the share of each token in what Token comes to, before each layer and behind the last. Row i is before
+	// layer i; the first row is for the input, the last is Token alone. Empty where not all layers were looked at.
+	Rollout [][]float64
+	// Sources is the first row of Rollout for every token in the place of Token, (tokens, tokens); empty where Rollout
+	// is, and for texts of more than linksTokens.
+	Sources []float64
+	// Gradients are those of the prediction behind Token; nil where they were not asked for.
+	Gradients *Gradients
+}
+
+// Layer is what tokens draw on in a layer.
+type Layer struct {
+	Layer int
+	Mixer string
+	Held  []string  // what is held fixed
+	Map   []float64 // (cells, cells): the measure, summed over the sources of a cell, the mean over its targets
+	Cells int
+	Step  int       // tokens of a cell, the last may have less
+	Row   []float64 // the measure for Token, by source
+	// Reach is the mean distance to what is drawn on, weighed by the size of the measure, in tokens. Own is the mean
+	// size of a position itself in what it draws on.
+	Reach, Own float64
+	// Writes is the size of what the layer writes beside the size of the stream: ‖y-b‖/(‖x‖+‖y-b‖), the mean.
+	Writes float64
+	Why    string // why the layer is left out; then Map and Row are empty
+	// Shared is the block of a layer that shares one with others (see mixer.Shared), nil for none: what positions draw
+	// on in what it adds to what the mixer sees. It reads the stream, and what that began as at the same position.
+	Shared *Layer
+	Block  bool // it is such a block
+
+	colors mapColors
+}
+
+// Report finds what tokens draw on when the model reads ids. Errors: tokens, layers, heads and texts that the model
+// does not have or take, weights that are not finite, cancellation.
+func Of(ctx context.Context, g *explain.Language, ids []int32, o Options) (*Report, error) {
+	r := &Report{Options: o, Tokens: len(ids), Token: o.Token}
+	if r.Token == LastToken {
+		r.Token = len(ids) - 1
+	}
+	if err := check(g, ids, &o, r.Token); err != nil {
+		return nil, err
+	}
+	layers := o.Layers
+	if len(layers) == 0 {
+		layers = numbersTo(len(g.Backbone.Blocks))
+	}
+	layers = slices.Compact(slices.Sorted(slices.Values(layers)))
+	seen := inputs(ctx, g, ids, layers[len(layers)-1])
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := allFinite(seen); err != nil {
+		return nil, err
+	}
+	through := newRollout(r, len(layers) == len(g.Backbone.Blocks) && o.Head == AllHeads)
+	for done, i := range slices.Backward(layers) {
+		l := &layerSums{r: r, in: &seen[i], cells: cellsOf(len(layers), len(ids))}
+		err := l.run(ctx, g.Backbone.NewTape())
+		if err == nil && l.lacks && (l.before == nil || l.before.lacks) {
+			err = fmt.Errorf("head: found %d, want 0 to %d", o.Head, l.heads-1)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("layer %d (%s): %w", i, seen[i].block.Kind, err)
+		}
+		r.Layers = append(r.Layers, l.out)
+		through.back(l)
+		seen[i].u, seen[i].stream = nil, nil
+		if o.Progress != nil {
+			o.Progress(len(layers)-done, len(layers))
+		}
+	}
+	slices.Reverse(r.Layers)
+	through.end()
+	if !o.Gradient {
+		return r, nil
+	}
+	var err error
+	r.Gradients, err = GradientsOf(ctx, g, ids, GradientOptions{Token: r.Token, Next: o.Next})
+	return r, err
+}
+
+// numbersTo are 0 to n-1.
+func numbersTo(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// check says what is wrong with the options and the text.
+func check(g *explain.Language, ids []int32, o *Options, token int) error {
+	n := len(g.Backbone.Blocks)
+	switch {
+	case len(ids) == 0:
+		return errors.New("found an empty text, want at least one token")
+	case g.MaxLength() > 0 && len(ids) > g.MaxLength():
+		return fmt.Errorf("found a text of %d tokens, but the model takes at most %d", len(ids), g.MaxLength())
+	case len(ids) > maxTokens:
+		return fmt.Errorf("found a text of %d tokens, want at most %d: a layer has a matrix of all pairs of tokens",
+			len(ids), maxTokens)
+	case token < 0 || token >= len(ids):
+		return fmt.Errorf("token: found %d, want one of the text's, 0 to %d", token, len(ids)-1)
+	case o.Next < LikeliestToken || int(o.Next) >= g.Vocab():
+		return fmt.Errorf("next: found token %d, want 0 to %d", o.Next, g.Vocab()-1)
+	case !slices.Contains(Measures, o.Measure):
+		return fmt.Errorf("measure: found %q, want one of %v", o.Measure, Measures)
+	case o.Head < AllHeads:
+		return fmt.Errorf("head: found %d, want 0 or more, or %d for all", o.Head, AllHeads)
+	case o.Head != AllHeads && o.Measure == Norm:
+		return fmt.Errorf("head: found %d with the measure %s, want %s or %s", o.Head, Norm, Share, Mean)
+	}
+	if g.Network != nil {
+		if err := g.Network.Takes(len(ids)); err != nil {
+			return err
+		}
+	}
+	for _, id := range ids {
+		if id < 0 || int(id) >= g.Vocab() {
+			return fmt.Errorf("found token %d, want 0 to %d", id, g.Vocab()-1)
+		}
+	}
+	for _, i := range o.Layers {
+		if i < 0 || i >= n {
+			return fmt.Errorf("layer: found %d, want 0 to %d, as the model has %d layers", i, n-1, n)
+		}
+	}
+	return nil
+}
+
+// layerInput is what a layer was given.
+type layerInput struct {
+	number int
+	block  *model.Block
+	u      *tensor.Tensor // the mixer's input (l, d_model)
+	sizes  []float64      // of the stream before the layer, by position
+	// Of a layer with a block that layers share, the stream before it, and what that began as (l, d_model).
+	stream, first *tensor.Tensor
+}
+
+// inputs runs the model up to a last layer and keeps what each is given. It does not break off when ctx is done, but
+// asks at each layer: there are contexts that give way to others then.
+func inputs(ctx context.Context, g *explain.Language, ids []int32, last int) []layerInput {
+	seen := make([]layerInput, last+1)
+	var blocks []*model.Block
+	var first *tensor.Tensor
+	for i, b := range g.Backbone.Blocks[:last+1] {
+		seen[i].number, seen[i].block = i, b
+		with := explain.ShowInput(b, i == last, func(u *tensor.Tensor) {
+			seen[i].u = tensor.FromSlice(u.Floats(), u.Shape()...)
+		})
+		stream := func(x *tensor.Tensor) {
+			if ctx.Err() != nil {
+				return
+			}
+			values := x.Floats()
+			seen[i].sizes = rowSizes(values, x.Dim(-1))
+			if i == 0 {
+				first = tensor.FromSlice(values, x.Shape()...)
+			}
+			if b.Shared != nil {
+				seen[i].stream, seen[i].first = tensor.FromSlice(values, x.Shape()...), first
+			}
+		}
+		with.Norm1 = explain.ShownNorm{AddNorm: b.Norm1, Show: stream, Second: b.Shared != nil}
+		blocks = append(blocks, with)
+	}
+	t := g.Backbone.NewTape()
+	g.Forward(t, blocks, ids)
+	t.Reset()
+	return seen
+}
+
+// allFinite returns an error that names the part of the model that gave the first number that is not finite.
+func allFinite(seen []layerInput) error {
+	for i, in := range seen {
+		if finite(in.u.Floats()) {
+			continue
+		}
+		if i == 0 {
+			return errors.New("the embedding or the first norm: found numbers that are not finite, want weights " +
+				"without NaN and infinities")
+		}
+		return fmt.Errorf("layer %d (%s): %w", i-1, seen[i-1].block.Kind, errNotFinite)
+	}
+	return nil
+}
+
+var errNotFinite = errors.New("found an output that is not finite, want weights without NaN and infinities")
+
+// rowSizes are the lengths of the rows of x (n, d).
+func rowSizes(x []float32, d int) []float64 {
+	out := make([]float64, len(x)/d)
+	for i := range out {
+		sum := 0.0
+		for _, v := range x[i*d:][:d] {
+			sum += float64(v) * float64(v)
+		}
+		out[i] = math.Sqrt(sum)
+	}
+	return out
+}

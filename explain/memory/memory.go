@@ -1,0 +1,253 @@
+// Package memory follows the states of a model through a text: what is left of each token, how fast it fades, and what
+// a linear map can read out of them. It finds how each part of a state goes on by experiment, so that a new mixer needs
+// nothing here.
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Options say what of a model's memory is looked at.
+type Options struct {
+	Layers  []int // empty for all
+	Cells   int   // the most rows and columns of a map, 0 for as many as a page has room for
+	ReadOut bool  // fit what can be read out of the states
+}
+
+// Report is what the layers of a model remember of a text.
+type Report struct {
+	Tokens []int32
+	Parts  []*Part    // of each layer the parts of its state, the one that reaches furthest first
+	Reads  []*ReadOut // of each layer with a state of fixed size
+	Notes  []string
+
+	shots int      // pictures of a state
+	fit   *fitting // of the last layer, nil for none
+}
+
+// Part is a part of one layer's state while a text passes:
+//
+//	S_t = Φ_t S_{t-1} + w_t      left(s, t) = |Φ_t … Φ_{s+1} w_s| / |w_s|
+//
+// with Φ_t as the model computes it at token t, gates and decays included. Since this is linear in what was written,
+// the sum of Φ_t … Φ_{s+1} w_s over all s is the state itself.
+type Part struct {
+	Layer    int
+	Mixer    string
+	Name     string // of the part in the state
+	Rule     string // how it goes on from token to token, in words
+	Channels int
+	Numbers  int // of all channels; of a part with a row for each token, of a row
+
+	// Step is how many tokens a cell of Left stands for; there are Cells of them.
+	Step, Cells int
+	// Left (cells, cells) is the share that is left, at the end of cell t, of what the tokens of cell s wrote: the
+	// root of the sum of squares of what is left over that of what was written. NaN where s is later, and everywhere
+	// if the part is not linear in itself.
+	Left []float32
+	// Written and Norm are |w_t| and |S_t| at each token, NaN where they are not known.
+	Written, Norm []float64
+	// HalfLives are after how many tokens half of what was written is left, by norm, for each channel, or for each
+	// number where those of a channel differ: in rising order, +Inf for never.
+	HalfLives []float64
+	// Rows and Heat show how large the channels are over time: the norms of Rows groups of channels at the end
+	// of each cell, (rows, cells).
+	Rows int
+	Heat []float32
+	// Shots are the state itself at some tokens, ShotRows channels of ShotCols numbers of each.
+	ShotRows, ShotCols int
+	ShotAt             []int
+	Shots              [][]float32
+
+	reach int  // how far the part can reach back: for the order
+	rows  bool // it has a row for each token
+}
+
+// Linear tells whether it is known what is left of each token.
+func (p *Part) Linear() bool { return p.Left != nil }
+
+// maxTokens is the most tokens that a memory is shown of.
+const maxTokens = 16384
+
+// Report runs the model over ids and follows what its states keep. Errors: no layer has a state; a layer that is not
+// there; a text of less than 2 tokens or of more than the model or a map takes; weights that are not numbers; ctx.
+func Of(ctx context.Context, g *explain.Language, ids []int32, opt Options) (*Report, error) {
+	if err := check(g, ids, opt); err != nil {
+		return nil, err
+	}
+	out := &Report{Tokens: ids}
+	layers, last := len(opt.Layers), len(g.Backbone.Blocks)-1
+	if layers == 0 {
+		layers = last + 1
+	} else {
+		last = slices.Max(opt.Layers)
+	}
+	out.shots = min(24, max(4, allShots/layers)) // a page has room for so many numbers
+	cells := opt.Cells
+	if cells == 0 {
+		cells = min(256, int(math.Sqrt(1.5e6/float64(layers))))
+	}
+	step := (len(ids) + cells - 1) / cells
+	var reader *readings
+	if opt.ReadOut {
+		reader = newReader(g, ids)
+		out.Notes = append(out.Notes, reader.notes...)
+	}
+	var now *stateWalk
+	t := g.Backbone.NewTape().Through(func(e engine.Engine) engine.Engine { return lookUp{e, &now} })
+	var failed error
+	g.Each(t, ids, last, func(layer int, b *model.Block, u *tensor.Tensor) {
+		if failed != nil || len(opt.Layers) > 0 && !slices.Contains(opt.Layers, layer) {
+			return
+		}
+		if failed = ctx.Err(); failed == nil {
+			now = newWalk(t.Backend(), b.Mixer, u)
+			now.products.whole = u
+			failed = out.layer(ctx, layer, b, now, step, reader)
+		}
+	})
+	if err := out.settle(); failed == nil {
+		failed = err
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	if len(out.Parts) == 0 {
+		return nil, errors.New("found layers that keep nothing of the past, want one with a state, such as h3 or mamba")
+	}
+	steps := 1
+	for _, p := range out.Parts {
+		steps = max(steps, p.Step)
+	}
+	if steps > 1 {
+		out.note(fmt.Sprintf("The text has %d tokens. A cell of a map stands for up to %d of them: squares are "+
+			"summed over the tokens that wrote, and the time is the last token of the cell.", len(ids), steps))
+	}
+	return out, nil
+}
+
+func check(g *explain.Language, ids []int32, opt Options) error {
+	if g.Backbone.LooksAhead() {
+		return errors.New("found an encoder, whose layers look ahead and keep no state; want a model of causal layers")
+	}
+	most := maxTokens
+	if g.MaxLength() > 0 {
+		most = min(most, g.MaxLength())
+	}
+	if len(ids) < 2 || len(ids) > most {
+		return fmt.Errorf("found a text of %d tokens, want 2 to %d", len(ids), most)
+	}
+	for _, id := range ids {
+		if id < 0 || int(id) >= g.Vocab() {
+			return fmt.Errorf("found token %d, want 0 to %d", id, g.Vocab()-1)
+		}
+	}
+	n := len(g.Backbone.Blocks)
+	for _, i := range opt.Layers {
+		if i < 0 || i >= n {
+			return fmt.Errorf("found layer %d, want 0 to %d", i, n-1)
+		}
+	}
+	return nil
+}
+
+// layer follows the state of one layer.
+func (m *Report) layer(ctx context.Context, layer int, b *model.Block, w *stateWalk, step int,
+	reader *readings) error {
+	for i, x := range w.u {
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return fmt.Errorf("layer %d, %s: found %v in what it is given at token %d, want finite numbers: are the "+
+				"weights those of a run that went wrong?", layer, b.Kind, x, i/w.d)
+		}
+	}
+	parts, err := w.partsOf()
+	if err != nil {
+		return fmt.Errorf("layer %d, %s: %w", layer, b.Kind, err)
+	}
+	if b.Shared != nil {
+		m.note("The keys and values of shared blocks are left out: what is shown is the state of the mixer behind " +
+			"them.")
+	}
+	for _, p := range parts { // to follow g groups from cell to cell takes cells²·g/2 multiplications
+		if g := p.groups(); g > 0 {
+			most := max(32, int(math.Sqrt(3e8/float64(g))))
+			step = max(step, (w.l+most-1)/most)
+		}
+	}
+	f := &follow{w: w, step: step, cells: (w.l + step - 1) / step, shots: m.shots}
+	for _, p := range parts {
+		f.add(p)
+	}
+	if reader != nil {
+		f.sketch = reader.sketch(parts)
+	}
+	if err := f.run(ctx); err != nil {
+		return err
+	}
+	var found []*Part
+	for _, x := range f.parts {
+		one, err := x.memory(ctx, f)
+		if err != nil {
+			return err
+		}
+		one.Layer, one.Mixer = layer, b.Kind
+		if !one.Linear() {
+			m.note(fmt.Sprintf("%s: the part %q of the state is not linear in itself. How large it is is shown, but "+
+				"not what is left of each token.", b.Kind, one.Name))
+		}
+		found = append(found, one)
+	}
+	slices.SortStableFunc(found, func(a, b *Part) int { return b.reach - a.reach })
+	m.Parts = append(m.Parts, found...)
+	if f.sketch == nil || f.sketch.size == 0 {
+		return nil
+	}
+	if err := m.settle(); err != nil { // that of the layer before: one at a time
+		return err
+	}
+	fit, of := &fitting{done: make(chan struct{})}, f.sketch
+	m.fit = fit
+	go func() {
+		defer close(fit.done)
+		if fit.read, fit.err = reader.fit(ctx, of); fit.err == nil {
+			fit.read.Layer, fit.read.Mixer = layer, b.Kind
+		}
+	}()
+	return nil
+}
+
+// fitting is a read-out that is fitted while the next layer is followed.
+type fitting struct {
+	done chan struct{}
+	read *ReadOut
+	err  error
+}
+
+// settle waits for the read-out that is being fitted, if there is one.
+func (m *Report) settle() error {
+	fit := m.fit
+	if fit == nil {
+		return nil
+	}
+	<-fit.done
+	if m.fit = nil; fit.err == nil {
+		m.Reads = append(m.Reads, fit.read)
+	}
+	return fit.err
+}
+
+// note adds a note once.
+func (m *Report) note(text string) {
+	if !slices.Contains(m.Notes, text) {
+		m.Notes = append(m.Notes, text)
+	}
+}

@@ -1,0 +1,104 @@
+package memory
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/tensor"
+	"gonum.org/v1/gonum/mat"
+)
+
+// DenseChannels is of how many channels of S4 the Eigenvalues are computed.
+const DenseChannels = 16
+
+// SystemTokens is how many tokens the mean decays of selective systems are taken over.
+const SystemTokens = 64
+
+// poles are the Eigenvalues of what multiplies a part from token to token; nil for what has none worth a picture.
+func (x *followed) poles() []complex128 {
+	var out []complex128
+	switch {
+	case x.rule == ruleModes:
+		for i := 0; i < len(x.a); i += 2 {
+			out = append(out, complex(x.a[i], x.a[i+1]))
+		}
+	case x.rule == ruleMatrix:
+		for c := range x.channels {
+			if c%max(1, x.channels/DenseChannels) == 0 {
+				out = append(out, Eigenvalues(x.m[c*x.inner*x.inner:][:x.inner*x.inner], x.inner)...)
+			}
+		}
+	case x.rule == ruleTanh:
+		out = Eigenvalues(WideOf(x.r), x.size())
+	case x.rule == ruleDecay && x.fixed:
+		for i, a := range x.a {
+			if !x.same || i%x.inner == 0 {
+				out = append(out, complex(a, 0))
+			}
+		}
+	case x.rule == ruleDecay && x.slow != nil:
+		for g := range x.groups {
+			rate := 0.0
+			for c := range x.slow {
+				rate += x.slow[c][g]
+			}
+			out = append(out, complex(math.Exp(-rate/float64(len(x.written)-1)), 0))
+		}
+	}
+	return out
+}
+
+func WideOf(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+// Eigenvalues of a matrix (n, n); nil where they are not found, or where n is too large to look for them.
+func Eigenvalues(m []float64, n int) []complex128 {
+	if n > 512 {
+		return nil
+	}
+	var e mat.Eigen
+	if !e.Factorize(mat.NewDense(n, n, slices.Clone(m)), mat.EigenNone) {
+		return nil
+	}
+	return e.Values(nil)
+}
+
+// System is the recurrence of a part of a mixer's state: what multiplies it from token to token.
+type System struct {
+	Part, Rule string
+	Poles      []complex128 // the mean over the tokens where they depend on the token
+	Selects    bool         // they do
+}
+
+// Systems finds, on an engine, the systems of a mixer that reads u (l, d_model): of the parts of its state that are
+// linear in themselves.
+func Systems(ctx context.Context, on engine.Backend, m mixer.Mixer, u *tensor.Tensor) (all []System, err error) {
+	w := newWalk(on, m, u)
+	parts, err := w.partsOf()
+	if err != nil {
+		return nil, err
+	}
+	f := &follow{w: w, step: w.l, cells: 1, shots: 1}
+	for _, p := range parts {
+		f.add(p)
+	}
+	if slices.ContainsFunc(parts, func(p *statePart) bool { return p.rule == ruleDecay && !p.fixed }) {
+		if err := f.run(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range f.parts {
+		if poles := x.poles(); poles != nil {
+			all = append(all, System{x.name, x.words(), poles, x.rule == ruleDecay && !x.fixed})
+		}
+	}
+	return all, nil
+}

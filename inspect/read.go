@@ -1,0 +1,194 @@
+package inspect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/experiment"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
+)
+
+// unfinished are the endings of files that programs have begun to fetch.
+var unfinished = []string{".incomplete", ".part", ".partial", ".crdownload", ".download", ".aria2", ".tmp"}
+
+// Path describes what is at a path. The report holds what could be found out, and the error what is wrong with it; if
+// Kind is empty, there is nothing to report but the error.
+func Path(path string) (*Report, error) {
+	r := &Report{Path: path}
+	return r, r.read()
+}
+
+// read finds out what is at the path of the report. It sets as much as there is, and returns what is wrong with it;
+// where Kind stays empty, there is nothing to tell but that.
+func (r *Report) read() error {
+	info, err := os.Stat(r.Path)
+	if err != nil {
+		return err
+	}
+	ending := filepath.Ext(r.Path)
+	switch {
+	case info.IsDir():
+		return r.readFolder()
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: found no regular file, want a file or a folder", r.Path)
+	case slices.Contains(unfinished, ending):
+		return fmt.Errorf("%s: found a download that is not finished, of %s so far: hippo pull NAME goes on with one "+
+			"of its own", r.Path, status.Bytes(uint64(info.Size())))
+	case ending == ".json" && !strings.HasSuffix(r.Path, checkpoint.IndexSuffix):
+		return r.readJSON()
+	case ending == filepath.Ext(sentencepiece.ModelName):
+		return r.readTokenizer()
+	}
+	return r.readCheckpoint()
+}
+
+// readFolder describes the model in a folder, or the run of a task.
+func (r *Report) readFolder() error {
+	network, err := model.FindNetwork(r.Path)
+	if err != nil {
+		return err
+	}
+	if network != nil {
+		r.Kind, r.network = kindTask, network
+		r.Task, err = experiment.ReadResult(r.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	dir, err := model.Resolve(r.Path)
+	if err != nil {
+		return errors.Join(err, r.inFolder())
+	}
+	r.Kind, r.Folder = kindFolder, dir
+	var problems []error
+	if r.Family, err = release.ModelType(dir); err != nil {
+		return err
+	}
+	if f, err := release.OpenWeights(dir); err == nil {
+		r.setWeights(f)
+		problems = append(problems, f.Close())
+	}
+	m, _, err := release.Describe(r.Path) // which tells what is wrong with the weights, too
+	if err == nil {
+		r.setModel(m)
+	}
+	problems = append(problems, err)
+	tok, err := tokenizer.Load(dir)
+	if err == nil {
+		r.setTokenizer(tok)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		problems = append(problems, err)
+	}
+	c, err := template.Load(dir)
+	r.Template = len(c.Source(false))
+	return errors.Join(append(problems, err)...)
+}
+
+// inFolder says what else is in a folder without a model: an error to be told behind the one that says so.
+func (r *Report) inFolder() error {
+	entries, err := os.ReadDir(r.Path)
+	if err != nil {
+		return err
+	}
+	var files, pieces []string
+	for _, e := range entries {
+		path := filepath.Join(r.Path, e.Name())
+		switch {
+		case checkpoint.HasEnding(e.Name()), e.Name() == tokenizer.FileName,
+			strings.HasSuffix(e.Name(), checkpoint.IndexSuffix):
+			files = append(files, path)
+		case slices.Contains(unfinished, filepath.Ext(e.Name())):
+			pieces = append(pieces, path)
+		}
+	}
+	switch {
+	case len(entries) == 0:
+		return errors.New("the folder is empty")
+	case len(files) > 0:
+		return fmt.Errorf("there are files that hippo info describes: %s", brief.Line(brief.List(files, ", ")))
+	case len(pieces) > 0:
+		return fmt.Errorf("there are downloads that are not finished: %s", brief.Line(brief.List(pieces, ", ")))
+	}
+	return nil
+}
+
+// readJSON describes a tokenizer.json or a config.json.
+func (r *Report) readJSON() error {
+	if filepath.Base(r.Path) != model.ConfigFile {
+		return r.readTokenizer()
+	}
+	data, err := disk.ReadText(r.Path, disk.MaxText)
+	if err != nil {
+		return err
+	}
+	c, err := release.ParseConfig(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.Path, err)
+	}
+	plan, err := c.Plan()
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.Path, err)
+	}
+	r.Kind, r.Config = kindConfig, fmt.Sprintf("%d: %s", len(plan), brief.Line(compact(plan)))
+	r.Family, err = release.ModelType(filepath.Dir(r.Path))
+	return err
+}
+
+func (r *Report) readTokenizer() error {
+	tok, err := tokenizer.Load(r.Path)
+	if err != nil {
+		if filepath.Ext(r.Path) == ".json" && filepath.Base(r.Path) != tokenizer.FileName {
+			err = fmt.Errorf("%w; want a tokenizer.json, a config.json, an index (NAME%s) or the folder that it is in",
+				err, checkpoint.IndexSuffix)
+		}
+		return err
+	}
+	r.Kind = kindTokenizer
+	r.setTokenizer(tok)
+	return nil
+}
+
+// readCheckpoint describes a file of tensors, and the model that hippo convert would make of it.
+func (r *Report) readCheckpoint() error {
+	f, err := checkpoint.Open(r.Path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r.Kind = kindCheckpoint
+	r.setWeights(f)
+	m, config, err := release.DescribeCheckpoint(f, release.ShapeOptions{})
+	if err != nil {
+		r.Problem = err.Error()
+	} else {
+		r.Config = cmp.Or(config, "the tensors")
+		r.setModel(m)
+	}
+	if f.Format() == checkpoint.FormatGGUF {
+		r.Family, _ = f.Values()["general.architecture"].(string)
+		texts, err := release.ReadGGUFTexts(r.Path)
+		if err != nil {
+			r.NoTexts = err.Error()
+		}
+		r.Template = len(texts.Template)
+		r.setTokenizer(texts.Tokenizer)
+	} else if config != "" {
+		r.Family, _ = release.ModelType(filepath.Dir(r.Path)) // it has been read
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+// Package inspect describes what is at a path without loading weights: a model's folder or a training run, the network
+// of a task, a checkpoint in any format, a tokenizer or a configuration.
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/experiment"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// The kinds of what hippo info describes.
+const (
+	kindFolder     = "folder" // of a model or of a training run
+	kindCheckpoint = "checkpoint"
+	kindTask       = "task"
+	kindTokenizer  = "tokenizer"
+	kindConfig     = "configuration"
+)
+
+// Report is what hippo info tells, as a table or as JSON.
+type Report struct {
+	Path   string `json:"path"`
+	Kind   string `json:"kind"`
+	Folder string `json:"folder,omitempty"` // that the model is in
+	Family string `json:"family,omitempty"` // as its configuration or file calls it
+
+	Weights   *Weights           `json:"weights,omitempty"`
+	Model     *Model             `json:"model,omitempty"`
+	Config    string             `json:"config,omitempty"` // what says the shape of a checkpoint's model
+	Tokenizer *Tokenizer         `json:"tokenizer,omitempty"`
+	Template  int                `json:"chat_template_bytes,omitempty"`
+	Task      *experiment.Result `json:"task,omitempty"`
+	NoTexts   string             `json:"tokenizer_problem,omitempty"` // why that of a GGUF file is not read
+	Problem   string             `json:"problem,omitempty"`           // why there is no model, or no more of it
+
+	net     *model.Model
+	network *model.Network
+	tok     tokenizer.Tokenizer
+}
+
+// Weights are the tensors of files.
+type Weights struct {
+	Format    string         `json:"format"`
+	Bytes     int            `json:"bytes"`
+	Numbers   int            `json:"numbers"`
+	Precision string         `json:"precision"` // of most numbers
+	InMemory  int            `json:"memory"`    // bytes when the model runs without --precision: see hippo.Stored
+	Kinds     map[string]int `json:"kinds"`     // how many tensors are of each
+	Tensors   []Tensor       `json:"tensors"`
+
+	integers bool // some weights stay integers
+}
+
+type Tensor struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Shape []int  `json:"shape"`
+	Bytes int    `json:"bytes"`
+}
+
+// Model is a model.
+type Model struct {
+	Layers     []string        `json:"layers"` // what the mixer of each is
+	Parameters int             `json:"parameters"`
+	Parts      map[string]int  `json:"parameters_by_part"`
+	StateBytes int             `json:"state_bytes"`           // of a sequence
+	TokenBytes int             `json:"state_bytes_per_token"` // more with each
+	Config     json.RawMessage `json:"config"`                // as hippo writes it
+}
+
+type Tokenizer struct {
+	Kind        string `json:"kind"`
+	Tokens      int    `json:"tokens"`
+	EndOfText   *int32 `json:"end_of_text,omitempty"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+func (r *Report) setWeights(f *checkpoint.File) {
+	w := &Weights{Format: f.Format(), Bytes: f.Size(), Kinds: map[string]int{}}
+	if f.Root() != "" {
+		w.Format += ", " + f.Root()
+	}
+	numbers := map[string]int{}
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		kind := string(x.DType)
+		w.Numbers += x.Elements()
+		size := model.StoredBytes(x)
+		w.InMemory += size
+		w.integers = w.integers || size < 2*x.Elements()
+		w.Kinds[kind]++
+		numbers[kind] += x.Elements()
+		w.Tensors = append(w.Tensors, Tensor{name, kind, x.Shape, len(x.Data)})
+	}
+	for _, kind := range slices.Sorted(maps.Keys(numbers)) {
+		if w.Precision == "" || numbers[kind] > numbers[w.Precision] {
+			w.Precision = kind
+		}
+	}
+	r.Weights = w
+}
+
+func (r *Report) setModel(m *model.Model) {
+	size, _ := m.Growth()
+	info := &Model{Parameters: m.NumParams(), StateBytes: m.NewState().Size(), TokenBytes: size,
+		Config: m.Config.JSON()}
+	for _, b := range m.Blocks {
+		info.Layers = append(info.Layers, b.Kind)
+	}
+	_, info.Parts = paramsByPart(m)
+	r.Model, r.net = info, m
+}
+
+func (r *Report) setTokenizer(tok tokenizer.Tokenizer) {
+	if r.tok = tok; tok == nil {
+		return
+	}
+	r.Tokenizer = &Tokenizer{Kind: tok.Kind(), Tokens: tok.VocabSize(), Fingerprint: tok.Fingerprint()}
+	if id, ok := tok.EndOfText(); ok {
+		r.Tokenizer.EndOfText = &id
+	}
+}
+
+// Print prints the report as a table. What it lacks because of a problem is left out.
+func (r *Report) Print(out io.Writer) error {
+	t := status.NewTable(out)
+	switch r.Kind {
+	case kindTask:
+		r.printTask(t)
+		return t.Flush()
+	case kindTokenizer:
+		t.Row("file", "%s", r.Path)
+		PrintTokenizer(t, r.tok)
+		return t.Flush()
+	case kindConfig:
+		t.Row("configuration", "%s", r.Path)
+		r.printFamily(t)
+		t.Row("layers", "%s", r.Config)
+		t.Row("note", "the weights are told of with the folder, or with their file")
+		return t.Flush()
+	case kindFolder:
+		t.Row("model", "%s", r.Folder)
+		r.printFamily(t)
+	}
+	if w := r.Weights; w != nil {
+		r.printWeights(t, w)
+	}
+	if r.Kind == kindCheckpoint {
+		r.printFamily(t)
+		if r.net == nil {
+			t.Row("model", "none that is read: %v", brief.Line(r.Problem))
+		} else {
+			t.Row("model", "as %s tells", r.Config)
+		}
+	}
+	if r.net != nil {
+		PrintModel(t, r.net)
+		as := "as float32; --precision bf16 or int8 for less"
+		switch {
+		case r.Weights.integers:
+			as = "as they are in the file, with inputs of products in 8 bits"
+		case r.Weights.InMemory < 4*r.Weights.Numbers:
+			as = "as they are in the file, with the results of float32; --precision int8 for less"
+		}
+		t.Row("memory", "weights of %s when it runs, %s", status.Bytes(uint64(r.Weights.InMemory)), as)
+	}
+	switch {
+	case r.NoTexts != "":
+		t.Row("tokenizer", "none that is read: %v", brief.Line(r.NoTexts))
+	case r.tok != nil || r.net != nil && r.Kind == kindFolder:
+		PrintTokenizer(t, r.tok)
+	}
+	if r.Template > 0 {
+		t.Row("chat template", "of %d characters", r.Template)
+	}
+	if r.Kind == kindFolder {
+		if err := describeRun(t, r.Path); err != nil {
+			return err
+		}
+	}
+	if err := t.Flush(); err != nil || r.Kind != kindCheckpoint {
+		return err
+	}
+	return r.printTensors(out)
+}
+
+func (r *Report) printFamily(t status.Table) {
+	if r.Family != "" {
+		t.Row("family", "%s", brief.Line(r.Family))
+	}
+}
+
+func (r *Report) printWeights(t status.Table, w *Weights) {
+	size := w.Format + ", " + status.Bytes(uint64(w.Bytes))
+	if r.Kind == kindFolder {
+		t.Row("weights", "%s", size)
+	} else {
+		t.Row("file", "%s, %s", r.Path, size)
+	}
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(w.Kinds)) {
+		parts = append(parts, fmt.Sprintf("%d of %s", w.Kinds[kind], kind))
+	}
+	t.Row("tensors", "%d with %s numbers (%d): %s", len(w.Tensors), status.Count(float64(w.Numbers)), w.Numbers,
+		strings.Join(parts, ", "))
+}
+
+// printTensors lists the first tensors.
+func (r *Report) printTensors(out io.Writer) error {
+	all := r.Weights.Tensors
+	var lines [][]string
+	for _, x := range all[:min(len(all), brief.MaxItems)] {
+		lines = append(lines, []string{brief.Line(x.Name), x.Kind, fmt.Sprint(x.Shape), status.Bytes(uint64(x.Bytes))})
+	}
+	fmt.Fprintln(out)
+	if err := status.Grid(out, []string{"tensor", "kind", "shape", "size"}, lines, false); err != nil {
+		return err
+	}
+	if more := len(all) - len(lines); more > 0 {
+		fmt.Fprintf(out, "and %d more\n", more)
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package smallengine_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/compose"
+	"github.com/hippo-ssm/hippo/engine/native"
+	"github.com/hippo-ssm/hippo/internal/testkit/smallengine"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/optim"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+const vocab = 40
+
+// layers are those of models that are trained and decoded: the main model's, and Mamba's.
+var layers = map[string]string{"hybrid": "h3,attention,h3", "mamba": "mamba,mamba"}
+
+// trainer makes updates of a model, as package train does.
+type trainer struct {
+	m     *model.Model
+	tape  *autograd.Tape
+	grads *autograd.Gradients
+	opt   *optim.AdamW
+}
+
+func newTrainer(t *testing.T, layers string, b engine.Backend) *trainer {
+	m := toymodel.New(t, layers, vocab)
+	m.Use(b)
+	var params []optim.Param
+	var leaves []*tensor.Tensor
+	m.Params("", func(name string, p *nn.Param) {
+		p.SetNeedsGrad(true)
+		params = append(params, optim.Param{Name: name, Tensor: p.Tensor, LR: 0.01, Decay: 0.1})
+		leaves = append(leaves, p.Tensor)
+	})
+	x := &trainer{m: m, tape: m.NewTape(), grads: autograd.NewGradients(b, leaves...),
+		opt: optim.NewAdamW(b, params, 0.9, 0.99, 1e-8, 1)}
+	x.tape.Collect(x.grads)
+	x.tape.Record(true)
+	return x
+}
+
+// step makes an update and returns the loss before it.
+func (x *trainer) step(ids []int32, step int) float64 {
+	const l = 12
+	rows := model.EqualRows(2, l)
+	rows.Train(engine.RowSeeds(7, step, 0, 2)...)
+	in, targets := make([]int32, 0, 2*l), make([]int32, 0, 2*l)
+	for at := 0; at < 2*(l+1); at += l + 1 {
+		in, targets = append(in, ids[at:at+l]...), append(targets, ids[at+1:][:l]...)
+	}
+	loss := x.m.Loss(x.tape, x.m.Forward(x.tape, in, rows), targets)
+	value := make([]float32, 1)
+	loss.CopyTo(value)
+	x.tape.Backward(loss)
+	x.opt.Step(x.grads.Each(), 1, 1)
+	x.tape.Reset()
+	return float64(value[0])
+}
+
+// TestTraining: a model with dropout trains on the small engine as on the CPU's, and a step copies nothing but ids in,
+// and the loss and the norm of the gradient out.
+func TestTraining(t *testing.T) {
+	ids := toymodel.Text(5, 26, vocab)
+	for name, layers := range layers {
+		t.Run(name, func(t *testing.T) {
+			small := smallengine.New[float32]()
+			want, got := newTrainer(t, layers, native.Backend), newTrainer(t, layers, small)
+			var first, last float64
+			for i := range 8 {
+				w := want.step(ids, i)
+				small.Copied()
+				last = got.step(ids, i)
+				if i == 0 {
+					first = last
+				}
+				if math.Abs(last-w) > 1e-3*w {
+					t.Errorf("step %d: the loss is %g, want that of the CPU's engine, %g", i, last, w)
+				}
+				in, out, rows := small.Copied()
+				if in > 0 || out > 2 || rows > 4*len(ids) { // rows forward and back, of ids and of targets
+					t.Errorf("step %d copies %d numbers in, %d ids in and %d numbers out; want ids, a loss and a norm",
+						i, in, rows, out)
+				}
+			}
+			if last > first-0.2 {
+				t.Errorf("the loss went from %g to %g", first, last)
+			}
+		})
+	}
+}
+
+// saved is a copy of a state by way of the host, as through a file.
+func saved(t *testing.T, m *model.Model, state *model.State) *model.State {
+	restored := m.NewState()
+	state.Tensors(func(name string, x *tensor.Tensor) {
+		if err := restored.Restore(name, x.Shape(), numbers(x)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return restored
+}
+
+// TestSavedStates: a clone of a state, and one that was saved, continue as the state itself does.
+func TestSavedStates(t *testing.T) {
+	ids := toymodel.Text(6, 100, vocab)
+	for _, layers := range []string{"h3,attention", "gau,gated-conv", "window-attention,mamba", "sinkhorn,s4"} {
+		t.Run(layers, func(t *testing.T) {
+			m := toymodel.New(t, layers, vocab)
+			m.Use(smallengine.New[float32]())
+			state := m.NewState()
+			run := func(state *model.State, from, to int) []float32 {
+				tape, rows := m.NewTape(), model.OneRow(to-from, state)
+				return numbers(m.LastLogits(tape, m.Forward(tape, ids[from:to], rows), rows))
+			}
+			run(state, 0, 70)
+			run(state, 70, 71)
+			clone, restored := state.Clone(), saved(t, m, state)
+			for at := 71; at < 75; at++ {
+				want := run(state, at, at+1)
+				for what, other := range map[string]*model.State{"a clone": clone, "a saved state": restored} {
+					for j, v := range run(other, at, at+1) {
+						if math.Abs(float64(v-want[j])) > 1e-4*math.Max(1, math.Abs(float64(want[j]))) {
+							t.Fatalf("%s: token %d, logit %d: %g, want %g", what, at, j, v, want[j])
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestDecoding: a prompt in two pieces and tokens after it have the logits of the CPU's engine, and a token copies
+// nothing but its id in and its logits out.
+func TestDecoding(t *testing.T) {
+	ids := toymodel.Text(6, 100, vocab)
+	for name, layers := range layers {
+		t.Run(name, func(t *testing.T) {
+			small := smallengine.New[float32]()
+			run := func(b engine.Backend) (logits [][]float32) {
+				m := toymodel.New(t, layers, vocab)
+				m.Use(b)
+				tape, state := m.NewTape(), m.NewState()
+				for from, to := 0, 40; from < len(ids); from, to = to, max(70, to+1) {
+					small.Copied()
+					tape.Reset()
+					rows := model.OneRow(to-from, state)
+					out := m.LastLogits(tape, m.Forward(tape, ids[from:to], rows), rows)
+					row := make([]float32, vocab)
+					out.CopyTo(row)
+					logits = append(logits, row)
+					if in, out, ids := small.Copied(); from > 40 && b != native.Backend {
+						if in > 0 || out > vocab || ids > to-from {
+							t.Fatalf("token %d copies %d numbers and %d ids in and %d numbers out", from, in, ids, out)
+						}
+					}
+				}
+				return logits
+			}
+			want, got := run(native.Backend), run(small)
+			for i := range want {
+				for j, w := range want[i] {
+					if math.Abs(float64(got[i][j]-w)) > 1e-3*math.Max(1, math.Abs(float64(w))) {
+						t.Fatalf("call %d, logit %d: %g, want %g", i, j, got[i][j], w)
+					}
+				}
+			}
+		})
+	}
+}
+
+func numbers(x *tensor.Tensor) []float32 {
+	values := make([]float32, x.Len())
+	x.CopyTo(values)
+	return values
+}
+
+// fast is a backend whose engines have a Linear of their own, without a bias.
+type fast struct {
+	smallengine.Backend[float32]
+	calls *int
+}
+
+func (b fast) Open(step *engine.Step) engine.Engine {
+	return &fastEngine{b.Backend.Open(step).(*compose.Engine), b.calls}
+}
+
+type fastEngine struct {
+	*compose.Engine
+	calls *int
+}
+
+// Linear: y = x Wᵀ, dx = dy W, dW = dyᵀ x.
+func (e *fastEngine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+	if bias != nil || a != engine.None {
+		return e.Engine.Linear(x, w, bias, a)
+	}
+	*e.calls++
+	n, m, k := x.Rows(), w.Dim(0), w.Dim(1)
+	y := e.New(append(x.Shape()[:x.Dims()-1], m)...)
+	xs, ws, ys := numbers(x), numbers(w), make([]float32, n*m)
+	each := func(f func(x, w, y int)) {
+		for i := range n * m * k {
+			f(i/(m*k)*k+i%k, i/k%m*k+i%k, i/k)
+		}
+	}
+	each(func(x, w, y int) { ys[y] += xs[x] * ws[w] })
+	y.CopyFrom(ys)
+	e.Record("Linear", []*tensor.Tensor{y}, []*tensor.Tensor{x, w}, func() {
+		dy := numbers(e.Grad(y))
+		dx, dw := make([]float32, len(xs)), make([]float32, len(ws))
+		each(func(x, w, y int) {
+			dx[x] += dy[y] * ws[w]
+			dw[w] += dy[y] * xs[x]
+		})
+		e.AddGrad(x, tensor.FromSlice(dx, x.Shape()...))
+		e.AddGrad(w, tensor.FromSlice(dw, w.Shape()...))
+	})
+	return y
+}
+
+// TestOverride: an engine with an operation of its own, in the place of the composed one, trains as before.
+func TestOverride(t *testing.T) {
+	ids, calls := toymodel.Text(5, 26, vocab), 0
+	want := newTrainer(t, layers["mamba"], native.Backend)
+	got := newTrainer(t, layers["mamba"], fast{smallengine.New[float32](), &calls})
+	for i := range 3 {
+		if w, g := want.step(ids, i), got.step(ids, i); math.Abs(g-w) > 1e-3*w {
+			t.Errorf("step %d: the loss is %g, want %g", i, g, w)
+		}
+	}
+	if calls == 0 {
+		t.Error("the operation was not called")
+	}
+}

@@ -1,0 +1,164 @@
+package bpe
+
+// learnMerges learns merges from the words of a corpus and appends them, and their tokens, to spec.
+//
+// For every pair of adjacent tokens it keeps the number of occurrences and the words that have it. A merge changes only
+// the words that have its pair, so only their pairs are recounted. The most frequent pair comes from a queue that is
+// updated lazily: an entry with an outdated count is dropped, or put back with the right count, when it is taken.
+func learnMerges(spec *Spec, counts *wordCounts, merges int, minFrequency int64, progress func(done, total int)) {
+	l := &learner{pairs: map[tokenPair]*pairInfo{}, queue: heap[pairEntry]{before: pairEntry.before}}
+	for _, text := range counts.sorted() {
+		ids := make([]int32, len(text))
+		for i := range len(text) {
+			ids[i] = spec.ByteID[text[i]]
+		}
+		l.words = append(l.words, trainWord{IDs: ids, count: *counts.count[text]})
+	}
+	idOf := map[string]int32{} // two merges can lead to the same token
+	for id, token := range spec.Tokens {
+		idOf[token] = int32(id)
+	}
+	for w := range l.words {
+		l.count(int32(w), 1)
+	}
+	l.enqueue()
+	for done := 0; done < merges; done++ {
+		pair, ok := l.best(minFrequency)
+		if !ok {
+			return
+		}
+		token := spec.Tokens[pair.left] + spec.Tokens[pair.right]
+		id, ok := idOf[token]
+		if !ok {
+			id = int32(len(spec.Tokens))
+			idOf[token] = id
+			spec.Tokens = append(spec.Tokens, token)
+		}
+		spec.Merges = append(spec.Merges, [2]int32{pair.left, pair.right})
+		spec.Results = append(spec.Results, id)
+		l.merge(pair, id)
+		if progress != nil {
+			progress(done+1, merges)
+		}
+	}
+}
+
+// trainWord is a word of the corpus in its current tokens, and its number of occurrences.
+type trainWord struct {
+	IDs   []int32
+	count int64
+}
+
+type tokenPair struct{ left, right int32 }
+
+// pairInfo is the state of a pair.
+type pairInfo struct {
+	count   int64   // its occurrences in the corpus now
+	queued  int64   // the highest count for which the queue has an entry
+	words   []int32 // the words it is in, ascending at first; also some that it is no longer in
+	touched bool    // it is in learner.touched
+}
+
+// pairEntry is a pair and its count when it was put into the queue.
+type pairEntry struct {
+	count int64
+	pair  tokenPair
+}
+
+// before puts the most frequent pair first; among equals the one with the lower ids.
+func (e pairEntry) before(f pairEntry) bool {
+	if e.count != f.count {
+		return e.count > f.count
+	}
+	if e.pair.left != f.pair.left {
+		return e.pair.left < f.pair.left
+	}
+	return e.pair.right < f.pair.right
+}
+
+type learner struct {
+	words   []trainWord
+	pairs   map[tokenPair]*pairInfo
+	queue   heap[pairEntry]
+	touched []tokenPair // pairs whose count has changed since enqueue
+}
+
+// count adds the pairs of a word to the counts (sign 1) or takes them away (sign -1).
+func (l *learner) count(w int32, sign int64) {
+	word := l.words[w]
+	for i := 1; i < len(word.IDs); i++ {
+		pair := tokenPair{word.IDs[i-1], word.IDs[i]}
+		info := l.pairs[pair]
+		if info == nil {
+			info = &pairInfo{}
+			l.pairs[pair] = info
+		}
+		info.count += sign * word.count
+		if n := len(info.words); sign > 0 && (n == 0 || info.words[n-1] != w) {
+			info.words = append(info.words, w)
+		}
+		if !info.touched {
+			info.touched = true
+			l.touched = append(l.touched, pair)
+		}
+	}
+}
+
+// enqueue queues the pairs whose count exceeds their queued count, and deletes pairs that no longer occur.
+func (l *learner) enqueue() {
+	for _, pair := range l.touched {
+		info := l.pairs[pair]
+		info.touched = false
+		switch {
+		case info.count == 0:
+			delete(l.pairs, pair)
+		case info.count > info.queued:
+			info.queued = info.count
+			l.queue.push(pairEntry{info.count, pair})
+		}
+	}
+	l.touched = l.touched[:0]
+}
+
+// best takes the most frequent pair that occurs at least minFrequency times.
+func (l *learner) best(minFrequency int64) (pair tokenPair, ok bool) {
+	for len(l.queue.items) > 0 {
+		e := l.queue.pop()
+		info := l.pairs[e.pair]
+		switch {
+		case info == nil || e.count != info.queued: // gone, or there is a better entry
+		case e.count != info.count:
+			info.queued = info.count
+			l.queue.push(pairEntry{info.count, e.pair})
+		default:
+			return e.pair, e.count >= minFrequency
+		}
+	}
+	return tokenPair{}, false
+}
+
+// merge replaces a pair by the token id in all words.
+func (l *learner) merge(pair tokenPair, id int32) {
+	for _, w := range l.pairs[pair].words {
+		ids := l.words[w].IDs
+		n := 0 // ids[:n] is the word after the merge, once the pair has been found
+		found := false
+		for i := 0; i < len(ids); i, n = i+1, n+1 {
+			if i+1 < len(ids) && ids[i] == pair.left && ids[i+1] == pair.right {
+				if !found {
+					found = true
+					l.count(w, -1)
+				}
+				ids[n] = id
+				i++
+				continue
+			}
+			ids[n] = ids[i]
+		}
+		if found {
+			l.words[w].IDs = ids[:n]
+			l.count(w, 1)
+		}
+	}
+	l.enqueue()
+}

@@ -1,0 +1,245 @@
+// Package gguf makes a tokenizer of what a GGUF file says under tokenizer.ggml.*, and the other way round. What the
+// keys
+// mean is what llama.cpp makes of them (src/llama-vocab.cpp).
+package gguf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"github.com/hippo-ssm/hippo/tokenizer/added"
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
+	"github.com/hippo-ssm/hippo/tokenizer/hf"
+	"github.com/hippo-ssm/hippo/tokenizer/regex"
+	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
+	"github.com/hippo-ssm/hippo/tokenizer/token"
+	"slices"
+	"strings"
+)
+
+// Vocabulary is what a GGUF file says of its tokenizer, under the keys tokenizer.ggml.*, which are in the comments.
+type Vocabulary struct {
+	Model  string    // model: "gpt2" is byte-level BPE, "llama" SentencePiece's BPE, "t5" its unigram
+	Pre    string    // pre: how byte-level BPE cuts a text into words
+	Tokens []string  // tokens
+	Types  []int32   // token_type: 1 normal, 2 unknown, 3 control, 4 of the user, 5 unused, 6 a byte; nil: all normal
+	Scores []float32 // scores: of "llama" and "t5"
+	Merges []string  // merges: of "gpt2", two tokens with a space between
+
+	BOS, EOS       int32 // bos_token_id, eos_token_id; -1 for none
+	AddBOS, AddEOS *bool // add_bos_token, add_eos_token; nil where the file has none
+
+	SpacePrefix   *bool  // add_space_prefix
+	SqueezeSpaces *bool  // remove_extra_whitespaces
+	Charsmap      []byte // precompiled_charsmap
+}
+
+// llama3Words, qwen2Words, tekkenWords and gpt4oWords are the patterns of published tokenizers, as their authors wrote
+// them.
+const (
+	endings     = `(?i:'s|'t|'re|'ve|'m|'ll|'d)`
+	spaceWords  = `\s*[\r\n]+|\s+(?!\S)|\s+`
+	llama3Words = endings + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|` + spaceWords
+	qwen2Words  = endings + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|` + spaceWords
+	qwen35Words = endings + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|` + spaceWords
+	upperLower  = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`
+	upperFirst  = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*`
+	tekkenWords = upperLower + `|` + upperFirst + `|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|` + spaceWords
+	gpt4oWords  = upperLower + endings + `?|` + upperFirst + endings + `?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|` +
+		spaceWords
+)
+
+// ggufPre is how byte-level BPE of one name works.
+type ggufPre struct {
+	names    string   // with spaces between
+	patterns []string // each cuts what the ones before it left
+	whole    bool     // a word that is a token is that token, whatever the merges
+	bos      bool     // begins with bos_token_id, unless the file says otherwise
+}
+
+// ggufPres are the names that tokenizer.ggml.pre has in files of the program that defines them, llama.cpp
+// (src/llama-vocab.cpp).
+var ggufPres = []ggufPre{
+	{"gpt-2 phi-2 jina-es jina-de jina-v2-es jina-v2-de gigachat a.x-4.0 mellum modern-bert mpt olmo jais trillion " +
+		"granite-docling exaone4", []string{regex.GPT2Pattern}, false, false},
+	{"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2", []string{llama3Words}, true, true},
+	{"dbrx smaug-bpe glm4 chatglm-bpe", []string{llama3Words}, false, false},
+	{"qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2", []string{qwen2Words}, false,
+		false},
+	{"qwen35", []string{qwen35Words}, false, false},
+	{"tekken", []string{tekkenWords}, true, true},
+	{"gpt-4o llama4 kanana2 talkie minimax-m2", []string{gpt4oWords}, false, false},
+	{"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", []string{`\p{N}`, regex.GPT2Pattern},
+		false,
+		false},
+	{"falcon", []string{"[\\p{P}$+<=>^~|`]+", regex.GPT2Pattern, `[0-9][0-9][0-9]`}, false, false},
+	{"default", []string{`[\p{P}$+<=>^~|]+`, regex.GPT2Pattern, `\p{N}+`, `[0-9][0-9][0-9]`}, false, false},
+	{"deepseek-coder", []string{`[\r\n]`, `\s?\p{L}+`, `\s?\p{P}+`, `[一-龥ࠀ-一가-퟿]+`, `\p{N}`}, false, false},
+	{"deepseek-v3 hunyuan-dense joyai-llm hy_v4", []string{`\p{N}{1,3}`, `[一-龥぀-ゟ゠-ヿ]+`,
+		"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| " +
+			`?[\p{P}\p{S}]+[\r\n]*|` + spaceWords}, false, false},
+}
+
+// FromVocabulary makes the tokenizer of a GGUF file. What the file does not say is as llama.cpp takes it. A document
+// ends
+// with the token of a name that says so or, where there is none, with eos_token_id.
+func FromVocabulary(v Vocabulary) (token.Tokenizer, error) {
+	t, err := v.tokenizer()
+	if err == nil && v.EOS >= 0 {
+		if _, ok := t.EndOfText(); !ok {
+			err = token.SetEnd(t, &v.EOS)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: GGUF: %w", err)
+	}
+	return t, nil
+}
+
+func (v *Vocabulary) tokenizer() (token.Tokenizer, error) {
+	if len(v.Tokens) == 0 || len(v.Tokens) > bpe.MaxIDs {
+		return nil, fmt.Errorf("tokens: found %d, want 1 to %d", len(v.Tokens), bpe.MaxIDs)
+	}
+	if v.Types != nil && len(v.Types) != len(v.Tokens) {
+		return nil, fmt.Errorf("token_type: found %d, want one for each of %d tokens", len(v.Types), len(v.Tokens))
+	}
+	switch v.Model {
+	case "gpt2":
+		return v.byteLevel()
+	case "llama", "t5":
+		return v.sentencePiece()
+	}
+	return nil, fmt.Errorf(`model: found %.60q, want "gpt2", "llama" or "t5"`, v.Model)
+}
+
+// kind is the type of a token.
+func (v *Vocabulary) kind(id int) sentencepiece.Kind {
+	if v.Types == nil {
+		return sentencepiece.Normal
+	}
+	return sentencepiece.Kind(v.Types[id])
+}
+
+// affixes are the ids around a text. bos and eos say what holds where the file is silent.
+func (v *Vocabulary) Affixes(bos, eos bool) (before, after []int32, err error) {
+	take := func(name string, id int32, says *bool, otherwise bool) []int32 {
+		if says != nil && !*says || says == nil && (!otherwise || id < 0) {
+			return nil
+		}
+		if id < 0 || int(id) >= len(v.Tokens) {
+			err = fmt.Errorf("%s: found %d, want 0 to %d", name, id, len(v.Tokens)-1)
+		}
+		return []int32{id}
+	}
+	before = take("bos_token_id", v.BOS, v.AddBOS, bos)
+	after = take("eos_token_id", v.EOS, v.AddEOS, eos)
+	return before, after, err
+}
+
+// sentencePiece makes a tokenizer of the kinds of SentencePiece.
+func (v *Vocabulary) sentencePiece() (token.Tokenizer, error) {
+	if len(v.Scores) != len(v.Tokens) {
+		return nil, fmt.Errorf("scores: found %d, want one for each of %d tokens", len(v.Scores), len(v.Tokens))
+	}
+	unigram := v.Model == "t5"
+	m := &sentencepiece.Model{Unigram: unigram, Charsmap: v.Charsmap, Escape: true,
+		DummyPrefix: v.SpacePrefix == nil || *v.SpacePrefix,
+		Squeeze:     v.SqueezeSpaces != nil && *v.SqueezeSpaces}
+	for id, text := range v.Tokens {
+		kind := v.kind(id)
+		if text == "" { // no text leads to it
+			text, kind = fmt.Sprintf("[EMPTY_%d]", id), sentencepiece.Unused
+		}
+		if kind == 0 { // undefined
+			kind = sentencepiece.Unused
+		}
+		m.Fallback = m.Fallback || kind == sentencepiece.Byte
+		m.Pieces = append(m.Pieces, sentencepiece.Piece{Text: text, Score: v.Scores[id], Kind: kind})
+	}
+	before, after, err := v.Affixes(!unigram, unigram)
+	if err != nil {
+		return nil, err
+	}
+	return m.Tokenizer(before, after)
+}
+
+// byteLevel makes a byte-level BPE tokenizer, by way of the tokenizer.json that it is saved as.
+func (v *Vocabulary) byteLevel() (token.Tokenizer, error) {
+	at := slices.IndexFunc(ggufPres, func(p ggufPre) bool {
+		return slices.Contains(strings.Fields(p.names), v.Pre)
+	})
+	if v.Pre == "" {
+		at = slices.IndexFunc(ggufPres, func(p ggufPre) bool { return p.names == "default" })
+	}
+	if at < 0 {
+		var names []string
+		for _, p := range ggufPres {
+			names = append(names, p.names)
+		}
+		return nil, fmt.Errorf("pre: found %.60q, want one of %s", v.Pre, strings.Join(names, " "))
+	}
+	pre := ggufPres[at]
+	before, after, err := v.Affixes(pre.bos, false)
+	if err != nil {
+		return nil, err
+	}
+	file := &hf.File{Model: hf.Model{IgnoreMerges: pre.whole, Vocab: hf.Vocab{IDs: map[string]int32{}}}}
+	for id, text := range v.Tokens {
+		if text == "" {
+			continue
+		}
+		if old, ok := file.Model.Vocab.IDs[text]; ok {
+			return nil, fmt.Errorf("tokens: ids %d and %d are both %.60q", old, id, text)
+		}
+		file.Model.Vocab.IDs[text] = int32(id)
+		if kind := v.kind(id); kind == sentencepiece.Control || kind == sentencepiece.User ||
+			kind == sentencepiece.Unknown {
+			file.AddedTokens = append(file.AddedTokens, added.Token{ID: int32(id), Content: text,
+				Special: kind != sentencepiece.User})
+		}
+	}
+	for _, text := range v.Merges {
+		merge, err := hf.ParseMerge(text)
+		if err != nil {
+			return nil, fmt.Errorf("merges: %w", err)
+		}
+		file.Model.Merges = append(file.Model.Merges, merge)
+	}
+	parts, err := pre.json(before, after, v.Tokens)
+	if err != nil {
+		return nil, err
+	}
+	file.Settings = parts
+	return hf.Parse(file, nil)
+}
+
+// json writes the settings of a tokenizer.json.
+func (p *ggufPre) json(before, after []int32, tokens []string) (s bpe.Settings, err error) {
+	type object = map[string]any
+	byteLevel := object{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}
+	var steps []any
+	for _, pattern := range p.patterns {
+		steps = append(steps, object{"type": "Split", "pattern": object{"Regex": pattern}, "behavior": "Isolated",
+			"invert": false})
+	}
+	special, single := object{}, []any{}
+	add := func(ids []int32) {
+		for _, id := range ids {
+			special[tokens[id]] = object{"id": tokens[id], "ids": []int32{id}, "tokens": []string{tokens[id]}}
+			single = append(single, object{"SpecialToken": object{"id": tokens[id], "type_id": 0}})
+		}
+	}
+	add(before)
+	single = append(single, object{"Sequence": object{"id": "A", "type_id": 0}})
+	add(after)
+	var errs [3]error
+	s.PreTokenizer, errs[0] = json.Marshal(object{"type": "Sequence", "pretokenizers": append(steps, byteLevel)})
+	s.Decoder, errs[1] = json.Marshal(byteLevel)
+	s.PostProcessor = json.RawMessage("null")
+	if len(single) > 1 {
+		pair := append(slices.Clone(single), object{"Sequence": object{"id": "B", "type_id": 1}})
+		s.PostProcessor, errs[2] = json.Marshal(object{"type": "TemplateProcessing", "single": single, "pair": pair,
+			"special_tokens": special})
+	}
+	return s, errors.Join(errs[:]...)
+}

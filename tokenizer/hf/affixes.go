@@ -1,0 +1,93 @@
+package hf
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// templatePiece is one part of a template: a special token or a text.
+type templatePiece struct {
+	SpecialToken *struct {
+		ID string `json:"id"`
+	}
+	Sequence *struct {
+		ID string `json:"id"`
+	}
+}
+
+// templateSpecial is what a special token of a template stands for.
+type templateSpecial struct {
+	IDs []int32 `json:"ids"`
+}
+
+// tokenID is ["text",id].
+type tokenID struct{ id int32 }
+
+func (t *tokenID) UnmarshalJSON(data []byte) error {
+	var pair []json.RawMessage
+	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
+		return fmt.Errorf("found %.60q, want a token and its id", data)
+	}
+	return json.Unmarshal(pair[1], &t.id)
+}
+
+// maxAffixes bounds the ids around a text.
+const maxAffixes = 64
+
+// postProcessor reads what is put around a text.
+func (r *reader) postProcessor() error {
+	parts, err := components(r.file.PostProcessor, processorSteps)
+	if err != nil {
+		return err
+	}
+	for i, p := range parts {
+		switch p.Type {
+		case "ByteLevel": // only about the places of tokens in the text
+		case "BertProcessing", "RobertaProcessing":
+			r.before = append([]int32{p.Cls.id}, r.before...)
+			r.after = append(r.after, p.Sep.id)
+		case "TemplateProcessing":
+			if err := r.template(p); err != nil {
+				return fmt.Errorf("step %d: TemplateProcessing: %w", i, err)
+			}
+		default:
+			return fmt.Errorf("step %d: %.60q is not supported, want TemplateProcessing, ByteLevel, BertProcessing or "+
+				"RobertaProcessing", i, p.Type)
+		}
+		if len(r.before)+len(r.after) > maxAffixes {
+			return fmt.Errorf("more than %d tokens around a text", maxAffixes)
+		}
+	}
+	return nil
+}
+
+// template reads the tokens of a template for one text.
+func (r *reader) template(p component) error {
+	var before, after []int32
+	texts := 0
+	for _, part := range p.Single {
+		switch {
+		case part.Sequence != nil:
+			texts++
+		case part.SpecialToken != nil:
+			special, ok := p.Special[part.SpecialToken.ID]
+			if !ok {
+				return fmt.Errorf("%.60q is not among special_tokens", part.SpecialToken.ID)
+			}
+			if len(special.IDs) > maxAffixes || len(before)+len(after) > maxAffixes {
+				return fmt.Errorf("more than %d tokens around a text", maxAffixes)
+			}
+			if texts == 0 {
+				before = append(before, special.IDs...)
+			} else {
+				after = append(after, special.IDs...)
+			}
+		}
+	}
+	if texts != 1 {
+		return fmt.Errorf("a template with the text %d times, want once", texts)
+	}
+	r.before = append(before, r.before...)
+	r.after = append(r.after, after...)
+	return nil
+}

@@ -1,0 +1,152 @@
+package hf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"github.com/hippo-ssm/hippo/tokenizer/regex"
+	"regexp"
+	"slices"
+)
+
+// component is a normalizer, pre_tokenizer or decoder, or one step of a Sequence of them.
+type component struct {
+	Type string `json:"type"`
+
+	Normalizers   []json.RawMessage `json:"normalizers"`   // Sequence
+	PreTokenizers []json.RawMessage `json:"pretokenizers"` // Sequence
+	Decoders      []json.RawMessage `json:"decoders"`      // Sequence
+	Processors    []json.RawMessage `json:"processors"`    // Sequence
+
+	AddPrefixSpace   *bool `json:"add_prefix_space"`  // ByteLevel, and Metaspace in older files
+	UseRegex         *bool `json:"use_regex"`         // ByteLevel; absent is true
+	IndividualDigits bool  `json:"individual_digits"` // Digits
+
+	Pattern  matcher `json:"pattern"`  // Split, Replace
+	Behavior string  `json:"behavior"` // Split, Punctuation
+	Invert   bool    `json:"invert"`   // Split
+
+	Content string `json:"content"` // Replace, Strip as a decoder
+	Start   int    `json:"start"`   // Strip as a decoder
+	Stop    int    `json:"stop"`
+
+	StripLeft  bool   `json:"strip_left"` // Strip as a normalizer
+	StripRight bool   `json:"strip_right"`
+	Prepend    string `json:"prepend"`              // Prepend
+	Charsmap   []byte `json:"precompiled_charsmap"` // Precompiled
+
+	Replacement   string `json:"replacement"`    // Metaspace
+	PrependScheme string `json:"prepend_scheme"` // Metaspace; absent in older files
+	Split         *bool  `json:"split"`          // Metaspace; absent is true
+	Delimiter     string `json:"delimiter"`      // CharDelimiterSplit
+
+	Single  []templatePiece            `json:"single"`         // TemplateProcessing
+	Special map[string]templateSpecial `json:"special_tokens"` // TemplateProcessing
+	Cls     tokenID                    `json:"cls"`            // BertProcessing, RobertaProcessing
+	Sep     tokenID                    `json:"sep"`
+}
+
+// matcher is a regular expression or a text.
+type matcher struct {
+	Regex  *string
+	String *string
+}
+
+// Bounds on a Sequence: its steps with those inside it, and how deep they stand. Published files have up to about ten,
+// and one in another.
+const (
+	maxParts = 64
+	maxNests = 8
+)
+
+// components reads a part, or the parts in it if it is a Sequence; list picks their field. It returns nil for no part.
+func components(data json.RawMessage, list func(component) []json.RawMessage) ([]component, error) {
+	return nestedComponents(data, list, maxNests)
+}
+
+func nestedComponents(data json.RawMessage, list func(component) []json.RawMessage, depth int) ([]component, error) {
+	if len(data) == 0 || string(data) == "null" {
+		return nil, nil
+	}
+	var part component
+	if err := json.Unmarshal(data, &part); err != nil {
+		return nil, err
+	}
+	if part.Type != "Sequence" {
+		return []component{part}, nil
+	}
+	if depth == 0 {
+		return nil, fmt.Errorf("more than %d Sequences inside each other", maxNests)
+	}
+	var parts []component
+	for i, data := range list(part) {
+		more, err := nestedComponents(data, list, depth-1)
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+		if parts = append(parts, more...); len(parts) > maxParts {
+			return nil, fmt.Errorf("more than %d steps", maxParts)
+		}
+	}
+	return parts, nil
+}
+
+// The fields of the parts of a Sequence.
+func normalizerSteps(p component) []json.RawMessage   { return p.Normalizers }
+func preTokenizerSteps(p component) []json.RawMessage { return p.PreTokenizers }
+func decoderSteps(p component) []json.RawMessage      { return p.Decoders }
+func processorSteps(p component) []json.RawMessage    { return p.Processors }
+
+// isByteLevel tells whether the parts of a decoder are ByteLevel. Some files that were made by hand have none.
+func isByteLevel(decoder []component) bool {
+	return !slices.ContainsFunc(decoder, func(p component) bool { return p.Type != "ByteLevel" })
+}
+
+// classicSplits reads the steps of byte-level BPE that keep all of the text: any number of Split and Digits, then
+// ByteLevel, which cuts by GPT-2's pattern unless use_regex is false. ok is false for other steps.
+func classicSplits(parts []component) (patterns []string, prefixSpace, ok bool, err error) {
+	last := len(parts) - 1
+	if last < 0 || parts[last].Type != "ByteLevel" {
+		return nil, false, false, nil
+	}
+	for i, p := range parts {
+		switch {
+		case p.Type == "Split":
+			// Removed and inverted drops what the pattern does not match. The patterns of published tokenizers match
+			// everything, and where one does not, dropping text would lose it.
+			if !(p.Behavior == "Isolated" && !p.Invert || p.Behavior == "Removed" && p.Invert) {
+				return nil, false, false, nil
+			}
+			pattern, err := p.Pattern.regex()
+			if err != nil {
+				return nil, false, false, fmt.Errorf("step %d: %w", i, err)
+			}
+			patterns = append(patterns, pattern)
+		case p.Type == "Digits" && p.IndividualDigits:
+			patterns = append(patterns, `\p{N}`)
+		case p.Type == "Digits":
+			patterns = append(patterns, `\p{N}+`)
+		case p.Type != "ByteLevel" || i < last:
+			return nil, false, false, nil
+		case p.AddPrefixSpace != nil && *p.AddPrefixSpace && last > 0:
+			return nil, false, false, nil
+		default:
+			prefixSpace = p.AddPrefixSpace != nil && *p.AddPrefixSpace
+			if p.UseRegex == nil || *p.UseRegex {
+				patterns = append(patterns, regex.GPT2Pattern)
+			}
+		}
+	}
+	return patterns, prefixSpace, true, nil
+}
+
+// regex is the pattern as a regular expression.
+func (p matcher) regex() (string, error) {
+	switch {
+	case p.Regex != nil:
+		return *p.Regex, nil
+	case p.String != nil && *p.String != "":
+		return regexp.QuoteMeta(*p.String), nil
+	}
+	return "", errors.New("pattern is missing or empty")
+}

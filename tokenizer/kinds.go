@@ -1,0 +1,42 @@
+package tokenizer
+
+import (
+	"io"
+
+	"github.com/hippo-ssm/hippo/tokenizer/bpe"
+	"github.com/hippo-ssm/hippo/tokenizer/chars"
+	"github.com/hippo-ssm/hippo/tokenizer/token"
+)
+
+// What all kinds share, and what every user of this package needs of it, has its name here, too.
+type (
+	Tokenizer   = token.Tokenizer
+	EncodeError = token.EncodeError
+)
+
+const (
+	EndOfTextToken = token.EndOfTextToken
+	FileName       = token.FileName
+	MaxPending     = token.MaxPending
+)
+
+// Bytes returns the tokenizer whose 256 tokens are the bytes. It has no end-of-text token.
+func Bytes() Tokenizer { return chars.Bytes() }
+
+// DNA returns the character tokenizer of HyenaDNA: see chars.DNA.
+func DNA() Tokenizer { return chars.DNA() }
+
+// IDs returns the tokenizer that stands for another, which is not there: see chars.IDs.
+func IDs(vocab int) Tokenizer { return chars.IDs(vocab) }
+
+// Characters returns the tokenizer whose tokens are the characters that occur in the corpus: see chars.Characters.
+func Characters(corpus io.Reader) (Tokenizer, error) { return chars.Characters(corpus) }
+
+// GPT2 returns the tokenizer of GPT-2 and of the published H3 models: see bpe.GPT2.
+func GPT2() Tokenizer { return bpe.GPT2() }
+
+// Affixes returns the ids that the tokenizer's file puts before and after a text: see token.Affixes.
+func Affixes(tok Tokenizer) (before, after []int32) { return token.Affixes(tok) }
+
+// WriteFile writes what Save writes to a file of any name.
+func WriteFile(path string, tok Tokenizer) error { return token.WriteFile(path, tok) }

@@ -1,0 +1,32 @@
+package train
+
+import (
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// What tests outside of the package, which train models, do with the parts of an update.
+
+func (l *Training) Read() (int, error)          { return l.work.Read(0) }
+func (l *Training) Shards(examples int) []Shard { return l.shards(examples) }
+func (l *Training) BeginSum(shards int)         { l.sum.begin(shards) }
+func (l *Training) NewGradients() *autograd.Gradients {
+	return autograd.NewGradients(l.opt.Backend(), l.opt.Tensors()...)
+}
+func (l *Training) Weights() []*tensor.Tensor  { return l.opt.Values() }
+func (l *Training) Averages() []*tensor.Tensor { return l.average.values }
+
+func (l *Training) AddShard(i int, g *autograd.Gradients) *autograd.Gradients { return l.sum.put(i, g) }
+
+func (l *Training) Shard(s Shard, alone bool, g *autograd.Gradients) (mean, weight float64, err error) {
+	ForUpdates(l.tape, l.precision)
+	return l.shard(l.tape, s, alone, g)
+}
+
+// Elements are those of all gradients.
+func Elements(g *autograd.Gradients) (all [][]float32) {
+	for _, x := range g.Each() {
+		all = append(all, x.Elements())
+	}
+	return all
+}

@@ -1,0 +1,56 @@
+package labelled
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/toytask"
+	"github.com/hippo-ssm/hippo/task"
+)
+
+// TestEpochOrder: every example once, those of a batch of similar lengths, and another order in another epoch.
+func TestEpochOrder(t *testing.T) {
+	split := toytask.Made("class").Train
+	seen := make([]bool, split.Len())
+	spread := 0
+	for _, batch := range epochOrder(split, 20, 1, 0) {
+		shortest, longest := math.MaxInt, 0
+		for _, i := range batch {
+			if seen[i] {
+				t.Fatalf("example %d twice", i)
+			}
+			seen[i] = true
+			n := split.(task.Lengths).Length(i)
+			shortest, longest = min(shortest, n), max(longest, n)
+		}
+		spread = max(spread, longest-shortest)
+	}
+	for i, s := range seen {
+		if !s {
+			t.Fatalf("example %d is missing", i)
+		}
+	}
+	if spread > 3 {
+		t.Errorf("lengths in a batch differ by %d, want 3 at most", spread)
+	}
+	if a, b := epochOrder(split, 20, 1, 0), epochOrder(split, 20, 1, 1); a[0][0] == b[0][0] && a[1][0] == b[1][0] &&
+		a[2][0] == b[2][0] {
+		t.Error("two epochs have the same order")
+	}
+}
+
+// TestOldSettings: micro_batch of earlier versions is read, and means shards.
+func TestOldSettings(t *testing.T) {
+	for micro, want := range map[int]int{0: 1, 1: 32, 7: 5, 8: 4, 31: 2, 32: 1, 40: 1} {
+		l := Default()
+		l.Model.DModel, l.Model.Layers = 16, "h3"
+		if err := json.Unmarshal(fmt.Appendf(nil, `{"micro_batch": %d}`, micro), &l); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Validate(); err != nil || l.Shards != want || l.MicroBatch != 0 {
+			t.Errorf("micro_batch %d of 32: %d shards, %v, want %d", micro, l.Shards, err, want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// Package labelled trains networks on labelled sequences: classes or numbers, one for each sequence or for each
+// position.
+// Package task has the data, package train the loop.
+package labelled
+
+import (
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// Config is how a network is trained on labelled sequences.
+type Config struct {
+	Out       string `json:"out" help:"folder of the run; empty: runs/task/TASK/RECIPE-seedN"`
+	Seed      uint64 `json:"seed" help:"of all that is random but the data, whose seed is an option of the task"`
+	Precision string `json:"precision" enum:"float32,bf16" help:"of the operands of matrix products while training"`
+	Memory    string `json:"memory" enum:"check,ignore" help:"check: refuse what needs more than there is; ignore: try"`
+
+	Epochs    int     `json:"epochs" min:"1" help:"passes over the training examples"`
+	BatchSize int     `json:"batch_size" min:"1" help:"sequences of an update"`
+	Shards    int     `json:"shards" min:"1" help:"parts of an update, computed in turn to save memory"`
+	EvalEvery float64 `json:"eval_every" min:"0" help:"epochs between evaluations; 0 for twenty in all"`
+	EvalLimit int     `json:"eval_limit" min:"0" help:"examples scored on the way; 0 for all"`
+	// Time: the learning rate follows the share of it that is gone.
+	Time  time.Duration `json:"time" min:"0s" help:"end after this time of training, such as 30m; 0s for none"`
+	Clock string        `json:"clock" enum:"wall,cpu" help:"measures time: wall, or CPU time divided by cores"`
+	Stop  float64       `json:"stop" min:"0" help:"end at this validation accuracy in percent; 0 for never"`
+
+	Pool      string       `json:"pool" enum:"mean,last,cls" help:"what the head sees: mean, last or class token"`
+	Positions string       `json:"positions" enum:"none,learned" help:"as attention without its own needs them"`
+	Model     model.Config `json:"model" help:"shape of the backbone; vocab_size is the task's"`
+	Optim     Optim        `json:"optim" help:"AdamW and the learning rate"`
+
+	// MicroBatch is how Shards was given: by the sequences of one.
+	MicroBatch int `json:"micro_batch,omitempty" config:"old" min:"0" help:"earlier form of shards: sequences of one"`
+}
+
+// Optim is Optim with a warmup that is counted in epochs.
+type Optim struct {
+	train.Optim
+	WarmupEpochs float64 `json:"warmup_epochs" min:"0" help:"epochs of linear warmup, besides the steps of warmup"`
+}
+
+// Default is what settings start from.
+func Default() Config {
+	c := Config{
+		Seed: 1, Precision: "float32", Memory: train.MemoryCheck, Epochs: 10, BatchSize: 32, Shards: 1,
+		Clock: train.WallClock,
+		Pool:  "mean", Positions: "none",
+		Model: model.DefaultConfig(),
+		Optim: Optim{Optim: train.Optim{
+			LR: 1e-3, SSMLR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01, DecayRule: "matrices",
+			Schedule: "cosine",
+		}},
+	}
+	c.Model.EmbedDropout, c.Model.AttnDropout = 0, 0
+	return c
+}
+
+// Settle gives settings of earlier versions their form of today.
+func (c *Config) Settle() {
+	if c.MicroBatch > 0 {
+		c.Shards, c.MicroBatch = max(1, (c.BatchSize+c.MicroBatch-1)/c.MicroBatch), 0
+	}
+}
+
+// Validate returns every problem of the configuration at once that can be told without the data.
+func (c *Config) Validate() error {
+	c.Settle()
+	var p config.Problems
+	for _, f := range []struct {
+		key string
+		v   int
+	}{{"epochs", c.Epochs}, {"batch_size", c.BatchSize}} {
+		if f.v < 1 {
+			p.Addf(f.key, "found %d, want at least 1", f.v)
+		}
+	}
+	if c.Shards < 1 || c.Shards > c.BatchSize {
+		p.Addf("shards", "found %d, want 1 to batch_size %d", c.Shards, c.BatchSize)
+	}
+	if c.EvalEvery < 0 {
+		p.Addf("eval_every", "found %g, want 0 (for twenty evaluations) or more", c.EvalEvery)
+	}
+	if c.Time < 0 {
+		p.Addf("time", "found %v, want a duration such as 30m, or 0s for no limit", c.Time)
+	}
+	p.OneOf("clock", c.Clock, train.Clocks)
+	p.OneOf("pool", c.Pool, model.Pools)
+	if c.Positions != "none" && c.Positions != "learned" {
+		p.Addf("positions", "found %q, want none or learned", c.Positions)
+	}
+	train.CheckPrecision(&p, c.Precision)
+	c.Optim.Validate(&p)
+	p.AddUnder("model.", c.Model.ValidateEncoder())
+	return p.Err()
+}
+
+// Network is the shape of the model for labelled sequences.
+func (c *Config) Network(s *task.Set) model.NetworkConfig {
+	n := model.NetworkConfig{
+		Model: c.Model, Vocab: s.Vocab, Channels: s.Channels, Outputs: s.Outputs, Everywhere: s.Everywhere,
+		Pairs: s.Pairs, Pool: c.Pool, Steps: s.Steps,
+	}
+	if len(s.Inputs)+len(s.Results)+len(s.Classes)+len(s.About) > 0 {
+		n.Signal = &model.Signal{
+			Inputs: channels(s.Inputs), Outputs: channels(s.Results), Classes: s.Classes, About: s.About,
+		}
+	}
+	if c.Positions == "learned" && n.Model.MaxPositions == 0 {
+		n.Model.MaxPositions = s.MaxLength
+		if c.Pool == "cls" && !s.Everywhere {
+			n.Model.MaxPositions++
+		}
+	}
+	return n
+}
+
+// channels are the channels of a set as a network keeps them.
+func channels(of []task.Channel) []model.Channel {
+	var out []model.Channel
+	for _, c := range of {
+		out = append(out, model.Channel(c))
+	}
+	return out
+}

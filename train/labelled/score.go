@@ -1,0 +1,146 @@
+package labelled
+
+import (
+	"context"
+	"math"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/tensor"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// tally sums the parts of a Score.
+type tally struct {
+	loss, absolute float64
+	count, right   int
+	tagRight       []int
+	tagCount       []int
+	out            []float32
+}
+
+// add counts the results y of a batch whose loss is the mean over its targets.
+func (s *tally) add(b *batch, y *tensor.Tensor, loss float64) {
+	s.loss += loss * float64(b.count)
+	s.count += b.count
+	s.out = append(s.out[:0], make([]float32, y.Len())...)
+	y.CopyTo(s.out)
+	if b.set.Numbers {
+		width, middle := middleOf(b.set)
+		for i, want := range b.numbers {
+			if want == want { // not NaN
+				s.absolute += math.Abs(float64(s.out[i*width+middle] - want))
+			}
+		}
+		return
+	}
+	v := y.Dim(-1)
+	for r, want := range b.targets {
+		if want == task.Ignore {
+			continue
+		}
+		right := argmax(s.out[r*v:][:v]) == want
+		if right {
+			s.right++
+		}
+		if len(b.tags) > 0 && b.tags[r] != task.Ignore {
+			s.tagCount[b.tags[r]]++
+			if right {
+				s.tagRight[b.tags[r]]++
+			}
+		}
+	}
+}
+
+// middleOf is the number of outputs for each number that is asked, and which of them comes next to its median.
+func middleOf(set *task.Set) (width, middle int) {
+	for i, level := range set.Levels {
+		if math.Abs(float64(level)-0.5) < math.Abs(float64(set.Levels[middle])-0.5) {
+			middle = i
+		}
+	}
+	return max(1, len(set.Levels)), middle
+}
+
+func argmax(x []float32) int32 {
+	best := 0
+	for i, v := range x {
+		if v > x[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}
+
+func (s *tally) score(set *task.Set) train.Score {
+	n := float64(max(1, s.count))
+	out := train.Score{Loss: s.loss / n, Count: s.count}
+	if set.Numbers {
+		out.MAE = s.absolute / n
+		return out
+	}
+	out.Accuracy = 100 * float64(s.right) / n
+	for i, name := range set.Tags {
+		if s.tagCount[i] > 0 {
+			out.Tags = append(out.Tags, train.TagScore{
+				Name: name, Accuracy: 100 * float64(s.tagRight[i]) / float64(s.tagCount[i]), Count: s.tagCount[i],
+			})
+		}
+	}
+	return out
+}
+
+// score measures the network on the first limit examples of a split (0 for all).
+func (w *Work) score(ctx context.Context, t *autograd.Tape, split task.Split, limit int) (train.Score, error) {
+	w.tally = tally{tagRight: make([]int, len(w.Set.Tags)), tagCount: make([]int, len(w.Set.Tags)), out: w.tally.out}
+	n := split.Len()
+	if limit > 0 {
+		n = min(n, limit)
+	}
+	train.ForMeasuring(t)
+	b := &w.batch
+	var indices []int
+	for lo := 0; lo < n; lo += w.size {
+		if err := ctx.Err(); err != nil {
+			return train.Score{}, err
+		}
+		indices = indices[:0]
+		for i := lo; i < min(n, lo+w.size); i++ {
+			indices = append(indices, i)
+		}
+		if err := b.fill(split, indices); err != nil {
+			return train.Score{}, err
+		}
+		for _, l := range b.lengths {
+			if err := w.Net.Takes(l); err != nil {
+				return train.Score{}, err
+			}
+		}
+		t.Reset()
+		y, loss := w.forward(t, b)
+		var value [1]float32
+		loss.CopyTo(value[:])
+		w.tally.add(b, y, float64(value[0]))
+	}
+	return w.tally.score(w.Set), nil
+}
+
+// forward returns the network's outputs and the loss. Of numbers it returns only those that are asked for.
+func (w *Work) forward(t *autograd.Tape, b *batch) (y, loss *tensor.Tensor) {
+	y = w.Net.Forward(t, b.in)
+	if !b.set.Numbers {
+		return y, t.CrossEntropy(y, b.targets)
+	}
+	if b.set.Everywhere && len(b.numbers) < y.Rows()*b.set.Asked() {
+		at := make([]int, b.n)
+		for i, l := range b.lengths {
+			at[i] = l - b.asked[i]
+		}
+		y = t.Cut(y, engine.NewRows(b.lengths...), at, b.asked)
+	}
+	if len(b.set.Levels) > 0 {
+		return y, t.Pinball(y, b.numbers, b.set.Levels)
+	}
+	return y, t.SquaredError(y, b.numbers)
+}

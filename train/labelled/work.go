@@ -1,0 +1,253 @@
+package labelled
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/tensor"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// Work is the work of a network on labelled sequences.
+type Work struct {
+	Config Config
+	Set    *task.Set
+	Net    *model.Network
+
+	perEpoch int // updates
+	epoch    int // of order
+	order    [][]int
+	indices  []int // of the examples of this update
+	size     int   // sequences that are computed together
+	batch    batch
+	tally    tally
+}
+
+var _ train.Work = (*Work)(nil)
+
+// Open begins a run, or takes up the one whose last checkpoint is in the folder c.Out. all points to all
+// settings of the run, c among them, which are saved with it. same compares the settings of a checkpoint, as JSON, with
+// them: what differs is an error. It returns what is trained, and the loop that trains it.
+func Open(c Config, all any, set *task.Set,
+	same func(saved []byte) error) (w *Work, l *train.Training, err error) {
+	if set.Train.Len() == 0 || set.Test.Len() == 0 {
+		return nil, nil, fmt.Errorf("found %d examples to train on and %d to test on, want some", set.Train.Len(),
+			set.Test.Len())
+	}
+	net, err := newNetwork(&c, set)
+	if err != nil {
+		return nil, nil, err
+	}
+	w = &Work{
+		Config: c, Set: set, Net: net, epoch: -1, size: (c.BatchSize + c.Shards - 1) / c.Shards,
+		perEpoch: (set.Train.Len() + c.BatchSize - 1) / c.BatchSize, batch: batch{set: set},
+	}
+	s, err := train.ReadSaved(c.Out, train.LabelledKind, checkpoint.RecoverDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		net.Init(c.Seed)
+		l, err = train.New(w.plan(all), w)
+		return w, l, err
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := same(s.Config); err != nil {
+		return nil, nil, err
+	}
+	dir := filepath.Join(c.Out, model.LastDir)
+	err = checkpoint.ReadDir(dir, func() (err error) {
+		if err := net.LoadSaved(dir); err != nil {
+			return err
+		}
+		if l, err = train.New(w.plan(all), w); err != nil {
+			return err
+		}
+		if err := s.Within(dir, l.Plan.Steps); err != nil {
+			return err
+		}
+		return l.Restore(s, dir)
+	})
+	return w, l, err
+}
+
+// newNetwork makes the network for a set, if it can take it and there is memory for it.
+func newNetwork(c *Config, set *task.Set) (*model.Network, error) {
+	m, err := model.NewNetwork(c.Network(set))
+	if err != nil {
+		return nil, err
+	}
+	if most := m.MaxLength(); most > 0 && set.MaxLength > most {
+		return nil, fmt.Errorf("found sequences of %d positions, but the model takes at most %d (a layer's l_max, or "+
+			"model.max_position_embeddings)", set.MaxLength, most)
+	}
+	if lengths, vary := set.Train.(task.Lengths); vary {
+		for i := range set.Train.Len() {
+			if err := m.Takes(lengths.Length(i)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if free, known := status.FreeMemory(); known && c.Memory != train.MemoryIgnore {
+		n := m.NumParams()
+		return m, train.WeightsFit(train.ParamCount{All: n, Trained: n, Values: 4 * n}, c.Shards, free)
+	}
+	return m, nil
+}
+
+// plan is the plan of the run's loop.
+func (w *Work) plan(all any) train.Plan {
+	c := &w.Config
+	o := c.Optim
+	o.Warmup += int(math.Round(o.WarmupEpochs * float64(w.perEpoch)))
+	p := train.Plan{
+		Kind: train.LabelledKind, Config: all, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: c.Shards,
+		Optim: o.Optim, Steps: c.Epochs * w.perEpoch, Time: c.Time, Clock: c.Clock, StepsPerEpoch: float64(w.perEpoch),
+		UnitsPerStep: float64(c.BatchSize), Examples: true, KeepBest: w.Set.Valid != nil,
+	}
+	p.EvalEvery = max(1, p.Steps/20)
+	if c.EvalEvery > 0 {
+		p.EvalEvery = max(1, int(math.Round(c.EvalEvery*float64(w.perEpoch))))
+	}
+	p.LogEvery = p.EvalEvery
+	return p
+}
+
+// NewTape returns a tape on the engine of the network.
+func (w *Work) NewTape() *autograd.Tape { return w.Net.NewTape() }
+
+// Params visits the parameters of the network.
+func (w *Work) Params(prefix string, visit nn.Visitor) { w.Net.Params(prefix, visit) }
+
+// Read finds the examples of an update in the order of their epoch.
+func (w *Work) Read(step int) (examples int, err error) {
+	if e := step / w.perEpoch; e != w.epoch {
+		w.epoch, w.order = e, epochOrder(w.Set.Train, w.Config.BatchSize, w.Config.Seed, e)
+	}
+	w.indices = w.order[step%w.perEpoch]
+	return len(w.indices), nil
+}
+
+// Loss is the cross-entropy or the squared error of a shard.
+func (w *Work) Loss(t *autograd.Tape, s train.Shard) (loss *tensor.Tensor, count int, err error) {
+	if err := w.batch.fill(w.Set.Train, w.indices[s.First:s.End]); err != nil {
+		return nil, 0, err
+	}
+	w.batch.train(w.Config.Seed, s)
+	_, loss = w.forward(t, &w.batch)
+	return loss, w.batch.count, nil
+}
+
+// Went does nothing: no state is carried to the next step.
+func (w *Work) Went(train.Shard) {}
+
+// watched are the examples that are measured on the way.
+func (w *Work) watched() task.Split {
+	if w.Set.Valid == nil {
+		return w.Set.Test
+	}
+	return w.Set.Valid
+}
+
+// Try is the loss on one batch.
+func (w *Work) Try(ctx context.Context, t *autograd.Tape) (float64, error) {
+	s, err := w.score(ctx, t, w.watched(), w.size)
+	return s.Loss, err
+}
+
+// Measure scores the network on the validation examples, or the test's where there are none.
+func (w *Work) Measure(ctx context.Context, t *autograd.Tape, _ bool) (train.Score, error) {
+	return w.score(ctx, t, w.watched(), w.Config.EvalLimit)
+}
+
+// Remeasure is the score that the best network had: all are measured alike.
+func (w *Work) Remeasure(_ context.Context, _ *autograd.Tape, _ string, score train.Score) (train.Score, error) {
+	return score, nil
+}
+
+// Enough tells whether a score is as high as the configuration asks for.
+func (w *Work) Enough(s train.Score) bool {
+	return w.Config.Stop > 0 && !w.Set.Numbers && s.Accuracy >= w.Config.Stop
+}
+
+// Guess is the loss of a model for which all classes are equally probable. There is none for numbers.
+func (w *Work) Guess() float64 {
+	if w.Set.Numbers {
+		return math.Inf(1)
+	}
+	return math.Log(float64(w.Set.Outputs))
+}
+
+// SaveModel writes the network.
+func (w *Work) SaveModel(dir string) error { return w.Net.Save(dir) }
+
+// Place is empty: the number of updates says which examples come next.
+func (w *Work) Place(string) (any, error) { return nil, nil }
+
+// Return does nothing: Read is told the number of the update.
+func (w *Work) Return([]byte, string) error { return nil }
+
+// TakeBest gives the network the weights that did best on the validation examples in a run, and returns their score;
+// nil if there are no validation examples.
+func (w *Work) TakeBest(l *train.Training) (*train.Score, error) {
+	best, ok := l.BestPoint()
+	if w.Set.Valid == nil || !ok {
+		return nil, nil
+	}
+	dir := filepath.Join(w.Config.Out, model.BestDir)
+	return &best.Valid, checkpoint.ReadDir(dir, func() error { return w.Net.LoadSaved(dir) }, model.WeightsFile)
+}
+
+// Score measures the network on all examples of a split.
+func (w *Work) Score(ctx context.Context, t *autograd.Tape, split task.Split) (train.Score, error) {
+	return w.score(ctx, t, split, 0)
+}
+
+// Forecast returns the network's forecast of one example, and the truth: rows of Set.Outputs numbers. known are the
+// rows of Set.Channels numbers that were given before.
+func (w *Work) Forecast(ctx context.Context, t *autograd.Tape, split task.Split,
+	i int) (known, truth, forecast []float32, err error) {
+	if _, err := w.score(ctx, t, task.Part(split, i, 1), 0); err != nil {
+		return nil, nil, nil, err
+	}
+	b := &w.batch
+	return b.in.Values[:(b.lengths[0]-b.asked[0])*w.Set.Channels], b.numbers, w.tally.out, nil
+}
+
+// Longest is the length of the longest sequence of a split.
+func (w *Work) Longest(split task.Split) int {
+	most := 0
+	var ex task.Example
+	for i := range split.Len() {
+		split.Example(i, &ex)
+		most = max(most, w.batch.length(&ex), len(ex.Second))
+	}
+	return most
+}
+
+// Train runs the loop that OpenLabelled returned, and adds a note if the training diverged.
+func (w *Work) Train(ctx context.Context, l *train.Training) (interrupted bool, err error) {
+	interrupted, err = l.Run(ctx)
+	if err != nil || interrupted {
+		return interrupted, err
+	}
+	if err := l.Diverged(l.Final.Loss); err != nil { // the score says so, too
+		l.Note(err.Error())
+	}
+	return false, nil
+}
+
+// KeepAsBest writes the network as it is now in the place of the one that did best: the same weights, of which more is
+// known, such as how wide its intervals have to be.
+func (w *Work) KeepAsBest() error {
+	return train.WriteModel(filepath.Join(w.Config.Out, model.BestDir), w)
+}

@@ -1,0 +1,103 @@
+package text
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// carriedFile holds the states of a run with carry_state in its last checkpoint.
+const carriedFile = "state.safetensors"
+
+// newStates returns the states of n sequences before their first position.
+func newStates(m *model.Model, n int) []*model.State {
+	states := make([]*model.State, n)
+	for k := range states {
+		states[k] = m.NewState()
+	}
+	return states
+}
+
+// carriedTensors are the tensors of states for a file: "3.layers.0.diag" is that of sequence 3.
+func carriedTensors(states []*model.State) (all []checkpoint.Tensor) {
+	for k, s := range states {
+		s.Tensors(func(name string, x *tensor.Tensor) {
+			v := make([]float32, x.Len())
+			x.CopyTo(v)
+			all = append(all, checkpoint.NewTensor(carriedName(k, name), x.Shape(), v))
+		})
+	}
+	return all
+}
+
+func carriedName(sequence int, name string) string { return strconv.Itoa(sequence) + "." + name }
+
+// readCarried reads the states of n sequences from a file. In one of an earlier version each tensor, "layers.0.diag",
+// has those of all sequences along its first axis, which are at the given position.
+func readCarried(path string, m *model.Model, n, position int) ([]*model.State, error) {
+	f, err := checkpoint.OpenSafetensors(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	one := m.NewState()
+	if one.Size() > f.Size()/n { // before there is memory for all
+		return nil, fmt.Errorf("%s: found %d bytes, want more for states of %d bytes of %d sequences", path, f.Size(),
+			one.Size(), n)
+	}
+	states := newStates(m, n)
+	for k, s := range states {
+		s.Position = position
+		one.Tensors(func(name string, _ *tensor.Tensor) {
+			_, own := f.Tensor(carriedName(k, name))
+			_, all := f.Tensor(name)
+			if !own && !all && name != model.PositionName && err == nil {
+				err = fmt.Errorf("%s: missing %s", path, carriedName(k, name))
+			}
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		v, err := x.Float32()
+		if err == nil {
+			err = restoreCarried(states, name, x.Shape, v)
+		}
+		if err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", path, err))
+		}
+	}
+	for _, s := range states {
+		s.Keep(s.Position) // nothing can remember more
+	}
+	return states, nil
+}
+
+// restoreCarried puts a tensor of a file into the states.
+func restoreCarried(states []*model.State, name string, shape []int, v []float32) error {
+	number, own, _ := strings.Cut(name, ".")
+	if k, err := strconv.Atoi(number); err == nil {
+		if k < 0 || k >= len(states) {
+			return fmt.Errorf("found %q, want states of %d sequences", name, len(states))
+		}
+		return states[k].Restore(own, shape, v)
+	}
+	n := len(states)
+	if len(shape) == 0 || shape[0] != n || len(v)%n != 0 {
+		return fmt.Errorf("found %q of shape %v, want one of %d sequences", name, shape, n)
+	}
+	shape = append([]int{1}, shape[1:]...)
+	for k, s := range states {
+		if err := s.Restore(name, shape, v[k*len(v)/n:(k+1)*len(v)/n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,379 @@
+package text
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// chatML is the template that the setting chatml names: that of OpenAI's ChatML, which many models use.
+const (
+	chatMLName = "chatml"
+	chatML     = `{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+{%- endif %}
+`
+	chatMLConfig = `{"eos_token": "<|im_end|>"}` + "\n"
+)
+
+// chatTexts are the files that say how to talk with the model that the run makes, by name: those of the model that it
+// begins with, or of the run that it goes on with, with the template that the settings name.
+func (c *Config) chatTexts() (texts map[string][]byte, err error) {
+	texts = map[string][]byte{}
+	switch {
+	case c.chat != nil:
+		return c.chat, nil
+	case c.Init != "" && c.Base.Path != "":
+		if texts, err = release.ChatTexts(c.Base.Path); err != nil {
+			return nil, fmt.Errorf("init: %w", err)
+		}
+	}
+	if c.Template == "" {
+		return texts, nil
+	}
+	named, err := readTemplate(c.Template)
+	if err != nil {
+		return nil, fmt.Errorf("template: %w", err)
+	}
+	delete(texts, template.SourceFile) // it would take the place of a template in named's tokenizer_config.json
+	for name, text := range named {
+		texts[name] = text
+	}
+	return texts, nil
+}
+
+// readTemplate reads a chat template from a file or a folder.
+func readTemplate(spec string) (map[string][]byte, error) {
+	info, err := os.Stat(spec)
+	switch {
+	case spec == chatMLName && errors.Is(err, fs.ErrNotExist):
+		return map[string][]byte{template.SourceFile: []byte(chatML), template.ConfigFile: []byte(chatMLConfig)}, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w; want a file, a folder or %s", err, chatMLName)
+	case info.IsDir():
+		texts, err := release.ChatTexts(spec)
+		if err == nil && len(texts) == 0 {
+			err = fmt.Errorf("found no chat template in the folder %s, want %s or %s", spec, template.SourceFile,
+				template.ConfigFile)
+		}
+		return texts, err
+	}
+	text, err := disk.ReadText(spec, disk.MaxText)
+	if err != nil {
+		return nil, err
+	}
+	name := template.SourceFile
+	if strings.EqualFold(filepath.Ext(spec), ".json") {
+		name = template.ConfigFile
+		c, err := template.ParseConfig(text)
+		if err == nil && c.Source(false) == "" {
+			err = errors.New("found no chat_template in it")
+		}
+		if err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", spec, err))
+		}
+	} else if _, err := template.Parse(string(text)); err != nil {
+		return nil, brief.Error(fmt.Errorf("%s: %w", spec, err))
+	}
+	return map[string][]byte{name: text}, nil
+}
+
+// chats makes documents of chats by a template: what the model is given as it would be in a chat, and its replies.
+type chats struct {
+	template *template.Template // nil for none
+	source   string
+	bos, eos string
+	ends     []string // texts that end a reply
+}
+
+var _ data.ChatReader = (*chats)(nil)
+
+// newChats returns a reader by the template in the files of a model, see release.ChatFiles. tok may be nil.
+func newChats(texts map[string][]byte, tok tokenizer.Tokenizer) (*chats, error) {
+	c := &chats{}
+	if source := texts[template.SourceFile]; source != nil {
+		c.source = string(source)
+	}
+	if text := texts[template.ConfigFile]; text != nil {
+		found, err := template.ParseConfig(text)
+		if err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", template.ConfigFile, err))
+		}
+		c.bos, c.eos = found.BOS, found.EOS
+		if c.source == "" {
+			c.source = found.Source(false)
+		}
+	}
+	if tok != nil {
+		if id, ok := tok.EndOfText(); ok && c.eos == "" {
+			c.eos = string(tok.Decode(nil, []int32{id}))
+		}
+		s, err := chat.Parse(nil, texts[template.GenerationFile], tok, template.GenerationFile)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range s.EndIDs {
+			c.ends = append(c.ends, string(tok.Decode(nil, []int32{id})))
+		}
+	}
+	c.ends = slices.DeleteFunc(append(c.ends, c.eos), func(text string) bool { return text == "" })
+	if c.source == "" {
+		return c, nil
+	}
+	var err error
+	if c.template, err = template.Parse(c.source); err != nil {
+		return nil, brief.Error(err)
+	}
+	return c, nil
+}
+
+// Fingerprint is that of the template and the texts that end a reply.
+func (c *chats) Fingerprint() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "hippo chats 1 %q %q %q %q", c.source, c.bos, c.eos, c.ends))
+	return hex.EncodeToString(sum[:])
+}
+
+// chatLine is a line of a file of chats.
+type chatLine struct {
+	Messages      json.RawMessage   `json:"messages"`
+	Conversations json.RawMessage   `json:"conversations"` // messages with from and value
+	Prompt        json.RawMessage   `json:"prompt"`
+	Completion    json.RawMessage   `json:"completion"`
+	Response      json.RawMessage   `json:"response"`
+	Tools         []json.RawMessage `json:"tools"`
+}
+
+// Read makes documents of a line: of its messages, or of a prompt and its completion, which are texts or messages.
+func (c *chats) Read(line []byte) ([][]data.Part, error) {
+	var l chatLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return nil, brief.Error(err)
+	}
+	if l.Completion == nil {
+		l.Completion = l.Response
+	}
+	switch {
+	case l.Messages != nil:
+		all, err := messagesOf("messages", l.Messages)
+		if err != nil {
+			return nil, err
+		}
+		return c.conversation(all, l.Tools)
+	case l.Conversations != nil:
+		all, err := shared(l.Conversations)
+		if err != nil {
+			return nil, err
+		}
+		return c.conversation(all, l.Tools)
+	case l.Prompt == nil || l.Completion == nil:
+		return nil, errors.New(`found none of "messages" and "conversations", nor both "prompt" and "completion", ` +
+			"want a chat")
+	}
+	var prompt, completion string
+	if json.Unmarshal(l.Prompt, &prompt) == nil && json.Unmarshal(l.Completion, &completion) == nil {
+		if completion == "" {
+			return nil, errors.New("completion: found no text, want some: there is nothing to learn")
+		}
+		return [][]data.Part{{{Text: prompt, Given: true}, {Text: completion}}}, nil
+	}
+	given, err := messagesOf("prompt", l.Prompt)
+	if err != nil {
+		return nil, err
+	}
+	all, err := messagesOf("completion", l.Completion)
+	if err != nil {
+		return nil, err
+	}
+	for i := range given {
+		given[i].given = true
+	}
+	return c.conversation(append(given, all...), l.Tools)
+}
+
+// message is one of a chat.
+type message struct {
+	template.Message
+	where string // "messages[2]"
+	given bool   // no part of the loss, whoever says it
+}
+
+// roles are those of messages.
+var roles = []string{"system", "developer", "user", "assistant", "tool", "function", "ipython"}
+
+// messagesOf reads a list of messages. One of weight 0, as OpenAI's files have it, is given.
+func messagesOf(name string, raw json.RawMessage) (all []message, err error) {
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil || len(list) == 0 {
+		return nil, fmt.Errorf("%s: found %.40s, want a list of messages", name, raw)
+	}
+	for i, raw := range list {
+		m := message{where: fmt.Sprintf("%s[%d]", name, i)}
+		if err := json.Unmarshal(raw, &m.Message); err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", m.where, err))
+		}
+		var more struct {
+			Content json.RawMessage `json:"content"`
+			Calls   json.RawMessage `json:"tool_calls"`
+			Call    json.RawMessage `json:"function_call"`
+			Weight  *float64        `json:"weight"`
+		}
+		if err := json.Unmarshal(raw, &more); err != nil {
+			return nil, brief.Error(fmt.Errorf("%s: %w", m.where, err))
+		}
+		if !slices.Contains(roles, m.Role()) {
+			return nil, fmt.Errorf("%s.role: found %q, want one of %q", m.where, m.Role(), roles)
+		}
+		nothing := len(more.Content) == 0 || string(more.Content) == "null"
+		switch {
+		case nothing && (m.Role() != "assistant" || more.Calls == nil && more.Call == nil):
+			return nil, fmt.Errorf("%s.content: found nothing, want a text", m.where)
+		case !nothing && more.Content[0] != '"' && more.Content[0] != '[':
+			return nil, fmt.Errorf("%s.content: found %.40s, want a text or a list", m.where, more.Content)
+		}
+		m.given = more.Weight != nil && *more.Weight == 0
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// speakers are the roles of those who speak in files with from and value.
+var speakers = map[string]string{
+	"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "model": "assistant",
+	"chatgpt": "assistant", "system": "system", "tool": "tool",
+}
+
+// shared reads a list of messages with from and value.
+func shared(raw json.RawMessage) (all []message, err error) {
+	var list []struct {
+		From  string  `json:"from"`
+		Value *string `json:"value"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil || len(list) == 0 {
+		return nil, fmt.Errorf(`conversations: found %.40s, want a list of messages with "from" and "value"`, raw)
+	}
+	for i, m := range list {
+		where := fmt.Sprintf("conversations[%d]", i)
+		role, ok := speakers[m.From]
+		if !ok {
+			return nil, fmt.Errorf("%s.from: found %q, want human, gpt, system or tool", where, m.From)
+		}
+		if m.Value == nil {
+			return nil, fmt.Errorf("%s.value: found nothing, want a text", where)
+		}
+		all = append(all, message{Message: template.Text(role, *m.Value), where: where})
+	}
+	return all, nil
+}
+
+// maxMessages bounds the time for a chat, whose template is rendered anew for each reply.
+const maxMessages = 1 << 10
+
+// conversation makes documents of a chat. A reply is what a template adds to the text that the model was given for it.
+// As a rule that is one document. A template that shows earlier messages in another way than when they were the last,
+// such as without what the model thought, gets a document for each reply that does not follow on the text before.
+func (c *chats) conversation(all []message, tools []json.RawMessage) (documents [][]data.Part, err error) {
+	if c.template == nil {
+		return nil, errors.New("found messages, but the model has no chat template; want --template FILE (or " +
+			chatMLName + ") or, with --init, a model that has one")
+	}
+	if len(all) > maxMessages {
+		return nil, fmt.Errorf("found %d messages in one chat, want at most %d", len(all), maxMessages)
+	}
+	var parts []data.Part
+	text := "" // of parts
+	for i, m := range all {
+		if m.Role() != "assistant" || m.given {
+			continue
+		}
+		if i == 0 {
+			return nil, fmt.Errorf("%s.role: found %q as the first, want a message that it replies to", m.where,
+				m.Role())
+		}
+		prompt, full, err := c.reply(all, i, tools)
+		if err != nil {
+			return nil, err
+		}
+		if strings.TrimSpace(full[len(prompt):]) == "" {
+			return nil, fmt.Errorf("%s: the chat template shows nothing of this reply", m.where)
+		}
+		if len(parts) > 0 && !strings.HasPrefix(prompt, text) {
+			documents, parts, text = append(documents, parts), nil, ""
+		}
+		said := c.endOf(full[len(prompt):]) + len(prompt)
+		parts = append(parts, data.Part{Text: prompt[len(text):], Given: true}, data.Part{Text: full[len(prompt):said]},
+			data.Part{Text: full[said:], Given: true})
+		text = full
+	}
+	if len(parts) == 0 {
+		return nil, errors.New("found no message of the assistant that counts, want at least one: there is nothing " +
+			"to learn")
+	}
+	return append(documents, parts), nil
+}
+
+// reply renders the messages before message i, which is a reply, up to where the reply begins, and all up to its end.
+func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, full string, err error) {
+	render := func(n int, begun bool) string {
+		in := template.Input{Tools: tools, AddGenerationPrompt: begun, BOS: c.bos, EOS: c.eos, Now: chatDay}
+		for _, m := range all[:n] {
+			in.Messages = append(in.Messages, m.Message)
+		}
+		text, failed := c.template.Render(context.Background(), in)
+		if failed != nil && err == nil {
+			err = brief.Error(fmt.Errorf("%s: %w", all[n-1].where, failed))
+		}
+		return text
+	}
+	prompt, full = render(i, true), render(i+1, false)
+	if err != nil || strings.HasPrefix(full, prompt) {
+		return prompt, full, err
+	}
+	// What the template gives to begin a reply with is not how this one begins.
+	same := 0
+	for same < min(len(prompt), len(full)) && prompt[same] == full[same] {
+		same++
+	}
+	for same > 0 && same < len(full) && !utf8.RuneStart(full[same]) {
+		same--
+	}
+	if before := render(i, false); err == nil && same < len(before) {
+		err = fmt.Errorf("%s: the chat template changes the messages before a reply when the reply is there",
+			all[i].where)
+	}
+	return full[:same], full, err
+}
+
+// chatDay is the day on which all chats take place for templates that ask: documents must not change with the day.
+var chatDay = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// endOf is where a reply ends: behind the text that ends it, where nothing but white space follows that; else where its
+// text ends.
+func (c *chats) endOf(reply string) int {
+	for _, end := range c.ends {
+		if at := strings.LastIndex(reply, end); at >= 0 && strings.TrimSpace(reply[at+len(end):]) == "" {
+			return at + len(end)
+		}
+	}
+	return len(reply)
+}

@@ -1,0 +1,228 @@
+package text
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// Dataset is a tokenizer with the training and validation tokens made by it.
+type Dataset struct {
+	Tokenizer    tokenizer.Tokenizer
+	Train, Valid *data.Tokens
+	Name         string   // what the text is called
+	Hash         string   // of the content of the training text
+	Notes        []string // what the user should know: rebuilt caches, empty files
+	close        []io.Closer
+}
+
+// Close lets go of the token files.
+func (d *Dataset) Close() error {
+	var errs []error
+	for _, c := range d.close {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// streaming adds the tokenizer's exact streaming to what package data asks of an encoder.
+type streaming struct{ tokenizer.Tokenizer }
+
+func (s streaming) EncodeReader(r io.Reader, emit func([]int32) error) error {
+	return tokenizer.EncodeReader(s.Tokenizer, r, emit)
+}
+
+// ReadOptions say how texts are read and where their tokens are kept: as the settings of the same names do.
+type ReadOptions struct {
+	TextField  string
+	Binary     bool // take what does not look like text, which a note then says
+	Cache      string
+	CacheLimit string
+	Join       bool              // documents see each other, as one text
+	Chat       map[string][]byte // the template of chats and what belongs to it, as release.ChatTexts has them
+}
+
+// text is how the run reads its texts.
+func (c *Config) text() ReadOptions {
+	return ReadOptions{
+		TextField: c.TextField, Binary: c.Binary, Cache: c.Cache, CacheLimit: c.CacheLimit,
+		Join: c.Documents == documentsJoin,
+	}
+}
+
+// openText opens the text that specs name (see data.Open). Bytes of value 0 and binary text are for the bytes
+// tokenizer only. tok is nil where the text decides on it.
+func openText(specs []string, kind string, tok tokenizer.Tokenizer, o ReadOptions) (*data.Corpus, error) {
+	bytes := kind == "bytes"
+	chats, err := newChats(o.Chat, tok)
+	if err != nil {
+		return nil, err
+	}
+	return data.Open(specs, data.SourceOptions{TextField: o.TextField, AllowNUL: bytes, Binary: bytes && o.Binary,
+		CacheDir: o.Cache, Chats: chats})
+}
+
+// Tokenize turns text into tokens by tok, through the cache. specs are those of data.Open.
+func Tokenize(ctx context.Context, tok tokenizer.Tokenizer, specs []string,
+	o ReadOptions) (*data.Tokens, *data.Corpus, []string, error) {
+	corpus, err := openText(specs, tok.Kind(), tok, o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	tokens, notes, err := tokenize(ctx, tok, corpus, o)
+	if err != nil {
+		corpus.Close()
+		return nil, nil, notes, err
+	}
+	return tokens, corpus, notes, nil
+}
+
+func tokenize(ctx context.Context, tok tokenizer.Tokenizer, corpus *data.Corpus,
+	o ReadOptions) (*data.Tokens, []string, error) {
+	limit, err := data.ParseSize(o.CacheLimit)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cache_limit: %w", err)
+	}
+	opt := data.TokenOptions{CacheDir: o.Cache, CacheLimit: limit}
+	tokens, notes, err := data.Tokenize(ctx, corpus, streaming{tok}, opt)
+	if err == nil && !o.Join {
+		tokens = tokens.Apart()
+	}
+	return tokens, append(corpus.Notes(), notes...), err
+}
+
+// OpenData makes the data set that a configuration describes. tok is the tokenizer to use, nil to make the one it
+// names.
+func (c *Config) OpenData(ctx context.Context, tok tokenizer.Tokenizer) (*Dataset, error) {
+	d := &Dataset{Tokenizer: tok}
+	if err := c.fill(ctx, d); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// fill opens the texts of the configuration into d, which may have some of them after an error. Each text is opened
+// once, since standard input can be read only once.
+func (c *Config) fill(ctx context.Context, d *Dataset) (err error) {
+	kind, o := c.Tokenizer, c.text()
+	if d.Tokenizer != nil {
+		kind = d.Tokenizer.Kind()
+		o.Binary = true // no note: the run was begun with this text
+	} else if c.Tokenizer != "chars" || c.Base.tok != nil {
+		if d.Tokenizer, err = c.makeTokenizer(nil); err != nil {
+			return err
+		}
+	}
+	if o.Chat, err = c.chatTexts(); err != nil {
+		return err
+	}
+	text, err := openText(c.Data, kind, d.Tokenizer, o)
+	if err != nil {
+		return err
+	}
+	d.close = append(d.close, text)
+	corpora := []*data.Corpus{text}
+	if len(c.Valid) > 0 {
+		valid, err := openText(c.Valid, kind, d.Tokenizer, o)
+		if err != nil {
+			return fmt.Errorf("validation text: %w", err)
+		}
+		d.close = append(d.close, valid)
+		corpora = append(corpora, valid)
+	}
+	if d.Tokenizer == nil {
+		if d.Tokenizer, err = c.makeTokenizer(corpora); err != nil {
+			return err
+		}
+	}
+	var tokens []*data.Tokens
+	for _, corpus := range corpora {
+		t, notes, err := tokenize(ctx, d.Tokenizer, corpus, o)
+		d.Notes = append(d.Notes, notes...)
+		if err != nil {
+			return err
+		}
+		d.close = append([]io.Closer{t}, d.close...)
+		tokens = append(tokens, t)
+	}
+	d.Name, d.Hash = text.Name(), text.Hash()
+	if len(tokens) == 2 {
+		d.Train, d.Valid = tokens[0], tokens[1]
+		return nil
+	}
+	d.Train, d.Valid, err = tokens[0].Split(c.ValidFraction)
+	return err
+}
+
+// makeTokenizer makes the configured tokenizer; that of characters takes its alphabet from the texts.
+func (c *Config) makeTokenizer(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
+	if c.Base.tok != nil {
+		return c.Base.tok, nil
+	}
+	if c.Tokenizer != "chars" {
+		return release.ParseTokenizer(c.Tokenizer)
+	}
+	return charactersOf(corpora)
+}
+
+// charactersOf collects the alphabet of all documents of the texts.
+func charactersOf(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
+	r, w := io.Pipe()
+	go func() {
+		var err error
+		for _, corpus := range corpora {
+			err = errors.Join(err, corpus.Each(func(_ string, text io.Reader) error {
+				_, err := io.Copy(w, text)
+				return err
+			}))
+		}
+		w.CloseWithError(err)
+	}()
+	tok, err := tokenizer.Characters(r)
+	r.Close() // ends the goroutine when Characters gave up early
+	return tok, err
+}
+
+// VocabSize is the size of the vocabulary of the configured tokenizer.
+func (c *Config) VocabSize() (int, error) {
+	if c.Base.tok != nil {
+		return c.Base.tok.VocabSize(), nil
+	}
+	if c.Tokenizer != "chars" {
+		tok, err := release.ParseTokenizer(c.Tokenizer)
+		if err != nil {
+			return 0, err
+		}
+		return tok.VocabSize(), nil
+	}
+	o, err := c.text(), error(nil)
+	if o.Chat, err = c.chatTexts(); err != nil {
+		return 0, err
+	}
+	text, err := openText(append(slices.Clone(c.Data), c.Valid...), c.Tokenizer, nil, o)
+	if err != nil {
+		return 0, err
+	}
+	defer text.Close()
+	tok, err := charactersOf([]*data.Corpus{text})
+	if err != nil {
+		return 0, err
+	}
+	return tok.VocabSize(), nil
+}
+
+// likelyVocab is VocabSize but for the tokenizer of characters, whose alphabet is not read from the text for it.
+func (c *Config) likelyVocab() int {
+	var p config.Problems // which Check has told
+	if n := checkTokenizer(&p, c.Tokenizer); n > 0 {
+		return n
+	}
+	return 256
+}

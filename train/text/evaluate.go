@@ -1,0 +1,121 @@
+package text
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// EvalOptions say how Evaluate reads the text.
+type EvalOptions struct {
+	SeqLen    int  // tokens of a window or, with Stream, of a chunk
+	BatchSize int  // windows at a time; with Stream it is 1
+	Stream    bool // carry the state from chunk to chunk, so that every token sees the whole text before it
+	Chunk     int  // tokens of a window that are held at once, with the states passed on; 0 for all
+	Keep      int  // with Stream: positions that attention sees back beyond its chunk; 0 for all, at a cost that grows
+	Progress  func(done, total int)
+
+	tape *autograd.Tape
+}
+
+// EvalResult is how well a model predicts a text.
+type EvalResult struct {
+	Loss       float64 `json:"loss"`          // nats per token
+	Perplexity float64 `json:"perplexity"`    // e^loss
+	BitsByte   float64 `json:"bits_per_byte"` // loss·tokens/(ln 2·bytes)
+	Tokens     int     `json:"tokens"`        // predicted tokens
+	Bytes      int64   `json:"bytes"`         // bytes of text that the predicted tokens stand for
+	Seconds    float64 `json:"seconds"`
+}
+
+// PerWord is the perplexity per word of a text of so many words: e^(loss·tokens/words). It compares models of different
+// tokenizers.
+func (r EvalResult) PerWord(words int) float64 {
+	return math.Exp(r.Loss * float64(r.Tokens) / float64(max(1, words)))
+}
+
+// Evaluate measures the mean cross-entropy of a model on tokens: every token but the first is predicted once, from the
+// tokens before it in its window or, with Stream, from all before it.
+func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOptions) (EvalResult, error) {
+	start := time.Now()
+	if o.Stream {
+		o.BatchSize = 1
+	}
+	if err := fits(m, o.SeqLen, o.Stream); err != nil {
+		return EvalResult{}, fmt.Errorf("sequence length: %w", err)
+	}
+	windows, err := data.Windows(tokens, o.BatchSize, o.SeqLen)
+	if err != nil {
+		return EvalResult{}, err
+	}
+	t := o.tape
+	if t == nil {
+		t = m.NewTape()
+	}
+	train.ForMeasuring(t)
+	var state *model.State
+	if o.Stream {
+		state = m.NewState()
+	}
+	sum, count := 0.0, 0
+	for w, err := range windows {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return EvalResult{}, err
+		}
+		t.Reset()
+		var mean float64
+		if o.Chunk > 0 && o.Chunk < w.Len && !o.Stream {
+			mean = windowChunks(t, m, w, o.Chunk)
+		} else {
+			rows := &model.Rows{}
+			for _, borders := range w.Borders {
+				state = rows.AddDocuments(m, w.Len, borders, state)
+			}
+			var loss [1]float32
+			m.Loss(t, m.Forward(t, w.Inputs, rows), w.Targets).CopyTo(loss[:])
+			mean = float64(loss[0])
+		}
+		if o.Stream && o.Keep > 0 {
+			state.Keep(o.Keep)
+		}
+		n := countAsked(w.Targets)
+		sum, count = sum+mean*float64(n), count+n
+		if o.Progress != nil {
+			o.Progress(w.Start+len(w.Targets), tokens.Len()-1)
+		}
+	}
+	_, bytes, err := tokens.Targets()
+	if err != nil {
+		return EvalResult{}, err
+	}
+	if count == 0 {
+		return EvalResult{}, fmt.Errorf("found nothing in %d tokens that counts, want a reply, or documents of two "+
+			"tokens", tokens.Len())
+	}
+	r := EvalResult{Loss: sum / float64(count), Tokens: count, Bytes: bytes, Seconds: time.Since(start).Seconds()}
+	r.Perplexity = math.Exp(r.Loss)
+	if r.Bytes > 0 {
+		r.BitsByte = sum / math.Ln2 / float64(r.Bytes)
+	}
+	return r, nil
+}
+
+// fits returns an error if a model of limited length cannot take sequences of seqLen tokens or, with Stream, of any
+// length.
+func fits(m *model.Model, seqLen int, endless bool) error {
+	most := m.MaxLength()
+	switch {
+	case most == 0 || seqLen <= most && !endless:
+		return nil
+	case endless:
+		return fmt.Errorf("the text goes on and on, but the model takes at most %d tokens", most)
+	}
+	return fmt.Errorf("found %d, but the model takes at most %d tokens", seqLen, most)
+}

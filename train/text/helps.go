@@ -1,0 +1,59 @@
+package text
+
+import (
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// Smoke makes of the settings those of a trial: two updates, a measurement on a little text, a checkpoint, a sample
+// text.
+func (c *Config) Smoke() {
+	t := &c.Train
+	t.Steps, t.Time, t.LogEvery, t.EvalEvery, t.SaveEvery, t.SampleEvery = 2, 0, 1, 2, 2, 2
+	t.SampleTokens = min(t.SampleTokens, 32)
+	t.EvalTokens = min(t.EvalTokens, t.BatchSize*t.SeqLen)
+	c.Optim.Warmup = min(c.Optim.Warmup, 1)
+	c.smoke = true
+}
+
+// FitBatch sets the sequences of a shard to the most that fit into memory, and the shards of an update so that it has
+// as many sequences as before: what is learnt is the same up to rounding. vocab is the size of the tokenizer's
+// vocabulary. It returns what it did, as a sentence for the user.
+func (c *Config) FitBatch(vocab int) (string, error) {
+	all := c.Train.sequences()
+	c.Train.BatchSize, c.Train.Shards = all, 1
+	free, known := status.FreeMemory()
+	if !known {
+		return "", fmt.Errorf("batch: found auto on a machine that does not say how much memory it has; want a number")
+	}
+	shape := c.shape(vocab)
+	params, err := c.countParams(shape)
+	if err != nil {
+		return "", err
+	}
+	if err := train.WeightsFit(params, 1, free); err != nil {
+		return "", err
+	}
+	run, err := c.probes(shape)
+	if err != nil {
+		return "", err
+	}
+	activations, err := run.activations()
+	if err != nil {
+		return "", err
+	}
+	most := int(free.Bytes) / 10 * 9 // estimates are not exact
+	if params.Bytes(1)+activations > most {
+		batch, shards := c.smaller(most, params, activations)
+		if batch == 0 {
+			return "", c.fitsIn(status.Memory{Bytes: uint64(most), Of: free.Of}, params, activations)
+		}
+		activations = activations / all * batch
+		c.Train.BatchSize, c.Train.Shards = batch, shards
+	}
+	return fmt.Sprintf("batch auto: %d sequences of %d tokens at a time, %d of these shards in an update, "+
+		"take about %s (%s leaves %s)", c.Train.BatchSize, c.Train.SeqLen, c.Train.Shards,
+		status.Bytes(uint64(params.Bytes(c.Train.Shards)+activations)), free.Of, status.Bytes(free.Bytes)), nil
+}

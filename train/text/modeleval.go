@@ -1,0 +1,202 @@
+package text
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// ModelEvalOptions say on which text trained models are measured, and how.
+type ModelEvalOptions struct {
+	Data []string `json:"data" help:"text to measure on: files, folders, globs, or -; empty: see above"`
+
+	ValidFraction float64 `json:"valid_fraction" min:"0" max:"0.999" help:"measure on this last part only; 0: all"`
+
+	TextField  string `json:"text_field" help:"field of a JSONL line that holds the text"`
+	Documents  string `json:"documents" enum:",apart,join" help:"as in training; empty: as the run's, or apart"`
+	Cache      string `json:"cache" help:"folder of tokenized data; empty: the user's; none: keep it in memory"`
+	CacheLimit string `json:"cache_limit" help:"most the cache may hold, such as 20GB; empty: see hippo train"`
+
+	Stream    bool `json:"stream" help:"carry the state through the whole text, in place of separate windows"`
+	Keep      int  `json:"keep" min:"0" help:"with --stream, positions attention sees before the chunk; 0: all"`
+	SeqLen    int  `json:"seq_len" min:"0" help:"tokens of a window or (--stream) chunk; 0: as in training, or 1024"`
+	BatchSize int  `json:"batch_size" min:"1" help:"windows at a time"`
+
+	Baseline  bool     `json:"baseline" help:"count unigrams and bigrams in the training text and measure them, too"`
+	TrainData []string `json:"train_data" help:"training text of the baseline; empty: see above"`
+}
+
+// defaultSeqLen is the window for a model without a training run: half the length that the releases were trained on.
+const defaultSeqLen = 1024
+
+// ModelEval measures trained models on a text.
+type ModelEval struct {
+	Options ModelEvalOptions
+	Load    func(dir string) (*LoadedModel, error)
+	Note    func(text string) // tells the user something
+	// Progress is called before a model is measured. update is told how many tokens are done, end that all are.
+	Progress func() (update func(done, total int), end func())
+}
+
+// LoadedModel is a trained model and the folder that it was found in.
+type LoadedModel struct {
+	Dir       string
+	Net       *model.Model
+	Tokenizer tokenizer.Tokenizer
+}
+
+// ModelReport is how well a trained model predicts a text.
+type ModelReport struct {
+	Model  string `json:"model"`
+	Params int    `json:"params"`
+	Text   string `json:"text"`
+	Stream bool   `json:"stream"`
+	SeqLen int    `json:"seq_len"`
+
+	Tokenizer string `json:"-"` // kind, for tables of several models
+	EvalResult
+	Words        int            `json:"words"`           // between white space
+	WordPerplex  float64        `json:"word_perplexity"` // e^(loss·tokens/words)
+	TokensPerSec float64        `json:"tokens_per_s"`
+	Baseline     *data.Baseline `json:"baseline,omitempty"`
+	CountedIn    int            `json:"baseline_train_tokens,omitempty"`
+}
+
+// Run measures the models in some folders, one after the other, on the text that the first would be measured on. The
+// reports of several come with the one of fewest bits per byte first.
+func (e *ModelEval) Run(ctx context.Context, dirs []string) (reports []*ModelReport, err error) {
+	var first *evalTexts
+	defer func() {
+		if first != nil {
+			err = errors.Join(err, first.close())
+		}
+	}()
+	var tok tokenizer.Tokenizer // of the first
+	others := 0
+	for _, dir := range dirs {
+		m, texts, err := e.open(ctx, dir, first, tok)
+		if err != nil {
+			if len(dirs) > 1 {
+				err = fmt.Errorf("%s: %w", dir, err)
+			}
+			return nil, err
+		}
+		if first == nil {
+			first, tok = texts, m.Tokenizer
+		}
+		r, err := e.measure(ctx, texts, m, dir)
+		if texts != first {
+			others++
+			err = errors.Join(err, texts.close())
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.Text = first.name
+		reports = append(reports, r)
+	}
+	if others > 0 {
+		e.Note("the models have different tokenizers: losses and perplexities are of different tokens; bits per byte " +
+			"and the perplexity per word compare them")
+	}
+	slices.SortStableFunc(reports, func(a, b *ModelReport) int { return cmp.Compare(a.BitsByte, b.BitsByte) })
+	return reports, nil
+}
+
+// open reads a model and the text to measure it on. With a first model this is the first model's text, in the tokens of
+// the model's own tokenizer.
+func (e *ModelEval) open(ctx context.Context, dir string, first *evalTexts,
+	tok tokenizer.Tokenizer) (*LoadedModel, *evalTexts, error) {
+	run, out, err := RunOf(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if first == nil {
+		texts := &evalTexts{opt: e.Options, run: run, isRun: out != ""}
+		if err := texts.check(); err != nil {
+			return nil, nil, err
+		}
+		m, err := e.Load(dir)
+		if err == nil {
+			texts.chat, err = release.ChatTexts(m.Dir)
+		}
+		if err == nil {
+			err = texts.open(ctx, m.Tokenizer)
+		}
+		return m, texts, err
+	}
+	m, err := e.Load(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if first.isRun && len(e.Options.Data) == 0 && out != "" {
+		a, b := first.run, run
+		if !slices.Equal(a.Data, b.Data) || !slices.Equal(a.Valid, b.Valid) || a.ValidFraction != b.ValidFraction {
+			e.Note(dir + " was trained on other text than the first model: it may have learnt from what it is " +
+				"measured on")
+		}
+	}
+	if m.Tokenizer.Fingerprint() == tok.Fingerprint() {
+		return m, first, nil
+	}
+	texts, err := first.in(ctx, tok, m.Tokenizer)
+	return m, texts, err
+}
+
+// measure measures the model in dir on the text.
+func (e *ModelEval) measure(ctx context.Context, texts *evalTexts, m *LoadedModel, dir string) (*ModelReport, error) {
+	for _, note := range texts.notes {
+		e.Note(note)
+	}
+	texts.notes = nil
+	opt := &texts.opt
+	run, out, err := RunOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &ModelReport{
+		Model: m.Dir, Params: m.Net.NumParams(), Tokenizer: m.Tokenizer.Kind(), Text: texts.name, Stream: opt.Stream,
+		SeqLen: opt.SeqLen,
+	}
+	if r.SeqLen == 0 {
+		r.SeqLen = defaultSeqLen
+		if out != "" {
+			r.SeqLen = run.Train.SeqLen
+		}
+	}
+	update, end := e.Progress()
+	r.EvalResult, err = Evaluate(ctx, m.Net, texts.valid, EvalOptions{
+		SeqLen: r.SeqLen, BatchSize: opt.BatchSize, Stream: opt.Stream, Keep: opt.Keep, Progress: update,
+	})
+	end()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", texts.name, err)
+	}
+	if math.IsNaN(r.Loss) || math.IsInf(r.Loss, 0) {
+		return nil, fmt.Errorf("%s: found the loss %v, want a finite one: the weights are ruined", r.Model, r.Loss)
+	}
+	r.TokensPerSec = float64(r.Tokens) / max(r.Seconds, 1e-9)
+	if r.Words, err = texts.valid.Slice(1, texts.valid.Len()).Words(m.Tokenizer); err != nil {
+		return nil, err
+	}
+	r.WordPerplex = r.PerWord(r.Words)
+	if opt.Baseline {
+		if texts.baseline == nil {
+			b, err := data.NGramBaseline(ctx, texts.train, texts.valid, m.Tokenizer.VocabSize())
+			if err != nil {
+				return nil, err
+			}
+			texts.baseline = &b
+		}
+		r.Baseline, r.CountedIn = texts.baseline, texts.train.Len()
+	}
+	return r, nil
+}

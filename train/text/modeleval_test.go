@@ -1,0 +1,104 @@
+package text
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/release"
+)
+
+// measured is a ModelEval of runs in their folders, with the notes that it gives.
+func measured(o ModelEvalOptions) (e *ModelEval, notes *[]string) {
+	o.Cache, o.TextField, o.BatchSize = data.CacheNone, data.DefaultTextField, 8
+	notes = new([]string)
+	return &ModelEval{
+		Options: o,
+		Load: func(dir string) (*LoadedModel, error) {
+			m, at, err := release.LoadDir(dir)
+			if err != nil {
+				return nil, err
+			}
+			tok, err := RunTokenizer(dir)
+			return &LoadedModel{Dir: at, Net: m, Tokenizer: tok}, err
+		},
+		Note:     func(text string) { *notes = append(*notes, text) },
+		Progress: func() (func(done, total int), func()) { return func(int, int) {}, func() {} },
+	}, notes
+}
+
+// TestModelsReadOneText: models of other tokenizers are measured on the bytes that the first model is measured on, each
+// with the loss that it has alone, the best first.
+func TestModelsReadOneText(t *testing.T) {
+	var dirs []string
+	for _, tok := range []string{"bytes", "chars"} {
+		c := small(t)
+		c.Tokenizer, c.Train.Clock = tok, "wall"
+		if tok == "chars" {
+			c.Data = dirs[1:] // the text of the first
+			c.Train.Steps = 30
+		}
+		mustRun(t, c)
+		if dirs = append(dirs, c.Out); tok == "bytes" {
+			dirs = append(dirs, c.Data...)
+		}
+	}
+	text := dirs[1]
+	dirs = []string{dirs[0], dirs[2]}
+	for _, specs := range [][]string{nil, {text}} {
+		e, notes := measured(ModelEvalOptions{Data: specs, Baseline: specs == nil})
+		reports, err := e.Run(t.Context(), dirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := reports[0], reports[1]
+		if a.BitsByte > b.BitsByte || a.Text != b.Text || a.Tokenizer == b.Tokenizer {
+			t.Errorf("found %+v before %+v, want the fewest bits per byte first, of two tokenizers on one text", a, b)
+		}
+		if math.Abs(float64(a.Bytes-b.Bytes)) > 1 { // every token but the first is predicted
+			t.Errorf("measured on %d and %d bytes, want the same text", a.Bytes, b.Bytes)
+		}
+		if len(*notes) == 0 || !strings.Contains((*notes)[len(*notes)-1], "different tokenizers") {
+			t.Errorf("notes %q, want one of different tokenizers", *notes)
+		}
+		alone, err := e.Run(t.Context(), dirs[:1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range reports {
+			if r.Tokenizer == "bytes" && r.Loss != alone[0].Loss {
+				t.Errorf("loss %v beside another model, %v alone", r.Loss, alone[0].Loss)
+			}
+			if r.Tokenizer == "bytes" && (r.Baseline != nil) != (specs == nil) {
+				t.Errorf("found the baseline %v, want it where it is asked for", r.Baseline)
+			}
+		}
+	}
+}
+
+// TestTextsThatCannotBeMeasuredOn: options that contradict each other are problems before a model is read.
+func TestTextsThatCannotBeMeasuredOn(t *testing.T) {
+	run := small(t)
+	run.Train.Steps, run.Train.Clock = 1, "wall"
+	mustRun(t, run)
+	for want, c := range map[string]struct {
+		dir string
+		o   ModelEvalOptions
+	}{
+		"valid_fraction: found it without data": {run.Out, ModelEvalOptions{ValidFraction: 0.5}},
+		"train_data: found it without baseline": {run.Out, ModelEvalOptions{TrainData: run.Data}},
+		"baseline: found no text to count in":   {t.TempDir(), ModelEvalOptions{Baseline: true}},
+		"train_data: found it together with valid_fraction, ": {t.TempDir(),
+			ModelEvalOptions{Baseline: true, TrainData: run.Data, ValidFraction: 0.5}},
+	} {
+		e, _ := measured(c.o)
+		e.Load = func(string) (*LoadedModel, error) {
+			t.Errorf("%s: a model is read", want)
+			return nil, nil
+		}
+		if _, err := e.Run(t.Context(), []string{c.dir}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}

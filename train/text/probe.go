@@ -1,0 +1,340 @@
+package text
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// probes measure what an update of a run needs, by updates of models that have some layers of its model.
+type probes struct {
+	*Config
+	shape  model.Config
+	layers []layer
+	frozen map[string]bool              // the parameters that are not trained
+	ranks  map[string]model.ChangeShape // of the matrices that an adapter changes
+	// frozenHead says that the weights of the head are frozen.
+	frozenHead bool
+}
+
+// layer is one of the run's model.
+type layer struct {
+	entry string // of the plan
+	index int
+	below bool // the first that is trained: nothing of it is kept for the way back
+	// class is the same for layers that need the same: those of one entry and of one side of the first that is trained,
+	// of which the same parameters are frozen.
+	class string
+}
+
+// probes prepares to measure the updates of a shape.
+func (c *Config) probes(shape model.Config) (*probes, error) {
+	plan, err := shape.Plan()
+	if err != nil {
+		return nil, err
+	}
+	m, err := model.New(shape)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.freeze(m); err != nil {
+		return nil, err
+	}
+	if held := c.Train.held(); held < c.Train.SeqLen {
+		short := *c
+		short.Train.SeqLen, c = held, &short
+	}
+	run := &probes{Config: c, shape: shape, frozen: map[string]bool{}, ranks: map[string]model.ChangeShape{}}
+	first := m.FirstTrained()
+	run.frozenHead = !m.Unembedding().NeedsGrad()
+	for i, entry := range plan {
+		l := layer{entry: entry, index: i, below: i < first}
+		l.class = fmt.Sprint(entry, l.below)
+		run.layers = append(run.layers, l)
+	}
+	m.Params("", func(name string, p *nn.Param) {
+		if p.NeedsGrad() {
+			return
+		}
+		run.frozen[name] = true
+		part := ""
+		if p.Change != nil {
+			run.ranks[name] = model.ChangeShape{Rank: p.Change.A.Dim(0), Scale: p.Change.Scale}
+			part = "+"
+		}
+		if i, in, ok := layerOf(name); ok {
+			run.layers[i].class += " " + in + part
+		}
+	})
+	return run, nil
+}
+
+// layerOf finds the number of a layer, and the rest, in the name of a parameter.
+func layerOf(name string) (index int, part string, ok bool) {
+	if _, err := fmt.Sscanf(name, "backbone.layers.%d.%s", &index, &part); err != nil {
+		return 0, "", false
+	}
+	return index, part, true
+}
+
+// freeze freezes what is frozen in the run in a model that has some of its layers, and gives it those changes of the
+// run's adapter.
+func (run *probes) freeze(m *model.Model, layers []layer) error {
+	ranks := map[string]model.ChangeShape{}
+	m.Params("", func(name string, p *nn.Param) {
+		frozen, of := run.frozen[name], name
+		if i, part, ok := layerOf(name); ok {
+			// What layers share is among the parameters of the first of them.
+			of = fmt.Sprintf("backbone.layers.%d.%s", layers[i].index, part)
+			frozen = layers[i].below || run.frozen[of]
+		}
+		if frozen {
+			p.SetNeedsGrad(false)
+		}
+		if s, ok := run.ranks[of]; ok && p.Product {
+			ranks[name] = s
+		}
+	})
+	if len(ranks) == 0 {
+		return nil
+	}
+	_, err := m.AdaptEach(ranks)
+	return err
+}
+
+// classes are the first layer of each class, and how many more there are.
+func (run *probes) classes() (layers []layer, more []int) {
+	for _, l := range run.layers {
+		i := slices.IndexFunc(layers, func(k layer) bool { return k.class == l.class })
+		if i < 0 {
+			layers, more = append(layers, l), append(more, 0)
+		} else {
+			more[i]++
+		}
+	}
+	return layers, more
+}
+
+// entries is the list of layers of a configuration.
+func entries(layers []layer) string {
+	all := make([]string, len(layers))
+	for i, l := range layers {
+		all[i] = l.entry
+	}
+	return strings.Join(all, ",")
+}
+
+// addLayers finds what f gives for all layers, if it is a sum over them and something for all together, from one layer
+// of each class and from one more of each.
+func (run *probes) addLayers(f func([]layer) (float64, error)) (float64, error) {
+	layers, more := run.classes()
+	base, err := f(layers)
+	if err != nil {
+		return 0, err
+	}
+	sum := base
+	for i, n := range more {
+		if n == 0 {
+			continue
+		}
+		larger, err := f(slices.Insert(slices.Clone(layers), i, layers[i]))
+		if err != nil {
+			return 0, err
+		}
+		sum += float64(n) * max(0, larger-base)
+	}
+	return sum, nil
+}
+
+// probed is what one update needs: activations, the scratch of the cores, time.
+type probed struct {
+	bytes, scratch int
+	seconds        float64
+}
+
+// probe runs two updates of a model with these layers on random tokens, and measures the second. What the run does not
+// train is not trained.
+func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (probed, error) {
+	shape.Layers = entries(layers)
+	rng := rand.New(rand.NewPCG(1, 2))
+	ids := make([]int32, batch*l+1)
+	for i := range ids {
+		ids[i] = rng.Int32N(int32(shape.VocabSize))
+	}
+	m, err := model.New(shape)
+	if err != nil {
+		return probed{}, err
+	}
+	if err := run.freeze(m, layers); err != nil {
+		return probed{}, err
+	}
+	m.Init(1)
+	var leaves []*tensor.Tensor
+	trained := func(_ string, p *nn.Param) {
+		if p.NeedsGrad() {
+			leaves = append(leaves, p.Tensor)
+		}
+	}
+	m.Params("", trained)
+	if a := m.Adapter(); a != nil {
+		a.Init(1)
+		a.Params("", trained)
+	}
+	if err := run.LoRA.pack(m); err != nil {
+		return probed{}, err
+	}
+	precision, err := engine.ParsePrecision(run.Precision)
+	if err != nil {
+		return probed{}, err
+	}
+	t := m.NewTape()
+	t.Collect(autograd.NewGradients(t.Backend(), leaves...))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var p probed
+	for range 2 {
+		start := time.Now()
+		t.Reset()
+		train.ForUpdates(t, precision)
+		rows := model.EqualRows(batch, l)
+		rows.Train(engine.RowSeeds(1, 0, 0, batch)...)
+		t.Backward(m.Loss(t, m.Forward(t, ids[:batch*l], rows), ids[1:batch*l+1]))
+		p = probed{bytes: t.Bytes(), seconds: time.Since(start).Seconds()}
+	}
+	runtime.ReadMemStats(&after)
+	p.scratch = max(0, int(after.HeapInuse)-int(before.HeapInuse)-p.bytes)
+	runtime.GC() // what a large probe held is needed by the next
+	return p, nil
+}
+
+// extrapolate measures small models of the same width: time from one short sequence, memory by extrapolateBytes.
+func (run *probes) extrapolate() (probed, error) {
+	bytes, err := run.activations()
+	if err != nil {
+		return probed{}, err
+	}
+	shape, _, larger, err := run.narrowed()
+	if err != nil {
+		return probed{}, err
+	}
+	l := min(32, run.Train.SeqLen)
+	scratch := 0
+	seconds, err := run.addLayers(func(layers []layer) (float64, error) {
+		p, err := run.probe(shape, layers, 1, l)
+		scratch = max(scratch, p.scratch)
+		return p.seconds, err
+	})
+	return probed{bytes, scratch, seconds * larger * float64(run.Train.BatchSize*run.Train.SeqLen) / float64(l)}, err
+}
+
+// extrapolateBytes finds the activations of one shard of a shape. They are a sum of parts that are constant, that grow
+// with the length alone (convolution kernels), and with the positions of all rows: three small steps tell them apart.
+// What the loss keeps is counted separately, so that the probes need only a tiny vocabulary.
+func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
+	batch := run.Train.BatchSize
+	loss := func(rows int, of model.Config) float64 {
+		return 4 * float64(native.Backend.LossMemory(rows, of.DModel, of.PaddedVocab(), run.frozenHead))
+	}
+	small := shape
+	small.VocabSize = 64
+	// Short sequences are convolved in another way than long ones, which takes memory: a probe is long if that is
+	// affordable.
+	classes, _ := run.classes()
+	small.Layers = entries(classes)
+	params, err := small.CountParams()
+	if err != nil {
+		return 0, err
+	}
+	l, more := min(32, run.Train.SeqLen), 32
+	if 6*float64(params)*512 < estimateFlops {
+		l = min(128, run.Train.SeqLen)
+	}
+	total, err := run.addLayers(func(layers []layer) (float64, error) {
+		var at [3]float64
+		for i, size := range [3]struct{ b, l int }{{1, l}, {1, l + more}, {2, l}} {
+			p, err := run.probe(small, layers, size.b, size.l)
+			if err != nil {
+				return 0, err
+			}
+			at[i] = float64(p.bytes) - loss(size.b*size.l, small)
+		}
+		each := (at[2] - at[0]) / float64(l)          // for each token
+		kernels := (at[1]-at[0])/float64(more) - each // for each position, however many rows there are
+		constant := at[0] - (each+kernels)*float64(l)
+		return constant + (kernels+each*float64(batch))*float64(run.Train.SeqLen), nil
+	})
+	return int(total + loss(batch*run.Train.SeqLen, shape)), err
+}
+
+// Bounds of probes: memory, for machines that do not say how much they have, and parameters, which bound their time.
+// Probes of wider models have about narrowParams.
+const (
+	unknownMemory = 8 << 30
+	mostParams    = 1 << 29
+	narrowParams  = 1 << 24
+)
+
+// narrowed is a shape whose probes fit into memory: the run's itself or, where one layer of each class is too large,
+// one that is less wide. It also returns how many times the width and the parameters the run's has.
+func (run *probes) narrowed() (narrow model.Config, width, params float64, err error) {
+	free, known := status.FreeMemory()
+	if !known {
+		free.Bytes = unknownMemory
+	}
+	shape, probe := run.shape, run.shape
+	classes, _ := run.classes()
+	probe.Layers = entries(slices.Concat(classes, classes))
+	n, err := probe.CountParams()
+	if err != nil {
+		return shape, 1, 1, err
+	}
+	const perProbe = 8 // value and gradient
+	most := min(int(free.Bytes)/2/perProbe, mostParams)
+	if n <= most {
+		return shape, 1, 1, nil
+	}
+	fitting, got, err := probe.FitWidth(min(most/2, narrowParams))
+	if err != nil {
+		return shape, 1, 1, fmt.Errorf("model: found %d parameters in one layer of each kind, which are too many to "+
+			"measure: %w", n, err)
+	}
+	return shape.AtWidth(fitting.DModel), float64(shape.DModel) / float64(fitting.DModel), float64(n) / float64(got),
+		nil
+}
+
+// activations is the memory of one shard, from small updates.
+func (run *probes) activations() (int, error) {
+	narrow, width, _, err := run.narrowed()
+	if err != nil {
+		return 0, err
+	}
+	if !run.Train.Recompute {
+		bytes, err := run.extrapolateBytes(narrow)
+		return int(float64(bytes) * width), err
+	}
+	most := 0
+	classes, _ := run.classes()
+	for _, l := range classes {
+		one := *run
+		one.layers = []layer{l}
+		bytes, err := one.extrapolateBytes(narrow)
+		if err != nil {
+			return 0, err
+		}
+		most = max(most, bytes)
+	}
+	streams := 8 * run.Train.BatchSize * run.Train.SeqLen * run.shape.DModel * (len(run.layers) + 1)
+	return int(float64(most)*width) + streams, nil
+}

@@ -1,0 +1,43 @@
+package text
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestRecomputedGradients: gradients of layers that are computed again have the bits of those at once, with dropout,
+// documents, shards and frozen layers, and the tape holds much less.
+func TestRecomputedGradients(t *testing.T) {
+	file := jsonl(t, documents(30)...)
+	for _, layers := range []string{"h3,attention,mamba,s4d", "mamba2/none,hyena(l_max=64),gau", "h3*3"} {
+		for _, freeze := range [][]string{nil, {"backbone.embeddings", "backbone.layers.0"}} {
+			c := small(t)
+			c.Model.AttnIdx, c.Model.Layers, c.Data, c.Freeze = nil, layers, []string{file}, freeze
+			c.Train.SeqLen, c.Train.BatchSize, c.Train.Shards = 64, 3, 2
+			loss, whole := longGradient(t, c)
+			c.Train.Recompute = true
+			mean, again := longGradient(t, c)
+			if mean != loss {
+				t.Errorf("%s: loss %v, at once %v", layers, mean, loss)
+			}
+			for i, g := range whole {
+				if !slices.Equal(g, again[i]) {
+					t.Errorf("%s, frozen %v: gradient %d differs: %.2g apart", layers, freeze, i,
+						apart([][]float32{g}, [][]float32{again[i]}))
+				}
+			}
+		}
+	}
+	held := func(again bool) int {
+		c := small(t)
+		c.Model.AttnIdx, c.Model.Layers, c.Train.SeqLen, c.Train.Recompute = nil, "h3*8", 256, again
+		r := newRun(t, c)
+		if _, _, err := r.loop.Step(); err != nil {
+			t.Fatal(err)
+		}
+		return r.loop.Tape().Bytes()
+	}
+	if at, once := held(true), held(false); at > once/3 {
+		t.Errorf("the tape holds %d bytes, at once %d", at, once)
+	}
+}
