@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 )
 
 // TestKeyLimits: a key's requests and tokens a minute are counted, those of replies on the way too; who has taken too

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 )
 
 // writeCertificate writes a new certificate with a name and its key to a folder, and returns it and the files.

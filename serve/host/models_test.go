@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/host"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 	"github.com/hippo-ssm/hippo/serve/ollama"
 	"github.com/hippo-ssm/hippo/serve/openai"
 )

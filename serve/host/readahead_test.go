@@ -8,8 +8,8 @@ import (
 
 	"github.com/hippo-ssm/hippo/serve/reply"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve/host"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tokenizer"

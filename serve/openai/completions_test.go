@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/serve/reply"
 )

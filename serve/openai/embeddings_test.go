@@ -14,10 +14,10 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine/cpu"
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/host"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 	"github.com/hippo-ssm/hippo/session"
 )
 

@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/host"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/session"
 )

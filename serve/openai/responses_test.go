@@ -10,8 +10,8 @@ import (
 
 	"github.com/hippo-ssm/hippo/serve/reply"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/serve/records"
 	"github.com/hippo-ssm/hippo/serve/request"

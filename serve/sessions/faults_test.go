@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/host"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/serve/records"
 	"github.com/hippo-ssm/hippo/serve/request"

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/serve/records"
 	"github.com/hippo-ssm/hippo/serve/request"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
-	"github.com/hippo-ssm/hippo/serve/internal/servetest"
 	"github.com/hippo-ssm/hippo/serve/sessions"
 
 	fig "github.com/hippo-ssm/hippo/explain/figure"
