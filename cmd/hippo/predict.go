@@ -1,8 +1,12 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -62,4 +66,30 @@ differs from training is reported on standard error. Parquet is written to a fil
 		}
 		return predict(cmd.OutOrStdout())
 	})
+}
+
+// autoForm selects the format by the name of the file to write.
+const autoForm = "auto"
+
+// form returns the format of the output.
+func (o *predictOptions) form(out io.Writer) (string, error) {
+	form := o.As
+	if form == autoForm {
+		switch strings.ToLower(filepath.Ext(o.Out)) {
+		case ".parquet", ".pq", ".parq":
+			form = fit.AsParquet
+		case ".jsonl", ".ndjson":
+			form = fit.AsJSONL
+		default:
+			form = fit.AsCSV
+		}
+	}
+	f, isFile := out.(*os.File)
+	switch {
+	case form == fit.AsParquet && o.Stream:
+		return "", errors.New("stream: found --as parquet, which is written many rows at a time; want --as csv or jsonl")
+	case form == fit.AsParquet && isFile && o.Out == "" && isTerminal(f):
+		return "", errors.New("as: found parquet and a terminal, want --out FILE, or a pipe")
+	}
+	return form, nil
 }

@@ -248,7 +248,7 @@ func generateCommand(dir, prompt string) string {
 // watch prints what happens in a run.
 func watch(p *status.Printer) train.Events {
 	return train.Events{
-		Note: func(text string) { p.Printf("note: %s\n", text) },
+		Note: noteTo(p),
 		Start: func(s train.Start) {
 			base, trained := "", ""
 			if s.Base != "" {
