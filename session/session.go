@@ -94,8 +94,8 @@ func open(m *model.Model, tok tokenizer.Tokenizer, o Options) *Session {
 var errWriting = errors.New("session: found a loop over Generate that is running, want it to end first")
 
 // errNoLogits is the error of drawing or scoring the first id of a text.
-var errNoLogits = errors.New("session: found no logits to draw from: nothing has been fed, or not to its end; want " +
-	"a prompt of at least one token")
+var errNoLogits = errors.New("session: found no logits to draw from: nothing has been fed, or not to its end; " +
+	"want a prompt of at least one token")
 
 // ID is a name that no other session has.
 func (s *Session) ID() string { return s.id }

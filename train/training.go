@@ -108,8 +108,8 @@ type NonFiniteError struct {
 
 // Error says what is not finite, and where.
 func (e *NonFiniteError) Error() string {
-	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller "+
-		"optim.lr, a longer optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
+	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller optim.lr, "+
+		"a longer optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
 }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -31,9 +31,9 @@ func (e *DivergedError) Error() string {
 	if e.Began > 0 {
 		began = fmt.Sprintf(", before the first update it was %.4g", e.Began)
 	}
-	return fmt.Sprintf("the training diverged: its loss is %.4g nats per token, that of guessing %.4g%s; want a "+
-		"smaller optim.lr (found %g), a longer "+
-		"optim.warmup or a smaller optim.clip; %s", e.Loss, e.Guess, began, e.LR, best)
+	return fmt.Sprintf("the training diverged: its loss is %.4g nats per token, that of guessing %.4g%s; "+
+		"want a smaller optim.lr (found %g), a longer optim.warmup or a smaller optim.clip; %s", e.Loss, e.Guess, began,
+		e.LR, best)
 }
 
 // far reports whether a training loss is far above that of guessing, and of the model that the run began with.
@@ -67,9 +67,9 @@ func (l *Training) warn() {
 		return
 	}
 	l.warned = true
-	l.Note(fmt.Sprintf("step %d: the training loss, %.4g, is far above that of guessing, %.4g: the training "+
-		"diverges; a smaller optim.lr (now %g), a longer optim.warmup or a smaller optim.clip may help", l.step,
-		l.smoothed, l.work.Guess(), l.Plan.Optim.LR))
+	l.Note(fmt.Sprintf("step %d: the training loss, %.4g, is far above that of guessing, %.4g: "+
+		"the training diverges; a smaller optim.lr (now %g), a longer optim.warmup or a smaller optim.clip may help",
+		l.step, l.smoothed, l.work.Guess(), l.Plan.Optim.LR))
 }
 
 // noteOverfitting tells once, on the way, that a validation loss rises while the training loss falls.
@@ -78,8 +78,8 @@ func (l *Training) noteOverfitting(valid float64, best Point, last bool) {
 		return
 	}
 	l.overfit = true
-	l.Note(fmt.Sprintf("step %d: the validation loss rises, from %.4f at step %d to %.4f, while the training "+
-		"loss, %.4f, falls: the model overfits", l.step, best.Valid.Loss, best.Step, valid, l.smoothed))
+	l.Note(fmt.Sprintf("step %d: the validation loss rises, from %.4f at step %d to %.4f, while the training loss, "+
+		"%.4f, falls: the model overfits", l.step, best.Valid.Loss, best.Step, valid, l.smoothed))
 }
 
 // overfits reports whether a validation loss, in nats, is above the best while the training loss is below it.

@@ -101,8 +101,8 @@ func Tagged(name string, schema []byte, tags func(property string) (begin, end s
 		case plain == nil:
 			return u.b.text(begin, u.together(m.nodes, u.b.text(end, next)))
 		case len(m.nodes) > 1 || m.nodes[0] != plain || plain.pattern != nil || len(plain.bounds) > 0:
-			fail(m.nodes[0].path, "found a string that is not any text or one of some, want that: the form of the "+
-				"calls has no others")
+			fail(m.nodes[0].path,
+				"found a string that is not any text or one of some, want that: the form of the calls has no others")
 		case !plain.oneOf:
 			return u.b.text(begin, Until(end, false).write(u.b, next))
 		}

@@ -40,8 +40,8 @@ func toGGUF(tok token.Tokenizer) (v Vocabulary, err error) {
 		return charsVocabulary(func(id int) string { return string([]byte{byte(id)}) }, t.VocabSize()), nil
 	case *chars.CharTokenizer:
 		if last := t.Alphabet[len(t.Alphabet)-1]; last >= utf8.RuneSelf {
-			return v, fmt.Errorf("found the character %q as a token, want none of several bytes: llama.cpp has no "+
-				"tokenizer of characters", last)
+			return v, fmt.Errorf("found the character %q as a token, want none of several bytes: "+
+				"llama.cpp has no tokenizer of characters", last)
 		}
 		return charsVocabulary(func(id int) string { return string(t.Alphabet[id]) }, t.VocabSize()), nil
 	case *bpe.Tokenizer:
@@ -77,8 +77,8 @@ func byteLevelVocabulary(t *bpe.Tokenizer) (v Vocabulary, err error) {
 		return slices.Equal(p.patterns, t.Patterns) && p.whole == (t.Words != nil)
 	})
 	if at < 0 || t.PrefixSpace {
-		return v, fmt.Errorf("found a tokenizer that cuts words by %.200q (a space before: %v, whole words: %v), want "+
-			"one of those that llama.cpp has", t.Patterns, t.PrefixSpace, t.Words != nil)
+		return v, fmt.Errorf("found a tokenizer that cuts words by %.200q (a space before: %v, whole words: %v), "+
+			"want one of those that llama.cpp has", t.Patterns, t.PrefixSpace, t.Words != nil)
 	}
 	v.Model = "gpt2"
 	v.Pre, _, _ = strings.Cut(ggufPres[at].names, " ")
@@ -115,8 +115,8 @@ func pieceVocabulary(t *pipeline.Tokenizer) (v Vocabulary, err error) {
 	}
 	var file hf.File
 	if err := json.Unmarshal(data, &file); err != nil || file.Hippo == nil {
-		return v, errors.New("found a tokenizer.json of another form, want byte-level BPE that cuts words by " +
-			"patterns, or a tokenizer.model")
+		return v, errors.New("found a tokenizer.json of another form, " +
+			"want byte-level BPE that cuts words by patterns, or a tokenizer.model")
 	}
 	m, err := sentencepiece.Read(file.Hippo.Model)
 	if err != nil {

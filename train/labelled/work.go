@@ -87,8 +87,8 @@ func newNetwork(c *Config, set *task.Set) (*model.Network, error) {
 		return nil, err
 	}
 	if most := m.MaxLength(); most > 0 && set.MaxLength > most {
-		return nil, fmt.Errorf("found sequences of %d positions, but the model takes at most %d (a layer's l_max, or "+
-			"model.max_position_embeddings)", set.MaxLength, most)
+		return nil, fmt.Errorf("found sequences of %d positions, but the model takes at most %d (a layer's l_max, "+
+			"or model.max_position_embeddings)", set.MaxLength, most)
 	}
 	if lengths, vary := set.Train.(task.Lengths); vary {
 		for i := range set.Train.Len() {

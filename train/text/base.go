@@ -131,8 +131,8 @@ func samePlan(a, b *model.Config) bool {
 func (c *Config) takeTokenizer(b *Base) error {
 	switch {
 	case b.tok == nil && (c.Tokenizer == "" || c.Tokenizer == "chars"):
-		return fmt.Errorf("tokenizer: found none with %s, whose model has %d tokens; want that which it was trained "+
-			"with", b.Name, b.shape.VocabSize)
+		return fmt.Errorf("tokenizer: found none with %s, whose model has %d tokens; "+
+			"want that which it was trained with", b.Name, b.shape.VocabSize)
 	case b.tok == nil:
 		tok, err := release.ParseTokenizer(c.Tokenizer)
 		if err == nil {

@@ -326,8 +326,8 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 		text = full
 	}
 	if len(parts) == 0 {
-		return nil, errors.New("found no message of the assistant that counts, want at least one: there is nothing " +
-			"to learn")
+		return nil, errors.New(
+			"found no message of the assistant that counts, want at least one: there is nothing to learn")
 	}
 	return append(documents, parts), nil
 }

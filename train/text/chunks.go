@@ -72,8 +72,9 @@ func (t *Loop) chunked(m *model.Model) error {
 		return nil
 	}
 	if ok, layer, kind := m.Recurrent(); !ok {
-		return fmt.Errorf("train.gradients: found %s with layer %d, %s, which has no state of fixed size to pass a "+
-			"gradient through; want %s", gradientsExact, layer, kind, gradientsStopped)
+		return fmt.Errorf("train.gradients: found %s with layer %d, %s, "+
+			"which has no state of fixed size to pass a gradient through; want %s", gradientsExact, layer, kind,
+			gradientsStopped)
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ func (e *evalTexts) check() error {
 	case len(o.TrainData) > 0 && o.ValidFraction > 0:
 		p.Addf("train_data", "found it together with valid_fraction, want one of them")
 	case o.Baseline && !e.isRun && len(o.TrainData) == 0 && o.ValidFraction == 0:
-		p.Addf("baseline", "found no text to count in, as the model is not of a training run; want train_data, or a "+
-			"valid_fraction of data such as 0.1 to count in the rest")
+		p.Addf("baseline", "found no text to count in, as the model is not of a training run; want train_data, "+
+			"or a valid_fraction of data such as 0.1 to count in the rest")
 	}
 	return p.Err()
 }

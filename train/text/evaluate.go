@@ -96,8 +96,8 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 		return EvalResult{}, err
 	}
 	if count == 0 {
-		return EvalResult{}, fmt.Errorf("found nothing in %d tokens that counts, want a reply, or documents of two "+
-			"tokens", tokens.Len())
+		return EvalResult{}, fmt.Errorf(
+			"found nothing in %d tokens that counts, want a reply, or documents of two tokens", tokens.Len())
 	}
 	r := EvalResult{Loss: sum / float64(count), Tokens: count, Bytes: bytes, Seconds: time.Since(start).Seconds()}
 	r.Perplexity = math.Exp(r.Loss)

@@ -27,8 +27,8 @@ func holdsRun(dir string) bool {
 // checkOut returns an error if the folder asked for cannot be that of a new run.
 func (c *Config) checkOut() error {
 	if c.Out != "" && holdsRun(c.Out) {
-		return fmt.Errorf("out: found a run or model in %s, want an empty or new folder (to continue it: hippo "+
-			"train --resume %s)", c.Out, c.Out)
+		return fmt.Errorf("out: found a run or model in %s, want an empty or new folder (to continue it: "+
+			"hippo train --resume %s)", c.Out, c.Out)
 	}
 	return nil
 }

@@ -85,8 +85,8 @@ func (l *LoRA) fitsBase(b *Base) error {
 		return nil
 	}
 	if info, err := os.Stat(b.Path); err == nil && !info.IsDir() {
-		return fmt.Errorf("init: found the file %s, want a folder or a .gguf file: the adapter will be used together "+
-			"with it (hippo convert makes a folder)", b.Path)
+		return fmt.Errorf("init: found the file %s, want a folder or a .gguf file: "+
+			"the adapter will be used together with it (hippo convert makes a folder)", b.Path)
 	}
 	return nil
 }

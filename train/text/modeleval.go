@@ -104,8 +104,8 @@ func (e *ModelEval) Run(ctx context.Context, dirs []string) (reports []*ModelRep
 		reports = append(reports, r)
 	}
 	if others > 0 {
-		e.Note("the models have different tokenizers: losses and perplexities are of different tokens; bits per byte " +
-			"and the perplexity per word compare them")
+		e.Note("the models have different tokenizers: losses and perplexities are of different tokens; " +
+			"bits per byte and the perplexity per word compare them")
 	}
 	slices.SortStableFunc(reports, func(a, b *ModelReport) int { return cmp.Compare(a.BitsByte, b.BitsByte) })
 	return reports, nil
@@ -140,8 +140,8 @@ func (e *ModelEval) open(ctx context.Context, dir string, first *evalTexts,
 	if first.isRun && len(e.Options.Data) == 0 && out != "" {
 		a, b := first.run, run
 		if !slices.Equal(a.Data, b.Data) || !slices.Equal(a.Valid, b.Valid) || a.ValidFraction != b.ValidFraction {
-			e.Note(dir + " was trained on other text than the first model: it may have learnt from what it is " +
-				"measured on")
+			e.Note(dir + " was trained on other text than the first model: " +
+				"it may have learnt from what it is measured on")
 		}
 	}
 	if m.Tokenizer.Fingerprint() == tok.Fingerprint() {

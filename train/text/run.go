@@ -71,8 +71,8 @@ func Resume(ctx context.Context, cfg Config, ev train.Events) (res Result, err e
 	}
 	d, err := cfg.OpenData(ctx, tok)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; where the text is now, --data (or --valid) says: a run goes by its content, not by "+
-			"its name", err)
+		err = fmt.Errorf(
+			"%w; where the text is now, --data (or --valid) says: a run goes by its content, not by its name", err)
 	}
 	if err != nil {
 		return Result{}, err

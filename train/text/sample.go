@@ -31,9 +31,8 @@ func (tr *Work) choosePrompt() {
 		if err == nil {
 			err = fmt.Errorf("the tokenizer has no token for it")
 		}
-		tr.Data.Notes = append(tr.Data.Notes, fmt.Sprintf("train.sample_prompt: found %q: %v; sample texts continue "+
-			"the beginning of "+
-			"the validation text instead", text, err))
+		tr.Data.Notes = append(tr.Data.Notes, fmt.Sprintf("train.sample_prompt: found %q: %v; "+
+			"sample texts continue the beginning of the validation text instead", text, err))
 	}
 	if tr.Data.Valid.Given() && tr.promptOfChat() {
 		return

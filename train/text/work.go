@@ -111,14 +111,14 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Work, 
 		return nil, fmt.Errorf("training text: %w", err)
 	}
 	if d.Valid.Len() < 2 {
-		return nil, fmt.Errorf("validation text: found %d tokens, want at least 2; give more text or a larger "+
-			"valid_fraction", d.Valid.Len())
+		return nil, fmt.Errorf("validation text: found %d tokens, want at least 2; "+
+			"give more text or a larger valid_fraction", d.Valid.Len())
 	}
 	if n, _, err := d.Valid.Targets(); err != nil {
 		return nil, err
 	} else if n == 0 {
-		return nil, fmt.Errorf("validation text: found nothing in %d tokens that counts, want a reply, or documents "+
-			"of two tokens; give more text or a larger valid_fraction", d.Valid.Len())
+		return nil, fmt.Errorf("validation text: found nothing in %d tokens that counts, want a reply, "+
+			"or documents of two tokens; give more text or a larger valid_fraction", d.Valid.Len())
 	}
 	n := cfg.Train.tokensPerStep()
 	tr := &Work{
