@@ -18,13 +18,13 @@ import (
 // each of some matrices W (n, k) it adds Alpha/Rank·B A, B (n, rank), A (rank, k). The model itself stays as it is, has
 // no gradients and moments, and is not saved with the run.
 type LoRA struct {
-	Rank   int      `json:"rank" min:"0" help:"train an adapter of this rank, which alone is saved; 0: the model"`
-	Alpha  float64  `json:"alpha" help:"alpha by rank multiplies the adapter's changes; 0: twice the rank"`
-	Target []string `json:"target" help:"matrices it changes, by names, patterns or the last part; empty: all products"`
+	Rank   int      `json:"rank" min:"0" help:"train and save an adapter of this rank; 0: train the model"`
+	Alpha  float64  `json:"alpha" help:"the changes are scaled by alpha/rank; 0: twice the rank"`
+	Target []string `json:"target" help:"matrices to change, by names, patterns or last parts of names; empty: all"`
 	// Dropout is that before A: see nn.LowRank.
-	Dropout float64 `json:"dropout" help:"probability that an input of the adapter's changes is dropped in training"`
+	Dropout float64 `json:"dropout" help:"dropout probability of the adapter's inputs in training"`
 	// Base rounds the weights of the model in memory. Results are those of float32 with the rounded weights.
-	Base string `json:"base" enum:"float32,bf16,int8" help:"precision of the model's weights, which are frozen"`
+	Base string `json:"base" enum:"float32,bf16,int8" help:"precision of the frozen weights of the model"`
 }
 
 // settle sets what settings of earlier versions lack.
