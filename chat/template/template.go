@@ -33,7 +33,7 @@ type Input struct {
 	Messages  []Message         // messages
 	Tools     []json.RawMessage // tools: functions described by JSON schemas; none where there are no tools
 	Documents []json.RawMessage // documents; none likewise
-	// AddGenerationPrompt asks for the beginning of a reply behind the last message.
+	// AddGenerationPrompt asks for the start of a reply after the last message.
 	AddGenerationPrompt bool   // add_generation_prompt
 	BOS, EOS            string // bos_token, eos_token
 	// More are further variables, such as enable_thinking.

@@ -3,7 +3,7 @@
 //
 // A Grammar is a pushdown automaton over bytes. It knows of no tokens. A Constraint is a grammar beside the vocabulary
 // of a tokenizer: a token may follow if the automaton takes all its bytes, so a token may end one part of a value and
-// begin the next, or end inside a character. Every state from which a text cannot be ended is left out, so that a text
+// start the next, or end inside a character. Every state from which a text cannot be ended is left out, so that a text
 // on the way can always be ended. Which tokens may follow is computed when a state is first met, by one walk through a
 // trie of the vocabulary, and kept.
 //

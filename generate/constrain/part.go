@@ -7,7 +7,7 @@ import (
 
 // Part is a part of a grammar that a program puts together, such as a call of a function in a model's own form.
 type Part interface {
-	// write takes the part, and what stands behind it.
+	// write takes the part, and what stands after it.
 	write(b *builder, next int32) int32
 }
 
@@ -143,7 +143,7 @@ func properties(name string, schema []byte, between string, one func(*units, *me
 }
 
 // Until is any text that ends with a marker, and has it nowhere else. If it may end before, the text may end anywhere
-// up to there, without what stands behind the marker.
+// up to there, without what stands after the marker.
 func Until(marker string, mayEnd bool) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		at := make([]int32, len(marker)+1) // by how much of the marker the text ends with

@@ -51,7 +51,7 @@ func (c *Constraint) Start() *Text {
 }
 
 // ready makes sure that the text is at a configuration of the machine in use. Where that keeps too much, a new one
-// begins. The lock is held.
+// starts. The lock is held.
 func (t *Text) ready() {
 	if t.c.machine.size > maxSize {
 		t.c.machine = newMachine(t.c.grammar, t.c.need)

@@ -22,7 +22,7 @@ import (
 // VocabularyOf is what a GGUF file says of a tokenizer, so that llama.cpp has the same tokens. It is an error if that
 // program
 // has no tokenizer of the kind. The normalization form NFC is left out, which llama.cpp does not apply: it changes a
-// text only where accents stand behind their letters.
+// text only where accents stand after their letters.
 func VocabularyOf(tok token.Tokenizer) (Vocabulary, error) {
 	v, err := toGGUF(tok)
 	if err == nil {
@@ -133,7 +133,7 @@ func pieceVocabulary(t *pipeline.Tokenizer) (v Vocabulary, err error) {
 	return v, nil
 }
 
-// setAffixes sets the ids around a text, and those that begin and end one.
+// setAffixes sets the ids around a text, and those that start and end one.
 func (v *Vocabulary) setAffixes(tok token.Tokenizer) error {
 	before, after := token.Affixes(tok)
 	if len(before) > 1 || len(after) > 1 {

@@ -15,7 +15,7 @@ import (
 // maxDecoded is how much longer a decoder may make a token.
 const maxDecoded = 16
 
-// newDecoding makes the steps of a decoder. A file without one whose words are written in byte characters is decoded
+// newDecoding returns the steps of a decoder. A file without one whose words are written in byte characters is decoded
 // from them.
 func newDecoding(parts []component, inBytes bool, work *regex.Work) (*pipeline.Decoding, error) {
 	if len(parts) == 0 && inBytes {

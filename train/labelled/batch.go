@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// batch is some examples of a set, one behind the other without padding.
+// batch is some examples of a set, one after the other without padding.
 type batch struct {
 	set     *task.Set
 	in      model.Input

@@ -54,7 +54,7 @@ type Config struct {
 	LoRA  LoRA         `json:"lora" help:"train an adapter in place of the model of init"`
 }
 
-// Loop says how long and on what batches to train, and what to do on the way.
+// Loop says how long and on what batches to train, and what to do during the run.
 type Loop struct {
 	Steps     int `json:"steps" min:"1" help:"updates; with train.time only the scale of optim.warmup"`
 	BatchSize int `json:"batch_size" min:"1" help:"sequences of a shard, computed together"`

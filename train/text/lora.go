@@ -96,7 +96,7 @@ func (l *LoRA) shape() model.AdapterShape {
 	return model.AdapterShape{Rank: l.Rank, Alpha: l.alpha(), Targets: l.Target}
 }
 
-// begin gives a model an adapter that changes nothing yet, where one is to be trained.
+// start gives a model an adapter that changes nothing yet, where one is to be trained.
 func (l *LoRA) begin(m *model.Model, seed uint64) error {
 	if l.Rank == 0 {
 		return nil

@@ -171,7 +171,7 @@ type run struct {
 	work *Work
 }
 
-// begin prepares the run of a work.
+// start prepares the run of a work.
 func begin(tr *Work) (*run, error) {
 	loop, err := tr.Begin()
 	return &run{loop, tr}, err

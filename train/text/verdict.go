@@ -12,7 +12,7 @@ import (
 // began.
 type UselessError struct {
 	Best, Guess float64 // the best validation loss, and that of guessing all tokens alike
-	Began       float64 // the validation loss of the model that it began with, where that is above guessing; else 0
+	Began       float64 // the validation loss of the model that it started from, where that is above guessing; else 0
 }
 
 // Error says how far the loss is off, and what may be the reason.
