@@ -1,8 +1,6 @@
 // Package chat holds conversations with a model: messages and replies, rendered by the model's chat template, or plain
-// text where it has none. What has been read is not read again: a conversation keeps the states after its last
-// messages, and continues from the latest that its text starts with.
-//
-// The package imports model, generate, tokenizer, chat/template, internal/brief and internal/disk.
+// text for a model without one. Nothing is read twice: a conversation stores the states after its last messages, and
+// continues from the latest one that is still part of its text.
 package chat
 
 import (

@@ -1,5 +1,5 @@
-// Package generate continues text: sessions over recurrent state, sampling and streaming. It may import model,
-// autograd, tokenizer, generate/sample, generate/constrain and internal/parallel, and looks inside no tensor.
+// Package generate continues texts with a model: a Batch reads prompts into recurrent states and steps many sequences
+// together, and a writer turns the tokens that are drawn into text, up to an end or a stop string.
 package generate
 
 import (

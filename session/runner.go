@@ -1,6 +1,5 @@
-// Package session makes the state of a model an object that is kept, forked, rewound and saved. It may import generate,
-// generate/sample, model, tokenizer, checkpoint, internal/brief, internal/disk and internal/parallel, and looks inside
-// no tensor.
+// Package session makes the state of a model an object that can be stored, forked, rewound and saved, and steps the
+// sessions of many requests together.
 package session
 
 import (

@@ -41,7 +41,7 @@ func Parse(spec string) (Tokenizer, error) {
 	case "gpt2":
 		return GPT2(), nil
 	case "chars":
-		return nil, errors.New(`tokenizer: "chars" takes its alphabet from a corpus, and there is none here`)
+		return nil, errors.New(`tokenizer: "chars" takes its alphabet from a corpus, and none is given here`)
 	case "":
 		return nil, errors.New(`tokenizer: empty name; want "bytes", "dna", "gpt2" or the path of a tokenizer.json`)
 	}

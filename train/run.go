@@ -296,7 +296,7 @@ func (l *Training) saveUnlessBroken(err error) error {
 	if saving := l.Save(); saving != nil {
 		return errors.Join(err, saving)
 	}
-	return fmt.Errorf("%w; step %d is saved, and --resume %s goes on from there", err, l.step, l.Plan.Out)
+	return fmt.Errorf("%w; step %d is saved, and --resume %s continues from it", err, l.step, l.Plan.Out)
 }
 
 // Save writes a checkpoint that the run continues from into its folder. It first tries the weights on a few examples,

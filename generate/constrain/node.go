@@ -28,7 +28,7 @@ func parseJSON(name string, data []byte) any {
 	v, err := decode(d, 0)
 	if err == nil {
 		if _, err = d.Token(); err == nil {
-			err = errors.New("there is more behind the value")
+			err = errors.New("found more text after the value")
 		} else if errors.Is(err, io.EOF) {
 			err = nil
 		}

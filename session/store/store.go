@@ -1,6 +1,5 @@
-// Package store keeps what models have read: a tree of texts with marks to continue from, in memory up to a budget,
-// then in a folder or another bucket, which any number of processes share. It may import session, generate,
-// generate/sample, model and internal/disk, and looks inside no tensor.
+// Package store stores what models have read: a tree of texts with marks to continue from. It lies in memory up to a
+// budget, then in a folder or another bucket, which any number of processes share.
 package store
 
 import (

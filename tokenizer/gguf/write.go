@@ -137,7 +137,7 @@ func pieceVocabulary(t *pipeline.Tokenizer) (v Vocabulary, err error) {
 func (v *Vocabulary) setAffixes(tok token.Tokenizer) error {
 	before, after := token.Affixes(tok)
 	if len(before) > 1 || len(after) > 1 {
-		return fmt.Errorf("found %d tokens before a text and %d behind it, want at most one each", len(before),
+		return fmt.Errorf("found %d tokens before a text and %d after it, want at most one each", len(before),
 			len(after))
 	}
 	begins, ends := len(before) == 1, len(after) == 1

@@ -35,7 +35,7 @@ func (e *evalTexts) check() error {
 	o := &e.opt
 	ownText := e.isRun && len(o.Data) == 0
 	if ownText && o.ValidFraction > 0 {
-		p.Addf("valid_fraction", "found it without data, want data: the training run has a validation part of its own")
+		p.Addf("valid_fraction", "found it without data, want data: the training run has its own validation part")
 	}
 	if ownText && slices.Contains(append(slices.Clone(e.run.Data), e.run.Valid...), "-") {
 		p.Addf("data", "found nothing, want a text: the run was trained on standard input, which cannot be read again")

@@ -115,7 +115,7 @@ func fits(m *model.Model, seqLen int, endless bool) error {
 	case most == 0 || seqLen <= most && !endless:
 		return nil
 	case endless:
-		return fmt.Errorf("the text goes on and on, but the model takes at most %d tokens", most)
+		return fmt.Errorf("the text has no end, but the model takes at most %d tokens", most)
 	}
 	return fmt.Errorf("found %d, but the model takes at most %d tokens", seqLen, most)
 }

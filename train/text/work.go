@@ -309,7 +309,7 @@ func (tr *Work) Return(place []byte, dir string) (err error) {
 			p.Tokenizer, got, tr.Data.Tokenizer.Kind())
 	}
 	if err := tr.loader.Seek(p.Data); err != nil {
-		return fmt.Errorf("%s: the run cannot go on with other data: %w", path, err)
+		return fmt.Errorf("%s: the run cannot be resumed with other data: %w", path, err)
 	}
 	tr.sampled = p.Sample
 	if p.Carried {
