@@ -63,13 +63,13 @@ func OfShared(t *autograd.Tape, m *mixer.Shared, x, e *tensor.Tensor) (*Action, 
 // of finds what forward does to sequences of one length, position by position side by side.
 func of(t *autograd.Tape, forward func(t *autograd.Tape, in []*tensor.Tensor, r *mixer.Rows) *tensor.Tensor,
 	in ...*tensor.Tensor) (*Action, error) {
-	e := &tracer{of: map[*tensor.Tensor]origin{}}
+	e := newTracer()
 	a := &Action{Length: in[0].Rows(), e: e, by: map[*tensor.Tensor]*step{}}
 	a.tape = t.Through(func(inner engine.Engine) engine.Engine {
 		if e.Engine != nil { // of a tape beside, that a mixer makes for what does not depend on the sequence
 			return inner
 		}
-		e.Engine = inner
+		e.through(inner)
 		return e
 	})
 	var xs []*tensor.Tensor

@@ -1,43 +1,52 @@
 package action
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// The operations along the sequence. Their values are what they carry from position to position; what says how much of
-// them arrives is held fixed.
+// The operations along the sequence. Their values are what they carry from position to position; what decides how much
+// of them arrives is held fixed.
 
-// CausalConv is traced.
 func (e *tracer) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
-	y := e.Engine.CausalConv(x, w, bias, a, r, slots)
-	if !e.on || !e.known(x) {
-		return y
+	s := step{name: "CausalConv", along: true}
+	if e.traced(x) {
+		s.spread = &filter{taps: w.Floats(), width: w.Len() / x.Dim(-1)}
 	}
-	weight, b := constant(w), constant(bias)
-	d := x.Dim(-1)
-	s := &step{name: "CausalConv", along: true, spread: &filter{taps: w.Floats(), width: w.Len() / d}}
-	e.preactivated(s, x, y, a,
-		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.CausalConv(x, weight, b, engine.None, r, nil) })
-	return y
+	return e.activated(s, x, a, func(x *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+		return e.Engine.CausalConv(x, e.held(w), e.held(bias), a, r, fresh(e, slots))
+	})
 }
 
 // GatedLongConv holds its gates fixed.
 func (e *tracer) GatedLongConv(g engine.Gates, k, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
-	y := e.Engine.GatedLongConv(g, k, skip, r)
-	if !e.on || !e.known(g.V) {
-		return y
-	}
-	d := constant(skip)
-	run := func(g engine.Gates) *tensor.Tensor { return e.Engine.GatedLongConv(g, k, d, r) }
-	e.convolved("GatedLongConv", g, g.V.Dim(-1), y, run)
-	return y
+	return e.convolved("GatedLongConv", g, g.V.Dim(-1),
+		func(g engine.Gates) *tensor.Tensor { return e.Engine.GatedLongConv(g, k, e.held(skip), r) })
 }
 
-// convolved adds the step of a convolution between gates, with so many kernels.
-func (e *tracer) convolved(name string, g engine.Gates, kernels int, y *tensor.Tensor,
-	run func(g engine.Gates) *tensor.Tensor) {
+// DiagSSM holds its gates fixed.
+func (e *tracer) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	return e.convolved("DiagSSM", g, s.H,
+		func(g engine.Gates) *tensor.Tensor { return e.Engine.DiagSSM(g, s, e.held(skip), r, fresh(e, slots)) })
+}
+
+func (e *tracer) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
+	slots engine.Slots) *tensor.Tensor {
+	return e.convolved("DPLRSSM", engine.Gates{V: u}, s.H,
+		func(g engine.Gates) *tensor.Tensor { return e.Engine.DPLRSSM(g.V, s, e.held(skip), r, fresh(e, slots)) })
+}
+
+// convolved is a convolution between gates, with so many kernels.
+func (e *tracer) convolved(name string, g engine.Gates, kernels int,
+	run func(g engine.Gates) *tensor.Tensor) *tensor.Tensor {
+	y := run(g)
+	if !e.traced(g.V) {
+		return y
+	}
 	g.HeadDim = max(1, g.HeadDim)
 	if g.Q == nil && g.K == nil {
 		name = "LongConv" // which holds nothing fixed
@@ -72,6 +81,7 @@ func (e *tracer) convolved(name string, g engine.Gates, kernels int, y *tensor.T
 		with.V = x
 		return run(with)
 	})
+	return y
 }
 
 // impulse is the answer (l, d) to 1 at one position of d channels.
@@ -82,93 +92,69 @@ func (e *tracer) impulse(l, d, at int, run func(x *tensor.Tensor) *tensor.Tensor
 	}
 	u := e.Engine.New(l, d)
 	u.CopyFrom(x)
-	return run(u).Floats()
+	return e.again(func() *tensor.Tensor { return run(u) }).Floats()
 }
 
-// CachedLongConv is traced without its caches.
+// CachedLongConv goes on from a state.
 func (e *tracer) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	caches []*engine.ConvCache) *tensor.Tensor {
 	y := e.Engine.CachedLongConv(u, k, skip, r, caches)
-	if e.on && e.known(u) {
+	if e.traced(u) {
 		e.add(&step{name: "CachedLongConv", in: list{u}, out: list{y}, along: true, why: "it goes on from a state"})
 	}
 	return y
 }
 
-// BothWays is traced.
 func (e *tracer) BothWays(u, k, ahead, skip *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
-	y := e.Engine.BothWays(u, k, ahead, skip, r)
-	if !e.on || !e.known(u) {
-		return y
-	}
-	d := constant(skip)
-	run := func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.BothWays(x, k, ahead, d, r) }
-	l, width := u.Rows(), u.Dim(-1)
-	how := &longConv{n: width, gates: engine.Gates{V: u, HeadDim: 1}}
-	how.taps, how.ahead = e.impulse(l, width, 0, run), e.impulse(l, width, l-1, run)
-	e.along("BothWays", u, y, how, run)
-	return y
+	run := func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.BothWays(x, k, ahead, e.held(skip), r) }
+	return e.carried("BothWays", u, func() spread {
+		l, width := u.Rows(), u.Dim(-1)
+		return &longConv{n: width, gates: engine.Gates{V: u, HeadDim: 1}, taps: e.impulse(l, width, 0, run),
+			ahead: e.impulse(l, width, l-1, run)}
+	}, run)
 }
 
-// ShiftSSM is traced.
 func (e *tracer) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
-	y := e.Engine.ShiftSSM(x, bw, cw, dw, r, slots)
-	b, c, d := constant(bw), constant(cw), constant(dw)
-	e.along("ShiftSSM", x, y, nil,
-		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.ShiftSSM(x, b, c, d, r, nil) })
-	return y
-}
-
-// DiagSSM holds its gates fixed.
-func (e *tracer) DiagSSM(g engine.Gates, s *engine.DiagSystem, skip *tensor.Tensor, r *engine.Rows,
-	slots engine.Slots) *tensor.Tensor {
-	y := e.Engine.DiagSSM(g, s, skip, r, slots)
-	if !e.on || !e.known(g.V) {
-		return y
-	}
-	d := constant(skip)
-	e.convolved("DiagSSM", g, s.H, y,
-		func(g engine.Gates) *tensor.Tensor { return e.Engine.DiagSSM(g, s, d, r, nil) })
-	return y
-}
-
-// DPLRSSM is traced.
-func (e *tracer) DPLRSSM(u *tensor.Tensor, s *engine.DPLRSystem, skip *tensor.Tensor, r *engine.Rows,
-	slots engine.Slots) *tensor.Tensor {
-	y := e.Engine.DPLRSSM(u, s, skip, r, slots)
-	if !e.on || !e.known(u) {
-		return y
-	}
-	d := constant(skip)
-	e.convolved("DPLRSSM", engine.Gates{V: u}, s.H, y,
-		func(g engine.Gates) *tensor.Tensor { return e.Engine.DPLRSSM(g.V, s, d, r, nil) })
-	return y
+	return e.carried("ShiftSSM", x, nil, func(x *tensor.Tensor) *tensor.Tensor {
+		return e.Engine.ShiftSSM(x, e.held(bw), e.held(cw), e.held(dw), r, fresh(e, slots))
+	})
 }
 
 // SelectiveScan holds Δ, B and C fixed.
 func (e *tracer) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
-	y := e.Engine.SelectiveScan(u, delta, a, bc, dw, groups, r, slots)
-	if !e.on || !e.known(u) {
-		return y
-	}
-	av, d := constant(a), constant(dw)
-	how := &scan{engine: e.Engine, delta: delta.Floats(), a: a.Floats(), bc: bc.Floats(), skip: dw.Floats(),
-		groups: groups}
-	e.along("SelectiveScan", u, y, how, func(x *tensor.Tensor) *tensor.Tensor {
-		return e.Engine.SelectiveScan(x, delta, av, bc, d, groups, r, nil)
+	return e.carried("SelectiveScan", u, func() spread {
+		return &scan{engine: e.Engine, delta: delta.Floats(), a: a.Floats(), bc: bc.Floats(), skip: dw.Floats(),
+			groups: groups}
+	}, func(u *tensor.Tensor) *tensor.Tensor {
+		return e.Engine.SelectiveScan(u, delta, e.held(a), bc, e.held(dw), groups, r, fresh(e, slots))
 	})
-	return y
 }
 
 // SelectiveScanComplex holds Δ, B and C fixed.
 func (e *tracer) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
-	y := e.Engine.SelectiveScanComplex(u, delta, a, bc, dw, groups, r, slots)
-	av, d := constant(a), constant(dw)
-	e.along("SelectiveScanComplex", u, y, nil, func(x *tensor.Tensor) *tensor.Tensor {
-		return e.Engine.SelectiveScanComplex(x, delta, av, bc, d, groups, r, nil)
+	return e.carried("SelectiveScanComplex", u, nil, func(u *tensor.Tensor) *tensor.Tensor {
+		return e.Engine.SelectiveScanComplex(u, delta, e.held(a), bc, e.held(dw), groups, r, fresh(e, slots))
 	})
+}
+
+// RGLRU holds its gates fixed.
+func (e *tracer) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	return e.carried("RGLRU", u,
+		func() spread { return newFading(r.Floats(), i.Floats(), lambda.Floats()) },
+		func(u *tensor.Tensor) *tensor.Tensor {
+			return e.Engine.RGLRU(u, r, i, e.held(lambda), rows, fresh(e, slots))
+		})
+}
+
+// Recurrence holds the factors tanh(x)/x fixed, as the paper has activations.
+func (e *tracer) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	y := e.Engine.Recurrence(u, rw, tanhs, r, slots)
+	if e.traced(u) {
+		how := newRecurrent(e.Engine, u.Floats(), y.Floats(), rw.Floats(), tanhs)
+		e.along("Recurrence", u, y, how, how.run)
+	}
 	return y
 }
 
@@ -176,24 +162,26 @@ func (e *tracer) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups
 func (e *tracer) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engine.Rows,
 	slots engine.Slots) *tensor.Tensor {
 	y := e.Engine.SSD(xbc, dt, a, dw, headDim, groups, r, slots)
-	if !e.on || !e.known(xbc) {
+	if !e.traced(xbc) {
 		return y
 	}
-	av, skip, d := constant(a), constant(dw), a.Len()*headDim
+	d := a.Len() * headDim
 	bc := e.Engine.Split(xbc, d, xbc.Dim(-1)-d)[1]
-	how := &pattern{n: a.Len(), width: headDim, keyHeads: a.Len(), unit: func(v *tensor.Tensor) *tensor.Tensor {
-		return e.Engine.SSD(e.Engine.Join(v, bc), dt, av, skip, headDim, groups, r, nil)
-	}}
-	e.headed("SSD", xbc, y, 0, d, how)
-	return y
+	return e.headed("SSD", xbc, y, 0, d,
+		&pattern{n: a.Len(), keyHeads: a.Len(), unit: func(v *tensor.Tensor) *tensor.Tensor {
+			return e.Engine.SSD(e.Engine.Join(v, bc), dt, e.held(a), e.held(dw), headDim, groups, r, nil)
+		}})
 }
 
 // headed adds the step of an operation whose values are the columns [at, at+width) of x.
-func (e *tracer) headed(name string, x, y *tensor.Tensor, at, width int, how *pattern) {
-	how.engine, how.at = e.Engine, at
+func (e *tracer) headed(name string, x, y *tensor.Tensor, at, width int, how *pattern) *tensor.Tensor {
+	if !e.traced(x) {
+		return y
+	}
+	how.engine, how.at, how.width = e.Engine, at, width/how.keyHeads
 	if at == 0 && width == x.Dim(-1) {
 		e.along(name, x, y, how, how.unit)
-		return
+		return y
 	}
 	e.along(name, x, y, how, func(x *tensor.Tensor) *tensor.Tensor {
 		switch rest := x.Dim(-1) - at - width; {
@@ -205,28 +193,6 @@ func (e *tracer) headed(name string, x, y *tensor.Tensor, at, width int, how *pa
 			return how.unit(e.Engine.Split(x, at, width, rest)[1])
 		}
 	})
-}
-
-// RGLRU holds its gates fixed.
-func (e *tracer) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots engine.Slots) *tensor.Tensor {
-	y := e.Engine.RGLRU(u, r, i, lambda, rows, slots)
-	if !e.on || !e.known(u) {
-		return y
-	}
-	l := constant(lambda)
-	e.along("RGLRU", u, y, newFading(r.Floats(), i.Floats(), lambda.Floats()),
-		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.RGLRU(x, r, i, l, rows, nil) })
-	return y
-}
-
-// Recurrence holds the factors tanh(x)/x fixed, as the paper has activations.
-func (e *tracer) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
-	y := e.Engine.Recurrence(u, rw, tanhs, r, slots)
-	if !e.on || !e.known(u) {
-		return y
-	}
-	how := newRecurrent(e.Engine, u.Floats(), y.Floats(), rw.Floats(), tanhs)
-	e.along("Recurrence", u, y, how, how.run)
 	return y
 }
 
@@ -234,23 +200,20 @@ func (e *tracer) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, slo
 func (e *tracer) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
 	drop uint64) *tensor.Tensor {
 	y := e.Engine.Attention(qkv, r, caches, o, drop)
-	if !e.on || !e.known(qkv) {
+	if !e.traced(qkv) {
 		return y
 	}
 	hd := qkv.Dim(-1) / o.Packed()
 	at, width := (o.Heads+o.KeyHeads())*hd, o.KeyHeads()*hd
 	qk := e.Engine.Split(qkv, at, width)[0]
-	how := &pattern{n: o.Heads, width: hd, keyHeads: o.KeyHeads(), unit: func(v *tensor.Tensor) *tensor.Tensor {
-		return e.Engine.Attention(e.Engine.Join(qk, v), r, nil, o, 0)
-	}}
-	e.headed("Attention", qkv, y, at, width, how)
-	return y
+	return e.headed("Attention", qkv, y, at, width, &pattern{n: o.Heads, keyHeads: o.KeyHeads(),
+		unit: func(v *tensor.Tensor) *tensor.Tensor { return e.Engine.Attention(e.Engine.Join(qk, v), r, nil, o, 0) }})
 }
 
 // CrossAttention holds queries and keys fixed.
 func (e *tracer) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine.Rows) *tensor.Tensor {
 	y := e.Engine.CrossAttention(q, kv, heads, rq, rkv)
-	if !e.on || !e.known(kv) {
+	if !e.traced(kv) {
 		return y
 	}
 	d := q.Dim(-1)
@@ -264,50 +227,33 @@ func (e *tracer) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engine
 // LinearAttention holds queries and keys fixed.
 func (e *tracer) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOptions, r *engine.Rows,
 	s, z engine.Slots) *tensor.Tensor {
-	y := e.Engine.LinearAttention(q, k, v, o, r, s, z)
-	if !e.on || !e.known(v) {
-		return y
+	run := func(v *tensor.Tensor) *tensor.Tensor {
+		return e.Engine.LinearAttention(q, k, v, o, r, fresh(e, s), fresh(e, z))
 	}
-	d := v.Dim(-1)
-	how := &pattern{n: o.Heads, width: d / o.Heads, keyHeads: o.Heads,
-		unit: func(v *tensor.Tensor) *tensor.Tensor { return e.Engine.LinearAttention(q, k, v, o, r, nil, nil) }}
-	e.headed("LinearAttention", v, y, 0, d, how)
-	return y
+	return e.headed("LinearAttention", v, run(v), 0, v.Dim(-1), &pattern{n: o.Heads, keyHeads: o.Heads, unit: run})
 }
 
 // SquaredReLUAttention holds queries and keys fixed.
 func (e *tracer) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.Rows,
 	keys, values []*engine.RowCache) *tensor.Tensor {
-	y := e.Engine.SquaredReLUAttention(q, k, v, bias, r, keys, values)
-	if !e.on || !e.known(v) {
-		return y
+	run := func(v *tensor.Tensor) *tensor.Tensor {
+		return e.Engine.SquaredReLUAttention(q, k, v, e.held(bias), r, fresh(e, keys), fresh(e, values))
 	}
-	b, d := constant(bias), v.Dim(-1)
-	how := &pattern{n: 1, width: d, keyHeads: 1, unit: func(v *tensor.Tensor) *tensor.Tensor {
-		return e.Engine.SquaredReLUAttention(q, k, v, b, r, nil, nil)
-	}}
-	e.headed("SquaredReLUAttention", v, y, 0, d, how)
-	return y
+	return e.headed("SquaredReLUAttention", v, run(v), 0, v.Dim(-1), &pattern{n: 1, keyHeads: 1, unit: run})
 }
 
-// SpatialMix is traced.
 func (e *tracer) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches []*engine.RowCache) *tensor.Tensor {
-	y := e.Engine.SpatialMix(x, w, bias, r, caches)
-	if !e.on || !e.known(x) {
-		return y
+	run := func(x *tensor.Tensor) *tensor.Tensor {
+		return e.Engine.SpatialMix(x, e.held(w), e.held(bias), r, fresh(e, caches))
 	}
-	weight, b, d := constant(w), constant(bias), x.Dim(-1)
-	how := &pattern{n: 1, width: d, keyHeads: 1, affine: true,
-		unit: func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.SpatialMix(x, weight, b, r, nil) }}
-	e.headed("SpatialMix", x, y, 0, d, how)
-	return y
+	return e.headed("SpatialMix", x, run(x), 0, x.Dim(-1), &pattern{n: 1, keyHeads: 1, affine: true, unit: run})
 }
 
 // SinkhornAttention holds queries, keys and the choice of buckets fixed.
 func (e *tracer) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams, o engine.SinkhornOptions,
 	r *engine.Rows, caches []*engine.SinkhornCache) *tensor.Tensor {
 	y := e.Engine.SinkhornAttention(q, kv, p, o, r, caches)
-	if !e.on || !e.known(kv) {
+	if !e.traced(kv) {
 		return y
 	}
 	if o.KeysAsValues {
@@ -315,22 +261,20 @@ func (e *tracer) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornParams
 			why: "keys are its values too (keys_as_values), so that it is not linear in values"})
 		return y
 	}
-	p = engine.SinkhornParams{Sort: constant(p.Sort), NullK: constant(p.NullK), NullV: constant(p.NullV)}
+	p = engine.SinkhornParams{Sort: e.copied(p.Sort), NullK: e.copied(p.NullK), NullV: e.copied(p.NullV)}
 	d := q.Dim(-1)
 	k := e.Engine.Split(kv, d, d)[0]
-	how := &pattern{n: o.Heads, width: d / o.Heads, keyHeads: o.Heads, affine: true,
+	return e.headed("SinkhornAttention", kv, y, d, d, &pattern{n: o.Heads, keyHeads: o.Heads, affine: true,
 		unit: func(v *tensor.Tensor) *tensor.Tensor {
 			return e.Engine.SinkhornAttention(q, e.Engine.Join(k, v), p, o, r, nil)
-		}}
-	e.headed("SinkhornAttention", kv, y, d, d, how)
-	return y
+		}})
 }
 
 // SpAtten holds queries, keys and what is pruned fixed.
 func (e *tracer) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,
 	states []*engine.SpAttenState) *tensor.Tensor {
 	y := e.Engine.SpAtten(qkv, o, r, states)
-	if !e.on || !e.known(qkv) {
+	if !e.traced(qkv) {
 		return y
 	}
 	if o.KeepHeads < o.Heads {
@@ -340,61 +284,39 @@ func (e *tracer) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.
 	}
 	d := qkv.Dim(-1) / 3
 	qk := e.Engine.Split(qkv, 2*d, d)[0]
-	how := &pattern{n: o.Heads, width: d / o.Heads, keyHeads: o.Heads,
-		unit: func(v *tensor.Tensor) *tensor.Tensor { return e.Engine.SpAtten(e.Engine.Join(qk, v), o, r, nil) }}
-	e.headed("SpAtten", qkv, y, 2*d, d, how)
-	return y
+	return e.headed("SpAtten", qkv, y, 2*d, d, &pattern{n: o.Heads, keyHeads: o.Heads,
+		unit: func(v *tensor.Tensor) *tensor.Tensor { return e.Engine.SpAtten(e.Engine.Join(qk, v), o, r, nil) }})
 }
 
-// moved adds the step of an operation that moves positions.
-func (e *tracer) moved(name string, xs []*tensor.Tensor, y *tensor.Tensor,
-	op func(xs []*tensor.Tensor) *tensor.Tensor) {
-	e.linear(&step{name: name, along: true}, xs, list{y},
-		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{op(xs)} })
-}
+// The operations that move positions are linear in all that they are given.
 
-// Append is traced.
 func (e *tracer) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Tensor {
-	y := e.Engine.Append(past, x, p, r)
-	e.moved("Append", list{past, x}, y,
-		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Append(xs[0], xs[1], p, r) })
-	return y
+	return e.each(step{name: "Append", along: true},
+		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Append(xs[0], xs[1], p, r) }, past, x)
 }
 
-// Stack is traced.
 func (e *tracer) Stack(xs ...*tensor.Tensor) *tensor.Tensor {
-	y := e.Engine.Stack(xs...)
-	e.moved("Stack", xs, y, func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Stack(xs...) })
-	return y
+	return e.each(step{name: "Stack", along: true},
+		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Stack(xs...) }, xs...)
 }
 
-// Cut is traced.
 func (e *tracer) Cut(x *tensor.Tensor, r *engine.Rows, at, n []int) *tensor.Tensor {
-	y := e.Engine.Cut(x, r, at, n)
-	at, n = append([]int(nil), at...), append([]int(nil), n...)
-	e.moved("Cut", list{x}, y, func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Cut(xs[0], r, at, n) })
-	return y
+	at, n = slices.Clone(at), slices.Clone(n)
+	return e.each(step{name: "Cut", along: true},
+		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Cut(xs[0], r, at, n) }, x)
 }
 
-// Slice is traced.
 func (e *tracer) Slice(x *tensor.Tensor, at, n int) *tensor.Tensor {
-	y := e.Engine.Slice(x, at, n)
-	e.moved("Slice", list{x}, y, func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Slice(xs[0], at, n) })
-	return y
+	return e.each(step{name: "Slice", along: true},
+		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Slice(xs[0], at, n) }, x)
 }
 
-// Reverse is traced.
 func (e *tracer) Reverse(x *tensor.Tensor, lag int, r *engine.Rows) *tensor.Tensor {
-	y := e.Engine.Reverse(x, lag, r)
-	e.moved("Reverse", list{x}, y,
-		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Reverse(xs[0], lag, r) })
-	return y
+	return e.each(step{name: "Reverse", along: true},
+		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Reverse(xs[0], lag, r) }, x)
 }
 
-// MeanPositions is traced.
 func (e *tracer) MeanPositions(x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
-	y := e.Engine.MeanPositions(x, r)
-	e.moved("MeanPositions", list{x}, y,
-		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.MeanPositions(xs[0], r) })
-	return y
+	return e.each(step{name: "MeanPositions", along: true},
+		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.MeanPositions(xs[0], r) }, x)
 }

@@ -2,6 +2,7 @@ package action
 
 import (
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -68,79 +69,43 @@ func (e *tracer) Activate(x *tensor.Tensor, a engine.Activation) *tensor.Tensor 
 	return y
 }
 
-// activated traces y = a(pre), where pre is linear in x.
-func (e *tracer) activated(s *step, x, y *tensor.Tensor, a engine.Activation,
-	pre func(x *tensor.Tensor) *tensor.Tensor) {
-	if !e.follow(list{x}, list{y}) {
-		return
-	}
-	e.preactivated(s, x, y, a, pre)
-}
-
-func (e *tracer) preactivated(s *step, x, y *tensor.Tensor, a engine.Activation,
-	pre func(x *tensor.Tensor) *tensor.Tensor) {
-	p := y
-	if a != engine.None {
-		p = pre(x)
-	}
-	s.in, s.out, s.run = list{x}, list{p}, one(pre)
-	e.add(s)
-	if a != engine.None {
-		e.secant(p, y, a)
-	}
-}
-
-// AddBias is traced.
 func (e *tracer) AddBias(x, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
-	y := e.Engine.AddBias(x, bias, a)
-	b := constant(bias)
-	e.activated(&step{name: "AddBias", pointwise: true}, x, y, a,
-		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.AddBias(x, b, engine.None) })
-	return y
+	return e.activated(step{name: "AddBias", pointwise: true}, x, a,
+		func(x *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+			return e.Engine.AddBias(x, e.held(bias), a)
+		})
 }
 
-// Linear is traced.
 func (e *tracer) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
-	y := e.Engine.Linear(x, w, bias, a)
-	if !e.on || !e.mixed(x) {
-		e.follow(list{x}, list{y})
-		return y
+	s := step{name: "Linear"}
+	if e.on && e.mixed(x) {
+		s.weight = e.copied(w)
 	}
-	weight, b := constant(w), constant(bias)
-	e.activated(&step{name: "Linear", weight: weight}, x, y, a,
-		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.Linear(x, weight, b, engine.None) })
-	return y
+	return e.activated(s, x, a, func(x *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+		return e.Engine.Linear(x, e.held(w), e.held(bias), a)
+	})
 }
 
-// LinearLowRank is traced.
 func (e *tracer) LinearLowRank(x, w, bias *tensor.Tensor, change engine.LowRank,
 	a engine.Activation) *tensor.Tensor {
-	y := e.Engine.LinearLowRank(x, w, bias, change, a)
-	weight, b, held := constant(w), constant(bias), change
-	held.Down, held.Up = constant(change.Down), constant(change.Up)
-	e.activated(&step{name: "LinearLowRank"}, x, y, a, func(x *tensor.Tensor) *tensor.Tensor {
-		held := held
-		held.X = x
-		return e.Engine.LinearLowRank(x, weight, b, held, engine.None)
+	return e.activated(step{name: "LinearLowRank"}, x, a, func(x *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+		c := change
+		if c.Down, c.Up = e.held(c.Down), e.held(c.Up); !e.on {
+			c.X = x
+		}
+		return e.Engine.LinearLowRank(x, e.held(w), e.held(bias), c, a)
 	})
-	return y
 }
 
-// BlockLinear is traced.
 func (e *tracer) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *tensor.Tensor {
-	y := e.Engine.BlockLinear(x, w, bias, a)
-	weight, b := constant(w), constant(bias)
-	e.activated(&step{name: "BlockLinear"}, x, y, a,
-		func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.BlockLinear(x, weight, b, engine.None) })
-	return y
+	return e.activated(step{name: "BlockLinear"}, x, a, func(x *tensor.Tensor, a engine.Activation) *tensor.Tensor {
+		return e.Engine.BlockLinear(x, e.held(w), e.held(bias), a)
+	})
 }
 
-// Add is traced.
 func (e *tracer) Add(a, b *tensor.Tensor) *tensor.Tensor {
-	y := e.Engine.Add(a, b)
-	e.linear(&step{name: "Add"}, list{a, b}, list{y},
-		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.Add(xs[0], xs[1])} })
-	return y
+	return e.each(step{name: "Add"}, func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Add(xs[0], xs[1]) }, a,
+		b)
 }
 
 // Mul holds the factor fixed that has passed fewer operations along the sequence: the gate.
@@ -164,7 +129,7 @@ func (e *tracer) Mul(x, y *tensor.Tensor) *tensor.Tensor {
 
 // gated adds the step z = value ⊙ gate.
 func (e *tracer) gated(name string, value, gate, z *tensor.Tensor) {
-	gate = constant(gate)
+	gate = e.copied(gate)
 	e.add(&step{name: name, in: list{value}, out: list{z}, pointwise: true,
 		run: one(func(x *tensor.Tensor) *tensor.Tensor { return e.Engine.Mul(x, gate) })})
 }
@@ -197,97 +162,39 @@ func (e *tracer) GLU(x *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// Scale is traced.
 func (e *tracer) Scale(x *tensor.Tensor, c float64) *tensor.Tensor {
-	y := e.Engine.Scale(x, c)
-	e.linear(&step{name: "Scale", pointwise: true}, list{x}, list{y},
-		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.Scale(xs[0], c)} })
-	return y
+	return e.each(step{name: "Scale", pointwise: true},
+		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Scale(xs[0], c) }, x)
 }
 
-// ScaleShift is traced.
 func (e *tracer) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
-	y := e.Engine.ScaleShift(x, gamma, beta)
-	g, b := constant(gamma), constant(beta)
-	e.linear(&step{name: "ScaleShift", pointwise: true}, list{x}, list{y},
-		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.ScaleShift(xs[0], g, b)} })
-	return y
+	return e.each(step{name: "ScaleShift", pointwise: true}, func(xs []*tensor.Tensor) *tensor.Tensor {
+		return e.Engine.ScaleShift(xs[0], e.held(gamma), e.held(beta))
+	}, x)
 }
 
-const notLinear = "it is not linear, and is known as part of a gate only"
-
-// NegExp is traced as part of a gate.
-func (e *tracer) NegExp(x *tensor.Tensor) *tensor.Tensor {
-	y := e.Engine.NegExp(x)
-	e.unknown("NegExp", notLinear, list{x}, y)
-	return y
-}
-
-// Sine is traced as part of a gate.
-func (e *tracer) Sine(x, f *tensor.Tensor) *tensor.Tensor {
-	y := e.Engine.Sine(x, f)
-	e.unknown("Sine", notLinear, list{x}, y)
-	return y
-}
-
-// Clamp is traced as part of a gate.
-func (e *tracer) Clamp(x *tensor.Tensor, lo, hi float64) *tensor.Tensor {
-	y := e.Engine.Clamp(x, lo, hi)
-	e.unknown("Clamp", notLinear, list{x}, y)
-	return y
-}
-
-// Rotate is traced: it is the same rotation whatever it turns.
+// Rotate is the same rotation whatever it turns.
 func (e *tracer) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *engine.Rows) *tensor.Tensor {
-	y := e.Engine.Rotate(x, heads, rot, r)
-	e.linear(&step{name: "Rotate"}, list{x}, list{y},
-		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.Rotate(xs[0], heads, rot, r)} })
-	return y
+	return e.each(step{name: "Rotate"},
+		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Rotate(xs[0], heads, rot, r) }, x)
 }
 
-// Route is traced as part of a gate.
-func (e *tracer) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor.Tensor {
-	y := e.Engine.Route(scores, bias, by)
-	e.unknown("Route", notLinear, list{scores}, y)
-	return y
-}
-
-// Experts are traced as part of a gate, or of a position alone.
-func (e *tracer) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor.Tensor {
-	y := e.Engine.Experts(x, weights, of)
-	e.unknown("Experts", notLinear, list{x, weights}, y)
-	return y
-}
-
-// Join is traced.
 func (e *tracer) Join(xs ...*tensor.Tensor) *tensor.Tensor {
-	y := e.Engine.Join(xs...)
-	e.linear(&step{name: "Join", joined: !e.on || allOf(xs, e.known)}, xs, list{y},
-		func(xs []*tensor.Tensor) []*tensor.Tensor { return list{e.Engine.Join(xs...)} })
-	return y
+	joined := !slices.ContainsFunc(xs, func(x *tensor.Tensor) bool { return !e.known(x) })
+	return e.each(step{name: "Join", joined: !e.on || joined},
+		func(xs []*tensor.Tensor) *tensor.Tensor { return e.Engine.Join(xs...) }, xs...)
 }
 
-func allOf(xs []*tensor.Tensor, f func(*tensor.Tensor) bool) bool {
-	for _, x := range xs {
-		if !f(x) {
-			return false
-		}
-	}
-	return true
-}
-
-// Split is traced.
+// Split is linear with several results.
 func (e *tracer) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 	ys := e.Engine.Split(x, widths...)
-	widths = append([]int(nil), widths...)
+	widths = slices.Clone(widths)
 	at := make([]int, len(widths))
 	for i := range widths[1:] {
 		at[i+1] = at[i] + widths[i]
 	}
-	e.linear(&step{name: "Split", at: at}, list{x}, append(list(nil), ys...),
-		func(xs []*tensor.Tensor) []*tensor.Tensor {
-			return append(list(nil), e.Engine.Split(xs[0], widths...)...)
-		})
+	e.linear(&step{name: "Split", at: at}, list{x}, slices.Clone(ys),
+		func(xs []*tensor.Tensor) []*tensor.Tensor { return slices.Clone(e.Engine.Split(xs[0], widths...)) })
 	return ys
 }
 
@@ -343,7 +250,7 @@ func (e *tracer) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *ten
 		}
 	}
 	minus, scale := tensor.FromSlice(center, d, d), tensor.FromSlice(inverse, s.Shape()...)
-	gamma, beta := constant(w), constant(b)
+	gamma, beta := e.copied(w), e.copied(b)
 	e.add(&step{name: "AddLayerNorm", in: list{s}, out: list{y}, run: one(func(x *tensor.Tensor) *tensor.Tensor {
 		x = e.Engine.Mul(e.Engine.Linear(x, minus, nil, engine.None), scale)
 		return e.Engine.ScaleShift(x, gamma, beta)

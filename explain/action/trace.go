@@ -6,13 +6,27 @@ import (
 )
 
 // tracer is an engine that computes with another one, and writes down how results depend on the sequence: the steps by
-// which each is linear in values while all else is held fixed.
+// which each is linear in values while all else is held fixed. It does not embed Engine: an operation that has no entry
+// in along.go, local.go or static.go does not compile.
 type tracer struct {
-	engine.Engine
-	on    bool
-	of    map[*tensor.Tensor]origin
-	steps []*step
+	engine.Memory
+	engine.Gradients
+
+	Engine engine.Engine                     // that computes
+	on     bool                              // the mixer runs; later its steps run again
+	of     map[*tensor.Tensor]origin         // of what depends on the sequence
+	copies map[*tensor.Tensor]*tensor.Tensor // of parameters, for the steps
+	steps  []*step
 }
+
+var _ engine.Engine = (*tracer)(nil)
+
+func newTracer() *tracer {
+	return &tracer{of: map[*tensor.Tensor]origin{}, copies: map[*tensor.Tensor]*tensor.Tensor{}}
+}
+
+// through has e compute with an engine.
+func (e *tracer) through(inner engine.Engine) { e.Memory, e.Gradients, e.Engine = inner, inner, inner }
 
 // origin says how a tensor depends on the sequence. One that is not known is the same for every sequence.
 type origin struct {
@@ -36,7 +50,7 @@ type step struct {
 	why       string         // why run is nil
 }
 
-// known tells whether a tensor depends on the sequence.
+// known reports whether a tensor depends on the sequence.
 func (e *tracer) known(x *tensor.Tensor) bool {
 	if x == nil {
 		return false
@@ -45,10 +59,10 @@ func (e *tracer) known(x *tensor.Tensor) bool {
 	return ok
 }
 
-// mixed tells whether a tensor depends on other positions.
+// mixed reports whether a tensor depends on other positions.
 func (e *tracer) mixed(x *tensor.Tensor) bool { return x != nil && e.of[x].mixed }
 
-// follow says that xs made ys position by position. It reports whether some of xs depends on other positions: then the
+// follow notes that xs made ys position by position. It reports whether some of xs depends on other positions: then the
 // caller adds a step.
 func (e *tracer) follow(xs, ys []*tensor.Tensor) bool {
 	if !e.on {
@@ -86,11 +100,12 @@ func (e *tracer) add(s *step) {
 	e.steps = append(e.steps, s)
 }
 
-// along appends a step along the sequence of one value, unless the value is the same for every sequence.
+// traced reports whether values x that an operation along the sequence carries have to be followed.
+func (e *tracer) traced(x *tensor.Tensor) bool { return e.on && e.known(x) }
+
+// along appends a step along the sequence of one value.
 func (e *tracer) along(name string, x, y *tensor.Tensor, how spread, run func(x *tensor.Tensor) *tensor.Tensor) {
-	if e.on && e.known(x) {
-		e.add(&step{name: name, in: list{x}, out: list{y}, along: true, spread: how, run: one(run)})
-	}
+	e.add(&step{name: name, in: list{x}, out: list{y}, along: true, spread: how, run: one(run)})
 }
 
 // linear appends a step that is linear in all of xs together. along says that it moves positions.
@@ -120,7 +135,7 @@ func (e *tracer) linear(s *step, xs, ys []*tensor.Tensor, op func(xs []*tensor.T
 	e.add(s)
 }
 
-// some tells whether one of xs depends on the sequence.
+// some reports whether one of xs depends on the sequence.
 func (e *tracer) some(xs []*tensor.Tensor) bool {
 	for _, x := range xs {
 		if e.known(x) {
@@ -144,10 +159,85 @@ func one(run func(x *tensor.Tensor) *tensor.Tensor) func(in []*tensor.Tensor) []
 	return func(in []*tensor.Tensor) []*tensor.Tensor { return list{run(in[0])} }
 }
 
-// constant is a copy of a parameter that wants no gradient.
-func constant(x *tensor.Tensor) *tensor.Tensor {
+// held returns a parameter as a step has it: x itself while the mixer runs, later a copy that wants no gradient.
+func (e *tracer) held(x *tensor.Tensor) *tensor.Tensor {
+	if e.on {
+		return x
+	}
+	return e.copied(x)
+}
+
+// copied returns a copy of a parameter that wants no gradient, or x if it wants none.
+func (e *tracer) copied(x *tensor.Tensor) *tensor.Tensor {
 	if x == nil || !x.NeedsGrad() && x.Packed() == nil {
 		return x
 	}
-	return tensor.FromSlice(x.Floats(), x.Shape()...)
+	if e.copies[x] == nil {
+		e.copies[x] = tensor.FromSlice(x.Floats(), x.Shape()...)
+	}
+	return e.copies[x]
+}
+
+// again runs f as steps run, not as the mixer does.
+func (e *tracer) again(f func() *tensor.Tensor) *tensor.Tensor {
+	on := e.on
+	e.on = false
+	defer func() { e.on = on }()
+	return f()
+}
+
+// fresh returns states or caches while the mixer runs; steps run without.
+func fresh[S ~[]E, E any](e *tracer, states S) S {
+	if e.on {
+		return states
+	}
+	return nil
+}
+
+// The forms that operations have. Each computes the operation and notes it.
+
+// each is an operation that is linear in all of xs together.
+func (e *tracer) each(s step, run func(xs []*tensor.Tensor) *tensor.Tensor, xs ...*tensor.Tensor) *tensor.Tensor {
+	y := run(xs)
+	e.linear(&s, xs, list{y}, func(xs []*tensor.Tensor) []*tensor.Tensor { return list{run(xs)} })
+	return y
+}
+
+// activated is an operation that is linear in x before its activation.
+func (e *tracer) activated(s step, x *tensor.Tensor, a engine.Activation,
+	run func(x *tensor.Tensor, a engine.Activation) *tensor.Tensor) *tensor.Tensor {
+	y := run(x, a)
+	if s.along && !e.traced(x) || !s.along && !e.follow(list{x}, list{y}) {
+		return y
+	}
+	plain, p := func(x *tensor.Tensor) *tensor.Tensor { return run(x, engine.None) }, y
+	if a != engine.None {
+		p = e.again(func() *tensor.Tensor { return plain(x) })
+	}
+	s.in, s.out, s.run = list{x}, list{p}, one(plain)
+	e.add(&s)
+	if a != engine.None {
+		e.secant(p, y, a)
+	}
+	return y
+}
+
+// carried is an operation that carries x along the sequence. how says how, and may be nil.
+func (e *tracer) carried(name string, x *tensor.Tensor, how func() spread,
+	run func(x *tensor.Tensor) *tensor.Tensor) *tensor.Tensor {
+	y := run(x)
+	if e.traced(x) {
+		var known spread
+		if how != nil {
+			known = how()
+		}
+		e.along(name, x, y, known, run)
+	}
+	return y
+}
+
+// gate is an operation that is not linear, and is known as part of a gate only.
+func (e *tracer) gate(name string, y *tensor.Tensor, xs ...*tensor.Tensor) *tensor.Tensor {
+	e.unknown(name, "it is not linear, and is known as part of a gate only", xs, y)
+	return y
 }

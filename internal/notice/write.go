@@ -12,8 +12,8 @@ import (
 const heading = "\n4. Modules in the program\n"
 
 const aboutModules = `
-Besides Go's own library a hippo program holds packages of the modules below, under these licences. Their full texts are
-in internal/licenses/licenses.txt, which a program prints: hippo version --licenses. internal/notice makes this list.
+A hippo program contains Go's own library and packages of the modules below, under these licences. Their full texts are
+in internal/licenses/licenses.txt; hippo version --licenses prints them. internal/notice writes this list.
 
 `
 
