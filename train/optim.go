@@ -17,9 +17,9 @@ type Optim struct {
 	WeightDecay float64 `json:"weight_decay" help:"decoupled weight decay"`
 	// DecayRule release decays all but log_dt, A, B and the shift's B, as the releases did; matrices leaves out norms,
 	// biases and all SSM parameters.
-	DecayRule  string  `json:"decay_rule" enum:"release,matrices" help:"parameters that decay: all but A, B and dt, or matrices"`
+	DecayRule  string  `json:"decay_rule" enum:"release,matrices" help:"what decays: all but A, B and dt, or matrices"`
 	Clip       float64 `json:"clip" help:"limit of the global norm of the gradient; 0: no limit"`
-	Schedule   string  `json:"schedule" enum:"cosine,linear,constant" help:"course of the learning rate after the warmup"`
+	Schedule   string  `json:"schedule" enum:"cosine,linear,constant" help:"learning rate after the warmup"`
 	Warmup     int     `json:"warmup" min:"0" help:"steps of linear warmup"`
 	MinLRRatio float64 `json:"min_lr_ratio" help:"final learning rate as a fraction of the peak"`
 }

@@ -1,5 +1,5 @@
-// Package constrain restricts what a model writes to a language: JSON of a schema, the matches of a regular expression, or
-// one text of a list. Before each token it reports which tokens may follow.
+// Package constrain restricts what a model writes to a language: JSON of a schema, the matches of a regular expression,
+// or one text of a list. Before each token it reports which tokens may follow.
 //
 // A Grammar is a pushdown automaton over bytes. It knows of no tokens. A Constraint is a grammar beside the vocabulary
 // of a tokenizer: a token may follow if the automaton takes all its bytes, so a token may end one part of a value and

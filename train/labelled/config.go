@@ -30,7 +30,7 @@ type Config struct {
 	Stop  float64       `json:"stop" min:"0" help:"end at this validation accuracy in percent; 0: never"`
 
 	Pool      string       `json:"pool" enum:"mean,last,cls" help:"input of the head: mean, last or class token"`
-	Positions string       `json:"positions" enum:"none,learned" help:"position embeddings, for attention without its own"`
+	Positions string       `json:"positions" enum:"none,learned" help:"position embeddings, for attention"`
 	Model     model.Config `json:"model" help:"shape of the backbone; vocab_size is the task's"`
 	Optim     Optim        `json:"optim" help:"AdamW and the learning rate"`
 

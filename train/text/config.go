@@ -37,7 +37,7 @@ type Config struct {
 	ValidFraction float64  `json:"valid_fraction" help:"fraction of the data for validation if valid is empty"`
 	TextField     string   `json:"text_field" help:"text field of a JSONL line"`
 	// Documents is join where a run of an earlier version does not say it.
-	Documents string `json:"documents" enum:",apart,join" help:"apart: separate documents; join: one text; empty: apart"`
+	Documents string `json:"documents" enum:",apart,join" help:"apart: separate texts; join: one text; empty: apart"`
 	Template  string `json:"template" help:"chat template: a file, a folder or chatml; empty: the one of init"`
 	Tokenizer string `json:"tokenizer" help:"bytes, chars, dna, gpt2, or path of a tokenizer.json or GGUF file"`
 	Binary    bool   `json:"binary" help:"accept binary data, with the bytes tokenizer"`
