@@ -103,8 +103,8 @@ func recording(seed int, tones [3]float64) string {
 	return string(b)
 }
 
-// chromosome is one line of random letters with a gene now and then. A gene begins with ATG, has 60 codons that prefer G
-// and C as their third letter, and ends with TAA.
+// chromosome is one line of random letters with a gene now and then. A gene begins with ATG, has 60 codons that prefer
+// G and C as their third letter, and ends with TAA.
 func chromosome(seed uint64, genes int) string {
 	rng := rand.New(rand.NewPCG(seed, seed))
 	var b strings.Builder
@@ -127,8 +127,8 @@ func chromosome(seed uint64, genes int) string {
 	return b.String() + "\n"
 }
 
-// sales are three shops of different sizes for three years, with weekly cycles, and days of a lower price that are known
-// in advance. The last four weeks have prices but no sales.
+// sales are three shops of different sizes for three years, with weekly cycles, and days of a lower price that are
+// known in advance. The last four weeks have prices but no sales.
 func sales() string {
 	rng := rand.New(rand.NewPCG(5, 5))
 	var b strings.Builder
