@@ -27,7 +27,7 @@ import (
 // afterwards. All that depends on the sequence and multiplies values is held fixed at what it is for this sequence:
 //
 //   - gates, attention weights, steps Δ and the B and C of selective models;
-//   - activations behind a filter or a state, f(z) = (f(z)/z)·z, as the paper has SiLU;
+//   - activations after a filter or a state, f(z) = (f(z)/z)·z, as the paper has SiLU;
 //   - the size that a norm divides by.
 //
 // Then the formula is exact. b is what is left where all values are 0: biases, and where an encoder's or a state's own
@@ -128,7 +128,7 @@ func (a *Action) source(xs ...*tensor.Tensor) {
 	}
 }
 
-// local tells whether a tensor depends on the sequence's own position alone: whether it is values.
+// local reports whether a tensor depends on the sequence's own position alone: whether it is values.
 func (a *Action) local(x *tensor.Tensor) bool { return a.e.known(x) && !a.e.mixed(x) }
 
 // Output is y (l, d_model).
@@ -147,7 +147,7 @@ func (a *Action) From(s int, b []float32) []float32 {
 	return y
 }
 
-// Select says which part of an action is asked for.
+// Select says which part of an action is requested.
 type Select struct {
 	Head int // of all heads; AllHeads for all
 }
@@ -161,7 +161,7 @@ func (a *Action) Along(ctx context.Context, p []float32, of Select) ([]float32, 
 	return a.sums(ctx, seeds{a.y: p}, false, of)
 }
 
-// Mean is the mean over the channels in front of the last projection of what reaches them at t from a value of 1 in
+// Mean is the mean over the channels before the last projection of what reaches them at t from a value of 1 in
 // each channel at s: the mean of the paper's matrices over channels.
 func (a *Action) Mean(ctx context.Context, of Select) ([]float32, error) {
 	from := seeds{}

@@ -135,7 +135,7 @@ func (s *scan) addChannels(w *work, from, d int) error {
 	return nil
 }
 
-// faded is what is left of a state behind a block where it counts no more: far below it, products would become numbers
+// faded is what is left of a state after a block where it counts no more: far below it, products would become numbers
 // that processors are slow at.
 const faded = 1e-20
 
@@ -168,7 +168,7 @@ func (s *scan) inside(w *work, b *stretch, t int, read []float32) {
 	}
 }
 
-// meet adds what the sources of a block give to all targets behind it. reads (targets, d·n) is what each target reads
+// meet adds what the sources of a block give to all targets after it. reads (targets, d·n) is what each target reads
 // of the state at the block's end.
 func (s *scan) meet(w *work, b *stretch, reads []float32) {
 	wide := b.d * s.states()

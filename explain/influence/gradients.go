@@ -14,9 +14,9 @@ import (
 
 // GradientOptions say what a prediction is to be attributed to.
 type GradientOptions struct {
-	Token int   // behind which the prediction stands, counted from 0, LastToken for the last
+	Token int   // after which the prediction stands, counted from 0, LastToken for the last
 	Next  int32 // whose log-probability there it is, LikeliestToken for the likeliest
-	// Progress is told how many of the layers are done; nil for nobody.
+	// Progress is told how many of the layers are done; nil for none.
 	Progress func(done, total int)
 }
 
@@ -24,20 +24,20 @@ type GradientOptions struct {
 // (arXiv:1605.01713): with nothing held fixed, and exact to the first order.
 type Gradients struct {
 	Tokens  int // of the text
-	Token   int // behind which the prediction stands
+	Token   int // after which the prediction stands
 	Next    int32
 	LogProb float64 // p of Next
 	Layers  []string
 	// Precision is that of the weights.
 	Precision engine.Precision
-	// Stream[i][s] is Σ_c x_i[s,c] ∂ log p/∂x_i[s,c] for the stream x_i before layer i. The last row is behind the last
+	// Stream[i][s] is Σ_c x_i[s,c] ∂ log p/∂x_i[s,c] for the stream x_i before layer i. The last row is after the last
 	// layer.
 	Stream [][]float64
 	// Added[i][s] is likewise of what layer i adds to the stream, Σ_c (x_{i+1}-x_i)[s,c] ∂ log p/∂x_{i+1}[s,c].
 	Added [][]float64
 }
 
-// Gradients finds where the prediction behind a token comes from when the model reads ids. It goes back a layer at a
+// Gradients finds where the prediction after a token comes from when the model reads ids. It goes back a layer at a
 // time, so that it keeps what one layer needs for that, and the streams; and it changes nothing of the model. Errors:
 // tokens and texts that the model does not have or take, weights that are not finite, cancellation.
 func GradientsOf(ctx context.Context, g *explain.Language, ids []int32, o GradientOptions) (*Gradients, error) {
@@ -95,8 +95,8 @@ type back struct {
 	r       *Gradients
 	t       *autograd.Tape
 	n, d    int         // tokens, and numbers of the stream at each
-	streams [][]float32 // before each layer and behind the last
-	dx      []float32   // of the stream behind the layers that are still to come
+	streams [][]float32 // before each layer and after the last
+	dx      []float32   // of the stream after the layers that are still to come
 	first   []float32   // of what the stream began as, apart from that: of blocks that layers share
 }
 
@@ -153,7 +153,7 @@ func (b *back) gradient(of *tensor.Tensor, to []float32) error {
 	return nil
 }
 
-// predict goes back from the prediction to the stream behind the last layer.
+// predict goes back from the prediction to the stream after the last layer.
 func (b *back) predict() error {
 	b.begin()
 	defer b.t.Reset()

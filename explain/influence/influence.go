@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Options say what of the influence of tokens on each other is asked for.
+// Options say what of the influence of tokens on each other is requested.
 type Options struct {
 	Layers  []int  // empty for all
 	Head    int    // of these layers, AllHeads for all together
@@ -23,9 +23,9 @@ type Options struct {
 	Measure string // one of Measures
 	// Gradient asks for gradients times inputs as well, which take about the time of a step of training.
 	Gradient bool
-	// Next is the token whose log-probability behind Token the gradient is of, LikeliestToken for the likeliest.
+	// Next is the token whose log-probability after Token the gradient is of, LikeliestToken for the likeliest.
 	Next int32
-	// Progress is told how many of the layers are done; nil for nobody.
+	// Progress is told how many of the layers are done; nil for none.
 	Progress func(done, total int)
 }
 
@@ -60,13 +60,13 @@ type Report struct {
 	Tokens  int
 	Token   int // the one that is looked at
 	Layers  []Layer
-	// Rollout is the share of each token in what Token comes to, before each layer and behind the last. Row i is before
+	// Rollout is the share of each token in what Token comes to, before each layer and after the last. Row i is before
 	// layer i; the first row is for the input, the last is Token alone. Empty where not all layers were looked at.
 	Rollout [][]float64
 	// Sources is the first row of Rollout for every token in the place of Token, (tokens, tokens); empty where Rollout
 	// is, and for texts of more than linksTokens.
 	Sources []float64
-	// Gradients are those of the prediction behind Token; nil where they were not asked for.
+	// Gradients are those of the prediction after Token; nil where they were not requested.
 	Gradients *Gradients
 }
 

@@ -74,7 +74,7 @@ func TestLayersOfEveryKind(t *testing.T) {
 	page := r.Page(strings.Split("abcdefghijklmnopqrstuvw", ""), "")
 	notes := strings.Join(page.Notes, " ")
 	for _, want := range []string{
-		"Layer 0 (zamba2-shared>mamba2) sees, beside the stream,", "(zamba2-shared) has a map of its own",
+		"Layer 0 (zamba2-shared>mamba2) also sees the output", "(zamba2-shared) has its own map",
 		"Layer 3 (spatten) is left out: it has no linear form", "keep_heads",
 	} {
 		if !strings.Contains(notes, want) {

@@ -28,7 +28,7 @@ func cellsOf(layers, tokens int) (step int) {
 // negligible is what a layer writes, in parts of the stream, when it writes nothing but rounding errors.
 const negligible = 1e-12
 
-// layerSums measures one layer, or the block in front of its mixer that layers share.
+// layerSums measures one layer, or the block before its mixer that layers share.
 type layerSums struct {
 	r      *Report
 	in     *layerInput
@@ -38,9 +38,9 @@ type layerSums struct {
 	out    Layer
 
 	heads  int       // that it has
-	lacks  bool      // the head that is asked for is none of them
+	lacks  bool      // the head that is requested is none of them
 	m      []float32 // the measure (l, l)
-	writes []float64 // of each position: the layer's part of the stream behind it
+	writes []float64 // of each position: the layer's part of the stream after it
 	sizes  []float64 // the sums of the sizes of the rows of m, for the rollout
 }
 
@@ -176,7 +176,7 @@ func finite(x []float32) bool {
 // take positions alone, do not move anything.
 type rollout struct {
 	r   *Report
-	v   [][]float64 // for each token that is followed; nil where it is not asked for, or broke off
+	v   [][]float64 // for each token that is followed; nil where it is not requested, or broke off
 	row int         // of v: that of the token that is looked at
 }
 

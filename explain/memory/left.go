@@ -90,7 +90,7 @@ func (x *followed) words() string {
 	return "not linear in itself"
 }
 
-// bandLeft is the map of what is kept whole for some tokens and then forgotten; kept is 0 for ever.
+// bandLeft is the map of what is kept whole for some tokens and then forgotten; a kept of 0 is forever.
 func bandLeft(f *follow, kept int) []float32 {
 	left := newLeft(f)
 	for t := range f.cells {
