@@ -252,10 +252,10 @@ func fromHalf(h uint16) float32 {
 }
 
 // checkInto is check, and also checks that the destination has room for exactly this many elements.
-func (t *Tensor) checkInto(room int) error {
+func (t *Tensor) checkInto(want int) error {
 	n, err := t.check()
-	if err == nil && n != room {
-		err = fmt.Errorf("tensor %q: found %d elements, want %d", t.Name, n, room)
+	if err == nil && n != want {
+		err = fmt.Errorf("tensor %q: found %d elements, want %d", t.Name, n, want)
 	}
 	return err
 }

@@ -6,12 +6,12 @@ import { duration, inUnit, nameOf, number, sorted } from './measures.js';
 import { shortName, styleOf } from './runs.js';
 
 const losses = ['loss', 'valid_loss'];
-const left = ['train_loss', 'epoch']; // told by other curves
+const left = ['train_loss', 'epoch']; // shown by other curves
 
 const charts = new Map(); // by measurement: {figure, legend, plot, kind, lines}
 const sync = uPlot.sync('runs');
 
-// smooth is the exponential moving average of values, corrected for its start.
+// smooth returns the exponential moving average of values, corrected for its start.
 function smooth(values, weight) {
   let sum = 0, norm = 0;
   return values.map((v) => {
@@ -22,7 +22,7 @@ function smooth(values, weight) {
   });
 }
 
-// draw draws runs, [{id, curves}], as options say: {x, smooth, log}.
+// draw draws runs, [{id, curves}], with the options {x, smooth, log}.
 export function draw(runs, options) {
   const found = sorted(runs.flatMap((r) => Object.keys(r.curves))).filter((m) => !left.includes(m));
   const parts = found.filter((m) => !losses.includes(m)).map((m) => [m, [m]]);
@@ -42,7 +42,7 @@ export function draw(runs, options) {
   }
 }
 
-// one draws a chart, or brings it up to date.
+// one draws or updates a chart.
 function one(chart, measures, runs, options) {
   const lines = [];
   for (const run of runs) {
@@ -75,13 +75,13 @@ function one(chart, measures, runs, options) {
   chart.figure.setAttribute('aria-label', summary(chart, options.x));
 }
 
-// zoomed tells whether the user looks at a part of a chart, which new data must leave alone.
+// zoomed reports whether the user has zoomed in, so that new data must not change the view.
 function zoomed(plot) {
   const x = plot.data[0], s = plot.scales.x;
   return x.length > 1 && s.min !== null && (s.min > x[0] || s.max < x[x.length - 1]);
 }
 
-// unique are points with x growing: the last of those with one x.
+// unique returns points with increasing x: of points with the same x the last.
 function unique(x, y) {
   const ux = [], uy = [];
   for (let i = 0; i < x.length; i++) {
@@ -96,7 +96,7 @@ function unique(x, y) {
 }
 
 function newChart(key) {
-  const legend = h('p', { className: 'legend', 'aria-hidden': 'true' }); // the label of the figure says it
+  const legend = h('p', { className: 'legend', 'aria-hidden': 'true' }); // the figure's label has the same text
   const name = key === 'loss' ? 'loss' : nameOf(key);
   const figure = h('figure', { tabIndex: 0, role: 'group', onkeydown: (event) => move(chart, event) },
     h('figcaption', {}, h('span', {}, name), h('span', { className: 'at muted' })), legend);
@@ -106,7 +106,7 @@ function newChart(key) {
   return chart;
 }
 
-// move moves the cursor of a chart by arrow keys; Escape shows all of it again.
+// move moves the cursor of a chart with the arrow keys; Escape zooms out.
 function move({ plot }, event) {
   if (!plot) return;
   const x = plot.data[0], step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 }[event.key];
@@ -123,7 +123,7 @@ function size(chart) {
   return { width: Math.max(120, inside), height: chart.key === 'loss' ? 320 : 190 };
 }
 
-// look is how uPlot draws the lines of a chart.
+// look returns uPlot's options for a chart.
 function look(chart, logarithmic, x, style) {
   const color = (name) => style.getPropertyValue(name).trim();
   const lines = { stroke: color('--line'), width: 1 };
@@ -152,10 +152,10 @@ function look(chart, logarithmic, x, style) {
   };
 }
 
-// showLegend names the lines of a chart, with their values at the cursor or else the last ones.
+// showLegend lists the lines of a chart with their values at the cursor, or else the last ones.
 function showLegend(chart) {
   const { plot, lines, legend, figure } = chart;
-  if (!plot) return; // it is being made
+  if (!plot) return; // not created yet
   const [x, ...values] = plot.data;
   const at = plot.cursor.left >= 0 ? plot.cursor.idx : null;
   const time = plot.series[0].label === 'seconds';
@@ -170,13 +170,13 @@ function showLegend(chart) {
   }));
 }
 
-// nearest is the value at a place, or the last one before it: runs are not measured at the same steps.
+// nearest returns the value at an index or the last one before it, since runs are measured at different steps.
 function nearest(values, at) {
   while (at > 0 && (values[at] === null || values[at] === undefined)) at--;
   return values[at];
 }
 
-// summary says in words what a chart shows.
+// summary describes a chart in words.
 function summary(chart, x) {
   const said = chart.lines.filter((l) => !l.faint).map((l) => {
     const name = [shortName(l.run), l.part].filter(Boolean).join(', ');

@@ -1,4 +1,4 @@
-// main asks for what has changed every two seconds while somebody looks at the page.
+// main updates the page every two seconds while it is visible.
 
 import * as charts from './charts.js';
 import { button, byID, say } from './dom.js';
@@ -11,7 +11,7 @@ const every = 2000; // milliseconds
 const known = new Map(); // by run: {tag, data}
 let compared = '';
 
-// load brings the measurements of a run up to date, and tells whether there was anything new.
+// load updates the measurements of a run and reports whether there was anything new.
 async function load(id) {
   const before = known.get(id);
   const answer = await fetch(`/api/run?id=${encodeURIComponent(id)}`, {
@@ -37,7 +37,7 @@ function draw() {
   }
 }
 
-// complain shows what is wrong, or that there is nothing to show.
+// complain shows an error, or removes it if there is none.
 function complain(problem) {
   const empty = byID('empty'), text = problem ? String(problem.message ?? problem) : '';
   empty.hidden = !problem;
@@ -59,7 +59,7 @@ async function update() {
   }
 }
 
-// choose loads what has been chosen and draws it.
+// choose loads and draws the chosen runs.
 async function choose() {
   try {
     await Promise.all(list.chosen.map(load));

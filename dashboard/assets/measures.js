@@ -1,6 +1,6 @@
-// measures says what runs measure: names, units and how the numbers are written.
+// measures has the names and units of the measurements, and writes their numbers.
 
-// names are in the order in which they are shown. Everything else that a run has measured follows under its own name.
+// names are in display order. Other measurements of a run follow under their own names.
 const names = {
   loss: 'training loss', train_loss: 'mean training loss', valid_loss: 'validation loss',
   valid_accuracy: 'validation accuracy, %', valid_mae: 'validation mean absolute error', lr: 'learning rate',
@@ -11,18 +11,18 @@ const order = Object.keys(names);
 
 export const nameOf = (measure) => (Object.hasOwn(names, measure) ? names[measure] : measure);
 
-// sorted are measures in the order in which they are shown.
+// sorted returns measures in display order.
 export function sorted(measures) {
   const rank = (m) => (order.includes(m) ? order.indexOf(m) : order.length);
   return [...new Set(measures)].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 }
 
-// inUnit are values in the unit that they are shown in.
+// inUnit converts values to the unit in which they are shown.
 export function inUnit(measure, values) {
   return measure === 'mem_bytes' ? values.map((v) => (v === null ? null : v / 2 ** 20)) : values;
 }
 
-// number writes a number in few characters.
+// number writes a number briefly.
 export function number(v) {
   if (v === null || v === undefined || !Number.isFinite(v)) return '—';
   const size = Math.abs(v);

@@ -1,5 +1,5 @@
-// runs is the list of runs, and which of them are chosen. The choice stands in the address, so that it can be kept and
-// sent.
+// runs is the list of runs and the choice among them. The choice is part of the address, so that it can be bookmarked
+// and shared.
 
 import { byID, h } from './dom.js';
 import { count } from './format.js';
@@ -10,9 +10,9 @@ const colors = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9'
 const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const most = colors.length * dashes.length;
 
-export const chosen = []; // ids, in the order of their colors
+export const chosen = []; // ids of the chosen runs, in the order of their colors
 let runs = [];
-let folder = ''; // that all runs lie in
+let folder = ''; // the common folder of all runs
 let changed = () => {};
 
 export function onChange(f) { changed = f; }
@@ -22,10 +22,10 @@ export function styleOf(id) {
   return { color: colors[i % colors.length], dash: dashes[Math.floor(i / colors.length) % dashes.length] };
 }
 
-// shortName is the id of a run without the folder that all runs lie in.
+// shortName returns the id of a run without the common folder of all runs.
 export const shortName = (id) => (id.startsWith(folder) ? id.slice(folder.length) : id);
 
-// common is the folder that all runs lie in, with a slash behind it.
+// common returns the common folder of all runs, with a slash at its end.
 function common(ids) {
   if (ids.length === 0) return '';
   const parts = ids[0].split('/').slice(0, -1);
@@ -44,7 +44,7 @@ function writeAddress() {
   history.replaceState(null, '', '#' + chosen.map(encodeURIComponent).join('&'));
 }
 
-// show takes a new list. Where nothing is chosen, the run that was written to last is.
+// show takes a new list of runs. If no run is chosen yet, it chooses the one changed last.
 export function show(list, more) {
   runs = list;
   const ids = runs.map((r) => r.id), before = chosen.length;
@@ -58,7 +58,7 @@ export function show(list, more) {
   draw();
 }
 
-// draw brings the list up to date. Rows stay where they are in the document, so that the focus stays, too.
+// draw updates the list. Existing rows stay in the document, so that the focus is not lost.
 export function draw() {
   const list = byID('runs'), wanted = byID('filter').value.toLowerCase();
   const rows = new Map([...list.children].map((row) => [row.dataset.id, row]));

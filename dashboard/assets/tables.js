@@ -1,4 +1,4 @@
-// tables stand below the charts: the latest values, and the settings.
+// tables shows the tables below the charts: the latest values and the settings.
 
 import { byID, h, replace } from './dom.js';
 import { inUnit, nameOf, number, sorted } from './measures.js';
@@ -27,7 +27,7 @@ function reportPath(id) {
   return '/report/' + id.split('/').map(encodeURIComponent).join('/') + '/';
 }
 
-// settings shows those of the chosen runs.
+// settings shows the settings of the chosen runs.
 export async function settings(ids) {
   byID('differences').hidden = ids.length === 0;
   if (ids.length === 0) return;

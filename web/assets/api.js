@@ -18,7 +18,7 @@ export function setAPIKey(key) {
   } catch { /* it holds until the page is left */ }
 }
 
-// ServerError is an answer that says what is wrong.
+// ServerError is an error that the server reported.
 class ServerError extends Error {
   constructor(status, message, param) {
     super(message);
@@ -27,7 +27,7 @@ class ServerError extends Error {
   }
 }
 
-// LostConnection is a reply that has not come to its end.
+// LostConnection is the error when a response breaks off or does not arrive.
 export class LostConnection extends Error {}
 
 const lost = 'The connection to the server was lost.';
@@ -43,7 +43,7 @@ async function errorOf(response) {
   }
 }
 
-// request sends JSON, or asks for a path where there is no body. What the caller aborts is an AbortError.
+// request sends the body as JSON, or a GET request if there is none. Aborting it throws an AbortError.
 async function request(path, body, signal, method = body ? 'POST' : 'GET') {
   const headers = {};
   if (apiKey()) headers.Authorization = `Bearer ${apiKey()}`;
@@ -62,7 +62,7 @@ async function request(path, body, signal, method = body ? 'POST' : 'GET') {
   return response;
 }
 
-// ask returns the JSON of an answer.
+// ask sends a request and returns the JSON of its response.
 export async function ask(path, body, signal) {
   const response = await request(path, body, signal);
   try {
@@ -73,21 +73,21 @@ export async function ask(path, body, signal) {
   }
 }
 
-// drop deletes what is at a path.
+// drop sends a DELETE request.
 export async function drop(path) { await request(path, undefined, undefined, 'DELETE'); }
 
-// explained are the sessions that the server keeps to explain a conversation.
+// explained returns the sessions in which the server explains a conversation.
 export async function explained(id) {
   const { data } = await ask('/v1/sessions');
   return data.filter((one) => one.metadata?.conversation === id);
 }
 
-// explains tells whether the server has the page that explains sessions.
+// explains reports whether the server has the page that explains sessions.
 export async function explains() {
   return fetch('/explain', { method: 'HEAD', credentials: 'omit' }).then((answer) => answer.ok, () => false);
 }
 
-// stream yields the events of an answer. It ends by [DONE]; without it, what is missing is an error.
+// stream yields the events of a response. They end with [DONE]; it throws LostConnection if that is missing.
 export async function* stream(path, body, signal) {
   const response = await request(path, { ...body, stream: true, stream_options: { include_usage: true } }, signal);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -121,13 +121,13 @@ async function read(reader) {
   }
 }
 
-// models are those of the server, by their names.
+// models returns the models of the server, sorted by name.
 export async function models() {
   const { data } = await ask('/v1/models');
   return data.map((one) => ({ name: one.id, known: false }));
 }
 
-// describe adds to a model what is known of it: its template, the sampling that it asks for, its sizes.
+// describe adds details to a model: its chat template, its default sampling settings and its sizes.
 export async function describe(model) {
   const about = await ask('/api/show', { model: model.name });
   const info = about.model_info ?? {};
@@ -138,7 +138,7 @@ export async function describe(model) {
   });
 }
 
-// defaultsOf reads what Ollama calls parameters: lines of a name and a value.
+// defaultsOf parses Ollama's "parameters": lines with a name and a value.
 function defaultsOf(text = '') {
   const defaults = {};
   for (const line of text.split('\n')) {
@@ -148,10 +148,10 @@ function defaultsOf(text = '') {
   return defaults;
 }
 
-// loaded are the models in memory.
+// loaded returns the models in memory.
 export async function loaded() { return (await ask('/api/ps')).models ?? []; }
 
-// countTokens is how many tokens a text has.
+// countTokens returns the number of tokens of a text.
 export async function countTokens(model, text) {
   return (await ask('/tokenize', { model, prompt: text, add_special_tokens: false })).count;
 }

@@ -1,5 +1,5 @@
-// app is what the parts of the page share: the models, the conversation that is shown, the replies on their way, and what
-// can be done with them. It knows nothing of elements; parts listen for its events.
+// app is the state that the parts of the page share (the models, the current conversation, the running requests) and
+// the actions on it. It does not touch elements; the parts of the page listen for its events.
 
 import * as api from './api.js';
 import * as store from './store.js';
@@ -10,19 +10,20 @@ class App extends EventTarget {
   models = [];
   current = null;
   heads = [];
-  turns = new Map(); // of conversations, by their ids
-  explains = false; // the server has a page that explains what a model makes of a text
-  #explaining = Promise.resolve(false); // what comes of asking for that
-  #open = new Map(); // conversations that were shown, by their ids
-  #saving = new Map(); // times at which they are saved, by their ids
+  turns = new Map(); // the running requests, by the id of the conversation
+  explains = false; // whether the server has a page that explains how a model reads a text
+  #explaining = Promise.resolve(false); // the request that finds this out
+  #open = new Map(); // conversations shown so far, by id
+  #saving = new Map(); // timers of pending saves, by the id of the conversation
 
-  // tell calls who listens: "change" for everything, "grow" for one node, "heads" for the list, "error" for a text.
+  // tell dispatches an event: "change" (of anything), "grow" (of a node), "heads" (of the list), "error" (a text) and
+  // others.
   tell(type, detail) { this.dispatchEvent(new CustomEvent(type, { detail })); }
 
-  // model is what is known of the model of the conversation, or of the first where the server does not have it.
+  // model returns the model of the conversation, or the first one if the server does not have that model.
   model() { return this.models.find((one) => one.name === this.current?.model) ?? this.models[0]; }
 
-  // know asks what there is to know of the model in use.
+  // know requests the details of the current model.
   async know() {
     const model = this.model();
     if (!model || model.known) return;
@@ -35,10 +36,10 @@ class App extends EventTarget {
     }
   }
 
-  // learn does so where nobody waits for it.
+  // learn does the same in the background.
   #learn() { this.know().catch(() => this.tell('key', () => this.#learn())); }
 
-  // use makes a model that of the conversation.
+  // use sets the model of the conversation.
   use(name) {
     this.current.model = name;
     this.#learn();
@@ -47,7 +48,7 @@ class App extends EventTarget {
 
   get turn() { return this.turns.get(this.current?.id); }
 
-  // start asks the server for its models.
+  // start requests the models of the server.
   async start() {
     this.#explaining = api.explains();
     this.models = await api.models();
@@ -63,7 +64,7 @@ class App extends EventTarget {
     this.tell('heads');
   }
 
-  // fresh shows a new conversation, which is kept as soon as there is something in it.
+  // fresh shows a new conversation, which is saved once it has content.
   fresh(kind) {
     const model = this.model();
     const settings = this.current ? structuredClone(this.current.settings) : {};
@@ -79,7 +80,7 @@ class App extends EventTarget {
       c = await store.load(id);
       if (!c) return this.list();
       for (const node of Object.values(c.nodes)) {
-        if (node.state === 'running') node.state = 'lost'; // the window that asked for it has gone, or writes it again
+        if (node.state === 'running') node.state = 'lost'; // its window was closed, or will save it again
       }
       this.#open.set(id, c);
     }
@@ -106,14 +107,14 @@ class App extends EventTarget {
     }
   }
 
-  // changed tells of a change of the conversation that is shown, and keeps it.
+  // changed announces a change of the current conversation and saves it.
   changed() {
     tree.touch(this.current);
     this.tell('change');
     return this.keep();
   }
 
-  // reply asks for n replies behind a node.
+  // reply requests n replies to a node.
   reply(parent, n = 1) {
     const c = this.current;
     const siblings = tree.children(c, parent).filter((node) => node.role === 'assistant').length;
@@ -124,7 +125,7 @@ class App extends EventTarget {
     return this.run(c, nodes);
   }
 
-  // run asks for what comes next in nodes.
+  // run requests the text of nodes, or its continuation.
   async run(c, nodes) {
     if (this.turns.has(c.id)) return;
     const turn = new Turn(c, nodes, (node) => {
@@ -144,7 +145,7 @@ class App extends EventTarget {
 
   stop() { this.turn?.stop(); }
 
-  // send puts a message at the end of the branch and asks for a reply.
+  // send adds a message to the end of the branch and requests a reply.
   send(content, files = []) {
     if (this.turn) return undefined;
     this.current.compare = null;
@@ -152,8 +153,8 @@ class App extends EventTarget {
     return this.reply(tree.add(this.current, last, 'user', content, { files }).id);
   }
 
-  // edit makes another branch in place of a message, and asks for a reply to it. Of several answers to the calls of a
-  // reply the others stay.
+  // edit starts another branch with a changed message, and requests a reply to it. If the message is one of several
+  // function results, the branch has the others, too.
   edit(node, content, files) {
     if (this.turn) return undefined;
     const c = this.current;
@@ -167,7 +168,7 @@ class App extends EventTarget {
     return this.reply(last.id);
   }
 
-  // answer says what the functions have answered that a reply calls, and asks for the reply to that.
+  // answer adds the results of the functions that a reply calls, and requests a reply to them.
   answer(node, texts) {
     if (this.turn) return undefined;
     let last = node;
@@ -177,32 +178,32 @@ class App extends EventTarget {
     return this.reply(last.id);
   }
 
-  // goOn continues a reply that has ended early.
-  goOn(node) {
-    delete node.tokens; // they would not be all of it
+  // resume continues a reply that ended early.
+  resume(node) {
+    delete node.tokens; // they would be only a part of it
     return this.run(this.current, [node]);
   }
 
-  // instead makes another branch that has a beginning of a reply, and continues it.
-  instead(node, content, tokens) {
+  // branchReply starts another branch with the beginning of a reply, and continues it.
+  branchReply(node, content, tokens) {
     if (this.turn) return undefined;
     const other = tree.add(this.current, node.parent, 'assistant', content, { tokens, seed: node.seed });
     return this.run(this.current, [other]);
   }
 
-  // draft keeps what is being written in the conversation; without a text there is nothing.
+  // draft saves the unfinished text of the user in the conversation; an undefined text removes it.
   draft(text) {
     this.current.draft = text;
     this.keep(this.current, true);
   }
 
   pick(id) {
-    if (this.current.kind === 'text') delete this.current.draft; // the text is that of the branch
+    if (this.current.kind === 'text') delete this.current.draft; // the text of the branch replaces it
     tree.pick(this.current, id);
     return this.changed();
   }
 
-  // fork shows a conversation of its own with what is there up to a node.
+  // fork shows a new conversation with a copy of the branch up to a node.
   fork(node) {
     this.current = tree.copyUpTo(this.current, node.id);
     this.#open.set(this.current.id, this.current);
@@ -221,19 +222,19 @@ class App extends EventTarget {
     this.#saving.delete(id);
     this.#open.delete(id);
     await store.remove(id);
-    this.#forget(id).catch(() => {}); // a server that is not there keeps what it has
+    this.#forget(id).catch(() => {}); // without a connection, the server's sessions remain
     if (this.current.id === id) this.fresh();
     await this.list();
   }
 
-  // forget deletes what the server keeps to explain a conversation.
+  // forget deletes the sessions in which the server explains a conversation.
   async #forget(id) {
     if (!await this.#explaining) return;
     const all = await api.explained(id);
     await Promise.all(all.map((one) => api.drop(`/v1/sessions/${one.id}`)));
   }
 
-  // fromOthers takes what another window has saved or removed.
+  // fromOthers applies what another window has saved or removed.
   async fromOthers({ saved, removed }) {
     const c = this.#open.get(saved);
     const theirs = c && await store.load(saved);
@@ -248,12 +249,12 @@ class App extends EventTarget {
     await this.list();
   }
 
-  // everything is all conversations, as they are written to a file.
+  // everything returns all conversations, as they are written to a file.
   async everything() {
     return { hippo: 'conversations', version: 1, conversations: await Promise.all(this.heads.map((one) => store.load(one.id))) };
   }
 
-  // take adds the conversations of a file.
+  // take imports the conversations of a file.
   async take(text) {
     let file;
     try {

@@ -1,4 +1,4 @@
-// branches draws a conversation as a tree: a line for each level, the chosen branch in color.
+// branches draws a conversation as a tree: one row for each level, the chosen branch in color.
 
 import { app } from './app.js';
 import { h, s } from './dom.js';
@@ -6,13 +6,13 @@ import { children, path } from './tree.js';
 
 const step = { x: 26, y: 30 };
 
-// branches puts the drawing into an element.
+// branches appends the drawing to an element.
 export function branches(body) {
   const c = app.current;
   const places = [];
   const lines = [];
   let columns = 0;
-  // Without recursion: a conversation may be longer than a stack.
+  // Without recursion, since a conversation may be deeper than the call stack allows.
   const stack = children(c, '').reverse().map((node) => ({ node, depth: 0, from: null }));
   while (stack.length) {
     const { node, depth, from } = stack.pop();

@@ -1,10 +1,10 @@
-// calls shows the functions that a reply calls, and takes what they answer from the person, who plays them.
+// calls shows the function calls of a reply and asks the user for their results.
 
 import { app } from './app.js';
 import { button, h } from './dom.js';
 import { children } from './tree.js';
 
-// laidOut is JSON with a line for each part; what is none stays as it is.
+// laidOut indents JSON; text that is not JSON is returned unchanged.
 function laidOut(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
@@ -13,17 +13,17 @@ function laidOut(text) {
   }
 }
 
-// callsOf shows the calls of a reply, null where there are none.
+// callsOf shows the calls of a reply; null if there are none.
 export function callsOf(node) {
   return node.calls?.length ? h('div', { className: 'calls' }, ...node.calls.map(({ function: f }) => h('section', {
     className: 'call', 'aria-label': `Call of ${f.name}`,
   }, h('p', {}, 'calls ', h('strong', {}, f.name)), h('pre', { tabIndex: 0, 'aria-label': 'Arguments' }, laidOut(f.arguments))))) : null;
 }
 
-// waits tells whether a reply has calls that are not answered.
+// waits reports whether a reply has calls without results.
 export const waits = (node) => Boolean(node.calls?.length) && node.state !== 'running' && !children(app.current, node.id).length;
 
-// answerForm has a field for what each function answers.
+// answerForm has a field for the result of each function.
 export function answerForm(node) {
   const fields = node.calls.map((call, i) => h('textarea', { id: `answer-${node.id}-${i}`, rows: 2, dir: 'auto' }));
   const send = () => app.answer(node, fields.map((field) => field.value));

@@ -1,4 +1,4 @@
-// chat puts the page together.
+// chat is the main script of the page: it connects all other parts.
 
 import { apiKey, setAPIKey } from './api.js';
 import { app } from './app.js';
@@ -12,13 +12,13 @@ import { growMessage, showThread } from './thread.js';
 import { path, title, touch } from './tree.js';
 import { growText, showText } from './writing.js';
 
-// quiet buttons have words where there is room for them.
+// Quiet buttons show their text only where the page is wide enough.
 const quiet = { words: true, className: 'quiet' };
 
 function bar() {
   const c = app.current;
   const names = app.models.map((one) => one.name);
-  if (names.length && !names.includes(c.model)) names.push(c.model); // of a conversation with a model that has gone
+  if (names.length && !names.includes(c.model)) names.push(c.model); // it may be gone from the server
   const models = h('select', {
     id: 'model', 'aria-label': 'Model', onchange: (event) => app.use(event.target.value),
   }, ...names.map((name) => h('option', { value: name, selected: name === c.model }, name)));
@@ -34,7 +34,8 @@ function bar() {
     button('Light or dark', 'theme', () => say(`Theme: ${nextTheme()}`), { id: 'theme' }));
 }
 
-// explainLink leads to what the model makes of the conversation. A reply that is being written goes on in this window.
+// explainLink opens the page that explains how the model reads the conversation, in another window while a reply is
+// being written here, so that the reply is not interrupted.
 function explainLink(c) {
   const page = app.turn ? { target: '_blank', rel: 'opener' } : {};
   return h('a', {
@@ -54,13 +55,13 @@ function toggleTokens() {
   byID('tokens').focus();
 }
 
-// notice shows a line that can be closed.
+// notice shows a line of text that can be dismissed.
 function notice(text, bad = false) {
   replace(byID('notice'), h('p', { className: bad ? 'bad' : '' }, text,
     button('Close', 'close', () => byID('notice').replaceChildren())));
 }
 
-// atEnd tells whether the end of the messages is in view: then it stays so.
+// atEnd reports whether the end of the messages is in view. If it is, the page scrolls as text is added.
 function atEnd() {
   const { scrollTop, clientHeight, scrollHeight } = byID('main');
   return scrollTop + clientHeight > scrollHeight - 60;
@@ -68,7 +69,7 @@ function atEnd() {
 
 const toEnd = () => { byID('main').scrollTop = byID('main').scrollHeight; };
 
-let frame = 0; // in which what has grown is shown
+let frame = 0; // the animation frame requested to show new text
 const grown = new Set();
 let shown = null;
 
@@ -115,7 +116,7 @@ app.addEventListener('grow', ({ detail: node }) => {
 });
 app.addEventListener('ended', ({ detail: turn }) => {
   const [node] = turn.nodes;
-  if (turn.error && turn.error.name !== 'AbortError') return; // the message says what is wrong
+  if (turn.error && turn.error.name !== 'AbortError') return; // the message shows the error
   if (turn.conversation === app.current) {
     say(`The reply is complete: ${count(node.stats.made)} tokens, ${speed(node.stats.made, node.stats.ms)}.`);
   }
@@ -123,14 +124,14 @@ app.addEventListener('ended', ({ detail: turn }) => {
 app.addEventListener('key', ({ detail: again }) => askKey(again));
 app.addEventListener('retry', start);
 
-// askKey asks for an API key, then does again what the server has refused.
+// askKey asks for an API key, then repeats the request that the server refused.
 function askKey(again) {
   if (document.querySelector('dialog')) return;
   const field = h('input', { type: 'password', id: 'key', autocomplete: 'off', value: apiKey() });
   const use = () => {
     setAPIKey(field.value.trim());
     dialog.close();
-    dialog.remove(); // now: the answer may come before the event of closing, and ask again
+    dialog.remove(); // at once: the response may arrive before the close event, and open the dialog again
     again();
   };
   field.addEventListener('keydown', (event) => { if (event.key === 'Enter') use(); });
@@ -149,7 +150,7 @@ async function start() {
   try {
     await app.start();
     byID('notice').replaceChildren();
-    if (document.activeElement !== document.body) return; // somebody is somewhere already
+    if (document.activeElement !== document.body) return; // the focus is somewhere already
     byID(app.current.kind === 'chat' ? 'composer-text' : 'text').focus({ preventScroll: true });
   } catch (error) {
     if (error.status === 401) askKey(start);
@@ -173,7 +174,7 @@ byID('middle').addEventListener('click', (event) => {
 
 addEventListener('pagehide', () => { if (app.current && app.turn) app.keep(); });
 
-// linked is the conversation that the address of the page names: that to which another page leads back.
+// linked is the conversation named in the address of the page, as in links from other pages.
 async function linked() {
   const id = new URLSearchParams(location.hash.slice(1)).get('conversation');
   if (!id) return;

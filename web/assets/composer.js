@@ -1,4 +1,4 @@
-// composer is the field in which messages are written, with the files that go with them.
+// composer is the field for new messages and their attached files.
 
 import { countTokens } from './api.js';
 import { app } from './app.js';
@@ -6,12 +6,12 @@ import { button, byID, h, icon, replace } from './dom.js';
 import { bytes, count } from './format.js';
 import { editLast } from './thread.js';
 
-// mostFile is how large a file may be, and longPaste from how many characters on a pasted text becomes one.
+// mostFile is the largest size of a file. Pasted texts of at least longPaste characters are attached as files.
 const mostFile = 8 << 20;
 const longPaste = 6000;
 
 let files = [];
-let shownOf = null; // the conversation whose message is written
+let shownOf = null; // the conversation of the message
 let field, chips, send, live;
 
 export function makeComposer() {
@@ -53,7 +53,7 @@ function grow() {
 }
 
 function key(event) {
-  if (event.isComposing) return; // Enter ends a word of an input method
+  if (event.isComposing) return; // Enter confirms a word of an input method
   if (event.key === 'Enter' && !event.shiftKey) {
     event.preventDefault();
     if (!app.turn) sendOrStop();
@@ -75,7 +75,7 @@ function paste(event) {
   }
 }
 
-// attach takes files of text. What is none is an error.
+// attach adds text files. Others are reported as errors.
 async function attach(list) {
   for (const file of list) {
     try {
@@ -93,7 +93,7 @@ async function attach(list) {
       countTokens(app.current.model, text).then((n) => {
         one.tokens = n;
         showChips();
-      }).catch(() => {}); // the size is enough
+      }).catch(() => {}); // the size is shown instead
     } catch (error) {
       app.tell('error', `${file.name} ${error.message}.`);
     }
@@ -137,7 +137,7 @@ function showSend() {
   send.disabled = !running && !field.value.trim() && !files.length;
 }
 
-// showComposer fits the composer to the conversation.
+// showComposer updates the composer for the current conversation.
 export function showComposer() {
   byID('composer').hidden = app.current.kind === 'text';
   if (shownOf !== app.current) {
@@ -150,7 +150,7 @@ export function showComposer() {
   if (!app.turn) live.textContent = '';
 }
 
-// showSpeed says how fast a reply comes.
+// showSpeed shows the speed of a running reply.
 export function showSpeed(turn) {
   const n = turn.speed();
   live.textContent = n ? `${n >= 100 ? Math.round(n) : n.toFixed(1)} tokens/s` : 'reading …';

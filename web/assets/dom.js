@@ -1,14 +1,14 @@
-// dom makes elements. Texts become text nodes and never markup: there is no innerHTML in these files.
+// dom creates elements. Texts always become text nodes and are never parsed as HTML, in any of these files.
 
 const svgNames = 'http://www.w3.org/2000/svg';
 
-// h makes an element. Of its properties, those that begin with "on" are listeners, those of the element itself are set,
-// and others become attributes; undefined, null and false leave a property out.
+// h creates an HTML element. Properties that begin with "on" add listeners, properties of the element itself are set,
+// and others become attributes. Those that are undefined, null or false are left out.
 export function h(tag, properties = {}, ...children) {
   return fill(document.createElement(tag), properties, children);
 }
 
-// s makes an element of SVG.
+// s creates an SVG element.
 export function s(tag, properties = {}, ...children) {
   return fill(document.createElementNS(svgNames, tag), properties, children);
 }
@@ -24,10 +24,10 @@ function fill(element, properties, children) {
   return element;
 }
 
-// byID is an element of the page.
+// byID returns an element of the page.
 export const byID = (id) => document.getElementById(id);
 
-// icons are drawn with lines in a square of 24.
+// icons are SVG paths, drawn as lines in a square of 24 by 24.
 const paths = {
   plus: 'M12 5v14M5 12h14',
   menu: 'M4 6h16M4 12h16M4 18h16',
@@ -51,12 +51,12 @@ const paths = {
   go: 'M5 12h14M13 6l6 6-6 6',
 };
 
-// icon is a picture beside or in place of words. Screen readers leave it out.
+// icon returns a picture, which screen readers skip.
 export function icon(name) {
   return s('svg', { viewBox: '0 0 24 24', class: 'icon', 'aria-hidden': 'true' }, s('path', { d: paths[name] }));
 }
 
-// button has a picture; its name is what screen readers say and what the mouse shows, unless it has words.
+// button returns a button with a picture. With words it shows its name, otherwise the name is its label and tooltip.
 export function button(name, picture, onclick, { words = false, className = '', ...rest } = {}) {
   return h('button', {
     type: 'button', className: `button ${words ? '' : 'square'} ${className}`, onclick,
@@ -64,11 +64,11 @@ export function button(name, picture, onclick, { words = false, className = '', 
   }, icon(picture), words ? h('span', {}, name) : null);
 }
 
-// replace puts children in place of those of an element.
+// replace replaces the children of an element.
 export function replace(element, ...children) {
   element.replaceChildren(...children.flat().filter((child) => child));
   return element;
 }
 
-// say tells people who hear the page what has happened.
+// say announces a text to users of screen readers.
 export function say(text) { byID('said').textContent = text; }

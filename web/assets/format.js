@@ -1,11 +1,11 @@
-// format writes numbers for people.
+// format writes numbers readably.
 
 const whole = new Intl.NumberFormat('en');
 
-// count is a whole number with separators.
+// count writes a whole number with separators.
 export const count = (n) => whole.format(n);
 
-// bytes is a size in the unit in which it has up to four digits.
+// bytes writes a size in the unit in which it has up to four digits.
 export function bytes(n) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let at = 0;
@@ -16,19 +16,19 @@ export function bytes(n) {
   return `${at === 0 || n >= 100 ? Math.round(n) : n.toFixed(1)} ${units[at]}`;
 }
 
-// seconds is a time in milliseconds or seconds.
+// seconds writes a time in milliseconds or seconds.
 export function seconds(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
 }
 
-// speed is a number of tokens in a second.
+// speed writes a number of tokens per second.
 export function speed(tokens, ms) {
   const n = tokens / Math.max(ms, 1) * 1000;
   return `${n >= 100 ? Math.round(n) : n.toFixed(1)} tokens/s`;
 }
 
-// percent is a share of one.
+// percent writes a fraction as a percentage.
 export function percent(p) {
   if (p >= 0.9995) return '100 %';
   if (p >= 0.1) return `${(p * 100).toFixed(0)} %`;

@@ -1,9 +1,9 @@
-// markdown shows text that a model wrote. It makes elements itself, of a few kinds, and puts texts into them: nothing
-// that a model writes is ever read as markup of the page. What it does not know stays as it was written.
+// markdown shows the Markdown text of a model. It creates elements of a few kinds and sets their text, so that nothing
+// a model writes is ever parsed as HTML. Markup that it does not know is shown as written.
 
 import { button, h, say } from './dom.js';
 
-// Markdown is an element that shows a text that grows: blocks that are as they were stay.
+// Markdown is an element that shows a growing text. Blocks that have not changed stay in the document.
 export class Markdown {
   constructor() {
     this.element = h('div', { className: 'prose', dir: 'auto' });
@@ -20,7 +20,7 @@ export class Markdown {
   }
 }
 
-// No pattern tries more places than a line has, times a constant: a model may write anything, and a page must not hang.
+// All patterns take time linear in the length of a line: a model may write anything, and the page must not hang.
 const fence = /^ {0,3}(`{3,}(?!`)|~{3,}(?!~))[ \t]{0,4}([\w+#.-]{0,40})/;
 const heading = /^(#{1,6})\s+(.*)$/;
 const item = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
@@ -28,7 +28,7 @@ const rule = /^ {0,3}([-*_])(\s*\1){2,}\s*$/;
 const row = /^\s*\|.*\|\s*$/;
 const rowRule = /^\s*\|(\s*:?-+:?\s*\|)+\s*$/;
 
-// blocksOf divides a text into blocks, each with its lines and a key that is the same only if they are.
+// blocksOf divides a text into blocks, each with its lines and a key that is equal only for equal lines.
 function blocksOf(text) {
   const lines = text.split('\n');
   const blocks = [];
@@ -69,7 +69,7 @@ function blocksOf(text) {
   return blocks;
 }
 
-// opens is the fence that a line is, if it is one.
+// opens returns the match of a line that opens a fenced block, null for another line.
 function opens(line) {
   const found = fence.exec(line);
   return found && !line.includes('`', found[0].length) ? found : null;
@@ -96,7 +96,7 @@ function render(block) {
   }
 }
 
-// lined are lines with breaks between: models mean the ends of their lines.
+// lined joins lines with line breaks, since models mean their line ends.
 function lined(lines) {
   return lines.flatMap((line, i) => (i ? [h('br'), ...inline(line)] : inline(line)));
 }
@@ -108,7 +108,7 @@ function code({ inside, language }) {
     h('pre', { tabIndex: 0 }, h('code', {}, text)));
 }
 
-// copyText puts a text on the clipboard, if the browser allows it.
+// copyText copies a text to the clipboard, if the browser allows it.
 export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -118,7 +118,7 @@ export async function copyText(text) {
   }
 }
 
-// list makes lists of items, one inside another by how far they stand in.
+// list creates lists of items, nested by their indentation.
 function list(lines) {
   const root = { indent: -1, element: h('div') };
   const open = [root];
@@ -129,7 +129,7 @@ function list(lines) {
       continue;
     }
     const [, space, mark, text] = found;
-    const deep = open.length < 12; // beyond that, deeper items stand beside each other
+    const deep = open.length < 12; // deeper items are not nested further
     while (open.length > 1 && space.length < open.at(-1).indent) open.pop();
     if (open.length === 1 || (deep && space.length > open.at(-1).indent + 1)) {
       const ordered = /\d/.test(mark);
@@ -151,10 +151,10 @@ function table(lines) {
     h('tbody', {}, ...rest.map((line) => h('tr', {}, ...cells(line).map((cell) => h('td', {}, inline(cell))))))));
 }
 
-// Marks inside a line.
+// Markup inside a line.
 const marks = /(`{1,4})([^`]+)\1(?!`)|\*\*(?=\S)([^*]+)\*\*|\*(?=[^\s*])([^*]+)\*|\[([^\][]+)\]\(([^()\s]+)\)|(https?:\/\/[^\s<>()"']+[^\s<>()"'.,;:!?])/g;
 
-// inline are the nodes of a line.
+// inline returns the nodes of a line.
 function inline(text) {
   const nodes = [];
   let at = 0;
@@ -171,12 +171,12 @@ function inline(text) {
   return nodes;
 }
 
-// link goes to pages of the web only, and tells them nothing. What is written in place of its address shows it.
+// link returns a link to a web page, without a referrer; other addresses stay text. Its tooltip shows the address.
 function link(all, label, target) {
   let url;
   try {
     url = new URL(target);
-  } catch { /* it is none */ }
+  } catch { /* not a URL */ }
   if (!['http:', 'https:'].includes(url?.protocol)) return all;
   return h('a', { href: url.href, rel: 'noopener noreferrer nofollow', target: '_blank', title: url.href }, label);
 }

@@ -1,4 +1,4 @@
-// settings are the panel beside a conversation: sampling, its branches, and the models of the server.
+// settings is the panel beside a conversation, for sampling, branches and the models of the server.
 
 import { apiKey, loaded, setAPIKey } from './api.js';
 import { app } from './app.js';
@@ -21,7 +21,7 @@ const fields = [
 const tabs = [['settings', 'Settings', sampling], ['branches', 'Branches', branches], ['models', 'Models', models]];
 let tab = 'settings';
 
-// toggleSettings opens the panel on a tab, or closes it.
+// toggleSettings opens the panel at a tab, or closes it.
 export function toggleSettings(wanted) {
   const panel = byID('panel');
   panel.hidden = !panel.hidden && wanted === tab;
@@ -38,7 +38,7 @@ export function closeSettings() {
 
 let shown = '';
 
-// showSettings shows the panel, unless somebody is typing in it.
+// showSettings draws the panel, unless the user is typing in it.
 export function showSettings(anew = false) {
   const panel = byID('panel');
   if (panel.hidden) return;
@@ -65,8 +65,8 @@ function arrows(event) {
   byID(`tab-${tabs[(at + step + tabs.length) % tabs.length][0]}`).click();
 }
 
-// kept puts a setting into the conversation.
-function kept(change) {
+// update changes settings of the conversation and saves it.
+function update(change) {
   change(app.current);
   touch(app.current);
   app.keep(app.current, true);
@@ -85,7 +85,7 @@ function sampling(body) {
         oninput: (event) => {
           const { value, validity } = event.target;
           event.target.setAttribute('aria-invalid', String(!validity.valid && !validity.stepMismatch));
-          kept((to) => {
+          update((to) => {
             if (value === '') delete to.settings[name];
             else to.settings[name] = Number(value);
           });
@@ -95,20 +95,20 @@ function sampling(body) {
   const system = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-system' }, 'System text'),
     h('textarea', {
       id: 'set-system', rows: 4, value: c.system, dir: 'auto', placeholder: 'Instructions for the model, before everything else',
-      oninput: (event) => kept((to) => { to.system = event.target.value; }),
+      oninput: (event) => update((to) => { to.system = event.target.value; }),
     }));
   const stop = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-stop' }, 'Stop texts'),
     h('textarea', {
       id: 'set-stop', rows: 2, value: c.settings.stop ?? '', 'aria-describedby': 'why-stop',
-      oninput: (event) => kept((to) => { to.settings.stop = event.target.value; }),
+      oninput: (event) => update((to) => { to.settings.stop = event.target.value; }),
     }), h('small', { id: 'why-stop' }, 'one per line; a reply ends before any of them; \\n is a line end'));
-  // json is a field of JSON that says what is wrong with it.
+  // json is a text field for JSON that shows a message while its text is invalid.
   const json = (name, label, why, check, placeholder) => {
     const says = h('small', { id: `why-${name}` });
     const field = h('textarea', {
       id: `set-${name}`, className: 'json', rows: 4, value: c.settings[name] ?? '', placeholder, 'aria-describedby': `why-${name}`,
       oninput: () => {
-        kept((to) => { to.settings[name] = field.value; });
+        update((to) => { to.settings[name] = field.value; });
         tell();
       },
     });
@@ -132,7 +132,7 @@ function sampling(body) {
   '[{"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}]');
   const choice = h('div', { className: 'field long' }, h('label', { htmlFor: 'set-tool_choice' }, 'Calls'),
     h('select', {
-      id: 'set-tool_choice', onchange: (event) => kept((to) => { to.settings.tool_choice = event.target.value; }),
+      id: 'set-tool_choice', onchange: (event) => update((to) => { to.settings.tool_choice = event.target.value; }),
     }, ...[['auto', 'the model decides'], ['required', 'each reply is a call'], ['none', 'no reply is a call']].map(([value, words]) => h('option', {
       value, selected: value === (c.settings.tool_choice ?? 'auto'),
     }, words))));
@@ -146,7 +146,7 @@ function sampling(body) {
     }), h('small', { id: 'why-key' }, 'stored until this window is closed'));
   body.append(...[c.kind === 'chat' ? system : null, ...fields.map(number), stop, ...ofChats, key].filter(Boolean));
   body.append(button('Reset to defaults', 'again', () => {
-    kept((to) => { // what the person has written stays
+    update((to) => { // keep the text as the user wrote it
       const { tools: functions, tool_choice: when, schema: form } = to.settings;
       to.settings = Object.fromEntries(Object.entries({ tools: functions, tool_choice: when, schema: form }).filter(([, x]) => x));
     });

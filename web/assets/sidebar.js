@@ -33,10 +33,10 @@ function fresh(kind) {
   byID('composer-text')?.focus();
 }
 
-// toggleSidebar opens the list over the page where that is narrow.
+// toggleSidebar shows or hides the list, which on a narrow page lies over it.
 export function toggleSidebar(open) { document.body.classList.toggle('listing', open); }
 
-// showSidebar shows what there is.
+// showSidebar draws the list.
 export function showSidebar() {
   const words = query.toLowerCase();
   const found = app.heads.filter((one) => one.title.toLowerCase().includes(words));
@@ -75,7 +75,7 @@ function rename(item, one) {
   field.select();
 }
 
-// remove asks in the place of the entry.
+// remove replaces an entry by a question whether to delete it.
 function remove(item, one) {
   const no = h('button', { type: 'button', className: 'button', onclick: showSidebar }, 'Keep');
   replace(item, h('span', { className: 'question' }, 'Delete this?'),

@@ -1,10 +1,10 @@
-// store keeps conversations in the browser's IndexedDB: heads for the list, bodies with everything. Each write puts what
-// is there together with what is new, in one transaction, and tells other windows.
+// store saves conversations in the browser's IndexedDB: heads for the list, bodies with everything. Each write merges
+// the stored version with the new one in a single transaction, and notifies other windows.
 
 import { merge, title } from './tree.js';
 
 const channel = 'BroadcastChannel' in window ? new BroadcastChannel('hippo') : null;
-const memory = new Map(); // where a browser keeps nothing
+const memory = new Map(); // used if the browser has no storage
 let opened;
 
 function open() {
@@ -45,7 +45,7 @@ export async function load(id) {
   return db ? result(db.transaction('bodies').objectStore('bodies').get(id)) : memory.get(id);
 }
 
-// save keeps a conversation with what another window has added to it, which c then has as well.
+// save stores a conversation. It first merges what another window has added into c.
 export async function save(c) {
   const db = await open();
   if (!db) {
@@ -62,7 +62,7 @@ export async function save(c) {
   channel?.postMessage({ saved: c.id });
 }
 
-// remove forgets a conversation.
+// remove deletes a conversation.
 export async function remove(id) {
   const db = await open();
   memory.delete(id);
@@ -74,5 +74,5 @@ export async function remove(id) {
   channel?.postMessage({ removed: id });
 }
 
-// onOthers calls a function with what other windows save and remove.
+// onOthers calls a function whenever another window saves or removes a conversation.
 export function onOthers(f) { channel?.addEventListener('message', (event) => f(event.data)); }

@@ -1,13 +1,13 @@
-// theme is the switch between light, dark and what the system has. It is kept for this browser.
+// theme switches between light, dark and the system's setting. The browser remembers the choice.
 
 const key = 'hippo.theme';
 const order = ['system', 'light', 'dark'];
 
-function kept() {
+function stored() {
   try {
     return order.includes(localStorage.getItem(key)) ? localStorage.getItem(key) : 'system';
   } catch {
-    return 'system'; // where nothing may be kept
+    return 'system'; // storage is not allowed
   }
 }
 
@@ -16,11 +16,11 @@ function show(theme) {
   else document.documentElement.dataset.theme = theme;
 }
 
-show(kept());
+show(stored());
 
-// nextTheme switches, and returns what there is now.
+// nextTheme switches to the next theme and returns its name.
 export function nextTheme() {
-  const theme = order[(order.indexOf(kept()) + 1) % order.length];
+  const theme = order[(order.indexOf(stored()) + 1) % order.length];
   try {
     localStorage.setItem(key, theme);
   } catch { /* it holds until the page is left */ }

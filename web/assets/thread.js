@@ -1,4 +1,4 @@
-// thread shows the messages of the chosen branch, and replies side by side from which one is to be chosen.
+// thread shows the messages of the chosen branch, and alternative replies side by side until one is chosen.
 
 import { app } from './app.js';
 import { answerForm, callsOf, waits } from './calls.js';
@@ -8,16 +8,16 @@ import { copyText, Markdown } from './markdown.js';
 import { hideCard, isText, legend, textOf, TokenText } from './tokens.js';
 import { children, path } from './tree.js';
 
-let views = new Map(); // of nodes, by their ids
-let shownOf = null; // whose views they are
+let views = new Map(); // the Message of each node, by the node's id
+let shownOf = null; // the conversation of the views
 
 // Message shows a node.
 class Message {
   constructor(node, column = 0) {
     this.id = node.id;
-    this.column = column; // from 1, where replies stand side by side
+    this.column = column; // from 1, for replies side by side
     this.text = null;
-    this.form = null; // for the answers of functions
+    this.form = null; // for the results of function calls
     this.thoughts = h('details', { className: 'thoughts', hidden: true }, h('summary', {}, 'Thoughts'), h('div', { className: 'plain' }));
     this.body = h('div', { className: 'body' });
     this.foot = h('div', { className: 'foot' });
@@ -27,7 +27,7 @@ class Message {
     this.element.dataset.id = node.id;
   }
 
-  // grow shows what has come, and nothing else.
+  // grow shows new text of the node and changes nothing else.
   grow(node) {
     const asTokens = app.current.showTokens && node.tokens?.length;
     const kind = asTokens ? TokenText : Markdown;
@@ -45,7 +45,7 @@ class Message {
     this.element.classList.toggle('running', node.state === 'running');
   }
 
-  // think shows what a model thinks before it answers: open until it does.
+  // think shows a model's thoughts, unfolded until the answer begins.
   think(node) {
     const text = node.thoughts ?? '';
     const [, shown] = this.thoughts.children;
@@ -70,7 +70,7 @@ class Message {
     }));
   }
 
-  // edit puts a field in place of a message of a person.
+  // edit replaces a message of the user by a text field.
   edit(node) {
     const field = h('textarea', {
       value: node.content, 'aria-label': 'Edit the message', dir: 'auto', rows: Math.min(12, node.content.split('\n').length + 1),
@@ -91,14 +91,14 @@ class Message {
   }
 }
 
-// other goes on from a token of a reply with another one in its place.
+// other replaces one token of a reply and continues the reply from there.
 export function other(node, at, token) {
   if (app.turn || !isText(token)) return;
   hideCard();
   const before = node.tokens.slice(0, at);
   const whole = textOf(node.tokens);
   const lead = node.content.endsWith(whole) ? node.content.slice(0, node.content.length - whole.length) : '';
-  app.instead(node, lead + textOf(before) + token[0], [...before, [...token, node.tokens[at][2]]]);
+  app.branchReply(node, lead + textOf(before) + token[0], [...before, [...token, node.tokens[at][2]]]);
 }
 
 function files(node) {
@@ -107,14 +107,14 @@ function files(node) {
     h('pre', { tabIndex: 0 }, file.text)))) : null;
 }
 
-// trouble is why a reply has not come to its end.
+// trouble says why a reply is incomplete.
 export function trouble(node) {
   if (!['lost', 'failed'].includes(node.state)) return null;
   const text = node.error || 'This reply is incomplete.';
   return h('p', { className: 'trouble' }, text);
 }
 
-// facts are what a reply took.
+// facts are the numbers of tokens and the times of a reply.
 export function facts(node) {
   if (node.role !== 'assistant' || !node.stats) return null;
   const { prompt, cached, made, first, ms, miss } = node.stats;
@@ -124,7 +124,7 @@ export function facts(node) {
     parts.push(['cached', `${count(cached)} cached`,
       `${count(cached)} of them were cached: ${count(prompt - cached)} were read${miss ? ` (${miss})` : ''}`]);
   }
-  const about = node.stats.counted ? '' : '≈ '; // the server counts the tokens of several replies together
+  const about = node.stats.counted ? '' : '≈ '; // the server only counts the tokens of several replies together
   if (made) parts.push(['made', `${about}${count(made)} new`, 'tokens of the reply']);
   if (first) parts.push(['first', `first after ${seconds(first)}`, 'time to the first token']);
   if (made > 1 && node.state !== 'running') parts.push(['speed', speed(made - 1, ms), 'after the first token']);
@@ -137,7 +137,7 @@ export function facts(node) {
   return h('p', { className: 'facts' }, ...parts.map(([name, text, why]) => h('span', { className: name, title: why }, text)));
 }
 
-// switches go from a branch to the next.
+// switches are the buttons to the previous and the next branch.
 export function switches(node) {
   const all = children(app.current, node.parent);
   if (all.length < 2) return null;
@@ -156,8 +156,8 @@ function actions(node, view) {
   list.push(button('Copy', 'copy', () => copyText(node.content)));
   if (node.role === 'assistant') {
     const early = node.state !== 'done' || node.finish === 'length';
-    if (node.state !== 'running' && early && !app.current.settings.schema) { // no reply of a schema goes on from its middle
-      list.push(button('Continue', 'go', () => app.goOn(node), { disabled: running, words: true }));
+    if (node.state !== 'running' && early && !app.current.settings.schema) { // a schema rules out continuing
+      list.push(button('Continue', 'go', () => app.resume(node), { disabled: running, words: true }));
     }
     list.push(button('Another reply', 'again', () => app.reply(node.parent), { disabled: running }));
     list.push(several(node, running));
@@ -206,7 +206,7 @@ export function showThread() {
   keep(thread, elements);
 }
 
-// keep puts elements in place without moving those that are: what has the focus keeps it.
+// keep puts elements in order without moving those already in place, so that the focus is not lost.
 export function keep(parent, elements) {
   const wanted = new Set(elements);
   for (const child of [...parent.children]) if (!wanted.has(child)) child.remove();
@@ -226,12 +226,12 @@ function welcome() {
       'This model has no chat template: it continues the text, one message per line.') : null);
 }
 
-// growMessage shows what has come of a node.
+// growMessage shows new text of a node.
 export function growMessage(node) {
   for (const column of [0, 1, 2, 3, 4]) views.get(`${node.id} ${column}`)?.grow(node);
 }
 
-// editLast edits the last message of the person, if there is one.
+// editLast edits the last message of the user, if there is one.
 export function editLast() {
   const last = path(app.current).filter((node) => node.role === 'user').at(-1);
   if (last && !app.turn) views.get(`${last.id} 0`)?.edit(last);

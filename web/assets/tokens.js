@@ -1,5 +1,5 @@
-// tokens shows a text with its tokens colored by how probable they were, and what else might have stood in the place of
-// each. The scale is of one color that gets stronger, with lines below the least probable: it can be read without telling
+// tokens shows a text with its tokens colored by their probability, and the alternatives of each. The scale is one
+// color of increasing strength, and the least probable tokens are underlined, so that it can be read without telling
 // colors apart.
 
 import { h, say } from './dom.js';
@@ -12,7 +12,7 @@ const levels = [
 
 const level = (logprob) => levels.findIndex(([least]) => Math.exp(logprob) >= least);
 
-// legend says what the colors mean.
+// legend explains the colors.
 export function legend() {
   return h('p', { className: 'legend' }, 'Probability of each token: ',
     ...levels.map(([, words], i) => h('span', { className: `token level${i}` }, words)));
@@ -20,7 +20,7 @@ export function legend() {
 
 const rawBytes = /^bytes:((?:\\x[0-9a-f]{2})+)$/;
 
-// join puts tokens that are parts of a character together, with the probability of all of them.
+// join combines tokens that are parts of one character; its probability is the product of theirs.
 function join(tokens) {
   const joined = [];
   let pending = [];
@@ -56,13 +56,13 @@ function join(tokens) {
   return joined;
 }
 
-// textOf is the text of tokens as the server writes it: what is no character is U+FFFD, byte by byte.
+// textOf returns the text of tokens as the server writes it: each byte that is not part of a character is U+FFFD.
 export const textOf = (tokens) => join(tokens).map((token) => token.written ?? token.text).join('');
 
-// isText tells whether a token is text by itself, and not part of a character.
+// isText reports whether a token is text by itself, not part of a character.
 export const isText = ([text]) => !rawBytes.test(text);
 
-// visible is a text in which white space can be seen.
+// visible returns a text with its white space made visible.
 const visible = (text) => text.replace(/\n/g, '⏎').replace(/\t/g, '⇥').replace(/^ | $/g, '␣') || '(nothing)';
 
 const card = h('div', { id: 'alternatives', className: 'card', role: 'tooltip', hidden: true });
@@ -98,8 +98,8 @@ export function hideCard() { card.hidden = true; }
 
 addEventListener('scroll', hideCard, true);
 
-// TokenText is an element that shows tokens, which may become more. The arrow keys go from one to the next. take, if it
-// is given, is called with the place of a token for which a person wants another, and with which.
+// TokenText is an element that shows tokens; more can be added. The arrow keys move from token to token. take, if
+// given, is called with the position of a token that the user wants to replace, and its replacement.
 export class TokenText {
   constructor(take) {
     this.element = h('div', {
@@ -118,7 +118,7 @@ export class TokenText {
       this.element.replaceChildren();
       this.shown = 0;
     }
-    // Parts of a character may be at the end: what is joined is made anew from a place where a token is whole.
+    // The last tokens may be parts of a character: redo the joining from the last whole token.
     let from = this.shown;
     while (from > 0 && rawBytes.test(tokens[from - 1][0])) from--;
     if (from !== this.shown) {
@@ -176,7 +176,7 @@ export class TokenText {
     }
   }
 
-  // take goes on with one of the alternatives of a token, or else with the most probable that was not drawn.
+  // take replaces a token by one of its alternatives, by default the most probable one that was not drawn.
   take(span, which) {
     if (!this.taken || !span.token?.top.length) return;
     const { text, top } = span.token;

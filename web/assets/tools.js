@@ -1,5 +1,5 @@
-// tools reads what a conversation says of functions that the model may call, and of the form of its replies: JSON that a
-// person has written.
+// tools parses two settings of a conversation that the user writes as JSON: the functions that the model may call, and
+// the JSON schema of its replies.
 
 const isObject = (x) => typeof x === 'object' && x !== null && !Array.isArray(x);
 
@@ -11,8 +11,8 @@ function parse(what, text) {
   }
 }
 
-// toolsOf are the functions of a text: a list of them or one, each as OpenAI's chats have it, as its responses have it, or
-// without what stands around it. Without a text there are none.
+// toolsOf returns the functions in a text: one or a list, each in the format of OpenAI's chat completions or responses,
+// or the bare function. An empty text has none.
 export function toolsOf(text) {
   if (!text?.trim()) return [];
   const value = parse('Tools', text);
@@ -25,7 +25,7 @@ export function toolsOf(text) {
   });
 }
 
-// formatOf is the form of replies for a JSON schema as a text: {} is any object. Without a text it is null.
+// formatOf returns the response format for a JSON schema: {} is any object. It is null for an empty text.
 export function formatOf(text) {
   if (!text?.trim()) return null;
   const schema = parse('Reply as JSON', text);

@@ -1,11 +1,11 @@
-// tree has conversations. The messages of one are nodes that know their parents: what begins alike is there once, and an
-// edited message or another reply is a branch. Nodes are never taken out, so that the same conversation in two windows
-// is put together again by taking the nodes of both.
+// tree holds conversations. The messages of a conversation are nodes that refer to their parents. Branches share the
+// nodes of their common beginning; an edited message or another reply starts a branch. Nodes are never removed, so that
+// two versions of a conversation, from two windows, can be merged by taking the nodes of both.
 
 const newID = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)),
   (x) => x.toString(16).padStart(2, '0')).join('');
 
-// newConversation is an empty one: of messages ("chat") or of a text that goes on ("text").
+// newConversation returns an empty conversation: messages ("chat") or a text that the model continues ("text").
 export function newConversation(kind, model) {
   const now = Date.now();
   return {
@@ -14,7 +14,7 @@ export function newConversation(kind, model) {
   };
 }
 
-// add puts a node under a parent, '' for the beginning, and chooses it.
+// add adds a node below a parent ('' for the root) and chooses it.
 export function add(c, parent, role, content, more = {}) {
   const node = {
     id: newID(), parent, role, content, created: Math.max(Date.now(), lastCreated(c) + 1), revision: 1, ...more,
@@ -27,30 +27,30 @@ export function add(c, parent, role, content, more = {}) {
 
 const lastCreated = (c) => Object.values(c.nodes).reduce((most, node) => Math.max(most, node.created), 0);
 
-// touch says that a conversation has changed, besides its nodes.
+// touch marks a conversation as changed, apart from its nodes.
 export function touch(c) { c.changed = Math.max(Date.now(), c.changed + 1); }
 
-// children of a node, the oldest first.
+// children returns the children of a node, the oldest first.
 export function children(c, parent) {
   return Object.values(c.nodes).filter((node) => node.parent === parent)
     .sort((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1));
 }
 
-// chosen is the child of a node that the conversation goes on with.
+// chosen returns the child of a node that is on the chosen branch.
 export function chosen(c, parent) {
   const picked = c.nodes[c.choice[parent]];
   if (picked && picked.parent === parent) return picked;
   return children(c, parent).at(-1);
 }
 
-// path is the chosen branch from the beginning.
+// path returns the nodes of the chosen branch from the beginning.
 export function path(c) {
   const nodes = [];
   for (let node = chosen(c, ''); node; node = chosen(c, node.id)) nodes.push(node);
   return nodes;
 }
 
-// ancestors are the nodes from the beginning to one of them, '' for none.
+// ancestors returns the nodes from the beginning to the given one ('' for none).
 export function ancestors(c, id) {
   const nodes = [];
   for (let node = c.nodes[id]; node; node = c.nodes[node.parent]) nodes.unshift(node);
@@ -64,7 +64,7 @@ export function pick(c, id) {
   touch(c);
 }
 
-// title is what a conversation is called.
+// title returns the name of a conversation.
 export function title(c) {
   if (c.title) return c.title;
   const first = children(c, '').find((node) => node.content.trim() || node.files?.length);
@@ -73,7 +73,7 @@ export function title(c) {
   return text.length > 60 ? `${text.slice(0, 59)}…` : text;
 }
 
-// copyUpTo is a conversation of its own with the branch up to a node.
+// copyUpTo returns a new conversation with the branch up to a node.
 export function copyUpTo(c, id) {
   const copy = newConversation(c.kind, c.model);
   Object.assign(copy, {
@@ -87,7 +87,7 @@ export function copyUpTo(c, id) {
   return copy;
 }
 
-// merge puts another version of a conversation into one: the newer of each node, and of the rest.
+// merge adds another version of a conversation to this one. Of each node, and of the rest, the newer version wins.
 export function merge(c, other) {
   for (const node of Object.values(other.nodes)) {
     const mine = c.nodes[node.id];
@@ -100,7 +100,7 @@ export function merge(c, other) {
   return c;
 }
 
-// contentOf is what a model reads of a message: its text, and the files that go with it, as blocks.
+// contentOf returns the content of a message for the model: its text and attached files, as blocks.
 export function contentOf(node) {
   const parts = [node.content];
   for (const file of node.files ?? []) {
@@ -110,13 +110,13 @@ export function contentOf(node) {
   return parts.filter((part) => part !== '').join('\n\n');
 }
 
-// messageOf is what the server is told of a node.
+// messageOf returns a node as a message of a request.
 function messageOf(node) {
   if (node.role === 'tool') return { role: 'tool', tool_call_id: node.call, name: node.name, content: node.content };
   return { role: node.role, content: contentOf(node), ...(node.calls?.length && { tool_calls: node.calls }) };
 }
 
-// messagesOf are nodes from the beginning as messages to a model.
+// messagesOf returns nodes, from the beginning, as messages of a request.
 export function messagesOf(c, nodes) {
   const all = nodes.map(messageOf);
   if (c.system.trim()) all.unshift({ role: 'system', content: c.system });
@@ -126,13 +126,13 @@ export function messagesOf(c, nodes) {
 const roles = ['user', 'assistant', 'tool'];
 const isText = (x) => typeof x === 'string';
 
-// callsIn are the calls of functions among what a file has.
+// callsIn returns the valid function calls in a list from an imported file.
 function callsIn(list) {
   return (Array.isArray(list) ? list : []).filter((one) => [one?.id, one?.function?.name, one?.function?.arguments].every(isText))
     .map(({ id, function: { name, arguments: given } }) => ({ id, type: 'function', function: { name, arguments: given } }));
 }
 
-// check returns a conversation of a file that somebody may have made, with what belongs in it and nothing else.
+// check returns a conversation from an imported file, which may hold anything, with only the known and valid fields.
 export function check(x) {
   const fail = (what) => { throw new Error(`This file has no hippo conversation: ${what}.`); };
   if (typeof x !== 'object' || x === null) fail('an entry is not an object');

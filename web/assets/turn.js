@@ -1,25 +1,25 @@
-// turn asks a model for replies and puts what comes into nodes.
+// turn requests replies of a model and stores them in nodes as they arrive.
 
 import { LostConnection, stream } from './api.js';
 import { formatOf, toolsOf } from './tools.js';
 import { ancestors, messagesOf } from './tree.js';
 
-// tops is how many alternatives a token has.
+// tops is the number of alternatives requested for each token.
 const tops = 5;
 
-// textTokens is how far a text goes on where nothing else is set.
+// textTokens is the default number of tokens by which a text is continued.
 const textTokens = 200;
 
-// numbers are the settings of sampling that are numbers.
+// numbers are the sampling settings that are numbers.
 const numbers = ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty', 'max_tokens'];
 
-// stops are the stop strings of a conversation: a line for each, in which \n is a line end.
+// stops returns the stop strings of a conversation, which its settings hold one per line, with \n for a line end.
 function stops(settings) {
   return (settings.stop ?? '').split('\n').filter((line) => line !== '')
     .map((line) => line.replace(/\\([nt\\])/g, (_, x) => ({ n: '\n', t: '\t', '\\': '\\' })[x]));
 }
 
-// sampling is what a request says about replies. The seed is always said, so that a reply can be had again.
+// sampling returns the sampling parameters of a request. It always has a seed, so that a reply can be reproduced.
 function sampling(c, nodes) {
   const fields = { model: c.model, seed: nodes[0].seed };
   for (const name of numbers) if (Number.isFinite(c.settings[name])) fields[name] = c.settings[name];
@@ -28,7 +28,7 @@ function sampling(c, nodes) {
   return fields;
 }
 
-// messages are those before a reply, and the beginning of the reply where it goes on.
+// messages returns the messages before a reply and, if a reply is continued, its beginning.
 function messages(c, node) {
   const all = messagesOf(c, ancestors(c, node.parent));
   if (node.content) all.push({ role: 'assistant', content: node.content });
@@ -58,7 +58,7 @@ function body(c, nodes) {
   };
 }
 
-// tokensOf are the tokens of a piece of a reply, each with its text, log-probability and alternatives.
+// tokensOf returns the tokens of a piece of a reply, each with its text, log-probability and alternatives.
 function tokensOf(choice) {
   const { logprobs } = choice;
   if (!logprobs) return [];
@@ -70,27 +70,27 @@ function tokensOf(choice) {
   ]);
 }
 
-// Turn is one request for replies, which nodes take.
+// Turn is one request for replies, one for each of its nodes.
 export class Turn {
   constructor(c, nodes, changed) {
     this.conversation = c;
     this.nodes = nodes;
-    this.changed = changed; // called with a node that has grown, and without one at the end
+    this.changed = changed; // called with a node that has new text, and without one at the end
     this.abort = new AbortController();
     this.tokens = 0;
     this.begun = performance.now();
-    this.first = 0; // when the first token came
+    this.first = 0; // when the first token arrived
   }
 
   stop() { this.abort.abort(); }
 
-  // run returns when the replies have ended, one way or another. The error that ended them is a node's.
+  // run returns when the replies have ended. An error that ended them is stored in their nodes.
   async run() {
     const before = this.nodes.map((node) => node.tokens?.length ?? 0);
     for (const node of this.nodes) {
       Object.assign(node, { state: 'running', error: '', model: this.conversation.model });
       node.stats = { prompt: 0, cached: 0, made: 0, first: 0, ms: 0 };
-      if (!node.content) delete node.thoughts; // they come again
+      if (!node.content) delete node.thoughts; // they are sent again
       delete node.calls;
     }
     this.changed(this.nodes[0]);
@@ -151,7 +151,7 @@ export class Turn {
     }
   }
 
-  // speed is how many tokens come in a second, of all replies together.
+  // speed returns the tokens per second of all replies together.
   speed() {
     return this.first ? (this.tokens - 1) / Math.max(performance.now() - this.first, 1) * 1000 : 0;
   }

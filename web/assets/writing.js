@@ -1,5 +1,5 @@
-// writing shows a text that a model goes on with: for models that were not made for conversations. What is in the field
-// is the chosen branch of a tree, too: what the person wrote and what the model wrote, in turn.
+// writing is a text that a model continues, for models that were not trained for conversations. The text in the field
+// is the chosen branch of a tree, as in a chat: parts by the user and by the model.
 
 import { ask } from './api.js';
 import { app } from './app.js';
@@ -9,15 +9,15 @@ import { legend, TokenText } from './tokens.js';
 import { add, ancestors, path, pick } from './tree.js';
 
 let shownOf = null; // the conversation in the field
-let scored = null; // the text with the tokens of all of it
-let reading = false; // tokens are shown in place of the field
+let scored = null; // the text and its tokens, once scored
+let reading = false; // whether the tokens are shown in place of the field
 
 const field = h('textarea', {
   id: 'text', className: 'page', dir: 'auto', 'aria-label': 'Text', placeholder: 'Write the start of a text, and let the model continue.',
   onkeydown: (event) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
-      goOn();
+      writeOn();
     }
   },
   oninput: () => {
@@ -37,7 +37,7 @@ function fit() {
   main.scrollTop = at;
 }
 
-// settle makes the text of the field the chosen branch, and returns the node at its end, '' for none.
+// settle makes the text of the field the chosen branch, and returns its last node ('' for none).
 function settle() {
   const c = app.current;
   const text = field.value;
@@ -55,7 +55,7 @@ function settle() {
   return same?.id ?? add(c, last, 'user', rest).id;
 }
 
-function goOn(n = 1) {
+function writeOn(n = 1) {
   if (app.turn || !field.value) return;
   reading = app.current.showTokens;
   scored = null;
@@ -64,7 +64,7 @@ function goOn(n = 1) {
   app.reply(last, n);
 }
 
-// takeBack leaves out the last reply. It stays a branch.
+// takeBack removes the last reply from the text. The reply remains as a branch.
 function takeBack() {
   const last = path(app.current).filter((node) => node.role === 'assistant').at(-1);
   if (!last || app.turn) return;
@@ -90,10 +90,10 @@ async function score() {
   }
 }
 
-// put sets the field, whose cursor stays where the text does.
+// put sets the text of the field, unless it is the same, so that the cursor stays in place.
 function put(text) { if (field.value !== text) field.value = text; }
 
-// showText shows the text: what the person is writing, or else the branch.
+// showText shows the text: what the user is typing, or else the chosen branch.
 export function showText() {
   const c = app.current;
   const thread = byID('thread');
@@ -146,7 +146,7 @@ function tokenView(nodes) {
   return view;
 }
 
-// growText shows what has come of a node.
+// growText shows new text of a node.
 export function growText(node) {
   const c = app.current;
   if (c.kind !== 'text' || c.compare) return;
@@ -162,11 +162,11 @@ function steps() {
   const none = !field.value;
   const several = h('select', {
     'aria-label': 'Several ways side by side', title: 'Several ways side by side', className: 'several', disabled: running || none,
-    onchange: (event) => goOn(Number(event.target.value)),
+    onchange: (event) => writeOn(Number(event.target.value)),
   }, h('option', { value: '' }, 'side by side'), ...[2, 3, 4].map((n) => h('option', { value: n }, `× ${n}`)));
   replace(byID('steps'),
     running ? button('Stop', 'stop', () => app.stop(), { words: true, className: 'strong', id: 'go' })
-      : button('Continue', 'go', () => goOn(), { words: true, className: 'strong', id: 'go', disabled: none, title: 'Ctrl+Enter' }),
+      : button('Continue', 'go', () => writeOn(), { words: true, className: 'strong', id: 'go', disabled: none, title: 'Ctrl+Enter' }),
     several,
     button('Undo', 'left', takeBack, { words: true, disabled: running || !path(app.current).some((node) => node.role === 'assistant') }),
     button('Score', 'tokens', score, { words: true, disabled: running || none, title: 'How probable each token of this text is' }),

@@ -1,12 +1,11 @@
 // Package smallengine is the smallest engine: just the core, in plain loops, for tests. Every operation on it is
-// composed by engine/compose. Its memory is apart from Go's, as a device's is: a tensor has the number of a block in a
-// heap, which counts what is copied in and out.
+// composed by engine/compose. Its memory is apart from ordinary memory, as a device's is: nobody else can look into a
+// block, and what is copied in and out is counted.
 package smallengine
 
 import (
 	"math"
-	"runtime"
-	"sync"
+	"sync/atomic"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/engine/compose"
@@ -17,105 +16,71 @@ import (
 // Float is the precision of an engine.
 type Float interface{ float32 | float64 }
 
-// Backend is engine.Backend with a heap of its own. Any number of goroutines may use it.
+// Backend is engine.Backend with memory of its own. Any number of goroutines may use it.
 type Backend[F Float] struct {
 	compose.Backend
-	*heap[F]
+	*copies
 }
 
-// New returns a backend with an empty heap.
+// New returns a backend.
 func New[F Float]() Backend[F] {
-	h := &heap[F]{blocks: map[int][]F{}}
-	return Backend[F]{compose.Backend{Core: core[F]{h}}, h}
+	c := core[F]{&copies{}}
+	return Backend[F]{compose.Backend{Core: c}, c.copies}
 }
 
-// heap is the memory of engines.
-type heap[F Float] struct {
-	mu     sync.Mutex
-	blocks map[int][]F
-	next   int
-	in     int // numbers copied in
-	out    int // numbers copied out
-	rows   int // numbers of rows copied in, such as ids
-}
+// copies counts numbers.
+type copies struct{ in, out, rows atomic.Int64 }
 
 // Copied returns how many numbers have been copied in and out since the last call, and how many numbers of rows (ids)
 // in.
-func (h *heap[F]) Copied() (in, out, rows int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	in, out, rows = h.in, h.out, h.rows
-	h.in, h.out, h.rows = 0, 0, 0
-	return in, out, rows
+func (c *copies) Copied() (in, out, rows int) {
+	return int(c.in.Swap(0)), int(c.out.Swap(0)), int(c.rows.Swap(0))
 }
 
-// block is a handle of memory in a heap.
+// block is memory of a backend; nil once it was freed.
 type block[F Float] struct {
-	heap *heap[F]
-	id   int
-	n    int
+	of *copies
+	x  []F
 }
 
-func (h *heap[F]) new(n int) *block[F] {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.next++
-	h.blocks[h.next] = make([]F, n)
-	b := &block[F]{h, h.next, n}
-	runtime.AddCleanup(b, h.free, b.id)
-	return b
-}
-
-func (h *heap[F]) free(id int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.blocks, id)
-}
-
-// of is the memory of a block of h.
-func (h *heap[F]) of(b tensor.Storage) []F {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	x, ok := h.blocks[b.(*block[F]).id]
-	if !ok {
-		panic("smallengine: memory is used after it was freed")
-	}
-	return x
-}
-
-func (b *block[F]) Len() int                  { return b.n }
-func (b *block[F]) Bytes() int                { return 4 * b.n }
-func (b *block[F]) Like(n int) tensor.Storage { return b.heap.new(n) }
+func (b *block[F]) Len() int                  { return len(b.x) }
+func (b *block[F]) Bytes() int                { return 4 * len(b.x) }
+func (b *block[F]) Like(n int) tensor.Storage { return &block[F]{b.of, make([]F, n)} }
 
 func (b *block[F]) Copy(to int, from tensor.Storage, at, n int) {
-	copy(b.heap.of(b)[to:to+n], b.heap.of(from)[at:])
+	copy(b.x[to:to+n], from.(*block[F]).x[at:])
 }
 
 func (b *block[F]) Read(dst []float32) {
-	for i, v := range b.heap.of(b) {
+	for i, v := range b.x {
 		dst[i] = float32(v)
 	}
-	b.heap.mu.Lock()
-	b.heap.out += b.n
-	b.heap.mu.Unlock()
+	b.of.out.Add(int64(len(b.x)))
 }
 
 func (b *block[F]) Write(src []float32) {
-	x := b.heap.of(b)
 	for i, v := range src {
-		x[i] = F(v)
+		b.x[i] = F(v)
 	}
-	b.heap.mu.Lock()
-	b.heap.in += b.n
-	b.heap.mu.Unlock()
+	b.of.in.Add(int64(len(src)))
 }
 
-// core is the core of an engine on a heap.
-type core[F Float] struct{ *heap[F] }
+// core is the core of an engine.
+type core[F Float] struct{ *copies }
 
-func (c core[F]) Kind() string            { return "small" }
-func (c core[F]) New(n int) engine.Buffer { return c.new(n) }
-func (c core[F]) Free(b engine.Buffer)    { c.free(b.(*block[F]).id) }
+func (c core[F]) of(b tensor.Storage) []F { return b.(*block[F]).x }
+
+func (c core[F]) Kind() string         { return "small" }
+func (c core[F]) Free(b engine.Buffer) { b.(*block[F]).x = nil }
+
+// New returns NaN, so that nobody counts on what new memory holds.
+func (c core[F]) New(n int) engine.Buffer {
+	x := make([]F, n)
+	for i := range x {
+		x[i] = F(math.NaN())
+	}
+	return &block[F]{c.copies, x}
+}
 
 func (c core[F]) Fill(to engine.View, v float64) {
 	y := c.of(to.Of)
@@ -199,21 +164,19 @@ func (c core[F]) Dot(to, x, z engine.View) {
 }
 
 func (c core[F]) Gather(to, x engine.View, rows []int32) {
-	c.along(to, x, rows, func(i, row int) (int, int) { return i, row }, c.copy)
+	c.each(to, x, rows, func(i, row int) (int, int) { return i, row }, c.copy)
 }
 
 func (c core[F]) Scatter(to, x engine.View, rows []int32) {
-	c.along(to, x, rows, func(i, row int) (int, int) { return row, i }, c.Sum)
+	c.each(to, x, rows, func(i, row int) (int, int) { return row, i }, c.Sum)
 }
 
 func (c core[F]) copy(to, x engine.View) { c.Affine(to, x, 1, 0) }
 
-// along calls f with an element of the first axis of to and of x for each row.
-func (c core[F]) along(to, x engine.View, rows []int32, places func(i, row int) (int, int),
+// each calls f with an element of the first axis of to and of x for each row.
+func (c core[F]) each(to, x engine.View, rows []int32, places func(i, row int) (int, int),
 	f func(to, x engine.View)) {
-	c.mu.Lock()
-	c.rows += len(rows)
-	c.mu.Unlock()
+	c.rows.Add(int64(len(rows)))
 	at := func(v engine.View, i int) engine.View {
 		return engine.View{Of: v.Of, At: v.At + i*v.Stride[0], Shape: v.Shape[1:], Stride: v.Stride[1:]}
 	}
@@ -225,22 +188,20 @@ func (c core[F]) along(to, x engine.View, rows []int32, places func(i, row int) 
 
 // each calls f for every element, with its place in a, b and c.
 func each(a, b, c engine.View, f func(i, j, k int)) {
-	if len(a.Shape) == 0 {
-		f(a.At, b.At, c.At)
-		return
-	}
-	n, last := a.Shape[0], len(a.Shape) == 1
-	for range n {
-		if last {
-			f(a.At, b.At, c.At)
-		} else {
-			each(inner(a), inner(b), inner(c), f)
-		}
-		a.At, b.At, c.At = a.At+a.Stride[0], b.At+b.Stride[0], c.At+c.Stride[0]
-	}
+	along(a.Shape, a.Stride, b.Stride, c.Stride, a.At, b.At, c.At, f)
 }
 
-// inner is the first element of v along its first axis.
-func inner(v engine.View) engine.View {
-	return engine.View{Of: v.Of, At: v.At, Shape: v.Shape[1:], Stride: v.Stride[1:]}
+func along(shape, a, b, c []int, i, j, k int, f func(i, j, k int)) {
+	if len(shape) == 0 {
+		f(i, j, k)
+		return
+	}
+	for range shape[0] {
+		if len(shape) == 1 {
+			f(i, j, k)
+		} else {
+			along(shape[1:], a[1:], b[1:], c[1:], i, j, k, f)
+		}
+		i, j, k = i+a[0], j+b[0], k+c[0]
+	}
 }
