@@ -174,6 +174,9 @@ func (g *Language) Check(ids []int32) error {
 	if g.maxLength > 0 && len(ids) > g.maxLength {
 		return fmt.Errorf("found %d tokens, but the model takes at most %d", len(ids), g.maxLength)
 	}
+	if g.Network != nil {
+		return g.Network.Takes(len(ids))
+	}
 	return nil
 }
 

@@ -81,17 +81,20 @@ func (g *Language) Interior(layer int, part string) (mixer.Interior, bool) {
 	return in, ok
 }
 
-// checkLayer returns an error unless there is such a layer.
-func (g *Language) checkLayer(layer int) error {
-	if n := len(g.Backbone.Blocks); layer < 0 || layer >= n {
-		return fmt.Errorf("found layer %d, want 0 to %d", layer, n-1)
+// CheckLayers returns an error unless there are such layers.
+func (g *Language) CheckLayers(layers ...int) error {
+	n := len(g.Backbone.Blocks)
+	for _, i := range layers {
+		if i < 0 || i >= n {
+			return fmt.Errorf("found layer %d, want 0 to %d", i, n-1)
+		}
 	}
 	return nil
 }
 
 // CheckTarget returns an error that says what there is, unless there is such a part.
 func (g *Language) CheckTarget(t Target) error {
-	if err := g.checkLayer(t.Layer); err != nil {
+	if err := g.CheckLayers(t.Layer); err != nil {
 		return err
 	}
 	b, in, inside := g.Backbone.Blocks[t.Layer], mixer.Interior{}, false
@@ -224,7 +227,7 @@ func (g *Language) StateTargets() (out []Target) {
 
 // HeadTargets are the heads of a layer, or its channels where it has no heads. Errors: no such layer, none of either.
 func (g *Language) HeadTargets(layer int) ([]Target, error) {
-	if err := g.checkLayer(layer); err != nil {
+	if err := g.CheckLayers(layer); err != nil {
 		return nil, err
 	}
 	names := mixer.Parts(g.Backbone.Blocks[layer].Mixer)

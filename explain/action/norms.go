@@ -3,6 +3,7 @@ package action
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
@@ -81,10 +82,7 @@ func (a *Action) above() (up above, top *step, ok bool) {
 		}
 		steps, results, y = append(steps, s), append(results, y), s.in[0]
 	}
-	up.first = make([]float32, top.out[0].Len())
-	for i := range up.first {
-		up.first[i] = 1
-	}
+	up.first = slices.Repeat([]float32{1}, top.out[0].Len())
 	for i := len(steps) - 1; i >= 0; i-- {
 		s, n := steps[i], len(up.stages)
 		switch {

@@ -1,6 +1,7 @@
 package anatomy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/cmplx"
@@ -91,15 +92,7 @@ func spreadChannels(k *Kernel) []int {
 		}
 		lags[c] = lag{c, sum / max(all, 1e-300)}
 	}
-	slices.SortStableFunc(lags, func(a, b lag) int {
-		switch {
-		case a.mean < b.mean:
-			return -1
-		case a.mean > b.mean:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(lags, func(a, b lag) int { return cmp.Compare(a.mean, b.mean) })
 	var out []int
 	for _, l := range figure.Some(lags, shownKernels) {
 		out = append(out, l.c)

@@ -1,6 +1,7 @@
 package influence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/explain"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -45,17 +47,8 @@ func GradientsOf(ctx context.Context, g *explain.Language, ids []int32, o Gradie
 	if r.Token == LastToken {
 		r.Token = len(ids) - 1
 	}
-	err := g.Check(ids)
-	if err == nil && g.Network != nil {
-		err = g.Network.Takes(len(ids))
-	}
-	switch {
-	case err != nil:
+	if err := cmp.Or(g.Check(ids), checkPrediction(g, ids, r.Token, o.Next)); err != nil {
 		return nil, err
-	case r.Token < 0 || r.Token >= len(ids):
-		return nil, fmt.Errorf("token: found %d, want one of the text's, 0 to %d", r.Token, len(ids)-1)
-	case o.Next < LikeliestToken || int(o.Next) >= g.Vocab():
-		return nil, fmt.Errorf("next: found token %d, want 0 to %d", o.Next, g.Vocab()-1)
 	}
 	if g.Model != nil {
 		r.Precision = g.Model.Precision()
@@ -114,7 +107,7 @@ func (b *back) read(ctx context.Context, ids []int32) error {
 	}
 	for i, x := range b.streams {
 		switch {
-		case finite(x):
+		case kernel.AllFinite(x):
 		case i == 0:
 			return errors.New("the embedding: found numbers that are not finite, want weights without NaN and " +
 				"infinities")
@@ -147,7 +140,7 @@ func (b *back) gradient(of *tensor.Tensor, to []float32) error {
 	} else {
 		clear(to)
 	}
-	if !finite(to) {
+	if !kernel.AllFinite(to) {
 		return errors.New("gradient: found one that is not finite, want weights without NaN and infinities")
 	}
 	return nil

@@ -3,6 +3,7 @@
 package influence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/action"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -151,21 +153,15 @@ func numbersTo(n int) []int {
 	return out
 }
 
-// check says what is wrong with the options and the text.
+// check returns an error unless the options and the text fit the model.
 func check(g *explain.Language, ids []int32, o *Options, token int) error {
-	n := len(g.Backbone.Blocks)
+	if err := cmp.Or(g.Check(ids), g.CheckLayers(o.Layers...)); err != nil {
+		return err
+	}
 	switch {
-	case len(ids) == 0:
-		return errors.New("found an empty text, want at least one token")
-	case g.MaxLength() > 0 && len(ids) > g.MaxLength():
-		return fmt.Errorf("found a text of %d tokens, but the model takes at most %d", len(ids), g.MaxLength())
 	case len(ids) > maxTokens:
 		return fmt.Errorf("found a text of %d tokens, want at most %d: a layer has a matrix of all pairs of tokens",
 			len(ids), maxTokens)
-	case token < 0 || token >= len(ids):
-		return fmt.Errorf("token: found %d, want one of the text's, 0 to %d", token, len(ids)-1)
-	case o.Next < LikeliestToken || int(o.Next) >= g.Vocab():
-		return fmt.Errorf("next: found token %d, want 0 to %d", o.Next, g.Vocab()-1)
 	case !slices.Contains(Measures, o.Measure):
 		return fmt.Errorf("measure: found %q, want one of %v", o.Measure, Measures)
 	case o.Head < AllHeads:
@@ -173,20 +169,16 @@ func check(g *explain.Language, ids []int32, o *Options, token int) error {
 	case o.Head != AllHeads && o.Measure == Norm:
 		return fmt.Errorf("head: found %d with the measure %s, want %s or %s", o.Head, Norm, Share, Mean)
 	}
-	if g.Network != nil {
-		if err := g.Network.Takes(len(ids)); err != nil {
-			return err
-		}
+	return checkPrediction(g, ids, token, o.Next)
+}
+
+// checkPrediction returns an error unless a text has the token, and the model the next one.
+func checkPrediction(g *explain.Language, ids []int32, token int, next int32) error {
+	if token < 0 || token >= len(ids) {
+		return fmt.Errorf("token: found %d, want one of the text's, 0 to %d", token, len(ids)-1)
 	}
-	for _, id := range ids {
-		if id < 0 || int(id) >= g.Vocab() {
-			return fmt.Errorf("found token %d, want 0 to %d", id, g.Vocab()-1)
-		}
-	}
-	for _, i := range o.Layers {
-		if i < 0 || i >= n {
-			return fmt.Errorf("layer: found %d, want 0 to %d, as the model has %d layers", i, n-1, n)
-		}
+	if next < LikeliestToken || int(next) >= g.Vocab() {
+		return fmt.Errorf("next: found token %d, want 0 to %d", next, g.Vocab()-1)
 	}
 	return nil
 }
@@ -237,7 +229,7 @@ func inputs(ctx context.Context, g *explain.Language, ids []int32, last int) []l
 // allFinite returns an error that names the part of the model that gave the first number that is not finite.
 func allFinite(seen []layerInput) error {
 	for i, in := range seen {
-		if finite(in.u.Floats()) {
+		if kernel.AllFinite(in.u.Floats()) {
 			continue
 		}
 		if i == 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
@@ -64,7 +65,7 @@ func (l *layerSums) run(ctx context.Context, t *autograd.Tape) error {
 	}
 	l.out.Held = a.Held()
 	y, rest := a.Output(), a.Constant()
-	if !finite(y) || !finite(rest) {
+	if !kernel.AllFinite(y) || !kernel.AllFinite(rest) {
 		return errNotFinite
 	}
 	if head := l.r.Options.Head; head != AllHeads {
@@ -151,16 +152,6 @@ func (l *layerSums) sum() {
 	for _, v := range l.m[l.r.Token*n:][:n] {
 		l.out.Row = append(l.out.Row, float64(v))
 	}
-}
-
-// finite reports whether x has neither NaN nor infinity.
-func finite(x []float32) bool {
-	for _, v := range x {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return false
-		}
-	}
-	return true
 }
 
 // rollout follows the share of tokens in what one comes to, from the last layer to the first: "attention rollout"

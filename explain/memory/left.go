@@ -110,11 +110,7 @@ func bandLeft(f *follow, kept int) []float32 {
 
 // newLeft is a map without values.
 func newLeft(f *follow) []float32 {
-	left := make([]float32, f.cells*f.cells)
-	for i := range left {
-		left[i] = float32(math.NaN())
-	}
-	return left
+	return slices.Repeat([]float32{float32(math.NaN())}, f.cells*f.cells)
 }
 
 // profileLeft is the map of a part with one direction in each channel: what is left of token s at t has the energy Σ_c

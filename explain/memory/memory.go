@@ -4,6 +4,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,25 +140,10 @@ func check(g *explain.Language, ids []int32, opt Options) error {
 	if g.Backbone.LooksAhead() {
 		return errors.New("found an encoder, whose layers look ahead and have no state; want a model of causal layers")
 	}
-	most := maxTokens
-	if g.MaxLength() > 0 {
-		most = min(most, g.MaxLength())
+	if len(ids) < 2 || len(ids) > maxTokens {
+		return fmt.Errorf("found a text of %d tokens, want 2 to %d", len(ids), maxTokens)
 	}
-	if len(ids) < 2 || len(ids) > most {
-		return fmt.Errorf("found a text of %d tokens, want 2 to %d", len(ids), most)
-	}
-	for _, id := range ids {
-		if id < 0 || int(id) >= g.Vocab() {
-			return fmt.Errorf("found token %d, want 0 to %d", id, g.Vocab()-1)
-		}
-	}
-	n := len(g.Backbone.Blocks)
-	for _, i := range opt.Layers {
-		if i < 0 || i >= n {
-			return fmt.Errorf("found layer %d, want 0 to %d", i, n-1)
-		}
-	}
-	return nil
+	return cmp.Or(g.Check(ids), g.CheckLayers(opt.Layers...))
 }
 
 // layer follows the state of one layer.
