@@ -128,8 +128,7 @@ var house = []layer{
 	{"internal/testkit/toyfigure", "explain/figure", ""}, // likewise
 	{"explain", "explain/figure model mixer nn autograd engine tensor tokenizer internal/kernel internal/parallel", ""},
 	{"explain/heads", "explain model mixer autograd tensor", ""},
-	{"explain/influence", "explain explain/action explain/figure model autograd engine tensor internal/kernel " +
-		"internal/parallel", ""},
+	{"explain/influence", "explain explain/action explain/figure model autograd engine tensor internal/parallel", ""},
 	{"explain/memory", "explain explain/figure model mixer autograd engine tensor internal/kernel internal/parallel",
 		"gonum.org/v1/gonum"},
 	{"explain/lens", "explain explain/figure model tokenizer internal/parallel", ""},

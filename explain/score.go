@@ -259,3 +259,6 @@ func disagreement(u float64) float64 {
 	}
 	return 2 * math.Ln2
 }
+
+// Finite reports whether x has neither NaN nor infinity.
+func Finite(x []float32) bool { return kernel.AllFinite(x) }

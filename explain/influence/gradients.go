@@ -9,7 +9,6 @@ import (
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/explain"
-	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -107,7 +106,7 @@ func (b *back) read(ctx context.Context, ids []int32) error {
 	}
 	for i, x := range b.streams {
 		switch {
-		case kernel.AllFinite(x):
+		case explain.Finite(x):
 		case i == 0:
 			return errors.New("the embedding: found numbers that are not finite, want weights without NaN and " +
 				"infinities")
@@ -140,7 +139,7 @@ func (b *back) gradient(of *tensor.Tensor, to []float32) error {
 	} else {
 		clear(to)
 	}
-	if !kernel.AllFinite(to) {
+	if !explain.Finite(to) {
 		return errors.New("gradient: found one that is not finite, want weights without NaN and infinities")
 	}
 	return nil

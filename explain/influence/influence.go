@@ -12,7 +12,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/action"
-	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -229,7 +228,7 @@ func inputs(ctx context.Context, g *explain.Language, ids []int32, last int) []l
 // allFinite returns an error that names the part of the model that gave the first number that is not finite.
 func allFinite(seen []layerInput) error {
 	for i, in := range seen {
-		if kernel.AllFinite(in.u.Floats()) {
+		if explain.Finite(in.u.Floats()) {
 			continue
 		}
 		if i == 0 {

@@ -213,17 +213,17 @@ func TestWhatInfluenceCannotShow(t *testing.T) {
 	m := toymodel.New(t, "attention,gmlp(l_max=32)", 20)
 	ids := toymodel.Text(1, 8, 20)
 	for want, change := range map[string]func(o *Options, ids *[]int32){
-		"empty text":               func(_ *Options, ids *[]int32) { *ids = nil },
-		"found 40 tokens":       func(_ *Options, ids *[]int32) { *ids = toymodel.Text(1, 40, 20) },
-		"found layer 2":           func(o *Options, _ *[]int32) { o.Layers = []int{2} },
-		"token: found 8":           func(o *Options, _ *[]int32) { o.Token = 8 },
-		"measure: found \"size\"":  func(o *Options, _ *[]int32) { o.Measure = "size" },
-		"head: found 2, want 0":    func(o *Options, _ *[]int32) { o.Head, o.Layers = 2, []int{0} },
-		"next: found token 20":     func(o *Options, _ *[]int32) { o.Next = 20 },
-		"found token 20 at place 1, want ":  func(_ *Options, ids *[]int32) { *ids = []int32{1, 20} },
-		"the embedding or the f":   func(_ *Options, _ *[]int32) { spoil(m.Embedding.Weight) },
-		"layer 0 (attention): fou": func(_ *Options, _ *[]int32) { spoil(attentionOf(m).Out.Bias) },
-		"layer 1 (gmlp): found an": func(_ *Options, _ *[]int32) { spoil(m.Blocks[1].Mixer.(*mixer.GMLP).B) },
+		"empty text":                       func(_ *Options, ids *[]int32) { *ids = nil },
+		"found 40 tokens":                  func(_ *Options, ids *[]int32) { *ids = toymodel.Text(1, 40, 20) },
+		"found layer 2":                    func(o *Options, _ *[]int32) { o.Layers = []int{2} },
+		"token: found 8":                   func(o *Options, _ *[]int32) { o.Token = 8 },
+		"measure: found \"size\"":          func(o *Options, _ *[]int32) { o.Measure = "size" },
+		"head: found 2, want 0":            func(o *Options, _ *[]int32) { o.Head, o.Layers = 2, []int{0} },
+		"next: found token 20":             func(o *Options, _ *[]int32) { o.Next = 20 },
+		"found token 20 at place 1, want ": func(_ *Options, ids *[]int32) { *ids = []int32{1, 20} },
+		"the embedding or the f":           func(_ *Options, _ *[]int32) { spoil(m.Embedding.Weight) },
+		"layer 0 (attention): fou":         func(_ *Options, _ *[]int32) { spoil(attentionOf(m).Out.Bias) },
+		"layer 1 (gmlp): found an":         func(_ *Options, _ *[]int32) { spoil(m.Blocks[1].Mixer.(*mixer.GMLP).B) },
 	} {
 		o, text := usual(), ids
 		change(&o, &text)

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/explain/figure"
-	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
@@ -65,7 +65,7 @@ func (l *layerSums) run(ctx context.Context, t *autograd.Tape) error {
 	}
 	l.out.Held = a.Held()
 	y, rest := a.Output(), a.Constant()
-	if !kernel.AllFinite(y) || !kernel.AllFinite(rest) {
+	if !explain.Finite(y) || !explain.Finite(rest) {
 		return errNotFinite
 	}
 	if head := l.r.Options.Head; head != AllHeads {
