@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// source is the paper that the operators follow.
-const source = "A Unified Implicit Attention Formulation for Gated-Linear Recurrent Sequence Models, " +
+// operatorSource is the paper that the operators follow.
+const operatorSource = "A Unified Implicit Attention Formulation for Gated-Linear Recurrent Sequence Models, " +
 	"arXiv:2405.16504, §3"
 
 // Page shows the influence. names are the tokens, next is the token of the gradient.
@@ -137,9 +137,9 @@ func (l *Layer) key() string {
 func (l *Layer) output() (words, source string) {
 	if l.Block {
 		return "What the block adds to what the layer's mixer sees",
-			source + "; the block: The Zamba2 Suite, arXiv:2411.15242, §3"
+			operatorSource + "; the block: The Zamba2 Suite, arXiv:2411.15242, §3"
 	}
-	return "The layer's output", source
+	return "The layer's output", operatorSource
 }
 
 // links are the values of all tokens for each token that is picked, nil where the map has no row for each.
