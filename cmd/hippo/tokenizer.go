@@ -31,7 +31,7 @@ training run.`,
 	return cmd
 }
 
-// withTokenizer completes a command on the tokenizer SPEC, whose further arguments, or else standard input, are its text.
+// withTokenizer completes a command on the tokenizer SPEC. Its text are further arguments, or else standard input.
 func withTokenizer(cmd *cobra.Command, run func(out *bufio.Writer, tok tokenizer.Tokenizer, in io.Reader) error) {
 	cmd.ValidArgsFunction = completeArgs(completeTokenizer)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -70,7 +70,8 @@ func newTokenizerDecode() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decode SPEC [ID...]",
 		Short: "Print the text of token ids",
-		Long:  `Print the text of the token ids ID, or of those on standard input with spaces between them, byte for byte.`,
+		Long: `Print the text of the token ids ID, or of those on standard input with spaces between them, byte for
+byte.`,
 		Example: `  hippo tokenizer decode gpt2 14134 502
   hippo tokenizer encode gpt2 < book.txt | hippo tokenizer decode gpt2`,
 		Args: cobra.MinimumNArgs(1),
