@@ -87,7 +87,7 @@ func (o *predictOptions) form(out io.Writer) (string, error) {
 	f, isFile := out.(*os.File)
 	switch {
 	case form == fit.AsParquet && o.Stream:
-		return "", errors.New("stream: found --as parquet, which is written many rows at a time; want --as csv or jsonl")
+		return "", errors.New("stream: found --as parquet, which writes many rows at a time; want --as csv or jsonl")
 	case form == fit.AsParquet && isFile && o.Out == "" && isTerminal(f):
 		return "", errors.New("as: found parquet and a terminal, want --out FILE, or a pipe")
 	}
