@@ -15,7 +15,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +103,7 @@ var house = []layer{
 	{"generate/constrain", "tokenizer", ""},
 	{"generate", "model autograd tensor tokenizer generate/sample generate/constrain internal/parallel", ""},
 	{"chat", "generate release model tokenizer chat/template internal/brief internal/disk", ""},
+	{"chat/terminal", "chat generate internal/brief internal/config internal/status", "golang.org/x/term"},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk " +
 		"internal/parallel", ""},
 	{"session/store", "session generate generate/sample model internal/disk", ""},
@@ -117,7 +117,7 @@ var house = []layer{
 	{"train/text", "train engine chat chat/template generate generate/sample release model nn autograd tensor " +
 		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status engine/native", ""},
 	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
-	{"compare", "train model data internal/config internal/disk train/text", "gonum.org/v1/gonum"},
+	{"compare", "train model data internal/config internal/disk internal/status train/text", "gonum.org/v1/gonum"},
 	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests
 	{"internal/testkit/toymodel", "model nn autograd", ""}, // for tests, too
 	{"web", "", ""},
@@ -138,8 +138,8 @@ var house = []layer{
 	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
 	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
-	{"inspect", "experiment model release tokenizer chat/template checkpoint internal/brief internal/disk " +
-		"internal/status train/text tokenizer/sentencepiece", ""},
+	{"inspect", "experiment model release release/hub tokenizer chat/template checkpoint internal/brief " +
+		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
 	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
 		"internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
@@ -157,15 +157,17 @@ var house = []layer{
 	// The ways in.
 	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +
 		"data internal/config fit train/text", ""},
+	{"convert", ". inspect quantize train/text data release model checkpoint tokenizer chat/template internal/brief " +
+		"internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
-	{"cmd/hippo", ". inspect bench verify quantize serve serve/batch web dashboard compare experiment explain " +
-		"explain/figure train task chat session session/store generate generate/constrain generate/sample release " +
-		"release/hub model checkpoint tokenizer chat/template data internal/brief internal/config internal/disk " +
-		"internal/status internal/licenses explain/theory explain/course explain/anatomy explain/changes " +
-		"explain/heads explain/influence explain/lens explain/memory explain/paths explain/surprise fit serve/views " +
-		"table train/text tokenizer/bpe",
+	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch web dashboard compare experiment " +
+		"explain explain/figure train task chat session session/store generate generate/constrain generate/sample " +
+		"release release/hub model checkpoint tokenizer chat/template data internal/brief internal/config " +
+		"internal/disk internal/status internal/licenses explain/theory explain/course explain/anatomy " +
+		"explain/changes explain/heads explain/influence explain/lens explain/memory explain/paths " +
+		"explain/surprise fit serve/views table train/text tokenizer/bpe",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
@@ -432,69 +434,4 @@ func isLoud(pkg, name string) bool {
 		return name == "Exit" || name == "Stdout" || name == "Stderr"
 	}
 	return pkg == "log"
-}
-
-// TestFilesAreShort checks that a file can be read at one sitting.
-func TestFilesAreShort(t *testing.T) {
-	_, files := sources(t)
-	for _, s := range files {
-		if s.lines > maxLines && s.written {
-			t.Errorf("%s has %d lines, want at most %d: divide it by ideas", s.path, s.lines, maxLines)
-		}
-	}
-}
-
-// TestLinesAreNarrow checks that no line needs a wide window.
-func TestLinesAreNarrow(t *testing.T) {
-	_, files := sources(t)
-	for _, s := range files {
-		if s.written && len(s.wide) > 0 {
-			t.Errorf("%s: lines %v are longer than %d columns, a tab counted as %d",
-				s.path, s.wide, maxColumns, tabColumns)
-		}
-	}
-}
-
-// oneMachine are paths that exist on some machine only. The brackets keep the pattern from finding itself.
-var oneMachine = regexp.MustCompile(`/w[o]rk/[a-z.]|\.\./s[h]ared\b`)
-
-// TestNamesNoMachine checks that no text depends on how one machine is laid out. The scripts of the benchmarks' peers
-// may have such defaults.
-func TestNamesNoMachine(t *testing.T) {
-	checked := 0
-	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			if entry.Name() == ".git" || name == "runs" { // runs holds what training wrote here
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		script := filepath.Dir(name) == "bench" && filepath.Ext(name) != ".go"
-		if !entry.Type().IsRegular() || entry.Name() == ".git" || script {
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		if !utf8.Valid(text) {
-			return nil
-		}
-		checked++
-		for i, line := range bytes.Split(text, []byte{'\n'}) {
-			if found := oneMachine.Find(line); found != nil {
-				t.Errorf("%s:%d names %q, a path of one machine", filepath.ToSlash(name), i+1, found)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if checked == 0 {
-		t.Error("no text file found")
-	}
 }

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 const source = `{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}

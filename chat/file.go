@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // file is a saved chat: its messages, as everybody writes them.

@@ -117,7 +117,7 @@ func (r *Result) WriteReport() error {
 		row("published", "%s", text)
 	}
 	for _, tag := range r.Test.Tags {
-		row("test, "+tag.Name, "%s of %d", PercentText(tag.Accuracy, tag.Count), tag.Count)
+		row("test, "+tag.Name, "%s of %d", status.Percent(tag.Accuracy, tag.Count), tag.Count)
 	}
 	for _, x := range r.Extra {
 		row(x.Name, "%s, of %d%s", ScoreText(x.Score, numbers), x.Count, PublishedText(x.Published))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/train"
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
@@ -71,12 +72,12 @@ func TestForecastChart(t *testing.T) {
 // TestScoresShowWhatTheyAreComparedBy: one target more makes another text, and so does a loss that is a little less.
 func TestScoresShowWhatTheyAreComparedBy(t *testing.T) {
 	for _, of := range []int{3, 500, 10_000, 123_457, 5_000_000} {
-		a, b := PercentText(100*float64(of-1)/float64(of), of), PercentText(100, of)
+		a, b := status.Percent(100*float64(of-1)/float64(of), of), status.Percent(100, of)
 		if a == b {
 			t.Errorf("all but one of %d and all of them: found %s twice", of, a)
 		}
 	}
-	if got := PercentText(99.5, 500); got != "99.50 %" {
+	if got := status.Percent(99.5, 500); got != "99.50 %" {
 		t.Errorf("found %s, want no more decimals than targets ask for", got)
 	}
 	if a, b := ErrorText(.0397123), ErrorText(.0397129); a == b {

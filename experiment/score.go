@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/train"
 
 	"gonum.org/v1/gonum/stat"
@@ -17,20 +18,11 @@ func ScoreText(s train.Score, numbers bool) string {
 	if numbers {
 		return fmt.Sprintf("MSE %s, MAE %s", ErrorText(s.Loss), ErrorText(s.MAE))
 	}
-	return fmt.Sprintf("%s, loss %s", PercentText(s.Accuracy, s.Count), ErrorText(s.Loss))
+	return fmt.Sprintf("%s, loss %s", status.Percent(s.Accuracy, s.Count), ErrorText(s.Loss))
 }
 
 // ErrorText formats a loss or an error with six digits.
 func ErrorText(v float64) string { return fmt.Sprintf("%#.6g", v) }
-
-// PercentText formats a percentage of targets with enough decimals to show a difference of one target.
-func PercentText(percent float64, of int) string {
-	decimals := 2
-	for step := 100 / float64(max(of, 1)); step < math.Pow10(-decimals) && decimals < 8; {
-		decimals++
-	}
-	return fmt.Sprintf("%.*f %%", decimals, percent)
-}
 
 // ScoresText formats the mean of scores, of count targets each, with their range.
 func ScoresText(scores []float64, numbers bool, count int) string {
@@ -38,7 +30,7 @@ func ScoresText(scores []float64, numbers bool, count int) string {
 		if numbers {
 			return ErrorText(v)
 		}
-		return PercentText(v, count)
+		return status.Percent(v, count)
 	}
 	text := one(stat.Mean(scores, nil))
 	if len(scores) > 1 {

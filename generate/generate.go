@@ -56,6 +56,19 @@ type Stats struct {
 	StateBytes     int     `json:"state_bytes"`
 }
 
+// PrefillSpeed returns the tokens read in a second.
+func (s Stats) PrefillSpeed() float64 { return rate(s.PrefillTokens, s.PrefillSeconds) }
+
+// DecodeSpeed returns the tokens written in a second.
+func (s Stats) DecodeSpeed() float64 { return rate(s.DecodeTokens, s.DecodeSeconds) }
+
+func rate(n int, seconds float64) float64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(n) / seconds
+}
+
 // Generate continues every sequence of the batch after the ids fed so far. It draws with seed, seed+1, ... for
 // sequences 0, 1, ... It yields text as soon as it is certain, and ends when all sequences have ended, after an error,
 // or when ctx is done (with its error). prompt holds the ids that were fed, for the repetition penalty; it may be nil.

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,49 +16,46 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// Model prints a model's shape, its parameters by part, and the size of its state.
+// PrintModel adds a model's shape, its parameters by part, and the size of its state to a table.
 func PrintModel(t status.Table, m *model.Model) {
 	c := m.Config
-	kinds := make([]string, len(m.Blocks))
-	for i, b := range m.Blocks {
-		kinds[i] = b.Kind
-	}
-	t.Row("layers", "%d: %s", len(kinds), compact(kinds))
-	plan, _ := c.Plan() // of a model that has been made
-	switch distinct := slices.Compact(slices.Sorted(slices.Values(plan))); {
+	t.Row("layers", "%d: %s", len(m.Blocks), compact(kinds(m.Blocks)))
+	switch {
 	case c.Layers != "" && strings.ContainsRune(c.Layers, '('): // as in published hybrids: sizes are options of mixers
 		t.Row("shape", "d_model %d, d_inner %d, vocab_size %d, MLP %s", c.DModel, c.Inner(), c.VocabSize, c.MLP)
-		for _, entry := range distinct {
-			t.Row("layer", "%d of %s", count(plan, entry), entry)
+		plan, _ := c.Plan() // of a model that exists
+		count := map[string]int{}
+		for _, entry := range plan {
+			count[entry]++
+		}
+		for _, entry := range slices.Sorted(maps.Keys(count)) {
+			t.Row("layer", "%d of %s", count[entry], entry)
 		}
 	case m.Blocks[0].MLP == nil: // as in Mamba
 		t.Row("shape", "d_model %d, vocab_size %d, mixer %s", c.DModel, c.VocabSize, cmp.Or(c.Layers, c.Mixer))
 	default:
-		t.Row("shape", "d_model %d, d_inner %d, d_state %d, head_dim %d, num_heads %d, vocab_size %d",
-			c.DModel, c.Inner(), c.DState, c.HeadDim,
-			c.NumHeads, c.VocabSize)
+		t.Row("shape", "d_model %d, d_inner %d, d_state %d, head_dim %d, num_heads %d, vocab_size %d", c.DModel,
+			c.Inner(), c.DState, c.HeadDim, c.NumHeads, c.VocabSize)
 	}
 	names, each := paramsByPart(m)
 	var parts []string
 	for _, name := range names {
-		parts = append(parts, fmt.Sprintf("%s %s", name, status.Count(float64(each[name]))))
+		parts = append(parts, name+" "+status.Count(each[name]))
 	}
-	t.Row("parameters", "%s (%d): %s", status.Count(float64(m.NumParams())), m.NumParams(), strings.Join(parts, ", "))
-	size := status.Bytes(uint64(m.NewState().Size())) + " per sequence"
+	t.Row("parameters", "%s (%d): %s", status.Count(m.NumParams()), m.NumParams(), strings.Join(parts, ", "))
+	size := status.Bytes(m.NewState().Size()) + " per sequence"
 	if n, kinds := m.Growth(); n > 0 {
-		size += " and " + status.Bytes(uint64(n)) + " more with each token, of " + strings.Join(kinds, ", ")
+		size += " and " + status.Bytes(n) + " more with each token, of " + strings.Join(kinds, ", ")
 	}
 	t.Row("state", "%s", size)
 }
 
-// count is how many layers of a plan are of an entry.
-func count(plan []string, entry string) (n int) {
-	for _, other := range plan {
-		if other == entry {
-			n++
-		}
+// kinds are the mixers of layers.
+func kinds(blocks []*model.Block) (names []string) {
+	for _, b := range blocks {
+		names = append(names, b.Kind)
 	}
-	return n
+	return names
 }
 
 // paramsByPart counts the parameters of each part of a model. The names are in the order of the model.
@@ -73,8 +71,8 @@ func paramsByPart(m *model.Model) (names []string, count map[string]int) {
 	return names, count
 }
 
-// partOf is the part of a model that a parameter belongs to: embedding, head, the kind of a mixer, MLP,
-// blocks that layers share, or norms.
+// partOf names the part of a model that a parameter belongs to: embedding, head, the kind of a mixer, MLP, shared
+// (blocks that layers share) or norms.
 func partOf(m *model.Model, param string) string {
 	layer, ok := strings.CutPrefix(param, "backbone.layers.")
 	switch {
@@ -115,6 +113,7 @@ func compact(names []string) string {
 	return strings.Join(out, ",")
 }
 
+// PrintTokenizer adds a tokenizer, nil for none, to a table.
 func PrintTokenizer(t status.Table, tok tokenizer.Tokenizer) {
 	if tok == nil {
 		t.Row("tokenizer", "none")
@@ -127,21 +126,18 @@ func PrintTokenizer(t status.Table, tok tokenizer.Tokenizer) {
 	t.Row("tokenizer", "%s, %d tokens, %s, fingerprint %s", tok.Kind(), tok.VocabSize(), end, tok.Fingerprint())
 }
 
-// describeRun prints the training run that dir belongs to, if there is one.
-func describeRun(t status.Table, dir string) error {
+// printRun adds the training run that dir belongs to, if there is one.
+func printRun(t status.Table, dir string) error {
 	run, out, err := text.RunOf(dir)
 	if err != nil || out == "" {
 		return err
-	}
-	trained := strings.Join(run.Data, ", ")
-	if trained == "" {
-		trained = "the built-in text"
 	}
 	length := fmt.Sprintf("%d steps", run.Train.Steps)
 	if run.Train.Time > 0 {
 		length = fmt.Sprintf("%v of steps", run.Train.Time)
 	}
-	t.Row("trained on", "%s; %s of %d tokens are asked for", trained, length,
+	trained := cmp.Or(strings.Join(run.Data, ", "), "the built-in text")
+	t.Row("trained on", "%s; at most %s of %d tokens", trained, length,
 		run.Train.BatchSize*run.Train.SeqLen*run.Train.Shards)
 	if card := filepath.Join(out, text.CardFile); disk.Exists(card) {
 		t.Row("run card", "%s", card)

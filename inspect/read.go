@@ -22,18 +22,16 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 )
 
-// unfinished are the endings of files that programs have begun to fetch.
+// unfinished are the endings of incomplete downloads.
 var unfinished = []string{".incomplete", ".part", ".partial", ".crdownload", ".download", ".aria2", ".tmp"}
 
-// Path describes what is at a path. The report holds what could be found out, and the error what is wrong with it; if
-// Kind is empty, there is nothing to report but the error.
+// Path describes what is at a path. If only a part can be read, the report holds that and the error says what is wrong;
+// Kind is empty if nothing can.
 func Path(path string) (*Report, error) {
 	r := &Report{Path: path}
 	return r, r.read()
 }
 
-// read finds out what is at the path of the report. It sets as much as there is, and returns what is wrong with it;
-// where Kind stays empty, there is nothing to tell but that.
 func (r *Report) read() error {
 	info, err := os.Stat(r.Path)
 	if err != nil {
@@ -46,8 +44,8 @@ func (r *Report) read() error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s: found no regular file, want a file or a folder", r.Path)
 	case slices.Contains(unfinished, ending):
-		return fmt.Errorf("%s: found a download that is not finished, of %s so far: hippo pull NAME goes on with one "+
-			"of its own", r.Path, status.Bytes(uint64(info.Size())))
+		return fmt.Errorf("%s: found a download that is not finished, of %s so far: hippo pull NAME resumes its own",
+			r.Path, status.Bytes(info.Size()))
 	case ending == ".json" && !strings.HasSuffix(r.Path, checkpoint.IndexSuffix):
 		return r.readJSON()
 	case ending == filepath.Ext(sentencepiece.ModelName):
@@ -83,7 +81,7 @@ func (r *Report) readFolder() error {
 		r.setWeights(f)
 		problems = append(problems, f.Close())
 	}
-	m, _, err := release.Describe(r.Path) // which tells what is wrong with the weights, too
+	m, _, err := release.Describe(r.Path) // reports problems of the weights, too
 	if err == nil {
 		r.setModel(m)
 	}
@@ -99,7 +97,7 @@ func (r *Report) readFolder() error {
 	return errors.Join(append(problems, err)...)
 }
 
-// inFolder says what else is in a folder without a model: an error to be told behind the one that says so.
+// inFolder returns an error that names what else is in a folder without a model.
 func (r *Report) inFolder() error {
 	entries, err := os.ReadDir(r.Path)
 	if err != nil {
@@ -153,7 +151,7 @@ func (r *Report) readTokenizer() error {
 	tok, err := tokenizer.Load(r.Path)
 	if err != nil {
 		if filepath.Ext(r.Path) == ".json" && filepath.Base(r.Path) != tokenizer.FileName {
-			err = fmt.Errorf("%w; want a tokenizer.json, a config.json, an index (NAME%s) or the folder that it is in",
+			err = fmt.Errorf("%w; want a tokenizer.json, a config.json, an index (NAME%s) or the folder of one",
 				err, checkpoint.IndexSuffix)
 		}
 		return err
@@ -163,7 +161,7 @@ func (r *Report) readTokenizer() error {
 	return nil
 }
 
-// readCheckpoint describes a file of tensors, and the model that hippo convert would make of it.
+// readCheckpoint describes a file of tensors, and the model that hippo convert would write.
 func (r *Report) readCheckpoint() error {
 	f, err := checkpoint.Open(r.Path)
 	if err != nil {

@@ -15,31 +15,34 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release/hub"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// The kinds of what hippo info describes.
+// The kinds of reports.
 const (
 	kindFolder     = "folder" // of a model or of a training run
 	kindCheckpoint = "checkpoint"
 	kindTask       = "task"
 	kindTokenizer  = "tokenizer"
 	kindConfig     = "configuration"
+	kindPublished  = "published" // a model of a hub's cache that is not read
 )
 
-// Report is what hippo info tells, as a table or as JSON.
+// Report describes what is at a path.
 type Report struct {
 	Path   string `json:"path"`
 	Kind   string `json:"kind"`
-	Folder string `json:"folder,omitempty"` // that the model is in
+	Folder string `json:"folder,omitempty"` // of the model
 	Family string `json:"family,omitempty"` // as its configuration or file calls it
 
 	Weights   *Weights           `json:"weights,omitempty"`
 	Model     *Model             `json:"model,omitempty"`
-	Config    string             `json:"config,omitempty"` // what says the shape of a checkpoint's model
+	Config    string             `json:"config,omitempty"` // where the shape of a checkpoint's model was read
 	Tokenizer *Tokenizer         `json:"tokenizer,omitempty"`
 	Template  int                `json:"chat_template_bytes,omitempty"`
 	Task      *experiment.Result `json:"task,omitempty"`
+	Published *hub.Shown         `json:"published,omitempty"`         // what a hub's cache knows of it
 	NoTexts   string             `json:"tokenizer_problem,omitempty"` // why that of a GGUF file is not read
 	Problem   string             `json:"problem,omitempty"`           // why there is no model, or no more of it
 
@@ -55,12 +58,13 @@ type Weights struct {
 	Numbers   int            `json:"numbers"`
 	Precision string         `json:"precision"` // of most numbers
 	InMemory  int            `json:"memory"`    // bytes when the model runs without --precision: see hippo.Stored
-	Kinds     map[string]int `json:"kinds"`     // how many tensors are of each
+	Kinds     map[string]int `json:"kinds"`     // number of tensors of each
 	Tensors   []Tensor       `json:"tensors"`
 
 	integers bool // some weights stay integers
 }
 
+// Tensor is a tensor of a file.
 type Tensor struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
@@ -68,16 +72,17 @@ type Tensor struct {
 	Bytes int    `json:"bytes"`
 }
 
-// Model is a model.
+// Model is the shape of a model.
 type Model struct {
-	Layers     []string        `json:"layers"` // what the mixer of each is
+	Layers     []string        `json:"layers"` // the mixer of each
 	Parameters int             `json:"parameters"`
 	Parts      map[string]int  `json:"parameters_by_part"`
-	StateBytes int             `json:"state_bytes"`           // of a sequence
-	TokenBytes int             `json:"state_bytes_per_token"` // more with each
+	StateBytes int             `json:"state_bytes"`           // per sequence
+	TokenBytes int             `json:"state_bytes_per_token"` // more with each token
 	Config     json.RawMessage `json:"config"`                // as hippo writes it
 }
 
+// Tokenizer describes a tokenizer.
 type Tokenizer struct {
 	Kind        string `json:"kind"`
 	Tokens      int    `json:"tokens"`
@@ -114,9 +119,7 @@ func (r *Report) setModel(m *model.Model) {
 	size, _ := m.Growth()
 	info := &Model{Parameters: m.NumParams(), StateBytes: m.NewState().Size(), TokenBytes: size,
 		Config: m.Config.JSON()}
-	for _, b := range m.Blocks {
-		info.Layers = append(info.Layers, b.Kind)
-	}
+	info.Layers = kinds(m.Blocks)
 	_, info.Parts = paramsByPart(m)
 	r.Model, r.net = info, m
 }
@@ -134,20 +137,39 @@ func (r *Report) setTokenizer(tok tokenizer.Tokenizer) {
 // Print prints the report as a table. What it lacks because of a problem is left out.
 func (r *Report) Print(out io.Writer) error {
 	t := status.NewTable(out)
+	if err := r.print(t); err != nil {
+		return err
+	}
+	if p := r.Published; p != nil {
+		t.Row("published", "%s, commit %s", brief.Line(p.Name), p.Commit)
+		if err := printFiles(out, t, *p); err != nil {
+			return err
+		}
+	} else if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.Kind != kindCheckpoint {
+		return nil
+	}
+	return r.printTensors(out)
+}
+
+// print adds the report to a table, without what a hub's cache knows.
+func (r *Report) print(t status.Table) error {
 	switch r.Kind {
 	case kindTask:
 		r.printTask(t)
-		return t.Flush()
+		return nil
 	case kindTokenizer:
 		t.Row("file", "%s", r.Path)
 		PrintTokenizer(t, r.tok)
-		return t.Flush()
+		return nil
 	case kindConfig:
 		t.Row("configuration", "%s", r.Path)
 		r.printFamily(t)
 		t.Row("layers", "%s", r.Config)
-		t.Row("note", "the weights are told of with the folder, or with their file")
-		return t.Flush()
+		t.Row("note", "for the weights, name the folder or their file")
+		return nil
 	case kindFolder:
 		t.Row("model", "%s", r.Folder)
 		r.printFamily(t)
@@ -158,9 +180,9 @@ func (r *Report) Print(out io.Writer) error {
 	if r.Kind == kindCheckpoint {
 		r.printFamily(t)
 		if r.net == nil {
-			t.Row("model", "none that is read: %v", brief.Line(r.Problem))
+			t.Row("model", "not read: %v", brief.Line(r.Problem))
 		} else {
-			t.Row("model", "as %s tells", r.Config)
+			t.Row("model", "with the shape in %s", r.Config)
 		}
 	}
 	if r.net != nil {
@@ -168,30 +190,25 @@ func (r *Report) Print(out io.Writer) error {
 		as := "as float32; --precision bf16 or int8 for less"
 		switch {
 		case r.Weights.integers:
-			as = "as they are in the file, with inputs of products in 8 bits"
+			as = "as in the file, with inputs of products in 8 bits"
 		case r.Weights.InMemory < 4*r.Weights.Numbers:
-			as = "as they are in the file, with the results of float32; --precision int8 for less"
+			as = "as in the file, with the results of float32; --precision int8 for less"
 		}
-		t.Row("memory", "weights of %s when it runs, %s", status.Bytes(uint64(r.Weights.InMemory)), as)
+		t.Row("memory", "weights of %s when it runs, %s", status.Bytes(r.Weights.InMemory), as)
 	}
 	switch {
 	case r.NoTexts != "":
-		t.Row("tokenizer", "none that is read: %v", brief.Line(r.NoTexts))
+		t.Row("tokenizer", "not read: %v", brief.Line(r.NoTexts))
 	case r.tok != nil || r.net != nil && r.Kind == kindFolder:
 		PrintTokenizer(t, r.tok)
 	}
 	if r.Template > 0 {
-		t.Row("chat template", "of %d characters", r.Template)
+		t.Row("chat template", "%d characters", r.Template)
 	}
 	if r.Kind == kindFolder {
-		if err := describeRun(t, r.Path); err != nil {
-			return err
-		}
+		return printRun(t, r.Path)
 	}
-	if err := t.Flush(); err != nil || r.Kind != kindCheckpoint {
-		return err
-	}
-	return r.printTensors(out)
+	return nil
 }
 
 func (r *Report) printFamily(t status.Table) {
@@ -201,7 +218,7 @@ func (r *Report) printFamily(t status.Table) {
 }
 
 func (r *Report) printWeights(t status.Table, w *Weights) {
-	size := w.Format + ", " + status.Bytes(uint64(w.Bytes))
+	size := w.Format + ", " + status.Bytes(w.Bytes)
 	if r.Kind == kindFolder {
 		t.Row("weights", "%s", size)
 	} else {
@@ -211,7 +228,7 @@ func (r *Report) printWeights(t status.Table, w *Weights) {
 	for _, kind := range slices.Sorted(maps.Keys(w.Kinds)) {
 		parts = append(parts, fmt.Sprintf("%d of %s", w.Kinds[kind], kind))
 	}
-	t.Row("tensors", "%d with %s numbers (%d): %s", len(w.Tensors), status.Count(float64(w.Numbers)), w.Numbers,
+	t.Row("tensors", "%d with %s numbers (%d): %s", len(w.Tensors), status.Count(w.Numbers), w.Numbers,
 		strings.Join(parts, ", "))
 }
 
@@ -220,7 +237,7 @@ func (r *Report) printTensors(out io.Writer) error {
 	all := r.Weights.Tensors
 	var lines [][]string
 	for _, x := range all[:min(len(all), brief.MaxItems)] {
-		lines = append(lines, []string{brief.Line(x.Name), x.Kind, fmt.Sprint(x.Shape), status.Bytes(uint64(x.Bytes))})
+		lines = append(lines, []string{brief.Line(x.Name), x.Kind, fmt.Sprint(x.Shape), status.Bytes(x.Bytes)})
 	}
 	fmt.Fprintln(out)
 	if err := status.Grid(out, []string{"tensor", "kind", "shape", "size"}, lines, false); err != nil {

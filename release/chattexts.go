@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // ChatFiles are the files of a model's folder that say how to talk with it.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/generate"
 )
 
 // failOllama writes an error as Ollama does.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/generate/constrain"
 )
 
 // responseFormat is what a reply is to be: response_format of chats, or text.format of responses, which has the schema

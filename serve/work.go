@@ -29,7 +29,7 @@ type work struct {
 type drawn struct {
 	text string
 	ids  []int32
-	end  string            // as generate.Piece has it
+	end  string          // as generate.Piece has it
 	at   *generate.Batch // behind all ids but the last
 }
 

@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
-	"github.com/hippo-ssm/hippo/internal/status"
-	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/convert"
 )
 
 // adapterFlag is --adapter of a command that uses one model.
@@ -45,10 +44,10 @@ func newMerge() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "merge MODEL OUT",
-		Short: "Make a whole model of a model and an adapter",
-		Long: `Write the model MODEL with the changes of an adapter in its weights, W + alpha/r·B·A, to the folder OUT:
-a model of its own, in float32, which needs no adapter. MODEL is a model together with --adapter, or the folder of an
-adapter alone, such as a run of hippo train --lora.rank, whose model is found where it was.`,
+		Short: "Merge an adapter into its model",
+		Long: `Write MODEL with the changes of an adapter in its weights, W + alpha/r·B·A, to the folder OUT: a model in
+float32 that needs no adapter. MODEL is a model together with --adapter, or the folder of an adapter alone, such as a
+run of hippo train --lora.rank: its model is found where it was.`,
 		Example: `  hippo merge runs/letters models/letters
   hippo merge runs/tiny --adapter runs/letters models/letters`,
 		Args:              wantArgs(2, 2),
@@ -57,8 +56,7 @@ adapter alone, such as a run of hippo train --lora.rank, whose model is found wh
 	adapterFlag(cmd, &adapter)
 	cmd.Flags().BoolVar(&force, "force", false, "replace the model in OUT")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		out := args[1]
-		if err := mayWrite(out, force); err != nil {
+		if err := convert.CheckOut(args[1], force); err != nil {
 			return err
 		}
 		m, err := loadModel(args[0], adapter)
@@ -69,32 +67,11 @@ adapter alone, such as a run of hippo train --lora.rank, whose model is found wh
 			return fmt.Errorf("%s: found a model without an adapter, want --adapter, or the folder of an adapter",
 				args[0])
 		}
-		if same, err := samePlace(m.Dir(), out); err != nil || same {
-			return fmt.Errorf("%s: want another folder than that of the model", out)
+		done, err := convert.Merge(cmd.Context(), m, args[1])
+		if err == nil {
+			fmt.Fprintln(os.Stderr, done)
 		}
-		net, from := m.Net(), m.AdapterDir()
-		changes := len(net.Adapter().Changes)
-		if err := m.Merge(); err != nil {
-			return err
-		}
-		texts, err := release.ChatTexts(m.Dir())
-		if err != nil {
-			return err
-		}
-		if err := cmd.Context().Err(); err != nil {
-			return err
-		}
-		net.Config.Tokenizer = m.Tokenizer().Fingerprint()
-		if err := writeModel(out, net, m.Tokenizer(), texts); err != nil {
-			return err
-		}
-		size, err := weightsSize(out)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(os.Stderr, "merged %d changes of %s into %s: %s, %s\n", changes, from, m.Dir(), out,
-			status.Bytes(uint64(size)))
-		return nil
+		return err
 	}
 	return cmd
 }

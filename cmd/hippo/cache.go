@@ -1,8 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -11,26 +11,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
 func newCache() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
-		Short: "List and remove tokenized data",
-		Long: `List and remove what is kept of tokenized texts. It is made again when it is needed: nothing is lost but
-time. The folder is that of --cache, the variable HIPPO_CACHE or the user's cache folder. It keeps itself within a limit
-(cache_limit of hippo train, HIPPO_CACHE_LIMIT): what was used longest ago goes first.`,
+		Short: "List and remove tokenized texts",
+		Long: `List and remove the cache of tokenized texts. It is made again when it is needed: only time is lost. The
+folder is that of --cache, the variable HIPPO_CACHE or the user's cache folder. It stays within a limit (cache_limit of
+hippo train, HIPPO_CACHE_LIMIT): what was used longest ago is evicted first.`,
 		Example: `  hippo cache list
   hippo cache clean --older 7d
   hippo cache clean --all`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("found cache %q, want cache list or clean", args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCacheList(), newCacheClean())
 	return cmd
@@ -39,60 +33,44 @@ time. The folder is that of --cache, the variable HIPPO_CACHE or the user's cach
 // cacheFlag adds the flag of the folder.
 func cacheFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("cache", os.Getenv("HIPPO_CACHE"),
-		"folder of tokenized data; empty: the user's cache folder")
+		"folder of tokenized texts; empty: the user's cache folder")
 }
 
 func newCacheList() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List tokenized data, what was used last first",
+		Short:   "List tokenized texts, the last used first",
 		Example: "  hippo cache list",
 		Args:    wantArgs(0, 0),
 	}
 	dir := cacheFlag(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	jsonFlag(cmd, objectLine)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		list, err := data.ListCache(*dir)
 		if err != nil {
 			return err
 		}
-		out := cmd.OutOrStdout()
-		var bytes int64
-		lines := make([][]string, 0, len(list))
-		for _, e := range list {
-			if asJSON {
-				if err := json.NewEncoder(out).Encode(e); err != nil {
-					return err
-				}
-				continue
-			}
-			bytes += e.Bytes
-			lines = append(lines, []string{e.Path, orUnknown(e.Source), orUnknown(e.Tokenizer),
-				strconv.FormatInt(e.Tokens, 10),
-				status.Bytes(uint64(e.Bytes)), e.Used.Format("2006-01-02 15:04")})
-		}
-		if asJSON {
-			return nil
-		}
-		if len(list) > 0 {
-			heading := []string{"path", "source", "tokenizer", "tokens", "size", "last used"}
-			if err := status.Grid(out, heading, lines, false); err != nil {
-				return err
-			}
-		}
-		_, err = fmt.Fprintf(out, "%d files, %s\n", len(list), status.Bytes(uint64(bytes)))
-		return err
+		return showList(cmd, list, printCache)
 	}
 	return cmd
 }
 
-// orUnknown is the text, or "unknown" where it is empty.
-func orUnknown(text string) string {
-	if text == "" {
-		return "unknown"
+func printCache(out io.Writer, list []data.CacheEntry) error {
+	var bytes int64
+	var lines [][]string
+	for _, e := range list {
+		bytes += e.Bytes
+		lines = append(lines, []string{e.Path, inspect.OrUnknown(e.Source), inspect.OrUnknown(e.Tokenizer),
+			strconv.FormatInt(e.Tokens, 10), status.Bytes(e.Bytes), status.Minute(e.Used)})
 	}
-	return text
+	if len(list) > 0 {
+		heading := []string{"path", "source", "tokenizer", "tokens", "size", "last used"}
+		if err := status.Grid(out, heading, lines, false); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "%d files, %s\n", len(list), status.Bytes(bytes))
+	return err
 }
 
 func newCacheClean() *cobra.Command {
@@ -100,16 +78,16 @@ func newCacheClean() *cobra.Command {
 	var older string
 	cmd := &cobra.Command{
 		Use:   "clean",
-		Short: "Remove tokenized data that has not been used for long",
-		Long: `Remove tokenized data that has not been used for --older, or --all of it, and what killed processes left.
-What a process uses now stays.`,
+		Short: "Remove tokenized texts that were not used lately",
+		Long: `Remove tokenized texts that were not used for --older, or --all of them, and what killed processes left.
+Files in use stay.`,
 		Example: `  hippo cache clean --older 7d
   hippo cache clean --all`,
 		Args: wantArgs(0, 0),
 	}
 	dir := cacheFlag(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "remove all that is not in use")
-	cmd.Flags().StringVar(&older, "older", "30d", "remove what has not been used for so long, such as 7d or 12h")
+	cmd.Flags().BoolVar(&all, "all", false, "remove all that are not in use")
+	cmd.Flags().StringVar(&older, "older", "30d", "remove those not used for this time, such as 7d or 12h")
 	cmd.MarkFlagsMutuallyExclusive("all", "older")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		before := time.Now().Add(time.Hour) // files may be of the future if the clock was set back
@@ -126,9 +104,9 @@ What a process uses now stays.`,
 			bytes += e.Bytes
 		}
 		out := cmd.OutOrStdout()
-		fmt.Fprintf(out, "removed %d files, %s\n", len(removed), status.Bytes(uint64(bytes)))
+		fmt.Fprintf(out, "removed %d files, %s\n", len(removed), status.Bytes(bytes))
 		for _, e := range inUse {
-			fmt.Fprintf(out, "kept %s (%s), which is in use\n", e.Path, orUnknown(e.Source))
+			fmt.Fprintf(out, "not removed: %s (%s) is in use\n", e.Path, inspect.OrUnknown(e.Source))
 		}
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -31,19 +30,20 @@ type compareOptions struct {
 func newCompare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare MODEL MODEL...",
-		Short: "Train models at equal size for equal time, and compare their losses",
-		Long: `Train models of an equal number of parameters for an equal time on the same text, one after the other,
-and print a table of how well they predict the validation text, beside what counting unigrams and bigrams comes to.
+		Short: "Train models of equal size for equal time, and compare their losses",
+		Long: `Train models of an equal number of parameters for an equal time on the same text, one after another, and
+print a table of how well they predict the validation text, next to the losses of counting unigrams and bigrams. hippo
+diff compares trained models.
 
 A MODEL is a preset, a glob over presets ('*-tiny'), a mixer (its tiny preset), a list of layers in the shape of the
-preset tiny ('h3*2,attention,h3*2'), a YAML file of settings for train, or init:DIR, which goes on from the model in DIR
-with a learning rate that suits it. Learning rate, batch and so on are those of the preset or file unless --set says
-otherwise; text, tokenizer and precision are those of the first model. The width of each model is changed so that its
-parameters come nearest to those of the first, or to --params; one that is within 5 % is left as it is.
+preset tiny ('h3*2,attention,h3*2'), a YAML file of settings for train, or init:DIR, which continues from the model in
+DIR with a learning rate that suits it. Learning rate, batch and so on are those of the preset or file unless --set
+changes them; text, tokenizer and precision are those of the first model. The width of each model is changed so that its
+parameters come nearest to those of the first, or to --params; one that is within 5 % is not changed.
 
 --clock cpu measures the time of training by the CPU time of the process divided by the cores in use, so that other work
-of the machine changes little. Evaluations are not counted. With --out, Ctrl-C keeps what is done: the same command goes
-on from there. Without it nothing is kept but the table.`,
+of the machine changes little. Evaluations do not count. With --out, Ctrl-C keeps finished runs, and the same command
+resumes. Without it only the table remains.`,
 		Example: `  hippo compare tiny attention
   hippo compare '*-tiny' --time 2m --markdown
   hippo compare init:runs/tiny tiny --data mine.txt            # does it pay to go on from a model?
@@ -115,9 +115,9 @@ func runComparison(cmd *cobra.Command, models []compare.Entrant, opt compareOpti
 	runs, err := c.Run(ctx, watchComparison(p, c))
 	p.Close()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		rest := "nothing is kept without --out"
+		rest := "nothing is saved without --out"
 		if opt.Out != "" {
-			rest = "the same command goes on from there"
+			rest = "the same command resumes"
 		}
 		fmt.Fprintf(os.Stderr, "interrupted; %d of %d runs are done; %s\n", len(runs), c.Runs(), rest)
 		return errInterrupted
@@ -125,16 +125,14 @@ func runComparison(cmd *cobra.Command, models []compare.Entrant, opt compareOpti
 	if err != nil {
 		return err
 	}
-	r := comparison{c.Report(text, runs)}
+	r := c.Report(text, runs)
 	switch {
 	case opt.JSON:
-		e := json.NewEncoder(cmd.OutOrStdout())
-		e.SetEscapeHTML(false)
-		return e.Encode(r.Report)
+		return plainJSON(cmd.OutOrStdout()).Encode(r)
 	case opt.Markdown:
-		return r.printMarkdown(cmd.OutOrStdout())
+		return r.PrintMarkdown(cmd.OutOrStdout())
 	}
-	return r.print(cmd.OutOrStdout())
+	return r.Print(cmd.OutOrStdout())
 }
 
 // watchComparison prints how each run goes, and its end.
@@ -143,7 +141,7 @@ func watchComparison(p *status.Printer, c *compare.Comparison) compare.Events {
 		Run: func(name string, seed uint64, number, runs int) train.Events {
 			i := slices.IndexFunc(c.Models, func(e compare.Entrant) bool { return e.Name == name })
 			p.Printf("run %d of %d: %s, %s parameters, seed %d\n", number, runs, name,
-				status.Count(float64(c.Params[i])), seed)
+				status.Count(c.Params[i]), seed)
 			w := watch(p)
 			return train.Events{Step: w.Step, Note: w.Note}
 		},

@@ -10,7 +10,7 @@ import (
 
 // conversing is hippo run on a terminal, with a test at its keyboard.
 type conversing struct {
-	*terminal
+	*pty
 	t    *testing.T
 	seen int // bytes of what it said
 }
@@ -19,7 +19,7 @@ func converseWith(t *testing.T, dir string, args ...string) *conversing {
 	t.Helper()
 	cmd := command(dir, append([]string{"run"}, args...)...)
 	cmd.Stdin = keyboard
-	return &conversing{terminal: onTerminal(t, cmd), t: t}
+	return &conversing{pty: onTerminal(t, cmd), t: t}
 }
 
 // typed types text after the next prompt.
@@ -104,9 +104,9 @@ func TestConverse(t *testing.T) {
 	c.typed("/undo\r")
 	c.typed("/undo\r")
 	c.typed("/undo\r")
-	c.after("no message to take back")
+	c.after("no message to remove")
 	c.typed("\x1b[A\x1b[A\r") // the line before the last: /undo
-	c.after("no message to take back")
+	c.after("no message to remove")
 	c.typed("/bye\r")
 	c.wantEnd(0)
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,24 +19,40 @@ import (
 var errWeightsDiffer = errors.New("the weights differ")
 
 func newDiff() *cobra.Command {
-	var asJSON bool
+	var out explainOutput
 	cmd := &cobra.Command{
 		Use:   "diff A B",
-		Short: "Compare the weights of two models",
+		Short: "Compare two models: their weights in numbers, or what moved in pictures",
 		Long: `Compare the weights at A and at B, each a model's or a run's folder, the file of a checkpoint (.pt,
-.ckpt, .safetensors, .gguf) or the name of a published model: tensors that only one has, shapes and types that differ,
-and of values the largest difference, absolute and relative to the largest magnitude of the tensor in A. Models that are
-read are compared by parameters, whatever layouts they have; other files by the names of their tensors. The exit status
-is 0 where the weights are the same, 1 where they differ, 2 after an error.`,
+.ckpt, .safetensors, .gguf) or the name of a published model. Print tensors that only one has, shapes and types that
+differ, and the largest difference of values, absolute and relative to the largest magnitude of the tensor in A. Models
+are compared by parameters, whatever their layouts; other files by the names of their tensors. The exit status is 0 if
+the weights are the same, 1 if they differ, 2 after an error.
+
+With --open or --out draw what moved between two models, checkpoints or runs instead: how far and by which angle each
+parameter, by layer and kind; poles, steps dt, time constants and kernels before and after; the losses of both, if both
+are folders of runs; and, with --text or --file, where the predictions differ. The exit status is then 0.`,
 		Example: `  hippo diff runs/book/best runs/book/last
   hippo diff org/name models/mine
-  hippo diff a.safetensors b.safetensors --json`,
+  hippo diff a.safetensors b.safetensors --json
+  hippo diff runs/tiny/last runs/tiny/best --open
+  hippo diff models/h3-125m runs/tuned --text "Call me Ishmael." --out moved.html`,
 		Annotations:       map[string]string{errorStatus: "2"},
 		Args:              wantArgs(2, 2),
 		ValidArgsFunction: completeArgs(completeFiles(checkpoint.Endings...), completeFiles(checkpoint.Endings...)),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	jsonFlag(cmd, oneObject)
+	out.register(cmd, "diff")
+	explainTextFlags(cmd, 512)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		pictures := slices.ContainsFunc([]string{"out", "open", "frame", "text", "file", "tokens"}, cmd.Flags().Changed)
+		switch {
+		case pictures && asJSON(cmd):
+			return errors.New("found --json together with a flag of the pictures, want one of them; the numbers of " +
+				"the pictures are in --out FILE.json")
+		case pictures:
+			return out.draw(cmd, args, movedPage)
+		}
 		var paths [2]string
 		for i, name := range args {
 			var err error
@@ -50,11 +64,7 @@ is 0 where the weights are the same, 1 where they differ, 2 after an error.`,
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			err = json.NewEncoder(cmd.OutOrStdout()).Encode(d)
-		} else {
-			err = printDiff(cmd.OutOrStdout(), d, a, b)
-		}
+		err = show(cmd, d, func(out io.Writer) error { return printDiff(out, d, a, b) })
 		if err == nil && !d.Equal() {
 			err = errWeightsDiffer
 		}
@@ -70,12 +80,9 @@ func printDiff(out io.Writer, d release.Diff, a, b string) error {
 	t.Row("B", "%s", b)
 	t.Row("same", "%d tensors", d.Same)
 	t.Row("different", "%d tensors", len(d.Other))
-	for _, only := range []struct {
-		name  string
-		names []string
-	}{{"only in A", d.OnlyA}, {"only in B", d.OnlyB}} {
-		if len(only.names) > 0 {
-			t.Row(only.name, "%d tensors: %s", len(only.names), brief.List(only.names, ", "))
+	for i, names := range [][]string{d.OnlyA, d.OnlyB} {
+		if len(names) > 0 {
+			t.Row(fmt.Sprintf("only in %c", 'A'+i), "%d tensors: %s", len(names), brief.List(names, ", "))
 		}
 	}
 	if d.Largest >= 0 {
@@ -107,15 +114,15 @@ func printDiff(out io.Writer, d release.Diff, a, b string) error {
 	return nil
 }
 
-// both names two values, once where they are the same.
+// both writes two values, once if they are the same.
 func both(a, b string) string {
 	if a == b {
 		return a
 	}
-	return strings.Join([]string{a, b}, " / ")
+	return a + " / " + b
 }
 
-// offText is a difference as text.
+// offText writes a difference.
 func offText(x float64) string {
 	if x == release.NotFinite {
 		return "not finite"

@@ -3,9 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 	"math"
 	"os"
 
@@ -14,7 +11,6 @@ import (
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/internal/config"
-	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
@@ -22,12 +18,12 @@ import (
 type evalOptions struct {
 	text.ModelEvalOptions
 
-	Adapter   string `json:"adapter" help:"folder of an adapter, which each DIR gets"`
-	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
+	Adapter   string `json:"adapter" help:"folder of an adapter for each DIR"`
+	Precision string `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"precision of the weights"`
 	JSON      bool   `json:"json" help:"print a JSON object"`
 }
 
-// newEvalOptions are the options where no flag says otherwise.
+// newEvalOptions returns the options without flags.
 func newEvalOptions() evalOptions {
 	return evalOptions{
 		ModelEvalOptions: text.ModelEvalOptions{
@@ -44,16 +40,16 @@ func newEval() *cobra.Command {
 		Use:   "eval DIR...",
 		Short: "Measure how well a model predicts a text",
 		Long: `Measure how well the model in DIR, or the published one of that name, predicts a text: the mean loss in
-nats per token, its exponential (perplexity) and bits per byte of text, which models with different tokenizers can be
-compared by. The text is read in windows that each start from an empty state, or with --stream from its start to its end
-with the state carried along.
+nats per token, its exponential (perplexity) and bits per byte of text, which compare models with different tokenizers.
+The text is read in windows that each start from an empty state, or with --stream from start to end with the state
+carried along.
 
-The folder of a training run is measured on the run's own validation part unless --data says otherwise; any other model
-on --data, or on the built-in text. --baseline shows what counting comes to on the same text: the losses of a unigram
-and a bigram model (interpolated, smoothed) of the same tokens. They are counted in --train_data; else, with
---valid_fraction, in the part of the text that is not measured; else in the training part of the run.
+The folder of a training run is measured on the run's own validation part, unless --data names a text; any other model
+on --data, or on the built-in text. --baseline adds the losses of counting on the same text: a unigram and a bigram
+model (interpolated, smoothed) of the same tokens. They are counted in --train_data; else, with --valid_fraction, in the
+part of the text that is not measured; else in the training part of the run.
 
-Several models are measured on the same text, that of the first, and printed as a table, the best first. Where their
+Several models are measured on the same text, that of the first, and printed as a table, the best first. If their
 tokenizers differ, bits per byte compares them.`,
 		Example: `  hippo eval runs/tiny --baseline
   hippo eval runs/tiny --data notes.txt --stream --json
@@ -64,23 +60,13 @@ tokenizers differ, bits per byte compares them.`,
 		Args:              wantArgs(1, math.MaxInt),
 		ValidArgsFunction: completeFolders,
 	}
-	config.Register(cmd.Flags(), &opt)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
-			return err
-		}
+	return configured(cmd, &opt, func(cmd *cobra.Command, args []string) error {
 		reports, err := evaluateAll(cmd.Context(), args, &opt)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case opt.JSON:
-			return printEvalsJSON(cmd.OutOrStdout(), reports)
-		case len(reports) > 1:
-			return printEvals(cmd.OutOrStdout(), reports)
 		}
-		return printEval(status.NewTable(cmd.OutOrStdout()), reports[0])
-	}
-	return cmd
+		return showList(cmd, reports, text.PrintReports)
+	})
 }
 
 // evaluateAll measures the models of some names.
@@ -104,74 +90,8 @@ func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*text
 			}
 			return &text.LoadedModel{Dir: cmp.Or(m.AdapterDir(), m.Dir()), Net: m.Net(), Tokenizer: m.Tokenizer()}, nil
 		},
-		Note: func(text string) { fmt.Fprintln(os.Stderr, "note:", text) },
-		Progress: func() (func(done, total int), func()) {
-			p := newProgress("eval, tokens:")
-			return p.update, p.close
-		},
+		Note:     note,
+		Progress: func() (func(done, total int), func()) { return newProgress("eval, tokens:").functions() },
 	}
 	return e.Run(ctx, dirs)
-}
-
-// printEval prints the report of one model.
-func printEval(t status.Table, r *text.ModelReport) error {
-	t.Row("model", "%s, %s parameters", r.Model, status.Count(float64(r.Params)))
-	t.Row("text", "%s", r.Text)
-	mode := "windows of %d, each from an empty state"
-	if r.Stream {
-		mode = "one stream, in chunks of %d"
-	}
-	t.Row("read as", mode, r.SeqLen)
-	t.Row("tokens", "%d, for %d bytes", r.Tokens, r.Bytes)
-	t.Row("loss", "%.4f nats per token", r.Loss)
-	t.Row("perplexity", "%.4g", r.Perplexity)
-	t.Row("perplexity per word", "%.4g, of %d words between white space", r.WordPerplex, r.Words)
-	t.Row("bits per byte", "%.4f", r.BitsByte)
-	t.Row("speed", "%s tokens/s", status.Count(r.TokensPerSec))
-	if b := r.Baseline; b != nil {
-		t.Row("unigram loss", "%.4f nats per token, counted in %d tokens", b.Unigram, r.CountedIn)
-		t.Row("bigram loss", "%.4f nats per token", b.Bigram)
-	}
-	return t.Flush()
-}
-
-// printEvals prints several reports as a table, the best first, with the losses of the n-gram baselines.
-func printEvals(out io.Writer, reports []*text.ModelReport) error {
-	fmt.Fprintf(out, "text: %s\n\n", reports[0].Text)
-	head := []string{"model", "parameters", "tokenizer", "window", "tokens", "bytes", "loss", "perplexity", "bits/byte",
-		"per word", "tokens/s"}
-	var lines [][]string
-	for _, r := range reports {
-		window := fmt.Sprint(r.SeqLen)
-		if r.Stream {
-			window = "stream"
-		}
-		lines = append(lines, []string{
-			r.Model, status.Count(float64(r.Params)), r.Tokenizer, window, fmt.Sprint(r.Tokens), fmt.Sprint(r.Bytes),
-			fmt.Sprintf("%.4f", r.Loss),
-			fmt.Sprintf("%.4g", r.Perplexity), fmt.Sprintf("%.4f", r.BitsByte), fmt.Sprintf("%.4g", r.WordPerplex),
-			status.Count(r.TokensPerSec),
-		})
-	}
-	for _, r := range reports {
-		if b := r.Baseline; b != nil {
-			for _, c := range []counting{{"bigram", b.Bigram}, {"unigram", b.Unigram}} {
-				lines = append(lines, []string{"(" + c.name + " counts)", "", r.Tokenizer, "", "", "",
-					fmt.Sprintf("%.4f", c.loss), "",
-					fmt.Sprintf("%.4f", c.loss*r.BitsByte/r.Loss)})
-			}
-			break // one baseline, of one tokenizer
-		}
-	}
-	return status.Grid(out, head, lines, false)
-}
-
-// printEvalsJSON prints a line for each report.
-func printEvalsJSON(out io.Writer, reports []*text.ModelReport) error {
-	for _, r := range reports {
-		if err := json.NewEncoder(out).Encode(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }

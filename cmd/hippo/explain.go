@@ -17,39 +17,39 @@ import (
 func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain VIEW",
-		Short: "See what a state-space model is, what it has learned, and what it remembers",
-		Long: `Make pictures of the mathematics of state spaces and of what a model does with a text. Each VIEW writes
-one file, without which nothing else is needed: a page for a browser (.html) unless --out says otherwise, pictures for
-papers (.png, .svg; a file for each figure), or the numbers (.json; .npz for numpy.load). --out may be given several
-times; --open shows the page.`,
+		Short: "See what a model is, what it has learned, and what it remembers",
+		Long: `Draw the mathematics of state spaces, and what a model does with a text. Each VIEW writes one
+self-contained file: a page for a browser (.html) unless --out names another, pictures for papers (.png, .svg; a file
+for each figure), or the numbers (.json; .npz for numpy.load). Repeat --out for several; --open shows the page.
+
+hippo diff A B --open draws what moved between two models.`,
 		Example: `  hippo explain ssm convolution
   hippo explain influence runs/tiny "Call me Ishmael" --open
   hippo explain memory runs/tiny --file chapter.txt --out memory.html --out memory.npz
   hippo explain lens runs/tiny "Call me Ishmael" --out lens.png
-  hippo explain compare runs/tiny runs/longer
   hippo explain show influence.json --out influence.svg`,
 	}
 	cmd.AddCommand(newExplainSSM(), newExplainModel(), newExplainInfluence(), newExplainMemory(), newExplainLens(),
-		newExplainPaths(), newExplainSurprise(), newExplainCompare(), newExplainShow())
+		newExplainPaths(), newExplainSurprise(), newExplainShow(), oldName(newExplainCompare()))
 	return cmd
 }
 
-// explainOutput is where an explanation goes.
+// explainOutput says where a page is written.
 type explainOutput struct {
-	paths []string // of files to write; "-" is JSON to standard output
-	name  string   // of the file NAME.html that is written where there is no path
+	paths []string // of files; "-" is JSON to standard output
+	name  string   // of the file NAME.html that is written if there is no path
 	open  bool     // in a browser
 	frame int      // that PNG and SVG show
 }
 
-// register adds the flags of an explanation whose file has a name of its own.
+// register adds the flags of a command that writes NAME.html by default.
 func (o *explainOutput) register(cmd *cobra.Command, name string) {
 	o.name = name
 	endings := strings.Join(figure.Endings(), ", ")
-	cmd.Flags().StringArrayVar(&o.paths, "out", nil, fmt.Sprintf("file to write, several times for several: %s by its "+
-		"ending; - for JSON to standard output (default %s.html)", endings, name))
+	cmd.Flags().StringArrayVar(&o.paths, "out", nil, fmt.Sprintf("file to write: %s by its ending; - for "+
+		"JSON to standard output; repeat for several (default %s.html)", endings, name))
 	cmd.Flags().BoolVar(&o.open, "open", false, "show the page in a browser")
-	cmd.Flags().IntVar(&o.frame, "frame", 0, "which frame PNG and SVG show of figures that move, counted from 0")
+	cmd.Flags().IntVar(&o.frame, "frame", 0, "frame of moving figures that PNG and SVG show, counted from 0")
 	var bare []string
 	for _, ending := range figure.Endings() {
 		bare = append(bare, strings.TrimPrefix(ending, "."))
@@ -57,7 +57,7 @@ func (o *explainOutput) register(cmd *cobra.Command, name string) {
 	completeFlag(cmd, "out", completeFiles(bare...))
 }
 
-// check says what is wrong with the flags. A view that computes for long calls it first.
+// check returns the problem of the flags. A view that computes for long calls it first.
 func (o *explainOutput) check() error {
 	for _, path := range o.paths {
 		if path == "-" {
@@ -93,7 +93,7 @@ func (o *explainOutput) page() string {
 	return ""
 }
 
-// write writes a page to all places, and opens it if that is asked for.
+// write writes a page to all its files, and opens it with --open.
 func (o *explainOutput) write(cmd *cobra.Command, p *figure.Page) error {
 	if err := o.check(); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (o *explainOutput) write(cmd *cobra.Command, p *figure.Page) error {
 	return nil
 }
 
-// openInBrowser shows a file in the system's browser, which goes on after this program has ended.
+// openInBrowser shows a file in the system's browser, which outlives this program.
 func openInBrowser(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -145,13 +145,38 @@ func openInBrowser(path string) error {
 	return cmd.Process.Release()
 }
 
+// drawing makes a command write the page of draw, by default to NAME.html.
+func drawing(cmd *cobra.Command, name string,
+	draw func(cmd *cobra.Command, args []string) (*figure.Page, error)) *cobra.Command {
+	var out explainOutput
+	out.register(cmd, name)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return out.draw(cmd, args, draw) }
+	return cmd
+}
+
+// draw writes the page of draw.
+func (o *explainOutput) draw(cmd *cobra.Command, args []string,
+	draw func(cmd *cobra.Command, args []string) (*figure.Page, error)) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	page, err := draw(cmd, args)
+	if err != nil {
+		return err
+	}
+	if page.Command == "" {
+		page.Command = commandLine(os.Args)
+	}
+	return o.write(cmd, page)
+}
+
 func newExplainShow() *cobra.Command {
 	var out explainOutput
 	cmd := &cobra.Command{
 		Use:   "show FILE.json",
-		Short: "Draw an explanation again that was written as JSON",
-		Long: `Draw a page again that another explain command has written as .json: as a page for a browser, as
-pictures, or as numbers. Without --out it is written beside FILE, as .html.`,
+		Short: "Draw the JSON of an explanation again",
+		Long: `Draw a page again that another explain command wrote as .json: as a page for a browser, as pictures, or
+as numbers. Without --out it is written next to FILE, as .html.`,
 		Example: `  hippo explain show influence.json --open
   hippo explain show influence.json --out paper/influence.svg --frame 12
   hippo explain show influence.json --out numbers.npz`,

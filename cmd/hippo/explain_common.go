@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// networkNamed is the network of a task's run, nil where there is something else, and the folder or file of a name.
+// networkNamed returns the network of a task's run, nil for anything else, and the folder or file of a name.
 func networkNamed(name string) (dir string, n *model.Network, err error) {
 	if dir, err = modelPath(name); err == nil && !release.IsGGUF(dir) {
 		n, err = model.FindNetwork(dir)
@@ -24,8 +24,8 @@ func networkNamed(name string) (dir string, n *model.Network, err error) {
 	return dir, n, err
 }
 
-// languageNamed reads the network of a task's run, or else a language model. tokens is its tokenizer: of a network the
-// numbers of its task.
+// languageNamed reads the network of a task's run, or else a language model. tokens returns its tokenizer, which for a
+// network is the numbers of its task.
 func languageNamed(name string) (g *explain.Language, tokens func() (tokenizer.Tokenizer, error), err error) {
 	dir, n, err := networkNamed(name)
 	if err != nil {
@@ -45,12 +45,12 @@ func languageNamed(name string) (g *explain.Language, tokens func() (tokenizer.T
 	return explain.OfModel(m), func() (tokenizer.Tokenizer, error) { return release.LoadTokenizer(dir, &m.Config) }, nil
 }
 
-// garbage is about how much of it there is at most beside the weights of a model that is looked at.
+// garbage is about the most of it beside the weights of a model that is looked at.
 const garbage = 128 << 20
 
-// collectEarly has garbage collected before there is as much of it as weights, which is when Go does by itself. What a
-// view makes of one layer is not needed for the next: memory that is used again is faster than that which is new, which
-// the system has to clear. A collection overlooks weights: they point to nothing. GOGC, where it is set, has its way.
+// collectEarly collects garbage before there is as much of it as weights, which is Go's own limit. What a view makes of
+// one layer is not needed for the next, and memory used again is faster than new memory, which the system has to clear.
+// Weights cost a collection nothing: they hold no pointers. GOGC takes precedence.
 func collectEarly(weights int) {
 	if percent := garbage * 100 / max(weights, 1); percent < 100 && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(max(10, percent))
@@ -67,42 +67,61 @@ func languageAndTokens(name string) (*explain.Language, tokenizer.Tokenizer, err
 	return g, tok, err
 }
 
-// textView is a model and the text that it is shown to read.
+// textView is a model with the text that it reads, for a view of both.
 type textView struct {
-	name     string // of the model
 	language *explain.Language
 	tok      tokenizer.Tokenizer
-	text     string
 	ids      []int32
-	note     string // what of the text was left out
 }
 
-// openText reads the text of a view and its model, which is the first argument.
-func openText(cmd *cobra.Command, args []string) (*textView, error) {
-	text, err := explainText(cmd, args[1:])
-	if err != nil {
-		return nil, err
+// drawText makes a command MODEL TEXT that draws a view of at most tokens of a text (0 for all). check, if not nil,
+// checks the flags.
+func drawText(cmd *cobra.Command, tokens int, check func() error,
+	draw func(cmd *cobra.Command, v *textView) (*figure.Page, error)) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = wantArgs(1, 2), completeArgs(completeFolders)
+	explainTextFlags(cmd, tokens)
+	return drawing(cmd, cmd.Name(), func(cmd *cobra.Command, args []string) (*figure.Page, error) {
+		if check != nil {
+			if err := check(); err != nil {
+				return nil, err
+			}
+		}
+		text, err := explainText(cmd, args[1:])
+		if err != nil {
+			return nil, err
+		}
+		v := &textView{}
+		if v.language, v.tok, err = languageAndTokens(args[0]); err != nil {
+			return nil, err
+		}
+		note := ""
+		if v.ids, note, err = firstTokens(v.tok, text, taken(v.language, tokensFlag(cmd))); err != nil {
+			return nil, err
+		}
+		page, err := draw(cmd, v)
+		if err != nil {
+			return nil, err
+		}
+		page.Subtitle = fmt.Sprintf("%s · %d tokens", args[0], len(v.ids))
+		if note != "" {
+			page.Notes = append(page.Notes, note)
+		}
+		return page, nil
+	})
+}
+
+// names are the texts of the tokens.
+func (v *textView) names() []string { return explain.TokenNames(v.tok, v.ids) }
+
+// taken returns how many tokens of a text are read: most (0 for all), and at most as many as the model takes.
+func taken(g *explain.Language, most int) int {
+	if longest := g.MaxLength(); longest > 0 && (most == 0 || most > longest) {
+		return longest
 	}
-	g, tok, err := languageAndTokens(args[0])
-	return &textView{name: args[0], language: g, tok: tok, text: text}, err
+	return most
 }
 
-// take makes tokens of the text, most of them at most and no more than the model takes: see firstTokens.
-func (v *textView) take(most int) (err error) {
-	v.ids, v.note, err = firstTokens(v.tok, v.text, taken(v.language, most))
-	return err
-}
-
-// head says on a page what it is of.
-func (v *textView) head(page *figure.Page) {
-	page.Subtitle = fmt.Sprintf("%s · %d tokens", v.name, len(v.ids))
-	page.Command = commandLine(os.Args)
-	if v.note != "" {
-		page.Notes = append(page.Notes, v.note)
-	}
-}
-
-// firstTokens are the tokens of a text, the first most of them (0 for all), with a note where there are more.
+// firstTokens returns the first most tokens of a text (0 for all), with a note if there are more.
 func firstTokens(tok tokenizer.Tokenizer, text string, most int) (ids []int32, note string, err error) {
 	if most < 0 {
 		return nil, "", fmt.Errorf("--tokens: found %d, want 0 or more", most)
@@ -115,7 +134,7 @@ func firstTokens(tok tokenizer.Tokenizer, text string, most int) (ids []int32, n
 	return ids, note, err
 }
 
-// commandLine is a command as a page tells it, with the name of the program in the place of its path.
+// commandLine writes a command for a page, with the name of the program in place of its path.
 func commandLine(args []string) string {
 	parts := []string{"hippo"}
 	for _, a := range args[1:] {
@@ -127,7 +146,7 @@ func commandLine(args []string) string {
 	return strings.Join(parts, " ")
 }
 
-// layersFlag is a flag for layers to look at.
+// layersFlag selects layers to look at.
 type layersFlag struct{ texts []string }
 
 func (f *layersFlag) register(cmd *cobra.Command) {
@@ -135,7 +154,7 @@ func (f *layersFlag) register(cmd *cobra.Command) {
 		"layers to look at, counted from 0, such as 0,3 (default all)")
 }
 
-// layers are those that are given, nil for all.
+// layers returns the selected layers, nil for all.
 func (f *layersFlag) layers() (all []int, err error) {
 	for _, text := range f.texts {
 		n, err := strconv.Atoi(strings.TrimSpace(text))

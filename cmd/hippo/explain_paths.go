@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -16,17 +15,16 @@ import (
 )
 
 func newExplainPaths() *cobra.Command {
-	var out explainOutput
 	var sessions sessionsFlags
 	var saved, files, trace bool
-	var textFiles []string
+	var fromFiles []string
 	most := 0
 	cmd := &cobra.Command{
 		Use:   "paths MODEL TEXT1 TEXT2",
-		Short: "Show where what a model remembers of two texts parts, and which token did it",
-		Long: `Let the model read two texts that begin alike, or the texts of two sessions such as two forks of one, and
-show where its states part, by layer and channel, which token did it, how far the predictions come apart, and what the
-prediction becomes if one layer goes on from the state of the other text. With --trace exchange what each layer adds at
+		Short: "Show where a model's memory of two texts diverges, and at which token",
+		Long: `Read two texts that begin alike with the model, or the texts of two sessions such as two forks of one.
+Show where its states diverge, by layer and channel, at which token, how far the predictions move apart, and what the
+prediction becomes if one layer continues from the state of the other text. --trace exchanges what each layer adds at
 each token, and what it carries when that token is read: what of the other text makes the difference, and where.`,
 		Example: `  hippo explain paths models/h3-125m "The dog ran to the" "The cat ran to the"
   hippo explain paths models/h3-125m "Rome is in the land of" "Bonn is in the land of" --trace
@@ -36,39 +34,36 @@ each token, and what it carries when that token is read: what of the other text 
 		Args:              wantArgs(1, 3),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
-	out.register(cmd, "paths")
 	sessions.register(cmd)
-	cmd.Flags().BoolVar(&saved, "sessions", false, "TEXT1 and TEXT2 are names of saved sessions (hippo session list)")
-	cmd.Flags().BoolVar(&files, "files", false, "TEXT1 and TEXT2 are files")
-	cmd.Flags().StringArrayVar(&textFiles, "file", nil,
-		"file with a text, behind those that are arguments; twice for both")
-	cmd.Flags().BoolVar(&trace, "trace", false, "exchange what each layer adds, and carries, at each token: for texts "+
-		"of the same number of tokens")
-	cmd.Flags().IntVar(&most, "tokens", 1024, "the first so many tokens of each text that is no session; 0 for all")
+	f := cmd.Flags()
+	f.BoolVar(&saved, "sessions", false, "TEXT1 and TEXT2 are names of saved sessions (hippo session list)")
+	f.BoolVar(&files, "files", false, "TEXT1 and TEXT2 are files")
+	f.StringArrayVar(&fromFiles, "file", nil, "file with a text, after those that are arguments; twice for both")
+	f.BoolVar(&trace, "trace", false, "exchange what each layer adds, and carries, at each token: for texts of the "+
+		"same number of tokens")
+	f.IntVar(&most, "tokens", 1024, "number of tokens of each text to read, from its start; 0 for all; sessions are "+
+		"read as a whole")
 	cmd.MarkFlagsMutuallyExclusive("sessions", "files")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := out.check(); err != nil {
-			return err
-		}
-		texts, err := pathTexts(args[1:], textFiles, saved, files)
+	return drawing(cmd, "paths", func(cmd *cobra.Command, args []string) (*figure.Page, error) {
+		texts, err := pathTexts(args[1:], fromFiles, saved, files)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		g, tok, err := languageAndTokens(args[0])
 		if err != nil {
-			return err
+			return nil, err
 		}
-		page := &figure.Page{Title: "Two paths", Command: commandLine(os.Args)}
+		page := &figure.Page{Title: "Two paths"}
 		var ids [2][]int32
 		for i, text := range texts {
-			var note string
+			note := ""
 			if saved {
 				ids[i], err = sessionTokens(&sessions, text, tok)
 			} else {
 				ids[i], note, err = firstTokens(tok, text, taken(g, most))
 			}
 			if err != nil {
-				return fmt.Errorf("path %d: %w", i+1, err)
+				return nil, fmt.Errorf("path %d: %w", i+1, err)
 			}
 			if note != "" {
 				page.Notes = append(page.Notes, fmt.Sprintf("Path %d: %s", i+1, note))
@@ -76,26 +71,25 @@ each token, and what it carries when that token is read: what of the other text 
 		}
 		r, err := paths.Compare(cmd.Context(), g, ids[0], ids[1])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		page.Subtitle = fmt.Sprintf("%s · %d and %d tokens, the first %d the same", args[0], len(ids[0]), len(ids[1]),
 			r.Common)
 		page.Figures = r.Figures(tok)
-		if trace {
-			p := newProgress("trace, layers and tokens:")
-			t, err := paths.Trace(cmd.Context(), g, ids[0], ids[1], p.update)
-			p.close()
-			if err != nil {
-				return err
-			}
+		if !trace {
+			return page, nil
+		}
+		p := newProgress("trace, layers and tokens:")
+		t, err := paths.Trace(cmd.Context(), g, ids[0], ids[1], p.update)
+		p.close()
+		if err == nil {
 			page.Figures = append(t.Figures(tok), page.Figures...)
 		}
-		return out.write(cmd, page)
-	}
-	return cmd
+		return page, err
+	})
 }
 
-// pathTexts are the two texts, or the names of two sessions: arguments, and then files.
+// pathTexts returns the two texts, or the names of two sessions: arguments, and then files.
 func pathTexts(given, files []string, saved, named bool) (texts []string, err error) {
 	if n := len(given) + len(files); n != 2 {
 		return nil, fmt.Errorf("found %d texts and %d files, want two of them: hippo explain paths MODEL TEXT1 TEXT2, "+
@@ -126,7 +120,7 @@ func pathTexts(given, files []string, saved, named bool) (texts []string, err er
 	return texts, nil
 }
 
-// sessionTokens are those of the text of a saved session, which must be in the tokens of a model's tokenizer.
+// sessionTokens returns the tokens of a saved session, which must be of a model's tokenizer.
 func sessionTokens(sessions *sessionsFlags, name string, tok tokenizer.Tokenizer) ([]int32, error) {
 	folder, key, err := sessions.open()
 	if err != nil {
@@ -144,7 +138,7 @@ func sessionTokens(sessions *sessionsFlags, name string, tok tokenizer.Tokenizer
 		return nil, err
 	}
 	if of := info.Identity.Tokenizer; of != tok.Fingerprint() {
-		return nil, fmt.Errorf("session %s: found a text in the tokens of another tokenizer (%s), want those of "+
+		return nil, fmt.Errorf("session %s: found the tokens of another tokenizer (%s), want those of "+
 			"the model (%s)", name, of, tok.Fingerprint())
 	}
 	return ids, nil

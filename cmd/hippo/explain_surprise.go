@@ -18,21 +18,28 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
+// surpriseFlags are the flags of hippo explain surprise.
+type surpriseFlags struct {
+	surprise.Options
+	reading text.ReadOptions
+	files   []string
+	words   string // a text in place of files
+	tokens  int
+}
+
 func newExplainSurprise() *cobra.Command {
-	var out explainOutput
-	opt := surprise.DefaultOptions()
-	text := text.ReadOptions{TextField: data.DefaultTextField, Binary: true, Cache: os.Getenv("HIPPO_CACHE"),
-		CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT")}
-	most, words := 0, ""
-	var files []string
+	f := surpriseFlags{Options: surprise.DefaultOptions(), reading: text.ReadOptions{
+		TextField: data.DefaultTextField, Binary: true, Cache: os.Getenv("HIPPO_CACHE"),
+		CacheLimit: os.Getenv("HIPPO_CACHE_LIMIT"),
+	}}
 	cmd := &cobra.Command{
 		Use:   "surprise MODEL FILE...",
 		Short: "Show what in a text surprises a model, and whether it knows what it does not know",
-		Long: `Let the model predict the text in FILE (files, folders, globs, or - for standard input) and show the
-surprise -log p of its tokens along the text, the entropy of the predictions, how sure the model is and how often it is
-right (a reliability diagram and the expected calibration error), the worst predicted passages in their context, and
-the tokens that cost most. The mean surprise is the loss that hippo eval measures with the same windows. Memory does not
-grow with the text.`,
+		Long: `Predict the text in FILE (files, folders, globs, or - for standard input) with the model. Show the
+surprise -log p of its tokens along the text, the entropy of the predictions, how confident the model is and how often
+it is right (a reliability diagram and the expected calibration error), the worst predicted passages in their context,
+and the tokens that cost most. The mean surprise is the loss that hippo eval measures with the same windows. Memory
+does not grow with the text.`,
 		Example: `  hippo explain surprise runs/tiny notes.txt
   hippo explain surprise models/h3-125m book.txt --tokens 100000 --seq_len 2048
   hippo explain surprise models/h3-125m book.txt --stream --out surprise.json
@@ -40,121 +47,103 @@ grow with the text.`,
 		Args:              wantArgs(1, 1<<20),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
-	out.register(cmd, "surprise")
 	flags := cmd.Flags()
-	flags.StringArrayVar(&files, "file", nil, "file with the text, as the argument FILE; several times for several")
-	flags.StringVar(&words, "text", "", "the text itself, instead of files; - for standard input")
-	flags.IntVar(&most, "tokens", 65536, "the first so many tokens of the text; 0 for all")
-	flags.IntVar(&opt.SeqLen, "seq_len", opt.SeqLen, "tokens of a window or (--stream) piece")
-	flags.BoolVar(&opt.Stream, "stream", false, "carry the state through the whole text, in place of separate windows")
-	flags.IntVar(&opt.Bins, "bins", opt.Bins, "of the calibration")
-	flags.IntVar(&opt.Passage, "passage", opt.Passage, "tokens of a passage")
-	flags.IntVar(&opt.Worst, "worst", opt.Worst, "passages to show")
-	flags.StringVar(&text.TextField, "text_field", text.TextField, "field of a JSONL line that holds the text")
-	flags.StringVar(&text.Cache, "cache", text.Cache, "folder of tokenized data; empty: the user's; none: memory")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := out.check(); err != nil {
-			return err
+	flags.StringArrayVar(&f.files, "file", nil, "file with the text, as the argument FILE; repeat for several")
+	flags.StringVar(&f.words, "text", "", "the text itself, instead of files; - for standard input")
+	flags.IntVar(&f.tokens, "tokens", 65536, "number of tokens of the text to read, from its start; 0 for all")
+	flags.IntVar(&f.SeqLen, "seq_len", f.SeqLen, "tokens of a window or (--stream) piece")
+	flags.BoolVar(&f.Stream, "stream", false, "carry the state through the whole text, in place of separate windows")
+	flags.IntVar(&f.Bins, "bins", f.Bins, "bins of the calibration")
+	flags.IntVar(&f.Passage, "passage", f.Passage, "tokens of a passage")
+	flags.IntVar(&f.Worst, "worst", f.Worst, "passages to show")
+	read := &f.reading
+	flags.StringVar(&read.TextField, "text_field", read.TextField, "field of a JSONL line that holds the text")
+	flags.StringVar(&read.Cache, "cache", read.Cache, "folder of tokenized texts; empty: the user's; none: in memory")
+	return drawing(cmd, "surprise", func(cmd *cobra.Command, args []string) (*figure.Page, error) {
+		if f.tokens < 0 {
+			return nil, fmt.Errorf("--tokens: found %d, want 0 or more", f.tokens)
 		}
-		if most < 0 {
-			return fmt.Errorf("--tokens: found %d, want 0 or more", most)
-		}
-		files, err := surpriseFiles(cmd, append(args[1:], files...), words)
-		if err != nil {
-			return err
+		f.files = append(args[1:], f.files...)
+		if err := f.check(cmd.CommandPath()); err != nil {
+			return nil, err
 		}
 		g, tok, err := languageAndTokens(args[0])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !g.IsModel() {
-			return surprise.ErrNoLanguage
+			return nil, surprise.ErrNoLanguage
 		}
-		page := &figure.Page{Title: "Surprise", Command: commandLine(os.Args)}
-		r, name, err := surprises(cmd.Context(), g, tok, files, words, most, opt, text, page)
-		if err != nil {
-			return err
-		}
-		page.Subtitle = fmt.Sprintf("%s · %s · %d tokens", args[0], name, r.Tokens)
-		page.Figures = r.Figures(tok)
-		return out.write(cmd, page)
-	}
-	return cmd
+		return f.page(cmd.Context(), args[0], g, tok)
+	})
 }
 
-// surpriseFiles are the files whose text is predicted; none where there is a text itself.
-func surpriseFiles(cmd *cobra.Command, files []string, words string) ([]string, error) {
+// check returns an error unless there is a text, in files or in f.words.
+func (f *surpriseFlags) check(command string) error {
 	switch {
-	case words != "" && len(files) > 0:
-		return nil, fmt.Errorf("found both --text %.40q and the file %s, want one of them", words, files[0])
-	case words == "-":
-		return []string{"-"}, nil
-	case words != "":
-		return nil, nil
-	case len(files) == 0:
-		return nil, fmt.Errorf("found no file, want one behind the model, --file FILE, --text TEXT, or - for standard "+
-			"input (see %s --help)", cmd.CommandPath())
+	case f.words != "" && len(f.files) > 0:
+		return fmt.Errorf("found both --text %.40q and the file %s, want one of them", f.words, f.files[0])
+	case f.words == "-":
+		f.files = []string{"-"}
+	case f.words == "" && len(f.files) == 0:
+		return fmt.Errorf("found no file, want one after the model, --file FILE, --text TEXT, or - for standard "+
+			"input (see %s --help)", command)
 	}
-	for _, file := range files {
+	for _, file := range f.files {
 		found, _ := filepath.Glob(file)
 		if _, err := os.Stat(file); file != "-" && err != nil && len(found) == 0 {
-			return nil, fmt.Errorf("found no file, folder or glob %.60q; a text itself is given by --text %.60[1]q",
-				file)
+			return fmt.Errorf("found no file, folder or glob %.60q; a text itself is given by --text %.60[1]q", file)
 		}
 	}
-	return files, nil
+	return nil
 }
 
-// surpriseTokens are those of files, or else of words, with their name; what a reader must know is noted on the page.
-func surpriseTokens(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, words string,
-	reading text.ReadOptions, page *figure.Page) (tokens *data.Tokens, name string, closed func() error, err error) {
-	if len(files) > 0 {
-		tokens, corpus, notes, err := text.Tokenize(ctx, tok, files, reading)
+// page draws the surprise of the text.
+func (f *surpriseFlags) page(ctx context.Context, model string, g *explain.Language,
+	tok tokenizer.Tokenizer) (page *figure.Page, err error) {
+	page = &figure.Page{Title: "Surprise"}
+	var tokens *data.Tokens
+	name := "a text"
+	if len(f.files) > 0 {
+		var corpus *data.Corpus
+		if tokens, corpus, page.Notes, err = text.Tokenize(ctx, tok, f.files, f.reading); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, corpus.Close()) }()
+		name = strings.TrimSpace(corpus.Name())
+	} else {
+		ids, err := tok.Encode(nil, []byte(f.words))
+		if err == nil {
+			tokens, err = data.FromIDs(ids, g.Vocab())
+		}
 		if err != nil {
-			return nil, "", nil, err
+			return nil, err
 		}
-		page.Notes = notes
-		return tokens, strings.TrimSpace(corpus.Name()), func() error {
-			return errors.Join(tokens.Close(), corpus.Close())
-		}, nil
 	}
-	ids, err := tok.Encode(nil, []byte(words))
-	if err == nil {
-		tokens, err = data.FromIDs(ids, g.Vocab())
-	}
-	if err != nil {
-		return nil, "", nil, err
-	}
-	return tokens, "a text", tokens.Close, nil
-}
-
-// surprises reads files with a model, or else words.
-func surprises(ctx context.Context, g *explain.Language, tok tokenizer.Tokenizer, files []string, words string,
-	most int, opt surprise.Options, reading text.ReadOptions, page *figure.Page) (r *surprise.Report,
-	name string, err error) {
-	tokens, name, closed, err := surpriseTokens(ctx, g, tok, files, words, reading, page)
-	if err != nil {
-		return nil, "", err
-	}
-	defer func() { err = errors.Join(err, closed()) }()
-	part := tokens
-	if most > 0 && tokens.Len() > most {
-		part = tokens.Slice(0, most)
+	defer func() { err = errors.Join(err, tokens.Close()) }()
+	part, opt := tokens, f.Options
+	if f.tokens > 0 && tokens.Len() > f.tokens {
+		part = tokens.Slice(0, f.tokens)
 		page.Notes = append(page.Notes, fmt.Sprintf("The text has %d tokens, of which the first %d were read: see "+
-			"--tokens.", tokens.Len(), most))
+			"--tokens.", tokens.Len(), f.tokens))
 	}
 	if longest := g.MaxLength(); longest > 0 && opt.SeqLen > longest && !opt.Stream {
 		opt.SeqLen = longest
 	}
-	if opt.Stream {
-		page.Notes = append(page.Notes, "Each token is predicted from all before it: the state is carried on.")
-	} else {
-		page.Notes = append(page.Notes, fmt.Sprintf("Windows of %d tokens, each from an empty state: the first "+
-			"tokens of a window surprise more.", opt.SeqLen))
+	how := "Each token is predicted from all before it: the state is carried on."
+	if !opt.Stream {
+		how = fmt.Sprintf("Windows of %d tokens, each from an empty state: the first tokens of a window surprise more.",
+			opt.SeqLen)
 	}
+	page.Notes = append(page.Notes, how)
 	p := newProgress("surprise, tokens:")
 	opt.Progress = p.update
-	r, err = surprise.Measure(ctx, g, part, opt)
+	r, err := surprise.Measure(ctx, g, part, opt)
 	p.close()
-	return r, name, err
+	if err != nil {
+		return nil, err
+	}
+	page.Subtitle = fmt.Sprintf("%s · %s · %d tokens", model, name, r.Tokens)
+	page.Figures = r.Figures(tok)
+	return page, nil
 }

@@ -14,19 +14,26 @@ import (
 // mostExplained bounds what is read as a text to explain: more than any view shows.
 const mostExplained = 64 << 20
 
-// explainTextFlags adds the flags that explainText reads, which are the same for all views of a text.
-func explainTextFlags(cmd *cobra.Command) {
-	cmd.Flags().String("text", "", "the text, as the argument TEXT where there is one; - for standard input")
+// explainTextFlags adds the flags of the text of a view, of which at most tokens are read.
+func explainTextFlags(cmd *cobra.Command, tokens int) {
+	cmd.Flags().String("text", "", "the text, in place of an argument TEXT; - for standard input")
 	cmd.Flags().String("file", "", "file with the text")
+	cmd.Flags().Int("tokens", tokens, "number of tokens of the text to read, from its start; 0 for all")
 }
 
-// explainTextGiven tells whether a text is given, of views that need none.
+// tokensFlag returns the value of --tokens.
+func tokensFlag(cmd *cobra.Command) int {
+	n, _ := cmd.Flags().GetInt("tokens") // it has been read
+	return n
+}
+
+// explainTextGiven reports whether a text is given, for views that need none.
 func explainTextGiven(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("text") || cmd.Flags().Changed("file")
 }
 
-// explainText is the text that a view is about: the first of args, which are those behind MODEL, or that of --text,
-// standard input if it is "-", or what is in the file of --file.
+// explainText returns the text of a view: the first of args, which follow MODEL, or that of --text, standard input if
+// it is "-", or what is in the file of --file.
 func explainText(cmd *cobra.Command, args []string) (string, error) {
 	file, texts := cmd.Flags().Lookup("file").Value.String(), args
 	if cmd.Flags().Changed("text") {
@@ -42,7 +49,7 @@ func explainText(cmd *cobra.Command, args []string) (string, error) {
 	case file != "":
 		text, err = disk.ReadText(file, mostExplained)
 	case len(texts) == 0:
-		return "", fmt.Errorf("found no text, want one behind the model, - for standard input, or --file FILE "+
+		return "", fmt.Errorf("found no text, want one after the model, - for standard input, or --file FILE "+
 			"(see %s --help)", cmd.CommandPath())
 	case texts[0] == "-":
 		text, err = unlessDone(cmd.Context(), func() ([]byte, error) {
@@ -50,7 +57,7 @@ func explainText(cmd *cobra.Command, args []string) (string, error) {
 		})
 	default:
 		text = []byte(texts[0])
-		if !cmd.Flags().Changed("text") { // which says that it is one
+		if !cmd.Flags().Changed("text") { // which marks it as a text
 			err = noFileName(texts[0], ", or --text for these letters")
 		}
 	}
@@ -60,7 +67,7 @@ func explainText(cmd *cobra.Command, args []string) (string, error) {
 	return string(text), err
 }
 
-// noFileName returns an error for a text that is the name of a file: who gives one means what is in it.
+// noFileName returns an error for a text that is the name of a file: its content is meant.
 func noFileName(text, or string) error {
 	if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
 		return fmt.Errorf("found the text %s, which is the name of a file: want --file %[1]s for what is in it%s",

@@ -7,12 +7,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 )
@@ -24,20 +26,20 @@ func newGenerate() *cobra.Command {
 		Use:   "generate DIR [PROMPT]",
 		Short: "Continue a text",
 		Long: `Continue a text with the model in DIR: a model's folder, a training run's, or the name of a published
-model that hippo pull has fetched. The prompt is read in chunks, then the text is written token by token from the
-recurrent state, whose size does not grow with the text (but for attention layers). Without PROMPT, the prompt is read
-from standard input. --precision bf16, int8 and int4 keep the weights in half, a quarter and a seventh of the memory, of
-which each token reads all, and are that much faster; the text may differ. int4min is between int4 and int8. Without it,
-weights of bfloat16 and of integers stay as they are in the file and all others are float32.
+model that hippo pull has fetched. The prompt is read in chunks. Then the text is written token by token from the
+recurrent state, whose size does not grow with the text, except for attention layers. Without PROMPT, the prompt is read
+from standard input. hippo run talks with a model that was trained on chats.
+
+--precision bf16, int8 and int4 hold the weights in a half, a quarter and a seventh of the memory. They are faster by as
+much, because each token reads all weights; the text may differ. int4min is between int4 and int8. Without the flag,
+bfloat16 and integer weights stay as in the file, and all others are float32.
 
 Every call draws another text, unless --temperature is 0 or --seed is given: the same seed, the same text. --stats and
---json tell the seed that was used; each of several samples has the next one.
-
---json-schema, --regex and --choices keep the text to JSON of a schema, to an expression or to one of some texts: it
-ends where it is whole, or after --max_tokens.
+--json print the seed; each of several samples has the next one. --json-schema, --regex and --choices limit the text to
+JSON of a schema, to an expression or to one of some texts: it ends when complete, or after --max_tokens.
 
 On a terminal, control characters are shown as \x1b, so that a text cannot change its settings; elsewhere they are
-written as they are.`,
+written unchanged.`,
 		Example: `  hippo generate runs/tiny "Call me"
   hippo generate runs/tiny "The whale" --temperature 0 --max_tokens 400 --stats
   hippo generate runs/tiny "Once" --samples 3 --seed 7 --stop $'\n\n' --json
@@ -47,27 +49,24 @@ written as they are.`,
 		Args:              wantArgs(1, 2),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
-	config.Register(cmd.Flags(), &opt)
-	seed := cmd.Flags().Lookup("seed")
-	seed.Usage, seed.DefValue = "of the random numbers: the same seed, the same text (default: another each time)", ""
-	cmd.Flags().IntVar(&g.samples, "samples", 1, "how many continuations to draw")
-	cmd.Flags().IntVar(&g.chunk, "chunk", generate.DefaultChunk, "tokens of the prompt read at a time")
-	precisionFlag(cmd, &g.precision)
+	settled := samplingFlags(cmd, &opt, "the same text")
+	f := cmd.Flags()
+	f.IntVar(&g.samples, "samples", 1, "number of continuations to draw")
+	f.IntVar(&g.chunk, "chunk", generate.DefaultChunk, "tokens of the prompt read at a time")
+	precisionFlag(cmd, &g.precision, hippo.Stored)
 	adapterFlag(cmd, &g.adapter)
-	cmd.Flags().BoolVar(&g.continuation, "continuation", false,
-		"print the continuation alone, without the prompt before it")
-	cmd.Flags().BoolVar(&g.ids, "ids", false,
-		`PROMPT and the text are ids of tokens, as in "17 4 98": for a model without a tokenizer that is read`)
-	cmd.Flags().BoolVar(&g.stats, "stats", false,
+	f.BoolVar(&g.continuation, "continuation", false, "print the continuation alone, without the prompt before it")
+	f.BoolVar(&g.ids, "ids", false,
+		`PROMPT and the text are token ids, as in "17 4 98": for a model whose tokenizer cannot be read`)
+	f.BoolVar(&g.stats, "stats", false,
 		"print prefill and decode speed, the size of the state and the seed to standard error")
-	cmd.Flags().BoolVar(&g.json, "json", false, "print one JSON object a sample, when it is whole")
-	cmd.Flags().StringVar(&g.session, "session", "",
-		"go on where the session of this name stands, make it if it is not there, and save it; with the prompt \"\" "+
-			"go on with an interrupted reply")
+	f.BoolVar(&g.json, "json", false, "print one JSON object a sample, when it is complete")
+	f.StringVar(&g.session, "session", "", "continue the session of this name, or create it, and save it; with the "+
+		"prompt \"\" continue an interrupted reply")
 	g.sessions.register(cmd)
 	g.constraint.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
+		if err := settled(); err != nil {
 			return err
 		}
 		if g.samples < 1 || g.chunk < 1 {
@@ -75,9 +74,6 @@ written as they are.`,
 		}
 		if g.session != "" && g.samples > 1 {
 			return fmt.Errorf("samples: found %d, want 1 for a session", g.samples)
-		}
-		if !seed.Changed {
-			opt.Seed = uint64(rand.Uint32()) // short enough to be typed
 		}
 		if _, err := modelPath(args[0]); err != nil {
 			return err
@@ -101,29 +97,40 @@ written as they are.`,
 		if err := g.constraint.apply(m, &opt); err != nil {
 			return err
 		}
-		if g.session != "" {
-			if !cmd.Flags().Changed("chunk") {
-				g.chunk = 0 // what suits the model
-			}
-			return g.runNamed(cmd.Context(), m, prompt, opt)
+		if g.session != "" && !f.Changed("chunk") {
+			g.chunk = 0 // what suits the model
 		}
 		return g.run(cmd.Context(), m, prompt, opt)
 	}
 	return cmd
 }
 
+// samplingFlags adds the flags of sampling. settled reads them, and draws a seed if none is given.
+func samplingFlags(cmd *cobra.Command, opt *generate.Options, same string) (settled func() error) {
+	config.Register(cmd.Flags(), opt)
+	seed := cmd.Flags().Lookup("seed")
+	seed.Usage, seed.DefValue = "seed of the random numbers: the same seed, "+same+" (default: another each time)", ""
+	return func() error {
+		err := config.Load(opt, config.Options{Flags: cmd.Flags()})
+		if !seed.Changed {
+			opt.Seed = uint64(rand.Uint32()) // short enough to be typed
+		}
+		return err
+	}
+}
+
 // precisions are the values that hippo.Precision takes.
 var precisions = []string{hippo.Stored, "float32", "bf16", "int8", "int4", "int4min"}
 
 // precisionFlag is --precision of a command that only uses a model.
-func precisionFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "precision", hippo.Stored,
+func precisionFlag(cmd *cobra.Command, to *string, standard string) {
+	cmd.Flags().StringVar(to, "precision", standard,
 		"weights as float32, bf16, int8, int4min or int4: faster with fewer bits, less exact; stored: bfloat16 and "+
-			"integers as they are in the file, and float32 otherwise")
+			"integers as in the file, and float32 otherwise")
 	completeFlag(cmd, "precision", cobra.FixedCompletions(precisions, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// promptOf is the second argument or, where there is none, all of standard input, byte for byte. It is not empty.
+// promptOf returns the second argument or, if there is none, all of standard input, byte for byte. It is not empty.
 func promptOf(ctx context.Context, args []string) (string, error) {
 	prompt, err := givenPrompt(ctx, args)
 	if err == nil && prompt == "" {
@@ -146,7 +153,7 @@ func givenPrompt(ctx context.Context, args []string) (string, error) {
 	return string(text), nil
 }
 
-// generation holds the options of hippo generate that do not concern sampling.
+// generation holds the flags of hippo generate that do not concern sampling.
 type generation struct {
 	samples, chunk            int
 	precision, adapter        string
@@ -157,32 +164,41 @@ type generation struct {
 	constraint                constraintFlags
 }
 
+// run draws samples, or continues a named session.
 func (g *generation) run(ctx context.Context, m *hippo.Model, prompt string, opt hippo.Options) error {
-	s := m.NewSession()
-	s.SetChunk(g.chunk)
+	var s *hippo.Session
+	var draw func(emit func(generate.Piece) error) error
+	finish := func(err error) error { return err }
+	if g.session == "" {
+		s = m.NewSession()
+		s.SetChunk(g.chunk)
+		draw = func(emit func(generate.Piece) error) error { return s.Samples(ctx, prompt, g.samples, opt, emit) }
+	} else {
+		n, err := g.sessions.take(m, g.session, g.chunk)
+		if err != nil {
+			return err
+		}
+		opt.EndIDs = slices.Concat(opt.EndIDs, m.EndIDs())
+		s, finish = n.Session, n.give
+		draw = func(emit func(generate.Piece) error) error { return n.reply(ctx, prompt, opt, emit) }
+	}
 	defer showReading(s)()
-	w := newSampleWriter(os.Stdout, s, prompt, opt.Seed)
-	w.echo, w.single, w.json = !g.continuation, g.samples == 1, g.json
-	err := s.Samples(ctx, prompt, g.samples, opt, w.write)
-	if closing := w.close(); err == nil {
+	w := &generate.SampleWriter{Prompt: prompt, Seed: opt.Seed, Echo: !g.continuation, Single: g.samples == 1,
+		JSON: g.json, Stats: s.Stats}
+	if isTerminal(os.Stdout) {
+		w.Safe = brief.Printable
+	}
+	w.Start(os.Stdout)
+	err := draw(w.Write)
+	if closing := w.Close(); err == nil {
 		err = closing
 	}
-	if err != nil {
-		return err
+	if err = finish(err); err == nil && g.stats {
+		x := s.Stats()
+		fmt.Fprintf(os.Stderr, "prefill %d tokens, %.0f tok/s; decode %d tokens, %.1f tok/s; state %s; seed %d\n",
+			x.PrefillTokens, x.PrefillSpeed(), x.DecodeTokens, x.DecodeSpeed(), status.Bytes(x.StateBytes), opt.Seed)
 	}
-	if g.stats {
-		g.tell(s, opt.Seed)
-	}
-	return nil
-}
-
-// tell prints how fast a session was.
-func (g *generation) tell(s *hippo.Session, seed uint64) {
-	stats := s.Stats()
-	fmt.Fprintf(os.Stderr, "prefill %d tokens, %.0f tok/s; decode %d tokens, %.1f tok/s; state %s; seed %d\n",
-		stats.PrefillTokens, rate(stats.PrefillTokens, stats.PrefillSeconds),
-		stats.DecodeTokens, rate(stats.DecodeTokens, stats.DecodeSeconds),
-		status.Bytes(uint64(stats.StateBytes)), seed)
+	return err
 }
 
 // showReading shows on a terminal how far a session has read, if it takes more than a moment. The function it returns
@@ -200,11 +216,4 @@ func showReading(s *hippo.Session) func() {
 		}
 	})
 	return p.close
-}
-
-func rate(n int, seconds float64) float64 {
-	if seconds <= 0 {
-		return 0
-	}
-	return float64(n) / seconds
 }

@@ -114,7 +114,7 @@ func (l *library) preload(ctx context.Context, s *serve.Server) (names []string,
 	}
 	if l.o.Preload && l.Memory > 0 && need > l.Memory {
 		return nil, fmt.Errorf("preload: the weights of %d models need about %s, and models have %s: want more "+
-			"--max_memory, or fewer models", len(all), status.Bytes(uint64(need)), status.Bytes(uint64(l.Memory)))
+			"--max_memory, or fewer models", len(all), status.Bytes(need), status.Bytes(l.Memory))
 	}
 	for _, name := range now {
 		if err := s.Preload(ctx, name); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,7 @@ type sessionsFlags struct{ store, key string }
 func (f *sessionsFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.store, "store", "",
 		"folder of sessions (default: HIPPO_SESSIONS, or hippo/sessions in the user's folder of data)")
-	cmd.Flags().StringVar(&f.key, "key", "", "file of at least 16 random bytes, with which sessions are encrypted")
+	cmd.Flags().StringVar(&f.key, "key", "", "file of at least 16 random bytes that encrypts sessions")
 }
 
 // open returns the folder and the key, nil for none.
@@ -36,7 +35,7 @@ func (f *sessionsFlags) open() (session.Folder, []byte, error) {
 	return folder, key, err
 }
 
-// sessionMarks are how many bytes of states behind it a named session keeps in memory and in its file.
+// sessionMarks bounds the bytes of states that a named session has in memory and in its file.
 const sessionMarks = 32 << 20
 
 // named is a session that this process has taken by its name.
@@ -46,7 +45,7 @@ type named struct {
 	key  []byte
 }
 
-// take opens the session of a name, which is made with a chunk where it is not there. give gives it back.
+// take opens the session of a name, or creates it with a chunk. give gives it back.
 func (f *sessionsFlags) take(m *hippo.Model, name string, chunk int) (n *named, err error) {
 	folder, key, err := f.open()
 	if err != nil {
@@ -69,7 +68,7 @@ func (n *named) save() error {
 	return n.Save(n.held.Path, hippo.SaveOptions{Marks: sessionMarks, Key: n.key})
 }
 
-// give saves the session, also after an error, and gives its name back.
+// give saves the session, also after an error, and releases its name.
 func (n *named) give(err error) error {
 	if n.Position() > 0 {
 		err = errors.Join(err, n.save())
@@ -77,27 +76,7 @@ func (n *named) give(err error) error {
 	return errors.Join(err, n.held.Release())
 }
 
-// runNamed continues a named session.
-func (g *generation) runNamed(ctx context.Context, m *hippo.Model, prompt string, opt hippo.Options) error {
-	n, err := g.sessions.take(m, g.session, g.chunk)
-	if err != nil {
-		return err
-	}
-	defer showReading(n.Session)()
-	w := newSampleWriter(os.Stdout, n.Session, prompt, opt.Seed)
-	w.echo, w.single, w.json = !g.continuation, true, g.json
-	opt.EndIDs = slices.Concat(opt.EndIDs, m.EndIDs())
-	err = n.reply(ctx, prompt, opt, w.write)
-	if closing := w.close(); err == nil {
-		err = closing
-	}
-	if err = n.give(err); err == nil && g.stats {
-		g.tell(n.Session, opt.Seed)
-	}
-	return err
-}
-
-// reply reads a prompt and emits the reply piece by piece. Without a prompt it goes on with an interrupted reply.
+// reply reads a prompt and emits the reply piece by piece. Without a prompt it continues an interrupted reply.
 func (n *named) reply(ctx context.Context, prompt string, opt hippo.Options, emit func(generate.Piece) error) error {
 	s := n.Whole()
 	pieces := s.Continue(ctx)

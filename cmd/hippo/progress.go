@@ -35,7 +35,7 @@ func (p *progress) update(done, total int) {
 	}
 	line := status.Line{
 		{Value: p.what},
-		{Value: status.Count(float64(done)) + "/" + status.Count(float64(total))},
+		{Value: status.Count(done) + "/" + status.Count(total)},
 		{Value: status.Count(float64(done)/elapsed.Seconds()) + "/s"},
 	}
 	if done > 0 && done < total {
@@ -46,6 +46,9 @@ func (p *progress) update(done, total int) {
 }
 
 func (p *progress) close() { p.printer.Close() }
+
+// functions returns the two methods, for packages that report their progress.
+func (p *progress) functions() (update func(done, total int), end func()) { return p.update, p.close }
 
 // unlessDone runs work that cannot be interrupted. When ctx is done it returns without waiting for the work: the
 // program is about to end.

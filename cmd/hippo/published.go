@@ -2,33 +2,30 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/release/hub"
 )
 
 func newList() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the published models that were fetched",
-		Long: `List the models in the cache of hippo pull and of the hub's other tools, what was fetched last first:
-name, family, parameters, the precision of most of them, size and date. Weights are not read. Models trained here are in
-the folders of their runs, and not listed.`,
+		Short: "List the published models on this machine",
+		Long: `List the models in the cache of hippo pull and of the hub's other tools, the last fetched first: name,
+family, parameters, the precision of most of them, size and date. Weights are not read. Models trained here are not
+listed: they are in the folders of their runs.`,
 		Example: "  hippo list\n  hippo list --json",
 		Args:    wantArgs(0, 0),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	jsonFlag(cmd, objectLine)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cache, err := hub.DefaultCache()
 		if err != nil {
@@ -38,16 +35,7 @@ the folders of their runs, and not listed.`,
 		if err != nil {
 			return err
 		}
-		out := cmd.OutOrStdout()
-		if asJSON {
-			for _, e := range list {
-				if err := json.NewEncoder(out).Encode(e); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		return printModels(out, cache, list)
+		return showList(cmd, list, func(out io.Writer, list []hub.Entry) error { return printModels(out, cache, list) })
 	}
 	return cmd
 }
@@ -55,8 +43,9 @@ the folders of their runs, and not listed.`,
 func printModels(out io.Writer, cache hub.Cache, list []hub.Entry) error {
 	var lines [][]string
 	for _, e := range list {
-		lines = append(lines, []string{brief.Line(e.Name), orUnknown(e.Family), parameters(e.Parameters),
-			orUnknown(e.Precision), status.Bytes(uint64(e.Bytes)), e.Pulled.Format("2006-01-02 15:04")})
+		lines = append(lines, []string{brief.Line(e.Name), inspect.OrUnknown(e.Family),
+			inspect.Parameters(e.Parameters), inspect.OrUnknown(e.Precision), status.Bytes(e.Bytes),
+			status.Minute(e.Pulled)})
 	}
 	if len(lines) > 0 {
 		head := []string{"name", "family", "parameters", "precision", "size", "pulled"}
@@ -73,95 +62,20 @@ func printModels(out io.Writer, cache hub.Cache, list []hub.Entry) error {
 	return err
 }
 
-// parameters writes their number, which PyTorch's files do not tell without being read.
-func parameters(n int64) string {
-	if n == 0 {
-		return orUnknown("")
-	}
-	return status.Count(float64(n))
-}
-
-func newShow() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "show NAME",
-		Short: "Show what the files of a published model say of it",
-		Long: `Show the published model NAME, which hippo pull has fetched: its family, parameters and files, and what
-its configuration or its .gguf file says of it. The weights are not read. hippo info tells how it is read as a model.`,
-		Example:           "  hippo show org/name\n  hippo show org/name:Q8_0 --json",
-		Args:              wantArgs(1, 1),
-		ValidArgsFunction: completeArgs(completePublished),
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if info, err := os.Stat(args[0]); err == nil {
-			kind := "file"
-			if info.IsDir() {
-				kind = "folder"
-			}
-			return fmt.Errorf("%s: found a %s, want the name of a published model (hippo info describes a %s)", args[0],
-				kind, kind)
-		}
-		name, cache, err := publishedName(args[0])
-		if err != nil {
-			return err
-		}
-		shown, err := cache.Show(name)
-		if err != nil {
-			return err
-		}
-		if asJSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(shown)
-		}
-		return printShown(cmd.OutOrStdout(), shown)
-	}
-	return cmd
-}
-
-func printShown(out io.Writer, s hub.Shown) error {
-	t := status.NewTable(out)
-	t.Row("model", "%s", brief.Line(s.Name))
-	t.Row("commit", "%s", s.Commit)
-	t.Row("path", "%s", s.Path)
-	t.Row("family", "%s", orUnknown(s.Family))
-	t.Row("parameters", "%s (%d), most of them as %s", parameters(s.Parameters), s.Parameters, orUnknown(s.Precision))
-	t.Row("size", "%s", status.Bytes(uint64(s.Bytes)))
-	t.Row("pulled", "%s", s.Pulled.Format("2006-01-02 15:04"))
-	if s.Problem != "" {
-		t.Row("problem", "%s", s.Problem)
-	}
-	for _, key := range slices.Sorted(maps.Keys(s.Said)) {
-		text, err := json.Marshal(s.Said[key])
-		if err != nil {
-			return err
-		}
-		t.Row(brief.Line(key), "%s", brief.Line(string(text)))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	var lines [][]string
-	for _, f := range s.Files {
-		lines = append(lines, []string{brief.Line(f.Path), status.Bytes(uint64(f.Size))})
-	}
-	fmt.Fprintln(out)
-	return status.Grid(out, []string{"file", "size"}, lines, false)
-}
-
 func newRemove() *cobra.Command {
-	var yes, asJSON bool
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "rm NAME",
-		Short: "Remove a published model from the cache",
-		Long: `Remove the published model NAME from the cache, for the hub's other tools as well: all revisions of it;
-with org/name:REVISION that revision; with org/name:FILE or :QUANTISATION that file. What another revision shares with
-it stays. It asks first on a terminal; elsewhere it wants --yes.`,
+		Short: "Remove a published model from this machine",
+		Long: `Remove the published model NAME from the cache, for the hub's other tools as well: all its revisions;
+with org/name:REVISION that revision; with org/name:FILE or :QUANTISATION that file. Files that another revision shares
+stay. On a terminal it asks first; elsewhere it wants --yes.`,
 		Example:           "  hippo rm org/name\n  hippo rm org/name:Q8_0 --yes",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: completeArgs(completePublished),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
+	jsonFlag(cmd, oneObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name, cache, err := publishedName(args[0])
 		if err != nil {
@@ -171,7 +85,7 @@ it stays. It asks first on a terminal; elsewhere it wants --yes.`,
 		if err != nil {
 			return err
 		}
-		what := fmt.Sprintf("%s: %d files, %s", name, plan.Files, status.Bytes(uint64(plan.Bytes)))
+		what := fmt.Sprintf("%s: %d files, %s", name, plan.Files, status.Bytes(plan.Bytes))
 		if !yes {
 			if ok, err := confirm(cmd, "remove "+what+"?"); !ok || err != nil {
 				return err
@@ -180,13 +94,11 @@ it stays. It asks first on a terminal; elsewhere it wants --yes.`,
 		if err := plan.Remove(); err != nil {
 			return err
 		}
-		if asJSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{
-				"name": name.String(), "files": plan.Files, "bytes": plan.Bytes,
-			})
-		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), "removed "+what)
-		return err
+		removed := map[string]any{"name": name.String(), "files": plan.Files, "bytes": plan.Bytes}
+		return show(cmd, removed, func(out io.Writer) error {
+			_, err := fmt.Fprintln(out, "removed "+what)
+			return err
+		})
 	}
 	return cmd
 }

@@ -132,12 +132,12 @@ func (r *pullReport) print(out io.Writer) error {
 	t.Row("commit", "%s", r.Commit)
 	if r.Path != "" {
 		t.Row("path", "%s", r.Path)
-		t.Row("size", "%s in %d files, of which %s were not in the cache", status.Bytes(uint64(r.Bytes)), len(r.Files),
-			status.Bytes(uint64(r.Missing)))
+		t.Row("size", "%s in %d files, of which %s were not in the cache", status.Bytes(r.Bytes), len(r.Files),
+			status.Bytes(r.Missing))
 		return t.Flush()
 	}
-	t.Row("size", "%s in %d files, of which %s are not in the cache", status.Bytes(uint64(r.Bytes)), len(r.Files),
-		status.Bytes(uint64(r.Missing)))
+	t.Row("size", "%s in %d files, of which %s are not in the cache", status.Bytes(r.Bytes), len(r.Files),
+		status.Bytes(r.Missing))
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (r *pullReport) print(out io.Writer) error {
 		if f.Cached {
 			cached = "in the cache"
 		}
-		lines = append(lines, []string{brief.Line(f.Path), status.Bytes(uint64(f.Size)), cached})
+		lines = append(lines, []string{brief.Line(f.Path), status.Bytes(f.Size), cached})
 	}
 	fmt.Fprintln(out)
 	return status.Grid(out, []string{"file", "size", ""}, lines, false)
@@ -171,7 +171,7 @@ func (p *pullProgress) bytes(done, total int64) {
 	const columns = 24
 	line := status.Line{
 		{Value: status.Bar(done, total, columns), Drop: 3},
-		{Value: status.Bytes(uint64(done)) + "/" + status.Bytes(uint64(total))},
+		{Value: status.Bytes(done) + "/" + status.Bytes(total)},
 	}
 	if elapsed, came := time.Since(p.started), done-p.from; came > 0 && elapsed > 0 {
 		perSecond := float64(came) / elapsed.Seconds()
@@ -189,5 +189,5 @@ func (p *pullProgress) file(f hub.File, fetched bool) {
 	if fetched {
 		how = "fetched and checked"
 	}
-	p.printer.Printf("%s, %s: %s", brief.Line(f.Path), status.Bytes(uint64(f.Size)), how)
+	p.printer.Printf("%s, %s: %s", brief.Line(f.Path), status.Bytes(f.Size), how)
 }

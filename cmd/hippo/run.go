@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strings"
 
@@ -13,10 +12,11 @@ import (
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/chat"
-	"github.com/hippo-ssm/hippo/generate"
-	"github.com/hippo-ssm/hippo/internal/config"
-	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/chat/terminal"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 func newRun() *cobra.Command {
@@ -26,12 +26,12 @@ func newRun() *cobra.Command {
 		Use:   "run DIR [PROMPT]",
 		Short: "Talk with a model",
 		Long: `Talk with the model in DIR, a model's folder, a training run's or a .gguf file. With PROMPT, or with
-text from a pipe, the model replies once, and nothing but the reply is on standard output. On a terminal it is a
-conversation: /help lists what can be typed. Ctrl-C stops a reply; a second Ctrl-C, or Ctrl-D, ends the program.
+text from a pipe, the model replies once, and only the reply is on standard output. On a terminal it is a conversation:
+/help lists the commands. Ctrl-C stops a reply; a second Ctrl-C, or Ctrl-D, ends the program.
 
 Messages are put into the form that the model was trained with: the chat_template of its tokenizer_config.json, its
-chat_template.jinja, that in the .gguf file, or --template. A model without one continues plain text.
-generation_config.json gives the defaults of --temperature, --top_k, --top_p, --min_p, --repetition_penalty and
+chat_template.jinja, that in the .gguf file, or --template. A model without one continues plain text, as hippo generate
+does. generation_config.json sets the defaults of --temperature, --top_k, --top_p, --min_p, --repetition_penalty and
 --max_tokens, and the tokens that end a reply.
 
 On a terminal, control characters of a reply are shown as \x1b, so that a text cannot change its settings.`,
@@ -41,17 +41,15 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 		Args:              modelArgs(1, 2),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
-	config.Register(cmd.Flags(), &opt)
-	seed := cmd.Flags().Lookup("seed")
-	seed.Usage, seed.DefValue = "of the random numbers: the same seed, the same replies (default: others each time)", ""
-	cmd.Flags().StringVar(&r.system, "system", "", "message that stands before all others and says how to reply")
+	settled := samplingFlags(cmd, &opt, "the same replies")
+	cmd.Flags().StringVar(&r.system, "system", "", "message before all others that tells the model how to reply")
 	cmd.Flags().StringVar(&r.template, "template", "", "file of a chat template, in place of the model's own")
-	precisionFlag(cmd, &r.precision)
+	precisionFlag(cmd, &r.precision, hippo.Stored)
 	adapterFlag(cmd, &r.adapter)
 	completeFlag(cmd, "template", completeFiles("jinja"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		// Flags are checked before a model is loaded, and count more than what its files say.
-		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
+		// Flags are checked before a model is loaded, and override what its files say.
+		if err := settled(); err != nil {
 			return err
 		}
 		talks := len(args) == 1 && isTerminal(os.Stdin) && isTerminal(os.Stdout)
@@ -71,26 +69,23 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 			return err
 		}
 		settings.Defaults.Apply(&opt)
-		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
+		if err := settled(); err != nil {
 			return err
-		}
-		if !seed.Changed {
-			opt.Seed = uint64(rand.Uint32())
 		}
 		c := chat.New(m.Net(), m.Tokenizer(), settings)
 		c.SetSystem(r.system)
 		if talks {
-			return converse(cmd.Context(), c, opt, settings.Template != nil)
+			return terminal.Converse(cmd.Context(), os.Stdin, os.Stdout, c, opt, settings.Template != nil)
 		}
 		return replyOnce(cmd.Context(), c, strings.TrimSuffix(prompt, "\n"), opt)
 	}
 	return cmd
 }
 
-// talk holds the options of hippo run that do not concern sampling.
+// talk holds the flags of hippo run that do not concern sampling.
 type talk struct{ system, template, precision, adapter string }
 
-// settings are the model's, with the template that was asked for.
+// settings returns the model's, with the template of the flag.
 func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {
 	settings, err := chat.Load(m.Dir(), m.Tokenizer())
 	if err != nil || r.template == "" {
@@ -113,7 +108,7 @@ func replyOnce(ctx context.Context, c *chat.Chat, prompt string, opt generate.Op
 	out := bufio.NewWriter(os.Stdout)
 	err := c.Reply(ctx, prompt, opt, func(text string) error {
 		if terminal {
-			text = printable(text)
+			text = brief.Printable(text)
 		}
 		out.WriteString(text)
 		return out.Flush()

@@ -251,5 +251,5 @@ func modelNames(arg string) (name, path string) {
 	if err != nil {
 		full = arg
 	}
-	return strings.TrimSuffix(filepath.Base(full), ggufEnding), arg
+	return strings.TrimSuffix(filepath.Base(full), ".gguf"), arg
 }

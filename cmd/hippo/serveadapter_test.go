@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/convert"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/serve"
@@ -36,7 +37,7 @@ func adapterOf(t *testing.T, base, name string, seed uint64) string {
 	}
 	dir := filepath.Join(t.TempDir(), name)
 	about := release.Adapter{Name: base, Path: base, Weights: m.Net().WeightsFingerprint(), Rank: 2, Alpha: 4}
-	err = writeFolder(dir, func(dir string) error {
+	err = convert.WriteFolder(dir, func(dir string) error {
 		return release.SaveAdapter(dir, m.Net(), about, nil)
 	}, nil, nil)
 	if err != nil {

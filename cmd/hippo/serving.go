@@ -115,8 +115,8 @@ func printLoaded(out io.Writer, all serve.Loaded) error {
 		if left := time.Until(m.Expires); left < 100*365*24*time.Hour {
 			goes = "in " + status.Duration(max(0, left))
 		}
-		lines = append(lines, []string{brief.Line(m.Name), status.Bytes(uint64(m.Weights)),
-			status.Bytes(uint64(m.Texts)), goes, strconv.Itoa(m.Uses), strconv.Itoa(m.Waiting),
+		lines = append(lines, []string{brief.Line(m.Name), status.Bytes(m.Weights),
+			status.Bytes(m.Texts), goes, strconv.Itoa(m.Uses), strconv.Itoa(m.Waiting),
 			strconv.Itoa(m.Running), strconv.Itoa(m.Queued)})
 	}
 	for _, m := range all.Loading {
@@ -124,7 +124,7 @@ func printLoaded(out io.Writer, all serve.Loaded) error {
 		if m.Started {
 			state = "is being loaded"
 		}
-		lines = append(lines, []string{brief.Line(m.Name), status.Bytes(uint64(m.Weights)), "", state, "",
+		lines = append(lines, []string{brief.Line(m.Name), status.Bytes(m.Weights), "", state, "",
 			strconv.Itoa(m.Waiting), "", ""})
 	}
 	if len(lines) == 0 {

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/session"
 )
@@ -22,149 +23,150 @@ func newSession() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "session",
 		Short: "List, fork, rewind and move saved sessions",
-		Long: `List, fork, rewind and move sessions: texts with the state that a model was in behind them, as hippo read
-and hippo generate --session leave them. A session is a file NAME.session of safetensors, for one model at one
-precision, with checksums; docs/sessions.md tells what is in it and what a rewind costs.`,
+		Long: `List, fork, rewind and move sessions: texts with the state of a model after them, which hippo read and
+hippo generate --session save. A session is a file NAME.session of safetensors, for one model at one precision, with
+checksums; docs/sessions.md describes what is in it and what a rewind costs.`,
 		Example: `  hippo session list
   hippo session fork whales question
   hippo session export whales whales.session`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("found session %q, want session list, show, fork, rewind, export, import or rm",
-					args[0])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSessionList(), newSessionShow(), newSessionRewind(),
-		filesCommand("fork NAME OTHER", "Make another session that goes on from the same place", 2,
-			func(f session.Folder, key []byte, args []string) error { return f.Fork(args[0], args[1], key) }),
-		filesCommand("export NAME FILE", "Copy a session to a file", 2,
-			func(f session.Folder, _ []byte, args []string) error { return f.Export(args[0], args[1]) }),
-		filesCommand("import FILE NAME", "Take a file over as a session", 2,
-			func(f session.Folder, key []byte, args []string) error { return f.Import(args[1], args[0], key) }),
-		filesCommand("rm NAME", "Remove a session", 1,
-			func(f session.Folder, _ []byte, args []string) error { return f.Remove(args[0]) }))
+	list := sessionCommand("list", "List sessions", 0, func(cmd *cobra.Command, f session.Folder, _ []byte,
+		_ []string) error {
+		all, err := f.List()
+		if err != nil {
+			return err
+		}
+		return showList(cmd, all, printSessions)
+	})
+	jsonFlag(list, objectLine)
+	one := sessionCommand("show NAME", "Check a session, and show what is in it", 1, showSession)
+	jsonFlag(one, oneObject)
+	cmd.AddCommand(list, one, newSessionRewind(),
+		sessionCommand("fork NAME OTHER", "Copy a session, to continue both", 2,
+			func(_ *cobra.Command, f session.Folder, key []byte, args []string) error {
+				return f.Fork(args[0], args[1], key)
+			}),
+		sessionCommand("export NAME FILE", "Copy a session to a file", 2,
+			func(_ *cobra.Command, f session.Folder, _ []byte, args []string) error {
+				return f.Export(args[0], args[1])
+			}),
+		sessionCommand("import FILE NAME", "Copy a file to a session", 2,
+			func(_ *cobra.Command, f session.Folder, key []byte, args []string) error {
+				return f.Import(args[1], args[0], key)
+			}),
+		sessionCommand("rm NAME", "Remove a session", 1,
+			func(_ *cobra.Command, f session.Folder, _ []byte, args []string) error { return f.Remove(args[0]) }))
 	return cmd
 }
 
-// filesCommand is a command that needs no model.
-func filesCommand(use, short string, args int, do func(session.Folder, []byte, []string) error) *cobra.Command {
+// sessionCommand is a command that needs no model.
+func sessionCommand(use, short string, args int,
+	run func(*cobra.Command, session.Folder, []byte, []string) error) *cobra.Command {
 	var sessions sessionsFlags
 	cmd := &cobra.Command{Use: use, Short: short, Example: "  hippo session " + strings.ToLower(use),
 		Args: wantArgs(args, args)}
 	sessions.register(cmd)
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		folder, key, err := sessions.open()
-		if err != nil {
-			return err
-		}
-		return do(folder, key, args)
-	}
-	return cmd
-}
-
-func newSessionList() *cobra.Command {
-	var sessions sessionsFlags
-	var asJSON bool
-	cmd := &cobra.Command{Use: "list", Short: "List sessions", Example: "  hippo session list", Args: wantArgs(0, 0)}
-	sessions.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		folder, _, err := sessions.open()
-		if err != nil {
-			return err
-		}
-		list, err := folder.List()
-		if err != nil {
-			return err
-		}
-		var lines [][]string
-		for _, e := range list {
-			if asJSON {
-				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(e); err != nil {
-					return err
-				}
-				continue
-			}
-			position := "unknown"
-			if e.ID != "" {
-				position = strconv.Itoa(e.Position)
-			}
-			lines = append(lines, []string{e.Name, position, orUnknown(e.Identity.Precision),
-				orUnknown(e.Identity.Model), status.Bytes(uint64(e.Bytes)), e.Saved.Format("2006-01-02 15:04")})
-		}
-		if len(lines) == 0 {
-			return nil
-		}
-		head := []string{"name", "tokens", "precision", "model", "size", "saved"}
-		return status.Grid(cmd.OutOrStdout(), head, lines, false)
-	}
-	return cmd
-}
-
-func newSessionShow() *cobra.Command {
-	var sessions sessionsFlags
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Check a session, and show what is in it", Example: "  hippo session show whales",
-		Args: wantArgs(1, 1),
-	}
-	sessions.register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		folder, key, err := sessions.open()
 		if err != nil {
 			return err
 		}
-		path, err := folder.Path(args[0])
-		if err != nil {
-			return err
-		}
-		info, err := session.Inspect(path, key)
-		if err != nil {
-			return err
-		}
-		info.Name = args[0]
-		if asJSON {
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(info)
-		}
-		return printSession(cmd.OutOrStdout(), path, info)
+		return run(cmd, folder, key, args)
 	}
 	return cmd
 }
 
-func printSession(out io.Writer, path string, info session.Info) error {
-	fmt.Fprintf(out, "file       %s, %s, saved %s\n", path, status.Bytes(uint64(info.Bytes)),
-		info.Saved.Format("2006-01-02 15:04:05"))
-	fmt.Fprintf(out, "text       %d tokens, %d of them written\n", info.Position, info.Drawn)
-	fmt.Fprintf(out, "model      %s, %s, tokenizer %s\n", info.Identity.Model, info.Identity.Precision,
-		info.Identity.Tokenizer)
-	if info.Origin.Session != "" {
-		fmt.Fprintf(out, "fork       of %s at %d\n", info.Origin.Session, info.Origin.Position)
+func printSessions(out io.Writer, list []session.Info) error {
+	var lines [][]string
+	for _, e := range list {
+		position := "unknown"
+		if e.ID != "" {
+			position = strconv.Itoa(e.Position)
+		}
+		lines = append(lines, []string{e.Name, position, inspect.OrUnknown(e.Identity.Precision),
+			inspect.OrUnknown(e.Identity.Model), status.Bytes(e.Bytes), status.Minute(e.Saved)})
 	}
-	if info.Reply {
-		fmt.Fprintln(out, `reply      not ended: hippo generate with the text "" goes on`)
+	if len(lines) == 0 {
+		return nil
 	}
-	fmt.Fprintf(out, "states     at %s\n", strings.Trim(fmt.Sprint(info.States), "[]"))
-	for _, name := range slices.Sorted(maps.Keys(info.Marks)) {
-		fmt.Fprintf(out, "mark       %q at %d\n", name, info.Marks[name])
-	}
-	return nil
+	return status.Grid(out, []string{"name", "tokens", "precision", "model", "size", "saved"}, lines, false)
 }
 
-// mustExist returns an error unless there is a session of a name.
-func mustExist(store, name string) error {
-	folder, err := session.OpenFolder(store)
+func showSession(cmd *cobra.Command, folder session.Folder, key []byte, args []string) error {
+	path, err := folder.Path(args[0])
 	if err != nil {
 		return err
 	}
-	path, err := folder.Path(name)
-	if err == nil {
-		_, err = os.Stat(path)
+	info, err := session.Inspect(path, key)
+	if err != nil {
+		return err
 	}
-	return err
+	info.Name = args[0]
+	return show(cmd, info, func(out io.Writer) error {
+		t := status.NewTable(out)
+		t.Row("file", "%s, %s, saved %s", path, status.Bytes(info.Bytes), info.Saved.Format("2006-01-02 15:04:05"))
+		t.Row("text", "%d tokens, %d of them written", info.Position, info.Drawn)
+		t.Row("model", "%s, %s, tokenizer %s", info.Identity.Model, info.Identity.Precision, info.Identity.Tokenizer)
+		if info.Origin.Session != "" {
+			t.Row("fork", "of %s at %d", info.Origin.Session, info.Origin.Position)
+		}
+		if info.Reply {
+			t.Row("reply", `unfinished: hippo generate with the text "" continues it`)
+		}
+		t.Row("states", "at %s", strings.Trim(fmt.Sprint(info.States), "[]"))
+		for _, name := range slices.Sorted(maps.Keys(info.Marks)) {
+			t.Row("mark", "%q at %d", name, info.Marks[name])
+		}
+		return t.Flush()
+	})
+}
+
+func newSessionRewind() *cobra.Command {
+	var sessions sessionsFlags
+	var precision string
+	cmd := &cobra.Command{
+		Use:   "rewind DIR NAME MARK|POSITION",
+		Short: "Go back to a mark or a position",
+		Long: `Go back in the session NAME, of the model in DIR, to a mark or to a position in tokens. What came after
+is lost: to keep it, fork the session before. Tokens after the nearest saved state are read again; their number is
+printed.`,
+		Example: "  hippo session rewind models/h3 whales chapter1.txt",
+		Args:    wantArgs(3, 3),
+	}
+	sessions.register(cmd)
+	cmd.Flags().StringVar(&precision, "precision", "float32", "precision of the session")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dir, err := modelPath(args[0])
+		if err != nil {
+			return err
+		}
+		m, err := hippo.Load(dir, hippo.Precision(precision))
+		if err != nil {
+			return err
+		}
+		folder, _, err := sessions.open()
+		if err != nil {
+			return err
+		}
+		path, err := folder.Path(args[1])
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		if err != nil {
+			return err
+		}
+		n, err := sessions.take(m, args[1], 0)
+		if err != nil {
+			return err
+		}
+		again, err := rewind(cmd.Context(), n.Session, args[2])
+		if err != nil {
+			return errors.Join(err, n.held.Release())
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is at %d, %d tokens read again\n", args[1], n.Position(), again)
+		return n.give(nil)
+	}
+	return cmd
 }
 
 // rewind goes back to a mark or, if there is none of that name, a position.

@@ -65,7 +65,7 @@ func TestInterrupt(t *testing.T) {
 	})
 	r.signal(syscall.SIGTERM)
 	log = r.wantEnd(130)
-	if want := "going on from step " + first[1] + "\n"; !strings.Contains(log, want) {
+	if want := "resuming from step " + first[1] + "\n"; !strings.Contains(log, want) {
 		t.Errorf("found no %q:\n%s", want, log)
 	}
 	if !said.MatchString(log) {
@@ -154,7 +154,7 @@ func TestInterruptCompare(t *testing.T) {
 	r := background(t, dir, arguments...)
 	r.waitFor("the first step", hasMetrics(filepath.Join(dir, "runs", "tiny", "seed-1")))
 	r.signal(os.Interrupt)
-	want := "interrupted; 0 of 2 runs are done; the same command goes on from there\n"
+	want := "interrupted; 0 of 2 runs are done; the same command resumes\n"
 	if log := r.wantEnd(130); !strings.Contains(log, want) {
 		t.Errorf("found no %q:\n%s", want, log)
 	}
@@ -283,7 +283,7 @@ func TestShortLivedMachine(t *testing.T) {
 		return err == nil && !bytes.Equal(now, before)
 	})
 	r.signal(os.Interrupt)
-	if log := r.wantEnd(130); !strings.Contains(log, "going on from step ") {
+	if log := r.wantEnd(130); !strings.Contains(log, "resuming from step ") {
 		t.Errorf("it did not go on:\n%s", log)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/experiment"
-	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
@@ -21,7 +19,7 @@ import (
 type tableOptions struct {
 	experiment.TableOptions
 
-	Print    bool `json:"print" help:"run nothing, print what has been run"`
+	Print    bool `json:"print" help:"run nothing, print finished runs"`
 	JSON     bool `json:"json" help:"print one JSON object a line"`
 	Markdown bool `json:"markdown" help:"print a Markdown table"`
 }
@@ -30,21 +28,17 @@ func newTaskTable() *cobra.Command {
 	opt := tableOptions{TableOptions: experiment.TableOptions{Seeds: 1}}
 	cmd := &cobra.Command{
 		Use:   "table [TASK...]",
-		Short: "Run models on tasks and print the results beside the published ones",
-		Long: `Run models on tasks, several at the same time, each on one core, and print the results beside the
-published ones. Without a task: induction heads and associative recall, with the models of the H3 paper. What has been
-run is not run again, so that a table that was interrupted goes on where it was.`,
+		Short: "Run models on tasks and print the results next to the published ones",
+		Long: `Run models on tasks, several at the same time, each on one core, and print the results next to the
+published ones. Without a task: induction heads and associative recall, with the models of the H3 paper. Finished runs
+are not run again: the same command resumes an interrupted table.`,
 		Example: `  hippo task table
   hippo task table --models h3-official,attention-official
   hippo task table 'recall(length=40)' --models h3,mamba,hyena --seeds 3
   hippo task table 'etth1(horizon=24)' 'etth1(horizon=168)' --data data/ETT-small`,
-		ValidArgsFunction: completeArgs(cobra.FixedCompletions(taskNames(), cobra.ShellCompDirectiveNoFileComp)),
+		ValidArgsFunction: completeTask,
 	}
-	config.Register(cmd.Flags(), &opt)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
-			return err
-		}
+	return configured(cmd, &opt, func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			args = []string{"induction", "recall"}
 		}
@@ -59,12 +53,16 @@ run is not run again, so that a table that was interrupted goes on where it was.
 				return err
 			}
 		}
-		return printCells(cmd.OutOrStdout(), cells, &opt)
-	}
-	return cmd
+		if missing := experiment.Missing(cells); missing > 0 {
+			fmt.Fprintf(os.Stderr, "%d of %d runs have not been made\n", missing, len(cells))
+		}
+		return showList(cmd, experiment.Summarize(cells), func(out io.Writer, rows []experiment.Summary) error {
+			return experiment.PrintRows(out, rows, opt.Markdown)
+		})
+	})
 }
 
-// runCells runs what has not been run. The runs are processes of this program, so that each has one core to itself.
+// runCells runs what has not been run. Each run is a process of this program, with one core to itself.
 func runCells(ctx context.Context, cells []*experiment.Cell, opt *tableOptions) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -79,13 +77,12 @@ func runCells(ctx context.Context, cells []*experiment.Cell, opt *tableOptions) 
 			status.Duration(experiment.Seconds(c.Result.Seconds)), left)
 	})
 	if ctx.Err() != nil {
-		fmt.Fprintln(os.Stderr, "interrupted; the same command goes on from here")
-		return errInterrupted
+		return resumable()
 	}
 	return err
 }
 
-// runCell runs one cell in a process of its own.
+// runCell runs one cell in its own process.
 func runCell(ctx context.Context, self string, c *experiment.Cell, opt *tableOptions) error {
 	args := []string{
 		"task", "run", c.Task, "--model", c.Model, "--seed", fmt.Sprint(c.Seed), "--out", c.Folder(&opt.TableOptions),
@@ -109,33 +106,4 @@ func runCell(ctx context.Context, self string, c *experiment.Cell, opt *tableOpt
 		return fmt.Errorf("%w: %s", err, lines[len(lines)-1])
 	}
 	return nil
-}
-
-func printCells(out io.Writer, cells []*experiment.Cell, opt *tableOptions) error {
-	rows := experiment.Summarize(cells)
-	if missing := experiment.Missing(cells); missing > 0 {
-		fmt.Fprintf(os.Stderr, "%d of %d runs have not been made\n", missing, len(cells))
-	}
-	if opt.JSON {
-		for _, r := range rows {
-			if err := json.NewEncoder(out).Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	head := []string{"task", "model", "parameters", "score", "published", "training", "also"}
-	var lines [][]string
-	for _, r := range rows {
-		published := ""
-		if r.Published != 0 {
-			published = fmt.Sprintf("%g", r.Published)
-		}
-		lines = append(lines, []string{
-			r.Task, r.Model, status.Count(float64(r.Params)),
-			experiment.ScoresText(r.Scores, r.Numbers, r.Count), published,
-			status.Duration(experiment.Seconds(r.Seconds)), r.Also(),
-		})
-	}
-	return status.Grid(out, head, lines, opt.Markdown)
 }

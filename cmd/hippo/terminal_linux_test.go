@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a program whose output is a terminal.
-type terminal struct {
+// pty is a program whose output is a terminal.
+type pty struct {
 	*process
 	read chan struct{} // closed when the program has ended and all it wrote has been read
 	keys *os.File      // what is written to it is typed
@@ -24,14 +24,14 @@ type terminal struct {
 var keyboard = strings.NewReader("")
 
 // onTerminal starts a program with its output on a terminal, and its input if that is keyboard.
-func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+func onTerminal(t *testing.T, cmd *exec.Cmd) *pty {
 	t.Helper()
 	master, user := openTerminal(t)
 	if cmd.Stdin == keyboard {
 		cmd.Stdin = user
 	}
 	cmd.Stdout, cmd.Stderr = user, user
-	s := &terminal{process: start(t, cmd), read: make(chan struct{}), keys: master}
+	s := &pty{process: start(t, cmd), read: make(chan struct{}), keys: master}
 	if err := user.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func openTerminal(t *testing.T) (master, user *os.File) {
 	return master, user
 }
 
-func (s *terminal) text() string { return strings.ReplaceAll(s.said.String(), "\r\n", "\n") }
+func (s *pty) text() string { return strings.ReplaceAll(s.said.String(), "\r\n", "\n") }
 
 // oneStep returns a folder that has in run a model after one update, whose vocabulary is all bytes.
 func oneStep(t *testing.T) string {

@@ -102,7 +102,7 @@ func trainTokenizer(cmd *cobra.Command, opt trainTokenizerOptions) error {
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d tokens learned from %s (%s) in %s\n", path, tok.VocabSize(),
 		corpus.Name(),
-		status.Bytes(uint64(corpus.Bytes())), status.Duration(time.Since(began)))
+		status.Bytes(corpus.Bytes()), status.Duration(time.Since(began)))
 	return err
 }
 

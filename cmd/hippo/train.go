@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -238,7 +239,7 @@ func generateCommand(dir, prompt string) string {
 		line += "-- "
 	}
 	line += config.Quote(dir)
-	if prompt != "" && prompt == printable(prompt) {
+	if prompt != "" && prompt == brief.Printable(prompt) {
 		line += " " + config.Quote(prompt)
 	}
 	return line
@@ -251,18 +252,18 @@ func watch(p *status.Printer) train.Events {
 		Start: func(s train.Start) {
 			base, trained := "", ""
 			if s.Base != "" {
-				base = " of " + printable(s.Base)
+				base = " of " + brief.Printable(s.Base)
 			}
 			if s.Trained < s.Params {
-				trained = fmt.Sprintf(" (%s trained, %s frozen)", status.Count(float64(s.Trained)),
-					status.Count(float64(s.Params-s.Trained)))
+				trained = fmt.Sprintf(" (%s trained, %s frozen)", status.Count(s.Trained),
+					status.Count(s.Params-s.Trained))
 			}
 			p.Printf("%s parameters%s%s, %s tokenizer (%d tokens), %s: %s tokens for training, %s for validation; %s\n",
-				status.Count(float64(s.Params)), base, trained, s.Tokenizer, s.Vocab, s.DataName,
-				status.Count(float64(s.TrainTokens)),
-				status.Count(float64(s.ValidTokens)), s.Out)
+				status.Count(s.Params), base, trained, s.Tokenizer, s.Vocab, s.DataName,
+				status.Count(s.TrainTokens),
+				status.Count(s.ValidTokens), s.Out)
 			if s.Resumed > 0 {
-				p.Printf("going on from step %d\n", s.Resumed)
+				p.Printf("resuming from step %d\n", s.Resumed)
 			}
 		},
 		Step: func(g train.Progress) {
@@ -283,7 +284,7 @@ func watch(p *status.Printer) train.Events {
 			p.Printf("step %d: validation loss %.4f%s\n", g.Step, g.ValidLoss, best)
 		},
 		Sample: func(step int, text string) {
-			p.Printf("step %d: sample: %s\n", step, strings.TrimSpace(printable(text)))
+			p.Printf("step %d: sample: %s\n", step, strings.TrimSpace(brief.Printable(text)))
 		},
 	}
 }

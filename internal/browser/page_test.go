@@ -20,12 +20,12 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/web"
 )
 

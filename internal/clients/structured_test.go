@@ -10,10 +10,10 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/tokenizer"
-	"github.com/hippo-ssm/hippo/chat/template"
 )
 
 // newCaller is a client of a server whose model knows tools, and thinks if it is asked to.

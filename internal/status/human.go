@@ -9,7 +9,8 @@ import (
 )
 
 // Count writes a number in three digits or so and a decimal unit: 0.5, 999, 1.2K, 126M, 2.7B, 1.5T.
-func Count(n float64) string {
+func Count[T int | int64 | uint64 | float64](number T) string {
+	n := float64(number)
 	if a := math.Abs(n); a < 999.5 {
 		if a < 9.95 && a != math.Trunc(a) {
 			return threeDigits(n, 1)
@@ -20,9 +21,9 @@ func Count(n float64) string {
 }
 
 // Bytes writes a size with a binary unit: 512 B, 1.5 KiB, 482 MiB.
-func Bytes(n uint64) string {
+func Bytes[T int | int64 | uint64](n T) string {
 	if n < 1024 {
-		return strconv.FormatUint(n, 10) + " B"
+		return strconv.FormatUint(uint64(n), 10) + " B"
 	}
 	return scaled(float64(n), 1024, " KiB", " MiB", " GiB", " TiB", " PiB", " EiB")
 }
@@ -82,4 +83,16 @@ func Bar(done, total int64, columns int) string {
 		text += ">" + strings.Repeat(" ", inner-full-1)
 	}
 	return "[" + text + "]"
+}
+
+// Minute writes the time of an event in a list: 2006-01-02 15:04.
+func Minute(t time.Time) string { return t.Format("2006-01-02 15:04") }
+
+// Percent writes a percentage of targets with enough decimals to show a difference of one target.
+func Percent(percent float64, of int) string {
+	decimals := 2
+	for step := 100 / float64(max(of, 1)); step < math.Pow10(-decimals) && decimals < 8; {
+		decimals++
+	}
+	return fmt.Sprintf("%.*f %%", decimals, percent)
 }

@@ -1,10 +1,11 @@
-package main
+package terminal
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,30 +16,30 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
-// conversation is what hippo run does on a terminal.
+// conversation is a terminal with the chats on it.
 type conversation struct {
 	*console
 	chats map[string]*chat.Chat // by name; the first is mainChat
-	name  string                // of the one that goes on
+	name  string                // of the current one
 	opt   generate.Options
 	ended bool
 }
 
 const mainChat = "main"
 
-const conversationHelp = `/save FILE    write the messages to a file
-/load FILE    go on from the messages of a file; the model reads them again
-/fork NAME    go on in a copy; with the name of an earlier one (the first is "main"), go back to that
-/undo         take back your last message and its reply
-/system TEXT  how to reply, from now on; without TEXT, nothing
-/stats        speeds, and the size of the state
+const conversationHelp = `/save FILE    save the messages to a file
+/load FILE    continue from the messages of a file; the model reads them again
+/fork NAME    continue in a copy, or go back to an earlier one of that name (the first is "main")
+/undo         remove your last message and its reply
+/system TEXT  tell the model how to reply from now on; without TEXT, nothing
+/stats        print speeds and the size of the state
 /bye          end, as Ctrl-D does
 A message may have several lines: between """ and """, or with a backslash at the end of each but the last.
 `
 
-// converse talks on the terminal until the user has enough.
-func converse(ctx context.Context, c *chat.Chat, opt generate.Options, hasTemplate bool) error {
-	terminal, err := openConsole(ctx)
+// Converse holds a conversation on the terminal of in and out until the user ends it.
+func Converse(ctx context.Context, in, out *os.File, c *chat.Chat, opt generate.Options, hasTemplate bool) error {
+	terminal, err := openConsole(ctx, in, out)
 	if err != nil {
 		return fmt.Errorf("terminal: %w", err)
 	}
@@ -59,7 +60,7 @@ func (t *conversation) loop() error {
 	for !t.ended {
 		prompt := ">>> "
 		if t.name != mainChat {
-			prompt = printable(t.name) + prompt
+			prompt = brief.Printable(t.name) + prompt
 		}
 		text, err := t.message(prompt)
 		switch {
@@ -81,14 +82,14 @@ func (t *conversation) loop() error {
 	return nil
 }
 
-// answer does what was typed. It reports whether Ctrl-C has stopped it.
+// answer runs a command or replies to a message. It reports whether Ctrl-C stopped it.
 func (t *conversation) answer(text string) (stopped bool, err error) {
 	if strings.TrimSpace(text) == "" {
 		return false, nil
 	}
 	if strings.HasPrefix(text, "/") {
 		if err := t.command(text); err != nil {
-			return false, t.write(printable(brief.Error(err).Error()) + "\n")
+			return false, t.write(brief.Printable(brief.Error(err).Error()) + "\n")
 		}
 		return false, nil
 	}
@@ -103,7 +104,7 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 		}
 	}
 	stopped, err = t.during(func(ctx context.Context) error {
-		return t.chat().Reply(ctx, text, t.opt, func(piece string) error { return t.write(printable(piece)) })
+		return t.chat().Reply(ctx, text, t.opt, func(piece string) error { return t.write(brief.Printable(piece)) })
 	})
 	t.opt.Seed++ // for another reply to the same message
 	switch {
@@ -112,20 +113,20 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 	case stopped:
 		return true, t.write("\n(stopped)\n")
 	case err != nil:
-		return false, t.write("\n" + printable(brief.Error(err).Error()) + "\n")
+		return false, t.write("\n" + brief.Printable(brief.Error(err).Error()) + "\n")
 	}
 	return false, t.write("\n")
 }
 
-// commandNames are what may follow a slash.
+// commandNames may follow a slash.
 var commandNames = []string{"help", "save", "load", "fork", "undo", "system", "stats", "bye"}
 
-// command does what stands behind a slash.
+// command runs what follows a slash.
 func (t *conversation) command(text string) error {
 	name, arg, _ := strings.Cut(strings.TrimPrefix(text, "/"), " ")
 	arg = strings.TrimSpace(arg)
 	if slices.Contains([]string{"save", "load", "fork"}, name) && arg == "" {
-		return fmt.Errorf("/%s: found nothing behind it, want a name", name)
+		return fmt.Errorf("/%s: found nothing after it, want a name", name)
 	}
 	switch name {
 	case "help":
@@ -134,7 +135,7 @@ func (t *conversation) command(text string) error {
 		if err := t.chat().Save(arg); err != nil {
 			return err
 		}
-		return t.write(fmt.Sprintf("wrote %d messages to %s\n", len(t.chat().Messages()), printable(arg)))
+		return t.write(fmt.Sprintf("wrote %d messages to %s\n", len(t.chat().Messages()), brief.Printable(arg)))
 	case "load":
 		if err := t.chat().Load(arg); err != nil {
 			return err
@@ -148,7 +149,7 @@ func (t *conversation) command(text string) error {
 		return nil
 	case "undo":
 		if !t.chat().Undo() {
-			return errors.New("/undo: there is no message to take back")
+			return errors.New("/undo: there is no message to remove")
 		}
 		return nil
 	case "system":
@@ -168,6 +169,6 @@ func (t *conversation) stats() error {
 	s := t.chat().Stats()
 	return t.write(fmt.Sprintf("%d messages, %d tokens; "+
 		"read %d tokens, %.0f tok/s; wrote %d tokens, %.1f tok/s; state %s\n",
-		len(t.chat().Messages()), t.chat().Position(), s.PrefillTokens, rate(s.PrefillTokens, s.PrefillSeconds),
-		s.DecodeTokens, rate(s.DecodeTokens, s.DecodeSeconds), status.Bytes(uint64(s.StateBytes))))
+		len(t.chat().Messages()), t.chat().Position(), s.PrefillTokens, s.PrefillSpeed(), s.DecodeTokens,
+		s.DecodeSpeed(), status.Bytes(s.StateBytes)))
 }

@@ -1,4 +1,4 @@
-package main
+package brief
 
 import "testing"
 
@@ -12,7 +12,7 @@ func TestPrintable(t *testing.T) {
 		"what a decoder gives: \ufffd": "what a decoder gives: \ufffd",
 		"":                             "",
 	} {
-		if got := printable(text); got != want {
+		if got := Printable(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}

@@ -1,4 +1,6 @@
-package main
+// Package terminal holds a conversation with a model on a terminal: lines are edited and remembered, Ctrl-C stops a
+// reply, and commands that start with a slash save, fork and undo.
+package terminal
 
 import (
 	"bytes"
@@ -12,19 +14,20 @@ import (
 	"golang.org/x/term"
 )
 
-// console is a terminal in raw mode: lines are edited and remembered, and Ctrl-C is a key like others, which ends a
+// console is a terminal in raw mode: lines are edited and remembered, and Ctrl-C is a key like others, which stops a
 // reply or asks to leave.
 type console struct {
+	in, out *os.File
 	term    *term.Terminal
 	keys    chan []byte // what was typed; closed at its end
-	rest    []byte      // typed and not read yet
+	rest    []byte      // typed, not read yet
 	restore func()
 
 	mu     sync.Mutex
-	cancel context.CancelFunc // of the reply that runs; nil between replies
+	cancel context.CancelFunc // of the running reply; nil between replies
 
 	ctx         context.Context
-	interrupted bool // by Ctrl-C, in the line that was read last
+	interrupted bool // by Ctrl-C, in the last line
 }
 
 const ctrlC = 3
@@ -33,22 +36,21 @@ const ctrlC = 3
 const clearLine = "\x05\x15\r"
 
 // openConsole puts the terminal into raw mode. It ends with ctx. close must be called.
-func openConsole(ctx context.Context) (*console, error) {
-	in := int(os.Stdin.Fd())
-	before, err := term.MakeRaw(in)
+func openConsole(ctx context.Context, in, out *os.File) (*console, error) {
+	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return nil, err
 	}
-	c := &console{keys: make(chan []byte, 256), ctx: ctx}
+	c := &console{in: in, out: out, keys: make(chan []byte, 256), ctx: ctx}
 	c.term = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{c, os.Stdout}, "")
+	}{c, out}, "")
 	c.term.History = &history{History: c.term.History}
 	c.term.SetBracketedPasteMode(true)
 	c.restore = func() {
 		c.term.SetBracketedPasteMode(false)
-		term.Restore(in, before)
+		term.Restore(int(in.Fd()), before)
 	}
 	go c.listen()
 	return c, nil
@@ -66,16 +68,16 @@ func (h *history) Add(line string) {
 	}
 }
 
-// listen reads keys for as long as the program runs. During a reply Ctrl-C ends it, and what is typed waits, as much of
-// it as there is room for.
+// listen reads keys as long as the program runs. During a reply Ctrl-C stops it, and what is typed waits, as much as
+// c.keys holds.
 func (c *console) listen() {
 	defer close(c.keys)
 	for {
 		buf := make([]byte, 256)
-		n, err := os.Stdin.Read(buf)
+		n, err := c.in.Read(buf)
 		switch cancel := c.replying(); {
 		case cancel != nil && bytes.IndexByte(buf[:n], ctrlC) >= 0:
-			cancel() // what was typed with it is given up, too
+			cancel() // what was typed with it is lost
 		case cancel != nil && len(c.keys) == cap(c.keys), n == 0:
 		default:
 			select {
@@ -96,7 +98,7 @@ func (c *console) replying() context.CancelFunc {
 	return c.cancel
 }
 
-// during calls work with a context that Ctrl-C ends, and reports whether it did.
+// during calls work with a context that Ctrl-C cancels, and reports whether it did.
 func (c *console) during(work func(ctx context.Context) error) (stopped bool, err error) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
@@ -111,7 +113,7 @@ func (c *console) during(work func(ctx context.Context) error) (stopped bool, er
 	return ctx.Err() != nil && c.ctx.Err() == nil, err
 }
 
-// Read gives the line editor what was typed.
+// Read passes what was typed to the line editor.
 func (c *console) Read(p []byte) (int, error) {
 	if len(c.rest) == 0 {
 		select {
@@ -132,13 +134,13 @@ func (c *console) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// errStop says that Ctrl-C was typed at a prompt.
+// errStop reports that Ctrl-C was typed at a prompt.
 var errStop = errors.New("Ctrl-C")
 
-// line reads a line. pasted says that it came whole from the clipboard, and so may have others behind it.
+// line reads a line. pasted reports that it was pasted, so that others may follow it.
 func (c *console) line(prompt string) (text string, pasted bool, err error) {
 	c.interrupted = false
-	if width, height, err := term.GetSize(int(os.Stdout.Fd())); err == nil && width > 0 {
+	if width, height, err := term.GetSize(int(c.out.Fd())); err == nil && width > 0 {
 		c.term.SetSize(width, height)
 	}
 	c.term.SetPrompt(prompt)
@@ -152,8 +154,8 @@ func (c *console) line(prompt string) (text string, pasted bool, err error) {
 	return text, pasted, err
 }
 
-// message reads a message: a line; or lines that end with a backslash and the one behind them; or all between """ and
-// """; or lines that were pasted.
+// message reads a message: a line; or lines that end with a backslash and the one after them; or all between """ and
+// """; or pasted lines.
 func (c *console) message(prompt string) (string, error) {
 	const quote, more = `"""`, "... "
 	text, pasted, err := c.line(prompt)
@@ -184,8 +186,8 @@ func (c *console) message(prompt string) (string, error) {
 	}
 }
 
-// write writes to the terminal, which takes newlines as they are in raw mode.
+// write writes to the terminal, which in raw mode does not return at a newline.
 func (c *console) write(text string) error {
-	_, err := os.Stdout.WriteString(strings.ReplaceAll(text, "\n", "\r\n"))
+	_, err := c.out.WriteString(strings.ReplaceAll(text, "\n", "\r\n"))
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package experiment
 
 import (
 	"math"
@@ -25,7 +25,7 @@ func FuzzReadSteps(f *testing.F) {
 		}
 		notes, steps := 0, 0
 		r := newStepReader(c, scaled, "file", func(string, ...any) { notes++ })
-		err := r.read(strings.NewReader(text), func(s streamStep) bool {
+		err := r.read(strings.NewReader(text), func(s Step) bool {
 			steps++
 			if len(s.row) != c.Channels || c.Channels == 0 && (s.token < 0 || s.token >= 20) {
 				t.Fatalf("sent %+v", s)

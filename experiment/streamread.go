@@ -1,7 +1,8 @@
-package main
+package experiment
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -9,19 +10,72 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/task"
 )
+
+// Step is a position of a sequence: a token, or a row of numbers, or what ended the reading.
+type Step struct {
+	token int32
+	row   []float32
+	err   error
+}
+
+// sender starts send in a goroutine and returns the steps that it sends, until ctx is done.
+func sender(ctx context.Context, send func(func(Step) bool)) <-chan Step {
+	steps := make(chan Step)
+	go func() {
+		defer close(steps)
+		send(func(s Step) bool {
+			select {
+			case steps <- s:
+				return s.err == nil
+			case <-ctx.Done():
+				return false
+			}
+		})
+	}()
+	return steps
+}
+
+// ExampleSteps returns the positions of an example.
+func ExampleSteps(ctx context.Context, c *model.NetworkConfig, ex *task.Example) <-chan Step {
+	return sender(ctx, func(send func(Step) bool) {
+		for _, id := range ex.Tokens {
+			if !send(Step{token: id}) {
+				return
+			}
+		}
+		for v := ex.Values; len(v) > 0; v = v[c.Channels:] {
+			if !send(Step{row: v[:c.Channels]}) {
+				return
+			}
+		}
+	})
+}
+
+// ReadSteps returns the positions that are read from a file of some name as they come. With scaled, numbers are not
+// scaled again. Reading goes on in a goroutine, as no interrupt ends it.
+func ReadSteps(ctx context.Context, c *model.NetworkConfig, in io.Reader, name string, scaled bool,
+	note func(format string, args ...any)) <-chan Step {
+	r := newStepReader(c, scaled, name, note)
+	return sender(ctx, func(send func(Step) bool) {
+		if err := r.read(in, send); err != nil {
+			send(Step{err: fmt.Errorf("%s%w", name, err)})
+		}
+	})
+}
 
 // stepReader reads the inputs of a network: a line of numbers for each position, or any number of tokens.
 type stepReader struct {
 	channels int             // 0 for tokens
 	vocab    int             // tokens are below it
-	inputs   []model.Channel // how numbers are scaled; nil where they come scaled
+	inputs   []model.Channel // how numbers are scaled; nil if they come scaled
 	name     string          // of the file
 	note     func(format string, args ...any)
 	unusual  bool // a number outside the range of training has been noted
 }
 
-// newStepReader makes a reader for a network and says what it expects. With scaled, numbers are taken as they are.
+// newStepReader makes a reader for a network and notes what it expects. With scaled, numbers are not scaled again.
 func newStepReader(c *model.NetworkConfig, scaled bool, name string,
 	note func(format string, args ...any)) *stepReader {
 	r := &stepReader{channels: c.Channels, vocab: c.Vocab, name: name, note: note}
@@ -31,9 +85,8 @@ func newStepReader(c *model.NetworkConfig, scaled bool, name string,
 	case scaled:
 		note("the network takes %d numbers a line, as the task scales them", c.Channels)
 	case c.Signal == nil || c.Signal.Inputs == nil:
-		note("this network does not know how its numbers are scaled: %d numbers a line go in as they are, which is "+
-			"right if they are "+
-			"scaled as in training", c.Channels)
+		note("this network does not know how its numbers are scaled: it takes %d numbers a line, scaled as in training",
+			c.Channels)
 	default:
 		r.inputs = c.Signal.Inputs
 		var about []string
@@ -46,7 +99,7 @@ func newStepReader(c *model.NetworkConfig, scaled bool, name string,
 }
 
 // read sends lines of numbers, or tokens, until send returns false. Its errors begin with the name and line.
-func (r *stepReader) read(in io.Reader, send func(streamStep) bool) error {
+func (r *stepReader) read(in io.Reader, send func(Step) bool) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<24)
 	some := false
@@ -74,7 +127,7 @@ func (r *stepReader) read(in io.Reader, send func(streamStep) bool) error {
 }
 
 // line sends the inputs on line n. more is false if send returned false.
-func (r *stepReader) line(n int, fields []string, send func(streamStep) bool) (more bool, err error) {
+func (r *stepReader) line(n int, fields []string, send func(Step) bool) (more bool, err error) {
 	if r.channels == 0 {
 		for _, field := range fields {
 			id, err := strconv.ParseInt(field, 10, 32)
@@ -84,7 +137,7 @@ func (r *stepReader) line(n int, fields []string, send func(streamStep) bool) (m
 			if id < 0 || id >= int64(r.vocab) {
 				return false, fmt.Errorf("found token %d, want 0 to %d", id, r.vocab-1)
 			}
-			if !send(streamStep{token: int32(id)}) {
+			if !send(Step{token: int32(id)}) {
 				return false, nil
 			}
 		}
@@ -99,7 +152,7 @@ func (r *stepReader) line(n int, fields []string, send func(streamStep) bool) (m
 			return false, err
 		}
 	}
-	return send(streamStep{row: row}), nil
+	return send(Step{row: row}), nil
 }
 
 // number is the input of channel i for a field of line n.
@@ -117,7 +170,7 @@ func (r *stepReader) number(n, i int, field string) (float32, error) {
 	c := &r.inputs[i]
 	if !r.unusual && !c.Usual(x) {
 		r.unusual = true
-		r.note("%s, line %d: found %g, far from what the network was trained on (%s): what it says of that means "+
+		r.note("%s, line %d: found %g, far from what the network was trained on (%s): its outputs for that mean "+
 			"little", r.name, n, x, c)
 	}
 	y := c.Scale(x)

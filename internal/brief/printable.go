@@ -1,20 +1,15 @@
-package main
+package brief
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 )
 
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-
-// printable is text that is safe on a terminal: control characters and invalid UTF-8 are written as Go escapes such as
-// \x1b. Newlines and tabs stay.
-func printable(text string) string {
+// Printable returns text that is safe on a terminal: control characters and invalid UTF-8 become Go escapes such
+// as \x1b. Newlines and tabs stay.
+func Printable(text string) string {
 	var b strings.Builder
 	for i, size := 0, 0; i < len(text); i += size {
 		r, n := utf8.DecodeRuneInString(text[i:])

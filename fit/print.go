@@ -1,0 +1,55 @@
+package fit
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/status"
+)
+
+// Print prints how a run ended.
+func (r *Result) Print(out io.Writer) error {
+	w := status.NewTable(out)
+	w.Row("task", "%s", r.Task)
+	w.Row("data", "%s rows, %s series", status.Count(r.Rows), status.Count(r.Series))
+	w.Row("model", "%s, %s parameters, seed %d", r.Model, status.Count(r.Params), r.Config.Seed)
+	if c := r.Classes; c != nil {
+		w.Row("test", "%s of %d right (the class most frequent: %s), balanced %.4g %%, F1 %.4g, loss %.4g",
+			status.Percent(c.Accuracy, c.Count), c.Count, status.Percent(c.Majority, c.Count), c.Balanced, c.F1,
+			c.Loss)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(r.Errors) > 0 {
+		var lines [][]string
+		for _, e := range r.Errors {
+			lines = append(lines, []string{e.Target, e.Name, digits(e.MAE), digits(e.RMSE), digits(e.CRPS),
+				digits(e.MSE), fmt.Sprintf("%.1f %%", e.Coverage)})
+		}
+		fmt.Fprintln(out)
+		err := status.Grid(out, []string{"target", "test part", "MAE", "RMSE", "CRPS", "MSE/variance",
+			fmt.Sprintf("in the %.0f %% interval", r.Errors[0].Nominal)}, lines, false)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out)
+	}
+	w = status.NewTable(out)
+	w.Row("training", "%.1f epochs, %s", r.Epochs, status.Duration(time.Duration(r.TrainSeconds*float64(time.Second))))
+	for i := range r.Calibration {
+		w.Row("intervals", "%s", r.Calibration[i].Sentence())
+	}
+	if r.Scales != nil {
+		w.Row("scales", "%s", r.Scales.Summary)
+	}
+	w.Row("report", "%s", filepath.Join(r.Config.Out, ReportFile))
+	w.Row("predict", "hippo predict %s DATA", config.Quote(r.Config.Out))
+	return w.Flush()
+}
+
+// digits writes an error with the digits that errors are compared by.
+func digits(x float64) string { return fmt.Sprintf("%.4g", x) }
