@@ -187,6 +187,16 @@ func TestDrawingOfTheRooms(t *testing.T) {
 	}
 }
 
+// TestReadmeMapsEveryRoom: the map in README.md names every folder at the root that has packages.
+func TestReadmeMapsEveryRoom(t *testing.T) {
+	text := readPage(t, "README.md")
+	for _, l := range house {
+		if room, _, _ := strings.Cut(l.dir, "/"); !strings.Contains(text, "`"+room+"`") && room != "cmd" {
+			t.Errorf("README.md: the map does not name %s", room)
+		}
+	}
+}
+
 // A link to a file of the repository, and a heading.
 var (
 	pageLink = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)

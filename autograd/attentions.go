@@ -25,7 +25,7 @@ func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KV
 		if c != nil {
 			cached, rounded = true, rounded || c.Rounded != nil
 			if r.Start(i) < c.Len {
-				panic(fmt.Sprintf("autograd.Attention: row %d begins at position %d behind %d others",
+				panic(fmt.Sprintf("autograd.Attention: row %d starts at position %d after %d others",
 					i, r.Start(i), c.Len))
 			}
 		}
@@ -146,7 +146,7 @@ func checkRowCaches(op string, x *tensor.Tensor, r *engine.Rows, caches []*engin
 // checkRowCache panics unless the cache of row i is as wide as x, and has no more positions than come before the row.
 func checkRowCache(op string, x *tensor.Tensor, r *engine.Rows, i int, c *engine.RowCache) {
 	if c.Past() > r.Start(i) {
-		panic(fmt.Sprintf("autograd.%s: row %d begins at position %d behind %d others", op, i, r.Start(i), c.Past()))
+		panic(fmt.Sprintf("autograd.%s: row %d starts at position %d after %d others", op, i, r.Start(i), c.Past()))
 	}
 	if d := c.Width(); d > 0 && d != x.Dim(-1) {
 		panic(fmt.Sprintf("autograd.%s: the cache of row %d is %d wide, want %d as in %v", op, i, d, x.Dim(-1), x))

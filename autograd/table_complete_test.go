@@ -22,7 +22,7 @@ var rowless = map[string]string{
 	"DPLRSystem": "prepares what DPLRKernel and DPLRSSM compute with, whose rows have its parameters",
 }
 
-// TestEveryOperationHasARow: a method that is added to the contract has to be added to the table, where both engines
+// TestEveryOperationHasARow: a method that is added to the contract has to be added to the table, where all engines
 // run it. The first part of a row's name is its operation.
 func TestEveryOperationHasARow(t *testing.T) {
 	rows := map[string]bool{}

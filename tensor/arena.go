@@ -17,7 +17,7 @@ type Arena struct {
 	used  [][]float32
 	slots []*Tensor
 	next  int
-	held  int // elements in all buffers, lent or free
+	total int // elements in all buffers, lent or free
 	lent  int // elements in buffers that are lent
 	most  int // the most that were lent at a time
 }
@@ -52,7 +52,7 @@ func (a *Arena) take(class int) []float32 {
 			return list[len(list)-1]
 		}
 	}
-	a.held += class
+	a.total += class
 	return hugepage.Make[float32](class)[:class:class]
 }
 
@@ -138,17 +138,17 @@ func (a *Arena) putBack(buf []float32) {
 func (a *Arena) Reset() {
 	a.ReleaseSince(0)
 	a.next = 0
-	if a.held <= 2*a.most {
+	if a.total <= 2*a.most {
 		return
 	}
 	for _, class := range slices.Sorted(maps.Keys(a.free)) {
-		for list := a.free[class]; len(list) > 0 && a.held > 2*a.most; a.free[class] = list {
+		for list := a.free[class]; len(list) > 0 && a.total > 2*a.most; a.free[class] = list {
 			list[len(list)-1] = nil
 			list = list[:len(list)-1]
-			a.held -= class
+			a.total -= class
 		}
 	}
 }
 
 // Bytes is the memory the arena holds, lent or not: the most that any step since it was made needed at a time.
-func (a *Arena) Bytes() int { return 4 * a.held }
+func (a *Arena) Bytes() int { return 4 * a.total }

@@ -20,7 +20,7 @@ func (v *val) scale(c float64) *val { return v.affine(c, 0) }
 func (v *val) plus(c float64) *val  { return v.affine(1, c) }
 func (v *val) neg() *val            { return v.affine(-1, 0) }
 
-// apply is f(v), with slope what its gradient is multiplied by.
+// apply is y = f(v), whose gradient is multiplied by slope(v, y).
 func (v *val) apply(f engine.Function, slope func(x, y *val) *val) *val {
 	y := v.e.fresh(v.shape...)
 	v.e.core.Map(f, y.view(), v.view())
@@ -96,7 +96,7 @@ func (v *val) addTo(b *val) *val {
 // less is 1 where v < b, else 0. It has no gradient.
 func (v *val) less(b *val) *val { return zip(engine.OpLess, v.constant(), b.constant()) }
 
-// lessThan is less of a number.
+// lessThan is 1 where v < c, else 0.
 func (v *val) lessThan(c float64) *val { return v.less(v.e.full(c)) }
 
 // where is v where the condition is not 0, else b.
@@ -143,7 +143,7 @@ func concat(axis int, xs ...*val) *val {
 	}, xs...)
 }
 
-// stack puts values one after the other along a new last axis.
+// stack puts values side by side along a new last axis.
 func stack(xs ...*val) *val {
 	parts := make([]*val, len(xs))
 	for i, x := range xs {
@@ -152,7 +152,7 @@ func stack(xs ...*val) *val {
 	return concat(-1, parts...)
 }
 
-// pad has n zeros before v along an axis, and m after it.
+// pad adds n zeros before v along an axis, and m after it.
 func (v *val) pad(axis, n, m int) *val {
 	zeros := func(k int) *val {
 		shape := slices.Clone(v.shape)
@@ -219,13 +219,13 @@ func (v *val) sum() *val {
 
 func (v *val) mean() *val { return v.sum().scale(1 / float64(v.dim(-1))) }
 
-// softmax is that along the last axis.
+// softmax is e^v/Σe^v along the last axis.
 func (v *val) softmax() *val {
 	y := v.sub(v.max()).exp()
 	return y.div(y.sum())
 }
 
-// gather is rows of v.
+// gather returns rows of v.
 func (v *val) gather(rows []int32) *val {
 	rows = slices.Clone(rows) // backward reads them later
 	y := v.e.fresh(append([]int{len(rows)}, v.shape[1:]...)...)
@@ -237,7 +237,7 @@ func (v *val) gather(rows []int32) *val {
 	}, v)
 }
 
-// count is 0 to n-1.
+// count returns 0 to n-1.
 func (e *Engine) count(n int) *val {
 	y := e.fresh(n)
 	e.core.Count(y.view())

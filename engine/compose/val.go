@@ -18,7 +18,7 @@ type val struct {
 	grad   bool // a gradient is wanted
 }
 
-// whole is all of a node.
+// whole returns all of a node.
 func (e *Engine) whole(n *node, shape []int) *val {
 	return &val{e: e, n: n, shape: shape, stride: strides(shape)}
 }
@@ -40,12 +40,12 @@ func product(shape []int) int {
 	return n
 }
 
-// fresh is a new value with unspecified contents.
+// fresh returns a new value with unspecified contents.
 func (e *Engine) fresh(shape ...int) *val {
 	return e.whole(e.alloc(product(shape)), slices.Clone(shape))
 }
 
-// full is a new value whose elements are all c.
+// full returns a new value whose elements are all c.
 func (e *Engine) full(c float64, shape ...int) *val {
 	y := e.fresh(shape...)
 	e.core.Fill(y.view(), c)
@@ -65,17 +65,17 @@ func (v *val) axis(axis int) int {
 	return axis
 }
 
-// gradView is the same view of the gradient.
+// gradView returns the same view of the gradient.
 func (v *val) gradView() engine.View {
 	return engine.View{Of: v.e.gradient(v.n), At: v.at, Shape: v.shape, Stride: v.stride}
 }
 
-// dy is the gradient of v as a value.
+// dy returns the gradient of v as a value.
 func (v *val) dy() *val {
 	return &val{e: v.e, n: &node{buf: v.e.gradient(v.n), n: v.n.n}, at: v.at, shape: v.shape, stride: v.stride}
 }
 
-// record notes how the gradient of y, a new value, goes back to inputs.
+// record records how the gradient of v, a new value, goes back to inputs, if one of them wants it.
 func (v *val) record(back func(), inputs ...*val) *val {
 	for _, x := range inputs {
 		v.grad = v.grad || x.grad
@@ -86,33 +86,30 @@ func (v *val) record(back func(), inputs ...*val) *val {
 	return v
 }
 
-// add adds x, a product with more factors if there are some, to the gradient of v.
-func (v *val) addGrad(x *val, factors ...*val) {
-	if !v.grad {
-		return
-	}
-	to := v.gradView()
-	switch len(factors) {
-	case 0:
-		v.e.core.Sum(to, x.over(v.shape).view())
-	case 1:
-		v.e.core.Dot(to, x.over(v.shape).view(), factors[0].over(v.shape).view())
+// addGrad adds x, or its product with a factor, to the gradient of v if that is wanted.
+func (v *val) addGrad(x *val, factor ...*val) {
+	switch {
+	case !v.grad:
+	case len(factor) == 0:
+		v.e.core.Sum(v.gradView(), x.over(v.shape).view())
+	default:
+		v.e.core.Dot(v.gradView(), x.over(v.shape).view(), factor[0].over(v.shape).view())
 	}
 }
 
-// constant is v without its gradient.
+// constant returns v without its gradient.
 func (v *val) constant() *val {
 	y := *v
 	y.grad = false
 	return &y
 }
 
-// viewed is another view of the same node.
+// viewed returns another view of the same node.
 func (v *val) viewed(at int, shape, stride []int) *val {
 	return &val{e: v.e, n: v.n, at: at, shape: shape, stride: stride, grad: v.grad}
 }
 
-// slice is the elements [at, at+n) along an axis.
+// slice returns the elements [at, at+n) along an axis.
 func (v *val) slice(axis, at, n int) *val {
 	axis = v.axis(axis)
 	shape := slices.Clone(v.shape)
@@ -120,14 +117,14 @@ func (v *val) slice(axis, at, n int) *val {
 	return v.viewed(v.at+at*v.stride[axis], shape, v.stride)
 }
 
-// pick is element i along an axis, which is gone.
+// pick returns element i along an axis, without that axis.
 func (v *val) pick(axis, i int) *val {
 	axis = v.axis(axis)
 	without := func(x []int) []int { return slices.Delete(slices.Clone(x), axis, axis+1) }
 	return v.viewed(v.at+i*v.stride[axis], without(v.shape), without(v.stride))
 }
 
-// reversed turns the elements along an axis round.
+// reversed reverses an axis.
 func (v *val) reversed(axis int) *val {
 	axis = v.axis(axis)
 	stride := slices.Clone(v.stride)
@@ -135,7 +132,7 @@ func (v *val) reversed(axis int) *val {
 	return v.viewed(v.at+(v.shape[axis]-1)*v.stride[axis], v.shape, stride)
 }
 
-// windows has n more elements along a new axis after an axis: element (i, j) is element i+j of v.
+// windows adds an axis of length n after an axis: element (i, j) is element i+j of v.
 func (v *val) windows(axis, n int) *val {
 	axis = v.axis(axis)
 	shape := slices.Insert(slices.Clone(v.shape), axis+1, n)
@@ -143,7 +140,7 @@ func (v *val) windows(axis, n int) *val {
 	return v.viewed(v.at, shape, slices.Insert(slices.Clone(v.stride), axis+1, v.stride[axis]))
 }
 
-// as is v in another shape, in which -1 stands for what is left.
+// as returns v in another shape, in which -1 stands for the rest.
 func (v *val) as(shape ...int) *val {
 	shape = slices.Clone(shape)
 	if i := slices.Index(shape, -1); i >= 0 {
@@ -161,15 +158,15 @@ func (v *val) as(shape ...int) *val {
 
 func (v *val) flat() *val { return v.as(-1) }
 
-// rows is v as a matrix of its last axis.
+// rows returns v as a matrix of rows along its last axis.
 func (v *val) rows() *val { return v.as(-1, v.dim(-1)) }
 
-// like is v in the shape of x, but for a last axis of its own.
+// like returns v in the shape of x, except for its own last axis.
 func (v *val) like(x *val) *val {
 	return v.as(append(slices.Clone(x.shape[:len(x.shape)-1]), v.dim(-1))...)
 }
 
-// unsqueeze has a new axis of length 1.
+// unsqueeze adds an axis of length 1.
 func (v *val) unsqueeze(axis int) *val {
 	return v.viewed(v.at, slices.Insert(slices.Clone(v.shape), axis, 1), slices.Insert(slices.Clone(v.stride), axis, 0))
 }
@@ -191,7 +188,7 @@ func (v *val) over(shape []int) *val {
 	return v.viewed(v.at, shape, stride)
 }
 
-// both is the shape over which a and b fit.
+// both returns the shape to which a and b are repeated.
 func both(a, b *val) []int {
 	n := max(len(a.shape), len(b.shape))
 	shape := make([]int, n)
@@ -206,10 +203,10 @@ func both(a, b *val) []int {
 	return shape
 }
 
-// copy is a new value.
+// copy returns a new value.
 func (v *val) copy() *val { return v.affine(1, 0) }
 
-// own is v itself if it is all of a node that no tensor has, else a copy.
+// own returns v itself if it is all of a node of this operation that no tensor has, else a copy.
 func (v *val) own() *val {
 	made := slices.Contains(v.e.made[v.e.now.mark:], v.n)
 	if made && v.n.of == nil && !v.n.kept && v.at == 0 && v.len() == v.n.n && slices.Equal(v.stride, strides(v.shape)) {

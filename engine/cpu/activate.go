@@ -35,11 +35,7 @@ func (eng *Engine) Activate(x *tensor.Tensor, a engine.Activation) *tensor.Tenso
 	y := eng.like(x)
 	xd, yd := x.Data(), y.Data()
 	parallel.For(len(xd), grain, func(lo, hi int) { activate(a, yd[lo:hi], xd[lo:hi]) })
-	if eng.wants(x) {
-		op := take[activateOp](eng)
-		*op = activateOp{x: x, y: y, a: a}
-		eng.push(op)
-	}
+	record(eng, activateOp{x: x, y: y, a: a}, x)
 	return y
 }
 

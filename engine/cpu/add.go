@@ -13,11 +13,7 @@ func (eng *Engine) Add(a, b *tensor.Tensor) *tensor.Tensor {
 		copy(y.Data()[lo:hi], a.Data()[lo:hi])
 		kernel.Add(y.Data()[lo:hi], b.Data()[lo:hi])
 	})
-	if eng.wants(a, b) {
-		op := take[addOp](eng)
-		*op = addOp{a: a, b: b, y: y}
-		eng.push(op)
-	}
+	record(eng, addOp{a: a, b: b, y: y}, a, b)
 	return y
 }
 

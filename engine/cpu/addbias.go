@@ -19,11 +19,7 @@ func (eng *Engine) AddBias(x, bias *tensor.Tensor, a engine.Activation) *tensor.
 	})
 	y := eng.like(x)
 	parallel.For(x.Len(), grain, func(lo, hi int) { activate(a, y.Data()[lo:hi], pre.Data()[lo:hi]) })
-	if eng.wants(x, bias) {
-		op := take[addBiasOp](eng)
-		*op = addBiasOp{x: x, bias: bias, pre: pre, y: y, a: a}
-		eng.push(op)
-	}
+	record(eng, addBiasOp{x: x, bias: bias, pre: pre, y: y, a: a}, x, bias)
 	return y
 }
 

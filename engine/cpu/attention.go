@@ -268,11 +268,11 @@ func (a *attention) forwardBlock(y []float32, ldy int, lse, panels []float32, ro
 func (a *attention) scores(p []float32, keys *rowsOfHead, row *attentionRow, h int, w *attentionTile, lse []float32,
 	known bool) {
 	keys.dots(p, a.queries(a.q, row, h, w.i0), a.hd, w)
-	a.weigh(p, row, h, w, lse, known)
+	a.softmax(p, row, h, w, lse, known)
 }
 
-// weigh turns the products of a tile's queries and keys into weights.
-func (a *attention) weigh(p []float32, row *attentionRow, h int, w *attentionTile, lse []float32, known bool) {
+// softmax turns the products of a tile's queries and keys into weights.
+func (a *attention) softmax(p []float32, row *attentionRow, h int, w *attentionTile, lse []float32, known bool) {
 	n := w.columns
 	a.addDistances(p, row, h, w)
 	for r := range w.rows {

@@ -112,7 +112,7 @@ func (h *rowsOfHead) dotsOfRun(p, q []float32, ldq, lo, hi int, w *attentionTile
 		x, lent := h.widened(x, rounded, at, n)
 		h.precision.GemmInline(kernel.Product{Op: kernel.NT, M: w.rows, N: n, K: h.hd, A: q, LDA: ldq, B: x, LDB: h.hd,
 			C: p, LDC: w.columns})
-		giveBack(lent)
+		returnBuffer(lent)
 	}
 	return n
 }
@@ -129,7 +129,7 @@ func (h *rowsOfHead) sumsOfRun(y []float32, ldy int, p []float32, lo, hi int, ad
 		x, lent := h.widened(x, rounded, at, n)
 		h.precision.GemmInline(kernel.Product{Op: kernel.NN, M: w.rows, N: h.hd, K: n, A: p, LDA: w.columns,
 			B: x, LDB: h.hd, C: y, LDC: ldy, Add: add})
-		giveBack(lent)
+		returnBuffer(lent)
 	}
 	return n
 }
@@ -144,8 +144,8 @@ func (h *rowsOfHead) widened(x []float32, rounded *kernel.RoundedRows, at, n int
 	return *lent, lent
 }
 
-// giveBack gives lent memory back, if there is any.
-func giveBack(lent *[]float32) {
+// returnBuffer returns lent memory, if there is any.
+func returnBuffer(lent *[]float32) {
 	if lent != nil {
 		putFloats(lent)
 	}

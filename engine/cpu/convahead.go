@@ -79,14 +79,14 @@ func (eng *Engine) sumAhead(s *cacheSteps, k *tensor.Tensor) {
 		return
 	}
 	n, d := ahead(), k.Dim(1)
-	none, held := eng.throughOf(nil, d), eng.scratch(len(s.due)*n*d)
-	defer eng.done(held)
+	none, saved := eng.throughOf(nil, d), eng.scratch(len(s.due)*n*d)
+	defer eng.done(saved)
 	swap := func() {
 		for j, i := range s.due {
 			c := s.caches[i]
 			a := c.Sums.(*aheadBlock)
 			a.sums = resize(a.sums, n*d)
-			x, h := c.U.Data()[(c.Len-1-a.used)*d:][:n*d], held[j*n*d:]
+			x, h := c.U.Data()[(c.Len-1-a.used)*d:][:n*d], saved[j*n*d:]
 			for at, v := range x {
 				x[at], h[at] = h[at], v
 			}

@@ -15,7 +15,7 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	y := eng.like(u)
 	if eng.Recording {
 		eng.longConv(y, engine.Gates{V: u, HeadDim: 1}, k, skip, r, func(i int) bool { return caches[i] == nil })
-		eng.longConvBehind(y, u, k, skip, r, caches, func(i int) bool { return caches[i] != nil })
+		eng.longConvPast(y, u, k, skip, r, caches, func(i int) bool { return caches[i] != nil })
 		return y
 	}
 	s := take[cacheSteps](eng)
@@ -28,7 +28,7 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	eng.convolveAhead(y, s, k, skip)
 	eng.convolveLast(y, s, k, skip)
 	eng.longConv(y, engine.Gates{V: u, HeadDim: 1}, k, skip, r, func(i int) bool { return s.kinds[i] == asLongConv })
-	eng.longConvBehind(y, u, k, skip, r, caches, func(i int) bool { return s.kinds[i] == behind })
+	eng.longConvPast(y, u, k, skip, r, caches, func(i int) bool { return s.kinds[i] == together })
 	return y
 }
 
@@ -39,7 +39,7 @@ const (
 	asLongConv cacheStep = iota // as LongConv does: there are no inputs before the row
 	fromSums                    // one position, most of whose sum has been made ahead
 	byTaps                      // a few positions, tap by tap
-	behind                      // together with all inputs in the cache
+	together                    // together with all inputs in the cache
 )
 
 // cacheSteps is how CachedLongConv computes each row while nothing is recorded.
@@ -67,7 +67,7 @@ func (s *cacheSteps) begin(k *tensor.Tensor, r *engine.Rows, caches []*engine.Co
 			case n <= directUpTo:
 				kind = byTaps
 			case past > 0:
-				kind = behind
+				kind = together
 			}
 			if kind != fromSums {
 				c.Sums = nil

@@ -173,8 +173,8 @@ func (c *convolution) Outputs(f func(*tensor.Tensor)) {
 
 // Backward makes the gradients, and has the cores share the heads.
 func (c *convolution) Backward(eng *Engine) {
-	heard := func(x *tensor.Tensor) bool { return x != nil && x.Grad() != nil }
-	if !heard(c.y) && !slices.ContainsFunc(c.after, heard) {
+	hasGrad := func(x *tensor.Tensor) bool { return x != nil && x.Grad() != nil }
+	if !hasGrad(c.y) && !slices.ContainsFunc(c.after, hasGrad) {
 		return
 	}
 	eng.grad(c.y)

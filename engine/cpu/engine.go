@@ -70,11 +70,11 @@ func (eng *Engine) Mark() int { return eng.arena.Mark() }
 // ReleaseSince releases the memory of every tensor made after mark except keep.
 func (eng *Engine) ReleaseSince(mark int, keep ...*tensor.Tensor) {
 	var bufs [4][]float32
-	held := bufs[:0]
+	buffers := bufs[:0]
 	for _, k := range keep {
-		held = append(held, k.Data())
+		buffers = append(buffers, k.Data())
 	}
-	eng.arena.ReleaseSince(mark, held...)
+	eng.arena.ReleaseSince(mark, buffers...)
 }
 
 // Reset takes back all memory: no tensor made here may be used afterwards.
@@ -143,6 +143,18 @@ func take[T any](eng *Engine) *T {
 	}
 	p.next++
 	return p.items[p.next-1]
+}
+
+// record records an operation that a struct of type T describes, if one of its inputs wants a gradient.
+func record[T any, P interface {
+	*T
+	operation
+}](eng *Engine, value T, inputs ...*tensor.Tensor) {
+	if eng.wants(inputs...) {
+		op := take[T](eng)
+		*op = value
+		eng.push(P(op))
+	}
 }
 
 // resize returns s with length n, its memory reused where it is large enough; the contents are unspecified.

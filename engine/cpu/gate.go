@@ -18,11 +18,7 @@ func (eng *Engine) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor
 			kernel.Mul(yd[lo:hi], xd[lo:hi])
 		}
 	})
-	if eng.wants(x, z) {
-		op := take[gateOp](eng)
-		*op = gateOp{x: x, z: z, y: y, a: a}
-		eng.push(op)
-	}
+	record(eng, gateOp{x: x, z: z, y: y, a: a}, x, z)
 	return y
 }
 

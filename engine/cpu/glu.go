@@ -16,11 +16,7 @@ func (eng *Engine) GLU(x *tensor.Tensor) *tensor.Tensor {
 			kernel.GLU(yd[r*d:][:d], xd[2*r*d:][:d], xd[(2*r+1)*d:][:d])
 		}
 	})
-	if eng.wants(x) {
-		op := take[gluOp](eng)
-		*op = gluOp{x: x, y: y}
-		eng.push(op)
-	}
+	record(eng, gluOp{x: x, y: y}, x)
 	return y
 }
 

@@ -39,11 +39,7 @@ func (eng *Engine) KernelRows(k *tensor.Tensor, h int) *tensor.Tensor {
 	}
 	y := eng.New(tapsOf(k), h)
 	fromLanes(y.Data(), k.Data(), tapsOf(k), h)
-	if eng.wants(k) {
-		op := take[kernelRowsOp](eng)
-		*op = kernelRowsOp{k: k, y: y}
-		eng.push(op)
-	}
+	record(eng, kernelRowsOp{k: k, y: y}, k)
 	return y
 }
 

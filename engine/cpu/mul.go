@@ -10,11 +10,7 @@ import (
 func (eng *Engine) Mul(x, y *tensor.Tensor) *tensor.Tensor {
 	z := eng.like(x)
 	products(z.Data(), x.Data(), y.Data())
-	if eng.wants(x, y) {
-		op := take[mulOp](eng)
-		*op = mulOp{x: x, y: y, z: z}
-		eng.push(op)
-	}
+	record(eng, mulOp{x: x, y: y, z: z}, x, y)
 	return z
 }
 

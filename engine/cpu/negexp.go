@@ -14,11 +14,7 @@ func (eng *Engine) NegExp(x *tensor.Tensor) *tensor.Tensor {
 		copy(yd[lo:hi], xd[lo:hi])
 		kernel.ExpShift(yd[lo:hi], 0, -1)
 	})
-	if eng.wants(x) {
-		op := take[negExpOp](eng)
-		*op = negExpOp{x: x, y: y}
-		eng.push(op)
-	}
+	record(eng, negExpOp{x: x, y: y}, x)
 	return y
 }
 

@@ -25,11 +25,7 @@ func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *t
 		}
 		kernel.LayerNorm(y.Data()[lo*d:hi*d], mean[lo:hi], rstd[lo:hi], sd, w.Data(), b.Data(), d, eps)
 	})
-	if eng.wants(x, r, w, b) {
-		op := take[normOp](eng)
-		*op = normOp{x: x, r: r, s: s, w: w, b: b, y: y, mean: mean, rstd: rstd}
-		eng.push(op)
-	}
+	record(eng, normOp{x: x, r: r, s: s, w: w, b: b, y: y, mean: mean, rstd: rstd}, x, r, w, b)
 	return s, y
 }
 

@@ -9,11 +9,7 @@ func (eng *Engine) RealPairs(x *tensor.Tensor) *tensor.Tensor {
 	for i, v := range x.Data() {
 		y.Data()[2*i] = v
 	}
-	if eng.wants(x) {
-		op := take[realPairsOp](eng)
-		*op = realPairsOp{x: x, y: y}
-		eng.push(op)
-	}
+	record(eng, realPairsOp{x: x, y: y}, x)
 	return y
 }
 

@@ -24,11 +24,7 @@ func (eng *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (
 		}
 		kernel.RMSNorm(y.Data()[lo:hi], rstd[lo/d:hi/d], sd, w.Data(), d, eps)
 	})
-	if eng.wants(x, r, w) {
-		op := take[rmsNormOp](eng)
-		*op = rmsNormOp{x: x, r: r, s: s, w: w, y: y, rstd: rstd, d: d}
-		eng.push(op)
-	}
+	record(eng, rmsNormOp{x: x, r: r, s: s, w: w, y: y, rstd: rstd, d: d}, x, r, w)
 	return s, y
 }
 

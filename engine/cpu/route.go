@@ -41,11 +41,7 @@ func (eng *Engine) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor
 			}
 		}
 	})
-	if eng.wants(scores) {
-		op := take[routeOp](eng)
-		*op = routeOp{scores: scores, y: y, by: by}
-		eng.push(op)
-	}
+	record(eng, routeOp{scores: scores, y: y, by: by}, scores)
 	return y
 }
 

@@ -14,11 +14,7 @@ func (eng *Engine) Scale(x *tensor.Tensor, c float64) *tensor.Tensor {
 		copy(yd[lo:hi], xd[lo:hi])
 		kernel.Scale(yd[lo:hi], float32(c))
 	})
-	if eng.wants(x) {
-		op := take[scaleOp](eng)
-		*op = scaleOp{x: x, y: y, c: float32(c)}
-		eng.push(op)
-	}
+	record(eng, scaleOp{x: x, y: y, c: float32(c)}, x)
 	return y
 }
 

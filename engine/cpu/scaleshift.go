@@ -17,11 +17,7 @@ func (eng *Engine) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 			kernel.MulAdd(yd[r*d:][:d], xd[r*d:][:d], gamma.Data())
 		}
 	})
-	if eng.wants(x, gamma, beta) {
-		op := take[scaleShiftOp](eng)
-		*op = scaleShiftOp{x: x, gamma: gamma, beta: beta, y: y}
-		eng.push(op)
-	}
+	record(eng, scaleShiftOp{x: x, gamma: gamma, beta: beta, y: y}, x, gamma, beta)
 	return y
 }
 

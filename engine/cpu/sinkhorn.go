@@ -254,8 +254,8 @@ func (g *sinkhornHead) raw(s []float32, w *queries) {
 	}
 }
 
-// weigh multiplies the columns of each picked run by its weight.
-func (w *queries) weigh(s []float32) {
+// weighColumns multiplies the columns of each picked run by its weight.
+func (w *queries) weighColumns(s []float32) {
 	at := 0
 	for _, r := range w.runs {
 		if r.pick < 0 {
@@ -292,9 +292,9 @@ func (g *sinkhornHead) forward() {
 		defer putFloats(buf)
 		s := *buf
 		g.raw(s, w)
-		w.weigh(s)
+		w.weighColumns(s)
 		g.softmax(s, w, false)
-		w.weigh(s)
+		w.weighColumns(s)
 		y, at := g.own(g.y.Data(), w.at), 0
 		for _, r := range w.runs {
 			g.precision.GemmInline(kernel.Product{Op: kernel.NN, M: w.rows, N: g.hd, K: r.n, A: s[at:], LDA: w.columns,

@@ -107,7 +107,7 @@ func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
 
 	g.raw(raw, w)
 	copy(p, raw)
-	w.weigh(p)
+	w.weighColumns(p)
 	g.softmax(p, w, true)
 	at := 0
 	for _, r := range w.runs {
@@ -116,14 +116,14 @@ func (g *sinkhornHead) backwardRows(dy, dr []float32, w *queries) {
 		at += r.n
 	}
 	w.dots(dr, p, ds)
-	w.weigh(ds)
+	w.weighColumns(ds)
 	for i := range w.rows {
 		delta := kernel.Dot(in[i*g.step:][:g.hd], out[i*g.step:])
 		kernel.SoftmaxGrad(ds[i*w.columns:][:w.columns], p[i*w.columns:][:w.columns], delta, g.scale)
 	}
 	w.dots(dr, raw, ds)
-	w.weigh(ds)
-	w.weigh(p)
+	w.weighColumns(ds)
+	w.weighColumns(p)
 	at = 0
 	for _, r := range w.runs {
 		if dq != nil {

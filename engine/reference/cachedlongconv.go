@@ -24,7 +24,7 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	taps, D, ys := eng.values(k), eng.start(skip, d), eng.values(y)
 	var xs list
 	for row, cache := range caches {
-		xs = append(xs, eng.behind(cache, u, r.From(row), r.Len(row)))
+		xs = append(xs, eng.withPast(cache, u, r.From(row), r.Len(row)))
 	}
 	each := func(visit func(row, tap, at, from int)) { // places in k, y and x
 		for row, x := range xs {
@@ -66,8 +66,9 @@ func (eng *Engine) CachedLongConv(u, k, skip *tensor.Tensor, r *engine.Rows,
 	return y
 }
 
-// behind is what counts in a cache, nothing for nil, with n positions of u from at on after it. The cache then has it.
-func (eng *Engine) behind(cache *engine.ConvCache, u *tensor.Tensor, at, n int) *tensor.Tensor {
+// withPast returns the inputs in a cache that count, none for nil, and then the n positions of u from at on. It stores
+// them in the cache.
+func (eng *Engine) withPast(cache *engine.ConvCache, u *tensor.Tensor, at, n int) *tensor.Tensor {
 	past, d := 0, u.Dim(1)
 	var before *tensor.Tensor
 	from := 0

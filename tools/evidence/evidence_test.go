@@ -74,7 +74,7 @@ func TestFill(t *testing.T) {
 		"| `language` | `h3*2` | 99 | 1.25 nats | 1.2500 |  | 7 | 5m0s | 1 | 0123456, 2026-11-22 |\n",
 		"| `recall(loss=answer)` | `h3` | 12 | 85.0 % (80.0 to 90.0) | 1.0000 | " +
 			"length 40: 45.0 % (40.0 to 50.0) | 3 | 1m1s | 1, 2 | 0123456, 2026-11-22 |\n",
-		"Machine: a machine.\n", "No results are kept of none",
+		"Machine: a machine.\n", "No results of none are stored",
 		"# Page\n\n<!-- results: demo text none -->\n", "<!-- end -->\n" + after,
 	} {
 		if !strings.Contains(text(), want) {

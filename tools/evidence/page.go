@@ -35,7 +35,7 @@ func fillPage(page string, results []result) (string, error) {
 			body = table(chosen)
 		}
 		if missing != nil {
-			body += fmt.Sprintf("\nNo results are kept of %[1]s: `bash docs/evidence.sh %[1]s` makes them.\n",
+			body += fmt.Sprintf("\nNo results of %[1]s are stored: `bash docs/evidence.sh %[1]s` computes them.\n",
 				strings.Join(missing, " "))
 		}
 		return fmt.Sprintf("<!-- results: %s -->\n%s<!-- end -->\n", strings.Join(names, " "), body)

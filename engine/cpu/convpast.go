@@ -6,11 +6,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// longConvBehind computes the rows of y for which use is true: it convolves each together with the inputs of its cache
+// longConvPast computes the rows of y for which use is true: it convolves each together with the inputs of its cache
 // that the kernel reaches. While the tape records the caches get new tensors, else they have the inputs u already.
-func (eng *Engine) longConvBehind(y, u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache,
+func (eng *Engine) longConvPast(y, u, k, skip *tensor.Tensor, r *engine.Rows, caches []*engine.ConvCache,
 	use func(i int) bool) {
-	op := take[behindOp](eng)
+	op := take[afterPastOp](eng)
 	op.choose(r, use)
 	if op.Count() == 0 {
 		return
@@ -38,8 +38,8 @@ func (eng *Engine) longConvBehind(y, u, k, skip *tensor.Tensor, r *engine.Rows, 
 	}
 }
 
-// behindOp copies the last positions of the rows of z (Σ long, d) to y.
-type behindOp struct {
+// afterPastOp copies the last positions of the rows of z (Σ long, d) to y.
+type afterPastOp struct {
 	subset
 	joined engine.Rows // of z
 	inputs []*tensor.Tensor
@@ -48,16 +48,16 @@ type behindOp struct {
 	first  bool
 }
 
-func (o *behindOp) Name() string { return "CachedLongConv" }
+func (o *afterPastOp) Name() string { return "CachedLongConv" }
 
-func (o *behindOp) Outputs(f func(*tensor.Tensor)) {
+func (o *afterPastOp) Outputs(f func(*tensor.Tensor)) {
 	if o.first {
 		f(o.y)
 	}
 }
 
 // each calls f with the elements of each row in tensors shaped like y and z.
-func (o *behindOp) each(f func(y, z []float32), y, z []float32) {
+func (o *afterPastOp) each(f func(y, z []float32), y, z []float32) {
 	d := o.y.Dim(-1)
 	for i := range o.Count() {
 		n := o.Len(i) * d
@@ -65,14 +65,14 @@ func (o *behindOp) each(f func(y, z []float32), y, z []float32) {
 	}
 }
 
-func (o *behindOp) Backward(eng *Engine) {
+func (o *afterPastOp) Backward(eng *Engine) {
 	if dz, dy := eng.gradOf(o.z), o.y.Grad(); dz != nil && dy != nil {
 		o.each(func(dy, dz []float32) { kernel.Add(dz, dy) }, dy, dz)
 	}
 }
 
 // joinPast copies the inputs that the kernel reaches to one tensor, row after row.
-func (eng *Engine) joinPast(o *behindOp) *tensor.Tensor {
+func (eng *Engine) joinPast(o *afterPastOp) *tensor.Tensor {
 	if x := o.inputs[0]; len(o.inputs) == 1 && o.long[0].len == x.Dim(0) {
 		return x
 	}
@@ -87,7 +87,7 @@ func (eng *Engine) joinPast(o *behindOp) *tensor.Tensor {
 }
 
 type joinPastOp struct {
-	from *behindOp
+	from *afterPastOp
 	all  *tensor.Tensor
 }
 

@@ -1,0 +1,53 @@
+package compose
+
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// Backward adds to the gradients of the inputs of o.
+func (e *Engine) Backward(o engine.Op) {
+	all := o.(*op)
+	outputs := map[*node]bool{}
+	for _, y := range all.outputs {
+		outputs[e.nodes[y]] = true
+	}
+	mark := e.Mark()
+	for i := len(all.steps) - 1; i >= 0; i-- {
+		s := all.steps[i]
+		if s.made.grad == nil {
+			continue
+		}
+		s.back()
+		if !outputs[s.made] {
+			e.dropGrad(s.made)
+		}
+		e.ReleaseSince(mark)
+	}
+}
+
+// BackwardFrom is not possible without a copy of dy.
+func (e *Engine) BackwardFrom(engine.Op, *tensor.Tensor, *tensor.Tensor) bool { return false }
+
+// AddGrad adds dy to the gradient of y if one is wanted.
+func (e *Engine) AddGrad(y, dy *tensor.Tensor) {
+	if !e.wanted(y) {
+		return
+	}
+	e.core.Sum(e.whole(e.node(y), []int{y.Len()}).gradView(), e.whole(e.node(dy), []int{dy.Len()}).view())
+}
+
+// Grad returns the gradient of x, nil if there is none.
+func (e *Engine) Grad(x *tensor.Tensor) *tensor.Tensor {
+	if n := e.nodes[x]; n != nil && n.grad != nil {
+		return tensor.Stored(n.grad, x.Shape()...)
+	}
+	return nil
+}
+
+// DropGrad forgets the gradient of x.
+func (e *Engine) DropGrad(x *tensor.Tensor) {
+	if n := e.nodes[x]; n != nil {
+		e.dropGrad(n)
+	}
+}

@@ -1,0 +1,202 @@
+package compose
+
+import (
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// node is memory with its gradient.
+type node struct {
+	buf, grad engine.Buffer // grad is nil if none has been made
+	n         int
+	of        *tensor.Tensor // nil for what is inside of an operation
+	leaf      bool           // not made by this engine in this step
+	copied    bool           // of a leaf in ordinary memory
+	version   uint64
+	used      bool // a leaf that has been read since Reset
+	kept      bool // belongs to somebody else now
+}
+
+// alloc returns memory for n numbers until Reset.
+func (e *Engine) alloc(n int) *node {
+	x := &node{buf: e.core.New(n), n: n}
+	e.made = append(e.made, x)
+	e.lend(n)
+	return x
+}
+
+func (e *Engine) lend(n int) {
+	e.bytes += 4 * n
+	e.most = max(e.most, e.bytes)
+}
+
+// release frees the memory of a node.
+func (e *Engine) release(x *node) {
+	e.dropGrad(x)
+	if !x.kept {
+		e.core.Free(x.buf)
+		e.bytes -= 4 * x.n
+	}
+	if x.of != nil && e.nodes[x.of] == x {
+		delete(e.nodes, x.of)
+	}
+}
+
+// keep returns memory that outlives the step: it is not freed.
+func (e *Engine) keep(x *node) engine.Buffer {
+	if !x.kept {
+		x.kept = true
+		e.bytes -= 4 * x.n
+	}
+	return x.buf
+}
+
+// gradient returns the memory of the gradient of x, zeros at first: that in which it is collected, if it is.
+func (e *Engine) gradient(x *node) engine.Buffer {
+	if x.leaf && e.Leaves != nil {
+		if g := e.Leaves.Gradient(x.of); g != nil {
+			return g.Storage()
+		}
+	}
+	if x.grad == nil {
+		x.grad = e.core.New(x.n)
+		e.lend(x.n)
+		e.core.Fill(engine.View{Of: x.grad, Shape: []int{x.n}, Stride: []int{1}}, 0)
+	}
+	return x.grad
+}
+
+func (e *Engine) dropGrad(x *node) {
+	if x.grad != nil {
+		e.core.Free(x.grad)
+		e.bytes -= 4 * x.n
+		x.grad = nil
+	}
+}
+
+// node returns the memory of a tensor: its own, or a copy of ordinary memory, which is made again when that changes.
+func (e *Engine) node(t *tensor.Tensor) *node {
+	x, stored := e.nodes[t], t.Storage()
+	if x != nil && stored != nil && x.buf != stored || x != nil && stored == nil && !x.copied {
+		e.release(x) // it has other memory now
+		x = nil
+	}
+	if x == nil {
+		x = &node{buf: stored, n: t.Len(), of: t, leaf: true, copied: stored == nil, kept: stored != nil}
+		if x.copied {
+			x.buf, x.version = e.core.New(x.n), t.Version()-1
+			e.lend(x.n)
+		}
+		e.nodes[t] = x
+	}
+	if x.copied && x.version != t.Version() {
+		values := make([]float32, x.n)
+		if t.CopyTo(values) != x.n {
+			panic(errPacked)
+		}
+		x.buf.Write(values)
+		x.version = t.Version()
+	}
+	x.used = true
+	return x
+}
+
+// wanted reports whether a gradient of t is wanted in this step.
+func (e *Engine) wanted(t *tensor.Tensor) bool {
+	if t == nil || !t.NeedsGrad() {
+		return false
+	}
+	x := e.nodes[t]
+	return x != nil && !x.leaf || !e.Frozen
+}
+
+// constant returns data of the host that is copied in once for a key.
+func (e *Engine) constant(key any, data func() []float32) *val {
+	x := e.ones[key]
+	if x == nil {
+		values := data()
+		x = &node{buf: e.core.New(len(values)), n: len(values)}
+		x.buf.Write(values)
+		e.ones[key] = x
+	}
+	return e.whole(x, []int{x.n})
+}
+
+// upload copies data of the host in, for this operation.
+func (e *Engine) upload(data []float32, shape ...int) *val {
+	x := e.alloc(len(data))
+	x.buf.Write(data)
+	return e.whole(x, shape)
+}
+
+// read copies a value out.
+func (v *val) read() []float32 {
+	out := make([]float32, v.len())
+	v.copy().n.buf.Read(out)
+	return out
+}
+
+// New returns a tensor with unspecified contents.
+func (e *Engine) New(shape ...int) *tensor.Tensor {
+	t := tensor.Shaped(shape...)
+	x := e.alloc(t.Len())
+	t.SetStorage(x.buf)
+	x.of = t
+	e.nodes[t] = x
+	return t
+}
+
+// Full returns a tensor whose elements are all v.
+func (e *Engine) Full(v float32, shape ...int) *tensor.Tensor {
+	t := e.New(shape...)
+	e.core.Fill(e.in(t).view(), float64(v))
+	return t
+}
+
+// Reset frees all memory, and the copies of leaves that were not used since the last Reset.
+func (e *Engine) Reset() {
+	e.ReleaseSince(0)
+	for _, x := range e.nodes {
+		if x.leaf && !x.used && x.grad == nil {
+			e.release(x)
+		}
+		x.used = false
+	}
+}
+
+// Mark names the present point for ReleaseSince.
+func (e *Engine) Mark() int { return len(e.made) }
+
+// ReleaseSince frees what was made after mark except keep.
+func (e *Engine) ReleaseSince(mark int, keep ...*tensor.Tensor) {
+	left := e.made[:mark]
+	for _, x := range e.made[mark:] {
+		kept := false
+		for _, t := range keep {
+			kept = kept || t == x.of && t != nil
+		}
+		if kept {
+			left = append(left, x)
+		} else {
+			e.release(x)
+		}
+	}
+	clear(e.made[len(left):])
+	e.made = left
+}
+
+// Bytes returns the most memory that was in use at a time.
+func (e *Engine) Bytes() int { return e.most }
+
+// lasting returns a tensor of zeros that outlives the step.
+func (e *Engine) lasting(shape ...int) *tensor.Tensor {
+	t := tensor.Stored(e.core.New(product(shape)), shape...)
+	e.core.Fill(e.in(t).view(), 0)
+	return t
+}
+
+// write copies v to the positions of t from at on.
+func (e *Engine) write(t *tensor.Tensor, at int, v *val) {
+	to := e.in(t).slice(0, at, v.dim(0))
+	e.core.Affine(to.view(), v.view(), 1, 0)
+}
