@@ -4,22 +4,14 @@
 package hippo_test
 
 import (
-	"bytes"
 	"cmp"
-	"fmt"
 	"go/ast"
-	"go/build/constraint"
-	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 const module = "github.com/hippo-ssm/hippo"
@@ -143,16 +135,28 @@ var house = []layer{
 	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
 		"internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
-	{"serve", "serve/batch explain/figure session session/store chat generate generate/constrain generate/sample " +
-		"model tokenizer chat/template internal/brief internal/disk internal/origin",
-		"github.com/prometheus/client_golang"},
-	{"serve/views", "serve explain explain/figure explain/influence explain/lens explain/memory explain/paths " +
-		"explain/surprise data", ""},
+	{"serve/request", "session internal/brief", ""},
+	{"serve/records", "session internal/disk", ""},
+	{"serve/host", "serve/request session session/store chat chat/template generate generate/constrain " +
+		"generate/sample model tokenizer internal/brief", ""},
+	{"serve/reply", "serve/host serve/request session chat/template generate generate/constrain tokenizer", ""},
+	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
+	{"serve/ollama", "serve/reply serve/host serve/request session generate internal/brief", ""},
+	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate model " +
+		"tokenizer", ""},
+	{"serve/rows", "serve/request", ""},
+	{"serve/views", "serve/sessions explain explain/figure explain/influence explain/lens explain/memory " +
+		"explain/paths explain/surprise data", ""},
+	{"serve", "serve/openai serve/ollama serve/sessions serve/rows serve/reply serve/host serve/records " +
+		"serve/request serve/batch session session/store internal/origin", "github.com/prometheus/client_golang"},
+	{"internal/testkit/servetest", "serve serve/openai serve/sessions serve/rows serve/host serve/batch " +
+		"explain/figure fit session session/store chat chat/template generate generate/sample model nn tokenizer " +
+		"tokenizer/bpe tokenizer/gguf internal/testkit/toymodel", ""}, // for tests
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve explain/figure data chat session session/store generate generate/sample release model mixer nn " +
-		"optim autograd engine engine/native tensor tokenizer chat/template checkpoint internal/kernel " +
-		"internal/parallel internal/config internal/disk internal/status train/text", ""},
+	{"bench", "serve serve/host explain/figure data chat session session/store generate generate/sample release " +
+		"model mixer nn optim autograd engine engine/native tensor tokenizer chat/template checkpoint " +
+		"internal/kernel internal/parallel internal/config internal/disk internal/status train/text", ""},
 
 	// The ways in.
 	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +
@@ -162,12 +166,12 @@ var house = []layer{
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
-	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch web dashboard compare experiment " +
-		"explain explain/figure train task chat session session/store generate generate/constrain generate/sample " +
-		"release release/hub model checkpoint tokenizer chat/template data internal/brief internal/config " +
-		"internal/disk internal/status internal/licenses explain/theory explain/course explain/anatomy " +
-		"explain/changes explain/heads explain/influence explain/lens explain/memory explain/paths " +
-		"explain/surprise fit serve/views table train/text tokenizer/bpe",
+	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/ollama serve/rows " +
+		"web dashboard compare experiment explain explain/figure train task chat session session/store generate " +
+		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
+		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +
+		"explain/course explain/anatomy explain/changes explain/heads explain/influence explain/lens explain/memory " +
+		"explain/paths explain/surprise fit serve/views table train/text tokenizer/bpe",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
@@ -191,87 +195,6 @@ const (
 	maxColumns = 120
 	tabColumns = 4
 )
-
-// source is one Go file of this module.
-type source struct {
-	path    string // from the root, with slashes
-	dir     string
-	lines   int
-	wide    []int // numbers of the lines longer than maxColumns
-	syntax  *ast.File
-	test    bool
-	tagged  bool // excluded from every build by the tag "ignore": a generator
-	written bool // by hand
-}
-
-// position is the file and line of a piece of syntax.
-func (s *source) position(fset *token.FileSet, n ast.Node) string {
-	return fmt.Sprintf("%s:%d", s.path, fset.Position(n.Pos()).Line)
-}
-
-// sources parses every Go file of the module. Modules inside it and what the go command overlooks are left out.
-func sources(t *testing.T) (*token.FileSet, []source) {
-	t.Helper()
-	fset := token.NewFileSet()
-	var all []source
-	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			_, noModule := os.Stat(filepath.Join(name, "go.mod"))
-			hidden := strings.ContainsAny(entry.Name()[:1], "._")
-			if name != "." && (noModule == nil || hidden || entry.Name() == "testdata") {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if filepath.Ext(name) != ".go" {
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		name = filepath.ToSlash(name)
-		syntax, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		all = append(all, source{
-			path: name, dir: path.Dir(name), lines: bytes.Count(text, []byte{'\n'}), wide: wideLines(text),
-			syntax: syntax, test: strings.HasSuffix(name, "_test.go"), tagged: isTagged(syntax),
-			written: !ast.IsGenerated(syntax),
-		})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fset, all
-}
-
-// wideLines returns the numbers of the lines longer than maxColumns.
-func wideLines(text []byte) (numbers []int) {
-	for i, line := range bytes.Split(text, []byte{'\n'}) {
-		if utf8.RuneCount(line)+(tabColumns-1)*bytes.Count(line, []byte{'\t'}) > maxColumns {
-			numbers = append(numbers, i+1)
-		}
-	}
-	return numbers
-}
-
-// isTagged reports whether a file is built only under the tag "ignore".
-func isTagged(f *ast.File) bool {
-	for _, group := range f.Comments {
-		for _, c := range group.List {
-			if expr, err := constraint.Parse(c.Text); err == nil && c.Pos() < f.Package {
-				return !expr.Eval(func(tag string) bool { return tag != "ignore" })
-			}
-		}
-	}
-	return false
-}
 
 // libraries are the files that a build takes, without tests.
 func libraries(t *testing.T) (*token.FileSet, []source) {

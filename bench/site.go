@@ -18,6 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -39,7 +40,7 @@ const plainChat = `{% for m in messages %}{{ m.content }}{% endfor %}`
 // newSite starts to serve a model, with a prompt cache of memory bytes; 0 for none.
 func newSite(ctx context.Context, m *model.Model, memory int64) (*site, error) {
 	scheduler := session.NewScheduler(m, session.SchedulerOptions{Waiting: 1 << 20})
-	o := serve.ModelOptions{Name: "m", Net: m, Tokenizer: tokenizer.IDs(m.Config.VocabSize), Runner: scheduler}
+	o := host.ModelOptions{Name: "m", Net: m, Tokenizer: tokenizer.IDs(m.Config.VocabSize), Runner: scheduler}
 	s := &site{net: m, scheduler: scheduler}
 	var err error
 	o.Settings = &chat.Settings{}
@@ -49,7 +50,7 @@ func newSite(ctx context.Context, m *model.Model, memory int64) (*site, error) {
 		})
 	}
 	if err == nil {
-		s.server, err = serve.New(serve.Options{Concurrent: 1 << 14}, serve.NewModel(o))
+		s.server, err = serve.New(serve.Options{Concurrent: 1 << 14}, host.NewModel(o))
 	}
 	var l net.Listener
 	if err == nil {

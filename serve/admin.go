@@ -22,5 +22,5 @@ func (s *Server) Admin() http.Handler {
 	} {
 		mux.HandleFunc("GET "+path, h)
 	}
-	return s.answering(mux)
+	return s.by(mux)
 }

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"bufio"
@@ -14,34 +14,37 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
+	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/request"
 	"github.com/hippo-ssm/hippo/session"
 )
 
 // victim is a server that is attacked: with TLS, and so HTTP/2, or without.
 type victim struct {
 	t       *testing.T
-	server  *Server
+	server  *serve.Server
 	address string
 	url     string
 	client  *http.Client
 	before  int // goroutines
 }
 
-func newVictim(t *testing.T, o Options, secure bool) *victim {
+func newVictim(t *testing.T, o serve.Options, secure bool) *victim {
 	t.Helper()
 	v := &victim{t: t, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
 	dir := t.TempDir()
 	scheme := "http://"
 	if secure {
 		cert, certFile, keyFile := writeCertificate(t, dir, "victim")
-		c, err := LoadCertificate(certFile, keyFile)
+		c, err := serve.LoadCertificate(certFile, keyFile)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o.TLS, scheme, v.client = c.Config(), "https://", tlsClient(t, cert)
 	}
 	var err error
-	if v.server, err = New(o, testModel(t, "tiny")); err != nil {
+	if v.server, err = serve.New(o, servetest.Model(t, "tiny")); err != nil {
 		t.Fatal(err)
 	}
 	v.address = runTLS(t, v.server)
@@ -70,8 +73,8 @@ func (v *victim) dial(text string) net.Conn {
 // server waits for, and asks again.
 func (v *victim) wantAnswer() {
 	v.t.Helper()
-	waitUntil(v.t, func() bool {
-		a, err := v.client.Post(v.url+"/v1/completions", "application/json", strings.NewReader(short))
+	servetest.WaitUntil(v.t, func() bool {
+		a, err := v.client.Post(v.url+"/v1/completions", "application/json", strings.NewReader(servetest.Short))
 		if err != nil {
 			return false
 		}
@@ -90,8 +93,8 @@ func (v *victim) wantCalm() {
 	v.wantAnswer()
 	v.client.CloseIdleConnections()
 	const slack = 5
-	waitUntil(v.t, func() bool {
-		none := len(v.server.admit.places) == 0 && v.server.bodies.Load() == 0
+	servetest.WaitUntil(v.t, func() bool {
+		none := v.server.Admission.Running() == 0 && v.server.Bodies() == 0
 		return none && runtime.NumGoroutine() <= v.before+slack
 	})
 }
@@ -110,7 +113,7 @@ const postHead = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Ty
 
 // TestSlowHeaders: clients whose headers never end are cut off, and hold up nobody.
 func TestSlowHeaders(t *testing.T) {
-	v := newVictim(t, Options{ReadTimeout: 100 * time.Millisecond, Concurrent: 1}, false)
+	v := newVictim(t, serve.Options{ReadTimeout: 100 * time.Millisecond, Concurrent: 1}, false)
 	var conns []net.Conn
 	for range 100 {
 		conns = append(conns, v.dial("GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: "))
@@ -124,7 +127,7 @@ func TestSlowHeaders(t *testing.T) {
 
 // TestDrippedBodies: bodies of which a byte comes now and then have their time as a whole, and no place meanwhile.
 func TestDrippedBodies(t *testing.T) {
-	v := newVictim(t, Options{ReadTimeout: 100 * time.Millisecond, Concurrent: 1}, false)
+	v := newVictim(t, serve.Options{ReadTimeout: 100 * time.Millisecond, Concurrent: 1}, false)
 	var all sync.WaitGroup
 	for range 50 {
 		c := v.dial(postHead + "Content-Length: 100000\r\n\r\n")
@@ -149,7 +152,7 @@ func TestDrippedBodies(t *testing.T) {
 
 // TestHugeHeaders: headers that are too large are not read to their end.
 func TestHugeHeaders(t *testing.T) {
-	v := newVictim(t, Options{}, false)
+	v := newVictim(t, serve.Options{}, false)
 	for _, head := range []string{
 		"X-A: " + strings.Repeat("a", 200<<10) + "\r\n\r\n", strings.Repeat("X-A: a\r\n", 20<<10) + "\r\n",
 	} {
@@ -173,7 +176,7 @@ func TestHugeHeaders(t *testing.T) {
 
 // TestUnreadStreams: streams over HTTP/2 that nobody reads are cut off one by one, and not their connection.
 func TestUnreadStreams(t *testing.T) {
-	v := newVictim(t, Options{
+	v := newVictim(t, serve.Options{
 		MaxUnread: 128 << 10, WriteTimeout: 2 * time.Second, MaxTokens: 1 << 30, Concurrent: 64,
 	}, true)
 	var bodies []io.Closer
@@ -185,7 +188,7 @@ func TestUnreadStreams(t *testing.T) {
 		}
 		bodies = append(bodies, a.Body)
 	}
-	waitUntil(t, func() bool { return len(v.server.admit.places) == 0 })
+	servetest.WaitUntil(t, func() bool { return v.server.Admission.Running() == 0 })
 	v.wantAnswer()
 	for _, b := range bodies {
 		b.Close()
@@ -200,9 +203,9 @@ func TestManyStreams(t *testing.T) {
 		streams = 200
 	}
 	// On a busy machine the clients are slower than a server waits for by itself.
-	v := newVictim(t, Options{Concurrent: 4000, WriteTimeout: time.Hour}, true)
+	v := newVictim(t, serve.Options{Concurrent: 4000, WriteTimeout: time.Hour}, true)
 	// Each reply has some tokens, and then goes on for ever.
-	v.server.loaded()[0].runner = runnerFunc(func(ctx context.Context, r *session.Request) error {
+	v.server.Host.Loaded()[0].Model.Runner = servetest.RunnerFunc(func(ctx context.Context, r *session.Request) error {
 		if r.Next == nil {
 			return session.Direct{}.Run(ctx, r)
 		}
@@ -253,8 +256,8 @@ func TestManyStreams(t *testing.T) {
 			}
 		})
 	}
-	waitUntil(t, func() bool { return open.Load() == int64(streams) || t.Failed() })
-	waitUntil(t, func() bool { return len(v.server.admit.places) == streams || t.Failed() })
+	servetest.WaitUntil(t, func() bool { return open.Load() == int64(streams) || t.Failed() })
+	servetest.WaitUntil(t, func() bool { return v.server.Admission.Running() == streams || t.Failed() })
 	cancel()
 	all.Wait()
 	v.wantCalm()
@@ -262,7 +265,7 @@ func TestManyStreams(t *testing.T) {
 
 // TestRapidReset: requests over HTTP/2 that are taken back at once leave nothing behind.
 func TestRapidReset(t *testing.T) {
-	v := newVictim(t, Options{MaxTokens: 1 << 30, Queue: 1 << 20}, true)
+	v := newVictim(t, serve.Options{MaxTokens: 1 << 30, Queue: 1 << 20}, true)
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
@@ -289,23 +292,23 @@ func TestRapidReset(t *testing.T) {
 
 // TestHeavyBodies: bodies together are bounded, though each may be as large as it is.
 func TestHeavyBodies(t *testing.T) {
-	v := newVictim(t, Options{MaxBody: 1 << 20, ReadTimeout: 5 * time.Second}, false)
+	v := newVictim(t, serve.Options{MaxBody: 1 << 20, ReadTimeout: 5 * time.Second}, false)
 	part := strings.Repeat(" ", 1<<20-10)
-	for range 2 * manyBodies {
+	for range 2 * request.ManyBodies {
 		v.dial(postHead + "Content-Length: 1048576\r\n\r\n" + part) // the rest does not come
 	}
-	waitUntil(t, func() bool { return v.server.bodies.Load() >= (manyBodies-1)<<20 })
-	most := int64(manyBodies+1) << 20
-	if n := v.server.bodies.Load(); n > most+(1<<20) {
+	servetest.WaitUntil(t, func() bool { return v.server.Bodies() >= (request.ManyBodies-1)<<20 })
+	most := int64(request.ManyBodies+1) << 20
+	if n := v.server.Bodies(); n > most+(1<<20) {
 		t.Errorf("bodies of %d bytes are in memory, want at most %d", n, most)
 	}
-	waitUntil(t, func() bool { return v.server.bodies.Load() == 0 }) // they had their time
+	servetest.WaitUntil(t, func() bool { return v.server.Bodies() == 0 }) // they had their time
 	v.wantCalm()
 }
 
 // TestBodiesDoNotGrow: what is small in JSON and large in memory is refused before it is.
 func TestBodiesDoNotGrow(t *testing.T) {
-	s := newSite(t, Options{})
+	s := servetest.NewSite(t, serve.Options{})
 	var fields strings.Builder
 	for i := range 1 << 19 {
 		fmt.Fprintf(&fields, `"%x":1,`, i)
@@ -331,7 +334,7 @@ func TestBodiesDoNotGrow(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		status, _, data := s.do(http.MethodPost, path, body)
+		status, _, data := s.Do(http.MethodPost, path, body)
 		runtime.ReadMemStats(&after)
 		// The test's own copies of the body and of the answer are in this, and what io.ReadAll throws away as it grows.
 		took := after.TotalAlloc - before.TotalAlloc

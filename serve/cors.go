@@ -7,7 +7,7 @@ import (
 )
 
 // shares reports whether pages of an origin may use the server, and tells the browser so.
-func (s *Server) shares(c *call, origin string) bool {
+func (s *Server) shares(c *answering, origin string) bool {
 	h := c.Header()
 	if len(s.o.Origins) > 0 {
 		h.Add("Vary", "Origin")
@@ -24,14 +24,15 @@ func (s *Server) shares(c *call, origin string) bool {
 }
 
 // preflight answers a browser that asks what a page of another origin may, and reports whether it has asked that.
-func (c *call) preflight() bool {
-	if !c.shared || c.r.Method != http.MethodOptions || c.r.Header.Get("Access-Control-Request-Method") == "" {
+func (c *answering) preflight() bool {
+	if !c.shared || c.Request.Method != http.MethodOptions ||
+		c.Request.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}
 	h := c.Header()
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 	const most = 1024
-	if names := c.r.Header.Get("Access-Control-Request-Headers"); len(names) <= most && areNames(names) {
+	if names := c.Request.Header.Get("Access-Control-Request-Headers"); len(names) <= most && areNames(names) {
 		h.Set("Access-Control-Allow-Headers", names)
 	}
 	h.Set("Access-Control-Max-Age", "600")

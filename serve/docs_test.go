@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"cmp"
@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
+	"github.com/hippo-ssm/hippo/serve"
 )
 
 var (
@@ -25,8 +28,9 @@ func TestPageOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, Options{Library: &newBooks(t, "org/model").Library, Views: testViews,
-		Predictors: testPredictors(t)})
+	s := servetest.NewSite(t, serve.Options{Library: &servetest.NewLibrary(t, "org/model").Library,
+		Views:      servetest.TestViews,
+		Predictors: servetest.TestPredictors(t)})
 	found := example.FindAllStringSubmatch(string(page), -1)
 	if n := strings.Count(string(page), "\ncurl "); n != len(found) {
 		t.Errorf("%d examples are understood of %d", len(found), n)
@@ -49,9 +53,9 @@ func TestPageOfTheServer(t *testing.T) {
 		for {
 			if e[7] != "" {
 				file := attach.FindStringSubmatch(string(page))[1]
-				status, data = s.upload(map[string]string{"purpose": "batch"}, file)
+				status, data = s.Upload(map[string]string{"purpose": "batch"}, file)
 			} else {
-				status, _, data = s.do(method, path, body)
+				status, _, data = s.Do(method, path, body)
 			}
 			if status != http.StatusConflict { // a file is read by a batch that has not ended
 				break
@@ -72,12 +76,12 @@ func TestPageOfTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, pattern := s.server.mux.Handler(r)
+		pattern := s.Hippo.Pattern(r)
 		shown[pattern] = true
 	}
-	for _, r := range s.server.endpoints() {
-		if !shown[r.pattern] {
-			t.Errorf("%s has no example", r.pattern)
+	for _, pattern := range s.Hippo.Patterns() {
+		if !shown[pattern] {
+			t.Errorf("%s has no example", pattern)
 		}
 	}
 }

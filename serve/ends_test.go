@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"fmt"
@@ -8,13 +8,19 @@ import (
 
 	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
+	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/ollama"
+	"github.com/hippo-ssm/hippo/serve/openai"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
 // TestRepliesEndWhereChatsDo: where a model names a text that ends its replies, a reply ends before it in every
 // interface, as it does in a chat without a server, also beside stop strings of the request; and goes on where the
 // request ignores ends.
 func TestRepliesEndWhereChatsDo(t *testing.T) {
-	s := newSite(t, Options{})
+	s := servetest.NewSite(t, serve.Options{})
 	bias, biases := map[int32]float32{}, map[string]int{} // letters only
 	for id := range int32(256) {
 		if id < 'a' || id > 'z' {
@@ -26,7 +32,7 @@ func TestRepliesEndWhereChatsDo(t *testing.T) {
 		var text strings.Builder
 		o := generate.Options{MaxTokens: 40}
 		o.LogitBias, o.Temperature, o.Seed = bias, 1, 4
-		err := chat.New(s.model.net, s.model.tok, s.model.settings).Reply(t.Context(), "Call me", o,
+		err := chat.New(s.Model.Net, s.Model.Tokenizer, s.Model.Settings).Reply(t.Context(), "Call me", o,
 			func(piece string) error {
 				text.WriteString(piece)
 				return nil
@@ -37,12 +43,12 @@ func TestRepliesEndWhereChatsDo(t *testing.T) {
 		return text.String()
 	}
 	whole := alone()
-	s.model.settings.Stop = []string{"!", whole[17:20]}
+	s.Model.Settings.Stop = []string{"!", whole[17:20]}
 	want := alone()
 	if !strings.HasPrefix(whole, want) || len(want) == 0 || len(want) > 17 {
 		t.Fatalf("alone the reply is %q, and with an end at %q it is %q", whole, whole[17:20], want)
 	}
-	sampling := `"seed":4,"temperature":1,"top_k":0,"logit_bias":` + quoted(t, biases)
+	sampling := `"seed":4,"temperature":1,"top_k":0,"logit_bias":` + servetest.Quoted(t, biases)
 	const said = `"messages":[{"role":"user","content":"Call me"}],`
 	body := "{" + said + `"max_tokens":40,` + sampling
 	check := func(what, got, finish string) {
@@ -51,12 +57,12 @@ func TestRepliesEndWhereChatsDo(t *testing.T) {
 			t.Errorf("%s: the reply is %q (%s), want %q", what, got, finish, want)
 		}
 	}
-	a := post[chatAnswer](s, "/v1/chat/completions", body+"}").Choices[0]
+	a := servetest.Post[openai.ChatCompletion](s, "/v1/chat/completions", body+"}").Choices[0]
 	check("a chat", *a.Message.Content, *a.Finish)
-	a = post[chatAnswer](s, "/v1/chat/completions", body+`,"stop":["?"]}`).Choices[0]
+	a = servetest.Post[openai.ChatCompletion](s, "/v1/chat/completions", body+`,"stop":["?"]}`).Choices[0]
 	check("with a stop string", *a.Message.Content, *a.Finish)
 	streamed, finish := "", ""
-	for _, e := range events[chatAnswer](s, "/v1/chat/completions", body+`,"stream":true}`) {
+	for _, e := range servetest.Events[openai.ChatCompletion](s, "/v1/chat/completions", body+`,"stream":true}`) {
 		if d := e.Choices[0].Delta; d.Content != nil {
 			streamed += *d.Content
 		}
@@ -65,34 +71,35 @@ func TestRepliesEndWhereChatsDo(t *testing.T) {
 		}
 	}
 	check("a stream", streamed, finish)
-	r := post[responseObject](s, "/v1/responses", `{"input":"Call me","max_output_tokens":40,`+sampling+"}")
-	if check("a response", r.Output[0].Content[0].Text, "stop"); r.Status != responseCompleted {
+	r := servetest.Post[openai.Response](s, "/v1/responses", `{"input":"Call me","max_output_tokens":40,`+sampling+"}")
+	if check("a response", r.Output[0].Content[0].Text, "stop"); r.Status != openai.ResponseCompleted {
 		t.Errorf("the response is %s", r.Status)
 	}
-	messages := decode[[]message](t, []byte(`[{"role":"user","content":"Call me"}]`))
-	prompt, err := s.model.chatText(t.Context(), "", messages)
+	messages := servetest.Decode[[]reply.Message](t, []byte(`[{"role":"user","content":"Call me"}]`))
+	prompt, err := reply.ChatText(t.Context(), s.Model, "", messages)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := `{"max_tokens":40,"prompt":` + quoted(t, prompt) + "," + sampling
-	c := post[completionAnswer](s, "/v1/completions", text+"}").Choices[0]
+	text := `{"max_tokens":40,"prompt":` + servetest.Quoted(t, prompt) + "," + sampling
+	c := servetest.Post[openai.Completion](s, "/v1/completions", text+"}").Choices[0]
 	check("a completion", c.Text, *c.Finish)
-	if c = post[completionAnswer](s, "/v1/completions", text+`,"ignore_eos":true}`).Choices[0]; c.Text != whole {
+	if c = servetest.Post[openai.Completion](s, "/v1/completions",
+		text+`,"ignore_eos":true}`).Choices[0]; c.Text != whole {
 		t.Errorf("without ends the reply is %q, want %q", c.Text, whole)
 	}
-	x := post[sessionObject](s, "/v1/sessions", "{"+strings.TrimSuffix(said, ",")+"}")
-	g := post[sessionReply](s, "/v1/sessions/"+x.ID+"/generate", `{"max_tokens":40,`+sampling+"}")
+	x := servetest.Post[sessions.Session](s, "/v1/sessions", "{"+strings.TrimSuffix(said, ",")+"}")
+	g := servetest.Post[sessions.Reply](s, "/v1/sessions/"+x.ID+"/generate", `{"max_tokens":40,`+sampling+"}")
 	check("a session", g.Text, *g.Finish)
 
 	// Ollama has no logit_bias: a stop at what every reply has at first.
-	s.model.settings.Stop = nil
+	s.Model.Settings.Stop = nil
 	const ask = "{" + said + `"stream":false,"options":{"num_predict":40,"seed":4}}`
-	free := post[ollamaAnswer](s, "/api/chat", ask).Message.Content
-	s.model.settings.Stop = []string{string([]rune(free)[9:11])}
-	want, _, _ = strings.Cut(free, s.model.settings.Stop[0])
-	o := post[ollamaAnswer](s, "/api/chat", ask)
+	free := servetest.Post[ollama.Response](s, "/api/chat", ask).Message.Content
+	s.Model.Settings.Stop = []string{string([]rune(free)[9:11])}
+	want, _, _ = strings.Cut(free, s.Model.Settings.Stop[0])
+	o := servetest.Post[ollama.Response](s, "/api/chat", ask)
 	check("Ollama's chat", o.Message.Content, o.Reason)
-	_, _, data := s.do(http.MethodPost, "/api/show", `{"model":"tiny"}`)
+	_, _, data := s.Do(http.MethodPost, "/api/show", `{"model":"tiny"}`)
 	if !strings.Contains(string(data), "stop ") {
 		t.Errorf("the model is shown as %s", data)
 	}

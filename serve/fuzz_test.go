@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"encoding/json"
@@ -7,15 +7,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
+	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/batch"
+	"github.com/hippo-ssm/hippo/serve/openai"
 )
 
 // FuzzBodies: no body of any endpoint ends the server, or has an answer that is none of its own.
 func FuzzBodies(f *testing.F) {
-	s := newSite(f, Options{MaxTokens: 4, MaxPrompt: 20, MaxChoices: 2, MaxPrompts: 2})
+	s := servetest.NewSite(f, serve.Options{MaxTokens: 4, MaxPrompt: 20, MaxChoices: 2, MaxPrompts: 2})
 	var paths []string
-	for _, r := range s.server.endpoints() {
-		if path, ok := strings.CutPrefix(r.pattern, "POST "); ok && !strings.Contains(path, "{") {
+	for _, pattern := range s.Hippo.Patterns() {
+		if path, ok := strings.CutPrefix(pattern, "POST "); ok && !strings.Contains(path, "{") {
 			paths = append(paths, path)
 		}
 	}
@@ -44,8 +47,8 @@ func FuzzBodies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, path uint8, body string) {
 		own := *s
-		own.t = t
-		status, h, data := own.do(http.MethodPost, paths[int(path)%len(paths)], body)
+		own.T = t
+		status, h, data := own.Do(http.MethodPost, paths[int(path)%len(paths)], body)
 		stream := h.Get("Content-Type") != "application/json"
 		if status == http.StatusInternalServerError || !stream && !json.Valid(data) {
 			t.Errorf("%s: got %d, %s", paths[int(path)%len(paths)], status, data)
@@ -63,7 +66,7 @@ func FuzzForms(f *testing.F) {
 	} {
 		f.Add(body)
 	}
-	s := newSite(f, Options{Files: batch.Options{MaxFile: 100}})
+	s := servetest.NewSite(f, serve.Options{Files: batch.Options{MaxFile: 100}})
 	f.Fuzz(func(t *testing.T, body string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/v1/files", strings.NewReader(body))
 		if err != nil {
@@ -75,17 +78,17 @@ func FuzzForms(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer answer.Body.Close()
-		var o fileObject
+		var o openai.File
 		err = json.NewDecoder(answer.Body).Decode(&o)
 		if err != nil || answer.StatusCode == http.StatusInternalServerError {
 			t.Errorf("got %d, %v", answer.StatusCode, err)
 		}
-		files, _, err := s.server.files.Files("", "", batch.Page{Limit: 2})
+		files, _, err := s.Hippo.Files.Store.Files("", "", batch.Page{Limit: 2})
 		if err != nil || len(files) > 1 || len(files) == 1 && (files[0].ID != o.ID || o.Bytes > 100) {
 			t.Errorf("got %+v, and %+v is kept", o, files)
 		}
 		if len(files) > 0 {
-			if err := s.server.files.DeleteFile("", o.ID); err != nil {
+			if err := s.Hippo.Files.Store.DeleteFile("", o.ID); err != nil {
 				t.Error(err)
 			}
 		}

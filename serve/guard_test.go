@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"bufio"
@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
+	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/session"
 )
 
@@ -37,44 +40,29 @@ func (r *record) String() string {
 	return r.text.String()
 }
 
-// runnerFunc is a Runner for tests.
-type runnerFunc func(ctx context.Context, r *session.Request) error
-
-func (f runnerFunc) Run(ctx context.Context, r *session.Request) error { return f(ctx, r) }
-
-// newSiteOf is a site whose model is run by a function.
-func newSiteOf(t testing.TB, o Options, run runnerFunc) *site {
-	t.Helper()
-	s := newSite(t, o)
-	s.model.runner, s.model.texts = run, nil
-	return s
-}
-
-const short = `{"prompt":"a","max_tokens":1}`
-
 // TestKeys: without a key, with another, or with one of another scope there is no answer; health needs none.
 func TestKeys(t *testing.T) {
-	all, secret := NewKey("alice", ScopeAll)
-	some, limited := NewKey("bob", ScopeTokenize, ScopeModels)
-	read, err := ParseKeys([]byte("# keys\n\n" + all.String() + "\n" + some.String() + "\n"))
+	all, secret := serve.NewKey("alice", serve.ScopeAll)
+	some, limited := serve.NewKey("bob", serve.ScopeTokenize, serve.ScopeModels)
+	read, err := serve.ParseKeys([]byte("# keys\n\n" + all.String() + "\n" + some.String() + "\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log record
-	s := newSite(t, Options{Keys: read, Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	s := servetest.NewSite(t, serve.Options{Keys: read, Log: slog.New(slog.NewJSONHandler(&log, nil))})
 	for _, c := range []struct {
 		key, path, body string
 		status          int
 		code            string
 	}{
-		{"", "/v1/completions", short, 401, "invalid_api_key"},
-		{"hippo-X", "/v1/completions", short, 401, "invalid_api_key"},
-		{secret, "/v1/completions", short, 200, ""},
-		{limited, "/v1/completions", short, 403, "insufficient_scope"},
+		{"", "/v1/completions", servetest.Short, 401, "invalid_api_key"},
+		{"hippo-X", "/v1/completions", servetest.Short, 401, "invalid_api_key"},
+		{secret, "/v1/completions", servetest.Short, 200, ""},
+		{limited, "/v1/completions", servetest.Short, 403, "insufficient_scope"},
 		{limited, "/tokenize", `{"prompt":"a"}`, 200, ""},
 	} {
-		s.key = c.key
-		status, h, data := s.do(http.MethodPost, c.path, c.body)
+		s.Key = c.key
+		status, h, data := s.Do(http.MethodPost, c.path, c.body)
 		var e struct{ Error struct{ Code string } }
 		if err := json.Unmarshal(data, &e); err != nil || status != c.status || e.Error.Code != c.code {
 			t.Errorf("%q at %s: got %d, %s, want %d, %q", c.key, c.path, status, data, c.status, c.code)
@@ -83,12 +71,12 @@ func TestKeys(t *testing.T) {
 			t.Errorf("status %d has the headers %v", status, h)
 		}
 	}
-	s.key = ""
-	if status, _, _ := s.do(http.MethodGet, "/health", ""); status != http.StatusOK {
+	s.Key = ""
+	if status, _, _ := s.Do(http.MethodGet, "/health", ""); status != http.StatusOK {
 		t.Errorf("/health has status %d", status)
 	}
 	for _, word := range []string{`"client":"alice"`, `"client":"bob"`, `"completion_tokens":1`} {
-		waitUntil(t, func() bool { return strings.Contains(log.String(), word) })
+		servetest.WaitUntil(t, func() bool { return strings.Contains(log.String(), word) })
 	}
 	if strings.Contains(log.String(), secret) {
 		t.Errorf("the log tells a key:\n%s", &log)
@@ -96,7 +84,7 @@ func TestKeys(t *testing.T) {
 	for _, text := range []string{
 		"alice all", "alice every 00", "alice all 00", all.String() + "\n" + all.String(), "a b c d",
 	} {
-		if _, err := ParseKeys([]byte(text)); err == nil {
+		if _, err := serve.ParseKeys([]byte(text)); err == nil {
 			t.Errorf("%q is a file of keys", text)
 		}
 	}
@@ -104,9 +92,10 @@ func TestKeys(t *testing.T) {
 
 // TestOrigins: pages of others and names of others do not use a server on this machine.
 func TestOrigins(t *testing.T) {
-	open, named := newSite(t, Options{}), newSite(t, Options{Hosts: []string{"models.example"}})
+	open, named := servetest.NewSite(t, serve.Options{}), servetest.NewSite(t,
+		serve.Options{Hosts: []string{"models.example"}})
 	for _, c := range []struct {
-		site         *site
+		site         *servetest.Site
 		host, origin string
 		status       int
 	}{
@@ -136,7 +125,7 @@ func TestOrigins(t *testing.T) {
 
 // TestRequestIDs: a plain id of the client is kept, another is replaced.
 func TestRequestIDs(t *testing.T) {
-	s := newSite(t, Options{})
+	s := servetest.NewSite(t, serve.Options{})
 	for id, kept := range map[string]bool{"abc-1.2_Z": true, "": false, "a b": false, strings.Repeat("a", 65): false} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/health", nil)
 		if err != nil {
@@ -158,7 +147,7 @@ func TestRequestIDs(t *testing.T) {
 func TestPanics(t *testing.T) {
 	var log record
 	broken := true
-	s := newSiteOf(t, Options{Log: slog.New(slog.NewJSONHandler(&log, nil))},
+	s := servetest.NewSiteOf(t, serve.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))},
 		func(ctx context.Context, r *session.Request) error {
 			if broken {
 				panic("the sea is empty")
@@ -166,26 +155,26 @@ func TestPanics(t *testing.T) {
 			return session.Direct{}.Run(ctx, r)
 		})
 	for _, body := range []string{
-		short, `{"prompt":["a","b"],"max_tokens":1}`, `{"prompt":"a","n":3}`, `{"prompt":"a","stream":true}`,
+		servetest.Short, `{"prompt":["a","b"],"max_tokens":1}`, `{"prompt":"a","n":3}`, `{"prompt":"a","stream":true}`,
 	} {
-		status, _, data := s.do(http.MethodPost, "/v1/completions", body)
+		status, _, data := s.Do(http.MethodPost, "/v1/completions", body)
 		if status != http.StatusInternalServerError || !strings.Contains(string(data), `"type":"server_error"`) ||
 			strings.Contains(string(data), "sea") {
 			t.Errorf("%s: got %d, %s", body, status, data)
 		}
 	}
 	// The log is written behind the answer.
-	waitUntil(t, func() bool { return strings.Count(log.String(), "the sea is empty") >= 4 })
+	servetest.WaitUntil(t, func() bool { return strings.Count(log.String(), "the sea is empty") >= 4 })
 	if !strings.Contains(log.String(), "guard_test.go") {
 		t.Errorf("the log does not tell where:\n%s", &log)
 	}
 	broken = false
-	post[completionAnswer](s, "/v1/completions", short)
+	servetest.Post[openai.Completion](s, "/v1/completions", servetest.Short)
 }
 
 // TestErrorInStream: an error after the first piece is an event of the stream, which then ends without [DONE].
 func TestErrorInStream(t *testing.T) {
-	s := newSiteOf(t, Options{}, func(ctx context.Context, r *session.Request) error {
+	s := servetest.NewSiteOf(t, serve.Options{}, func(ctx context.Context, r *session.Request) error {
 		if r.Next == nil {
 			return session.Direct{}.Run(ctx, r)
 		}
@@ -194,7 +183,7 @@ func TestErrorInStream(t *testing.T) {
 		}
 		return errors.New("the sea is empty")
 	})
-	status, _, data := s.do(http.MethodPost, "/v1/completions", `{"prompt":"a","stream":true,"logit_bias":{"65":100}}`)
+	status, _, data := s.Do(http.MethodPost, "/v1/completions", `{"prompt":"a","stream":true,"logit_bias":{"65":100}}`)
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n\n")
 	if status != http.StatusOK || len(lines) != 2 || !strings.Contains(lines[0], `"text":"A"`) ||
 		!strings.HasPrefix(lines[1], `data: {"error":{"message"`) || strings.Contains(string(data), "sea") {
@@ -222,13 +211,13 @@ func (g *gate) run(ctx context.Context, r *session.Request) error {
 // whose client goes gives its place back.
 func TestLimits(t *testing.T) {
 	g := &gate{make(chan struct{}, 100), make(chan struct{})}
-	s := newSiteOf(t, Options{Concurrent: 2, Queue: 1}, g.run)
+	s := servetest.NewSiteOf(t, serve.Options{Concurrent: 2, Queue: 1}, g.run)
 	var all sync.WaitGroup
 	results := make(chan int, 10)
 	url := s.URL + "/v1/completions"
 	ask := func(ctx context.Context) {
 		all.Go(func() {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(short))
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(servetest.Short))
 			if err != nil {
 				t.Error(err)
 				return
@@ -247,8 +236,8 @@ func TestLimits(t *testing.T) {
 	<-g.in
 	<-g.in
 	ask(t.Context())
-	waitUntil(t, func() bool { return s.server.admit.waiting.Load() == 1 })
-	status, h, data := s.do(http.MethodPost, "/v1/completions", short)
+	servetest.WaitUntil(t, func() bool { return s.Hippo.Admission.Queued() == 1 })
+	status, h, data := s.Do(http.MethodPost, "/v1/completions", servetest.Short)
 	if status != http.StatusTooManyRequests || h.Get("Retry-After") == "" ||
 		!strings.Contains(string(data), `"type":"rate_limit_error"`) {
 		t.Errorf("one too many: got %d, %v, %s", status, h, data)
@@ -265,37 +254,26 @@ func TestLimits(t *testing.T) {
 // TestQueueWait: who waits too long is turned away.
 func TestQueueWait(t *testing.T) {
 	g := &gate{make(chan struct{}, 100), make(chan struct{})}
-	s := newSiteOf(t, Options{Concurrent: 1, QueueWait: time.Millisecond}, g.run)
+	s := servetest.NewSiteOf(t, serve.Options{Concurrent: 1, QueueWait: time.Millisecond}, g.run)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(short))
+		http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(servetest.Short))
 	}()
 	<-g.in
-	if status, _, data := s.do(http.MethodPost, "/v1/completions", short); status != http.StatusTooManyRequests {
+	if status, _, data := s.Do(http.MethodPost, "/v1/completions",
+		servetest.Short); status != http.StatusTooManyRequests {
 		t.Errorf("got %d, %s", status, data)
 	}
 	close(g.open)
 	<-done
 }
 
-// waitUntil waits for something that other goroutines do.
-func waitUntil(t *testing.T, ok func() bool) {
-	t.Helper()
-	for !ok() {
-		select {
-		case <-t.Context().Done():
-			t.Fatal("waited in vain")
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
 // TestSlowReader: the reply to a client that does not read is drawn at its own pace, and the client is cut off when too
 // much waits for it. Nobody else notices.
 func TestSlowReader(t *testing.T) {
 	ended := make(chan error, 10)
-	s := newSiteOf(t, Options{MaxUnread: 1 << 20, WriteTimeout: time.Second, MaxTokens: 1 << 30},
+	s := servetest.NewSiteOf(t, serve.Options{MaxUnread: 1 << 20, WriteTimeout: time.Second, MaxTokens: 1 << 30},
 		func(ctx context.Context, r *session.Request) error {
 			err := session.Direct{}.Run(ctx, r)
 			if r.Next != nil {
@@ -313,13 +291,13 @@ func TestSlowReader(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the reply ended with %v, want it canceled", err)
 	}
-	waitUntil(t, func() bool { return len(s.server.admit.places) == 0 })
-	post[completionAnswer](s, "/v1/completions", short)
+	servetest.WaitUntil(t, func() bool { return s.Hippo.Admission.Running() == 0 })
+	servetest.Post[openai.Completion](s, "/v1/completions", servetest.Short)
 }
 
 // TestSlowWriter: a body that does not arrive holds no place, and is given up.
 func TestSlowWriter(t *testing.T) {
-	s := newSite(t, Options{ReadTimeout: 20 * time.Millisecond, Concurrent: 1})
+	s := servetest.NewSite(t, serve.Options{ReadTimeout: 20 * time.Millisecond, Concurrent: 1})
 	c, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +319,7 @@ func TestSlowWriter(t *testing.T) {
 func TestDrain(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		g := &gate{make(chan struct{}, 100), make(chan struct{})}
-		s := newSiteOf(t, Options{}, g.run)
+		s := servetest.NewSiteOf(t, serve.Options{}, g.run)
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -352,11 +330,11 @@ func TestDrain(t *testing.T) {
 		if patient {
 			grace = time.Hour
 		}
-		go func() { ended <- s.server.Run(ctx, l, grace) }()
+		go func() { ended <- s.Hippo.Run(ctx, l, grace) }()
 		answers := make(chan string, 1)
 		go func() {
 			url := "http://" + l.Addr().String() + "/v1/completions"
-			a, err := http.Post(url, "application/json", strings.NewReader(short))
+			a, err := http.Post(url, "application/json", strings.NewReader(servetest.Short))
 			if err != nil {
 				answers <- err.Error()
 				return
@@ -367,13 +345,13 @@ func TestDrain(t *testing.T) {
 		}()
 		<-g.in
 		cancel()
-		waitUntil(t, s.server.ends.Load)
+		servetest.WaitUntil(t, s.Hippo.Draining)
 		for _, path := range []string{"/ready", "/v1/completions"} {
 			method := http.MethodGet
 			if path != "/ready" {
 				method = http.MethodPost
 			}
-			if status, h, _ := s.do(method, path, short); status != http.StatusServiceUnavailable ||
+			if status, h, _ := s.Do(method, path, servetest.Short); status != http.StatusServiceUnavailable ||
 				h.Get("Retry-After") == "" {
 				t.Errorf("%s of a server that ends has status %d", path, status)
 			}

@@ -7,18 +7,20 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// allowance is so much a minute, of which a minute's worth can be saved up. What is taken may be more than there is:
+// quota is so much a minute, of which a minute's worth can be saved up. What is taken may be more than there is:
 // then nothing is left until the time has paid for it.
-type allowance struct {
+type quota struct {
 	perMinute int // 0 for any
 	left      float64
 	at        time.Time // of left
 }
 
 // fill brings what is left up to date.
-func (a *allowance) fill(now time.Time) {
+func (a *quota) fill(now time.Time) {
 	most := float64(a.perMinute)
 	if a.at.IsZero() {
 		a.left = most
@@ -27,7 +29,7 @@ func (a *allowance) fill(now time.Time) {
 }
 
 // until is how long it takes until there is so much, at most as much as there can be.
-func (a *allowance) until(want float64) time.Duration {
+func (a *quota) until(want float64) time.Duration {
 	want = min(want, float64(a.perMinute))
 	if a.perMinute == 0 || a.left >= want {
 		return 0
@@ -35,11 +37,11 @@ func (a *allowance) until(want float64) time.Duration {
 	return time.Duration((want - a.left) / float64(a.perMinute) * float64(time.Minute))
 }
 
-// limits are what one key may take. Methods of nil allow everything.
+// limits are what one key may take.
 type limits struct {
 	mu       sync.Mutex
-	requests allowance
-	tokens   allowance
+	requests quota
+	tokens   quota
 }
 
 // set takes over the limits of a key. What was taken before stays taken.
@@ -48,19 +50,19 @@ func (l *limits) set(k *Key) {
 	defer l.mu.Unlock()
 	now := time.Now()
 	for _, to := range []struct {
-		a         *allowance
+		a         *quota
 		perMinute int
 	}{{&l.requests, k.Requests}, {&l.tokens, k.Tokens}} {
 		if to.a.perMinute != to.perMinute {
-			*to.a = allowance{perMinute: to.perMinute}
+			*to.a = quota{perMinute: to.perMinute}
 		}
 		to.a.fill(now)
 	}
 }
 
-// takeTokens counts tokens that a request of the key has read or written.
-func (l *limits) takeTokens(n int) {
-	if l == nil || n == 0 {
+// TakeTokens counts tokens that a request of the key has read or written.
+func (l *limits) TakeTokens(n int) {
+	if n == 0 {
 		return
 	}
 	l.mu.Lock()
@@ -71,11 +73,8 @@ func (l *limits) takeTokens(n int) {
 	}
 }
 
-// pause is how long it takes until a token may be read for the key.
-func (l *limits) pause() time.Duration {
-	if l == nil {
-		return 0
-	}
+// Pause is how long it takes until a token may be read for the key.
+func (l *limits) Pause() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tokens.fill(time.Now())
@@ -86,17 +85,14 @@ func (l *limits) pause() time.Duration {
 // taken them can still look at a batch, and cancel it. It tells a client where it stands, in the headers that
 // OpenAI has for that.
 func (l *limits) takeRequest(h http.Header, asks bool) error {
-	if l == nil {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	var err error
 	for _, what := range []struct {
 		name string
-		a    *allowance
-	}{{limitRequests, &l.requests}, {limitTokens, &l.tokens}} {
+		a    *quota
+	}{{request.LimitRequests, &l.requests}, {request.LimitTokens, &l.tokens}} {
 		if what.a.perMinute == 0 {
 			continue
 		}
@@ -108,36 +104,33 @@ func (l *limits) takeRequest(h http.Header, asks bool) error {
 	if err == nil && l.requests.perMinute > 0 {
 		l.requests.left--
 	}
-	l.requests.headers(h, limitRequests)
-	l.tokens.headers(h, limitTokens)
+	l.requests.headers(h, request.LimitRequests)
+	l.tokens.headers(h, request.LimitTokens)
 	return err
 }
 
-// hasTokens returns why what asks for tokens is too much.
-func (l *limits) hasTokens() error {
-	if l == nil {
-		return nil
-	}
+// HasTokens returns an error if the key has no tokens left.
+func (l *limits) HasTokens() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tokens.fill(time.Now())
-	return l.tokens.exceeded(limitTokens)
+	return l.tokens.exceeded(request.LimitTokens)
 }
 
 // exceeded returns an error if there is nothing left.
-func (a *allowance) exceeded(name string) error {
+func (a *quota) exceeded(name string) error {
 	wait := a.until(1)
 	if wait <= 0 {
 		return nil
 	}
-	e := busy("found more than %d %s a minute, the limit of the API key, want a pause of %v", a.perMinute, name,
+	e := request.Busy("found more than %d %s a minute, the limit of the API key, want a pause of %v", a.perMinute, name,
 		wait.Round(time.Millisecond))
 	e.Limit, e.Retry = name, wait
 	return e
 }
 
 // headers tells how much is left.
-func (a *allowance) headers(h http.Header, name string) {
+func (a *quota) headers(h http.Header, name string) {
 	if a.perMinute == 0 {
 		return
 	}

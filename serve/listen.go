@@ -40,7 +40,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	if s.leaves.Store(true); s.o.DrainDelay > 0 {
+	if s.leaving.Store(true); s.o.DrainDelay > 0 {
 		s.o.Log.Info("requests are taken for a while yet, and /ready says that the server ends",
 			"delay", s.o.DrainDelay.String())
 		select {

@@ -4,20 +4,15 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+	"time"
 
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/hippo-ssm/hippo/session"
-	"github.com/hippo-ssm/hippo/session/store"
-)
-
-// What a token was taken for, in hippo_tokens_total.
-const (
-	tokensRead    = "read"
-	tokensCached  = "cached"
-	tokensWritten = "written"
 )
 
 // otherRoute is the route of requests for what there is not. Labels are patterns of routes and names of models that the
@@ -42,13 +37,6 @@ type metrics struct {
 	asked *prometheus.CounterVec
 	spent *prometheus.CounterVec
 }
-
-// What has happened to a model, in hippo_model_changes_total.
-const (
-	modelLoaded   = "loaded"
-	modelFailed   = "failed"
-	modelUnloaded = "unloaded"
-)
 
 // newMetrics are the figures of s, all 0.
 func newMetrics(s *Server) *metrics {
@@ -100,69 +88,70 @@ func newMetrics(s *Server) *metrics {
 		m.requests, m.seconds, m.tokens, m.first, m.queued, m.limited, m.moved, m.loading, m.asked, m.spent,
 		build, modelFigures{s},
 		gauge("hippo_requests_running", "Requests that run.", func() float64 {
-			return float64(len(s.admit.places) + len(s.predictions.places))
+			return float64(s.Admission.Running() + s.Rows.Admission.Running())
 		}),
 		gauge("hippo_requests_waiting", "Requests that wait to run.",
-			func() float64 { return float64(max(0, s.admit.waiting.Load()+s.predictions.waiting.Load())) }),
+			func() float64 { return float64(s.Admission.Queued() + s.Rows.Admission.Queued()) }),
 		gauge("hippo_row_streams", "Streams of rows to predict from that are open.",
-			func() float64 { return float64(len(s.streams)) }),
-		gauge("hippo_models_loaded", "Models in memory.", func() float64 { return float64(len(s.loaded())) }),
+			func() float64 { return float64(len(s.Rows.Streams)) }),
+		gauge("hippo_models_loaded", "Models in memory.", func() float64 { return float64(len(s.Host.Loaded())) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	for _, limit := range []string{limitQueue, limitRequests, limitTokens} {
+	for _, limit := range []string{request.LimitQueue, request.LimitRequests, request.LimitTokens} {
 		m.limited.WithLabelValues(limit)
 	}
 	m.page = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return m
 }
 
-// tokenCounter counts tokens of one kind for a model, and for the client whose key was used, if there was one.
-type tokenCounter [2]prometheus.Counter
-
-func (m *metrics) tokenCounter(model, client, kind string) tokenCounter {
-	c := tokenCounter{m.tokens.WithLabelValues(model, kind)}
-	if client != "" {
-		c[1] = m.spent.WithLabelValues(client, kind)
+// Tokens returns what counts tokens of a kind, of a model, and for the key of a client, if there is one.
+func (m *metrics) Tokens(model, client, kind string) func(n int) {
+	all := m.tokens.WithLabelValues(model, kind)
+	if client == "" {
+		return func(n int) { all.Add(float64(n)) }
 	}
-	return c
-}
-
-func (c tokenCounter) add(n int) {
-	for _, of := range c {
-		if of != nil {
-			of.Add(float64(n))
-		}
+	own := m.spent.WithLabelValues(client, kind)
+	return func(n int) {
+		all.Add(float64(n))
+		own.Add(float64(n))
 	}
 }
 
-// loaded are the models that are in memory.
-func (s *Server) loaded() []*Model {
-	var models []*Model
-	for _, l := range s.models.loaded() {
-		models = append(models, l.model)
+// First counts the time to a first token.
+func (m *metrics) First(model string, took time.Duration) {
+	m.first.WithLabelValues(model).Observe(took.Seconds())
+}
+
+// Queued counts the time that a request has waited to run.
+func (m *metrics) Queued(took time.Duration) { m.queued.Observe(took.Seconds()) }
+
+// changed counts what happens to models.
+func (m *metrics) changed(model, change string, took time.Duration) {
+	m.moved.WithLabelValues(model, change).Inc()
+	if change == host.ModelLoaded {
+		m.loading.WithLabelValues(model).Observe(took.Seconds())
 	}
-	return models
 }
 
 // metricsPage answers with the figures.
-func (s *Server) metricsPage(c *call) error {
-	s.metrics.page.ServeHTTP(c, c.r)
+func (s *Server) metricsPage(c *request.Call) error {
+	s.metrics.page.ServeHTTP(c, c.Request)
 	return nil
 }
 
 // answered counts a request.
-func (m *metrics) answered(c *call, status int, seconds float64) {
-	route := c.route
+func (m *metrics) answered(c *request.Call, err error, status int, seconds float64) {
+	route := c.Route
 	if route == "" {
 		route = otherRoute
 	}
 	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 	m.seconds.WithLabelValues(route).Observe(seconds)
-	if c.key != nil {
-		m.asked.WithLabelValues(c.key.Name, strconv.Itoa(status)).Inc()
+	if c.Key != "" {
+		m.asked.WithLabelValues(c.Key, strconv.Itoa(status)).Inc()
 	}
-	if c.err != nil {
-		if e := answerOf(c.err); e.Limit != "" {
+	if err != nil {
+		if e := request.ErrorOf(err); e.Limit != "" {
 			m.limited.WithLabelValues(e.Limit).Inc()
 		}
 	}
@@ -195,26 +184,13 @@ func (modelFigures) Describe(chan<- *prometheus.Desc) {}
 
 // Collect gives all figures as they are now.
 func (f modelFigures) Collect(to chan<- prometheus.Metric) {
-	for _, m := range f.s.loaded() {
-		if runner, ok := unwatched(m.runner).(interface{ Stats() session.SchedulerStats }); ok {
-			collectScheduler(to, m.name, runner.Stats())
+	for _, l := range f.s.Host.Loaded() {
+		m := l.Model
+		if runner, ok := m.Scheduler().(interface{ Stats() session.SchedulerStats }); ok {
+			collectScheduler(to, m.Name, runner.Stats())
 		}
-		if m.texts != nil {
-			collectStore(to, m.name, m.texts.Stats())
-		}
-	}
-}
-
-// unwatched is what a model's requests are run by in the end.
-func unwatched(r session.Runner) session.Runner {
-	for {
-		switch w := r.(type) {
-		case watched:
-			r = w.Runner
-		case ranked:
-			r = w.Runner
-		default:
-			return r
+		if m.Texts != nil {
+			collectStore(to, m.Name, m.Texts.Stats())
 		}
 	}
 }

@@ -1,58 +1,35 @@
-package serve
+package serve_test
 
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
-)
 
-// figures are the values of a page of metrics, by name and labels.
-func figures(t *testing.T, h http.Handler) map[string]float64 {
-	t.Helper()
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/metrics", nil))
-	if w.Code != http.StatusOK {
-		t.Fatalf("/metrics has status %d: %s", w.Code, w.Body)
-	}
-	all := map[string]float64{}
-	for line := range strings.Lines(w.Body.String()) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok || line[0] != '#' {
-			if !ok {
-				name, value, _ = strings.Cut(strings.TrimSpace(line), " ")
-			} else {
-				name += "}"
-			}
-			x, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				t.Fatalf("%q: %v", line, err)
-			}
-			all[name] = x
-		}
-	}
-	return all
-}
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
+	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/openai"
+)
 
 // TestMetrics: requests, tokens, texts and times are counted, by routes and names of models that the server knows: what
 // a client sends makes no label.
 func TestMetrics(t *testing.T) {
-	s := newSite(t, Options{Version: "v1"})
-	before := figures(t, s.server.Admin())
+	s := servetest.NewSite(t, serve.Options{Version: "v1"})
+	before := servetest.Figures(t, s.Hippo.Admin())
 	for range 2 {
-		post[completionAnswer](s, "/v1/completions", `{"prompt":"Call me","max_tokens":3,"ignore_eos":true,"n":2}`)
+		servetest.Post[openai.Completion](s, "/v1/completions",
+			`{"prompt":"Call me","max_tokens":3,"ignore_eos":true,"n":2}`)
 	}
-	s.do(http.MethodPost, "/v1/completions", `{"prompt":"a","model":"evil-name"}`)
-	s.do(http.MethodGet, "/evil-path", "")
-	s.do("EVIL", "/v1/completions", "")
-	waitUntil(t, func() bool {
-		return figures(t, s.server.Admin())[`hippo_requests_total{route="other",status="405"}`] == 1
+	s.Do(http.MethodPost, "/v1/completions", `{"prompt":"a","model":"evil-name"}`)
+	s.Do(http.MethodGet, "/evil-path", "")
+	s.Do("EVIL", "/v1/completions", "")
+	servetest.WaitUntil(t, func() bool {
+		return servetest.Figures(t, s.Hippo.Admin())[`hippo_requests_total{route="other",status="405"}`] == 1
 	})
-	after := figures(t, s.server.Admin())
+	after := servetest.Figures(t, s.Hippo.Admin())
 	for name, want := range map[string]float64{
 		`hippo_requests_total{route="POST /v1/completions",status="200"}`: 2,
 		`hippo_requests_total{route="POST /v1/completions",status="404"}`: 1,
@@ -97,17 +74,17 @@ func TestMetrics(t *testing.T) {
 
 // TestFiguresOfClients: requests and tokens are counted by the names of keys, and nothing by keys that there are not.
 func TestFiguresOfClients(t *testing.T) {
-	alice, secret := NewKey("alice", ScopeAll)
-	s := newSite(t, Options{Keys: []Key{alice}})
-	s.key = "hippo-wrong"
-	s.do(http.MethodGet, "/v1/models", "")
-	s.key = secret
-	post[completionAnswer](s, "/v1/completions", `{"prompt":"Call me","max_tokens":3,"ignore_eos":true}`)
-	s.do(http.MethodPost, "/v1/completions", `{"prompt":7}`)
-	waitUntil(t, func() bool {
-		return figures(t, s.server.Admin())[`hippo_client_requests_total{client="alice",status="400"}`] == 1
+	alice, secret := serve.NewKey("alice", serve.ScopeAll)
+	s := servetest.NewSite(t, serve.Options{Keys: []serve.Key{alice}})
+	s.Key = "hippo-wrong"
+	s.Do(http.MethodGet, "/v1/models", "")
+	s.Key = secret
+	servetest.Post[openai.Completion](s, "/v1/completions", `{"prompt":"Call me","max_tokens":3,"ignore_eos":true}`)
+	s.Do(http.MethodPost, "/v1/completions", `{"prompt":7}`)
+	servetest.WaitUntil(t, func() bool {
+		return servetest.Figures(t, s.Hippo.Admin())[`hippo_client_requests_total{client="alice",status="400"}`] == 1
 	})
-	all := figures(t, s.server.Admin())
+	all := servetest.Figures(t, s.Hippo.Admin())
 	for name, want := range map[string]float64{
 		`hippo_client_requests_total{client="alice",status="200"}`:   1,
 		`hippo_client_tokens_total{client="alice",kind="read"}`:      7,
@@ -140,13 +117,14 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal(data, &board); err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, Options{})
-	post[completionAnswer](s, "/v1/completions", short)
-	waitUntil(t, func() bool { // requests are counted behind their answers
-		return figures(t, s.server.Admin())[`hippo_requests_total{route="POST /v1/completions",status="200"}`] == 1
+	s := servetest.NewSite(t, serve.Options{})
+	servetest.Post[openai.Completion](s, "/v1/completions", servetest.Short)
+	servetest.WaitUntil(t, func() bool { // requests are counted behind their answers
+		return servetest.Figures(t,
+			s.Hippo.Admin())[`hippo_requests_total{route="POST /v1/completions",status="200"}`] == 1
 	})
 	known := map[string]bool{}
-	for name := range figures(t, s.server.Admin()) {
+	for name := range servetest.Figures(t, s.Hippo.Admin()) {
 		name, _, _ = strings.Cut(name, "{")
 		known[name] = true
 	}

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"context"
@@ -10,6 +10,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
+	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/openai"
+	"github.com/hippo-ssm/hippo/serve/request"
 )
 
 // TestCORS: pages of origins on the list are told that they may, also when they ask before, and no others.
@@ -33,7 +38,7 @@ func TestCORS(t *testing.T) {
 		{any, "GET", "https://evil.example", "", 200, true, false},
 		{listed, "GET", "", "", 200, false, false},
 	} {
-		s := newSite(t, Options{Origins: c.origins})
+		s := servetest.NewSite(t, serve.Options{Origins: c.origins})
 		r, err := http.NewRequestWithContext(t.Context(), c.method, s.URL+"/v1/models", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +67,7 @@ func TestCORS(t *testing.T) {
 		}
 	}
 	for list, want := range map[string]bool{"a, B-c_1": true, "": false, "a\r\nb: c": false, "a(b)": false} {
-		if areNames(list) != want {
+		if serve.AreNames(list) != want {
 			t.Errorf("%q are names: %v", list, !want)
 		}
 	}
@@ -71,7 +76,7 @@ func TestCORS(t *testing.T) {
 // TestLogTellsNoPrompts: the log has ids, models, tokens, times and reasons, and nothing of what was sent or answered.
 func TestLogTellsNoPrompts(t *testing.T) {
 	var log record
-	s := newSite(t, Options{Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	s := servetest.NewSite(t, serve.Options{Log: slog.New(slog.NewJSONHandler(&log, nil))})
 	for _, c := range []struct{ path, body string }{
 		{"/v1/completions", `{"prompt":"my secret","max_tokens":2,"ignore_eos":true,"stop":"secret"}`},
 		{"/v1/completions", `{"prompt":{"secret":1}}`},
@@ -83,9 +88,9 @@ func TestLogTellsNoPrompts(t *testing.T) {
 		{"/api/chat", `{"messages":[{"role":"user","content":"secret"}],"format":"secret"}`},
 		{"/tokenize", `{"prompt":["secret"]}`},
 	} {
-		s.do(http.MethodPost, c.path, c.body)
+		s.Do(http.MethodPost, c.path, c.body)
 	}
-	waitUntil(t, func() bool { return strings.Count(log.String(), "\n") >= 9 })
+	servetest.WaitUntil(t, func() bool { return strings.Count(log.String(), "\n") >= 9 })
 	if text := log.String(); strings.Contains(text, "secret") {
 		t.Errorf("the log tells what was sent:\n%s", text)
 	}
@@ -110,16 +115,16 @@ func TestLogTellsNoPrompts(t *testing.T) {
 // TestTrace: a middleware sees every request, and its trace the phases with what was done in them.
 func TestTrace(t *testing.T) {
 	var mu sync.Mutex
-	ends := map[Phase]PhaseEnd{}
+	ends := map[request.Phase]request.PhaseEnd{}
 	type key struct{}
-	s := newSite(t, Options{Middleware: func(next http.Handler) http.Handler {
+	s := servetest.NewSite(t, serve.Options{Middleware: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx := WithTrace(context.WithValue(r.Context(), key{}, "mine"),
-				func(ctx context.Context, p Phase) func(PhaseEnd) {
+			ctx := request.WithTrace(context.WithValue(r.Context(), key{}, "mine"),
+				func(ctx context.Context, p request.Phase) func(request.PhaseEnd) {
 					if ctx.Value(key{}) != "mine" {
 						t.Errorf("the phase %s does not know its request", p)
 					}
-					return func(e PhaseEnd) {
+					return func(e request.PhaseEnd) {
 						mu.Lock()
 						defer mu.Unlock()
 						ends[p] = e
@@ -128,11 +133,12 @@ func TestTrace(t *testing.T) {
 			next.ServeHTTP(w, r.WithContext(ctx))
 		})
 	}})
-	post[completionAnswer](s, "/v1/completions", `{"prompt":"abc","max_tokens":2,"ignore_eos":true}`)
+	servetest.Post[openai.Completion](s, "/v1/completions", `{"prompt":"abc","max_tokens":2,"ignore_eos":true}`)
 	mu.Lock()
 	defer mu.Unlock()
-	for p, want := range map[Phase]PhaseEnd{
-		PhaseQueue: {}, PhaseRead: {Model: "tiny", Read: 3}, PhaseGenerate: {Model: "tiny", Written: 2},
+	for p, want := range map[request.Phase]request.PhaseEnd{
+		request.PhaseQueue: {}, request.PhaseRead: {Model: "tiny", Read: 3},
+		request.PhaseGenerate: {Model: "tiny", Written: 2},
 	} {
 		if got, ok := ends[p]; !ok || got != want {
 			t.Errorf("%s: got %+v, want %+v", p, got, want)
@@ -142,15 +148,15 @@ func TestTrace(t *testing.T) {
 
 // TestAdmin: profiles and figures are at the address of those who run the server only, and not for pages of others.
 func TestAdmin(t *testing.T) {
-	k, _ := NewKey("a", ScopeAll)
-	s := newSite(t, Options{Keys: []Key{k}})
+	k, _ := serve.NewKey("a", serve.ScopeAll)
+	s := servetest.NewSite(t, serve.Options{Keys: []serve.Key{k}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.server.RunAdmin(ctx, l) }()
+	go func() { ended <- s.Hippo.RunAdmin(ctx, l) }()
 	for _, c := range []struct {
 		url, host string
 		status    int
@@ -186,7 +192,7 @@ func TestAdmin(t *testing.T) {
 
 // TestDrainDelay: while a server leaves, /ready says so and requests are still taken.
 func TestDrainDelay(t *testing.T) {
-	s := newSite(t, Options{DrainDelay: time.Hour})
+	s := servetest.NewSite(t, serve.Options{DrainDelay: time.Hour})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -194,12 +200,12 @@ func TestDrainDelay(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- s.server.Run(ctx, l, time.Hour) }()
-	waitUntil(t, s.server.leaves.Load)
-	if status, _, _ := s.do(http.MethodGet, "/ready", ""); status != http.StatusServiceUnavailable {
+	go func() { ended <- s.Hippo.Run(ctx, l, time.Hour) }()
+	servetest.WaitUntil(t, s.Hippo.Leaving)
+	if status, _, _ := s.Do(http.MethodGet, "/ready", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/ready has status %d", status)
 	}
-	post[completionAnswer](s, "/v1/completions", short)
+	servetest.Post[openai.Completion](s, "/v1/completions", servetest.Short)
 	l.Close()
 	if err := <-ended; err == nil {
 		t.Error("a server whose listener fails says nothing")

@@ -1,22 +1,6 @@
-// Package serve answers requests over HTTP with models, in the languages of OpenAI and of Ollama, and in that of
-// evaluation harnesses. A Server is an http.Handler: it opens no port, and any number of models share it.
-//
-// How the files read: serve has the Server and its routes, guard what every request passes (ids, panics, keys, who
-// may come in, the log), keys the API keys, admit how many run at a time; fields reads bodies, errors writes what is
-// wrong; library says where models come from, and registry which are loaded; model has a Model, work reads prompts
-// and draws replies, score and scores have log-probabilities; stored says what of a prompt was there, reread reads
-// ahead; shelf and record keep what clients leave with the server, responses and sessions; live has sessions that
-// are in memory, held one that a request has, pending those that could not be stored, explain and viewing show them;
-// structured keeps replies to a format, tools, toolforms and toolpython are calls of functions, reasoning takes
-// replies apart; reply and stream carry a reply to a client who may be slow; completions, chat, responses,
-// embeddings, files, batches, tokenize and ollama are the languages. For those who run a server: watch follows a
-// request through all that works at it, metrics has the figures, limits what a key may take in a minute, cors which
-// pages may, tls certificates, admin the address of its own. predict and predictstream have networks for rows of
-// people's own data answer.
-//
-// It may import serve/batch, explain/figure, session, session/store, chat, generate, generate/constrain,
-// generate/sample, model, tokenizer, chat/template, internal/brief, internal/disk, internal/origin and
-// prometheus/client_golang, and looks inside no tensor.
+// Package serve answers requests over HTTP with models, in the languages of OpenAI, of Ollama and of evaluation
+// harnesses. A Server is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The
+// packages below it hold the models and know the languages.
 package serve
 
 import (
@@ -25,12 +9,19 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hippo-ssm/hippo/serve/batch"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/ollama"
+	"github.com/hippo-ssm/hippo/serve/openai"
+	"github.com/hippo-ssm/hippo/serve/records"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/serve/rows"
+	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
 // Options are the limits of a Server, and who may use it. A number below 1 stands for the one given here.
@@ -76,13 +67,13 @@ type Options struct {
 	// own.
 	Hosts []string
 	// Library has models that are loaded when they are asked for; nil for none.
-	Library *Library
+	Library *host.Library
 	// Predictors are networks for rows of people's own data.
-	Predictors []Predictor
+	Predictors []rows.Predictor
 	// Pages are what answers GET besides the endpoints, by its path: those of a page to look at, which anybody may.
 	Pages map[string]http.Handler
 	// Views explain sessions, to who may use them. The first is shown where none is named.
-	Views    []View
+	Views    []sessions.View
 	ViewTime time.Duration // that a view may take: 2 minutes
 	// Version is that of the program.
 	Version string
@@ -98,85 +89,110 @@ type Options struct {
 	Middleware func(http.Handler) http.Handler
 }
 
-// Server is an http.Handler that answers with models.
+// Server is an http.Handler that responds with models.
 type Server struct {
-	o       Options
-	models  *registry
-	pulls   chan struct{} // places of those that run
-	admit   *admission
-	shelf   shelf
-	kept    atomic.Int64 // bytes of responses, since those that are too old were looked for
-	swept   atomic.Int64 // when what is too old was looked for, in nanoseconds
-	locks   locks        // of sessions
-	unsaved pending
-	heavy   chan struct{}
-	viewing *viewing
+	o         Options
+	shared    request.Env
+	Host      *host.Host
+	Admission *request.Admission
 
-	predictions *admission      // of what predictors compute
-	streams     chan struct{}   // places of streams of rows
-	open        context.Context // done when no more requests are let in
-	shut        context.CancelFunc
+	texts     *openai.Texts
+	Responses *openai.Responses
+	Files     *openai.Files
+	models    *openai.Models
+	Sessions  *sessions.Handler
+	ollama    *ollama.Handler
+	Rows      *rows.Handler
 
 	mux     *http.ServeMux
 	handler http.Handler // all of it
 	metrics *metrics
 	keysMu  sync.Mutex // held while keys are replaced
 	keys    atomic.Pointer[keyring]
-	bodies  atomic.Int64 // bytes of the bodies of all requests that there are
-	leaves  atomic.Bool  // /ready says so
-	ends    atomic.Bool
-	running context.Context // done when replies that run must end
+	leaving atomic.Bool // /ready says so
+	close   context.CancelFunc
+	running context.Context // done when requests in flight must end
 	stop    context.CancelCauseFunc
-	files   *batch.Store
 }
 
-// New returns a server of some models, which are always there, and of those of a library: at least one model, a library
-// or a predictor. A request that names no model gets the first.
-func New(o Options, models ...*Model) (*Server, error) {
-	if len(models) == 0 && o.Library == nil && len(o.Predictors) == 0 {
-		return nil, fmt.Errorf("serve: no model")
-	}
-	for i, m := range models {
-		for _, other := range models[:i] {
-			if other.name == m.name {
-				return nil, fmt.Errorf("serve: two models have the name %q", m.name)
-			}
-		}
-	}
-	for _, v := range o.Views {
-		if len(v.Tokens) == 0 {
-			return nil, fmt.Errorf("serve: the view %q has no number of tokens", v.Name)
-		}
-	}
-	for i, p := range o.Predictors {
-		same := func(other Predictor) bool { return other.Name == p.Name }
-		if slices.ContainsFunc(o.Predictors[:i], same) ||
-			slices.ContainsFunc(models, func(m *Model) bool { return m.name == p.Name }) {
-			return nil, fmt.Errorf("serve: two models have the name %q", p.Name)
-		}
+// New returns a server of some models, which are always loaded, and of those of a library: at least one model, a
+// library or a predictor. A request that names no model gets the first.
+func New(o Options, models ...*host.Model) (*Server, error) {
+	if err := o.check(models); err != nil {
+		return nil, err
 	}
 	o.fill()
-	s := &Server{
-		o: o, admit: newAdmission(o), pulls: make(chan struct{}, maxPulls), shelf: newShelf(o.Store, o.StateMemory),
-		heavy: make(chan struct{}, mostHeavy), viewing: newViewing(o), streams: make(chan struct{}, o.MaxStreams),
-	}
-	few := o
-	few.Concurrent = mostPredictions
-	s.predictions = newAdmission(few)
-	s.open, s.shut = context.WithCancel(context.Background())
+	s := &Server{o: o, Admission: request.NewAdmission(o.Concurrent, o.Queue, o.QueueWait)}
+	s.shared.MaxBody, s.shared.WriteTimeout, s.shared.MaxUnread = o.MaxBody, o.WriteTimeout, o.MaxUnread
+	s.shared.Open, s.close = context.WithCancel(context.Background())
 	s.running, s.stop = context.WithCancelCause(context.Background())
-	s.models = newRegistry(o, s.running, s.storePending, models)
+	s.Rows = rows.New(rows.Options{
+		Predictors: o.Predictors, MaxRows: o.MaxRows, MaxStreams: o.MaxStreams, StreamIdle: o.StreamIdle,
+		Queue:     o.Queue,
+		QueueWait: o.QueueWait,
+	})
+	s.metrics = newMetrics(s)
+	s.shared.Counters = s.metrics
+	s.Host = host.New(host.Options{
+		Queue: o.Queue, QueueWait: o.QueueWait, Running: s.running, Other: s.Rows.NotText, Changed: s.metrics.changed,
+		Unloading: func(m *host.Model) { s.Sessions.StoreUnsaved(m) }, Log: o.Log,
+	}, o.Library, models)
+	replies := reply.Service{Host: s.Host, Admit: s.Admission, Limits: reply.Limits{
+		MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens, MaxChoices: o.MaxChoices,
+	}}
+	left := records.New(o.Store, o.StateMemory, o.Log)
+	s.texts = &openai.Texts{Service: replies}
+	s.Responses = openai.NewResponses(replies, left, openai.ResponsesOptions{
+		MaxResponses: o.MaxResponses, MaxBytes: o.SessionBytes, KeepFor: o.KeepFor, Log: o.Log,
+	})
+	s.Sessions = sessions.New(replies, left, sessions.Options{
+		MaxSessions: o.MaxSessions, MaxBytes: o.SessionBytes, MaxImport: o.MaxImport, KeepFor: o.KeepFor,
+		Queue:     o.Queue,
+		QueueWait: o.QueueWait, Views: o.Views, ViewTime: o.ViewTime, Log: o.Log,
+	})
+	s.ollama = ollama.New(replies, o.Version)
+	s.models = &openai.Models{Host: s.Host}
+	for _, p := range o.Predictors {
+		s.models.Others = append(s.models.Others, openai.Model{
+			ID: p.Name, Object: "model", Created: p.Made.Unix(), OwnedBy: "hippo", Loaded: true, Predict: p.About,
+		})
+	}
+	s.Files = &openai.Files{ReadTimeout: o.ReadTimeout, Allowed: s.allowedLine}
 	if err := s.SetKeys(o.Keys); err != nil {
 		return nil, err
 	}
-	s.metrics = newMetrics(s)
-	s.models.metrics = s.metrics
 	s.mux = s.routes()
-	s.handler = s.withMiddleware(s.answering(s.mux))
+	s.handler = s.withMiddleware(s.by(s.mux))
 	if err := s.openFiles(); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// check returns an error if the options contradict themselves.
+func (o *Options) check(models []*host.Model) error {
+	if len(models) == 0 && o.Library == nil && len(o.Predictors) == 0 {
+		return fmt.Errorf("serve: no model")
+	}
+	names := map[string]bool{}
+	for _, m := range models {
+		if names[m.Name] {
+			return fmt.Errorf("serve: two models have the name %q", m.Name)
+		}
+		names[m.Name] = true
+	}
+	for _, v := range o.Views {
+		if len(v.Tokens) == 0 {
+			return fmt.Errorf("serve: the view %q has no number of tokens", v.Name)
+		}
+	}
+	for _, p := range o.Predictors {
+		if names[p.Name] {
+			return fmt.Errorf("serve: two models have the name %q", p.Name)
+		}
+		names[p.Name] = true
+	}
+	return nil
 }
 
 // fill sets what is not given.
@@ -221,7 +237,7 @@ func (o *Options) fill() {
 type route struct {
 	pattern string
 	scope   Scope
-	answer  func(*call) error
+	answer  func(*request.Call) error
 }
 
 // metricsRoute is where the figures are.
@@ -233,54 +249,54 @@ func (s *Server) endpoints() []route {
 		{"GET /health", "", s.health},
 		{"GET /ready", "", s.ready},
 		{metricsRoute, ScopeMetrics, s.metricsPage},
-		{"GET /v1/models", ScopeModels, s.listModels},
-		{"GET /v1/models/{name...}", ScopeModels, s.showModel},
-		{"POST /v1/completions", ScopeCompletions, s.completions},
-		{"POST /v1/chat/completions", ScopeCompletions, s.chatCompletions},
-		{"POST /v1/responses", ScopeCompletions, s.responses},
-		{"GET /v1/responses/{id}", ScopeCompletions, s.showResponse},
-		{"DELETE /v1/responses/{id}", ScopeCompletions, s.deleteResponse},
-		{"GET /v1/responses/{id}/input_items", ScopeCompletions, s.responseInputItems},
-		{"POST /v1/responses/{id}/cancel", ScopeCompletions, s.cancelResponse},
-		{"POST /v1/sessions", ScopeCompletions, s.createSession},
-		{"GET /v1/sessions", ScopeCompletions, s.listSessions},
-		{"POST /v1/sessions/import", ScopeCompletions, s.importSession},
-		{"GET /v1/sessions/{id}", ScopeCompletions, s.showSession},
-		{"DELETE /v1/sessions/{id}", ScopeCompletions, s.deleteSession},
-		{"POST /v1/sessions/{id}/append", ScopeCompletions, s.appendSession},
-		{"POST /v1/sessions/{id}/generate", ScopeCompletions, s.generateInSession},
-		{"POST /v1/sessions/{id}/fork", ScopeCompletions, s.forkSession},
-		{"POST /v1/sessions/{id}/mark", ScopeCompletions, s.markSession},
-		{"POST /v1/sessions/{id}/rewind", ScopeCompletions, s.rewindSession},
-		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.scoreInSession},
-		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.exportSession},
-		{"GET /v1/sessions/{id}/explain", ScopeCompletions, s.explainSession},
-		{"POST /v1/embeddings", ScopeCompletions, s.embeddings},
-		{"POST /v1/predict", ScopePredict, s.predict},
-		{"POST /v1/predict/stream", ScopePredict, s.predictStream},
-		{"POST /api/embed", ScopeCompletions, s.ollamaEmbed},
-		{"POST /api/embeddings", ScopeCompletions, s.ollamaEmbeddings},
-		{"POST /v1/files", ScopeFiles, s.uploadFile},
-		{"GET /v1/files", ScopeFiles, s.listFiles},
-		{"GET /v1/files/{id}", ScopeFiles, s.showFile},
-		{"GET /v1/files/{id}/content", ScopeFiles, s.fileContent},
-		{"DELETE /v1/files/{id}", ScopeFiles, s.deleteFile},
-		{"POST /v1/batches", ScopeFiles, s.createBatch},
-		{"GET /v1/batches", ScopeFiles, s.listBatches},
-		{"GET /v1/batches/{id}", ScopeFiles, s.showBatch},
-		{"POST /v1/batches/{id}/cancel", ScopeFiles, s.cancelBatch},
-		{"GET /tokenizer_info", ScopeTokenize, s.tokenizerInfo},
-		{"POST /tokenize", ScopeTokenize, s.tokenize},
-		{"POST /detokenize", ScopeTokenize, s.detokenize},
-		{"POST /api/generate", ScopeCompletions, s.ollamaGenerate},
-		{"POST /api/chat", ScopeCompletions, s.ollamaChat},
-		{"GET /api/tags", ScopeModels, s.ollamaModels},
-		{"GET /api/ps", ScopeModels, s.ollamaLoaded},
-		{"POST /api/show", ScopeModels, s.ollamaShow},
-		{"POST /api/pull", ScopeAdmin, s.ollamaPull},
-		{"DELETE /api/delete", ScopeAdmin, s.ollamaDelete},
-		{"GET /api/version", "", s.ollamaVersion},
-		{"HEAD /{$}", "", s.ollamaHeartbeat},
+		{"GET /v1/models", ScopeModels, s.models.List},
+		{"GET /v1/models/{name...}", ScopeModels, s.models.Show},
+		{"POST /v1/completions", ScopeCompletions, s.texts.Completions},
+		{"POST /v1/chat/completions", ScopeCompletions, s.texts.ChatCompletions},
+		{"POST /v1/responses", ScopeCompletions, s.Responses.Create},
+		{"GET /v1/responses/{id}", ScopeCompletions, s.Responses.Show},
+		{"DELETE /v1/responses/{id}", ScopeCompletions, s.Responses.Delete},
+		{"GET /v1/responses/{id}/input_items", ScopeCompletions, s.Responses.InputItems},
+		{"POST /v1/responses/{id}/cancel", ScopeCompletions, s.Responses.Cancel},
+		{"POST /v1/sessions", ScopeCompletions, s.Sessions.Create},
+		{"GET /v1/sessions", ScopeCompletions, s.Sessions.List},
+		{"POST /v1/sessions/import", ScopeCompletions, s.Sessions.Import},
+		{"GET /v1/sessions/{id}", ScopeCompletions, s.Sessions.Show},
+		{"DELETE /v1/sessions/{id}", ScopeCompletions, s.Sessions.Delete},
+		{"POST /v1/sessions/{id}/append", ScopeCompletions, s.Sessions.Append},
+		{"POST /v1/sessions/{id}/generate", ScopeCompletions, s.Sessions.Generate},
+		{"POST /v1/sessions/{id}/fork", ScopeCompletions, s.Sessions.Fork},
+		{"POST /v1/sessions/{id}/mark", ScopeCompletions, s.Sessions.Mark},
+		{"POST /v1/sessions/{id}/rewind", ScopeCompletions, s.Sessions.Rewind},
+		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.Sessions.Score},
+		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.Sessions.Export},
+		{"GET /v1/sessions/{id}/explain", ScopeCompletions, s.Sessions.Explain},
+		{"POST /v1/embeddings", ScopeCompletions, s.texts.Embeddings},
+		{"POST /v1/predict", ScopePredict, s.Rows.Predict},
+		{"POST /v1/predict/stream", ScopePredict, s.Rows.Stream},
+		{"POST /api/embed", ScopeCompletions, s.ollama.Embed},
+		{"POST /api/embeddings", ScopeCompletions, s.ollama.Embeddings},
+		{"POST /v1/files", ScopeFiles, s.Files.Upload},
+		{"GET /v1/files", ScopeFiles, s.Files.List},
+		{"GET /v1/files/{id}", ScopeFiles, s.Files.Show},
+		{"GET /v1/files/{id}/content", ScopeFiles, s.Files.Content},
+		{"DELETE /v1/files/{id}", ScopeFiles, s.Files.Delete},
+		{"POST /v1/batches", ScopeFiles, s.Files.CreateBatch},
+		{"GET /v1/batches", ScopeFiles, s.Files.ListBatches},
+		{"GET /v1/batches/{id}", ScopeFiles, s.Files.ShowBatch},
+		{"POST /v1/batches/{id}/cancel", ScopeFiles, s.Files.CancelBatch},
+		{"GET /tokenizer_info", ScopeTokenize, s.texts.TokenizerInfo},
+		{"POST /tokenize", ScopeTokenize, s.texts.Tokenize},
+		{"POST /detokenize", ScopeTokenize, s.texts.Detokenize},
+		{"POST /api/generate", ScopeCompletions, s.ollama.Generate},
+		{"POST /api/chat", ScopeCompletions, s.ollama.Chat},
+		{"GET /api/tags", ScopeModels, s.ollama.Models},
+		{"GET /api/ps", ScopeModels, s.ollama.Loaded},
+		{"POST /api/show", ScopeModels, s.ollama.Show},
+		{"POST /api/pull", ScopeAdmin, s.ollama.Pull},
+		{"DELETE /api/delete", ScopeAdmin, s.ollama.Delete},
+		{"GET /api/version", "", s.ollama.Version},
+		{"HEAD /{$}", "", s.ollama.Heartbeat},
 	}
 }
 
@@ -297,85 +313,51 @@ func (s *Server) routes() *http.ServeMux {
 		mux.Handle(r.pattern, s.routed(r))
 	}
 	for _, pattern := range refused {
-		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollamaRefused}))
+		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollama.Refused}))
 	}
 	for path, page := range s.o.Pages {
 		if path == everything {
 			path += "{$}" // and no other path
 		}
-		mux.Handle("GET "+path, s.routed(route{answer: func(c *call) error { return c.page(page) }}))
+		mux.Handle("GET "+path, s.routed(route{answer: func(c *request.Call) error { return c.Page(page) }}))
 	}
 	return mux
 }
 
-// Drain lets no more requests in. /ready says so, and those that run go on, but for streams of rows, which have no end.
-func (s *Server) Drain() {
-	s.ends.Store(true)
-	s.shut()
-}
+// Drain lets no more requests in. /ready says so, and those in flight go on, but for streams of rows, which have no
+// end.
+func (s *Server) Drain() { s.close() }
 
-// Close lets no more requests in and ends those that run. It does not wait for them, nor close the models (see Unload),
-// but batches stand still when it returns, and of sessions that could not be stored it was tried once more.
+// Close lets no more requests in and ends those in flight. It does not wait for them, nor close the models (see
+// Unload), but batches stand still when it returns, and sessions that could not be stored were tried once more.
 func (s *Server) Close() {
 	s.Drain()
-	s.stop(errDraining)
-	if err := s.files.Close(); err != nil {
+	s.stop(request.ErrDraining)
+	if err := s.Files.Store.Close(); err != nil {
 		s.o.Log.Error("files", "error", err.Error())
 	}
-	for _, e := range s.models.loaded() {
-		s.storePending(e.model)
+	for _, e := range s.Host.Loaded() {
+		s.Sessions.StoreUnsaved(e.Model)
 	}
-	s.storePending(nil)
+	s.Sessions.StoreUnsaved(nil)
 }
 
-// model finds a model by its name, "" is the first, and waits until it is loaded. It stays as long as the call lasts.
-func (s *Server) model(c *call, name string) (*Model, error) {
-	if s.ends.Load() {
-		return nil, errDraining
-	}
-	if s.predicts(name) {
-		return nil, errPredicts(name)
-	}
-	began := time.Now()
-	e, m, err := s.models.acquire(c.r.Context(), name)
-	if err != nil {
-		return nil, err
-	}
-	c.held = append(c.held, e)
-	c.load += time.Since(began)
-	return m, nil
-}
+// Preload loads a model of the library, or returns why it cannot be loaded.
+func (s *Server) Preload(ctx context.Context, name string) error { return s.Host.Preload(ctx, name) }
 
-// letGo gives back the models of a call.
-func (s *Server) letGo(c *call) {
-	for _, e := range c.held {
-		s.models.release(e)
-	}
-	c.held = nil
-}
-
-// Preload loads a model of the library, or says why it cannot be loaded.
-func (s *Server) Preload(ctx context.Context, name string) error {
-	e, _, err := s.models.acquire(ctx, name)
-	if err == nil {
-		s.models.release(e)
-	}
-	return err
-}
-
-// Unload lets no more requests in, has the models of the library go as soon as nobody uses them, and waits for that.
+// Unload lets no more requests in, unloads the models of the library as soon as they are idle, and waits for that.
 func (s *Server) Unload(ctx context.Context) error {
 	s.Drain()
-	return s.models.close(ctx)
+	return s.Host.Close(ctx)
 }
 
 // health says that the server runs.
-func (s *Server) health(c *call) error { return c.json(map[string]string{"status": "ok"}) }
+func (s *Server) health(c *request.Call) error { return c.JSON(map[string]string{"status": "ok"}) }
 
 // ready says whether the server takes requests.
-func (s *Server) ready(c *call) error {
-	if s.leaves.Load() || s.ends.Load() {
-		return errDraining
+func (s *Server) ready(c *request.Call) error {
+	if s.leaving.Load() || s.shared.Open.Err() != nil {
+		return request.ErrDraining
 	}
-	return c.json(map[string]string{"status": "ready"})
+	return c.JSON(map[string]string{"status": "ready"})
 }

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"context"
@@ -7,6 +7,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
+	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/request"
 )
 
 // timed is an answer that knows until when it may be written.
@@ -46,20 +50,18 @@ func (w *timed) waits(bytes int) bool {
 // TestStreamsMayPause: a client has its time to take each piece of a stream, and the end of it. Between pieces there is
 // no limit: over HTTP/2 a stream would end there by which nothing comes for a while.
 func TestStreamsMayPause(t *testing.T) {
-	s := newSite(t, Options{}).server
+	s := servetest.NewSite(t, serve.Options{}).Hippo
 	w := &timed{ResponseRecorder: httptest.NewRecorder()}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/pause", nil)
-	mux := http.NewServeMux()
-	mux.Handle("GET /pause", s.routed(route{answer: func(c *call) error {
-		return s.carry(c, "text/plain", func(_ context.Context, to *queue) error {
+	s.Answer(w, r, func(c *request.Call) error {
+		return c.Stream("text/plain", func(_ context.Context, to *request.Queue) error {
 			for n := range 3 {
-				to.add([]byte("x"))
-				waitUntil(t, func() bool { return w.waits(n + 1) })
+				to.Add([]byte("x"))
+				servetest.WaitUntil(t, func() bool { return w.waits(n + 1) })
 			}
 			return nil
-		}, func(*Error) []byte { return nil })
-	}}))
-	s.answer(w, r, mux)
+		}, func(*request.Error) []byte { return nil })
+	})
 	if w.Body.String() != "xxx" || w.free > 0 || w.until.IsZero() {
 		t.Errorf("the answer is %q, %d times without a limit, and at its end until %v", w.Body, w.free, w.until)
 	}

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"context"
@@ -17,6 +17,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
+	"github.com/hippo-ssm/hippo/serve"
 )
 
 // writeCertificate writes a new certificate with a name and its key to a folder, and returns it and the files.
@@ -54,7 +57,7 @@ func writeCertificate(t *testing.T, dir, name string) (cert *x509.Certificate, c
 }
 
 // runTLS runs a server with TLS and returns its address.
-func runTLS(t *testing.T, s *Server) string {
+func runTLS(t *testing.T, s *serve.Server) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -87,11 +90,11 @@ func tlsClient(t *testing.T, cert *x509.Certificate) *http.Client {
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	first, certFile, keyFile := writeCertificate(t, dir, "first")
-	c, err := LoadCertificate(certFile, keyFile)
+	c, err := serve.LoadCertificate(certFile, keyFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := New(Options{TLS: c.Config(), MaxTokens: 1 << 30}, testModel(t, "tiny"))
+	server, err := serve.New(serve.Options{TLS: c.Config(), MaxTokens: 1 << 30}, servetest.Model(t, "tiny"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +136,7 @@ func TestTLS(t *testing.T) {
 	if _, err := io.ReadFull(stream.Body, make([]byte, 10000)); err != nil {
 		t.Errorf("the stream from before ends: %v", err)
 	}
-	if _, err := LoadCertificate(certFile, keyFile); err == nil {
+	if _, err := serve.LoadCertificate(certFile, keyFile); err == nil {
 		t.Error("a file that is no certificate is loaded")
 	}
 }

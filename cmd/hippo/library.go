@@ -21,6 +21,7 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/release/hub"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/host"
 )
 
 // onDemand are the flags of hippo serve about models that come and go.
@@ -35,14 +36,14 @@ type onDemand struct {
 
 // library is where hippo serve gets its models.
 type library struct {
-	serve.Library
+	host.Library
 	o      *serveOptions
 	named  []namedModel
 	cached bool // the models of the hub's cache, too
 
 	mu     sync.Mutex
-	known  map[string]serve.ModelInfo // what was told of the named ones
-	loaded map[string]*hippo.Model    // by name, for the adapters over them
+	known  map[string]host.ModelInfo // what was told of the named ones
+	loaded map[string]*hippo.Model   // by name, for the adapters over them
 }
 
 // namedModel is a model of the command line. base is the name of the model that it is an adapter of, "" for none.
@@ -51,16 +52,16 @@ type namedModel struct{ name, path, base string }
 // library returns the models of some names, or else those of the hub's cache. It checks the files of those that have a
 // name.
 func (o *serveOptions) library(names []string, log *slog.Logger) (*library, error) {
-	l := &library{o: o, cached: o.Pull || len(names) == 0, known: map[string]serve.ModelInfo{},
+	l := &library{o: o, cached: o.Pull || len(names) == 0, known: map[string]host.ModelInfo{},
 		loaded: map[string]*hippo.Model{}}
-	l.Library = serve.Library{
+	l.Library = host.Library{
 		Models: l.list, Show: l.show, Texts: int64(o.Memory) << 20, Memory: int64(o.MaxMemory) << 20,
-		Load: func(ctx context.Context, info serve.ModelInfo) (*serve.Model, error) {
+		Load: func(ctx context.Context, info host.ModelInfo) (*host.Model, error) {
 			return l.load(ctx, info, log)
 		},
 	}
 	var err error
-	if l.KeepAlive, err = serve.ParseKeepAlive(o.KeepAlive); err != nil {
+	if l.KeepAlive, err = host.ParseKeepAlive(o.KeepAlive); err != nil {
 		return nil, fmt.Errorf("keep_alive: %w", err)
 	}
 	if free, ok := status.FreeMemory(); ok && o.MaxMemory == 0 {
@@ -125,7 +126,7 @@ func (l *library) preload(ctx context.Context, s *serve.Server) (names []string,
 }
 
 // list describes all models.
-func (l *library) list(context.Context) (all []serve.ModelInfo, err error) {
+func (l *library) list(context.Context) (all []host.ModelInfo, err error) {
 	for _, n := range l.named {
 		info, err := l.describeNamed(n)
 		if err != nil { // its files have gone or are being written: what is loaded goes on
@@ -155,8 +156,8 @@ func (l *library) list(context.Context) (all []serve.ModelInfo, err error) {
 }
 
 // cachedInfo describes a model of the cache.
-func (l *library) cachedInfo(e hub.Entry) serve.ModelInfo {
-	info := serve.ModelInfo{
+func (l *library) cachedInfo(e hub.Entry) host.ModelInfo {
+	info := host.ModelInfo{
 		Name: e.Name, Path: e.Path, Bytes: e.Bytes, Modified: e.Pulled, Family: e.Family,
 		Format: cmp.Or(formatOf(e.Path), "safetensors"), Parameters: e.Parameters, Precision: e.Precision,
 		Digest: digest(fmt.Sprintln(e.Name, e.Commit, filepath.Base(e.Path), e.Bytes)),
@@ -166,8 +167,8 @@ func (l *library) cachedInfo(e hub.Entry) serve.ModelInfo {
 }
 
 // describe describes a model of the command line.
-func (l *library) describe(name, path string) (serve.ModelInfo, error) {
-	info := serve.ModelInfo{Name: name}
+func (l *library) describe(name, path string) (host.ModelInfo, error) {
+	info := host.ModelInfo{Name: name}
 	dir, err := modelPath(path)
 	if err != nil {
 		return info, err
@@ -240,7 +241,7 @@ func filesIn(dir string) (files []string, err error) {
 }
 
 // weights is about how much memory the weights of a model take.
-func (l *library) weights(info serve.ModelInfo) int64 {
+func (l *library) weights(info host.ModelInfo) int64 {
 	perParameter := 4.0
 	switch l.o.Precision {
 	case "bf16":
@@ -265,7 +266,7 @@ func (l *library) weights(info serve.ModelInfo) int64 {
 }
 
 // show tells of a model what its files say without the weights.
-func (l *library) show(_ context.Context, info serve.ModelInfo) (card serve.ModelCard, err error) {
+func (l *library) show(_ context.Context, info host.ModelInfo) (card host.ModelCard, err error) {
 	path, err := l.modelOf(info)
 	if err != nil {
 		return card, err
@@ -282,11 +283,11 @@ func (l *library) show(_ context.Context, info serve.ModelInfo) (card serve.Mode
 	if err != nil {
 		return card, err
 	}
-	return serve.NewModelCard(net, settings), nil
+	return host.NewModelCard(net, settings), nil
 }
 
 // remove deletes a model of the cache.
-func (l *library) remove(_ context.Context, info serve.ModelInfo) error {
+func (l *library) remove(_ context.Context, info host.ModelInfo) error {
 	if slices.ContainsFunc(l.named, func(n namedModel) bool { return n.name == info.Name }) {
 		return fmt.Errorf("%s was given to hippo serve by its name, want a model of the cache", info.Name)
 	}
@@ -302,7 +303,7 @@ func (l *library) remove(_ context.Context, info serve.ModelInfo) error {
 }
 
 // pullFor fetches a published model for a client.
-func pullFor(ctx context.Context, text string, tell func(serve.PullProgress)) error {
+func pullFor(ctx context.Context, text string, tell func(host.PullProgress)) error {
 	name, err := hub.ParseName(text)
 	if err != nil {
 		return err
@@ -311,19 +312,19 @@ func pullFor(ctx context.Context, text string, tell func(serve.PullProgress)) er
 	if err != nil {
 		return err
 	}
-	tell(serve.PullProgress{Status: "pulling manifest"})
+	tell(host.PullProgress{Status: "pulling manifest"})
 	plan, err := client.Plan(ctx, name)
 	if err != nil {
 		return err
 	}
 	client.Watch = hub.Watch{
 		Bytes: func(done, total int64) {
-			tell(serve.PullProgress{
+			tell(host.PullProgress{
 				Status: "pulling " + name.String(), Digest: "sha1:" + plan.Commit, Done: done, Total: total,
 			})
 		},
 		Note: func(format string, args ...any) {
-			tell(serve.PullProgress{Status: brief.Line(fmt.Sprintf(format, args...))})
+			tell(host.PullProgress{Status: brief.Line(fmt.Sprintf(format, args...))})
 		},
 	}
 	_, err = client.Pull(ctx, plan, false)

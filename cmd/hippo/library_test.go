@@ -17,6 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/ollama"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -243,7 +244,7 @@ func TestServeWithinItsMemory(t *testing.T) {
 	}
 	loaded := func(l librarian) int {
 		t.Helper()
-		var a serve.Loaded
+		var a ollama.Loaded
 		if err := json.Unmarshal([]byte(l.ask(http.StatusOK, http.MethodGet, "/api/ps", "")), &a); err != nil {
 			t.Fatal(err)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/batch"
+	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/views"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/web"
@@ -216,7 +217,7 @@ func readKeys(path string) ([]serve.Key, error) {
 
 // model is a model that is loaded. It calls closed when the model goes.
 func (o *serveOptions) model(ctx context.Context, name string, m *hippo.Model, log *slog.Logger,
-	closed func()) (*serve.Model, error) {
+	closed func()) (*host.Model, error) {
 	settings, err := chat.Load(m.Dir(), m.Tokenizer())
 	if err != nil {
 		return nil, err
@@ -227,7 +228,7 @@ func (o *serveOptions) model(ctx context.Context, name string, m *hippo.Model, l
 	}
 	// Whoever may come in has been let in by the server, and may work at several texts at once.
 	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
-	return serve.NewModel(serve.ModelOptions{
+	return host.NewModel(host.ModelOptions{
 		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
 		Pooling: session.Pooling(o.Pooling),
 		Close: func() {

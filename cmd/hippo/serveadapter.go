@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/host"
 )
 
 // addAdapters adds the models that --adapter names, and checks that each fits the model that it is for.
@@ -114,7 +114,7 @@ func adapterFiles(dir string) ([]string, error) {
 }
 
 // describeNamed describes a model of the command line.
-func (l *library) describeNamed(n namedModel) (serve.ModelInfo, error) {
+func (l *library) describeNamed(n namedModel) (host.ModelInfo, error) {
 	if n.base == "" {
 		return l.describe(n.name, n.path)
 	}
@@ -149,7 +149,7 @@ func (l *library) describeNamed(n namedModel) (serve.ModelInfo, error) {
 }
 
 // modelOf is where the files of a model are or, of an adapter, those of the model that it is for.
-func (l *library) modelOf(info serve.ModelInfo) (string, error) {
+func (l *library) modelOf(info host.ModelInfo) (string, error) {
 	if info.Base == "" {
 		return hippo.AdapterBase(info.Path, modelPath)
 	}
@@ -158,7 +158,7 @@ func (l *library) modelOf(info serve.ModelInfo) (string, error) {
 }
 
 // load loads a model. An adapter shares the weights of the model that it is for, which is loaded.
-func (l *library) load(ctx context.Context, info serve.ModelInfo, log *slog.Logger) (*serve.Model, error) {
+func (l *library) load(ctx context.Context, info host.ModelInfo, log *slog.Logger) (*host.Model, error) {
 	m, err := l.read(info)
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (l *library) load(ctx context.Context, info serve.ModelInfo, log *slog.Logg
 	return served, err
 }
 
-func (l *library) read(info serve.ModelInfo) (*hippo.Model, error) {
+func (l *library) read(info host.ModelInfo) (*hippo.Model, error) {
 	if info.Base == "" {
 		return loadModel(info.Path, "", hippo.Precision(l.o.Precision))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/convert"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
-	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/ollama"
 )
 
 // adapterOf writes an adapter of the model in a folder, whose changes depend on seed, and returns its folder.
@@ -76,7 +76,7 @@ func TestServeAdapters(t *testing.T) {
 	}
 	all.Wait()
 	listed := l.ask(http.StatusOK, http.MethodGet, "/v1/models", "")
-	var ps serve.Loaded
+	var ps ollama.Loaded
 	if err := json.Unmarshal([]byte(l.ask(http.StatusOK, http.MethodGet, "/api/ps", "")), &ps); err != nil {
 		t.Fatal(err)
 	}

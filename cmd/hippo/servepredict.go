@@ -8,11 +8,11 @@ import (
 
 	"github.com/hippo-ssm/hippo/fit"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/rows"
 )
 
 // predictors opens the networks of hippo fit among what hippo serve is given, and returns the others, too.
-func predictors(args []string) (networks []serve.Predictor, others []string, err error) {
+func predictors(args []string) (networks []rows.Predictor, others []string, err error) {
 	for _, arg := range args {
 		name, path := modelNames(arg)
 		is, err := model.HasNetwork(path)
@@ -27,7 +27,7 @@ func predictors(args []string) (networks []serve.Predictor, others []string, err
 		if err != nil {
 			return nil, nil, err
 		}
-		if slices.ContainsFunc(networks, func(other serve.Predictor) bool { return other.Name == name }) {
+		if slices.ContainsFunc(networks, func(other rows.Predictor) bool { return other.Name == name }) {
 			return nil, nil, errSameName(arg, name)
 		}
 		networks = append(networks, p)
@@ -41,15 +41,15 @@ func errSameName(arg, name string) error {
 }
 
 // predictor opens the network in a folder.
-func predictor(name, path string) (p serve.Predictor, err error) {
+func predictor(name, path string) (p rows.Predictor, err error) {
 	m, err := fit.Open(path)
 	if err != nil {
 		return p, err
 	}
 	card := m.Plan().Card()
-	p = serve.Predictor{
+	p = rows.Predictor{
 		Name: name, About: card, Streams: card.Streams,
-		Answer: func(ctx context.Context, q serve.Query) error { return m.Answer(ctx, fit.Query(q)) },
+		Answer: func(ctx context.Context, q rows.Query) error { return m.Answer(ctx, fit.Query(q)) },
 	}
 	if info, err := os.Stat(path); err == nil {
 		p.Made = info.ModTime()
@@ -58,9 +58,9 @@ func predictor(name, path string) (p serve.Predictor, err error) {
 }
 
 // unlike returns an error where a network has the name of a model.
-func (l *library) unlike(networks []serve.Predictor) error {
+func (l *library) unlike(networks []rows.Predictor) error {
 	for _, n := range l.named {
-		if slices.ContainsFunc(networks, func(p serve.Predictor) bool { return p.Name == n.name }) {
+		if slices.ContainsFunc(networks, func(p rows.Predictor) bool { return p.Name == n.name }) {
 			return errSameName(n.path, n.name)
 		}
 	}

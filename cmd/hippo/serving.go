@@ -19,7 +19,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/status"
-	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/ollama"
 )
 
 // remote is a server that a command talks to.
@@ -95,7 +95,7 @@ that are being read or written and those that wait for a step of the model.`,
 	from.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var answer serve.Loaded
+		var answer ollama.Loaded
 		if err := from.do(cmd.Context(), http.MethodGet, "/api/ps", nil, &answer); err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ that are being read or written and those that wait for a step of the model.`,
 	return cmd
 }
 
-func printLoaded(out io.Writer, all serve.Loaded) error {
+func printLoaded(out io.Writer, all ollama.Loaded) error {
 	var lines [][]string
 	for _, m := range all.Models {
 		goes := "never"

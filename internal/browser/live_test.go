@@ -17,12 +17,13 @@ import (
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/sessions"
 	"github.com/hippo-ssm/hippo/serve/views"
 	"github.com/hippo-ssm/hippo/web"
 )
 
 // newLiveServer serves a model with both pages, as hippo serve does. Views may be wrapped.
-func newLiveServer(t *testing.T, all []serve.View) *httptest.Server {
+func newLiveServer(t *testing.T, all []sessions.View) *httptest.Server {
 	t.Helper()
 	pages := web.Chat()
 	maps.Copy(pages, figure.Live())

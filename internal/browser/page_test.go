@@ -23,6 +23,7 @@ import (
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -33,12 +34,12 @@ const chatTemplate = `{% for m in messages %}<{{ m.role }}>{{ m.content }}
 {% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`
 
 // newModel is a small model with random weights over bytes, with a template or without.
-func newModel(t *testing.T, name, source string) *serve.Model {
+func newModel(t *testing.T, name, source string) *host.Model {
 	t.Helper()
 	return newModelOf(t, name, source, tokenizer.Bytes())
 }
 
-func newModelOf(t *testing.T, name, source string, tok tokenizer.Tokenizer) *serve.Model {
+func newModelOf(t *testing.T, name, source string, tok tokenizer.Tokenizer) *host.Model {
 	t.Helper()
 	c := model.DefaultConfig()
 	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState = 16, 256, "h3,attention", 2, 8
@@ -65,13 +66,13 @@ func newModelOf(t *testing.T, name, source string, tok tokenizer.Tokenizer) *ser
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serve.NewModel(serve.ModelOptions{
+	return host.NewModel(host.ModelOptions{
 		Name: name, Net: net, Tokenizer: tok, Settings: settings, Runner: runner, Texts: texts,
 	})
 }
 
 // newServer serves models with the page.
-func newServer(t *testing.T, o serve.Options, models ...*serve.Model) *httptest.Server {
+func newServer(t *testing.T, o serve.Options, models ...*host.Model) *httptest.Server {
 	t.Helper()
 	o.Pages = web.Chat()
 	s, err := serve.New(o, models...)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/web"
 )
@@ -58,7 +59,7 @@ func (w *paced) Write(data []byte) (int, error) {
 func (w *paced) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // newSlowServer serves a model whose replies can be watched as they come.
-func newSlowServer(t *testing.T, m *serve.Model) (*httptest.Server, *pace) {
+func newSlowServer(t *testing.T, m *host.Model) (*httptest.Server, *pace) {
 	t.Helper()
 	s, err := serve.New(serve.Options{Pages: web.Chat()}, m)
 	if err != nil {

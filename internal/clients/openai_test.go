@@ -11,6 +11,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -29,7 +30,7 @@ func newServer(t *testing.T, keys bool) (address, secret string) {
 		key, of := serve.NewKey("tester", serve.ScopeAll)
 		o.Keys, secret = []serve.Key{key}, of
 	}
-	s, err := serve.New(o, serve.NewModel(serve.ModelOptions{Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes()}))
+	s, err := serve.New(o, host.NewModel(host.ModelOptions{Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes()}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -34,8 +35,9 @@ func newCaller(t *testing.T) openai.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := serve.New(serve.Options{}, serve.NewModel(serve.ModelOptions{
-		Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes(), Settings: &chat.Settings{Source: source, Template: parsed},
+	s, err := serve.New(serve.Options{}, host.NewModel(host.ModelOptions{
+		Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes(),
+			Settings: &chat.Settings{Source: source, Template: parsed},
 	}))
 	if err != nil {
 		t.Fatal(err)

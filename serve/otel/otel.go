@@ -1,6 +1,6 @@
 // Package otel traces requests of package serve with OpenTelemetry: a span for each request, with spans for its time in
-// the queue, the reading of prompts and the drawing of replies below it. A request that comes with a traceparent goes on
-// with that trace. Spans have models, tokens and statuses, and nothing of what clients send.
+// the queue, the reading of prompts and the drawing of replies below it. A request that comes with a traceparent goes
+// on with that trace. Spans have models, tokens and statuses, and nothing of what clients send.
 //
 // It is a module of its own, since what it needs is large. It may import serve and go.opentelemetry.io.
 package otel
@@ -9,12 +9,11 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/hippo-ssm/hippo/serve/request"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/hippo-ssm/hippo/serve"
 )
 
 // Middleware is for serve.Options.Middleware: it gives the spans of every request to a provider.
@@ -28,7 +27,7 @@ func Middleware(to trace.TracerProvider) func(http.Handler) http.Handler {
 			defer span.End()
 			span.SetAttributes(attribute.String("http.request.method", method(r.Method)))
 			seen := &answer{ResponseWriter: w}
-			next.ServeHTTP(seen, r.WithContext(serve.WithTrace(ctx, phases(tracer))))
+			next.ServeHTTP(seen, r.WithContext(request.WithTrace(ctx, phases(tracer))))
 			// The id is the server's: it has left out one that was not plain.
 			span.SetAttributes(
 				attribute.Int("http.response.status_code", seen.status),
@@ -52,13 +51,14 @@ func method(name string) string {
 }
 
 // phases makes a span of each phase of a request.
-func phases(tracer trace.Tracer) serve.Trace {
-	return func(ctx context.Context, p serve.Phase) func(serve.PhaseEnd) {
+func phases(tracer trace.Tracer) request.Trace {
+	return func(ctx context.Context, p request.Phase) func(request.PhaseEnd) {
 		_, span := tracer.Start(ctx, string(p))
-		return func(e serve.PhaseEnd) {
+		return func(e request.PhaseEnd) {
 			if e.Model != "" {
 				span.SetAttributes(attribute.String("gen_ai.request.model", e.Model),
-					attribute.Int("gen_ai.usage.input_tokens", e.Read), attribute.Int("gen_ai.usage.output_tokens", e.Written))
+					attribute.Int("gen_ai.usage.input_tokens", e.Read),
+					attribute.Int("gen_ai.usage.output_tokens", e.Written))
 			}
 			if e.Err != nil {
 				span.SetStatus(codes.Error, "") // the error may have some of what the client has sent

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -27,7 +28,7 @@ func TestSpans(t *testing.T) {
 	net.Init(1)
 	spans := tracetest.NewInMemoryExporter()
 	provider := trace.NewTracerProvider(trace.WithSyncer(spans))
-	m := serve.NewModel(serve.ModelOptions{Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes()})
+	m := host.NewModel(host.ModelOptions{Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes()})
 	s, err := serve.New(serve.Options{Middleware: Middleware(provider)}, m)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,8 @@ func TestSpans(t *testing.T) {
 	web := httptest.NewServer(s)
 	defer web.Close()
 	const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
-	for _, body := range []string{`{"prompt":"secret","max_tokens":3,"stream":true,"ignore_eos":true}`, `{"prompt":{}}`} {
+	for _, body := range []string{`{"prompt":"secret","max_tokens":3,"stream":true,"ignore_eos":true}`,
+		`{"prompt":{}}`} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/v1/completions",
 			strings.NewReader(body))
 		if err != nil {
@@ -46,7 +48,8 @@ func TestSpans(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if data, err := io.ReadAll(a.Body); err != nil || a.StatusCode == 200 && !strings.Contains(string(data), "[DONE]") {
+		if data, err := io.ReadAll(a.Body); err != nil || a.StatusCode == 200 &&
+			!strings.Contains(string(data), "[DONE]") {
 			t.Errorf("got %s, %v", data, err)
 		}
 		a.Body.Close()

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/explain/paths"
-	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
 // Where two paths end: each where it does, or both behind the same number of tokens, so that they can be exchanged
@@ -21,7 +21,7 @@ const (
 // layer, with all behind it.
 const tracedTokens = 16
 
-func pathsView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func pathsView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	g, a, b := explain.OfModel(x.Model), x.IDs, x.Other.IDs
 	trace := x.Options["trace"] == yes
 	if n := min(len(a), len(b)); trace || x.Options["ends"] == same {

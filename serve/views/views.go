@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/explain/lens"
 	"github.com/hippo-ssm/hippo/explain/memory"
 	"github.com/hippo-ssm/hippo/explain/surprise"
-	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
 // no is the value of options that are off, and yes of those that are on.
@@ -31,30 +31,30 @@ const (
 
 // All are the views, what the model holds first. Only that is of the session itself; all others have the model read the
 // last tokens as a text of their own, as hippo explain does.
-func All() []serve.View {
-	return []serve.View{{
+func All() []sessions.View {
+	return []sessions.View{{
 		Name: "state", Title: "What the model holds", Tokens: []int{1024, 256, 4096}, State: true, Free: true,
 		Show: stateView,
 	}, {
 		Name: "influence", Title: "Influence: what tokens draw on", Tokens: []int{128, 32, 64, 256, 512},
-		Options: []serve.ViewOption{{Name: "measure", Title: "Measure", Values: influence.Measures, Ahead: 2}},
+		Options: []sessions.ViewOption{{Name: "measure", Title: "Measure", Values: influence.Measures, Ahead: 2}},
 		Show:    influenceView,
 	}, {
 		Name: "memory", Title: "Memory: what is left of tokens", Tokens: []int{128, 32, 64, 256, 512},
-		Options: []serve.ViewOption{{Name: "readout", Title: "Read-out", Values: []string{no, yes}, Ahead: 1}},
+		Options: []sessions.ViewOption{{Name: "readout", Title: "Read-out", Values: []string{no, yes}, Ahead: 1}},
 		Show:    memoryView,
 	}, {
 		Name: "lens", Title: "Lens: predictions after every layer", Tokens: []int{64, 16, 32, 128, 256},
-		Options: []serve.ViewOption{{Name: "without", Title: "Without one", Values: []string{no, "layer", "state"},
+		Options: []sessions.ViewOption{{Name: "without", Title: "Without one", Values: []string{no, "layer", "state"},
 			Ahead: 1}},
 		Show: lensView,
 	}, {
 		Name: "gradient", Title: "Gradients: what a prediction comes from", Tokens: []int{128, 32, 64, 256, 512},
-		Options: []serve.ViewOption{{Name: "of", Title: "Of the token", Values: []string{next, last}, Ahead: 2}},
+		Options: []sessions.ViewOption{{Name: "of", Title: "Of the token", Values: []string{next, last}, Ahead: 2}},
 		Show:    gradientView,
 	}, {
 		Name: "paths", Title: "Two paths: this session and another", Tokens: []int{64, 16, 32, 128, 256}, Pair: true,
-		Options: []serve.ViewOption{
+		Options: []sessions.ViewOption{
 			{Name: "ends", Title: "Ends", Values: []string{own, same}, Ahead: 1},
 			{Name: "trace", Title: "Trace", Values: []string{no, yes}, Ahead: 1},
 		},
@@ -66,7 +66,7 @@ func All() []serve.View {
 }
 
 // head says on a page of what it is, and of how much.
-func head(page *figure.Page, x *serve.Viewed, read bool) *figure.Page {
+func head(page *figure.Page, x *sessions.Viewed, read bool) *figure.Page {
 	n := len(x.IDs)
 	page.Subtitle = fmt.Sprintf("%s · %d tokens", x.Name, n)
 	if x.Before > 0 {
@@ -82,7 +82,7 @@ func head(page *figure.Page, x *serve.Viewed, read bool) *figure.Page {
 }
 
 // stateView is of where the model stands.
-func stateView(_ context.Context, x *serve.Viewed) (*figure.Page, error) {
+func stateView(_ context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	var tokens []string // with the line ends of the text
 	for i := range x.IDs {
 		tokens = append(tokens, string(x.Tokenizer.Decode(nil, x.IDs[i:i+1])))
@@ -94,7 +94,7 @@ func stateView(_ context.Context, x *serve.Viewed) (*figure.Page, error) {
 	return page, nil
 }
 
-func influenceView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func influenceView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	r, err := influence.Of(ctx, explain.OfModel(x.Model), x.IDs, influence.Options{
 		Head: influence.AllHeads, Token: influence.LastToken, Measure: x.Options["measure"],
 		Next: influence.LikeliestToken,
@@ -105,7 +105,7 @@ func influenceView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	return head(r.Page(explain.TokenNames(x.Tokenizer, x.IDs), ""), x, true), nil
 }
 
-func memoryView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func memoryView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	m, err := memory.Of(ctx, explain.OfModel(x.Model), x.IDs,
 		memory.Options{ReadOut: x.Options["readout"] == yes})
 	if err != nil {
@@ -114,7 +114,7 @@ func memoryView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	return head(m.Page(explain.TokenNames(x.Tokenizer, x.IDs)), x, true), nil
 }
 
-func lensView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func lensView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	g := explain.OfModel(x.Model)
 	r, err := lens.Of(ctx, g, x.IDs)
 	if err != nil {
@@ -142,7 +142,7 @@ func lensView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 	return head(page, x, true), nil
 }
 
-func gradientView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func gradientView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	o := influence.GradientOptions{Token: influence.LastToken, Next: influence.LikeliestToken}
 	if n := len(x.IDs); x.Options["of"] == last {
 		if n < 2 {
@@ -162,7 +162,7 @@ func gradientView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
 // surprisePiece is how many tokens the model reads at a time, to know between whether it is to end.
 const surprisePiece = 128
 
-func surpriseView(ctx context.Context, x *serve.Viewed) (*figure.Page, error) {
+func surpriseView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	g, o := explain.OfModel(x.Model), surprise.DefaultOptions()
 	tokens, err := data.FromIDs(x.IDs, x.Model.Config.PaddedVocab())
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/sessions"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
@@ -25,7 +27,7 @@ import (
 const vocab = 256
 
 // viewed is a text that a model has read as a session, of which a view takes the last tokens.
-func viewed(t *testing.T, m *model.Model, ids []int32, v serve.View) *serve.Viewed {
+func viewed(t *testing.T, m *model.Model, ids []int32, v sessions.View) *sessions.Viewed {
 	t.Helper()
 	x := session.New(m, tokenizer.Bytes(), session.Options{})
 	if err := x.Append(t.Context(), ids); err != nil {
@@ -36,12 +38,12 @@ func viewed(t *testing.T, m *model.Model, ids []int32, v serve.View) *serve.View
 	for _, option := range v.Options {
 		o[option.Name] = option.Values[0]
 	}
-	out := &serve.Viewed{
+	out := &sessions.Viewed{
 		Model: m, Tokenizer: tokenizer.Bytes(), Name: "toy", ID: "sess_FIRSTONE", IDs: ids[before:],
 		LogProbs: x.LogProbs()[before:], Before: before, State: x.Snapshot(), Options: o,
 	}
 	if v.Pair { // which has another last half
-		out.Other = &serve.Paired{ID: "sess_ANOTHER", Position: len(ids), IDs: slices.Clone(out.IDs)}
+		out.Other = &sessions.Paired{ID: "sess_ANOTHER", Position: len(ids), IDs: slices.Clone(out.IDs)}
 		for i := range out.Other.IDs[len(out.IDs)/2:] {
 			out.Other.IDs[len(out.IDs)/2+i] ^= 1
 		}
@@ -177,7 +179,7 @@ func TestViewsBesideTokens(t *testing.T) {
 	runner := session.NewScheduler(m, session.SchedulerOptions{})
 	t.Cleanup(runner.Close)
 	s, err := serve.New(serve.Options{Views: All()},
-		serve.NewModel(serve.ModelOptions{Name: "toy", Net: m, Tokenizer: tokenizer.Bytes(), Runner: runner}))
+		host.NewModel(host.ModelOptions{Name: "toy", Net: m, Tokenizer: tokenizer.Bytes(), Runner: runner}))
 	if err != nil {
 		t.Fatal(err)
 	}

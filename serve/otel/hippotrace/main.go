@@ -1,6 +1,8 @@
 // Command hippotrace serves a model as hippo serve does, and exports traces as the variables of OpenTelemetry say:
 //
-//	OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 hippotrace -listen 127.0.0.1:8080 runs/tiny
+//	OTEL_TRACES_EXPORTER=otlp OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 hippotrace -listen 127.0.0.1:8080
+//
+// runs/tiny
 //
 // It shows how a program puts the middleware of package otel around a server. What it cannot do, hippo serve can.
 package main
@@ -23,6 +25,7 @@ import (
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/otel"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/store"
@@ -74,7 +77,7 @@ func run(ctx context.Context, listen, dir string) (err error) {
 	defer runner.Close()
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	server, err := serve.New(serve.Options{Log: log, Middleware: otel.Middleware(traces)},
-		serve.NewModel(serve.ModelOptions{
+		host.NewModel(host.ModelOptions{
 			Name: filepath.Base(dir), Net: m.Net(), Tokenizer: m.Tokenizer(), Runner: runner, Texts: texts,
 		}))
 	if err != nil {

@@ -1,0 +1,95 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/serve/batch"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// batchEndpoints are those that a batch may be for, where this server has them.
+func (s *Server) batchEndpoints() []string {
+	return slices.DeleteFunc([]string{
+		"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses",
+	}, func(path string) bool {
+		return !slices.ContainsFunc(s.endpoints(), func(r route) bool { return r.pattern == "POST "+path })
+	})
+}
+
+// openFiles opens the files and batches of clients. Batches that have not ended go on.
+func (s *Server) openFiles() (err error) {
+	o := s.o.Files
+	o.Endpoints, o.Do, o.Log = s.batchEndpoints(), s.answerLine, s.o.Log
+	if o.MaxOwner < 1 && len(s.o.Keys) > 0 { // so that one client leaves room for others
+		o.MaxOwner = o.Total() / 4
+	}
+	if o.Together < 1 { // batches leave most places to clients who wait
+		o.Together = min(16, (s.o.Concurrent+3)/4)
+	}
+	s.Files.Store, err = batch.Open(o)
+	return err
+}
+
+// batchLine is what the context of a request says that is a line of a batch.
+type batchLine struct{ owner string }
+
+type batchLineKey struct{}
+
+// lineOf returns the line of a batch that a request is, nil for none.
+func lineOf(ctx context.Context) *batchLine {
+	line, _ := ctx.Value(batchLineKey{}).(*batchLine)
+	return line
+}
+
+// BatchPriority is that of batches: requests that somebody waits for have 0.
+const BatchPriority = -1
+
+// recorder keeps an answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+
+func (r *recorder) WriteHeader(status int) { r.status = status }
+
+func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
+
+// Flush does nothing: the answer is read when it is whole.
+func (r *recorder) Flush() {}
+
+// answerLine answers a line of a batch as any other request of its client.
+func (s *Server) answerLine(ctx context.Context, q batch.Request) (batch.Response, error) {
+	ctx = host.WithPriority(context.WithValue(ctx, batchLineKey{}, &batchLine{q.Owner}), BatchPriority)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+q.Endpoint, bytes.NewReader(q.Body))
+	if err != nil {
+		return batch.Response{}, err
+	}
+	r.RemoteAddr = "batch"
+	r.Header.Set("X-Request-Id", q.ID)
+	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	s.ServeHTTP(w, r)
+	// What says when to come again will be answered then. A model that never has room says nothing of the kind.
+	if w.status == request.StatusGone || w.header.Get(request.RetryHeader) != "" {
+		return batch.Response{}, batch.ErrLater
+	}
+	return batch.Response{Status: w.status, Body: bytes.TrimSpace(w.body.Bytes())}, nil
+}
+
+// allowedLine returns an error if the key of a request does not allow an endpoint for the lines of a batch.
+func (s *Server) allowedLine(c *request.Call, endpoint string) error {
+	key := keyNamed(s.keys.Load().keys, c.Key)
+	for _, r := range s.endpoints() {
+		if r.pattern == "POST "+endpoint && key != nil && !key.allows(r.scope) {
+			return request.Invalid("endpoint", "found %s, which the API key does not have the scope %q for", endpoint,
+				r.scope)
+		}
+	}
+	return nil
+}

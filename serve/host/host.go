@@ -1,0 +1,476 @@
+// Package host holds the models of a server: fixed ones, and those of a Library, which are loaded when a request wants
+// them and unloaded when they are idle or another needs their memory. A Model reads texts with what is cached of them:
+// stored prefixes, log-probabilities, sessions in memory, grammars.
+package host
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Host has the models of a server: those that are always there, and those of a library, which come when they are
+// asked for and go when nobody asks any more, or when another needs their memory.
+//
+// Who waits for a model waits in a queue of models: the first comes first. Where there is no room for it, models go
+// that nobody uses, the one first that was used longest ago. If that is not enough, models in use let in no more
+// requests until it is: so no model waits for ever while others are always busy.
+type Host struct {
+	Options
+	Library *Library // nil if all models are fixed
+
+	listing sync.Mutex    // held by who lists the library
+	sharing sync.Mutex    // held by who shares the memory for texts
+	left    chan struct{} // given something when a model has gone
+
+	fixed []*entry // that are always there
+
+	mu      sync.Mutex // guards what follows
+	entries map[string]*entry
+	known   []ModelInfo // of the library
+	listed  time.Time   // when
+	queue   []*entry    // that are to be loaded
+	waiting int         // requests
+	used    int64       // bytes of the weights that are there, come, or go
+	clock   int64       // counts uses
+	closed  bool
+}
+
+// entry is a model by its name.
+type entry struct {
+	info    ModelInfo // of what is loaded
+	fixed   bool      // always there
+	model   *Model    // nil while it is not loaded
+	closing bool      // it goes
+	leaving bool      // it lets nobody in, to make room for another
+	deleted bool      // likewise, as it is no longer on the disk
+	uses    int       // requests that use it
+	last    int64     // the clock when it was used last
+	bytes   int64     // of its weights
+	base    *entry    // whose weights it uses, too; nil for none
+	keep    time.Duration
+	expires time.Time // while nobody uses it; zero for never
+	timer   *time.Timer
+
+	wanted ModelInfo // what is to be loaded
+	load   *loading  // nil where nobody waits
+}
+
+// loading is a model that requests wait for.
+type loading struct {
+	name    string
+	waiting int
+	started bool // it is no longer in the queue
+	model   *Model
+	err     error
+	done    chan struct{} // closed when one of both is set
+}
+
+// freshness is how long a list of the library is good.
+const freshness = time.Second
+
+// Options say how models are loaded.
+type Options struct {
+	Queue     int             // requests that may wait for a model
+	QueueWait time.Duration   // after which one that waits for memory is turned away
+	Running   context.Context // done when requests in flight must end
+	// Other returns an error if a name is that of something else than a language model.
+	Other func(name string) error
+	// Unloading is called before an idle model is unloaded.
+	Unloading func(*Model)
+	// Changed is called when a model was loaded, which took some time, could not be loaded, or was unloaded.
+	Changed func(model, change string, took time.Duration)
+	Log     *slog.Logger
+}
+
+// What happens to a model, in hippo_model_changes_total.
+const (
+	ModelLoaded   = "loaded"
+	modelFailed   = "failed"
+	modelUnloaded = "unloaded"
+)
+
+// New returns the models that are always loaded, and those of a library, which may be nil.
+func New(o Options, lib *Library, models []*Model) *Host {
+	r := &Host{
+		Options: o, Library: lib, left: make(chan struct{}, 1), entries: map[string]*entry{},
+	}
+	for _, m := range models {
+		e := &entry{fixed: true, model: m, bytes: int64(m.Net.Bytes()), info: m.info()}
+		r.fixed = append(r.fixed, e)
+		r.entries[m.Name] = e
+		r.used += e.bytes
+	}
+	return r
+}
+
+// All describes all models, those first that are always there.
+func (r *Host) All(ctx context.Context) ([]ModelInfo, error) {
+	var all []ModelInfo
+	for _, e := range r.fixed {
+		all = append(all, e.info)
+	}
+	if r.Library == nil {
+		return all, nil
+	}
+	r.listing.Lock()
+	defer r.listing.Unlock()
+	r.mu.Lock()
+	known, listed := r.known, r.listed
+	r.mu.Unlock()
+	if time.Since(listed) > freshness {
+		var err error
+		if known, err = r.Library.Models(ctx); err != nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		r.known, r.listed = known, time.Now()
+		r.mu.Unlock()
+	}
+	for _, info := range known {
+		if !slices.ContainsFunc(r.fixed, func(e *entry) bool { return e.info.Name == info.Name }) {
+			all = append(all, info)
+		}
+	}
+	return all, nil
+}
+
+// Find finds the model of a name.
+func (r *Host) Find(ctx context.Context, name string) (ModelInfo, error) {
+	r.mu.Lock()
+	if e := r.entries[name]; e != nil && e.model != nil && !e.deleted && (e.fixed || e.uses > 0) {
+		defer r.mu.Unlock()
+		return e.info, nil
+	}
+	r.mu.Unlock()
+	all, err := r.All(ctx)
+	if err != nil {
+		return ModelInfo{}, err
+	}
+	info, ok := named(all, name)
+	if !ok {
+		return info, request.ErrNoModel(name)
+	}
+	return info, nil
+}
+
+// usable tells whether requests may use what is loaded. Files that have changed are loaded when nobody uses the old.
+func (e *entry) usable(now ModelInfo) bool {
+	return e.model != nil && !e.leaving && !e.deleted && (e.fixed || e.uses > 0 || e.info.Digest == now.Digest)
+}
+
+// acquire returns the model of a name, which is loaded if it is not. It stays until release is called.
+func (r *Host) acquire(ctx context.Context, name string) (*entry, *Model, error) {
+	info, err := r.Find(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.mu.Lock()
+	e := r.entries[info.Name]
+	if e == nil {
+		e = &entry{}
+		r.entries[info.Name] = e
+	}
+	if r.closed {
+		r.mu.Unlock()
+		return nil, nil, request.ErrDraining
+	}
+	if e.usable(info) {
+		defer r.mu.Unlock()
+		e.use(1)
+		return e, e.model, nil
+	}
+	l, err := r.join(e, info)
+	r.mu.Unlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := r.wait(ctx, e, l)
+	return e, m, err
+}
+
+// use counts requests that use a model. The lock is held.
+func (e *entry) use(n int) {
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	e.uses += n
+}
+
+// join has a request wait for a model. The lock is held.
+func (r *Host) join(e *entry, info ModelInfo) (*loading, error) {
+	if r.waiting >= r.Queue {
+		return nil, request.Busy("%d requests are waiting for a model, as many as may", r.waiting)
+	}
+	if e.load == nil {
+		if err := r.fits(info); err != nil {
+			return nil, err
+		}
+		e.load, e.wanted = &loading{name: info.Name, done: make(chan struct{})}, info
+		r.queue = append(r.queue, e)
+	}
+	l := e.load
+	l.waiting++
+	r.waiting++
+	r.grant()
+	return l, nil
+}
+
+// wait waits for a model.
+func (r *Host) wait(ctx context.Context, e *entry, l *loading) (*Model, error) {
+	timer := time.NewTimer(r.QueueWait)
+	defer timer.Stop()
+	late := timer.C
+	for {
+		var why error
+		select {
+		case <-l.done:
+			return l.model, l.err
+		case <-ctx.Done():
+			why = context.Cause(ctx)
+		case <-late:
+			late = nil // once it is being loaded it is waited for
+			why = request.Busy("the model %.100q found no room beside those in use in %v", l.name, r.QueueWait)
+		}
+		if r.giveUp(e, l, ctx.Err() != nil) {
+			return nil, why
+		}
+	}
+}
+
+// giveUp has a request no longer wait, and says whether that is so: a model that is being loaded is given up only by
+// clients that have gone. Others who wait for it go on.
+func (r *Host) giveUp(e *entry, l *loading, gone bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-l.done:
+		if gone && l.err == nil {
+			r.unuse(e)
+		}
+		return gone
+	default:
+	}
+	if l.started && !gone {
+		return false
+	}
+	l.waiting--
+	r.waiting--
+	if l.waiting == 0 && !l.started {
+		r.queue = slices.DeleteFunc(r.queue, func(other *entry) bool { return other == e })
+		e.load = nil
+		r.grant()
+	}
+	return true
+}
+
+// Model returns the model of a name, "" is the first, when it is loaded. It stays loaded until the request has ended.
+func (r *Host) Model(c *request.Call, name string) (*Model, error) {
+	if err := c.Draining(); err != nil {
+		return nil, err
+	}
+	if err := r.Other(name); err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	e, m, err := r.acquire(c.Request.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	c.AtEnd(func() { r.release(e) })
+	c.Load += time.Since(begun)
+	return m, nil
+}
+
+// Preload loads a model of the library, or returns why it cannot be loaded.
+func (r *Host) Preload(ctx context.Context, name string) error {
+	e, _, err := r.acquire(ctx, name)
+	if err == nil {
+		r.release(e)
+	}
+	return err
+}
+
+// release ends what acquire began.
+func (r *Host) release(e *entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unuse(e)
+}
+
+// unuse counts a request less. The lock is held.
+func (r *Host) unuse(e *entry) {
+	r.clock++
+	e.last = r.clock
+	if e.uses--; e.uses == 0 {
+		r.rest(e)
+		r.grant()
+	}
+}
+
+// rest has a model that nobody uses go when its time has come. The lock is held.
+func (r *Host) rest(e *entry) {
+	switch {
+	case e.fixed:
+	case e.keep == 0 || e.deleted || r.closed:
+		r.unload(e)
+	case e.keep < 0:
+		e.expires = time.Time{}
+	default:
+		e.expires = time.Now().Add(e.keep)
+		e.timer = time.AfterFunc(e.keep, func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if e.model != nil && e.uses == 0 && !e.expires.IsZero() && !time.Now().Before(e.expires) {
+				r.unload(e)
+			}
+		})
+	}
+}
+
+// keep sets how long a model stays when nobody uses it any more. When it is loaded again the library says that.
+func (r *Host) keep(e *entry, d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.keep = d
+	if e.model != nil && e.uses == 0 {
+		if e.timer != nil {
+			e.timer.Stop()
+		}
+		r.rest(e)
+	}
+}
+
+// SetKeepAlive is keep for a model that the caller uses.
+func (r *Host) SetKeepAlive(m *Model, d time.Duration) {
+	r.mu.Lock()
+	e := r.entries[m.Name]
+	r.mu.Unlock()
+	r.keep(e, d)
+}
+
+// Unload has the model of a name go as soon as nobody uses it.
+func (r *Host) Unload(ctx context.Context, name string) error {
+	info, err := r.Find(ctx, name)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	e := r.entries[info.Name]
+	var all []*entry
+	for _, other := range r.entries {
+		if e != nil && (other == e || other.base == e) && !other.fixed { // and those that use its weights
+			all = append(all, other)
+		}
+	}
+	r.mu.Unlock()
+	for _, other := range all {
+		r.keep(other, 0)
+	}
+	return nil
+}
+
+// Refresh has the library be listed again before the next model is looked for.
+func (r *Host) Refresh() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.listed = time.Time{}
+}
+
+// Card is what a model is, whether it is loaded or not.
+func (r *Host) Card(ctx context.Context, info ModelInfo) (ModelCard, error) {
+	r.mu.Lock()
+	e := r.entries[info.Name]
+	if e != nil && e.model != nil {
+		defer r.mu.Unlock()
+		return NewModelCard(e.model.Net, e.model.Settings), nil
+	}
+	r.mu.Unlock()
+	card, err := r.Library.Show(ctx, info)
+	if err != nil {
+		err = errLoad(info, err)
+	}
+	return card, err
+}
+
+// Removed is told that a model is no longer on the disk.
+func (r *Host) Removed(name string) {
+	r.mu.Lock()
+	r.listed = time.Time{}
+	e := r.entries[name]
+	if e != nil && e.model != nil {
+		e.deleted = true
+	}
+	r.mu.Unlock()
+	if e != nil {
+		r.keep(e, 0)
+	}
+}
+
+// LoadingModel is a model that requests wait for, as /api/ps lists it.
+type LoadingModel struct {
+	Name    string `json:"name"`
+	Weights int64  `json:"weights_bytes"` // about
+	Waiting int    `json:"requests_waiting"`
+	Started bool   `json:"started"` // it is being loaded; else it waits for room
+}
+
+// Loading are the models that requests wait for and that are not loaded, in order of their names.
+func (r *Host) Loading() []LoadingModel {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := []LoadingModel{}
+	for _, e := range r.entries {
+		if e.load != nil && e.model == nil {
+			all = append(all, LoadingModel{e.wanted.Name, e.wanted.Memory, e.load.waiting, e.load.started})
+		}
+	}
+	slices.SortFunc(all, func(a, b LoadingModel) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Loaded is a model that is loaded, and how it is used.
+type Loaded struct {
+	ModelInfo
+	Model   *Model
+	fixed   bool
+	Bytes   int64
+	Uses    int
+	Waiting int
+	Expires time.Time
+}
+
+// Loaded are the models that are loaded, what was used last first.
+func (r *Host) Loaded() []Loaded {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []*entry
+	for _, e := range r.entries {
+		if e.model != nil {
+			all = append(all, e)
+		}
+	}
+	slices.SortFunc(all, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(b.last, a.last), cmp.Compare(a.info.Name, b.info.Name))
+	})
+	out := make([]Loaded, len(all))
+	for i, e := range all {
+		expires := e.expires
+		if e.uses > 0 && e.keep >= 0 {
+			expires = time.Now().Add(e.keep)
+		}
+		if e.fixed || e.keep < 0 {
+			expires = time.Time{}
+		}
+		out[i] = Loaded{e.info, e.model, e.fixed, e.bytes, e.uses, 0, expires}
+		if e.load != nil {
+			out[i].Waiting = e.load.waiting
+		}
+	}
+	return out
+}

@@ -1,0 +1,200 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// Model is a model that a Server answers with.
+type Model struct {
+	Name      string
+	Net       *model.Model
+	Tokenizer tokenizer.Tokenizer
+	Settings  *chat.Settings
+	Runner    session.Runner
+	Texts     *store.Store
+	scores    *scores
+	ahead     *readAhead
+	Sessions  *SessionCache
+	made      time.Time
+	onClose   func()
+	Pooling   session.Pooling
+
+	constraints constraints
+}
+
+// ModelOptions say what a model is and who runs it.
+type ModelOptions struct {
+	Name      string
+	Net       *model.Model
+	Tokenizer tokenizer.Tokenizer
+	Settings  *chat.Settings // of chats; nil where nothing is known
+	Runner    session.Runner // who reads and writes; session.Direct where it is nil
+	Texts     *store.Store   // of what was read; nil where every text is read from its start
+	Close     func()         // is called when a model of a Library goes; may be nil
+	Pooling   session.Pooling
+}
+
+// NewModel returns a model for a Server.
+func NewModel(o ModelOptions) *Model {
+	m := &Model{
+		Name: o.Name, Net: o.Net, Tokenizer: o.Tokenizer, Settings: o.Settings, Runner: o.Runner,
+		Texts: o.Texts, made: time.Now(), onClose: o.Close, Pooling: o.Pooling,
+		scores: newScores(session.Chunk(o.Net), scoresMemory),
+	}
+	m.ahead, m.Sessions = newReadAhead(m), newSessionCache(sessionMemory)
+	if m.Settings == nil {
+		m.Settings = &chat.Settings{}
+	}
+	if m.Runner == nil {
+		m.Runner = session.Direct{}
+	}
+	m.Runner = runner{m.Runner, m.Name}
+	return m
+}
+
+// info describes a model that has no files.
+func (m *Model) info() ModelInfo {
+	text := fmt.Sprintf("%s %+v %s", m.Name, m.Net.Config, m.made)
+	return ModelInfo{
+		Name: m.Name, Bytes: int64(m.Net.Bytes()), Digest: fmt.Sprintf("%x", sha256.Sum256([]byte(text))),
+		Modified: m.made, Parameters: int64(m.Net.NumParams()), Precision: m.Net.Precision().String(),
+	}
+}
+
+// close gives up a model that nobody uses, after going was called. What it has read is kept where there is a place for
+// it outside of memory.
+func (m *Model) close(log *slog.Logger, going func(*Model)) {
+	const longest = 30 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	before := request.Protect(ctx, 0, func(context.Context, int) error {
+		going(m)
+		return nil
+	})
+	err := request.Protect(ctx, 0, func(ctx context.Context, _ int) (err error) {
+		m.Close()
+		if m.Texts != nil {
+			err = errors.Join(m.Texts.WriteTexts(ctx), m.Texts.Flush(ctx))
+		}
+		if m.onClose != nil {
+			m.onClose()
+		}
+		return err
+	})
+	if err = errors.Join(before, err); err != nil {
+		log.Error("model not closed as it should be", "model", m.Name, "error", err.Error())
+	}
+}
+
+// Identity tells the model from others, which read texts otherwise.
+func (m *Model) Identity() string { return m.Net.Fingerprint() + m.reading() }
+
+// reading is what the identity says besides the model.
+func (m *Model) reading() string {
+	return fmt.Sprintf(" %s %s %d", m.Net.Precision(), m.Tokenizer.Fingerprint(), session.Chunk(m.Net))
+}
+
+// HasIdentity tells whether what has an identity is of the model, also where an earlier version of hippo named it.
+func (m *Model) HasIdentity(identity string) bool {
+	net, ok := strings.CutSuffix(identity, m.reading())
+	return ok && m.Net.HasFingerprint(net)
+}
+
+// Defaults are the options of a reply that a request says nothing of: the model's own, else those of OpenAI.
+func (m *Model) Defaults(maxTokens int) generate.Options {
+	o := m.Ends()
+	o.MaxTokens, o.Temperature = maxTokens, 1
+	m.Settings.Defaults.Apply(&o)
+	return o
+}
+
+// Ends are the options that say where the model itself ends a reply.
+func (m *Model) Ends() generate.Options {
+	return generate.Options{EndIDs: m.Settings.EndIDs, Stop: m.Settings.Stop}
+}
+
+// Encode is the ids of a prompt: of a text those that the tokenizer puts before every text, and its own.
+func (m *Model) Encode(p request.Prompt) ([]int32, error) { return m.EncodeField("prompt", p) }
+
+// EncodeField is encode for a field of another name.
+func (m *Model) EncodeField(param string, p request.Prompt) ([]int32, error) {
+	ids := p.IDs
+	if ids == nil {
+		before, _ := tokenizer.Affixes(m.Tokenizer)
+		var err error
+		if ids, err = m.Tokenizer.Encode(before, []byte(p.Text)); err != nil {
+			return nil, request.Invalid(param, "%v", err)
+		}
+	}
+	if end, ok := m.Tokenizer.EndOfText(); ok && len(ids) == 0 {
+		ids = []int32{end} // a text begins where another has ended
+	}
+	return ids, nil
+}
+
+// Check returns an error unless the model can read ids and write so many more.
+func (m *Model) Check(param string, ids []int32, limit, more int) error {
+	vocab := m.Net.Config.VocabSize
+	switch most := m.Net.MaxLength(); {
+	case len(ids) == 0:
+		return request.Invalid(param, "found nothing, want at least one token")
+	case len(ids) > limit:
+		return request.Invalid(param, "found %d tokens, want at most %d, the limit of this server", len(ids), limit)
+	case most > 0 && len(ids)+more > most:
+		e := request.Invalid(param,
+			"found %d tokens and max_tokens %d, want at most %d in all, the length of the model",
+			len(ids), more, most)
+		e.Code = "context_length_exceeded"
+		return e
+	}
+	for i, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return request.Invalid(param, "found the token id %d at place %d, want ids from 0 to %d", id, i, vocab-1)
+		}
+	}
+	return nil
+}
+
+// TokenText is the text of a token alone. What is no text is written as OpenAI does, such as bytes:\xe2\x80, so that
+// tokens of parts of characters stay apart.
+func (m *Model) TokenText(id int32) string {
+	data := m.Tokenizer.Decode(nil, []int32{id})
+	if utf8.Valid(data) {
+		return string(data)
+	}
+	var b strings.Builder
+	b.WriteString("bytes:")
+	for _, x := range data {
+		fmt.Fprintf(&b, `\x%02x`, x)
+	}
+	return b.String()
+}
+
+// Open returns a session behind a text, with logits, and how much of it had been read before.
+func (m *Model) Open(ctx context.Context, plan []session.Segment, client string) (*generate.Batch, Cached, error) {
+	if m.Texts != nil {
+		s, found, err := m.Texts.Open(ctx, store.Reading{Runner: m.Runner, Plan: plan, Client: client})
+		if err != nil {
+			return nil, Cached{}, err
+		}
+		return s, cachedOf(found), nil
+	}
+	s := generate.NewBatch(m.Net, 1)
+	s.Chunk = session.Chunk(m.Net)
+	return s, unstored, m.Runner.Run(ctx, &session.Request{Session: s, Segments: plan, Client: client})
+}

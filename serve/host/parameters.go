@@ -1,0 +1,34 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/chat"
+)
+
+// parameters are the sampling that a model asks for as Ollama shows it: a line for each, in its words, and for each
+// text that ends a reply.
+func parameters(d chat.Defaults, stops ...string) string {
+	var b strings.Builder
+	if d.DoSample != nil && !*d.DoSample {
+		d.Temperature = new(float64)
+	}
+	line(&b, "temperature", d.Temperature)
+	line(&b, "top_k", d.TopK)
+	line(&b, "top_p", d.TopP)
+	line(&b, "min_p", d.MinP)
+	line(&b, "repeat_penalty", d.RepetitionPenalty)
+	line(&b, "num_predict", d.MaxNewTokens)
+	for _, stop := range stops {
+		fmt.Fprintf(&b, "stop %q\n", stop)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// line adds a number, if there is one.
+func line[T any](b *strings.Builder, name string, x *T) {
+	if x != nil {
+		fmt.Fprintf(b, "%s %v\n", name, *x)
+	}
+}

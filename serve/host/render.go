@@ -1,0 +1,31 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+const (
+	SystemRole    = "system"
+	AssistantRole = "assistant"
+	UserRole      = "user"
+)
+
+// Render is the text that the template makes. An error of the template is one of the given field.
+func (m *Model) Render(ctx context.Context, param string, in template.Input) (string, error) {
+	text, err := m.Settings.Render(ctx, in)
+	var mistake *template.Error
+	if errors.As(err, &mistake) {
+		err = request.Invalid(param, "%v", err)
+	}
+	return text, err
+}
+
+// WithMessage is what a template is given, and one message more.
+func WithMessage(in template.Input, role, text string) template.Input {
+	in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], template.Text(role, text))
+	return in
+}

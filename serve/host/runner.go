@@ -1,0 +1,72 @@
+package host
+
+import (
+	"context"
+
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+type priorityKey struct{}
+
+// WithPriority returns a context whose requests have a priority in the scheduler: 0 is that of clients who wait.
+func WithPriority(ctx context.Context, priority int) context.Context {
+	return context.WithValue(ctx, priorityKey{}, priority)
+}
+
+// runner is a Runner that counts the tokens of requests, traces them, and passes their priority on.
+type runner struct {
+	session.Runner
+	model string
+}
+
+// Run runs a request.
+func (r runner) Run(ctx context.Context, q *session.Request) (err error) {
+	if p, ok := ctx.Value(priorityKey{}).(int); ok {
+		q.Priority = p
+	}
+	t := request.TrackOf(ctx)
+	if t == nil { // not for a request of HTTP
+		return r.Runner.Run(ctx, q)
+	}
+	phase, want, from := request.PhaseRead, 0, q.Session.Position()
+	for _, s := range q.Segments {
+		want += len(s.IDs)
+	}
+	if q.Next != nil {
+		phase = request.PhaseGenerate
+	}
+	ended := t.Begin(ctx, phase)
+	written := 0
+	defer func() { // Next may panic
+		read := min(want, q.Session.Position()-from)
+		t.Allowance.TakeTokens(read)
+		t.Tokens(r.model, request.TokensRead)(read)
+		ended(request.PhaseEnd{Model: r.model, Read: read, Written: written, Err: err})
+	}()
+	if q.Next == nil {
+		return r.Runner.Run(ctx, q)
+	}
+	count := t.Tokens(r.model, request.TokensWritten)
+	followed := *q
+	followed.Next = func(logits []float32) (id int32, more bool, err error) {
+		if id, more, err = q.Next(logits); err != nil {
+			return id, more, err
+		}
+		if written++; written == 1 {
+			t.Drawn(r.model)
+		}
+		t.Allowance.TakeTokens(1)
+		count(1)
+		return id, more, nil
+	}
+	return r.Runner.Run(ctx, &followed)
+}
+
+// Scheduler returns the runner that a model was given.
+func (m *Model) Scheduler() session.Runner {
+	if r, ok := m.Runner.(runner); ok {
+		return r.Runner
+	}
+	return m.Runner
+}

@@ -1,0 +1,138 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// Token is a token with its log-probability after those before it, and the most probable ones in its place.
+type Token struct {
+	ID      int32
+	Known   bool // not so for the first of a text
+	LogProb float64
+	Top     []sample.TokenProb
+}
+
+// ScoreToken gives an id its log-probability, and the top most probable ones.
+func ScoreToken(logits []float32, id int32, top int) (Token, error) {
+	p, err := sample.LogProbsOf(logits)
+	if err != nil {
+		return Token{}, err
+	}
+	return Token{id, true, p.Of(id), p.Top(top)}, nil
+}
+
+// leastLogProb stands for the log-probability of what cannot be, which JSON has no number for. OpenAI has the same.
+const leastLogProb = -9999
+
+// JSONLogProb is a log-probability in JSON.
+func JSONLogProb(logProb float64) float64 {
+	if math.IsInf(logProb, -1) || logProb != logProb { // the states of a session that a client has sent may be anything
+		return leastLogProb
+	}
+	return logProb
+}
+
+// OpenScored is open, with every id scored. What is known is not scored again, and read again only from the mark before
+// where it ends.
+func (m *Model) OpenScored(ctx context.Context, ids []int32, top int, client string) (*generate.Batch, []Token,
+	Cached, error) {
+	keys := m.scores.keys(ids)
+	known, release, err := m.scores.claim(ctx, keys, top)
+	if err != nil {
+		return nil, nil, Cached{}, err
+	}
+	release = sync.OnceFunc(release)
+	defer release()
+	// The logits before the first id that is not known are needed, and so is a session at the end.
+	r := &scoring{Model: m, ids: ids, top: top, client: client, out: make([]Token, len(ids))}
+	copy(r.out, known)
+	s, found := r.from(ctx, len(known))
+	for _, to := range m.stops(len(known), found.Tokens, len(ids)) {
+		if err := r.readTo(ctx, s, to); err != nil {
+			return nil, nil, Cached{}, err
+		}
+		if whole := to / m.scores.chunk; whole == len(keys) && m.Texts != nil { // others may go on from here
+			m.scores.keep(keys, r.out, top)
+			release()
+		}
+	}
+	m.scores.keep(keys, r.out, top)
+	return s, r.out, found, nil
+}
+
+// stops are where to stop reading a text, to leave marks: where what is known of it ends, as it parts there from
+// others, at the last two multiples of the chunk, as others may part from it there, and at its end.
+func (m *Model) stops(known, cached, n int) []int {
+	last := (n - 1) / m.scores.chunk * m.scores.chunk
+	stops := []int{known, last - m.scores.chunk, last, n}
+	slices.Sort(stops)
+	return slices.DeleteFunc(slices.Compact(stops), func(at int) bool { return at <= cached })
+}
+
+// scoring is a text that is being read and scored.
+type scoring struct {
+	*Model
+	ids    []int32
+	top    int
+	client string
+	out    []Token
+	mu     sync.Mutex
+	broken error
+}
+
+// from returns a session at or before a place where a block of scores ends, with logits unless it is the beginning, and
+// what was stored.
+func (r *scoring) from(ctx context.Context, at int) (*generate.Batch, Cached) {
+	was := Cached{Miss: "no log-probabilities of it are kept"}
+	if r.Texts != nil && at > 0 {
+		found := r.Texts.Find(ctx, []session.Segment{{IDs: r.ids[:at]}})
+		was = cachedOf(found)
+		if mark := found.Snapshot; mark != nil && mark.Logits != nil {
+			s := mark.Session(r.Net)
+			r.tell(s.Position(), s.Logits(0))
+			return s, was
+		}
+	}
+	r.out[0] = Token{ID: r.ids[0]}
+	s := generate.NewBatch(r.Net, 1)
+	s.Chunk = r.scores.chunk
+	was.Tokens = 0
+	return s, was
+}
+
+// tell scores the id behind a place. Several goroutines may call it at once.
+func (r *scoring) tell(at int, logits []float32) {
+	if at >= len(r.ids) {
+		return
+	}
+	var err error
+	if r.out[at], err = ScoreToken(logits, r.ids[at], r.top); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.broken = cmp.Or(r.broken, err)
+	}
+}
+
+// readTo reads up to a place and leaves a mark there.
+func (r *scoring) readTo(ctx context.Context, s *generate.Batch, to int) error {
+	from := s.Position()
+	err := r.Runner.Run(ctx, &session.Request{
+		Session: s, Segments: []session.Segment{{IDs: r.ids[from:to]}}, Client: r.client,
+		Each: func(at int, logits []float32) { r.tell(from+at+1, logits) },
+	})
+	if err == nil {
+		err = r.broken
+	}
+	if err != nil || r.Texts == nil {
+		return err
+	}
+	return r.Texts.Put(ctx, []session.Segment{{IDs: r.ids[:to]}}, nil, session.Take(s))
+}

@@ -1,0 +1,76 @@
+package host
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// SessionCache are sessions of a model that are in memory, besides being stored: what is used least goes first. Of one
+// whose last change could not be stored the text stays, in the server's pending. Who uses one has locked it.
+type SessionCache struct {
+	Most int // bytes
+
+	mu     sync.Mutex
+	all    map[string]*list.Element // of *liveSession
+	recent list.List                // the last used first
+	bytes  int
+}
+
+// CachedSession is a session in memory.
+type CachedSession struct {
+	ID       string
+	Revision string // that it is, or was before a change that is not stored
+	Session  *session.Session
+	bytes    int
+}
+
+// sessionMemory is the most bytes that the sessions of a model take in memory besides being stored.
+const sessionMemory = 512 << 20
+
+func newSessionCache(most int) *SessionCache {
+	return &SessionCache{Most: most, all: map[string]*list.Element{}}
+}
+
+// Get returns a session if it is that of a revision, or nil.
+func (l *SessionCache) Get(id, revision string) *session.Session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.all[id]
+	if e == nil {
+		return nil
+	}
+	x := e.Value.(*CachedSession)
+	if x.Revision != revision { // another server has changed it
+		l.remove(e)
+		return nil
+	}
+	l.recent.MoveToFront(e)
+	return x.Session
+}
+
+// Put keeps a session, in the place of an earlier one.
+func (l *SessionCache) Put(x *CachedSession) {
+	x.bytes = x.Session.StateSize() + SessionBudget + 16*x.Session.Position()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.all[x.ID]; old != nil {
+		l.remove(old)
+	}
+	l.all[x.ID] = l.recent.PushFront(x)
+	l.bytes += x.bytes
+	for l.bytes > l.Most && l.recent.Len() > 0 {
+		l.remove(l.recent.Back())
+	}
+}
+
+// remove forgets a session. The lock is held.
+func (l *SessionCache) remove(e *list.Element) {
+	x := l.recent.Remove(e).(*CachedSession)
+	l.bytes -= x.bytes
+	delete(l.all, x.ID)
+}
+
+// SessionBudget is the budget of the places to go back to in a session in memory, in bytes.
+const SessionBudget = 16 << 20

@@ -1,0 +1,187 @@
+package ollama
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// model is a model as Ollama lists it.
+type model struct {
+	Name     string    `json:"name"`
+	Model    string    `json:"model"`
+	Modified time.Time `json:"modified_at"`
+	Digest   string    `json:"digest"`
+	Size     int64     `json:"size"`
+	Details  Details   `json:"details"`
+}
+
+type Details struct {
+	Parent     string   `json:"parent_model"`
+	Format     string   `json:"format"`
+	Family     string   `json:"family"`
+	Families   []string `json:"families"`
+	Parameters string   `json:"parameter_size"`
+	Precision  string   `json:"quantization_level"`
+}
+
+// details are those of a model in Ollama's form.
+func detailsOf(info *host.ModelInfo) Details {
+	d := Details{
+		Format: cmp.Or(info.Format, "hippo"), Family: cmp.Or(info.Family, "hippo"), Precision: info.Precision,
+	}
+	d.Families = []string{d.Family}
+	const million, billion = 1e6, 1e9
+	switch n := float64(info.Parameters); {
+	case n >= billion:
+		d.Parameters = strconv.FormatFloat(n/billion, 'f', 1, 64) + "B"
+	case n > 0:
+		d.Parameters = strconv.FormatFloat(n/million, 'f', 1, 64) + "M"
+	}
+	return d
+}
+
+// ollama is the model as Ollama lists it.
+func modelOf(info *host.ModelInfo) model {
+	return model{
+		Name: info.Name, Model: info.Name, Modified: info.Modified.UTC(), Digest: info.Digest, Size: info.Bytes,
+		Details: detailsOf(info),
+	}
+}
+
+// Models answers /api/tags: all models that there are.
+func (s *Handler) Models(c *request.Call) error {
+	all, err := s.Host.All(c.Request.Context())
+	if err != nil {
+		return err
+	}
+	list := struct {
+		Models []model `json:"models"`
+	}{[]model{}}
+	for _, info := range all {
+		list.Models = append(list.Models, modelOf(&info))
+	}
+	return c.JSON(list)
+}
+
+// LoadedModel is a model that is loaded, as /api/ps lists it: in Ollama's form, and what only this server has.
+type LoadedModel struct {
+	model
+	Expires time.Time `json:"expires_at"` // centuries away for never
+	VRAM    int64     `json:"size_vram"`
+	Length  int       `json:"context_length"` // 0 for any
+
+	Weights int64 `json:"weights_bytes"`
+	Texts   int64 `json:"texts_bytes"` // of what it has read
+	Marks   int   `json:"marks"`       // places in texts to go on from
+	Uses    int   `json:"requests"`    // that use it
+	Waiting int   `json:"requests_waiting"`
+	Running int   `json:"sequences_running"` // texts that are being read and written
+	Queued  int   `json:"sequences_waiting"` // for a step of the model
+}
+
+// Loaded is the answer of /api/ps: the models that are loaded, what was used last first, and those that are to be.
+type Loaded struct {
+	Models  []LoadedModel       `json:"models"`
+	Loading []host.LoadingModel `json:"loading"`
+}
+
+// Loaded answers /api/ps.
+func (s *Handler) Loaded(c *request.Call) error {
+	list := Loaded{[]LoadedModel{}, s.Host.Loading()}
+	for _, l := range s.Host.Loaded() {
+		m := LoadedModel{
+			model: modelOf(&l.ModelInfo), Expires: l.Expires.UTC(), Length: l.Model.Net.MaxLength(),
+			Weights: l.Bytes, Uses: l.Uses, Waiting: l.Waiting,
+		}
+		if l.Expires.IsZero() {
+			const forever = 1<<63 - 1
+			m.Expires = time.Now().Add(forever).UTC() // as Ollama has it
+		}
+		if l.Model.Texts != nil {
+			texts := l.Model.Texts.Stats()
+			m.Texts, m.Marks = texts.Memory, texts.Marks
+		}
+		if runner, ok := l.Model.Scheduler().(*session.Scheduler); ok {
+			figures := runner.Stats()
+			m.Running, m.Queued = figures.Running, figures.Waiting
+		}
+		m.Size = m.Weights + m.Texts // in memory, where that of /api/tags is on the disk
+		list.Models = append(list.Models, m)
+	}
+	return c.JSON(list)
+}
+
+// nameRequest is the body of a request about a model.
+type nameRequest struct {
+	Model    string `json:"model"`
+	Name     string `json:"name"`
+	Stream   *bool  `json:"stream"`
+	Insecure bool   `json:"insecure"`
+}
+
+// readName reads it.
+func (s *Handler) readName(c *request.Call) (q nameRequest, err error) {
+	if err = c.Read(&q); err == nil {
+		q.Model = cmp.Or(q.Model, q.Name)
+	}
+	return q, err
+}
+
+// Show answers /api/show. The model is not loaded for that.
+func (s *Handler) Show(c *request.Call) error {
+	q, err := s.readName(c)
+	if err != nil {
+		return err
+	}
+	info, err := s.Host.Find(c.Request.Context(), q.Model)
+	if err != nil {
+		return err
+	}
+	card, err := s.Host.Card(c.Request.Context(), info)
+	if err != nil {
+		return err
+	}
+	return c.JSON(struct {
+		Modified     time.Time      `json:"modified_at"`
+		Template     string         `json:"template"`
+		Parameters   string         `json:"parameters,omitempty"`
+		Details      Details        `json:"details"`
+		Info         map[string]any `json:"model_info"`
+		Capabilities []string       `json:"capabilities"`
+	}{info.Modified.UTC(), card.Template, card.Sampling, detailsOf(&info), map[string]any{
+		"general.architecture": "hippo", "general.parameter_count": card.Parameters,
+		"hippo.context_length": card.MaxLength, "hippo.embedding_length": card.DModel,
+		"hippo.layers": card.Layers, "hippo.vocab_size": card.VocabSize,
+		"hippo.state_bytes": card.StateBytes, "hippo.state_bytes_per_token": card.StateBytesPerToken,
+	}, capabilities(card)})
+}
+
+// capabilities are what Ollama's clients ask about before they use a model. In what form it calls tools its tokenizer
+// may be needed to tell: here its template says whether it knows any.
+func capabilities(card host.ModelCard) []string {
+	all := []string{"completion", "embedding"}
+	if reply.UsesTools.MatchString(card.Template) {
+		all = append(all, "tools")
+	}
+	if reply.HasReasoning(card.Template) {
+		all = append(all, "thinking")
+	}
+	return all
+}
+
+// Version answers /api/version.
+func (s *Handler) Version(c *request.Call) error {
+	return c.JSON(map[string]string{"version": s.version})
+}
+
+// Heartbeat answers HEAD /, by which Ollama's clients find out whether there is a server.
+func (s *Handler) Heartbeat(c *request.Call) error {
+	return c.Send(http.StatusOK, "text/plain; charset=utf-8", nil)
+}

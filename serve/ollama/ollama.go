@@ -1,0 +1,330 @@
+// Package ollama responds as Ollama does under /api: replies, embeddings, and models that are listed, pulled and
+// deleted.
+package ollama
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Handler responds as Ollama does.
+type Handler struct {
+	reply.Service
+	version string        // of the program
+	pulls   chan struct{} // places of pulls that run
+}
+
+func New(of reply.Service, version string) *Handler {
+	return &Handler{Service: of, version: version, pulls: make(chan struct{}, maxPulls)}
+}
+
+// Fail writes an error as Ollama does.
+func Fail(c *request.Call, e *request.Error) {
+	c.Send(e.Status, "application/json", failed(e)) // where it fails the client has gone
+}
+
+// chatRequest is the body of /api/generate and /api/chat.
+type chatRequest struct {
+	Model    string          `json:"model"`
+	Prompt   string          `json:"prompt"`
+	System   string          `json:"system"`
+	Suffix   string          `json:"suffix"`
+	Raw      bool            `json:"raw"`
+	Context  []int32         `json:"context"`
+	Messages []reply.Message `json:"messages"`
+	Stream   *bool           `json:"stream"`
+	Format   json.RawMessage `json:"format"`
+	Images   []string        `json:"images"`
+	Think    json.RawMessage `json:"think"`
+	reply.ToolRequest
+	Options json.RawMessage `json:"options"`
+	Keep    keepAlive       `json:"keep_alive"`
+}
+
+// options are those of a reply, with the meanings and the values that Ollama has where nothing is said.
+type options struct {
+	Temperature      *float64        `json:"temperature"`
+	TopK             *int            `json:"top_k"`
+	TopP             *float64        `json:"top_p"`
+	MinP             *float64        `json:"min_p"`
+	Seed             *int64          `json:"seed"`
+	Predict          *int            `json:"num_predict"`
+	Stop             request.Strings `json:"stop"`
+	RepeatPenalty    *float64        `json:"repeat_penalty"`
+	RepeatLast       *int            `json:"repeat_last_n"`
+	FrequencyPenalty *float64        `json:"frequency_penalty"`
+	PresencePenalty  *float64        `json:"presence_penalty"`
+}
+
+// Response is one line of an answer.
+type Response struct {
+	Model    string    `json:"model"`
+	Created  time.Time `json:"created_at"`
+	Response *string   `json:"response,omitempty"`
+	Thinking string    `json:"thinking,omitempty"`
+	Message  *message  `json:"message,omitempty"`
+	Done     bool      `json:"done"`
+	Reason   string    `json:"done_reason,omitempty"`
+	Context  []int32   `json:"context,omitempty"`
+
+	Total       time.Duration `json:"total_duration,omitempty"` // in nanoseconds, as the others
+	Load        time.Duration `json:"load_duration,omitempty"`
+	PromptCount int           `json:"prompt_eval_count,omitempty"`
+	PromptTime  time.Duration `json:"prompt_eval_duration,omitempty"`
+	EvalCount   int           `json:"eval_count,omitempty"`
+	EvalTime    time.Duration `json:"eval_duration,omitempty"`
+}
+
+type message struct {
+	Role     string `json:"role"`
+	Content  string `json:"content"`
+	Thinking string `json:"thinking,omitempty"`
+	Calls    []call `json:"tool_calls,omitempty"`
+}
+
+// chatJob is one request of /api/generate or /api/chat.
+type chatJob struct {
+	chatRequest
+	job    *reply.Job
+	dialog *reply.Dialog
+	split  *reply.Splitter
+	chats  bool
+	begun  time.Time
+	read   time.Time // the prompt had been read
+	load   time.Duration
+	ids    []int32 // of prompt and reply
+}
+
+func (s *Handler) Generate(c *request.Call) error { return s.respond(c, false) }
+
+func (s *Handler) Chat(c *request.Call) error { return s.respond(c, true) }
+
+// respond answers /api/generate and /api/chat.
+func (s *Handler) respond(c *request.Call, chats bool) error {
+	q := &chatJob{chats: chats, begun: time.Now()}
+	if err := c.Read(&q.chatRequest); err != nil {
+		return err
+	}
+	if q.unloads() {
+		if err := s.Host.Unload(c.Request.Context(), q.Model); err != nil {
+			return err
+		}
+		q.job = &reply.Job{}
+		return c.JSON(q.line(reply.Piece{End: endUnload}))
+	}
+	if err := s.prepareOllama(q, c); err != nil {
+		return err
+	}
+	q.Keep.apply(s.Host, q.job.Model)
+	if len(q.job.Prompts) == 0 { // a request to load the model, which it is
+		return c.JSON(q.line(reply.Piece{End: endLoad}))
+	}
+	if err := c.Enter(s.Admit); err != nil {
+		return err
+	}
+	defer s.Admit.Leave()
+	if request.Or(q.Stream, true) {
+		return c.Stream("application/x-ndjson", func(ctx context.Context, to *request.Queue) error {
+			return q.run(ctx, c, func(p reply.Piece) {
+				line := q.line(p)
+				if line == nil {
+					return
+				}
+				if data, err := json.Marshal(line); err == nil {
+					to.Add(data, []byte("\n"))
+				}
+			})
+		}, failed)
+	}
+	var text strings.Builder
+	last := reply.Piece{}
+	if err := q.run(c.Request.Context(), c, func(p reply.Piece) {
+		text.WriteString(p.Text)
+		last = p
+	}); err != nil {
+		return err
+	}
+	last.Text = text.String()
+	return c.JSON(q.line(last))
+}
+
+// failed is the line of an error, also in a stream.
+func failed(e *request.Error) []byte {
+	data, err := json.Marshal(map[string]string{"error": e.Short()})
+	if err != nil {
+		return nil // it is a text
+	}
+	return append(data, '\n')
+}
+
+// prepareOllama checks a request and says what work it is.
+func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
+	m, err := s.Host.Model(c, q.Model)
+	if err != nil {
+		return err
+	}
+	c.Note("model", m.Name)
+	var ch request.Checks
+	ch.That(len(q.Images) == 0, "images", "found %d, want none", len(q.Images))
+	ch.That(q.chats || len(q.Tools) == 0, "tools", "found %d, want none: they are for /api/chat", len(q.Tools))
+	ch.That(q.Suffix == "", "suffix", "found a text, want none: the models read from the left to the right only")
+	if ch.Err != nil {
+		return ch.Err
+	}
+	q.load = c.Load
+	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: 1, Top: -1}
+	if q.dialog, err = q.converse(c.Request.Context()); err != nil || q.dialog == nil {
+		return err
+	}
+	if q.chats {
+		q.job.Ended = reply.ReadAhead(m, q.job.Client, q.dialog)
+	}
+	ids := q.dialog.IDs
+	q.split = q.dialog.Split()
+	if q.job.Options, err = q.replyOptions(s, len(ids)); err != nil {
+		return err
+	}
+	q.job.Options.Constraint = q.dialog.Constraint
+	if err := m.Check("prompt", ids, s.Limits.MaxPrompt, q.job.Options.MaxTokens); err != nil {
+		return err
+	}
+	q.job.Prompts, q.ids = [][]int32{ids}, ids
+	return nil
+}
+
+// converse makes the prompt, nil where there is none.
+func (q *chatJob) converse(ctx context.Context) (*reply.Dialog, error) {
+	format, err := q.format()
+	if err != nil {
+		return nil, err
+	}
+	more, err := q.thinks()
+	if err != nil {
+		return nil, err
+	}
+	chat := &reply.Chat{Messages: q.Messages, Tools: q.ToolRequest, Format: format, Param: "format", More: more}
+	if q.chats {
+		if len(q.Messages) == 0 {
+			return nil, nil
+		}
+		return reply.Converse(ctx, q.job.Model, "messages", chat)
+	}
+	if q.Prompt == "" {
+		return nil, nil
+	}
+	var d *reply.Dialog
+	if q.Raw || q.job.Model.Settings.Template == nil {
+		d = &reply.Dialog{}
+		if d.IDs, err = q.job.Model.Encode(request.Prompt{Text: q.System + q.Prompt}); err == nil {
+			d.Constraint, err = reply.FormatConstraint(ctx, q.job.Model, chat.Param, format)
+		}
+	} else {
+		chat.Messages = nil
+		if q.System != "" {
+			chat.Messages = append(chat.Messages, reply.NewMessage("system", q.System))
+		}
+		chat.Messages = append(chat.Messages, reply.NewMessage("user", q.Prompt))
+		d, err = reply.Converse(ctx, q.job.Model, "prompt", chat)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.IDs = append(q.Context[:len(q.Context):len(q.Context)], d.IDs...)
+	return d, nil
+}
+
+// replyOptions are the options of the reply to a prompt of so many ids.
+func (q *chatJob) replyOptions(s *Handler, n int) (generate.Options, error) {
+	var o options
+	if len(q.Options) > 0 && string(q.Options) != "null" {
+		if err := request.ReadObject(q.Options, &o); err != nil {
+			return generate.Options{}, err
+		}
+	}
+	base := q.job.Model.Ends()
+	base.Temperature, base.TopK, base.TopP, base.RepetitionPenalty, base.RepetitionWindow = 0.8, 40, 0.9, 1.1, 64
+	q.job.Model.Settings.Defaults.Apply(&base)
+	own := base.MaxTokens
+	if last := request.Or(o.RepeatLast, base.RepetitionWindow); last != 0 { // -1 is all, which is 0 here
+		base.RepetitionWindow = max(0, last)
+	} else {
+		base.RepetitionPenalty, o.RepeatPenalty = 1, nil
+	}
+	fields := reply.Sampling{
+		Temperature: o.Temperature, TopP: o.TopP, Stop: o.Stop, Seed: o.Seed, TopK: o.TopK, MinP: o.MinP,
+		FrequencyPenalty: o.FrequencyPenalty, PresencePenalty: o.PresencePenalty, RepetitionPenalty: o.RepeatPenalty,
+	}
+	if o.Seed != nil && *o.Seed < 0 { // another each time
+		seed := rand.Int64()
+		fields.Seed = &seed
+	}
+	out, err := fields.Replies(&s.Service, q.job.Model, base)
+	if err != nil {
+		return out, err
+	}
+	asked := o.Predict
+	if asked != nil && *asked < 0 { // as long as there is room
+		asked = nil
+	}
+	out.MaxTokens = max(1, min(s.Limits.MaxTokens, s.ReplyTokens(q.job.Model, asked, own, n)))
+	return out, nil
+}
+
+// run does the work and passes each piece on.
+func (q *chatJob) run(ctx context.Context, c *request.Call, to func(p reply.Piece)) error {
+	all := &reply.Counted{
+		Meter:    reply.NewMeter(q.job),
+		OnPrompt: func(int, []host.Token) { q.read = time.Now() },
+		OnPiece: func(_, _ int, p reply.Piece) {
+			q.ids = q.ids[:len(q.ids):len(q.ids)]
+			for _, t := range p.Tokens {
+				q.ids = append(q.ids, t.ID)
+			}
+			to(p)
+		},
+	}
+	err := q.job.Run(ctx, all)
+	all.Log(c)
+	return err
+}
+
+// line is a piece as a line of the answer, the last one with what the request took; nil where there is nothing to tell.
+func (q *chatJob) line(p reply.Piece) *Response {
+	a := &Response{Model: q.Model, Created: time.Now().UTC(), Done: p.End != ""}
+	var new reply.Delta
+	if q.split != nil {
+		new = q.split.Push(p.Text, a.Done)
+	}
+	if q.chats {
+		a.Message = &message{host.AssistantRole, new.Content, new.Reasoning, callsOf(new.Calls)}
+	} else {
+		a.Response, a.Thinking = &new.Content, new.Reasoning
+	}
+	if !a.Done {
+		if !new.Some() { // what may be the beginning of a mark is held back
+			return nil
+		}
+		return a
+	}
+	a.Reason = p.End
+	if p.End != endLoad && p.End != endUnload {
+		a.Reason = *reply.Finish(p.End)
+	}
+	a.Total, a.Load = time.Since(q.begun), q.load
+	if len(q.job.Prompts) > 0 {
+		a.PromptCount, a.EvalCount = len(q.job.Prompts[0]), len(q.ids)-len(q.job.Prompts[0])
+		a.PromptTime, a.EvalTime = q.read.Sub(q.begun), time.Since(q.read)
+		if !q.chats {
+			a.Context = q.ids
+		}
+	}
+	return a
+}

@@ -1,0 +1,307 @@
+// Package openai responds as OpenAI does: chat completions, completions, responses, embeddings, models, files and
+// batches; and with the tokens that evaluation harnesses ask for, as vLLM does.
+package openai
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"time"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// chatRequest is the body of /v1/chat/completions.
+type chatRequest struct {
+	reply.Sampling
+	reply.Continued
+	Messages            []reply.Message            `json:"messages"`
+	Logprobs            bool                       `json:"logprobs"`
+	TopLogprobs         *int                       `json:"top_logprobs"`
+	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
+	ResponseFormat      reply.Format               `json:"response_format"`
+	Variables           map[string]json.RawMessage `json:"chat_template_kwargs"`
+	Effort              string                     `json:"reasoning_effort"`
+	reply.ToolRequest
+}
+
+// chatLogprob is the log-probability of a token.
+type chatLogprob struct {
+	Token   string         `json:"token"`
+	LogProb float64        `json:"logprob"`
+	Bytes   []int          `json:"bytes"`
+	Top     *[]chatLogprob `json:"top_logprobs,omitempty"`
+}
+
+type chatLogprobs struct {
+	Content []chatLogprob `json:"content"`
+	Refusal *string       `json:"refusal"`
+}
+
+// chatMessage is a reply, or a piece of one.
+type chatMessage struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+	Refusal *string `json:"refusal,omitempty"`
+	// Reasoning is what the model thinks before it replies, where its template has marks around that.
+	Reasoning string           `json:"reasoning_content,omitempty"`
+	Calls     []reply.ToolCall `json:"tool_calls,omitempty"`
+}
+
+type chatChoice struct {
+	Index    int           `json:"index"`
+	Message  *chatMessage  `json:"message,omitempty"`
+	Delta    *chatMessage  `json:"delta,omitempty"`
+	Logprobs *chatLogprobs `json:"logprobs"`
+	Finish   *string       `json:"finish_reason"`
+}
+
+// ChatCompletion is the answer of /v1/chat/completions, and each event of a stream.
+type ChatCompletion struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []chatChoice `json:"choices"`
+	Usage   *reply.Usage `json:"usage,omitempty"`
+}
+
+// chatJob is one request of /v1/chat/completions.
+type chatJob struct {
+	chatRequest
+	job    *reply.Job
+	dialog *reply.Dialog
+	frame  ChatCompletion // without choices
+}
+
+func (s *Texts) ChatCompletions(c *request.Call) error {
+	var q chatJob
+	if err := c.Read(&q.chatRequest); err != nil {
+		return err
+	}
+	if err := s.prepareChat(&q, c); err != nil {
+		return err
+	}
+	return s.Reply(c, &q, q.Stream)
+}
+
+// prepareChat checks a request and says what work it is.
+func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
+	m, err := s.Host.Model(c, q.Model)
+	if err != nil {
+		return err
+	}
+	c.Note("model", m.Name)
+	o, err := q.Replies(&s.Service, m, m.Defaults(0))
+	if err != nil {
+		return err
+	}
+	asked, param := q.MaxTokens, "max_tokens"
+	if q.MaxCompletionTokens != nil {
+		asked, param = q.MaxCompletionTokens, "max_completion_tokens"
+	}
+	top := request.Or(q.TopLogprobs, 0)
+	var ch request.Checks
+	ch.That(asked == nil || *asked >= 1 && *asked <= s.Limits.MaxTokens, param,
+		"found %d, want an integer from 1 to %d",
+		request.Or(asked, 0), s.Limits.MaxTokens)
+	ch.That(top >= 0 && top <= reply.MaxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top,
+		reply.MaxTop)
+	ch.That(q.TopLogprobs == nil || q.Logprobs, "top_logprobs", "found %d, want logprobs true with it", top)
+	ch.That(len(q.Messages) > 0, "messages", "found none, want at least one")
+	if ch.Err != nil {
+		return ch.Err
+	}
+	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: request.Or(q.N, 1), Top: -1}
+	if q.Logprobs {
+		q.job.Top = top
+	}
+	q.dialog, err = reply.Converse(c.Request.Context(), m, "messages", &reply.Chat{
+		Messages: q.Messages, Tools: q.ToolRequest, Format: q.ResponseFormat, Param: "response_format",
+		More: reply.WithEffort(q.Variables, q.Effort), Continue: q.Continue,
+	})
+	if err != nil {
+		return err
+	}
+	ids := q.dialog.IDs
+	o.Constraint = q.dialog.Constraint
+	o.MaxTokens = s.ReplyTokens(m, asked, o.MaxTokens, len(ids))
+	if err := m.Check("messages", ids, s.Limits.MaxPrompt, o.MaxTokens); err != nil {
+		return err
+	}
+	q.job.Options, q.job.Prompts = o, [][]int32{ids}
+	q.job.Ended = reply.ReadAhead(m, q.job.Client, q.dialog)
+	q.frame = ChatCompletion{ID: "chatcmpl-" + rand.Text(), Created: time.Now().Unix(), Model: m.Name}
+	return nil
+}
+
+// logprobs are the log-probabilities of tokens in a chat's form.
+func logprobs(m *host.Model, tokens []reply.Placed) (out []chatLogprob) {
+	for _, t := range tokens {
+		one, top := logprob(m, t.ID, t.LogProb), make([]chatLogprob, 0, len(t.Top))
+		for _, other := range t.Top {
+			top = append(top, logprob(m, other.ID, other.LogProb))
+		}
+		one.Top = &top
+		out = append(out, one)
+	}
+	return out
+}
+
+// logprob is the log-probability of a token in a chat's form.
+func logprob(m *host.Model, id int32, logProb float64) chatLogprob {
+	data := m.Tokenizer.Decode(nil, []int32{id})
+	out := chatLogprob{Token: m.TokenText(id), LogProb: host.JSONLogProb(logProb), Bytes: make([]int, len(data))}
+	for i, x := range data {
+		out.Bytes[i] = int(x)
+	}
+	return out
+}
+
+// chatReply is a reply on the way.
+type chatReply struct {
+	*reply.Reply
+	split  *reply.Splitter
+	said   reply.Delta // and not told yet
+	tokens []chatLogprob
+	end    *string
+}
+
+// add puts a piece behind what there is. The token that ends a reply is no part of it.
+func (q *chatJob) add(r *chatReply, p reply.Piece) {
+	r.said.Add(r.split.Push(p.Text, p.End != ""))
+	if r.end = reply.Finish(p.End); p.End != "" && p.End != generate.EndLength && r.split.Called > 0 {
+		r.end = &callsFinish
+	}
+	tokens := r.Take(p)
+	if p.End == generate.EndText && len(tokens) > 0 {
+		tokens = tokens[:len(tokens)-1]
+	}
+	if !q.Logprobs {
+		return
+	}
+	r.tokens = append(r.tokens, logprobs(q.job.Model, tokens)...)
+}
+
+// logprobs are those of the tokens of a reply, nil where none are wanted.
+func (q *chatJob) logprobs(r *chatReply) *chatLogprobs {
+	if !q.Logprobs {
+		return nil
+	}
+	tokens := r.tokens
+	if tokens == nil {
+		tokens = []chatLogprob{}
+	}
+	return &chatLogprobs{Content: tokens}
+}
+
+// begin returns the replies, before anything of them is there.
+func (q *chatJob) begin() []*chatReply {
+	replies := make([]*chatReply, q.job.Draws)
+	for j := range replies {
+		replies[j] = &chatReply{Reply: reply.New(q.job.Model, 0), split: q.dialog.Split()}
+	}
+	return replies
+}
+
+// Answer does the work and returns all of it.
+func (q *chatJob) Answer(c *request.Call) (any, error) {
+	replies := q.begin()
+	all := &reply.Counted{
+		Meter:    reply.NewMeter(q.job),
+		OnPrompt: func(int, []host.Token) {},
+		OnPiece:  func(_, j int, p reply.Piece) { q.add(replies[j], p) },
+	}
+	if err := q.job.Run(c.Request.Context(), all); err != nil {
+		return nil, err
+	}
+	all.Log(c)
+	answer, used := q.frame, all.Used()
+	answer.Object, answer.Usage = "chat.completion", &used
+	for j, r := range replies {
+		message := messageOf(&r.said, false)
+		message.Role = host.AssistantRole
+		answer.Choices = append(answer.Choices, chatChoice{
+			Index: j, Message: message, Logprobs: q.logprobs(r), Finish: r.end,
+		})
+	}
+	return &answer, nil
+}
+
+// Send does the work and sends each piece as it comes.
+func (q *chatJob) Send(ctx context.Context, c *request.Call, to *request.Queue) error {
+	replies := q.begin()
+	q.frame.Object = "chat.completion.chunk"
+	frames := q.frames()
+	send := func(choice chatChoice) { to.Add(frames.of(&choice)) }
+	all := &reply.Counted{
+		Meter: reply.NewMeter(q.job),
+		OnPrompt: func(int, []host.Token) {
+			for j := range replies {
+				send(chatChoice{Index: j, Delta: &chatMessage{Role: host.AssistantRole, Content: new(string)}})
+			}
+		},
+		OnPiece: func(_, j int, p reply.Piece) {
+			r := replies[j]
+			q.add(r, p)
+			if r.said.Some() || len(r.tokens) > 0 {
+				send(chatChoice{Index: j, Delta: messageOf(&r.said, true), Logprobs: q.logprobs(r)})
+			}
+			if r.end != nil {
+				send(chatChoice{Index: j, Delta: &chatMessage{}, Finish: r.end})
+			}
+			r.said, r.tokens = reply.Delta{}, nil
+		},
+	}
+	err := q.job.Run(ctx, all)
+	all.Log(c)
+	if err != nil {
+		return err
+	}
+	if q.StreamOptions.IncludeUsage {
+		event, used := q.frame, all.Used()
+		event.Choices, event.Usage = []chatChoice{}, &used
+		to.Add(request.SSE(&event))
+	}
+	to.Add(request.SSEDone)
+	return nil
+}
+
+// frames are the events of the choices.
+func (q *chatJob) frames() *frames {
+	bare := q.frame
+	bare.Choices = []chatChoice{}
+	return newFrames(q.event(&bare))
+}
+
+// event is an answer as an event: usage is there, and null, only where it was asked for.
+func (q *chatJob) event(a *ChatCompletion) any {
+	if !q.StreamOptions.IncludeUsage {
+		return a
+	}
+	return struct {
+		*ChatCompletion
+		Usage *reply.Usage `json:"usage"`
+	}{ChatCompletion: a}
+}
+
+// message is what was said as a message of OpenAI's, or as a part of one in a stream. In a whole message there is a
+// content, unless there are calls in its place.
+func messageOf(s *reply.Delta, streams bool) *chatMessage {
+	m := &chatMessage{Reasoning: s.Reasoning, Calls: s.Calls}
+	if s.Content != "" || s.Reasoning == "" && len(s.Calls) == 0 || !streams && len(s.Calls) == 0 {
+		m.Content = &s.Content
+	}
+	if !streams {
+		for i := range m.Calls {
+			m.Calls[i].Index = nil
+		}
+	}
+	return m
+}
+
+// callsFinish is OpenAI's reason why a reply has ended that calls functions.
+var callsFinish = "tool_calls"

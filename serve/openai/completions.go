@@ -1,0 +1,321 @@
+package openai
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Texts responds with texts, embeddings and tokens of a model.
+type Texts struct{ reply.Service }
+
+// completionRequest is the body of /v1/completions.
+type completionRequest struct {
+	reply.Sampling
+	Prompt   request.Prompts `json:"prompt"`
+	BestOf   *int            `json:"best_of"`
+	Echo     bool            `json:"echo"`
+	Logprobs *int            `json:"logprobs"`
+	Suffix   string          `json:"suffix"`
+}
+
+// completionChoice is one text of an answer.
+type completionChoice struct {
+	Text     string              `json:"text"`
+	Index    int                 `json:"index"`
+	Logprobs *completionLogprobs `json:"logprobs"`
+	Finish   *string             `json:"finish_reason"`
+}
+
+// completionLogprobs are those of the tokens of a text.
+type completionLogprobs struct {
+	Tokens []string             `json:"tokens"`
+	Values []*float64           `json:"token_logprobs"`
+	Top    []map[string]float64 `json:"top_logprobs"`
+	Offset []int                `json:"text_offset"`
+}
+
+// Completion is the answer of /v1/completions, and each event of a stream.
+type Completion struct {
+	ID      string             `json:"id"`
+	Object  string             `json:"object"`
+	Created int64              `json:"created"`
+	Model   string             `json:"model"`
+	Choices []completionChoice `json:"choices"`
+	Usage   *reply.Usage       `json:"usage"`
+}
+
+// completionJob is one request of /v1/completions.
+type completionJob struct {
+	completionRequest
+	job   *reply.Job
+	n     int
+	frame Completion // without choices
+}
+
+func (s *Texts) Completions(c *request.Call) error {
+	var q completionJob
+	if err := c.Read(&q.completionRequest); err != nil {
+		return err
+	}
+	if err := s.prepare(&q, c); err != nil {
+		return err
+	}
+	return s.Reply(c, &q, q.Stream)
+}
+
+// prepare checks a request and says what work it is.
+func (s *Texts) prepare(q *completionJob, c *request.Call) error {
+	m, err := s.Host.Model(c, q.Model)
+	if err != nil {
+		return err
+	}
+	c.Note("model", m.Name)
+	o := m.Defaults(reply.CompletionTokens)
+	o.MaxTokens = request.Or(q.MaxTokens, reply.CompletionTokens)
+	if o, err = q.Replies(&s.Service, m, o); err != nil {
+		return err
+	}
+	q.n = request.Or(q.N, 1)
+	best, top := request.Or(q.BestOf, q.n), request.Or(q.Logprobs, -1)
+	var ch request.Checks
+	ch.That(o.MaxTokens >= 0 && o.MaxTokens <= s.Limits.MaxTokens, "max_tokens",
+		"found %d, want an integer from 0 to %d",
+		o.MaxTokens, s.Limits.MaxTokens)
+	ch.That(best >= q.n && best <= s.Limits.MaxChoices, "best_of", "found %d, want an integer from n, %d, to %d", best,
+		q.n,
+		s.Limits.MaxChoices)
+	ch.That(!q.Stream || best == q.n, "best_of", "found %d and stream, want n, %d: the best replies are known "+
+		"when all have ended", best, q.n)
+	ch.That(q.Logprobs == nil || top >= 0 && top <= reply.MaxTop, "logprobs", "found %d, want an integer from 0 to %d",
+		top,
+		reply.MaxTop)
+	ch.That(q.Suffix == "", "suffix", "found a text, want none: the models read from the left to the right only, and "+
+		"cannot write what stands before a text")
+	ch.That(len(q.Prompt) > 0, "prompt", "found nothing, want %s", request.PromptForms)
+	ch.That(len(q.Prompt) <= s.Limits.MaxPrompts, "prompt", "found %d prompts, want at most %d",
+		len(q.Prompt), s.Limits.MaxPrompts)
+	ch.That(len(q.Prompt)*best <= s.Limits.MaxPrompts, "n",
+		"found %d replies to each of %d prompts, want at most %d in all",
+		best, len(q.Prompt), s.Limits.MaxPrompts)
+	if ch.Err != nil {
+		return ch.Err
+	}
+	q.job = &reply.Job{
+		Model: m, Client: c.Client(), Call: c, Options: o, Draws: best, Top: top, Score: q.Echo && top >= 0,
+	}
+	if best > q.n {
+		q.job.Top = max(0, top) // the best are those with the largest log-probabilities
+	}
+	for _, p := range q.Prompt {
+		ids, err := m.Encode(p)
+		if err == nil {
+			err = m.Check("prompt", ids, s.Limits.MaxPrompt, o.MaxTokens)
+		}
+		if err != nil {
+			return err
+		}
+		q.job.Prompts = append(q.job.Prompts, ids)
+	}
+	q.frame = Completion{
+		ID: "cmpl-" + rand.Text(), Object: "text_completion", Created: time.Now().Unix(), Model: m.Name,
+	}
+	return nil
+}
+
+// echo is the text of prompt i.
+func (q *completionJob) echo(i int) string {
+	if p := q.Prompt[i]; p.IDs == nil {
+		return p.Text
+	}
+	return request.Text(q.job.Model.Tokenizer.Decode(nil, q.job.Prompts[i]))
+}
+
+// writing is a reply to prompt i on the way: q.texts has the text with which it begins.
+type writing struct {
+	*reply.Reply
+	choice completionChoice
+	text   strings.Builder
+	sum    float64 // of the log-probabilities of what was drawn
+}
+
+// begin is a reply to prompt i, whose log-probabilities are given where they are wanted.
+func (q *completionJob) begin(i, index int, ids []host.Token) *writing {
+	w := &writing{choice: completionChoice{Index: index}}
+	if q.Logprobs != nil {
+		w.choice.Logprobs = newLogprobs()
+	}
+	if !q.Echo {
+		w.Reply = reply.New(q.job.Model, 0)
+		return w
+	}
+	text := q.echo(i)
+	w.text.WriteString(text)
+	w.Reply = reply.New(q.job.Model, 0)
+	for _, id := range ids {
+		q.addLogprobs(w.choice.Logprobs, w.Place(id))
+	}
+	w.Reply = reply.New(q.job.Model, utf8.RuneCountInString(text))
+	return w
+}
+
+func newLogprobs() *completionLogprobs {
+	return &completionLogprobs{
+		Tokens: []string{}, Values: []*float64{}, Top: []map[string]float64{}, Offset: []int{},
+	}
+}
+
+// addLogprobs adds those of a token.
+func (q *completionJob) addLogprobs(to *completionLogprobs, t reply.Placed) {
+	to.Tokens, to.Offset = append(to.Tokens, q.job.Model.TokenText(t.ID)), append(to.Offset, t.At)
+	if !t.Known {
+		to.Values, to.Top = append(to.Values, nil), append(to.Top, nil)
+		return
+	}
+	value := host.JSONLogProb(t.LogProb)
+	to.Values, to.Top = append(to.Values, &value), append(to.Top, topByText(q.job.Model, t.Token))
+}
+
+// add puts a piece behind what there is.
+func (q *completionJob) add(w *writing, p reply.Piece) {
+	w.text.WriteString(p.Text)
+	w.choice.Finish = reply.Finish(p.End)
+	for _, t := range p.Tokens {
+		w.sum += t.LogProb
+	}
+	for _, t := range w.Take(p) {
+		if w.choice.Logprobs != nil {
+			q.addLogprobs(w.choice.Logprobs, t)
+		}
+	}
+}
+
+// Answer does the work and returns all of it.
+func (q *completionJob) Answer(c *request.Call) (any, error) {
+	replies := make([][]*writing, len(q.job.Prompts))
+	all := &reply.Counted{
+		Meter: reply.NewMeter(q.job),
+		OnPrompt: func(i int, ids []host.Token) {
+			for j := range q.job.Draws {
+				replies[i] = append(replies[i], q.begin(i, i*q.n+j, ids))
+			}
+		},
+		OnPiece: func(i, j int, p reply.Piece) { q.add(replies[i][j], p) },
+	}
+	if err := q.job.Run(c.Request.Context(), all); err != nil {
+		return nil, err
+	}
+	all.Log(c)
+	answer, used := q.frame, all.Used()
+	answer.Usage = &used
+	for i, of := range replies {
+		if q.job.Draws > q.n {
+			slices.SortStableFunc(of, func(a, b *writing) int { return compareMeans(a, b) })
+		}
+		for j, w := range of[:q.n] {
+			w.choice.Text, w.choice.Index = w.text.String(), i*q.n+j
+			answer.Choices = append(answer.Choices, w.choice)
+		}
+	}
+	return &answer, nil
+}
+
+// compareMeans puts the reply before another whose tokens were more probable.
+func compareMeans(a, b *writing) int {
+	x, y := a.sum*float64(b.Tokens), b.sum*float64(a.Tokens)
+	switch {
+	case x > y:
+		return -1
+	case x < y:
+		return 1
+	}
+	return 0
+}
+
+// Send does the work and sends each piece as it comes.
+func (q *completionJob) Send(ctx context.Context, c *request.Call, to *request.Queue) error {
+	replies, frames := make([][]*writing, len(q.job.Prompts)), q.frames()
+	send := func(w *writing) {
+		w.choice.Text = w.text.String()
+		to.Add(frames.of(&w.choice))
+		w.text.Reset()
+		if w.choice.Logprobs != nil {
+			w.choice.Logprobs = newLogprobs()
+		}
+	}
+	all := &reply.Counted{
+		Meter: reply.NewMeter(q.job),
+		OnPrompt: func(i int, ids []host.Token) {
+			for j := range q.job.Draws {
+				w := q.begin(i, i*q.n+j, ids)
+				if replies[i] = append(replies[i], w); q.Echo {
+					send(w)
+				}
+			}
+		},
+		OnPiece: func(i, j int, p reply.Piece) {
+			q.add(replies[i][j], p)
+			send(replies[i][j])
+		},
+	}
+	err := q.job.Run(ctx, all)
+	all.Log(c)
+	if err != nil {
+		return err
+	}
+	if q.StreamOptions.IncludeUsage {
+		event, used := q.frame, all.Used()
+		event.Choices, event.Usage = []completionChoice{}, &used
+		to.Add(request.SSE(&event))
+	}
+	to.Add(request.SSEDone)
+	return nil
+}
+
+// frames are the events of the choices.
+func (q *completionJob) frames() *frames {
+	bare := q.frame
+	bare.Choices = []completionChoice{}
+	return newFrames(q.event(&bare))
+}
+
+// event is an answer as an event: usage is there only where it was asked for.
+func (q *completionJob) event(a *Completion) any {
+	if q.StreamOptions.IncludeUsage {
+		return a
+	}
+	return struct {
+		*Completion
+		Usage any `json:"usage,omitempty"`
+	}{Completion: a}
+}
+
+// topByText are the most probable tokens in a place by their texts, and the token that stands there. Tokens that have
+// the same text stay apart: those after the first are named by their numbers.
+func topByText(m *host.Model, t host.Token) map[string]float64 {
+	out := make(map[string]float64, len(t.Top)+1)
+	own := false
+	add := func(id int32, logProb float64) {
+		text := m.TokenText(id)
+		if _, taken := out[text]; taken {
+			text = fmt.Sprintf("token_id:%d", id)
+		}
+		out[text] = host.JSONLogProb(logProb)
+		own = own || id == t.ID
+	}
+	for _, other := range t.Top {
+		add(other.ID, other.LogProb)
+	}
+	if !own {
+		add(t.ID, t.LogProb)
+	}
+	return out
+}

@@ -1,0 +1,16 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Fail writes an error as OpenAI does.
+func Fail(c *request.Call, e *request.Error) {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return // it consists of texts
+	}
+	c.Send(e.Status, "application/json", append(body, '\n')) // where it fails the client has gone
+}

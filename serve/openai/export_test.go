@@ -1,0 +1,30 @@
+package openai
+
+import "github.com/hippo-ssm/hippo/serve/records"
+
+// Names of the package that its tests use.
+const (
+	ItemCall      = itemCall
+	ItemMessage   = itemMessage
+	ItemOutput    = itemOutput
+	ItemReasoning = itemReasoning
+	MaxReferred   = maxReferred
+	PartReasoning = partReasoning
+	ResponseCut   = responseCut
+)
+
+// Types of responses.
+type (
+	ChatLogprob        = chatLogprob
+	CompletionChoice   = completionChoice
+	CompletionLogprobs = completionLogprobs
+	ResponseEvent      = responseEvent
+	ResponseItem       = responseItem
+	ResponseRecord     = responseRecord
+)
+
+// ResponseName is the name of a record.
+var ResponseName = responseName
+
+// Store is where responses are stored.
+func (s *Responses) Store() *records.Store { return s.store }

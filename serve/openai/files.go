@@ -1,0 +1,263 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/hippo-ssm/hippo/serve/batch"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Files stores files of clients, and works through those that are batches.
+type Files struct {
+	Store       *batch.Store
+	ReadTimeout time.Duration // for a part of a file to arrive
+	// Allowed returns an error if the key of a request may not have a batch for an endpoint.
+	Allowed func(c *request.Call, endpoint string) error
+}
+
+// fileError is what a client is told of an error of its files and batches.
+func fileError(err error) error {
+	var field *batch.FieldError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &field):
+		return request.Invalid(field.Field, "%s", field.Message)
+	case errors.Is(err, batch.ErrNotFound):
+		return &request.Error{Status: http.StatusNotFound, Code: "not_found", Message: err.Error()}
+	case errors.Is(err, batch.ErrInUse):
+		return &request.Error{Status: http.StatusConflict, Code: "in_use", Message: err.Error()}
+	case errors.Is(err, batch.ErrLimit):
+		return &request.Error{Status: http.StatusRequestEntityTooLarge, Code: "limit_exceeded", Message: err.Error()}
+	case errors.Is(err, batch.ErrLater):
+		return request.ErrDraining
+	}
+	return err
+}
+
+// File is OpenAI's description of a file.
+type File struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Bytes   int64  `json:"bytes"`
+	Created int64  `json:"created_at"`
+	Name    string `json:"filename"`
+	Purpose string `json:"purpose"`
+	Status  string `json:"status"`
+}
+
+func newFileObject(f batch.File) File {
+	return File{f.ID, "file", f.Bytes, f.Created.Unix(), f.Name, f.Purpose, "processed"}
+}
+
+// listObject is a page of a list.
+type listObject[T any] struct {
+	Object  string  `json:"object"`
+	Data    []T     `json:"data"`
+	FirstID *string `json:"first_id"`
+	LastID  *string `json:"last_id"`
+	HasMore bool    `json:"has_more"`
+}
+
+// pageOf reads which page of a list a request asks for.
+func pageOf(c *request.Call, limit, most int) (batch.Page, error) {
+	q := c.Request.URL.Query()
+	p := batch.Page{After: q.Get("after"), Limit: limit, Ascending: q.Get("order") == "asc"}
+	var ch request.Checks
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		ch.That(err == nil && n >= 1 && n <= most, "limit", "found %.40q, want an integer from 1 to %d", text, most)
+		p.Limit = n
+	}
+	order := q.Get("order")
+	ch.That(order == "" || order == "asc" || order == "desc", "order", "found %.40q, want asc or desc", order)
+	return p, ch.Err
+}
+
+// Upload answers POST /v1/files. The file goes to its place as it comes.
+func (s *Files) Upload(c *request.Call) error {
+	const forms = 1 << 20 // for what is around the file
+	control := http.NewResponseController(c.Writer)
+	c.Request.Body = http.MaxBytesReader(c.Writer, &steady{c.Request.Body, control, s.ReadTimeout, 0},
+		s.Store.MaxFile()+forms)
+	parts, err := c.Request.MultipartReader()
+	if err != nil {
+		return &request.Error{
+			Status:  http.StatusBadRequest,
+			Message: fmt.Sprintf("the body of the request: %v; want a form with purpose and file", err),
+		}
+	}
+	f, err := s.Store.AddFile(c.Key, func(w io.Writer) (string, error) { return readForm(parts, w) })
+	if err != nil {
+		c.Header().Set("Connection", "close") // what may still come of the body is not waited for
+		return fileError(err)
+	}
+	control.SetReadDeadline(time.Time{})
+	c.Note("bytes", f.Bytes)
+	return c.JSON(newFileObject(f))
+}
+
+// readForm writes the file of a form, and returns its name.
+func readForm(parts *multipart.Reader, w io.Writer) (name string, err error) {
+	const most = 64 // bytes of a purpose
+	var purpose, file bool
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return "", brokenForm(err)
+		}
+		switch part.FormName() {
+		case "purpose":
+			text, err := io.ReadAll(io.LimitReader(part, most))
+			if err != nil {
+				return "", brokenForm(err)
+			}
+			if string(text) != batch.PurposeBatch {
+				return "", request.Invalid("purpose", "found %q, want %s", text, batch.PurposeBatch)
+			}
+			purpose = true
+		case "file":
+			if file {
+				return "", request.Invalid("file", "found two, want one")
+			}
+			file, name = true, part.FileName()
+			if _, err := io.Copy(w, formReader{part}); err != nil {
+				return "", err
+			}
+		}
+	}
+	switch {
+	case !file:
+		return "", request.Invalid("file", "found nothing, want a file")
+	case !purpose:
+		return "", request.Invalid("purpose", "found nothing, want %s", batch.PurposeBatch)
+	}
+	return name, nil
+}
+
+// formReader says of errors that they are the client's.
+type formReader struct{ *multipart.Part }
+
+func (r formReader) Read(p []byte) (int, error) {
+	n, err := r.Part.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = brokenForm(err)
+	}
+	return n, err
+}
+
+// brokenForm is the error of a form that does not arrive whole.
+func brokenForm(err error) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return &request.Error{
+			Status: http.StatusRequestEntityTooLarge, Code: "request_too_large",
+			Message: fmt.Sprintf("the body of the request has more than %d bytes", large.Limit),
+		}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return request.ErrBodyLate
+	}
+	return &request.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("the body of the request: %v", err)}
+}
+
+// steady reads a body that may take long, as long as it comes steadily: a part in the time for a whole body of others.
+type steady struct {
+	io.ReadCloser
+	control *http.ResponseController
+	wait    time.Duration
+	n       int // bytes since the deadline was set
+}
+
+func (r *steady) Read(p []byte) (int, error) {
+	const part = 1 << 20
+	n, err := r.ReadCloser.Read(p)
+	if r.n += n; r.n >= part {
+		r.n = 0
+		// A recorder of tests has no deadlines, and no client that is slow.
+		r.control.SetReadDeadline(time.Now().Add(r.wait))
+	}
+	return n, err
+}
+
+// List answers GET /v1/files.
+func (s *Files) List(c *request.Call) error {
+	const most = 10000
+	p, err := pageOf(c, most, most)
+	if err != nil {
+		return err
+	}
+	files, more, err := s.Store.Files(c.Key, c.Request.URL.Query().Get("purpose"), p)
+	if err != nil {
+		return fileError(err)
+	}
+	list := listObject[File]{Object: "list", Data: []File{}, HasMore: more}
+	for _, f := range files {
+		list.Data = append(list.Data, newFileObject(f))
+	}
+	if n := len(list.Data); n > 0 {
+		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
+	}
+	return c.JSON(list)
+}
+
+// Show answers GET /v1/files/{id}.
+func (s *Files) Show(c *request.Call) error {
+	f, err := s.Store.File(c.Key, c.Request.PathValue("id"))
+	if err != nil {
+		return fileError(err)
+	}
+	return c.JSON(newFileObject(f))
+}
+
+// Content answers GET /v1/files/{id}/content.
+func (s *Files) Content(c *request.Call) error {
+	f, r, err := s.Store.OpenFile(c.Key, c.Request.PathValue("id"))
+	if err != nil {
+		return fileError(err)
+	}
+	defer r.Close() // it was only read
+	h := c.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", "attachment")
+	h.Set("Content-Length", strconv.FormatInt(f.Bytes, 10))
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := io.ReadFull(r, buf)
+		if n > 0 {
+			if err := c.Deliver(buf[:n]); err != nil {
+				return &request.Error{Status: request.StatusGone,
+					Message: fmt.Sprintf("the client does not read: %v", err)}
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// Delete answers DELETE /v1/files/{id}.
+func (s *Files) Delete(c *request.Call) error {
+	id := c.Request.PathValue("id")
+	if err := s.Store.DeleteFile(c.Key, id); err != nil {
+		return fileError(err)
+	}
+	return c.JSON(struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Deleted bool   `json:"deleted"`
+	}{id, "file", true})
+}

@@ -1,0 +1,291 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// responseInput are the items that a request says, or one of the user.
+type responseInput []inputFields
+
+// drafts are the messages that items make up.
+type drafts []draft
+
+// draft is a message on the way to a template. A reply of several items, thoughts, a text and calls, is one message.
+type draft struct {
+	Role      string           `json:"role"`
+	Content   string           `json:"content"`
+	Reasoning string           `json:"reasoning_content,omitempty"`
+	Calls     []reply.ToolCall `json:"tool_calls,omitempty"`
+	Answers   string           `json:"tool_call_id,omitempty"` // the call that it is the output of
+	Name      string           `json:"name,omitempty"`         // of the function that was called
+	thoughts  []string         // that Reasoning is put together from
+}
+
+// Types of items.
+const (
+	itemMessage   = "message"
+	itemReasoning = "reasoning"
+	itemCall      = "function_call"
+	itemOutput    = "function_call_output"
+	itemReference = "item_reference"
+)
+
+const (
+	inputForms = "a string or a list of items"
+	toolRole   = "tool"
+)
+
+func (q *responseInput) UnmarshalJSON(data []byte) error {
+	if request.IsText(data) {
+		var text string
+		if err := json.Unmarshal(data, &text); err != nil {
+			return err
+		}
+		*q = responseInput{{Role: host.UserRole, Content: bytes.Clone(data)}}
+		return nil
+	}
+	var items []json.RawMessage
+	if err := request.UnmarshalList(data, &items, inputForms); err != nil {
+		return err
+	}
+	*q = make(responseInput, len(items))
+	for i, data := range items {
+		if err := json.Unmarshal(data, &(*q)[i]); err != nil {
+			return fmt.Errorf("%d: %s", i, request.DescribeJSON(err))
+		}
+	}
+	return nil
+}
+
+// drafts are the messages of the items. refer gives the item that the one at a place refers to.
+func (q responseInput) drafts(refer func(at int, id string) (inputFields, error)) (all drafts, err error) {
+	var thoughts []string // of the reply that follows
+	for i, item := range q {
+		if item.refers() {
+			if item, err = refer(i, item.ID); err != nil {
+				return nil, err
+			}
+		}
+		if thoughts, err = all.add(&item, thoughts); err != nil {
+			return nil, request.Invalid("input", "%d: %v", i, err)
+		}
+	}
+	for i := range all {
+		d := &all[i]
+		d.Reasoning, d.thoughts = strings.Join(d.thoughts, ""), nil
+	}
+	return all, nil
+}
+
+// inputFields are those of an item of any type.
+type inputFields struct {
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	Role      string          `json:"role"`
+	Content   json.RawMessage `json:"content"`
+	CallID    string          `json:"call_id"`
+	Name      string          `json:"name"`
+	Arguments string          `json:"arguments"`
+	Output    json.RawMessage `json:"output"`
+}
+
+// add adds an item, behind thoughts that have no message yet. It returns those that have none then.
+func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
+	switch item.Type {
+	case "", itemMessage:
+		d, err := item.message()
+		if d.Role == host.AssistantRole {
+			d.thoughts = thoughts
+		}
+		*q = append(*q, d)
+		return nil, err
+	case itemReasoning:
+		more, err := item.thoughts()
+		return append(thoughts, more...), err
+	case itemCall:
+		call, err := item.call()
+		if n := len(*q); n == 0 || (*q)[n-1].Role != host.AssistantRole {
+			*q = append(*q, draft{Role: host.AssistantRole})
+		}
+		d := &(*q)[len(*q)-1]
+		d.thoughts = append(d.thoughts, thoughts...)
+		d.Calls = append(d.Calls, call)
+		return nil, err
+	case itemOutput:
+		text, err := textOf("output", item.Output)
+		if err == nil && item.CallID == "" {
+			err = errors.New("call_id: found none, want that of a call")
+		}
+		*q = append(*q, draft{Role: toolRole, Content: text, Answers: item.CallID})
+		return nil, err
+	}
+	return nil, fmt.Errorf("found an item of the type %.40q, want %s, %s, %s, %s or %s", item.Type, itemMessage,
+		itemReasoning, itemCall, itemOutput, itemReference)
+}
+
+// message is the message of an item.
+func (item *inputFields) message() (d draft, err error) {
+	switch d.Role = item.Role; item.Role {
+	case "developer":
+		d.Role = host.SystemRole
+	case host.SystemRole, host.UserRole, host.AssistantRole:
+	default:
+		return d, fmt.Errorf("role: found %.40q, want user, assistant, system or developer", item.Role)
+	}
+	d.Content, err = textOf("content", item.Content)
+	return d, err
+}
+
+// textOf is the text of a field, which may be in parts.
+func textOf(field string, data json.RawMessage) (text string, err error) {
+	switch {
+	case request.IsText(data):
+		err = json.Unmarshal(data, &text)
+	case bytes.HasPrefix(data, []byte{'['}):
+		text, err = reply.JoinParts(data)
+	default:
+		err = fmt.Errorf("%s: found %s, want a string or a list of parts", field, request.Shorten(data))
+	}
+	return text, err
+}
+
+// thoughts are those of an item. One that has only a summary has none that a model could go on from.
+func (item *inputFields) thoughts() (all []string, err error) {
+	if len(item.Content) == 0 {
+		return nil, nil
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(item.Content, &parts); err != nil {
+		return nil, errors.New("content: " + request.DescribeJSON(err))
+	}
+	for _, p := range parts {
+		if p.Type != partReasoning {
+			return nil, fmt.Errorf("content: found a part of the type %.40q, want %s", p.Type, partReasoning)
+		}
+		all = append(all, p.Text)
+	}
+	return all, nil
+}
+
+// call is the call of an item.
+func (item *inputFields) call() (reply.ToolCall, error) {
+	arguments := bytes.TrimSpace([]byte(item.Arguments))
+	switch {
+	case item.CallID == "":
+		return reply.ToolCall{}, errors.New("call_id: found none, want one")
+	case !reply.ToolName.MatchString(item.Name):
+		return reply.ToolCall{}, fmt.Errorf("name: found %.70q, want 1 to 64 letters, digits, dots, _ and -", item.Name)
+	case len(arguments) > 0 && (arguments[0] != '{' || !json.Valid(arguments)):
+		return reply.ToolCall{}, fmt.Errorf("arguments: found %s, want a JSON object", request.Shorten(arguments))
+	}
+	return reply.ToolCall{
+		ID: item.CallID, Type: "function", Function: reply.FunctionCall{Name: item.Name, Arguments: string(arguments)},
+	}, nil
+}
+
+// messages are those that a template is given. The outputs of functions get their names: each is of a call before it,
+// which may be one of an earlier response.
+func (q drafts) messages(before []reply.Message) (all []reply.Message, err error) {
+	names, sought := map[string]string{}, false
+	for i := range q {
+		d := q[i]
+		if d.Answers != "" && !sought {
+			sought = true
+			for _, m := range before {
+				if m.Role() == host.AssistantRole {
+					noteCalls(names, m.Calls())
+				}
+			}
+		}
+		if d.Answers != "" {
+			name, ok := names[d.Answers]
+			if !ok {
+				return nil, request.Invalid("input", "found an output of the call %.60q, want one of a call before it",
+					d.Answers)
+			}
+			d.Name = name
+		}
+		noteCalls(names, d.Calls)
+		m, err := d.message()
+		if err != nil {
+			return nil, request.Invalid("input", "%v", err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func noteCalls(names map[string]string, calls []reply.ToolCall) {
+	for _, c := range calls {
+		names[c.ID] = c.Function.Name
+	}
+}
+
+// message is what a template is given.
+func (d *draft) message() (m reply.Message, err error) {
+	if d.Reasoning == "" && len(d.Calls) == 0 && d.Answers == "" {
+		return reply.NewMessage(d.Role, d.Content), nil
+	}
+	data, err := json.Marshal(d)
+	if err != nil {
+		return m, err
+	}
+	err = m.UnmarshalJSON(data)
+	return m, err
+}
+
+// draftOf is the message that a template was given.
+func draftOf(m reply.Message) draft {
+	d := draft{Role: m.Role(), Content: m.Content()}
+	if d.Role != host.AssistantRole && d.Role != toolRole {
+		return d
+	}
+	var more struct {
+		Reasoning string `json:"reasoning_content"`
+		Answers   string `json:"tool_call_id"`
+	}
+	if data, err := json.Marshal(m.Message); err == nil && json.Unmarshal(data, &more) == nil {
+		d.Reasoning, d.Answers = more.Reasoning, more.Answers
+	}
+	d.Calls = m.Calls()
+	return d
+}
+
+// nested are the tools of a request in the form that chats have.
+func nested(flat []json.RawMessage) (all []json.RawMessage, err error) {
+	type function struct {
+		Name        json.RawMessage `json:"name,omitempty"`
+		Description json.RawMessage `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters,omitempty"`
+		Strict      json.RawMessage `json:"strict,omitempty"`
+	}
+	for i, raw := range flat {
+		var f struct {
+			Type json.RawMessage `json:"type"`
+			function
+		}
+		if err := json.Unmarshal(raw, &f); err != nil {
+			return nil, request.Invalid("tools", "element %d: %s", i, request.DescribeJSON(err))
+		}
+		data, err := json.Marshal(struct {
+			Type     json.RawMessage `json:"type,omitempty"`
+			Function function        `json:"function"`
+		}{f.Type, f.function})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, data)
+	}
+	return all, nil
+}

@@ -1,0 +1,116 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Response is OpenAI's object of a response.
+type Response struct {
+	ID                string            `json:"id"`
+	Object            string            `json:"object"`
+	Created           int64             `json:"created_at"`
+	Completed         *int64            `json:"completed_at"`
+	Status            string            `json:"status"`
+	Background        bool              `json:"background"`
+	Error             *responseError    `json:"error"`
+	Incomplete        *responseShort    `json:"incomplete_details"`
+	Instructions      *string           `json:"instructions"`
+	MaxOutputTokens   *int              `json:"max_output_tokens"`
+	Model             string            `json:"model"`
+	Output            []responseItem    `json:"output"`
+	ParallelToolCalls bool              `json:"parallel_tool_calls"`
+	Previous          *string           `json:"previous_response_id"`
+	Store             bool              `json:"store"`
+	StoreError        string            `json:"store_error,omitempty"` // ours: why it is not kept
+	Temperature       float64           `json:"temperature"`
+	Text              responseText      `json:"text"`
+	Reasoning         responseReasoning `json:"reasoning"`
+	ToolChoice        json.RawMessage   `json:"tool_choice"`
+	Tools             []json.RawMessage `json:"tools"`
+	TopP              float64           `json:"top_p"`
+	TopLogprobs       int               `json:"top_logprobs"`
+	Truncation        string            `json:"truncation"`
+	Usage             *responseUsage    `json:"usage"`
+	Metadata          map[string]string `json:"metadata"`
+}
+
+type responseError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// responseShort says why a response is incomplete.
+type responseShort struct {
+	Reason string `json:"reason"`
+}
+
+type responseUsage struct {
+	Input         int                 `json:"input_tokens"`
+	InputDetails  reply.UsageDetails  `json:"input_tokens_details"`
+	Output        int                 `json:"output_tokens"`
+	OutputDetails responseUsageOutput `json:"output_tokens_details"`
+	Total         int                 `json:"total_tokens"`
+}
+
+type responseUsageOutput struct {
+	Reasoning int `json:"reasoning_tokens"`
+}
+
+// States of a response and of its items.
+const (
+	responseRunning   = "in_progress"
+	ResponseCompleted = "completed"
+	responseCut       = "incomplete"
+	responseFailed    = "failed"
+)
+
+// newResponseObject is a response before anything of it is there.
+func newResponseObject(q *responding, o generate.Options) Response {
+	metadata := q.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	choice, tools := q.Choice, q.Tools
+	if len(choice) == 0 {
+		choice = json.RawMessage(`"auto"`)
+	}
+	if tools == nil {
+		tools = []json.RawMessage{}
+	}
+	return Response{
+		ID: newResponseID(), Object: "response", Created: request.Now(), Status: responseRunning,
+		Instructions: request.OrNull(q.Instructions), MaxOutputTokens: q.MaxOutput, Model: q.job.Model.Name,
+		Output: []responseItem{}, ParallelToolCalls: request.Or(q.Parallel, true), Previous: request.OrNull(q.Previous),
+		Reasoning: q.Reasoning, Store: request.Or(q.Store, true), Temperature: o.Temperature,
+		TopP:        request.Or(q.TopP, 1),
+		TopLogprobs: request.Or(q.TopLogprobs, 0), Text: q.Text, ToolChoice: choice, Tools: tools,
+		Truncation: "disabled",
+		Metadata:   metadata,
+	}
+}
+
+// finish notes what the response took.
+func (a *Response) finish(u reply.Usage, thoughts int) {
+	if a.Status == ResponseCompleted {
+		at := request.Now()
+		a.Completed = &at
+	}
+	a.Usage = &responseUsage{
+		Input: u.Prompt, InputDetails: u.Details, Output: u.Completion, OutputDetails: responseUsageOutput{thoughts},
+		Total: u.Total,
+	}
+}
+
+// failed is the last event of a stream that an error ends.
+func (q *responding) failed(e *request.Error) []byte {
+	code := e.Code
+	if code == "" {
+		code = e.Kind()
+	}
+	q.object.Status, q.object.Error = responseFailed, &responseError{code, e.Short()}
+	return q.events.next(responseEvent{Type: "response.failed", Response: &q.object})
+}

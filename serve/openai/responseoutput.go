@@ -1,0 +1,324 @@
+package openai
+
+import (
+	"context"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// responseItem is an item of the output, or of the input in a list. Each type has some of the fields.
+type responseItem struct {
+	ID        string         `json:"id"`
+	Type      string         `json:"type"`
+	Status    string         `json:"status"`
+	Role      string         `json:"role,omitempty"`
+	Content   []responsePart `json:"content,omitzero"`
+	Summary   []struct{}     `json:"summary,omitzero"`
+	CallID    string         `json:"call_id,omitempty"`
+	Name      string         `json:"name,omitempty"`
+	Arguments *string        `json:"arguments,omitempty"`
+	Output    *string        `json:"output,omitempty"`
+}
+
+// responsePart is a text of an item.
+type responsePart struct {
+	Type        string         `json:"type"`
+	Text        string         `json:"text"`
+	Annotations []struct{}     `json:"annotations,omitzero"`
+	Logprobs    *[]chatLogprob `json:"logprobs,omitempty"`
+}
+
+// Types of parts.
+const (
+	partInput     = "input_text"
+	partOutput    = "output_text"
+	partReasoning = "reasoning_text"
+)
+
+// newItem is an item of a type, on the way.
+func (a *Response) newItem(kind string) responseItem {
+	item := responseItem{ID: itemID(kind, a.ID, outputMark, len(a.Output)), Type: kind, Status: responseRunning}
+	switch kind {
+	case itemMessage:
+		item.Role, item.Content = host.AssistantRole, []responsePart{}
+	case itemReasoning:
+		item.Summary, item.Content = []struct{}{}, []responsePart{}
+	case itemCall:
+		item.Arguments = new(string)
+	}
+	return item
+}
+
+// newPart is the text of an item of a type, before anything of it is there.
+func newPart(kind string) responsePart {
+	if kind == itemReasoning {
+		return responsePart{Type: partReasoning}
+	}
+	return responsePart{Type: partOutput, Annotations: []struct{}{}}
+}
+
+// reply is the output as a message.
+func (a *Response) reply() draft {
+	d := draft{Role: host.AssistantRole}
+	for _, item := range a.Output {
+		for _, p := range item.Content {
+			if item.Type == itemReasoning {
+				d.Reasoning += p.Text
+			} else {
+				d.Content += p.Text
+			}
+		}
+		if item.Type == itemCall {
+			d.Calls = append(d.Calls, reply.ToolCall{
+				ID: item.CallID, Type: "function", Function: reply.FunctionCall{Name: item.Name,
+					Arguments: *item.Arguments},
+			})
+		}
+	}
+	return d
+}
+
+// inputItems are what the request said.
+func (r *responseRecord) inputItems() []responseItem {
+	items := []responseItem{}
+	add := func(kind string) *responseItem {
+		items = append(items, responseItem{
+			ID: itemID(kind, r.Response.ID, inputMark, len(items)), Type: kind, Status: ResponseCompleted,
+		})
+		return &items[len(items)-1]
+	}
+	for _, m := range r.Input {
+		d := draftOf(m)
+		if d.Answers != "" {
+			item := add(itemOutput)
+			item.CallID, item.Output = d.Answers, &d.Content
+			continue
+		}
+		if d.Reasoning != "" {
+			item := add(itemReasoning)
+			item.Summary, item.Content = []struct{}{}, []responsePart{{Type: partReasoning, Text: d.Reasoning}}
+		}
+		if d.Content != "" || len(d.Calls) == 0 {
+			part := responsePart{Type: partInput, Text: d.Content}
+			if d.Role == host.AssistantRole {
+				part.Type, part.Annotations = partOutput, []struct{}{}
+			}
+			item := add(itemMessage)
+			item.Role, item.Content = d.Role, []responsePart{part}
+		}
+		for _, c := range d.Calls {
+			item := add(itemCall)
+			item.CallID, item.Name, item.Arguments = c.ID, c.Function.Name, &c.Function.Arguments
+		}
+	}
+	return items
+}
+
+// outputWriter makes items of what the model writes, and tells each event of that.
+type outputWriter struct {
+	q        *responding
+	tell     func(responseEvent)
+	split    *reply.Splitter
+	reply    *reply.Reply
+	going    bool          // the last item has not ended
+	pending  []chatLogprob // of tokens whose text is not told yet
+	thoughts int           // tokens of them
+}
+
+func newOutputWriter(q *responding, tell func(responseEvent)) *outputWriter {
+	return &outputWriter{q: q, tell: tell, split: q.dialog.Split(), reply: reply.New(q.job.Model, 0)}
+}
+
+// begin is called when the prompt has been read. Where a reply can be nothing but a message, that begins.
+func (w *outputWriter) begin() {
+	w.tell(responseEvent{Type: "response.created", Response: &w.q.object})
+	w.tell(responseEvent{Type: "response.in_progress", Response: &w.q.object})
+	if d := w.q.dialog; !d.Reasoning && d.Calls == nil {
+		w.open(itemMessage)
+	}
+}
+
+// last is the item that was begun last.
+func (w *outputWriter) last() *responseItem { return &w.q.object.Output[len(w.q.object.Output)-1] }
+
+// is reports whether an item of a type is going on.
+func (w *outputWriter) is(kind string) bool { return w.going && w.last().Type == kind }
+
+// open begins an item, unless one of the type is going on.
+func (w *outputWriter) open(kind string) *responseItem {
+	if w.is(kind) {
+		return w.last()
+	}
+	w.close(ResponseCompleted)
+	w.q.object.Output, w.going = append(w.q.object.Output, w.q.object.newItem(kind)), true
+	item := w.last()
+	w.item("response.output_item.added", responseEvent{Item: item})
+	if item.Content != nil {
+		item.Content = append(item.Content, newPart(kind))
+		w.part("response.content_part.added", responseEvent{Part: &item.Content[0]})
+	}
+	return item
+}
+
+// close ends the item that is going on.
+func (w *outputWriter) close(status string) {
+	if !w.going {
+		return
+	}
+	item := w.last()
+	switch item.Type {
+	case itemCall:
+		w.ofItem("response.function_call_arguments.done", responseEvent{Arguments: item.Arguments})
+	case itemReasoning:
+		w.part("response.reasoning_text.done", responseEvent{Text: &item.Content[0].Text})
+	default:
+		logprobs := []chatLogprob{}
+		if all := item.Content[0].Logprobs; all != nil {
+			logprobs = *all
+		}
+		w.part("response.output_text.done", responseEvent{Text: &item.Content[0].Text, Logprobs: &logprobs})
+	}
+	if item.Content != nil {
+		w.part("response.content_part.done", responseEvent{Part: &item.Content[0]})
+	}
+	item.Status, w.going = status, false
+	w.item("response.output_item.done", responseEvent{Item: item})
+}
+
+// item tells an event that has an item.
+func (w *outputWriter) item(kind string, e responseEvent) {
+	at := len(w.q.object.Output) - 1
+	e.Type, e.Output = kind, &at
+	w.tell(e)
+}
+
+// ofItem tells an event of the last item.
+func (w *outputWriter) ofItem(kind string, e responseEvent) {
+	e.ItemID = w.last().ID
+	w.item(kind, e)
+}
+
+// part tells an event of the text of the last item.
+func (w *outputWriter) part(kind string, e responseEvent) {
+	e.Content = new(int)
+	w.ofItem(kind, e)
+}
+
+// add puts a piece behind what there is. The token that ends a reply is no part of it.
+func (w *outputWriter) add(p reply.Piece) {
+	mode := w.split.Mode
+	fresh := w.split.Push(p.Text, p.End != "")
+	thinks := mode == reply.InThought || w.split.Mode == reply.InThought
+	if thinks {
+		w.thoughts += len(p.Tokens)
+	}
+	if w.q.job.Top >= 0 {
+		tokens := w.reply.Take(p)
+		if p.End == generate.EndText && len(tokens) > 0 {
+			tokens = tokens[:len(tokens)-1]
+		}
+		w.pending = append(w.pending, logprobs(w.q.job.Model, tokens)...)
+	}
+	if fresh.Reasoning != "" {
+		w.open(itemReasoning).Content[0].Text += fresh.Reasoning
+		w.part("response.reasoning_text.delta", responseEvent{Delta: &fresh.Reasoning})
+	}
+	// Tokens without a text of their own, such as the first of a character, are told with what they are a part of.
+	rest := w.is(itemMessage) && len(w.pending) > 0 && w.split.Mode == reply.InContent && w.split.Held == ""
+	if fresh.Content != "" || rest && len(fresh.Calls) == 0 {
+		w.text(fresh.Content)
+	}
+	if thinks || w.split.Trim || len(fresh.Calls) > 0 {
+		w.pending = nil // they are of no message
+	}
+	for _, c := range fresh.Calls {
+		w.call(c)
+	}
+	if p.End != "" {
+		w.end(p.End)
+	}
+}
+
+// text adds a text to the message, with the log-probabilities of its tokens.
+func (w *outputWriter) text(text string) {
+	part, logprobs := &w.open(itemMessage).Content[0], []chatLogprob{}
+	part.Text += text
+	if w.q.job.Top >= 0 {
+		logprobs = append(logprobs, w.pending...)
+		w.pending = nil
+		if part.Logprobs == nil {
+			part.Logprobs = &[]chatLogprob{}
+		}
+		*part.Logprobs = append(*part.Logprobs, logprobs...)
+	}
+	w.part("response.output_text.delta", responseEvent{Delta: &text, Logprobs: &logprobs})
+}
+
+// call adds a call.
+func (w *outputWriter) call(c reply.ToolCall) {
+	w.close(ResponseCompleted)
+	w.q.object.Output, w.going = append(w.q.object.Output, w.q.object.newItem(itemCall)), true
+	item := w.last()
+	item.CallID, item.Name = c.ID, c.Function.Name
+	w.item("response.output_item.added", responseEvent{Item: item})
+	*item.Arguments = c.Function.Arguments
+	w.ofItem("response.function_call_arguments.delta", responseEvent{Delta: item.Arguments})
+	w.close(ResponseCompleted)
+}
+
+// end ends the output.
+func (w *outputWriter) end(why string) {
+	a := &w.q.object
+	a.Status = ResponseCompleted
+	if why == generate.EndLength {
+		a.Status, a.Incomplete = responseCut, &responseShort{"max_output_tokens"}
+	}
+	if len(a.Output) == 0 {
+		w.open(itemMessage)
+	}
+	w.close(a.Status)
+}
+
+// responseEvent is an event of a stream. Each type has some of the fields.
+type responseEvent struct {
+	Type      string         `json:"type"`
+	Number    int            `json:"sequence_number"`
+	Response  *Response      `json:"response,omitempty"`
+	ItemID    string         `json:"item_id,omitempty"`
+	Output    *int           `json:"output_index,omitempty"`
+	Content   *int           `json:"content_index,omitempty"`
+	Item      *responseItem  `json:"item,omitempty"`
+	Part      *responsePart  `json:"part,omitempty"`
+	Delta     *string        `json:"delta,omitempty"`
+	Text      *string        `json:"text,omitempty"`
+	Arguments *string        `json:"arguments,omitempty"`
+	Logprobs  *[]chatLogprob `json:"logprobs,omitempty"`
+}
+
+// eventWriter numbers events and adds them to a queue.
+type eventWriter struct {
+	to     *request.Queue
+	number int
+}
+
+// add adds an event.
+func (w *eventWriter) add(e responseEvent) { w.to.Add(w.next(e)) }
+
+func (w *eventWriter) next(e responseEvent) []byte {
+	e.Number = w.number
+	w.number++
+	return append([]byte("event: "+e.Type+"\n"), request.SSE(&e)...)
+}
+
+// stream does the work and sends each piece as it comes.
+func (q *responding) stream(ctx context.Context, c *request.Call, to *request.Queue) error {
+	q.events = &eventWriter{to: to}
+	if err := q.run(ctx, c, q.events.add); err != nil {
+		return err
+	}
+	q.events.add(responseEvent{Type: "response." + q.object.Status, Response: &q.object})
+	return nil
+}

@@ -1,0 +1,348 @@
+package openai
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/records"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// Responses makes responses, and stores them for their clients.
+type Responses struct {
+	reply.Service
+	o     ResponsesOptions
+	store *records.Store
+	bytes atomic.Int64 // of responses that were stored since old ones were last looked for
+}
+
+// ResponsesOptions bound what is stored of responses.
+type ResponsesOptions struct {
+	MaxResponses int           // of a client; the oldest are removed first
+	MaxBytes     int64         // of all responses of a client
+	KeepFor      time.Duration // after which one is removed
+	Log          *slog.Logger
+}
+
+func NewResponses(of reply.Service, store *records.Store, o ResponsesOptions) *Responses {
+	s := &Responses{Service: of, o: o, store: store}
+	store.OnSweep(records.Responses, s.trimResponses)
+	return s
+}
+
+// responseRequest is the body of /v1/responses.
+type responseRequest struct {
+	reply.Sampling
+	Input        responseInput     `json:"input"`
+	Instructions string            `json:"instructions"`
+	Previous     string            `json:"previous_response_id"`
+	Store        *bool             `json:"store"`
+	MaxOutput    *int              `json:"max_output_tokens"`
+	Metadata     map[string]string `json:"metadata"`
+	Text         responseText      `json:"text"`
+	TopLogprobs  *int              `json:"top_logprobs"`
+	Include      []string          `json:"include"`
+	Reasoning    responseReasoning `json:"reasoning"`
+	reply.ToolRequest
+	Variables    map[string]json.RawMessage `json:"chat_template_kwargs"`
+	Background   bool                       `json:"background"`
+	Conversation json.RawMessage            `json:"conversation"`
+	Prompt       json.RawMessage            `json:"prompt"`
+}
+
+// responseText is how a text is to be: the format as it was asked for.
+type responseText struct {
+	Format json.RawMessage `json:"format"`
+}
+
+// format is the format, that of any text where none is asked for.
+func (t *responseText) format() (f reply.Format, err error) {
+	if len(t.Format) == 0 || string(t.Format) == "null" {
+		t.Format = json.RawMessage(`{"type":"text"}`)
+	}
+	if err := json.Unmarshal(t.Format, &f); err != nil {
+		return f, request.Invalid("text", "format: %s", request.DescribeJSON(err))
+	}
+	return f, nil
+}
+
+// responseReasoning is how a model is to think before it replies.
+type responseReasoning struct {
+	Effort  *string `json:"effort"`
+	Summary *string `json:"summary"`
+}
+
+// responding is one request of /v1/responses.
+type responding struct {
+	responseRequest
+	job      *reply.Job
+	server   *Responses
+	object   Response
+	said     int             // messages of the input
+	messages []reply.Message // all that the prompt says, the instructions first
+	dialog   *reply.Dialog
+	record   responseRecord
+	mark     *session.Snapshot // behind the reply
+	events   *eventWriter      // of a stream
+}
+
+func (s *Responses) Create(c *request.Call) error {
+	q := &responding{server: s}
+	if err := c.Read(&q.responseRequest); err != nil {
+		return err
+	}
+	if err := s.prepareResponse(q, c); err != nil {
+		return err
+	}
+	if err := c.Enter(s.Admit); err != nil {
+		return err
+	}
+	defer s.Admit.Leave()
+	if q.Stream {
+		return c.Stream("text/event-stream", func(ctx context.Context, to *request.Queue) error {
+			return q.stream(ctx, c, to)
+		}, q.failed)
+	}
+	if err := q.run(c.Request.Context(), c, func(responseEvent) {}); err != nil {
+		return err
+	}
+	return c.JSON(&q.object)
+}
+
+// prepareResponse checks a request and says what work it is.
+func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
+	previous, err := s.previous(c, q.Previous)
+	if err != nil {
+		return err
+	}
+	if q.Model == "" && previous != nil {
+		q.Model = previous.Model
+	}
+	m, err := s.Host.Model(c, q.Model)
+	if err != nil {
+		return err
+	}
+	c.Note("model", m.Name)
+	if err := q.check(s); err != nil {
+		return err
+	}
+	q.N = nil
+	o, err := q.Replies(&s.Service, m, m.Defaults(0))
+	if err != nil {
+		return err
+	}
+	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: 1, Top: -1}
+	if q.TopLogprobs != nil || slices.Contains(q.Include, includeLogprobs) {
+		q.job.Top = request.Or(q.TopLogprobs, 0)
+	}
+	q.record = responseRecord{Model: m.Name, Identity: m.Identity()}
+	if previous != nil {
+		q.record.Messages = previous.Messages
+	}
+	input, err := q.Input.drafts(s.references(c))
+	if err != nil {
+		return err
+	}
+	if q.record.Input, err = input.messages(q.record.Messages); err != nil {
+		return err
+	}
+	if q.said = len(input); q.said == 0 {
+		return request.Invalid("input", "found nothing, want %s", inputForms)
+	}
+	before := len(q.record.Messages)
+	q.record.Messages = append(q.record.Messages[:before:before], q.record.Input...)
+	if q.messages = q.record.Messages; q.Instructions != "" {
+		q.messages = append([]reply.Message{reply.NewMessage(host.SystemRole, q.Instructions)}, q.messages...)
+	}
+	plan, err := q.plans(c.Request.Context(), previous)
+	if err != nil {
+		return err
+	}
+	ids := records.PlanIDs(plan)
+	o.Constraint = q.dialog.Constraint
+	o.MaxTokens = s.ReplyTokens(m, q.MaxOutput, o.MaxTokens, len(ids))
+	if err := m.Check("input", ids, s.Limits.MaxPrompt, o.MaxTokens); err != nil {
+		return err
+	}
+	q.job.Options, q.job.Prompts, q.job.Plan = o, [][]int32{ids}, plan
+	q.object = newResponseObject(q, o)
+	q.job.Ended = q.keepState
+	return nil
+}
+
+// check checks the fields.
+func (q *responding) check(s *Responses) error {
+	var ch request.Checks
+	asked, top := request.Or(q.MaxOutput, 1), request.Or(q.TopLogprobs, 0)
+	none := func(param string, raw json.RawMessage, why string) {
+		ch.That(len(raw) == 0 || string(raw) == "null", param, "found %s, want none: %s", request.Shorten(raw), why)
+	}
+	ch.That(asked >= 1 && asked <= s.Limits.MaxTokens, "max_output_tokens", "found %d, want an integer from 1 to %d",
+		asked,
+		s.Limits.MaxTokens)
+	ch.That(top >= 0 && top <= reply.MaxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top,
+		reply.MaxTop)
+	ch.That(!q.Background, "background", "found true, want false: a response is made while its client waits")
+	none("conversation", q.Conversation, "previous_response_id goes on after a response")
+	none("prompt", q.Prompt, "this server has no templates of prompts")
+	for _, what := range q.Include {
+		ch.That(what == includeLogprobs || what == includeThoughts, "include", "found %.60q, want %s or %s", what,
+			includeLogprobs, includeThoughts)
+	}
+	if ch.Err == nil {
+		ch.Err = request.CheckMetadata(q.Metadata)
+	}
+	return ch.Err
+}
+
+// What may be included. Thoughts are there in any case, not encrypted.
+const (
+	includeLogprobs = "message.output_text.logprobs"
+	includeThoughts = "reasoning.encrypted_content"
+)
+
+// plans is how the prompt is read. Behind an earlier response it is the state there, and what the template puts behind
+// its text: nothing before that is read again. Where the template does not simply go on, or the text begins otherwise,
+// by other instructions or tools, the prompt is that of a chat.
+func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]session.Segment, error) {
+	c := &reply.Chat{
+		Messages: q.messages, Param: "text",
+		Tools: reply.ToolRequest{Choice: q.Choice, Parallel: q.Parallel},
+		More:  reply.WithEffort(q.Variables, request.Or(q.Reasoning.Effort, "")),
+	}
+	var err error
+	if c.Format, err = q.Text.format(); err != nil {
+		return nil, err
+	}
+	if c.Tools.Tools, err = nested(q.Tools); err != nil {
+		return nil, err
+	}
+	var text string
+	if q.dialog, text, err = reply.Compose(ctx, q.job.Model, "input", c); err != nil {
+		return nil, err
+	}
+	q.record.Prompt = digest(text)
+	if previous != nil && len(previous.Plan) > 0 && q.job.Model.HasIdentity(previous.Identity) {
+		more, ok, err := q.behind(ctx, previous, text)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			plan := records.PlanSegments(previous.Plan)
+			return append(plan, session.Segment{IDs: more}), nil
+		}
+	}
+	ids, err := q.job.Model.Tokenizer.Encode(nil, []byte(text))
+	if err != nil {
+		return nil, request.Invalid("input", "%v", err)
+	}
+	return []session.Segment{{IDs: ids}}, nil
+}
+
+// digest tells texts apart.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// behind is the ids that go on behind the reply of an earlier response, if the template simply goes on there.
+func (q *responding) behind(ctx context.Context, previous *responseRecord, all string) (ids []int32, ok bool,
+	err error) {
+	in := q.dialog.Input
+	in.Messages = in.Messages[:len(in.Messages)-q.said-1] // up to the earlier reply
+	before, err := q.job.Model.Render(ctx, "input", in)
+	if err != nil {
+		return nil, false, err
+	}
+	more, ok := strings.CutPrefix(all, before+previous.Reply)
+	if !ok || more == "" || digest(before) != previous.Prompt {
+		return nil, false, nil
+	}
+	ids, err = q.job.Model.Tokenizer.Encode(nil, []byte(more))
+	if err != nil {
+		return nil, false, request.Invalid("input", "%v", err)
+	}
+	// A tokenizer that puts something before every text cannot go on inside of one.
+	return ids, string(q.job.Model.Tokenizer.Decode(nil, ids)) == more, nil
+}
+
+// keepState notes what the next response needs to go on behind this reply.
+func (q *responding) keepState(_, _ int, d reply.Result) {
+	q.record.Reply = d.Text
+	if !request.Or(q.Store, true) || d.End == generate.EndStop { // behind the stop string is not where the text ends
+		return
+	}
+	ids := d.IDs
+	if d.End == generate.EndText {
+		ids = ids[:len(ids)-1]
+	}
+	q.record.Plan = records.PlanParts(append(q.job.Plan[:len(q.job.Plan):len(q.job.Plan)],
+		session.Segment{IDs: ids, Drawn: true}))
+	if len(d.IDs) > 1 {
+		q.mark = session.Take(d.At)
+	}
+}
+
+// run does the work, tells each event, and keeps the response.
+func (q *responding) run(ctx context.Context, c *request.Call, tell func(responseEvent)) error {
+	w := newOutputWriter(q, tell)
+	all := &reply.Counted{
+		Meter:    reply.NewMeter(q.job),
+		OnPrompt: func(int, []host.Token) { w.begin() },
+		OnPiece:  func(_, _ int, p reply.Piece) { w.add(p) },
+	}
+	err := q.job.Run(ctx, all)
+	all.Log(c)
+	if err != nil {
+		return err
+	}
+	q.object.finish(all.Used(), w.thoughts)
+	reply := q.object.reply()
+	m, err := reply.message()
+	if err != nil {
+		return err
+	}
+	q.record.Messages = append(q.record.Messages, m)
+	if request.Or(q.Store, true) {
+		q.keep(context.WithoutCancel(ctx), c)
+	}
+	// What the next request begins with is read ahead where it is not behind the state. What functions answer is not
+	// known.
+	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
+		in := q.dialog.Input
+		in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m.Message)
+		q.job.Model.ReadAhead(q.job.Client, in)
+	}
+	return nil
+}
+
+// keep keeps the response and the state behind it. Where it cannot, the answer says so.
+func (q *responding) keep(ctx context.Context, c *request.Call) {
+	q.record.Response = q.object
+	if err := q.server.keepResponse(c.Owner(), &q.record); err != nil {
+		q.server.o.Log.Warn("a response could not be kept", "request", c.ID, "error", err.Error())
+		q.object.Store, q.object.StoreError = false, "the response could not be kept: "+err.Error()
+		return
+	}
+	if q.mark != nil && q.job.Model.Texts != nil {
+		_ = q.job.Model.Texts.Put(ctx, records.PlanPrefix(records.PlanSegments(q.record.Plan), q.mark.Position), nil,
+			q.mark) // it is at a cut
+	}
+}
+
+// newResponseID is an id that no other response has.
+func newResponseID() string { return responsePrefix + rand.Text() }
+
+const responsePrefix = "resp_"

@@ -1,0 +1,269 @@
+// Package records stores what clients leave with a server, responses and sessions: in a folder that several servers may
+// share, or in memory. What belongs to a key lies under that key's name.
+package records
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
+)
+
+// Kinds of records: the first part of their names.
+const (
+	Responses = "responses"
+	Sessions  = "sessions"
+)
+
+// Backend holds what clients have left with the server, by names like those of files: KIND/OWNER/ID.json. The server
+// makes the names; nothing in them is what a client has written. Methods may be called from any number of goroutines.
+type Backend interface {
+	// Get returns a record. The error of one that is not there is fs.ErrNotExist.
+	Get(name string) ([]byte, error)
+	// Put makes or replaces a record, as a whole or not at all.
+	Put(name string, write func(io.Writer) error) error
+	// Remove removes a record. If there is none that is no error.
+	Remove(name string) error
+	// List are the records of a folder.
+	List(dir string) ([]Entry, error)
+	// owners are the folders of a kind.
+	owners(kind string) ([]string, error)
+	// Lock keeps other servers away from a name, until it is released. The error is errLocked while one has it.
+	Lock(name string) (release func(), err error)
+	// String names the shelf in errors.
+	String() string
+}
+
+// Entry is a record of a list.
+type Entry struct {
+	Name  string // in the folder
+	Bytes int64
+	Time  time.Time // when it was put there
+}
+
+// ErrLocked is the error of a name that another server has.
+var ErrLocked = errors.New("another server has it")
+
+// newBackend is the shelf of a folder, or, where that is "", of so many bytes of memory.
+func newBackend(dir string, most int64) Backend {
+	if dir == "" {
+		return &memory{most: most, records: map[string]memoryRecord{}}
+	}
+	return folder(dir)
+}
+
+// folder is a folder, which any number of servers may share.
+type folder string
+
+func (f folder) path(name string) string {
+	return filepath.Join(string(f), filepath.FromSlash(name))
+}
+
+func (f folder) String() string { return "store " + string(f) }
+
+func (f folder) named(err error) error {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", f, err)
+}
+
+func (f folder) Get(name string) ([]byte, error) {
+	data, err := os.ReadFile(f.path(name))
+	return data, f.named(err)
+}
+
+func (f folder) Put(name string, write func(io.Writer) error) error {
+	path := f.path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return f.named(err)
+	}
+	return f.named(disk.WriteFile(path, write))
+}
+
+func (f folder) Remove(name string) error {
+	if err := os.Remove(f.path(name)); !errors.Is(err, fs.ErrNotExist) {
+		return f.named(err)
+	}
+	return nil
+}
+
+func (f folder) List(dir string) (all []Entry, err error) {
+	found, err := os.ReadDir(f.path(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	left := false
+	for _, e := range found {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() { // a lock, or one that is gone
+			continue
+		}
+		if strings.Contains(e.Name(), disk.TmpMark) { // of a server that was killed, or is writing
+			left = true
+			continue
+		}
+		all = append(all, Entry{e.Name(), info.Size(), info.ModTime()})
+	}
+	if left {
+		err = errors.Join(err, disk.Sweep(f.path(dir)))
+	}
+	return all, f.named(err)
+}
+
+func (f folder) owners(kind string) (all []string, err error) {
+	found, err := os.ReadDir(f.path(kind))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range found {
+		if e.IsDir() {
+			all = append(all, e.Name())
+		}
+	}
+	return all, f.named(err)
+}
+
+func (f folder) Lock(name string) (release func(), err error) {
+	l, err := disk.LockDir(f.path(name) + ".lock")
+	var locked *disk.LockedError
+	if errors.As(err, &locked) {
+		return nil, ErrLocked
+	}
+	if err != nil {
+		return nil, f.named(err)
+	}
+	return func() {
+		_ = l.Release() // it ends with the process at the latest
+		_ = os.Remove(f.path(name) + ".lock")
+	}, nil
+}
+
+// memory is memory of this server.
+type memory struct {
+	most int64
+
+	mu      sync.Mutex
+	records map[string]memoryRecord
+	bytes   int64
+}
+
+type memoryRecord struct {
+	data []byte
+	time time.Time
+}
+
+// recordSize is the memory of a record besides its data.
+const recordSize = 256
+
+func (m *memory) String() string { return "the server's memory" }
+
+func (m *memory) Get(name string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.records[name]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return r.data, nil
+}
+
+func (m *memory) Put(name string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	size := int64(b.Len()) + recordSize
+	if old, ok := m.records[name]; ok {
+		size -= int64(len(old.data)) + recordSize
+	}
+	if m.bytes+size > m.most {
+		m.forgetResponses(size)
+	}
+	if m.bytes+size > m.most {
+		return fmt.Errorf("%s: no room for %d bytes, with %d of at most %d taken", m, size, m.bytes, m.most)
+	}
+	m.bytes += size
+	m.records[name] = memoryRecord{bytes.Clone(b.Bytes()), time.Now()}
+	return nil
+}
+
+// forgetResponses removes the oldest responses until there is room for some bytes, and for some more, so that it need
+// not be done each time. The lock is held.
+func (m *memory) forgetResponses(size int64) {
+	var names []string
+	for name := range m.records {
+		if strings.HasPrefix(name, Responses+"/") {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return m.records[a].time.Compare(m.records[b].time) })
+	for _, name := range names {
+		if m.bytes+size+m.most/16 <= m.most {
+			return
+		}
+		m.forget(name)
+	}
+}
+
+func (m *memory) Remove(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forget(name)
+	return nil
+}
+
+// forget removes a record. The lock is held.
+func (m *memory) forget(name string) {
+	if old, ok := m.records[name]; ok {
+		m.bytes -= int64(len(old.data)) + recordSize
+		delete(m.records, name)
+	}
+}
+
+func (m *memory) List(dir string) (all []Entry, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, r := range m.records {
+		if rest, ok := strings.CutPrefix(name, dir+"/"); ok && !strings.Contains(rest, "/") {
+			all = append(all, Entry{rest, int64(len(r.data)), r.time})
+		}
+	}
+	return all, nil
+}
+
+func (m *memory) owners(kind string) (all []string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range m.records {
+		if rest, ok := strings.CutPrefix(name, kind+"/"); ok {
+			owner, _, _ := strings.Cut(rest, "/")
+			if !slices.Contains(all, owner) {
+				all = append(all, owner)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (m *memory) Lock(string) (func(), error) { return func() {}, nil }
+
+// IsID tells whether a text may be the id of a record: a prefix, and letters and digits as rand.Text makes them.
+func IsID(prefix, id string) bool {
+	rest, ok := strings.CutPrefix(id, prefix)
+	const digits = 26
+	return ok && len(rest) == digits && !strings.ContainsFunc(rest, func(r rune) bool {
+		return !(r >= 'A' && r <= 'Z') && !(r >= '2' && r <= '7')
+	})
+}

@@ -1,0 +1,125 @@
+package reply
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/generate/constrain"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Format is what a reply is to be: response_format of chats, or text.format of responses, which has the schema
+// in itself.
+type Format struct {
+	Type       string          `json:"type"`
+	Schema     json.RawMessage `json:"schema"`
+	JSONSchema struct {
+		Schema json.RawMessage `json:"schema"`
+	} `json:"json_schema"`
+}
+
+// The types of a responseFormat.
+const (
+	formatText   = "text"
+	FormatObject = "json_object"
+	FormatSchema = "json_schema"
+)
+
+// part is the grammar of the format, nil for any text.
+func (f *Format) part(param string) (constrain.Part, error) {
+	switch f.Type {
+	case "", formatText:
+		return nil, nil
+	case FormatObject:
+		return jsonPart(json.RawMessage(`{"type":"object"}`)), nil
+	case FormatSchema:
+		schema := f.Schema
+		if len(f.JSONSchema.Schema) > 0 {
+			schema = f.JSONSchema.Schema
+		}
+		if len(schema) == 0 {
+			return nil, request.Invalid(param, "found json_schema without a schema, want one")
+		}
+		return jsonPart(schema), nil
+	}
+	return nil, request.Invalid(param, "found the type %.40q, want %s, %s or %s", f.Type, formatText, FormatObject,
+		FormatSchema)
+}
+
+func jsonPart(schema json.RawMessage) constrain.Part {
+	return constrain.Sequence(constrain.Space(), constrain.Value("", schema))
+}
+
+// format is the constraint of replies of a format, nil for any text. Errors name the parameter that the format is of.
+func FormatConstraint(ctx context.Context, m *host.Model, param string, f Format) (*constrain.Constraint, error) {
+	d := &Dialog{}
+	err := d.constrain(ctx, m, param, f, "")
+	return d.Constraint, err
+}
+
+// Dialog is a chat as the model reads it, and how its replies are written and read.
+type Dialog struct {
+	Input      template.Input // what the template was given
+	begins     string         // the beginning of the reply, behind the text of the template
+	IDs        []int32
+	Constraint *constrain.Constraint // of replies, nil for any
+	Calls      *callForm             // nil where there are no tools
+	tools      []tool
+	choice     toolChoice
+	several    bool // a reply may have more than one call
+	Reasoning  bool // replies may begin with thoughts
+	begun      bool // the prompt has begun them
+}
+
+// thoughts are the marks around what a model thinks before it replies.
+const (
+	thinkOpen  = "<think>"
+	thinkClose = "</think>"
+)
+
+// HasReasoning reports whether a template has marks around thoughts.
+func HasReasoning(template string) bool { return strings.Contains(template, thinkOpen) }
+
+// constrain sets what a reply behind a prompt may be: of a format, or calls of tools.
+func (d *Dialog) constrain(ctx context.Context, m *host.Model, param string, f Format, prompt string) error {
+	d.Reasoning = HasReasoning(m.Settings.Source)
+	d.begun = d.Reasoning && strings.HasSuffix(strings.TrimSpace(prompt), thinkOpen)
+	part, err := f.part(param)
+	if err != nil {
+		return err
+	}
+	key := quotedKey(f)
+	if d.Calls != nil {
+		called, perhaps := d.callPart()
+		if called != nil && (part == nil || d.choice.must()) {
+			part, param = called, "tools"
+			key = fmt.Sprint(d.Calls.open, d.choice, d.several, quotedKey(d.tools))
+			if perhaps {
+				d.Constraint, err = m.Constraint(ctx, param, key, part, markers())
+				return err
+			}
+		}
+	}
+	if part == nil {
+		return nil
+	}
+	if d.begun {
+		key += thinkClose
+		part = constrain.Sequence(constrain.Until(thinkClose, false), constrain.Space(), part)
+	}
+	d.Constraint, err = m.Constraint(ctx, param, key, part, markers())
+	return err
+}
+
+// quotedKey is a part of a request as a key.
+func quotedKey(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "" // not of what came as JSON
+	}
+	return string(data)
+}

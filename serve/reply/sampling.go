@@ -1,0 +1,106 @@
+package reply
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Sampling is what completions and chats say about replies: OpenAI's fields, and some that others have added.
+type Sampling struct {
+	Model            string             `json:"model"`
+	Temperature      *float64           `json:"temperature"`
+	TopP             *float64           `json:"top_p"`
+	N                *int               `json:"n"`
+	Stop             request.Strings    `json:"stop"`
+	Seed             *int64             `json:"seed"`
+	LogitBias        map[string]float64 `json:"logit_bias"`
+	FrequencyPenalty *float64           `json:"frequency_penalty"`
+	PresencePenalty  *float64           `json:"presence_penalty"`
+	MaxTokens        *int               `json:"max_tokens"`
+	Stream           bool               `json:"stream"`
+	StreamOptions    streamOptions      `json:"stream_options"`
+
+	TopK              *int     `json:"top_k"`
+	MinP              *float64 `json:"min_p"`
+	RepetitionPenalty *float64 `json:"repetition_penalty"`
+	IgnoreEOS         bool     `json:"ignore_eos"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// CompletionTokens is what max_tokens is where a request does not say it, as OpenAI has it.
+const CompletionTokens = 16
+
+// MaxTop is how many of the most probable tokens a request may have in the place of each.
+const MaxTop = 20
+
+// maxStops is how many stop strings a request may have, and maxStop how long each may be.
+const (
+	maxStops = 64
+	maxStop  = 1024
+)
+
+// Replies are the options of the replies, given what holds where the request says nothing.
+func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (generate.Options, error) {
+	o.Temperature, o.TopP = request.Or(q.Temperature, o.Temperature), request.Or(q.TopP, o.TopP)
+	o.TopK, o.MinP = request.Or(q.TopK, o.TopK), request.Or(q.MinP, o.MinP)
+	o.RepetitionPenalty = request.Or(q.RepetitionPenalty, o.RepetitionPenalty)
+	o.FrequencyPenalty, o.PresencePenalty = request.Or(q.FrequencyPenalty, 0), request.Or(q.PresencePenalty, 0)
+	o.Seed = rand.Uint64()
+	if q.Seed != nil {
+		o.Seed = uint64(*q.Seed)
+	}
+	if o.IgnoreEnd = q.IgnoreEOS; o.IgnoreEnd {
+		o.Stop = nil // where the model itself would end
+	}
+	o.Stop = slices.Concat([]string(q.Stop), o.Stop)
+	n := request.Or(q.N, 1)
+	var c request.Checks
+	c.That(o.Temperature >= 0, "temperature", "found %v, want a number from 0 up", o.Temperature)
+	c.That(o.TopP >= 0 && o.TopP <= 1, "top_p", "found %v, want a number from 0 to 1", o.TopP)
+	c.That(o.TopK >= -1, "top_k", "found %d, want an integer from 0 up", o.TopK)
+	c.That(o.MinP >= 0 && o.MinP <= 1, "min_p", "found %v, want a number from 0 to 1", o.MinP)
+	c.That(o.RepetitionPenalty >= 0 && o.RepetitionPenalty <= math.MaxFloat32, "repetition_penalty",
+		"found %v, want a number from 0 up", o.RepetitionPenalty)
+	c.That(math.Abs(o.FrequencyPenalty) <= 2, "frequency_penalty", "found %v, want a number from -2 to 2",
+		o.FrequencyPenalty)
+	c.That(math.Abs(o.PresencePenalty) <= 2, "presence_penalty", "found %v, want a number from -2 to 2",
+		o.PresencePenalty)
+	c.That(n >= 1 && n <= s.Limits.MaxChoices, "n", "found %d, want an integer from 1 to %d", n, s.Limits.MaxChoices)
+	c.That(len(q.Stop) <= maxStops, "stop", "found %d strings, want at most %d", len(q.Stop), maxStops)
+	for _, stop := range q.Stop {
+		c.That(stop != "" && len(stop) <= maxStop, "stop", "found a string of %d bytes, want 1 to %d",
+			len(stop), maxStop)
+	}
+	o.TopK = max(0, o.TopK) // -1 is all in other servers, too
+	bias, err := q.bias(m.Net.Config.VocabSize)
+	if c.Err == nil {
+		c.Err = err
+	}
+	o.LogitBias = bias
+	return o, c.Err
+}
+
+// bias reads logit_bias: ids as the texts of keys, and what is added to their logits. As OpenAI has it, -100 excludes
+// a token and 100 chooses it, if only approximately: logits differ by less.
+func (q *Sampling) bias(vocab int) (map[int32]float32, error) {
+	const most = 100
+	var c request.Checks
+	out := make(map[int32]float32, len(q.LogitBias))
+	for key, x := range q.LogitBias {
+		id, err := strconv.ParseInt(key, 10, 32)
+		c.That(err == nil && id >= 0 && int(id) < vocab, "logit_bias",
+			"found the key %.40q, want token ids from 0 to %d", key, vocab-1)
+		c.That(math.Abs(x) <= most, "logit_bias", "found %v, want numbers from -%d to %d", x, most, most)
+		out[int32(id)] = float32(x)
+	}
+	return out, c.Err
+}

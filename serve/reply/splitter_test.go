@@ -1,0 +1,66 @@
+package reply
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// TestSplit: however a reply is cut into pieces, thoughts, text and calls are told apart.
+func TestSplit(t *testing.T) {
+	forms := map[callStyle]*callForm{}
+	for i := range callForms {
+		forms[callForms[i].style] = &callForms[i]
+	}
+	granite := &callForms[slices.IndexFunc(callForms, func(f callForm) bool { return f.open == "<|tool_call|>" })]
+	var typed tool
+	typed.Function.Name = "f"
+	typed.Function.Parameters = json.RawMessage(`{"properties":{"s":{"type":"string"},"n":{"type":"integer"}}}`)
+	for _, c := range []struct {
+		name, text, reasoning, content, calls string
+		d                                     Dialog
+	}{
+		{"plain", "a <b> é", "", "a <b> é", "", Dialog{}},
+		{"thoughts", "\n<think>\nhm </thin\n</think>\n\nyes", "hm </thin\n", "yes", "", Dialog{Reasoning: true}},
+		{"no thoughts", " <thing>", "", " <thing>", "", Dialog{Reasoning: true}},
+		{"begun", "hm</think>yes", "hm", "yes", "", Dialog{Reasoning: true, begun: true}},
+		{"thoughts that are cut", "hm</thi", "hm</thi", "", "", Dialog{Reasoning: true, begun: true}},
+		{"objects", "Sure.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\"}}\n</tool_call>\n" +
+			`<tool_call>{"name":"g","arguments":"{\"b\":1}"}</tool_call>`,
+			"", "Sure.\n", `f{"a": "</tool_call>"} g{"b":1} `, Dialog{Calls: forms[callObjects]}},
+		{"no object", "<tool_call>nothing</tool_call>!", "", "<tool_call>nothing</tool_call>!", "",
+			Dialog{Calls: forms[callObjects]}},
+		{"an object that is cut", `<tool_call>{"name":`, "", `<tool_call>{"name":`, "",
+			Dialog{Calls: forms[callObjects]}},
+		{"a list", `<|tool_call|>[{"name":"f","arguments":{"a":[1]}},{"name":"g","parameters":{}}]`, "", "",
+			`f{"a":[1]} g{} `, Dialog{Calls: granite}},
+		{"python", `<|tool_call_start|>[f(a=1, b='x"\'é', c=[True, None, {'k': -2.5}]), g()]<|tool_call_end|>Done`,
+			"", "Done",
+			`f{"a": 1, "b": "x\"'é", "c": [true, null, {"k": -2.5}]} g{} `, Dialog{Calls: forms[callPython]}},
+		{"JSON for python", `<|tool_call_start|>[{"name": "f", "arguments": {"a": 1}, "id": "x"}]<|tool_call_end|>`,
+			"", "", `f{"a": 1} `, Dialog{Calls: forms[callPython]}},
+		{"tags", "<tool_call>\n<function=f>\n<parameter=s>\n12\n</parameter>\n<parameter=n>\n12\n</parameter>\n" +
+			"</function>\n</tool_call>",
+			"", "", `f{"s": "12", "n": 12} `, Dialog{Calls: forms[callTags], tools: []tool{typed}}},
+	} {
+		for size := 1; size < len(c.text)+1; size += 1 + size/3 {
+			d := c.d
+			s := d.Split()
+			var all Delta
+			for rest := c.text; rest != ""; {
+				n := min(size, len(rest))
+				all.Add(s.Push(rest[:n], n == len(rest)))
+				rest = rest[n:]
+			}
+			calls := ""
+			for _, call := range all.Calls {
+				calls += fmt.Sprint(call.Function.Name, call.Function.Arguments, " ")
+			}
+			if all.Reasoning != c.reasoning || all.Content != c.content || calls != c.calls {
+				t.Errorf("%s in pieces of %d: got %q, %q, %q, want %q, %q, %q", c.name, size, all.Reasoning,
+					all.Content, calls, c.reasoning, c.content, c.calls)
+			}
+		}
+	}
+}

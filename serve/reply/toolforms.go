@@ -1,0 +1,256 @@
+package reply
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/generate/constrain"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// callForm is how a family of models writes calls of functions: between two marks, the second of which may be missing.
+type callForm struct {
+	open, close string
+	style       callStyle
+	tells       []string // texts in a template, each of which tells the form
+}
+
+// callStyle is how calls are written between the marks.
+type callStyle uint8
+
+const (
+	callObjects callStyle = iota // each call is an object, with marks of its own
+	callList                     // a list of objects
+	callPython                   // a list of calls as Python has them: [f(a=1), g(b="x")]
+	callTags                     // each call is in tags: <function=f><parameter=a>1</parameter></function>
+)
+
+// callForms are the forms of the families, the ones that others are a part of first.
+var callForms = []callForm{
+	{"<|tool_call_start|>", "<|tool_call_end|>", callPython, []string{"<|tool_call_start|>", "<|tool_list_start|>"}},
+	{"<tool_call>", "</tool_call>", callTags, []string{"<function="}},     // Nemotron 3; the first is LFM2
+	{"<TOOLCALL>", "</TOOLCALL>", callList, []string{"<TOOLCALL>"}},       // Nemotron
+	{"<tool_calls>", "</tool_calls>", callList, []string{"<tool_calls>"}}, // Jamba
+	{"<|tool_call|>", "", callList, []string{"<|tool_call|>"}},            // Granite 3
+	{"[TOOL_CALLS]", "", callList, []string{"[TOOL_CALLS]"}},              // Mistral
+	{"<tool_call>", "</tool_call>", callObjects, []string{"<tool_call>"}}, // Granite 4, Falcon-H1
+}
+
+// markers are the texts that may be special tokens and which replies have all the same.
+func markers() []string {
+	all := []string{thinkOpen, thinkClose}
+	for _, f := range callForms {
+		all = append(all, f.open)
+		if f.close != "" {
+			all = append(all, f.close)
+		}
+	}
+	return all
+}
+
+// callForm is the form in which a model calls functions, as its template shows or its tokens tell; nil if neither does.
+func callFormOf(m *host.Model) *callForm {
+	for i := range callForms {
+		for _, tell := range callForms[i].tells {
+			if strings.Contains(m.Settings.Source, tell) {
+				return &callForms[i]
+			}
+		}
+	}
+	for i := range callForms {
+		f := &callForms[i]
+		if ids, err := m.Tokenizer.Encode(nil, []byte(f.open)); err == nil && len(ids) == 1 && f.style != callTags {
+			return f
+		}
+	}
+	return nil
+}
+
+// call is the grammar of a call of a function, without marks. The arguments are of a schema.
+func (f *callForm) call(name string, schema json.RawMessage) constrain.Part {
+	at := "tools." + name + ".parameters"
+	switch f.style {
+	case callPython:
+		return constrain.Sequence(
+			constrain.Literal(name+"("), constrain.Arguments(at, schema), constrain.Literal(")"))
+	case callTags:
+		return constrain.Sequence(constrain.Literal("<function="+name+">\n"),
+			constrain.Tagged(at, schema, func(property string) (begin, end string) {
+				return "<parameter=" + property + ">\n", "\n</parameter>\n"
+			}), constrain.Literal("</function>"))
+	}
+	space := constrain.Either(constrain.Literal(""), constrain.Literal(" "))
+	return constrain.Sequence(constrain.Literal(`{"name":`), space, constrain.Literal(quotedKey(name)+","), space,
+		constrain.Literal(`"arguments":`), space, constrain.Value(at, schema), constrain.Literal("}"))
+}
+
+// all is the grammar of one call or several, behind the first mark.
+func (f *callForm) all(call constrain.Part, several bool) constrain.Part {
+	end := constrain.Literal(f.close)
+	if f.style == callObjects || f.style == callTags {
+		one := constrain.Sequence(constrain.Space(), call, constrain.Space(), end)
+		if !several {
+			return one
+		}
+		return constrain.Many(one, constrain.Sequence(constrain.Space(), constrain.Literal(f.open)))
+	}
+	if several {
+		call = constrain.Many(call, constrain.Sequence(constrain.Literal(","), constrain.Space()))
+	}
+	space := constrain.Space()
+	if f.style == callPython {
+		space = constrain.Literal("")
+	}
+	return constrain.Sequence(space, constrain.Literal("["), space, call, space, constrain.Literal("]"), space, end)
+}
+
+// text is calls as the model writes them.
+func (f *callForm) text(calls []ToolCall) string {
+	var b strings.Builder
+	var list []string
+	for _, c := range calls {
+		one := `{"name": ` + quotedKey(c.Function.Name) + `, "arguments": ` + c.Function.Arguments + "}"
+		switch f.style {
+		case callPython:
+			one = c.Function.Name + "(" + pythonArguments(c.Function.Arguments) + ")"
+		case callObjects, callTags:
+			b.WriteString(f.open + "\n" + one + "\n" + f.close + "\n")
+			continue
+		}
+		list = append(list, one)
+	}
+	if list != nil {
+		b.WriteString(f.open + "[" + strings.Join(list, ", ") + "]" + f.close)
+	}
+	return b.String()
+}
+
+// errMore tells that the text of calls is not there yet to its end.
+var errMore = errors.New("the calls go on")
+
+// read reads the calls at the beginning of a text, behind the first mark, and returns what stands behind them. Unless
+// the text is the last there is, the second mark is waited for.
+func (f *callForm) read(text string, tools []tool, last bool) (calls []ToolCall, rest string, err error) {
+	begin := strings.NewReplacer(" ", "", "\n", "").Replace(text[:min(len(text), 8)])
+	object := strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[{") // some have JSON where Python is usual
+	switch {
+	case f.style == callPython && !object:
+		calls, rest, err = readPython(text)
+	case f.style == callTags && !object:
+		calls, rest, err = readTags(text, tools)
+	default:
+		calls, rest, err = readObjects(text)
+	}
+	if err != nil {
+		return nil, text, err
+	}
+	behind := strings.TrimLeft(rest, " \n")
+	if after, ok := strings.CutPrefix(behind, f.close); ok {
+		return calls, after, nil
+	}
+	if strings.HasPrefix(f.close, behind) && !last {
+		return nil, text, errMore
+	}
+	return calls, rest, nil
+}
+
+// readObjects reads an object or a list of objects with a name and arguments.
+func readObjects(text string) (calls []ToolCall, rest string, err error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	var raw json.RawMessage
+	if err := d.Decode(&raw); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, "", errMore
+	} else if err != nil {
+		return nil, "", err
+	}
+	rest = text[d.InputOffset():]
+	list := []json.RawMessage{raw}
+	if raw[0] == '[' {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, "", err
+		}
+	}
+	for _, one := range list {
+		var c struct {
+			Name       string          `json:"name"`
+			Arguments  json.RawMessage `json:"arguments"`
+			Parameters json.RawMessage `json:"parameters"`
+		}
+		if err := json.Unmarshal(one, &c); err != nil || c.Name == "" {
+			return nil, "", errors.New("found " + request.Shorten(one) + ", want an object with name and arguments")
+		}
+		if c.Arguments == nil {
+			c.Arguments = c.Parameters
+		}
+		var text string
+		if json.Unmarshal(c.Arguments, &text) == nil && request.IsText(c.Arguments) { // JSON as a text
+			c.Arguments = json.RawMessage(text)
+		}
+		if c.Arguments = bytes.TrimSpace(c.Arguments); len(c.Arguments) == 0 || string(c.Arguments) == "null" {
+			c.Arguments = json.RawMessage("{}")
+		}
+		if c.Arguments[0] != '{' || !json.Valid(c.Arguments) {
+			return nil, "", errors.New("found the arguments " + request.Shorten(c.Arguments) + ", want an object")
+		}
+		calls = append(calls, newToolCall(c.Name, c.Arguments))
+	}
+	if len(calls) == 0 {
+		return nil, "", errors.New("found no calls, want one")
+	}
+	return calls, rest, nil
+}
+
+// readTags reads a call in tags. The value of a parameter is a text where the function's schema says so, or where it is
+// no JSON.
+func readTags(text string, tools []tool) (calls []ToolCall, rest string, err error) {
+	const function, end = "<function=", "</function>"
+	text = strings.TrimLeft(text, " \n")
+	body, ok := strings.CutPrefix(text, function)
+	if !ok {
+		if strings.HasPrefix(function, text) {
+			return nil, "", errMore
+		}
+		return nil, "", errors.New("found no " + function)
+	}
+	if body, rest, ok = strings.Cut(body, end); !ok {
+		return nil, "", errMore
+	}
+	name, body, ok := strings.Cut(body, ">")
+	if !ok || name == "" {
+		return nil, "", errors.New("found a function without a name")
+	}
+	var schema struct {
+		Properties map[string]struct {
+			Type any `json:"type"`
+		} `json:"properties"`
+	}
+	for _, t := range tools {
+		if t.Function.Name == name {
+			// What is no such schema tells no types.
+			_ = json.Unmarshal(t.Function.Parameters, &schema)
+		}
+	}
+	var arguments []string
+	for {
+		_, after, ok := strings.Cut(body, "<parameter=")
+		if !ok {
+			break
+		}
+		value, next, _ := strings.Cut(after, "</parameter>")
+		key, value, ok := strings.Cut(value, ">")
+		if !ok {
+			return nil, "", errors.New("found a parameter without a name")
+		}
+		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
+		if schema.Properties[key].Type == "string" || !json.Valid([]byte(value)) {
+			value = quotedKey(value)
+		}
+		arguments = append(arguments, quotedKey(key)+": "+value)
+		body = next
+	}
+	return []ToolCall{newToolCall(name, []byte("{"+strings.Join(arguments, ", ")+"}"))}, rest, nil
+}

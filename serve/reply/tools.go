@@ -1,0 +1,307 @@
+package reply
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/generate/constrain"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// ToolRequest is what a request says about tools.
+type ToolRequest struct {
+	Tools    []json.RawMessage `json:"tools"`
+	Choice   json.RawMessage   `json:"tool_choice"`
+	Parallel *bool             `json:"parallel_tool_calls"`
+}
+
+// toolChoice is what tool_choice says.
+type toolChoice struct {
+	mode  string
+	named string // the function that must be called, "" for any
+}
+
+// tool is a function that a model may call.
+type tool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name       string          `json:"name"`
+		Parameters json.RawMessage `json:"parameters"`
+		Strict     bool            `json:"strict"`
+	} `json:"function"`
+}
+
+// The modes of tool_choice.
+const (
+	choiceAuto     = "auto"
+	choiceNone     = "none"
+	choiceRequired = "required"
+)
+
+// maxTools is how many functions a request may have.
+const maxTools = 128
+
+var ToolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// must reports whether a reply must be a call.
+func (c toolChoice) must() bool { return c.mode == choiceRequired }
+
+// read checks the tools of a request and returns them, none where none may be called.
+func (q *ToolRequest) read() (all []tool, choice toolChoice, err error) {
+	if choice, err = q.readChoice(); err != nil {
+		return nil, choice, err
+	}
+	var c request.Checks
+	c.That(len(q.Tools) <= maxTools, "tools", "found %d, want at most %d", len(q.Tools), maxTools)
+	c.That(len(q.Tools) > 0 || !choice.must(), "tool_choice", "found a call that must be, want tools with it")
+	found := choice.named == ""
+	for i, raw := range q.Tools {
+		if c.Err != nil {
+			break
+		}
+		var t tool
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return nil, choice, request.Invalid("tools", "element %d: %s", i, request.DescribeJSON(err))
+		}
+		c.That(t.Type == "" || t.Type == "function", "tools", "element %d: found the type %.40q, want function", i,
+			t.Type)
+		c.That(ToolName.MatchString(t.Function.Name), "tools",
+			"element %d: found the name %.70q, want 1 to 64 letters, digits, _, - and .", i, t.Function.Name)
+		if p := t.Function.Parameters; len(p) == 0 || string(p) == "null" {
+			t.Function.Parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
+		}
+		found = found || t.Function.Name == choice.named
+		if choice.named == "" || t.Function.Name == choice.named {
+			all = append(all, t)
+		}
+	}
+	c.That(found, "tool_choice", "found the function %.40q, want one of tools", choice.named)
+	if choice.mode == choiceNone {
+		all = nil
+	}
+	return all, choice, c.Err
+}
+
+// readChoice reads tool_choice: a mode, or a function.
+func (q *ToolRequest) readChoice() (toolChoice, error) {
+	if len(q.Choice) == 0 || string(q.Choice) == "null" {
+		return toolChoice{mode: choiceAuto}, nil
+	}
+	var one struct {
+		Type     string `json:"type"`
+		Name     string `json:"name"` // of /v1/responses
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if request.IsText(q.Choice) {
+		var mode string
+		if err := json.Unmarshal(q.Choice, &mode); err != nil {
+			return toolChoice{}, request.Invalid("tool_choice", "%s", request.DescribeJSON(err))
+		}
+		if mode == choiceAuto || mode == choiceNone || mode == choiceRequired {
+			return toolChoice{mode: mode}, nil
+		}
+	} else if json.Unmarshal(q.Choice, &one) == nil && one.Type == "function" && one.Name+one.Function.Name != "" {
+		return toolChoice{choiceRequired, one.Name + one.Function.Name}, nil
+	}
+	return toolChoice{}, request.Invalid("tool_choice", "found %s, want %s, %s, %s or a function",
+		request.Shorten(q.Choice), choiceAuto,
+		choiceNone, choiceRequired)
+}
+
+// Chat is what a request says about a chat.
+type Chat struct {
+	Messages []Message
+	Tools    ToolRequest
+	Format   Format
+	Param    string                     // of the format, for an error
+	More     map[string]json.RawMessage // further variables of the template
+	Continue bool                       // the last message is the beginning of the reply
+}
+
+var UsesTools = regexp.MustCompile(`\btools\b`)
+
+// Converse makes the prompt of a chat, and says what its replies are.
+func Converse(ctx context.Context, m *host.Model, param string, q *Chat) (*Dialog, error) {
+	d, text, err := Compose(ctx, m, param, q)
+	if err != nil {
+		return nil, err
+	}
+	if d.IDs, err = m.Tokenizer.Encode(nil, []byte(text)); err != nil {
+		return nil, request.Invalid(param, "%v", err)
+	}
+	return d, nil
+}
+
+// Compose makes the prompt as a text.
+func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dialog, text string, err error) {
+	d = &Dialog{}
+	if d.tools, d.choice, err = q.Tools.read(); err != nil {
+		return nil, "", err
+	}
+	d.several = request.Or(q.Tools.Parallel, true) && d.choice.named == ""
+	d.Calls = callFormOf(m)
+	in := template.Input{More: q.More}
+	if len(d.tools) > 0 {
+		switch {
+		case !UsesTools.MatchString(m.Settings.Source):
+			return nil, "", request.Invalid("tools", "found %d, want none: the chat template of %s knows no tools",
+				len(d.tools),
+				m.Name)
+		case d.Calls == nil:
+			return nil, "",
+				request.Invalid("tools", "found %d, want none: the chat template of %s does not tell in what "+
+					"form the model calls them", len(d.tools), m.Name)
+		}
+		in.Tools = q.Tools.Tools
+	}
+	messages, begins, err := q.Beginning()
+	if err != nil {
+		return nil, "", err
+	}
+	for _, one := range messages {
+		if d.Calls != nil && !strings.Contains(m.Settings.Source, "tool_calls") {
+			if calls := one.Calls(); len(calls) > 0 {
+				one.Message = template.Text(host.AssistantRole, one.Content()+d.Calls.text(calls))
+			}
+		}
+		in.Messages = append(in.Messages, one.Message)
+	}
+	if len(d.tools) == 0 {
+		d.Calls = nil
+	}
+	d.Input, d.begins = in, begins
+	if text, err = m.Render(ctx, param, in); err != nil {
+		return nil, "", err
+	}
+	text += begins
+	return d, text, d.constrain(ctx, m, q.Param, q.Format, text)
+}
+
+// callPart is what calls of the tools are, nil where they are as the model likes. perhaps tells that there may be a
+// text in the place of calls, or before.
+func (d *Dialog) callPart() (part constrain.Part, perhaps bool) {
+	if !d.choice.must() {
+		strict := false
+		for _, t := range d.tools {
+			strict = strict || t.Function.Strict
+		}
+		if !strict {
+			return nil, false
+		}
+	}
+	var ways []constrain.Part
+	for _, t := range d.tools {
+		schema := t.Function.Parameters
+		if !d.choice.must() && !t.Function.Strict {
+			schema = json.RawMessage(`{"type":"object"}`)
+		}
+		ways = append(ways, d.Calls.call(t.Function.Name, schema))
+	}
+	calls := d.Calls.all(constrain.Either(ways...), d.several)
+	if d.choice.must() {
+		return constrain.Sequence(constrain.Space(), constrain.Literal(d.Calls.open), calls), false
+	}
+	return constrain.Sequence(constrain.Until(d.Calls.open, true), calls), true
+}
+
+// ToolCall is a call of a function, as answers and messages have it.
+type ToolCall struct {
+	Index    *int         `json:"index,omitempty"` // in a stream
+	ID       string       `json:"id,omitempty"`
+	Type     string       `json:"type,omitempty"`
+	Function FunctionCall `json:"function"`
+}
+
+type FunctionCall struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"` // JSON
+}
+
+// newToolCall is a call of a function with arguments in JSON.
+func newToolCall(name string, arguments []byte) ToolCall {
+	const length = 24
+	return ToolCall{
+		ID: "call_" + rand.Text()[:length], Type: "function", Function: FunctionCall{name, string(arguments)},
+	}
+}
+
+// Calls are those that a message has.
+func (m Message) Calls() (all []ToolCall) {
+	var fields struct {
+		Calls []struct {
+			ID       string `json:"id"`
+			Function struct {
+				Name      string          `json:"name"`
+				Arguments json.RawMessage `json:"arguments"`
+			} `json:"function"`
+		} `json:"tool_calls"`
+	}
+	data, err := json.Marshal(m.Message)
+	if err != nil || json.Unmarshal(data, &fields) != nil {
+		return nil // readCalls has taken what is there
+	}
+	for _, c := range fields.Calls {
+		all = append(all, ToolCall{ID: c.ID, Function: FunctionCall{c.Function.Name, string(c.Function.Arguments)}})
+	}
+	return all
+}
+
+// readCalls reads the tool_calls of a message, whose arguments are an object or that as a text. Templates get an
+// object, and a content that is a text.
+func readCalls(fields map[string]json.RawMessage) error {
+	var all []struct {
+		ID       string `json:"id"`
+		Type     string `json:"type"`
+		Function struct {
+			Name      string          `json:"name"`
+			Arguments json.RawMessage `json:"arguments"`
+		} `json:"function"`
+	}
+	if err := json.Unmarshal(fields["tool_calls"], &all); err != nil {
+		return errors.New("tool_calls: " + request.DescribeJSON(err))
+	}
+	type function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	type call struct {
+		ID       string   `json:"id,omitempty"`
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}
+	calls := []call{}
+	for _, c := range all {
+		arguments := []byte(c.Function.Arguments)
+		if request.IsText(arguments) {
+			var text string
+			if err := json.Unmarshal(arguments, &text); err != nil {
+				return err
+			}
+			arguments = []byte(text)
+		}
+		if arguments = bytes.TrimSpace(arguments); len(arguments) == 0 {
+			arguments = []byte("{}")
+		}
+		if arguments[0] != '{' || !json.Valid(arguments) {
+			return errors.New("tool_calls: found the arguments " + request.Shorten(arguments) + ", want a JSON object")
+		}
+		calls = append(calls, call{c.ID, "function", function{c.Function.Name, arguments}})
+	}
+	var err error
+	if fields["tool_calls"], err = json.Marshal(calls); err != nil {
+		return err
+	}
+	if content := fields["content"]; len(content) == 0 || string(content) == "null" {
+		fields["content"] = json.RawMessage(`""`)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package request
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// Error is an answer that says what is wrong with a request, or with the server.
+type Error struct {
+	Status  int    // of HTTP
+	Message string // for a person
+	Param   string // the field of the request that is wrong, "" where it is none
+	Code    string // for a program: one of OpenAI's where there is one, "" for none
+	Retry   time.Duration
+	Limit   string // what there was too much of: of Prometheus' figure; "" for nothing
+}
+
+// What there can be too much of.
+const (
+	LimitQueue    = "queue"
+	LimitRequests = "requests"
+	LimitTokens   = "tokens"
+)
+
+// Error is the message.
+func (e *Error) Error() string { return e.Message }
+
+// Invalid is the error of a field.
+func Invalid(param, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Param: param, Message: param + ": " + fmt.Sprintf(format, args...)}
+}
+
+// Busy is the error of a server that has enough to do.
+func Busy(format string, args ...any) *Error {
+	return &Error{
+		Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", Retry: time.Second, Limit: LimitQueue,
+		Message: fmt.Sprintf(format, args...),
+	}
+}
+
+// ErrDraining is the error of a server that ends.
+var ErrDraining = &Error{
+	Status: http.StatusServiceUnavailable, Code: "shutting_down", Retry: 5 * time.Second,
+	Message: "the server is shutting down",
+}
+
+// errInternal tells a client no more than that: what was wrong is in the log.
+var errInternal = &Error{Status: http.StatusInternalServerError, Message: "the server had an error; its log says more"}
+
+// StatusGone is what is logged of a request whose client has gone, as nginx has it.
+const StatusGone = 499
+
+// ErrorOf is what a client is told of an error.
+func ErrorOf(err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, session.ErrBusy):
+		return Busy("%v", err)
+	case errors.Is(err, session.ErrClosed):
+		return ErrDraining
+	case errors.Is(err, context.Canceled):
+		return &Error{Status: StatusGone, Message: "the request was canceled"}
+	}
+	return errInternal
+}
+
+// Attrs are what the log says of an error. The message of one of a field may have some of what a client has sent: the
+// log has the field's name only.
+func (e *Error) Attrs(err error) []slog.Attr {
+	if e.Status != http.StatusBadRequest {
+		return []slog.Attr{slog.String("error", err.Error())}
+	}
+	attrs := []slog.Attr{slog.String("error", "the request is wrong")}
+	for _, word := range []struct{ key, value string }{{"param", e.Param}, {"code", e.Code}} {
+		if word.value != "" {
+			attrs = append(attrs, slog.String(word.key, word.value))
+		}
+	}
+	return attrs
+}
+
+// Kind is OpenAI's type of an error.
+func (e *Error) Kind() string {
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		return "authentication_error"
+	case e.Status == http.StatusForbidden:
+		return "permission_error"
+	case e.Status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case e.Status < http.StatusInternalServerError:
+		return "invalid_request_error"
+	}
+	return "server_error"
+}
+
+// MarshalJSON writes OpenAI's error object.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	type object struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	}
+	return json.Marshal(struct {
+		Error object `json:"error"`
+	}{object{e.Short(), e.Kind(), OrNull(e.Param), OrNull(e.Code)}})
+}
+
+// Short is the message without what would not be seen, and not longer than an error may be.
+func (e *Error) Short() string { return brief.Error(e).Error() }
+
+// RetryHeader says when to come again.
+const RetryHeader = "Retry-After"
+
+// Headers sets what an error says besides its body.
+func (e *Error) Headers(h http.Header) {
+	if e.Retry > 0 {
+		h.Set(RetryHeader, strconv.Itoa(int(math.Ceil(e.Retry.Seconds()))))
+	}
+	if e.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+}
+
+// ErrNoModel is the error of a name that no model has.
+func ErrNoModel(name string) *Error {
+	return &Error{
+		Status: http.StatusNotFound, Param: "model", Code: "model_not_found",
+		Message: fmt.Sprintf("model: found %.100q, which this server does not have; GET /v1/models lists them", name),
+	}
+}

@@ -1,0 +1,169 @@
+package request
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+)
+
+// ReadObject reads a JSON object.
+func ReadObject(body []byte, into any) error {
+	if n := items(body); n > maxFields {
+		return &Error{Status: http.StatusBadRequest,
+			Message: fmt.Sprintf("the body of the request: found %d fields, want at most %d", n, maxFields)}
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return &Error{Status: http.StatusBadRequest, Message: "the body of the request: " + DescribeJSON(err)}
+	}
+	return readFields(fields, reflect.ValueOf(into).Elem())
+}
+
+// readFields sets the fields of a struct, those of embedded ones too.
+func readFields(fields map[string]json.RawMessage, v reflect.Value) error {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if f.Anonymous {
+			if err := readFields(fields, v.Field(i)); err != nil {
+				return err
+			}
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		raw, ok := fields[name]
+		if !ok || string(raw) == "null" {
+			continue
+		}
+		if err := checkItems(name, raw, v.Field(i).Type()); err != nil {
+			return err
+		}
+		if err := json.Unmarshal(raw, v.Field(i).Addr().Interface()); err != nil {
+			return Invalid(name, "%s", DescribeJSON(err))
+		}
+	}
+	return nil
+}
+
+// DescribeJSON is an error of encoding/json in the words of JSON.
+func DescribeJSON(err error) string {
+	var kind *json.UnmarshalTypeError
+	if !errors.As(err, &kind) {
+		return err.Error()
+	}
+	want := kind.Type.String()
+	for kind.Type.Kind() == reflect.Pointer {
+		kind.Type = kind.Type.Elem()
+	}
+	switch kind.Type.Kind() {
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
+		want = "an integer"
+	case reflect.Float32, reflect.Float64:
+		want = "a number"
+	case reflect.Slice:
+		want = "a list"
+	case reflect.Map, reflect.Struct:
+		want = "an object"
+	}
+	text := "found a JSON " + Shorten([]byte(kind.Value)) + ", want " + want
+	if kind.Field != "" {
+		return kind.Field + ": " + text
+	}
+	return text
+}
+
+// Shorten is the beginning of a value, for an error.
+func Shorten(data []byte) string {
+	const most = 40
+	if len(data) > most {
+		return string(data[:most]) + "…"
+	}
+	return string(data)
+}
+
+// Checks collects what is wrong with the values of fields: the first that is.
+type Checks struct{ Err error }
+
+// That notes a field whose value is not as wanted.
+func (c *Checks) That(ok bool, param, format string, args ...any) {
+	if !ok && c.Err == nil {
+		c.Err = Invalid(param, format, args...)
+	}
+}
+
+// Or is the value of a field, or another where the request does not have it.
+func Or[T any](p *T, other T) T {
+	if p == nil {
+		return other
+	}
+	return *p
+}
+
+// OrNull is a text of an answer, null where there is none.
+func OrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// maxItems is the most that a list or an object of a request may have, except for numbers: in memory an empty item is
+// many times as large as in JSON.
+const maxItems = 1 << 18
+
+// maxFields is the most fields that a request may have.
+const maxFields = 1024
+
+// checkItems returns an error if a field of a type has more items than a request may.
+func checkItems(name string, raw []byte, t reflect.Type) error {
+	if t == reflect.TypeFor[Prompts]() { // which looks itself
+		return nil
+	}
+	if t.Kind() == reflect.Slice && t.Elem().Kind() >= reflect.Int && t.Elem().Kind() <= reflect.Float64 {
+		return nil
+	}
+	if n := items(raw); n > maxItems {
+		return Invalid(name, "found a list of %d, want at most %d", n, maxItems)
+	}
+	return nil
+}
+
+// items is how many items a list or object of JSON has, roughly where it is none.
+func items(raw []byte) int {
+	n, depth, quoted := 1, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			depth--
+		case c == ',' && depth == 1:
+			n++
+		}
+	}
+	return n
+}
+
+// firstOf is the first byte of what stands in a list, 0 where there is no list.
+func firstOf(raw []byte) byte {
+	if !bytes.HasPrefix(raw, []byte{'['}) {
+		return 0
+	}
+	rest := bytes.TrimLeft(raw[1:], " \t\r\n")
+	if len(rest) == 0 {
+		return 0
+	}
+	return rest[0]
+}

@@ -1,0 +1,118 @@
+package request
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+// Queue holds what is to be sent to a client, so that nobody who writes waits for it.
+type Queue struct {
+	mu     sync.Mutex
+	data   []byte
+	spare  []byte // the memory of what was sent
+	most   int
+	closed bool
+	some   chan struct{} // given something when there is data, or none will come
+	cut    context.CancelCauseFunc
+}
+
+// ErrSlow is why a request is canceled whose client does not read what it asked for.
+var ErrSlow = &Error{Status: StatusGone, Message: "the client reads its reply too slowly"}
+
+// Add appends data. If there is too much of it, the request ends.
+func (q *Queue) Add(data ...[]byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, part := range data {
+		q.data = append(q.data, part...)
+	}
+	if len(q.data) > q.most {
+		q.cut(ErrSlow)
+	}
+	q.tell()
+}
+
+// tell wakes who takes. The lock is held.
+func (q *Queue) tell() {
+	select {
+	case q.some <- struct{}{}:
+	default:
+	}
+}
+
+func (q *Queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.tell()
+}
+
+// take waits for data and returns all there is, valid until the next call: nothing if no more will come.
+func (q *Queue) take() []byte {
+	for range q.some {
+		q.mu.Lock()
+		data, closed := q.data, q.closed
+		q.data, q.spare = q.spare[:0], data
+		q.mu.Unlock()
+		if len(data) > 0 {
+			if closed {
+				q.close() // for the next call
+			}
+			return data
+		}
+		if closed {
+			break
+		}
+	}
+	return nil
+}
+
+// Stream runs a job that adds what its client gets to a queue, and sends that as it comes. As long as there is nothing
+// to be sent an error is answered as any other; later it is added by failed.
+func (c *Call) Stream(contentType string, job func(ctx context.Context, to *Queue) error,
+	failed func(*Error) []byte) error {
+	ctx, cut := context.WithCancelCause(c.Request.Context())
+	defer cut(nil)
+	q := &Queue{most: c.Env.MaxUnread, some: make(chan struct{}, 1), cut: cut}
+	done := make(chan error, 1)
+	go func() {
+		defer q.close()
+		done <- Protect(ctx, 0, func(ctx context.Context, _ int) error { return job(ctx, q) })
+	}()
+	for data := q.take(); len(data) > 0; data = q.take() {
+		if c.Status == 0 {
+			c.Header().Set("Content-Type", contentType)
+			c.Header().Set("Cache-Control", "no-store")
+			c.Header().Set("X-Accel-Buffering", "no") // proxies are not to wait for more
+		}
+		if err := c.Deliver(data); err != nil {
+			cut(&Error{Status: StatusGone, Message: fmt.Sprintf("the client does not read: %v", err)})
+			break
+		}
+	}
+	err := <-done
+	if err != nil && c.Status != 0 {
+		c.Deliver(failed(ErrorOf(err))) // where it fails the client has gone
+	}
+	return err
+}
+
+// SSE is a value as an event of a stream.
+func SSE(v any) []byte { return append(append([]byte("data: "), JSON(v)...), "\n\n"...) }
+
+// SSEDone is the last event of a stream.
+var SSEDone = []byte("data: [DONE]\n\n")
+
+// SSEFailed is an error in a stream.
+func SSEFailed(e *Error) []byte { return SSE(e) }
+
+// JSON is a value in JSON.
+func JSON(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return []byte("{}") // not of the values here, which have only texts and finite numbers
+	}
+	return data
+}

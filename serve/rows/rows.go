@@ -1,0 +1,276 @@
+// Package rows responds with predictions for rows of tables: a request at once, or a stream row by row.
+package rows
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Predictor says what a network makes of rows with named columns: one that hippo fit has trained on people's own data.
+type Predictor struct {
+	Name    string // no model has it
+	Made    time.Time
+	About   any  // what a client should know, in the lists of models: the task, the columns
+	Streams bool // rows can be answered one by one
+	// Answer answers a query. Any number of goroutines may call it. An error with a method Where() (row int64, column
+	// string) says what is wrong with the rows of the query.
+	Answer func(ctx context.Context, q Query) error
+}
+
+// Query asks a Predictor.
+type Query struct {
+	Rows   io.Reader
+	Format string // of Rows: jsonl, csv or wav
+	As     string // of what is written: jsonl or csv
+	All    bool   // all there is to say of a row
+	Live   bool   // each row is answered before the next is read
+
+	MostRows, MostSeries int // of Rows; 0 for any
+
+	Out   io.Writer
+	Note  func(text string) // is told what a user should know
+	Count func()            // is called for each row
+}
+
+// Handler responds with predictions for rows.
+type Handler struct {
+	o         Options
+	Admission *request.Admission // of what predictors compute
+	Streams   chan struct{}      // places of streams of rows
+}
+
+// Options are the predictors, and how many rows they get.
+type Options struct {
+	Predictors []Predictor
+	MaxRows    int           // of a request
+	MaxStreams int           // at a time
+	StreamIdle time.Duration // for the next row of a stream to come
+	Queue      int           // requests that wait
+	QueueWait  time.Duration // after which one is turned away
+}
+
+func New(o Options) *Handler {
+	return &Handler{
+		o: o, Admission: request.NewAdmission(mostPredictions, o.Queue, o.QueueWait),
+		Streams: make(chan struct{}, o.MaxStreams),
+	}
+}
+
+// predictor finds a predictor by its name, "" is the first.
+func (s *Handler) predictor(name string) (*Predictor, error) {
+	all := s.o.Predictors
+	i := slices.IndexFunc(all, func(p Predictor) bool { return p.Name == name || name == "" })
+	if i >= 0 {
+		return &all[i], nil
+	}
+	e := request.ErrNoModel(name)
+	var names []string
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	e.Message = fmt.Sprintf("model: found %.100q, want a network of hippo fit: this server has %.1000q", name, names)
+	return nil, e
+}
+
+// predicts reports whether a name is that of a predictor.
+func (s *Handler) predicts(name string) bool {
+	return slices.ContainsFunc(s.o.Predictors, func(p Predictor) bool { return p.Name == name })
+}
+
+// NotText returns an error if a name that is asked for text is that of a predictor.
+func (s *Handler) NotText(name string) error {
+	if !s.predicts(name) {
+		return nil
+	}
+	return request.Invalid("model", "found %.100q, a network for rows of data: want POST /v1/predict", name)
+}
+
+// predictRequest is the body of a request with rows as JSON.
+type predictRequest struct {
+	Model string            `json:"model"`
+	Rows  []json.RawMessage `json:"rows"`
+	All   bool              `json:"all"`
+	As    string            `json:"as"`
+}
+
+// prediction is what POST /v1/predict answers.
+type prediction struct {
+	Object string            `json:"object"`
+	Model  string            `json:"model"`
+	Data   []json.RawMessage `json:"data"`
+	Notes  []string          `json:"notes"`
+	Usage  struct {
+		Rows int `json:"rows"`
+	} `json:"usage"`
+}
+
+// mostAnswer is the most bytes of predictions that one request gets.
+const mostAnswer = 64 << 20
+
+// mostSeries is how many series a request may follow at a time: each has a state.
+const mostSeries = 1000
+
+// mostPredictions is how many predictions are computed at a time. Each uses all cores, and memory by its rows.
+const mostPredictions = 4
+
+// rowFormats are the formats of the types of bodies that are rows and nothing else.
+var rowFormats = map[string]string{
+	"text/csv": "csv", "application/csv": "csv",
+	"application/x-ndjson": "jsonl", "application/ndjson": "jsonl", "application/jsonl": "jsonl",
+	"application/x-jsonlines": "jsonl", "application/jsonlines": "jsonl",
+	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav",
+}
+
+// rowFormat is the format of a body that is rows, by the address or the type of the body; "" where it is another.
+func rowFormat(r *http.Request) (string, error) {
+	if format := r.URL.Query().Get("format"); format != "" {
+		if format != "csv" && format != "jsonl" && format != "wav" {
+			return "", request.Invalid("format", "found %.40q, want csv, jsonl or wav", format)
+		}
+		return format, nil
+	}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil { // also where there is none
+		return "", nil
+	}
+	return rowFormats[kind], nil
+}
+
+// Predict answers with predictions for rows: JSON objects, or a body of CSV, JSONL or WAV.
+func (s *Handler) Predict(c *request.Call) error {
+	var q predictRequest
+	var rows []byte
+	format, err := rowFormat(c.Request)
+	switch {
+	case err != nil:
+		return err
+	case format != "":
+		from := c.Request.URL.Query()
+		q = predictRequest{Model: from.Get("model"), As: from.Get("as"), All: from.Get("all") == "true"}
+		rows, err = c.ReadAll()
+	default:
+		format = "jsonl"
+		if err = c.Read(&q); err == nil {
+			rows, err = rowLines(q.Rows)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	p, err := s.predictor(q.Model)
+	if err != nil {
+		return err
+	}
+	c.Note("model", p.Name)
+	if q.As = cmp.Or(q.As, "json"); !slices.Contains([]string{"json", "jsonl", "csv"}, q.As) {
+		return request.Invalid("as", "found %.40q, want json, jsonl or csv", q.As)
+	}
+	if err := c.Enter(s.Admission); err != nil {
+		return err
+	}
+	defer s.Admission.Leave()
+	out, answer := &bounded{}, prediction{Object: "prediction", Model: p.Name, Notes: []string{}}
+	query := Query{
+		Rows: bytes.NewReader(rows), Format: format, As: "jsonl", All: q.All, MostRows: s.o.MaxRows,
+		MostSeries: mostSeries, Out: out, Count: func() { answer.Usage.Rows++ },
+		Note: func(text string) { answer.Notes = append(answer.Notes, text) },
+	}
+	if q.As == "csv" {
+		query.As = "csv"
+	}
+	err = p.Answer(c.Request.Context(), query)
+	countRows(c, p, answer.Usage.Rows)
+	if err != nil {
+		return rowError(err, q.Rows != nil)
+	}
+	switch q.As {
+	case "csv":
+		return c.Send(http.StatusOK, "text/csv; charset=utf-8", out.Bytes())
+	case "jsonl":
+		return c.Send(http.StatusOK, "application/x-ndjson", out.Bytes())
+	}
+	answer.Data = []json.RawMessage{}
+	for line := range bytes.Lines(out.Bytes()) {
+		answer.Data = append(answer.Data, line)
+	}
+	return c.JSON(answer)
+}
+
+// rowLines are rows of JSON as lines.
+func rowLines(rows []json.RawMessage) ([]byte, error) {
+	if len(rows) == 0 {
+		return nil,
+			request.Invalid("rows", "found none, want a list of objects, one for each row, or a body of the type "+
+				"text/csv or application/x-ndjson")
+	}
+	var b bytes.Buffer
+	for i, row := range rows {
+		if !bytes.HasPrefix(row, []byte{'{'}) {
+			return nil, request.Invalid(fmt.Sprintf("rows[%d]", i),
+				"found %s, want an object with a field for each column",
+				request.Shorten(row))
+		}
+		if err := json.Compact(&b, row); err != nil { // it was valid
+			return nil, err
+		}
+		b.WriteByte('\n')
+	}
+	return b.Bytes(), nil
+}
+
+// rowError is an error of Answer as a client is told it. listed says that the rows were items of a list.
+func rowError(err error, listed bool) error {
+	var e *request.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	var bad interface {
+		Where() (row int64, column string)
+	}
+	if !errors.As(err, &bad) {
+		return err
+	}
+	row, param := bad.Where()
+	if listed && row > 0 {
+		if param != "" {
+			param = "." + param
+		}
+		param = fmt.Sprintf("rows[%d]%s", row-1, param)
+	}
+	return &request.Error{Status: http.StatusBadRequest, Param: param, Code: "invalid_rows", Message: err.Error()}
+}
+
+// countRows counts rows that were read for a request: each as a token.
+func countRows(c *request.Call, p *Predictor, n int) {
+	c.Allowance.TakeTokens(n)
+	c.Tokens(p.Name, request.TokensRead)(n)
+}
+
+// bounded holds predictions, up to mostAnswer bytes.
+type bounded struct{ bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > mostAnswer {
+		return 0, &request.Error{Status: http.StatusRequestEntityTooLarge, Code: "answer_too_large",
+			Message: fmt.Sprintf("the predictions have more than %d bytes: want fewer rows in a request, or "+
+				"POST /v1/predict/stream", mostAnswer)}
+	}
+	return b.Buffer.Write(p)
+}
+
+// wantsEvents reports whether a client asks for server-sent events.
+func wantsEvents(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+}

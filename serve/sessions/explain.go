@@ -1,0 +1,247 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hippo-ssm/hippo/serve/request"
+
+	fig "github.com/hippo-ssm/hippo/explain/figure"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// View explains the end of a session. Views are computed one at a time, beside the session and those who use it: see
+// viewing.
+type View struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	// Tokens are how many of the last tokens a client may choose to see, the first where it says nothing. It may ask
+	// for any number up to the largest.
+	Tokens []int `json:"tokens"`
+	// Options are what a client may choose besides.
+	Options []ViewOption `json:"options,omitempty"`
+	// Pair says that it is of two sessions of one model: see Viewed.Other.
+	Pair bool `json:"pair,omitempty"`
+	// State asks for where the model stands.
+	State bool `json:"-"`
+	// Free tells that no token is read for it again: it counts none for a key and waits for no other.
+	Free bool `json:"-"`
+	// Show makes the page. It may be called by several goroutines.
+	Show func(ctx context.Context, x *Viewed) (*fig.Page, error) `json:"-"`
+}
+
+// ViewOption is a choice.
+type ViewOption struct {
+	Name   string   `json:"name"` // of the parameter of the request
+	Title  string   `json:"title"`
+	Values []string `json:"values"` // the first where a client says nothing
+	// Ahead is how many of the values are quick enough for a page to ask for them before anybody wants them.
+	Ahead int `json:"ahead"`
+}
+
+// Viewed is what a view is of: a session as it was when it was asked for, of which the view may keep what it likes. It
+// must not change the model.
+type Viewed struct {
+	Model     *model.Model
+	Tokenizer tokenizer.Tokenizer
+	Name      string    // of the model
+	ID        string    // of the session
+	IDs       []int32   // the last tokens, as many as were asked for
+	LogProbs  []float32 // of these, NaN where nobody knows
+	Before    int       // how many tokens there are before them
+	Behind    int       // how many there are behind them, which only a view of two sessions leaves out
+	Other     *Paired   // of a view of two sessions: the second, which parts from this one before one of them ends
+	State     *session.Snapshot
+	Options   map[string]string // all those of the view
+}
+
+// explanation is what GET /v1/sessions/{id}/explain answers: what a page of figures has, with its figures.
+type explanation struct {
+	Object   string            `json:"object"`
+	View     string            `json:"view"`
+	Options  map[string]string `json:"options"`
+	Views    []View            `json:"views"` // that there are
+	Position int               `json:"position"`
+	Tokens   int               `json:"tokens"` // the last ones, that are shown
+	Other    *Paired           `json:"other,omitempty"`
+	Head     fig.Head          `json:"head"`
+	Figures  []*fig.Figure     `json:"figures"`
+}
+
+// asked is what a client wants to see.
+type asked struct {
+	view    View
+	tokens  int
+	options map[string]string
+	other   string // session, of a view of two; "" for the nearest
+}
+
+// viewAsked reads the query of a request.
+func (s *Handler) viewAsked(q url.Values) (*asked, error) {
+	views := s.o.Views
+	if len(views) == 0 {
+		return nil, request.Invalid("view", "this server explains nothing")
+	}
+	a := &asked{view: views[0], options: map[string]string{}}
+	if name := q.Get("view"); name != "" {
+		i := slices.IndexFunc(views, func(v View) bool { return v.Name == name })
+		if i < 0 {
+			var names []string
+			for _, v := range views {
+				names = append(names, v.Name)
+			}
+			return nil, request.Invalid("view", "found %.60q, want one of %q", name, names)
+		}
+		a.view = views[i]
+	}
+	if a.view.Pair {
+		a.other = q.Get("other")
+	}
+	a.tokens = a.view.Tokens[0]
+	if text, most := q.Get("tokens"), slices.Max(a.view.Tokens); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return nil,
+				request.Invalid("tokens", "found %.60q, want an integer from 1 to %d, the most that the view %s shows",
+					text, most, a.view.Name)
+		}
+		a.tokens = n
+	}
+	for _, o := range a.view.Options {
+		value := o.Values[0]
+		if text := q.Get(o.Name); text != "" {
+			if value = text; !slices.Contains(o.Values, text) {
+				return nil, request.Invalid(o.Name, "found %.60q, want one of %q", text, o.Values)
+			}
+		}
+		a.options[o.Name] = value
+	}
+	return a, nil
+}
+
+// Explain answers with a view of a session, the first if none is named.
+func (s *Handler) Explain(c *request.Call) error {
+	a, err := s.viewAsked(c.Request.URL.Query())
+	if err != nil {
+		return err
+	}
+	ids := []string{c.Request.PathValue("id")}
+	if a.other != "" {
+		ids = append(ids, a.other)
+	}
+	if err := s.allThere(c, ids); err != nil { // not after a wait
+		return err
+	}
+	x, page, err := s.show(c, a)
+	if err != nil {
+		return err
+	}
+	if x.Other != nil {
+		ids = []string{ids[0], x.Other.ID}
+	}
+	if err := s.allThere(c, ids); err != nil { // deleted meanwhile: nothing of it is told
+		return err
+	}
+	return c.JSON(explanation{"session.explanation", a.view.Name, a.options, s.o.Views,
+		x.Before + len(x.IDs) + x.Behind, len(x.IDs), x.Other, page.Head(), page.Figures})
+}
+
+// allThere returns an error if one of some sessions is none of the client's.
+func (s *Handler) allThere(c *request.Call, ids []string) error {
+	for _, id := range ids {
+		if _, err := s.sessionRecord(place{c.Owner(), id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// viewed is the end of a session as it is now. Others have the session again when it returns.
+func (s *Handler) viewed(c *request.Call, a *asked) (x *Viewed, err error) {
+	var of record
+	err = s.withSession(c, func(_ context.Context, h *inUse) error {
+		ids, logProbs := h.IDs(), h.LogProbs()
+		before := max(0, len(ids)-a.tokens)
+		if a.view.Pair {
+			before = 0
+		}
+		of = *h.record
+		x = &Viewed{
+			Model: h.model.Net, Tokenizer: h.model.Tokenizer, Name: h.model.Name, ID: of.ID, Before: before,
+			IDs: slices.Clone(ids[before:]), LogProbs: slices.Clone(logProbs[before:]), Options: a.options,
+		}
+		if a.view.State {
+			x.State = h.Snapshot()
+		}
+		return nil
+	})
+	if err == nil && a.view.Pair {
+		err = s.pair(c, a, x, &of)
+	}
+	return x, err
+}
+
+// show makes the page of a view, when it is its turn if it costs anything.
+func (s *Handler) show(c *request.Call, a *asked) (x *Viewed, page *fig.Page, err error) {
+	if a.view.Free {
+		if x, err = s.viewed(c, a); err == nil {
+			page, err = s.compute(c, a, x)
+		}
+		return x, page, err
+	}
+	free, err := s.viewing.alone(c.Request.Context(), c.Client())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer free()
+	if err := c.Allowance.HasTokens(); err != nil {
+		return nil, nil, err
+	}
+	if x, err = s.viewed(c, a); err != nil {
+		return nil, nil, err
+	}
+	done, err := s.viewing.turn(c.Request.Context())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	read := len(x.IDs)
+	if x.Other != nil {
+		read += len(x.Other.IDs)
+	}
+	c.Allowance.TakeTokens(read)
+	page, err = s.compute(c, a, x)
+	return x, page, err
+}
+
+// compute makes the page of a view in bounded time.
+func (s *Handler) compute(c *request.Call, a *asked, x *Viewed) (page *fig.Page, err error) {
+	slow := &request.Error{
+		Status: http.StatusServiceUnavailable, Code: "view_too_slow", Retry: time.Second,
+		Message: fmt.Sprintf("the view %s of %d tokens was not there after %v, want fewer tokens, or fewer requests "+
+			"beside it", a.view.Name, len(x.IDs), s.o.ViewTime),
+	}
+	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), s.o.ViewTime, slow)
+	defer cancel()
+	err = request.Protect(ctx, 0, func(ctx context.Context, _ int) (err error) {
+		page, err = a.view.Show(&polite{Context: ctx, others: s.serves, since: time.Now()}, x)
+		if err == nil {
+			err = page.Check()
+		}
+		if err != nil && ctx.Err() == nil {
+			return request.Invalid("view", "%s: %v", a.view.Name, err)
+		}
+		return err
+	})
+	return page, err
+}
+
+// serves tells whether requests run that have a place.
+func (s *Handler) serves() bool { return s.Admit.Running() > 0 }

@@ -1,0 +1,140 @@
+package sessions
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/serve/records"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Paired is the session that a view of two has beside its own.
+type Paired struct {
+	ID       string  `json:"id"`
+	Position int     `json:"position"` // tokens of its text
+	IDs      []int32 `json:"-"`        // from the same place on as those of Viewed, and as many at most
+}
+
+// pairLead is how many tokens that two sessions have in common a view shows before they part, where there are as many.
+const pairLead = 16
+
+// pair finds the session that a view of two is to have beside that of a record, all of whose tokens x has: the one that
+// was asked for, or the nearest that parts from it. It leaves both as many tokens as were asked for. Texts are read as
+// they were stored last, and nobody is kept from the second session: so two requests that have them the other way
+// around cannot wait for each other.
+func (s *Handler) pair(c *request.Call, a *asked, x *Viewed, of *record) error {
+	p := place{c.Owner(), a.other}
+	if a.other != "" {
+		r, err := s.latestRecord(p)
+		if err != nil {
+			return err
+		}
+		return x.beside(of, r, a.tokens)
+	}
+	near, err := s.nearSessions(p.owner, of)
+	if err != nil {
+		return err
+	}
+	first := request.Invalid("other",
+		"found no fork of the session %s, and it is none itself: want a session of the same model "+
+			"that it is to be compared with, or a fork", of.ID)
+	for i, id := range near {
+		r, err := s.latestRecord(place{p.owner, id})
+		if err != nil {
+			continue // it was deleted meanwhile, or is damaged: another may be whole
+		}
+		if err = x.beside(of, r, a.tokens); err == nil {
+			return nil
+		}
+		if i == 0 {
+			first = request.ErrorOf(err)
+		}
+	}
+	return first
+}
+
+// latestRecord is the record of a session with its last change, also one that could not be stored.
+func (s *Handler) latestRecord(p place) (*record, error) {
+	r, err := s.sessionRecord(p)
+	if err != nil {
+		return nil, err
+	}
+	if changed := s.unsaved.get(p, r.Revision); changed != nil {
+		return changed, nil
+	}
+	return r, nil
+}
+
+// nearSessions are the client's sessions that are forks of one, its origin, and other forks of that: in this order, the
+// last changed first.
+func (s *Handler) nearSessions(owner string, of *record) (near []string, err error) {
+	ids, _, err := s.sessionsOf(owner)
+	if err != nil {
+		return nil, err
+	}
+	type found struct {
+		id      string
+		far     int
+		changed int64
+	}
+	var all []found
+	for _, id := range ids {
+		var r struct { // without the text
+			Session
+			Identity string `json:"identity"`
+		}
+		if id == of.ID || records.Get(s.store, place{owner, id}.recordName(), &r) != nil || r.Identity != of.Identity {
+			continue
+		}
+		far := -1
+		switch {
+		case r.From != nil && r.From.ID == of.ID:
+			far = 0
+		case of.From != nil && of.From.ID == id:
+			far = 1
+		case of.From != nil && r.From != nil && r.From.ID == of.From.ID:
+			far = 2
+		default:
+			continue
+		}
+		all = append(all, found{id, far, r.Changed})
+	}
+	slices.SortFunc(all, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(b.changed, a.changed), cmp.Compare(a.id, b.id))
+	})
+	for _, f := range all {
+		near = append(near, f.id)
+	}
+	return near, nil
+}
+
+// beside puts a second session, r, beside the one of x. x comes with all its tokens. Both keep at most as many as most
+// says: the last ones, but so that some which they have in common stand before those where they part.
+func (x *Viewed) beside(of, r *record, most int) error {
+	if r.ID == of.ID {
+		return request.Invalid("other", "found the session itself, %s, want another one", r.ID)
+	}
+	if r.Identity != of.Identity {
+		return request.Invalid("other",
+			"found the session %s of the model %s, and %s is of %s: want two of one model with the "+
+				"same weights", r.ID, r.Model, of.ID, of.Model)
+	}
+	ids := records.PlanIDs(records.PlanSegments(r.Plan))
+	shorter, longest := min(len(x.IDs), len(ids)), max(len(x.IDs), len(ids))
+	common := 0
+	for common < shorter && x.IDs[common] == ids[common] {
+		common++
+	}
+	if common == shorter {
+		return request.Invalid("other",
+			"found the sessions %s of %d tokens and %s of %d, of which the first %d are the same: "+
+				"want two that part before one of them ends; go on with both", of.ID, len(x.IDs), r.ID, len(ids),
+			common)
+	}
+	from := max(0, min(longest-most, common-min(pairLead, most/2)))
+	cut := func(ids []int32) []int32 { return ids[from:min(len(ids), from+most)] }
+	x.Other = &Paired{ID: r.ID, Position: len(ids), IDs: cut(ids)}
+	x.Before, x.Behind, x.IDs = from, max(0, len(x.IDs)-from-most), cut(x.IDs)
+	x.LogProbs = x.LogProbs[from:][:len(x.IDs)]
+	return nil
+}

@@ -1,0 +1,343 @@
+// Package sessions responds under /v1/sessions: texts that grow on the server, with the states of their models, that
+// can be forked, marked, rewound, scored, exported and explained.
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/records"
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// Handler has sessions of clients: texts that grow, and the states of their models.
+type Handler struct {
+	reply.Service
+	o       Options
+	store   *records.Store
+	locks   locks // of sessions
+	unsaved unsaved
+	heavy   chan struct{}
+	viewing *viewing
+}
+
+// Options bound what is stored of sessions, and say how they can be viewed.
+type Options struct {
+	MaxSessions int           // of a client
+	MaxBytes    int64         // of all sessions of a client
+	MaxImport   int64         // bytes of a session that is sent
+	KeepFor     time.Duration // after which a session that nobody uses is removed
+	Queue       int           // views that wait
+	QueueWait   time.Duration // after which what waits is turned away
+	Views       []View        // the first is shown if none is named
+	ViewTime    time.Duration // that a view may take
+	Log         *slog.Logger
+}
+
+func New(of reply.Service, store *records.Store, o Options) *Handler {
+	s := &Handler{
+		Service: of, o: o, store: store, heavy: make(chan struct{}, mostHeavy),
+		viewing: newViewing(o.Queue, o.QueueWait),
+	}
+	store.OnSweep(records.Sessions, func(owner string) error {
+		_, _, err := s.sessionsOf(owner)
+		return err
+	})
+	return s
+}
+
+// newSession is the body of POST /v1/sessions. At most one of text, messages and ids is given.
+type newSession struct {
+	Model    string            `json:"model"`
+	Text     *string           `json:"text"`
+	Messages []reply.Message   `json:"messages"`
+	IDs      []int32           `json:"ids"`
+	Metadata map[string]string `json:"metadata"`
+	reply.Continued
+}
+
+// Create makes a session, at the end of a text if one is given. What is stored of it is not read again.
+func (s *Handler) Create(c *request.Call) error {
+	var q newSession
+	if err := c.Read(&q); err != nil {
+		return err
+	}
+	m, err := s.Host.Model(c, q.Model)
+	if err != nil {
+		return err
+	}
+	c.Note("model", m.Name)
+	if err := request.CheckMetadata(q.Metadata); err != nil {
+		return err
+	}
+	ids, param, err := q.ids(c.Request.Context(), m)
+	if err != nil {
+		return err
+	}
+	if len(ids) > 0 {
+		err = m.Check(param, ids, s.Limits.MaxPrompt, 0)
+	}
+	if err == nil {
+		err = s.roomForSession(c.Owner(), 1)
+	}
+	if err == nil {
+		err = c.Enter(s.Admit)
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Admit.Leave()
+	t := session.Text{}
+	if len(ids) > 0 {
+		t.Plan = []session.Segment{{IDs: ids}}
+		gen, found, err := m.Open(c.Request.Context(), t.Plan, c.Client())
+		if err != nil {
+			return err
+		}
+		found.SetHeader(c.Header(), len(ids))
+		t.At = session.Take(gen)
+	}
+	x, err := session.From(m.Net, m.Tokenizer, sessionOptions(m, c.Client()), t)
+	if err != nil {
+		return err
+	}
+	o, err := s.addSession(c, m, x, q.Metadata, nil)
+	if err != nil {
+		return err
+	}
+	return c.JSON(o)
+}
+
+// ids are those that a session begins with, and the field that has them.
+func (q *newSession) ids(ctx context.Context, m *host.Model) (ids []int32, param string, err error) {
+	given := 0
+	for _, there := range []bool{q.Text != nil, len(q.Messages) > 0, q.IDs != nil} {
+		if there {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		err = request.Invalid("text", "found %d of text, messages and ids, want one", given)
+	case q.Continue && len(q.Messages) == 0:
+		err = request.Invalid("continue_final_message", "found true and no messages, want them, too")
+	case q.Text != nil:
+		param = "text"
+		ids, err = m.Encode(request.Prompt{Text: *q.Text})
+	case len(q.Messages) > 0:
+		param = "messages"
+		all := &reply.Chat{Messages: q.Messages, Continue: q.Continue}
+		var before []reply.Message
+		var begins string
+		if before, begins, err = all.Beginning(); err == nil {
+			ids, err = reply.EncodeChat(ctx, m, param, before, begins)
+		}
+	default:
+		ids, param = q.IDs, "ids"
+	}
+	return ids, param, err
+}
+
+// addSession stores a session that is new.
+func (s *Handler) addSession(c *request.Call, m *host.Model, x *session.Session, metadata map[string]string,
+	from *origin) (*Session, error) {
+	s.store.Sweep()
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	r := &record{Identity: m.Identity(), Session: Session{
+		ID: sessionPrefix + rand.Text(), Object: "session", Created: request.Now(), Model: m.Name, From: from,
+		Metadata: metadata,
+	}}
+	p := place{c.Owner(), r.ID}
+	if err := s.save(p, r, x); err != nil {
+		return nil, &request.Error{
+			Status: http.StatusInsufficientStorage, Code: "store_failed",
+			Message: fmt.Sprintf("the session could not be stored: %v", err),
+		}
+	}
+	m.Sessions.Put(&host.CachedSession{ID: r.ID, Revision: r.Revision, Session: x})
+	return &r.Session, nil
+}
+
+// List answers with all sessions of the client, the last changed first.
+func (s *Handler) List(c *request.Call) error {
+	ids, _, err := s.sessionsOf(c.Owner())
+	if err != nil {
+		return err
+	}
+	list := struct {
+		Object string    `json:"object"`
+		Data   []Session `json:"data"`
+	}{Object: "list", Data: []Session{}}
+	for _, id := range ids {
+		var r struct { // without the text
+			Session
+			Revision string `json:"revision"`
+		}
+		p := place{c.Owner(), id}
+		if records.Get(s.store, p.recordName(), &r) != nil { // it is removed, or damaged
+			continue
+		}
+		if changed := s.unsaved.get(p, r.Revision); changed != nil {
+			r.Session = changed.Session
+		}
+		list.Data = append(list.Data, r.Session)
+	}
+	slices.SortFunc(list.Data, func(a, b Session) int {
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(a.ID, b.ID))
+	})
+	return c.JSON(list)
+}
+
+// Show answers with a session, and with its text if that is asked for.
+func (s *Handler) Show(c *request.Call) error {
+	if c.Request.URL.Query().Get("text") != "true" {
+		p := place{c.Owner(), c.Request.PathValue("id")}
+		r, err := s.sessionRecord(p)
+		if err != nil {
+			return err
+		}
+		if changed := s.unsaved.get(p, r.Revision); changed != nil { // also while another request uses the session
+			r = changed
+		}
+		return c.JSON(&r.Session)
+	}
+	return s.answerSession(c, func(_ context.Context, h *inUse) (any, error) {
+		return struct {
+			*Session
+			Text string  `json:"text"`
+			IDs  []int32 `json:"ids"`
+		}{&h.record.Session, request.Text(h.Text()), append([]int32{}, h.IDs()...)}, nil
+	})
+}
+
+func (s *Handler) Delete(c *request.Call) error {
+	p := place{c.Owner(), c.Request.PathValue("id")}
+	release, err := s.lockSession(c.Request.Context(), p)
+	if err != nil {
+		return err
+	}
+	if _, err = s.sessionRecord(p); err == nil || errors.Is(err, records.ErrDamaged) {
+		err = s.removeSession(p)
+	}
+	release() // before the answer: nothing is left of the session then
+	if err != nil {
+		return err
+	}
+	return c.JSON(request.Deleted(p.id, "session.deleted"))
+}
+
+// Fork makes a session that goes on from the same place.
+func (s *Handler) Fork(c *request.Call) error {
+	var q struct {
+		Metadata map[string]string `json:"metadata"`
+	}
+	if err := c.Read(&q); err != nil {
+		return err
+	}
+	if err := request.CheckMetadata(q.Metadata); err != nil {
+		return err
+	}
+	return s.answerSession(c, func(_ context.Context, h *inUse) (any, error) {
+		if err := s.roomForSession(h.place.owner, 1); err != nil {
+			return nil, err
+		}
+		if q.Metadata == nil {
+			q.Metadata = maps.Clone(h.record.Metadata)
+		}
+		return s.addSession(c, h.model, h.Fork(), q.Metadata, &origin{h.place.id, h.Position()})
+	})
+}
+
+// Limits of the places in a session that have names.
+const (
+	maxMarks    = 1000
+	maxMarkName = 100
+)
+
+// Mark gives the place behind the text a name.
+func (s *Handler) Mark(c *request.Call) error {
+	var q struct {
+		Name   string `json:"name"`
+		Remove bool   `json:"remove"`
+	}
+	if err := c.Read(&q); err != nil {
+		return err
+	}
+	if n := len(q.Name); n == 0 || n > maxMarkName || !utf8.ValidString(q.Name) {
+		return request.Invalid("name", "found a name of %d bytes, want 1 to %d", n, maxMarkName)
+	}
+	return s.answerSession(c, func(_ context.Context, h *inUse) (any, error) {
+		_, there := h.MarkAt(q.Name)
+		switch {
+		case q.Remove && !there:
+			return nil, request.Invalid("name", "found no mark %q", q.Name)
+		case !q.Remove && !there && len(h.Marks()) >= maxMarks:
+			return nil, request.Invalid("name", "found %d marks, want at most %d", len(h.Marks()), maxMarks)
+		}
+		err := h.change(func() error {
+			if q.Remove {
+				h.Unmark(q.Name)
+			} else {
+				h.Mark(q.Name)
+			}
+			return nil
+		})
+		return &h.record.Session, err
+	})
+}
+
+// rewound is a session that went back, and how many tokens were read again for that.
+type rewound struct {
+	Session
+	Again int `json:"read_again"`
+}
+
+// Rewind goes back to a mark or a position.
+func (s *Handler) Rewind(c *request.Call) error {
+	var q struct {
+		Mark     *string `json:"mark"`
+		Position *int    `json:"position"`
+	}
+	if err := c.Read(&q); err != nil {
+		return err
+	}
+	if (q.Mark == nil) == (q.Position == nil) {
+		return request.Invalid("mark", "found both of mark and position, or none, want one")
+	}
+	return s.answerSession(c, func(ctx context.Context, h *inUse) (any, error) {
+		to := request.Or(q.Position, 0)
+		if q.Mark != nil {
+			var ok bool
+			if to, ok = h.MarkAt(*q.Mark); !ok {
+				return nil, request.Invalid("mark", "found no mark %.100q in the session", *q.Mark)
+			}
+		}
+		if to < 0 || to > h.Position() {
+			return nil, request.Invalid("position", "found %d, want 0 to %d", to, h.Position())
+		}
+		var again int
+		err := h.change(func() (err error) {
+			again, err = h.Rewind(ctx, to)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		c.Note("prompt_tokens", again)
+		return rewound{h.record.Session, again}, nil
+	})
+}
