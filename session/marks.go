@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
-// Mark gives the place behind the text a name, to which Rewind goes back. A name that is there already moves.
+// Mark gives the place after the text a name, to which Rewind goes back. A name that is there already moves.
 func (s *Session) Mark(name string) {
 	s.names[name] = len(s.text.ids)
 	s.mark()
@@ -44,7 +44,7 @@ func (s *Session) Near(position int) int {
 // nearest mark before the position, and returns how many ids those are. After an error the session is unchanged.
 //
 // Going back to where the session is does nothing, unless a call of Append has been stopped there: then it computes the
-// logits that are missing, so that Generate can go on.
+// logits that are missing, so that Generate can continue.
 func (s *Session) Rewind(ctx context.Context, position int) (again int, err error) {
 	switch {
 	case s.writing:
@@ -93,7 +93,7 @@ func (s *Session) RewindTo(ctx context.Context, name string) (again int, err err
 	return s.Rewind(ctx, at)
 }
 
-// nearest is the latest mark from which a text that begins as the session's can be read on.
+// nearest is the latest mark from which a text that starts as the session's can be read on.
 func (s *Session) nearest(text *plan) *Snapshot {
 	leads := func(at int, logits []float32) bool {
 		return text.isCut(at) && (at < len(text.ids) || at == len(text.ids) && logits != nil)

@@ -14,7 +14,7 @@ type plan struct {
 }
 
 // span is ids up to an end that were read, or drawn, together. A span that was read is cut at its end and at the
-// multiples of the chunk inside it, one that was drawn behind every id.
+// multiples of the chunk inside it, one that was drawn after every id.
 type span struct {
 	End   int  `json:"end"`
 	Drawn bool `json:"drawn,omitempty"`
@@ -58,7 +58,7 @@ func (p *plan) spanOf(i int) int {
 	return at
 }
 
-// isCut tells whether the text is cut behind its first n ids.
+// isCut reports whether the text is cut after its first n ids.
 func (p *plan) isCut(n int) bool {
 	if n <= 0 || n >= len(p.ids) {
 		return n == 0 || n == len(p.ids)

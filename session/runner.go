@@ -1,6 +1,5 @@
-// Package session makes the state of a model an object that is kept, forked, rewound and saved. It may import generate,
-// generate/sample, model, tokenizer, checkpoint, internal/brief, internal/disk and internal/parallel, and looks inside
-// no tensor.
+// Package session makes the state of a model an object that can be stored, forked, rewound and saved, and steps the
+// sessions of many requests together.
 package session
 
 import (
@@ -31,7 +30,7 @@ type Request struct {
 
 	// Next, unless it is nil, is called with the logits after the last id that has been read, and returns the id to
 	// read next. More is false if there is none: the request is done. It is called in the goroutine of Run, may take
-	// its time, and may look at Session, which stands behind what has been read. So a request without Segments begins
+	// its time, and may look at Session, which stands after what has been read. So a request without Segments starts
 	// with Next.
 	Next func(logits []float32) (id int32, more bool, err error)
 
@@ -44,11 +43,11 @@ type Request struct {
 	Priority int
 }
 
-// silent reports whether nobody wants the logits after the last of n ids, of which read have been read.
+// silent reports whether no one wants the logits after the last of n ids, of which read have been read.
 func (r *Request) silent(read, n int) bool { return read < n || r.Hidden != nil && r.Next == nil }
 
 // Runner reads and writes with a model. Run returns when the request is done, or soon after ctx is done with the error
-// of ctx: at most a piece of a prompt, or one token, later. The session is then at the end of a piece, behind what it
+// of ctx: at most a piece of a prompt, or one token, later. The session is then at the end of a piece, after what it
 // has read; after any other error it has changed nothing since the last piece. Whoever else is served at the same time
 // changes no bit of what is read.
 type Runner interface {

@@ -32,9 +32,9 @@ type Options struct {
 // DefaultBudget is the most bytes that the marks of a session take unless Options say otherwise.
 const DefaultBudget = 64 << 20
 
-// Session is a text that is being read and written by a model, from which it goes on in any order: it can be forked,
-// rewound, saved and loaded, and goes on in each case to the last bit as it would have gone on without. The bits depend
-// on the text and on its plan alone: on what was read in one call of Append and what was drawn by Generate.
+// Session is a text that is being read and written by a model, from which it continues in any order: it can be forked,
+// rewound, saved and loaded, and continues in each case to the last bit as it would have gone on without. The bits
+// depend on the text and on its plan alone: on what was read in one call of Append and what was drawn by Generate.
 //
 // A Session is for one goroutine. In a loop over Generate it may be looked at, forked, marked and saved, but not
 // changed.
@@ -50,7 +50,7 @@ type Session struct {
 	origin Origin
 
 	text     plan
-	logProbs []float32 // of each id; NaN where nobody asked
+	logProbs []float32 // of each id; NaN where no one asked
 	names    map[string]int
 	marks    []*Snapshot // by position; each is a cut of the text
 
@@ -94,8 +94,8 @@ func open(m *model.Model, tok tokenizer.Tokenizer, o Options) *Session {
 var errWriting = errors.New("session: found a loop over Generate that is running, want it to end first")
 
 // errNoLogits is the error of drawing or scoring the first id of a text.
-var errNoLogits = errors.New("session: found no logits to draw from: nothing has been fed, or not to its end; want " +
-	"a prompt of at least one token")
+var errNoLogits = errors.New("session: found no logits to draw from: nothing has been fed, or not to its end; " +
+	"want a prompt of at least one token")
 
 // ID is a name that no other session has.
 func (s *Session) ID() string { return s.id }
@@ -141,7 +141,7 @@ func (s *Session) read() int {
 	return s.at.Position
 }
 
-// logits are those after what has been read, nil where there are none.
+// logits are those after what has been read, nil if there are none.
 func (s *Session) logits() []float32 {
 	if s.gen != nil {
 		return s.gen.Logits(0)
@@ -149,7 +149,7 @@ func (s *Session) logits() []float32 {
 	return s.at.Logits
 }
 
-// live is the session of package generate to go on with.
+// live is the session of package generate to continue with.
 func (s *Session) live() *generate.Batch {
 	if s.gen == nil {
 		s.gen = s.from(s.at)
@@ -157,14 +157,14 @@ func (s *Session) live() *generate.Batch {
 	return s.gen
 }
 
-// from is a session of package generate that goes on from a snapshot.
+// from is a session of package generate that continues from a snapshot.
 func (s *Session) from(n *Snapshot) *generate.Batch {
 	gen := n.Session(s.model)
 	gen.Chunk = s.text.chunk
 	return gen
 }
 
-// Snapshot is where the model stands: behind the text, or before the last id that was drawn, which it has not read yet.
+// Snapshot is where the model stands: after the text, or before the last id that was drawn, which it has not read yet.
 func (s *Session) Snapshot() *Snapshot {
 	if s.at == nil {
 		s.at = Take(s.gen)
@@ -313,8 +313,8 @@ func (s *Session) cut(n int) {
 	}
 }
 
-// Fork returns an independent session that goes on from the same place, also in the middle of a reply. Both share the
-// memory of what is behind them. Progress stays behind.
+// Fork returns an independent session that continues from the same place, also in the middle of a reply. Both share the
+// memory of what is after them. Progress stays after.
 func (s *Session) Fork() *Session {
 	s.mark()
 	f := open(s.model, s.tok, s.o)

@@ -10,7 +10,7 @@ import (
 
 // Found is what a store has of a text.
 type Found struct {
-	// Snapshot is the best mark to go on from, nil for the beginning. Others use it, too: clone its state.
+	// Snapshot is the best mark to continue from, nil for the beginning. Others use it, too: clone its state.
 	Snapshot *session.Snapshot
 	// Cached is the position of Snapshot: how many ids need not be read.
 	Cached int
@@ -18,7 +18,7 @@ type Found struct {
 	LogProbs []float32
 	// Miss says why not more was found.
 	Miss Miss
-	// Shared is the last end of a piece up to which the text is the same as one that the store knows. If it is behind
+	// Shared is the last end of a piece up to which the text is the same as one that the store knows. If it is after
 	// Cached, there is no mark any more, or never was.
 	Shared int
 }
@@ -29,10 +29,10 @@ type Reason int
 // The reasons.
 const (
 	Whole   Reason = iota // it has all
-	Nothing               // no text that it knows begins like this one
+	Nothing               // no text that it knows starts like this one
 	Start                 // all texts that it knows part in the first piece: another system prompt, for example
-	Edited                // the text that has the most in common goes on with another id
-	Longer                // the text that has the most in common ends; this one goes on
+	Edited                // the text that has the most in common continues with another id
+	Longer                // the text that has the most in common ends; this one continues
 	Inside                // this text ends inside a piece of another
 	Cut                   // the text that has the most in common was read in other pieces: drawn, for example
 	Evicted               // there was no more room for the mark
@@ -78,7 +78,7 @@ func (m Miss) String() string {
 	}
 }
 
-// Find returns what is there of a text: in memory, or in the bucket, from where it comes into memory. A mark at the end
+// Find returns what exists of a text: in memory, or in the bucket, from where it comes into memory. A mark at the end
 // of the text has logits. Errors of the bucket are told to Options.Report, and the best in memory is returned.
 func (s *Store) Find(ctx context.Context, plan []session.Segment) *Found {
 	r := read(plan, s.o.Identity.Chunk)
@@ -129,7 +129,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	switch {
 	case f.Cached == r.len():
 		f.Miss = Miss{Whole, f.Cached}
-	case f.Cached > f.Miss.At: // nobody here knows what was read behind a mark of others
+	case f.Cached > f.Miss.At: // no one here knows what was read after a mark of others
 		f.Miss = Miss{Longer, f.Cached}
 	}
 	s.stats.Cached += int64(f.Cached)
@@ -137,7 +137,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	return f
 }
 
-// worthAList tells whether the bucket could have a better mark than one at a position.
+// worthAList reports whether the bucket could have a better mark than one at a position.
 func (s *Store) worthAList(r *reading, cached, most int) bool {
 	return slices.ContainsFunc(r.cuts, func(c cut) bool { return c.rung && c.at > cached && c.at <= most })
 }

@@ -215,7 +215,7 @@ func (s *Store) setAside(ctx context.Context, name string, data []byte, cause er
 // named says in an error of the bucket which store it is.
 func (s *Store) named(err error) error { return fmt.Errorf("store %s: %w", s.o.Bucket, err) }
 
-// tell tells whoever wants to know about an error in spite of which the store goes on.
+// tell tells whoever wants to know about an error in spite of which the store continues.
 func (s *Store) tell(err error) {
 	if s.o.Report != nil {
 		s.o.Report(err)

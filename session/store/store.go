@@ -1,6 +1,5 @@
-// Package store keeps what models have read: a tree of texts with marks to go on from, in memory up to a budget, then
-// in a folder or another bucket, which any number of processes share. It may import session, generate,
-// generate/sample, model and internal/disk, and looks inside no tensor.
+// Package store stores what models have read: a tree of texts with marks to continue from. It lies in memory up to a
+// budget, then in a folder or another bucket, which any number of processes share.
 package store
 
 import (
@@ -40,7 +39,7 @@ type Options struct {
 	// Refresh is how long a list of the bucket is good: what others have written in this time may be overlooked, which
 	// costs a re-read. 0 means DefaultRefresh, less than 0 that every list is too old.
 	Refresh time.Duration
-	// Report, unless it is nil, is told the errors of Bucket, in spite of which the store goes on in memory. Any
+	// Report, unless it is nil, is told the errors of Bucket, in spite of which the store continues in memory. Any
 	// goroutine may call it.
 	Report func(error)
 }
@@ -50,12 +49,12 @@ const DefaultRefresh = time.Second
 
 // Store is a tree of texts that a model has read, by the pieces that it has read them in, with marks from which to go
 // on. What several want to read at the same time one of them reads. Methods may be called from any number of
-// goroutines. Who waits for the bucket holds up nobody else, except those that wait for the same list of it, or for
+// goroutines. Who waits for the bucket holds up no one else, except those that wait for the same list of it, or for
 // room.
 type Store struct {
 	o       Options
 	model   string // as in the names of objects
-	origin  key    // the key of the beginning of every text
+	origin  key    // the key of the start of every text
 	listing sync.Mutex
 
 	writers sync.WaitGroup
