@@ -123,7 +123,7 @@ func Parse(source string) (*Template, error) {
 			fail(1, "it has %d bytes, want at most %d", len(source), maxSource)
 		}
 		p := &parser{tokens: lex(source)}
-		t.body = p.all()
+		t.body, _ = p.body("")
 	})
 }
 

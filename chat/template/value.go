@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -46,10 +47,8 @@ func key(v value) (value, bool) {
 	case nil, string, int64:
 		return v, true
 	case bool:
-		if v {
-			return int64(1), true
-		}
-		return int64(0), true
+		n, _ := integer(v)
+		return n, true
 	case float64:
 		if n := int64(v); float64(n) == v {
 			return n, true
@@ -216,18 +215,11 @@ func typeName(v value) string {
 
 // number returns a bool or number as a float64, and whether it is one.
 func number(v value) (float64, bool) {
-	switch v := v.(type) {
-	case bool:
-		if v {
-			return 1, true
-		}
-		return 0, true
-	case int64:
-		return float64(v), true
-	case float64:
-		return v, true
+	if n, ok := integer(v); ok {
+		return float64(n), true
 	}
-	return 0, false
+	f, ok := v.(float64)
+	return f, ok
 }
 
 // integer returns a bool or int, and whether it is one.
@@ -268,15 +260,8 @@ func (r *run) equal(a, b value, depth int) bool {
 		return ok
 	case *list:
 		b, ok := b.(*list)
-		if !ok || len(a.items) != len(b.items) || a.tuple != b.tuple {
-			return false
-		}
-		for i := range a.items {
-			if !r.equal(a.items[i], b.items[i], depth+1) {
-				return false
-			}
-		}
-		return true
+		return ok && a.tuple == b.tuple &&
+			slices.EqualFunc(a.items, b.items, func(x, y value) bool { return r.equal(x, y, depth+1) })
 	case *dict:
 		b, ok := b.(*dict)
 		if !ok || len(a.keys) != len(b.keys) {
@@ -350,14 +335,8 @@ func (r *run) contains(all, x value) bool {
 	case *dict:
 		_, ok := all.get(x)
 		return ok
-	default:
-		for _, item := range r.items(all) {
-			if r.equal(item, x, 0) {
-				return true
-			}
-		}
-		return false
 	}
+	return slices.ContainsFunc(r.items(all), func(item value) bool { return r.equal(item, x, 0) })
 }
 
 // items are the elements that a loop over v visits: those of a list, the keys of a mapping, the characters of a text.
