@@ -45,19 +45,36 @@ const (
 	ggufFloat64
 )
 
-// size is the number of bytes of a value, 0 for those of different lengths and for what is no type.
-func (k ggufKind) size() int {
-	switch k {
-	case ggufUint8, ggufInt8, ggufBool:
-		return 1
-	case ggufUint16, ggufInt16:
-		return 2
-	case ggufUint32, ggufInt32, ggufFloat32:
-		return 4
-	case ggufUint64, ggufInt64, ggufFloat64:
-		return 8
-	}
-	return 0
+// ggufForm is how values of a type are read that have a size.
+type ggufForm struct {
+	size int
+	one  func(b []byte) any
+	many func(b []byte) any // a slice of those one after another
+}
+
+func ggufFormOf[T any](size int, of func([]byte) T) ggufForm {
+	return ggufForm{size, func(b []byte) any { return of(b) }, func(b []byte) any {
+		out := make([]T, len(b)/size)
+		for i := range out {
+			out[i] = of(b[i*size:][:size])
+		}
+		return out
+	}}
+}
+
+// ggufForms have no entry for texts, arrays and what is no type.
+var ggufForms = map[ggufKind]ggufForm{
+	ggufUint8:   ggufFormOf(1, ggufUnsigned),
+	ggufInt8:    ggufFormOf(1, ggufSigned),
+	ggufUint16:  ggufFormOf(2, ggufUnsigned),
+	ggufInt16:   ggufFormOf(2, ggufSigned),
+	ggufUint32:  ggufFormOf(4, ggufUnsigned),
+	ggufInt32:   ggufFormOf(4, ggufSigned),
+	ggufFloat32: ggufFormOf(4, func(b []byte) float64 { return float64(math.Float32frombits(uint32(ggufUnsigned(b)))) }),
+	ggufBool:    ggufFormOf(1, func(b []byte) bool { return b[0] != 0 }),
+	ggufUint64:  ggufFormOf(8, ggufUnsigned),
+	ggufInt64:   ggufFormOf(8, ggufSigned),
+	ggufFloat64: ggufFormOf(8, func(b []byte) float64 { return math.Float64frombits(ggufUnsigned(b)) }),
 }
 
 // OpenGGUF opens a file of llama.cpp. Its tensors have the shapes of PyTorch, the last axis being that of a row. Values
@@ -225,62 +242,40 @@ func (r *ggufReader) value(k ggufKind) any {
 		return r.text()
 	case k == ggufArray:
 		return r.array(ggufKind(r.uint32()))
-	case k.size() == 0:
+	}
+	form, known := ggufForms[k]
+	if !known {
 		r.err = fmt.Errorf("found type %d, want one of 0 to %d", k, ggufFloat64)
 		return nil
 	}
-	b := r.bytes(k.size())
+	b := r.bytes(form.size)
 	if r.err != nil {
 		return nil
 	}
-	switch k {
-	case ggufFloat32, ggufFloat64:
-		return ggufFloat(k, b)
-	case ggufBool:
-		return b[0] != 0
-	case ggufInt8, ggufInt16, ggufInt32, ggufInt64:
-		return ggufSigned(b)
-	}
-	return ggufUnsigned(b)
+	return form.one(b)
 }
 
 // array is the next array of values of type k. An array of arrays is refused: no published file has one.
 func (r *ggufReader) array(k ggufKind) any {
-	switch {
-	case k == ggufString:
+	if k == ggufString {
 		out := make([]string, r.count(8))
 		for i := range out {
 			out[i] = r.text()
 		}
 		return out
-	case k.size() == 0:
+	}
+	form, known := ggufForms[k]
+	if !known {
 		if r.err == nil {
 			r.err = fmt.Errorf("found an array of type %d, want one of numbers, booleans or texts", k)
 		}
 		return nil
 	}
-	n := r.count(k.size())
-	b := r.bytes(n * k.size())
+	b := r.bytes(r.count(form.size) * form.size)
 	if r.err != nil {
 		return nil
 	}
-	switch k {
-	case ggufFloat32, ggufFloat64:
-		return ggufNumbers(b, k.size(), func(b []byte) float64 { return ggufFloat(k, b) })
-	case ggufBool:
-		return ggufNumbers(b, 1, func(b []byte) bool { return b[0] != 0 })
-	case ggufInt8, ggufInt16, ggufInt32, ggufInt64:
-		return ggufNumbers(b, k.size(), ggufSigned)
-	}
-	return ggufNumbers(b, k.size(), ggufUnsigned)
-}
-
-func ggufNumbers[T any](b []byte, size int, of func([]byte) T) []T {
-	out := make([]T, len(b)/size)
-	for i := range out {
-		out[i] = of(b[i*size:][:size])
-	}
-	return out
+	return form.many(b)
 }
 
 func ggufUnsigned(b []byte) uint64 {
@@ -292,13 +287,6 @@ func ggufUnsigned(b []byte) uint64 {
 func ggufSigned(b []byte) int64 {
 	shift := 64 - 8*len(b)
 	return int64(ggufUnsigned(b)) << shift >> shift
-}
-
-func ggufFloat(k ggufKind, b []byte) float64 {
-	if k == ggufFloat32 {
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
-	}
-	return math.Float64frombits(binary.LittleEndian.Uint64(b))
 }
 
 // tensor is the next description of a tensor, which has no data yet.

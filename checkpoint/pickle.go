@@ -32,38 +32,49 @@ func newUnpickler(data []byte) *unpickler {
 	return &unpickler{data: data, steps: maxPickleSteps, memo: map[uint64]any{}}
 }
 
+// pickleError is what ends a load; the reading functions below panic with it.
+type pickleError struct{ error }
+
+// must ends the load if there is an error.
+func must(err error) {
+	if err != nil {
+		panic(pickleError{err})
+	}
+}
+
 // load runs one pickle from the current position and stays after it. The memo starts empty, as it does in Python.
-func (u *unpickler) load() (any, error) {
+func (u *unpickler) load() (v any, err error) {
 	u.stack, u.marks = nil, nil
 	clear(u.memo)
-	start := u.pos
+	start, at, name := u.pos, 0, ""
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case pickleError:
+			v, err = nil, fmt.Errorf("pickle: byte %d: %s: %w", at, name, e.error)
+		default:
+			panic(e)
+		}
+	}()
 	for {
-		at := u.pos
-		op, err := u.byte()
-		if err != nil {
+		if at = u.pos; at >= len(u.data) {
 			return nil, fmt.Errorf("pickle: the data ends at byte %d before the STOP of the pickle at byte %d", at,
 				start)
 		}
+		op := u.byte()
 		if op == '.' {
-			v, err := u.pop()
-			if err != nil {
-				return nil, fmt.Errorf("pickle: byte %d: STOP: %w", at, err)
-			}
-			return v, nil
+			name = "STOP"
+			return u.pop(), nil
 		}
 		o := &opcodes[op]
 		if o.run == nil {
 			return nil, fmt.Errorf("pickle: byte %d: 0x%02x is not an opcode", at, op)
 		}
-		err = u.spend(1)
-		if err == nil {
-			err = o.run(u)
-		}
-		if err == nil && u.pos-start > maxPickle {
-			err = fmt.Errorf("the pickle is longer than %d bytes", maxPickle)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("pickle: byte %d: %s: %w", at, o.name, err)
+		name = o.name
+		must(u.spend(1))
+		o.run(u)
+		if u.pos-start > maxPickle {
+			must(fmt.Errorf("the pickle is longer than %d bytes", maxPickle))
 		}
 	}
 }
@@ -81,55 +92,46 @@ func (u *unpickler) spend(n int) error {
 
 var errShort = errors.New("the data ends here")
 
-func (u *unpickler) byte() (byte, error) {
+func (u *unpickler) byte() byte {
 	if u.pos >= len(u.data) {
-		return 0, errShort
+		must(errShort)
 	}
 	u.pos++
-	return u.data[u.pos-1], nil
+	return u.data[u.pos-1]
 }
 
 // take returns the next n bytes, which alias the input.
-func (u *unpickler) take(n uint64) ([]byte, error) {
+func (u *unpickler) take(n uint64) []byte {
 	if left := len(u.data) - u.pos; n > uint64(left) {
-		return nil, fmt.Errorf("found a length of %d, but only %d bytes are left", n, left)
+		must(fmt.Errorf("found a length of %d, but only %d bytes are left", n, left))
 	}
-	b := u.data[u.pos : u.pos+int(n)]
 	u.pos += int(n)
-	return b, nil
+	return u.data[u.pos-int(n) : u.pos]
 }
 
 // uint reads a little-endian number of 1 to 8 bytes.
-func (u *unpickler) uint(width int) (uint64, error) {
-	b, err := u.take(uint64(width))
-	if err != nil {
-		return 0, errShort
+func (u *unpickler) uint(width int) (n uint64) {
+	if width > len(u.data)-u.pos {
+		must(errShort)
 	}
-	n := uint64(0)
-	for i, c := range b {
+	for i, c := range u.take(uint64(width)) {
 		n |= uint64(c) << (8 * i)
 	}
-	return n, nil
+	return n
 }
 
 // counted returns bytes that follow their own length, a number of width bytes.
-func (u *unpickler) counted(width int) ([]byte, error) {
-	n, err := u.uint(width)
-	if err != nil {
-		return nil, err
-	}
-	return u.take(n)
-}
+func (u *unpickler) counted(width int) []byte { return u.take(u.uint(width)) }
 
 // line returns the bytes up to the next newline, which is skipped.
-func (u *unpickler) line() (string, error) {
+func (u *unpickler) line() string {
 	n := bytes.IndexByte(u.data[u.pos:], '\n')
 	if n < 0 {
-		return "", errors.New("found no end of line")
+		must(errors.New("found no end of line"))
 	}
 	s := string(u.data[u.pos : u.pos+n])
 	u.pos += n + 1
-	return s, nil
+	return s
 }
 
 // The stack. Values below the newest mark cannot be reached until popMark.
@@ -145,60 +147,51 @@ func (u *unpickler) floor() int {
 	return u.marks[len(u.marks)-1]
 }
 
-func (u *unpickler) top() (any, error) {
+func (u *unpickler) top() any {
 	if len(u.stack) <= u.floor() {
-		return nil, errUnderflow
+		must(errUnderflow)
 	}
-	return u.stack[len(u.stack)-1], nil
+	return u.stack[len(u.stack)-1]
 }
 
-func (u *unpickler) pop() (any, error) {
-	v, err := u.top()
-	if err == nil {
-		u.stack = u.stack[:len(u.stack)-1]
-	}
-	return v, err
+func (u *unpickler) pop() any {
+	v := u.top()
+	u.stack = u.stack[:len(u.stack)-1]
+	return v
 }
 
 // popN removes the n topmost values and returns them in a slice of their own.
-func (u *unpickler) popN(n int) ([]any, error) {
+func (u *unpickler) popN(n int) []any {
 	from := len(u.stack) - n
 	if from < u.floor() {
-		return nil, errUnderflow
+		must(errUnderflow)
 	}
 	items := append([]any(nil), u.stack[from:]...)
 	clear(u.stack[from:])
 	u.stack = u.stack[:from]
-	return items, nil
+	return items
 }
 
 // popMark removes the newest mark and returns the values above it.
-func (u *unpickler) popMark() ([]any, error) {
+func (u *unpickler) popMark() []any {
 	if len(u.marks) == 0 {
-		return nil, errors.New("there is no mark on the stack")
+		must(errors.New("there is no mark on the stack"))
 	}
-	items, err := u.popN(len(u.stack) - u.floor())
+	items := u.popN(len(u.stack) - u.floor())
 	u.marks = u.marks[:len(u.marks)-1]
-	return items, err
+	return items
 }
 
 // The memo.
 
-func (u *unpickler) put(key uint64) error {
-	v, err := u.top()
-	if err == nil {
-		u.memo[key] = v
-	}
-	return err
-}
+func (u *unpickler) put(key uint64) { u.memo[key] = u.top() }
 
-func (u *unpickler) get(key uint64) error {
+func (u *unpickler) get(key uint64) {
 	v, ok := u.memo[key]
 	if !ok {
-		return fmt.Errorf("memo %d was never set", key)
+		must(fmt.Errorf("memo %d was never set", key))
 	}
 	u.push(v)
-	return nil
 }
 
 // Changing containers.

@@ -37,125 +37,83 @@ func (u *unpickler) call(callable any, args []any) (any, error) {
 	return v, nil
 }
 
-func (u *unpickler) global() error {
-	module, err := u.line()
-	if err != nil {
-		return err
-	}
-	name, err := u.line()
-	if err != nil {
-		return err
-	}
-	u.push(newGlobal(module, name))
-	return nil
+func (u *unpickler) global() {
+	module := u.line()
+	u.push(newGlobal(module, u.line()))
 }
 
-func (u *unpickler) stackGlobal() error {
-	pair, err := u.popN(2)
-	if err != nil {
-		return err
-	}
+func (u *unpickler) stackGlobal() {
+	pair := u.popN(2)
 	module, ok := pair[0].(string)
 	name, ok2 := pair[1].(string)
 	if !ok || !ok2 {
-		return fmt.Errorf("found %s and %s, want the names of a module and of a class",
-			describe(pair[0]), describe(pair[1]))
+		must(fmt.Errorf("found %s and %s, want the names of a module and of a class", describe(pair[0]),
+			describe(pair[1])))
 	}
 	u.push(newGlobal(module, name))
-	return nil
+}
+
+// pushCall pushes the result of a call.
+func (u *unpickler) pushCall(callable any, args []any) {
+	v, err := u.call(callable, args)
+	must(err)
+	u.push(v)
 }
 
 // reduce replaces a callable and a tuple of arguments by the result of the call.
-func (u *unpickler) reduce() error {
-	pair, err := u.popN(2)
-	if err != nil {
-		return err
-	}
+func (u *unpickler) reduce() {
+	pair := u.popN(2)
 	args, ok := pair[1].(*pyTuple)
 	if !ok {
-		return fmt.Errorf("found %s, want a tuple of arguments", describe(pair[1]))
+		must(fmt.Errorf("found %s, want a tuple of arguments", describe(pair[1])))
 	}
-	v, err := u.call(pair[0], args.items)
-	u.push(v)
-	return err
+	u.pushCall(pair[0], args.items)
 }
 
 // newObjEx is reduce with a dictionary of named arguments, which no known function takes.
-func (u *unpickler) newObjEx() error {
-	items, err := u.popN(3)
-	if err != nil {
-		return err
-	}
-	g, _ := items[0].(*pyGlobal)
+func (u *unpickler) newObjEx() {
+	g, _ := u.popN(3)[0].(*pyGlobal)
 	u.push(&pyObject{class: g})
-	return nil
 }
 
 // inst makes an object of a class named in the text, with the values above the mark as arguments.
-func (u *unpickler) inst() error {
-	if err := u.global(); err != nil {
-		return err
-	}
-	class, err := u.pop()
-	if err != nil {
-		return err
-	}
-	args, err := u.popMark()
-	if err != nil {
-		return err
-	}
-	v, err := u.call(class, args)
-	u.push(v)
-	return err
+func (u *unpickler) inst() {
+	u.global()
+	class := u.pop()
+	u.pushCall(class, u.popMark())
 }
 
 // obj makes an object of the class right above the mark, with the values above that as arguments.
-func (u *unpickler) obj() error {
-	items, err := u.popMark()
-	if err != nil {
-		return err
-	}
+func (u *unpickler) obj() {
+	items := u.popMark()
 	if len(items) == 0 {
-		return errUnderflow
+		must(errUnderflow)
 	}
-	v, err := u.call(items[0], items[1:])
-	u.push(v)
-	return err
+	u.pushCall(items[0], items[1:])
 }
 
 // build drops the state that would be set on an object, such as the _metadata of a state dict.
-func (u *unpickler) build() error {
-	if _, err := u.pop(); err != nil {
-		return err
-	}
-	_, err := u.top()
-	return err
+func (u *unpickler) build() {
+	u.pop()
+	u.top()
 }
 
 // persID reads a persistent identifier in text form. torch never writes one.
-func (u *unpickler) persID() error {
-	if _, err := u.line(); err != nil {
-		return err
-	}
+func (u *unpickler) persID() {
+	u.line()
 	u.push(&pyObject{})
-	return nil
 }
 
-func (u *unpickler) binPersID() error {
-	id, err := u.pop()
-	if err != nil {
-		return err
-	}
-	v, err := u.persistent(id)
+func (u *unpickler) binPersID() {
+	v, err := u.persistent(u.pop())
+	must(err)
 	u.push(v)
-	return err
 }
 
 // extOp pushes an opaque value for a class by its number in a registry that is not in the file.
-func extOp(width int) func(*unpickler) error {
-	return func(u *unpickler) error {
-		_, err := u.uint(width)
+func extOp(width int) func(*unpickler) {
+	return func(u *unpickler) {
+		u.uint(width)
 		u.push(&pyObject{})
-		return err
 	}
 }

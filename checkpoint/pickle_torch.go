@@ -68,29 +68,29 @@ func lookupGlobal(module, name string) knownGlobal {
 			return knownGlobal{storage: elem}
 		}
 	}
-	switch module + "." + name {
-	case "collections.OrderedDict", "builtins.dict", "__builtin__.dict":
-		return knownGlobal{call: makeDict}
-	case "collections.defaultdict": // its argument is a function
-		return knownGlobal{call: func(*unpickler, []any) (any, error) { return new(pyDict), nil }}
-	case "torch.Size":
-		return knownGlobal{call: firstArg}
-	case "torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2":
-		return knownGlobal{call: rebuildTensor}
-	case "torch._utils._rebuild_tensor_v3":
-		return knownGlobal{call: rebuildTensorV3}
-	case "torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state":
-		return knownGlobal{call: firstArg}
-	case "torch._tensor._rebuild_from_type_v2":
-		return knownGlobal{call: rebuildFromType}
+	if class, ok := dtypeNames[name]; ok && module == "torch" {
+		return knownGlobal{dtype: storageTypes[class]}
 	}
-	if module == "torch" {
-		if class, ok := dtypeNames[name]; ok {
-			return knownGlobal{dtype: storageTypes[class]}
-		}
-	}
-	return knownGlobal{}
+	return knownGlobal{call: functions[module+"."+name]}
 }
+
+// functions are the known functions, and the classes whose objects are something simpler here.
+var functions = map[string]func(u *unpickler, args []any) (any, error){
+	"collections.OrderedDict":                    makeDict,
+	"builtins.dict":                              makeDict,
+	"__builtin__.dict":                           makeDict,
+	"collections.defaultdict":                    emptyDict,
+	"torch.Size":                                 firstArg,
+	"torch._utils._rebuild_tensor":               rebuildTensor,
+	"torch._utils._rebuild_tensor_v2":            rebuildTensor,
+	"torch._utils._rebuild_tensor_v3":            rebuildTensorV3,
+	"torch._utils._rebuild_parameter":            firstArg,
+	"torch._utils._rebuild_parameter_with_state": firstArg,
+	"torch._tensor._rebuild_from_type_v2":        rebuildFromType,
+}
+
+// emptyDict is a defaultdict, whose argument is a function.
+func emptyDict(*unpickler, []any) (any, error) { return new(pyDict), nil }
 
 // firstArg stands for functions that wrap their first argument: a Parameter is its tensor, a Size its tuple.
 func firstArg(_ *unpickler, args []any) (any, error) {

@@ -81,9 +81,7 @@ func readStorages(u *unpickler) (map[string][]byte, error) {
 			return nil, fmt.Errorf("storage %.20q: found a length of %d elements of %s, but only %d bytes are left",
 				key, n, elem.name, left)
 		}
-		if out[key], err = u.take(n * uint64(elem.size())); err != nil {
-			return nil, err
-		}
+		out[key] = u.take(n * uint64(elem.size()))
 	}
 	return out, nil
 }

@@ -35,10 +35,8 @@ func Characters(corpus io.Reader) (token.Tokenizer, error) {
 			return nil, fmt.Errorf("tokenizer: collecting the alphabet at byte offset %d: %w", offset, err)
 		}
 		if r == utf8.RuneError && size == 1 {
-			return nil,
-				fmt.Errorf(
-					"tokenizer: collecting the alphabet at byte offset %d: not UTF-8; use bytes instead of chars",
-					offset)
+			return nil, fmt.Errorf(
+				"tokenizer: collecting the alphabet at byte offset %d: not UTF-8; use bytes instead of chars", offset)
 		}
 		seen[r] = true
 		offset += int64(size)

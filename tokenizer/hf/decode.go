@@ -84,8 +84,7 @@ func metaspaceDecoder(p component) (func(string, bool) string, error) {
 	if utf8.RuneCountInString(p.Replacement) != 1 {
 		return nil, fmt.Errorf("in Metaspace: replacement %.60q, want one character", p.Replacement)
 	}
-	never := p.PrependScheme == "never" ||
-		p.PrependScheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace
+	never := p.PrependScheme == "never" || p.PrependScheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace
 	return func(token string, opens bool) string {
 		if opens && !never {
 			return strings.ReplaceAll(token, p.Replacement, "")

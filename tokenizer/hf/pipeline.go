@@ -177,8 +177,7 @@ func (r *reader) preStep(p component) ([]pretokenize.Step, error) {
 		spaces, err := pretokenize.CompileSet(regex.SetSpace, false, &r.work)
 		punctuation, err2 := pretokenize.CompileSet(pretokenize.SetPunctuation(), false, &r.work)
 		return []pretokenize.Step{&pretokenize.Cut{Pattern: spaces, Behavior: pretokenize.CutRemoved},
-				&pretokenize.Cut{Pattern: punctuation}},
-			errors.Join(err, err2)
+			&pretokenize.Cut{Pattern: punctuation}}, errors.Join(err, err2)
 	case "CharDelimiterSplit":
 		d, err := compileChar(p.Delimiter, &r.work)
 		return cut(d, err, pretokenize.CutRemoved, false)

@@ -89,8 +89,7 @@ func (m *Model) Tokenizer(before, after []int32) (*pipeline.Tokenizer, error) {
 	var made *pipeline.Tokenizer
 	t.File = func() ([]byte, error) {
 		return token.MarshalSection(token.Section{Kind: "sentencepiece", Model: m.Marshal(), Before: before,
-			After: after,
-			End:   made.End})
+			After: after, End: made.End})
 	}
 	f := token.NewFingerprint("sentencepiece")
 	f.Text(string(m.Marshal()))
