@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // The pickle machine: a stack of values, a memo and opcodes of one byte. The format is described in CPython's
@@ -32,51 +34,41 @@ func newUnpickler(data []byte) *unpickler {
 	return &unpickler{data: data, steps: maxPickleSteps, memo: map[uint64]any{}}
 }
 
-// pickleError is what ends a load; the reading functions below panic with it.
-type pickleError struct{ error }
-
-// must ends the load if there is an error.
-func must(err error) {
-	if err != nil {
-		panic(pickleError{err})
-	}
-}
-
 // load runs one pickle from the current position and stays after it. The memo starts empty, as it does in Python.
 func (u *unpickler) load() (v any, err error) {
 	u.stack, u.marks = nil, nil
 	clear(u.memo)
 	start, at, name := u.pos, 0, ""
-	defer func() {
-		switch e := recover().(type) {
-		case nil:
-		case pickleError:
-			v, err = nil, fmt.Errorf("pickle: byte %d: %s: %w", at, name, e.error)
-		default:
-			panic(e)
+	err = fault.Catch(func() {
+		for {
+			if at, name = u.pos, ""; at >= len(u.data) {
+				fault.Raisef("the data ends at byte %d before the STOP of the pickle at byte %d", at, start)
+			}
+			op := u.byte()
+			if op == '.' {
+				name = "STOP"
+				v = u.pop()
+				return
+			}
+			o := &opcodes[op]
+			if o.run == nil {
+				fault.Raisef("byte %d: 0x%02x is not an opcode", at, op)
+			}
+			name = o.name
+			fault.Check(u.spend(1))
+			o.run(u)
+			if u.pos-start > maxPickle {
+				fault.Raisef("the pickle is longer than %d bytes", maxPickle)
+			}
 		}
-	}()
-	for {
-		if at = u.pos; at >= len(u.data) {
-			return nil, fmt.Errorf("pickle: the data ends at byte %d before the STOP of the pickle at byte %d", at,
-				start)
-		}
-		op := u.byte()
-		if op == '.' {
-			name = "STOP"
-			return u.pop(), nil
-		}
-		o := &opcodes[op]
-		if o.run == nil {
-			return nil, fmt.Errorf("pickle: byte %d: 0x%02x is not an opcode", at, op)
-		}
-		name = o.name
-		must(u.spend(1))
-		o.run(u)
-		if u.pos-start > maxPickle {
-			must(fmt.Errorf("the pickle is longer than %d bytes", maxPickle))
-		}
+	})
+	switch {
+	case err != nil && name == "":
+		err = fmt.Errorf("pickle: %w", err)
+	case err != nil:
+		err = fmt.Errorf("pickle: byte %d: %s: %w", at, name, err)
 	}
+	return v, err
 }
 
 // spend charges n steps.
@@ -94,7 +86,7 @@ var errShort = errors.New("the data ends here")
 
 func (u *unpickler) byte() byte {
 	if u.pos >= len(u.data) {
-		must(errShort)
+		fault.Raise(errShort)
 	}
 	u.pos++
 	return u.data[u.pos-1]
@@ -103,7 +95,7 @@ func (u *unpickler) byte() byte {
 // take returns the next n bytes, which alias the input.
 func (u *unpickler) take(n uint64) []byte {
 	if left := len(u.data) - u.pos; n > uint64(left) {
-		must(fmt.Errorf("found a length of %d, but only %d bytes are left", n, left))
+		fault.Raisef("found a length of %d, but only %d bytes are left", n, left)
 	}
 	u.pos += int(n)
 	return u.data[u.pos-int(n) : u.pos]
@@ -112,7 +104,7 @@ func (u *unpickler) take(n uint64) []byte {
 // uint reads a little-endian number of 1 to 8 bytes.
 func (u *unpickler) uint(width int) (n uint64) {
 	if width > len(u.data)-u.pos {
-		must(errShort)
+		fault.Raise(errShort)
 	}
 	for i, c := range u.take(uint64(width)) {
 		n |= uint64(c) << (8 * i)
@@ -127,7 +119,7 @@ func (u *unpickler) counted(width int) []byte { return u.take(u.uint(width)) }
 func (u *unpickler) line() string {
 	n := bytes.IndexByte(u.data[u.pos:], '\n')
 	if n < 0 {
-		must(errors.New("found no end of line"))
+		fault.Raisef("found no end of line")
 	}
 	s := string(u.data[u.pos : u.pos+n])
 	u.pos += n + 1
@@ -149,7 +141,7 @@ func (u *unpickler) floor() int {
 
 func (u *unpickler) top() any {
 	if len(u.stack) <= u.floor() {
-		must(errUnderflow)
+		fault.Raise(errUnderflow)
 	}
 	return u.stack[len(u.stack)-1]
 }
@@ -164,7 +156,7 @@ func (u *unpickler) pop() any {
 func (u *unpickler) popN(n int) []any {
 	from := len(u.stack) - n
 	if from < u.floor() {
-		must(errUnderflow)
+		fault.Raise(errUnderflow)
 	}
 	items := append([]any(nil), u.stack[from:]...)
 	clear(u.stack[from:])
@@ -175,7 +167,7 @@ func (u *unpickler) popN(n int) []any {
 // popMark removes the newest mark and returns the values above it.
 func (u *unpickler) popMark() []any {
 	if len(u.marks) == 0 {
-		must(errors.New("there is no mark on the stack"))
+		fault.Raisef("there is no mark on the stack")
 	}
 	items := u.popN(len(u.stack) - u.floor())
 	u.marks = u.marks[:len(u.marks)-1]
@@ -189,7 +181,7 @@ func (u *unpickler) put(key uint64) { u.memo[key] = u.top() }
 func (u *unpickler) get(key uint64) {
 	v, ok := u.memo[key]
 	if !ok {
-		must(fmt.Errorf("memo %d was never set", key))
+		fault.Raisef("memo %d was never set", key)
 	}
 	u.push(v)
 }
@@ -197,9 +189,9 @@ func (u *unpickler) get(key uint64) {
 // Changing containers.
 
 // setItems puts pairs of key and value into a dictionary or an object.
-func (u *unpickler) setItems(target any, pairs []any) error {
+func (u *unpickler) setItems(target any, pairs []any) {
 	if len(pairs)%2 != 0 {
-		return errors.New("found a key without a value")
+		fault.Raisef("found a key without a value")
 	}
 	d := asDict(target)
 	if o, ok := target.(*pyObject); ok && d == nil {
@@ -207,7 +199,7 @@ func (u *unpickler) setItems(target any, pairs []any) error {
 		o.dict = d
 	}
 	if d == nil {
-		return fmt.Errorf("found %s, want a dictionary", describe(target))
+		fault.Raisef("found %s, want a dictionary", describe(target))
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		// A long key can be hashed again and again for two bytes of pickle each.
@@ -218,22 +210,18 @@ func (u *unpickler) setItems(target any, pairs []any) error {
 		case pyBytes:
 			length = len(key)
 		}
-		if err := u.spend(length / 256); err != nil {
-			return err
-		}
+		fault.Check(u.spend(length / 256))
 		d.set(pairs[i], pairs[i+1])
 	}
-	return nil
 }
 
 // appendItems adds to a list or a set. Items of an object of an unknown class are dropped.
-func appendItems(target any, items []any) error {
+func appendItems(target any, items []any) {
 	switch t := target.(type) {
 	case *pyList:
 		t.items = append(t.items, items...)
 	case *pyObject:
 	default:
-		return fmt.Errorf("found %s, want a list", describe(target))
+		fault.Raisef("found %s, want a list", describe(target))
 	}
-	return nil
 }

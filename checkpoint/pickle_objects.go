@@ -1,6 +1,6 @@
 package checkpoint
 
-import "fmt"
+import "github.com/hippo-ssm/hippo/internal/fault"
 
 // Classes, functions and objects. Nothing is imported and nothing is called: a name is looked up in the table of
 // pickle_torch.go, and a name that is not there returns opaque values.
@@ -8,7 +8,7 @@ import "fmt"
 // knownGlobal is the meaning of a known name: a replacement function, a storage class or an element type. Unknown names
 // have none of them.
 type knownGlobal struct {
-	call    func(u *unpickler, args []any) (any, error)
+	call    func(u *unpickler, args []any) any
 	storage elemType
 	dtype   elemType
 }
@@ -25,16 +25,15 @@ func newGlobal(module, name string) *pyGlobal {
 }
 
 // call returns the substitute for callable(*args).
-func (u *unpickler) call(callable any, args []any) (any, error) {
+func (u *unpickler) call(callable any, args []any) (v any) {
 	g, ok := callable.(*pyGlobal)
 	if !ok || g.known.call == nil {
-		return &pyObject{class: g}, nil
+		return &pyObject{class: g}
 	}
-	v, err := g.known.call(u, args)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", g.text(), err)
+	if err := fault.Catch(func() { v = g.known.call(u, args) }); err != nil {
+		fault.Raisef("%s: %w", g.text(), err)
 	}
-	return v, nil
+	return v
 }
 
 func (u *unpickler) global() {
@@ -47,17 +46,10 @@ func (u *unpickler) stackGlobal() {
 	module, ok := pair[0].(string)
 	name, ok2 := pair[1].(string)
 	if !ok || !ok2 {
-		must(fmt.Errorf("found %s and %s, want the names of a module and of a class", describe(pair[0]),
-			describe(pair[1])))
+		fault.Raisef("found %s and %s, want the names of a module and of a class", describe(pair[0]),
+			describe(pair[1]))
 	}
 	u.push(newGlobal(module, name))
-}
-
-// pushCall pushes the result of a call.
-func (u *unpickler) pushCall(callable any, args []any) {
-	v, err := u.call(callable, args)
-	must(err)
-	u.push(v)
 }
 
 // reduce replaces a callable and a tuple of arguments by the result of the call.
@@ -65,9 +57,9 @@ func (u *unpickler) reduce() {
 	pair := u.popN(2)
 	args, ok := pair[1].(*pyTuple)
 	if !ok {
-		must(fmt.Errorf("found %s, want a tuple of arguments", describe(pair[1])))
+		fault.Raisef("found %s, want a tuple of arguments", describe(pair[1]))
 	}
-	u.pushCall(pair[0], args.items)
+	u.push(u.call(pair[0], args.items))
 }
 
 // newObjEx is reduce with a dictionary of named arguments, which no known function takes.
@@ -80,16 +72,16 @@ func (u *unpickler) newObjEx() {
 func (u *unpickler) inst() {
 	u.global()
 	class := u.pop()
-	u.pushCall(class, u.popMark())
+	u.push(u.call(class, u.popMark()))
 }
 
 // obj makes an object of the class right above the mark, with the values above that as arguments.
 func (u *unpickler) obj() {
 	items := u.popMark()
 	if len(items) == 0 {
-		must(errUnderflow)
+		fault.Raise(errUnderflow)
 	}
-	u.pushCall(items[0], items[1:])
+	u.push(u.call(items[0], items[1:]))
 }
 
 // build drops the state that would be set on an object, such as the _metadata of a state dict.
@@ -104,11 +96,7 @@ func (u *unpickler) persID() {
 	u.push(&pyObject{})
 }
 
-func (u *unpickler) binPersID() {
-	v, err := u.persistent(u.pop())
-	must(err)
-	u.push(v)
-}
+func (u *unpickler) binPersID() { u.push(u.persistent(u.pop())) }
 
 // extOp pushes an opaque value for a class by its number in a registry that is not in the file.
 func extOp(width int) func(*unpickler) {

@@ -2,9 +2,9 @@ package checkpoint
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // opcode is one instruction. Its name comes from CPython's pickletools.
@@ -89,7 +89,7 @@ var opcodes = [256]opcode{
 	// Framing.
 	0x80: {"PROTO", (*unpickler).proto},
 	0x95: {"FRAME", (*unpickler).frame},
-	0x97: {"NEXT_BUFFER", func(*unpickler) { must(errors.New("data outside of the file is not supported")) }},
+	0x97: {"NEXT_BUFFER", func(*unpickler) { fault.Raisef("data outside of the file is not supported") }},
 	0x98: {"READONLY_BUFFER", func(*unpickler) {}},
 }
 
@@ -99,7 +99,7 @@ func pushes(v any) func(*unpickler) { return func(u *unpickler) { u.push(v) } }
 func textOp(parse func(string) (any, error)) func(*unpickler) {
 	return func(u *unpickler) {
 		v, err := parse(u.line())
-		must(err)
+		fault.Check(err)
 		u.push(v)
 	}
 }
@@ -130,13 +130,13 @@ func asList(items []any) any  { return &pyList{items} }
 func (u *unpickler) dict() {
 	pairs, d := u.popMark(), new(pyDict)
 	u.push(d)
-	must(u.setItems(d, pairs))
+	u.setItems(d, pairs)
 }
 
 // modify changes the value below the n topmost ones, which are removed; with 0, below the mark by the values above it.
-func (u *unpickler) modify(n int, change func(any, []any) error) {
+func (u *unpickler) modify(n int, change func(any, []any)) {
 	items := u.popMarkOr(n)
-	must(change(u.top(), items))
+	change(u.top(), items)
 }
 
 // popMarkOr is popN, or popMark for 0.
@@ -166,7 +166,7 @@ func memoLine(do func(*unpickler, uint64)) func(*unpickler) {
 		key, err := parseInt(s)
 		n, ok := key.(int64)
 		if !ok || n < 0 || err != nil {
-			must(fmt.Errorf("found %.20q, want the number of a memo", s))
+			fault.Raisef("found %.20q, want the number of a memo", s)
 		}
 		do(u, uint64(n))
 	}
@@ -174,7 +174,7 @@ func memoLine(do func(*unpickler, uint64)) func(*unpickler) {
 
 func (u *unpickler) proto() {
 	if version := u.byte(); version > pickleProtocol {
-		must(fmt.Errorf("found protocol %d, want at most %d", version, pickleProtocol))
+		fault.Raisef("found protocol %d, want at most %d", version, pickleProtocol)
 	}
 }
 
@@ -182,6 +182,6 @@ func (u *unpickler) proto() {
 func (u *unpickler) frame() {
 	n := u.uint(8)
 	if left := len(u.data) - u.pos; n > uint64(left) {
-		must(fmt.Errorf("found a frame of %d bytes, but only %d are left", n, left))
+		fault.Raisef("found a frame of %d bytes, but only %d are left", n, left)
 	}
 }

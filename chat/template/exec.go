@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // run is one rendering.
@@ -69,7 +71,7 @@ func (r *run) step(depth int) {
 	}
 	if r.steps++; r.steps%1024 == 0 && r.ctx != nil {
 		if err := r.ctx.Err(); err != nil {
-			panic(stopped{err})
+			fault.Raise(err)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // globals are the functions that every template sees.
@@ -16,7 +18,8 @@ func init() {
 		"dict":      func(r *run, a *args) value { return r.dictOf(a) },
 		"raise_exception": func(r *run, a *args) value {
 			message := r.text(a.take(r, "raise_exception", "message")[0])
-			panic(&Error{Line: r.line, Text: message, Raised: true})
+			fault.Raise(&Error{Line: r.line, Text: message, Raised: true})
+			return nil
 		},
 		"strftime_now": func(r *run, a *args) value {
 			return r.strftime(r.textOf(a.take(r, "strftime_now", "format")[0], ""))
