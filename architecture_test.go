@@ -57,7 +57,7 @@ var house = []layer{
 	{"tokenizer/pipeline", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/pretokenize tokenizer/bpe " +
 		"tokenizer/words", ""},
 	{"tokenizer/hf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +
-		"tokenizer/bpe tokenizer/words tokenizer/pipeline", "golang.org/x/text"},
+		"tokenizer/bpe tokenizer/words tokenizer/pipeline internal/fault", "golang.org/x/text"},
 	{"tokenizer/sentencepiece", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/bpe tokenizer/words " +
 		"tokenizer/pipeline", ""},
 	{"tokenizer/gguf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +

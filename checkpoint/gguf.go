@@ -70,7 +70,7 @@ var ggufForms = map[ggufKind]ggufForm{
 	ggufInt16:   ggufFormOf(2, ggufSigned),
 	ggufUint32:  ggufFormOf(4, ggufUnsigned),
 	ggufInt32:   ggufFormOf(4, ggufSigned),
-	ggufFloat32: ggufFormOf(4, func(b []byte) float64 { return float64(math.Float32frombits(uint32(ggufUnsigned(b)))) }),
+	ggufFloat32: ggufFormOf(4, ggufSingle),
 	ggufBool:    ggufFormOf(1, func(b []byte) bool { return b[0] != 0 }),
 	ggufUint64:  ggufFormOf(8, ggufUnsigned),
 	ggufInt64:   ggufFormOf(8, ggufSigned),
@@ -288,6 +288,8 @@ func ggufSigned(b []byte) int64 {
 	shift := 64 - 8*len(b)
 	return int64(ggufUnsigned(b)) << shift >> shift
 }
+
+func ggufSingle(b []byte) float64 { return float64(math.Float32frombits(uint32(ggufUnsigned(b)))) }
 
 // tensor is the next description of a tensor, which has no data yet.
 func (r *ggufReader) tensor() (span, error) {

@@ -100,9 +100,11 @@ func init() { // a variable that names functions which name it
 			}
 			return sum
 		},
-		"title":     func(r *run, v value, _ *args) value { return title(r.text(v)) },
-		"tojson":    toJSON,
-		"trim":      func(r *run, v value, a *args) value { return strip(r.text(v), a.take(r, "trim", "chars")[0], both) },
+		"title":  func(r *run, v value, _ *args) value { return title(r.text(v)) },
+		"tojson": toJSON,
+		"trim": func(r *run, v value, a *args) value {
+			return strip(r.text(v), a.take(r, "trim", "chars")[0], both)
+		},
 		"truncate":  truncate,
 		"unique":    unique,
 		"upper":     func(r *run, v value, _ *args) value { return strings.ToUpper(r.text(v)) },

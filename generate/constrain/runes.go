@@ -237,9 +237,6 @@ func (b *builder) class(ranges []rune, spelled spelling) int32 {
 	if len(plain) > 0 {
 		ways = append(ways, b.sequences(plain))
 	}
-	if ways == nil {
-		return b.nothing()
-	}
 	return b.either(ways...)
 }
 

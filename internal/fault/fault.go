@@ -20,6 +20,19 @@ func Check(err error) {
 	}
 }
 
+// Must is a result without its error, which it raises.
+func Must[T any](result T, err error) T {
+	Check(err)
+	return result
+}
+
+// Within calls f, and raises the error that Raise ended it with after what it is about: "what: error".
+func Within(what string, f func()) {
+	if err := Catch(f); err != nil {
+		Raisef("%s: %w", what, err)
+	}
+}
+
 // Catch calls f and returns the error that Raise ended it with. Other panics go on.
 func Catch(f func()) (err error) {
 	defer func() {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 	"io"
+	"maps"
 	"slices"
 	"unicode/utf8"
 )
@@ -41,12 +42,7 @@ func Characters(corpus io.Reader) (token.Tokenizer, error) {
 		seen[r] = true
 		offset += int64(size)
 	}
-	alphabet := make([]rune, 0, len(seen))
-	for r := range seen {
-		alphabet = append(alphabet, r)
-	}
-	slices.Sort(alphabet)
-	t, err := FromAlphabet(string(alphabet))
+	t, err := FromAlphabet(string(slices.Sorted(maps.Keys(seen))))
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
