@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // The layout of GGUF, the format of llama.cpp (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md),
@@ -87,68 +89,53 @@ func OpenGGUF(path string) (*File, error) {
 	return f.withParts()
 }
 
-func (f *File) readGGUF() error {
+func (f *File) readGGUF() {
 	f.format, f.keyValues = FormatGGUF, map[string]any{}
 	r := &ggufReader{data: f.mapping.data}
 	r.bytes(len(ggufMagic))
 	version, tensors, values := r.uint32(), r.uint64(), r.uint64()
 	switch {
-	case r.err != nil:
-		return r.err
 	case version == 1:
-		return fmt.Errorf("found GGUF version 1, want version 2 or 3: convert it again with a current llama.cpp")
+		fault.Raisef("found GGUF version 1, want version 2 or 3: convert it again with a current llama.cpp")
 	case version != 2 && version != 3:
-		return fmt.Errorf("found GGUF version %d, want 2 or 3 (in little-endian order)", version)
+		fault.Raisef("found GGUF version %d, want 2 or 3 (in little-endian order)", version)
 	}
 	// Each costs bytes of the file, so that a wrong number ends at the end of the file.
-	for i := uint64(0); i < values && r.err == nil; i++ {
+	for range values {
 		key := r.text()
-		if r.err != nil {
-			break
-		}
 		if _, twice := f.keyValues[key]; twice {
-			return fmt.Errorf("two values are named %q", key)
+			fault.Raisef("two values are named %q", key)
 		}
-		if f.keyValues[key] = r.value(ggufKind(r.uint32())); r.err != nil {
-			return fmt.Errorf("value %q: %w", key, r.err)
-		}
+		fault.Within(fmt.Sprintf("value %q", key), func() { f.keyValues[key] = r.value(ggufKind(r.uint32())) })
 		if s, ok := f.keyValues[key].(string); ok {
 			f.meta[key] = s
 		}
 	}
 	var spans []span
-	for i := uint64(0); i < tensors && r.err == nil; i++ {
-		s, err := r.tensor()
-		if err != nil {
-			return err
-		}
-		if err := f.add(s.tensor); err != nil {
-			return err
-		}
+	for range tensors {
+		s := r.tensor()
+		fault.Check(f.add(s.tensor))
 		spans = append(spans, s)
 	}
-	if r.err != nil {
-		return r.err
-	}
-	return f.placeGGUF(spans, r.at)
+	f.placeGGUF(spans, r.at)
 }
 
 // placeGGUF sets the data of each tensor, which starts after byte at.
-func (f *File) placeGGUF(spans []span, at int) error {
+func (f *File) placeGGUF(spans []span, at int) {
 	align := uint64(ggufAlignment)
 	if v, ok := f.keyValues[ggufAlignmentKey]; ok {
 		a, ok := v.(uint64)
 		if !ok || a == 0 || a&(a-1) != 0 || a > 1<<16 {
-			return fmt.Errorf("%s: found %v, want a power of two up to %d", ggufAlignmentKey, v, 1<<16)
+			fault.Raisef("%s: found %v, want a power of two up to %d", ggufAlignmentKey, v, 1<<16)
 		}
 		align = a
 	}
 	start := roundUp(uint64(at), align)
 	if start > uint64(len(f.mapping.data)) {
 		if len(spans) == 0 {
-			return nil
+			return
 		}
-		return fmt.Errorf("the data begins at byte %d, but the file has only %d"+brokenOff, start, len(f.mapping.data))
+		fault.Raisef("the data begins at byte %d, but the file has only %d"+brokenOff, start, len(f.mapping.data))
 	}
 	data, next := f.mapping.data[start:], uint64(0)
 	for _, s := range spans {
@@ -156,20 +143,17 @@ func (f *File) placeGGUF(spans []span, at int) error {
 		n, _ := product(t.Shape)
 		size := uint64(t.DType.bytes(n))
 		if s.begin != next {
-			return fmt.Errorf("tensor %q starts at byte %d of the data, want %d, after the one before", t.Name,
+			fault.Raisef("tensor %q starts at byte %d of the data, want %d, after the one before", t.Name,
 				s.begin, next)
 		}
 		if size > uint64(len(data)) || next > uint64(len(data))-size {
-			return fmt.Errorf("tensor %q has %d bytes from byte %d of the data on, but the file has only %d"+
+			fault.Raisef("tensor %q has %d bytes from byte %d of the data on, but the file has only %d"+
 				brokenOff, t.Name, size, next, len(data))
 		}
 		t.Data = data[next : next+size : next+size]
-		if _, err := t.check(); err != nil {
-			return err
-		}
+		fault.Must(t.check())
 		next = roundUp(next+size, align)
 	}
-	return nil
 }
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
@@ -178,46 +162,29 @@ func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 // one of these. It is nil for other formats. The map must not be changed.
 func (f *File) Values() map[string]any { return f.keyValues }
 
-// ggufReader reads from the front of data. After the first error it reads zeros.
+// ggufReader reads from the front of data.
 type ggufReader struct {
 	data []byte
 	at   int
-	err  error
 }
 
 // bytes are the next n bytes.
 func (r *ggufReader) bytes(n int) []byte {
-	if r.err != nil {
-		return nil
-	}
 	if n < 0 || n > len(r.data)-r.at {
-		r.err = fmt.Errorf("the file ends at byte %d, want %d bytes more after byte %d", len(r.data), n, r.at)
-		return nil
+		fault.Raisef("the file ends at byte %d, want %d bytes more after byte %d", len(r.data), n, r.at)
 	}
 	r.at += n
 	return r.data[r.at-n : r.at]
 }
 
-func (r *ggufReader) uint32() uint32 {
-	if b := r.bytes(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (r *ggufReader) uint64() uint64 {
-	if b := r.bytes(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
+func (r *ggufReader) uint32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
+func (r *ggufReader) uint64() uint64 { return binary.LittleEndian.Uint64(r.bytes(8)) }
 
 // count is a number of things that take at least least bytes of the file each.
 func (r *ggufReader) count(least int) int {
 	n := r.uint64()
-	if r.err == nil && n > uint64(len(r.data)-r.at)/uint64(least) {
-		r.err = fmt.Errorf("found a length of %d at byte %d, but the file has only %d bytes", n, r.at-8, len(r.data))
-		return 0
+	if n > uint64(len(r.data)-r.at)/uint64(least) {
+		fault.Raisef("found a length of %d at byte %d, but the file has only %d bytes", n, r.at-8, len(r.data))
 	}
 	return int(n)
 }
@@ -226,33 +193,25 @@ func (r *ggufReader) count(least int) int {
 func (r *ggufReader) text() string {
 	at := r.at
 	b := r.bytes(r.count(1))
-	if r.err == nil && !utf8.Valid(b) {
-		r.err = fmt.Errorf("found a text at byte %d that is not UTF-8", at)
-		return ""
+	if !utf8.Valid(b) {
+		fault.Raisef("found a text at byte %d that is not UTF-8", at)
 	}
 	return string(b)
 }
 
 // value is the next value of a type.
 func (r *ggufReader) value(k ggufKind) any {
-	switch {
-	case r.err != nil:
-		return nil
-	case k == ggufString:
+	switch k {
+	case ggufString:
 		return r.text()
-	case k == ggufArray:
+	case ggufArray:
 		return r.array(ggufKind(r.uint32()))
 	}
 	form, known := ggufForms[k]
 	if !known {
-		r.err = fmt.Errorf("found type %d, want one of 0 to %d", k, ggufFloat64)
-		return nil
+		fault.Raisef("found type %d, want one of 0 to %d", k, ggufFloat64)
 	}
-	b := r.bytes(form.size)
-	if r.err != nil {
-		return nil
-	}
-	return form.one(b)
+	return form.one(r.bytes(form.size))
 }
 
 // array is the next array of values of type k. An array of arrays is refused: no published file has one.
@@ -266,16 +225,9 @@ func (r *ggufReader) array(k ggufKind) any {
 	}
 	form, known := ggufForms[k]
 	if !known {
-		if r.err == nil {
-			r.err = fmt.Errorf("found an array of type %d, want one of numbers, booleans or texts", k)
-		}
-		return nil
+		fault.Raisef("found an array of type %d, want one of numbers, booleans or texts", k)
 	}
-	b := r.bytes(r.count(form.size) * form.size)
-	if r.err != nil {
-		return nil
-	}
-	return form.many(b)
+	return form.many(r.bytes(r.count(form.size) * form.size))
 }
 
 func ggufUnsigned(b []byte) uint64 {
@@ -292,35 +244,31 @@ func ggufSigned(b []byte) int64 {
 func ggufSingle(b []byte) float64 { return float64(math.Float32frombits(uint32(ggufUnsigned(b)))) }
 
 // tensor is the next description of a tensor, which has no data yet.
-func (r *ggufReader) tensor() (span, error) {
+func (r *ggufReader) tensor() span {
 	name := r.text()
 	axes := r.uint32()
-	if r.err == nil && axes > maxGGUFAxes {
-		return span{}, fmt.Errorf("tensor %q has %d axes, want at most %d", name, axes, maxGGUFAxes)
+	if axes > maxGGUFAxes {
+		fault.Raisef("tensor %q has %d axes, want at most %d", name, axes, maxGGUFAxes)
 	}
 	t := &Tensor{Name: name, Shape: make([]int, axes)}
 	for i := range t.Shape {
 		n := r.uint64()
 		if n > math.MaxInt {
-			return span{}, fmt.Errorf("tensor %q has an axis of %d, which is not possible", name, n)
+			fault.Raisef("tensor %q has an axis of %d, which is not possible", name, n)
 		}
 		t.Shape[len(t.Shape)-1-i] = int(n)
 	}
 	kind, begin := r.uint32(), r.uint64()
-	if r.err != nil {
-		return span{}, r.err
-	}
 	if int(kind) >= len(ggufTypes) || ggufTypes[kind] == "" {
-		return span{}, fmt.Errorf("tensor %q has the type %s, want one of %s", name, ggufTypeName(kind),
-			knownGGUFTypes())
+		fault.Raisef("tensor %q has the type %s, want one of %s", name, ggufTypeName(kind), knownGGUFTypes())
 	}
 	t.DType = ggufTypes[kind]
 	n, ok := product(t.Shape)
 	block, _ := t.DType.Block()
 	if !ok || n > math.MaxInt/8 || len(t.Shape) > 0 && t.Shape[len(t.Shape)-1]%block != 0 {
-		return span{}, fmt.Errorf("tensor %q: shape %v is not possible for %s", name, t.Shape, t.DType)
+		fault.Raisef("tensor %q: shape %v is not possible for %s", name, t.Shape, t.DType)
 	}
-	return span{tensor: t, begin: begin}, nil
+	return span{tensor: t, begin: begin}
 }
 
 // ggufTypes are the element types by their numbers in GGUF; empty for what this package does not read.
