@@ -168,8 +168,8 @@ var house = []layer{
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
-	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/ollama serve/rows " +
-		"web dashboard compare experiment explain explain/figure train task chat session session/store generate " +
+	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
+		"serve/ollama web dashboard compare experiment explain explain/figure train task chat session generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +
 		"explain/course explain/anatomy explain/changes explain/heads explain/influence explain/lens explain/memory " +

@@ -28,8 +28,7 @@ import (
 type Options struct {
 	Models   []string // [NAME=]PATH, or names of published models; if empty, all models of the hub's cache
 	Adapters []string // [[MODEL:]NAME=]DIR
-	// Find returns the path of the model that a user names. If it is nil, published models of the hub's cache are found,
-	// and paths.
+	// Find returns the path of the model that a user names: by default a path, or one of the hub's cache.
 	Find func(name string) (path string, err error)
 
 	Precision string          // of the weights: see hippo.Precision

@@ -65,8 +65,8 @@ func (l *Library) read(info host.ModelInfo) (*hippo.Model, error) {
 	return hippo.Load(base, options...)
 }
 
-// hosted returns a loaded model as its host needs it: with a scheduler, a prompt cache and its settings of chats. closed
-// is called when it is unloaded.
+// hosted returns a loaded model with a scheduler, a prompt cache and its settings of chats. closed is called when it is
+// unloaded.
 func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, closed func()) (*host.Model, error) {
 	settings, err := chat.Load(m.Dir(), m.Tokenizer())
 	if err != nil {
