@@ -197,39 +197,29 @@ func (o *Options) check(models []*host.Model) error {
 
 // fill sets what is not given.
 func (o *Options) fill() {
-	for _, limit := range []struct {
-		n        *int
-		standard int
-	}{
-		{&o.MaxPrompt, 1 << 20}, {&o.MaxPrompts, 2048}, {&o.MaxTokens, 16384}, {&o.MaxChoices, 128},
-		{&o.Concurrent, 64}, {&o.MaxRows, 100_000}, {&o.MaxStreams, 256}, {&o.Queue, 256}, {&o.MaxUnread, 4 << 20},
-		{&o.MaxResponses, 1000}, {&o.MaxSessions, 100},
-	} {
-		if *limit.n < 1 {
-			*limit.n = limit.standard
-		}
-	}
-	for _, limit := range []struct {
-		d        *time.Duration
-		standard time.Duration
-	}{
-		{&o.QueueWait, time.Minute}, {&o.ReadTimeout, 30 * time.Second}, {&o.WriteTimeout, 15 * time.Second},
-		{&o.KeepFor, 30 * 24 * time.Hour}, {&o.ViewTime, 2 * time.Minute}, {&o.StreamIdle, 5 * time.Minute},
-	} {
-		if *limit.d < 1 {
-			*limit.d = limit.standard
-		}
-	}
-	for _, limit := range []struct {
-		n        *int64
-		standard int64
-	}{{&o.MaxBody, 32 << 20}, {&o.StateMemory, 256 << 20}, {&o.SessionBytes, 4 << 30}, {&o.MaxImport, 256 << 20}} {
-		if *limit.n < 1 {
-			*limit.n = limit.standard
-		}
-	}
+	fill(map[*int]int{
+		&o.MaxPrompt: 1 << 20, &o.MaxPrompts: 2048, &o.MaxTokens: 16384, &o.MaxChoices: 128, &o.Concurrent: 64,
+		&o.MaxRows: 100_000, &o.MaxStreams: 256, &o.Queue: 256, &o.MaxUnread: 4 << 20, &o.MaxResponses: 1000,
+		&o.MaxSessions: 100,
+	})
+	fill(map[*time.Duration]time.Duration{
+		&o.QueueWait: time.Minute, &o.ReadTimeout: 30 * time.Second, &o.WriteTimeout: 15 * time.Second,
+		&o.KeepFor: 30 * 24 * time.Hour, &o.ViewTime: 2 * time.Minute, &o.StreamIdle: 5 * time.Minute,
+	})
+	fill(map[*int64]int64{
+		&o.MaxBody: 32 << 20, &o.StateMemory: 256 << 20, &o.SessionBytes: 4 << 30, &o.MaxImport: 256 << 20,
+	})
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// fill sets the limits below 1 to their defaults.
+func fill[T int | int64 | time.Duration](defaults map[*T]T) {
+	for limit, n := range defaults {
+		if *limit < 1 {
+			*limit = n
+		}
 	}
 }
 

@@ -19,43 +19,32 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Model is a model that a Server answers with.
+// Model is a loaded model.
 type Model struct {
-	Name      string
-	Net       *model.Model
-	Tokenizer tokenizer.Tokenizer
-	Settings  *chat.Settings
-	Runner    session.Runner
-	Texts     *store.Store
-	scores    *scores
-	ahead     *readAhead
-	Sessions  *SessionCache
-	made      time.Time
-	onClose   func()
-	Pooling   session.Pooling
+	ModelOptions
+	Sessions *SessionCache
 
+	scores      *scores
+	ahead       *readAhead
+	made        time.Time
 	constraints constraints
 }
 
-// ModelOptions say what a model is and who runs it.
+// ModelOptions are the parts of a model.
 type ModelOptions struct {
 	Name      string
 	Net       *model.Model
 	Tokenizer tokenizer.Tokenizer
-	Settings  *chat.Settings // of chats; nil where nothing is known
-	Runner    session.Runner // who reads and writes; session.Direct where it is nil
-	Texts     *store.Store   // of what was read; nil where every text is read from its start
-	Close     func()         // is called when a model of a Library goes; may be nil
-	Pooling   session.Pooling
+	Settings  *chat.Settings  // of chats; nil: none
+	Runner    session.Runner  // nil: session.Direct
+	Texts     *store.Store    // the prompt cache; nil: none
+	OnClose   func()          // called when a model of a Library is unloaded; may be nil
+	Pooling   session.Pooling // of embeddings
 }
 
 // NewModel returns a model for a Server.
 func NewModel(o ModelOptions) *Model {
-	m := &Model{
-		Name: o.Name, Net: o.Net, Tokenizer: o.Tokenizer, Settings: o.Settings, Runner: o.Runner,
-		Texts: o.Texts, made: time.Now(), onClose: o.Close, Pooling: o.Pooling,
-		scores: newScores(session.Chunk(o.Net), scoresMemory),
-	}
+	m := &Model{ModelOptions: o, made: time.Now(), scores: newScores(session.Chunk(o.Net), scoresMemory)}
 	m.ahead, m.Sessions = newReadAhead(m), newSessionCache(sessionMemory)
 	if m.Settings == nil {
 		m.Settings = &chat.Settings{}
@@ -91,8 +80,8 @@ func (m *Model) close(log *slog.Logger, going func(*Model)) {
 		if m.Texts != nil {
 			err = errors.Join(m.Texts.WriteTexts(ctx), m.Texts.Flush(ctx))
 		}
-		if m.onClose != nil {
-			m.onClose()
+		if m.OnClose != nil {
+			m.OnClose()
 		}
 		return err
 	})

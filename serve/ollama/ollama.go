@@ -133,7 +133,7 @@ func (s *Handler) respond(c *request.Call, chats bool) error {
 	defer s.Admit.Leave()
 	if request.Or(q.Stream, true) {
 		return c.Stream("application/x-ndjson", func(ctx context.Context, to *request.Queue) error {
-			return q.run(ctx, c, func(p reply.Piece) {
+			return q.run(ctx, func(p reply.Piece) {
 				line := q.line(p)
 				if line == nil {
 					return
@@ -146,7 +146,7 @@ func (s *Handler) respond(c *request.Call, chats bool) error {
 	}
 	var text strings.Builder
 	last := reply.Piece{}
-	if err := q.run(c.Request.Context(), c, func(p reply.Piece) {
+	if err := q.run(c.Request.Context(), func(p reply.Piece) {
 		text.WriteString(p.Text)
 		last = p
 	}); err != nil {
@@ -279,20 +279,14 @@ func (q *chatJob) replyOptions(s *Handler, n int) (generate.Options, error) {
 }
 
 // run does the work and passes each piece on.
-func (q *chatJob) run(ctx context.Context, c *request.Call, to func(p reply.Piece)) error {
-	all := &reply.Counted{
-		Meter:    reply.NewMeter(q.job),
-		OnPrompt: func(int, []host.Token) { q.read = time.Now() },
-		OnPiece: func(_, _ int, p reply.Piece) {
-			q.ids = q.ids[:len(q.ids):len(q.ids)]
-			for _, t := range p.Tokens {
-				q.ids = append(q.ids, t.ID)
-			}
-			to(p)
-		},
-	}
-	err := q.job.Run(ctx, all)
-	all.Log(c)
+func (q *chatJob) run(ctx context.Context, to func(p reply.Piece)) error {
+	_, err := q.job.Run(ctx, func(int, []host.Token) { q.read = time.Now() }, func(_, _ int, p reply.Piece) {
+		q.ids = q.ids[:len(q.ids):len(q.ids)]
+		for _, t := range p.Tokens {
+			q.ids = append(q.ids, t.ID)
+		}
+		to(p)
+	})
 	return err
 }
 

@@ -59,15 +59,8 @@ type chatChoice struct {
 	Finish   *string       `json:"finish_reason"`
 }
 
-// ChatCompletion is the answer of /v1/chat/completions, and each event of a stream.
-type ChatCompletion struct {
-	ID      string       `json:"id"`
-	Object  string       `json:"object"`
-	Created int64        `json:"created"`
-	Model   string       `json:"model"`
-	Choices []chatChoice `json:"choices"`
-	Usage   *reply.Usage `json:"usage,omitempty"`
-}
+// ChatCompletion is the response of /v1/chat/completions, and each event of a stream.
+type ChatCompletion = textObject[chatChoice]
 
 // chatJob is one request of /v1/chat/completions.
 type chatJob struct {
@@ -105,11 +98,8 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 	}
 	top := request.Or(q.TopLogprobs, 0)
 	var ch request.Checks
-	ch.That(asked == nil || *asked >= 1 && *asked <= s.Limits.MaxTokens, param,
-		"found %d, want an integer from 1 to %d",
-		request.Or(asked, 0), s.Limits.MaxTokens)
-	ch.That(top >= 0 && top <= reply.MaxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top,
-		reply.MaxTop)
+	ch.Range(request.Or(asked, 1), 1, s.Limits.MaxTokens, param)
+	ch.Range(top, 0, reply.MaxTop, "top_logprobs")
 	ch.That(q.TopLogprobs == nil || q.Logprobs, "top_logprobs", "found %d, want logprobs true with it", top)
 	ch.That(len(q.Messages) > 0, "messages", "found none, want at least one")
 	if ch.Err != nil {
@@ -210,82 +200,50 @@ func (q *chatJob) begin() []*chatReply {
 // Answer does the work and returns all of it.
 func (q *chatJob) Answer(c *request.Call) (any, error) {
 	replies := q.begin()
-	all := &reply.Counted{
-		Meter:    reply.NewMeter(q.job),
-		OnPrompt: func(int, []host.Token) {},
-		OnPiece:  func(_, j int, p reply.Piece) { q.add(replies[j], p) },
-	}
-	if err := q.job.Run(c.Request.Context(), all); err != nil {
+	used, err := q.job.Run(c.Request.Context(), func(int, []host.Token) {}, func(_, j int, p reply.Piece) {
+		q.add(replies[j], p)
+	})
+	if err != nil {
 		return nil, err
 	}
-	all.Log(c)
-	answer, used := q.frame, all.Used()
-	answer.Object, answer.Usage = "chat.completion", &used
+	response := q.frame
+	response.Object, response.Usage = "chat.completion", &used
 	for j, r := range replies {
 		message := messageOf(&r.said, false)
 		message.Role = host.AssistantRole
-		answer.Choices = append(answer.Choices, chatChoice{
+		response.Choices = append(response.Choices, chatChoice{
 			Index: j, Message: message, Logprobs: q.logprobs(r), Finish: r.end,
 		})
 	}
-	return &answer, nil
+	return &response, nil
 }
 
 // Send does the work and sends each piece as it comes.
-func (q *chatJob) Send(ctx context.Context, c *request.Call, to *request.Queue) error {
+func (q *chatJob) Send(ctx context.Context, to *request.Queue) error {
 	replies := q.begin()
 	q.frame.Object = "chat.completion.chunk"
-	frames := q.frames()
+	frames := q.frame.frames(q.StreamOptions.IncludeUsage)
 	send := func(choice chatChoice) { to.Add(frames.of(&choice)) }
-	all := &reply.Counted{
-		Meter: reply.NewMeter(q.job),
-		OnPrompt: func(int, []host.Token) {
-			for j := range replies {
-				send(chatChoice{Index: j, Delta: &chatMessage{Role: host.AssistantRole, Content: new(string)}})
-			}
-		},
-		OnPiece: func(_, j int, p reply.Piece) {
-			r := replies[j]
-			q.add(r, p)
-			if r.said.Some() || len(r.tokens) > 0 {
-				send(chatChoice{Index: j, Delta: messageOf(&r.said, true), Logprobs: q.logprobs(r)})
-			}
-			if r.end != nil {
-				send(chatChoice{Index: j, Delta: &chatMessage{}, Finish: r.end})
-			}
-			r.said, r.tokens = reply.Delta{}, nil
-		},
-	}
-	err := q.job.Run(ctx, all)
-	all.Log(c)
+	used, err := q.job.Run(ctx, func(int, []host.Token) {
+		for j := range replies {
+			send(chatChoice{Index: j, Delta: &chatMessage{Role: host.AssistantRole, Content: new(string)}})
+		}
+	}, func(_, j int, p reply.Piece) {
+		r := replies[j]
+		q.add(r, p)
+		if r.said.Some() || len(r.tokens) > 0 {
+			send(chatChoice{Index: j, Delta: messageOf(&r.said, true), Logprobs: q.logprobs(r)})
+		}
+		if r.end != nil {
+			send(chatChoice{Index: j, Delta: &chatMessage{}, Finish: r.end})
+		}
+		r.said, r.tokens = reply.Delta{}, nil
+	})
 	if err != nil {
 		return err
 	}
-	if q.StreamOptions.IncludeUsage {
-		event, used := q.frame, all.Used()
-		event.Choices, event.Usage = []chatChoice{}, &used
-		to.Add(request.SSE(&event))
-	}
-	to.Add(request.SSEDone)
+	q.frame.end(to, &used, q.StreamOptions.IncludeUsage)
 	return nil
-}
-
-// frames are the events of the choices.
-func (q *chatJob) frames() *frames {
-	bare := q.frame
-	bare.Choices = []chatChoice{}
-	return newFrames(q.event(&bare))
-}
-
-// event is an answer as an event: usage is there, and null, only where it was asked for.
-func (q *chatJob) event(a *ChatCompletion) any {
-	if !q.StreamOptions.IncludeUsage {
-		return a
-	}
-	return struct {
-		*ChatCompletion
-		Usage *reply.Usage `json:"usage"`
-	}{ChatCompletion: a}
 }
 
 // message is what was said as a message of OpenAI's, or as a part of one in a stream. In a whole message there is a

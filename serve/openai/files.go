@@ -66,6 +66,23 @@ type listObject[T any] struct {
 	HasMore bool    `json:"has_more"`
 }
 
+// newList returns a page of a list. id returns the id of an element.
+func newList[T any](data []T, id func(*T) *string, more bool) listObject[T] {
+	list := listObject[T]{Object: "list", Data: data, HasMore: more}
+	if n := len(data); n > 0 {
+		list.FirstID, list.LastID = id(&data[0]), id(&data[n-1])
+	}
+	return list
+}
+
+// respond responds with a value as its object, or returns the error of its store.
+func respond[T, O any](c *request.Call, v T, err error, object func(T) O) error {
+	if err != nil {
+		return fileError(err)
+	}
+	return c.JSON(object(v))
+}
+
 // pageOf reads which page of a list a request asks for.
 func pageOf(c *request.Call, limit, most int) (batch.Page, error) {
 	q := c.Request.URL.Query()
@@ -201,23 +218,17 @@ func (s *Files) List(c *request.Call) error {
 	if err != nil {
 		return fileError(err)
 	}
-	list := listObject[File]{Object: "list", Data: []File{}, HasMore: more}
-	for _, f := range files {
-		list.Data = append(list.Data, newFileObject(f))
+	data := make([]File, len(files))
+	for i, f := range files {
+		data[i] = newFileObject(f)
 	}
-	if n := len(list.Data); n > 0 {
-		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
-	}
-	return c.JSON(list)
+	return c.JSON(newList(data, func(f *File) *string { return &f.ID }, more))
 }
 
 // Show answers GET /v1/files/{id}.
 func (s *Files) Show(c *request.Call) error {
 	f, err := s.Store.File(c.Key, c.Request.PathValue("id"))
-	if err != nil {
-		return fileError(err)
-	}
-	return c.JSON(newFileObject(f))
+	return respond(c, f, err, newFileObject)
 }
 
 // Content answers GET /v1/files/{id}/content.

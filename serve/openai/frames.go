@@ -4,8 +4,45 @@ import (
 	"bytes"
 	"strconv"
 
+	"github.com/hippo-ssm/hippo/serve/reply"
 	"github.com/hippo-ssm/hippo/serve/request"
 )
+
+// textObject is the response of /v1/completions or /v1/chat/completions, and each event of a stream.
+type textObject[C any] struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []C          `json:"choices"`
+	Usage   *reply.Usage `json:"usage,omitempty"`
+}
+
+// frames returns the events of choices.
+func (a textObject[C]) frames(usage bool) *frames {
+	a.Choices = []C{}
+	return newFrames(a.event(usage))
+}
+
+// event returns an event. Usage is null in it if the last event will have it, and absent otherwise.
+func (a *textObject[C]) event(usage bool) any {
+	if !usage {
+		return a
+	}
+	return struct {
+		*textObject[C]
+		Usage *reply.Usage `json:"usage"`
+	}{textObject: a}
+}
+
+// end adds the last events of a stream: what was used, if that is wanted, and the end.
+func (a textObject[C]) end(to *request.Queue, used *reply.Usage, usage bool) {
+	if usage {
+		a.Choices, a.Usage = []C{}, used
+		to.Add(request.SSE(&a))
+	}
+	to.Add(request.SSEDone)
+}
 
 // frames are the events of a stream that differ in one choice: what is the same in all is encoded once, and a token
 // takes no reflection and no memory. They are for one goroutine at a time.

@@ -185,15 +185,11 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 // check checks the fields.
 func (q *responding) check(s *Responses) error {
 	var ch request.Checks
-	asked, top := request.Or(q.MaxOutput, 1), request.Or(q.TopLogprobs, 0)
 	none := func(param string, raw json.RawMessage, why string) {
 		ch.That(len(raw) == 0 || string(raw) == "null", param, "found %s, want none: %s", request.Shorten(raw), why)
 	}
-	ch.That(asked >= 1 && asked <= s.Limits.MaxTokens, "max_output_tokens", "found %d, want an integer from 1 to %d",
-		asked,
-		s.Limits.MaxTokens)
-	ch.That(top >= 0 && top <= reply.MaxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top,
-		reply.MaxTop)
+	ch.Range(request.Or(q.MaxOutput, 1), 1, s.Limits.MaxTokens, "max_output_tokens")
+	ch.Range(request.Or(q.TopLogprobs, 0), 0, reply.MaxTop, "top_logprobs")
 	ch.That(!q.Background, "background", "found true, want false: a response is made while its client waits")
 	none("conversation", q.Conversation, "previous_response_id goes on after a response")
 	none("prompt", q.Prompt, "this server has no templates of prompts")
@@ -298,17 +294,11 @@ func (q *responding) keepState(_, _ int, d reply.Result) {
 // run does the work, tells each event, and keeps the response.
 func (q *responding) run(ctx context.Context, c *request.Call, tell func(responseEvent)) error {
 	w := newOutputWriter(q, tell)
-	all := &reply.Counted{
-		Meter:    reply.NewMeter(q.job),
-		OnPrompt: func(int, []host.Token) { w.begin() },
-		OnPiece:  func(_, _ int, p reply.Piece) { w.add(p) },
-	}
-	err := q.job.Run(ctx, all)
-	all.Log(c)
+	used, err := q.job.Run(ctx, func(int, []host.Token) { w.begin() }, func(_, _ int, p reply.Piece) { w.add(p) })
 	if err != nil {
 		return err
 	}
-	q.object.finish(all.Used(), w.thoughts)
+	q.object.finish(used, w.thoughts)
 	reply := q.object.reply()
 	m, err := reply.message()
 	if err != nil {

@@ -157,15 +157,6 @@ func (s *Responses) InputItems(c *request.Call) error {
 		}
 		items = items[i+1:]
 	}
-	list := struct {
-		Object string         `json:"object"`
-		Data   []responseItem `json:"data"`
-		First  *string        `json:"first_id"`
-		Last   *string        `json:"last_id"`
-		More   bool           `json:"has_more"`
-	}{Object: "list", Data: items[:min(limit, len(items))], More: len(items) > limit}
-	if n := len(list.Data); n > 0 {
-		list.First, list.Last = &list.Data[0].ID, &list.Data[n-1].ID
-	}
-	return c.JSON(list)
+	return c.JSON(newList(items[:min(limit, len(items))], func(item *responseItem) *string { return &item.ID },
+		len(items) > limit))
 }

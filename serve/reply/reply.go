@@ -5,7 +5,6 @@ package reply
 
 import (
 	"context"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -91,7 +90,7 @@ type replying interface {
 	// Answer does the work and returns all of it.
 	Answer(c *request.Call) (any, error)
 	// Send does the work and sends each piece as it comes.
-	Send(ctx context.Context, c *request.Call, to *request.Queue) error
+	Send(ctx context.Context, to *request.Queue) error
 }
 
 // Reply lets a request in and answers it, whole or as a stream of events.
@@ -102,7 +101,7 @@ func (s *Service) Reply(c *request.Call, q replying, streams bool) error {
 	defer s.Admit.Leave()
 	if streams {
 		return c.Stream("text/event-stream", func(ctx context.Context, to *request.Queue) error {
-			return q.Send(ctx, c, to)
+			return q.Send(ctx, to)
 		}, request.SSEFailed)
 	}
 	answer, err := q.Answer(c)
@@ -126,65 +125,14 @@ type UsageDetails struct {
 	Miss string `json:"cache_miss,omitempty"`
 }
 
-// Meter counts what a work takes.
-type Meter struct {
-	prompts int
-	mu      sync.Mutex
-	u       Usage
-}
-
-func NewMeter(w *Job) *Meter {
-	m := &Meter{prompts: len(w.Prompts)}
-	for _, ids := range w.Prompts {
-		m.u.Prompt += len(ids)
-	}
-	return m
-}
-
-// Used is what has been taken so far.
-func (m *Meter) Used() Usage {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	u := m.u
-	u.Total = u.Prompt + u.Completion
-	return u
-}
-
-// Log notes what has been taken.
-func (m *Meter) Log(c *request.Call) {
-	u := m.Used()
+// log notes what was used.
+func (u *Usage) log(c *request.Call) {
 	c.Note("prompt_tokens", u.Prompt)
 	c.Note("cached_tokens", u.Details.Cached)
 	if u.Details.Miss != "" {
 		c.Note("cache_miss", u.Details.Miss)
 	}
 	c.Note("completion_tokens", u.Completion)
-}
-
-// Counted are the pieces of all replies of a work, counted, for one who takes them one at a time.
-type Counted struct {
-	*Meter
-	OnPrompt func(i int, ids []host.Token)
-	OnPiece  func(i, j int, p Piece)
-}
-
-// prompt is called by the work.
-func (p *Counted) prompt(i int, ids []host.Token, found host.Cached) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.u.Details.Cached += found.Tokens
-	if p.prompts == 1 {
-		p.u.Details.Miss = found.Miss
-	}
-	p.OnPrompt(i, ids)
-}
-
-// piece is called by the work.
-func (p *Counted) piece(i, j int, part Piece) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.u.Completion += len(part.Tokens)
-	p.OnPiece(i, j, part)
 }
 
 // ReplyTokens is how long a reply to a prompt may become: as asked, or as the model says, or as long as there is room.

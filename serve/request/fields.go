@@ -98,6 +98,11 @@ func (c *Checks) That(ok bool, param, format string, args ...any) {
 	}
 }
 
+// Range notes an integer that is not from least to most.
+func (c *Checks) Range(x, least, most int, param string) {
+	c.That(x >= least && x <= most, param, "found %d, want an integer from %d to %d", x, least, most)
+}
+
 // Or is the value of a field, or another where the request does not have it.
 func Or[T any](p *T, other T) T {
 	if p == nil {
