@@ -64,7 +64,7 @@ type options struct {
 	PresencePenalty  *float64        `json:"presence_penalty"`
 }
 
-// Response is one line of an answer.
+// Response is one line of a response.
 type Response struct {
 	Model    string    `json:"model"`
 	Created  time.Time `json:"created_at"`
@@ -107,7 +107,7 @@ func (s *Handler) Generate(c *request.Call) error { return s.respond(c, false) }
 
 func (s *Handler) Chat(c *request.Call) error { return s.respond(c, true) }
 
-// respond answers /api/generate and /api/chat.
+// respond responds to /api/generate and /api/chat.
 func (s *Handler) respond(c *request.Call, chats bool) error {
 	q := &chatJob{chats: chats, begun: time.Now()}
 	if err := c.Read(&q.chatRequest); err != nil {
@@ -165,7 +165,7 @@ func failed(e *request.Error) []byte {
 	return append(data, '\n')
 }
 
-// prepareOllama checks a request and says what work it is.
+// prepareOllama checks a request and prepares its job.
 func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
 	m, err := s.Host.Model(c, q.Model)
 	if err != nil {

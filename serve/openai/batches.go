@@ -64,7 +64,7 @@ func newBatchObject(b batch.Batch) Batch {
 	return o
 }
 
-// CreateBatch answers POST /v1/batches.
+// CreateBatch responds to POST /v1/batches.
 func (s *Files) CreateBatch(c *request.Call) error {
 	var q batchRequest
 	if err := c.Read(&q); err != nil {
@@ -77,7 +77,7 @@ func (s *Files) CreateBatch(c *request.Call) error {
 	return respond(c, b, err, newBatchObject)
 }
 
-// ListBatches answers GET /v1/batches.
+// ListBatches responds to GET /v1/batches.
 func (s *Files) ListBatches(c *request.Call) error {
 	p, err := pageOf(c, 20, 100)
 	if err != nil {
@@ -94,13 +94,13 @@ func (s *Files) ListBatches(c *request.Call) error {
 	return c.JSON(newList(data, func(b *Batch) *string { return &b.ID }, more))
 }
 
-// ShowBatch answers GET /v1/batches/{id}.
+// ShowBatch responds to GET /v1/batches/{id}.
 func (s *Files) ShowBatch(c *request.Call) error {
 	b, err := s.Store.Batch(c.Key, c.Request.PathValue("id"))
 	return respond(c, b, err, newBatchObject)
 }
 
-// CancelBatch answers POST /v1/batches/{id}/cancel.
+// CancelBatch responds to POST /v1/batches/{id}/cancel.
 func (s *Files) CancelBatch(c *request.Call) error {
 	b, err := s.Store.Cancel(c.Key, c.Request.PathValue("id"))
 	return respond(c, b, err, newBatchObject)

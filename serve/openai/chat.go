@@ -46,7 +46,7 @@ type chatMessage struct {
 	Role    string  `json:"role,omitempty"`
 	Content *string `json:"content,omitempty"`
 	Refusal *string `json:"refusal,omitempty"`
-	// Reasoning is what the model thinks before it replies, where its template has marks around that.
+	// Reasoning comes before the reply, if the model's template marks it.
 	Reasoning string           `json:"reasoning_content,omitempty"`
 	Calls     []reply.ToolCall `json:"tool_calls,omitempty"`
 }
@@ -81,7 +81,7 @@ func (s *Texts) ChatCompletions(c *request.Call) error {
 	return s.Reply(c, &q, q.Stream)
 }
 
-// prepareChat checks a request and says what work it is.
+// prepareChat checks a request and prepares its job.
 func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 	m, err := s.Host.Model(c, q.Model)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 	return nil
 }
 
-// logprobs are the log-probabilities of tokens in a chat's form.
+// logprobs returns the log-probabilities of tokens in a chat's form.
 func logprobs(m *host.Model, tokens []reply.Placed) (out []chatLogprob) {
 	for _, t := range tokens {
 		one, top := logprob(m, t.ID, t.LogProb), make([]chatLogprob, 0, len(t.Top))
@@ -141,7 +141,7 @@ func logprobs(m *host.Model, tokens []reply.Placed) (out []chatLogprob) {
 	return out
 }
 
-// logprob is the log-probability of a token in a chat's form.
+// logprob returns the log-probability of a token in a chat's form.
 func logprob(m *host.Model, id int32, logProb float64) chatLogprob {
 	data := m.Tokenizer.Decode(nil, []int32{id})
 	out := chatLogprob{Token: m.TokenText(id), LogProb: host.JSONLogProb(logProb), Bytes: make([]int, len(data))}
@@ -151,16 +151,16 @@ func logprob(m *host.Model, id int32, logProb float64) chatLogprob {
 	return out
 }
 
-// chatReply is a reply on the way.
+// chatReply is a reply that is being generated.
 type chatReply struct {
 	*reply.Reply
 	split  *reply.Splitter
-	said   reply.Delta // and not told yet
+	said   reply.Delta // not sent yet
 	tokens []chatLogprob
 	end    *string
 }
 
-// add puts a piece behind what there is. The token that ends a reply is no part of it.
+// add appends a piece. The token that ends a reply is not part of it.
 func (q *chatJob) add(r *chatReply, p reply.Piece) {
 	r.said.Add(r.split.Push(p.Text, p.End != ""))
 	if r.end = reply.Finish(p.End); p.End != "" && p.End != generate.EndLength && r.split.Called > 0 {
@@ -176,7 +176,7 @@ func (q *chatJob) add(r *chatReply, p reply.Piece) {
 	r.tokens = append(r.tokens, logprobs(q.job.Model, tokens)...)
 }
 
-// logprobs are those of the tokens of a reply, nil where none are wanted.
+// logprobs returns the log-probabilities of a reply's tokens, nil unless they are wanted.
 func (q *chatJob) logprobs(r *chatReply) *chatLogprobs {
 	if !q.Logprobs {
 		return nil
@@ -188,7 +188,7 @@ func (q *chatJob) logprobs(r *chatReply) *chatLogprobs {
 	return &chatLogprobs{Content: tokens}
 }
 
-// begin returns the replies, before anything of them is there.
+// begin returns the replies, still empty.
 func (q *chatJob) begin() []*chatReply {
 	replies := make([]*chatReply, q.job.Draws)
 	for j := range replies {
@@ -197,7 +197,7 @@ func (q *chatJob) begin() []*chatReply {
 	return replies
 }
 
-// Answer does the work and returns all of it.
+// Answer runs the job and returns the response.
 func (q *chatJob) Answer(c *request.Call) (any, error) {
 	replies := q.begin()
 	used, err := q.job.Run(c.Request.Context(), func(int, []host.Token) {}, func(_, j int, p reply.Piece) {
@@ -218,7 +218,7 @@ func (q *chatJob) Answer(c *request.Call) (any, error) {
 	return &response, nil
 }
 
-// Send does the work and sends each piece as it comes.
+// Send runs the job and sends each piece as it comes.
 func (q *chatJob) Send(ctx context.Context, to *request.Queue) error {
 	replies := q.begin()
 	q.frame.Object = "chat.completion.chunk"
@@ -261,5 +261,5 @@ func messageOf(s *reply.Delta, streams bool) *chatMessage {
 	return m
 }
 
-// callsFinish is OpenAI's reason why a reply has ended that calls functions.
+// callsFinish is OpenAI's finish reason of a reply that calls functions.
 var callsFinish = "tool_calls"

@@ -27,7 +27,7 @@ type completionRequest struct {
 	Suffix   string          `json:"suffix"`
 }
 
-// completionChoice is one text of an answer.
+// completionChoice is one text of a response.
 type completionChoice struct {
 	Text     string              `json:"text"`
 	Index    int                 `json:"index"`
@@ -65,7 +65,7 @@ func (s *Texts) Completions(c *request.Call) error {
 	return s.Reply(c, &q, q.Stream)
 }
 
-// prepare checks a request and says what work it is.
+// prepare checks a request and prepares its job.
 func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 	m, err := s.Host.Model(c, q.Model)
 	if err != nil {
@@ -127,15 +127,15 @@ func (q *completionJob) echo(i int) string {
 	return request.Text(q.job.Model.Tokenizer.Decode(nil, q.job.Prompts[i]))
 }
 
-// writing is a reply to prompt i on the way: q.texts has the text with which it begins.
+// writing is a reply that is being generated.
 type writing struct {
 	*reply.Reply
 	choice completionChoice
 	text   strings.Builder
-	sum    float64 // of the log-probabilities of what was drawn
+	sum    float64 // of the log-probabilities of its tokens
 }
 
-// begin is a reply to prompt i, whose log-probabilities are given where they are wanted.
+// begin returns a reply to prompt i. ids are the prompt's log-probabilities, if they are wanted.
 func (q *completionJob) begin(i, index int, ids []host.Token) *writing {
 	w := &writing{choice: completionChoice{Index: index}}
 	if q.Logprobs != nil {
@@ -172,7 +172,7 @@ func (q *completionJob) addLogprobs(to *completionLogprobs, t reply.Placed) {
 	to.Values, to.Top = append(to.Values, &value), append(to.Top, topByText(q.job.Model, t.Token))
 }
 
-// add puts a piece behind what there is.
+// add appends a piece.
 func (q *completionJob) add(w *writing, p reply.Piece) {
 	w.text.WriteString(p.Text)
 	w.choice.Finish = reply.Finish(p.End)
@@ -186,7 +186,7 @@ func (q *completionJob) add(w *writing, p reply.Piece) {
 	}
 }
 
-// Answer does the work and returns all of it.
+// Answer runs the job and returns the response.
 func (q *completionJob) Answer(c *request.Call) (any, error) {
 	replies := make([][]*writing, len(q.job.Prompts))
 	used, err := q.job.Run(c.Request.Context(), func(i int, ids []host.Token) {
@@ -223,7 +223,7 @@ func compareMeans(a, b *writing) int {
 	return 0
 }
 
-// Send does the work and sends each piece as it comes.
+// Send runs the job and sends each piece as it comes.
 func (q *completionJob) Send(ctx context.Context, to *request.Queue) error {
 	replies, frames := make([][]*writing, len(q.job.Prompts)), q.frame.frames(q.StreamOptions.IncludeUsage)
 	send := func(w *writing) {

@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Responses makes responses, and stores them for their clients.
+// Responses creates responses, and stores them for their clients.
 type Responses struct {
 	reply.Service
 	o     ResponsesOptions
@@ -32,7 +32,7 @@ type Responses struct {
 type ResponsesOptions struct {
 	MaxResponses int           // of a client; the oldest are removed first
 	MaxBytes     int64         // of all responses of a client
-	KeepFor      time.Duration // after which one is removed
+	KeepFor      time.Duration // after which a response is removed
 	Log          *slog.Logger
 }
 
@@ -121,7 +121,7 @@ func (s *Responses) Create(c *request.Call) error {
 	return c.JSON(&q.object)
 }
 
-// prepareResponse checks a request and says what work it is.
+// prepareResponse checks a request and prepares its job.
 func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 	previous, err := s.previous(c, q.Previous)
 	if err != nil {
@@ -274,7 +274,7 @@ func (q *responding) behind(ctx context.Context, previous *responseRecord, all s
 	return ids, string(q.job.Model.Tokenizer.Decode(nil, ids)) == more, nil
 }
 
-// keepState notes what the next response needs to go on behind this reply.
+// keepState notes what the next response needs to continue after this reply.
 func (q *responding) keepState(_, _ int, d reply.Result) {
 	q.record.Reply = d.Text
 	if !request.Or(q.Store, true) || d.End == generate.EndStop { // behind the stop string is not where the text ends
@@ -291,7 +291,7 @@ func (q *responding) keepState(_, _ int, d reply.Result) {
 	}
 }
 
-// run does the work, tells each event, and keeps the response.
+// run runs the job, reports each event, and stores the response.
 func (q *responding) run(ctx context.Context, c *request.Call, tell func(responseEvent)) error {
 	w := newOutputWriter(q, tell)
 	used, err := q.job.Run(ctx, func(int, []host.Token) { w.begin() }, func(_, _ int, p reply.Piece) { w.add(p) })
@@ -318,7 +318,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	return nil
 }
 
-// keep keeps the response and the state behind it. Where it cannot, the answer says so.
+// keep stores the response and the state after it. If it cannot, the response says so.
 func (q *responding) keep(ctx context.Context, c *request.Call) {
 	q.record.Response = q.object
 	if err := q.server.keepResponse(c.Owner(), &q.record); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Job is what a request asks a model for: replies to some prompts.
+// Job generates replies of a model to some prompts.
 type Job struct {
 	Model   *host.Model
 	Client  string
@@ -32,14 +32,14 @@ type Result struct {
 	Text string
 	IDs  []int32
 	End  string          // as generate.Piece has it
-	At   *generate.Batch // behind all ids but the last
+	At   *generate.Batch // after all ids but the last
 }
 
-// Piece is what is new of a reply.
+// Piece is the new part of a reply.
 type Piece struct {
 	Text   string
-	Tokens []host.Token // drawn since the last piece; without log-probabilities where none are wanted
-	End    string       // as generate.Piece has it: "" while the reply goes on
+	Tokens []host.Token // sampled since the last piece; without log-probabilities unless they are wanted
+	End    string       // as in generate.Piece: "" before the end
 }
 
 // counted counts what a job uses, and passes on what it writes, one call at a time.
@@ -67,7 +67,7 @@ func (c *counted) piece(i, j int, p Piece) {
 	c.onPiece(i, j, p)
 }
 
-// sideBySide is how many prompts or replies of one request are worked at together.
+// sideBySide is how many prompts or replies of one request run at once.
 const sideBySide = 16
 
 // Run reads all prompts and generates all replies. It returns what that used, which it notes for the log as well. It
@@ -116,7 +116,7 @@ func together(ctx context.Context, n int, f func(ctx context.Context, i int) err
 	return context.Cause(ctx)
 }
 
-// prompt reads a prompt and draws the replies to it.
+// prompt reads a prompt and generates the replies to it.
 func (w *Job) prompt(ctx context.Context, i int, to *counted) error {
 	ids := w.Prompts[i]
 	var s *generate.Batch
@@ -154,7 +154,7 @@ func (w *Job) prompt(ctx context.Context, i int, to *counted) error {
 	})
 }
 
-// draw draws a reply behind a prompt.
+// draw generates a reply after a prompt.
 func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted) error {
 	o := w.Options
 	o.Seed += uint64(j)

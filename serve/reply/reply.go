@@ -1,6 +1,6 @@
-// Package reply draws replies with a model, whatever the language of the request: sampling options, jobs of prompts and
-// replies, chats as the template of a model writes them, calls of functions and formats that a reply must have, and
-// replies taken apart into thoughts, text and calls.
+// Package reply generates replies with a model, for requests of any dialect: sampling options, jobs of prompts and
+// replies, chats rendered by a model's template, calls of functions, formats that a reply must have, and replies split
+// into reasoning, text and calls.
 package reply
 
 import (
@@ -19,13 +19,13 @@ type Placed struct {
 	At int
 }
 
-// Reply is what has been drawn of one reply.
+// Reply is one reply so far.
 type Reply struct {
 	decoder *tokenizer.StreamDecoder
 	at      int // characters of the tokens so far
 	told    int // characters of the text so far
 	pending []Placed
-	Tokens  int // that were drawn
+	Tokens  int // generated
 }
 
 // New returns a reply whose text begins at a place.
@@ -33,14 +33,14 @@ func New(m *host.Model, at int) *Reply {
 	return &Reply{decoder: tokenizer.NewStreamDecoder(m.Tokenizer), at: at, told: at}
 }
 
-// Place gives a token its place.
+// Place returns a token with the place of its text.
 func (r *Reply) Place(t host.Token) Placed {
 	p := Placed{t, r.at}
 	r.at += utf8.RuneCount(r.decoder.Write(t.ID))
 	return p
 }
 
-// Take returns the tokens of the text so far that it has not returned yet. Those of a stop string are left out.
+// Take returns the tokens of the text so far that it has not returned yet, without those of a stop string.
 func (r *Reply) Take(p Piece) []Placed {
 	r.Tokens += len(p.Tokens)
 	r.told += utf8.RuneCountInString(p.Text)
@@ -58,7 +58,7 @@ func (r *Reply) Take(p Piece) []Placed {
 	return out
 }
 
-// Finish is OpenAI's reason why a reply has ended.
+// Finish returns OpenAI's reason why a reply has ended.
 func Finish(end string) *string {
 	reason := "stop"
 	switch end {
@@ -70,14 +70,14 @@ func Finish(end string) *string {
 	return &reason
 }
 
-// Service is what draws replies: models, the places of requests that run, and how much a request may ask for.
+// Service generates replies: it has the models, the admission of requests, and their limits.
 type Service struct {
 	Host   *host.Host
 	Admit  *request.Admission
 	Limits Limits
 }
 
-// Limits are the most that a request may ask for.
+// Limits are the maxima of a request.
 type Limits struct {
 	MaxPrompt  int // ids of a prompt
 	MaxPrompts int // prompts
@@ -87,13 +87,13 @@ type Limits struct {
 
 // replying is a request for replies, prepared.
 type replying interface {
-	// Answer does the work and returns all of it.
+	// Answer runs the job and returns the response.
 	Answer(c *request.Call) (any, error)
-	// Send does the work and sends each piece as it comes.
+	// Send runs the job and sends each piece as it comes.
 	Send(ctx context.Context, to *request.Queue) error
 }
 
-// Reply lets a request in and answers it, whole or as a stream of events.
+// Reply admits a request and responds to it, at once or as a stream of events.
 func (s *Service) Reply(c *request.Call, q replying, streams bool) error {
 	if err := c.Enter(s.Admit); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (s *Service) Reply(c *request.Call, q replying, streams bool) error {
 	return c.JSON(answer)
 }
 
-// Usage is what a request took.
+// Usage counts the tokens of a request.
 type Usage struct {
 	Prompt     int          `json:"prompt_tokens"`
 	Completion int          `json:"completion_tokens"`
@@ -121,7 +121,7 @@ type Usage struct {
 
 type UsageDetails struct {
 	Cached int `json:"cached_tokens"`
-	// Miss is why no more was, of a request of one prompt.
+	// Miss is why no more was cached, for a request of one prompt.
 	Miss string `json:"cache_miss,omitempty"`
 }
 
@@ -135,7 +135,7 @@ func (u *Usage) log(c *request.Call) {
 	c.Note("completion_tokens", u.Completion)
 }
 
-// ReplyTokens is how long a reply to a prompt may become: as asked, or as the model says, or as long as there is room.
+// ReplyTokens returns the maximum length of a reply: the request's, or the model's own, or what fits after the prompt.
 func (s *Service) ReplyTokens(m *host.Model, asked *int, own, prompt int) int {
 	most := s.Limits.MaxTokens
 	if own > 0 {
