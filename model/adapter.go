@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -59,14 +58,14 @@ func (m *Model) Adapt(s AdapterShape) (*Adapter, error) {
 	for _, product := range m.Products() {
 		names = append(names, product.Name)
 	}
-	targets, err := matching(names, s.Targets)
+	changed, err := targets.match(names, s.Targets)
 	p.Add(err)
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	ranks := map[string]ChangeShape{}
 	for i, name := range names {
-		if targets[i] || len(s.Targets) == 0 {
+		if changed[i] || len(s.Targets) == 0 {
 			ranks[name] = ChangeShape{s.Rank, s.Alpha / float64(s.Rank)}
 		}
 	}
@@ -135,32 +134,6 @@ func (m *Model) Products() (all []Product) {
 		}
 	})
 	return all
-}
-
-// matching tells which names one of some patterns matches. The error has the problems of all patterns.
-func matching(names, patterns []string) ([]bool, error) {
-	var problems config.Problems
-	found := make([]bool, len(names))
-	for _, pattern := range patterns {
-		matches, err := compileTarget(pattern)
-		if err != nil {
-			problems.Addf("target", "%q: %v", pattern, err)
-			continue
-		}
-		hits := 0
-		for i, name := range names {
-			if matches.MatchString(name) {
-				found[i] = true
-				hits++
-			}
-		}
-		if hits == 0 {
-			near := config.Nearest(strings.Trim(pattern, ".*"), parts(names), nearNames)
-			problems.Addf("target", "%q matches no matrix of a product, want names such as %s", pattern,
-				brief.List(near, ", "))
-		}
-	}
-	return found, problems.Err()
 }
 
 // compileTarget is compileGlob for targets, which may also be the last part of the names of modules: q_proj.

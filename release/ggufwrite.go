@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,17 +159,8 @@ type entryOptions struct{ values, defaults map[string]string }
 // mixerOptions are the name and the options of an entry of a list of layers.
 func mixerOptions(entry string) (kind string, o entryOptions, err error) {
 	kind, given, err := model.ParseEntry(entry)
-	o = entryOptions{map[string]string{}, map[string]string{}}
-	for _, info := range model.Mixers() {
-		if info.Name == kind {
-			for _, d := range model.MixerOptions(info) {
-				o.values[d.Key], o.defaults[d.Key] = d.Value, d.Value
-			}
-		}
-	}
-	for key, v := range given {
-		o.values[key] = v
-	}
+	o = entryOptions{mixerDefaults(kind), mixerDefaults(kind)}
+	maps.Copy(o.values, given)
 	return kind, o, err
 }
 
