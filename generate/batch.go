@@ -1,5 +1,4 @@
-// Package generate continues text: sessions over recurrent state, sampling and streaming. It may import model,
-// autograd, tokenizer, generate/sample, generate/constrain and internal/parallel, and looks inside no tensor.
+// Package generate continues text: sessions over recurrent state, sampling and streaming.
 package generate
 
 import (

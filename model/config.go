@@ -1,7 +1,5 @@
 // Package model builds language models from mixers: configuration, presets, blocks, head, the registry of mixers and
-// the names of parameters. Package release, above it, reads what others published. It may import mixer, nn, autograd,
-// tensor, checkpoint, engine, internal/brief, internal/config, internal/disk and internal/parallel, and looks inside no
-// tensor.
+// the names of parameters. Package release, above it, reads what others published.
 package model
 
 import (

@@ -1,6 +1,5 @@
 // Package quantize decides in how few bits each weight matrix of a model is kept: all alike, or by how much each moves
-// what the model predicts for a text. It computes forward only. It may import checkpoint, engine, autograd, tensor, nn,
-// model and internal/parallel.
+// what the model predicts for a text. It computes forward only.
 package quantize
 
 import (

@@ -4,8 +4,7 @@
 // hippo are read the same way: they have the names of H3 or Mamba, and a flat configuration of their own.
 //
 // It stands above package model, which knows only the names that its own parameters have, and package checkpoint, which
-// knows formats and no names. It may import both, engine, tokenizer, chat/template, internal/brief,
-// internal/config and internal/disk, and looks inside no tensor.
+// knows formats and no names.
 package release
 
 import (

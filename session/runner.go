@@ -1,6 +1,4 @@
-// Package session makes the state of a model an object that is kept, forked, rewound and saved. It may import generate,
-// generate/sample, model, tokenizer, checkpoint, internal/brief, internal/disk and internal/parallel, and looks inside
-// no tensor.
+// Package session makes the state of a model an object that is kept, forked, rewound and saved.
 package session
 
 import (

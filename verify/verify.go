@@ -1,8 +1,6 @@
 // Package verify compares what a model computes on its engine with what it computes by definition, in float64, on
 // the reference engine, and its three forms (a whole sequence, chunks, step by step) with one another: outputs of every
 // layer, logits, loss, gradients and states.
-//
-// It may import model, nn, autograd, engine/reference, engine and tensor.
 package verify
 
 import (

@@ -16,7 +16,7 @@
 //  9. one of the remaining tokens is drawn with probability proportional to its own.
 //
 // Among equal logits, the token with the lower number counts as the larger. The same options, logits and random state
-// give the same token on every machine whose exp is the same. The package may import internal/kernel.
+// give the same token on every machine whose exp is the same.
 package sample
 
 import (

@@ -3,7 +3,7 @@
 // only advice: the garbage collector owns the memory as usual, and nothing is lost on a system that has no huge pages
 // or refuses.
 //
-// It imports golang.org/x/sys and the standard library. Source: madvise(2), MADV_HUGEPAGE.
+// Source: madvise(2), MADV_HUGEPAGE.
 package hugepage
 
 import "unsafe"

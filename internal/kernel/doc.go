@@ -12,7 +12,6 @@
 // between them. Levels differ in rounding. Portable products are written float32(x*y)+z, which keeps the compiler from
 // fusing them into multiply-adds, so that the portable level gives the same bits everywhere.
 //
-// It imports internal/parallel, internal/hugepage, golang.org/x/sys/cpu and the standard library. Sources: the long
-// convolution and the Vandermonde products follow H3 (arXiv:2212.14052, §4 and appendix), S4 (arXiv:2111.00396) and S4D
-// (arXiv:2206.11893).
+// Sources: the long convolution and the Vandermonde products follow H3 (arXiv:2212.14052, §4 and appendix), S4
+// (arXiv:2111.00396) and S4D (arXiv:2206.11893).
 package kernel

@@ -3,8 +3,7 @@
 // It speaks the HTTP API of the Hugging Face hub and keeps files in the cache that Python's huggingface_hub keeps, in
 // the same layout ("Hub Local Cache", https://huggingface.co/docs/hub/local-cache), so that both share what one has
 // fetched. A name in a list of files is never trusted as a path, a size or a checksum is never taken for granted, and a
-// token goes to the hub alone. It knows nothing of families: any repository can be fetched. It imports checkpoint,
-// internal/brief, internal/disk and the standard library.
+// token goes to the hub alone. It knows nothing of families: any repository can be fetched.
 package hub
 
 import (

@@ -1,6 +1,5 @@
 // Package store keeps what models have read: a tree of texts with marks to go on from, in memory up to a budget, then
-// in a folder or another bucket, which any number of processes share. It may import session, generate,
-// generate/sample, model and internal/disk, and looks inside no tensor.
+// in a folder or another bucket, which any number of processes share.
 package store
 
 import (
