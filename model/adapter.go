@@ -19,8 +19,8 @@ import (
 // errAdapter is the error of a model with an adapter when weights of its own are needed.
 var errAdapter = errors.New("the model has an adapter: found changes that are not in its weights, want Merge before")
 
-// Adapter is changes of low rank of some matrices of a model (see nn.LowRank), which are small beside it: the weights
-// themselves stay as they are, and other models may have the same ones (see Model.Beside).
+// Adapter holds low-rank changes of some matrices of a model (see nn.LowRank). The weights themselves do not change,
+// and other models can share them (see Model.Beside).
 type Adapter struct {
 	Changes []Change // in the order of the parameters
 }
@@ -35,13 +35,13 @@ type Change struct {
 // AdapterShape says which matrices an adapter changes, and how.
 type AdapterShape struct {
 	Rank int
-	// Alpha over Rank multiplies the changes: with it the rank can be changed while all else stays as it is.
+	// Alpha over Rank multiplies the changes: so the rank can be changed alone.
 	Alpha float64
 	// Targets are patterns of names of parameters, as those of Freeze; none stands for the matrices of all products.
 	Targets []string
 }
 
-// maxRank bounds what a wrong or hostile adapter can cost.
+// maxRank bounds the cost of an invalid or hostile adapter.
 const maxRank = 1 << 12
 
 // Adapt gives the model an adapter of a shape, whose parameters have no values yet (see Init) and are the only ones of
@@ -186,8 +186,8 @@ func (a *Adapter) fingerprint() []byte {
 	return h.Sum(nil)
 }
 
-// Beside returns another model over the same weights, in the same memory, without an adapter. None of the two can be
-// trained or changed but by its adapter.
+// Beside returns another model over the same weights, in the same memory, without an adapter. Neither can be trained or
+// changed except through its adapter.
 func (m *Model) Beside() (*Model, error) {
 	other, err := New(m.Config)
 	if err != nil {
@@ -250,7 +250,7 @@ func (c *Change) merge() {
 	c.Of.Change = nil
 }
 
-// isChanged tells whether matrices of a model have changes.
+// isChanged reports whether matrices of a model have changes.
 func isChanged(m nn.Module) (changed bool) {
 	m.Params("", func(_ string, p *nn.Param) { changed = changed || p.Change != nil })
 	return changed

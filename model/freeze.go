@@ -11,11 +11,11 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Freeze keeps the parameters that patterns name as they are: they get no gradient, so that training neither changes
-// them nor has memory for moments of them. A pattern is the name of a parameter, or the beginning of names up to a dot,
-// such as that of a layer; in it * stands for any text, ? for one character, and 0-5 between dots for the numbers from
-// 0 to 5. A pattern that no name matches is an error that lists near names, and so is one that is none. The error has
-// the problems of all patterns, and then nothing is frozen.
+// Freeze excludes the parameters that patterns name from training: they get no gradient and take no memory for moments.
+// A pattern is the name of a parameter, or a prefix of names up to a dot, such as that of a layer; in it * stands for
+// any text, ? for one character, and 0-5 between dots for the numbers from 0 to 5. It is an error if a pattern is
+// invalid or no name matches it; then the error lists near names. The error has the problems of all patterns, and then
+// nothing is frozen.
 func (p *Parameters) Freeze(patterns []string) error {
 	var params []*nn.Param
 	var names []string
@@ -34,8 +34,8 @@ func (p *Parameters) Freeze(patterns []string) error {
 	return nil
 }
 
-// FirstTrained is the first block that a step goes back through, the number of blocks where it is none: below it, all
-// parameters are frozen.
+// FirstTrained returns the first block that a backward pass reaches, or the number of blocks if it reaches none. All
+// parameters below that block are frozen.
 func (m *Model) FirstTrained() int {
 	names := m.Config.naming()
 	first := len(m.Blocks)
@@ -76,7 +76,7 @@ func withParts(names []string) (all []string) {
 
 var rangePart = regexp.MustCompile(`^(\d+)-(\d+)$`)
 
-// patterns are how parameters are named by a field.
+// patterns select parameters by the names in a field.
 type patterns struct {
 	field   string
 	names   string // of what, for an error

@@ -172,7 +172,7 @@ func (o entryOptions) take(keys ...string) {
 	}
 }
 
-// number is an option, which the mixer that was made of it has checked; 0 where there is none.
+// number is an option, which the mixer that was made of it has checked; 0 if there is none.
 func (o entryOptions) number(key string) float64 {
 	x, err := strconv.ParseFloat(o.values[key], 64)
 	if err != nil {
@@ -184,7 +184,7 @@ func (o entryOptions) number(key string) float64 {
 
 func (o entryOptions) size(key string) int { return int(o.number(key)) }
 
-// rest is an error for options that nobody has taken and that are not their defaults.
+// rest returns an error if options that have not been taken differ from their defaults.
 func (o entryOptions) rest() error {
 	var errs []error
 	for _, key := range sortedKeys(o.values) {
@@ -227,7 +227,8 @@ func (s ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoin
 	return out, err
 }
 
-// ggufTextValues are those about tokens, for a table of so many rows: rows without a token are unused tokens.
+// ggufTextValues returns the values about tokens, for a table of the given number of rows. Rows without a token become
+// unused tokens.
 func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
 	v, err := gguf.VocabularyOf(o.Tokenizer)
 	if err != nil {

@@ -119,7 +119,7 @@ func mambaHybridDefaults() hfMambaHybrid {
 	return hfMambaHybrid{Expand: 2, Heads: 128, State: 256, Groups: 1, Conv: 4, ConvBias: true}
 }
 
-// options are those of the mixer of so many inner channels; 0 for expand·d_model.
+// options returns the options of a mixer of the given number of inner channels; 0 means expand·d_model.
 func (h *hfMambaHybrid) options(c *hfCommon, inner int, eps float64) given {
 	if inner == 0 {
 		inner = h.Expand * c.Hidden

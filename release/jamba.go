@@ -69,7 +69,7 @@ func (o *jambaOptions) model(c *hfCommon) (m published) {
 	return m
 }
 
-// rank is dt_rank as the mixer is told it: 0 for d_model/16, rounded up.
+// rank returns the mixer's dt_rank: 0 for d_model/16, rounded up.
 func rank(r auto, hidden int) int {
 	if int(r) == (hidden+15)/16 {
 		return 0

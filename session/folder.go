@@ -94,7 +94,7 @@ func (f Folder) Hold(name string) (*Held, error) {
 	return &Held{name, path, lock}, nil
 }
 
-// Exists tells whether there is a session of that name.
+// Exists reports whether a session of that name exists.
 func (h *Held) Exists() bool {
 	_, err := os.Lstat(h.Path)
 	return err == nil
@@ -133,7 +133,7 @@ func (f Folder) List() ([]Info, error) {
 	return all, err
 }
 
-// Fork makes a session of another name that goes on from the same place.
+// Fork makes a session of another name that continues from the same place.
 func (f Folder) Fork(from, to string, key []byte) error {
 	path, err := f.Path(from)
 	if err != nil {

@@ -16,7 +16,7 @@ type Text struct {
 	At *Snapshot
 }
 
-// From returns a session at the end of a text. What lies behind its place is read when it is needed, in the pieces of
+// From returns a session at the end of a text. What lies after its place is read when it is needed, in the pieces of
 // the plan: so the session goes on to the bit as the one that the text is of. Log-probabilities are not known.
 func From(m *model.Model, tok tokenizer.Tokenizer, o Options, t Text) (*Session, error) {
 	s := New(m, tok, o)
@@ -39,7 +39,7 @@ func From(m *model.Model, tok tokenizer.Tokenizer, o Options, t Text) (*Session,
 		return s, nil
 	}
 	if at := t.At.Position; at > len(s.text.ids) || !s.text.isCut(at) {
-		return nil, fmt.Errorf("session: found a state at %d of %d ids, where the text is not cut", at, len(s.text.ids))
+		return nil, fmt.Errorf("session: found a state at %d of %d ids, not at a cut of the text", at, len(s.text.ids))
 	}
 	s.at = t.At
 	s.mark()

@@ -1,4 +1,4 @@
-// Package session makes the state of a model an object that is kept, forked, rewound and saved.
+// Package session makes the state of a model an object that can be stored, forked, rewound and saved.
 package session
 
 import (
@@ -23,32 +23,32 @@ type Request struct {
 	// The logits are valid during the call.
 	Each func(at int, logits []float32)
 
-	// Hidden, unless it is nil, is called likewise, but in order and by one goroutine, with the hidden state after the
-	// final norm, of d_model numbers. A request that has it and no Next leaves Session without logits.
+	// Hidden, unless it is nil, is called in the same way, but in order and by one goroutine, with the hidden state
+	// after the final norm, of d_model numbers. A request that has it and no Next leaves Session without logits.
 	Hidden func(at int, hidden []float32)
 
 	// Next, unless it is nil, is called with the logits after the last id that has been read, and returns the id to
 	// read next. More is false if there is none: the request is done. It is called in the goroutine of Run, may take
-	// its time, and may look at Session, which stands behind what has been read. So a request without Segments begins
+	// its time, and may look at Session, which stands after what has been read. So a request without Segments begins
 	// with Next.
 	Next func(logits []float32) (id int32, more bool, err error)
 
 	// Progress, unless it is nil, is called after each piece with how many ids of Segments have been read.
 	Progress func(read, total int)
 
-	// Client is who shares the machine fairly with others: requests of one client have one client's part of the time.
+	// Client names the requester for fair sharing: all requests of one client share one client's part of the time.
 	Client string
 	// Priority puts a request before those with a smaller one.
 	Priority int
 }
 
-// silent reports whether nobody wants the logits after the last of n ids, of which read have been read.
+// silent reports whether the logits are not needed after the last of n ids, of which read have been read.
 func (r *Request) silent(read, n int) bool { return read < n || r.Hidden != nil && r.Next == nil }
 
 // Runner reads and writes with a model. Run returns when the request is done, or soon after ctx is done with the error
-// of ctx: at most a piece of a prompt, or one token, later. The session is then at the end of a piece, behind what it
-// has read; after any other error it has changed nothing since the last piece. Whoever else is served at the same time
-// changes no bit of what is read.
+// of ctx: at most a piece of a prompt, or one token, later. The session is then at the end of a piece, after what it
+// has read; after any other error it has changed nothing since the last piece. Other requests served at the same time
+// change no bit of the result.
 type Runner interface {
 	Run(ctx context.Context, r *Request) error
 }

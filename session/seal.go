@@ -114,7 +114,7 @@ func Unseal(data, key []byte) ([]byte, error) {
 	return unseal(data, key)
 }
 
-// isSealed tells whether data is encrypted.
+// isSealed reports whether data is encrypted.
 func isSealed(data []byte) bool { return bytes.HasPrefix(data, []byte(sealMagic)) }
 
 // unseal decrypts data.

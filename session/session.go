@@ -32,9 +32,9 @@ type Options struct {
 // DefaultBudget is the most bytes that the marks of a session take unless Options say otherwise.
 const DefaultBudget = 64 << 20
 
-// Session is a text that is being read and written by a model, from which it goes on in any order: it can be forked,
-// rewound, saved and loaded, and goes on in each case to the last bit as it would have gone on without. The bits depend
-// on the text and on its plan alone: on what was read in one call of Append and what was drawn by Generate.
+// Session is a text that is being read and written by a model, from which it continues in any order: it can be forked,
+// rewound, saved and loaded, and continues in each case to the last bit as it would have gone on without. The bits
+// depend on the text and on its plan alone: on what was read in one call of Append and what was drawn by Generate.
 //
 // A Session is for one goroutine. In a loop over Generate it may be looked at, forked, marked and saved, but not
 // changed.
@@ -50,7 +50,7 @@ type Session struct {
 	origin Origin
 
 	text     plan
-	logProbs []float32 // of each id; NaN where nobody asked
+	logProbs []float32 // of each id; NaN if not requested
 	names    map[string]int
 	marks    []*Snapshot // by position; each is a cut of the text
 
@@ -141,7 +141,7 @@ func (s *Session) read() int {
 	return s.at.Position
 }
 
-// logits are those after what has been read, nil where there are none.
+// logits are those after what has been read, nil if there are none.
 func (s *Session) logits() []float32 {
 	if s.gen != nil {
 		return s.gen.Logits(0)
@@ -157,7 +157,7 @@ func (s *Session) live() *generate.Batch {
 	return s.gen
 }
 
-// from is a session of package generate that goes on from a snapshot.
+// from is a session of package generate that continues from a snapshot.
 func (s *Session) from(n *Snapshot) *generate.Batch {
 	gen := n.Session(s.model)
 	gen.Chunk = s.text.chunk
@@ -313,8 +313,8 @@ func (s *Session) cut(n int) {
 	}
 }
 
-// Fork returns an independent session that goes on from the same place, also in the middle of a reply. Both share the
-// memory of what is behind them. Progress stays behind.
+// Fork returns an independent session that continues from the same place, also in the middle of a reply. Both share the
+// memory of what is after them. Progress stays behind.
 func (s *Session) Fork() *Session {
 	s.mark()
 	f := open(s.model, s.tok, s.o)
@@ -349,7 +349,7 @@ func (s *Session) settle(ctx context.Context) error {
 	return s.run(ctx, &Request{Segments: s.text.segments(s.read(), len(s.text.ids))})
 }
 
-// SetBudget sets Options.Budget, leaves a mark, and lets go of those that are over the budget.
+// SetBudget sets Options.Budget, leaves a mark, and evicts the marks over the budget.
 func (s *Session) SetBudget(bytes int) {
 	s.o.Budget = bytes
 	s.mark()
@@ -365,5 +365,5 @@ func (s *Session) goOn(o generate.Options, at generate.WriterState) (err error) 
 	return s.writer.Restore(at)
 }
 
-// Close lets go of the memory of the session, which must not be used afterwards.
+// Close releases the memory of the session, which must not be used afterwards.
 func (s *Session) Close() { *s = Session{} }

@@ -7,12 +7,12 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Snapshot is a place in a text: what a model carries there. It never changes, and any number of sessions may go on
+// Snapshot is a place in a text: what a model carries there. It never changes, and any number of sessions may continue
 // from it at the same time. The pages of keys and values are shared until somebody writes to them.
 type Snapshot struct {
 	Position int // the number of ids read
 	State    *model.State
-	Logits   []float32 // after the last id; nil where nobody wanted them
+	Logits   []float32 // after the last id; nil if they were not requested
 }
 
 // Take returns a snapshot of where a session of one sequence stands. Every id that it has drawn must have been read.
@@ -20,7 +20,7 @@ func Take(s *generate.Batch) *Snapshot {
 	return &Snapshot{Position: s.Position(), State: s.State(0).Clone(), Logits: slices.Clone(s.Logits(0))}
 }
 
-// Session returns a session that goes on from the snapshot, in pieces of Chunk.
+// Session returns a session that continues from the snapshot, in pieces of Chunk.
 func (n *Snapshot) Session(m *model.Model) *generate.Batch {
 	s := generate.Resume(m, n.State.Clone(), n.Logits)
 	s.Chunk = Chunk(m)

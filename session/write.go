@@ -12,7 +12,7 @@ import (
 )
 
 // Generate draws a reply after the text. It yields text as soon as it is certain. If the loop over it ends before the
-// reply does, or ctx is done, or after an error, the text ends behind the last id drawn, and Continue goes on there.
+// reply does, or ctx is done, or after an error, the text ends after the last id drawn, and Continue continues there.
 func (s *Session) Generate(ctx context.Context, o generate.Options) iter.Seq2[generate.Piece, error] {
 	return func(yield func(generate.Piece, error) bool) {
 		if s.writing {
@@ -29,10 +29,10 @@ func (s *Session) Generate(ctx context.Context, o generate.Options) iter.Seq2[ge
 	}
 }
 
-// Unfinished tells whether a reply has begun and not ended: Continue goes on with it.
+// Unfinished reports whether a reply has started and not ended: Continue resumes it.
 func (s *Session) Unfinished() bool { return s.writer != nil }
 
-// Continue goes on with a reply that was interrupted, also one from before Save and Load: with its options, its random
+// Continue resumes a reply that was interrupted, also one from before Save and Load: with its options, its random
 // numbers, half a character and text that may be the beginning of a stop string. Append and Rewind give such a reply
 // up.
 func (s *Session) Continue(ctx context.Context) iter.Seq2[generate.Piece, error] {
@@ -48,7 +48,7 @@ func (s *Session) Continue(ctx context.Context) iter.Seq2[generate.Piece, error]
 	}
 }
 
-// write goes on with the reply of s.writer.
+// write continues the reply of s.writer.
 func (s *Session) write(ctx context.Context, yield func(generate.Piece, error) bool) {
 	from := s.read()
 	if from == len(s.text.ids) && s.logits() == nil {

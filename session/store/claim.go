@@ -8,8 +8,8 @@ type claim struct {
 	done     chan struct{} // closed when the mark is there, or when nobody is about to leave it any more
 }
 
-// claim claims the marks that a turn is about to leave. If others are about to leave one that it could go on from, it
-// claims nothing and returns what to wait for, unless they come after it, or wait is false.
+// claim claims the marks that a turn is about to leave. If others are about to leave one that it could continue from,
+// it claims nothing and returns what to wait for, unless they come after it, or wait is false.
 func (t *turn) claim(wait bool) <-chan struct{} {
 	s := t.store
 	s.mu.Lock()

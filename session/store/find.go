@@ -10,7 +10,7 @@ import (
 
 // Found is what a store has of a text.
 type Found struct {
-	// Snapshot is the best mark to go on from, nil for the beginning. Others use it, too: clone its state.
+	// Snapshot is the best mark to continue from, nil for the beginning. Others use it, too: clone its state.
 	Snapshot *session.Snapshot
 	// Cached is the position of Snapshot: how many ids need not be read.
 	Cached int
@@ -31,7 +31,7 @@ const (
 	Whole   Reason = iota // it has all
 	Nothing               // no text that it knows begins like this one
 	Start                 // all texts that it knows part in the first piece: another system prompt, for example
-	Edited                // the text that has the most in common goes on with another id
+	Edited                // the text that has the most in common continues with another id
 	Longer                // the text that has the most in common ends; this one goes on
 	Inside                // this text ends inside a piece of another
 	Cut                   // the text that has the most in common was read in other pieces: drawn, for example
@@ -48,7 +48,7 @@ func (r Reason) String() string {
 	}[r]
 }
 
-// Miss says why a store has no more of a text.
+// Miss explains why a store has no more of a text.
 type Miss struct {
 	Reason Reason
 	At     int // the position: how many ids are the same; of Evicted, where the mark was
@@ -79,7 +79,7 @@ func (m Miss) String() string {
 }
 
 // Find returns what is there of a text: in memory, or in the bucket, from where it comes into memory. A mark at the end
-// of the text has logits. Errors of the bucket are told to Options.Report, and the best in memory is returned.
+// of the text has logits. Errors of the bucket are reported to Options.Report, and the best mark in memory is returned.
 func (s *Store) Find(ctx context.Context, plan []session.Segment) *Found {
 	r := read(plan, s.o.Identity.Chunk)
 	return s.find(ctx, r, r.keys(s.origin), r.len())
@@ -137,7 +137,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	return f
 }
 
-// worthAList tells whether the bucket could have a better mark than one at a position.
+// worthAList reports whether the bucket could have a better mark than one at a position.
 func (s *Store) worthAList(r *reading, cached, most int) bool {
 	return slices.ContainsFunc(r.cuts, func(c cut) bool { return c.rung && c.at > cached && c.at <= most })
 }

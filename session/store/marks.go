@@ -36,8 +36,8 @@ func (m *mark) value() float64 {
 // tokens is how many ids are read again if the mark is gone.
 func (m *mark) tokens() int { return m.at.end() - m.at.markBefore() }
 
-// share estimates how many of the texts to come that go as far as the mark of a node go on from there. All of them do
-// behind a leaf, and where texts have parted before. Of those that go along the only text behind it, some part before
+// share estimates how many of the texts to come that go as far as the mark of a node continue from there. All of them
+// do after a leaf, and where texts have parted before. Of those that go along the only text behind it, some part before
 // the next mark: as many as lie between the two, if they part anywhere in the text.
 func (n *node) share() float64 {
 	next := n
@@ -111,7 +111,7 @@ func (h *marks) add(m *mark) {
 	h.around(m.at)
 }
 
-// use notes that somebody goes on from a mark.
+// use records that a session continues from a mark.
 func (h *marks) use(m *mark) {
 	m.clock = h.clock
 	m.uses++
@@ -127,7 +127,7 @@ func (h *marks) weigh(m *mark) {
 }
 
 // around computes anew what the marks before and behind a node are worth, whose mark has come or gone. Where several
-// texts go on behind the node, those there are left: least finds what has become dearer.
+// texts go on after the node, those there are left: least finds what has become dearer.
 func (h *marks) around(n *node) {
 	for p := n.parent; p != nil; p = p.parent {
 		if p.mark != nil {

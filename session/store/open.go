@@ -27,8 +27,8 @@ type Reading struct {
 // Open returns a session at the end of a text, with logits: the bits are those of reading all of it, but only what is
 // not stored is read. It leaves marks where the text parts from others, at its end, and at multiples of the chunk on
 // the way, the closer to each other the nearer the end: from wherever a later text parts, at most as many ids are read
-// again as this one has behind that place, or a piece. Found says what was there before. After the error of a context
-// what has been read is stored, so that opening the same text again goes on from there.
+// again as this one has after that place, or a piece. Found says what was there before. After the error of a context
+// what has been read is stored, so that opening the same text again continues from there.
 func (s *Store) Open(ctx context.Context, g Reading) (*generate.Batch, *Found, error) {
 	t, err := s.start(ctx, g, math.MaxInt)
 	if err != nil {
@@ -128,7 +128,7 @@ func (t *turn) look(ctx context.Context) {
 	t.stops = slices.DeleteFunc(slices.Compact(stops), func(at int) bool { return at <= t.found.Cached })
 }
 
-// scores tells whether log-probabilities are wanted.
+// scores reports whether log-probabilities are wanted.
 func (t *turn) scores() bool { return t.from < t.r.len() }
 
 // find looks for the best mark at or before a position.
@@ -193,7 +193,7 @@ func (t *turn) readTo(ctx context.Context, to int, score bool) error {
 	return err
 }
 
-// note takes the log-probability of the id behind where the session stands.
+// note takes the log-probability of the id after where the session stands.
 func (t *turn) note(at int) {
 	if logits := t.session.Logits(0); logits != nil {
 		t.tell(at, logits)

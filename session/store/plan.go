@@ -51,7 +51,7 @@ func read(plan []session.Segment, chunk int) *reading {
 // len is the number of ids.
 func (r *reading) len() int { return len(r.syms) }
 
-// isCut tells whether a piece ends at a position, where the text begins too.
+// isCut reports whether a piece ends at a position, where the text begins too.
 func (r *reading) isCut(at int) bool {
 	return at == 0 || at <= r.len() && at > 0 && r.syms[at-1]&1 == 1
 }
@@ -99,8 +99,8 @@ func part(plan []session.Segment, from, to int) (out []session.Segment) {
 	return out
 }
 
-// unknown is the log-probability of an id of which nobody has asked it.
+// unknown is the log-probability of an id for which none was requested.
 var unknown = float32(math.NaN())
 
-// isUnknown tells whether nobody has asked for a log-probability.
+// isUnknown reports whether a log-probability was never requested.
 func isUnknown(p float32) bool { return p != p }

@@ -140,7 +140,7 @@ func (s *Store) makeRoom(ctx context.Context, need func() int64, storedOnly bool
 	return true
 }
 
-// isStored tells whether a mark is in the bucket, as far as is known: it may have been removed there.
+// isStored reports whether a mark is in the bucket, as far as is known: it may have been removed there.
 func (s *Store) isStored(m *mark) bool {
 	if m.stored && s.index.objects[m.key] == nil {
 		m.stored = false

@@ -17,7 +17,7 @@ type tree struct {
 
 // node is a run of pieces of one text or of several that begin with the same pieces. The tree of nodes holds all texts
 // that the store knows: the way from the root to a node is the beginning of a text. Nodes part at the ends of pieces
-// only, so two children may begin with the same ids, in other pieces or with others behind them in the same piece.
+// only, so two children may begin with the same ids, in other pieces or with others after them in the same piece.
 type node struct {
 	parent *node
 	start  int       // position before its first id
@@ -31,7 +31,7 @@ type node struct {
 	counted int64         // of tree.bareBytes
 }
 
-// end is the position behind its last id.
+// end is the position after its last id.
 func (n *node) end() int { return n.start + len(n.syms) }
 
 // size is the number of bytes of the node without its mark.
@@ -118,8 +118,8 @@ func (w *way) logProbs() []float32 {
 	return out
 }
 
-// next are the pieces that a known text goes on with where the way ends, of the text that has the most ids in common
-// with r, or nil if no known text goes on there.
+// next are the pieces that a known text continues with where the way ends, of the text that has the most ids in common
+// with r, or nil if no known text continues there.
 func (w *way) next(r *reading) []uint32 {
 	n := w.last()
 	if w.shared < n.end() {
