@@ -24,7 +24,7 @@ const between = 2 * time.Millisecond
 type canned struct {
 	site
 	listener net.Listener
-	asked    chan *cannedCall
+	calls    chan *cannedCall
 	closed   chan struct{}
 	all      sync.WaitGroup
 }
@@ -41,11 +41,11 @@ func newCanned(ctx context.Context, n, events int) (*canned, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &canned{listener: l, asked: make(chan *cannedCall), closed: make(chan struct{})}
+	c := &canned{listener: l, calls: make(chan *cannedCall), closed: make(chan struct{})}
 	c.url = "http://" + l.Addr().String()
 	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}
 	c.all.Go(func() {
-		defer close(c.asked)
+		defer close(c.calls)
 		var conns sync.WaitGroup
 		defer conns.Wait()
 		for {
@@ -73,7 +73,7 @@ func (c *canned) serve(conn net.Conn) {
 		}
 		call := &cannedCall{conn, make(chan error, 1)}
 		select {
-		case c.asked <- call:
+		case c.calls <- call:
 		case <-c.closed:
 			return
 		}
@@ -96,7 +96,7 @@ func (c *canned) send(n, events int) {
 	for {
 		var calls []*cannedCall
 		for len(calls) < n {
-			call, ok := <-c.asked
+			call, ok := <-c.calls
 			if !ok {
 				return
 			}

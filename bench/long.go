@@ -12,7 +12,7 @@ import (
 )
 
 // longCases measure updates on one sequence of bytes by its length, of one layer of width 64: at once, as far as that
-// goes, and in chunks with exact and with stopped gradients. activation_mb is the memory beside weights, gradients and
+// goes, and in chunks with exact and with stopped gradients. activation_mb is the memory besides weights, gradients and
 // moments: activations and the states between chunks. peak_mb is the peak of the whole process, with the tokens of the
 // text and the buffers of the engine.
 func longCases(shrink int) []Case {

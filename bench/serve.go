@@ -25,14 +25,14 @@ import (
 //   - pauses: 64 clients that stream, while prompts of 8,192 tokens arrive one after another. p50_ms and p99_ms are the
 //     times from one token of a client to its next.
 //   - turn: a turn after 30,000 stored tokens. first_ms is the time to the first token of the text without its last
-//     ids, turn_ms that of a turn more, whose text is sent whole, the median of several; response_ms that of a turn
-//     behind a response. The one reads again what stands behind the last multiple of the chunk, the other only what is
-//     new: turn_read and response_read are how many ids.
+//     ids. turn_ms is the time of one more turn whose text is sent whole, response_ms that of a turn that continues a
+//     stored response, both medians. The former reads again everything after the last multiple of the chunk, the
+//     latter only the new ids: turn_read and response_read count them.
 //   - choices: questions of a context with 4 endings, scored as evaluation harnesses do, and by a server that keeps
-//     nothing and reads the context with each ending; measured in turn, by the clock and by
-//     the CPU time that neighbors disturb less.
-//   - streams: open streams of a small model. kb_each is what each holds in the process, client included; left_mb what
-//     is left when all are closed.
+//     nothing and reads the context with each ending; measured in turn, by the clock and by the CPU time, which other
+//     processes disturb less.
+//   - streams: open streams of a small model. kb_each is the memory of each in the process, client included; left_mb is
+//     the memory still in use after all are closed.
 func serveCases(shrink int) []Case {
 	h3, _ := hybridAndGPT(shrink)
 	models := []served{{"H3-hybrid", h3.build}, {"Mamba-130M", preset("mamba-130m", shrink)}}

@@ -25,7 +25,7 @@ type Chat struct {
 	stats    generate.Stats
 }
 
-// mark is a place in a conversation: a text that has been read, and the session behind it, which is never moved.
+// mark is a place in a conversation: a text that has been read, and the session after it, which is never moved.
 type mark struct {
 	text    string
 	ids     []int32
@@ -47,7 +47,7 @@ func New(m *model.Model, tok tokenizer.Tokenizer, s *Settings) *Chat {
 	return &Chat{model: m, tok: tok, settings: s}
 }
 
-// Fork returns a chat that goes on from the same place, independent of this one. Progress stays behind.
+// Fork returns a chat that continues from the same place, independent of this one. Progress stays after.
 func (c *Chat) Fork() *Chat {
 	return &Chat{
 		model: c.model, tok: c.tok, settings: c.settings, system: c.system, stats: c.stats,
@@ -142,18 +142,18 @@ func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) 
 		}
 	}
 	c.add(s.Stats)
-	if len(ids) == s.Position() { // what was drawn and not told is not in a text that goes on
+	if len(ids) == s.Position() { // what was drawn and not told is not in a text that continues
 		c.keep(mark{prompt + string(c.tok.Decode(nil, ids[len(at.ids):])), ids, s})
 	}
 	return text.String(), failed
 }
 
-// prompt is the text of the conversation up to where the reply begins.
+// prompt is the text of the conversation up to where the reply starts.
 func (c *Chat) prompt(ctx context.Context) (string, error) {
 	return c.settings.Prompt(ctx, c.Messages())
 }
 
-// read returns the place behind text. It reads on from the latest place that text begins with.
+// read returns the place after text. It reads on from the latest place that text starts with.
 func (c *Chat) read(ctx context.Context, text string) (mark, error) {
 	from := mark{}
 	for _, m := range c.marks {

@@ -1,8 +1,6 @@
 // Package chat holds conversations with a model: messages and replies, rendered by the model's chat template, or plain
-// text where it has none. What has been read is not read again: a conversation keeps the states behind its last
-// messages, and goes on from the latest that its text begins with.
-//
-// The package imports model, generate, tokenizer, chat/template, internal/brief and internal/disk.
+// text for a model without one. Nothing is read twice: a conversation stores the states after its last messages, and
+// continues from the latest one that is still part of its text.
 package chat
 
 import (
@@ -30,7 +28,7 @@ const GenerationFile = template.GenerationFile
 type Settings struct {
 	Template *template.Template // nil where the model has none
 	Source   string             // of Template
-	BOS, EOS string             // the texts of the tokens that begin and end a text, for the template
+	BOS, EOS string             // the texts of the tokens that start and end a text, for the template
 	EndIDs   []int32            // the tokens that end a reply, besides the tokenizer's end of text
 	// Stop are texts that do: those that the model names, and EOS where the tokenizer has no token for it.
 	Stop     []string
@@ -125,7 +123,7 @@ func EndIDs(dir string, tok tokenizer.Tokenizer) ([]int32, error) {
 	return s.EndIDs, err
 }
 
-// Parse makes settings of the contents of a tokenizer_config.json and a generation_config.json, nil for none, which
+// Parse returns settings of the contents of a tokenizer_config.json and a generation_config.json, nil for none, which
 // name tells the origin of.
 func Parse(tokenizerConfig, generation []byte, tok tokenizer.Tokenizer, name string) (*Settings, error) {
 	var c template.Config
@@ -144,7 +142,7 @@ func Parse(tokenizerConfig, generation []byte, tok tokenizer.Tokenizer, name str
 	return s, err
 }
 
-// newSettings makes settings without what a generation_config.json says. about is the origin of c.
+// newSettings returns settings without what a generation_config.json says. about is the origin of c.
 func newSettings(c template.Config, about string) (s *Settings, err error) {
 	s = &Settings{Source: c.Source(false), BOS: c.BOS, EOS: c.EOS}
 	if s.Source != "" {
@@ -236,7 +234,7 @@ func endIDs(data json.RawMessage, vocab int) (ids []int32, err error) {
 	return ids, nil
 }
 
-// Prompt is the text of a conversation up to where the reply begins: what the template makes of the messages, or, where
+// Prompt is the text of a conversation up to where the reply starts: what the template makes of the messages, or, where
 // there is none, their contents with line ends between.
 func (s *Settings) Prompt(ctx context.Context, messages []template.Message) (string, error) {
 	return s.Render(ctx, template.Input{Messages: messages})

@@ -157,7 +157,7 @@ func (f *File) placeGGUF(spans []span, at int) error {
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
-// Values returns the values of a GGUF file beside its tensors, as uint64, int64, float64, bool, string, or a slice of
+// Values returns the values of a GGUF file besides its tensors, as uint64, int64, float64, bool, string, or a slice of
 // one of these. It is nil for other formats. The map must not be changed.
 func (f *File) Values() map[string]any { return f.keyValues }
 

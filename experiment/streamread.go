@@ -53,8 +53,8 @@ func ExampleSteps(ctx context.Context, c *model.NetworkConfig, ex *task.Example)
 	})
 }
 
-// ReadSteps returns the positions that are read from a file of some name as they come. With scaled, numbers are not
-// scaled again. Reading goes on in a goroutine, as no interrupt ends it.
+// ReadSteps returns the positions of a file or stream, called name in messages, as they arrive. With scaled, the
+// numbers are already scaled. A goroutine reads, because ctx cannot interrupt reading.
 func ReadSteps(ctx context.Context, c *model.NetworkConfig, in io.Reader, name string, scaled bool,
 	note func(format string, args ...any)) <-chan Step {
 	r := newStepReader(c, scaled, name, note)

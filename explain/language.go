@@ -45,7 +45,7 @@ func OfNetwork(m *model.Network) (*Language, error) {
 	if c.Vocab == 0 || !c.Everywhere || c.Outputs != c.Vocab {
 		return nil,
 			errors.New(
-				"found a network that does not score tokens at each position of a sequence of tokens, want such a one")
+				"found a network without scores of tokens at each position, want a language model or such a network")
 	}
 	l := &Language{
 		vocab: c.Vocab, maxLength: m.MaxLength(), Backbone: m.Backbone, Network: m,
@@ -63,8 +63,8 @@ func OfNetwork(m *model.Network) (*Language, error) {
 	return l, nil
 }
 
-// Each calls see with the mixer of every block up to a last one, and the sequence (l, d_model) that it is given when
-// the model reads ids. What comes behind that is not computed.
+// Each calls see with the mixer of every block up to a last one, and its input (l, d_model) when the model reads ids.
+// Later layers are not computed.
 func (g *Language) Each(t *autograd.Tape, ids []int32, last int,
 	see func(layer int, b *model.Block, u *tensor.Tensor)) {
 	var blocks []*model.Block
@@ -75,7 +75,7 @@ func (g *Language) Each(t *autograd.Tape, ids []int32, last int,
 	t.Reset()
 }
 
-// watchedBlock is a block that shows what its mixer is given. The last one that is looked at ends there.
+// ShowInput is a block that shows the input of its mixer. The last block that is observed ends there.
 func ShowInput(b *model.Block, last bool, see func(u *tensor.Tensor)) *model.Block {
 	with := *b
 	with.Mixer = watched{b.Mixer, see, last}
@@ -141,11 +141,11 @@ func Center(x []float64) {
 	}
 }
 
-// IsModel tells whether it is a language model, and not the network of a task.
+// IsModel reports whether it is a language model, and not the network of a task.
 func (g *Language) IsModel() bool { return g.Model != nil }
 
-// Vocab is the number of tokens that it knows.
+// Vocab returns the size of the vocabulary.
 func (g *Language) Vocab() int { return g.vocab }
 
-// MaxLength is the longest sequence that the model takes, 0 for any.
+// MaxLength returns the length of the longest sequence that the model takes, 0 for any.
 func (g *Language) MaxLength() int { return g.maxLength }

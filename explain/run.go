@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// PieceLen is how many tokens a causal model reads at a time. Only the streams of one such piece are kept.
+// PieceLen is how many tokens a causal model reads at a time. Only the streams of one such piece are stored.
 const PieceLen = 256
 
 // Place is where in a layer a hook sits.
@@ -25,8 +25,8 @@ const (
 	MixerInner              // what the mixer's last projection is given
 )
 
-// Hook sees, and may change, what a layer computes: rows x (n, width) of the tokens from number at on. It tells whether
-// it has changed them.
+// Hook observes, and may change, what a layer computes: rows x (n, width) of the tokens from number at on. It reports
+// whether it has changed them.
 type Hook struct {
 	Layer int
 	Place Place
@@ -34,34 +34,33 @@ type Hook struct {
 	Part  string // of mixerInner: which of several mixers
 }
 
-// watch is what a reading is watched and changed by. The zero value is the model as it is.
+// Probe is how a run of the model is observed and changed. The zero value leaves the model as it is.
 type Probe struct {
 	Hooks  []Hook
 	Forget []int // layers whose mixers carry nothing from token to token
-	// Stream is told of the stream (n, d_model) in front of each layer and, as the layer after the last, in front of
-	// the final norm.
+	// Stream, if not nil, is called with the stream (n, d_model) before each layer and, as the layer after the last,
+	// before the final norm.
 	Stream func(layer, at int, x []float32)
-	// Only, unless it is negative, is the one layer that stream is told of.
+	// Only is the one layer whose stream is observed, all if it is negative.
 	Only int
-	// Cuts are done when so many tokens have been read.
+	// Cuts are called after as many tokens.
 	Cuts map[int]func(s *model.State)
-	// From is the first layer that has to run, since those before it do what they did when streams were kept. Where
-	// there are no streams, all layers run.
+	// From is the first layer that runs, if Streams has what the layers before it did.
 	From    int
 	Streams *Streams
 }
 
-// Streams are what stands in front of all layers in a reading of a language model: each layer is run on it.
+// Streams are the streams before all layers in an earlier run of a language model, on which later runs build.
 type Streams struct {
 	at     int // the first token
 	layers [][]float32
 }
 
-// mostStreams bounds the numbers of streams that are kept.
+// mostStreams bounds the numbers of streams that are stored.
 const mostStreams = 1 << 26
 
-// KeepStreams has w keep the streams of n tokens from number at on, and returns them: nil where they are too much, or
-// where the model is not run by layers.
+// KeepStreams makes w store the streams of n tokens from number at on, and returns them: nil if they are too large, or
+// if the model is not run by layers.
 func (g *Language) KeepStreams(w *Probe, at, n int) *Streams {
 	layers := len(g.Backbone.Blocks)
 	if g.Model == nil || layers*n > mostStreams/g.Unembedding.Dim(1) {
@@ -72,12 +71,12 @@ func (g *Language) KeepStreams(w *Probe, at, n int) *Streams {
 	return s
 }
 
-// put copies the stream in front of a layer, from a token on, into x (n, d).
+// put copies the stream before a layer, from a token on, into x (n, d).
 func (s *Streams) put(x *tensor.Tensor, layer, at int) {
 	x.CopyFrom(s.layers[layer][(at-s.at)*x.Dim(-1):][:x.Len()])
 }
 
-// Final has see told of the stream in front of the final norm, besides what is told already.
+// Final adds an observer of the stream before the final norm.
 func (w Probe) Final(g *Language, see func(x []float32)) Probe {
 	last, told := len(g.Backbone.Blocks), w.Stream
 	if told == nil {
@@ -94,7 +93,7 @@ func (w Probe) Final(g *Language, see func(x []float32)) Probe {
 	return w
 }
 
-// reading is a sequence on its way through a model.
+// Run is a sequence on its way through a model.
 type Run struct {
 	Of    *Language
 	State *model.State // nil where the whole sequence has to be read at once
@@ -103,10 +102,10 @@ type Run struct {
 	At    int // tokens read
 }
 
-// Causal tells whether a sequence can be read in pieces.
+// Causal reports whether a sequence can be read in pieces.
 func (g *Language) Causal() bool { return !g.Backbone.LooksAhead() }
 
-// open begins a sequence.
+// Start starts a run.
 func (g *Language) Start(w Probe) (*Run, error) {
 	r := &Run{Of: g, Probe: w}
 	backbone, err := r.watched()
@@ -175,6 +174,9 @@ func (g *Language) Check(ids []int32) error {
 	if g.maxLength > 0 && len(ids) > g.maxLength {
 		return fmt.Errorf("found %d tokens, but the model takes at most %d", len(ids), g.maxLength)
 	}
+	if g.Network != nil {
+		return g.Network.Takes(len(ids))
+	}
 	return nil
 }
 
@@ -188,7 +190,7 @@ func (g *Language) CheckWatched(ids []int32) error {
 	return nil
 }
 
-// Read goes on by ids, in pieces. after is called behind each piece.
+// Read reads further tokens, in pieces, and calls after, if not nil, after each piece.
 func (r *Run) Read(ctx context.Context, ids []int32, after func(at int, ids []int32) error) error {
 	for len(ids) > 0 {
 		if err := ctx.Err(); err != nil {
@@ -219,7 +221,7 @@ func (r *Run) Read(ctx context.Context, ids []int32, after func(at int, ids []in
 	return nil
 }
 
-// watched is the backbone with what watches it.
+// watched is the backbone with its observers.
 func (r *Run) watched() (model.Backbone, error) {
 	bb := r.Of.Backbone
 	bb.Blocks = nil
@@ -239,7 +241,7 @@ func (r *Run) watched() (model.Backbone, error) {
 	return bb, nil
 }
 
-// streamOf is what is told of the stream in front of a layer, nil for nothing.
+// streamOf is the observer of the stream before a layer, nil for none.
 func (r *Run) streamOf(layer int) func(x *tensor.Tensor) {
 	if r.Probe.Stream == nil || r.Probe.Only >= 0 && r.Probe.Only != layer {
 		return nil

@@ -66,10 +66,10 @@ type Softmax struct {
 // scoresAtOnce is how many scores are looked at together: their sums are made in float32, and added up in float64.
 const scoresAtOnce = 1024
 
-// Ones are as many.
+// Ones are as many ones.
 var Ones = slices.Repeat([]float32{1}, scoresAtOnce)
 
-// SoftmaxOf measures scores. It is false where they are not finite.
+// SoftmaxOf returns the softmax of scores. It is false if they are not finite.
 func SoftmaxOf(z []float32) (Softmax, bool) {
 	top, sum := kernel.SumExp(z)
 	var from, e [scoresAtOnce]float32
@@ -150,7 +150,7 @@ func Likeliest(z []float32, s Softmax, n int) []Likely {
 	return out
 }
 
-// Prediction is what a model says of a sequence of n tokens.
+// Prediction is how a model predicts a sequence of n tokens.
 type Prediction struct {
 	LogP    []float64 // of the tokens that came, after each but the last: n-1
 	Entropy []float64 // of what comes next, after each: n
@@ -158,7 +158,7 @@ type Prediction struct {
 	Softmax Softmax   // of last
 }
 
-// Predict reads ids, watched and changed by w.
+// Predict reads ids, observed and changed by w.
 func (g *Language) Predict(ctx context.Context, ids []int32, w Probe) (*Prediction, error) {
 	p := &Prediction{LogP: make([]float64, len(ids)-1), Entropy: make([]float64, len(ids))}
 	var final []float32
@@ -191,13 +191,13 @@ func (g *Language) Predict(ctx context.Context, ids []int32, w Probe) (*Predicti
 	})
 }
 
-// Ruined is the error of scores that are not finite.
+// Ruined returns the error of scores that are not finite.
 func (g *Language) Ruined(layers, at int) error {
-	return fmt.Errorf("found scores that are not finite after %s at token %d: the weights are ruined, or what is put "+
-		"in is too large", g.DepthName(layers), at)
+	return fmt.Errorf("found scores that are not finite after %s at token %d: the weights are invalid, "+
+		"or a change is too large", g.DepthName(layers), at)
 }
 
-// depth names the stream after some layers.
+// DepthName returns the name of the stream after some layers.
 func (g *Language) DepthName(layers int) string {
 	if layers == 0 {
 		return "embedding"
@@ -205,12 +205,12 @@ func (g *Language) DepthName(layers int) string {
 	return g.LayerName(layers - 1)
 }
 
-// layer names a layer.
+// LayerName returns the name of a layer.
 func (g *Language) LayerName(i int) string {
 	return fmt.Sprintf("layer %d · %s", i, g.Backbone.Blocks[i].Kind)
 }
 
-// StateAfter is the state of a causal model after ids.
+// StateAfter returns the state of a causal model after ids.
 func (g *Language) StateAfter(ctx context.Context, ids []int32) (*model.State, error) {
 	r, err := g.Start(Probe{})
 	if err != nil {
@@ -219,7 +219,7 @@ func (g *Language) StateAfter(ctx context.Context, ids []int32) (*model.State, e
 	return r.State, r.Read(ctx, ids, nil)
 }
 
-// mean is the mean of x, 0 where x is empty.
+// MeanOf returns the mean of x, 0 if x is empty.
 func MeanOf(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -259,3 +259,6 @@ func disagreement(u float64) float64 {
 	}
 	return 2 * math.Ln2
 }
+
+// Finite reports whether x has neither NaN nor infinity.
+func Finite(x []float32) bool { return kernel.AllFinite(x) }

@@ -81,17 +81,20 @@ func (g *Language) Interior(layer int, part string) (mixer.Interior, bool) {
 	return in, ok
 }
 
-// checkLayer returns an error unless there is such a layer.
-func (g *Language) checkLayer(layer int) error {
-	if n := len(g.Backbone.Blocks); layer < 0 || layer >= n {
-		return fmt.Errorf("found layer %d, want 0 to %d", layer, n-1)
+// CheckLayers returns an error unless there are such layers.
+func (g *Language) CheckLayers(layers ...int) error {
+	n := len(g.Backbone.Blocks)
+	for _, i := range layers {
+		if i < 0 || i >= n {
+			return fmt.Errorf("found layer %d, want 0 to %d", i, n-1)
+		}
 	}
 	return nil
 }
 
 // CheckTarget returns an error that says what there is, unless there is such a part.
 func (g *Language) CheckTarget(t Target) error {
-	if err := g.checkLayer(t.Layer); err != nil {
+	if err := g.CheckLayers(t.Layer); err != nil {
 		return err
 	}
 	b, in, inside := g.Backbone.Blocks[t.Layer], mixer.Interior{}, false
@@ -125,8 +128,8 @@ func (g *Language) CheckTarget(t Target) error {
 		}
 	case StatePart:
 		if !g.Causal() {
-			return fmt.Errorf("%s: found a model that looks ahead, which carries no state; want layer%d or one of "+
-				"its other parts", g.LayerName(t.Layer), t.Layer)
+			return fmt.Errorf("%s: found a model that looks ahead, which has no state; "+
+				"want layer%d or another of its parts", g.LayerName(t.Layer), t.Layer)
 		}
 		s, err := g.StateAfter(context.Background(), []int32{0})
 		if err != nil {
@@ -176,7 +179,7 @@ func (g *Language) Sites(t Target) []Site {
 	return all
 }
 
-// Read is a hook that passes the values of a site to use: those of one token at a time. use tells whether it has
+// Read is a hook that passes the values of a site to use: those of one token at a time. use reports whether it has
 // changed them.
 func (s Site) Read(use func(token int, values []float32) bool) Hook {
 	see := func(at, width int, x []float32) (changed bool) {
@@ -224,7 +227,7 @@ func (g *Language) StateTargets() (out []Target) {
 
 // HeadTargets are the heads of a layer, or its channels where it has no heads. Errors: no such layer, none of either.
 func (g *Language) HeadTargets(layer int) ([]Target, error) {
-	if err := g.checkLayer(layer); err != nil {
+	if err := g.CheckLayers(layer); err != nil {
 		return nil, err
 	}
 	names := mixer.Parts(g.Backbone.Blocks[layer].Mixer)
@@ -254,7 +257,7 @@ func (g *Language) HeadTargets(layer int) ([]Target, error) {
 // Movable returns an error unless a layer's state means the same whatever the number of tokens before it: one that
 // holds something of each token does not.
 func (g *Language) Movable(layer int, s *model.State) error {
-	bound := fmt.Errorf("%s keeps something of every token, so that its state fits only where as many have been read",
+	bound := fmt.Errorf("%s stores something of every token, so its state fits only after as many tokens",
 		g.LayerName(layer))
 	b := g.Backbone.Blocks[layer]
 	if b.Shared != nil || b.Mixer.Traits().Growth > 0 || b.Mixer.Traits().MaxLength > 0 {

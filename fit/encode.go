@@ -125,7 +125,7 @@ func logSteps(seconds, step float64) float32 {
 	return float32(min(mostSteps, max(-mostSteps, math.Log(seconds/step))))
 }
 
-// calendar appends where a time stands in the cycles of the calendar.
+// calendar appends the phases of a time in the cycles of the calendar.
 func (e *encoder) calendar(dst []float32, now float64) []float32 {
 	if len(e.p.Calendar) == 0 {
 		return dst
@@ -206,7 +206,7 @@ func (e *encoder) target(i int, x, now float64) float64 {
 	return e.scaled(i, x)
 }
 
-// back returns the number of the data that an output of the network stands for.
+// back converts an output of the network to a number in the units of the data.
 func (e *encoder) back(i int, y, now float64) float64 {
 	c := &e.p.Columns[i]
 	switch {

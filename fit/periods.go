@@ -157,8 +157,8 @@ func periods(r []float64, n float64) (found []int) {
 	return found
 }
 
-// peaks are those of some lags at which the correlation is higher than at the lags beside, and stand by least above the
-// higher of the two valleys to a higher one, or to the end.
+// peaks returns the lags among at whose correlation is higher than at their neighbors, and higher by least than the
+// higher of the two valleys that separate them from a higher peak or the end.
 func peaks(r []float64, at []int, least float64) (tops []int) {
 	for i := 1; i+1 < len(at); i++ {
 		top := r[at[i]]

@@ -61,7 +61,11 @@ func (m *Model) Predict(ctx context.Context, paths []string, stdin io.Reader, op
 		return err
 	}
 	defer d.r.Close()
-	defer d.reportNotes()
+	defer func() {
+		for _, note := range d.r.Notes() {
+			d.once(note)
+		}
+	}()
 	switch {
 	case m.plan.Task == Forecast && opt.Live:
 		return d.follow(ctx, visit)
@@ -126,13 +130,6 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	o.Zone, o.Wide, o.Categories = p.Zone, p.Wide, nil
 	d.r, err = table.Open(paths, stdin, o, want)
 	return d, err
-}
-
-// reportNotes reports how the data was read.
-func (d *input) reportNotes() {
-	for _, note := range d.r.Notes() {
-		d.once(note)
-	}
 }
 
 // once reports a text once.

@@ -185,7 +185,7 @@ func (f *frame) measure(train []segment) error {
 	var scales []*scaler
 	for i := range p.Columns {
 		if p.Columns[i].Kind == table.Number {
-			scales = append(scales, newScaler(i))
+			scales = append(scales, &scaler{column: i, low: math.Inf(1), high: math.Inf(-1), before: math.NaN()})
 		}
 	}
 	rows := 0
@@ -224,10 +224,6 @@ type scaler struct {
 	change, changes float64 // the sum of the squares of differences, and their number
 	low, high       float64
 	before          float64 // the number in the row before, NaN for none
-}
-
-func newScaler(column int) *scaler {
-	return &scaler{column: column, low: math.Inf(1), high: math.Inf(-1), before: math.NaN()}
 }
 
 // add takes a number, NaN for one that is missing.

@@ -274,11 +274,11 @@ func (f *frame) set(c *Config, divided [parts][]segment) (*task.Set, error) {
 	return s, nil
 }
 
-// mostChosen bounds the training windows that are chosen where nobody says how far apart they are: their order is
-// kept in memory.
+// mostChosen bounds the number of training windows if the user does not set their distance, since their order is kept
+// in memory.
 var mostChosen = 1 << 20 // a variable for tests
 
-// thinOut are windows, or some that are farther apart where there are more than mostChosen.
+// thinOut returns the windows or, if there are more than mostChosen, some of them that are farther apart.
 func (f *frame) thinOut(w *windows) *windows {
 	n, stride := w.Len(), w.stride
 	if n <= mostChosen || f.plan.whole() {

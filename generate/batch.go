@@ -1,4 +1,5 @@
-// Package generate continues text: sessions over recurrent state, sampling and streaming.
+// Package generate continues texts with a model: a Batch reads prompts into recurrent states and steps many sequences
+// together, and a writer turns the tokens that are drawn into text, up to an end or a stop string.
 package generate
 
 import (
@@ -33,7 +34,7 @@ const DefaultChunk = 512
 // either way. Logits then differ by up to some thousandths of the largest. So the continuation may differ where two
 // tokens are almost equally probable. In float32 that is rare; in int8 it was one text of twenty.
 type Batch struct {
-	// Chunk is the number of positions after which Feed begins a new piece; below 1 it means DefaultChunk. Larger
+	// Chunk is the number of positions after which Feed starts a new piece; below 1 it means DefaultChunk. Larger
 	// pieces are faster, up to some hundred positions, and take more memory while they run.
 	Chunk int
 	// Progress, unless it is nil, is called by Feed after each piece with how many positions of the call have been
@@ -61,7 +62,7 @@ func NewBatch(m *model.Model, n int) *Batch {
 	return s
 }
 
-// Resume returns a batch of one sequence that goes on from a state, which is its own from now on, and the logits
+// Resume returns a batch of one sequence that continues from a state, which is its own from now on, and the logits
 // after its last id: those of Batch.Logits, copied, or nil if there are none.
 func Resume(m *model.Model, state *model.State, logits []float32) *Batch {
 	s := &Batch{Chunk: DefaultChunk, model: m, states: []*model.State{state}}
@@ -208,7 +209,7 @@ func (s *Batch) State(i int) *model.State { return s.states[i] }
 // Model is the model that the batch runs.
 func (s *Batch) Model() *model.Model { return s.model }
 
-// Fork returns an independent batch in the same state, which may go on in another goroutine. Progress stays behind.
+// Fork returns an independent batch in the same state, which may continue in another goroutine. Progress stays after.
 func (s *Batch) Fork() *Batch {
 	f := &Batch{
 		Chunk: s.Chunk, model: s.model, logits: slices.Clone(s.logits), pending: slices.Clone(s.pending),

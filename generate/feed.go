@@ -15,7 +15,7 @@ import (
 type Part struct {
 	Batch  *Batch
 	IDs    []int32 // (batch, l), row-major: l ids for each of its sequences
-	Silent bool    // nobody wants the logits after the last id: the batch is then without
+	Silent bool    // no one wants the logits after the last id: the batch is then without
 	// Each, unless it is nil, is called once with the logits after every one of IDs: at is its place there. Several
 	// goroutines call it at once, in no order. Reading is slower by the products that these logits take. They are valid
 	// during the call.
@@ -117,7 +117,7 @@ func (b *pass) clear() {
 	b.hear, b.each, b.told = b.hear[:0], b.each[:0], b.told[:0]
 }
 
-// add puts ids of sequence i of s behind the others, after which it has logits if last is set.
+// add puts ids of sequence i of s after the others, after which it has logits if last is set.
 func (b *pass) add(s *Batch, i int, ids []int32, last bool) {
 	b.rows.Add(len(ids), s.states[i])
 	b.ids = append(b.ids, ids...)

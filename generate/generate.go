@@ -19,7 +19,7 @@ type Options struct {
 	MaxTokens int      `json:"max_tokens" min:"1" help:"tokens of each continuation"`
 	Stop      []string `json:"stop" help:"text before which a continuation ends; it is not part of the output"`
 	IgnoreEnd bool     `json:"ignore_end" help:"go on after the end-of-text token"`
-	// EndIDs end a text as the end-of-text token does, such as the token behind each message of a chat.
+	// EndIDs end a text as the end-of-text token does, such as the token after each message of a chat.
 	EndIDs []int32 `json:"-"`
 	// Constraint, unless it is nil, says what may be written. A text then ends where it says so, by a token that ends
 	// texts or, where nothing may follow, without one.
@@ -72,8 +72,8 @@ func rate(n int, seconds float64) float64 {
 // Generate continues every sequence of the batch after the ids fed so far. It draws with seed, seed+1, ... for
 // sequences 0, 1, ... It yields text as soon as it is certain, and ends when all sequences have ended, after an error,
 // or when ctx is done (with its error). prompt holds the ids that were fed, for the repetition penalty; it may be nil.
-// Afterwards the batch is positioned after all drawn tokens, including those of pieces that were not consumed, and
-// can be fed or continued. A sequence that ends leaves the batch: it costs nothing while the others go on, and is then
+// Afterwards the batch is positioned after all drawn tokens, including those of pieces that were not consumed, and can
+// be fed or continued. A sequence that ends leaves the batch: it costs nothing while the others continue, and is then
 // at a position of its own (see Batch.PositionOf).
 func (s *Batch) Generate(ctx context.Context, tok tokenizer.Tokenizer, prompt []int32,
 	o Options) iter.Seq2[Piece, error] {

@@ -141,8 +141,8 @@ func (w *Writer) Fresh() []int32 {
 type WriterState struct {
 	Tokens  int     `json:"tokens"`            // drawn so far
 	Random  []byte  `json:"random"`            // state of the random numbers
-	Partial []byte  `json:"partial,omitempty"` // the beginning of a character
-	Held    []byte  `json:"held,omitempty"`    // text that may be the beginning of a stop string
+	Partial []byte  `json:"partial,omitempty"` // the start of a character
+	Held    []byte  `json:"held,omitempty"`    // text that may be the start of a stop string
 	Fresh   []int32 `json:"fresh,omitempty"`   // drawn since the last call of Fresh
 }
 
@@ -154,7 +154,7 @@ func (w *Writer) State() WriterState {
 	}
 }
 
-// Restore makes a new writer, with the same options and the ids so far as history, go on from the point of State.
+// Restore makes a new writer, with the same options and the ids so far as history, continue from the point of State.
 func (w *Writer) Restore(s WriterState) error {
 	if s.Tokens < 0 || s.Tokens >= w.options.MaxTokens || len(s.Fresh) > s.Tokens {
 		return fmt.Errorf("generate: state of a writer: found %d tokens, %d of them fresh, want fewer than %d",

@@ -179,8 +179,7 @@ func (a *Adapter) fingerprint() []byte {
 		fmt.Fprintf(h, "%q %v\n", c.Name, c.Scale)
 	}
 	a.Params("", func(_ string, p *nn.Param) {
-		values := make([]float32, p.Len())
-		p.CopyTo(values)
+		values := p.Floats()
 		h.Write(addSum(nil, values))
 	})
 	return h.Sum(nil)

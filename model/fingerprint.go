@@ -165,8 +165,7 @@ func addSum(sums []byte, values []float32) []byte {
 func (m *Model) sumsOf(p *nn.Param) (parts []func() []byte) {
 	if p.Packed() == nil && p.Dims() != 2 {
 		return []func() []byte{func() (sums []byte) {
-			values := make([]float32, p.Len())
-			p.CopyTo(values)
+			values := p.Floats()
 			for part := range slices.Chunk(values, sumLen) {
 				sums = addSum(sums, part)
 			}

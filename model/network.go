@@ -205,9 +205,7 @@ func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 // Predict returns the result of Forward, on a tape of its own.
 func (m *Network) Predict(in Input) []float32 {
 	y := m.Forward(m.NewTape(), in)
-	out := make([]float32, y.Len())
-	y.CopyTo(out)
-	return out
+	return y.Floats()
 }
 
 // output applies the head to positions of the backbone's output, or to the vectors that pool made.

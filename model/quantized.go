@@ -32,8 +32,7 @@ func (m *Model) packedTensors() (out []checkpoint.Tensor) {
 	m.Params("", func(name string, p *nn.Param) {
 		kept, ok := p.Packed().(engine.Rounding)
 		if !ok {
-			values := make([]float32, p.Len())
-			p.CopyTo(values)
+			values := p.Floats()
 			out = append(out, checkpoint.NewTensor(name, p.Shape(), values))
 			return
 		}

@@ -17,8 +17,7 @@ func (m *Network) ScaleDt(factor float64) (undo func()) {
 	var undone []func()
 	m.Params("", func(name string, p *nn.Param) { all[name] = p })
 	change := func(p *nn.Param, f func(x []float32)) {
-		x := make([]float32, p.Len())
-		p.CopyTo(x)
+		x := p.Floats()
 		f(x)
 		undone = append(undone, replace(p, x))
 	}
@@ -76,8 +75,7 @@ func (m *Network) AtRate(factor float64) (*Network, error) {
 
 // replace sets the values of p to x and returns a function that restores the old ones.
 func replace(p *nn.Param, x []float32) (undo func()) {
-	before := make([]float32, p.Len())
-	p.CopyTo(before)
+	before := p.Floats()
 	p.CopyFrom(x)
 	p.Changed()
 	return func() {
@@ -88,9 +86,7 @@ func replace(p *nn.Param, x []float32) (undo func()) {
 
 // aboveNyquist tells for each of (d, n) modes whether factor times its angle per sample, from -π to π, is above π.
 func aboveNyquist(logDt, imag *nn.Param, factor float64) []bool {
-	dt, im := make([]float32, logDt.Len()), make([]float32, imag.Len())
-	logDt.CopyTo(dt)
-	imag.CopyTo(im)
+	dt, im := logDt.Floats(), imag.Floats()
 	n := len(im) / len(dt)
 	above := make([]bool, len(im))
 	for i, a := range im {

@@ -59,19 +59,13 @@ func (c *calibration) read(ids []int32) error {
 		c.tape.Reset()
 		r := model.EqualRows(1, n)
 		first := c.m.Embed(c.tape, w.ids, r)
-		w.first = values(first)
+		w.first = first.Floats()
 		w.stream = w.first
-		w.hidden = values(c.m.Rest(c.tape, 0, first, first, r))
+		w.hidden = c.m.Rest(c.tape, 0, first, first, r).Floats()
 		c.windows = append(c.windows, w)
 		ids = ids[n:]
 	}
 	return nil
-}
-
-func values(x *tensor.Tensor) []float32 {
-	out := make([]float32, x.Len())
-	x.CopyTo(out)
-	return out
 }
 
 // advance moves the streams on to those before a layer.
@@ -84,7 +78,7 @@ func (c *calibration) advance(layer int) error {
 			w := &c.windows[i]
 			c.tape.Reset()
 			r := model.EqualRows(1, len(w.ids))
-			w.stream = values(c.m.Layer(c.tape, c.layer, c.rows(w.stream), c.rows(w.first), r))
+			w.stream = c.m.Layer(c.tape, c.layer, c.rows(w.stream), c.rows(w.first), r).Floats()
 		}
 	}
 	return nil
@@ -124,9 +118,9 @@ func (c *calibration) measureWindow(w *window, layer int) (total seen) {
 	var hidden []float32
 	if layer < 0 {
 		first := c.m.Embed(c.tape, w.ids, r)
-		hidden = values(c.m.Rest(c.tape, 0, first, first, r))
+		hidden = c.m.Rest(c.tape, 0, first, first, r).Floats()
 	} else {
-		hidden = values(c.m.Rest(c.tape, c.layer, c.rows(w.stream), c.rows(w.first), r))
+		hidden = c.m.Rest(c.tape, c.layer, c.rows(w.stream), c.rows(w.first), r).Floats()
 	}
 	d, vocab, padded := c.m.Config.DModel, c.m.Config.VocabSize, c.m.Config.PaddedVocab()
 	size := max(1, logitsAtOnce/padded)
@@ -153,10 +147,10 @@ func (c *calibration) bothLogits(stored, now []float32) (p, q []float32) {
 	present := head.Packed()
 	head.SetPacked(c.head)
 	c.tape.Reset()
-	p = values(c.m.Logits(c.tape, c.rows(stored)))
+	p = c.m.Logits(c.tape, c.rows(stored)).Floats()
 	head.SetPacked(present)
 	c.tape.Reset()
-	return p, values(c.m.Logits(c.tape, c.rows(now)))
+	return p, c.m.Logits(c.tape, c.rows(now)).Floats()
 }
 
 // compare returns the divergence of the distribution of logits q from that of p, Σ p (log p - log q), and the losses of

@@ -75,7 +75,7 @@ func divergence(p, q *model.Model, ids []int32) float64 {
 		for i, m := range []*model.Model{p, q} {
 			tape := autograd.NewTape(cpu.Backend{})
 			out := m.Logits(tape, m.Forward(tape, window, model.EqualRows(1, len(window))))
-			for _, v := range values(out) {
+			for _, v := range out.Floats() {
 				logits[i] = append(logits[i], float64(v))
 			}
 		}

@@ -246,9 +246,9 @@ func (d *decoding) ids() ([]int32, error) {
 	return ids, err
 }
 
-// Load reads a file that Save wrote, for a model with the same weights, precision and tokenizer. It goes on to the bit
-// as the saved one. A file that is damaged in any bit is refused, as is one of something else: the errors are those of
-// ErrDamaged and so on.
+// Load reads a file that Save wrote, for a model with the same weights, precision and tokenizer. It continues to the
+// bit as the saved one. A file that is damaged in any bit is refused, as is one of something else: the errors are those
+// of ErrDamaged and so on.
 func Load(path string, m *model.Model, tok tokenizer.Tokenizer, o Options, key []byte) (*Session, error) {
 	var s *Session
 	err := withFile(path, func(data []byte) (err error) {

@@ -27,7 +27,7 @@ import (
 // and values of a model that keeps them so. A file has the least version that tells its reader of what is in it.
 const (
 	headerKey         = "hippo session"
-	fileVersion       = 3 // the fingerprint of a model with weights that are integers begins with model.OfIntegers
+	fileVersion       = 3 // the fingerprint of a model with weights that are integers starts with model.OfIntegers
 	versionOfIntegers = 2 // states in int8
 	versionOfFloats   = 1
 
@@ -236,7 +236,7 @@ func (s *Session) worth(budget int) []*Snapshot {
 	return c.marks
 }
 
-// Save writes the session to a file, in the place of the one before: a crash at any moment leaves the old one or the
+// Save writes the session to a file, in place of the one before: a crash at any moment leaves the old one or the
 // whole new one. After an error the session is as it was.
 func (s *Session) Save(path string, o FileOptions) error {
 	err := disk.WriteFile(path, func(w io.Writer) error { return s.Encode(w, o) })

@@ -12,12 +12,12 @@ import (
 type Text struct {
 	Plan  []Segment      // how it was read, as Session.Segments says
 	Names map[string]int // of places in it
-	// At is a place from which the model goes on, at a cut of the plan; nil for the beginning.
+	// At is a place from which the model continues, at a cut of the plan; nil for the beginning.
 	At *Snapshot
 }
 
 // From returns a session at the end of a text. What lies after its place is read when it is needed, in the pieces of
-// the plan: so the session goes on to the bit as the one that the text is of. Log-probabilities are not known.
+// the plan: so the session continues to the bit as the one that the text is of. Log-probabilities are not known.
 func From(m *model.Model, tok tokenizer.Tokenizer, o Options, t Text) (*Session, error) {
 	s := New(m, tok, o)
 	for _, part := range t.Plan {

@@ -93,7 +93,7 @@ func (s *Session) RewindTo(ctx context.Context, name string) (again int, err err
 	return s.Rewind(ctx, at)
 }
 
-// nearest is the latest mark from which a text that begins as the session's can be read on.
+// nearest is the latest mark from which a text that starts as the session's can be read on.
 func (s *Session) nearest(text *plan) *Snapshot {
 	leads := func(at int, logits []float32) bool {
 		return text.isCut(at) && (at < len(text.ids) || at == len(text.ids) && logits != nil)

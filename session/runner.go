@@ -1,4 +1,5 @@
-// Package session makes the state of a model an object that can be stored, forked, rewound and saved.
+// Package session makes the state of a model an object that can be stored, forked, rewound and saved, and steps the
+// sessions of many requests together.
 package session
 
 import (
@@ -29,7 +30,7 @@ type Request struct {
 
 	// Next, unless it is nil, is called with the logits after the last id that has been read, and returns the id to
 	// read next. More is false if there is none: the request is done. It is called in the goroutine of Run, may take
-	// its time, and may look at Session, which stands after what has been read. So a request without Segments begins
+	// its time, and may look at Session, which stands after what has been read. So a request without Segments starts
 	// with Next.
 	Next func(logits []float32) (id int32, more bool, err error)
 

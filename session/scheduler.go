@@ -42,7 +42,7 @@ type SchedulerOptions struct {
 // smaller one, whoever's they are, and prompts of a smaller one are not read in the same step.
 //
 // The goroutine that calls Run calls Next and Progress, too: so they may take their time, wait for a client that reads
-// slowly, or panic, and hit nobody else. Each is called during a step, which waits for it: where it panics the request
+// slowly, or panic, and hit no one else. Each is called during a step, which waits for it: where it panics the request
 // has a PanicError. A step waits for those that have the logits of the step before, as long as some of them come back:
 // one that takes much longer than a step joins a later one.
 //
@@ -194,7 +194,7 @@ func (s *Scheduler) tell() {
 	}
 }
 
-// take has a step read the task's next ids, or several steps several pieces where nobody asks for each.
+// take has a step read the task's next ids, or several steps several pieces where no one asks for each.
 func (s *Scheduler) take(ctx context.Context, t *task) error {
 	s.mu.Lock()
 	if s.closed {
@@ -314,8 +314,8 @@ func (s *Scheduler) loop() {
 	}
 }
 
-// step has the model read what is next of each task, and gives them to their goroutines, except for prompts that go on
-// and tell nobody. It gives up the lock for the time.
+// step has the model read what is next of each task, and gives them to their goroutines, except for prompts that
+// continue and tell no one. It gives up the lock for the time.
 func (s *Scheduler) step(step []*task) (took time.Duration) {
 	s.round, s.expected = s.round+1, 0
 	rows := 0
@@ -366,8 +366,8 @@ func feed(parts []generate.Part) (err error) {
 	return generate.Feed(context.Background(), parts...)
 }
 
-// gather waits for the tasks that went away after the step, so that the next is full. It goes on without those that are
-// not back where nobody has come back for the given time, or after some such times. It gives up the lock meanwhile.
+// gather waits for the tasks that went away after the step, so that the next is full. It continues without those that
+// are not back where no one has come back for the given time, or after some such times. It gives up the lock meanwhile.
 func (s *Scheduler) gather(limit time.Duration) {
 	limit = max(limit, s.patience)
 	for range 8 {

@@ -94,8 +94,8 @@ func open(m *model.Model, tok tokenizer.Tokenizer, o Options) *Session {
 var errWriting = errors.New("session: found a loop over Generate that is running, want it to end first")
 
 // errNoLogits is the error of drawing or scoring the first id of a text.
-var errNoLogits = errors.New("session: found no logits to draw from: nothing has been fed, or not to its end; want " +
-	"a prompt of at least one token")
+var errNoLogits = errors.New("session: found no logits to draw from: nothing has been fed, or not to its end; " +
+	"want a prompt of at least one token")
 
 // ID is a name that no other session has.
 func (s *Session) ID() string { return s.id }
@@ -149,7 +149,7 @@ func (s *Session) logits() []float32 {
 	return s.at.Logits
 }
 
-// live is the session of package generate to go on with.
+// live is the session of package generate to continue with.
 func (s *Session) live() *generate.Batch {
 	if s.gen == nil {
 		s.gen = s.from(s.at)
@@ -164,7 +164,7 @@ func (s *Session) from(n *Snapshot) *generate.Batch {
 	return gen
 }
 
-// Snapshot is where the model stands: behind the text, or before the last id that was drawn, which it has not read yet.
+// Snapshot is where the model stands: after the text, or before the last id that was drawn, which it has not read yet.
 func (s *Session) Snapshot() *Snapshot {
 	if s.at == nil {
 		s.at = Take(s.gen)

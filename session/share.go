@@ -13,7 +13,7 @@ type share struct {
 
 	clients map[string]*client
 	active  []*client // those with requests
-	floor   int64     // where a client begins that comes now
+	floor   int64     // where a client starts that comes now
 	arrived uint64
 
 	live   []*client // memory of choose
@@ -157,7 +157,7 @@ func (c *client) peek() *task {
 }
 
 // charge counts the rows of a step. A client that got all that it could take has no claim to more of a later step: it
-// is put level with those that had to wait, or with the others where nobody had to.
+// is put level with those that had to wait, or with the others where no one had to.
 func (s *share) charge() {
 	held, least, most := false, int64(0), int64(0)
 	for _, c := range s.active {

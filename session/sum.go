@@ -46,7 +46,7 @@ func (s *summer) sum() [sumLen]byte {
 	return sha256.Sum256(s.sums)
 }
 
-// summing is a writer that puts the checksum of what comes before in the place of the last sumLen bytes.
+// summing is a writer that puts the checksum of what comes before in place of the last sumLen bytes.
 type summing struct {
 	w    io.Writer
 	sum  summer

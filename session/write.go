@@ -29,11 +29,11 @@ func (s *Session) Generate(ctx context.Context, o generate.Options) iter.Seq2[ge
 	}
 }
 
-// Unfinished reports whether a reply has started and not ended: Continue resumes it.
+// Unfinished reports whether a reply has begun and not ended: Continue continues with it.
 func (s *Session) Unfinished() bool { return s.writer != nil }
 
-// Continue resumes a reply that was interrupted, also one from before Save and Load: with its options, its random
-// numbers, half a character and text that may be the beginning of a stop string. Append and Rewind give such a reply
+// Continue continues with a reply that was interrupted, also one from before Save and Load: with its options, its
+// random numbers, half a character and text that may be the start of a stop string. Append and Rewind give such a reply
 // up.
 func (s *Session) Continue(ctx context.Context) iter.Seq2[generate.Piece, error] {
 	return func(yield func(generate.Piece, error) bool) {

@@ -36,7 +36,7 @@ func (d *StreamDecoder) Flush() []byte {
 // Pending returns a copy of the bytes of a character that is not complete, for Restore.
 func (d *StreamDecoder) Pending() []byte { return bytes.Clone(d.pending) }
 
-// Restore makes a new decoder go on from the point of Pending.
+// Restore makes a new decoder continue from the point of Pending.
 func (d *StreamDecoder) Restore(pending []byte) error {
 	if len(pending) > 0 && utf8.FullRune(pending) {
 		return fmt.Errorf("tokenizer: found %q pending, want the beginning of a character", pending)
@@ -58,7 +58,7 @@ func (d *StreamDecoder) take(full func([]byte) bool) []byte {
 	return d.out
 }
 
-// DecodeText is tok.Decode for ids that begin a text: it drops the space that a tokenizer puts before the first word,
+// DecodeText is tok.Decode for ids that start a text: it drops the space that a tokenizer puts before the first word,
 // as those with Metaspace and those of SentencePiece do. Decode keeps it, because between ids it is the space of the
 // text.
 func DecodeText(tok Tokenizer, dst []byte, ids []int32) []byte {

@@ -30,7 +30,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 )
 
-// Parse makes a tokenizer from what a user types: "bytes", "dna", "gpt2", or the path of a tokenizer.json or of a
+// Parse returns a tokenizer from what a user types: "bytes", "dna", "gpt2", or the path of a tokenizer.json or of a
 // folder that holds one. "chars" needs a corpus: see Characters.
 func Parse(spec string) (Tokenizer, error) {
 	switch spec {
@@ -41,7 +41,7 @@ func Parse(spec string) (Tokenizer, error) {
 	case "gpt2":
 		return GPT2(), nil
 	case "chars":
-		return nil, errors.New(`tokenizer: "chars" takes its alphabet from a corpus, and there is none here`)
+		return nil, errors.New(`tokenizer: "chars" takes its alphabet from a corpus, and none is given here`)
 	case "":
 		return nil, errors.New(`tokenizer: empty name; want "bytes", "dna", "gpt2" or the path of a tokenizer.json`)
 	}
@@ -90,7 +90,7 @@ func Load(path string) (Tokenizer, error) {
 	return t, nil
 }
 
-// parseFile makes a tokenizer of the content of a tokenizer.json.
+// parseFile returns a tokenizer of the content of a tokenizer.json.
 func parseFile(data []byte) (Tokenizer, error) {
 	var file hf.File
 	if err := json.Unmarshal(data, &file); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// averageFile holds the averages of weights in a checkpoint that a run goes on from.
+// averageFile holds the averages of weights in a checkpoint that a run continues from.
 const averageFile = "average.safetensors"
 
 // average is an exponential moving average of the weights that are trained (Polyak and Juditsky 1992, doi
@@ -18,7 +18,7 @@ const averageFile = "average.safetensors"
 //
 //	a ← a + (1-d)·(w - a),  d = min(decay, (1+n)/(10+n)) after n updates
 //
-// The first averages are over few updates, as those before have hardly learnt anything. Training goes on from the
+// The first averages are over few updates, as those before have hardly learnt anything. Training continues from the
 // weights themselves; what is measured, sampled and kept as the best are the averages.
 type average struct {
 	decay  float64
@@ -27,7 +27,7 @@ type average struct {
 	values []*tensor.Tensor // of the averages or, while those are in the model, of the weights
 }
 
-// newAverage begins with the weights as they are. It is nil without a decay.
+// newAverage starts with the weights as they are. It is nil without a decay.
 func newAverage(decay float64, opt *optim.AdamW, params []optim.Param) *average {
 	if decay == 0 {
 		return nil
@@ -42,7 +42,7 @@ func (a *average) add(n int) {
 	}
 }
 
-// with runs f with the averages in the place of the weights.
+// with runs f with the averages in place of the weights.
 func (a *average) with(f func() error) error {
 	if a == nil {
 		return f()
@@ -64,7 +64,7 @@ func (a *average) save(dir string) error {
 	return WriteTensors(filepath.Join(dir, averageFile), all)
 }
 
-// restore reads what save wrote. A run that has had no average until now begins with the weights.
+// restore reads what save wrote. A run that has had no average until now starts with the weights.
 func (a *average) restore(dir string) error {
 	path := filepath.Join(dir, averageFile)
 	if a == nil || !disk.Exists(path) {

@@ -16,7 +16,7 @@ const (
 var Clocks = []string{WallClock, cpuClock}
 
 // budget is the time that a run may train. Only updates use it up: evaluations, samples and checkpoints are free. It is
-// saved with the checkpoint, so that a resumed run goes on with what is left.
+// saved with the checkpoint, so that a resumed run continues with what is left.
 type budget struct {
 	limit time.Duration        // 0 for none
 	used  time.Duration        // by all updates of the run, resumed or not
@@ -45,7 +45,7 @@ func (b *budget) count() (stop func()) {
 	return func() { b.used += b.now() - start }
 }
 
-// share is the part of the budget that is used, 0 where there is none.
+// share is the part of the budget that is used, 0 if there is none.
 func (b *budget) share() float64 {
 	if b.limit == 0 {
 		return 0

@@ -24,7 +24,7 @@ type Start struct {
 	TrainTokens int
 	ValidTokens int
 	Steps       int // 0 where a budget of time decides
-	Resumed     int // the step that the run goes on from, 0 for a new one
+	Resumed     int // the step that the run continues from, 0 for a new one
 }
 
 // Progress is where a run is and how it goes.

@@ -43,8 +43,8 @@ func readAnyFormat(dir string) (s *Saved, path string, err error) {
 		case 1:
 			s, err = readVersion1(text)
 		default:
-			err = fmt.Errorf("version: found %d, written by hippo %s, want 1 to %d: the hippo that wrote it "+
-				"goes on with this run", head.Version, head.Program, stateVersion)
+			err = fmt.Errorf("version: found %d, written by hippo %s, want 1 to %d: "+
+				"the hippo that wrote it goes on with this run", head.Version, head.Program, stateVersion)
 		}
 	}
 	if err != nil {
@@ -95,9 +95,8 @@ func readVersion1(text []byte) (*Saved, error) {
 	}
 	if v.Carried && c.Train.Accumulation > 1 {
 		p.Addf("version", "found 1, of a hippo from before shards, with train.carry_state and train.accumulation %d: "+
-			"there one state went through all micro-batches, here each shard has its own; want the hippo that "+
-			"began the "+
-			"run, or a new run", c.Train.Accumulation)
+			"there one state went through all micro-batches, here each shard has its own; "+
+			"want the hippo that began the run, or a new run", c.Train.Accumulation)
 		return nil, p
 	}
 	s := &Saved{

@@ -10,18 +10,18 @@ import (
 // Optim is the optimizer's settings.
 type Optim struct {
 	LR          float64 `json:"lr" help:"peak learning rate"`
-	SSMLR       float64 `json:"ssm_lr" help:"peak learning rate of log_dt, A, B and the shift's B; 0 takes lr"`
+	SSMLR       float64 `json:"ssm_lr" help:"peak learning rate of log_dt, A, B and the shift's B; 0: lr"`
 	Beta1       float64 `json:"beta1" help:"decay of the first moment"`
 	Beta2       float64 `json:"beta2" help:"decay of the second moment"`
-	Eps         float64 `json:"eps" help:"added to the root of the second moment"`
+	Eps         float64 `json:"eps" help:"term added to the root of the second moment"`
 	WeightDecay float64 `json:"weight_decay" help:"decoupled weight decay"`
 	// DecayRule release decays all but log_dt, A, B and the shift's B, as the releases did; matrices leaves out norms,
 	// biases and all SSM parameters.
 	DecayRule  string  `json:"decay_rule" enum:"release,matrices" help:"what decays: all but A, B and dt, or matrices"`
-	Clip       float64 `json:"clip" help:"largest global norm of the gradient; 0 for no limit"`
+	Clip       float64 `json:"clip" help:"limit of the global norm of the gradient; 0: no limit"`
 	Schedule   string  `json:"schedule" enum:"cosine,linear,constant" help:"learning rate after the warmup"`
 	Warmup     int     `json:"warmup" min:"0" help:"steps of linear warmup"`
-	MinLRRatio float64 `json:"min_lr_ratio" help:"learning rate at the end, as a part of the peak"`
+	MinLRRatio float64 `json:"min_lr_ratio" help:"final learning rate as a fraction of the peak"`
 }
 
 func (o *Optim) Validate(p *config.Problems) {

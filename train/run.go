@@ -20,7 +20,7 @@ import (
 // ConfigFile is the name of the complete configuration in a run's folder.
 const ConfigFile = "config.yaml"
 
-// Open makes the folder of the run, writes its configuration, and opens the files that are written on the way.
+// Open makes the folder of the run, writes its configuration, and opens the files that are written during the run.
 func (l *Training) Open(ev Events) error {
 	l.ev = ev
 	out := l.Plan.Out
@@ -79,7 +79,7 @@ func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
 	return false, l.saveUnlessBroken(err)
 }
 
-// updates makes the updates that are left, and measures and saves on the way. The measurement of the last update is
+// updates makes the updates that are left, and measures and saves during the run. The measurement of the last update is
 // left to finish, so that a checkpoint of it has its measurement: a run killed before does not write it twice.
 func (l *Training) updates(ctx context.Context) (interrupted bool, err error) {
 	if l.Plan.MeasureFirst && l.step == 0 && !l.measured() {
@@ -147,15 +147,16 @@ func (l *Training) onTheWay(ctx context.Context) error {
 }
 
 // finish measures the model after the last update, unless an earlier part of the run got as far as this. It reports
-// whether it did. A measurement on the way after which the run ended early is made anew.
+// whether it did. A measurement during the run after which the run ended early is made anew.
 func (l *Training) finish(ctx context.Context) (measured bool, err error) {
 	h := &l.history
 	if l.measured() && (h.Ended || !l.stale()) {
 		return false, nil
 	}
 	if l.measured() {
-		l.Note(fmt.Sprintf("step %d: the run ends here, as the validation loss was no better than at step %d in %d "+
-			"measurements (train.patience)", l.step, h.Points[h.Best].Step, len(h.Points)-1-h.Best))
+		l.Note(fmt.Sprintf("step %d: the run ends here, "+
+			"as the validation loss was no better than at step %d in %d measurements (train.patience)", l.step,
+			h.Points[h.Best].Step, len(h.Points)-1-h.Best))
 		before := h.Points[len(h.Points)-1]
 		defer func() {
 			if err != nil { // nothing has taken its place
@@ -295,10 +296,10 @@ func (l *Training) saveUnlessBroken(err error) error {
 	if saving := l.Save(); saving != nil {
 		return errors.Join(err, saving)
 	}
-	return fmt.Errorf("%w; step %d is saved, and --resume %s goes on from there", err, l.step, l.Plan.Out)
+	return fmt.Errorf("%w; step %d is saved, and --resume %s continues from it", err, l.step, l.Plan.Out)
 }
 
-// Save writes a checkpoint that the run goes on from into its folder. It first tries the weights on a few examples,
+// Save writes a checkpoint that the run continues from into its folder. It first tries the weights on a few examples,
 // before they take the place of a checkpoint that works: an update can ruin them though its own loss and gradient were
 // finite.
 func (l *Training) Save() error {

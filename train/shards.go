@@ -29,7 +29,7 @@ func newShardSum(opt *optim.AdamW) *shardSum {
 // their number.
 func SumsOf(shards int) int { return bits.Len(uint(max(0, shards))) }
 
-// begin starts the sum of so many shards.
+// start starts the sum of so many shards.
 func (s *shardSum) begin(shards int) {
 	s.shards = shards
 	clear(s.waiting) // some are left if an update failed

@@ -108,8 +108,8 @@ type NonFiniteError struct {
 
 // Error says what is not finite, and where.
 func (e *NonFiniteError) Error() string {
-	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller "+
-		"optim.lr, a longer optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
+	return fmt.Sprintf("step %d: the %s became %v, first seen in %s; want finite numbers (a smaller optim.lr, "+
+		"a longer optim.warmup or a smaller optim.clip may help)", e.Step, e.What, e.Value, e.Where)
 }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
@@ -228,7 +228,7 @@ func (l *Training) firstNonFinite(t *autograd.Tape) string {
 	return "the loss"
 }
 
-// limited tells whether the plan's steps end the run, be it before its time is used.
+// limited reports whether the plan's steps end the run, be it before its time is used.
 func (l *Training) limited() bool { return l.budget.limit == 0 || !l.Plan.TimeAlone }
 
 // at is where the run is in the schedule of the learning rate, in steps: by its updates, or by its time where that ends
@@ -317,7 +317,7 @@ func (l *Training) Elapsed() time.Duration { return l.history.Elapsed + time.Sin
 // CPUTime is the time of the processor in all parts of the run.
 func (l *Training) CPUTime() time.Duration { return l.history.CPU + status.CPUTime() - l.cpu }
 
-// rest begins to count time anew, with that so far kept.
+// rest starts to count time anew, with that so far kept.
 func (l *Training) rest() {
 	l.history.Elapsed, l.history.CPU = l.Elapsed(), l.CPUTime()
 	l.started, l.cpu = time.Now(), status.CPUTime()

@@ -12,10 +12,10 @@ const (
 )
 
 // DivergedError says that a run has made all its steps, but that its training loss is far above that of guessing and,
-// where it began with the weights of a model, of that.
+// where it started from the weights of a model, of that.
 type DivergedError struct {
 	Loss, Guess float64 // the training loss, and that of guessing all tokens alike
-	Began       float64 // the loss of the model that it began with, where that is above guessing; else 0
+	Began       float64 // the loss of the model that it started from, where that is above guessing; else 0
 	LR          float64 // peak learning rate
 	Best        float64 // the best validation loss
 	BestStep    int
@@ -31,16 +31,16 @@ func (e *DivergedError) Error() string {
 	if e.Began > 0 {
 		began = fmt.Sprintf(", before the first update it was %.4g", e.Began)
 	}
-	return fmt.Sprintf("the training diverged: its loss is %.4g nats per token, that of guessing %.4g%s; want a "+
-		"smaller optim.lr (found %g), a longer "+
-		"optim.warmup or a smaller optim.clip; %s", e.Loss, e.Guess, began, e.LR, best)
+	return fmt.Sprintf("the training diverged: its loss is %.4g nats per token, that of guessing %.4g%s; "+
+		"want a smaller optim.lr (found %g), a longer optim.warmup or a smaller optim.clip; %s", e.Loss, e.Guess, began,
+		e.LR, best)
 }
 
-// far reports whether a training loss is far above that of guessing, and of the model that the run began with.
+// far reports whether a training loss is far above that of guessing, and of the model that the run started from.
 func (l *Training) Far(loss float64) bool { return loss > max(l.work.Guess(), l.Began())+Diverging }
 
-// began is the loss of the model that the run began with, on a text that may be far from what it has learnt, where that
-// is above guessing; else 0.
+// began is the loss of the model that the run started from, on a text that may be far from what it has learnt, where
+// that is above guessing; else 0.
 func (l *Training) Began() float64 {
 	if p := l.history.Points; len(p) > 0 && p[0].Step == 0 && p[0].Valid.Loss > l.work.Guess() {
 		return p[0].Valid.Loss
@@ -67,19 +67,19 @@ func (l *Training) warn() {
 		return
 	}
 	l.warned = true
-	l.Note(fmt.Sprintf("step %d: the training loss, %.4g, is far above that of guessing, %.4g: the training "+
-		"diverges; a smaller optim.lr (now %g), a longer optim.warmup or a smaller optim.clip may help", l.step,
-		l.smoothed, l.work.Guess(), l.Plan.Optim.LR))
+	l.Note(fmt.Sprintf("step %d: the training loss, %.4g, is far above that of guessing, %.4g: "+
+		"the training diverges; a smaller optim.lr (now %g), a longer optim.warmup or a smaller optim.clip may help",
+		l.step, l.smoothed, l.work.Guess(), l.Plan.Optim.LR))
 }
 
-// noteOverfitting tells once, on the way, that a validation loss rises while the training loss falls.
+// noteOverfitting tells once, during the run, that a validation loss rises while the training loss falls.
 func (l *Training) noteOverfitting(valid float64, best Point, last bool) {
 	if last || l.overfit || !l.Overfits(valid, best.Valid.Loss) {
 		return
 	}
 	l.overfit = true
-	l.Note(fmt.Sprintf("step %d: the validation loss rises, from %.4f at step %d to %.4f, while the training "+
-		"loss, %.4f, falls: the model overfits", l.step, best.Valid.Loss, best.Step, valid, l.smoothed))
+	l.Note(fmt.Sprintf("step %d: the validation loss rises, from %.4f at step %d to %.4f, while the training loss, "+
+		"%.4f, falls: the model overfits", l.step, best.Valid.Loss, best.Step, valid, l.smoothed))
 }
 
 // overfits reports whether a validation loss, in nats, is above the best while the training loss is below it.

@@ -26,12 +26,12 @@ type Work interface {
 
 	// Try is the loss on a few examples that the model is not trained on: a check that its weights are usable.
 	Try(ctx context.Context, t *autograd.Tape) (float64, error)
-	// Measure scores the model on the way or, if last is true, as it will be in the end.
+	// Measure scores the model during the run or, if last is true, as it will be in the end.
 	Measure(ctx context.Context, t *autograd.Tape, last bool) (Score, error)
 	// Remeasure scores the best checkpoint, in dir, as Measure does in the end. The given score was measured on the
 	// way.
 	Remeasure(ctx context.Context, t *autograd.Tape, dir string, score Score) (Score, error)
-	// Enough tells whether a score is all that is asked for.
+	// Enough reports whether a score is all that is asked for.
 	Enough(s Score) bool
 	// Guess is the loss of a model that knows nothing, +Inf if there is none to compare with.
 	Guess() float64
@@ -49,7 +49,7 @@ type LongWork interface {
 	// Long reports whether it does.
 	Long() bool
 	// Through adds the gradient of a shard, times the weight that weigh returns for the number of its targets, and
-	// returns the mean loss. check is given each loss on the way; its error ends the shard.
+	// returns the mean loss. check is given each loss during the run; its error ends the shard.
 	Through(t *autograd.Tape, s Shard, weigh func(targets int) float64, check func(loss float64) error) (mean float64,
 		targets int, err error)
 }
@@ -76,7 +76,7 @@ type Plan struct {
 	Clock     string        // that Time is measured by
 	TimeAlone bool          // with a limit of time, Steps does not end the run
 
-	Rate func(step int) float64 // factor of the learning rate, in the place of the schedule; nil for none
+	Rate func(step int) float64 // factor of the learning rate, in place of the schedule; nil for none
 
 	StepsPerEpoch float64
 	UnitsPerStep  float64 // tokens, by which speed is told
@@ -110,7 +110,7 @@ type TagScore struct {
 	Count    int     `json:"count"`
 }
 
-// Better tells whether s is better than other: more targets right or, where numbers are predicted, a lower error.
+// Better reports whether s is better than other: more targets right or, where numbers are predicted, a lower error.
 func (s Score) Better(other Score) bool {
 	if s.Accuracy != other.Accuracy {
 		return s.Accuracy > other.Accuracy
@@ -118,7 +118,7 @@ func (s Score) Better(other Score) bool {
 	return s.Loss < other.Loss
 }
 
-// Point is a measurement on the way.
+// Point is a measurement during the run.
 type Point struct {
 	Step      int     `json:"step"`
 	Epoch     float64 `json:"epoch"`

@@ -172,12 +172,12 @@ func (v *verifier) say(what string) {
 func (v *verifier) trained(t *autograd.Tape) (r run) {
 	l := len(v.ids) - 1
 	t.Record(!v.o.Forward)
-	t.Observe(func(name string, x *tensor.Tensor) { r.outputs.add(name, numbers(x)) })
+	t.Observe(func(name string, x *tensor.Tensor) { r.outputs.add(name, x.Floats()) })
 	hidden := v.m.Forward(t, v.ids[:l], model.EqualRows(1, l))
 	t.Observe(nil)
-	r.logits = numbers(v.m.Logits(t, hidden))
+	r.logits = v.m.Logits(t, hidden).Floats()
 	loss := v.m.Loss(t, hidden, v.ids[1:])
-	r.loss = numbers(loss)
+	r.loss = loss.Floats()
 	if !v.o.Forward {
 		t.Backward(loss)
 		v.m.Params("", func(name string, p *nn.Param) {
@@ -208,7 +208,7 @@ func (v *verifier) inPieces(cut []int) (r run) {
 		n := min(cut[i%len(cut)], l-from)
 		t.Reset()
 		hidden := v.m.Forward(t, v.ids[from:from+n], model.OneRow(n, state))
-		r.logits = append(r.logits, numbers(v.m.Logits(t, hidden))...)
+		r.logits = append(r.logits, v.m.Logits(t, hidden).Floats()...)
 		from += n
 	}
 	r.states = statesOf(state)
@@ -216,19 +216,13 @@ func (v *verifier) inPieces(cut []int) (r run) {
 }
 
 func statesOf(s *model.State) (p parts) {
-	s.Tensors(func(name string, x *tensor.Tensor) { p.add(name, numbers(x)) })
+	s.Tensors(func(name string, x *tensor.Tensor) { p.add(name, x.Floats()) })
 	return p
 }
 
 func one(x []float32) (p parts) {
 	p.add("", x)
 	return p
-}
-
-func numbers(x *tensor.Tensor) []float32 {
-	out := make([]float32, x.Len())
-	x.CopyTo(out)
-	return out
 }
 
 // check compares all parts and reports the largest difference.

@@ -21,10 +21,10 @@ const (
 // Config is what the files beside a model's tokenizer say of chats.
 type Config struct {
 	Sources  map[string]string // templates by name; the plain one is "default"
-	BOS, EOS string            // the texts of the tokens that begin and end a text
+	BOS, EOS string            // the texts of the tokens that start and end a text
 }
 
-// Source is the template for a chat, with tools or without, and "" where there is none.
+// Source is the template for a chat, with tools or without, and "" if there is none.
 func (c Config) Source(tools bool) string {
 	if source := c.Sources["tool_use"]; tools && source != "" {
 		return source

@@ -224,7 +224,7 @@ func (p *parser) postfix(x expr) expr {
 	}
 }
 
-// subscript parses an index or a slice behind its bracket.
+// subscript parses an index or a slice after its bracket.
 func (p *parser) subscript(x expr) expr {
 	var parts [3]expr
 	colons := 0
@@ -272,7 +272,7 @@ func (p *parser) args() (a argExprs) {
 	return a
 }
 
-// filtered parses filters, tests and calls behind a value.
+// filtered parses filters, tests and calls after a value.
 func (p *parser) filtered(x expr) expr {
 	for n := 0; ; p.chained(&n) {
 		switch {
@@ -288,7 +288,7 @@ func (p *parser) filtered(x expr) expr {
 	}
 }
 
-// test parses a test behind is.
+// test parses a test after is.
 func (p *parser) test(x expr) expr {
 	t := &testExpr{x: x, not: p.word("not")}
 	t.name = p.wantKind(nameToken, "the name of a test").text

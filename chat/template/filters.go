@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// filters are what may stand behind a bar.
+// filters are what may stand after a bar.
 var filters map[string]func(r *run, v value, a *args) value
 
 func init() { // a variable that names functions which name it

@@ -49,8 +49,8 @@ const (
 	trimSpace
 )
 
-// lex cuts source into tokens. White space is stripped here, as transformers sets Jinja: the newline behind a block or
-// comment and the blanks before one that begins a line go; a minus in a tag takes all white space on its side, and a
+// lex cuts source into tokens. White space is stripped here, as transformers sets Jinja: the newline after a block or
+// comment and the blanks before one that starts a line go; a minus in a tag takes all white space on its side, and a
 // plus keeps it.
 func lex(source string) []token {
 	source = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source)
@@ -124,7 +124,7 @@ func (l *lexer) data() {
 	}
 }
 
-// nextTag is where the next tag begins, -1 for nowhere.
+// nextTag is where the next tag starts, -1 for nowhere.
 func nextTag(s string) int {
 	for from := 0; ; from++ {
 		i := strings.IndexByte(s[from:], '{')
@@ -157,7 +157,7 @@ func (l *lexer) comment() {
 	l.closed(sign)
 }
 
-// closed remembers what a block or comment that ends with sign does to the text behind it.
+// closed remembers what a block or comment that ends with sign does to the text after it.
 func (l *lexer) closed(sign byte) {
 	switch sign {
 	case '-':

@@ -152,7 +152,7 @@ func affixed(name string, has func(s, with string) bool) method {
 	}
 }
 
-// finding is find or rfind: where a text begins, in characters, -1 for nowhere.
+// finding is find or rfind: where a text starts, in characters, -1 for nowhere.
 func finding(name string, index func(s, of string) int) method {
 	return func(r *run, v value, a *args) value {
 		s := v.(string)
@@ -279,7 +279,7 @@ func padding(name string, align int) method {
 	}
 }
 
-// zfill fills a number with zeros behind its sign.
+// zfill fills a number with zeros after its sign.
 func zfill(r *run, v value, a *args) value {
 	s, sign := v.(string), ""
 	if s != "" && (s[0] == '-' || s[0] == '+') {

@@ -2,7 +2,7 @@ package template
 
 import "slices"
 
-// parser makes nodes of tokens.
+// parser returns nodes of tokens.
 type parser struct {
 	tokens []token
 	at     int
@@ -116,7 +116,7 @@ func (p *parser) until(end string) []stmt {
 
 func (p *parser) close() { p.wantKind(closeBlock, "%}") }
 
-// stmt parses a statement behind its name.
+// stmt parses a statement after its name.
 func (p *parser) stmt(name token) stmt {
 	line := name.line
 	switch name.text {
@@ -290,7 +290,7 @@ func (p *parser) filters() (list []*filterExpr) {
 	return list
 }
 
-// filter parses a filter behind its bar.
+// filter parses a filter after its bar.
 func (p *parser) filter(x expr) *filterExpr {
 	f := &filterExpr{line: p.peek().line, x: x, name: p.wantKind(nameToken, "the name of a filter").text}
 	if p.is(opToken, "(") {

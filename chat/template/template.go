@@ -2,18 +2,12 @@
 // lstrip_blocks, loop controls and the functions that it adds (tojson, raise_exception, strftime_now). A template
 // stands in tokenizer_config.json, in chat_template.jinja or in a GGUF file; this package takes its text.
 //
-// A template is a program from a file that somebody published. It cannot read files, include others, call Go or look at
-// the clock other than by strftime_now; values cannot be changed, but for namespaces, as in transformers' sandbox. Its
-// work and its memory are bounded (see maxWork), and so is how deep it nests and calls.
+// A template is a program from a file that anyone may have published. As in transformers' sandbox it cannot read files,
+// include other templates, call Go, see the clock other than by strftime_now, or change values other than namespaces.
+// Its work, its memory (see maxWork) and the depth of its nesting and calls are limited.
 //
 // Where the Python library and others differ, Python's way is followed: true prints as True, a list as ['a', 'b'], and
 // the method items of a mapping comes before its key "items".
-//
-// How the files read: lex cuts the source into tokens and strips white space; parse and expression make nodes of
-// them; node says what these are; exec runs statements, eval expressions; value and text are the values and how they
-// print; filters, tests, methods and functions are what templates call; config finds a template in a model's settings.
-//
-// The package imports internal/brief, internal/disk and the standard library.
 package template
 
 import (
@@ -33,7 +27,7 @@ type Input struct {
 	Messages  []Message         // messages
 	Tools     []json.RawMessage // tools: functions described by JSON schemas; none where there are no tools
 	Documents []json.RawMessage // documents; none likewise
-	// AddGenerationPrompt asks for the beginning of a reply behind the last message.
+	// AddGenerationPrompt asks for the start of a reply after the last message.
 	AddGenerationPrompt bool   // add_generation_prompt
 	BOS, EOS            string // bos_token, eos_token
 	// More are further variables, such as enable_thinking.

@@ -129,7 +129,7 @@ func quote(b *strings.Builder, s string) {
 
 // jsonStyle says how JSON is written.
 type jsonStyle struct {
-	item, key string // between elements, and behind keys
+	item, key string // between elements, and after keys
 	indent    string // for each level; lines is set where there are lines
 	lines     bool
 	ascii     bool // other characters are written as \u1234

@@ -112,7 +112,7 @@ func fromJSON(data []byte) (value, error) {
 		return nil, err
 	}
 	if d.More() {
-		return nil, fmt.Errorf("found more behind the JSON value")
+		return nil, fmt.Errorf("found more text after the JSON value")
 	}
 	return v, nil
 }

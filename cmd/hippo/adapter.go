@@ -18,7 +18,7 @@ func adapterFlag(cmd *cobra.Command, to *string) {
 }
 
 // loadModel loads the model that a user names, with the adapter in a folder, "" for none. The name may be that of an
-// adapter itself: then its model is looked for where it was, and by its name.
+// adapter itself: then its model is searched where it was, and by its name.
 func loadModel(name, adapter string, options ...hippo.LoadOption) (*hippo.Model, error) {
 	path, err := modelPath(name)
 	if err != nil {

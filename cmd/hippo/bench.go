@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/bench"
-	"github.com/hippo-ssm/hippo/internal/config"
 )
 
 // benchOptions are the flags of hippo bench.
@@ -33,8 +31,8 @@ func newBench() *cobra.Command {
 	opt := benchOptions{Threads: 1, Seconds: 2, Shrink: 1}
 	cmd := &cobra.Command{
 		Use:   "bench WHAT [ARG...]",
-		Short: "Measure speed, beside that of a peer",
-		Long: `Measure how fast hippo is on this machine, with fixed configurations that its peers are measured with:
+		Short: "Measure speed, next to that of a peer",
+		Long: `Measure the speed of hippo on this machine, with the fixed configurations of its peers:
 
   gemm              matrix products: gflops
   conv              the long convolution with a given kernel: ns for each element of one channel
@@ -46,15 +44,15 @@ func newBench() *cobra.Command {
                     H3-125M: tokens/s, and memory in MB; a-lora, a-lora-bf16 and a-lora-int8 train an adapter of
                     rank 16 over weights in float32, bf16 and int8
   synth [TASK...]   updates on the synthetic tasks ind, ar10, ar20: ms
-  chars FILE [LOSS] a training on the characters of a text, until it predicts the last tenth with less than LOSS
-                    (1.886): seconds
+  chars FILE [LOSS] training on the characters of a text, until the loss of the last tenth is below LOSS (1.886):
+                    seconds
   decode            H3-125M, a GPT and linear attention of its size, and Mamba-130M, token by token, in float32, bf16,
                     int8 and int4: tokens/s
   prompt            Mamba-130M, Mamba-2-130M, H3-125M and a GPT of its size: a prompt of 512 tokens, and 32 sequences
                     one token further, in float32, bf16 and int8: tokens/s
-  generation        H3-125M, a hybrid, and a GPT of its size, writing on after contexts of several lengths: tokens/s
-  sessions          1, 4, 16 and 64 sessions of H3-125M, Mamba-130M and a GPT that are served at once, in bf16 and
-                    int8: tokens/s in all, and what memory allows
+  generation        H3-125M, a hybrid, and a GPT of its size, continuing contexts of several lengths: tokens/s
+  sessions          1, 4, 16 and 64 sessions of H3-125M, Mamba-130M and a GPT at once, in bf16 and int8: tokens/s in
+                    all, and the limit by memory bandwidth
   scale             one H3 layer, trained by length and decoding by position: tokens/s
   long              updates of one layer of H3, Mamba and S4D on one sequence of 1k to 1M tokens, at once and in
                     chunks with exact and with stopped gradients: tokens/s, and memory in MB
@@ -64,14 +62,14 @@ func newBench() *cobra.Command {
   files FILE...     models in files or folders: a token more for one sequence and for 32, a prompt of 512, in the
                     precision that a name ends with (NAME-q8_0.gguf): tokens/s, and memory in MB
   resume cold|restored DIR TOKENS FILE...
-                    going on with a text of so many tokens, for models in files or folders: in the one phase a text that
-                    is new, one in memory and one whose end has changed; in the other, another process, the text that
-                    the first has kept in DIR: ms to the first logits
+                    continuing a text of TOKENS tokens, for models in files or folders: first a new text, one in
+                    memory and one whose end has changed; then, in another process, the text that the first has
+                    saved in DIR: ms to the first logits
   store [DIR [N]]   turns of 10,000 (N) sessions in one store, of a small model in memory and of H3-125M through a
                     folder (95 GB for 10,000): ms, what was lost, and memory in MB
   serve             H3-125M and Mamba-130M behind hippo serve in int8: 64 clients beside the scheduler alone, pauses
                     while long prompts arrive, a turn after 30,000 stored tokens, questions with four endings, and
-                    what 2,000 open streams hold: tokens/s, ms, questions/s, kB
+                    memory of 2,000 open streams: tokens/s, ms, questions/s, kB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core
@@ -95,18 +93,11 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 		},
 		ValidArgsFunction: completeArgs(cobra.FixedCompletions(bench.Names(), cobra.ShellCompDirectiveNoFileComp)),
 	}
-	config.Register(cmd.Flags(), &opt)
-	if err := cmd.Flags().MarkHidden("shrink"); err != nil { // for tests
-		panic(err) // the flag is part of the program
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
-			return err
-		}
+	cmd = configured(cmd, &opt, func(cmd *cobra.Command, args []string) error {
 		if opt.Scaling && opt.Threads == 1 {
-			return fmt.Errorf("scaling: found 1 thread, want --threads of 2 at least, to be set beside one")
+			return fmt.Errorf("scaling: found 1 thread, want --threads of at least 2, to compare with one")
 		}
-		if info, err := os.Stat(opt.Plot); err == nil && info.IsDir() { // told before there is anything to lose
+		if info, err := os.Stat(opt.Plot); err == nil && info.IsDir() { // before there is anything to lose
 			return fmt.Errorf("plot: found the folder %s, want a PNG file", opt.Plot)
 		}
 		if opt.From != "" {
@@ -117,6 +108,9 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 			return err
 		}
 		return runBench(cmd, cases, opt)
+	})
+	if err := cmd.Flags().MarkHidden("shrink"); err != nil { // for tests
+		panic(err) // the flag is part of the program
 	}
 	return cmd
 }
@@ -154,7 +148,7 @@ func runBench(cmd *cobra.Command, cases []bench.Case, opt benchOptions) error {
 	return showBench(out, ours, theirs, pairs, opt)
 }
 
-// showSaved shows rows that were measured before.
+// showSaved prints rows of an earlier measurement.
 func showSaved(cmd *cobra.Command, name string, opt benchOptions) error {
 	if opt.Peer != "" {
 		return fmt.Errorf("found --from together with --peer, want one of them")
@@ -184,14 +178,12 @@ func showBench(out io.Writer, ours, theirs []bench.Row, pairs []bench.Pair, opt 
 
 // printBenchJSON prints hippo's rows, the peer's and their ratios, one JSON object a line.
 func printBenchJSON(out io.Writer, ours, theirs []bench.Row, pairs []bench.Pair) error {
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
 	rows := append(ours, theirs...)
 	for _, p := range pairs {
 		rows = append(rows, p.Row())
 	}
 	for _, r := range rows {
-		if err := e.Encode(r); err != nil {
+		if err := plainJSON(out).Encode(r); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// constraintFlags say what a continuation may be.
+// constraintFlags limit a continuation.
 type constraintFlags struct {
 	schema, regex string
 	choices       []string
@@ -19,7 +19,7 @@ type constraintFlags struct {
 
 func (f *constraintFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.schema, "json-schema", "",
-		"write JSON that the JSON schema in this file describes, and end there")
+		"write JSON of the JSON schema in this file, and end there")
 	cmd.Flags().StringVar(&f.regex, "regex", "", "write a text that this regular expression (RE2) matches as a whole")
 	cmd.Flags().StringSliceVar(&f.choices, "choices", nil, "write one of these texts, with commas between")
 	cmd.MarkFlagsMutuallyExclusive("json-schema", "regex", "choices")

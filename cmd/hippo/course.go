@@ -13,13 +13,12 @@ import (
 func newCourse() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "course",
-		Short: "The exercises of the course in docs/course, and their answers checked",
-		Long: `The exercises of docs/course, a course of eight short chapters from convolutions to Mamba. Answers are
-not kept: they are computed when they are checked.`,
+		Short: "List the exercises of the course in docs/course, and check answers",
+		Long: `List and check the exercises of docs/course, a course of eight short chapters from convolutions to Mamba.
+Answers are computed when they are checked.`,
 		Example: `  hippo course list
   hippo course check 1.1 1,2,3
   hippo course check 1.1 --solution`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCourseList(), newCourseCheck())
 	return cmd
@@ -49,9 +48,9 @@ func newCourseCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check EXERCISE [ANSWER]",
 		Short: "Check the answer to an exercise",
-		Long: `Check the answer to an exercise, which is a chapter and a place in it, such as 2.1. Numbers need four
-digits; several have commas between them. Fractions may stay what they are: -3/4. A wrong answer ends with status 1 and
-says what is off. Behind --, an answer may begin with a minus sign.`,
+		Long: `Check the answer to EXERCISE, a chapter and a number, such as 2.1. Numbers need four digits; separate
+several by commas. Fractions are accepted: -3/4. After a wrong answer the status is 1, and a message says what is off.
+After --, an answer may start with a minus sign.`,
 		Example: `  hippo course check 2.1 0.8182
   hippo course check 4.1 -- -4,-3,-2,-1
   hippo course check 2.1 --solution`,
@@ -70,10 +69,10 @@ says what is off. Behind --, an answer may begin with a minus sign.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		const hint = "an answer that begins with a minus sign stands behind --: hippo course check 3.1 -- -3/4"
+		const hint = "an answer that starts with a minus sign follows --: hippo course check 3.1 -- -3/4"
 		return fmt.Errorf("%w; %s", config.FlagError(c.Flags(), err), hint)
 	})
-	cmd.Flags().BoolVar(&solution, "solution", false, "print the answer and the way to it")
+	cmd.Flags().BoolVar(&solution, "solution", false, "print the answer and its derivation")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		e, err := course.Find(args[0])
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// printEstimate says what a run would need, without making its folder.
+// printEstimate prints what a run needs, without creating its folder.
 func printEstimate(cmd *cobra.Command, cfg text.Config) error {
 	vocab, err := cfg.VocabSize()
 	if err != nil {

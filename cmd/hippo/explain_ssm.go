@@ -22,25 +22,20 @@ import (
 func newExplainSSM() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ssm NAME",
-		Short: "The mathematics of state-space models in pictures",
+		Short: "Show the mathematics of state-space models in pictures",
 		Long: `Show the mathematics of state-space models: convolutions, bases, HiPPO's memory, sampling, the parts of
-H3, scans. Every number is computed by package ssm, which has the formulas by definition. Without a NAME, list them all.
+H3, scans. Package ssm computes every number by definition. Without a NAME, list them all.
 
-Signals are made (sine, chirp, step, square, noise, sum, and sums of these such as sine+0.3*noise) or read from a WAV
-file or a column of a CSV file. docs/course is a course that goes through them in order.`,
+Signals are generated (sine, chirp, step, square, noise, sum, and sums of these such as sine+0.3*noise) or read from a
+WAV file or a column of a CSV file. docs/course explains them in order.`,
 		Example: `  hippo explain ssm
   hippo explain ssm hippo --signal chirp
   hippo explain ssm bases --signal prices.csv --column close --whole
   hippo explain ssm recall "a 1 b 2 c 3 a"`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return listTheory(cmd.OutOrStdout()) },
 	}
-	cmd.AddCommand(&cobra.Command{
-		Use:     "list",
-		Short:   "List the explanations",
-		Example: "  hippo explain ssm list",
-		Args:    wantArgs(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return listTheory(cmd.OutOrStdout()) },
-	})
+	cmd.AddCommand(&cobra.Command{Use: "list", Short: "List the explanations", Example: "  hippo explain ssm list",
+		Args: wantArgs(0, 0), RunE: cmd.RunE})
 	for _, v := range theory.Views() {
 		cmd.AddCommand(newTheory(v))
 	}
@@ -60,7 +55,6 @@ func newTheory(v theory.View) *cobra.Command {
 	opt := v.New()
 	signal, hasSignal := opt.(theory.WithSignal)
 	text, hasText := opt.(theory.WithText)
-	var out explainOutput
 	cmd := &cobra.Command{Use: v.Name, Short: v.Short, Long: v.Long, Example: v.Example, Args: wantArgs(0, 0)}
 	if hasText {
 		cmd.Use, cmd.Args = v.Name+" [TEXT]", wantArgs(0, 1)
@@ -69,17 +63,13 @@ func newTheory(v theory.View) *cobra.Command {
 	if hasSignal {
 		completeFlag(cmd, "signal", cobra.FixedCompletions(theory.SignalNames(), cobra.ShellCompDirectiveDefault))
 	}
-	out.register(cmd, v.Name)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return drawing(cmd, v.Name, func(cmd *cobra.Command, args []string) (*figure.Page, error) {
 		if err := config.Load(opt, config.Options{Flags: cmd.Flags()}); err != nil {
-			return err
-		}
-		if err := out.check(); err != nil {
-			return err
+			return nil, err
 		}
 		if hasSignal && signal.Input().IsFile() {
 			if err := readSignal(signal.Input()); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		line := []string{"hippo explain ssm", v.Name}
@@ -89,13 +79,11 @@ func newTheory(v theory.View) *cobra.Command {
 		}
 		// Some steps of the mathematics take seconds and cannot be interrupted.
 		p, err := unlessDone(cmd.Context(), func() (*figure.Page, error) { return opt.Page(cmd.Context()) })
-		if err != nil {
-			return err
+		if err == nil {
+			p.Command = strings.Join(append(line, config.Flags(opt, v.New())...), " ")
 		}
-		p.Command = strings.Join(append(line, config.Flags(opt, v.New())...), " ")
-		return out.write(cmd, p)
-	}
-	return cmd
+		return p, err
+	})
 }
 
 // readSignal reads the file that the options name: a WAV file, or else one of numbers in columns.

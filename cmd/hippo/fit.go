@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/spf13/cobra"
@@ -72,7 +71,7 @@ func runsFit(cmd *cobra.Command, defaults fit.Config) *cobra.Command {
 func watchFit(p *status.Printer) fit.Events {
 	numbers := false
 	return fit.Events{
-		Note: func(text string) { p.Printf("note: %s\n", text) },
+		Note: noteTo(p),
 		Start: func(s fit.Start) {
 			numbers = len(s.Plan.Levels) > 0
 			p.Printf("%s: %s rows, %s series; %s parameters; %s windows to train on, %s to choose by, %s to test on\n",
@@ -84,14 +83,7 @@ func watchFit(p *status.Printer) fit.Events {
 				p.Printf("resuming from step %d\n", s.Resumed)
 			}
 		},
-		Step: func(g train.Progress) {
-			p.Update(status.Line{
-				{Value: fmt.Sprintf("step %d/%d", g.Step, g.Steps)},
-				{Key: "epoch", Value: fmt.Sprintf("%.2f", g.Epoch)},
-				{Key: "loss", Value: fmt.Sprintf("%.4f", g.MeanLoss)},
-				{Key: "eta", Value: status.Duration(g.ETA)},
-			})
-		},
+		Step: func(g train.Progress) { p.Update(epochs(g)) },
 		Eval: func(g train.Progress) {
 			if numbers {
 				p.Printf("epoch %.2f: training loss %.4f, validation loss %.4f\n", g.Epoch, g.MeanLoss, g.Valid.Loss)

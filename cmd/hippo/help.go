@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// useGroupedHelp lists the flags of every command below root in groups, those of a configuration by its sections.
+// useGroupedHelp lists the flags of all commands below root in groups, those of a configuration by its sections.
 func useGroupedHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("groupedFlags", func(c *cobra.Command) string { return config.Usages(c.Flags(), columns()) })
 	plain := "{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
@@ -26,8 +26,8 @@ func useGroupedHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("variables", variableHelp)
 }
 
-// acceptSpellings lets the flags of every command be spelled as config.AcceptSpellings says. All commands must have
-// been added before.
+// acceptSpellings makes the flags of every command accept other spellings: see config.AcceptSpellings. All commands
+// must have been added before.
 func acceptSpellings(cmd *cobra.Command) {
 	config.AcceptSpellings(cmd.Flags())
 	for _, sub := range cmd.Commands() {
@@ -35,11 +35,11 @@ func acceptSpellings(cmd *cobra.Command) {
 	}
 }
 
-// argumentsToo is the annotation of a command that has both commands below it and arguments.
+// argumentsToo is the annotation of a command with both subcommands and arguments.
 const argumentsToo = "arguments too"
 
-// knownCommand returns an error if args name a command that does not exist. With --help behind such a name, cobra would
-// print the help of the command above it.
+// knownCommand returns an error if args name a command that does not exist. For such a name with --help, cobra would
+// print the help of its parent.
 func knownCommand(root *cobra.Command, args []string) error {
 	cmd, rest := root, args
 	if found, left, err := root.Find(args); err == nil {
@@ -66,7 +66,7 @@ func knownCommand(root *cobra.Command, args []string) error {
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND...]",
-		Short:   "Help about any command",
+		Short:   "Show help for a command",
 		Example: "  hippo help train\n  hippo help task run",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			about, _, err := cmd.Root().Find(args)
@@ -95,7 +95,7 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// columns is the width of the terminal that help is printed to, 0 (lines are not wrapped) where it goes elsewhere.
+// columns returns the width of the terminal that help is printed to, or 0 to wrap no lines.
 func columns() int {
 	width, _, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil {
@@ -147,15 +147,15 @@ func completeTokenizer(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return []string{"bytes", "chars", "dna", "gpt2"}, cobra.ShellCompDirectiveDefault
 }
 
-// completeFlag sets how the values of a flag are completed. It panics if the flag does not exist or has a completion.
+// completeFlag completes the values of a flag. It panics if the flag does not exist or has a completion.
 func completeFlag(cmd *cobra.Command, name string, by cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(name, by); err != nil {
 		panic(err)
 	}
 }
 
-// completeSettings completes the flags of a configuration, here and in all commands below: those of an enum by its
-// values, and some others by name. A command may have said how a flag of its own is completed.
+// completeSettings completes the flags of a configuration, of a command and its subcommands: those of an enum by its
+// values, and some others by name. A command's own completion of a flag takes precedence.
 func completeSettings(cmd *cobra.Command) {
 	by := map[string]cobra.CompletionFunc{
 		"preset":      cobra.FixedCompletions(text.Presets(), cobra.ShellCompDirectiveNoFileComp),

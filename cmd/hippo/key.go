@@ -26,10 +26,9 @@ func newKey() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "key NAME --keys FILE",
-		Short: "Make an API key for a client of hippo serve",
-		Long: `Make an API key for a client of hippo serve, and print it. It is shown this once: --keys gets a line with
-NAME, scopes, limits, and a hash of the key, from which nobody can tell the key. A server reads the file again after
-SIGHUP.`,
+		Short: "Create an API key for a client of hippo serve",
+		Long: `Create an API key for a client of hippo serve, and print it. It is shown only once: --keys gets a line
+with NAME, scopes, limits, and a hash that does not reveal the key. A server reads the file again after SIGHUP.`,
 		Example: `  hippo key alice --keys keys.txt
   hippo key harness --keys keys.txt --scopes completions,tokenize --rpm 600 --tpm 100000 --expires 2027-01-31
   hippo key list --keys keys.txt
@@ -38,11 +37,11 @@ SIGHUP.`,
 		Annotations:       map[string]string{argumentsToo: "yes"},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVar(&path, "keys", "", "file of keys to add to; it is made if it is not there")
+	cmd.Flags().StringVar(&path, "keys", "", "file of keys to add to; it is created if needed")
 	cmd.Flags().StringSliceVar(&scopes, "scopes", scopes, "what the key allows: "+strings.Join(all, ", "))
-	cmd.Flags().IntVar(&requests, "rpm", 0, "requests a minute; 0: any number")
-	cmd.Flags().IntVar(&tokens, "tpm", 0, "tokens a minute that are read and written for it; 0: any number")
-	cmd.Flags().StringVar(&expires, "expires", "", "first day, in UTC, on which it is good no longer; empty: never")
+	cmd.Flags().IntVar(&requests, "rpm", 0, "limit of requests a minute; 0: none")
+	cmd.Flags().IntVar(&tokens, "tpm", 0, "limit of tokens read and written a minute; 0: none")
+	cmd.Flags().StringVar(&expires, "expires", "", "first day, in UTC, on which it is invalid; empty: never")
 	cmd.AddCommand(newKeyList(), newKeyRevoke())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := wantKeyFile(path); err != nil {
@@ -73,7 +72,7 @@ SIGHUP.`,
 	return cmd
 }
 
-// wantKeyFile returns an error where no file of keys was named.
+// wantKeyFile returns an error if no file of keys is named.
 func wantKeyFile(path string) error {
 	if path == "" {
 		return errors.New("keys: found nothing, want a file of keys")
@@ -85,7 +84,7 @@ func newKeyList() *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:     "list --keys FILE",
-		Short:   "List API keys, with what they may",
+		Short:   "List API keys with their scopes and limits",
 		Example: "  hippo key list --keys keys.txt",
 		Args:    wantArgs(0, 0),
 	}
@@ -109,7 +108,7 @@ func newKeyList() *cobra.Command {
 	return cmd
 }
 
-// perMinute is a limit as people read it.
+// perMinute writes a limit.
 func perMinute(n int) string {
 	if n == 0 {
 		return "any"
@@ -117,7 +116,7 @@ func perMinute(n int) string {
 	return strconv.Itoa(n)
 }
 
-// expiry is the first on which a key is good no longer.
+// expiry writes the first day on which a key is invalid.
 func expiry(k serve.Key) string {
 	if k.Expires.IsZero() {
 		return "never"
@@ -129,9 +128,9 @@ func newKeyRevoke() *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "revoke NAME --keys FILE",
-		Short: "Take an API key back",
-		Long: `Take an API key back: its line is removed from the file. A server that runs reads the file again after
-SIGHUP, and knows the key no longer.`,
+		Short: "Revoke an API key",
+		Long: `Revoke an API key: remove its line from the file. A running server reads the file again after SIGHUP, and
+then refuses the key.`,
 		Example: "  hippo key revoke alice --keys keys.txt",
 		Args:    wantArgs(1, 1),
 	}
@@ -145,7 +144,7 @@ SIGHUP, and knows the key no longer.`,
 	return cmd
 }
 
-// revokeKey removes the line of a key from a file. All other lines stay as they are.
+// revokeKey removes the line of a key from a file, and no other.
 func revokeKey(path, name string) error {
 	keys, err := readKeys(path)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 // onDemand are the flags of hippo serve about models that come and go.
 type onDemand struct {
 	Preload   bool   `json:"preload" help:"load all models at the start, not only the first"`
-	KeepAlive string `json:"keep_alive" help:"time that a model stays that nobody uses; 0: none, -1: for ever"`
+	KeepAlive string `json:"keep_alive" help:"how long an idle model stays loaded; 0: not at all, -1: forever"`
 	MaxMemory int    `json:"max_memory" help:"MiB for the weights of loaded models; 0: 3/4 of what is free" min:"0"`
 	// Adapter is [[MODEL:]NAME=]DIR.
 	Adapter []string `json:"adapter" help:"folders of adapters, each a model of its own: [[MODEL:]NAME=]DIR"`

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -11,23 +10,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 )
 
 func newMixers() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "mixers [NAME]",
-		Short: "List the sequence mixers that a model can have, or the options of one",
-		Long: `List the sequence mixers that --model.layers can name: the time that they take for l positions, the
-numbers that their state holds for each sequence, what they can do, and the paper. With a name, list the options of that
-mixer, which are set in parentheses: --model.layers 'h3(d_state=32)*3,attention(num_heads=8)'.`,
+		Short: "List the sequence mixers of which models are built, or the options of one",
+		Long: `List the sequence mixers that --model.layers accepts: their time for l positions, the numbers in their
+state for each sequence, what they can do, and the paper. With a name, list the options of that mixer, which are set in
+parentheses: --model.layers 'h3(d_state=32)*3,attention(num_heads=8)'.`,
 		Example: `  hippo mixers
   hippo mixers h3`,
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: completeArgs(cobra.FixedCompletions(model.MixerNames(), cobra.ShellCompDirectiveNoFileComp)),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	jsonFlag(cmd, objectLine)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		infos := mixerInfos()
 		if len(args) == 1 {
@@ -41,12 +40,21 @@ mixer, which are set in parentheses: --model.layers 'h3(d_state=32)*3,attention(
 		}
 		out := cmd.OutOrStdout()
 		switch {
-		case asJSON:
-			return printMixersJSON(out, infos)
+		case asJSON(cmd):
+			for _, m := range infos {
+				if err := plainJSON(out).Encode(m); err != nil {
+					return err
+				}
+			}
+			return nil
 		case len(args) == 1:
 			return printMixer(out, infos[0])
 		}
-		return printMixers(out, infos)
+		var lines [][]string
+		for _, m := range infos {
+			lines = append(lines, []string{m.Name, m.Time, m.State, strings.Join(m.Can, ", "), m.Paper})
+		}
+		return status.Grid(out, []string{"mixer", "time", "state", "can", "paper"}, lines, false)
 	}
 	return cmd
 }
@@ -67,16 +75,12 @@ type mixerOption struct {
 	Help    string `json:"help"`
 }
 
-func mixerInfos() []mixerInfo {
-	var infos []mixerInfo
+func mixerInfos() (infos []mixerInfo) {
 	for _, m := range model.Mixers() {
 		info := mixerInfo{Name: m.Name, Paper: m.Paper, Time: m.Time, State: m.State, Options: []mixerOption{}}
-		for _, c := range []struct {
-			can  bool
-			word string
-		}{{m.Causal, "causal"}, {m.Bidirectional, "bidirectional"}, {m.Recurrent, "recurrent"}} {
-			if c.can {
-				info.Can = append(info.Can, c.word)
+		for i, can := range []bool{m.Causal, m.Bidirectional, m.Recurrent} {
+			if can {
+				info.Can = append(info.Can, []string{"causal", "bidirectional", "recurrent"}[i])
 			}
 		}
 		for _, o := range model.MixerOptions(m) {
@@ -85,26 +89,6 @@ func mixerInfos() []mixerInfo {
 		infos = append(infos, info)
 	}
 	return infos
-}
-
-func printMixersJSON(out io.Writer, infos []mixerInfo) error {
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	for _, m := range infos {
-		if err := e.Encode(m); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func printMixers(out io.Writer, infos []mixerInfo) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "mixer\ttime\tstate\tcan\tpaper")
-	for _, m := range infos {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Name, m.Time, m.State, strings.Join(m.Can, ", "), m.Paper)
-	}
-	return w.Flush()
 }
 
 func printMixer(out io.Writer, m mixerInfo) error {

@@ -1,23 +1,25 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/fit"
-	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // predictOptions are the flags of hippo predict.
 type predictOptions struct {
 	fit.ReadOptions
-	Stream bool   `json:"stream" help:"say what there is to say of each row as it comes"`
-	As     string `json:"as" enum:"auto,csv,jsonl,parquet" help:"what is written; auto: as --out ends, else csv"`
-	Out    string `json:"out" help:"file to write, whole or not at all; empty: standard output"`
+	Stream bool   `json:"stream" help:"predict each row as it comes"`
+	As     string `json:"as" enum:"auto,csv,jsonl,parquet" help:"output format; auto: by the ending of --out, else csv"`
+	Out    string `json:"out" help:"file to write atomically; empty: standard output"`
 	All    bool   `json:"all" help:"print all quantiles, not the median and the outermost"`
 }
 
@@ -25,12 +27,11 @@ func newPredict() *cobra.Command {
 	opt := predictOptions{ReadOptions: fit.DefaultReadOptions(), As: autoForm}
 	cmd := &cobra.Command{
 		Use:   "predict DIR DATA...",
-		Short: "Say what a network of hippo fit or hippo forecast makes of new data",
-		Long: `Print what a network of hippo fit or hippo forecast says of new data: classes with probabilities, numbers
-with intervals, the rows to come, what is missing, or how unusual each row is. DATA is read as in training: files, a
-folder, or - for the standard input. The network knows the columns, their scales and classes, and the time from row to
-row; what is other than in training is told on standard error. Parquet is written to a file or a pipe, not to a
-terminal.`,
+		Short: "Predict new rows with a network of hippo fit or hippo forecast",
+		Long: `Predict new rows with a network of hippo fit or hippo forecast: classes with probabilities, numbers with
+intervals, the rows to come, missing values, or how unusual each row is. DATA is read as in training: files, a folder,
+or - for standard input. The network knows the columns, their scales and classes, and the time from row to row; what
+differs from training is reported on standard error. Parquet is written to a file or a pipe, not to a terminal.`,
 		Example: `  hippo predict runs/fit/machine-state new.csv > states.csv
   sensor | hippo predict runs/machine - --stream     # from the recurrent state, row by row
   hippo predict runs/forecast/ETTh1-OT ETTh1.csv     # what comes after the last row
@@ -38,11 +39,7 @@ terminal.`,
 		Args:              modelArgs(2, math.MaxInt),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
-	config.Register(cmd.Flags(), &opt)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
-			return err
-		}
+	return configured(cmd, &opt, func(cmd *cobra.Command, args []string) error {
 		form, err := opt.form(cmd.OutOrStdout())
 		if err != nil {
 			return err
@@ -53,7 +50,6 @@ terminal.`,
 		}
 		ctx, stop := whileRead(cmd.Context())
 		defer stop()
-		note := func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", text) }
 		predict := func(out io.Writer) error {
 			w := fit.NewWriter(out, m.Plan(), fit.WriteOptions{As: form, All: opt.All, Live: opt.Stream})
 			_, err = unlessDone(ctx, func() (struct{}, error) { // reading a pipe does not end with ctx
@@ -69,6 +65,31 @@ terminal.`,
 			return disk.WriteFile(opt.Out, predict)
 		}
 		return predict(cmd.OutOrStdout())
+	})
+}
+
+// autoForm selects the format by the name of the file to write.
+const autoForm = "auto"
+
+// form returns the format of the output.
+func (o *predictOptions) form(out io.Writer) (string, error) {
+	form := o.As
+	if form == autoForm {
+		switch strings.ToLower(filepath.Ext(o.Out)) {
+		case ".parquet", ".pq", ".parq":
+			form = fit.AsParquet
+		case ".jsonl", ".ndjson":
+			form = fit.AsJSONL
+		default:
+			form = fit.AsCSV
+		}
 	}
-	return cmd
+	f, isFile := out.(*os.File)
+	switch {
+	case form == fit.AsParquet && o.Stream:
+		return "", errors.New("stream: found --as parquet, which writes many rows at a time; want --as csv or jsonl")
+	case form == fit.AsParquet && isFile && o.Out == "" && isTerminal(f):
+		return "", errors.New("as: found parquet and a terminal, want --out FILE, or a pipe")
+	}
+	return form, nil
 }

@@ -11,8 +11,7 @@ import (
 // quietFor is how long work may take before progress is written to a log.
 const quietFor = 10 * time.Second
 
-// progress shows on standard error how far a piece of work is: on a terminal from the start, elsewhere when it takes
-// long.
+// progress shows the progress of some work on standard error: on a terminal from the start, elsewhere if it takes long.
 type progress struct {
 	what    string
 	printer *status.Printer
@@ -50,8 +49,8 @@ func (p *progress) close() { p.printer.Close() }
 // functions returns the two methods, for packages that report their progress.
 func (p *progress) functions() (update func(done, total int), end func()) { return p.update, p.close }
 
-// unlessDone runs work that cannot be interrupted. When ctx is done it returns without waiting for the work: the
-// program is about to end.
+// unlessDone runs work that cannot be interrupted. When ctx is done it returns without waiting for the work, because
+// the program is about to end.
 func unlessDone[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,9 +17,9 @@ import (
 
 // pullOptions are the flags of hippo pull.
 type pullOptions struct {
-	revision            string
-	files               []string
-	dryRun, force, json bool
+	revision      string
+	files         []string
+	dryRun, force bool
 }
 
 func newPull() *cobra.Command {
@@ -29,17 +28,18 @@ func newPull() *cobra.Command {
 		Use:   "pull NAME",
 		Short: "Fetch a published model from a hub",
 		Long: `Fetch the model NAME, as in org/name, from a hub: huggingface.co, or the one that HF_ENDPOINT names.
-Other commands then take the name in the place of a folder. Only what is needed is fetched: the configuration, the
-tokenizer, the chat template, and the weights as safetensors; where there are none, a .gguf file or PyTorch's.
+Other commands then accept the name in place of a folder. Only what is needed is fetched: the configuration, the
+tokenizer, the chat template, and the weights as safetensors; if there are none, a .gguf file or PyTorch's.
 org/name:Q8_0 is the .gguf file of that quantisation, org/name:FILE that file, org/name:REVISION a branch, a tag or a
 commit.
 
-Files are checked by size and checksum before they get their names. What has come when a pull ends early (Ctrl-C, a full
-disk, a cut) is kept, and the same command goes on from there. Cuts, stalls and hubs that are busy are tried again.
+Files are checked by size and checksum before they get their names. A pull that ends early (Ctrl-C, a full disk, a lost
+connection) saves what it has fetched, and the same command resumes. Lost connections, stalls and busy hubs are tried
+again.
 
 The cache is that of the hub's other tools, in their layout: HF_HUB_CACHE, or hub in HF_HOME, or
-~/.cache/huggingface/hub. The token for what is not public is HF_TOKEN, HUGGING_FACE_HUB_TOKEN or the file token in
-HF_HOME. It is sent to the hub alone. HF_HUB_DOWNLOAD_TIMEOUT is how many seconds nothing may come (default 30).`,
+~/.cache/huggingface/hub. The token for private models is HF_TOKEN, HUGGING_FACE_HUB_TOKEN or the file token in
+HF_HOME. It is sent only to the hub. HF_HUB_DOWNLOAD_TIMEOUT is the longest stall in seconds (default 30).`,
 		Example: `  hippo pull state-spaces/mamba-130m-hf
   hippo pull org/name --dry-run
   hippo pull org/name-GGUF:Q8_0
@@ -51,10 +51,10 @@ HF_HOME. It is sent to the hub alone. HF_HUB_DOWNLOAD_TIMEOUT is how many second
 	}
 	cmd.Flags().StringVar(&opt.revision, "revision", "", "branch, tag or commit (default main)")
 	cmd.Flags().StringArrayVar(&opt.files, "file", nil,
-		"file of the repository, in place of the weights that would be chosen; may be given several times")
+		"file of the repository, in place of the chosen weights; repeat for several")
 	cmd.Flags().BoolVar(&opt.dryRun, "dry-run", false, "list what would be fetched, and fetch nothing")
-	cmd.Flags().BoolVar(&opt.force, "force", false, "fetch what is in the cache again")
-	cmd.Flags().BoolVar(&opt.json, "json", false, "print a JSON object")
+	cmd.Flags().BoolVar(&opt.force, "force", false, "fetch cached files again")
+	jsonFlag(cmd, oneObject)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name, err := opt.name(args[0])
 		if err != nil {
@@ -64,7 +64,7 @@ HF_HOME. It is sent to the hub alone. HF_HUB_DOWNLOAD_TIMEOUT is how many second
 		if err != nil {
 			return err
 		}
-		return opt.run(cmd.Context(), cmd.OutOrStdout(), client, name)
+		return opt.run(cmd, client, name)
 	}
 	return cmd
 }
@@ -99,7 +99,8 @@ type pullReport struct {
 	Missing int64      `json:"missing_bytes"` // before the pull
 }
 
-func (opt *pullOptions) run(ctx context.Context, out io.Writer, client *hub.Client, name hub.Name) error {
+func (opt *pullOptions) run(cmd *cobra.Command, client *hub.Client, name hub.Name) error {
+	ctx := cmd.Context()
 	p := newPullProgress()
 	defer p.printer.Close()
 	client.Watch = hub.Watch{Bytes: p.bytes, File: p.file, Note: p.printer.Printf}
@@ -113,17 +114,14 @@ func (opt *pullOptions) run(ctx context.Context, out io.Writer, client *hub.Clie
 		found, err := client.Pull(ctx, plan, opt.force)
 		if err != nil {
 			if errors.Is(err, context.Canceled) {
-				p.printer.Printf("interrupted: what has come is kept, and the same command goes on from there")
+				p.printer.Printf("interrupted: what was fetched is saved, and the same command resumes")
 			}
 			return err
 		}
 		r.Path = found.Path()
 	}
 	p.printer.Close()
-	if opt.json {
-		return json.NewEncoder(out).Encode(r)
-	}
-	return r.print(out)
+	return show(cmd, r, r.print)
 }
 
 func (r *pullReport) print(out io.Writer) error {
@@ -153,7 +151,7 @@ func (r *pullReport) print(out io.Writer) error {
 	return status.Grid(out, []string{"file", "size", ""}, lines, false)
 }
 
-// pullProgress shows on standard error how a pull goes on.
+// pullProgress shows the progress of a pull on standard error.
 type pullProgress struct {
 	printer *status.Printer
 	started time.Time

@@ -16,7 +16,7 @@ func TestInterruptedPullGoesOn(t *testing.T) {
 	p.waitFor("half of the weights", s.hasHalf)
 	p.signal(os.Interrupt)
 	said := p.wantEnd(130)
-	if !strings.Contains(said, "interrupted: what has come is kept, and the same command goes on from there") {
+	if !strings.Contains(said, "interrupted: what was fetched is saved, and the same command resumes") {
 		t.Errorf("it said:\n%s", said)
 	}
 	s.goesOn(t)

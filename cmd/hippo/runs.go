@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// runsDir is where runs are kept if the user names no folder.
+// runsDir is where runs are saved if the user names no folder.
 const runsDir = "runs"
 
 // modelArgs accepts from least to most arguments. The first is the folder of a run.
@@ -29,15 +29,15 @@ func modelArgs(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// wantModel returns an error if no model or run is in the folder of that name.
+// wantModel returns an error if there is no folder of that name.
 func wantModel(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return nil // other problems are left to its reader
+		return nil // its reader reports other problems
 	}
 	return noModel(dir)
 }
 
-// noModel is the error where there is no folder of that name. It lists the runs that exist.
+// noModel is the error for a name that is no folder. It lists the runs that exist.
 func noModel(dir string) error {
 	found := train.Runs(runsDir)
 	if len(found) == 0 {

@@ -36,9 +36,9 @@ type serveOptions struct {
 	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
-	Memory    int      `json:"memory" help:"MiB for what has been read, to go on from; 0: none" min:"0"`
-	Store     string   `json:"store" help:"folder to keep it in, and sessions, for the next server"`
-	Disk      int      `json:"disk" help:"most MiB of the texts in the folder of --store; 0: any" min:"0"`
+	Memory    int      `json:"memory" help:"MiB for the prompt cache; 0: none" min:"0"`
+	Store     string   `json:"store" help:"folder to store it and sessions in, for the next server"`
+	Disk      int      `json:"disk" help:"most MiB of the prompt cache in the folder of --store; 0: any" min:"0"`
 
 	MaxBody    int64 `json:"max_body" help:"most bytes of the body of a request" min:"1"`
 	MaxPrompt  int   `json:"max_prompt" help:"most tokens of a prompt" min:"1"`
@@ -46,25 +46,25 @@ type serveOptions struct {
 	MaxChoices int   `json:"max_choices" help:"most replies to a prompt" min:"1"`
 	MaxTokens  int   `json:"max_tokens" help:"most tokens of a reply" min:"1"`
 	Concurrent int   `json:"concurrent" help:"requests that run at a time" min:"1"`
-	Queue      int   `json:"queue" help:"requests that wait besides" min:"1"`
+	Queue      int   `json:"queue" help:"requests that wait beside those" min:"1"`
 
 	MaxRows    int           `json:"max_rows" help:"most rows of a request for predictions" min:"1"`
 	MaxStreams int           `json:"max_streams" help:"streams of rows at a time" min:"1"`
-	StreamIdle time.Duration `json:"stream_idle" help:"for the next row of a stream to come" min:"1ms"`
+	StreamIdle time.Duration `json:"stream_idle" help:"how long a stream waits for its next row" min:"1ms"`
 
-	MaxResponses int           `json:"max_responses" help:"responses of a client that are kept" min:"1"`
+	MaxResponses int           `json:"max_responses" help:"stored responses of a client" min:"1"`
 	MaxSessions  int           `json:"max_sessions" help:"sessions of a client" min:"1"`
 	SessionMiB   int           `json:"session_mib" help:"MiB of all sessions of a client" min:"1"`
 	StateMiB     int           `json:"state_mib" help:"MiB for responses and sessions without --store" min:"1"`
 	ImportMiB    int           `json:"import_mib" help:"MiB of a session that a client sends" min:"1"`
-	KeepFor      time.Duration `json:"keep_for" help:"for responses, and sessions that nobody changes, to be kept"`
+	KeepFor      time.Duration `json:"keep_for" help:"how long responses and unchanged sessions are stored"`
 
 	Files      string `json:"files" help:"folder for files and batches of clients; in memory without it"`
 	MaxFile    int64  `json:"max_file" help:"most bytes of a file that a client sends" min:"1"`
 	FilesTotal int64  `json:"files_total" help:"most bytes of all files; 0: 16 GiB, or 256 MiB in memory" min:"0"`
 	NoPage     bool   `json:"no_page" help:"no page for browsers"`
 
-	Grace time.Duration `json:"grace" help:"for replies to end after SIGTERM"`
+	Grace time.Duration `json:"grace" help:"how long replies may go on after SIGTERM"`
 	Log   string        `json:"log" enum:"json,text,none" help:"form of the log, which is on standard error"`
 
 	operations
@@ -88,10 +88,10 @@ lists every endpoint. In a browser the address shows a page to talk with the mod
 of its path, or as NAME=PATH says; a request that names none gets the first. Without a MODEL all are served that hippo
 list shows. The folder of a network of hippo fit or hippo forecast is a MODEL, too: /v1/predict has it predict.
 
-The first MODEL is loaded at once, the others when they are asked for. A model that nobody uses goes after --keep_alive,
+The first MODEL is loaded at once, the others when they are asked for. An idle model is unloaded after --keep_alive,
 or when another needs its memory (--max_memory). --adapter serves an adapter as a model MODEL:NAME, NAME being the last
 part of its path or what stands before =; the weights of MODEL, the only one or the one named, are in memory once.
-hippo ps shows what is loaded, hippo stop has a model go.
+hippo ps shows what is loaded, hippo stop unloads a model.
 
 What has been read is kept in memory, and with --store in a folder, from which the next server goes on; several servers
 may share it.

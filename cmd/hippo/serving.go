@@ -86,9 +86,9 @@ func newPs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "Show which models a server has loaded",
-		Long: `Show which models a running hippo serve has in memory, what was used last first: the memory of the
-weights and of what they have read, when they go, the requests that use them and those that wait for them, and the texts
-that are being read or written and those that wait for a step of the model.`,
+		Long: `Show which models a running hippo serve has in memory, the last used first: the memory of the weights and
+of cached texts, when they are unloaded, the requests that use them and those that wait for them, and the texts that are
+running and those that wait for a step of the model.`,
 		Example: "  hippo ps\n  hippo ps --server http://other:8080 --json",
 		Args:    wantArgs(0, 0),
 	}
@@ -139,8 +139,8 @@ func newStop() *cobra.Command {
 	var from remote
 	cmd := &cobra.Command{
 		Use:               "stop NAME",
-		Short:             "Have a server unload a model",
-		Long:              "Have a running hippo serve unload the model NAME as soon as no request uses it.",
+		Short:             "Unload a model of a server",
+		Long:              "Make a running hippo serve unload the model NAME as soon as no request uses it.",
 		Example:           "  hippo stop tiny",
 		Args:              wantArgs(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,

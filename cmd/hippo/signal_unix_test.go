@@ -41,7 +41,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	out := "a run" // which a shell needs quoted
 	said := regexp.MustCompile(
-		`(?m)^interrupted at step (\d+); to go on from there:\n  (hippo train --resume 'a run')$`)
+		`(?m)^interrupted at step (\d+); to resume:\n  (hippo train --resume 'a run')$`)
 
 	r := background(t, dir, append(longRun, "--train.save_every", "1000000", "--out", out)...)
 	r.waitFor("the first step", hasMetrics(filepath.Join(dir, out)))
@@ -92,7 +92,7 @@ func TestInterruptTwice(t *testing.T) {
 		}
 	}()
 	log := r.wantEnd(130)
-	if strings.Contains(log, "to go on from there") || disk.Exists(filepath.Join(dir, "run", "last")) {
+	if strings.Contains(log, "; to resume:") || disk.Exists(filepath.Join(dir, "run", "last")) {
 		t.Errorf("it saved a checkpoint first:\n%s", log)
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// hangup is the signal of a terminal that was closed, or that settings are to be read again.
+// hangup is the signal that a terminal was closed, or to read settings again.
 const hangup = syscall.SIGHUP
 
-// hangupKey is of the value of interruptible's context that takes SIGHUP over: see takeHangups.
+// hangupKey is the key of a value of interruptible's context: see takeHangups.
 type hangupKey struct{}
 
-// takeHangups has every SIGHUP come to a channel from now on, in place of ending ctx, which is of interruptible.
+// takeHangups sends every SIGHUP to a channel, instead of ending ctx, which interruptible has returned.
 func takeHangups(ctx context.Context, to chan<- os.Signal) {
 	signal.Notify(to, hangup)
 	if release, ok := ctx.Value(hangupKey{}).(func()); ok {
@@ -21,9 +21,9 @@ func takeHangups(ctx context.Context, to chan<- os.Signal) {
 	}
 }
 
-// interruptible returns a context that the first Ctrl-C, SIGTERM or SIGHUP (a terminal that was closed) ends. The
-// second Ctrl-C or SIGTERM ends the program at once. A SIGHUP never does: a terminal that closes sends several, and
-// system services one after SIGTERM. Where the program was started with SIGHUP ignored, as nohup does, it stays so.
+// interruptible returns a context that the first Ctrl-C, SIGTERM or SIGHUP (a closed terminal) cancels. The second
+// Ctrl-C or SIGTERM ends the program at once. A SIGHUP never does: a closing terminal sends several, and system
+// services one after SIGTERM. A program that was started with SIGHUP ignored, as nohup does, keeps ignoring it.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 4)
@@ -56,8 +56,8 @@ func interruptible() (context.Context, func()) {
 	}
 }
 
-// whileRead returns a context that ends with ctx, or when the reader of standard output has gone. Without it the signal
-// SIGPIPE would end the program at once, and work that could be saved would be lost.
+// whileRead returns a context that ends with ctx, or when the reader of standard output closes it. Without it the
+// signal SIGPIPE would end the program at once, and lose work that can be saved.
 func whileRead(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGPIPE)
 }

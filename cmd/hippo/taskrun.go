@@ -50,7 +50,7 @@ ended is not run again.`,
 func watchTask(p *status.Printer) experiment.Events {
 	numbers := false
 	return experiment.Events{
-		Note: func(text string) { p.Printf("note: %s\n", text) },
+		Note: noteTo(p),
 		Start: func(r *experiment.Result, set *task.Set, resumed int) {
 			numbers = set.Numbers
 			p.Printf("%s, %s: %s parameters, %s examples to train on, %s to test on, up to %d positions\n",
@@ -62,12 +62,7 @@ func watchTask(p *status.Printer) experiment.Events {
 			}
 		},
 		Step: func(g train.Progress) {
-			p.Update(status.Line{
-				{Value: fmt.Sprintf("step %d/%d", g.Step, g.Steps)},
-				{Key: "epoch", Value: fmt.Sprintf("%.2f", g.Epoch)},
-				{Key: "loss", Value: fmt.Sprintf("%.4f", g.MeanLoss)}, {Key: "lr", Value: fmt.Sprintf("%.2g", g.LR)},
-				{Key: "eta", Value: status.Duration(g.ETA)},
-			})
+			p.Update(epochs(g, status.Field{Key: "lr", Value: fmt.Sprintf("%.2g", g.LR)}))
 		},
 		Eval: func(g train.Progress) {
 			p.Printf("epoch %.2f: training loss %s, validation %s\n", g.Epoch, experiment.ErrorText(g.MeanLoss),

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/release"
@@ -21,16 +20,31 @@ func newTokenizer() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tokenizer",
 		Short: "Train, use and describe tokenizers",
-		Long: `Train, use and describe tokenizers. Where one is asked for (SPEC), it is bytes, dna, gpt2, the path of a
-tokenizer.json (BPE or unigram in Hugging Face's format), of a tokenizer.model (SentencePiece) or of a GGUF file, or the
-folder of a model or training run.`,
+		Long: `Train, use and describe tokenizers. SPEC is bytes, dna, gpt2, the path of a tokenizer.json (BPE or
+unigram in Hugging Face's format), of a tokenizer.model (SentencePiece) or of a GGUF file, or the folder of a model or
+training run.`,
 		Example: `  hippo tokenizer train --data book.txt --merges 2000 --out my
   hippo tokenizer encode gpt2 "Call me Ishmael."
   hippo tokenizer info runs/tiny`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTokenizerTrain(), newTokenizerEncode(), newTokenizerDecode(), newTokenizerInfo())
 	return cmd
+}
+
+// withTokenizer completes a command on the tokenizer SPEC. Its text are further arguments, or else standard input.
+func withTokenizer(cmd *cobra.Command, run func(out *bufio.Writer, tok tokenizer.Tokenizer, in io.Reader) error) {
+	cmd.ValidArgsFunction = completeArgs(completeTokenizer)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		tok, err := release.FindTokenizer(args[0])
+		if err != nil {
+			return err
+		}
+		var in io.Reader = os.Stdin
+		if len(args) > 1 {
+			in = strings.NewReader(strings.Join(args[1:], " "))
+		}
+		return write(cmd, func(out *bufio.Writer) error { return run(out, tok, in) })
+	}
 }
 
 func newTokenizerEncode() *cobra.Command {
@@ -41,56 +55,35 @@ func newTokenizerEncode() *cobra.Command {
 		Long:  `Print the ids of the tokens of TEXT, or of standard input, with spaces between them.`,
 		Example: `  hippo tokenizer encode gpt2 "Call me Ishmael."
   hippo tokenizer encode runs/tiny < book.txt`,
-		Args:              wantArgs(1, 2),
-		ValidArgsFunction: completeArgs(completeTokenizer),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			tok, err := release.FindTokenizer(args[0])
-			if err != nil {
-				return err
-			}
-			var in io.Reader = os.Stdin
-			if len(args) == 2 {
-				in = strings.NewReader(args[1])
-			}
-			return write(cmd, func(out *bufio.Writer) error {
-				err := encode(out, tok, in, affixes)
-				out.WriteByte('\n')
-				return err
-			})
-		},
+		Args: wantArgs(1, 2),
 	}
-	cmd.Flags().BoolVar(&affixes, "affixes", false, "with the tokens that begin and end every text")
+	cmd.Flags().BoolVar(&affixes, "affixes", false, "add the tokens that start and end every text")
+	withTokenizer(cmd, func(out *bufio.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
+		err := encode(out, tok, in, affixes)
+		out.WriteByte('\n')
+		return err
+	})
 	return cmd
 }
 
 func newTokenizerDecode() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "decode SPEC [ID...]",
 		Short: "Print the text of token ids",
 		Long: `Print the text of the token ids ID, or of those on standard input with spaces between them, byte for
 byte.`,
 		Example: `  hippo tokenizer decode gpt2 14134 502
   hippo tokenizer encode gpt2 < book.txt | hippo tokenizer decode gpt2`,
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completeArgs(completeTokenizer),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			tok, err := release.FindTokenizer(args[0])
-			if err != nil {
-				return err
-			}
-			var in io.Reader = os.Stdin
-			if len(args) > 1 {
-				in = strings.NewReader(strings.Join(args[1:], " "))
-			}
-			return write(cmd, func(out *bufio.Writer) error {
-				err := decode(out, tok, in)
-				if term.IsTerminal(int(os.Stdout.Fd())) { // elsewhere a newline would not be part of the text
-					out.WriteByte('\n')
-				}
-				return err
-			})
-		},
+		Args: cobra.MinimumNArgs(1),
 	}
+	withTokenizer(cmd, func(out *bufio.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
+		err := decode(out, tok, in)
+		if isTerminal(os.Stdout) { // elsewhere a newline would not be part of the text
+			out.WriteByte('\n')
+		}
+		return err
+	})
+	return cmd
 }
 
 // write calls text with a buffered standard output. After Ctrl-C it does not wait for text, which may be reading from a
@@ -151,30 +144,26 @@ func decode(out io.Writer, tok tokenizer.Tokenizer, in io.Reader) error {
 }
 
 func newTokenizerInfo() *cobra.Command {
-	return &cobra.Command{
-		Use:               "info SPEC",
-		Short:             "Describe a tokenizer",
-		Example:           "  hippo tokenizer info gpt2\n  hippo tokenizer info runs/tiny",
-		Args:              wantArgs(1, 1),
-		ValidArgsFunction: completeArgs(completeTokenizer),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			tok, err := release.FindTokenizer(args[0])
-			if err != nil {
-				return err
-			}
-			t := status.NewTable(cmd.OutOrStdout())
-			t.Row("kind", "%s", tok.Kind())
-			t.Row("vocab_size", "%d", tok.VocabSize())
-			if id, ok := tok.EndOfText(); ok {
-				t.Row("end of text", "%d, %q", id, tok.Decode(nil, []int32{id}))
-			} else {
-				t.Row("end of text", "none")
-			}
-			if before, after := tokenizer.Affixes(tok); len(before)+len(after) > 0 {
-				t.Row("around a text", "%q before, %q behind", tok.Decode(nil, before), tok.Decode(nil, after))
-			}
-			t.Row("fingerprint", "%s", tok.Fingerprint())
-			return t.Flush()
-		},
+	cmd := &cobra.Command{
+		Use:     "info SPEC",
+		Short:   "Describe a tokenizer",
+		Example: "  hippo tokenizer info gpt2\n  hippo tokenizer info runs/tiny",
+		Args:    wantArgs(1, 1),
 	}
+	withTokenizer(cmd, func(out *bufio.Writer, tok tokenizer.Tokenizer, _ io.Reader) error {
+		t := status.NewTable(out)
+		t.Row("kind", "%s", tok.Kind())
+		t.Row("vocab_size", "%d", tok.VocabSize())
+		if id, ok := tok.EndOfText(); ok {
+			t.Row("end of text", "%d, %q", id, tok.Decode(nil, []int32{id}))
+		} else {
+			t.Row("end of text", "none")
+		}
+		if before, after := tokenizer.Affixes(tok); len(before)+len(after) > 0 {
+			t.Row("around a text", "%q before, %q after", tok.Decode(nil, before), tok.Decode(nil, after))
+		}
+		t.Row("fingerprint", "%s", tok.Fingerprint())
+		return t.Flush()
+	})
+	return cmd
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ type trainTokenizerOptions struct {
 	TextField    string   `json:"text_field" help:"field of a JSONL line that holds the text"`
 	VocabSize    int      `json:"vocab_size" min:"0" help:"<|endoftext|>, 256 bytes and merges; 0 without merges: 4096"`
 	Merges       int      `json:"merges" min:"0" help:"merges to learn, in place of vocab_size"`
-	MinFrequency int      `json:"min_frequency" min:"1" help:"how often a pair of tokens must occur to be merged"`
+	MinFrequency int      `json:"min_frequency" min:"1" help:"occurrences that a pair of tokens needs to be merged"`
 	Out          string   `json:"out" help:"the tokenizer.json to write, or the folder for it"`
 	Force        bool     `json:"force" help:"replace the file"`
 }
@@ -38,25 +37,17 @@ func newTokenizerTrain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train --out FILE_OR_DIR",
 		Short: "Learn a byte-level BPE tokenizer from text",
-		Long: `Learn a byte-level BPE tokenizer from text: starting from the 256 bytes, the pair of adjacent tokens that
-occurs most often within words becomes a token, again and again. The result is a tokenizer.json in Hugging Face's
-format.`,
+		Long: `Learn a byte-level BPE tokenizer from text: start from the 256 bytes, and repeatedly make a token of the
+pair of adjacent tokens that occurs most often within words. The result is a tokenizer.json in Hugging Face's format.`,
 		Example: `  hippo tokenizer train --data book.txt --merges 2000 --out my
   hippo tokenizer train --data 'corpus/**/*.jsonl.zst' --vocab_size 32000 --out corpus.json
   hippo train --data book.txt --tokenizer my`,
 		Args: wantArgs(0, 0),
 	}
-	config.Register(cmd.Flags(), &opt)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
-			return err
-		}
-		return trainTokenizer(cmd, opt)
-	}
-	return cmd
+	return configured(cmd, &opt, func(cmd *cobra.Command, _ []string) error { return trainTokenizer(cmd, opt) })
 }
 
-// check returns the problems that can be told before anything is read, and the path of the file to write.
+// check returns the problems of the flags, and the path of the file to write.
 func (o *trainTokenizerOptions) check() (path string, err error) {
 	var p config.Problems
 	if o.VocabSize > 0 && o.Merges > 0 {
@@ -89,8 +80,8 @@ func trainTokenizer(cmd *cobra.Command, opt trainTokenizerOptions) error {
 		return err
 	}
 	defer corpus.Close()
-	for _, note := range corpus.Notes() {
-		fmt.Fprintln(os.Stderr, "note:", note)
+	for _, text := range corpus.Notes() {
+		note(text)
 	}
 	began := time.Now()
 	tok, err := learn(cmd.Context(), corpus, opt)
@@ -101,8 +92,7 @@ func trainTokenizer(cmd *cobra.Command, opt trainTokenizerOptions) error {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d tokens learned from %s (%s) in %s\n", path, tok.VocabSize(),
-		corpus.Name(),
-		status.Bytes(corpus.Bytes()), status.Duration(time.Since(began)))
+		corpus.Name(), status.Bytes(corpus.Bytes()), status.Duration(time.Since(began)))
 	return err
 }
 
@@ -118,7 +108,7 @@ func learn(ctx context.Context, corpus *data.Corpus, opt trainTokenizerOptions) 
 			return err
 		}))
 	}()
-	defer r.Close() // ends the goroutine when the training gave up early
+	defer r.Close() // ends the goroutine if the training has failed
 	p := newProgress("merges:")
 	defer p.close()
 	return unlessDone(ctx, func() (tokenizer.Tokenizer, error) {

@@ -27,35 +27,35 @@ func newTrain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a language model",
-		Long: `Train a language model. Without a flag it trains the preset "tiny", a hybrid H3, on the text of Moby Dick
-that is built in. Settings come from the preset, a YAML file (--config), HIPPO_ variables and flags, each stronger than
-the one before. Ctrl-C saves a checkpoint and prints the command that goes on from there; a second Ctrl-C stops at once.
-A terminal that is closed saves a checkpoint, too.
+		Long: `Train a language model. Without flags it trains the preset "tiny", a hybrid H3, on the built-in text of
+Moby Dick. Settings come from the preset, a YAML file (--config), HIPPO_ variables and flags, each overriding the one
+before. Ctrl-C, and a closed terminal, save a checkpoint; a second Ctrl-C stops at once. The command to resume is
+printed.
 
---init begins with the weights, shape and tokenizer of a model in place of random weights: of a folder, a run, a file,
-or a published model that hippo pull has fetched. The learning rate is then 0.05 by the width of the model, unless it
-is given. --freeze keeps parameters as they are: those of the names given, those whose names begin so up to a dot, and
-patterns with *, ? and ranges, such as backbone.embeddings,backbone.layers.0-5.
+--init starts from the weights, shape and tokenizer of a model, not from random weights: of a folder, a run, a file, or
+a published model that hippo pull has fetched. The default learning rate is then 0.05 by the width of the model.
+--freeze excludes parameters from training: by name, by the start of a name up to a dot, and by patterns with *, ? and
+ranges, such as backbone.embeddings,backbone.layers.0-5.
 
---lora.rank R trains an adapter of low rank (LoRA) in place of the model that --init names: of all its products, or of
-those of --lora.target. The model itself is frozen and not saved again; --lora.base bf16 and int8 keep it in half and a
-quarter of the memory. Use it by its folder, as a model, or by --adapter; hippo merge makes a whole model of both.
+--lora.rank R trains an adapter of low rank (LoRA) of the model that --init names: of all its products, or of those of
+--lora.target. The model itself is frozen and not saved again; --lora.base bf16 and int8 store it in a half and a
+quarter of the memory. Use the adapter by its folder, as a model, or by --adapter; hippo merge merges both.
 
---data and --valid take files, folders, globs or - for the standard input; .gz, .zst and .jsonl are read as what they
-hold. A run that needs more memory than there is is refused, unless --memory ignore. With --train.time a run ends after
-so much time of training, whatever --train.steps says: evaluations, samples and checkpoints do not count, and the
-learning rate follows the share of the time that is gone. --train.carry_state goes through the text in order: recurrent
-states are carried for good, keys and values of attention for one sequence.
+--data and --valid take files, folders, globs or - for standard input; .gz, .zst and .jsonl are read as what they hold.
+A run that needs more memory than there is is refused, unless --memory ignore. --train.time ends a run after that time
+of training, whatever --train.steps is: evaluations, samples and checkpoints do not count, and the learning rate follows
+the elapsed share of the time. --train.carry_state reads the text in order: recurrent states are carried forever, keys
+and values of attention for one sequence.
 
-Texts of a .jsonl file, and of several files, are documents that see nothing of each other, however they are packed into
-sequences; --documents join makes one text of them. A .jsonl file of chats has lines with messages (role and content),
-or with a prompt and a completion: the replies count, and the rest is read. The chat template is that of the model of
---init, or --template. --show prints texts with what counts in them. --train.chunk holds no more than so many tokens of
-a sequence at once, with states, and gradients of states, passed on between chunks, for sequences of any length.
+Texts of a .jsonl file, and of several files, are documents that do not see each other, however they are packed into
+sequences; --documents join makes them one text. A .jsonl file of chats has lines with messages (role and content), or
+with a prompt and a completion: the loss counts the replies, not what is given. The chat template is that of the model
+of --init, or --template. --show prints texts with what counts in them. --train.chunk limits the tokens of a sequence in
+memory, with states and their gradients passed between chunks, for sequences of any length.
 
---smoke tries the whole way in two updates. --batch auto takes as many sequences at once as fit into memory. --lr-find
-tries learning rates. --train.patience ends a run whose validation loss gets no better; --train.ema keeps an average of
-the weights as the best model. A run that diverges ends with an error.`,
+--smoke tries everything in two updates. --batch auto takes the most sequences that fit into memory. --lr-find tries
+learning rates. --train.patience ends a run whose validation loss stops improving; --train.ema saves an average of the
+weights as the best model. A run that diverges ends with an error.`,
 		Example: `  hippo train
   hippo train --data book.txt --out runs/book
   hippo train --data 'corpus/**/*.jsonl.zst' --tokenizer gpt2 --preset small
@@ -88,12 +88,12 @@ the weights as the best model. A run that diverges ends with an error.`,
 	cmd.Flags().StringVar(&resume, "resume", "", "folder of the run to continue from its last checkpoint")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print parameters, memory, estimated speed and time, and stop")
 	cmd.Flags().BoolVar(&smoke, "smoke", false,
-		"try: two updates, a checkpoint, a sample text; nothing is kept without --out")
+		"try two updates, a checkpoint and a sample text; nothing is saved without --out")
 	cmd.Flags().StringVar(&batch, "batch", "",
 		"sequences of a shard, as train.batch_size; auto: the most that fit into memory")
-	cmd.Flags().IntVar(&show, "show", 0, "print so many training texts, with what counts in each, and stop")
+	cmd.Flags().IntVar(&show, "show", 0, "print this number of training texts, with what counts in each, and stop")
 	cmd.Flags().IntVar(&find, "lr-find", 0,
-		"try learning rates from 1e-6 to 1 in so many updates, such as 100, suggest one, and stop")
+		"try learning rates from 1e-6 to 1 in this number of updates, suggest one, and stop")
 	cmd.Flags().StringVar(&plot, "plot", "", "PNG file to draw the losses of --lr-find into")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(),
@@ -113,7 +113,7 @@ the weights as the best model. A run that diverges ends with an error.`,
 		}
 		switch {
 		case resume != "" && (smoke || find != 0):
-			return fmt.Errorf("found --resume together with --smoke or --lr-find, want one of them: these begin anew")
+			return fmt.Errorf("found --resume together with --smoke or --lr-find, want one of them: these start anew")
 		case show < 0:
 			return fmt.Errorf("show: found %d, want a number of texts", show)
 		case show > 0:
@@ -130,7 +130,7 @@ the weights as the best model. A run that diverges ends with an error.`,
 	return cmd
 }
 
-// resumed is the configuration of an earlier run with the changes of file, environment and flags.
+// resumed returns the configuration of an earlier run with the changes of file, environment and flags.
 func resumed(dir string, opt config.Options) (text.Config, error) {
 	if err := wantModel(dir); err != nil {
 		return text.Config{}, err
@@ -151,7 +151,7 @@ func resumed(dir string, opt config.Options) (text.Config, error) {
 		{"freeze", strings.Join(run.Freeze, ","), strings.Join(cfg.Freeze, ",")},
 	} {
 		if f.is != f.was {
-			p.Addf(f.key, "found %q together with --resume, want none: a resumed run keeps what it began with", f.is)
+			p.Addf(f.key, "found %q together with --resume, want none: a resumed run keeps what it started with", f.is)
 		}
 	}
 	for _, line := range config.Diff(&run.Model, &cfg.Model) {
@@ -167,8 +167,8 @@ func resumed(dir string, opt config.Options) (text.Config, error) {
 	return cfg, p.Err()
 }
 
-// watchTraining makes a run and tells how it goes. Its errors are ready to be printed; a run that was interrupted has
-// told how to go on.
+// watchTraining makes a run and prints its progress. Its errors are ready to be printed; for an interrupted run it has
+// printed how to resume.
 func watchTraining(cmd *cobra.Command, cfg text.Config, resuming bool) (text.Result, error) {
 	p := status.New(os.Stderr, 10*time.Second)
 	run := text.Run
@@ -186,7 +186,7 @@ func watchTraining(cmd *cobra.Command, cfg text.Config, resuming bool) (text.Res
 	case err != nil:
 		return res, err
 	case res.Interrupted:
-		fmt.Fprintf(os.Stderr, "interrupted at step %d; to go on from there:\n  %s\n", res.Step, resumeCommand(res.Out))
+		fmt.Fprintf(os.Stderr, "interrupted at step %d; to resume:\n  %s\n", res.Step, resumeCommand(res.Out))
 		if slices.Contains(cfg.Data, "-") || slices.Contains(cfg.Valid, "-") {
 			fmt.Fprintln(os.Stderr, "with the same text on standard input as before")
 		}
@@ -203,7 +203,7 @@ func runTraining(cmd *cobra.Command, cfg text.Config, resuming bool) error {
 	}
 	loss := text.LossText(res.BestLoss)
 	if res.BestStep != res.Step {
-		loss += fmt.Sprintf(" at step %d, the best, which generate and eval take, and %.4f at the end", res.BestStep,
+		loss += fmt.Sprintf(" at step %d, the best, which generate and eval use, and %.4f at the end", res.BestStep,
 			res.ValidLoss)
 	}
 	fmt.Fprintf(os.Stderr, "done in %s: validation loss %s; run card %s\n", status.Duration(time.Since(began)), loss,
@@ -212,16 +212,16 @@ func runTraining(cmd *cobra.Command, cfg text.Config, resuming bool) error {
 	return nil
 }
 
-// lastGood says where the last checkpoint of a run that broke down is.
+// lastGood reports where the last checkpoint of a run that diverged is.
 func lastGood(out string) string {
 	dir := filepath.Join(out, model.LastDir)
 	if _, err := os.Stat(dir); err != nil {
 		return "it broke down before its first checkpoint"
 	}
-	return "the last good checkpoint is kept in " + dir
+	return "the last good checkpoint is in " + dir
 }
 
-// program is the name by which the user called this program. Printed commands begin with it.
+// program is the name by which the user called this program. Printed commands start with it.
 func program() string {
 	if strings.Contains(os.Args[0], string(os.PathSeparator)+"go-build") {
 		return "go run ./cmd/hippo"
@@ -231,8 +231,8 @@ func program() string {
 
 func resumeCommand(out string) string { return program() + " train --resume " + config.Quote(out) }
 
-// generateCommand is a command, for a POSIX shell, that continues a prompt by the model in a folder. A prompt that
-// cannot be typed is left out: the command then reads one.
+// generateCommand returns a command, for a POSIX shell, that continues a prompt by the model in a folder. It omits a
+// prompt that cannot be typed, and then reads one.
 func generateCommand(dir, prompt string) string {
 	line := program() + " generate "
 	if strings.HasPrefix(dir, "-") || strings.HasPrefix(prompt, "-") {
@@ -248,7 +248,7 @@ func generateCommand(dir, prompt string) string {
 // watch prints what happens in a run.
 func watch(p *status.Printer) train.Events {
 	return train.Events{
-		Note: func(text string) { p.Printf("note: %s\n", text) },
+		Note: noteTo(p),
 		Start: func(s train.Start) {
 			base, trained := "", ""
 			if s.Base != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// setBatch sets the sequences of a shard to a number, or to the most that fit into memory. sized tells whether they are
-// set in another way, too.
+// setBatch sets the sequences of a shard to a number, or to the most that fit into memory. sized reports whether
+// another flag sets them, too.
 func setBatch(cfg *text.Config, batch string, sized bool) error {
 	switch {
 	case batch == "":
@@ -84,7 +84,7 @@ func showTexts(cmd *cobra.Command, cfg text.Config, n int) error {
 	return nil
 }
 
-// tryTraining makes a trial of a run: see train.Config.Smoke. Without a folder of the user's own nothing is kept.
+// tryTraining makes a trial of a run: see text.Config.Smoke. Without a folder of the user nothing is saved.
 func tryTraining(cmd *cobra.Command, cfg text.Config, keep bool) error {
 	cfg.Smoke()
 	if !keep {
@@ -99,7 +99,7 @@ func tryTraining(cmd *cobra.Command, cfg text.Config, keep bool) error {
 	if err != nil {
 		return err
 	}
-	where := "nothing of it was kept"
+	where := "nothing of it was saved"
 	if keep {
 		where = "it is in " + cfg.Out
 	}
@@ -113,7 +113,7 @@ func findLR(cmd *cobra.Command, cfg text.Config, n int, plot string) error {
 	if n == 0 {
 		return fmt.Errorf("plot: found it without --lr-find, want both")
 	}
-	if info, err := os.Stat(plot); err == nil && info.IsDir() { // told before there is anything to lose
+	if info, err := os.Stat(plot); err == nil && info.IsDir() { // before there is anything to lose
 		return fmt.Errorf("plot: found the folder %s, want a PNG file", plot)
 	}
 	p := newProgress("learning rates, updates:")
@@ -132,7 +132,7 @@ func findLR(cmd *cobra.Command, cfg text.Config, n int, plot string) error {
 	}
 	if len(x) == 0 {
 		return fmt.Errorf("the loss was no number at the first update, with a learning rate of 1e-6: the model is " +
-			"broken")
+			"invalid")
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprint(out, status.Curve(smoothed, 72, 12))

@@ -11,38 +11,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/dashboard"
-	"github.com/hippo-ssm/hippo/internal/config"
 )
 
 // uiOptions are the flags of hippo ui.
 type uiOptions struct {
 	Listen string   `json:"listen" help:"address and port to listen at"`
-	Hosts  []string `json:"hosts" help:"names that a browser may call the dashboard by; * for any"`
+	Hosts  []string `json:"hosts" help:"host names by which a browser may reach the dashboard; * for any"`
 }
 
 func newUI() *cobra.Command {
 	opt := uiOptions{Listen: "127.0.0.1:8081"}
 	cmd := &cobra.Command{
 		Use:   "ui [DIR...]",
-		Short: "Show training runs in a browser as they go",
-		Long: `Show training runs in a browser as they go: losses, validation, learning rate, gradient norm, speed and
-sample texts, several runs in one chart, what their settings differ in, and the reports of those that have ended. DIR
-is a folder with runs in it, at any depth, or a run; without one it is runs. The dashboard only reads, and needs no
-network.
+		Short: "Watch training runs in a browser",
+		Long: `Watch training runs in a browser: losses, validation, learning rate, gradient norm, speed and sample
+texts, several runs in one chart, the settings in which they differ, and the reports of finished ones. DIR is a run, or
+a folder with runs at any depth; the default is runs. The dashboard only reads, and needs no network.
 
-It listens on this machine only unless --listen says otherwise. Whoever reaches it then sees the runs.`,
+It listens on this machine only, unless --listen names another address. Whoever reaches that sees the runs.`,
 		Example: `  hippo ui
   hippo ui runs/task experiments --listen 127.0.0.1:9000`,
 		ValidArgsFunction: completeFolders,
 	}
-	config.Register(cmd.Flags(), &opt)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
-			return err
-		}
-		return opt.run(cmd, args)
-	}
-	return cmd
+	return configured(cmd, &opt, opt.run)
 }
 
 // run shows folders until the command is interrupted.

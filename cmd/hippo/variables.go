@@ -11,8 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
-// variables is the beginning of the names of the variables for the flags of a command, "" where it has a way of its own
-// to read them.
+// variables returns the prefix of the variables for the flags of a command, "" if it reads them in another way.
 func variables(cmd *cobra.Command) string {
 	path := strings.Fields(cmd.CommandPath())
 	if len(path) < 2 || slices.Contains([]string{
@@ -23,7 +22,7 @@ func variables(cmd *cobra.Command) string {
 	return config.Variable("", strings.Join(path, "_")) + "_"
 }
 
-// readVariables gives flags of a command that were not given the values of their variables.
+// readVariables sets flags of a command that were not given to the values of their variables.
 func readVariables(cmd *cobra.Command) error {
 	prefix := variables(cmd)
 	if prefix == "" {
@@ -44,7 +43,7 @@ func otherVariables(root *cobra.Command) []string {
 	return names
 }
 
-// variableHelp is a line for help texts about variables, "" where there are none.
+// variableHelp returns a line for help texts about variables, "" if there are none.
 func variableHelp(cmd *cobra.Command) string {
 	prefix := variables(cmd)
 	if prefix == "" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
-	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
@@ -21,8 +19,8 @@ import (
 type verifyOptions struct {
 	Text      string  `json:"text" help:"file whose first tokens are the sequence; empty: tokens drawn at random"`
 	Lengths   []int   `json:"lengths" min:"1" help:"lengths of sequences, in tokens; empty: 1, 7, 40 and 130"`
-	Forward   bool    `json:"forward" help:"no gradients: a third of the time"`
-	Tolerance float64 `json:"tolerance" min:"0" help:"multiplies the differences that are allowed"`
+	Forward   bool    `json:"forward" help:"skip gradients: a third of the time"`
+	Tolerance float64 `json:"tolerance" min:"0" help:"factor of the allowed differences"`
 	Preset    string  `json:"preset" help:"verify a fresh model of this preset, such as mamba-tiny, not one in DIR"`
 	JSON      bool    `json:"json" help:"print a JSON object"`
 }
@@ -36,24 +34,20 @@ func newVerify() *cobra.Command {
 		Use:   "verify [DIR]",
 		Short: "Check that a model is computed as it is defined",
 		Long: `Check that the model in DIR, or the published one of that name, is computed as it is defined. On
-sequences of some lengths the fast engine is compared with the reference engine, which computes every operation by its
-definition in float64: outputs of every layer, logits, loss, gradients of every parameter, states. Then the sequence is
-read in chunks and step by step, as generation does, and must give the same. Each line has the largest difference,
-relative to the largest element, and where it is.
+sequences of several lengths the fast engine is compared with the reference engine, which computes every operation by
+its definition in float64: outputs of every layer, logits, loss, gradients of every parameter, states. Then the sequence
+is read in chunks and step by step, as generation does: the results must be the same. Each line shows the largest
+difference, relative to the largest element, and where it is.
 
 The exit status is 1 if something differs by more than rounding to float32 explains. The reference engine is slow: a
-model of 125M parameters takes minutes. Send the output of --json along with a bug report.`,
+model of 125M parameters takes minutes. Send the output of --json with a bug report.`,
 		Example: `  hippo verify runs/tiny
   hippo verify models/h3-125m --lengths 12 --forward
   hippo verify --preset mamba-tiny --json`,
 		Args:              wantArgs(0, 1),
 		ValidArgsFunction: completeArgs(completeFolders),
 	}
-	config.Register(cmd.Flags(), &opt)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := config.Load(&opt, config.Options{Flags: cmd.Flags()}); err != nil {
-			return err
-		}
+	return configured(cmd, &opt, func(cmd *cobra.Command, args []string) error {
 		m, o, err := opt.model(args)
 		if err != nil {
 			return err
@@ -65,20 +59,15 @@ model of 125M parameters takes minutes. Send the output of --json along with a b
 		if err != nil {
 			return err
 		}
-		if opt.JSON {
-			err = json.NewEncoder(cmd.OutOrStdout()).Encode(report)
-		} else {
-			err = printVerify(cmd.OutOrStdout(), report)
-		}
+		err = show(cmd, report, func(out io.Writer) error { return printVerify(out, report) })
 		if err == nil && !report.OK {
 			err = errDiffers
 		}
 		return err
-	}
-	return cmd
+	})
 }
 
-// model loads or makes the model, and says what to compare.
+// model loads or creates the model, and returns what to compare.
 func (opt *verifyOptions) model(args []string) (*model.Model, verify.Options, error) {
 	o := verify.Options{Lengths: opt.Lengths, Forward: opt.Forward, Scale: opt.Tolerance}
 	switch {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/train"
 )
 
 // runner makes a long run and reports its progress to p.
@@ -54,4 +55,18 @@ func watchedRun[R interface{ Print(io.Writer) error }](cmd *cobra.Command, defau
 func resumable() error {
 	fmt.Fprintln(os.Stderr, "interrupted; the same command resumes")
 	return errInterrupted
+}
+
+// noteTo returns a function that prints notes.
+func noteTo(p *status.Printer) func(text string) {
+	return func(text string) { p.Printf("note: %s\n", text) }
+}
+
+// epochs is the line of a step in a run that counts epochs, with more fields before the last.
+func epochs(g train.Progress, more ...status.Field) status.Line {
+	line := status.Line{
+		{Value: fmt.Sprintf("step %d/%d", g.Step, g.Steps)}, {Key: "epoch", Value: fmt.Sprintf("%.2f", g.Epoch)},
+		{Key: "loss", Value: fmt.Sprintf("%.4f", g.MeanLoss)},
+	}
+	return append(append(line, more...), status.Field{Key: "eta", Value: status.Duration(g.ETA)})
 }

@@ -25,7 +25,7 @@ import (
 // afterwards. All that depends on the sequence and multiplies values is held fixed at what it is for this sequence:
 //
 //   - gates, attention weights, steps Δ and the B and C of selective models;
-//   - activations behind a filter or a state, f(z) = (f(z)/z)·z, as the paper has SiLU;
+//   - activations after a filter or a state, f(z) = (f(z)/z)·z, as the paper has SiLU;
 //   - the size that a norm divides by.
 //
 // Then the formula is exact. b is what is left where all values are 0: biases, and where an encoder's or a state's own
@@ -85,36 +85,37 @@ func of(t *autograd.Tape, forward func(t *autograd.Tape, in []*tensor.Tensor, r 
 
 // trim keeps the steps that lead to y.
 func (a *Action) trim() error {
-	needed := map[*tensor.Tensor]bool{a.y: true}
-	var steps []*step
-	for i := len(a.e.steps) - 1; i >= 0; i-- {
-		s := a.e.steps[i]
-		for _, y := range s.out {
-			if needed[y] {
-				steps = append(steps, s)
-				break
-			}
-		}
-		if len(steps) == 0 || steps[len(steps)-1] != s {
-			continue
-		}
+	a.steps = leading(a.e.steps, map[*tensor.Tensor]bool{a.y: true}, nil)
+	for _, s := range slices.Backward(a.steps) {
 		if s.run == nil {
 			return fmt.Errorf("its output comes through %s: %s", s.name, s.why)
-		}
-		for _, x := range s.in {
-			needed[x] = true
 		}
 		for _, y := range s.out {
 			a.by[y] = s
 		}
 	}
-	slices.Reverse(steps)
-	a.steps = steps
 	for _, s := range a.steps {
 		a.source(s.in...)
 	}
 	a.source(a.y)
 	return nil
+}
+
+// leading are those of some steps that lead to tensors. It adds what they need to these. stop, if not nil, is called
+// with a step that makes one of them, and reports whether it is left out.
+func leading(steps []*step, needed map[*tensor.Tensor]bool, stop func(s *step) bool) (out []*step) {
+	for _, s := range slices.Backward(steps) {
+		some := slices.ContainsFunc(s.out, func(y *tensor.Tensor) bool { return needed[y] })
+		if !some || stop != nil && stop(s) {
+			continue
+		}
+		out = append(out, s)
+		for _, x := range s.in {
+			needed[x] = true
+		}
+	}
+	slices.Reverse(out)
+	return out
 }
 
 // source adds those of xs that are values to the sources.
@@ -126,7 +127,7 @@ func (a *Action) source(xs ...*tensor.Tensor) {
 	}
 }
 
-// local tells whether a tensor depends on the sequence's own position alone: whether it is values.
+// local reports whether a tensor depends on the sequence's own position alone: whether it is values.
 func (a *Action) local(x *tensor.Tensor) bool { return a.e.known(x) && !a.e.mixed(x) }
 
 // Output is y (l, d_model).
@@ -145,7 +146,7 @@ func (a *Action) From(s int, b []float32) []float32 {
 	return y
 }
 
-// Select says which part of an action is asked for.
+// Select says which part of an action is requested.
 type Select struct {
 	Head int // of all heads; AllHeads for all
 }
@@ -159,7 +160,7 @@ func (a *Action) Along(ctx context.Context, p []float32, of Select) ([]float32, 
 	return a.sums(ctx, seeds{a.y: p}, false, of)
 }
 
-// Mean is the mean over the channels in front of the last projection of what reaches them at t from a value of 1 in
+// Mean is the mean over the channels before the last projection of what reaches them at t from a value of 1 in
 // each channel at s: the mean of the paper's matrices over channels.
 func (a *Action) Mean(ctx context.Context, of Select) ([]float32, error) {
 	from := seeds{}
@@ -184,11 +185,7 @@ func (a *Action) Mean(ctx context.Context, of Select) ([]float32, error) {
 
 // even are the weights of a mean over the last axis.
 func even(x *tensor.Tensor) []float32 {
-	out := make([]float32, x.Len())
-	for i := range out {
-		out[i] = 1 / float32(x.Dim(-1))
-	}
-	return out
+	return slices.Repeat([]float32{1 / float32(x.Dim(-1))}, x.Len())
 }
 
 // upper are the steps between the seeds and the last operations along the sequence, which are tops; bare are values
@@ -198,23 +195,12 @@ func (a *Action) upper(from seeds) (steps, tops []*step, bare []*tensor.Tensor) 
 	for x := range from {
 		reached[x] = true
 	}
-	for i := len(a.steps) - 1; i >= 0; i-- {
-		s, some := a.steps[i], false
-		for _, y := range s.out {
-			some = some || reached[y]
-		}
-		switch {
-		case !some:
-		case s.along:
+	steps = leading(a.steps, reached, func(s *step) bool {
+		if s.along {
 			tops = append(tops, s)
-		default:
-			steps = append(steps, s)
-			for _, x := range s.in {
-				reached[x] = true
-			}
 		}
-	}
-	slices.Reverse(steps)
+		return s.along
+	})
 	for _, x := range a.sources {
 		if reached[x] {
 			bare = append(bare, x)
@@ -317,7 +303,7 @@ func (a *Action) values(x *tensor.Tensor, ones bool) []float32 {
 
 // slowly adds the sums of an operation along the sequence by going back from each target.
 func (a *Action) slowly(w *work, top *step, ones bool) error {
-	steps := a.before(top)
+	steps := leading(a.steps, map[*tensor.Tensor]bool{top.out[0]: true}, nil)
 	width := top.out[0].Dim(-1)
 	seed := make([]float32, len(w.p))
 	for t := range w.l {
@@ -335,24 +321,4 @@ func (a *Action) slowly(w *work, top *step, ones bool) error {
 		}
 	}
 	return nil
-}
-
-// before are the steps that lead to a step, and it.
-func (a *Action) before(last *step) (steps []*step) {
-	needed := map[*tensor.Tensor]bool{last.out[0]: true}
-	for i := len(a.steps) - 1; i >= 0; i-- {
-		s, some := a.steps[i], false
-		for _, y := range s.out {
-			some = some || needed[y]
-		}
-		if !some {
-			continue
-		}
-		steps = append(steps, s)
-		for _, x := range s.in {
-			needed[x] = true
-		}
-	}
-	slices.Reverse(steps)
-	return steps
 }

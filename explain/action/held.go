@@ -2,7 +2,7 @@ package action
 
 import "slices"
 
-// Held says in words what is held fixed of the mixer, along the way from its values to its output.
+// Held names what is held fixed of the mixer, along the way from its values to its output.
 func (a *Action) Held() []string {
 	var out []string
 	for _, s := range a.steps {

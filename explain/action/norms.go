@@ -3,6 +3,7 @@ package action
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
@@ -43,14 +44,14 @@ func norm(x []float32) float32 { return float32(math.Sqrt(kernel.SumSquares(x)))
 
 // splitter is a spread that can tell what each channel adds.
 type splitter interface {
-	// fits tells whether the memory for l positions is no more than a map's own should be.
+	// fits reports whether the memory for l positions is no more than a map's own should be.
 	fits(l int) bool
 	// split returns a function that adds p_c[t] α_c[t,r] x_c[r], of each part of the values, to z[r-lag] (l, channels),
 	// for one target.
 	split(w *work) (func(t int, z []float32), error)
 }
 
-// above is what happens at each position behind the last operation along the sequence.
+// above is what happens at each position after the last operation along the sequence.
 type above struct {
 	first  []float32 // factors (l, n) of its result
 	stages []stage
@@ -81,10 +82,7 @@ func (a *Action) above() (up above, top *step, ok bool) {
 		}
 		steps, results, y = append(steps, s), append(results, y), s.in[0]
 	}
-	up.first = make([]float32, top.out[0].Len())
-	for i := range up.first {
-		up.first[i] = 1
-	}
+	up.first = slices.Repeat([]float32{1}, top.out[0].Len())
 	for i := len(steps) - 1; i >= 0; i-- {
 		s, n := steps[i], len(up.stages)
 		switch {
@@ -119,7 +117,7 @@ func (a *Action) above() (up above, top *step, ok bool) {
 // pairsAtOnce is how many pairs of positions are multiplied at a time.
 const pairsAtOnce = 4096
 
-// normsThrough finds the norms of what split tells, behind what is above it.
+// normsThrough finds the norms of what split tells, after what is above it.
 func (a *Action) normsThrough(w *work, up above, split func(t int, z []float32)) error {
 	d := len(up.first) / w.l
 	n := max(1, pairsAtOnce/w.l)

@@ -74,7 +74,7 @@ func columns(parts []part, at, width int) []part {
 	return out
 }
 
-// filtered are parts behind a short filter.
+// filtered are parts after a short filter.
 func filtered(parts []part, f *filter) ([]part, bool) {
 	if len(parts)*f.width > mostParts {
 		return nil, false

@@ -1,6 +1,8 @@
 package action
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
@@ -110,10 +112,7 @@ func (s *scan) addChannels(w *work, from, d int) error {
 			s.meet(w, b, reads[stop*wide:])
 		}
 		// What is read at the end of the block is read at its beginning, too, less what fades on the way.
-		through := make([]float32, wide)
-		for i := range through {
-			through[i] = 1
-		}
+		through := slices.Repeat([]float32{1}, wide)
 		for r := start; r < stop; r++ {
 			kernel.Mul(through, b.row(b.decay, r))
 		}
@@ -135,7 +134,7 @@ func (s *scan) addChannels(w *work, from, d int) error {
 	return nil
 }
 
-// faded is what is left of a state behind a block where it counts no more: far below it, products would become numbers
+// faded is what is left of a state after a block where it counts no more: far below it, products would become numbers
 // that processors are slow at.
 const faded = 1e-20
 
@@ -168,7 +167,7 @@ func (s *scan) inside(w *work, b *stretch, t int, read []float32) {
 	}
 }
 
-// meet adds what the sources of a block give to all targets behind it. reads (targets, d·n) is what each target reads
+// meet adds what the sources of a block give to all targets after it. reads (targets, d·n) is what each target reads
 // of the state at the block's end.
 func (s *scan) meet(w *work, b *stretch, reads []float32) {
 	wide := b.d * s.states()
@@ -179,10 +178,7 @@ func (s *scan) meet(w *work, b *stretch, reads []float32) {
 	// owes is what the state at the end owes to each source, which may lie up to most before the block.
 	sources := b.stop - b.start + most
 	owes := make([]float32, sources*wide)
-	left := make([]float32, wide)
-	for i := range left {
-		left[i] = 1
-	}
+	left := slices.Repeat([]float32{1}, wide)
 	for r := b.stop - 1; r >= b.start; r-- {
 		for i := range w.parts {
 			if lag := w.parts[i].lag; r >= lag {

@@ -21,7 +21,7 @@ type spread interface {
 	channels(h int) []int
 }
 
-// work is the sums that are asked for.
+// work is the sums that are requested.
 type work struct {
 	ctx   context.Context
 	l     int

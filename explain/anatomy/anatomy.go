@@ -191,7 +191,7 @@ func (s *Subject) length() int {
 	return l
 }
 
-// KernelTaps is how many taps of kernels an Anatomy has where nobody says another number.
+// KernelTaps is how many taps of kernels an Anatomy has by default.
 const KernelTaps = 512
 
 // Taps has an Anatomy hold n taps of kernels.
@@ -230,7 +230,7 @@ func (a *Report) count(bb *model.Backbone, name string, p *nn.Param) error {
 		sum += float64(x) * float64(x)
 	}
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return fmt.Errorf("found weights in %s that are not finite numbers: was the run that wrote them broken off?",
+		return fmt.Errorf("found weights in %s that are not finite: was the run that wrote them stopped halfway?",
 			name)
 	}
 	if layer >= 0 {
@@ -333,12 +333,12 @@ func (s *Subject) time(a *Report) {
 // Comparable returns an error unless two models have the same layers.
 func (a *Report) Comparable(b *Report) error {
 	if len(a.Layers) != len(b.Layers) {
-		return fmt.Errorf("found %d layers, want the %d of the model that it is put beside", len(b.Layers),
+		return fmt.Errorf("found %d layers, want the %d of the model that it is compared with", len(b.Layers),
 			len(a.Layers))
 	}
 	for i := range a.Layers {
 		if a.Layers[i].Kind != b.Layers[i].Kind {
-			return fmt.Errorf("found a %s in layer %d, want the %s of the model that it is put beside",
+			return fmt.Errorf("found a %s in layer %d, want the %s of the model that it is compared with",
 				b.Layers[i].Kind, i, a.Layers[i].Kind)
 		}
 	}

@@ -1,6 +1,7 @@
 package anatomy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/cmplx"
@@ -45,9 +46,9 @@ func kernelFigures(both []*Report) (all []*figure.Figure) {
 			}
 			all = append(all, &figure.Figure{Name: fmt.Sprintf("kernel-%d-%s", i, figure.Slug(kernel.Name)),
 				Group: "kernels", Pick: title, Title: "Kernels",
-				Caption: "The impulse responses K of some channels, from the shortest to the longest: y[t] = Σ_j " +
-					"K[j] u[t-j] in front of skips and gates; and how much they let through of each frequency, |Σ_j " +
-					"K[j] e^(-2πifj)|.",
+				Caption: "The impulse responses K of some channels, the shortest first: " +
+					"y[t] = Σ_j K[j] u[t-j] before skips and gates. " +
+					"Their gain at each frequency is |Σ_j K[j] e^(-2πifj)|.",
 				Source: explain.Papers(l.Kind),
 				Frames: []figure.Frame{{Panels: []figure.Panel{
 					{Title: "In time", X: figure.Axis{Label: "lag (tokens)"}, Y: figure.Axis{Label: "K"},
@@ -91,15 +92,7 @@ func spreadChannels(k *Kernel) []int {
 		}
 		lags[c] = lag{c, sum / max(all, 1e-300)}
 	}
-	slices.SortStableFunc(lags, func(a, b lag) int {
-		switch {
-		case a.mean < b.mean:
-			return -1
-		case a.mean > b.mean:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(lags, func(a, b lag) int { return cmp.Compare(a.mean, b.mean) })
 	var out []int
 	for _, l := range figure.Some(lags, shownKernels) {
 		out = append(out, l.c)
@@ -168,9 +161,9 @@ func fading(both []*Report, i, k int, kind string, s *System) *figure.Figure {
 	}
 	return &figure.Figure{Name: fmt.Sprintf("fading-%d-%s", i, figure.Slug(s.Part)), Group: "kernels",
 		Pick: fmt.Sprintf("layer %d · %s · %s", i, kind, s.Part), Title: "How the state fades",
-		Caption: "The decays of this system depend on the token, so that it has no kernel of its own. This is ā^t, " +
-			"what is left of an impulse in the state, at the mean of ln a over the short run, for channels whose " +
-			"time constant is longer than 10, 50 and 90 % of all.",
+		Caption: "The decays of this system depend on the token, so it has no fixed kernel. " +
+			"The curves are ā^t, the rest of an impulse in the state, at the mean of ln a over the short run. " +
+			"They are for the channels at 10, 50 and 90 % of all time constants.",
 		Source: explain.Papers(kind),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "lag (tokens)"},
 			Y: figure.Axis{Label: "left", Max: 1}, Lines: lines}}}}}
@@ -211,10 +204,10 @@ func poleFigures(both []*Report) (all []*figure.Figure) {
 			}
 			all = append(all, &figure.Figure{Name: fmt.Sprintf("poles-%d-%s", i, figure.Slug(s.Part)), Group: "poles",
 				Pick: fmt.Sprintf("layer %d · %s · %s", i, l.Kind, s.Part), Title: "Poles",
-				Caption: fmt.Sprintf("On the left the spectrum of A, on the right what the state is multiplied by at "+
-					"each token, as the model computes it. %d of %d are inside the unit circle: such a mode fades. A "+
-					"mode at angle θ turns once in 2π/θ tokens; the nearer it is to the circle, the longer it lasts. "+
-					"The part is %s.",
+				Caption: fmt.Sprintf("Left: the spectrum of A. Right: the numbers that multiply the state at each "+
+					"token, as the model computes them. %d of %d are inside the unit circle, where a mode fades. "+
+					"A mode at angle θ turns once in 2π/θ tokens. "+
+					"The nearer it is to the circle, the longer it lasts. The part is %s.",
 					stable(s.Discrete), len(s.Discrete), s.Rule),
 				Source: explain.Papers(l.Kind), Frames: []figure.Frame{{Panels: panels}}})
 		}

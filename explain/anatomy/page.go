@@ -31,10 +31,10 @@ func Page(now, before *Report, rate float64) *figure.Page {
 		}
 	}
 	add(overLayers(both, "time-constants", "Time constants",
-		"How long the modes of each layer's state last, -1/ln|ā| in tokens: after that a mode is down to 1/e.",
+		"How long the modes of each layer's state last: after -1/ln|ā| tokens a mode has fallen to 1/e.",
 		"tokens", func(s *System) []float64 { return s.TimeConstants() }, rate))
-	add(overLayers(both, "dt", "Steps dt", "The steps dt of the channels, with which the continuous systems are "+
-		"sampled. Of selective systems it is what the bias alone gives, softplus(bias).", "dt",
+	add(overLayers(both, "dt", "Steps dt", "The steps dt with which the continuous systems of the channels are "+
+		"sampled. Of selective systems it is softplus(bias).", "dt",
 		func(s *System) []float64 { return s.Dt }, 0))
 	p.Figures = append(p.Figures, kernelFigures(both)...)
 	p.Figures = append(p.Figures, poleFigures(both)...)
@@ -42,7 +42,7 @@ func Page(now, before *Report, rate float64) *figure.Page {
 	return p
 }
 
-// diagramWidth is where a diagram goes on in another band, in boxes.
+// diagramWidth is the width of a band of a diagram, in boxes.
 const diagramWidth = 8
 
 // drawing places the boxes of a diagram. The stream goes to the right, and what is added to it stands below.
@@ -67,17 +67,17 @@ func (d *drawing) stream(id, label, note, kind string) {
 	d.last, d.x = id, d.x+1.4
 }
 
-// branch appends a norm, a part that is given what the norm makes of the stream, and a sum of both.
+// branch appends a norm, a part of the model on the normed stream, and the sum with the stream.
 func (d *drawing) branch(id, label, note, kind string, more ...string) {
 	from := d.last
 	d.box("norm-"+id, "norm", "", "norm", d.x-0.7, d.y+2, append(more, from)...)
 	d.box(id, label, note, kind, d.x+0.7, d.y+2, "norm-"+id)
 	d.x += 1.4
-	d.box("add-"+id, "+", "what was before is added", "add", d.x, d.y, from, id)
+	d.box("add-"+id, "+", "adds the stream", "add", d.x, d.y, from, id)
 	d.last, d.x = "add-"+id, d.x+1.4
 }
 
-// diagram shows how the layers stand behind each other. Equal ones that follow each other are drawn once.
+// diagram shows the layers in order. Equal layers in a row are drawn once.
 func (a *Report) diagram() *figure.Figure {
 	d := &drawing{}
 	d.stream("in", "embedding", fmt.Sprintf("width %d", a.Shape.DModel), "embedding")
@@ -99,7 +99,7 @@ func (a *Report) diagram() *figure.Figure {
 		if l.Shared {
 			if shared == "" {
 				shared = "shared"
-				d.box(shared, "shared block", "attention and an MLP, whose weights are those of several layers", " "+
+				d.box(shared, "shared block", "attention and an MLP, with weights that several layers share", " "+
 					"shared",
 					d.x-0.7, d.y+3.7)
 			}
@@ -112,18 +112,18 @@ func (a *Report) diagram() *figure.Figure {
 		from = to
 	}
 	d.stream("final", "norm", "", "norm")
-	note := "its weights are those of the embedding"
+	note := "it shares the weights of the embedding"
 	if !a.tied {
 		note = ""
 	}
 	d.stream("head", "head", note, "head")
 	return &figure.Figure{Name: "architecture", Title: "Architecture",
-		Caption: "Each layer adds what its mixer makes of the normed stream, and then what its MLP does. Layers that " +
-			"follow each other and are alike stand once.",
+		Caption: "Each layer adds the output of its mixer on the normed stream, then that of its MLP. " +
+			"Equal layers in a row are drawn once.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Diagram: &d.Diagram}}}}}
 }
 
-// layerNames are the places that parameters and times are told of: before the layers, each of them, behind them.
+// layerNames are the places of parameters and times: before the layers, each layer, after the layers.
 func (a *Report) layerNames() []string {
 	names := []string{"embedding"}
 	for i, l := range a.Layers {
@@ -154,8 +154,8 @@ func (a *Report) parameters() *figure.Figure {
 		bars.Series = append(bars.Series, figure.Series{Name: k, Y: values[k]})
 	}
 	return &figure.Figure{Name: "parameters", Title: "Where the parameters are",
-		Caption: fmt.Sprintf("%d parameters, by layer and kind of part. What several layers share counts where it "+
-			"stands first.", total),
+		Caption: fmt.Sprintf("%d parameters, by layer and kind of part. "+
+			"Shared parameters count in the first layer that has them.", total),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "parameters"}, Bars: bars}}}}}
 }
 
@@ -182,8 +182,8 @@ func (a *Report) times() *figure.Figure {
 		bars.Series = append(bars.Series, figure.Series{Name: k, Y: values[k][1:]})
 	}
 	return &figure.Figure{Name: "time", Title: "Where the time goes",
-		Caption: fmt.Sprintf("Milliseconds of each part in a run over %s on this machine, the least of several: %.3g "+
-			"ms in all. A part has the norm before it; the first has the embedding, too.", a.Seen, total),
+		Caption: fmt.Sprintf("Milliseconds of each part in a run over %s on this machine, the least of several: "+
+			"%.3g ms in all. A part includes the norm before it, and the first includes the embedding.", a.Seen, total),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "ms"}, Bars: bars}}}}}
 }
 
@@ -230,7 +230,7 @@ func overLayers(both []*Report, name, title, caption, unit string, of func(*Syst
 		return nil
 	}
 	return &figure.Figure{Name: name, Title: title, Caption: caption + " Points are medians, bands 10 to 90 % of the " +
-		"channels; what never ends is only in the table.",
+		"channels. Infinite values are only in the table.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{
 			{X: figure.Axis{Label: "layer"}, Y: figure.Axis{Label: unit, Log: true}, Lines: lines}, {Table: table}}}}}
 }
@@ -296,8 +296,8 @@ func normFigures(both []*Report) (all []*figure.Figure) {
 			most = max(most, math.Abs(v))
 		}
 		ratio.Min, ratio.Max = -most, most
-		panels = append(panels, figure.Panel{Title: "Over what they were before", X: x, Y: y, Map: ratio})
-		caption += " On the right what training has changed: 1 is twice as large as before, -1 half."
+		panels = append(panels, figure.Panel{Title: "Ratio to the earlier model", X: x, Y: y, Map: ratio})
+		caption += " Right: the change by training. 1 is twice as large as before, -1 half."
 	}
 	return []*figure.Figure{{Name: "parameter-norms", Title: "How large the parameters are", Caption: caption,
 		Frames: []figure.Frame{{Panels: panels}}}}

@@ -25,7 +25,7 @@ func (k *Kernel) Reach(share float64) []float64 {
 }
 
 // Left is the part of the energy of the kernels at a lag and further back, by lag: the mean over the channels whose
-// kernels are not zero; nil where there are none. It is 1 at lag 0.
+// kernels are not zero; nil if there are none. It is 1 at lag 0.
 func (k *Kernel) Left() []float64 {
 	var mean []float64
 	n := 0.0

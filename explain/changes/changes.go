@@ -137,7 +137,7 @@ func paramOf(name string, a, b []float32) (Param, error) {
 		aa, bb, ab, dd = aa+p*p, bb+q*q, ab+p*q, dd+(q-p)*(q-p)
 	}
 	if sum := aa + bb; math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return x, fmt.Errorf("%s: found numbers that are not finite: the weights are ruined", name)
+		return x, fmt.Errorf("%s: found numbers that are not finite: the weights are invalid", name)
 	}
 	x.Norms = [2]float64{math.Sqrt(aa), math.Sqrt(bb)}
 	if dd > 0 {

@@ -78,9 +78,9 @@ func (r *Report) maps() *figure.Figure {
 		return figure.Panel{Title: title, X: figure.Axis{Label: "layer"}, Y: figure.Axis{Label: "parameter"}, Map: m}
 	}
 	return &figure.Figure{Name: "moved-parameters", Title: "What moved", Columns: 1,
-		Caption: fmt.Sprintf("For each parameter a of A (%s) and b of B (%s): how far it moved, ‖b - a‖/‖a‖; by which "+
-			"angle it turned, arccos a·b/(‖a‖ ‖b‖); and how its size changed, log2 ‖b‖/‖a‖: +1 is twice as large. "+
-			"Cells without a color are parameters that one does not have, or that were 0.", r.Names[0], r.Names[1]),
+		Caption: fmt.Sprintf("For each parameter a of A (%s) and b of B (%s): the relative change ‖b - a‖/‖a‖, "+
+			"the angle arccos a·b/(‖a‖ ‖b‖), and the change of size log2 ‖b‖/‖a‖, where +1 is twice as large. "+
+			"Cells without a color are parameters that one model lacks, or that were 0.", r.Names[0], r.Names[1]),
 		Frames: []figure.Frame{{Panels: []figure.Panel{axes("relative change", relative), axes("turn", angle),
 			axes("change of the norm", norm)}}}}
 }
@@ -117,7 +117,7 @@ func (r *Report) table() *figure.Figure {
 		}
 	}
 	return &figure.Figure{Name: "moved-table", Title: "The parameters that moved most",
-		Caption: fmt.Sprintf("%d parameters are in both models in the same shape, %d of them with the same numbers.",
+		Caption: fmt.Sprintf("Both models have %d parameters of the same shape, %d of them with the same numbers.",
 			len(all), same),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: table}}}}}
 }
@@ -177,13 +177,14 @@ func (r *Report) system(s SystemPair) *figure.Figure {
 	}
 	return &figure.Figure{Name: fmt.Sprintf("moved-system-%d", s.Layer), Title: "Systems before and after",
 		Group: "systems", Pick: r.Layers[s.Layer],
-		Caption: "Poles: the diagonal of the continuous A. dt: the step of each channel or head (of mixers that " +
-			"choose it by token, softplus of its bias). Time constants: 1/(dt·min|Re A|), after how many tokens the " +
-			"slowest mode of a channel has fallen to 1/e. Kernels: the first taps of the convolution.",
+		Caption: "Poles: the diagonal of the continuous A. " +
+			"dt: the step of each channel or head, softplus(bias) where it depends on the token. " +
+			"Time constants: 1/(dt·min|Re A|), after how many tokens the slowest mode of a channel has fallen to " +
+			"1/e. Kernels: the first taps of the convolution.",
 		Frames: []figure.Frame{{Panels: panels}}}
 }
 
-// kernels draws the kernels of the channels that moved most. ok is false where there are none, or where the two models
+// kernels draws the kernels of the channels that moved most. ok is false if there are none, or where the two models
 // have other channels.
 func (s *SystemPair) kernels() (p figure.Panel, ok bool) {
 	a, b := s.A.KernelOf, s.B.KernelOf

@@ -46,8 +46,8 @@ func (d *TextDifference) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	}
 	text, more := explain.ChangedText(tok, d.IDs, d.LogP[0], d.LogP[1], "A", "B")
 	return append([]*figure.Figure{{Name: "moved-text", Title: "Where the predictions differ",
-		Caption: fmt.Sprintf("log p of each token by B, less that by A: above 0 B finds it more probable. The losses "+
-			"are %.4f and %.4f nats a token.%s", d.Losses[0], d.Losses[1], more),
+		Caption: fmt.Sprintf("log p of each token by B minus that by A: above 0, B finds it more probable. "+
+			"The losses are %.4f and %.4f nats a token.%s", d.Losses[0], d.Losses[1], more),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: text}}}}}}, figures...)
 }
 
@@ -78,7 +78,7 @@ func CurvesFigure(runs ...RunCurves) *figure.Figure {
 		}
 	}
 	return &figure.Figure{Name: "moved-curves", Title: "Losses of the runs",
-		Caption: "Of both runs' metrics.jsonl. Where there are many steps, means of neighbors.",
+		Caption: "From the metrics.jsonl of both runs. Many steps are shown as means of neighbors.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "step"},
 			Y: figure.Axis{Label: "loss, nats"}, Lines: lines}}}}}
 }

@@ -103,7 +103,7 @@ func (p *Panel) check() error {
 	}
 }
 
-// fits tells whether a number can be an end or a place.
+// fits reports whether a number can be an end or a place.
 func fits(x float64) bool { return math.Abs(x) < largest }
 
 // sizes is what a list has and what it should have.

@@ -60,7 +60,7 @@ func (m *mapDrawer) draw(page draw.Canvas) {
 	m.drawBar(bar)
 }
 
-// cellTicks are names at the middle of cells, or numbers where there are none: as many as there is room for.
+// cellTicks are names at the middle of cells, or numbers if there are none: as many as there is room for.
 func cellTicks(names []string, n, step int, a Axis, room, each vg.Length) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	if len(names) > 0 {

@@ -122,7 +122,7 @@ func newTableDrawer(t *Table) *tableDrawer {
 	return d
 }
 
-// isNumber tells whether a cell stands to the right: it begins as a number does, or has nothing to say. The page's
+// isNumber reports whether a cell stands to the right: it begins as a number does, or has nothing to say. The page's
 // script has the same rule (assets/panels.js).
 func isNumber(cell string) bool {
 	cell = strings.TrimLeft(cell, "+-−±~<>≤≥ ")

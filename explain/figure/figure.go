@@ -18,7 +18,7 @@ type Page struct {
 
 // Figure is one picture, or a sequence of pictures of one form.
 type Figure struct {
-	// Name is unique on a page: a file name and the part of a link behind #, in lower case with hyphens.
+	// Name is unique on a page: a file name and the part of a link after #, in lower case with hyphens.
 	Name  string `json:"name"`
 	Title string `json:"title"`
 	// Caption says what is seen and by which formula, in plain English.

@@ -34,7 +34,7 @@ func visible(s string) string {
 	return b.String()
 }
 
-// isHidden tells whether a letter is shown by an escape: controls, marks of direction and others without a form, and
+// isHidden reports whether a letter is shown by an escape: controls, marks of direction and others without a form, and
 // what XML may not hold. The joiners within letters of Persian and within pictures stay.
 func isHidden(r rune) bool {
 	const nonJoiner, joiner = 0x200c, 0x200d

@@ -143,7 +143,7 @@ func (r *Report) add(found []Score, chance float64) {
 // fit makes strings as long as the vocabulary and the longest sequence of the model allow.
 func fit(g *explain.Language, o Options) (Options, error) {
 	if o.Tokens < 2 || o.Repeats < 2 || o.Strings < 1 {
-		return o, fmt.Errorf("found %d tokens said %d times in %d strings, want at least 2, 2 and 1",
+		return o, fmt.Errorf("found %d tokens repeated %d times in %d strings, want at least 2, 2 and 1",
 			o.Tokens, o.Repeats, o.Strings)
 	}
 	o.Tokens = min(o.Tokens, g.Vocab())

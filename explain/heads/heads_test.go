@@ -324,7 +324,7 @@ func TestHeadsSayWhatDoesNotFit(t *testing.T) {
 	g := explain.OfModel(toymodel.Fresh(t, func(c *model.Config) { c.Layers = "h3" }))
 	for want, change := range map[string]func(o *Options){
 		"found 1 tokens":          func(o *Options) { o.Tokens = 1 },
-		"said 1 times":            func(o *Options) { o.Repeats = 1 },
+		"repeated 1 times":        func(o *Options) { o.Repeats = 1 },
 		"in 0 strings":            func(o *Options) { o.Strings = 0 },
 		"at: found 10, want":      func(o *Options) { o.At = []int{10} },
 		"at: found 2, want":       func(o *Options) { o.At = []int{2, 2} },

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	gradientCaption = "Gradient × input is Σ_c x[s,c] ∂ log p/∂x[s,c] for the embedding x[s] of token s, by the " +
-		"model's own backward with nothing held fixed: what the token adds to log p, exact to the first order."
+	gradientCaption = "Gradient × input is Σ_c x[s,c] ∂ log p/∂x[s,c] for the embedding x[s] of token s. " +
+		"It is what the token adds to log p, to first order, with nothing held fixed."
 	gradientSource = "gradient × input: Not Just a Black Box, arXiv:1605.01713"
 )
 
@@ -20,13 +20,13 @@ const (
 func (r *Gradients) Page(names []string, next string) *figure.Page {
 	var notes []string
 	if r.Precision != engine.Float32 {
-		notes = append(notes, fmt.Sprintf("The weights are in %v. Gradients are those of exact products with them.",
+		notes = append(notes, fmt.Sprintf("The weights are in %v. Gradients are of exact products with them.",
 			r.Precision))
 	}
 	return &figure.Page{
 		Title: "Gradients: what a prediction comes from", Notes: notes,
 		Figures: append([]*figure.Figure{{
-			Name: "gradient-tokens", Title: fmt.Sprintf("What makes “%s” likely behind token %d", next, r.Token),
+			Name: "gradient-tokens", Title: fmt.Sprintf("What makes “%s” likely after token %d", next, r.Token),
 			Caption: gradientCaption, Source: gradientSource,
 			Frames: []figure.Frame{{Panels: []figure.Panel{r.text(names, next)}}},
 		}}, r.depths(names, next)...),
@@ -51,18 +51,19 @@ func (r *Gradients) depths(names []string, next string) []*figure.Figure {
 	for i := range r.Layers {
 		before = append(before, fmt.Sprintf("before layer %d", i))
 	}
-	of := fmt.Sprintf("the log-probability of “%s” behind token %d", next, r.Token)
+	of := fmt.Sprintf("the log-probability of “%s” after token %d", next, r.Token)
 	return []*figure.Figure{
 		r.byLayer("gradient-added", "What each layer adds to the prediction, and where", fmt.Sprintf("A row is a "+
-			"layer, a column a token s at which it writes. The color is gradient × what the layer adds to the stream, "+
-			"Σ_c (x' - x)[s,c] ∂ log p/∂x'[s,c] for the stream x before and x' behind it: its part of %s, to the "+
-			"first order. What a layer writes elsewhere than at token %d counts by what later layers make of it.", of,
+			"layer, a column a token s at which it writes. "+
+			"The color is gradient × the layer's addition to the stream, "+
+			"Σ_c (x' - x)[s,c] ∂ log p/∂x'[s,c] for the stream x before and x' after it: its part of %s, "+
+			"to first order. Additions at other tokens than %d count through later layers.", of,
 			r.Token),
 			r.Layers, r.Added, names),
-		r.byLayer("gradient-depth", "Where the prediction is found, layer by layer", fmt.Sprintf("Row i is gradient × "+
-			"stream before layer i, Σ_c x[s,c] ∂ log p/∂x[s,c]: at which tokens what makes %s stands at that depth. "+
-			"The first row is gradient × input. Behind the last layer all of it is at token %d.", of, r.Token),
-			append(before, "behind the last layer"), r.Stream, names),
+		r.byLayer("gradient-depth", "Where the prediction is found, layer by layer", fmt.Sprintf("Row i is gradient "+
+			"× stream before layer i, Σ_c x[s,c] ∂ log p/∂x[s,c]: which tokens hold %s at that depth. "+
+			"The first row is gradient × input. After the last layer all of it is at token %d.", of, r.Token),
+			append(before, "after the last layer"), r.Stream, names),
 		r.table(names),
 	}
 }
@@ -105,8 +106,8 @@ func (r *Gradients) table(names []string) *figure.Figure {
 	}
 	return &figure.Figure{
 		Name: "gradient-layers", Title: "The layers' parts",
-		Caption: "Of each layer the sum over all tokens of what it adds to the log-probability, to the first order, " +
-			"the sum of the sizes, what of it is written at the token itself, and where most of it is.",
+		Caption: "For each layer, what it adds to the log-probability to first order: the sum over all tokens, " +
+			"the sum of the sizes, the part at the token itself, and the token with the most.",
 		Source: gradientSource, Frames: []figure.Frame{{Panels: []figure.Panel{{Table: t}}}},
 	}
 }

@@ -1,6 +1,7 @@
 package influence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,9 @@ import (
 
 // GradientOptions say what a prediction is to be attributed to.
 type GradientOptions struct {
-	Token int   // behind which the prediction stands, counted from 0, LastToken for the last
+	Token int   // after which the prediction stands, counted from 0, LastToken for the last
 	Next  int32 // whose log-probability there it is, LikeliestToken for the likeliest
-	// Progress is told how many of the layers are done; nil for nobody.
+	// Progress is told how many of the layers are done; nil for none.
 	Progress func(done, total int)
 }
 
@@ -24,20 +25,20 @@ type GradientOptions struct {
 // (arXiv:1605.01713): with nothing held fixed, and exact to the first order.
 type Gradients struct {
 	Tokens  int // of the text
-	Token   int // behind which the prediction stands
+	Token   int // after which the prediction stands
 	Next    int32
 	LogProb float64 // p of Next
 	Layers  []string
 	// Precision is that of the weights.
 	Precision engine.Precision
-	// Stream[i][s] is Σ_c x_i[s,c] ∂ log p/∂x_i[s,c] for the stream x_i before layer i. The last row is behind the last
+	// Stream[i][s] is Σ_c x_i[s,c] ∂ log p/∂x_i[s,c] for the stream x_i before layer i. The last row is after the last
 	// layer.
 	Stream [][]float64
 	// Added[i][s] is likewise of what layer i adds to the stream, Σ_c (x_{i+1}-x_i)[s,c] ∂ log p/∂x_{i+1}[s,c].
 	Added [][]float64
 }
 
-// Gradients finds where the prediction behind a token comes from when the model reads ids. It goes back a layer at a
+// Gradients finds where the prediction after a token comes from when the model reads ids. It goes back a layer at a
 // time, so that it keeps what one layer needs for that, and the streams; and it changes nothing of the model. Errors:
 // tokens and texts that the model does not have or take, weights that are not finite, cancellation.
 func GradientsOf(ctx context.Context, g *explain.Language, ids []int32, o GradientOptions) (*Gradients, error) {
@@ -45,17 +46,8 @@ func GradientsOf(ctx context.Context, g *explain.Language, ids []int32, o Gradie
 	if r.Token == LastToken {
 		r.Token = len(ids) - 1
 	}
-	err := g.Check(ids)
-	if err == nil && g.Network != nil {
-		err = g.Network.Takes(len(ids))
-	}
-	switch {
-	case err != nil:
+	if err := cmp.Or(g.Check(ids), checkPrediction(g, ids, r.Token, o.Next)); err != nil {
 		return nil, err
-	case r.Token < 0 || r.Token >= len(ids):
-		return nil, fmt.Errorf("token: found %d, want one of the text's, 0 to %d", r.Token, len(ids)-1)
-	case o.Next < LikeliestToken || int(o.Next) >= g.Vocab():
-		return nil, fmt.Errorf("next: found token %d, want 0 to %d", o.Next, g.Vocab()-1)
 	}
 	if g.Model != nil {
 		r.Precision = g.Model.Precision()
@@ -95,8 +87,8 @@ type back struct {
 	r       *Gradients
 	t       *autograd.Tape
 	n, d    int         // tokens, and numbers of the stream at each
-	streams [][]float32 // before each layer and behind the last
-	dx      []float32   // of the stream behind the layers that are still to come
+	streams [][]float32 // before each layer and after the last
+	dx      []float32   // of the stream after the layers that are still to come
 	first   []float32   // of what the stream began as, apart from that: of blocks that layers share
 }
 
@@ -114,7 +106,7 @@ func (b *back) read(ctx context.Context, ids []int32) error {
 	}
 	for i, x := range b.streams {
 		switch {
-		case finite(x):
+		case explain.Finite(x):
 		case i == 0:
 			return errors.New("the embedding: found numbers that are not finite, want weights without NaN and " +
 				"infinities")
@@ -147,13 +139,13 @@ func (b *back) gradient(of *tensor.Tensor, to []float32) error {
 	} else {
 		clear(to)
 	}
-	if !finite(to) {
+	if !explain.Finite(to) {
 		return errors.New("gradient: found one that is not finite, want weights without NaN and infinities")
 	}
 	return nil
 }
 
-// predict goes back from the prediction to the stream behind the last layer.
+// predict goes back from the prediction to the stream after the last layer.
 func (b *back) predict() error {
 	b.begin()
 	defer b.t.Reset()

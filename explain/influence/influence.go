@@ -3,6 +3,7 @@
 package influence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Options say what of the influence of tokens on each other is asked for.
+// Options say what of the influence of tokens on each other is requested.
 type Options struct {
 	Layers  []int  // empty for all
 	Head    int    // of these layers, AllHeads for all together
@@ -23,9 +24,9 @@ type Options struct {
 	Measure string // one of Measures
 	// Gradient asks for gradients times inputs as well, which take about the time of a step of training.
 	Gradient bool
-	// Next is the token whose log-probability behind Token the gradient is of, LikeliestToken for the likeliest.
+	// Next is the token whose log-probability after Token the gradient is of, LikeliestToken for the likeliest.
 	Next int32
-	// Progress is told how many of the layers are done; nil for nobody.
+	// Progress is told how many of the layers are done; nil for none.
 	Progress func(done, total int)
 }
 
@@ -60,13 +61,13 @@ type Report struct {
 	Tokens  int
 	Token   int // the one that is looked at
 	Layers  []Layer
-	// Rollout is the share of each token in what Token comes to, before each layer and behind the last. Row i is before
+	// Rollout is the share of each token in what Token comes to, before each layer and after the last. Row i is before
 	// layer i; the first row is for the input, the last is Token alone. Empty where not all layers were looked at.
 	Rollout [][]float64
 	// Sources is the first row of Rollout for every token in the place of Token, (tokens, tokens); empty where Rollout
 	// is, and for texts of more than linksTokens.
 	Sources []float64
-	// Gradients are those of the prediction behind Token; nil where they were not asked for.
+	// Gradients are those of the prediction after Token; nil where they were not requested.
 	Gradients *Gradients
 }
 
@@ -151,21 +152,15 @@ func numbersTo(n int) []int {
 	return out
 }
 
-// check says what is wrong with the options and the text.
+// check returns an error unless the options and the text fit the model.
 func check(g *explain.Language, ids []int32, o *Options, token int) error {
-	n := len(g.Backbone.Blocks)
+	if err := cmp.Or(g.Check(ids), g.CheckLayers(o.Layers...)); err != nil {
+		return err
+	}
 	switch {
-	case len(ids) == 0:
-		return errors.New("found an empty text, want at least one token")
-	case g.MaxLength() > 0 && len(ids) > g.MaxLength():
-		return fmt.Errorf("found a text of %d tokens, but the model takes at most %d", len(ids), g.MaxLength())
 	case len(ids) > maxTokens:
 		return fmt.Errorf("found a text of %d tokens, want at most %d: a layer has a matrix of all pairs of tokens",
 			len(ids), maxTokens)
-	case token < 0 || token >= len(ids):
-		return fmt.Errorf("token: found %d, want one of the text's, 0 to %d", token, len(ids)-1)
-	case o.Next < LikeliestToken || int(o.Next) >= g.Vocab():
-		return fmt.Errorf("next: found token %d, want 0 to %d", o.Next, g.Vocab()-1)
 	case !slices.Contains(Measures, o.Measure):
 		return fmt.Errorf("measure: found %q, want one of %v", o.Measure, Measures)
 	case o.Head < AllHeads:
@@ -173,20 +168,16 @@ func check(g *explain.Language, ids []int32, o *Options, token int) error {
 	case o.Head != AllHeads && o.Measure == Norm:
 		return fmt.Errorf("head: found %d with the measure %s, want %s or %s", o.Head, Norm, Share, Mean)
 	}
-	if g.Network != nil {
-		if err := g.Network.Takes(len(ids)); err != nil {
-			return err
-		}
+	return checkPrediction(g, ids, token, o.Next)
+}
+
+// checkPrediction returns an error unless a text has the token, and the model the next one.
+func checkPrediction(g *explain.Language, ids []int32, token int, next int32) error {
+	if token < 0 || token >= len(ids) {
+		return fmt.Errorf("token: found %d, want one of the text's, 0 to %d", token, len(ids)-1)
 	}
-	for _, id := range ids {
-		if id < 0 || int(id) >= g.Vocab() {
-			return fmt.Errorf("found token %d, want 0 to %d", id, g.Vocab()-1)
-		}
-	}
-	for _, i := range o.Layers {
-		if i < 0 || i >= n {
-			return fmt.Errorf("layer: found %d, want 0 to %d, as the model has %d layers", i, n-1, n)
-		}
+	if next < LikeliestToken || int(next) >= g.Vocab() {
+		return fmt.Errorf("next: found token %d, want 0 to %d", next, g.Vocab()-1)
 	}
 	return nil
 }
@@ -237,7 +228,7 @@ func inputs(ctx context.Context, g *explain.Language, ids []int32, last int) []l
 // allFinite returns an error that names the part of the model that gave the first number that is not finite.
 func allFinite(seen []layerInput) error {
 	for i, in := range seen {
-		if finite(in.u.Floats()) {
+		if explain.Finite(in.u.Floats()) {
 			continue
 		}
 		if i == 0 {

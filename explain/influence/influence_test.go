@@ -74,7 +74,7 @@ func TestLayersOfEveryKind(t *testing.T) {
 	page := r.Page(strings.Split("abcdefghijklmnopqrstuvw", ""), "")
 	notes := strings.Join(page.Notes, " ")
 	for _, want := range []string{
-		"Layer 0 (zamba2-shared>mamba2) sees, beside the stream,", "(zamba2-shared) has a map of its own",
+		"Layer 0 (zamba2-shared>mamba2) also sees the output", "(zamba2-shared) has its own map",
 		"Layer 3 (spatten) is left out: it has no linear form", "keep_heads",
 	} {
 		if !strings.Contains(notes, want) {
@@ -213,17 +213,17 @@ func TestWhatInfluenceCannotShow(t *testing.T) {
 	m := toymodel.New(t, "attention,gmlp(l_max=32)", 20)
 	ids := toymodel.Text(1, 8, 20)
 	for want, change := range map[string]func(o *Options, ids *[]int32){
-		"empty text":               func(_ *Options, ids *[]int32) { *ids = nil },
-		"found a text of 40":       func(_ *Options, ids *[]int32) { *ids = toymodel.Text(1, 40, 20) },
-		"layer: found 2":           func(o *Options, _ *[]int32) { o.Layers = []int{2} },
-		"token: found 8":           func(o *Options, _ *[]int32) { o.Token = 8 },
-		"measure: found \"size\"":  func(o *Options, _ *[]int32) { o.Measure = "size" },
-		"head: found 2, want 0":    func(o *Options, _ *[]int32) { o.Head, o.Layers = 2, []int{0} },
-		"next: found token 20":     func(o *Options, _ *[]int32) { o.Next = 20 },
-		"found token 20, want 0 ":  func(_ *Options, ids *[]int32) { *ids = []int32{1, 20} },
-		"the embedding or the f":   func(_ *Options, _ *[]int32) { spoil(m.Embedding.Weight) },
-		"layer 0 (attention): fou": func(_ *Options, _ *[]int32) { spoil(attentionOf(m).Out.Bias) },
-		"layer 1 (gmlp): found an": func(_ *Options, _ *[]int32) { spoil(m.Blocks[1].Mixer.(*mixer.GMLP).B) },
+		"empty text":                       func(_ *Options, ids *[]int32) { *ids = nil },
+		"found 40 tokens":                  func(_ *Options, ids *[]int32) { *ids = toymodel.Text(1, 40, 20) },
+		"found layer 2":                    func(o *Options, _ *[]int32) { o.Layers = []int{2} },
+		"token: found 8":                   func(o *Options, _ *[]int32) { o.Token = 8 },
+		"measure: found \"size\"":          func(o *Options, _ *[]int32) { o.Measure = "size" },
+		"head: found 2, want 0":            func(o *Options, _ *[]int32) { o.Head, o.Layers = 2, []int{0} },
+		"next: found token 20":             func(o *Options, _ *[]int32) { o.Next = 20 },
+		"found token 20 at place 1, want ": func(_ *Options, ids *[]int32) { *ids = []int32{1, 20} },
+		"the embedding or the f":           func(_ *Options, _ *[]int32) { spoil(m.Embedding.Weight) },
+		"layer 0 (attention): fou":         func(_ *Options, _ *[]int32) { spoil(attentionOf(m).Out.Bias) },
+		"layer 1 (gmlp): found an":         func(_ *Options, _ *[]int32) { spoil(m.Blocks[1].Mixer.(*mixer.GMLP).B) },
 	} {
 		o, text := usual(), ids
 		change(&o, &text)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/explain"
 	"github.com/hippo-ssm/hippo/explain/action"
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/parallel"
@@ -28,7 +29,7 @@ func cellsOf(layers, tokens int) (step int) {
 // negligible is what a layer writes, in parts of the stream, when it writes nothing but rounding errors.
 const negligible = 1e-12
 
-// layerSums measures one layer, or the block in front of its mixer that layers share.
+// layerSums measures one layer, or the block before its mixer that layers share.
 type layerSums struct {
 	r      *Report
 	in     *layerInput
@@ -38,9 +39,9 @@ type layerSums struct {
 	out    Layer
 
 	heads  int       // that it has
-	lacks  bool      // the head that is asked for is none of them
+	lacks  bool      // the head that is requested is none of them
 	m      []float32 // the measure (l, l)
-	writes []float64 // of each position: the layer's part of the stream behind it
+	writes []float64 // of each position: the layer's part of the stream after it
 	sizes  []float64 // the sums of the sizes of the rows of m, for the rollout
 }
 
@@ -64,7 +65,7 @@ func (l *layerSums) run(ctx context.Context, t *autograd.Tape) error {
 	}
 	l.out.Held = a.Held()
 	y, rest := a.Output(), a.Constant()
-	if !finite(y) || !finite(rest) {
+	if !explain.Finite(y) || !explain.Finite(rest) {
 		return errNotFinite
 	}
 	if head := l.r.Options.Head; head != AllHeads {
@@ -153,16 +154,6 @@ func (l *layerSums) sum() {
 	}
 }
 
-// finite reports whether x has neither NaN nor infinity.
-func finite(x []float32) bool {
-	for _, v := range x {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return false
-		}
-	}
-	return true
-}
-
 // rollout follows the share of tokens in what one comes to, from the last layer to the first: "attention rollout"
 // (Quantifying Attention Flow in Transformers, arXiv:2005.00928, §3) with the operator of any mixer in the place of the
 // attention, and the sizes of what is added in the place of one half for the residual (as arXiv:2109.07152 weighs it):
@@ -176,7 +167,7 @@ func finite(x []float32) bool {
 // take positions alone, do not move anything.
 type rollout struct {
 	r   *Report
-	v   [][]float64 // for each token that is followed; nil where it is not asked for, or broke off
+	v   [][]float64 // for each token that is followed; nil where it is not requested, or broke off
 	row int         // of v: that of the token that is looked at
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// source is the paper that the operators follow.
-const source = "A Unified Implicit Attention Formulation for Gated-Linear Recurrent Sequence Models, " +
+// operatorSource is the paper that the operators follow.
+const operatorSource = "A Unified Implicit Attention Formulation for Gated-Linear Recurrent Sequence Models, " +
 	"arXiv:2405.16504, §3"
 
 // Page shows the influence. names are the tokens, next is the token of the gradient.
@@ -58,14 +58,13 @@ func (r *Report) notes() []string {
 	var notes []string
 	if len(r.Layers) > 0 && r.Layers[0].Step > 1 {
 		step := r.Layers[0].Step
-		notes = append(notes, fmt.Sprintf("The text has %d tokens. A cell of a map has %d×%d of them: the sum over "+
-			"the tokens that are drawn on, the mean over those that draw. What is shown of single tokens is of "+
-			"single tokens.",
+		notes = append(notes, fmt.Sprintf("The text has %d tokens. A cell of a map stands for %d×%d of them: "+
+			"the sum over sources, the mean over targets. Colors of single tokens are not summarized.",
 			r.Tokens, step, step))
 	}
 	if r.Rollout == nil {
-		notes = append(notes, "What comes through all layers is left out: it needs all layers, all heads, and a "+
-			"linear form of each.")
+		notes = append(notes, "The rollout through all layers is left out: it needs all layers, all heads, "+
+			"and a linear form of each.")
 	}
 	for _, l := range r.all() {
 		if l.Why != "" {
@@ -73,14 +72,14 @@ func (r *Report) notes() []string {
 				l.Why))
 		}
 		if l.Shared != nil {
-			notes = append(notes, fmt.Sprintf("Layer %d (%s) sees, beside the stream, what a block of attention "+
-				"finds that layers share. That block (%s) has a map of its own; the layer's is of what comes "+
-				"behind it.", l.Layer, l.Mixer, l.Shared.Mixer))
+			notes = append(notes, fmt.Sprintf("Layer %d (%s) also sees the output of a shared attention block. "+
+				"That block (%s) has its own map. "+
+				"The layer's map is of the mixer after it.", l.Layer, l.Mixer, l.Shared.Mixer))
 		}
 	}
 	if r.Options.Head != AllHeads {
-		notes = append(notes, fmt.Sprintf("Only head %d of each layer is shown. A layer whose channels are all "+
-			"apart has a head for each channel.", r.Options.Head))
+		notes = append(notes, fmt.Sprintf("Only head %d of each layer is shown. "+
+			"A layer with independent channels has a head for each channel.", r.Options.Head))
 	}
 	return notes
 }
@@ -91,10 +90,10 @@ func (r *Report) what() (title, formula string) {
 	case Mean:
 		return "mean over channels", "the mean of the operator's matrices over all channels"
 	case Norm:
-		return "size", "the size ‖C[t,s]‖ of what s adds"
+		return "size", "the size ‖C[t,s]‖ of the addition by s"
 	}
-	return "share", "the part that s has in what the layer writes, ⟨C[t,s], w⟩/‖w‖² with w = y[t] - b[t]: the " +
-		"parts of a row sum to 1, and what is negative works against the rest"
+	return "share", "the share of s in what the layer writes, ⟨C[t,s], w⟩/‖w‖² with w = y[t] - b[t]: " +
+		"the shares of a row sum to 1, and negative ones work against the rest"
 }
 
 // scaleOf gives a map or a text its colors: up to the size of all but the largest percent, as one value that is
@@ -120,7 +119,7 @@ func scaleOf(values []float64, own func(i int) bool) (low, high float64, divergi
 	return -high, high, true
 }
 
-// own tells whether i is the number of the token that is looked at.
+// own reports whether i is the number of the token that is looked at.
 func (r *Report) own(i int) bool { return i == r.Token }
 
 // pick names a layer among others.
@@ -138,9 +137,9 @@ func (l *Layer) key() string {
 func (l *Layer) output() (words, source string) {
 	if l.Block {
 		return "What the block adds to what the layer's mixer sees",
-			source + "; the block: The Zamba2 Suite, arXiv:2411.15242, §3"
+			operatorSource + "; the block: The Zamba2 Suite, arXiv:2411.15242, §3"
 	}
-	return "The layer's output", source
+	return "The layer's output", operatorSource
 }
 
 // links are the values of all tokens for each token that is picked, nil where the map has no row for each.
@@ -155,9 +154,9 @@ func (r *Report) links(values []float64, low, high float64, diverging bool, unit
 // fixed tells what is held fixed.
 func (l *Layer) fixed() string {
 	if len(l.Held) == 0 {
-		return "Nothing is held fixed: the layer is linear behind its values."
+		return "Nothing is held fixed: the layer is linear after its values."
 	}
-	return "Held fixed as they are for this text: " + strings.Join(l.Held, ", ") + "."
+	return "Held fixed at their values for this text: " + strings.Join(l.Held, ", ") + "."
 }
 
 // mapOf is the map of a layer.
@@ -174,8 +173,8 @@ func (r *Report) mapOf(l *Layer, names []string) *figure.Figure {
 	return &figure.Figure{
 		Name: "influence-" + l.key(), Title: "Who draws on whom",
 		Group: "influence", Pick: l.pick(),
-		Caption: fmt.Sprintf("A row is a token t that the layer (%s) writes at, a column a token s that it draws "+
-			"on. %s is y[t] = b[t] + Σ_s C[t,s], exactly; the color is %s. "+
+		Caption: fmt.Sprintf("A row is a token t at which the layer (%s) writes, "+
+			"a column a token s that it draws on. %s is exactly y[t] = b[t] + Σ_s C[t,s]. The color is %s. "+
 			"%s", l.Mixer, output, formula, l.fixed()),
 		Source: source,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
@@ -204,7 +203,7 @@ func (r *Report) drawn(l *Layer, names []string) *figure.Figure {
 	return &figure.Figure{
 		Name: "drawn-" + l.key(), Title: fmt.Sprintf("What token %d, “%s”, draws on", r.Token,
 			names[r.Token]), Group: "drawn", Pick: l.pick(),
-		Caption: fmt.Sprintf("The color of a token s is %s. What it draws on itself may lie beyond the scale. "+
+		Caption: fmt.Sprintf("The color of a token s is %s. The token's own share may exceed the scale. "+
 			"%s", formula, l.fixed()),
 		Source: source,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: &figure.Text{
@@ -230,16 +229,16 @@ func (r *Report) attribution(names []string, next string) *figure.Figure {
 			Tokens: names, Values: figure.Rounded(v), Max: high, Unit: "share", Mark: r.Token,
 			Links: r.links(r.Sources, 0, most, false, "share"),
 		}})
-		captions = append(captions, "Rollout goes back from the last layer to the first with v ← v A, A[t,s] = "+
-			"(1-λ[t]) δ_ts + λ[t] |m[t,s]|/Σ|m[t,·]|, where m is the measure of a layer and λ = ‖y-b‖/(‖x‖+‖y-b‖) "+
-			"what it writes beside the stream x. Shares come to 1. Feed-forward parts move nothing. It is a "+
-			"summary and no derivative.")
+		captions = append(captions, "Rollout goes back from the last layer to the first by v ← v A, "+
+			"A[t,s] = (1-λ[t]) δ_ts + λ[t] |m[t,s]|/Σ|m[t,·]|. "+
+			"m is the measure of a layer, and λ = ‖y-b‖/(‖x‖+‖y-b‖) the size of its addition beside the stream x. "+
+			"Shares sum to 1. Feed-forward parts move nothing. It is a summary, not a derivative.")
 		sources = append(sources, "Quantifying Attention Flow in Transformers, arXiv:2005.00928, §3; the residual "+
 			"as in arXiv:2109.07152")
 	}
 	if r.Gradients != nil {
 		fig.Frames[0].Panels = append(fig.Frames[0].Panels, r.Gradients.text(names, next))
-		captions = append(captions, gradientCaption+" It is a check of another kind.")
+		captions = append(captions, gradientCaption+" It is an independent check.")
 		sources = append(sources, gradientSource)
 	}
 	if captions == nil {
@@ -264,11 +263,11 @@ func (r *Report) depths() *figure.Figure {
 			values[i*cols+s/step] += v
 		}
 	}
-	rows[len(rows)-1] = "behind the last layer"
+	rows[len(rows)-1] = "after the last layer"
 	return &figure.Figure{
 		Name: "depth", Title: fmt.Sprintf("Token %d, layer by layer", r.Token),
-		Caption: "Row i is the rollout down to layer i: where what the token comes to is found before that layer. " +
-			"It begins at the bottom, with the token alone.",
+		Caption: "Row i is the rollout down to layer i: where the token's content is before that layer. " +
+			"It starts at the bottom, with the token alone.",
 		Source: "arXiv:2005.00928, §3",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "token"},
@@ -295,10 +294,11 @@ func (r *Report) table() *figure.Figure {
 	}
 	return &figure.Figure{
 		Name: "layers", Title: "The layers",
-		Caption: fmt.Sprintf("Writes: what a layer adds beside the stream, ‖y-b‖/(‖x‖+‖y-b‖). Itself: how much of "+
-			"what a position draws on is itself. Reach: the mean distance to what is drawn on, in tokens. Both are "+
-			"weighed by the size of the measure, and means over positions. The last column has the positions that "+
-			"token %d draws on most.", r.Token),
+		Caption: fmt.Sprintf("Writes: the size of a layer's addition beside the stream, ‖y-b‖/(‖x‖+‖y-b‖). "+
+			"Itself: the share of a position in what it draws on. "+
+			"Reach: the mean distance to what is drawn on, in tokens. "+
+			"Both are weighted by the size of the measure and averaged over positions. "+
+			"The last column has the positions that token %d draws on most.", r.Token),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: t}}}},
 	}
 }

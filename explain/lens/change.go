@@ -96,7 +96,7 @@ func Change(ctx context.Context, g *explain.Language, ids []int32, c Changes) (*
 	return rep, nil
 }
 
-// tokensAt are the numbers of the first and behind the last token that At names.
+// tokensAt are the numbers of the first token that At names, and of the one after the last.
 func tokensAt(at, otherwise string, n int) (from, to int, err error) {
 	if at == "" {
 		at = otherwise
@@ -128,12 +128,12 @@ func ablate(ctx context.Context, g *explain.Language, ids []int32, t explain.Tar
 	if t.Part == explain.StatePart {
 		switch {
 		case c.Mean:
-			return errors.New("found a mean for a state, want zero: the mean of states is none that a text leads to")
+			return errors.New("found a mean for a state, want zero: no text leads to the mean of states")
 		case to-from == 1:
 			empty := g.Backbone.NewState().Mixers[t.Layer]
 			w.Cut(from, func(s *model.State) { s.Mixers[t.Layer] = empty.Clone() })
 		case g.Backbone.Blocks[t.Layer].Shared != nil:
-			return fmt.Errorf("found a layer with a shared block, whose state can be emptied at one token only: " +
+			return fmt.Errorf("found a layer with a shared block, whose state can be emptied only at one token: " +
 				"give its number, or last")
 		default:
 			w.Forget = append(w.Forget, t.Layer)
@@ -210,8 +210,8 @@ func patch(ctx context.Context, g *explain.Language, ids []int32, p Patch, c Cha
 	shift := 0 // from a token of the text to that of the other
 	switch {
 	case to-from > 1 && len(p.IDs) != len(ids):
-		return fmt.Errorf("found %d tokens in the other text, want %d as in the text, since what is added at each "+
-			"token is exchanged; or say at which token, such as last", len(p.IDs), len(ids))
+		return fmt.Errorf("found %d tokens in the other text, want %d as in the text, since each token is exchanged; "+
+			"or choose one token, such as last", len(p.IDs), len(ids))
 	case c.At == AtLastToken:
 		shift = len(p.IDs) - len(ids)
 	case from >= len(p.IDs):

@@ -79,7 +79,7 @@ func TestPatchByOwnValuesChangesNothing(t *testing.T) {
 				}
 				if target.Part == explain.StatePart && at == "" && m.Blocks[0].Shared != nil {
 					_, err := Change(context.Background(), g, ids, Changes{Ablate: []explain.Target{target}})
-					toymodel.WantError(t, err, "shared block", "at one token only")
+					toymodel.WantError(t, err, "shared block", "only at one token")
 					continue
 				}
 				if r := change(t, g, ids, Changes{Ablate: []explain.Target{target}, At: at}); same(r) {
@@ -249,7 +249,7 @@ func TestPatchFromLongerText(t *testing.T) {
 	}
 	_, err := Change(context.Background(), g, ids,
 		Changes{Patch: []Patch{{explain.Target{Layer: 1, Part: explain.StatePart}, longer}}})
-	toymodel.WantError(t, err, "layer 1 · attention keeps something of every token",
+	toymodel.WantError(t, err, "layer 1 · attention stores something of every token",
 		"after 11 tokens, want one after 8")
 	_, err = Change(context.Background(), g, ids, Changes{Patch: []Patch{{explain.Target{}, longer}}})
 	toymodel.WantError(t, err, "found 12 tokens in the other text, want 9")
@@ -301,7 +301,7 @@ func TestChangeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Change(context.Background(), ahead, ids, Changes{Ablate: []explain.Target{{Part: explain.StatePart}}})
-	toymodel.WantError(t, err, "looks ahead, which carries no state")
+	toymodel.WantError(t, err, "looks ahead, which has no state")
 	if r := change(t, ahead, ids, Changes{Ablate: []explain.Target{{Part: explain.HeadPart}}}); same(r) {
 		t.Error("a head of an encoder changes nothing")
 	}

@@ -37,7 +37,7 @@ type Report struct {
 	WatchedP [][]float64
 }
 
-// lensTop is how many of the most probable tokens are kept for each depth and token.
+// lensTop is how many of the most probable tokens are stored for each depth and token.
 const lensTop = 3
 
 // Of reads ids and tells what the model would predict after each of its layers. It keeps a few numbers for each token
@@ -153,16 +153,16 @@ func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		at                        func(k, i int) float64
 	}{
 		{"lens-probability", "probability of the next token", "probability",
-			"How probable the token is that really comes next, in the prediction of the stream after each layer " +
-				"(down) at each token (across): softmax(W·norm(stream)), with the model's own final norm and " +
-				"unembedding W. The bottom row is the model's own prediction.", 1,
+			"The probability of the token that really comes next, after each layer (down) at each token (across): " +
+				"softmax(W·norm(stream)), with the model's final norm and unembedding W. " +
+				"The bottom row is the model's own prediction.", 1,
 			func(k, i int) float64 {
 				if i >= len(r.LogP[k]) {
 					return math.NaN()
 				}
 				return math.Exp(r.LogP[k][i])
 			}},
-		{"lens-entropy", "entropy", "nats", "How undecided the prediction after each layer is: -Σ p log p.", 0,
+		{"lens-entropy", "entropy", "nats", "How uncertain the prediction after each layer is: -Σ p log p.", 0,
 			func(k, i int) float64 { return r.Entropy[k][i] }},
 		{"lens-kl", "distance to the final prediction", "nats",
 			"How far the prediction after each layer is from the model's own: KL(final ‖ layer) = Σ p_final (log " +
@@ -179,7 +179,7 @@ func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	return append(figures, r.curves(), r.next(tok))
 }
 
-// notes are what a reader is told of each cell of the maps, nothing where a cell is of several tokens.
+// notes are the tips of the cells of the maps, none if a cell stands for several tokens.
 func (r *Report) notes(tok tokenizer.Tokenizer, step int) []string {
 	if step > 1 {
 		return nil
@@ -213,8 +213,8 @@ func (r *Report) curves() *figure.Figure {
 			Lines: &figure.Lines{Series: []figure.Series{
 				series("loss of the next token", r.LogP, -1), series("entropy", r.Entropy, 1),
 				series("KL(final ‖ layer)", r.KL, 1)}}}}}},
-		Caption: "Means over the tokens of the text, after each layer. Where the loss falls is where the model finds " +
-			"what comes next."}
+		Caption: "Means over the tokens of the text, after each layer. " +
+			"Where the loss falls, the model finds what comes next."}
 }
 
 // next is a table of what comes after the last token.

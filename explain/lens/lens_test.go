@@ -138,7 +138,7 @@ func TestLensRefuses(t *testing.T) {
 	}
 	toymodel.Ruin(m)
 	_, err := Of(context.Background(), explain.OfModel(m), []int32{1, 2})
-	toymodel.WantError(t, err, "not finite", "weights are ruined")
+	toymodel.WantError(t, err, "not finite", "weights are invalid")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := Of(ctx, explain.OfModel(m), []int32{1, 2}); err != context.Canceled {

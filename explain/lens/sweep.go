@@ -79,7 +79,7 @@ func (r *SweepReport) Figures(name, of string, tok tokenizer.Tokenizer) []*figur
 		}
 		bars.Series[0].Y = append(bars.Series[0].Y, sum/float64(len(group)))
 	}
-	what := fmt.Sprintf("what one %s adds is replaced by zero (zero ablation)", of)
+	what := fmt.Sprintf("one %s adds zero (zero ablation)", of)
 	if of == string(explain.StatePart) {
 		what = "one layer carries nothing from token to token"
 	}

@@ -99,13 +99,7 @@ func (p *statePart) groups() int {
 	return p.size()
 }
 
-func unknowns(n int) []float64 {
-	x := make([]float64, n)
-	for i := range x {
-		x[i] = math.NaN()
-	}
-	return x
-}
+func unknowns(n int) []float64 { return slices.Repeat([]float64{math.NaN()}, n) }
 
 // run goes through the sequence.
 func (f *follow) run(ctx context.Context) error {
@@ -190,13 +184,7 @@ func (x *followed) open(states []mixer.State) {
 	}
 }
 
-func allOnes(n int) []float32 {
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = 1
-	}
-	return x
-}
+func allOnes(n int) []float32 { return slices.Repeat([]float32{1}, n) }
 
 // see looks at the part of piece c after token t.
 func (x *followed) see(f *follow, c, t int) {

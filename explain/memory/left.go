@@ -90,7 +90,7 @@ func (x *followed) words() string {
 	return "not linear in itself"
 }
 
-// bandLeft is the map of what is kept whole for some tokens and then forgotten; kept is 0 for ever.
+// bandLeft is the map of what is kept whole for some tokens and then forgotten; a kept of 0 is forever.
 func bandLeft(f *follow, kept int) []float32 {
 	left := newLeft(f)
 	for t := range f.cells {
@@ -110,11 +110,7 @@ func bandLeft(f *follow, kept int) []float32 {
 
 // newLeft is a map without values.
 func newLeft(f *follow) []float32 {
-	left := make([]float32, f.cells*f.cells)
-	for i := range left {
-		left[i] = float32(math.NaN())
-	}
-	return left
+	return slices.Repeat([]float32{float32(math.NaN())}, f.cells*f.cells)
 }
 
 // profileLeft is the map of a part with one direction in each channel: what is left of token s at t has the energy Σ_c

@@ -1,9 +1,10 @@
 // Package memory follows the states of a model through a text: what is left of each token, how fast it fades, and what
-// a linear map can read out of them. It finds how each part of a state goes on by experiment, so that a new mixer needs
+// a linear map can read out of them. It finds the rule of each part of a state by experiment, so that a new mixer needs
 // nothing here.
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ type Part struct {
 	Layer    int
 	Mixer    string
 	Name     string // of the part in the state
-	Rule     string // how it goes on from token to token, in words
+	Rule     string // how it follows from token to token, in words
 	Channels int
 	Numbers  int // of all channels; of a part with a row for each token, of a row
 
@@ -72,7 +73,7 @@ type Part struct {
 	rows  bool // it has a row for each token
 }
 
-// Linear tells whether it is known what is left of each token.
+// Linear reports whether it is known what is left of each token.
 func (p *Part) Linear() bool { return p.Left != nil }
 
 // maxTokens is the most tokens that a memory is shown of.
@@ -122,42 +123,27 @@ func Of(ctx context.Context, g *explain.Language, ids []int32, opt Options) (*Re
 		return nil, failed
 	}
 	if len(out.Parts) == 0 {
-		return nil, errors.New("found layers that keep nothing of the past, want one with a state, such as h3 or mamba")
+		return nil, errors.New("found no layer with a state, want one such as h3 or mamba")
 	}
 	steps := 1
 	for _, p := range out.Parts {
 		steps = max(steps, p.Step)
 	}
 	if steps > 1 {
-		out.note(fmt.Sprintf("The text has %d tokens. A cell of a map stands for up to %d of them: squares are "+
-			"summed over the tokens that wrote, and the time is the last token of the cell.", len(ids), steps))
+		out.note(fmt.Sprintf("The text has %d tokens. A cell of a map stands for up to %d of them: "+
+			"squares are summed over the tokens that wrote, at the time of the cell's last token.", len(ids), steps))
 	}
 	return out, nil
 }
 
 func check(g *explain.Language, ids []int32, opt Options) error {
 	if g.Backbone.LooksAhead() {
-		return errors.New("found an encoder, whose layers look ahead and keep no state; want a model of causal layers")
+		return errors.New("found an encoder, whose layers look ahead and have no state; want a model of causal layers")
 	}
-	most := maxTokens
-	if g.MaxLength() > 0 {
-		most = min(most, g.MaxLength())
+	if len(ids) < 2 || len(ids) > maxTokens {
+		return fmt.Errorf("found a text of %d tokens, want 2 to %d", len(ids), maxTokens)
 	}
-	if len(ids) < 2 || len(ids) > most {
-		return fmt.Errorf("found a text of %d tokens, want 2 to %d", len(ids), most)
-	}
-	for _, id := range ids {
-		if id < 0 || int(id) >= g.Vocab() {
-			return fmt.Errorf("found token %d, want 0 to %d", id, g.Vocab()-1)
-		}
-	}
-	n := len(g.Backbone.Blocks)
-	for _, i := range opt.Layers {
-		if i < 0 || i >= n {
-			return fmt.Errorf("found layer %d, want 0 to %d", i, n-1)
-		}
-	}
-	return nil
+	return cmp.Or(g.Check(ids), g.CheckLayers(opt.Layers...))
 }
 
 // layer follows the state of one layer.
@@ -165,8 +151,8 @@ func (m *Report) layer(ctx context.Context, layer int, b *model.Block, w *stateW
 	reader *readings) error {
 	for i, x := range w.u {
 		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return fmt.Errorf("layer %d, %s: found %v in what it is given at token %d, want finite numbers: are the "+
-				"weights those of a run that went wrong?", layer, b.Kind, x, i/w.d)
+			return fmt.Errorf("layer %d, %s: found %v in its input at token %d, want finite numbers: "+
+				"did the run that wrote the weights diverge?", layer, b.Kind, x, i/w.d)
 		}
 	}
 	parts, err := w.partsOf()
@@ -174,8 +160,7 @@ func (m *Report) layer(ctx context.Context, layer int, b *model.Block, w *stateW
 		return fmt.Errorf("layer %d, %s: %w", layer, b.Kind, err)
 	}
 	if b.Shared != nil {
-		m.note("The keys and values of shared blocks are left out: what is shown is the state of the mixer behind " +
-			"them.")
+		m.note("The keys and values of shared blocks are left out: these are the states of the mixers after them.")
 	}
 	for _, p := range parts { // to follow g groups from cell to cell takes cells²·g/2 multiplications
 		if g := p.groups(); g > 0 {
@@ -201,8 +186,8 @@ func (m *Report) layer(ctx context.Context, layer int, b *model.Block, w *stateW
 		}
 		one.Layer, one.Mixer = layer, b.Kind
 		if !one.Linear() {
-			m.note(fmt.Sprintf("%s: the part %q of the state is not linear in itself. How large it is is shown, but "+
-				"not what is left of each token.", b.Kind, one.Name))
+			m.note(fmt.Sprintf("%s: the part %q of the state is not linear in itself. "+
+				"Its size is shown, but not what is left of each token.", b.Kind, one.Name))
 		}
 		found = append(found, one)
 	}

@@ -244,12 +244,12 @@ func TestMemoryRefuses(t *testing.T) {
 		want string
 	}{
 		{m, nil, []int32{1}, Options{}, "found a text of 1 tokens, want 2 to"},
-		{m, nil, []int32{1, 12}, Options{}, "found token 12, want 0 to 11"},
+		{m, nil, []int32{1, 12}, Options{}, "found token 12 at place 1, want tokens from 0 to 11"},
 		{m, nil, []int32{1, 2}, Options{Layers: []int{1}}, "found layer 1, want 0 to 0"},
-		{bad, nil, []int32{0, 2}, Options{}, "layer 0, h3: found NaN in what it is given at token 0"},
-		{alone, nil, []int32{0, 2}, Options{}, "keep nothing of the past"},
+		{bad, nil, []int32{0, 2}, Options{}, "layer 0, h3: found NaN in its input at token 0"},
+		{alone, nil, []int32{0, 2}, Options{}, "no layer with a state"},
 		{m, done, []int32{0, 2}, Options{}, "canceled"},
-		{toymodel.New(t, "gmlp(l_max=8)", 12), nil, make([]int32, 9), Options{}, "want 2 to 8"},
+		{toymodel.New(t, "gmlp(l_max=8)", 12), nil, make([]int32, 9), Options{}, "takes at most 8"},
 	} {
 		if c.ctx == nil {
 			c.ctx = context.Background()

@@ -53,8 +53,8 @@ func (m *Report) playback(names []string) (all []*figure.Figure) {
 		most := figure.Quantile(sizes, 0.99) // a few numbers are often much larger than all others
 		f := &figure.Figure{
 			Name: "live-" + p.key(), Group: "live", Pick: p.title(), Title: "The state as the text passes",
-			Caption: fmt.Sprintf("%d of the %d channels of the state, and %d of the %d numbers of each, after some "+
-				"tokens.",
+			Caption: fmt.Sprintf("%d of the %d channels of the state and %d of the %d numbers of each, "+
+				"after some tokens.",
 				p.ShotRows, p.Channels, p.ShotCols, p.Numbers/p.Channels),
 		}
 		for i, s := range p.Shots {
@@ -96,12 +96,12 @@ func (m *Report) readOuts() []*figure.Figure {
 		Dashed: true})
 	r2.Series = append(r2.Series, figure.Series{Name: "chance: the mean", X: x, Y: make(figure.Floats, len(x)),
 		Dashed: true})
-	caption := "A ridge regression from the state after token t to the embedding of token t - age, fitted on the " +
-		"first 60 % of the text, its λ chosen on the next 10 %, scored on the last 30 %. The longer the text, the " +
-		"more it finds."
+	caption := "A ridge regression from the state after token t to the embedding of token t - age. " +
+		"It is fitted on the first 60 % of the text, its λ chosen on the next 10 %, and scored on the last 30 %. " +
+		"Longer texts let it find more."
 	if first.Features < first.Numbers {
-		caption += fmt.Sprintf(" The %d numbers of a state are first mixed into %d by sums with random signs, so that "+
-			"what is found is a lower bound.", first.Numbers, first.Features)
+		caption += fmt.Sprintf(" The %d numbers of a state are first mixed into %d by sums with random signs, "+
+			"so the result is a lower bound.", first.Numbers, first.Features)
 	}
 	return []*figure.Figure{{
 		Name: "read-out", Title: "What a linear map can read of the past", Caption: caption,

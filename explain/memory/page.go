@@ -16,8 +16,9 @@ func (m *Report) Page(names []string) *figure.Page {
 	p.Figures = append(p.Figures, m.left(names)...)
 	p.Figures = append(p.Figures, m.text(names)...)
 	p.Figures = append(p.Figures, m.overTime("written", "What each token wrote", names,
-		func(x *Part) []float64 { return x.Written }, "The norm |w_t| of what each token wrote into the state "+
-			"of each layer, w_t = S_t - Φ_t S_{t-1}, over its mean in that layer: above 1 it wrote more than most.")...)
+		func(x *Part) []float64 { return x.Written }, "The norm |w_t| of what each token wrote into the state of "+
+			"each layer, w_t = S_t - Φ_t S_{t-1}, over its mean in that layer. "+
+			"Above 1 it wrote more than the average.")...)
 	p.Figures = append(p.Figures, m.overTime("norms", "How large the states are", names,
 		func(x *Part) []float64 { return x.Norm }, "The norm |S_t| of the state after each token, over its mean "+
 			"in that layer. A state that grows to the end forgets little.")...)
@@ -106,9 +107,9 @@ func (m *Report) halfLives() *figure.Figure {
 	}
 	return &figure.Figure{
 		Name: "half-lives", Title: "Half-lives",
-		Caption: fmt.Sprintf("After how many tokens half of what was written into a channel is left, by norm. Of "+
-			"decays that depend on the token it is at their mean over this text, ln 2 / mean(-ln a); of what is kept "+
-			"for a number of tokens, that number. What never halves stands at %.3g.", most),
+		Caption: fmt.Sprintf("After how many tokens half of what was written into a channel is left, by norm. "+
+			"Decays that depend on the token count with their mean over this text, ln 2 / mean(-ln a). "+
+			"What is stored for a number of tokens counts with that number. What never halves is drawn at %.3g.", most),
 		Frames: []figure.Frame{{Panels: panels}},
 	}
 }
@@ -138,8 +139,8 @@ func (m *Report) table() *figure.Figure {
 	}
 	return &figure.Figure{
 		Name: "parts", Title: "The parts of the states",
-		Caption: "Each part S goes on by S_t = Φ_t S_{t-1} + w_t. What Φ does was found by experiment: a part was " +
-			"given several values, and what became of them at a token was compared.",
+		Caption: "Each part S follows S_t = Φ_t S_{t-1} + w_t. " +
+			"Φ was found by experiment: a part was set to several values, and their changes at a token were compared.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: t}}}},
 	}
 }
@@ -157,8 +158,8 @@ func (m *Report) left(names []string) (all []*figure.Figure) {
 		}
 		all = append(all, &figure.Figure{
 			Name: "left-" + p.key(), Group: "left", Pick: p.title(), Title: "What is left of each token",
-			Caption: fmt.Sprintf("Row t, column s: the share |Φ_t … Φ_{s+1} w_s| / |w_s| of what token s wrote into "+
-				"the state that is still there after token t. The part %q is %s. Down a column one sees a token fade.",
+			Caption: fmt.Sprintf("Row t, column s: the share |Φ_t … Φ_{s+1} w_s| / |w_s| that is left after token t "+
+				"of what token s wrote into the state. The part %q is %s. A token fades down its column.",
 				p.Name, p.Rule),
 			Source: explain.Papers(p.Mixer),
 			Frames: []figure.Frame{{Panels: []figure.Panel{{
@@ -203,8 +204,8 @@ func (m *Report) text(names []string) (all []*figure.Figure) {
 		}
 		all = append(all, &figure.Figure{
 			Name: "text-" + p.key(), Group: "text", Pick: p.title(), Title: "What is left in the text",
-			Caption: "The share of what each token wrote that is left in the state at the end of the text, or at the " +
-				"token that you pick.",
+			Caption: "The share of what each token wrote that is left in the state at the end of the text, " +
+				"or at the token that you select.",
 			Frames: []figure.Frame{{Panels: []figure.Panel{{Text: x}}}},
 		})
 	}

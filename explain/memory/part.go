@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
-// stateRule is how a part S of a state goes on from token to token: S_t = Φ_t S_{t-1} + w_t, where Φ_t and what is
+// stateRule is how a part S of a state follows from token to token: S_t = Φ_t S_{t-1} + w_t, where Φ_t and what is
 // written, w_t, depend on the tokens, and Φ_t not on S.
 type stateRule int
 
@@ -58,7 +58,7 @@ type statePart struct {
 
 func (p *statePart) size() int { return p.channels * p.inner }
 
-// steps tells whether the part has to be seen after every token.
+// steps reports whether the part has to be seen after every token.
 func (p *statePart) steps() bool { return p.rule != ruleRows }
 
 // probeScale is the size of the values that transitions are measured with: far above what is written, so that a
@@ -227,7 +227,7 @@ func (w *stateWalk) learn(p *statePart, at int, s mixer.State) error {
 	return nil
 }
 
-// steady tells whether the decays at another token, y/x, equal a. It is stricter than agrees, since a small error in a
+// steady reports whether the decays at another token, y/x, equal a. It is stricter than agrees: a small error in a
 // decay near 1 adds up over many tokens.
 func steady(a []float64, x, y []float32) bool {
 	for i := range a {

@@ -66,12 +66,12 @@ func newReader(g *explain.Language, ids []int32) *readings {
 	r.l = (len(ids) + r.step - 1) / r.step
 	r.fitted, r.tuned = r.l*6/10, r.l*7/10
 	if len(ids) < readLeast {
-		r.notes = append(r.notes, fmt.Sprintf("What can be read out of the states is not shown: the text has %d "+
-			"tokens, a fit needs %d.", len(ids), readLeast))
+		r.notes = append(r.notes, fmt.Sprintf("The read-out of the states is not shown: the text has %d tokens, "+
+			"a fit needs %d.", len(ids), readLeast))
 		return r
 	}
 	if r.step > 1 {
-		r.notes = append(r.notes, fmt.Sprintf("What can be read out is that of one state in %d.", r.step))
+		r.notes = append(r.notes, fmt.Sprintf("The read-out uses one state in %d.", r.step))
 	}
 	for _, a := range []int{0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512} {
 		if a <= len(ids)/8 {
@@ -128,7 +128,7 @@ type sketch struct {
 	step          int
 }
 
-// sketched says where the numbers of a part go: one behind the other to places from at on, or, where there are more
+// sketched says where the numbers of a part go: one after the other to places from at on, or, where there are more
 // numbers than places, with random signs around these places several times, from a random one on each time.
 type sketched struct {
 	at, room int // no room for a part that is left out

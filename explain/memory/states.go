@@ -30,8 +30,8 @@ func States(bb *model.Backbone, s *model.State, tokens []string, logProbs []floa
 		name := fmt.Sprintf("layer %d · %s", i, b.Kind)
 		f := &figure.Figure{
 			Name: fmt.Sprintf("state-%d", i), Title: "State of " + name, Group: "states", Pick: name,
-			Caption: "The numbers that the layer carries to the next token, a picture for each of its parts: rows " +
-				"are the first axis of the part. Blue is below zero, orange above.",
+			Caption: "The numbers that the layer carries to the next token, a picture for each part. " +
+				"Rows are the first axis of the part. Blue is below zero, orange above.",
 			Frames: []figure.Frame{{}},
 		}
 		sum := 0.0
@@ -71,7 +71,7 @@ func surpriseOf(tokens []string, logProbs []float32) *figure.Figure {
 	}
 	return &figure.Figure{
 		Name: "text", Title: "The text",
-		Caption: "How surprising each token was that the model wrote: -log p, in nats.",
+		Caption: "The surprise -log p of each token that the model wrote, in nats.",
 		Frames:  []figure.Frame{{Panels: []figure.Panel{{Text: t}}}},
 	}
 }

@@ -23,9 +23,9 @@ func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		}
 		mp := figure.GridOf(c.Names, names, c.at)
 		figures = append(figures, &figure.Figure{Name: fmt.Sprintf("paths-channels-%d", k),
-			Title: "Where the states part, by channel", Group: "channels", Pick: r.Layers[k],
-			Caption: "Relative distance of each channel's part of the layer's state (or each head's, or of a group " +
-				"of neighbors, named by the first) as both paths are read.",
+			Title: "Where the states diverge, by channel", Group: "channels", Pick: r.Layers[k],
+			Caption: "Relative distance of the state of each channel or head as both paths are read. " +
+				"A group of neighbors has the name of its first.",
 			Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "tokens read"},
 				Y: figure.Axis{Label: "tensor and channel"}, Map: mp}}}}})
 	}
@@ -56,9 +56,9 @@ func (r *Report) first() int { return max(0, r.Common-beforeFork) }
 // texts shows both paths by how far the predictions are apart.
 func (r *Report) texts(tok tokenizer.Tokenizer) *figure.Figure {
 	f := &figure.Figure{Name: "paths-texts", Title: "The two paths", Columns: 1,
-		Caption: fmt.Sprintf("They part at token %d, which is marked. The color is how far apart the predictions of "+
-			"the next token are: the Jensen-Shannon divergence ½KL(p‖m) + ½KL(q‖m), m = (p+q)/2, 0 to log 2 = 0.693 "+
-			"nats.", r.Common),
+		Caption: fmt.Sprintf("They diverge at token %d, which is marked. "+
+			"The color is the distance of the predictions of the next token: "+
+			"the Jensen-Shannon divergence ½KL(p‖m) + ½KL(q‖m), m = (p+q)/2, 0 to log 2 = 0.693 nats.", r.Common),
 		Frames: []figure.Frame{{}}}
 	for i, ids := range r.IDs {
 		from := r.first()
@@ -97,9 +97,9 @@ func (r *Report) layers(tok tokenizer.Tokenizer) *figure.Figure {
 			lines.Series = append(lines.Series, s)
 		}
 	}
-	return &figure.Figure{Name: "paths-layers", Title: "Where the states part, by layer", Columns: 1,
-		Caption: "Relative distance ‖a - b‖ / ((‖a‖ + ‖b‖)/2) of each layer's state of the two paths after the same " +
-			"number of tokens: 0 the same, about 1.4 unrelated, 2 opposite.",
+	return &figure.Figure{Name: "paths-layers", Title: "Where the states diverge, by layer", Columns: 1,
+		Caption: "Relative distance ‖a - b‖ / ((‖a‖ + ‖b‖)/2) of the states of each layer after the same number of " +
+			"tokens: 0 the same, about 1.4 unrelated, 2 opposite.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{
 			{X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "layer"}, Map: mp},
 			{X: figure.Axis{Label: "tokens read"}, Y: figure.Axis{Label: "distance"}, Lines: lines}}}}}
@@ -132,9 +132,9 @@ func (r *Report) table(tok tokenizer.Tokenizer) *figure.Figure {
 		table.Rows = append(table.Rows, []string{r.Layers[k], parts, where, fmt.Sprintf("%.3g", step),
 			fmt.Sprintf("%.3g", top), fmt.Sprintf("%.3g", d[len(d)-1])})
 	}
-	return &figure.Figure{Name: "paths-table", Title: "Which token did it",
-		Caption: fmt.Sprintf("Of each layer the token at which its states part, by a relative distance of %g, and the "+
-			"token that moves them apart the most at once.", parted),
+	return &figure.Figure{Name: "paths-table", Title: "Which token made the difference",
+		Caption: fmt.Sprintf("For each layer, the token at which its states diverge, by a relative distance of %g, "+
+			"and the token with the largest single step.", parted),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: table}}}}}
 }
 
@@ -153,9 +153,9 @@ func (r *Report) blamed(tok tokenizer.Tokenizer) *figure.Figure {
 		whole += d[len(d)-1] / float64(len(r.Distance))
 	}
 	return &figure.Figure{Name: "paths-blame", Title: "With one token made equal",
-		Caption: fmt.Sprintf("What is left of the difference where one token of path 2 is that of path 1, and all "+
-			"others stay. As they are, the mean distance is %.3g and the divergence %.3g. The shorter a bar, the more "+
-			"of the difference that token makes.", whole, r.JS[len(r.JS)-1]),
+		Caption: fmt.Sprintf("The rest of the difference if one token of path 2 is that of path 1 and all others "+
+			"stay. Without a change the mean distance is %.3g and the divergence %.3g. "+
+			"The shorter a bar, the more that token matters.", whole, r.JS[len(r.JS)-1]),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Bars: bars}}}}}
 }
 
@@ -199,7 +199,7 @@ func (r *Report) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 	for _, x := range r.Exchange {
 		if x.Skipped != "" {
 			table.Rows = append(table.Rows, []string{r.Layers[x.Layer], "-", "-", "-", "-",
-				"not exchanged: the paths have other lengths, and the state holds each token"})
+				"not exchanged: the paths have different lengths, and the state holds each token"})
 			continue
 		}
 		table.Rows = append(table.Rows, []string{r.Layers[x.Layer], fmt.Sprintf("%.4g", x.FromFirst),
@@ -217,9 +217,10 @@ func (r *Report) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 		panels = append(panels, figure.Panel{Title: "what one layer's state changes", Bars: bars})
 	}
 	return &figure.Figure{Name: "paths-exchange", Title: "One layer's state from the other path", Columns: 1,
-		Caption: "Path 1 is read up to its last token. Then the state of one layer is replaced by that of path 2 " +
-			"before its last token, and the last token of path 1 is read: how the prediction moves away from that of " +
-			"path 1, and towards that of path 2. KL is Σ p (log p - log q), p the prediction of the path. " +
+		Caption: "Path 1 is read up to its last token. " +
+			"Then the state of one layer is replaced by that of path 2, and the last token of path 1 is read. " +
+			"The table shows how the prediction moves from that of path 1 to that of path 2. " +
+			"KL is Σ p (log p - log q), p the prediction of the path. " +
 			"The two tokens are those whose probabilities differ most between the paths.",
 		Frames: []figure.Frame{{Panels: panels}}}
 }

@@ -49,12 +49,12 @@ type ChannelDistance struct {
 // Blame is what one token does.
 type Blame struct {
 	Token int // its number
-	// Distance is the mean relative distance of all layers' states behind the paths, and JS that of the predictions,
+	// Distance is the mean relative distance of all layers' states after the paths, and JS that of the predictions,
 	// with the token made equal.
 	Distance, JS float64
 }
 
-// Exchange is the prediction after the first path if one layer goes on, before the last token, from the state of the
+// Exchange is the prediction after the first path if one layer resumes, before the last token, from the state of the
 // second.
 type Exchange struct {
 	Layer   int
@@ -99,7 +99,7 @@ func Common(a, b []int32) (n int) {
 // fork begins a report: it finds where two paths part.
 func fork(g *explain.Language, a, b []int32) (*Report, error) {
 	if !g.Causal() {
-		return nil, errors.New("found a model that looks ahead, which carries no state; want a causal one")
+		return nil, errors.New("found a model that looks ahead, which has no state; want a causal one")
 	}
 	for i, ids := range [][]int32{a, b} {
 		if err := g.Check(ids); err != nil {
@@ -109,8 +109,8 @@ func fork(g *explain.Language, a, b []int32) (*Report, error) {
 	rep := &Report{IDs: [2][]int32{a, b}, Common: Common(a, b)}
 	shorter := min(len(a), len(b))
 	if rep.Common == shorter {
-		return nil, fmt.Errorf("found two paths with the same first %d tokens, where one ends: want such as part "+
-			"before", shorter)
+		return nil, fmt.Errorf("found two paths with the same first %d tokens, where one ends: "+
+			"want paths that diverge before", shorter)
 	}
 	for i := range g.Backbone.Blocks {
 		rep.Layers = append(rep.Layers, g.LayerName(i))
@@ -152,7 +152,7 @@ func (w *walker) goOn(ctx context.Context, ids []int32) error {
 	return nil
 }
 
-// from goes on from another place of a sequence.
+// from resumes from another place of a sequence.
 func (w *walker) from(s *model.State) { *w.State, w.At = *s.Clone(), s.Position }
 
 // walk compares two paths.
@@ -160,7 +160,7 @@ type walk struct {
 	g    *explain.Language
 	rep  *Report
 	fork *model.State       // where the paths part
-	ends [2]*model.State    // behind them
+	ends [2]*model.State    // after them
 	last [2]*model.State    // before their last tokens
 	of   [2]explain.Softmax // of rep.Next
 }

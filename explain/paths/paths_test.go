@@ -215,7 +215,7 @@ func TestPathsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Compare(context.Background(), ahead, []int32{1, 2}, []int32{1, 3})
-	toymodel.WantError(t, err, "looks ahead, which carries no state")
+	toymodel.WantError(t, err, "looks ahead, which has no state")
 	task, err := explain.OfNetwork(toymodel.Network(t, "h3,attention"))
 	if err != nil {
 		t.Fatal(err)

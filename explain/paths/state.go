@@ -86,7 +86,7 @@ func layerDistance(g *explain.Language, a, b *model.State, layer int) float64 {
 	return all.distance()
 }
 
-// partOf is the values of the part of that name and shape, zeros where there is none.
+// partOf is the values of the part of that name and shape, zeros if there is none.
 func partOf(all []part, like *part) []float32 {
 	for i := range all {
 		if all[i].name == like.name && slices.Equal(all[i].shape, like.shape) {
@@ -134,7 +134,7 @@ func (c *ChannelDistance) put(name string, place int, v float64) {
 	c.Values[row] = append(c.Values[row], v)
 }
 
-// at is a value, not a number where there is none.
+// at is a value, not a number if there is none.
 func (c *ChannelDistance) at(row, place int) float64 {
 	if place >= len(c.Values[row]) {
 		return math.NaN()

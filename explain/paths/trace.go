@@ -12,9 +12,9 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TraceReport says what of the second path, put into the first, moves the prediction behind it: the causal tracing of
+// TraceReport says what of the second path, put into the first, moves the prediction after it: the causal tracing of
 // "Locating and Editing Factual Associations in GPT" (arXiv:2202.05262, §2.1), of what layers add and of what they
-// remember. With p and q the predictions behind the paths, r that behind the first with one thing exchanged and JS
+// remember. With p and q the predictions after the paths, r that after the first with one thing exchanged and JS
 // the Jensen-Shannon divergence, a value is
 //
 //	1 - JS(r, q)/JS(p, q)
@@ -29,11 +29,11 @@ type TraceReport struct {
 	State  [][]float64 // what a layer carries when that token is read, likewise
 }
 
-// maxTraced is how many tokens are traced: each is read once for each layer, with all behind it.
+// maxTraced is how many tokens are traced: each is read once for each layer, with all after it.
 const maxTraced = 128
 
 // Trace exchanges what each layer adds at each token, and what it carries before each token. Errors: paths of other
-// lengths, of too many tokens behind the place where they part, or of the same prediction; those of Paths.
+// lengths, of too many tokens after the place where they part, or of the same prediction; those of Paths.
 func Trace(ctx context.Context, g *explain.Language, a, b []int32, progress func(done, total int)) (*TraceReport,
 	error) {
 	rep, err := fork(g, a, b)
@@ -46,7 +46,7 @@ func Trace(ctx context.Context, g *explain.Language, a, b []int32, progress func
 		return nil, fmt.Errorf("trace: found paths of %d and %d tokens, want the same, as they are exchanged token "+
 			"for token", len(a), len(b))
 	case n > maxTraced:
-		return nil, fmt.Errorf("trace: found %d tokens from where the paths part, want at most %d", n, maxTraced)
+		return nil, fmt.Errorf("trace: found %d tokens after the paths diverge, want at most %d", n, maxTraced)
 	}
 	tr := &tracer{g: g, rep: &TraceReport{IDs: rep.IDs, Common: rep.Common, Layers: rep.Layers}}
 	layers := len(g.Backbone.Blocks)
@@ -153,7 +153,7 @@ func (tr *tracer) ends(ctx context.Context) error {
 		tr.next[i], tr.of[i] = end.next, end.of
 	}
 	if tr.apart = explain.JensenShannon(tr.next[0], tr.next[1], tr.of[0], tr.of[1]); tr.apart == 0 {
-		return errors.New("trace: found the same prediction behind both paths, want paths whose predictions differ")
+		return errors.New("trace: found the same prediction after both paths, want paths whose predictions differ")
 	}
 	return nil
 }
@@ -202,10 +202,11 @@ func (r *TraceReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		panels = append(panels, figure.Panel{Title: x.title, X: figure.Axis{Label: "token"},
 			Y: figure.Axis{Label: "layer"}, Map: m})
 	}
-	return []*figure.Figure{{Name: "paths-trace", Title: "What of path 2 makes the difference", Columns: 1,
-		Caption: "Path 1 is read with one thing taken from path 2: what one layer adds to the stream at one token, " +
-			"or the state that it goes on from at that token. The color is how far the prediction behind the path " +
-			"moves to that of path 2, 1 - JS(exchanged, path 2)/JS(path 1, path 2): 0 not at all, 1 all the way.",
+	return []*figure.Figure{{Name: "paths-trace", Title: "What in path 2 makes the difference", Columns: 1,
+		Caption: "Path 1 is read with one thing from path 2: what one layer adds to the stream at one token, " +
+			"or its state before that token. " +
+			"The color is how far the prediction after the path moves to that of path 2, 1 - JS(exchanged, " +
+			"path 2)/JS(path 1, path 2): 0 not at all, 1 all the way.",
 		Source: "causal tracing, arXiv:2202.05262, §2.1",
 		Frames: []figure.Frame{{Panels: panels}}}}
 }

@@ -13,8 +13,8 @@ import (
 func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	figures := []*figure.Figure{r.summary(), r.calibration(), r.along(), r.histogram(), {
 		Name: "surprise-first", Title: "The beginning of the text",
-		Caption: "The surprise -log p of each token, in nats. Each is predicted from what is to the left of it in " +
-			"its window.",
+		Caption: "The surprise -log p of each token, in nats. " +
+			"Each is predicted from the tokens before it in its window.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: surpriseText(tok, r.First)}}}}}}
 	for i, p := range r.Passages {
 		var all []Token
@@ -28,8 +28,8 @@ func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		figures = append(figures, &figure.Figure{Name: fmt.Sprintf("surprise-passage-%d", i+1),
 			Title: "The worst predicted passages", Group: "passages",
 			Pick: fmt.Sprintf("%d. token %d, %.3g nats a token", i+1, p.Start, p.Mean),
-			Caption: fmt.Sprintf("Passages of %d tokens with the largest mean surprise, in color, and the text around "+
-				"them. None overlaps another.", r.Options.Passage),
+			Caption: fmt.Sprintf("Passages of %d tokens with the largest mean surprise, in color, "+
+				"and the text around them. They do not overlap.", r.Options.Passage),
 			Frames: []figure.Frame{{Panels: []figure.Panel{{Text: surpriseText(tok, all)}}}}})
 	}
 	return append(figures, r.costly(tok))
@@ -66,8 +66,8 @@ func (r *Report) summary() *figure.Figure {
 		rows = append(rows, []string{"bits per byte", fmt.Sprintf("%.4f", r.Sum/math.Ln2/float64(r.Bytes))})
 	}
 	return &figure.Figure{Name: "surprise-summary", Title: "How well the text is predicted",
-		Caption: "The loss is the mean surprise -log p of the tokens that came. The entropy is what the model itself " +
-			"expects it to be: a model that knows what it knows has both the same.",
+		Caption: "The loss is the mean surprise -log p of the tokens that came. " +
+			"The entropy is the loss that the model expects. A calibrated model has both the same.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: &figure.Table{Columns: []string{"", ""}, Rows: rows}}}}}}
 }
 
@@ -86,9 +86,9 @@ func (r *Report) calibration() *figure.Figure {
 	}
 	bars.Series = []figure.Series{counts}
 	return &figure.Figure{Name: "surprise-calibration", Title: "Does the model know what it knows?", Columns: 2,
-		Caption: fmt.Sprintf("Reliability diagram: predictions in %d bins by how sure the model is of its most "+
-			"probable token, and in how many of them that token comes. Below the diagonal it is too sure. ECE = Σ_m "+
-			"|B_m|/n · |acc(B_m) - conf(B_m)| = %.4g.", len(r.Bins), r.ECE),
+		Caption: fmt.Sprintf("Reliability diagram: predictions in %d bins by the probability of the most probable "+
+			"token, and how often that token comes. Below the diagonal the model is too confident. "+
+			"ECE = Σ_m |B_m|/n · |acc(B_m) - conf(B_m)| = %.4g.", len(r.Bins), r.ECE),
 		Source: "On Calibration of Modern Neural Networks, arXiv:1706.04599, eq. 1 to 3",
 		Frames: []figure.Frame{{Panels: []figure.Panel{
 			{Title: "reliability", Square: true, X: figure.Axis{Label: "confidence", Max: 1},

@@ -21,7 +21,7 @@ type measurement struct {
 	rep    *Report
 	t      *autograd.Tape
 	state  *model.State // nil for windows
-	at     int          // tokens behind the first that have been seen, predicted or not
+	at     int          // tokens after the first that have been seen, predicted or not
 	scores []float32
 
 	costly map[int32]*CostlyToken
@@ -82,7 +82,7 @@ func (s *measurement) window(w data.Batch) error {
 			found[j] = Token{id, of.Norm - float64(row[id]), of.Entropy, explain.Likeliest(row, of, 1)[0]}
 		})
 		if j := slices.Index(bad, true); j >= 0 {
-			return fmt.Errorf("found scores that are not finite at token %d: the weights are ruined", w.Start+i+j)
+			return fmt.Errorf("found scores that are not finite at token %d: the weights are invalid", w.Start+i+j)
 		}
 		for _, x := range found {
 			if err := s.next(x); err != nil {
@@ -173,8 +173,8 @@ func (s *measurement) offer(x Token) {
 func (s *measurement) done() error {
 	r := s.rep
 	if r.Tokens == 0 {
-		return fmt.Errorf("found nothing in %d tokens that is to be predicted, want a reply, or a document of two "+
-			"tokens", s.tokens.Len())
+		return fmt.Errorf("found nothing to predict in %d tokens, want a reply, "+
+			"or a document of two tokens", s.tokens.Len())
 	}
 	for i := range r.Curve {
 		part, n := &r.Curve[i], float64(s.asked[i])

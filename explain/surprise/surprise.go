@@ -77,7 +77,7 @@ type Passage struct {
 	Start  int     // the number of its first token
 	Mean   float64 // of its surprises
 	Tokens []Token
-	Before []int32 // tokens in front of it
+	Before []int32 // tokens before it
 	After  []int32
 }
 
@@ -97,7 +97,8 @@ const (
 )
 
 // ErrNoLanguage is the error of a network where only a language model will do.
-var ErrNoLanguage = errors.New("found the network of a task, which has no tokenizer and no text, want a language model")
+var ErrNoLanguage = errors.New("found the network of a task, which has neither tokenizer nor text; " +
+	"want a language model")
 
 // Measure measures how a model predicts tokens, in the windows of train.Evaluate. Its memory does not grow with the
 // text. Errors: a network of a task, options that cannot be, a text of one token, scores that are not finite,
@@ -117,11 +118,11 @@ func Measure(ctx context.Context, g *explain.Language, tokens *data.Tokens, o Op
 	case o.Worst < 0 || o.Worst > 1000:
 		return nil, fmt.Errorf("worst: found %d passages, want 0 to 1000", o.Worst)
 	case o.Stream && g.MaxLength() > 0:
-		return nil, fmt.Errorf("stream: the text goes on and on, but the model takes at most %d tokens", g.MaxLength())
+		return nil, fmt.Errorf("stream: the model takes at most %d tokens", g.MaxLength())
 	case g.MaxLength() > 0 && o.SeqLen > g.MaxLength():
 		return nil, fmt.Errorf("seq_len: found %d, but the model takes at most %d tokens", o.SeqLen, g.MaxLength())
 	case tokens.VocabSize() > g.Model.Config.PaddedVocab():
-		return nil, fmt.Errorf("found tokens up to %d, want them below %d as the model has them", tokens.VocabSize()-1,
+		return nil, fmt.Errorf("found tokens up to %d, want them below the model's %d", tokens.VocabSize()-1,
 			g.Model.Config.PaddedVocab())
 	}
 	windows, err := data.Windows(tokens, 1, o.SeqLen)

@@ -222,7 +222,7 @@ func TestSurpriseRefuses(t *testing.T) {
 			return explain.OfModel(short),
 				ids
 		},
-		"goes on and on": func(o *Options) (*explain.Language, []int32) {
+		"the model takes at most": func(o *Options) (*explain.Language, []int32) {
 			o.Stream = true
 			return explain.OfModel(short), ids
 		},

@@ -223,7 +223,7 @@ func (o *DiscretizeOptions) sampledResponse(name string, s *ssm.Discrete) figure
 	return out
 }
 
-// regions shows where each rule is stable: the size of the pole z that it makes of z' = dt s.
+// regions shows where each rule is stable: the size of the pole z that it maps z' = dt s.
 func (o *DiscretizeOptions) regions(own []complex128) *figure.Figure {
 	const cells, reach = 61, 3.0 // a cell is 0.1 wide
 	step := 2 * reach / (cells - 1)

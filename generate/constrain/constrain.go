@@ -1,21 +1,14 @@
-// Package constrain keeps what a model writes inside a language: JSON that a schema describes, the matches of a regular
-// expression, or one text of a list. It says before each token which tokens may follow.
+// Package constrain restricts what a model writes to a language: JSON of a schema, the matches of a regular expression,
+// or one text of a list. Before each token it reports which tokens may follow.
 //
 // A Grammar is a pushdown automaton over bytes. It knows of no tokens. A Constraint is a grammar beside the vocabulary
 // of a tokenizer: a token may follow if the automaton takes all its bytes, so a token may end one part of a value and
-// begin the next, or end inside a character. Every state from which a text cannot be ended is left out, so that a text
+// start the next, or end inside a character. Every state from which a text cannot be ended is left out, so that a text
 // on the way can always be ended. Which tokens may follow is computed when a state is first met, by one walk through a
 // trie of the vocabulary, and kept.
 //
 // The same text allows the same tokens, whatever was written before or beside it. So a constraint changes nothing about
 // what a seed draws alone or in a batch.
-//
-// How the files read, from the bottom up: states are what a grammar is made of, runes turns regular expressions and
-// sets of characters into them, numbers and literals do that for values. node reads a JSON schema, formats are those of
-// strings, unit is what several schemas say together, containers write lists and objects. part puts grammars of calls
-// together. machine runs an automaton, vocabulary is the trie of tokens, text follows one reply.
-//
-// The package imports tokenizer and the standard library.
 package constrain
 
 import (

@@ -131,7 +131,7 @@ func TestRefused(t *testing.T) {
 		`{"type":"integer","minimum":3,"maximum":2}`:         "without any text",
 		`{"enum":[]}`: "#/enum",
 		`{`:           "no JSON",
-		`{} {}`:       "more behind",
+		`{} {}`:       "more text after",
 		`"x"`:         "want a schema",
 		`{"pattern":"` + strings.Repeat("(a{1,1000}){1,1000}", 3) + `"}`:   "#/pattern",
 		`{"pattern":"` + strings.Repeat("[a-z]{1,900}", 300) + `"}`:        "#/pattern",

@@ -77,10 +77,10 @@ func scalar(v any) string {
 	return fmt.Sprint(v)
 }
 
-// key begins a key.
+// key starts a key.
 func (b *builder) key(next int32) int32 { return b.text(`"`, next) }
 
-// colon takes what stands behind a key.
+// colon takes what stands after a key.
 func (b *builder) colon(next int32) int32 { return b.text(":", b.either(next, b.text(" ", next))) }
 
 // otherText takes a string that is none of some, with its last quotation mark. Up to where it differs from all of them

@@ -52,8 +52,8 @@ const (
 	maxSize   = 8 << 20
 )
 
-var errAmbiguous = errors.New("constrain: found a text that the grammar can be read in too many ways after, want a " +
-	"schema or an expression with fewer alternatives that begin alike")
+var errAmbiguous = errors.New("constrain: found a text that the grammar can be read in too many ways after, " +
+	"want a schema or an expression with fewer alternatives that begin alike")
 
 func newMachine(g *Grammar, need []int32) *machine {
 	m := &machine{

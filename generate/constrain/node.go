@@ -28,7 +28,7 @@ func parseJSON(name string, data []byte) any {
 	v, err := decode(d, 0)
 	if err == nil {
 		if _, err = d.Token(); err == nil {
-			err = errors.New("there is more behind the value")
+			err = errors.New("found more text after the value")
 		} else if errors.Is(err, io.EOF) {
 			err = nil
 		}
@@ -172,8 +172,8 @@ func (s *schema) parse(path string, v any) *node {
 func (s *schema) node(path string) *node {
 	const mostNodes, mostPath = 1 << 14, 1 << 11
 	if s.nodes++; s.nodes > mostNodes || len(path) > mostPath {
-		fail(path[:min(len(path), 80)], "found more than %d schemas, or a path longer than %d bytes, want a smaller "+
-			"schema", mostNodes, mostPath)
+		fail(path[:min(len(path), 80)],
+			"found more than %d schemas, or a path longer than %d bytes, want a smaller schema", mostNodes, mostPath)
 	}
 	return &node{id: s.nodes, path: path, types: anyType, bounds: map[string]bound{}}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// digits is the most digits of a number before the point and behind it, where no bound says otherwise: so that a model
-// cannot write them for ever.
+// digits is the most digits of a number before the point and after it, where no bound says otherwise: so that a model
+// cannot write them forever.
 const digits = 20
 
 // limit is a bound of a number.
@@ -56,7 +56,7 @@ func limitsOf(all []*node) (l limits) {
 	return l
 }
 
-// allow tells whether a number is within the bounds.
+// allow reports whether a number is within the bounds.
 func (l limits) allow(v json.Number) bool {
 	x := rational(v)
 	if x == nil {

@@ -7,7 +7,7 @@ import (
 
 // Part is a part of a grammar that a program puts together, such as a call of a function in a model's own form.
 type Part interface {
-	// write takes the part, and what stands behind it.
+	// write takes the part, and what stands after it.
 	write(b *builder, next int32) int32
 }
 
@@ -101,8 +101,8 @@ func Tagged(name string, schema []byte, tags func(property string) (begin, end s
 		case plain == nil:
 			return u.b.text(begin, u.together(m.nodes, u.b.text(end, next)))
 		case len(m.nodes) > 1 || m.nodes[0] != plain || plain.pattern != nil || len(plain.bounds) > 0:
-			fail(m.nodes[0].path, "found a string that is not any text or one of some, want that: the form of the "+
-				"calls has no others")
+			fail(m.nodes[0].path,
+				"found a string that is not any text or one of some, want that: the form of the calls has no others")
 		case !plain.oneOf:
 			return u.b.text(begin, Until(end, false).write(u.b, next))
 		}
@@ -143,7 +143,7 @@ func properties(name string, schema []byte, between string, one func(*units, *me
 }
 
 // Until is any text that ends with a marker, and has it nowhere else. If it may end before, the text may end anywhere
-// up to there, without what stands behind the marker.
+// up to there, without what stands after the marker.
 func Until(marker string, mayEnd bool) Part {
 	return partFunc(func(b *builder, next int32) int32 {
 		at := make([]int32, len(marker)+1) // by how much of the marker the text ends with

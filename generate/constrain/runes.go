@@ -266,7 +266,7 @@ func (b *builder) numbered() int32 {
 // byteRange is the bytes from low to high.
 type byteRange struct{ low, high byte }
 
-// sequences takes one of some sequences of bytes, in order, and returns. Those that begin alike share states.
+// sequences takes one of some sequences of bytes, in order, and returns. Those that start alike share states.
 func (b *builder) sequences(all [][]byteRange) int32 {
 	if len(all[0]) == 0 {
 		return final
@@ -323,7 +323,7 @@ func appendUTF8(to [][]byteRange, low, high rune) [][]byteRange {
 	return append(to, one)
 }
 
-// matches tells whether a pattern matches a text.
+// matches reports whether a pattern matches a text.
 func (p *pattern) matches(text string) bool {
 	return regexp.MustCompile(p.tester).MatchString(text)
 }

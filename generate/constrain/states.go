@@ -15,16 +15,16 @@ type state struct {
 type kind uint8
 
 const (
-	isReturn kind = iota // goes on behind the call, or the text may end
+	isReturn kind = iota // continues after the call, or the text may end
 	isByte               // takes a byte from low to high
-	isSplit              // goes on at next and at other
-	isCall               // goes on at other, and when that returns at next
+	isSplit              // continues at next and at other
+	isCall               // continues at other, and when that returns at next
 )
 
 // final is the state that returns.
 const final int32 = 0
 
-// builder writes states from the end to the beginning: each method takes the state behind what it writes, and returns
+// builder writes states from the end to the beginning: each method takes the state after what it writes, and returns
 // the first state of it.
 type builder struct {
 	states  []state
@@ -57,7 +57,7 @@ func (b *builder) reserve() int32 {
 	return int32(len(b.states) - 1)
 }
 
-// set makes a reserved state go on at another.
+// set makes a reserved state continue at another.
 func (b *builder) set(at, next int32) { b.states[at] = state{kind: isSplit, next: next, other: next} }
 
 // bytes takes a byte of a range.
@@ -73,7 +73,7 @@ func (b *builder) text(text string, next int32) int32 {
 	return next
 }
 
-// either goes on at each of some states, at least one.
+// either continues at each of some states, at least one.
 func (b *builder) either(ways ...int32) int32 {
 	slices.Sort(ways)
 	ways = slices.Compact(ways)
@@ -91,7 +91,7 @@ func (b *builder) nothing() int32 {
 	return at
 }
 
-// call goes on at a state, and when that returns at next.
+// call continues at a state, and when that returns at next.
 func (b *builder) call(entry, next int32) int32 {
 	if next == final {
 		return entry
@@ -99,7 +99,7 @@ func (b *builder) call(entry, next int32) int32 {
 	return b.add(state{kind: isCall, next: next, other: entry})
 }
 
-// oneOf takes one of some texts. Texts that begin alike share states.
+// oneOf takes one of some texts. Texts that start alike share states.
 func (b *builder) oneOf(texts []string, next int32) int32 {
 	texts = slices.Clone(texts)
 	slices.Sort(texts)
@@ -115,7 +115,7 @@ func (b *builder) branch(texts []string, at int, next int32) int32 {
 	if len(texts[0]) == at {
 		ways, texts = append(ways, next), texts[1:]
 	}
-	if x := texts[0][at]; texts[len(texts)-1][at] == x { // all go on alike
+	if x := texts[0][at]; texts[len(texts)-1][at] == x { // all continue alike
 		end := at + 1
 		for last := texts[len(texts)-1]; end < len(texts[0]) && texts[0][end] == last[end]; end++ {
 		}
@@ -137,7 +137,7 @@ func (b *builder) branch(texts []string, at int, next int32) int32 {
 	return b.either(ways...)
 }
 
-// spaces is the most spaces behind a line end, so that a model cannot write them for ever.
+// spaces is the most spaces after a line end, so that a model cannot write them forever.
 const spaces = 16
 
 // space takes white space between two parts of JSON: nothing, a space, or a line end and spaces.

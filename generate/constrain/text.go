@@ -27,8 +27,8 @@ type Constraint struct {
 func New(g *Grammar, tok tokenizer.Tokenizer, v *Vocabulary) (*Constraint, error) {
 	c := &Constraint{grammar: g, tok: tok, vocabulary: v, need: g.needs(&v.usable)}
 	if c.need[g.start] == never {
-		return nil, &Error{Text: "found a tokenizer that lacks characters of every text that is allowed, want one " +
-			"that has them"}
+		return nil, &Error{Text: "found a tokenizer that lacks characters of every text that is allowed, " +
+			"want one that has them"}
 	}
 	c.machine = newMachine(g, c.need)
 	return c, nil
@@ -51,7 +51,7 @@ func (c *Constraint) Start() *Text {
 }
 
 // ready makes sure that the text is at a configuration of the machine in use. Where that keeps too much, a new one
-// begins. The lock is held.
+// starts. The lock is held.
 func (t *Text) ready() {
 	if t.c.machine.size > maxSize {
 		t.c.machine = newMachine(t.c.grammar, t.c.need)

@@ -182,7 +182,7 @@ func (u *units) constants(all []*node, from *node, allowed types) int32 {
 	return u.b.either(ways...)
 }
 
-// allows tells whether a value of a node is valid under all nodes.
+// allows reports whether a value of a node is valid under all nodes.
 func allows(all []*node, from *node, v any, allowed types) bool {
 	if typeOf(v)&allowed == 0 {
 		return false
@@ -233,7 +233,7 @@ func typeOf(v any) types {
 	return typeObject
 }
 
-// same tells whether two values are equal.
+// same reports whether two values are equal.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case []any:

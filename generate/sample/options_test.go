@@ -19,10 +19,9 @@ func TestValidateNamesAllProblems(t *testing.T) {
 		RepetitionPenalty: -0.5, RepetitionWindow: -2})
 	want :=
 		"sampling options: temperature: found +Inf, want a number from 0 up; top_k: found -1, " +
-			"want an integer from 0 up; top_p: found 1.5, want a number from 0 to 1; min_p: found NaN, want a " +
-			"number from 0 to 1; " +
-			"repetition_penalty: found -0.5, want a number from 0 up; repetition_window: found -2, " +
-			"want an integer from 0 up"
+			"want an integer from 0 up; top_p: found 1.5, want a number from 0 to 1; min_p: found NaN, " +
+			"want a number from 0 to 1; repetition_penalty: found -0.5, want a number from 0 up; repetition_window: " +
+			"found -2, want an integer from 0 up"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

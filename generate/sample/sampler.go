@@ -123,7 +123,7 @@ func larger(a, b candidate) bool {
 // largestLogit returns the token with the largest logit, -1 where none is above -Inf.
 func largestLogit(logits []float32) (int, error) {
 	top := float32(math.Inf(-1))
-	from := 0 // where the first block begins that has it
+	from := 0 // where the first block starts that has it
 	for at := 0; at < len(logits); at += blockLen {
 		hi, bad := kernel.Largest(logits[at:min(len(logits), at+blockLen)])
 		if bad {

@@ -12,7 +12,7 @@ import (
 // How the stream is cut into pieces makes no difference. Text is bytes; a piece may end inside a UTF-8 character.
 type StopMatcher struct {
 	stops []automaton
-	held  []byte // the end of the text so far, which may be the beginning of a stop string
+	held  []byte // the end of the text so far, which may be the start of a stop string
 	out   []byte // reused from call to call
 	found string
 }

@@ -81,7 +81,7 @@ func LockDir(dir string) (*Lock, error) {
 		case !got:
 			return nil, errors.Join(&LockedError{dir, readHolder(l.path)}, file.Close())
 		}
-		if sameFile(file, l.path) {
+		if IsAt(file, l.path) {
 			l.file = file
 			return l, l.sign()
 		}
@@ -102,12 +102,6 @@ func ClaimDir(dir string) (*Lock, error) {
 		return nil, errors.Join(err, lock.Release())
 	}
 	return lock, nil
-}
-
-func sameFile(file *flock.Flock, path string) bool {
-	a, errA := file.Stat()
-	b, errB := os.Stat(path)
-	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
 // holderAt is the offset of the holder in the LockFile. The first byte is what Windows locks, so that no other process

@@ -131,13 +131,10 @@ func createLocked(name string) (*os.File, error) {
 }
 
 // IsAt reports whether an open file is what its path names: it has not been removed or replaced.
-func IsAt(f *os.File, path string) bool {
-	a, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	b, err := os.Stat(path)
-	return err == nil && os.SameFile(a, b)
+func IsAt(f interface{ Stat() (fs.FileInfo, error) }, path string) bool {
+	a, errA := f.Stat()
+	b, errB := os.Stat(path)
+	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
 // SyncError is the error of a file that is in place, but whose folder could not be synced.

@@ -166,7 +166,7 @@ func TestTwoPullsAtOnce(t *testing.T) {
 	b := client(t, h, "")
 	b.Cache = a.Cache
 	b.Watch.Note = func(format string, args ...any) {
-		if strings.Contains(format, "waiting for another program") {
+		if strings.Contains(fmt.Sprintf(format, args...), "model.safetensors: waiting for another program") {
 			close(waits) // only now the first may go on
 		}
 	}

@@ -167,10 +167,18 @@ func TestTextsOfModelsThatGo(t *testing.T) {
 	}
 }
 
+// bubble is synctest.Test on one core: loops then run inline. The helpers of package parallel are goroutines outside of
+// any bubble, and may not share a loop with one inside.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, f)
+}
+
 // TestKeepAlive: a model goes when nobody has used it for as long as the server says, or the last request that said
 // something: never, at once, or that long.
 func TestKeepAlive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := servetest.NewLibrary(t, "one", "two")
 		server := s.Serve(t, serve.Options{})
 		wantLoaded := func(when string, want ...string) {
@@ -337,7 +345,7 @@ func TestLoadThatFails(t *testing.T) {
 // TestWaitingForRoom: a model waits until those in use let it in, the one used longest ago goes first, what can never
 // have room is refused, and nobody waits for longer, or with more others, than the limits allow.
 func TestWaitingForRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := servetest.NewLibrary(t, "one", "two", "three")
 		size := int64(s.Nets["one"].Bytes())
 		s.Memory = 2*size + size/2
@@ -395,7 +403,7 @@ func TestWaitingForRoom(t *testing.T) {
 // TestFilesThatChange: a model whose files have changed is loaded again when nobody uses the old one, and one that was
 // removed answers until those that use it have ended.
 func TestFilesThatChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		s := servetest.NewLibrary(t, "one")
 		server := s.Serve(t, serve.Options{})
 		change := func() {

@@ -5,7 +5,7 @@ type claim struct {
 	at       int
 	key      key
 	priority int
-	done     chan struct{} // closed when the mark is there, or when nobody is about to leave it any more
+	done     chan struct{} // closed when the mark is there, or when no one is about to leave it any more
 }
 
 // claim claims the marks that a turn is about to leave. If others are about to leave one that it could continue from,

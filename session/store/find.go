@@ -18,7 +18,7 @@ type Found struct {
 	LogProbs []float32
 	// Miss says why not more was found.
 	Miss Miss
-	// Shared is the last end of a piece up to which the text is the same as one that the store knows. If it is behind
+	// Shared is the last end of a piece up to which the text is the same as one that the store knows. If it is after
 	// Cached, there is no mark any more, or never was.
 	Shared int
 }
@@ -29,10 +29,10 @@ type Reason int
 // The reasons.
 const (
 	Whole   Reason = iota // it has all
-	Nothing               // no text that it knows begins like this one
+	Nothing               // no text that it knows starts like this one
 	Start                 // all texts that it knows part in the first piece: another system prompt, for example
 	Edited                // the text that has the most in common continues with another id
-	Longer                // the text that has the most in common ends; this one goes on
+	Longer                // the text that has the most in common ends; this one continues
 	Inside                // this text ends inside a piece of another
 	Cut                   // the text that has the most in common was read in other pieces: drawn, for example
 	Evicted               // there was no more room for the mark
@@ -129,7 +129,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	switch {
 	case f.Cached == r.len():
 		f.Miss = Miss{Whole, f.Cached}
-	case f.Cached > f.Miss.At: // nobody here knows what was read behind a mark of others
+	case f.Cached > f.Miss.At: // no one here knows what was read after a mark of others
 		f.Miss = Miss{Longer, f.Cached}
 	}
 	s.stats.Cached += int64(f.Cached)

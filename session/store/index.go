@@ -34,13 +34,13 @@ const unit = 1 << 30
 
 // weigh returns what each of some objects is worth: what value is for marks in memory, on top of the clock at the last
 // use. The clock in their names makes all processes agree, more or less. Whole numbers lose no precision. The mark
-// before counts if it is still there; other than in memory nobody knows the one before that.
+// before counts if it is still there; other than in memory no one knows the one before that.
 func (x *index) weigh(all []*object) map[*object]int64 {
 	ids := make(map[string]*object, len(all))
 	for _, o := range all {
 		ids[o.key.id()] = o
 	}
-	next := make(map[*object]*object, len(all)) // the nearest mark behind, nil where texts part
+	next := make(map[*object]*object, len(all)) // the nearest mark after, nil where texts part
 	for _, o := range all {
 		if before := ids[o.before]; before != nil {
 			if _, parted := next[before]; parted {

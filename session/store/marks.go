@@ -9,7 +9,7 @@ import (
 // mark is a snapshot in memory. Which ones go first when there is no more room is the algorithm GreedyDual-Size with
 // frequencies (Cherkasova, 1998): a mark is worth what it would cost to read again per byte, times how often it has
 // been used, on top of the clock at its last use, and the clock stands at what the last mark that went was worth. So a
-// mark that nobody uses any more goes some time, whatever it costs.
+// mark that no one uses any more goes some time, whatever it costs.
 type mark struct {
 	snapshot *session.Snapshot
 	key      key
@@ -37,7 +37,7 @@ func (m *mark) value() float64 {
 func (m *mark) tokens() int { return m.at.end() - m.at.markBefore() }
 
 // share estimates how many of the texts to come that go as far as the mark of a node continue from there. All of them
-// do after a leaf, and where texts have parted before. Of those that go along the only text behind it, some part before
+// do after a leaf, and where texts have parted before. Of those that go along the only text after it, some part before
 // the next mark: as many as lie between the two, if they part anywhere in the text.
 func (n *node) share() float64 {
 	next := n
@@ -85,7 +85,7 @@ func (h *marks) Pop() any {
 	return m
 }
 
-// fresh is what marks that come take besides what is there.
+// fresh is what marks that come take besides what exists.
 func (h *marks) fresh(all []*session.Snapshot) (bytes int64) {
 	for _, s := range all {
 		own, _ := snapshotSize(s)
@@ -126,8 +126,8 @@ func (h *marks) weigh(m *mark) {
 	}
 }
 
-// around computes anew what the marks before and behind a node are worth, whose mark has come or gone. Where several
-// texts go on after the node, those there are left: least finds what has become dearer.
+// around computes anew what the marks before and after a node are worth, whose mark has come or gone. Where several
+// texts continue after the node, those there are left: least finds what has become dearer.
 func (h *marks) around(n *node) {
 	for p := n.parent; p != nil; p = p.parent {
 		if p.mark != nil {

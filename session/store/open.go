@@ -158,7 +158,7 @@ func (t *turn) readAll(ctx context.Context) error {
 }
 
 // ladder are the places of marks before the end of a text: the last multiple of the chunk, the last but one of two
-// chunks, of four, and so on. So texts of which one is the beginning of the other have most of them in common.
+// chunks, of four, and so on. So texts of which one is the start of the other have most of them in common.
 func ladder(n, chunk int) (out []int) {
 	for at, step := (n-1)/chunk*chunk, chunk; at > 0; at, step = (at-1)/(2*step)*2*step, 2*step {
 		out = append(out, at)

@@ -12,7 +12,7 @@ import (
 // key names a state: it is the hash of the model and of the pieces that it has read, so that equal keys are equal bits.
 type key [sha256.Size]byte
 
-// cut is a place behind a piece of a text, where a mark can stand.
+// cut is a place after a piece of a text, where a mark can stand.
 type cut struct {
 	at   int
 	rung bool // a multiple of the chunk, or the end of a segment: marks in the bucket are looked for at these only
@@ -22,7 +22,7 @@ type cut struct {
 // same pieces are the same, however they were made of segments.
 type reading struct {
 	// syms has a number for each id: twice the id, and one more where a piece ends. As only the last number of a piece
-	// is odd, no piece is the beginning of another.
+	// is odd, no piece is the start of another.
 	syms []uint32
 	cuts []cut
 }
@@ -51,7 +51,7 @@ func read(plan []session.Segment, chunk int) *reading {
 // len is the number of ids.
 func (r *reading) len() int { return len(r.syms) }
 
-// isCut reports whether a piece ends at a position, where the text begins too.
+// isCut reports whether a piece ends at a position, where the text starts too.
 func (r *reading) isCut(at int) bool {
 	return at == 0 || at <= r.len() && at > 0 && r.syms[at-1]&1 == 1
 }
@@ -64,7 +64,7 @@ func (r *reading) lastCut(at int) int {
 	return at
 }
 
-// until is the beginning of a text up to a cut.
+// until is the start of a text up to a cut.
 func (r *reading) until(at int) *reading {
 	i, _ := slices.BinarySearchFunc(r.cuts, at, func(c cut, at int) int { return c.at - at })
 	return &reading{r.syms[:at], r.cuts[:i+1]}

@@ -54,7 +54,7 @@ const DefaultRefresh = time.Second
 type Store struct {
 	o       Options
 	model   string // as in the names of objects
-	origin  key    // the key of the beginning of every text
+	origin  key    // the key of the start of every text
 	listing sync.Mutex
 
 	writers sync.WaitGroup

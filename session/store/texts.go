@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// The texts that a store knows are an object, too, which WriteTexts writes and New reads, so that a store which begins
+// The texts that a store knows are an object, too, which WriteTexts writes and New reads, so that a store which starts
 // anew can say where a text parts from those before, and not only that it has no more of it. It serves for nothing
 // else: a text without a mark changes no bit. Its name is
 //
@@ -107,7 +107,7 @@ func decodeTexts(data []byte) (texts [][]uint32, err error) {
 	return texts, nil
 }
 
-// WriteTexts writes to the bucket which texts the store knows, without their marks, for stores that begin later: they
+// WriteTexts writes to the bucket which texts the store knows, without their marks, for stores that start later: they
 // say where a text parts from these. Errors are told, and returned.
 func (s *Store) WriteTexts(ctx context.Context) error {
 	if s.o.Bucket == nil {

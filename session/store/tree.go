@@ -15,9 +15,9 @@ type tree struct {
 	bareBytes int64
 }
 
-// node is a run of pieces of one text or of several that begin with the same pieces. The tree of nodes holds all texts
-// that the store knows: the way from the root to a node is the beginning of a text. Nodes part at the ends of pieces
-// only, so two children may begin with the same ids, in other pieces or with others after them in the same piece.
+// node is a run of pieces of one text or of several that start with the same pieces. The tree of nodes holds all texts
+// that the store knows: the way from the root to a node is the start of a text. Nodes part at the ends of pieces
+// only, so two children may start with the same ids, in other pieces or with others after them in the same piece.
 type node struct {
 	parent *node
 	start  int       // position before its first id
@@ -41,12 +41,12 @@ func (n *node) size() int64 { return nodeSize + 4*int64(len(n.syms)) + 4*int64(l
 // the allocator adds.
 const nodeSize = 256
 
-// find is the place among the children of the one that begins with the first piece of syms, or where it would be.
+// find is the place among the children of the one that starts with the first piece of syms, or where it would be.
 func (n *node) find(syms []uint32) (i int, found bool) {
 	i, _ = slices.BinarySearchFunc(n.kids, syms, func(kid *node, syms []uint32) int {
 		return slices.Compare(kid.syms, syms)
 	})
-	// A child that begins with the piece stands on either side of where all of syms would be.
+	// A child that starts with the piece stands on either side of where all of syms would be.
 	for _, j := range []int{i - 1, i} {
 		if j >= 0 && j < len(n.kids) && samePieces(n.kids[j].syms, syms) > 0 {
 			return j, true
@@ -55,7 +55,7 @@ func (n *node) find(syms []uint32) (i int, found bool) {
 	return i, false
 }
 
-// same is how many numbers a and b begin with in common.
+// same is how many numbers a and b start with in common.
 func same(a, b []uint32) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -66,7 +66,7 @@ func same(a, b []uint32) int {
 	return n
 }
 
-// samePieces is how many numbers a and b begin with in whole pieces in common.
+// samePieces is how many numbers a and b start with in whole pieces in common.
 func samePieces(a, b []uint32) int {
 	n := same(a, b)
 	for n > 0 && a[n-1]&1 == 0 {

@@ -19,7 +19,7 @@ type acNode struct {
 	id    int32 // of the string that ends here, or -1
 }
 
-// newAutomaton makes the automaton of strings that are not empty. Of two equal ones the first counts. at gives byte i
+// newAutomaton returns the automaton of strings that are not empty. Of two equal ones the first counts. at gives byte i
 // of a string, which may be read backwards.
 func newAutomaton(tokens []Token, at func(s string, i int) byte) *automaton {
 	a := &automaton{nodes: []acNode{{id: -1}}}

@@ -7,7 +7,7 @@ import (
 )
 
 // FlaggedSet is an addedSet whose tokens have flags: single_word, which a token in the middle of a word is not; lstrip
-// and rstrip, by which a token takes the white space before or behind it.
+// and rstrip, by which a token takes the white space before or after it.
 type FlaggedSet struct {
 	Set    *Set
 	flags  map[int32]Token // of the tokens that have some
@@ -59,7 +59,7 @@ func (f *FlaggedScan) Run(text []byte, last bool) (done int, err error) {
 		}
 		lo, hi, id := scan.Next(at)
 		flags := f.Find.flags[id]
-		if id < 0 || flags.SingleWord && hi == len(text) && !last { // the character behind it decides
+		if id < 0 || flags.SingleWord && hi == len(text) && !last { // the character after it decides
 			if f.Find.lstrip && !last {
 				lo -= trailingSpace(text[begin:lo])
 			}
@@ -80,7 +80,7 @@ func (f *FlaggedScan) Run(text []byte, last bool) (done int, err error) {
 	}
 }
 
-// letterBefore tells whether the end of text, or what stood before it, is part of a word.
+// letterBefore reports whether the end of text, or what stood before it, is part of a word.
 func (f *FlaggedScan) letterBefore(text []byte) bool {
 	if len(text) == 0 {
 		return f.letter
@@ -89,7 +89,7 @@ func (f *FlaggedScan) letterBefore(text []byte) bool {
 	return isLetter(r, size)
 }
 
-// letterAt tells whether text begins with a part of a word.
+// letterAt reports whether text starts with a part of a word.
 func letterAt(text []byte) bool {
 	r, size := utf8.DecodeRune(text)
 	return isLetter(r, size)
@@ -99,7 +99,7 @@ func isLetter(r rune, size int) bool {
 	return !(r == utf8.RuneError && size < 2) && regex.SetWord.Has(r)
 }
 
-// leadingSpace is the number of bytes of white space that text begins with.
+// leadingSpace is the number of bytes of white space that text starts with.
 func leadingSpace(text []byte) (n int) {
 	for n < len(text) {
 		r, size := utf8.DecodeRune(text[n:])

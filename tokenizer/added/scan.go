@@ -7,7 +7,7 @@ type Set struct {
 	longest  int        // bytes of the longest token
 }
 
-// NewSet makes the set of the given tokens. Of two with the same text the first counts.
+// NewSet returns the set of the given tokens. Of two with the same text the first counts.
 func NewSet(tokens []Token) *Set {
 	s := &Set{}
 	if len(tokens) == 0 {
@@ -26,13 +26,13 @@ func NewSet(tokens []Token) *Set {
 var addedBlock = 1 << 16
 
 // addedScan goes through a text from token to token. It reads the text backwards, block by block. So it finds the
-// longest token that begins at each place, in time linear in the text.
+// longest token that starts at each place, in time linear in the text.
 type addedScan struct {
 	set     *Set
 	text    []byte
 	upTo    int          // the text before it is searched
 	found   []addedPlace // tokens in the block before upTo, the last one first
-	pending []int        // places where a token may begin that continues past the end, ascending
+	pending []int        // places where a token may start that continues past the end, ascending
 	work    int          // nodes looked at
 }
 
@@ -42,7 +42,7 @@ type addedPlace struct {
 	id     int32
 }
 
-// scan begins a search. When last is false, more text may follow.
+// scan starts a search. When last is false, more text may follow.
 func (s *Set) Scan(text []byte, last bool) addedScan {
 	c := addedScan{set: s, text: text}
 	if s.forward == nil || last {
@@ -60,9 +60,9 @@ func (s *Set) Scan(text []byte, last bool) addedScan {
 	return c
 }
 
-// next finds the leftmost added token from at on, the longest if several begin there, and returns its bounds and id.
+// next finds the leftmost added token from at on, the longest if several start there, and returns its bounds and id.
 // When it finds none, id is -1 and lo is where the search stopped: at the end of text or, when more may follow, where a
-// token may begin that continues past the end. at must not decrease from call to call.
+// token may start that continues past the end. at must not decrease from call to call.
 func (c *addedScan) Next(at int) (lo, hi int, id int32) {
 	for len(c.pending) > 0 && c.pending[0] < at {
 		c.pending = c.pending[1:]

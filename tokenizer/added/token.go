@@ -17,7 +17,7 @@ type Token struct {
 	Special    bool   `json:"special"`
 }
 
-// hasFlags tells whether the token takes or needs something beside it.
+// hasFlags reports whether the token takes or needs something beside it.
 func (a Token) HasFlags() bool { return a.SingleWord || a.LStrip || a.RStrip }
 
 // endNames are the names of the token that ends a document, in order of preference: GPT-2's and GPT-NeoX's, Llama

@@ -21,10 +21,10 @@ type Spec struct {
 	Results     []int32          // what they become
 	Added       []added.Token    // recognized in text before anything else
 	Patterns    []string         // how text is cut into words, see splitter
-	PrefixSpace bool             // prefix a space to a text that does not begin with one
+	PrefixSpace bool             // prefix a space to a text that does not start with one
 	Words       map[string]int32 // words that become this token without merging; nil for none
 	Before      []int32          // what the post-processor puts before a text
-	After       []int32          // and behind it
+	After       []int32          // and after it
 	File        Settings         // what Save repeats
 }
 
@@ -39,7 +39,7 @@ type Tokenizer struct {
 	end      *int32 // the token that ends a document, where its name does not tell; nil for none
 }
 
-// New makes a tokenizer. Ids and merges must be within maxIDs and maxMerges.
+// New returns a tokenizer. Ids and merges must be within maxIDs and maxMerges.
 func New(spec Spec) (*Tokenizer, error) {
 	t := &Tokenizer{Spec: spec, table: NewMergeTable(spec.Merges, spec.Results)}
 	t.find = added.NewSet(spec.Added)

@@ -26,8 +26,8 @@ type MergeTable struct {
 
 const emptySlot = 1<<64 - 1
 
-// NewMergeTable makes the table of pairs[rank], merged into result[rank]. If a pair occurs twice its later rank counts,
-// as in Hugging Face's library.
+// NewMergeTable returns the table of pairs[rank], merged into result[rank]. If a pair occurs twice its later rank
+// counts, as in Hugging Face's library.
 func NewMergeTable(pairs [][2]int32, result []int32) MergeTable {
 	ranks := make([]uint32, len(pairs))
 	for rank := range ranks {
@@ -36,7 +36,7 @@ func NewMergeTable(pairs [][2]int32, result []int32) MergeTable {
 	return NewRankedTable(pairs, ranks, result)
 }
 
-// NewRankedTable makes the table of pairs[i] of rank ranks[i]. Several pairs of one result may have one rank.
+// NewRankedTable returns the table of pairs[i] of rank ranks[i]. Several pairs of one result may have one rank.
 func NewRankedTable(pairs [][2]int32, ranks []uint32, result []int32) MergeTable {
 	sizeBits := bits.Len(uint(2*len(pairs)) | 15)
 	t := MergeTable{slots: make([]uint64, 1<<sizeBits), shift: uint(64 - sizeBits), result: result}

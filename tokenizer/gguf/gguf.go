@@ -54,7 +54,7 @@ type ggufPre struct {
 	names    string   // with spaces between
 	patterns []string // each cuts what the ones before it left
 	whole    bool     // a word that is a token is that token, whatever the merges
-	bos      bool     // begins with bos_token_id, unless the file says otherwise
+	bos      bool     // starts with bos_token_id, unless the file says otherwise
 }
 
 // ggufPres are the names that tokenizer.ggml.pre has in files of the program that defines them, llama.cpp
@@ -82,7 +82,7 @@ var ggufPres = []ggufPre{
 
 // FromVocabulary makes the tokenizer of a GGUF file. What the file does not say is as llama.cpp takes it. A document
 // ends
-// with the token of a name that says so or, where there is none, with eos_token_id.
+// with the token of a name that says so or, if there is none, with eos_token_id.
 func FromVocabulary(v Vocabulary) (token.Tokenizer, error) {
 	t, err := v.tokenizer()
 	if err == nil && v.EOS >= 0 {

@@ -22,7 +22,7 @@ import (
 // VocabularyOf is what a GGUF file says of a tokenizer, so that llama.cpp has the same tokens. It is an error if that
 // program
 // has no tokenizer of the kind. The normalization form NFC is left out, which llama.cpp does not apply: it changes a
-// text only where accents stand behind their letters.
+// text only where accents stand after their letters.
 func VocabularyOf(tok token.Tokenizer) (Vocabulary, error) {
 	v, err := toGGUF(tok)
 	if err == nil {
@@ -40,8 +40,8 @@ func toGGUF(tok token.Tokenizer) (v Vocabulary, err error) {
 		return charsVocabulary(func(id int) string { return string([]byte{byte(id)}) }, t.VocabSize()), nil
 	case *chars.CharTokenizer:
 		if last := t.Alphabet[len(t.Alphabet)-1]; last >= utf8.RuneSelf {
-			return v, fmt.Errorf("found the character %q as a token, want none of several bytes: llama.cpp has no "+
-				"tokenizer of characters", last)
+			return v, fmt.Errorf("found the character %q as a token, want none of several bytes: "+
+				"llama.cpp has no tokenizer of characters", last)
 		}
 		return charsVocabulary(func(id int) string { return string(t.Alphabet[id]) }, t.VocabSize()), nil
 	case *bpe.Tokenizer:
@@ -77,8 +77,8 @@ func byteLevelVocabulary(t *bpe.Tokenizer) (v Vocabulary, err error) {
 		return slices.Equal(p.patterns, t.Patterns) && p.whole == (t.Words != nil)
 	})
 	if at < 0 || t.PrefixSpace {
-		return v, fmt.Errorf("found a tokenizer that cuts words by %.200q (a space before: %v, whole words: %v), want "+
-			"one of those that llama.cpp has", t.Patterns, t.PrefixSpace, t.Words != nil)
+		return v, fmt.Errorf("found a tokenizer that cuts words by %.200q (a space before: %v, whole words: %v), "+
+			"want one of those that llama.cpp has", t.Patterns, t.PrefixSpace, t.Words != nil)
 	}
 	v.Model = "gpt2"
 	v.Pre, _, _ = strings.Cut(ggufPres[at].names, " ")
@@ -115,8 +115,8 @@ func pieceVocabulary(t *pipeline.Tokenizer) (v Vocabulary, err error) {
 	}
 	var file hf.File
 	if err := json.Unmarshal(data, &file); err != nil || file.Hippo == nil {
-		return v, errors.New("found a tokenizer.json of another form, want byte-level BPE that cuts words by " +
-			"patterns, or a tokenizer.model")
+		return v, errors.New("found a tokenizer.json of another form, " +
+			"want byte-level BPE that cuts words by patterns, or a tokenizer.model")
 	}
 	m, err := sentencepiece.Read(file.Hippo.Model)
 	if err != nil {
@@ -133,11 +133,11 @@ func pieceVocabulary(t *pipeline.Tokenizer) (v Vocabulary, err error) {
 	return v, nil
 }
 
-// setAffixes sets the ids around a text, and those that begin and end one.
+// setAffixes sets the ids around a text, and those that start and end one.
 func (v *Vocabulary) setAffixes(tok token.Tokenizer) error {
 	before, after := token.Affixes(tok)
 	if len(before) > 1 || len(after) > 1 {
-		return fmt.Errorf("found %d tokens before a text and %d behind it, want at most one each", len(before),
+		return fmt.Errorf("found %d tokens before a text and %d after it, want at most one each", len(before),
 			len(after))
 	}
 	begins, ends := len(before) == 1, len(after) == 1

@@ -51,8 +51,8 @@ func (r *reader) postProcessor() error {
 				return fmt.Errorf("step %d: TemplateProcessing: %w", i, err)
 			}
 		default:
-			return fmt.Errorf("step %d: %.60q is not supported, want TemplateProcessing, ByteLevel, BertProcessing or "+
-				"RobertaProcessing", i, p.Type)
+			return fmt.Errorf("step %d: %.60q is not supported, want TemplateProcessing, ByteLevel, "+
+				"BertProcessing or RobertaProcessing", i, p.Type)
 		}
 		if len(r.before)+len(r.after) > maxAffixes {
 			return fmt.Errorf("more than %d tokens around a text", maxAffixes)

@@ -15,7 +15,7 @@ import (
 // maxDecoded is how much longer a decoder may make a token.
 const maxDecoded = 16
 
-// newDecoding makes the steps of a decoder. A file without one whose words are written in byte characters is decoded
+// newDecoding returns the steps of a decoder. A file without one whose words are written in byte characters is decoded
 // from them.
 func newDecoding(parts []component, inBytes bool, work *regex.Work) (*pipeline.Decoding, error) {
 	if len(parts) == 0 && inBytes {
@@ -98,7 +98,7 @@ func metaspaceDecoder(p component) (func(string, bool) string, error) {
 func replaceDecoder(p component, fused bool, work *regex.Work) (step func(string, bool) string, longer int, err error) {
 	if text := p.Pattern.String; text != nil && *text != "" {
 		if fused && utf8.RuneCountInString(*text) > 1 {
-			return nil, 0, errors.New("a Replace of several characters behind Fuse is not supported")
+			return nil, 0, errors.New("a Replace of several characters after Fuse is not supported")
 		}
 		longer = max(1, (len(p.Content)+len(*text)-1)/len(*text))
 		return func(token string, _ bool) string { return strings.ReplaceAll(token, *text, p.Content) }, longer, nil
@@ -108,7 +108,7 @@ func replaceDecoder(p component, fused bool, work *regex.Work) (step func(string
 		return nil, 0, fmt.Errorf("in Replace: %w", err)
 	}
 	if fused {
-		return nil, 0, errors.New("a Replace by a pattern behind Fuse is not supported")
+		return nil, 0, errors.New("a Replace by a pattern after Fuse is not supported")
 	}
 	d, err := regex.CompileWithin(pattern, work)
 	if err != nil {

@@ -97,7 +97,7 @@ func preTokenizerSteps(p component) []json.RawMessage { return p.PreTokenizers }
 func decoderSteps(p component) []json.RawMessage      { return p.Decoders }
 func processorSteps(p component) []json.RawMessage    { return p.Processors }
 
-// isByteLevel tells whether the parts of a decoder are ByteLevel. Some files that were made by hand have none.
+// isByteLevel reports whether the parts of a decoder are ByteLevel. Some files that were made by hand have none.
 func isByteLevel(decoder []component) bool {
 	return !slices.ContainsFunc(decoder, func(p component) bool { return p.Type != "ByteLevel" })
 }

@@ -228,7 +228,7 @@ func (r *reader) metaspace(p component) ([]pretokenize.Step, error) {
 	return steps, r.grow(1, len(p.Replacement))
 }
 
-// compileChar makes the pattern of one character.
+// compileChar returns the pattern of one character.
 func compileChar(char string, work *regex.Work) (*regex.DFA, error) {
 	r, size := utf8.DecodeRuneInString(char)
 	if size == 0 || size != len(char) || r == utf8.RuneError && size < 2 {

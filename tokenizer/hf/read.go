@@ -154,7 +154,7 @@ func Parse(file *File, data []byte) (token.Tokenizer, error) {
 	return r.aroundBPE(t)
 }
 
-// isBPE tells whether a model is BPE.
+// isBPE reports whether a model is BPE.
 func isBPE(m *Model) bool { return m.Type == nil || *m.Type == "BPE" }
 
 // check refuses models that encode in a way that is not supported.

@@ -9,7 +9,7 @@ import (
 )
 
 // charsmap is SentencePiece's precompiled_charsmap (src/normalizer.cc): strings and what they are replaced by, such
-// as ﬁ by fi. The longest string that the text begins with is replaced, again and again; characters between stay.
+// as ﬁ by fi. The longest string that the text starts with is replaced, again and again; characters between stay.
 //
 // The strings are a double-array trie (Aoe 1989) as the library Darts-clone lays it out: a unit of 32 bits for each
 // node, whose bits 0 to 7 are the label that leads to it, 8 whether a string ends there, 10 to 30 the offset of its
@@ -66,7 +66,7 @@ func NewCharsmap(data []byte) (*charsmap, error) {
 // offset is where the children of a node stand, before ^ with the node and their labels.
 func offset(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 
-// find finds the longest string that text begins with, its length and its replacement; n is 0 when there is none.
+// find finds the longest string that text starts with, its length and its replacement; n is 0 when there is none.
 // open says that a longer one is possible when more text follows.
 func (m *charsmap) find(text []byte) (with []byte, n int, open bool) {
 	at := offset(m.units[0])

@@ -13,8 +13,8 @@ import (
 
 // Normalizer is one step of the changes that a tokenizer makes to a text before it looks for words.
 type Normalizer interface {
-	// apply appends to dst what the beginning of src becomes that nothing behind src can change, and returns how much
-	// of src that is. src is whole characters, and bytes that are not UTF-8. start says that src begins the stretch of
+	// apply appends to dst what the start of src becomes that nothing after src can change, and returns how much
+	// of src that is. src is whole characters, and bytes that are not UTF-8. start says that src starts the stretch of
 	// text, final that it ends there; then all of src is used.
 	Apply(dst, src []byte, start, final bool) ([]byte, int)
 }
@@ -24,7 +24,7 @@ type Chain struct {
 	steps []Normalizer
 	state []struct {
 		pending, out []byte
-		inside       bool // something of the stretch is behind this step
+		inside       bool // something of the stretch is after this step
 	}
 }
 
@@ -37,7 +37,7 @@ func NewChain(steps []Normalizer) Chain {
 	return c
 }
 
-// push gives the next part of a stretch to the steps, and returns what comes out behind the last. It is valid until the
+// push gives the next part of a stretch to the steps, and returns what comes out after the last. It is valid until the
 // next call, and as long as src.
 func (c *Chain) Push(src []byte, final bool) []byte {
 	for i, step := range c.steps {
@@ -116,7 +116,7 @@ func Lowercase(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, unicode.ToLower(r))
 }
 
-// StripAccents drops marks, which stand behind their letters in a decomposed form.
+// StripAccents drops marks, which stand after their letters in a decomposed form.
 func StripAccents(dst []byte, r rune) []byte {
 	if unicode.Is(unicode.M, r) {
 		return dst
@@ -185,7 +185,7 @@ func (p Prepend) Apply(dst, src []byte, start, _ bool) ([]byte, int) {
 	return append(dst, src...), len(src)
 }
 
-// ReplaceText puts a text in the place of another one.
+// ReplaceText puts a text in place of another one.
 type ReplaceText struct{ Old, New []byte }
 
 func (p ReplaceText) Apply(dst, src []byte, _, final bool) ([]byte, int) {
@@ -200,14 +200,14 @@ func (p ReplaceText) Apply(dst, src []byte, _, final bool) ([]byte, int) {
 	}
 	end := len(src)
 	if !final {
-		// the longest end of src that may be the beginning of old
+		// the longest end of src that may be the start of old
 		for end = max(i, len(src)-len(p.Old)+1); end < len(src) && !bytes.HasPrefix(p.Old, src[end:]); end++ {
 		}
 	}
 	return append(dst, src[i:end]...), end
 }
 
-// ReplaceMatches puts a text in the place of all matches of a pattern.
+// ReplaceMatches puts a text in place of all matches of a pattern.
 type ReplaceMatches struct {
 	Pattern *regex.DFA
 	New     []byte

@@ -5,7 +5,7 @@ import "bytes"
 // Decoding is how the texts of tokens become the text that they stand for.
 type Decoding struct {
 	Steps []func(token string, opens bool) string // opens says that the token is the first of the text
-	Left  int                                     // how many characters strip at the beginning of the text are dropped
+	Left  int                                     // how many characters strip at the start of the text are dropped
 	Strip string
 }
 
@@ -17,7 +17,7 @@ func (d *Decoding) token(token string, opens bool) string {
 	return token
 }
 
-// decodeText decodes ids that begin a text, without the space that was put before the first word.
+// decodeText decodes ids that start a text, without the space that was put before the first word.
 func (t *Tokenizer) DecodeText(dst []byte, ids []int32) []byte {
 	if t.Decoding == nil || len(ids) == 0 {
 		return t.Decode(dst, ids)

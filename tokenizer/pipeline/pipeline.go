@@ -39,17 +39,17 @@ type Spec struct {
 type Tokenizer struct {
 	Spec
 	raw     *added.FlaggedSet  // added tokens that are found in the text as it is
-	cooked  *added.FlaggedSet  // those that are found behind the normalizers
+	cooked  *added.FlaggedSet  // those that are found after the normalizers
 	plain   *added.FlaggedSet  // of user
 	lead    []pretokenize.Step // steps before the first that cuts
 	cut     *pretokenize.Cut   // the first that cuts; nil for none
-	rest    []pretokenize.Step // steps behind it
+	rest    []pretokenize.Step // steps after it
 	text    []string           // tokens, decoded
 	End     *int32             // the token that ends a document, where its name does not tell; nil for none
 	workers sync.Pool          // of *wordWorker
 }
 
-// New makes a tokenizer.
+// New returns a tokenizer.
 func New(spec Spec) (*Tokenizer, error) {
 	t := &Tokenizer{Spec: spec, lead: spec.Steps, text: spec.Tokens}
 	for i, step := range spec.Steps {
@@ -115,7 +115,7 @@ func (t *Tokenizer) Encode(dst []int32, text []byte) ([]int32, error) {
 	return ids, err
 }
 
-// stream begins a text. Without find, added tokens in it are plain characters.
+// stream starts a text. Without find, added tokens in it are plain characters.
 func (t *Tokenizer) stream(find bool) *pipeStream {
 	s := &pipeStream{t: t, norms: normalize.NewChain(t.Norms), first: true, start: true}
 	s.raw, s.cooked = added.FlaggedScan{Find: t.raw}, added.FlaggedScan{Find: t.cooked}
@@ -133,11 +133,11 @@ type pipeStream struct {
 	raw, cooked added.FlaggedScan
 	norms       normalize.Chain
 	text        []byte // normalized, not yet searched for tokens
-	word        []byte // behind the steps of lead, not yet cut or encoded
+	word        []byte // after the steps of lead, not yet cut or encoded
 	scratch     [][]byte
 	first       bool // nothing of the text has come before word
 	start       bool // nothing of the stretch has gone through lead
-	inside      bool // word goes on with a word
+	inside      bool // word continues with a word
 	dst         []int32
 	w           *words.Worker
 	carried     words.Carry
@@ -166,7 +166,7 @@ func (s *pipeStream) EncodeChunk(dst []int32, text []byte, last bool) (ids []int
 	return s.dst, n, nil
 }
 
-// wholeRunes is text without the beginning of a character at its end.
+// wholeRunes is text without the start of a character at its end.
 func wholeRunes(text []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if end := text[len(text)-n:]; utf8.RuneStart(end[0]) {
@@ -231,7 +231,7 @@ func (s *pipeStream) words(text []byte, final bool) error {
 	return nil
 }
 
-// joined is what was kept and text, one behind the other, without a copy of text where nothing was kept.
+// joined is what was kept and text, one after the other, without a copy of text where nothing was kept.
 func joined(kept *[]byte, text []byte) []byte {
 	if len(*kept) == 0 {
 		return text
@@ -249,7 +249,7 @@ func (s *pipeStream) changed(depth int, step pretokenize.Step, piece []byte, sta
 	return s.scratch[depth]
 }
 
-// follow takes a piece through the remaining steps. first says that it begins the whole text. ok is false when a part
+// follow takes a piece through the remaining steps. first says that it starts the whole text. ok is false when a part
 // of it has no token.
 func (s *pipeStream) follow(steps []pretokenize.Step, depth int, piece []byte, first bool) (ok bool) {
 	for i, step := range steps {
@@ -269,8 +269,8 @@ func (s *pipeStream) follow(steps []pretokenize.Step, depth int, piece []byte, f
 }
 
 // encode appends the ids of a word, which it gives to the model in parts: no token goes over a place between two
-// characters that are side by side in no token. When ends is false the word goes on, and done is where the last part
-// begins. bad is the place of a character without a token, or -1.
+// characters that are side by side in no token. When ends is false the word continues, and done is where the last part
+// starts. bad is the place of a character without a token, or -1.
 func (s *pipeStream) encode(word []byte, begins, ends bool) (done, bad int) {
 	if begins {
 		s.w.Carry = words.Carry{}
@@ -303,7 +303,7 @@ func (s *pipeStream) encode(word []byte, begins, ends bool) (done, bad int) {
 	return lo, bad
 }
 
-// describe names the character that text begins with in an error.
+// describe names the character that text starts with in an error.
 func describe(text []byte) string {
 	r, size := utf8.DecodeRune(text)
 	if r == utf8.RuneError && size < 2 {

@@ -26,23 +26,23 @@ const (
 	CutIsolated   CutBehavior = iota // each is a word
 	CutRemoved                       // they are dropped
 	cutPrevious                      // each ends the word before it, if that is no match
-	CutNext                          // each begins the word behind it, if that is no match
+	CutNext                          // each starts the word after it, if that is no match
 	cutContiguous                    // those that touch are one word
 )
 
 var CutBehaviors = map[string]CutBehavior{"Isolated": CutIsolated, "Removed": CutRemoved,
 	"MergedWithPrevious": cutPrevious, "MergedWithNext": CutNext, "Contiguous": cutContiguous}
 
-// Spaces puts another character in the place of spaces.
+// Spaces puts another character in place of spaces.
 type Spaces struct{ With string }
 
 // Bytes writes each byte as its visible character, see byteChar.
 type Bytes struct{}
 
-// Prefix puts a text before a piece that does not begin with it.
+// Prefix puts a text before a piece that does not start with it.
 type Prefix struct {
 	With  string
-	First bool // only before the piece that begins the whole text
+	First bool // only before the piece that starts the whole text
 }
 
 func (Cut) isPreStep()    {}
@@ -50,8 +50,8 @@ func (Spaces) isPreStep() {}
 func (Bytes) isPreStep()  {}
 func (Prefix) isPreStep() {}
 
-// Change appends what a step that does not cut makes of a piece. start says that the piece begins here, first that it
-// begins the whole text.
+// Change appends what a step that does not cut makes of a piece. start says that the piece starts here, first that it
+// starts the whole text.
 func Change(step Step, dst, piece []byte, start, first bool) []byte {
 	switch step := step.(type) {
 	case Spaces:
@@ -78,7 +78,7 @@ func Change(step Step, dst, piece []byte, start, first bool) []byte {
 }
 
 // cut calls word with the bounds of the words of text in order, and returns where it stopped. When final is false more
-// text may follow: it stops before the first word that this could change, and a later call can go on from there.
+// text may follow: it stops before the first word that this could change, and a later call can continue from there.
 func (c *Cut) Cut(text []byte, final bool, word func(lo, hi int)) (done int) {
 	p := pieces{step: c, word: word}
 	gap := 0
@@ -147,7 +147,7 @@ func (p *pieces) flush() {
 	p.lo = p.hi
 }
 
-// CompileSet makes the pattern of characters of a set: one, or as many as there are.
+// CompileSet returns the pattern of characters of a set: one, or as many as there are.
 func CompileSet(set regex.Set, many bool, work *regex.Work) (*regex.DFA, error) {
 	node := &regex.Node{Op: regex.OpSet, Set: set}
 	if many {
@@ -156,7 +156,7 @@ func CompileSet(set regex.Set, many bool, work *regex.Work) (*regex.DFA, error) 
 	return regex.CompileNode(node, work)
 }
 
-// CompileWords makes the pattern \w+|[^\w\s]+, where \w has all that is alphabetic.
+// CompileWords returns the pattern \w+|[^\w\s]+, where \w has all that is alphabetic.
 func CompileWords(work *regex.Work) (*regex.DFA, error) {
 	letters := regex.TableSet(unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
 		unicode.Join_Control)

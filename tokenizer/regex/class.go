@@ -155,7 +155,7 @@ func (p *regexParser) property() (Set, error) {
 	name, _, found := strings.Cut(p.src[p.pos:], "}")
 	name, open := strings.CutPrefix(name, "{")
 	if !found || !open {
-		return nil, errors.New(`want {name} behind \p`)
+		return nil, errors.New(`want {name} after \p`)
 	}
 	p.pos += len(name) + 2
 	name, negated := strings.CutPrefix(name, "^")

@@ -30,7 +30,7 @@ type DFA struct {
 	class   []uint8                        // pages of the classes of 256 characters
 }
 
-// match finds the end of the match that begins at text[at:], or at when there is none. When final is false, more
+// match finds the end of the match that starts at text[at:], or at when there is none. When final is false, more
 // text may follow, and settled is false if that could change the result.
 func (d *DFA) Match(text []byte, at int, final bool) (end int, settled bool) {
 	end = at
@@ -142,7 +142,7 @@ func CompileNode(node *Node, work *Work) (*DFA, error) {
 	return d, d.determinize(&p, masks)
 }
 
-// emit appends the program of a node. After a match it continues with the instruction behind it.
+// emit appends the program of a node. After a match it continues with the instruction after it.
 func (p *regexProgram) emit(n *Node) error {
 	if len(p.insts) > maxProgram {
 		return errors.New("it is too long")
@@ -214,7 +214,7 @@ func (p *regexProgram) emit(n *Node) error {
 // classify divides the symbols into classes, such that each set of the pattern has all or none of a class. It returns
 // for each class the sets that have it, as bits. One more class, in no set, stands for the end of the text.
 func (d *DFA) classify(sets []Set) (masks []uint64, err error) {
-	// At an edge, symbols begin to be in a set or cease to be. Between edges they are all of one class.
+	// At an edge, symbols start to be in a set or cease to be. Between edges they are all of one class.
 	type edge struct {
 		at  rune
 		set int

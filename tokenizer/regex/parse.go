@@ -113,7 +113,7 @@ func (n *Node) matchesNothing() bool {
 	}
 }
 
-// take skips prefix if the rest of the pattern begins with it.
+// take skips prefix if the rest of the pattern starts with it.
 func (p *regexParser) take(prefix string) bool {
 	ok := strings.HasPrefix(p.src[p.pos:], prefix)
 	if ok {
@@ -161,7 +161,7 @@ func (p *regexParser) alternatives() (*Node, error) {
 	}
 }
 
-// repeated reads an item and the quantifier behind it.
+// repeated reads an item and the quantifier after it.
 func (p *regexParser) repeated() (*Node, error) {
 	item, err := p.item()
 	if err != nil {

@@ -18,7 +18,7 @@ type Range struct{ Lo, Hi rune }
 // Set is a set of symbols: ascending ranges that neither touch nor overlap.
 type Set []Range
 
-// NewSet makes a set of ranges in any order.
+// NewSet returns a set of ranges in any order.
 func NewSet(ranges []Range) Set {
 	ranges = slices.Clone(ranges)
 	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Lo, b.Lo) })
@@ -116,7 +116,7 @@ var caseRings = sync.OnceValue(func() (rings [][]rune) {
 // fewSymbols is the size up to which a set is folded symbol by symbol.
 const fewSymbols = 64
 
-// few tells whether the set has few symbols.
+// few reports whether the set has few symbols.
 func (s Set) few() bool {
 	n := rune(0)
 	for _, r := range s {

@@ -23,11 +23,11 @@ const ModelName = "tokenizer.model"
 // spSpace stands for a space in the pieces of SentencePiece.
 const spSpace = "▁"
 
-// New makes the tokenizer of a tokenizer.model, the file of the library SentencePiece (Kudo and Richardson,
+// New returns the tokenizer of a tokenizer.model, the file of the library SentencePiece (Kudo and Richardson,
 // arXiv:1808.06226), with a BPE or a unigram model. Ids are those of that library, and of the pieces of type control,
 // such as <s>, which that library never finds in a text: EncodeOrdinary takes them for plain characters, as it does.
 //
-// The file does not say which tokens begin and end a text, so Affixes has none.
+// The file does not say which tokens start and end a text, so Affixes has none.
 func New(model []byte) (token.Tokenizer, error) {
 	t, err := Parse(model)
 	if err != nil {

@@ -15,14 +15,14 @@ const FirstRead = 256 << 10
 
 // Stream encodes a text that arrives in pieces.
 type Stream interface {
-	// encodeChunk appends the ids of the beginning of text that nothing after text can change, and returns the number
-	// of bytes they stand for; the next call must begin with the others. When last is true nothing follows, and all
+	// encodeChunk appends the ids of the start of text that nothing after text can change, and returns the number
+	// of bytes they stand for; the next call must start with the others. When last is true nothing follows, and all
 	// of text is encoded. The offset of an *EncodeError counts from the start of text.
 	EncodeChunk(dst []int32, text []byte, last bool) (ids []int32, n int, err error)
 }
 
 // ReadPieces reads r to its end and passes the text to use in pieces of size bytes, or more if that is not enough. use
-// returns the number of bytes that it has processed; the next piece begins with the rest. When last is true it must
+// returns the number of bytes that it has processed; the next piece starts with the rest. When last is true it must
 // process all.
 func ReadPieces(r io.Reader, size int, use func(text []byte, last bool) (done int, err error)) error {
 	buf := make([]byte, 0, size)

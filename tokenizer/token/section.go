@@ -82,8 +82,8 @@ func CheckAffixes(before, after []int32, n int) error {
 	return nil
 }
 
-// Affixes returns the ids that the tokenizer's file puts before and behind a text that a model is given, such as the
-// token that begins a text: the post_processor of a tokenizer.json, add_bos_token and add_eos_token of a GGUF file.
+// Affixes returns the ids that the tokenizer's file puts before and after a text that a model is given, such as the
+// token that starts a text: the post_processor of a tokenizer.json, add_bos_token and add_eos_token of a GGUF file.
 // Both are empty for tokenizers that put none. Encode does not add them.
 func Affixes(tok Tokenizer) (before, after []int32) {
 	if t, ok := tok.(interface {

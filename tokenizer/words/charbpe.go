@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// CharBPE is BPE whose words begin as characters, and not as bytes.
+// CharBPE is BPE whose words start as characters, and not as bytes.
 type CharBPE struct {
 	ascii   [utf8.RuneSelf]int32 // the token of each character, -1 for none
 	char    map[rune]int32       // and of the others
@@ -18,7 +18,7 @@ type CharBPE struct {
 	Table   bpe.MergeTable
 }
 
-// NewCharBPE makes the model of a vocabulary. The byte tokens are used if fallback is true.
+// NewCharBPE returns the model of a vocabulary. The byte tokens are used if fallback is true.
 func NewCharBPE(vocab map[string]int32, unknown int32, fallback bool) *CharBPE {
 	m := &CharBPE{char: map[rune]int32{}, Unknown: unknown, ByteID: ByteTokenIDs(vocab, fallback)}
 	for i := range m.ascii {

@@ -10,7 +10,7 @@ type PairFilter struct {
 	shift uint
 }
 
-// NewPairFilter makes the filter of the tokens of the list.
+// NewPairFilter returns the filter of the tokens of the list.
 func NewPairFilter(tokens []string) *PairFilter {
 	n := 0
 	for _, token := range tokens {

@@ -22,7 +22,7 @@ type Unigram struct {
 // UnknownPenalty is how much less likely than the least likely token an unknown character is.
 const UnknownPenalty = 10
 
-// pathStep is the best path to a place in a word: its score, and where its last token begins and which it is.
+// pathStep is the best path to a place in a word: its score, and where its last token starts and which it is.
 type pathStep struct {
 	score float64
 	from  int32
@@ -103,7 +103,7 @@ type trieNode struct {
 	label byte
 }
 
-// NewTrie makes the trie of strings that are not empty; ids[i] belongs to strings[i].
+// NewTrie returns the trie of strings that are not empty; ids[i] belongs to strings[i].
 func NewTrie(strings_ []string, ids []int32) trie {
 	order := make([]int32, len(strings_))
 	for i := range order {

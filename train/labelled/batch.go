@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// batch is some examples of a set, one behind the other without padding.
+// batch is some examples of a set, one after the other without padding.
 type batch struct {
 	set     *task.Set
 	in      model.Input
@@ -86,9 +86,8 @@ func (b *batch) fillTargets(indices []int) error {
 		if b.set.Numbers {
 			asked := len(ex.Numbers) / b.set.Asked()
 			if asked < 1 || asked > want {
-				return fmt.Errorf("example %d: found %d rows of numbers asked of %d positions, want one for each of "+
-					"the "+
-					"last, at least", i, asked, want)
+				return fmt.Errorf("example %d: found %d rows of numbers asked of %d positions, "+
+					"want one for each of the last, at least", i, asked, want)
 			}
 			b.numbers, b.asked = append(b.numbers, ex.Numbers...), append(b.asked, asked)
 			continue

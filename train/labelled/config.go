@@ -15,22 +15,22 @@ import (
 // Config is how a network is trained on labelled sequences.
 type Config struct {
 	Out       string `json:"out" help:"folder of the run; empty: runs/task/TASK/RECIPE-seedN"`
-	Seed      uint64 `json:"seed" help:"of all that is random but the data, whose seed is an option of the task"`
-	Precision string `json:"precision" enum:"float32,bf16" help:"of the operands of matrix products while training"`
-	Memory    string `json:"memory" enum:"check,ignore" help:"check: refuse what needs more than there is; ignore: try"`
+	Seed      uint64 `json:"seed" help:"seed of training; the seed of the data is an option of the task"`
+	Precision string `json:"precision" enum:"float32,bf16" help:"precision of matrix products in training"`
+	Memory    string `json:"memory" enum:"check,ignore" help:"check: refuse a run that exceeds free memory"`
 
 	Epochs    int     `json:"epochs" min:"1" help:"passes over the training examples"`
 	BatchSize int     `json:"batch_size" min:"1" help:"sequences of an update"`
-	Shards    int     `json:"shards" min:"1" help:"parts of an update, computed in turn to save memory"`
-	EvalEvery float64 `json:"eval_every" min:"0" help:"epochs between evaluations; 0 for twenty in all"`
-	EvalLimit int     `json:"eval_limit" min:"0" help:"examples scored on the way; 0 for all"`
+	Shards    int     `json:"shards" min:"1" help:"parts of an update, computed one by one to save memory"`
+	EvalEvery float64 `json:"eval_every" min:"0" help:"epochs between evaluations; 0: twenty evaluations"`
+	EvalLimit int     `json:"eval_limit" min:"0" help:"examples scored during the run; 0: all"`
 	// Time: the learning rate follows the share of it that is gone.
-	Time  time.Duration `json:"time" min:"0s" help:"end after this time of training, such as 30m; 0s for none"`
-	Clock string        `json:"clock" enum:"wall,cpu" help:"measures time: wall, or CPU time divided by cores"`
-	Stop  float64       `json:"stop" min:"0" help:"end at this validation accuracy in percent; 0 for never"`
+	Time  time.Duration `json:"time" min:"0s" help:"end after this training time, such as 30m; 0s: no limit"`
+	Clock string        `json:"clock" enum:"wall,cpu" help:"clock of time: wall time, or CPU time divided by cores"`
+	Stop  float64       `json:"stop" min:"0" help:"end at this validation accuracy in percent; 0: never"`
 
-	Pool      string       `json:"pool" enum:"mean,last,cls" help:"what the head sees: mean, last or class token"`
-	Positions string       `json:"positions" enum:"none,learned" help:"as attention without its own needs them"`
+	Pool      string       `json:"pool" enum:"mean,last,cls" help:"input of the head: mean, last or class token"`
+	Positions string       `json:"positions" enum:"none,learned" help:"position embeddings, for attention"`
 	Model     model.Config `json:"model" help:"shape of the backbone; vocab_size is the task's"`
 	Optim     Optim        `json:"optim" help:"AdamW and the learning rate"`
 
@@ -41,7 +41,7 @@ type Config struct {
 // Optim is Optim with a warmup that is counted in epochs.
 type Optim struct {
 	train.Optim
-	WarmupEpochs float64 `json:"warmup_epochs" min:"0" help:"epochs of linear warmup, besides the steps of warmup"`
+	WarmupEpochs float64 `json:"warmup_epochs" min:"0" help:"epochs of linear warmup, added to the steps of warmup"`
 }
 
 // Default is what settings start from.

@@ -35,7 +35,7 @@ type Work struct {
 
 var _ train.Work = (*Work)(nil)
 
-// Open begins a run, or takes up the one whose last checkpoint is in the folder c.Out. all points to all
+// Open starts a run, or takes up the one whose last checkpoint is in the folder c.Out. all points to all
 // settings of the run, c among them, which are saved with it. same compares the settings of a checkpoint, as JSON, with
 // them: what differs is an error. It returns what is trained, and the loop that trains it.
 func Open(c Config, all any, set *task.Set,
@@ -80,15 +80,15 @@ func Open(c Config, all any, set *task.Set,
 	return w, l, err
 }
 
-// newNetwork makes the network for a set, if it can take it and there is memory for it.
+// newNetwork returns the network for a set, if it can take it and there is memory for it.
 func newNetwork(c *Config, set *task.Set) (*model.Network, error) {
 	m, err := model.NewNetwork(c.Network(set))
 	if err != nil {
 		return nil, err
 	}
 	if most := m.MaxLength(); most > 0 && set.MaxLength > most {
-		return nil, fmt.Errorf("found sequences of %d positions, but the model takes at most %d (a layer's l_max, or "+
-			"model.max_position_embeddings)", set.MaxLength, most)
+		return nil, fmt.Errorf("found sequences of %d positions, but the model takes at most %d (a layer's l_max, "+
+			"or model.max_position_embeddings)", set.MaxLength, most)
 	}
 	if lengths, vary := set.Train.(task.Lengths); vary {
 		for i := range set.Train.Len() {
@@ -150,7 +150,7 @@ func (w *Work) Loss(t *autograd.Tape, s train.Shard) (loss *tensor.Tensor, count
 // Went does nothing: no state is carried to the next step.
 func (w *Work) Went(train.Shard) {}
 
-// watched are the examples that are measured on the way.
+// watched are the examples that are measured during the run.
 func (w *Work) watched() task.Split {
 	if w.Set.Valid == nil {
 		return w.Set.Test
@@ -164,7 +164,7 @@ func (w *Work) Try(ctx context.Context, t *autograd.Tape) (float64, error) {
 	return s.Loss, err
 }
 
-// Measure scores the network on the validation examples, or the test's where there are none.
+// Measure scores the network on the validation examples, or the test's if there are none.
 func (w *Work) Measure(ctx context.Context, t *autograd.Tape, _ bool) (train.Score, error) {
 	return w.score(ctx, t, w.watched(), w.Config.EvalLimit)
 }
@@ -174,7 +174,7 @@ func (w *Work) Remeasure(_ context.Context, _ *autograd.Tape, _ string, score tr
 	return score, nil
 }
 
-// Enough tells whether a score is as high as the configuration asks for.
+// Enough reports whether a score is as high as the configuration asks for.
 func (w *Work) Enough(s train.Score) bool {
 	return w.Config.Stop > 0 && !w.Set.Numbers && s.Accuracy >= w.Config.Stop
 }
@@ -246,7 +246,7 @@ func (w *Work) Train(ctx context.Context, l *train.Training) (interrupted bool, 
 	return false, nil
 }
 
-// KeepAsBest writes the network as it is now in the place of the one that did best: the same weights, of which more is
+// KeepAsBest writes the network as it is now in place of the one that did best: the same weights, of which more is
 // known, such as how wide its intervals have to be.
 func (w *Work) KeepAsBest() error {
 	return train.WriteModel(filepath.Join(w.Config.Out, model.BestDir), w)

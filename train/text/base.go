@@ -19,8 +19,8 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// Base is the model that a run begins with, whose weights, shape and tokenizer it takes. A checkpoint of the run has
-// all of that itself: it goes on where there is no such model any more.
+// Base is the model that a run starts with, whose weights, shape and tokenizer it takes. A checkpoint of the run has
+// all of that itself: it continues where there is no such model any more.
 type Base struct {
 	Name    string `json:"name"`           // as it was given: a path, or the name of a published model
 	Path    string `json:"path"`           // its folder or file
@@ -37,7 +37,7 @@ type Said struct {
 	Text string `json:"text"`
 }
 
-// StartFrom has a run begin with the model at path, which the user calls name: with its weights, its shape and, where
+// StartFrom has a run start with the model at path, which the user calls name: with its weights, its shape and, where
 // it has one, its tokenizer. The learning rate becomes one that suits a model which has been trained. A model whose
 // weights are not in floating point is an error.
 func (c *Config) StartFrom(name, path string) error {
@@ -86,7 +86,7 @@ func (b *Base) dir() string {
 }
 
 // rates are a tenth of the learning rates that models of a width are usually made with, from 4e-3 for 128 channels to
-// 2e-4 for 2048: higher ones soon undo what a model has learnt. An adapter takes ten times that: it begins with no
+// 2e-4 for 2048: higher ones soon undo what a model has learnt. An adapter takes ten times that: it starts with no
 // change, and its rank bounds what it can undo.
 func (b *Base) rates(o *train.Optim, adapter bool) {
 	const perChannel, more = 0.05, 10
@@ -120,7 +120,7 @@ func (c *Config) take(b *Base) error {
 	return nil
 }
 
-// samePlan tells whether two shapes have the same layers.
+// samePlan reports whether two shapes have the same layers.
 func samePlan(a, b *model.Config) bool {
 	x, err1 := a.Plan()
 	y, err2 := b.Plan()
@@ -131,8 +131,8 @@ func samePlan(a, b *model.Config) bool {
 func (c *Config) takeTokenizer(b *Base) error {
 	switch {
 	case b.tok == nil && (c.Tokenizer == "" || c.Tokenizer == "chars"):
-		return fmt.Errorf("tokenizer: found none with %s, whose model has %d tokens; want that which it was trained "+
-			"with", b.Name, b.shape.VocabSize)
+		return fmt.Errorf("tokenizer: found none with %s, whose model has %d tokens; "+
+			"want that which it was trained with", b.Name, b.shape.VocabSize)
 	case b.tok == nil:
 		tok, err := release.ParseTokenizer(c.Tokenizer)
 		if err == nil {
@@ -155,7 +155,7 @@ func (c *Config) takeTokenizer(b *Base) error {
 	return nil
 }
 
-// sameTokenizer tells whether a setting names a tokenizer. That of characters has its alphabet from elsewhere.
+// sameTokenizer reports whether a setting names a tokenizer. That of characters has its alphabet from elsewhere.
 func sameTokenizer(spec string, tok tokenizer.Tokenizer) bool {
 	if spec == "chars" {
 		return tok.Kind() == spec
@@ -164,7 +164,7 @@ func sameTokenizer(spec string, tok tokenizer.Tokenizer) bool {
 	return err == nil && named.Fingerprint() == tok.Fingerprint()
 }
 
-// begun returns an error for settings that name a base which nobody has read.
+// begun returns an error for settings that name a base which no one has read.
 func (c *Config) begun() error {
 	if c.Init != "" && c.Base.tok == nil {
 		return fmt.Errorf("init: found %q, whose shape the settings do not have; want settings of LoadNew or StartFrom",
@@ -223,7 +223,7 @@ func readCard(dir string) []Said {
 // README.md, which is between two lines of dashes.
 func parseCard(text string) (said []Said) {
 	lines := bufio.NewScanner(strings.NewReader(text))
-	head := -1 // lines of dashes seen, in a text that begins with one
+	head := -1 // lines of dashes seen, in a text that starts with one
 	add := func(key, value string) {
 		if value = strings.Trim(value, ` "'`); value != "" && slices.Contains(cardKeys, key) {
 			said = append(said, Said{key, brief.Line(value)})

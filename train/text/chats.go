@@ -38,7 +38,7 @@ const (
 )
 
 // chatTexts are the files that say how to talk with the model that the run makes, by name: those of the model that it
-// begins with, or of the run that it goes on with, with the template that the settings name.
+// starts with, or of the run that it continues with, with the template that the settings name.
 func (c *Config) chatTexts() (texts map[string][]byte, err error) {
 	texts = map[string][]byte{}
 	switch {
@@ -326,13 +326,13 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 		text = full
 	}
 	if len(parts) == 0 {
-		return nil, errors.New("found no message of the assistant that counts, want at least one: there is nothing " +
-			"to learn")
+		return nil, errors.New(
+			"found no message of the assistant that counts, want at least one: there is nothing to learn")
 	}
 	return append(documents, parts), nil
 }
 
-// reply renders the messages before message i, which is a reply, up to where the reply begins, and all up to its end.
+// reply renders the messages before message i, which is a reply, up to where the reply starts, and all up to its end.
 func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, full string, err error) {
 	render := func(n int, begun bool) string {
 		in := template.Input{Tools: tools, AddGenerationPrompt: begun, BOS: c.bos, EOS: c.eos, Now: chatDay}
@@ -349,7 +349,7 @@ func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, fu
 	if err != nil || strings.HasPrefix(full, prompt) {
 		return prompt, full, err
 	}
-	// What the template gives to begin a reply with is not how this one begins.
+	// What the template gives to start a reply with is not how this one starts.
 	same := 0
 	for same < min(len(prompt), len(full)) && prompt[same] == full[same] {
 		same++
@@ -367,7 +367,7 @@ func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, fu
 // chatDay is the day on which all chats take place for templates that ask: documents must not change with the day.
 var chatDay = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// endOf is where a reply ends: behind the text that ends it, where nothing but white space follows that; else where its
+// endOf is where a reply ends: after the text that ends it, where nothing but white space follows that; else where its
 // text ends.
 func (c *chats) endOf(reply string) int {
 	for _, end := range c.ends {

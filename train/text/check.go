@@ -122,7 +122,7 @@ func Load(opt config.Options) (Config, error) {
 	return load(opt, preset, nil, false)
 }
 
-// asked is the preset and the model to begin with that the layers ask for, "" where they name none, and whether they
+// asked is the preset and the model to start with that the layers ask for, "" where they name none, and whether they
 // ask for an adapter. Their problems come again in load.
 func asked(opt config.Options) (preset, init string, adapter bool) {
 	c := tiny()
@@ -131,8 +131,8 @@ func asked(opt config.Options) (preset, init string, adapter bool) {
 	return c.Preset, c.Init, c.LoRA.Rank > 0
 }
 
-// load is Load where the layers ask for a preset, "" for the default, and the run begins with a base, nil for none. Of
-// a preset that nobody named, a base takes the place of the shape.
+// load is Load where the layers ask for a preset, "" for the default, and the run starts with a base, nil for none. Of
+// a preset that no one named, a base takes the place of the shape.
 func load(opt config.Options, preset string, b *Base, adapter bool) (Config, error) {
 	var p config.Problems
 	base, err := Preset(cmp.Or(preset, defaultPreset))
@@ -175,7 +175,7 @@ func load(opt config.Options, preset string, b *Base, adapter bool) (Config, err
 	return c, p.Err()
 }
 
-// LoadNew is Load of the settings of a new run, with all that Check says. Where they name a model to begin with, in
+// LoadNew is Load of the settings of a new run, with all that Check says. Where they name a model to start with, in
 // init, find tells where that is: its folder or file.
 func LoadNew(opt config.Options, find func(name string) (path string, err error)) (Config, error) {
 	preset, name, adapter := asked(opt)

@@ -72,8 +72,9 @@ func (t *Loop) chunked(m *model.Model) error {
 		return nil
 	}
 	if ok, layer, kind := m.Recurrent(); !ok {
-		return fmt.Errorf("train.gradients: found %s with layer %d, %s, which has no state of fixed size to pass a "+
-			"gradient through; want %s", gradientsExact, layer, kind, gradientsStopped)
+		return fmt.Errorf("train.gradients: found %s with layer %d, %s, "+
+			"which has no state of fixed size to pass a gradient through; want %s", gradientsExact, layer, kind,
+			gradientsStopped)
 	}
 	return nil
 }
@@ -81,7 +82,7 @@ func (t *Loop) chunked(m *model.Model) error {
 // StateBytes is the memory of the states between the chunks of an update.
 func (tr *Work) StateBytes() int { return tr.Config.statesBetween(tr.Model.Config) }
 
-// Long tells whether activations are not held all at once.
+// Long reports whether activations are not held all at once.
 func (tr *Work) Long() bool {
 	c := &tr.Config.Train
 	return c.Recompute || c.Chunk > 0 && c.Chunk < c.SeqLen
@@ -131,7 +132,7 @@ func (tr *Work) Through(t *autograd.Tape, s train.Shard, weigh func(int) float64
 		tr.Model.Forward(t, inputs, rows)
 	}
 	p.end()
-	var gradients []*tensor.Tensor // of the states behind the chunk
+	var gradients []*tensor.Tensor // of the states after the chunk
 	for i := p.count() - 1; i >= 0; i-- {
 		var leaves []*tensor.Tensor
 		if i > 0 {
@@ -164,7 +165,7 @@ type passage struct {
 	length, chunk int
 	seeds         []uint64
 	precision     engine.Precision
-	states        []*model.State // of the sequences, behind the chunk that was computed last
+	states        []*model.State // of the sequences, after the chunk that was computed last
 }
 
 func (tr *Work) newPassage(t *autograd.Tape, s train.Shard) *passage {
@@ -184,15 +185,15 @@ func (tr *Work) newPassage(t *autograd.Tape, s train.Shard) *passage {
 // count is the number of chunks.
 func (p *passage) count() int { return (p.length + p.chunk - 1) / p.chunk }
 
-// end hands over the states behind the last chunk, where they are carried on.
+// end hands over the states after the last chunk, where they are carried on.
 func (p *passage) end() {
 	if p.tr.carried != nil {
 		copy(p.tr.carried[p.s.First:p.s.End], p.states)
 	}
 }
 
-// rows are those of chunk i of all sequences, which go on from states; a document that begins in the chunk puts its
-// state in the place of that before it.
+// rows are those of chunk i of all sequences, which continue from states; a document that starts in the chunk puts its
+// state in place of that before it.
 func (p *passage) rows(i int, states []*model.State) (rows *model.Rows, inputs, targets []int32) {
 	rows = &model.Rows{}
 	lo := i * p.chunk
@@ -223,8 +224,8 @@ func within(borders []int, lo, hi int) (some []int) {
 	return some
 }
 
-// back computes chunk i from states, which it moves behind the chunk, and goes back from its loss and from the
-// gradients of the states behind it, nil for none. It returns the mean loss and over how many targets.
+// back computes chunk i from states, which it moves after the chunk, and goes back from its loss and from the
+// gradients of the states after it, nil for none. It returns the mean loss and over how many targets.
 func (p *passage) back(i int, states []*model.State, gradients []*tensor.Tensor, weight float64,
 	check func(float64) error) (mean float64, targets int, err error) {
 	t, m := p.t, p.tr.Model

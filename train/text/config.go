@@ -17,33 +17,33 @@ import (
 // Config is everything a training run depends on. The same names are the keys of the YAML file, the flags, and, in
 // capitals with the prefix HIPPO_, the environment variables.
 type Config struct {
-	Preset string `json:"preset" help:"where to start: a model shape with settings that suit it"`
-	Out    string `json:"out" help:"folder of the run; empty: the first free one of runs/PRESET, runs/PRESET-2, ..."`
-	Seed   uint64 `json:"seed" help:"seed of everything random"`
+	Preset string `json:"preset" help:"model shape with matching settings to start from"`
+	Out    string `json:"out" help:"folder of the run; empty: the first free of runs/PRESET, runs/PRESET-2, ..."`
+	Seed   uint64 `json:"seed" help:"seed of all random numbers"`
 
 	// Precision leaves weights, states, sums and evaluations in float32.
-	Precision string `json:"precision" enum:"float32,bf16" help:"of the operands of matrix products while training"`
+	Precision string `json:"precision" enum:"float32,bf16" help:"precision of matrix products in training"`
 
-	Memory string `json:"memory" enum:"check,ignore" help:"check: refuse a run that needs more than there is"`
+	Memory string `json:"memory" enum:"check,ignore" help:"check: refuse a run that exceeds free memory"`
 
 	// Init is a folder, a run, a file or the name of a published model. Its shape and tokenizer are taken, too.
-	Init        string   `json:"init" help:"model to begin with, in place of random weights"`
-	InitWeights string   `json:"init_weights" help:"fingerprint of the weights of init; filled in, or compared"`
-	Freeze      []string `json:"freeze" help:"parameters that are not trained, by names and patterns"`
+	Init        string   `json:"init" help:"model to start from, in place of random weights"`
+	InitWeights string   `json:"init_weights" help:"fingerprint of the weights of init; set by the run, or compared"`
+	Freeze      []string `json:"freeze" help:"parameters to freeze, by names and patterns"`
 	Base        Base     `json:"base,omitzero" config:"-"` // the model that Init names
 
 	Data          []string `json:"data" help:"files (also .gz, .zst, .jsonl), folders, globs, -; empty: Moby Dick"`
-	Valid         []string `json:"valid" help:"validation text, likewise; empty: cut off the end of the data"`
-	ValidFraction float64  `json:"valid_fraction" help:"part of the data kept for validation when valid is empty"`
-	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
+	Valid         []string `json:"valid" help:"validation text, as data; empty: the end of the data"`
+	ValidFraction float64  `json:"valid_fraction" help:"fraction of the data for validation if valid is empty"`
+	TextField     string   `json:"text_field" help:"text field of a JSONL line"`
 	// Documents is join where a run of an earlier version does not say it.
-	Documents string `json:"documents" enum:",apart,join" help:"apart: none sees another; join: one text; empty: apart"`
-	Template  string `json:"template" help:"of chats in the data: a file, a folder or chatml; empty: that of init"`
+	Documents string `json:"documents" enum:",apart,join" help:"apart: separate texts; join: one text; empty: apart"`
+	Template  string `json:"template" help:"chat template: a file, a folder or chatml; empty: the one of init"`
 	Tokenizer string `json:"tokenizer" help:"bytes, chars, dna, gpt2, or path of a tokenizer.json or GGUF file"`
-	Binary    bool   `json:"binary" help:"take data that does not look like text, with the bytes tokenizer"`
-	Cache     string `json:"cache" help:"folder of tokenized data; empty: the user's; none: memory"`
+	Binary    bool   `json:"binary" help:"accept binary data, with the bytes tokenizer"`
+	Cache     string `json:"cache" help:"folder of tokenized data; empty: the user's cache; none: memory"`
 	// CacheLimit makes what was used longest ago go first.
-	CacheLimit string `json:"cache_limit" help:"most in the cache, such as 20GB; empty: half of its disk's room"`
+	CacheLimit string `json:"cache_limit" help:"size limit of the cache, such as 20GB; empty: half of the free space"`
 
 	smoke bool              // see Smoke
 	chat  map[string][]byte // of release.ChatTexts, of the checkpoint that a run goes on from; nil before there is one
@@ -51,39 +51,39 @@ type Config struct {
 	Model model.Config `json:"model" help:"shape of the model"`
 	Train Loop         `json:"train" help:"the loop"`
 	Optim train.Optim  `json:"optim" help:"AdamW and the learning rate"`
-	LoRA  LoRA         `json:"lora" help:"an adapter that is trained in place of the model of init"`
+	LoRA  LoRA         `json:"lora" help:"train an adapter in place of the model of init"`
 }
 
-// Loop says how long and on what batches to train, and what to do on the way.
+// Loop says how long and on what batches to train, and what to do during the run.
 type Loop struct {
-	Steps     int `json:"steps" min:"1" help:"updates; with train.time what optim.warmup is a part of"`
-	BatchSize int `json:"batch_size" min:"1" help:"sequences of a shard, which are computed together"`
+	Steps     int `json:"steps" min:"1" help:"updates; with train.time only the scale of optim.warmup"`
+	BatchSize int `json:"batch_size" min:"1" help:"sequences of a shard, computed together"`
 	SeqLen    int `json:"seq_len" min:"1" help:"tokens of a sequence"`
-	Shards    int `json:"shards" min:"1" help:"shards of an update, whose gradients are added in a fixed tree"`
+	Shards    int `json:"shards" min:"1" help:"shards of an update; their gradients are added in a fixed order"`
 	// CarryState carries recurrent states for good, keys and values of attention for seq_len positions.
-	CarryState bool `json:"carry_state" help:"read the text in order, with the state carried from step to step"`
+	CarryState bool `json:"carry_state" help:"read the text in order and carry the state from step to step"`
 	// Chunk keeps no more activations than those of a chunk. Gradients exact computes each chunk twice.
-	Chunk        int    `json:"chunk" min:"0" help:"tokens of a sequence that are held at once; 0: all"`
+	Chunk        int    `json:"chunk" min:"0" help:"tokens of a sequence in memory at once; 0: all"`
 	Gradients    string `json:"gradients" enum:",exact,stopped" help:"between chunks; empty: exact"`
-	Recompute    bool   `json:"recompute" help:"hold activations of one layer at a time, and compute them again"`
+	Recompute    bool   `json:"recompute" help:"store activations of one layer at a time and recompute them"`
 	EvalEvery    int    `json:"eval_every" min:"1" help:"steps between evaluations"`
-	EvalTokens   int    `json:"eval_tokens" min:"1" help:"validation tokens on the way; the last one takes all"`
+	EvalTokens   int    `json:"eval_tokens" min:"1" help:"validation tokens of an evaluation; the last one takes all"`
 	SampleEvery  int    `json:"sample_every" min:"0" help:"steps between sample texts; 0 for none"`
-	SamplePrompt string `json:"sample_prompt" help:"what samples continue; empty: the validation text"`
+	SamplePrompt string `json:"sample_prompt" help:"prompt of sample texts; empty: from the validation text"`
 	SampleTokens int    `json:"sample_tokens" min:"1" help:"tokens of a sample text"`
 	// SaveEvery is a bound: where steps are slow, a checkpoint is saved every few seconds or minutes, too, at a cost of
 	// at most a twentieth of the time.
 	SaveEvery int `json:"save_every" min:"1" help:"steps between checkpoints, and minutes at most"`
 	LogEvery  int `json:"log_every" min:"1" help:"steps between lines of metrics.jsonl"`
 	// Patience and EMA go by the validation loss and the weights of evaluations.
-	Patience int     `json:"patience" min:"0" help:"evaluations with no better loss that end the run; 0: none do"`
-	EMA      float64 `json:"ema" min:"0" max:"0.999999" help:"decay of the average of weights that is kept; 0: none"`
+	Patience int     `json:"patience" min:"0" help:"end after this many evaluations without a better loss; 0: never"`
+	EMA      float64 `json:"ema" min:"0" max:"0.999999" help:"decay of the average of weights to save; 0: none"`
 
 	// Time ends a run whatever Steps says. Evaluations, samples and checkpoints do not count. The learning rate follows
 	// the share of it that is gone.
-	Time time.Duration `json:"time" min:"0s" help:"end after this time of training alone, such as 2m; 0s for none"`
+	Time time.Duration `json:"time" min:"0s" help:"end after this training time, such as 2m; 0s: no limit"`
 	// Clock cpu is the CPU time of the process divided by its cores, which a busy machine does not change.
-	Clock string `json:"clock" enum:"wall,cpu" help:"measures train.time: wall, or CPU time divided by cores"`
+	Clock string `json:"clock" enum:"wall,cpu" help:"clock of train.time: wall time, or CPU time divided by cores"`
 
 	// Accumulation is what Shards was called.
 	Accumulation int `json:"accumulation,omitempty" config:"old" min:"1" help:"earlier name of train.shards"`

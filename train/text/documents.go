@@ -22,7 +22,7 @@ func countAsked(targets []int32) (n int) {
 	return n
 }
 
-// firstAsked is the beginning of a validation text: so many pairs, or more where nothing is asked in these.
+// firstAsked is the start of a validation text: so many pairs, or more where nothing is asked in these.
 func firstAsked(tokens *data.Tokens, pairs int) (*data.Tokens, error) {
 	for ; pairs+1 < tokens.Len(); pairs *= 2 {
 		part := tokens.Slice(0, pairs+1)
@@ -79,7 +79,7 @@ type Span struct {
 }
 
 // Example is document i of the training text, in pieces that count and pieces that do not, and at most so many tokens
-// of it. ok is false behind the last document.
+// of it. ok is false after the last document.
 func (d *Dataset) Example(i, most int) (spans []Span, tokens int, ok bool, err error) {
 	all := d.Train
 	if int64(i) >= all.Documents() {

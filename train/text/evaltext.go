@@ -35,7 +35,7 @@ func (e *evalTexts) check() error {
 	o := &e.opt
 	ownText := e.isRun && len(o.Data) == 0
 	if ownText && o.ValidFraction > 0 {
-		p.Addf("valid_fraction", "found it without data, want data: the training run has a validation part of its own")
+		p.Addf("valid_fraction", "found it without data, want data: the training run has its own validation part")
 	}
 	if ownText && slices.Contains(append(slices.Clone(e.run.Data), e.run.Valid...), "-") {
 		p.Addf("data", "found nothing, want a text: the run was trained on standard input, which cannot be read again")
@@ -46,8 +46,8 @@ func (e *evalTexts) check() error {
 	case len(o.TrainData) > 0 && o.ValidFraction > 0:
 		p.Addf("train_data", "found it together with valid_fraction, want one of them")
 	case o.Baseline && !e.isRun && len(o.TrainData) == 0 && o.ValidFraction == 0:
-		p.Addf("baseline", "found no text to count in, as the model is not of a training run; want train_data, or a "+
-			"valid_fraction of data such as 0.1 to count in the rest")
+		p.Addf("baseline", "found no text to count in, as the model is not of a training run; want train_data, "+
+			"or a valid_fraction of data such as 0.1 to count in the rest")
 	}
 	return p.Err()
 }

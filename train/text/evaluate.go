@@ -96,8 +96,8 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 		return EvalResult{}, err
 	}
 	if count == 0 {
-		return EvalResult{}, fmt.Errorf("found nothing in %d tokens that counts, want a reply, or documents of two "+
-			"tokens", tokens.Len())
+		return EvalResult{}, fmt.Errorf(
+			"found nothing in %d tokens that counts, want a reply, or documents of two tokens", tokens.Len())
 	}
 	r := EvalResult{Loss: sum / float64(count), Tokens: count, Bytes: bytes, Seconds: time.Since(start).Seconds()}
 	r.Perplexity = math.Exp(r.Loss)
@@ -115,7 +115,7 @@ func fits(m *model.Model, seqLen int, endless bool) error {
 	case most == 0 || seqLen <= most && !endless:
 		return nil
 	case endless:
-		return fmt.Errorf("the text goes on and on, but the model takes at most %d tokens", most)
+		return fmt.Errorf("the text has no end, but the model takes at most %d tokens", most)
 	}
 	return fmt.Errorf("found %d, but the model takes at most %d tokens", seqLen, most)
 }

@@ -27,13 +27,13 @@ func holdsRun(dir string) bool {
 // checkOut returns an error if the folder asked for cannot be that of a new run.
 func (c *Config) checkOut() error {
 	if c.Out != "" && holdsRun(c.Out) {
-		return fmt.Errorf("out: found a run or model in %s, want an empty or new folder (to continue it: hippo "+
-			"train --resume %s)", c.Out, c.Out)
+		return fmt.Errorf("out: found a run or model in %s, want an empty or new folder (to continue it: "+
+			"hippo train --resume %s)", c.Out, c.Out)
 	}
 	return nil
 }
 
-// checkFree is checkOut, but where the run is still going on it says so: nobody can resume it now.
+// checkFree is checkOut, but where the run is still going on it says so: no one can resume it now.
 func (c *Config) checkFree() error {
 	taken := c.checkOut()
 	if taken == nil {
@@ -91,7 +91,7 @@ func (c *Config) claimNew() (*disk.Lock, error) {
 	}
 }
 
-// runName names a run after the model that it begins with, or its preset.
+// runName names a run after the model that it starts with, or its preset.
 func (c *Config) runName() string {
 	if c.Base.Path == "" {
 		return c.Preset
@@ -106,7 +106,7 @@ func (c *Config) runName() string {
 	return c.Preset
 }
 
-// Anywhere makes the paths of texts and of the model to begin with independent of the current folder, so that a run can
+// Anywhere makes the paths of texts and of the model to start with independent of the current folder, so that a run can
 // be resumed from any.
 func (c *Config) Anywhere() (err error) {
 	if c.Init != "" && disk.Exists(c.Init) {

@@ -18,13 +18,13 @@ import (
 // each of some matrices W (n, k) it adds Alpha/Rank·B A, B (n, rank), A (rank, k). The model itself stays as it is, has
 // no gradients and moments, and is not saved with the run.
 type LoRA struct {
-	Rank   int      `json:"rank" min:"0" help:"train an adapter of this rank, which alone is saved; 0: the model"`
-	Alpha  float64  `json:"alpha" help:"alpha by rank multiplies the adapter's changes; 0: twice the rank"`
-	Target []string `json:"target" help:"matrices it changes, by names, patterns or the last part; empty: all products"`
+	Rank   int      `json:"rank" min:"0" help:"train and save an adapter of this rank; 0: train the model"`
+	Alpha  float64  `json:"alpha" help:"the changes are scaled by alpha/rank; 0: twice the rank"`
+	Target []string `json:"target" help:"matrices to change, by names, patterns or last parts of names; empty: all"`
 	// Dropout is that before A: see nn.LowRank.
-	Dropout float64 `json:"dropout" help:"probability that an input of the adapter's changes is dropped in training"`
+	Dropout float64 `json:"dropout" help:"dropout probability of the adapter's inputs in training"`
 	// Base rounds the weights of the model in memory. Results are those of float32 with the rounded weights.
-	Base string `json:"base" enum:"float32,bf16,int8" help:"precision of the model's weights, which are frozen"`
+	Base string `json:"base" enum:"float32,bf16,int8" help:"precision of the frozen weights of the model"`
 }
 
 // settle sets what settings of earlier versions lack.
@@ -85,8 +85,8 @@ func (l *LoRA) fitsBase(b *Base) error {
 		return nil
 	}
 	if info, err := os.Stat(b.Path); err == nil && !info.IsDir() {
-		return fmt.Errorf("init: found the file %s, want a folder or a .gguf file: the adapter will be used together "+
-			"with it (hippo convert makes a folder)", b.Path)
+		return fmt.Errorf("init: found the file %s, want a folder or a .gguf file: "+
+			"the adapter will be used together with it (hippo convert makes a folder)", b.Path)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (l *LoRA) shape() model.AdapterShape {
 	return model.AdapterShape{Rank: l.Rank, Alpha: l.alpha(), Targets: l.Target}
 }
 
-// begin gives a model an adapter that changes nothing yet, where one is to be trained.
+// start gives a model an adapter that changes nothing yet, where one is to be trained.
 func (l *LoRA) begin(m *model.Model, seed uint64) error {
 	if l.Rank == 0 {
 		return nil
@@ -201,7 +201,7 @@ func (c *Config) runTokenizer() (tokenizer.Tokenizer, error) {
 	}
 	b, err := openBase(c.Base.Name, c.Base.Path)
 	if err != nil {
-		return nil, fmt.Errorf("%w; the run trains an adapter of that model, without which it cannot go on",
+		return nil, fmt.Errorf("%w; the run trains an adapter of that model and cannot be resumed without it",
 			err)
 	}
 	if b.tok == nil {

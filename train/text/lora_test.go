@@ -209,7 +209,7 @@ func TestLoRANeedsItsModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Resume(t.Context(), run, train.Events{}); err == nil ||
-		!strings.Contains(err.Error(), "without which it cannot go on") {
+		!strings.Contains(err.Error(), "cannot be resumed without it") {
 		t.Errorf("without the model: %v", err)
 	}
 	file := filepath.Join(copied(t, "06_mamba_lm_a", "model.safetensors", "config.json"), "model.safetensors")

@@ -16,21 +16,21 @@ import (
 
 // ModelEvalOptions say on which text trained models are measured, and how.
 type ModelEvalOptions struct {
-	Data []string `json:"data" help:"text to measure on: files, folders, globs, or -; empty: see above"`
+	Data []string `json:"data" help:"text to measure on: files, folders, globs or -; empty: see above"`
 
-	ValidFraction float64 `json:"valid_fraction" min:"0" max:"0.999" help:"measure on this last part only; 0: all"`
+	ValidFraction float64 `json:"valid_fraction" min:"0" max:"0.999" help:"measure on this last fraction only; 0: all"`
 
-	TextField  string `json:"text_field" help:"field of a JSONL line that holds the text"`
-	Documents  string `json:"documents" enum:",apart,join" help:"as in training; empty: as the run's, or apart"`
-	Cache      string `json:"cache" help:"folder of tokenized data; empty: the user's; none: keep it in memory"`
-	CacheLimit string `json:"cache_limit" help:"most the cache may hold, such as 20GB; empty: see hippo train"`
+	TextField  string `json:"text_field" help:"text field of a JSONL line"`
+	Documents  string `json:"documents" enum:",apart,join" help:"as in training; empty: as in the run, or apart"`
+	Cache      string `json:"cache" help:"folder of tokenized data; empty: the user's cache; none: memory"`
+	CacheLimit string `json:"cache_limit" help:"size limit of the cache, such as 20GB; empty: see hippo train"`
 
 	Stream    bool `json:"stream" help:"carry the state through the whole text, in place of separate windows"`
-	Keep      int  `json:"keep" min:"0" help:"with --stream, positions attention sees before the chunk; 0: all"`
+	Keep      int  `json:"keep" min:"0" help:"with --stream, positions before the chunk that attention sees; 0: all"`
 	SeqLen    int  `json:"seq_len" min:"0" help:"tokens of a window or (--stream) chunk; 0: as in training, or 1024"`
-	BatchSize int  `json:"batch_size" min:"1" help:"windows at a time"`
+	BatchSize int  `json:"batch_size" min:"1" help:"windows computed together"`
 
-	Baseline  bool     `json:"baseline" help:"count unigrams and bigrams in the training text and measure them, too"`
+	Baseline  bool     `json:"baseline" help:"also measure unigrams and bigrams of the training text"`
 	TrainData []string `json:"train_data" help:"training text of the baseline; empty: see above"`
 }
 
@@ -104,8 +104,8 @@ func (e *ModelEval) Run(ctx context.Context, dirs []string) (reports []*ModelRep
 		reports = append(reports, r)
 	}
 	if others > 0 {
-		e.Note("the models have different tokenizers: losses and perplexities are of different tokens; bits per byte " +
-			"and the perplexity per word compare them")
+		e.Note("the models have different tokenizers: losses and perplexities are of different tokens; " +
+			"bits per byte and the perplexity per word compare them")
 	}
 	slices.SortStableFunc(reports, func(a, b *ModelReport) int { return cmp.Compare(a.BitsByte, b.BitsByte) })
 	return reports, nil
@@ -140,8 +140,8 @@ func (e *ModelEval) open(ctx context.Context, dir string, first *evalTexts,
 	if first.isRun && len(e.Options.Data) == 0 && out != "" {
 		a, b := first.run, run
 		if !slices.Equal(a.Data, b.Data) || !slices.Equal(a.Valid, b.Valid) || a.ValidFraction != b.ValidFraction {
-			e.Note(dir + " was trained on other text than the first model: it may have learnt from what it is " +
-				"measured on")
+			e.Note(dir + " was trained on other text than the first model: " +
+				"it may have learnt from what it is measured on")
 		}
 	}
 	if m.Tokenizer.Fingerprint() == tok.Fingerprint() {

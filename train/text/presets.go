@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/train"
 )
 
-// defaultPreset is taken where nobody names one.
+// defaultPreset is taken where none is named one.
 const defaultPreset = "tiny"
 
 // tiny holds the settings of the default run: it learns English spelling within minutes on two cores.

@@ -307,8 +307,8 @@ func (run *probes) narrowed() (narrow model.Config, width, params float64, err e
 	}
 	fitting, got, err := probe.FitWidth(min(most/2, narrowParams))
 	if err != nil {
-		return shape, 1, 1, fmt.Errorf("model: found %d parameters in one layer of each kind, which are too many to "+
-			"measure: %w", n, err)
+		return shape, 1, 1, fmt.Errorf(
+			"model: found %d parameters in one layer of each kind, which are too many to measure: %w", n, err)
 	}
 	return shape.AtWidth(fitting.DModel), float64(shape.DModel) / float64(fitting.DModel), float64(n) / float64(got),
 		nil

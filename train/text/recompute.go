@@ -24,7 +24,7 @@ type layerwise struct {
 	rows *model.Rows
 
 	precision engine.Precision
-	at        []stream // before each layer, and behind the last
+	at        []stream // before each layer, and after the last
 }
 
 // byLayers is Through with the activations of one layer at a time (Chen et al., arXiv:1604.06174, with a segment for
@@ -76,7 +76,7 @@ func (tr *Work) byLayers(t *autograd.Tape, s train.Shard, weigh func(int) float6
 	return mean, targets, nil
 }
 
-// begin readies the tape for a part of the step behind so many dropouts.
+// start readies the tape for a part of the step after so many dropouts.
 func (w *layerwise) begin(dropouts uint64) {
 	w.t.Reset()
 	train.ForUpdates(w.t, w.precision)
@@ -92,7 +92,7 @@ func (w *layerwise) keep(residual, hidden *tensor.Tensor) {
 	w.at = append(w.at, s)
 }
 
-// stream begins anew with the stream before layer i, which wants gradients.
+// stream starts anew with the stream before layer i, which wants gradients.
 func (w *layerwise) stream(i int) (residual, hidden *tensor.Tensor) {
 	s := w.at[i]
 	w.begin(s.dropouts)

@@ -71,8 +71,8 @@ func Resume(ctx context.Context, cfg Config, ev train.Events) (res Result, err e
 	}
 	d, err := cfg.OpenData(ctx, tok)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; where the text is now, --data (or --valid) says: a run goes by its content, not by "+
-			"its name", err)
+		err = fmt.Errorf(
+			"%w; where the text is now, --data (or --valid) says: a run goes by its content, not by its name", err)
 	}
 	if err != nil {
 		return Result{}, err
@@ -171,7 +171,7 @@ type run struct {
 	work *Work
 }
 
-// begin prepares the run of a work.
+// start prepares the run of a work.
 func begin(tr *Work) (*run, error) {
 	loop, err := tr.Begin()
 	return &run{loop, tr}, err

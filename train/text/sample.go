@@ -18,7 +18,7 @@ type samplePrompt struct {
 	text string
 }
 
-// choosePrompt takes the configured prompt or, where there is none or the tokenizer has no tokens for it, the first
+// choosePrompt takes the configured prompt or, if there is none or the tokenizer has no tokens for it, the first
 // words of the validation text. It adds a note to the data set's in the second case.
 func (tr *Work) choosePrompt() {
 	tok := tr.Data.Tokenizer
@@ -31,9 +31,8 @@ func (tr *Work) choosePrompt() {
 		if err == nil {
 			err = fmt.Errorf("the tokenizer has no token for it")
 		}
-		tr.Data.Notes = append(tr.Data.Notes, fmt.Sprintf("train.sample_prompt: found %q: %v; sample texts continue "+
-			"the beginning of "+
-			"the validation text instead", text, err))
+		tr.Data.Notes = append(tr.Data.Notes, fmt.Sprintf("train.sample_prompt: found %q: %v; "+
+			"sample texts continue the beginning of the validation text instead", text, err))
 	}
 	if tr.Data.Valid.Given() && tr.promptOfChat() {
 		return
@@ -74,7 +73,7 @@ func (tr *Work) promptOfChat() bool {
 				return true
 			}
 		}
-		break // no chat begins there
+		break // no chat starts there
 	}
 	return false
 }
@@ -85,7 +84,7 @@ const (
 	promptWords = 3
 )
 
-// firstWords is the first few whole words of a text on one line, "" if there are none. The text may begin in the middle
+// firstWords is the first few whole words of a text on one line, "" if there are none. The text may start in the middle
 // of a word, and of a character.
 func firstWords(text []byte) string {
 	partial := true // what stands first may be the end of a word

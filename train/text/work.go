@@ -32,7 +32,7 @@ type Work struct {
 	carried []*model.State // with CarryState: of the sequences of an update, after the last one; nil before the first
 	prompt  samplePrompt
 	sampled string            // the last sample text
-	texts   map[string][]byte // of release.ChatFiles, from the model that the run began with
+	texts   map[string][]byte // of release.ChatFiles, from the model that the run started from
 	modules map[string]string // names of matrices in the files of that model, where an adapter is trained
 	inputs  []int32           // of an update
 	targets []int32
@@ -40,7 +40,7 @@ type Work struct {
 
 var _ train.Work = (*Work)(nil)
 
-// New makes a model of the configuration's shape, freshly initialized or with the weights of the model that Init
+// New returns a model of the configuration's shape, freshly initialized or with the weights of the model that Init
 // names, and prepares to train it on d. When the
 // configuration leaves vocab_size to the tokenizer it is filled in.
 func New(cfg Config, d *Dataset) (*Work, error) {
@@ -111,14 +111,14 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Work, 
 		return nil, fmt.Errorf("training text: %w", err)
 	}
 	if d.Valid.Len() < 2 {
-		return nil, fmt.Errorf("validation text: found %d tokens, want at least 2; give more text or a larger "+
-			"valid_fraction", d.Valid.Len())
+		return nil, fmt.Errorf("validation text: found %d tokens, want at least 2; "+
+			"give more text or a larger valid_fraction", d.Valid.Len())
 	}
 	if n, _, err := d.Valid.Targets(); err != nil {
 		return nil, err
 	} else if n == 0 {
-		return nil, fmt.Errorf("validation text: found nothing in %d tokens that counts, want a reply, or documents "+
-			"of two tokens; give more text or a larger valid_fraction", d.Valid.Len())
+		return nil, fmt.Errorf("validation text: found nothing in %d tokens that counts, want a reply, "+
+			"or documents of two tokens; give more text or a larger valid_fraction", d.Valid.Len())
 	}
 	n := cfg.Train.tokensPerStep()
 	tr := &Work{
@@ -241,7 +241,7 @@ func (tr *Work) Measure(ctx context.Context, t *autograd.Tape, last bool) (train
 	return tr.evaluate(ctx, t, tr.Model, limit)
 }
 
-// Remeasure is the loss of the best checkpoint on all validation text, +Inf where there is none.
+// Remeasure is the loss of the best checkpoint on all validation text, +Inf if there is none.
 func (tr *Work) Remeasure(ctx context.Context, t *autograd.Tape, dir string, score train.Score) (train.Score, error) {
 	if wholeText := tr.Config.Train.EvalTokens+1 >= tr.Data.Valid.Len(); wholeText || tr.Config.smoke {
 		return score, nil
@@ -309,7 +309,7 @@ func (tr *Work) Return(place []byte, dir string) (err error) {
 			p.Tokenizer, got, tr.Data.Tokenizer.Kind())
 	}
 	if err := tr.loader.Seek(p.Data); err != nil {
-		return fmt.Errorf("%s: the run cannot go on with other data: %w", path, err)
+		return fmt.Errorf("%s: the run cannot be resumed with other data: %w", path, err)
 	}
 	tr.sampled = p.Sample
 	if p.Carried {
