@@ -59,7 +59,7 @@ func wantError(t *testing.T, dir string, words ...string) {
 	}
 }
 
-// TestEveryFamilyHasAPage: a family that is added to hfFamilies has to be a row of docs/models.md, which names a golden.
+// TestEveryFamilyHasAPage: a family that is added to hfFamilies has to be a row of docs/models.md that names a golden.
 func TestEveryFamilyHasAPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/models.md")
 	if err != nil {
