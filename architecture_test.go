@@ -285,8 +285,7 @@ func TestPackageComments(t *testing.T) {
 	}
 	for dir, ok := range said {
 		if !ok {
-			t.Errorf("%s has no package comment: say what it is, what it may import, and which paper or format it "+
-				"follows", dir)
+			t.Errorf("%s has no package comment: say what it is, and which paper or format it follows", dir)
 		}
 	}
 }

@@ -5,8 +5,6 @@
 // How the files read: vault is where data is, store has the Store and its limits, file the files of clients, object
 // the batches, run works through one, line reads the requests in it, journal has what is done, finish writes the
 // output.
-//
-// It may import internal/disk.
 package batch
 
 import (
