@@ -1,6 +1,6 @@
-// Package serve runs models behind HTTP, with the endpoints of OpenAI, of Ollama and of evaluation harnesses. A Server is
-// an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The packages below it host
-// the models and implement the dialects.
+// Package serve runs models behind HTTP, with the endpoints of OpenAI, of Ollama and of evaluation harnesses. A Server
+// is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The packages below it
+// host the models and implement the dialects.
 package serve
 
 import (
@@ -223,7 +223,7 @@ func fill[T int | int64 | time.Duration](defaults map[*T]T) {
 	}
 }
 
-// route is an endpoint: method and path, the scope that a key needs, and the handler. Without a scope it is open to all.
+// route is an endpoint: method and path, the scope that a key needs, and the handler. Without a scope it is open.
 type route struct {
 	pattern string
 	scope   Scope
