@@ -133,14 +133,14 @@ func (m *metrics) changed(model, change string, took time.Duration) {
 	}
 }
 
-// metricsPage answers with the figures.
+// metricsPage responds with the metrics.
 func (s *Server) metricsPage(c *request.Call) error {
 	s.metrics.page.ServeHTTP(c, c.Request)
 	return nil
 }
 
-// answered counts a request.
-func (m *metrics) answered(c *request.Call, err error, status int, seconds float64) {
+// responded counts a request.
+func (m *metrics) responded(c *request.Call, err error, status int, seconds float64) {
 	route := c.Route
 	if route == "" {
 		route = otherRoute

@@ -227,7 +227,7 @@ func fill[T int | int64 | time.Duration](defaults map[*T]T) {
 type route struct {
 	pattern string
 	scope   Scope
-	answer  func(*request.Call) error
+	handler func(*request.Call) error
 }
 
 // metricsRoute is the endpoint of the metrics.
@@ -298,7 +298,7 @@ const everything = "/"
 
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle(everything, s.routed(route{answer: s.noRoute}))
+	mux.Handle(everything, s.routed(route{handler: s.noRoute}))
 	for _, r := range s.endpoints() {
 		mux.Handle(r.pattern, s.routed(r))
 	}
@@ -309,7 +309,7 @@ func (s *Server) routes() *http.ServeMux {
 		if path == everything {
 			path += "{$}" // and no other path
 		}
-		mux.Handle("GET "+path, s.routed(route{answer: func(c *request.Call) error { return c.Page(page) }}))
+		mux.Handle("GET "+path, s.routed(route{handler: func(c *request.Call) error { return c.Page(page) }}))
 	}
 	return mux
 }

@@ -44,21 +44,21 @@ type Host struct {
 // entry is a model by its name.
 type entry struct {
 	info    ModelInfo // of what is loaded
-	fixed   bool      // always there
+	fixed   bool      // always loaded
 	model   *Model    // nil while it is not loaded
-	closing bool      // it goes
-	leaving bool      // it lets nobody in, to make room for another
-	deleted bool      // likewise, as it is no longer on the disk
+	closing bool      // being unloaded
+	leaving bool      // takes no more requests, to free memory for another
+	deleted bool      // takes no more requests, as it was removed from the disk
 	uses    int       // requests that use it
 	last    int64     // the clock when it was used last
 	bytes   int64     // of its weights
 	base    *entry    // whose weights it uses, too; nil for none
 	keep    time.Duration
-	expires time.Time // while nobody uses it; zero for never
+	expires time.Time // while it is idle; zero for never
 	timer   *time.Timer
 
 	wanted ModelInfo // what is to be loaded
-	load   *loading  // nil where nobody waits
+	load   *loading  // nil if no request waits
 }
 
 // loading is a model that requests wait for.
@@ -159,7 +159,7 @@ func (r *Host) Find(ctx context.Context, name string) (ModelInfo, error) {
 	return info, nil
 }
 
-// usable tells whether requests may use what is loaded. Files that have changed are loaded when nobody uses the old.
+// usable reports whether requests may use the loaded model. Files that have changed are loaded once the model is idle.
 func (e *entry) usable(now ModelInfo) bool {
 	return e.model != nil && !e.leaving && !e.deleted && (e.fixed || e.uses > 0 || e.info.Digest == now.Digest)
 }
@@ -243,8 +243,8 @@ func (r *Host) wait(ctx context.Context, e *entry, l *loading) (*Model, error) {
 	}
 }
 
-// giveUp has a request no longer wait, and says whether that is so: a model that is being loaded is given up only by
-// clients that have gone. Others who wait for it go on.
+// giveUp ends the wait of a request, and reports whether it did: only clients that disconnected give up a model that is
+// being loaded. Other requests still wait for it.
 func (r *Host) giveUp(e *entry, l *loading, gone bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -313,7 +313,7 @@ func (r *Host) unuse(e *entry) {
 	}
 }
 
-// rest has a model that nobody uses go when its time has come. The lock is held.
+// rest unloads an idle model after its time. The lock is held.
 func (r *Host) rest(e *entry) {
 	switch {
 	case e.fixed:
@@ -333,7 +333,7 @@ func (r *Host) rest(e *entry) {
 	}
 }
 
-// keep sets how long a model stays when nobody uses it any more. When it is loaded again the library says that.
+// keep sets how long a model stays loaded when it is idle. When it is loaded again, the library's time holds.
 func (r *Host) keep(e *entry, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -354,7 +354,7 @@ func (r *Host) SetKeepAlive(m *Model, d time.Duration) {
 	r.keep(e, d)
 }
 
-// Unload has the model of a name go as soon as nobody uses it.
+// Unload unloads the model of a name as soon as it is idle.
 func (r *Host) Unload(ctx context.Context, name string) error {
 	info, err := r.Find(ctx, name)
 	if err != nil {

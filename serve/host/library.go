@@ -131,7 +131,7 @@ func ParseKeepAlive(text string) (time.Duration, error) {
 		}
 		return d, nil
 	}
-	const most = 100 * 365 * 24 * time.Hour // what is more, or no number, is for ever
+	const most = 100 * 365 * 24 * time.Hour // more, or no number, is forever
 	if seconds >= 0 && seconds < most.Seconds() {
 		return time.Duration(seconds * float64(time.Second)), nil
 	}

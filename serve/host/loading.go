@@ -57,14 +57,14 @@ func (r *Host) grant() {
 		if e.model == nil {
 			r.start(e)
 		} else {
-			r.answer(e, e.model, nil)
+			r.resolve(e, e.model, nil)
 		}
 	}
 	// What is loaded after all need not wait until it is first.
 	r.queue = slices.DeleteFunc(r.queue, func(e *entry) bool {
 		ok := e.usable(e.wanted)
 		if ok {
-			r.answer(e, e.model, nil)
+			r.resolve(e, e.model, nil)
 		}
 		return ok
 	})
@@ -114,8 +114,8 @@ func (r *Host) makeRoom(e *entry) bool {
 	return false
 }
 
-// answer returns a model, or an error, to all requests that wait for it. The lock is held.
-func (r *Host) answer(e *entry, m *Model, err error) {
+// resolve returns a model, or an error, to all requests that wait for it. The lock is held.
+func (r *Host) resolve(e *entry, m *Model, err error) {
 	l := e.load
 	e.load = nil
 	l.model, l.err = m, err
@@ -156,7 +156,7 @@ func (r *Host) fetch(e *entry, info ModelInfo) {
 		r.clock++
 		e.last = r.clock
 	}
-	r.answer(e, m, err)
+	r.resolve(e, m, err)
 	if err == nil && e.uses == 0 { // all who waited have gone
 		r.rest(e)
 	}

@@ -69,9 +69,9 @@ func (s *Handler) Embeddings(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	answer := map[string][]float32{"embedding": {}}
+	response := map[string][]float32{"embedding": {}}
 	if len(vectors) > 0 {
-		answer["embedding"] = vectors[0]
+		response["embedding"] = vectors[0]
 	}
-	return c.JSON(answer)
+	return c.JSON(response)
 }

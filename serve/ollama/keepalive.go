@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// keepAlive is Ollama's keep_alive: how long a model stays loaded that nobody uses, in seconds or as 5m. 0 is not at
-// all, and less than that for ever.
+// keepAlive is Ollama's keep_alive: how long an idle model stays loaded, in seconds or as 5m. 0 is not at all, less is
+// forever.
 type keepAlive struct {
 	said bool
 	d    time.Duration
@@ -42,7 +42,7 @@ const (
 	endUnload = "unload"
 )
 
-// unloads tells whether a request asks for nothing but that the model goes.
+// unloads reports whether a request only unloads the model.
 func (q *chatJob) unloads() bool {
 	asks := q.Prompt != "" && !q.chats || len(q.Messages) > 0 && q.chats
 	return !asks && q.Keep.said && q.Keep.d == 0

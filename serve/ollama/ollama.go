@@ -290,7 +290,7 @@ func (q *chatJob) run(ctx context.Context, to func(p reply.Piece)) error {
 	return err
 }
 
-// line is a piece as a line of the answer, the last one with what the request took; nil where there is nothing to tell.
+// line returns a piece as a line of the response, nil if there is nothing new. The last line has the usage.
 func (q *chatJob) line(p reply.Piece) *Response {
 	a := &Response{Model: q.Model, Created: time.Now().UTC(), Done: p.End != ""}
 	var new reply.Delta

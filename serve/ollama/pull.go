@@ -21,7 +21,7 @@ var errNoPull = &request.Error{
 	Message: "this server lets no client fetch or delete models; hippo serve --pull does",
 }
 
-// pullLine is a line of the answer of /api/pull.
+// pullLine is a line of the response of /api/pull.
 type pullLine struct {
 	Status    string `json:"status"`
 	Digest    string `json:"digest,omitempty"`

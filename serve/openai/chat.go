@@ -197,8 +197,8 @@ func (q *chatJob) begin() []*chatReply {
 	return replies
 }
 
-// Answer runs the job and returns the response.
-func (q *chatJob) Answer(c *request.Call) (any, error) {
+// Respond runs the job and returns the response.
+func (q *chatJob) Respond(c *request.Call) (any, error) {
 	replies := q.begin()
 	used, err := q.job.Run(c.Request.Context(), func(int, []host.Token) {}, func(_, j int, p reply.Piece) {
 		q.add(replies[j], p)

@@ -186,8 +186,8 @@ func (q *completionJob) add(w *writing, p reply.Piece) {
 	}
 }
 
-// Answer runs the job and returns the response.
-func (q *completionJob) Answer(c *request.Call) (any, error) {
+// Respond runs the job and returns the response.
+func (q *completionJob) Respond(c *request.Call) (any, error) {
 	replies := make([][]*writing, len(q.job.Prompts))
 	used, err := q.job.Run(c.Request.Context(), func(i int, ids []host.Token) {
 		for j := range q.job.Draws {

@@ -308,8 +308,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	if request.Or(q.Store, true) {
 		q.keep(context.WithoutCancel(ctx), c)
 	}
-	// What the next request begins with is read ahead where it is not behind the state. What functions answer is not
-	// known.
+	// The beginning of the next request is read ahead, unless it follows the state. Results of functions are not known.
 	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
 		in := q.dialog.Input
 		in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m.Message)

@@ -56,7 +56,7 @@ func (s *Texts) Tokenize(c *request.Call) error {
 	if err != nil {
 		return request.Invalid("prompt", "%v", err)
 	}
-	answer := struct {
+	response := struct {
 		Tokens []int32  `json:"tokens"`
 		Count  int      `json:"count"`
 		Max    int      `json:"max_model_len"`
@@ -64,10 +64,10 @@ func (s *Texts) Tokenize(c *request.Call) error {
 	}{Tokens: ids, Count: len(ids), Max: m.Net.MaxLength()}
 	if q.Texts {
 		for _, id := range ids {
-			answer.Texts = append(answer.Texts, m.TokenText(id))
+			response.Texts = append(response.Texts, m.TokenText(id))
 		}
 	}
-	return c.JSON(answer)
+	return c.JSON(response)
 }
 
 // Detokenize responds to /detokenize: the text of ids.

@@ -87,8 +87,8 @@ type Limits struct {
 
 // replying is a request for replies, prepared.
 type replying interface {
-	// Answer runs the job and returns the response.
-	Answer(c *request.Call) (any, error)
+	// Respond runs the job and returns the response.
+	Respond(c *request.Call) (any, error)
 	// Send runs the job and sends each piece as it comes.
 	Send(ctx context.Context, to *request.Queue) error
 }
@@ -104,11 +104,11 @@ func (s *Service) Reply(c *request.Call, q replying, streams bool) error {
 			return q.Send(ctx, to)
 		}, request.SSEFailed)
 	}
-	answer, err := q.Answer(c)
+	response, err := q.Respond(c)
 	if err != nil {
 		return err
 	}
-	return c.JSON(answer)
+	return c.JSON(response)
 }
 
 // Usage counts the tokens of a request.

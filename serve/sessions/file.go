@@ -35,7 +35,7 @@ func (s *Handler) Export(c *request.Call) error {
 	return copied.Encode(&slowly{c, time.Now().Add(exportTime)}, session.FileOptions{Marks: sessionMarks})
 }
 
-// slowly writes to a client that may be slow, but not for ever.
+// slowly writes to a client that may be slow, but not forever.
 type slowly struct {
 	*request.Call
 	until time.Time

@@ -38,7 +38,7 @@ type Options struct {
 	MaxSessions int           // of a client
 	MaxBytes    int64         // of all sessions of a client
 	MaxImport   int64         // bytes of a session that is sent
-	KeepFor     time.Duration // after which a session that nobody uses is removed
+	KeepFor     time.Duration // after which an unused session is removed
 	Queue       int           // views that wait
 	QueueWait   time.Duration // after which what waits is turned away
 	Views       []View        // the first is shown if none is named
@@ -215,7 +215,7 @@ func (s *Handler) Show(c *request.Call) error {
 		}
 		return c.JSON(&r.Session)
 	}
-	return s.answerSession(c, func(_ context.Context, h *inUse) (any, error) {
+	return s.respondWith(c, func(_ context.Context, h *inUse) (any, error) {
 		return struct {
 			*Session
 			Text string  `json:"text"`
@@ -233,7 +233,7 @@ func (s *Handler) Delete(c *request.Call) error {
 	if _, err = s.sessionRecord(p); err == nil || errors.Is(err, records.ErrDamaged) {
 		err = s.removeSession(p)
 	}
-	release() // before the answer: nothing is left of the session then
+	release() // before the response: nothing is left of the session then
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (s *Handler) Fork(c *request.Call) error {
 	if err := request.CheckMetadata(q.Metadata); err != nil {
 		return err
 	}
-	return s.answerSession(c, func(_ context.Context, h *inUse) (any, error) {
+	return s.respondWith(c, func(_ context.Context, h *inUse) (any, error) {
 		if err := s.roomForSession(h.place.owner, 1); err != nil {
 			return nil, err
 		}
@@ -280,7 +280,7 @@ func (s *Handler) Mark(c *request.Call) error {
 	if n := len(q.Name); n == 0 || n > maxMarkName || !utf8.ValidString(q.Name) {
 		return request.Invalid("name", "found a name of %d bytes, want 1 to %d", n, maxMarkName)
 	}
-	return s.answerSession(c, func(_ context.Context, h *inUse) (any, error) {
+	return s.respondWith(c, func(_ context.Context, h *inUse) (any, error) {
 		_, there := h.MarkAt(q.Name)
 		switch {
 		case q.Remove && !there:
@@ -318,7 +318,7 @@ func (s *Handler) Rewind(c *request.Call) error {
 	if (q.Mark == nil) == (q.Position == nil) {
 		return request.Invalid("mark", "found both of mark and position, or none, want one")
 	}
-	return s.answerSession(c, func(ctx context.Context, h *inUse) (any, error) {
+	return s.respondWith(c, func(ctx context.Context, h *inUse) (any, error) {
 		to := request.Or(q.Position, 0)
 		if q.Mark != nil {
 			var ok bool
