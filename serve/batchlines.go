@@ -61,7 +61,7 @@ func (r *recorder) WriteHeader(status int) { r.status = status }
 
 func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 
-// Flush does nothing: the answer is read when it is whole.
+// Flush does nothing: the response is read when it is complete.
 func (r *recorder) Flush() {}
 
 // answerLine answers a line of a batch as any other request of its client.

@@ -23,7 +23,7 @@ type answering struct {
 	err    error // why it has failed
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP responds to a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // by answers requests by the routes of a mux.

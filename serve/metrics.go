@@ -182,7 +182,7 @@ var (
 // Describe describes nothing: which figures there are depends on the models.
 func (modelFigures) Describe(chan<- *prometheus.Desc) {}
 
-// Collect gives all figures as they are now.
+// Collect sends the current value of every metric.
 func (f modelFigures) Collect(to chan<- prometheus.Metric) {
 	for _, l := range f.s.Host.Loaded() {
 		m := l.Model

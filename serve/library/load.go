@@ -81,7 +81,7 @@ func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, close
 	return host.NewModel(host.ModelOptions{
 		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
 		Pooling: l.Pooling,
-		Close: func() {
+		OnClose: func() {
 			texts.Close()
 			runner.Close()
 			closed()

@@ -39,7 +39,7 @@ func (q *embedRequest) embed(s *Handler, c *request.Call, param string) (*reply.
 	return e, vectors, err
 }
 
-// Embed answers /api/embed.
+// Embed responds to /api/embed.
 func (s *Handler) Embed(c *request.Call) error {
 	var q embedRequest
 	if err := c.Read(&q); err != nil {
@@ -58,7 +58,7 @@ func (s *Handler) Embed(c *request.Call) error {
 	}{q.Model, vectors, time.Since(c.Begun), c.Load, e.Tokens})
 }
 
-// Embeddings answers /api/embeddings, which Ollama had before.
+// Embeddings responds to /api/embeddings, Ollama's earlier endpoint.
 func (s *Handler) Embeddings(c *request.Call) error {
 	var q embedRequest
 	if err := c.Read(&q); err != nil {

@@ -36,7 +36,7 @@ func (k keepAlive) apply(to *host.Host, m *host.Model) {
 	}
 }
 
-// What ends an answer to a request that asked for no text.
+// Reasons why a response without a text ends.
 const (
 	endLoad   = "load"
 	endUnload = "unload"

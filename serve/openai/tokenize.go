@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TokenizerInfo answers /tokenizer_info with what a harness asks of a tokenizer: keys of tokenizer_config.json.
+// TokenizerInfo responds to /tokenizer_info with what a harness asks of a tokenizer: keys of tokenizer_config.json.
 func (s *Texts) TokenizerInfo(c *request.Call) error {
 	m, err := s.Host.Model(c, c.Request.URL.Query().Get("model"))
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Texts) TokenizerInfo(c *request.Call) error {
 	return c.JSON(info)
 }
 
-// Tokenize answers /tokenize: the ids of a text.
+// Tokenize responds to /tokenize: the ids of a text.
 func (s *Texts) Tokenize(c *request.Call) error {
 	var q struct {
 		Model   string  `json:"model"`
@@ -70,7 +70,7 @@ func (s *Texts) Tokenize(c *request.Call) error {
 	return c.JSON(answer)
 }
 
-// Detokenize answers /detokenize: the text of ids.
+// Detokenize responds to /detokenize: the text of ids.
 func (s *Texts) Detokenize(c *request.Call) error {
 	var q struct {
 		Model  string   `json:"model"`

@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Middleware is for serve.Options.Middleware: it gives the spans of every request to a provider.
+// Middleware is for serve.Options.Middleware: it reports the spans of every request to a provider.
 func Middleware(to trace.TracerProvider) func(http.Handler) http.Handler {
 	tracer := to.Tracer("github.com/hippo-ssm/hippo/serve")
 	remote := propagation.TraceContext{}

@@ -89,7 +89,7 @@ func (s *Handler) predicts(name string) bool {
 	return slices.ContainsFunc(s.o.Predictors, func(p Predictor) bool { return p.Name == name })
 }
 
-// NotText returns an error if a name that is asked for text is that of a predictor.
+// NotText returns an error if the model that a request for text names is a predictor.
 func (s *Handler) NotText(name string) error {
 	if !s.predicts(name) {
 		return nil
@@ -148,7 +148,7 @@ func rowFormat(r *http.Request) (string, error) {
 	return rowFormats[kind], nil
 }
 
-// Predict answers with predictions for rows: JSON objects, or a body of CSV, JSONL or WAV.
+// Predict responds with predictions for rows: JSON objects, or a body of CSV, JSONL or WAV.
 func (s *Handler) Predict(c *request.Call) error {
 	var q predictRequest
 	var rows []byte

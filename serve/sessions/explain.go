@@ -126,7 +126,7 @@ func (s *Handler) viewAsked(q url.Values) (*asked, error) {
 	return a, nil
 }
 
-// Explain answers with a view of a session, the first if none is named.
+// Explain responds with a view of a session, the first if none is named.
 func (s *Handler) Explain(c *request.Call) error {
 	a, err := s.viewAsked(c.Request.URL.Query())
 	if err != nil {

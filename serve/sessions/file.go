@@ -15,7 +15,7 @@ import (
 // exportTime is the most time that a client may take to receive a session.
 const exportTime = 10 * time.Minute
 
-// Export answers with the session as a file. Others may use it meanwhile.
+// Export responds with the session as a file. Other requests may use it meanwhile.
 func (s *Handler) Export(c *request.Call) error {
 	var copied *session.Session
 	err := s.withSession(c, func(_ context.Context, h *inUse) error {

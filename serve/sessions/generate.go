@@ -214,7 +214,7 @@ type ending struct {
 	Sum      float64   `json:"sum"`
 }
 
-// Score answers with the log-probabilities of endings after the session's text, which stays as it is.
+// Score responds with the log-probabilities of endings after the session's text, which stays as it is.
 func (s *Handler) Score(c *request.Call) error {
 	var q struct {
 		Endings request.Prompts `json:"endings"`

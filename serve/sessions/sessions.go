@@ -22,7 +22,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Handler has sessions of clients: texts that grow, and the states of their models.
+// Handler serves sessions of clients: texts that grow, with the states of their models.
 type Handler struct {
 	reply.Service
 	o       Options
@@ -68,7 +68,7 @@ type newSession struct {
 	reply.Continued
 }
 
-// Create makes a session, at the end of a text if one is given. What is stored of it is not read again.
+// Create creates a session, at the end of a text if one is given. What is cached of the text is not read again.
 func (s *Handler) Create(c *request.Call) error {
 	var q newSession
 	if err := c.Read(&q); err != nil {
@@ -172,7 +172,7 @@ func (s *Handler) addSession(c *request.Call, m *host.Model, x *session.Session,
 	return &r.Session, nil
 }
 
-// List answers with all sessions of the client, the last changed first.
+// List responds with all sessions of the client, the last changed first.
 func (s *Handler) List(c *request.Call) error {
 	ids, _, err := s.sessionsOf(c.Owner())
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *Handler) List(c *request.Call) error {
 	return c.JSON(list)
 }
 
-// Show answers with a session, and with its text if that is asked for.
+// Show responds with a session, and with its text if the request wants it.
 func (s *Handler) Show(c *request.Call) error {
 	if c.Request.URL.Query().Get("text") != "true" {
 		p := place{c.Owner(), c.Request.PathValue("id")}
@@ -240,7 +240,7 @@ func (s *Handler) Delete(c *request.Call) error {
 	return c.JSON(request.Deleted(p.id, "session.deleted"))
 }
 
-// Fork makes a session that goes on from the same place.
+// Fork creates a session that continues from the same place.
 func (s *Handler) Fork(c *request.Call) error {
 	var q struct {
 		Metadata map[string]string `json:"metadata"`
@@ -268,7 +268,7 @@ const (
 	maxMarkName = 100
 )
 
-// Mark gives the place behind the text a name.
+// Mark names the place after the text.
 func (s *Handler) Mark(c *request.Call) error {
 	var q struct {
 		Name   string `json:"name"`
@@ -306,7 +306,7 @@ type rewound struct {
 	Again int `json:"read_again"`
 }
 
-// Rewind goes back to a mark or a position.
+// Rewind returns a session to a mark or a position.
 func (s *Handler) Rewind(c *request.Call) error {
 	var q struct {
 		Mark     *string `json:"mark"`
