@@ -3,11 +3,12 @@ package template
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // value is what an expression gives: nil for none, bool, int64, float64, string, *list, *dict, *namespace, *function,
@@ -103,62 +104,46 @@ func sizeOf(v value) int {
 }
 
 // fromJSON reads JSON, with the order of keys.
-func fromJSON(data []byte) (value, error) {
+func fromJSON(data []byte) (v value, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	v, err := decode(d, 0)
-	if err != nil {
-		return nil, err
-	}
-	if d.More() {
-		return nil, fmt.Errorf("found more text after the JSON value")
-	}
-	return v, nil
+	err = fault.Catch(func() {
+		if v = decode(d, 0); d.More() {
+			fault.Raisef("found more text after the JSON value")
+		}
+	})
+	return v, err
 }
 
-func decode(d *json.Decoder, depth int) (value, error) {
+func decode(d *json.Decoder, depth int) value {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("found JSON that nests deeper than %d", maxDepth)
+		fault.Raisef("found JSON that nests deeper than %d", maxDepth)
 	}
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := t.(type) {
+	switch t := fault.Must(d.Token()).(type) {
 	case json.Number:
 		if n, err := t.Int64(); err == nil {
-			return n, nil
+			return n
 		}
-		return t.Float64()
+		return fault.Must(t.Float64())
 	case json.Delim:
 		if t == '[' {
 			l := &list{}
 			for d.More() {
-				item, err := decode(d, depth+1)
-				if err != nil {
-					return nil, err
-				}
-				l.items = append(l.items, item)
+				l.items = append(l.items, decode(d, depth+1))
 			}
-			_, err := d.Token()
-			return l, err
+			fault.Must(d.Token())
+			return l
 		}
 		m := newDict()
 		for d.More() {
-			name, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			v, err := decode(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			m.set(name, v)
+			name := fault.Must(d.Token())
+			m.set(name, decode(d, depth+1))
 		}
-		_, err := d.Token()
-		return m, err
+		fault.Must(d.Token())
+		return m
+	default:
+		return t // nil, bool, string
 	}
-	return t, nil // nil, bool, string
 }
 
 // truth is whether a value counts as true.
