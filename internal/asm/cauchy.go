@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -20,8 +19,7 @@ func cauchy(ctx *build.Context, s isa) {
 		c.cauchySums(m)
 		c.cauchyGrad(m)
 	}
-	c.StaticGlobal("one")
-	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	c.data("one")
 	c.AddDatum(0, U64(0x3ff0000000000000))
 }
 
@@ -84,8 +82,7 @@ func (c vector) cauchySums(m int) {
 	}
 	c.ADDQ(stride, at)
 	c.INCQ(i)
-	c.CMPQ(i, modes)
-	c.JLT(LabelRef(name + "_modes"))
+	c.branch(i, c.JLT, modes, name+"_modes")
 	row := c.GP64()
 	c.MOVQ(s, row)
 	for _, sum := range acc {

@@ -35,8 +35,7 @@ func copyPanels(ctx *build.Context) {
 	c.SHLQ(U8(2), left)
 
 	c.Label("panels")
-	c.CMPQ(left, width)
-	c.JLT(LabelRef("border"))
+	c.branch(left, c.JLT, width, "border")
 	c.MOVQ(width, inPanel)
 	c.Label("wide")
 	c.PREFETCHT0(Mem{Base: from, Index: ahead, Scale: 1})
@@ -54,8 +53,7 @@ func copyPanels(ctx *build.Context) {
 	c.JMP(LabelRef("next"))
 
 	c.Label("border")
-	c.CMPQ(left, U8(32))
-	c.JLT(LabelRef("tail"))
+	c.branch(left, c.JLT, U8(32), "tail")
 	c.PREFETCHT0(Mem{Base: from, Index: ahead, Scale: 1})
 	c.VMOVUPS(Mem{Base: from}, c.vec(0))
 	c.VMOVUPS(c.vec(0), Mem{Base: to})
@@ -71,9 +69,7 @@ func copyPanels(ctx *build.Context) {
 	c.Label("next")
 	c.ADDQ(ld, src)
 	c.ADDQ(width, dst)
-	c.DECQ(k)
-	c.JNZ(LabelRef("rows"))
-	c.VZEROUPPER()
-	c.RET()
+	c.countDown(k, "rows")
+	c.end()
 	c.maskTable()
 }

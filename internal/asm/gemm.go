@@ -31,13 +31,11 @@ func gemm(ctx *build.Context, s isa) {
 		bPanel: c.GP64(), cTile: c.GP64(), bias: c.GP64(), n: c.GP64(), aRow: c.GP64(), cRow: c.AllocLocal(8)}
 	c.LEAQ(Mem{Base: g.rs, Index: g.rs, Scale: 2}, g.rs3)
 	c.Load(c.Param("a"), g.aRow)
-	t := c.GP64()
-	c.Load(c.Param("c"), t)
+	t := c.arg("c")
 	c.MOVQ(t, g.cRow)
 
 	c.Label("strips")
-	c.CMPQ(c.param("m"), U8(s.rows))
-	c.JLT(LabelRef(fmt.Sprintf("rows%d", s.rows-1)))
+	c.branch(c.param("m"), c.JLT, U8(s.rows), fmt.Sprintf("rows%d", s.rows-1))
 	g.strip(s.rows)
 	t = c.GP64()
 	c.IMUL3Q(U8(s.rows), g.rs, t)
@@ -51,15 +49,13 @@ func gemm(ctx *build.Context, s isa) {
 	for rows := s.rows - 1; rows > 0; rows-- {
 		c.Label(fmt.Sprintf("rows%d", rows))
 		if rows > 1 {
-			c.CMPQ(c.param("m"), U8(rows))
-			c.JLT(LabelRef(fmt.Sprintf("rows%d", rows-1)))
+			c.branch(c.param("m"), c.JLT, U8(rows), fmt.Sprintf("rows%d", rows-1))
 		}
 		g.strip(rows)
 		c.JMP(LabelRef("end"))
 	}
 	c.Label("end")
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 	c.maskTable()
 }
 
@@ -84,8 +80,7 @@ func (g *gemmCode) strip(rows int) {
 	g.MOVQ(g.cRow, g.cTile)
 
 	g.Label(label("tiles"))
-	g.CMPQ(g.n, U8(g.width()))
-	g.JLT(LabelRef(label("border")))
+	g.branch(g.n, g.JLT, U8(g.width()), label("border"))
 	g.tile(rows, g.vecs, false)
 	t := g.bytes("ps")
 	g.ADDQ(t, g.bPanel)
@@ -99,8 +94,7 @@ func (g *gemmCode) strip(rows int) {
 	for vecs := g.vecs; vecs > 0; vecs-- {
 		next := label(fmt.Sprintf("border%d", vecs-1))
 		if vecs > 1 {
-			g.CMPQ(g.n, U8((vecs-1)*g.lanes))
-			g.JLE(LabelRef(next))
+			g.branch(g.n, g.JLE, U8((vecs-1)*g.lanes), next)
 			g.SUBQ(U8((vecs-1)*g.lanes), g.n)
 		}
 		g.tile(rows, vecs, true)
@@ -178,11 +172,9 @@ func (g *gemmCode) tile(rows, vecs int, masked bool) {
 	if rows > 4 {
 		g.ADDQ(g.cs, a4)
 	}
-	g.DECQ(k)
-	g.JNZ(LabelRef(prefix + "_loop"))
+	g.countDown(k, prefix+"_loop")
 
-	g.CMPQ(g.param("bias"), U8(0))
-	g.JE(LabelRef(prefix + "_add"))
+	g.branch(g.param("bias"), g.JE, U8(0), prefix+"_add")
 	for v := range vecs {
 		g.load(Mem{Base: g.bias, Disp: 4 * v * g.lanes}, x, masks[v])
 		for i := range rows {

@@ -120,8 +120,7 @@ func (c asm) groupRows(form groupForm, rows int) {
 	if p.fetches() {
 		p.ADDQ(fetch, p.ahead)
 	}
-	p.DECQ(p.steps)
-	p.JNZ(LabelRef(label("block")))
+	p.countDown(p.steps, label("block"))
 	p.finish(label)
 }
 

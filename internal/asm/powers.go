@@ -200,8 +200,7 @@ func (c vector) modeSums() {
 	c.VMOVAPS(y.im, last.im)
 	c.LEAQ(Mem{Base: from, Index: n, Scale: 8}, from)
 	c.LEAQ(Mem{Base: with, Index: n, Scale: 8}, with)
-	c.DECQ(rows)
-	c.JNZ(LabelRef("rows"))
+	c.countDown(rows, "rows")
 	c.LEAQ(float(s, i), from)
 	for _, sums := range [][4]reg.Register{plain, weighted} {
 		c.VSUBPS(sums[1], sums[0], sums[0])
@@ -210,8 +209,6 @@ func (c vector) modeSums() {
 		c.VMOVUPS(sums[2], Mem{Base: from, Index: n, Scale: 4})
 		c.LEAQ(Mem{Base: from, Index: n, Scale: 8}, from)
 	}
-	c.ADDQ(U8(c.lanes), i)
-	c.CMPQ(i, n)
-	c.JLT(LabelRef("modes"))
+	c.countUp(i, U8(c.lanes), n, "modes")
 	c.end()
 }

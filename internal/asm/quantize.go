@@ -155,8 +155,7 @@ func (c vector) quantizeGroups() {
 	c.MOVL(start, Mem{Base: to, Disp: recordStart})
 	c.ADDQ(U8(128), x)
 	c.ADDQ(U8(recordBytes), to)
-	c.DECQ(groups)
-	c.JNZ(LabelRef("group"))
+	c.countDown(groups, "group")
 	c.end()
 }
 

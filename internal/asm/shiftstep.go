@@ -60,8 +60,7 @@ func shiftStep(ctx *build.Context, s isa) {
 	for _, name := range []string{"x", "d", "y"} {
 		c.ADDQ(U8(4), at[name])
 	}
-	c.DECQ(channels)
-	c.JNZ(LabelRef("channel"))
+	c.countDown(channels, "channel")
 	c.end()
 }
 
