@@ -103,8 +103,7 @@ func (c vector) rowDots(f rowForm) {
 	c.VADDPS(high, low, low)
 	c.VMOVUPS(low, Mem{Base: y})
 	c.ADDQ(U8(16), y)
-	c.SUBQ(U8(4), n)
-	c.JG(LabelRef("group"))
+	c.subtract(n, U8(4), c.JG, "group")
 	c.end()
 }
 

@@ -92,8 +92,7 @@ func (c vector) cauchySums(m int) {
 	}
 	c.ADDQ(U8(4*c.lanes), s)
 	c.ADDQ(U8(4*c.lanes), t)
-	c.SUBQ(U8(c.lanes/2), n)
-	c.JNZ(LabelRef(name + "_points"))
+	c.subtract(n, U8(c.lanes/2), c.JNZ, name+"_points")
 	c.end()
 }
 
@@ -146,8 +145,7 @@ func (c vector) cauchyGrad(m int) {
 	c.VFNMADD231PD(T, p, dd)
 	c.ADDQ(U8(4*c.lanes), g)
 	c.ADDQ(U8(4*c.lanes), t)
-	c.SUBQ(U8(c.lanes/2), n)
-	c.JNZ(LabelRef(name + "_points"))
+	c.subtract(n, U8(c.lanes/2), c.JNZ, name+"_points")
 	to := c.arg("dCoef")
 	for j, a := range acc {
 		c.addFolded(a[0], u, tmp, Mem{Base: to, Disp: 16 * j})

@@ -76,8 +76,7 @@ func dots(ctx *build.Context, s isa) {
 		t = c.bytes("ldc")
 		c.IMUL3Q(U8(r), t, t)
 		c.ADDQ(t, cRow)
-		c.SUBQ(U8(r), left)
-		c.JNZ(LabelRef("strips"))
+		c.subtract(left, U8(r), c.JNZ, "strips")
 		c.JMP(LabelRef("next"))
 	}
 	c.Label("next")
@@ -89,8 +88,7 @@ func dots(ctx *build.Context, s isa) {
 	c.branch(c.param("bias"), c.JE, U8(0), "advanced")
 	c.ADDQ(U8(4*group), c.param("bias"))
 	c.Label("advanced")
-	c.SUBQ(U8(group), c.param("n"))
-	c.JG(LabelRef("groups"))
+	c.subtract(c.param("n"), U8(group), c.JG, "groups")
 	c.end()
 	c.maskTable()
 }

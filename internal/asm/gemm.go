@@ -43,8 +43,7 @@ func gemm(ctx *build.Context, s isa) {
 	t = c.GP64()
 	c.IMUL3Q(U8(s.rows), g.ldc, t)
 	c.ADDQ(t, g.cRow)
-	c.SUBQ(U8(s.rows), c.param("m"))
-	c.JNZ(LabelRef("strips"))
+	c.subtract(c.param("m"), U8(s.rows), c.JNZ, "strips")
 	c.JMP(LabelRef("end"))
 	for rows := s.rows - 1; rows > 0; rows-- {
 		c.Label(fmt.Sprintf("rows%d", rows))
@@ -86,8 +85,7 @@ func (g *gemmCode) strip(rows int) {
 	g.ADDQ(t, g.bPanel)
 	g.ADDQ(U32(4*g.width()), g.cTile)
 	g.ADDQ(U32(4*g.width()), g.bias)
-	g.SUBQ(U8(g.width()), g.n)
-	g.JNZ(LabelRef(label("tiles")))
+	g.subtract(g.n, U8(g.width()), g.JNZ, label("tiles"))
 	g.JMP(LabelRef(label("end")))
 
 	g.Label(label("border"))

@@ -374,8 +374,7 @@ func (p *groupCode) finish(label func(string) string) {
 		ldy = p.bytes("ldy")
 	}
 	p.each(func(i, part int) { p.VMULPS(Mem{Base: factor, Disp: 4 * p.lanes * part}, p.y(i, part), p.y(i, part)) })
-	p.TESTQ(bias, bias)
-	p.JZ(LabelRef(label("store")))
+	p.ifZero(bias, label("store"))
 	p.each(func(i, part int) { p.VADDPS(Mem{Base: bias, Disp: 4 * p.lanes * part}, p.y(i, part), p.y(i, part)) })
 	p.Label(label("store"))
 	p.each(func(i, part int) {

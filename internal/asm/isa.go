@@ -217,6 +217,18 @@ func (c asm) countDown(n Op, label string) {
 	c.JNZ(LabelRef(label))
 }
 
+// subtract takes x from n, and goes to a label if what is left says so: subtract(n, U8(16), c.JNZ, "loop") if it is not 0.
+func (c asm) subtract(n, x Op, jump func(Op), label string) {
+	c.SUBQ(x, n)
+	jump(LabelRef(label))
+}
+
+// ifZero goes to a label if x is 0.
+func (c asm) ifZero(x Op, label string) {
+	c.TESTQ(x, x)
+	c.JZ(LabelRef(label))
+}
+
 // end leaves the function.
 func (c asm) end() {
 	c.VZEROUPPER()

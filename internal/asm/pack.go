@@ -63,8 +63,7 @@ func pack(ctx *build.Context) {
 	}
 	c.ADDQ(U8(64), src)
 	c.ADDQ(U8(64), src4)
-	c.SUBQ(U8(16), k)
-	c.JNZ(LabelRef("loop16"))
+	c.subtract(k, U8(16), c.JNZ, "loop16")
 	c.JMP(LabelRef("end"))
 
 	c.Label("loop8")
@@ -73,8 +72,7 @@ func pack(ctx *build.Context) {
 	put("")
 	c.ADDQ(U8(32), src)
 	c.ADDQ(U8(32), src4)
-	c.SUBQ(U8(8), k)
-	c.JZ(LabelRef("end"))
+	c.subtract(k, U8(8), c.JZ, "end")
 
 	c.Label("tail")
 	c.MOVQ(k, next)

@@ -198,8 +198,7 @@ func (p *packedCode) floatEnd(label func(string) string) {
 	}
 	p.Load(p.Param("bias"), bias)
 	p.Load(p.Param("y"), y)
-	p.TESTQ(bias, bias)
-	p.JZ(LabelRef(label("add")))
+	p.ifZero(bias, label("add"))
 	for i := range p.rows {
 		for part := range p.vecs() {
 			p.VADDPS(Mem{Base: bias, Disp: 4 * p.lanes * part}, p.sum(i, part), p.sum(i, part))

@@ -108,8 +108,7 @@ func (c vector) powerRows() {
 	}
 	move(held(0), lo)
 	move(held(2), hi)
-	c.TESTQ(start, start)
-	c.JZ(LabelRef("one"))
+	c.ifZero(start, "one")
 	move(lo, at(start, 0))
 	move(hi, at(start, 1))
 	c.ADDQ(U32(8*c.lanes), start)
@@ -140,16 +139,14 @@ func (c vector) powerRows() {
 	}
 	c.LEAQ(Mem{Base: re, Index: row, Scale: 4}, re)
 	c.LEAQ(Mem{Base: im, Index: row, Scale: 4}, im)
-	c.SUBQ(U8(4), rows)
-	c.JNZ(LabelRef("powers"))
+	c.subtract(rows, U8(4), c.JNZ, "powers")
 	move(at(last, 0), lo)
 	move(at(last, 1), hi)
 	c.ADDQ(U8(4*c.lanes), base)
 	for _, p := range []reg.Register{z, last} {
 		c.ADDQ(U32(8*c.lanes), p)
 	}
-	c.SUBQ(U8(c.lanes), left)
-	c.JNZ(LabelRef("modes"))
+	c.subtract(left, U8(c.lanes), c.JNZ, "modes")
 	c.end()
 }
 

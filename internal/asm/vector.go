@@ -84,14 +84,12 @@ func (c vector) span(n reg.GPVirtual) span {
 func (c vector) each(name string, s span, body func(i reg.GPVirtual, mask reg.Register)) {
 	i := c.GP64()
 	c.XORQ(i, i)
-	c.TESTQ(s.whole, s.whole)
-	c.JZ(LabelRef(name + "_tail"))
+	c.ifZero(s.whole, name+"_tail")
 	c.Label(name + "_loop")
 	body(i, nil)
 	c.countUp(i, U8(c.lanes), s.whole, name+"_loop")
 	c.Label(name + "_tail")
-	c.TESTQ(s.tail, s.tail)
-	c.JZ(LabelRef(name + "_done"))
+	c.ifZero(s.tail, name+"_done")
 	body(i, s.mask)
 	c.Label(name + "_done")
 }
