@@ -35,7 +35,7 @@ func (eng *Engine) Activate(x *tensor.Tensor, a engine.Activation) *tensor.Tenso
 	y := eng.like(x)
 	xd, yd := x.Data(), y.Data()
 	parallel.For(len(xd), grain, func(lo, hi int) { activate(a, yd[lo:hi], xd[lo:hi]) })
-	record(eng, activateOp{x: x, y: y, a: a}, x)
+	record(eng, "Activate", activateOp{x: x, y: y, a: a}, y, x)
 	return y
 }
 
@@ -44,11 +44,7 @@ type activateOp struct {
 	a    engine.Activation
 }
 
-func (o *activateOp) Name() string                   { return "Activate" }
-func (o *activateOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *activateOp) Backward(eng *Engine) {
-	if o.y.Grad() != nil {
-		activateGrad(o.a, o.y.Grad(), o.x.Data())
-		eng.moveGrad(o.x, o.y)
-	}
+	activateGrad(o.a, o.y.Grad(), o.x.Data())
+	eng.moveGrad(o.x, o.y)
 }

@@ -13,17 +13,13 @@ func (eng *Engine) Add(a, b *tensor.Tensor) *tensor.Tensor {
 		copy(y.Data()[lo:hi], a.Data()[lo:hi])
 		kernel.Add(y.Data()[lo:hi], b.Data()[lo:hi])
 	})
-	record(eng, addOp{a: a, b: b, y: y}, a, b)
+	record(eng, "Add", addOp{a: a, b: b, y: y}, y, a, b)
 	return y
 }
 
 type addOp struct{ a, b, y *tensor.Tensor }
 
-func (o *addOp) Name() string                   { return "Add" }
-func (o *addOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *addOp) Backward(eng *Engine) {
-	if dy := o.y.Grad(); dy != nil {
-		eng.addGrad(o.a, dy)
-		eng.moveGrad(o.b, o.y)
-	}
+	eng.addGrad(o.a, o.y.Grad())
+	eng.moveGrad(o.b, o.y)
 }

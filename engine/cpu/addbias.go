@@ -19,7 +19,7 @@ func (eng *Engine) AddBias(x, bias *tensor.Tensor, a engine.Activation) *tensor.
 	})
 	y := eng.like(x)
 	parallel.For(x.Len(), grain, func(lo, hi int) { activate(a, y.Data()[lo:hi], pre.Data()[lo:hi]) })
-	record(eng, addBiasOp{x: x, bias: bias, pre: pre, y: y, a: a}, x, bias)
+	record(eng, "AddBias", addBiasOp{x: x, bias: bias, pre: pre, y: y, a: a}, y, x, bias)
 	return y
 }
 
@@ -28,13 +28,8 @@ type addBiasOp struct {
 	a               engine.Activation
 }
 
-func (o *addBiasOp) Name() string                   { return "AddBias" }
-func (o *addBiasOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *addBiasOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	activateGrad(o.a, dy, o.pre.Data())
 	if db := eng.gradOf(o.bias); db != nil {
 		sumRows(eng, db, dy, o.bias.Len())

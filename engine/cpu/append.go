@@ -12,7 +12,7 @@ func (eng *Engine) Append(past, x *tensor.Tensor, p, r *engine.Rows) *tensor.Ten
 	*o = appendOp{past: past, x: x, y: eng.New(p.Total()+r.Total(), x.Dim(-1)), before: p, rows: r}
 	o.each(o.y.Data(), past.Data(), x.Data(), func(y, x []float32) { copy(y, x) })
 	if eng.wants(past, x) {
-		eng.push(o)
+		eng.push("Append", o, o.y)
 	}
 	return o.y
 }
@@ -38,10 +38,6 @@ func (o *appendOp) each(y, past, x []float32, f func(y, x []float32)) {
 	}
 }
 
-func (o *appendOp) Name() string                   { return "Append" }
-func (o *appendOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *appendOp) Backward(eng *Engine) {
-	if dy := o.y.Grad(); dy != nil {
-		o.each(dy, eng.gradOf(o.past), eng.gradOf(o.x), func(dy, dx []float32) { kernel.Add(dx, dy) })
-	}
+	o.each(o.y.Grad(), eng.gradOf(o.past), eng.gradOf(o.x), func(dy, dx []float32) { kernel.Add(dx, dy) })
 }

@@ -55,7 +55,10 @@ func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engin
 		}
 	}
 	if record {
-		eng.push(op)
+		made := eng.push("Attention", op, a.y)
+		for i := range a.each {
+			made.add(a.each[i].newK, a.each[i].newV)
+		}
 	}
 	return a.y
 }

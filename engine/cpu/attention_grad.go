@@ -3,22 +3,11 @@ package cpu
 import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 type attentionOp struct {
 	attention
 	grads []attentionGrads // of the rows, in backward
-}
-
-func (o *attentionOp) Name() string { return "Attention" }
-
-func (o *attentionOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	for i := range o.each {
-		f(o.each[i].newK)
-		f(o.each[i].newV)
-	}
 }
 
 // Backward: with P the weights after the softmax (P' after dropout) and δ_i = Σ_j dy_ij y_ij,

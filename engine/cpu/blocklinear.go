@@ -19,9 +19,7 @@ func (eng *Engine) BlockLinear(x, w, bias *tensor.Tensor, a engine.Activation) *
 	record := eng.wants(x, w, bias)
 	o.y = eng.activated(o.pre, a, record)
 	if record {
-		op := take[blockLinearOp](eng)
-		*op = o
-		eng.push(op)
+		eng.push("BlockLinear", save(eng, o), o.y)
 	}
 	return o.y
 }
@@ -31,13 +29,8 @@ type blockLinearOp struct {
 	a                  engine.Activation
 }
 
-func (o *blockLinearOp) Name() string                   { return "BlockLinear" }
-func (o *blockLinearOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *blockLinearOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	activateGrad(o.a, dy, o.pre.Data())
 	rows, k, n, in, out := o.x.Rows(), o.w.Dim(1), o.w.Dim(2), o.x.Dim(-1), o.y.Dim(-1)
 	dx, add := eng.gradTo(o.x)

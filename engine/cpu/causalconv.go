@@ -30,7 +30,7 @@ func (eng *Engine) CausalConv(x, w, bias *tensor.Tensor, a engine.Activation, r 
 		})
 	}
 	if record {
-		eng.push(o)
+		eng.push("CausalConv", o, o.y).add(o.after...)
 	}
 	return o.y
 }
@@ -50,13 +50,6 @@ type causalConvOp struct {
 	a    engine.Activation
 	k    int
 	taps []float32 // (k, d), the tap of the newest input first
-}
-
-func (o *causalConvOp) Name() string { return "CausalConv" }
-
-func (o *causalConvOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	o.outputs(f)
 }
 
 // rowOf are the elements of row i in x, which is laid out like the input.

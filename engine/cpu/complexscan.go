@@ -19,7 +19,7 @@ func (eng *Engine) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, grou
 	}
 	o.eachChannel(o.forward)
 	if record {
-		eng.push(o)
+		eng.push("SelectiveScanComplex", o, o.y).add(o.after...)
 	}
 	return o.y
 }
@@ -29,13 +29,6 @@ type complexScanOp struct {
 	groups                int
 	scanRows
 	borders []float32 // states before each chunk: (chunks of all rows, d, n, 2)
-}
-
-func (o *complexScanOp) Name() string { return "SelectiveScanComplex" }
-
-func (o *complexScanOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	o.outputs(f)
 }
 
 // size is the number of floats of the states of a channel.
@@ -103,9 +96,7 @@ func (o *complexScanOp) forward(row, c, _ int) {
 }
 
 func (o *complexScanOp) Backward(eng *Engine) {
-	if !o.makeGrads(eng) && o.y.Grad() == nil {
-		return
-	}
+	o.makeGrads(eng)
 	count, d, size := o.rows.Count(), o.u.Dim(-1), o.size()
 	dy := eng.grad(o.y)
 	// The kernel computes all gradients, those that are not wanted too. Rows and slabs have partial sums of their own,

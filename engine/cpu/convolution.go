@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"slices"
-
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
@@ -159,24 +157,8 @@ func (c *convolution) backward(lo, hi int) {
 	})
 }
 
-// Outputs visits y for the first operation that wrote it only: several may write one y, and the first goes back last.
-func (c *convolution) Outputs(f func(*tensor.Tensor)) {
-	if c.first {
-		f(c.y)
-	}
-	for _, x := range c.after {
-		if x != nil {
-			f(x)
-		}
-	}
-}
-
 // Backward makes the gradients, and has the cores share the heads.
 func (c *convolution) Backward(eng *Engine) {
-	hasGrad := func(x *tensor.Tensor) bool { return x != nil && x.Grad() != nil }
-	if !hasGrad(c.y) && !slices.ContainsFunc(c.after, hasGrad) {
-		return
-	}
 	eng.grad(c.y)
 	c.makeGrads(eng)
 	parallel.For(c.heads, c.headsAtOnce(), c.backward)

@@ -33,8 +33,7 @@ func (eng *Engine) longConvPast(y, u, k, skip *tensor.Tensor, r *engine.Rows, ca
 	eng.longConv(op.z, engine.Gates{V: all, HeadDim: 1}, k, skip, &op.joined, func(int) bool { return true })
 	op.each(func(y, z []float32) { copy(y, z) }, y.Data(), op.z.Data())
 	if eng.wants(op.z) {
-		op.first = !y.NeedsGrad()
-		eng.push(op)
+		eng.pushPart("CachedLongConv", op, y)
 	}
 }
 
@@ -48,14 +47,6 @@ type afterPastOp struct {
 	first  bool
 }
 
-func (o *afterPastOp) Name() string { return "CachedLongConv" }
-
-func (o *afterPastOp) Outputs(f func(*tensor.Tensor)) {
-	if o.first {
-		f(o.y)
-	}
-}
-
 // each calls f with the elements of each row in tensors shaped like y and z.
 func (o *afterPastOp) each(f func(y, z []float32), y, z []float32) {
 	d := o.y.Dim(-1)
@@ -66,8 +57,8 @@ func (o *afterPastOp) each(f func(y, z []float32), y, z []float32) {
 }
 
 func (o *afterPastOp) Backward(eng *Engine) {
-	if dz, dy := eng.gradOf(o.z), o.y.Grad(); dz != nil && dy != nil {
-		o.each(func(dy, dz []float32) { kernel.Add(dz, dy) }, dy, dz)
+	if dz := eng.gradOf(o.z); dz != nil {
+		o.each(func(dy, dz []float32) { kernel.Add(dz, dy) }, o.y.Grad(), dz)
 	}
 }
 
@@ -81,7 +72,7 @@ func (eng *Engine) joinPast(o *afterPastOp) *tensor.Tensor {
 	*op = joinPastOp{from: o, all: eng.New(o.joined.Total(), d)}
 	op.each(op.all.Data(), func(i int) []float32 { return o.inputs[i].Data() }, func(all, x []float32) { copy(all, x) })
 	if eng.wants(o.inputs...) {
-		eng.push(op)
+		eng.push("JoinPast", op, op.all)
 	}
 	return op.all
 }
@@ -90,9 +81,6 @@ type joinPastOp struct {
 	from *afterPastOp
 	all  *tensor.Tensor
 }
-
-func (o *joinPastOp) Name() string                   { return "JoinPast" }
-func (o *joinPastOp) Outputs(f func(*tensor.Tensor)) { f(o.all) }
 
 // each calls f with the elements of each row in all and in input(i), unless that is nil.
 func (o *joinPastOp) each(all []float32, input func(i int) []float32, f func(all, x []float32)) {
@@ -105,11 +93,9 @@ func (o *joinPastOp) each(all []float32, input func(i int) []float32, f func(all
 }
 
 func (o *joinPastOp) Backward(eng *Engine) {
-	if g := o.all.Grad(); g != nil {
-		o.each(g, func(i int) []float32 { return eng.gradOf(o.from.inputs[i]) }, func(g, dx []float32) {
-			kernel.Add(dx, g)
-		})
-	}
+	o.each(o.all.Grad(), func(i int) []float32 { return eng.gradOf(o.from.inputs[i]) }, func(g, dx []float32) {
+		kernel.Add(dx, g)
+	})
 }
 
 // appendPast makes c.U a new tensor of the inputs of c that the kernel reaches and those of the row of u.
@@ -121,9 +107,7 @@ func (eng *Engine) appendPast(c *engine.ConvCache, u *tensor.Tensor, row span) {
 	}
 	copy(o.all.Data()[past*d:], u.Data()[row.at*d:])
 	if eng.wants(u, c.U) {
-		op := take[appendPastOp](eng)
-		*op = o
-		eng.push(op)
+		eng.push("AppendPast", save(eng, o), o.all)
 	}
 	c.U, c.Len, c.Sums = o.all, past+row.len, nil
 }
@@ -134,13 +118,8 @@ type appendPastOp struct {
 	from, kept   int  // the positions of past that it took
 }
 
-func (o *appendPastOp) Name() string                   { return "AppendPast" }
-func (o *appendPastOp) Outputs(f func(*tensor.Tensor)) { f(o.all) }
 func (o *appendPastOp) Backward(eng *Engine) {
 	g, d := o.all.Grad(), o.all.Dim(-1)
-	if g == nil {
-		return
-	}
 	if du := eng.gradOf(o.u); du != nil {
 		kernel.Add(du[o.row.at*d:][:o.row.len*d], g[o.kept*d:])
 	}

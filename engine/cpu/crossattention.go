@@ -31,7 +31,7 @@ func (eng *Engine) CrossAttention(q, kv *tensor.Tensor, heads int, rq, rkv *engi
 		})
 	})
 	if eng.wants(q, kv) {
-		eng.push(op)
+		eng.push("CrossAttention", op, op.y)
 	}
 	return op.y
 }
@@ -44,9 +44,6 @@ type crossAttentionOp struct {
 	scale        float32
 	work         work
 }
-
-func (o *crossAttentionOp) Name() string                   { return "CrossAttention" }
-func (o *crossAttentionOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
 // crossTile is n queries of a head of a row, from i0 on, by all m keys of the row.
 type crossTile struct{ row, head, i0, n, m int }
@@ -93,9 +90,6 @@ func (o *crossAttentionOp) scores(p []float32, t *crossTile, known bool) {
 //	dV = Pᵀ dY,   dP = dY Vᵀ,   dS = P ⊙ (dP - δ)/√hd,   dQ = dS K,   dK = dSᵀ Q
 func (o *crossAttentionOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	dq, dkv := eng.gradOf(o.q), eng.gradOf(o.kv)
 	o.work.clear()
 	for range o.rq.Count() {

@@ -57,7 +57,7 @@ func (eng *Engine) LinearCrossEntropy(x, w *tensor.Tensor, targets []int32) *ten
 	}
 	op.loss.Data()[0] = float32(sum / float64(max(1, count)))
 	if record {
-		eng.push(op)
+		eng.push("LinearCrossEntropy", op, op.loss)
 	}
 	return op.loss
 }
@@ -147,11 +147,8 @@ func (o *crossEntropyOp) products(eng *Engine, r0, r1 int, dx, dw []float32, add
 	}
 }
 
-func (o *crossEntropyOp) Name() string                   { return "LinearCrossEntropy" }
-func (o *crossEntropyOp) Outputs(f func(*tensor.Tensor)) { f(o.loss) }
-
 func (o *crossEntropyOp) Backward(eng *Engine) {
-	if o.loss.Grad() == nil || o.count == 0 {
+	if o.count == 0 {
 		return
 	}
 	scale := o.loss.Grad()[0]

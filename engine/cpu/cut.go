@@ -19,7 +19,7 @@ func (eng *Engine) Cut(x *tensor.Tensor, r *engine.Rows, at, n []int) *tensor.Te
 	o.y = eng.New(o.parts.Total(), x.Dim(-1))
 	o.each(o.y.Data(), x.Data(), func(y, x []float32) { copy(y, x) })
 	if eng.wants(x) {
-		eng.push(o)
+		eng.push("Cut", o, o.y)
 	}
 	return o.y
 }
@@ -38,11 +38,9 @@ func (o *cutOp) each(y, x []float32, f func(y, x []float32)) {
 	})
 }
 
-func (o *cutOp) Name() string                   { return "Cut" }
-func (o *cutOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *cutOp) Backward(eng *Engine) {
-	if dx, dy := eng.gradOf(o.x), o.y.Grad(); dx != nil && dy != nil {
-		o.each(dy, dx, func(dy, dx []float32) { kernel.Add(dx, dy) })
+	if dx := eng.gradOf(o.x); dx != nil {
+		o.each(o.y.Grad(), dx, func(dy, dx []float32) { kernel.Add(dx, dy) })
 	}
 }
 
@@ -53,7 +51,7 @@ func (eng *Engine) Slice(x *tensor.Tensor, at, n int) *tensor.Tensor {
 	from := x.Data()[o.at:]
 	parallel.For(o.y.Len(), grain, func(lo, hi int) { copy(o.y.Data()[lo:hi], from[lo:]) })
 	if eng.wants(x) {
-		eng.push(o)
+		eng.push("Slice", o, o.y)
 	}
 	return o.y
 }
@@ -63,10 +61,8 @@ type sliceOp struct {
 	at   int // in elements
 }
 
-func (o *sliceOp) Name() string                   { return "Slice" }
-func (o *sliceOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *sliceOp) Backward(eng *Engine) {
-	if dx, dy := eng.gradOf(o.x), o.y.Grad(); dx != nil && dy != nil {
+	if dx, dy := eng.gradOf(o.x), o.y.Grad(); dx != nil {
 		parallel.For(len(dy), grain, func(lo, hi int) { kernel.Add(dx[o.at+lo:o.at+hi], dy[lo:hi]) })
 	}
 }

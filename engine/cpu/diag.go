@@ -74,7 +74,7 @@ func (eng *Engine) DiagSystem(p *engine.DiagParams) *engine.DiagSystem {
 		clear(*g)
 	}
 	op.sys.publish()
-	eng.push(op)
+	eng.push("DiagSystem", op, op.sys.Abar, op.sys.Bbar, op.sys.C)
 	return &op.sys.DiagSystem
 }
 
@@ -182,14 +182,6 @@ func addPairs(pairs []float32, x kernel.Modes, n int) {
 type diagSystemOp struct {
 	p   *engine.DiagParams
 	sys diagSystem
-}
-
-func (o *diagSystemOp) Name() string { return "DiagSystem" }
-
-func (o *diagSystemOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.sys.Abar)
-	f(o.sys.Bbar)
-	f(o.sys.C)
 }
 
 // Backward takes the gradients of Ā, B̄ and C, to which all users of the system have added, to the parameters.

@@ -25,9 +25,7 @@ func (eng *Engine) DiagKernel(sys *engine.DiagSystem, l int) *tensor.Tensor {
 		kernel.ToLanes(k.Data()[lo*l:], w.rows, ld, l, hi-lo, k.Len() >= unreadFrom)
 	})
 	if eng.Recording && s.wantGrad {
-		op := take[diagKernelOp](eng)
-		*op = diagKernelOp{sys: s, k: k}
-		eng.push(op)
+		eng.push("DiagKernel", save(eng, diagKernelOp{sys: s, k: k}), k)
 	}
 	return k
 }
@@ -37,9 +35,7 @@ type diagKernelOp struct {
 	k   *tensor.Tensor
 }
 
-func (o *diagKernelOp) Name() string                   { return "DiagKernel" }
-func (o *diagKernelOp) Outputs(f func(*tensor.Tensor)) { f(o.k) }
-func (o *diagKernelOp) result() *tensor.Tensor         { return o.k }
+func (o *diagKernelOp) result() *tensor.Tensor { return o.k }
 func (o *diagKernelOp) Backward(eng *Engine) {
 	dk, s := o.k.Grad(), o.sys
 	if dk == nil {

@@ -82,7 +82,7 @@ func TestLongSequencesNeedNoMoreScratch(t *testing.T) {
 		tape.Record(true)
 		y := tape.DiagSSM(engine.Gates{V: v}, tape.DiagSystem(p), skip, engine.NewRows(l), nil)
 		for _, op := range tape.ops {
-			op, ok := op.(*convolutionOp)
+			op, ok := op.(*recorded).operation.(*convolutionOp)
 			if ok && max(op.plan.N(), tapsOf(op.kern)) > engine.LongestAtOnce/2 {
 				t.Errorf("l=%d: a piece transforms %d points, with a kernel of %d", l, op.plan.N(), tapsOf(op.kern))
 			}

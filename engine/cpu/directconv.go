@@ -41,8 +41,7 @@ func (eng *Engine) directConv(y *tensor.Tensor, g engine.Gates, kern, skip *tens
 		op.gate(inAll(y), rowsOf{op.z, true}, inAll(g.Q), d, false)
 	}
 	if eng.wants(g.Q, g.K, g.V, kern, skip) {
-		op.first = !y.NeedsGrad()
-		eng.push(op)
+		eng.pushPart("DirectConv", op, y)
 	}
 }
 
@@ -66,14 +65,6 @@ type directOp struct {
 	first         bool      // y is the output of this operation, and not of one before it
 }
 
-func (o *directOp) Name() string { return "DirectConv" }
-
-func (o *directOp) Outputs(f func(*tensor.Tensor)) {
-	if o.first {
-		f(o.y)
-	}
-}
-
 // taps is the number of taps that row i sees.
 func (o *directOp) taps(i int) int { return min(o.Len(i), o.kern.Dim(0)) }
 
@@ -92,9 +83,6 @@ func inAll(x *tensor.Tensor) rowsOf {
 
 func (o *directOp) Backward(eng *Engine) {
 	dz, d := o.y.Grad(), o.kern.Dim(1)
-	if dz == nil {
-		return
-	}
 	dy := rowsOf{x: dz}
 	o.gate(rowsOf{x: eng.gradOf(o.Q)}, dy, rowsOf{o.z, true}, d, true)
 	if !o.whole() {

@@ -87,7 +87,7 @@ func (eng *Engine) DPLRSystem(p *engine.DPLRParams) *engine.DPLRSystem {
 		clear(*g)
 	}
 	s.publish()
-	eng.push(op)
+	eng.push("DPLRSystem", op, s.Lambda, s.B, s.P, s.Ct)
 	return &s.DPLRSystem
 }
 
@@ -166,15 +166,6 @@ func (c *lowRank) bilinearGrad(g *lowRank, dy, x []complex128, rank int, scale f
 type dplrSystemOp struct {
 	params *engine.DPLRParams
 	sys    dplrSystem
-}
-
-func (o *dplrSystemOp) Name() string { return "DPLRSystem" }
-
-func (o *dplrSystemOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.sys.Lambda)
-	f(o.sys.B)
-	f(o.sys.P)
-	f(o.sys.Ct)
 }
 
 // Backward takes the gradients to which all users of the system have added to the parameters.

@@ -47,22 +47,11 @@ func (eng *Engine) carryDPLR(u *tensor.Tensor, s *dplrSystem, rows []span, state
 	}
 	s.step(nil, u, nil, o.rows, o.next)
 	if eng.Recording && (s.wantGrad || eng.wanted(u) || slices.ContainsFunc(o.x0, eng.wanted)) {
-		eng.push(o)
-	}
-}
-
-func (o *dplrCarryOp) Name() string { return "DPLRCarry" }
-
-func (o *dplrCarryOp) Outputs(f func(*tensor.Tensor)) {
-	for _, x := range o.next {
-		f(x)
+		eng.push("DPLRCarry", o, o.next...)
 	}
 }
 
 func (o *dplrCarryOp) Backward(eng *Engine) {
-	if !slices.ContainsFunc(o.next, func(x *tensor.Tensor) bool { return x.Grad() != nil }) {
-		return
-	}
 	du, s := eng.gradOf(o.u), o.sys
 	for _, x0 := range o.x0 {
 		o.dx0 = append(o.dx0, eng.gradOf(x0))

@@ -30,7 +30,7 @@ func (eng *Engine) makeKernel(s *dplrSystem, l int) *tensor.Tensor {
 	op := take[cauchyOp](eng)
 	*op = cauchyOp{sys: s, l: l, y: k, kept: eng.arena.Floats(s.H * 4 * s.Rank * (s.L/2 + 1))}
 	op.forward(eng)
-	eng.push(op)
+	eng.push("DPLRKernel", op, k)
 	return k
 }
 
@@ -49,7 +49,7 @@ func (eng *Engine) addZeroInput(y *tensor.Tensor, s *dplrSystem, rows []span, st
 	}
 	op.forward(eng)
 	if eng.Recording && (s.wantGrad || slices.ContainsFunc(op.x0, eng.wanted)) {
-		eng.push(op)
+		eng.pushPart("DPLRKernel", op, y)
 	}
 }
 
@@ -62,15 +62,6 @@ type cauchyOp struct {
 	x0   []*tensor.Tensor // of the rows
 	dx0  [][]float32
 	kept []float32 // what solve found, (h, 4·rank, nodes), for backward; nil to compute it again
-}
-
-func (o *cauchyOp) Name() string { return "DPLRKernel" }
-
-// Outputs has no sum: y is an output of the operation that made it.
-func (o *cauchyOp) Outputs(f func(*tensor.Tensor)) {
-	if o.kernels() {
-		f(o.y)
-	}
 }
 
 // kernels reports whether this is DPLRKernel.
@@ -111,9 +102,6 @@ func (o *cauchyOp) forward(eng *Engine) {
 
 func (o *cauchyOp) Backward(eng *Engine) {
 	dy, s := o.y.Grad(), o.sys
-	if dy == nil {
-		return
-	}
 	f := kernel.NewRealDFT(s.L)
 	spectrum, work, x := eng.arena.Borrow(f.SpectrumRows()*s.H), eng.arena.Borrow(f.WorkSize(s.H)), eng.scratch(s.L*s.H)
 	for _, x := range o.x0 {

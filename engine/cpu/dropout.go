@@ -17,7 +17,7 @@ func (eng *Engine) Dropout(x *tensor.Tensor, p float64, r *engine.Rows, op uint6
 		o.addTo(yd, xd, i, lo, hi)
 	})
 	if eng.wants(x) {
-		eng.push(o)
+		eng.push("Dropout", o, o.y)
 	}
 	return o.y
 }
@@ -47,11 +47,9 @@ func (o *dropoutOp) addTo(y, x []float32, i, lo, hi int) {
 	kernel.DropAdd(y[at:end], x[at:end], m.seed, lo*d, m.threshold, m.scale)
 }
 
-func (o *dropoutOp) Name() string                   { return "Dropout" }
-func (o *dropoutOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *dropoutOp) Backward(eng *Engine) {
 	dx, dy := eng.gradOf(o.x), o.y.Grad()
-	if dx == nil || dy == nil {
+	if dx == nil {
 		return
 	}
 	overRows(o.rows, rowGrain(o.x.Dim(-1)), func(i, lo, hi int) { o.addTo(dx, dy, i, lo, hi) })

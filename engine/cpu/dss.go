@@ -55,8 +55,6 @@ func (eng *Engine) dssParams(p *engine.DSSParams, mirrored bool) *engine.DiagPar
 		kept.Store(kind, d, params[:]...)
 		return d
 	}
-	o := take[dssOp](eng)
-	*o = op
-	eng.push(o)
+	eng.push("DSS", save(eng, op), d.InvAReal, d.AImag, d.C)
 	return d
 }

@@ -5,7 +5,6 @@ import (
 	"math/cmplx"
 
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // dssEpsilon keeps the denominator x of the softmax away from 0: conj(x)/(|x|² + ε) stands for 1/x, with the ε of the
@@ -82,20 +81,8 @@ func expm1(z complex128) complex128 {
 	return complex(a*cos-2*s*s, (a+1)*sin)
 }
 
-func (o *dssOp) Name() string { return "DSS" }
-
-// Outputs are the parameters of the diagonal system.
-func (o *dssOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.d.InvAReal)
-	f(o.d.AImag)
-	f(o.d.C)
-}
-
 func (o *dssOp) Backward(eng *Engine) {
 	p, d := o.p, o.d
-	if d.C.Grad() == nil && d.AImag.Grad() == nil && d.InvAReal.Grad() == nil {
-		return
-	}
 	gInvA, gAImag, gC := eng.grad(d.InvAReal), eng.grad(d.AImag), eng.grad(d.C)
 	dRe, dIm, dLogDt, dW := eng.gradOf(p.Re), eng.gradOf(p.Im), eng.gradOf(p.LogDt), eng.gradOf(p.W)
 	n := p.Re.Len()

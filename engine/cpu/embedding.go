@@ -26,7 +26,7 @@ func (eng *Engine) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 	if eng.wants(w) {
 		op := take[embeddingOp](eng)
 		*op = embeddingOp{w: w, y: y, ids: append(op.ids[:0], ids...)}
-		eng.push(op)
+		eng.push("Embedding", op, y)
 	}
 	return y
 }
@@ -36,13 +36,10 @@ type embeddingOp struct {
 	ids  []int32
 }
 
-func (o *embeddingOp) Name() string                   { return "Embedding" }
-func (o *embeddingOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
-
 // Backward shares columns, not positions, between cores: several positions may have one id.
 func (o *embeddingOp) Backward(eng *Engine) {
 	dw, dy := eng.gradOf(o.w), o.y.Grad()
-	if dw == nil || dy == nil {
+	if dw == nil {
 		return
 	}
 	d := o.w.Dim(1)

@@ -13,6 +13,7 @@ package cpu
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
@@ -24,6 +25,7 @@ type Engine struct {
 	*engine.Step
 	arena *tensor.Arena
 	pools map[reflect.Type]resetter
+	ops   pool[recorded]
 	// leaves has the gradients of leaves that Step.Leaves does not collect.
 	leaves map[*tensor.Tensor][]float32
 }
@@ -35,11 +37,42 @@ func New(step *engine.Step) *Engine {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// operation is an operation that this engine recorded.
+// operation is what backward needs of an operation.
 type operation interface {
-	engine.Op
-	// Backward adds to the gradients of the operation's inputs.
+	// Backward adds to the gradients of the operation's inputs. It is called if one of its outputs has a gradient.
 	Backward(eng *Engine)
+}
+
+// recorded is an operation on the tape.
+type recorded struct {
+	operation
+	name    string
+	outputs []*tensor.Tensor // some may be nil
+	part    *tensor.Tensor   // an output of an earlier operation, of which this one has written a part
+}
+
+func (r *recorded) Name() string { return r.name }
+
+func (r *recorded) Outputs(visit func(*tensor.Tensor)) {
+	for _, x := range r.outputs {
+		visit(x)
+	}
+}
+
+// add adds outputs, which want a gradient from now on. Each may be nil.
+func (r *recorded) add(outputs ...*tensor.Tensor) {
+	r.outputs = append(r.outputs, outputs...)
+	for _, x := range outputs {
+		if x != nil {
+			x.SetNeedsGrad(true)
+		}
+	}
+}
+
+// used reports whether an output may have a gradient. Wide tensors have theirs elsewhere.
+func (r *recorded) used() bool {
+	hasGrad := func(x *tensor.Tensor) bool { return x != nil && (x.Grad() != nil || wideOf(x) != nil) }
+	return hasGrad(r.part) || slices.ContainsFunc(r.outputs, hasGrad)
 }
 
 // precision is the precision of products.
@@ -82,19 +115,28 @@ func (eng *Engine) Reset() {
 	for _, p := range eng.pools {
 		p.reset()
 	}
+	eng.ops.reset()
 	eng.arena.Reset()
 }
 
-// push records op, which the caller has filled, and marks its outputs as wanting a gradient.
-func (eng *Engine) push(op operation) {
-	op.Outputs(markWanting)
-	eng.Push(op)
+// push records op, which the caller has filled, with its outputs.
+func (eng *Engine) push(name string, op operation, outputs ...*tensor.Tensor) *recorded {
+	r := eng.ops.take()
+	*r = recorded{operation: op, name: name, outputs: r.outputs[:0]}
+	r.add(outputs...)
+	eng.Push(r)
+	return r
 }
 
-func markWanting(x *tensor.Tensor) {
-	if x != nil {
-		x.SetNeedsGrad(true)
+// pushPart is push for one of several operations that write parts of y. The first has it as an output: it goes back
+// last.
+func (eng *Engine) pushPart(name string, op operation, y *tensor.Tensor) *recorded {
+	if !y.NeedsGrad() {
+		return eng.push(name, op, y)
 	}
+	r := eng.push(name, op)
+	r.part = y
+	return r
 }
 
 // wanted reports whether a gradient of x is wanted in this step. x may be nil.
@@ -129,6 +171,14 @@ type resetter interface{ reset() }
 
 func (p *pool[T]) reset() { p.next = 0 }
 
+func (p *pool[T]) take() *T {
+	if p.next == len(p.items) {
+		p.items = append(p.items, new(T))
+	}
+	p.next++
+	return p.items[p.next-1]
+}
+
 // take returns a struct of type T from the engine's pool. Its fields hold what an earlier step left, so that its slices
 // can be reused; the caller sets every field.
 func take[T any](eng *Engine) *T {
@@ -138,22 +188,23 @@ func take[T any](eng *Engine) *T {
 		p = &pool[T]{}
 		eng.pools[key] = p
 	}
-	if p.next == len(p.items) {
-		p.items = append(p.items, new(T))
-	}
-	p.next++
-	return p.items[p.next-1]
+	return p.take()
 }
 
-// record records an operation that a struct of type T describes, if one of its inputs wants a gradient.
+// save returns a copy of value in a struct from the engine's pool.
+func save[T any](eng *Engine, value T) *T {
+	op := take[T](eng)
+	*op = value
+	return op
+}
+
+// record records an operation with output y that a struct of type T describes, if one of its inputs wants a gradient.
 func record[T any, P interface {
 	*T
 	operation
-}](eng *Engine, value T, inputs ...*tensor.Tensor) {
+}](eng *Engine, name string, value T, y *tensor.Tensor, inputs ...*tensor.Tensor) {
 	if eng.wants(inputs...) {
-		op := take[T](eng)
-		*op = value
-		eng.push(P(op))
+		eng.push(name, P(save(eng, value)), y)
 	}
 }
 

@@ -24,7 +24,7 @@ func (eng *Engine) Experts(x, weights *tensor.Tensor, of engine.Experts) *tensor
 	}
 	o.forward(eng)
 	if record {
-		eng.push(o)
+		eng.push("Experts", o, o.y)
 	}
 	return o.y
 }
@@ -36,9 +36,6 @@ type expertsOp struct {
 	at            []int     // positions, those of each expert in order
 	h, g          []float32 // (at, f): what FC1 and Gate give, saved for backward
 }
-
-func (o *expertsOp) Name() string                   { return "Experts" }
-func (o *expertsOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
 // inner is the number f of inner channels.
 func (o *expertsOp) inner() int { return o.of.FC1[0].Dim(0) }
@@ -123,9 +120,6 @@ func (o *expertsOp) activate(m, h, g []float32) {
 
 func (o *expertsOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	n, d, f := o.x.Rows(), o.x.Dim(-1), o.inner()
 	w := expertsGrad{expertsOp: o, eng: eng, dy: dy, dx: eng.gradOf(o.x), dweights: eng.gradOf(o.weights)}
 	for _, buf := range []*[]float32{&w.xs, &w.dys} {

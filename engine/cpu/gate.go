@@ -18,7 +18,7 @@ func (eng *Engine) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor
 			kernel.Mul(yd[lo:hi], xd[lo:hi])
 		}
 	})
-	record(eng, gateOp{x: x, z: z, y: y, a: a}, x, z)
+	record(eng, "Gate", gateOp{x: x, z: z, y: y, a: a}, y, x, z)
 	return y
 }
 
@@ -30,13 +30,8 @@ type gateOp struct {
 	a       engine.Activation
 }
 
-func (o *gateOp) Name() string                   { return "Gate" }
-func (o *gateOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *gateOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	dx, addX := eng.gradTo(o.x)
 	dz, addZ := eng.gradTo(o.z)
 	x, z := o.x.Data(), o.z.Data()

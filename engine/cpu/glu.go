@@ -16,17 +16,15 @@ func (eng *Engine) GLU(x *tensor.Tensor) *tensor.Tensor {
 			kernel.GLU(yd[r*d:][:d], xd[2*r*d:][:d], xd[(2*r+1)*d:][:d])
 		}
 	})
-	record(eng, gluOp{x: x, y: y}, x)
+	record(eng, "GLU", gluOp{x: x, y: y}, y, x)
 	return y
 }
 
 type gluOp struct{ x, y *tensor.Tensor }
 
-func (o *gluOp) Name() string                   { return "GLU" }
-func (o *gluOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *gluOp) Backward(eng *Engine) {
 	dx, dy := eng.gradOf(o.x), o.y.Grad()
-	if dx == nil || dy == nil {
+	if dx == nil {
 		return
 	}
 	d, x := o.y.Dim(-1), o.x.Data()

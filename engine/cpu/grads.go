@@ -95,19 +95,24 @@ func (eng *Engine) moveGrad(x, y *tensor.Tensor) {
 }
 
 // Backward adds to the gradients of the inputs of op, which this engine recorded.
-func (eng *Engine) Backward(op engine.Op) { op.(operation).Backward(eng) }
+func (eng *Engine) Backward(op engine.Op) {
+	if r := op.(*recorded); r.used() {
+		r.operation.Backward(eng)
+	}
+}
 
 // gradReader is an operation whose Backward only reads the gradient of its result, unless result returns nil.
 type gradReader interface{ result() *tensor.Tensor }
 
 // BackwardFrom takes dy itself, not a copy, for the gradient of y, if op is a gradReader.
 func (eng *Engine) BackwardFrom(op engine.Op, y, dy *tensor.Tensor) bool {
-	r, ok := op.(gradReader)
+	o := op.(*recorded).operation
+	r, ok := o.(gradReader)
 	if !ok || r.result() != y || y.Grad() != nil || len(dy.Data()) != y.Len() {
 		return false
 	}
 	y.SetGrad(dy.Data())
-	op.(operation).Backward(eng)
+	o.Backward(eng)
 	y.SetGrad(nil)
 	return true
 }

@@ -25,7 +25,7 @@ func (eng *Engine) Join(xs ...*tensor.Tensor) *tensor.Tensor {
 	if eng.wants(xs...) {
 		op := take[joinOp](eng)
 		op.xs, op.y = append(op.xs[:0], xs...), y
-		eng.push(op)
+		eng.push("Join", op, y)
 	}
 	return y
 }
@@ -35,13 +35,8 @@ type joinOp struct {
 	y  *tensor.Tensor
 }
 
-func (o *joinOp) Name() string                   { return "Join" }
-func (o *joinOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *joinOp) Backward(eng *Engine) {
 	dy, width := o.y.Grad(), o.y.Dim(-1)
-	if dy == nil {
-		return
-	}
 	for _, x := range o.xs {
 		d := x.Dim(-1)
 		if dx := eng.gradOf(x); dx != nil {

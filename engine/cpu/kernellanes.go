@@ -39,19 +39,14 @@ func (eng *Engine) KernelRows(k *tensor.Tensor, h int) *tensor.Tensor {
 	}
 	y := eng.New(tapsOf(k), h)
 	fromLanes(y.Data(), k.Data(), tapsOf(k), h)
-	record(eng, kernelRowsOp{k: k, y: y}, k)
+	record(eng, "KernelRows", kernelRowsOp{k: k, y: y}, y, k)
 	return y
 }
 
 type kernelRowsOp struct{ k, y *tensor.Tensor }
 
-func (o *kernelRowsOp) Name() string                   { return "KernelRows" }
-func (o *kernelRowsOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *kernelRowsOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	dk := eng.gradOf(o.k)
 	eachLanes(dk, dy, tapsOf(o.k), o.y.Dim(1), func(dk, rows kernel.Rows, l, width int) {
 		kernel.MulAddRows(dk, dk, rows, kernel.Ones(), l, width)

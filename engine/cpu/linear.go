@@ -20,9 +20,7 @@ func (eng *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tenso
 	record := eng.wants(x, w, bias)
 	y := eng.activated(pre, a, record)
 	if record {
-		op := take[linearOp](eng)
-		*op = linearOp{x: x, w: w, bias: bias, pre: pre, y: y, a: a}
-		eng.push(op)
+		eng.push("Linear", save(eng, linearOp{x: x, w: w, bias: bias, pre: pre, y: y, a: a}), y)
 	}
 	return y
 }
@@ -46,9 +44,6 @@ type linearOp struct {
 	a                  engine.Activation
 }
 
-func (o *linearOp) Name() string                   { return "Linear" }
-func (o *linearOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
-
 // result is y where there is no activation, whose backward writes over dy.
 func (o *linearOp) result() *tensor.Tensor {
 	if o.a == engine.None {
@@ -59,9 +54,6 @@ func (o *linearOp) result() *tensor.Tensor {
 
 func (o *linearOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	k, n, m := o.w.Dim(1), o.w.Dim(0), o.x.Rows()
 	activateGrad(o.a, dy, o.pre.Data())
 	if dx, add := eng.gradTo(o.x); dx != nil {

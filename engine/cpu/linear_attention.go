@@ -40,7 +40,9 @@ func (eng *Engine) LinearAttention(q, k, v *tensor.Tensor, o engine.LinearOption
 	}
 	a.eachHeads(a.forward)
 	if wants {
-		eng.push(op)
+		made := eng.push("LinearAttention", op, a.y)
+		made.add(a.s.after...)
+		made.add(a.z.after...)
 	}
 	return a.y
 }

@@ -10,14 +10,6 @@ type linearAttentionOp struct {
 	stateGrads []linearStateGrads // of the rows, in backward
 }
 
-func (o *linearAttentionOp) Name() string { return "LinearAttention" }
-
-func (o *linearAttentionOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	o.s.outputs(f)
-	o.z.outputs(f)
-}
-
 // Backward: y = N/D with D the denominators, so dN = dy/D and dD = -(dy·y)/D. Within a chunk, with W the weights up
 // to the diagonal and S, z the state before it,
 //

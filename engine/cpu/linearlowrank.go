@@ -28,9 +28,8 @@ func (eng *Engine) LinearLowRank(x, w, bias *tensor.Tensor, c engine.LowRank, a 
 	record := eng.wants(x, w, bias, c.X, c.Down, c.Up)
 	y := eng.activated(pre, a, record)
 	if record {
-		op := take[lowRankOp](eng)
-		*op = lowRankOp{linearOp{x: x, w: w, bias: bias, pre: pre, y: y, a: a}, c, mid}
-		eng.push(op)
+		linear := linearOp{x: x, w: w, bias: bias, pre: pre, y: y, a: a}
+		eng.push("LinearLowRank", save(eng, lowRankOp{linear, c, mid}), y)
 	}
 	return y
 }
@@ -49,13 +48,8 @@ type lowRankOp struct {
 	mid []float32 // scale·x' Downᵀ (m, r)
 }
 
-func (o *lowRankOp) Name() string { return "LinearLowRank" }
-
 func (o *lowRankOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	o.linearOp.Backward(eng) // which makes of dy the gradient before the activation
 	m, n, k, r := o.x.Rows(), o.w.Dim(0), o.w.Dim(1), o.c.Down.Dim(0)
 	p, c := eng.precision(), o.c

@@ -78,8 +78,7 @@ func (eng *Engine) convolve(op *convolutionOp, record bool) {
 	}
 	op.run()
 	if record {
-		op.first = !op.y.NeedsGrad()
-		eng.push(op)
+		eng.pushPart(op.name, op, op.y).add(op.after...)
 	}
 }
 
@@ -94,5 +93,3 @@ type convolutionOp struct {
 	convolution
 	name string
 }
-
-func (o *convolutionOp) Name() string { return o.name }

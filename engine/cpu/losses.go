@@ -27,7 +27,7 @@ func (eng *Engine) CrossEntropy(x *tensor.Tensor, targets []int32) *tensor.Tenso
 	})
 	op.loss.Data()[0] = float32(sum / float64(max(1, op.count)))
 	if eng.wants(x) {
-		eng.push(op)
+		eng.push("CrossEntropy", op, op.loss)
 	}
 	return op.loss
 }
@@ -39,11 +39,9 @@ type logitsLossOp struct {
 	count   int
 }
 
-func (o *logitsLossOp) Name() string                   { return "CrossEntropy" }
-func (o *logitsLossOp) Outputs(f func(*tensor.Tensor)) { f(o.loss) }
 func (o *logitsLossOp) Backward(eng *Engine) {
 	dx := eng.gradOf(o.x)
-	if dx == nil || o.loss.Grad() == nil || o.count == 0 {
+	if dx == nil || o.count == 0 {
 		return
 	}
 	v, scale := o.x.Dim(-1), o.loss.Grad()[0]/float32(o.count)
@@ -109,28 +107,23 @@ func (eng *Engine) Pinball(x *tensor.Tensor, target, levels []float32) *tensor.T
 func (eng *Engine) numbersLoss(name string, x *tensor.Tensor, scale float32, count, n, grain int,
 	sum func(lo, hi int, slope []float32) float64) *tensor.Tensor {
 	op := take[numbersLossOp](eng)
-	*op = numbersLossOp{name: name, x: x, loss: eng.New(1), slope: eng.arena.Floats(x.Len()), scale: scale,
+	*op = numbersLossOp{x: x, loss: eng.New(1), slope: eng.arena.Floats(x.Len()), scale: scale,
 		count: max(1, count)}
 	total := parallel.Sum(n, grain, func(lo, hi int) float64 { return sum(lo, hi, op.slope) })
 	op.loss.Data()[0] = float32(total / float64(op.count))
 	if eng.wants(x) {
-		eng.push(op)
+		eng.push(name, op, op.loss)
 	}
 	return op.loss
 }
 
 type numbersLossOp struct {
-	name    string
 	x, loss *tensor.Tensor
 	slope   []float32
 	scale   float32
 	count   int
 }
 
-func (o *numbersLossOp) Name() string                   { return o.name }
-func (o *numbersLossOp) Outputs(f func(*tensor.Tensor)) { f(o.loss) }
 func (o *numbersLossOp) Backward(eng *Engine) {
-	if o.loss.Grad() != nil {
-		eng.addScaled(o.x, o.slope, o.scale*o.loss.Grad()[0]/float32(o.count))
-	}
+	eng.addScaled(o.x, o.slope, o.scale*o.loss.Grad()[0]/float32(o.count))
 }

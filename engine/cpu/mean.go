@@ -29,7 +29,7 @@ func (eng *Engine) MeanPositions(x *tensor.Tensor, r *engine.Rows) *tensor.Tenso
 		kernel.Scale(mean, 1/float32(r.Len(i)))
 	}
 	if eng.wants(x) {
-		eng.push(o)
+		eng.push("MeanPositions", o, o.y)
 	}
 	return o.y
 }
@@ -39,11 +39,9 @@ type meanPositionsOp struct {
 	cuts
 }
 
-func (o *meanPositionsOp) Name() string                   { return "MeanPositions" }
-func (o *meanPositionsOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *meanPositionsOp) Backward(eng *Engine) {
 	dx, dy := eng.gradOf(o.x), o.y.Grad()
-	if dx == nil || dy == nil {
+	if dx == nil {
 		return
 	}
 	r, d := o.rows, o.x.Dim(-1)

@@ -10,19 +10,14 @@ import (
 func (eng *Engine) Mul(x, y *tensor.Tensor) *tensor.Tensor {
 	z := eng.like(x)
 	products(z.Data(), x.Data(), y.Data())
-	record(eng, mulOp{x: x, y: y, z: z}, x, y)
+	record(eng, "Mul", mulOp{x: x, y: y, z: z}, z, x, y)
 	return z
 }
 
 type mulOp struct{ x, y, z *tensor.Tensor }
 
-func (o *mulOp) Name() string                   { return "Mul" }
-func (o *mulOp) Outputs(f func(*tensor.Tensor)) { f(o.z) }
 func (o *mulOp) Backward(eng *Engine) {
 	dz := o.z.Grad()
-	if dz == nil {
-		return
-	}
 	addProducts(eng.gradOf(o.x), dz, o.y.Data())
 	addProducts(eng.gradOf(o.y), dz, o.x.Data())
 }

@@ -14,17 +14,15 @@ func (eng *Engine) NegExp(x *tensor.Tensor) *tensor.Tensor {
 		copy(yd[lo:hi], xd[lo:hi])
 		kernel.ExpShift(yd[lo:hi], 0, -1)
 	})
-	record(eng, negExpOp{x: x, y: y}, x)
+	record(eng, "NegExp", negExpOp{x: x, y: y}, y, x)
 	return y
 }
 
 type negExpOp struct{ x, y *tensor.Tensor }
 
-func (o *negExpOp) Name() string                   { return "NegExp" }
-func (o *negExpOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *negExpOp) Backward(eng *Engine) {
 	dx, dy := eng.gradOf(o.x), o.y.Grad()
-	if dx == nil || dy == nil {
+	if dx == nil {
 		return
 	}
 	parallel.For(len(dy), grain, func(lo, hi int) { kernel.MulAdd(dx[lo:hi], dy[lo:hi], o.y.Data()[lo:hi]) })

@@ -9,10 +9,7 @@ import (
 // AddLayerNorm makes one pass over each position, and saves its mean and reciprocal standard deviation for backward.
 func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
 	d := x.Dim(-1)
-	s = x
-	if r != nil {
-		s = eng.like(x)
-	}
+	s, made := eng.sumOf(x, r)
 	y = eng.like(x)
 	rows := x.Rows()
 	stats := eng.arena.Floats(2 * rows)
@@ -25,22 +22,32 @@ func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *t
 		}
 		kernel.LayerNorm(y.Data()[lo*d:hi*d], mean[lo:hi], rstd[lo:hi], sd, w.Data(), b.Data(), d, eps)
 	})
-	record(eng, normOp{x: x, r: r, s: s, w: w, b: b, y: y, mean: mean, rstd: rstd}, x, r, w, b)
+	if eng.wants(x, r, w, b) {
+		eng.push("AddLayerNorm", save(eng, normOp{x: x, r: r, s: s, w: w, b: b, y: y, mean: mean, rstd: rstd}), y, made)
+	}
 	return s, y
+}
+
+// sumOf is space for the residual sum x + r: x itself where there is no r, else a tensor that is made for it.
+func (eng *Engine) sumOf(x, r *tensor.Tensor) (s, made *tensor.Tensor) {
+	if r == nil {
+		return x, nil
+	}
+	s = eng.like(x)
+	return s, s
+}
+
+// sumGrad is the backward of s = x + r.
+func (eng *Engine) sumGrad(x, r, s *tensor.Tensor) {
+	if r != nil && s.Grad() != nil {
+		eng.addGrad(x, s.Grad())
+		eng.moveGrad(r, s)
+	}
 }
 
 type normOp struct {
 	x, r, s, w, b, y *tensor.Tensor
 	mean, rstd       []float32
-}
-
-func (o *normOp) Name() string { return "AddLayerNorm" }
-
-func (o *normOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	if o.r != nil {
-		f(o.s)
-	}
 }
 
 func (o *normOp) Backward(eng *Engine) {
@@ -55,11 +62,7 @@ func (o *normOp) Backward(eng *Engine) {
 		}
 		o.paramGrad(eng, dy, d, rows)
 	}
-	if o.r == nil || o.s.Grad() == nil {
-		return
-	}
-	eng.addGrad(o.x, o.s.Grad())
-	eng.moveGrad(o.r, o.s)
+	eng.sumGrad(o.x, o.r, o.s)
 }
 
 func (o *normOp) paramGrad(eng *Engine, dy []float32, d, rows int) {
@@ -67,17 +70,10 @@ func (o *normOp) paramGrad(eng *Engine, dy []float32, d, rows int) {
 	if dw == nil && db == nil {
 		return
 	}
-	g := rowGrain(d)
-	chunks := (rows + g - 1) / g
-	partial := eng.scratch(2 * chunks * d)
-	defer eng.done(partial)
-	parallel.For(rows, g, func(lo, hi int) {
-		p := partial[2*(lo/g)*d:]
-		kernel.LayerNormParamGrad(p[:d], p[d:2*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi],
-			d)
+	eng.sumParts(rows, rowGrain(d), 2*d, func(p []float32, lo, hi int) {
+		kernel.LayerNormParamGrad(p[:d], p[d:], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi], d)
+	}, func(p []float32) { // Add does nothing for a gradient of nil
+		kernel.Add(dw, p[:d])
+		kernel.Add(db, p[d:])
 	})
-	for c := range chunks { // Add does nothing for a gradient of nil
-		kernel.Add(dw, partial[2*c*d:][:d])
-		kernel.Add(db, partial[(2*c+1)*d:][:d])
-	}
 }

@@ -9,17 +9,15 @@ func (eng *Engine) RealPairs(x *tensor.Tensor) *tensor.Tensor {
 	for i, v := range x.Data() {
 		y.Data()[2*i] = v
 	}
-	record(eng, realPairsOp{x: x, y: y}, x)
+	record(eng, "RealPairs", realPairsOp{x: x, y: y}, y, x)
 	return y
 }
 
 type realPairsOp struct{ x, y *tensor.Tensor }
 
-func (o *realPairsOp) Name() string                   { return "RealPairs" }
-func (o *realPairsOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *realPairsOp) Backward(eng *Engine) {
 	dx, dy := eng.gradOf(o.x), o.y.Grad()
-	if dx == nil || dy == nil {
+	if dx == nil {
 		return
 	}
 	for i := range dx {

@@ -21,7 +21,7 @@ func (eng *Engine) SquaredReLUAttention(q, k, v, bias *tensor.Tensor, r *engine.
 	record := eng.wants(q, bias)
 	record = op.k.wants(eng) || record
 	if op.v.wants(eng) || record {
-		eng.push(op)
+		eng.push("SquaredReLUAttention", op, op.y)
 	}
 	return op.y
 }
@@ -83,14 +83,8 @@ func (o *reluAttentionOp) forward(i, lo, hi int) {
 	}
 }
 
-func (o *reluAttentionOp) Name() string                   { return "SquaredReLUAttention" }
-func (o *reluAttentionOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
-
 // Backward shares the rows between cores. Their parts of the bias's gradient are added in order.
 func (o *reluAttentionOp) Backward(eng *Engine) {
-	if o.y.Grad() == nil {
-		return
-	}
 	rows, n := o.rows.Count(), o.bias.Len()
 	dBias, partial := eng.gradOf(o.bias), eng.scratch(rows*n)
 	defer eng.done(partial)

@@ -18,7 +18,7 @@ func (eng *Engine) Reverse(x *tensor.Tensor, lag int, r *engine.Rows) *tensor.Te
 		}
 	})
 	if eng.wants(x) {
-		eng.push(o)
+		eng.push("Reverse", o, o.y)
 	}
 	return o.y
 }
@@ -45,11 +45,9 @@ func (o *reverseOp) each(y, x []float32, f func(y, x []float32)) {
 	})
 }
 
-func (o *reverseOp) Name() string                   { return "Reverse" }
-func (o *reverseOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *reverseOp) Backward(eng *Engine) {
 	dx, dy := eng.gradOf(o.x), o.y.Grad()
-	if dx == nil || dy == nil {
+	if dx == nil {
 		return
 	}
 	o.each(dy, dx, func(dy, dx []float32) {

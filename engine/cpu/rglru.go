@@ -20,7 +20,7 @@ func (eng *Engine) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slot
 		states: o.states[:0]}
 	o.each(o.forward)
 	if record {
-		eng.push(o)
+		eng.push("RGLRU", o, o.y).add(o.after...)
 	}
 	return o.y
 }
@@ -30,13 +30,6 @@ type rglruOp struct {
 	rows               *engine.Rows
 	carried
 	states []stateGrad
-}
-
-func (o *rglruOp) Name() string { return "RGLRU" }
-
-func (o *rglruOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	o.outputs(f)
 }
 
 // rglruSlice are the channels [c0, c1) of a row, of d channels in all, and space for what they need at a position.
@@ -106,17 +99,7 @@ func (o *rglruOp) forward(s *rglruSlice) {
 func sqrt32(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
 func (o *rglruOp) Backward(eng *Engine) {
-	o.states = o.states[:0]
-	used := o.y.Grad() != nil
-	for row := range o.rows.Count() {
-		var g stateGrad
-		g.before, g.after = o.grads(eng, row)
-		used = used || g.after != nil
-		o.states = append(o.states, g)
-	}
-	if !used {
-		return
-	}
+	o.states = o.stateGrads(eng, o.states, o.rows.Count())
 	d := o.u.Dim(-1)
 	w := rglruGrads{rglruOp: o, dy: eng.grad(o.y), du: eng.gradOf(o.u), dr: eng.gradOf(o.r), di: eng.gradOf(o.i),
 		dlambda: eng.scratch(o.rows.Count() * d)}

@@ -9,10 +9,7 @@ import (
 // AddRMSNorm makes one pass over each group of each position, and saves the reciprocal root mean square for backward.
 func (eng *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
 	d := w.Len() / groups
-	s = x
-	if r != nil {
-		s = eng.like(x)
-	}
+	s, made := eng.sumOf(x, r)
 	y = eng.like(x)
 	rstd := eng.arena.Floats(x.Len() / d)
 	parallel.For(x.Rows(), rowGrain(w.Len()), func(lo, hi int) {
@@ -24,7 +21,9 @@ func (eng *Engine) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (
 		}
 		kernel.RMSNorm(y.Data()[lo:hi], rstd[lo/d:hi/d], sd, w.Data(), d, eps)
 	})
-	record(eng, rmsNormOp{x: x, r: r, s: s, w: w, y: y, rstd: rstd, d: d}, x, r, w)
+	if eng.wants(x, r, w) {
+		eng.push("RMSNorm", save(eng, rmsNormOp{x: x, r: r, s: s, w: w, y: y, rstd: rstd, d: d}), y, made)
+	}
 	return s, y
 }
 
@@ -32,15 +31,6 @@ type rmsNormOp struct {
 	x, r, s, w, y *tensor.Tensor
 	rstd          []float32 // of each group of each row
 	d             int       // of a group
-}
-
-func (o *rmsNormOp) Name() string { return "RMSNorm" }
-
-func (o *rmsNormOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	if o.r != nil {
-		f(o.s)
-	}
 }
 
 func (o *rmsNormOp) Backward(eng *Engine) {
@@ -58,11 +48,7 @@ func (o *rmsNormOp) Backward(eng *Engine) {
 		}
 		o.paramGrad(eng, dy)
 	}
-	if o.r == nil || o.s.Grad() == nil {
-		return
-	}
-	eng.addGrad(o.x, o.s.Grad())
-	eng.moveGrad(o.r, o.s)
+	eng.sumGrad(o.x, o.r, o.s)
 }
 
 func (o *rmsNormOp) paramGrad(eng *Engine, dy []float32) {
@@ -71,18 +57,10 @@ func (o *rmsNormOp) paramGrad(eng *Engine, dy []float32) {
 		return
 	}
 	n, rows := o.w.Len(), o.x.Rows()
-	g := rowGrain(n)
-	chunks := (rows + g - 1) / g
-	partial := eng.scratch(chunks * n)
-	defer eng.done(partial)
-	parallel.For(rows, g, func(lo, hi int) {
+	eng.sumParts(rows, rowGrain(n), n, func(p []float32, lo, hi int) {
 		work := getFloats(o.d)
 		defer putFloats(work)
-		p := partial[lo/g*n:][:n]
 		lo, hi = lo*n, hi*n
 		kernel.RMSNormParamGrad(p, dy[lo:hi], o.s.Data()[lo:hi], o.rstd[lo/o.d:hi/o.d], *work, o.d)
-	})
-	for c := range chunks {
-		kernel.Add(dw, partial[c*n:][:n])
-	}
+	}, func(p []float32) { kernel.Add(dw, p) })
 }

@@ -24,7 +24,7 @@ func (eng *Engine) Recurrence(u, rw *tensor.Tensor, tanhs int, r *engine.Rows, s
 	}
 	o.forward(eng)
 	if record {
-		eng.push(o)
+		eng.push("Recurrence", o, o.y).add(o.after...)
 	}
 	return o.y
 }
@@ -125,24 +125,9 @@ func (o *recurrenceOp) fromStates(eng *Engine) {
 	o.product(eng, kernel.NT)
 }
 
-func (o *recurrenceOp) Name() string { return "Recurrence" }
-
-func (o *recurrenceOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	o.outputs(f)
-}
-
 // Backward turns the gradient of y into the gradient of the argument of f, from the last position to the first. The
 // gradient of R is one product for each row.
 func (o *recurrenceOp) Backward(eng *Engine) {
-	used := o.y.Grad() != nil
-	for i := range o.before {
-		_, dnext := o.grads(eng, i)
-		used = used || dnext != nil
-	}
-	if !used {
-		return
-	}
 	d, y := eng.grad(o.y), o.y.Data()
 	for i := range o.before {
 		if _, dnext := o.grads(eng, i); dnext != nil {

@@ -19,7 +19,7 @@ func (eng *Engine) Rotate(x *tensor.Tensor, heads int, rot engine.Rotary, r *eng
 		}
 	})
 	if eng.wants(x) {
-		eng.push(op)
+		eng.push("Rotate", op, op.y)
 	}
 	return op.y
 }
@@ -30,9 +30,6 @@ type rotateOp struct {
 	rotary engine.Rotary
 	rows   *engine.Rows
 }
-
-func (o *rotateOp) Name() string                   { return "Rotate" }
-func (o *rotateOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
 // eachPosition calls f on all cores for every position of the tensor, with the turn of that position of its sequence.
 func (o *rotateOp) eachPosition(f func(at int, t turn)) {
@@ -47,7 +44,7 @@ func (o *rotateOp) eachPosition(f func(at int, t turn)) {
 // Backward turns the gradient back.
 func (o *rotateOp) Backward(eng *Engine) {
 	dx, dy, d := eng.gradOf(o.x), o.y.Grad(), o.x.Dim(-1)
-	if dx == nil || dy == nil {
+	if dx == nil {
 		return
 	}
 	o.eachPosition(func(at int, t turn) {

@@ -41,7 +41,7 @@ func (eng *Engine) Route(scores, bias *tensor.Tensor, by engine.Routing) *tensor
 			}
 		}
 	})
-	record(eng, routeOp{scores: scores, y: y, by: by}, scores)
+	record(eng, "Route", routeOp{scores: scores, y: y, by: by}, y, scores)
 	return y
 }
 
@@ -60,14 +60,11 @@ type routeOp struct {
 	by        engine.Routing
 }
 
-func (o *routeOp) Name() string                   { return "Route" }
-func (o *routeOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
-
 // Backward knows the chosen by their weights. One that is so small that its weight is zero has no gradient, chosen or
 // not.
 func (o *routeOp) Backward(eng *Engine) {
 	dz, dy := eng.gradOf(o.scores), o.y.Grad()
-	if dz == nil || dy == nil {
+	if dz == nil {
 		return
 	}
 	e := o.y.Dim(-1)

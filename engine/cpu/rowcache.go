@@ -49,7 +49,7 @@ func (eng *Engine) see(s seen, x *tensor.Tensor, r *engine.Rows, caches []*engin
 		op.pasts, op.wholes = append(op.pasts, past), append(op.wholes, whole)
 	}
 	if record {
-		eng.push(op)
+		eng.push("AppendRows", op, op.wholes...)
 	}
 	s.wholes = append(s.wholes, op.wholes...)
 	return s
@@ -138,16 +138,6 @@ type appendRowsOp struct {
 	x             *tensor.Tensor
 	rows          *engine.Rows
 	pasts, wholes []*tensor.Tensor // nil for a row without a cache
-}
-
-func (o *appendRowsOp) Name() string { return "AppendRows" }
-
-func (o *appendRowsOp) Outputs(f func(*tensor.Tensor)) {
-	for _, whole := range o.wholes {
-		if whole != nil {
-			f(whole)
-		}
-	}
 }
 
 func (o *appendRowsOp) Backward(eng *Engine) {

@@ -57,19 +57,21 @@ func overPositions(n, l, g int, f func(i, lo, hi int)) {
 // narrowRows is the largest n for which addRows adds many rows in one call of a kernel.
 const narrowRows = 128
 
-// sumRows adds Σ_r x[r, :] to y (n): partial sums over fixed ranges of r, added in order, so that the result does not
-// depend on the number of cores.
+// sumRows adds Σ_r x[r, :] to y (n).
 func sumRows(eng *Engine, y, x []float32, n int) {
-	rows := len(x) / n
-	g := rowGrain(n)
+	eng.sumParts(len(x)/n, rowGrain(n), n, func(p []float32, lo, hi int) { addRows(p, x[lo*n:hi*n]) },
+		func(p []float32) { kernel.Add(y, p) })
+}
+
+// sumParts sums over rows: part adds those of [lo, hi) to a p (n) of zeros, and add adds all p up in order. The ranges
+// have g rows, so that the result does not depend on the number of cores.
+func (eng *Engine) sumParts(rows, g, n int, part func(p []float32, lo, hi int), add func(p []float32)) {
 	chunks := (rows + g - 1) / g
 	partial := eng.scratch(chunks * n)
 	defer eng.done(partial)
-	parallel.For(rows, g, func(lo, hi int) {
-		addRows(partial[lo/g*n:][:n], x[lo*n:hi*n])
-	})
+	parallel.For(rows, g, func(lo, hi int) { part(partial[lo/g*n:][:n], lo, hi) })
 	for c := range chunks {
-		kernel.Add(y, partial[c*n:][:n])
+		add(partial[c*n:][:n])
 	}
 }
 

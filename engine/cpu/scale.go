@@ -14,7 +14,7 @@ func (eng *Engine) Scale(x *tensor.Tensor, c float64) *tensor.Tensor {
 		copy(yd[lo:hi], xd[lo:hi])
 		kernel.Scale(yd[lo:hi], float32(c))
 	})
-	record(eng, scaleOp{x: x, y: y, c: float32(c)}, x)
+	record(eng, "Scale", scaleOp{x: x, y: y, c: float32(c)}, y, x)
 	return y
 }
 
@@ -23,11 +23,9 @@ type scaleOp struct {
 	c    float32
 }
 
-func (o *scaleOp) Name() string                   { return "Scale" }
-func (o *scaleOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *scaleOp) Backward(eng *Engine) {
 	dx, dy := eng.gradOf(o.x), o.y.Grad()
-	if dx == nil || dy == nil {
+	if dx == nil {
 		return
 	}
 	parallel.For(len(dy), grain, func(lo, hi int) { kernel.Axpy(o.c, dy[lo:hi], dx[lo:hi]) })
@@ -43,11 +41,7 @@ func (eng *Engine) Clamp(x *tensor.Tensor, lo, hi float64) *tensor.Tensor {
 			yd[from+i] = min(max(v, op.lo), op.hi)
 		}
 	})
-	if eng.wants(x) {
-		recorded := take[clampOp](eng)
-		*recorded = op
-		eng.push(recorded)
-	}
+	record(eng, "Clamp", op, y, x)
 	return y
 }
 
@@ -56,11 +50,9 @@ type clampOp struct {
 	lo, hi float32
 }
 
-func (o *clampOp) Name() string                   { return "Clamp" }
-func (o *clampOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *clampOp) Backward(eng *Engine) {
 	dx, dy := eng.gradOf(o.x), o.y.Grad()
-	if dx == nil || dy == nil {
+	if dx == nil {
 		return
 	}
 	xd := o.x.Data()

@@ -17,19 +17,14 @@ func (eng *Engine) ScaleShift(x, gamma, beta *tensor.Tensor) *tensor.Tensor {
 			kernel.MulAdd(yd[r*d:][:d], xd[r*d:][:d], gamma.Data())
 		}
 	})
-	record(eng, scaleShiftOp{x: x, gamma: gamma, beta: beta, y: y}, x, gamma, beta)
+	record(eng, "ScaleShift", scaleShiftOp{x: x, gamma: gamma, beta: beta, y: y}, y, x, gamma, beta)
 	return y
 }
 
 type scaleShiftOp struct{ x, gamma, beta, y *tensor.Tensor }
 
-func (o *scaleShiftOp) Name() string                   { return "ScaleShift" }
-func (o *scaleShiftOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *scaleShiftOp) Backward(eng *Engine) {
 	dy, d, rows := o.y.Grad(), o.x.Dim(-1), o.x.Rows()
-	if dy == nil {
-		return
-	}
 	if dBeta := eng.gradOf(o.beta); dBeta != nil {
 		sumRows(eng, dBeta, dy, d)
 	}

@@ -37,7 +37,7 @@ func (eng *Engine) SelectiveScan(u, delta, a, bc, dw *tensor.Tensor, groups int,
 		o.eachSlab(o.forward)
 	}
 	if record {
-		eng.push(o)
+		eng.push("SelectiveScan", o, o.y).add(o.after...)
 	}
 	return o.y
 }
@@ -47,13 +47,6 @@ type scanOp struct {
 	groups                int
 	scanRows
 	borders []float32 // states before each chunk: (chunks of all rows, lanesPerRow, n, 16)
-}
-
-func (o *scanOp) Name() string { return "SelectiveScan" }
-
-func (o *scanOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	o.outputs(f)
 }
 
 // step steps the states of short rows in place, position by position. Consecutive tasks have the same channels of
@@ -176,9 +169,7 @@ func (o *scanOp) forward(s *slab) {
 }
 
 func (o *scanOp) Backward(eng *Engine) {
-	if !o.makeGrads(eng) && o.y.Grad() == nil {
-		return
-	}
+	o.makeGrads(eng)
 	count := o.rows.Count()
 	w := scanGrads{scanOp: o, dy: eng.grad(o.y)}
 	// The kernel computes both gradients at once: one that is not wanted goes to scratch.

@@ -31,7 +31,7 @@ func (eng *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots 
 	op.step()
 	op.filterRows(eng)
 	if record {
-		eng.push(op)
+		eng.push("ShiftSSM", op, op.y).add(op.after...)
 	}
 	return op.y
 }
@@ -138,13 +138,6 @@ func (o *shiftOp) advance(i, lo, hi int) {
 	}
 }
 
-func (o *shiftOp) Name() string { return "ShiftSSM" }
-
-func (o *shiftOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	o.outputs(f)
-}
-
 func (o *shiftOp) Backward(eng *Engine) {
 	r, d := o.rows, o.x.Dim(-1)
 	m := len(o.taps) / d
@@ -173,16 +166,13 @@ func (o *shiftOp) Backward(eng *Engine) {
 	db, dc := eng.scratch(o.b.Len()), eng.scratch(o.c.Len())
 	defer eng.done(db)
 	defer eng.done(dc)
-	states := make([][2][]float32, len(o.before))
-	for i := range states {
-		states[i][0], states[i][1] = o.grads(eng, i)
-	}
+	states := o.stateGrads(eng, nil, len(o.before))
 	parallel.For(d, 16, func(lo, hi int) {
 		f := o.filter(m)
 		f.Grad(db, dc, dtaps, lo, hi)
 		for i, g := range states {
 			if o.has(i) {
-				o.carryGrad(i, g[0], g[1], dx, db, dc, dy, lo, hi)
+				o.carryGrad(i, g.before, g.after, dx, db, dc, dy, lo, hi)
 			}
 		}
 	})

@@ -10,18 +10,11 @@ import (
 func (eng *Engine) Sine(x, f *tensor.Tensor) *tensor.Tensor {
 	o := sineOp{x: x, f: f, y: eng.like(x)}
 	o.angles(func(at int, angles []float32) { kernel.FuncSin.Into(o.y.Data()[at:][:len(angles)], angles) })
-	if eng.wants(x, f) {
-		op := take[sineOp](eng)
-		*op = o
-		eng.push(op)
-	}
+	record(eng, "Sine", o, o.y, x, f)
 	return o.y
 }
 
 type sineOp struct{ x, f, y *tensor.Tensor }
-
-func (o *sineOp) Name() string                   { return "Sine" }
-func (o *sineOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
 // angles calls f on all cores with parts of f·x, which start at element at.
 func (o *sineOp) angles(f func(at int, angles []float32)) {
@@ -43,9 +36,6 @@ func (o *sineOp) angles(f func(at int, angles []float32)) {
 // Backward: with g = dy·cos(f·x), dx = g·f and df = Σ g·x.
 func (o *sineOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	d, dx, df := o.f.Len(), eng.gradOf(o.x), eng.gradOf(o.f)
 	o.angles(func(at int, angles []float32) {
 		g := dy[at:][:len(angles)]

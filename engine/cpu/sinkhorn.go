@@ -50,7 +50,7 @@ func (eng *Engine) SinkhornAttention(q, kv *tensor.Tensor, p engine.SinkhornPara
 	record := eng.wants(p.Sort, p.NullK, p.NullV)
 	record = s.q.wants(eng) || record
 	if s.kv.wants(eng) || record {
-		eng.push(op)
+		eng.push("SinkhornAttention", op, s.y)
 	}
 	return s.y
 }

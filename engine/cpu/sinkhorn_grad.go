@@ -4,16 +4,12 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 type sinkhornOp struct {
 	sinkhorn
 	caches [2][]*engine.RowCache // memory for lists of caches of queries, and of keys and values
 }
-
-func (o *sinkhornOp) Name() string                   { return "SinkhornAttention" }
-func (o *sinkhornOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
 // Backward is the backward of Attention for every bucket, with S = R·(q·k) the scores of a run and R·P the weights of
 // its values:
@@ -23,9 +19,6 @@ func (o *sinkhornOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 // and then back through the sort net. A task is one head of all rows, which add to its sort net in order.
 func (o *sinkhornOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	dsort, dnk, dnv := eng.gradOf(o.Sort), eng.gradOf(o.NullK), eng.gradOf(o.NullV)
 	own, dq, dkv := eng.gradOf(o.q.x), o.q.grads(eng), o.kv.grads(eng)
 	parallel.For(o.Heads, 1, func(lo, hi int) {

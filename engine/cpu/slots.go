@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -38,21 +40,7 @@ func (c *carried) has(i int) bool { return i < len(c.before) && c.before[i] != n
 
 // any reports whether some row has a state.
 func (c *carried) any() bool {
-	for _, x := range c.before {
-		if x != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// outputs visits the states after the rows.
-func (c *carried) outputs(f func(*tensor.Tensor)) {
-	for _, x := range c.after {
-		if x != nil {
-			f(x)
-		}
-	}
+	return slices.ContainsFunc(c.before, func(x *tensor.Tensor) bool { return x != nil })
 }
 
 // grads are the gradients of the state before row i, to add to, nil where it is not wanted, and of the state after it,
@@ -62,6 +50,18 @@ func (c *carried) grads(eng *Engine, i int) (before, after []float32) {
 		return nil, nil
 	}
 	return eng.gradOf(c.before[i]), c.after[i].Grad()
+}
+
+// stateGrad is what grads returns.
+type stateGrad struct{ before, after []float32 }
+
+// stateGrads are the grads of the given number of rows. It reuses the memory of all.
+func (c *carried) stateGrads(eng *Engine, all []stateGrad, rows int) []stateGrad {
+	all = resize(all, rows)
+	for i := range all {
+		all[i].before, all[i].after = c.grads(eng, i)
+	}
+	return all
 }
 
 // wantsRows is wants for an operation's inputs and the states before its rows.

@@ -16,7 +16,7 @@ func (eng *Engine) SpatialMix(x, w, bias *tensor.Tensor, r *engine.Rows, caches 
 	op.x.release()
 	record := eng.wants(w, bias)
 	if op.x.wants(eng) || record {
-		eng.push(op)
+		eng.push("SpatialMix", op, op.y)
 	}
 	return op.y
 }
@@ -69,15 +69,9 @@ func (o *spatialOp) forward(i, lo, hi int) {
 	}
 }
 
-func (o *spatialOp) Name() string                   { return "SpatialMix" }
-func (o *spatialOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
-
 // Backward shares the rows of W between cores for dW, and then the rows of positions for dx.
 func (o *spatialOp) Backward(eng *Engine) {
 	dy := o.y.Grad()
-	if dy == nil {
-		return
-	}
 	r, d := o.rows, o.y.Dim(-1)
 	dw, dBias := eng.gradOf(o.w), eng.gradOf(o.bias)
 	from, to := o.n, 0 // rows of W that positions use

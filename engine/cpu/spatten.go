@@ -40,7 +40,12 @@ func (eng *Engine) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engin
 		}
 	})
 	if s.record {
-		eng.push(op)
+		made := eng.push("SpAtten", op, s.y)
+		for i := range s.each {
+			if w := &s.each[i]; w.carries {
+				made.add(w.after.K, w.after.V)
+			}
+		}
 		return s.y
 	}
 	for i := range s.each { // an operation stays in a pool and would keep the states in memory

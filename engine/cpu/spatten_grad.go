@@ -3,24 +3,11 @@ package cpu
 import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 type spattenOp struct {
 	spatten
 	grads []spattenGrads
-}
-
-func (o *spattenOp) Name() string { return "SpAtten" }
-
-func (o *spattenOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	for i := range o.each {
-		if w := &o.each[i]; w.carries {
-			f(w.after.K)
-			f(w.after.V)
-		}
-	}
 }
 
 // Backward is the backward of Attention for every piece, whose keys it gathers again by their origins.

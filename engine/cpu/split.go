@@ -28,7 +28,7 @@ func (eng *Engine) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 		}
 	})
 	if eng.wants(x) {
-		eng.push(op)
+		eng.push("Split", op, op.parts...)
 	}
 	return slices.Clone(op.parts)
 }
@@ -36,14 +36,6 @@ func (eng *Engine) Split(x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 type splitOp struct {
 	x     *tensor.Tensor
 	parts []*tensor.Tensor
-}
-
-func (o *splitOp) Name() string { return "Split" }
-
-func (o *splitOp) Outputs(f func(*tensor.Tensor)) {
-	for _, y := range o.parts {
-		f(y)
-	}
 }
 
 func (o *splitOp) Backward(eng *Engine) {

@@ -35,7 +35,7 @@ func (eng *Engine) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *en
 		o.eachBlock(o.headsAtOnce(), o.fromBorder)
 	}
 	if record {
-		eng.push(o)
+		eng.push("SSD", o, o.y).add(o.after...)
 	}
 	return o.y
 }
@@ -46,13 +46,6 @@ type ssdOp struct {
 	scanRows
 	borders []float32 // (blocks, h, p, n): first what each block adds to the state, then the state before it
 	decays  []float32 // (blocks, h): of a state over a whole block
-}
-
-func (o *ssdOp) Name() string { return "SSD" }
-
-func (o *ssdOp) Outputs(f func(*tensor.Tensor)) {
-	f(o.y)
-	o.outputs(f)
 }
 
 // The places of a head's channels and of a group's B and C in a row of xbc.

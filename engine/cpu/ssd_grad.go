@@ -18,9 +18,7 @@ type ssdGrads struct {
 }
 
 func (o *ssdOp) Backward(eng *Engine) {
-	if !o.makeGrads(eng) && o.y.Grad() == nil {
-		return
-	}
+	o.makeGrads(eng)
 	w := ssdGrads{ssdOp: o, dy: eng.grad(o.y)}
 	// Both gradients are computed in one pass: one that is not wanted goes to scratch.
 	var unwanted [2][]float32

@@ -22,7 +22,7 @@ func (eng *Engine) Stack(xs ...*tensor.Tensor) *tensor.Tensor {
 	if eng.wants(xs...) {
 		op := take[stackOp](eng)
 		op.xs, op.y = append(op.xs[:0], xs...), y
-		eng.push(op)
+		eng.push("Stack", op, y)
 	}
 	return y
 }
@@ -32,13 +32,8 @@ type stackOp struct {
 	y  *tensor.Tensor
 }
 
-func (o *stackOp) Name() string                   { return "Stack" }
-func (o *stackOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 func (o *stackOp) Backward(eng *Engine) {
 	dy, d := o.y.Grad(), o.y.Dim(-1)
-	if dy == nil {
-		return
-	}
 	for _, x := range o.xs {
 		own := dy[:x.Len()]
 		dy = dy[x.Len():]

@@ -11,11 +11,7 @@ func (eng *Engine) DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tenso
 	d := rate.Len()
 	o := decayWindowOp{h: h, at: at, rate: rate, shift: shift, y: eng.like(h)}
 	o.rows(func(r int, window []float32) { kernel.MulInto(o.y.Data()[r*d:][:d], h.Data()[r*d:], window) })
-	if eng.wants(h) {
-		op := take[decayWindowOp](eng)
-		*op = o
-		eng.push(op)
-	}
+	record(eng, "DecayWindow", o, o.y, h)
 	return o.y
 }
 
@@ -23,9 +19,6 @@ type decayWindowOp struct {
 	h, at, rate, y *tensor.Tensor
 	shift          float32
 }
-
-func (o *decayWindowOp) Name() string                   { return "DecayWindow" }
-func (o *decayWindowOp) Outputs(f func(*tensor.Tensor)) { f(o.y) }
 
 // rows calls f on all cores with the number of every row of h and its window.
 func (o *decayWindowOp) rows(f func(r int, window []float32)) {
@@ -52,7 +45,7 @@ func (o *decayWindowOp) rows(f func(r int, window []float32)) {
 
 func (o *decayWindowOp) Backward(eng *Engine) {
 	dh, dy, d := eng.gradOf(o.h), o.y.Grad(), o.rate.Len()
-	if dh != nil && dy != nil {
+	if dh != nil {
 		o.rows(func(r int, window []float32) { kernel.MulAdd(dh[r*d:][:d], dy[r*d:], window) })
 	}
 }

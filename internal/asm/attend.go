@@ -70,8 +70,7 @@ func (c vector) rowDots(f rowForm) {
 	n, k, w, ldw, x, y := c.arg("n"), c.arg("k"), c.arg("w"), c.arrayBytes("ldw", f), c.arg("x"), c.arg("y")
 	p, back := c.GP64(), c.GP64()
 	c.Label("group")
-	c.CMPQ(n, U8(4))
-	c.JGE(LabelRef("whole"))
+	c.branch(n, c.JGE, U8(4), "whole")
 	c.SUBQ(U8(4), n) // minus the number of rows to step back
 	c.MOVQ(ldw, back)
 	c.IMULQ(n, back)
@@ -86,9 +85,7 @@ func (c vector) rowDots(f rowForm) {
 		c.Label(terms)
 		f.load(c, f.at(w, p), c.vec(4))
 		c.VFMADD231PS(float(x, p), c.vec(4), c.vec(i))
-		c.ADDQ(U8(c.lanes), p)
-		c.CMPQ(p, k)
-		c.JLT(LabelRef(terms))
+		c.countUp(p, U8(c.lanes), k, terms)
 		c.ADDQ(ldw, w)
 	}
 	half := func(i int) reg.Register { return reg.Vector.Lookup(reg.Index(i), reg.S256) }
@@ -106,8 +103,7 @@ func (c vector) rowDots(f rowForm) {
 	c.VADDPS(high, low, low)
 	c.VMOVUPS(low, Mem{Base: y})
 	c.ADDQ(U8(16), y)
-	c.SUBQ(U8(4), n)
-	c.JG(LabelRef("group"))
+	c.subtract(n, U8(4), c.JG, "group")
 	c.end()
 }
 
@@ -125,8 +121,7 @@ func (c vector) rowSums(f rowForm) {
 	}
 	label := func(s string, v int) string { return fmt.Sprintf("%s%d", s, v) }
 	for _, v := range widths[1:] {
-		c.CMPQ(k, U8(v*c.lanes))
-		c.JE(LabelRef(label("width", v)))
+		c.branch(k, c.JE, U8(v*c.lanes), label("width", v))
 	}
 	for _, v := range widths {
 		c.Label(label("width", v))
@@ -147,8 +142,7 @@ func (c vector) rowSums(f rowForm) {
 		}
 		c.ADDQ(U8(4), x)
 		c.ADDQ(ldw, w)
-		c.DECQ(n)
-		c.JNZ(LabelRef(label("loop", v)))
+		c.countDown(n, label("loop", v))
 		c.CMPB(c.param("add"), U8(0))
 		c.JE(LabelRef(label("store", v)))
 		for i := range v {
@@ -187,12 +181,9 @@ func (c vector) widenRows(f rowForm) {
 		c.VMULPS(c.vec(1), c.vec(0), c.vec(0))
 	}
 	c.VMOVUPS(c.vec(0), float(y, p))
-	c.ADDQ(U8(c.lanes), p)
-	c.CMPQ(p, k)
-	c.JLT(LabelRef("terms"))
+	c.countUp(p, U8(c.lanes), k, "terms")
 	c.LEAQ(Mem{Base: y, Index: k, Scale: 4}, y)
 	c.LEAQ(Mem{Base: w, Index: k, Scale: 1 << f.shift}, w)
-	c.DECQ(n)
-	c.JNZ(LabelRef("row"))
+	c.countDown(n, "row")
 	c.end()
 }

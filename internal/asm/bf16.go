@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
@@ -58,12 +57,8 @@ const (
 // roundedRows writes the code that rounds rows. finish may change the words of a vector.
 func (c asm) roundedRows(finish func(words reg.Register)) {
 	ld, width := c.bytes("ld"), c.bytes("width")
-	m, src, dst := c.GP64(), c.GP64(), c.GP64()
-	c.Load(c.Param("m"), m)
-	c.Load(c.Param("src"), src)
-	c.Load(c.Param("dst"), dst)
-	whole, tail, high := c.GP64(), c.GP64(), c.GP64()
-	c.Load(c.Param("k"), whole)
+	m, src, dst := c.arg("m"), c.arg("src"), c.arg("dst")
+	whole, tail, high := c.arg("k"), c.GP64(), c.GP64()
 	c.MOVQ(whole, tail)
 	c.ANDQ(U8(31), tail)
 	c.SUBQ(tail, whole)
@@ -72,8 +67,7 @@ func (c asm) roundedRows(finish func(words reg.Register)) {
 	c.MOVQ(tail, high)
 	lowMask := c.mask(high)
 	c.XORQ(high, high)
-	c.CMPQ(tail, U8(16))
-	c.JLE(LabelRef("short"))
+	c.branch(tail, c.JLE, U8(16), "short")
 	c.LEAQ(Mem{Base: tail, Disp: -16}, high)
 	c.Label("short")
 	highMask := c.mask(high)
@@ -83,8 +77,7 @@ func (c asm) roundedRows(finish func(words reg.Register)) {
 	c.Label("rows")
 	c.XORQ(i, i)
 	c.MOVQ(dst, to)
-	c.CMPQ(i, whole)
-	c.JE(LabelRef("tail"))
+	c.branch(i, c.JE, whole, "tail")
 	c.Label("loop")
 	c.VMOVUPS(Mem{Base: src, Index: i, Scale: 1}, lo)
 	c.VMOVUPS(Mem{Base: src, Index: i, Scale: 1, Disp: 64}, hi)
@@ -93,11 +86,9 @@ func (c asm) roundedRows(finish func(words reg.Register)) {
 	c.VMOVUPS(words, Mem{Base: to})
 	c.ADDQ(I32(128), i)
 	c.ADDQ(U8(64), to)
-	c.CMPQ(i, whole)
-	c.JL(LabelRef("loop"))
+	c.branch(i, c.JL, whole, "loop")
 	c.Label("tail")
-	c.TESTQ(tail, tail)
-	c.JZ(LabelRef("next"))
+	c.ifZero(tail, "next")
 	c.load(Mem{Base: src, Index: i, Scale: 1}, lo, lowMask)
 	c.load(Mem{Base: src, Index: i, Scale: 1, Disp: 64}, hi, highMask)
 	c.roundPairs(lo, hi, words)
@@ -106,10 +97,8 @@ func (c asm) roundedRows(finish func(words reg.Register)) {
 	c.Label("next")
 	c.ADDQ(ld, src)
 	c.ADDQ(width, dst)
-	c.DECQ(m)
-	c.JNZ(LabelRef("rows"))
-	c.VZEROUPPER()
-	c.RET()
+	c.countDown(m, "rows")
+	c.end()
 }
 
 // roundColumns generates the rounding of a matrix whose columns run along the terms of a product: pairs lie in two
@@ -121,10 +110,7 @@ func (c asm) roundColumns() {
 			"src[2p·ld + j] and src[(2p+1)·ld + j], or 0 where that is past the last row, for p < k/2 rounded up, "+
 			"j < n rounded up to a multiple of 16.")
 	ld, width, panel := c.bytes("ld"), c.bytes("width"), c.bytes("panel")
-	k, src, dst := c.GP64(), c.GP64(), c.GP64()
-	c.Load(c.Param("k"), k)
-	c.Load(c.Param("src"), src)
-	c.Load(c.Param("dst"), dst)
+	k, src, dst := c.arg("k"), c.arg("src"), c.arg("dst")
 	from, to, left, inPanel, ahead := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	c.SUBQ(width, panel) // from the end of a row in one panel to its start in the next
 	c.MOVQ(ld, ahead)
@@ -140,8 +126,7 @@ func (c asm) roundColumns() {
 	c.MOVQ(dst, to)
 	c.MOVQ(width, inPanel)
 	c.Load(c.Param("n"), left)
-	c.CMPQ(k, U8(1))
-	c.JE(LabelRef("last"))
+	c.branch(k, c.JE, U8(1), "last")
 	// pairsOf writes the loop over the columns of a pair of rows, or of the last row with zeros.
 	pairsOf := func(label string, two bool) {
 		step := func(mask reg.Register) {
@@ -154,8 +139,7 @@ func (c asm) roundColumns() {
 			c.VMOVUPS(words, Mem{Base: to})
 		}
 		c.Label(label)
-		c.CMPQ(left, U8(16))
-		c.JLT(LabelRef(label + "_tail"))
+		c.branch(left, c.JLT, U8(16), label+"_tail")
 		if two {
 			next := c.GP64()
 			c.LEAQ(Mem{Base: from, Index: ld, Scale: 1}, next)
@@ -166,32 +150,27 @@ func (c asm) roundColumns() {
 		c.ADDQ(U8(64), from)
 		c.ADDQ(U8(64), to)
 		c.SUBQ(U8(16), left)
-		c.SUBQ(U8(64), inPanel)
-		c.JNZ(LabelRef(label))
+		c.subtract(inPanel, U8(64), c.JNZ, label)
 		c.ADDQ(panel, to)
 		c.MOVQ(width, inPanel)
 		c.JMP(LabelRef(label))
 		c.Label(label + "_tail")
-		c.TESTQ(left, left)
-		c.JZ(LabelRef(label + "_end"))
+		c.ifZero(left, label+"_end")
 		step(mask)
 		c.Label(label + "_end")
 	}
 	pairsOf("columns", true)
 	c.LEAQ(Mem{Base: src, Index: ld, Scale: 2}, src)
 	c.ADDQ(width, dst)
-	c.SUBQ(U8(2), k)
-	c.JNZ(LabelRef("rows"))
+	c.subtract(k, U8(2), c.JNZ, "rows")
 	c.JMP(LabelRef("end"))
 	c.Label("last")
 	c.zero(second)
 	pairsOf("lastColumns", false)
 	c.Label("end")
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 
-	c.StaticGlobal("interleave")
-	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	c.data("interleave")
 	for i := range 16 {
 		c.AddDatum(4*i, U32(i|(16+i)<<16))
 	}

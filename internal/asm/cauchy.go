@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -20,8 +19,7 @@ func cauchy(ctx *build.Context, s isa) {
 		c.cauchySums(m)
 		c.cauchyGrad(m)
 	}
-	c.StaticGlobal("one")
-	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	c.data("one")
 	c.AddDatum(0, U64(0x3ff0000000000000))
 }
 
@@ -84,8 +82,7 @@ func (c vector) cauchySums(m int) {
 	}
 	c.ADDQ(stride, at)
 	c.INCQ(i)
-	c.CMPQ(i, modes)
-	c.JLT(LabelRef(name + "_modes"))
+	c.branch(i, c.JLT, modes, name+"_modes")
 	row := c.GP64()
 	c.MOVQ(s, row)
 	for _, sum := range acc {
@@ -95,8 +92,7 @@ func (c vector) cauchySums(m int) {
 	}
 	c.ADDQ(U8(4*c.lanes), s)
 	c.ADDQ(U8(4*c.lanes), t)
-	c.SUBQ(U8(c.lanes/2), n)
-	c.JNZ(LabelRef(name + "_points"))
+	c.subtract(n, U8(c.lanes/2), c.JNZ, name+"_points")
 	c.end()
 }
 
@@ -149,8 +145,7 @@ func (c vector) cauchyGrad(m int) {
 	c.VFNMADD231PD(T, p, dd)
 	c.ADDQ(U8(4*c.lanes), g)
 	c.ADDQ(U8(4*c.lanes), t)
-	c.SUBQ(U8(c.lanes/2), n)
-	c.JNZ(LabelRef(name + "_points"))
+	c.subtract(n, U8(c.lanes/2), c.JNZ, name+"_points")
 	to := c.arg("dCoef")
 	for j, a := range acc {
 		c.addFolded(a[0], u, tmp, Mem{Base: to, Disp: 16 * j})

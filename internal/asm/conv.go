@@ -67,11 +67,9 @@ func conv(ctx *build.Context, s isa) {
 			"is middleGrad, but that it sets s to the product. s may be u."},
 	} {
 		c.function(f.name, "func("+f.args+")", f.doc)
-		radix := c.GP64()
-		c.Load(c.Param("radix"), radix)
+		radix := c.arg("radix")
 		for _, r := range f.radices[:len(f.radices)-1] {
-			c.CMPQ(radix, U8(r))
-			c.JE(LabelRef(fmt.Sprintf("radix%d", r)))
+			c.branch(radix, c.JE, U8(r), fmt.Sprintf("radix%d", r))
 		}
 		for i := len(f.radices) - 1; i >= 0; i-- {
 			c.Label(fmt.Sprintf("radix%d", f.radices[i]))
@@ -82,8 +80,7 @@ func conv(ctx *build.Context, s isa) {
 				c.ANDQ(I8(-32), p.stack)
 			}
 			f.emit(p)
-			c.VZEROUPPER()
-			c.RET()
+			c.end()
 		}
 	}
 	c.fence()
@@ -109,11 +106,7 @@ type passCode struct {
 
 // start loads the arguments that passes have in common.
 func (p *passCode) start() {
-	p.re, p.im, p.w, p.q = p.GP64(), p.GP64(), p.GP64(), p.GP64()
-	p.Load(p.Param("re"), p.re)
-	p.Load(p.Param("im"), p.im)
-	p.Load(p.Param("w"), p.w)
-	p.Load(p.Param("count"), p.q)
+	p.re, p.im, p.w, p.q = p.arg("re"), p.arg("im"), p.arg("w"), p.arg("count")
 	p.step, p.step3 = p.steps("step")
 	p.re4, p.im4 = p.fourth(p.re, p.step), p.fourth(p.im, p.step)
 }
@@ -223,8 +216,7 @@ func (p *passCode) blocks(body func()) {
 	p.Label(loop)
 	p.halves(body)
 	p.advance(p.re, p.re4, p.im, p.im4)
-	p.DECQ(p.q)
-	p.JNZ(LabelRef(loop))
+	p.countDown(p.q, loop)
 	for _, r := range []reg.GPVirtual{p.re, p.re4, p.im, p.im4} {
 		if r != nil {
 			p.ADDQ(skip, r)
@@ -232,8 +224,7 @@ func (p *passCode) blocks(body func()) {
 	}
 	p.Load(p.Param("w"), p.w)
 	p.Load(p.Param("count"), p.q)
-	p.DECQ(blocks)
-	p.JNZ(LabelRef(loop))
+	p.countDown(blocks, loop)
 }
 
 // rotate multiplies by w[k].

@@ -10,9 +10,7 @@ import (
 // ends emits the loop of first and last around body. table is the argument for the factors of the real sequence.
 func (p *passCode) ends(table string, body func()) {
 	p.start()
-	p.x, p.inOut = p.GP64(), p.GP64()
-	p.Load(p.Param("x"), p.x)
-	p.Load(p.Param(table), p.inOut)
+	p.x, p.inOut = p.arg("x"), p.arg(table)
 	p.xstep, p.xstep3 = p.steps("xstep")
 	p.x4 = p.fourth(p.x, p.xstep)
 	bytes := p.GP64()
@@ -32,8 +30,7 @@ func (p *passCode) ends(table string, body func()) {
 	if p.x4 != nil {
 		p.ADDQ(p.param("xnext"), p.x4)
 	}
-	p.DECQ(p.q)
-	p.JNZ(LabelRef(loop))
+	p.countDown(p.q, loop)
 }
 
 // askAhead asks for the rows that a later call takes: bit by bit, so that this does not wait for the memory.
@@ -86,8 +83,7 @@ func (p *passCode) addFactor(j, part int, x, sum, diff reg.Register) {
 func (p *passCode) ifRow(j int, f func()) {
 	p.label++
 	after := fmt.Sprintf("radix%d_%d", p.radix, p.label)
-	p.CMPQ(p.param("rows"), U8(j))
-	p.JLE(LabelRef(after))
+	p.branch(p.param("rows"), p.JLE, U8(j), after)
 	f()
 	p.Label(after)
 }
@@ -208,10 +204,7 @@ func (p *passCode) middleGradInto(add bool) {
 // groups emits the loop of middle and middleGrad around product, which makes of point j of a spectrum, with those of
 // the operands, what goes back.
 func (p *passCode) groups(with []operands, product func(j int, x point) point) {
-	p.re, p.im, p.q = p.GP64(), p.GP64(), p.GP64()
-	p.Load(p.Param("re"), p.re)
-	p.Load(p.Param("im"), p.im)
-	p.Load(p.Param("count"), p.q)
+	p.re, p.im, p.q = p.arg("re"), p.arg("im"), p.arg("count")
 	// times is product with its parts exchanged: the transform of such points is the transform back.
 	times := func(j int, x point) point {
 		x = product(j, x)
@@ -247,8 +240,7 @@ func (p *passCode) groups(with []operands, product func(j int, x point) point) {
 		p.ADDQ(U32(rowBytes*p.radix), o.re)
 		p.ADDQ(U32(rowBytes*p.radix), o.im)
 	}
-	p.DECQ(p.q)
-	p.JNZ(LabelRef(loop))
+	p.countDown(p.q, loop)
 }
 
 // fence generates the memory fence between lastStream and the readers of its output.
@@ -275,8 +267,7 @@ func (c asm) products() {
 		i, n := c.GP64(), c.bytes("n")
 		c.XORQ(i, i)
 		for _, arg := range []string{"zre", "zim", "xre", "xim", "kre", "kim"} {
-			r := c.GP64()
-			c.Load(c.Param(arg), r)
+			r := c.arg(arg)
 			at[arg] = Mem{Base: r, Index: i, Scale: 1}
 		}
 		c.Label("loop")
@@ -305,10 +296,7 @@ func (c asm) products() {
 			c.VMOVUPS(re, at["zre"].Offset(disp))
 			c.VMOVUPS(im, at["zim"].Offset(disp))
 		}
-		c.ADDQ(U8(rowBytes), i)
-		c.CMPQ(i, n)
-		c.JLT(LabelRef("loop"))
-		c.VZEROUPPER()
-		c.RET()
+		c.countUp(i, U8(rowBytes), n, "loop")
+		c.end()
 	}
 }

@@ -178,9 +178,7 @@ func (c vector) modes(body func(at func(name string) cplx), names ...string) {
 		return cplx{Mem{Base: args[name], Index: re, Scale: 8}, Mem{Base: args[name], Index: im, Scale: 8}}
 	})
 	c.ADDQ(U8(c.lanes/2), im)
-	c.ADDQ(U8(c.lanes/2), re)
-	c.CMPQ(re, n)
-	c.JLT(LabelRef("modes"))
+	c.countUp(re, U8(c.lanes/2), n, "modes")
 	c.end()
 }
 
@@ -234,9 +232,7 @@ func (c vector) negExp() {
 	y := c.exp64(m)
 	c.VXORPD(c.constant(math.Copysign(0, -1)), y, y)
 	c.VMOVUPD(y, m)
-	c.ADDQ(U8(c.lanes/2), i)
-	c.CMPQ(i, n)
-	c.JLT(LabelRef("modes"))
+	c.countUp(i, U8(c.lanes/2), n, "modes")
 	c.end()
 }
 

@@ -33,8 +33,7 @@ func dots(ctx *build.Context, s isa) {
 	c.Label("groups")
 	skip, back := c.GP64(), c.GP64()
 	c.XORQ(skip, skip)
-	c.CMPQ(c.param("n"), U8(group))
-	c.JGE(LabelRef("whole"))
+	c.branch(c.param("n"), c.JGE, U8(group), "whole")
 	c.Comment("Step back so that the group ends with the last column.")
 	c.MOVQ(U32(group), skip)
 	c.SUBQ(c.param("n"), skip)
@@ -44,8 +43,7 @@ func dots(ctx *build.Context, s isa) {
 	c.MOVQ(skip, back)
 	c.SHLQ(U8(2), back)
 	c.SUBQ(back, c.param("c"))
-	c.CMPQ(c.param("bias"), U8(0))
-	c.JE(LabelRef("whole"))
+	c.branch(c.param("bias"), c.JE, U8(0), "whole")
 	c.SUBQ(back, c.param("bias"))
 	c.Label("whole")
 	c.MOVQ(skip, d.skip)
@@ -63,8 +61,7 @@ func dots(ctx *build.Context, s isa) {
 	for r := maxRows; r > 0; r-- {
 		c.Label(fmt.Sprintf("rows%d", r))
 		if r > 1 {
-			c.CMPQ(left, U8(r))
-			c.JLT(LabelRef(fmt.Sprintf("rows%d", r-1)))
+			c.branch(left, c.JLT, U8(r), fmt.Sprintf("rows%d", r-1))
 		}
 		c.MOVQ(aRow, d.a)
 		c.MOVQ(cRow, d.c)
@@ -79,8 +76,7 @@ func dots(ctx *build.Context, s isa) {
 		t = c.bytes("ldc")
 		c.IMUL3Q(U8(r), t, t)
 		c.ADDQ(t, cRow)
-		c.SUBQ(U8(r), left)
-		c.JNZ(LabelRef("strips"))
+		c.subtract(left, U8(r), c.JNZ, "strips")
 		c.JMP(LabelRef("next"))
 	}
 	c.Label("next")
@@ -89,14 +85,11 @@ func dots(ctx *build.Context, s isa) {
 	c.SHLQ(U8(4), t) // times group
 	c.ADDQ(t, c.param("b"))
 	c.ADDQ(U8(4*group), c.param("c"))
-	c.CMPQ(c.param("bias"), U8(0))
-	c.JE(LabelRef("advanced"))
+	c.branch(c.param("bias"), c.JE, U8(0), "advanced")
 	c.ADDQ(U8(4*group), c.param("bias"))
 	c.Label("advanced")
-	c.SUBQ(U8(group), c.param("n"))
-	c.JG(LabelRef("groups"))
-	c.VZEROUPPER()
-	c.RET()
+	c.subtract(c.param("n"), U8(group), c.JG, "groups")
+	c.end()
 	c.maskTable()
 }
 
@@ -178,8 +171,7 @@ func (d dotsCode) strip(rows int) {
 
 	d.Commentf("%d rows", rows)
 	d.Label(label("loop16"))
-	d.CMPQ(d.k, U8(16))
-	d.JLT(LabelRef(label("few")))
+	d.branch(d.k, d.JLT, U8(16), label("few"))
 	d.LEAQ(Mem{Base: d.b[3], Index: d.ldb, Scale: 4}, d.t)
 	for i := range group {
 		d.PREFETCHT1(stride(d.t, d.ldb, d.ldb3, i%4))
@@ -198,8 +190,7 @@ func (d dotsCode) strip(rows int) {
 
 	d.Label(label("few"))
 	if cols < 16 {
-		d.CMPQ(d.k, U8(cols))
-		d.JLT(LabelRef(label("tail")))
+		d.branch(d.k, d.JLT, U8(cols), label("tail"))
 		for part := range parts {
 			add(part, 0, "")
 		}
@@ -215,8 +206,7 @@ func (d dotsCode) strip(rows int) {
 	}
 
 	d.Label(label("sums"))
-	d.CMPQ(d.param("bias"), U8(0))
-	d.JE(LabelRef(label("add")))
+	d.branch(d.param("bias"), d.JE, U8(0), label("add"))
 	d.Load(d.Param("bias"), d.t)
 	for part := range parts {
 		for i := range rows {

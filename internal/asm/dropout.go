@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -20,8 +19,7 @@ func (c vector) dropout() {
 		"replaces x[i] by scale·x[i], by 0 where the upper half of Mix64(state + i·step) is below threshold.", "x")
 	c.dropKernel("dropAdd", "func(n int, y, x *float32, state uint64, threshold uint32, scale float32)",
 		"adds to y[i] what drop makes of x[i].", "y")
-	c.StaticGlobal("counters")
-	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	c.data("counters")
 	for i, e := range c.order() {
 		c.AddDatum(8*i, U64(mixAdd+uint64(e)*keepStep))
 	}

@@ -67,8 +67,7 @@ func (c vector) fir() {
 			}
 		}
 		c.ADDQ(back, x)
-		c.DECQ(n)
-		c.JNZ(LabelRef(loop))
+		c.countDown(n, loop)
 		for r := rows - 1; r >= 0; r-- {
 			c.store(sum(r), mask, Mem{Base: o})
 			if r > 0 {
@@ -105,8 +104,7 @@ func (c vector) fir() {
 		}
 		c.LEAQ(float(h, d), h)
 		c.SUBQ(dataStep, x)
-		c.DECQ(n)
-		c.JNZ(LabelRef(loop))
+		c.countDown(n, loop)
 		for v := range vectors {
 			c.store(c.vec(v), mask, float(out, i).Offset(4*c.lanes*v))
 		}
@@ -114,8 +112,7 @@ func (c vector) fir() {
 	zero := c.GP64()
 	c.XORQ(zero, zero)
 	c.Label("wide")
-	c.CMPQ(left, U8(wide*c.lanes))
-	c.JLT(LabelRef("rest"))
+	c.branch(left, c.JLT, U8(wide*c.lanes), "rest")
 	columns("wide_taps", zero, wide, nil)
 	for _, p := range []reg.Register{out, coef, data} {
 		c.ADDQ(U32(4*wide*c.lanes), p)

@@ -31,13 +31,11 @@ func gemm(ctx *build.Context, s isa) {
 		bPanel: c.GP64(), cTile: c.GP64(), bias: c.GP64(), n: c.GP64(), aRow: c.GP64(), cRow: c.AllocLocal(8)}
 	c.LEAQ(Mem{Base: g.rs, Index: g.rs, Scale: 2}, g.rs3)
 	c.Load(c.Param("a"), g.aRow)
-	t := c.GP64()
-	c.Load(c.Param("c"), t)
+	t := c.arg("c")
 	c.MOVQ(t, g.cRow)
 
 	c.Label("strips")
-	c.CMPQ(c.param("m"), U8(s.rows))
-	c.JLT(LabelRef(fmt.Sprintf("rows%d", s.rows-1)))
+	c.branch(c.param("m"), c.JLT, U8(s.rows), fmt.Sprintf("rows%d", s.rows-1))
 	g.strip(s.rows)
 	t = c.GP64()
 	c.IMUL3Q(U8(s.rows), g.rs, t)
@@ -45,21 +43,18 @@ func gemm(ctx *build.Context, s isa) {
 	t = c.GP64()
 	c.IMUL3Q(U8(s.rows), g.ldc, t)
 	c.ADDQ(t, g.cRow)
-	c.SUBQ(U8(s.rows), c.param("m"))
-	c.JNZ(LabelRef("strips"))
+	c.subtract(c.param("m"), U8(s.rows), c.JNZ, "strips")
 	c.JMP(LabelRef("end"))
 	for rows := s.rows - 1; rows > 0; rows-- {
 		c.Label(fmt.Sprintf("rows%d", rows))
 		if rows > 1 {
-			c.CMPQ(c.param("m"), U8(rows))
-			c.JLT(LabelRef(fmt.Sprintf("rows%d", rows-1)))
+			c.branch(c.param("m"), c.JLT, U8(rows), fmt.Sprintf("rows%d", rows-1))
 		}
 		g.strip(rows)
 		c.JMP(LabelRef("end"))
 	}
 	c.Label("end")
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 	c.maskTable()
 }
 
@@ -84,23 +79,20 @@ func (g *gemmCode) strip(rows int) {
 	g.MOVQ(g.cRow, g.cTile)
 
 	g.Label(label("tiles"))
-	g.CMPQ(g.n, U8(g.width()))
-	g.JLT(LabelRef(label("border")))
+	g.branch(g.n, g.JLT, U8(g.width()), label("border"))
 	g.tile(rows, g.vecs, false)
 	t := g.bytes("ps")
 	g.ADDQ(t, g.bPanel)
 	g.ADDQ(U32(4*g.width()), g.cTile)
 	g.ADDQ(U32(4*g.width()), g.bias)
-	g.SUBQ(U8(g.width()), g.n)
-	g.JNZ(LabelRef(label("tiles")))
+	g.subtract(g.n, U8(g.width()), g.JNZ, label("tiles"))
 	g.JMP(LabelRef(label("end")))
 
 	g.Label(label("border"))
 	for vecs := g.vecs; vecs > 0; vecs-- {
 		next := label(fmt.Sprintf("border%d", vecs-1))
 		if vecs > 1 {
-			g.CMPQ(g.n, U8((vecs-1)*g.lanes))
-			g.JLE(LabelRef(next))
+			g.branch(g.n, g.JLE, U8((vecs-1)*g.lanes), next)
 			g.SUBQ(U8((vecs-1)*g.lanes), g.n)
 		}
 		g.tile(rows, vecs, true)
@@ -178,11 +170,9 @@ func (g *gemmCode) tile(rows, vecs int, masked bool) {
 	if rows > 4 {
 		g.ADDQ(g.cs, a4)
 	}
-	g.DECQ(k)
-	g.JNZ(LabelRef(prefix + "_loop"))
+	g.countDown(k, prefix+"_loop")
 
-	g.CMPQ(g.param("bias"), U8(0))
-	g.JE(LabelRef(prefix + "_add"))
+	g.branch(g.param("bias"), g.JE, U8(0), prefix+"_add")
 	for v := range vecs {
 		g.load(Mem{Base: g.bias, Disp: 4 * v * g.lanes}, x, masks[v])
 		for i := range rows {

@@ -120,8 +120,7 @@ func (c asm) groupRows(form groupForm, rows int) {
 	if p.fetches() {
 		p.ADDQ(fetch, p.ahead)
 	}
-	p.DECQ(p.steps)
-	p.JNZ(LabelRef(label("block")))
+	p.countDown(p.steps, label("block"))
 	p.finish(label)
 }
 
@@ -375,8 +374,7 @@ func (p *groupCode) finish(label func(string) string) {
 		ldy = p.bytes("ldy")
 	}
 	p.each(func(i, part int) { p.VMULPS(Mem{Base: factor, Disp: 4 * p.lanes * part}, p.y(i, part), p.y(i, part)) })
-	p.TESTQ(bias, bias)
-	p.JZ(LabelRef(label("store")))
+	p.ifZero(bias, label("store"))
 	p.each(func(i, part int) { p.VADDPS(Mem{Base: bias, Disp: 4 * p.lanes * part}, p.y(i, part), p.y(i, part)) })
 	p.Label(label("store"))
 	p.each(func(i, part int) {

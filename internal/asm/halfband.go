@@ -123,8 +123,7 @@ func (c vector) overlapping(n reg.Register) (i reg.Register, next func()) {
 	c.XORQ(at, at)
 	c.Label("loop")
 	return at, func() {
-		c.CMPQ(at, last)
-		c.JGE(LabelRef("loop_done"))
+		c.branch(at, c.JGE, last, "loop_done")
 		c.ADDQ(U8(c.lanes), at)
 		c.CMPQ(at, last)
 		c.CMOVQGT(last, at)

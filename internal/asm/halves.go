@@ -96,12 +96,10 @@ func (c vector) halfRanges() {
 			c.VPMAXUW(t, high(i, halvings), high(i, halvings))
 		}
 		c.ADDQ(ld, at)
-		c.DECQ(r)
-		c.JNZ(LabelRef(label))
+		c.countDown(r, label)
 	}
 	c.Label("several")
-	c.CMPQ(blocks, U8(several))
-	c.JLT(LabelRef("one"))
+	c.branch(blocks, c.JLT, U8(several), "one")
 	extremes("rows", several/2, 0)
 	for i := range several / 2 {
 		for half := range 2 {
@@ -118,8 +116,7 @@ func (c vector) halfRanges() {
 	c.SUBQ(U8(several), blocks)
 	c.JMP(LabelRef("several"))
 	c.Label("one")
-	c.TESTQ(blocks, blocks)
-	c.JZ(LabelRef("end"))
+	c.ifZero(blocks, "end")
 	extremes("rowsOfOne", 1, 1)
 	c.blockRange(low(0, 1), high(0, 1), t, other, Mem{Base: ranges})
 	c.ADDQ(U8(32), x)
@@ -223,7 +220,6 @@ func (c vector) shorten() {
 	c.Label("next")
 	c.ADDQ(I32(shortSteps*packedStep), w)
 	c.ADDQ(U8(4), heads)
-	c.DECQ(blocks)
-	c.JNZ(LabelRef("block"))
+	c.countDown(blocks, "block")
 	c.end()
 }

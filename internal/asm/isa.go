@@ -97,8 +97,7 @@ func (c asm) maskTable() {
 	if c.lanes == 16 {
 		return
 	}
-	c.StaticGlobal("masks")
-	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	c.data("masks")
 	for i := range 40 {
 		word := ^uint32(0)
 		if i >= 8 && i < 24 {
@@ -193,6 +192,42 @@ func wrap(text string) (lines []string) {
 
 // docColumns is the length of a line of a comment after its slashes.
 const docColumns = 116
+
+// data begins the data of that name, which nobody writes.
+func (c asm) data(name string) {
+	c.StaticGlobal(name)
+	c.DataAttributes(attr.RODATA | attr.NOPTR)
+}
+
+// branch goes to a label if the comparison of x and y says so: branch(n, c.JLT, U8(4), "few") if n < 4.
+func (c asm) branch(x Op, jump func(Op), y Op, label string) {
+	c.CMPQ(x, y)
+	jump(LabelRef(label))
+}
+
+// countUp adds step to i, and goes to a label while i < n.
+func (c asm) countUp(i, step, n Op, label string) {
+	c.ADDQ(step, i)
+	c.branch(i, c.JLT, n, label)
+}
+
+// countDown takes 1 from n, and goes to a label unless nothing is left.
+func (c asm) countDown(n Op, label string) {
+	c.DECQ(n)
+	c.JNZ(LabelRef(label))
+}
+
+// subtract takes x from n, and goes to a label if what is left says so: subtract(n, U8(16), c.JNZ, "loop") if it is not 0.
+func (c asm) subtract(n, x Op, jump func(Op), label string) {
+	c.SUBQ(x, n)
+	jump(LabelRef(label))
+}
+
+// ifZero goes to a label if x is 0.
+func (c asm) ifZero(x Op, label string) {
+	c.TESTQ(x, x)
+	c.JZ(LabelRef(label))
+}
 
 // end leaves the function.
 func (c asm) end() {

@@ -83,8 +83,7 @@ func (c asm) toLanes(name, how string, store func(v reg.Register, to Mem)) {
 		c.ADDQ(U8(64), r)
 	}
 	c.ADDQ(U32(1024), y)
-	c.DECQ(n)
-	c.JNZ(LabelRef("loop"))
+	c.countDown(n, "loop")
 	c.end()
 }
 
@@ -106,7 +105,6 @@ func (c asm) fromLanes() {
 		c.ADDQ(U8(32), r)
 	}
 	c.ADDQ(U32(512), x)
-	c.DECQ(n)
-	c.JNZ(LabelRef("loop"))
+	c.countDown(n, "loop")
 	c.end()
 }

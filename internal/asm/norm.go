@@ -84,8 +84,7 @@ func (c vector) layerNorm() {
 	c.LEAQ(float(y, d), y)
 	c.ADDQ(U8(4), mean)
 	c.ADDQ(U8(4), rstd)
-	c.DECQ(rows)
-	c.JNZ(LabelRef("row"))
+	c.countDown(rows, "row")
 	c.end()
 }
 
@@ -144,8 +143,7 @@ func (c vector) layerNormGrad() {
 	c.LEAQ(float(x, d), x)
 	c.ADDQ(U8(4), mean)
 	c.ADDQ(U8(4), rstd)
-	c.DECQ(rows)
-	c.JNZ(LabelRef("row"))
+	c.countDown(rows, "row")
 	c.end()
 }
 
@@ -178,8 +176,7 @@ func (c vector) layerNormParamGrad() {
 		c.VADDPS(g, sumB, sumB)
 		c.ADDQ(d, at)
 		c.INCQ(r)
-		c.CMPQ(r, c.param("rows"))
-		c.JLT(LabelRef(rows))
+		c.branch(r, c.JLT, c.param("rows"), rows)
 		c.store(sumW, mask, float(dw, i))
 		c.store(sumB, mask, float(db, i))
 	})

@@ -16,10 +16,7 @@ func pack(ctx *build.Context) {
 	ld3, width3 := c.GP64(), c.GP64()
 	c.LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, ld3)
 	c.LEAQ(Mem{Base: width, Index: width, Scale: 2}, width3)
-	k, src, src4, dst, next := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64()
-	c.Load(c.Param("k"), k)
-	c.Load(c.Param("src"), src)
-	c.Load(c.Param("dst"), dst)
+	k, src, src4, dst, next := c.arg("k"), c.arg("src"), c.GP64(), c.arg("dst"), c.GP64()
 	c.LEAQ(Mem{Base: src, Index: ld, Scale: 4}, src4)
 
 	s := square{asm: c, rows: 0, spare: 8}
@@ -52,8 +49,7 @@ func pack(ctx *build.Context) {
 
 	// Rows of a matrix may all lie in one set of the cache. So lines are used up at once, 16 columns at a time.
 	c.Label("loop16")
-	c.CMPQ(k, U8(16))
-	c.JLT(LabelRef("loop8"))
+	c.branch(k, c.JLT, U8(16), "loop8")
 	c.LEAQ(Mem{Base: src4, Index: ld, Scale: 4}, next)
 	for i := range 8 {
 		c.PREFETCHT1(stride(next, ld, ld3, i%4))
@@ -67,26 +63,22 @@ func pack(ctx *build.Context) {
 	}
 	c.ADDQ(U8(64), src)
 	c.ADDQ(U8(64), src4)
-	c.SUBQ(U8(16), k)
-	c.JNZ(LabelRef("loop16"))
+	c.subtract(k, U8(16), c.JNZ, "loop16")
 	c.JMP(LabelRef("end"))
 
 	c.Label("loop8")
-	c.CMPQ(k, U8(8))
-	c.JLT(LabelRef("tail"))
+	c.branch(k, c.JLT, U8(8), "tail")
 	s.load(at(0), nil)
 	put("")
 	c.ADDQ(U8(32), src)
 	c.ADDQ(U8(32), src4)
-	c.SUBQ(U8(8), k)
-	c.JZ(LabelRef("end"))
+	c.subtract(k, U8(8), c.JZ, "end")
 
 	c.Label("tail")
 	c.MOVQ(k, next)
 	s.load(at(0), c.mask(next))
 	put("end")
 	c.Label("end")
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 	c.maskTable()
 }

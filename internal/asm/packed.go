@@ -61,9 +61,7 @@ func (p *packedCode) load(shift uint64) {
 
 // operands loads where x and the weights are.
 func (p *packedCode) operands(shift uint64) {
-	p.x, p.x4, p.ldx, p.ldx3, p.w, p.steps = p.GP64(), p.GP64(), p.GP64(), p.GP64(), p.GP64(), p.GP64()
-	p.Load(p.Param("x"), p.x)
-	p.Load(p.Param("w"), p.w)
+	p.x, p.x4, p.ldx, p.ldx3, p.w, p.steps = p.arg("x"), p.GP64(), p.GP64(), p.GP64(), p.arg("w"), p.GP64()
 	p.Load(p.Param("ldx"), p.ldx)
 	if shift > 0 {
 		p.SHLQ(U8(shift), p.ldx)
@@ -90,23 +88,19 @@ func (p *packedCode) loopOver(label string, xBytes, wBytes int, body func()) {
 		p.ADDQ(I32(xBytes), p.x4)
 	}
 	p.ADDQ(I32(wBytes), p.w)
-	p.DECQ(p.steps)
-	p.JNZ(LabelRef(label))
+	p.countDown(p.steps, label)
 }
 
 // forRows emits body for 8 rows, 7 and so on, and the choice between them by the argument m.
 func (c asm) forRows(body func(rows int)) {
-	m := c.GP64()
-	c.Load(c.Param("m"), m)
+	m := c.arg("m")
 	for rows := 7; rows > 0; rows-- {
-		c.CMPQ(m, U8(rows))
-		c.JE(LabelRef(fmt.Sprintf("rows%d", rows)))
+		c.branch(m, c.JE, U8(rows), fmt.Sprintf("rows%d", rows))
 	}
 	for rows := 8; rows > 0; rows-- {
 		c.Label(fmt.Sprintf("rows%d", rows))
 		body(rows)
-		c.VZEROUPPER()
-		c.RET()
+		c.end()
 	}
 }
 
@@ -126,8 +120,7 @@ func (c asm) packedBF16() {
 		return
 	}
 	c.packedBF16Rows(1)
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 }
 
 func (c asm) packedBF16Rows(rows int) {
@@ -194,8 +187,7 @@ func (c asm) packedFloat32() {
 		}
 	})
 	p.floatEnd(func(s string) string { return s })
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 }
 
 // floatEnd adds bias and y to the sums, as the arguments say, and stores them.
@@ -206,8 +198,7 @@ func (p *packedCode) floatEnd(label func(string) string) {
 	}
 	p.Load(p.Param("bias"), bias)
 	p.Load(p.Param("y"), y)
-	p.TESTQ(bias, bias)
-	p.JZ(LabelRef(label("add")))
+	p.ifZero(bias, label("add"))
 	for i := range p.rows {
 		for part := range p.vecs() {
 			p.VADDPS(Mem{Base: bias, Disp: 4 * p.lanes * part}, p.sum(i, part), p.sum(i, part))

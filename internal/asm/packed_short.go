@@ -97,8 +97,7 @@ func (p *shortCode) label(s string) string { return fmt.Sprintf("short_%d_%s", p
 // blocks writes the loop over the blocks.
 func (p *shortCode) blocks() {
 	blocks, t := p.GP64(), p.GP32()
-	p.heads = p.GP64()
-	p.Load(p.Param("heads"), p.heads)
+	p.heads = p.arg("heads")
 	p.Load(p.Param("blocks"), blocks)
 	p.Label(p.label("block"))
 	p.MOVL(Mem{Base: p.heads}, t)
@@ -122,8 +121,7 @@ func (p *shortCode) blocks() {
 	})
 	p.Label(p.label("next"))
 	p.ADDQ(U8(4), p.heads)
-	p.DECQ(blocks)
-	p.JNZ(LabelRef(p.label("block")))
+	p.countDown(blocks, p.label("block"))
 }
 
 // masks are what words before the last take in of it, and its signs.

@@ -3,7 +3,6 @@ package main
 import (
 	"math"
 
-	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -200,8 +199,7 @@ func constant(i int) Mem { return NewDataAddr(NewStaticSymbol("constants"), 64*i
 
 // constantTable writes the constants.
 func (c asm) constantTable() {
-	c.StaticGlobal("constants")
-	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	c.data("constants")
 	for i, x := range []float64{
 		sqrtHalf: math.Sqrt2 / 2, half: 0.5, sin3: math.Sqrt(3) / 2,
 		cos5a: math.Cos(2 * math.Pi / 5), cos5b: math.Cos(4 * math.Pi / 5),

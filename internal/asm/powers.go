@@ -108,8 +108,7 @@ func (c vector) powerRows() {
 	}
 	move(held(0), lo)
 	move(held(2), hi)
-	c.TESTQ(start, start)
-	c.JZ(LabelRef("one"))
+	c.ifZero(start, "one")
 	move(lo, at(start, 0))
 	move(hi, at(start, 1))
 	c.ADDQ(U32(8*c.lanes), start)
@@ -140,16 +139,14 @@ func (c vector) powerRows() {
 	}
 	c.LEAQ(Mem{Base: re, Index: row, Scale: 4}, re)
 	c.LEAQ(Mem{Base: im, Index: row, Scale: 4}, im)
-	c.SUBQ(U8(4), rows)
-	c.JNZ(LabelRef("powers"))
+	c.subtract(rows, U8(4), c.JNZ, "powers")
 	move(at(last, 0), lo)
 	move(at(last, 1), hi)
 	c.ADDQ(U8(4*c.lanes), base)
 	for _, p := range []reg.Register{z, last} {
 		c.ADDQ(U32(8*c.lanes), p)
 	}
-	c.SUBQ(U8(c.lanes), left)
-	c.JNZ(LabelRef("modes"))
+	c.subtract(left, U8(c.lanes), c.JNZ, "modes")
 	c.end()
 }
 
@@ -200,8 +197,7 @@ func (c vector) modeSums() {
 	c.VMOVAPS(y.im, last.im)
 	c.LEAQ(Mem{Base: from, Index: n, Scale: 8}, from)
 	c.LEAQ(Mem{Base: with, Index: n, Scale: 8}, with)
-	c.DECQ(rows)
-	c.JNZ(LabelRef("rows"))
+	c.countDown(rows, "rows")
 	c.LEAQ(float(s, i), from)
 	for _, sums := range [][4]reg.Register{plain, weighted} {
 		c.VSUBPS(sums[1], sums[0], sums[0])
@@ -210,8 +206,6 @@ func (c vector) modeSums() {
 		c.VMOVUPS(sums[2], Mem{Base: from, Index: n, Scale: 4})
 		c.LEAQ(Mem{Base: from, Index: n, Scale: 8}, from)
 	}
-	c.ADDQ(U8(c.lanes), i)
-	c.CMPQ(i, n)
-	c.JLT(LabelRef("modes"))
+	c.countUp(i, U8(c.lanes), n, "modes")
 	c.end()
 }

@@ -24,8 +24,7 @@ func quantize(ctx *build.Context, s isa) {
 func (c vector) each16(n reg.GPVirtual, body func()) {
 	c.Label("loop")
 	body()
-	c.SUBQ(U8(16), n)
-	c.JNZ(LabelRef("loop"))
+	c.subtract(n, U8(16), c.JNZ, "loop")
 }
 
 func (c vector) largestBits() {
@@ -155,8 +154,7 @@ func (c vector) quantizeGroups() {
 	c.MOVL(start, Mem{Base: to, Disp: recordStart})
 	c.ADDQ(U8(128), x)
 	c.ADDQ(U8(recordBytes), to)
-	c.DECQ(groups)
-	c.JNZ(LabelRef("group"))
+	c.countDown(groups, "group")
 	c.end()
 }
 

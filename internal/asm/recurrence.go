@@ -52,16 +52,13 @@ func (c vector) recurrence() {
 	c.VMOVSS(c.xmm(sum), Mem{Base: z})
 	c.ADDQ(U8(4), z)
 	c.ADDQ(U8(4), us)
-	n := c.GP64()
-	c.Load(c.Param("n"), n)
+	n := c.arg("n")
 	c.LEAQ(float(x, n), x)
-	c.DECQ(per)
-	c.JNZ(LabelRef("channel"))
+	c.countDown(per, "channel")
 	c.ADDQ(U8(4), skip)
 	for _, p := range []reg.Register{a, b, out} {
 		c.LEAQ(float(p, n), p)
 	}
-	c.DECQ(c.param("systems"))
-	c.JNZ(LabelRef("system"))
+	c.countDown(c.param("systems"), "system")
 	c.end()
 }

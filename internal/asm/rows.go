@@ -38,8 +38,7 @@ func rows(ctx *build.Context) {
 			c.VMOVUPS(z, Mem{Base: r.at[0], Disp: half})
 		}
 		r.next("loop")
-		c.VZEROUPPER()
-		c.RET()
+		c.end()
 	}
 	c.prefetchRows()
 	c.gather()
@@ -75,8 +74,7 @@ func (c asm) gather() {
 		}
 	}
 	r.next("loop")
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 }
 
 func (c asm) scatter() {
@@ -93,8 +91,7 @@ func (c asm) scatter() {
 		c.VMOVSS(x, m)
 	}
 	r.next("loop")
-	c.VZEROUPPER()
-	c.RET()
+	c.end()
 }
 
 // columns loads operands as rows does, and the places of their channels. offset is for one of these.
@@ -128,6 +125,5 @@ func (r *rowCode) next(loop string) {
 	for i, at := range r.at {
 		r.ADDQ(r.step[i], at)
 	}
-	r.DECQ(r.n)
-	r.JNZ(LabelRef(loop))
+	r.countDown(r.n, loop)
 }

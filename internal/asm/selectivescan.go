@@ -120,16 +120,14 @@ func (c vector) scanForward(name string, outputs bool) {
 		c.JL(LabelRef("rest"))
 		c.Label("states")
 		states(together)
-		c.SUBQ(U8(together), left)
-		c.JGE(LabelRef("states"))
+		c.subtract(left, U8(together), c.JGE, "states")
 		c.Label("rest")
 		c.ADDQ(U8(together), left)
 		c.JZ(LabelRef("next"))
 	}
 	c.Label("state")
 	states(1)
-	c.DECQ(left)
-	c.JNZ(LabelRef("state"))
+	c.countDown(left, "state")
 	c.Label("next")
 	c.ADDQ(step, u)
 	c.ADDQ(step, delta)
@@ -139,8 +137,7 @@ func (c vector) scanForward(name string, outputs bool) {
 		c.ADDQ(step, out)
 		c.ADDQ(stride, cc)
 	}
-	c.DECQ(rows)
-	c.JNZ(LabelRef("row"))
+	c.countDown(rows, "row")
 	c.end()
 }
 
@@ -210,8 +207,7 @@ func (c vector) scanBack() {
 	c.ADDQ(I32(scanStride), at)
 	c.ADDQ(I32(scanStride), work)
 	c.INCQ(i)
-	c.CMPQ(i, n)
-	c.JLT(LabelRef("state"))
+	c.branch(i, c.JLT, n, "state")
 	c.MOVQ(n, i) // to the work of the position before
 	c.SHLQ(U8(9), i)
 	c.SUBQ(i, work)
@@ -226,8 +222,7 @@ func (c vector) scanBack() {
 	c.SUBQ(step, row)
 	c.SUBQ(stride, b)
 	c.SUBQ(stride, cc)
-	c.DECQ(rows)
-	c.JNZ(LabelRef("row"))
+	c.countDown(rows, "row")
 	c.MOVQ(c.param("dd"), p)
 	c.store(dSkip, mask, Mem{Base: p})
 	c.end()
@@ -272,8 +267,7 @@ func (c vector) scanStep() {
 	}
 	c.LEAQ(float(h, n), h)
 	c.LEAQ(float(a, n), a)
-	c.DECQ(d)
-	c.JNZ(LabelRef("channel"))
+	c.countDown(d, "channel")
 	c.end()
 }
 
@@ -303,7 +297,6 @@ func (c vector) ssdStep() {
 	c.ADDQ(U8(4), y)
 	c.ADDQ(U8(4), x)
 	c.LEAQ(float(h, n), h)
-	c.DECQ(d)
-	c.JNZ(LabelRef("channel"))
+	c.countDown(d, "channel")
 	c.end()
 }

@@ -33,8 +33,7 @@ func shiftStep(ctx *build.Context, s isa) {
 	c.zero(sum)
 	c.MOVQ(n, j)
 	c.Label("vectors")
-	c.SUBQ(U8(c.lanes), j)
-	c.JZ(LabelRef("first"))
+	c.subtract(j, U8(c.lanes), c.JZ, "first")
 	step(nil)
 	c.JMP(LabelRef("vectors"))
 	c.Label("first")
@@ -60,8 +59,7 @@ func shiftStep(ctx *build.Context, s isa) {
 	for _, name := range []string{"x", "d", "y"} {
 		c.ADDQ(U8(4), at[name])
 	}
-	c.DECQ(channels)
-	c.JNZ(LabelRef("channel"))
+	c.countDown(channels, "channel")
 	c.end()
 }
 

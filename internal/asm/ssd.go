@@ -3,7 +3,6 @@ package main
 import (
 	"math"
 
-	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -69,13 +68,11 @@ func (c vector) decays() {
 		c.LEAQ(float(l, i), at)
 		c.LEAQ(float(steps, i), from)
 		c.MOVQ(i, left)
-		c.TESTQ(left, left)
-		c.JZ(LabelRef(label("diagonal")))
+		c.ifZero(left, label("diagonal"))
 		c.Label(label("above"))
 		c.store(zero, mask, Mem{Base: at})
 		c.ADDQ(ld, at)
-		c.DECQ(left)
-		c.JNZ(LabelRef(label("above")))
+		c.countDown(left, label("above"))
 
 		c.Label(label("diagonal"))
 		c.zero(sum)
@@ -87,25 +84,21 @@ func (c vector) decays() {
 		}
 		c.Label(label("rows"))
 		row(mask, true)
-		c.DECQ(left)
-		c.JNZ(LabelRef(label("rows")))
+		c.countDown(left, label("rows"))
 		if mask != nil {
 			return
 		}
 		c.Load(c.Param("q"), left)
 		c.SUBQ(i, left)
-		c.SUBQ(U8(c.lanes), left)
-		c.JZ(LabelRef("below_end"))
+		c.subtract(left, U8(c.lanes), c.JZ, "below_end")
 		c.Label("below")
 		row(nil, false)
-		c.DECQ(left)
-		c.JNZ(LabelRef("below"))
+		c.countDown(left, "below")
 		c.Label("below_end")
 	})
 	c.end()
 
-	c.StaticGlobal("diagonal")
-	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	c.data("diagonal")
 	for i := range 2 * diagonalWords {
 		word := uint32(0)
 		switch {
@@ -145,7 +138,6 @@ func (c vector) rowsTimes(name, doc string, add bool) {
 	c.ADDQ(ys, y)
 	c.ADDQ(xs, x)
 	c.ADDQ(ss, s)
-	c.DECQ(rows)
-	c.JNZ(LabelRef("row"))
+	c.countDown(rows, "row")
 	c.end()
 }

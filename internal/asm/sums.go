@@ -71,9 +71,7 @@ func (c vector) sums() {
 		c.VMOVUPS(float(x, i).Offset(4*c.lanes*j), c.vec(4+j))
 		c.VFMADD231PS(float(y, i).Offset(4*c.lanes*j), c.vec(4+j), c.vec(j))
 	}
-	c.ADDQ(U8(4*c.lanes), i)
-	c.CMPQ(i, wide)
-	c.JLT(LabelRef("four"))
+	c.countUp(i, U8(4*c.lanes), wide, "four")
 	c.Label("rest")
 	c.LEAQ(float(x, i), x)
 	c.LEAQ(float(y, i), y)

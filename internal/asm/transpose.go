@@ -13,10 +13,7 @@ func transpose(ctx *build.Context) {
 	c.function("transpose", "func(down, across int, y *float32, ldy int, x *float32, ldx int)",
 		"sets y[j·ldy + i] = x[i·ldx + j] for i < 8·down, j < 8·across, both at least 1.")
 	ldx, ldy := c.bytes("ldx"), c.bytes("ldy")
-	x, y, across := c.GP64(), c.GP64(), c.GP64()
-	c.Load(c.Param("x"), x)
-	c.Load(c.Param("y"), y)
-	c.Load(c.Param("across"), across)
+	x, y, across := c.arg("x"), c.arg("y"), c.arg("across")
 	ldx3, ldy3 := c.GP64(), c.GP64()
 	c.LEAQ(Mem{Base: ldx, Index: ldx, Scale: 2}, ldx3)
 	c.LEAQ(Mem{Base: ldy, Index: ldy, Scale: 2}, ldy3)
@@ -65,12 +62,9 @@ func transpose(ctx *build.Context) {
 		}
 	}
 	c.ADDQ(U8(32), to)
-	c.DECQ(down)
-	c.JNZ(LabelRef("down"))
+	c.countDown(down, "down")
 	c.ADDQ(U8(32), x)
 	c.LEAQ(Mem{Base: y, Index: ldy, Scale: 8}, y)
-	c.DECQ(across)
-	c.JNZ(LabelRef("across"))
-	c.VZEROUPPER()
-	c.RET()
+	c.countDown(across, "across")
+	c.end()
 }

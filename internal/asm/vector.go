@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -85,16 +84,12 @@ func (c vector) span(n reg.GPVirtual) span {
 func (c vector) each(name string, s span, body func(i reg.GPVirtual, mask reg.Register)) {
 	i := c.GP64()
 	c.XORQ(i, i)
-	c.TESTQ(s.whole, s.whole)
-	c.JZ(LabelRef(name + "_tail"))
+	c.ifZero(s.whole, name+"_tail")
 	c.Label(name + "_loop")
 	body(i, nil)
-	c.ADDQ(U8(c.lanes), i)
-	c.CMPQ(i, s.whole)
-	c.JLT(LabelRef(name + "_loop"))
+	c.countUp(i, U8(c.lanes), s.whole, name+"_loop")
 	c.Label(name + "_tail")
-	c.TESTQ(s.tail, s.tail)
-	c.JZ(LabelRef(name + "_done"))
+	c.ifZero(s.tail, name+"_done")
 	body(i, s.mask)
 	c.Label(name + "_done")
 }
@@ -138,8 +133,7 @@ func (c vector) word(bits uint32) Mem {
 
 // table writes the constants that were used.
 func (c vector) table() {
-	c.StaticGlobal("constants")
-	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	c.data("constants")
 	for _, bits := range c.constants.bits {
 		at := c.constants.at[bits]
 		c.AddDatum(at, U32(bits))
@@ -147,8 +141,7 @@ func (c vector) table() {
 			c.AddDatum(at+4*i, U32(bits))
 		}
 	}
-	c.StaticGlobal("doubles")
-	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	c.data("doubles")
 	for i, bits := range c.constants.doubles {
 		for at := i * c.doubleSize(); at < (i+1)*c.doubleSize(); at += 8 {
 			c.AddDatum(at, U64(bits))
