@@ -153,12 +153,13 @@ func TestServeFileThatIsCutOffWhileItIsLoaded(t *testing.T) {
 			t.Fatal(err)
 		}
 		began, cut := time.Now(), make(chan error)
+		wait := took * time.Duration(i) / tries
 		go func() {
 			if i == 0 {
 				cut <- nil // to see how long it takes
 				return
 			}
-			time.Sleep(took * time.Duration(i) / tries)
+			time.Sleep(wait)
 			cut <- os.Truncate(weights, int64(len(whole)*(i%4)/4))
 		}()
 		switch err := l.Preload(t.Context(), "one"); {
