@@ -9,26 +9,27 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 )
 
-// ErrBase is the error of an adapter for a model that it was not made for.
+// ErrBase reports that an adapter was trained for another model.
 var ErrBase = release.ErrBase
 
-// Adapter has Load give the model the adapter in a folder: one that hippo train --lora.rank made, or the PEFT library
-// (LoRA, arXiv:2106.09685). An adapter that says which weights it was made for takes no others (ErrBase).
+// Adapter makes Load attach the adapter in a folder to the model. Adapters come from hippo train --lora.rank or from
+// the PEFT library (LoRA, arXiv:2106.09685). An adapter that names the weights it was trained for is refused by other
+// models (ErrBase).
 func Adapter(dir string) LoadOption {
 	return func(o *loadOptions) error {
 		if dir == "" {
-			return errors.New("adapter: found no folder, want that of an adapter")
+			return errors.New("adapter: found no folder, want one of an adapter")
 		}
 		if o.adapter != "" {
-			return fmt.Errorf("adapter: found %s besides %s, want one: a model has one adapter", dir, o.adapter)
+			return fmt.Errorf("adapter: found %s in addition to %s, want one: a model has one adapter", dir, o.adapter)
 		}
 		o.adapter = dir
 		return nil
 	}
 }
 
-// WithAdapter returns the model with the adapter in a folder. Both have the same weights in memory: the adapter is all
-// that is read, and any number of adapters may be used beside each other. None of them can be changed any more.
+// WithAdapter returns the model with the adapter in a folder. Both models share the same weights in memory: only the
+// adapter is read, and any number of adapters may be used at once. From then on none of these models can be changed.
 func (m *Model) WithAdapter(dir string) (*Model, error) {
 	net, err := m.net.Beside()
 	if err != nil {
@@ -41,7 +42,7 @@ func (m *Model) WithAdapter(dir string) (*Model, error) {
 	return other, nil
 }
 
-// attach gives the model itself the adapter in a folder.
+// attach attaches the adapter in a folder to m itself.
 func (m *Model) attach(dir string) error {
 	a, err := release.ReadAdapter(dir)
 	if err != nil {
@@ -60,11 +61,11 @@ func (m *Model) attach(dir string) error {
 	return nil
 }
 
-// AdapterDir is the folder that the model's adapter was read from, "" for a model without.
+// AdapterDir returns the folder of the model's adapter, "" if it has none.
 func (m *Model) AdapterDir() string { return m.adapter }
 
-// Merge adds the changes of the adapter to the weights of the model, so that it can be saved as a model of its own. The
-// model must have been loaded without a Precision, and have its weights for itself.
+// Merge adds the changes of the adapter to the weights of the model. The model can then be saved without the adapter.
+// It must have been loaded without a Precision and must not share its weights with another model.
 func (m *Model) Merge() error {
 	err := m.net.Merge()
 	if err == nil {
@@ -73,7 +74,7 @@ func (m *Model) Merge() error {
 	return err
 }
 
-// findBase is dir or, of the folder of an adapter alone, the model that it was made for.
+// findBase returns dir or, if dir holds only an adapter, the folder of the model that the adapter was trained for.
 func (o *loadOptions) findBase(dir string) (string, error) {
 	if !isAdapterAlone(dir) {
 		return dir, nil
@@ -89,7 +90,7 @@ func (o *loadOptions) findBase(dir string) (string, error) {
 	})
 }
 
-// isAdapterAlone tells whether a folder has an adapter and no model.
+// isAdapterAlone reports whether a folder has an adapter and no model.
 func isAdapterAlone(dir string) bool {
 	if release.IsGGUF(dir) || !release.IsAdapter(dir) {
 		return false
@@ -98,8 +99,9 @@ func isAdapterAlone(dir string) bool {
 	return err != nil
 }
 
-// AdapterBase is where the model is that the adapter in a folder was made for: where it was then or, if nothing is
-// there now, where find finds a model of its name. It is dir itself where that is no folder of an adapter alone.
+// AdapterBase returns the folder of the model that the adapter in dir was trained for. It is the folder recorded with
+// the adapter or, if that no longer exists, the one that find returns for the model's name. If dir holds a model, or no
+// adapter, AdapterBase returns dir.
 func AdapterBase(dir string, find func(name string) (path string, err error)) (string, error) {
 	if !isAdapterAlone(dir) {
 		return dir, nil

@@ -37,8 +37,8 @@ func adapterOfWhale(t *testing.T, seed uint64) string {
 	return cfg.Out
 }
 
-// TestAdapters: an adapter is loaded with its model, alone, or over a model that is there, with one result; a merged
-// model is saved and has about the same; several adapters compute at once over one model, which stays as it is.
+// TestAdapters: an adapter is loaded with its model, alone, or attached to a loaded model, with one result; a merged
+// model is saved and has about the same result; several adapters compute at once on one model, which stays unchanged.
 func TestAdapters(t *testing.T) {
 	one, two := adapterOfWhale(t, 1), adapterOfWhale(t, 2)
 	embed := func(m *hippo.Model, err error) []float32 {

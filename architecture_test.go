@@ -1,6 +1,6 @@
-// Package hippo_test checks the rules that keep the house in order: imports go downwards only, tensors are looked into
-// only at the bottom, libraries neither print nor exit, and files stay short. What a rule allows is written in this
-// file, so that an exception is a change that somebody reads.
+// Package hippo_test checks the rules that keep the house in order: imports go downwards only, only the lowest packages
+// look inside tensors, libraries neither print nor exit, and files stay short. This file lists everything that a rule
+// allows, so an exception is a change that gets reviewed.
 package hippo_test
 
 import (
@@ -16,21 +16,21 @@ import (
 
 const module = "github.com/hippo-ssm/hippo"
 
-// layer is a package with what it may import besides the standard library, separated by spaces.
+// layer is a package and the packages that it may import in addition to the standard library, separated by spaces.
 type layer struct {
 	dir     string // from the root; "." is the root itself
-	ours    string // packages of this module: only such as stand before it in the table
+	ours    string // packages of this module, from earlier rows of the table only
 	modules string // modules of others
 }
 
-// house lists every package, the lowest first. A new package gets a row, a new import a word: here and in the comment
-// of the package. Tests may import what they like.
+// house lists every package, the lowest first. A new package needs a row, and a new import a word in its row. Tests may
+// import any package.
 var house = []layer{
 	// Tools that know nothing of models.
 	{"internal/parallel", "", ""},
 	{"internal/hugepage", "", "golang.org/x/sys"},
 	{"internal/counter", "", ""},
-	// It asks the processor what it can.
+	// It detects the processor's features.
 	{"internal/kernel", "internal/counter internal/parallel internal/hugepage", "golang.org/x/sys"},
 	{"ssm", "", "gonum.org/v1/gonum"},
 	{"internal/brief", "", ""},
@@ -178,11 +178,11 @@ var house = []layer{
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
-// firstBlind is the first package of house that may not look inside a tensor, and neither may those after it.
+// firstBlind is the first package of house that may not look inside a tensor. The packages after it may not either.
 const firstBlind = "optim"
 
-// ofOneEngine says, of what belongs to one engine, which packages may import it: all others work with any engine.
-// Kernels are also for arithmetic on numbers that the host has copied.
+// ofOneEngine maps a package of one engine to the packages that may import it. All others work with any engine. Kernels
+// may also compute on numbers copied to the host.
 var ofOneEngine = map[string]string{
 	"engine/cpu":       "engine/native",
 	"engine/native":    "model train/text bench .",
@@ -205,7 +205,7 @@ func libraries(t *testing.T) (*token.FileSet, []source) {
 	return fset, slices.DeleteFunc(all, func(s source) bool { return s.test || s.tagged })
 }
 
-// floor is the place of a package in house, or -1.
+// floor returns the index of a package in house, or -1.
 func floor(dir string) int {
 	return slices.IndexFunc(house, func(l layer) bool { return l.dir == dir })
 }
@@ -245,7 +245,7 @@ func importPath(spec *ast.ImportSpec) string {
 	return p
 }
 
-// mayImport tells whether the table allows an import. "C" is in nobody's list: there is no cgo here.
+// mayImport reports whether the table allows an import. No row lists "C": there is no cgo here.
 func (l layer) mayImport(p string) bool {
 	if p == module {
 		return slices.Contains(strings.Fields(l.ours), ".")
@@ -262,7 +262,7 @@ func (l layer) mayImport(p string) bool {
 	})
 }
 
-// TestEnginesAreNeutral checks that what works with any engine depends on none.
+// TestEnginesAreNeutral checks that packages that work with any engine depend on none.
 func TestEnginesAreNeutral(t *testing.T) {
 	for _, l := range house {
 		for _, p := range strings.Fields(l.ours) {
@@ -291,8 +291,8 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// TestTensorsAreOpaque checks that nothing above the engine asks a tensor for its memory: operations do the arithmetic,
-// CopyFrom and CopyTo carry data in and out. That is what lets another device be added under package autograd.
+// TestTensorsAreOpaque checks that nothing above the engine accesses a tensor's memory: operations do the arithmetic,
+// and CopyFrom and CopyTo move data in and out. So another device can be added under package autograd.
 func TestTensorsAreOpaque(t *testing.T) {
 	fset, files := libraries(t)
 	for _, s := range files {
@@ -350,7 +350,7 @@ func TestLibrariesAreSilent(t *testing.T) {
 	}
 }
 
-// isLoud tells whether a name of the standard library prints, logs or exits by itself.
+// isLoud reports whether a name of the standard library prints, logs or exits.
 func isLoud(pkg, name string) bool {
 	switch pkg {
 	case "fmt":

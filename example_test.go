@@ -24,7 +24,7 @@ func ExampleLoad() {
 	// Output: 28640 parameters, 14 characters
 }
 
-// A session reads a prompt and writes the text that follows, piece by piece.
+// A session reads a prompt and generates its continuation piece by piece.
 func ExampleSession_Generate() {
 	m, err := hippo.Load(whale)
 	if err != nil {
@@ -44,7 +44,7 @@ func ExampleSession_Generate() {
 	// Output:  swims in the sea
 }
 
-// A fork is a session of its own in the same state: the prompt is read once, however many continuations are tried.
+// A fork is an independent session in the same state: the prompt is read once for any number of continuations.
 func ExampleSession_Fork() {
 	m, err := hippo.Load(whale)
 	if err != nil {
@@ -73,7 +73,7 @@ func ExampleSession_Fork() {
 	// sailor waits
 }
 
-// A session is saved, goes on elsewhere, and goes back to a mark: what it has read is not read again.
+// A session is saved, continues in another process, and returns to a mark without reading any text again.
 func ExampleSession_Save() {
 	m, err := hippo.Load(whale)
 	if err != nil {
@@ -98,7 +98,7 @@ func ExampleSession_Save() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s.SetMarks(1 << 20) // keeps states to go back to
+	s.SetMarks(1 << 20) // stores states for Rewind
 	options := hippo.DefaultOptions()
 	options.Temperature = 0
 	options.Stop = []string{"."}
@@ -120,7 +120,7 @@ func ExampleSession_Save() {
 	// ilor waits (0 tokens read again)
 }
 
-// Embeddings of texts are compared by their products.
+// The product of two embeddings measures how similar their texts are.
 func ExampleModel_Embed() {
 	m, err := hippo.Load(whale)
 	if err != nil {
@@ -144,7 +144,7 @@ func ExampleModel_Embed() {
 	// aaaaaaa            0.08
 }
 
-// A long text is read with a context, which may end it, and tells how far it is.
+// A context can interrupt the reading of a long text, and a callback reports progress.
 func ExampleSession_Append() {
 	m, err := hippo.Load(whale)
 	if err != nil {
@@ -172,7 +172,7 @@ func ExampleSession_Samples() {
 	}
 	options := hippo.DefaultOptions()
 	options.MaxTokens = 25
-	options.Seed = 7 // that of the first sample; the next has 8
+	options.Seed = 7 // the seed of the first sample; the next has 8
 
 	texts := make([]string, 3)
 	err = m.NewSession().Samples(context.Background(), "the ", len(texts), options, func(p generate.Piece) error {
@@ -191,7 +191,7 @@ func ExampleSession_Samples() {
 	// 25 characters
 }
 
-// Train starts from the settings of a preset, and tells how it goes. The folder it leaves is one for Load.
+// Train starts from the settings of a preset and reports progress. Load reads the folder of the run.
 func ExampleTrain() {
 	cfg, err := hippo.Preset("tiny")
 	if err != nil {

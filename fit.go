@@ -9,16 +9,16 @@ import (
 	"github.com/hippo-ssm/hippo/fit"
 )
 
-// FitConfig is everything that a run on people's own data depends on: a table, a signal, recordings. FitResult is how
-// it ended, FitEvents are called as it proceeds.
+// FitConfig holds all settings of a run on your own data: a table, a signal or recordings. FitResult is its outcome,
+// and FitEvents are callbacks during the run.
 type (
 	FitConfig = fit.Config
 	FitResult = fit.Result
 	FitEvents = fit.Events
 )
 
-// DefaultFit are settings that have what is asked found out from the data at path and the target, which may be "" where
-// the data says it: a folder of folders of recordings, say.
+// DefaultFit returns settings for which Fit infers the task from the data at path and the target. The target may be ""
+// if the data determines it, as does a folder with one folder of recordings for each class.
 func DefaultFit(path, target string) FitConfig {
 	c := fit.DefaultConfig()
 	c.Data = []string{path}
@@ -28,15 +28,15 @@ func DefaultFit(path, target string) FitConfig {
 	return c
 }
 
-// DefaultForecast are settings that learn to forecast the next rows of the target, as many as the horizon.
+// DefaultForecast returns settings to forecast the next horizon rows of the target.
 func DefaultForecast(path, target string, horizon int) FitConfig {
 	c := DefaultFit(path, target)
 	c.Task, c.Horizon = fit.Forecast, horizon
 	return c
 }
 
-// Fit trains a network on people's own data, measures it, and leaves it with a report in the folder that the
-// configuration of the result names. Open a Predictor there.
+// Fit trains a network on your own data, measures it, and saves it with a report in the folder that the result's
+// configuration names. LoadPredictor opens that folder.
 func Fit(ctx context.Context, c FitConfig, ev FitEvents) (*FitResult, error) {
 	return fit.Run(ctx, c, nil, ev)
 }
@@ -44,16 +44,16 @@ func Fit(ctx context.Context, c FitConfig, ev FitEvents) (*FitResult, error) {
 // Predictor is a network of Fit. Any number of goroutines may use it.
 type Predictor struct{ m *fit.Model }
 
-// Prediction is what a network says of a row, a sequence, or a row to come.
+// Prediction is the output of a network for a row, a sequence or a future row.
 type Prediction = fit.Prediction
 
-// PredictOptions say how data is read, and what is told of it.
+// PredictOptions are options for reading data and for the contents of predictions.
 type PredictOptions = fit.PredictOptions
 
-// DefaultPredict are options that have the form of the data found out.
+// DefaultPredict returns options with which the format of the data is detected.
 func DefaultPredict() PredictOptions { return PredictOptions{Options: fit.DefaultReadOptions()} }
 
-// LoadPredictor reads the network of a run of Fit.
+// LoadPredictor loads the network of a run of Fit.
 func LoadPredictor(dir string) (*Predictor, error) {
 	m, err := fit.Open(dir)
 	if err != nil {
@@ -62,22 +62,22 @@ func LoadPredictor(dir string) (*Predictor, error) {
 	return &Predictor{m}, nil
 }
 
-// Plan is what the network knows of its data: columns, scales, classes, targets, the levels of quantiles.
+// Plan returns the network's description of its data: columns, scales, classes, targets and quantile levels.
 func (p *Predictor) Plan() *fit.Plan { return p.m.Plan() }
 
-// Predict gives what the network says of the data at path, a file or a folder, row by row as it is read. An error ends
-// it, and is given with a nil prediction.
+// Predict yields the network's predictions for the data at path, a file or a folder, row by row as it is read. After an
+// error it yields a nil prediction with the error and stops.
 func (p *Predictor) Predict(ctx context.Context, path string, o PredictOptions) iter.Seq2[*Prediction, error] {
 	return p.predict(ctx, path, nil, o)
 }
 
-// Stream is Predict of rows that come from r, in the form of CSV unless o.Format names another. With o.Live each row is
-// answered before the next is read, from the recurrent state of the network.
+// Stream is Predict for rows read from r, as CSV unless o.Format names another format. With o.Live it predicts each row
+// before it reads the next, from the network's recurrent state.
 func (p *Predictor) Stream(ctx context.Context, r io.Reader, o PredictOptions) iter.Seq2[*Prediction, error] {
 	return p.predict(ctx, "-", r, o)
 }
 
-// errEnough says that whoever asked has heard enough.
+// errEnough reports that the caller has stopped the loop.
 var errEnough = errors.New("enough predictions")
 
 func (p *Predictor) predict(ctx context.Context, path string, r io.Reader,

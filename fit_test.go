@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo"
 )
 
-// TestFitAndPredict: a program learns from a table, forecasts, and answers a stream row by row; it may stop early.
+// TestFitAndPredict: a program learns from a table, forecasts, and predicts a stream row by row; it may stop early.
 func TestFitAndPredict(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("x,y\n")

@@ -1,9 +1,9 @@
 // Package hippo runs and trains state-space sequence models: H3 ("Hungry Hungry Hippos", arXiv:2212.14052), its hybrids
-// with attention, and their relatives. It is the small interface for programs that want a model inside: Load a model,
-// open a Session, Generate text; or Train one; Fit a network to a table or a signal and let a Predictor speak.
+// with attention, and their relatives. It is the small interface for programs that embed a model: Load a model, open a
+// Session and Generate text; Train a model; or Fit a network to a table or a signal and use it through a Predictor.
 // Everything else is in the packages below it.
 //
-// A model may be shared by any number of goroutines, each with a Session of its own.
+// A model may be shared by any number of goroutines, each with its own Session.
 package hippo
 
 import (
@@ -32,7 +32,7 @@ type Model struct {
 	tok  tokenizer.Tokenizer
 	dir  string
 	ends []int32
-	// weights is the fingerprint of the weights in the files, however they were rounded.
+	// weights returns the fingerprint of the weights in the files. It does not depend on the Precision.
 	weights func() (string, error)
 	adapter string // its folder, "" for none
 }
@@ -47,7 +47,8 @@ type loadOptions struct {
 	adapter   string
 }
 
-// TokenIDs has the ids of tokens for text ("17 4 98"), for a model whose tokenizer is not there or not read.
+// TokenIDs makes the text of a model the ids of its tokens ("17 4 98"), for a model whose tokenizer is missing or is
+// not to be read.
 func TokenIDs() LoadOption {
 	return func(o *loadOptions) error {
 		o.ids = true
@@ -55,13 +56,13 @@ func TokenIDs() LoadOption {
 	}
 }
 
-// Stored is the name of the precision in which weights of bfloat16 and of integers stay as they are and all others are
+// Stored is the name of the precision that keeps bfloat16 and integer weights as stored and converts all others to
 // float32.
 const Stored = "stored"
 
-// Precision packs a model for inference, with weights as float32, bf16, int8, int4min or int4, see engine.Precision, or
-// Stored: it then generates faster, and can neither be trained nor saved. float32 changes no result, nor does Stored of
-// weights in floating point.
+// Precision packs a model for inference, with weights as float32, bf16, int8, int4min, int4 (see engine.Precision) or
+// Stored. A packed model generates faster, but can be neither trained nor saved. float32 changes no result. Stored
+// changes none either if the weights are floating-point numbers.
 func Precision(name string) LoadOption {
 	return func(o *loadOptions) error {
 		if o.stored = name == Stored; o.stored {
@@ -76,9 +77,9 @@ func Precision(name string) LoadOption {
 	}
 }
 
-// Load reads a model from a folder: one that hippo convert or Model.Save made, or the folder of a training run, whose
-// best checkpoint it takes. A folder without a tokenizer.json that has the vocabulary of GPT-2 gets GPT-2's tokenizer.
-// Of an adapter, or of a run that trained one, it reads the model that it was made for, where that is said to be.
+// Load reads a model from a folder that hippo convert or Model.Save wrote, or from the folder of a training run, whose
+// best checkpoint it takes. A model with GPT-2's vocabulary and no tokenizer.json gets GPT-2's tokenizer. If dir holds
+// an adapter, or a run that trained one, Load also reads the adapter's base model from its recorded folder.
 func Load(dir string, options ...LoadOption) (*Model, error) {
 	var o loadOptions
 	for _, option := range options {
@@ -100,7 +101,7 @@ func Load(dir string, options ...LoadOption) (*Model, error) {
 	return m, nil
 }
 
-// load is Load of a model itself.
+// load is Load for a folder with a model.
 func load(dir string, o *loadOptions) (*Model, error) {
 	load := release.LoadDir
 	switch {
@@ -129,7 +130,7 @@ func load(dir string, o *loadOptions) (*Model, error) {
 	return m, nil
 }
 
-// endsOf are the tokens that end a text, as the files of the model in dir say.
+// endsOf returns the tokens that end a text according to the files of the model in dir.
 func endsOf(dir string, tok tokenizer.Tokenizer) ([]int32, error) {
 	if release.IsGGUF(dir) {
 		texts, err := release.ReadGGUFTexts(dir)
@@ -138,35 +139,35 @@ func endsOf(dir string, tok tokenizer.Tokenizer) ([]int32, error) {
 	return chat.EndIDs(dir, tok)
 }
 
-// Save writes the model and its tokenizer to dir, from which Load reads it back: all of it or nothing.
+// Save writes the model and its tokenizer to dir, atomically. Load reads them back.
 func (m *Model) Save(dir string) error {
 	return checkpoint.WriteDirAtomic(dir, func(tmp string) error {
 		return errors.Join(m.net.Save(tmp), m.tok.Save(tmp))
 	})
 }
 
-// Net is the network itself.
+// Net returns the network.
 func (m *Model) Net() *model.Model { return m.net }
 
-// Tokenizer is the model's tokenizer.
+// Tokenizer returns the model's tokenizer.
 func (m *Model) Tokenizer() tokenizer.Tokenizer { return m.tok }
 
-// Dir is the folder that the model was read from, without its adapter.
+// Dir returns the folder that the model was read from. Its adapter may have another: see AdapterDir.
 func (m *Model) Dir() string { return m.dir }
 
-// EndIDs are the tokens that end a text besides the tokenizer's end of text, as the files of the model say: those of
-// generation_config.json, or of the values in its GGUF file. Generate and Samples end with them.
+// EndIDs returns the tokens that end a text in addition to the tokenizer's end of text. They come from the model's
+// generation_config.json or from the values in its GGUF file. Generate and Samples stop at them.
 func (m *Model) EndIDs() []int32 { return slices.Clone(m.ends) }
 
-// ending has a text end with the tokens that the model says, too.
+// ending adds the model's EndIDs to the options.
 func (m *Model) ending(o Options) Options {
 	o.EndIDs = slices.Concat(o.EndIDs, m.ends)
 	return o
 }
 
 // Embed returns a vector of length 1 for each text: the mean of the hidden states after the model's final norm, divided
-// by its length. The product of two of them, number by number, says how alike the model finds two texts. Texts are read
-// side by side, and a vector is the same to the last bit whatever it is read with. For other vectors see session.Embed.
+// by its length. The dot product of two such vectors measures how similar the model finds two texts. Texts are read in
+// batches, and a vector has the same bits in any batch. For other vectors see session.Embed.
 func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
 	before, _ := tokenizer.Affixes(m.tok)
 	ids := make([][]int32, len(texts))
@@ -181,10 +182,11 @@ func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error)
 	return session.Embed(ctx, m.net, session.EmbedOptions{Runner: runner}, ids...)
 }
 
-// NumParams is the number of parameters.
+// NumParams returns the number of parameters.
 func (m *Model) NumParams() int { return m.net.NumParams() }
 
-// Options say how to continue a text. They are those of package generate, with those of package generate/sample inside:
+// Options say how to continue a text. They are the options of package generate, which embed those of package
+// generate/sample:
 //
 //	MaxTokens         int      // tokens of a continuation, at most
 //	Stop              []string // texts before which a continuation ends; they are not part of it
@@ -203,34 +205,34 @@ func (m *Model) NumParams() int { return m.net.NumParams() }
 //	Seed              uint64   // of the random numbers: the same seed, the same text
 type Options = generate.Options
 
-// DefaultOptions are 200 tokens at temperature 0.8 among the 40 most probable. The seed is 0: set another for another
-// text.
+// DefaultOptions returns options for 200 tokens at temperature 0.8, each among the 40 most probable. The seed is 0: set
+// another for another text.
 func DefaultOptions() Options { return generate.DefaultOptions() }
 
-// TrainConfig is everything a training run depends on.
+// TrainConfig holds all settings of a training run.
 type TrainConfig = text.Config
 
-// TrainEvents are called as a training run proceeds.
+// TrainEvents are callbacks during a training run.
 type TrainEvents = train.Events
 
-// TrainStart and TrainProgress are what TrainEvents are told.
+// TrainStart and TrainProgress are the arguments of TrainEvents.
 type (
 	TrainStart    = train.Start
 	TrainProgress = train.Progress
 )
 
-// TrainResult is how a training run ended.
+// TrainResult is the outcome of a training run.
 type TrainResult = text.Result
 
 // Preset returns the settings of a training run by name: tiny, small, h3-125m, ...
 func Preset(name string) (TrainConfig, error) { return text.Preset(name) }
 
-// Train trains a model and leaves it, with its tokenizer, curves and checkpoints, in the folder that the result names.
+// Train trains a model and saves it, with its tokenizer, curves and checkpoints, in the folder that the result names.
 func Train(ctx context.Context, cfg TrainConfig, ev TrainEvents) (TrainResult, error) {
 	return text.Run(ctx, cfg, ev)
 }
 
-// CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest that the machine has,
-// or what the environment variable HIPPO_CPU asks for. If the machine lacks that, the level is generic and the error
-// says what there is.
+// CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16): the highest level that the machine
+// has, or the one that the environment variable HIPPO_CPU names. If the machine lacks that level, the level is generic
+// and the error lists the available ones.
 func CPULevel() (string, error) { return native.Level() }

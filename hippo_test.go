@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// What TestMain makes for tests and examples: temp, a folder, and in it whale, a hybrid that has learned two sentences.
+// TestMain creates a folder for tests and examples, temp, and in it whale, a hybrid trained on two sentences.
 var temp, whale string
 
 func TestMain(m *testing.M) {
@@ -66,14 +66,14 @@ func load(t *testing.T) *hippo.Model {
 	return m
 }
 
-// greedy are options with which nothing is random.
+// greedy are options without randomness.
 func greedy(tokens int) hippo.Options {
 	o := hippo.DefaultOptions()
 	o.Temperature, o.MaxTokens = 0, tokens
 	return o
 }
 
-// write returns what a session writes after prompt.
+// write returns the text that a session generates after prompt.
 func write(t *testing.T, s *hippo.Session, prompt string, o hippo.Options) string {
 	t.Helper()
 	var text strings.Builder
@@ -126,7 +126,7 @@ func TestGenerateDoesNotDependOnCuts(t *testing.T) {
 	}
 }
 
-// TestForksAreIndependent: what one fork reads or writes does not show in another, nor in the session it came from.
+// TestForksAreIndependent: text that one fork reads or writes changes neither another fork nor the original session.
 func TestForksAreIndependent(t *testing.T) {
 	m := load(t)
 	s := m.NewSession()
@@ -225,7 +225,7 @@ func TestGenerateEnds(t *testing.T) {
 	}
 }
 
-// TestModelIsShared: sessions of many goroutines on one model write what each would alone.
+// TestModelIsShared: sessions of many goroutines on one model write the same text as each would alone.
 func TestModelIsShared(t *testing.T) {
 	m := load(t)
 	want := write(t, m.NewSession(), "the sailor", greedy(30))
@@ -267,7 +267,7 @@ func TestSessionTellsItsSize(t *testing.T) {
 	}
 }
 
-// TestLoadChecksTheTokenizer: a model does not get a tokenizer that it was not trained with.
+// TestLoadChecksTheTokenizer: a model refuses a tokenizer that it was not trained with.
 func TestLoadChecksTheTokenizer(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(whale, "best"))); err != nil {
@@ -296,7 +296,7 @@ func TestLoadChecksTheTokenizer(t *testing.T) {
 }
 
 // TestGenerateEndsWithTheModelsTokens: a text ends with the tokens that generation_config.json or tokenizer_config.json
-// names, unless that is not wanted, and so do samples.
+// names, unless the options say otherwise, and so do samples.
 func TestGenerateEndsWithTheModelsTokens(t *testing.T) {
 	m, dir := load(t), t.TempDir()
 	if err := m.Save(dir); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// TestManySamples: more samples than are drawn side by side come in order of their batches, each as it comes alone, and
+// TestManySamples: more samples than fit into one batch come in the order of their batches, each the same as alone, and
 // are counted.
 func TestManySamples(t *testing.T) {
 	m := load(t)
@@ -71,7 +71,7 @@ func TestManySamples(t *testing.T) {
 	}
 }
 
-// TestAppendStops: a text is no longer read once its context is done, and how far it has been is told on the way.
+// TestAppendStops: reading stops once its context is done, and progress is reported during it.
 func TestAppendStops(t *testing.T) {
 	s := load(t).NewSession()
 	s.SetChunk(10)
@@ -119,8 +119,8 @@ func TestOptionsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestSessionComesBack: what is saved in the middle of a text goes on as if it had not been, with its marks; endings
-// are scored without moving it.
+// TestSessionComesBack: a session saved in the middle of a text continues as if it had not been saved, with its marks;
+// scoring endings does not move it.
 func TestSessionComesBack(t *testing.T) {
 	m := load(t)
 	s := m.NewSession()

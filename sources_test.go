@@ -33,7 +33,7 @@ func (s *source) position(fset *token.FileSet, n ast.Node) string {
 	return fmt.Sprintf("%s:%d", s.path, fset.Position(n.Pos()).Line)
 }
 
-// sources parses every Go file of the module. Modules inside it and what the go command overlooks are left out.
+// sources parses every Go file of the module. It omits nested modules and the files that the go command ignores.
 func sources(t *testing.T) (*token.FileSet, []source) {
 	t.Helper()
 	fset := token.NewFileSet()

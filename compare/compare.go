@@ -27,7 +27,7 @@ type Options struct {
 
 	Data          []string `json:"data" help:"text, as for train; empty: the built-in Moby Dick"`
 	Valid         []string `json:"valid" help:"validation text; empty cuts it off the end of the data"`
-	ValidFraction float64  `json:"valid_fraction" help:"part of the data kept for validation when valid is empty"`
+	ValidFraction float64  `json:"valid_fraction" help:"share of the data used for validation when valid is empty"`
 	TextField     string   `json:"text_field" help:"field of a JSONL line that holds the text"`
 	Tokenizer     string   `json:"tokenizer" help:"bytes, chars, dna, gpt2, or the path of a tokenizer.json"`
 	Cache         string   `json:"cache" help:"folder of tokenized data; empty: the user's; none: keep it in memory"`

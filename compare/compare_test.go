@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// contest prepares a comparison of small models, of one update each, in a folder of its own.
+// contest prepares a comparison of small models, of one update each, in its own folder.
 func contest(t *testing.T, change func(*Options), layers ...string) *Comparison {
 	t.Helper()
 	base, err := text.Preset("tiny")
@@ -84,7 +84,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareGoesOn: what is done is not trained again, and what was interrupted goes on from its checkpoint.
+// TestCompareGoesOn: finished runs are not repeated, and an interrupted one resumes from its checkpoint.
 func TestCompareGoesOn(t *testing.T) {
 	c := contest(t, func(o *Options) { o.Time = time.Hour }, "h3*2", "attention*2")
 	c.Models[0].Config.Train.Time = time.Nanosecond // the first is done at once, the second far from it
@@ -129,7 +129,7 @@ func TestCompareGoesOn(t *testing.T) {
 	}
 }
 
-// TestCompareDiverges: a run that breaks down has no losses, says so, and is not made again.
+// TestCompareDiverges: a run that diverges has no losses, reports it, and is not repeated.
 func TestCompareDiverges(t *testing.T) {
 	c := contest(t, func(o *Options) {
 		o.Time, o.Set = time.Hour, []string{"optim.lr=10", "optim.weight_decay=100", "optim.clip=0", "optim.warmup=0"}
@@ -147,7 +147,7 @@ func TestCompareDiverges(t *testing.T) {
 	}
 }
 
-// TestEntrants: what arguments mean, and what they cannot mean.
+// TestEntrants: the models that arguments name, and errors in arguments.
 func TestEntrants(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	if err := os.WriteFile(file, []byte("preset: small\noptim: {lr: 1e-3}\n"), 0o666); err != nil {
@@ -187,7 +187,7 @@ func TestEntrants(t *testing.T) {
 	}
 }
 
-// TestCompareOptions: options that cannot be are all named.
+// TestCompareOptions: all invalid options are reported.
 func TestCompareOptions(t *testing.T) {
 	models, err := Entrants([]string{"tiny", "h3"})
 	if err != nil {
@@ -210,7 +210,7 @@ func TestCompareOptions(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: without a folder of its own a comparison leaves none.
+// TestNothingIsKept: a comparison without Out leaves no folder.
 func TestNothingIsKept(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("TMP", os.Getenv("TMPDIR")) // Windows
@@ -225,8 +225,8 @@ func TestNothingIsKept(t *testing.T) {
 	}
 }
 
-// TestCompareGoingOn: a model that goes on from a trained one begins with its weights, so that one update leaves it
-// ahead of the same shape from scratch; of another size or with another tokenizer it cannot enter.
+// TestCompareGoingOn: a model that continues from a trained one starts with its weights, so after one update it is
+// ahead of the same shape from scratch. One of another size or with another tokenizer is refused.
 func TestCompareGoingOn(t *testing.T) {
 	c := contest(t, nil, "h3*2", "attention*2")
 	cfg := c.Models[0].Config

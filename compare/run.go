@@ -130,7 +130,7 @@ func readResult(cfg text.Config) (r Result, found bool, err error) {
 	return s.Run, true, sameSettings(path, s.Config, cfg)
 }
 
-// sameSettings returns an error if a folder holds a run of other settings than those of now.
+// sameSettings returns an error if a folder holds a run of other settings.
 func sameSettings(path string, before, now text.Config) error {
 	before.Out, before.Memory = now.Out, now.Memory // the folder may have been moved
 	if d := config.Diff(&before, &now); len(d) > 0 {

@@ -29,7 +29,7 @@ func (c *Comparison) Text(ctx context.Context) (Text, error) {
 	return t, err
 }
 
-// Text is what a comparison is measured on, with what counting comes to there, in nats per token.
+// Text is the text of a comparison, with the losses of n-gram counts on it, in nats per token.
 type Text struct {
 	Name          string        `json:"name"`
 	Tokenizer     string        `json:"tokenizer"`

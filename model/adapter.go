@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// errAdapter is the error of a model with an adapter when weights of its own are needed.
-var errAdapter = errors.New("the model has an adapter: found changes that are not in its weights, want Merge before")
+// errAdapter reports that a model has an adapter whose changes are not in its weights.
+var errAdapter = errors.New("the model has an adapter: found changes outside its weights, want Merge first")
 
 // Adapter holds low-rank changes of some matrices of a model (see nn.LowRank). The weights themselves do not change,
 // and other models can share them (see Model.Beside).
@@ -25,27 +25,27 @@ type Adapter struct {
 	Changes []Change // in the order of the parameters
 }
 
-// Change is that of one parameter.
+// Change is the low-rank change of one parameter.
 type Change struct {
 	Name string // of the parameter
 	Of   *nn.Param
 	*nn.LowRank
 }
 
-// AdapterShape says which matrices an adapter changes, and how.
+// AdapterShape says which matrices an adapter changes, and at which rank.
 type AdapterShape struct {
 	Rank int
-	// Alpha over Rank multiplies the changes: so the rank can be changed alone.
+	// Alpha/Rank multiplies the changes, so the rank can be varied alone.
 	Alpha float64
-	// Targets are patterns of names of parameters, as those of Freeze; none stands for the matrices of all products.
+	// Targets are patterns of parameter names, as for Freeze. None stands for the matrices of all products.
 	Targets []string
 }
 
 // maxRank bounds the cost of an invalid or hostile adapter.
 const maxRank = 1 << 12
 
-// Adapt gives the model an adapter of a shape, whose parameters have no values yet (see Init) and are the only ones of
-// the model that are trained from then on. It must not have one. Patterns that name no matrix of products are an error.
+// Adapt attaches an adapter of a shape to the model, which must not have one. Its parameters have no values yet (see
+// Init). From then on only they are trained. A pattern that matches no matrix of a product is an error.
 func (m *Model) Adapt(s AdapterShape) (*Adapter, error) {
 	var p config.Problems
 	if s.Rank < 1 || s.Rank > min(maxRank, m.Config.DModel) {
@@ -81,14 +81,14 @@ func (m *Model) TrainAdapter() {
 	m.Params("", func(_ string, q *nn.Param) { q.SetNeedsGrad(false) })
 }
 
-// ChangeShape is the rank of a change, and what multiplies it.
+// ChangeShape is the rank and the scale of a change.
 type ChangeShape struct {
 	Rank  int
 	Scale float64
 }
 
-// AdaptEach gives the model an adapter with the shape of each change by the names of parameters, to be used and not
-// trained.
+// AdaptEach attaches an adapter for inference, not for training. shapes has the shape of each change by the name of its
+// parameter.
 func (m *Model) AdaptEach(shapes map[string]ChangeShape) (*Adapter, error) {
 	if m.adapter != nil {
 		return nil, errAdapter
@@ -117,16 +117,16 @@ func (a *Adapter) SetDropout(p float64) {
 	}
 }
 
-// Adapter is the model's, nil for none.
+// Adapter returns the model's adapter, nil for none.
 func (m *Model) Adapter() *Adapter { return m.adapter }
 
-// Product is a matrix that may have a change: that of a Linear, (N, K).
+// Product is a matrix that may have a change: the weights of a Linear, (N, K).
 type Product struct {
 	Name string // of the parameter
 	N, K int
 }
 
-// Products are all matrices that may have a change.
+// Products returns all matrices that may have a change.
 func (m *Model) Products() (all []Product) {
 	m.Params("", func(name string, q *nn.Param) {
 		if q.Product {
@@ -136,7 +136,7 @@ func (m *Model) Products() (all []Product) {
 	return all
 }
 
-// compileTarget is compileGlob for targets, which may also be the last part of the names of modules: q_proj.
+// compileTarget is compileGlob for targets. A target may also be the last part of a module's name: q_proj.
 func compileTarget(pattern string) (*regexp.Regexp, error) {
 	if !strings.ContainsAny(pattern, ".*?") && pattern != "" {
 		return compileGlob("*." + pattern)
@@ -144,7 +144,7 @@ func compileTarget(pattern string) (*regexp.Regexp, error) {
 	return compileGlob(pattern)
 }
 
-// parts are names, what they begin with up to a dot, and the last parts of the names of modules.
+// parts returns names, their prefixes up to a dot, and the last parts of the names of modules.
 func parts(names []string) []string {
 	all := withParts(names)
 	for _, name := range names {
@@ -156,7 +156,7 @@ func parts(names []string) []string {
 	return all
 }
 
-// Module is the name of a matrix without ".weight".
+// Module returns the name of a matrix without ".weight".
 func (c *Change) Module() string { return strings.TrimSuffix(c.Name, ".weight") }
 
 // Params visits the parameters of the changes.
@@ -166,13 +166,13 @@ func (a *Adapter) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// Init gives the parameters the values of an adapter that changes nothing yet, from seed.
+// Init initializes the parameters from seed. The new adapter changes nothing yet.
 func (a *Adapter) Init(seed uint64) { nn.InitAll(a, "", seed) }
 
-// NumParams is the number of trainable numbers.
+// NumParams returns the number of trainable numbers.
 func (a *Adapter) NumParams() int { return numParams(a) }
 
-// fingerprint tells adapters apart by the values and scales of their changes.
+// fingerprint identifies an adapter by the values and scales of its changes.
 func (a *Adapter) fingerprint() []byte {
 	h := fnv.New128a()
 	for _, c := range a.Changes {
@@ -185,8 +185,8 @@ func (a *Adapter) fingerprint() []byte {
 	return h.Sum(nil)
 }
 
-// Beside returns another model over the same weights, in the same memory, without an adapter. Neither can be trained or
-// changed except through its adapter.
+// Beside returns another model without an adapter that shares the weights in memory. From then on each can be trained
+// or changed only through its adapter.
 func (m *Model) Beside() (*Model, error) {
 	other, err := New(m.Config)
 	if err != nil {
@@ -202,8 +202,8 @@ func (m *Model) Beside() (*Model, error) {
 	return other, nil
 }
 
-// Merge adds the changes of the adapter to the weights, W + Scale·B A, and takes the adapter away. It is an error if
-// the model is packed. The sums are made in float64, and rounded once.
+// Merge adds the changes of the adapter to the weights, W + Scale·B A, and removes the adapter. It is an error if the
+// model is packed. The sums are computed in float64 and rounded once.
 func (m *Model) Merge() error {
 	if isPacked(m) {
 		return errPacked

@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// adapted gives a model an adapter of rank 3 whose changes are as large as the weights.
+// adapted attaches an adapter of rank 3 to a model whose changes are as large as the weights.
 func adapted(t testing.TB, m *Model, seed uint64) *Model {
 	t.Helper()
 	a, err := m.Adapt(AdapterShape{Rank: 3, Alpha: 6})
@@ -36,7 +36,7 @@ func adapted(t testing.TB, m *Model, seed uint64) *Model {
 	return m
 }
 
-// onTape is the loss of a model on a text, and the gradients of its adapter.
+// onTape returns the loss of a model on a text, and the gradients of its adapter.
 func onTape(m *Model, tape *autograd.Tape) (loss []float32, grads [][]float32) {
 	const b, l = 2, 40
 	var leaves []*tensor.Tensor
@@ -54,7 +54,7 @@ func onTape(m *Model, tape *autograd.Tape) (loss []float32, grads [][]float32) {
 	return loss, grads
 }
 
-// near fails unless two slices differ by at most so much of the largest element.
+// near fails unless two slices differ by at most tol times the largest element.
 func wantNear(t *testing.T, what string, got, want []float32, tol float64) {
 	t.Helper()
 	most, worst := 1e-6, 0.0
@@ -67,9 +67,9 @@ func wantNear(t *testing.T, what string, got, want []float32, tol float64) {
 	}
 }
 
-// TestAdapterGradients: loss and gradients of an adapter are those of the reference engine, over weights in float32,
-// and over rounded ones those of float32 with the rounded numbers, in layers of every kind of product. The weights of
-// the model have no gradients, and stay as they are.
+// TestAdapterGradients: over float32 weights, loss and gradients of an adapter equal those of the reference engine, and
+// over rounded weights those of float32 with the rounded numbers, in layers of every kind of product. The weights of
+// the model have no gradients and do not change.
 func TestAdapterGradients(t *testing.T) {
 	const layers = "h3,attention/swiglu,mamba,mamba2/none," + mixtures
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
@@ -103,7 +103,7 @@ func TestAdapterGradients(t *testing.T) {
 	}
 }
 
-// copyRounded gives a model the weights that another has been rounded to.
+// copyRounded copies the rounded weights of one model to another.
 func copyRounded(t *testing.T, to, from *Model) {
 	t.Helper()
 	var all [][]float32
@@ -132,7 +132,7 @@ func copyRounded(t *testing.T, to, from *Model) {
 }
 
 // TestMerge: a merged model has the logits of the model with the adapter, in layers of every mixer, whole and step by
-// step, and other weights. An adapter that has just begun changes nothing, to the bit.
+// step, and other weights. A new adapter changes nothing, to the bit.
 func TestMerge(t *testing.T) {
 	layers := every()
 	plain, m, fresh := hybrid(t, layers), adapted(t, hybrid(t, layers), 1), hybrid(t, layers)
@@ -168,8 +168,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestBeside: models beside each other share the memory of the weights, compute at once, and none changes what another
-// computes.
+// TestBeside: models from Beside share the memory of the weights, compute at once, and do not change each other's
+// results.
 func TestBeside(t *testing.T) {
 	for _, p := range []engine.Precision{engine.Float32, engine.Int8} {
 		m := packed(t, p)
@@ -212,7 +212,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestAdapterTargets: patterns choose matrices of products, and say what is wrong with them.
+// TestAdapterTargets: patterns choose matrices of products; invalid patterns are reported.
 func TestAdapterTargets(t *testing.T) {
 	changed := func(targets ...string) string {
 		m := hybrid(t, "h3,attention,mamba")

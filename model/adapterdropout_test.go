@@ -8,9 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
-// TestAdapterDropout: what an adapter's dropout drops depends on the seed of an example and on nothing else, in layers
-// of every mixer: an example has the same bits beside another as alone. Rows that do not train have the bits of an
-// adapter without dropout.
+// TestAdapterDropout: an adapter's dropout mask depends only on the seed of an example, in layers of every mixer: an
+// example has the same bits in a batch as alone. Rows that do not train have the bits of an adapter without dropout.
 func TestAdapterDropout(t *testing.T) {
 	const l = 40
 	m := adapted(t, hybrid(t, every()), 1)

@@ -12,17 +12,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Backbone is what language models and networks over labelled sequences share: pre-norm blocks of a mixer and an MLP,
-// and a final norm.
+// Backbone is the common part of language models and networks over labelled sequences: pre-norm blocks of a mixer and
+// an MLP, and a final norm.
 type Backbone struct {
 	Blocks []*Block
 	LnF    nn.AddNorm
-	Tapes  *autograd.Tapes // for inference: sessions borrow one as long as they compute
+	Tapes  *autograd.Tapes // for inference: sessions borrow one while they compute
 
 	backend engine.Backend
 }
 
-// Backend is the engine that the model is on: native.Backend unless Use has chosen another.
+// Backend returns the engine of the model: native.Backend unless Use has chosen another.
 func (bb *Backbone) Backend() engine.Backend { return bb.backend }
 
 // NewTape returns an empty tape on the engine of the model.
@@ -33,9 +33,9 @@ func (bb *Backbone) use(b engine.Backend) { bb.backend, bb.Tapes = b, autograd.N
 
 // Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)).
 type Block struct {
-	Kind         string // the names of its mixers
+	Kind         string // names of its mixers
 	Mixer        mixer.Mixer
-	Shared       *mixer.Shared // gives the mixer more to see; nil for nothing
+	Shared       *mixer.Shared // extends the mixer's input; nil for none
 	Norm1, Norm2 nn.AddNorm
 	MLP          nn.FeedForward // nil for none, and Norm2 too
 	scopes       [2]string
@@ -88,12 +88,12 @@ func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop f
 	return bb.runFrom(t, 0, hidden, hidden, r, drop)
 }
 
-// runFrom is run from a block on. The stream began as first.
+// runFrom is run from a block on. first is the stream before the first block.
 func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Tensor, r *Rows,
 	drop float64) *tensor.Tensor {
 	var residual *tensor.Tensor
 	mark := t.Mark()
-	free := !t.Recording() || !r.remember() // what a recording tape makes of states has to live on
+	free := !t.Recording() || !r.remember() // the states of a recording tape must outlive the layer
 	r.advance()
 	t.Over(&r.at)
 	for i := from; i < len(bb.Blocks); i++ {
@@ -109,8 +109,8 @@ func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Te
 	return out
 }
 
-// forward takes the stream as residual + hidden, so that each sum is fused with the norm that follows it. The stream
-// began as first.
+// forward takes the stream as residual + hidden, so each sum is fused with the next norm. first is the stream before
+// the first block.
 func (b *Block) forward(t *autograd.Tape, residual, hidden, first *tensor.Tensor, rows *mixer.Rows,
 	drop float64) (r, h *tensor.Tensor) {
 	t.Scope(b.scopes[0])
@@ -133,7 +133,7 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden, first *tensor.Tensor
 	return residual, t.Dropout(hidden, drop, rows.Rows)
 }
 
-// share gives the stream as it is, and what the mixer sees: the norm of it and of what the shared block adds.
+// share returns the stream and the input of the mixer: the norm of the stream and of the shared block's output.
 func (b *Block) share(t *autograd.Tape, residual, hidden, first *tensor.Tensor, rows *mixer.Rows) (r,
 	h *tensor.Tensor) {
 	if residual != nil {
@@ -151,7 +151,7 @@ func (b *Block) newState() mixer.State {
 	return mixer.Together([]string{"shared", "mixer"}, []mixer.State{b.Shared.NewState(), b.Mixer.NewState()})
 }
 
-// traits are those of the mixer, and of what it sees.
+// traits returns the traits of the mixer and of its input.
 func (b *Block) traits() mixer.Traits {
 	if b.Shared == nil {
 		return b.Mixer.Traits()
@@ -175,7 +175,7 @@ func (bb *Backbone) Convolves() bool {
 	return slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.traits().Convolves })
 }
 
-// GoesBySteps reports whether a network of a shape can use the times of positions: see NetworkConfig.Steps.
+// GoesBySteps reports whether a network of this shape can use the times of positions: see NetworkConfig.Steps.
 func GoesBySteps(c Config) bool {
 	bb, err := newBackbone(&c, true)
 	return err == nil && bb.goesBySteps()
@@ -186,7 +186,7 @@ func (bb *Backbone) goesBySteps() bool {
 	return slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.traits().Steps })
 }
 
-// maxLength is the longest sequence that all mixers take, 0 for any.
+// maxLength returns the length of the longest sequence that all mixers take, 0 for any.
 func (bb *Backbone) maxLength() int {
 	least := 0
 	for _, b := range bb.Blocks {
@@ -195,7 +195,7 @@ func (bb *Backbone) maxLength() int {
 	return least
 }
 
-// shorter is the lesser of two lengths. A length of 0 means any.
+// shorter returns the smaller of two lengths. A length of 0 means any.
 func shorter(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -203,7 +203,7 @@ func shorter(a, b int) int {
 	return a
 }
 
-// numParams is the number of trainable numbers of a module.
+// numParams returns the number of trainable numbers of a module.
 func numParams(m nn.Module) int {
 	n := 0
 	m.Params("", func(_ string, p *nn.Param) {

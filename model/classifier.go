@@ -13,10 +13,10 @@ type Classifier struct {
 	Parameters
 }
 
-// ClassifierPrefix begins the names of the parameters of the head.
+// ClassifierPrefix is the prefix of the names of the head's parameters.
 const ClassifierPrefix = "head.output_transform."
 
-// NewClassifier returns a classifier of that many classes, whose head has no values yet.
+// NewClassifier returns a classifier with the given number of classes, whose head has no values yet.
 func NewClassifier(m *Model, classes int) *Classifier {
 	c := &Classifier{Model: m, Head: nn.NewLinear(m.Config.DModel, classes, nn.InitStd)}
 	c.Parameters = Parameters{of: c, backbone: &m.Backbone, shape: &m.Config, config: m.configFile}

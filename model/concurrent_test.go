@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestStepsAtOnce: goroutines that go forward and backward through one model at the same time, each on a tape with
-// gradients of its own, get the bits that each gets alone. It is worth most with -race.
+// TestStepsAtOnce: goroutines that run forward and backward passes of one model at the same time, each on its own tape
+// with its own gradients, get the same bits as alone. It is most useful with -race.
 func TestStepsAtOnce(t *testing.T) {
 	const b, l, goroutines = 2, 40, 3
 	m := hybrid(t, every())

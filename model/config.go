@@ -1,5 +1,5 @@
 // Package model builds language models from mixers: configuration, presets, blocks, head, the registry of mixers and
-// the names of parameters. Package release reads models that others published.
+// the names of parameters. Package release reads published models.
 package model
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Config is the shape of a model, as in config.json. Names are those of the official constructor where it has them.
+// Config is the shape of a model, as in config.json. Names are those of the official constructor if it has the field.
 type Config struct {
 	DModel   int    `json:"d_model" help:"width of the residual stream"`
 	NLayer   int    `json:"n_layer" help:"number of blocks"`
@@ -47,11 +47,11 @@ type Config struct {
 	LogitScale float64 `json:"logits_multiplier" help:"multiplier of the logits; 0 for none"`
 	LogitCap   float64 `json:"logits_soft_cap" help:"bound c of the logits, as c·tanh(logits/c); 0 for none"`
 
-	// Tokenizer is the fingerprint of the tokenizer that the model was trained with, "" where that is not known.
+	// Tokenizer is the fingerprint of the tokenizer that the model was trained with, "" if unknown.
 	Tokenizer string `json:"tokenizer_fingerprint,omitempty" config:"-"`
 }
 
-// DefaultConfig is what a field left out of a config.json means.
+// DefaultConfig has the values of fields that a config.json leaves out.
 func DefaultConfig() Config {
 	return Config{
 		Mixer: "h3", Norm: NormLayer, MLP: MLPGelu, DState: 64, HeadDim: 1, HeadOrder: "dh", Measure: "diag-lin",
@@ -59,7 +59,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Inner is the inner width of the MLP.
+// Inner returns the inner width of the MLP.
 func (c *Config) Inner() int {
 	if c.DInner > 0 {
 		return c.DInner
@@ -67,16 +67,16 @@ func (c *Config) Inner() int {
 	return 4 * c.DModel
 }
 
-// PaddedVocab is the number of rows of the embedding.
+// PaddedVocab returns the number of rows of the embedding.
 func (c *Config) PaddedVocab() int {
 	m := max(1, c.PadVocab)
 	return (c.VocabSize + m - 1) / m * m
 }
 
-// maxLayers bounds what a wrong or hostile configuration can cost.
+// maxLayers limits the cost of an invalid or hostile configuration.
 const maxLayers = 10_000
 
-// Plan is the mixer of every block, in order.
+// Plan returns the entry of every block, in order.
 func (c *Config) Plan() ([]string, error) {
 	if c.Layers != "" {
 		return parseLayers(c.Layers)
@@ -96,7 +96,8 @@ func (c *Config) Plan() ([]string, error) {
 // Validate returns every problem of the configuration of a language model at once, as a config.Problems.
 func (c *Config) Validate() error { return c.validate(false) }
 
-// ValidateEncoder is Validate for the backbone of a Network, which may look ahead and whose vocabulary is its data's.
+// ValidateEncoder is Validate for the backbone of a Network, which may look ahead and takes its vocabulary from its
+// data.
 func (c *Config) ValidateEncoder() error {
 	shape := *c
 	shape.VocabSize = max(1, shape.VocabSize)
@@ -194,10 +195,10 @@ func (c *Config) mixerConfig(layers int) mixer.Config {
 // ConfigFile is the name of the configuration in a model's folder.
 const ConfigFile = "config.json"
 
-// JSON is the configuration as config.json holds it.
+// JSON returns the configuration in the form of config.json.
 func (c *Config) JSON() []byte {
 	data, err := json.MarshalIndent(c, "", "  ")
-	if err != nil { // a struct of numbers and strings; only a NaN could do this
+	if err != nil { // only a NaN can fail in a struct of numbers and strings
 		panic(err)
 	}
 	return append(data, '\n')

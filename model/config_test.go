@@ -45,7 +45,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// wrong spoils a good configuration in one place.
+// wrong changes one field of a valid configuration.
 var wrong = map[string]func(*Config){
 	"d_model":            func(c *Config) { c.DModel = 0 },
 	"vocab_size":         func(c *Config) { c.VocabSize = -1 },
@@ -76,7 +76,7 @@ func good() Config {
 	return c
 }
 
-// TestValidate: every fault is reported under its name.
+// TestValidate: every error is reported under the name of its field.
 func TestValidate(t *testing.T) {
 	c := good()
 	if err := c.Validate(); err != nil {
@@ -97,8 +97,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestLayerOptions: an entry of layers may set options of its mixer, which no other entry sees; a wrong one is reported
-// with those there are.
+// TestLayerOptions: an entry of layers may set options of its mixer alone; an unknown option is reported with the
+// existing ones.
 func TestLayerOptions(t *testing.T) {
 	c := good()
 	c.Layers = "h3(d_state=16, head_dim=2),h3,attention(num_heads=2)"
@@ -142,7 +142,7 @@ func TestLayerOptions(t *testing.T) {
 	}
 }
 
-// TestRegistry: every mixer says what it is, and gives its options as a struct.
+// TestRegistry: every mixer has a description and its options as a struct.
 func TestRegistry(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range Mixers() {
@@ -163,7 +163,7 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestValidateReportsAll: one error lists all faults that can be there at the same time.
+// TestValidateReportsAll: one error lists all problems that can occur together.
 func TestValidateReportsAll(t *testing.T) {
 	c := good()
 	fields := []string{"vocab_size", "d_inner", "embed_dropout", "attn_dropout", "resid_dropout", "layer_norm_epsilon",
@@ -180,7 +180,7 @@ func TestValidateReportsAll(t *testing.T) {
 }
 
 // TestPresets: the published shapes have the published numbers of parameters (H3-125M: arXiv:2212.14052's release; the
-// others by hand from their shapes), and a model of billions of parameters is described without making them.
+// others by hand from their shapes), and a model of billions of parameters is described without allocating them.
 func TestPresets(t *testing.T) {
 	h3 := func(d int) int { // q, k, v, out; shift B, C, D; diagonal C, B, log_dt, A; D
 		return 4*(d*d+d) + 2*64*d + d + 4*32*d + d + 2*32*d + d

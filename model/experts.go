@@ -11,35 +11,35 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// expertsOptions are those of a mixture of experts.
+// expertsOptions are the options of a mixture of experts.
 type expertsOptions struct {
 	Experts    int     `json:"experts"`     // how many there are
 	TopK       int     `json:"top_k"`       // how many each position uses
 	DInner     int     `json:"d_inner"`     // inner width of one
-	DShared    int     `json:"d_shared"`    // inner width of the part that every position uses; 0 for none
+	DShared    int     `json:"d_shared"`    // inner width of the part shared by all positions; 0 for none
 	DLatent    int     `json:"d_latent"`    // channels that experts work on; 0 for all
-	Sigmoid    bool    `json:"sigmoid"`     // scores by sigmoids, not by a softmax
+	Sigmoid    bool    `json:"sigmoid"`     // scores by sigmoids instead of a softmax
 	ChoiceBias bool    `json:"choice_bias"` // a constant for each expert is added to its score for the choice
-	Normalize  bool    `json:"normalize"`   // weights of the chosen are divided by their sum
+	Normalize  bool    `json:"normalize"`   // weights of chosen experts are divided by their sum
 	Epsilon    float64 `json:"epsilon"`     // added to that sum
 	Scale      float64 `json:"scale"`       // of the weights
-	Groups     int     `json:"groups"`      // of experts, of which only some are chosen from
+	Groups     int     `json:"groups"`      // groups of experts; the choice is limited to some of them
 	TopGroups  int     `json:"top_groups"`  // how many of them
 	Balance    float64 `json:"balance"`     // weight of the loss that balances their load in training
 }
 
 var defaultExperts = expertsOptions{Experts: 8, TopK: 2, Normalize: true, Scale: 1}
 
-// expertsSuffix is what the names of mixtures of experts end with.
+// expertsSuffix is the suffix of the names of mixtures of experts.
 const expertsSuffix = "-experts"
 
-// maxBalance bounds the weight of the loss that balances experts. That of published models is at most 0.02.
+// maxBalance bounds the weight of the balancing loss. Published models use at most 0.02.
 const maxBalance = 1000
 
-// leastExpert is the least number of bytes that the matrices of an expert have.
+// leastExpert is the minimum size of an expert's matrices in bytes.
 const leastExpert = 64
 
-// experts is how many experts the layers of a plan have in all.
+// experts returns the total number of experts in the layers of a plan.
 func (c *Config) experts(plan []string) (n int) {
 	for _, entry := range plan {
 		parts := splitOutside(entry, '/')
@@ -60,8 +60,8 @@ func (c *Config) experts(plan []string) (n int) {
 	return n
 }
 
-// routed makes mixtures of experts that are MLPs, with or without a gate. The inner width that a configuration gives is
-// that of all experts that a position uses.
+// routed creates mixtures of experts that are MLPs, with or without a gate. The inner width of a configuration is the
+// total over the experts that a position uses.
 func routed(a engine.Activation, gates bool) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
 	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
 		o := defaultExperts

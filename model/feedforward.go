@@ -12,13 +12,14 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// feedForwardShape is what a feed-forward part is made for.
+// feedForwardShape is the shape of a feed-forward part.
 type feedForwardShape struct {
 	d, inner int
-	outStd   float64 // deviation that its last projection starts with
+	outStd   float64 // initial deviation of its last projection
 }
 
-// feedForwards are the feed-forward parts that a configuration can name: each makes one from the options of its entry.
+// feedForwards are the feed-forward parts that a configuration can name. Each function creates one from the options of
+// its entry.
 var feedForwards = map[string]func(s feedForwardShape, o mixer.Options) (nn.FeedForward, error){
 	"gelu":   mlp(engine.GeluTanh),
 	"relu2":  mlp(engine.SquaredReLU),
@@ -30,7 +31,7 @@ var feedForwards = map[string]func(s feedForwardShape, o mixer.Options) (nn.Feed
 	"relu2" + expertsSuffix:  routed(engine.SquaredReLU, false),
 }
 
-// mlp makes parts of two matrices with an activation between them.
+// mlp creates parts of two matrices with an activation between them.
 func mlp(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
 	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
 		o := struct {
@@ -49,7 +50,7 @@ func mlp(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForw
 	}
 }
 
-// gated makes parts with a gate.
+// gated creates parts with a gate.
 func gated(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
 	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
 		o := struct {
@@ -71,12 +72,12 @@ func gated(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedFo
 
 // readFeedForward sets the options of a part and checks its inner width.
 func readFeedForward(o any, given mixer.Options, inner *int) error {
-	if len(given) > 0 { // to look at the struct costs more than all else, and there may be 10,000 layers
+	if len(given) > 0 { // reflection costs more than everything else, and there may be 10,000 layers
 		if err := config.Pairs(o, given); err != nil {
 			return err
 		}
 	}
-	if *inner < 1 || *inner > 4*maxSize { // 4·d_model, where nothing is said
+	if *inner < 1 || *inner > 4*maxSize { // 4·d_model by default
 		return fmt.Errorf("d_inner: found %d, want 1 to %d", *inner, 4*maxSize)
 	}
 	return nil
@@ -105,13 +106,13 @@ func newFeedForward(entry string, s feedForwardShape) (nn.FeedForward, error) {
 	return nn.ScaledFeedForward{FeedForward: part, In: scale.In, Out: scale.Out}, nil
 }
 
-// scales are what the inputs and outputs of any part of a layer are multiplied by, if its entry says so.
+// scales are the optional factors of the inputs and outputs of a part of a layer.
 type scales struct {
 	In  float64 `json:"in_scale"`
 	Out float64 `json:"out_scale"`
 }
 
-// takeScales takes them out of the options of an entry.
+// takeScales removes the scales from the options of an entry and returns them.
 func takeScales(options mixer.Options) (scales, error) {
 	s, mine := scales{1, 1}, mixer.Options{}
 	for _, key := range []string{"in_scale", "out_scale"} {

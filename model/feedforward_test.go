@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestFeedForwardKindsHaveGradients: a model of each kind has gradients in all its parameters, those of the gate too.
+// TestFeedForwardKindsHaveGradients: a model of each kind has gradients in all its parameters, including the gate.
 func TestFeedForwardKindsHaveGradients(t *testing.T) {
 	for kind, parts := range map[string]int{"gelu": 4, "relu2": 4, "glu": 6, "swiglu": 6,
 		"geglu": 6, "swiglu(bias=false,gate_scale=0.5,out_scale=0.3)": 3,
@@ -53,7 +53,7 @@ func TestFeedForwardKindsHaveGradients(t *testing.T) {
 	}
 }
 
-// TestLookingAheadIsRefused: a language model must not see what it is to predict.
+// TestLookingAheadIsRefused: a language model must not see the tokens that it predicts.
 func TestLookingAheadIsRefused(t *testing.T) {
 	for _, layer := range []string{"s4(bidirectional=true)", "s4d(bidirectional=true)"} {
 		cfg := hybrid(t, "h3").Config

@@ -14,22 +14,21 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// filling is how every model gets its values from a file: compare, for all parameters, then fill. There is memory for
-// values only after every shape has been found in the file, so that sizes of a configuration cost no more than the file
-// has.
+// filling fills any model from a file: compare for all parameters, then fill. It allocates values only after every
+// shape has been found in the file. So the sizes in a configuration cannot cost more memory than the file justifies.
 type filling struct {
 	f        *checkpoint.File
 	backend  engine.Backend // packs
 	problems config.Problems
 	names    []string
 	params   []*nn.Param
-	sources  [][]checkpoint.Tensor // of each parameter, the rows of one after those of another
-	told     map[string]bool       // tensors with a problem that has been told
+	sources  [][]checkpoint.Tensor // of each parameter, one after another by rows
+	told     map[string]bool       // tensors with a reported problem
 	elements int
 }
 
-// compareAll finds the tensors of all parameters of m. What is missing or misshapen, and what is no parameter and may
-// not be there, is a problem.
+// compareAll finds the tensors of all parameters of m. It reports missing and misshapen tensors, and tensors that are
+// neither parameters nor permitted.
 func (w Weights) compareAll(m nn.Module) *filling {
 	l := &filling{f: w.File, told: map[string]bool{}}
 	keys := maps.Clone(w.Keys)
@@ -44,8 +43,7 @@ func (w Weights) compareAll(m nn.Module) *filling {
 	return l
 }
 
-// compare finds the tensors of each parameter of m, and takes the keys away under which they are. What is missing or
-// misshapen is a problem.
+// compare finds the tensors of each parameter of m and removes their keys. It reports missing and misshapen tensors.
 func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 	m.Params("", func(name string, p *nn.Param) {
 		sources := w.of(name)
@@ -66,30 +64,30 @@ func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 		}
 		l.names, l.params, l.sources = append(l.names, name), append(l.params, p), append(l.sources, parts)
 		if l.elements += p.Len(); l.elements < 0 || l.elements > mostElements(l.f) {
-			l.elements = math.MinInt // one word of it is enough
+			l.elements = math.MinInt // one report is enough
 			l.problems.Addf(name,
 				"found tensors that share their memory, with more numbers than a file of %d bytes may hold", l.f.Size())
 		}
 	})
 }
 
-// find finds a source that has to have a shape.
+// find finds a source and checks its shape.
 func (l *filling) find(s Source, shape []int, keys, left map[string]string) (checkpoint.Tensor, bool) {
 	parts, whole := max(1, s.Of), s.whole(shape)
 	key, ok := keys[s.Name]
 	x, found := l.f.Tensor(key)
 	if !ok || !found {
-		return l.tell(s, "missing, want shape %v", whole)
+		return l.problem(s, "missing, want shape %v", whole)
 	}
 	delete(left, s.Name)
 	if !slices.Equal(x.Shape, whole) {
-		return l.tell(s, "found shape %v, want %v", x.Shape, whole)
+		return l.problem(s, "found shape %v, want %v", x.Shape, whole)
 	}
 	y := *x
 	y.Name, y.Shape = s.Name, shape
 	if parts > 1 {
 		if len(x.Data)%parts != 0 {
-			return l.tell(s, "found elements of type %s, want some that can be cut into %d parts", x.DType, parts)
+			return l.problem(s, "found elements of type %s, want some that can be cut into %d parts", x.DType, parts)
 		}
 		n := len(x.Data) / parts
 		y.Data = x.Data[s.Part*n:][:n]
@@ -97,8 +95,8 @@ func (l *filling) find(s Source, shape []int, keys, left map[string]string) (che
 	return y, true
 }
 
-// tell tells of a problem with a tensor, the first one: others may have parts of it, too.
-func (l *filling) tell(s Source, format string, args ...any) (checkpoint.Tensor, bool) {
+// problem reports the first problem with a tensor. Several parameters may have parts of one tensor.
+func (l *filling) problem(s Source, format string, args ...any) (checkpoint.Tensor, bool) {
 	if !l.told[s.Name] {
 		l.told[s.Name] = true
 		l.problems.Addf(s.Name, format, args...)
@@ -106,7 +104,7 @@ func (l *filling) tell(s Source, format string, args ...any) (checkpoint.Tensor,
 	return checkpoint.Tensor{}, false
 }
 
-// whole is the shape of a tensor, from the shape of one of its parts.
+// whole returns the shape of a tensor from the shape of one of its parts.
 func (s Source) whole(part []int) []int {
 	rows := slices.Clone(part)
 	rows[0] *= max(1, s.Of)
@@ -117,13 +115,13 @@ func (s Source) whole(part []int) []int {
 	return rows
 }
 
-// mostElements bounds the numbers of a file. A packed archive may hold more than it has bytes, and tensors in it may
-// share memory.
+// mostElements bounds the count of numbers in a file. A packed archive may hold more numbers than bytes, and its
+// tensors may share memory.
 func mostElements(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
 
-// fill reads the values of all parameters, which compare has seen, and sets them, or nothing if there is a problem. The
-// error lists all problems and ends with those of values that are not finite. With a packing, weight matrices go
-// piece by piece from the file into their packed form.
+// fill reads and sets the values of all parameters that compare has found. If there is a problem, it sets none. The
+// error lists all problems; those of non-finite values come last. With a packing, weight matrices are packed piece by
+// piece from the file.
 func (l *filling) fill(pack *packing) error {
 	var plain []int
 	packed := map[form][]int{}
@@ -168,7 +166,7 @@ func (l *filling) err() error {
 }
 
 func firstNonFinite(x []float32) int {
-	carry := uint32(0) // of the largest exponent, which comes first in the magnitude, into the sign
+	carry := uint32(0) // carries the largest exponent, at the top of the magnitude, into the sign bit
 	for _, v := range x {
 		carry |= math.Float32bits(v)&0x7f800000 + 1<<23
 	}
@@ -178,29 +176,28 @@ func firstNonFinite(x []float32) int {
 	return slices.IndexFunc(x, func(v float32) bool { return math.Float32bits(v)&0x7f800000 == 0x7f800000 })
 }
 
-// checkFile checks what a file of weights must have whatever model it is of: tensors that are not empty, and no fewer
-// of them than the layers of a plan, so that a configuration of few bytes cannot ask for more layers than there can be,
-// and for more experts.
+// checkFile checks requirements on a file of weights for any model. No tensor is empty, and the file is large enough
+// for the layers and the experts of the plan. So a configuration of a few bytes cannot request a huge model.
 func checkFile(f *checkpoint.File, c *Config) error {
 	if err := CheckTensors(f); err != nil {
 		return err
 	}
 	plan, err := c.Plan()
 	if err != nil {
-		return nil // which is found when the model is made
+		return nil // reported when the model is built
 	}
 	if len(plan) > len(f.Names()) {
-		return fmt.Errorf("n_layer: found %d layers, want no more than the %d tensors of %s", len(plan),
+		return fmt.Errorf("n_layer: found %d layers, want at most the %d tensors of %s", len(plan),
 			len(f.Names()), f.Path())
 	}
 	if n := c.experts(plan); n > f.Size()/leastExpert {
-		return fmt.Errorf("experts: found %d in all layers, want no more than fit into the %d bytes of %s", n, f.Size(),
+		return fmt.Errorf("experts: found %d in all layers, want at most what fits into the %d bytes of %s", n, f.Size(),
 			f.Path())
 	}
 	return nil
 }
 
-// CheckTensors reports a tensor without elements, which may have any size: [2^40, 0] takes no room in a file.
+// CheckTensors returns an error if a tensor has no elements: [2^40, 0] takes no space in a file.
 func CheckTensors(f *checkpoint.File) error {
 	for _, name := range f.Names() {
 		if x, _ := f.Tensor(name); slices.Contains(x.Shape, 0) {

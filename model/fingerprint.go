@@ -17,22 +17,21 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// identity is the fingerprint of a model, kept as long as its parameters stay as they are.
+// identity is the fingerprint of a model, cached until a parameter changes.
 type identity struct {
 	mu      sync.Mutex
 	version uint64 // of all parameters
 	text    string // "" where it has not been computed
-	earlier string // what earlier versions computed for a model of integers
+	earlier string // fingerprint of earlier versions for a model of integers
 }
 
-// OfIntegers begins the fingerprint of a model with weights that are integers. Earlier versions gave such a model one
-// without it, a sum of the values in float32.
+// OfIntegers is the prefix of the fingerprint of a model with integer weights. Earlier versions computed one without
+// it, from the values in float32.
 const OfIntegers = "i-"
 
-// Fingerprint is a name for the configuration and the values of all weights, as they are in memory: of a packed model
-// those that it has been rounded to, of one with an adapter those of the adapter, too. It is a checksum against
-// mistakes, not against somebody who wants two models to have the same. It is computed once, in about the time that
-// reading the weights takes.
+// Fingerprint returns a checksum of the configuration and of all weights as they are in memory: the rounded values of a
+// packed model, and also those of an adapter. It protects against mistakes, not against deliberate collisions. It is
+// computed once, in about the time that reading the weights takes.
 func (m *Model) Fingerprint() string {
 	text := m.identified()
 	defer m.identity.mu.Unlock()
@@ -42,7 +41,7 @@ func (m *Model) Fingerprint() string {
 	return m.identity.text
 }
 
-// HasFingerprint reports whether f is the Fingerprint of m, or what an earlier version said of it.
+// HasFingerprint reports whether f is the Fingerprint of m in this or an earlier version.
 func (m *Model) HasFingerprint(f string) bool {
 	now := m.Fingerprint()
 	if f == now || !strings.HasPrefix(now, OfIntegers) || strings.HasPrefix(f, OfIntegers) {
@@ -56,7 +55,8 @@ func (m *Model) HasFingerprint(f string) bool {
 	return f == m.identity.earlier
 }
 
-// identified locks the identity, forgets it if a parameter has changed, and returns what it says besides the weights.
+// identified locks the identity, clears it if a parameter has changed, and returns the text that the fingerprint covers
+// in addition to the weights.
 func (m *Model) identified() (text []byte) {
 	version := uint64(0)
 	add := func(_ string, p *nn.Param) { version += p.Version() }
@@ -73,12 +73,12 @@ func (m *Model) identified() (text []byte) {
 	return text
 }
 
-// WeightsFingerprint is Fingerprint of the weights alone, without those of an adapter: it is the same whatever the
-// configuration says of dropout or of the tokenizer. It is computed at each call.
+// WeightsFingerprint returns the fingerprint of the weights alone, without the configuration and without an adapter. It
+// is computed at each call.
 func (m *Model) WeightsFingerprint() string { return m.sum(nil) }
 
-// Fingerprint is the WeightsFingerprint of a model like m with the values of the file in float32, which need not be in
-// memory at once. They have to fit m.
+// Fingerprint returns the WeightsFingerprint of a model like m with the values of the file in float32. It does not hold
+// them all in memory at once. They must fit m.
 func (w Weights) Fingerprint(m *Model) (string, error) {
 	l := w.compareAll(m)
 	if len(l.problems) > 0 {
@@ -113,11 +113,11 @@ func (w Weights) Fingerprint(m *Model) (string, error) {
 	return sum, nil
 }
 
-// sum is a checksum of a text and of the values of all parameters in float32.
+// sum returns a checksum of a text and of the values of all parameters in float32.
 func (m *Model) sum(text []byte) string { return m.sumBy(text, m.sumsOf, false) }
 
-// sumBy is sum with functions that return the checksums of the parts of a parameter, which several goroutines call.
-// With integers set, weights that are integers have the checksums of their bytes.
+// sumBy is sum with given functions for the checksums of the parts of a parameter. Several goroutines call these
+// functions. With integers set, integer weights contribute the checksums of their bytes.
 func (m *Model) sumBy(text []byte, of func(*nn.Param) []func() []byte, integers bool) string {
 	type part struct{ param, number int }
 	var names []string
@@ -152,7 +152,7 @@ func (m *Model) sumBy(text []byte, of func(*nn.Param) []func() []byte, integers 
 	return mark + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// sumLen is about how many values have a checksum of their own, partSums how many checksums are computed at a time.
+// sumLen is about the number of values per checksum, partSums the number of checksums computed at a time.
 const sumLen, partSums = 1 << 16, 8
 
 // addSum appends the checksum of some values.
@@ -161,7 +161,7 @@ func addSum(sums []byte, values []float32) []byte {
 	return binary.LittleEndian.AppendUint32(sums, crc32.Checksum(x.Data, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// sumsOf returns functions that return checksums of the values of a parameter, however they lie in memory.
+// sumsOf returns functions for the checksums of the values of a parameter, in any memory layout.
 func (m *Model) sumsOf(p *nn.Param) (parts []func() []byte) {
 	if p.Packed() == nil && p.Dims() != 2 {
 		return []func() []byte{func() (sums []byte) {

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestFingerprint: a model has the fingerprint of its configuration and of every weight, however these lie in memory.
+// TestFingerprint: the fingerprint depends on the configuration and on every weight, not on their layout in memory.
 func TestFingerprint(t *testing.T) {
 	fresh := func(layers string) *Model {
 		c := DefaultConfig()

@@ -12,10 +12,9 @@ import (
 )
 
 // Freeze excludes the parameters that patterns name from training: they get no gradient and take no memory for moments.
-// A pattern is the name of a parameter, or a prefix of names up to a dot, such as that of a layer; in it * stands for
-// any text, ? for one character, and 0-5 between dots for the numbers from 0 to 5. It is an error if a pattern is
-// invalid or no name matches it; then the error lists near names. The error has the problems of all patterns, and then
-// nothing is frozen.
+// A pattern is the name of a parameter, or a prefix of names up to a dot, such as a layer's. In a pattern * stands for
+// any text, ? for one character, and 0-5 between dots for the numbers from 0 to 5. If a pattern is invalid or matches
+// no name, nothing is frozen, and the error reports all such patterns with similar names.
 func (p *Parameters) Freeze(patterns []string) error {
 	var params []*nn.Param
 	var names []string
@@ -57,10 +56,10 @@ func (m *Model) FirstTrained() int {
 	return first
 }
 
-// nearNames is how many names an error lists.
+// nearNames is the number of similar names that an error lists.
 const nearNames = 3
 
-// withParts are names and what they begin with, up to a dot.
+// withParts returns names and their prefixes up to a dot.
 func withParts(names []string) (all []string) {
 	seen := map[string]bool{}
 	for _, name := range names {
@@ -79,9 +78,9 @@ var rangePart = regexp.MustCompile(`^(\d+)-(\d+)$`)
 // patterns select parameters by the names in a field.
 type patterns struct {
 	field   string
-	names   string // of what, for an error
+	names   string // what the names stand for, in errors
 	compile func(pattern string) (*regexp.Regexp, error)
-	parts   func(names []string) []string // that a pattern may have meant
+	parts   func(names []string) []string // suggestions for a pattern without a match
 }
 
 var (
@@ -89,7 +88,7 @@ var (
 	targets = patterns{"target", "matrix of a product", compileTarget, parts}
 )
 
-// match reports which names one of some patterns matches. The error has the problems of all patterns.
+// match reports which names match at least one pattern. The error has the problems of all patterns.
 func (p patterns) match(names, patterns []string) ([]bool, error) {
 	var problems config.Problems
 	matched := make([]bool, len(names))
@@ -113,7 +112,7 @@ func (p patterns) match(names, patterns []string) ([]bool, error) {
 	return matched, problems.Err()
 }
 
-// compileGlob makes an expression of a pattern, which matches names and what begins them up to a dot.
+// compileGlob compiles a pattern to an expression that matches names and their prefixes up to a dot.
 func compileGlob(pattern string) (*regexp.Regexp, error) {
 	var parts []string
 	for part := range strings.SplitSeq(pattern, ".") {
@@ -126,7 +125,7 @@ func compileGlob(pattern string) (*regexp.Regexp, error) {
 	return regexp.Compile(`^(?:` + strings.Join(parts, `\.`) + `)(?:\.|$)`)
 }
 
-// compilePart makes an expression of what stands between dots.
+// compilePart compiles the part of a pattern between two dots.
 func compilePart(part string) (string, error) {
 	if ends := rangePart.FindStringSubmatch(part); ends != nil {
 		first, err1 := strconv.Atoi(ends[1])

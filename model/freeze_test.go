@@ -23,7 +23,7 @@ func frozenNames(m *Model) (names []string) {
 	return names
 }
 
-// twelve is a model of twelve layers, so that 1 is a number and the beginning of others.
+// twelve is a model of twelve layers, so 1 is a number and a prefix of others.
 func twelve(t *testing.T) *Model {
 	t.Helper()
 	cfg := DefaultConfig()
@@ -100,8 +100,8 @@ func TestFreezeErrors(t *testing.T) {
 	}
 }
 
-// gradientsOf are the gradients of a step by the names of the parameters that are trained. The step continues from the
-// states of as many others as carried says.
+// gradientsOf returns the gradients of a step by the names of the trained parameters. The step continues from the
+// states of carried earlier steps.
 func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float32 {
 	var leaves []*tensor.Tensor
 	var names []string
@@ -141,9 +141,9 @@ func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float3
 	return out
 }
 
-// TestFrozenPartsChangeNoGradient: of every mixer, of experts and shared blocks, with a head of its own and without,
-// whatever is frozen beside it, a parameter has the gradient that it has where all are trained, to the bit; also in a
-// step that continues from the states of others.
+// TestFrozenPartsChangeNoGradient: freezing other parameters does not change a bit of a parameter's gradient. This
+// holds for every mixer, for experts and shared blocks, with tied and untied heads, and in a step that continues from
+// the states of others.
 func TestFrozenPartsChangeNoGradient(t *testing.T) {
 	models := map[string]func() *Model{"head": func() *Model { return withHead(t, "h3,attention") }}
 	lists := []string{composed, mixtures}
@@ -183,7 +183,7 @@ func TestFrozenPartsChangeNoGradient(t *testing.T) {
 	}
 }
 
-// withHead is hybrid with a head that has weights of its own.
+// withHead is hybrid with an untied head.
 func withHead(t *testing.T, layers string) *Model {
 	t.Helper()
 	cfg := hybrid(t, layers).Config
@@ -196,7 +196,7 @@ func withHead(t *testing.T, layers string) *Model {
 	return m
 }
 
-// TestFreezeTiedWeights: a head that shares the embedding's weights is frozen with it, and one of its own is not.
+// TestFreezeTiedWeights: a tied head is frozen with the embedding, an untied one is not.
 func TestFreezeTiedWeights(t *testing.T) {
 	tied, untied := hybrid(t, "h3"), withHead(t, "h3")
 	for _, m := range []*Model{tied, untied} {
@@ -217,8 +217,8 @@ func TestFreezeTiedWeights(t *testing.T) {
 	}
 }
 
-// frozenParts are patterns of what to freeze of a model of two layers, by what they are: parts, every second parameter,
-// so that each operation has both kinds, and all but one.
+// frozenParts are patterns to freeze in a model of two layers: parts of it; every second parameter, so that each
+// operation has both kinds; and all but one.
 func frozenParts(m *Model) map[string][]string {
 	var params []string
 	m.Params("", func(name string, p *nn.Param) {
@@ -251,7 +251,7 @@ func frozenParts(m *Model) map[string][]string {
 	return choices
 }
 
-// TestFrozenLayersTakeNoActivations: below the first layer that is trained nothing is kept for the way back.
+// TestFrozenLayersTakeNoActivations: below the first trained layer nothing is stored for the backward pass.
 func TestFrozenLayersTakeNoActivations(t *testing.T) {
 	taken := func(patterns ...string) int {
 		m := hybrid(t, "h3*8")

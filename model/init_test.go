@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// TestInit: the same seed gives the same weights, another seed others, no two parameters the same, and what a parameter
-// starts from does not depend on which other layers there are.
+// TestInit: the same seed gives the same weights, another seed others, no two parameters the same, and the initial
+// values of a parameter do not depend on the other layers.
 func TestInit(t *testing.T) {
 	weights := func(layers string, seed uint64) (all, drawn map[string][]float32) {
 		m := hybrid(t, layers)

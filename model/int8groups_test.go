@@ -82,10 +82,10 @@ func someLogits(m *Model, tape *autograd.Tape) []float32 {
 	return read(m.Logits(tape, m.Forward(tape, text(3, n), EqualRows(1, n))))
 }
 
-// TestWhereInt8Errs shows why int8 has factors for groups of 32 terms, as decision 11 says: most of the error of one
-// factor for a row comes from a whole row of inputs, which have outliers where they are products of gates; finer
-// factors of the weights alone gain next to nothing; groups of 32 terms for both halve it in a Mamba-130M and take two
-// fifths of it in this smaller one. int8 is as exact as they are.
+// TestWhereInt8Errs shows why int8 has factors for groups of 32 terms, as decision 11 says: with one factor for a row,
+// most of the error comes from the inputs, which have outliers after gates. Finer factors for the weights alone gain
+// almost nothing. Groups of 32 terms for both halve the error in a Mamba-130M and remove two fifths of it in this
+// smaller model. int8 is as exact as such groups.
 func TestWhereInt8Errs(t *testing.T) {
 	exact := roundedLogits(t, 0, 0)
 	offBy := func(what string, logits []float32) float64 {

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// An entry of the list of layers says what a layer is made of:
+// An entry of the list of layers describes one layer:
 //
 //	MIXER                 a mixer, and the feed-forward part that Config.MLP names
 //	MIXER/FEEDFORWARD     another feed-forward part, or none
@@ -19,7 +19,7 @@ import (
 //	FEEDFORWARD           a feed-forward part in the place of the mixer
 //	zamba2-shared>MIXER   a mixer that sees more than the stream: see mixer.Shared
 //
-// each part with options of its own, NAME(OPTION=VALUE,...). A feed-forward part alone is followed by none.
+// Each part can have its own options, NAME(OPTION=VALUE,...). A feed-forward part alone is followed by none.
 
 // parseLayers reads "h3*2,attention(num_heads=4),h3*3". Entries keep their options.
 func parseLayers(text string) ([]string, error) {
@@ -62,16 +62,16 @@ func splitOutside(text string, separator rune) []string {
 
 // layer is what an entry describes.
 type layer struct {
-	kind   string // the names of its mixers
+	kind   string // names of its mixers
 	mixer  mixer.Mixer
 	shared *mixer.Shared  // nil for none
 	mlp    nn.FeedForward // nil for none
 }
 
-// sharedName is what an entry calls a block that several layers share.
+// sharedName is the name in an entry of a block that several layers share.
 const sharedName = "zamba2-shared"
 
-// newLayer makes the layer of an entry of a plan, with blocks those that the layers before it share.
+// newLayer creates the layer of an entry of a plan. blocks holds the shared blocks of the layers before it.
 func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape, blocks mixer.SharedBlocks,
 	encoder bool) (l layer, err error) {
 	halves := splitOutside(entry, '/')
@@ -114,7 +114,7 @@ func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape
 	return l, err
 }
 
-// newShared makes what stands before the mixer of an entry.
+// newShared creates the shared block before the mixer of an entry.
 func newShared(entry string, cfg mixer.Config, blocks mixer.SharedBlocks) (*mixer.Shared, error) {
 	name, options, err := ParseEntry(entry)
 	if err != nil {
@@ -127,7 +127,7 @@ func newShared(entry string, cfg mixer.Config, blocks mixer.SharedBlocks) (*mixe
 	return mixer.NewShared(cfg, blocks)
 }
 
-// newPart makes one part of the first half of a layer: a mixer, or a feed-forward part in its place.
+// newPart creates one part of the first half of a layer: a mixer, or a feed-forward part in its place.
 func newPart(entry string, cfg mixer.Config, shape feedForwardShape, encoder bool) (name string, m mixer.Mixer,
 	isMixer bool, err error) {
 	name, options, err := ParseEntry(entry)

@@ -69,8 +69,8 @@ func TestLayersThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestHead: a head of its own has its own weights; multipliers and the cap act on embedding and logits, and the loss is
-// that of the logits.
+// TestHead: an untied head has its own weights; multipliers and the cap act on embedding and logits; the loss matches
+// the logits.
 func TestHead(t *testing.T) {
 	cfg := hybrid(t, "h3,attention").Config
 	cfg.Norm = NormRMSPlusOne

@@ -15,15 +15,15 @@ import (
 // WeightsFile is the name of the weights in a model's folder.
 const WeightsFile = "model.safetensors"
 
-// Weights are the tensors of a file by the names that a model's parameters have. Package release finds them in the
-// files of published models.
+// Weights are the tensors of a file by the names of a model's parameters. Package release finds them in the files of
+// published models.
 type Weights struct {
 	File *checkpoint.File
-	// Keys are names in the file by official names, which are those of parameters unless Sources says otherwise.
+	// Keys maps official names to names in the file. Official names are those of parameters unless Sources is set.
 	Keys map[string]string
 
-	// Sources says of which tensors, by official names, a parameter is made: the rows of one after those of another.
-	// Where it is nil, each is one of its own name.
+	// Sources returns the tensors, by official names, that make up a parameter, one after another by rows. If it is
+	// nil, each parameter is one tensor of the same name.
 	Sources func(parameter string) []Source
 
 	// Extra decides on a tensor that is no parameter, of a key in the file: nil accepts it, an error rejects it. It is
@@ -34,12 +34,12 @@ type Weights struct {
 // Source is a tensor of a file, or a part of one, whose rows are rows of a parameter.
 type Source struct {
 	Name     string
-	Part, Of int // this one of Of equal parts of its rows; 0 for all
-	Share    int // of the rows of the parameter, in proportion to the other sources; 0 for 1
+	Part, Of int // index among Of equal parts of its rows; Of 0 for all rows
+	Share    int // share of the parameter's rows relative to the other sources; 0 for 1
 	Stack    int // number of matrices stacked in one tensor with one more axis; 0 for none
 }
 
-// of are the sources of a parameter.
+// of returns the sources of a parameter.
 func (w Weights) of(parameter string) []Source {
 	if w.Sources == nil {
 		return []Source{{Name: parameter}}
@@ -47,13 +47,13 @@ func (w Weights) of(parameter string) []Source {
 	return w.Sources(parameter)
 }
 
-// Matched are the tensors of a parameter: its rows are the rows of one after those of another.
+// Matched are the tensors of a parameter, one after another by rows.
 type Matched struct {
 	Name  string // of the parameter
 	Parts []checkpoint.Tensor
 }
 
-// Match finds the tensors of the parameters of m, but of those that the file does not fit.
+// Match finds the tensors of the parameters of m. It leaves out parameters that the file does not fit.
 func (w Weights) Match(m nn.Module) []Matched {
 	l := &filling{f: w.File, told: map[string]bool{}}
 	l.compare(m, w, maps.Clone(w.Keys))
@@ -64,7 +64,7 @@ func (w Weights) Match(m nn.Module) []Matched {
 	return found
 }
 
-// ownWeights are those of a file that was saved here: it has the names of the parameters.
+// ownWeights returns the weights of a file saved by this package, which uses the names of the parameters.
 func ownWeights(f *checkpoint.File) Weights {
 	w := Weights{File: f, Keys: map[string]string{}}
 	for _, name := range f.Names() {
@@ -73,9 +73,9 @@ func ownWeights(f *checkpoint.File) Weights {
 	return w
 }
 
-// NewFor is New for the weights of a file, which must have tensors for all layers.
+// NewFor is New for a file of weights, which must have tensors for all layers.
 func NewFor(cfg Config, f *checkpoint.File) (*Model, error) {
-	if err := checkFile(f, &cfg); err != nil { // before its layers are made
+	if err := checkFile(f, &cfg); err != nil { // before its layers are built
 		return nil, err
 	}
 	return New(cfg)

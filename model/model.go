@@ -15,14 +15,14 @@ type Model struct {
 	Embedding *nn.Embedding
 	Positions *nn.Embedding // learned, added to the embedding; nil for none
 	Backbone
-	Head *nn.Linear // nil where it shares the embedding's weights
+	Head *nn.Linear // nil if it shares the embedding's weights
 	Parameters
 	precision engine.Precision // of a model that is packed
 	adapter   *Adapter         // nil for none
 	identity  identity
 }
 
-// New returns a model whose parameters have no values yet, nor memory: Init or Load gives them both.
+// New returns a model whose parameters have no values and no memory yet: see Init and Load.
 func New(cfg Config) (*Model, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func New(cfg Config) (*Model, error) {
 	return m, nil
 }
 
-// newPositions is the table of learned positions, nil for none.
+// newPositions returns the table of learned positions, nil for none.
 func (c *Config) newPositions() *nn.Embedding {
 	if c.MaxPositions == 0 {
 		return nil
@@ -55,7 +55,7 @@ func (c *Config) newPositions() *nn.Embedding {
 	return nn.NewEmbedding(c.MaxPositions, c.DModel)
 }
 
-// configFile is config.json.
+// configFile is the content of config.json.
 func (m *Model) configFile() (name string, text []byte, err error) {
 	return ConfigFile, m.Config.JSON(), nil
 }
@@ -73,10 +73,10 @@ func (m *Model) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// MaxLength is the longest sequence that the model takes, 0 for any.
+// MaxLength returns the length of the longest sequence that the model takes, 0 for any.
 func (m *Model) MaxLength() int { return shorter(m.maxLength(), m.Config.MaxPositions) }
 
-// CountParams is the number of parameters of a model of this shape.
+// CountParams returns the number of parameters of a model of this shape.
 func (c *Config) CountParams() (int, error) {
 	m, err := New(*c)
 	if err != nil {
@@ -91,12 +91,12 @@ func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	return m.run(t, t.Dropout(m.Embed(t, ids, r), m.Config.EmbedDropout, &r.at), r, m.Config.ResidDropout)
 }
 
-// embed gives the rows of ids in a table, multiplied as configured.
+// embed returns the rows of a table for ids, multiplied as configured.
 func (c *Config) embed(t *autograd.Tape, table *nn.Embedding, ids []int32) *tensor.Tensor {
 	return t.Scale(table.Forward(t, ids), orOne(c.EmbedScale))
 }
 
-// orOne is a factor; 0 stands for 1.
+// orOne returns a factor, for which 0 stands for 1.
 func orOne(x float64) float64 {
 	if x == 0 {
 		return 1
@@ -104,7 +104,7 @@ func orOne(x float64) float64 {
 	return x
 }
 
-// addPositions adds to x (n, d) the table's rows of its positions; nothing where there is no table.
+// addPositions adds the rows of the table for the positions of x to x (n, d). A nil table changes nothing.
 func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, r *engine.Rows) *tensor.Tensor {
 	if table == nil {
 		return x
@@ -118,7 +118,7 @@ func addPositions(t *autograd.Tape, table *nn.Embedding, x *tensor.Tensor, r *en
 	return t.Add(x, table.Forward(t, ids))
 }
 
-// Unembedding is the weights of the head (padded vocabulary, d_model).
+// Unembedding returns the weights of the head (padded vocabulary, d_model).
 func (m *Model) Unembedding() *nn.Param {
 	if m.Head != nil {
 		return m.Head.Weight
@@ -126,8 +126,8 @@ func (m *Model) Unembedding() *nn.Param {
 	return m.Embedding.Weight
 }
 
-// Loss is the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states of
-// Forward.
+// Loss returns the mean cross-entropy, in nats per token, of the targets (engine.Ignore for none) given hidden states
+// of Forward.
 func (m *Model) Loss(t *autograd.Tape, hidden *tensor.Tensor, targets []int32) *tensor.Tensor {
 	t.Scope("lm_head")
 	if m.Config.LogitCap > 0 {
@@ -151,7 +151,7 @@ func (m *Model) LastLogits(t *autograd.Tape, hidden *tensor.Tensor, r *Rows) *te
 	return m.logits(t, hidden)
 }
 
-// LogitsAt is Logits after some positions only, counted over all rows.
+// LogitsAt is Logits after the given positions only, counted over all rows.
 func (m *Model) LogitsAt(t *autograd.Tape, hidden *tensor.Tensor, at []int32) *tensor.Tensor {
 	t.Scope("lm_head")
 	if len(at) < hidden.Rows() {
@@ -168,7 +168,7 @@ func (m *Model) logits(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// scaled multiplies what the head is given, which multiplies the logits.
+// scaled multiplies the head's input, and so the logits.
 func (m *Model) scaled(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	return t.Scale(hidden, orOne(m.Config.LogitScale))
 }

@@ -2,8 +2,7 @@ package model
 
 import "github.com/hippo-ssm/hippo/nn"
 
-// naming is what a model calls the parameters that are not its mixers'. How published files call them is known to
-// package release.
+// naming holds the names of parameters outside the mixers. Package release knows the names in published files.
 type naming struct{ embedding, positions, norm, mlpNorm, finalNorm string }
 
 var (
@@ -17,7 +16,7 @@ var (
 	}
 )
 
-// naming is that of H3, or that of Mamba for blocks without an MLP.
+// naming returns the names of H3, or those of Mamba for blocks without an MLP.
 func (c *Config) naming() naming {
 	if c.MLP == MLPNone && len(splitOutside(c.Layers, '/')) == 1 {
 		return plainNames

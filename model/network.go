@@ -13,36 +13,36 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Pools are the ways in which a Network makes one vector of a sequence: the mean of its positions, the last position,
-// or that of a learned token put before the sequence, which needs a backbone that looks ahead.
+// Pools are the ways to reduce a sequence to one vector: the mean of its positions, the last position, or the position
+// of a learned token inserted before the sequence. The token needs a backbone that looks ahead.
 var Pools = []string{"mean", "last", "cls"}
 
 // NetworkConfig is the shape of a Network. Its backbone may look ahead.
 type NetworkConfig struct {
 	Model    Config `json:"model"`
-	Vocab    int    `json:"vocab"`    // tokens that go in; 0 where numbers do
-	Channels int    `json:"channels"` // numbers that go in at each position; 0 where tokens do
-	Outputs  int    `json:"outputs"`  // numbers that come out: scores of classes, say
-	// Everywhere asks for an output at every position, and not one of the sequence.
+	Vocab    int    `json:"vocab"`    // number of input tokens; 0 for numbers as input
+	Channels int    `json:"channels"` // input numbers at each position; 0 for tokens as input
+	Outputs  int    `json:"outputs"`  // output numbers, such as scores of classes
+	// Everywhere requests an output at every position instead of one for the sequence.
 	Everywhere bool   `json:"everywhere"`
 	Pairs      bool   `json:"pairs"` // an example is two sequences with one output for both
-	Pool       string `json:"pool"`  // one of Pools, where there is one output for a sequence
-	// Steps says that the last channel is no input: it is the natural logarithm of the time since the position before,
-	// in steps of the data, by which the recurrences of mixers go that can (see mixer.Rows). Those of irregularly
-	// sampled data are then discretized at the times of the data (Δ of Mamba is multiplied by it).
+	Pool       string `json:"pool"`  // one of Pools, for one output per sequence
+	// Steps marks the last channel as time instead of input: it is the natural logarithm of the time since the position
+	// before, in steps of the data. Mixers that can (see mixer.Rows) use it in their recurrences. So irregularly
+	// sampled data is discretized at its own times (Mamba's Δ is multiplied by the time).
 	Steps bool `json:"steps,omitempty"`
 
-	// Signal describes the data that the network was trained on, nil if that is not known. The network computes the
-	// same without it.
+	// Signal describes the data that the network was trained on, nil if unknown. It does not change what the network
+	// computes.
 	Signal *Signal `json:"signal,omitempty"`
 }
 
 // Network maps sequences of tokens or of rows of numbers to numbers for each position or for the whole: a model for
-// classification, forecasting and streams. Where tokens are predicted from tokens its head shares the weights of the
+// classification, forecasting and streams. If tokens are predicted from tokens, the head shares the weights of the
 // embedding, as in a language model.
 //
-// Of two sequences a and b the head sees a, b and a⊙b through one hidden layer, as in the Long Range Arena's retrieval
-// (arXiv:2011.04006; the difference, which it has too, is a linear map of a and b).
+// For two sequences a and b the head sees a, b and a⊙b through one hidden layer, as in the Long Range Arena's retrieval
+// task (arXiv:2011.04006). Its fourth input, the difference, is a linear map of a and b.
 type Network struct {
 	Config    NetworkConfig
 	Embedding *nn.Embedding // of tokens, or nil
@@ -52,7 +52,7 @@ type Network struct {
 	Backbone
 	Parameters
 	Joint *nn.Linear // the hidden layer over a pair, or nil
-	Head  *nn.Linear // nil where it shares the embedding's weights
+	Head  *nn.Linear // nil if it shares the embedding's weights
 }
 
 // NewNetwork returns a network whose parameters have no values yet.
@@ -96,8 +96,8 @@ func NewNetwork(cfg NetworkConfig) (*Network, error) {
 	return m, nil
 }
 
-// newEncoder returns the map of rows of numbers to the stream. Its bias starts at random, too: from a bias of 0 the
-// first norm would see nothing of a single number but its sign.
+// newEncoder returns the map of rows of numbers to the stream. Its bias starts at random, too: with a bias of 0 the
+// first norm would preserve only the sign of a single number.
 func newEncoder(channels, d int) *nn.Linear {
 	std := 1 / math.Sqrt(float64(channels))
 	m := nn.NewLinear(channels, d, std)
@@ -105,7 +105,7 @@ func newEncoder(channels, d int) *nn.Linear {
 	return m
 }
 
-// inputs is the number of channels that go into the encoder.
+// inputs returns the number of channels of the encoder's input.
 func (c *NetworkConfig) inputs() int {
 	if c.Steps {
 		return c.Channels - 1
@@ -142,7 +142,7 @@ func (c *NetworkConfig) validate() error {
 	return p.Err()
 }
 
-// Params visits every parameter; those that a language model has, too, under the same names.
+// Params visits every parameter. Those that a language model also has get the same names.
 func (m *Network) Params(prefix string, visit nn.Visitor) {
 	names := m.Config.Model.naming()
 	if m.Embedding != nil {
@@ -166,7 +166,7 @@ func (m *Network) Params(prefix string, visit nn.Visitor) {
 	}
 }
 
-// MaxLength is the longest sequence that the network takes, 0 for any.
+// MaxLength returns the length of the longest sequence that the network takes, 0 for any.
 func (m *Network) MaxLength() int {
 	most := shorter(m.maxLength(), m.Config.Model.MaxPositions)
 	if m.Class != nil && most > 0 {
@@ -175,18 +175,19 @@ func (m *Network) MaxLength() int {
 	return most
 }
 
-// Input is some sequences, one after another, of any lengths.
+// Input holds sequences of any lengths, one after another.
 type Input struct {
 	Lengths []int     // of each sequence, in positions
 	Tokens  []int32   // Σ Lengths of them, or
 	Values  []float32 // (Σ Lengths, channels)
 
-	// Seeds are those of dropout, one for each sequence; nil for none.
+	// Seeds are the seeds of dropout, one for each sequence; nil for none.
 	Seeds []uint64
 }
 
-// Forward maps sequences of n positions in all to (n, outputs), or (sequences, outputs) where there is one output for a
-// sequence. For pairs the input has all first sequences, then all second ones; there is one output for each pair.
+// Forward maps sequences with n positions in total to (n, outputs), or to (sequences, outputs) for one output per
+// sequence. For pairs the input has all first sequences, then all second ones, and the result has one output for each
+// pair.
 func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 	r := &Rows{}
 	for _, l := range in.Lengths {
@@ -202,13 +203,13 @@ func (m *Network) Forward(t *autograd.Tape, in Input) *tensor.Tensor {
 	return m.output(t, hidden)
 }
 
-// Predict returns the result of Forward, on a tape of its own.
+// Predict returns the result of Forward, computed on a tape of its own.
 func (m *Network) Predict(in Input) []float32 {
 	y := m.Forward(m.NewTape(), in)
 	return y.Floats()
 }
 
-// output applies the head to positions of the backbone's output, or to the vectors that pool made.
+// output applies the head to positions of the backbone's output, or to the vectors from pool.
 func (m *Network) output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
 	t.Scope("head")
 	if m.Joint != nil {
@@ -252,7 +253,7 @@ func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *
 	return m.run(t, x, r, m.Config.Model.ResidDropout), r
 }
 
-// apart divides rows of numbers into inputs and steps.
+// apart splits rows of numbers into inputs and steps.
 func (m *Network) apart(rows []float32) (inputs, steps []float32) {
 	for ch := m.Config.Channels; len(rows) > 0; rows = rows[ch:] {
 		inputs = append(inputs, rows[:ch-1]...)
@@ -261,7 +262,7 @@ func (m *Network) apart(rows []float32) (inputs, steps []float32) {
 	return inputs, steps
 }
 
-// pool makes one vector of each row: (n, d) → (rows, d).
+// pool reduces each row to one vector: (n, d) → (rows, d).
 func (m *Network) pool(t *autograd.Tape, hidden *tensor.Tensor, r *Rows) *tensor.Tensor {
 	switch {
 	case m.Class != nil:

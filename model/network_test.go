@@ -120,9 +120,9 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestNetworkSteps: a network whose last channel is the logarithm of the time since the position before gives the same
-// from a stream, position by position, as of the whole; with times of 1 it gives what one without that channel gives;
-// other times change its outputs. A network that cannot go by them is refused.
+// TestNetworkSteps: a network whose last channel is the logarithm of the time since the position before has the same
+// outputs from a stream, position by position, as for the whole sequence. With times of 1 it equals a network without
+// that channel; other times change its outputs. A network that cannot use times is refused.
 func TestNetworkSteps(t *testing.T) {
 	const l, ch = 40, 2
 	for _, layers := range []string{"mamba", "s4d,mamba2", "mamba+attention"} {
@@ -171,8 +171,8 @@ func TestNetworkSteps(t *testing.T) {
 	}
 }
 
-// TestScaleDt takes a signal that changes slowly, at full rate and at half: with dt doubled the outputs at the same
-// times agree more closely than without.
+// TestScaleDt uses a slowly changing signal at full and at half rate: with dt doubled the outputs at the same times
+// agree more closely than without.
 func TestScaleDt(t *testing.T) {
 	const l = 256
 	c := networkConfig("s4d")
@@ -203,7 +203,7 @@ func TestScaleDt(t *testing.T) {
 	}
 }
 
-// TestScaleDtSilences: what would turn by more than half a circle a sample has no C any more, until the change is
+// TestScaleDtSilences: modes that would turn by more than half a circle per sample have C = 0 until the change is
 // undone.
 func TestScaleDtSilences(t *testing.T) {
 	for _, layers := range []string{"s4d(bidirectional=true)", "h3"} {

@@ -14,13 +14,13 @@ import (
 // NetworkFile is the name of a network's configuration in its folder.
 const NetworkFile = "network.json"
 
-// configFile is network.json.
+// configFile is the content of network.json.
 func (m *Network) configFile() (name string, text []byte, err error) {
 	text, err = json.MarshalIndent(m.Config, "", "  ")
 	return NetworkFile, append(text, '\n'), err
 }
 
-// FindNetwork reads the network in dir, or in dir/best or dir/last of the run of a task. It is nil if there is none.
+// FindNetwork loads the network in dir, or in dir/best or dir/last of a task's run. It returns nil if there is none.
 func FindNetwork(dir string) (*Network, error) {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("%s: found a file, want the folder of a task's run", dir)
@@ -61,7 +61,7 @@ func readNetwork(dir string) (*Network, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := checkFile(f, &c.Model); err != nil { // before its layers are made
+	if err := checkFile(f, &c.Model); err != nil { // before its layers are built
 		return nil, err
 	}
 	m, err := NewNetwork(c)

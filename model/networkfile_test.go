@@ -25,7 +25,7 @@ func TestFindNetwork(t *testing.T) {
 		t.Errorf("an empty folder: found %v, %v", m, err)
 	}
 	in := Input{Lengths: []int{2}, Values: []float32{1, 2, 3, 4}}
-	for i, sub := range []string{LastDir, BestDir, ""} { // each stands before those that are there already
+	for i, sub := range []string{LastDir, BestDir, ""} { // each takes precedence over the earlier ones
 		want := save(filepath.Join(run, sub), uint64(10+i)).Predict(in)
 		m, err := FindNetwork(run)
 		if err != nil || m == nil {

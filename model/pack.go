@@ -16,17 +16,17 @@ import (
 var errPacked = errors.New("the model is packed for inference: found no weights in float32, load it again without " +
 	"a precision")
 
-// Pack puts the weights of all Linear layers, and those that embedding and head share, into a form that decoding one
-// token at a time reads as fast as memory gives it, at a precision: at Float32 with the same results, at BF16 and Int8
-// rounded, for half and a quarter of the memory, at Int4 for a seventh (see engine.Precision). Matrices that are
-// nn.Param.Fine get no coarser than Int8. Everything else stays float32. The model can be used as before, but neither
-// be trained nor saved. All its weights must have values.
+// Pack converts the weights of all Linear layers, and those shared by embedding and head, to a packed form at a
+// precision. Decoding one token at a time then reads them at the speed of memory. Float32 keeps the same results. BF16,
+// Int8 and Int4 round the weights, to a half, a quarter and a seventh of the memory (see engine.Precision). Matrices
+// with nn.Param.Fine get at least Int8. Everything else stays float32. The packed model works as before, but can be
+// neither trained nor saved. All its weights must have values.
 func (m *Model) Pack(p engine.Precision) error {
 	return m.pack(p, engine.PackRounded)
 }
 
-// PackFrozen is Pack of a model of which no weights are trained but those of an adapter: results are those of float32
-// with the weights rounded to BF16 or Int8, and there is a way back through them.
+// PackFrozen is Pack for a model that is trained only through an adapter. Results are those of float32 with the weights
+// rounded to BF16 or Int8, and gradients flow through the packed weights.
 func (m *Model) PackFrozen(p engine.Precision) error {
 	return m.pack(p, engine.PackFrozen)
 }
@@ -57,26 +57,26 @@ func (m *Model) pack(p engine.Precision, as engine.PackAs) error {
 		engine.PackTensors(m.backend, at, as, weights[at]...)
 	}
 	m.precision = p
-	// Their memory may be part of one piece for all parameters, which is freed only as a whole. So they move.
+	// Their memory may be part of one allocation for all parameters, which is freed only as a whole. So they are
+	// copied.
 	tensor.Compact(others...)
 	return nil
 }
 
-// LoadPacked is Load and Pack in one, in which weights that are packed are never float32 as a whole: it takes no more
-// memory than the packed model.
+// LoadPacked is Load and Pack in one. It packs weights as it reads them and takes no more memory than the packed model.
 func (m *Model) LoadPacked(w Weights, p engine.Precision) error {
 	return m.loadAs(w, packing{precision: p})
 }
 
-// LoadFrozen is Load and PackFrozen in one, as LoadPacked is Load and Pack.
+// LoadFrozen is Load and PackFrozen in one, like LoadPacked.
 func (m *Model) LoadFrozen(w Weights, p engine.Precision) error {
 	return m.loadAs(w, packing{precision: p, frozen: true})
 }
 
-// LoadStored is LoadPacked in the precision of the file. Matrices of bfloat16 and of integers in groups stay as they
-// are; what has so few bits but no such groups is rounded to Int8, as the inputs of all products with integers are;
-// others become float32. All results but those of integers are those of float32 to the last bit. A matrix of float16
-// has more bits than bfloat16 holds.
+// LoadStored is LoadPacked in the precision of the file. Matrices of bfloat16 and of integers in groups are kept
+// unchanged. Matrices with as few bits but other groups are rounded to Int8. All others become float32, including
+// float16, whose mantissa bfloat16 cannot hold. Except for integers, whose products also round their inputs to Int8,
+// results equal those of float32 to the last bit.
 func (m *Model) LoadStored(w Weights) error {
 	if err := m.loadAs(w, packing{precision: engine.Float32, stored: true}); err != nil {
 		return err
@@ -97,35 +97,35 @@ func (m *Model) loadAs(w Weights, p packing) error {
 	return nil
 }
 
-// Precision is that of a packed model, of one that LoadStored packed the coarsest of its integers, Float32 for one that
-// is not packed.
+// Precision returns the precision of a packed model, Float32 for others. After LoadStored it is the coarsest of the
+// integer precisions.
 func (m *Model) Precision() engine.Precision { return m.precision }
 
-// packing says how matrices are packed as they are read.
+// packing describes how to pack matrices as they are read.
 type packing struct {
 	precision engine.Precision
-	stored    bool // but for those that have fewer bits in the file
+	stored    bool // except matrices with fewer bits in the file
 	frozen    bool // see PackFrozen
 }
 
-// form is how a matrix is packed.
+// form is the packed form of a matrix.
 type form struct {
 	precision engine.Precision
 	as        reading
 }
 
-// reading is what is done with the numbers of a file.
+// reading says how the numbers of a file are stored.
 type reading int
 
 const (
 	rounded  = reading(engine.PackRounded)
 	exact    = reading(engine.PackExact)
 	frozen   = reading(engine.PackFrozen)
-	integers = frozen + 1 // integers in groups as they are
+	integers = frozen + 1 // integers in groups, unchanged
 )
 
-// form decides how a matrix is packed whose rows are those of parts of a file. Nothing is rounded that the precision
-// has room for.
+// form returns the packed form of a matrix whose rows come from parts of a file. It rounds nothing that the precision
+// can hold.
 func (p *packing) form(w *nn.Param, parts []checkpoint.Tensor) form {
 	kinds := groupKinds(parts)
 	switch at := precisionOf(w, p.precision); {
@@ -145,7 +145,7 @@ func (p *packing) form(w *nn.Param, parts []checkpoint.Tensor) form {
 	return form{p.precision, rounded}
 }
 
-// groupKinds are the precisions of integers that hold all parts as they are, the smallest first.
+// groupKinds returns the integer precisions that hold all parts exactly, the smallest first.
 func groupKinds(parts []checkpoint.Tensor) (kinds []engine.Precision) {
 	for _, kind := range parts[0].GroupTypes() {
 		lacks := func(x checkpoint.Tensor) bool { return !slices.Contains(x.GroupTypes(), kind) }
@@ -159,13 +159,13 @@ func groupKinds(parts []checkpoint.Tensor) (kinds []engine.Precision) {
 	return kinds
 }
 
-// allOf reports whether all parts are of such a type.
+// allOf reports whether all parts have one of the types.
 func allOf(parts []checkpoint.Tensor, is func(checkpoint.DType) bool) bool {
 	return !slices.ContainsFunc(parts, func(x checkpoint.Tensor) bool { return !is(x.DType) })
 }
 
-// StoredBytes is the memory of a tensor of a file after LoadStored, but for what panels and short forms of bfloat16
-// differ by.
+// StoredBytes returns the approximate memory of a tensor of a file after LoadStored. It ignores partly filled panels
+// and the short form of bfloat16.
 func StoredBytes(x *checkpoint.Tensor) int {
 	n := x.Elements()
 	if len(x.Shape) < 2 || n == 0 {
@@ -182,10 +182,10 @@ func StoredBytes(x *checkpoint.Tensor) int {
 	}
 }
 
-// packable reports whether a parameter is a matrix of products.
+// packable reports whether a parameter is the matrix of a product.
 func packable(p *nn.Param) bool { return p.Role == nn.Weight || p.Role == nn.Table }
 
-// precisionOf is the precision of a matrix in a model that is packed at p.
+// precisionOf returns the precision of a matrix in a model packed at p.
 func precisionOf(w *nn.Param, p engine.Precision) engine.Precision {
 	if w.Fine {
 		return min(p, engine.Int8)
@@ -199,7 +199,7 @@ func isPacked(m nn.Module) (packed bool) {
 	return packed
 }
 
-// Bytes is the memory of the parameters. Each token reads all of it.
+// Bytes returns the memory of the parameters. Each token reads all of it.
 func (m *Model) Bytes() int {
 	n := 0
 	add := func(_ string, p *nn.Param) { n += p.Bytes() }
@@ -210,7 +210,7 @@ func (m *Model) Bytes() int {
 	return n
 }
 
-// FrozenBytes is about the memory of the values of a parameter that PackFrozen has packed.
+// FrozenBytes returns the approximate memory of a parameter's values after PackFrozen.
 func FrozenBytes(w *nn.Param, p engine.Precision) int {
 	n := 4 * w.Len()
 	if !packable(w) {

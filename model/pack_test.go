@@ -12,12 +12,12 @@ import (
 	"github.com/hippo-ssm/hippo/engine/cpu"
 )
 
-// Tolerances of logits with rounded weights, of the largest logit. These models have random weights, through whose
-// layers errors grow. bfloat16 has 8 bits, so that each factor of a product, the weight and the input, is off by up to
-// 1/256 of itself. Both are rounded independently and alike: the error is √2 times that of weights alone, which kept
-// within 0.02. int8 rounds each factor by up to 1/254 of the largest of its group, and in three layers that makes 2 to
-// 4 % mean squared. Of weights of 4 bits, which are off by 6 to 8 %, that shows little more than that the logits are
-// still those of the model.
+// Tolerances of logits with rounded weights, relative to the largest logit. These models have random weights, through
+// whose layers errors grow. bfloat16 has 8 bits, so that each factor of a product, the weight and the input, is off by
+// up to 1/256 of itself. Both are rounded independently, so the error is √2 times that of weights alone, which is at
+// most 0.02. int8 rounds each factor by up to 1/254 of the largest of its group, which in three layers amounts to 2 to
+// 4 % root mean square. Weights of 4 bits are off by 6 to 8 %, so their tolerance shows only that the logits are still
+// those of the model.
 const (
 	bf16LogitTol = 0.03
 	int8LogitTol = 0.06
@@ -27,8 +27,7 @@ const (
 // published are the mixers of the models that the tolerances are for: each further layer rounds once more.
 const published = "attention,h3,s4d"
 
-// packed returns the hybrid of tests at a precision: of all mixers where nothing is rounded, else of the published
-// ones.
+// packed returns the hybrid of tests at a precision: of all mixers if nothing is rounded, else of the published ones.
 func packed(t *testing.T, p engine.Precision) *Model {
 	t.Helper()
 	m := hybrid(t, mixersAt(p))
@@ -88,8 +87,8 @@ func TestPackedModel(t *testing.T) {
 	}
 }
 
-// TestPackedMemory: a packed model takes the memory that its precision says, but for panels that are not full; bfloat16
-// in its short form takes 12 bits for 16.
+// TestPackedMemory: a packed model takes the memory of its precision, except for partly filled panels; bfloat16 in its
+// short form takes 12 bits for 16.
 func TestPackedMemory(t *testing.T) {
 	build := func() *Model {
 		c := hybrid(t, "h3,attention").Config
@@ -114,7 +113,7 @@ func TestPackedMemory(t *testing.T) {
 	}
 }
 
-// TestPackGivesBackMemory: nothing that stays holds on to the memory of the weights as they were.
+// TestPackGivesBackMemory: no remaining value references the memory of the original weights.
 func TestPackGivesBackMemory(t *testing.T) {
 	c := DefaultConfig()
 	c.DModel, c.NLayer, c.VocabSize, c.AttnIdx = 256, 4, 8192, nil

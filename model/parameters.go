@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Parameters are the weights of a model of any kind: a Model, a Network or a Classifier. All get their values from a
-// seed or a file, and are saved, in the same way.
+// Parameters are the weights of a model of any kind: a Model, a Network or a Classifier. All are initialized from a
+// seed, loaded and saved in the same way.
 type Parameters struct {
 	of       nn.Module
 	backbone *Backbone
@@ -19,8 +19,7 @@ type Parameters struct {
 	config   func() (name string, text []byte, err error)
 }
 
-// Use moves a model, whose parameters have their values, to an engine. Earlier tapes and states must not be used any
-// more.
+// Use moves a model whose parameters have values to an engine. Earlier tapes and states must no longer be used.
 func (p *Parameters) Use(b engine.Backend) {
 	p.backbone.use(b)
 	place := func(_ string, q *nn.Param) {
@@ -35,16 +34,16 @@ func (p *Parameters) Use(b engine.Backend) {
 // Init fills every parameter as the releases do, from seed.
 func (p *Parameters) Init(seed uint64) { nn.InitAll(p.of, "", seed) }
 
-// NumParams is the number of trainable numbers.
+// NumParams returns the number of trainable numbers.
 func (p *Parameters) NumParams() int { return numParams(p.of) }
 
-// Load fills the parameters. It changes nothing unless everything fits: a missing, unexpected, misshapen or non-finite
-// tensor is an error, and the error lists all of them.
+// Load fills the parameters. A missing, unexpected, misshapen or non-finite tensor is an error. The error lists all of
+// them, and then nothing is changed.
 func (p *Parameters) Load(w Weights) error {
 	return p.load(w, nil)
 }
 
-// load is Load, which packs weight matrices if there is a precision for them.
+// load is Load that also packs weight matrices if packing says so.
 func (p *Parameters) load(w Weights, pack *packing) error {
 	l, err := p.compare(w)
 	if err != nil {
@@ -63,7 +62,7 @@ func (p *Parameters) LoadSaved(dir string) error {
 	return p.Load(ownWeights(f))
 }
 
-// CheckShapes is Load without values.
+// CheckShapes makes the checks of Load without reading values.
 func (p *Parameters) CheckShapes(w Weights) error {
 	l, err := p.compare(w)
 	if err == nil && len(l.problems) > 0 {
@@ -72,8 +71,8 @@ func (p *Parameters) CheckShapes(w Weights) error {
 	return err
 }
 
-// compare finds the tensors of a model in a file, without reading their values. An error means that the file cannot be
-// that of such a model, whatever its tensors.
+// compare finds the tensors of a model in a file without reading their values. An error means that the file cannot
+// belong to such a model.
 func (p *Parameters) compare(w Weights) (*filling, error) {
 	if err := checkFile(w.File, p.shape); err != nil {
 		return nil, err
@@ -83,8 +82,8 @@ func (p *Parameters) compare(w Weights) (*filling, error) {
 	return l, nil
 }
 
-// Tensors lists the parameters for writing a checkpoint, in the memory of the model if the host has it. The model must
-// not be packed.
+// Tensors returns the parameters for writing a checkpoint. They share the memory of the model if that is on the host.
+// The model must not be packed.
 func (p *Parameters) Tensors() []checkpoint.Tensor {
 	var out []checkpoint.Tensor
 	p.of.Params("", func(name string, q *nn.Param) {
@@ -111,7 +110,7 @@ func (p *Parameters) Save(dir string) error {
 	return p.saveConfig(dir)
 }
 
-// savedAs is what the metadata of a file says.
+// savedAs is the metadata of a saved file.
 var savedAs = map[string]string{"format": "pt", "producer": "hippo"}
 
 // saveConfig writes the configuration.

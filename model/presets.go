@@ -70,7 +70,7 @@ func init() {
 	}
 }
 
-// tiny is the shape of the default run, but for its layer of attention.
+// tiny is the shape of the default run without its layer of attention.
 func (c *Config) tiny() {
 	c.shape(128, 4, 4)
 	c.DState, c.EmbedDropout, c.AttnDropout = 32, 0, 0
@@ -79,8 +79,8 @@ func (c *Config) tiny() {
 // hyena153m is the mixer of Hyena 153M (safari, configs/experiment/pile/hyena.yaml).
 const hyena153m = "hyena(emb_dim=33,filter_order=64,l_max=2048,train_pos_emb=true,w=14)"
 
-// hyenaDNA is a HyenaDNA of the release, for sequences of so many nucleotides and two special tokens. The shift of the
-// window is that of the code that its weights are published with (standalone_hyenadna.py).
+// hyenaDNA is a HyenaDNA of the release, for sequences of n nucleotides and two special tokens. The shift of the window
+// follows the code published with its weights (standalone_hyenadna.py).
 func (c *Config) hyenaDNA(dModel, nLayer, length int) {
 	c.shape(dModel, nLayer, 1)
 	c.Mixer = fmt.Sprintf("hyena(emb_dim=5,filter_order=64,l_max=%d,shift=0.05,w=10)", length+2)
@@ -100,7 +100,7 @@ func (c *Config) mamba(mixer string, dModel, nLayer, pad int) {
 // Presets lists the names of the presets, sorted.
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
-// Preset returns the shape of that name. VocabSize is 0 where the tokenizer decides it.
+// Preset returns the shape of that name. VocabSize is 0 if the tokenizer determines it.
 func Preset(name string) (Config, error) {
 	set, ok := presets[name]
 	if !ok {

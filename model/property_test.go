@@ -49,15 +49,15 @@ func hybrid(t testing.TB, layers string) *Model {
 	return m
 }
 
-// composed are layers of more than a mixer and the MLP of all others.
+// composed are layers of more than a mixer and the default MLP.
 const composed = "mamba2(headdim=4,d_state=3,in_scale=0.5)+attention(kv_heads=1,out_scale=2)/swiglu(bias=false)," +
 	"relu2(d_inner=20),attention(qk_norm=true,rotary_emb_dim=0)/none"
 
-// every names all mixers of the registry, so that a new one is tested too.
+// every lists all mixers of the registry, so a new one is tested, too.
 func every() string { return strings.Join(MixerNames(), ",") }
 
-// mixtures are layers with experts, and with blocks that several layers share. Experts come first: further up,
-// roundings would now and then choose others.
+// mixtures are layers with experts, and with blocks that several layers share. Experts come first: in later layers
+// rounding would sometimes choose others.
 const mixtures = "relu2-experts(experts=4,sigmoid=true,choice_bias=true),h3/swiglu-experts(experts=5,d_shared=6)," +
 	"zamba2-shared(adapter_rank=3,attention_adapters=true,d_inner=20)>mamba(d_state=4)/none," +
 	"zamba2-shared(block=1,adapter_rank=2,d_inner=12)>gated-conv," +
@@ -78,7 +78,7 @@ func text(seed uint64, n int) []int32 {
 	return ids
 }
 
-// columns are the positions [lo, hi) of each of b rows.
+// columns returns the positions [lo, hi) of each of b rows.
 func columns[T any](x []T, b, lo, hi int) []T {
 	var out []T
 	for i, row := 0, len(x)/b; i < b; i++ {
@@ -87,7 +87,7 @@ func columns[T any](x []T, b, lo, hi int) []T {
 	return out
 }
 
-// newStates are those of b sequences before their first position.
+// newStates returns the states of b sequences before their first position.
 func newStates(m *Model, b int) []*State {
 	states := make([]*State, b)
 	for i := range states {
@@ -96,7 +96,7 @@ func newStates(m *Model, b int) []*State {
 	return states
 }
 
-// rowsOf are the next n positions of each sequence.
+// rowsOf returns the next n positions of each sequence.
 func rowsOf(n int, states []*State) *Rows {
 	r := &Rows{}
 	for _, s := range states {
@@ -148,7 +148,7 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 	return r
 }
 
-// gradient is a copy of that of x on a tape, nil if there is none.
+// gradient returns a copy of the gradient of x on a tape, nil if there is none.
 func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 	if g := tape.Grad(x); g != nil {
 		return read(g)
@@ -156,7 +156,7 @@ func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 	return nil
 }
 
-// gradients are those of all parameters, by name.
+// gradients returns the gradients of all parameters by name.
 func gradients(tape *autograd.Tape, m nn.Module) map[string][]float32 {
 	all := map[string][]float32{}
 	m.Params("", func(name string, p *nn.Param) { all[name] = gradient(tape, p.Tensor) })
@@ -168,8 +168,8 @@ type reporter interface {
 	Errorf(format string, args ...any)
 }
 
-// nothing is what may be left of a gradient that is zero, such as that of an expert which only a position without a
-// target uses, where a convolution by transform is on the way. Others are about 1.
+// nothing is the largest size of a zero gradient after the rounding of a convolution by transform, such as the gradient
+// of an expert used only by positions without targets. Other gradients are about 1.
 const nothing = 1e-2
 
 // near checks got against want: differences up to tol of the largest element.
@@ -210,11 +210,11 @@ func chunksOfModel(t *testing.T, m *Model) {
 		}
 		for name, g := range want.grads {
 			tol := 2e-4 // some of them cancel almost wholly
-			// DSS's most of all, and that of linear attention's key bias: over two positions nearly nothing is left.
+			// DSS's most of all, and that of linear attention's key bias: over two positions almost nothing is left.
 			if strings.HasSuffix(name, "Lambda_im") || strings.HasSuffix(name, "key_projection.bias") {
 				tol = 1e-3
 			}
-			// Perhaps one position uses an expert, and one product of small numbers is all that an adapter gets.
+			// An expert may serve a single position; its adapter's gradient is then one product of small numbers.
 			if strings.Contains(name, ".experts.") || strings.Contains(name, "_adapter.") {
 				tol = 1e-3
 			}
@@ -275,7 +275,7 @@ func steppedLogits(t *testing.T, m *Model) {
 	}
 }
 
-// TestDropout: dropout acts while a tape trains, and then only.
+// TestDropout: dropout acts only while a tape trains.
 func TestDropout(t *testing.T) {
 	plain := hybrid(t, every())
 	plain.Config.EmbedDropout = 0

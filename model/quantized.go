@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// SavePacked is Save for a packed model: it writes the numbers that its weights were rounded to, in as many bits.
-// LoadStored makes the same model of it. Rows are written as they are made.
+// SavePacked is Save for a packed model: it writes the rounded weights in their number of bits. LoadStored restores the
+// same model. Rows are converted as they are written.
 func (m *Model) SavePacked(dir string) error {
 	if m.adapter != nil {
 		return errAdapter
@@ -27,7 +27,7 @@ func (m *Model) SavePacked(dir string) error {
 	return m.saveConfig(dir)
 }
 
-// packedTensors are the parameters as they are in memory.
+// packedTensors returns the parameters in the types that they have in memory.
 func (m *Model) packedTensors() (out []checkpoint.Tensor) {
 	m.Params("", func(name string, p *nn.Param) {
 		kept, ok := p.Packed().(engine.Rounding)
@@ -41,7 +41,7 @@ func (m *Model) packedTensors() (out []checkpoint.Tensor) {
 	return out
 }
 
-// packedTensor is a matrix in the type that it was rounded to.
+// packedTensor returns a matrix in the type that it was rounded to.
 func packedTensor(name string, p *nn.Param, w engine.Rounding) checkpoint.Tensor {
 	k := p.Dim(1)
 	if at := w.Stored(); at >= engine.Int8 {

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// reloaded is a model from the folder that another was saved in.
+// reloaded returns a model loaded from the folder where another was saved.
 func reloaded(t *testing.T, c Config, dir string) (*Model, error) {
 	t.Helper()
 	m, err := New(c)
@@ -28,7 +28,7 @@ func reloaded(t *testing.T, c Config, dir string) (*Model, error) {
 	return m, m.LoadStored(ownWeights(f))
 }
 
-// TestSavePacked: a packed model is saved in the bits of its weights, and is the same when it is read, to the last bit:
+// TestSavePacked: a packed model is saved with the bits of its weights and is the same after loading, to the last bit:
 // whole, token by token, and as float32.
 func TestSavePacked(t *testing.T) {
 	const b, l = 2, 20
@@ -98,7 +98,7 @@ func TestSavePackedInSeveralPrecisions(t *testing.T) {
 	}
 }
 
-// TestFormOfParts: one matrix of several tensors is packed in a form that holds all of them, if there is one.
+// TestFormOfParts: a matrix of several tensors is packed in a form that holds all of them, if one exists.
 func TestFormOfParts(t *testing.T) {
 	w := &nn.Param{}
 	fine := &nn.Param{Fine: true}

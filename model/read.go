@@ -10,11 +10,11 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// pieceLen is how many values are read at a time: few, so that little of the file is in memory, and whole blocks of
-// every type that quantizes.
+// pieceLen is the number of values read at a time. It is small, to hold little of the file in memory, and a multiple of
+// the block of every quantized type.
 const pieceLen = 1 << 18
 
-// pieces recycles the memory of values until they are packed.
+// pieces recycles memory for values that are not packed yet.
 var pieces = sync.Pool{New: func() any { return new([]float32) }}
 
 // withPiece calls use with memory for n values, whose contents are unspecified.
@@ -27,14 +27,14 @@ func withPiece(n int, use func(x []float32)) {
 	use((*piece)[:n])
 }
 
-// badTensor is a tensor of the file whose values cannot be used.
+// badTensor is a tensor of the file with unusable values.
 type badTensor struct {
 	name string
 	err  error
 }
 
-// read sets dst to the values from at on of parameter i, and releases the memory of the file. Values that are not
-// finite are a problem.
+// read sets dst to the values of parameter i from index at on, and releases the memory of the file. It reports values
+// that are not finite.
 func (l *filling) read(i int, dst []float32, at int) *badTensor {
 	for p := range l.sources[i] {
 		source := &l.sources[i][p]
@@ -51,10 +51,10 @@ func (l *filling) read(i int, dst []float32, at int) *badTensor {
 	return nil
 }
 
-// ReadFinite sets dst to all values of a tensor, which have to be finite.
+// ReadFinite sets dst to all values of a tensor, which must be finite.
 func ReadFinite(x *checkpoint.Tensor, dst []float32) error { return readFinite(x, dst, 0) }
 
-// readFinite sets dst to the values from at on of a tensor, which have to be finite.
+// readFinite sets dst to the values of a tensor from index at on. They must be finite.
 func readFinite(x *checkpoint.Tensor, dst []float32, at int) error {
 	part := x.Part(at, len(dst))
 	defer part.Release()
@@ -132,7 +132,7 @@ func (l *filling) readPacked(which []int, how form) (set []func()) {
 	return set
 }
 
-// matrix is parameter i.
+// matrix returns parameter i.
 func (l *filling) matrix(i int, bad *firstBad) engine.Matrix {
 	n, k := l.params[i].Dim(0), l.params[i].Dim(1)
 	m := engine.Matrix{N: n, K: k, Rows: func(j, rows int, use func([]float32)) {
@@ -142,7 +142,7 @@ func (l *filling) matrix(i int, bad *firstBad) engine.Matrix {
 		})
 	}}
 	if sources := l.sources[i]; len(sources) == 1 && sources[0].DType == checkpoint.BF16 {
-		var seen sync.Map // rows that are known to be finite: they are read twice
+		var seen sync.Map // number of rows known to be finite, as rows are read twice
 		m.BF16 = func(j, rows int, use func([]byte)) {
 			part := sources[0].Part(j*k, rows*k)
 			defer part.Release()
@@ -158,7 +158,7 @@ func (l *filling) matrix(i int, bad *firstBad) engine.Matrix {
 	return m
 }
 
-// groups is parameter i, whose tensors are integers in groups.
+// groups returns parameter i, whose tensors are integers in groups.
 func (l *filling) groups(i int, bad *firstBad) engine.Groups {
 	n, k := l.params[i].Dim(0), l.params[i].Dim(1)
 	return engine.Groups{N: n, K: k, Row: func(j int, q []int8, factor, least []uint16) float32 {
@@ -189,14 +189,14 @@ func releaseRows(x *checkpoint.Tensor, j, k int) {
 	}
 }
 
-// firstBad is the error in the first of several parts, which arrive in any order.
+// firstBad holds the error of the first of several parts, which arrive in any order.
 type firstBad struct {
 	mu  sync.Mutex
 	at  int
 	bad *badTensor
 }
 
-// add reports the part that starts at at; a nil bad means no error.
+// add records the result of the part that starts at index at; a nil bad means no error.
 func (f *firstBad) add(at int, bad *badTensor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

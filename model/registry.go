@@ -48,7 +48,7 @@ func MixerNames() []string {
 	return names
 }
 
-// MixerOptions lists the options of a mixer, with what they are where a configuration says nothing.
+// MixerOptions lists the options of a mixer with their defaults.
 func MixerOptions(m mixer.Info) []config.Described {
 	if m.Options == nil {
 		return nil

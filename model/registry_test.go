@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestEveryMixerIsChecked: each mixer of the registry has a test that compares it with an oracle, which says so by
-// golden.Of, a row in the property tests, and a page. Adding a mixer is a file, a line and a golden test, and this test
+// TestEveryMixerIsChecked: each mixer of the registry has a test that compares it with an oracle and declares this by
+// golden.Of, a row in the property tests, and a page. A new mixer takes a file, a line and a golden test; this test
 // demands the last.
 func TestEveryMixerIsChecked(t *testing.T) {
 	oracles := map[string]string{} // a test by the mixer that it compares

@@ -9,9 +9,9 @@ import (
 )
 
 // Rows describe the input of one call of a model: sequences, or pieces of some, one after another. They may have any
-// lengths and ages, and see nothing of each other. The zero value has no rows.
+// lengths and start at any positions, and are independent of each other. The zero value has no rows.
 //
-// A tape that records uses its rows until Reset: they must not change before.
+// A recording tape uses its rows until Reset; they must not change before.
 type Rows struct {
 	at     engine.Rows
 	states []*State
@@ -19,7 +19,7 @@ type Rows struct {
 	layer  mixer.Rows // with the states of one layer at a time
 }
 
-// EqualRows returns b sequences of l positions each, which begin at zero and keep nothing.
+// EqualRows returns b sequences of l positions each, without states before or after.
 func EqualRows(b, l int) *Rows {
 	r := &Rows{}
 	for range b {
@@ -35,8 +35,8 @@ func OneRow(l int, s *State) *Rows {
 	return r
 }
 
-// Add appends a row of l positions of another sequence. It continues from the state s, which Forward then updates.
-// Without a state (nil) it begins at zero and keeps nothing. No two rows may have the same state.
+// Add appends a row of l positions of another sequence. It continues from the state s, which Forward then updates. With
+// a nil state it starts at zero and its state is dropped. No two rows may have the same state.
 func (r *Rows) Add(l int, s *State) {
 	at := 0
 	if s != nil {
@@ -46,9 +46,9 @@ func (r *Rows) Add(l int, s *State) {
 	r.states = append(r.states, s)
 }
 
-// AddDocuments adds n positions of a sequence of m: a row for each document in them. Documents begin at borders, which
-// ascend, and see nothing of each other. The first row continues from state, nil for none, unless a document begins
-// with it. It returns the state that the sequence continues from.
+// AddDocuments adds n positions of a sequence for m: a row for each document in them. Documents start at borders, which
+// ascend, and are independent of each other. The first row continues from state, nil for none, unless a document starts
+// there. AddDocuments returns the state from which the sequence continues.
 func (r *Rows) AddDocuments(m *Model, n int, borders []int, state *State) *State {
 	carry, from := state != nil, 0
 	for i := range len(borders) + 1 {
@@ -72,7 +72,7 @@ func (r *Rows) AddDocuments(m *Model, n int, borders []int, state *State) *State
 // Train switches dropout on, with a seed for each row.
 func (r *Rows) Train(seeds ...uint64) { r.at.Train(seeds) }
 
-// Clear removes all rows and keeps their memory for others. No tape may be using them.
+// Clear removes all rows and reuses their memory for new ones. No tape may be using them.
 func (r *Rows) Clear() {
 	r.at.Clear()
 	clear(r.states)
@@ -80,13 +80,13 @@ func (r *Rows) Clear() {
 	r.layer.Forget()
 }
 
-// Count is the number of rows.
+// Count returns the number of rows.
 func (r *Rows) Count() int { return r.at.Count() }
 
-// Total is the number of positions of all rows.
+// Total returns the number of positions of all rows.
 func (r *Rows) Total() int { return r.at.Total() }
 
-// Len is the number of positions of row i.
+// Len returns the number of positions of row i.
 func (r *Rows) Len(i int) int { return r.at.Len(i) }
 
 // of returns the rows with the states of one layer.

@@ -9,9 +9,8 @@ import (
 
 // ScaleDt multiplies every trained time step dt of the continuous systems (S4, S4D, DSS, GSS, H3's diagonal one) by
 // factor: a model for signals of one rate becomes one for signals whose rate is divided by factor (arXiv:2111.00396,
-// §4.3). Diagonal modes that would then turn by more than half a circle from one sample to the next answer to
-// frequencies which the signal no longer has, and would take others for them: they are silenced (as by bandlimit in the
-// official code). undo restores the old values.
+// §4.3). Diagonal modes that would then turn by more than half a circle per sample would alias: the signal no longer
+// has their frequencies. They are silenced, like bandlimit in the official code. undo restores the old values.
 func (m *Network) ScaleDt(factor float64) (undo func()) {
 	all := map[string]*nn.Param{}
 	var undone []func()
@@ -54,7 +53,7 @@ func (m *Network) ScaleDt(factor float64) (undo func()) {
 	}
 }
 
-// AtRate returns a copy of the network for another rate, as ScaleDt makes it. m stays as it is.
+// AtRate returns a copy of the network with ScaleDt applied. It does not change m.
 func (m *Network) AtRate(factor float64) (*Network, error) {
 	c, err := NewNetwork(m.Config)
 	if err != nil {
@@ -84,7 +83,8 @@ func replace(p *nn.Param, x []float32) (undo func()) {
 	}
 }
 
-// aboveNyquist tells for each of (d, n) modes whether factor times its angle per sample, from -π to π, is above π.
+// aboveNyquist reports for each of (d, n) modes whether factor times the absolute value of its angle per sample, from
+// -π to π, is above π.
 func aboveNyquist(logDt, imag *nn.Param, factor float64) []bool {
 	dt, im := logDt.Floats(), imag.Floats()
 	n := len(im) / len(dt)

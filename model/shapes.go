@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Shape describes a parameter: its official name, its shape, the product of that, and whether it is trained.
+// Shape describes a parameter: its official name, its shape, its number of elements, and whether it is trained.
 type Shape struct {
 	Name    string
 	Dims    []int
@@ -15,8 +15,8 @@ type Shape struct {
 	Trained bool
 }
 
-// Shapes lists the parameters of a language model in the order of its checkpoints. It takes no memory for their values,
-// so that a configuration can be compared with a file, or with the machine, before anything is built.
+// Shapes lists the parameters of a language model in the order of its checkpoints. It allocates no values, so a
+// configuration can be compared with a file, or with the machine's memory, before the model is built.
 func (c *Config) Shapes() ([]Shape, error) {
 	m, err := New(*c)
 	if err != nil {
@@ -26,15 +26,14 @@ func (c *Config) Shapes() ([]Shape, error) {
 }
 
 const (
-	// maxSize bounds a size of a configuration, so that small multiples of it are numbers that int holds.
+	// maxSize bounds a size of a configuration, so that small multiples of it fit into an int.
 	maxSize = 1 << 30
-	// maxParams bounds the parameters of a model, so that sizes in bytes of weights, gradients and moments are such
-	// numbers.
+	// maxParams bounds the parameters of a model, so that the bytes of weights, gradients and moments fit into an int.
 	maxParams = 1 << 48
 )
 
-// shapesOf lists the parameters of a module. Their number is checked, as nowhere later: it is the product of sizes that
-// may be those of a hostile file.
+// shapesOf lists the parameters of a module. It checks their number, which nothing does later: the sizes may come from
+// a hostile file.
 func shapesOf(m nn.Module) ([]Shape, error) {
 	var all []Shape
 	var err error

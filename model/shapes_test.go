@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// allocated is how many bytes f allocates, in all goroutines.
+// allocated returns the number of bytes that f allocates, in all goroutines.
 func allocated(f func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -19,8 +19,8 @@ func allocated(f func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// TestModelsOfAnySizeCostNothing: a model of any mixer is described, checked and counted in no memory or time to speak
-// of, however wide it is and however large its states are.
+// TestModelsOfAnySizeCostNothing: a model of any mixer is described, checked and counted in almost no memory or time,
+// at any width and any size of states.
 func TestModelsOfAnySizeCostNothing(t *testing.T) {
 	largest := map[string]string{"s4": "d_state=4096", "dss": "d_state=2048", "lmu": "hidden=65536,order=1024",
 		"s4d": "measure=diag-legs,d_state=4096"}
@@ -79,7 +79,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestSizesThatOverflow: sizes whose products no int holds are errors that name what is too large.
+// TestSizesThatOverflow: sizes whose products overflow an int are errors that name the field.
 func TestSizesThatOverflow(t *testing.T) {
 	for want, set := range map[string]func(*Config){
 		"d_model: found 4611686018427387904, want at most":    func(c *Config) { c.DModel = 1 << 62 },

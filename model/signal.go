@@ -10,30 +10,30 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 )
 
-// Signal describes the data that a network was trained on, which one must know to use it on new data. Unknown parts are
-// nil.
+// Signal describes the data that a network was trained on, as needed to use it on new data. Unknown parts are nil.
 type Signal struct {
-	Inputs  []Channel `json:"inputs,omitempty"`  // the numbers that go in at a position
-	Outputs []Channel `json:"outputs,omitempty"` // the numbers that come out
-	Classes []string  `json:"classes,omitempty"` // or the names of the classes whose scores come out
-	// About is what else is known of the data, as whoever trained the network writes it, such as package fit.
+	Inputs  []Channel `json:"inputs,omitempty"`  // input numbers of a position
+	Outputs []Channel `json:"outputs,omitempty"` // output numbers
+	Classes []string  `json:"classes,omitempty"` // or the names of the classes whose scores are the outputs
+	// About holds further information on the data, in the format of the package that trained the network, such as
+	// package fit.
 	About json.RawMessage `json:"about,omitempty"`
 }
 
-// Channel is a number that goes in or comes out, and how it is scaled.
+// Channel describes an input or output number and its scale.
 type Channel struct {
 	Name      string  `json:"name"`
 	Unit      string  `json:"unit,omitempty"`
-	Low       float64 `json:"low"` // the range of the numbers in training; both 0 if that is not known
+	Low       float64 `json:"low"` // range of the numbers in training; both 0 if unknown
 	High      float64 `json:"high"`
-	Mean      float64 `json:"mean"` // a number x goes in, or comes out, as (x - Mean)/Deviation
+	Mean      float64 `json:"mean"` // the network's value of a number x is (x - Mean)/Deviation
 	Deviation float64 `json:"deviation"`
 }
 
-// Scale is the network's input for the number x.
+// Scale returns the network's input for the number x.
 func (c *Channel) Scale(x float64) float32 { return float32((x - c.Mean) / c.Deviation) }
 
-// Unscale is the number that the output y stands for.
+// Unscale returns the number that the output y stands for.
 func (c *Channel) Unscale(y float32) float64 { return float64(y)*c.Deviation + c.Mean }
 
 // Usual reports whether x lies in the range seen in training, or outside by at most half of its width.
@@ -42,7 +42,7 @@ func (c *Channel) Usual(x float64) bool {
 	return room == 0 || c.Low-room <= x && x <= c.High+room
 }
 
-// String describes the channel in words: voltage, -2.3 to 3.1 mV.
+// String describes the channel: voltage, -2.3 to 3.1 mV.
 func (c *Channel) String() string {
 	text := c.Name
 	if c.High > c.Low {
@@ -54,7 +54,7 @@ func (c *Channel) String() string {
 	return text
 }
 
-// validate reports what does not fit a network.
+// validate returns an error if the signal does not fit a network.
 func (s *Signal) validate(c *NetworkConfig, p *config.Problems) {
 	for _, part := range []struct {
 		key       string

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// State is what a model carries of one sequence from row to row: the states of its mixers and how many positions they
+// State carries one sequence from row to row: the states of the model's mixers and the number of positions that they
 // have seen.
 type State struct {
 	Mixers   []mixer.State
@@ -26,7 +26,8 @@ func (bb *Backbone) NewState() *State {
 	return s
 }
 
-// Growth is how many bytes each token adds to the state of a sequence, and the kinds of mixers whose states grow.
+// Growth returns the number of bytes that each token adds to the state of a sequence, and the kinds of mixers whose
+// states grow.
 func (bb *Backbone) Growth() (bytes int, kinds []string) {
 	for _, b := range bb.Blocks {
 		if n := b.traits().Growth; n > 0 {
@@ -39,7 +40,7 @@ func (bb *Backbone) Growth() (bytes int, kinds []string) {
 	return bytes, kinds
 }
 
-// Size is the number of bytes that hold the state now.
+// Size returns the current size of the state in bytes.
 func (s *State) Size() int {
 	n := 0
 	for _, x := range s.Mixers {
@@ -48,33 +49,33 @@ func (s *State) Size() int {
 	return n
 }
 
-// Pages calls f for each part of the state that its clones share with it, with the memory that it takes, and how much
-// of that Size counts: page tells one from another.
+// Pages calls f for each part of the state that clones may share with it. page identifies the part. Further arguments
+// are its memory in bytes and the bytes that Size counts for it.
 func (s *State) Pages(f func(page any, bytes, counted int)) {
 	mixer.Pages(func(page *engine.Page, bytes, seen int) { f(page, bytes, seen) }, s.Mixers...)
 }
 
-// Clone returns an independent copy: the way to fork a sequence.
+// Clone returns an independent copy, to fork a sequence.
 func (s *State) Clone() *State {
 	return &State{Position: s.Position, Mixers: mixer.Clones(s.Mixers)}
 }
 
-// Detach cuts the state from the tape, so that gradients stop here and the tape can be reset.
+// Detach detaches the state from the tape: gradients stop here, and the tape can be reset.
 func (s *State) Detach() {
 	for _, x := range s.Mixers {
 		x.Detach()
 	}
 }
 
-// Keep bounds what grows with the sequence (the keys and values of attention) to the last n positions.
+// Keep limits the parts that grow with the sequence (the keys and values of attention) to the last n positions.
 func (s *State) Keep(n int) {
 	for _, x := range s.Mixers {
 		x.Keep(n)
 	}
 }
 
-// PositionName is what State.Tensors calls the number of positions: two numbers, in units of positionUnit and the rest,
-// as a float32 holds no larger ones.
+// PositionName is the name of the number of positions in State.Tensors. The tensor has two numbers, the multiple of
+// positionUnit and the rest, because a float32 is exact only for small integers.
 const (
 	PositionName = "position"
 	positionUnit = 1 << 20
@@ -88,7 +89,7 @@ func (s *State) Tensors(visit func(name string, x *tensor.Tensor)) {
 	}
 }
 
-// position is Position as a tensor.
+// position returns Position as a tensor.
 func (s *State) position() *tensor.Tensor {
 	return tensor.FromSlice([]float32{float32(s.Position / positionUnit), float32(s.Position % positionUnit)}, 2)
 }
@@ -96,7 +97,8 @@ func (s *State) position() *tensor.Tensor {
 // StatePart is a tensor of a state.
 type StatePart = mixer.StatePart
 
-// Parts visits what Tensors visits, by the same names, without copies. They are valid until the state changes.
+// Parts visits the tensors that Tensors visits, under the same names and without copies. They are valid until the state
+// changes.
 func (s *State) Parts(visit func(p StatePart)) {
 	visit(mixer.NewStatePart(PositionName, s.position()))
 	for i, m := range s.Mixers {
@@ -107,13 +109,14 @@ func (s *State) Parts(visit func(p StatePart)) {
 	}
 }
 
-// Names are those of the tensors of the state.
+// Names returns the names of the tensors of the state.
 func (s *State) Names() (names []string) {
 	s.Parts(func(p StatePart) { names = append(names, p.Name) })
 	return names
 }
 
-// Restore sets one tensor of the state from what Tensors gave. Tensors of several layers may be set at the same time.
+// Restore sets one tensor of the state to a value from Tensors. Goroutines may set tensors of different layers at the
+// same time.
 func (s *State) Restore(name string, shape []int, data []float32) error {
 	if name == PositionName {
 		if len(shape) != 1 || len(data) != 2 || !(data[0] >= 0 && data[0] < positionUnit && data[1] >= 0 &&
@@ -130,17 +133,17 @@ func (s *State) Restore(name string, shape []int, data []float32) error {
 	return layer.Restore(part, shape, data)
 }
 
-// RestoreIntegers is Restore of integers times a factor for each row, where the state holds that tensor as integers.
-// For others it does nothing, and returns false.
+// RestoreIntegers is Restore for a tensor that the state holds as integers times a factor for each row. For other
+// tensors it does nothing and returns false.
 func (s *State) RestoreIntegers(name string, shape []int, q []int8, factors []float32) (done bool, err error) {
 	layer, part, err := s.layer(name)
 	if err != nil {
-		return false, nil // which Restore says
+		return false, nil // reported by Restore
 	}
 	return mixer.RestoreIntegers(layer, part, shape, q, factors)
 }
 
-// layer is the state of a layer with the name of a part of it.
+// layer returns the state of a layer and the name of the tensor in it.
 func (s *State) layer(name string) (mixer.State, string, error) {
 	var i int
 	var part string
@@ -150,8 +153,8 @@ func (s *State) layer(name string) (mixer.State, string, error) {
 	return s.Mixers[i], part, nil
 }
 
-// Recurrent reports whether all layers have states of a fixed size, with gradients that can be taken from one tape to
-// another. The first layer that has not is named.
+// Recurrent reports whether all layers have states of a fixed size, with gradients that can be carried from one tape to
+// another. Otherwise it names the first layer that has none.
 func (bb *Backbone) Recurrent() (ok bool, layer int, kind string) {
 	for i, b := range bb.Blocks {
 		if !mixer.Recurrent(b.newState()) {

@@ -6,7 +6,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// FuzzStateRestore: any tensor is restored into a state or is an error, and what was restored can be gone on from.
+// FuzzStateRestore: restoring any tensor succeeds or is an error, and a restored state can be continued.
 func FuzzStateRestore(f *testing.F) {
 	c := DefaultConfig()
 	c.DModel, c.VocabSize, c.DState, c.NumHeads = 8, 16, 4, 2

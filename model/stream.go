@@ -7,9 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Stream runs a network over one sequence as it comes, position by position or in chunks, with the outputs that the
-// whole sequence would give. Its memory does not grow where the states of the mixers do not. It is for one goroutine; a
-// network may have many.
+// Stream runs a network over one sequence as it arrives, position by position or in chunks. Its outputs are those of
+// the whole sequence. Its memory grows only if the states of the mixers do. A Stream is for one goroutine; a network
+// may have many streams.
 type Stream struct {
 	m     *Network
 	tape  *autograd.Tape
@@ -35,13 +35,13 @@ func (m *Network) NewStream() (*Stream, error) {
 		row: make([]float32, d)}, nil
 }
 
-// Position is the number of positions seen.
+// Position returns the number of positions seen.
 func (s *Stream) Position() int { return s.state.Position }
 
-// State is what the mixers carry. Whoever changes it changes what follows.
+// State returns the state of the mixers. Changing it changes later outputs.
 func (s *Stream) State() *State { return s.state }
 
-// Tokens advances by some tokens. It returns what Values does.
+// Tokens advances by tokens. It returns the same outputs as Values.
 func (s *Stream) Tokens(ids ...int32) ([]float32, error) {
 	vocab := int32(s.m.Config.Vocab)
 	if vocab == 0 {
@@ -55,8 +55,8 @@ func (s *Stream) Tokens(ids ...int32) ([]float32, error) {
 	return s.step(Input{Tokens: ids}, len(ids))
 }
 
-// Values advances by some rows of numbers. It returns the outputs at each of their positions, or of the sequence up to
-// the last of them, in memory that the next call reuses.
+// Values advances by rows of numbers. It returns the outputs at each of their positions, or of the sequence up to the
+// last of them, in memory that the next call reuses.
 func (s *Stream) Values(rows ...float32) ([]float32, error) {
 	channels := s.m.Config.Channels
 	if channels == 0 || len(rows)%channels != 0 {
@@ -90,7 +90,7 @@ func (s *Stream) step(in Input, l int) ([]float32, error) {
 	return s.out, nil
 }
 
-// pool is the vector of the sequence so far that the head sees: (1, d).
+// pool returns the pooled vector of the sequence so far: (1, d).
 func (s *Stream) pool(hidden *tensor.Tensor) *tensor.Tensor {
 	if s.m.Config.Pool != "mean" {
 		return s.tape.Last(hidden, &s.rows.at)

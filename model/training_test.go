@@ -116,7 +116,7 @@ func TestBatchGradients(t *testing.T) {
 	}
 }
 
-// TestFrozenParameters: a parameter that wants no gradient gets none; the others get what they get anyway.
+// TestFrozenParameters: a frozen parameter gets no gradient; the gradients of the others do not change.
 func TestFrozenParameters(t *testing.T) {
 	m := hybrid(t, every())
 	ids := text(5, 60)
@@ -135,13 +135,12 @@ func TestFrozenParameters(t *testing.T) {
 	})
 }
 
-// TestStepMemory: however long the sequences and however many, a step of training makes the same few objects, and a
-// second one takes no memory for tensors. Every loop that is shared between cores costs an object, and another when its
-// caller has to wait for the others; the smallest of the steps compared here has work enough for all loops to be
-// shared.
+// TestStepMemory: for any number and length of sequences, a training step allocates the same few objects, and a second
+// step no memory for tensors. Every loop shared between cores costs an object, and another if its caller has to wait.
+// The smallest of the steps compared here has enough work for all loops to be shared.
 func TestStepMemory(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would empty the pools of the cores
-	// What has a longest sequence gets one that is long enough, what has blocks, of some operations each, one block.
+	// Mixers with a maximum length get one that is long enough; mixers with blocks of several operations get one block.
 	layers := strings.NewReplacer("gmlp", "gmlp(l_max=1500)", "block-recurrent",
 		"block-recurrent(block=2000)").Replace(every())
 	cfg := hybrid(t, layers+",h3").Config

@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	closeEnough = 0.05    // a shape whose number of parameters is off by no more is left as it is
-	farthest    = 0.2     // an error where the nearest number is off by more
-	widest      = 1 << 16 // the largest width that is tried
+	closeEnough = 0.05    // a shape within this relative distance is left unchanged
+	farthest    = 0.2     // an error if the nearest number is farther off
+	widest      = 1 << 16 // largest width tested
 )
 
-// FitWidth returns the shape with the d_model for which the number of parameters is nearest to want, and with its inner
-// width in proportion. It also returns that number. A shape within 5 % is left as it is; it is an error if
-// none comes within 20 %. Widths go in steps of 8, or of what heads and groups ask for.
+// FitWidth returns the shape with the d_model whose number of parameters is nearest to want, with the inner width in
+// proportion, and that number. A shape within 5 % is left unchanged. It is an error if none is within 20 %. Widths are
+// multiples of 8, or of the step that heads and groups need.
 func (c *Config) FitWidth(want int) (Config, int, error) {
 	n, err := c.CountParams()
 	if err != nil {
@@ -60,10 +60,10 @@ func (c *Config) FitWidth(want int) (Config, int, error) {
 	return c.AtWidth(best), size(best), nil
 }
 
-// off is the relative difference between n and want.
+// off returns the relative difference between n and want.
 func off(n, want int) float64 { return math.Abs(float64(n)/float64(want) - 1) }
 
-// AtWidth is the shape with another d_model, and the width of its MLP in proportion.
+// AtWidth returns the shape with another d_model and the width of its MLP in proportion.
 func (c *Config) AtWidth(d int) Config {
 	other := *c
 	if other.DInner > 0 {

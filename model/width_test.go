@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFitWidth: models come near the number of parameters asked for, with widths that their heads allow, and no other
-// width comes nearer.
+// TestFitWidth: models get close to the requested number of parameters, with widths that their heads allow, and no
+// other width gets closer.
 func TestFitWidth(t *testing.T) {
 	for name, sizes := range map[string][]int{
 		"tiny": {100_000, 888_704, 5_000_000}, "mamba2-tiny": {100_000, 5_000_000},
@@ -24,7 +24,7 @@ func TestFitWidth(t *testing.T) {
 				continue
 			}
 			if got, err := shape.CountParams(); err != nil || got != n {
-				t.Errorf("%s: %d parameters, %v, but %d are said", name, got, err, n)
+				t.Errorf("%s: %d parameters, %v, but %d reported", name, got, err, n)
 			}
 			for _, d := range []int{shape.DModel - 8, shape.DModel + 8} {
 				other := c.AtWidth(d)

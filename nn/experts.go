@@ -17,17 +17,17 @@ import (
 type Experts struct {
 	Router *Linear
 	Bias   *Param // of the choice, a constant of the model; nil for none
-	// Narrow and Widen stand before and after experts that work on fewer channels than the stream has; nil for none.
+	// Narrow and Widen come before and after experts that work on fewer channels than the stream has; nil for none.
 	Narrow, Widen *Linear
 	Shared        FeedForward
 	Routing       engine.Routing
-	// Balance is the weight of a loss that training adds (see balance); 0 for none.
+	// Balance is the weight of the balancing loss in training (see balance); 0 for none.
 	Balance float64
 
 	matrices func() *expertMatrices
 }
 
-// expertMatrices are those of each expert; gate is empty in MLPs without.
+// expertMatrices are the matrices of each expert; gate is empty in MLPs without a gate.
 type expertMatrices struct {
 	fc1, gate, fc2 []*Param
 	of             engine.Experts // the same
@@ -42,10 +42,10 @@ type ExpertsShape struct {
 	Bias            bool // of the choice
 	Routing         engine.Routing
 	Balance         float64     // weight of the loss that balances their load in training
-	Shared          FeedForward // what every position uses besides; nil for nothing
+	Shared          FeedForward // used by every position; nil for none
 }
 
-// maxExperts bounds what a wrong or hostile configuration can cost.
+// maxExperts limits the cost of an invalid or hostile configuration.
 const maxExperts = 1024
 
 // NewExperts returns experts whose last layers start with deviation outStd.
@@ -71,12 +71,12 @@ func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
 		d = s.Latent
 		m.Narrow, m.Widen = withoutBias(s.D, d, InitStd), withoutBias(d, s.D, outStd)
 	}
-	// They are made when they are first used: a configuration is checked without.
+	// They are allocated on first use: checking a configuration does not need them.
 	m.matrices = sync.OnceValue(func() *expertMatrices { return newExpertMatrices(s, d, outStd) })
 	return m, nil
 }
 
-// newExpertMatrices makes the matrices of experts that work on d channels.
+// newExpertMatrices returns the matrices of experts that work on d channels.
 func newExpertMatrices(s ExpertsShape, d int, outStd float64) *expertMatrices {
 	m := &expertMatrices{of: engine.Experts{Activation: s.Activation}}
 	add := func(params *[]*Param, tensors *[]*tensor.Tensor, std float64, n, k int) {
@@ -124,11 +124,11 @@ func (m *Experts) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 }
 
 // balance is the loss of "Switch Transformers" (arXiv:2101.03961, §2.2), for experts of which each position uses
-// several, as in Mixtral. With f_e the part of the n positions that use expert e, and P_e the mean of its score,
+// several, as in Mixtral. With f_e the fraction of the n positions that use expert e, and P_e the mean of its score,
 //
 //	E·Σ_e f_e·P_e,   P_e = 1/n·Σ_i softmax(z_i)_e or, of sigmoids, 1/n·Σ_i σ(z_ie)/Σ_k σ(z_ik)
 //
-// which is TopK where all are used alike and more where they are not. No gradient flows through f.
+// The minimum, TopK, is reached when all experts are used equally. No gradient flows through f.
 func (m *Experts) balance(t *autograd.Tape, scores, weights *tensor.Tensor) *tensor.Tensor {
 	n, e := weights.Rows(), weights.Dim(-1)
 	sigmoid := m.Routing.Sigmoid
@@ -148,7 +148,7 @@ func (m *Experts) balance(t *autograd.Tape, scores, weights *tensor.Tensor) *ten
 	return t.Linear(mean, used, nil, engine.None)
 }
 
-// Params visits the router, the matrices of one expert after the other, and what all positions share.
+// Params visits the router, the matrices of one expert after another, and the shared part.
 func (m *Experts) Params(prefix string, visit Visitor) {
 	m.Router.Params(prefix+"router.", visit)
 	if m.Bias != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// newExperts returns experts with values, and what they are made of.
+// newExperts returns experts with values, and their parts.
 func newExperts(t *testing.T, latent int, bias bool) *Experts {
 	t.Helper()
 	shared := NewGated(8, 6, engine.SiLU, 0.5)
@@ -35,8 +35,8 @@ func input() *tensor.Tensor {
 	return tensor.FromSlice(x, 7, 8)
 }
 
-// TestExpertsAreMLPs: what experts give is the weighted sum of the MLPs of the two that the router likes best, and of
-// what all positions share.
+// TestExpertsAreMLPs: experts compute the weighted sum of the MLPs of the router's two best experts and of the shared
+// part.
 func TestExpertsAreMLPs(t *testing.T) {
 	for name, latent := range map[string]int{"plain": 0, "latent": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestExpertsAreMLPs(t *testing.T) {
 	}
 }
 
-// TestPackedExperts: packed experts give what those with plain weights give: at float32 the same bits.
+// TestPackedExperts: packed experts return the results of those with plain weights: at float32 the same bits.
 func TestPackedExperts(t *testing.T) {
 	for p, tol := range map[engine.Precision]float64{engine.Float32: 0, engine.BF16: 0.03, engine.Int8: 0.06} {
 		m, x := newExperts(t, 0, true), input()
@@ -117,7 +117,7 @@ func TestExpertsParams(t *testing.T) {
 	}
 }
 
-// TestExpertsRefuse: shapes that cannot be.
+// TestExpertsRefuse: invalid shapes are refused.
 func TestExpertsRefuse(t *testing.T) {
 	good := engine.Routing{TopK: 2, Scale: 1}
 	groups := func(top, n int) engine.Routing { return engine.Routing{TopK: top, Scale: 1, Groups: n, TopGroups: 1} }
@@ -138,7 +138,7 @@ func TestExpertsRefuse(t *testing.T) {
 }
 
 // TestExpertsBalance: training adds the loss of "Switch Transformers" to the gradient, by its weight, as its definition
-// in float64 says, and nothing where it is not asked for.
+// in float64 says, and nothing if its weight is 0.
 func TestExpertsBalance(t *testing.T) {
 	const n, d, count, used, weight = 7, 8, 4, 2, 0.3
 	for _, sigmoid := range []bool{false, true} {
@@ -214,8 +214,8 @@ func TestExpertsBalance(t *testing.T) {
 	}
 }
 
-// TestExpertsInBalance: experts that are used alike have the least loss, the number that a position uses, and several
-// layers count as their mean.
+// TestExpertsInBalance: equally used experts have the minimum loss, the number of experts of a position; the loss of
+// several layers is their mean.
 func TestExpertsInBalance(t *testing.T) {
 	m, tape := newExperts(t, 0, false), autograd.NewTape(cpu.Backend{})
 	alike := make([]float32, 4*4)

@@ -18,7 +18,7 @@ type FeedForward interface {
 type Gated struct {
 	FC1, Gate, FC2 *Linear
 	Activation     engine.Activation
-	GateScale      float64 // multiplies what the activation gets, 1 for nothing
+	GateScale      float64 // factor of the activation's input, 1 for none
 }
 
 // NewGated returns a gated part of inner width dInner whose last layer starts with deviation outStd.
@@ -44,7 +44,7 @@ func (m *Gated) Params(prefix string, visit Visitor) {
 	m.FC2.Params(prefix+"fc2.", visit)
 }
 
-// WithoutBias takes the biases away.
+// WithoutBias removes the biases.
 func (m *Gated) WithoutBias() { m.FC1.Bias, m.Gate.Bias, m.FC2.Bias = nil, nil, nil }
 
 // ScaledFeedForward is a feed-forward part whose inputs and outputs are multiplied by numbers.

@@ -8,14 +8,14 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// InitStd is the deviation of the weights of Linear and Embedding in the releases.
+// InitStd is the standard deviation of the weights of Linear and Embedding in the releases.
 const InitStd = 0.02
 
 // Linear is y = a(x Wᵀ + b): x (…, in), W (out, in), b (out), which may be nil for zeros.
 type Linear struct {
 	Weight, Bias *Param
 	Activation   engine.Activation
-	// Edit, unless it is nil, changes x first: for looking into a model.
+	// Edit, unless nil, changes x first. It is for tools that look into a model.
 	Edit func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor
 }
 
@@ -135,7 +135,7 @@ func NewMLP(d, dInner int, outStd float64) *MLP {
 	return m
 }
 
-// WithoutBias takes the biases away.
+// WithoutBias removes the biases.
 func (m *MLP) WithoutBias() { m.FC1.Bias, m.FC2.Bias = nil, nil }
 
 // Forward maps (…, d) to (…, d).

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// LowRank is the change of the weights W (n, k) of a Linear by a matrix of rank r, as LoRA has it (arXiv:2106.09685):
+// LowRank changes the weights W (n, k) of a Linear by a matrix of rank r, as in LoRA (arXiv:2106.09685):
 //
 //	y = a(x Wᵀ + bias + α/r·(x Aᵀ) Bᵀ),   A (r, k), B (n, r)
 //
@@ -17,8 +17,8 @@ import (
 type LowRank struct {
 	A, B  *Param
 	Scale float64 // α/r
-	// Dropout is the probability that an element of x is zero before A, in rows that train, as in the PEFT library: x
-	// Aᵀ is then dropout(x) Aᵀ, and x Wᵀ stays. The elements that stay are multiplied by 1/(1-Dropout). See
+	// Dropout is the probability that an element of x is zeroed before A, in rows that train, as in the PEFT library: x
+	// Aᵀ becomes dropout(x) Aᵀ, and x Wᵀ is unchanged. The other elements are multiplied by 1/(1-Dropout). See
 	// autograd.Tape.Over.
 	Dropout float64
 }

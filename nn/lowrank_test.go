@@ -14,8 +14,8 @@ import (
 )
 
 // TestLowRankDropout: with dropout y = x Wᵀ + bias + α/r·(dropout(x) Aᵀ) Bᵀ, computed here in float64 with the masks as
-// they are defined, which the seeds of the rows and the number of the dropout decide; x Wᵀ sees no dropout. In rows
-// that do not train, and where no rows are named, there is none, to the bit.
+// they are defined, which depend on the seeds of the rows and the number of the dropout. x Wᵀ has no dropout. Rows that
+// do not train, and passes without named rows, have none, to the bit.
 func TestLowRankDropout(t *testing.T) {
 	const n, k, r, p, scale = 4, 5, 2, 0.4, 1.5
 	lengths, seeds := []int{3, 2}, []uint64{7, 9}

@@ -47,7 +47,8 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestInitAll: deviations are those asked for, biases zero, norms the identity; the seed and the full name decide.
+// TestInitAll: deviations are as configured, biases zero, norms the identity; values depend on the seed and the full
+// name.
 func TestInitAll(t *testing.T) {
 	l := NewLinear(100, 100, 0.3)
 	InitAll(l, "a.", 1)

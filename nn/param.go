@@ -1,4 +1,4 @@
-// Package nn holds the parts that every network is made of: parameters with their names and roles, Linear, Embedding,
+// Package nn holds the building blocks of every network: parameters with their names and roles, Linear, Embedding,
 // LayerNorm, RMSNorm and the MLP. Names of parameters are those of the official H3 release.
 package nn
 
@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// Role is what a parameter is for. Its weight decay and learning rate depend on that.
+// Role is the purpose of a parameter. It determines weight decay and learning rate.
 type Role int
 
 // The roles.
@@ -27,18 +27,18 @@ const (
 type Param struct {
 	*tensor.Tensor
 	Role Role
-	// Init fills a new parameter. Each parameter has its own generator, so that its values do not depend on which
-	// others there are.
+	// Init fills a new parameter. Each parameter has its own random generator, so its values do not depend on the other
+	// parameters.
 	Init func(rng *rand.Rand, x []float32)
 	// Fine marks a matrix that takes 8 bits in a model packed in 4: its errors would cost more than its size.
 	Fine bool
-	// Product marks a matrix that only a Linear multiplies by, so that there may be a Change of it.
+	// Product marks a matrix that only a Linear multiplies by. Only such a matrix may have a Change.
 	Product bool
 	// Change is added to the weights of a Linear; nil for none. It is no parameter of the model: see model.Adapter.
 	Change *LowRank
 }
 
-// NewParam returns a parameter that has no values yet.
+// NewParam returns a parameter without values.
 func NewParam(role Role, init func(rng *rand.Rand, x []float32), shape ...int) *Param {
 	p := &Param{Tensor: tensor.Shaped(shape...), Role: role, Init: init}
 	p.SetNeedsGrad(true)
@@ -81,7 +81,7 @@ func InitAll(m Module, prefix string, seed uint64) {
 }
 
 // Values allocates the values of all parameters of m in one piece of memory, in the order in which a forward pass reads
-// them. The function that it returns hands out the values of the first parameter, then of the second and so on.
+// them. The returned function yields the values of the first parameter, then of the second and so on.
 func Values(m Module) func() []float32 {
 	var lengths []int
 	m.Params("", func(_ string, p *Param) { lengths = append(lengths, p.Len()) })
@@ -93,7 +93,7 @@ func Values(m Module) func() []float32 {
 	}
 }
 
-// Normal returns an Init that draws from a normal distribution of mean 0 and deviation std.
+// Normal returns an Init that samples from a normal distribution of mean 0 and deviation std.
 func Normal(std float64) func(*rand.Rand, []float32) {
 	return func(rng *rand.Rand, x []float32) {
 		for i := range x {
@@ -102,7 +102,7 @@ func Normal(std float64) func(*rand.Rand, []float32) {
 	}
 }
 
-// Uniform returns an Init that draws uniformly between -bound and bound.
+// Uniform returns an Init that samples uniformly between -bound and bound.
 func Uniform(bound float64) func(*rand.Rand, []float32) {
 	return func(rng *rand.Rand, x []float32) {
 		for i := range x {

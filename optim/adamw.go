@@ -34,7 +34,7 @@ type AdamW struct {
 	step    int
 }
 
-// NewAdamW returns an optimizer over params with zero moments, whose arithmetic is that of a backend.
+// NewAdamW returns an optimizer over params with zero moments, which computes on a backend.
 func NewAdamW(b engine.Backend, params []Param, beta1, beta2, eps, clip float64) *AdamW {
 	o := &AdamW{Beta1: beta1, Beta2: beta2, Eps: eps, Clip: clip, backend: b, params: params}
 	for _, p := range params {
@@ -47,13 +47,13 @@ func NewAdamW(b engine.Backend, params []Param, beta1, beta2, eps, clip float64)
 	return o
 }
 
-// Backend is what computes.
+// Backend returns the backend that computes.
 func (o *AdamW) Backend() engine.Backend { return o.backend }
 
-// Tensors are the parameters themselves, in the order in which gradients are passed.
+// Tensors returns the parameters, in the order in which gradients are passed.
 func (o *AdamW) Tensors() []*tensor.Tensor { return o.tensors }
 
-// Norm is the norm of all gradients together.
+// Norm returns the global norm of the gradients.
 func (o *AdamW) Norm(grads []*tensor.Tensor) float64 { return o.backend.Norm(grads) }
 
 // Step updates every parameter with its learning rate times factor and zeroes the gradients, which are sums over
@@ -68,7 +68,7 @@ func (o *AdamW) Step(grads []*tensor.Tensor, count, factor float64) (norm float6
 	return norm
 }
 
-// Scale is the factor by which gradients of the given norm are clipped.
+// Scale returns the factor that clips gradients of the given norm.
 func (o *AdamW) Scale(norm float64) float64 {
 	if o.Clip > 0 && norm > o.Clip {
 		return o.Clip / (norm + 1e-6)
@@ -76,13 +76,13 @@ func (o *AdamW) Scale(norm float64) float64 {
 	return 1
 }
 
-// Update is an update of all parameters. Range makes it, and must come to each parameter once.
+// Update is an update of all parameters. Range computes a part of it and must visit each parameter once.
 type Update struct {
 	optimizer *AdamW
 	step      engine.AdamWStep
 }
 
-// Begin counts an update by gradients times scale, with the learning rates times factor.
+// Begin starts and counts an update with gradients times scale and learning rates times factor.
 func (o *AdamW) Begin(scale, factor float64) Update {
 	o.step++
 	return Update{o, engine.AdamWStep{
@@ -91,29 +91,29 @@ func (o *AdamW) Begin(scale, factor float64) Update {
 	}}
 }
 
-// Range updates the parameters [lo, hi) and zeroes their gradients, which are those of grads at the same places.
+// Range updates the parameters [lo, hi) by grads[lo:hi] and zeroes these gradients.
 func (u Update) Range(grads []*tensor.Tensor, lo, hi int) {
 	o := u.optimizer
 	o.backend.AdamW(o.tensors[lo:hi], o.moments[lo:hi], grads[lo:hi], u.step)
 	changed(o.tensors[lo:hi])
 }
 
-// changed announces that an update has written to parameters.
+// changed marks the parameters as modified.
 func changed(params []*tensor.Tensor) {
 	for _, x := range params {
 		x.Changed()
 	}
 }
 
-// NonFiniteGrad names the first parameter whose gradient holds a NaN or an infinity.
+// NonFiniteGrad returns the name of the first parameter whose gradient holds a NaN or an infinity.
 func (o *AdamW) NonFiniteGrad(grads []*tensor.Tensor) (name string, found bool) {
 	return o.nonFinite(grads)
 }
 
-// NonFiniteParam names the first parameter that holds a NaN or an infinity.
+// NonFiniteParam returns the name of the first parameter that holds a NaN or an infinity.
 func (o *AdamW) NonFiniteParam() (name string, found bool) { return o.nonFinite(o.tensors) }
 
-// nonFinite names the parameter whose tensor among xs is the first that holds a NaN or an infinity.
+// nonFinite returns the name of the parameter with the first tensor of xs that holds a NaN or an infinity.
 func (o *AdamW) nonFinite(xs []*tensor.Tensor) (name string, found bool) {
 	for i, x := range xs {
 		if !o.backend.AllFinite(x) {
@@ -123,10 +123,10 @@ func (o *AdamW) nonFinite(xs []*tensor.Tensor) (name string, found bool) {
 	return "", false
 }
 
-// Steps is the number of updates made.
+// Steps returns the number of updates so far.
 func (o *AdamW) Steps() int { return o.step }
 
-// SetSteps sets the number of updates made, when a run is resumed.
+// SetSteps sets the number of updates so far, when a run is resumed.
 func (o *AdamW) SetSteps(n int) { o.step = n }
 
 // Moments visits the moments of every parameter under the names NAME.exp_avg and NAME.exp_avg_sq, for saving. The
@@ -138,7 +138,7 @@ func (o *AdamW) Moments(visit func(name string, x *tensor.Tensor)) {
 	}
 }
 
-// SetMoments fills the moments from what get returns for the names of Moments.
+// SetMoments fills the moments from the values that get returns for the names of Moments.
 func (o *AdamW) SetMoments(get func(name string) ([]float32, error)) error {
 	var failed error
 	o.Moments(func(name string, x *tensor.Tensor) {

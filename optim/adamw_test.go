@@ -20,7 +20,7 @@ import (
 // segmentSize is the unit of work of an update on the CPU.
 const segmentSize = 1 << 14
 
-// shapes are those of the test's parameters; the second is longer than a segment.
+// shapes are the shapes of the test's parameters; the second is longer than a segment.
 var shapes = [][]int{{3, 5}, {segmentSize + 100}, {1}}
 
 // groups are parameters with normally distributed values: one that decays, one that does not and learns at its own
@@ -58,7 +58,7 @@ func gradients(params []Param, step int) (grads []*tensor.Tensor) {
 	return grads
 }
 
-// definition is AdamW by its definition (arXiv:1711.05101) in float64.
+// definition is AdamW as defined in arXiv:1711.05101, in float64.
 type definition struct{ p, m, v []float64 }
 
 // step returns the norm of the gradients of all parameters together before clipping.
@@ -96,7 +96,7 @@ func wide(x []float32) []float64 {
 // backends are the engines whose updates are tested.
 var backends = []engine.Backend{cpu.Backend{}, reference.Backend{}, smallengine.New[float64]()}
 
-// TestAdamW: fifty steps with groups, a schedule and clipping are those of the definition, on each engine.
+// TestAdamW: fifty steps with groups, a schedule and clipping match the definition on each engine.
 func TestAdamW(t *testing.T) {
 	for _, b := range backends {
 		t.Run(b.Kind(), func(t *testing.T) { testAdamW(t, b) })

@@ -11,17 +11,18 @@ func (o *AdamW) Values() []*tensor.Tensor {
 	return all
 }
 
-// Average moves averages of all parameters, such as Values returned, towards the parameters: a ← a + (1-keep)·(w - a).
+// Average moves averages of all parameters, initially copies from Values, towards the parameters: a ← a + (1-keep)·(w -
+// a).
 func (o *AdamW) Average(averages []*tensor.Tensor, keep float64) {
 	o.backend.Average(averages, o.tensors, float32(1-keep))
 }
 
-// Swap exchanges the values of all parameters and those given.
+// Swap exchanges the values of all parameters with the given ones.
 func (o *AdamW) Swap(values []*tensor.Tensor) {
 	o.backend.Swap(o.tensors, values)
 	changed(o.tensors)
 }
 
-// Add adds the gradients src to dst and zeroes src. Both are of all parameters. What is added to what does not depend
-// on the cores, so neither does a bit of the sum.
+// Add adds the gradients src to dst and zeroes src. Both cover all parameters. The order of additions does not depend
+// on the number of cores, so the sum has the same bits on any.
 func (o *AdamW) Add(dst, src []*tensor.Tensor) { o.backend.Sum(dst, src) }

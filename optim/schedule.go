@@ -13,10 +13,10 @@ type Schedule struct {
 	MinRatio float64 // the factor at the end of the decay
 }
 
-// Schedules are the kinds a Schedule can be.
+// Schedules lists the kinds of a Schedule.
 var Schedules = []string{"cosine", "linear", "constant"}
 
-// Validate reports a kind that does not exist.
+// Validate returns an error if the kind does not exist.
 func (s Schedule) Validate() error {
 	for _, k := range Schedules {
 		if s.Kind == k {
@@ -26,8 +26,8 @@ func (s Schedule) Validate() error {
 	return fmt.Errorf("found schedule %q, want one of %q", s.Kind, Schedules)
 }
 
-// Factor is the learning rate's factor for the update of a step counted from 0: (step+1)/Warmup while it rises, then 1
-// falling to MinRatio along a half cosine or a line, or staying 1.
+// Factor returns the learning-rate factor of a step, counted from 0: (step+1)/Warmup while it rises, then 1 falling to
+// MinRatio along a half cosine or a line, or staying 1.
 func (s Schedule) Factor(step int) float64 { return s.At(float64(step)) }
 
 // At is Factor between steps, for a run whose progress is measured by time.

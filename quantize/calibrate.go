@@ -14,8 +14,8 @@ import (
 
 // Options say how Calibrate chooses.
 type Options struct {
-	// Bits is the average that matrices may have for each number (see Bits); those that are nn.Param.Fine have at least
-	// 8, and their extra bits are added. It is not used if MaxKL is above 0.
+	// Bits is the maximum average number of bits of a matrix element (see Bits). Matrices with nn.Param.Fine have at
+	// least 8, and their extra bits are added. Bits is not used if MaxKL is above 0.
 	Bits float64
 	// MaxKL is the maximum divergence of the quantized model's predictions, in nats per token; 0 for any.
 	MaxKL float64
@@ -23,7 +23,7 @@ type Options struct {
 	Progress func(done, total int) // of passes over the text
 }
 
-// WindowLen is the number of tokens of a window, each of which begins from an empty state.
+// WindowLen is the number of tokens of a window. Each window starts from an empty state.
 const WindowLen = 512
 
 // leastTokens is the minimum for a useful measurement.
@@ -38,10 +38,11 @@ type candidate struct {
 	options []option
 }
 
-// Calibrate rounds the matrices of a model that model.LoadStored loaded, by how much each of them changes the model's
-// predictions for the tokens of a text: the mean Kullback-Leibler divergence of the next token's distribution when only
-// this matrix is rounded, to 4 bits (symmetric, or with a least number), 8 and 16. It takes the memory of the stored
-// model, of the chosen forms, and of a few rows of d_model numbers for each token.
+// Calibrate rounds the matrices of a model that model.LoadStored loaded. It chooses the precision of each matrix by how
+// much rounding it changes the model's predictions for the tokens of a text. The measure is the mean Kullback-Leibler
+// divergence of the next token's distribution when only this matrix is rounded: to 4 bits (symmetric, or with a
+// minimum), 8 and 16. Calibrate takes the memory of the stored model, of the chosen forms, and of a few rows of d_model
+// numbers for each token.
 func Calibrate(ctx context.Context, m *model.Model, ids []int32, o Options) (*Report, error) {
 	if len(ids) < leastTokens {
 		return nil, fmt.Errorf("found %d tokens to calibrate with, want %d or more", len(ids), leastTokens)
@@ -144,13 +145,13 @@ func (c *calibration) measureAll() error {
 	return nil
 }
 
-// mostTries bounds how often a choice is measured until it diverges little enough.
+// mostTries is the maximum number of choices measured to find one within MaxKL.
 const mostTries = 8
 
-// settle chooses a form of each matrix, rounds all, and measures the model that it makes.
+// settle chooses a form of each matrix, rounds all, and measures the resulting model.
 func (c *calibration) settle(o Options) (seen, error) {
 	if o.MaxKL <= 0 {
-		return c.take(choose(c.options(), c.room(o.Bits), func(float64) bool { return false }))
+		return c.take(choose(c.options(), c.budget(o.Bits), func(float64) bool { return false }))
 	}
 	// Divergences are only nearly additive, so the result is measured.
 	for aim, tries := o.MaxKL, 0; ; tries++ {
@@ -173,8 +174,8 @@ func (c *calibration) options() (all [][]option) {
 	return all
 }
 
-// room returns the size of all matrices at an average number of bits.
-func (c *calibration) room(bits float64) (size float64) {
+// budget returns the size of all matrices at an average number of bits.
+func (c *calibration) budget(bits float64) (size float64) {
 	for _, x := range c.candidates {
 		each := bits
 		if x.param.Fine {

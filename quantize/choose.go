@@ -2,17 +2,17 @@ package quantize
 
 import "slices"
 
-// option is a way to keep a matrix.
+// option is a way to store a matrix.
 type option struct {
 	kind int // in kinds
 	size float64
 	cost float64
 }
 
-// choose picks an option for each matrix, which have their options by size, the smallest first. It begins with the
-// smallest of each and takes, as long as want asks for less cost and there is room, the step to a larger one that takes
-// off the most cost for its size. Steps are those of the lower convex hull, on which no later step is better than an
-// earlier one. It returns the chosen kinds.
+// choose picks an option for each matrix and returns the chosen kinds. The options of a matrix are sorted by size, the
+// smallest first. It starts with the smallest option of each matrix. As long as want asks for a lower cost and the size
+// allows it, it takes the step to a larger option that saves the most cost for its size. Steps follow the lower convex
+// hull, on which no later step is better than an earlier one.
 func choose(matrices [][]option, room float64, enough func(cost float64) bool) []int {
 	hulls, at := make([][]option, len(matrices)), make([]int, len(matrices))
 	size, cost := 0.0, 0.0
@@ -47,8 +47,8 @@ func choose(matrices [][]option, room float64, enough func(cost float64) bool) [
 	return out
 }
 
-// hull is the lower convex hull of options by size: what costs no less than a smaller one is left out, and so is what
-// is above the line between its neighbors.
+// hull returns the lower convex hull of options by size. It omits options that cost no less than a smaller one, and
+// options above the line between their neighbors.
 func hull(all []option) (h []option) {
 	for _, o := range all {
 		if len(h) > 0 && o.cost >= h[len(h)-1].cost {

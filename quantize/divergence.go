@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// calibration holds a text as a model sees it, and its predictions.
+// calibration holds a model's hidden states for a text, and its predictions.
 type calibration struct {
 	ctx        context.Context
 	m          *model.Model
@@ -21,7 +21,7 @@ type calibration struct {
 	head       tensor.Packed // the head's weights as they were read
 
 	windows []window
-	layer   int // that the streams of windows are before
+	layer   int // before which the streams of windows are
 }
 
 // window is a piece of the text.
@@ -32,10 +32,10 @@ type window struct {
 	hidden []float32 // after all layers and the last norm
 }
 
-// seen compares a model's predictions with its earlier ones.
+// seen compares a model's predictions with those of the stored model.
 type seen struct{ kl, before, after float64 } // means: divergence, and losses before and after
 
-// tokens is how many tokens are predicted.
+// tokens returns the number of predicted tokens.
 func (c *calibration) tokens() (n int) {
 	for i := range c.windows {
 		n += len(c.windows[i].ids) - 1
@@ -68,7 +68,7 @@ func (c *calibration) read(ids []int32) error {
 	return nil
 }
 
-// advance moves the streams on to those before a layer.
+// advance computes the streams before a layer from those before an earlier one.
 func (c *calibration) advance(layer int) error {
 	for ; c.layer < min(layer, len(c.m.Blocks)); c.layer++ {
 		for i := range c.windows {
@@ -84,13 +84,14 @@ func (c *calibration) advance(layer int) error {
 	return nil
 }
 
-// rows are vectors of d_model numbers.
+// rows is a list of vectors of d_model numbers.
 func (c *calibration) rows(x []float32) *tensor.Tensor {
 	d := c.m.Config.DModel
 	return tensor.FromSlice(x, len(x)/d, d)
 }
 
-// measure computes the predictions of the model, whose parameters differ from the stored ones from a layer on.
+// measure computes the predictions of the model. Its parameters differ from the stored ones only from the given layer
+// on.
 func (c *calibration) measure(layer int) (seen, error) {
 	var total seen
 	for i := range c.windows {
@@ -108,7 +109,7 @@ func (c *calibration) measure(layer int) (seen, error) {
 	return total, nil
 }
 
-// logitsAtOnce is about how many logits are in memory at a time, of each of two models.
+// logitsAtOnce is about the number of logits in memory at a time, for each of two models.
 const logitsAtOnce = 1 << 21
 
 // measureWindow is measure for one window: sums over its tokens.
@@ -141,7 +142,7 @@ func (c *calibration) measureWindow(w *window, layer int) (total seen) {
 	return total
 }
 
-// bothLogits returns the logits of hidden states of the stored model, by its head, and of the current one.
+// bothLogits returns the logits for hidden states of the stored model, from its head, and of the current one.
 func (c *calibration) bothLogits(stored, now []float32) (p, q []float32) {
 	head := c.m.Unembedding()
 	present := head.Packed()

@@ -58,7 +58,7 @@ type Report struct {
 	Matrices []Matrix `json:"matrices"`
 	Numbers  int      `json:"numbers"` // of all matrices
 	Bytes    int      `json:"bytes"`   // of all matrices, in the file
-	Others   int      `json:"others"`  // bytes of all else, which is float32
+	Others   int      `json:"others"`  // bytes of everything else, which is float32
 
 	// Calibration holds the measurements, nil if there are none.
 	Calibration *Calibration `json:"calibration,omitempty"`
@@ -66,13 +66,13 @@ type Report struct {
 
 // Calibration compares a model's predictions for a text before and after.
 type Calibration struct {
-	Tokens int     `json:"tokens"` // whose next token was predicted
+	Tokens int     `json:"tokens"` // number of predicted tokens
 	KL     float64 `json:"kl"`     // mean divergence of the quantized model's prediction, in nats
 	Before float64 `json:"perplexity_before"`
 	After  float64 `json:"perplexity_after"`
 }
 
-// BitsPerWeight is the average of all matrices, with factors.
+// BitsPerWeight returns the average of all matrices, with factors.
 func (r *Report) BitsPerWeight() float64 { return 8 * float64(r.Bytes) / float64(max(1, r.Numbers)) }
 
 // Describe lists the matrices of a packed model.
@@ -93,7 +93,7 @@ func Describe(m *model.Model) *Report {
 	return r
 }
 
-// bytesOf is the size of a matrix in a file.
+// bytesOf returns the size of a matrix in a file.
 func bytesOf(p *nn.Param, at engine.Precision) int {
 	switch at {
 	case engine.Float32:
@@ -104,7 +104,7 @@ func bytesOf(p *nn.Param, at engine.Precision) int {
 	return p.Dim(0) * checkpoint.DType(at.String()).RowBytes(p.Dim(1))
 }
 
-// layerOf is the first layer whose result a parameter changes: -1 for what comes before all layers.
+// layerOf returns the first layer whose result a parameter changes, -1 for parameters before all layers.
 func layerOf(m *model.Model, name string, p *nn.Param) int {
 	var layer int
 	rest, ok := strings.CutPrefix(name, "backbone.layers.")

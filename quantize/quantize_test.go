@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// stored is a small model as LoadStored makes it, with a head of its own or not, and some text.
+// stored returns a small model as from LoadStored, with or without its own head, and some text.
 func stored(t *testing.T, layers string, untied bool) (*model.Model, []int32) {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -104,7 +104,7 @@ func logSoftmax(x []float64) []float64 {
 }
 
 // TestCostsAreDivergences: the cost of a matrix is the divergence of the model in which only it is rounded, wherever it
-// is in the model; and what is reported of the chosen model is its own.
+// is in the model; and the report on the chosen model is true.
 func TestCostsAreDivergences(t *testing.T) {
 	for layers, untied := range map[string]bool{"mamba*2": false, "h3,attention": true} {
 		m, ids := stored(t, layers, untied)
@@ -137,7 +137,7 @@ func TestCostsAreDivergences(t *testing.T) {
 	}
 }
 
-// TestBudgets: a choice keeps within its average of bits, and one by divergence within that; more room costs less.
+// TestBudgets: a choice respects its average number of bits or its maximum divergence; more bits cost less.
 func TestBudgets(t *testing.T) {
 	last := math.Inf(1)
 	for _, bits := range []float64{4, 4.5, 6, 8, 16} {

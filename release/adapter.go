@@ -25,8 +25,8 @@ const (
 	AdapterWeightsFile = "adapter_model.safetensors"
 )
 
-// Adapter is a folder with changes of low rank of a model's matrices, in the layout of the PEFT library. What hippo
-// knows besides of the model that it was made for is in the metadata of its file of weights.
+// Adapter is a folder with low-rank changes of a model's matrices, in the layout of the PEFT library. The metadata of
+// its weights hold what hippo also knows of its base model.
 type Adapter struct {
 	Dir     string
 	Name    string // of the base, as it was given: a path or the name of a published model; "" where nothing is said
@@ -40,7 +40,7 @@ type Adapter struct {
 	config adapterConfig
 }
 
-// adapterConfig is adapter_config.json: of PEFT's fields those that mean something here.
+// adapterConfig is adapter_config.json with the fields of PEFT that matter here.
 type adapterConfig struct {
 	Type         string             `json:"peft_type"`
 	Task         string             `json:"task_type"`
@@ -66,7 +66,7 @@ const (
 	metaBaseWeights = "base_weights"
 )
 
-// IsAdapter reports whether a folder is that of an adapter, or of a run that trains one.
+// IsAdapter reports whether a folder holds an adapter, or a run that trains one.
 func IsAdapter(dir string) bool {
 	_, err := ResolveAdapter(dir)
 	return err == nil
@@ -87,7 +87,7 @@ func ResolveAdapter(dir string) (string, error) {
 		"hippo train --lora.rank", dir, AdapterConfigFile, model.BestDir, model.LastDir)
 }
 
-// ReadAdapter reads what the files of an adapter say, but not its values.
+// ReadAdapter reads the description of an adapter from its files, but not its values.
 func ReadAdapter(dir string) (*Adapter, error) {
 	dir, err := ResolveAdapter(dir)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *Adapter) read() error {
 	return nil
 }
 
-// check returns what of a configuration cannot be used.
+// check returns an error for unsupported settings of a configuration.
 func (c *adapterConfig) check() error {
 	var p config.Problems
 	if c.Type != "LORA" {
@@ -159,7 +159,7 @@ func (c *adapterConfig) check() error {
 
 func isScale(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
 
-// scale is what multiplies the change of a module, of a rank.
+// scale returns the factor of the change of a module with the given rank.
 func (c *adapterConfig) scale(module string, rank int) (float64, error) {
 	alpha := c.Alpha
 	for pattern, a := range c.AlphaPattern {
@@ -177,7 +177,7 @@ func (c *adapterConfig) scale(module string, rank int) (float64, error) {
 	return alpha / float64(rank), nil
 }
 
-// peftPrefix begins the names of PEFT's tensors: those of the model that it wraps.
+// peftPrefix is the prefix of the names of PEFT's tensors, before the names of the wrapped model.
 const peftPrefix = "base_model.model."
 
 // SaveAdapter writes the adapter of a model into a folder, which must exist. a describes the base as far as it is
@@ -228,8 +228,9 @@ func SaveAdapter(dir string, m *model.Model, a Adapter, modules map[string]strin
 	return disk.WriteBytes(filepath.Join(dir, AdapterConfigFile), append(text, '\n'))
 }
 
-// ModuleNames are the names, without ".weight", that the files of the model at a path have for the matrices of m, a
-// model of the same shape: of those that are whole tensors there. They are what PEFT's adapters of it name.
+// ModuleNames returns the names, without ".weight", of the matrices of m in the files of the model at a path, which has
+// the same shape. It includes only matrices that are whole tensors there. PEFT's adapters for the model use these
+// names.
 func ModuleNames(m *model.Model, path string) (names map[string]string, err error) {
 	_, _, err = withModel(path, func(_ *model.Model, w model.Weights) error {
 		names = map[string]string{}
@@ -245,7 +246,7 @@ func ModuleNames(m *model.Model, path string) (names map[string]string, err erro
 	return names, err
 }
 
-// sourcesOf are the tensors that a parameter is made of.
+// sourcesOf returns the tensors that make up a parameter.
 func sourcesOf(w model.Weights, parameter string) []model.Source {
 	if w.Sources == nil {
 		return []model.Source{{Name: parameter}}

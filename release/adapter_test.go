@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// peft is an adapter in the files of the PEFT library, for tests: its tensors and its configuration.
+// peft is an adapter in the format of the PEFT library, for tests: its tensors and its configuration.
 type peft struct {
 	tensors []checkpoint.Tensor
 	config  map[string]any
@@ -47,7 +47,7 @@ func (p *peft) write(t testing.TB) string {
 	return dir
 }
 
-// newPEFT is an adapter of rank r of modules (n, k), with random values.
+// newPEFT returns an adapter of rank r of modules (n, k), with random values.
 func newPEFT(r int, modules map[string][2]int) *peft {
 	p := &peft{config: map[string]any{
 		"peft_type": "LORA", "r": r, "lora_alpha": 3 * r, "bias": "none", "base_model_name_or_path": "org/name",
@@ -70,7 +70,7 @@ func newPEFT(r int, modules map[string][2]int) *peft {
 	return p
 }
 
-// modulesOf are the matrices in the files of a model of which products are made, by the names of their modules.
+// modulesOf returns the matrices of products in the files of a model, by the names of their modules.
 func modulesOf(t testing.TB, dir string) map[string][2]int {
 	t.Helper()
 	modules := map[string][2]int{}
@@ -144,7 +144,7 @@ func merged(t testing.TB, dir string, p *peft, scale func(module string) float64
 	return out
 }
 
-// afterText are the logits of a model on a text.
+// afterText returns the logits of a model on a text.
 func afterText(m *model.Model) []float32 {
 	ids := make([]int32, 24)
 	for i := range ids {
@@ -157,7 +157,7 @@ func afterText(m *model.Model) []float32 {
 	return out
 }
 
-// largest is the largest difference, by the largest element.
+// largest returns the largest difference relative to the largest element.
 func largest(a, b []float32) float64 {
 	most, worst := 1e-9, 0.0
 	for i, v := range b {
@@ -167,9 +167,9 @@ func largest(a, b []float32) float64 {
 	return worst / most
 }
 
-// TestPEFTOfFamilies: an adapter that names the tensors of a published model, as PEFT's do, gives the logits of the
-// model with the changes added to the tensors of its files: also where several of these are one matrix here, or where
-// one is several. The fingerprint of the files is that of the weights in memory.
+// TestPEFTOfFamilies: an adapter with the tensor names of a published model, as PEFT writes it, gives the logits of the
+// model with the changes added to the tensors of its files. This holds also if several tensors form one matrix here, or
+// one tensor forms several. The fingerprint of the files is that of the weights in memory.
 func TestPEFTOfFamilies(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("..", "testdata", "golden", "13_hf_*", model.ConfigFile))
 	if err != nil || len(dirs) < 10 {
@@ -224,8 +224,8 @@ func TestPEFTOfFamilies(t *testing.T) {
 	}
 }
 
-// TestSaveAdapter: an adapter that was written is read back to the bit, under the names of the model's own files, and
-// fits no other model.
+// TestSaveAdapter: a saved adapter is read back to the bit, under the names of the model's own files, and fits no other
+// model.
 func TestSaveAdapter(t *testing.T) {
 	base := filepath.Join("..", "testdata", "golden", "13_hf_mamba_a")
 	load := func(dir string) *model.Model {
@@ -299,8 +299,7 @@ func TestSaveAdapter(t *testing.T) {
 	}
 }
 
-// TestHostileAdapters: what is wrong with the files of an adapter is told, with all that is, and the model stays as it
-// was.
+// TestHostileAdapters: one error reports all problems in the files of an adapter, and the model does not change.
 func TestHostileAdapters(t *testing.T) {
 	base := filepath.Join("..", "testdata", "golden", "13_hf_mamba_a")
 	const module = "backbone.layers.0.mixer.x_proj"
@@ -398,7 +397,7 @@ func TestHostileAdapters(t *testing.T) {
 	}
 }
 
-// TestAdapterDialects: files of other versions of PEFT: names with that of the adapter, float16, rank-stabilized
+// TestAdapterDialects: files of other versions of PEFT: names that include the adapter's, float16, rank-stabilized
 // scales.
 func TestAdapterDialects(t *testing.T) {
 	base := filepath.Join("..", "testdata", "golden", "13_hf_mamba_a")

@@ -18,7 +18,8 @@ import (
 // ErrBase is the error of using an adapter with another model than its base.
 var ErrBase = errors.New("the adapter was made for another model")
 
-// FileFingerprint is the model.Model.WeightsFingerprint of the model at a path, in whatever precision it is loaded.
+// FileFingerprint returns the model.Model.WeightsFingerprint of the model at a path. It does not depend on the
+// precision of loading.
 func FileFingerprint(path string) (sum string, err error) {
 	_, _, err = withModel(path, func(m *model.Model, w model.Weights) error {
 		sum, err = w.Fingerprint(m)
@@ -27,10 +28,10 @@ func FileFingerprint(path string) (sum string, err error) {
 	return sum, err
 }
 
-// Attach gives m, which has the weights of the model at a path, in any precision, the adapter. weights is the
-// FileFingerprint of that model, "" where it is not known yet: an adapter that says which weights it was made for gets
-// no others (ErrBase). Changes of matrices that the model does not have, of other shapes or with values that are not
-// finite are an error that lists all of them. m is not changed after an error.
+// Attach attaches the adapter to m, which has the weights of the model at a path in any precision. weights is the
+// FileFingerprint of that model, "" if not known yet. If the adapter names other weights as its base, the error is
+// ErrBase. Changes of unknown matrices, of other shapes or with non-finite values are an error that lists all of them.
+// After an error m is unchanged.
 func (a *Adapter) Attach(m *model.Model, path, weights string) error {
 	_, _, err := withModel(path, func(like *model.Model, w model.Weights) (err error) {
 		if a.Weights != "" && weights == "" {
@@ -87,7 +88,7 @@ func (a *Adapter) attach(m *model.Model, f *checkpoint.File, w model.Weights) er
 	return nil
 }
 
-// adapterLoad is how the tensors of an adapter become changes of the matrices of a model.
+// adapterLoad converts the tensors of an adapter to changes of a model's matrices.
 type adapterLoad struct {
 	config   *adapterConfig
 	modules  map[string]*lowRankTensors
@@ -103,7 +104,7 @@ type lowRankTensors struct {
 // lowRankValues are the values of a change: A (r, k), B (n, r).
 type lowRankValues struct{ a, b []float32 }
 
-// lowRankName is a name of PEFT's, which may have that of the adapter among others of its file.
+// lowRankName matches a tensor name of PEFT, which may include the name of the adapter.
 var lowRankName = regexp.MustCompile(`^(.+)\.lora_([AB])(?:\.\w+)?\.weight$`)
 
 // collect sorts the tensors of a file by modules.
@@ -141,7 +142,7 @@ func (l *adapterLoad) collect(f *checkpoint.File) {
 	}
 }
 
-// lowRankPart is a change of some rows of a matrix: all or a part of the rows of a module's B.
+// lowRankPart is a change of some rows of a matrix, by all or some of the rows of a module's B.
 type lowRankPart struct {
 	module     string
 	at, rows   int // of the matrix
@@ -149,8 +150,8 @@ type lowRankPart struct {
 	*lowRankTensors
 }
 
-// partsOf are the changes of a matrix: that of its own name, or those of the tensors of the model's file that it is
-// made of.
+// partsOf returns the changes of a matrix: the one with its own name, or those of the tensors in the model's file that
+// form it.
 func (l *adapterLoad) partsOf(p model.Product, w model.Weights) (parts []lowRankPart) {
 	own := strings.TrimSuffix(p.Name, ".weight")
 	if t := l.modules[own]; t != nil {
@@ -175,8 +176,8 @@ func (l *adapterLoad) partsOf(p model.Product, w model.Weights) (parts []lowRank
 	return parts
 }
 
-// join makes one change of a matrix from those of its parts. The ranks of several add up: each has rows of A and
-// columns of B of its own, and its scale in B.
+// join joins the changes of a matrix's parts to one change. The ranks add up: each part has its own rows of A and
+// columns of B, with its scale multiplied into B.
 func (l *adapterLoad) join(p model.Product, parts []lowRankPart) (s model.ChangeShape, v lowRankValues) {
 	scales := make([]float64, len(parts))
 	before := len(l.problems)

@@ -10,11 +10,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// ChatFiles are the files of a model's folder that say how to talk with it.
+// ChatFiles are the files of a model's folder that describe its chat format.
 var ChatFiles = []string{template.ConfigFile, template.SourceFile, template.GenerationFile}
 
-// ChatTexts are the contents of ChatFiles for the model at a path, by name: in the folder, inside the GGUF file, or
-// beside the file of another checkpoint.
+// ChatTexts returns the contents of ChatFiles by name for the model at a path: from its folder, from inside its GGUF
+// file, or from the folder of another checkpoint file.
 func ChatTexts(path string) (map[string][]byte, error) {
 	texts := map[string][]byte{}
 	if IsGGUF(path) {
@@ -45,7 +45,7 @@ func ChatTexts(path string) (map[string][]byte, error) {
 	return texts, nil
 }
 
-// WriteChatTexts writes what ChatTexts read into a folder.
+// WriteChatTexts writes the result of ChatTexts into a folder.
 func WriteChatTexts(dir string, texts map[string][]byte) error {
 	for _, name := range sortedKeys(texts) {
 		if err := os.WriteFile(filepath.Join(dir, name), texts[name], 0o666); err != nil {

@@ -24,14 +24,14 @@ func ReadConfig(dir string) (model.Config, error) {
 	return p.config, err
 }
 
-// ModelType is the model_type of DIR/config.json, by which the transformers library tells families apart, be it of one
-// that is read or not; "" where it has none.
+// ModelType returns the model_type of DIR/config.json, by which the transformers library identifies families, supported
+// or not. It returns "" if there is none.
 func ModelType(dir string) (string, error) {
 	data, err := disk.ReadText(filepath.Join(dir, model.ConfigFile), maxConfig)
 	return brief.Line(hfType(pythonJSON(data))), err
 }
 
-// readConfig reads and validates a configuration. heads take the place of those of attention in it, 0 for no change.
+// readConfig reads and validates a configuration. heads overrides its number of attention heads, 0 for no change.
 func readConfig(path string, heads int) (published, error) {
 	data, err := disk.ReadText(path, maxConfig)
 	if err != nil {

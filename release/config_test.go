@@ -51,7 +51,7 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// TestConfigJSON: what JSON writes, ParseConfig reads.
+// TestConfigJSON: ParseConfig reads the output of JSON.
 func TestConfigJSON(t *testing.T) {
 	for _, name := range model.Presets() {
 		c, err := model.Preset(name)

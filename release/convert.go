@@ -9,16 +9,16 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ShapeOptions say how FromCheckpoint learns the shape of a model.
+// ShapeOptions say how FromCheckpoint determines the shape of a model.
 type ShapeOptions struct {
-	// Config is the path of a config.json; "" takes the one beside the checkpoint or, where there is none, InferConfig.
-	// A GGUF file has its own.
+	// Config is the path of a config.json; "" stands for the one next to the checkpoint or, if there is none, for
+	// InferConfig. A GGUF file contains its own.
 	Config string
-	Heads  int // heads of attention, in place of what the configuration says; 0 for no change
+	Heads  int // number of attention heads, overrides the configuration; 0 for no change
 }
 
-// FromCheckpoint makes the model whose weights f holds. It returns the path of the configuration it used, "" when it
-// used the shapes of the tensors instead. The errors are those of ParseConfig, InferConfig and Load, which lists every
+// FromCheckpoint loads the model whose weights f holds. It returns the path of the configuration that it used, "" if it
+// used the shapes of the tensors instead. Errors come from ParseConfig, InferConfig and Load, which lists every
 // missing, unexpected, misshapen and non-finite tensor.
 func FromCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, configPath string, err error) {
 	m, w, configPath, err := newModel(f, o)
@@ -37,7 +37,7 @@ func DescribeCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, con
 	return m, configPath, err
 }
 
-// newModel makes the model that a file may fit.
+// newModel builds a model from the configuration for a file.
 func newModel(f *checkpoint.File, o ShapeOptions) (m *model.Model, w model.Weights, configPath string, err error) {
 	p, configPath, err := shapeOf(f, o)
 	if err == nil && f.Format() == checkpoint.FormatGGUF {

@@ -23,7 +23,7 @@ type Diff struct {
 	OnlyB []string     `json:"only_b"`
 	Same  int          `json:"same"` // tensors without a difference
 	Other []TensorDiff `json:"different"`
-	// Largest is the place in Other of the largest relative difference, -1 where no values differ.
+	// Largest is the index in Other of the largest relative difference, -1 if no values differ.
 	Largest int `json:"largest"`
 }
 
@@ -33,13 +33,13 @@ func (d *Diff) Equal() bool { return len(d.OnlyA)+len(d.OnlyB)+len(d.Other) == 0
 // TensorDiff describes the difference of two tensors of one name: in shape, type or values.
 type TensorDiff struct {
 	Name   string           `json:"name"`
-	Layer  string           `json:"layer"` // such as backbone.layers.3; the name itself, where it is of none
+	Layer  string           `json:"layer"` // such as backbone.layers.3; the name itself if it belongs to none
 	ShapeA []int            `json:"shape_a"`
 	ShapeB []int            `json:"shape_b"`
 	TypeA  checkpoint.DType `json:"type_a"`
 	TypeB  checkpoint.DType `json:"type_b"`
 
-	// Values are compared where shapes are equal. Those that are not finite in one tensor alone differ by NotFinite.
+	// Values are compared if the shapes are equal. A value that is finite in only one tensor differs by NotFinite.
 	Count    int     `json:"count"`    // elements that differ
 	Max      float64 `json:"max"`      // the largest difference
 	Relative float64 `json:"relative"` // Max by the largest magnitude in a
@@ -65,9 +65,9 @@ func (n Number) MarshalJSON() ([]byte, error) {
 // SameShape reports whether the values could be compared.
 func (d *TensorDiff) SameShape() bool { return slices.Equal(d.ShapeA, d.ShapeB) }
 
-// Compare compares the weights at two places, each a model's or a run's folder or the file of a checkpoint. If both are
-// supported models, tensors are compared by the names of their parameters, in any layout, otherwise by their names in
-// the files. It returns the paths of the files that it took.
+// Compare compares the weights at two paths, each the folder of a model or a run or a checkpoint file. If both are
+// supported models, it matches tensors by the names of their parameters, in any layout, otherwise by their names in the
+// files. It returns the paths of the files that it compared.
 func Compare(pathA, pathB string) (d Diff, fileA, fileB string, err error) {
 	models := false
 	between := func(a, b side) (err error) {
@@ -92,7 +92,7 @@ func Compare(pathA, pathB string) (d Diff, fileA, fileB string, err error) {
 	return d, fileA, fileB, err
 }
 
-// withTensors opens a file of tensors, or that in a folder, which need not be a model's.
+// withTensors opens a file of tensors, or the one in a folder. It need not be a model.
 func withTensors(path string, use func(side) error) error {
 	open := checkpoint.Open
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -109,7 +109,7 @@ func withTensors(path string, use func(side) error) error {
 	return use(sideOfFile(f))
 }
 
-// side is one of two things that are compared: named tensors, each the rows of its parts one after another.
+// side is one side of a comparison: named tensors, each made of parts one after another by rows.
 type side struct {
 	path  string
 	order []string
@@ -120,7 +120,7 @@ func (s *side) add(name string, parts ...checkpoint.Tensor) {
 	s.order, s.parts[name] = append(s.order, name), parts
 }
 
-// sideOfModel are the parameters of a model, and what else its file has that no model of its family may have.
+// sideOfModel returns the parameters of a model, and the tensors of its file that no model of its family has.
 func sideOfModel(m *model.Model, w model.Weights) side {
 	out := side{path: w.File.Path(), parts: map[string][]checkpoint.Tensor{}}
 	used := map[string]bool{}
@@ -139,7 +139,7 @@ func sideOfModel(m *model.Model, w model.Weights) side {
 	return out
 }
 
-// sideOfFile are the tensors of a file by their official names or, where it has two layouts at once, by its own.
+// sideOfFile returns the tensors of a file by their official names or, if it mixes two layouts, by its own.
 func sideOfFile(f *checkpoint.File) side {
 	official := map[string]string{} // by names in the file
 	if _, t, err := officialTensors(f); err == nil {
@@ -177,12 +177,12 @@ func compareSides(a, b side) (Diff, error) {
 	return d, nil
 }
 
-// missing are the names of s that other does not have.
+// missing returns the names of s that other does not have.
 func (s *side) missing(other side) []string {
 	return slices.DeleteFunc(slices.Clone(s.order), func(name string) bool { return other.parts[name] != nil })
 }
 
-// layerOf finds the layer in a name, in any layout: what there is up to the first number between dots.
+// layerOf returns the layer in a name of any layout: the prefix up to the first number between dots.
 var layerOf = regexp.MustCompile(`^.*?\.\d+(?:\.|$)`)
 
 // compareTensors compares two tensors, a few elements at a time.
@@ -232,7 +232,7 @@ func compareTensors(name string, a, b []checkpoint.Tensor) (TensorDiff, error) {
 	switch {
 	case d.Max == 0 || d.Max == NotFinite:
 		d.Relative = d.Max
-	case largest == 0: // all zeros, and something else
+	case largest == 0: // all zeros compared with other values
 		d.Relative = NotFinite
 	default:
 		d.Relative = d.Max / largest
@@ -240,7 +240,7 @@ func compareTensors(name string, a, b []checkpoint.Tensor) (TensorDiff, error) {
 	return d, nil
 }
 
-// shapeOfParts is the shape of several tensors whose rows are those of one.
+// shapeOfParts returns the shape of the tensor that several parts form by rows.
 func shapeOfParts(parts []checkpoint.Tensor) []int {
 	if len(parts) == 1 {
 		return parts[0].Shape
@@ -252,7 +252,7 @@ func shapeOfParts(parts []checkpoint.Tensor) []int {
 	return shape
 }
 
-// typeOfParts is the type of several tensors, or all of their types.
+// typeOfParts returns the common type of several tensors, or all of their types.
 func typeOfParts(parts []checkpoint.Tensor) checkpoint.DType {
 	var types []string
 	for _, x := range parts {
@@ -273,7 +273,7 @@ type parts struct {
 	at   int // in the first of rest
 }
 
-// left is how many elements of the present tensor are left, 0 after the last one.
+// left returns the number of remaining elements of the current tensor, 0 after the last one.
 func (p *parts) left() int {
 	for len(p.rest) > 0 {
 		if n := p.rest[0].Elements() - p.at; n > 0 {
@@ -284,7 +284,7 @@ func (p *parts) left() int {
 	return 0
 }
 
-// next reads n elements of the present tensor, and releases the memory of the file.
+// next reads n elements of the current tensor, and releases the memory of the file.
 func (p *parts) next(n int) ([]float64, error) {
 	x := p.rest[0].Part(p.at, n)
 	p.at += n
@@ -292,7 +292,7 @@ func (p *parts) next(n int) ([]float64, error) {
 	return x.Float64()
 }
 
-// difference is that of two numbers. Zeros of two signs are equal, and so are two NaN.
+// difference returns the difference of two numbers. Zeros of either sign are equal, and so are two NaNs.
 func difference(x, y float64) float64 {
 	switch {
 	case x == y || x != x && y != y:

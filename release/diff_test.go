@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestCompare: what differs between two files of weights is found, each kind by its name and place.
+// TestCompare: every kind of difference between two files of weights is found, with its name and place.
 func TestCompare(t *testing.T) {
 	m := small(t, "h3,attention")
 	a, b := tensorsOf(m), tensorsOf(m)
@@ -94,8 +94,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareLayouts: a published file and the folder that is made of it have the same weights, under official names;
-// a folder of weights alone is taken, too.
+// TestCompareLayouts: a published file and the folder converted from it have the same weights, under official names; a
+// folder of weights alone works, too.
 func TestCompareLayouts(t *testing.T) {
 	golden := filepath.Join("..", "testdata", "golden", "05_h3_lm_a")
 	f, err := checkpoint.Open(filepath.Join(golden, "model_legacy_names.pt"))

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// falconH1 is Falcon-H1 (arXiv:2507.22448): Mamba-2 and attention side by side in every layer, then an MLP, with
+// falconH1 is Falcon-H1 (arXiv:2507.22448): Mamba-2 and attention in parallel in every layer, then an MLP, with
 // multipliers almost everywhere.
 var falconH1 = hfFamily{options: func() hfOptions {
 	return &falconH1Options{hfMambaHybrid: mambaHybridDefaults(), Eps: 1e-5}

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// DescribeFloat makes the model at a path (see withModel) as one that training can begin with: weights that are not in
-// floating point are an error. Its parameters have no values. It also returns the folder or file that it took.
+// DescribeFloat builds the model at a path (see withModel), without values, as a start for training: weights that are
+// not floating-point numbers are an error. It also returns the folder or file that it used.
 func DescribeFloat(path string) (*model.Model, string, error) {
 	return withModel(path, func(m *model.Model, w model.Weights) error {
 		if err := wantFloat(m, w); err != nil {
@@ -22,11 +22,12 @@ func DescribeFloat(path string) (*model.Model, string, error) {
 	})
 }
 
-// LoadFloat gives the parameters of m, a model of the same shape, the values of that which DescribeFloat took.
+// LoadFloat loads the values of the folder or file from DescribeFloat into the parameters of m, a model of the same
+// shape.
 func LoadFloat(m *model.Model, at string) error { return loadFloat(m, at, m.Load) }
 
-// LoadFrozen is LoadFloat for a model of which an adapter alone is trained: its matrices are rounded as they are read,
-// see model.Model.PackFrozen.
+// LoadFrozen is LoadFloat for a model that is trained only through an adapter: it rounds matrices as it reads them, see
+// model.Model.PackFrozen.
 func LoadFrozen(m *model.Model, at string, p engine.Precision) error {
 	return loadFloat(m, at, func(w model.Weights) error { return m.LoadFrozen(w, p) })
 }
@@ -41,8 +42,8 @@ func loadFloat(m *model.Model, at string, load func(model.Weights) error) error 
 	return err
 }
 
-// withModel makes the model of what LoadDir reads, or of the file of a checkpoint (see DescribeCheckpoint), and calls
-// use to compare or read its weights. It returns the folder or file that it took.
+// withModel builds the model of any path that LoadDir reads, or of a checkpoint file (see DescribeCheckpoint), and
+// calls use to compare or read its weights. It returns the folder or file that it used.
 func withModel(path string, use func(*model.Model, model.Weights) error) (*model.Model, string, error) {
 	if info, err := os.Stat(path); err != nil || info.IsDir() || IsGGUF(path) {
 		return loadDir(path, use)
@@ -59,11 +60,11 @@ func withModel(path string, use func(*model.Model, model.Weights) error) (*model
 	return m, path, err
 }
 
-// floats are the types of elements that training can begin with.
+// floats are the types of elements that training can start from.
 var floats = []checkpoint.DType{checkpoint.F64, checkpoint.F32, checkpoint.BF16, checkpoint.F16}
 
-// wantFloat returns an error for parameters of other types than floats in a file. Blocks are rounded to few bits, and
-// whole numbers may mean anything.
+// wantFloat returns an error for parameters in a file of other types than floats. Blocks are rounded to few bits, and
+// the meaning of integers is unknown.
 func wantFloat(m *model.Model, w model.Weights) error {
 	var found []string
 	for _, p := range w.Match(m) {

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestDescribeFloat: folders and files of floating point are taken; weights rounded to blocks or to whole numbers are
-// named with what to give instead.
+// TestDescribeFloat: folders and files of floating point are taken; weights rounded to blocks or integers are an error
+// that names the alternative.
 func TestDescribeFloat(t *testing.T) {
 	const instead = "want [F64 F32 BF16 F16]: the model that these were made from"
 	published := filepath.Join("..", "testdata", "golden", "05_h3_lm_a", "model.pt")
@@ -62,8 +62,8 @@ func TestDescribeFloat(t *testing.T) {
 	}
 }
 
-// TestFloatOfEveryFamily: training can begin with the weights of every family, whatever layout, in several files or in
-// bfloat16, and the folder that hippo saves of them has the same ones, by any name that a tensor has.
+// TestFloatOfEveryFamily: training can start from the weights of every family, in any layout, in several files or in
+// bfloat16, and the folder that hippo saves has the same weights.
 func TestFloatOfEveryFamily(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		dir := hfFolder(c)
@@ -85,8 +85,8 @@ func TestFloatOfEveryFamily(t *testing.T) {
 	}
 }
 
-// checkFloat fails unless what is at a path can be gone on from and then has the weights of a fingerprint. It returns
-// the folder of the model that was saved.
+// checkFloat fails unless training can start from the path and its weights have the given fingerprint. It returns the
+// folder of the saved model.
 func checkFloat(t *testing.T, path, want string) string {
 	t.Helper()
 	m, at, err := DescribeFloat(path)

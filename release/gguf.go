@@ -14,18 +14,18 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// A GGUF file is a whole model: its values are the configuration (ggufPublished) and the tokenizer (ReadGGUFTexts), and
-// its tensors have names of their own, the same for all families, and some of them other shapes and values than
-// published (ggufParameters). The meanings follow llama.cpp's conversion (conversion/*.py).
+// A GGUF file is a whole model. Its values hold the configuration (ggufPublished) and the tokenizer (ReadGGUFTexts).
+// Its tensors have their own names, the same for all families, and some have other shapes and values than published
+// (ggufParameters). The meanings follow llama.cpp's conversion (conversion/*.py).
 
-// ggufArch is how the models of one value of general.architecture are read.
+// ggufArch describes how to read models of one value of general.architecture.
 type ggufArch struct {
-	// model says what the values mean: the layers of the model, and what its tensors are called.
+	// model interprets the values: it returns the layers of the model and the names of its tensors.
 	model func(k *ggufKeys, p *published)
 	heads bool // A and D have one number for each head, as in Mamba-2
 }
 
-// ggufArchs are the architectures that are read, by name.
+// ggufArchs are the supported architectures, by name.
 var ggufArchs = map[string]ggufArch{
 	"mamba":         {ggufMamba, false},
 	"mamba2":        {ggufMamba2, true},
@@ -42,13 +42,13 @@ var ggufArchs = map[string]ggufArch{
 // ggufHead is the name of the head's weights. A head that shares the embedding's is left out.
 const ggufHead = "output.weight"
 
-// ggufNames are the names of the tensors of a model, whose layers have these norms and mixers.
+// ggufNames returns the tensor names of a model with the given norms and mixers.
 func ggufNames(layer []rename, mixers map[string][]rename) hfNames {
 	return hfNames{embedding: []string{"token_embd."}, norm: "output_norm.", head: ggufHead, layers: "blk.",
 		layer: layer, mixers: mixers}
 }
 
-// ggufMambaNames are the names of the tensors of either Mamba.
+// ggufMambaNames returns the tensor names of Mamba and Mamba-2.
 var ggufMambaNames = []rename{
 	to("in_proj.", "ssm_in."), to("conv1d.", "ssm_conv1d."), to("x_proj.", "ssm_x."), to("dt_proj.", "ssm_dt."),
 	to("dt_bias", "ssm_dt.bias"), to("A_log", "ssm_a"), to("D", "ssm_d"), to("norm.", "ssm_norm."),
@@ -65,7 +65,7 @@ type ggufForm struct {
 	heads   int  // number of heads whose components i and i + half a head are adjacent; 0 for none
 }
 
-// form is that of the tensor of a name.
+// form returns the form of the tensor of a name.
 func (a ggufArch) form(name string) ggufForm {
 	part := name
 	if rest, ok := strings.CutPrefix(name, "blk."); ok {
@@ -84,7 +84,7 @@ func (a ggufArch) form(name string) ggufForm {
 	return ggufForm{}
 }
 
-// IsGGUF tells by its first bytes whether a path is that of a GGUF file.
+// IsGGUF reports whether a path is a GGUF file, by its first bytes.
 func IsGGUF(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -100,8 +100,8 @@ func IsGGUF(path string) bool {
 	return err == nil && string(magic[:]) == "GGUF"
 }
 
-// ggufPublished finds the configuration of a model, and what its tensors are called, in the values of a GGUF file.
-// Their sizes are those of a file that may be hostile: nothing is made of them but numbers.
+// ggufPublished reads the configuration of a model and the names of its tensors from the values of a GGUF file. The
+// sizes may come from a hostile file, so it computes numbers from them and allocates nothing.
 func ggufPublished(f *checkpoint.File) (p published, err error) {
 	if err := model.CheckTensors(f); err != nil {
 		return p, err
@@ -142,8 +142,8 @@ func ggufParameters(f *checkpoint.File) (*checkpoint.File, error) {
 	return f.With(others), nil
 }
 
-// parameter is what a tensor holds, in the form that published models have. One of another shape stays as it is, so
-// that the error tells the shape that was found.
+// parameter returns a tensor in the form of published models. It does not change one of an unexpected shape, so that
+// the error reports the found shape.
 func (form ggufForm) parameter(x *checkpoint.Tensor, groups int) (*checkpoint.Tensor, error) {
 	if form.heads > 0 {
 		return inHalves(x, form.heads)
@@ -176,7 +176,7 @@ func (form ggufForm) parameter(x *checkpoint.Tensor, groups int) (*checkpoint.Te
 	return &y, nil
 }
 
-// inHalves puts the rows of heads into the order of their components.
+// inHalves reorders the rows of heads by component.
 func inHalves(x *checkpoint.Tensor, heads int) (*checkpoint.Tensor, error) {
 	rows := x.Shape[0]
 	if rows%(2*heads) != 0 {
@@ -211,7 +211,7 @@ func (form ggufForm) stored(shape []int, values []float32, groups int) []int {
 	return shape
 }
 
-// unknownArch is the error for an architecture that is not read.
+// unknownArch returns the error for an unsupported architecture.
 func unknownArch(name string, f *checkpoint.File) error {
 	known := sortedKeys(ggufArchs)
 	meant := config.DidYouMean(name, known)
@@ -221,8 +221,8 @@ func unknownArch(name string, f *checkpoint.File) error {
 	return fmt.Errorf("general.architecture: found %q, want one of %s%s", name, strings.Join(known, ", "), meant)
 }
 
-// nearestArch is the architecture that has the most of the kinds of tensors that a file has, and the fewest others; ""
-// where no mixer is like one that is read.
+// nearestArch returns the architecture with the most kinds of tensors in common with a file, and the fewest others. It
+// returns "" if no mixer resembles a supported one.
 func nearestArch(f *checkpoint.File) string {
 	has := map[string]bool{}
 	for _, name := range f.Names() {

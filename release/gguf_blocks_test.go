@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// blockTypes are the types of GGUF that quantize, with where their blocks have factors, what they become as Stored, and
-// by how much of the largest number of a row its elements may differ then.
+// blockTypes are the quantized types of GGUF, with the places of factors in their blocks, their precision as Stored,
+// and the tolerance then, relative to the largest number of a row.
 var blockTypes = []struct {
 	kind    checkpoint.DType
 	factors []int
@@ -33,7 +33,7 @@ var blockTypes = []struct {
 	{checkpoint.Q6_K, []int{208}, engine.Int8, 0.5 / 126},
 }
 
-// randomBlocks is a matrix of random integers, and of factors with which numbers are near 0.
+// randomBlocks returns a matrix of random integers, and of factors that keep numbers near 0.
 func randomBlocks(rng *rand.Rand, name string, kind checkpoint.DType, factors []int, n, k int) checkpoint.Tensor {
 	elements, size := kind.Block()
 	data := make([]byte, n*k/elements*size)
@@ -60,7 +60,7 @@ func randomBlocks(rng *rand.Rand, name string, kind checkpoint.DType, factors []
 	return checkpoint.Tensor{Name: name, DType: kind, Shape: []int{n, k}, Data: data}
 }
 
-// blocksPath is a file whose matrices are random blocks, of types that kindOf chooses.
+// blocksPath returns a file whose matrices are random blocks, of types from kindOf.
 func blocksPath(t *testing.T, kindOf func(i int) int) string {
 	t.Helper()
 	m := ggufModel(t, "mamba", func(c *model.Config) { c.DModel = 256 })
@@ -107,9 +107,9 @@ func blocksPath(t *testing.T, kindOf func(i int) int) string {
 	return llamaPath(t, values, tensors)
 }
 
-// TestBlocksStayAsTheyAre: the matrices of a GGUF file take the bits that they have in it, or 8, and are the numbers
-// that the file says: exactly where the packed forms hold them, else with the error that is told. Logits agree with
-// those of float32 but for what inputs of 8 bits cost.
+// TestBlocksStayAsTheyAre: the matrices of a GGUF file take as many bits in memory as in the file, or 8. They have the
+// file's numbers, exactly if the packed forms hold them, else within the stated error. Logits agree with float32 up to
+// the error of 8-bit inputs.
 func TestBlocksStayAsTheyAre(t *testing.T) {
 	for i, b := range blockTypes {
 		path := blocksPath(t, func(int) int { return i })
@@ -137,7 +137,7 @@ func TestBlocksStayAsTheyAre(t *testing.T) {
 				rounded(t, fmt.Sprintf("%s: %s[%d]", b.kind, name, j), row, all[j*len(row):][:len(row)], b.off)
 			}
 		})
-		const inputs = 0.1 // what inputs of 8 bits may cost in two layers of random weights, mean squared
+		const inputs = 0.1 // error of 8-bit inputs in two layers of random weights, root mean square
 		got, want := ggufLogits(stored), ggufLogits(wide)
 		var off, all float64
 		for i, v := range want {
@@ -169,8 +169,7 @@ func rounded(t *testing.T, what string, got, want []float32, off float64) {
 	}
 }
 
-// TestBlocksAtAPrecision: a precision that holds the blocks of a file takes them as they are, too; Q4_0 fits into 8
-// bits.
+// TestBlocksAtAPrecision: a precision that can hold the blocks of a file does not change them; Q4_0 fits into 8 bits.
 func TestBlocksAtAPrecision(t *testing.T) {
 	at := func(kind checkpoint.DType) int {
 		for i, b := range blockTypes {

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// TestGGUFHybrids: files of hybrids, as llama.cpp's conversion makes them of the golden models, are these models.
+// TestGGUFHybrids: files that llama.cpp's conversion creates from the golden models load as these models.
 func TestGGUFHybrids(t *testing.T) {
 	for _, h := range llamaHybrids {
 		golden.Run(t, h.golden, func(t *testing.T, c golden.Case) {
@@ -35,7 +35,7 @@ func TestGGUFHybrids(t *testing.T) {
 	}
 }
 
-// TestGGUFInParts: a file that gguf-split has cut is the model, with its tokenizer, whichever part names it.
+// TestGGUFInParts: a file split by gguf-split loads as the model with its tokenizer, from the path of any part.
 func TestGGUFInParts(t *testing.T) {
 	h := llamaHybrids[0]
 	whole := h.path(t, filepath.Join(golden.Dir(t), h.golden))
@@ -86,7 +86,7 @@ func hybridLogits(m *model.Model) []float32 {
 	return textLogits(m, func(i int) int32 { return int32((i*7919 + 13) % 101) })
 }
 
-// TestGGUFHostileHybrids: no size in the values of a hybrid costs memory that its tensors do not have.
+// TestGGUFHostileHybrids: no size in the values of a hybrid costs more memory than its tensors.
 func TestGGUFHostileHybrids(t *testing.T) {
 	unread := []string{"expert_shared_count", "expert_group_count", "leading_dense_block_count", "vocab_size",
 		"rope.dimension_count"}
@@ -111,7 +111,7 @@ func TestGGUFHostileHybrids(t *testing.T) {
 	}
 }
 
-// TestGGUFHybridProblems: what is not read of hybrids is named by its key.
+// TestGGUFHybridProblems: unsupported settings of hybrids are reported by their keys.
 func TestGGUFHybridProblems(t *testing.T) {
 	broken := func(arch string, change func(h *llamaHybrid)) llamaHybrid {
 		h := llamaHybrids[slices.IndexFunc(llamaHybrids, func(h llamaHybrid) bool { return h.arch == arch })]

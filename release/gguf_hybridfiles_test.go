@@ -13,8 +13,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// llamaNames are the names that llama.cpp's conversion gives to tensors, by patterns of those of the transformers
-// library. The first that matches counts.
+// llamaNames are the tensor names of llama.cpp's conversion, by patterns of names in the transformers library. The
+// first match counts.
 var llamaNames = []struct{ pattern, name string }{
 	{`^(model\.embed_tokens|backbone\.embeddings?)\.weight$`, "token_embd.weight"},
 	{`^model\.embedding_norm\.weight$`, "token_embd_norm.weight"},
@@ -51,11 +51,11 @@ var llamaNames = []struct{ pattern, name string }{
 	{`\.(\d+)\.(mamba|mixer)\.(conv1d|norm)\.`, "blk.$1.ssm_$3."},
 }
 
-// llamaHybrid is a case of TestGGUFHybrids: a golden model, its architecture, and its values that are not in all.
+// llamaHybrid is a case of TestGGUFHybrids: a golden model, its architecture, and its specific values.
 type llamaHybrid struct {
 	golden, arch string
 	values       map[string]any
-	// change is what the conversion does besides to the values of a tensor of some rows.
+	// change is the conversion's further change to the values of a tensor.
 	change func(name string, x []float32, rows int)
 }
 
@@ -204,7 +204,7 @@ var graniteExperts = llamaHybrid{"13_hf_granite_h_moe_a", "granitehybrid", map[s
 	}
 }}
 
-// path writes the GGUF file that llama.cpp's conversion makes of the golden model.
+// path writes the golden model as the GGUF file of llama.cpp's conversion and returns its path.
 func (h llamaHybrid) path(t testing.TB, folder string) string {
 	t.Helper()
 	f, err := checkpoint.Open(filepath.Join(folder, model.WeightsFile))
@@ -224,7 +224,7 @@ func (h llamaHybrid) path(t testing.TB, folder string) string {
 	return llamaPath(t, h.allValues(), tensors)
 }
 
-// allValues are those of the file.
+// allValues returns the values of the file.
 func (h llamaHybrid) allValues() map[string]any {
 	values := map[string]any{"general.architecture": h.arch, h.arch + ".context_length": uint32(256),
 		"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.merges": []string{}}

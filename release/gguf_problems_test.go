@@ -19,8 +19,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestGGUFProblems: what is missing, unexpected or misshapen is listed by its name in the file, all at once; a value
-// that fits no model names its key; an architecture that is not read is told with those that are.
+// TestGGUFProblems: one error lists all missing, unexpected and misshapen tensors by their names in the file; an
+// invalid value is reported with its key; an unsupported architecture is reported with the supported ones.
 func TestGGUFProblems(t *testing.T) {
 	m := llamaModel(t, "mamba2")
 	number := func(name string, shape ...int) checkpoint.Tensor {
@@ -76,7 +76,7 @@ func TestGGUFProblems(t *testing.T) {
 	}
 }
 
-// TestGGUFUnfit: a model that llama.cpp has no kind of is not written, and the error names what is in the way.
+// TestGGUFUnfit: a model that llama.cpp cannot run is not written, and the error names the reason.
 func TestGGUFUnfit(t *testing.T) {
 	for want, m := range map[string]*model.Model{
 		"the mixer s4d":    ggufModel(t, "s4d", nil),
@@ -191,7 +191,7 @@ func TestGGUFTexts(t *testing.T) {
 	}
 }
 
-// TestGGUFHostileSizes: sizes that the tensors do not have are errors, and cost no memory.
+// TestGGUFHostileSizes: sizes that differ from the tensors are errors and cost no memory.
 func TestGGUFHostileSizes(t *testing.T) {
 	for _, arch := range []string{"mamba", "mamba2"} {
 		for _, key := range []string{"embedding_length", "block_count", "ssm.conv_kernel", "ssm.inner_size",
@@ -216,7 +216,7 @@ func TestGGUFHostileSizes(t *testing.T) {
 	}
 }
 
-// FuzzGGUFModel: whatever is in a GGUF file is a model or an error, and takes memory in proportion to the file.
+// FuzzGGUFModel: any GGUF file is a model or an error, and takes memory in proportion to its size.
 func FuzzGGUFModel(f *testing.F) {
 	for _, arch := range []string{"mamba", "mamba2"} {
 		values, tensors := llamaFile(llamaModel(f, arch), arch, checkpoint.Q8_0)

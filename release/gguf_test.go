@@ -19,7 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// ggufModel is a small model that llama.cpp has: two layers of a mixer.
+// ggufModel returns a small model that llama.cpp supports: two layers of a mixer.
 func ggufModel(t testing.TB, mixer string, change func(*model.Config)) *model.Model {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -33,7 +33,7 @@ func ggufModel(t testing.TB, mixer string, change func(*model.Config)) *model.Mo
 		t.Fatal(err)
 	}
 	m.Init(3)
-	m.Params("", func(name string, p *nn.Param) { // what starts as ones or zeros would hide mistakes
+	m.Params("", func(name string, p *nn.Param) { // parameters of ones or zeros would hide mistakes
 		if !strings.HasSuffix(name, ".D") && !strings.Contains(name, "norm") && !strings.HasSuffix(name, "bias") {
 			return
 		}
@@ -44,12 +44,12 @@ func ggufModel(t testing.TB, mixer string, change func(*model.Config)) *model.Mo
 	return m
 }
 
-// ggufLogits are the logits of a text.
+// ggufLogits returns the logits of a text.
 func ggufLogits(m *model.Model) []float32 {
 	return textLogits(m, func(i int) int32 { return int32(i*7919+13) % 250 })
 }
 
-// textLogits are those of 20 tokens.
+// textLogits returns the logits of 20 tokens.
 func textLogits(m *model.Model, token func(int) int32) []float32 {
 	ids := make([]int32, 20)
 	for i := range ids {
@@ -87,7 +87,7 @@ func writtenGGUF(t testing.TB, m *model.Model, o GGUFOptions) string {
 	return path
 }
 
-// TestGGUFModelsRoundTrip: a model written and read back is the same one, but for the rounding of its type.
+// TestGGUFModelsRoundTrip: a model written and read back is the same up to the rounding of its type.
 func TestGGUFModelsRoundTrip(t *testing.T) {
 	// A is -exp of a parameter, whose logarithm is rounded twice. f16 has 11 bits; a block of Q8_0 has steps of 1/127
 	// of its largest number, which the layers after it add up.
@@ -135,8 +135,8 @@ func must(m *model.Model, _ string, err error) *model.Model {
 	return m
 }
 
-// TestGGUFFilterWithoutBias: a filter without a bias is written with one of zeros, which llama.cpp wants, and one that
-// has none in the file has none in the model.
+// TestGGUFFilterWithoutBias: a filter without a bias is written with a bias of zeros, which llama.cpp requires; one
+// without a bias in the file has none in the model.
 func TestGGUFFilterWithoutBias(t *testing.T) {
 	m := ggufModel(t, "mamba(conv_bias=false)", nil)
 	path := writtenGGUF(t, m, GGUFOptions{Type: checkpoint.F32})
@@ -153,8 +153,8 @@ func TestGGUFFilterWithoutBias(t *testing.T) {
 	}
 }
 
-// llamaFile is what llama.cpp's conversion makes of a model of ggufModel, written down by hand: names and shapes of
-// tensors, and which has which type.
+// llamaFile is the result of llama.cpp's conversion for a model of ggufModel, written by hand: names, shapes and types
+// of tensors.
 func llamaFile(m *model.Model, arch string, kind checkpoint.DType) (map[string]any, map[string]checkpoint.Tensor) {
 	values := map[string]any{
 		"general.architecture": arch, arch + ".context_length": uint32(1 << 20),
@@ -253,10 +253,9 @@ func llamaPath(t testing.TB, values map[string]any, tensors map[string]checkpoin
 	return path
 }
 
-// TestGGUFOfLlamaCpp: files as llama.cpp's conversion makes them are the models that they were made of, parameter by
-// parameter: A is a logarithm again, the filter has its middle axis, A and D of Mamba-2 have one axis, its norm is one
-// row, the number of heads gives their size, a head that is left out is the embedding, and rows of another type than
-// the rest are read.
+// TestGGUFOfLlamaCpp: files of llama.cpp's conversion load as their original models, parameter by parameter: A is a
+// logarithm again, the filter has its middle axis, A and D of Mamba-2 have one axis, its norm is one row, the number of
+// heads determines their size, an omitted head is the embedding, and rows of another type are read.
 func TestGGUFOfLlamaCpp(t *testing.T) {
 	for _, arch := range []string{"mamba", "mamba2"} {
 		m := llamaModel(t, arch)

@@ -12,8 +12,7 @@ const ggufRouter = "ffn_gate_inp.weight"
 // ggufSigmoid is the value of expert_gating_func for scores by sigmoids; those by a softmax have 1.
 const ggufSigmoid = 2
 
-// experts are the options that all mixtures of experts have, of experts of an inner width. It is for files that have
-// some.
+// experts returns the common options of mixtures of experts with the given inner width. It is for files with experts.
 func (k *ggufKeys) experts(inner int) (o given, count int) {
 	count, used := k.size("expert_count", 1), k.size("expert_used_count", 1)
 	if err := someExperts(k.arch+".expert_count, expert_used_count", count, used); err != nil {
@@ -28,7 +27,7 @@ func (k *ggufKeys) hasExperts() bool {
 	return k.sizeOr("expert_count", 0, 0) > 1 || k.hasInLayers(ggufRouter)
 }
 
-// routing are the options of what the file says of the choice of experts, of which some families have no key.
+// routing returns the options for the choice of experts. Some families have no keys for it.
 func (k *ggufKeys) routing(normalize bool) given {
 	o := given{"choice_bias": k.hasInLayers("exp_probs_b.bias"), "scale": k.number("expert_weights_scale", 1)}
 	if _, v := k.value("expert_weights_norm"); v != nil {
@@ -48,7 +47,7 @@ func (k *ggufKeys) routing(normalize bool) given {
 	return o
 }
 
-// ggufExpertNames are those of experts, whose matrices are stacked: one tensor has those of all.
+// ggufExpertNames returns the names of experts. Their matrices are stacked: one tensor holds those of all.
 func ggufExpertNames(own string, n int) []rename {
 	var names []rename
 	for e := range n {
@@ -61,7 +60,7 @@ func ggufExpertNames(own string, n int) []rename {
 	return names
 }
 
-// ggufRouterNames are those of what stands beside experts.
+// ggufRouterNames returns the names of the tensors next to the experts.
 func ggufRouterNames(own string) []rename {
 	return []rename{
 		to(own+"router.weight", ggufRouter), to(own+"router.bias", "exp_probs_b.bias"),
@@ -71,7 +70,7 @@ func ggufRouterNames(own string) []rename {
 	}
 }
 
-// routed is the gated MLP of a layer, or experts in the place of it, in the layers that have them.
+// routed returns the gated MLP of a layer, or its experts if it has them.
 func (k *ggufKeys) routed(p *published, experts given, count int, entryOf func(layer int) string) {
 	half := "/" + entry("swiglu-experts", experts)
 	k.layers(p, ggufSwiGLU(nil), func(layer int) string {

@@ -10,8 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/gguf"
 )
 
-// ggufRoles are the tokens that tokenizer_config.json has names for, by the names that they have in a GGUF file, whose
-// spelling is llama.cpp's.
+// ggufRoles are the named tokens of tokenizer_config.json by their names in a GGUF file, in llama.cpp's spelling.
 var ggufRoles = map[string]string{
 	"bos": "bos_token", "eos": "eos_token", "unknown": "unk_token", "seperator": "sep_token", "padding": "pad_token",
 	"cls": "cls_token", "mask": "mask_token",
@@ -26,7 +25,7 @@ var ggufSampling = []struct {
 	{"penalty_repeat", "repetition_penalty", false},
 }
 
-// ggufTokenizerConfig is what a GGUF file says that stands in tokenizer_config.json in a folder.
+// ggufTokenizerConfig returns the values of a GGUF file that a folder has in tokenizer_config.json.
 func ggufTokenizerConfig(f *checkpoint.File, v *gguf.Vocabulary) ([]byte, error) {
 	values, said := f.Values(), map[string]any{}
 	var more []string
@@ -67,7 +66,7 @@ func ggufTokenizerConfig(f *checkpoint.File, v *gguf.Vocabulary) ([]byte, error)
 	return json.MarshalIndent(said, "", "  ")
 }
 
-// ggufTemplates is the chat template of a file, or a list of those with names where it has several; nil for none.
+// ggufTemplates returns the chat template of a file, or a list of named ones if it has several; nil for none.
 func ggufTemplates(values map[string]any) (any, error) {
 	const key = "tokenizer.chat_template"
 	var plain string
@@ -100,7 +99,7 @@ func ggufTemplates(values map[string]any) (any, error) {
 	return nil, nil
 }
 
-// ggufGeneration is what a GGUF file says that stands in generation_config.json in a folder, nil for nothing.
+// ggufGeneration returns the values of a GGUF file that a folder has in generation_config.json, nil for none.
 func ggufGeneration(f *checkpoint.File, endIDs []int32) ([]byte, error) {
 	const prefix = "general.sampling."
 	said := map[string]any{}
@@ -113,7 +112,7 @@ func ggufGeneration(f *checkpoint.File, endIDs []int32) ([]byte, error) {
 		case isWhole:
 			said[s.field] = max(0, n) // llama.cpp's -1 is 0 elsewhere: all of them
 		case isNumber && !s.whole:
-			said[s.field] = float32(x) // which is what the file has: fewer digits
+			said[s.field] = float32(x) // as the file has it: fewer digits
 		default:
 			return nil, fmt.Errorf("%s%s: found %.60v, want a number", prefix, s.key, v)
 		}
@@ -132,7 +131,7 @@ func ggufGeneration(f *checkpoint.File, endIDs []int32) ([]byte, error) {
 		return nil, nil
 	}
 	data, err := json.MarshalIndent(said, "", "  ")
-	if err != nil { // of a number that JSON does not have
+	if err != nil { // a number that JSON cannot represent
 		return nil, fmt.Errorf("%s*: %w", prefix, err)
 	}
 	return data, nil

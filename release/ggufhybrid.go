@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufAttentionNames are those of attention. The heads of queries and of keys say which rows are whose.
+// ggufAttentionNames returns the names of attention. The numbers of query and key heads determine the order of rows.
 func ggufAttentionNames(heads, kvHeads int) []rename {
 	return []rename{
 		{"Wqkv.", []model.Source{{Name: "attn_q.", Share: heads}, {Name: "attn_k.", Share: kvHeads},
@@ -18,10 +18,10 @@ func ggufAttentionNames(heads, kvHeads int) []rename {
 	}
 }
 
-// ggufTwoNorms are those of a layer of a mixer and a gated MLP.
+// ggufTwoNorms returns the norms of a layer of a mixer and a gated MLP.
 var ggufTwoNorms = append(layerNorms("attn_norm", "ffn_norm"), swiGLU("", "ffn_gate", "ffn_up", "ffn_down")...)
 
-// each is a size of each layer, which the file has once for all or as a list.
+// each returns a size for each layer. The file has one for all layers or a list.
 func (k *ggufKeys) each(key string) []int {
 	layers := min(k.size("block_count", 1), maxLayers)
 	full, v := k.value(key)
@@ -45,10 +45,10 @@ func (k *ggufKeys) each(key string) []int {
 	return list
 }
 
-// most is the largest size of a layer.
+// most returns the largest size of a layer.
 func (k *ggufKeys) most(key string) int { return slices.Max(k.each(key)) }
 
-// number is a number, otherwise where the file has none.
+// number returns a number, otherwise if the file has none.
 func (k *ggufKeys) number(key string, otherwise float64) float64 {
 	if _, v := k.value(key); v == nil {
 		return otherwise
@@ -56,7 +56,7 @@ func (k *ggufKeys) number(key string, otherwise float64) float64 {
 	return k.positive(key)
 }
 
-// attention are the options of attention, its heads and those of keys, and the components of a head.
+// attention returns the options of attention, the numbers of its heads and key heads, and the components of a head.
 func (k *ggufKeys) attention() (o given, heads, kvHeads, headDim int) {
 	d := k.size("embedding_length", 1)
 	heads, kvHeads = k.most("attention.head_count"), k.most("attention.head_count_kv")
@@ -87,7 +87,7 @@ func (k *ggufKeys) rotated(o given, headDim int, base float64) given {
 	return o.rotated(k.sizeOr("rope.dimension_count", 1, headDim), k.number("rope.freq_base", base))
 }
 
-// layers sets the layers of a model, whose mixers are given by kind, and its gated MLPs.
+// layers sets the layers of a model, with mixers by kind, and its gated MLPs.
 func (k *ggufKeys) layers(p *published, mlp string, entryOf func(layer int) string) {
 	n := min(k.size("block_count", 1), maxLayers)
 	entries := make([]string, n)
@@ -98,7 +98,7 @@ func (k *ggufKeys) layers(p *published, mlp string, entryOf func(layer int) stri
 	p.config.DInner = k.most("feed_forward_length")
 }
 
-// either gives attention to layers with heads of keys, and another mixer to the rest.
+// either returns attention for layers with key heads, and another mixer for the rest.
 func (k *ggufKeys) either(attention, other string) func(int) string {
 	kv := k.each("attention.head_count_kv")
 	return func(layer int) string {
@@ -109,7 +109,7 @@ func (k *ggufKeys) either(attention, other string) func(int) string {
 	}
 }
 
-// ggufSwiGLU is the gated MLP of all of these.
+// ggufSwiGLU is the gated MLP of all these families.
 func ggufSwiGLU(more given) string { return entry("swiglu", given{"bias": false}.with(more)) }
 
 // ggufJamba is Jamba: Mamba with norms inside, or attention without positions.
@@ -127,7 +127,7 @@ func ggufJamba(k *ggufKeys, p *published) {
 	k.routed(p, experts.with(given{"normalize": false}), n, mixer)
 }
 
-// ggufFalconH1 is Falcon-H1: Mamba-2 and attention side by side. Its multipliers are in the weights.
+// ggufFalconH1 is Falcon-H1: Mamba-2 and attention in parallel. Its multipliers are in the weights.
 func ggufFalconH1(k *ggufKeys, p *published) {
 	attention, heads, kv, headDim := k.attention()
 	mamba := k.mamba2(p.config.LayerNormEpsilon).with(given{"rmsnorm": k.hasInLayers("ssm_norm.weight")})
@@ -141,9 +141,9 @@ func ggufFalconH1(k *ggufKeys, p *published) {
 		map[string][]rename{"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv)})
 }
 
-// interleaved is the number of heads of a tensor whose rows the conversion has brought into the order that llama.cpp
-// turns them in, 0 of others. Without rotary positions, no order of components matters. With them, llama.cpp turns
-// other pairs than the definition does where a part of each head is turned.
+// interleaved returns the number of heads of a tensor whose rows the conversion has reordered for llama.cpp's rotation,
+// 0 for others. Without rotary positions, the order of components does not matter. If only a part of each head is
+// rotated, llama.cpp rotates other pairs than the definition.
 func (k *ggufKeys) interleaved(name string) int {
 	if k.arch != graniteArch || !k.rotatedGranite() {
 		return 0

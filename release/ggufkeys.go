@@ -30,7 +30,7 @@ func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
 	return &ggufKeys{file: f, arch: name}, arch, nil
 }
 
-// maxGGUFSize bounds a size, so that products of two are numbers that int holds.
+// maxGGUFSize bounds a size, so that products of two sizes fit into an int.
 const maxGGUFSize = 1 << 30
 
 func (k *ggufKeys) failf(key, format string, args ...any) {
@@ -40,13 +40,13 @@ func (k *ggufKeys) failf(key, format string, args ...any) {
 	}
 }
 
-// value is that of a key of the architecture, nil for none.
+// value returns the value of a key of the architecture, nil for none.
 func (k *ggufKeys) value(key string) (full string, v any) {
 	full = k.arch + "." + key
 	return full, k.file.Values()[full]
 }
 
-// size is a size that the file must have. It is at least 1 if there is a problem.
+// size returns a required size. If there is a problem, it is at least 1.
 func (k *ggufKeys) size(key string, least int) int {
 	full, v := k.value(key)
 	n, ok := wholeNumber(v)
@@ -61,7 +61,7 @@ func (k *ggufKeys) size(key string, least int) int {
 	return max(1, least)
 }
 
-// sizeOr is a size, and otherwise where the file has none.
+// sizeOr returns a size, otherwise if the file has none.
 func (k *ggufKeys) sizeOr(key string, least, otherwise int) int {
 	if _, v := k.value(key); v == nil {
 		return otherwise
@@ -69,7 +69,7 @@ func (k *ggufKeys) sizeOr(key string, least, otherwise int) int {
 	return k.size(key, least)
 }
 
-// positive is a number above 0 that the file must have, with as few digits as the float32 in the file needs.
+// positive returns a required number above 0, with as few digits as the float32 in the file needs.
 func (k *ggufKeys) positive(key string) float64 {
 	full, v := k.value(key)
 	x, ok := v.(float64)
@@ -84,7 +84,7 @@ func (k *ggufKeys) positive(key string) float64 {
 	return short
 }
 
-// epsilon is that of the norms. Nemotron-H's files have it under the name of another norm.
+// epsilon returns the epsilon of the norms. Nemotron-H's files store it under the name of another norm.
 func (k *ggufKeys) epsilon() float64 {
 	const rms, other = "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"
 	if _, v := k.value(rms); v == nil {
@@ -95,7 +95,7 @@ func (k *ggufKeys) epsilon() float64 {
 	return k.positive(rms)
 }
 
-// truth is a truth value, false where the file has none.
+// truth returns a truth value, false if the file has none.
 func (k *ggufKeys) truth(key string) bool {
 	full, v := k.value(key)
 	b, ok := v.(bool)
@@ -111,7 +111,7 @@ func (k *ggufKeys) has(name string) bool {
 	return ok
 }
 
-// published is the model that the file describes.
+// published returns the model that the file describes.
 func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
 	c := newHFConfig(nil, model.MLPNone, k.epsilon())
 	c.Norm, c.EmbedDropout, c.AttnDropout = model.NormRMS, 0, 0
@@ -123,7 +123,7 @@ func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
 	return p, errors.Join(k.errs...)
 }
 
-// vocabulary is the number of tokens, and a number of rows to which the table is padded. Unused tokens at the end stand
+// vocabulary returns the number of tokens and the number of rows of the padded table. Unused tokens at the end stand
 // for rows of padding.
 func (k *ggufKeys) vocabulary() (size, pad int) {
 	x, ok := k.file.Tensor("token_embd.weight")
@@ -169,14 +169,14 @@ func ggufMamba2(k *ggufKeys, p *published) {
 	p.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{"mamba2": ggufMambaNames})
 }
 
-// mamba are the options of Mamba.
+// mamba returns the options of Mamba.
 func (k *ggufKeys) mamba() given {
 	d := k.size("embedding_length", 1)
 	return k.common(d).with(given{"d_state": k.size("ssm.state_size", 1),
 		"dt_rank": rank(auto(k.size("ssm.time_step_rank", 1)), d)})
 }
 
-// mamba2 are the options of Mamba-2, in whose files time_step_rank is the number of heads.
+// mamba2 returns the options of Mamba-2. In its files time_step_rank is the number of heads.
 func (k *ggufKeys) mamba2(eps float64) given {
 	inner, heads := k.size("ssm.inner_size", 1), k.size("ssm.time_step_rank", 1)
 	if inner%heads != 0 {
@@ -187,13 +187,13 @@ func (k *ggufKeys) mamba2(eps float64) given {
 		"d_state": k.size("ssm.state_size", 1), "ngroups": k.sizeOr("ssm.group_count", 1, 1), "norm_eps": eps})
 }
 
-// common are the options that both have. All layers have a bias in the filter, or none.
+// common returns the options that both have. Either all layers have a bias in the filter, or none.
 func (k *ggufKeys) common(d int) given {
 	return innerOptions(k.size("ssm.inner_size", 1), d).with(given{"d_conv": k.size("ssm.conv_kernel", 1),
 		"conv_bias": k.hasInLayers("ssm_conv1d.bias")})
 }
 
-// wholeNumber reads a whole number of a file, which may be signed or not.
+// wholeNumber reads a signed or unsigned integer of a file.
 func wholeNumber(v any) (int64, bool) {
 	switch n := v.(type) {
 	case uint64:

@@ -12,13 +12,13 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/gguf"
 )
 
-// ggufUnused is the type of a token that no text leads to.
+// ggufUnused is the type of a token that no text contains.
 const ggufUnused = 5
 
-// ggufText is the start of the names of the values about tokens.
+// ggufText is the prefix of the names of the values about tokens.
 const ggufText = "tokenizer.ggml."
 
-// ggufVocabulary is what a file says of its tokenizer, nil if it says nothing.
+// ggufVocabulary returns the tokenizer of a file, nil if it has none.
 func ggufVocabulary(f *checkpoint.File) (*gguf.Vocabulary, error) {
 	values := f.Values()
 	if values[ggufText+"tokens"] == nil {
@@ -65,7 +65,7 @@ func ggufVocabulary(f *checkpoint.File) (*gguf.Vocabulary, error) {
 	return v, errors.Join(errs...)
 }
 
-// ggufGet sets to what a file says, if it says something.
+// ggufGet sets a variable to the value in a file, if there is one.
 func ggufGet[T any](values map[string]any, name string, to *T) error {
 	v, there := values[ggufText+name]
 	if !there {
@@ -79,7 +79,7 @@ func ggufGet[T any](values map[string]any, name string, to *T) error {
 	return nil
 }
 
-// ggufInts are whole numbers, nil if there are none.
+// ggufInts returns a list of integers, nil if there is none.
 func ggufInts(values map[string]any, name string) ([]int64, error) {
 	switch v := values[ggufText+name].(type) {
 	case nil:
@@ -97,7 +97,7 @@ func ggufInts(values map[string]any, name string) ([]int64, error) {
 	}
 }
 
-// ggufID is the id of a token, -1 for none.
+// ggufID returns the id of a token, -1 for none.
 func ggufID(values map[string]any, name string) (int32, error) {
 	v := values[ggufText+name]
 	if v == nil {
@@ -113,7 +113,7 @@ func ggufID(values map[string]any, name string) (int32, error) {
 	return int32(n), nil
 }
 
-// ggufSwitch is a truth value, nil if there is none.
+// ggufSwitch returns a truth value, nil if there is none.
 func ggufSwitch(values map[string]any, name string) (*bool, error) {
 	if values[ggufText+name] == nil {
 		return nil, nil
@@ -123,7 +123,7 @@ func ggufSwitch(values map[string]any, name string) (*bool, error) {
 	return &b, err
 }
 
-// usedTokens is the number of tokens without the unused ones at the end, which pad the table.
+// usedTokens returns the number of tokens without the unused ones at the end, which pad the table.
 func usedTokens(v *gguf.Vocabulary) int {
 	n := len(v.Tokens)
 	for n > 1 && v.Types != nil && v.Types[n-1] == ggufUnused {
@@ -132,20 +132,19 @@ func usedTokens(v *gguf.Vocabulary) int {
 	return n
 }
 
-// GGUFTexts is what a GGUF file says of texts.
+// GGUFTexts is the information of a GGUF file on texts.
 type GGUFTexts struct {
-	Tokenizer tokenizer.Tokenizer // nil where it has none
+	Tokenizer tokenizer.Tokenizer // nil if it has none
 	Template  string              // of chats; "" for none
-	BOS, EOS  string              // the texts of the tokens that begin and end a text
+	BOS, EOS  string              // texts of the tokens that start and end a text
 	EndIDs    []int32             // the tokens that end a reply
 
-	// TokenizerConfig and Generation are what tokenizer_config.json and generation_config.json would say in a folder:
-	// special tokens, chat templates, sampling, the tokens that end a reply. They are nil where there is nothing to
-	// say.
+	// TokenizerConfig and Generation are the contents that tokenizer_config.json and generation_config.json would have
+	// in a folder: special tokens, chat templates, sampling, the tokens that end a reply. They are nil if empty.
 	TokenizerConfig, Generation []byte
 }
 
-// ReadGGUFTexts reads the tokenizer, the chat template and what else a GGUF file says of texts.
+// ReadGGUFTexts reads the tokenizer, the chat template and the other information of a GGUF file on texts.
 func ReadGGUFTexts(path string) (GGUFTexts, error) {
 	f, err := checkpoint.OpenGGUF(path)
 	if err != nil {

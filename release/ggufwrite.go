@@ -17,7 +17,7 @@ import (
 
 // GGUFOptions say how WriteGGUF writes a model.
 type GGUFOptions struct {
-	Type      checkpoint.DType    // of the matrices: F32, F16 or Q8_0; rows that 32 does not divide are F16 for Q8_0
+	Type      checkpoint.DType    // of the matrices: F32, F16 or Q8_0; with Q8_0, rows not divisible by 32 are F16
 	Name      string              // general.name
 	Tokenizer tokenizer.Tokenizer // nil for none, which llama.cpp does not load
 	Template  string              // of chats; "" for none
@@ -26,8 +26,8 @@ type GGUFOptions struct {
 // ggufFileTypes are the values of general.file_type.
 var ggufFileTypes = map[checkpoint.DType]uint32{checkpoint.F32: 0, checkpoint.F16: 1, checkpoint.Q8_0: 7}
 
-// WriteGGUF writes a Mamba or Mamba-2 model as a GGUF file that llama.cpp runs. A model of a kind that llama.cpp does
-// not have is an error that says why. The same model gives the same bytes.
+// WriteGGUF writes a Mamba or Mamba-2 model as a GGUF file that llama.cpp runs. If llama.cpp cannot run the model, the
+// error says why. The same model yields the same bytes.
 func WriteGGUF(w io.Writer, m *model.Model, o GGUFOptions) error {
 	fileType, ok := ggufFileTypes[o.Type]
 	if !ok {
@@ -60,7 +60,7 @@ func WriteGGUF(w io.Writer, m *model.Model, o GGUFOptions) error {
 	return checkpoint.WriteGGUF(w, values, tensors)
 }
 
-// ggufShape is what a GGUF file says of a model's shape.
+// ggufShape is the shape of a model in a GGUF file.
 type ggufShape struct {
 	arch   string
 	groups int
@@ -68,7 +68,7 @@ type ggufShape struct {
 	names  hfNames
 }
 
-// ggufShapeOf finds the architecture of a model. llama.cpp has mixers without options: whatever differs is an error.
+// ggufShapeOf returns the architecture of a model. llama.cpp's mixers have no options: any difference is an error.
 func ggufShapeOf(m *model.Model) (s ggufShape, err error) {
 	c := &m.Config
 	plan, err := c.Plan()
@@ -128,14 +128,14 @@ func ggufShapeOf(m *model.Model) (s ggufShape, err error) {
 		o.take("grouped_norm")
 	}
 	conv, state := o.size("d_conv"), o.size("d_state")
-	o.take("dt_min", "dt_max", "conv_bias") // how training starts; a bias that is not there is one of zeros
+	o.take("dt_min", "dt_max", "conv_bias") // options for the start of training; a missing bias is one of zeros
 	if err := o.rest(); err != nil {
 		return s, err
 	}
 	add := func(key string, v any) {
 		s.values = append(s.values, checkpoint.GGUFValue{Key: kind + "." + key, Value: v})
 	}
-	add("context_length", uint32(1<<20)) // as llama.cpp's conversion: there is no longest text
+	add("context_length", uint32(1<<20)) // as in llama.cpp's conversion: no maximum length
 	add("embedding_length", uint32(c.DModel))
 	add("feed_forward_length", uint32(0))
 	add("attention.head_count", uint32(0))
@@ -153,10 +153,10 @@ func ggufShapeOf(m *model.Model) (s ggufShape, err error) {
 	return s, nil
 }
 
-// entryOptions are the options of a mixer that have not been taken yet, and their defaults.
+// entryOptions are the remaining options of a mixer, and their defaults.
 type entryOptions struct{ values, defaults map[string]string }
 
-// mixerOptions are the name and the options of an entry of a list of layers.
+// mixerOptions returns the name and the options of an entry of a list of layers.
 func mixerOptions(entry string) (kind string, o entryOptions, err error) {
 	kind, given, err := model.ParseEntry(entry)
 	o = entryOptions{mixerDefaults(kind), mixerDefaults(kind)}
@@ -172,7 +172,7 @@ func (o entryOptions) take(keys ...string) {
 	}
 }
 
-// number is an option, which the mixer that was made of it has checked; 0 if there is none.
+// number returns an option, 0 if there is none. The mixer has checked it.
 func (o entryOptions) number(key string) float64 {
 	x, err := strconv.ParseFloat(o.values[key], 64)
 	if err != nil {
@@ -184,7 +184,7 @@ func (o entryOptions) number(key string) float64 {
 
 func (o entryOptions) size(key string) int { return int(o.number(key)) }
 
-// rest returns an error if options that have not been taken differ from their defaults.
+// rest returns an error if remaining options differ from their defaults.
 func (o entryOptions) rest() error {
 	var errs []error
 	for _, key := range sortedKeys(o.values) {
@@ -218,7 +218,7 @@ func (s ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoin
 		has[name] = true
 		add(name, x.Shape, values)
 	}
-	for _, x := range out { // llama.cpp wants a bias of the filter, be it of zeros
+	for _, x := range out { // llama.cpp requires a bias of the filter, if only of zeros
 		name, isFilter := strings.CutSuffix(x.Name, ".ssm_conv1d.weight")
 		if name += ".ssm_conv1d.bias"; isFilter && !has[name] {
 			add(name, x.Shape[:1], make([]float32, x.Shape[0]))
@@ -244,7 +244,7 @@ func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
 			v.Scores = append(v.Scores, -10000) // as llama.cpp's conversion
 		}
 	}
-	if n < rows { // llama.cpp takes id 11 where the file names none: better one of the padding, which no text has
+	if n < rows { // llama.cpp assumes id 11 if the file names none: a padding id, which no text has, is safer
 		if v.EOS < 0 {
 			v.EOS = int32(n)
 		}

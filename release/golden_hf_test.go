@@ -19,13 +19,13 @@ import (
 // hfCase is the configuration of a golden case.
 type hfCase struct {
 	Prefill   int     `json:"prefill_len"`
-	Deviation float64 `json:"float32_reference_deviation"` // what the reference itself loses in float32
+	Deviation float64 `json:"float32_reference_deviation"` // error of the reference in float32
 }
 
-// tolerance is that of logits.
+// tolerance returns the tolerance of logits.
 func (c *hfCase) tolerance() float64 { return max(logitTol, 5*c.Deviation) }
 
-// hfFolder is the folder of a case's checkpoint.
+// hfFolder returns the folder of a case's checkpoint.
 func hfFolder(c golden.Case) string { return filepath.Dir(c.File(model.ConfigFile)) }
 
 // TestGoldenHF: a model in the layout of the transformers library has the official logits, in any chunks and step by
@@ -52,7 +52,7 @@ func TestGoldenHF(t *testing.T) {
 	})
 }
 
-// openHF reads a folder, and how its family names things.
+// openHF reads a folder, and the names of its family.
 func openHF(t *testing.T, dir string) (*model.Model, published) {
 	t.Helper()
 	m, _, err := LoadDir(dir)
@@ -85,7 +85,7 @@ func withoutGroups(t *testing.T, dir string) string {
 	return out
 }
 
-// checkGroupedNorm compares a Mamba-2 as it is read with the code that such models are trained with.
+// checkGroupedNorm compares a loaded Mamba-2 with the code that trains such models.
 func checkGroupedNorm(t *testing.T, c golden.Case, m *model.Model, tol float64) {
 	t.Helper()
 	ids, long := ids32(c.I64("in/ids")), ids32(c.I64("in/ids_long"))
@@ -95,7 +95,7 @@ func checkGroupedNorm(t *testing.T, c golden.Case, m *model.Model, tol float64) 
 	checkGreedy(t, c, m, "out/greedy_ids_grouped_norm")
 }
 
-// logitsOf are those of b sequences.
+// logitsOf returns the logits of b sequences.
 func logitsOf(m *model.Model, ids []int32, b int) []float32 {
 	tape := autograd.NewTape(cpu.Backend{})
 	return read(m.Logits(tape, m.Forward(tape, ids, model.EqualRows(b, len(ids)/b))))
@@ -110,7 +110,7 @@ func checkGreedy(t *testing.T, c golden.Case, m *model.Model, want string) {
 	}
 }
 
-// checkGradients compares logits, loss and the gradients that a case has.
+// checkGradients compares logits, loss and the gradients of a case.
 func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, ids []int32, b, l int, tol float64) {
 	t.Helper()
 	tape := autograd.NewTape(cpu.Backend{})
@@ -160,7 +160,7 @@ func checkCached(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l 
 	golden.CloseAbs(t, "logits_cached", got, c.F64("out/logits_cached"), meta.tolerance())
 }
 
-// TestHFDialects: the configuration of a model says the same in the dialects of transformers 4 and 5.
+// TestHFDialects: the configurations of a model in the dialects of transformers 4 and 5 are equal.
 func TestHFDialects(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		var got [2]published

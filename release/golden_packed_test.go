@@ -11,19 +11,19 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Tolerances of logits with rounded weights: of the root mean square of the errors, relative to that of the logits, and
-// of the largest error, relative to the largest logit. The second grows with the number of logits. bf16 rounds the
-// factors of a product by 2^-9/√3 = 0.11 % each, so that some 13 products one after the other make 0.6 %; random
-// weights enlarge that up to twice. int8 rounds each factor by up to 1/254 of the largest of its group of 32, weights
-// of int4 are off by 6 to 8 % mean squared, those of int4min by a tenth less: in models of random weights, through
-// whose layers errors grow, that shows little more than that the logits are still those of the model.
+// Tolerances of logits with rounded weights: the root mean square error relative to that of the logits, and the largest
+// error relative to the largest logit. The second grows with the number of logits. bf16 rounds the factors of a product
+// by 2^-9/√3 = 0.11 % each, so about 13 products in a row amount to 0.6 %, which random weights enlarge up to twice.
+// int8 rounds each factor by up to 1/254 of the largest of its group of 32. Weights of int4 are off by 6 to 8 % root
+// mean square, those of int4min by a tenth less. Models of random weights amplify errors from layer to layer, so these
+// tolerances show only that the logits are still those of the model.
 const (
 	bf16LogitRMS, bf16LogitWorst = 0.015, 0.03
 	int8LogitRMS, int8LogitWorst = 0.05, 0.12
 	int4LogitRMS, int4LogitWorst = 0.6, 1
 )
 
-// TestPackedGolden: the official model's logits, from its checkpoint rounded at loading.
+// TestPackedGolden: the official model's logits, from its checkpoint rounded during loading.
 func TestPackedGolden(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
 		s := c.Shape("in/ids")

@@ -14,11 +14,11 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hfFamily says how the models of a family are read that are published in the layout of the transformers library: the
-// configuration has a model_type, and says which tensors there are. Each is a file of this package.
+// hfFamily describes how to read a family published in the layout of the transformers library, whose configuration has
+// a model_type and determines the tensors. Each family is a file of this package.
 type hfFamily struct {
-	tied bool // the head shares the embedding's weights where the configuration says nothing
-	// options is a new struct of the fields that the family reads, filled with the class's defaults.
+	tied bool // the head shares the embedding's weights by default
+	// options returns a new struct of the fields that the family reads, filled with the class's defaults.
 	options func() hfOptions
 }
 
@@ -29,13 +29,13 @@ type hfOptions interface {
 	model(common *hfCommon) published
 }
 
-// published is a model as it is published.
+// published describes a published model.
 type published struct {
 	config model.Config
-	names  hfNames // without an embedding where the names in the file tell the family
+	names  hfNames // without an embedding if the names in the file identify the family
 }
 
-// hfFamilies are the families by their values of model_type.
+// hfFamilies has the families by their values of model_type.
 var hfFamilies = map[string]hfFamily{
 	"bamba":            bamba,
 	"falcon_h1":        falconH1,
@@ -51,7 +51,7 @@ var hfFamilies = map[string]hfFamily{
 	"zamba2":           zamba2,
 }
 
-// hfCommon are the fields that mean the same in all families.
+// hfCommon has the fields with the same meaning in all families.
 type hfCommon struct {
 	Type      string `json:"model_type"`
 	Hidden    int    `json:"hidden_size"`
@@ -73,7 +73,7 @@ func (c *hfCommon) failf(format string, args ...any) published {
 	return published{}
 }
 
-// hfRotary are the rotary positions in both dialects. Those of transformers 5 are in a struct of their own.
+// hfRotary are the rotary positions in both dialects. transformers 5 has them in a separate struct.
 type hfRotary struct {
 	Theta      *float64       `json:"rope_theta"`
 	Part       *float64       `json:"partial_rotary_factor"`
@@ -152,14 +152,14 @@ func readHF(data []byte) (published, error) {
 	return m, nil
 }
 
-// newHFConfig is what all families begin with.
+// newHFConfig returns the configuration from which all families start.
 func newHFConfig(layers []string, mlp string, eps float64) model.Config {
 	c := model.DefaultConfig()
 	c.Layers, c.MLP, c.LayerNormEpsilon = joinLayers(layers), mlp, eps
 	return c
 }
 
-// joinLayers is the list of layers of entries; equal neighbors are written once.
+// joinLayers returns the list of layers of entries, with equal neighbors joined.
 func joinLayers(entries []string) string {
 	var out []string
 	for len(entries) > 0 {
@@ -176,8 +176,8 @@ func joinLayers(entries []string) string {
 	return strings.Join(out, ",")
 }
 
-// open makes the model for a file of weights, and finds these. Where the file has none for a head of its own, the head
-// shares those of the embedding.
+// open builds the model for a file of weights and finds its tensors. If the file has none for an untied head, the head
+// shares the embedding's.
 func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error) {
 	named := len(p.names.embedding) > 0
 	if _, ok := f.Tensor(cmp.Or(p.names.head, headName)); named && !ok {
@@ -194,10 +194,10 @@ func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error)
 	return m, w, err
 }
 
-// Families are the values of model_type that are read, in order.
+// Families returns the supported values of model_type, in order.
 func Families() []string { return slices.Sorted(maps.Keys(hfFamilies)) }
 
-// unknownType is the error for a family that is not read.
+// unknownType returns the error for an unsupported family.
 func unknownType(name string, data []byte) error {
 	known := Families()
 	if nearest := nearestType(data); nearest != "" {
@@ -209,7 +209,7 @@ func unknownType(name string, data []byte) error {
 		"Mamba's or HyenaDNA's own release", name, strings.Join(known, ", "), config.DidYouMean(name, known))
 }
 
-// nearestType is the family that reads the most fields of a configuration, "" if none reads any that is its own.
+// nearestType returns the family that reads the most fields of a configuration, "" if none reads any specific field.
 func nearestType(data []byte) string {
 	var found map[string]json.RawMessage
 	if json.Unmarshal(data, &found) != nil {
@@ -230,7 +230,7 @@ func nearestType(data []byte) string {
 	return best
 }
 
-// fieldsOf are the names of the fields of a struct in JSON.
+// fieldsOf returns the names of the fields of a struct in JSON.
 func fieldsOf(t reflect.Type) map[string]bool {
 	names := map[string]bool{}
 	for i := range t.NumField() {

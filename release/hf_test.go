@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hfCopy is a copy of the folder of a golden case, with changes to some of its files.
+// hfCopy returns a copy of the folder of a golden case, with changes to some of its files.
 func hfCopy(t *testing.T, name string, change func(file string, data []byte) []byte) string {
 	t.Helper()
 	from, to := filepath.Join(golden.Dir(t), name), t.TempDir()
@@ -48,7 +48,7 @@ func replaced(file, old, text string) func(string, []byte) []byte {
 	}
 }
 
-// wantError is an error of LoadDir with all words.
+// wantError fails unless LoadDir returns an error with all words.
 func wantError(t *testing.T, dir string, words ...string) {
 	t.Helper()
 	_, _, err := LoadDir(dir)
@@ -75,8 +75,7 @@ func TestEveryFamilyHasAPage(t *testing.T) {
 	}
 }
 
-// TestHFProblems: missing, unexpected, misshapen tensors and values that are not finite are all listed, under the names
-// that they have in the file.
+// TestHFProblems: missing, unexpected, misshapen and non-finite tensors are all listed, under their names in the file.
 func TestHFProblems(t *testing.T) {
 	dir := hfCopy(t, "13_hf_granite_h_a", nil)
 	path := filepath.Join(dir, model.WeightsFile)
@@ -140,7 +139,7 @@ func TestShardsStayInTheirFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantError(t, dir, first)
-	if os.Symlink(outside, filepath.Join(dir, first)) == nil { // not every system lets one make links
+	if os.Symlink(outside, filepath.Join(dir, first)) == nil { // not every system permits links
 		wantError(t, dir, "which is a link to")
 	}
 }
@@ -175,7 +174,7 @@ func TestHubCache(t *testing.T) {
 	}
 }
 
-// TestHFSavesAndLoads: a model that was read is saved in hippo's own layout, and is the same when it is read again.
+// TestHFSavesAndLoads: a loaded model is saved in hippo's own layout and is the same after loading again.
 func TestHFSavesAndLoads(t *testing.T) {
 	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
 		m, _ := openHF(t, hfFolder(c))
@@ -246,7 +245,7 @@ func TestHFConfigErrors(t *testing.T) {
 	}
 }
 
-// TestPythonJSON: what Python writes beside JSON is read, and texts stay as they are.
+// TestPythonJSON: Python's extensions of JSON are read, and texts stay unchanged.
 func TestPythonJSON(t *testing.T) {
 	text := `{"a": [0.0, Infinity], "b": -Infinity, "c": "Infinity \" NaN", "d": NaN}`
 	var got struct {

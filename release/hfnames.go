@@ -10,25 +10,25 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hfNames say what a family calls the tensors of a model.
+// hfNames has the names of a family for the tensors of a model.
 type hfNames struct {
 	embedding []string // and other names that files have for it
 	norm      string   // the final one
 	head      string   // "" for headName
-	layers    string   // what the names of all layers begin with
-	layer     []rename // of a layer, but for its mixers
+	layers    string   // prefix of the names of all layers
+	layer     []rename // of a layer without its mixers
 	mixers    map[string][]rename
-	special   map[int][]rename // of layers that are not as others: of all in them, with whole names
-	ignored   []string         // what names begin with that are no part of the model
+	special   map[int][]rename // of exceptional layers: all their names, in full
+	ignored   []string         // prefixes of names that do not belong to the model
 }
 
-// rename says from which tensors the parameters come whose names begin with own. The rest of the name is the same.
+// rename maps parameters whose names start with own to tensors. The rest of the name is the same.
 type rename struct {
 	own  string
 	from []model.Source
 }
 
-// to is a rename of one tensor.
+// to returns a rename of one tensor.
 func to(own, name string) rename { return rename{own, []model.Source{{Name: name}}} }
 
 // swiGLU are the names of a gated part of three matrices.
@@ -41,7 +41,7 @@ func layerNorms(first, second string) []rename {
 	return []rename{to("norm1.", first+"."), to("norm2.", second+".")}
 }
 
-// attentionNames are those of an attention with projections of its own for queries, keys and values.
+// attentionNames are the names of an attention with separate projections for queries, keys and values.
 func attentionNames(prefix, out string, heads, kvHeads int) []rename {
 	return []rename{
 		{"Wqkv.", []model.Source{{Name: prefix + "q_proj.", Share: heads}, {Name: prefix + "k_proj.", Share: kvHeads},
@@ -51,7 +51,7 @@ func attentionNames(prefix, out string, heads, kvHeads int) []rename {
 	}
 }
 
-// mambaNamesIn are those of either Mamba.
+// mambaNamesIn returns the names of Mamba and Mamba-2.
 func mambaNamesIn(prefix string) []rename {
 	return []rename{
 		to("dt_norm.", prefix+"dt_layernorm."), to("b_norm.", prefix+"b_layernorm."),
@@ -59,13 +59,13 @@ func mambaNamesIn(prefix string) []rename {
 	}
 }
 
-// decoderNames are the names of a family that calls its embedding and its layers as Llama does.
+// decoderNames returns the names of a family that names its embedding and its layers like Llama.
 func decoderNames(norm string, layer []rename, mixers map[string][]rename) hfNames {
 	return hfNames{embedding: []string{"model.embed_tokens."}, norm: norm, layers: "model.layers.", layer: layer,
 		mixers: mixers}
 }
 
-// jambaNames are the names of Jamba, which Bamba and Falcon-H1 have as well.
+// jambaNames returns the names of Jamba, which Bamba and Falcon-H1 use, too.
 func jambaNames(heads, kvHeads int) hfNames {
 	return decoderNames("model.final_layernorm.", append(layerNorms("input_layernorm", "pre_ff_layernorm"),
 		swiGLU("feed_forward.", "gate_proj", "up_proj", "down_proj")...),
@@ -97,7 +97,7 @@ func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 	return w
 }
 
-// sources are the tensors of a parameter.
+// sources returns the tensors of a parameter.
 func (n *hfNames) sources(m *model.Model, parameter string) []model.Source {
 	rest, inLayer := strings.CutPrefix(parameter, "backbone.layers.")
 	if !inLayer {
@@ -122,7 +122,7 @@ func (n *hfNames) sources(m *model.Model, parameter string) []model.Source {
 	return found(rules, rest, fmt.Sprintf("%s%d.", n.layers, layer), parameter)
 }
 
-// found are the tensors of what is called name in a layer, by rules for names that begin with prefix.
+// found returns the tensors of the parameter name in a layer, by the rules for names that start with prefix.
 func found(rules []rename, name, prefix, parameter string) []model.Source {
 	for _, r := range rules {
 		end, ok := strings.CutPrefix(name, r.own)
@@ -138,7 +138,7 @@ func found(rules []rename, name, prefix, parameter string) []model.Source {
 	panic("release: a family has no name for " + parameter)
 }
 
-// outside are the tensors of a parameter that is in no layer.
+// outside returns the tensors of a parameter outside of the layers.
 func (n *hfNames) outside(parameter string) []model.Source {
 	name := parameter
 	switch {

@@ -11,10 +11,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// given are the options of an entry of a list of layers.
+// given has the options of an entry of a list of layers.
 type given map[string]any
 
-// entry is NAME(OPTION=VALUE,...) without the options that are what the mixer of that name takes anyway.
+// entry returns NAME(OPTION=VALUE,...) without options that equal the mixer's defaults.
 func entry(name string, options given) string {
 	defaults := mixerDefaults(name)
 	for _, key := range []string{"in_scale", "out_scale", "gate_scale"} {
@@ -137,7 +137,7 @@ func (h *hfMambaHybrid) options(c *hfCommon, inner int, eps float64) given {
 	})
 }
 
-// innerOptions say how many inner channels a Mamba has.
+// innerOptions returns the options for the number of inner channels of a Mamba.
 func innerOptions(inner, hidden int) given {
 	if hidden > 0 && inner%hidden == 0 {
 		return given{"expand": inner / hidden}
@@ -145,7 +145,7 @@ func innerOptions(inner, hidden int) given {
 	return given{"d_inner": inner}
 }
 
-// headDimOption says how many channels a head of Mamba-2 has, unless that is what the mixer takes anyway.
+// headDimOption returns the option for the number of channels of a Mamba-2 head, unless it is the mixer's default.
 func headDimOption(headDim, inner int) given {
 	if headDim == officialHeadDim && inner >= 4*officialHeadDim {
 		return given{}
@@ -195,7 +195,7 @@ func (c *hfCommon) entriesOf(field string, kinds []string, mixers map[string]str
 	return layers
 }
 
-// someExperts reports whether a number of experts, and how many of them a position uses, are possible.
+// someExperts reports whether the number of experts and the number used by a position are valid.
 func (c *hfCommon) someExperts(fields string, n, used int) bool {
 	if err := someExperts(fields, n, used); err != nil {
 		c.failf("%w", err)
@@ -204,10 +204,10 @@ func (c *hfCommon) someExperts(fields string, n, used int) bool {
 	return true
 }
 
-// maxLayers bounds what a hostile configuration can cost.
+// maxLayers limits the cost of a hostile configuration.
 const maxLayers = 10_000
 
-// kindOf gives the kind of a layer, which the two dialects call by different names, its first one.
+// kindOf returns the kind of a layer under the first of its names in the two dialects.
 func kindOf(name string) string {
 	switch name {
 	case "linear_attention":

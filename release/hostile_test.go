@@ -15,10 +15,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// mostBytes is what opening a small folder may allocate, whatever is written in it.
+// mostBytes is the limit on the bytes that opening a small folder may allocate, for any contents.
 const mostBytes = 64 << 20
 
-// weightsOf is a safetensors file of a header and as many zeros as its offsets reach, up to a megabyte.
+// weightsOf returns a safetensors file of a header and the zeros that its offsets cover, up to a megabyte.
 func weightsOf(header []byte) []byte {
 	var tensors map[string]struct {
 		Offsets []uint64 `json:"data_offsets"`
@@ -45,7 +45,7 @@ func headerOf(t testing.TB, path string) []byte {
 	return data[8:][:binary.LittleEndian.Uint64(data)]
 }
 
-// openAll opens a folder by every function that does, and returns the errors.
+// openAll opens a folder with every function that opens one and returns the errors.
 func openAll(t testing.TB, dir string) (errs []error) {
 	t.Helper()
 	add := func(err error) { errs = append(errs, err) }
@@ -113,7 +113,7 @@ func writeFolder(t testing.TB, dir string, config, network, header []byte) (size
 	return size
 }
 
-// TestHostileSizes: a configuration with sizes that the weights do not have is an error of every function that opens a
+// TestHostileSizes: a configuration whose sizes differ from the weights is an error of every function that opens a
 // folder, and costs no memory.
 func TestHostileSizes(t *testing.T) {
 	for _, layers := range []string{"h3*2", "attention,s4", "mamba", "lmu,block-recurrent", "hyena(l_max=32)"} {
@@ -158,7 +158,7 @@ func TestHostileSizes(t *testing.T) {
 	}
 }
 
-// TestHostileExperts: experts that a file of weights has no room for, and very many gates, cost no memory.
+// TestHostileExperts: experts that do not fit into a file of weights, and very many gates, cost no memory.
 func TestHostileExperts(t *testing.T) {
 	for name, entry := range map[string]string{"experts": "h3/relu2-experts(experts=1000,d_inner=%d)",
 		"alone": "swiglu-experts(d_inner=%d,experts=1024)", "gates": "rg-lru(width=%d,num_heads=64)"} {
@@ -183,13 +183,13 @@ func TestHostileExperts(t *testing.T) {
 	}
 }
 
-// byNumber gives a configuration its layers by n_layer.
+// byNumber sets the layers of a configuration by n_layer.
 func byNumber(config []byte) []byte {
 	return bytes.Replace(bytes.Replace(config, []byte(`"layers": "h3*2"`), []byte(`"layers": ""`), 1),
 		[]byte(`"n_layer": 0`), []byte(`"n_layer": 2`), 1)
 }
 
-// TestManyLayers: a configuration cannot ask for more layers than there are tensors.
+// TestManyLayers: a configuration cannot request more layers than the file has tensors.
 func TestManyLayers(t *testing.T) {
 	dir, config, network, header := hostileFolder(t, "h3*2")
 	config = byNumber(config)
@@ -198,7 +198,7 @@ func TestManyLayers(t *testing.T) {
 	writeFolder(t, dir, config, network, header)
 	n := allocated(func() {
 		if _, _, err := LoadDir(dir); err == nil || !strings.Contains(err.Error(),
-			"n_layer: found 10000 layers, want no more than") {
+			"n_layer: found 10000 layers, want at most") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -207,7 +207,7 @@ func TestManyLayers(t *testing.T) {
 	}
 }
 
-// TestEmptyTensors: a tensor of shape [2^40, 0] takes no room in a file, and says nothing of the model's size.
+// TestEmptyTensors: a tensor of shape [2^40, 0] takes no space in a file, so it cannot justify the model's size.
 func TestEmptyTensors(t *testing.T) {
 	for _, name := range []string{"backbone.layers.0.mlp.fc1.weight",
 		"backbone.embeddings.position_embeddings.weight"} {
@@ -279,7 +279,7 @@ func TestMessagesAreShort(t *testing.T) {
 	}
 }
 
-// FuzzModelFolder: any configuration beside any header of weights is opened or is an error, and costs memory in
+// FuzzModelFolder: opening any configuration with any header of weights succeeds or is an error, and costs memory in
 // proportion to the files.
 func FuzzModelFolder(f *testing.F) {
 	for _, layers := range []string{"h3,attention", "s4d,s4", "mamba2(headdim=4,d_state=4)", "lmu(order=4),rnn",

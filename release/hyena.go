@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hyena is the family of HyenaDNA (arXiv:2306.15794). Its tensors have the names of H3's. They do not show the window
-// of its filters, so a config.json is required. Its -hf releases are not supported.
+// hyena is the family of HyenaDNA (arXiv:2306.15794). Its tensors have the names of H3. They do not show the window of
+// the filters, so a config.json is required. Its -hf releases are not supported.
 var hyena = family{
 	unread:    map[string]string{"hyenadna": hyenaHF},
 	hasConfig: isHyenaConfig,
@@ -32,7 +32,7 @@ var hyena = family{
 const hyenaHF = "the layout of HyenaDNA's -hf releases, which is not read; want that of the first one: weights.ckpt " +
 	"and a config.json with a layer"
 
-// hyenaHFPrefix begins the names of tensors in -hf releases.
+// hyenaHFPrefix is the prefix of tensor names in -hf releases.
 const hyenaHFPrefix = "hyena.backbone."
 
 func isHyenaNames(names []string) bool {
@@ -87,8 +87,8 @@ func parseHyenaConfig(data []byte) (model.Config, error) {
 	return c, err
 }
 
-// hyenaDNAShift is the shift of the window where a configuration of HyenaDNA says nothing: the default of the code that
-// its weights are published with (standalone_hyenadna.py). In the code that trained them it is 0.
+// hyenaDNAShift is the default shift of the window for a configuration of HyenaDNA, as in the code published with its
+// weights (standalone_hyenadna.py). In the code that trained them it is 0.
 const hyenaDNAShift = 0.05
 
 // hyenaOptions are the options of the mixer that the layer of a HyenaDNA configuration may set. They have the same
@@ -106,8 +106,8 @@ var hyenaOnly = map[string]string{
 	"dropout": "0", "filter_dropout": "0", "filter_cls": `"hyena-filter"`, "modulation_lr": "0", "train_freq": "true",
 }
 
-// hyenaEntry is the entry of a list of layers for the layer of a HyenaDNA configuration. What does not change the
-// arithmetic (learning rates, fused kernels) is ignored; that lr_pos_emb is 0 means that positional features are not
+// hyenaEntry is the entry of a list of layers for the layer of a HyenaDNA configuration. Settings that do not change
+// the arithmetic (learning rates, fused kernels) are ignored. An lr_pos_emb of 0 means that positional features are not
 // trained.
 func hyenaEntry(layer map[string]json.RawMessage) (string, error) {
 	for _, key := range slices.Sorted(maps.Keys(hyenaOnly)) {

@@ -12,9 +12,8 @@ import (
 )
 
 // InferConfig finds the configuration of a model from the shapes of its tensors, for families where they determine it,
-// or from the values of a GGUF file.
-// heads is the number of attention heads, 0 for that of the published model of the same width. Only models with
-// attention need it.
+// or from the values of a GGUF file. heads is the number of attention heads, 0 for the number of the published model of
+// the same width. Only models with attention need it.
 func InferConfig(f *checkpoint.File, heads int) (model.Config, error) {
 	if f.Format() == checkpoint.FormatGGUF {
 		p, err := ggufPublished(f)
@@ -37,7 +36,7 @@ func InferConfig(f *checkpoint.File, heads int) (model.Config, error) {
 	return c, nil
 }
 
-// embedding is the shape of the embedding's weights, or of the head's, which are the same weights.
+// embedding returns the shape of the embedding's weights, or of the head's if they are tied.
 func (t tensors) embedding(table string) []int {
 	if shape := t.shape(table); shape != nil {
 		return shape
@@ -47,7 +46,7 @@ func (t tensors) embedding(table string) []int {
 
 var layerName = regexp.MustCompile(`^backbone\.layers\.(\d+)\.(.+)$`)
 
-// layers calls visit with the number of its layer, and the rest of its name, for each tensor of a layer. It returns the
+// layers calls visit for each tensor of a layer, with the number of the layer and the rest of the name. It returns the
 // number of layers.
 func (t tensors) layers(visit func(layer int, part string, shape []int)) (int, error) {
 	n := 0
@@ -66,7 +65,7 @@ func (t tensors) layers(visit func(layer int, part string, shape []int)) (int, e
 	return n, nil
 }
 
-// some lists the first few of many names.
+// some returns a list of the first few of many names.
 func some(names []string) string {
 	if len(names) > 3 {
 		return strings.Join(names[:3], ", ") + ", …"

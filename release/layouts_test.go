@@ -30,9 +30,8 @@ func official(t *testing.T, path string) (*checkpoint.File, map[string]*checkpoi
 	return f, tensors
 }
 
-// TestLayoutsHoldTheSameBytes reads the layouts that the official releases have had, beside model.pt in the folder of
-// each case, and compares all bytes. In testdata/golden these are older names, Lightning and the format before zip
-// archives.
+// TestLayoutsHoldTheSameBytes reads the layouts of the official releases, next to model.pt in the folder of each case,
+// and compares all bytes. In testdata/golden these are older names, Lightning and the format before zip archives.
 func TestLayoutsHoldTheSameBytes(t *testing.T) {
 	compared := 0
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
@@ -72,7 +71,7 @@ func TestLayoutsHoldTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestGradientsAreOfTheParameters: every gradient of a golden case is that of a parameter of its checkpoint, with its
+// TestGradientsAreOfTheParameters: every gradient of a golden case belongs to a parameter of its checkpoint and has its
 // shape.
 func TestGradientsAreOfTheParameters(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {

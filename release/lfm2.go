@@ -22,7 +22,7 @@ type lfm2Options struct {
 	ConvBias  bool     `json:"conv_bias"`
 	Eps       float64  `json:"norm_eps"`
 
-	half func(layer int) string // the end of its entry, where that names its feed-forward part; nil for none
+	half func(layer int) string // suffix of its entry that names its feed-forward part; nil for none
 }
 
 // width returns the inner width of the MLPs.

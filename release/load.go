@@ -19,13 +19,13 @@ import (
 // headName is the name of the head's weights in every family. They are the embedding's.
 const headName = "lm_head.weight"
 
-// tensors are those of a file by their official names.
+// tensors are the tensors of a file by their official names.
 type tensors struct {
 	file *checkpoint.File
 	keys map[string]string // names in the file
 }
 
-// shape is that of a tensor, nil if there is none.
+// shape returns the shape of a tensor, nil if there is none.
 func (t tensors) shape(name string) []int {
 	if x, ok := t.file.Tensor(t.keys[name]); ok {
 		return x.Shape
@@ -38,13 +38,13 @@ func (t tensors) same(a, b string) bool {
 	x, okX := t.file.Tensor(a)
 	y, okY := t.file.Tensor(b)
 	equal := false
-	fault := disk.Guard(func() { // a file that is truncated meanwhile has no such data
+	fault := disk.Guard(func() { // a file truncated in the meantime lacks the data
 		equal = okX && okY && slices.Equal(x.Shape, y.Shape) && string(x.Data) == string(y.Data)
 	})
 	return equal && fault == nil
 }
 
-// officialTensors finds the family of a file by its names, and its tensors.
+// officialTensors determines the family of a file by its names and returns its tensors.
 func officialTensors(f *checkpoint.File) (family, tensors, error) {
 	names := f.Names()
 	fam := familyOfNames(names)
@@ -71,7 +71,7 @@ func Weights(f *checkpoint.File) (model.Weights, error) {
 	}
 	extra := func(name, key string) error {
 		switch {
-		case name == headName: // takes the place of the table, or equals it
+		case name == headName: // replaces the table, or equals it
 			if hasTable && !t.same(key, table) {
 				return fmt.Errorf("differs from %s, want the same (tied) weights", table)
 			}
@@ -102,8 +102,9 @@ func Load(m *model.Model, f *checkpoint.File) error {
 }
 
 // LoadDir reads a model from a folder with config.json and model.safetensors (or several such files and their index,
-// model.safetensors.index.json), as hippo or a family's release wrote it, or from the folder of a training run, whose
-// best checkpoint it takes, or else the last, or from a GGUF file. It returns the folder or the file it took.
+// model.safetensors.index.json), as written by hippo or by a family's release. It also reads a GGUF file, or the folder
+// of a training run, of which it takes the best checkpoint or else the last. It returns the folder or the file that it
+// read.
 func LoadDir(dir string) (*model.Model, string, error) { return loadDir(dir, (*model.Model).Load) }
 
 // LoadDirPacked is LoadDir for inference alone: weights are packed at a precision as they are read, see
@@ -113,7 +114,7 @@ func LoadDirPacked(dir string, p engine.Precision) (*model.Model, string, error)
 }
 
 // LoadDirStored is LoadDirPacked in the precision of the file, see model.Model.LoadStored: weights of bfloat16 and of
-// integers take no more memory than in the file, and results are those of float32 but for products with integers.
+// integers take no more memory than in the file, and results equal those of float32 except for products with integers.
 func LoadDirStored(dir string) (*model.Model, string, error) {
 	return loadDir(dir, (*model.Model).LoadStored)
 }
@@ -135,8 +136,8 @@ func loadDir(dir string, load func(*model.Model, model.Weights) error) (*model.M
 	return m, dir, err
 }
 
-// Describe makes the model of a folder or a GGUF file, as LoadDir, but does not read its weights: its parameters have
-// no values. Their shapes are those in the file of weights, so that the model is one that the file can hold.
+// Describe builds the model of a folder or a GGUF file like LoadDir, but does not read its weights: its parameters have
+// no values. It checks their shapes against the file of weights, so their sizes can be trusted.
 func Describe(dir string) (*model.Model, string, error) {
 	if IsGGUF(dir) {
 		m, err := openGGUF(dir, (*model.Model).CheckShapes)
@@ -150,7 +151,7 @@ func Describe(dir string) (*model.Model, string, error) {
 	return m, dir, err
 }
 
-// openModel makes the model of a folder, and calls use to compare or read the weights.
+// openModel builds the model of a folder, and calls use to compare or read the weights.
 func openModel(dir string, use func(*model.Model, model.Weights) error) (*model.Model, error) {
 	p, err := readConfig(filepath.Join(dir, model.ConfigFile), 0)
 	if err != nil {
@@ -182,7 +183,7 @@ func OpenWeights(dir string) (*checkpoint.File, error) {
 	return checkpoint.OpenIndex(index)
 }
 
-// openGGUF makes the model of a GGUF file, and calls use to compare or read the weights.
+// openGGUF builds the model of a GGUF file, and calls use to compare or read the weights.
 func openGGUF(path string, use func(*model.Model, model.Weights) error) (*model.Model, error) {
 	f, err := checkpoint.OpenGGUF(path)
 	if err != nil {

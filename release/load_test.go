@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// contents is a model's configuration and bytes.
+// contents returns a model's configuration and the bytes of its weights.
 func contents(m *model.Model) string {
 	var b bytes.Buffer
 	b.Write(m.Config.JSON())
@@ -27,7 +27,7 @@ func contents(m *model.Model) string {
 	return b.String()
 }
 
-// TestSaveAndLoad: what Save writes, LoadDir reads, bit by bit.
+// TestSaveAndLoad: LoadDir reads the output of Save, bit by bit.
 func TestSaveAndLoad(t *testing.T) {
 	m := small(t, every())
 	m.Embedding.Weight.Data()[3] = math.Float32frombits(1) // a denormal survives
@@ -48,7 +48,7 @@ func TestSaveAndLoad(t *testing.T) {
 	}
 }
 
-// TestSaveAndLoadWithoutMLP: blocks of a mixer alone have the names of Mamba, whatever the mixer is.
+// TestSaveAndLoadWithoutMLP: blocks of a mixer alone have the names of Mamba for any mixer.
 func TestSaveAndLoadWithoutMLP(t *testing.T) {
 	c := small(t, every()).Config
 	c.MLP = model.MLPNone
@@ -142,7 +142,7 @@ func tensorsOf(m *model.Model) map[string]checkpoint.Tensor {
 	return out
 }
 
-// TestLoadErrors: all that does not fit is listed in one error, and the model stays as it was.
+// TestLoadErrors: one error lists everything that does not fit, and the model does not change.
 func TestLoadErrors(t *testing.T) {
 	m, other := small(t, every()), small(t, every())
 	other.Init(99)
@@ -184,7 +184,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestLoadHead: the head's weights equal the embedding's, and may take their place; rotary frequencies in a file are
+// TestLoadHead: the head's weights equal the embedding's, and may replace them; rotary frequencies in a file are
 // ignored, as they are computed.
 func TestLoadHead(t *testing.T) {
 	other := small(t, every())
@@ -212,7 +212,7 @@ func TestLoadHead(t *testing.T) {
 	}
 }
 
-// TestLoadUnpacks: values loaded into a packed model take the place of the packed ones.
+// TestLoadUnpacks: values loaded into a packed model replace the packed ones.
 func TestLoadUnpacks(t *testing.T) {
 	dir := t.TempDir()
 	m := small(t, every())

@@ -12,7 +12,7 @@ import (
 )
 
 // mamba is the family of Mamba and Mamba-2 (arXiv:2312.00752, arXiv:2405.21060) and of hippo's own models without MLPs,
-// which have its names. The tensors of Mamba-2 do not show its number of groups nor where it has its norm: one group
+// which have its names. The tensors of Mamba-2 show neither its number of groups nor the place of its norm: one group
 // and a norm after the gate are assumed.
 var mamba = family{
 	hasConfig: isMambaConfig,
@@ -31,7 +31,7 @@ func isMambaNames(names []string) bool {
 	return slices.ContainsFunc(names, func(s string) bool { return strings.HasPrefix(s, "backbone.norm_f.") })
 }
 
-// mambaNames maps the parameter names of the official releases to the names they have in a file: those themselves, or
+// mambaNames maps the parameter names of the official releases to the names they have in a file: the same names, or
 // those of the transformers library, in which "backbone.embeddings." is "backbone.embedding.". It is an error when two
 // names of the file map to one.
 func mambaNames(names []string) (map[string]string, error) {
@@ -70,8 +70,8 @@ func isMambaConfig(data []byte) bool {
 	return json.Unmarshal(data, &c) == nil && c.RMSNorm != nil
 }
 
-// officialOptions give for each field of ssm_cfg the option of the mixer that it sets; "" for fields that change only
-// how the release computes, or how its training starts.
+// officialOptions maps each field of ssm_cfg to the option of the mixer that it sets, or to "" if it affects only the
+// release's implementation or the start of training.
 var officialOptions = map[string]string{
 	"d_state": "d_state", "d_conv": "d_conv", "expand": "expand", "dt_rank": "dt_rank", "headdim": "headdim",
 	"ngroups": "ngroups", "norm_before_gate": "norm_before_gate", "rmsnorm": "rmsnorm", "bias": "bias",
@@ -124,11 +124,11 @@ func parseMambaConfig(data []byte) (model.Config, error) {
 	return c, err
 }
 
-// officialHeadDim is how many channels a head of Mamba-2 has where its release's configuration says nothing.
+// officialHeadDim is the default number of channels of a Mamba-2 head in configurations of its release.
 const officialHeadDim = 64
 
-// withHeadDim sets the head size of Mamba-2 to the official default of 64 unless the mixer takes that for a model of
-// this width anyway.
+// withHeadDim sets the head size of Mamba-2 to the official default of 64 unless it is the mixer's default for this
+// width.
 func withHeadDim(fields map[string]json.RawMessage, key string, dModel int) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{key: json.RawMessage("64"), "expand": json.RawMessage("2")}
 	maps.Copy(out, fields)

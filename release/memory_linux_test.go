@@ -18,18 +18,18 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// loadingProcess names the folder and the precision that a process of TestLoadingTakesWhatStays loads.
+// loadingProcess is the variable with the folder and the precision that a process of TestLoadingTakesWhatStays loads.
 const loadingProcess = "HIPPO_TEST_LOADING"
 
 // asStored stands for no precision.
 const asStored = "stored"
 
-// loadingTook is what such a process tells, in bytes.
+// loadingTook is the report of such a process, in bytes.
 type loadingTook struct{ Before, Peak, After, Weights uint64 }
 
-// TestLoadingTakesWhatStays: a process that loads a model for inference never holds more than the packed weights and a
-// few pieces of the file, and holds no more afterwards. As float32 the weights take 103 MB, in the file half of that;
-// without a precision they take what they take in the file, of bfloat16 or of integers.
+// TestLoadingTakesWhatStays: a process that loads a model for inference never uses more memory than the packed weights
+// and a few pieces of the file, and no more than the weights afterwards. The weights take 103 MB as float32 and half of
+// that in the file. Without a precision they take the same memory as in the file, in bfloat16 or as integers.
 func TestLoadingTakesWhatStays(t *testing.T) {
 	if task := os.Getenv(loadingProcess); task != "" {
 		loadAndTell(t, task)

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// pythonJSON turns the numbers that Python writes beside those of JSON, Infinity, -Infinity and NaN, into the form that
-// transformers 5 has for them, {"__float__": "Infinity"}. Texts stay as they are.
+// pythonJSON converts the numbers that Python adds to JSON (Infinity, -Infinity, NaN) to the form of transformers 5,
+// {"__float__": "Infinity"}. Texts stay unchanged.
 func pythonJSON(data []byte) []byte {
 	if json.Valid(data) {
 		return data
@@ -36,7 +36,7 @@ func pythonJSON(data []byte) []byte {
 	return out
 }
 
-// constantAt is the number that Python has and JSON has not, at the front of a text; "" for none.
+// constantAt returns the number of Python but not of JSON at the start of a text, "" for none.
 func constantAt(text []byte) string {
 	for _, word := range []string{"-Infinity", "Infinity", "NaN"} {
 		if bytes.HasPrefix(text, []byte(word)) {
@@ -64,7 +64,7 @@ func (n *number) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// auto is a whole number, or 0 for "auto".
+// auto is an integer, or 0 for "auto".
 type auto int
 
 func (a *auto) UnmarshalJSON(data []byte) error {
@@ -75,5 +75,5 @@ func (a *auto) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*int)(a))
 }
 
-// finite reports whether a number is one.
+// finite reports whether a number is finite.
 func (n number) finite() bool { return !math.IsInf(float64(n), 0) && !math.IsNaN(float64(n)) }

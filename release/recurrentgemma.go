@@ -58,7 +58,7 @@ func (o *recurrentGemmaOptions) model(c *hfCommon) (m published) {
 	return m
 }
 
-// bfloat16 rounds a positive number to eight bits, to the even one of two that are as near.
+// bfloat16 rounds a positive number to eight bits, ties to even.
 func bfloat16(x float64) float64 {
 	fraction, exponent := math.Frexp(x)
 	return math.Ldexp(math.RoundToEven(math.Ldexp(fraction, 8)), exponent-8)

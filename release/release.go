@@ -14,9 +14,9 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// family says how the models of a family are read that is published in a layout of its own.
+// family describes how to read the models of a family published in its own layout.
 type family struct {
-	// unread explains values of model_type, by which the transformers library tells families apart, that are not read.
+	// unread explains unsupported values of model_type, by which the transformers library identifies families.
 	unread map[string]string
 	// hasConfig reports whether a config.json is of this family rather than of one after it in families.
 	hasConfig func(data []byte) bool
@@ -28,14 +28,14 @@ type family struct {
 	names func(names []string) (map[string]string, error)
 	// table is the official name of the embedding's weights.
 	table string
-	// extra returns an error for a tensor that is neither a parameter nor among those that every family may have, by
-	// its name in the file, or nil to ignore it. Without this function each is an error.
+	// extra decides on a tensor, by its name in the file, that is neither a parameter nor permitted in every family:
+	// nil ignores it. Without this function each is an error.
 	extra func(t tensors, key string) error
 	// infer finds the configuration from the tensors. heads is the number of attention heads, 0 if unknown.
 	infer func(t tensors, heads int) (model.Config, error)
 }
 
-// families are the supported ones. The last takes whatever no other does, among it the models that hippo made.
+// families are the supported families. The last accepts everything that no other does, including hippo's own models.
 var families = []family{mamba, hyena, h3}
 
 func familyOfConfig(data []byte) family {
@@ -71,7 +71,7 @@ func set[T any](dst *T, src *T) {
 	}
 }
 
-// addName gives a parameter its name in the file.
+// addName sets the name of a parameter in the file.
 func addName(names map[string]string, name, inFile string) error {
 	if other, ok := names[name]; ok {
 		return fmt.Errorf("both %q and %q of the file are the parameter %q", other, inFile, name)

@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// storedAs is a copy of a golden model's folder in which kind says what the elements of each tensor are.
+// storedAs returns a copy of a golden model's folder. kind returns the type of each tensor's elements.
 func storedAs(t *testing.T, from string, kind func(name string, at int) checkpoint.DType) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func storedAs(t *testing.T, from string, kind func(name string, at int) checkpoi
 	return dir
 }
 
-// steppedLogits are those behind a prefix and then of one id after the other.
+// steppedLogits returns the logits after a prefix and then after each further id.
 func steppedLogits(m *model.Model, ids []int32, prefix int) (out []float32) {
 	state, tape := m.NewState(), autograd.NewTape(cpu.Backend{})
 	for lo, hi := 0, prefix; lo < len(ids); lo, hi = hi, hi+1 {
@@ -66,8 +66,8 @@ func steppedLogits(m *model.Model, ids []int32, prefix int) (out []float32) {
 	return out
 }
 
-// TestStoredIsFloat32: weights that stay bfloat16 give the bits that the same weights give as float32, of every family,
-// whole and step by step, keys and values among it; so do files of float16, and of several kinds.
+// TestStoredIsFloat32: weights that stay bfloat16 give the same bits as the same weights in float32, for every family,
+// whole and step by step, including keys and values; so do files of float16, and of several types.
 func TestStoredIsFloat32(t *testing.T) {
 	kinds := map[string]func(string, int) checkpoint.DType{
 		"bfloat16": func(string, int) checkpoint.DType { return checkpoint.BF16 },
@@ -116,7 +116,7 @@ func TestStoredIsFloat32(t *testing.T) {
 	})
 }
 
-// TestStoredErrors: what does not fit is listed as ever, and a model that was loaded so is not saved.
+// TestStoredErrors: problems are listed as before, and a model loaded in this way cannot be saved.
 func TestStoredErrors(t *testing.T) {
 	dir := storedAs(t, filepath.Join(golden.Dir(t), "13_hf_lfm2_a"),
 		func(string, int) checkpoint.DType { return checkpoint.BF16 })

@@ -9,29 +9,29 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// gpt2Vocab is the size of GPT-2's vocabulary, that of the released H3 models.
+// gpt2Vocab is the size of GPT-2's vocabulary, which the released H3 models use.
 const gpt2Vocab = 50257
 
-// NoTokenizerError says that there is no tokenizer with a model.
+// NoTokenizerError reports that a model comes without a tokenizer.
 type NoTokenizerError struct {
 	Path  string // the model's folder or file
 	Vocab int    // tokens of the model
 }
 
-// Error says where the tokenizer was looked for and what would help.
+// Error reports where the tokenizer was searched and which commands work without.
 func (e *NoTokenizerError) Error() string {
 	what := tokenizer.FileName
 	if IsGGUF(e.Path) {
 		what = errNoTokens.Error()
 	}
-	return fmt.Sprintf("%s: found no %s, want that of the model's %d tokens (hippo verify, hippo info and hippo "+
+	return fmt.Sprintf("%s: found no %s, want one of the model's %d tokens (hippo verify, hippo info and hippo "+
 		"generate --ids do without)", e.Path, what, e.Vocab)
 }
 
-// errNoTokens names what a GGUF file without a tokenizer lacks.
+// errNoTokens names the missing values of a GGUF file without a tokenizer.
 var errNoTokens = errors.New(ggufText + "tokens in it")
 
-// Tokenizer reads the tokenizer of a model that LoadDir reads: that in the folder, or that inside the GGUF file.
+// Tokenizer reads the tokenizer of a model that LoadDir reads: from the folder or from inside the GGUF file.
 func Tokenizer(path string) (tokenizer.Tokenizer, error) {
 	if !IsGGUF(path) {
 		return tokenizer.Load(path)
@@ -44,7 +44,8 @@ func Tokenizer(path string) (tokenizer.Tokenizer, error) {
 }
 
 // LoadTokenizer finds the tokenizer of the model at a path, as Tokenizer does, or GPT-2's if there is none and the
-// vocabulary is GPT-2's. One that the model was not trained with is an error, and none a *NoTokenizerError.
+// vocabulary is GPT-2's. A tokenizer that the model was not trained with is an error. If there is none, the error is a
+// *NoTokenizerError.
 func LoadTokenizer(path string, cfg *model.Config) (tokenizer.Tokenizer, error) {
 	tok, err := Tokenizer(path)
 	switch none := errors.Is(err, fs.ErrNotExist); {
@@ -62,8 +63,7 @@ func LoadTokenizer(path string, cfg *model.Config) (tokenizer.Tokenizer, error) 
 	return tok, nil
 }
 
-// CheckTokenizer returns an error for a tokenizer that the model at a path was not trained with, as far as that is
-// known.
+// CheckTokenizer returns an error if the model at a path is known to have been trained with another tokenizer.
 func CheckTokenizer(tok tokenizer.Tokenizer, path string, cfg *model.Config) error {
 	switch got := tok.Fingerprint(); {
 	case cfg.Tokenizer != "" && got != cfg.Tokenizer:
@@ -76,7 +76,7 @@ func CheckTokenizer(tok tokenizer.Tokenizer, path string, cfg *model.Config) err
 	return nil
 }
 
-// ParseTokenizer makes the tokenizer that a user names: as tokenizer.Parse does, or that inside a GGUF file.
+// ParseTokenizer returns the tokenizer that a user names: as tokenizer.Parse, or from inside a GGUF file.
 func ParseTokenizer(spec string) (tokenizer.Tokenizer, error) {
 	if IsGGUF(spec) {
 		return Tokenizer(spec)
@@ -84,7 +84,7 @@ func ParseTokenizer(spec string) (tokenizer.Tokenizer, error) {
 	return tokenizer.Parse(spec)
 }
 
-// FindTokenizer returns the tokenizer that a user names: as ParseTokenizer does, or that of a training run's folder.
+// FindTokenizer returns the tokenizer that a user names: as ParseTokenizer, or from a training run's folder.
 func FindTokenizer(spec string) (tokenizer.Tokenizer, error) {
 	tok, err := ParseTokenizer(spec)
 	if errors.Is(err, fs.ErrNotExist) {

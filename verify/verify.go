@@ -17,7 +17,7 @@ import (
 )
 
 // The largest differences that rounding to float32 explains, relative to the largest element of what is compared. Sums
-// of some thousand products lose about 1e-6, and layers multiply that; a wrong formula is off by 1e-2 and more.
+// of a few thousand products lose about 1e-6, and layers multiply that; a wrong formula is off by 1e-2 and more.
 const (
 	OutputTol   = 3e-4 // outputs of layers, logits, states
 	LossTol     = 1e-5
@@ -27,7 +27,7 @@ const (
 // Options say what to compare.
 type Options struct {
 	Lengths  []int   // of sequences; empty: 1, 7, 40 and 130, as far as the model takes them
-	Tokens   []int32 // the text, at least one longer than the longest; empty: tokens drawn at random
+	Tokens   []int32 // the text, at least one longer than the longest; empty: random tokens
 	Forward  bool    // no gradients
 	Scale    float64 // multiplies the tolerances; 0 for 1
 	Progress func(what string)
@@ -53,7 +53,7 @@ type Check struct {
 
 var defaultLengths = []int{1, 7, 40, 130}
 
-// chunks is how sequences are cut: into pieces of these lengths in turn.
+// chunks are the lengths of the pieces that sequences are cut into, in turn.
 var chunks = []int{5, 1, 26, 3}
 
 // run is what a model computed from one sequence.
@@ -62,7 +62,7 @@ type run struct {
 	logits, loss               []float32
 }
 
-// parts are named numbers, in order.
+// parts is an ordered list of named numbers.
 type parts struct {
 	names  []string
 	values map[string][]float32
@@ -108,7 +108,7 @@ func Model(ctx context.Context, m *model.Model, o Options) (Report, error) {
 	return report, nil
 }
 
-// tokens are the first n of the text, or drawn at random.
+// tokens returns the first n tokens of the text, or random ones.
 func (o *Options) tokens(m *model.Model, n int) ([]int32, error) {
 	if len(o.Tokens) > 0 {
 		if len(o.Tokens) < n {
@@ -129,7 +129,7 @@ func (o *Options) tokens(m *model.Model, n int) ([]int32, error) {
 type verifier struct {
 	m      *model.Model
 	o      Options
-	ids    []int32 // one more than the sequence: the targets are the ids from the second on
+	ids    []int32 // one more than the sequence: targets are the ids from the second on
 	report *Report
 }
 
@@ -253,8 +253,8 @@ func (v *verifier) check(kind, what string, got, want parts, tol float64) {
 // farthest stands for the difference of values that cannot be compared: NaN, infinities, unequal numbers of elements.
 const farthest = 1e300
 
-// Some gradients and states are zero by definition or nearly so, such as the gradient of a bias before a softmax. What
-// is computed is the rounding error of numbers that cancel. So differences are relative to at least leastScale, and
+// Some gradients and states are zero by definition or nearly so, such as the gradient of a bias before a softmax. Their
+// computed values are rounding errors of numbers that cancel. So differences are relative to at least leastScale, and
 // those of gradients to at least gradientShare of the model's largest gradient.
 const (
 	leastScale    = 1e-6

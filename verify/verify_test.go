@@ -18,7 +18,7 @@ func TestEveryMixer(t *testing.T) {
 	}
 }
 
-// TestEveryMixerComposed: so it is on an engine that has just the core.
+// TestEveryMixerComposed: the same on an engine that implements only the core.
 func TestEveryMixerComposed(t *testing.T) {
 	for _, name := range model.MixerNames() {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestEveryMixerComposed(t *testing.T) {
 	}
 }
 
-// TestComposedLayers: so are layers of more than a mixer and an MLP.
+// TestComposedLayers: the same for layers of more than a mixer and an MLP.
 func TestComposedLayers(t *testing.T) {
 	for name, layers := range map[string]string{
 		"experts":  "swiglu-experts(experts=6,d_shared=30),h3/relu2-experts(experts=4,sigmoid=true,choice_bias=true)",

@@ -1,7 +1,7 @@
 //go:build ignore
 
-// Command gen compresses the embedded text: go run embedded/gen.go data.txt, in the folder data. Without an
-// argument it compresses again what is there, which changes nothing unless the compressor has changed.
+// Command gen compresses the embedded text: go run embedded/gen.go data.txt, in the folder data. Without an argument it
+// compresses the embedded text again. That changes nothing unless the compressor has changed.
 package main
 
 import (

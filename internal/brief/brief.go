@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// MaxError is the number of bytes of a message that Error keeps; an invisible byte is written as up to six.
+	// MaxError is the maximum length in bytes of a message of Error, before each invisible byte is escaped as up to
+	// six.
 	MaxError = 16 << 10
 	// MaxLine is the same for Line.
 	MaxLine = 1 << 10
-	// MaxItems is how many items List names.
+	// MaxItems is the maximum number of items that List names.
 	MaxItems = 100
 )
 
-// Error bounds the message of err and makes control characters in it visible. errors.Is and errors.As find the same as
-// before. The error of nil is nil. Call it where errors about a file leave the package that reads it, and where they
-// are printed.
+// Error bounds the message of err and makes control characters in it visible. errors.Is and errors.As still find the
+// same errors. Error(nil) is nil. Call it where errors about a file leave the package that reads it, and where they are
+// printed.
 func Error(err error) error {
 	if err == nil {
 		return nil
@@ -43,10 +44,10 @@ type short struct {
 func (e *short) Error() string { return e.text }
 func (e *short) Unwrap() error { return e.err }
 
-// Line bounds a line of a message, such as a name and what is wrong with it.
+// Line bounds a line of a message, such as a name and its error.
 func Line(s string) string { return visible(cut(s, MaxLine)) }
 
-// List joins items by sep: the first MaxItems, and how many more there are.
+// List joins the first MaxItems items by sep and appends the number of the others.
 func List(items []string, sep string) string {
 	if more := len(items) - MaxItems; more > 0 {
 		return strings.Join(items[:MaxItems], sep) + sep + fmt.Sprintf("and %d more", more)

@@ -29,7 +29,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// TestControlCharactersAreSeen: nothing of a file's names can move a cursor or ring a bell.
+// TestControlCharactersAreSeen: no name in a file can move a cursor or ring a bell.
 func TestControlCharactersAreSeen(t *testing.T) {
 	got := Error(errors.New("name \x1b[2J\a\r ends\n\u0085 \xff")).Error()
 	if want := `name \x1b[2J\a\r ends` + "\n" + `\u0085 \xff`; got != want {
@@ -37,7 +37,7 @@ func TestControlCharactersAreSeen(t *testing.T) {
 	}
 }
 
-// TestList: all of few items, and of many how many more there are.
+// TestList: a short list is complete; a long one ends with the number of items left out.
 func TestList(t *testing.T) {
 	if got := List([]string{"a", "b"}, ", "); got != "a, b" {
 		t.Errorf("got %q", got)

@@ -13,10 +13,10 @@ func Mix64(z uint64) uint64 {
 // Step is the distance of the counters of neighboring elements. It is odd, so that no two have the same one.
 const Step = 0xd1342543de82ef95
 
-// Keep says whether dropout with a given seed keeps element i: true with probability 1 - threshold/2^32.
+// Keep reports whether dropout with a given seed keeps element i: true with probability 1 - threshold/2^32.
 func Keep(seed uint64, i int, threshold uint32) bool {
 	return uint32(Mix64(seed+uint64(i)*Step)>>32) >= threshold
 }
 
-// KeepThreshold is the threshold of Keep for a dropout probability p.
+// KeepThreshold returns the threshold of Keep for a dropout probability p.
 func KeepThreshold(p float64) uint32 { return uint32(p * (1 << 32)) }

@@ -2,5 +2,5 @@
 
 package hugepage
 
-// advise does nothing: other systems choose the size of pages by themselves.
+// advise does nothing: other systems choose the page size.
 func advise([]byte) {}

@@ -1,4 +1,4 @@
-// Package hugepage makes large slices and advises the system to back them by huge pages, of 2 MB where possible.
+// Package hugepage allocates large slices and advises the system to back them by huge pages, of 2 MB where possible.
 // Reading them is 10 to 30 % faster than with pages of 4 KB (fewer TLB misses, longer runs of the prefetcher). This is
 // only advice: the garbage collector owns the memory as usual, and a system without huge pages, or one that refuses,
 // works as before.
@@ -10,7 +10,7 @@ import "unsafe"
 
 const (
 	pageSize = 2 << 20
-	// least is the smallest size in bytes to advise on: of a smaller slice too little covers whole huge pages.
+	// least is the minimum size in bytes to advise on: a smaller slice covers too few whole huge pages.
 	least = 2 * pageSize
 )
 
@@ -36,10 +36,10 @@ func Advise[T Element](s []T) {
 	}
 }
 
-// part is n bytes from byte at on.
+// part is a range of n bytes from byte at.
 type part struct{ at, n int }
 
-// wholePages returns the part of size bytes at an address that fills whole huge pages. It is empty for fewer bytes than
+// wholePages returns the part of size bytes at an address that fills whole huge pages. It is empty if size is below
 // least.
 func wholePages(address uintptr, size int) part {
 	if size < least {

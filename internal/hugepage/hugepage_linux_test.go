@@ -9,8 +9,7 @@ import (
 	"unsafe"
 )
 
-// TestSystemTakesAdvice: where the system has huge pages for those who ask, the memory of a large slice is marked for
-// them.
+// TestSystemTakesAdvice: if the system grants huge pages on request, the memory of a large slice is marked for them.
 func TestSystemTakesAdvice(t *testing.T) {
 	mode, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
 	offered := err == nil && !strings.Contains(string(mode), "[never]")

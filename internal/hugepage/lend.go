@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// slabSize is the memory in bytes that pieces are cut from: enough that seven eighths of it or more lie on huge pages.
+// slabSize is the size in bytes of the memory that pieces are cut from. At least seven eighths of it lie on huge pages.
 const slabSize = 8 * pageSize
 
 // slab is memory for several pieces of one length.
@@ -16,7 +16,7 @@ type slab[T Element] struct {
 	all  int
 }
 
-// slabs are those of one type that have free pieces, by the length of these.
+// slabs holds the slabs of one type that have free pieces, by the length of the pieces.
 type slabs[T Element] struct {
 	mu   sync.Mutex
 	open map[int][]*slab[T]
@@ -24,9 +24,9 @@ type slabs[T Element] struct {
 
 var floats slabs[float32]
 
-// Lend returns n elements with unspecified contents that belong to owner. Once owner is garbage they are lent again,
-// so nothing may use them then. Pieces of some hundred kilobytes are too small for huge pages. Here they are cut from
-// slabs that lie on them. A slab none of whose pieces is lent is the garbage collector's.
+// Lend returns n elements with unspecified contents that belong to owner. Once owner is garbage they are lent again and
+// must no longer be used. Pieces of a few hundred kilobytes are too small for huge pages, so they are cut from slabs
+// that lie on huge pages. A slab without lent pieces is left to the garbage collector.
 func Lend[P any](owner *P, n int) []float32 { return lend(&floats, owner, n) }
 
 func lend[T Element, P any](from *slabs[T], owner *P, n int) []T {
@@ -56,11 +56,11 @@ func newSlab[T Element](n int) *slab[T] {
 	for i := range s.all {
 		s.free = append(s.free, memory[i*n:][:n:n])
 	}
-	slices.Reverse(s.free) // they are lent in the order in which they lie
+	slices.Reverse(s.free) // lent in order of address
 	return s
 }
 
-// giveBack makes a piece of s free.
+// giveBack frees a piece of s.
 func (from *slabs[T]) giveBack(s *slab[T], piece []T) {
 	from.mu.Lock()
 	defer from.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// TestLend: pieces do not overlap, those of dead owners are lent again, and a slab of which none is lent is dropped.
+// TestLend: pieces do not overlap, those of dead owners are lent again, and a slab without lent pieces is released.
 func TestLend(t *testing.T) {
 	const n = 100_003
 	type owner struct{ piece []float32 }
@@ -57,7 +57,7 @@ func TestLend(t *testing.T) {
 		}
 	}
 	until("half of the owners are dead", func() bool { pieces, _ := free(); return pieces >= before+50-each })
-	next := newOwner() // cleanups may still be running: what counts is where its piece lies
+	next := newOwner() // cleanups may still be running, so the test checks the address of the piece
 	if !lent[unsafe.Pointer(&next.piece[0])] {
 		t.Error("a new owner was not lent the piece of a dead one")
 	}

@@ -1,4 +1,4 @@
-// Package parallel runs loops on all cores with results that do not depend on how many there are.
+// Package parallel runs loops on all cores with results that do not depend on their number.
 //
 // A loop over n items is cut into chunks of grain items. The borders of the chunks depend on n and grain only, so a
 // body that treats each chunk the same way wherever it runs, and a reduction that adds one partial result per chunk in
@@ -24,10 +24,10 @@ var OnSplit func(chunks int, run func(i int)) (done bool)
 //
 // The caller takes part and up to Workers()-1 helpers join it, so f must be safe for concurrent use and chunks run in
 // no fixed order. A single chunk, or any number of them when GOMAXPROCS is 1, runs inline and in order. f may call For,
-// and any number of goroutines may: a caller never waits for a chunk that nobody has begun, so calls cannot deadlock.
+// and any number of goroutines may: a caller never waits for a chunk that has not started, so calls cannot deadlock.
 //
 // When f panics, For panics in its caller with the same value once all running chunks have ended; of several panics it
-// takes the one of the lowest chunk. The printed stack is the caller's; GOMAXPROCS=1 shows the stack of f.
+// takes the one in the lowest chunk. The printed stack is the caller's; GOMAXPROCS=1 shows the stack of f.
 func For(n, grain int, f func(lo, hi int)) {
 	if n <= 0 {
 		return

@@ -122,11 +122,11 @@ func TestForAllocatesLittle(t *testing.T) {
 	}
 }
 
-// patient is how long a chunk waits for another to be begun beside it. On a busy machine the helpers may all be at work
-// elsewhere, and a loop then rightly runs without them: such tests try again.
+// patient is how long a chunk waits for another to start next to it. On a busy machine all helpers may be busy, and a
+// loop then correctly runs without them. Such tests try again.
 const patient = 200 * time.Millisecond
 
-// meet has two chunks wait for each other: inline they never would. It reports whether they met.
+// meet makes two chunks wait for each other, which is impossible inline. It reports whether they met.
 func meet() bool {
 	var arrived atomic.Int32
 	var missed atomic.Bool

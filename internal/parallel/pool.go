@@ -18,7 +18,7 @@ type loop struct {
 	chunks   int64
 	next     atomic.Int64   // the next chunk to claim
 	left     atomic.Int64   // chunks not yet done
-	done     sync.WaitGroup // released by whoever brings left to zero
+	done     sync.WaitGroup // released when left reaches zero
 
 	failed atomic.Int64 // the lowest chunk that panicked, or chunks
 	mu     sync.Mutex   // guards cause, and failed when it is written

@@ -23,7 +23,7 @@ import (
 type Cache struct {
 	Dir string
 
-	symlink func(target, at string) error // nil: os.Symlink; tests take links away
+	symlink func(target, at string) error // nil: os.Symlink; tests disable links
 }
 
 const (
@@ -32,7 +32,7 @@ const (
 	incomplete = ".incomplete"
 )
 
-// DefaultCache is the folder that HF_HUB_CACHE, HF_HOME or XDG_CACHE_HOME names, or ~/.cache/huggingface/hub.
+// DefaultCache returns the folder that HF_HUB_CACHE, HF_HOME or XDG_CACHE_HOME names, or ~/.cache/huggingface/hub.
 func DefaultCache() (Cache, error) {
 	if dir := cmp.Or(os.Getenv("HF_HUB_CACHE"), os.Getenv("HUGGINGFACE_HUB_CACHE")); dir != "" {
 		return Cache{Dir: underHome(dir)}, nil
@@ -41,7 +41,7 @@ func DefaultCache() (Cache, error) {
 	return Cache{Dir: filepath.Join(home, "hub")}, err
 }
 
-// hubHome is the folder of the hub's tools, in which the cache and the token are.
+// hubHome returns the folder of the hub's tools, which holds the cache and the token.
 func hubHome() (string, error) {
 	if dir := os.Getenv("HF_HOME"); dir != "" {
 		return underHome(dir), nil
@@ -125,7 +125,7 @@ func (r repo) setRef(revision, commit string) error {
 	return disk.WriteBytes(at, []byte(commit)) // without a newline, as Python writes it
 }
 
-// refs are the branches and tags that are known, with their commits.
+// refs returns the known branches and tags with their commits.
 func (r repo) refs() (map[string]string, error) {
 	found := map[string]string{}
 	root := filepath.Join(r.dir(), "refs")
@@ -206,7 +206,7 @@ func (r repo) files(commit string) ([]File, error) {
 	return found, err
 }
 
-// repos are the repositories of models in the cache, in order of their names.
+// repos returns the repositories of models in the cache, in order of their names.
 func (c Cache) repos() ([]repo, error) {
 	entries, err := os.ReadDir(c.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

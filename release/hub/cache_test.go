@@ -44,7 +44,7 @@ func wantList(t *testing.T, c Cache, want ...string) {
 	}
 }
 
-// TestList lists models of all kinds by what their headers say.
+// TestList lists models of all kinds by their headers.
 func TestList(t *testing.T) {
 	t.Parallel()
 	files := modelFiles(t)
@@ -65,7 +65,7 @@ func TestList(t *testing.T) {
 	wantList(t, c.Cache, "org/model mamba 50000 F32 200115 ", v1,
 		fmt.Sprintf("org/gguf mamba 640 F16 %d ", len(quantised["x-F16.gguf"])), "pickled  0  26 ")
 
-	mustPull(t, c, "org/gguf:F32") // now the name alone does not tell which
+	mustPull(t, c, "org/gguf:F32") // now the name alone is ambiguous
 	for _, name := range []string{"pickled", testRepo} {
 		remove(t, c.Cache, name)
 	}
@@ -74,7 +74,7 @@ func TestList(t *testing.T) {
 		fmt.Sprintf("org/gguf:x-F32.gguf mamba 64 F16 %d ", len(quantised["x-F32.gguf"])))
 }
 
-// TestListOfWhatIsNotWhole shows what a pull left that was broken off, and what cannot be read.
+// TestListOfWhatIsNotWhole lists an interrupted pull and unreadable files.
 func TestListOfWhatIsNotWhole(t *testing.T) {
 	t.Parallel()
 	h, _ := brokenHub(t, 1000, func(w http.ResponseWriter, r *http.Request, content []byte) {
@@ -105,7 +105,7 @@ func TestListOfWhatIsNotWhole(t *testing.T) {
 	}
 }
 
-// TestShow tells what a configuration and a .gguf file say, without vocabularies.
+// TestShow shows the contents of a configuration and of a .gguf file, without vocabularies.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	files := modelFiles(t)
@@ -185,7 +185,7 @@ func TestRemoveKeepsWhatOthersUse(t *testing.T) {
 	wantError(t, err, "no model org/model")
 }
 
-// TestRemoveStaysInside leaves alone what a link in a snapshot leads to outside of its repository.
+// TestRemoveStaysInside does not remove the target of a link out of the repository.
 func TestRemoveStaysInside(t *testing.T) {
 	t.Parallel()
 	c := client(t, newHub(t, modelFiles(t)), "")
@@ -205,7 +205,7 @@ func TestRemoveStaysInside(t *testing.T) {
 	}
 }
 
-// TestRemoveDuringPull refuses to take a model away while it is fetched.
+// TestRemoveDuringPull refuses to remove a model during its download.
 func TestRemoveDuringPull(t *testing.T) {
 	t.Parallel()
 	began, goOn := make(chan bool), make(chan bool)
@@ -238,7 +238,7 @@ func TestRemoveDuringPull(t *testing.T) {
 	wantContent(t, found, "model.safetensors", files["model.safetensors"])
 }
 
-// TestCacheOfTheEnvironment finds the cache and the token where the hub's tools have them.
+// TestCacheOfTheEnvironment finds the cache and the token in the places of the hub's tools.
 func TestCacheOfTheEnvironment(t *testing.T) {
 	home := t.TempDir()
 	for _, name := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HF_TOKEN",

@@ -24,7 +24,7 @@ type File struct {
 	Cached bool   `json:"cached"`           // it was cached before the pull
 }
 
-// sum is the name of the content in the folder of blobs.
+// sum returns the name of the content in the folder of blobs.
 func (f File) sum() string {
 	if f.SHA256 != "" {
 		return f.SHA256
@@ -61,10 +61,10 @@ func isWeights(name string) bool {
 type choice struct {
 	weights []string // the first is what a program opens
 	others  []string
-	whole   bool // the weights are those of the folder, not of a file that is opened alone
+	whole   bool // the weights belong to the folder, not to a file that is opened alone
 }
 
-// all are the paths, each once.
+// all returns the paths, each once.
 func (c choice) all() []string { return append(slices.Clone(c.weights), c.others...) }
 
 // chooser chooses files. read returns the content of a small one of them.
@@ -85,9 +85,9 @@ func newChooser(name Name, files []File, read func(File) ([]byte, error)) *choos
 	return c
 }
 
-// choose finds the files that a name means: those it names, or the .gguf of its quantisation, or weights as
-// safetensors, or else a single .gguf, or else PyTorch's. The small files come with all but .gguf, which has its own
-// configuration and tokenizer inside.
+// choose finds the files for a name: the named ones, the .gguf file of its quantisation, or else weights as
+// safetensors, a single .gguf file, or PyTorch's, in this order. It adds the small files, except for a .gguf file,
+// which contains its configuration and tokenizer.
 func (c *chooser) choose() (choice, error) {
 	switch {
 	case len(c.name.Files) > 0:
@@ -170,8 +170,8 @@ func (c *chooser) gguf() (choice, error) {
 	return c.one(gguf, func(string) bool { return true }, c.name.Repo+":QUANTISATION")
 }
 
-// one finds the single file of an ending that matches, with the parts it is divided into. how says what to do where
-// there are several.
+// one finds the single matching file of an ending, with all its parts. how is the advice in the error if there are
+// several.
 func (c *chooser) one(ending string, match func(string) bool, how string) (choice, error) {
 	var found []string
 	isModel := func(p string) bool {
@@ -197,7 +197,7 @@ func (c *chooser) one(ending string, match func(string) bool, how string) (choic
 
 var partPattern = regexp.MustCompile(`-(\d{5})-of-(\d{5})$`)
 
-// stem is a path without its ending and without the number of its part.
+// stem returns a path without its ending and without the number of its part.
 func stem(p string) string {
 	return partPattern.ReplaceAllString(strings.TrimSuffix(p, path.Ext(p)), "")
 }
@@ -207,7 +207,7 @@ func isFirstPart(p string) bool {
 	return part == nil || part[1] == "00001"
 }
 
-// parts are all parts of a file that is divided by number, its own path the first.
+// parts returns all parts of a file that is split by number, its own path first.
 func (c *chooser) parts(name string) ([]string, error) {
 	found := []string{name}
 	part := partPattern.FindStringSubmatch(strings.TrimSuffix(name, path.Ext(name)))
@@ -305,7 +305,7 @@ func (c *chooser) index(f File) ([]string, error) {
 	return shards, nil
 }
 
-// missing says that a repository lacks what a name means.
+// missing returns the error that a repository lacks the named files.
 type missing string
 
 func (m missing) Error() string { return string(m) }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestChoice lists what is taken of repositories of all kinds.
+// TestChoice lists the chosen files of repositories of all kinds.
 func TestChoice(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {

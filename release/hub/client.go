@@ -44,18 +44,18 @@ type Client struct {
 type Watch struct {
 	Bytes func(done, total int64)          // of all files, including those already cached
 	File  func(f File, fetched bool)       // a file is complete
-	Note  func(format string, args ...any) // what a user who waits wants to know
+	Note  func(format string, args ...any) // messages for a waiting user
 }
 
 const (
 	defaultStall = 30 * time.Second
 	defaultWait  = time.Second
-	tries        = 6               // in a row without a byte: the waits sum to half a minute
+	tries        = 6               // attempts in a row without a byte: the waits sum to half a minute
 	longestWait  = 5 * time.Minute // that a hub may ask for
 )
 
-// NewClient returns a client of the hub at endpoint, an address with https, or with http where it says so or for this
-// machine. The token may be empty.
+// NewClient returns a client of the hub at endpoint, an https address, or http if it says so or is this machine. The
+// token may be empty.
 func NewClient(endpoint, token string, cache Cache) (*Client, error) {
 	if !strings.Contains(endpoint, "://") {
 		scheme := "https://"
@@ -190,8 +190,8 @@ func (e *transient) Unwrap() error { return e.err }
 // errStalled is the cause if a request is canceled because no data arrives.
 var errStalled = errors.New("no byte came")
 
-// answer is the body of a response. Reading fails if no data arrives for too long.
-type answer struct {
+// responseBody is the body of a response. Reading fails if no data arrives for too long.
+type responseBody struct {
 	*http.Response
 	ctx    context.Context
 	stall  time.Duration
@@ -200,9 +200,9 @@ type answer struct {
 }
 
 // get requests an address. header may be nil. The caller closes the response.
-func (c *Client) get(ctx context.Context, address string, header http.Header) (*answer, error) {
+func (c *Client) get(ctx context.Context, address string, header http.Header) (*responseBody, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	a := &answer{ctx: ctx, stall: c.stall, cancel: cancel}
+	a := &responseBody{ctx: ctx, stall: c.stall, cancel: cancel}
 	a.timer = time.AfterFunc(c.stall, func() { cancel(errStalled) })
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err == nil {
@@ -226,7 +226,7 @@ func (c *Client) get(ctx context.Context, address string, header http.Header) (*
 }
 
 // Read reads the body.
-func (a *answer) Read(p []byte) (int, error) {
+func (a *responseBody) Read(p []byte) (int, error) {
 	a.timer.Reset(a.stall)
 	n, err := a.Body.Read(p)
 	a.timer.Stop() // processing the bytes may take longer
@@ -236,18 +236,18 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (a *answer) stop() {
+func (a *responseBody) stop() {
 	a.timer.Stop()
 	a.cancel(nil)
 }
 
-func (a *answer) close() {
+func (a *responseBody) close() {
 	a.stop()
-	a.Body.Close() // nothing is lost: it was read as far as it was wanted
+	a.Body.Close() // nothing is lost: the needed part has been read
 }
 
 // cause returns why a request ended, without its address, which may hold a signature.
-func (a *answer) cause(err error) error {
+func (a *responseBody) cause(err error) error {
 	switch cause := context.Cause(a.ctx); {
 	case errors.Is(cause, errStalled):
 		return &transient{err: fmt.Errorf("%w for %v", errStalled, a.stall)}
@@ -267,7 +267,7 @@ func (a *answer) cause(err error) error {
 }
 
 // refusal returns the error of an unsuccessful status.
-func refusal(a *answer) error {
+func refusal(a *responseBody) error {
 	code := a.StatusCode
 	if code == http.StatusOK || code == http.StatusPartialContent {
 		return nil

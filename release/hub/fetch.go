@@ -143,7 +143,7 @@ func (d *download) run(ctx context.Context) error {
 				continue
 			}
 			if err := d.c.again(ctx, d.file.Path, err, try); err != nil {
-				return d.kept(err)
+				return d.withStored(err)
 			}
 			try++
 		}
@@ -159,8 +159,8 @@ func (d *download) run(ctx context.Context) error {
 	}
 }
 
-// kept adds the number of stored bytes to an error.
-func (d *download) kept(err error) error {
+// withStored adds the number of stored bytes to an error.
+func (d *download) withStored(err error) error {
 	if d.at == 0 || errors.Is(err, errSum) {
 		return fmt.Errorf("%s: %w", d.file.Path, err)
 	}
@@ -185,7 +185,7 @@ func (d *download) more(ctx context.Context) error {
 	switch n := a.ContentLength; {
 	case a.StatusCode == http.StatusPartialContent:
 		err = d.checkRange(a.Header.Get("Content-Range"))
-	case n >= 0 && n != d.file.Size: // a page that says something else: the stored bytes stay
+	case n >= 0 && n != d.file.Size: // an unrelated page: the stored bytes stay
 		return fmt.Errorf("the hub does not send what it listed: it sends %d bytes, want %d", n, d.file.Size)
 	case d.at > 0: // a hub without ranges sends the whole file
 		err = d.restart()
@@ -202,7 +202,7 @@ func (d *download) checkRange(text string) error {
 	span, total, _ := strings.Cut(rest, "/")
 	from, _, _ := strings.Cut(span, "-")
 	if n, err := strconv.ParseInt(from, 10, 64); err != nil || n != d.at {
-		return &transient{err: fmt.Errorf("the hub sends the part %.50q, want what begins at %d", text, d.at)}
+		return &transient{err: fmt.Errorf("the hub sends the part %.50q, want a part from byte %d", text, d.at)}
 	}
 	if n, err := strconv.ParseInt(total, 10, 64); err == nil && n != d.file.Size {
 		return fmt.Errorf("the hub sends a part of another file: it has %d bytes, want %d", n, d.file.Size)

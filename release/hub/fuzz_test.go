@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
-// FuzzListing reads what a hub may say. Whatever is chosen of it stays inside the cache.
+// FuzzListing reads any response of a hub. All chosen paths stay inside the cache.
 func FuzzListing(f *testing.F) {
 	f.Add(hubtest.Listing(testRepo, hubtest.Files{"config.json": nil, "model.safetensors": nil}), "model.safetensors")
 	f.Add(hubtest.Listing(testRepo, hubtest.Files{"../x.gguf": nil, "x-Q8_0.gguf": nil}), "../x")

@@ -51,7 +51,7 @@ func ggufFile(t testing.TB, n int) []byte {
 	return out.Bytes()
 }
 
-// modelFiles are those of a small model, and of what is not needed beside it.
+// modelFiles returns the files of a small model, and some that are not needed.
 func modelFiles(t testing.TB) hubtest.Files {
 	return hubtest.Files{
 		"config.json":          []byte(`{"model_type": "mamba", "hidden_size": 8}`),
@@ -93,7 +93,7 @@ func mustParse(t testing.TB, text string) Name {
 	return n
 }
 
-// pull plans and pulls.
+// pull plans and runs a pull.
 func pull(t testing.TB, c *Client, name string) (Found, error) {
 	t.Helper()
 	plan, err := c.Plan(context.Background(), mustParse(t, name))
@@ -112,7 +112,7 @@ func mustPull(t testing.TB, c *Client, name string) Found {
 	return found
 }
 
-// wantError checks that an error says something.
+// wantError checks the text of an error.
 func wantError(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -125,7 +125,7 @@ func wantError(t testing.TB, err error, parts ...string) {
 	}
 }
 
-// tree lists what is in a cache: paths of files with their sizes, and links with their targets.
+// tree lists a cache: paths of files with their sizes, and links with their targets.
 func tree(t testing.TB, dir string) []string {
 	t.Helper()
 	var found []string
@@ -155,7 +155,7 @@ func tree(t testing.TB, dir string) []string {
 	return found
 }
 
-// wantTree checks what is in a cache, but for locks.
+// wantTree checks the contents of a cache without locks.
 func wantTree(t testing.TB, c *Client, want ...string) {
 	t.Helper()
 	got := slices.DeleteFunc(tree(t, c.Cache.Dir), func(s string) bool { return strings.HasPrefix(s, locksDir) })

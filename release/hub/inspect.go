@@ -53,7 +53,7 @@ func (c Cache) List() ([]Entry, error) {
 	return all, nil
 }
 
-// entries are the models of all revisions of a repository.
+// entries returns the models of all revisions of a repository.
 func (r repo) entries() ([]Entry, error) {
 	refs, err := r.refs()
 	if err != nil {
@@ -82,7 +82,7 @@ func (r repo) entries() ([]Entry, error) {
 	return all, nil
 }
 
-// revisionOf is what a commit is called: main, another branch or tag, or by itself.
+// revisionOf returns the name of a commit: main, another branch or tag, or the commit itself.
 func revisionOf(refs map[string]string, commit string) string {
 	if refs[MainRevision] == commit {
 		return MainRevision
@@ -95,7 +95,7 @@ func revisionOf(refs map[string]string, commit string) string {
 	return commit
 }
 
-// commits are those that have a snapshot.
+// commits returns the commits with a snapshot.
 func (r repo) commits() (found []string, err error) {
 	entries, err := os.ReadDir(filepath.Join(r.dir(), "snapshots"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -167,7 +167,7 @@ func (r repo) pieces() (size int64, when time.Time, err error) {
 	return size, when, err
 }
 
-// describe returns what the files of a model show without reading its weights.
+// describe returns a description from the files of a model without reading its weights.
 func describe(n Name, f Found) (Entry, Summary) {
 	e := Entry{Name: n.String(), Revision: n.Revision, Commit: f.Commit, Path: f.Path()}
 	for _, path := range f.Files {

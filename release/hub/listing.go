@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// maxListing is larger than the listing of a repository with 100,000 files.
+// maxListing is the limit in bytes. It allows the listing of a repository with 100,000 files.
 const maxListing = 32 << 20
 
 // listing is a hub's description of a revision.
@@ -22,7 +22,7 @@ type listing struct {
 	unsafe []string // names that no file of a repository has
 }
 
-// address is one of the hub.
+// address returns an address of the hub.
 func (c *Client) address(parts ...string) string {
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
@@ -30,7 +30,7 @@ func (c *Client) address(parts ...string) string {
 	return c.endpoint.String() + "/" + strings.Join(parts, "/")
 }
 
-// list asks for the files of a revision with their sizes and sums.
+// list requests the files of a revision with their sizes and sums.
 func (c *Client) list(ctx context.Context, n Name) (*listing, error) {
 	parts := append([]string{"api", "models"}, strings.Split(n.Repo, "/")...)
 	address := c.address(append(parts, "revision", n.revision())...) + "?blobs=true"
@@ -83,17 +83,17 @@ func parseListing(n Name, text []byte) (*listing, error) {
 	return l, nil
 }
 
-// checkable returns an error where the hub does not say enough of a file to check it.
+// checkable returns an error if the hub's entry for a file is not enough to check it.
 func (f File) checkable() error {
 	isSum := sumPattern.MatchString(f.SHA256) || f.SHA256 == "" && commitPattern.MatchString(f.GitID)
 	if !isSum || f.Size < 0 {
-		return fmt.Errorf("%s: the hub tells a size of %d and the sum %.80q, want both to check it by", f.Path, f.Size,
+		return fmt.Errorf("%s: the hub lists a size of %d and the sum %.80q, want both to check it by", f.Path, f.Size,
 			f.sum())
 	}
 	return nil
 }
 
-// small reads an answer of at most limit bytes.
+// small reads a response of at most limit bytes.
 func (c *Client) small(ctx context.Context, what, address string, limit int64) ([]byte, error) {
 	for try := 0; ; try++ {
 		text, err := c.readSmall(ctx, address, limit)
@@ -119,7 +119,7 @@ func (c *Client) readSmall(ctx context.Context, address string, limit int64) ([]
 	return text, err
 }
 
-// fileAddress is where a file of a commit is.
+// fileAddress returns the address of a file of a commit.
 func (c *Client) fileAddress(n Name, commit, file string) string {
 	parts := append(strings.Split(n.Repo, "/"), "resolve", commit)
 	return c.address(append(parts, strings.Split(file, "/")...)...)

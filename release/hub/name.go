@@ -16,14 +16,14 @@ import (
 	"unicode/utf8"
 )
 
-// MainRevision is the branch that a name without a revision means.
+// MainRevision is the branch of a name without a revision.
 const MainRevision = "main"
 
-// Name says which model: a repository, and of it a revision, a file or a quantisation.
+// Name identifies a model: a repository and, optionally, a revision, a file or a quantisation.
 type Name struct {
 	Repo     string   // org/name, or name alone
 	Revision string   // branch, tag or commit; "" is main
-	Files    []string // paths in the repository, in place of the weights that a folder of the model would have
+	Files    []string // paths in the repository, instead of the default weights
 	Quant    string   // the .gguf file of this quantisation, such as Q8_0
 }
 
@@ -36,8 +36,8 @@ var (
 )
 
 // ParseName reads org/name, org/name:FILE, org/name:QUANTISATION, org/name:REVISION, or a revision and a file with a
-// second colon between them. A file is what ends as files of weights do, a quantisation what is called as those of
-// llama.cpp are.
+// second colon between them. A name with the ending of a weights file is a file; a name of a quantisation in llama.cpp
+// is a quantisation.
 func ParseName(text string) (Name, error) {
 	repo, detail, hasDetail := strings.Cut(text, ":")
 	const longest = 200
@@ -82,7 +82,7 @@ func (n Name) check() error {
 	return nil
 }
 
-// String is the name as it is typed.
+// String returns the name in the form that ParseName reads.
 func (n Name) String() string {
 	text := n.Repo
 	if n.revision() != MainRevision {
@@ -97,7 +97,7 @@ func (n Name) String() string {
 	return text
 }
 
-// revision is the one meant.
+// revision returns the revision, MainRevision by default.
 func (n Name) revision() string {
 	if n.Revision == "" {
 		return MainRevision

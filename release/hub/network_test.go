@@ -21,7 +21,7 @@ func isWeightsRequest(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/resolve/") && strings.HasSuffix(r.URL.Path, "model.safetensors")
 }
 
-// brokenHub is a hub whose answer to the first requests for weights is another.
+// brokenHub returns a hub with another response to the first requests for weights.
 func brokenHub(t testing.TB, times int32,
 	answer func(w http.ResponseWriter, r *http.Request, content []byte)) (*hubtest.Hub, hubtest.Files) {
 	files := modelFiles(t)
@@ -37,17 +37,17 @@ func brokenHub(t testing.TB, times int32,
 	return h, files
 }
 
-// sendPart announces all and sends some.
+// sendPart announces the whole file and sends a part.
 func sendPart(w http.ResponseWriter, content []byte, n int) {
 	w.Header().Set("Content-Length", fmt.Sprint(len(content)))
 	w.Write(content[:n])
 	w.(http.Flusher).Flush()
 }
 
-// cut ends a connection in the middle of an answer.
+// cut closes a connection in the middle of a response.
 func cut(w http.ResponseWriter) { panic(http.ErrAbortHandler) }
 
-// ranges are the values of the header Range of all requests for weights.
+// ranges returns the values of the header Range of all requests for weights.
 func ranges(h *hubtest.Hub) (found []string) {
 	for _, r := range h.Requests() {
 		if isWeightsRequest(r) {
@@ -57,7 +57,7 @@ func ranges(h *hubtest.Hub) (found []string) {
 	return found
 }
 
-// TestCutIsResumed cuts a file off. The rest is asked for, and not what has come.
+// TestCutIsResumed truncates a file. Only the rest is requested.
 func TestCutIsResumed(t *testing.T) {
 	t.Parallel()
 	h, files := brokenHub(t, 1, func(w http.ResponseWriter, r *http.Request, content []byte) {
@@ -72,7 +72,7 @@ func TestCutIsResumed(t *testing.T) {
 	}
 }
 
-// TestStallIsResumed stops sending without an end.
+// TestStallIsResumed stops sending without closing the connection.
 func TestStallIsResumed(t *testing.T) {
 	t.Parallel()
 	ended := make(chan bool)
@@ -93,7 +93,7 @@ func TestStallIsResumed(t *testing.T) {
 	}
 }
 
-// TestBusyHubIsWaitedFor answers with statuses that mean: later.
+// TestBusyHubIsWaitedFor responds with statuses that ask to try later.
 func TestBusyHubIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	files := modelFiles(t)
@@ -115,7 +115,7 @@ func TestBusyHubIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsObeyed waits as long as the hub asks, and not for ever.
+// TestRetryAfterIsObeyed waits as long as the hub asks, but not forever.
 func TestRetryAfterIsObeyed(t *testing.T) {
 	t.Parallel()
 	var first, second atomic.Int64 // times in nanoseconds
@@ -147,7 +147,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	wantError(t, err, "429", "asks to wait for ")
 }
 
-// TestHubThatStaysDown is given up after some tries, and names the cause.
+// TestHubThatStaysDown: the pull fails after several attempts and names the cause.
 func TestHubThatStaysDown(t *testing.T) {
 	t.Parallel()
 	h, _ := brokenHub(t, 1000, func(w http.ResponseWriter, r *http.Request, content []byte) {
@@ -160,7 +160,7 @@ func TestHubThatStaysDown(t *testing.T) {
 	}
 }
 
-// TestHubWithoutRangesEnds cuts a file at the same byte each time, and knows no ranges: that is given up, too.
+// TestHubWithoutRangesEnds truncates a file at the same byte each time and supports no ranges: the pull fails, too.
 func TestHubWithoutRangesEnds(t *testing.T) {
 	t.Parallel()
 	h, _ := brokenHub(t, 1000, func(w http.ResponseWriter, r *http.Request, content []byte) {
@@ -189,7 +189,7 @@ func TestHubWithoutRangesEnds(t *testing.T) {
 	wantContent(t, mustPull(t, client(t, h, ""), testRepo), "model.safetensors", files["model.safetensors"])
 }
 
-// TestLies tells other sizes and contents than those of the list. Nothing of it gets a name.
+// TestLies sends other sizes and contents than the list. None of the files gets a name.
 func TestLies(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -218,7 +218,7 @@ func TestLies(t *testing.T) {
 		"another range": {func(w http.ResponseWriter, r *http.Request, content []byte) {
 			w.Header().Set("Content-Range", "bytes 5-200071/200072")
 			w.WriteHeader(http.StatusPartialContent)
-		}, "want what begins at 0"},
+		}, "want a part from byte 0"},
 		"another total": {func(w http.ResponseWriter, r *http.Request, content []byte) {
 			w.Header().Set("Content-Range", "bytes 0-9/10")
 			w.WriteHeader(http.StatusPartialContent)
@@ -240,7 +240,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestSpoiltRestIsFetchedAgain finds bytes of an earlier pull that are not those of the file, or too many of them.
+// TestSpoiltRestIsFetchedAgain finds invalid or too many bytes of an earlier pull.
 func TestSpoiltRestIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	for _, left := range []int{1000, 200_072, 300_000} {
@@ -258,7 +258,7 @@ func TestSpoiltRestIsFetchedAgain(t *testing.T) {
 	}
 }
 
-// TestInterruptedPullGoesOn ends a pull in the middle of a file.
+// TestInterruptedPullGoesOn interrupts a pull in the middle of a file.
 func TestInterruptedPullGoesOn(t *testing.T) {
 	t.Parallel()
 	h, files := brokenHub(t, 1, func(w http.ResponseWriter, r *http.Request, content []byte) {
@@ -289,7 +289,8 @@ func TestInterruptedPullGoesOn(t *testing.T) {
 	}
 }
 
-// TestFullDisk says so before it begins where that is known, and otherwise when a write fails. What has come is kept.
+// TestFullDisk reports a full disk before the pull if the free space is known, and otherwise when a write fails. The
+// received bytes stay.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	files := modelFiles(t)
@@ -322,7 +323,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestErrorPageKeepsWhatCame answers the request for the rest with a page of another size: what came before is kept.
+// TestErrorPageKeepsWhatCame responds to the request for the rest with a page of another size: the received bytes stay.
 func TestErrorPageKeepsWhatCame(t *testing.T) {
 	t.Parallel()
 	asked := 0

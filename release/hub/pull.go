@@ -17,10 +17,10 @@ type Plan struct {
 	Files  []File // the weights first
 
 	choice choice
-	other  []File // that the repository has besides
+	other  []File // other files of the repository
 }
 
-// Bytes is the size of all files, and of those that are not in the cache.
+// Bytes returns the size of all files, and of those that are not in the cache.
 func (p *Plan) Bytes() (all, missing int64) {
 	for _, f := range p.Files {
 		all += f.Size
@@ -69,8 +69,8 @@ func (c *Client) Plan(ctx context.Context, n Name) (*Plan, error) {
 }
 
 // Pull downloads the files of a plan that are not cached, or with force all of them. A file gets its name after its
-// size and sum are checked, and the branch gets its commit after all files are complete: until then its name means what
-// it meant before. An interrupted pull leaves its bytes, and the next pull resumes there.
+// size and sum are checked, and the branch gets its new commit after all files are complete. An interrupted pull leaves
+// its bytes, and the next pull resumes there.
 func (c *Client) Pull(ctx context.Context, p *Plan, force bool) (Found, error) {
 	r := c.Cache.repo(p.Name.Repo)
 	if err := os.MkdirAll(r.dir(), 0o777); err != nil {
@@ -95,7 +95,7 @@ func (c *Client) Pull(ctx context.Context, p *Plan, force bool) (Found, error) {
 			c.Watch.File(f, fetched)
 		}
 	}
-	if err := c.keepOthers(r, p); err != nil {
+	if err := c.linkUnchanged(r, p); err != nil {
 		return Found{}, err
 	}
 	if err := r.setRef(p.Name.revision(), p.Commit); err != nil {
@@ -104,9 +104,9 @@ func (c *Client) Pull(ctx context.Context, p *Plan, force bool) (Found, error) {
 	return foundIn(r, p.Name, p.Commit, p.choice), nil
 }
 
-// keepOthers links files that were pulled for the previous commit and are the same in this one, so that other parts of
-// a repository stay usable.
-func (c *Client) keepOthers(r repo, p *Plan) error {
+// linkUnchanged links files that were pulled for the previous commit and are the same in this one. So other parts of a
+// repository stay usable.
+func (c *Client) linkUnchanged(r repo, p *Plan) error {
 	before, err := r.commit(p.Name.revision())
 	if err != nil || before == p.Commit {
 		return nil // there is none

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
-// TestPullMakesTheHubsLayout pulls a model. The cache is laid out as the hub documents it, and holds what is needed and
-// nothing else.
+// TestPullMakesTheHubsLayout pulls a model. The cache has the layout that the hub documents, and exactly the needed
+// files.
 func TestPullMakesTheHubsLayout(t *testing.T) {
 	t.Parallel()
 	files := modelFiles(t)
@@ -52,7 +52,7 @@ func TestPullMakesTheHubsLayout(t *testing.T) {
 	}
 }
 
-// TestPullOfAChangedModel shows that a new commit shares what has not changed, and that the old one stays.
+// TestPullOfAChangedModel shows that a new commit shares unchanged files, and that the old one stays.
 func TestPullOfAChangedModel(t *testing.T) {
 	t.Parallel()
 	files := modelFiles(t)
@@ -79,8 +79,8 @@ func TestPullOfAChangedModel(t *testing.T) {
 	}
 }
 
-// TestPartOfAModelKeepsTheRest pulls another file of a changed repository: what was pulled before stays usable by its
-// name, as far as it has not changed.
+// TestPartOfAModelKeepsTheRest pulls another file of a changed repository: unchanged files of earlier pulls stay usable
+// by their names.
 func TestPartOfAModelKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	files := modelFiles(t)
@@ -100,7 +100,7 @@ func TestPartOfAModelKeepsTheRest(t *testing.T) {
 	wantContent(t, whole, "model.safetensors", files["model.safetensors"])
 }
 
-// TestForceFetchesAgain replaces a content that was spoilt on the disk.
+// TestForceFetchesAgain replaces a corrupted file on the disk.
 func TestForceFetchesAgain(t *testing.T) {
 	t.Parallel()
 	files := modelFiles(t)
@@ -121,7 +121,7 @@ func TestForceFetchesAgain(t *testing.T) {
 	wantContent(t, found, "model.safetensors", files["model.safetensors"])
 }
 
-// TestWithoutLinks puts the files themselves in their places, as Python's tools do.
+// TestWithoutLinks stores files instead of links, as Python's tools do.
 func TestWithoutLinks(t *testing.T) {
 	t.Parallel()
 	files := modelFiles(t)

@@ -24,8 +24,8 @@ type Removal struct {
 	blobs []string // paths
 }
 
-// PlanRemoval finds the files that belong to a name alone: a repository, all of it; a revision, its snapshot; a file or
-// a quantisation, that file. Contents that another snapshot uses stay.
+// PlanRemoval finds the files that belong only to a name: a whole repository, the snapshot of a revision, or the file
+// of a file name or quantisation. Contents that another snapshot uses stay.
 func (c Cache) PlanRemoval(n Name) (*Removal, error) {
 	r := c.repo(n.Repo)
 	p := &Removal{Name: n, repo: r}
@@ -65,7 +65,7 @@ func (c Cache) PlanRemoval(n Name) (*Removal, error) {
 	return p, p.measure(used)
 }
 
-// choose finds the names in a snapshot that are meant.
+// choose returns the files of a snapshot that the name selects.
 func (p *Removal) choose(n Name) error {
 	commit, err := p.repo.commit(n.revision())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,9 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 )
 
-// Resolve returns the path of the model that a user names: a path that exists, which always wins, or what of takes of a
-// published model in the cache (org/name, with :file, :quantisation or :revision). If there is neither, the error is
-// that of absent, with what fetches the model.
+// Resolve returns the path of the model that a user names. An existing path takes precedence. Otherwise the name is
+// that of a published model in the cache (org/name, with :file, :quantisation or :revision), and of returns its path.
+// If there is neither, the error is the one from absent and names the command that downloads the model.
 func Resolve(name string, of func(Found) string, absent func(error) error) (string, error) {
 	_, noPath := os.Stat(name)
 	if noPath == nil {
@@ -23,7 +23,7 @@ func Resolve(name string, of func(Found) string, absent func(error) error) (stri
 		if errors.Is(noPath, fs.ErrNotExist) {
 			return "", absent(noPath)
 		}
-		return name, nil // its reader reports what is wrong
+		return name, nil // its reader reports problems
 	}
 	cache, err := DefaultCache()
 	if err != nil {

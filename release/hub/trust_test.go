@@ -47,7 +47,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestErrorsHideSignatures redirects to a signed address at which nobody is: the error does not show the signature.
+// TestErrorsHideSignatures redirects to a signed address without a server: the error does not show the signature.
 func TestErrorsHideSignatures(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(nil)
@@ -122,7 +122,7 @@ func TestEndlessListing(t *testing.T) {
 	}
 }
 
-// TestUnknownModel says what the hub does not have.
+// TestUnknownModel: the error names the missing model or file.
 func TestUnknownModel(t *testing.T) {
 	t.Parallel()
 	c := client(t, newHub(t, modelFiles(t)), "")

@@ -114,7 +114,7 @@ func TestHostileTrainerState(t *testing.T) {
 		{`"pad_vocab_size_multiple": 8`, `"pad_vocab_size_multiple": 1000000000`, "want [1000000000 16]"},
 		{`"max_position_embeddings": 0`, `"max_position_embeddings": 1000000000`,
 			"the model takes at most 1000000000 tokens"},
-		{`"n_layer": 2`, `"n_layer": 10000`, "n_layer: found 10000 layers, want no more than"},
+		{`"n_layer": 2`, `"n_layer": 10000`, "n_layer: found 10000 layers, want at most"},
 		{`"batch_size": 2`, `"batch_size": 1000000000`, "want at most 16777216 tokens in a shard"},
 		{`"seq_len": 32`, `"seq_len": 4000000000000000000`, "want at most 16777216 tokens in a shard"},
 		{`"batch_size": 2`, `"batch_size": 80`, "data"}, // more rows than the text has sequences for
