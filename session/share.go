@@ -16,9 +16,9 @@ type share struct {
 	floor   int64     // initial count of a client that arrives now
 	arrived uint64
 
-	candidates   []*client // scratch memory of choose
-	chosen []*task
-	pieces []*task
+	candidates []*client // scratch memory of choose
+	chosen     []*task
+	pieces     []*task
 }
 
 // client is one share of the time.
