@@ -5,8 +5,8 @@ import (
 	"net/http/pprof"
 )
 
-// Admin responds to operators of the server, without a key: /metrics, /health, /ready and the profiles of pprof under
-// /debug/pprof/. It belongs on an address of its own that only they reach.
+// Admin serves operators without a key: /metrics, /health, /ready and the profiles of pprof under /debug/pprof/. Serve
+// it on a separate address that only operators can reach.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range s.endpoints() {

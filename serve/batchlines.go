@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// batchEndpoints are those that a batch may be for, where this server has them.
+// batchEndpoints are the endpoints that lines of a batch may request, if this server has them.
 func (s *Server) batchEndpoints() []string {
 	return slices.DeleteFunc([]string{
 		"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses",
@@ -20,32 +20,32 @@ func (s *Server) batchEndpoints() []string {
 	})
 }
 
-// openFiles opens the files and batches of clients. Batches that have not ended go on.
+// openFiles opens the files and batches of clients. Unfinished batches continue.
 func (s *Server) openFiles() (err error) {
 	o := s.o.Files
 	o.Endpoints, o.Do, o.Log = s.batchEndpoints(), s.answerLine, s.o.Log
-	if o.MaxOwner < 1 && len(s.o.Keys) > 0 { // so that one client leaves room for others
+	if o.MaxOwner < 1 && len(s.o.Keys) > 0 { // one client leaves space for others
 		o.MaxOwner = o.Total() / 4
 	}
-	if o.Together < 1 { // batches leave most places to clients who wait
+	if o.Together < 1 { // most places are for clients that wait
 		o.Together = min(16, (s.o.Concurrent+3)/4)
 	}
 	s.Files.Store, err = batch.Open(o)
 	return err
 }
 
-// batchLine is what the context of a request says that is a line of a batch.
+// batchLine is the context value of a request that is a line of a batch.
 type batchLine struct{ owner string }
 
 type batchLineKey struct{}
 
-// lineOf returns the line of a batch that a request is, nil for none.
+// lineOf returns the line of a batch that a request comes from, or nil.
 func lineOf(ctx context.Context) *batchLine {
 	line, _ := ctx.Value(batchLineKey{}).(*batchLine)
 	return line
 }
 
-// BatchPriority is that of batches: requests that somebody waits for have 0.
+// BatchPriority is the priority of batches. Interactive requests have 0.
 const BatchPriority = -1
 
 // recorder records a response.
@@ -61,10 +61,10 @@ func (r *recorder) WriteHeader(status int) { r.status = status }
 
 func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 
-// Flush does nothing: the response is read when it is complete.
+// Flush does nothing: the response is used when it is complete.
 func (r *recorder) Flush() {}
 
-// answerLine runs a line of a batch as any other request of its client.
+// answerLine runs a line of a batch like any other request of its client.
 func (s *Server) answerLine(ctx context.Context, q batch.Request) (batch.Response, error) {
 	ctx = host.WithPriority(context.WithValue(ctx, batchLineKey{}, &batchLine{q.Owner}), BatchPriority)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+q.Endpoint, bytes.NewReader(q.Body))
@@ -75,7 +75,7 @@ func (s *Server) answerLine(ctx context.Context, q batch.Request) (batch.Respons
 	r.Header.Set("X-Request-Id", q.ID)
 	w := &recorder{header: http.Header{}, status: http.StatusOK}
 	s.ServeHTTP(w, r)
-	// An error with Retry is tried again then. A model that never fits in memory has none.
+	// An error with Retry is retried later. A model that never fits in memory has none.
 	if w.status == request.StatusGone || w.header.Get(request.RetryHeader) != "" {
 		return batch.Response{}, batch.ErrLater
 	}

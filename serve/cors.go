@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// shares reports whether pages of an origin may use the server, and tells the browser so.
+// shares reports whether pages of an origin may use the server, and sets the headers that allow it.
 func (s *Server) shares(c *answering, origin string) bool {
 	h := c.Header()
 	if len(s.o.Origins) > 0 {
@@ -23,7 +23,8 @@ func (s *Server) shares(c *answering, origin string) bool {
 	return true
 }
 
-// preflight answers a browser that asks what a page of another origin may, and reports whether it has asked that.
+// preflight handles the preflight request of a browser for a page of another origin. It reports whether the request was
+// one.
 func (c *answering) preflight() bool {
 	if !c.shared || c.Request.Method != http.MethodOptions ||
 		c.Request.Header.Get("Access-Control-Request-Method") == "" {
@@ -40,7 +41,7 @@ func (c *answering) preflight() bool {
 	return true
 }
 
-// areNames reports whether a text is a list of plain names of headers.
+// areNames reports whether a text is a list of plain header names.
 func areNames(list string) bool {
 	return list != "" && !strings.ContainsFunc(list, func(c rune) bool {
 		return !isLetterOrDigit(c) && !strings.ContainsRune("-_, ", c)

@@ -16,22 +16,22 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// answering is a request on its way through the server.
+// answering is a request in flight.
 type answering struct {
 	*request.Call
-	shared bool  // it comes from a page of another origin, whose pages may use the server
-	err    error // why it has failed
+	shared bool  // it comes from an allowed page of another origin
+	err    error // why it failed
 }
 
 // ServeHTTP responds to a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// by responds to requests by the routes of a mux.
+// by returns a handler for the routes of a mux.
 func (s *Server) by(by *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.respond(w, r, by) })
 }
 
-// respond responds to a request by one of the routes of a mux.
+// respond responds to a request with a route of a mux.
 func (s *Server) respond(w http.ResponseWriter, r *http.Request, by *http.ServeMux) {
 	c := &answering{Call: request.NewCall(w, r, requestID(r), &s.shared)}
 	fail := openai.Fail
@@ -48,12 +48,12 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, by *http.ServeM
 	defer cancel(nil)
 	defer context.AfterFunc(s.running, func() { cancel(context.Cause(s.running)) })()
 	c.Request = r.WithContext(ctx)
-	if r.ContentLength != 0 { // a slow body must not block the connection, whatever the response is
+	if r.ContentLength != 0 { // a slow body must not block the connection, whatever the response
 		http.NewResponseController(w).SetReadDeadline(c.Begun.Add(s.o.ReadTimeout))
 	}
 	defer c.End()
 	s.guarded(c, by)
-	// For the rest of the response, such as its end.
+	// For the rest of the response: its last chunk, for example.
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
 	c.Release()
 	if c.err != nil && c.Status == 0 {
@@ -64,7 +64,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, by *http.ServeM
 	s.log(c)
 }
 
-// requestID is the one that the client chose, if it is short and plain, or another.
+// requestID returns the client's id of the request if it is short and plain, or else a new one.
 func requestID(r *http.Request) string {
 	const most = 64
 	id := r.Header.Get("X-Request-Id")
@@ -77,7 +77,7 @@ func requestID(r *http.Request) string {
 	return "req_" + rand.Text()
 }
 
-// guarded responds to a request. A panic becomes an error.
+// guarded responds to a request and turns a panic into an error.
 func (s *Server) guarded(c *answering, by *http.ServeMux) {
 	defer request.Recover(&c.err)
 	keyless := by != s.mux || len(s.keys.Load().keys) == 0
@@ -86,10 +86,10 @@ func (s *Server) guarded(c *answering, by *http.ServeMux) {
 	}
 }
 
-// routed is the handler of a route in a mux.
+// routed returns the handler of a route in a mux.
 func (s *Server) routed(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, request *http.Request) {
-		c := w.(*answering) // of guarded
+		c := w.(*answering) // set by guarded
 		c.Request = request // with the values of the path
 		c.Route = r.pattern
 		if c.err = s.allowedKey(c.Call, r.scope); c.err == nil {
@@ -98,7 +98,7 @@ func (s *Server) routed(r route) http.HandlerFunc {
 	}
 }
 
-// noRoute is the error of a path that there is not, or not with this method.
+// noRoute is the handler of unknown paths and methods.
 func (s *Server) noRoute(c *request.Call) error {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		other := c.Request.Clone(c.Request.Context())
@@ -128,7 +128,7 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 	}
 	secret, ok := strings.CutPrefix(c.Request.Header.Get("Authorization"), "Bearer ")
 	key := findKey(ring.keys, strings.TrimSpace(secret))
-	if line := lineOf(c.Request.Context()); line != nil { // of a batch, which its key has asked for before
+	if line := lineOf(c.Request.Context()); line != nil { // checked when the batch was created
 		key = keyNamed(ring.keys, line.owner)
 	}
 	if key == nil {
@@ -163,8 +163,8 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 		c.Request.Method == http.MethodPost)
 }
 
-// allowedOrigin keeps off pages of others that a browser on the way to this server shows: those that say so and are not
-// among the server's origins, and, where no key is asked for, those under a name that its owner has made point here.
+// allowedOrigin refuses requests that a browser sends for pages of other sites: those with an origin that the server
+// does not allow and, if it has no keys, those whose Host header is a foreign name (DNS rebinding).
 func (s *Server) allowedOrigin(c *answering, keyless bool) error {
 	rules := origin.Rules{
 		Names: s.o.Hosts, AnyName: !keyless, Shares: func(from string) bool { return s.shares(c, from) },
@@ -200,12 +200,12 @@ func (s *Server) log(c *answering) {
 	s.o.Log.LogAttrs(c.Request.Context(), level, "request", append(attrs, slog.Int("status", status))...)
 }
 
-// isLetterOrDigit reports whether c is one of ASCII.
+// isLetterOrDigit reports whether c is an ASCII letter or digit.
 func isLetterOrDigit(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// withMiddleware is the handler of a server behind what its options put before it.
+// withMiddleware wraps the handler of the server in the middleware of the options.
 func (s *Server) withMiddleware(h http.Handler) http.Handler {
 	if s.o.Middleware == nil {
 		return h

@@ -14,46 +14,46 @@ import (
 	"time"
 )
 
-// Scope is what a key allows.
+// Scope is a permission of a key.
 type Scope string
 
 // The scopes.
 const (
 	ScopeAll         Scope = "all"
 	ScopeModels      Scope = "models"      // list and describe models
-	ScopeCompletions Scope = "completions" // read and write texts
-	ScopePredict     Scope = "predict"     // have networks of hippo fit predict
+	ScopeCompletions Scope = "completions" // read and generate texts
+	ScopePredict     Scope = "predict"     // predict with networks of hippo fit
 	ScopeTokenize    Scope = "tokenize"    // tokenizers and their files
-	ScopeMetrics     Scope = "metrics"     // figures of the server
+	ScopeMetrics     Scope = "metrics"     // metrics of the server
 	ScopeAdmin       Scope = "admin"       // fetch and delete models
-	ScopeFiles       Scope = "files"       // files and batches of one's own
+	ScopeFiles       Scope = "files"       // the client's files and batches
 )
 
-// Scopes are all of them.
+// Scopes returns all scopes.
 func Scopes() []Scope {
 	return []Scope{ScopeAll, ScopeModels, ScopeCompletions, ScopePredict, ScopeTokenize, ScopeFiles, ScopeMetrics,
 		ScopeAdmin}
 }
 
-// Key is a client's API key as a server knows it: by a hash. Keys are random numbers of 130 bits, so that no slow hash
-// is needed: they cannot be guessed.
+// Key is a client's API key, which a server stores as a hash. A fast hash is enough: keys are random numbers of 130
+// bits, which cannot be guessed.
 type Key struct {
-	Name   string // of the client: it is in the log
+	Name   string // of the client, for the log
 	Scopes []Scope
 	Hash   [sha256.Size]byte // of the key
 
-	Requests int       // a minute, 0 for any number
-	Tokens   int       // a minute that are read or written for it, 0 for any number
-	Expires  time.Time // when it is good no longer; zero for never
+	Requests int       // per minute, 0 for no limit
+	Tokens   int       // read and generated per minute, 0 for no limit
+	Expires  time.Time // zero for never
 }
 
-// NewKey makes a key. The secret is what its client sends; it is nowhere else.
+// NewKey creates a key. The secret is what its client sends; it is stored nowhere.
 func NewKey(name string, scopes ...Scope) (k Key, secret string) {
 	secret = "hippo-" + rand.Text()
 	return Key{Name: name, Scopes: scopes, Hash: sha256.Sum256([]byte(secret))}, secret
 }
 
-// String is a line of a file of keys.
+// String returns the line of the key in a file of keys.
 func (k Key) String() string {
 	scopes := make([]string, len(k.Scopes))
 	for i, s := range k.Scopes {
@@ -72,17 +72,17 @@ func (k Key) String() string {
 	return line
 }
 
-// expired reports whether the key is good no longer.
+// expired reports whether the key has expired.
 func (k *Key) expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
 
-// allows reports whether the key is good for a scope.
+// allows reports whether the key has a scope.
 func (k *Key) allows(s Scope) bool {
 	return slices.Contains(k.Scopes, s) || slices.Contains(k.Scopes, ScopeAll)
 }
 
-// ParseKeys reads a file of keys: a line for each, with its name, its scopes with commas between, and the SHA-256 of
-// the key in hexadecimal, and behind them what limits it: rpm=REQUESTS and tpm=TOKENS a minute, expires=YEAR-MONTH-DAY,
-// on which, in UTC, it is good no longer. Empty lines and those that begin with # are left out.
+// ParseKeys reads a file of keys. Each line has a name, scopes separated by commas, the SHA-256 of the key in
+// hexadecimal, and limits: rpm=REQUESTS and tpm=TOKENS per minute, and expires=YEAR-MONTH-DAY, the day in UTC on which
+// the key expires. Empty lines and those that start with # are skipped.
 func ParseKeys(data []byte) (keys []Key, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for n := 1; lines.Scan(); n++ {
@@ -128,7 +128,7 @@ func parseKey(line string) (k Key, err error) {
 	return k, nil
 }
 
-// limit reads one of the words that limit a key.
+// limit parses one limit of a key.
 func (k *Key) limit(word string) error {
 	name, value, _ := strings.Cut(word, "=")
 	to := map[string]*int{"rpm": &k.Requests, "tpm": &k.Tokens}[name]
@@ -151,7 +151,7 @@ func (k *Key) limit(word string) error {
 	return nil
 }
 
-// keyNamed returns the key of a name, nil for none.
+// keyNamed returns the key of a name, or nil.
 func keyNamed(keys []Key, name string) *Key {
 	if i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == name }); i >= 0 {
 		return &keys[i]
@@ -159,7 +159,7 @@ func keyNamed(keys []Key, name string) *Key {
 	return nil
 }
 
-// findKey returns the key of a secret, nil for none. The time it takes does not depend on the secret.
+// findKey returns the key of a secret, or nil. Its time does not depend on the secret.
 func findKey(keys []Key, secret string) (found *Key) {
 	hash := sha256.Sum256([]byte(secret))
 	for i := range keys {

@@ -11,15 +11,15 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// quota is so much a minute, of which a minute's worth can be saved up. What is taken may be more than there is:
-// then nothing is left until the time has paid for it.
+// quota is an amount per minute, of which one minute's worth can accumulate. More may be taken than is left: then
+// nothing can be taken until time has paid for it.
 type quota struct {
-	perMinute int // 0 for any
+	perMinute int // 0 for no limit
 	left      float64
-	at        time.Time // of left
+	at        time.Time // when left was computed
 }
 
-// fill brings what is left up to date.
+// fill adds what has accumulated.
 func (a *quota) fill(now time.Time) {
 	most := float64(a.perMinute)
 	if a.at.IsZero() {
@@ -28,7 +28,7 @@ func (a *quota) fill(now time.Time) {
 	a.left, a.at = min(most, a.left+now.Sub(a.at).Minutes()*most), now
 }
 
-// until is how long it takes until there is so much, at most as much as there can be.
+// until returns the time until an amount is left, or until the quota is full.
 func (a *quota) until(want float64) time.Duration {
 	want = min(want, float64(a.perMinute))
 	if a.perMinute == 0 || a.left >= want {
@@ -37,14 +37,14 @@ func (a *quota) until(want float64) time.Duration {
 	return time.Duration((want - a.left) / float64(a.perMinute) * float64(time.Minute))
 }
 
-// limits are what one key may take.
+// limits are the quotas of one key.
 type limits struct {
 	mu       sync.Mutex
 	requests quota
 	tokens   quota
 }
 
-// set takes over the limits of a key. What was taken before stays taken.
+// set changes the limits to those of a key. Used amounts stay used.
 func (l *limits) set(k *Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +60,7 @@ func (l *limits) set(k *Key) {
 	}
 }
 
-// TakeTokens counts tokens that a request of the key has read or written.
+// TakeTokens counts tokens that a request of the key has read or generated.
 func (l *limits) TakeTokens(n int) {
 	if n == 0 {
 		return
@@ -73,7 +73,7 @@ func (l *limits) TakeTokens(n int) {
 	}
 }
 
-// Pause is how long it takes until a token may be read for the key.
+// Pause returns the time until the key may read another token.
 func (l *limits) Pause() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,9 +81,8 @@ func (l *limits) Pause() time.Duration {
 	return l.tokens.until(1)
 }
 
-// takeRequest counts a request, or returns why it is too much; too many tokens are for one that asks for some: who has
-// taken them can still look at a batch, and cancel it. It tells a client where it stands, in the headers that
-// OpenAI has for that.
+// takeRequest counts a request, or returns the error of a limit. Only requests that use tokens check the token limit: a
+// client without tokens can still inspect and cancel a batch. The response gets the limit headers of OpenAI.
 func (l *limits) takeRequest(h http.Header, asks bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +116,7 @@ func (l *limits) HasTokens() error {
 	return l.tokens.exceeded(request.LimitTokens)
 }
 
-// exceeded returns an error if there is nothing left.
+// exceeded returns an error if nothing is left.
 func (a *quota) exceeded(name string) error {
 	wait := a.until(1)
 	if wait <= 0 {
@@ -129,7 +128,7 @@ func (a *quota) exceeded(name string) error {
 	return e
 }
 
-// headers tells how much is left.
+// headers sets the headers that report what is left.
 func (a *quota) headers(h http.Header, name string) {
 	if a.perMinute == 0 {
 		return
@@ -139,14 +138,14 @@ func (a *quota) headers(h http.Header, name string) {
 	h.Set("X-Ratelimit-Reset-"+name, a.until(float64(a.perMinute)).Round(time.Millisecond).String())
 }
 
-// keyring is the keys of a server with what is left to each of them.
+// keyring holds the keys of a server and their limits.
 type keyring struct {
 	keys   []Key
 	limits map[string]*limits // by name
 }
 
-// SetKeys replaces the keys of the clients. Requests that run are not stopped, and what a key has taken of its limits
-// stays taken. A server that had keys needs at least one, else everybody would be let in.
+// SetKeys replaces the keys of the clients. Requests in flight continue, and the used amounts of a key stay used. If
+// the server had keys, at least one is needed: without keys every request would be admitted.
 func (s *Server) SetKeys(keys []Key) error {
 	s.keysMu.Lock()
 	defer s.keysMu.Unlock()

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// headerTimeout is how long a client has for the headers of a request.
+// headerTimeout is the maximum time in which a client sends the headers of a request.
 const headerTimeout = 10 * time.Second
 
-// web is the server of a handler, with limits for what stands before a request.
+// web returns the HTTP server of a handler, with limits on connections.
 func (s *Server) web(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: min(headerTimeout, s.o.ReadTimeout), IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10, TLSConfig: s.o.TLS,
-		// What a client does wrong before there is a request, such as a handshake of TLS that fails, is no news.
+		// Errors of clients before a request, such as a failed TLS handshake, are not worth a log line by default.
 		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 	}
 }
 
-// Run serves requests from a listener until ctx is done. Then /ready says so, and after Options.DrainDelay no more
-// requests are let in, and those that run have grace to end; what is left of them is ended, the models of the library
-// go, and Run returns: nil, unless listening failed before.
+// Run serves requests from a listener until ctx is done. Then /ready reports the shutdown, and after Options.DrainDelay
+// no more requests are admitted. Requests in flight have the time grace to finish; the rest is canceled. Run then
+// unloads the models of the library and returns nil, unless listening failed before.
 func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
 	web, ended := s.web(s), make(chan error, 1)
 	go func() {
@@ -41,7 +41,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	case <-ctx.Done():
 	}
 	if s.leaving.Store(true); s.o.DrainDelay > 0 {
-		s.o.Log.Info("requests are taken for a while yet, and /ready says that the server ends",
+		s.o.Log.Info("shutting down: /ready reports it, and requests are still admitted during the delay",
 			"delay", s.o.DrainDelay.String())
 		select {
 		case err := <-ended:
@@ -50,17 +50,17 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 		}
 	}
 	s.Drain()
-	s.o.Log.Info("no more requests are taken", "grace", grace.String())
+	s.o.Log.Info("no more requests are admitted", "grace", grace.String())
 	late, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	err := web.Shutdown(late)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.o.Log.Warn("requests that still run are ended")
+		s.o.Log.Warn("canceling the remaining requests")
 		s.Close()
-		// They end at the next token, or the next piece of a prompt, and their clients are told.
+		// They end at the next token, or the next piece of a prompt, with an error to their clients.
 		last, cancel := context.WithTimeout(context.Background(), s.o.WriteTimeout)
 		defer cancel()
-		web.Shutdown(last) // those that are left then are cut off
+		web.Shutdown(last) // the rest is disconnected
 		err = web.Close()
 	}
 	s.Close()

@@ -15,11 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// otherRoute is the route of requests for what there is not. Labels are patterns of routes and names of models that the
-// server has: a client cannot make a new one.
+// otherRoute is the route of unknown paths. Labels are patterns of routes and names of existing models, so that a
+// client cannot create new ones.
 const otherRoute = "other"
 
-// metrics are the figures of a server for Prometheus.
+// metrics are the Prometheus metrics of a server.
 type metrics struct {
 	registry *prometheus.Registry
 	page     http.Handler
@@ -33,12 +33,12 @@ type metrics struct {
 	moved    *prometheus.CounterVec
 	loading  *prometheus.HistogramVec
 
-	// Of clients with keys, by the names of their keys.
+	// Per client, by the name of its key.
 	asked *prometheus.CounterVec
 	spent *prometheus.CounterVec
 }
 
-// newMetrics are the figures of s, all 0.
+// newMetrics returns the metrics of s.
 func newMetrics(s *Server) *metrics {
 	waits := prometheus.ExponentialBuckets(0.001, 2, 18)
 	m := &metrics{
@@ -104,7 +104,7 @@ func newMetrics(s *Server) *metrics {
 	return m
 }
 
-// Tokens returns what counts tokens of a kind, of a model, and for the key of a client, if there is one.
+// Tokens returns a function that counts tokens of a kind, for a model and the key of a client, if any.
 func (m *metrics) Tokens(model, client, kind string) func(n int) {
 	all := m.tokens.WithLabelValues(model, kind)
 	if client == "" {
@@ -122,10 +122,10 @@ func (m *metrics) First(model string, took time.Duration) {
 	m.first.WithLabelValues(model).Observe(took.Seconds())
 }
 
-// Queued counts the time that a request has waited to run.
+// Queued counts the time that a request was queued.
 func (m *metrics) Queued(took time.Duration) { m.queued.Observe(took.Seconds()) }
 
-// changed counts what happens to models.
+// changed counts the loads and unloads of models.
 func (m *metrics) changed(model, change string, took time.Duration) {
 	m.moved.WithLabelValues(model, change).Inc()
 	if change == host.ModelLoaded {
@@ -157,10 +157,10 @@ func (m *metrics) responded(c *request.Call, err error, status int, seconds floa
 	}
 }
 
-// modelFigures are those that the models count themselves.
+// modelFigures collects the metrics that the models count themselves.
 type modelFigures struct{ s *Server }
 
-// figure describes one of them.
+// figure describes a metric of the models.
 func figure(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, append([]string{"model"}, labels...), nil)
 }
@@ -179,7 +179,7 @@ var (
 	figureEvicts = figure("hippo_evictions_total", "Marks that were given up for want of room.")
 )
 
-// Describe describes nothing: which figures there are depends on the models.
+// Describe describes nothing: the set of metrics depends on the models.
 func (modelFigures) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the current value of every metric.

@@ -1,4 +1,4 @@
-// Package serve runs models behind HTTP, with the endpoints of OpenAI, of Ollama and of evaluation harnesses. A Server
+// Package serve serves models over HTTP, with the endpoints of OpenAI, of Ollama and of evaluation harnesses. A Server
 // is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The packages below it
 // host the models and implement the dialects.
 package serve
@@ -24,7 +24,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// Options are the limits of a Server, and who may use it. A number below 1 stands for the one given here.
+// Options are the limits and clients of a Server. A number below 1 means the default given here.
 type Options struct {
 	MaxBody    int64 // bytes of the body of a request: 32 MiB
 	MaxPrompt  int   // ids of a prompt: 1,048,576
@@ -33,38 +33,37 @@ type Options struct {
 	MaxChoices int   // n and best_of of a request: 128
 
 	Concurrent int           // requests that run at a time: 64
-	Queue      int           // requests that wait: 256
+	Queue      int           // requests that are queued: 256
 	QueueWait  time.Duration // after which a queued request is refused: 1 minute
 
 	MaxRows    int           // of a request for predictions: 100,000
 	MaxStreams int           // streams of rows at a time: 256
-	StreamIdle time.Duration // for the next row of a stream to come: 5 minutes
+	StreamIdle time.Duration // maximum time between two rows of a stream: 5 minutes
 
 	ReadTimeout  time.Duration // for a body to arrive: 30 seconds
-	WriteTimeout time.Duration // for a client to read what is sent: 15 seconds
-	MaxUnread    int           // bytes of a reply that wait for a client: 4 MiB
+	WriteTimeout time.Duration // for a client to read what was sent: 15 seconds
+	MaxUnread    int           // bytes of a reply that are buffered for a client: 4 MiB
 
-	// Store is the folder for responses and sessions of clients. Several servers may share it. Without one they are in
-	// memory, at most StateMemory bytes: 256 MiB.
+	// Store is the folder for responses and sessions of clients, which several servers may share. If it is empty, they
+	// are in memory, at most StateMemory bytes: 256 MiB.
 	Store        string
 	StateMemory  int64
-	MaxResponses int           // stored for a client; the oldest are removed first: 1,000
-	MaxSessions  int           // of a client: 100
-	SessionBytes int64         // of all sessions of a client, and of all responses: 4 GiB
-	MaxImport    int64         // bytes of a session that is sent: 256 MiB
+	MaxResponses int           // per client; the oldest are removed first: 1,000
+	MaxSessions  int           // per client: 100
+	SessionBytes int64         // of all sessions of a client, and of all its responses: 4 GiB
+	MaxImport    int64         // bytes of an imported session: 256 MiB
 	KeepFor      time.Duration // after which a response or an unused session is removed: 30 days
 
-	// Files are the folder and the limits of clients' files and batches: in memory if there is no Dir.
+	// Files are the folder and the limits of clients' files and batches. Without a Dir they are in memory.
 	Files batch.Options
 
-	// Keys are those of the clients; without any, every request is admitted. SetKeys replaces them.
+	// Keys are the API keys of the clients; without any, every request is admitted. SetKeys replaces them.
 	Keys []Key
-	// Origins are those of pages, such as https://chat.example, that a browser may show and let use the server; "*" for
-	// any. Without any, only the server's own may.
+	// Origins are the origins of other pages that may use the server, such as https://chat.example; "*" for any.
 	Origins []string
-	// Hosts are the names that a request may call the server by, "*" for any. Without any, and without keys, they are
-	// localhost and addresses: so a page that a user of this machine looks at cannot use the server under a name of its
-	// own.
+	// Hosts are the allowed Host headers of requests, "*" for any. By default, a server without keys allows localhost
+	// and addresses only. This prevents pages in a browser on this machine from using the server under a domain name of
+	// theirs.
 	Hosts []string
 	// Library has models that are loaded when a request needs them; nil for none.
 	Library *host.Library
@@ -74,13 +73,13 @@ type Options struct {
 	Pages map[string]http.Handler
 	// Views explain sessions. The first is shown if a request names none.
 	Views    []sessions.View
-	ViewTime time.Duration // that a view may take: 2 minutes
-	// Version is that of the program.
+	ViewTime time.Duration // maximum time of a view: 2 minutes
+	// Version is the version of the program.
 	Version string
-	// Log gets a line for every request, never with its content; nil for none.
+	// Log gets a line for every request, never with its content; nil for no log.
 	Log *slog.Logger
 
-	// TLS has the certificates of the server; nil for none. See LoadCertificate.
+	// TLS has the certificates of the server; nil for plain HTTP. See LoadCertificate.
 	TLS *tls.Config
 	// DrainDelay is how long Run still takes requests at shutdown, while /ready reports it: a load balancer may need
 	// that long to send them elsewhere.
@@ -89,7 +88,7 @@ type Options struct {
 	Middleware func(http.Handler) http.Handler
 }
 
-// Server is an http.Handler that responds with models.
+// Server is an http.Handler that serves models.
 type Server struct {
 	o         Options
 	shared    request.Env
@@ -105,18 +104,18 @@ type Server struct {
 	Rows      *rows.Handler
 
 	mux     *http.ServeMux
-	handler http.Handler // all of it
+	handler http.Handler // with middleware
 	metrics *metrics
 	keysMu  sync.Mutex // held while keys are replaced
 	keys    atomic.Pointer[keyring]
-	leaving atomic.Bool // /ready says so
+	leaving atomic.Bool // the server is shutting down
 	close   context.CancelFunc
 	running context.Context // done when requests in flight must end
 	stop    context.CancelCauseFunc
 }
 
-// New returns a server of some models, which are always loaded, and of those of a library: at least one model, a
-// library or a predictor. A request that names no model gets the first.
+// New returns a server of some models, which stay loaded, and of the models of a library. It needs at least one model,
+// a library or a predictor. A request that names no model gets the first.
 func New(o Options, models ...*host.Model) (*Server, error) {
 	if err := o.check(models); err != nil {
 		return nil, err
@@ -290,10 +289,10 @@ func (s *Server) endpoints() []route {
 	}
 }
 
-// refused are endpoints of Ollama that this server does not have.
+// refused are the endpoints of Ollama that this server lacks.
 var refused = []string{"POST /api/create", "POST /api/copy", "POST /api/push", "POST /api/blobs/{digest}"}
 
-// everything is the pattern of the paths that are no endpoint.
+// everything is the pattern of all other paths.
 const everything = "/"
 
 func (s *Server) routes() *http.ServeMux {
@@ -307,7 +306,7 @@ func (s *Server) routes() *http.ServeMux {
 	}
 	for path, page := range s.o.Pages {
 		if path == everything {
-			path += "{$}" // and no other path
+			path += "{$}" // this path only
 		}
 		mux.Handle("GET "+path, s.routed(route{handler: func(c *request.Call) error { return c.Page(page) }}))
 	}

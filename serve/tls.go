@@ -6,20 +6,20 @@ import (
 	"sync/atomic"
 )
 
-// Certificate is that of a server, from two files that can be read again while it runs.
+// Certificate is a server's certificate from two files, which can be read again while the server runs.
 type Certificate struct {
 	certFile, keyFile string
 	now               atomic.Pointer[tls.Certificate]
 }
 
-// LoadCertificate reads a chain of certificates and the key of the first of them, both in PEM.
+// LoadCertificate reads a chain of certificates and the key of the first, both in PEM.
 func LoadCertificate(certFile, keyFile string) (*Certificate, error) {
 	c := &Certificate{certFile: certFile, keyFile: keyFile}
 	return c, c.Reload()
 }
 
-// Reload reads the files again. If they are no certificate and its key, the one before stays. Connections that there
-// are stay as they are.
+// Reload reads the files again. If they are not a valid pair, it leaves the certificate unchanged. Open connections do
+// not change.
 func (c *Certificate) Reload() error {
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
@@ -29,7 +29,7 @@ func (c *Certificate) Reload() error {
 	return nil
 }
 
-// Config is for Options.TLS: TLS 1.2 and newer, HTTP/2 and HTTP/1.1.
+// Config returns the value of Options.TLS: TLS 1.2 and newer, HTTP/2 and HTTP/1.1.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,

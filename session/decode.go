@@ -17,14 +17,14 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// decoding is a file that is being read. Its checksum is right.
+// decoding is a file being read, whose checksum is right.
 type decoding struct {
 	header
 	file  *checkpoint.File
 	model *model.Model
 }
 
-// parse checks the contents of a file, except for whom it is.
+// parse checks everything in a file except whether it fits the model.
 func parse(data, key []byte) (*decoding, error) {
 	if isSealed(data) {
 		var err error
@@ -56,11 +56,11 @@ func parse(data, key []byte) (*decoding, error) {
 	return d, nil
 }
 
-// place returns the snapshot of a place.
+// place returns the snapshot at a place.
 func (d *decoding) place(i int) (*Snapshot, error) {
 	n := &Snapshot{Position: d.Places[i], State: d.model.NewState()}
 	prefix, there := fmt.Sprint(i, ".", statePrefix), map[string]bool{}
-	var layers [][]string // the names of tensors, those of a layer together
+	var layers [][]string // tensor names, grouped by layer
 	of := map[string]int{}
 	for _, full := range d.file.Names() {
 		name, ok := strings.CutPrefix(full, prefix)
@@ -110,7 +110,7 @@ func (d *decoding) place(i int) (*Snapshot, error) {
 	return n, nil
 }
 
-// restore sets the tensor of a name of the state at a place. It returns memory for the values of the next one.
+// restore sets the named tensor of the state at a place. It returns memory for the next values.
 func (d *decoding) restore(s *model.State, place int, name string, values []float32) ([]float32, error) {
 	full := fmt.Sprint(place, ".", statePrefix, name)
 	x, _ := d.file.Tensor(full)
@@ -124,7 +124,7 @@ func (d *decoding) restore(s *model.State, place int, name string, values []floa
 		if factors, err = scales.Float32(); err != nil {
 			return nil, err
 		}
-		if q, ok := asHeld(x, factors); ok {
+		if q, ok := storedIntegers(x, factors); ok {
 			if done, err := s.RestoreIntegers(name, x.Shape, q, factors); done || err != nil {
 				return values, err
 			}
@@ -141,7 +141,7 @@ func (d *decoding) restore(s *model.State, place int, name string, values []floa
 	return values, err
 }
 
-// damaged is err of something that has the right checksum, and so was written wrongly.
+// damaged wraps err for a file that was written incorrectly: its checksum is right.
 func damaged(err error) error {
 	if err == nil {
 		return nil
@@ -232,7 +232,7 @@ func (d *decoding) session(s *Session) error {
 	return s.goOn(d.Reply.Options, d.Reply.State)
 }
 
-// ids are those of the text.
+// ids returns the ids of the text.
 func (d *decoding) ids() ([]int32, error) {
 	x, ok := d.file.Tensor(idsName)
 	if !ok || x.DType != checkpoint.I32 {
@@ -246,9 +246,9 @@ func (d *decoding) ids() ([]int32, error) {
 	return ids, err
 }
 
-// Load reads a file that Save wrote, for a model with the same weights, precision and tokenizer. It continues to the
-// bit as the saved one. A file that is damaged in any bit is refused, as is one of something else: the errors are those
-// of ErrDamaged and so on.
+// Load reads a file that Save wrote for a model with the same weights, precision and tokenizer. The session continues
+// with the same bits as the saved one. If any bit of the file is damaged, or the file is for something else, Load
+// returns ErrDamaged or one of the errors next to it.
 func Load(path string, m *model.Model, tok tokenizer.Tokenizer, o Options, key []byte) (*Session, error) {
 	var s *Session
 	err := withFile(path, func(data []byte) (err error) {
@@ -258,14 +258,14 @@ func Load(path string, m *model.Model, tok tokenizer.Tokenizer, o Options, key [
 	return s, err
 }
 
-// Info is what a file of a session says of itself.
+// Info describes the file of a session.
 type Info struct {
 	Name     string         `json:"name,omitempty"` // in a Folder
 	ID       string         `json:"id"`
 	Position int            `json:"position"` // tokens of the text
-	Drawn    int            `json:"drawn"`    // of them written by the model
+	Drawn    int            `json:"drawn"`    // of them, sampled from the model
 	Marks    map[string]int `json:"marks,omitempty"`
-	States   []int          `json:"states"` // positions that a state is saved of
+	States   []int          `json:"states"` // positions with a saved state
 	Origin   Origin         `json:"origin,omitzero"`
 	Reply    bool           `json:"reply,omitempty"` // was interrupted
 	Rounded  bool           `json:"rounded,omitempty"`
@@ -274,7 +274,7 @@ type Info struct {
 	Saved    time.Time      `json:"saved"`
 }
 
-// Inspect checks a file of a session, and returns what it says of itself.
+// Inspect checks the file of a session and returns its description.
 func Inspect(path string, key []byte) (info Info, err error) {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -301,7 +301,7 @@ func Inspect(path string, key []byte) (info Info, err error) {
 	return info, err
 }
 
-// forkFile writes to w the session of a file as a fork of it.
+// forkFile writes a fork of the session in a file to w.
 func forkFile(w io.Writer, path string, key []byte) error {
 	return withFile(path, func(data []byte) error {
 		d, err := parse(data, key)

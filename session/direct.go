@@ -6,10 +6,10 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// Direct is a Runner that runs each request by itself, in the goroutine of Run.
+// Direct is a Runner that runs each request alone, in the goroutine that calls Run.
 type Direct struct{}
 
-// Run reads and writes what r asks for.
+// Run serves the request r.
 func (Direct) Run(ctx context.Context, r *Request) error {
 	if err := readAlone(ctx, r); err != nil {
 		return err

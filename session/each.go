@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
 
-// each calls f of 0 to n-1 on all cores, and returns the error of the lowest. Each call may read a mapped file.
+// each calls f with 0 to n-1 on all cores and returns the error of the lowest index. Each call may read a mapped file.
 func each(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	parallel.For(n, 1, func(i, _ int) {

@@ -12,16 +12,16 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Pooling says what the embedding of a text is made of.
+// Pooling selects the hidden states that an embedding of a text is computed from.
 type Pooling string
 
 // The poolings, of the hidden states after the final norm.
 const (
-	PoolMean Pooling = "mean" // their mean over all ids
-	PoolLast Pooling = "last" // that of the last id
+	PoolMean Pooling = "mean" // mean over all ids
+	PoolLast Pooling = "last" // hidden state of the last id
 )
 
-// ParsePooling reads the name of a pooling; "" is PoolMean.
+// ParsePooling returns the pooling of a name; "" is PoolMean.
 func ParsePooling(name string) (Pooling, error) {
 	switch p := Pooling(name); p {
 	case "":
@@ -32,16 +32,16 @@ func ParsePooling(name string) (Pooling, error) {
 	return "", fmt.Errorf("pooling: found %q, want %s or %s", name, PoolMean, PoolLast)
 }
 
-// EmbedOptions say how texts are embedded.
+// EmbedOptions configure embeddings.
 type EmbedOptions struct {
-	Runner     Runner  // who reads; Direct where it is nil
-	Pooling    Pooling // PoolMean where it is empty
-	Dimensions int     // the first so many numbers, 0 for all of them
+	Runner     Runner  // nil: Direct
+	Pooling    Pooling // empty: PoolMean
+	Dimensions int     // length of the vectors, the first values of the hidden state; 0: all
 	Client     string  // see Request
 	Priority   int
 }
 
-// settle fills in what is left open and checks the rest.
+// settle fills in the defaults and checks the rest.
 func (o *EmbedOptions) settle(m *model.Model) (err error) {
 	if o.Pooling, err = ParsePooling(string(o.Pooling)); err != nil {
 		return err
@@ -55,9 +55,10 @@ func (o *EmbedOptions) settle(m *model.Model) (err error) {
 	return nil
 }
 
-// Embed returns a vector of length 1 for each of several texts: hidden states after the final norm, pooled, the first
-// Dimensions of them divided by their length. It depends on the text, the model and the options alone, to the last bit.
-// A text is read in pieces, so that its length takes no memory, but for the keys and values of attention layers.
+// Embed returns a vector of length 1 for each text: it pools the hidden states after the final norm, takes the first
+// Dimensions values and divides them by their length. The bits depend on the text, the model and the options alone.
+// Texts are read in pieces: a long one takes no more memory than a short one, except for the keys and values of
+// attention layers.
 func Embed(ctx context.Context, m *model.Model, o EmbedOptions, texts ...[]int32) ([][]float32, error) {
 	if err := o.settle(m); err != nil {
 		return nil, err
@@ -90,9 +91,9 @@ func Embed(ctx context.Context, m *model.Model, o EmbedOptions, texts ...[]int32
 	return out, nil
 }
 
-// EmbedTokens calls visit with the place of each id of a text, from 0, and a vector of length 1: its hidden state after
-// the final norm, the first Dimensions numbers of it divided by their length. The vector is visit's own; an error of
-// visit ends it. Nothing is pooled.
+// EmbedTokens calls visit with the index of each id of a text, from 0, and a vector of length 1: the first Dimensions
+// values of its hidden state after the final norm, divided by their length. Nothing is pooled. visit may keep the
+// vector; an error of visit stops EmbedTokens.
 func EmbedTokens(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32,
 	visit func(at int, vector []float32) error) error {
 	if err := o.settle(m); err != nil {
@@ -125,7 +126,7 @@ func EmbedTokens(ctx context.Context, m *model.Model, o EmbedOptions, ids []int3
 	return err
 }
 
-// cut is the first so many numbers of a vector that are wanted.
+// cut returns the first Dimensions values of a vector.
 func (o *EmbedOptions) cut(x []float64) []float64 {
 	if o.Dimensions > 0 {
 		return x[:o.Dimensions]
@@ -150,8 +151,8 @@ func embed(ctx context.Context, m *model.Model, o EmbedOptions, ids []int32) ([]
 	return unit(o.cut(sum))
 }
 
-// hidden calls visit with the hidden states of a text, id by id. A panic of the model becomes an error: it must not end
-// the process, whose goroutine it is in.
+// hidden calls visit with the hidden state of each id of a text. It returns a panic of the model as an error, since it
+// runs in a goroutine of its own, where a panic would end the process.
 func (o *EmbedOptions) hidden(ctx context.Context, m *model.Model, ids []int32,
 	visit func(at int, hidden []float32)) (err error) {
 	defer func() {
@@ -166,10 +167,10 @@ func (o *EmbedOptions) hidden(ctx context.Context, m *model.Model, ids []int32,
 	})
 }
 
-// errNoNumbers is the error of a model whose hidden states are infinite or undefined.
+// errNoNumbers is returned for a model with infinite or undefined hidden states.
 var errNoNumbers = errors.New("the model's hidden states are not finite")
 
-// unit is a vector divided by its length: so a sum serves as the mean does. Zero stays zero.
+// unit divides a vector by its length, so a sum can stand for the mean. Zero stays zero.
 func unit(x []float64) ([]float32, error) {
 	square := 0.0
 	for _, v := range x {

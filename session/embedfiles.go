@@ -13,14 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// FileEmbedding says what vectors of files are computed.
+// FileEmbedding configures the embeddings of files.
 type FileEmbedding struct {
-	Pooling    string `json:"pooling" enum:"mean,last,none" help:"of the tokens of a text; none: a vector for each"`
+	Pooling    string `json:"pooling" enum:"mean,last,none" help:"of the tokens of a text; none: one vector per token"`
 	Dimensions int    `json:"dimensions" help:"keep the first n numbers; 0: all" min:"0"`
 	Whole      bool   `json:"whole" help:"each file is one text, instead of each line"`
 }
 
-// Embed embeds the texts in files, or in standard input if there are none, and emits a value for each vector, which
+// Embed embeds the texts in files, or in standard input if there are none. It emits a value for each vector, which
 // encodes as JSON.
 func (o FileEmbedding) Embed(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer, names []string,
 	in io.Reader, emit func(any) error) error {
@@ -45,7 +45,7 @@ type embedded struct {
 	File   string    `json:"file,omitempty"`
 	Line   int       `json:"line,omitempty"` // from 1
 	Tokens int       `json:"tokens,omitempty"`
-	Token  int       `json:"token,omitempty"` // from 1, with its text, if each has a vector
+	Token  int       `json:"token,omitempty"` // from 1; with its text, if every token has a vector
 	Text   string    `json:"text,omitempty"`
 	Vector []float32 `json:"embedding"`
 }
@@ -59,7 +59,7 @@ type embedder struct {
 	emit   func(any) error
 	wait   []embedded
 	ids    [][]int32
-	tokens int // of the waiting texts
+	tokens int // of the queued texts
 }
 
 func (e *embedder) file(ctx context.Context, name string) error {
@@ -74,7 +74,7 @@ func (e *embedder) file(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // it was only read
+	defer f.Close() // the file was only read
 	return e.lines(ctx, name, f)
 }
 
@@ -105,7 +105,7 @@ func (e *embedder) lines(ctx context.Context, name string, r io.Reader) error {
 	return nil
 }
 
-// placeOf names a file before a line.
+// placeOf returns the name and line for an error.
 func placeOf(name string) string {
 	if name == "" {
 		return ""
@@ -113,9 +113,9 @@ func placeOf(name string) string {
 	return name + ": "
 }
 
-// add embeds a text, now or with others.
+// add queues a text, and embeds the batch if it is full.
 func (e *embedder) add(ctx context.Context, to embedded, text []byte) error {
-	const texts, tokens = 256, 1 << 20 // at most, of those that wait
+	const texts, tokens = 256, 1 << 20 // limits of a batch
 	before, _ := tokenizer.Affixes(e.tok)
 	ids, err := e.tok.Encode(before[:len(before):len(before)], text)
 	if err == nil && len(ids) == 0 {
@@ -138,7 +138,7 @@ func (e *embedder) add(ctx context.Context, to embedded, text []byte) error {
 	return e.flush(ctx)
 }
 
-// eachToken pools nothing.
+// eachToken is the pooling that embeds every token.
 const eachToken = "none"
 
 // each writes a vector for each token of a text.
@@ -150,7 +150,7 @@ func (e *embedder) each(ctx context.Context, to embedded, ids []int32) error {
 	})
 }
 
-// flush embeds the texts that wait.
+// flush embeds the queued texts.
 func (e *embedder) flush(ctx context.Context) error {
 	if len(e.ids) == 0 {
 		return nil

@@ -14,17 +14,17 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// A saved session is a file of safetensors. Its metadata has a JSON object under headerKey, see header. Its tensors are
+// A saved session is a safetensors file. Its metadata has a JSON object under headerKey: see header. Its tensors are
 //
 //	ids              the ids of the text, I32
-//	logprobs         their log-probabilities, F32, NaN for those that are not known
+//	logprobs         their log-probabilities, F32, NaN if unknown
 //	I.state.NAME     the state at place I of the header, with the names of model.State
 //	I.scale.NAME     the factors of the rows of a state whose elements are I8, F32
 //	I.logits         the logits there
 //	checksum         of all bytes before it
 //
-// A saved snapshot has one place and no text. What is exact in bfloat16 or in int8 is saved as that, such as the keys
-// and values of a model that keeps them so. A file has the least version that tells its reader of what is in it.
+// A saved snapshot has one place and no text. A tensor that is exact in bfloat16 or int8 is saved in that type, such as
+// the keys and values of a model that stores them in int8. A file has the lowest version whose readers understand it.
 const (
 	headerKey         = "hippo session"
 	fileVersion       = 3 // the fingerprint of a model with weights that are integers starts with model.OfIntegers
@@ -39,12 +39,12 @@ const (
 	sumName      = "checksum"
 )
 
-// header is what a file says of itself.
+// header is the metadata of a file.
 type header struct {
 	Version  int      `json:"version"`
 	Identity Identity `json:"identity"`
 	Rounded  bool     `json:"rounded,omitempty"` // states are rounded to bfloat16
-	Places   []int    `json:"places"`            // positions: first where the model stands, then marks
+	Places   []int    `json:"places"`            // positions: first the model's, then the marks'
 
 	ID     string         `json:"id,omitempty"`
 	Origin Origin         `json:"origin,omitzero"`
@@ -60,21 +60,22 @@ type savedReply struct {
 	State   generate.WriterState `json:"state"`
 }
 
-// FileOptions say how something is saved. The zero value saves states exactly, in the open, without marks.
+// FileOptions configure how a session is saved. The zero value saves exact states, unencrypted, without marks.
 type FileOptions struct {
-	// Round rounds states to bfloat16, which takes half the space. Results that continue from there are near to what
-	// would have been, and no longer the same.
+	// Round rounds states to bfloat16, which halves the file. Results that continue from it are close to the exact
+	// ones, but not the same.
 	Round bool
-	// Key, at least 16 random bytes, encrypts the file (see sealMagic). Load wants the same.
+	// Key, at least 16 random bytes, encrypts the file (see sealMagic). Load needs the same key.
 	Key []byte
-	// Marks is how many bytes of marks are saved, the most useful ones, so that Rewind costs less after Load.
+	// Marks is the size in bytes of the marks that are saved, the most useful first. They make Rewind cheaper after
+	// Load.
 	Marks int
 }
 
-// minRounded is the fewest values of a tensor that are rounded: counters are shorter.
+// minRounded is the size of the smallest tensor that is rounded. Counters are smaller.
 const minRounded = 64
 
-// encoding is a file that is being made.
+// encoding is a file being written.
 type encoding struct {
 	tensors []checkpoint.Tensor
 	round   bool
@@ -101,7 +102,8 @@ func (e *encoding) add(place int, n *Snapshot) {
 	}
 }
 
-// addIntegers adds what is held as integers, as integers would find it. It is written from where it lies.
+// addIntegers adds a tensor that is stored as integers. It returns false unless integers would return the same ones.
+// The tensor is written without a copy.
 func (e *encoding) addIntegers(full, scale string, p model.StatePart) bool {
 	x := p.Integers
 	if x == nil {
@@ -132,7 +134,7 @@ func (e *encoding) addIntegers(full, scale string, p model.StatePart) bool {
 	return true
 }
 
-// floats is a tensor of values: in bfloat16 if they are to be rounded, or are exact in it.
+// floats is a tensor of values: in bfloat16 if they are rounded, or exact in it.
 func floats(name string, shape []int, values []float32, round bool) checkpoint.Tensor {
 	exact := true
 	for _, v := range values {
@@ -147,7 +149,7 @@ func floats(name string, shape []int, values []float32, round bool) checkpoint.T
 	data := make([]byte, 2*len(values))
 	for i, v := range values {
 		b := math.Float32bits(v)
-		b += 0x7fff + b>>16&1 // to the nearest, half-way to the even one
+		b += 0x7fff + b>>16&1 // round to nearest, ties to even
 		data[2*i], data[2*i+1] = byte(b>>16), byte(b>>24)
 	}
 	return checkpoint.Tensor{Name: name, DType: checkpoint.BF16, Shape: shape, Data: data}
@@ -192,7 +194,7 @@ func (n *Snapshot) Encode(w io.Writer, id Identity, o FileOptions) error {
 	return e.write(w, header{Identity: id, Places: []int{n.Position}}, o.Key)
 }
 
-// Encode writes the session for Decode, also in the middle of a reply.
+// Encode writes the session for Decode, even during a reply.
 func (s *Session) Encode(w io.Writer, o FileOptions) error {
 	at := s.Snapshot()
 	e := encoding{round: o.Round}
@@ -214,14 +216,14 @@ func (s *Session) Encode(w io.Writer, o FileOptions) error {
 	return e.write(w, h, o.Key)
 }
 
-// identity is for whom the session is of use when it is saved. Its chunk is its own: whoever loads it keeps to it.
+// identity returns the identity that is saved: the model's, with the session's chunk, which Load keeps.
 func (s *Session) identity() Identity {
 	id := Identify(s.model, s.tok)
 	id.Chunk = s.text.chunk
 	return id
 }
 
-// worth are the marks that save the most, of up to so many bytes, besides the one where the model stands.
+// worth returns the marks that save the most reading, up to a size in bytes, without the one at the model's position.
 func (s *Session) worth(budget int) []*Snapshot {
 	c := &Session{model: s.model, text: s.text, names: s.names}
 	total := 0
@@ -236,8 +238,8 @@ func (s *Session) worth(budget int) []*Snapshot {
 	return c.marks
 }
 
-// Save writes the session to a file, in place of the one before: a crash at any moment leaves the old one or the
-// whole new one. After an error the session is as it was.
+// Save replaces the file atomically: a crash leaves either the old file or the new one. An error leaves the session
+// unchanged.
 func (s *Session) Save(path string, o FileOptions) error {
 	err := disk.WriteFile(path, func(w io.Writer) error { return s.Encode(w, o) })
 	if err != nil {

@@ -385,7 +385,7 @@ func BenchmarkH3(b *testing.B) {
 	})
 	b.Run("fork", func(b *testing.B) {
 		for b.Loop() {
-			s.Fork().live()
+			s.Fork().batch()
 		}
 	})
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Folder holds sessions under names, a file for each. Any number of processes may use it.
+// Folder stores sessions under names, one file each. Any number of processes may use it.
 type Folder struct{ dir string }
 
-// suffix is the end of the names of the files.
+// suffix ends the names of the files.
 const suffix = ".session"
 
-// validName is what a session may be called: what is no path, no hidden file and no temporary one on any system.
+// validName matches the names of sessions. They cannot be paths, hidden files or temporary files on any system.
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*$`)
 
-// maxName is the longest name in bytes.
+// maxName is the maximum length of a name in bytes.
 const maxName = 100
 
-// OpenFolder returns the folder dir, or DefaultFolder where dir is empty. It is made when something is saved there.
+// OpenFolder returns the folder dir, or DefaultFolder if dir is empty. Saving creates it.
 func OpenFolder(dir string) (Folder, error) {
 	if dir == "" {
 		var err error
@@ -38,7 +38,7 @@ func OpenFolder(dir string) (Folder, error) {
 	return Folder{dir}, nil
 }
 
-// DefaultFolder is the one of the variable HIPPO_SESSIONS, or hippo/sessions in the user's folder of data.
+// DefaultFolder returns the folder of the variable HIPPO_SESSIONS, or hippo/sessions in the user's data folder.
 func DefaultFolder() (string, error) {
 	if dir := os.Getenv("HIPPO_SESSIONS"); dir != "" {
 		return dir, nil
@@ -55,7 +55,7 @@ func DefaultFolder() (string, error) {
 	return filepath.Join(home, ".local", "share", "hippo", "sessions"), err
 }
 
-// Path is the file of a name, whether it is there or not.
+// Path returns the file of a name, which need not exist.
 func (f Folder) Path(name string) (string, error) {
 	if len(name) > maxName || !validName.MatchString(name) {
 		return "", fmt.Errorf("session: found the name %.*q, want letters, digits, _ and -, and dots between them",
@@ -64,14 +64,14 @@ func (f Folder) Path(name string) (string, error) {
 	return filepath.Join(f.dir, name+suffix), nil
 }
 
-// Held is a name that no other process can take.
-type Held struct {
+// Lock is a lock on a name, which no other process can take.
+type Lock struct {
 	Name, Path string
 	lock       *disk.Lock
 }
 
-// Hold takes a name for this process until Release. The error names who has it.
-func (f Folder) Hold(name string) (*Held, error) {
+// Lock locks a name for this process until Release. The error names the process that has it.
+func (f Folder) Lock(name string) (*Lock, error) {
 	path, err := f.Path(name)
 	if err != nil {
 		return nil, err
@@ -91,24 +91,24 @@ func (f Folder) Hold(name string) (*Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Held{name, path, lock}, nil
+	return &Lock{name, path, lock}, nil
 }
 
 // Exists reports whether a session of that name exists.
-func (h *Held) Exists() bool {
+func (h *Lock) Exists() bool {
 	_, err := os.Lstat(h.Path)
 	return err == nil
 }
 
-// Release gives the name back. What a killed process left of it is removed.
-func (h *Held) Release() error {
+// Release unlocks the name. It also removes what a killed process left under it.
+func (h *Lock) Release() error {
 	err := h.lock.Release()
-	_ = os.Remove(h.Path + ".lock") // it stays if somebody has it by now
+	_ = os.Remove(h.Path + ".lock") // another process may have locked it by now
 	return err
 }
 
-// List returns the sessions of the folder by name. Of a file that cannot be read, or is encrypted, there are only name,
-// size and time. What killed processes left is removed.
+// List returns the sessions of the folder by name. If a file is encrypted or cannot be read, only its name, size and
+// time are set. List removes the temporary files of killed processes.
 func (f Folder) List() ([]Info, error) {
 	if err := disk.Sweep(f.dir); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (f Folder) List() ([]Info, error) {
 	return all, err
 }
 
-// Fork makes a session of another name that continues from the same place.
+// Fork stores a copy of a session under another name. Both continue from the same place.
 func (f Folder) Fork(from, to string, key []byte) error {
 	path, err := f.Path(from)
 	if err != nil {
@@ -142,9 +142,9 @@ func (f Folder) Fork(from, to string, key []byte) error {
 	return f.create(to, func(w io.Writer) error { return forkFile(w, path, key) })
 }
 
-// create makes a session of a name that is not there.
+// create creates a session, unless the name exists.
 func (f Folder) create(name string, write func(io.Writer) error) error {
-	h, err := f.Hold(name)
+	h, err := f.Lock(name)
 	if err != nil {
 		return err
 	}
@@ -156,8 +156,8 @@ func (f Folder) create(name string, write func(io.Writer) error) error {
 	return errors.Join(err, h.Release())
 }
 
-// Import takes a file of a session over, under a name that is not there. Its bits are checked; key is that of an
-// encrypted one, of which there is a copy then.
+// Import copies the file of a session into the folder under a new name. It checks every bit. An encrypted file needs
+// its key, and its copy is not encrypted.
 func (f Folder) Import(name, path string, key []byte) error {
 	if _, err := Inspect(path, key); err != nil {
 		return err
@@ -187,9 +187,9 @@ func copyFile(w io.Writer, path string) error {
 	return err
 }
 
-// Remove removes a session that no process has.
+// Remove removes a session that no process has locked.
 func (f Folder) Remove(name string) error {
-	h, err := f.Hold(name)
+	h, err := f.Lock(name)
 	if err != nil {
 		return err
 	}

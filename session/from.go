@@ -8,16 +8,16 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Text is a text that has been read and written, and what is left of it.
+// Text is a text that has been read and written, and where to continue it.
 type Text struct {
-	Plan  []Segment      // how it was read, as Session.Segments says
-	Names map[string]int // of places in it
-	// At is a place from which the model continues, at a cut of the plan; nil for the beginning.
+	Plan  []Segment      // how it was read: see Session.Segments
+	Names map[string]int // positions of named marks
+	// At is a snapshot to continue from, at a cut of the plan; nil for the start.
 	At *Snapshot
 }
 
-// From returns a session at the end of a text. What lies after its place is read when it is needed, in the pieces of
-// the plan: so the session continues to the bit as the one that the text is of. Log-probabilities are not known.
+// From returns a session at the end of a text. It reads the ids after At when they are needed, in the pieces of the
+// plan, so it continues with the same bits as the original session. Log-probabilities are unknown.
 func From(m *model.Model, tok tokenizer.Tokenizer, o Options, t Text) (*Session, error) {
 	s := New(m, tok, o)
 	for _, part := range t.Plan {

@@ -9,19 +9,19 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 )
 
-// leastRow is the shortest row of values that is saved as integers: for shorter ones a factor is not worth it.
+// leastRow is the length of the shortest row that is saved as integers: a shorter one does not repay its factor.
 const leastRow = 8
 
-// integers returns values as rows of integers from -127 to 127, each row with a factor, if every value is exactly its
-// integer times its factor. Those are the keys and values that a model packed as int8 keeps (see engine.Rounded), whose
-// factors have 16 bits and whose largest integer is 127; a row that has been read back is the same.
+// integers returns values as rows of integers from -127 to 127 with a factor each, if every value is exactly its
+// integer times the factor. The keys and values of a model packed as int8 have this form (see engine.Rounded): their
+// factors have 16 bits and their largest integer is 127. A row that is saved and loaded stays the same.
 func integers(shape []int, values []float32) (q []int8, scales []float32, ok bool) {
 	if len(shape) == 0 || len(values) < minRounded {
 		return nil, nil, false
 	}
 	k := shape[len(shape)-1]
 	if k < leastRow || !isRow(values[:k], nil) {
-		return nil, nil, false // most states end here
+		return nil, nil, false // most states return here
 	}
 	q, scales = make([]int8, len(values)), make([]float32, len(values)/k)
 	for i := range scales {
@@ -34,18 +34,18 @@ func integers(shape []int, values []float32) (q []int8, scales []float32, ok boo
 	return q, scales, true
 }
 
-// factor is what the integers of a row are multiplied by, 0 for zeros.
+// factor returns the factor of a row's integers, 0 for zeros.
 func factor(row []float32) float32 {
 	top := float32(0)
 	for _, v := range row {
 		top = max(top, v, -v)
 	}
 	const most = 127
-	return math.Float32frombits((math.Float32bits(top/most) + 0xff) &^ 0xff) // the next of 16 bits
+	return math.Float32frombits((math.Float32bits(top/most) + 0xff) &^ 0xff) // round up to 16 bits
 }
 
-// isRow reports whether every value of a row is an integer from -127 to 127 times its factor, and puts the integers
-// into q, unless it is nil.
+// isRow reports whether every value of a row is an integer from -127 to 127 times its factor. If q is not nil, it
+// stores the integers there.
 func isRow(row []float32, q []int8) bool {
 	scale := factor(row)
 	if !(scale <= math.MaxFloat32) {
@@ -71,15 +71,15 @@ func isRow(row []float32, q []int8) bool {
 	return true
 }
 
-// asHeld returns the integers of a tensor if they and the factors have the form that a model stores: others have to be
+// storedIntegers returns the integers of a tensor if they and their factors have the form that a model stores. Others must be
 // rounded again.
-func asHeld(x *checkpoint.Tensor, factors []float32) (q []int8, ok bool) {
+func storedIntegers(x *checkpoint.Tensor, factors []float32) (q []int8, ok bool) {
 	for _, f := range factors {
 		if !(f >= 0 && f <= math.MaxFloat32) || math.Float32bits(f)&0xff != 0 {
 			return nil, false
 		}
 	}
-	const least = 0x80 // -128, which no row has
+	const least = 0x80 // -128, which is not used
 	if len(x.Data) == 0 || bytes.IndexByte(x.Data, least) >= 0 {
 		return nil, false
 	}

@@ -57,7 +57,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 	m := language(t, hybrid)
 	if dir := os.Getenv(folderOf); dir != "" {
 		f := Folder{dir}
-		h, err := f.Hold("story")
+		h, err := f.Lock("story")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 		if fmt.Sprint(s.IDs(), s.Marks(), s.logits()) != fmt.Sprint(want.IDs(), want.Marks(), want.logits()) {
 			t.Fatalf("after turn %d was saved there is another session", said)
 		}
-		h, err := Folder{dir}.Hold("story") // its holder is dead
+		h, err := Folder{dir}.Lock("story") // its holder is dead
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,19 +183,19 @@ func (l limited) Write(p []byte) (int, error) {
 // TestNamesAreHeld: a name has one holder, who is named to others; names are no paths.
 func TestNamesAreHeld(t *testing.T) {
 	f := Folder{filepath.Join(t.TempDir(), "sessions")}
-	h, err := f.Hold("a.b-c_1")
+	h, err := f.Lock("a.b-c_1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("session a.b-c_1 is in use by process %d", os.Getpid())
-	if _, err := f.Hold("a.b-c_1"); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := f.Lock("a.b-c_1"); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("held twice: %v, want %q", err, want)
 	}
-	other, err := f.Hold("b")
+	other, err := f.Lock("b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range []*Held{h, other} {
+	for _, h := range []*Lock{h, other} {
 		if err := h.Release(); err != nil {
 			t.Fatal(err)
 		}

@@ -9,16 +9,16 @@ import (
 	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
-// Mark names the place after the text, to which Rewind can return. A name that exists already moves.
+// Mark names the end of the text, to which Rewind can return. If the name exists, it moves here.
 func (s *Session) Mark(name string) {
 	s.names[name] = len(s.text.ids)
 	s.mark()
 }
 
-// Unmark forgets a name.
+// Unmark removes a name.
 func (s *Session) Unmark(name string) { delete(s.names, name) }
 
-// Marks are the names of places and their positions.
+// Marks returns the names of places and their positions.
 func (s *Session) Marks() map[string]int {
 	out := map[string]int{}
 	for name, at := range s.names {
@@ -27,21 +27,21 @@ func (s *Session) Marks() map[string]int {
 	return out
 }
 
-// MarkAt is the position of the place of a name.
+// MarkAt returns the position of a named place.
 func (s *Session) MarkAt(name string) (position int, ok bool) {
 	position, ok = s.names[name]
 	return position, ok
 }
 
-// Near is the position from which a rewind to a position would have to read again.
+// Near returns the position from which a rewind to a position would read again.
 func (s *Session) Near(position int) int {
 	text := s.text.until(min(max(0, position), len(s.text.ids)))
 	return s.nearest(&text).Position
 }
 
-// Rewind returns to a position: the text is cut to its first ids, and later results have the same bits as if nothing
-// else had followed. A segment that was read ends there from now on. It reads again from the nearest mark before the
-// position, and returns how many ids those are. After an error the session is unchanged.
+// Rewind cuts the text to its first ids. Later results have the same bits as if nothing else had followed. If position
+// is inside a segment that was read, the segment ends there from now on. Rewind reads again from the nearest mark
+// before the position and returns how many ids it read. An error leaves the session unchanged.
 //
 // A rewind to the current position does nothing, unless a call of Append was stopped there: then it computes the
 // missing logits, so that Generate can continue.
@@ -63,7 +63,7 @@ func (s *Session) Rewind(ctx context.Context, position int) (again int, err erro
 			Session: gen, Segments: text.segments(start, position), Progress: s.Progress,
 			Client: s.o.Client, Priority: s.o.Priority,
 		}
-		if slices.ContainsFunc(logProbs, isNumber) { // the last piece is shorter now: they are rounded otherwise
+		if slices.ContainsFunc(logProbs, isNumber) { // the last piece is shorter now, which changes their rounding
 			r.Each = func(at int, logits []float32) {
 				if at++; at < again && isNumber(logProbs[at]) {
 					logProbs[at] = float32(sample.LogProb(logits, text.ids[start+at]))
@@ -84,7 +84,7 @@ func (s *Session) Rewind(ctx context.Context, position int) (again int, err erro
 
 func isNumber(x float32) bool { return x == x }
 
-// RewindTo is Rewind to the place of a name.
+// RewindTo rewinds to a named place.
 func (s *Session) RewindTo(ctx context.Context, name string) (again int, err error) {
 	at, ok := s.names[name]
 	if !ok {
@@ -93,12 +93,12 @@ func (s *Session) RewindTo(ctx context.Context, name string) (again int, err err
 	return s.Rewind(ctx, at)
 }
 
-// nearest is the latest mark from which a text that starts as the session's can be read on.
+// nearest returns the latest mark from which a text with the session's prefix can be read.
 func (s *Session) nearest(text *plan) *Snapshot {
 	leads := func(at int, logits []float32) bool {
 		return text.isCut(at) && (at < len(text.ids) || at == len(text.ids) && logits != nil)
 	}
-	if leads(s.read(), s.logits()) { // before an id that was drawn last
+	if leads(s.read(), s.logits()) { // before the id that was sampled last
 		return s.Snapshot()
 	}
 	for _, m := range slices.Backward(s.marks) {
@@ -118,7 +118,7 @@ func (s *Session) mark() {
 	i, there := slices.BinarySearchFunc(s.marks, n, func(m *Snapshot, n int) int { return cmp.Compare(m.Position, n) })
 	switch {
 	case there && (s.marks[i].Logits != nil || s.logits() == nil):
-		s.at = s.marks[i] // it is the same
+		s.at = s.marks[i] // it has the same state
 	case there:
 		s.marks[i] = s.Snapshot()
 	default:
@@ -146,7 +146,7 @@ func (s *Session) drop() *Snapshot {
 	return m
 }
 
-// cost estimates the size of a mark: keys and values of positions are shared with the text and with other marks.
+// cost estimates the size of a mark, which shares the keys and values of its positions with the text and other marks.
 func (s *Session) cost(m *Snapshot) int {
 	growth, _ := s.model.Growth()
 	return max(m.Size()-growth*m.Position, 4*len(m.Logits)) + growth*min(m.Position, sharedPage)
@@ -155,8 +155,8 @@ func (s *Session) cost(m *Snapshot) int {
 // sharedPage is about the number of positions that a mark does not share.
 const sharedPage = 64
 
-// least is the index of the mark that saves the least: how many ids it saves reading, in relation to how far back it
-// is. Places with a name count more than all others.
+// least returns the index of the mark that saves the least: the ids it saves reading, divided by its distance from the
+// end. Named places come last.
 func (s *Session) least() int {
 	worst, least := 0, 0.0
 	before := 0
@@ -164,7 +164,7 @@ func (s *Session) least() int {
 		saves := float64(m.Position-before) / float64(len(s.text.ids)-m.Position+s.text.chunk)
 		for _, at := range s.names {
 			if at >= m.Position && (i == len(s.marks)-1 || at < s.marks[i+1].Position) {
-				saves += 1e9 // more than the other has for any text
+				saves += 1e9 // more than any mark without a name
 				break
 			}
 		}

@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// plan is a text as a model has read it: its ids, and where they were cut. The bits of a state are a function of it.
+// plan is a text as a model has read it: its ids and where they were cut. The plan determines the bits of the state.
 type plan struct {
 	chunk int
 	ids   []int32
 	spans []span
 }
 
-// span is ids up to an end that were read, or drawn, together. A span that was read is cut at its end and at the
-// multiples of the chunk inside it, one that was sampled after every id.
+// span is a range of ids up to an end that were read, or sampled, together. A span that was read is cut at its end and
+// at the multiples of the chunk inside it; a span that was sampled is cut after every id.
 type span struct {
 	End   int  `json:"end"`
 	Drawn bool `json:"drawn,omitempty"`
 }
 
-// add appends ids. Spans that have no cut between them that would not be there in one are one.
+// add appends ids. It joins two spans if the joined one has the same cuts.
 func (p *plan) add(drawn bool, ids ...int32) {
 	if len(ids) == 0 {
 		return
@@ -39,7 +39,7 @@ func (p *plan) fork() plan {
 	return plan{p.chunk, slices.Clip(p.ids), slices.Clone(p.spans)}
 }
 
-// until returns a copy of the first n ids: a span that was read then ends there.
+// until returns a copy of the first n ids. A span that was read then ends there.
 func (p *plan) until(n int) plan {
 	out := plan{chunk: p.chunk, ids: slices.Clip(p.ids[:n])}
 	at := 0
@@ -52,7 +52,7 @@ func (p *plan) until(n int) plan {
 	return out
 }
 
-// spanOf is the index of the span with id i.
+// spanOf returns the index of the span that contains id i.
 func (p *plan) spanOf(i int) int {
 	at, _ := slices.BinarySearchFunc(p.spans, i+1, func(s span, end int) int { return cmp.Compare(s.End, end) })
 	return at
@@ -67,7 +67,7 @@ func (p *plan) isCut(n int) bool {
 	return s.Drawn || s.End == n || n%p.chunk == 0
 }
 
-// segments are the ids from one cut to another.
+// segments returns the ids from one cut to another.
 func (p *plan) segments(from, to int) (out []Segment) {
 	for i := p.spanOf(from); from < to; i++ {
 		end := min(to, p.spans[i].End)

@@ -10,20 +10,19 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// FileReader reads files into a session so that a crash costs little: it saves the session on the way, and a file that
-// was cut short is resumed.
+// FileReader reads files into a session. It saves the session every few minutes, and resumes a file after a crash.
 type FileReader struct {
 	Session  *Session
 	Save     func() error
-	Every    time.Duration         // between two saves
+	Every    time.Duration         // time between saves
 	Progress func(read, total int) // tokens of the file
 	saved    time.Time
 }
 
-// readingMark is the mark before a file that has not been read to its end.
+// readingMark names the mark before a file that is being read.
 func readingMark(name string) string { return "reading " + name }
 
-// Read reads a text, or what is left of it, and sets a mark with its name after it. It reports whether the session has
+// Read reads a text, or the rest of it, and sets a mark with its name after it. It reports whether the session had
 // already read all of it.
 func (r *FileReader) Read(ctx context.Context, tok tokenizer.Tokenizer, name string, text io.Reader) (old bool,
 	err error) {
@@ -45,7 +44,7 @@ func (r *FileReader) Read(ctx context.Context, tok tokenizer.Tokenizer, name str
 		s.Mark(readingMark(name))
 	} else if part := s.IDs()[start:]; len(part) > len(ids) || !slices.Equal(part, ids[:len(part)]) {
 		return false, fmt.Errorf("found another text than the one that the session has started to read; hippo session "+
-			"rewind goes back to the mark %q", readingMark(name))
+			"rewind returns to the mark %q", readingMark(name))
 	}
 	if err := r.ids(ctx, ids, start); err != nil {
 		return false, err
@@ -55,8 +54,8 @@ func (r *FileReader) Read(ctx context.Context, tok tokenizer.Tokenizer, name str
 	return false, r.Save()
 }
 
-// ids reads the ids of a file that starts at a position, and saves the session from time to time. Reading them in
-// several calls changes nothing: each ends at a multiple of the chunk.
+// ids reads the ids of a file from a position and saves the session from time to time. The calls change no bit, since
+// each ends at a multiple of the chunk.
 func (r *FileReader) ids(ctx context.Context, ids []int32, start int) error {
 	const pieces = 8
 	s := r.Session

@@ -1,5 +1,5 @@
-// Package session makes the state of a model an object that can be stored, forked, rewound and saved, and steps the
-// sessions of many requests together.
+// Package session stores, forks, rewinds and saves the state of a model. It also steps the sessions of many requests
+// together.
 package session
 
 import (
@@ -8,48 +8,47 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 )
 
-// Segment is a part of a text as a model has read it. The bits of a state depend on it: see generate.Batch.
+// Segment is a part of a text as a model has read it. It determines the bits of the state: see generate.Batch.
 type Segment struct {
 	IDs   []int32
-	Drawn bool // read one id at a time, as they were drawn, and not in pieces
+	Drawn bool // read one id at a time, as sampled, and not in pieces
 }
 
-// Request is what a Runner does for one session.
+// Request asks a Runner to read and write in one session.
 type Request struct {
-	Session  *generate.Batch // of one sequence; the runner's own until it has answered
-	Segments []Segment       // to be read, one after another
+	Session  *generate.Batch // of one sequence; the runner uses it until Run returns
+	Segments []Segment       // read one after another
 
-	// Each, unless it is nil, is called once with the logits after every id of Segments, by several goroutines at once
-	// and in no order: at counts them from 0. It makes reading slower, since otherwise only the last id needs logits.
-	// The logits are valid during the call.
+	// Each, unless it is nil, is called once with the logits after every id of Segments, concurrently and in any order;
+	// at counts the ids from 0. It slows reading down, since otherwise only the last id needs logits. The logits are
+	// valid during the call.
 	Each func(at int, logits []float32)
 
-	// Hidden, unless it is nil, is called in the same way, but in order and by one goroutine, with the hidden state
-	// after the final norm, of d_model numbers. A request that has it and no Next leaves Session without logits.
+	// Hidden, unless it is nil, is called like Each, but in order and from one goroutine, with the hidden state after
+	// the final norm: d_model values. If Hidden is set and Next is nil, Session has no logits afterwards.
 	Hidden func(at int, hidden []float32)
 
-	// Next, unless it is nil, is called with the logits after the last id that has been read, and returns the id to
-	// read next. More is false if there is none: the request is done. It is called in the goroutine of Run, may take
-	// its time, and may look at Session, which stands after what has been read. So a request without Segments starts
-	// with Next.
+	// Next, unless it is nil, is called with the logits after the last id read, and returns the id to read next. It
+	// returns more = false to end the request. It is called in the goroutine of Run, may take its time, and may inspect
+	// Session. A request without Segments starts with Next.
 	Next func(logits []float32) (id int32, more bool, err error)
 
-	// Progress, unless it is nil, is called after each piece with how many ids of Segments have been read.
+	// Progress, unless it is nil, is called after each piece with the number of ids of Segments read so far.
 	Progress func(read, total int)
 
-	// Client names the requester for fair sharing: all requests of one client share one client's part of the time.
+	// Client names the requester for fair sharing: all requests of one client share one part of the time.
 	Client string
-	// Priority puts a request before those with a smaller one.
+	// Priority ranks requests: larger ones are served first.
 	Priority int
 }
 
-// silent reports whether the logits are not needed after the last of n ids, of which read have been read.
+// silent reports whether nothing needs the logits after the last of n ids, of which read have been read.
 func (r *Request) silent(read, n int) bool { return read < n || r.Hidden != nil && r.Next == nil }
 
-// Runner reads and writes with a model. Run returns when the request is done, or soon after ctx is done with the error
-// of ctx: at most a piece of a prompt, or one token, later. The session is then at the end of a piece, after what it
-// has read; after any other error it has changed nothing since the last piece. Other requests served at the same time
-// change no bit of the result.
+// Runner reads and writes with a model. Run returns when the request is done, or with the error of ctx soon after ctx
+// is done: at most one piece of a prompt, or one token, later. The session then stands at the end of a piece, after the
+// ids it has read. Any other error leaves the session at the end of the last piece. Requests served at the same time
+// change no bit of each other's results.
 type Runner interface {
 	Run(ctx context.Context, r *Request) error
 }

@@ -13,63 +13,65 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Why a Scheduler serves no request.
+// Errors of a Scheduler that cannot serve a request.
 var (
 	ErrBusy   = errors.New("session: busy")
 	ErrClosed = errors.New("session: the scheduler is closed")
 )
 
-// SchedulerOptions are the limits of a Scheduler. A number below 1 stands for the one given here.
+// SchedulerOptions are the limits of a Scheduler. A number below 1 means the default.
 type SchedulerOptions struct {
-	// Running is the most requests of a step, 64. More of them have more tokens/s in all and fewer each.
+	// Running is the maximum number of requests in a step, 64 by default. More requests raise the total tokens/s and
+	// lower each request's.
 	Running int
-	// Waiting is the most requests that wait besides, 1,024. Those that come on top have the error ErrBusy.
+	// Waiting is the maximum number of queued requests, 1,024 by default. Further ones fail with ErrBusy.
 	Waiting int
-	// PerClient is the maximum number of requests of one client, so that one client alone cannot make the scheduler
-	// busy for others. Any number is allowed below 1.
+	// PerClient is the maximum number of requests of one client, so that no client alone can make the scheduler busy
+	// for others. Below 1 there is no limit.
 	PerClient int
-	// Rows is how many ids the sequences of a step read together, 256. A step reads more where it has more sequences,
-	// or where a single piece of a prompt is more.
+	// Rows is the maximum number of ids that a step reads in all sequences together, 256 by default. A step reads more
+	// if it has more sequences, or if a single piece of a prompt is longer.
 	Rows int
 }
 
-// Scheduler is the Runner that serves many at once. A step takes one token of each request that writes, and pieces of
-// the prompts of those that read, in one call of the model: the weights are read once for all. Requests come and go
-// between steps. A prompt never has more than one piece in a step, so others write a token after each of its pieces.
+// Scheduler is a Runner that serves many requests at once. A step takes one token of each request that writes, and
+// pieces of the prompts of those that read, in one call of the model, which reads the weights once for all. Requests
+// join and leave between steps. A prompt has at most one piece in a step, so others write a token after each of its
+// pieces.
 //
-// Clients have equal parts, counted in tokens, as long as they want them: a client that waits for nothing saves up
-// nothing. Of one client's requests the older comes first. A request of a larger priority comes before those of a
-// smaller one, whoever's they are, and prompts of a smaller one are not read in the same step.
+// Clients have equal shares, counted in tokens, as long as they want them: idle time saves nothing up. Of one client's
+// requests the oldest is served first. Requests of higher priority precede all others, and a step that has one reads no
+// prompts of lower priority.
 //
-// The goroutine that calls Run calls Next and Progress, too: so they may take their time, wait for a client that reads
-// slowly, or panic, and hit no one else. Each is called during a step, which waits for it: where it panics the request
-// has a PanicError. A step waits for those that have the logits of the step before, as long as some of them come back:
-// one that takes much longer than a step joins a later one.
+// The goroutine that calls Run also calls Next and Progress. They may take their time, wait for a client that reads
+// slowly, or panic, without harm to other requests. Each is called during a step, which waits for it; if it panics, the
+// request fails with a PanicError. A step waits for the requests that received logits from the step before, as long as
+// some of them return: a request that takes much longer joins a later step.
 //
-// What is read at the same time changes no bit. So the same request has the same answer whenever it comes, whoever else
-// is there, and whatever the limits are.
+// What is read at the same time changes no bit. The same request has the same result at any time, with any other
+// requests and any limits.
 //
-// All methods may be called by any number of goroutines.
+// All methods may be called from any number of goroutines.
 type Scheduler struct {
 	model   *model.Model
 	options SchedulerOptions
-	wake    chan struct{} // given something when the loop has something to do
+	wake    chan struct{} // receives a value when the loop has work
 	ended   chan struct{} // closed when the loop has ended
-	empty   chan struct{} // closed when there is no request left and none is let in
+	empty   chan struct{} // closed when no request is left and none is admitted
 
 	mu       sync.Mutex
 	share    share
-	tasks    map[*generate.Batch]*task // those that are served
+	tasks    map[*generate.Batch]*task // the tasks being served
 	stats    SchedulerStats
 	round    uint64 // number of the step
-	expected int    // tasks that went away after it and are not back
-	idle     bool   // the loop waits until something is ready
-	refuses  bool   // nothing is let in
+	expected int    // tasks that left after the step and have not returned
+	idle     bool   // the loop waits until a task is ready
+	refuses  bool   // no request is admitted
 	closed   bool
 
-	parts    []generate.Part // the loop's own
-	timer    *time.Timer     // likewise
-	patience time.Duration   // a step waits so long for tasks at least
+	parts    []generate.Part // used by the loop only
+	timer    *time.Timer     // used by the loop only
+	patience time.Duration   // minimum time that a step waits for tasks
 }
 
 var _ Runner = (*Scheduler)(nil)
@@ -81,7 +83,7 @@ func NewScheduler(m *model.Model, o SchedulerOptions) *Scheduler {
 	return s
 }
 
-// newScheduler returns a scheduler that makes no steps yet.
+// newScheduler returns a scheduler whose loop has not started.
 func newScheduler(m *model.Model, o SchedulerOptions) *Scheduler {
 	for _, limit := range []struct {
 		n        *int
@@ -98,8 +100,8 @@ func newScheduler(m *model.Model, o SchedulerOptions) *Scheduler {
 	}
 }
 
-// Run serves a request, as Runner says. It returns ErrBusy at once where the limits are reached, and ErrClosed where
-// the scheduler is closed before the request is done.
+// Run serves a request: see Runner. It returns ErrBusy at once if a limit is reached, and ErrClosed if the scheduler is
+// closed before the request is done.
 func (s *Scheduler) Run(ctx context.Context, r *Request) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -143,7 +145,7 @@ func (s *Scheduler) Run(ctx context.Context, r *Request) (err error) {
 	}
 }
 
-// join lets a task in.
+// join admits a task.
 func (s *Scheduler) join(t *task) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +171,7 @@ func (s *Scheduler) join(t *task) error {
 	return nil
 }
 
-// leave lets a task out.
+// leave removes a task.
 func (s *Scheduler) leave(t *task, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,11 +181,11 @@ func (s *Scheduler) leave(t *task, done bool) {
 	if s.stats.Ended++; !done {
 		s.stats.Failed++
 	}
-	s.tell()
+	s.signalEmpty()
 }
 
-// tell closes empty when it is time to. The lock is held.
-func (s *Scheduler) tell() {
+// signalEmpty closes empty once the last request is done. The lock is held.
+func (s *Scheduler) signalEmpty() {
 	if !s.refuses || len(s.tasks) > 0 {
 		return
 	}
@@ -194,7 +196,8 @@ func (s *Scheduler) tell() {
 	}
 }
 
-// take has a step read the task's next ids, or several steps several pieces where no one asks for each.
+// take waits for a step that reads the task's next ids, or for several steps with several pieces if the request has no
+// Each.
 func (s *Scheduler) take(ctx context.Context, t *task) error {
 	s.mu.Lock()
 	if s.closed {
@@ -219,7 +222,7 @@ func (s *Scheduler) take(ctx context.Context, t *task) error {
 	return ctx.Err()
 }
 
-// recall takes a task back from the scheduler: after the step, where it is in one.
+// recall takes a task back from the scheduler, after the step if it takes part in one.
 func (s *Scheduler) recall(t *task) {
 	s.mu.Lock()
 	if t.place == stepping {
@@ -232,7 +235,7 @@ func (s *Scheduler) recall(t *task) {
 	s.mu.Unlock()
 }
 
-// back counts a task that the next step waits for. The lock is held.
+// back counts a returned task that the next step waits for. The lock is held.
 func (s *Scheduler) back(t *task) {
 	if t.round != s.round || t.round == 0 {
 		return
@@ -247,16 +250,16 @@ func (s *Scheduler) back(t *task) {
 func (s *Scheduler) rouse() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it wakes already
+	default: // it is awake
 	}
 }
 
-// Drain lets no more requests in, waits until those that are there are done, and closes the scheduler. If ctx is done
-// before, it closes it at once and returns the error of ctx.
+// Drain admits no more requests, waits until the current ones are done, and closes the scheduler. If ctx is done first,
+// Drain closes the scheduler at once and returns the error of ctx.
 func (s *Scheduler) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.refuses = true
-	s.tell()
+	s.signalEmpty()
 	s.mu.Unlock()
 	var err error
 	select {
@@ -268,7 +271,7 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 	return err
 }
 
-// Close ends all requests with ErrClosed. When it returns no step runs; what remains to be done is the requests' own.
+// Close ends all requests with ErrClosed. When it returns, no step is running.
 func (s *Scheduler) Close() {
 	s.mu.Lock()
 	s.refuses, s.closed = true, true
@@ -277,21 +280,21 @@ func (s *Scheduler) Close() {
 			s.handOver(t, ErrClosed)
 		}
 	}
-	s.tell()
+	s.signalEmpty()
 	s.rouse()
 	s.mu.Unlock()
 	<-s.ended
 }
 
-// handOver gives a task to its goroutine. The lock is held.
+// handOver passes a task to its goroutine. The lock is held.
 func (s *Scheduler) handOver(t *task, err error) {
 	t.set(away)
 	t.err, t.round = err, s.round
 	s.expected++
-	t.turn <- struct{}{} // there is room: it was taken when the task came
+	t.turn <- struct{}{} // never blocks: the task's last value has been received
 }
 
-// loop makes steps until the scheduler is closed.
+// loop runs steps until the scheduler is closed.
 func (s *Scheduler) loop() {
 	defer close(s.ended)
 	s.mu.Lock()
@@ -314,8 +317,8 @@ func (s *Scheduler) loop() {
 	}
 }
 
-// step has the model read what is next of each task, and gives them to their goroutines, except for prompts that
-// continue and tell no one. It gives up the lock for the time.
+// step reads the next ids of each task in one call of the model. It then passes the tasks to their goroutines, except
+// for prompts that continue and report nothing. It releases the lock meanwhile.
 func (s *Scheduler) step(step []*task) (took time.Duration) {
 	s.round, s.expected = s.round+1, 0
 	rows := 0
@@ -346,17 +349,17 @@ func (s *Scheduler) step(step []*task) (took time.Duration) {
 	return now.Sub(begun)
 }
 
-// PanicError is the error of the requests of a step in which the model panicked, and of one whose Each did. Their
-// sessions are of no more use.
+// PanicError is the error of the requests of a step in which the model panicked, and of a request whose Each panicked.
+// Their sessions are no longer usable.
 type PanicError struct {
 	Value any
 	Stack []byte
 }
 
-// Error says what the panic was about.
+// Error returns the value of the panic.
 func (e *PanicError) Error() string { return fmt.Sprintf("session: panic while reading: %v", e.Value) }
 
-// feed is generate.Feed. A panic becomes an error: it must not end the requests of later steps.
+// feed is generate.Feed, with a panic as an error, so that requests of later steps can continue.
 func feed(parts []generate.Part) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -366,8 +369,8 @@ func feed(parts []generate.Part) (err error) {
 	return generate.Feed(context.Background(), parts...)
 }
 
-// gather waits for the tasks that went away after the step, so that the next is full. It continues without those that
-// are not back where no one has come back for the given time, or after some such times. It gives up the lock meanwhile.
+// gather waits for the tasks that left after the step, so that the next step is full. It continues without the rest if
+// none returns within the patience, or after a multiple of it. It releases the lock meanwhile.
 func (s *Scheduler) gather(limit time.Duration) {
 	limit = max(limit, s.patience)
 	for range 8 {
@@ -392,7 +395,7 @@ func (s *Scheduler) gather(limit time.Duration) {
 	}
 }
 
-// Stats are the scheduler's figures so far.
+// Stats returns the scheduler's measurements so far.
 func (s *Scheduler) Stats() SchedulerStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,22 +11,22 @@ type SchedulerStats struct {
 	Waiting int // requests now waiting for a step
 	Clients int // with requests now
 
-	Ended   int // requests that are over
-	Failed  int // of these, with an error, canceled or panicked
+	Ended   int // finished requests
+	Failed  int // of these, with an error: canceled or panicked too
 	Refused int // requests that found it busy
 
 	Steps int64
 	Read  int64 // ids of prompts
 	Drawn int64 // ids that were sampled and read
 
-	Sequences  Histogram // of a step
-	Rows       Histogram // ids that a step reads
-	FirstToken Histogram // seconds from Run to the first logits to sample from
-	NextToken  Histogram // seconds from logits to sample from to the next, sampling included
+	Sequences  Histogram // per step
+	Rows       Histogram // ids per step
+	FirstToken Histogram // seconds from Run to the first logits
+	NextToken  Histogram // seconds from one token's logits to the next token's, with the sampling
 }
 
-// Histogram counts values by size: Counts[i] are those up to Bounds[i] and above the bound before, the last those above
-// all bounds.
+// Histogram counts values by size: Counts[i] counts those at most Bounds[i] and above the bound before, the last one
+// those above all bounds.
 type Histogram struct {
 	Bounds []float64
 	Counts []int64
@@ -64,7 +64,7 @@ func (s *SchedulerStats) step(sequences, rows int) {
 	s.Rows.add(float64(rows))
 }
 
-// count counts what t has read in a step that has ended now.
+// count counts what t has read in the step that has just ended.
 func (s *SchedulerStats) count(t *task, now time.Time) {
 	h := &s.FirstToken
 	if t.writes {

@@ -7,11 +7,11 @@ import (
 	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
-// sideBySide is how many endings are scored at a time, so that a Scheduler can take them together.
+// sideBySide is the number of endings scored at a time, so that a Scheduler can batch them.
 const sideBySide = 16
 
-// Score returns the log-probabilities of each id of every ending after the text, each as if it was read in one segment.
-// The session does not move: the text is read once for all.
+// Score returns the log-probabilities of every id of each ending after the text, with each ending read as one segment.
+// The session does not change, and the text is not read again.
 func (s *Session) Score(ctx context.Context, endings ...[]int32) ([][]float32, error) {
 	for _, ids := range endings {
 		if err := s.check(ids); err != nil {

@@ -17,12 +17,12 @@ import (
 //
 //	16 bytes  sealMagic
 //	32 bytes  salt, random
-//	16 bytes  tag, by which a wrong key is told from a damaged file
-//	pieces    of sealPiece bytes and a last one that is shorter, perhaps empty, each with 16 bytes of its seal
+//	16 bytes  tag, which distinguishes a wrong key from a damaged file
+//	pieces    of sealPiece bytes and a shorter last one, which may be empty; each is followed by its seal of 16 bytes
 //
 // The key of the cipher and the tag are derived from the given key and the salt by HKDF-SHA256 (RFC 5869). The cipher
-// is AES-256-GCM. The nonce of a piece is its number, and 1 in its first byte if it is the last: so pieces can be
-// neither dropped nor exchanged (Hoang, Reyhanitabar, Rogaway, Vizár, CRYPTO 2015: STREAM).
+// is AES-256-GCM. The nonce of a piece is its number, with 1 in the first byte for the last piece, so no piece can be
+// removed or exchanged (Hoang, Reyhanitabar, Rogaway, Vizár, CRYPTO 2015: STREAM).
 const (
 	sealMagic = "hippo sealed 1\r\n"
 	sealSalt  = 32
@@ -30,7 +30,8 @@ const (
 	sealPiece = 64 << 10
 )
 
-// minKey is the fewest bytes of a key: it is used as it is, and is not a password that somebody can guess.
+// minKey is the minimum length of a key in bytes. The key is used directly: it must not be a password that can be
+// guessed.
 const minKey = 16
 
 // sealKeys derives the cipher and the tag.
@@ -50,7 +51,7 @@ func sealKeys(key, salt []byte) (cipher.AEAD, []byte, error) {
 	return aead, both[32:], err
 }
 
-// sealNonce is the nonce of a piece.
+// sealNonce returns the nonce of a piece.
 func sealNonce(number uint64, last bool) []byte {
 	nonce := make([]byte, 12)
 	if last {
@@ -100,13 +101,13 @@ func (s *sealing) put(last bool) error {
 	return err
 }
 
-// Close ends the encryption. It does not close what it writes to.
+// Close ends the encryption. It does not close the underlying writer.
 func (s *sealing) Close() error { return s.put(true) }
 
-// Seal returns a writer that encrypts what is written to it, until Close, and writes that to w. Unseal reads it.
+// Seal returns a writer that encrypts to w until Close. Unseal decrypts the result.
 func Seal(w io.Writer, key []byte) (io.WriteCloser, error) { return newSealing(w, key) }
 
-// Unseal decrypts what Seal wrote with the same key. The errors are ErrKey and ErrDamaged.
+// Unseal decrypts what Seal wrote with the same key. It returns ErrKey for another key and ErrDamaged for changed data.
 func Unseal(data, key []byte) ([]byte, error) {
 	if !isSealed(data) {
 		return nil, fmt.Errorf("%w: found something that is not encrypted", ErrDamaged)

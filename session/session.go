@@ -16,30 +16,32 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Options are what a session is opened with.
+// Options configure a session.
 type Options struct {
-	Runner Runner // who reads and writes for it; Direct where it is nil
-	// Budget is the most bytes that marks take besides those of the text: 0 for DefaultBudget, below 0 for no marks.
+	Runner Runner // nil: Direct
+	// Budget is the maximum size in bytes of the marks without the current state: 0 for DefaultBudget, below 0 for no
+	// marks.
 	Budget int
-	// LogProbs has Append keep the log-probabilities of the ids that it reads. It makes reading slower.
+	// LogProbs makes Append store the log-probabilities of the ids that it reads, which slows it down.
 	LogProbs bool
-	// Chunk is at which multiples a text that is read is cut: Chunk of the model where it is 0. The bits depend on it.
+	// Chunk is the piece length: a text is cut at its multiples. 0: the function Chunk of the model. It determines the
+	// bits.
 	Chunk    int
 	Client   string // see Request
 	Priority int
 }
 
-// DefaultBudget is the most bytes that the marks of a session take unless Options say otherwise.
+// DefaultBudget is the default of Options.Budget in bytes.
 const DefaultBudget = 64 << 20
 
-// Session is a text that is being read and written by a model, from which it continues in any order: it can be forked,
-// rewound, saved and loaded, and continues in each case to the last bit as it would have gone on without. The bits
-// depend on the text and on its plan alone: on what was read in one call of Append and what was drawn by Generate.
+// Session is a text that a model reads and writes. It can be forked, rewound, saved and loaded at any time, and then
+// continues with the same bits as an uninterrupted one. The bits depend on the text and its plan alone: on what each
+// call of Append read and what Generate sampled.
 //
-// A Session is for one goroutine. In a loop over Generate it may be looked at, forked, marked and saved, but not
+// A Session is for one goroutine. During a loop over Generate it may be inspected, forked, marked and saved, but not
 // changed.
 type Session struct {
-	// Progress, unless it is nil, is called while ids are read with how many have been, and of how many.
+	// Progress, unless it is nil, is called during Append with the number of ids read so far and in total.
 	Progress func(read, total int)
 	Stats    generate.Stats
 
@@ -54,16 +56,16 @@ type Session struct {
 	names    map[string]int
 	marks    []*Snapshot // by position; each is a cut of the text
 
-	// What the model has read is in gen, or in at, or in both: all of the text, or all but the last ids.
+	// gen, at or both are the state of the model. It has read the whole text, or all but the last ids.
 	gen *generate.Batch
 	at  *Snapshot
 
-	writer  *generate.Writer // of a reply that has not ended, nil for none
+	writer  *generate.Writer // of the current reply, or nil
 	reply   generate.Options // the options of writer
 	writing bool             // a loop over Generate is running
 }
 
-// Origin is where a session was forked from.
+// Origin is the session that another was forked from, and the position.
 type Origin struct {
 	Session  string `json:"session"` // its ID, "" for none
 	Position int    `json:"position"`
@@ -90,42 +92,42 @@ func open(m *model.Model, tok tokenizer.Tokenizer, o Options) *Session {
 	return &Session{model: m, tok: tok, o: o, text: plan{chunk: o.Chunk}, names: map[string]int{}}
 }
 
-// errWriting is the error of what would change a session in a loop over its Generate.
+// errWriting refuses changes during a loop over Generate.
 var errWriting = errors.New("session: found a loop over Generate that is running, want it to end first")
 
-// errNoLogits is the error of drawing or scoring the first id of a text.
+// errNoLogits is returned if the first id of a text is to be sampled or scored.
 var errNoLogits = errors.New("session: found no logits to draw from: nothing has been fed, or not to its end; " +
 	"want a prompt of at least one token")
 
-// ID is a name that no other session has.
+// ID returns a name that no other session has.
 func (s *Session) ID() string { return s.id }
 
-// Origin is where the session was forked from, zero for one that was not.
+// Origin returns where the session was forked from, or zero if it was not.
 func (s *Session) Origin() Origin { return s.origin }
 
-// Position is the number of ids of the text.
+// Position returns the number of ids of the text.
 func (s *Session) Position() int { return len(s.text.ids) }
 
-// IDs are those of the text. They must not be changed.
+// IDs returns the ids of the text. They must not be changed.
 func (s *Session) IDs() []int32 { return slices.Clip(s.text.ids) }
 
-// LogProbs are the natural logarithms of the probability of each id after those before it: NaN for the first, and for
-// ids that were read without Options.LogProbs. They must not be changed.
+// LogProbs returns the natural logarithm of the probability of each id after those before it: NaN for the first id, and
+// for ids read without Options.LogProbs. They must not be changed.
 func (s *Session) LogProbs() []float32 { return slices.Clip(s.logProbs) }
 
-// Text is the text.
+// Text returns the text.
 func (s *Session) Text() []byte { return s.tok.Decode(nil, s.text.ids) }
 
-// Segments are the text as it was read.
+// Segments returns the text as it was read.
 func (s *Session) Segments() []Segment { return s.text.segments(0, len(s.text.ids)) }
 
-// Chunk is at which multiples the text is cut where it is read.
+// Chunk returns the piece length: a text is cut at its multiples when it is read.
 func (s *Session) Chunk() int { return s.text.chunk }
 
-// Model is the model that reads and writes.
+// Model returns the model that reads and writes.
 func (s *Session) Model() *model.Model { return s.model }
 
-// StateSize is the number of bytes of what the model carries.
+// StateSize returns the size of the model's state in bytes.
 func (s *Session) StateSize() int {
 	if s.gen != nil {
 		return s.gen.StateSize()
@@ -133,7 +135,7 @@ func (s *Session) StateSize() int {
 	return s.at.State.Size()
 }
 
-// read is how many ids the model has read.
+// read returns the number of ids that the model has read.
 func (s *Session) read() int {
 	if s.gen != nil {
 		return s.gen.Position()
@@ -141,7 +143,7 @@ func (s *Session) read() int {
 	return s.at.Position
 }
 
-// logits are those after what has been read, nil if there are none.
+// logits returns the logits after the ids read, or nil.
 func (s *Session) logits() []float32 {
 	if s.gen != nil {
 		return s.gen.Logits(0)
@@ -149,22 +151,22 @@ func (s *Session) logits() []float32 {
 	return s.at.Logits
 }
 
-// live is the session of package generate to continue with.
-func (s *Session) live() *generate.Batch {
+// batch returns the batch of one sequence to continue with.
+func (s *Session) batch() *generate.Batch {
 	if s.gen == nil {
 		s.gen = s.from(s.at)
 	}
 	return s.gen
 }
 
-// from is a session of package generate that continues from a snapshot.
+// from returns a batch that continues from a snapshot.
 func (s *Session) from(n *Snapshot) *generate.Batch {
 	gen := n.Session(s.model)
 	gen.Chunk = s.text.chunk
 	return gen
 }
 
-// Snapshot is where the model stands: after the text, or before the last id that was drawn, which it has not read yet.
+// Snapshot returns the state of the model: after the text, or before the last sampled id, which it has not read yet.
 func (s *Session) Snapshot() *Snapshot {
 	if s.at == nil {
 		s.at = Take(s.gen)
@@ -172,9 +174,9 @@ func (s *Session) Snapshot() *Snapshot {
 	return s.at
 }
 
-// run has the runner do a request from where the session stands.
+// run serves a request with the runner, from the current state.
 func (s *Session) run(ctx context.Context, r *Request) error {
-	r.Session, r.Client, r.Priority = s.live(), s.o.Client, s.o.Priority
+	r.Session, r.Client, r.Priority = s.batch(), s.o.Client, s.o.Priority
 	if r.Next == nil && len(r.Segments) == 0 {
 		return nil
 	}
@@ -182,11 +184,11 @@ func (s *Session) run(ctx context.Context, r *Request) error {
 	return s.o.Runner.Run(ctx, r)
 }
 
-// Append reads ids, in one segment. It leaves marks at its end, and on the way at distances from the end that double.
+// Append reads ids as one segment. It leaves marks at its end and at distances from the end that double.
 //
-// It ends soon after ctx is done, at most a piece later, with the error of ctx. The text then ends where it has been
-// read to (see Position), and Append of the ids from there on gives the bits that it would have given without. To write
-// from there, Rewind to Position computes the logits. After any other error the text ends likewise.
+// Soon after ctx is done, at most one piece later, it returns the error of ctx. The text then ends after the ids read
+// (see Position), and Append of the remaining ids gives the same bits as one call. To generate from there, Rewind to
+// Position first, which computes the logits. After any other error the text ends after the ids read, too.
 func (s *Session) Append(ctx context.Context, ids []int32) error {
 	if s.writing {
 		return errWriting
@@ -216,8 +218,7 @@ func (s *Session) Append(ctx context.Context, ids []int32) error {
 	return nil
 }
 
-// AppendText reads text. A text that is read in parts has the tokens of its parts, which may be others than those of
-// the whole.
+// AppendText reads text. A text read in parts has the tokens of its parts, which may differ from those of the whole.
 func (s *Session) AppendText(ctx context.Context, text string) error {
 	ids, err := s.tok.Encode(nil, []byte(text))
 	if err != nil {
@@ -241,8 +242,8 @@ func (s *Session) check(ids []int32) error {
 	return nil
 }
 
-// stops are where marks are left in a text that was read from start on: at its end, and at those multiples of the chunk
-// whose distance from the end is about the chunk, twice that, and so on.
+// stops returns the positions of the marks in a text read from start on: its end, and the multiples of the chunk whose
+// distance from the end is about one chunk, two, four, and so on.
 func (s *Session) stops(start int) []int {
 	end := len(s.text.ids)
 	stops := []int{end}
@@ -255,7 +256,7 @@ func (s *Session) stops(start int) []int {
 	return stops
 }
 
-// readTo has the model read the text up to a position. The ids from start on are those of a call of Append.
+// readTo reads the text up to a position. The ids from start on belong to one call of Append.
 func (s *Session) readTo(ctx context.Context, start, to int) error {
 	from := s.read()
 	r := &Request{Segments: s.text.segments(from, to)}
@@ -274,13 +275,13 @@ func (s *Session) readTo(ctx context.Context, start, to int) error {
 		r.Progress = func(read, _ int) { s.Progress(max(0, from+read-start), total) }
 	}
 	err := s.run(ctx, r)
-	if err != nil && s.logits() == nil && last.logits != nil { // they tell the log-probability of what is read next
+	if err != nil && s.logits() == nil && last.logits != nil { // they score the next id
 		s.gen = s.from(&Snapshot{State: s.gen.State(0), Logits: last.logits})
 	}
 	return err
 }
 
-// latest is the logits after the last of the ids that several goroutines are told of.
+// latest holds the logits after the last id that several goroutines have reported.
 type latest struct {
 	mu     sync.Mutex
 	at     int
@@ -295,14 +296,14 @@ func (l *latest) keep(at int, logits []float32) {
 	}
 }
 
-// learn keeps the log-probability of id i, unless it was there before start.
+// learn stores the log-probability of id i, unless i is before start.
 func (s *Session) learn(start, i int, logits []float32) {
 	if i >= start && i < len(s.text.ids) {
 		s.logProbs[i] = float32(sample.LogProb(logits, s.text.ids[i]))
 	}
 }
 
-// cut makes the text one of its first n ids, with what belongs to them. The model must not have read more.
+// cut truncates the text and everything attached to it to n ids. The model must not have read more.
 func (s *Session) cut(n int) {
 	s.text, s.logProbs = s.text.until(n), slices.Clip(s.logProbs[:n])
 	s.marks = slices.DeleteFunc(s.marks, func(m *Snapshot) bool { return m.Position > n })
@@ -313,8 +314,8 @@ func (s *Session) cut(n int) {
 	}
 }
 
-// Fork returns an independent session that continues from the same place, also in the middle of a reply. Both share the
-// memory of what is after them. Progress stays behind.
+// Fork returns an independent session that continues from the same place, even during a reply. The two share the memory
+// of the text so far. Progress is not copied.
 func (s *Session) Fork() *Session {
 	s.mark()
 	f := open(s.model, s.tok, s.o)
@@ -326,22 +327,21 @@ func (s *Session) Fork() *Session {
 	f.at = s.Snapshot()
 	if s.writer != nil {
 		if err := f.goOn(s.reply, s.writer.State()); err != nil {
-			panic(err) // the options and the state are those of a writer
+			panic(err) // the options and the state come from a valid writer
 		}
 	}
 	return f
 }
 
-// Repeat returns n copies of where the session stands, as one session of package generate: the way to draw several
-// samples side by side.
+// Repeat returns a batch of n copies of the current state, to generate several samples together.
 func (s *Session) Repeat(ctx context.Context, n int) (*generate.Batch, error) {
 	if err := s.settle(ctx); err != nil {
 		return nil, err
 	}
-	return s.live().Repeat(n)
+	return s.batch().Repeat(n)
 }
 
-// settle has the model read the ids at the end of the text that it has not read.
+// settle reads the last ids of the text that the model has not read.
 func (s *Session) settle(ctx context.Context) error {
 	if s.writing {
 		return errWriting
@@ -356,7 +356,7 @@ func (s *Session) SetBudget(bytes int) {
 	s.thin()
 }
 
-// goOn gives the session a writer in the middle of a reply.
+// goOn gives the session a writer for its interrupted reply.
 func (s *Session) goOn(o generate.Options, at generate.WriterState) (err error) {
 	if s.writer, err = generate.NewWriter(s.tok, s.text.ids, o); err != nil {
 		return err

@@ -5,38 +5,38 @@ import (
 	"slices"
 )
 
-// share decides who takes part in a step. Clients have equal parts of what there is, in rows, as long as they want
-// them: who has read least goes first. The requests of one client go by priority and then by age.
+// share chooses the requests of each step. Clients have equal shares of the rows, as long as they want them: the client
+// that has read the least is first. Requests of one client are ordered by priority and then by age.
 type share struct {
-	running int // requests of a step at most
-	rows    int // rows of a step, from where on it takes no more than one piece of a prompt
+	running int // maximum number of requests in a step
+	rows    int // rows after which a step takes at most one more piece of a prompt
 
 	clients map[string]*client
-	active  []*client // those with requests
-	floor   int64     // where a client starts that comes now
+	active  []*client // clients with requests
+	floor   int64     // initial count of a client that arrives now
 	arrived uint64
 
-	live   []*client // memory of choose
-	chosen []*task
-	pieces []*task
+	candidates []*client // scratch memory of choose
+	chosen     []*task
+	pieces     []*task
 }
 
-// client is everyone who is counted as one.
+// client is one share of the time.
 type client struct {
 	name    string
 	number  uint64
 	tasks   []*task // by priority, then by age
-	ready   int     // of them
-	used    int64   // rows that it has had, counted from the same place as those of all others
-	next    int     // while a step is chosen: its tasks before this one have been looked at
-	planned int64   // while a step is chosen: its rows
+	ready   int     // tasks that are ready
+	used    int64   // rows used, on a scale common to all clients
+	next    int     // index of the next task to consider while a step is chosen
+	planned int64   // rows planned while a step is chosen
 }
 
 func newShare(o SchedulerOptions) share {
 	return share{running: o.Running, rows: o.Rows, clients: map[string]*client{}}
 }
 
-// add lets t take part.
+// add adds the task t.
 func (s *share) add(t *task) {
 	c := s.clients[t.r.Client]
 	if c == nil {
@@ -44,7 +44,7 @@ func (s *share) add(t *task) {
 		s.clients[c.name] = c
 	}
 	if len(c.tasks) == 0 {
-		c.used = max(c.used, s.floor) // it saves up nothing while it is away
+		c.used = max(c.used, s.floor) // idle time saves nothing up
 		s.active = append(s.active, c)
 	}
 	t.client, t.number = c, s.arrived
@@ -53,7 +53,7 @@ func (s *share) add(t *task) {
 	c.tasks = slices.Insert(c.tasks, at, t)
 }
 
-// remove ends the part of t.
+// remove removes the task t.
 func (s *share) remove(t *task) {
 	c := t.client
 	t.set(away)
@@ -62,24 +62,24 @@ func (s *share) remove(t *task) {
 	if len(c.tasks) == 0 {
 		s.active = slices.DeleteFunc(s.active, func(a *client) bool { return a == c })
 	}
-	if len(s.active) == 0 { // they are all even
+	if len(s.active) == 0 { // all shares are equal
 		clear(s.clients)
 		s.floor = 0
 	}
 }
 
-// byRank is the order of the requests of a client.
+// byRank orders the requests of a client.
 func byRank(a, b *task) int {
 	return cmp.Or(cmp.Compare(b.r.Priority, a.r.Priority), cmp.Compare(a.number, b.number))
 }
 
-// choose returns the requests that take part in the next step. They are the memory of s until the next call.
+// choose returns the requests of the next step. They are valid until the next call.
 func (s *share) choose() []*task {
 	s.seat()
 	if len(s.chosen) == 0 {
 		return nil
 	}
-	// What is one row joins every step. It hardly costs more than to read the weights for the others.
+	// A single row joins every step: it adds little to reading the weights for the others.
 	step, rows, top := s.chosen[:0], 0, s.chosen[0].r.Priority
 	s.pieces = s.pieces[:0]
 	for _, t := range s.chosen {
@@ -114,19 +114,19 @@ func (s *share) choose() []*task {
 	return step
 }
 
-// seat sets s.chosen to the requests among which a step is made: as many as may run, the highest priority first, and
-// of one priority one of each client after another.
+// seat sets s.chosen to the candidates for a step: as many as may run, by priority, and within one priority taking
+// turns between clients.
 func (s *share) seat() {
 	slices.SortFunc(s.active, func(a, b *client) int {
 		return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.number, b.number))
 	})
-	s.live, s.chosen = append(s.live[:0], s.active...), s.chosen[:0]
-	for _, c := range s.live {
+	s.candidates, s.chosen = append(s.candidates[:0], s.active...), s.chosen[:0]
+	for _, c := range s.candidates {
 		c.next, c.planned = 0, 0
 	}
 	for len(s.chosen) < s.running {
-		top, waits := 0, s.live[:0]
-		for _, c := range s.live {
+		top, waits := 0, s.candidates[:0]
+		for _, c := range s.candidates {
 			if t := c.peek(); t != nil {
 				if len(waits) == 0 || t.r.Priority > top {
 					top = t.r.Priority
@@ -134,7 +134,7 @@ func (s *share) seat() {
 				waits = append(waits, c)
 			}
 		}
-		if s.live = waits; len(waits) == 0 {
+		if s.candidates = waits; len(waits) == 0 {
 			return
 		}
 		for _, c := range waits {
@@ -146,7 +146,7 @@ func (s *share) seat() {
 	}
 }
 
-// peek is the client's next request that is ready, nil if there is none.
+// peek returns the client's next ready request, or nil.
 func (c *client) peek() *task {
 	for ; c.next < len(c.tasks); c.next++ {
 		if t := c.tasks[c.next]; t.place == ready {
@@ -156,8 +156,8 @@ func (c *client) peek() *task {
 	return nil
 }
 
-// charge counts the rows of a step. A client that got all that it could take has no claim to more of a later step: it
-// is put level with those that had to wait, or with the others where no one had to.
+// charge counts the rows of a step. A client that received all it could take has no claim on later steps: its count is
+// raised to that of the clients that had to wait or, if none had to, to that of the others.
 func (s *share) charge() {
 	held, least, most := false, int64(0), int64(0)
 	for _, c := range s.active {

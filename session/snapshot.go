@@ -7,32 +7,31 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Snapshot is a place in a text: what a model carries there. It never changes, and any number of sessions may continue
-// from it at the same time. The pages of keys and values are shared until somebody writes to them.
+// Snapshot is the state of a model at a place in a text. It never changes, and any number of sessions may continue from
+// it at the same time. They share its pages of keys and values until one of them writes to a page.
 type Snapshot struct {
-	Position int // the number of ids read
+	Position int // number of ids read
 	State    *model.State
 	Logits   []float32 // after the last id; nil if they were not requested
 }
 
-// Take returns a snapshot of where a session of one sequence stands. Every id that it has drawn must have been read.
+// Take returns a snapshot of a batch of one sequence. Every sampled id must have been read.
 func Take(s *generate.Batch) *Snapshot {
 	return &Snapshot{Position: s.Position(), State: s.State(0).Clone(), Logits: slices.Clone(s.Logits(0))}
 }
 
-// Session returns a session that continues from the snapshot, in pieces of Chunk.
+// Session returns a batch that continues from the snapshot, in pieces of Chunk.
 func (n *Snapshot) Session(m *model.Model) *generate.Batch {
 	s := generate.Resume(m, n.State.Clone(), n.Logits)
 	s.Chunk = Chunk(m)
 	return s
 }
 
-// Size is the number of bytes that the snapshot holds. Pages that others share are counted.
+// Size returns the size of the snapshot in bytes, with the pages that it shares.
 func (n *Snapshot) Size() int { return n.State.Size() + 4*len(n.Logits) }
 
-// Chunk is at which multiples a text that is read is cut (see generate.Batch): the length of a piece at which a model
-// is about as fast as with longer ones. A short one leaves less to read again where two texts part, and holds others up
-// for a shorter time.
+// Chunk returns the default piece length (see generate.Batch): about the shortest at which the model reads at full
+// speed. A shorter one leaves less to read again when two texts diverge, and delays other requests less.
 func Chunk(m *model.Model) int {
 	if m.Convolves() {
 		return 256

@@ -9,21 +9,21 @@ import (
 	"io"
 )
 
-// A file ends with a checksum of all before it: the SHA-256 of the CRC-32C of each of its blocks.
+// A file ends with a checksum of all bytes before it: the SHA-256 of the CRC-32C of each of its blocks.
 const (
 	sumBlock = 64 << 10
 	sumLen   = sha256.Size
 
-	sumsAtOnce = 16 // blocks that one core takes at a time
+	sumsAtOnce = 16 // blocks per core at a time
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// summer is the checksum of what is written to it.
+// summer computes the checksum of what is written to it.
 type summer struct {
 	sums []byte
 	part uint32 // of the last block
-	n    int    // bytes of it
+	n    int    // bytes of the last block
 }
 
 func (s *summer) add(b []byte) {
@@ -46,7 +46,7 @@ func (s *summer) sum() [sumLen]byte {
 	return sha256.Sum256(s.sums)
 }
 
-// summing is a writer that puts the checksum of what comes before in place of the last sumLen bytes.
+// summing is a writer that replaces the last sumLen bytes with the checksum of the bytes before.
 type summing struct {
 	w    io.Writer
 	sum  summer
@@ -72,7 +72,7 @@ func (s *summing) close() error {
 	return err
 }
 
-// checkSum returns an error unless data ends with the checksum of what comes before.
+// checkSum returns an error unless data ends with the checksum of the bytes before.
 func checkSum(data []byte) error {
 	n := len(data) - sumLen
 	if n < 0 {

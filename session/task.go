@@ -21,28 +21,28 @@ const (
 	stepping              // in the step that is running
 )
 
-// task is a request that a Scheduler serves. It moves between the scheduler and the goroutine that called Run, which
-// does the request's own work: it samples, reports progress, and passes on results.
+// task is a request in a Scheduler. It moves between the scheduler and the goroutine that called Run, which samples,
+// reports progress and passes on results.
 type task struct {
 	r    *Request
-	turn chan struct{} // receives a value when the task goes to its goroutine
+	turn chan struct{} // receives a value when the task moves to its goroutine
 
 	// Under the scheduler's lock.
 	client *client
-	number uint64 // of all tasks, in the order of their arrival
+	number uint64 // of all tasks, in the order of arrival
 	place  place
 	leaves bool      // its goroutine waits for the end of the step
-	round  uint64    // the step that the scheduler expects it back from, 0 for none
-	err    error     // why it ends
-	since  time.Time // when it came, or had the logits before
+	round  uint64    // the step after which the scheduler expects it back, 0 for none
+	err    error     // why it ended
+	since  time.Time // arrival, or the time of the last logits
 
-	// Owned by the holder of the task: its goroutine while it is away, otherwise the scheduler.
+	// Owned by the goroutine while the task is away, otherwise by the scheduler.
 	segment, at int // it reads Segments[segment].IDs[at] next
 	read, total int // ids of Segments
 	drawn       [1]int32
-	writes      bool  // it reads drawn next
-	size        int   // how many ids it reads in the step
-	failed      fault // of Each or Hidden
+	writes      bool  // it reads the sampled id next
+	size        int   // number of ids that it reads in the step
+	failed      fault // error of Each or Hidden
 }
 
 // fault holds the first error of several goroutines.
@@ -63,7 +63,7 @@ func (f *fault) set(err error) {
 	f.err = cmp.Or(f.err, err)
 }
 
-// newTask returns a task for a request of a session of m, or an error that says what is wrong with it.
+// newTask returns a task for a request to a session of m, or an error if the request is invalid.
 func newTask(m *model.Model, r *Request) (*task, error) {
 	t := &task{r: r, turn: make(chan struct{}, 1), since: time.Now()}
 	if r.Session.Model() != m {
@@ -93,10 +93,10 @@ func (t *task) set(p place) {
 	}
 }
 
-// reads reports whether there is something to read.
+// reads reports whether any segment is left to read.
 func (t *task) reads() bool { return t.writes || t.read < t.total }
 
-// rows is how many ids the task reads in its next step.
+// rows returns the number of ids that the task reads in its next step.
 func (t *task) rows() int {
 	if t.writes || t.r.Segments[t.segment].Drawn {
 		return 1
@@ -104,7 +104,7 @@ func (t *task) rows() int {
 	return min(len(t.r.Segments[t.segment].IDs)-t.at, t.r.Session.Piece(0))
 }
 
-// part is what the task reads in its next step.
+// part returns the ids that the task reads in its next step.
 func (t *task) part() generate.Part {
 	t.size = t.rows()
 	p := generate.Part{Batch: t.r.Session, IDs: t.drawn[:]}
@@ -121,14 +121,14 @@ func (t *task) part() generate.Part {
 	return p
 }
 
-// each calls Each, while the scheduler waits.
-func (t *task) each(at int, logits []float32) { t.tell(t.r.Each, at, logits) }
+// each calls Each while the scheduler waits.
+func (t *task) each(at int, logits []float32) { t.call(t.r.Each, at, logits) }
 
-// hidden calls Hidden in the same way.
-func (t *task) hidden(at int, hidden []float32) { t.tell(t.r.Hidden, at, hidden) }
+// hidden calls Hidden while the scheduler waits.
+func (t *task) hidden(at int, hidden []float32) { t.call(t.r.Hidden, at, hidden) }
 
-// tell calls Each or Hidden. A panic ends the request, and not the others of the step.
-func (t *task) tell(f func(at int, x []float32), at int, x []float32) {
+// call calls Each or Hidden. A panic ends this request only.
+func (t *task) call(f func(at int, x []float32), at int, x []float32) {
 	if t.failed.get() != nil {
 		return
 	}
@@ -140,7 +140,7 @@ func (t *task) tell(f func(at int, x []float32), at int, x []float32) {
 	f(t.read+at, x)
 }
 
-// stepped counts what the task has read in a step.
+// stepped counts the ids read in a step.
 func (t *task) stepped() {
 	if t.writes {
 		t.writes = false

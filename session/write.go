@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
-// Generate draws a reply after the text. It yields text as soon as it is certain. If the loop over it ends before the
-// reply does, or ctx is done, or after an error, the text ends after the last id drawn, and Continue continues there.
+// Generate samples a reply after the text. It yields text as soon as it is certain. If the loop ends before the reply
+// does, or ctx is done, or an error occurs, the text ends after the last sampled id, and Continue resumes there.
 func (s *Session) Generate(ctx context.Context, o generate.Options) iter.Seq2[generate.Piece, error] {
 	return func(yield func(generate.Piece, error) bool) {
 		if s.writing {
@@ -29,12 +29,11 @@ func (s *Session) Generate(ctx context.Context, o generate.Options) iter.Seq2[ge
 	}
 }
 
-// Unfinished reports whether a reply has begun and not ended: Continue continues with it.
+// Unfinished reports whether a reply was interrupted: Continue resumes it.
 func (s *Session) Unfinished() bool { return s.writer != nil }
 
-// Continue continues with a reply that was interrupted, also one from before Save and Load: with its options, its
-// random numbers, half a character and text that may be the start of a stop string. Append and Rewind give such a reply
-// up.
+// Continue resumes an interrupted reply, even after Save and Load, with its options, random numbers, incomplete
+// character and text that may start a stop string. Append and Rewind discard such a reply.
 func (s *Session) Continue(ctx context.Context) iter.Seq2[generate.Piece, error] {
 	return func(yield func(generate.Piece, error) bool) {
 		switch {
@@ -62,7 +61,7 @@ func (s *Session) write(ctx context.Context, yield func(generate.Piece, error) b
 	err := s.run(ctx, &Request{Segments: s.text.segments(from, len(s.text.ids)), Next: w.next})
 	s.mark()
 	if s.at != nil && s.writer == nil {
-		s.gen = nil // a session that waits needs it once
+		s.gen = nil // an idle session needs the state once
 	}
 	if err != nil && !w.stopped {
 		yield(generate.Piece{}, err)
@@ -73,12 +72,12 @@ func (s *Session) write(ctx context.Context, yield func(generate.Piece, error) b
 type writing struct {
 	s       *Session
 	yield   func(generate.Piece, error) bool
-	marked  int       // where the last mark is
-	since   time.Time // the last id was drawn
+	marked  int       // position of the last mark
+	since   time.Time // when the last id was sampled
 	stopped bool
 }
 
-// next draws the next id.
+// next samples the next id.
 func (w *writing) next(logits []float32) (id int32, more bool, err error) {
 	s := w.s
 	if n := s.read(); n >= w.marked+s.text.chunk {
@@ -107,8 +106,8 @@ func (w *writing) next(logits []float32) (id int32, more bool, err error) {
 	return id, true, nil
 }
 
-// count adds an id to Stats. The time that whoever loops takes is not counted, nor is the first id, whose logits were
-// there.
+// count adds an id to Stats. It leaves out the time spent in the body of the loop, and the first id, whose logits
+// existed.
 func (w *writing) count() {
 	now := time.Now()
 	if !w.since.IsZero() {

@@ -41,7 +41,7 @@ const sessionMarks = 32 << 20
 // named is a session that this process has taken by its name.
 type named struct {
 	*hippo.Session
-	held *session.Held
+	lock *session.Lock
 	key  []byte
 }
 
@@ -52,20 +52,20 @@ func (f *sessionsFlags) take(m *hippo.Model, name string, chunk int) (n *named, 
 		return nil, err
 	}
 	n = &named{key: key}
-	if n.held, err = folder.Hold(name); err != nil {
+	if n.lock, err = folder.Lock(name); err != nil {
 		return nil, err
 	}
-	if !n.held.Exists() {
+	if !n.lock.Exists() {
 		n.Session = m.OpenSession(chunk)
-	} else if n.Session, err = m.LoadSession(n.held.Path, key); err != nil {
-		return nil, errors.Join(err, n.held.Release())
+	} else if n.Session, err = m.LoadSession(n.lock.Path, key); err != nil {
+		return nil, errors.Join(err, n.lock.Release())
 	}
 	n.SetMarks(sessionMarks)
 	return n, nil
 }
 
 func (n *named) save() error {
-	return n.Save(n.held.Path, hippo.SaveOptions{Marks: sessionMarks, Key: n.key})
+	return n.Save(n.lock.Path, hippo.SaveOptions{Marks: sessionMarks, Key: n.key})
 }
 
 // give saves the session, also after an error, and releases its name.
@@ -73,7 +73,7 @@ func (n *named) give(err error) error {
 	if n.Position() > 0 {
 		err = errors.Join(err, n.save())
 	}
-	return errors.Join(err, n.held.Release())
+	return errors.Join(err, n.lock.Release())
 }
 
 // reply reads a prompt and emits the reply piece by piece. Without a prompt it continues an interrupted reply.

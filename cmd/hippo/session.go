@@ -161,7 +161,7 @@ printed.`,
 		}
 		again, err := rewind(cmd.Context(), n.Session, args[2])
 		if err != nil {
-			return errors.Join(err, n.held.Release())
+			return errors.Join(err, n.lock.Release())
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s is at %d, %d tokens read again\n", args[1], n.Position(), again)
 		return n.give(nil)

@@ -15,7 +15,7 @@ import (
 type File struct {
 	ID      string    `json:"id"`
 	Owner   string    `json:"owner"`
-	Name    string    `json:"name"` // for people: the client's
+	Name    string    `json:"name"` // as chosen by the client
 	Purpose string    `json:"purpose"`
 	Bytes   int64     `json:"bytes"`
 	Created time.Time `json:"created"`
@@ -29,10 +29,10 @@ const (
 
 const filePrefix = "file-"
 
-// maxName is how many bytes of a file's name are kept.
+// maxName is the maximum length in bytes of a stored file name.
 const maxName = 255
 
-// cleanName is a name that can be shown.
+// cleanName returns a name that can be displayed.
 func cleanName(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
@@ -47,8 +47,8 @@ func cleanName(name string) string {
 	return name
 }
 
-// AddFile stores what fill writes as a file of an owner. Fill returns the name of the file for users. If fill fails,
-// no file is stored.
+// AddFile stores what fill writes as a file of an owner. fill returns the name of the file for users. If fill fails, no
+// file is stored.
 func (s *Store) AddFile(owner string, fill func(io.Writer) (name string, err error)) (File, error) {
 	s.mu.Lock()
 	n := 0
@@ -80,7 +80,7 @@ func (s *Store) keep(f *File, most int64, fill func(io.Writer) error) error {
 		return filled
 	})
 	if filled != nil {
-		err = filled // without the name of a file of the server's
+		err = filled // without the path of a server's file
 	}
 	f.Bytes, f.Name = m.n, cleanName(f.Name)
 	if err == nil {
@@ -99,13 +99,13 @@ func (s *Store) keep(f *File, most int64, fill func(io.Writer) error) error {
 	return nil
 }
 
-// metered counts what is written for its owner.
+// metered counts the bytes written for its owner.
 type metered struct {
 	s     *Store
 	w     io.Writer
 	owner string
 	n     int64
-	most  int64 // 0 for any
+	most  int64 // 0 for no limit
 }
 
 func (m *metered) Write(p []byte) (int, error) {
@@ -152,7 +152,7 @@ func (s *Store) OpenFile(owner, id string) (File, io.ReadCloser, error) {
 	return f, r, err
 }
 
-// DeleteFile removes an owner's file. One that a batch reads stays until that has ended.
+// DeleteFile removes an owner's file. A file that a batch reads stays until the batch ends.
 func (s *Store) DeleteFile(owner, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *Store) DeleteFile(owner, id string) error {
 			return because(ErrInUse, "file %s: %s reads it: cancel that first", id, b.ID)
 		}
 	}
-	// Without its description the content belongs to nothing.
+	// Without a description the content is removed at the next start.
 	if err := s.vault.remove(id + described); err != nil {
 		return err
 	}

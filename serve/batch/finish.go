@@ -8,12 +8,12 @@ import (
 	"log/slog"
 )
 
-// fail ends a batch with a problem, and what is done. Where that cannot be written, it ends without.
+// fail ends a batch with a problem, and the output so far. If that cannot be written, the batch ends without output.
 func (r *run) fail(p Problem) error {
 	writes := false
 	err := r.s.change(r.b.ID, func(b *Batch) {
 		b.Problems = append(b.Problems, p)
-		writes = b.End == "" // else it is the writing that has failed
+		writes = b.End == "" // otherwise the writing itself has failed
 	})
 	if err == nil && writes && r.finish(Failed) == nil {
 		return nil
@@ -74,10 +74,10 @@ func (r *run) finish(end Status) (err error) {
 	return r.drop()
 }
 
-// file writes the results that are good, or those that are not, as a file.
+// file writes the successful or the failed results as a file.
 func (r *run) file(id, what string, good bool) error {
 	if _, err := r.s.File(r.b.Owner, id); err == nil {
-		return nil // the process ended behind it
+		return nil // the process ended after writing it
 	}
 	f := &File{ID: id, Owner: r.b.Owner, Purpose: PurposeOutput, Name: r.b.ID + "_" + what + ".jsonl"}
 	return r.s.keep(f, 0, func(w io.Writer) error {
@@ -88,13 +88,13 @@ func (r *run) file(id, what string, good bool) error {
 	})
 }
 
-// late writes an error for each request that was not answered in time.
+// late writes an error for each request without a response in time.
 func (r *run) late(w io.Writer) error {
 	file, err := r.s.vault.open(r.b.Input + content)
 	if err != nil {
 		return err
 	}
-	defer file.Close() // it was only read
+	defer file.Close() // the file was only read
 	in := &items{newLines(file, r.s.o.MaxLine), r.b.Endpoint, map[[16]byte]bool{}}
 	for {
 		it, err := in.next()

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// result is a line of an output, as OpenAI has it.
+// result is a line of an output, as in OpenAI's API.
 type result struct {
 	ID       string    `json:"id"`
 	CustomID *string   `json:"custom_id"`
@@ -28,14 +28,14 @@ type fault struct {
 	Message string `json:"message"`
 }
 
-// record is a line of a journal: the result of a line of the input. Records come in the order in which requests end.
+// record is a line of a journal: the result for a line of the input. Records are in the order in which requests ended.
 type record struct {
 	Line   int             `json:"line"`
 	Good   bool            `json:"good"`
 	Result json.RawMessage `json:"result"`
 }
 
-// mark is where a record is in a journal.
+// mark is the position of a record in a journal.
 type mark struct {
 	line int
 	good bool
@@ -43,15 +43,15 @@ type mark struct {
 	size int
 }
 
-// done is what a journal has.
+// done is the content of a journal.
 type done struct {
 	marks  []mark
 	lines  map[int]bool
-	size   int64 // bytes of whole records
+	size   int64 // bytes of complete records
 	counts Counts
 }
 
-// add notes a record behind the others.
+// add adds a record after the others.
 func (d *done) add(line int, good bool, size int) {
 	d.marks = append(d.marks, mark{line, good, d.size, size})
 	d.lines[line] = true
@@ -63,8 +63,8 @@ func (d *done) add(line int, good bool, size int) {
 	}
 }
 
-// readJournal reads a journal up to the first record that is not whole, such as one that was being written when the
-// process ended. No journal is one without records.
+// readJournal reads a journal up to the first incomplete record, such as one that was being written when the process
+// ended. A missing journal has no records.
 func readJournal(v vault, name string) (*done, error) {
 	d := &done{lines: map[int]bool{}}
 	file, err := v.open(name)
@@ -88,7 +88,7 @@ func readJournal(v vault, name string) (*done, error) {
 	}
 }
 
-// write writes the results that are good, or those that are not, in the order of the input.
+// write writes the successful or the failed results in the order of the input.
 func (d *done) write(w io.Writer, v vault, name string, good bool) error {
 	slices.SortFunc(d.marks, func(a, b mark) int { return a.line - b.line })
 	file, err := v.open(name)

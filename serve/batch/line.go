@@ -14,8 +14,8 @@ import (
 // lines reads the requests of a file.
 type lines struct {
 	r    *bufio.Reader
-	most int // bytes of a line
-	n    int // of the last line that was read, from 1
+	most int // maximum bytes of a line
+	n    int // number of the last line read, from 1
 	buf  []byte
 }
 
@@ -23,7 +23,7 @@ func newLines(r io.Reader, most int) *lines {
 	return &lines{r: bufio.NewReaderSize(r, 64<<10), most: most}
 }
 
-// errLong is the error of a line that is too long: it has been passed over.
+// errLong is the error of a line that is too long. It has been skipped.
 var errLong = errors.New("too long")
 
 // next returns the next line that is not empty, valid until the next call. The last error is io.EOF.
@@ -59,7 +59,7 @@ func (l *lines) line() ([]byte, error) {
 	}
 }
 
-// item is a line of a file: a request, or what is wrong with it.
+// item is a line of a file: a request, or its error.
 type item struct {
 	line     int
 	CustomID *string
@@ -67,7 +67,7 @@ type item struct {
 	problem  string
 }
 
-// maxCustomID is how many bytes a custom_id has at most.
+// maxCustomID is the maximum length of a custom_id in bytes.
 const maxCustomID = 512
 
 // items reads the items of a file, one after another.
@@ -92,7 +92,7 @@ func (r *items) next() (item, error) {
 	return it, nil
 }
 
-// parse reads a line, and returns what is wrong with it.
+// parse parses a line, and returns its errors.
 func (r *items) parse(text []byte, it *item) string {
 	var q struct {
 		CustomID json.RawMessage `json:"custom_id"`
@@ -136,7 +136,7 @@ func (r *items) parse(text []byte, it *item) string {
 	return ""
 }
 
-// some is a value for a message.
+// some returns a value, truncated for a message.
 func some(v json.RawMessage) string {
 	if len(v) == 0 {
 		return "nothing"

@@ -12,11 +12,11 @@ import (
 // Status is the status of a batch.
 type Status string
 
-// The statuses, of which the last four are ends.
+// The statuses. The last four are final.
 const (
-	Validating Status = "validating" // waiting, and then its file is looked through
+	Validating Status = "validating" // queued, or its file is being checked
 	InProgress Status = "in_progress"
-	Finalizing Status = "finalizing" // its output is written
+	Finalizing Status = "finalizing" // its output is being written
 	Cancelling Status = "cancelling"
 	Completed  Status = "completed"
 	Failed     Status = "failed"
@@ -24,7 +24,7 @@ const (
 	Expired    Status = "expired"
 )
 
-// ended reports whether nothing more happens.
+// ended reports whether a status is final.
 func (s Status) ended() bool {
 	return slices.Contains([]Status{Completed, Failed, Cancelled, Expired}, s)
 }
@@ -37,7 +37,7 @@ type Problem struct {
 	Line    int    `json:"line,omitempty"` // from 1; 0 for none
 }
 
-// Counts are the requests of a batch.
+// Counts are the numbers of requests of a batch.
 type Counts struct {
 	Total     int `json:"total"`
 	Completed int `json:"completed"`
@@ -59,30 +59,30 @@ type Batch struct {
 	Counts   Counts               `json:"counts"`
 	Created  time.Time            `json:"created"`
 	Expires  time.Time            `json:"expires"`
-	At       map[Status]time.Time `json:"at"`            // when it came to stand there
-	End      Status               `json:"end,omitempty"` // of a batch that is finalized: how it will end
+	At       map[Status]time.Time `json:"at"`            // time of each status
+	End      Status               `json:"end,omitempty"` // final status of a batch that is finalizing
 
-	// Ids of the files that are being written, chosen before, so that they are written once.
+	// Ids of the files being written, chosen in advance so that a restart does not write them twice.
 	NextOutput string `json:"next_output,omitempty"`
 	NextErrors string `json:"next_errors,omitempty"`
 }
 
 const batchPrefix = "batch_"
 
-// The limits of metadata, as OpenAI has them.
+// OpenAI's limits on metadata.
 const (
 	maxMetadata      = 16
 	maxMetadataKey   = 64
 	maxMetadataValue = 512
 )
 
-// maxWindow is the longest time that a batch may be given.
+// maxWindow is the maximum completion window of a batch.
 const maxWindow = 7 * 24 * time.Hour
 
-// FieldError is what is wrong with a field of a request for a batch.
+// FieldError is the error of a field of a batch request.
 type FieldError struct{ Field, Message string }
 
-// Error names the field and says what is wrong with it.
+// Error names the field and describes its error.
 func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
 
 func wrong(field, format string, args ...any) error {
@@ -91,9 +91,9 @@ func wrong(field, format string, args ...any) error {
 
 // Wish is a client's request for a batch.
 type Wish struct {
-	Input    string // the id of a file
+	Input    string // id of a file
 	Endpoint string
-	Window   string // how long it may take, such as 24h
+	Window   string // completion window, such as 24h
 	Metadata map[string]string
 }
 
@@ -145,10 +145,10 @@ func (s *Store) AddBatch(owner string, w Wish) (Batch, error) {
 	return b.copied(), nil
 }
 
-// keptBatches is how many batches of an owner are known: of those that have ended the oldest go.
+// keptBatches is the maximum number of batches of an owner: the oldest ended ones are removed first.
 const keptBatches = 10000
 
-// room makes room for a batch more.
+// room removes an ended batch if there is no room for another.
 func (s *Store) room(owner string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *Store) Batches(owner string, p Page) ([]Batch, bool, error) {
 	return out, more, err
 }
 
-// Cancel ends an owner's batch: requests that are done are in its output. One that has ended does not change.
+// Cancel ends an owner's batch with the finished requests in its output. A batch that has ended does not change.
 func (s *Store) Cancel(owner, id string) (Batch, error) {
 	if _, err := s.Batch(owner, id); err != nil {
 		return Batch{}, err
@@ -226,13 +226,13 @@ func (s *Store) Cancel(owner, id string) (Batch, error) {
 	return s.Batch(owner, id)
 }
 
-// stand moves a batch on. The lock is held.
+// stand sets the status of a batch. The lock is held.
 func (b *Batch) stand(at Status) {
 	b.Status = at
 	b.At[at] = time.Now()
 }
 
-// change changes a batch and writes it down.
+// change changes a batch and stores its description.
 func (s *Store) change(id string, f func(b *Batch)) error {
 	s.saving.Lock()
 	defer s.saving.Unlock()

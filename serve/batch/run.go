@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Why a batch ends before its last request. Whoever answers its requests sees that they are canceled.
+// Why a batch ends before its last request: the cause of its context.
 var (
 	errCancelled = fmt.Errorf("batch: cancelled: %w", context.Canceled)
 	errExpired   = fmt.Errorf("batch: expired: %w", context.Canceled)
 )
 
-// employ has a worker for an owner. The lock is held.
+// employ starts a worker for an owner. The lock is held.
 func (s *Store) employ(owner string) {
 	if s.busy[owner] || s.closed || s.next(owner) == nil {
 		return
@@ -27,7 +27,7 @@ func (s *Store) employ(owner string) {
 	s.workers.Go(func() { s.work(owner) })
 }
 
-// next is the oldest batch of an owner that has not ended. The lock is held.
+// next returns the oldest unfinished batch of an owner. The lock is held.
 func (s *Store) next(owner string) (oldest *Batch) {
 	for _, b := range s.batches {
 		if b.Owner == owner && !b.Status.ended() &&
@@ -38,7 +38,7 @@ func (s *Store) next(owner string) (oldest *Batch) {
 	return oldest
 }
 
-// work works through the batches of an owner, one after another.
+// work runs the batches of an owner, one after another.
 func (s *Store) work(owner string) {
 	for {
 		s.mu.Lock()
@@ -63,7 +63,7 @@ func (s *Store) work(owner string) {
 	}
 }
 
-// rest is called after an error of a batch, and reports whether work goes on.
+// rest handles an error of a batch, and reports whether to continue.
 func (s *Store) rest(r *run, err error) bool {
 	if errors.Is(context.Cause(s.running), errClosed) {
 		if err := s.change(r.b.ID, func(*Batch) {}); err != nil { // its counts
@@ -76,28 +76,28 @@ func (s *Store) rest(r *run, err error) bool {
 	if errors.Is(err, ErrLimit) {
 		p = Problem{Code: "storage_limit_exceeded", Message: err.Error()}
 	}
-	// Where this cannot be written either the batch has failed for this process, and goes on with the next.
+	// If this cannot be written either, the batch has failed in this process; continue with the next.
 	if err := r.fail(p); err != nil {
 		s.o.Log.Error("batch", "batch", r.b.ID, "error", err.Error())
 	}
 	return true
 }
 
-// run is a batch that is being worked through.
+// run is a running batch.
 type run struct {
 	s    *Store
-	b    Batch // as it was at the beginning
+	b    Batch // as it was at the start
 	done *done
 	out  journal
-	paid int64 // bytes of the journal that its owner is charged for
+	paid int64 // bytes of the journal charged to the owner
 }
 
 func (r *run) name() string { return r.b.ID + progress }
 
-// run works through the batch. After an error it has not ended.
+// run runs the batch. After an error it has not ended.
 func (r *run) run(ctx context.Context) error {
 	if r.b.End != "" {
-		return r.finish(r.b.End) // it was being finalized when the process ended
+		return r.finish(r.b.End) // it was finalizing when the process ended
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, r.b.Expires, errExpired)
 	defer cancel()
@@ -133,7 +133,7 @@ func (r *run) validate() (*Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() // it was only read
+	defer file.Close() // the file was only read
 	l, n := newLines(file, r.s.o.MaxLine), 0
 	for ; ; n++ {
 		_, err := l.next()
@@ -163,7 +163,7 @@ func (r *run) validate() (*Problem, error) {
 	})
 }
 
-// answer has all requests answered that are not done.
+// answer runs all requests without a result.
 func (r *run) answer(ctx context.Context) (err error) {
 	if r.done, err = readJournal(r.s.vault, r.name()); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (r *run) answer(ctx context.Context) (err error) {
 	for first := range ended {
 		if err := r.keep(first, ended); err != nil {
 			cancel(err)
-			for range ended { // those that have not seen it yet
+			for range ended { // those that still have to notice
 			}
 		}
 	}
@@ -196,16 +196,16 @@ func (r *run) answer(ctx context.Context) (err error) {
 	return errors.Join(context.Cause(ctx), r.out.Close())
 }
 
-// read has the requests answered side by side. Results go to ended.
+// read starts the requests concurrently. Results go to ended.
 func (r *run) read(ctx context.Context, ended chan<- record) error {
 	file, err := r.s.vault.open(r.b.Input + content)
 	if err != nil {
 		return err
 	}
-	defer file.Close() // it was only read
+	defer file.Close() // the file was only read
 	in := &items{newLines(file, r.s.o.MaxLine), r.b.Endpoint, map[[16]byte]bool{}}
 	old := make(map[int]bool, len(r.done.lines))
-	for line := range r.done.lines { // which grows meanwhile
+	for line := range r.done.lines { // lines grows meanwhile
 		old[line] = true
 	}
 	var all sync.WaitGroup
@@ -236,7 +236,7 @@ func (r *run) read(ctx context.Context, ended chan<- record) error {
 	}
 }
 
-// one answers a request. The error is that of ctx.
+// one runs a request. The error is that of ctx.
 func (r *run) one(ctx context.Context, it item) (record, error) {
 	q := Request{ID: "batch_req_" + rand.Text(), Owner: r.b.Owner, Endpoint: r.b.Endpoint, Body: it.body}
 	out := result{ID: q.ID, CustomID: it.CustomID}
@@ -258,7 +258,7 @@ func (r *run) one(ctx context.Context, it item) (record, error) {
 	return rec, err
 }
 
-// patiently has a request answered, again after a while where the server has too much to do.
+// patiently runs a request, and retries it after a pause if the server is busy.
 func (r *run) patiently(ctx context.Context, q Request) (Response, error) {
 	const most = 5 * time.Second
 	for wait := 100 * time.Millisecond; ; wait = min(most, 2*wait) {
@@ -279,8 +279,8 @@ func (r *run) patiently(ctx context.Context, q Request) (Response, error) {
 	}
 }
 
-// keep writes the records that are there, and returns when they are on disk. Where there is not room for all of them it
-// writes those before the first that has none, and returns ErrLimit.
+// keep writes the available records, and returns when they are on disk. If not all fit, it writes those before the
+// first that does not, and returns ErrLimit.
 func (r *run) keep(first record, more <-chan record) error {
 	var data []byte
 	var some []mark
@@ -328,7 +328,7 @@ func (r *run) pay(n int64) error {
 	return err
 }
 
-// count notes how many requests are done.
+// count updates the number of finished requests.
 func (r *run) count() {
 	c := r.done.counts
 	r.s.mu.Lock()

@@ -1,10 +1,9 @@
-// Package batch keeps files of requests for clients, and works through them line by line as OpenAI's batches do: with
-// an output that tells which lines are done, so that a batch goes on where it stood after the process has ended, at any
-// moment. It knows nothing of HTTP or models: whoever uses it answers the requests.
+// Package batch stores files of requests for clients and runs them line by line, like OpenAI's batches. A journal lists
+// the finished lines, so that a batch continues after the process has ended at any moment. The package knows neither
+// HTTP nor models: its user responds to the requests.
 //
-// How the files read: vault is where data is, store has the Store and its limits, file the files of clients, object
-// the batches, run works through one, line reads the requests in it, journal has what is done, finish writes the
-// output.
+// How the files read: vault stores the data, store has the Store and its limits, file the files of clients, object the
+// batches; run runs one, line reads its requests, journal has the results, finish writes the output.
 package batch
 
 import (
@@ -22,50 +21,50 @@ import (
 	"time"
 )
 
-// Options are the limits of a Store, and who responds. A number below 1 stands for the one given here.
+// Options are the limits of a Store, and the function that responds. A number below 1 means the default given here.
 type Options struct {
-	Dir string // of the files, which nothing else may be in; in memory where it is empty
+	Dir string // for its files alone; empty: in memory
 
-	MaxFile    int64 // bytes of a file that a client sends: 100 MiB
+	MaxFile    int64 // bytes of a client's file: 100 MiB
 	MaxTotal   int64 // bytes of all files: 16 GiB in a folder, 256 MiB in memory
 	MaxOwner   int64 // bytes of one owner's files: MaxTotal
 	MaxFiles   int   // files of one owner: 10,000
-	MaxBatches int   // batches of one owner that have not ended: 100
+	MaxBatches int   // unfinished batches of one owner: 100
 	MaxLines   int   // requests of a batch: 50,000
 	MaxLine    int   // bytes of a request: 8 MiB
-	Together   int   // requests that are answered at a time: 16
+	Together   int   // requests that run at a time: 16
 
-	Endpoints []string // that a batch may be for
-	// Do answers a request. Its error is that of ctx, or ErrLater.
+	Endpoints []string // endpoints that a batch may request
+	// Do responds to a request. Its error is that of ctx, or ErrLater.
 	Do  func(ctx context.Context, q Request) (Response, error)
 	Log *slog.Logger // nil for none
 }
 
 // Request is one line of a batch.
 type Request struct {
-	ID       string // another for each
+	ID       string // unique
 	Owner    string
 	Endpoint string
 	Body     []byte // a JSON object
 }
 
-// Response is the response to one: a status of HTTP, and JSON.
+// Response is the response to a request: an HTTP status, and JSON.
 type Response struct {
 	Status int
 	Body   []byte
 }
 
-// ErrLater is the error of a request that is to be tried again.
+// ErrLater is the error of a request to be retried later.
 var ErrLater = errors.New("batch: not now")
 
-// What is wrong with what a client asks for.
+// Kinds of errors in clients' requests.
 var (
 	ErrNotFound = errors.New("not found")
 	ErrLimit    = errors.New("limit")
 	ErrInUse    = errors.New("in use")
 )
 
-// reason is one of these errors with what is told of it.
+// reason is one of these errors with a message.
 type reason struct {
 	text string
 	kind error
@@ -73,7 +72,7 @@ type reason struct {
 
 func (r *reason) Error() string { return r.text }
 
-// Unwrap is the kind of error.
+// Unwrap returns the kind of error.
 func (r *reason) Unwrap() error { return r.kind }
 
 // because returns an error of a kind.
@@ -81,31 +80,31 @@ func because(kind error, format string, args ...any) error {
 	return &reason{fmt.Sprintf(format, args...), kind}
 }
 
-// errClosed is why batches are stopped.
+// errClosed is why batches stop when the store is closed.
 var errClosed = fmt.Errorf("batch: the store is closed: %w", context.Canceled)
 
-// Store has the files and batches of clients. Each owner sees its own only. All methods may be called by any number of
-// goroutines.
+// Store holds the files and batches of clients. Each owner sees only its own. All methods may be called by any number
+// of goroutines.
 type Store struct {
 	o       Options
 	vault   vault
-	places  chan struct{} // of requests that are being answered
+	places  chan struct{} // one element for each running request
 	running context.Context
 	stop    context.CancelCauseFunc
 	workers sync.WaitGroup
 
-	saving  sync.Mutex // descriptions are written in the order of their changes; before mu
+	saving  sync.Mutex // descriptions are written in the order of their changes; locked before mu
 	mu      sync.Mutex
 	files   map[string]*File
 	batches map[string]*Batch
 	used    map[string]int64 // bytes of each owner
 	total   int64
 	busy    map[string]bool                    // owners with a worker
-	cancels map[string]context.CancelCauseFunc // of batches that run
+	cancels map[string]context.CancelCauseFunc // of running batches
 	closed  bool
 }
 
-// Open opens a store. Batches that have not ended go on.
+// Open opens a store. Unfinished batches continue.
 func Open(o Options) (*Store, error) {
 	o.fill()
 	s := &Store{
@@ -132,7 +131,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// fill sets the limits that are not given.
+// fill sets the limits below 1 to their defaults.
 func (o *Options) fill() {
 	o.MaxTotal = o.Total()
 	for _, limit := range []struct {
@@ -158,7 +157,7 @@ func (o *Options) fill() {
 	}
 }
 
-// Total is MaxTotal, or what stands for it.
+// Total returns MaxTotal, or its default.
 func (o *Options) Total() int64 {
 	switch {
 	case o.MaxTotal > 0:
@@ -169,17 +168,17 @@ func (o *Options) Total() int64 {
 	return 16 << 30
 }
 
-// MaxFile is the most bytes of a file that a client sends.
+// MaxFile returns the maximum size in bytes of a client's file.
 func (s *Store) MaxFile() int64 { return s.o.MaxFile }
 
-// Used is how many bytes all files have.
+// Used returns the size of all files in bytes.
 func (s *Store) Used() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total
 }
 
-// Close ends all work. What is done is kept, and what is not goes on when the store is opened again.
+// Close stops all batches. Their results are stored, and the rest continues when the store is opened again.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -200,7 +199,7 @@ const (
 	progress  = ".journal" // of a batch
 )
 
-// load reads what a vault has. What belongs to nothing is removed: a process ended between two writes.
+// load reads the content of a vault. It removes data without a description: the process ended between two writes.
 func (s *Store) load() error {
 	names, err := s.vault.names()
 	if err != nil {
@@ -272,7 +271,7 @@ func (s *Store) describe(id string, v any) error {
 	})
 }
 
-// charge counts bytes for an owner, and returns ErrLimit where there are too many.
+// charge counts bytes for an owner, or returns ErrLimit.
 func (s *Store) charge(owner string, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,7 +286,7 @@ func (s *Store) charge(owner string, n int64) error {
 	return nil
 }
 
-// refund is the opposite of charge. The lock is not held.
+// refund reverses charge. The lock is not held.
 func (s *Store) refund(owner string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,14 +301,14 @@ func (s *Store) refunded(owner string, n int64) {
 	}
 }
 
-// Page is a part of a list: at most Limit of it, behind the one with the id After.
+// Page selects a part of a list: at most Limit items, after the one with the id After.
 type Page struct {
 	After     string
 	Limit     int
-	Ascending bool // the oldest first, else the newest
+	Ascending bool // oldest first, else newest first
 }
 
-// paged returns a page of those for which want holds, and whether there are more behind it.
+// paged returns a page of the items for which want is true, and whether more follow.
 func paged[T any](all map[string]*T, p Page, want func(*T) bool, key func(*T) (time.Time, string)) (out []T, more bool,
 	err error) {
 	var list []*T
@@ -346,5 +345,5 @@ func paged[T any](all map[string]*T, p Page, want func(*T) bool, key func(*T) (t
 	return out, more, nil
 }
 
-// gone reports whether an error says that there is no such data.
+// gone reports whether an error means that the data does not exist.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -14,12 +14,12 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// vault holds data under names, which are the store's own: never a client's.
+// vault stores data under names, which the store chooses, never a client.
 type vault interface {
-	// write makes the data of a name what fill writes, or leaves all as it was.
+	// write atomically replaces the data of a name with what fill writes.
 	write(name string, fill func(io.Writer) error) error
 	open(name string) (reader, error)
-	// extend goes on behind the first bytes of a name, which may be none: what stood there goes.
+	// extend opens the data of a name to append after its first bytes, which may be none. It truncates the rest.
 	extend(name string, at int64) (journal, error)
 	remove(name string) error
 	names() ([]string, error)
@@ -33,13 +33,13 @@ type reader interface {
 	io.Closer
 }
 
-// journal is data that grows. What Sync has returned for is kept.
+// journal is data to which records are appended. They are stored when Sync returns.
 type journal interface {
 	io.WriteCloser
 	Sync() error
 }
 
-// folder is a vault on disk, whose data outlives the process.
+// folder is a vault on disk, which outlives the process.
 type folder struct {
 	dir  string
 	lock *disk.Lock
@@ -62,7 +62,7 @@ func (f *folder) write(name string, fill func(io.Writer) error) error {
 func (f *folder) open(name string) (reader, error) {
 	file, _, err := disk.Open(f.path(name))
 	if err != nil {
-		return nil, err // not a nil file as a reader
+		return nil, err // not a nil *os.File as a reader
 	}
 	return file, nil
 }

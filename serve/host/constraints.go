@@ -9,22 +9,22 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// constraints are those of a model that were used last.
+// constraints caches the last used constraints of a model.
 type constraints struct {
 	mu         sync.Mutex
 	vocabulary *constrain.Vocabulary
 	known      map[string]*constrain.Constraint
-	order      []string // the oldest first
+	order      []string // least recently used first
 }
 
-// compiling has room for the grammars that are compiled at a time, each of which may take some ten megabytes meanwhile.
+// compiling limits the number of grammars compiled at a time, each of which may take tens of megabytes.
 var compiling = make(chan struct{}, 2)
 
-// maxConstraints is how many constraints a model keeps. Each holds some megabytes at most.
+// maxConstraints is the maximum number of cached constraints of a model. Each takes a few megabytes at most.
 const maxConstraints = 16
 
-// Constraint is the constraint of a grammar. What has the same key is the same grammar. The markers are special tokens
-// that replies may have, the same in every call.
+// Constraint returns the constraint of a grammar, from the cache if there is one under the key. Equal keys must mean
+// equal grammars. The markers are special tokens that replies may contain; they must be the same in every call.
 func (m *Model) Constraint(ctx context.Context, param, key string, part constrain.Part,
 	markers []string) (*constrain.Constraint, error) {
 	all := &m.constraints
@@ -37,7 +37,7 @@ func (m *Model) Constraint(ctx context.Context, param, key string, part constrai
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if known := all.use(key); known != nil { // another request wanted the same
+	if known := all.use(key); known != nil { // another request has compiled it
 		return known, nil
 	}
 	grammar, err := constrain.Compile(part)
@@ -52,7 +52,7 @@ func (m *Model) Constraint(ctx context.Context, param, key string, part constrai
 	return made, nil
 }
 
-// use is the constraint with a key, nil if it is not kept.
+// use returns the cached constraint of a key, or nil.
 func (c *constraints) use(key string) *constrain.Constraint {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *constraints) add(key string, made *constrain.Constraint) {
 	}
 }
 
-// of is the vocabulary of a model, made when it is first used.
+// of returns the vocabulary of a model, and creates it on first use.
 func (c *constraints) of(m *Model, markers []string) *constrain.Vocabulary {
 	c.mu.Lock()
 	defer c.mu.Unlock()

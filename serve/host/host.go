@@ -1,6 +1,6 @@
-// Package host holds the models of a server: fixed ones, and those of a Library, which are loaded when a request wants
-// them and unloaded when they are idle or another needs their memory. A Model reads texts with what is cached of them:
-// stored prefixes, log-probabilities, sessions in memory, grammars.
+// Package host loads and unloads the models of a server: fixed ones, and those of a Library, which are loaded on
+// request and unloaded when they are idle or another needs their memory. A Model reads texts with the help of its
+// caches: stored prefixes, log-probabilities, sessions in memory, grammars.
 package host
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Host has the models of a server: fixed ones, and those of a library, which are loaded when a request needs them, and
-// unloaded when they are idle for long or another needs their memory.
+// Host holds the models of a server: fixed ones, and those of a library, which are loaded when a request needs them,
+// and unloaded when they are idle for long or another needs their memory.
 //
-// Requests for models that are not loaded wait in a queue of models, first in, first out. If there is no memory for the
-// first, idle models are unloaded, the least recently used first. If that is not enough, models in use take no more
-// requests until it is: so no model waits forever while others are always busy.
+// Models to be loaded wait in a queue, first in, first out. If there is no memory for the first, idle models are
+// unloaded, the least recently used first. If that is not enough, the models in use admit no more requests until it is:
+// so no model waits forever while others are always busy.
 type Host struct {
 	Options
 	Library *Library // nil if all models are fixed
@@ -30,29 +30,29 @@ type Host struct {
 
 	fixed []*entry // always loaded
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	entries map[string]*entry
 	known   []ModelInfo // of the library
-	listed  time.Time   // when
-	queue   []*entry    // that are to be loaded
-	waiting int         // requests
-	used    int64       // bytes of the weights that are there, come, or go
+	listed  time.Time   // time of the list
+	queue   []*entry    // models to be loaded
+	waiting int         // number of requests that wait for a model
+	used    int64       // bytes of the weights that are loaded, being loaded or unloaded
 	clock   int64       // counts uses
 	closed  bool
 }
 
 // entry is a model by its name.
 type entry struct {
-	info    ModelInfo // of what is loaded
+	info    ModelInfo // of the loaded model
 	fixed   bool      // always loaded
-	model   *Model    // nil while it is not loaded
+	model   *Model    // nil unless it is loaded
 	closing bool      // being unloaded
-	leaving bool      // takes no more requests, to free memory for another
-	deleted bool      // takes no more requests, as it was removed from the disk
+	leaving bool      // admits no more requests, to free memory for another
+	deleted bool      // admits no more requests: it was removed from the disk
 	uses    int       // requests that use it
-	last    int64     // the clock when it was used last
+	last    int64     // value of clock at the last use
 	bytes   int64     // of its weights
-	base    *entry    // whose weights it uses, too; nil for none
+	base    *entry    // the model whose weights it shares, or nil
 	keep    time.Duration
 	expires time.Time // while it is idle; zero for never
 	timer   *time.Timer
@@ -68,34 +68,34 @@ type loading struct {
 	started bool // it is no longer in the queue
 	model   *Model
 	err     error
-	done    chan struct{} // closed when one of both is set
+	done    chan struct{} // closed when model or err is set
 }
 
-// freshness is how long a list of the library is good.
+// freshness is the time for which a list of the library is valid.
 const freshness = time.Second
 
-// Options say how models are loaded.
+// Options configure how models are loaded.
 type Options struct {
 	Queue     int             // requests that may wait for a model
-	QueueWait time.Duration   // after which one that waits for memory is turned away
+	QueueWait time.Duration   // maximum time that a request waits for memory
 	Running   context.Context // done when requests in flight must end
-	// Other returns an error if a name is that of something else than a language model.
+	// Other returns an error if a name belongs to something other than a language model.
 	Other func(name string) error
 	// Unloading is called before an idle model is unloaded.
 	Unloading func(*Model)
-	// Changed is called when a model was loaded, which took some time, could not be loaded, or was unloaded.
+	// Changed is called when a model was loaded, with the time it took, could not be loaded, or was unloaded.
 	Changed func(model, change string, took time.Duration)
 	Log     *slog.Logger
 }
 
-// What happens to a model, in hippo_model_changes_total.
+// Changes of a model, in hippo_model_changes_total.
 const (
 	ModelLoaded   = "loaded"
 	modelFailed   = "failed"
 	modelUnloaded = "unloaded"
 )
 
-// New returns a host of fixed models, and of a library, which may be nil.
+// New returns a host of fixed models and of a library, which may be nil.
 func New(o Options, lib *Library, models []*Model) *Host {
 	r := &Host{
 		Options: o, Library: lib, left: make(chan struct{}, 1), entries: map[string]*entry{},
@@ -164,7 +164,7 @@ func (e *entry) usable(now ModelInfo) bool {
 	return e.model != nil && !e.leaving && !e.deleted && (e.fixed || e.uses > 0 || e.info.Digest == now.Digest)
 }
 
-// acquire returns the model of a name, which is loaded if it is not. It stays until release is called.
+// acquire returns a model by name, and loads it if needed. The model stays loaded until release is called.
 func (r *Host) acquire(ctx context.Context, name string) (*entry, *Model, error) {
 	info, err := r.Find(ctx, name)
 	if err != nil {
@@ -202,7 +202,7 @@ func (e *entry) use(n int) {
 	e.uses += n
 }
 
-// join has a request wait for a model. The lock is held.
+// join queues a request for a model. The lock is held.
 func (r *Host) join(e *entry, info ModelInfo) (*loading, error) {
 	if r.waiting >= r.Queue {
 		return nil, request.Busy("%d requests are waiting for a model, as many as may", r.waiting)
@@ -234,7 +234,7 @@ func (r *Host) wait(ctx context.Context, e *entry, l *loading) (*Model, error) {
 		case <-ctx.Done():
 			why = context.Cause(ctx)
 		case <-late:
-			late = nil // once it is being loaded it is waited for
+			late = nil // no time limit once the model is being loaded
 			why = request.Busy("the model %.100q found no room beside those in use in %v", l.name, r.QueueWait)
 		}
 		if r.giveUp(e, l, ctx.Err() != nil) {
@@ -243,8 +243,8 @@ func (r *Host) wait(ctx context.Context, e *entry, l *loading) (*Model, error) {
 	}
 }
 
-// giveUp ends the wait of a request, and reports whether it did: only clients that disconnected give up a model that is
-// being loaded. Other requests still wait for it.
+// giveUp ends the wait of a request and reports whether it did: only a disconnected client stops waiting for a model
+// that is being loaded. Other requests still wait for it.
 func (r *Host) giveUp(e *entry, l *loading, gone bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,7 +269,7 @@ func (r *Host) giveUp(e *entry, l *loading, gone bool) bool {
 	return true
 }
 
-// Model returns the model of a name, "" is the first, when it is loaded. It stays loaded until the request has ended.
+// Model returns a model by name, once it is loaded; "" is the first. It stays loaded until the request ends.
 func (r *Host) Model(c *request.Call, name string) (*Model, error) {
 	if err := c.Draining(); err != nil {
 		return nil, err
@@ -296,14 +296,14 @@ func (r *Host) Preload(ctx context.Context, name string) error {
 	return err
 }
 
-// release ends what acquire began.
+// release ends the use that acquire started.
 func (r *Host) release(e *entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unuse(e)
 }
 
-// unuse counts a request less. The lock is held.
+// unuse ends the use of a model by one request. The lock is held.
 func (r *Host) unuse(e *entry) {
 	r.clock++
 	e.last = r.clock
@@ -313,7 +313,7 @@ func (r *Host) unuse(e *entry) {
 	}
 }
 
-// rest unloads an idle model after its time. The lock is held.
+// rest schedules the unloading of an idle model. The lock is held.
 func (r *Host) rest(e *entry) {
 	switch {
 	case e.fixed:
@@ -333,7 +333,7 @@ func (r *Host) rest(e *entry) {
 	}
 }
 
-// keep sets how long a model stays loaded when it is idle. When it is loaded again, the library's time holds.
+// keep sets how long a model stays loaded when it is idle. The library's time applies again after the next load.
 func (r *Host) keep(e *entry, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -346,7 +346,7 @@ func (r *Host) keep(e *entry, d time.Duration) {
 	}
 }
 
-// SetKeepAlive is keep for a model that the caller uses.
+// SetKeepAlive sets how long a model that the caller uses stays loaded when it is idle.
 func (r *Host) SetKeepAlive(m *Model, d time.Duration) {
 	r.mu.Lock()
 	e := r.entries[m.Name]
@@ -354,7 +354,7 @@ func (r *Host) SetKeepAlive(m *Model, d time.Duration) {
 	r.keep(e, d)
 }
 
-// Unload unloads the model of a name as soon as it is idle.
+// Unload unloads a model by name as soon as it is idle.
 func (r *Host) Unload(ctx context.Context, name string) error {
 	info, err := r.Find(ctx, name)
 	if err != nil {
@@ -364,7 +364,7 @@ func (r *Host) Unload(ctx context.Context, name string) error {
 	e := r.entries[info.Name]
 	var all []*entry
 	for _, other := range r.entries {
-		if e != nil && (other == e || other.base == e) && !other.fixed { // and those that use its weights
+		if e != nil && (other == e || other.base == e) && !other.fixed { // and those that share its weights
 			all = append(all, other)
 		}
 	}
@@ -375,14 +375,14 @@ func (r *Host) Unload(ctx context.Context, name string) error {
 	return nil
 }
 
-// Refresh has the library be listed again before the next model is looked for.
+// Refresh makes the next lookup list the library again.
 func (r *Host) Refresh() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.listed = time.Time{}
 }
 
-// Card is what a model is, whether it is loaded or not.
+// Card describes a model, loaded or not.
 func (r *Host) Card(ctx context.Context, info ModelInfo) (ModelCard, error) {
 	r.mu.Lock()
 	e := r.entries[info.Name]
@@ -412,15 +412,15 @@ func (r *Host) Removed(name string) {
 	}
 }
 
-// LoadingModel is a model that requests wait for, as /api/ps lists it.
+// LoadingModel is a model that requests wait for, as listed by /api/ps.
 type LoadingModel struct {
 	Name    string `json:"name"`
-	Weights int64  `json:"weights_bytes"` // about
+	Weights int64  `json:"weights_bytes"` // estimate
 	Waiting int    `json:"requests_waiting"`
-	Started bool   `json:"started"` // it is being loaded; else it waits for room
+	Started bool   `json:"started"` // it is being loaded; otherwise it waits for memory
 }
 
-// Loading are the models that requests wait for and that are not loaded, in order of their names.
+// Loading returns the models that requests wait for and that are not loaded, sorted by name.
 func (r *Host) Loading() []LoadingModel {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -434,7 +434,7 @@ func (r *Host) Loading() []LoadingModel {
 	return all
 }
 
-// Loaded is a model that is loaded, and how it is used.
+// Loaded describes a loaded model and its use.
 type Loaded struct {
 	ModelInfo
 	Model   *Model
@@ -445,7 +445,7 @@ type Loaded struct {
 	Expires time.Time
 }
 
-// Loaded returns the loaded models, the last used first.
+// Loaded returns the loaded models, the most recently used first.
 func (r *Host) Loaded() []Loaded {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,69 +13,69 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Library is where a Host gets models that are not always loaded. Any number of goroutines may call its functions.
+// Library provides a Host with models that are loaded on request. Any number of goroutines may call its functions.
 type Library struct {
-	// Models describes all models, and loads none. A request that names none gets the first. A list is valid for a
+	// Models describes all models without loading any. A request without a name gets the first. A list is valid for a
 	// second.
 	Models func(context.Context) ([]ModelInfo, error)
-	// Load loads one of them. It is not called again for a model before the one of the last call is closed. While it is
-	// called for a model with a Base, and until that is closed, the Base is loaded.
+	// Load loads a model. It is called again for a model only after the one of the last call was closed. A model with a
+	// Base is loaded and used only while the Base is loaded.
 	Load func(context.Context, ModelInfo) (*Model, error)
 	// Show returns the card of a model, without loading it.
 	Show func(context.Context, ModelInfo) (ModelCard, error)
-	// Pull fetches a published model; nil if clients may not.
+	// Pull downloads a published model; nil if clients may not.
 	Pull func(ctx context.Context, name string, tell func(PullProgress)) error
 	// Delete removes a model from the disk; nil if clients may not.
 	Delete func(context.Context, ModelInfo) error
 
-	// KeepAlive is how long an idle model stays loaded: 0 is not at all, less is forever.
+	// KeepAlive is how long an idle model stays loaded: 0 unloads it at once, below 0 means forever.
 	KeepAlive time.Duration
-	// Memory is the most bytes that the weights of all loaded models may take, 0 for any.
+	// Memory is the maximum memory in bytes for the weights of all loaded models, 0 for no limit.
 	Memory int64
-	// Texts are the bytes that the stores of the loaded models share in equal parts.
+	// Texts is the memory in bytes that the prompt caches of the loaded models share equally.
 	Texts int64
 }
 
 // ModelInfo describes a model that need not be loaded.
 type ModelInfo struct {
 	Name       string
-	Path       string // for the library: no client sees it
+	Path       string // for the library; clients do not see it
 	Bytes      int64  // on the disk
-	Digest     string // differs if the files differ: 64 hexadecimal digits
+	Digest     string // changes whenever the files change: 64 hexadecimal digits
 	Modified   time.Time
 	Format     string // of the files, such as gguf
 	Family     string
 	Parameters int64  // 0: unknown
 	Precision  string // of the weights on the disk
 	Memory     int64  // estimated bytes of the loaded weights, without those of Base
-	// Base is the name of the model of the library whose weights this one shares, as an adapter does; "" for none.
+	// Base is the name of the model whose weights this one shares, as an adapter does; "" for none.
 	Base string
 }
 
 // ModelCard describes a model in detail.
 type ModelCard struct {
 	Template   string // of chats
-	Sampling   string // the model's own, as Ollama writes it
+	Sampling   string // the model's defaults, as Ollama writes them
 	Parameters int
-	MaxLength  int // 0 for any
+	MaxLength  int // 0 for no limit
 	DModel     int
 	Layers     string // the mixers of the blocks, in order
 	VocabSize  int
 
-	StateBytes, StateBytesPerToken int // of the state of a text: fixed, and for each token
+	StateBytes, StateBytesPerToken int // of the state of a text: fixed, and per token
 }
 
 // PullProgress reports the progress of a pull.
 type PullProgress struct {
 	Status      string
-	Digest      string // of what is fetched
+	Digest      string // of the download
 	Done, Total int64  // bytes
 }
 
-// NewModelCard returns the card of a model, which need not have its weights.
+// NewModelCard returns the card of a model, which may lack its weights.
 func NewModelCard(net *model.Model, settings *chat.Settings) ModelCard {
 	growth, _ := net.Growth()
-	layers, _ := net.Config.Plan() // it was valid when the model was made
+	layers, _ := net.Config.Plan() // valid since the model was created
 	return ModelCard{
 		Template: settings.Source, Sampling: parameters(settings.Defaults, settings.Stop...),
 		Parameters: net.NumParams(), MaxLength: net.MaxLength(), DModel: net.Config.DModel,
@@ -99,8 +99,7 @@ func PlainName(name string) string {
 	return name
 }
 
-// named finds the model of a name: as it is, or in one of Ollama's forms, where large letters are small ones. "" is the
-// first.
+// named finds a model by its exact name, or by one of Ollama's forms, which ignore case. "" is the first.
 func named(all []ModelInfo, name string) (found ModelInfo, ok bool) {
 	if name == "" && len(all) > 0 {
 		return all[0], true
@@ -120,7 +119,7 @@ func named(all []ModelInfo, name string) (found ModelInfo, ok bool) {
 	return found, false
 }
 
-// ParseKeepAlive reads how long an idle model stays loaded: seconds, or a duration such as 5m; below 0 is forever.
+// ParseKeepAlive parses how long an idle model stays loaded: seconds, or a duration such as 5m; below 0 means forever.
 func ParseKeepAlive(text string) (time.Duration, error) {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -131,7 +130,7 @@ func ParseKeepAlive(text string) (time.Duration, error) {
 		}
 		return d, nil
 	}
-	const most = 100 * 365 * 24 * time.Hour // more, or no number, is forever
+	const most = 100 * 365 * 24 * time.Hour // longer, or not a number: forever
 	if seconds >= 0 && seconds < most.Seconds() {
 		return time.Duration(seconds * float64(time.Second)), nil
 	}

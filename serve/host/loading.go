@@ -37,7 +37,7 @@ func errLoad(info ModelInfo, err error) error {
 	}
 }
 
-// grant starts to load the models of the queue for which there is memory, and frees memory. The lock is held.
+// grant starts to load queued models for which there is memory, and frees memory. The lock is held.
 func (r *Host) grant() {
 	for _, e := range r.entries {
 		e.leaving = false
@@ -60,7 +60,7 @@ func (r *Host) grant() {
 			r.resolve(e, e.model, nil)
 		}
 	}
-	// What is loaded after all need not wait until it is first.
+	// A model that is loaded after all need not wait for its turn.
 	r.queue = slices.DeleteFunc(r.queue, func(e *entry) bool {
 		ok := e.usable(e.wanted)
 		if ok {
@@ -70,7 +70,7 @@ func (r *Host) grant() {
 	})
 }
 
-// makeRoom reports whether there is memory for a model. If not, it unloads idle models, and lets no more requests use
+// makeRoom reports whether there is memory for a model. If not, it unloads idle models and stops admitting requests to
 // busy ones. The lock is held.
 func (r *Host) makeRoom(e *entry) bool {
 	need := r.used + e.wanted.Memory - r.Library.Memory
@@ -104,7 +104,7 @@ func (r *Host) makeRoom(e *entry) bool {
 			r.unload(other)
 		}
 	}
-	for _, other := range others { // what uses the weights of one that goes has to go before
+	for _, other := range others { // models that share the weights of an unloaded one must be unloaded first
 		if other.model != nil && other.base != nil && other.base.leaving {
 			if other.leaving = other.uses > 0; !other.leaving {
 				r.unload(other)
@@ -114,7 +114,7 @@ func (r *Host) makeRoom(e *entry) bool {
 	return false
 }
 
-// resolve returns a model, or an error, to all requests that wait for it. The lock is held.
+// resolve sends a model, or an error, to all requests that wait for it. The lock is held.
 func (r *Host) resolve(e *entry, m *Model, err error) {
 	l := e.load
 	e.load = nil
@@ -157,7 +157,7 @@ func (r *Host) fetch(e *entry, info ModelInfo) {
 		e.last = r.clock
 	}
 	r.resolve(e, m, err)
-	if err == nil && e.uses == 0 { // all who waited have gone
+	if err == nil && e.uses == 0 { // all waiting clients have disconnected
 		r.rest(e)
 	}
 	r.grant()
@@ -165,8 +165,8 @@ func (r *Host) fetch(e *entry, info ModelInfo) {
 	r.share()
 }
 
-// readOn loads a model, after the one whose weights it shares, which stays in use as long as this one is loaded. bytes
-// counts its own weights.
+// readOn loads a model after its base, which stays in use as long as this one is loaded. bytes counts the model's own
+// weights.
 func (r *Host) readOn(info ModelInfo) (m *Model, base *entry, bytes int64, err error) {
 	if info.Base != "" {
 		var under *Model

@@ -65,7 +65,7 @@ func (m *Model) info() ModelInfo {
 	}
 }
 
-// close closes an idle model, after it called going. The prompt cache is written to its folder, if it has one.
+// close closes an idle model, after calling going. It writes the prompt cache to its folder, if it has one.
 func (m *Model) close(log *slog.Logger, going func(*Model)) {
 	const longest = 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
@@ -89,21 +89,21 @@ func (m *Model) close(log *slog.Logger, going func(*Model)) {
 	}
 }
 
-// Identity differs between models that read texts differently.
+// Identity returns an identity that differs between models that read texts differently.
 func (m *Model) Identity() string { return m.Net.Fingerprint() + m.reading() }
 
-// reading is what the identity says besides the model.
+// reading is the part of the identity that does not come from the model.
 func (m *Model) reading() string {
 	return fmt.Sprintf(" %s %s %d", m.Net.Precision(), m.Tokenizer.Fingerprint(), session.Chunk(m.Net))
 }
 
-// HasIdentity reports whether an identity is the model's, now or in an earlier version of hippo.
+// HasIdentity reports whether an identity is the model's, in this or an earlier version of hippo.
 func (m *Model) HasIdentity(identity string) bool {
 	net, ok := strings.CutSuffix(identity, m.reading())
 	return ok && m.Net.HasFingerprint(net)
 }
 
-// Defaults returns the options of a reply for which a request has no fields: the model's own, else OpenAI's.
+// Defaults returns the default options of a reply: the model's own, else OpenAI's.
 func (m *Model) Defaults(maxTokens int) generate.Options {
 	o := m.Ends()
 	o.MaxTokens, o.Temperature = maxTokens, 1
@@ -116,10 +116,10 @@ func (m *Model) Ends() generate.Options {
 	return generate.Options{EndIDs: m.Settings.EndIDs, Stop: m.Settings.Stop}
 }
 
-// Encode returns the ids of a prompt. Those of a text start with what the tokenizer puts before every text.
+// Encode returns the ids of a prompt. Those of a text start with the tokens that the tokenizer puts before every text.
 func (m *Model) Encode(p request.Prompt) ([]int32, error) { return m.EncodeField("prompt", p) }
 
-// EncodeField is Encode for a field of another name.
+// EncodeField is Encode with another field name in errors.
 func (m *Model) EncodeField(param string, p request.Prompt) ([]int32, error) {
 	ids := p.IDs
 	if ids == nil {
@@ -130,7 +130,7 @@ func (m *Model) EncodeField(param string, p request.Prompt) ([]int32, error) {
 		}
 	}
 	if end, ok := m.Tokenizer.EndOfText(); ok && len(ids) == 0 {
-		ids = []int32{end} // a text begins where another has ended
+		ids = []int32{end} // a text starts where another has ended
 	}
 	return ids, nil
 }
@@ -158,8 +158,8 @@ func (m *Model) Check(param string, ids []int32, limit, more int) error {
 	return nil
 }
 
-// TokenText returns the text of a token alone. Bytes that are no text are written as OpenAI does, bytes:\xe2\x80, so
-// that tokens of parts of characters differ.
+// TokenText returns the text of a single token. Invalid UTF-8 is written as OpenAI does, bytes:\xe2\x80, so that tokens
+// for parts of characters differ.
 func (m *Model) TokenText(id int32) string {
 	data := m.Tokenizer.Decode(nil, []int32{id})
 	if utf8.Valid(data) {

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/chat"
 )
 
-// parameters are the sampling that a model asks for as Ollama shows it: a line for each, in its words, and for each
-// text that ends a reply.
+// parameters returns the sampling settings of a model in Ollama's words: a line for each setting, and for each text
+// that ends a reply.
 func parameters(d chat.Defaults, stops ...string) string {
 	var b strings.Builder
 	if d.DoSample != nil && !*d.DoSample {

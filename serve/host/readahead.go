@@ -10,31 +10,31 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// readAhead read in the background what the next request of a conversation will begin with. A reply was drawn, token by
-// token, and its tokens need not be those of its text; when the client sends it back it is text, read in pieces of a
-// chunk. So that nobody waits for that, it is read as soon as the reply has ended, behind everybody else.
+// readAhead reads the start of the next request of a conversation in the background. A reply was generated token by
+// token; when the client sends it back, it is text, read in pieces of a chunk, whose tokens may differ. To save that
+// time, readAhead reads it right after the reply, at the lowest priority.
 type readAhead struct {
 	model *Model
 	ctx   context.Context // done when the model is closed
 	stop  context.CancelFunc
-	all   sync.WaitGroup // of the readers, added to with mu held
+	all   sync.WaitGroup // of the readers; mu is held to add one
 
 	mu      sync.Mutex
 	waiting []conversation
-	bytes   int // of the texts of those that wait
+	bytes   int // size of the queued texts
 	readers int
 	closed  bool
 }
 
-// conversation is what a template was given, with the reply as its last message.
+// conversation is the input of a template, with the reply as its last message.
 type conversation struct {
 	client string
 	in     template.Input
 	bytes  int
 }
 
-// Limits of what is read in the background. What is more than may wait is not read, the oldest first: the next request
-// of such a conversation reads it.
+// Limits of reading in the background. If too much is queued, the oldest conversations are skipped: their next requests
+// read them.
 const (
 	maxAhead         = 256
 	maxAheadBytes    = 64 << 20
@@ -51,7 +51,7 @@ func newReadAhead(m *Model) *readAhead {
 	return r
 }
 
-// ReadAhead has a conversation read that ends by a reply.
+// ReadAhead queues a conversation that ends with a reply.
 func (m *Model) ReadAhead(client string, in template.Input) {
 	r := m.ahead
 	r.mu.Lock()
@@ -73,7 +73,7 @@ func (m *Model) ReadAhead(client string, in template.Input) {
 	}
 }
 
-// run reads conversations until none waits.
+// run reads conversations until the queue is empty.
 func (r *readAhead) run() {
 	for {
 		r.mu.Lock()
@@ -84,21 +84,21 @@ func (r *readAhead) run() {
 		}
 		next := r.take()
 		r.mu.Unlock()
-		// What cannot be read, for example because its template wants other messages, is left to the next request,
-		// which is told.
+		// On an error, for example because the template requires other messages, the next request reads the text and
+		// reports it.
 		_ = request.Protect(r.ctx, 0, func(ctx context.Context, _ int) error { return r.model.readNext(ctx, next) })
 	}
 }
 
-// take takes the conversation that has waited for longest. The lock is held.
+// take removes the oldest conversation from the queue. The lock is held.
 func (r *readAhead) take() conversation {
 	next := r.waiting[0]
-	r.waiting[0] = conversation{} // so that its memory is free
+	r.waiting[0] = conversation{} // to free its memory
 	r.waiting, r.bytes = r.waiting[1:], r.bytes-next.bytes
 	return next
 }
 
-// close ends it.
+// close stops the readers.
 func (r *readAhead) close() {
 	r.mu.Lock()
 	r.closed = true
@@ -107,8 +107,9 @@ func (r *readAhead) close() {
 	r.all.Wait()
 }
 
-// readNext reads what every next prompt of a conversation begins with, in the pieces in which that will be read: up to
-// a multiple of the chunk. The rest is noted, so that the store can say where a text parts from it.
+// readNext reads the common start of all next prompts of a conversation, in the pieces in which they will be read: up
+// to a multiple of the chunk. It stores the rest as text only, so that the store can report where a text diverges from
+// it.
 func (m *Model) readNext(ctx context.Context, c conversation) error {
 	ids, err := m.nextBegins(ctx, c.in)
 	if err != nil {
@@ -129,8 +130,7 @@ func (m *Model) readNext(ctx context.Context, c conversation) error {
 	return m.Texts.Put(ctx, []session.Segment{{IDs: ids}}, nil)
 }
 
-// nextBegins is the ids with which a prompt begins that has one more message, whatever that is: what two of them have
-// in common.
+// nextBegins returns the common start of all prompts with one more message: the common prefix of two of them.
 func (m *Model) nextBegins(ctx context.Context, in template.Input) ([]int32, error) {
 	next := func(text string) ([]int32, error) {
 		text, err := m.Render(ctx, "messages", WithMessage(in, UserRole, text))
@@ -154,6 +154,5 @@ func (m *Model) nextBegins(ctx context.Context, in template.Input) ([]int32, err
 	return one[:n], nil
 }
 
-// Close ends what the model does in the background. Whoever runs it, and the store of its texts, are left to those who
-// made them.
+// Close stops the background work of the model. The creators of its runner and its store close those.
 func (m *Model) Close() { m.ahead.close() }

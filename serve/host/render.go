@@ -14,7 +14,7 @@ const (
 	UserRole      = "user"
 )
 
-// Render is the text that the template makes. An error of the template is one of the given field.
+// Render returns the text that the template produces. An error of the template is an error of the given field.
 func (m *Model) Render(ctx context.Context, param string, in template.Input) (string, error) {
 	text, err := m.Settings.Render(ctx, in)
 	var mistake *template.Error
@@ -24,7 +24,7 @@ func (m *Model) Render(ctx context.Context, param string, in template.Input) (st
 	return text, err
 }
 
-// WithMessage is what a template is given, and one message more.
+// WithMessage returns the input of a template with one more message.
 func WithMessage(in template.Input, role, text string) template.Input {
 	in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], template.Text(role, text))
 	return in

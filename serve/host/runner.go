@@ -9,7 +9,7 @@ import (
 
 type priorityKey struct{}
 
-// WithPriority returns a context whose requests have a priority in the scheduler: 0 is that of clients who wait.
+// WithPriority returns a context whose requests have a priority in the scheduler. Interactive requests have 0.
 func WithPriority(ctx context.Context, priority int) context.Context {
 	return context.WithValue(ctx, priorityKey{}, priority)
 }
@@ -26,7 +26,7 @@ func (r runner) Run(ctx context.Context, q *session.Request) (err error) {
 		q.Priority = p
 	}
 	t := request.TrackOf(ctx)
-	if t == nil { // not for a request of HTTP
+	if t == nil { // not an HTTP request
 		return r.Runner.Run(ctx, q)
 	}
 	phase, want, from := request.PhaseRead, 0, q.Session.Position()
@@ -63,7 +63,7 @@ func (r runner) Run(ctx context.Context, q *session.Request) (err error) {
 	return r.Runner.Run(ctx, &followed)
 }
 
-// Scheduler returns the runner that a model was given.
+// Scheduler returns the model's runner without the counting.
 func (m *Model) Scheduler() session.Runner {
 	if r, ok := m.Runner.(runner); ok {
 		return r.Runner

@@ -12,10 +12,10 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Token is a token with its log-probability after those before it, and the most probable ones in its place.
+// Token is a token with its log-probability after those before it, and the most probable alternatives.
 type Token struct {
 	ID      int32
-	Known   bool // not so for the first of a text
+	Known   bool // false for the first token of a text
 	LogProb float64
 	Top     []sample.TokenProb
 }
@@ -29,19 +29,19 @@ func ScoreToken(logits []float32, id int32, top int) (Token, error) {
 	return Token{id, true, p.Of(id), p.Top(top)}, nil
 }
 
-// leastLogProb stands for the log-probability of what cannot be, which JSON has no number for. OpenAI has the same.
+// leastLogProb replaces the log-probability of an impossible token, since JSON has no infinity. OpenAI uses the same
+// value.
 const leastLogProb = -9999
 
-// JSONLogProb is a log-probability in JSON.
+// JSONLogProb returns a log-probability for JSON.
 func JSONLogProb(logProb float64) float64 {
-	if math.IsInf(logProb, -1) || logProb != logProb { // the states of a session that a client has sent may be anything
+	if math.IsInf(logProb, -1) || logProb != logProb { // an imported session may contain any states
 		return leastLogProb
 	}
 	return logProb
 }
 
-// OpenScored is open, with every id scored. What is known is not scored again, and read again only from the mark before
-// where it ends.
+// OpenScored is Open with every id scored. Cached scores are reused; reading starts at the mark before their end.
 func (m *Model) OpenScored(ctx context.Context, ids []int32, top int, client string) (*generate.Batch, []Token,
 	Cached, error) {
 	keys := m.scores.keys(ids)
@@ -51,7 +51,7 @@ func (m *Model) OpenScored(ctx context.Context, ids []int32, top int, client str
 	}
 	release = sync.OnceFunc(release)
 	defer release()
-	// The logits before the first id that is not known are needed, and so is a session at the end.
+	// It needs the logits before the first unknown id, and a session at the end.
 	r := &scoring{Model: m, ids: ids, top: top, client: client, out: make([]Token, len(ids))}
 	copy(r.out, known)
 	s, found := r.from(ctx, len(known))
@@ -59,7 +59,7 @@ func (m *Model) OpenScored(ctx context.Context, ids []int32, top int, client str
 		if err := r.readTo(ctx, s, to); err != nil {
 			return nil, nil, Cached{}, err
 		}
-		if whole := to / m.scores.chunk; whole == len(keys) && m.Texts != nil { // others may go on from here
+		if whole := to / m.scores.chunk; whole == len(keys) && m.Texts != nil { // others may continue from here
 			m.scores.keep(keys, r.out, top)
 			release()
 		}
@@ -68,8 +68,8 @@ func (m *Model) OpenScored(ctx context.Context, ids []int32, top int, client str
 	return s, r.out, found, nil
 }
 
-// stops are where to stop reading a text, to leave marks: where what is known of it ends, as it parts there from
-// others, at the last two multiples of the chunk, as others may part from it there, and at its end.
+// stops returns where to stop reading and leave marks: at the end of the cached scores, where the text diverges from
+// others; at the last two multiples of the chunk, where others may diverge from it; and at its end.
 func (m *Model) stops(known, cached, n int) []int {
 	last := (n - 1) / m.scores.chunk * m.scores.chunk
 	stops := []int{known, last - m.scores.chunk, last, n}
@@ -88,8 +88,8 @@ type scoring struct {
 	broken error
 }
 
-// from returns a session at or before a place where a block of scores ends, with logits unless it is the beginning, and
-// what was stored.
+// from returns a session at or before a place where a block of scores ends, with logits unless it is the start, and
+// what was cached.
 func (r *scoring) from(ctx context.Context, at int) (*generate.Batch, Cached) {
 	was := Cached{Miss: "no log-probabilities of it are kept"}
 	if r.Texts != nil && at > 0 {
@@ -108,7 +108,7 @@ func (r *scoring) from(ctx context.Context, at int) (*generate.Batch, Cached) {
 	return s, was
 }
 
-// tell scores the id behind a place. Several goroutines may call it at once.
+// tell scores the id after a place. Several goroutines may call it at once.
 func (r *scoring) tell(at int, logits []float32) {
 	if at >= len(r.ids) {
 		return

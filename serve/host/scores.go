@@ -9,18 +9,18 @@ import (
 	"sync"
 )
 
-// scores keep what texts have scored, in blocks of a chunk: the log-probabilities of the ids from one multiple of the
-// chunk to the next depend on those ids and all before them, and on nothing else. What is used least goes first. With
-// the marks of a store, a text that begins like another is read from about where they part.
+// scores caches the scores of texts in blocks of a chunk: the log-probabilities of the ids between two multiples of the
+// chunk depend only on those ids and all before them. The least recently used block is evicted first. Together with the
+// marks of a store, a text with a known prefix is read from about where it diverges.
 type scores struct {
 	chunk int
-	most  int // bytes
+	most  int // budget in bytes
 
 	mu     sync.Mutex
 	blocks map[blockKey]*list.Element // of *block
-	recent list.List                  // the last used first
+	recent list.List                  // most recently used first
 	bytes  int
-	claims map[blockKey]chan struct{} // closed when whoever reads the block has read it, or given up
+	claims map[blockKey]chan struct{} // closed when the reader of the block has finished or given up
 }
 
 // blockKey is a hash of all ids up to the end of a block.
@@ -30,10 +30,10 @@ type blockKey [sha256.Size]byte
 type block struct {
 	key blockKey
 	ids []Token
-	top int // how many of the most probable tokens each has
+	top int // number of alternatives for each token
 }
 
-// scoresMemory is the most bytes that the scores of a model take.
+// scoresMemory is the budget of a model's scores in bytes.
 const scoresMemory = 64 << 20
 
 func newScores(chunk, most int) *scores {
@@ -42,13 +42,13 @@ func newScores(chunk, most int) *scores {
 	}
 }
 
-// size is about how many bytes a block takes.
+// size estimates the bytes of a block.
 func (b *block) size() int {
 	const each, token = 56, 16
 	return 256 + len(b.ids)*(each+token*b.top)
 }
 
-// keys are those of the whole blocks of a text.
+// keys returns the keys of the complete blocks of a text.
 func (s *scores) keys(ids []int32) (keys []blockKey) {
 	var last blockKey
 	var text []byte
@@ -63,9 +63,9 @@ func (s *scores) keys(ids []int32) (keys []blockKey) {
 	return keys
 }
 
-// claim returns the scores of the first blocks of a text, as many as are there with the most probable tokens that are
-// wanted. Where somebody is about to score the next block, it waits for that. The next block is then the caller's to
-// score, until it calls release.
+// claim returns the cached scores of the first blocks of a text, with the requested number of alternatives. If another
+// request is about to score the next block, claim waits for it. The caller then scores the next block, and no other
+// does until it calls release.
 func (s *scores) claim(ctx context.Context, keys []blockKey, top int) (known []Token, release func(), err error) {
 	for {
 		s.mu.Lock()
@@ -96,7 +96,7 @@ func (s *scores) claim(ctx context.Context, keys []blockKey, top int) (known []T
 	}
 }
 
-// known are the scores of the first blocks. The lock is held.
+// known returns the scores of the first blocks. The lock is held.
 func (s *scores) known(keys []blockKey, top int) (ids []Token) {
 	for _, k := range keys {
 		e := s.blocks[k]
@@ -112,7 +112,7 @@ func (s *scores) known(keys []blockKey, top int) (ids []Token) {
 	return ids
 }
 
-// keep keeps the whole blocks of a text.
+// keep caches the complete blocks of a text.
 func (s *scores) keep(keys []blockKey, ids []Token, top int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *scores) keep(keys []blockKey, ids []Token, top int) {
 	}
 }
 
-// remove forgets a block. The lock is held.
+// remove evicts a block. The lock is held.
 func (s *scores) remove(e *list.Element) {
 	b := s.recent.Remove(e).(*block)
 	s.bytes -= b.size()

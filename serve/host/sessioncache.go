@@ -7,34 +7,34 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// SessionCache holds stored sessions of a model in memory. The least recently used is evicted first. If the last change
-// of a session could not be stored, its text stays among the unsaved ones of the server. A user of a session has locked
+// SessionCache caches stored sessions of a model in memory. The least recently used is evicted first. If the last
+// change of a session could not be stored, the server's unsaved records have its text. The user of a session has locked
 // it.
 type SessionCache struct {
-	Most int // bytes
+	Most int // budget in bytes
 
 	mu     sync.Mutex
 	all    map[string]*list.Element // of *liveSession
-	recent list.List                // the last used first
+	recent list.List                // most recently used first
 	bytes  int
 }
 
 // CachedSession is a session in memory.
 type CachedSession struct {
 	ID       string
-	Revision string // that it is, or was before a change that is not stored
+	Revision string // the stored revision that it is, or is based on
 	Session  *session.Session
 	bytes    int
 }
 
-// sessionMemory is the most bytes that the sessions of a model take in memory besides being stored.
+// sessionMemory is the default budget of a model's cached sessions in bytes.
 const sessionMemory = 512 << 20
 
 func newSessionCache(most int) *SessionCache {
 	return &SessionCache{Most: most, all: map[string]*list.Element{}}
 }
 
-// Get returns a session if it is that of a revision, or nil.
+// Get returns the cached session of a revision, or nil.
 func (l *SessionCache) Get(id, revision string) *session.Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,12 +66,12 @@ func (l *SessionCache) Put(x *CachedSession) {
 	}
 }
 
-// remove forgets a session. The lock is held.
+// remove evicts a session. The lock is held.
 func (l *SessionCache) remove(e *list.Element) {
 	x := l.recent.Remove(e).(*CachedSession)
 	l.bytes -= x.bytes
 	delete(l.all, x.ID)
 }
 
-// SessionBudget is the budget of the places to go back to in a session in memory, in bytes.
+// SessionBudget is the budget of the marks of a session in memory, in bytes.
 const SessionBudget = 16 << 20

@@ -12,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/host"
 )
 
-// addAdapters adds adapters as models, and checks that each fits the model that it is for.
+// addAdapters adds adapters as models and checks that each fits its base model.
 func (l *Library) addAdapters(args []string) error {
 	prints := map[string]string{} // fingerprints of weights, by path
 	for _, arg := range args {
@@ -109,7 +109,7 @@ func adapterFiles(dir string) ([]string, error) {
 	}, nil
 }
 
-// modelOf returns the path of a model or, for an adapter, the path of the model that it is for.
+// modelOf returns the path of a model or, for an adapter, the path of its base model.
 func (l *Library) modelOf(info host.ModelInfo) (string, error) {
 	if info.Base == "" {
 		return hippo.AdapterBase(info.Path, l.Find)

@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/host"
 )
 
-// describe describes a named model that is no adapter of another.
+// describe describes a named model that is not an adapter of another.
 func (l *Library) describe(name, path string) (host.ModelInfo, error) {
 	info := host.ModelInfo{Name: name}
 	dir, err := l.Find(path)
@@ -26,7 +26,7 @@ func (l *Library) describe(name, path string) (host.ModelInfo, error) {
 		return info, err
 	}
 	info.Path = dir
-	var adapter []string // the files of an adapter alone
+	var adapter []string // the files of the adapter only
 	if base, err := hippo.AdapterBase(dir, l.Find); err != nil {
 		return info, err
 	} else if base != dir {
@@ -70,7 +70,7 @@ func (l *Library) describe(name, path string) (host.ModelInfo, error) {
 	return info, nil
 }
 
-// describeNamed describes a named model, or an adapter with the model that it is for.
+// describeNamed describes a named model, or an adapter with its base model.
 func (l *Library) describeNamed(n namedModel) (host.ModelInfo, error) {
 	if n.base == "" {
 		return l.describe(n.name, n.path)
@@ -95,7 +95,7 @@ func (l *Library) describeNamed(n namedModel) (host.ModelInfo, error) {
 	return info, nil
 }
 
-// addFiles adds the sizes and times of files to info. The text differs if a file does.
+// addFiles adds the sizes and times of files to info. The text changes whenever a file does.
 func addFiles(info *host.ModelInfo, files []string) (string, error) {
 	var text strings.Builder
 	for _, file := range files {
@@ -112,15 +112,15 @@ func addFiles(info *host.ModelInfo, files []string) (string, error) {
 	return text.String(), nil
 }
 
-// modelEndings are the endings of the files that a model is read from.
+// modelEndings are the endings of the files of a model.
 var modelEndings = []string{"json", "safetensors", "jinja", "model", "txt"}
 
-// filesIn returns the files of a folder that a model is read from.
+// filesIn returns the files of the model in a folder.
 func filesIn(dir string) (files []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && // also behind a link
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && // follows links
 			slices.Contains(modelEndings, ending(path)) {
 			files = append(files, path)
 		}
@@ -143,7 +143,7 @@ func (l *Library) weights(info host.ModelInfo) int64 {
 		case checkpoint.F32, checkpoint.F16, checkpoint.F64: // all of them become float32
 		case checkpoint.BF16:
 			perParameter = 2
-		default: // integers stay as they are in the files
+		default: // integers keep their type
 			return info.Bytes
 		}
 	}

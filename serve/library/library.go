@@ -1,5 +1,6 @@
-// Package library has the models of a server: folders, .gguf files and published models of the hub's cache, adapters of
-// them, and networks of package fit. It describes them without their weights, and loads one when its host wants it.
+// Package library holds the models of a server: folders, .gguf files and published models of the hub's cache, their
+// adapters, and networks of package fit. It describes them without reading their weights, and loads one when the host
+// requests it.
 package library
 
 import (
@@ -24,17 +25,17 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Options say which models a server has, and how they are loaded.
+// Options select the models of a server and configure how they are loaded.
 type Options struct {
 	Models   []string // [NAME=]PATH, or names of published models; if empty, all models of the hub's cache
 	Adapters []string // [[MODEL:]NAME=]DIR
-	// Find returns the path of the model that a user names: by default a path, or one of the hub's cache.
+	// Find returns the path of a model by its name: by default a path, or a model of the hub's cache.
 	Find func(name string) (path string, err error)
 
 	Precision string          // of the weights: see hippo.Precision
 	Pooling   session.Pooling // of embeddings
 	KeepAlive time.Duration   // how long an idle model stays loaded: see host.Library
-	Memory    int64           // bytes for the weights of loaded models; 0: 3/4 of what is free
+	Memory    int64           // bytes for the weights of loaded models; 0: 3/4 of the free memory
 	Preload   bool            // load all models at the start, not only the first
 	Pull      bool            // let clients fetch and delete published models
 	Texts     int64           // bytes for the prompt cache
@@ -43,7 +44,7 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Library has the models of a server.
+// Library holds the models of a server.
 type Library struct {
 	Predictors []rows.Predictor // the networks of package fit
 
@@ -56,10 +57,10 @@ type Library struct {
 	loaded map[string]*hippo.Model   // by name, for their adapters
 }
 
-// namedModel is a model of the Options. base is the name of the model that it is an adapter of, "" for none.
+// namedModel is a model of the Options. base is the name of the base model of an adapter, "" for others.
 type namedModel struct{ name, path, base string }
 
-// Open returns the models of the options. It loads none, but checks the files of those that are named.
+// Open returns the models of the options. It loads none, but checks the files of named ones.
 func Open(o Options) (*Library, error) {
 	l := &Library{Options: o, known: map[string]host.ModelInfo{}, loaded: map[string]*hippo.Model{}}
 	if l.Find == nil {
@@ -98,7 +99,7 @@ func Open(o Options) (*Library, error) {
 	return l, nil
 }
 
-// Host returns the language models, nil if there are only predictors.
+// Host returns the language models, or nil if there are only predictors.
 func (l *Library) Host() *host.Library {
 	if len(l.Models) == 0 && len(l.Predictors) > 0 && !l.Pull && len(l.Adapters) == 0 {
 		return nil
@@ -123,8 +124,8 @@ func (l *Library) add(arg string) error {
 	return err
 }
 
-// splitName returns what requests call a model and where it is. arg is NAME=PATH, a path, whose last part is the name,
-// or the name of a published model.
+// splitName returns the name of a model in requests and its path. arg is NAME=PATH, the name of a published model, or a
+// path, whose last part becomes the name.
 func splitName(arg string) (name, path string) {
 	if name, path, ok := strings.Cut(arg, "="); ok && name != "" {
 		return name, path
@@ -139,18 +140,17 @@ func splitName(arg string) (name, path string) {
 	return strings.TrimSuffix(filepath.Base(full), ".gguf"), arg
 }
 
-// errSameName is the error of two models of one name.
+// errSameName is the error of two models with one name.
 func errSameName(arg, name string) error {
 	return fmt.Errorf("%s: found two models with the name %q, want NAME=PATH with another", arg, name)
 }
 
-// pathOf returns the path of a named model that is no adapter.
+// pathOf returns the path of a named model that is not an adapter.
 func (l *Library) pathOf(name string) string {
 	return l.named[slices.IndexFunc(l.named, func(n namedModel) bool { return n.name == name })].path
 }
 
-// Preload calls load, which loads a model, for the first named model, or for all with Options.Preload. It returns the
-// names of all models.
+// Preload calls load for the first named model, or for all with Options.Preload. It returns the names of all models.
 func (l *Library) Preload(ctx context.Context, load func(ctx context.Context, name string) error) ([]string, error) {
 	var names []string
 	if l.Host() != nil {

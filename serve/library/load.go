@@ -14,11 +14,11 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// textsFolder holds the prompt cache in Options.Store. The models of a server share it: each finds what one with the
-// same weights, precision and tokenizer has read.
+// textsFolder is the prompt cache in Options.Store. The models of a server share it: models with the same weights,
+// precision and tokenizer find each other's texts.
 const textsFolder = "texts"
 
-// load loads a model. An adapter shares the weights of the model that it is for, which is loaded.
+// load loads a model. An adapter shares the weights of its base model, which is loaded.
 func (l *Library) load(ctx context.Context, info host.ModelInfo) (*host.Model, error) {
 	m, err := l.read(info)
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *Library) read(info host.ModelInfo) (*hippo.Model, error) {
 	return hippo.Load(base, options...)
 }
 
-// hosted returns a loaded model with a scheduler, a prompt cache and its settings of chats. closed is called when it is
+// hosted returns a loaded model with a scheduler, a prompt cache and its chat settings. closed is called when it is
 // unloaded.
 func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, closed func()) (*host.Model, error) {
 	settings, err := chat.Load(m.Dir(), m.Tokenizer())
@@ -76,7 +76,7 @@ func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, close
 	if err != nil {
 		return nil, err
 	}
-	// The server has admitted every request already, and one may read several texts at once.
+	// The server has already admitted every request, and a request may read several texts at once.
 	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
 	return host.NewModel(host.ModelOptions{
 		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
@@ -93,7 +93,7 @@ func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, close
 func (l *Library) texts(ctx context.Context, m *hippo.Model) (*store.Store, error) {
 	options := store.Options{
 		Model: m.Net(), Identity: session.Identify(m.Net(), m.Tokenizer()), Memory: l.Texts, Disk: l.Disk,
-		Report: func(err error) { l.Log.Warn("what has been read could not be kept on disk", "error", err.Error()) },
+		Report: func(err error) { l.Log.Warn("the prompt cache could not be written to disk", "error", err.Error()) },
 	}
 	if l.Store != "" {
 		if err := os.MkdirAll(l.Store, 0o700); err != nil { // the texts of clients are private

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/rows"
 )
 
-// openPredictors opens the networks of package fit among the Models, and leaves the others there.
+// openPredictors opens the networks of package fit among the Models, and leaves the other models in the list.
 func (l *Library) openPredictors() error {
 	var others []string
 	for _, arg := range l.Models {

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/host"
 )
 
-// pull fetches a published model for a client.
+// pull downloads a published model for a client.
 func pull(ctx context.Context, text string, report func(host.PullProgress)) error {
 	name, err := hub.ParseName(text)
 	if err != nil {

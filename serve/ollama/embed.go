@@ -26,7 +26,7 @@ func (q *embedRequest) embed(s *Handler, c *request.Call, param string) (*reply.
 	}
 	q.Keep.apply(s.Host, m)
 	e := &reply.Embedding{Model: m}
-	if request.Or(q.Dimensions, 0) != 0 { // which is all, as with the client's own type
+	if request.Or(q.Dimensions, 0) != 0 { // the full length, as with the client's own type
 		e.Dimensions = q.Dimensions
 	}
 	if len(q.Input) == 1 && q.Input[0].IDs == nil && q.Input[0].Text == "" {

@@ -8,14 +8,14 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// keepAlive is Ollama's keep_alive: how long an idle model stays loaded, in seconds or as 5m. 0 is not at all, less is
-// forever.
+// keepAlive is Ollama's keep_alive: how long an idle model stays loaded, in seconds or as 5m. 0 unloads it at once,
+// below 0 means forever.
 type keepAlive struct {
 	said bool
 	d    time.Duration
 }
 
-// UnmarshalJSON reads a number of seconds or a text.
+// UnmarshalJSON reads a number of seconds or a duration.
 func (k *keepAlive) UnmarshalJSON(data []byte) error {
 	text := string(data)
 	if request.IsText(data) {
@@ -29,14 +29,14 @@ func (k *keepAlive) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// apply sets how long a model stays loaded, if the request says so.
+// apply sets how long a model stays loaded, if the request has the field.
 func (k keepAlive) apply(to *host.Host, m *host.Model) {
 	if k.said {
 		to.SetKeepAlive(m, k.d)
 	}
 }
 
-// Reasons why a response without a text ends.
+// Reasons for the end of a response without text.
 const (
 	endLoad   = "load"
 	endUnload = "unload"

@@ -47,7 +47,7 @@ func detailsOf(info *host.ModelInfo) Details {
 	return d
 }
 
-// ollama is the model as Ollama lists it.
+// ollama describes the model as Ollama does.
 func modelOf(info *host.ModelInfo) model {
 	return model{
 		Name: info.Name, Model: info.Name, Modified: info.Modified.UTC(), Digest: info.Digest, Size: info.Bytes,
@@ -70,23 +70,23 @@ func (s *Handler) Models(c *request.Call) error {
 	return c.JSON(list)
 }
 
-// LoadedModel is a model that is loaded, as /api/ps lists it: in Ollama's form, and what only this server has.
+// LoadedModel describes a loaded model for /api/ps: Ollama's fields, and further ones.
 type LoadedModel struct {
 	model
 	Expires time.Time `json:"expires_at"` // centuries away for never
 	VRAM    int64     `json:"size_vram"`
-	Length  int       `json:"context_length"` // 0 for any
+	Length  int       `json:"context_length"` // 0 for no limit
 
 	Weights int64 `json:"weights_bytes"`
-	Texts   int64 `json:"texts_bytes"` // of what it has read
-	Marks   int   `json:"marks"`       // places in texts to go on from
-	Uses    int   `json:"requests"`    // that use it
+	Texts   int64 `json:"texts_bytes"` // of the prompt cache
+	Marks   int   `json:"marks"`       // places in texts to continue from
+	Uses    int   `json:"requests"`    // in flight
 	Waiting int   `json:"requests_waiting"`
-	Running int   `json:"sequences_running"` // texts that are being read and written
+	Running int   `json:"sequences_running"` // texts being read or generated
 	Queued  int   `json:"sequences_waiting"` // for a step of the model
 }
 
-// Loaded is the response of /api/ps: the loaded models, the last used first, and those being loaded.
+// Loaded is the response of /api/ps: the loaded models, the most recently used first, and those being loaded.
 type Loaded struct {
 	Models  []LoadedModel       `json:"models"`
 	Loading []host.LoadingModel `json:"loading"`
@@ -102,7 +102,7 @@ func (s *Handler) Loaded(c *request.Call) error {
 		}
 		if l.Expires.IsZero() {
 			const forever = 1<<63 - 1
-			m.Expires = time.Now().Add(forever).UTC() // as Ollama has it
+			m.Expires = time.Now().Add(forever).UTC() // as Ollama does
 		}
 		if l.Model.Texts != nil {
 			texts := l.Model.Texts.Stats()
@@ -112,7 +112,7 @@ func (s *Handler) Loaded(c *request.Call) error {
 			figures := runner.Stats()
 			m.Running, m.Queued = figures.Running, figures.Waiting
 		}
-		m.Size = m.Weights + m.Texts // in memory, where that of /api/tags is on the disk
+		m.Size = m.Weights + m.Texts // in memory; /api/tags has the size on disk
 		list.Models = append(list.Models, m)
 	}
 	return c.JSON(list)
@@ -126,7 +126,7 @@ type nameRequest struct {
 	Insecure bool   `json:"insecure"`
 }
 
-// readName reads it.
+// readName reads the body.
 func (s *Handler) readName(c *request.Call) (q nameRequest, err error) {
 	if err = c.Read(&q); err == nil {
 		q.Model = cmp.Or(q.Model, q.Name)
@@ -163,8 +163,8 @@ func (s *Handler) Show(c *request.Call) error {
 	}, capabilities(card)})
 }
 
-// capabilities are what Ollama's clients ask about before they use a model. In what form it calls tools its tokenizer
-// may be needed to tell: here its template says whether it knows any.
+// capabilities returns the capabilities that Ollama's clients check before they use a model. Tools are listed if the
+// template mentions them: their form may depend on the tokenizer, which is not loaded.
 func capabilities(card host.ModelCard) []string {
 	all := []string{"completion", "embedding"}
 	if reply.UsesTools.MatchString(card.Template) {

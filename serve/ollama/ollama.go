@@ -1,5 +1,5 @@
-// Package ollama responds as Ollama does under /api: replies, embeddings, and models that are listed, pulled and
-// deleted.
+// Package ollama implements Ollama's endpoints under /api: generation, chats, embeddings, and the list, pull and
+// deletion of models.
 package ollama
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Handler responds as Ollama does.
+// Handler serves Ollama's endpoints.
 type Handler struct {
 	reply.Service
 	version string        // of the program
-	pulls   chan struct{} // places of pulls that run
+	pulls   chan struct{} // one element for each running pull
 }
 
 func New(of reply.Service, version string) *Handler {
@@ -28,7 +28,7 @@ func New(of reply.Service, version string) *Handler {
 
 // Fail writes an error as Ollama does.
 func Fail(c *request.Call, e *request.Error) {
-	c.Send(e.Status, "application/json", failed(e)) // where it fails the client has gone
+	c.Send(e.Status, "application/json", failed(e)) // fails if the client has disconnected
 }
 
 // chatRequest is the body of /api/generate and /api/chat.
@@ -49,7 +49,7 @@ type chatRequest struct {
 	Keep    keepAlive       `json:"keep_alive"`
 }
 
-// options are those of a reply, with the meanings and the values that Ollama has where nothing is said.
+// options are the options of a reply, with Ollama's meanings and defaults.
 type options struct {
 	Temperature      *float64        `json:"temperature"`
 	TopK             *int            `json:"top_k"`
@@ -75,7 +75,7 @@ type Response struct {
 	Reason   string    `json:"done_reason,omitempty"`
 	Context  []int32   `json:"context,omitempty"`
 
-	Total       time.Duration `json:"total_duration,omitempty"` // in nanoseconds, as the others
+	Total       time.Duration `json:"total_duration,omitempty"` // in nanoseconds, like the others
 	Load        time.Duration `json:"load_duration,omitempty"`
 	PromptCount int           `json:"prompt_eval_count,omitempty"`
 	PromptTime  time.Duration `json:"prompt_eval_duration,omitempty"`
@@ -98,7 +98,7 @@ type chatJob struct {
 	split  *reply.Splitter
 	chats  bool
 	begun  time.Time
-	read   time.Time // the prompt had been read
+	read   time.Time // when the prompt had been read
 	load   time.Duration
 	ids    []int32 // of prompt and reply
 }
@@ -124,7 +124,7 @@ func (s *Handler) respond(c *request.Call, chats bool) error {
 		return err
 	}
 	q.Keep.apply(s.Host, q.job.Model)
-	if len(q.job.Prompts) == 0 { // a request to load the model, which it is
+	if len(q.job.Prompts) == 0 { // the request only loads the model, which is done
 		return c.JSON(q.line(reply.Piece{End: endLoad}))
 	}
 	if err := c.Enter(s.Admit); err != nil {
@@ -156,11 +156,11 @@ func (s *Handler) respond(c *request.Call, chats bool) error {
 	return c.JSON(q.line(last))
 }
 
-// failed is the line of an error, also in a stream.
+// failed returns the line of an error, also in a stream.
 func failed(e *request.Error) []byte {
 	data, err := json.Marshal(map[string]string{"error": e.Short()})
 	if err != nil {
-		return nil // it is a text
+		return nil // a string can be encoded
 	}
 	return append(data, '\n')
 }
@@ -200,7 +200,7 @@ func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
 	return nil
 }
 
-// converse makes the prompt, nil where there is none.
+// converse returns the prompt, or nil if there is none.
 func (q *chatJob) converse(ctx context.Context) (*reply.Dialog, error) {
 	format, err := q.format()
 	if err != nil {
@@ -241,7 +241,7 @@ func (q *chatJob) converse(ctx context.Context) (*reply.Dialog, error) {
 	return d, nil
 }
 
-// replyOptions are the options of the reply to a prompt of so many ids.
+// replyOptions returns the options of the reply to a prompt of n ids.
 func (q *chatJob) replyOptions(s *Handler, n int) (generate.Options, error) {
 	var o options
 	if len(q.Options) > 0 && string(q.Options) != "null" {
@@ -262,7 +262,7 @@ func (q *chatJob) replyOptions(s *Handler, n int) (generate.Options, error) {
 		Temperature: o.Temperature, TopP: o.TopP, Stop: o.Stop, Seed: o.Seed, TopK: o.TopK, MinP: o.MinP,
 		FrequencyPenalty: o.FrequencyPenalty, PresencePenalty: o.PresencePenalty, RepetitionPenalty: o.RepeatPenalty,
 	}
-	if o.Seed != nil && *o.Seed < 0 { // another each time
+	if o.Seed != nil && *o.Seed < 0 { // a different seed each time
 		seed := rand.Int64()
 		fields.Seed = &seed
 	}
@@ -271,14 +271,14 @@ func (q *chatJob) replyOptions(s *Handler, n int) (generate.Options, error) {
 		return out, err
 	}
 	asked := o.Predict
-	if asked != nil && *asked < 0 { // as long as there is room
+	if asked != nil && *asked < 0 { // up to the maximum length
 		asked = nil
 	}
 	out.MaxTokens = max(1, min(s.Limits.MaxTokens, s.ReplyTokens(q.job.Model, asked, own, n)))
 	return out, nil
 }
 
-// run does the work and passes each piece on.
+// run runs the job and passes each piece on.
 func (q *chatJob) run(ctx context.Context, to func(p reply.Piece)) error {
 	_, err := q.job.Run(ctx, func(int, []host.Token) { q.read = time.Now() }, func(_, _ int, p reply.Piece) {
 		q.ids = q.ids[:len(q.ids):len(q.ids)]
@@ -303,7 +303,7 @@ func (q *chatJob) line(p reply.Piece) *Response {
 		a.Response, a.Thinking = &new.Content, new.Reasoning
 	}
 	if !a.Done {
-		if !new.Some() { // what may be the beginning of a mark is held back
+		if !new.Some() { // a possible start of a mark is buffered
 			return nil
 		}
 		return a

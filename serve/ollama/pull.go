@@ -12,10 +12,10 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// maxPulls is how many models are fetched at a time.
+// maxPulls is the maximum number of simultaneous pulls.
 const maxPulls = 2
 
-// errNoPull is the error where clients may change nothing.
+// errNoPull is the error of a server whose models clients may not change.
 var errNoPull = &request.Error{
 	Status: http.StatusForbidden, Code: "forbidden",
 	Message: "this server lets no client fetch or delete models; hippo serve --pull does",
@@ -29,7 +29,7 @@ type pullLine struct {
 	Completed int64  `json:"completed,omitempty"`
 }
 
-// Pull responds to /api/pull: it fetches a model and reports progress.
+// Pull responds to /api/pull: it downloads a model and reports progress.
 func (s *Handler) Pull(c *request.Call) error {
 	q, err := s.readName(c)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Handler) Pull(c *request.Call) error {
 	}, failed)
 }
 
-// pull fetches a model. It tells of bytes ten times a second at most.
+// pull downloads a model. It reports bytes at most ten times a second.
 func (s *Handler) pull(ctx context.Context, name string, tell func(pullLine)) error {
 	const pause = 100 * time.Millisecond
 	var told time.Time
@@ -120,7 +120,7 @@ func (s *Handler) Delete(c *request.Call) error {
 	return c.JSON(struct{}{})
 }
 
-// Refused responds to endpoints that create models in Ollama's format.
+// Refused responds to endpoints that create models in Ollama's format, which this server lacks.
 func (s *Handler) Refused(c *request.Call) error {
 	return &request.Error{
 		Status: http.StatusNotImplemented, Code: "not_implemented",

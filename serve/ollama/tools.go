@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// call is a call of a function as Ollama has it.
+// call is a function call in Ollama's form.
 type call struct {
 	Function struct {
 		Name      string          `json:"name"`
@@ -25,7 +25,7 @@ func callsOf(calls []reply.ToolCall) (all []call) {
 	return all
 }
 
-// format is what the reply is to be: "json", or what a schema describes.
+// format is the required format of the reply: "json", or a schema.
 func (q *chatRequest) format() (f reply.Format, err error) {
 	switch text := string(q.Format); {
 	case text == "" || text == `""` || text == "null":
@@ -39,7 +39,7 @@ func (q *chatRequest) format() (f reply.Format, err error) {
 	return f, nil
 }
 
-// thinks are the variables of the template that say whether the model is to think before it replies.
+// thinks returns the template variables that turn reasoning on or off.
 func (q *chatJob) thinks() (map[string]json.RawMessage, error) {
 	effort := ""
 	switch text := string(q.Think); text {

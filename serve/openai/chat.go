@@ -1,5 +1,5 @@
-// Package openai responds as OpenAI does: chat completions, completions, responses, embeddings, models, files and
-// batches; and with the tokens that evaluation harnesses ask for, as vLLM does.
+// Package openai implements OpenAI's endpoints: chat completions, completions, responses, embeddings, models, files and
+// batches. It adds the tokens that evaluation harnesses need, as vLLM does.
 package openai
 
 import (
@@ -160,7 +160,7 @@ type chatReply struct {
 	end    *string
 }
 
-// add appends a piece. The token that ends a reply is not part of it.
+// add appends a piece, without the token that ends a reply.
 func (q *chatJob) add(r *chatReply, p reply.Piece) {
 	r.said.Add(r.split.Push(p.Text, p.End != ""))
 	if r.end = reply.Finish(p.End); p.End != "" && p.End != generate.EndLength && r.split.Called > 0 {
@@ -246,8 +246,8 @@ func (q *chatJob) Send(ctx context.Context, to *request.Queue) error {
 	return nil
 }
 
-// message is what was said as a message of OpenAI's, or as a part of one in a stream. In a whole message there is a
-// content, unless there are calls in its place.
+// message returns a delta as an OpenAI message, or as a part of one in a stream. A complete message has a content,
+// unless it calls functions.
 func messageOf(s *reply.Delta, streams bool) *chatMessage {
 	m := &chatMessage{Reasoning: s.Reasoning, Calls: s.Calls}
 	if s.Content != "" || s.Reasoning == "" && len(s.Calls) == 0 || !streams && len(s.Calls) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Texts responds with texts, embeddings and tokens of a model.
+// Texts serves the texts, embeddings and tokens of a model.
 type Texts struct{ reply.Service }
 
 // completionRequest is the body of /v1/completions.
@@ -35,7 +35,7 @@ type completionChoice struct {
 	Finish   *string             `json:"finish_reason"`
 }
 
-// completionLogprobs are those of the tokens of a text.
+// completionLogprobs are the log-probabilities of a text's tokens.
 type completionLogprobs struct {
 	Tokens []string             `json:"tokens"`
 	Values []*float64           `json:"token_logprobs"`
@@ -101,7 +101,7 @@ func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 		Model: m, Client: c.Client(), Call: c, Options: o, Draws: best, Top: top, Score: q.Echo && top >= 0,
 	}
 	if best > q.n {
-		q.job.Top = max(0, top) // the best are those with the largest log-probabilities
+		q.job.Top = max(0, top) // the largest log-probabilities
 	}
 	for _, p := range q.Prompt {
 		ids, err := m.Encode(p)
@@ -119,7 +119,7 @@ func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 	return nil
 }
 
-// echo is the text of prompt i.
+// echo returns the text of prompt i.
 func (q *completionJob) echo(i int) string {
 	if p := q.Prompt[i]; p.IDs == nil {
 		return p.Text
@@ -161,7 +161,7 @@ func newLogprobs() *completionLogprobs {
 	}
 }
 
-// addLogprobs adds those of a token.
+// addLogprobs adds the log-probabilities of a token.
 func (q *completionJob) addLogprobs(to *completionLogprobs, t reply.Placed) {
 	to.Tokens, to.Offset = append(to.Tokens, q.job.Model.TokenText(t.ID)), append(to.Offset, t.At)
 	if !t.Known {
@@ -252,8 +252,8 @@ func (q *completionJob) Send(ctx context.Context, to *request.Queue) error {
 	return nil
 }
 
-// topByText are the most probable tokens in a place by their texts, and the token that stands there. Tokens that have
-// the same text stay apart: those after the first are named by their numbers.
+// topByText returns the most probable tokens of a place, and its actual token, by their texts. If tokens have the same
+// text, all but the first are named by their ids.
 func topByText(m *host.Model, t host.Token) map[string]float64 {
 	out := make(map[string]float64, len(t.Top)+1)
 	own := false

@@ -17,15 +17,14 @@ type embeddingRequest struct {
 	Dimensions *int            `json:"dimensions"`
 }
 
-// embeddingObject is the embedding of one text: a list of numbers, or the base64 of them as float32, the least byte
-// first.
+// embeddingObject is the embedding of one text: a list of numbers, or the base64 of their little-endian float32 values.
 type embeddingObject struct {
 	Object    string `json:"object"`
 	Index     int    `json:"index"`
 	Embedding any    `json:"embedding"`
 }
 
-// embeddingUsage is what a request took.
+// embeddingUsage counts the tokens of a request.
 type embeddingUsage struct {
 	Prompt int `json:"prompt_tokens"`
 	Total  int `json:"total_tokens"`
@@ -71,7 +70,7 @@ func (s *Texts) Embeddings(c *request.Call) error {
 	return c.JSON(response)
 }
 
-// base64Floats is numbers as clients of OpenAI ask for them.
+// base64Floats encodes numbers in base64, as OpenAI's clients request.
 func base64Floats(x []float32) string {
 	data := make([]byte, 0, 4*len(x))
 	for _, v := range x {

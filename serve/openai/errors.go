@@ -10,7 +10,7 @@ import (
 func Fail(c *request.Call, e *request.Error) {
 	body, err := json.Marshal(e)
 	if err != nil {
-		return // it consists of texts
+		return // strings can be encoded
 	}
-	c.Send(e.Status, "application/json", append(body, '\n')) // where it fails the client has gone
+	c.Send(e.Status, "application/json", append(body, '\n')) // fails if the client has disconnected
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Files stores files of clients, and runs those that are batches.
+// Files stores files of clients and runs their batches.
 type Files struct {
 	Store       *batch.Store
 	ReadTimeout time.Duration // for a part of a file to arrive
-	// Allowed returns an error if the key of a request may not have a batch for an endpoint.
+	// Allowed returns an error if the key of a request may not run batches for an endpoint.
 	Allowed func(c *request.Call, endpoint string) error
 }
 
@@ -83,7 +83,7 @@ func respond[T, O any](c *request.Call, v T, err error, object func(T) O) error 
 	return c.JSON(object(v))
 }
 
-// pageOf reads which page of a list a request wants.
+// pageOf parses which page of a list a request wants.
 func pageOf(c *request.Call, limit, most int) (batch.Page, error) {
 	q := c.Request.URL.Query()
 	p := batch.Page{After: q.Get("after"), Limit: limit, Ascending: q.Get("order") == "asc"}
@@ -100,7 +100,7 @@ func pageOf(c *request.Call, limit, most int) (batch.Page, error) {
 
 // Upload responds to POST /v1/files. The file is written as it arrives.
 func (s *Files) Upload(c *request.Call) error {
-	const forms = 1 << 20 // for what is around the file
+	const forms = 1 << 20 // for the form around the file
 	control := http.NewResponseController(c.Writer)
 	c.Request.Body = http.MaxBytesReader(c.Writer, &steady{c.Request.Body, control, s.ReadTimeout, 0},
 		s.Store.MaxFile()+forms)
@@ -113,7 +113,7 @@ func (s *Files) Upload(c *request.Call) error {
 	}
 	f, err := s.Store.AddFile(c.Key, func(w io.Writer) (string, error) { return readForm(parts, w) })
 	if err != nil {
-		c.Header().Set("Connection", "close") // what may still come of the body is not waited for
+		c.Header().Set("Connection", "close") // do not wait for the rest of the body
 		return fileError(err)
 	}
 	control.SetReadDeadline(time.Time{})
@@ -162,7 +162,7 @@ func readForm(parts *multipart.Reader, w io.Writer) (name string, err error) {
 	return name, nil
 }
 
-// formReader says of errors that they are the client's.
+// formReader marks errors as the client's.
 type formReader struct{ *multipart.Part }
 
 func (r formReader) Read(p []byte) (int, error) {
@@ -173,7 +173,7 @@ func (r formReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// brokenForm is the error of a form that does not arrive whole.
+// brokenForm is the error of a truncated form.
 func brokenForm(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
@@ -188,7 +188,7 @@ func brokenForm(err error) error {
 	return &request.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("the body of the request: %v", err)}
 }
 
-// steady reads a body that may take long, as long as it comes steadily: a part in the time for a whole body of others.
+// steady reads a body that may take long but arrives steadily: each part within the time limit of a normal body.
 type steady struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -201,7 +201,7 @@ func (r *steady) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	if r.n += n; r.n >= part {
 		r.n = 0
-		// A recorder of tests has no deadlines, and no client that is slow.
+		// A recorder in tests has no deadlines and no slow client.
 		r.control.SetReadDeadline(time.Now().Add(r.wait))
 	}
 	return n, err
@@ -237,7 +237,7 @@ func (s *Files) Content(c *request.Call) error {
 	if err != nil {
 		return fileError(err)
 	}
-	defer r.Close() // it was only read
+	defer r.Close() // the file was only read
 	h := c.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", "attachment")

@@ -18,7 +18,7 @@ type textObject[C any] struct {
 	Usage   *reply.Usage `json:"usage,omitempty"`
 }
 
-// frames returns the events of choices.
+// frames creates the events of choices.
 func (a textObject[C]) frames(usage bool) *frames {
 	a.Choices = []C{}
 	return newFrames(a.event(usage))
@@ -35,7 +35,7 @@ func (a *textObject[C]) event(usage bool) any {
 	}{textObject: a}
 }
 
-// end adds the last events of a stream: what was used, if that is wanted, and the end.
+// end adds the last events of a stream: the usage, if requested, and the end.
 func (a textObject[C]) end(to *request.Queue, used *reply.Usage, usage bool) {
 	if usage {
 		a.Choices, a.Usage = []C{}, used
@@ -44,16 +44,16 @@ func (a textObject[C]) end(to *request.Queue, used *reply.Usage, usage bool) {
 	to.Add(request.SSEDone)
 }
 
-// frames are the events of a stream that differ in one choice. The rest is encoded once, so that a token needs no
-// reflection and no memory. They are for one goroutine at a time.
+// frames creates events that differ in one choice. It encodes the rest once, so that a token needs neither reflection
+// nor allocation. It is for one goroutine.
 type frames struct {
-	before, after []byte // the choice
+	before, after []byte // the parts around the choice
 	event         []byte
 }
 
-// newFrames returns events like one that has no choices.
+// newFrames returns frames for events like one without choices.
 func newFrames(bare any) *frames {
-	const none = `"choices":[]` // which no text has, as its quotes would be escaped
+	const none = `"choices":[]` // not part of any string, where quotes are escaped
 	all := request.SSE(bare)
 	at := bytes.Index(all, []byte(none)) + len(none) - 1
 	return &frames{before: all[:at], after: all[at:]}

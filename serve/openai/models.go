@@ -8,7 +8,7 @@ import (
 // Models responds with the list of models.
 type Models struct {
 	Host   *host.Host
-	Others []Model // that are no language models
+	Others []Model // not language models
 }
 
 // Model is OpenAI's description of a model, and whether it is loaded.
@@ -17,9 +17,9 @@ type Model struct {
 	Object    string `json:"object"`
 	Created   int64  `json:"created"`
 	OwnedBy   string `json:"owned_by"`
-	MaxLength int    `json:"max_model_len,omitempty"` // of one that is loaded
+	MaxLength int    `json:"max_model_len,omitempty"` // of a loaded model
 	Loaded    bool   `json:"loaded"`
-	Predict   any    `json:"predict,omitempty"` // of a Predictor: what it is about
+	Predict   any    `json:"predict,omitempty"` // of a Predictor: its description
 }
 
 // object describes a model.

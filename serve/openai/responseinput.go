@@ -12,21 +12,21 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// responseInput are the items that a request says, or one of the user.
+// responseInput are the input items of a request: a list, or one text of the user.
 type responseInput []inputFields
 
-// drafts are the messages that items make up.
+// drafts are the messages that items form.
 type drafts []draft
 
-// draft is a message on the way to a template. A reply of several items, thoughts, a text and calls, is one message.
+// draft is a message for the template. A reply of several items (reasoning, text, calls) is one message.
 type draft struct {
 	Role      string           `json:"role"`
 	Content   string           `json:"content"`
 	Reasoning string           `json:"reasoning_content,omitempty"`
 	Calls     []reply.ToolCall `json:"tool_calls,omitempty"`
 	Answers   string           `json:"tool_call_id,omitempty"` // the call that it is the output of
-	Name      string           `json:"name,omitempty"`         // of the function that was called
-	thoughts  []string         // that Reasoning is put together from
+	Name      string           `json:"name,omitempty"`         // of the called function
+	thoughts  []string         // the parts of Reasoning
 }
 
 // Types of items.
@@ -65,9 +65,9 @@ func (q *responseInput) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// drafts are the messages of the items. refer gives the item that the one at a place refers to.
+// drafts returns the messages of the items. refer returns the item that the reference at an index names.
 func (q responseInput) drafts(refer func(at int, id string) (inputFields, error)) (all drafts, err error) {
-	var thoughts []string // of the reply that follows
+	var thoughts []string // of the following reply
 	for i, item := range q {
 		if item.refers() {
 			if item, err = refer(i, item.ID); err != nil {
@@ -85,7 +85,7 @@ func (q responseInput) drafts(refer func(at int, id string) (inputFields, error)
 	return all, nil
 }
 
-// inputFields are those of an item of any type.
+// inputFields are the fields of an item of any type.
 type inputFields struct {
 	ID        string          `json:"id"`
 	Type      string          `json:"type"`
@@ -97,7 +97,7 @@ type inputFields struct {
 	Output    json.RawMessage `json:"output"`
 }
 
-// add adds an item, behind thoughts that have no message yet. It returns those that have none then.
+// add adds an item, after the reasoning that has no message yet. It returns the reasoning that still has none.
 func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
 	switch item.Type {
 	case "", itemMessage:
@@ -131,7 +131,7 @@ func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
 		itemReasoning, itemCall, itemOutput, itemReference)
 }
 
-// message is the message of an item.
+// message returns the message of an item.
 func (item *inputFields) message() (d draft, err error) {
 	switch d.Role = item.Role; item.Role {
 	case "developer":
@@ -144,7 +144,7 @@ func (item *inputFields) message() (d draft, err error) {
 	return d, err
 }
 
-// textOf is the text of a field, which may be in parts.
+// textOf returns the text of a field, which may be in parts.
 func textOf(field string, data json.RawMessage) (text string, err error) {
 	switch {
 	case request.IsText(data):
@@ -157,7 +157,7 @@ func textOf(field string, data json.RawMessage) (text string, err error) {
 	return text, err
 }
 
-// thoughts are those of an item. One that has only a summary has none that a model could go on from.
+// thoughts returns the reasoning of an item. An item with only a summary has none that a model could continue from.
 func (item *inputFields) thoughts() (all []string, err error) {
 	if len(item.Content) == 0 {
 		return nil, nil
@@ -178,7 +178,7 @@ func (item *inputFields) thoughts() (all []string, err error) {
 	return all, nil
 }
 
-// call is the call of an item.
+// call returns the call of an item.
 func (item *inputFields) call() (reply.ToolCall, error) {
 	arguments := bytes.TrimSpace([]byte(item.Arguments))
 	switch {
@@ -194,8 +194,8 @@ func (item *inputFields) call() (reply.ToolCall, error) {
 	}, nil
 }
 
-// messages are those that a template is given. The outputs of functions get their names: each is of a call before it,
-// which may be one of an earlier response.
+// messages returns the messages for the template. An output of a function gets the function's name from its call, which
+// may be in an earlier response.
 func (q drafts) messages(before []reply.Message) (all []reply.Message, err error) {
 	names, sought := map[string]string{}, false
 	for i := range q {
@@ -232,7 +232,7 @@ func noteCalls(names map[string]string, calls []reply.ToolCall) {
 	}
 }
 
-// message is what a template is given.
+// message returns the message for the template.
 func (d *draft) message() (m reply.Message, err error) {
 	if d.Reasoning == "" && len(d.Calls) == 0 && d.Answers == "" {
 		return reply.NewMessage(d.Role, d.Content), nil
@@ -245,7 +245,7 @@ func (d *draft) message() (m reply.Message, err error) {
 	return m, err
 }
 
-// draftOf is the message that a template was given.
+// draftOf returns the draft of a message that a template received.
 func draftOf(m reply.Message) draft {
 	d := draft{Role: m.Role(), Content: m.Content()}
 	if d.Role != host.AssistantRole && d.Role != toolRole {
@@ -262,7 +262,7 @@ func draftOf(m reply.Message) draft {
 	return d
 }
 
-// nested are the tools of a request in the form that chats have.
+// nested returns the tools of a request in the form of chat completions.
 func nested(flat []json.RawMessage) (all []json.RawMessage, err error) {
 	type function struct {
 		Name        json.RawMessage `json:"name,omitempty"`

@@ -25,7 +25,7 @@ type Response struct {
 	ParallelToolCalls bool              `json:"parallel_tool_calls"`
 	Previous          *string           `json:"previous_response_id"`
 	Store             bool              `json:"store"`
-	StoreError        string            `json:"store_error,omitempty"` // ours: why it is not kept
+	StoreError        string            `json:"store_error,omitempty"` // not OpenAI's: why it is not stored
 	Temperature       float64           `json:"temperature"`
 	Text              responseText      `json:"text"`
 	Reasoning         responseReasoning `json:"reasoning"`
@@ -68,7 +68,7 @@ const (
 	responseFailed    = "failed"
 )
 
-// newResponseObject is a response before anything of it is there.
+// newResponseObject returns the object of a response at its start.
 func newResponseObject(q *responding, o generate.Options) Response {
 	metadata := q.Metadata
 	if metadata == nil {
@@ -93,7 +93,7 @@ func newResponseObject(q *responding, o generate.Options) Response {
 	}
 }
 
-// finish notes what the response took.
+// finish sets the usage and the end of the response.
 func (a *Response) finish(u reply.Usage, thoughts int) {
 	if a.Status == ResponseCompleted {
 		at := request.Now()
@@ -105,7 +105,7 @@ func (a *Response) finish(u reply.Usage, thoughts int) {
 	}
 }
 
-// failed is the last event of a stream that an error ends.
+// failed returns the last event of a stream that ends with an error.
 func (q *responding) failed(e *request.Error) []byte {
 	code := e.Code
 	if code == "" {

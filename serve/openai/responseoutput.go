@@ -38,7 +38,7 @@ const (
 	partReasoning = "reasoning_text"
 )
 
-// newItem is an item of a type, on the way.
+// newItem returns an item in progress.
 func (a *Response) newItem(kind string) responseItem {
 	item := responseItem{ID: itemID(kind, a.ID, outputMark, len(a.Output)), Type: kind, Status: responseRunning}
 	switch kind {
@@ -52,7 +52,7 @@ func (a *Response) newItem(kind string) responseItem {
 	return item
 }
 
-// newPart is the text of an item of a type, before anything of it is there.
+// newPart returns the empty text of an item of a type.
 func newPart(kind string) responsePart {
 	if kind == itemReasoning {
 		return responsePart{Type: partReasoning}
@@ -60,7 +60,7 @@ func newPart(kind string) responsePart {
 	return responsePart{Type: partOutput, Annotations: []struct{}{}}
 }
 
-// reply is the output as a message.
+// reply returns the output as a message.
 func (a *Response) reply() draft {
 	d := draft{Role: host.AssistantRole}
 	for _, item := range a.Output {
@@ -81,7 +81,7 @@ func (a *Response) reply() draft {
 	return d
 }
 
-// inputItems are what the request said.
+// inputItems returns the items of the request's input.
 func (r *responseRecord) inputItems() []responseItem {
 	items := []responseItem{}
 	add := func(kind string) *responseItem {
@@ -117,22 +117,22 @@ func (r *responseRecord) inputItems() []responseItem {
 	return items
 }
 
-// outputWriter makes items of what the model writes, and tells each event of that.
+// outputWriter turns the model's output into items, and emits the events of each.
 type outputWriter struct {
 	q        *responding
 	tell     func(responseEvent)
 	split    *reply.Splitter
 	reply    *reply.Reply
-	going    bool          // the last item has not ended
-	pending  []chatLogprob // of tokens whose text is not told yet
-	thoughts int           // tokens of them
+	going    bool          // the last item is open
+	pending  []chatLogprob // of tokens whose text is not yet sent
+	thoughts int           // number of reasoning tokens
 }
 
 func newOutputWriter(q *responding, tell func(responseEvent)) *outputWriter {
 	return &outputWriter{q: q, tell: tell, split: q.dialog.Split(), reply: reply.New(q.job.Model, 0)}
 }
 
-// begin is called when the prompt has been read. Where a reply can be nothing but a message, that begins.
+// begin is called when the prompt has been read. If a reply can only be a message, begin opens one.
 func (w *outputWriter) begin() {
 	w.tell(responseEvent{Type: "response.created", Response: &w.q.object})
 	w.tell(responseEvent{Type: "response.in_progress", Response: &w.q.object})
@@ -141,13 +141,13 @@ func (w *outputWriter) begin() {
 	}
 }
 
-// last is the item that was begun last.
+// last returns the item opened last.
 func (w *outputWriter) last() *responseItem { return &w.q.object.Output[len(w.q.object.Output)-1] }
 
-// is reports whether an item of a type is going on.
+// is reports whether an item of a type is open.
 func (w *outputWriter) is(kind string) bool { return w.going && w.last().Type == kind }
 
-// open begins an item, unless one of the type is going on.
+// open opens an item, unless one of the type is open.
 func (w *outputWriter) open(kind string) *responseItem {
 	if w.is(kind) {
 		return w.last()
@@ -163,7 +163,7 @@ func (w *outputWriter) open(kind string) *responseItem {
 	return item
 }
 
-// close ends the item that is going on.
+// close closes the open item.
 func (w *outputWriter) close(status string) {
 	if !w.going {
 		return
@@ -188,26 +188,26 @@ func (w *outputWriter) close(status string) {
 	w.item("response.output_item.done", responseEvent{Item: item})
 }
 
-// item tells an event that has an item.
+// item emits an event with an item.
 func (w *outputWriter) item(kind string, e responseEvent) {
 	at := len(w.q.object.Output) - 1
 	e.Type, e.Output = kind, &at
 	w.tell(e)
 }
 
-// ofItem tells an event of the last item.
+// ofItem emits an event of the last item.
 func (w *outputWriter) ofItem(kind string, e responseEvent) {
 	e.ItemID = w.last().ID
 	w.item(kind, e)
 }
 
-// part tells an event of the text of the last item.
+// part emits an event of the text of the last item.
 func (w *outputWriter) part(kind string, e responseEvent) {
 	e.Content = new(int)
 	w.ofItem(kind, e)
 }
 
-// add appends a piece. The token that ends a reply is not part of it.
+// add appends a piece, without the token that ends a reply.
 func (w *outputWriter) add(p reply.Piece) {
 	mode := w.split.Mode
 	fresh := w.split.Push(p.Text, p.End != "")
@@ -226,13 +226,13 @@ func (w *outputWriter) add(p reply.Piece) {
 		w.open(itemReasoning).Content[0].Text += fresh.Reasoning
 		w.part("response.reasoning_text.delta", responseEvent{Delta: &fresh.Reasoning})
 	}
-	// Tokens without a text of their own, such as the first of a character, are told with what they are a part of.
+	// Tokens without their own text, such as the first of a character, are sent with the text that they belong to.
 	rest := w.is(itemMessage) && len(w.pending) > 0 && w.split.Mode == reply.InContent && w.split.Held == ""
 	if fresh.Content != "" || rest && len(fresh.Calls) == 0 {
 		w.text(fresh.Content)
 	}
 	if thinks || w.split.Trim || len(fresh.Calls) > 0 {
-		w.pending = nil // they are of no message
+		w.pending = nil // they belong to no message
 	}
 	for _, c := range fresh.Calls {
 		w.call(c)
@@ -269,7 +269,7 @@ func (w *outputWriter) call(c reply.ToolCall) {
 	w.close(ResponseCompleted)
 }
 
-// end ends the output.
+// end closes the output.
 func (w *outputWriter) end(why string) {
 	a := &w.q.object
 	a.Status = ResponseCompleted
@@ -313,7 +313,7 @@ func (w *eventWriter) next(e responseEvent) []byte {
 	return append([]byte("event: "+e.Type+"\n"), request.SSE(&e)...)
 }
 
-// stream does the work and sends each piece as it comes.
+// stream runs the job and sends each piece as it comes.
 func (q *responding) stream(ctx context.Context, c *request.Call, to *request.Queue) error {
 	q.events = &eventWriter{to: to}
 	if err := q.run(ctx, c, q.events.add); err != nil {

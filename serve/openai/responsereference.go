@@ -9,24 +9,24 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// The id of an item has that of its response in it, so that the item can be found again: the prefix of its type, the
-// response's digits, and its place in the input or in the output.
+// The id of an item contains its response's id, so that the item can be found: the prefix of its type, the response's
+// digits, and its index in the input or the output.
 
-// idPrefixes are what the ids of items begin with.
+// idPrefixes are the prefixes of item ids.
 var idPrefixes = map[string]string{itemMessage: "msg_", itemReasoning: "rs_", itemCall: "fc_", itemOutput: "fco_"}
 
-// What stands before the place of an item in its id.
+// Separators before the index of an item in its id.
 const (
 	inputMark  = "_"
 	outputMark = "_o"
 )
 
-// itemID is the id of an item of a type.
+// itemID returns the id of an item of a type.
 func itemID(kind, response, mark string, at int) string {
 	return fmt.Sprint(idPrefixes[kind], strings.TrimPrefix(response, responsePrefix), mark, at)
 }
 
-// responseOf is the id of the response that the id of an item has in it, or of none.
+// responseOf returns the id of the response in the id of an item, or "".
 func responseOf(item string) string {
 	_, rest, _ := strings.Cut(item, "_")
 	digits, _, _ := strings.Cut(rest, "_")
@@ -38,13 +38,12 @@ func (item *inputFields) refers() bool {
 	return item.Type == itemReference || item.Type == "" && item.Role == "" && item.Content == nil && item.ID != ""
 }
 
-// maxReferred is of how many responses a request may have references to items: each is read.
+// maxReferred is the maximum number of responses that a request may refer to: each is read.
 const maxReferred = 100
 
-// references returns what finds items of responses that the client of a call has left with the server, by their ids,
-// for the items at places of an input.
+// references returns a function that finds the referenced items of the client's stored responses.
 func (s *Responses) references(c *request.Call) func(at int, id string) (inputFields, error) {
-	known := map[string][]responseItem{} // of responses
+	known := map[string][]responseItem{} // by id of the response
 	return func(at int, id string) (found inputFields, err error) {
 		of := responseOf(id)
 		items, ok := known[of]

@@ -25,12 +25,12 @@ type Responses struct {
 	reply.Service
 	o     ResponsesOptions
 	store *records.Store
-	bytes atomic.Int64 // of responses that were stored since old ones were last looked for
+	bytes atomic.Int64 // stored since the last removal of old responses
 }
 
-// ResponsesOptions bound what is stored of responses.
+// ResponsesOptions limit the stored responses.
 type ResponsesOptions struct {
-	MaxResponses int           // of a client; the oldest are removed first
+	MaxResponses int           // per client; the oldest are removed first
 	MaxBytes     int64         // of all responses of a client
 	KeepFor      time.Duration // after which a response is removed
 	Log          *slog.Logger
@@ -62,12 +62,12 @@ type responseRequest struct {
 	Prompt       json.RawMessage            `json:"prompt"`
 }
 
-// responseText is how a text is to be: the format as it was asked for.
+// responseText is the requested format of the text.
 type responseText struct {
 	Format json.RawMessage `json:"format"`
 }
 
-// format is the format, that of any text where none is asked for.
+// format returns the requested format, by default any text.
 func (t *responseText) format() (f reply.Format, err error) {
 	if len(t.Format) == 0 || string(t.Format) == "null" {
 		t.Format = json.RawMessage(`{"type":"text"}`)
@@ -78,7 +78,7 @@ func (t *responseText) format() (f reply.Format, err error) {
 	return f, nil
 }
 
-// responseReasoning is how a model is to think before it replies.
+// responseReasoning configures the reasoning of the model.
 type responseReasoning struct {
 	Effort  *string `json:"effort"`
 	Summary *string `json:"summary"`
@@ -90,11 +90,11 @@ type responding struct {
 	job      *reply.Job
 	server   *Responses
 	object   Response
-	said     int             // messages of the input
-	messages []reply.Message // all that the prompt says, the instructions first
+	said     int             // number of messages in the input
+	messages []reply.Message // all messages of the prompt, the instructions first
 	dialog   *reply.Dialog
 	record   responseRecord
-	mark     *session.Snapshot // behind the reply
+	mark     *session.Snapshot // after the reply
 	events   *eventWriter      // of a stream
 }
 
@@ -203,15 +203,15 @@ func (q *responding) check(s *Responses) error {
 	return ch.Err
 }
 
-// What may be included. Thoughts are there in any case, not encrypted.
+// Values of include. Reasoning is always included, unencrypted.
 const (
 	includeLogprobs = "message.output_text.logprobs"
 	includeThoughts = "reasoning.encrypted_content"
 )
 
-// plans is how the prompt is read. Behind an earlier response it is the state there, and what the template puts behind
-// its text: nothing before that is read again. Where the template does not simply go on, or the text begins otherwise,
-// by other instructions or tools, the prompt is that of a chat.
+// plans chooses how the prompt is read. After an earlier response it continues from the state there, with what the
+// template appends to its text: nothing before is read again. If the template does not simply append, or the
+// instructions or tools have changed, the prompt is that of a chat.
 func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]session.Segment, error) {
 	c := &reply.Chat{
 		Messages: q.messages, Param: "text",
@@ -247,13 +247,13 @@ func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]ses
 	return []session.Segment{{IDs: ids}}, nil
 }
 
-// digest tells texts apart.
+// digest hashes a text.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// behind is the ids that go on behind the reply of an earlier response, if the template simply goes on there.
+// behind returns the ids that continue after the reply of an earlier response, if the template simply appends there.
 func (q *responding) behind(ctx context.Context, previous *responseRecord, all string) (ids []int32, ok bool,
 	err error) {
 	in := q.dialog.Input
@@ -270,14 +270,14 @@ func (q *responding) behind(ctx context.Context, previous *responseRecord, all s
 	if err != nil {
 		return nil, false, request.Invalid("input", "%v", err)
 	}
-	// A tokenizer that puts something before every text cannot go on inside of one.
+	// A tokenizer that adds tokens before every text cannot continue inside one.
 	return ids, string(q.job.Model.Tokenizer.Decode(nil, ids)) == more, nil
 }
 
-// keepState notes what the next response needs to continue after this reply.
+// keepState records what the next response needs to continue after this reply.
 func (q *responding) keepState(_, _ int, d reply.Result) {
 	q.record.Reply = d.Text
-	if !request.Or(q.Store, true) || d.End == generate.EndStop { // behind the stop string is not where the text ends
+	if !request.Or(q.Store, true) || d.End == generate.EndStop { // the text does not end at the stop string
 		return
 	}
 	ids := d.IDs
@@ -308,7 +308,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	if request.Or(q.Store, true) {
 		q.keep(context.WithoutCancel(ctx), c)
 	}
-	// The beginning of the next request is read ahead, unless it follows the state. Results of functions are not known.
+	// Read the start of the next request ahead, unless it continues from the state. Results of functions are unknown.
 	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
 		in := q.dialog.Input
 		in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m.Message)
@@ -317,7 +317,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	return nil
 }
 
-// keep stores the response and the state after it. If it cannot, the response says so.
+// keep stores the response and the state after it. An error is reported in the response.
 func (q *responding) keep(ctx context.Context, c *request.Call) {
 	q.record.Response = q.object
 	if err := q.server.keepResponse(c.Owner(), &q.record); err != nil {
@@ -331,7 +331,7 @@ func (q *responding) keep(ctx context.Context, c *request.Call) {
 	}
 }
 
-// newResponseID is an id that no other response has.
+// newResponseID returns a unique id.
 func newResponseID() string { return responsePrefix + rand.Text() }
 
 const responsePrefix = "resp_"

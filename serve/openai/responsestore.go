@@ -14,31 +14,31 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// responseRecord is a stored response. It is complete by itself: others may be deleted.
+// responseRecord is a stored response. It is self-contained: others may be deleted.
 type responseRecord struct {
 	Response Response        `json:"response"`
 	Model    string          `json:"model"`
 	Identity string          `json:"identity"` // of the model
 	Input    []reply.Message `json:"input"`
 	Messages []reply.Message `json:"messages"` // of the whole conversation, the reply last, without instructions
-	Prompt   string          `json:"prompt"`   // the digest of what the template made of all before the reply
-	Reply    string          `json:"reply"`    // as the model wrote it
-	// Plan is how the text up to the end of the reply was read, so that the state there is found, or read again to the
-	// same bits. Without one the conversation is read as that of a chat.
+	Prompt   string          `json:"prompt"`   // digest of the template's text before the reply
+	Reply    string          `json:"reply"`    // as the model generated it
+	// Plan is how the text up to the end of the reply was read, to find the state there or read it again with the same
+	// bits. Without a plan the conversation is read as a chat.
 	Plan []records.PlanPart `json:"plan,omitempty"`
 }
 
-// responseDir is the folder of an owner's responses.
+// responseDir returns the folder of an owner's responses.
 func responseDir(owner string) string { return records.Responses + "/" + owner }
 
 func responseName(owner, id string) string { return responseDir(owner) + "/" + id + ".json" }
 
-// keepResponse stores a response. Whenever a sixteenth of a client's limit in bytes or in responses has been stored, it
+// keepResponse stores a response. Whenever new responses fill a sixteenth of a client's limit in bytes or number, it
 // removes the owner's oldest.
 func (s *Responses) keepResponse(owner string, r *responseRecord) error {
 	s.store.Sweep()
 	bytes, err := records.Put(s.store, responseName(owner, r.Response.ID), r)
-	least := s.o.MaxBytes / int64(s.o.MaxResponses) // as if none were smaller
+	least := s.o.MaxBytes / int64(s.o.MaxResponses) // the bytes of an average response at the limit
 	if err == nil && s.bytes.Add(max(bytes, least)) > s.o.MaxBytes/16 {
 		s.bytes.Store(0)
 		if err := s.trimResponses(owner); err != nil {
@@ -48,7 +48,7 @@ func (s *Responses) keepResponse(owner string, r *responseRecord) error {
 	return err
 }
 
-// trimResponses removes an owner's responses that are too old, and the oldest of those beyond the limits.
+// trimResponses removes an owner's expired responses, and the oldest of those beyond the limits.
 func (s *Responses) trimResponses(owner string) error {
 	all, err := s.store.List(responseDir(owner))
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Responses) trimResponses(owner string) error {
 	return nil
 }
 
-// previous returns the response that a request continues, nil for none.
+// previous returns the response that a request continues, or nil.
 func (s *Responses) previous(c *request.Call, id string) (*responseRecord, error) {
 	if id == "" {
 		return nil, nil
@@ -125,7 +125,7 @@ func (s *Responses) Delete(c *request.Call) error {
 	return c.JSON(request.Deleted(id, "response"))
 }
 
-// Cancel returns the response: a stored response has ended, and a running one ends when its client disconnects.
+// Cancel returns the response: a stored response has already ended, and a running one ends when its client disconnects.
 func (s *Responses) Cancel(c *request.Call) error { return s.Show(c) }
 
 // InputItems lists the input of a response's request.

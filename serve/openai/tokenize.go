@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TokenizerInfo responds to /tokenizer_info with what a harness asks of a tokenizer: keys of tokenizer_config.json.
+// TokenizerInfo responds to /tokenizer_info with the keys of tokenizer_config.json that a harness needs.
 func (s *Texts) TokenizerInfo(c *request.Call) error {
 	m, err := s.Host.Model(c, c.Request.URL.Query().Get("model"))
 	if err != nil {

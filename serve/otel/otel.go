@@ -1,8 +1,8 @@
-// Package otel traces requests of package serve with OpenTelemetry: a span for each request, with spans for its time in
-// the queue, the reading of prompts and the drawing of replies below it. A request that comes with a traceparent goes
-// on with that trace. Spans have models, tokens and statuses, and nothing of what clients send.
+// Package otel traces requests of package serve with OpenTelemetry: a span for each request, with child spans for its
+// time in the queue, the reading of prompts and the generation of replies. A request with a traceparent continues that
+// trace. Spans have models, tokens and statuses, but no content from clients.
 //
-// It is a module of its own, since what it needs is large.
+// It is a separate module because its dependencies are large.
 package otel
 
 import (
@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Middleware is for serve.Options.Middleware: it reports the spans of every request to a provider.
+// Middleware returns a value for serve.Options.Middleware that reports the spans of every request to a provider.
 func Middleware(to trace.TracerProvider) func(http.Handler) http.Handler {
 	tracer := to.Tracer("github.com/hippo-ssm/hippo/serve")
 	remote := propagation.TraceContext{}
@@ -28,7 +28,7 @@ func Middleware(to trace.TracerProvider) func(http.Handler) http.Handler {
 			span.SetAttributes(attribute.String("http.request.method", method(r.Method)))
 			seen := &answer{ResponseWriter: w}
 			next.ServeHTTP(seen, r.WithContext(request.WithTrace(ctx, phases(tracer))))
-			// The id is the server's: it has left out one that was not plain.
+			// The server's id: it replaces one that was not plain.
 			span.SetAttributes(
 				attribute.Int("http.response.status_code", seen.status),
 				attribute.String("hippo.request_id", w.Header().Get("X-Request-Id")),
@@ -40,7 +40,7 @@ func Middleware(to trace.TracerProvider) func(http.Handler) http.Handler {
 	}
 }
 
-// method is one that HTTP has, as OpenTelemetry's conventions want it.
+// method returns a standard HTTP method, as OpenTelemetry's conventions require.
 func method(name string) string {
 	switch name {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions,
@@ -61,14 +61,14 @@ func phases(tracer trace.Tracer) request.Trace {
 					attribute.Int("gen_ai.usage.output_tokens", e.Written))
 			}
 			if e.Err != nil {
-				span.SetStatus(codes.Error, "") // the error may have some of what the client has sent
+				span.SetStatus(codes.Error, "") // the error may quote the client
 			}
 			span.End()
 		}
 	}
 }
 
-// answer notes the status of an answer.
+// answer records the status of a response.
 type answer struct {
 	http.ResponseWriter
 	status int
@@ -88,5 +88,5 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Unwrap lets http.ResponseController find the connection.
+// Unwrap gives http.ResponseController the connection.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -1,5 +1,5 @@
-// Package records stores what clients leave with a server, responses and sessions: in a folder that several servers may
-// share, or in memory. What belongs to a key lies under that key's name.
+// Package records stores the responses and sessions of clients, in a folder that several servers may share, or in
+// memory. The records of a key are under the key's name.
 package records
 
 import (
@@ -24,36 +24,36 @@ const (
 	Sessions  = "sessions"
 )
 
-// Backend holds what clients have left with the server, by names like those of files: KIND/OWNER/ID.json. The server
-// makes the names; nothing in them is what a client has written. Methods may be called from any number of goroutines.
+// Backend stores records by names like those of files: KIND/OWNER/ID.json. The server chooses the names; they contain
+// nothing that a client has sent. Methods may be called from any number of goroutines.
 type Backend interface {
-	// Get returns a record. The error of one that is not there is fs.ErrNotExist.
+	// Get returns a record. If it does not exist, the error is fs.ErrNotExist.
 	Get(name string) ([]byte, error)
-	// Put makes or replaces a record, as a whole or not at all.
+	// Put creates or replaces a record atomically.
 	Put(name string, write func(io.Writer) error) error
-	// Remove removes a record. If there is none that is no error.
+	// Remove removes a record. It is no error if it does not exist.
 	Remove(name string) error
-	// List are the records of a folder.
+	// List returns the records of a folder.
 	List(dir string) ([]Entry, error)
-	// owners are the folders of a kind.
+	// owners returns the folders of a kind.
 	owners(kind string) ([]string, error)
-	// Lock keeps other servers away from a name, until it is released. The error is errLocked while one has it.
+	// Lock locks a name for this server until release is called. The error is ErrLocked if another server has the lock.
 	Lock(name string) (release func(), err error)
-	// String names the shelf in errors.
+	// String returns the name of the backend for errors.
 	String() string
 }
 
 // Entry is a record of a list.
 type Entry struct {
-	Name  string // in the folder
+	Name  string // within the folder
 	Bytes int64
-	Time  time.Time // when it was put there
+	Time  time.Time // when it was written
 }
 
-// ErrLocked is the error of a name that another server has.
+// ErrLocked is the error of a name that another server has locked.
 var ErrLocked = errors.New("another server has it")
 
-// newBackend is the shelf of a folder, or, where that is "", of so many bytes of memory.
+// newBackend returns the backend for a folder or, if dir is "", for a number of bytes in memory.
 func newBackend(dir string, most int64) Backend {
 	if dir == "" {
 		return &memory{most: most, records: map[string]memoryRecord{}}
@@ -61,7 +61,7 @@ func newBackend(dir string, most int64) Backend {
 	return folder(dir)
 }
 
-// folder is a folder, which any number of servers may share.
+// folder is a backend in a folder, which any number of servers may share.
 type folder string
 
 func (f folder) path(name string) string {
@@ -105,10 +105,10 @@ func (f folder) List(dir string) (all []Entry, err error) {
 	left := false
 	for _, e := range found {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() { // a lock, or one that is gone
+		if err != nil || !info.Mode().IsRegular() { // a lock, or a removed record
 			continue
 		}
-		if strings.Contains(e.Name(), disk.TmpMark) { // of a server that was killed, or is writing
+		if strings.Contains(e.Name(), disk.TmpMark) { // of a server that was killed or is writing
 			left = true
 			continue
 		}
@@ -143,12 +143,12 @@ func (f folder) Lock(name string) (release func(), err error) {
 		return nil, f.named(err)
 	}
 	return func() {
-		_ = l.Release() // it ends with the process at the latest
+		_ = l.Release() // released at the end of the process at the latest
 		_ = os.Remove(f.path(name) + ".lock")
 	}, nil
 }
 
-// memory is memory of this server.
+// memory is a backend in the memory of this server.
 type memory struct {
 	most int64
 
@@ -162,7 +162,7 @@ type memoryRecord struct {
 	time time.Time
 }
 
-// recordSize is the memory of a record besides its data.
+// recordSize is the memory of a record without its data.
 const recordSize = 256
 
 func (m *memory) String() string { return "the server's memory" }
@@ -199,8 +199,8 @@ func (m *memory) Put(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// forgetResponses removes the oldest responses until there is room for some bytes, and for some more, so that it need
-// not be done each time. The lock is held.
+// forgetResponses removes the oldest responses until some bytes are free, and a few more, so that not every call has
+// to. The lock is held.
 func (m *memory) forgetResponses(size int64) {
 	var names []string
 	for name := range m.records {
@@ -259,7 +259,7 @@ func (m *memory) owners(kind string) (all []string, err error) {
 
 func (m *memory) Lock(string) (func(), error) { return func() {}, nil }
 
-// IsID reports whether a text may be the id of a record: a prefix, and letters and digits as rand.Text makes them.
+// IsID reports whether a text may be the id of a record: a prefix, then letters and digits as rand.Text returns them.
 func IsID(prefix, id string) bool {
 	rest, ok := strings.CutPrefix(id, prefix)
 	const digits = 26

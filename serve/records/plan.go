@@ -6,13 +6,13 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// PlanPart is a segment, its ids as bytes, little-endian.
+// PlanPart is a segment with its ids as bytes, little-endian.
 type PlanPart struct {
 	IDs   []byte `json:"ids"`
 	Drawn bool   `json:"drawn,omitempty"`
 }
 
-// PlanParts are the parts of a plan.
+// PlanParts returns the parts of a plan.
 func PlanParts(plan []session.Segment) (parts []PlanPart) {
 	for _, s := range plan {
 		p := PlanPart{Drawn: s.Drawn, IDs: make([]byte, 0, 4*len(s.IDs))}
@@ -24,7 +24,7 @@ func PlanParts(plan []session.Segment) (parts []PlanPart) {
 	return parts
 }
 
-// PlanSegments are the plan of some parts.
+// PlanSegments returns the plan of some parts.
 func PlanSegments(parts []PlanPart) (plan []session.Segment) {
 	for _, p := range parts {
 		s := session.Segment{Drawn: p.Drawn}
@@ -36,7 +36,7 @@ func PlanSegments(parts []PlanPart) (plan []session.Segment) {
 	return plan
 }
 
-// PlanPrefix is the first n ids of a plan.
+// PlanPrefix returns the first n ids of a plan.
 func PlanPrefix(plan []session.Segment, n int) (out []session.Segment) {
 	for _, s := range plan {
 		k := min(n, len(s.IDs))
@@ -48,7 +48,7 @@ func PlanPrefix(plan []session.Segment, n int) (out []session.Segment) {
 	return out
 }
 
-// PlanIDs are the ids of a plan.
+// PlanIDs returns the ids of a plan.
 func PlanIDs(plan []session.Segment) (ids []int32) {
 	for _, s := range plan {
 		ids = append(ids, s.IDs...)

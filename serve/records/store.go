@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// A record is a line of JSON and one with its SHA-256, so that a bit that has flipped is seen.
+// A record is a line of JSON followed by a line with its SHA-256, which detects flipped bits.
 
-// ErrDamaged is the error of a record that is not as it was written.
+// ErrDamaged is the error of a record whose checksum does not match.
 var ErrDamaged = errors.New("the record is damaged")
 
-// Put puts a value on a shelf, and returns its bytes.
+// Put writes a value to a backend and returns its encoding.
 func Put(to Backend, name string, v any) (bytes int64, err error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -32,7 +32,7 @@ func Put(to Backend, name string, v any) (bytes int64, err error) {
 	return bytes, err
 }
 
-// Get reads what putRecord has put there.
+// Get reads a value that Put has written.
 func Get(from Backend, name string, into any) error {
 	all, err := from.Get(name)
 	if err != nil {
@@ -48,40 +48,40 @@ func Get(from Backend, name string, into any) error {
 	return nil
 }
 
-// sum is the checksum of a record.
+// sum returns the checksum of a record.
 func sum(data []byte) string {
 	h := sha256.Sum256(data)
 	return hex.EncodeToString(h[:])
 }
 
-// Store are a shelf whose old records are removed from time to time.
+// Store is a backend from which old records are removed from time to time.
 type Store struct {
 	Backend
 	log   *slog.Logger
-	swept atomic.Int64 // when old records were last looked for, in nanoseconds
+	swept atomic.Int64 // time of the last sweep, in nanoseconds
 	kinds []kind
 }
 
-// kind is a kind of records, and what removes those of an owner that are too old.
+// kind is a kind of records with the function that removes the old ones of an owner.
 type kind struct {
 	name string
 	trim func(owner string) error
 }
 
-// New returns the records of a folder, or, where that is "", of so many bytes of memory.
+// New returns the records of a folder or, if dir is "", of a number of bytes in memory.
 func New(dir string, memory int64, log *slog.Logger) *Store {
 	return &Store{Backend: newBackend(dir, memory), log: log}
 }
 
-// OnSweep adds a kind of records to those that sweep looks at. It is for the start, before any sweep.
+// OnSweep adds a kind of records to sweeps. Call it before the first sweep.
 func (s *Store) OnSweep(name string, trim func(owner string) error) {
 	s.kinds = append(s.kinds, kind{name, trim})
 }
 
-// sweepEvery is how often old records are looked for, while others are made.
+// sweepEvery is the time between sweeps. Adding a record starts one.
 const sweepEvery = time.Hour
 
-// Sweep removes what is too old, of all owners.
+// Sweep removes the expired records of all owners.
 func (s *Store) Sweep() {
 	last, at := s.swept.Load(), time.Now().UnixNano()
 	if at-last < int64(sweepEvery) || !s.swept.CompareAndSwap(last, at) {
@@ -93,15 +93,15 @@ func (s *Store) Sweep() {
 			err = errors.Join(err, k.trim(owner))
 		}
 		if err != nil {
-			s.log.Warn("what is too old could not be removed", "error", err.Error())
+			s.log.Warn("expired records could not be removed", "error", err.Error())
 		}
 	}
 }
 
-// asideEnding is the ending of what is damaged, and kept for a while to be looked at.
+// asideEnding is the ending of the names of quarantined records.
 const asideEnding = ".damaged"
 
-// SetAside puts what is damaged under another name, and removes it under its own.
+// SetAside quarantines a damaged record: it renames it.
 func SetAside(on Backend, name string) error {
 	data, err := on.Get(name)
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Continued are the fields of a chat's request that say how its text ends, as vLLM has them.
+// Continued has the fields of a chat request that control how its text ends, as in vLLM.
 type Continued struct {
-	// Continue: the last message is the beginning of the reply, which goes on from there.
+	// Continue: the last message is the start of the reply, which continues it.
 	Continue bool `json:"continue_final_message"`
 }
 
-// Beginning removes the beginning of the reply from the messages, if there is one.
+// Beginning removes the start of the reply from the messages, if there is one.
 func (q *Chat) Beginning() (messages []Message, begins string, err error) {
 	if !q.Continue {
 		return q.Messages, "", nil

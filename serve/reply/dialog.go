@@ -12,8 +12,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Format is what a reply is to be: response_format of chats, or text.format of responses, which has the schema
-// in itself.
+// Format is the required format of a reply: response_format of chats, or text.format of responses, which contains the
+// schema itself.
 type Format struct {
 	Type       string          `json:"type"`
 	Schema     json.RawMessage `json:"schema"`
@@ -22,14 +22,14 @@ type Format struct {
 	} `json:"json_schema"`
 }
 
-// The types of a responseFormat.
+// The types of a Format.
 const (
 	formatText   = "text"
 	FormatObject = "json_object"
 	FormatSchema = "json_schema"
 )
 
-// part is the grammar of the format, nil for any text.
+// part returns the grammar of the format, nil for any text.
 func (f *Format) part(param string) (constrain.Part, error) {
 	switch f.Type {
 	case "", formatText:
@@ -54,37 +54,37 @@ func jsonPart(schema json.RawMessage) constrain.Part {
 	return constrain.Sequence(constrain.Space(), constrain.Value("", schema))
 }
 
-// format is the constraint of replies of a format, nil for any text. Errors name the parameter that the format is of.
+// format returns the constraint of replies of a format, nil for any text. Errors name the parameter of the format.
 func FormatConstraint(ctx context.Context, m *host.Model, param string, f Format) (*constrain.Constraint, error) {
 	d := &Dialog{}
 	err := d.constrain(ctx, m, param, f, "")
 	return d.Constraint, err
 }
 
-// Dialog is a chat as the model reads it, and how its replies are written and read.
+// Dialog is a chat as the model reads it, with the rules for its replies.
 type Dialog struct {
-	Input      template.Input // what the template was given
-	begins     string         // the beginning of the reply, behind the text of the template
+	Input      template.Input // input of the template
+	begins     string         // start of the reply, after the template's text
 	IDs        []int32
-	Constraint *constrain.Constraint // of replies, nil for any
-	Calls      *callForm             // nil where there are no tools
+	Constraint *constrain.Constraint // of replies, or nil
+	Calls      *callForm             // nil without tools
 	tools      []tool
 	choice     toolChoice
 	several    bool // a reply may have more than one call
-	Reasoning  bool // replies may begin with thoughts
-	begun      bool // the prompt has begun them
+	Reasoning  bool // replies may start with reasoning
+	begun      bool // the prompt has started it
 }
 
-// thoughts are the marks around what a model thinks before it replies.
+// thoughts are the marks around a model's reasoning.
 const (
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"
 )
 
-// HasReasoning reports whether a template has marks around thoughts.
+// HasReasoning reports whether a template has marks around reasoning.
 func HasReasoning(template string) bool { return strings.Contains(template, thinkOpen) }
 
-// constrain sets what a reply behind a prompt may be: of a format, or calls of tools.
+// constrain sets the constraint of replies to a prompt: a format, or calls of tools.
 func (d *Dialog) constrain(ctx context.Context, m *host.Model, param string, f Format, prompt string) error {
 	d.Reasoning = HasReasoning(m.Settings.Source)
 	d.begun = d.Reasoning && strings.HasSuffix(strings.TrimSpace(prompt), thinkOpen)
@@ -115,11 +115,11 @@ func (d *Dialog) constrain(ctx context.Context, m *host.Model, param string, f F
 	return err
 }
 
-// quotedKey is a part of a request as a key.
+// quotedKey encodes a part of a request as a cache key.
 func quotedKey(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return "" // not of what came as JSON
+		return "" // not reached: it came as JSON
 	}
 	return string(data)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Embedding is texts that are to be embedded.
+// Embedding is a request for embeddings of texts.
 type Embedding struct {
 	Model      *host.Model
 	Dimensions *int // nil for all
@@ -16,7 +16,7 @@ type Embedding struct {
 	Tokens     int // of all texts
 }
 
-// Take checks the texts of a field. Where cut is set, one that is longer than the model allows loses its end.
+// Take checks the texts of a field. With cut, it truncates texts that are too long for the model.
 func (e *Embedding) Take(s *Service, param string, texts request.Prompts, cut bool) error {
 	m := e.Model
 	var ch request.Checks

@@ -16,22 +16,22 @@ type Job struct {
 	Model   *host.Model
 	Client  string
 	Prompts [][]int32
-	Options generate.Options // MaxTokens 0 is no reply at all
-	Draws   int              // replies to each prompt, with the seed of options, the next, and so on
-	Top     int              // log-probabilities: of drawn tokens and so many of the most probable; -1 for none
-	Score   bool             // those of the prompts, too
+	Options generate.Options // MaxTokens 0: no reply
+	Draws   int              // replies to each prompt, with consecutive seeds
+	Top     int              // log-probabilities of sampled tokens and this many alternatives; -1 for none
+	Score   bool             // also those of the prompts
 
-	Call *request.Call     // its response gets a header with what was cached of a single prompt
-	Plan []session.Segment // of a single prompt, nil where it is read in one
-	// Ended, unless it is nil, is called when reply j to prompt i has ended, before the last piece of it is passed on.
+	Call *request.Call     // its response gets a header that reports what was cached of a single prompt
+	Plan []session.Segment // of a single prompt, nil to read it as one segment
+	// Ended, unless it is nil, is called at the end of reply j to prompt i, before its last piece is passed on.
 	Ended func(i, j int, d Result)
 }
 
-// Result is a reply that has ended.
+// Result is a finished reply.
 type Result struct {
 	Text string
 	IDs  []int32
-	End  string          // as generate.Piece has it
+	End  string          // as in generate.Piece
 	At   *generate.Batch // after all ids but the last
 }
 
@@ -42,7 +42,7 @@ type Piece struct {
 	End    string       // as in generate.Piece: "" before the end
 }
 
-// counted counts what a job uses, and passes on what it writes, one call at a time.
+// counted counts what a job uses, and passes on what it generates, one call at a time.
 type counted struct {
 	mu       sync.Mutex
 	used     Usage
@@ -67,12 +67,12 @@ func (c *counted) piece(i, j int, p Piece) {
 	c.onPiece(i, j, p)
 }
 
-// sideBySide is how many prompts or replies of one request run at once.
+// sideBySide is the number of prompts or replies of one request that run at once.
 const sideBySide = 16
 
-// Run reads all prompts and generates all replies. It returns what that used, which it notes for the log as well. It
-// ends soon after ctx is done, with the cause. onPrompt is called when prompt i has been read, before its replies, with
-// its log-probabilities if they are wanted; onPiece for each piece of reply j to prompt i. Calls come one at a time.
+// Run reads all prompts and generates all replies. It returns the usage, which it also logs. Soon after ctx is done, it
+// returns the cause. It calls onPrompt when prompt i has been read, before its replies, with its log-probabilities if
+// they are wanted; and onPiece for each piece of reply j to prompt i. Calls come one at a time.
 func (w *Job) Run(ctx context.Context, onPrompt func(i int, ids []host.Token),
 	onPiece func(i, j int, p Piece)) (Usage, error) {
 	to := &counted{onPrompt: onPrompt, onPiece: onPiece}
@@ -91,7 +91,7 @@ func (w *Job) Run(ctx context.Context, onPrompt func(i int, ids []host.Token),
 	return u, err
 }
 
-// together calls f for the numbers below n, some at a time, until one of them fails.
+// together calls f for the numbers below n, several at a time, until a call fails.
 func together(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	if n == 1 {
 		return request.Protect(ctx, 0, f)
@@ -197,8 +197,8 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 	})
 }
 
-// ReadAhead is what to do when a reply in a dialog has ended. It is read as the client will send it: without the
-// thoughts before it. After calls of functions their answers come, which cannot be known.
+// ReadAhead returns the value of Job.Ended that reads ahead in a dialog. It reads the reply as the client will send it:
+// without the reasoning. After function calls it reads nothing, since their results are unknown.
 func ReadAhead(m *host.Model, client string, dialog *Dialog) func(i, j int, d Result) {
 	return func(_, j int, d Result) {
 		reply := dialog.Split().Push(d.Text, true)

@@ -14,10 +14,10 @@ import (
 // Message is a message of a chat, whose content may be in parts.
 type Message struct{ template.Message }
 
-// NewMessage returns a message that is a text.
+// NewMessage returns a message with a text.
 func NewMessage(role, text string) Message { return Message{template.Text(role, text)} }
 
-// UnmarshalJSON joins parts of text into one.
+// UnmarshalJSON joins text parts into one text.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -48,7 +48,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return m.Message.UnmarshalJSON(data)
 }
 
-// JoinParts is the text of a content that is a list of parts.
+// JoinParts returns the text of a content that is a list of parts.
 func JoinParts(content []byte) (string, error) {
 	var parts []struct {
 		Type string `json:"type"`
@@ -68,7 +68,7 @@ func JoinParts(content []byte) (string, error) {
 	return b.String(), nil
 }
 
-// EncodeChat is the ids of a conversation up to where the reply begins, and of the beginning of that.
+// EncodeChat returns the ids of a conversation up to the start of the reply, and of that start.
 func EncodeChat(ctx context.Context, m *host.Model, param string, messages []Message, begins string) ([]int32, error) {
 	text, err := ChatText(ctx, m, param, messages)
 	if err != nil {
@@ -81,12 +81,12 @@ func EncodeChat(ctx context.Context, m *host.Model, param string, messages []Mes
 	return ids, nil
 }
 
-// ChatText is the text of a conversation up to where the reply begins.
+// ChatText returns the text of a conversation up to the start of the reply.
 func ChatText(ctx context.Context, m *host.Model, param string, messages []Message) (string, error) {
 	return m.Render(ctx, param, InputOf(messages))
 }
 
-// InputOf is what a template is given of messages.
+// InputOf returns the input of a template for messages.
 func InputOf(messages []Message) template.Input {
 	in := template.Input{Messages: make([]template.Message, len(messages))}
 	for i := range messages {

@@ -1,6 +1,5 @@
-// Package reply generates replies with a model, for requests of any dialect: sampling options, jobs of prompts and
-// replies, chats rendered by a model's template, calls of functions, formats that a reply must have, and replies split
-// into reasoning, text and calls.
+// Package reply generates replies for requests of any dialect: sampling options, jobs of prompts and replies, chats
+// rendered by a model's template, function calls, required formats, and replies split into reasoning, text and calls.
 package reply
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Placed is a token with the place where its text begins, in characters.
+// Placed is a token with the position of its text in characters.
 type Placed struct {
 	host.Token
 	At int
@@ -28,19 +27,19 @@ type Reply struct {
 	Tokens  int // generated
 }
 
-// New returns a reply whose text begins at a place.
+// New returns a reply whose text starts at a position.
 func New(m *host.Model, at int) *Reply {
 	return &Reply{decoder: tokenizer.NewStreamDecoder(m.Tokenizer), at: at, told: at}
 }
 
-// Place returns a token with the place of its text.
+// Place returns a token with the position of its text.
 func (r *Reply) Place(t host.Token) Placed {
 	p := Placed{t, r.at}
 	r.at += utf8.RuneCount(r.decoder.Write(t.ID))
 	return p
 }
 
-// Take returns the tokens of the text so far that it has not returned yet, without those of a stop string.
+// Take returns the tokens that it has not returned yet, without those of a stop string.
 func (r *Reply) Take(p Piece) []Placed {
 	r.Tokens += len(p.Tokens)
 	r.told += utf8.RuneCountInString(p.Text)
@@ -85,7 +84,7 @@ type Limits struct {
 	MaxChoices int // n and best_of
 }
 
-// replying is a request for replies, prepared.
+// replying is a prepared request for replies.
 type replying interface {
 	// Respond runs the job and returns the response.
 	Respond(c *request.Call) (any, error)
@@ -121,11 +120,11 @@ type Usage struct {
 
 type UsageDetails struct {
 	Cached int `json:"cached_tokens"`
-	// Miss is why no more was cached, for a request of one prompt.
+	// Miss is why no more was cached, for a request with one prompt.
 	Miss string `json:"cache_miss,omitempty"`
 }
 
-// log notes what was used.
+// log adds the usage to the request's log line.
 func (u *Usage) log(c *request.Call) {
 	c.Note("prompt_tokens", u.Prompt)
 	c.Note("cached_tokens", u.Details.Cached)

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Sampling is what completions and chats say about replies: OpenAI's fields, and some that others have added.
+// Sampling has the fields of completions and chats that configure replies: OpenAI's, and some extensions.
 type Sampling struct {
 	Model            string             `json:"model"`
 	Temperature      *float64           `json:"temperature"`
@@ -36,19 +36,19 @@ type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 }
 
-// CompletionTokens is what max_tokens is where a request does not say it, as OpenAI has it.
+// CompletionTokens is OpenAI's default of max_tokens.
 const CompletionTokens = 16
 
-// MaxTop is how many of the most probable tokens a request may have in the place of each.
+// MaxTop is the maximum number of alternatives for a token.
 const MaxTop = 20
 
-// maxStops is how many stop strings a request may have, and maxStop how long each may be.
+// maxStops is the maximum number of stop strings, maxStop the maximum length of each.
 const (
 	maxStops = 64
 	maxStop  = 1024
 )
 
-// Replies are the options of the replies, given what holds where the request says nothing.
+// Replies returns the options of the replies, given the defaults.
 func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (generate.Options, error) {
 	o.Temperature, o.TopP = request.Or(q.Temperature, o.Temperature), request.Or(q.TopP, o.TopP)
 	o.TopK, o.MinP = request.Or(q.TopK, o.TopK), request.Or(q.MinP, o.MinP)
@@ -59,7 +59,7 @@ func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (gener
 		o.Seed = uint64(*q.Seed)
 	}
 	if o.IgnoreEnd = q.IgnoreEOS; o.IgnoreEnd {
-		o.Stop = nil // where the model itself would end
+		o.Stop = nil // the defaults are where the model itself ends
 	}
 	o.Stop = slices.Concat([]string(q.Stop), o.Stop)
 	var c request.Checks
@@ -79,7 +79,7 @@ func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (gener
 		c.That(stop != "" && len(stop) <= maxStop, "stop", "found a string of %d bytes, want 1 to %d",
 			len(stop), maxStop)
 	}
-	o.TopK = max(0, o.TopK) // -1 is all in other servers, too
+	o.TopK = max(0, o.TopK) // -1 means all, as in other servers
 	bias, err := q.bias(m.Net.Config.VocabSize)
 	if c.Err == nil {
 		c.Err = err
@@ -88,8 +88,8 @@ func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (gener
 	return o, c.Err
 }
 
-// bias reads logit_bias: ids as the texts of keys, and what is added to their logits. As OpenAI has it, -100 excludes
-// a token and 100 chooses it, if only approximately: logits differ by less.
+// bias parses logit_bias: ids as strings, and the values added to their logits. As in OpenAI's API, -100 in effect
+// excludes a token and 100 selects it, since logits differ by less.
 func (q *Sampling) bias(vocab int) (map[int32]float32, error) {
 	const most = 100
 	var c request.Checks

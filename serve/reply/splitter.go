@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Delta is what is new of a reply: what the model thinks, what it says, and the functions that it calls.
+// Delta is a new part of a reply: reasoning, content and function calls.
 type Delta struct {
 	Reasoning, Content string
 	Calls              []ToolCall
 }
 
-// Add puts more behind what there is.
+// Add appends another delta.
 func (s *Delta) Add(more Delta) {
 	s.Reasoning += more.Reasoning
 	s.Content += more.Content
@@ -21,7 +21,7 @@ func (s *Delta) Add(more Delta) {
 
 func (s *Delta) Some() bool { return s.Reasoning+s.Content != "" || len(s.Calls) > 0 }
 
-// WithEffort adds to the variables of a template how much a model is to think.
+// WithEffort adds the reasoning effort to the variables of a template.
 func WithEffort(more map[string]json.RawMessage, effort string) map[string]json.RawMessage {
 	if effort == "" {
 		return more
@@ -37,15 +37,15 @@ func WithEffort(more map[string]json.RawMessage, effort string) map[string]json.
 	return all
 }
 
-// Splitter takes the text of a reply apart as it comes.
+// Splitter splits the text of a reply as it comes.
 type Splitter struct {
 	d      *Dialog
 	Mode   splitMode
-	Held   string // what is not told yet, as it may be the beginning of a mark
-	Trim   bool   // white space at the beginning is left out
-	lead   string // white space that is left out if a call follows
-	told   bool   // some content
-	Called int    // functions so far
+	Held   string // not passed on yet, as it may be the start of a mark
+	Trim   bool   // white space at the start is removed
+	lead   string // white space that is removed if a call follows
+	told   bool   // some content was returned
+	Called int    // number of function calls so far
 }
 
 type splitMode uint8
@@ -69,7 +69,7 @@ func (d *Dialog) Split() *Splitter {
 	return s
 }
 
-// Push takes the next text and returns what has become certain by it: all, where it is the last.
+// Push adds text and returns what has become certain: everything, if it is the last.
 func (s *Splitter) Push(text string, last bool) (out Delta) {
 	s.Held += text
 	for s.step(text, last, &out) {
@@ -77,7 +77,7 @@ func (s *Splitter) Push(text string, last bool) (out Delta) {
 	return out
 }
 
-// step takes the next part of what is held. It reports whether there may be another.
+// step splits off the next part of the buffered text. It reports whether there may be another.
 func (s *Splitter) step(text string, last bool, out *Delta) bool {
 	if s.Trim {
 		s.Held = strings.TrimLeft(s.Held, " \n")
@@ -121,7 +121,8 @@ func (s *Splitter) step(text string, last bool, out *Delta) bool {
 	return found
 }
 
-// upTo tells what is held up to a mark, which it reports. What may be the beginning of the mark is held back.
+// upTo passes on the buffered text up to a mark, and reports whether it found the mark. It keeps what may be the start
+// of the mark.
 func (s *Splitter) upTo(mark string, last bool, to *string) bool {
 	if mark != "" {
 		if before, after, ok := strings.Cut(s.Held, mark); ok {
@@ -143,7 +144,7 @@ func (s *Splitter) upTo(mark string, last bool, to *string) bool {
 	return false
 }
 
-// calls tells the calls that are held. What is no call is told as content, with its mark.
+// calls passes on the buffered calls. Text that is not a call is passed on as content, with its mark.
 func (s *Splitter) calls(text string, last bool, out *Delta) bool {
 	f := s.d.Calls
 	whole := strings.Contains(s.Held, f.close)

@@ -12,24 +12,24 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// callForm is how a family of models writes calls of functions: between two marks, the second of which may be missing.
+// callForm is how a family of models writes function calls: between two marks, the second of which may be missing.
 type callForm struct {
 	open, close string
 	style       callStyle
-	tells       []string // texts in a template, each of which tells the form
+	tells       []string // texts in a template that identify the form
 }
 
 // callStyle is how calls are written between the marks.
 type callStyle uint8
 
 const (
-	callObjects callStyle = iota // each call is an object, with marks of its own
+	callObjects callStyle = iota // each call is an object with its own marks
 	callList                     // a list of objects
 	callPython                   // a list of calls as Python has them: [f(a=1), g(b="x")]
 	callTags                     // each call is in tags: <function=f><parameter=a>1</parameter></function>
 )
 
-// callForms are the forms of the families, the ones that others are a part of first.
+// callForms are the forms of the families. A form that contains the text of another comes first.
 var callForms = []callForm{
 	{"<|tool_call_start|>", "<|tool_call_end|>", callPython, []string{"<|tool_call_start|>", "<|tool_list_start|>"}},
 	{"<tool_call>", "</tool_call>", callTags, []string{"<function="}},     // Nemotron 3; the first is LFM2
@@ -40,7 +40,7 @@ var callForms = []callForm{
 	{"<tool_call>", "</tool_call>", callObjects, []string{"<tool_call>"}}, // Granite 4, Falcon-H1
 }
 
-// markers are the texts that may be special tokens and which replies have all the same.
+// markers returns the marks that may be special tokens and still appear in replies.
 func markers() []string {
 	all := []string{thinkOpen, thinkClose}
 	for _, f := range callForms {
@@ -52,7 +52,7 @@ func markers() []string {
 	return all
 }
 
-// callForm is the form in which a model calls functions, as its template shows or its tokens tell; nil if neither does.
+// callForm returns the form in which a model calls functions, from its template or its tokens, or nil.
 func callFormOf(m *host.Model) *callForm {
 	for i := range callForms {
 		for _, tell := range callForms[i].tells {
@@ -70,7 +70,7 @@ func callFormOf(m *host.Model) *callForm {
 	return nil
 }
 
-// call is the grammar of a call of a function, without marks. The arguments are of a schema.
+// call returns the grammar of a function call without marks. A schema defines the arguments.
 func (f *callForm) call(name string, schema json.RawMessage) constrain.Part {
 	at := "tools." + name + ".parameters"
 	switch f.style {
@@ -88,7 +88,7 @@ func (f *callForm) call(name string, schema json.RawMessage) constrain.Part {
 		constrain.Literal(`"arguments":`), space, constrain.Value(at, schema), constrain.Literal("}"))
 }
 
-// all is the grammar of one call or several, behind the first mark.
+// all returns the grammar of one or more calls after the first mark.
 func (f *callForm) all(call constrain.Part, several bool) constrain.Part {
 	end := constrain.Literal(f.close)
 	if f.style == callObjects || f.style == callTags {
@@ -108,7 +108,7 @@ func (f *callForm) all(call constrain.Part, several bool) constrain.Part {
 	return constrain.Sequence(space, constrain.Literal("["), space, call, space, constrain.Literal("]"), space, end)
 }
 
-// text is calls as the model writes them.
+// text returns calls as the model writes them.
 func (f *callForm) text(calls []ToolCall) string {
 	var b strings.Builder
 	var list []string
@@ -129,14 +129,14 @@ func (f *callForm) text(calls []ToolCall) string {
 	return b.String()
 }
 
-// errMore tells that the text of calls is not there yet to its end.
+// errMore means that the text of calls is incomplete.
 var errMore = errors.New("the calls go on")
 
-// read reads the calls at the beginning of a text, behind the first mark, and returns what stands behind them. Unless
-// the text is the last there is, the second mark is waited for.
+// read reads the calls at the start of a text, after the first mark, and returns the text after them. Unless the text
+// is complete, it waits for the second mark.
 func (f *callForm) read(text string, tools []tool, last bool) (calls []ToolCall, rest string, err error) {
 	begin := strings.NewReplacer(" ", "", "\n", "").Replace(text[:min(len(text), 8)])
-	object := strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[{") // some have JSON where Python is usual
+	object := strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[{") // some models write JSON where Python is usual
 	switch {
 	case f.style == callPython && !object:
 		calls, rest, err = readPython(text)
@@ -187,7 +187,7 @@ func readObjects(text string) (calls []ToolCall, rest string, err error) {
 			c.Arguments = c.Parameters
 		}
 		var text string
-		if json.Unmarshal(c.Arguments, &text) == nil && request.IsText(c.Arguments) { // JSON as a text
+		if json.Unmarshal(c.Arguments, &text) == nil && request.IsText(c.Arguments) { // JSON in a string
 			c.Arguments = json.RawMessage(text)
 		}
 		if c.Arguments = bytes.TrimSpace(c.Arguments); len(c.Arguments) == 0 || string(c.Arguments) == "null" {
@@ -204,8 +204,8 @@ func readObjects(text string) (calls []ToolCall, rest string, err error) {
 	return calls, rest, nil
 }
 
-// readTags reads a call in tags. The value of a parameter is a text where the function's schema says so, or where it is
-// no JSON.
+// readTags reads a call in tags. The value of a parameter is a string if the function's schema says so, or if it is not
+// JSON.
 func readTags(text string, tools []tool) (calls []ToolCall, rest string, err error) {
 	const function, end = "<function=", "</function>"
 	text = strings.TrimLeft(text, " \n")
@@ -230,7 +230,7 @@ func readTags(text string, tools []tool) (calls []ToolCall, rest string, err err
 	}
 	for _, t := range tools {
 		if t.Function.Name == name {
-			// What is no such schema tells no types.
+			// An invalid schema defines no types.
 			_ = json.Unmarshal(t.Function.Parameters, &schema)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// pythonReader reads a list of calls as Python writes them, with constants alone: names, strings, numbers, lists and
+// pythonReader reads a list of calls in Python syntax with constants only: names, strings, numbers, lists and
 // dictionaries.
 type pythonReader struct {
 	text  string
@@ -19,13 +19,13 @@ type pythonReader struct {
 	depth int
 }
 
-// maxPython is how deep lists and dictionaries may lie in each other.
+// maxPython is the maximum nesting of lists and dictionaries.
 const maxPython = 64
 
-// pythonError ends a reading; readPython returns it.
+// pythonError is the panic of a reader; readPython returns it as an error.
 type pythonError struct{ err error }
 
-// readPython reads a list of calls, or one call, and returns what stands behind.
+// readPython reads a list of calls, or one call, and returns the text after it.
 func readPython(text string) (calls []ToolCall, rest string, err error) {
 	defer func() {
 		if e := recover(); e != nil {
@@ -47,7 +47,7 @@ func readPython(text string) (calls []ToolCall, rest string, err error) {
 			if !first {
 				r.want(',')
 				out.WriteString(", ")
-				if r.skip(')') { // a comma behind the last argument
+				if r.skip(')') { // a comma after the last argument
 					out.Truncate(out.Len() - 2)
 					break
 				}
@@ -70,7 +70,7 @@ func readPython(text string) (calls []ToolCall, rest string, err error) {
 	return calls, r.text[r.at:], nil
 }
 
-// next is the next byte behind white space. The text must not end before it.
+// next returns the next byte after white space. The text must not end before it.
 func (r *pythonReader) next() byte {
 	for r.at < len(r.text) && strings.IndexByte(" \n\r\t", r.text[r.at]) >= 0 {
 		r.at++
@@ -81,7 +81,7 @@ func (r *pythonReader) next() byte {
 	return r.text[r.at]
 }
 
-// skip goes on behind a byte, if it is the next.
+// skip skips a byte, if it is the next, and reports whether it was.
 func (r *pythonReader) skip(x byte) bool {
 	if r.next() != x {
 		return false
@@ -100,7 +100,7 @@ func (r *pythonReader) fail(want string) {
 	panic(pythonError{fmt.Errorf("found %s in a call, %s", request.Shorten([]byte(r.text[r.at:])), want)})
 }
 
-// name reads a name of letters, digits, _ and some other signs.
+// name reads a name of letters, digits, _ and a few other characters.
 func (r *pythonReader) name(others string) string {
 	r.next()
 	from := r.at
@@ -223,7 +223,7 @@ func (r *pythonReader) str() string {
 				}
 			}
 			out = utf8.AppendRune(out, rune(code))
-		default: // as Python has it
+		default: // as in Python
 			out = append(out, '\\', r.text[i])
 			i++
 		}
@@ -231,8 +231,7 @@ func (r *pythonReader) str() string {
 	panic(pythonError{errMore})
 }
 
-// pythonArguments is a JSON object as the arguments of a call. Its values stay as JSON has them, which readPython takes
-// as well as models do.
+// pythonArguments writes a JSON object as the arguments of a call. The values stay JSON, which readPython also accepts.
 func pythonArguments(object string) string {
 	d := json.NewDecoder(strings.NewReader(object))
 	var out []string
@@ -246,7 +245,7 @@ func pythonArguments(object string) string {
 			err = d.Decode(&value)
 		}
 		if err != nil {
-			return "" // not of what was JSON before
+			return "" // not reached: it was JSON before
 		}
 		text := string(value)
 		if word, ok := map[string]string{"true": "True", "false": "False", "null": "None"}[text]; ok {

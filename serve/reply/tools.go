@@ -15,14 +15,14 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// ToolRequest is what a request says about tools.
+// ToolRequest has the fields of a request about tools.
 type ToolRequest struct {
 	Tools    []json.RawMessage `json:"tools"`
 	Choice   json.RawMessage   `json:"tool_choice"`
 	Parallel *bool             `json:"parallel_tool_calls"`
 }
 
-// toolChoice is what tool_choice says.
+// toolChoice is the value of tool_choice.
 type toolChoice struct {
 	mode  string
 	named string // the function that must be called, "" for any
@@ -45,7 +45,7 @@ const (
 	choiceRequired = "required"
 )
 
-// maxTools is how many functions a request may have.
+// maxTools is the maximum number of functions in a request.
 const maxTools = 128
 
 var ToolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
@@ -53,7 +53,7 @@ var ToolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 // must reports whether a reply must be a call.
 func (c toolChoice) must() bool { return c.mode == choiceRequired }
 
-// read checks the tools of a request and returns them, none where none may be called.
+// read checks the tools of a request and returns them, or none if calls are not allowed.
 func (q *ToolRequest) read() (all []tool, choice toolChoice, err error) {
 	if choice, err = q.readChoice(); err != nil {
 		return nil, choice, err
@@ -117,19 +117,19 @@ func (q *ToolRequest) readChoice() (toolChoice, error) {
 		choiceNone, choiceRequired)
 }
 
-// Chat is what a request says about a chat.
+// Chat has the settings of a chat request.
 type Chat struct {
 	Messages []Message
 	Tools    ToolRequest
 	Format   Format
-	Param    string                     // of the format, for an error
+	Param    string                     // of the format, for errors
 	More     map[string]json.RawMessage // further variables of the template
-	Continue bool                       // the last message is the beginning of the reply
+	Continue bool                       // the last message is the start of the reply
 }
 
 var UsesTools = regexp.MustCompile(`\btools\b`)
 
-// Converse makes the prompt of a chat, and says what its replies are.
+// Converse creates the prompt of a chat and the rules for its replies.
 func Converse(ctx context.Context, m *host.Model, param string, q *Chat) (*Dialog, error) {
 	d, text, err := Compose(ctx, m, param, q)
 	if err != nil {
@@ -141,7 +141,7 @@ func Converse(ctx context.Context, m *host.Model, param string, q *Chat) (*Dialo
 	return d, nil
 }
 
-// Compose makes the prompt as a text.
+// Compose creates the prompt as a text.
 func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dialog, text string, err error) {
 	d = &Dialog{}
 	if d.tools, d.choice, err = q.Tools.read(); err != nil {
@@ -186,8 +186,8 @@ func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dial
 	return d, text, d.constrain(ctx, m, q.Param, q.Format, text)
 }
 
-// callPart is what calls of the tools are, nil where they are as the model likes. perhaps tells that there may be a
-// text in the place of calls, or before.
+// callPart returns the grammar of calls of the tools, nil if they are unconstrained. perhaps reports that text may
+// replace or precede them.
 func (d *Dialog) callPart() (part constrain.Part, perhaps bool) {
 	if !d.choice.must() {
 		strict := false
@@ -226,7 +226,7 @@ type FunctionCall struct {
 	Arguments string `json:"arguments"` // JSON
 }
 
-// newToolCall is a call of a function with arguments in JSON.
+// newToolCall returns a function call with arguments in JSON.
 func newToolCall(name string, arguments []byte) ToolCall {
 	const length = 24
 	return ToolCall{
@@ -234,7 +234,7 @@ func newToolCall(name string, arguments []byte) ToolCall {
 	}
 }
 
-// Calls are those that a message has.
+// Calls returns the function calls of a message.
 func (m Message) Calls() (all []ToolCall) {
 	var fields struct {
 		Calls []struct {
@@ -247,7 +247,7 @@ func (m Message) Calls() (all []ToolCall) {
 	}
 	data, err := json.Marshal(m.Message)
 	if err != nil || json.Unmarshal(data, &fields) != nil {
-		return nil // readCalls has taken what is there
+		return nil // the other calls have been read
 	}
 	for _, c := range fields.Calls {
 		all = append(all, ToolCall{ID: c.ID, Function: FunctionCall{c.Function.Name, string(c.Function.Arguments)}})
@@ -255,8 +255,8 @@ func (m Message) Calls() (all []ToolCall) {
 	return all
 }
 
-// readCalls reads the tool_calls of a message, whose arguments are an object or that as a text. Templates get an
-// object, and a content that is a text.
+// readCalls reads the tool_calls of a message, whose arguments are an object or its JSON in a string. Templates get an
+// object, and a content that is a string.
 func readCalls(fields map[string]json.RawMessage) error {
 	var all []struct {
 		ID       string `json:"id"`

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Admission bounds how many requests run, and how many wait for that.
+// Admission limits the number of requests that run and of those that are queued.
 type Admission struct {
-	places  chan struct{} // of those that run
+	places  chan struct{} // one element for each running request
 	waiting atomic.Int64
 	most    int64
 	wait    time.Duration
 }
 
-// NewAdmission lets a number of requests run, and others wait for some time.
+// NewAdmission returns limits on the numbers of running and queued requests, and on the time in the queue.
 func NewAdmission(run, queue int, wait time.Duration) *Admission {
 	return &Admission{places: make(chan struct{}, run), most: int64(queue), wait: wait}
 }
 
-// Running is the number of requests that run.
+// Running returns the number of running requests.
 func (a *Admission) Running() int { return len(a.places) }
 
-// Queued is the number of requests that wait.
+// Queued returns the number of queued requests.
 func (a *Admission) Queued() int { return int(max(0, a.waiting.Load())) }
 
-// Enter waits for a place, which Leave frees. The first to wait is the first to enter.
+// Enter waits for a place, which Leave frees. The order is first come, first served.
 func (a *Admission) Enter(ctx context.Context) error {
 	select {
 	case a.places <- struct{}{}:

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Read reads the JSON object of a request into the fields of a struct, to which into points. Fields that it does not
-// have are ignored, null leaves a field as it is, and the error of another names it.
+// Read reads the JSON object of a request into the struct to which into points. Unknown fields are ignored, and null
+// leaves a field unchanged. An error names its field.
 func (c *Call) Read(into any) error {
 	body, err := c.ReadAll()
 	if err != nil {
@@ -31,19 +31,19 @@ func (c *Call) ReadAll() ([]byte, error) {
 			Message: "the body of the request is larger than this server allows",
 		}
 	case err != nil:
-		c.Header().Set("Connection", "close") // what may still come of the body is not waited for
+		c.Header().Set("Connection", "close") // do not wait for the rest of the body
 		return nil, ErrBodyLate
 	}
-	// Reading in the background goes on, to find out when the client goes: without a deadline.
+	// The server keeps reading in the background, to notice a disconnect: without a deadline.
 	http.NewResponseController(c.Writer).SetReadDeadline(time.Time{})
 	return body, nil
 }
 
-// ManyBodies bounds the bodies of all requests together, in bodies of the largest size: a body is read before its
+// ManyBodies limits the bodies of all requests together, in bodies of maximum size, since a body is read before its
 // request is admitted.
 const ManyBodies = 8
 
-// countedBody is a body whose bytes count among those of all requests.
+// countedBody is a body that counts towards the limit of all requests.
 type countedBody struct {
 	io.Reader
 	of *Call

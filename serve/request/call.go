@@ -1,6 +1,5 @@
-// Package request holds what the handlers of all endpoints share and that knows no model: a Call with its body, fields
-// that are checked one by one, errors, streams to clients that may be slow, places for requests that run, and what
-// follows a request for metrics and traces.
+// Package request has what the handlers of all endpoints share and what needs no model: calls with their bodies,
+// checked fields, errors, streams to slow clients, admission, and the tracking of a request for metrics and traces.
 package request
 
 import (
@@ -19,19 +18,19 @@ import (
 // Env is shared by all requests of a server: limits and metrics.
 type Env struct {
 	MaxBody      int64         // bytes of a body
-	WriteTimeout time.Duration // for a client to take what is ready for it
-	MaxUnread    int           // bytes of a stream that wait for a client
+	WriteTimeout time.Duration // for a client to read what was sent
+	MaxUnread    int           // bytes of a stream that are buffered for a client
 
 	Counters counters
-	Open     context.Context // done when no more requests are let in
+	Open     context.Context // done when no more requests are admitted
 
 	bodies atomic.Int64 // bytes of the bodies of all requests in flight
 }
 
-// Bodies is the number of bytes of the bodies of all requests in flight.
+// Bodies returns the number of bytes in the bodies of all requests in flight.
 func (e *Env) Bodies() int64 { return e.bodies.Load() }
 
-// Call is one request with what belongs to it. As a ResponseWriter it notes the status for the log.
+// Call is one request. As a ResponseWriter it records the status for the log.
 type Call struct {
 	Writer  http.ResponseWriter
 	Request *http.Request
@@ -39,16 +38,16 @@ type Call struct {
 	ID      string
 	Route   string // the pattern that it matches, "" for none
 	Begun   time.Time
-	Load    time.Duration // that it has waited for models
+	Load    time.Duration // time spent waiting for models
 	*Track
 
 	body   atomic.Int64 // bytes that were read
-	Status int          // that was written, 0 for none yet
+	Status int          // written so far, or 0
 	Notes  []slog.Attr  // for the log
 	ends   []func()
 }
 
-// NewCall returns a request whose limits and counters are those of a server.
+// NewCall returns a request with the limits and counters of a server.
 func NewCall(w http.ResponseWriter, r *http.Request, id string, of *Env) *Call {
 	c := &Call{Writer: w, Env: of, ID: id, Begun: time.Now()}
 	c.Track = newTrack(r.Context(), of.Counters, c.Begun)
@@ -56,7 +55,7 @@ func NewCall(w http.ResponseWriter, r *http.Request, id string, of *Env) *Call {
 	return c
 }
 
-// AtEnd makes Release call a function, when the work for the request is done.
+// AtEnd makes Release call a function after the work for the request.
 func (c *Call) AtEnd(do func()) { c.ends = append(c.ends, do) }
 
 // Release calls the functions of AtEnd.
@@ -89,7 +88,7 @@ func (c *Call) WriteHeader(status int) {
 	c.Writer.WriteHeader(status)
 }
 
-// Write sends a part of the body as it is.
+// Write sends a part of the body.
 func (c *Call) Write(p []byte) (int, error) {
 	if c.Status == 0 {
 		c.Status = http.StatusOK
@@ -97,10 +96,10 @@ func (c *Call) Write(p []byte) (int, error) {
 	return c.Writer.Write(p)
 }
 
-// Unwrap lets http.ResponseController find the connection.
+// Unwrap gives http.ResponseController the connection.
 func (c *Call) Unwrap() http.ResponseWriter { return c.Writer }
 
-// Client names the client: its key, or else its address.
+// Client returns the name of the client's key, or else its address.
 func (c *Call) Client() string {
 	if c.Key != "" {
 		return c.Key
@@ -148,7 +147,7 @@ func (c *Call) Deliver(data []byte) error {
 	control := http.NewResponseController(c.Writer)
 	for len(data) > 0 {
 		n := min(len(data), most)
-		// A recorder of tests has no deadlines, and no client that is slow.
+		// A recorder in tests has no deadlines and no slow client.
 		control.SetWriteDeadline(time.Now().Add(c.Env.WriteTimeout))
 		if _, err := c.Write(data[:n]); err != nil {
 			return err
@@ -158,14 +157,14 @@ func (c *Call) Deliver(data []byte) error {
 		}
 		data = data[n:]
 	}
-	// Over HTTP/2 a deadline ends a stream on which nothing is written, too: what comes next may take its time.
+	// With HTTP/2 a deadline also ends an idle stream: the next part may take its time.
 	control.SetWriteDeadline(time.Time{})
 	return nil
 }
 
 // Page responds with a page. A client that does not read it is disconnected.
 func (c *Call) Page(h http.Handler) error {
-	// A recorder of tests has no deadlines, and no client that is slow.
+	// A recorder in tests has no deadlines and no slow client.
 	http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(c.Env.WriteTimeout))
 	h.ServeHTTP(c, c.Request)
 	return nil

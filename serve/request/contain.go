@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// Panic is the error of a panic.
+// Panic is a panic as an error.
 type Panic struct {
 	value any
 	Stack []byte
@@ -14,14 +14,14 @@ type Panic struct {
 
 func (e *Panic) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// Recover turns a panic into an error. It is deferred.
+// Recover turns a panic into an error. Use it with defer.
 func Recover(err *error) {
 	if p := recover(); p != nil {
 		*err = &Panic{p, debug.Stack()}
 	}
 }
 
-// Protect calls f. A panic becomes an error.
+// Protect calls f and returns a panic as an error.
 func Protect(ctx context.Context, i int, f func(ctx context.Context, i int) error) (err error) {
 	defer Recover(&err)
 	if err := f(ctx, i); err != nil {

@@ -17,7 +17,7 @@ import (
 
 // Error is a response that reports an error of a request, or of the server.
 type Error struct {
-	Status  int    // of HTTP
+	Status  int    // HTTP status
 	Message string // for the user
 	Param   string // the invalid field of the request, "" for none
 	Code    string // for a program: one of OpenAI's if possible, "" for none
@@ -25,22 +25,22 @@ type Error struct {
 	Limit   string // the limit that was reached, in metrics; "" for none
 }
 
-// The limits that a request can reach.
+// Kinds of limits that a request can reach.
 const (
 	LimitQueue    = "queue"
 	LimitRequests = "requests"
 	LimitTokens   = "tokens"
 )
 
-// Error is the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Invalid is the error of a field.
+// Invalid returns the error of a field.
 func Invalid(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Param: param, Message: param + ": " + fmt.Sprintf(format, args...)}
 }
 
-// Busy is the error of a server that takes no more requests for now.
+// Busy returns the error of a server that admits no more requests for now.
 func Busy(format string, args ...any) *Error {
 	return &Error{
 		Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", Retry: time.Second, Limit: LimitQueue,
@@ -48,13 +48,13 @@ func Busy(format string, args ...any) *Error {
 	}
 }
 
-// ErrDraining is the error of a server that shuts down.
+// ErrDraining is the error of a server during shutdown.
 var ErrDraining = &Error{
 	Status: http.StatusServiceUnavailable, Code: "shutting_down", Retry: 5 * time.Second,
 	Message: "the server is shutting down",
 }
 
-// errInternal hides the error from the client: it is in the log.
+// errInternal hides an error from the client: the log has it.
 var errInternal = &Error{Status: http.StatusInternalServerError, Message: "the server had an error; its log says more"}
 
 // StatusGone is logged for a request whose client disconnected, as in nginx.
@@ -122,7 +122,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 // Short returns the message without unprintable characters, truncated to the length of an error.
 func (e *Error) Short() string { return brief.Error(e).Error() }
 
-// RetryHeader says when to come again.
+// RetryHeader is the header with the time after which to retry.
 const RetryHeader = "Retry-After"
 
 // Headers sets the headers of an error.
@@ -135,7 +135,7 @@ func (e *Error) Headers(h http.Header) {
 	}
 }
 
-// ErrNoModel is the error of a name that no model has.
+// ErrNoModel returns the error of an unknown model.
 func ErrNoModel(name string) *Error {
 	return &Error{
 		Status: http.StatusNotFound, Param: "model", Code: "model_not_found",

@@ -23,7 +23,7 @@ func ReadObject(body []byte, into any) error {
 	return readFields(fields, reflect.ValueOf(into).Elem())
 }
 
-// readFields sets the fields of a struct, those of embedded ones too.
+// readFields sets the fields of a struct, including those of embedded structs.
 func readFields(fields map[string]json.RawMessage, v reflect.Value) error {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -48,7 +48,7 @@ func readFields(fields map[string]json.RawMessage, v reflect.Value) error {
 	return nil
 }
 
-// DescribeJSON returns an error of encoding/json in the words of JSON.
+// DescribeJSON describes an error of encoding/json in terms of JSON.
 func DescribeJSON(err error) string {
 	var kind *json.UnmarshalTypeError
 	if !errors.As(err, &kind) {
@@ -91,14 +91,14 @@ func Shorten(data []byte) string {
 // Checks holds the first error among the values of fields.
 type Checks struct{ Err error }
 
-// That notes the error of a field unless ok.
+// That records the error of a field unless ok.
 func (c *Checks) That(ok bool, param, format string, args ...any) {
 	if !ok && c.Err == nil {
 		c.Err = Invalid(param, format, args...)
 	}
 }
 
-// Range notes an error unless x is an integer from least to most.
+// Range records an error unless x is an integer from least to most.
 func (c *Checks) Range(x, least, most int, param string) {
 	c.That(x >= least && x <= most, param, "found %d, want an integer from %d to %d", x, least, most)
 }
@@ -119,16 +119,16 @@ func OrNull(s string) *string {
 	return &s
 }
 
-// maxItems is the most that a list or an object of a request may have, except for numbers: in memory an empty item is
-// many times as large as in JSON.
+// maxItems is the maximum length of a list or object in a request, except for lists of numbers: in memory an empty item
+// is many times larger than in JSON.
 const maxItems = 1 << 18
 
-// maxFields is the most fields that a request may have.
+// maxFields is the maximum number of fields of a request.
 const maxFields = 1024
 
-// checkItems returns an error if a field of a type has more items than a request may.
+// checkItems returns an error if a field of a type has too many items.
 func checkItems(name string, raw []byte, t reflect.Type) error {
-	if t == reflect.TypeFor[Prompts]() { // which looks itself
+	if t == reflect.TypeFor[Prompts]() { // which checks itself
 		return nil
 	}
 	if t.Kind() == reflect.Slice && t.Elem().Kind() >= reflect.Int && t.Elem().Kind() <= reflect.Float64 {
@@ -140,7 +140,7 @@ func checkItems(name string, raw []byte, t reflect.Type) error {
 	return nil
 }
 
-// items is how many items a list or object of JSON has, roughly where it is none.
+// items returns the number of items in a JSON list or object; an estimate if the JSON is invalid.
 func items(raw []byte) int {
 	n, depth, quoted := 1, 0, false
 	for i := 0; i < len(raw); i++ {
@@ -161,7 +161,7 @@ func items(raw []byte) int {
 	return n
 }
 
-// firstOf is the first byte of what stands in a list, 0 where there is no list.
+// firstOf returns the first byte of the first item of a list, 0 if there is none.
 func firstOf(raw []byte) byte {
 	if !bytes.HasPrefix(raw, []byte{'['}) {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of metadata, as OpenAI has them.
+// Limits of OpenAI on metadata.
 const (
 	maxMetadata      = 16
 	maxMetadataKey   = 64
@@ -29,15 +29,15 @@ func CheckMetadata(pairs map[string]string) error {
 func Deleted(id, object string) json.RawMessage {
 	data, err := json.Marshal(map[string]any{"id": id, "object": object, "deleted": true})
 	if err != nil {
-		return nil // it consists of texts
+		return nil // strings can be encoded
 	}
 	return data
 }
 
-// Now returns the time for an object, in seconds.
+// Now returns the current time in seconds, for an object.
 func Now() int64 { return time.Now().Unix() }
 
-// Text returns bytes as a text for JSON: invalid UTF-8 becomes U+FFFD.
+// Text returns bytes as a string for JSON: invalid UTF-8 becomes U+FFFD.
 func Text(data []byte) string {
 	if utf8.Valid(data) {
 		return string(data)

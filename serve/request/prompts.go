@@ -35,7 +35,7 @@ func (p *Prompts) UnmarshalJSON(data []byte) error {
 		*p = Prompts{{}}
 		return json.Unmarshal(data, &(*p)[0].Text)
 	}
-	if first := firstOf(data); first != '"' && first != '[' && first != ']' { // ids, or nothing of use
+	if first := firstOf(data); first != '"' && first != '[' && first != ']' { // ids, or invalid
 		*p = Prompts{{}}
 		return readIDs(data, &(*p)[0].IDs, PromptForms)
 	}
@@ -65,15 +65,15 @@ func (p *Prompts) UnmarshalJSON(data []byte) error {
 
 func IsText(data []byte) bool { return bytes.HasPrefix(data, []byte{'"'}) }
 
-// readIDs reads a list of ids, or says what was wanted. A prompt of ids may be long: what has digits, commas and spaces
-// alone, as clients write it, is read in one pass.
+// readIDs reads a list of ids, or returns an error that says what it wanted. A prompt of ids may be long: a list of
+// only digits, commas and spaces, as clients write it, is read in one pass.
 func readIDs(data []byte, to *[]int32, want string) error {
 	ids := make([]int32, 0, bytes.Count(data, []byte{','})+1)
 	for rest := data; bytes.HasPrefix(data, []byte{'['}) && len(rest) > 0; {
-		rest = bytes.TrimLeft(rest[1:], " ") // behind a bracket or a comma
+		rest = bytes.TrimLeft(rest[1:], " ") // after a bracket or a comma
 		id, n := int32(0), 0
 		for ; n < len(rest) && rest[n] >= '0' && rest[n] <= '9'; n++ {
-			if n == 9 || n == 1 && id == 0 { // too many digits to be sure that it is one, or none of JSON
+			if n == 9 || n == 1 && id == 0 { // perhaps too large, or a leading zero
 				return UnmarshalList(data, to, want)
 			}
 			id = 10*id + int32(rest[n]-'0')
@@ -90,7 +90,7 @@ func readIDs(data []byte, to *[]int32, want string) error {
 	return UnmarshalList(data, to, want)
 }
 
-// UnmarshalList reads a list, or says what was wanted.
+// UnmarshalList reads a list, or returns an error that says what it wanted.
 func UnmarshalList[T any](data []byte, to *[]T, want string) error {
 	if json.Unmarshal(data, to) != nil {
 		return errors.New("found " + Shorten(data) + ", want " + want)

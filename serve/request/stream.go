@@ -11,17 +11,17 @@ import (
 type Queue struct {
 	mu     sync.Mutex
 	data   []byte
-	spare  []byte // the memory of what was sent
+	spare  []byte // reused memory of data already sent
 	most   int
 	closed bool
-	some   chan struct{} // given something when there is data, or none will come
+	some   chan struct{} // receives a value when there is data, or when no more will come
 	cut    context.CancelCauseFunc
 }
 
 // ErrSlow is why a request is canceled if its client does not read the response.
 var ErrSlow = &Error{Status: StatusGone, Message: "the client reads its reply too slowly"}
 
-// Add appends data. If there is too much of it, the request ends.
+// Add appends data. If too much is buffered, the request ends.
 func (q *Queue) Add(data ...[]byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -34,7 +34,7 @@ func (q *Queue) Add(data ...[]byte) {
 	q.tell()
 }
 
-// tell wakes who takes. The lock is held.
+// tell wakes take. The lock is held.
 func (q *Queue) tell() {
 	select {
 	case q.some <- struct{}{}:
@@ -49,7 +49,7 @@ func (q *Queue) close() {
 	q.tell()
 }
 
-// take waits for data and returns all there is, valid until the next call: nothing if no more will come.
+// take waits for data and returns all of it, valid until the next call. It returns nil after the last data.
 func (q *Queue) take() []byte {
 	for range q.some {
 		q.mu.Lock()
@@ -69,8 +69,8 @@ func (q *Queue) take() []byte {
 	return nil
 }
 
-// Stream runs a job that adds bytes to a queue, and sends them as they come. Before the first byte an error gets a
-// response as any other; after it failed returns its event.
+// Stream runs a job that adds bytes to a queue, and sends them as they come. An error before the first byte gets a
+// normal error response; after it, failed returns the error's event.
 func (c *Call) Stream(contentType string, job func(ctx context.Context, to *Queue) error,
 	failed func(*Error) []byte) error {
 	ctx, cut := context.WithCancelCause(c.Request.Context())
@@ -85,7 +85,7 @@ func (c *Call) Stream(contentType string, job func(ctx context.Context, to *Queu
 		if c.Status == 0 {
 			c.Header().Set("Content-Type", contentType)
 			c.Header().Set("Cache-Control", "no-store")
-			c.Header().Set("X-Accel-Buffering", "no") // proxies are not to wait for more
+			c.Header().Set("X-Accel-Buffering", "no") // proxies must not buffer
 		}
 		if err := c.Deliver(data); err != nil {
 			cut(&Error{Status: StatusGone, Message: fmt.Sprintf("the client does not read: %v", err)})
@@ -94,7 +94,7 @@ func (c *Call) Stream(contentType string, job func(ctx context.Context, to *Queu
 	}
 	err := <-done
 	if err != nil && c.Status != 0 {
-		c.Deliver(failed(ErrorOf(err))) // where it fails the client has gone
+		c.Deliver(failed(ErrorOf(err))) // fails if the client has disconnected
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func SSEFailed(e *Error) []byte { return SSE(e) }
 func JSON(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return []byte("{}") // not of the values here, which have only texts and finite numbers
+		return []byte("{}") // not reached: all values consist of strings and finite numbers
 	}
 	return data
 }

@@ -7,59 +7,59 @@ import (
 	"time"
 )
 
-// Phase is a part of the work at a request.
+// Phase is a part of the work on a request.
 type Phase string
 
-// The phases of a request. Several of one request may run at the same time, if it has several prompts or replies.
+// The phases of a request. A request with several prompts or replies may be in several at once.
 const (
-	PhaseQueue    Phase = "queue"    // it waits for a place among those that run
-	PhaseRead     Phase = "read"     // the model reads what is not stored of a prompt
-	PhaseGenerate Phase = "generate" // a reply is drawn
+	PhaseQueue    Phase = "queue"    // it waits to run
+	PhaseRead     Phase = "read"     // the model reads the part of a prompt that is not cached
+	PhaseGenerate Phase = "generate" // the model generates a reply
 )
 
-// PhaseEnd is what is known when a phase is over.
+// PhaseEnd describes a finished phase.
 type PhaseEnd struct {
 	Model   string // "" where the phase has none
-	Read    int    // ids that the model has read of prompts
-	Written int    // ids that were drawn
+	Read    int    // ids of prompts that the model has read
+	Written int    // ids that were sampled
 	Err     error
 }
 
-// Trace is called when a phase of a request starts, and the function it returns when it ends. Any goroutine may call
-// it. The context of the request is that of the middleware: see Options.Middleware.
+// Trace is called when a phase of a request starts; the function it returns, when it ends. Any goroutine may call it.
+// The context of the request comes from the middleware: see Options.Middleware.
 type Trace func(ctx context.Context, phase Phase) (ended func(PhaseEnd))
 
 type traceKey struct{}
 
-// WithTrace returns a context for a request that t follows.
+// WithTrace returns a context for a request that t traces.
 func WithTrace(ctx context.Context, t Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }
 
 // counters are the metrics of requests.
 type counters interface {
-	// Tokens returns what counts tokens of a kind, of a model, for the key of a client ("" for none).
+	// Tokens returns a function that counts tokens of a kind, for a model and the key of a client ("" for none).
 	Tokens(model, client, kind string) func(n int)
 	// First counts the time from a request to its first token.
 	First(model string, took time.Duration)
-	// Queued counts the time that a request has waited to run.
+	// Queued counts the time that a request was queued.
 	Queued(took time.Duration)
 }
 
-// What a token was taken for, in hippo_tokens_total.
+// Kinds of tokens in hippo_tokens_total.
 const (
 	TokensRead    = "read"
 	tokensCached  = "cached"
 	TokensWritten = "written"
 )
 
-// allowance is what the key of a request may still take.
+// allowance is what the key of a request may still use.
 type allowance interface {
-	// TakeTokens counts tokens that a request of the key has read or written.
+	// TakeTokens counts tokens that a request of the key has read or generated.
 	TakeTokens(n int)
 	// HasTokens returns an error if the key has no tokens left.
 	HasTokens() error
-	// Pause is how long it takes until a token may be read for the key.
+	// Pause returns the time until the key may read another token.
 	Pause() time.Duration
 }
 
@@ -70,7 +70,7 @@ func (unlimited) TakeTokens(int)       {}
 func (unlimited) HasTokens() error     { return nil }
 func (unlimited) Pause() time.Duration { return 0 }
 
-// Track follows one request through all that works at it. Any goroutine may call its methods.
+// Track records the progress of one request. Any goroutine may call its methods.
 type Track struct {
 	Counters  counters
 	Allowance allowance
@@ -79,7 +79,7 @@ type Track struct {
 	start     time.Time
 
 	queued atomic.Int64 // nanoseconds in the queue
-	first  atomic.Int64 // nanoseconds to the first token, 0 while there is none
+	first  atomic.Int64 // nanoseconds to the first token, or 0
 }
 
 type trackKey struct{}
@@ -90,12 +90,12 @@ func newTrack(ctx context.Context, to counters, start time.Time) *Track {
 	return t
 }
 
-// Context returns a context from which trackOf finds the request.
+// Context returns a context from which TrackOf returns the track.
 func (t *Track) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, trackKey{}, t)
 }
 
-// TrackOf returns what follows the request of a context, nil for none.
+// TrackOf returns the track of a context's request, or nil.
 func TrackOf(ctx context.Context) *Track {
 	t, _ := ctx.Value(trackKey{}).(*Track)
 	return t
@@ -109,17 +109,18 @@ func (t *Track) Begin(ctx context.Context, p Phase) func(PhaseEnd) {
 	return t.trace(ctx, p)
 }
 
-// Tokens returns what counts tokens of a model for the request: kind is one of tokensRead, tokensCached, tokensWritten.
+// Tokens returns a function that counts tokens of a model for the request. kind is one of tokensRead, tokensCached,
+// tokensWritten.
 func (t *Track) Tokens(model, kind string) func(n int) { return t.Counters.Tokens(model, t.Key, kind) }
 
-// CountCached counts ids of a prompt that were stored.
+// CountCached counts ids of a prompt that were cached.
 func CountCached(ctx context.Context, model string, n int) {
 	if t := TrackOf(ctx); t != nil {
 		t.Tokens(model, tokensCached)(n)
 	}
 }
 
-// Drawn notes that the first token of a reply has been drawn.
+// Drawn records that the first token of a reply was sampled.
 func (t *Track) Drawn(model string) {
 	took := time.Since(t.start)
 	if t.first.CompareAndSwap(0, int64(took)) {
@@ -127,7 +128,7 @@ func (t *Track) Drawn(model string) {
 	}
 }
 
-// Attrs are the latencies of the request for the log.
+// Attrs returns the latencies of the request for the log.
 func (t *Track) Attrs() (attrs []slog.Attr) {
 	for _, took := range []struct {
 		key string

@@ -1,4 +1,4 @@
-// Package rows responds with predictions for rows of tables: a request at once, or a stream row by row.
+// Package rows serves predictions for rows of tables: a complete request at once, or a stream row by row.
 package rows
 
 import (
@@ -18,47 +18,47 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Predictor says what a network makes of rows with named columns: one that hippo fit has trained on people's own data.
+// Predictor predicts from rows with named columns: a network that hippo fit has trained on a user's data.
 type Predictor struct {
-	Name    string // no model has it
+	Name    string // unique among models
 	Made    time.Time
-	About   any  // what a client should know, in the lists of models: the task, the columns
-	Streams bool // rows can be answered one by one
-	// Answer answers a query. Any number of goroutines may call it. An error with a method Where() (row int64, column
-	// string) says what is wrong with the rows of the query.
+	About   any  // description for the lists of models: the task, the columns
+	Streams bool // rows can be predicted one by one
+	// Answer responds to a query. Any number of goroutines may call it. Its error has a method Where() (row int64,
+	// column string) if the rows of the query are invalid.
 	Answer func(ctx context.Context, q Query) error
 }
 
-// Query asks a Predictor.
+// Query is a request to a Predictor.
 type Query struct {
 	Rows   io.Reader
 	Format string // of Rows: jsonl, csv or wav
-	As     string // of what is written: jsonl or csv
-	All    bool   // all there is to say of a row
-	Live   bool   // each row is answered before the next is read
+	As     string // of the output: jsonl or csv
+	All    bool   // include all values of each row
+	Live   bool   // predict each row before the next is read
 
-	MostRows, MostSeries int // of Rows; 0 for any
+	MostRows, MostSeries int // of Rows; 0 for no limit
 
 	Out   io.Writer
-	Note  func(text string) // is told what a user should know
+	Note  func(text string) // receives notes for the user
 	Count func()            // is called for each row
 }
 
-// Handler responds with predictions for rows.
+// Handler serves predictions for rows.
 type Handler struct {
 	o         Options
-	Admission *request.Admission // of what predictors compute
-	Streams   chan struct{}      // places of streams of rows
+	Admission *request.Admission // of the computations
+	Streams   chan struct{}      // one element for each stream of rows
 }
 
-// Options are the predictors, and how many rows they get.
+// Options are the predictors and their limits.
 type Options struct {
 	Predictors []Predictor
-	MaxRows    int           // of a request
+	MaxRows    int           // per request
 	MaxStreams int           // at a time
-	StreamIdle time.Duration // for the next row of a stream to come
-	Queue      int           // requests that wait
-	QueueWait  time.Duration // after which one is turned away
+	StreamIdle time.Duration // maximum time between two rows of a stream
+	Queue      int           // requests that are queued
+	QueueWait  time.Duration // maximum time in the queue
 }
 
 func New(o Options) *Handler {
@@ -68,7 +68,7 @@ func New(o Options) *Handler {
 	}
 }
 
-// predictor finds a predictor by its name, "" is the first.
+// predictor finds a predictor by name; "" is the first.
 func (s *Handler) predictor(name string) (*Predictor, error) {
 	all := s.o.Predictors
 	i := slices.IndexFunc(all, func(p Predictor) bool { return p.Name == name || name == "" })
@@ -84,12 +84,12 @@ func (s *Handler) predictor(name string) (*Predictor, error) {
 	return nil, e
 }
 
-// predicts reports whether a name is that of a predictor.
+// predicts reports whether a predictor has a name.
 func (s *Handler) predicts(name string) bool {
 	return slices.ContainsFunc(s.o.Predictors, func(p Predictor) bool { return p.Name == name })
 }
 
-// NotText returns an error if the model that a request for text names is a predictor.
+// NotText returns an error if a request for text names a predictor.
 func (s *Handler) NotText(name string) error {
 	if !s.predicts(name) {
 		return nil
@@ -116,16 +116,16 @@ type prediction struct {
 	} `json:"usage"`
 }
 
-// mostAnswer is the most bytes of predictions that one request gets.
+// mostAnswer is the maximum size in bytes of the predictions for one request.
 const mostAnswer = 64 << 20
 
-// mostSeries is how many series a request may follow at a time: each has a state.
+// mostSeries is the maximum number of series in a request: each has a state.
 const mostSeries = 1000
 
-// mostPredictions is how many predictions are computed at a time. Each uses all cores, and memory by its rows.
+// mostPredictions is the number of predictions computed at a time. Each uses all cores, and memory for its rows.
 const mostPredictions = 4
 
-// rowFormats are the formats of the types of bodies that are rows and nothing else.
+// rowFormats are the formats of the content types that contain only rows.
 var rowFormats = map[string]string{
 	"text/csv": "csv", "application/csv": "csv",
 	"application/x-ndjson": "jsonl", "application/ndjson": "jsonl", "application/jsonl": "jsonl",
@@ -133,7 +133,7 @@ var rowFormats = map[string]string{
 	"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav",
 }
 
-// rowFormat is the format of a body that is rows, by the address or the type of the body; "" where it is another.
+// rowFormat returns the format of a body of rows, from the address or the content type, or "" for another body.
 func rowFormat(r *http.Request) (string, error) {
 	if format := r.URL.Query().Get("format"); format != "" {
 		if format != "csv" && format != "jsonl" && format != "wav" {
@@ -142,7 +142,7 @@ func rowFormat(r *http.Request) (string, error) {
 		return format, nil
 	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil { // also where there is none
+	if err != nil { // also for an empty one
 		return "", nil
 	}
 	return rowFormats[kind], nil
@@ -208,7 +208,7 @@ func (s *Handler) Predict(c *request.Call) error {
 	return c.JSON(response)
 }
 
-// rowLines are rows of JSON as lines.
+// rowLines returns JSON rows as lines.
 func rowLines(rows []json.RawMessage) ([]byte, error) {
 	if len(rows) == 0 {
 		return nil,
@@ -252,13 +252,13 @@ func rowError(err error, listed bool) error {
 	return &request.Error{Status: http.StatusBadRequest, Param: param, Code: "invalid_rows", Message: err.Error()}
 }
 
-// countRows counts rows that were read for a request: each as a token.
+// countRows counts rows read for a request as tokens.
 func countRows(c *request.Call, p *Predictor, n int) {
 	c.Allowance.TakeTokens(n)
 	c.Tokens(p.Name, request.TokensRead)(n)
 }
 
-// bounded holds predictions, up to mostAnswer bytes.
+// bounded buffers predictions, up to mostAnswer bytes.
 type bounded struct{ bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Stream answers each row before it reads the next, as long as the client sends some: from the state that the
-// network has after the rows before, which this request holds.
+// Stream predicts each row before it reads the next, as long as the client sends rows. The request holds the state of
+// the network between rows.
 func (s *Handler) Stream(c *request.Call) error {
 	format, err := rowFormat(c.Request)
 	if err != nil {
@@ -46,14 +46,14 @@ func (s *Handler) Stream(c *request.Call) error {
 	}
 	defer func() { <-s.Streams }()
 	control := http.NewResponseController(c.Writer)
-	// Over HTTP/2, and for a recorder of tests, rows are read while answers are written anyway.
+	// With HTTP/2, and in a recorder of tests, rows can always be read while predictions are written.
 	if err := control.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	ctx, end := context.WithCancelCause(c.Request.Context())
 	defer end(nil)
 	defer context.AfterFunc(c.Env.Open, func() { end(request.ErrDraining) })()
-	defer context.AfterFunc(ctx, func() { control.SetReadDeadline(time.Unix(1, 0)) })() // Read is not waited for
+	defer context.AfterFunc(ctx, func() { control.SetReadDeadline(time.Unix(1, 0)) })() // unblock Read
 	x := &rowStream{s: s, c: c, ctx: ctx, control: control, events: wantsEvents(c.Request)}
 	err = p.Answer(ctx, Query{
 		Rows: x, Format: cmp.Or(format, "jsonl"), As: "jsonl", All: from.Get("all") == "true", Live: true,
@@ -61,7 +61,7 @@ func (s *Handler) Stream(c *request.Call) error {
 		Count: func() { x.rows++; countRows(c, p, 1) },
 	})
 	x.rest()
-	if !x.ended { // nobody waits for what may still come of the body
+	if !x.ended { // do not wait for the rest of the body
 		control.SetReadDeadline(time.Unix(1, 0))
 	}
 	c.Note("rows", x.rows)
@@ -76,46 +76,46 @@ func (s *Handler) Stream(c *request.Call) error {
 		return x.send(request.SSEDone)
 	}
 	if err != nil && c.Status != 0 {
-		x.send(x.frame(request.ErrorOf(err))) // where it fails the client has gone
+		x.send(x.frame(request.ErrorOf(err))) // fails if the client has disconnected
 	}
 	return err
 }
 
-// rowStream reads the rows of a client and writes the answers. Each row has so long to arrive, and the request has a
-// place among those that compute only while it does not wait for its client.
+// rowStream reads the rows of a client and writes the predictions. Each row must arrive in time. The request counts as
+// running only while it is not waiting for its client.
 type rowStream struct {
 	s       *Handler
 	c       *request.Call
 	ctx     context.Context
 	control *http.ResponseController
-	events  bool // and not lines
+	events  bool // instead of lines
 	rows    int
-	busy    bool   // it has a place
+	busy    bool   // it is admitted
 	ended   bool   // the body has been read
-	part    []byte // of an answer
-	err     error  // why nothing more could be read or written
+	part    []byte // of a prediction
+	err     error  // why reading or writing has ended
 }
 
-// Read reads what comes next.
+// Read reads the next bytes.
 func (x *rowStream) Read(p []byte) (int, error) {
 	x.rest()
 	if err := x.pause(); err != nil {
 		x.err = err
 		return 0, err
 	}
-	// A recorder of tests has no deadlines, and no client that is slow.
+	// A recorder in tests has no deadlines and no slow client.
 	x.control.SetReadDeadline(time.Now().Add(x.s.o.StreamIdle))
-	if err := context.Cause(x.ctx); err != nil { // whose deadline may just have been replaced
+	if err := context.Cause(x.ctx); err != nil { // the deadline of its end may just have been replaced
 		return 0, err
 	}
 	n, err := x.c.Request.Body.Read(p)
 	why := context.Cause(x.ctx)
 	switch {
 	case err == nil:
-	case err == io.EOF: // from now on the connection is read in the background, to find out when the client goes
+	case err == io.EOF: // the server now reads the connection in the background, to notice a disconnect
 		x.ended = true
 		x.control.SetReadDeadline(time.Time{})
-	case why != nil && why != context.Canceled: // which a connection that cannot be read is, too
+	case why != nil && why != context.Canceled: // also if the connection cannot be read
 		x.err = why
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		x.err = &request.Error{Status: http.StatusRequestTimeout, Code: "stream_idle",
@@ -148,7 +148,7 @@ func (x *rowStream) Write(p []byte) (int, error) {
 	}
 }
 
-// frame is a value as a line, or as an event.
+// frame returns a value as a line, or as an event.
 func (x *rowStream) frame(v any) []byte {
 	text := request.SSE(v)
 	if x.events {
@@ -165,7 +165,7 @@ func (x *rowStream) send(data []byte) error {
 			h.Set("Content-Type", "text/event-stream")
 		}
 		h.Set("Cache-Control", "no-store")
-		h.Set("X-Accel-Buffering", "no") // proxies are not to wait for more
+		h.Set("X-Accel-Buffering", "no") // proxies must not buffer
 	}
 	if err := x.c.Deliver(data); err != nil {
 		return &request.Error{Status: request.StatusGone, Message: fmt.Sprintf("the client does not read: %v", err)}
@@ -173,7 +173,7 @@ func (x *rowStream) send(data []byte) error {
 	return nil
 }
 
-// work waits for a place among those that compute.
+// work waits for admission.
 func (x *rowStream) work() error {
 	if !x.busy {
 		if err := x.s.Admission.Enter(x.ctx); err != nil {
@@ -185,7 +185,7 @@ func (x *rowStream) work() error {
 	return nil
 }
 
-// rest gives the place back.
+// rest ends the admission.
 func (x *rowStream) rest() {
 	if x.busy {
 		x.s.Admission.Leave()

@@ -17,49 +17,48 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// View explains the end of a session. Views are computed one at a time, beside the session and those who use it: see
-// viewing.
+// View explains the end of a session. Views are computed one at a time, concurrently with requests that use the
+// session: see viewing.
 type View struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// Tokens are how many of the last tokens a client may choose to see, the first where it says nothing. It may ask
-	// for any number up to the largest.
+	// Tokens are the suggested numbers of last tokens to show; the first is the default. A client may request any
+	// number up to the largest.
 	Tokens []int `json:"tokens"`
-	// Options are what a client may choose besides.
+	// Options are further choices of the client.
 	Options []ViewOption `json:"options,omitempty"`
-	// Pair says that it is of two sessions of one model: see Viewed.Other.
+	// Pair marks a view of two sessions of one model: see Viewed.Other.
 	Pair bool `json:"pair,omitempty"`
-	// State asks for where the model stands.
+	// State requests the state of the model.
 	State bool `json:"-"`
-	// Free tells that no token is read for it again: it counts none for a key and waits for no other.
+	// Free marks a view that reads no token again: it counts none for a key and waits for no other view.
 	Free bool `json:"-"`
-	// Show makes the page. It may be called by several goroutines.
+	// Show creates the page. Several goroutines may call it.
 	Show func(ctx context.Context, x *Viewed) (*fig.Page, error) `json:"-"`
 }
 
-// ViewOption is a choice.
+// ViewOption is a parameter of a view.
 type ViewOption struct {
 	Name   string   `json:"name"` // of the parameter of the request
 	Title  string   `json:"title"`
-	Values []string `json:"values"` // the first where a client says nothing
-	// Ahead is how many of the values are quick enough for a page to ask for them before anybody wants them.
+	Values []string `json:"values"` // the first is the default
+	// Ahead is the number of values that are quick enough for a page to request them in advance.
 	Ahead int `json:"ahead"`
 }
 
-// Viewed is what a view is of: a session as it was when it was asked for, of which the view may keep what it likes. It
-// must not change the model.
+// Viewed is the input of a view: a snapshot of a session, which the view may keep. The view must not change the model.
 type Viewed struct {
 	Model     *model.Model
 	Tokenizer tokenizer.Tokenizer
 	Name      string    // of the model
 	ID        string    // of the session
-	IDs       []int32   // the last tokens, as many as were asked for
-	LogProbs  []float32 // of these, NaN where nobody knows
-	Before    int       // how many tokens there are before them
-	Behind    int       // how many there are behind them, which only a view of two sessions leaves out
-	Other     *Paired   // of a view of two sessions: the second, which parts from this one before one of them ends
+	IDs       []int32   // the last tokens, as many as requested
+	LogProbs  []float32 // of these, NaN if unknown
+	Before    int       // number of tokens before them
+	Behind    int       // number of tokens after them; only a view of two sessions leaves any out
+	Other     *Paired   // the second session of a view of two, which diverges from the first
 	State     *session.Snapshot
-	Options   map[string]string // all those of the view
+	Options   map[string]string // all options of the view
 }
 
 // explanation is the response of GET /v1/sessions/{id}/explain: a page of figures.
@@ -67,15 +66,15 @@ type explanation struct {
 	Object   string            `json:"object"`
 	View     string            `json:"view"`
 	Options  map[string]string `json:"options"`
-	Views    []View            `json:"views"` // that there are
+	Views    []View            `json:"views"` // available views
 	Position int               `json:"position"`
-	Tokens   int               `json:"tokens"` // the last ones, that are shown
+	Tokens   int               `json:"tokens"` // number of last tokens shown
 	Other    *Paired           `json:"other,omitempty"`
 	Head     fig.Head          `json:"head"`
 	Figures  []*fig.Figure     `json:"figures"`
 }
 
-// asked is what a client wants to see.
+// asked is the query of a request for a view.
 type asked struct {
 	view    View
 	tokens  int
@@ -83,7 +82,7 @@ type asked struct {
 	other   string // session, of a view of two; "" for the nearest
 }
 
-// viewAsked reads the query of a request.
+// viewAsked parses the query of a request.
 func (s *Handler) viewAsked(q url.Values) (*asked, error) {
 	views := s.o.Views
 	if len(views) == 0 {
@@ -126,7 +125,7 @@ func (s *Handler) viewAsked(q url.Values) (*asked, error) {
 	return a, nil
 }
 
-// Explain responds with a view of a session, the first if none is named.
+// Explain responds with a view of a session, by default the first.
 func (s *Handler) Explain(c *request.Call) error {
 	a, err := s.viewAsked(c.Request.URL.Query())
 	if err != nil {
@@ -136,7 +135,7 @@ func (s *Handler) Explain(c *request.Call) error {
 	if a.other != "" {
 		ids = append(ids, a.other)
 	}
-	if err := s.allThere(c, ids); err != nil { // not after a wait
+	if err := s.allThere(c, ids); err != nil { // before waiting
 		return err
 	}
 	x, page, err := s.show(c, a)
@@ -146,14 +145,14 @@ func (s *Handler) Explain(c *request.Call) error {
 	if x.Other != nil {
 		ids = []string{ids[0], x.Other.ID}
 	}
-	if err := s.allThere(c, ids); err != nil { // deleted meanwhile: nothing of it is told
+	if err := s.allThere(c, ids); err != nil { // it may have been deleted meanwhile
 		return err
 	}
 	return c.JSON(explanation{"session.explanation", a.view.Name, a.options, s.o.Views,
 		x.Before + len(x.IDs) + x.Behind, len(x.IDs), x.Other, page.Head(), page.Figures})
 }
 
-// allThere returns an error if one of some sessions is none of the client's.
+// allThere returns an error unless all sessions belong to the client.
 func (s *Handler) allThere(c *request.Call, ids []string) error {
 	for _, id := range ids {
 		if _, err := s.sessionRecord(place{c.Owner(), id}); err != nil {
@@ -163,7 +162,7 @@ func (s *Handler) allThere(c *request.Call, ids []string) error {
 	return nil
 }
 
-// viewed is the end of a session as it is now. Others have the session again when it returns.
+// viewed returns the end of a session as it is now. It unlocks the session when it returns.
 func (s *Handler) viewed(c *request.Call, a *asked) (x *Viewed, err error) {
 	var of record
 	err = s.withSession(c, func(_ context.Context, h *inUse) error {
@@ -188,7 +187,7 @@ func (s *Handler) viewed(c *request.Call, a *asked) (x *Viewed, err error) {
 	return x, err
 }
 
-// show makes the page of a view, when it is its turn if it costs anything.
+// show creates the page of a view, in turn unless the view is free.
 func (s *Handler) show(c *request.Call, a *asked) (x *Viewed, page *fig.Page, err error) {
 	if a.view.Free {
 		if x, err = s.viewed(c, a); err == nil {
@@ -221,7 +220,7 @@ func (s *Handler) show(c *request.Call, a *asked) (x *Viewed, page *fig.Page, er
 	return x, page, err
 }
 
-// compute makes the page of a view in bounded time.
+// compute creates the page of a view in bounded time.
 func (s *Handler) compute(c *request.Call, a *asked, x *Viewed) (page *fig.Page, err error) {
 	slow := &request.Error{
 		Status: http.StatusServiceUnavailable, Code: "view_too_slow", Retry: time.Second,

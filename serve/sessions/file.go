@@ -12,10 +12,10 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// exportTime is the most time that a client may take to receive a session.
+// exportTime is the maximum time in which a client receives a session.
 const exportTime = 10 * time.Minute
 
-// Export responds with the session as a file. Other requests may use it meanwhile.
+// Export responds with the session as a file. Other requests may use the session meanwhile.
 func (s *Handler) Export(c *request.Call) error {
 	var copied *session.Session
 	err := s.withSession(c, func(_ context.Context, h *inUse) error {
@@ -35,7 +35,7 @@ func (s *Handler) Export(c *request.Call) error {
 	return copied.Encode(&slowly{c, time.Now().Add(exportTime)}, session.FileOptions{Marks: sessionMarks})
 }
 
-// slowly writes to a client that may be slow, but not forever.
+// slowly writes to a client that may be slow, within a limit.
 type slowly struct {
 	*request.Call
 	until time.Time
@@ -51,7 +51,7 @@ func (w *slowly) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Import takes a file of a session over.
+// Import creates a session from a file.
 func (s *Handler) Import(c *request.Call) error {
 	m, err := s.Host.Model(c, c.Request.URL.Query().Get("model"))
 	if err != nil {
@@ -98,10 +98,10 @@ func (s *Handler) Import(c *request.Call) error {
 	return c.JSON(o)
 }
 
-// mostHeavy is how many sessions are sent or received at a time: each is in memory as a whole.
+// mostHeavy is the maximum number of imports and exports at a time: each holds a whole session in memory.
 const mostHeavy = 4
 
-// enterHeavy waits until a session may be sent or received.
+// enterHeavy waits for permission to import or export.
 func (s *Handler) enterHeavy(c *request.Call) error {
 	if err := c.Draining(); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Append reads a text, messages or ids behind the session's text.
+// Append reads a text, messages or ids after the session's text.
 func (s *Handler) Append(c *request.Call) error {
 	var q struct {
 		Text     *string         `json:"text"`
@@ -53,7 +53,7 @@ func (s *Handler) Append(c *request.Call) error {
 	})
 }
 
-// encode is the ids of a text behind what there is; at the beginning those that stand before every text come first.
+// encode returns the ids of a text to append. An empty session first gets the ids that start every text.
 func (h *inUse) encode(text string) ([]int32, error) {
 	if h.Position() == 0 {
 		return h.model.Encode(request.Prompt{Text: text})
@@ -65,7 +65,7 @@ func (h *inUse) encode(text string) ([]int32, error) {
 	return ids, nil
 }
 
-// canGrow returns an error unless ids and so many more fit behind the text.
+// canGrow returns an error unless ids and a number of further ids fit after the text.
 func (h *inUse) canGrow(param string, ids []int32, more int) error {
 	at, most := h.Position(), h.server.Limits.MaxPrompt
 	if len(ids) == 0 && more == 0 {
@@ -105,7 +105,7 @@ type Reply struct {
 	Session  *Session  `json:"session,omitempty"`
 }
 
-// Generate draws a reply behind the session's text.
+// Generate generates a reply after the session's text.
 func (s *Handler) Generate(c *request.Call) error {
 	var q sessionGenerate
 	if err := c.Read(&q); err != nil {
@@ -131,8 +131,8 @@ func (s *Handler) Generate(c *request.Call) error {
 	})
 }
 
-// stream draws a reply and sends each piece as it comes. The session is free again when the reply has ended, however
-// long the client takes to read the rest of it.
+// stream generates a reply and sends each piece as it comes. It unlocks the session at the end of the reply, even if
+// the client is still receiving it.
 func (q *sessionGenerate) stream(ctx context.Context, s *Handler, c *request.Call, to *request.Queue) error {
 	var last Reply
 	err := s.withSession(c, func(_ context.Context, h *inUse) error {
@@ -149,7 +149,7 @@ func (q *sessionGenerate) stream(ctx context.Context, s *Handler, c *request.Cal
 	return err
 }
 
-// options are the options of a reply in a session.
+// options returns the options of a reply in a session.
 func (q *sessionGenerate) options(s *Handler, h *inUse) (generate.Options, error) {
 	q.N = nil
 	o, err := q.Replies(&s.Service, h.model, h.model.Defaults(reply.CompletionTokens))
@@ -169,12 +169,12 @@ func (q *sessionGenerate) options(s *Handler, h *inUse) (generate.Options, error
 	return o, h.canGrow("max_tokens", nil, o.MaxTokens)
 }
 
-// reply draws a reply, passes each piece on, stores the session, and returns the end.
+// reply generates a reply, passes each piece on, stores the session, and returns the last piece.
 func (h *inUse) reply(ctx context.Context, o generate.Options, logprobs bool, each func(Reply)) (Reply,
 	error) {
 	last, drawn := Reply{Object: "session.reply", IDs: []int32{}}, 0
 	err := h.change(func() error {
-		// A session whose reading was stopped has no logits: they are computed first.
+		// A session whose reading was stopped has no logits: compute them first.
 		if _, err := h.Rewind(ctx, h.Position()); err != nil {
 			return err
 		}
@@ -207,14 +207,14 @@ func (h *inUse) piece(p generate.Piece, logprobs bool) Reply {
 	return out
 }
 
-// ending is an ending, scored.
+// ending is a scored ending.
 type ending struct {
 	IDs      []int32   `json:"ids"`
 	Logprobs []float64 `json:"logprobs"`
 	Sum      float64   `json:"sum"`
 }
 
-// Score responds with the log-probabilities of endings after the session's text, which stays as it is.
+// Score responds with the log-probabilities of endings after the session's text, which does not change.
 func (s *Handler) Score(c *request.Call) error {
 	var q struct {
 		Endings request.Prompts `json:"endings"`
@@ -265,7 +265,7 @@ func (s *Handler) Score(c *request.Call) error {
 	})
 }
 
-// score scores endings, after the logits that a session lacks whose reading was stopped.
+// score scores endings. It first computes the logits if the reading of the session was stopped.
 func (h *inUse) score(ctx context.Context, endings [][]int32) ([][]float32, error) {
 	if _, err := h.Rewind(ctx, h.Position()); err != nil {
 		return nil, err

@@ -18,11 +18,11 @@ type inUse struct {
 	model   *host.Model
 	place   place
 	record  *record
-	changed bool // what a request does has begun to change it
+	changed bool // the request has started to change it
 }
 
-// withSession has a function do what a request asks for with its session, and keeps what that has changed, also where
-// it fails: a reply that is cut off ends where it is.
+// withSession calls do with the session of a request and stores its changes, even after an error: an interrupted reply
+// stays in the text.
 func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *inUse) error) error {
 	p := place{c.Owner(), c.Request.PathValue("id")}
 	release, err := s.lockSession(c.Request.Context(), p)
@@ -34,8 +34,8 @@ func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *i
 	if err != nil {
 		return err
 	}
-	// First the model, then a place among those that run: a request that waits for a model to be loaded must not keep
-	// from running one whose model has to go for it.
+	// Wait for the model before admission: a request that waits for its model must not hold a place that another
+	// request needs to finish, so that its model can be unloaded.
 	m, err := s.Host.Model(c, r.Model)
 	if err != nil {
 		return err
@@ -52,8 +52,8 @@ func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *i
 	return do(c.Request.Context(), h)
 }
 
-// respondWith is withSession, and responds with what the function returns, after the session is unlocked: so a client
-// that has the response need not wait for the session, and one that reads slowly delays nobody.
+// respondWith is withSession, and responds with the result of do after unlocking the session. So a client can use the
+// session as soon as it has the response, and a slow client delays no other.
 func (s *Handler) respondWith(c *request.Call, do func(ctx context.Context, h *inUse) (any, error)) error {
 	var response any
 	err := s.withSession(c, func(ctx context.Context, h *inUse) (err error) {
@@ -79,10 +79,10 @@ func (s *Handler) use(c *request.Call, p place, r *record, m *host.Model) (_ *in
 	if changed != nil {
 		*r = *changed
 	} else {
-		s.unsaved.set(p, nil) // where there is one, another server has stored a change since
+		s.unsaved.set(p, nil) // an unsaved change is older than the one another server has stored
 	}
 	if x == nil {
-		if changed != nil { // the states went with the model, or to make room
+		if changed != nil { // the states were unloaded with the model, or evicted
 			x, err = sessionOf(m, r, c.Client())
 		} else {
 			x, err = s.loadSession(p, r, m, c.Client())
@@ -95,8 +95,8 @@ func (s *Handler) use(c *request.Call, p place, r *record, m *host.Model) (_ *in
 	return &inUse{Session: x, Call: c, server: s, model: m, place: p, record: r}, nil
 }
 
-// save stores the session if it has changed. Where that fails it goes on in memory, and its object says so; its text is
-// kept there until it is stored.
+// save stores the session if it has changed. On an error the session continues in memory, where its text stays until it
+// is stored, and its object reports the error.
 func (h *inUse) save() {
 	if !h.changed {
 		return
@@ -113,7 +113,7 @@ func (h *inUse) save() {
 	h.model.Sessions.Put(&host.CachedSession{ID: h.place.id, Revision: h.record.Revision, Session: h.Session})
 }
 
-// change calls a function that changes the session, and stores it.
+// change calls a function that changes the session, and then stores it.
 func (h *inUse) change(do func() error) error {
 	h.changed = true
 	err := request.Protect(h.Request.Context(), 0, func(context.Context, int) error { return do() })

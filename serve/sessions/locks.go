@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// locks keep requests of this server from using one session at the same time.
+// locks give a session to one request of this server at a time.
 type locks struct {
 	mu   sync.Mutex
-	held map[string]chan struct{} // closed when it is free
+	held map[string]chan struct{} // closed on unlock
 }
 
-// lock waits until a session is free and takes it. It returns nil if ctx is done before.
+// lock waits until a session is unlocked and locks it. It returns nil if ctx is done first.
 func (l *locks) lock(ctx context.Context, id string) (release func()) {
 	for {
 		l.mu.Lock()

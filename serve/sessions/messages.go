@@ -10,8 +10,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// encodeMessages is the ids of messages behind the session's text, with what the template puts between and where the
-// next reply begins. Behind a text that is not a chat's, and where the template does not simply go on, there are none.
+// encodeMessages returns the ids of messages after the session's text, with what the template inserts between them and
+// the start of the next reply. It returns nil if the text is not a chat, or if the template does not simply append.
 func (h *inUse) encodeMessages(ctx context.Context, messages []reply.Message) ([]int32, error) {
 	const param = "messages"
 	if h.Position() == 0 {
@@ -31,7 +31,7 @@ func (h *inUse) encodeMessages(ctx context.Context, messages []reply.Message) ([
 	if err != nil {
 		return nil, err
 	}
-	// What two chats of one message end by is what stands before every reply.
+	// The common end of two chats of one message is the start of every reply.
 	begins := commonEnd(before, beside)
 	text := string(h.Text())
 	if at := strings.LastIndex(text, begins); begins == "" || at < 0 || at+len(begins) == len(text) {
@@ -52,7 +52,7 @@ func (h *inUse) encodeMessages(ctx context.Context, messages []reply.Message) ([
 				"found messages before which the chat template of %s changes the text that is read, "+
 					"want a template that goes on behind it: append text", h.model.Name)
 	}
-	if ids := h.IDs(); slices.Contains(h.model.Settings.EndIDs, ids[len(ids)-1]) { // the end of the reply is read
+	if ids := h.IDs(); slices.Contains(h.model.Settings.EndIDs, ids[len(ids)-1]) { // already read
 		more = strings.TrimPrefix(more, string(h.model.Tokenizer.Decode(nil, ids[len(ids)-1:])))
 	}
 	ids, err := h.model.Tokenizer.Encode(nil, []byte(more))
@@ -66,7 +66,7 @@ func (h *inUse) encodeMessages(ctx context.Context, messages []reply.Message) ([
 	return ids, nil
 }
 
-// commonEnd is what two texts end by.
+// commonEnd returns the common suffix of two texts.
 func commonEnd(a, b string) string {
 	n := 0
 	for n < min(len(a), len(b)) && a[len(a)-1-n] == b[len(b)-1-n] {

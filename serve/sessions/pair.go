@@ -8,20 +8,20 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Paired is the session that a view of two has beside its own.
+// Paired is the second session of a view of two.
 type Paired struct {
 	ID       string  `json:"id"`
 	Position int     `json:"position"` // tokens of its text
-	IDs      []int32 `json:"-"`        // from the same place on as those of Viewed, and as many at most
+	IDs      []int32 `json:"-"`        // from the same position as those of Viewed, and at most as many
 }
 
-// pairLead is how many tokens that two sessions have in common a view shows before they part, where there are as many.
+// pairLead is the number of common tokens that a view shows before two sessions diverge, if there are as many.
 const pairLead = 16
 
-// pair finds the session that a view of two is to have beside that of a record, all of whose tokens x has: the one that
-// was asked for, or the nearest that parts from it. It leaves both as many tokens as were asked for. Texts are read as
-// they were stored last, and nobody is kept from the second session: so two requests that have them the other way
-// around cannot wait for each other.
+// pair adds the second session of a view to x, which has all tokens of its record: the requested session, or the
+// nearest one that diverges. It leaves both with at most the requested number of tokens. Texts are read from the last
+// stored records, without a lock on the second session, so two requests for the same pair in opposite order cannot
+// deadlock.
 func (s *Handler) pair(c *request.Call, a *asked, x *Viewed, of *record) error {
 	p := place{c.Owner(), a.other}
 	if a.other != "" {
@@ -41,7 +41,7 @@ func (s *Handler) pair(c *request.Call, a *asked, x *Viewed, of *record) error {
 	for i, id := range near {
 		r, err := s.latestRecord(place{p.owner, id})
 		if err != nil {
-			continue // it was deleted meanwhile, or is damaged: another may be whole
+			continue // deleted meanwhile, or damaged: try another
 		}
 		if err = x.beside(of, r, a.tokens); err == nil {
 			return nil
@@ -53,7 +53,7 @@ func (s *Handler) pair(c *request.Call, a *asked, x *Viewed, of *record) error {
 	return first
 }
 
-// latestRecord is the record of a session with its last change, also one that could not be stored.
+// latestRecord returns the record of a session with its last change, even an unsaved one.
 func (s *Handler) latestRecord(p place) (*record, error) {
 	r, err := s.sessionRecord(p)
 	if err != nil {
@@ -65,8 +65,8 @@ func (s *Handler) latestRecord(p place) (*record, error) {
 	return r, nil
 }
 
-// nearSessions are the client's sessions that are forks of one, its origin, and other forks of that: in this order, the
-// last changed first.
+// nearSessions returns the client's related sessions: forks of this one, its origin, and other forks of the origin, in
+// this order, the last changed first.
 func (s *Handler) nearSessions(owner string, of *record) (near []string, err error) {
 	ids, _, err := s.sessionsOf(owner)
 	if err != nil {
@@ -108,8 +108,8 @@ func (s *Handler) nearSessions(owner string, of *record) (near []string, err err
 	return near, nil
 }
 
-// beside puts a second session, r, beside the one of x. x comes with all its tokens. Both keep at most as many as most
-// says: the last ones, but so that some which they have in common stand before those where they part.
+// beside adds the second session r to x, which comes with all its tokens. Both then have at most the given number of
+// tokens: the last ones, but with some common tokens before the place where they diverge.
 func (x *Viewed) beside(of, r *record, most int) error {
 	if r.ID == of.ID {
 		return request.Invalid("other", "found the session itself, %s, want another one", r.ID)

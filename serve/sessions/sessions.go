@@ -1,5 +1,5 @@
-// Package sessions responds under /v1/sessions: texts that grow on the server, with the states of their models, that
-// can be forked, marked, rewound, scored, exported and explained.
+// Package sessions serves /v1/sessions: texts that grow on the server, with the states of their models. Clients can
+// fork, mark, rewind, score, export and explain them.
 package sessions
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Handler serves sessions of clients: texts that grow, with the states of their models.
+// Handler serves the sessions of clients.
 type Handler struct {
 	reply.Service
 	o       Options
@@ -33,16 +33,16 @@ type Handler struct {
 	viewing *viewing
 }
 
-// Options bound what is stored of sessions, and say how they can be viewed.
+// Options limit the stored sessions and configure their views.
 type Options struct {
-	MaxSessions int           // of a client
+	MaxSessions int           // per client
 	MaxBytes    int64         // of all sessions of a client
-	MaxImport   int64         // bytes of a session that is sent
+	MaxImport   int64         // bytes of an imported session
 	KeepFor     time.Duration // after which an unused session is removed
-	Queue       int           // views that wait
-	QueueWait   time.Duration // after which what waits is turned away
+	Queue       int           // views in the queue
+	QueueWait   time.Duration // maximum time in the queue
 	Views       []View        // the first is shown if none is named
-	ViewTime    time.Duration // that a view may take
+	ViewTime    time.Duration // maximum time of a view
 	Log         *slog.Logger
 }
 
@@ -68,7 +68,7 @@ type newSession struct {
 	reply.Continued
 }
 
-// Create creates a session, at the end of a text if one is given. What is cached of the text is not read again.
+// Create creates a session, at the end of a text if one is given. It reads only what is not cached of the text.
 func (s *Handler) Create(c *request.Call) error {
 	var q newSession
 	if err := c.Read(&q); err != nil {
@@ -120,7 +120,7 @@ func (s *Handler) Create(c *request.Call) error {
 	return c.JSON(o)
 }
 
-// ids are those that a session begins with, and the field that has them.
+// ids returns the ids of a new session, and the name of their field.
 func (q *newSession) ids(ctx context.Context, m *host.Model) (ids []int32, param string, err error) {
 	given := 0
 	for _, there := range []bool{q.Text != nil, len(q.Messages) > 0, q.IDs != nil} {
@@ -150,7 +150,7 @@ func (q *newSession) ids(ctx context.Context, m *host.Model) (ids []int32, param
 	return ids, param, err
 }
 
-// addSession stores a session that is new.
+// addSession stores a new session.
 func (s *Handler) addSession(c *request.Call, m *host.Model, x *session.Session, metadata map[string]string,
 	from *origin) (*Session, error) {
 	s.store.Sweep()
@@ -188,7 +188,7 @@ func (s *Handler) List(c *request.Call) error {
 			Revision string `json:"revision"`
 		}
 		p := place{c.Owner(), id}
-		if records.Get(s.store, p.recordName(), &r) != nil { // it is removed, or damaged
+		if records.Get(s.store, p.recordName(), &r) != nil { // it was removed, or is damaged
 			continue
 		}
 		if changed := s.unsaved.get(p, r.Revision); changed != nil {
@@ -233,7 +233,7 @@ func (s *Handler) Delete(c *request.Call) error {
 	if _, err = s.sessionRecord(p); err == nil || errors.Is(err, records.ErrDamaged) {
 		err = s.removeSession(p)
 	}
-	release() // before the response: nothing is left of the session then
+	release() // before the response, so that no lock is left when the client has it
 	if err != nil {
 		return err
 	}
@@ -262,13 +262,13 @@ func (s *Handler) Fork(c *request.Call) error {
 	})
 }
 
-// Limits of the places in a session that have names.
+// Limits of named places in a session.
 const (
 	maxMarks    = 1000
 	maxMarkName = 100
 )
 
-// Mark names the place after the text.
+// Mark names the end of the text.
 func (s *Handler) Mark(c *request.Call) error {
 	var q struct {
 		Name   string `json:"name"`
@@ -300,7 +300,7 @@ func (s *Handler) Mark(c *request.Call) error {
 	})
 }
 
-// rewound is a session that went back, and how many tokens were read again for that.
+// rewound is a session after a rewind, with the number of tokens read again.
 type rewound struct {
 	Session
 	Again int `json:"read_again"`

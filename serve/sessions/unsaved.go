@@ -13,14 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// unsaved are the records of sessions whose last change could not be stored. They have the whole text, from which a
-// session goes on when its model has gone, and its states with it. They are never changed.
+// unsaved holds the records of sessions whose last change could not be stored. They have the whole text, from which a
+// session continues after its model was unloaded. They never change.
 type unsaved struct {
 	mu  sync.Mutex
 	all map[place]*record
 }
 
-// set notes the record of a session, or that there is none.
+// set sets the record of a session, or removes it.
 func (u *unsaved) set(p place, r *record) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -34,7 +34,7 @@ func (u *unsaved) set(p place, r *record) {
 	u.all[p] = r
 }
 
-// get returns the record of a session that was changed since the revision that is stored, or nil.
+// get returns the record of a session that was changed since the stored revision, or nil.
 func (u *unsaved) get(p place, stored string) *record {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -44,15 +44,15 @@ func (u *unsaved) get(p place, stored string) *record {
 	return nil
 }
 
-// places are those of all that is pending.
+// places returns the places of all unsaved sessions.
 func (u *unsaved) places() []place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Collect(maps.Keys(u.all))
 }
 
-// StoreUnsaved tries once more to store what could not be stored, while its states are there: of the sessions of a
-// model that is about to go, or, where m is nil, of all, without states. What cannot be stored now stays pending.
+// StoreUnsaved tries again to store unsaved sessions while their states are in memory: those of the model m, which is
+// about to be unloaded, or all, without states, if m is nil. Sessions that it cannot store stay unsaved.
 func (s *Handler) StoreUnsaved(m *host.Model) {
 	for _, p := range s.unsaved.places() {
 		if err := s.storeAgain(p, m); err != nil {
@@ -62,10 +62,10 @@ func (s *Handler) StoreUnsaved(m *host.Model) {
 	}
 }
 
-// storeAgain is storePending of one session. One that a request uses is left to it.
+// storeAgain stores one session, unless a request is using it.
 func (s *Handler) storeAgain(p place, m *host.Model) error {
 	at, cancel := context.WithCancel(context.Background())
-	cancel() // it does not wait: a request may have the session while it waits for this model to go and come again
+	cancel() // do not wait: the request with the lock may be waiting for this model to be loaded again
 	release, err := s.lockSession(at, p)
 	if err != nil {
 		if request.ErrorOf(err).Status == http.StatusConflict {
@@ -99,7 +99,7 @@ func (s *Handler) storeAgain(p place, m *host.Model) error {
 		}
 		next = *r
 	}
-	// For the states there is no room. The text is small, and they can be had of it.
+	// The states do not fit. The text is small, and the states can be read from it again.
 	next.Revision, next.StoreError, next.Stored = rand.Text(), "", 0
 	if _, err := records.Put(s.store, p.recordName(), &next); err != nil {
 		return err

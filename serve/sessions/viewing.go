@@ -9,13 +9,13 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// viewing has views computed one at a time, and one of each client: so a client that asks for many of them keeps nobody
-// else from the next. A view that waits has no place among the requests that run and no session. It reads its tokens by
-// itself, and not in the scheduler's steps.
+// viewing computes views one at a time, and one for each client, so that a client with many requests does not delay the
+// others. A queued view holds no session and counts as no running request. It reads its tokens directly, and not in the
+// scheduler's steps.
 type viewing struct {
 	clients locks
 	turns   chan struct{}
-	all     atomic.Int64 // that wait or are computed
+	all     atomic.Int64 // queued or being computed
 	most    int64
 	wait    time.Duration
 }
@@ -24,7 +24,7 @@ func newViewing(queue int, wait time.Duration) *viewing {
 	return &viewing{turns: make(chan struct{}, 1), most: int64(queue), wait: wait}
 }
 
-// alone waits until a client has no other view, until free is called.
+// alone waits until the client has no other view. It reserves the place until free is called.
 func (v *viewing) alone(ctx context.Context, client string) (free func(), err error) {
 	if n := v.all.Add(1); n > v.most {
 		v.all.Add(-1)
@@ -41,7 +41,8 @@ func (v *viewing) alone(ctx context.Context, client string) (free func(), err er
 	return func() { v.all.Add(-1); release() }, nil
 }
 
-// turn waits until no other view is computed, until done is called. Those that come first are let in first.
+// turn waits until no other view is being computed. It reserves the place until done is called. The order is first
+// come, first served.
 func (v *viewing) turn(ctx context.Context) (done func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, v.wait, request.Busy("other views were being computed for %v", v.wait))
 	defer cancel()
@@ -53,26 +54,26 @@ func (v *viewing) turn(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// polite is the context of work that gives way to others: who asks whether it is over rests there while others are
-// served, three times as long as has been worked since. So the work has a quarter of the time, and all of it when there
-// is nobody else. What is being worked at asks at each layer, and within layers.
+// polite is the context of background work that yields to requests. Err sleeps while requests are running, three times
+// as long as the work since the last rest. So the work takes a quarter of the time, and all of it on an idle server.
+// The work calls Err at each layer, and within layers.
 type polite struct {
 	context.Context
 	others func() bool
 
 	mu    sync.Mutex
-	since time.Time // that it rested
+	since time.Time // time of the last rest
 }
 
-// How a polite context rests.
+// Durations of rests in a polite context.
 const (
 	leastWork = 5 * time.Millisecond // between rests
-	restParts = 3                    // of the time that was worked
+	restParts = 3                    // multiple of the working time
 	mostRest  = time.Second
-	restStep  = 2 * time.Millisecond // after which it looks whether others are still there
+	restStep  = 2 * time.Millisecond // between checks for running requests
 )
 
-// Err is that of the context, after a rest.
+// Err returns the error of the context, after a rest.
 func (p *polite) Err() error {
 	p.rest()
 	return p.Context.Err()

@@ -10,15 +10,15 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// Where two paths end: each where it does, or both behind the same number of tokens, so that they can be exchanged
-// token for token.
+// Where two paths end: each at its own end, or both after the same number of tokens, so that their tokens can be
+// exchanged one for one.
 const (
 	own  = "own"
 	same = "same"
 )
 
-// tracedTokens are how many tokens of two paths are traced from where they part on: each is read again once for each
-// layer, with all behind it.
+// tracedTokens is the number of tokens traced after two paths diverge: each is read again once per layer, with all
+// tokens after it.
 const tracedTokens = 16
 
 func pathsView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
@@ -61,7 +61,7 @@ func pathsView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	return page, nil
 }
 
-// short is the end of the id of a session, as lists have it.
+// short returns the end of a session's id, as lists show it.
 func short(id string) string { return id[max(0, len(id)-shortID):] }
 
 const shortID = 6

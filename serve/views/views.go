@@ -1,5 +1,5 @@
-// Package views has what a server shows of sessions: the views of hippo explain that are of a text, of a session's last
-// tokens.
+// Package views has the server's views of a session: those of hippo explain that show a text, for the last tokens of
+// the session.
 package views
 
 import (
@@ -17,20 +17,20 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// no is the value of options that are off, and yes of those that are on.
+// no and yes are the values of options that are off and on.
 const (
 	no  = "no"
 	yes = "yes"
 )
 
-// The predictions that gradients are of: of what is the likeliest to come next, and of the last token that came.
+// The predictions whose gradients are shown: of the most probable next token, and of the last token.
 const (
 	next = "next"
 	last = "last"
 )
 
-// All are the views, what the model holds first. Only that is of the session itself; all others have the model read the
-// last tokens as a text of their own, as hippo explain does.
+// All returns the views, the state of the model first. It alone reads the session itself; for all others the model
+// reads the last tokens as a separate text, as in hippo explain.
 func All() []sessions.View {
 	return []sessions.View{{
 		Name: "state", Title: "What the model holds", Tokens: []int{1024, 256, 4096}, State: true, Free: true,
@@ -65,7 +65,7 @@ func All() []sessions.View {
 	}}
 }
 
-// head says on a page of what it is, and of how much.
+// head returns the heading of a page: the view and the range of tokens.
 func head(page *figure.Page, x *sessions.Viewed, read bool) *figure.Page {
 	n := len(x.IDs)
 	page.Subtitle = fmt.Sprintf("%s · %d tokens", x.Name, n)
@@ -81,7 +81,7 @@ func head(page *figure.Page, x *sessions.Viewed, read bool) *figure.Page {
 	return page
 }
 
-// stateView is of where the model stands.
+// stateView shows the state of the model.
 func stateView(_ context.Context, x *sessions.Viewed) (*figure.Page, error) {
 	var tokens []string // with the line ends of the text
 	for i := range x.IDs {
@@ -159,7 +159,7 @@ func gradientView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error)
 	return head(page, x, true), nil
 }
 
-// surprisePiece is how many tokens the model reads at a time, to know between whether it is to end.
+// surprisePiece is the number of tokens read between checks for cancellation.
 const surprisePiece = 128
 
 func surpriseView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error) {
@@ -169,7 +169,7 @@ func surpriseView(ctx context.Context, x *sessions.Viewed) (*figure.Page, error)
 		return nil, err
 	}
 	o.SeqLen, o.Stream = surprisePiece, true
-	if longest := g.MaxLength(); longest > 0 { // and no session is longer
+	if longest := g.MaxLength(); longest > 0 { // if there is a limit, no session exceeds it
 		o.SeqLen, o.Stream = longest, false
 	}
 	r, err := surprise.Measure(ctx, g, tokens, o)

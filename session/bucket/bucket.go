@@ -1,6 +1,6 @@
-// Package bucket opens buckets of gocloud.dev/blob for a session/store: folders, memory, and any service whose driver
-// the program links, such as S3, Google Cloud Storage and Azure (package session/bucket/cloud). It is a separate
-// module, so that hippo does not depend on gocloud.dev: see decision 18.
+// Package bucket opens buckets of gocloud.dev/blob for a session/store: folders, memory, and services whose driver the
+// program links, such as S3, Google Cloud Storage and Azure (package session/bucket/cloud). It is a separate module so
+// that hippo does not depend on gocloud.dev: see decision 18.
 package bucket
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// Bucket is a bucket of gocloud.dev/blob as a store.Bucket.
+// Bucket adapts a bucket of gocloud.dev/blob to store.Bucket.
 type Bucket struct {
 	blob *blob.Bucket
 	name string
@@ -27,7 +27,7 @@ type Bucket struct {
 var _ store.Bucket = (*Bucket)(nil)
 
 // Open opens the bucket of a URL, such as s3://NAME?region=eu-west-1&prefix=hippo/ or file:///var/lib/hippo: see
-// blob.OpenBucket. Close must be called.
+// blob.OpenBucket. The caller must call Close.
 func Open(ctx context.Context, url string) (*Bucket, error) {
 	b, err := blob.OpenBucket(ctx, url)
 	if err != nil {
@@ -36,13 +36,13 @@ func Open(ctx context.Context, url string) (*Bucket, error) {
 	return New(b, url), nil
 }
 
-// New returns a bucket that is open, with a name for errors.
+// New wraps an open bucket. The name is for errors.
 func New(b *blob.Bucket, name string) *Bucket { return &Bucket{b, name} }
 
 // Close closes the bucket.
 func (b *Bucket) Close() error { return b.blob.Close() }
 
-// Get is store.Bucket.Get.
+// Get implements store.Bucket.
 func (b *Bucket) Get(ctx context.Context, name string) ([]byte, error) {
 	data, err := b.blob.ReadAll(ctx, name)
 	if gcerrors.Code(err) == gcerrors.NotFound {
@@ -51,12 +51,12 @@ func (b *Bucket) Get(ctx context.Context, name string) ([]byte, error) {
 	return data, err
 }
 
-// Put is store.Bucket.Put. Drivers put a whole object in place, or none.
+// Put implements store.Bucket. Drivers write an object atomically.
 func (b *Bucket) Put(ctx context.Context, name string, data []byte) error {
 	return b.blob.WriteAll(ctx, name, data, &blob.WriterOptions{ContentType: "application/octet-stream"})
 }
 
-// Delete is store.Bucket.Delete.
+// Delete implements store.Bucket.
 func (b *Bucket) Delete(ctx context.Context, name string) error {
 	if err := b.blob.Delete(ctx, name); gcerrors.Code(err) != gcerrors.NotFound {
 		return err
@@ -64,7 +64,7 @@ func (b *Bucket) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// List is store.Bucket.List.
+// List implements store.Bucket.
 func (b *Bucket) List(ctx context.Context, visit func(name string)) error {
 	all := b.blob.List(nil)
 	for {
@@ -79,5 +79,5 @@ func (b *Bucket) List(ctx context.Context, visit func(name string)) error {
 	}
 }
 
-// String is the name.
+// String returns the name.
 func (b *Bucket) String() string { return b.name }

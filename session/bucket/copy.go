@@ -10,9 +10,9 @@ import (
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
-// Copy copies the objects of one bucket that another does not have, and returns how many those are. Objects never
-// change and are named after their contents: so it can be done at any time, while stores use both, and again after it
-// was stopped. What was set aside as damaged stays, as does what has a name that leads out of a folder.
+// Copy copies the objects that are missing in another bucket and returns their number. Objects never change and are
+// named after their contents, so Copy can run at any time, while stores use both buckets, and again after an
+// interruption. It skips quarantined objects and names that lead out of a folder.
 func Copy(ctx context.Context, to, from store.Bucket) (copied int, err error) {
 	there := map[string]bool{}
 	if err := to.List(ctx, func(name string) { there[name] = true }); err != nil {
@@ -29,7 +29,7 @@ func Copy(ctx context.Context, to, from store.Bucket) (copied int, err error) {
 	}
 	for _, name := range missing {
 		data, err := from.Get(ctx, name)
-		if errors.Is(err, fs.ErrNotExist) { // a store had no more room for it
+		if errors.Is(err, fs.ErrNotExist) { // a store has evicted it
 			continue
 		}
 		if err != nil {

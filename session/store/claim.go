@@ -1,15 +1,15 @@
 package store
 
-// claim says that somebody is about to leave a mark at a position of a text.
+// claim announces that a turn is about to leave a mark at a position of a text.
 type claim struct {
 	at       int
 	key      key
 	priority int
-	done     chan struct{} // closed when the mark is there, or when no one is about to leave it any more
+	done     chan struct{} // closed when the mark exists, or when no turn will leave it
 }
 
-// claim claims the marks that a turn is about to leave. If others are about to leave one that it could continue from,
-// it claims nothing and returns what to wait for, unless they come after it, or wait is false.
+// claim claims the marks that a turn will leave. If another turn will leave one to continue from, claim claims nothing
+// and returns what to wait for, unless that turn came later or wait is false.
 func (t *turn) claim(wait bool) <-chan struct{} {
 	s := t.store
 	s.mu.Lock()
@@ -33,7 +33,7 @@ func (t *turn) claim(wait bool) <-chan struct{} {
 	return nil
 }
 
-// release gives up the claims up to a position.
+// release ends the claims up to a position.
 func (t *turn) release(at int) {
 	s := t.store
 	s.mu.Lock()

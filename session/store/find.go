@@ -8,18 +8,18 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Found is what a store has of a text.
+// Found describes what a store has of a text.
 type Found struct {
-	// Snapshot is the best mark to continue from, nil for the beginning. Others use it, too: clone its state.
+	// Snapshot is the best mark to continue from, nil for the start. It is shared: clone its state.
 	Snapshot *session.Snapshot
-	// Cached is the position of Snapshot: how many ids need not be read.
+	// Cached is the position of Snapshot: the number of ids that need not be read.
 	Cached int
-	// LogProbs are the log-probabilities of the first ids, NaN where they are unknown. They may go further than Cached.
+	// LogProbs are the log-probabilities of the first ids, NaN if unknown. They may extend beyond Cached.
 	LogProbs []float32
-	// Miss says why not more was found.
+	// Miss explains why the store has no more.
 	Miss Miss
-	// Shared is the last end of a piece up to which the text is the same as one that the store knows. If it is after
-	// Cached, there is no mark any more, or never was.
+	// Shared is the end of the last piece that the text has in common with a known text. If it is after Cached, the
+	// mark there was evicted or never existed.
 	Shared int
 }
 
@@ -28,20 +28,20 @@ type Reason int
 
 // The reasons.
 const (
-	Whole   Reason = iota // it has all
-	Nothing               // no text that it knows starts like this one
-	Start                 // all texts that it knows part in the first piece: another system prompt, for example
-	Edited                // the text that has the most in common continues with another id
-	Longer                // the text that has the most in common ends; this one continues
+	Whole   Reason = iota // all of it was found
+	Nothing               // no known text starts like this one
+	Start                 // all known texts diverge in the first piece: another system prompt, for example
+	Edited                // the closest known text continues with another id
+	Longer                // the closest known text ends; this one continues
 	Inside                // this text ends inside a piece of another
-	Cut                   // the text that has the most in common was read in other pieces: drawn, for example
-	Evicted               // there was no more room for the mark
+	Cut                   // the closest known text was read in other pieces: sampled, for example
+	Evicted               // the mark was evicted
 	Between               // the text is known, but had no mark there
 
-	reasons = iota // how many there are
+	reasons = iota // the number of reasons
 )
 
-// String is the reason in a word.
+// String returns the reason in one word.
 func (r Reason) String() string {
 	return [reasons]string{
 		"whole", "nothing", "start", "edited", "longer", "inside", "cut", "evicted", "between",
@@ -51,10 +51,10 @@ func (r Reason) String() string {
 // Miss explains why a store has no more of a text.
 type Miss struct {
 	Reason Reason
-	At     int // the position: how many ids are the same; of Evicted, where the mark was
+	At     int // the number of ids in common; for Evicted, the position of the mark
 }
 
-// String explains the miss.
+// String explains the miss in a phrase.
 func (m Miss) String() string {
 	switch m.Reason {
 	case Whole:
@@ -78,14 +78,14 @@ func (m Miss) String() string {
 	}
 }
 
-// Find returns what is there of a text: in memory, or in the bucket, from where it comes into memory. A mark at the end
-// of the text has logits. Errors of the bucket are reported to Options.Report, and the best mark in memory is returned.
+// Find returns what the store has of a text. It loads marks from the bucket into memory. A mark at the end of the text
+// has logits. Find passes errors of the bucket to Options.Report and then returns the best mark in memory.
 func (s *Store) Find(ctx context.Context, plan []session.Segment) *Found {
 	r := read(plan, s.o.Identity.Chunk)
 	return s.find(ctx, r, r.keys(s.origin), r.len())
 }
 
-// find is Find of a mark at or before a position.
+// find is Find for a mark at or before a position.
 func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Found {
 	f, stored := s.look(r, keys, most)
 	if s.o.Bucket != nil && len(stored) == 0 && s.worthAList(r, f.Cached, most) {
@@ -93,7 +93,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 			s.tell(s.named(err))
 		}
 		s.mu.Lock()
-		s.makeRoom(ctx, noMore, false) // for what others have written
+		s.makeRoom(ctx, noMore, false) // for marks that others have written
 		s.mu.Unlock()
 		f, stored = s.look(r, keys, most)
 	}
@@ -129,7 +129,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	switch {
 	case f.Cached == r.len():
 		f.Miss = Miss{Whole, f.Cached}
-	case f.Cached > f.Miss.At: // no one here knows what was read after a mark of others
+	case f.Cached > f.Miss.At: // only others know what was read after their mark
 		f.Miss = Miss{Longer, f.Cached}
 	}
 	s.stats.Cached += int64(f.Cached)
@@ -142,7 +142,7 @@ func (s *Store) worthAList(r *reading, cached, most int) bool {
 	return slices.ContainsFunc(r.cuts, func(c cut) bool { return c.rung && c.at > cached && c.at <= most })
 }
 
-// look looks in memory, and for objects in the index that are better, the best first.
+// look searches memory, and then the index for better objects, best first.
 func (s *Store) look(r *reading, keys []key, most int) (f *Found, stored []*object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *Store) look(r *reading, keys []key, most int) (f *Found, stored []*obje
 	return f, stored
 }
 
-// miss says why a text has no mark after a position.
+// miss explains why a text has no mark after a position.
 func (w *way) miss(r *reading, cached int) Miss {
 	for _, n := range slices.Backward(w.nodes) {
 		if n.evicted && n.end() <= w.shared && n.end() > cached {
@@ -187,7 +187,7 @@ func (w *way) miss(r *reading, cached int) Miss {
 		}
 		return Miss{Longer, w.shared}
 	}
-	k := same(next, rest) // less than both have, as otherwise a piece more were the same
+	k := same(next, rest) // k is less than both lengths: otherwise they would share another piece
 	at := w.shared + k
 	switch {
 	case next[k]>>1 == rest[k]>>1 && k == len(next)-1:

@@ -12,35 +12,34 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// index is what a store knows of its bucket: what it has listed, written and removed since. Others write and remove,
-// too, so an object that it knows may be gone, and one that it does not know may be there.
+// index lists the objects of a bucket that a store has seen, written and removed. Other processes write and remove
+// objects too, so one that is listed may no longer exist, and an existing one may not be listed.
 type index struct {
-	objects map[key]*object // of the models of all stores
+	objects map[key]*object // for the models of all stores
 	bytes   int64           // of them
-	clock   int64           // what the last object that went was worth; see weigh
-	asides  int             // damaged objects that are kept
-	changes int             // how often objects have been added
-	listed  time.Time       // when the last list began: a difference of monotonic times, so no clock change matters
-	fresh   int64           // bytes written since
+	clock   int64           // worth of the last evicted object; see weigh
+	asides  int             // damaged objects that are quarantined
+	changes int             // number of times that objects were added
+	listed  time.Time       // start of the last list. Differences are monotonic, so no clock change matters
+	fresh   int64           // bytes written since the last list
 	writing int64           // bytes being written
 }
 
 // objectSize is the memory of an object in the index.
 const objectSize = 300
 
-// unit is the number of bytes whose worth is counted in tokens: large enough for the difference of two objects to be
-// many units.
+// unit is the number of bytes whose worth is counted in tokens. It is large, so that two objects differ by many units.
 const unit = 1 << 30
 
-// weigh returns what each of some objects is worth: what value is for marks in memory, on top of the clock at the last
-// use. The clock in their names makes all processes agree, more or less. Whole numbers lose no precision. The mark
-// before counts if it is still there; other than in memory no one knows the one before that.
+// weigh returns the worth of each object: like value for marks in memory, plus the clock at the last use. The clock in
+// the names makes all processes roughly agree. Integers lose no precision. The mark before an object counts if it still
+// exists; the one before that is unknown, unlike in memory.
 func (x *index) weigh(all []*object) map[*object]int64 {
 	ids := make(map[string]*object, len(all))
 	for _, o := range all {
 		ids[o.key.id()] = o
 	}
-	next := make(map[*object]*object, len(all)) // the nearest mark after, nil where texts part
+	next := make(map[*object]*object, len(all)) // the nearest mark after, nil where texts diverge
 	for _, o := range all {
 		if before := ids[o.before]; before != nil {
 			if _, parted := next[before]; parted {
@@ -65,7 +64,7 @@ func (x *index) weigh(all []*object) map[*object]int64 {
 	return worth
 }
 
-// put takes an object.
+// put adds an object.
 func (x *index) put(o *object) {
 	x.remove(o.key)
 	x.changes++
@@ -75,7 +74,7 @@ func (x *index) put(o *object) {
 	x.clock = max(x.clock, o.written)
 }
 
-// remove forgets an object.
+// remove removes an object from the index.
 func (x *index) remove(k key) {
 	if o := x.objects[k]; o != nil {
 		delete(x.objects, k)
@@ -92,8 +91,8 @@ func (s *Store) forget(o *object) {
 	}
 }
 
-// refresh lists the bucket, unless that was done not long ago. One caller does it; others that come meanwhile wait, and
-// then have the same list.
+// refresh lists the bucket, unless the last list is recent. One caller lists; others that arrive meanwhile wait for the
+// same list.
 func (s *Store) refresh(ctx context.Context, age time.Duration) error {
 	s.listing.Lock()
 	defer s.listing.Unlock()
@@ -120,9 +119,9 @@ func (s *Store) refresh(ctx context.Context, age time.Duration) error {
 		}
 		o, ok := parseName(name)
 		if !ok {
-			return // not ours
+			return // not an object of a store
 		}
-		if i, ok := at[o.key]; ok { // two processes wrote the same at the same time
+		if i, ok := at[o.key]; ok { // two processes wrote the same object at the same time
 			if found[i].written < o.written {
 				found[i], o = o, found[i]
 			}
@@ -136,7 +135,7 @@ func (s *Store) refresh(ctx context.Context, age time.Duration) error {
 		return err
 	}
 	s.mu.Lock()
-	if s.index.listed.IsZero() { // of stores before this one; those that work beside it keep their own
+	if s.index.listed.IsZero() { // files of earlier stores; stores that run now keep theirs
 		s.texts = texts
 	}
 	s.index.asides, s.index.listed, s.index.fresh = asides, start, 0
@@ -159,8 +158,8 @@ func (s *Store) refresh(ctx context.Context, age time.Duration) error {
 	return nil
 }
 
-// write makes an object of a mark, unless there is one. It first makes room for it, if there is a limit: what is worth
-// the least goes.
+// write writes a mark to the bucket, unless it is there. If there is a limit, it first removes the objects of least
+// worth.
 func (s *Store) write(ctx context.Context, k key, m *session.Snapshot, before string, logp []float32) error {
 	s.mu.Lock()
 	there := s.index.objects[k] != nil
@@ -199,7 +198,7 @@ func (s *Store) writeObject(ctx context.Context, o *object, data []byte) error {
 	return err
 }
 
-// trim removes what is worth the least, if there is a limit and no room for an object of some bytes being written.
+// trim removes the objects of least worth, if an object of some bytes would exceed the limit.
 func (s *Store) trim(ctx context.Context, size int64) error {
 	limit := s.o.Disk
 	if limit <= 0 {
@@ -209,7 +208,8 @@ func (s *Store) trim(ctx context.Context, size int64) error {
 		return fmt.Errorf("an object of %d bytes, want at most the %d of all", size, limit)
 	}
 	s.mu.Lock()
-	// What others have written meanwhile is not known. So each looks again after it has written a part of the limit.
+	// Objects that others have written since the last list are unknown. So each store lists again after it has written
+	// a part of the limit.
 	look := s.index.bytes+s.index.writing > limit || s.index.fresh+s.index.writing > limit/16
 	s.mu.Unlock()
 	if !look {
@@ -226,8 +226,8 @@ func (s *Store) trim(ctx context.Context, size int64) error {
 	return nil
 }
 
-// leave forgets the objects that are worth the least, if all have more bytes than the limit, and some more, so that it
-// need not be done for every object. It returns them.
+// leave removes the objects of least worth from the index, if all exceed the limit, and a few more, so that not every
+// write has to. It returns them.
 func (s *Store) leave(limit int64) (out []*object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,39 +6,39 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// mark is a snapshot in memory. Which ones go first when there is no more room is the algorithm GreedyDual-Size with
-// frequencies (Cherkasova, 1998): a mark is worth what it would cost to read again per byte, times how often it has
-// been used, on top of the clock at its last use, and the clock stands at what the last mark that went was worth. So a
-// mark that no one uses any more goes some time, whatever it costs.
+// mark is a snapshot in memory. Marks are evicted by the algorithm GreedyDual-Size with frequencies (Cherkasova, 1998).
+// The worth of a mark is the cost of reading it again per byte, times the number of its uses, plus the clock at its
+// last use. The clock is the worth of the last evicted mark, so an unused mark is evicted at some time, whatever its
+// cost.
 type mark struct {
 	snapshot *session.Snapshot
 	key      key
 	at       *node
-	bytes    int64   // that were not there before it came
+	bytes    int64   // bytes that it added
 	own      int64   // bytes that no other mark shares
 	paged    int64   // bytes of its pages
-	uses     int     // how often it was used, and 1 for having been put there
+	uses     int     // number of uses, plus 1 for adding it
 	clock    float64 // at the last use
-	worth    float64 // when it was last computed
-	place    int     // in the heap
-	stored   bool    // in the bucket, too
-	leaving  bool    // being written to the bucket, to make room
+	worth    float64 // at the last computation
+	place    int     // index in the heap
+	stored   bool    // also in the bucket
+	leaving  bool    // being written to the bucket, to be evicted
 }
 
-// value is what the mark is worth in tokens per byte, beyond the clock at its last use. Of its pages those are counted
-// that the mark before it lacks.
+// value returns the worth of the mark in tokens per byte, without the clock. It counts the pages that the mark before
+// it lacks.
 func (m *mark) value() float64 {
 	tokens := float64(m.tokens())
 	bytes := float64(m.own) + float64(m.paged)*tokens/float64(m.at.end())
 	return tokens * m.at.share() * float64(m.uses) / bytes
 }
 
-// tokens is how many ids are read again if the mark is gone.
+// tokens returns how many ids are read again without the mark.
 func (m *mark) tokens() int { return m.at.end() - m.at.markBefore() }
 
-// share estimates how many of the texts to come that go as far as the mark of a node continue from there. All of them
-// do after a leaf, and where texts have parted before. Of those that go along the only text after it, some part before
-// the next mark: as many as lie between the two, if they part anywhere in the text.
+// share estimates the fraction of later texts through a node that continue from its mark. It is 1 for a leaf, and where
+// texts have diverged before. If one text follows, a text diverges from it before the next mark with the probability of
+// its length up to that mark, assuming that it diverges anywhere in the text.
 func (n *node) share() float64 {
 	next := n
 	for len(next.kids) == 1 {
@@ -46,20 +46,20 @@ func (n *node) share() float64 {
 			return float64(next.end()-n.end()) / float64(next.end())
 		}
 	}
-	if next != n && len(next.kids) > 1 { // they part at the node next, which has no mark
+	if next != n && len(next.kids) > 1 { // texts diverge at the node next, which has no mark
 		return float64(next.end()-n.end()) / float64(next.end())
 	}
 	return 1
 }
 
-// marks are the marks in memory, a heap with the least worthy first.
+// marks is the heap of the marks in memory, least worth first.
 type marks struct {
 	heap    []*mark
 	pages   pages
 	bytes   int64
-	stored  int64 // bytes of those that are in the bucket, too
+	stored  int64 // size of those that are also in the bucket
 	clock   float64
-	leaving int // how many are
+	leaving int // number of marks being written
 }
 
 func (h *marks) Len() int           { return len(h.heap) }
@@ -69,14 +69,14 @@ func (h *marks) Swap(i, j int) {
 	h.heap[i].place, h.heap[j].place = i, j
 }
 
-// Push is a part of heap.Interface.
+// Push implements heap.Interface.
 func (h *marks) Push(x any) {
 	m := x.(*mark)
 	m.place = len(h.heap)
 	h.heap = append(h.heap, m)
 }
 
-// Pop is a part of heap.Interface.
+// Pop implements heap.Interface.
 func (h *marks) Pop() any {
 	last := len(h.heap) - 1
 	m := h.heap[last]
@@ -85,7 +85,7 @@ func (h *marks) Pop() any {
 	return m
 }
 
-// fresh is what marks that come take besides what exists.
+// fresh returns the bytes that new marks add.
 func (h *marks) fresh(all []*session.Snapshot) (bytes int64) {
 	for _, s := range all {
 		own, _ := snapshotSize(s)
@@ -97,7 +97,7 @@ func (h *marks) fresh(all []*session.Snapshot) (bytes int64) {
 	return bytes
 }
 
-// add takes a mark whose node has it already.
+// add adds the mark of a node.
 func (h *marks) add(m *mark) {
 	m.own, m.paged = snapshotSize(m.snapshot)
 	m.bytes = m.own + h.pages.hold(m.snapshot)
@@ -118,7 +118,7 @@ func (h *marks) use(m *mark) {
 	h.weigh(m)
 }
 
-// weigh computes anew what a mark is worth.
+// weigh computes the worth of a mark again.
 func (h *marks) weigh(m *mark) {
 	if worth := m.clock + m.value(); worth != m.worth {
 		m.worth = worth
@@ -126,8 +126,8 @@ func (h *marks) weigh(m *mark) {
 	}
 }
 
-// around computes anew what the marks before and after a node are worth, whose mark has come or gone. Where several
-// texts continue after the node, those there are left: least finds what has become dearer.
+// around computes the worth of the marks before and after a node again, when its mark was added or removed. If several
+// texts continue after the node, it skips theirs: least notices what has gained.
 func (h *marks) around(n *node) {
 	for p := n.parent; p != nil; p = p.parent {
 		if p.mark != nil {
@@ -143,11 +143,11 @@ func (h *marks) around(n *node) {
 	}
 }
 
-// look is how many marks that may not go least passes over.
+// look is the number of marks that least skips at most.
 const look = 32
 
-// least is the mark to go next, or nil if there is none that may. Marks that are leaving are passed over, and, if only
-// what is stored may go, those that are not; some of them, not all, as others wait.
+// least returns the mark to evict next, or nil. It skips marks being written and, with storedOnly, those not in the
+// bucket; it gives up after some, since others are waiting.
 func (h *marks) least(storedOnly bool) *mark {
 	var passed []*mark
 	defer func() {
@@ -169,7 +169,7 @@ func (h *marks) least(storedOnly bool) *mark {
 	return nil
 }
 
-// remove takes a mark out of the tree and the heap.
+// remove removes a mark from the tree and the heap.
 func (h *marks) remove(m *mark) {
 	heap.Remove(h, m.place)
 	h.bytes -= m.own + h.pages.release(m.snapshot)
@@ -181,8 +181,7 @@ func (h *marks) remove(m *mark) {
 	h.around(n)
 }
 
-// unwritten is a mark that is not in the bucket, and not on the way: about the one that is worth the least of those
-// that are to be written.
+// unwritten returns a mark that is not in the bucket and not being written: about the one of least worth.
 func (h *marks) unwritten() *mark {
 	for _, m := range h.heap {
 		if !m.stored && !m.leaving && m.tokens() >= fewest {

@@ -16,46 +16,45 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// An object of a bucket is a mark with what its model has answered so far. Its name says all that is needed to find it
-// and to choose what goes when there is no more room, so that no list of objects has to be kept, or kept right, beside
-// them:
+// An object of a bucket is a mark with the log-probabilities of its text. Its name has everything that is needed to find
+// it and to choose what to evict, so no index has to be stored and kept consistent:
 //
 //	IDENTITY/KK/KEY-POSITION-SIZE-BEFORE-CLOCK
 //
-// IDENTITY  of the model and of this format, 16 hexadecimal digits, so that versions do not see each other's marks
+// IDENTITY  of the model and of this format, 16 hexadecimal digits: versions do not see each other's marks
 // KK        the first two digits of KEY
 // KEY       the key of the state, 64 digits
 // POSITION  of the mark
 // SIZE      of the object in bytes
 // BEFORE    the first 16 digits of the key of the mark before, zeros if there is none
-// CLOCK     the clock of the bucket at its writing: see index.weigh
+// CLOCK     the clock of the bucket when it was written: see index.weigh
 //
 // The content, all numbers little-endian:
 //
 //	8 bytes   magic
 //	32 bytes  the key
-//	8 bytes   the number of log-probabilities, each 4 bytes: those of the first ids of the text, NaN where unknown
-//	4 bytes   CRC-32C of all before
-//	...       the snapshot, as session.Snapshot.Encode writes it, with a checksum of its own
+//	8 bytes   the number of log-probabilities, each of 4 bytes, for the first ids of the text, NaN if unknown
+//	4 bytes   CRC-32C of all bytes before
+//	...       the snapshot, as session.Snapshot.Encode writes it, with its own checksum
 //
-// If there is a key, all of it is encrypted by session.Seal.
+// If the store has a key, session.Seal encrypts the content.
 const magic = "hippomk1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// idLen is how many digits of a hash tell marks apart where no harm comes from a mistake.
+// idLen is the number of hexadecimal digits that identify a mark where a collision does no harm.
 const idLen = 16
 
-// object is what the name of an object says.
+// object is the parsed name of an object.
 type object struct {
-	model    string // its IDENTITY
+	model    string // IDENTITY in the name
 	key      key
 	position int
 	size     int64
 	before   string
-	clock    int64 // at its writing, or when this process used it last
+	clock    int64 // when it was written, or last used by this process
 	written  int64 // the clock in its name
-	added    int   // which change of the index has brought it
+	added    int   // value of index.changes when it was added
 }
 
 func (o *object) name() string {
@@ -63,7 +62,7 @@ func (o *object) name() string {
 	return fmt.Sprintf("%s/%s/%s-%d-%d-%s-%d", o.model, k[:2], k, o.position, o.size, o.before, o.written)
 }
 
-// parseName reads the name of an object, or says that it is none.
+// parseName parses the name of an object. ok is false for other names.
 func parseName(name string) (o *object, ok bool) {
 	parts := strings.Split(name, "/")
 	if len(parts) != 3 {
@@ -87,7 +86,7 @@ func parseName(name string) (o *object, ok bool) {
 	return o, o.position > 0 && o.size > 0 && o.clock >= 0 && o.clock < math.MaxInt64/2 && o.name() == name
 }
 
-// encode makes an object of a mark.
+// encode encodes a mark as an object.
 func (s *Store) encode(k key, m *session.Snapshot, logp []float32) ([]byte, error) {
 	b := bytes.NewBuffer(make([]byte, 0, len(magic)+len(k)+12+4*len(logp)+m.Size()+1<<12))
 	b.WriteString(magic)
@@ -103,7 +102,7 @@ func (s *Store) encode(k key, m *session.Snapshot, logp []float32) ([]byte, erro
 	return s.sealed(b.Bytes())
 }
 
-// sealed is data encrypted, if there is a key.
+// sealed encrypts data, if there is a key.
 func (s *Store) sealed(data []byte) ([]byte, error) {
 	if s.o.Key == nil {
 		return data, nil
@@ -119,7 +118,7 @@ func (s *Store) sealed(data []byte) ([]byte, error) {
 	return sealed.Bytes(), err
 }
 
-// decode reads an object. What is not as it was written is session.ErrDamaged.
+// decode decodes an object. The error for damaged data is session.ErrDamaged.
 func (s *Store) decode(o *object, data []byte) (*session.Snapshot, []float32, error) {
 	damaged := func(format string, args ...any) (*session.Snapshot, []float32, error) {
 		return nil, nil, fmt.Errorf("%w: %s", session.ErrDamaged, fmt.Sprintf(format, args...))
@@ -159,7 +158,7 @@ func (s *Store) decode(o *object, data []byte) (*session.Snapshot, []float32, er
 	return m, logp, err
 }
 
-// aside is the folder of objects that are not what they should be, and how many are kept to be looked at.
+// aside is the folder of quarantined objects, and the maximum number of them.
 const (
 	aside     = "aside/"
 	mostAside = 16
@@ -170,7 +169,7 @@ func (s *Store) load(ctx context.Context, o *object) (*session.Snapshot, []float
 	name := o.name()
 	data, err := s.o.Bucket.Get(ctx, name)
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) { // another process had no more room for it
+		if !errors.Is(err, fs.ErrNotExist) { // another process evicted it
 			s.tell(s.named(fmt.Errorf("%s: %w", name, err)))
 		}
 		if ctx.Err() == nil {
@@ -185,13 +184,13 @@ func (s *Store) load(ctx context.Context, o *object) (*session.Snapshot, []float
 	s.forget(o)
 	if errors.Is(err, session.ErrDamaged) || errors.Is(err, session.ErrKey) { // the name is of this key
 		s.setAside(ctx, name, data, err)
-	} else { // of a newer hippo, for example, that can read it
+	} else { // a newer hippo may have written it
 		s.tell(s.named(fmt.Errorf("%s: %w", name, err)))
 	}
 	return nil, nil
 }
 
-// setAside moves a damaged object out of the way.
+// setAside moves a damaged object to the folder aside.
 func (s *Store) setAside(ctx context.Context, name string, data []byte, cause error) {
 	s.mu.Lock()
 	keep := s.index.asides < mostAside
@@ -212,10 +211,10 @@ func (s *Store) setAside(ctx context.Context, name string, data []byte, cause er
 	s.tell(s.named(fmt.Errorf("%s %s: %w", name, what, cause)))
 }
 
-// named says in an error of the bucket which store it is.
+// named adds the name of the bucket to its error.
 func (s *Store) named(err error) error { return fmt.Errorf("store %s: %w", s.o.Bucket, err) }
 
-// tell reports an error in spite of which the store continues.
+// tell reports an error after which the store continues.
 func (s *Store) tell(err error) {
 	if s.o.Report != nil {
 		s.o.Report(err)

@@ -17,18 +17,18 @@ type Reading struct {
 	Runner session.Runner
 	Plan   []session.Segment
 
-	// Progress, unless it is nil, is called with how many of the ids that are not stored have been read.
+	// Progress, unless it is nil, is called with the number of ids read so far, without the cached ones.
 	Progress func(read, total int)
-	// Client and Priority are those of session.Request.
+	// Client and Priority are copied to session.Request.
 	Client   string
 	Priority int
 }
 
-// Open returns a session at the end of a text, with logits: the bits are those of reading all of it, but only what is
-// not stored is read. It leaves marks where the text parts from others, at its end, and at multiples of the chunk on
-// the way, the closer to each other the nearer the end: from wherever a later text parts, at most as many ids are read
-// again as this one has after that place, or a piece. Found says what was there before. After the error of a context
-// what has been read is stored, so that opening the same text again continues from there.
+// Open returns a session at the end of a text, with logits and the same bits as reading all of it, but reads only what
+// is not cached. It leaves marks where the text diverges from others, at its end, and at multiples of the chunk that
+// are closer together near the end. If a later text diverges anywhere, the ids read again are at most as many as this
+// one has after that place, or one piece. Found describes the cache before the call. If the context ends, what has been
+// read is cached: another call continues from there.
 func (s *Store) Open(ctx context.Context, g Reading) (*generate.Batch, *Found, error) {
 	t, err := s.start(ctx, g, math.MaxInt)
 	if err != nil {
@@ -41,9 +41,9 @@ func (s *Store) Open(ctx context.Context, g Reading) (*generate.Batch, *Found, e
 	return t.session, t.found, nil
 }
 
-// Score returns the log-probabilities of the ids from a position on, each given all before it; the first id of a text
-// has none, which is NaN. What is stored is not read again: if many texts have a beginning in common that is a segment
-// of its own, it is read once. Found says what was there before.
+// Score returns the log-probabilities of the ids from a position on, each given all before it; that of the first id of
+// a text is NaN. Cached ids are not read again: if many texts start with the same segment, it is read once. Found
+// describes the cache before the call.
 func (s *Store) Score(ctx context.Context, g Reading, from int) ([]float32, *Found, error) {
 	if from < 0 {
 		return nil, nil, fmt.Errorf("store: log-probabilities from id %d on", from)
@@ -73,14 +73,14 @@ type turn struct {
 	found   *Found
 	session *generate.Batch
 	logp    []float32 // of all ids
-	from    int       // the first id whose log-probability is wanted, or more than there are
-	known   int       // the first one wanted that is not stored
-	stops   []int     // where to stop reading, to leave marks
+	from    int       // the first id whose log-probability is wanted, or the length of the text
+	known   int       // the first of them that is not cached
+	stops   []int     // where to stop and leave marks
 	claims  []claim
 }
 
-// start looks for a text, of which log-probabilities are wanted from an id on. If others are about to read a part of
-// it, it waits for them, once.
+// start looks up a text whose log-probabilities are wanted from an id on. If another turn is about to read a part of
+// it, start waits for it, once.
 func (s *Store) start(ctx context.Context, g Reading, from int) (*turn, error) {
 	t := &turn{Reading: g, store: s, r: read(g.Plan, s.o.Identity.Chunk), from: from}
 	if t.r.len() == 0 {
@@ -100,13 +100,13 @@ func (s *Store) start(ctx context.Context, g Reading, from int) (*turn, error) {
 	return t, nil
 }
 
-// look looks for the best mark to read from.
+// look finds the best mark to continue from.
 func (t *turn) look(ctx context.Context) {
 	t.find(ctx, t.r.len())
 	for t.known = max(t.from, 1); t.known < t.r.len() && !isUnknown(t.logp[t.known]); {
 		t.known++
 	}
-	// The logits before the first unknown one are needed: of a mark there, or from reading up to there.
+	// The logits before the first unknown log-probability come from a mark there, or from reading up to there.
 	if t.known < t.r.len() && t.found.Cached >= t.known {
 		t.find(ctx, t.known)
 		if m := t.found.Snapshot; m != nil && m.Position == t.known && m.Logits == nil {
@@ -117,8 +117,8 @@ func (t *turn) look(ctx context.Context) {
 	if t.scores() && t.known >= t.r.len() {
 		return
 	}
-	// Where this text parts from others, before the first wanted log-probability, on the ladder, before the last
-	// segment, and at the end.
+	// Stop where this text diverges from others, before the first wanted log-probability, on the ladder, before the
+	// last segment, and at the end.
 	n := t.r.len()
 	stops := append(ladder(n, t.store.o.Identity.Chunk), n-len(t.Plan[len(t.Plan)-1].IDs), t.found.Shared, n)
 	if t.known < n {
@@ -131,7 +131,7 @@ func (t *turn) look(ctx context.Context) {
 // scores reports whether log-probabilities are wanted.
 func (t *turn) scores() bool { return t.from < t.r.len() }
 
-// find looks for the best mark at or before a position.
+// find returns the best mark at or before a position.
 func (t *turn) find(ctx context.Context, most int) {
 	t.found = t.store.find(ctx, t.r, t.keys, most)
 	t.logp = slices.Clone(t.found.LogProbs)
@@ -140,7 +140,7 @@ func (t *turn) find(ctx context.Context, most int) {
 	}
 }
 
-// readAll reads what is not stored.
+// readAll reads what is not cached.
 func (t *turn) readAll(ctx context.Context) error {
 	if m := t.found.Snapshot; m != nil {
 		t.session = m.Session(t.store.o.Model)
@@ -157,8 +157,8 @@ func (t *turn) readAll(ctx context.Context) error {
 	return nil
 }
 
-// ladder are the places of marks before the end of a text: the last multiple of the chunk, the last but one of two
-// chunks, of four, and so on. So texts of which one is the start of the other have most of them in common.
+// ladder returns the positions of marks before the end of a text: the last multiple of one chunk, the last but one of
+// two chunks, of four, and so on. Two texts with a common prefix share most of them.
 func ladder(n, chunk int) (out []int) {
 	for at, step := (n-1)/chunk*chunk, chunk; at > 0; at, step = (at-1)/(2*step)*2*step, 2*step {
 		out = append(out, at)
@@ -166,7 +166,7 @@ func ladder(n, chunk int) (out []int) {
 	return out
 }
 
-// readTo reads up to a position, and leaves a mark there.
+// readTo reads up to a position and leaves a mark there.
 func (t *turn) readTo(ctx context.Context, to int, score bool) error {
 	from := t.session.Position()
 	q := &session.Request{
@@ -193,14 +193,14 @@ func (t *turn) readTo(ctx context.Context, to int, score bool) error {
 	return err
 }
 
-// note takes the log-probability of the id after where the session stands.
+// note stores the log-probability of the id after the session's position.
 func (t *turn) note(at int) {
 	if logits := t.session.Logits(0); logits != nil {
 		t.tell(at, logits)
 	}
 }
 
-// tell takes the log-probability of an id from the logits before it.
+// tell stores the log-probability of an id, computed from the logits before it.
 func (t *turn) tell(at int, logits []float32) {
 	if at < t.r.len() {
 		t.logp[at] = float32(sample.LogProb(logits, int32(t.r.syms[at]>>1)))

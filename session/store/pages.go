@@ -2,27 +2,27 @@ package store
 
 import "github.com/hippo-ssm/hippo/session"
 
-// pages are the keys and values that marks hold. The marks of one text have most of them in common: each is counted
+// pages counts the pages of keys and values of all marks. The marks of one text share most pages: each page is counted
 // once.
 type pages map[any]page
 
-// page is one of them.
+// page is the count of one page.
 type page struct {
-	marks int // that have it
+	marks int // number of marks that share it
 	bytes int
 }
 
-// snapshotSize is the memory of a mark: what is its own, and its pages.
+// snapshotSize is the size of a snapshot: its own memory and its pages.
 func snapshotSize(s *session.Snapshot) (own, paged int64) {
 	own = int64(s.Size())
 	s.State.Pages(func(_ any, bytes, counted int) { own, paged = own-int64(counted), paged+int64(bytes) })
 	return markSize + max(0, own), paged
 }
 
-// markSize is the memory of a mark besides its snapshot.
+// markSize is the memory of a mark without its snapshot.
 const markSize = 512
 
-// hold counts the pages of a mark that comes, and returns how many bytes are new.
+// hold counts the pages of a new mark and returns the number of new bytes.
 func (p pages) hold(s *session.Snapshot) (bytes int64) {
 	s.State.Pages(func(key any, n, _ int) {
 		was, there := p[key]
@@ -35,7 +35,7 @@ func (p pages) hold(s *session.Snapshot) (bytes int64) {
 	return bytes
 }
 
-// release counts those of one that goes, and returns how many bytes are free.
+// release removes the pages of an evicted mark and returns the number of bytes freed.
 func (p pages) release(s *session.Snapshot) (bytes int64) {
 	s.State.Pages(func(key any, _, _ int) {
 		was := p[key]

@@ -9,25 +9,25 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// key names a state: it is the hash of the model and of the pieces that it has read, so that equal keys are equal bits.
+// key identifies a state: it hashes the model and the pieces read, so equal keys mean equal bits.
 type key [sha256.Size]byte
 
-// cut is a place after a piece of a text, where a mark can stand.
+// cut is the end of a piece of a text, where a mark can be.
 type cut struct {
 	at   int
-	rung bool // a multiple of the chunk, or the end of a segment: marks in the bucket are looked for at these only
+	rung bool // a multiple of the chunk, or the end of a segment: marks in the bucket exist at these only
 }
 
-// reading is the plan of a text as the model sees it: the pieces that it reads one after another. Two plans with the
-// same pieces are the same, however they were made of segments.
+// reading is a plan as the model sees it: pieces read one after another. Plans with the same pieces are equal, whatever
+// their segments.
 type reading struct {
-	// syms has a number for each id: twice the id, and one more where a piece ends. As only the last number of a piece
-	// is odd, no piece is the start of another.
+	// syms has a number for each id: twice the id, plus one if the id ends a piece. Only the last number of a piece is
+	// odd, so no piece is a prefix of another.
 	syms []uint32
 	cuts []cut
 }
 
-// read cuts a plan into the pieces that a Runner makes of it.
+// read splits a plan into the pieces that a Runner reads.
 func read(plan []session.Segment, chunk int) *reading {
 	n := 0
 	for _, s := range plan {
@@ -48,15 +48,15 @@ func read(plan []session.Segment, chunk int) *reading {
 	return r
 }
 
-// len is the number of ids.
+// len returns the number of ids.
 func (r *reading) len() int { return len(r.syms) }
 
-// isCut reports whether a piece ends at a position, where the text starts too.
+// isCut reports whether a piece ends at a position. The start of the text counts as a cut.
 func (r *reading) isCut(at int) bool {
 	return at == 0 || at <= r.len() && at > 0 && r.syms[at-1]&1 == 1
 }
 
-// lastCut is the last place at or before a position where a piece ends, 0 for none.
+// lastCut returns the last end of a piece at or before a position, 0 for none.
 func (r *reading) lastCut(at int) int {
 	for at > 0 && r.syms[at-1]&1 == 0 {
 		at--
@@ -64,13 +64,13 @@ func (r *reading) lastCut(at int) int {
 	return at
 }
 
-// until is the start of a text up to a cut.
+// until returns the text up to a cut.
 func (r *reading) until(at int) *reading {
 	i, _ := slices.BinarySearchFunc(r.cuts, at, func(c cut, at int) int { return c.at - at })
 	return &reading{r.syms[:at], r.cuts[:i+1]}
 }
 
-// keys are those of all cuts, in order, for a model with the key of its identity.
+// keys returns the keys of all cuts, in order, from the key of the model's identity.
 func (r *reading) keys(identity key) []key {
 	keys := make([]key, len(r.cuts))
 	h, from := identity, 0
@@ -86,7 +86,7 @@ func (r *reading) keys(identity key) []key {
 	return keys
 }
 
-// part returns the segments of a plan from one position to another. Both are cuts, so that the pieces stay.
+// part returns the segments of a plan between two cuts. The pieces stay the same.
 func part(plan []session.Segment, from, to int) (out []session.Segment) {
 	at := 0
 	for _, s := range plan {

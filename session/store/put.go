@@ -11,10 +11,9 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Put keeps a text with marks in it, each at the end of a piece of its plan, and with the log-probabilities of its
-// first ids, NaN where they are unknown; nil for none. The marks must be what reading the plan leaves, and may be used
-// by others: they never change. Where there is no room for them in memory, and none in the bucket, they are lost: that
-// is no error.
+// Put stores a text with marks, each at the end of a piece of its plan, and with the log-probabilities of its first
+// ids: NaN if unknown, nil for none. The marks must be those that reading the plan leaves; they may be shared, since
+// they never change. Marks that fit neither in memory nor in the bucket are lost, which is no error.
 func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32, marks ...*session.Snapshot) error {
 	r := read(plan, s.o.Identity.Chunk)
 	if len(logp) > r.len() {
@@ -30,14 +29,14 @@ func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32,
 	return nil
 }
 
-// keyAt is the key of a cut among all of them.
+// keyAt returns the key of a cut.
 func keyAt(r *reading, keys []key, position int) key {
 	i, _ := slices.BinarySearchFunc(r.cuts, position, func(c cut, at int) int { return c.at - at })
 	return keys[i]
 }
 
-// put is Put. Marks that have been loaded are in the bucket, and displace only such as are there, too: whoever looks
-// for something does not wait for others to be written.
+// put is Put. Marks loaded from the bucket evict only marks that are stored there, so that a lookup does not wait for
+// writes.
 func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32, loaded bool,
 	marks ...*session.Snapshot) {
 	s.mu.Lock()
@@ -69,8 +68,8 @@ func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32,
 	s.writeAhead()
 }
 
-// writeAhead has marks written to the bucket when little of the memory is free, or could be freed at once, so that who
-// comes next need not wait for that.
+// writeAhead writes marks to the bucket when little memory is free or can be freed at once, so that later requests need
+// not wait for it.
 func (s *Store) writeAhead() {
 	free := func() int64 { return s.o.Memory - s.memory() + s.marks.stored }
 	if s.o.Bucket == nil || s.ahead || free() >= s.o.Memory/8 {
@@ -84,13 +83,13 @@ func (s *Store) writeAhead() {
 			if s.store(context.Background(), m) != nil {
 				break
 			}
-			s.makeRoom(context.Background(), noMore, true) // for its place in the index
+			s.makeRoom(context.Background(), noMore, true) // for the mark's entry in the index
 		}
 		s.ahead = false
 	})
 }
 
-// textSize is the most memory that a text with some marks can need in the tree.
+// textSize returns the maximum memory of a text with some marks in the tree.
 func textSize(r *reading, logp []float32, marks int) int64 {
 	n := 4*int64(r.len()) + nodeSize*int64(2+2*marks)
 	if logp != nil {
@@ -99,20 +98,20 @@ func textSize(r *reading, logp []float32, marks int) int64 {
 	return n
 }
 
-// bareShare is the part of the memory that texts without a mark may take before marks go for them.
+// bareShare is the fraction 1/bareShare of memory that texts without a mark may take before marks are evicted for them.
 const bareShare = 8
 
-// fewest is the fewest tokens to read again for which a mark is written to the bucket: fewer are read as fast.
+// fewest is the minimum number of tokens for which a mark is written to the bucket: reading fewer again is as fast.
 const fewest = 8
 
-// noMore is the need of nothing that comes.
+// noMore needs no bytes.
 func noMore() int64 { return 0 }
 
-// makeRoom removes what is worth the least until there is room for the bytes that are needed, and says whether there
-// is. They may be more when something has gone that shares pages with what comes. It gives the lock away while marks
-// are written to the bucket; with storedOnly it writes none.
+// makeRoom evicts the marks of least worth until the needed bytes are free, and reports whether they are. The need can
+// grow when an evicted mark shared pages. It releases the lock while it writes marks to the bucket; with storedOnly it
+// writes none.
 func (s *Store) makeRoom(ctx context.Context, need func() int64, storedOnly bool) bool {
-	most := s.o.Memory - min(s.o.Memory/16, 64*objectSize) // the rest is for the places of objects being written
+	most := s.o.Memory - min(s.o.Memory/16, 64*objectSize) // the rest is for the index entries of objects being written
 	bytes := need()
 	if bytes > most {
 		return false
@@ -140,7 +139,7 @@ func (s *Store) makeRoom(ctx context.Context, need func() int64, storedOnly bool
 	return true
 }
 
-// isStored reports whether a mark is in the bucket, as far as is known: it may have been removed there.
+// isStored reports whether a mark is in the bucket, as far as the index knows: another process may have removed it.
 func (s *Store) isStored(m *mark) bool {
 	if m.stored && s.index.objects[m.key] == nil {
 		m.stored = false
@@ -161,13 +160,13 @@ func (s *Store) evict(m *mark) {
 	s.tree.settle(n)
 }
 
-// spill moves a mark to the bucket. It gives the lock away meanwhile; the mark can still be found.
+// spill moves a mark to the bucket. It releases the lock meanwhile; the mark can still be found.
 func (s *Store) spill(ctx context.Context, m *mark) {
 	s.store(ctx, m)
 	s.evict(m)
 }
 
-// store writes a mark to the bucket. It gives the lock away meanwhile; others leave the mark where it is.
+// store writes a mark to the bucket. It releases the lock meanwhile; others leave the mark in memory.
 func (s *Store) store(ctx context.Context, m *mark) error {
 	m.leaving = true
 	s.marks.leaving++
@@ -178,7 +177,7 @@ func (s *Store) store(ctx context.Context, m *mark) error {
 	}()
 	before, logp := m.at.beforeID(), m.at.logProbs()
 	s.mu.Unlock()
-	// Whoever makes room may have no time left. What others have read is not to be lost for that.
+	// The caller's context may be done, but the mark may be another's and must not be lost.
 	err := s.write(context.WithoutCancel(ctx), m.key, m.snapshot, before, logp)
 	if err != nil {
 		s.tell(err)
@@ -192,8 +191,8 @@ func (s *Store) store(ctx context.Context, m *mark) error {
 	return err
 }
 
-// Flush writes all marks in memory to the bucket, where other processes find them. They stay in memory. Errors are
-// told, and returned.
+// Flush writes all marks in memory to the bucket, for other processes. They also stay in memory. Errors are reported
+// and returned.
 func (s *Store) Flush(ctx context.Context) error {
 	if s.o.Bucket == nil {
 		return nil
@@ -209,9 +208,9 @@ func (s *Store) Flush(ctx context.Context) error {
 			return errors.Join(append(errs, err)...)
 		}
 		errs = append(errs, s.store(ctx, m))
-		s.makeRoom(ctx, noMore, true) // for its place in the index
+		s.makeRoom(ctx, noMore, true) // for the mark's entry in the index
 	}
-	for s.marks.leaving > 0 { // those that others are writing
+	for s.marks.leaving > 0 { // marks that others are writing
 		s.free.Wait()
 	}
 	return errors.Join(errs...)
@@ -220,10 +219,10 @@ func (s *Store) Flush(ctx context.Context) error {
 // none is the id of no mark.
 var none = strings.Repeat("0", idLen)
 
-// id is the first digits of a key.
+// id returns the first digits of a key.
 func (k key) id() string { return hex.EncodeToString(k[:idLen/2]) }
 
-// beforeID names the next mark before a node.
+// beforeID returns the id of the nearest mark before a node.
 func (n *node) beforeID() string {
 	for p := n.parent; p != nil; p = p.parent {
 		if p.mark != nil {
@@ -233,7 +232,7 @@ func (n *node) beforeID() string {
 	return none
 }
 
-// logProbs are those of all ids up to the end of a node, or nil if none is known.
+// logProbs returns the log-probabilities of all ids up to the end of a node, or nil if none is known.
 func (n *node) logProbs() []float32 {
 	w := way{shared: n.end()}
 	known := false
@@ -248,7 +247,7 @@ func (n *node) logProbs() []float32 {
 	return w.logProbs()
 }
 
-// writeThrough writes marks that have no room in memory. It gives the lock away meanwhile.
+// writeThrough writes marks that do not fit in memory. It releases the lock meanwhile.
 func (s *Store) writeThrough(ctx context.Context, r *reading, keys []key, logp []float32, marks []*session.Snapshot) {
 	if s.o.Bucket == nil {
 		s.stats.Lost += len(marks)

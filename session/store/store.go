@@ -18,74 +18,72 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Options configure the places and budgets of a Store.
+// Options configure a Store.
 type Options struct {
 	// Model reads the texts.
 	Model *model.Model
-	// Identity is that of the model: see session.Identify. Stores of one identity, and one key, share their marks.
+	// Identity is the model's: see session.Identify. Stores with the same identity and key share their marks.
 	Identity session.Identity
-	// Memory is the most bytes to hold in memory: of states, logits, texts and the index of the bucket. The pages of
-	// attention that marks share are counted for each of them.
+	// Memory is the maximum memory in bytes: of states, logits, texts and the index of the bucket.
 	Memory int64
 
-	// Bucket is where marks go for which there is no room in memory; nil for nowhere.
+	// Bucket stores the marks that do not fit in memory; nil for none.
 	Bucket Bucket
-	// Key, at least 16 random bytes, encrypts what is written to Bucket. The names of the objects then tell nothing of
-	// the texts either, except for the lengths.
+	// Key, at least 16 random bytes, encrypts the objects in Bucket. Their names then reveal only the lengths of the
+	// texts.
 	Key []byte
-	// Disk is the maximum size of all objects in Bucket in bytes, no matter which process wrote them; 0 for any. While
-	// n processes write, there may be n/16 more for a moment.
+	// Disk is the maximum size of all objects in Bucket in bytes, whichever process wrote them; 0 for no limit. While n
+	// processes write, the size may exceed it by n/16 for a moment.
 	Disk int64
-	// Refresh is how long a list of the bucket is good: what others have written in this time may be overlooked, which
-	// costs a re-read. 0 means DefaultRefresh, less than 0 that every list is too old.
+	// Refresh is how long a list of the bucket stays valid. Objects that others write in this time may be overlooked,
+	// which costs a re-read. 0 means DefaultRefresh; below 0 no list is valid.
 	Refresh time.Duration
-	// Report, unless it is nil, is called with the errors of Bucket, in spite of which the store continues in memory.
-	// Any goroutine may call it.
+	// Report, unless it is nil, is called with the errors of Bucket, after which the store continues in memory. Any
+	// goroutine may call it.
 	Report func(error)
 }
 
 // DefaultRefresh is the default of Options.Refresh.
 const DefaultRefresh = time.Second
 
-// Store is a tree of texts that a model has read, by the pieces that it has read them in, with marks from which to go
-// on. What several want to read at the same time one of them reads. Methods may be called from any number of
-// goroutines. A caller that waits for the bucket blocks no others, except those that wait for the same list of it, or
-// for room.
+// Store is a tree of the texts that a model has read, by the pieces in which it read them, with marks to continue from.
+// If several requests want to read the same text at once, one reads it. Methods may be called from any number of
+// goroutines. A caller that waits for the bucket blocks only those that wait for the same list or for memory.
 type Store struct {
 	o       Options
 	model   string // as in the names of objects
-	origin  key    // the key of the start of every text
+	origin  key    // key of the start of every text
 	listing sync.Mutex
 
 	writers sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	tree   tree
 	claims map[key]claim
 	marks  marks
 	index  index
 	stats  Stats
-	texts  []string   // the objects of the texts that the tree knows
-	ahead  bool       // writeAhead is at work
-	free   *sync.Cond // signaled when a mark that was being evicted is gone
+	texts  []string   // the objects from which the tree has read its texts
+	ahead  bool       // writeAhead is running
+	free   *sync.Cond // signaled when an evicted mark has left memory
 }
 
-// Stats are counts since the store was made, and what it holds now.
+// Stats are counts since the store was created, and its current sizes.
 type Stats struct {
 	Memory  int64 // bytes in memory
 	Marks   int   // in memory
-	Disk    int64 // bytes of the objects in the bucket, as far as is known
+	Disk    int64 // bytes of the objects in the bucket, as far as the index knows
 	Objects int
-	Finds   int          // texts that were looked for
-	Hits    int          // those of which something was found
+	Finds   int          // texts that were looked up
+	Hits    int          // of these, texts of which something was found
 	Cached  int64        // ids that were found
-	Missed  [reasons]int // texts by why no more of them was found; those at Whole were found whole
+	Missed  [reasons]int // texts by why no more was found; Whole counts the complete ones
 	Loads   int          // marks read from the bucket
 	Writes  int          // marks written to it
-	Lost    int          // marks that went from memory without being in the bucket
+	Lost    int          // marks evicted from memory that are not in the bucket
 }
 
-// New returns an empty store over what there is in its bucket.
+// New returns a store without texts in memory, over the objects in its bucket.
 func New(ctx context.Context, o Options) (*Store, error) {
 	switch {
 	case o.Model == nil:
@@ -122,7 +120,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close waits until nothing is being written any more. It writes nothing itself: see Flush.
+// Close waits until all writes have ended. It writes nothing itself: see Flush.
 func (s *Store) Close() { s.writers.Wait() }
 
 // Stats returns the counts.
@@ -135,7 +133,7 @@ func (s *Store) Stats() Stats {
 	return out
 }
 
-// memory is the number of bytes that the store holds.
+// memory returns the number of bytes in use.
 func (s *Store) memory() int64 {
 	return s.tree.bytes + s.marks.bytes + objectSize*int64(len(s.index.objects))
 }

@@ -16,27 +16,26 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// The texts that a store knows are an object, too, which WriteTexts writes and New reads, so that a store which starts
-// anew can say where a text parts from those before, and not only that it has no more of it. It serves for nothing
-// else: a text without a mark changes no bit. Its name is
+// The known texts of a store are an object, too. WriteTexts writes it and New reads it, so that a store can report after
+// a restart where a text diverges from earlier ones. Texts without a mark change no bit. The name is
 //
 //	IDENTITY/texts/HASH
 //
-// and its content, encrypted by session.Seal if there is a key,
+// and the content, encrypted by session.Seal if the store has a key,
 //
 //	8 bytes   magic
-//	...       the nodes of the tree, parents before children: the number of the parent, how many numbers there are as
-//	          in reading.syms, and these, all as unsigned varints
-//	4 bytes   CRC-32C of all before, little-endian
+//	...       the nodes of the tree, parents before children: the number of the parent, the number of symbols (see
+//	          reading.syms) and the symbols, all as unsigned varints
+//	4 bytes   CRC-32C of all bytes before, little-endian
 const (
 	textsMagic  = "hippotx1"
 	textsFolder = "/texts/"
 )
 
-// mostTexts is how many ids the object of the texts has at most. The nodes that come on top are left out.
+// mostTexts is the maximum number of ids in the object of the texts. Further nodes are left out.
 const mostTexts = 1 << 21
 
-// encodeTexts is the content of the object, before encryption. The lock is held.
+// encodeTexts returns the content of the object before encryption. The lock is held.
 func (s *Store) encodeTexts() []byte {
 	b := []byte(textsMagic)
 	left, number := mostTexts, uint64(0)
@@ -61,7 +60,7 @@ func (s *Store) encodeTexts() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// decodeTexts are the texts of an object, each whole.
+// decodeTexts returns the texts of an object, each in full.
 func decodeTexts(data []byte) (texts [][]uint32, err error) {
 	damaged := func(format string, args ...any) ([][]uint32, error) {
 		return nil, fmt.Errorf("%w: %s", session.ErrDamaged, fmt.Sprintf(format, args...))
@@ -82,7 +81,7 @@ func decodeTexts(data []byte) (texts [][]uint32, err error) {
 		if err != nil || err2 != nil || parent >= uint64(len(nodes)) || n == 0 || n > uint64(r.Len()) {
 			return damaged("found a text of %d ids after the text %d of %d", n, parent, len(nodes))
 		}
-		if all += len(nodes[parent]) + int(n); all > 16*mostTexts { // they have much in common: these are enough
+		if all += len(nodes[parent]) + int(n); all > 16*mostTexts { // the limit is generous, since texts share prefixes
 			break
 		}
 		own := slices.Grow(slices.Clone(nodes[parent]), int(n))
@@ -107,8 +106,8 @@ func decodeTexts(data []byte) (texts [][]uint32, err error) {
 	return texts, nil
 }
 
-// WriteTexts writes to the bucket which texts the store knows, without their marks, for stores that start later: they
-// say where a text parts from these. Errors are told, and returned.
+// WriteTexts writes the known texts to the bucket, without their marks, so that stores that start later can report
+// where a text diverges from them. Errors are reported and returned.
 func (s *Store) WriteTexts(ctx context.Context) error {
 	if s.o.Bucket == nil {
 		return nil
@@ -120,7 +119,7 @@ func (s *Store) WriteTexts(ctx context.Context) error {
 	return err
 }
 
-// writeTexts writes the texts, and removes the objects that they were read from.
+// writeTexts writes the texts and removes the objects from which they were read.
 func (s *Store) writeTexts(ctx context.Context) error {
 	s.mu.Lock()
 	data, old := s.encodeTexts(), s.texts
@@ -150,11 +149,11 @@ func (s *Store) writeTexts(ctx context.Context) error {
 	return nil
 }
 
-// readTexts reads the texts that stores of this identity have left. Unreadable texts are reported and skipped.
+// readTexts reads the texts that stores of this identity have written. Unreadable ones are reported and skipped.
 func (s *Store) readTexts(ctx context.Context) {
 	for _, name := range slices.Clone(s.texts) {
 		data, err := s.o.Bucket.Get(ctx, name)
-		if errors.Is(err, fs.ErrNotExist) { // another process has taken it over
+		if errors.Is(err, fs.ErrNotExist) { // another process has merged it into its own
 			continue
 		}
 		if err != nil {
@@ -177,7 +176,7 @@ func (s *Store) readTexts(ctx context.Context) {
 	}
 }
 
-// learnTexts adds texts without marks to the tree, as many as such texts may take.
+// learnTexts adds texts without marks to the tree, within their share of the memory.
 func (s *Store) learnTexts(texts [][]uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,5 +190,5 @@ func (s *Store) learnTexts(texts [][]uint32) {
 	}
 }
 
-// isTexts reports whether a name is that of texts of this identity.
+// isTexts reports whether an object stores texts of this identity.
 func (s *Store) isTexts(name string) bool { return strings.HasPrefix(name, s.model+textsFolder) }

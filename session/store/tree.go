@@ -5,48 +5,48 @@ import (
 	"slices"
 )
 
-// tree is all texts that a store knows.
+// tree holds all texts that the store knows.
 type tree struct {
 	root  *node
 	bytes int64 // of all nodes, without marks
-	// bare are the leaves without a mark, the longest unused first: they serve to say why something is not found, and
-	// have log-probabilities.
+	// bare are the leaves without a mark, least recently used first. They only explain misses and store
+	// log-probabilities.
 	bare      list.List
 	bareBytes int64
 }
 
-// node is a run of pieces of one text or of several that start with the same pieces. The tree of nodes holds all texts
-// that the store knows: the way from the root to a node is the start of a text. Nodes part at the ends of pieces
-// only, so two children may start with the same ids, in other pieces or with others after them in the same piece.
+// node is a run of pieces of one text, or of several texts with the same prefix. The path from the root to a node is a
+// prefix of a text. Nodes diverge at the ends of pieces only: two children may start with the same ids, cut into other
+// pieces or followed by other ids in the same piece.
 type node struct {
 	parent *node
-	start  int       // position before its first id
-	syms   []uint32  // as those of reading; the last one ends a piece, except in the root, which has none
+	start  int       // position of its first id
+	syms   []uint32  // as in reading; the last one ends a piece; empty in the root
 	logp   []float32 // the log-probability of each id, or nil if all are unknown
 	kids   []*node   // in the order of syms
 	mark   *mark     // at its end, or nil
-	// evicted tells that there was a mark which is gone.
+	// evicted records that its mark was evicted.
 	evicted bool
 	bare    *list.Element // of tree.bare, or nil
-	counted int64         // of tree.bareBytes
+	counted int64         // its part of tree.bareBytes
 }
 
-// end is the position after its last id.
+// end returns the position after its last id.
 func (n *node) end() int { return n.start + len(n.syms) }
 
-// size is the number of bytes of the node without its mark.
+// size returns the size of the node in bytes without its mark.
 func (n *node) size() int64 { return nodeSize + 4*int64(len(n.syms)) + 4*int64(len(n.logp)) }
 
-// nodeSize is the memory of a node besides its slices: of itself, of its place among the children of another, and what
-// the allocator adds.
+// nodeSize is the memory of a node without its slices: itself, its entry in its parent, and the overhead of the
+// allocator.
 const nodeSize = 256
 
-// find is the place among the children of the one that starts with the first piece of syms, or where it would be.
+// find returns the index of the child that starts with the first piece of syms, or where it would be inserted.
 func (n *node) find(syms []uint32) (i int, found bool) {
 	i, _ = slices.BinarySearchFunc(n.kids, syms, func(kid *node, syms []uint32) int {
 		return slices.Compare(kid.syms, syms)
 	})
-	// A child that starts with the piece stands on either side of where all of syms would be.
+	// A child that starts with the piece is next to where all of syms would be inserted.
 	for _, j := range []int{i - 1, i} {
 		if j >= 0 && j < len(n.kids) && samePieces(n.kids[j].syms, syms) > 0 {
 			return j, true
@@ -55,7 +55,7 @@ func (n *node) find(syms []uint32) (i int, found bool) {
 	return i, false
 }
 
-// same is how many numbers a and b start with in common.
+// same returns the length of the common prefix of a and b.
 func same(a, b []uint32) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -66,7 +66,7 @@ func same(a, b []uint32) int {
 	return n
 }
 
-// samePieces is how many numbers a and b start with in whole pieces in common.
+// samePieces returns the length of the common prefix of a and b in whole pieces.
 func samePieces(a, b []uint32) int {
 	n := same(a, b)
 	for n > 0 && a[n-1]&1 == 0 {
@@ -75,13 +75,13 @@ func samePieces(a, b []uint32) int {
 	return n
 }
 
-// way is how far a text goes along a tree.
+// way is the path of a text in a tree.
 type way struct {
-	nodes  []*node // from the root to the last one that has a piece of the text
-	shared int     // position up to which the pieces are the same as those of a known text
+	nodes  []*node // from the root to the last one with a piece of the text
+	shared int     // end of the pieces in common with a known text
 }
 
-// follow goes along the tree with a text.
+// follow returns the path of a text.
 func (n *node) follow(r *reading) way {
 	w := way{nodes: []*node{n}}
 	for w.shared < r.len() {
@@ -99,10 +99,10 @@ func (n *node) follow(r *reading) way {
 	return w
 }
 
-// last is the last node of the way.
+// last returns the last node of the path.
 func (w *way) last() *node { return w.nodes[len(w.nodes)-1] }
 
-// logProbs copies what is known of the ids of the way.
+// logProbs returns a copy of the known log-probabilities of the path.
 func (w *way) logProbs() []float32 {
 	out := make([]float32, 0, w.shared)
 	for _, n := range w.nodes[1:] {
@@ -118,8 +118,8 @@ func (w *way) logProbs() []float32 {
 	return out
 }
 
-// next are the pieces that a known text continues with where the way ends, of the text that has the most ids in common
-// with r, or nil if no known text continues there.
+// next returns the pieces with which a known text continues after the path: of the text with the most ids in common
+// with r, or nil if none continues.
 func (w *way) next(r *reading) []uint32 {
 	n := w.last()
 	if w.shared < n.end() {
@@ -136,14 +136,14 @@ func (w *way) next(r *reading) []uint32 {
 	return best
 }
 
-// newTree returns a tree of no text.
+// newTree returns an empty tree.
 func newTree() tree {
 	t := tree{root: &node{}}
 	t.bytes = t.root.size()
 	return t
 }
 
-// settle puts a node among the bare ones or takes it away from there, after a change.
+// settle adds a node to the bare ones or removes it, after a change.
 func (t *tree) settle(n *node) {
 	if n.bare != nil {
 		t.bare.Remove(n.bare)
@@ -156,8 +156,8 @@ func (t *tree) settle(n *node) {
 	}
 }
 
-// split makes a node end at a position inside it, which is the end of a piece, and returns the node for the rest, which
-// takes the mark. Each has its own memory: the other may go first.
+// split ends a node at the end of a piece inside it and returns a new node for the rest, which takes the mark. Each has
+// separate memory: either may be evicted first.
 func (t *tree) split(n *node, at int) *node {
 	l := at - n.start
 	rest := &node{parent: n, start: at, syms: slices.Clone(n.syms[l:]), kids: n.kids, mark: n.mark, evicted: n.evicted}
@@ -177,7 +177,7 @@ func (t *tree) split(n *node, at int) *node {
 	return rest
 }
 
-// grow adds what the way lacks of a text. The way then ends where the text does.
+// grow adds the rest of a text. The path then ends where the text does.
 func (t *tree) grow(w *way, r *reading) {
 	if w.shared == r.len() {
 		return
@@ -195,7 +195,7 @@ func (t *tree) grow(w *way, r *reading) {
 	w.nodes, w.shared = append(w.nodes, kid), r.len()
 }
 
-// at makes a node of the way end at a position, the end of a piece, and returns it.
+// at splits a node so that one ends at a position of the path, the end of a piece, and returns it.
 func (t *tree) at(w *way, position int) *node {
 	i := slices.IndexFunc(w.nodes, func(n *node) bool { return n.end() >= position })
 	n := w.nodes[i]
@@ -207,7 +207,7 @@ func (t *tree) at(w *way, position int) *node {
 	return n
 }
 
-// learn notes log-probabilities of the first ids of a way. Where they are known they stay: they are the same.
+// learn stores log-probabilities of the first ids of a path. Known ones stay: they are equal.
 func (t *tree) learn(w *way, logp []float32) {
 	for _, n := range w.nodes[1:] {
 		end := min(n.end(), w.shared, len(logp))
@@ -234,7 +234,7 @@ func (t *tree) learn(w *way, logp []float32) {
 	}
 }
 
-// forgetOldest removes the bare leaf that has been unused for longest, and says whether there is one.
+// forgetOldest removes the least recently used bare leaf and reports whether there was one.
 func (t *tree) forgetOldest() bool {
 	oldest := t.bare.Front()
 	if oldest == nil {
@@ -251,7 +251,7 @@ func (t *tree) forgetOldest() bool {
 	return true
 }
 
-// markBefore is the position of the next mark before a node, 0 for none.
+// markBefore returns the position of the nearest mark before a node, 0 for none.
 func (n *node) markBefore() int {
 	for p := n.parent; p != nil; p = p.parent {
 		if p.mark != nil {

@@ -52,11 +52,11 @@ func main() {
 
 // run serves the model of a folder until ctx is done.
 func run(ctx context.Context, listen, dir string) (err error) {
-	exporter, err := autoexport.NewSpanExporter(ctx) // as OTEL_TRACES_EXPORTER and those of the exporter say
+	exporter, err := autoexport.NewSpanExporter(ctx) // configured by OTEL_TRACES_EXPORTER and the variables of the exporter
 	if err != nil {
 		return err
 	}
-	traces := trace.NewTracerProvider(trace.WithBatcher(exporter)) // OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and others
+	traces := trace.NewTracerProvider(trace.WithBatcher(exporter)) // configured by OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and others
 	defer func() {
 		last, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

@@ -1,17 +1,17 @@
-// Command hippobucket copies what hippo serve has read between the folder of its --store and a bucket, so that servers
-// on other machines continue from it:
+// Command hippobucket copies the texts that hippo serve has read between the folder of its --store and a bucket, so that
+// servers on other machines continue from them:
 //
 //	cd session/bucket && go build ./cmd/hippobucket
 //	hippobucket pull state/texts s3://NAME?region=eu-west-1
 //	hippo serve MODEL --store state
 //	hippobucket push state/texts s3://NAME?region=eu-west-1
 //
-// Each copies what the other side does not have. Both can be run at any time, also beside a server, which finds what
-// has come within a second. URLs are those of gocloud.dev/blob: s3://, gs://, azblob:// and file:///, with credentials
+// Each copies what the other side lacks. Both can run at any time, also next to a server, which finds new texts within a
+// second. URLs are those of gocloud.dev/blob: s3://, gs://, azblob:// and file:///, with credentials
 // from the usual places of each cloud.
 //
-// It is a program of its own because the drivers are larger than hippo, and because a program with them has another
-// version of golang.org/x/text, with which some texts have other tokens: see decision 18.
+// It is a separate program because the drivers are larger than hippo, and because they need another version of
+// golang.org/x/text, which changes the tokens of some texts: see decision 18.
 package main
 
 import (
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// run does what the arguments say, and returns how many objects were copied.
+// run executes the command and returns the number of copied objects.
 func run(ctx context.Context, args []string) (copied int, err error) {
 	if len(args) != 3 || args[0] != "push" && args[0] != "pull" {
 		return 0, fmt.Errorf("found %d arguments, want 3\n%s", len(args), usage)
