@@ -120,8 +120,7 @@ func newMamba(cfg Config, o mambaOptions) (Mixer, error) {
 			Bias:   nn.NewParam(nn.Bias, inverseSoftplus(o.DtMin, o.DtMax), d), Activation: engine.Softplus,
 		},
 		ALog: nn.NewParam(nn.SSMSystem, repeated(o.DState, func(i int) []float64 {
-			return []float64{math.Log(float64(i +
-				1))}
+			return []float64{math.Log(float64(i + 1))}
 		}), d, o.DState),
 		D:   nn.NewParam(nn.SSMSystem, nn.Constant(1), d),
 		Out: projection(d, cfg.DModel, cfg.NLayer, o.Bias),

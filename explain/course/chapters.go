@@ -40,8 +40,8 @@ func one(f func() float64) func() ([]float64, error) {
 var convolution = []Exercise{
 	{
 		ID: "1.1",
-		Question: "The signal 1, 2, 3 goes through the kernel 1, 1, 1. What are the first three outputs of the " +
-			"causal convolution?",
+		Question: "The signal 1, 2, 3 goes through the kernel 1, 1, 1. " +
+			"What are the first three outputs of the causal convolution?",
 		Numbers: exactly(func() []float64 { return ssm.Convolve([]float64{1, 1, 1}, []float64{1, 2, 3}) }),
 		Slips: []Slip{
 			{exactly(func() []float64 { return ssm.ConvolveCircular([]float64{1, 1, 1}, []float64{1, 2, 3}) }),
@@ -61,15 +61,14 @@ var convolution = []Exercise{
 	},
 	{
 		ID: "1.3",
-		Question: "A signal of 100 samples goes through a kernel of 30. How many points must the transforms have so " +
-			"that nothing of the whole convolution wraps around?",
+		Question: "A signal of 100 samples goes through a kernel of 30. " +
+			"How many points must the transforms have so that nothing of the whole convolution wraps around?",
 		Numbers: one(func() float64 {
-			return float64(len(ssm.ConvolveFull(make([]float64, 100), make([]float64,
-				30))))
+			return float64(len(ssm.ConvolveFull(make([]float64, 100), make([]float64, 30))))
 		}),
 		Slips: []Slip{
-			{one(func() float64 { return 130 }), "one too many: the last input meets the first number of the kernel " +
-				"at once"},
+			{one(func() float64 { return 130 }),
+				"one too many: the last input meets the first number of the kernel at once"},
 			{one(func() float64 { return 100 }), "the echo of the last input would come back at the beginning"},
 		},
 		Why: "The whole convolution has m + n - 1 entries.",
@@ -160,8 +159,8 @@ var state = []Exercise{
 var hippo = []Exercise{
 	{
 		ID: "3.1",
-		Question: "What is the entry A_21 of LegS, counted from 0: how the number of degree 2 is pulled by that of " +
-			"degree 1?",
+		Question: "What is the entry A_21 of LegS, counted from 0: " +
+			"how the number of degree 2 is pulled by that of degree 1?",
 		Numbers: one(func() float64 { a, _ := ssm.LegS(3); return a.At(2, 1) }),
 		Slips: []Slip{
 			{one(func() float64 { a, _ := ssm.LegS(3); return a.At(1, 2) }), "that is A_12: LegS is lower triangular"},
@@ -172,8 +171,8 @@ var hippo = []Exercise{
 	},
 	{
 		ID: "3.2",
-		Question: "LegS with one number sees 2, 4, 9, each held for one unit of time from t = 1 on, and exactly " +
-			"(zero-order hold). What does it hold at the end?",
+		Question: "LegS with one number sees 2, 4, 9, each held for one unit of time from t = 1 on, " +
+			"and exactly (zero-order hold). What does it hold at the end?",
 		Numbers: func() ([]float64, error) {
 			c, err := ssm.MemorizeLegS(1, []float64{2, 4, 9}, ssm.ZOH)
 			if err != nil {
@@ -187,8 +186,8 @@ var hippo = []Exercise{
 	},
 	{
 		ID: "3.3",
-		Question: "A sine of 3 periods (256 samples): how many Legendre polynomials are needed for a relative error " +
-			"below 0.01?",
+		Question: "A sine of 3 periods (256 samples): " +
+			"how many Legendre polynomials are needed for a relative error below 0.01?",
 		Numbers: func() ([]float64, error) {
 			o := theory.SignalOptions{Signal: "sine", Length: 256, Turns: 3}
 			u, err := o.Samples()
@@ -241,8 +240,8 @@ var s4 = []Exercise{
 		Question: "After how many samples has the mode A = -½ + iπ fallen to half, at dt = 0.01 (zero-order hold)?",
 		Numbers:  one(func() float64 { return halfLife(-0.5+math.Pi*1i, 0.01) }),
 		Slips: []Slip{
-			{one(func() float64 { return halfLife(-0.5+math.Pi*1i, 0.01) * 0.01 }), "that is in units of time, not " +
-				"in samples"},
+			{one(func() float64 { return halfLife(-0.5+math.Pi*1i, 0.01) * 0.01 }),
+				"that is in units of time, not in samples"},
 			{one(func() float64 { return halfLife(-0.5, 0.01) / math.Ln2 }), "that is where it has fallen to 1/e"},
 		},
 		Why: "|Abar| = exp(-½ dt), so ln 2/(½ dt) samples; the imaginary part only turns.",
@@ -253,8 +252,7 @@ var s4 = []Exercise{
 		Numbers:  exactly(func() []float64 { return mode(-0.5+math.Pi*1i, 0.1).Kernel(ssm.ZOH, 1) }),
 		Slips: []Slip{
 			{exactly(func() []float64 {
-				k := mode(-0.5+math.Pi*1i, 0.1).Kernel(ssm.ZOH,
-					1)
+				k := mode(-0.5+math.Pi*1i, 0.1).Kernel(ssm.ZOH, 1)
 				return []float64{k[0] / 2}
 			}),
 				"that is one mode without its conjugate: with both it is twice the real part"},
@@ -283,8 +281,8 @@ var long = []Exercise{
 	},
 	{
 		ID: "5.2",
-		Question: "A signal goes through a diagonal SSM of 32 modes in pieces. How many real numbers pass from one " +
-			"piece to the next?",
+		Question: "A signal goes through a diagonal SSM of 32 modes in pieces. " +
+			"How many real numbers pass from one piece to the next?",
 		Numbers: one(func() float64 {
 			s := &ssm.Diagonal{A: make([]complex128, 32), B: make([]complex128, 32), C: make([]complex128, 32), Dt: 1}
 			_, _, states := s.ScanPieces(ssm.Bilinear, make([]float64, 4), 2)
@@ -295,11 +293,11 @@ var long = []Exercise{
 	},
 	{
 		ID: "5.3",
-		Question: "A piece begins in the state x = 1 of one real mode A = -1, C = 1, dt = 0.5. What does the past " +
-			"add to its second output?",
+		Question: "A piece begins in the state x = 1 of one real mode A = -1, C = 1, dt = 0.5. " +
+			"What does the past add to its second output?",
 		Numbers: one(func() float64 { return past(2)[1] }),
-		Slips: []Slip{{one(func() float64 { return past(1)[0] }), "that is the first output; the second is one step " +
-			"later"}},
+		Slips: []Slip{{one(func() float64 { return past(1)[0] }),
+			"that is the first output; the second is one step later"}},
 		Why: "C Abarᵏ⁺¹ x with k = 1: exp(-1).",
 	},
 }
@@ -357,8 +355,8 @@ var h3 = []Exercise{
 	},
 	{
 		ID: "6.3",
-		Question: "It reads \"a b a c a\", and a pair of t steps ago counts exp(-t/2). What does it read at the last " +
-			"token for b, and what for c?",
+		Question: "It reads \"a b a c a\", and a pair of t steps ago counts exp(-t/2). " +
+			"What does it read at the last token for b, and what for c?",
 		Numbers: exactly(func() []float64 { _, y := recall("abaca", 0.5); return y[1:] }),
 		Slips: []Slip{{exactly(func() []float64 { _, y := recall("abaca", 0.5); return []float64{y[2], y[1]} }),
 			"the other way around: b was written first, and has faded more"}},
@@ -392,8 +390,8 @@ var mamba = []Exercise{
 	},
 	{
 		ID: "7.2",
-		Question: "The state 5 of a mode A = -1 waits through 100 tokens that are noise (input 0) with dt = 0.002 " +
-			"each. What is left?",
+		Question: "The state 5 of a mode A = -1 waits through 100 tokens that are noise " +
+			"(input 0) with dt = 0.002 each. What is left?",
 		Numbers: one(func() float64 { return waited(0.002) }),
 		Slips:   []Slip{{one(func() float64 { return waited(0.002) / 5 }), "that is the share that is left"}},
 		Why:     "5 exp(-100 · 0.002).",
@@ -413,10 +411,10 @@ var mamba = []Exercise{
 			}
 			return float64(rounds)
 		}),
-		Slips: []Slip{{one(func() float64 { return 6 }), "that is the way up; what is between has to be filled in on " +
-			"the way down"}},
-		Why: "Six rounds up to the whole, and the prefixes that are in between are there four rounds later: 2 log₂ l " +
-			"- 2.",
+		Slips: []Slip{{one(func() float64 { return 6 }),
+			"that is the way up; what is between has to be filled in on the way down"}},
+		Why: "Six rounds up to the whole, and the prefixes that are in between are there four rounds later: " +
+			"2 log₂ l - 2.",
 	},
 }
 

@@ -82,14 +82,13 @@ func (o *BasesOptions) Page(ctx context.Context) (*figure.Page, error) {
 		Notes:    s.notes,
 	}
 	functions := still("functions", "The first functions of each family",
-		"Each function is at right angles to all others: the integral of a product of two is 0. So the coefficient "+
-			"of one does not depend on how many others are used. Laguerre functions fade with x, the time before "+
-			"now.", "")
+		"Each function is at right angles to all others: the integral of a product of two is 0. "+
+			"So the coefficient of one does not depend on how many others are used. Laguerre functions fade with x, "+
+			"the time before now.", "")
 	sums := &figure.Figure{Name: "approximation", Title: "The signal as a sum of the first N",
 		Caption: "f ≈ Σ_{i<N} c_i φ_i. The more functions, the finer what can be followed; a jump needs many. " +
-			fmt.Sprintf("Laguerre functions see the signal backwards, from its end at x = 0 to its beginning at x = "+
-				"%.4g.",
-				span)}
+			fmt.Sprintf("Laguerre functions see the signal backwards, "+
+				"from its end at x = 0 to its beginning at x = %.4g.", span)}
 	counts := frameCounts(o.N)
 	frames := make([]figure.Frame, len(counts))
 	for f, n := range counts {
@@ -124,8 +123,9 @@ func (o *BasesOptions) Page(ctx context.Context) (*figure.Page, error) {
 	falling := lines("error by N", "N", "relative error", errors...)
 	falling.Y.Log = true
 	page.Figures = []*figure.Figure{functions, sums, still("errors", "How the error falls",
-		"Root mean square of signal minus sum, over that of the signal. Fourier series are slow where the ends of "+
-			"the signal differ, since the series takes them for neighbors.", "", falling), size}
+		"Root mean square of signal minus sum, over that of the signal. "+
+			"Fourier series are slow where the ends of the signal differ, since the series takes them for neighbors.",
+		"", falling), size}
 	return page, nil
 }
 

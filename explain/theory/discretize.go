@@ -128,21 +128,21 @@ func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 		Notes: []string{"Responses that leave the picture end there."},
 		Figures: []*figure.Figure{
 			still("responses", "Responses",
-				"Left: a push of 1 that begins at time 0. Right: the mass let go from a distance of 1. Zero-order "+
-					"hold goes through the exact response at every sample, as the push is held over each step.", "",
+				"Left: a push of 1 that begins at time 0. Right: the mass let go from a distance of 1. "+
+					"Zero-order hold goes through the exact response at every sample, "+
+					"as the push is held over each step.", "",
 				lines("to a push that begins", "time", "position", step...),
 				lines("let go", "time", "position", release...)),
 			still("poles", "Poles in both planes",
-				"Left: the poles s of A; the system is stable if they are left of the dashed line. Right: the poles "+
-					"of Abar; the sampled system is stable if they are inside the unit circle. Zero-order hold maps "+
-					"s to exp(dt s), which is where the samples of the true system lie.", "",
-				left, plane("sampled", true, sampled...),
-				figure.Panel{Title: "stability", Table: table}),
+				"Left: the poles s of A; the system is stable if they are left of the dashed line. Right: "+
+					"the poles of Abar; the sampled system is stable if they are inside the unit circle. "+
+					"Zero-order hold maps s to exp(dt s), which is where the samples of the true system lie.", "",
+				left, plane("sampled", true, sampled...), figure.Panel{Title: "stability", Table: table}),
 			o.regions(own),
 			still("frequency", "Frequency responses",
-				"|H|: how much a wave of each frequency is taken on. The bilinear rule bends the axis: at ω it has "+
-					"the response of the true system at 2/dt tan(ω dt/2), over cos(ω dt/2), since u_k enters "+
-					"alone and not as the mean of u_k and u_{k-1}.", "", bode),
+				"|H|: how much a wave of each frequency is taken on. The bilinear rule bends the axis: "+
+					"at ω it has the response of the true system at 2/dt tan(ω dt/2), over cos(ω dt/2), "+
+					"since u_k enters alone and not as the mean of u_k and u_{k-1}.", "", bode),
 			o.order(),
 		},
 	}
@@ -228,9 +228,9 @@ func (o *DiscretizeOptions) regions(own []complex128) *figure.Figure {
 	const cells, reach = 61, 3.0 // a cell is 0.1 wide
 	step := 2 * reach / (cells - 1)
 	f := still("stability", "Where each rule is stable",
-		"Over the plane of z' = dt s, the logarithm of the size of the pole that the rule makes of s: below 0 it is "+
-			"stable. Euler's rule is stable only in a disk, backward Euler also right of the axis, where the true "+
-			"system is not; the bilinear rule and zero-order hold are stable where the system is.", "")
+		"Over the plane of z' = dt s, the logarithm of the size of the pole that the rule makes of s: "+
+			"below 0 it is stable. Euler's rule is stable only in a disk, backward Euler also right of the axis, "+
+			"where the true system is not; the bilinear rule and zero-order hold are stable where the system is.", "")
 	f.Columns = 2
 	for _, rule := range rules {
 		m := &figure.Map{Rows: cells, Cols: cells, Diverging: true, Min: -2, Max: 2, Unit: "ln |z|",
@@ -287,6 +287,6 @@ func (o *DiscretizeOptions) order() *figure.Figure {
 	p := lines("largest error of the response to a push", "dt", "", all...)
 	p.X.Log, p.Y.Log = true, true
 	return still("order", "How the error falls with the step",
-		"Half the step halves the error of both Euler rules and quarters that of the bilinear rule. Zero-order hold "+
-			"is exact for this input.", "", p)
+		"Half the step halves the error of both Euler rules and quarters that of the bilinear rule. "+
+			"Zero-order hold is exact for this input.", "", p)
 }

@@ -50,8 +50,8 @@ func (o *ShiftOptions) Page(context.Context) (*figure.Page, error) {
 		Notes:    s.notes,
 	}
 	f := &figure.Figure{Name: "register", Title: "The register while the signal passes",
-		Caption: "At each step everything moves on by one place, the last number falls out, and the newest input " +
-			"enters at place 0. The output is what stands at the place that C reads.",
+		Caption: "At each step everything moves on by one place, the last number falls out, " +
+			"and the newest input enters at place 0. The output is what stands at the place that C reads.",
 		Source: "H3, arXiv:2212.14052, §3.1"}
 	lo, hi := bounds(s.u, []float64{0})
 	moments := map[int]bool{}
@@ -100,12 +100,11 @@ func (o *ShiftOptions) Page(context.Context) (*figure.Page, error) {
 	}
 	page.Figures = []*figure.Figure{f,
 		still("states", "The register over time",
-			"A column for each step. Every input moves down the diagonal until it falls out: this is the matrix of a "+
-				"delay.",
-			"", mapPanel("register", "step", "place", states)),
-		still("kernel", "As a convolution", fmt.Sprintf("K_j = Σ_i B_i C_{i+j}: a delay of %d. The convolution with "+
-			"it and the register differ by at most %.1e.", o.Delay, apart), "",
-			lines("kernel", "lag", "", figure.Series{Name: "K", X: upTo(len(kernel), 1), Y: kernel, Steps: true}))}
+			"A column for each step. Every input moves down the diagonal until it falls out: "+
+				"this is the matrix of a delay.", "", mapPanel("register", "step", "place", states)),
+		still("kernel", "As a convolution", fmt.Sprintf("K_j = Σ_i B_i C_{i+j}: a delay of %d. "+
+			"The convolution with it and the register differ by at most %.1e.", o.Delay, apart), "", lines("kernel",
+			"lag", "", figure.Series{Name: "K", X: upTo(len(kernel), 1), Y: kernel, Steps: true}))}
 	return page, nil
 }
 
