@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/cmplx"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
@@ -37,6 +38,11 @@ func one(f func() float64) func() ([]float64, error) {
 	return exactly(func() []float64 { return []float64{f()} })
 }
 
+// is is an answer of a number that is written down.
+func is(x float64) func() ([]float64, error) {
+	return one(func() float64 { return x })
+}
+
 var convolution = []Exercise{
 	{
 		ID: "1.1",
@@ -67,9 +73,9 @@ var convolution = []Exercise{
 			return float64(len(ssm.ConvolveFull(make([]float64, 100), make([]float64, 30))))
 		}),
 		Slips: []Slip{
-			{one(func() float64 { return 130 }),
+			{is(130),
 				"one too many: the last input meets the first number of the kernel at once"},
-			{one(func() float64 { return 100 }), "the echo of the last input would come back at the beginning"},
+			{is(100), "the echo of the last input would come back at the beginning"},
 		},
 		Why: "The whole convolution has m + n - 1 entries.",
 	},
@@ -122,7 +128,7 @@ var state = []Exercise{
 			}
 			return []float64{lo}, nil
 		},
-		Slips: []Slip{{one(func() float64 { return 0.5 }),
+		Slips: []Slip{{is(0.5),
 			"there the pole reaches 0, and beyond it the sign alternates; but the state still fades"}},
 		Why: "Abar = 1 - 2 dt leaves the unit circle at -1.",
 	},
@@ -180,7 +186,7 @@ var hippo = []Exercise{
 			}
 			return c[2], nil
 		},
-		Slips: []Slip{{one(func() float64 { return 5 }),
+		Slips: []Slip{{is(5),
 			"that is the mean of the three; LegS takes the mean from t = 0, and before t = 1 the signal counts as 0"}},
 		Why: "One number is the mean of all the past: (0 + 2 + 4 + 9)/4.",
 	},
@@ -258,7 +264,7 @@ var s4 = []Exercise{
 				"that is one mode without its conjugate: with both it is twice the real part"},
 			{exactly(func() []float64 { return mode(-0.5+math.Pi*1i, 0.1).Kernel(ssm.Bilinear, 1) }),
 				"that is the bilinear rule"},
-			{one(func() float64 { return 0.2 }), "that is 2 dt B, Euler's rule"},
+			{is(0.2), "that is 2 dt B, Euler's rule"},
 		},
 		Why: "K_0 = 2 Re C Bbar with Bbar = (exp(dt A) - 1)/A.",
 	},
@@ -274,8 +280,8 @@ var long = []Exercise{
 			return mat.Sum(ssm.Toeplitz(ones, 1000))
 		}),
 		Slips: []Slip{
-			{one(func() float64 { return 1e6 }), "that is the whole square; the matrix is zero above the diagonal"},
-			{one(func() float64 { return 499500 }), "the diagonal is missing: K_0 counts, too"},
+			{is(1e6), "that is the whole square; the matrix is zero above the diagonal"},
+			{is(499500), "the diagonal is missing: K_0 counts, too"},
 		},
 		Why: "l (l + 1)/2: the entries of the Toeplitz matrix on and below the diagonal.",
 	},
@@ -288,7 +294,7 @@ var long = []Exercise{
 			_, _, states := s.ScanPieces(ssm.Bilinear, make([]float64, 4), 2)
 			return float64(len(ssm.ReIm(states[1])))
 		}),
-		Slips: []Slip{{one(func() float64 { return 32 }), "a mode is a complex number: two real ones"}},
+		Slips: []Slip{{is(32), "a mode is a complex number: two real ones"}},
 		Why:   "The state, and nothing else, whatever the length.",
 	},
 	{
@@ -312,24 +318,15 @@ func past(l int) []float64 {
 // recall is what the circuit of H3 reads at the last token of a text of letters: a number for each letter in the order
 // in which they appear.
 func recall(text string, decay float64) (names []string, y []float64) {
-	for _, token := range strings.Split(text, "") {
-		known := false
-		for _, name := range names {
-			known = known || name == token
-		}
-		if !known {
+	tokens := strings.Split(text, "")
+	for _, token := range tokens {
+		if !slices.Contains(names, token) {
 			names = append(names, token)
 		}
 	}
-	var x [][]float64
-	for _, token := range strings.Split(text, "") {
-		row := make([]float64, len(names))
-		for i, name := range names {
-			if name == token {
-				row[i] = 1
-			}
-		}
-		x = append(x, row)
+	x := make([][]float64, len(tokens))
+	for t, token := range tokens {
+		x[t] = ssm.Delta(slices.Index(names, token), len(names))
 	}
 	steps := ssm.Recaller(len(names), decay).Steps(x, x, x)
 	return names, steps[len(steps)-1].Y
@@ -411,7 +408,7 @@ var mamba = []Exercise{
 			}
 			return float64(rounds)
 		}),
-		Slips: []Slip{{one(func() float64 { return 6 }),
+		Slips: []Slip{{is(6),
 			"that is the way up; what is between has to be filled in on the way down"}},
 		Why: "Six rounds up to the whole, and the prefixes that are in between are there four rounds later: " +
 			"2 log₂ l - 2.",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/ssm"
@@ -57,10 +58,8 @@ func families(span float64) []family {
 		{"Legendre", ssm.Legendre, on01(ssm.Legendre), same},
 		{"Chebyshev", ssm.Chebyshev, ssm.ProjectChebyshev, same},
 		{"Laguerre", ssm.Laguerre, func(n int, f []float64) []float64 {
-			back := make([]float64, len(f))
-			for k, v := range f {
-				back[len(f)-1-k] = v
-			}
+			back := slices.Clone(f)
+			slices.Reverse(back)
 			return ssm.ProjectSamples(ssm.Laguerre, n, span, back)
 		}, func(v float64) float64 { return span * (1 - v) }},
 	}
@@ -110,8 +109,7 @@ func (o *BasesOptions) Page(ctx context.Context) (*figure.Page, error) {
 		at := evenly(len(s.u), mostPoints)
 		for f, n := range counts {
 			p := lines(fmt.Sprintf("%s, N = %d: error %.3g", fam.name, n, e.Y[n-1]), "sample", "",
-				figure.Series{Name: "signal", X: places(at), Y: pick(s.u, at)},
-				figure.Series{Name: fam.name, X: places(at), Y: pick(partial[n-1], at)})
+				picked("signal", s.u, at), picked(fam.name, partial[n-1], at))
 			p.Y.Min, p.Y.Max = lo, hi
 			frames[f].Panels = append(frames[f].Panels, p)
 		}
@@ -191,13 +189,4 @@ func frameCounts(n int) []int {
 		counts = append(counts, k)
 	}
 	return append(counts, n)
-}
-
-// places are integers as numbers of an axis.
-func places(at []int) figure.Floats {
-	x := make(figure.Floats, len(at))
-	for i, k := range at {
-		x[i] = float64(k)
-	}
-	return x
 }

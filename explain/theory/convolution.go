@@ -134,7 +134,7 @@ func (o *ConvolutionOptions) Page(context.Context) (*figure.Page, error) {
 			"y_k = Σ_{j≤k} K_j u_{k-j}: every input starts an echo of the kernel, "+
 				"and the output is the sum of the echoes.",
 			"", lines("signal u and output y", "sample", "", line("u", s.u), line("y = K * u", y)),
-			lines("kernel K", "lag", "", figure.Series{Name: "K", X: upTo(l, 1), Y: kernel, Steps: true})),
+			lines("kernel K", "lag", "", stepped(line("K", kernel)))),
 		still("matrix", "The same as a matrix",
 			"y = T u. The Toeplitz matrix T has K_{i-j} at row i and column j: it is constant along diagonals, "+
 				"and zero above the main one, because the output knows nothing of the future.", "",
@@ -152,8 +152,7 @@ func (o *ConvolutionOptions) Page(context.Context) (*figure.Page, error) {
 			"The product of transforms of l points is the circular convolution y = C u. "+
 				"The corner of C above the diagonal takes the end of the signal for what was before its beginning. "+
 				fmt.Sprintf("Here that changes the output by up to %.3g.", floats.Norm(wrapped, math.Inf(1))),
-			"", lines("outputs", "sample", "", line("y = T u", y),
-				figure.Series{Name: "C u, circular", X: upTo(l, 1), Y: circular, Dashed: true}),
+			"", lines("outputs", "sample", "", line("y = T u", y), dashed(line("C u, circular", circular))),
 			lines("error: (C - T) u", "sample", "", line("wrapped around", wrapped))),
 	}
 	return page, nil

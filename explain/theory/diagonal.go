@@ -82,7 +82,7 @@ func (o *DiagonalOptions) Page(context.Context) (*figure.Page, error) {
 	}
 	abar, _ := s.Discretize(method)
 	at := evenly(o.Length, mostPoints)
-	whole := lines("kernel", "lag in samples", "", figure.Series{Name: "K", X: places(at), Y: pick(kernel, at)})
+	whole := lines("kernel", "lag in samples", "", picked("K", kernel, at))
 	const shown = 16
 	modes := lines("modes", "lag in samples", "")
 	responses := lines("frequency responses", "turns per sample", "|H|")
@@ -92,8 +92,7 @@ func (o *DiagonalOptions) Page(context.Context) (*figure.Page, error) {
 		one := &ssm.Diagonal{A: s.A[i : i+1], B: s.B[i : i+1], C: s.C[i : i+1], Dt: s.Dt, Pairs: true}
 		name := fmt.Sprintf("mode %d", i)
 		if i < shown {
-			modes.Lines.Series = append(modes.Lines.Series,
-				figure.Series{Name: name, X: places(at), Y: pick(one.Kernel(method, o.Length), at)})
+			modes.Lines.Series = append(modes.Lines.Series, picked(name, one.Kernel(method, o.Length), at))
 			responses.Lines.Series = append(responses.Lines.Series, response(name, one, method))
 		}
 		table.Rows = append(table.Rows, []string{fmt.Sprint(i), fmt.Sprintf("%.4g%+.4gi", real(s.A[i]), imag(s.A[i])),

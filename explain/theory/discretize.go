@@ -86,7 +86,7 @@ func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 	}
 	step := []figure.Series{overTime("exact", append([]float64{0}, truth...), o.Dt/float64(fine))}
 	release := []figure.Series{overTime("exact", free, o.Dt/float64(fine))}
-	frequency := []figure.Series{o.continuousResponse(system)}
+	frequency := []figure.Series{o.response("exact", system.FrequencyResponse)}
 	continuous := []figure.Series{points("poles of A", own)}
 	var sampled []figure.Series
 	table := &figure.Table{Columns: []string{"rule", "poles of Abar", "largest size", "stable", "largest error"}}
@@ -105,7 +105,9 @@ func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 		step = append(step, dashed(overTime(rule.String(), cut(y, lo, hi), o.Dt)))
 		released := append([]float64{x0[0]}, d.ZeroInput(x0, steps)...)
 		release = append(release, dashed(overTime(rule.String(), cut(released, lo, hi), o.Dt)))
-		frequency = append(frequency, o.sampledResponse(rule.String(), d))
+		frequency = append(frequency, dashed(o.response(rule.String(), func(omega float64) complex128 {
+			return d.FrequencyResponse(omega * o.Dt)
+		})))
 		sampled = append(sampled, points(rule.String(), poles))
 		worst := 0.0
 		for k, v := range y {
@@ -149,18 +151,7 @@ func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 	return page, nil
 }
 
-func ones(n int) []float64 {
-	u := make([]float64, n)
-	for i := range u {
-		u[i] = 1
-	}
-	return u
-}
-
-func dashed(s figure.Series) figure.Series {
-	s.Dashed = true
-	return s
-}
+func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 
 // cut leaves out what comes after a number far outside of lo to hi, so that an unstable response does not flatten the
 // others.
@@ -197,28 +188,13 @@ func poleRow(rule ssm.Method, poles []complex128, worst float64) []string {
 	return []string{rule.String(), text, fmt.Sprintf("%.6f", size), stable, fmt.Sprintf("%.3g", worst)}
 }
 
-// frequencies are a grid up to half the sampling rate, without 0, where a spring of stiffness 0 has a pole.
-func (o *DiscretizeOptions) frequencies() []float64 {
-	omega := make([]float64, mostPoints)
-	for i := range omega {
-		omega[i] = math.Pi / o.Dt * float64(i+1) / mostPoints
-	}
-	return omega
-}
-
-func (o *DiscretizeOptions) continuousResponse(s *ssm.Continuous) figure.Series {
-	out := figure.Series{Name: "exact"}
-	for _, omega := range o.frequencies() {
-		out.X, out.Y = append(out.X, omega), append(out.Y, cmplx.Abs(s.FrequencyResponse(omega)))
-	}
-	return out
-}
-
-func (o *DiscretizeOptions) sampledResponse(name string, s *ssm.Discrete) figure.Series {
-	out := figure.Series{Name: name, Dashed: true}
-	for _, omega := range o.frequencies() {
-		out.X = append(out.X, omega)
-		out.Y = append(out.Y, max(cmplx.Abs(s.FrequencyResponse(omega*o.Dt)), 1e-17))
+// response is the size of a response at frequencies up to half the sampling rate, without 0, where a spring of stiffness
+// 0 has a pole.
+func (o *DiscretizeOptions) response(name string, at func(omega float64) complex128) figure.Series {
+	out := figure.Series{Name: name}
+	for i := range mostPoints {
+		omega := math.Pi / o.Dt * float64(i+1) / mostPoints
+		out.X, out.Y = append(out.X, omega), append(out.Y, max(cmplx.Abs(at(omega)), 1e-17))
 	}
 	return out
 }

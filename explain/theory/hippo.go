@@ -216,8 +216,7 @@ func (o *HiPPOOptions) passing(mem *memory, s *signal) *figure.Figure {
 			missed.X = append(missed.X, float64(from+i))
 			missed.Y = append(missed.Y, max(math.Abs(rebuilt[i]-s.u[from+i]), 1e-17))
 		}
-		signals := lines("signal and memory", "sample", "",
-			figure.Series{Name: "signal", X: places(whole), Y: pick(s.u, whole)}, past)
+		signals := lines("signal and memory", "sample", "", picked("signal", s.u, whole), past)
 		signals.Lines.At = []float64{float64(k)}
 		signals.X.Max, signals.Y.Min, signals.Y.Max = float64(l), lo, hi
 		state := figure.Panel{Title: "state", X: figure.Axis{Label: "i"}, Y: figure.Axis{Label: "x_i", Min: least,

@@ -198,7 +198,7 @@ func (o *S4Options) kernel(dense *ssm.Continuous, s *ssm.DPLR) (*figure.Figure, 
 		sums = "while the Cauchy sums have a pole at z = 1: this Λ has the eigenvalue 0, and does not fade there."
 	}
 	at := evenly(o.Length, mostPoints)
-	shown := lines("kernel", "lag in samples", "", figure.Series{Name: "K", X: places(at), Y: pick(truth, at)})
+	shown := lines("kernel", "lag in samples", "", picked("K", truth, at))
 	shown.Lines.At = []float64{o.Age}
 	return still("kernel", "The kernel, by three ways", fmt.Sprintf("C reads the input of %g samples ago, "+
 		"so the kernel is the sharpest bump at that lag that %d numbers allow. The recurrence of Λ - P P*, "+

@@ -117,11 +117,6 @@ func (o *SelectiveOptions) Page(context.Context) (*figure.Page, error) {
 	var product mat.VecDense
 	product.MulVec(selective.Matrix(), mat.NewVecDense(len(u), u))
 	apart := floats.Distance(product.RawVector().Data, y, math.Inf(1))
-	stepped := func(name string, y []float64) figure.Series {
-		s := line(name, y)
-		s.Steps = true
-		return s
-	}
 	dt := figure.Panel{Title: "dt", Bars: &figure.Bars{Names: shown,
 		Series: []figure.Series{{Name: "selective", Y: selective.Dt}, {Name: "same for all", Y: same.Dt}}}}
 	return &figure.Page{
@@ -133,8 +128,8 @@ func (o *SelectiveOptions) Page(context.Context) (*figure.Page, error) {
 				"With selection the error is %.3g of the signal, without it %.3g: "+
 				"one dt either forgets while it waits or never takes a token in.", relative(y, want),
 				relative(fixed, want)), "Mamba, arXiv:2312.00752, §3.1",
-				lines("outputs", "token", "", stepped("wanted", want), stepped("selective", y),
-					stepped("same dt for all", fixed)), dt),
+				lines("outputs", "token", "", stepped(line("wanted", want)), stepped(line("selective", y)),
+					stepped(line("same dt for all", fixed))), dt),
 			still("matrix", "The model as a matrix",
 				fmt.Sprintf("y = M u with M_kj = C exp(A (dt_{j+1} + ... + dt_k)) dt_j B; "+
 					"product and recurrence differ by at most %.1e. "+
