@@ -1,9 +1,7 @@
 package chat
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/internal/brief"
@@ -17,14 +15,7 @@ type file struct {
 
 // Save writes the messages of a chat as JSON. The states are not written: after Load they are read again.
 func (c *Chat) Save(path string) error {
-	data, err := json.MarshalIndent(file{c.Messages()}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return disk.WriteFile(path, func(w io.Writer) error {
-		_, err := w.Write(append(data, '\n'))
-		return err
-	})
+	return disk.WriteJSON(path, file{c.Messages()})
 }
 
 // Load makes the chat one that Save wrote, with any model.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,18 +68,14 @@ func set[T any](to *T, from *T) {
 
 // check returns an error for a value that no sampling has.
 func (d Defaults) check() error {
-	negative := func(name string, x *float64) error {
-		if x != nil && !(*x >= 0) {
-			return fmt.Errorf("%s: found %v, want a number from 0 on", name, *x)
+	number := func(name string, x *float64, most float64, upTo string) error {
+		if x != nil && !(*x >= 0 && *x <= most) {
+			return fmt.Errorf("%s: found %v, want a number from 0 %s", name, *x, upTo)
 		}
 		return nil
 	}
-	share := func(name string, x *float64) error {
-		if x != nil && !(*x >= 0 && *x <= 1) {
-			return fmt.Errorf("%s: found %v, want a number from 0 to 1", name, *x)
-		}
-		return nil
-	}
+	negative := func(name string, x *float64) error { return number(name, x, math.Inf(1), "on") }
+	share := func(name string, x *float64) error { return number(name, x, 1, "to 1") }
 	whole := func(name string, x *int, least int) error {
 		if x != nil && *x < least {
 			return fmt.Errorf("%s: found %d, want at least %d", name, *x, least)
@@ -198,40 +195,37 @@ func (s *Settings) setGeneration(data []byte, tok tokenizer.Tokenizer) (err erro
 	return s.Defaults.check()
 }
 
+// oneOrMore reads a value, a list of values or null.
+func oneOrMore[T any](data json.RawMessage, key, want string) (all []T, err error) {
+	var one T
+	switch {
+	case len(data) == 0 || string(data) == "null":
+	case json.Unmarshal(data, &one) == nil:
+		all = []T{one}
+	case json.Unmarshal(data, &all) != nil:
+		return nil, fmt.Errorf("%s: found %.40s, want %s", key, data, want)
+	}
+	return all, nil
+}
+
 // stopTexts reads a text, a list of texts or null.
-func stopTexts(data json.RawMessage) (texts []string, err error) {
-	if len(data) == 0 || string(data) == "null" {
-		return nil, nil
-	}
-	var one string
-	if json.Unmarshal(data, &one) == nil {
-		texts = []string{one}
-	} else if json.Unmarshal(data, &texts) != nil {
-		return nil, fmt.Errorf("stop_strings: found %.40s, want a text or a list of texts", data)
-	}
+func stopTexts(data json.RawMessage) ([]string, error) {
+	texts, err := oneOrMore[string](data, "stop_strings", "a text or a list of texts")
 	if slices.Contains(texts, "") {
 		return nil, errors.New("stop_strings: found an empty text, want none")
 	}
-	return texts, nil
+	return texts, err
 }
 
 // endIDs reads an id, a list of ids or null.
-func endIDs(data json.RawMessage, vocab int) (ids []int32, err error) {
-	if len(data) == 0 || string(data) == "null" {
-		return nil, nil
-	}
-	var one int32
-	if json.Unmarshal(data, &one) == nil {
-		ids = []int32{one}
-	} else if json.Unmarshal(data, &ids) != nil {
-		return nil, fmt.Errorf("eos_token_id: found %.40s, want an id or a list of ids", data)
-	}
+func endIDs(data json.RawMessage, vocab int) ([]int32, error) {
+	ids, err := oneOrMore[int32](data, "eos_token_id", "an id or a list of ids")
 	for _, id := range ids {
 		if id < 0 || int(id) >= vocab {
 			return nil, fmt.Errorf("eos_token_id: found %d, want ids from 0 to %d", id, vocab-1)
 		}
 	}
-	return ids, nil
+	return ids, err
 }
 
 // Prompt is the text of a conversation up to where the reply starts: what the template makes of the messages, or, where

@@ -24,28 +24,22 @@ const (
 // Block is the number of elements that are stored together, and their bytes: 1 and Size for a type that quantizes no
 // blocks. Both are 0 for an unknown type.
 func (d DType) Block() (elements, bytes int) {
-	switch d {
-	case Q4_0:
-		return 32, 2 + 16
-	case Q4_1:
-		return 32, 4 + 16
-	case Q5_0:
-		return 32, 2 + 4 + 16
-	case Q5_1:
-		return 32, 4 + 4 + 16
-	case Q8_0:
-		return 32, 2 + 32
-	case Q4_K:
-		return 256, 4 + 12 + 128
-	case Q5_K:
-		return 256, 4 + 12 + 32 + 128
-	case Q6_K:
-		return 256, 128 + 64 + 16 + 2
-	}
-	if size := d.Size(); size > 0 {
-		return 1, size
-	}
-	return 0, 0
+	b := blocks[d]
+	return b.elements, b.bytes
+}
+
+// blocks are the elements that are stored together, and their bytes.
+var blocks = map[DType]struct{ elements, bytes int }{
+	F64: {1, 8}, I64: {1, 8}, F32: {1, 4}, I32: {1, 4}, F16: {1, 2}, BF16: {1, 2}, I16: {1, 2}, I8: {1, 1}, U8: {1, 1},
+	Bool: {1, 1},
+	Q4_0: {32, 2 + 16},
+	Q4_1: {32, 4 + 16},
+	Q5_0: {32, 2 + 4 + 16},
+	Q5_1: {32, 4 + 4 + 16},
+	Q8_0: {32, 2 + 32},
+	Q4_K: {256, 4 + 12 + 128},
+	Q5_K: {256, 4 + 12 + 32 + 128},
+	Q6_K: {256, 128 + 64 + 16 + 2},
 }
 
 // bytes is the memory of n elements, whole blocks of a known type.

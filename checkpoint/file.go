@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // The values of File.Format.
@@ -41,18 +43,19 @@ func Open(path string) (*File, error) {
 	if strings.HasSuffix(path, IndexSuffix) {
 		return OpenIndex(path)
 	}
-	f, err := open(path, func(f *File) error {
+	f, err := open(path, func(f *File) {
 		d := f.mapping.data
 		switch {
 		case len(d) > 8 && d[8] == '{', strings.HasSuffix(path, ".safetensors"):
-			return f.readSafetensors()
+			f.readSafetensors()
 		case isTorch(d):
-			return f.readTorch()
+			f.readTorch()
 		case strings.HasPrefix(string(d[:min(len(d), 4)]), ggufMagic):
-			return f.readGGUF()
+			f.readGGUF()
+		default:
+			fault.Raisef("found %s, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save",
+				beginning(d))
 		}
-		return fmt.Errorf("found %s, want safetensors, GGUF, a zip archive of torch.save or a pickle of torch.save",
-			beginning(d))
 	})
 	if err == nil && f.format == FormatGGUF {
 		return f.withParts()
@@ -78,19 +81,19 @@ func OpenSafetensors(path string) (*File, error) { return open(path, (*File).rea
 func OpenTorch(path string) (*File, error) { return open(path, (*File).readTorch) }
 
 // open maps the file and calls read to set the other fields.
-func open(path string, read func(*File) error) (*File, error) {
+func open(path string, read func(*File)) (*File, error) {
 	m, err := openMapping(path)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	f := &File{path: path, mapping: m, tensors: map[string]*Tensor{}, meta: map[string]string{}}
-	if fault := disk.Guard(func() {
-		if err = notTensors(m.data); err == nil {
-			err = read(f)
-		}
-	}); fault != nil {
-		err = fault
-	}
+	lost := disk.Guard(func() {
+		err = fault.Catch(func() {
+			fault.Check(notTensors(m.data))
+			read(f)
+		})
+	})
+	err = cmp.Or(lost, err)
 	m.release(m.data) // checksums read all
 	if err != nil {
 		m.unmap()

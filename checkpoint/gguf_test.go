@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // ggufSample is a file with a value of each kind and a tensor of each type that can be written.
@@ -42,7 +44,7 @@ func ggufSample(t testing.TB) ([]byte, []Tensor) {
 
 func readGGUF(data []byte) (*File, error) {
 	f := &File{path: "test", mapping: &mapping{data: data}, tensors: map[string]*Tensor{}, meta: map[string]string{}}
-	return f, f.readGGUF()
+	return f, fault.Catch(f.readGGUF)
 }
 
 // TestGGUFRoundTrip: what is written is read, values with their kinds and tensors with their bytes.

@@ -108,43 +108,38 @@ func (b *ggufWriter) text(s string) {
 }
 
 func (b *ggufWriter) value(v any) error {
-	kind := func(k ggufKind) { b.uint32(uint32(k)) }
+	one := func(k ggufKind) {
+		b.uint32(uint32(k))
+		b.Write(fixed(v))
+	}
 	array := func(k ggufKind, n int) {
-		kind(ggufArray)
-		kind(k)
+		b.uint32(uint32(ggufArray))
+		b.uint32(uint32(k))
 		b.uint64(uint64(n))
+		b.Write(fixed(v))
 	}
 	switch v := v.(type) {
 	case uint32:
-		kind(ggufUint32)
-		b.uint32(v)
+		one(ggufUint32)
 	case int32:
-		kind(ggufInt32)
-		b.uint32(uint32(v))
+		one(ggufInt32)
 	case float32:
-		kind(ggufFloat32)
-		b.uint32(math.Float32bits(v))
+		one(ggufFloat32)
 	case bool:
-		kind(ggufBool)
-		b.Write(fixed(v))
+		one(ggufBool)
 	case string:
-		kind(ggufString)
+		one(ggufString)
 		b.text(v)
 	case []uint32:
 		array(ggufUint32, len(v))
-		b.Write(fixed(v))
 	case []int32:
 		array(ggufInt32, len(v))
-		b.Write(fixed(v))
 	case []float32:
 		array(ggufFloat32, len(v))
-		b.Write(fixed(v))
 	case []uint8:
 		array(ggufUint8, len(v))
-		b.Write(v)
 	case []bool:
 		array(ggufBool, len(v))
-		b.Write(fixed(v))
 	case []string:
 		array(ggufString, len(v))
 		for _, s := range v {
@@ -156,9 +151,9 @@ func (b *ggufWriter) value(v any) error {
 	return nil
 }
 
-// fixed are the bytes of numbers.
+// fixed are the bytes of numbers, none of texts.
 func fixed(v any) []byte {
-	b, _ := binary.Append(nil, binary.LittleEndian, v) // cannot fail for these types
+	b, _ := binary.Append(nil, binary.LittleEndian, v) // fails for texts alone
 	return b
 }
 
@@ -170,15 +165,14 @@ func ConvertTensor(name string, to DType, shape []int, values []float32) (Tensor
 	switch to {
 	case F32:
 		return NewTensor(name, shape, values), nil
-	case F16:
-		t.Data = make([]byte, 0, 2*len(values))
-		for _, v := range values {
-			t.Data = binary.LittleEndian.AppendUint16(t.Data, toHalf(v))
+	case F16, BF16:
+		round := toHalf
+		if to == BF16 {
+			round = toBF16
 		}
-	case BF16:
 		t.Data = make([]byte, 0, 2*len(values))
 		for _, v := range values {
-			t.Data = binary.LittleEndian.AppendUint16(t.Data, toBF16(v))
+			t.Data = binary.LittleEndian.AppendUint16(t.Data, round(v))
 		}
 	case Q8_0, Q4_0:
 		if last := len(shape) - 1; last < 0 || shape[last]%32 != 0 {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // The pickle machine: a stack of values, a memo and opcodes of one byte. The format is described in CPython's
@@ -33,39 +35,40 @@ func newUnpickler(data []byte) *unpickler {
 }
 
 // load runs one pickle from the current position and stays after it. The memo starts empty, as it does in Python.
-func (u *unpickler) load() (any, error) {
+func (u *unpickler) load() (v any, err error) {
 	u.stack, u.marks = nil, nil
 	clear(u.memo)
-	start := u.pos
-	for {
-		at := u.pos
-		op, err := u.byte()
-		if err != nil {
-			return nil, fmt.Errorf("pickle: the data ends at byte %d before the STOP of the pickle at byte %d", at,
-				start)
-		}
-		if op == '.' {
-			v, err := u.pop()
-			if err != nil {
-				return nil, fmt.Errorf("pickle: byte %d: STOP: %w", at, err)
+	start, at, name := u.pos, 0, ""
+	err = fault.Catch(func() {
+		for {
+			if at, name = u.pos, ""; at >= len(u.data) {
+				fault.Raisef("the data ends at byte %d before the STOP of the pickle at byte %d", at, start)
 			}
-			return v, nil
+			op := u.byte()
+			if op == '.' {
+				name = "STOP"
+				v = u.pop()
+				return
+			}
+			o := &opcodes[op]
+			if o.run == nil {
+				fault.Raisef("byte %d: 0x%02x is not an opcode", at, op)
+			}
+			name = o.name
+			fault.Check(u.spend(1))
+			o.run(u)
+			if u.pos-start > maxPickle {
+				fault.Raisef("the pickle is longer than %d bytes", maxPickle)
+			}
 		}
-		o := &opcodes[op]
-		if o.run == nil {
-			return nil, fmt.Errorf("pickle: byte %d: 0x%02x is not an opcode", at, op)
-		}
-		err = u.spend(1)
-		if err == nil {
-			err = o.run(u)
-		}
-		if err == nil && u.pos-start > maxPickle {
-			err = fmt.Errorf("the pickle is longer than %d bytes", maxPickle)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("pickle: byte %d: %s: %w", at, o.name, err)
-		}
+	})
+	switch {
+	case err != nil && name == "":
+		err = fmt.Errorf("pickle: %w", err)
+	case err != nil:
+		err = fmt.Errorf("pickle: byte %d: %s: %w", at, name, err)
 	}
+	return v, err
 }
 
 // spend charges n steps.
@@ -81,55 +84,46 @@ func (u *unpickler) spend(n int) error {
 
 var errShort = errors.New("the data ends here")
 
-func (u *unpickler) byte() (byte, error) {
+func (u *unpickler) byte() byte {
 	if u.pos >= len(u.data) {
-		return 0, errShort
+		fault.Raise(errShort)
 	}
 	u.pos++
-	return u.data[u.pos-1], nil
+	return u.data[u.pos-1]
 }
 
 // take returns the next n bytes, which alias the input.
-func (u *unpickler) take(n uint64) ([]byte, error) {
+func (u *unpickler) take(n uint64) []byte {
 	if left := len(u.data) - u.pos; n > uint64(left) {
-		return nil, fmt.Errorf("found a length of %d, but only %d bytes are left", n, left)
+		fault.Raisef("found a length of %d, but only %d bytes are left", n, left)
 	}
-	b := u.data[u.pos : u.pos+int(n)]
 	u.pos += int(n)
-	return b, nil
+	return u.data[u.pos-int(n) : u.pos]
 }
 
 // uint reads a little-endian number of 1 to 8 bytes.
-func (u *unpickler) uint(width int) (uint64, error) {
-	b, err := u.take(uint64(width))
-	if err != nil {
-		return 0, errShort
+func (u *unpickler) uint(width int) (n uint64) {
+	if width > len(u.data)-u.pos {
+		fault.Raise(errShort)
 	}
-	n := uint64(0)
-	for i, c := range b {
+	for i, c := range u.take(uint64(width)) {
 		n |= uint64(c) << (8 * i)
 	}
-	return n, nil
+	return n
 }
 
 // counted returns bytes that follow their own length, a number of width bytes.
-func (u *unpickler) counted(width int) ([]byte, error) {
-	n, err := u.uint(width)
-	if err != nil {
-		return nil, err
-	}
-	return u.take(n)
-}
+func (u *unpickler) counted(width int) []byte { return u.take(u.uint(width)) }
 
 // line returns the bytes up to the next newline, which is skipped.
-func (u *unpickler) line() (string, error) {
+func (u *unpickler) line() string {
 	n := bytes.IndexByte(u.data[u.pos:], '\n')
 	if n < 0 {
-		return "", errors.New("found no end of line")
+		fault.Raisef("found no end of line")
 	}
 	s := string(u.data[u.pos : u.pos+n])
 	u.pos += n + 1
-	return s, nil
+	return s
 }
 
 // The stack. Values below the newest mark cannot be reached until popMark.
@@ -145,68 +139,59 @@ func (u *unpickler) floor() int {
 	return u.marks[len(u.marks)-1]
 }
 
-func (u *unpickler) top() (any, error) {
+func (u *unpickler) top() any {
 	if len(u.stack) <= u.floor() {
-		return nil, errUnderflow
+		fault.Raise(errUnderflow)
 	}
-	return u.stack[len(u.stack)-1], nil
+	return u.stack[len(u.stack)-1]
 }
 
-func (u *unpickler) pop() (any, error) {
-	v, err := u.top()
-	if err == nil {
-		u.stack = u.stack[:len(u.stack)-1]
-	}
-	return v, err
+func (u *unpickler) pop() any {
+	v := u.top()
+	u.stack = u.stack[:len(u.stack)-1]
+	return v
 }
 
 // popN removes the n topmost values and returns them in a slice of their own.
-func (u *unpickler) popN(n int) ([]any, error) {
+func (u *unpickler) popN(n int) []any {
 	from := len(u.stack) - n
 	if from < u.floor() {
-		return nil, errUnderflow
+		fault.Raise(errUnderflow)
 	}
 	items := append([]any(nil), u.stack[from:]...)
 	clear(u.stack[from:])
 	u.stack = u.stack[:from]
-	return items, nil
+	return items
 }
 
 // popMark removes the newest mark and returns the values above it.
-func (u *unpickler) popMark() ([]any, error) {
+func (u *unpickler) popMark() []any {
 	if len(u.marks) == 0 {
-		return nil, errors.New("there is no mark on the stack")
+		fault.Raisef("there is no mark on the stack")
 	}
-	items, err := u.popN(len(u.stack) - u.floor())
+	items := u.popN(len(u.stack) - u.floor())
 	u.marks = u.marks[:len(u.marks)-1]
-	return items, err
+	return items
 }
 
 // The memo.
 
-func (u *unpickler) put(key uint64) error {
-	v, err := u.top()
-	if err == nil {
-		u.memo[key] = v
-	}
-	return err
-}
+func (u *unpickler) put(key uint64) { u.memo[key] = u.top() }
 
-func (u *unpickler) get(key uint64) error {
+func (u *unpickler) get(key uint64) {
 	v, ok := u.memo[key]
 	if !ok {
-		return fmt.Errorf("memo %d was never set", key)
+		fault.Raisef("memo %d was never set", key)
 	}
 	u.push(v)
-	return nil
 }
 
 // Changing containers.
 
 // setItems puts pairs of key and value into a dictionary or an object.
-func (u *unpickler) setItems(target any, pairs []any) error {
+func (u *unpickler) setItems(target any, pairs []any) {
 	if len(pairs)%2 != 0 {
-		return errors.New("found a key without a value")
+		fault.Raisef("found a key without a value")
 	}
 	d := asDict(target)
 	if o, ok := target.(*pyObject); ok && d == nil {
@@ -214,7 +199,7 @@ func (u *unpickler) setItems(target any, pairs []any) error {
 		o.dict = d
 	}
 	if d == nil {
-		return fmt.Errorf("found %s, want a dictionary", describe(target))
+		fault.Raisef("found %s, want a dictionary", describe(target))
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		// A long key can be hashed again and again for two bytes of pickle each.
@@ -225,22 +210,18 @@ func (u *unpickler) setItems(target any, pairs []any) error {
 		case pyBytes:
 			length = len(key)
 		}
-		if err := u.spend(length / 256); err != nil {
-			return err
-		}
+		fault.Check(u.spend(length / 256))
 		d.set(pairs[i], pairs[i+1])
 	}
-	return nil
 }
 
 // appendItems adds to a list or a set. Items of an object of an unknown class are dropped.
-func appendItems(target any, items []any) error {
+func appendItems(target any, items []any) {
 	switch t := target.(type) {
 	case *pyList:
 		t.items = append(t.items, items...)
 	case *pyObject:
 	default:
-		return fmt.Errorf("found %s, want a list", describe(target))
+		fault.Raisef("found %s, want a list", describe(target))
 	}
-	return nil
 }

@@ -2,15 +2,15 @@ package checkpoint
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // opcode is one instruction. Its name comes from CPython's pickletools.
 type opcode struct {
 	name string
-	run  func(*unpickler) error
+	run  func(*unpickler)
 }
 
 // opcodes holds all instructions of protocols 0 to 5 except STOP.
@@ -41,10 +41,10 @@ var opcodes = [256]opcode{
 	0x96: {"BYTEARRAY8", countedOp(8, asBytes)},
 
 	// Tuples, lists, dictionaries and sets.
-	')':  {"EMPTY_TUPLE", func(u *unpickler) error { u.push(&pyTuple{}); return nil }},
-	']':  {"EMPTY_LIST", func(u *unpickler) error { u.push(&pyList{}); return nil }},
-	'}':  {"EMPTY_DICT", func(u *unpickler) error { u.push(&pyDict{}); return nil }},
-	0x8f: {"EMPTY_SET", func(u *unpickler) error { u.push(&pyList{}); return nil }},
+	')':  {"EMPTY_TUPLE", func(u *unpickler) { u.push(&pyTuple{}) }},
+	']':  {"EMPTY_LIST", func(u *unpickler) { u.push(&pyList{}) }},
+	'}':  {"EMPTY_DICT", func(u *unpickler) { u.push(&pyDict{}) }},
+	0x8f: {"EMPTY_SET", func(u *unpickler) { u.push(&pyList{}) }},
 	0x85: {"TUPLE1", collect(1, asTuple)},
 	0x86: {"TUPLE2", collect(2, asTuple)},
 	0x87: {"TUPLE3", collect(3, asTuple)},
@@ -52,24 +52,24 @@ var opcodes = [256]opcode{
 	'l':  {"LIST", collect(0, asList)},
 	0x91: {"FROZENSET", collect(0, asList)},
 	'd':  {"DICT", (*unpickler).dict},
-	'a':  {"APPEND", func(u *unpickler) error { return u.modify(1, appendItems) }},
-	'e':  {"APPENDS", func(u *unpickler) error { return u.modify(0, appendItems) }},
-	0x90: {"ADDITEMS", func(u *unpickler) error { return u.modify(0, appendItems) }},
-	's':  {"SETITEM", func(u *unpickler) error { return u.modify(2, u.setItems) }},
-	'u':  {"SETITEMS", func(u *unpickler) error { return u.modify(0, u.setItems) }},
+	'a':  {"APPEND", func(u *unpickler) { u.modify(1, appendItems) }},
+	'e':  {"APPENDS", func(u *unpickler) { u.modify(0, appendItems) }},
+	0x90: {"ADDITEMS", func(u *unpickler) { u.modify(0, appendItems) }},
+	's':  {"SETITEM", func(u *unpickler) { u.modify(2, u.setItems) }},
+	'u':  {"SETITEMS", func(u *unpickler) { u.modify(0, u.setItems) }},
 
 	// The stack and the memo.
-	'(':  {"MARK", func(u *unpickler) error { u.marks = append(u.marks, len(u.stack)); return nil }},
+	'(':  {"MARK", func(u *unpickler) { u.marks = append(u.marks, len(u.stack)) }},
 	'0':  {"POP", (*unpickler).popOp},
-	'1':  {"POP_MARK", func(u *unpickler) error { _, err := u.popMark(); return err }},
-	'2':  {"DUP", (*unpickler).dup},
+	'1':  {"POP_MARK", func(u *unpickler) { u.popMark() }},
+	'2':  {"DUP", func(u *unpickler) { u.push(u.top()) }},
 	'g':  {"GET", memoLine((*unpickler).get)},
 	'h':  {"BINGET", memoOp(1, (*unpickler).get)},
 	'j':  {"LONG_BINGET", memoOp(4, (*unpickler).get)},
 	'p':  {"PUT", memoLine((*unpickler).put)},
 	'q':  {"BINPUT", memoOp(1, (*unpickler).put)},
 	'r':  {"LONG_BINPUT", memoOp(4, (*unpickler).put)},
-	0x94: {"MEMOIZE", func(u *unpickler) error { return u.put(uint64(len(u.memo))) }},
+	0x94: {"MEMOIZE", func(u *unpickler) { u.put(uint64(len(u.memo))) }},
 
 	// Classes, functions and objects: pickle_objects.go.
 	'c':  {"GLOBAL", (*unpickler).global},
@@ -89,97 +89,58 @@ var opcodes = [256]opcode{
 	// Framing.
 	0x80: {"PROTO", (*unpickler).proto},
 	0x95: {"FRAME", (*unpickler).frame},
-	0x97: {"NEXT_BUFFER", func(*unpickler) error { return errors.New("data outside of the file is not supported") }},
-	0x98: {"READONLY_BUFFER", func(*unpickler) error { return nil }},
+	0x97: {"NEXT_BUFFER", func(*unpickler) { fault.Raisef("data outside of the file is not supported") }},
+	0x98: {"READONLY_BUFFER", func(*unpickler) {}},
 }
 
-func pushes(v any) func(*unpickler) error {
-	return func(u *unpickler) error { u.push(v); return nil }
-}
+func pushes(v any) func(*unpickler) { return func(u *unpickler) { u.push(v) } }
 
 // textOp pushes the rest of the line, converted by parse.
-func textOp(parse func(string) (any, error)) func(*unpickler) error {
-	return func(u *unpickler) error {
-		s, err := u.line()
-		if err != nil {
-			return err
-		}
-		v, err := parse(s)
+func textOp(parse func(string) (any, error)) func(*unpickler) {
+	return func(u *unpickler) {
+		v, err := parse(u.line())
+		fault.Check(err)
 		u.push(v)
-		return err
 	}
 }
 
-func intOp(width int, convert func(uint64) any) func(*unpickler) error {
-	return func(u *unpickler) error {
-		n, err := u.uint(width)
-		u.push(convert(n))
-		return err
-	}
+func intOp(width int, convert func(uint64) any) func(*unpickler) {
+	return func(u *unpickler) { u.push(convert(u.uint(width))) }
 }
 
 // countedOp pushes bytes that follow their length, converted by convert.
-func countedOp(width int, convert func([]byte) any) func(*unpickler) error {
-	return func(u *unpickler) error {
-		b, err := u.counted(width)
-		if err != nil {
-			return err
-		}
-		u.push(convert(b))
-		return nil
-	}
+func countedOp(width int, convert func([]byte) any) func(*unpickler) {
+	return func(u *unpickler) { u.push(convert(u.counted(width))) }
 }
 
 func asText(b []byte) any  { return string(b) }
 func asBytes(b []byte) any { return pyBytes(b) }
 
 // binFloat reads a float64, the only big-endian number of the format.
-func (u *unpickler) binFloat() error {
-	b, err := u.take(8)
-	if err != nil {
-		return err
-	}
-	u.push(math.Float64frombits(binary.BigEndian.Uint64(b)))
-	return nil
-}
+func (u *unpickler) binFloat() { u.push(math.Float64frombits(binary.BigEndian.Uint64(u.take(8)))) }
 
 // collect pushes what build makes of the n topmost values; with 0, of those above the mark.
-func collect(n int, build func([]any) any) func(*unpickler) error {
-	return func(u *unpickler) error {
-		items, err := u.popMarkOr(n)
-		u.push(build(items))
-		return err
-	}
+func collect(n int, build func([]any) any) func(*unpickler) {
+	return func(u *unpickler) { u.push(build(u.popMarkOr(n))) }
 }
 
 func asTuple(items []any) any { return &pyTuple{items} }
 func asList(items []any) any  { return &pyList{items} }
 
-func (u *unpickler) dict() error {
-	pairs, err := u.popMark()
-	if err != nil {
-		return err
-	}
-	d := new(pyDict)
+func (u *unpickler) dict() {
+	pairs, d := u.popMark(), new(pyDict)
 	u.push(d)
-	return u.setItems(d, pairs)
+	u.setItems(d, pairs)
 }
 
 // modify changes the value below the n topmost ones, which are removed; with 0, below the mark by the values above it.
-func (u *unpickler) modify(n int, change func(any, []any) error) error {
-	items, err := u.popMarkOr(n)
-	if err != nil {
-		return err
-	}
-	target, err := u.top()
-	if err != nil {
-		return err
-	}
-	return change(target, items)
+func (u *unpickler) modify(n int, change func(any, []any)) {
+	items := u.popMarkOr(n)
+	change(u.top(), items)
 }
 
 // popMarkOr is popN, or popMark for 0.
-func (u *unpickler) popMarkOr(n int) ([]any, error) {
+func (u *unpickler) popMarkOr(n int) []any {
 	if n == 0 {
 		return u.popMark()
 	}
@@ -187,58 +148,40 @@ func (u *unpickler) popMarkOr(n int) ([]any, error) {
 }
 
 // popOp removes the topmost value or, right above it, a mark.
-func (u *unpickler) popOp() error {
+func (u *unpickler) popOp() {
 	if n := len(u.marks); n > 0 && u.marks[n-1] == len(u.stack) {
 		u.marks = u.marks[:n-1]
-		return nil
+		return
 	}
-	_, err := u.pop()
-	return err
+	u.pop()
 }
 
-func (u *unpickler) dup() error {
-	v, err := u.top()
-	u.push(v)
-	return err
+func memoOp(width int, do func(*unpickler, uint64)) func(*unpickler) {
+	return func(u *unpickler) { do(u, u.uint(width)) }
 }
 
-func memoOp(width int, do func(*unpickler, uint64) error) func(*unpickler) error {
-	return func(u *unpickler) error {
-		key, err := u.uint(width)
-		if err != nil {
-			return err
-		}
-		return do(u, key)
-	}
-}
-
-func memoLine(do func(*unpickler, uint64) error) func(*unpickler) error {
-	return func(u *unpickler) error {
-		s, err := u.line()
-		if err != nil {
-			return err
-		}
+func memoLine(do func(*unpickler, uint64)) func(*unpickler) {
+	return func(u *unpickler) {
+		s := u.line()
 		key, err := parseInt(s)
-		if n, ok := key.(int64); ok && n >= 0 && err == nil {
-			return do(u, uint64(n))
+		n, ok := key.(int64)
+		if !ok || n < 0 || err != nil {
+			fault.Raisef("found %.20q, want the number of a memo", s)
 		}
-		return fmt.Errorf("found %.20q, want the number of a memo", s)
+		do(u, uint64(n))
 	}
 }
 
-func (u *unpickler) proto() error {
-	version, err := u.byte()
-	if err == nil && version > pickleProtocol {
-		return fmt.Errorf("found protocol %d, want at most %d", version, pickleProtocol)
+func (u *unpickler) proto() {
+	if version := u.byte(); version > pickleProtocol {
+		fault.Raisef("found protocol %d, want at most %d", version, pickleProtocol)
 	}
-	return err
 }
 
 // frame skips the length of a frame: frames are only a hint for buffering.
-func (u *unpickler) frame() error {
-	n, err := u.uint(8)
-	if left := len(u.data) - u.pos; err == nil && n > uint64(left) {
-		return fmt.Errorf("found a frame of %d bytes, but only %d are left", n, left)
+func (u *unpickler) frame() {
+	n := u.uint(8)
+	if left := len(u.data) - u.pos; n > uint64(left) {
+		fault.Raisef("found a frame of %d bytes, but only %d are left", n, left)
 	}
-	return err
 }

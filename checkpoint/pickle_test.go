@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // python writes a value in Python's notation.
@@ -243,11 +245,13 @@ func FuzzPickle(f *testing.F) {
 			t.Fatalf("read %d of %d bytes", u.pos, len(data))
 		}
 		describe(v)
-		if tensors, err := flatten(v, len(data)); err == nil {
+		var tensors []namedTensor
+		if fault.Catch(func() { tensors = flatten(v, len(data)) }) == nil {
 			storage := make([]byte, 64)
 			budget := copyBudget{limit: 1 << 16}
 			for _, n := range tensors {
-				if x, err := materialize(n.tensor, storage, &budget); err == nil {
+				var x *Tensor
+				if fault.Catch(func() { x = materialize(n.tensor, storage, &budget) }) == nil {
 					if _, err := x.check(); err != nil {
 						t.Fatal(err)
 					}

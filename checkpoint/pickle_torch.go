@@ -2,8 +2,9 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
 	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // The torch types and functions that the pickle machine knows: element types, storages and the functions that rebuild
@@ -68,72 +69,69 @@ func lookupGlobal(module, name string) knownGlobal {
 			return knownGlobal{storage: elem}
 		}
 	}
-	switch module + "." + name {
-	case "collections.OrderedDict", "builtins.dict", "__builtin__.dict":
-		return knownGlobal{call: makeDict}
-	case "collections.defaultdict": // its argument is a function
-		return knownGlobal{call: func(*unpickler, []any) (any, error) { return new(pyDict), nil }}
-	case "torch.Size":
-		return knownGlobal{call: firstArg}
-	case "torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2":
-		return knownGlobal{call: rebuildTensor}
-	case "torch._utils._rebuild_tensor_v3":
-		return knownGlobal{call: rebuildTensorV3}
-	case "torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state":
-		return knownGlobal{call: firstArg}
-	case "torch._tensor._rebuild_from_type_v2":
-		return knownGlobal{call: rebuildFromType}
+	if class, ok := dtypeNames[name]; ok && module == "torch" {
+		return knownGlobal{dtype: storageTypes[class]}
 	}
-	if module == "torch" {
-		if class, ok := dtypeNames[name]; ok {
-			return knownGlobal{dtype: storageTypes[class]}
-		}
+	return knownGlobal{call: functions[module+"."+name]}
+}
+
+// functions are the known functions, and the classes whose objects are something simpler here.
+var functions = map[string]func(u *unpickler, args []any) any{
+	"collections.OrderedDict":                    makeDict,
+	"builtins.dict":                              makeDict,
+	"__builtin__.dict":                           makeDict,
+	"collections.defaultdict":                    emptyDict,
+	"torch.Size":                                 firstArg,
+	"torch._utils._rebuild_tensor":               rebuildTensor,
+	"torch._utils._rebuild_tensor_v2":            rebuildTensor,
+	"torch._utils._rebuild_tensor_v3":            rebuildTensorV3,
+	"torch._utils._rebuild_parameter":            firstArg,
+	"torch._utils._rebuild_parameter_with_state": firstArg,
+	"torch._tensor._rebuild_from_type_v2":        rebuildFromType,
+}
+
+// emptyDict is a defaultdict, whose argument is a function.
+func emptyDict(*unpickler, []any) any { return new(pyDict) }
+
+// wantArgs ends the load where there are fewer than n arguments.
+func wantArgs(args []any, n int) {
+	if len(args) < n {
+		fault.Raise(errArgs)
 	}
-	return knownGlobal{}
 }
 
 // firstArg stands for functions that wrap their first argument: a Parameter is its tensor, a Size its tuple.
-func firstArg(_ *unpickler, args []any) (any, error) {
-	if len(args) == 0 {
-		return nil, errArgs
-	}
-	return args[0], nil
+func firstArg(_ *unpickler, args []any) any {
+	wantArgs(args, 1)
+	return args[0]
 }
 
 // makeDict makes a dictionary of nothing, of a list of pairs or of another dictionary.
-func makeDict(u *unpickler, args []any) (any, error) {
+func makeDict(u *unpickler, args []any) any {
 	d := new(pyDict)
 	if len(args) == 0 {
-		return d, nil
+		return d
 	}
 	if src, ok := args[0].(*pyDict); ok {
-		if err := u.spend(len(src.keys)); err != nil {
-			return nil, err
-		}
+		fault.Check(u.spend(len(src.keys)))
 		for i, key := range src.keys {
-			if err := u.setItems(d, []any{key, src.vals[i]}); err != nil {
-				return nil, err
-			}
+			u.setItems(d, []any{key, src.vals[i]})
 		}
-		return d, nil
+		return d
 	}
 	pairs, ok := items(args[0])
 	if !ok {
-		return nil, errArgs
+		fault.Raise(errArgs)
 	}
-	if err := u.spend(len(pairs)); err != nil {
-		return nil, err
-	}
+	fault.Check(u.spend(len(pairs)))
 	for _, p := range pairs {
 		pair, ok := items(p)
 		if !ok || len(pair) != 2 {
-			return nil, errArgs
+			fault.Raise(errArgs)
 		}
-		if err := u.setItems(d, pair); err != nil {
-			return nil, err
-		}
+		u.setItems(d, pair)
 	}
-	return d, nil
+	return d
 }
 
 // items returns the items of a list or tuple.
@@ -148,61 +146,48 @@ func items(v any) ([]any, bool) {
 }
 
 // rebuildTensor reads (storage, offset, size, stride, ...); offset and stride count elements.
-func rebuildTensor(u *unpickler, args []any) (any, error) {
-	if len(args) < 4 {
-		return nil, errArgs
-	}
+func rebuildTensor(u *unpickler, args []any) any {
+	wantArgs(args, 4)
 	s, ok := args[0].(*pyStorage)
 	if !ok {
-		return &pyObject{}, nil // a tensor over an unknown storage is opaque too
+		return &pyObject{} // a tensor over an unknown storage is opaque too
 	}
-	t := &pyTensor{storage: s, elem: s.elem}
-	var err error
-	if t.offset, err = natural(args[1]); err != nil {
-		return nil, fmt.Errorf("offset: %w", err)
-	}
-	if t.shape, err = u.naturals(args[2]); err != nil {
-		return nil, fmt.Errorf("size: %w", err)
-	}
-	if t.stride, err = u.naturals(args[3]); err != nil {
-		return nil, fmt.Errorf("stride: %w", err)
+	t := &pyTensor{
+		storage: s, elem: s.elem, offset: natural("offset", args[1]), shape: u.naturals("size", args[2]),
+		stride: u.naturals("stride", args[3]),
 	}
 	if len(t.shape) != len(t.stride) || len(t.shape) > maxDims {
-		return nil, fmt.Errorf("found %d sizes and %d strides, want as many of both and at most %d",
-			len(t.shape), len(t.stride), maxDims)
+		fault.Raisef("found %d sizes and %d strides, want as many of both and at most %d", len(t.shape),
+			len(t.stride), maxDims)
 	}
-	return t, nil
+	return t
 }
 
 // rebuildTensorV3 reads (storage, offset, size, stride, requires_grad, hooks, dtype, ...): the storage is of bytes,
 // offset and stride count elements of dtype.
-func rebuildTensorV3(u *unpickler, args []any) (any, error) {
-	if len(args) < 7 {
-		return nil, errArgs
-	}
-	v, err := rebuildTensor(u, args)
+func rebuildTensorV3(u *unpickler, args []any) any {
+	wantArgs(args, 7)
+	v := rebuildTensor(u, args)
 	if t, ok := v.(*pyTensor); ok {
 		t.elem = elemType{name: describe(args[6])}
 		if g, ok := args[6].(*pyGlobal); ok && g.known.dtype.name != "" {
 			t.elem = g.known.dtype
 		}
 	}
-	return v, err
+	return v
 }
 
 // rebuildFromType reads (function, type, arguments, state), which a subclass of Tensor is saved as: the tensor is
 // function(*arguments).
-func rebuildFromType(u *unpickler, args []any) (any, error) {
-	if len(args) < 3 {
-		return nil, errArgs
-	}
+func rebuildFromType(u *unpickler, args []any) any {
+	wantArgs(args, 3)
 	g, ok := args[0].(*pyGlobal)
 	inner, ok2 := args[2].(*pyTuple)
 	if !ok || !ok2 {
-		return nil, errArgs
+		fault.Raise(errArgs)
 	}
 	if g.module == "torch._tensor" && g.name == "_rebuild_from_type_v2" {
-		return nil, errors.New("it is its own argument") // torch writes no such thing, and nesting it would cost stack
+		fault.Raisef("it is its own argument") // torch writes no such thing, and nesting it would cost stack
 	}
 	return u.call(g, inner.items)
 }
@@ -210,70 +195,59 @@ func rebuildFromType(u *unpickler, args []any) (any, error) {
 // persistent resolves an identifier of torch.save, ("storage", class, key, device, numel) and in old files
 // ("storage", class, key, device, numel, view), where view is None or (key of the view, offset, numel). Others are
 // opaque.
-func (u *unpickler) persistent(id any) (any, error) {
+func (u *unpickler) persistent(id any) any {
 	t, ok := id.(*pyTuple)
 	if !ok || len(t.items) < 5 || t.items[0] != "storage" {
-		return &pyObject{}, nil
+		return &pyObject{}
 	}
 	class, ok := t.items[1].(*pyGlobal)
 	key, ok2 := t.items[2].(string)
 	if !ok || !ok2 || len(key) > maxStorageKey {
-		return nil, fmt.Errorf("a storage has class %s and key %s, want a class and a text of at most %d bytes",
+		fault.Raisef("a storage has class %s and key %s, want a class and a text of at most %d bytes",
 			describe(t.items[1]), describe(t.items[2]), maxStorageKey)
 	}
-	numel, err := natural(t.items[4])
-	if err != nil {
-		return nil, fmt.Errorf("number of elements of a storage: %w", err)
-	}
+	numel := natural("number of elements of a storage", t.items[4])
 	s := &pyStorage{key: key, elem: class.known.storage, numel: numel}
 	if s.elem.name == "" {
 		s.elem.name = class.text()
 	}
 	if len(t.items) > 5 && t.items[5] != nil {
-		if s.view, err = u.view(t.items[5]); err != nil {
-			return nil, err
-		}
+		s.view = u.view(t.items[5])
 	}
 	u.storages = append(u.storages, s)
-	return s, nil
+	return s
 }
 
-func (u *unpickler) view(v any) (*storageView, error) {
+func (u *unpickler) view(v any) *storageView {
 	t, ok := v.(*pyTuple)
 	if !ok || len(t.items) != 3 {
-		return nil, fmt.Errorf("the view of a storage is %s, want a key, an offset and a number", describe(v))
+		fault.Raisef("the view of a storage is %s, want a key, an offset and a number", describe(v))
 	}
-	n, err := u.naturals(&pyTuple{t.items[1:]})
-	if err != nil {
-		return nil, fmt.Errorf("view of a storage: %w", err)
-	}
-	return &storageView{offset: n[0], numel: n[1]}, nil
+	n := u.naturals("view of a storage", &pyTuple{t.items[1:]})
+	return &storageView{offset: n[0], numel: n[1]}
 }
 
-// natural returns an integer that is not negative.
-func natural(v any) (int, error) {
+// natural returns an integer that is not negative. what it is stands before an error.
+func natural(what string, v any) int {
 	n, ok := v.(int64)
 	if !ok || n < 0 {
-		return 0, fmt.Errorf("found %s, want an integer from 0 to 2^63-1", describe(v))
+		fault.Raisef("%s: found %s, want an integer from 0 to 2^63-1", what, describe(v))
 	}
-	return int(n), nil
+	return int(n)
 }
 
 // naturals returns a tuple or list of integers that are not negative.
-func (u *unpickler) naturals(v any) ([]int, error) {
+func (u *unpickler) naturals(what string, v any) []int {
 	list, ok := items(v)
 	if !ok {
-		return nil, fmt.Errorf("found %s, want a tuple of integers", describe(v))
+		fault.Raisef("%s: found %s, want a tuple of integers", what, describe(v))
 	}
 	if err := u.spend(len(list)); err != nil { // one tuple can be the shape of many tensors
-		return nil, err
+		fault.Raisef("%s: %w", what, err)
 	}
 	out := make([]int, len(list))
 	for i, x := range list {
-		var err error
-		if out[i], err = natural(x); err != nil {
-			return nil, err
-		}
+		out[i] = natural(what, x)
 	}
-	return out, nil
+	return out
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"math/bits"
+	"reflect"
 	"strings"
 	"unsafe"
 
@@ -31,15 +32,8 @@ const (
 
 // Size is the number of bytes of one element, 0 for an unknown type and for one that quantizes blocks (see Block).
 func (d DType) Size() int {
-	switch d {
-	case F64, I64:
-		return 8
-	case F32, I32:
-		return 4
-	case F16, BF16, I16:
-		return 2
-	case I8, U8, Bool:
-		return 1
+	if elements, bytes := d.Block(); elements == 1 {
+		return bytes
 	}
 	return 0
 }
@@ -313,27 +307,18 @@ type Number interface {
 	float64 | float32 | int64 | int32 | int16 | int8 | uint8
 }
 
+// numberTypes are the element types of the Go types.
+var numberTypes = map[reflect.Type]DType{
+	reflect.TypeFor[float64](): F64, reflect.TypeFor[float32](): F32, reflect.TypeFor[int64](): I64,
+	reflect.TypeFor[int32](): I32, reflect.TypeFor[int16](): I16, reflect.TypeFor[int8](): I8,
+	reflect.TypeFor[uint8](): U8,
+}
+
 // NewTensor makes a tensor of Go values for WriteSafetensors. On little-endian machines its Data is the memory of
 // values itself, so that saving a model needs no second copy of it; change values only after the tensor has been
 // written.
 func NewTensor[T Number](name string, shape []int, values []T) Tensor {
-	t := Tensor{Name: name, Shape: shape}
-	switch any(values).(type) {
-	case []float64:
-		t.DType = F64
-	case []float32:
-		t.DType = F32
-	case []int64:
-		t.DType = I64
-	case []int32:
-		t.DType = I32
-	case []int16:
-		t.DType = I16
-	case []int8:
-		t.DType = I8
-	case []uint8:
-		t.DType = U8
-	}
+	t := Tensor{Name: name, DType: numberTypes[reflect.TypeFor[T]()], Shape: shape}
 	if littleEndian {
 		t.Data = bytesOf(values)
 		return t

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // saved is the content of a file of torch.save: an object whose tensors refer to storages by key.
@@ -11,7 +13,7 @@ type saved struct {
 	object any
 	pickle int // bytes of the pickle of object
 	// storage returns the bytes of a storage.
-	storage func(*pyStorage) ([]byte, error)
+	storage func(*pyStorage) []byte
 }
 
 // stateKeys are the entries of the saved object that may be its state dict, best first.
@@ -24,69 +26,47 @@ func isTorch(d []byte) bool {
 
 func isZip(d []byte) bool { return bytes.HasPrefix(d, []byte("PK\x03\x04")) }
 
-func (f *File) readTorch() error {
+func (f *File) readTorch() {
 	read := readLegacy
 	f.format = FormatTorchLegacy
 	if isZip(f.mapping.data) {
 		read = readZip
 		f.format = FormatTorchZip
 	}
-	s, err := read(f.mapping.data)
-	if err != nil {
-		return err
-	}
-	tensors, err := f.stateDict(s)
-	if err != nil {
-		return err
-	}
+	s := read(f.mapping.data)
 	copies := copyBudget{limit: 16<<20 + 4*len(f.mapping.data)}
-	for _, n := range tensors {
-		data, err := s.storage(n.tensor.storage)
-		if err != nil {
-			return fmt.Errorf("tensor %q: %w", n.name, err)
-		}
-		t, err := materialize(n.tensor, data, &copies)
-		if err != nil {
-			return fmt.Errorf("tensor %q: %w", n.name, err)
-		}
+	for _, n := range f.stateDict(s) {
+		var t *Tensor
+		fault.Within(fmt.Sprintf("tensor %q", n.name), func() {
+			t = materialize(n.tensor, s.storage(n.tensor.storage), &copies)
+		})
 		t.Name = n.name
-		if err := f.add(t); err != nil {
-			return err
-		}
+		fault.Check(f.add(t))
 	}
-	return nil
 }
 
 // stateDict finds the state dict by the rule of OpenTorch and flattens it. The rest becomes metadata.
-func (f *File) stateDict(s *saved) ([]namedTensor, error) {
-	root := asDict(s.object)
-	if root != nil {
+func (f *File) stateDict(s *saved) (tensors []namedTensor) {
+	if root := asDict(s.object); root != nil {
 		for _, key := range stateKeys {
 			dict := asDict(root.get(key))
 			if dict == nil {
 				continue
 			}
-			tensors, err := flatten(dict, s.pickle)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", key, err)
-			}
+			fault.Within(key, func() { tensors = flatten(dict, s.pickle) })
 			if len(tensors) > 0 {
 				f.root = key
 				f.meta = scalars(root, s.pickle)
-				return tensors, nil
+				return tensors
 			}
 		}
 	}
-	tensors, err := flatten(s.object, s.pickle)
-	if err != nil {
-		return nil, err
-	}
-	if len(tensors) == 0 {
-		return nil, fmt.Errorf("no tensors: the file holds %s, want a dictionary of tensors as state_dict() gives it",
+	if tensors = flatten(s.object, s.pickle); len(tensors) == 0 {
+		fault.Raisef("no tensors: the file holds %s, want a dictionary of tensors as state_dict() gives it",
 			describe(s.object))
 	}
 	f.meta = scalars(s.object, s.pickle)
-	return tensors, nil
+	return tensors
 }
 
 // copyBudget bounds the bytes of tensors that cannot alias the file.
@@ -94,41 +74,41 @@ type copyBudget struct{ limit, used int }
 
 // materialize turns a view of a storage into a Tensor: a part of the storage itself when the elements lie in row-major
 // order, a copy otherwise. Both are checked to lie inside the storage.
-func materialize(v *pyTensor, storage []byte, copies *copyBudget) (*Tensor, error) {
+func materialize(v *pyTensor, storage []byte, copies *copyBudget) *Tensor {
 	size := v.elem.size()
 	if size == 0 {
-		return nil, fmt.Errorf("elements of type %s are not supported, want one of %s, complex64 or complex128",
+		fault.Raisef("elements of type %s are not supported, want one of %s, complex64 or complex128",
 			v.elem.name, knownTypes)
 	}
 	n, ok := product(v.shape)
 	length, ok2 := mul(n, size)
 	if !ok || !ok2 {
-		return nil, fmt.Errorf("shape %v is not possible", v.shape)
+		fault.Raisef("shape %v is not possible", v.shape)
 	}
 	t := &Tensor{DType: v.elem.dtype, Shape: slices.Clone(v.shape)}
 	if v.elem.complex {
 		t.Shape = append(t.Shape, 2)
 	}
 	if n == 0 {
-		return t, nil
+		return t
 	}
 	last, ok := lastElement(v)
 	if have := len(storage) / size; !ok || last >= have {
-		return nil, fmt.Errorf("shape %v with strides %v from element %d ends outside of storage %.20q, "+
+		fault.Raisef("shape %v with strides %v from element %d ends outside of storage %.20q, "+
 			"which has %d elements", v.shape, v.stride, v.offset, v.storage.key, have)
 	}
 	if isContiguous(v) {
 		from := v.offset * size
 		t.Data = storage[from : from+length : from+length]
-		return t, nil
+		return t
 	}
 	if length > copies.limit-copies.used {
-		return nil, fmt.Errorf("strides %v ask for a copy of %d bytes, "+
+		fault.Raisef("strides %v ask for a copy of %d bytes, "+
 			"and copies of one file may have at most %d bytes in all", v.stride, length, copies.limit)
 	}
 	copies.used += length
 	t.Data = gather(v, storage, size, length)
-	return t, nil
+	return t
 }
 
 // lastElement is the index of the farthest element of a view that is not empty; false when it does not fit into int.

@@ -2,10 +2,12 @@ package checkpoint
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // Flattening nested dictionaries into names. A pickle can hold one dictionary many times in another, and so can
@@ -22,44 +24,35 @@ type namedTensor struct {
 // walk visits the leaves of nested dictionaries, lists and tuples.
 type walk struct {
 	left int // visits and bytes of names and texts that are left
-	leaf func(name string, v any) error
+	leaf func(name string, v any)
 }
 
-var (
-	errTooLarge = errors.New("the nested dictionaries are too large for a pickle of this size")
-	errTooDeep  = fmt.Errorf("the dictionaries are nested deeper than %d", maxNesting)
-)
-
-func (w *walk) visit(name string, v any, depth int) error {
-	w.left -= 1 + len(name)
-	if w.left < 0 {
-		return errTooLarge
-	}
+func (w *walk) visit(name string, v any, depth int) {
+	w.spend(1 + len(name))
 	if depth > maxNesting {
-		return errTooDeep
+		fault.Raisef("the dictionaries are nested deeper than %d", maxNesting)
 	}
 	if d := asDict(v); d != nil {
 		for i, key := range d.keys {
-			if err := w.visit(join(name, keyText(key)), d.vals[i], depth+1); err != nil {
-				return err
-			}
+			w.visit(join(name, keyText(key)), d.vals[i], depth+1)
 		}
-		return nil
+		return
 	}
 	list, ok := items(v)
-	w.left -= textSize(list)
-	if w.left < 0 {
-		return errTooLarge
-	}
+	w.spend(textSize(list))
 	if !ok || isScalars(list) {
-		return w.leaf(name, v)
+		w.leaf(name, v)
+		return
 	}
 	for i, x := range list {
-		if err := w.visit(join(name, strconv.Itoa(i)), x, depth+1); err != nil {
-			return err
-		}
+		w.visit(join(name, strconv.Itoa(i)), x, depth+1)
 	}
-	return nil
+}
+
+func (w *walk) spend(n int) {
+	if w.left -= n; w.left < 0 {
+		fault.Raisef("the nested dictionaries are too large for a pickle of this size")
+	}
 }
 
 func join(prefix, key string) string {
@@ -78,19 +71,17 @@ func keyText(key any) string {
 }
 
 // flatten returns all tensors in v.
-func flatten(v any, pickle int) ([]namedTensor, error) {
-	var out []namedTensor
-	w := walk{left: 1<<20 + 8*pickle, leaf: func(name string, v any) error {
+func flatten(v any, pickle int) (out []namedTensor) {
+	w := walk{left: 1<<20 + 8*pickle, leaf: func(name string, v any) {
 		if t, ok := v.(*pyTensor); ok {
 			if name == "" {
 				name = "tensor"
 			}
 			out = append(out, namedTensor{name, t})
 		}
-		return nil
 	}}
-	err := w.visit("", v, 0)
-	return out, err
+	w.visit("", v, 0)
+	return out
 }
 
 // scalars returns everything in v that has a short text. Metadata is optional: entries that exceed the budget are left
@@ -98,14 +89,13 @@ func flatten(v any, pickle int) ([]namedTensor, error) {
 func scalars(v any, pickle int) map[string]string {
 	meta := map[string]string{}
 	w := walk{left: 1<<20 + 4*pickle}
-	w.leaf = func(name string, v any) error {
+	w.leaf = func(name string, v any) {
 		if text, ok := scalarText(v); ok {
 			w.left -= len(text)
 			meta[name] = text
 		}
-		return nil
 	}
-	_ = w.visit("", v, 0)
+	_ = fault.Catch(func() { w.visit("", v, 0) })
 	return meta
 }
 
@@ -168,10 +158,5 @@ func textSize(list []any) int {
 
 // isScalars reports whether a list has scalars only and is worth keeping as one leaf.
 func isScalars(list []any) bool {
-	for _, v := range list {
-		if !isScalar(v) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(list, func(v any) bool { return !isScalar(v) })
 }

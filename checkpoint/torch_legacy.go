@@ -1,9 +1,9 @@
 package checkpoint
 
 import (
-	"errors"
-	"fmt"
 	"math/big"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // The layout of torch.save before 1.6: five pickles one after another - the magic number, the protocol version, a
@@ -14,101 +14,84 @@ const legacyVersion = 1001
 
 var legacyMagic, _ = new(big.Int).SetString("1950a86a20f9469cfc6c", 16)
 
-func readLegacy(data []byte) (*saved, error) {
+func readLegacy(data []byte) *saved {
 	u := newUnpickler(data)
-	magic, err := u.load()
-	if err != nil {
-		return nil, err
+	if magic := fault.Must(u.load()); !isLegacyMagic(magic) {
+		fault.Raisef("the pickle holds %s, want the magic number of torch.save", describe(magic))
 	}
-	if n, ok := magic.(*big.Int); !ok || n.Cmp(legacyMagic) != 0 {
-		return nil, fmt.Errorf("the pickle holds %s, want the magic number of torch.save", describe(magic))
+	if version := fault.Must(u.load()); version != int64(legacyVersion) {
+		fault.Raisef("found version %s of the format, want %d", describe(version), legacyVersion)
 	}
-	version, err := u.load()
-	if err != nil {
-		return nil, err
-	}
-	if version != int64(legacyVersion) {
-		return nil, fmt.Errorf("found version %s of the format, want %d", describe(version), legacyVersion)
-	}
-	machine, err := u.load()
-	if err != nil {
-		return nil, err
-	}
-	if d := asDict(machine); d == nil || d.get("little_endian") != true {
-		return nil, errors.New("the file was not saved on a little-endian machine")
+	if machine := asDict(fault.Must(u.load())); machine == nil || machine.get("little_endian") != true {
+		fault.Raisef("the file was not saved on a little-endian machine")
 	}
 	start := u.pos
-	object, err := u.load()
-	if err != nil {
-		return nil, err
-	}
+	object := fault.Must(u.load())
 	size := u.pos - start
-	storages, err := readStorages(u)
-	if err != nil {
-		return nil, err
-	}
-	return &saved{object, size, func(s *pyStorage) ([]byte, error) { return legacyStorage(storages, s) }}, nil
+	storages := readStorages(u)
+	return &saved{object, size, func(s *pyStorage) []byte { return legacyStorage(storages, s) }}
+}
+
+func isLegacyMagic(v any) bool {
+	n, ok := v.(*big.Int)
+	return ok && n.Cmp(legacyMagic) == 0
 }
 
 // readStorages reads the keys and the storages that follow them, which are parts of the file.
-func readStorages(u *unpickler) (map[string][]byte, error) {
+func readStorages(u *unpickler) map[string][]byte {
 	elems := make(map[string]elemType, len(u.storages))
 	for _, s := range u.storages {
 		elems[s.key] = s.elem
 	}
-	v, err := u.load()
-	if err != nil {
-		return nil, fmt.Errorf("keys of the storages: %w", err)
-	}
+	var v any
+	fault.Within("keys of the storages", func() { v = fault.Must(u.load()) })
 	keys, ok := items(v)
 	if !ok {
-		return nil, fmt.Errorf("keys of the storages: found %s, want a list", describe(v))
+		fault.Raisef("keys of the storages: found %s, want a list", describe(v))
 	}
 	out := make(map[string][]byte, len(keys))
 	for _, k := range keys {
 		key, _ := k.(string)
 		elem, ok := elems[key]
 		if !ok || elem.size() == 0 {
-			return nil, fmt.Errorf("storage %s: its element size is not known (type %q)", describe(k), elem.name)
+			fault.Raisef("storage %s: its element size is not known (type %q)", describe(k), elem.name)
 		}
 		n, ok := uint64At(u.data, u.pos)
 		if !ok {
-			return nil, fmt.Errorf("storage %.20q: the file ends at byte %d, before its length", key, len(u.data))
+			fault.Raisef("storage %.20q: the file ends at byte %d, before its length", key, len(u.data))
 		}
 		u.pos += 8
 		left := uint64(len(u.data) - u.pos)
 		if n > left/uint64(elem.size()) {
-			return nil, fmt.Errorf("storage %.20q: found a length of %d elements of %s, but only %d bytes are left",
+			fault.Raisef("storage %.20q: found a length of %d elements of %s, but only %d bytes are left",
 				key, n, elem.name, left)
 		}
-		if out[key], err = u.take(n * uint64(elem.size())); err != nil {
-			return nil, err
-		}
+		out[key] = u.take(n * uint64(elem.size()))
 	}
-	return out, nil
+	return out
 }
 
 // legacyStorage returns the bytes of a storage or, when it is a view, of its part of another storage.
-func legacyStorage(storages map[string][]byte, s *pyStorage) ([]byte, error) {
+func legacyStorage(storages map[string][]byte, s *pyStorage) []byte {
 	d, ok := storages[s.key]
 	if !ok {
-		return nil, fmt.Errorf("the file has no storage %.20q", s.key)
+		fault.Raisef("the file has no storage %.20q", s.key)
 	}
 	size := s.elem.size()
 	if size == 0 {
-		return d, nil // materialize says that the type is not supported
+		return d // materialize says that the type is not supported
 	}
 	have := len(d) / size
 	if have != s.numel {
-		return nil, fmt.Errorf("storage %.20q has %d elements of %s, but the pickle wants %d",
+		fault.Raisef("storage %.20q has %d elements of %s, but the pickle wants %d",
 			s.key, have, s.elem.name, s.numel)
 	}
 	if s.view == nil {
-		return d, nil
+		return d
 	}
 	if s.view.offset > have || s.view.numel > have-s.view.offset {
-		return nil, fmt.Errorf("a view of storage %.20q has %d elements from %d, but the storage has only %d", s.key,
+		fault.Raisef("a view of storage %.20q has %d elements from %d, but the storage has only %d", s.key,
 			s.view.numel, s.view.offset, have)
 	}
-	return d[s.view.offset*size:][:s.view.numel*size], nil
+	return d[s.view.offset*size:][:s.view.numel*size]
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // pWeights is the pickle of {"w": a vector of 3 numbers from storage "0"}.
@@ -379,12 +381,12 @@ func TestTorchTruncated(t *testing.T) {
 	for _, file := range [][]byte{torchZip(t, pWeights, f32(3)), torchLegacy(pWeights, []int{3}, f32(3))} {
 		for n := range file {
 			f := &File{path: "cut", mapping: &mapping{data: file[:n]}, tensors: map[string]*Tensor{}}
-			if err := f.readTorch(); err == nil {
+			if err := fault.Catch(f.readTorch); err == nil {
 				t.Fatalf("the first %d of %d bytes open as a whole file %q", n, len(file), f.Names())
 			}
 			f = &File{path: "flipped", mapping: &mapping{data: slices.Clone(file)}, tensors: map[string]*Tensor{}}
 			f.mapping.data[n] ^= 0xff
-			if f.readTorch() == nil {
+			if fault.Catch(f.readTorch) == nil {
 				checkTensors(t, f, 0)
 			}
 		}
@@ -394,7 +396,7 @@ func TestTorchTruncated(t *testing.T) {
 func fuzzTorch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file := &File{path: "fuzz", mapping: &mapping{data: data}, tensors: map[string]*Tensor{}}
-		if file.readTorch() == nil {
+		if fault.Catch(file.readTorch) == nil {
 			checkTensors(t, file, 0)
 		}
 	})

@@ -148,10 +148,9 @@ func (r *cacheQuota) notes() []string {
 				status.Bytes(uint64(bytes)), last.Used.Format("2006-01-02"), status.Bytes(uint64(r.limit))))
 	}
 	if total := r.written + r.others; len(r.removed) == 0 && float64(total) > 0.9*float64(r.limit) {
-		notes = append(notes,
-			fmt.Sprintf("token cache: %s holds %s of the %s it may hold; "+
-				"the least recently used is evicted first (hippo cache list, hippo cache clean)", r.dir,
-				status.Bytes(uint64(total)), status.Bytes(uint64(r.limit))))
+		notes = append(notes, fmt.Sprintf("token cache: %s holds %s of the %s it may hold; "+
+			"the least recently used is evicted first (hippo cache list, hippo cache clean)", r.dir,
+			status.Bytes(uint64(total)), status.Bytes(uint64(r.limit))))
 	}
 	return notes
 }

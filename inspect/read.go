@@ -44,7 +44,7 @@ func (r *Report) read() error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s: found no regular file, want a file or a folder", r.Path)
 	case slices.Contains(unfinished, ending):
-		return fmt.Errorf("%s: found a download that is not finished, of %s so far: hippo pull NAME resumes its own",
+		return fmt.Errorf("%s: found an unfinished download of %s so far: hippo pull NAME resumes its own",
 			r.Path, status.Bytes(info.Size()))
 	case ending == ".json" && !strings.HasSuffix(r.Path, checkpoint.IndexSuffix):
 		return r.readJSON()
@@ -118,9 +118,9 @@ func (r *Report) inFolder() error {
 	case len(entries) == 0:
 		return errors.New("the folder is empty")
 	case len(files) > 0:
-		return fmt.Errorf("there are files that hippo info describes: %s", brief.Line(brief.List(files, ", ")))
+		return fmt.Errorf("hippo info describes these files in it: %s", brief.Line(brief.List(files, ", ")))
 	case len(pieces) > 0:
-		return fmt.Errorf("there are downloads that are not finished: %s", brief.Line(brief.List(pieces, ", ")))
+		return fmt.Errorf("it holds unfinished downloads: %s", brief.Line(brief.List(pieces, ", ")))
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package inspect describes what is at a path without loading weights: a model's folder or a training run, the network
-// of a task, a checkpoint in any format, a tokenizer or a configuration.
+// Package inspect describes a path without loading weights. The path may be a model's folder, a training run, the
+// network of a task, a checkpoint in any format, a tokenizer or a configuration.
 package inspect
 
 import (

@@ -24,9 +24,9 @@ type Diagonal struct {
 // diagonalOptions are the options of mixers with diagonal systems.
 type diagonalOptions struct {
 	DState  int     `json:"d_state" help:"state size of a channel, two numbers for each complex mode"`
-	Measure string  `json:"measure" help:"how A starts: diag-lin, -inv, -legs, -inv2, -quad, -real or -rand"`
-	DtMin   float64 `json:"dt_min" help:"smallest dt at the start"`
-	DtMax   float64 `json:"dt_max" help:"largest dt at the start"`
+	Measure string  `json:"measure" help:"initial A: diag-lin, -inv, -legs, -inv2, -quad, -real or -rand"`
+	DtMin   float64 `json:"dt_min" help:"smallest initial dt"`
+	DtMax   float64 `json:"dt_max" help:"largest initial dt"`
 }
 
 func diagonalOptionsOf(c Config) diagonalOptions {

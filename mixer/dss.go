@@ -37,8 +37,8 @@ type dssOptions struct {
 	DState  int     `json:"d_state" help:"complex modes, shared by all channels"`
 	Version string  `json:"version" enum:"softmax,exp,exp-no-scale" help:"what the weights stand for"`
 	LMax    int     `json:"l_max" help:"steps that the softmax is over" min:"1" max:"1048576"`
-	DtMin   float64 `json:"dt_min" help:"smallest dt at the start"`
-	DtMax   float64 `json:"dt_max" help:"largest dt at the start"`
+	DtMin   float64 `json:"dt_min" help:"smallest initial dt"`
+	DtMax   float64 `json:"dt_max" help:"largest initial dt"`
 }
 
 func dssOptionsOf(c Config) dssOptions {

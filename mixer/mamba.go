@@ -46,8 +46,8 @@ type mambaCommon struct {
 	DConv   int     `json:"d_conv" help:"taps of the short filter"`
 	Expand  int     `json:"expand" help:"inner channels for each of d_model"`
 	Inner   int     `json:"d_inner" help:"inner channels; 0 for expand·d_model"`
-	DtMin   float64 `json:"dt_min" help:"smallest dt at the start"`
-	DtMax   float64 `json:"dt_max" help:"largest dt at the start"`
+	DtMin   float64 `json:"dt_min" help:"smallest initial dt"`
+	DtMax   float64 `json:"dt_max" help:"largest initial dt"`
 	Bias    bool    `json:"bias" help:"biases in the projections"`
 	Conv    bool    `json:"conv_bias" help:"biases in the short filter"`
 	NormEps float64 `json:"norm_eps" help:"epsilon of norms inside"`

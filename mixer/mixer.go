@@ -1,5 +1,4 @@
-// Package mixer holds the sequence mixers, one file per paper. It may import engine (for the options of operations and
-// the caches of states), nn, autograd, tensor, ssm and internal/config, and never looks inside a tensor.
+// Package mixer holds the sequence mixers, one file per paper.
 //
 // A mixer has one way to run. Training, prefill in chunks and token-by-token decoding are the same call of Forward;
 // what differs is the lengths of the rows, whether they have states, and whether the tape records.

@@ -41,8 +41,8 @@ var S4Info = Info{
 type s4Options struct {
 	DState  int     `json:"d_state" help:"state size of a channel, two numbers for each complex mode"`
 	Measure string  `json:"measure" help:"the HiPPO matrix that A starts from, such as legs, legt, fourier, fourier2"`
-	DtMin   float64 `json:"dt_min" help:"smallest dt at the start"`
-	DtMax   float64 `json:"dt_max" help:"largest dt at the start"`
+	DtMin   float64 `json:"dt_min" help:"smallest initial dt"`
+	DtMax   float64 `json:"dt_max" help:"largest initial dt"`
 	LMax    int     `json:"l_max" help:"length of the kernel; longer sequences go in pieces" min:"1" max:"1048576"`
 	layerOptions
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -20,8 +19,8 @@ import (
 // errAdapter is the error of a model with an adapter when weights of its own are needed.
 var errAdapter = errors.New("the model has an adapter: found changes that are not in its weights, want Merge before")
 
-// Adapter is changes of low rank of some matrices of a model (see nn.LowRank), which are small beside it: the weights
-// themselves stay as they are, and other models may have the same ones (see Model.Beside).
+// Adapter holds low-rank changes of some matrices of a model (see nn.LowRank). The weights themselves do not change,
+// and other models can share them (see Model.Beside).
 type Adapter struct {
 	Changes []Change // in the order of the parameters
 }
@@ -36,13 +35,13 @@ type Change struct {
 // AdapterShape says which matrices an adapter changes, and how.
 type AdapterShape struct {
 	Rank int
-	// Alpha over Rank multiplies the changes: with it the rank can be changed while all else stays as it is.
+	// Alpha over Rank multiplies the changes: so the rank can be changed alone.
 	Alpha float64
 	// Targets are patterns of names of parameters, as those of Freeze; none stands for the matrices of all products.
 	Targets []string
 }
 
-// maxRank bounds what a wrong or hostile adapter can cost.
+// maxRank bounds the cost of an invalid or hostile adapter.
 const maxRank = 1 << 12
 
 // Adapt gives the model an adapter of a shape, whose parameters have no values yet (see Init) and are the only ones of
@@ -59,14 +58,14 @@ func (m *Model) Adapt(s AdapterShape) (*Adapter, error) {
 	for _, product := range m.Products() {
 		names = append(names, product.Name)
 	}
-	targets, err := matching(names, s.Targets)
+	changed, err := targets.match(names, s.Targets)
 	p.Add(err)
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	ranks := map[string]ChangeShape{}
 	for i, name := range names {
-		if targets[i] || len(s.Targets) == 0 {
+		if changed[i] || len(s.Targets) == 0 {
 			ranks[name] = ChangeShape{s.Rank, s.Alpha / float64(s.Rank)}
 		}
 	}
@@ -137,32 +136,6 @@ func (m *Model) Products() (all []Product) {
 	return all
 }
 
-// matching tells which names one of some patterns matches. The error has the problems of all patterns.
-func matching(names, patterns []string) ([]bool, error) {
-	var problems config.Problems
-	found := make([]bool, len(names))
-	for _, pattern := range patterns {
-		matches, err := compileTarget(pattern)
-		if err != nil {
-			problems.Addf("target", "%q: %v", pattern, err)
-			continue
-		}
-		hits := 0
-		for i, name := range names {
-			if matches.MatchString(name) {
-				found[i] = true
-				hits++
-			}
-		}
-		if hits == 0 {
-			near := config.Nearest(strings.Trim(pattern, ".*"), parts(names), nearNames)
-			problems.Addf("target", "%q matches no matrix of a product, want names such as %s", pattern,
-				brief.List(near, ", "))
-		}
-	}
-	return found, problems.Err()
-}
-
 // compileTarget is compileGlob for targets, which may also be the last part of the names of modules: q_proj.
 func compileTarget(pattern string) (*regexp.Regexp, error) {
 	if !strings.ContainsAny(pattern, ".*?") && pattern != "" {
@@ -212,8 +185,8 @@ func (a *Adapter) fingerprint() []byte {
 	return h.Sum(nil)
 }
 
-// Beside returns another model over the same weights, in the same memory, without an adapter. None of the two can be
-// trained or changed but by its adapter.
+// Beside returns another model over the same weights, in the same memory, without an adapter. Neither can be trained or
+// changed except through its adapter.
 func (m *Model) Beside() (*Model, error) {
 	other, err := New(m.Config)
 	if err != nil {
@@ -276,7 +249,7 @@ func (c *Change) merge() {
 	c.Of.Change = nil
 }
 
-// isChanged tells whether matrices of a model have changes.
+// isChanged reports whether matrices of a model have changes.
 func isChanged(m nn.Module) (changed bool) {
 	m.Params("", func(_ string, p *nn.Param) { changed = changed || p.Change != nil })
 	return changed

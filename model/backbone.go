@@ -159,7 +159,7 @@ func (b *Block) traits() mixer.Traits {
 	return b.Mixer.Traits().And(b.Shared.Traits())
 }
 
-// LooksAhead tells whether an output depends on later inputs, as in encoders.
+// LooksAhead reports whether an output depends on later inputs, as in encoders.
 func (bb *Backbone) LooksAhead() bool {
 	for _, b := range bb.Blocks {
 		if b.traits().LooksAhead {
@@ -169,19 +169,19 @@ func (bb *Backbone) LooksAhead() bool {
 	return false
 }
 
-// Convolves tells whether the model is faster at reading pieces of some hundred positions than those of some dozens:
-// see mixer.Traits.
+// Convolves reports whether the model reads pieces of a few hundred positions faster than pieces of a few dozen: see
+// mixer.Traits.
 func (bb *Backbone) Convolves() bool {
 	return slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.traits().Convolves })
 }
 
-// GoesBySteps tells whether a network of a shape can go by the times of positions: see NetworkConfig.Steps.
+// GoesBySteps reports whether a network of a shape can use the times of positions: see NetworkConfig.Steps.
 func GoesBySteps(c Config) bool {
 	bb, err := newBackbone(&c, true)
 	return err == nil && bb.goesBySteps()
 }
 
-// goesBySteps tells whether a layer goes by the times of positions.
+// goesBySteps reports whether a layer uses the times of positions.
 func (bb *Backbone) goesBySteps() bool {
 	return slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.traits().Steps })
 }

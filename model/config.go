@@ -1,7 +1,5 @@
 // Package model builds language models from mixers: configuration, presets, blocks, head, the registry of mixers and
-// the names of parameters. Package release, above it, reads what others published. It may import mixer, nn, autograd,
-// tensor, checkpoint, engine, internal/brief, internal/config, internal/disk and internal/parallel, and looks inside no
-// tensor.
+// the names of parameters. Package release reads models that others published.
 package model
 
 import (
@@ -20,34 +18,34 @@ type Config struct {
 	DModel   int    `json:"d_model" help:"width of the residual stream"`
 	NLayer   int    `json:"n_layer" help:"number of blocks"`
 	DInner   int    `json:"d_inner" help:"inner width of the MLP; 0 means 4·d_model"`
-	Mixer    string `json:"mixer" help:"mixer of every block not named otherwise: see the registry"`
+	Mixer    string `json:"mixer" help:"mixer of every block without another one: see hippo mixers"`
 	AttnIdx  []int  `json:"attn_layer_idx" help:"blocks (from 0) whose mixer is attention"`
 	Layers   string `json:"layers" help:"mixers in order: h3*2,attention(num_heads=4)/swiglu; overrides n_layer"`
-	NumHeads int    `json:"num_heads" help:"heads of attention"`
+	NumHeads int    `json:"num_heads" help:"attention heads"`
 	Norm     string `json:"norm" enum:"layer,rms,rms_plus_one" help:"norms of the stream: layer (LayerNorm) or RMSNorm"`
-	MLP      string `json:"mlp" help:"what follows each mixer: gelu, relu2, glu, swiglu, geglu or none"`
+	MLP      string `json:"mlp" help:"MLP after each mixer: gelu, relu2, glu, swiglu, geglu or none"`
 	Rotary   int    `json:"rotary_emb_dim" help:"rotated components of each attention head; 0 for none"`
 
-	MaxPositions int `json:"max_position_embeddings" help:"tokens that have a learned position; 0 for none"`
+	MaxPositions int `json:"max_position_embeddings" help:"number of learned positions; 0 for none"`
 
 	DState    int     `json:"d_state" help:"state size of the SSMs"`
 	HeadDim   int     `json:"head_dim" help:"channels of an H3 head"`
-	HeadOrder string  `json:"head_order" enum:"dh,hd" help:"how H3 flattens heads: as PyTorch or CUDA"`
-	Measure   string  `json:"measure" help:"how A starts: diag-lin, -inv, -legs, -inv2, -quad, -real or -rand"`
-	DtMin     float64 `json:"dt_min" help:"smallest dt at the start"`
-	DtMax     float64 `json:"dt_max" help:"largest dt at the start"`
+	HeadOrder string  `json:"head_order" enum:"dh,hd" help:"order of flattened H3 heads: as in PyTorch or CUDA"`
+	Measure   string  `json:"measure" help:"initial A: diag-lin, -inv, -legs, -inv2, -quad, -real or -rand"`
+	DtMin     float64 `json:"dt_min" help:"smallest initial dt"`
+	DtMax     float64 `json:"dt_max" help:"largest initial dt"`
 
 	VocabSize        int     `json:"vocab_size" help:"tokens; 0 takes the tokenizer's"`
-	PadVocab         int     `json:"pad_vocab_size_multiple" help:"the embedding's rows are a multiple of this"`
+	PadVocab         int     `json:"pad_vocab_size_multiple" help:"round up the rows of the embedding to a multiple"`
 	EmbedDropout     float64 `json:"embed_dropout" help:"dropout on embeddings, in training"`
 	AttnDropout      float64 `json:"attn_dropout" help:"dropout on attention weights, in training"`
-	ResidDropout     float64 `json:"resid_dropout" help:"dropout on what mixers and MLPs add"`
+	ResidDropout     float64 `json:"resid_dropout" help:"dropout on the outputs of mixers and MLPs, in training"`
 	LayerNormEpsilon float64 `json:"layer_norm_epsilon" help:"epsilon of the norms"`
 
-	UntiedHead bool    `json:"untied_head" help:"the head has weights of its own, not the embedding's"`
-	EmbedScale float64 `json:"embedding_multiplier" help:"multiplies the embedding; 0 for nothing"`
-	LogitScale float64 `json:"logits_multiplier" help:"multiplies the logits; 0 for nothing"`
-	LogitCap   float64 `json:"logits_soft_cap" help:"c of c·tanh(logits/c), which bounds them; 0 for none"`
+	UntiedHead bool    `json:"untied_head" help:"give the head its own weights instead of the embedding's"`
+	EmbedScale float64 `json:"embedding_multiplier" help:"multiplier of the embedding; 0 for none"`
+	LogitScale float64 `json:"logits_multiplier" help:"multiplier of the logits; 0 for none"`
+	LogitCap   float64 `json:"logits_soft_cap" help:"bound c of the logits, as c·tanh(logits/c); 0 for none"`
 
 	// Tokenizer is the fingerprint of the tokenizer that the model was trained with, "" where that is not known.
 	Tokenizer string `json:"tokenizer_fingerprint,omitempty" config:"-"`

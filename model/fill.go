@@ -23,7 +23,7 @@ type filling struct {
 	problems config.Problems
 	names    []string
 	params   []*nn.Param
-	sources  [][]checkpoint.Tensor // of each parameter, the rows of one behind those of another
+	sources  [][]checkpoint.Tensor // of each parameter, the rows of one after those of another
 	told     map[string]bool       // tensors with a problem that has been told
 	elements int
 }

@@ -22,7 +22,7 @@ type identity struct {
 	mu      sync.Mutex
 	version uint64 // of all parameters
 	text    string // "" where it has not been computed
-	earlier string // likewise: what earlier versions said of a model of integers
+	earlier string // what earlier versions computed for a model of integers
 }
 
 // OfIntegers begins the fingerprint of a model with weights that are integers. Earlier versions gave such a model one
@@ -42,7 +42,7 @@ func (m *Model) Fingerprint() string {
 	return m.identity.text
 }
 
-// HasFingerprint tells whether f is the Fingerprint of m, or what an earlier version said of it.
+// HasFingerprint reports whether f is the Fingerprint of m, or what an earlier version said of it.
 func (m *Model) HasFingerprint(f string) bool {
 	now := m.Fingerprint()
 	if f == now || !strings.HasPrefix(now, OfIntegers) || strings.HasPrefix(f, OfIntegers) {

@@ -11,38 +11,20 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// Freeze keeps the parameters that patterns name as they are: they get no gradient, so that training neither changes
-// them nor has memory for moments of them. A pattern is the name of a parameter, or the beginning of names up to a dot,
-// such as that of a layer; in it * stands for any text, ? for one character, and 0-5 between dots for the numbers from
-// 0 to 5. A pattern that no name matches is an error that lists near names, and so is one that is none. The error has
-// the problems of all patterns, and then nothing is frozen.
+// Freeze excludes the parameters that patterns name from training: they get no gradient and take no memory for moments.
+// A pattern is the name of a parameter, or a prefix of names up to a dot, such as that of a layer; in it * stands for
+// any text, ? for one character, and 0-5 between dots for the numbers from 0 to 5. It is an error if a pattern is
+// invalid or no name matches it; then the error lists near names. The error has the problems of all patterns, and then
+// nothing is frozen.
 func (p *Parameters) Freeze(patterns []string) error {
-	var problems config.Problems
 	var params []*nn.Param
 	var names []string
 	p.of.Params("", func(name string, q *nn.Param) {
 		names, params = append(names, name), append(params, q)
 	})
-	frozen := make([]bool, len(names))
-	for _, pattern := range patterns {
-		matches, err := compileGlob(pattern)
-		if err != nil {
-			problems.Addf("freeze", "%q: %v", pattern, err)
-			continue
-		}
-		found := false
-		for i, name := range names {
-			if matches.MatchString(name) {
-				frozen[i], found = true, true
-			}
-		}
-		if !found {
-			near := config.Nearest(strings.TrimRight(pattern, ".*"), withParts(names), nearNames)
-			problems.Addf("freeze", "%q matches no parameter, want names such as %s", pattern, brief.List(near, ", "))
-		}
-	}
-	if len(problems) > 0 {
-		return problems
+	frozen, err := freezes.match(names, patterns)
+	if err != nil {
+		return err
 	}
 	for i, q := range params {
 		if frozen[i] {
@@ -52,8 +34,8 @@ func (p *Parameters) Freeze(patterns []string) error {
 	return nil
 }
 
-// FirstTrained is the first block that a step goes back through, the number of blocks where it is none: below it, all
-// parameters are frozen.
+// FirstTrained returns the first block that a backward pass reaches, or the number of blocks if it reaches none. All
+// parameters below that block are frozen.
 func (m *Model) FirstTrained() int {
 	names := m.Config.naming()
 	first := len(m.Blocks)
@@ -93,6 +75,43 @@ func withParts(names []string) (all []string) {
 }
 
 var rangePart = regexp.MustCompile(`^(\d+)-(\d+)$`)
+
+// patterns select parameters by the names in a field.
+type patterns struct {
+	field   string
+	names   string // of what, for an error
+	compile func(pattern string) (*regexp.Regexp, error)
+	parts   func(names []string) []string // that a pattern may have meant
+}
+
+var (
+	freezes = patterns{"freeze", "parameter", compileGlob, withParts}
+	targets = patterns{"target", "matrix of a product", compileTarget, parts}
+)
+
+// match reports which names one of some patterns matches. The error has the problems of all patterns.
+func (p patterns) match(names, patterns []string) ([]bool, error) {
+	var problems config.Problems
+	matched := make([]bool, len(names))
+	for _, pattern := range patterns {
+		matches, err := p.compile(pattern)
+		if err != nil {
+			problems.Addf(p.field, "%q: %v", pattern, err)
+			continue
+		}
+		found := false
+		for i, name := range names {
+			if matches.MatchString(name) {
+				matched[i], found = true, true
+			}
+		}
+		if !found {
+			near := config.Nearest(strings.Trim(pattern, ".*"), p.parts(names), nearNames)
+			problems.Addf(p.field, "%q matches no %s, want names such as %s", pattern, p.names, brief.List(near, ", "))
+		}
+	}
+	return matched, problems.Err()
+}
 
 // compileGlob makes an expression of a pattern, which matches names and what begins them up to a dot.
 func compileGlob(pattern string) (*regexp.Regexp, error) {

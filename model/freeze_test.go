@@ -100,7 +100,7 @@ func TestFreezeErrors(t *testing.T) {
 	}
 }
 
-// gradientsOf are the gradients of a step by the names of the parameters that are trained. The step goes on from the
+// gradientsOf are the gradients of a step by the names of the parameters that are trained. The step continues from the
 // states of as many others as carried says.
 func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float32 {
 	var leaves []*tensor.Tensor
@@ -143,7 +143,7 @@ func gradientsOf(m *Model, tape *autograd.Tape, carried int) map[string][]float3
 
 // TestFrozenPartsChangeNoGradient: of every mixer, of experts and shared blocks, with a head of its own and without,
 // whatever is frozen beside it, a parameter has the gradient that it has where all are trained, to the bit; also in a
-// step that goes on from the states of others.
+// step that continues from the states of others.
 func TestFrozenPartsChangeNoGradient(t *testing.T) {
 	models := map[string]func() *Model{"head": func() *Model { return withHead(t, "h3,attention") }}
 	lists := []string{composed, mixtures}

@@ -34,7 +34,7 @@ func parseLayers(text string) ([]string, error) {
 			entry = strings.TrimSpace(entry[:at])
 		}
 		if n > maxLayers-len(plan) {
-			return nil, fmt.Errorf("found more than %d layers, want at most that", maxLayers)
+			return nil, fmt.Errorf("found more than the limit of %d layers", maxLayers)
 		}
 		for range n {
 			plan = append(plan, entry)

@@ -42,14 +42,14 @@ func (m *Model) Through(t *autograd.Tape, i int, residual, hidden *tensor.Tensor
 	return m.Blocks[i].forward(t, residual, hidden, nil, r.of(i), m.Config.ResidDropout)
 }
 
-// End is what Forward does behind the last layer.
+// End is what Forward does after the last layer.
 func (m *Model) End(t *autograd.Tape, residual, hidden *tensor.Tensor) *tensor.Tensor {
 	t.Scope("backbone.ln_f")
 	_, out := m.LnF.AddForward(t, hidden, residual)
 	return out
 }
 
-// Shares tells whether some layer has a block that other layers have, too, or that sees the stream before the first.
+// Shares reports whether some layer has a block that other layers have, too, or that sees the stream before the first.
 func (m *Model) Shares() bool {
 	return slices.ContainsFunc(m.Blocks, func(b *Block) bool { return b.Shared != nil })
 }

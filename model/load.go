@@ -22,21 +22,21 @@ type Weights struct {
 	// Keys are names in the file by official names, which are those of parameters unless Sources says otherwise.
 	Keys map[string]string
 
-	// Sources says of which tensors, by official names, a parameter is made: the rows of one behind those of another.
+	// Sources says of which tensors, by official names, a parameter is made: the rows of one after those of another.
 	// Where it is nil, each is one of its own name.
 	Sources func(parameter string) []Source
 
-	// Extra decides on a tensor that is no parameter, of a key in the file: nil lets it be there, an error says what is
-	// wrong with it. It is asked for none that Keys leaves out. Where Extra is nil, none may be there.
+	// Extra decides on a tensor that is no parameter, of a key in the file: nil accepts it, an error rejects it. It is
+	// not called for tensors that Keys leaves out. If Extra is nil, such tensors are rejected.
 	Extra func(name, key string) error
 }
 
 // Source is a tensor of a file, or a part of one, whose rows are rows of a parameter.
 type Source struct {
 	Name     string
-	Part, Of int // this one of so many equal parts of its rows; of 0 for all
+	Part, Of int // this one of Of equal parts of its rows; 0 for all
 	Share    int // of the rows of the parameter, in proportion to the other sources; 0 for 1
-	Stack    int // so many matrices are one tensor of an axis more; 0 for none
+	Stack    int // number of matrices stacked in one tensor with one more axis; 0 for none
 }
 
 // of are the sources of a parameter.
@@ -47,7 +47,7 @@ func (w Weights) of(parameter string) []Source {
 	return w.Sources(parameter)
 }
 
-// Matched are the tensors of a parameter: its rows are those of one behind those of another.
+// Matched are the tensors of a parameter: its rows are the rows of one after those of another.
 type Matched struct {
 	Name  string // of the parameter
 	Parts []checkpoint.Tensor

@@ -85,8 +85,8 @@ func (c *Config) CountParams() (int, error) {
 	return m.NumParams(), nil
 }
 
-// Forward maps the n token ids of all rows, one row behind the other, to hidden states (n, d_model) after the final
-// norm, and updates the states of the rows. Ids must be inside the vocabulary.
+// Forward maps the n token ids of all rows, one row after another, to hidden states (n, d_model) after the final norm,
+// and updates the states of the rows. Ids must be inside the vocabulary.
 func (m *Model) Forward(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	return m.run(t, t.Dropout(m.Embed(t, ids, r), m.Config.EmbedDropout, &r.at), r, m.Config.ResidDropout)
 }

@@ -113,7 +113,7 @@ func (c *NetworkConfig) inputs() int {
 	return c.Channels
 }
 
-// tied tells whether the head shares the weights of the embedding.
+// tied reports whether the head shares the weights of the embedding.
 func (c *NetworkConfig) tied() bool { return c.Everywhere && c.Vocab > 0 && c.Outputs == c.Vocab }
 
 func (c *NetworkConfig) validate() error {
@@ -175,7 +175,7 @@ func (m *Network) MaxLength() int {
 	return most
 }
 
-// Input is some sequences, one behind the other, of any lengths.
+// Input is some sequences, one after another, of any lengths.
 type Input struct {
 	Lengths []int     // of each sequence, in positions
 	Tokens  []int32   // Σ Lengths of them, or

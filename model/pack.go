@@ -159,7 +159,7 @@ func groupKinds(parts []checkpoint.Tensor) (kinds []engine.Precision) {
 	return kinds
 }
 
-// allOf tells whether all parts are of such a type.
+// allOf reports whether all parts are of such a type.
 func allOf(parts []checkpoint.Tensor, is func(checkpoint.DType) bool) bool {
 	return !slices.ContainsFunc(parts, func(x checkpoint.Tensor) bool { return !is(x.DType) })
 }
@@ -182,7 +182,7 @@ func StoredBytes(x *checkpoint.Tensor) int {
 	}
 }
 
-// packable tells whether a parameter is a matrix of products.
+// packable reports whether a parameter is a matrix of products.
 func packable(p *nn.Param) bool { return p.Role == nn.Weight || p.Role == nn.Table }
 
 // precisionOf is the precision of a matrix in a model that is packed at p.

@@ -16,8 +16,8 @@ import (
 // layers errors grow. bfloat16 has 8 bits, so that each factor of a product, the weight and the input, is off by up to
 // 1/256 of itself. Both are rounded independently and alike: the error is √2 times that of weights alone, which kept
 // within 0.02. int8 rounds each factor by up to 1/254 of the largest of its group, and in three layers that makes 2 to
-// 4 % in the mean square. Of weights of 4 bits, which are off by 6 to 8 %, that shows little more than that the logits
-// are still those of the model.
+// 4 % mean squared. Of weights of 4 bits, which are off by 6 to 8 %, that shows little more than that the logits are
+// still those of the model.
 const (
 	bf16LogitTol = 0.03
 	int8LogitTol = 0.06

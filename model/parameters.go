@@ -19,8 +19,8 @@ type Parameters struct {
 	config   func() (name string, text []byte, err error)
 }
 
-// Use moves a model, whose parameters have their values, to an engine. Tapes and states that were made before are of no
-// more use.
+// Use moves a model, whose parameters have their values, to an engine. Earlier tapes and states must not be used any
+// more.
 func (p *Parameters) Use(b engine.Backend) {
 	p.backbone.use(b)
 	place := func(_ string, q *nn.Param) {

@@ -148,7 +148,7 @@ func run(m *Model, ids []int32, b int, lengths []int) result {
 	return r
 }
 
-// gradient is a copy of that of x on a tape, nil where there is none.
+// gradient is a copy of that of x on a tape, nil if there is none.
 func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 	if g := tape.Grad(x); g != nil {
 		return read(g)
@@ -224,7 +224,7 @@ func chunksOfModel(t *testing.T, m *Model) {
 }
 
 // TestSteppedLogits: token by token, without recording, a model gives the logits of the whole, and a clone or a
-// restored copy of its state goes on from there with the same bits.
+// restored copy of its state continues from there with the same bits.
 func TestSteppedLogits(t *testing.T) {
 	for name, layers := range map[string]string{"every": every() + "," + composed, "mixtures": mixtures} {
 		t.Run(name, func(t *testing.T) { steppedLogits(t, hybrid(t, layers)) })

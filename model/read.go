@@ -14,7 +14,7 @@ import (
 // every type that quantizes.
 const pieceLen = 1 << 18
 
-// pieces recycles the memory of values that are on their way to a packed form.
+// pieces recycles the memory of values until they are packed.
 var pieces = sync.Pool{New: func() any { return new([]float32) }}
 
 // withPiece calls use with memory for n values, whose contents are unspecified.
@@ -33,7 +33,7 @@ type badTensor struct {
 	err  error
 }
 
-// read sets dst to the values from at on of parameter i, and lets go of the memory of the file. Values that are not
+// read sets dst to the values from at on of parameter i, and releases the memory of the file. Values that are not
 // finite are a problem.
 func (l *filling) read(i int, dst []float32, at int) *badTensor {
 	for p := range l.sources[i] {
@@ -70,7 +70,7 @@ func readFinite(x *checkpoint.Tensor, dst []float32, at int) error {
 	return nil
 }
 
-// tryAll tells whether all values of parameter i can be read.
+// tryAll reports whether all values of parameter i can be read.
 func (l *filling) tryAll(i int) (bad *badTensor) {
 	n := l.params[i].Len()
 	for at := 0; at < n && bad == nil; at += pieceLen {
@@ -80,7 +80,8 @@ func (l *filling) tryAll(i int) (bad *badTensor) {
 }
 
 // readPlain reads parameters into one piece of memory, in the order in which a forward pass reads them, and returns
-// functions that set them. All cores read, each a piece at a time: what takes long is the system's, which gives memory.
+// functions that set them. All cores read, each a piece at a time: most of the time goes to the system's allocation of
+// memory.
 func (l *filling) readPlain(which []int) (set []func()) {
 	lengths := make([]int, len(which))
 	for at, i := range which {
@@ -180,7 +181,7 @@ func (l *filling) groups(i int, bad *firstBad) engine.Groups {
 	}}
 }
 
-// releaseRows lets go of the memory of rows of k elements up to row j, at the end of each so many of them.
+// releaseRows releases the memory of rows of k elements up to row j, once for every pieceLen/k rows.
 func releaseRows(x *checkpoint.Tensor, j, k int) {
 	if rows := max(1, pieceLen/k); (j+1)%rows == 0 {
 		part := x.Part((j+1-rows)*k, rows*k)
@@ -188,14 +189,14 @@ func releaseRows(x *checkpoint.Tensor, j, k int) {
 	}
 }
 
-// firstBad is what is bad in the first of several parts, which come in any order.
+// firstBad is the error in the first of several parts, which arrive in any order.
 type firstBad struct {
 	mu  sync.Mutex
 	at  int
 	bad *badTensor
 }
 
-// add tells of the part from at on, which is good where bad is nil.
+// add reports the part that starts at at; a nil bad means no error.
 func (f *firstBad) add(at int, bad *badTensor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

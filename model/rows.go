@@ -8,7 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/mixer"
 )
 
-// Rows describe the input of one call of a model: sequences, or pieces of some, one behind the other. They may have any
+// Rows describe the input of one call of a model: sequences, or pieces of some, one after another. They may have any
 // lengths and ages, and see nothing of each other. The zero value has no rows.
 //
 // A tape that records uses its rows until Reset: they must not change before.
@@ -35,7 +35,7 @@ func OneRow(l int, s *State) *Rows {
 	return r
 }
 
-// Add appends a row of l positions of another sequence. It goes on from the state s, which Forward then updates.
+// Add appends a row of l positions of another sequence. It continues from the state s, which Forward then updates.
 // Without a state (nil) it begins at zero and keeps nothing. No two rows may have the same state.
 func (r *Rows) Add(l int, s *State) {
 	at := 0
@@ -47,8 +47,8 @@ func (r *Rows) Add(l int, s *State) {
 }
 
 // AddDocuments adds n positions of a sequence of m: a row for each document in them. Documents begin at borders, which
-// ascend, and see nothing of each other. The first row goes on from state, nil for none, unless a document begins with
-// it. It returns the state that the sequence goes on from.
+// ascend, and see nothing of each other. The first row continues from state, nil for none, unless a document begins
+// with it. It returns the state that the sequence continues from.
 func (r *Rows) AddDocuments(m *Model, n int, borders []int, state *State) *State {
 	carry, from := state != nil, 0
 	for i := range len(borders) + 1 {
@@ -102,7 +102,7 @@ func (r *Rows) of(layer int) *mixer.Rows {
 	return &r.layer
 }
 
-// remember tells whether a row has a state.
+// remember reports whether a row has a state.
 func (r *Rows) remember() bool {
 	return slices.ContainsFunc(r.states, func(s *State) bool { return s != nil })
 }

@@ -36,7 +36,7 @@ func (c *Channel) Scale(x float64) float32 { return float32((x - c.Mean) / c.Dev
 // Unscale is the number that the output y stands for.
 func (c *Channel) Unscale(y float32) float64 { return float64(y)*c.Deviation + c.Mean }
 
-// Usual tells whether x lies in the range seen in training, or outside by at most half of its width.
+// Usual reports whether x lies in the range seen in training, or outside by at most half of its width.
 func (c *Channel) Usual(x float64) bool {
 	room := (c.High - c.Low) / 2
 	return room == 0 || c.Low-room <= x && x <= c.High+room

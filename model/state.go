@@ -150,7 +150,7 @@ func (s *State) layer(name string) (mixer.State, string, error) {
 	return s.Mixers[i], part, nil
 }
 
-// Recurrent tells whether all layers have states of a fixed size, with gradients that can be taken from one tape to
+// Recurrent reports whether all layers have states of a fixed size, with gradients that can be taken from one tape to
 // another. The first layer that has not is named.
 func (bb *Backbone) Recurrent() (ok bool, layer int, kind string) {
 	for i, b := range bb.Blocks {

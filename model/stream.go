@@ -41,7 +41,7 @@ func (s *Stream) Position() int { return s.state.Position }
 // State is what the mixers carry. Whoever changes it changes what follows.
 func (s *Stream) State() *State { return s.state }
 
-// Tokens goes on by some tokens. It returns what Values does.
+// Tokens advances by some tokens. It returns what Values does.
 func (s *Stream) Tokens(ids ...int32) ([]float32, error) {
 	vocab := int32(s.m.Config.Vocab)
 	if vocab == 0 {
@@ -55,7 +55,7 @@ func (s *Stream) Tokens(ids ...int32) ([]float32, error) {
 	return s.step(Input{Tokens: ids}, len(ids))
 }
 
-// Values goes on by some rows of numbers. It returns the outputs at each of their positions, or of the sequence up to
+// Values advances by some rows of numbers. It returns the outputs at each of their positions, or of the sequence up to
 // the last of them, in memory that the next call reuses.
 func (s *Stream) Values(rows ...float32) ([]float32, error) {
 	channels := s.m.Config.Channels
@@ -65,7 +65,7 @@ func (s *Stream) Values(rows ...float32) ([]float32, error) {
 	return s.step(Input{Values: rows}, len(rows)/channels)
 }
 
-// step goes on by l positions.
+// step advances by l positions.
 func (s *Stream) step(in Input, l int) ([]float32, error) {
 	if l == 0 {
 		return nil, fmt.Errorf("found nothing, want at least one position")

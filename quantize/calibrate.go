@@ -14,10 +14,10 @@ import (
 
 // Options say how Calibrate chooses.
 type Options struct {
-	// Bits is the average that matrices may have for each number (see Bits); those that are nn.Param.Fine add what they
-	// have more where all are alike. It is not used where MaxKL is more than 0.
+	// Bits is the average that matrices may have for each number (see Bits); those that are nn.Param.Fine have at least
+	// 8, and their extra bits are added. It is not used if MaxKL is above 0.
 	Bits float64
-	// MaxKL is the most that the quantized model's predictions may diverge, in nats per token; 0 for any.
+	// MaxKL is the maximum divergence of the quantized model's predictions, in nats per token; 0 for any.
 	MaxKL float64
 
 	Progress func(done, total int) // of passes over the text
@@ -26,10 +26,10 @@ type Options struct {
 // WindowLen is the number of tokens of a window, each of which begins from an empty state.
 const WindowLen = 512
 
-// leastTokens are too few to tell anything.
+// leastTokens is the minimum for a useful measurement.
 const leastTokens = 64
 
-// candidate is a matrix of which a form is to be chosen.
+// candidate is a matrix for which a form is chosen.
 type candidate struct {
 	name    string
 	param   *nn.Param
@@ -38,8 +38,8 @@ type candidate struct {
 	options []option
 }
 
-// Calibrate rounds the matrices of a model, as model.LoadStored made it, by how much each of them moves what the model
-// predicts for the tokens of a text: the mean Kullback-Leibler divergence of the next token's distribution when only
+// Calibrate rounds the matrices of a model that model.LoadStored loaded, by how much each of them changes the model's
+// predictions for the tokens of a text: the mean Kullback-Leibler divergence of the next token's distribution when only
 // this matrix is rounded, to 4 bits (symmetric, or with a least number), 8 and 16. It takes the memory of the stored
 // model, of the chosen forms, and of a few rows of d_model numbers for each token.
 func Calibrate(ctx context.Context, m *model.Model, ids []int32, o Options) (*Report, error) {
@@ -116,7 +116,7 @@ func (x *candidate) rounded(b engine.Packing, p engine.Precision) tensor.Packed 
 	return b.Pack(p, as, matrix)[0]
 }
 
-// measureAll finds what each form of each matrix costs.
+// measureAll measures the cost of each form of each matrix.
 func (c *calibration) measureAll() error {
 	done, total := 0, len(c.candidates)*len(kinds)
 	for _, x := range c.candidates {
@@ -144,7 +144,7 @@ func (c *calibration) measureAll() error {
 	return nil
 }
 
-// mostTries bounds how often a choice is measured that was to diverge less.
+// mostTries bounds how often a choice is measured until it diverges little enough.
 const mostTries = 8
 
 // settle chooses a form of each matrix, rounds all, and measures the model that it makes.
@@ -152,7 +152,7 @@ func (c *calibration) settle(o Options) (seen, error) {
 	if o.MaxKL <= 0 {
 		return c.take(choose(c.options(), c.room(o.Bits), func(float64) bool { return false }))
 	}
-	// Divergences add up only nearly, so what comes out is measured.
+	// Divergences are only nearly additive, so the result is measured.
 	for aim, tries := o.MaxKL, 0; ; tries++ {
 		s, err := c.take(choose(c.options(), math.Inf(1), func(cost float64) bool { return cost <= aim }))
 		if err != nil || s.kl <= o.MaxKL {
@@ -173,7 +173,7 @@ func (c *calibration) options() (all [][]option) {
 	return all
 }
 
-// room is the size of all matrices at an average of so many bits.
+// room returns the size of all matrices at an average number of bits.
 func (c *calibration) room(bits float64) (size float64) {
 	for _, x := range c.candidates {
 		each := bits

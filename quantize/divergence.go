@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// calibration is a text as a model sees it, and what it predicts.
+// calibration holds a text as a model sees it, and its predictions.
 type calibration struct {
 	ctx        context.Context
 	m          *model.Model
@@ -29,10 +29,10 @@ type window struct {
 	ids    []int32
 	first  []float32 // the stream (n, d_model) before the first layer
 	stream []float32 // and before the layer of the calibration
-	hidden []float32 // behind all layers and the last norm
+	hidden []float32 // after all layers and the last norm
 }
 
-// seen is how a model's predictions compare with those before.
+// seen compares a model's predictions with its earlier ones.
 type seen struct{ kl, before, after float64 } // means: divergence, and losses before and after
 
 // tokens is how many tokens are predicted.
@@ -43,7 +43,7 @@ func (c *calibration) tokens() (n int) {
 	return n
 }
 
-// read computes what the model as it was stored makes of a text.
+// read runs the stored model on a text.
 func (c *calibration) read(ids []int32) error {
 	length := WindowLen
 	if most := c.m.MaxLength(); most > 0 {
@@ -90,7 +90,7 @@ func (c *calibration) rows(x []float32) *tensor.Tensor {
 	return tensor.FromSlice(x, len(x)/d, d)
 }
 
-// measure computes what the model predicts now, whose parameters differ from the stored ones from a layer on.
+// measure computes the predictions of the model, whose parameters differ from the stored ones from a layer on.
 func (c *calibration) measure(layer int) (seen, error) {
 	var total seen
 	for i := range c.windows {
@@ -103,7 +103,7 @@ func (c *calibration) measure(layer int) (seen, error) {
 	n := float64(c.tokens())
 	total = seen{total.kl / n, total.before / n, total.after / n}
 	if math.IsNaN(total.kl) || math.IsInf(total.kl, 0) {
-		return seen{}, fmt.Errorf("found a divergence of %v, want a finite one: the weights are ruined", total.kl)
+		return seen{}, fmt.Errorf("found a divergence of %v, want a finite one: the weights are not usable", total.kl)
 	}
 	return total, nil
 }
@@ -141,7 +141,7 @@ func (c *calibration) measureWindow(w *window, layer int) (total seen) {
 	return total
 }
 
-// bothLogits are those of hidden states of the stored model, by its head, and of the present one.
+// bothLogits returns the logits of hidden states of the stored model, by its head, and of the current one.
 func (c *calibration) bothLogits(stored, now []float32) (p, q []float32) {
 	head := c.m.Unembedding()
 	present := head.Packed()
@@ -153,7 +153,7 @@ func (c *calibration) bothLogits(stored, now []float32) (p, q []float32) {
 	return p, c.m.Logits(c.tape, c.rows(now)).Floats()
 }
 
-// compare gives the divergence of the distribution of logits q from that of p, Σ p (log p - log q), and the losses of
+// compare returns the divergence of the distribution of logits q from that of p, Σ p (log p - log q), and the losses of
 // both for the next token.
 func compare(p, q []float32, next int) seen {
 	topP, topQ := math.Inf(-1), math.Inf(-1)

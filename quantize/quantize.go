@@ -1,6 +1,5 @@
-// Package quantize decides in how few bits each weight matrix of a model is kept: all alike, or by how much each moves
-// what the model predicts for a text. It computes forward only. It may import checkpoint, engine, autograd, tensor, nn,
-// model and internal/parallel.
+// Package quantize chooses the number of bits for each weight matrix of a model: the same for all, or by how much
+// rounding each matrix changes the model's predictions for a text. It computes forward passes only.
 package quantize
 
 import (
@@ -15,11 +14,10 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// kinds are what a matrix may be rounded to, the smallest first.
+// kinds are the precisions to choose from, the smallest first.
 var kinds = []engine.Precision{engine.Int4, engine.Int4Min, engine.Int8, engine.BF16}
 
-// Bits are those that a number of a precision has for itself. A factor, which 32 numbers of integers share, adds half a
-// bit to each.
+// Bits returns the bits of one number at a precision. A factor, which 32 integers share, adds half a bit to each.
 func Bits(p engine.Precision) float64 {
 	switch p {
 	case engine.Int4:
@@ -34,7 +32,7 @@ func Bits(p engine.Precision) float64 {
 	return 32
 }
 
-// Uniform is the precision of the given bits, for a model whose matrices all have it.
+// Uniform returns the precision of the given bits, for a model whose matrices all have it.
 func Uniform(bits float64) (engine.Precision, error) {
 	for _, p := range kinds[:3] {
 		if Bits(p) == bits {
@@ -52,21 +50,21 @@ type Matrix struct {
 	Type  string             `json:"type"`          // int4, int4min, int8, bf16
 	Bytes int                `json:"bytes"`         // in the file
 	KL    map[string]float64 `json:"kl,omitempty"`  // when only this matrix is rounded, by type
-	Fine  bool               `json:"fine,omitzero"` // one that has 8 bits at least where all are alike
+	Fine  bool               `json:"fine,omitzero"` // a matrix with at least 8 bits if all have the same
 }
 
-// Report is what became of a model.
+// Report describes a quantized model.
 type Report struct {
 	Matrices []Matrix `json:"matrices"`
 	Numbers  int      `json:"numbers"` // of all matrices
 	Bytes    int      `json:"bytes"`   // of all matrices, in the file
 	Others   int      `json:"others"`  // bytes of all else, which is float32
 
-	// Calibration is what was measured, nil for nothing.
+	// Calibration holds the measurements, nil if there are none.
 	Calibration *Calibration `json:"calibration,omitempty"`
 }
 
-// Calibration is what a model predicts for a text, before and after.
+// Calibration compares a model's predictions for a text before and after.
 type Calibration struct {
 	Tokens int     `json:"tokens"` // whose next token was predicted
 	KL     float64 `json:"kl"`     // mean divergence of the quantized model's prediction, in nats

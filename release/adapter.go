@@ -30,8 +30,8 @@ const (
 type Adapter struct {
 	Dir     string
 	Name    string // of the base, as it was given: a path or the name of a published model; "" where nothing is said
-	Path    string // where it was; "" likewise
-	Weights string // its model.Model.WeightsFingerprint; "" likewise
+	Path    string // its path; "" if unknown
+	Weights string // its model.Model.WeightsFingerprint; "" if unknown
 
 	Rank    int
 	Alpha   float64
@@ -66,7 +66,7 @@ const (
 	metaBaseWeights = "base_weights"
 )
 
-// IsAdapter tells whether a folder is that of an adapter, or of a run that trains one.
+// IsAdapter reports whether a folder is that of an adapter, or of a run that trains one.
 func IsAdapter(dir string) bool {
 	_, err := ResolveAdapter(dir)
 	return err == nil
@@ -180,8 +180,8 @@ func (c *adapterConfig) scale(module string, rank int) (float64, error) {
 // peftPrefix begins the names of PEFT's tensors: those of the model that it wraps.
 const peftPrefix = "base_model.model."
 
-// SaveAdapter writes the adapter of a model into a folder, which must exist. a says of the base what is known; modules
-// are other names of matrices, see ModuleNames.
+// SaveAdapter writes the adapter of a model into a folder, which must exist. a describes the base as far as it is
+// known; modules are other names of matrices, see ModuleNames.
 func SaveAdapter(dir string, m *model.Model, a Adapter, modules map[string]string) error {
 	adapter := m.Adapter()
 	if adapter == nil {
@@ -253,5 +253,5 @@ func sourcesOf(w model.Weights, parameter string) []model.Source {
 	return w.Sources(parameter)
 }
 
-// isWhole tells whether a source is all of a tensor.
+// isWhole reports whether a source is all of a tensor.
 func isWhole(s model.Source) bool { return s.Of <= 1 && s.Stack == 0 }

@@ -15,7 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ErrBase is the error of an adapter for a model that it was not made for.
+// ErrBase is the error of using an adapter with another model than its base.
 var ErrBase = errors.New("the adapter was made for another model")
 
 // FileFingerprint is the model.Model.WeightsFingerprint of the model at a path, in whatever precision it is loaded.

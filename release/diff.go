@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// Diff is in what two files of weights differ.
+// Diff lists the differences of two files of weights.
 type Diff struct {
 	OnlyA []string     `json:"only_a"`
 	OnlyB []string     `json:"only_b"`
@@ -27,10 +27,10 @@ type Diff struct {
 	Largest int `json:"largest"`
 }
 
-// Equal tells whether there is no difference.
+// Equal reports whether there is no difference.
 func (d *Diff) Equal() bool { return len(d.OnlyA)+len(d.OnlyB)+len(d.Other) == 0 }
 
-// TensorDiff is in what two tensors of a name differ: in shape, type or values.
+// TensorDiff describes the difference of two tensors of one name: in shape, type or values.
 type TensorDiff struct {
 	Name   string           `json:"name"`
 	Layer  string           `json:"layer"` // such as backbone.layers.3; the name itself, where it is of none
@@ -62,12 +62,12 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// SameShape tells whether the values could be compared.
+// SameShape reports whether the values could be compared.
 func (d *TensorDiff) SameShape() bool { return slices.Equal(d.ShapeA, d.ShapeB) }
 
-// Compare compares the weights at two places, each a model's or a run's folder or the file of a checkpoint. Where both
-// are models that are read, tensors have the names of their parameters, whatever layouts they have; else those of their
-// files. It returns the paths of the files that it took.
+// Compare compares the weights at two places, each a model's or a run's folder or the file of a checkpoint. If both are
+// supported models, tensors are compared by the names of their parameters, in any layout, otherwise by their names in
+// the files. It returns the paths of the files that it took.
 func Compare(pathA, pathB string) (d Diff, fileA, fileB string, err error) {
 	models := false
 	between := func(a, b side) (err error) {
@@ -109,7 +109,7 @@ func withTensors(path string, use func(side) error) error {
 	return use(sideOfFile(f))
 }
 
-// side is one of two things that are compared: named tensors, each the rows of its parts one behind the other.
+// side is one of two things that are compared: named tensors, each the rows of its parts one after another.
 type side struct {
 	path  string
 	order []string
@@ -267,7 +267,7 @@ func sameForm(a, b checkpoint.Tensor) bool { return a.DType == b.DType && len(a.
 
 func sameData(a, b checkpoint.Tensor) bool { return bytes.Equal(a.Data, b.Data) }
 
-// parts reads tensors one behind the other.
+// parts reads tensors one after another.
 type parts struct {
 	rest []checkpoint.Tensor
 	at   int // in the first of rest
@@ -284,7 +284,7 @@ func (p *parts) left() int {
 	return 0
 }
 
-// next reads n elements of the present tensor, and lets go of the memory of the file.
+// next reads n elements of the present tensor, and releases the memory of the file.
 func (p *parts) next(n int) ([]float64, error) {
 	x := p.rest[0].Part(p.at, n)
 	p.at += n

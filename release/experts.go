@@ -12,7 +12,7 @@ const maxExperts = 1024
 // someExperts returns an error unless a number of experts, and how many of them a position uses, can be.
 func someExperts(fields string, n, used int) error {
 	if n < 1 || n > maxExperts || used < 1 || used > n {
-		return fmt.Errorf("%s: found %d and %d, want 1 to %d, and no more used than there are", fields, n, used,
+		return fmt.Errorf("%s: found %d and %d, want 1 to %d, and at most that many used", fields, n, used,
 			maxExperts)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -42,40 +41,24 @@ func factor(x *float64) float64 {
 	return one
 }
 
-// factors are n multipliers.
-func factors(field string, xs []float64, n int) ([]float64, error) {
-	if xs == nil {
-		return slices.Repeat([]float64{1}, n), nil
+// factors returns n multipliers.
+func (c *hfCommon) factors(field string, xs []float64, n int) []float64 {
+	if len(xs) == n {
+		return xs
 	}
-	if len(xs) != n {
-		return nil, fmt.Errorf("%s: found %d numbers, want %d", field, len(xs), n)
+	if xs != nil {
+		c.failf("%s: found %d numbers, want %d", field, len(xs), n)
 	}
-	return xs, nil
+	return slices.Repeat([]float64{1}, n)
 }
 
-func (o *falconH1Options) model(c *hfCommon) (m published, err error) {
-	if err := wantAct("hidden_act", o.Act, "silu"); err != nil {
-		return m, err
-	}
-	if err := someLayers(c.Layers); err != nil {
-		return m, err
-	}
-	ssm, err := factors("ssm_multipliers", o.SSMScales, 5)
-	if err != nil {
-		return m, err
-	}
-	mlp, err := factors("mlp_multipliers", o.MLPScales, 2)
-	if err != nil {
-		return m, err
-	}
-	attention, headDim, kv, err := o.hfAttention.options(c, 8)
-	if err != nil {
-		return m, err
-	}
-	base, err := c.base(10000)
-	if err != nil {
-		return m, err
-	}
+func (o *falconH1Options) model(c *hfCommon) (m published) {
+	c.wantAct("hidden_act", o.Act, "silu")
+	c.someLayers()
+	ssm := c.factors("ssm_multipliers", o.SSMScales, 5)
+	mlp := c.factors("mlp_multipliers", o.MLPScales, 2)
+	attention, headDim, kv := o.hfAttention.options(c, 8)
+	base := c.base(10000)
 	attention = attention.rotated(headDim, base).with(given{
 		"in_scale": factor(o.AttnIn), "out_scale": factor(o.AttnOut), "out_bias": o.hfAttention.Bias,
 	})
@@ -84,10 +67,7 @@ func (o *falconH1Options) model(c *hfCommon) (m published, err error) {
 	}
 	inner := 0
 	set(&inner, o.SSMInner)
-	mamba, err := o.hfMambaHybrid.options(c, inner, o.Eps)
-	if err != nil {
-		return m, err
-	}
+	mamba := o.hfMambaHybrid.options(c, inner, o.Eps)
 	mamba = mamba.with(given{
 		"rmsnorm": o.Norm, "norm_before_gate": o.NormFirst, "bias": false, "in_bias": o.hfMambaHybrid.Bias,
 		"out_bias": o.OutBias, "in_scale": factor(o.SSMIn), "out_scale": factor(o.SSMOut),
@@ -97,14 +77,6 @@ func (o *falconH1Options) model(c *hfCommon) (m published, err error) {
 	m.config = newHFConfig(slices.Repeat([]string{both}, c.Layers),
 		entry("swiglu", given{"bias": o.MLPBias, "gate_scale": mlp[0], "out_scale": mlp[1]}), o.Eps)
 	m.config.DInner, m.config.EmbedScale, m.config.LogitScale = o.Inner, factor(o.EmbedScale), factor(o.HeadScale)
-	m.names = hfNames{
-		embedding: []string{"model.embed_tokens."}, norm: "model.final_layernorm.", layers: "model.layers.",
-		layer: append(layerNorms("input_layernorm", "pre_ff_layernorm"),
-			swiGLU("feed_forward.", "gate_proj", "up_proj", "down_proj")...),
-		mixers: map[string][]rename{
-			"mamba2":    mambaNamesIn("mamba."),
-			"attention": attentionNames("self_attn.", "o_proj", o.hfAttention.Heads, kv),
-		},
-	}
-	return m, nil
+	m.names = jambaNames(o.hfAttention.Heads, kv)
+	return m
 }

@@ -16,7 +16,7 @@ import (
 
 // A GGUF file is a whole model: its values are the configuration (ggufPublished) and the tokenizer (ReadGGUFTexts), and
 // its tensors have names of their own, the same for all families, and some of them other shapes and values than
-// published (ggufParameters). What is what is told by the conversion of llama.cpp (conversion/*.py).
+// published (ggufParameters). The meanings follow llama.cpp's conversion (conversion/*.py).
 
 // ggufArch is how the models of one value of general.architecture are read.
 type ggufArch struct {
@@ -62,7 +62,7 @@ type ggufForm struct {
 	column  bool // (n) is (n, 1)
 	groups  bool // (n) is (groups, n/groups)
 	negExp  bool // a is -exp(a)
-	heads   int  // so many heads, of which components i and i + half a head are side by side; 0 for none
+	heads   int  // number of heads whose components i and i + half a head are adjacent; 0 for none
 }
 
 // form is that of the tensor of a name.
@@ -253,7 +253,7 @@ func nearestArch(f *checkpoint.File) string {
 	return best
 }
 
-// ggufMarks are the kinds of tensors by which architectures are told from each other.
+// ggufMarks are the kinds of tensors that distinguish architectures.
 var ggufMarks = map[string]string{
 	"mamba": "ssm_a ssm_x ssm_dt", "mamba2": "ssm_a ssm_norm", "jamba": "ssm_a ssm_x ssm_dt ssm_b_norm attn_q ffn_down",
 	"falcon-h1": "ssm_a attn_q ffn_gate", "granitehybrid": "ssm_a ssm_norm attn_q ffn_gate",

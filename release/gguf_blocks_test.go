@@ -137,7 +137,7 @@ func TestBlocksStayAsTheyAre(t *testing.T) {
 				rounded(t, fmt.Sprintf("%s: %s[%d]", b.kind, name, j), row, all[j*len(row):][:len(row)], b.off)
 			}
 		})
-		const inputs = 0.1 // what inputs of 8 bits may cost in two layers of random weights, in the mean square
+		const inputs = 0.1 // what inputs of 8 bits may cost in two layers of random weights, mean squared
 		got, want := ggufLogits(stored), ggufLogits(wide)
 		var off, all float64
 		for i, v := range want {

@@ -23,7 +23,7 @@ func (k *ggufKeys) experts(inner int) (o given, count int) {
 	return given{"experts": count, "top_k": used, "d_inner": inner}, count
 }
 
-// hasExperts tells whether the file has experts.
+// hasExperts reports whether the file has experts.
 func (k *ggufKeys) hasExperts() bool {
 	return k.sizeOr("expert_count", 0, 0) > 1 || k.hasInLayers(ggufRouter)
 }

@@ -238,7 +238,7 @@ func ggufLFM2(k *ggufKeys, p *published) {
 	k.routed(p, experts.with(k.routing(true)).with(given{"epsilon": 1e-6}), n, mixer)
 }
 
-// hasInLayers tells whether a layer of the file has a tensor.
+// hasInLayers reports whether a layer of the file has a tensor.
 func (k *ggufKeys) hasInLayers(part string) bool {
 	layers := min(k.size("block_count", 1), maxLayers)
 	for i := range layers {

@@ -105,7 +105,7 @@ func (k *ggufKeys) truth(key string) bool {
 	return b
 }
 
-// has tells whether the file has a tensor.
+// has reports whether the file has a tensor.
 func (k *ggufKeys) has(name string) bool {
 	_, ok := k.file.Tensor(name)
 	return ok

@@ -18,7 +18,7 @@ const ggufUnused = 5
 // ggufText is the start of the names of the values about tokens.
 const ggufText = "tokenizer.ggml."
 
-// ggufVocabulary is what a file says of its tokenizer, nil where it says nothing.
+// ggufVocabulary is what a file says of its tokenizer, nil if it says nothing.
 func ggufVocabulary(f *checkpoint.File) (*gguf.Vocabulary, error) {
 	values := f.Values()
 	if values[ggufText+"tokens"] == nil {
@@ -79,7 +79,7 @@ func ggufGet[T any](values map[string]any, name string, to *T) error {
 	return nil
 }
 
-// ggufInts are whole numbers, nil where there are none.
+// ggufInts are whole numbers, nil if there are none.
 func ggufInts(values map[string]any, name string) ([]int64, error) {
 	switch v := values[ggufText+name].(type) {
 	case nil:
@@ -113,7 +113,7 @@ func ggufID(values map[string]any, name string) (int32, error) {
 	return int32(n), nil
 }
 
-// ggufSwitch is a truth value, nil where there is none.
+// ggufSwitch is a truth value, nil if there is none.
 func ggufSwitch(values map[string]any, name string) (*bool, error) {
 	if values[ggufText+name] == nil {
 		return nil, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,17 +159,8 @@ type entryOptions struct{ values, defaults map[string]string }
 // mixerOptions are the name and the options of an entry of a list of layers.
 func mixerOptions(entry string) (kind string, o entryOptions, err error) {
 	kind, given, err := model.ParseEntry(entry)
-	o = entryOptions{map[string]string{}, map[string]string{}}
-	for _, info := range model.Mixers() {
-		if info.Name == kind {
-			for _, d := range model.MixerOptions(info) {
-				o.values[d.Key], o.defaults[d.Key] = d.Value, d.Value
-			}
-		}
-	}
-	for key, v := range given {
-		o.values[key] = v
-	}
+	o = entryOptions{mixerDefaults(kind), mixerDefaults(kind)}
+	maps.Copy(o.values, given)
 	return kind, o, err
 }
 
@@ -180,7 +172,7 @@ func (o entryOptions) take(keys ...string) {
 	}
 }
 
-// number is an option, which the mixer that was made of it has checked; 0 where there is none.
+// number is an option, which the mixer that was made of it has checked; 0 if there is none.
 func (o entryOptions) number(key string) float64 {
 	x, err := strconv.ParseFloat(o.values[key], 64)
 	if err != nil {
@@ -192,7 +184,7 @@ func (o entryOptions) number(key string) float64 {
 
 func (o entryOptions) size(key string) int { return int(o.number(key)) }
 
-// rest is an error for options that nobody has taken and that are not their defaults.
+// rest returns an error if options that have not been taken differ from their defaults.
 func (o entryOptions) rest() error {
 	var errs []error
 	for _, key := range sortedKeys(o.values) {
@@ -235,7 +227,8 @@ func (s ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoin
 	return out, err
 }
 
-// ggufTextValues are those about tokens, for a table of so many rows: rows without a token are unused tokens.
+// ggufTextValues returns the values about tokens, for a table of the given number of rows. Rows without a token become
+// unused tokens.
 func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
 	v, err := gguf.VocabularyOf(o.Tokenizer)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // of the largest error, relative to the largest logit. The second grows with the number of logits. bf16 rounds the
 // factors of a product by 2^-9/√3 = 0.11 % each, so that some 13 products one after the other make 0.6 %; random
 // weights enlarge that up to twice. int8 rounds each factor by up to 1/254 of the largest of its group of 32, weights
-// of int4 are off by 6 to 8 % in the mean square, those of int4min by a tenth less: in models of random weights,
-// through whose layers errors grow, that shows little more than that the logits are still those of the model.
+// of int4 are off by 6 to 8 % mean squared, those of int4min by a tenth less: in models of random weights, through
+// whose layers errors grow, that shows little more than that the logits are still those of the model.
 const (
 	bf16LogitRMS, bf16LogitWorst = 0.015, 0.03
 	int8LogitRMS, int8LogitWorst = 0.05, 0.12

@@ -63,7 +63,7 @@ func read(x *tensor.Tensor) []float32 {
 	return out
 }
 
-// gradient is a copy of the gradient of x on a tape, nil where there is none.
+// gradient is a copy of the gradient of x on a tape, nil if there is none.
 func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 	if g := tape.Grad(x); g != nil {
 		return read(g)

@@ -1,7 +1,7 @@
 package release
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -31,48 +31,32 @@ type graniteOptions struct {
 	Act        *string  `json:"hidden_act"`
 }
 
-func (o *graniteOptions) model(c *hfCommon) (m published, err error) {
-	if err := wantAct("hidden_act", o.Act, "silu"); err != nil {
-		return m, err
-	}
+func (o *graniteOptions) model(c *hfCommon) (m published) {
+	c.wantAct("hidden_act", o.Act, "silu")
 	if !(o.LogitScale > 0) {
-		return m, fmt.Errorf("logits_scaling: found %g, want more than 0", o.LogitScale)
+		return c.failf("logits_scaling: found %g, want more than 0", o.LogitScale)
 	}
 	if len(o.Kinds) == 0 || len(o.Kinds) != c.Layers {
-		return m, fmt.Errorf("layer_types: found %d, want num_hidden_layers %d", len(o.Kinds), c.Layers)
+		return c.failf("layer_types: found %d, want num_hidden_layers %d", len(o.Kinds), c.Layers)
 	}
-	attention, headDim, kv, err := o.hfAttention.options(c, o.hfAttention.Heads)
-	if err != nil {
-		return m, err
-	}
+	attention, headDim, kv := o.hfAttention.options(c, o.hfAttention.Heads)
 	if o.Positions != nil && *o.Positions == "rope" {
-		base, err := c.base(10000)
-		if err != nil {
-			return m, err
-		}
+		base := c.base(10000)
 		attention = attention.rotated(headDim, base)
 	}
-	mamba, err := o.hfMambaHybrid.options(c, 0, o.Eps)
-	if err != nil {
-		return m, err
-	}
+	mamba := o.hfMambaHybrid.options(c, 0, o.Eps)
 	scaled := given{"out_scale": o.ResidScale}
 	mixers := map[string]string{
 		"mamba":     entry("mamba2", mamba.with(given{"grouped_norm": o.Groups == 1}).with(scaled)),
 		"attention": entry("attention", attention.with(given{"scale": o.AttnScale}).with(scaled)),
 	}
-	layers := make([]string, len(o.Kinds))
-	for i, kind := range o.Kinds {
-		if layers[i] = mixers[kindOf(kind)]; layers[i] == "" {
-			return m, fmt.Errorf("layer_types: found %q, want mamba or attention", kind)
-		}
-	}
+	layers := c.entriesOf("layer_types", o.Kinds, mixers, "mamba or attention")
 	m.config = newHFConfig(layers, entry("swiglu", given{"bias": false}.with(scaled)), o.Eps)
 	m.config.DInner, m.config.EmbedScale, m.config.LogitScale = o.Inner, o.EmbedScale, 1/o.LogitScale
 	shared, experts := "mlp.", []rename(nil)
 	if o.Experts > 0 {
-		if err := someExperts("num_local_experts, num_experts_per_tok", o.Experts, o.Used); err != nil {
-			return m, err
+		if !c.someExperts("num_local_experts, num_experts_per_tok", o.Experts, o.Used) {
+			return m
 		}
 		m.config.MLP = entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert,
 			"d_shared": o.Inner, "balance": o.Balance}.with(scaled))
@@ -82,15 +66,12 @@ func (o *graniteOptions) model(c *hfCommon) (m published, err error) {
 	half := func(own string, part int) rename {
 		return rename{shared + own, []model.Source{{Name: "shared_mlp.input_linear.", Part: part, Of: 2}}}
 	}
-	m.names = hfNames{
-		embedding: []string{"model.embed_tokens."}, norm: "model.norm.", layers: "model.layers.",
-		layer: append(layerNorms("input_layernorm", "post_attention_layernorm"), half("gate.", 0), half("fc1.", 1),
-			to(shared+"fc2.", "shared_mlp.output_linear.")),
-		mixers: map[string][]rename{
+	norms := layerNorms("input_layernorm", "post_attention_layernorm")
+	m.names = decoderNames("model.norm.", slices.Concat(norms, []rename{half("gate.", 0), half("fc1.", 1),
+		to(shared+"fc2.", "shared_mlp.output_linear.")}, experts),
+		map[string][]rename{
 			"mamba2":    mambaNamesIn("mamba."),
 			"attention": attentionNames("self_attn.", "o_proj", o.hfAttention.Heads, kv),
-		},
-	}
-	m.names.layer = append(m.names.layer, experts...)
-	return m, nil
+		})
+	return m
 }

@@ -24,8 +24,9 @@ type hfFamily struct {
 
 // hfOptions are the fields of a configuration.
 type hfOptions interface {
-	// model says what the fields mean: the shape of the model, and what its tensors are called.
-	model(common *hfCommon) (published, error)
+	// model returns the shape of the model that the fields describe, and the names of its tensors. It reports errors
+	// to common.
+	model(common *hfCommon) published
 }
 
 // published is a model as it is published.
@@ -60,6 +61,16 @@ type hfCommon struct {
 	TiedToo   *bool  `json:"tie_embedding"` // LFM2's name for it
 
 	hfRotary
+
+	err error // the first one
+}
+
+// failf records an error, unless there is one already.
+func (c *hfCommon) failf(format string, args ...any) published {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, args...)
+	}
+	return published{}
 }
 
 // hfRotary are the rotary positions in both dialects. Those of transformers 5 are in a struct of their own.
@@ -74,35 +85,34 @@ type hfRotary struct {
 	} `json:"rope_parameters"`
 }
 
-// base is the base of the frequencies.
-func (r *hfRotary) base(otherwise float64) (float64, error) {
-	if p := r.Parameters; p != nil {
+// base returns the base of the frequencies of rotary positions.
+func (c *hfCommon) base(otherwise float64) float64 {
+	if p := c.Parameters; p != nil {
 		if p.Type != "" && p.Type != "default" {
-			return 0, fmt.Errorf("rope_parameters.rope_type: found %q, want default: no scaling", p.Type)
+			c.failf("rope_parameters.rope_type: found %q, want default: no scaling", p.Type)
 		}
 		set(&otherwise, p.Theta)
-	} else if kind, ok := r.Scaling["rope_type"]; len(r.Scaling) > 0 && !(ok && kind == "default") {
-		return 0, fmt.Errorf("rope_scaling: found %v, want none", r.Scaling)
+	} else if kind, ok := c.Scaling["rope_type"]; len(c.Scaling) > 0 && !(ok && kind == "default") {
+		c.failf("rope_scaling: found %v, want none", c.Scaling)
 	}
-	set(&otherwise, r.Theta)
+	set(&otherwise, c.Theta)
 	if !(otherwise > 0) {
-		return 0, fmt.Errorf("rope_theta: found %g, want more than 0", otherwise)
+		c.failf("rope_theta: found %g, want more than 0", otherwise)
 	}
-	return otherwise, nil
+	return otherwise
 }
 
-// dim is the number of components of a head that are rotated.
-func (r *hfRotary) dim(headDim int, part float64) (int, error) {
-	if p := r.Parameters; p != nil {
+// dim returns the number of components of a head that are rotated.
+func (c *hfCommon) dim(headDim int, part float64) int {
+	if p := c.Parameters; p != nil {
 		set(&part, p.Part)
 	}
-	set(&part, r.Part)
+	set(&part, c.Part)
 	n := int(part * float64(headDim))
 	if !(part >= 0 && part <= 1) || n%2 != 0 {
-		return 0, fmt.Errorf("partial_rotary_factor: found %g, want an even part of the %d components of a head", part,
-			headDim)
+		c.failf("partial_rotary_factor: found %g, want an even part of the %d components of a head", part, headDim)
 	}
-	return n, nil
+	return n
 }
 
 // hfType is the model_type of a configuration of the transformers library, "" of another.
@@ -126,9 +136,9 @@ func readHF(data []byte) (published, error) {
 			return published{}, err
 		}
 	}
-	m, err := options.model(&common)
-	if err != nil {
-		return m, err
+	m := options.model(&common)
+	if common.err != nil {
+		return published{}, common.err
 	}
 	c := &m.config
 	tied := family.tied

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -55,6 +56,22 @@ func wantError(t *testing.T, dir string, words ...string) {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("got %v, want an error with %q", err, word)
 		}
+	}
+}
+
+// TestEveryFamilyHasAPage: a family that is added to hfFamilies has to be a row of docs/models.md that names a golden.
+func TestEveryFamilyHasAPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/models.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range Families() {
+		row := regexp.MustCompile("(?m)^\\| `" + name + "` \\|.*`(13_hf_[a-z0-9_]+)`.* \\|$").FindSubmatch(page)
+		if row == nil {
+			t.Errorf("%s: found no row with a golden in the table of docs/models.md", name)
+			continue
+		}
+		golden.Files(t, string(row[1]), "_a.safetensors")
 	}
 }
 

@@ -1,8 +1,6 @@
 package release
 
 import (
-	"fmt"
-
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -40,10 +38,8 @@ func hfMambaOnlyDefaults(state int) hfMambaOnly {
 }
 
 // model is a model of one mixer alone.
-func (o *hfMambaOnly) model(c *hfCommon, kind string, options given) (m published, err error) {
-	if err := wantAct("hidden_act", o.Act, "silu", "swish"); err != nil {
-		return m, err
-	}
+func (o *hfMambaOnly) model(c *hfCommon, kind string, options given) (m published) {
+	c.wantAct("hidden_act", o.Act, "silu", "swish")
 	mixer := entry(kind, options.with(given{"d_state": o.State, "d_conv": o.Conv, "bias": o.Bias,
 		"conv_bias": o.ConvBias, "dt_min": o.DtMin, "dt_max": o.DtMax}))
 	m.config = newHFConfig(nil, model.MLPNone, o.Eps)
@@ -53,7 +49,7 @@ func (o *hfMambaOnly) model(c *hfCommon, kind string, options given) (m publishe
 		layers: "backbone.layers.", layer: []rename{to("norm.", "norm.")},
 		mixers: map[string][]rename{kind: mambaNamesIn("mixer.")},
 	}
-	return m, nil
+	return m
 }
 
 type hfMambaOptions struct {
@@ -64,7 +60,7 @@ type hfMambaOptions struct {
 	mixerEps float64
 }
 
-func (o *hfMambaOptions) model(c *hfCommon) (published, error) {
+func (o *hfMambaOptions) model(c *hfCommon) published {
 	inner := o.Expand * c.Hidden
 	set(&inner, o.Inner)
 	options := innerOptions(inner, c.Hidden).with(given{"dt_rank": rank(o.Rank, c.Hidden)})
@@ -79,7 +75,7 @@ type falconMambaOptions struct {
 	MixerEps float64 `json:"mixer_rms_eps"`
 }
 
-func (o *falconMambaOptions) model(c *hfCommon) (published, error) {
+func (o *falconMambaOptions) model(c *hfCommon) published {
 	o.mixerEps = o.MixerEps
 	return o.hfMambaOptions.model(c)
 }
@@ -97,16 +93,13 @@ type hfMamba2Options struct {
 }
 
 // model does not read norm_before_gate and rms_norm: the models have the gate before a norm, whatever they say.
-func (o *hfMamba2Options) model(c *hfCommon) (m published, err error) {
+func (o *hfMamba2Options) model(c *hfCommon) (m published) {
 	inner := o.Expand * c.Hidden
 	if o.Heads != nil && *o.Heads*o.HeadDim != inner {
-		return m, fmt.Errorf("num_heads, head_dim: found %d and %d, want a product of expand·hidden_size = %d",
+		return c.failf("num_heads, head_dim: found %d and %d, want a product of expand·hidden_size = %d",
 			*o.Heads, o.HeadDim, inner)
 	}
-	options, err := dtLimits(o.Limit)
-	if err != nil {
-		return m, err
-	}
+	options := c.dtLimits(o.Limit)
 	return o.hfMambaOnly.model(c, "mamba2", options.with(headDimOption(o.HeadDim, inner)).with(given{"expand": o.Expand,
 		"ngroups": o.Groups, "norm_eps": o.Eps, "grouped_norm": o.GroupedNorm}))
 }

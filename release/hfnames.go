@@ -59,6 +59,20 @@ func mambaNamesIn(prefix string) []rename {
 	}
 }
 
+// decoderNames are the names of a family that calls its embedding and its layers as Llama does.
+func decoderNames(norm string, layer []rename, mixers map[string][]rename) hfNames {
+	return hfNames{embedding: []string{"model.embed_tokens."}, norm: norm, layers: "model.layers.", layer: layer,
+		mixers: mixers}
+}
+
+// jambaNames are the names of Jamba, which Bamba and Falcon-H1 have as well.
+func jambaNames(heads, kvHeads int) hfNames {
+	return decoderNames("model.final_layernorm.", append(layerNorms("input_layernorm", "pre_ff_layernorm"),
+		swiGLU("feed_forward.", "gate_proj", "up_proj", "down_proj")...),
+		map[string][]rename{"mamba": mambaNamesIn("mamba."), "mamba2": mambaNamesIn("mamba."),
+			"attention": attentionNames("self_attn.", "o_proj", heads, kvHeads)})
+}
+
 // weights finds the weights of a model in a file.
 func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 	w := model.Weights{File: f, Keys: map[string]string{}}

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,13 +16,9 @@ type given map[string]any
 
 // entry is NAME(OPTION=VALUE,...) without the options that are what the mixer of that name takes anyway.
 func entry(name string, options given) string {
-	defaults := map[string]string{"in_scale": "1", "out_scale": "1", "gate_scale": "1"}
-	for _, m := range model.Mixers() {
-		if m.Name == name {
-			for _, o := range model.MixerOptions(m) {
-				defaults[o.Key] = o.Value
-			}
-		}
+	defaults := mixerDefaults(name)
+	for _, key := range []string{"in_scale", "out_scale", "gate_scale"} {
+		defaults[key] = cmp.Or(defaults[key], "1")
 	}
 	var pairs []string
 	for _, key := range slices.Sorted(maps.Keys(options)) {
@@ -33,10 +30,28 @@ func entry(name string, options given) string {
 			pairs = append(pairs, key+"="+text)
 		}
 	}
+	return entryOf(name, pairs)
+}
+
+// entryOf returns NAME(PAIR,...), or NAME if there are no pairs.
+func entryOf(name string, pairs []string) string {
 	if len(pairs) == 0 {
 		return name
 	}
 	return name + "(" + strings.Join(pairs, ",") + ")"
+}
+
+// mixerDefaults returns the options of a mixer with their defaults, empty if there is no mixer of that name.
+func mixerDefaults(name string) map[string]string {
+	defaults := map[string]string{}
+	for _, m := range model.Mixers() {
+		if m.Name == name {
+			for _, o := range model.MixerOptions(m) {
+				defaults[o.Key] = o.Value
+			}
+		}
+	}
+	return defaults
 }
 
 // with adds options to others.
@@ -54,12 +69,13 @@ type hfAttention struct {
 	Bias    bool `json:"attention_bias"`
 }
 
-// options are those of the mixer. It also finds out the components of a head and the heads of keys.
-func (a *hfAttention) options(c *hfCommon, kvHeads int) (o given, headDim, kv int, err error) {
+// options returns the options of the mixer, the components of a head and the number of heads of keys.
+func (a *hfAttention) options(c *hfCommon, kvHeads int) (o given, headDim, kv int) {
 	set(&kvHeads, a.KVHeads)
 	if a.Heads < 1 || kvHeads < 1 || a.Heads%kvHeads != 0 {
-		return nil, 0, 0, fmt.Errorf("num_attention_heads, num_key_value_heads: found %d and %d, want the second to "+
-			"divide the first", a.Heads, kvHeads)
+		c.failf("num_attention_heads, num_key_value_heads: found %d and %d, want the second to divide the first",
+			a.Heads, kvHeads)
+		return given{}, 1, 1
 	}
 	o = given{"num_heads": a.Heads, "bias": a.Bias, "out_bias": a.Bias}
 	if kvHeads != a.Heads {
@@ -70,7 +86,7 @@ func (a *hfAttention) options(c *hfCommon, kvHeads int) (o given, headDim, kv in
 	if headDim*a.Heads != c.Hidden {
 		o["head_dim"] = headDim
 	}
-	return o, headDim, kvHeads, nil
+	return o, headDim, kvHeads
 }
 
 // rotated adds rotary positions of dim components of a head.
@@ -103,8 +119,8 @@ func mambaHybridDefaults() hfMambaHybrid {
 	return hfMambaHybrid{Expand: 2, Heads: 128, State: 256, Groups: 1, Conv: 4, ConvBias: true}
 }
 
-// options are those of the mixer of so many inner channels; 0 for expand·d_model.
-func (h *hfMambaHybrid) options(c *hfCommon, inner int, eps float64) (given, error) {
+// options returns the options of a mixer of the given number of inner channels; 0 means expand·d_model.
+func (h *hfMambaHybrid) options(c *hfCommon, inner int, eps float64) given {
 	if inner == 0 {
 		inner = h.Expand * c.Hidden
 	}
@@ -113,17 +129,12 @@ func (h *hfMambaHybrid) options(c *hfCommon, inner int, eps float64) (given, err
 		headDim = inner / h.Heads
 	}
 	if h.Heads*headDim != inner {
-		return nil, fmt.Errorf("mamba_n_heads, mamba_d_head: found %d and %d, want a product of %d channels", h.Heads,
-			headDim, inner)
+		c.failf("mamba_n_heads, mamba_d_head: found %d and %d, want a product of %d channels", h.Heads, headDim, inner)
 	}
-	o, err := dtLimits(h.Limit)
-	if err != nil {
-		return nil, err
-	}
-	return o.with(innerOptions(inner, c.Hidden)).with(headDimOption(headDim, inner)).with(given{
+	return c.dtLimits(h.Limit).with(innerOptions(inner, c.Hidden)).with(headDimOption(headDim, inner)).with(given{
 		"d_state": h.State, "ngroups": h.Groups, "d_conv": h.Conv, "bias": h.Bias,
 		"conv_bias": h.ConvBias, "norm_eps": eps,
-	}), nil
+	})
 }
 
 // innerOptions say how many inner channels a Mamba has.
@@ -142,35 +153,55 @@ func headDimOption(headDim, inner int) given {
 	return given{"headdim": headDim}
 }
 
-// dtLimits are the options for the range of dt.
-func dtLimits(limit []number) (given, error) {
+// dtLimits returns the options for the range of dt.
+func (c *hfCommon) dtLimits(limit []number) given {
 	if len(limit) == 0 {
-		return given{}, nil
+		return given{}
 	}
 	if len(limit) != 2 || !(limit[0] >= 0 && limit[0] <= limit[1]) || !limit[0].finite() || limit[1] == 0 {
-		return nil, fmt.Errorf("time_step_limit: found %v, want two numbers, 0 ≤ least ≤ most", limit)
+		c.failf("time_step_limit: found %v, want two numbers, 0 ≤ least ≤ most", limit)
+		return given{}
 	}
 	o := given{"dt_low": float64(limit[0])}
 	if limit[1].finite() {
 		o["dt_high"] = float64(limit[1])
 	}
-	return o, nil
+	return o
 }
 
-// wantAct returns an error unless an activation is one that the mixers have.
-func wantAct(field string, act *string, want ...string) error {
+// wantAct reports an error unless an activation is one that the mixers have.
+func (c *hfCommon) wantAct(field string, act *string, want ...string) {
 	if act != nil && !slices.Contains(want, *act) {
-		return fmt.Errorf("%s: found %q, want %s", field, *act, strings.Join(want, " or "))
+		c.failf("%s: found %q, want %s", field, *act, strings.Join(want, " or "))
 	}
-	return nil
 }
 
-// someLayers returns an error unless a number of layers is one that can be.
-func someLayers(n int) error {
-	if n < 1 || n > maxLayers {
-		return fmt.Errorf("num_hidden_layers: found %d, want 1 to %d", n, maxLayers)
+// someLayers reports an error, and continues without layers, unless their number is possible.
+func (c *hfCommon) someLayers() {
+	if c.Layers < 1 || c.Layers > maxLayers {
+		c.failf("num_hidden_layers: found %d, want 1 to %d", c.Layers, maxLayers)
+		c.Layers = 0
 	}
-	return nil
+}
+
+// entriesOf returns the entries of layers by their kinds. want lists the kinds for an error.
+func (c *hfCommon) entriesOf(field string, kinds []string, mixers map[string]string, want string) []string {
+	layers := make([]string, len(kinds))
+	for i, kind := range kinds {
+		if layers[i] = mixers[kindOf(kind)]; layers[i] == "" {
+			c.failf("%s: found %q, want %s", field, kind, want)
+		}
+	}
+	return layers
+}
+
+// someExperts reports whether a number of experts, and how many of them a position uses, are possible.
+func (c *hfCommon) someExperts(fields string, n, used int) bool {
+	if err := someExperts(fields, n, used); err != nil {
+		c.failf("%w", err)
+		return false
+	}
+	return true
 }
 
 // maxLayers bounds what a hostile configuration can cost.

@@ -1,7 +1,5 @@
 package release
 
-import "fmt"
-
 // jamba is Jamba (arXiv:2403.19887): Mamba with norms inside, or attention without positions, then an MLP or
 // experts.
 var jamba = hfFamily{options: func() hfOptions {
@@ -31,32 +29,25 @@ type jambaOptions struct {
 	Act      *string `json:"hidden_act"`
 }
 
-func (o *jambaOptions) model(c *hfCommon) (m published, err error) {
-	if err := wantAct("hidden_act", o.Act, "silu"); err != nil {
-		return m, err
-	}
-	if err := someLayers(c.Layers); err != nil {
-		return m, err
-	}
+func (o *jambaOptions) model(c *hfCommon) (m published) {
+	c.wantAct("hidden_act", o.Act, "silu")
+	c.someLayers()
 	if o.Period < 1 || o.ExpertPeriod < 1 || o.Offset < 0 || o.ExpertOffset < 0 {
-		return m, fmt.Errorf("attn_layer_period, expert_layer_period, attn_layer_offset, expert_layer_offset: found "+
+		return c.failf("attn_layer_period, expert_layer_period, attn_layer_offset, expert_layer_offset: found "+
 			"%d, %d, %d and %d, want periods of 1 or more and offsets of 0 or more", o.Period, o.ExpertPeriod, o.Offset,
 			o.ExpertOffset)
 	}
 	experts, half := []rename(nil), ""
 	if o.Experts > 1 {
-		if err := someExperts("num_experts, num_experts_per_tok", o.Experts, o.Used); err != nil {
-			return m, err
+		if !c.someExperts("num_experts, num_experts_per_tok", o.Experts, o.Used) {
+			return m
 		}
 		half = "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Inner,
 			"normalize": false, "balance": o.Balance})
 		experts = append(expertNames("mlp.", "feed_forward.", o.Experts, "gate_proj", "up_proj", "down_proj"),
 			to("mlp.router.", "feed_forward.router."))
 	}
-	attention, _, kv, err := o.hfAttention.options(c, 8)
-	if err != nil {
-		return m, err
-	}
+	attention, _, kv := o.hfAttention.options(c, 8)
 	mamba := entry("mamba", given{
 		"expand": o.Expand, "d_state": o.State, "d_conv": o.Conv, "dt_rank": rank(o.Rank, c.Hidden), "bias": o.MixBias,
 		"conv_bias": o.ConvBias, "bcdt_norm": "learned", "norm_eps": o.Eps,
@@ -73,20 +64,12 @@ func (o *jambaOptions) model(c *hfCommon) (m published, err error) {
 	}
 	m.config = newHFConfig(layers, entry("swiglu", given{"bias": false}), o.Eps)
 	m.config.DInner = o.Inner
-	m.names = hfNames{
-		embedding: []string{"model.embed_tokens."}, norm: "model.final_layernorm.", layers: "model.layers.",
-		layer: append(layerNorms("input_layernorm", "pre_ff_layernorm"),
-			swiGLU("feed_forward.", "gate_proj", "up_proj", "down_proj")...),
-		mixers: map[string][]rename{
-			"mamba":     mambaNamesIn("mamba."),
-			"attention": attentionNames("self_attn.", "o_proj", o.hfAttention.Heads, kv),
-		},
-	}
+	m.names = jambaNames(o.hfAttention.Heads, kv)
 	m.names.layer = append(m.names.layer, experts...)
-	return m, nil
+	return m
 }
 
-// rank is dt_rank as the mixer is told it: 0 for d_model/16, rounded up.
+// rank returns the mixer's dt_rank: 0 for d_model/16, rounded up.
 func rank(r auto, hidden int) int {
 	if int(r) == (hidden+15)/16 {
 		return 0

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"fmt"
 	"slices"
 )
 
@@ -26,22 +25,23 @@ type lfm2Options struct {
 	half func(layer int) string // the end of its entry, where that names its feed-forward part; nil for none
 }
 
-// width is the inner width of the MLPs.
-func (o *lfm2Options) width() (int, error) {
+// width returns the inner width of the MLPs.
+func (o *lfm2Options) width(c *hfCommon) int {
 	w := o.Inner
 	set(&w, o.OldInner)
 	if !o.Adjust {
-		return w, nil
+		return w
 	}
 	if o.Multiple < 1 || w < 1 || w > 1<<30 || !(o.Factor > 0 && o.Factor < 1<<20) {
-		return 0, fmt.Errorf("intermediate_size, block_multiple_of, block_ffn_dim_multiplier: found %d, %d and %g, "+
+		c.failf("intermediate_size, block_multiple_of, block_ffn_dim_multiplier: found %d, %d and %g, "+
 			"want numbers above 0", w, o.Multiple, o.Factor)
+		return 0
 	}
 	w = int(o.Factor * float64(2*w/3))
-	return (w + o.Multiple - 1) / o.Multiple * o.Multiple, nil
+	return (w + o.Multiple - 1) / o.Multiple * o.Multiple
 }
 
-// kinds are those of the layers: conv or attention.
+// kinds returns the kinds of the layers: conv or attention.
 func (o *lfm2Options) kinds(layers int) []string {
 	if len(o.Kinds) > 0 || o.Attention == nil {
 		kinds := slices.Clone(o.Kinds)
@@ -59,18 +59,10 @@ func (o *lfm2Options) kinds(layers int) []string {
 	return kinds
 }
 
-func (o *lfm2Options) model(c *hfCommon) (m published, err error) {
-	if err := someLayers(c.Layers); err != nil {
-		return m, err
-	}
-	attention, headDim, kv, err := o.hfAttention.options(c, 8)
-	if err != nil {
-		return m, err
-	}
-	base, err := c.base(1e6)
-	if err != nil {
-		return m, err
-	}
+func (o *lfm2Options) model(c *hfCommon) (m published) {
+	c.someLayers()
+	attention, headDim, kv := o.hfAttention.options(c, 8)
+	base := c.base(1e6)
 	mixers := map[string]string{
 		"conv": entry("gated-conv", given{"d_conv": o.Taps, "bias": o.ConvBias}),
 		"attention": entry("attention",
@@ -78,30 +70,21 @@ func (o *lfm2Options) model(c *hfCommon) (m published, err error) {
 	}
 	kinds := o.kinds(c.Layers)
 	if len(kinds) != c.Layers {
-		return m, fmt.Errorf("layer_types: found %d, want num_hidden_layers %d", len(kinds), c.Layers)
+		return c.failf("layer_types: found %d, want num_hidden_layers %d", len(kinds), c.Layers)
 	}
-	layers := make([]string, len(kinds))
-	for i, kind := range kinds {
-		if layers[i] = mixers[kindOf(kind)]; layers[i] == "" {
-			return m, fmt.Errorf("layer_types: found %q, want conv or full_attention", kind)
-		}
-	}
+	layers := c.entriesOf("layer_types", kinds, mixers, "conv or full_attention")
 	if o.half != nil {
 		for i := range layers {
 			layers[i] += o.half(i)
 		}
 	}
 	m.config = newHFConfig(layers, entry("swiglu", given{"bias": false}), o.Eps)
-	if m.config.DInner, err = o.width(); err != nil {
-		return m, err
-	}
-	m.names = hfNames{
-		embedding: []string{"model.embed_tokens."}, norm: "model.embedding_norm.", layers: "model.layers.",
-		layer: append(layerNorms("operator_norm", "ffn_norm"), swiGLU("feed_forward.", "w1", "w3", "w2")...),
-		mixers: map[string][]rename{
+	m.config.DInner = o.width(c)
+	m.names = decoderNames("model.embedding_norm.", append(layerNorms("operator_norm", "ffn_norm"),
+		swiGLU("feed_forward.", "w1", "w3", "w2")...),
+		map[string][]rename{
 			"gated-conv": {to("conv1d.", "conv.conv."), to("", "conv.")},
 			"attention":  attentionNames("self_attn.", "out_proj", o.hfAttention.Heads, kv),
-		},
-	}
-	return m, nil
+		})
+	return m
 }

@@ -19,9 +19,9 @@ type lfm2MoEOptions struct {
 	Scale     float64 `json:"routed_scaling_factor"`
 }
 
-func (o *lfm2MoEOptions) model(c *hfCommon) (published, error) {
-	if err := someExperts("num_experts, num_experts_per_tok", o.Experts, o.Used); err != nil {
-		return published{}, err
+func (o *lfm2MoEOptions) model(c *hfCommon) published {
+	if !c.someExperts("num_experts, num_experts_per_tok", o.Experts, o.Used) {
+		return published{}
 	}
 	experts := "/" + entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert,
 		"sigmoid": true, "choice_bias": o.Bias, "normalize": o.Normalize, "epsilon": 1e-6, "scale": o.Scale})
@@ -31,12 +31,9 @@ func (o *lfm2MoEOptions) model(c *hfCommon) (published, error) {
 		}
 		return experts
 	}
-	m, err := o.lfm2Options.model(c)
-	if err != nil {
-		return m, err
-	}
+	m := o.lfm2Options.model(c)
 	m.names.layer = append(m.names.layer, expertNames("mlp.", "feed_forward.", o.Experts, "w1", "w3", "w2")...)
 	m.names.layer = append(m.names.layer, to("mlp.router.weight", "feed_forward.gate.weight"),
 		to("mlp.router.bias", "feed_forward.expert_bias"))
-	return m, nil
+	return m
 }

@@ -25,7 +25,7 @@ type tensors struct {
 	keys map[string]string // names in the file
 }
 
-// shape is that of a tensor, nil where there is none.
+// shape is that of a tensor, nil if there is none.
 func (t tensors) shape(name string) []int {
 	if x, ok := t.file.Tensor(t.keys[name]); ok {
 		return x.Shape
@@ -33,12 +33,12 @@ func (t tensors) shape(name string) []int {
 	return nil
 }
 
-// same tells whether two tensors have the same shape and bits. a and b are names in the file.
+// same reports whether two tensors have the same shape and bits. a and b are names in the file.
 func (t tensors) same(a, b string) bool {
 	x, okX := t.file.Tensor(a)
 	y, okY := t.file.Tensor(b)
 	equal := false
-	fault := disk.Guard(func() { // a file that is cut off meanwhile has no such data
+	fault := disk.Guard(func() { // a file that is truncated meanwhile has no such data
 		equal = okX && okY && slices.Equal(x.Shape, y.Shape) && string(x.Data) == string(y.Data)
 	})
 	return equal && fault == nil

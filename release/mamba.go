@@ -142,14 +142,7 @@ func withHeadDim(fields map[string]json.RawMessage, key string, dModel int) map[
 // mambaEntry is the entry of a list of layers for a mixer with the options that fields set, without those that equal
 // its defaults.
 func mambaEntry(kind string, fields map[string]json.RawMessage, options map[string]string) (string, error) {
-	defaults := map[string]string{}
-	for _, m := range model.Mixers() {
-		if m.Name == kind {
-			for _, o := range model.MixerOptions(m) {
-				defaults[o.Key] = o.Value
-			}
-		}
-	}
+	defaults := mixerDefaults(kind)
 	var pairs []string
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		option := options[field]
@@ -172,10 +165,7 @@ func mambaEntry(kind string, fields map[string]json.RawMessage, options map[stri
 		}
 		pairs = append(pairs, option+"="+text)
 	}
-	if len(pairs) == 0 {
-		return kind, nil
-	}
-	return kind + "(" + strings.Join(pairs, ",") + ")", nil
+	return entryOf(kind, pairs), nil
 }
 
 // mambaInfer finds the configuration from the tensors.

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/hippo-ssm/hippo/model"
@@ -39,49 +38,35 @@ type nemotronOptions struct {
 // nemotronKinds are the kinds of layers by their letters.
 var nemotronKinds = map[rune]string{'M': "mamba", '*': "attention", '-': "mlp", 'E': "moe"}
 
-// kinds are those of all layers.
-func (o *nemotronOptions) kinds() (kinds []string, err error) {
+// kinds returns the kinds of all layers.
+func (o *nemotronOptions) kinds(c *hfCommon) (kinds []string) {
 	for _, kind := range o.Kinds {
 		kinds = append(kinds, kindOf(kind))
 	}
 	if len(o.Kinds) > 0 {
-		return kinds, nil
+		return kinds
 	}
 	for _, letter := range o.Pattern {
 		kind, ok := nemotronKinds[letter]
 		if !ok {
-			return nil, fmt.Errorf("hybrid_override_pattern: found %q, want M, *, - or E", letter)
+			c.failf("hybrid_override_pattern: found %q, want M, *, - or E", letter)
 		}
 		kinds = append(kinds, kind)
 	}
-	return kinds, nil
+	return kinds
 }
 
-func (o *nemotronOptions) model(c *hfCommon) (m published, err error) {
-	if err := wantAct("mlp_hidden_act", o.MLPAct, "relu2"); err != nil {
-		return m, err
-	}
-	if err := wantAct("mamba_hidden_act", o.MambaAct, "silu"); err != nil {
-		return m, err
-	}
-	kinds, err := o.kinds()
-	if err != nil {
-		return m, err
-	}
-	if err := someLayers(len(kinds)); err != nil {
-		return m, err
-	}
+func (o *nemotronOptions) model(c *hfCommon) (m published) {
+	c.wantAct("mlp_hidden_act", o.MLPAct, "relu2")
+	c.wantAct("mamba_hidden_act", o.MambaAct, "silu")
+	kinds := o.kinds(c)
+	c.Layers = len(kinds) // also where the field of that name differs
+	c.someLayers()
 	if o.HeadDim == nil {
 		o.HeadDim = &o.OldHeadDim
 	}
-	attention, _, kv, err := o.hfAttention.options(c, 8)
-	if err != nil {
-		return m, err
-	}
-	limits, err := dtLimits(o.Limit)
-	if err != nil {
-		return m, err
-	}
+	attention, _, kv := o.hfAttention.options(c, 8)
+	limits := c.dtLimits(o.Limit)
 	mixers := map[string]string{
 		"mamba": entry("mamba2", limits.with(innerOptions(o.MambaHeads*o.MambaHeadDim, c.Hidden)).with(
 			headDimOption(o.MambaHeadDim, o.MambaHeads*o.MambaHeadDim)).with(given{
@@ -93,20 +78,15 @@ func (o *nemotronOptions) model(c *hfCommon) (m published, err error) {
 	}
 	var experts []rename
 	if slices.Contains(kinds, "moe") {
-		if err := someExperts("n_routed_experts, num_experts_per_tok", o.Experts, o.Used); err != nil {
-			return m, err
+		if !c.someExperts("n_routed_experts, num_experts_per_tok", o.Experts, o.Used) {
+			return m
 		}
 		if o.MLPBias {
-			return m, fmt.Errorf("mlp_bias: found true, want false where there are experts")
+			return c.failf("mlp_bias: found true, want false where there are experts")
 		}
 		mixers["moe"], experts = o.nemotronExperts.entry(), o.nemotronExperts.names()
 	}
-	layers := make([]string, len(kinds))
-	for i, kind := range kinds {
-		if layers[i] = mixers[kind]; layers[i] == "" {
-			return m, fmt.Errorf("layers_block_type: found %q, want mamba, attention, mlp or moe", kind)
-		}
-	}
+	layers := c.entriesOf("layers_block_type", kinds, mixers, "mamba, attention, mlp or moe")
 	m.config = newHFConfig(layers, model.MLPNone, o.Eps)
 	m.config.DInner = o.Inner
 	m.names = hfNames{
@@ -119,7 +99,7 @@ func (o *nemotronOptions) model(c *hfCommon) (m published, err error) {
 			"relu2":         {to("fc1.", "mixer.up_proj."), to("fc2.", "mixer.down_proj.")},
 		},
 	}
-	return m, nil
+	return m
 }
 
 // nemotronExperts are the fields of a mixture of experts.

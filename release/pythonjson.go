@@ -75,5 +75,5 @@ func (a *auto) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*int)(a))
 }
 
-// finite tells whether a number is one.
+// finite reports whether a number is one.
 func (n number) finite() bool { return !math.IsInf(float64(n), 0) && !math.IsNaN(float64(n)) }

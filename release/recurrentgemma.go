@@ -1,7 +1,6 @@
 package release
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/hippo-ssm/hippo/model"
@@ -26,28 +25,15 @@ type recurrentGemmaOptions struct {
 	Act    *string  `json:"hidden_activation"`
 }
 
-func (o *recurrentGemmaOptions) model(c *hfCommon) (m published, err error) {
-	if err := wantAct("hidden_activation", o.Act, "gelu_pytorch_tanh"); err != nil {
-		return m, err
-	}
-	if err := someLayers(c.Layers); err != nil {
-		return m, err
-	}
+func (o *recurrentGemmaOptions) model(c *hfCommon) (m published) {
+	c.wantAct("hidden_activation", o.Act, "gelu_pytorch_tanh")
+	c.someLayers()
 	if len(o.Kinds) == 0 {
-		return m, fmt.Errorf("block_types: found none, want recurrent and attention in some order")
+		return c.failf("block_types: found none, want recurrent and attention in some order")
 	}
-	attention, headDim, kv, err := o.hfAttention.options(c, o.hfAttention.Heads)
-	if err != nil {
-		return m, err
-	}
-	base, err := c.base(10000)
-	if err != nil {
-		return m, err
-	}
-	rotated, err := c.dim(headDim, 0.5)
-	if err != nil {
-		return m, err
-	}
+	attention, headDim, kv := o.hfAttention.options(c, o.hfAttention.Heads)
+	base := c.base(10000)
+	rotated := c.dim(headDim, 0.5)
 	width := c.Hidden
 	set(&width, o.Width)
 	mixers := map[string]string{
@@ -55,26 +41,21 @@ func (o *recurrentGemmaOptions) model(c *hfCommon) (m published, err error) {
 		"attention": entry("window-attention", attention.rotated(rotated, base).
 			with(given{"out_bias": true, "window": o.Window + 1})), // the size does not count the position itself
 	}
-	layers := make([]string, c.Layers)
-	for i := range layers {
-		kind := o.Kinds[i%len(o.Kinds)]
-		if layers[i] = mixers[kindOf(kind)]; layers[i] == "" {
-			return m, fmt.Errorf("block_types: found %q, want recurrent or attention", kind)
-		}
+	kinds := make([]string, c.Layers)
+	for i := range kinds {
+		kinds[i] = o.Kinds[i%len(o.Kinds)]
 	}
+	layers := c.entriesOf("block_types", kinds, mixers, "recurrent or attention")
 	m.config = newHFConfig(layers, entry("geglu", given{}), o.Eps)
 	m.config.Norm, m.config.DInner, m.config.LogitCap = model.NormRMSPlusOne, o.Inner/2, o.Cap
 	m.config.EmbedScale = bfloat16(math.Sqrt(float64(c.Hidden)))
-	m.names = hfNames{
-		embedding: []string{"model.embed_tokens."}, norm: "model.final_norm.", layers: "model.layers.",
-		layer: append(layerNorms("temporal_pre_norm", "channel_pre_norm"),
-			swiGLU("mlp_block.", "gate_proj", "up_proj", "down_proj")...),
-		mixers: map[string][]rename{
+	m.names = decoderNames("model.final_norm.", append(layerNorms("temporal_pre_norm", "channel_pre_norm"),
+		swiGLU("mlp_block.", "gate_proj", "up_proj", "down_proj")...),
+		map[string][]rename{
 			"rg-lru":           {to("", "temporal_block.")},
 			"window-attention": attentionNames("temporal_block.", "o_proj", o.hfAttention.Heads, kv),
-		},
-	}
-	return m, nil
+		})
+	return m
 }
 
 // bfloat16 rounds a positive number to eight bits, to the even one of two that are as near.

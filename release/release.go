@@ -1,11 +1,10 @@
-// Package release reads models as they were published: H3, Mamba and Mamba-2, HyenaDNA in their authors' own layouts,
-// and the families of hfFamilies in that of the transformers library. A family is a file: the names of its tensors, the
-// forms of its configuration, what its tensors do not show, and which of its layouts are not supported. Models made by
-// hippo are read the same way: they have the names of H3 or Mamba, and a flat configuration of their own.
+// Package release reads published models: H3, Mamba, Mamba-2 and HyenaDNA in the layouts of their authors, and the
+// families of hfFamilies in the layout of the transformers library. Each family is a file with the names of its
+// tensors, the forms of its configuration, the settings that its tensors do not show, and the layouts that are not
+// supported. Models that hippo saved are read the same way: their tensors have the names of H3 or Mamba, and their
+// configuration is flat.
 //
-// It stands above package model, which knows only the names that its own parameters have, and package checkpoint, which
-// knows formats and no names. It may import both, engine, tokenizer, chat/template, internal/brief,
-// internal/config and internal/disk, and looks inside no tensor.
+// Package model knows only the names of its own parameters, and package checkpoint knows formats but no names.
 package release
 
 import (

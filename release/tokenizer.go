@@ -43,7 +43,7 @@ func Tokenizer(path string) (tokenizer.Tokenizer, error) {
 	return t.Tokenizer, err
 }
 
-// LoadTokenizer finds the tokenizer of the model at a path, as Tokenizer does, or GPT-2's where there is none and the
+// LoadTokenizer finds the tokenizer of the model at a path, as Tokenizer does, or GPT-2's if there is none and the
 // vocabulary is GPT-2's. One that the model was not trained with is an error, and none a *NoTokenizerError.
 func LoadTokenizer(path string, cfg *model.Config) (tokenizer.Tokenizer, error) {
 	tok, err := Tokenizer(path)

@@ -36,43 +36,35 @@ type zamba2Options struct {
 	Act              *string  `json:"hidden_act"`
 }
 
-func (o *zamba2Options) model(c *hfCommon) (m published, err error) {
-	if err := wantAct("hidden_act", o.Act, "gelu"); err != nil {
-		return m, err
-	}
+func (o *zamba2Options) model(c *hfCommon) (m published) {
+	c.wantAct("hidden_act", o.Act, "gelu")
 	if len(o.Kinds) == 0 || len(o.Kinds) != c.Layers {
-		return m, fmt.Errorf("layers_block_type: found %d, want num_hidden_layers %d", len(o.Kinds), c.Layers)
+		return c.failf("layers_block_type: found %d, want num_hidden_layers %d", len(o.Kinds), c.Layers)
 	}
 	switch {
 	case o.Blocks < 1:
-		return m, fmt.Errorf("num_mem_blocks: found %d, want at least 1", o.Blocks)
+		return c.failf("num_mem_blocks: found %d, want at least 1", o.Blocks)
 	case o.AttentionHeads < 1 || 2*c.Hidden%o.AttentionHeads != 0:
-		return m, fmt.Errorf("num_attention_heads: found %d, want a divisor of 2·hidden_size %d", o.AttentionHeads,
+		return c.failf("num_attention_heads: found %d, want a divisor of 2·hidden_size %d", o.AttentionHeads,
 			2*c.Hidden)
 	case o.KVHeads != o.AttentionHeads:
-		return m, fmt.Errorf("num_key_value_heads: found %d, want num_attention_heads %d", o.KVHeads, o.AttentionHeads)
+		return c.failf("num_key_value_heads: found %d, want num_attention_heads %d", o.KVHeads, o.AttentionHeads)
 	case o.Long:
-		return m, fmt.Errorf("use_long_context: found true, want false: its positions are not read")
+		return c.failf("use_long_context: found true, want false: its positions are not read")
 	case !o.MLPAdapter:
-		return m, fmt.Errorf("use_shared_mlp_adapter: found false, want true")
+		return c.failf("use_shared_mlp_adapter: found false, want true")
 	}
-	base, err := c.base(10000)
-	if err != nil {
-		return m, err
-	}
+	base := c.base(10000)
 	inner := o.Expand * c.Hidden
 	headDim := int(o.HeadDim)
 	if headDim == 0 && o.Heads > 0 {
 		headDim = inner / o.Heads
 	}
 	if o.Heads*headDim != inner {
-		return m, fmt.Errorf("n_mamba_heads, mamba_headdim: found %d and %d, want a product of %d", o.Heads, headDim,
+		return c.failf("n_mamba_heads, mamba_headdim: found %d and %d, want a product of %d", o.Heads, headDim,
 			inner)
 	}
-	limits, err := dtLimits(o.Limit)
-	if err != nil {
-		return m, err
-	}
+	limits := c.dtLimits(o.Limit)
 	mamba := entry("mamba2", limits.with(given{"expand": o.Expand, "headdim": headDim, "d_state": o.State,
 		"ngroups": o.Groups, "d_conv": o.Conv, "bias": o.Bias, "norm_eps": 1e-5}))
 	shared := given{"num_heads": o.AttentionHeads, "d_inner": o.Inner, "adapter_rank": o.Rank,
@@ -102,11 +94,11 @@ func (o *zamba2Options) model(c *hfCommon) (m published, err error) {
 			m.names.special[i] = zamba2Names(at, homes[block], hybrids)
 			hybrids++
 		default:
-			return m, fmt.Errorf("layers_block_type: found %q, want mamba or hybrid", kind)
+			return c.failf("layers_block_type: found %q, want mamba or hybrid", kind)
 		}
 	}
 	m.config = newHFConfig(layers, model.MLPNone, o.Eps)
-	return m, nil
+	return m
 }
 
 // zamba2Names are those of the hybrid layer number k, whose tensors begin with at, but those of its block and adapters

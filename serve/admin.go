@@ -5,7 +5,7 @@ import (
 	"net/http/pprof"
 )
 
-// Admin answers those who run the server, without a key: /metrics, /health, /ready and the profiles of pprof under
+// Admin responds to operators of the server, without a key: /metrics, /health, /ready and the profiles of pprof under
 // /debug/pprof/. It belongs on an address of its own that only they reach.
 func (s *Server) Admin() http.Handler {
 	mux := http.NewServeMux()

@@ -48,7 +48,7 @@ func lineOf(ctx context.Context) *batchLine {
 // BatchPriority is that of batches: requests that somebody waits for have 0.
 const BatchPriority = -1
 
-// recorder keeps an answer.
+// recorder records a response.
 type recorder struct {
 	header http.Header
 	status int
@@ -61,10 +61,10 @@ func (r *recorder) WriteHeader(status int) { r.status = status }
 
 func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 
-// Flush does nothing: the answer is read when it is whole.
+// Flush does nothing: the response is read when it is complete.
 func (r *recorder) Flush() {}
 
-// answerLine answers a line of a batch as any other request of its client.
+// answerLine runs a line of a batch as any other request of its client.
 func (s *Server) answerLine(ctx context.Context, q batch.Request) (batch.Response, error) {
 	ctx = host.WithPriority(context.WithValue(ctx, batchLineKey{}, &batchLine{q.Owner}), BatchPriority)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+q.Endpoint, bytes.NewReader(q.Body))
@@ -75,7 +75,7 @@ func (s *Server) answerLine(ctx context.Context, q batch.Request) (batch.Respons
 	r.Header.Set("X-Request-Id", q.ID)
 	w := &recorder{header: http.Header{}, status: http.StatusOK}
 	s.ServeHTTP(w, r)
-	// What says when to come again will be answered then. A model that never has room says nothing of the kind.
+	// An error with Retry is tried again then. A model that never fits in memory has none.
 	if w.status == request.StatusGone || w.header.Get(request.RetryHeader) != "" {
 		return batch.Response{}, batch.ErrLater
 	}

@@ -35,6 +35,6 @@ func (s *Server) Bodies() int64 { return s.shared.Bodies() }
 // Answer answers a request by a function.
 func (s *Server) Answer(w http.ResponseWriter, r *http.Request, by func(*request.Call) error) {
 	mux := http.NewServeMux()
-	mux.Handle(r.Method+" "+r.URL.Path, s.routed(route{answer: by}))
-	s.answer(w, r, mux)
+	mux.Handle(r.Method+" "+r.URL.Path, s.routed(route{handler: by}))
+	s.respond(w, r, mux)
 }

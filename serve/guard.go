@@ -23,16 +23,16 @@ type answering struct {
 	err    error // why it has failed
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP responds to a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// by answers requests by the routes of a mux.
+// by responds to requests by the routes of a mux.
 func (s *Server) by(by *http.ServeMux) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, by) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.respond(w, r, by) })
 }
 
-// answer answers a request by one of the routes of a mux.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, by *http.ServeMux) {
+// respond responds to a request by one of the routes of a mux.
+func (s *Server) respond(w http.ResponseWriter, r *http.Request, by *http.ServeMux) {
 	c := &answering{Call: request.NewCall(w, r, requestID(r), &s.shared)}
 	fail := openai.Fail
 	if strings.HasPrefix(r.URL.Path, "/api/") {
@@ -48,12 +48,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, by *http.ServeMu
 	defer cancel(nil)
 	defer context.AfterFunc(s.running, func() { cancel(context.Cause(s.running)) })()
 	c.Request = r.WithContext(ctx)
-	if r.ContentLength != 0 { // whoever sends a body slowly does not hold the connection, whatever the answer is
+	if r.ContentLength != 0 { // a slow body must not block the connection, whatever the response is
 		http.NewResponseController(w).SetReadDeadline(c.Begun.Add(s.o.ReadTimeout))
 	}
 	defer c.End()
 	s.guarded(c, by)
-	// For what is left to be sent of the answer, such as its end.
+	// For the rest of the response, such as its end.
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
 	c.Release()
 	if c.err != nil && c.Status == 0 {
@@ -77,7 +77,7 @@ func requestID(r *http.Request) string {
 	return "req_" + rand.Text()
 }
 
-// guarded answers a request. A panic becomes an error.
+// guarded responds to a request. A panic becomes an error.
 func (s *Server) guarded(c *answering, by *http.ServeMux) {
 	defer request.Recover(&c.err)
 	keyless := by != s.mux || len(s.keys.Load().keys) == 0
@@ -86,14 +86,14 @@ func (s *Server) guarded(c *answering, by *http.ServeMux) {
 	}
 }
 
-// routed is how a mux answers a call by a route.
+// routed is the handler of a route in a mux.
 func (s *Server) routed(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, request *http.Request) {
 		c := w.(*answering) // of guarded
 		c.Request = request // with the values of the path
 		c.Route = r.pattern
 		if c.err = s.allowedKey(c.Call, r.scope); c.err == nil {
-			c.err = r.answer(c.Call)
+			c.err = r.handler(c.Call)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func (s *Server) allowedOrigin(c *answering, keyless bool) error {
 	return nil
 }
 
-// log tells of a request that has been answered.
+// log logs a request after its response.
 func (s *Server) log(c *answering) {
 	level, took := slog.LevelInfo, time.Since(c.Begun).Seconds()
 	status := c.Status
@@ -196,7 +196,7 @@ func (s *Server) log(c *answering) {
 			attrs = append(attrs, slog.String("stack", string(p.Stack)))
 		}
 	}
-	s.metrics.answered(c.Call, c.err, status, took)
+	s.metrics.responded(c.Call, c.err, status, took)
 	s.o.Log.LogAttrs(c.Request.Context(), level, "request", append(attrs, slog.Int("status", status))...)
 }
 

@@ -23,7 +23,7 @@ func (s *Server) web(h http.Handler) *http.Server {
 	}
 }
 
-// Run answers what comes to a listener until ctx is done. Then /ready says so, and after Options.DrainDelay no more
+// Run serves requests from a listener until ctx is done. Then /ready says so, and after Options.DrainDelay no more
 // requests are let in, and those that run have grace to end; what is left of them is ended, the models of the library
 // go, and Run returns: nil, unless listening failed before.
 func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) error {
@@ -72,7 +72,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	return err
 }
 
-// RunAdmin answers on an address for those who run the server, as Admin says, until ctx is done.
+// RunAdmin serves Admin on an address until ctx is done.
 func (s *Server) RunAdmin(ctx context.Context, l net.Listener) error {
 	web := s.web(s.Admin())
 	web.TLSConfig = nil

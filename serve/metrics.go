@@ -133,14 +133,14 @@ func (m *metrics) changed(model, change string, took time.Duration) {
 	}
 }
 
-// metricsPage answers with the figures.
+// metricsPage responds with the metrics.
 func (s *Server) metricsPage(c *request.Call) error {
 	s.metrics.page.ServeHTTP(c, c.Request)
 	return nil
 }
 
-// answered counts a request.
-func (m *metrics) answered(c *request.Call, err error, status int, seconds float64) {
+// responded counts a request.
+func (m *metrics) responded(c *request.Call, err error, status int, seconds float64) {
 	route := c.Route
 	if route == "" {
 		route = otherRoute
@@ -182,7 +182,7 @@ var (
 // Describe describes nothing: which figures there are depends on the models.
 func (modelFigures) Describe(chan<- *prometheus.Desc) {}
 
-// Collect gives all figures as they are now.
+// Collect sends the current value of every metric.
 func (f modelFigures) Collect(to chan<- prometheus.Metric) {
 	for _, l := range f.s.Host.Loaded() {
 		m := l.Model

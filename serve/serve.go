@@ -1,6 +1,6 @@
-// Package serve answers requests over HTTP with models, in the languages of OpenAI, of Ollama and of evaluation
-// harnesses. A Server is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The
-// packages below it hold the models and know the languages.
+// Package serve runs models behind HTTP, with the endpoints of OpenAI, of Ollama and of evaluation harnesses. A Server
+// is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The packages below it
+// host the models and implement the dialects.
 package serve
 
 import (
@@ -33,31 +33,31 @@ type Options struct {
 	MaxChoices int   // n and best_of of a request: 128
 
 	Concurrent int           // requests that run at a time: 64
-	Queue      int           // requests that wait besides: 256
-	QueueWait  time.Duration // after which a request that waits is turned away: 1 minute
+	Queue      int           // requests that wait: 256
+	QueueWait  time.Duration // after which a queued request is refused: 1 minute
 
 	MaxRows    int           // of a request for predictions: 100,000
 	MaxStreams int           // streams of rows at a time: 256
 	StreamIdle time.Duration // for the next row of a stream to come: 5 minutes
 
 	ReadTimeout  time.Duration // for a body to arrive: 30 seconds
-	WriteTimeout time.Duration // for a client to take what there is for it: 15 seconds
+	WriteTimeout time.Duration // for a client to read what is sent: 15 seconds
 	MaxUnread    int           // bytes of a reply that wait for a client: 4 MiB
 
-	// Store is the folder for what clients leave with the server: responses and sessions. Several servers may share it.
-	// Without one they are kept in memory, StateMemory bytes of it: 256 MiB.
+	// Store is the folder for responses and sessions of clients. Several servers may share it. Without one they are in
+	// memory, at most StateMemory bytes: 256 MiB.
 	Store        string
 	StateMemory  int64
-	MaxResponses int           // of a client that are kept; the oldest go first: 1,000
+	MaxResponses int           // stored for a client; the oldest are removed first: 1,000
 	MaxSessions  int           // of a client: 100
 	SessionBytes int64         // of all sessions of a client, and of all responses: 4 GiB
 	MaxImport    int64         // bytes of a session that is sent: 256 MiB
-	KeepFor      time.Duration // after which a response, or a session that nobody uses, is removed: 30 days
+	KeepFor      time.Duration // after which a response or an unused session is removed: 30 days
 
-	// Files say where the files and batches of clients are kept, and their limits: in memory where there is no Dir.
+	// Files are the folder and the limits of clients' files and batches: in memory if there is no Dir.
 	Files batch.Options
 
-	// Keys are those of the clients; without any, whoever comes is let in. SetKeys replaces them.
+	// Keys are those of the clients; without any, every request is admitted. SetKeys replaces them.
 	Keys []Key
 	// Origins are those of pages, such as https://chat.example, that a browser may show and let use the server; "*" for
 	// any. Without any, only the server's own may.
@@ -66,26 +66,26 @@ type Options struct {
 	// localhost and addresses: so a page that a user of this machine looks at cannot use the server under a name of its
 	// own.
 	Hosts []string
-	// Library has models that are loaded when they are asked for; nil for none.
+	// Library has models that are loaded when a request needs them; nil for none.
 	Library *host.Library
-	// Predictors are networks for rows of people's own data.
+	// Predictors are networks for rows of users' data.
 	Predictors []rows.Predictor
-	// Pages are what answers GET besides the endpoints, by its path: those of a page to look at, which anybody may.
+	// Pages respond to GET on their paths, without a key: the page for browsers.
 	Pages map[string]http.Handler
-	// Views explain sessions, to who may use them. The first is shown where none is named.
+	// Views explain sessions. The first is shown if a request names none.
 	Views    []sessions.View
 	ViewTime time.Duration // that a view may take: 2 minutes
 	// Version is that of the program.
 	Version string
-	// Log is told of every request, and never of what is in it; nil for nobody.
+	// Log gets a line for every request, never with its content; nil for none.
 	Log *slog.Logger
 
 	// TLS has the certificates of the server; nil for none. See LoadCertificate.
 	TLS *tls.Config
-	// DrainDelay is how long Run goes on taking requests when it is to end, while /ready says that it ends: so long a
-	// load balancer may need to send them elsewhere.
+	// DrainDelay is how long Run still takes requests at shutdown, while /ready reports it: a load balancer may need
+	// that long to send them elsewhere.
 	DrainDelay time.Duration
-	// Middleware, unless it is nil, is put around everything that answers requests.
+	// Middleware, unless it is nil, wraps the handler of all requests.
 	Middleware func(http.Handler) http.Handler
 }
 
@@ -195,55 +195,45 @@ func (o *Options) check(models []*host.Model) error {
 	return nil
 }
 
-// fill sets what is not given.
+// fill sets the limits that are not given.
 func (o *Options) fill() {
-	for _, limit := range []struct {
-		n        *int
-		standard int
-	}{
-		{&o.MaxPrompt, 1 << 20}, {&o.MaxPrompts, 2048}, {&o.MaxTokens, 16384}, {&o.MaxChoices, 128},
-		{&o.Concurrent, 64}, {&o.MaxRows, 100_000}, {&o.MaxStreams, 256}, {&o.Queue, 256}, {&o.MaxUnread, 4 << 20},
-		{&o.MaxResponses, 1000}, {&o.MaxSessions, 100},
-	} {
-		if *limit.n < 1 {
-			*limit.n = limit.standard
-		}
-	}
-	for _, limit := range []struct {
-		d        *time.Duration
-		standard time.Duration
-	}{
-		{&o.QueueWait, time.Minute}, {&o.ReadTimeout, 30 * time.Second}, {&o.WriteTimeout, 15 * time.Second},
-		{&o.KeepFor, 30 * 24 * time.Hour}, {&o.ViewTime, 2 * time.Minute}, {&o.StreamIdle, 5 * time.Minute},
-	} {
-		if *limit.d < 1 {
-			*limit.d = limit.standard
-		}
-	}
-	for _, limit := range []struct {
-		n        *int64
-		standard int64
-	}{{&o.MaxBody, 32 << 20}, {&o.StateMemory, 256 << 20}, {&o.SessionBytes, 4 << 30}, {&o.MaxImport, 256 << 20}} {
-		if *limit.n < 1 {
-			*limit.n = limit.standard
-		}
-	}
+	fill(map[*int]int{
+		&o.MaxPrompt: 1 << 20, &o.MaxPrompts: 2048, &o.MaxTokens: 16384, &o.MaxChoices: 128, &o.Concurrent: 64,
+		&o.MaxRows: 100_000, &o.MaxStreams: 256, &o.Queue: 256, &o.MaxUnread: 4 << 20, &o.MaxResponses: 1000,
+		&o.MaxSessions: 100,
+	})
+	fill(map[*time.Duration]time.Duration{
+		&o.QueueWait: time.Minute, &o.ReadTimeout: 30 * time.Second, &o.WriteTimeout: 15 * time.Second,
+		&o.KeepFor: 30 * 24 * time.Hour, &o.ViewTime: 2 * time.Minute, &o.StreamIdle: 5 * time.Minute,
+	})
+	fill(map[*int64]int64{
+		&o.MaxBody: 32 << 20, &o.StateMemory: 256 << 20, &o.SessionBytes: 4 << 30, &o.MaxImport: 256 << 20,
+	})
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 }
 
-// route is what a request asks for: its method and path, who may, and what answers. What has no scope is open to all.
+// fill sets the limits below 1 to their defaults.
+func fill[T int | int64 | time.Duration](defaults map[*T]T) {
+	for limit, n := range defaults {
+		if *limit < 1 {
+			*limit = n
+		}
+	}
+}
+
+// route is an endpoint: method and path, the scope that a key needs, and the handler. Without a scope it is open.
 type route struct {
 	pattern string
 	scope   Scope
-	answer  func(*request.Call) error
+	handler func(*request.Call) error
 }
 
-// metricsRoute is where the figures are.
+// metricsRoute is the endpoint of the metrics.
 const metricsRoute = "GET /metrics"
 
-// endpoints are all there is.
+// endpoints lists all endpoints.
 func (s *Server) endpoints() []route {
 	return []route{
 		{"GET /health", "", s.health},
@@ -300,7 +290,7 @@ func (s *Server) endpoints() []route {
 	}
 }
 
-// refused are endpoints of Ollama that there are not.
+// refused are endpoints of Ollama that this server does not have.
 var refused = []string{"POST /api/create", "POST /api/copy", "POST /api/push", "POST /api/blobs/{digest}"}
 
 // everything is the pattern of the paths that are no endpoint.
@@ -308,7 +298,7 @@ const everything = "/"
 
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle(everything, s.routed(route{answer: s.noRoute}))
+	mux.Handle(everything, s.routed(route{handler: s.noRoute}))
 	for _, r := range s.endpoints() {
 		mux.Handle(r.pattern, s.routed(r))
 	}
@@ -319,17 +309,17 @@ func (s *Server) routes() *http.ServeMux {
 		if path == everything {
 			path += "{$}" // and no other path
 		}
-		mux.Handle("GET "+path, s.routed(route{answer: func(c *request.Call) error { return c.Page(page) }}))
+		mux.Handle("GET "+path, s.routed(route{handler: func(c *request.Call) error { return c.Page(page) }}))
 	}
 	return mux
 }
 
-// Drain lets no more requests in. /ready says so, and those in flight go on, but for streams of rows, which have no
-// end.
+// Drain admits no more requests, and /ready reports it. Those in flight continue, except for streams of rows, which
+// have no end.
 func (s *Server) Drain() { s.close() }
 
-// Close lets no more requests in and ends those in flight. It does not wait for them, nor close the models (see
-// Unload), but batches stand still when it returns, and sessions that could not be stored were tried once more.
+// Close admits no more requests and ends those in flight. It does not wait for them, nor unload the models (see
+// Unload). When it returns, batches are stopped, and unsaved sessions have been stored, if that is possible now.
 func (s *Server) Close() {
 	s.Drain()
 	s.stop(request.ErrDraining)
@@ -342,19 +332,19 @@ func (s *Server) Close() {
 	s.Sessions.StoreUnsaved(nil)
 }
 
-// Preload loads a model of the library, or returns why it cannot be loaded.
+// Preload loads a model of the library.
 func (s *Server) Preload(ctx context.Context, name string) error { return s.Host.Preload(ctx, name) }
 
-// Unload lets no more requests in, unloads the models of the library as soon as they are idle, and waits for that.
+// Unload admits no more requests, unloads the models of the library as soon as they are idle, and waits for that.
 func (s *Server) Unload(ctx context.Context) error {
 	s.Drain()
 	return s.Host.Close(ctx)
 }
 
-// health says that the server runs.
+// health reports that the server runs.
 func (s *Server) health(c *request.Call) error { return c.JSON(map[string]string{"status": "ok"}) }
 
-// ready says whether the server takes requests.
+// ready reports whether the server takes requests.
 func (s *Server) ready(c *request.Call) error {
 	if s.leaving.Load() || s.shared.Open.Err() != nil {
 		return request.ErrDraining

@@ -210,7 +210,7 @@ func (d *decoding) session(s *Session) error {
 	}
 	for i, at := range d.Places {
 		if !s.text.isCut(at) {
-			return fmt.Errorf("found a state at %d, where the text is not cut", at)
+			return fmt.Errorf("found a state at %d, which is not at a cut of the text", at)
 		}
 		n, err := d.place(i)
 		if err != nil {

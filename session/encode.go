@@ -62,8 +62,8 @@ type savedReply struct {
 
 // FileOptions say how something is saved. The zero value saves states exactly, in the open, without marks.
 type FileOptions struct {
-	// Round rounds states to bfloat16, which takes half the space. What continues from there is near to what would have
-	// been, and no longer the same.
+	// Round rounds states to bfloat16, which takes half the space. Results that continue from there are near to what
+	// would have been, and no longer the same.
 	Round bool
 	// Key, at least 16 random bytes, encrypts the file (see sealMagic). Load wants the same.
 	Key []byte

@@ -189,10 +189,10 @@ func rest(t testing.TB, s *Session) string {
 	return all.String()
 }
 
-// fileOf names, in the environment of a child process, the file that it goes on from.
+// fileOf names, in the environment of a child process, the file that it continues from.
 const fileOf = "HIPPO_TEST_SESSION"
 
-// TestAnotherProcessGoesOn: a session that is saved in the middle of a reply goes on in another process as it does
+// TestAnotherProcessGoesOn: a session that is saved in the middle of a reply continues in another process as it does
 // here: the same text, numbers and log-probabilities, and from a rewind, too.
 func TestAnotherProcessGoesOn(t *testing.T) {
 	m := language(t, hybrid)

@@ -94,7 +94,7 @@ func (f Folder) Hold(name string) (*Held, error) {
 	return &Held{name, path, lock}, nil
 }
 
-// Exists reports whether there is a session of that name.
+// Exists reports whether a session of that name exists.
 func (h *Held) Exists() bool {
 	_, err := os.Lstat(h.Path)
 	return err == nil

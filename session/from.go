@@ -39,7 +39,7 @@ func From(m *model.Model, tok tokenizer.Tokenizer, o Options, t Text) (*Session,
 		return s, nil
 	}
 	if at := t.At.Position; at > len(s.text.ids) || !s.text.isCut(at) {
-		return nil, fmt.Errorf("session: found a state at %d of %d ids, where the text is not cut", at, len(s.text.ids))
+		return nil, fmt.Errorf("session: found a state at %d of %d ids, not at a cut of the text", at, len(s.text.ids))
 	}
 	s.at = t.At
 	s.mark()

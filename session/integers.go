@@ -71,7 +71,7 @@ func isRow(row []float32, q []int8) bool {
 	return true
 }
 
-// asHeld returns the integers of a tensor where they and the factors are such as a model holds: others have to be
+// asHeld returns the integers of a tensor if they and the factors have the form that a model stores: others have to be
 // rounded again.
 func asHeld(x *checkpoint.Tensor, factors []float32) (q []int8, ok bool) {
 	for _, f := range factors {

@@ -115,7 +115,7 @@ func TestHeldIntegersAreThoseFound(t *testing.T) {
 }
 
 // TestIntegersAreSavedAsTheyAreHeld: keys and values of a model packed as int8 take about a quarter of what they take
-// in float32, the session goes on with the same bits, a fork of the file too, and so does a file that has them in
+// in float32, the session continues with the same bits, a fork of the file too, and so does a file that has them in
 // float32.
 func TestIntegersAreSavedAsTheyAreHeld(t *testing.T) {
 	m := language(t, "attention")

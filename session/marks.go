@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate/sample"
 )
 
-// Mark gives the place after the text a name, to which Rewind goes back. A name that is there already moves.
+// Mark names the place after the text, to which Rewind can return. A name that exists already moves.
 func (s *Session) Mark(name string) {
 	s.names[name] = len(s.text.ids)
 	s.mark()
@@ -39,12 +39,12 @@ func (s *Session) Near(position int) int {
 	return s.nearest(&text).Position
 }
 
-// Rewind goes back to a position: the text is that of its first ids, and what comes next has the bits that it would
-// have if nothing else had ever been there. A segment that was read ends there from now on. It reads again from the
-// nearest mark before the position, and returns how many ids those are. After an error the session is unchanged.
+// Rewind returns to a position: the text is cut to its first ids, and later results have the same bits as if nothing
+// else had followed. A segment that was read ends there from now on. It reads again from the nearest mark before the
+// position, and returns how many ids those are. After an error the session is unchanged.
 //
-// Going back to where the session is does nothing, unless a call of Append has been stopped there: then it computes the
-// logits that are missing, so that Generate can continue.
+// A rewind to the current position does nothing, unless a call of Append was stopped there: then it computes the
+// missing logits, so that Generate can continue.
 func (s *Session) Rewind(ctx context.Context, position int) (again int, err error) {
 	switch {
 	case s.writing:
@@ -109,7 +109,7 @@ func (s *Session) nearest(text *plan) *Snapshot {
 	return &Snapshot{State: s.model.NewState()}
 }
 
-// mark keeps where the model stands, and lets go of the marks that are over the budget.
+// mark stores the current state of the model and evicts the marks over the budget.
 func (s *Session) mark() {
 	n := s.read()
 	if s.o.Budget < 0 || n == 0 {
@@ -127,7 +127,7 @@ func (s *Session) mark() {
 	}
 }
 
-// thin drops the marks that save the least until the others are within the budget.
+// thin evicts the marks that save the least until the others fit the budget.
 func (s *Session) thin() {
 	total := 0
 	for _, m := range s.marks {
@@ -138,7 +138,7 @@ func (s *Session) thin() {
 	}
 }
 
-// drop lets go of the mark that saves the least.
+// drop evicts the mark that saves the least.
 func (s *Session) drop() *Snapshot {
 	i := s.least()
 	m := s.marks[i]
@@ -146,7 +146,7 @@ func (s *Session) drop() *Snapshot {
 	return m
 }
 
-// cost is about what a mark takes: keys and values of positions are shared with the text and with other marks.
+// cost estimates the size of a mark: keys and values of positions are shared with the text and with other marks.
 func (s *Session) cost(m *Snapshot) int {
 	growth, _ := s.model.Growth()
 	return max(m.Size()-growth*m.Position, 4*len(m.Logits)) + growth*min(m.Position, sharedPage)

@@ -14,7 +14,7 @@ type plan struct {
 }
 
 // span is ids up to an end that were read, or drawn, together. A span that was read is cut at its end and at the
-// multiples of the chunk inside it, one that was drawn after every id.
+// multiples of the chunk inside it, one that was sampled after every id.
 type span struct {
 	End   int  `json:"end"`
 	Drawn bool `json:"drawn,omitempty"`
@@ -34,7 +34,7 @@ func (p *plan) add(drawn bool, ids ...int32) {
 	p.spans = append(p.spans, span{len(p.ids), drawn})
 }
 
-// fork returns a copy that grows by itself.
+// fork returns an independent copy.
 func (p *plan) fork() plan {
 	return plan{p.chunk, slices.Clip(p.ids), slices.Clone(p.spans)}
 }

@@ -259,7 +259,7 @@ func (x *player) rewound(to, from int) {
 	}
 }
 
-// anew goes on with a session that knows the text, and one of the places in it, or none.
+// anew continues with a session that knows the text, and one of the places in it, or none.
 func (x *player) anew(t *rapid.T) {
 	o := Text{Plan: x.s.Segments(), Names: x.s.Marks()}
 	if n := rapid.IntRange(0, len(x.s.marks)).Draw(t, "place"); n < len(x.s.marks) {
@@ -273,7 +273,7 @@ func (x *player) anew(t *rapid.T) {
 	x.s, x.rest = s, nil
 }
 
-// reload saves the session and goes on with what is loaded.
+// reload saves the session and continues with what is loaded.
 func (x *player) reload(t *rapid.T, o FileOptions) {
 	var file bytes.Buffer
 	if err := x.s.Encode(&file, o); err != nil {

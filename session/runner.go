@@ -24,8 +24,8 @@ type Request struct {
 	// The logits are valid during the call.
 	Each func(at int, logits []float32)
 
-	// Hidden, unless it is nil, is called likewise, but in order and by one goroutine, with the hidden state after the
-	// final norm, of d_model numbers. A request that has it and no Next leaves Session without logits.
+	// Hidden, unless it is nil, is called in the same way, but in order and by one goroutine, with the hidden state
+	// after the final norm, of d_model numbers. A request that has it and no Next leaves Session without logits.
 	Hidden func(at int, hidden []float32)
 
 	// Next, unless it is nil, is called with the logits after the last id that has been read, and returns the id to
@@ -37,19 +37,19 @@ type Request struct {
 	// Progress, unless it is nil, is called after each piece with how many ids of Segments have been read.
 	Progress func(read, total int)
 
-	// Client is who shares the machine fairly with others: requests of one client have one client's part of the time.
+	// Client names the requester for fair sharing: all requests of one client share one client's part of the time.
 	Client string
 	// Priority puts a request before those with a smaller one.
 	Priority int
 }
 
-// silent reports whether no one wants the logits after the last of n ids, of which read have been read.
+// silent reports whether the logits are not needed after the last of n ids, of which read have been read.
 func (r *Request) silent(read, n int) bool { return read < n || r.Hidden != nil && r.Next == nil }
 
 // Runner reads and writes with a model. Run returns when the request is done, or soon after ctx is done with the error
 // of ctx: at most a piece of a prompt, or one token, later. The session is then at the end of a piece, after what it
-// has read; after any other error it has changed nothing since the last piece. Whoever else is served at the same time
-// changes no bit of what is read.
+// has read; after any other error it has changed nothing since the last piece. Other requests served at the same time
+// change no bit of the result.
 type Runner interface {
 	Run(ctx context.Context, r *Request) error
 }

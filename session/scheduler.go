@@ -25,8 +25,8 @@ type SchedulerOptions struct {
 	Running int
 	// Waiting is the most requests that wait besides, 1,024. Those that come on top have the error ErrBusy.
 	Waiting int
-	// PerClient is the most requests of one client, so that no one else finds the scheduler busy with them alone. Any
-	// number is allowed below 1.
+	// PerClient is the maximum number of requests of one client, so that one client alone cannot make the scheduler
+	// busy for others. Any number is allowed below 1.
 	PerClient int
 	// Rows is how many ids the sequences of a step read together, 256. A step reads more where it has more sequences,
 	// or where a single piece of a prompt is more.

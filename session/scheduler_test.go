@@ -184,7 +184,7 @@ func TestServedAsAlone(t *testing.T) {
 }
 
 // TestServedAnyArrivals: requests that come at any time, some of which are canceled at any moment, have what each has
-// alone. One that is canceled is at the end of a piece, and can go on from there.
+// alone. One that is canceled is at the end of a piece, and can continue from there.
 func TestServedAnyArrivals(t *testing.T) {
 	m := servedModel(t, servedMix, engine.Int8)
 	want := map[uint64]served{}
@@ -216,7 +216,7 @@ func TestServedAnyArrivals(t *testing.T) {
 	})
 }
 
-// serveTwice has the request canceled when it has read stop ids, and goes on with what is left.
+// serveTwice has the request canceled when it has read stop ids, and continues with what is left.
 func (w wish) serveTwice(s *Scheduler, client string, stop int, want served) error {
 	var out served
 	r := w.request(s.model, &out)

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// SchedulerStats are figures of a Scheduler, counted from its start except where it says now.
+// SchedulerStats are measurements of a Scheduler, counted from its start unless a comment says now.
 type SchedulerStats struct {
-	Running int // requests now that are in the step or have its logits
-	Waiting int // requests now that wait for a step
-	Clients int // that have requests now
+	Running int // requests now in the step or with its logits
+	Waiting int // requests now waiting for a step
+	Clients int // with requests now
 
 	Ended   int // requests that are over
-	Failed  int // those of them that had an error, were canceled or panicked
+	Failed  int // of these, with an error, canceled or panicked
 	Refused int // requests that found it busy
 
 	Steps int64
 	Read  int64 // ids of prompts
-	Drawn int64 // ids that were drawn and read
+	Drawn int64 // ids that were sampled and read
 
 	Sequences  Histogram // of a step
 	Rows       Histogram // ids that a step reads
-	FirstToken Histogram // seconds from Run to the first logits to draw from
-	NextToken  Histogram // seconds from logits to draw from to the next, drawing included
+	FirstToken Histogram // seconds from Run to the first logits to sample from
+	NextToken  Histogram // seconds from logits to sample from to the next, sampling included
 }
 
 // Histogram counts values by size: Counts[i] are those up to Bounds[i] and above the bound before, the last those above
@@ -33,7 +33,7 @@ type Histogram struct {
 	Sum    float64
 }
 
-// newHistogram has bounds from least on, each twice the one before.
+// newHistogram returns a histogram with n bounds from least on, each twice the one before.
 func newHistogram(least float64, n int) Histogram {
 	h := Histogram{Counts: make([]int64, n+1)}
 	for range n {
@@ -79,7 +79,7 @@ func (s *SchedulerStats) count(t *task, now time.Time) {
 	}
 }
 
-// copied is a copy with what is counted now.
+// copied returns a copy with the current counts.
 func (s *SchedulerStats) copied(active []*client, tasks int) SchedulerStats {
 	c := *s
 	for _, h := range []*Histogram{&c.Sequences, &c.Rows, &c.FirstToken, &c.NextToken} {

@@ -50,7 +50,7 @@ type Session struct {
 	origin Origin
 
 	text     plan
-	logProbs []float32 // of each id; NaN where no one asked
+	logProbs []float32 // of each id; NaN if not requested
 	names    map[string]int
 	marks    []*Snapshot // by position; each is a cut of the text
 
@@ -314,7 +314,7 @@ func (s *Session) cut(n int) {
 }
 
 // Fork returns an independent session that continues from the same place, also in the middle of a reply. Both share the
-// memory of what is after them. Progress stays after.
+// memory of what is after them. Progress stays behind.
 func (s *Session) Fork() *Session {
 	s.mark()
 	f := open(s.model, s.tok, s.o)
@@ -349,7 +349,7 @@ func (s *Session) settle(ctx context.Context) error {
 	return s.run(ctx, &Request{Segments: s.text.segments(s.read(), len(s.text.ids))})
 }
 
-// SetBudget sets Options.Budget, leaves a mark, and lets go of those that are over the budget.
+// SetBudget sets Options.Budget, leaves a mark, and evicts the marks over the budget.
 func (s *Session) SetBudget(bytes int) {
 	s.o.Budget = bytes
 	s.mark()
@@ -365,5 +365,5 @@ func (s *Session) goOn(o generate.Options, at generate.WriterState) (err error) 
 	return s.writer.Restore(at)
 }
 
-// Close lets go of the memory of the session, which must not be used afterwards.
+// Close releases the memory of the session, which must not be used afterwards.
 func (s *Session) Close() { *s = Session{} }

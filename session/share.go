@@ -29,7 +29,7 @@ type client struct {
 	ready   int     // of them
 	used    int64   // rows that it has had, counted from the same place as those of all others
 	next    int     // while a step is chosen: its tasks before this one have been looked at
-	planned int64   // likewise: rows of the step
+	planned int64   // while a step is chosen: its rows
 }
 
 func newShare(o SchedulerOptions) share {

@@ -12,7 +12,7 @@ import (
 type Snapshot struct {
 	Position int // the number of ids read
 	State    *model.State
-	Logits   []float32 // after the last id; nil where no one wanted them
+	Logits   []float32 // after the last id; nil if they were not requested
 }
 
 // Take returns a snapshot of where a session of one sequence stands. Every id that it has drawn must have been read.

@@ -95,7 +95,7 @@ func checkSum(data []byte) error {
 		s.sums, s.part = sums[:4*(blocks-1)], binary.LittleEndian.Uint32(sums[4*(blocks-1):])
 	}
 	if want := s.sum(); !bytes.Equal(want[:], data[n:]) {
-		return fmt.Errorf("%w: found %d bytes whose checksum is another than what they end with", ErrDamaged, len(data))
+		return fmt.Errorf("%w: the checksum of %d bytes does not match", ErrDamaged, len(data))
 	}
 	return nil
 }

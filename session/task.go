@@ -21,11 +21,11 @@ const (
 	stepping              // in the step that is running
 )
 
-// task is a request that a Scheduler serves. It goes to and fro between the scheduler and the goroutine that called
-// Run, which does all that is the request's own: it draws, tells of progress, and hands on what it gets.
+// task is a request that a Scheduler serves. It moves between the scheduler and the goroutine that called Run, which
+// does the request's own work: it samples, reports progress, and passes on results.
 type task struct {
 	r    *Request
-	turn chan struct{} // given something when the task goes to its goroutine
+	turn chan struct{} // receives a value when the task goes to its goroutine
 
 	// Under the scheduler's lock.
 	client *client
@@ -36,7 +36,7 @@ type task struct {
 	err    error     // why it ends
 	since  time.Time // when it came, or had the logits before
 
-	// Of whoever has the task: its goroutine while it is away, else the scheduler.
+	// Owned by the holder of the task: its goroutine while it is away, otherwise the scheduler.
 	segment, at int // it reads Segments[segment].IDs[at] next
 	read, total int // ids of Segments
 	drawn       [1]int32
@@ -45,7 +45,7 @@ type task struct {
 	failed      fault // of Each or Hidden
 }
 
-// fault is the first error of several goroutines.
+// fault holds the first error of several goroutines.
 type fault struct {
 	mu  sync.Mutex
 	err error
@@ -124,7 +124,7 @@ func (t *task) part() generate.Part {
 // each calls Each, while the scheduler waits.
 func (t *task) each(at int, logits []float32) { t.tell(t.r.Each, at, logits) }
 
-// hidden calls Hidden likewise.
+// hidden calls Hidden in the same way.
 func (t *task) hidden(at int, hidden []float32) { t.tell(t.r.Hidden, at, hidden) }
 
 // tell calls Each or Hidden. A panic ends the request, and not the others of the step.

@@ -48,7 +48,7 @@ func (s *Session) Continue(ctx context.Context) iter.Seq2[generate.Piece, error]
 	}
 }
 
-// write continues with the reply of s.writer.
+// write continues the reply of s.writer.
 func (s *Session) write(ctx context.Context, yield func(generate.Piece, error) bool) {
 	from := s.read()
 	if from == len(s.text.ids) && s.logits() == nil {

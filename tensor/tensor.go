@@ -248,6 +248,13 @@ func (t *Tensor) CopyTo(dst []float32) int {
 	return copy(dst, t.data)
 }
 
+// Value is the only element.
+func (t *Tensor) Value() float64 {
+	var x [1]float32
+	t.CopyTo(x[:])
+	return float64(x[0])
+}
+
 // Floats returns a copy of the elements.
 func (t *Tensor) Floats() []float32 {
 	out := make([]float32, t.Len())

@@ -105,7 +105,7 @@ func BenchmarkEncodeReference(b *testing.B) {
 	}
 	_, models := spCases(b)
 	for name, c := range models {
-		tok, err := sentencepiece.New(c.Model)
+		tok, err := sentencepiece.Parse(c.Model)
 		run("model "+name, tok, err)
 	}
 }

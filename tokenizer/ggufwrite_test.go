@@ -26,7 +26,7 @@ func TestToGGUF(t *testing.T) {
 	}
 	toks["neox"] = parseTest(t, neoxStyle())
 	for _, name := range []string{"llama", "bpe", "t5", "unigram with bytes"} {
-		if toks[name], err = sentencepiece.New(models[name].Model); err != nil {
+		if toks[name], err = sentencepiece.Parse(models[name].Model); err != nil {
 			t.Fatal(err)
 		}
 	}

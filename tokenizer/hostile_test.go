@@ -29,7 +29,7 @@ func TestLongWords(t *testing.T) {
 		check(name, tok, err)
 	}
 	for name, c := range models {
-		tok, err := sentencepiece.New(c.Model)
+		tok, err := sentencepiece.Parse(c.Model)
 		check(name, tok, err)
 	}
 }

@@ -44,7 +44,7 @@ func TestSentencePiece(t *testing.T) {
 	texts, cases := spCases(t)
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			tok, err := sentencepiece.New(c.Model)
+			tok, err := sentencepiece.Parse(c.Model)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func TestSentencePieceErrors(t *testing.T) {
 		"precompiled_charsmap: it ends before its": {Pieces: []sentencepiece.Piece{piece("a", 1)},
 			Charsmap: []byte("ab")},
 	} {
-		if _, err := sentencepiece.New(m.Marshal()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := sentencepiece.Parse(m.Marshal()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -121,7 +121,7 @@ func TestSentencePieceErrors(t *testing.T) {
 		"it is not a protocol buffer": "\x80", "field 1 is cut off": "\x0a\x05ab", "wire type 3": "\x0b",
 		"model_type is 3": "\x12\x02\x18\x03", "treat_whitespace_as_suffix": "\x12\x03\xc0\x01\x01",
 	} {
-		if _, err := sentencepiece.New([]byte(data)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := sentencepiece.Parse([]byte(data)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", data, err, want)
 		}
 	}
@@ -135,7 +135,7 @@ func FuzzSentencePiece(f *testing.F) {
 	}
 	text := []byte("ab  the word\tworld <s>\n日e\u0301\xff<tool> ")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		tok, err := sentencepiece.New(data)
+		tok, err := sentencepiece.Parse(data)
 		if err != nil {
 			return
 		}

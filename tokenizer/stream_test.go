@@ -51,7 +51,7 @@ func TestEncodeReaderIsEncode(t *testing.T) {
 	}
 	_, models := spCases(t)
 	for name, c := range models {
-		tok, err := sentencepiece.New(c.Model)
+		tok, err := sentencepiece.Parse(c.Model)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,11 +78,7 @@ func (l *Training) write(dir string) error {
 		if s.Work, err = json.Marshal(place); err != nil {
 			return err
 		}
-		text, err := json.MarshalIndent(s, "", "  ")
-		if err != nil {
-			return err
-		}
-		return disk.WriteBytes(filepath.Join(tmp, TrainerFile), append(text, '\n'))
+		return disk.WriteJSON(filepath.Join(tmp, TrainerFile), s)
 	})
 }
 

@@ -36,8 +36,7 @@ func (e *MemoryError) Error() string {
 		of += ", activations " + bytesText(e.Activations)
 	}
 	return fmt.Sprintf("memory: the run needs about %s (%s), but %s leaves %s; %s; memory=%s tries all the same",
-		bytesText(e.Need), of, e.Free.Of,
-		bytesText(int(e.Free.Bytes)), e.Advice, MemoryIgnore)
+		bytesText(e.Need), of, e.Free.Of, bytesText(int(e.Free.Bytes)), e.Advice, MemoryIgnore)
 }
 
 func bytesText(n int) string { return status.Bytes(uint64(max(0, n))) }

@@ -204,9 +204,7 @@ func (l *Training) shard(t *autograd.Tape, s Shard, alone bool,
 	if err != nil {
 		return math.NaN(), 0, err
 	}
-	var loss [1]float32
-	out.CopyTo(loss[:])
-	mean = float64(loss[0])
+	mean = out.Value()
 	if err := check(mean); err != nil {
 		return mean, 0, err
 	}

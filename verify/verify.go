@@ -1,8 +1,6 @@
-// Package verify compares what a model computes on its engine with what it computes by definition, in float64, on
-// the reference engine, and its three forms (a whole sequence, chunks, step by step) with one another: outputs of every
-// layer, logits, loss, gradients and states.
-//
-// It may import model, nn, autograd, engine/reference, engine and tensor.
+// Package verify compares a model's results on its engine with the results by definition, in float64, on the reference
+// engine. It also compares the three forms of a model (a whole sequence, chunks, step by step) with each other. It
+// checks the outputs of every layer, logits, loss, gradients and states.
 package verify
 
 import (

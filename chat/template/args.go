@@ -1,6 +1,9 @@
 package template
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // args are the arguments of a call.
 type args struct {
@@ -44,32 +47,27 @@ func (a *args) take(r *run, what string, names ...string) []value {
 		r.fail("%s: found %d arguments, want at most %d", what, len(a.pos), len(names))
 	}
 	out := make([]value, len(names))
-	used := 0
 	for i, name := range names {
-		v, given := a.named.get(name)
-		if given {
-			used++
-		}
-		if i < len(a.pos) {
-			v = a.pos[i]
-		}
-		out[i] = v
+		out[i], _ = a.named.get(name)
 	}
-	if used < len(a.named.keys) {
-		for _, k := range a.named.keys {
-			known := false
-			for _, name := range names {
-				known = known || name == k
-			}
-			if !known {
-				r.fail("%s: found the argument %.40q, want one of %s", what, k, strings.Join(names, ", "))
-			}
+	copy(out, a.pos)
+	for _, k := range a.named.keys {
+		if !slices.Contains(names, k.(string)) {
+			r.fail("%s: found the argument %.40q, want one of %s", what, k, strings.Join(names, ", "))
 		}
 	}
 	return out
 }
 
 func absent(v value) bool { _, ok := v.(undefined); return ok }
+
+// valueOr is v, or def if v is left out.
+func valueOr(v, def value) value {
+	if absent(v) {
+		return def
+	}
+	return v
+}
 
 // textOf, intOf and boolOf are an argument as text, whole number or truth, or def if it is left out or none.
 func (r *run) textOf(v value, def string) string {
@@ -92,9 +90,4 @@ func (r *run) intOf(v value, def int64) int64 {
 	return def
 }
 
-func boolOf(v value, def bool) bool {
-	if absent(v) {
-		return def
-	}
-	return truth(v)
-}
+func boolOf(v value, def bool) bool { return truth(valueOr(v, def)) }

@@ -2,6 +2,7 @@ package template
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -110,7 +111,7 @@ func (r *run) sequences(op string, a, b value) value {
 	case *list:
 		if t, ok := b.(*list); ok && op == "+" && s.tuple == t.tuple {
 			r.spend(itemWork * (len(s.items) + len(t.items)))
-			return &list{append(append([]value(nil), s.items...), t.items...), s.tuple}
+			return &list{slices.Concat(s.items, t.items), s.tuple}
 		}
 	}
 	if n, ok := integer(a); ok && op == "*" {
@@ -124,11 +125,7 @@ func (r *run) sequences(op string, a, b value) value {
 			return strings.Repeat(s, int(n))
 		case *list:
 			r.times(int64(itemWork*len(s.items)), n)
-			out := &list{tuple: s.tuple}
-			for range n {
-				out.items = append(out.items, s.items...)
-			}
-			return out
+			return &list{slices.Repeat(s.items, int(n)), s.tuple}
 		}
 	}
 	r.fail("found %s %s %s, want numbers, or texts to add", typeName(a), op, typeName(b))

@@ -113,22 +113,23 @@ func (r *run) attr(v value, name string) value {
 	case undefined:
 		r.fail("%s: its owner is %s", name, typeName(v))
 	case *namespace:
-		x, ok := v.dict.get(name)
-		if !ok {
-			return undefined{name}
-		}
-		return x
+		return v.dict.attr(name)
 	case *loop:
-		x, _ := v.attr(name)
-		return x
+		return v.attr(name)
 	}
 	if m := methodOf(v, name); m != nil {
 		return &function{name, func(r *run, a *args) value { return m(r, v, a) }}
 	}
 	if d, ok := v.(*dict); ok {
-		if x, ok := d.get(name); ok {
-			return x
-		}
+		return d.attr(name)
+	}
+	return undefined{name}
+}
+
+// attr is the element of a name.
+func (d *dict) attr(name string) value {
+	if x, ok := d.get(name); ok {
+		return x
 	}
 	return undefined{name}
 }
@@ -155,15 +156,13 @@ func (r *run) element(v, at value) value {
 			if n < 0 {
 				n += size
 			}
-			switch {
-			case n < 0 || n >= size:
+			if n < 0 || n >= size {
 				return undefined{"an element"}
-			default:
-				if l, ok := v.(*list); ok {
-					return l.items[n]
-				}
-				return r.runeSlice(v.(string), n, n+1, 1)
 			}
+			if l, ok := v.(*list); ok {
+				return l.items[n]
+			}
+			return r.runeSlice(v.(string), n, n+1, 1)
 		}
 	}
 	if name, ok := at.(string); ok {

@@ -2,8 +2,11 @@ package template
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // run is one rendering.
@@ -68,7 +71,7 @@ func (r *run) step(depth int) {
 	}
 	if r.steps++; r.steps%1024 == 0 && r.ctx != nil {
 		if err := r.ctx.Err(); err != nil {
-			panic(stopped{err})
+			fault.Raise(err)
 		}
 	}
 }
@@ -149,14 +152,14 @@ func (s *setStmt) exec(r *run) flow {
 }
 
 func (s *setBlockStmt) exec(r *run) flow {
-	var text value
-	r.within(r.scope, func() { text = r.capture(func() { r.block(s.body) }) })
-	r.line = s.line
-	r.assign(s.target, r.filters(s.filters, text))
+	r.assign(s.target, r.filtered(s.line, s.filters, s.body))
 	return onward
 }
 
-func (r *run) filters(filters []*filterExpr, v value) value {
+// filtered is the text that statements write in a scope of their own, after filters.
+func (r *run) filtered(line int, filters []*filterExpr, body []stmt) (v value) {
+	r.within(r.scope, func() { v = r.capture(func() { r.block(body) }) })
+	r.line = line
 	for _, f := range filters {
 		v = f.apply(r, v)
 	}
@@ -187,10 +190,7 @@ func (r *run) assign(t target, v value) {
 }
 
 func (s *filterStmt) exec(r *run) flow {
-	var text value
-	r.within(r.scope, func() { text = r.capture(func() { r.block(s.body) }) })
-	r.line = s.line
-	r.write(r.str(r.filters(s.filters, text)))
+	r.write(r.str(r.filtered(s.line, s.filters, s.body)))
 	return onward
 }
 
@@ -254,20 +254,11 @@ func (r *run) bind(name string, params []param, a *args) {
 	for i, k := range a.named.keys {
 		if name := k.(string); name == "caller" {
 			r.scope.set(name, a.named.vals[i])
-		} else if !isParam(params, name) {
+		} else if !slices.ContainsFunc(params, func(p param) bool { return p.name == name }) {
 			rest.set(name, a.named.vals[i])
 		}
 	}
 	r.scope.set("kwargs", rest)
-}
-
-func isParam(params []param, name string) bool {
-	for _, p := range params {
-		if p.name == name {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *callStmt) exec(r *run) flow {

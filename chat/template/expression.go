@@ -48,18 +48,14 @@ func (p *parser) expr() expr {
 	return x
 }
 
-func (p *parser) or() expr {
-	x := p.and()
-	for n := 0; p.word("or"); p.chained(&n) {
-		x = &boolExpr{false, x, p.and()}
-	}
-	return x
-}
+func (p *parser) or() expr  { return p.logical(p.and, "or") }
+func (p *parser) and() expr { return p.logical(p.not, "and") }
 
-func (p *parser) and() expr {
-	x := p.not()
-	for n := 0; p.word("and"); p.chained(&n) {
-		x = &boolExpr{true, x, p.not()}
+// logical parses operands with a word between them.
+func (p *parser) logical(operand func() expr, word string) expr {
+	x := operand()
+	for n := 0; p.word(word); p.chained(&n) {
+		x = &boolExpr{word == "and", x, operand()}
 	}
 	return x
 }

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"html"
 	"math"
 	"slices"
 	"strconv"
@@ -19,10 +20,8 @@ func init() { // a variable that names functions which name it
 			}
 			return math.Abs(r.float(v))
 		},
-		"batch": batch,
-		"capitalize": func(r *run, v value, _ *args) value {
-			return capitalize(r.text(v))
-		},
+		"batch":      batch,
+		"capitalize": func(r *run, v value, _ *args) value { return capitalize(r.text(v)) },
 		"center": func(r *run, v value, a *args) value {
 			return r.pad(r.text(v), r.intOf(a.take(r, "center", "width")[0], 80), " ", 0)
 		},
@@ -32,17 +31,12 @@ func init() { // a variable that names functions which name it
 		"dictsort": dictSort,
 		"e":        escape,
 		"escape":   escape,
-		"first": func(r *run, v value, _ *args) value {
-			return firstOf(r.items(v))
-		},
+		"first":    func(r *run, v value, _ *args) value { return firstOf(r.items(v)) },
 		"float": func(r *run, v value, a *args) value {
 			if f, ok := toFloat(v); ok {
 				return f
 			}
-			if def := a.take(r, "float", "default")[0]; !absent(def) {
-				return def
-			}
-			return 0.0
+			return valueOr(a.take(r, "float", "default")[0], 0.0)
 		},
 		"forceescape": escape,
 		"format":      func(r *run, v value, a *args) value { return r.percent(r.text(v), a.pos) },
@@ -52,10 +46,7 @@ func init() { // a variable that names functions which name it
 			if n, ok := toInt(v); ok {
 				return n
 			}
-			if def := a.take(r, "int", "default", "base")[0]; !absent(def) {
-				return def
-			}
-			return int64(0)
+			return valueOr(a.take(r, "int", "default", "base")[0], int64(0))
 		},
 		"items": func(r *run, v value, _ *args) value {
 			if absent(v) {
@@ -75,16 +66,14 @@ func init() { // a variable that names functions which name it
 			items := r.items(v)
 			return firstOf(items[max(0, len(items)-1):])
 		},
-		"length": func(r *run, v value, _ *args) value { return int64(r.length(v)) },
-		"list":   func(r *run, v value, _ *args) value { return &list{items: r.items(v)} },
-		"lower":  func(r *run, v value, _ *args) value { return strings.ToLower(r.text(v)) },
-		"map":    mapItems,
-		"max":    func(r *run, v value, a *args) value { return r.extreme("max", v, a, 1) },
-		"min":    func(r *run, v value, a *args) value { return r.extreme("min", v, a, -1) },
-		"reject": func(r *run, v value, a *args) value { return r.choose(v, a, false, false) },
-		"rejectattr": func(r *run, v value, a *args) value {
-			return r.choose(v, a, true, false)
-		},
+		"length":     func(r *run, v value, _ *args) value { return int64(r.length(v)) },
+		"list":       func(r *run, v value, _ *args) value { return &list{items: r.items(v)} },
+		"lower":      func(r *run, v value, _ *args) value { return strings.ToLower(r.text(v)) },
+		"map":        mapItems,
+		"max":        func(r *run, v value, a *args) value { return r.extreme("max", v, a, 1) },
+		"min":        func(r *run, v value, a *args) value { return r.extreme("min", v, a, -1) },
+		"reject":     func(r *run, v value, a *args) value { return r.choose(v, a, false, false) },
+		"rejectattr": func(r *run, v value, a *args) value { return r.choose(v, a, true, false) },
 		"replace": func(r *run, v value, a *args) value {
 			to := a.take(r, "replace", "old", "new", "count")
 			return r.replace(r.text(v), r.text(to[0]), r.text(to[1]), r.intOf(to[2], -1))
@@ -97,32 +86,22 @@ func init() { // a variable that names functions which name it
 			}
 			return &list{items: items}
 		},
-		"round":  round,
-		"safe":   func(_ *run, v value, _ *args) value { return v },
-		"select": func(r *run, v value, a *args) value { return r.choose(v, a, false, true) },
-		"selectattr": func(r *run, v value, a *args) value {
-			return r.choose(v, a, true, true)
-		},
-		"sort":   sortItems,
-		"string": func(r *run, v value, _ *args) value { return r.text(v) },
+		"round":      round,
+		"safe":       func(_ *run, v value, _ *args) value { return v },
+		"select":     func(r *run, v value, a *args) value { return r.choose(v, a, false, true) },
+		"selectattr": func(r *run, v value, a *args) value { return r.choose(v, a, true, true) },
+		"sort":       sortItems,
+		"string":     func(r *run, v value, _ *args) value { return r.text(v) },
 		"sum": func(r *run, v value, a *args) value {
 			by := a.take(r, "sum", "attribute", "start")
-			sum := value(int64(0))
-			if !absent(by[1]) {
-				sum = by[1]
-			}
+			sum := valueOr(by[1], int64(0))
 			for _, item := range r.items(v) {
-				if !absent(by[0]) {
-					item = r.path(item, by[0])
-				}
-				sum = (&binaryExpr{"+", constExpr{sum}, constExpr{item}}).eval(r)
+				sum = (&binaryExpr{"+", constExpr{sum}, constExpr{r.attribute(item, by[0])}}).eval(r)
 			}
 			return sum
 		},
-		"title": func(r *run, v value, _ *args) value { return title(r.text(v)) },
-		"tojson": func(r *run, v value, a *args) value {
-			return toJSON(r, v, a)
-		},
+		"title":  func(r *run, v value, _ *args) value { return title(r.text(v)) },
+		"tojson": toJSON,
 		"trim": func(r *run, v value, a *args) value {
 			return strip(r.text(v), a.take(r, "trim", "chars")[0], both)
 		},
@@ -194,13 +173,21 @@ func (r *run) path(x, name value) value {
 	}
 	r.spend(len(s))
 	for part := range strings.SplitSeq(s, ".") {
+		at := value(part)
 		if n, err := strconv.ParseInt(part, 10, 64); err == nil {
-			x = r.element(x, n)
-		} else {
-			x = r.element(x, part)
+			at = n
 		}
+		x = r.element(x, at)
 	}
 	return x
+}
+
+// attribute is x, or an attribute of it (see path) if there is a name.
+func (r *run) attribute(x, name value) value {
+	if absent(name) {
+		return x
+	}
+	return r.path(x, name)
 }
 
 // join puts a separator between the texts of values.
@@ -230,10 +217,7 @@ func (r *run) replace(s, old, new string, count int64) string {
 func orDefault(r *run, v value, a *args) value {
 	to := a.take(r, "default", "default_value", "boolean")
 	if absent(v) || boolOf(to[1], false) && !truth(v) {
-		if absent(to[0]) {
-			return ""
-		}
-		return to[0]
+		return valueOr(to[0], "")
 	}
 	return v
 }
@@ -241,7 +225,7 @@ func orDefault(r *run, v value, a *args) value {
 func escape(r *run, v value, _ *args) value {
 	s := r.text(v)
 	r.spend(5 * len(s))
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(s)
+	return html.EscapeString(s)
 }
 
 func toJSON(r *run, v value, a *args) value {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // globals are the functions that every template sees.
@@ -16,7 +18,8 @@ func init() {
 		"dict":      func(r *run, a *args) value { return r.dictOf(a) },
 		"raise_exception": func(r *run, a *args) value {
 			message := r.text(a.take(r, "raise_exception", "message")[0])
-			panic(&Error{Line: r.line, Text: message, Raised: true})
+			fault.Raise(&Error{Line: r.line, Text: message, Raised: true})
+			return nil
 		},
 		"strftime_now": func(r *run, a *args) value {
 			return r.strftime(r.textOf(a.take(r, "strftime_now", "format")[0], ""))
@@ -121,26 +124,18 @@ func strftimeCode(t time.Time, code byte) (string, bool) {
 		'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'h': "Jan", 'd': "02", 'e': "_2", 'm': "01", 'y': "06",
 		'Y': "2006", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'F': "2006-01-02", 'T': "15:04:05",
 		'R': "15:04", 'D': "01/02/06", 'x': "01/02/06", 'X': "15:04:05", 'c': "Mon Jan _2 15:04:05 2006", 'Z': "MST",
-		'z': "-0700",
+		'z': "-0700", 'j': "002", 'n': "\n", 't': "\t", '%': "%",
 	}
 	if layout, ok := layouts[code]; ok {
 		return t.Format(layout), true
 	}
 	switch code {
-	case 'j':
-		return fmt.Sprintf("%03d", t.YearDay()), true
 	case 'f':
 		return fmt.Sprintf("%06d", t.Nanosecond()/1000), true
 	case 'w':
 		return fmt.Sprint(int(t.Weekday())), true
 	case 's':
 		return fmt.Sprint(t.Unix()), true
-	case 'n':
-		return "\n", true
-	case 't':
-		return "\t", true
-	case '%':
-		return "%", true
 	}
 	return "", false
 }

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 func render(ctx context.Context, source string, in Input) (string, error) {
@@ -221,6 +223,6 @@ func limited(t *Template, in Input) (string, error) {
 	if err := in.fill(r); err != nil {
 		return "", err
 	}
-	err := protect(func() { r.block(t.body) })
+	err := fault.Catch(func() { r.block(t.body) })
 	return r.out.String(), err
 }

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -243,10 +244,10 @@ func (l *lexer) code(end string, closing kind) {
 			signed := (sign == '-' || sign == '+' && closing == closeBlock) && strings.HasPrefix(s[1:], end)
 			if signed || strings.HasPrefix(s, end) {
 				l.add(closing, end)
-				if !signed {
-					sign = 0
-				} else {
+				if signed {
 					l.skip(1)
+				} else {
+					sign = 0
 				}
 				l.skip(len(end))
 				if closing == closeBlock || sign == '-' {
@@ -267,10 +268,11 @@ func (l *lexer) code(end string, closing kind) {
 			l.add(nameToken, s[:n])
 			l.skip(n)
 		default:
-			op := operatorOf(s)
-			if op == "" {
+			i := slices.IndexFunc(operators, func(op string) bool { return strings.HasPrefix(s, op) })
+			if i < 0 {
 				fail(l.line, "found the character %q, want an expression", c)
 			}
+			op := operators[i]
 			switch op {
 			case "(", "[", "{":
 				open++
@@ -281,15 +283,6 @@ func (l *lexer) code(end string, closing kind) {
 			l.skip(len(op))
 		}
 	}
-}
-
-func operatorOf(s string) string {
-	for _, op := range operators {
-		if strings.HasPrefix(s, op) {
-			return op
-		}
-	}
-	return ""
 }
 
 // number reads a number. Behind a dot, as in matrix.0.1, it ends before the next dot.

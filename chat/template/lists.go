@@ -83,12 +83,7 @@ func (r *run) sortedPairs(d *dict) (keys, vals []value) {
 // extreme is the largest (sign 1) or smallest (-1) element.
 func (r *run) extreme(what string, v value, a *args, sign int) value {
 	to := a.take(r, what, "case_sensitive", "attribute")
-	by := func(x value) value {
-		if !absent(to[1]) {
-			x = r.path(x, to[1])
-		}
-		return r.folded(x, boolOf(to[0], false))
-	}
+	by := func(x value) value { return r.folded(r.attribute(x, to[1]), boolOf(to[0], false)) }
 	items := r.items(v)
 	best := firstOf(items)
 	for _, item := range items[min(1, len(items)):] {
@@ -104,11 +99,7 @@ func unique(r *run, v value, a *args) value {
 	out, plain := &list{}, newDict()
 	var others []value
 	for _, item := range r.items(v) {
-		by := item
-		if !absent(to[1]) {
-			by = r.path(item, to[1])
-		}
-		by = r.folded(by, boolOf(to[0], false))
+		by := r.folded(r.attribute(item, to[1]), boolOf(to[0], false))
 		seen := false
 		if _, ok := key(by); ok {
 			if _, seen = plain.get(by); !seen {

@@ -61,7 +61,7 @@ func (s *forStmt) each(r *run, v value, depth int) {
 }
 
 // attr is an attribute of the variable loop.
-func (l *loop) attr(name string) (value, bool) {
+func (l *loop) attr(name string) value {
 	n := len(l.items)
 	element := func(i int) value {
 		if i < 0 || i >= n {
@@ -71,41 +71,41 @@ func (l *loop) attr(name string) (value, bool) {
 	}
 	switch name {
 	case "index":
-		return int64(l.i + 1), true
+		return int64(l.i + 1)
 	case "index0":
-		return int64(l.i), true
+		return int64(l.i)
 	case "revindex":
-		return int64(n - l.i), true
+		return int64(n - l.i)
 	case "revindex0":
-		return int64(n - l.i - 1), true
+		return int64(n - l.i - 1)
 	case "first":
-		return l.i == 0, true
+		return l.i == 0
 	case "last":
-		return l.i == n-1, true
+		return l.i == n-1
 	case "length":
-		return int64(n), true
+		return int64(n)
 	case "depth":
-		return int64(l.depth + 1), true
+		return int64(l.depth + 1)
 	case "depth0":
-		return int64(l.depth), true
+		return int64(l.depth)
 	case "previtem":
-		return element(l.i - 1), true
+		return element(l.i - 1)
 	case "nextitem":
-		return element(l.i + 1), true
+		return element(l.i + 1)
 	case "cycle":
 		return &function{"loop.cycle", func(r *run, a *args) value {
 			if len(a.pos) == 0 {
 				r.fail("loop.cycle: found no values, want some")
 			}
 			return a.pos[l.i%len(a.pos)]
-		}}, true
+		}}
 	case "changed":
 		return &function{"loop.changed", func(r *run, a *args) value {
 			now := &list{items: a.pos, tuple: true}
 			same := l.changed != nil && r.equal(l.changed, now, 0)
 			l.changed = now
 			return !same
-		}}, true
+		}}
 	}
-	return undefined{"loop." + name}, false
+	return undefined{"loop." + name}
 }

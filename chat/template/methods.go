@@ -46,17 +46,12 @@ var dictMethods = map[string]method{
 		if x, ok := v.(*dict).get(to[0]); ok {
 			return x
 		}
-		if absent(to[1]) {
-			return nil
-		}
-		return to[1]
+		return valueOr(to[1], nil)
 	},
-	"items": func(r *run, v value, _ *args) value { return r.pairs(v.(*dict)) },
-	"keys":  func(r *run, v value, _ *args) value { return &list{items: v.(*dict).keys} },
-	"values": func(r *run, v value, _ *args) value {
-		return &list{items: v.(*dict).vals}
-	},
-	"copy": func(_ *run, v value, _ *args) value { return v },
+	"items":  func(r *run, v value, _ *args) value { return r.pairs(v.(*dict)) },
+	"keys":   func(_ *run, v value, _ *args) value { return &list{items: v.(*dict).keys} },
+	"values": func(_ *run, v value, _ *args) value { return &list{items: v.(*dict).vals} },
+	"copy":   func(_ *run, v value, _ *args) value { return v },
 }
 
 var listMethods = map[string]method{
@@ -71,13 +66,11 @@ var listMethods = map[string]method{
 	},
 	"index": func(r *run, v value, a *args) value {
 		x := a.take(r, "index", "value")[0]
-		for i, item := range v.(*list).items {
-			if r.equal(item, x, 0) {
-				return int64(i)
-			}
+		i := slices.IndexFunc(v.(*list).items, func(item value) bool { return r.equal(item, x, 0) })
+		if i < 0 {
+			r.fail("index: the value is not in the list")
 		}
-		r.fail("index: the value is not in the list")
-		return nil
+		return int64(i)
 	},
 	"copy": func(_ *run, v value, _ *args) value { return v },
 }
@@ -224,30 +217,27 @@ func splitSpace(s string, most int64, fromRight bool) (parts []string) {
 	if most < 0 {
 		return strings.FieldsFunc(s, pythonSpace)
 	}
+	trim := strings.TrimLeftFunc
 	if fromRight {
-		for s = strings.TrimRightFunc(s, pythonSpace); s != "" && int64(len(parts)) < most; {
-			i := strings.LastIndexFunc(s, pythonSpace)
-			_, n := utf8.DecodeRuneInString(s[max(i, 0):])
-			if i < 0 {
-				break
-			}
-			parts, s = append(parts, s[i+n:]), strings.TrimRightFunc(s[:i], pythonSpace)
-		}
-		if s != "" {
-			parts = append(parts, s)
-		}
-		slices.Reverse(parts)
-		return parts
+		trim = strings.TrimRightFunc
 	}
-	for s = strings.TrimLeftFunc(s, pythonSpace); s != "" && int64(len(parts)) < most; {
-		i := strings.IndexFunc(s, pythonSpace)
-		if i < 0 {
-			break
+	for s = trim(s, pythonSpace); s != "" && int64(len(parts)) < most; {
+		word, rest := s, ""
+		if !fromRight {
+			if i := strings.IndexFunc(s, pythonSpace); i >= 0 {
+				word, rest = s[:i], s[i:]
+			}
+		} else if i := strings.LastIndexFunc(s, pythonSpace); i >= 0 {
+			_, n := utf8.DecodeRuneInString(s[i:])
+			word, rest = s[i+n:], s[:i]
 		}
-		parts, s = append(parts, s[:i]), strings.TrimLeftFunc(s[i:], pythonSpace)
+		parts, s = append(parts, word), trim(rest, pythonSpace)
 	}
 	if s != "" {
 		parts = append(parts, s)
+	}
+	if fromRight {
+		slices.Reverse(parts)
 	}
 	return parts
 }

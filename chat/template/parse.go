@@ -72,12 +72,6 @@ func (p *parser) chained(n *int) {
 	}
 }
 
-// all parses a whole template.
-func (p *parser) all() []stmt {
-	body, _ := p.body("")
-	return body
-}
-
 // body parses statements up to one of the words given, in a block of its own, and returns that word. Its block is not
 // closed. Without words it parses up to the end.
 func (p *parser) body(inside string, ends ...string) ([]stmt, string) {

@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // Template is a parsed chat template. It may be used by any number of goroutines.
@@ -80,7 +82,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 // MarshalJSON writes what UnmarshalJSON reads.
 func (m Message) MarshalJSON() ([]byte, error) {
 	var text string
-	err := protect(func() { text = (&run{work: maxWork}).json(m.fields, jsonStyle{item: ",", key: ":"}, 0) })
+	err := fault.Catch(func() { text = (&run{work: maxWork}).json(m.fields, jsonStyle{item: ",", key: ":"}, 0) })
 	return []byte(text), err
 }
 
@@ -118,12 +120,12 @@ const (
 // Parse reads a template.
 func Parse(source string) (*Template, error) {
 	t := &Template{}
-	return t, protect(func() {
+	return t, fault.Catch(func() {
 		if len(source) > maxSource {
 			fail(1, "it has %d bytes, want at most %d", len(source), maxSource)
 		}
 		p := &parser{tokens: lex(source)}
-		t.body = p.all()
+		t.body, _ = p.body("")
 	})
 }
 
@@ -133,7 +135,7 @@ func (t *Template) Render(ctx context.Context, in Input) (string, error) {
 	if err := in.fill(r); err != nil {
 		return "", err
 	}
-	if err := protect(func() { r.block(t.body) }); err != nil {
+	if err := fault.Catch(func() { r.block(t.body) }); err != nil {
 		return "", err
 	}
 	return r.out.String(), nil
@@ -193,27 +195,7 @@ func (in Input) fill(r *run) error {
 	return nil
 }
 
-// fail ends parsing or rendering; protect makes an error of it.
+// fail ends parsing or rendering with an *Error.
 func fail(line int, format string, args ...any) {
-	panic(&Error{Line: line, Text: fmt.Sprintf(format, args...)})
+	fault.Raise(&Error{Line: line, Text: fmt.Sprintf(format, args...)})
 }
-
-// protect calls f and returns the error that fail ended it with, or that of a context.
-func protect(f func()) (err error) {
-	defer func() {
-		switch e := recover().(type) {
-		case nil:
-		case *Error:
-			err = e
-		case stopped:
-			err = e.err
-		default:
-			panic(e)
-		}
-	}()
-	f()
-	return nil
-}
-
-// stopped is what ends a rendering whose context is done.
-type stopped struct{ err error }

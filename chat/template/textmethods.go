@@ -64,16 +64,17 @@ func init() { // a variable that names functions which name it
 		"splitlines": func(r *run, v value, a *args) value {
 			return texts(r.lines(v.(string), boolOf(a.take(r, "splitlines", "keepends")[0], false)))
 		},
-		"removeprefix": func(r *run, v value, a *args) value {
-			return strings.TrimPrefix(v.(string), r.textOf(a.take(r, "removeprefix", "prefix")[0], ""))
-		},
-		"removesuffix": func(r *run, v value, a *args) value {
-			return strings.TrimSuffix(v.(string), r.textOf(a.take(r, "removesuffix", "suffix")[0], ""))
-		},
-		"partition":  partition("partition", strings.Index),
-		"rpartition": partition("rpartition", strings.LastIndex),
-		"format":     formatMethod,
+		"removeprefix": removing("removeprefix", "prefix", strings.TrimPrefix),
+		"removesuffix": removing("removesuffix", "suffix", strings.TrimSuffix),
+		"partition":    partition("partition", strings.Index),
+		"rpartition":   partition("rpartition", strings.LastIndex),
+		"format":       formatMethod,
 	}
+}
+
+// removing is removeprefix or removesuffix.
+func removing(name, what string, trim func(s, affix string) string) method {
+	return func(r *run, v value, a *args) value { return trim(v.(string), r.textOf(a.take(r, name, what)[0], "")) }
 }
 
 // partition cuts a text in three at a separator.

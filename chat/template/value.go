@@ -3,10 +3,12 @@ package template
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // value is what an expression gives: nil for none, bool, int64, float64, string, *list, *dict, *namespace, *function,
@@ -46,10 +48,8 @@ func key(v value) (value, bool) {
 	case nil, string, int64:
 		return v, true
 	case bool:
-		if v {
-			return int64(1), true
-		}
-		return int64(0), true
+		n, _ := integer(v)
+		return n, true
 	case float64:
 		if n := int64(v); float64(n) == v {
 			return n, true
@@ -104,62 +104,46 @@ func sizeOf(v value) int {
 }
 
 // fromJSON reads JSON, with the order of keys.
-func fromJSON(data []byte) (value, error) {
+func fromJSON(data []byte) (v value, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	v, err := decode(d, 0)
-	if err != nil {
-		return nil, err
-	}
-	if d.More() {
-		return nil, fmt.Errorf("found more text after the JSON value")
-	}
-	return v, nil
+	err = fault.Catch(func() {
+		if v = decode(d, 0); d.More() {
+			fault.Raisef("found more text after the JSON value")
+		}
+	})
+	return v, err
 }
 
-func decode(d *json.Decoder, depth int) (value, error) {
+func decode(d *json.Decoder, depth int) value {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("found JSON that nests deeper than %d", maxDepth)
+		fault.Raisef("found JSON that nests deeper than %d", maxDepth)
 	}
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := t.(type) {
+	switch t := fault.Must(d.Token()).(type) {
 	case json.Number:
 		if n, err := t.Int64(); err == nil {
-			return n, nil
+			return n
 		}
-		return t.Float64()
+		return fault.Must(t.Float64())
 	case json.Delim:
 		if t == '[' {
 			l := &list{}
 			for d.More() {
-				item, err := decode(d, depth+1)
-				if err != nil {
-					return nil, err
-				}
-				l.items = append(l.items, item)
+				l.items = append(l.items, decode(d, depth+1))
 			}
-			_, err := d.Token()
-			return l, err
+			fault.Must(d.Token())
+			return l
 		}
 		m := newDict()
 		for d.More() {
-			name, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			v, err := decode(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			m.set(name, v)
+			name := fault.Must(d.Token())
+			m.set(name, decode(d, depth+1))
 		}
-		_, err := d.Token()
-		return m, err
+		fault.Must(d.Token())
+		return m
+	default:
+		return t // nil, bool, string
 	}
-	return t, nil // nil, bool, string
 }
 
 // truth is whether a value counts as true.
@@ -216,18 +200,11 @@ func typeName(v value) string {
 
 // number returns a bool or number as a float64, and whether it is one.
 func number(v value) (float64, bool) {
-	switch v := v.(type) {
-	case bool:
-		if v {
-			return 1, true
-		}
-		return 0, true
-	case int64:
-		return float64(v), true
-	case float64:
-		return v, true
+	if n, ok := integer(v); ok {
+		return float64(n), true
 	}
-	return 0, false
+	f, ok := v.(float64)
+	return f, ok
 }
 
 // integer returns a bool or int, and whether it is one.
@@ -268,15 +245,8 @@ func (r *run) equal(a, b value, depth int) bool {
 		return ok
 	case *list:
 		b, ok := b.(*list)
-		if !ok || len(a.items) != len(b.items) || a.tuple != b.tuple {
-			return false
-		}
-		for i := range a.items {
-			if !r.equal(a.items[i], b.items[i], depth+1) {
-				return false
-			}
-		}
-		return true
+		return ok && a.tuple == b.tuple &&
+			slices.EqualFunc(a.items, b.items, func(x, y value) bool { return r.equal(x, y, depth+1) })
 	case *dict:
 		b, ok := b.(*dict)
 		if !ok || len(a.keys) != len(b.keys) {
@@ -350,14 +320,8 @@ func (r *run) contains(all, x value) bool {
 	case *dict:
 		_, ok := all.get(x)
 		return ok
-	default:
-		for _, item := range r.items(all) {
-			if r.equal(item, x, 0) {
-				return true
-			}
-		}
-		return false
 	}
+	return slices.ContainsFunc(r.items(all), func(item value) bool { return r.equal(item, x, 0) })
 }
 
 // items are the elements that a loop over v visits: those of a list, the keys of a mapping, the characters of a text.

@@ -97,7 +97,7 @@ var infoCases = []infoCase{
 		"shared_mlp.input_linear.weight: found shape [128 48], want [130 48]"},
 	{"unread", 1, []string{"granitemoehybrid"}, `hidden_act: found "relu", want silu`},
 	{"bare", 1, nil, "found no config.json in it"},
-	{"bare", 1, nil, "files that hippo info describes: bare/model-00001-of-00002.safetensors, bare/model-00002"},
+	{"bare", 1, nil, "hippo info describes these files in it: bare/model-00001-of-00002.safetensors, bare/model-00002"},
 	{"plamo.gguf", 0, []string{"plamo9", "F32", "want one of falcon-h1", "the nearest by its tensors is mamba2"}, ""},
 	{"config.json", 1, nil, `config.json: model_type: found "granite_moe", which is not read`},
 	{"cut.safetensors", 1, nil, "is it an incomplete download?"},
@@ -107,10 +107,10 @@ var infoCases = []infoCase{
 	{"noise.bin", 1, nil, "found a file that starts with 01 02 ff fe 00 00, want safetensors"},
 	{"page.safetensors", 1, nil, "found a web page in place of the file"},
 	{"pointer.safetensors", 1, nil, "found a pointer of Git LFS"},
-	{"x.incomplete", 1, nil, "found a download that is not finished, of 4 B so far"},
+	{"x.incomplete", 1, nil, "found an unfinished download of 4 B so far"},
 	{"other.json", 1, nil, "want a tokenizer.json, a config.json, an index (NAME.safetensors.index.json)"},
 	{"nothing", 1, nil, "the folder is empty"},
-	{"pieces", 1, nil, "downloads that are not finished: pieces/model.safetensors.incomplete"},
+	{"pieces", 1, nil, "it holds unfinished downloads: pieces/model.safetensors.incomplete"},
 	{"missing", 1, nil, "no model missing"},
 }
 

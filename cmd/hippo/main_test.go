@@ -45,6 +45,11 @@ func TestScript(t *testing.T) {
 				e.Setenv(name, value)
 			}
 			e.Setenv("GOLDEN", goldens)
+			for _, name := range []string{"tiny.yaml", "text.txt"} {
+				if _, err := os.Lstat(filepath.Join(e.WorkDir, name)); err == nil {
+					return fmt.Errorf("%s: every script has a file of this name, want another for its own", name)
+				}
+			}
 			return setUp(e.WorkDir)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -2,28 +2,24 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"math"
 	"net"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo"
-	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/batch"
 	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/library"
 	"github.com/hippo-ssm/hippo/serve/views"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/web"
@@ -69,6 +65,16 @@ type serveOptions struct {
 
 	operations
 	onDemand
+}
+
+// onDemand are the flags of hippo serve about models that are loaded and unloaded.
+type onDemand struct {
+	Preload   bool   `json:"preload" help:"load all models at the start, not only the first"`
+	KeepAlive string `json:"keep_alive" help:"how long an idle model stays loaded; 0: not at all, -1: forever"`
+	MaxMemory int    `json:"max_memory" help:"MiB for the weights of loaded models; 0: 3/4 of what is free" min:"0"`
+	// Adapter is [[MODEL:]NAME=]DIR.
+	Adapter []string `json:"adapter" help:"folders of adapters, each a model of its own: [[MODEL:]NAME=]DIR"`
+	Pull    bool     `json:"pull" help:"let clients fetch and delete published models (keys: scope admin)"`
 }
 
 func newServe() *cobra.Command {
@@ -127,33 +133,18 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	var models []string
-	if limits.Predictors, names, err = predictors(names); err != nil {
+	lib, err := o.library(names, limits.Log)
+	if err != nil {
 		return err
 	}
-	for _, p := range limits.Predictors {
-		models = append(models, p.Name)
-	}
-	var lib *library // none where there are predictors and nothing else
-	if len(names) > 0 || len(models) == 0 || o.Pull || len(o.Adapter) > 0 {
-		if lib, err = o.library(names, limits.Log); err != nil {
-			return err
-		}
-		if err := lib.unlike(limits.Predictors); err != nil {
-			return err
-		}
-		limits.Library = &lib.Library
-	}
+	limits.Library, limits.Predictors = lib.Host(), lib.Predictors
 	server, err := serve.New(limits)
 	if err != nil {
 		return err
 	}
-	if lib != nil {
-		loaded, err := lib.preload(ctx, server)
-		if err != nil {
-			return err
-		}
-		models = append(loaded, models...)
+	models, err := lib.Preload(ctx, server.Preload)
+	if err != nil {
+		return err
 	}
 	defer server.Close()
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
@@ -165,6 +156,19 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	}
 	limits.Log.Info("serving", "models", models, "address", o.scheme()+l.Addr().String())
 	return o.operate(ctx, server, l, limits.Log)
+}
+
+// library opens the models of some names.
+func (o *serveOptions) library(names []string, log *slog.Logger) (*library.Library, error) {
+	idle, err := host.ParseKeepAlive(o.KeepAlive)
+	if err != nil {
+		return nil, fmt.Errorf("keep_alive: %w", err)
+	}
+	return library.Open(library.Options{
+		Models: names, Adapters: o.Adapter, Find: modelPath, Precision: o.Precision,
+		Pooling: session.Pooling(o.Pooling), KeepAlive: idle, Memory: int64(o.MaxMemory) << 20, Preload: o.Preload,
+		Pull: o.Pull, Texts: int64(o.Memory) << 20, Store: o.Store, Disk: int64(o.Disk) << 20, Log: log,
+	})
 }
 
 // limits are the options of the server.
@@ -213,44 +217,4 @@ func readKeys(path string) ([]serve.Key, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return keys, nil
-}
-
-// model is a model that is loaded. It calls closed when the model goes.
-func (o *serveOptions) model(ctx context.Context, name string, m *hippo.Model, log *slog.Logger,
-	closed func()) (*host.Model, error) {
-	settings, err := chat.Load(m.Dir(), m.Tokenizer())
-	if err != nil {
-		return nil, err
-	}
-	texts, err := o.texts(ctx, m, log)
-	if err != nil {
-		return nil, err
-	}
-	// Whoever may come in has been let in by the server, and may work at several texts at once.
-	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
-	return host.NewModel(host.ModelOptions{
-		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
-		Pooling: session.Pooling(o.Pooling),
-		Close: func() {
-			texts.Close()
-			runner.Close()
-			closed()
-		},
-	}), nil
-}
-
-// modelNames are what requests call a model, and where it is: NAME=PATH, or a path, whose last part is the name, or the
-// name of a published model.
-func modelNames(arg string) (name, path string) {
-	if name, path, ok := strings.Cut(arg, "="); ok && name != "" {
-		return name, path
-	}
-	if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) {
-		return arg, arg
-	}
-	full, err := filepath.Abs(arg)
-	if err != nil {
-		full = arg
-	}
-	return strings.TrimSuffix(filepath.Base(full), ".gguf"), arg
 }

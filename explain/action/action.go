@@ -1,8 +1,6 @@
 // Package action finds what a mixer does to one sequence, as a linear map from position to position. It derives that
 // map from the mixer's own run: an engine that writes down what the mixer computes. So no mixer is defined twice, and
 // one that is new needs nothing here unless it uses a new operation.
-//
-// It may import autograd, engine, mixer, tensor, internal/kernel and internal/parallel.
 package action
 
 import (

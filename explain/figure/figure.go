@@ -1,6 +1,6 @@
 // Package figure has pictures as data: what an explanation shows, before anybody draws it. Page is what one command or
 // one view makes. The same page is written as one HTML file, as PNG and SVG, and as JSON and NPZ. It knows nothing of
-// models. It may import web, internal/disk, internal/parallel and gonum's plots.
+// models.
 //
 // A figure is made of panels, side by side or below each other, and each panel shows one thing: lines, a map, bars,
 // tokens, a diagram or a table. What is shown over time, or layer by layer, is a figure with several frames.

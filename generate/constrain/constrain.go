@@ -14,6 +14,8 @@ package constrain
 import (
 	"fmt"
 	"slices"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // Grammar is a language. It may be used by any number of goroutines.
@@ -45,30 +47,15 @@ func (e *Error) Error() string {
 	return e.Path + ": " + e.Text
 }
 
-// fail ends the making of a grammar; protect makes an error of it.
+// fail ends the making of a grammar with an *Error.
 func fail(path, format string, args ...any) {
-	panic(&Error{Path: path, Text: fmt.Sprintf(format, args...)})
-}
-
-// protect calls f and returns the error that fail ended it with.
-func protect(f func()) (err error) {
-	defer func() {
-		switch e := recover().(type) {
-		case nil:
-		case *Error:
-			err = e
-		default:
-			panic(e)
-		}
-	}()
-	f()
-	return nil
+	fault.Raise(&Error{Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
 // build calls f, which writes states up to the end of the text and returns the first.
 func build(f func(b *builder) int32) (*Grammar, error) {
 	g := &Grammar{}
-	return g, protect(func() {
+	return g, fault.Catch(func() {
 		b := newBuilder()
 		g.start = f(b)
 		g.states = b.states

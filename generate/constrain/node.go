@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // object is a JSON object whose keys keep their order.
@@ -25,59 +27,47 @@ func parseJSON(name string, data []byte) any {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	v, err := decode(d, 0)
-	if err == nil {
-		if _, err = d.Token(); err == nil {
-			err = errors.New("found more text after the value")
-		} else if errors.Is(err, io.EOF) {
-			err = nil
+	var v any
+	err := fault.Catch(func() {
+		v = decode(d, 0)
+		if _, err := d.Token(); err == nil {
+			fault.Raisef("found more text after the value")
+		} else if !errors.Is(err, io.EOF) {
+			fault.Raise(err)
 		}
-	}
+	})
 	if err != nil {
 		fail(name, "found a JSON schema that is no JSON: %v", err)
 	}
 	return v
 }
 
-func decode(d *json.Decoder, depth int) (any, error) {
+func decode(d *json.Decoder, depth int) any {
 	if depth > maxNest {
-		return nil, errors.New("it nests deeper than " + strconv.Itoa(maxNest))
+		fault.Raisef("it nests deeper than %d", maxNest)
 	}
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t {
+	switch t := fault.Must(d.Token()); t {
 	case json.Delim('['):
 		list := []any{}
 		for d.More() {
-			v, err := decode(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
+			list = append(list, decode(d, depth+1))
 		}
-		_, err := d.Token()
-		return list, err
+		fault.Must(d.Token())
+		return list
 	case json.Delim('{'):
 		o := &object{values: map[string]any{}}
 		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			name := key.(string) // the decoder takes no other
+			name := fault.Must(d.Token()).(string) // the decoder takes no other
 			if _, twice := o.values[name]; !twice {
 				o.keys = append(o.keys, name)
 			}
-			if o.values[name], err = decode(d, depth+1); err != nil {
-				return nil, err
-			}
+			o.values[name] = decode(d, depth+1)
 		}
-		_, err := d.Token()
-		return o, err
+		fault.Must(d.Token())
+		return o
+	default:
+		return t
 	}
-	return t, nil
 }
 
 // types is a set of JSON's types.

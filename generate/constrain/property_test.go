@@ -206,7 +206,7 @@ func tokenizers(t testing.TB) map[string]tokenizer.Tokenizer {
 	all := map[string]tokenizer.Tokenizer{"bytes": tokenizer.Bytes(), "bpe": bpe}
 	for name, c := range file.Cases {
 		if slices.Contains([]string{"llama", "unigram with bytes"}, name) {
-			if all[name], err = sentencepiece.New(c.Model); err != nil {
+			if all[name], err = sentencepiece.Parse(c.Model); err != nil {
 				t.Fatal(err)
 			}
 		}

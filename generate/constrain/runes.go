@@ -60,8 +60,7 @@ func newPattern(path, source string, whole bool) *pattern {
 		fail(path, "found the regular expression %.60q (%v), want another", source, err)
 	}
 	for _, i := range prog.Inst {
-		if i.Op == syntax.InstEmptyWidth &&
-			syntax.EmptyOp(i.Arg)&^(syntax.EmptyBeginText|syntax.EmptyEndText) != 0 {
+		if i.Op == syntax.InstEmptyWidth && syntax.EmptyOp(i.Arg)&^(syntax.EmptyBeginText|syntax.EmptyEndText) != 0 {
 			fail(path, "found the regular expression %.60q with \\b, \\B or (?m), want one without", source)
 		}
 	}
@@ -238,9 +237,6 @@ func (b *builder) class(ranges []rune, spelled spelling) int32 {
 	if len(plain) > 0 {
 		ways = append(ways, b.sequences(plain))
 	}
-	if ways == nil {
-		return b.nothing()
-	}
 	return b.either(ways...)
 }
 
@@ -257,10 +253,7 @@ func (b *builder) numbered() int32 {
 	last := digit(all, digit(all, final))
 	second := b.text("\\u", digit("DDdd", digit("CFcf", last)))
 	first := digit("89ABab", digit(all, digit(all, second)))
-	return b.either(
-		digit("09ACEFacef", digit(all, last)),
-		digit("DDdd", b.either(digit("07", last), first)),
-	)
+	return b.either(digit("09ACEFacef", digit(all, last)), digit("DDdd", b.either(digit("07", last), first)))
 }
 
 // byteRange is the bytes from low to high.

@@ -73,8 +73,11 @@ func (b *builder) text(text string, next int32) int32 {
 	return next
 }
 
-// either continues at each of some states, at least one.
+// either continues at each of some states; with none it is nothing.
 func (b *builder) either(ways ...int32) int32 {
+	if len(ways) == 0 {
+		return b.nothing()
+	}
 	slices.Sort(ways)
 	ways = slices.Compact(ways)
 	at := ways[0]

@@ -146,9 +146,6 @@ func (u *units) leaves(all []*node) int32 {
 	add(typeString, u.str)
 	add(typeArray, u.array)
 	add(typeObject, u.members)
-	if ways == nil {
-		return u.b.nothing()
-	}
 	return u.b.either(ways...)
 }
 
@@ -175,9 +172,6 @@ func (u *units) constants(all []*node, from *node, allowed types) int32 {
 	}
 	if len(texts) > 0 {
 		ways = append(ways, u.b.oneOf(texts, final))
-	}
-	if len(ways) == 0 {
-		return u.b.nothing()
 	}
 	return u.b.either(ways...)
 }

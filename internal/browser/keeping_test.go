@@ -71,7 +71,7 @@ func TestFilesOfConversations(t *testing.T) {
 	}
 	node := func(fields string) string { return `{"conversations": [{"nodes": {"a": {` + fields + `}}}]}` }
 	for file, want := range map[string]string{
-		`{`: "no JSON", `[]`: "no conversations", `{"conversations": [1]}`: "no object",
+		`{`: "not JSON", `[]`: "no hippo conversations", `{"conversations": [1]}`: "not an object",
 		node(`"role": "user"`):                                    "no role and content",
 		node(`"role": "system", "content": "x", "parent": ""`):    "no role and content",
 		node(`"role": "user", "content": "x", "parent": "b"`):     "no parent",

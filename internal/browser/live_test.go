@@ -366,7 +366,7 @@ func TestClicksAskNobody(t *testing.T) {
 		{"another measure", changed("#live-choices select", "mean"),
 			`document.querySelector('#drawn-layer-0 .caption').innerText.includes('mean of the operator')`},
 		{"the measure before", changed("#live-choices select", "share"),
-			`document.querySelector('#drawn-layer-0 .caption').innerText.includes('the part that s has')`},
+			`document.querySelector('#drawn-layer-0 .caption').innerText.includes('the share of s in what the layer')`},
 		{"the view before", changed("#live-view", "lens"), `document.getElementById('lens-probability')`},
 	} {
 		begun := p.worked()
@@ -424,7 +424,7 @@ func TestLivePaths(t *testing.T) {
 	p.pickIn("#live-view", "gradient")
 	p.until(`document.getElementById('gradient-added') && !location.search.includes('other=')`)
 	p.pickIn("#live-choices select", "last")
-	p.until(`document.querySelector('#page h2, #page h3').innerText.includes('behind token 24')`)
+	p.until(`document.querySelector('#page h2, #page h3').innerText.includes('after token 24')`)
 }
 
 // TestLivePathsOfBranches: beside a conversation stands another of its branches, for which the server keeps one session

@@ -54,7 +54,7 @@ func (p *tab) calls(when string) {
 }
 
 // TestToolsAreCalledAndAnswered: functions that are given as JSON can be called. The page shows a call as text, takes
-// the answer by keyboard, and tells the model of both; an answer can be changed, as a branch, and what is no JSON is
+// the answer by keyboard, and tells the model of both; an answer can be changed, as a branch, and what is not JSON is
 // said to be none.
 func TestToolsAreCalledAndAnswered(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", toolTemplate)))
@@ -64,7 +64,7 @@ func TestToolsAreCalledAndAnswered(t *testing.T) {
 	const invalid = `document.getElementById('set-tools').getAttribute('aria-invalid') === 'true'`
 	p.until(invalid)
 	p.send("Too early")
-	if text := p.text(".trouble"); !strings.Contains(text, "no JSON") {
+	if text := p.text(".trouble"); !strings.Contains(text, "not JSON") {
 		t.Errorf("the page says %q", text)
 	}
 	p.click(".start .button")

@@ -37,7 +37,7 @@ func newCaller(t *testing.T) openai.Client {
 	}
 	s, err := serve.New(serve.Options{}, host.NewModel(host.ModelOptions{
 		Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes(),
-			Settings: &chat.Settings{Source: source, Template: parsed},
+		Settings: &chat.Settings{Source: source, Template: parsed},
 	}))
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,13 @@ func (p *Problems) OneOf(key, value string, want []string) {
 	}
 }
 
+// AtLeast adds a problem if n is less than least.
+func (p *Problems) AtLeast(key string, n, least int) {
+	if n < least {
+		p.Addf(key, "found %d, want at least %d", n, least)
+	}
+}
+
 // Add adds the lines of err if it is a Problems, its message otherwise, and nothing if it is nil.
 func (p *Problems) Add(err error) {
 	var more Problems

@@ -1,5 +1,5 @@
-// Package counter holds the random numbers that are functions of a seed and a place, so that any split of the work over
-// cores and machines sees the same ones without storing them. It imports nothing.
+// Package counter computes random numbers as functions of a seed and a position (counter-based), so that any split of
+// the work over cores and machines uses the same numbers without storing them.
 package counter
 
 // Mix64 is the finalizer of SplitMix64: a bijection of 64-bit numbers whose outputs look random.

@@ -1,9 +1,9 @@
 // Package hugepage makes large slices and advises the system to back them by huge pages, of 2 MB where possible.
-// Reading them is 10 to 30 % faster than with pages of 4 KB (fewer TLB misses, longer runs of the prefetcher). It is
-// only advice: the garbage collector owns the memory as usual, and nothing is lost on a system that has no huge pages
-// or refuses.
+// Reading them is 10 to 30 % faster than with pages of 4 KB (fewer TLB misses, longer runs of the prefetcher). This is
+// only advice: the garbage collector owns the memory as usual, and a system without huge pages, or one that refuses,
+// works as before.
 //
-// It imports golang.org/x/sys and the standard library. Source: madvise(2), MADV_HUGEPAGE.
+// Source: madvise(2), MADV_HUGEPAGE.
 package hugepage
 
 import "unsafe"

@@ -19,7 +19,7 @@ type shortBuffers struct {
 
 var shortPool = sync.Pool{New: func() any { return new(shortBuffers) }}
 
-// isShort tells whether to filter rows of d channels at the beginning of a sequence in a copy.
+// isShort reports whether to filter rows of d channels at the beginning of a sequence in a copy.
 func isShort(d, rows int) bool {
 	return cpu != generic && d > 0 && d%Lanes == 0 && rows > 1 && rows <= shortRows
 }

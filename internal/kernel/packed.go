@@ -208,7 +208,7 @@ func (w *Packed) Bytes() int {
 	return 4*len(w.f32) + 2*len(w.bf16) + w.groups.bytes() + 4*(len(w.short)+len(w.heads))
 }
 
-// roundsX tells whether x is rounded to bfloat16, too.
+// roundsX reports whether x is rounded to bfloat16, too.
 func (w *Packed) roundsX() bool { return w.precision == BF16 && !w.exact }
 
 // Precision is the precision of the weights.

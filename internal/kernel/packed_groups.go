@@ -38,7 +38,7 @@ var groupForms = [...]groupForm{Int8: {8, -128, false}, Int4: {4, -8, false}, In
 // bytes is the memory that a product reads.
 func (g *grouped) bytes() int { return len(g.blocks) + 4*len(g.row) }
 
-// inGroups tells whether the weights are integers.
+// inGroups reports whether the weights are integers.
 func (w *Packed) inGroups() bool { return w.precision >= Int8 }
 
 // form is how the integers are kept.

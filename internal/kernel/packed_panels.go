@@ -1,6 +1,6 @@
 package kernel
 
-// canShorten tells whether the short form can be multiplied as fast as memory delivers it.
+// canShorten reports whether the short form can be multiplied as fast as memory delivers it.
 func canShorten() bool { return cpu >= avx512 }
 
 // packedRows is the number of rows of x that a product of packed weights keeps in registers.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sameRecord tells whether two records are the same, a NaN like any other.
+// sameRecord reports whether two records are the same, a NaN like any other.
 func sameRecord(a, b record) bool {
 	same := func(x, y float32) bool { return x == y || isNaN(x) && isNaN(y) }
 	return a.q == b.q && a.start == b.start && same(a.factor, b.factor) && same(a.sum, b.sum)

@@ -8,7 +8,8 @@ func LogSumExp(x []float32) float32 {
 	return hi + float32(math.Log(sum))
 }
 
-// Largest returns the largest element, -Inf if there is none. found tells whether one is NaN; then the largest is any.
+// Largest returns the largest element, -Inf if there is none. found reports whether one is NaN; then the largest is
+// any.
 func Largest(x []float32) (hi float32, found bool) {
 	hi = float32(math.Inf(-1))
 	if cpu == generic {

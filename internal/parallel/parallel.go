@@ -3,8 +3,6 @@
 // A loop over n items is cut into chunks of grain items. The borders of the chunks depend on n and grain only, so a
 // body that treats each chunk the same way wherever it runs, and a reduction that adds one partial result per chunk in
 // chunk order, give the same bits for any GOMAXPROCS.
-//
-// It imports the standard library only.
 package parallel
 
 import (

@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Cache is the folder that holds what was fetched:
+// Cache is the folder of downloaded models:
 //
 //	models--ORG--NAME/blobs/SUM              contents, by their SHA-256, or their git id for small files
 //	models--ORG--NAME/blobs/SUM.incomplete   what has come so far
@@ -96,7 +96,7 @@ func (r repo) locks() string { return filepath.Join(r.cache.Dir, locksDir, r.fol
 
 func (r repo) lock(sum string) string { return filepath.Join(r.locks(), sum+".lock") }
 
-// commit is the commit of a revision, as far as the cache knows: an fs.ErrNotExist where it does not.
+// commit returns the commit of a revision. The error is fs.ErrNotExist if the cache does not know it.
 func (r repo) commit(revision string) (string, error) {
 	if commitPattern.MatchString(revision) {
 		_, err := os.Stat(r.snapshot(revision))
@@ -138,7 +138,7 @@ func (r repo) refs() (map[string]string, error) {
 			return err
 		}
 		revision := filepath.ToSlash(rel)
-		if commit, err := r.commit(revision); err == nil { // what another program left half written names no commit
+		if commit, err := r.commit(revision); err == nil { // an incomplete file of another program names no commit
 			found[revision] = commit
 		}
 		return nil
@@ -149,14 +149,14 @@ func (r repo) refs() (map[string]string, error) {
 	return found, err
 }
 
-// has tells whether a file of a commit is in place with the size it must have.
+// has reports whether a file of a commit exists with its size.
 func (r repo) has(commit string, f File) bool {
 	info, err := os.Stat(r.pointer(commit, f.Path))
 	return err == nil && info.Mode().IsRegular() && info.Size() == f.Size
 }
 
-// link puts a file that is in blobs in its place in a snapshot: by a relative link or, where there are no links, by
-// moving it there, as Python's tools do.
+// link adds a file in blobs to a snapshot: by a relative link or, on a system without links, by moving it, as Python's
+// tools do.
 func (r repo) link(commit string, f File) error {
 	at := r.pointer(commit, f.Path)
 	if err := os.MkdirAll(filepath.Dir(at), 0o777); err != nil {
@@ -185,8 +185,8 @@ func (r repo) link(commit string, f File) error {
 	return nil
 }
 
-// files are those of a snapshot whose contents are there, in order of their paths. Nothing outside of the snapshot is
-// walked: a link to a folder is none of them.
+// files returns the files of a snapshot whose contents exist, in order of their paths. It does not follow links to
+// folders.
 func (r repo) files(commit string) ([]File, error) {
 	root := r.snapshot(commit)
 	var found []File

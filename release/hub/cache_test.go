@@ -85,7 +85,7 @@ func TestListOfWhatIsNotWhole(t *testing.T) {
 	if _, err := pull(t, c, testRepo); err == nil {
 		t.Fatal("no error")
 	}
-	wantList(t, c.Cache, "org/model  0  1000 not whole: hippo pull org/model goes on")
+	wantList(t, c.Cache, "org/model  0  1000 incomplete: hippo pull org/model resumes it")
 	h.Intercept = nil
 	found := mustPull(t, c, testRepo)
 	path := filepath.Join(found.Dir, "model.safetensors")
@@ -100,7 +100,7 @@ func TestListOfWhatIsNotWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines = list(t, c.Cache)
-	if len(lines) != 1 || !strings.Contains(lines[0], "not there as a whole") {
+	if len(lines) != 1 || !strings.Contains(lines[0], "is incomplete") {
 		t.Errorf("list: %q, want one that says what is wrong", lines)
 	}
 }
@@ -226,7 +226,7 @@ func TestRemoveDuringPull(t *testing.T) {
 	if err == nil {
 		err = plan.Remove()
 	}
-	wantError(t, err, "another program fetches it now")
+	wantError(t, err, "another program is downloading it")
 	close(goOn)
 	if err := <-done; err != nil {
 		t.Fatal(err)

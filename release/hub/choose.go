@@ -21,7 +21,7 @@ type File struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256,omitempty"` // of a large file
 	GitID  string `json:"git_id,omitempty"` // of a small file: the SHA-1 of "blob SIZE\0" and the content
-	Cached bool   `json:"cached"`           // it was here before the pull
+	Cached bool   `json:"cached"`           // it was cached before the pull
 }
 
 // sum is the name of the content in the folder of blobs.
@@ -32,7 +32,7 @@ func (f File) sum() string {
 	return f.GitID
 }
 
-// small are the files beside weights that say what they are: the configuration, the tokenizer, the chat template.
+// small are the files that describe weights: the configuration, the tokenizer, the chat template.
 var small = []string{
 	"config.json", "generation_config.json", "params.json",
 	"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "tokenizer.model.v3", "special_tokens_map.json",
@@ -48,16 +48,16 @@ const (
 // pickles are the endings of PyTorch's files.
 var pickles = []string{".bin", ".pt", ".pth", ".ckpt"}
 
-// notWeights are what trainers save beside weights.
+// notWeights are files that trainers save next to weights.
 var notWeights = []string{"training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.bin", "scheduler.pt"}
 
-// isWeights tells by its name whether a file holds weights.
+// isWeights reports, by its name, whether a file holds weights.
 func isWeights(name string) bool {
 	ending := path.Ext(name)
 	return ending == safetensors || ending == gguf || slices.Contains(pickles, ending)
 }
 
-// choice is what is needed of a repository.
+// choice lists the files that are needed of a repository.
 type choice struct {
 	weights []string // the first is what a program opens
 	others  []string
@@ -124,7 +124,7 @@ func (c *chooser) some(match func(string) bool) string {
 	return " (" + brief.Line(brief.List(found[:min(len(found), 12)], ", ")) + ")"
 }
 
-// smallFiles are the small files that are there.
+// smallFiles returns the small files that exist.
 func (c *chooser) smallFiles() (found []string) {
 	for _, name := range small {
 		if _, ok := c.files[name]; ok {
@@ -300,7 +300,7 @@ func (c *chooser) index(f File) ([]string, error) {
 	case len(shards) == 0:
 		return nil, fmt.Errorf("%s: found no weight_map with names of files", where)
 	case len(absent) > 0:
-		return nil, missingf("%s names files that are not there: %s", where, brief.Line(brief.List(absent, ", ")))
+		return nil, missingf("%s names missing files: %s", where, brief.Line(brief.List(absent, ", ")))
 	}
 	return shards, nil
 }

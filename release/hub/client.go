@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// DefaultEndpoint is the hub that is asked where HF_ENDPOINT names no other.
+// DefaultEndpoint is the hub to use unless HF_ENDPOINT names another.
 const DefaultEndpoint = "https://huggingface.co"
 
 // Client fetches from a hub into a cache.
@@ -31,26 +31,26 @@ type Client struct {
 	endpoint *url.URL
 	token    string
 	http     *http.Client
-	stall    time.Duration // a connection that brings nothing for so long is given up
-	wait     time.Duration // before the second try; then twice as long each time
+	stall    time.Duration // a connection without data for this long is closed
+	wait     time.Duration // before the second attempt; doubled each time
 
-	// Tests put others in their place.
+	// Tests replace these.
 	transport http.RoundTripper
 	space     func(dir string) (int64, error)
 	write     func(f *os.File, p []byte) (int, error)
 }
 
-// Watch is told how a pull goes on. Note says what a user who waits wants to know. Nil functions are not called.
+// Watch reports the progress of a pull. Nil functions are not called.
 type Watch struct {
-	Bytes func(done, total int64)          // of all files together, those that were here included
-	File  func(f File, fetched bool)       // a file is in its place
+	Bytes func(done, total int64)          // of all files, including those already cached
+	File  func(f File, fetched bool)       // a file is complete
 	Note  func(format string, args ...any) // what a user who waits wants to know
 }
 
 const (
 	defaultStall = 30 * time.Second
 	defaultWait  = time.Second
-	tries        = 6               // in a row without a byte, so that the waits sum up to half a minute
+	tries        = 6               // in a row without a byte: the waits sum to half a minute
 	longestWait  = 5 * time.Minute // that a hub may ask for
 )
 
@@ -79,7 +79,7 @@ func NewClient(endpoint, token string, cache Cache) (*Client, error) {
 	return c, nil
 }
 
-// isThisMachine tells whether a host, perhaps with a port, is this machine by its name or address.
+// isThisMachine reports whether a host, perhaps with a port, is this machine by its name or address.
 func isThisMachine(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -88,7 +88,7 @@ func isThisMachine(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// FromEnvironment returns a client as the variables of the hub's own tools say: HF_ENDPOINT, HF_TOKEN,
+// FromEnvironment returns a client configured by the environment variables of the hub's tools: HF_ENDPOINT, HF_TOKEN,
 // HUGGING_FACE_HUB_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_HUB_DOWNLOAD_TIMEOUT, HF_HUB_OFFLINE.
 func FromEnvironment() (*Client, error) {
 	if isOn("HF_HUB_OFFLINE") {
@@ -125,7 +125,7 @@ func isOn(variable string) bool {
 	return false
 }
 
-// readToken finds the user's token, "" where there is none.
+// readToken returns the user's token, or "" if there is none.
 func readToken() (string, error) {
 	token := cmp.Or(os.Getenv("HF_TOKEN"), os.Getenv("HUGGING_FACE_HUB_TOKEN"))
 	if token == "" && !isOn("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
@@ -150,7 +150,7 @@ func readToken() (string, error) {
 	return token, nil
 }
 
-// guard sends the token to the hub and to nobody else, whoever redirects where.
+// guard sends the token to the hub only, whatever the redirections.
 type guard struct{ c *Client }
 
 // RoundTrip sends a request.
@@ -163,7 +163,7 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.c.transport.RoundTrip(req)
 }
 
-// errRedirect is the cause where a redirection is not followed.
+// errRedirect is the cause if a redirection is not followed.
 var errRedirect = errors.New("redirection refused")
 
 // mayFollow refuses to leave https.
@@ -187,10 +187,10 @@ type transient struct {
 func (e *transient) Error() string { return e.err.Error() }
 func (e *transient) Unwrap() error { return e.err }
 
-// errStalled is the cause of the end of a request that brings nothing.
+// errStalled is the cause if a request is canceled because no data arrives.
 var errStalled = errors.New("no byte came")
 
-// answer is the body of a response. Reading ends with an error where nothing comes for too long.
+// answer is the body of a response. Reading fails if no data arrives for too long.
 type answer struct {
 	*http.Response
 	ctx    context.Context
@@ -199,7 +199,7 @@ type answer struct {
 	cancel context.CancelCauseFunc
 }
 
-// get asks for an address. header may be nil. The answer must be closed.
+// get requests an address. header may be nil. The caller closes the response.
 func (c *Client) get(ctx context.Context, address string, header http.Header) (*answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a := &answer{ctx: ctx, stall: c.stall, cancel: cancel}
@@ -229,7 +229,7 @@ func (c *Client) get(ctx context.Context, address string, header http.Header) (*
 func (a *answer) Read(p []byte) (int, error) {
 	a.timer.Reset(a.stall)
 	n, err := a.Body.Read(p)
-	a.timer.Stop() // what is done with the bytes may take longer
+	a.timer.Stop() // processing the bytes may take longer
 	if err != nil && err != io.EOF {
 		err = a.cause(err)
 	}
@@ -246,7 +246,7 @@ func (a *answer) close() {
 	a.Body.Close() // nothing is lost: it was read as far as it was wanted
 }
 
-// cause says what ended a request, without the address, which may hold a signature.
+// cause returns why a request ended, without its address, which may hold a signature.
 func (a *answer) cause(err error) error {
 	switch cause := context.Cause(a.ctx); {
 	case errors.Is(cause, errStalled):
@@ -266,7 +266,7 @@ func (a *answer) cause(err error) error {
 	return &transient{err: err}
 }
 
-// refusal is the error of a status that is none of success.
+// refusal returns the error of an unsuccessful status.
 func refusal(a *answer) error {
 	code := a.StatusCode
 	if code == http.StatusOK || code == http.StatusPartialContent {
@@ -278,24 +278,23 @@ func refusal(a *answer) error {
 	}
 	switch kind := a.Header.Get("X-Error-Code"); {
 	case kind == "GatedRepo" || code == http.StatusForbidden:
-		return fmt.Errorf("the hub answers %s; its owner lets in who has accepted the terms on the model's page, and "+
-			"whose token HF_TOKEN holds", said)
+		return fmt.Errorf("the hub responds with %s; accept the terms on the model's page, and set HF_TOKEN to your "+
+			"token", said)
 	case kind == "RevisionNotFound":
-		return fmt.Errorf("the hub answers %s; it has no such revision", said)
+		return fmt.Errorf("the hub responds with %s; it has no such revision", said)
 	case code == http.StatusUnauthorized:
-		return fmt.Errorf("the hub answers %s; either there is no such model, or it needs a token, which HF_TOKEN may "+
-			"hold", said)
+		return fmt.Errorf("the hub responds with %s; there is no such model, or it needs a token: set HF_TOKEN", said)
 	case code == http.StatusNotFound:
-		return fmt.Errorf("the hub answers %s; it has no such model or file", said)
+		return fmt.Errorf("the hub responds with %s; it has no such model or file", said)
 	case code == http.StatusRequestedRangeNotSatisfiable:
 		return errRange
 	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:
-		return &transient{fmt.Errorf("the hub answers %s", said), retryAfter(a.Header.Get("Retry-After"))}
+		return &transient{fmt.Errorf("the hub responds with %s", said), retryAfter(a.Header.Get("Retry-After"))}
 	}
-	return fmt.Errorf("the hub answers %s", said)
+	return fmt.Errorf("the hub responds with %s", said)
 }
 
-// errRange is the cause where a hub does not have the part of a file that was asked for.
+// errRange is the cause if a hub does not have the requested part of a file.
 var errRange = errors.New("the hub has no such part of the file")
 
 // retryAfter reads a number of seconds or a date.
@@ -309,19 +308,19 @@ func retryAfter(text string) time.Duration {
 	return 0
 }
 
-// again waits before another try, longer each time. It returns err where none makes sense.
+// again waits before another attempt, longer each time. It returns err if another attempt makes no sense.
 func (c *Client) again(ctx context.Context, what string, err error, try int) error {
 	var t *transient
 	switch {
 	case !errors.As(err, &t):
 		return err
 	case try >= tries-1:
-		return fmt.Errorf("%w, and %d tries before did not do better", err, try)
+		return fmt.Errorf("%w, after %d earlier attempts", err, try)
 	case t.after > longestWait:
 		return fmt.Errorf("%w, and asks to wait for %v", err, t.after.Round(time.Second))
 	}
 	wait := max(c.wait<<try, t.after)
-	c.note("%s: %v; tries again in %v", what, brief.Line(err.Error()), wait.Round(time.Millisecond))
+	c.note("%s: %v; retries in %v", what, brief.Line(err.Error()), wait.Round(time.Millisecond))
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

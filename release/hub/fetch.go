@@ -29,10 +29,10 @@ func (f File) hash() hash.Hash {
 	return h
 }
 
-// errSum is the cause where what came is not what the hub announced.
+// errSum is the cause if the content differs from what the hub announced.
 var errSum = errors.New("the content is not the one that the hub announced")
 
-// check compares what came with what was announced.
+// check compares the received size and sum with the announced ones.
 func (f File) check(size int64, sum hash.Hash) error {
 	if size != f.Size {
 		return fmt.Errorf("%s: %w: found %d bytes, want %d", f.Path, errSum, size, f.Size)
@@ -43,19 +43,19 @@ func (f File) check(size int64, sum hash.Hash) error {
 	return nil
 }
 
-// download is a file on its way into the cache.
+// download is a file that is being downloaded into the cache.
 type download struct {
 	c       *Client
 	file    File
 	address string
 	part    *os.File // SUM.incomplete
-	at      int64    // how much of it is there
+	at      int64    // bytes received so far
 	sum     hash.Hash
 	came    func(at int64)
 }
 
-// fetch brings a file into its place, from where an earlier pull has left it. Another program that fetches the same is
-// waited for. It returns whether anything had to be fetched.
+// fetch downloads a file into the cache and resumes an interrupted download. It waits for another program that
+// downloads the same file. It reports whether anything had to be downloaded.
 func (c *Client) fetch(ctx context.Context, n Name, commit string, f File, force bool,
 	came func(at int64)) (fetched bool, err error) {
 	r := c.Cache.repo(n.Repo)
@@ -86,7 +86,7 @@ func (c *Client) fetch(ctx context.Context, n Name, commit string, f File, force
 		err = part.Sync()
 	}
 	if err := errors.Join(err, part.Close()); err != nil {
-		if errors.Is(err, errSum) || d.at == 0 { // it can never become right, or is nothing yet
+		if errors.Is(err, errSum) || d.at == 0 { // it cannot become valid, or is empty
 			err = errors.Join(err, os.Remove(part.Name()))
 		}
 		return false, err
@@ -102,7 +102,7 @@ func isFile(path string, size int64) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == size
 }
 
-// begin sums up what is there already.
+// begin computes the sum of the bytes that exist already.
 func (d *download) begin(force bool) error {
 	d.sum = d.file.hash()
 	info, err := d.part.Stat()
@@ -117,7 +117,7 @@ func (d *download) begin(force bool) error {
 	return err
 }
 
-// restart forgets what is there.
+// restart discards the bytes received so far.
 func (d *download) restart() error {
 	d.at, d.sum = 0, d.file.hash()
 	if err := d.part.Truncate(0); err != nil {
@@ -128,15 +128,15 @@ func (d *download) restart() error {
 	return err
 }
 
-// run fetches what is missing and checks the whole. Where bytes of an earlier pull turn out to be wrong, it starts over
-// once.
+// run downloads the missing bytes and checks the whole file. If bytes of an earlier pull turn out to be invalid, it
+// starts over once.
 func (d *download) run(ctx context.Context) error {
 	suspect := d.at > 0
 	best := d.at
 	for try := 0; ; {
 		for d.at < d.file.Size {
 			err := d.more(ctx)
-			if d.at > best { // only this counts: a hub without ranges begins anew each time
+			if d.at > best { // only this counts as progress: a hub without ranges starts again each time
 				best, try = d.at, 0
 			}
 			if err == nil {
@@ -151,7 +151,7 @@ func (d *download) run(ctx context.Context) error {
 		if err == nil || !suspect {
 			return err
 		}
-		d.c.note("%s: what an earlier pull left is not part of it; starts over", d.file.Path)
+		d.c.note("%s: the bytes of an earlier pull are invalid; starting over", d.file.Path)
 		suspect, best = false, 0
 		if err := d.restart(); err != nil {
 			return err
@@ -159,16 +159,16 @@ func (d *download) run(ctx context.Context) error {
 	}
 }
 
-// kept adds to an error how much is there.
+// kept adds the number of stored bytes to an error.
 func (d *download) kept(err error) error {
 	if d.at == 0 || errors.Is(err, errSum) {
 		return fmt.Errorf("%s: %w", d.file.Path, err)
 	}
-	return fmt.Errorf("%s: %w; %d of %d bytes are kept, from where the same command goes on", d.file.Path, err, d.at,
+	return fmt.Errorf("%s: %w; %d of %d bytes are stored; the same command resumes there", d.file.Path, err, d.at,
 		d.file.Size)
 }
 
-// more asks for what is missing and writes what comes.
+// more requests the missing bytes and writes them.
 func (d *download) more(ctx context.Context) error {
 	var header http.Header
 	if d.at > 0 {
@@ -185,9 +185,9 @@ func (d *download) more(ctx context.Context) error {
 	switch n := a.ContentLength; {
 	case a.StatusCode == http.StatusPartialContent:
 		err = d.checkRange(a.Header.Get("Content-Range"))
-	case n >= 0 && n != d.file.Size: // a page that says something else: what has come is kept
+	case n >= 0 && n != d.file.Size: // a page that says something else: the stored bytes stay
 		return fmt.Errorf("the hub does not send what it listed: it sends %d bytes, want %d", n, d.file.Size)
-	case d.at > 0: // a hub that knows no ranges sends all
+	case d.at > 0: // a hub without ranges sends the whole file
 		err = d.restart()
 	}
 	if err != nil {
@@ -196,7 +196,7 @@ func (d *download) more(ctx context.Context) error {
 	return d.copy(a)
 }
 
-// checkRange checks that an answer begins where it should: "bytes FROM-TO/TOTAL".
+// checkRange checks that a response starts at the requested byte: "bytes FROM-TO/TOTAL".
 func (d *download) checkRange(text string) error {
 	rest, _ := strings.CutPrefix(text, "bytes ")
 	span, total, _ := strings.Cut(rest, "/")
@@ -210,7 +210,7 @@ func (d *download) checkRange(text string) error {
 	return nil
 }
 
-// copy writes what comes behind what is there.
+// copy appends the bytes that arrive.
 func (d *download) copy(a io.Reader) error {
 	buffer := make([]byte, 1<<18)
 	for {
@@ -237,7 +237,7 @@ func (d *download) copy(a io.Reader) error {
 	}
 }
 
-// lock waits until no other program fetches a file. Where the file system has no locks, nothing is locked.
+// lock waits until no other program downloads a file. On a file system without locks it locks nothing.
 func (c *Client) lock(ctx context.Context, path, what string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
@@ -256,7 +256,7 @@ func (c *Client) lock(ctx context.Context, path, what string) (unlock func(), er
 		}
 		if !told && !locked {
 			told = true
-			c.note("%s: waits for another program that fetches it", what)
+			c.note("%s: waiting for another program that downloads it", what)
 		}
 		select {
 		case <-ctx.Done():

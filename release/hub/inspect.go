@@ -25,14 +25,15 @@ type Entry struct {
 	Commit     string    `json:"commit,omitempty"`
 	Path       string    `json:"path"` // that a loader takes
 	Family     string    `json:"family,omitempty"`
-	Parameters int64     `json:"parameters,omitempty"` // 0: not told without reading the weights
+	Parameters int64     `json:"parameters,omitempty"` // 0: unknown without reading the weights
 	Precision  string    `json:"precision,omitempty"`  // of the most numbers
 	Bytes      int64     `json:"bytes"`
 	Pulled     time.Time `json:"pulled"`
 	Problem    string    `json:"problem,omitempty"` // why it cannot be used
 }
 
-// List lists the models of a cache, what was pulled last first. A snapshot with several .gguf files is several models.
+// List lists the models of a cache, the most recently pulled first. A snapshot with several .gguf files is several
+// models.
 func (c Cache) List() ([]Entry, error) {
 	repos, err := c.repos()
 	if err != nil {
@@ -76,7 +77,7 @@ func (r repo) entries() ([]Entry, error) {
 			return nil, err
 		}
 		all = append(all, Entry{Name: r.name, Path: r.dir(), Bytes: size, Pulled: when,
-			Problem: "not whole: hippo pull " + r.name + " goes on"})
+			Problem: "incomplete: hippo pull " + r.name + " resumes it"})
 	}
 	return all, nil
 }
@@ -108,7 +109,7 @@ func (r repo) commits() (found []string, err error) {
 	return found, nil
 }
 
-// models are those of a snapshot: the one that its revision means, and each .gguf file besides.
+// models returns the models of a snapshot: the one that its revision names, and each other .gguf file.
 func (r repo) models(revision, commit string) ([]Entry, error) {
 	files, err := r.files(commit)
 	if err != nil {
@@ -143,7 +144,7 @@ func (r repo) models(revision, commit string) ([]Entry, error) {
 	return all, nil
 }
 
-// later is the time at which a file or a link was made, if that is later than t.
+// later returns the time at which a file or a link was created, or t if that is later.
 func later(t time.Time, path string) time.Time {
 	if info, err := os.Lstat(path); err == nil && info.ModTime().After(t) {
 		return info.ModTime()
@@ -151,7 +152,7 @@ func later(t time.Time, path string) time.Time {
 	return t
 }
 
-// pieces are the contents that no snapshot names, as a pull leaves them that was broken off.
+// pieces returns the size of the contents that no snapshot names, left by an interrupted pull.
 func (r repo) pieces() (size int64, when time.Time, err error) {
 	entries, err := os.ReadDir(r.blobs())
 	if errors.Is(err, os.ErrNotExist) {
@@ -166,7 +167,7 @@ func (r repo) pieces() (size int64, when time.Time, err error) {
 	return size, when, err
 }
 
-// describe says what the files of a model tell without their weights being read.
+// describe returns what the files of a model show without reading its weights.
 func describe(n Name, f Found) (Entry, Summary) {
 	e := Entry{Name: n.String(), Revision: n.Revision, Commit: f.Commit, Path: f.Path()}
 	for _, path := range f.Files {
@@ -183,19 +184,19 @@ func describe(n Name, f Found) (Entry, Summary) {
 	return e, s
 }
 
-// Summary is what the files of a model say of it.
+// Summary is the description in the files of a model.
 type Summary struct {
 	Family     string
-	Parameters int64  // 0 where only reading all would tell
+	Parameters int64  // 0 if unknown without reading the weights
 	Precision  string // kind of the most numbers
 	Said       map[string]any
 }
 
-// configFile is where a folder says what its model is.
+// configFile is the configuration in a model's folder.
 const configFile = "config.json"
 
-// Summarize reads the configuration in a folder and the headers of weights. Those of PyTorch tell nothing without being
-// read, and are left alone.
+// Summarize reads the configuration in a folder and the headers of weights. Headers of PyTorch files show nothing, so
+// these are skipped.
 func Summarize(dir string, weights []string) (Summary, error) {
 	var s Summary
 	var errs []error
@@ -234,7 +235,7 @@ func Summarize(dir string, weights []string) (Summary, error) {
 	return s, brief.Error(errors.Join(errs...))
 }
 
-// familyOf is what a configuration calls its family.
+// familyOf returns the family that a configuration names.
 func familyOf(said map[string]any) string {
 	if family, ok := said["model_type"].(string); ok && family != "" {
 		return brief.Line(family)
@@ -247,7 +248,7 @@ func familyOf(said map[string]any) string {
 	return ""
 }
 
-// count adds the numbers in a file of weights by their kinds, and what a .gguf file says of itself.
+// count adds the numbers in a file of weights by kind, and reads the values of a .gguf file.
 func count(path string, isGGUF bool, numbers map[checkpoint.DType]int64, s *Summary) (err error) {
 	open := checkpoint.OpenSafetensors
 	if isGGUF {
@@ -270,7 +271,7 @@ func count(path string, isGGUF bool, numbers map[checkpoint.DType]int64, s *Summ
 	return nil
 }
 
-// Shown is all that can be told of a model in the cache without reading its weights.
+// Shown describes a cached model as far as possible without reading its weights.
 type Shown struct {
 	Entry
 	Said  map[string]any `json:"said,omitempty"` // in its configuration or .gguf file
@@ -302,7 +303,7 @@ func (c Cache) Show(n Name) (Shown, error) {
 	return s, nil
 }
 
-// isShort tells whether a value is worth a line: not the vocabulary of a .gguf file, nor its chat template.
+// isShort reports whether a value fits in a line: not the vocabulary of a .gguf file, nor its chat template.
 func isShort(value any) bool {
 	const longest = 200
 	switch v := value.(type) {

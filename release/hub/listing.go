@@ -12,10 +12,10 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// maxListing is larger than what the hub says of a repository of 100,000 files.
+// maxListing is larger than the listing of a repository with 100,000 files.
 const maxListing = 32 << 20
 
-// listing is what a hub says of a revision.
+// listing is a hub's description of a revision.
 type listing struct {
 	commit string
 	files  []File
@@ -41,7 +41,7 @@ func (c *Client) list(ctx context.Context, n Name) (*listing, error) {
 	return parseListing(n, text)
 }
 
-// parseListing reads an answer of the hub. Names that no file can have are set apart.
+// parseListing reads a response of the hub. It separates names that no file can have.
 func parseListing(n Name, text []byte) (*listing, error) {
 	var said struct {
 		Commit string `json:"sha"`
@@ -114,7 +114,7 @@ func (c *Client) readSmall(ctx context.Context, address string, limit int64) ([]
 	defer a.close()
 	text, err := io.ReadAll(io.LimitReader(a, limit+1))
 	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("the hub answers with more than %d bytes, want at most that", limit)
+		err = fmt.Errorf("the hub responds with more than %d bytes, the limit", limit)
 	}
 	return text, err
 }

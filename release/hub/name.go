@@ -1,10 +1,9 @@
-// Package hub brings published models to this machine by name, and finds, lists and removes those that are here.
+// Package hub downloads published models by name into a local cache, and finds, lists and removes cached models.
 //
-// It speaks the HTTP API of the Hugging Face hub and keeps files in the cache that Python's huggingface_hub keeps, in
-// the same layout ("Hub Local Cache", https://huggingface.co/docs/hub/local-cache), so that both share what one has
-// fetched. A name in a list of files is never trusted as a path, a size or a checksum is never taken for granted, and a
-// token goes to the hub alone. It knows nothing of families: any repository can be fetched. It imports checkpoint,
-// internal/brief, internal/disk and the standard library.
+// It uses the HTTP API of the Hugging Face hub. Files are stored in the cache of Python's huggingface_hub, in the same
+// layout ("Hub Local Cache", https://huggingface.co/docs/hub/local-cache), so that both share downloads. Names in a
+// list of files are checked before they are used as paths, sizes and checksums are verified, and the token is sent to
+// the hub only. Any repository can be downloaded, whatever its family.
 package hub
 
 import (
@@ -58,7 +57,7 @@ func ParseName(text string) (Name, error) {
 	case quantPattern.MatchString(detail):
 		n.Quant = strings.ToUpper(detail)
 	case n.Revision != "" || detail == "":
-		return n, fmt.Errorf("%s: found %.100q behind the colon, want a file of weights or a quantisation", repo,
+		return n, fmt.Errorf("%s: found %.100q after the colon, want a file of weights or a quantisation", repo,
 			detail)
 	default:
 		n.Revision = detail
@@ -106,7 +105,7 @@ func (n Name) revision() string {
 	return n.Revision
 }
 
-// isSafePath tells whether a path of a list of files, with slashes, stays inside the folder it is put into, on any
+// isSafePath reports whether a path of a list of files, with slashes, stays inside the folder it is put into, on any
 // system, and can be printed.
 func isSafePath(p string) bool {
 	const longest = 1000

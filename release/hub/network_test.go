@@ -16,7 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 )
 
-// isWeightsRequest tells whether a request is for the file of weights.
+// isWeightsRequest reports whether a request is for the file of weights.
 func isWeightsRequest(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/resolve/") && strings.HasSuffix(r.URL.Path, "model.safetensors")
 }
@@ -88,7 +88,7 @@ func TestStallIsResumed(t *testing.T) {
 	found := mustPull(t, c, testRepo)
 	<-ended
 	wantContent(t, found, "model.safetensors", files["model.safetensors"])
-	if all := strings.Join(notes, "\n"); !strings.Contains(all, "no byte came for 200ms; tries again in") {
+	if all := strings.Join(notes, "\n"); !strings.Contains(all, "no byte came for 200ms; retries in") {
 		t.Errorf("notes:\n%s", all)
 	}
 }
@@ -154,7 +154,7 @@ func TestHubThatStaysDown(t *testing.T) {
 		http.Error(w, "no", http.StatusBadGateway)
 	})
 	_, err := pull(t, client(t, h, ""), testRepo)
-	wantError(t, err, "model.safetensors", "502", "5 tries before")
+	wantError(t, err, "model.safetensors", "502", "after 5 earlier attempts")
 	if got := len(ranges(h)); got != tries {
 		t.Errorf("%d requests, want %d", got, tries)
 	}
@@ -168,7 +168,7 @@ func TestHubWithoutRangesEnds(t *testing.T) {
 		cut(w)
 	})
 	_, err := pull(t, client(t, h, ""), testRepo)
-	wantError(t, err, "unexpected EOF", "1000 of 200072 bytes are kept")
+	wantError(t, err, "unexpected EOF", "1000 of 200072 bytes are stored")
 
 	h, files := brokenHub(t, 1, func(w http.ResponseWriter, r *http.Request, content []byte) {
 		sendPart(w, content, 1000)
@@ -311,7 +311,7 @@ func TestFullDisk(t *testing.T) {
 		return f.Write(p)
 	}
 	_, err = pull(t, c, testRepo)
-	wantError(t, err, "no space left on device", "of 200072 bytes are kept")
+	wantError(t, err, "no space left on device", "of 200072 bytes are stored")
 	if got := ranges(h); len(got) != 1 {
 		t.Errorf("%d requests, want one: a full disk does not become free by trying", len(got))
 	}
@@ -335,7 +335,7 @@ func TestErrorPageKeepsWhatCame(t *testing.T) {
 	})
 	c := client(t, h, "")
 	_, err := pull(t, c, testRepo)
-	wantError(t, err, "it sends 20 bytes, want 200072", "of 200072 bytes are kept")
+	wantError(t, err, "it sends 20 bytes, want 200072", "of 200072 bytes are stored")
 	wantContent(t, mustPull(t, c, testRepo), "model.safetensors", files["model.safetensors"])
 	if got := ranges(h); len(got) != 3 || got[2] != got[1] || got[2] == "" {
 		t.Errorf("asked for the ranges %q, want the third to be the second again", got)

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-// Plan is what a pull brings.
+// Plan lists the files of a pull.
 type Plan struct {
 	Name   Name
 	Commit string
@@ -31,7 +31,7 @@ func (p *Plan) Bytes() (all, missing int64) {
 	return all, missing
 }
 
-// Plan asks the hub what a name means, and which of its files are needed. It writes nothing.
+// Plan asks the hub which files a name needs. It writes nothing.
 func (c *Client) Plan(ctx context.Context, n Name) (*Plan, error) {
 	if err := n.check(); err != nil {
 		return nil, err
@@ -68,9 +68,9 @@ func (c *Client) Plan(ctx context.Context, n Name) (*Plan, error) {
 	return p, nil
 }
 
-// Pull fetches what a plan lacks, or with force all of it. Nothing gets its name before its size and its sum are
-// checked, and the branch gets its commit when all is there: until then its name means what it meant before. What has
-// come when a pull is broken off stays, and the next goes on from there.
+// Pull downloads the files of a plan that are not cached, or with force all of them. A file gets its name after its
+// size and sum are checked, and the branch gets its commit after all files are complete: until then its name means what
+// it meant before. An interrupted pull leaves its bytes, and the next pull resumes there.
 func (c *Client) Pull(ctx context.Context, p *Plan, force bool) (Found, error) {
 	r := c.Cache.repo(p.Name.Repo)
 	if err := os.MkdirAll(r.dir(), 0o777); err != nil {
@@ -104,8 +104,8 @@ func (c *Client) Pull(ctx context.Context, p *Plan, force bool) (Found, error) {
 	return foundIn(r, p.Name, p.Commit, p.choice), nil
 }
 
-// keepOthers gives files that were pulled of the commit before, and are the same in this one, their names in this one:
-// another part of a repository stays usable.
+// keepOthers links files that were pulled for the previous commit and are the same in this one, so that other parts of
+// a repository stay usable.
 func (c *Client) keepOthers(r repo, p *Plan) error {
 	before, err := r.commit(p.Name.revision())
 	if err != nil || before == p.Commit {
@@ -122,7 +122,7 @@ func (c *Client) keepOthers(r repo, p *Plan) error {
 	return nil
 }
 
-// checkSpace returns an error where the disk has no room for what is missing.
+// checkSpace returns an error if the disk has no space for the missing files.
 func (c *Client) checkSpace(r repo, p *Plan, force bool) error {
 	var need int64
 	for _, f := range p.Files {
@@ -134,11 +134,11 @@ func (c *Client) checkSpace(r repo, p *Plan, force bool) error {
 		}
 	}
 	free, err := c.space(r.dir())
-	if err != nil || free >= need { // where it is not known, writing will tell
+	if err != nil || free >= need { // if it is unknown, writing reports it
 		return nil
 	}
-	return fmt.Errorf("%s needs %d bytes, and %d are free on the disk of %s: make room, or choose another by "+
-		"HF_HUB_CACHE; what has come is kept", p.Name, need, free, c.Cache.Dir)
+	return fmt.Errorf("%s needs %d bytes, and %d are free on the disk of %s: free some space, or choose another disk "+
+		"with HF_HUB_CACHE; the bytes received so far stay", p.Name, need, free, c.Cache.Dir)
 }
 
 // Found is a model in the cache.
@@ -161,7 +161,7 @@ func foundIn(r repo, n Name, commit string, c choice) Found {
 	return f
 }
 
-// Path is what a loader takes: the folder, or the file where that was named or holds all.
+// Path returns the path for a loader: the folder, or the file if that was named or contains everything.
 func (f Found) Path() string {
 	if f.whole || len(f.Weights) == 0 {
 		return f.Dir
@@ -169,18 +169,18 @@ func (f Found) Path() string {
 	return f.Weights[0]
 }
 
-// NotCachedError says that a model is not in the cache.
+// NotCachedError is the error of a model that is not in the cache.
 type NotCachedError struct {
 	Name Name
 	Dir  string // of the cache
 	Why  error
 }
 
-// Error says how to get it.
+// Error also explains how to download the model.
 func (e *NotCachedError) Error() string {
 	text := fmt.Sprintf("no model %s in %s", e.Name, e.Dir)
 	if e.Why != nil && !errors.Is(e.Why, os.ErrNotExist) {
-		text = fmt.Sprintf("the model %s in %s is not there as a whole (%v)", e.Name, e.Dir, e.Why)
+		text = fmt.Sprintf("the model %s in %s is incomplete (%v)", e.Name, e.Dir, e.Why)
 	}
 	return text + ": hippo pull " + e.Name.String() + " fetches it"
 }
@@ -188,7 +188,7 @@ func (e *NotCachedError) Error() string {
 // Unwrap returns the cause.
 func (e *NotCachedError) Unwrap() error { return e.Why }
 
-// Find finds a model in the cache. It asks no hub. What is missing is a *NotCachedError.
+// Find finds a model in the cache, without asking a hub. If files are missing, the error is a *NotCachedError.
 func (c Cache) Find(n Name) (Found, error) {
 	r := c.repo(n.Repo)
 	commit, err := r.commit(n.revision())

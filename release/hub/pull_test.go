@@ -166,7 +166,7 @@ func TestTwoPullsAtOnce(t *testing.T) {
 	b := client(t, h, "")
 	b.Cache = a.Cache
 	b.Watch.Note = func(format string, args ...any) {
-		if strings.Contains(fmt.Sprintf(format, args...), "model.safetensors: waits for another program") {
+		if strings.Contains(fmt.Sprintf(format, args...), "model.safetensors: waiting for another program") {
 			close(waits) // only now the first may go on
 		}
 	}
@@ -216,7 +216,7 @@ func TestIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := c.Cache.Find(mustParse(t, testRepo))
-	wantError(t, err, "not there as a whole", "model-00002-of-00002.safetensors", "hippo pull org/model")
+	wantError(t, err, "is incomplete", "model-00002-of-00002.safetensors", "hippo pull org/model")
 	var missing *NotCachedError
 	if !errors.As(err, &missing) {
 		t.Errorf("error %T, want a NotCachedError", err)
@@ -252,7 +252,7 @@ func TestPathsStayInside(t *testing.T) {
 			`{"weight_map": {"a": %q}}`, name)}
 		c := client(t, newHub(t, files), "")
 		_, err := pull(t, c, testRepo)
-		wantError(t, err, "names files that are not there", name)
+		wantError(t, err, "names missing files", name)
 		wantTree(t, c)
 	}
 

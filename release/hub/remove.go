@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// Removal is what the removal of a model would take away.
+// Removal lists what removing a model deletes.
 type Removal struct {
 	Name  Name
 	Files int   // names of files
@@ -24,14 +24,14 @@ type Removal struct {
 	blobs []string // paths
 }
 
-// PlanRemoval finds what a name has for itself: a repository, all of it; a revision, its snapshot; a file or a
-// quantisation, that file. Contents that another snapshot uses stay.
+// PlanRemoval finds the files that belong to a name alone: a repository, all of it; a revision, its snapshot; a file or
+// a quantisation, that file. Contents that another snapshot uses stay.
 func (c Cache) PlanRemoval(n Name) (*Removal, error) {
 	r := c.repo(n.Repo)
 	p := &Removal{Name: n, repo: r}
 	if _, err := os.Lstat(r.dir()); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no model %s in %s: hippo list shows what is there", n, c.Dir)
+			return nil, fmt.Errorf("no model %s in %s: hippo list shows the cached models", n, c.Dir)
 		}
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (c Cache) PlanRemoval(n Name) (*Removal, error) {
 func (p *Removal) choose(n Name) error {
 	commit, err := p.repo.commit(n.revision())
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no model %s in %s: hippo list shows what is there", n, p.repo.cache.Dir)
+		return fmt.Errorf("no model %s in %s: hippo list shows the cached models", n, p.repo.cache.Dir)
 	}
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (r repo) walk(commit string, visit func(at, blob string)) error {
 	return err
 }
 
-// measure finds the blobs that nothing else uses, and their sizes.
+// measure finds the blobs that nothing else uses, and their total size.
 func (p *Removal) measure(used map[string]bool) error {
 	if p.whole {
 		return filepath.WalkDir(p.repo.dir(), func(_ string, entry fs.DirEntry, err error) error {
@@ -152,7 +152,8 @@ func (p *Removal) measure(used map[string]bool) error {
 	return nil
 }
 
-// Remove removes what was planned: first the names, then the contents. What another program fetches now is an error.
+// Remove removes the planned files: first the names, then the contents. It is an error if another program is
+// downloading one of them.
 func (p *Removal) Remove() error {
 	release, err := p.repo.lockAll()
 	if err != nil {
@@ -180,7 +181,7 @@ func (p *Removal) Remove() error {
 	return errors.Join(errs...)
 }
 
-// lockAll takes the locks of all contents of a repository that were ever fetched.
+// lockAll takes the locks of all contents of a repository that were ever downloaded.
 func (r repo) lockAll() (release func(), err error) {
 	var files []*os.File
 	release = func() {
@@ -204,7 +205,7 @@ func (r repo) lockAll() (release func(), err error) {
 		files = append(files, f)
 		if locked, err := disk.TryLock(f, false); err == nil && !locked {
 			release()
-			return nil, fmt.Errorf("%s: another program fetches it now: end that, or wait", r.name)
+			return nil, fmt.Errorf("%s: another program is downloading it: stop that program, or wait", r.name)
 		}
 	}
 	return release, nil

@@ -19,7 +19,7 @@ func TestToken(t *testing.T) {
 	h := newHub(t, files)
 	h.Token = "hf_secret"
 	_, err := pull(t, client(t, h, ""), testRepo)
-	wantError(t, err, "accepted the terms", "HF_TOKEN")
+	wantError(t, err, "accept the terms", "HF_TOKEN")
 	h.Token, h.Intercept = "hf_secret", func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Authorization") == "" {
 			http.Error(w, "", http.StatusUnauthorized)
@@ -28,7 +28,7 @@ func TestToken(t *testing.T) {
 		return false
 	}
 	_, err = pull(t, client(t, h, ""), testRepo)
-	wantError(t, err, "it needs a token, which HF_TOKEN may hold")
+	wantError(t, err, "it needs a token: set HF_TOKEN")
 	wantContent(t, mustPull(t, client(t, h, "hf_secret"), testRepo), "config.json", files["config.json"])
 
 	other := hubtest.New(t.Cleanup) // the same address, another port

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// File is what is known of a file.
+// File describes a file.
 type File struct {
 	ID      string    `json:"id"`
 	Owner   string    `json:"owner"`
@@ -47,8 +47,8 @@ func cleanName(name string) string {
 	return name
 }
 
-// AddFile keeps what fill writes as a file of an owner. Fill returns the name of the file, for people. Where fill
-// fails there is no file.
+// AddFile stores what fill writes as a file of an owner. Fill returns the name of the file for users. If fill fails,
+// no file is stored.
 func (s *Store) AddFile(owner string, fill func(io.Writer) (name string, err error)) (File, error) {
 	s.mu.Lock()
 	n := 0
@@ -119,7 +119,7 @@ func (m *metered) Write(p []byte) (int, error) {
 	return m.w.Write(p)
 }
 
-// File is an owner's file.
+// File returns an owner's file.
 func (s *Store) File(owner, id string) (File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Store) File(owner, id string) (File, error) {
 	return *f, nil
 }
 
-// Files are an owner's files, of one purpose unless it is "", and whether there are more behind them.
+// Files returns a page of an owner's files, of one purpose unless it is "", and whether more follow.
 func (s *Store) Files(owner, purpose string, p Page) ([]File, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

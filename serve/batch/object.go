@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Status is where a batch stands.
+// Status is the status of a batch.
 type Status string
 
 // The statuses, of which the last four are ends.
@@ -44,7 +44,7 @@ type Counts struct {
 	Failed    int `json:"failed"`
 }
 
-// Batch is what is known of a batch.
+// Batch describes a batch.
 type Batch struct {
 	ID       string               `json:"id"`
 	Owner    string               `json:"owner"`
@@ -89,7 +89,7 @@ func wrong(field, format string, args ...any) error {
 	return &FieldError{field, fmt.Sprintf(format, args...)}
 }
 
-// Wish is a batch that a client asks for.
+// Wish is a client's request for a batch.
 type Wish struct {
 	Input    string // the id of a file
 	Endpoint string
@@ -97,7 +97,7 @@ type Wish struct {
 	Metadata map[string]string
 }
 
-// AddBatch begins a batch.
+// AddBatch starts a batch.
 func (s *Store) AddBatch(owner string, w Wish) (Batch, error) {
 	window, err := time.ParseDuration(w.Window)
 	switch {
@@ -177,14 +177,14 @@ func (s *Store) room(owner string) error {
 	return s.vault.remove(oldest.ID + described)
 }
 
-// copied is a copy that nobody changes.
+// copied returns a copy that never changes.
 func (b *Batch) copied() Batch {
 	c := *b
 	c.Metadata, c.At, c.Problems = maps.Clone(b.Metadata), maps.Clone(b.At), slices.Clone(b.Problems)
 	return c
 }
 
-// Batch is an owner's batch.
+// Batch returns an owner's batch.
 func (s *Store) Batch(owner, id string) (Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *Store) Batch(owner, id string) (Batch, error) {
 	return b.copied(), nil
 }
 
-// Batches are an owner's batches, and whether there are more behind them.
+// Batches returns a page of an owner's batches, and whether more follow.
 func (s *Store) Batches(owner string, p Page) ([]Batch, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *Store) Batches(owner string, p Page) ([]Batch, bool, error) {
 	return out, more, err
 }
 
-// Cancel ends an owner's batch: requests that are done are in its output. One that has ended stays as it is.
+// Cancel ends an owner's batch: requests that are done are in its output. One that has ended does not change.
 func (s *Store) Cancel(owner, id string) (Batch, error) {
 	if _, err := s.Batch(owner, id); err != nil {
 		return Batch{}, err

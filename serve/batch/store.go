@@ -5,8 +5,6 @@
 // How the files read: vault is where data is, store has the Store and its limits, file the files of clients, object
 // the batches, run works through one, line reads the requests in it, journal has what is done, finish writes the
 // output.
-//
-// It may import internal/disk.
 package batch
 
 import (
@@ -24,7 +22,7 @@ import (
 	"time"
 )
 
-// Options are the limits of a Store, and who answers. A number below 1 stands for the one given here.
+// Options are the limits of a Store, and who responds. A number below 1 stands for the one given here.
 type Options struct {
 	Dir string // of the files, which nothing else may be in; in memory where it is empty
 
@@ -51,7 +49,7 @@ type Request struct {
 	Body     []byte // a JSON object
 }
 
-// Response is the answer to one: a status of HTTP, and JSON.
+// Response is the response to one: a status of HTTP, and JSON.
 type Response struct {
 	Status int
 	Body   []byte
@@ -134,7 +132,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// fill sets what is not given.
+// fill sets the limits that are not given.
 func (o *Options) fill() {
 	o.MaxTotal = o.Total()
 	for _, limit := range []struct {

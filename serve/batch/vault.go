@@ -112,7 +112,7 @@ func (m *memory) write(name string, fill func(io.Writer) error) error {
 	return nil
 }
 
-// inMemory reads data that nobody changes.
+// inMemory reads data that does not change.
 type inMemory struct{ *bytes.Reader }
 
 func (inMemory) Close() error { return nil }

@@ -24,7 +24,7 @@ func cachedOf(f *store.Found) Cached {
 	return Cached{f.Cached, f.Miss.String()}
 }
 
-// cacheHeader says in an answer what was stored of a prompt, and why not more.
+// cacheHeader reports in a response what was cached of a prompt, and why not more.
 const cacheHeader = "X-Hippo-Cache"
 
 // SetHeader says it of a prompt of n ids.

@@ -14,21 +14,21 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Host has the models of a server: those that are always there, and those of a library, which come when they are
-// asked for and go when nobody asks any more, or when another needs their memory.
+// Host has the models of a server: fixed ones, and those of a library, which are loaded when a request needs them, and
+// unloaded when they are idle for long or another needs their memory.
 //
-// Who waits for a model waits in a queue of models: the first comes first. Where there is no room for it, models go
-// that nobody uses, the one first that was used longest ago. If that is not enough, models in use let in no more
-// requests until it is: so no model waits for ever while others are always busy.
+// Requests for models that are not loaded wait in a queue of models, first in, first out. If there is no memory for the
+// first, idle models are unloaded, the least recently used first. If that is not enough, models in use take no more
+// requests until it is: so no model waits forever while others are always busy.
 type Host struct {
 	Options
 	Library *Library // nil if all models are fixed
 
-	listing sync.Mutex    // held by who lists the library
-	sharing sync.Mutex    // held by who shares the memory for texts
-	left    chan struct{} // given something when a model has gone
+	listing sync.Mutex    // held while the library is listed
+	sharing sync.Mutex    // held while the memory for prompt caches is divided
+	left    chan struct{} // receives when a model has been unloaded
 
-	fixed []*entry // that are always there
+	fixed []*entry // always loaded
 
 	mu      sync.Mutex // guards what follows
 	entries map[string]*entry
@@ -44,21 +44,21 @@ type Host struct {
 // entry is a model by its name.
 type entry struct {
 	info    ModelInfo // of what is loaded
-	fixed   bool      // always there
+	fixed   bool      // always loaded
 	model   *Model    // nil while it is not loaded
-	closing bool      // it goes
-	leaving bool      // it lets nobody in, to make room for another
-	deleted bool      // likewise, as it is no longer on the disk
+	closing bool      // being unloaded
+	leaving bool      // takes no more requests, to free memory for another
+	deleted bool      // takes no more requests, as it was removed from the disk
 	uses    int       // requests that use it
 	last    int64     // the clock when it was used last
 	bytes   int64     // of its weights
 	base    *entry    // whose weights it uses, too; nil for none
 	keep    time.Duration
-	expires time.Time // while nobody uses it; zero for never
+	expires time.Time // while it is idle; zero for never
 	timer   *time.Timer
 
 	wanted ModelInfo // what is to be loaded
-	load   *loading  // nil where nobody waits
+	load   *loading  // nil if no request waits
 }
 
 // loading is a model that requests wait for.
@@ -95,7 +95,7 @@ const (
 	modelUnloaded = "unloaded"
 )
 
-// New returns the models that are always loaded, and those of a library, which may be nil.
+// New returns a host of fixed models, and of a library, which may be nil.
 func New(o Options, lib *Library, models []*Model) *Host {
 	r := &Host{
 		Options: o, Library: lib, left: make(chan struct{}, 1), entries: map[string]*entry{},
@@ -109,7 +109,7 @@ func New(o Options, lib *Library, models []*Model) *Host {
 	return r
 }
 
-// All describes all models, those first that are always there.
+// All describes all models, the fixed ones first.
 func (r *Host) All(ctx context.Context) ([]ModelInfo, error) {
 	var all []ModelInfo
 	for _, e := range r.fixed {
@@ -140,7 +140,7 @@ func (r *Host) All(ctx context.Context) ([]ModelInfo, error) {
 	return all, nil
 }
 
-// Find finds the model of a name.
+// Find describes the model of a name.
 func (r *Host) Find(ctx context.Context, name string) (ModelInfo, error) {
 	r.mu.Lock()
 	if e := r.entries[name]; e != nil && e.model != nil && !e.deleted && (e.fixed || e.uses > 0) {
@@ -159,7 +159,7 @@ func (r *Host) Find(ctx context.Context, name string) (ModelInfo, error) {
 	return info, nil
 }
 
-// usable tells whether requests may use what is loaded. Files that have changed are loaded when nobody uses the old.
+// usable reports whether requests may use the loaded model. Files that have changed are loaded once the model is idle.
 func (e *entry) usable(now ModelInfo) bool {
 	return e.model != nil && !e.leaving && !e.deleted && (e.fixed || e.uses > 0 || e.info.Digest == now.Digest)
 }
@@ -243,8 +243,8 @@ func (r *Host) wait(ctx context.Context, e *entry, l *loading) (*Model, error) {
 	}
 }
 
-// giveUp has a request no longer wait, and says whether that is so: a model that is being loaded is given up only by
-// clients that have gone. Others who wait for it go on.
+// giveUp ends the wait of a request, and reports whether it did: only clients that disconnected give up a model that is
+// being loaded. Other requests still wait for it.
 func (r *Host) giveUp(e *entry, l *loading, gone bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -287,7 +287,7 @@ func (r *Host) Model(c *request.Call, name string) (*Model, error) {
 	return m, nil
 }
 
-// Preload loads a model of the library, or returns why it cannot be loaded.
+// Preload loads a model of the library.
 func (r *Host) Preload(ctx context.Context, name string) error {
 	e, _, err := r.acquire(ctx, name)
 	if err == nil {
@@ -313,7 +313,7 @@ func (r *Host) unuse(e *entry) {
 	}
 }
 
-// rest has a model that nobody uses go when its time has come. The lock is held.
+// rest unloads an idle model after its time. The lock is held.
 func (r *Host) rest(e *entry) {
 	switch {
 	case e.fixed:
@@ -333,7 +333,7 @@ func (r *Host) rest(e *entry) {
 	}
 }
 
-// keep sets how long a model stays when nobody uses it any more. When it is loaded again the library says that.
+// keep sets how long a model stays loaded when it is idle. When it is loaded again, the library's time holds.
 func (r *Host) keep(e *entry, d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -354,7 +354,7 @@ func (r *Host) SetKeepAlive(m *Model, d time.Duration) {
 	r.keep(e, d)
 }
 
-// Unload has the model of a name go as soon as nobody uses it.
+// Unload unloads the model of a name as soon as it is idle.
 func (r *Host) Unload(ctx context.Context, name string) error {
 	info, err := r.Find(ctx, name)
 	if err != nil {
@@ -398,7 +398,7 @@ func (r *Host) Card(ctx context.Context, info ModelInfo) (ModelCard, error) {
 	return card, err
 }
 
-// Removed is told that a model is no longer on the disk.
+// Removed marks a model as removed from the disk.
 func (r *Host) Removed(name string) {
 	r.mu.Lock()
 	r.listed = time.Time{}
@@ -445,7 +445,7 @@ type Loaded struct {
 	Expires time.Time
 }
 
-// Loaded are the models that are loaded, what was used last first.
+// Loaded returns the loaded models, the last used first.
 func (r *Host) Loaded() []Loaded {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,23 +13,22 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Library is where a Server gets models that are not always loaded. Its functions may be called by any number of
-// goroutines.
+// Library is where a Host gets models that are not always loaded. Any number of goroutines may call its functions.
 type Library struct {
-	// Models describes all models there are, and loads none. A request that names none gets the first. A list is good
-	// for a second.
+	// Models describes all models, and loads none. A request that names none gets the first. A list is valid for a
+	// second.
 	Models func(context.Context) ([]ModelInfo, error)
 	// Load loads one of them. It is not called again for a model before the one of the last call is closed. While it is
 	// called for a model with a Base, and until that is closed, the Base is loaded.
 	Load func(context.Context, ModelInfo) (*Model, error)
-	// Show tells of a model what is not in its ModelInfo, without loading it.
+	// Show returns the card of a model, without loading it.
 	Show func(context.Context, ModelInfo) (ModelCard, error)
-	// Pull fetches a model from where models are published; nil where nobody may.
+	// Pull fetches a published model; nil if clients may not.
 	Pull func(ctx context.Context, name string, tell func(PullProgress)) error
-	// Delete removes a model from the disk; nil where nobody may.
+	// Delete removes a model from the disk; nil if clients may not.
 	Delete func(context.Context, ModelInfo) error
 
-	// KeepAlive is how long a model stays loaded that nobody uses: 0 is not at all, and less than that for ever.
+	// KeepAlive is how long an idle model stays loaded: 0 is not at all, less is forever.
 	KeepAlive time.Duration
 	// Memory is the most bytes that the weights of all loaded models may take, 0 for any.
 	Memory int64
@@ -42,19 +41,18 @@ type ModelInfo struct {
 	Name       string
 	Path       string // for the library: no client sees it
 	Bytes      int64  // on the disk
-	Digest     string // another one where the files are others: 64 hexadecimal digits
+	Digest     string // differs if the files differ: 64 hexadecimal digits
 	Modified   time.Time
 	Format     string // of the files, such as gguf
 	Family     string
-	Parameters int64  // 0 where it is not known
+	Parameters int64  // 0: unknown
 	Precision  string // of the weights on the disk
-	Memory     int64  // about as many bytes do the weights take that are loaded, without those of Base
-	// Base is the name of another model of the library, whose weights this one uses as well, as with an adapter; "" for
-	// none.
+	Memory     int64  // estimated bytes of the loaded weights, without those of Base
+	// Base is the name of the model of the library whose weights this one shares, as an adapter does; "" for none.
 	Base string
 }
 
-// ModelCard is what a model is.
+// ModelCard describes a model in detail.
 type ModelCard struct {
 	Template   string // of chats
 	Sampling   string // the model's own, as Ollama writes it
@@ -64,17 +62,17 @@ type ModelCard struct {
 	Layers     string // the mixers of the blocks, in order
 	VocabSize  int
 
-	StateBytes, StateBytesPerToken int // what the model keeps of a text: always, and for each token
+	StateBytes, StateBytesPerToken int // of the state of a text: fixed, and for each token
 }
 
-// PullProgress says how far a pull has come.
+// PullProgress reports the progress of a pull.
 type PullProgress struct {
 	Status      string
 	Digest      string // of what is fetched
 	Done, Total int64  // bytes
 }
 
-// NewModelCard is the card of a model, which need not have its weights.
+// NewModelCard returns the card of a model, which need not have its weights.
 func NewModelCard(net *model.Model, settings *chat.Settings) ModelCard {
 	growth, _ := net.Growth()
 	layers, _ := net.Config.Plan() // it was valid when the model was made
@@ -87,7 +85,7 @@ func NewModelCard(net *model.Model, settings *chat.Settings) ModelCard {
 	}
 }
 
-// PlainName is a name without what Ollama puts around it.
+// PlainName removes what Ollama adds to a name.
 func PlainName(name string) string {
 	for _, host := range []string{"hf.co/", "huggingface.co/"} {
 		if len(name) > len(host) && strings.EqualFold(name[:len(host)], host) {
@@ -122,7 +120,7 @@ func named(all []ModelInfo, name string) (found ModelInfo, ok bool) {
 	return found, false
 }
 
-// ParseKeepAlive reads a time to keep a model: seconds, or a duration such as 5m; less than 0 is for ever.
+// ParseKeepAlive reads how long an idle model stays loaded: seconds, or a duration such as 5m; below 0 is forever.
 func ParseKeepAlive(text string) (time.Duration, error) {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -133,7 +131,7 @@ func ParseKeepAlive(text string) (time.Duration, error) {
 		}
 		return d, nil
 	}
-	const most = 100 * 365 * 24 * time.Hour // what is more, or no number, is for ever
+	const most = 100 * 365 * 24 * time.Hour // more, or no number, is forever
 	if seconds >= 0 && seconds < most.Seconds() {
 		return time.Duration(seconds * float64(time.Second)), nil
 	}

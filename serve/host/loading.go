@@ -13,7 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// fits returns an error where a model has no room though all others go. The lock is held.
+// fits returns an error if a model does not fit even with all others unloaded. The lock is held.
 func (r *Host) fits(info ModelInfo) error {
 	most := r.Library.Memory
 	for _, e := range r.fixed {
@@ -37,7 +37,7 @@ func errLoad(info ModelInfo, err error) error {
 	}
 }
 
-// grant begins to load the models of the queue that there is room for, and makes room. The lock is held.
+// grant starts to load the models of the queue for which there is memory, and frees memory. The lock is held.
 func (r *Host) grant() {
 	for _, e := range r.entries {
 		e.leaving = false
@@ -57,21 +57,21 @@ func (r *Host) grant() {
 		if e.model == nil {
 			r.start(e)
 		} else {
-			r.answer(e, e.model, nil)
+			r.resolve(e, e.model, nil)
 		}
 	}
 	// What is loaded after all need not wait until it is first.
 	r.queue = slices.DeleteFunc(r.queue, func(e *entry) bool {
 		ok := e.usable(e.wanted)
 		if ok {
-			r.answer(e, e.model, nil)
+			r.resolve(e, e.model, nil)
 		}
 		return ok
 	})
 }
 
-// makeRoom says whether there is room for a model. Where there is none it sees to it that there will be. The lock is
-// held.
+// makeRoom reports whether there is memory for a model. If not, it unloads idle models, and lets no more requests use
+// busy ones. The lock is held.
 func (r *Host) makeRoom(e *entry) bool {
 	need := r.used + e.wanted.Memory - r.Library.Memory
 	if r.Library.Memory == 0 || need <= 0 {
@@ -114,8 +114,8 @@ func (r *Host) makeRoom(e *entry) bool {
 	return false
 }
 
-// answer gives a model, or an error, to all who wait for it. The lock is held.
-func (r *Host) answer(e *entry, m *Model, err error) {
+// resolve returns a model, or an error, to all requests that wait for it. The lock is held.
+func (r *Host) resolve(e *entry, m *Model, err error) {
 	l := e.load
 	e.load = nil
 	l.model, l.err = m, err
@@ -126,7 +126,7 @@ func (r *Host) answer(e *entry, m *Model, err error) {
 	close(l.done)
 }
 
-// start begins to load a model. Its place in memory is taken from now on. The lock is held.
+// start starts to load a model. Its memory counts from now on. The lock is held.
 func (r *Host) start(e *entry) {
 	e.load.started = true
 	e.info, e.bytes, e.deleted, e.keep = e.wanted, e.wanted.Memory, false, r.Library.KeepAlive
@@ -156,7 +156,7 @@ func (r *Host) fetch(e *entry, info ModelInfo) {
 		r.clock++
 		e.last = r.clock
 	}
-	r.answer(e, m, err)
+	r.resolve(e, m, err)
 	if err == nil && e.uses == 0 { // all who waited have gone
 		r.rest(e)
 	}
@@ -165,8 +165,8 @@ func (r *Host) fetch(e *entry, info ModelInfo) {
 	r.share()
 }
 
-// readOn loads a model, after the one whose weights it uses, too, which is used as long as it is there. bytes are those
-// of its own weights.
+// readOn loads a model, after the one whose weights it shares, which stays in use as long as this one is loaded. bytes
+// counts its own weights.
 func (r *Host) readOn(info ModelInfo) (m *Model, base *entry, bytes int64, err error) {
 	if info.Base != "" {
 		var under *Model
@@ -184,7 +184,7 @@ func (r *Host) readOn(info ModelInfo) (m *Model, base *entry, bytes int64, err e
 	return m, base, bytes + int64(m.Net.Bytes()), nil
 }
 
-// read has the library load a model. A panic becomes an error, as does a file that is cut off while it is read.
+// read loads a model from the library. A panic becomes an error, as does a file that is truncated while it is read.
 func (r *Host) read(info ModelInfo) (m *Model, err error) {
 	defer request.Recover(&err)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -195,7 +195,7 @@ func (r *Host) read(info ModelInfo) (m *Model, err error) {
 	return m, err
 }
 
-// unload has a model go that nobody uses. Its memory counts until it is back. The lock is held.
+// unload unloads an idle model. Its memory counts until it is released. The lock is held.
 func (r *Host) unload(e *entry) {
 	m, name, base := e.model, e.info.Name, e.base
 	e.model, e.base, e.closing, e.expires = nil, nil, true, time.Time{}
@@ -227,7 +227,7 @@ func (r *Host) unload(e *entry) {
 	}()
 }
 
-// share gives the stores of the loaded models equal parts of the memory for texts.
+// share divides the memory for prompt caches equally among the loaded models.
 func (r *Host) share() {
 	if r.Library.Texts == 0 {
 		return
@@ -247,7 +247,7 @@ func (r *Host) share() {
 	}
 }
 
-// Close lets no more requests in, has all models of the library go and waits for that.
+// Close admits no more requests, unloads all models of the library and waits for that.
 func (r *Host) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
@@ -267,7 +267,7 @@ func (r *Host) Close(ctx context.Context) error {
 	return nil
 }
 
-// Busy tells whether a model of the library is there or goes.
+// Busy reports whether a model of the library is loaded or being unloaded.
 func (r *Host) Busy() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,43 +19,32 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Model is a model that a Server answers with.
+// Model is a loaded model.
 type Model struct {
-	Name      string
-	Net       *model.Model
-	Tokenizer tokenizer.Tokenizer
-	Settings  *chat.Settings
-	Runner    session.Runner
-	Texts     *store.Store
-	scores    *scores
-	ahead     *readAhead
-	Sessions  *SessionCache
-	made      time.Time
-	onClose   func()
-	Pooling   session.Pooling
+	ModelOptions
+	Sessions *SessionCache
 
+	scores      *scores
+	ahead       *readAhead
+	made        time.Time
 	constraints constraints
 }
 
-// ModelOptions say what a model is and who runs it.
+// ModelOptions are the parts of a model.
 type ModelOptions struct {
 	Name      string
 	Net       *model.Model
 	Tokenizer tokenizer.Tokenizer
-	Settings  *chat.Settings // of chats; nil where nothing is known
-	Runner    session.Runner // who reads and writes; session.Direct where it is nil
-	Texts     *store.Store   // of what was read; nil where every text is read from its start
-	Close     func()         // is called when a model of a Library goes; may be nil
-	Pooling   session.Pooling
+	Settings  *chat.Settings  // of chats; nil: none
+	Runner    session.Runner  // nil: session.Direct
+	Texts     *store.Store    // the prompt cache; nil: none
+	OnClose   func()          // called when a model of a Library is unloaded; may be nil
+	Pooling   session.Pooling // of embeddings
 }
 
 // NewModel returns a model for a Server.
 func NewModel(o ModelOptions) *Model {
-	m := &Model{
-		Name: o.Name, Net: o.Net, Tokenizer: o.Tokenizer, Settings: o.Settings, Runner: o.Runner,
-		Texts: o.Texts, made: time.Now(), onClose: o.Close, Pooling: o.Pooling,
-		scores: newScores(session.Chunk(o.Net), scoresMemory),
-	}
+	m := &Model{ModelOptions: o, made: time.Now(), scores: newScores(session.Chunk(o.Net), scoresMemory)}
 	m.ahead, m.Sessions = newReadAhead(m), newSessionCache(sessionMemory)
 	if m.Settings == nil {
 		m.Settings = &chat.Settings{}
@@ -76,8 +65,7 @@ func (m *Model) info() ModelInfo {
 	}
 }
 
-// close gives up a model that nobody uses, after going was called. What it has read is kept where there is a place for
-// it outside of memory.
+// close closes an idle model, after it called going. The prompt cache is written to its folder, if it has one.
 func (m *Model) close(log *slog.Logger, going func(*Model)) {
 	const longest = 30 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
@@ -91,8 +79,8 @@ func (m *Model) close(log *slog.Logger, going func(*Model)) {
 		if m.Texts != nil {
 			err = errors.Join(m.Texts.WriteTexts(ctx), m.Texts.Flush(ctx))
 		}
-		if m.onClose != nil {
-			m.onClose()
+		if m.OnClose != nil {
+			m.OnClose()
 		}
 		return err
 	})
@@ -101,7 +89,7 @@ func (m *Model) close(log *slog.Logger, going func(*Model)) {
 	}
 }
 
-// Identity tells the model from others, which read texts otherwise.
+// Identity differs between models that read texts differently.
 func (m *Model) Identity() string { return m.Net.Fingerprint() + m.reading() }
 
 // reading is what the identity says besides the model.
@@ -109,13 +97,13 @@ func (m *Model) reading() string {
 	return fmt.Sprintf(" %s %s %d", m.Net.Precision(), m.Tokenizer.Fingerprint(), session.Chunk(m.Net))
 }
 
-// HasIdentity tells whether what has an identity is of the model, also where an earlier version of hippo named it.
+// HasIdentity reports whether an identity is the model's, now or in an earlier version of hippo.
 func (m *Model) HasIdentity(identity string) bool {
 	net, ok := strings.CutSuffix(identity, m.reading())
 	return ok && m.Net.HasFingerprint(net)
 }
 
-// Defaults are the options of a reply that a request says nothing of: the model's own, else those of OpenAI.
+// Defaults returns the options of a reply for which a request has no fields: the model's own, else OpenAI's.
 func (m *Model) Defaults(maxTokens int) generate.Options {
 	o := m.Ends()
 	o.MaxTokens, o.Temperature = maxTokens, 1
@@ -123,15 +111,15 @@ func (m *Model) Defaults(maxTokens int) generate.Options {
 	return o
 }
 
-// Ends are the options that say where the model itself ends a reply.
+// Ends returns the options with which the model itself ends a reply.
 func (m *Model) Ends() generate.Options {
 	return generate.Options{EndIDs: m.Settings.EndIDs, Stop: m.Settings.Stop}
 }
 
-// Encode is the ids of a prompt: of a text those that the tokenizer puts before every text, and its own.
+// Encode returns the ids of a prompt. Those of a text start with what the tokenizer puts before every text.
 func (m *Model) Encode(p request.Prompt) ([]int32, error) { return m.EncodeField("prompt", p) }
 
-// EncodeField is encode for a field of another name.
+// EncodeField is Encode for a field of another name.
 func (m *Model) EncodeField(param string, p request.Prompt) ([]int32, error) {
 	ids := p.IDs
 	if ids == nil {
@@ -147,7 +135,7 @@ func (m *Model) EncodeField(param string, p request.Prompt) ([]int32, error) {
 	return ids, nil
 }
 
-// Check returns an error unless the model can read ids and write so many more.
+// Check returns an error unless the model can read ids and generate that many more.
 func (m *Model) Check(param string, ids []int32, limit, more int) error {
 	vocab := m.Net.Config.VocabSize
 	switch most := m.Net.MaxLength(); {
@@ -170,8 +158,8 @@ func (m *Model) Check(param string, ids []int32, limit, more int) error {
 	return nil
 }
 
-// TokenText is the text of a token alone. What is no text is written as OpenAI does, such as bytes:\xe2\x80, so that
-// tokens of parts of characters stay apart.
+// TokenText returns the text of a token alone. Bytes that are no text are written as OpenAI does, bytes:\xe2\x80, so
+// that tokens of parts of characters differ.
 func (m *Model) TokenText(id int32) string {
 	data := m.Tokenizer.Decode(nil, []int32{id})
 	if utf8.Valid(data) {
@@ -185,7 +173,7 @@ func (m *Model) TokenText(id int32) string {
 	return b.String()
 }
 
-// Open returns a session behind a text, with logits, and how much of it had been read before.
+// Open returns a batch after a text, with logits, and how much of the text was cached.
 func (m *Model) Open(ctx context.Context, plan []session.Segment, client string) (*generate.Batch, Cached, error) {
 	if m.Texts != nil {
 		s, found, err := m.Texts.Open(ctx, store.Reading{Runner: m.Runner, Plan: plan, Client: client})

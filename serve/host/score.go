@@ -20,7 +20,7 @@ type Token struct {
 	Top     []sample.TokenProb
 }
 
-// ScoreToken gives an id its log-probability, and the top most probable ones.
+// ScoreToken returns an id with its log-probability, and the top most probable ones.
 func ScoreToken(logits []float32, id int32, top int) (Token, error) {
 	p, err := sample.LogProbsOf(logits)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// SessionCache are sessions of a model that are in memory, besides being stored: what is used least goes first. Of one
-// whose last change could not be stored the text stays, in the server's pending. Who uses one has locked it.
+// SessionCache holds stored sessions of a model in memory. The least recently used is evicted first. If the last change
+// of a session could not be stored, its text stays among the unsaved ones of the server. A user of a session has locked
+// it.
 type SessionCache struct {
 	Most int // bytes
 
@@ -50,7 +51,7 @@ func (l *SessionCache) Get(id, revision string) *session.Session {
 	return x.Session
 }
 
-// Put keeps a session, in the place of an earlier one.
+// Put caches a session, and replaces an earlier one.
 func (l *SessionCache) Put(x *CachedSession) {
 	x.bytes = x.Session.StateSize() + SessionBudget + 16*x.Session.Position()
 	l.mu.Lock()

@@ -39,7 +39,7 @@ func (q *embedRequest) embed(s *Handler, c *request.Call, param string) (*reply.
 	return e, vectors, err
 }
 
-// Embed answers /api/embed.
+// Embed responds to /api/embed.
 func (s *Handler) Embed(c *request.Call) error {
 	var q embedRequest
 	if err := c.Read(&q); err != nil {
@@ -58,7 +58,7 @@ func (s *Handler) Embed(c *request.Call) error {
 	}{q.Model, vectors, time.Since(c.Begun), c.Load, e.Tokens})
 }
 
-// Embeddings answers /api/embeddings, which Ollama had before.
+// Embeddings responds to /api/embeddings, Ollama's earlier endpoint.
 func (s *Handler) Embeddings(c *request.Call) error {
 	var q embedRequest
 	if err := c.Read(&q); err != nil {
@@ -69,9 +69,9 @@ func (s *Handler) Embeddings(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	answer := map[string][]float32{"embedding": {}}
+	response := map[string][]float32{"embedding": {}}
 	if len(vectors) > 0 {
-		answer["embedding"] = vectors[0]
+		response["embedding"] = vectors[0]
 	}
-	return c.JSON(answer)
+	return c.JSON(response)
 }

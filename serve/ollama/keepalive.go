@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// keepAlive is Ollama's keep_alive: how long a model stays loaded that nobody uses, in seconds or as 5m. 0 is not at
-// all, and less than that for ever.
+// keepAlive is Ollama's keep_alive: how long an idle model stays loaded, in seconds or as 5m. 0 is not at all, less is
+// forever.
 type keepAlive struct {
 	said bool
 	d    time.Duration
@@ -36,13 +36,13 @@ func (k keepAlive) apply(to *host.Host, m *host.Model) {
 	}
 }
 
-// What ends an answer to a request that asked for no text.
+// Reasons why a response without a text ends.
 const (
 	endLoad   = "load"
 	endUnload = "unload"
 )
 
-// unloads tells whether a request asks for nothing but that the model goes.
+// unloads reports whether a request only unloads the model.
 func (q *chatJob) unloads() bool {
 	asks := q.Prompt != "" && !q.chats || len(q.Messages) > 0 && q.chats
 	return !asks && q.Keep.said && q.Keep.d == 0

@@ -55,7 +55,7 @@ func modelOf(info *host.ModelInfo) model {
 	}
 }
 
-// Models answers /api/tags: all models that there are.
+// Models responds to /api/tags with all models.
 func (s *Handler) Models(c *request.Call) error {
 	all, err := s.Host.All(c.Request.Context())
 	if err != nil {
@@ -86,13 +86,13 @@ type LoadedModel struct {
 	Queued  int   `json:"sequences_waiting"` // for a step of the model
 }
 
-// Loaded is the answer of /api/ps: the models that are loaded, what was used last first, and those that are to be.
+// Loaded is the response of /api/ps: the loaded models, the last used first, and those being loaded.
 type Loaded struct {
 	Models  []LoadedModel       `json:"models"`
 	Loading []host.LoadingModel `json:"loading"`
 }
 
-// Loaded answers /api/ps.
+// Loaded responds to /api/ps.
 func (s *Handler) Loaded(c *request.Call) error {
 	list := Loaded{[]LoadedModel{}, s.Host.Loading()}
 	for _, l := range s.Host.Loaded() {
@@ -134,7 +134,7 @@ func (s *Handler) readName(c *request.Call) (q nameRequest, err error) {
 	return q, err
 }
 
-// Show answers /api/show. The model is not loaded for that.
+// Show responds to /api/show. It does not load the model.
 func (s *Handler) Show(c *request.Call) error {
 	q, err := s.readName(c)
 	if err != nil {
@@ -176,12 +176,12 @@ func capabilities(card host.ModelCard) []string {
 	return all
 }
 
-// Version answers /api/version.
+// Version responds to /api/version.
 func (s *Handler) Version(c *request.Call) error {
 	return c.JSON(map[string]string{"version": s.version})
 }
 
-// Heartbeat answers HEAD /, by which Ollama's clients find out whether there is a server.
+// Heartbeat responds to HEAD /, with which Ollama's clients look for a server.
 func (s *Handler) Heartbeat(c *request.Call) error {
 	return c.Send(http.StatusOK, "text/plain; charset=utf-8", nil)
 }

@@ -64,7 +64,7 @@ type options struct {
 	PresencePenalty  *float64        `json:"presence_penalty"`
 }
 
-// Response is one line of an answer.
+// Response is one line of a response.
 type Response struct {
 	Model    string    `json:"model"`
 	Created  time.Time `json:"created_at"`
@@ -107,7 +107,7 @@ func (s *Handler) Generate(c *request.Call) error { return s.respond(c, false) }
 
 func (s *Handler) Chat(c *request.Call) error { return s.respond(c, true) }
 
-// respond answers /api/generate and /api/chat.
+// respond responds to /api/generate and /api/chat.
 func (s *Handler) respond(c *request.Call, chats bool) error {
 	q := &chatJob{chats: chats, begun: time.Now()}
 	if err := c.Read(&q.chatRequest); err != nil {
@@ -133,7 +133,7 @@ func (s *Handler) respond(c *request.Call, chats bool) error {
 	defer s.Admit.Leave()
 	if request.Or(q.Stream, true) {
 		return c.Stream("application/x-ndjson", func(ctx context.Context, to *request.Queue) error {
-			return q.run(ctx, c, func(p reply.Piece) {
+			return q.run(ctx, func(p reply.Piece) {
 				line := q.line(p)
 				if line == nil {
 					return
@@ -146,7 +146,7 @@ func (s *Handler) respond(c *request.Call, chats bool) error {
 	}
 	var text strings.Builder
 	last := reply.Piece{}
-	if err := q.run(c.Request.Context(), c, func(p reply.Piece) {
+	if err := q.run(c.Request.Context(), func(p reply.Piece) {
 		text.WriteString(p.Text)
 		last = p
 	}); err != nil {
@@ -165,7 +165,7 @@ func failed(e *request.Error) []byte {
 	return append(data, '\n')
 }
 
-// prepareOllama checks a request and says what work it is.
+// prepareOllama checks a request and prepares its job.
 func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
 	m, err := s.Host.Model(c, q.Model)
 	if err != nil {
@@ -279,24 +279,18 @@ func (q *chatJob) replyOptions(s *Handler, n int) (generate.Options, error) {
 }
 
 // run does the work and passes each piece on.
-func (q *chatJob) run(ctx context.Context, c *request.Call, to func(p reply.Piece)) error {
-	all := &reply.Counted{
-		Meter:    reply.NewMeter(q.job),
-		OnPrompt: func(int, []host.Token) { q.read = time.Now() },
-		OnPiece: func(_, _ int, p reply.Piece) {
-			q.ids = q.ids[:len(q.ids):len(q.ids)]
-			for _, t := range p.Tokens {
-				q.ids = append(q.ids, t.ID)
-			}
-			to(p)
-		},
-	}
-	err := q.job.Run(ctx, all)
-	all.Log(c)
+func (q *chatJob) run(ctx context.Context, to func(p reply.Piece)) error {
+	_, err := q.job.Run(ctx, func(int, []host.Token) { q.read = time.Now() }, func(_, _ int, p reply.Piece) {
+		q.ids = q.ids[:len(q.ids):len(q.ids)]
+		for _, t := range p.Tokens {
+			q.ids = append(q.ids, t.ID)
+		}
+		to(p)
+	})
 	return err
 }
 
-// line is a piece as a line of the answer, the last one with what the request took; nil where there is nothing to tell.
+// line returns a piece as a line of the response, nil if there is nothing new. The last line has the usage.
 func (q *chatJob) line(p reply.Piece) *Response {
 	a := &Response{Model: q.Model, Created: time.Now().UTC(), Done: p.End != ""}
 	var new reply.Delta

@@ -21,7 +21,7 @@ var errNoPull = &request.Error{
 	Message: "this server lets no client fetch or delete models; hippo serve --pull does",
 }
 
-// pullLine is a line of the answer of /api/pull.
+// pullLine is a line of the response of /api/pull.
 type pullLine struct {
 	Status    string `json:"status"`
 	Digest    string `json:"digest,omitempty"`
@@ -29,7 +29,7 @@ type pullLine struct {
 	Completed int64  `json:"completed,omitempty"`
 }
 
-// Pull answers /api/pull: it fetches a model, and tells how far it has come.
+// Pull responds to /api/pull: it fetches a model and reports progress.
 func (s *Handler) Pull(c *request.Call) error {
 	q, err := s.readName(c)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Handler) pull(ctx context.Context, name string, tell func(pullLine)) er
 	return err
 }
 
-// Delete answers /api/delete: it removes a model from the disk.
+// Delete responds to /api/delete: it removes a model from the disk.
 func (s *Handler) Delete(c *request.Call) error {
 	q, err := s.readName(c)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Handler) Delete(c *request.Call) error {
 	return c.JSON(struct{}{})
 }
 
-// Refused answers what makes models in Ollama's way.
+// Refused responds to endpoints that create models in Ollama's format.
 func (s *Handler) Refused(c *request.Call) error {
 	return &request.Error{
 		Status: http.StatusNotImplemented, Code: "not_implemented",

@@ -64,7 +64,7 @@ func newBatchObject(b batch.Batch) Batch {
 	return o
 }
 
-// CreateBatch answers POST /v1/batches.
+// CreateBatch responds to POST /v1/batches.
 func (s *Files) CreateBatch(c *request.Call) error {
 	var q batchRequest
 	if err := c.Read(&q); err != nil {
@@ -74,13 +74,10 @@ func (s *Files) CreateBatch(c *request.Call) error {
 		return err
 	}
 	b, err := s.Store.AddBatch(c.Key, batch.Wish(q))
-	if err != nil {
-		return fileError(err)
-	}
-	return c.JSON(newBatchObject(b))
+	return respond(c, b, err, newBatchObject)
 }
 
-// ListBatches answers GET /v1/batches.
+// ListBatches responds to GET /v1/batches.
 func (s *Files) ListBatches(c *request.Call) error {
 	p, err := pageOf(c, 20, 100)
 	if err != nil {
@@ -90,30 +87,21 @@ func (s *Files) ListBatches(c *request.Call) error {
 	if err != nil {
 		return fileError(err)
 	}
-	list := listObject[Batch]{Object: "list", Data: []Batch{}, HasMore: more}
-	for _, b := range batches {
-		list.Data = append(list.Data, newBatchObject(b))
+	data := make([]Batch, len(batches))
+	for i, b := range batches {
+		data[i] = newBatchObject(b)
 	}
-	if n := len(list.Data); n > 0 {
-		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
-	}
-	return c.JSON(list)
+	return c.JSON(newList(data, func(b *Batch) *string { return &b.ID }, more))
 }
 
-// ShowBatch answers GET /v1/batches/{id}.
+// ShowBatch responds to GET /v1/batches/{id}.
 func (s *Files) ShowBatch(c *request.Call) error {
 	b, err := s.Store.Batch(c.Key, c.Request.PathValue("id"))
-	if err != nil {
-		return fileError(err)
-	}
-	return c.JSON(newBatchObject(b))
+	return respond(c, b, err, newBatchObject)
 }
 
-// CancelBatch answers POST /v1/batches/{id}/cancel.
+// CancelBatch responds to POST /v1/batches/{id}/cancel.
 func (s *Files) CancelBatch(c *request.Call) error {
 	b, err := s.Store.Cancel(c.Key, c.Request.PathValue("id"))
-	if err != nil {
-		return fileError(err)
-	}
-	return c.JSON(newBatchObject(b))
+	return respond(c, b, err, newBatchObject)
 }

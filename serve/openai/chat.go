@@ -46,7 +46,7 @@ type chatMessage struct {
 	Role    string  `json:"role,omitempty"`
 	Content *string `json:"content,omitempty"`
 	Refusal *string `json:"refusal,omitempty"`
-	// Reasoning is what the model thinks before it replies, where its template has marks around that.
+	// Reasoning comes before the reply, if the model's template marks it.
 	Reasoning string           `json:"reasoning_content,omitempty"`
 	Calls     []reply.ToolCall `json:"tool_calls,omitempty"`
 }
@@ -59,15 +59,8 @@ type chatChoice struct {
 	Finish   *string       `json:"finish_reason"`
 }
 
-// ChatCompletion is the answer of /v1/chat/completions, and each event of a stream.
-type ChatCompletion struct {
-	ID      string       `json:"id"`
-	Object  string       `json:"object"`
-	Created int64        `json:"created"`
-	Model   string       `json:"model"`
-	Choices []chatChoice `json:"choices"`
-	Usage   *reply.Usage `json:"usage,omitempty"`
-}
+// ChatCompletion is the response of /v1/chat/completions, and each event of a stream.
+type ChatCompletion = textObject[chatChoice]
 
 // chatJob is one request of /v1/chat/completions.
 type chatJob struct {
@@ -88,7 +81,7 @@ func (s *Texts) ChatCompletions(c *request.Call) error {
 	return s.Reply(c, &q, q.Stream)
 }
 
-// prepareChat checks a request and says what work it is.
+// prepareChat checks a request and prepares its job.
 func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 	m, err := s.Host.Model(c, q.Model)
 	if err != nil {
@@ -105,11 +98,8 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 	}
 	top := request.Or(q.TopLogprobs, 0)
 	var ch request.Checks
-	ch.That(asked == nil || *asked >= 1 && *asked <= s.Limits.MaxTokens, param,
-		"found %d, want an integer from 1 to %d",
-		request.Or(asked, 0), s.Limits.MaxTokens)
-	ch.That(top >= 0 && top <= reply.MaxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top,
-		reply.MaxTop)
+	ch.Range(request.Or(asked, 1), 1, s.Limits.MaxTokens, param)
+	ch.Range(top, 0, reply.MaxTop, "top_logprobs")
 	ch.That(q.TopLogprobs == nil || q.Logprobs, "top_logprobs", "found %d, want logprobs true with it", top)
 	ch.That(len(q.Messages) > 0, "messages", "found none, want at least one")
 	if ch.Err != nil {
@@ -138,7 +128,7 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 	return nil
 }
 
-// logprobs are the log-probabilities of tokens in a chat's form.
+// logprobs returns the log-probabilities of tokens in a chat's form.
 func logprobs(m *host.Model, tokens []reply.Placed) (out []chatLogprob) {
 	for _, t := range tokens {
 		one, top := logprob(m, t.ID, t.LogProb), make([]chatLogprob, 0, len(t.Top))
@@ -151,7 +141,7 @@ func logprobs(m *host.Model, tokens []reply.Placed) (out []chatLogprob) {
 	return out
 }
 
-// logprob is the log-probability of a token in a chat's form.
+// logprob returns the log-probability of a token in a chat's form.
 func logprob(m *host.Model, id int32, logProb float64) chatLogprob {
 	data := m.Tokenizer.Decode(nil, []int32{id})
 	out := chatLogprob{Token: m.TokenText(id), LogProb: host.JSONLogProb(logProb), Bytes: make([]int, len(data))}
@@ -161,16 +151,16 @@ func logprob(m *host.Model, id int32, logProb float64) chatLogprob {
 	return out
 }
 
-// chatReply is a reply on the way.
+// chatReply is a reply that is being generated.
 type chatReply struct {
 	*reply.Reply
 	split  *reply.Splitter
-	said   reply.Delta // and not told yet
+	said   reply.Delta // not sent yet
 	tokens []chatLogprob
 	end    *string
 }
 
-// add puts a piece behind what there is. The token that ends a reply is no part of it.
+// add appends a piece. The token that ends a reply is not part of it.
 func (q *chatJob) add(r *chatReply, p reply.Piece) {
 	r.said.Add(r.split.Push(p.Text, p.End != ""))
 	if r.end = reply.Finish(p.End); p.End != "" && p.End != generate.EndLength && r.split.Called > 0 {
@@ -186,7 +176,7 @@ func (q *chatJob) add(r *chatReply, p reply.Piece) {
 	r.tokens = append(r.tokens, logprobs(q.job.Model, tokens)...)
 }
 
-// logprobs are those of the tokens of a reply, nil where none are wanted.
+// logprobs returns the log-probabilities of a reply's tokens, nil unless they are wanted.
 func (q *chatJob) logprobs(r *chatReply) *chatLogprobs {
 	if !q.Logprobs {
 		return nil
@@ -198,7 +188,7 @@ func (q *chatJob) logprobs(r *chatReply) *chatLogprobs {
 	return &chatLogprobs{Content: tokens}
 }
 
-// begin returns the replies, before anything of them is there.
+// begin returns the replies, still empty.
 func (q *chatJob) begin() []*chatReply {
 	replies := make([]*chatReply, q.job.Draws)
 	for j := range replies {
@@ -207,85 +197,53 @@ func (q *chatJob) begin() []*chatReply {
 	return replies
 }
 
-// Answer does the work and returns all of it.
-func (q *chatJob) Answer(c *request.Call) (any, error) {
+// Respond runs the job and returns the response.
+func (q *chatJob) Respond(c *request.Call) (any, error) {
 	replies := q.begin()
-	all := &reply.Counted{
-		Meter:    reply.NewMeter(q.job),
-		OnPrompt: func(int, []host.Token) {},
-		OnPiece:  func(_, j int, p reply.Piece) { q.add(replies[j], p) },
-	}
-	if err := q.job.Run(c.Request.Context(), all); err != nil {
+	used, err := q.job.Run(c.Request.Context(), func(int, []host.Token) {}, func(_, j int, p reply.Piece) {
+		q.add(replies[j], p)
+	})
+	if err != nil {
 		return nil, err
 	}
-	all.Log(c)
-	answer, used := q.frame, all.Used()
-	answer.Object, answer.Usage = "chat.completion", &used
+	response := q.frame
+	response.Object, response.Usage = "chat.completion", &used
 	for j, r := range replies {
 		message := messageOf(&r.said, false)
 		message.Role = host.AssistantRole
-		answer.Choices = append(answer.Choices, chatChoice{
+		response.Choices = append(response.Choices, chatChoice{
 			Index: j, Message: message, Logprobs: q.logprobs(r), Finish: r.end,
 		})
 	}
-	return &answer, nil
+	return &response, nil
 }
 
-// Send does the work and sends each piece as it comes.
-func (q *chatJob) Send(ctx context.Context, c *request.Call, to *request.Queue) error {
+// Send runs the job and sends each piece as it comes.
+func (q *chatJob) Send(ctx context.Context, to *request.Queue) error {
 	replies := q.begin()
 	q.frame.Object = "chat.completion.chunk"
-	frames := q.frames()
+	frames := q.frame.frames(q.StreamOptions.IncludeUsage)
 	send := func(choice chatChoice) { to.Add(frames.of(&choice)) }
-	all := &reply.Counted{
-		Meter: reply.NewMeter(q.job),
-		OnPrompt: func(int, []host.Token) {
-			for j := range replies {
-				send(chatChoice{Index: j, Delta: &chatMessage{Role: host.AssistantRole, Content: new(string)}})
-			}
-		},
-		OnPiece: func(_, j int, p reply.Piece) {
-			r := replies[j]
-			q.add(r, p)
-			if r.said.Some() || len(r.tokens) > 0 {
-				send(chatChoice{Index: j, Delta: messageOf(&r.said, true), Logprobs: q.logprobs(r)})
-			}
-			if r.end != nil {
-				send(chatChoice{Index: j, Delta: &chatMessage{}, Finish: r.end})
-			}
-			r.said, r.tokens = reply.Delta{}, nil
-		},
-	}
-	err := q.job.Run(ctx, all)
-	all.Log(c)
+	used, err := q.job.Run(ctx, func(int, []host.Token) {
+		for j := range replies {
+			send(chatChoice{Index: j, Delta: &chatMessage{Role: host.AssistantRole, Content: new(string)}})
+		}
+	}, func(_, j int, p reply.Piece) {
+		r := replies[j]
+		q.add(r, p)
+		if r.said.Some() || len(r.tokens) > 0 {
+			send(chatChoice{Index: j, Delta: messageOf(&r.said, true), Logprobs: q.logprobs(r)})
+		}
+		if r.end != nil {
+			send(chatChoice{Index: j, Delta: &chatMessage{}, Finish: r.end})
+		}
+		r.said, r.tokens = reply.Delta{}, nil
+	})
 	if err != nil {
 		return err
 	}
-	if q.StreamOptions.IncludeUsage {
-		event, used := q.frame, all.Used()
-		event.Choices, event.Usage = []chatChoice{}, &used
-		to.Add(request.SSE(&event))
-	}
-	to.Add(request.SSEDone)
+	q.frame.end(to, &used, q.StreamOptions.IncludeUsage)
 	return nil
-}
-
-// frames are the events of the choices.
-func (q *chatJob) frames() *frames {
-	bare := q.frame
-	bare.Choices = []chatChoice{}
-	return newFrames(q.event(&bare))
-}
-
-// event is an answer as an event: usage is there, and null, only where it was asked for.
-func (q *chatJob) event(a *ChatCompletion) any {
-	if !q.StreamOptions.IncludeUsage {
-		return a
-	}
-	return struct {
-		*ChatCompletion
-		Usage *reply.Usage `json:"usage"`
-	}{ChatCompletion: a}
 }
 
 // message is what was said as a message of OpenAI's, or as a part of one in a stream. In a whole message there is a
@@ -303,5 +261,5 @@ func messageOf(s *reply.Delta, streams bool) *chatMessage {
 	return m
 }
 
-// callsFinish is OpenAI's reason why a reply has ended that calls functions.
+// callsFinish is OpenAI's finish reason of a reply that calls functions.
 var callsFinish = "tool_calls"

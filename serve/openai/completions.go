@@ -27,7 +27,7 @@ type completionRequest struct {
 	Suffix   string          `json:"suffix"`
 }
 
-// completionChoice is one text of an answer.
+// completionChoice is one text of a response.
 type completionChoice struct {
 	Text     string              `json:"text"`
 	Index    int                 `json:"index"`
@@ -43,15 +43,8 @@ type completionLogprobs struct {
 	Offset []int                `json:"text_offset"`
 }
 
-// Completion is the answer of /v1/completions, and each event of a stream.
-type Completion struct {
-	ID      string             `json:"id"`
-	Object  string             `json:"object"`
-	Created int64              `json:"created"`
-	Model   string             `json:"model"`
-	Choices []completionChoice `json:"choices"`
-	Usage   *reply.Usage       `json:"usage"`
-}
+// Completion is the response of /v1/completions, and each event of a stream.
+type Completion = textObject[completionChoice]
 
 // completionJob is one request of /v1/completions.
 type completionJob struct {
@@ -72,7 +65,7 @@ func (s *Texts) Completions(c *request.Call) error {
 	return s.Reply(c, &q, q.Stream)
 }
 
-// prepare checks a request and says what work it is.
+// prepare checks a request and prepares its job.
 func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 	m, err := s.Host.Model(c, q.Model)
 	if err != nil {
@@ -87,17 +80,12 @@ func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 	q.n = request.Or(q.N, 1)
 	best, top := request.Or(q.BestOf, q.n), request.Or(q.Logprobs, -1)
 	var ch request.Checks
-	ch.That(o.MaxTokens >= 0 && o.MaxTokens <= s.Limits.MaxTokens, "max_tokens",
-		"found %d, want an integer from 0 to %d",
-		o.MaxTokens, s.Limits.MaxTokens)
+	ch.Range(o.MaxTokens, 0, s.Limits.MaxTokens, "max_tokens")
 	ch.That(best >= q.n && best <= s.Limits.MaxChoices, "best_of", "found %d, want an integer from n, %d, to %d", best,
-		q.n,
-		s.Limits.MaxChoices)
+		q.n, s.Limits.MaxChoices)
 	ch.That(!q.Stream || best == q.n, "best_of", "found %d and stream, want n, %d: the best replies are known "+
 		"when all have ended", best, q.n)
-	ch.That(q.Logprobs == nil || top >= 0 && top <= reply.MaxTop, "logprobs", "found %d, want an integer from 0 to %d",
-		top,
-		reply.MaxTop)
+	ch.Range(request.Or(q.Logprobs, 0), 0, reply.MaxTop, "logprobs")
 	ch.That(q.Suffix == "", "suffix", "found a text, want none: the models read from the left to the right only, and "+
 		"cannot write what stands before a text")
 	ch.That(len(q.Prompt) > 0, "prompt", "found nothing, want %s", request.PromptForms)
@@ -139,15 +127,15 @@ func (q *completionJob) echo(i int) string {
 	return request.Text(q.job.Model.Tokenizer.Decode(nil, q.job.Prompts[i]))
 }
 
-// writing is a reply to prompt i on the way: q.texts has the text with which it begins.
+// writing is a reply that is being generated.
 type writing struct {
 	*reply.Reply
 	choice completionChoice
 	text   strings.Builder
-	sum    float64 // of the log-probabilities of what was drawn
+	sum    float64 // of the log-probabilities of its tokens
 }
 
-// begin is a reply to prompt i, whose log-probabilities are given where they are wanted.
+// begin returns a reply to prompt i. ids are the prompt's log-probabilities, if they are wanted.
 func (q *completionJob) begin(i, index int, ids []host.Token) *writing {
 	w := &writing{choice: completionChoice{Index: index}}
 	if q.Logprobs != nil {
@@ -184,7 +172,7 @@ func (q *completionJob) addLogprobs(to *completionLogprobs, t reply.Placed) {
 	to.Values, to.Top = append(to.Values, &value), append(to.Top, topByText(q.job.Model, t.Token))
 }
 
-// add puts a piece behind what there is.
+// add appends a piece.
 func (q *completionJob) add(w *writing, p reply.Piece) {
 	w.text.WriteString(p.Text)
 	w.choice.Finish = reply.Finish(p.End)
@@ -198,34 +186,29 @@ func (q *completionJob) add(w *writing, p reply.Piece) {
 	}
 }
 
-// Answer does the work and returns all of it.
-func (q *completionJob) Answer(c *request.Call) (any, error) {
+// Respond runs the job and returns the response.
+func (q *completionJob) Respond(c *request.Call) (any, error) {
 	replies := make([][]*writing, len(q.job.Prompts))
-	all := &reply.Counted{
-		Meter: reply.NewMeter(q.job),
-		OnPrompt: func(i int, ids []host.Token) {
-			for j := range q.job.Draws {
-				replies[i] = append(replies[i], q.begin(i, i*q.n+j, ids))
-			}
-		},
-		OnPiece: func(i, j int, p reply.Piece) { q.add(replies[i][j], p) },
-	}
-	if err := q.job.Run(c.Request.Context(), all); err != nil {
+	used, err := q.job.Run(c.Request.Context(), func(i int, ids []host.Token) {
+		for j := range q.job.Draws {
+			replies[i] = append(replies[i], q.begin(i, i*q.n+j, ids))
+		}
+	}, func(i, j int, p reply.Piece) { q.add(replies[i][j], p) })
+	if err != nil {
 		return nil, err
 	}
-	all.Log(c)
-	answer, used := q.frame, all.Used()
-	answer.Usage = &used
+	response := q.frame
+	response.Usage = &used
 	for i, of := range replies {
 		if q.job.Draws > q.n {
 			slices.SortStableFunc(of, func(a, b *writing) int { return compareMeans(a, b) })
 		}
 		for j, w := range of[:q.n] {
 			w.choice.Text, w.choice.Index = w.text.String(), i*q.n+j
-			answer.Choices = append(answer.Choices, w.choice)
+			response.Choices = append(response.Choices, w.choice)
 		}
 	}
-	return &answer, nil
+	return &response, nil
 }
 
 // compareMeans puts the reply before another whose tokens were more probable.
@@ -240,9 +223,9 @@ func compareMeans(a, b *writing) int {
 	return 0
 }
 
-// Send does the work and sends each piece as it comes.
-func (q *completionJob) Send(ctx context.Context, c *request.Call, to *request.Queue) error {
-	replies, frames := make([][]*writing, len(q.job.Prompts)), q.frames()
+// Send runs the job and sends each piece as it comes.
+func (q *completionJob) Send(ctx context.Context, to *request.Queue) error {
+	replies, frames := make([][]*writing, len(q.job.Prompts)), q.frame.frames(q.StreamOptions.IncludeUsage)
 	send := func(w *writing) {
 		w.choice.Text = w.text.String()
 		to.Add(frames.of(&w.choice))
@@ -251,51 +234,22 @@ func (q *completionJob) Send(ctx context.Context, c *request.Call, to *request.Q
 			w.choice.Logprobs = newLogprobs()
 		}
 	}
-	all := &reply.Counted{
-		Meter: reply.NewMeter(q.job),
-		OnPrompt: func(i int, ids []host.Token) {
-			for j := range q.job.Draws {
-				w := q.begin(i, i*q.n+j, ids)
-				if replies[i] = append(replies[i], w); q.Echo {
-					send(w)
-				}
+	used, err := q.job.Run(ctx, func(i int, ids []host.Token) {
+		for j := range q.job.Draws {
+			w := q.begin(i, i*q.n+j, ids)
+			if replies[i] = append(replies[i], w); q.Echo {
+				send(w)
 			}
-		},
-		OnPiece: func(i, j int, p reply.Piece) {
-			q.add(replies[i][j], p)
-			send(replies[i][j])
-		},
-	}
-	err := q.job.Run(ctx, all)
-	all.Log(c)
+		}
+	}, func(i, j int, p reply.Piece) {
+		q.add(replies[i][j], p)
+		send(replies[i][j])
+	})
 	if err != nil {
 		return err
 	}
-	if q.StreamOptions.IncludeUsage {
-		event, used := q.frame, all.Used()
-		event.Choices, event.Usage = []completionChoice{}, &used
-		to.Add(request.SSE(&event))
-	}
-	to.Add(request.SSEDone)
+	q.frame.end(to, &used, q.StreamOptions.IncludeUsage)
 	return nil
-}
-
-// frames are the events of the choices.
-func (q *completionJob) frames() *frames {
-	bare := q.frame
-	bare.Choices = []completionChoice{}
-	return newFrames(q.event(&bare))
-}
-
-// event is an answer as an event: usage is there only where it was asked for.
-func (q *completionJob) event(a *Completion) any {
-	if q.StreamOptions.IncludeUsage {
-		return a
-	}
-	return struct {
-		*Completion
-		Usage any `json:"usage,omitempty"`
-	}{Completion: a}
 }
 
 // topByText are the most probable tokens in a place by their texts, and the token that stands there. Tokens that have

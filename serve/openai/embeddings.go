@@ -55,7 +55,7 @@ func (s *Texts) Embeddings(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	answer := struct {
+	response := struct {
 		Object string            `json:"object"`
 		Data   []embeddingObject `json:"data"`
 		Model  string            `json:"model"`
@@ -66,9 +66,9 @@ func (s *Texts) Embeddings(c *request.Call) error {
 		if q.Format == "base64" {
 			o.Embedding = base64Floats(v)
 		}
-		answer.Data = append(answer.Data, o)
+		response.Data = append(response.Data, o)
 	}
-	return c.JSON(answer)
+	return c.JSON(response)
 }
 
 // base64Floats is numbers as clients of OpenAI ask for them.

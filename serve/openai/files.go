@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Files stores files of clients, and works through those that are batches.
+// Files stores files of clients, and runs those that are batches.
 type Files struct {
 	Store       *batch.Store
 	ReadTimeout time.Duration // for a part of a file to arrive
@@ -22,7 +22,7 @@ type Files struct {
 	Allowed func(c *request.Call, endpoint string) error
 }
 
-// fileError is what a client is told of an error of its files and batches.
+// fileError returns the error that a client sees for an error of its files and batches.
 func fileError(err error) error {
 	var field *batch.FieldError
 	switch {
@@ -66,7 +66,24 @@ type listObject[T any] struct {
 	HasMore bool    `json:"has_more"`
 }
 
-// pageOf reads which page of a list a request asks for.
+// newList returns a page of a list. id returns the id of an element.
+func newList[T any](data []T, id func(*T) *string, more bool) listObject[T] {
+	list := listObject[T]{Object: "list", Data: data, HasMore: more}
+	if n := len(data); n > 0 {
+		list.FirstID, list.LastID = id(&data[0]), id(&data[n-1])
+	}
+	return list
+}
+
+// respond responds with a value as its object, or returns the error of its store.
+func respond[T, O any](c *request.Call, v T, err error, object func(T) O) error {
+	if err != nil {
+		return fileError(err)
+	}
+	return c.JSON(object(v))
+}
+
+// pageOf reads which page of a list a request wants.
 func pageOf(c *request.Call, limit, most int) (batch.Page, error) {
 	q := c.Request.URL.Query()
 	p := batch.Page{After: q.Get("after"), Limit: limit, Ascending: q.Get("order") == "asc"}
@@ -81,7 +98,7 @@ func pageOf(c *request.Call, limit, most int) (batch.Page, error) {
 	return p, ch.Err
 }
 
-// Upload answers POST /v1/files. The file goes to its place as it comes.
+// Upload responds to POST /v1/files. The file is written as it arrives.
 func (s *Files) Upload(c *request.Call) error {
 	const forms = 1 << 20 // for what is around the file
 	control := http.NewResponseController(c.Writer)
@@ -190,7 +207,7 @@ func (r *steady) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// List answers GET /v1/files.
+// List responds to GET /v1/files.
 func (s *Files) List(c *request.Call) error {
 	const most = 10000
 	p, err := pageOf(c, most, most)
@@ -201,26 +218,20 @@ func (s *Files) List(c *request.Call) error {
 	if err != nil {
 		return fileError(err)
 	}
-	list := listObject[File]{Object: "list", Data: []File{}, HasMore: more}
-	for _, f := range files {
-		list.Data = append(list.Data, newFileObject(f))
+	data := make([]File, len(files))
+	for i, f := range files {
+		data[i] = newFileObject(f)
 	}
-	if n := len(list.Data); n > 0 {
-		list.FirstID, list.LastID = &list.Data[0].ID, &list.Data[n-1].ID
-	}
-	return c.JSON(list)
+	return c.JSON(newList(data, func(f *File) *string { return &f.ID }, more))
 }
 
-// Show answers GET /v1/files/{id}.
+// Show responds to GET /v1/files/{id}.
 func (s *Files) Show(c *request.Call) error {
 	f, err := s.Store.File(c.Key, c.Request.PathValue("id"))
-	if err != nil {
-		return fileError(err)
-	}
-	return c.JSON(newFileObject(f))
+	return respond(c, f, err, newFileObject)
 }
 
-// Content answers GET /v1/files/{id}/content.
+// Content responds to GET /v1/files/{id}/content.
 func (s *Files) Content(c *request.Call) error {
 	f, r, err := s.Store.OpenFile(c.Key, c.Request.PathValue("id"))
 	if err != nil {
@@ -249,7 +260,7 @@ func (s *Files) Content(c *request.Call) error {
 	}
 }
 
-// Delete answers DELETE /v1/files/{id}.
+// Delete responds to DELETE /v1/files/{id}.
 func (s *Files) Delete(c *request.Call) error {
 	id := c.Request.PathValue("id")
 	if err := s.Store.DeleteFile(c.Key, id); err != nil {

@@ -4,11 +4,48 @@ import (
 	"bytes"
 	"strconv"
 
+	"github.com/hippo-ssm/hippo/serve/reply"
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// frames are the events of a stream that differ in one choice: what is the same in all is encoded once, and a token
-// takes no reflection and no memory. They are for one goroutine at a time.
+// textObject is the response of /v1/completions or /v1/chat/completions, and each event of a stream.
+type textObject[C any] struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []C          `json:"choices"`
+	Usage   *reply.Usage `json:"usage,omitempty"`
+}
+
+// frames returns the events of choices.
+func (a textObject[C]) frames(usage bool) *frames {
+	a.Choices = []C{}
+	return newFrames(a.event(usage))
+}
+
+// event returns an event. Usage is null in it if the last event will have it, and absent otherwise.
+func (a *textObject[C]) event(usage bool) any {
+	if !usage {
+		return a
+	}
+	return struct {
+		*textObject[C]
+		Usage *reply.Usage `json:"usage"`
+	}{textObject: a}
+}
+
+// end adds the last events of a stream: what was used, if that is wanted, and the end.
+func (a textObject[C]) end(to *request.Queue, used *reply.Usage, usage bool) {
+	if usage {
+		a.Choices, a.Usage = []C{}, used
+		to.Add(request.SSE(&a))
+	}
+	to.Add(request.SSEDone)
+}
+
+// frames are the events of a stream that differ in one choice. The rest is encoded once, so that a token needs no
+// reflection and no memory. They are for one goroutine at a time.
 type frames struct {
 	before, after []byte // the choice
 	event         []byte
@@ -22,7 +59,7 @@ func newFrames(bare any) *frames {
 	return &frames{before: all[:at], after: all[at:]}
 }
 
-// of is the event of a choice, valid until the next call.
+// of returns the event of a choice, valid until the next call.
 func (e *frames) of(choice interface{ appendJSON(b []byte) []byte }) []byte {
 	e.event = choice.appendJSON(append(e.event[:0], e.before...))
 	e.event = append(e.event, e.after...)
@@ -47,7 +84,7 @@ func appendOrNull(b []byte, text *string) []byte {
 	return appendText(b, *text)
 }
 
-// appendJSON appends what json.Marshal makes of the choice.
+// appendJSON appends the same bytes as json.Marshal.
 func (c *completionChoice) appendJSON(b []byte) []byte {
 	b = appendText(append(b, `{"text":`...), c.Text)
 	b = strconv.AppendInt(append(b, `,"index":`...), int64(c.Index), 10)
@@ -60,7 +97,7 @@ func (c *completionChoice) appendJSON(b []byte) []byte {
 	return append(appendOrNull(append(b, `,"finish_reason":`...), c.Finish), '}')
 }
 
-// appendJSON appends what json.Marshal makes of the choice.
+// appendJSON appends the same bytes as json.Marshal.
 func (c *chatChoice) appendJSON(b []byte) []byte {
 	text := c.Delta
 	if c.Message != nil || text == nil || text.Content == nil || text.Role != "" || text.Reasoning != "" ||

@@ -34,42 +34,36 @@ func TestFramesAreThoseOfJSON(t *testing.T) {
 			}
 		}
 
-		var q completionJob
-		q.StreamOptions.IncludeUsage = usage
 		frame := Completion{ID: text.Draw(t, "id"), Object: "text_completion", Model: text.Draw(t, "model")}
-		q.frame = frame
 		choice := completionChoice{Text: text.Draw(t, "text"), Index: rapid.IntRange(0, 999).Draw(t, "index")}
 		choice.Finish = some("end")
 		if rapid.Bool().Draw(t, "logprobs") {
 			choice.Logprobs = newLogprobs()
 			choice.Logprobs.Tokens = append(choice.Logprobs.Tokens, text.Draw(t, "token"))
 		}
-		frames := q.frames()
+		frames := frame.frames(usage)
 		for range 2 {
 			frame.Choices = []completionChoice{choice}
-			same(frames.of(&choice), q.event(&frame))
+			same(frames.of(&choice), frame.event(usage))
 			choice.Text += text.Draw(t, "more")
 		}
 
-		var c chatJob
-		c.StreamOptions.IncludeUsage = usage
-		c.frame = ChatCompletion{ID: frame.ID, Object: "chat.completion.chunk", Created: 1, Model: frame.Model}
+		chat := ChatCompletion{ID: frame.ID, Object: "chat.completion.chunk", Created: 1, Model: frame.Model}
 		said := chatChoice{Index: choice.Index, Finish: choice.Finish, Delta: &chatMessage{
 			Role: plain("role"), Content: some("content"), Refusal: some("refusal"), Reasoning: plain("thought"),
 		}}
 		if rapid.Bool().Draw(t, "chat logprobs") {
 			said.Logprobs = &chatLogprobs{Content: []chatLogprob{{Token: "a"}}}
 		}
-		whole := c.frame
+		whole := chat
 		whole.Choices = []chatChoice{said}
-		same(c.frames().of(&said), c.event(&whole))
+		same(chat.frames(usage).of(&said), whole.event(usage))
 	})
 }
 
 // TestFramesTakeNoMemory: an event of a token allocates nothing.
 func TestFramesTakeNoMemory(t *testing.T) {
-	var q completionJob
-	frames, choice := q.frames(), completionChoice{Text: " whale"}
+	frames, choice := Completion{}.frames(false), completionChoice{Text: " whale"}
 	if n := testing.AllocsPerRun(2000, func() { frames.of(&choice) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

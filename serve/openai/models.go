@@ -5,7 +5,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// Models responds with what models there are.
+// Models responds with the list of models.
 type Models struct {
 	Host   *host.Host
 	Others []Model // that are no language models

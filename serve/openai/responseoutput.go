@@ -207,7 +207,7 @@ func (w *outputWriter) part(kind string, e responseEvent) {
 	w.ofItem(kind, e)
 }
 
-// add puts a piece behind what there is. The token that ends a reply is no part of it.
+// add appends a piece. The token that ends a reply is not part of it.
 func (w *outputWriter) add(p reply.Piece) {
 	mode := w.split.Mode
 	fresh := w.split.Push(p.Text, p.End != "")

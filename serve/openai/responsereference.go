@@ -33,7 +33,7 @@ func responseOf(item string) string {
 	return responsePrefix + digits
 }
 
-// refers tells whether an item is nothing but a reference to another.
+// refers reports whether an item is only a reference to another.
 func (item *inputFields) refers() bool {
 	return item.Type == itemReference || item.Type == "" && item.Role == "" && item.Content == nil && item.ID != ""
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Responses makes responses, and stores them for their clients.
+// Responses creates responses, and stores them for their clients.
 type Responses struct {
 	reply.Service
 	o     ResponsesOptions
@@ -32,7 +32,7 @@ type Responses struct {
 type ResponsesOptions struct {
 	MaxResponses int           // of a client; the oldest are removed first
 	MaxBytes     int64         // of all responses of a client
-	KeepFor      time.Duration // after which one is removed
+	KeepFor      time.Duration // after which a response is removed
 	Log          *slog.Logger
 }
 
@@ -121,7 +121,7 @@ func (s *Responses) Create(c *request.Call) error {
 	return c.JSON(&q.object)
 }
 
-// prepareResponse checks a request and says what work it is.
+// prepareResponse checks a request and prepares its job.
 func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 	previous, err := s.previous(c, q.Previous)
 	if err != nil {
@@ -185,15 +185,11 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 // check checks the fields.
 func (q *responding) check(s *Responses) error {
 	var ch request.Checks
-	asked, top := request.Or(q.MaxOutput, 1), request.Or(q.TopLogprobs, 0)
 	none := func(param string, raw json.RawMessage, why string) {
 		ch.That(len(raw) == 0 || string(raw) == "null", param, "found %s, want none: %s", request.Shorten(raw), why)
 	}
-	ch.That(asked >= 1 && asked <= s.Limits.MaxTokens, "max_output_tokens", "found %d, want an integer from 1 to %d",
-		asked,
-		s.Limits.MaxTokens)
-	ch.That(top >= 0 && top <= reply.MaxTop, "top_logprobs", "found %d, want an integer from 0 to %d", top,
-		reply.MaxTop)
+	ch.Range(request.Or(q.MaxOutput, 1), 1, s.Limits.MaxTokens, "max_output_tokens")
+	ch.Range(request.Or(q.TopLogprobs, 0), 0, reply.MaxTop, "top_logprobs")
 	ch.That(!q.Background, "background", "found true, want false: a response is made while its client waits")
 	none("conversation", q.Conversation, "previous_response_id goes on after a response")
 	none("prompt", q.Prompt, "this server has no templates of prompts")
@@ -278,7 +274,7 @@ func (q *responding) behind(ctx context.Context, previous *responseRecord, all s
 	return ids, string(q.job.Model.Tokenizer.Decode(nil, ids)) == more, nil
 }
 
-// keepState notes what the next response needs to go on behind this reply.
+// keepState notes what the next response needs to continue after this reply.
 func (q *responding) keepState(_, _ int, d reply.Result) {
 	q.record.Reply = d.Text
 	if !request.Or(q.Store, true) || d.End == generate.EndStop { // behind the stop string is not where the text ends
@@ -295,20 +291,14 @@ func (q *responding) keepState(_, _ int, d reply.Result) {
 	}
 }
 
-// run does the work, tells each event, and keeps the response.
+// run runs the job, reports each event, and stores the response.
 func (q *responding) run(ctx context.Context, c *request.Call, tell func(responseEvent)) error {
 	w := newOutputWriter(q, tell)
-	all := &reply.Counted{
-		Meter:    reply.NewMeter(q.job),
-		OnPrompt: func(int, []host.Token) { w.begin() },
-		OnPiece:  func(_, _ int, p reply.Piece) { w.add(p) },
-	}
-	err := q.job.Run(ctx, all)
-	all.Log(c)
+	used, err := q.job.Run(ctx, func(int, []host.Token) { w.begin() }, func(_, _ int, p reply.Piece) { w.add(p) })
 	if err != nil {
 		return err
 	}
-	q.object.finish(all.Used(), w.thoughts)
+	q.object.finish(used, w.thoughts)
 	reply := q.object.reply()
 	m, err := reply.message()
 	if err != nil {
@@ -318,8 +308,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	if request.Or(q.Store, true) {
 		q.keep(context.WithoutCancel(ctx), c)
 	}
-	// What the next request begins with is read ahead where it is not behind the state. What functions answer is not
-	// known.
+	// The beginning of the next request is read ahead, unless it follows the state. Results of functions are not known.
 	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
 		in := q.dialog.Input
 		in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m.Message)
@@ -328,7 +317,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	return nil
 }
 
-// keep keeps the response and the state behind it. Where it cannot, the answer says so.
+// keep stores the response and the state after it. If it cannot, the response says so.
 func (q *responding) keep(ctx context.Context, c *request.Call) {
 	q.record.Response = q.object
 	if err := q.server.keepResponse(c.Owner(), &q.record); err != nil {

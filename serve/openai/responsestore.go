@@ -14,7 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// responseRecord is a response as it is kept. It stands for itself: others may be deleted.
+// responseRecord is a stored response. It is complete by itself: others may be deleted.
 type responseRecord struct {
 	Response Response        `json:"response"`
 	Model    string          `json:"model"`
@@ -33,8 +33,8 @@ func responseDir(owner string) string { return records.Responses + "/" + owner }
 
 func responseName(owner, id string) string { return responseDir(owner) + "/" + id + ".json" }
 
-// keepResponse keeps a response. From time to time, when the sixteenth part of what a client may have has been kept, or
-// of how many it may have, it lets go of the owner's oldest.
+// keepResponse stores a response. Whenever a sixteenth of a client's limit in bytes or in responses has been stored, it
+// removes the owner's oldest.
 func (s *Responses) keepResponse(owner string, r *responseRecord) error {
 	s.store.Sweep()
 	bytes, err := records.Put(s.store, responseName(owner, r.Response.ID), r)
@@ -48,7 +48,7 @@ func (s *Responses) keepResponse(owner string, r *responseRecord) error {
 	return err
 }
 
-// trimResponses lets go of an owner's responses that are too old, and of the oldest of too many, or of too many bytes.
+// trimResponses removes an owner's responses that are too old, and the oldest of those beyond the limits.
 func (s *Responses) trimResponses(owner string) error {
 	all, err := s.store.List(responseDir(owner))
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Responses) trimResponses(owner string) error {
 	return nil
 }
 
-// previous is the response that a request goes on after, nil for none.
+// previous returns the response that a request continues, nil for none.
 func (s *Responses) previous(c *request.Call, id string) (*responseRecord, error) {
 	if id == "" {
 		return nil, nil
@@ -81,7 +81,7 @@ func (s *Responses) previous(c *request.Call, id string) (*responseRecord, error
 	return r, err
 }
 
-// response finds a response of the client that asks.
+// response returns a stored response of the client.
 func (s *Responses) response(c *request.Call, id string) (*responseRecord, error) {
 	missing := &request.Error{
 		Status: http.StatusNotFound, Code: "not_found",
@@ -125,10 +125,10 @@ func (s *Responses) Delete(c *request.Call) error {
 	return c.JSON(request.Deleted(id, "response"))
 }
 
-// Cancel returns the response: what is kept has ended, and what has not is ended by its client's going.
+// Cancel returns the response: a stored response has ended, and a running one ends when its client disconnects.
 func (s *Responses) Cancel(c *request.Call) error { return s.Show(c) }
 
-// InputItems lists what the request of a response said.
+// InputItems lists the input of a response's request.
 func (s *Responses) InputItems(c *request.Call) error {
 	r, err := s.response(c, c.Request.PathValue("id"))
 	if err != nil {
@@ -157,15 +157,6 @@ func (s *Responses) InputItems(c *request.Call) error {
 		}
 		items = items[i+1:]
 	}
-	list := struct {
-		Object string         `json:"object"`
-		Data   []responseItem `json:"data"`
-		First  *string        `json:"first_id"`
-		Last   *string        `json:"last_id"`
-		More   bool           `json:"has_more"`
-	}{Object: "list", Data: items[:min(limit, len(items))], More: len(items) > limit}
-	if n := len(list.Data); n > 0 {
-		list.First, list.Last = &list.Data[0].ID, &list.Data[n-1].ID
-	}
-	return c.JSON(list)
+	return c.JSON(newList(items[:min(limit, len(items))], func(item *responseItem) *string { return &item.ID },
+		len(items) > limit))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TokenizerInfo answers /tokenizer_info with what a harness asks of a tokenizer: keys of tokenizer_config.json.
+// TokenizerInfo responds to /tokenizer_info with what a harness asks of a tokenizer: keys of tokenizer_config.json.
 func (s *Texts) TokenizerInfo(c *request.Call) error {
 	m, err := s.Host.Model(c, c.Request.URL.Query().Get("model"))
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Texts) TokenizerInfo(c *request.Call) error {
 	return c.JSON(info)
 }
 
-// Tokenize answers /tokenize: the ids of a text.
+// Tokenize responds to /tokenize: the ids of a text.
 func (s *Texts) Tokenize(c *request.Call) error {
 	var q struct {
 		Model   string  `json:"model"`
@@ -56,7 +56,7 @@ func (s *Texts) Tokenize(c *request.Call) error {
 	if err != nil {
 		return request.Invalid("prompt", "%v", err)
 	}
-	answer := struct {
+	response := struct {
 		Tokens []int32  `json:"tokens"`
 		Count  int      `json:"count"`
 		Max    int      `json:"max_model_len"`
@@ -64,13 +64,13 @@ func (s *Texts) Tokenize(c *request.Call) error {
 	}{Tokens: ids, Count: len(ids), Max: m.Net.MaxLength()}
 	if q.Texts {
 		for _, id := range ids {
-			answer.Texts = append(answer.Texts, m.TokenText(id))
+			response.Texts = append(response.Texts, m.TokenText(id))
 		}
 	}
-	return c.JSON(answer)
+	return c.JSON(response)
 }
 
-// Detokenize answers /detokenize: the text of ids.
+// Detokenize responds to /detokenize: the text of ids.
 func (s *Texts) Detokenize(c *request.Call) error {
 	var q struct {
 		Model  string   `json:"model"`

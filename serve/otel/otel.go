@@ -2,7 +2,7 @@
 // the queue, the reading of prompts and the drawing of replies below it. A request that comes with a traceparent goes
 // on with that trace. Spans have models, tokens and statuses, and nothing of what clients send.
 //
-// It is a module of its own, since what it needs is large. It may import serve and go.opentelemetry.io.
+// It is a module of its own, since what it needs is large.
 package otel
 
 import (
@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Middleware is for serve.Options.Middleware: it gives the spans of every request to a provider.
+// Middleware is for serve.Options.Middleware: it reports the spans of every request to a provider.
 func Middleware(to trace.TracerProvider) func(http.Handler) http.Handler {
 	tracer := to.Tracer("github.com/hippo-ssm/hippo/serve")
 	remote := propagation.TraceContext{}

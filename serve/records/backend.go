@@ -259,7 +259,7 @@ func (m *memory) owners(kind string) (all []string, err error) {
 
 func (m *memory) Lock(string) (func(), error) { return func() {}, nil }
 
-// IsID tells whether a text may be the id of a record: a prefix, and letters and digits as rand.Text makes them.
+// IsID reports whether a text may be the id of a record: a prefix, and letters and digits as rand.Text makes them.
 func IsID(prefix, id string) bool {
 	rest, ok := strings.CutPrefix(id, prefix)
 	const digits = 26

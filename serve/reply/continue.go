@@ -11,7 +11,7 @@ type Continued struct {
 	Continue bool `json:"continue_final_message"`
 }
 
-// Beginning takes the beginning of the reply off the messages, where there is one.
+// Beginning removes the beginning of the reply from the messages, if there is one.
 func (q *Chat) Beginning() (messages []Message, begins string, err error) {
 	if !q.Continue {
 		return q.Messages, "", nil

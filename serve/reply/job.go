@@ -11,7 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Job is what a request asks a model for: replies to some prompts.
+// Job generates replies of a model to some prompts.
 type Job struct {
 	Model   *host.Model
 	Client  string
@@ -21,7 +21,7 @@ type Job struct {
 	Top     int              // log-probabilities: of drawn tokens and so many of the most probable; -1 for none
 	Score   bool             // those of the prompts, too
 
-	Call *request.Call     // who asks, to be told what of a single prompt was stored; nil for nobody
+	Call *request.Call     // its response gets a header with what was cached of a single prompt
 	Plan []session.Segment // of a single prompt, nil where it is read in one
 	// Ended, unless it is nil, is called when reply j to prompt i has ended, before the last piece of it is passed on.
 	Ended func(i, j int, d Result)
@@ -32,33 +32,63 @@ type Result struct {
 	Text string
 	IDs  []int32
 	End  string          // as generate.Piece has it
-	At   *generate.Batch // behind all ids but the last
+	At   *generate.Batch // after all ids but the last
 }
 
-// Piece is what is new of a reply.
+// Piece is the new part of a reply.
 type Piece struct {
 	Text   string
-	Tokens []host.Token // drawn since the last piece; without log-probabilities where none are wanted
-	End    string       // as generate.Piece has it: "" while the reply goes on
+	Tokens []host.Token // sampled since the last piece; without log-probabilities unless they are wanted
+	End    string       // as in generate.Piece: "" before the end
 }
 
-// sink takes what a work gives. Any goroutine may call it, but for one reply one after another.
-type sink interface {
-	// prompt is called when a prompt has been read, before its replies, with its log-probabilities where they are
-	// wanted, and what of it was stored.
-	prompt(i int, ids []host.Token, found host.Cached)
-	// piece is called for reply j to prompt i.
-	piece(i, j int, p Piece)
+// counted counts what a job uses, and passes on what it writes, one call at a time.
+type counted struct {
+	mu       sync.Mutex
+	used     Usage
+	onPrompt func(i int, ids []host.Token)
+	onPiece  func(i, j int, p Piece)
 }
 
-// sideBySide is how many prompts or replies of one request are worked at together.
+// prompt is called when prompt i has been read, with its log-probabilities if they are wanted, and what was cached.
+func (c *counted) prompt(i int, ids []host.Token, found host.Cached) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used.Details.Cached += found.Tokens
+	c.used.Details.Miss = found.Miss
+	c.onPrompt(i, ids)
+}
+
+// piece is called for each piece of reply j to prompt i.
+func (c *counted) piece(i, j int, p Piece) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used.Completion += len(p.Tokens)
+	c.onPiece(i, j, p)
+}
+
+// sideBySide is how many prompts or replies of one request run at once.
 const sideBySide = 16
 
-// Run reads all prompts and draws all replies. It ends soon after ctx is done, with the cause.
-func (w *Job) Run(ctx context.Context, to sink) error {
-	return together(ctx, len(w.Prompts), func(ctx context.Context, i int) error {
+// Run reads all prompts and generates all replies. It returns what that used, which it notes for the log as well. It
+// ends soon after ctx is done, with the cause. onPrompt is called when prompt i has been read, before its replies, with
+// its log-probabilities if they are wanted; onPiece for each piece of reply j to prompt i. Calls come one at a time.
+func (w *Job) Run(ctx context.Context, onPrompt func(i int, ids []host.Token),
+	onPiece func(i, j int, p Piece)) (Usage, error) {
+	to := &counted{onPrompt: onPrompt, onPiece: onPiece}
+	err := together(ctx, len(w.Prompts), func(ctx context.Context, i int) error {
 		return w.prompt(ctx, i, to)
 	})
+	u := to.used
+	for _, ids := range w.Prompts {
+		u.Prompt += len(ids)
+	}
+	if len(w.Prompts) != 1 {
+		u.Details.Miss = ""
+	}
+	u.Total = u.Prompt + u.Completion
+	u.log(w.Call)
+	return u, err
 }
 
 // together calls f for the numbers below n, some at a time, until one of them fails.
@@ -86,8 +116,8 @@ func together(ctx context.Context, n int, f func(ctx context.Context, i int) err
 	return context.Cause(ctx)
 }
 
-// prompt reads a prompt and draws the replies to it.
-func (w *Job) prompt(ctx context.Context, i int, to sink) error {
+// prompt reads a prompt and generates the replies to it.
+func (w *Job) prompt(ctx context.Context, i int, to *counted) error {
 	ids := w.Prompts[i]
 	var s *generate.Batch
 	var scores []host.Token
@@ -104,7 +134,7 @@ func (w *Job) prompt(ctx context.Context, i int, to sink) error {
 	if err != nil {
 		return err
 	}
-	if w.Call != nil && len(w.Prompts) == 1 {
+	if len(w.Prompts) == 1 {
 		found.SetHeader(w.Call.Header(), len(ids))
 	}
 	request.CountCached(ctx, w.Model.Name, found.Tokens)
@@ -124,8 +154,8 @@ func (w *Job) prompt(ctx context.Context, i int, to sink) error {
 	})
 }
 
-// draw draws a reply behind a prompt.
-func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to sink) error {
+// draw generates a reply after a prompt.
+func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted) error {
 	o := w.Options
 	o.Seed += uint64(j)
 	writer, err := generate.NewWriter(w.Model.Tokenizer, w.Prompts[i], o)

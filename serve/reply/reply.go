@@ -1,11 +1,10 @@
-// Package reply draws replies with a model, whatever the language of the request: sampling options, jobs of prompts and
-// replies, chats as the template of a model writes them, calls of functions and formats that a reply must have, and
-// replies taken apart into thoughts, text and calls.
+// Package reply generates replies with a model, for requests of any dialect: sampling options, jobs of prompts and
+// replies, chats rendered by a model's template, calls of functions, formats that a reply must have, and replies split
+// into reasoning, text and calls.
 package reply
 
 import (
 	"context"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -20,13 +19,13 @@ type Placed struct {
 	At int
 }
 
-// Reply is what has been drawn of one reply.
+// Reply is one reply so far.
 type Reply struct {
 	decoder *tokenizer.StreamDecoder
 	at      int // characters of the tokens so far
 	told    int // characters of the text so far
 	pending []Placed
-	Tokens  int // that were drawn
+	Tokens  int // generated
 }
 
 // New returns a reply whose text begins at a place.
@@ -34,14 +33,14 @@ func New(m *host.Model, at int) *Reply {
 	return &Reply{decoder: tokenizer.NewStreamDecoder(m.Tokenizer), at: at, told: at}
 }
 
-// Place gives a token its place.
+// Place returns a token with the place of its text.
 func (r *Reply) Place(t host.Token) Placed {
 	p := Placed{t, r.at}
 	r.at += utf8.RuneCount(r.decoder.Write(t.ID))
 	return p
 }
 
-// Take returns the tokens of the text so far that it has not returned yet. Those of a stop string are left out.
+// Take returns the tokens of the text so far that it has not returned yet, without those of a stop string.
 func (r *Reply) Take(p Piece) []Placed {
 	r.Tokens += len(p.Tokens)
 	r.told += utf8.RuneCountInString(p.Text)
@@ -59,7 +58,7 @@ func (r *Reply) Take(p Piece) []Placed {
 	return out
 }
 
-// Finish is OpenAI's reason why a reply has ended.
+// Finish returns OpenAI's reason why a reply has ended.
 func Finish(end string) *string {
 	reason := "stop"
 	switch end {
@@ -71,14 +70,14 @@ func Finish(end string) *string {
 	return &reason
 }
 
-// Service is what draws replies: models, the places of requests that run, and how much a request may ask for.
+// Service generates replies: it has the models, the admission of requests, and their limits.
 type Service struct {
 	Host   *host.Host
 	Admit  *request.Admission
 	Limits Limits
 }
 
-// Limits are the most that a request may ask for.
+// Limits are the maxima of a request.
 type Limits struct {
 	MaxPrompt  int // ids of a prompt
 	MaxPrompts int // prompts
@@ -88,13 +87,13 @@ type Limits struct {
 
 // replying is a request for replies, prepared.
 type replying interface {
-	// Answer does the work and returns all of it.
-	Answer(c *request.Call) (any, error)
-	// Send does the work and sends each piece as it comes.
-	Send(ctx context.Context, c *request.Call, to *request.Queue) error
+	// Respond runs the job and returns the response.
+	Respond(c *request.Call) (any, error)
+	// Send runs the job and sends each piece as it comes.
+	Send(ctx context.Context, to *request.Queue) error
 }
 
-// Reply lets a request in and answers it, whole or as a stream of events.
+// Reply admits a request and responds to it, at once or as a stream of events.
 func (s *Service) Reply(c *request.Call, q replying, streams bool) error {
 	if err := c.Enter(s.Admit); err != nil {
 		return err
@@ -102,17 +101,17 @@ func (s *Service) Reply(c *request.Call, q replying, streams bool) error {
 	defer s.Admit.Leave()
 	if streams {
 		return c.Stream("text/event-stream", func(ctx context.Context, to *request.Queue) error {
-			return q.Send(ctx, c, to)
+			return q.Send(ctx, to)
 		}, request.SSEFailed)
 	}
-	answer, err := q.Answer(c)
+	response, err := q.Respond(c)
 	if err != nil {
 		return err
 	}
-	return c.JSON(answer)
+	return c.JSON(response)
 }
 
-// Usage is what a request took.
+// Usage counts the tokens of a request.
 type Usage struct {
 	Prompt     int          `json:"prompt_tokens"`
 	Completion int          `json:"completion_tokens"`
@@ -122,37 +121,12 @@ type Usage struct {
 
 type UsageDetails struct {
 	Cached int `json:"cached_tokens"`
-	// Miss is why no more was, of a request of one prompt.
+	// Miss is why no more was cached, for a request of one prompt.
 	Miss string `json:"cache_miss,omitempty"`
 }
 
-// Meter counts what a work takes.
-type Meter struct {
-	prompts int
-	mu      sync.Mutex
-	u       Usage
-}
-
-func NewMeter(w *Job) *Meter {
-	m := &Meter{prompts: len(w.Prompts)}
-	for _, ids := range w.Prompts {
-		m.u.Prompt += len(ids)
-	}
-	return m
-}
-
-// Used is what has been taken so far.
-func (m *Meter) Used() Usage {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	u := m.u
-	u.Total = u.Prompt + u.Completion
-	return u
-}
-
-// Log notes what has been taken.
-func (m *Meter) Log(c *request.Call) {
-	u := m.Used()
+// log notes what was used.
+func (u *Usage) log(c *request.Call) {
 	c.Note("prompt_tokens", u.Prompt)
 	c.Note("cached_tokens", u.Details.Cached)
 	if u.Details.Miss != "" {
@@ -161,33 +135,7 @@ func (m *Meter) Log(c *request.Call) {
 	c.Note("completion_tokens", u.Completion)
 }
 
-// Counted are the pieces of all replies of a work, counted, for one who takes them one at a time.
-type Counted struct {
-	*Meter
-	OnPrompt func(i int, ids []host.Token)
-	OnPiece  func(i, j int, p Piece)
-}
-
-// prompt is called by the work.
-func (p *Counted) prompt(i int, ids []host.Token, found host.Cached) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.u.Details.Cached += found.Tokens
-	if p.prompts == 1 {
-		p.u.Details.Miss = found.Miss
-	}
-	p.OnPrompt(i, ids)
-}
-
-// piece is called by the work.
-func (p *Counted) piece(i, j int, part Piece) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.u.Completion += len(part.Tokens)
-	p.OnPiece(i, j, part)
-}
-
-// ReplyTokens is how long a reply to a prompt may become: as asked, or as the model says, or as long as there is room.
+// ReplyTokens returns the maximum length of a reply: the request's, or the model's own, or what fits after the prompt.
 func (s *Service) ReplyTokens(m *host.Model, asked *int, own, prompt int) int {
 	most := s.Limits.MaxTokens
 	if own > 0 {

@@ -62,7 +62,6 @@ func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (gener
 		o.Stop = nil // where the model itself would end
 	}
 	o.Stop = slices.Concat([]string(q.Stop), o.Stop)
-	n := request.Or(q.N, 1)
 	var c request.Checks
 	c.That(o.Temperature >= 0, "temperature", "found %v, want a number from 0 up", o.Temperature)
 	c.That(o.TopP >= 0 && o.TopP <= 1, "top_p", "found %v, want a number from 0 to 1", o.TopP)
@@ -74,7 +73,7 @@ func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (gener
 		o.FrequencyPenalty)
 	c.That(math.Abs(o.PresencePenalty) <= 2, "presence_penalty", "found %v, want a number from -2 to 2",
 		o.PresencePenalty)
-	c.That(n >= 1 && n <= s.Limits.MaxChoices, "n", "found %d, want an integer from 1 to %d", n, s.Limits.MaxChoices)
+	c.Range(request.Or(q.N, 1), 1, s.Limits.MaxChoices, "n")
 	c.That(len(q.Stop) <= maxStops, "stop", "found %d strings, want at most %d", len(q.Stop), maxStops)
 	for _, stop := range q.Stop {
 		c.That(stop != "" && len(stop) <= maxStop, "stop", "found a string of %d bytes, want 1 to %d",

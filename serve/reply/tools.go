@@ -213,7 +213,7 @@ func (d *Dialog) callPart() (part constrain.Part, perhaps bool) {
 	return constrain.Sequence(constrain.Until(d.Calls.open, true), calls), true
 }
 
-// ToolCall is a call of a function, as answers and messages have it.
+// ToolCall is a call of a function, in responses and messages.
 type ToolCall struct {
 	Index    *int         `json:"index,omitempty"` // in a stream
 	ID       string       `json:"id,omitempty"`

@@ -26,7 +26,7 @@ func (a *Admission) Running() int { return len(a.places) }
 // Queued is the number of requests that wait.
 func (a *Admission) Queued() int { return int(max(0, a.waiting.Load())) }
 
-// Enter waits for a place, which leave gives back. Those that come first are let in first.
+// Enter waits for a place, which Leave frees. The first to wait is the first to enter.
 func (a *Admission) Enter(ctx context.Context) error {
 	select {
 	case a.places <- struct{}{}:
@@ -51,7 +51,7 @@ func (a *Admission) Enter(ctx context.Context) error {
 
 func (a *Admission) Leave() { <-a.places }
 
-// Enter waits until the request may run. The admission's leave gives its place back.
+// Enter waits until the request may run. Admission.Leave frees its place.
 func (c *Call) Enter(a *Admission) error {
 	if err := c.Draining(); err != nil {
 		return err

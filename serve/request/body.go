@@ -39,8 +39,8 @@ func (c *Call) ReadAll() ([]byte, error) {
 	return body, nil
 }
 
-// ManyBodies is how many bodies of the largest size all requests may have together: they are read before it is known
-// whether the request may run.
+// ManyBodies bounds the bodies of all requests together, in bodies of the largest size: a body is read before its
+// request is admitted.
 const ManyBodies = 8
 
 // countedBody is a body whose bytes count among those of all requests.
@@ -58,5 +58,5 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ErrBodyLate is the error of a body that ends early, or comes too slowly.
+// ErrBodyLate is the error of a body that is truncated or too slow.
 var ErrBodyLate = &Error{Status: http.StatusRequestTimeout, Message: "the body of the request did not arrive whole"}

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Env is what all requests of a server share: their limits, and what counts them.
+// Env is shared by all requests of a server: limits and metrics.
 type Env struct {
 	MaxBody      int64         // bytes of a body
 	WriteTimeout time.Duration // for a client to take what is ready for it
@@ -56,10 +56,10 @@ func NewCall(w http.ResponseWriter, r *http.Request, id string, of *Env) *Call {
 	return c
 }
 
-// AtEnd has release call a function, when the work for the request is done.
+// AtEnd makes Release call a function, when the work for the request is done.
 func (c *Call) AtEnd(do func()) { c.ends = append(c.ends, do) }
 
-// Release calls what atEnd was given.
+// Release calls the functions of AtEnd.
 func (c *Call) Release() {
 	for _, do := range c.ends {
 		do()
@@ -112,8 +112,8 @@ func (c *Call) Client() string {
 	return host
 }
 
-// Owner is whose records a request may see: those of its key, or everybody's where no keys are wanted. It is a part of
-// their names.
+// Owner returns the owner of the records that a request may see: its key, or everybody if the server has no keys. It is
+// part of their names.
 func (c *Call) Owner() string {
 	if c.Key == "" {
 		return "all"
@@ -163,7 +163,7 @@ func (c *Call) Deliver(data []byte) error {
 	return nil
 }
 
-// Page responds with a page. A client that does not read it is cut off.
+// Page responds with a page. A client that does not read it is disconnected.
 func (c *Call) Page(h http.Handler) error {
 	// A recorder of tests has no deadlines, and no client that is slow.
 	http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(c.Env.WriteTimeout))

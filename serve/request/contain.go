@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// Panic is an error that a panic became.
+// Panic is the error of a panic.
 type Panic struct {
 	value any
 	Stack []byte
@@ -14,7 +14,7 @@ type Panic struct {
 
 func (e *Panic) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// Recover makes an error of a panic.
+// Recover turns a panic into an error. It is deferred.
 func Recover(err *error) {
 	if p := recover(); p != nil {
 		*err = &Panic{p, debug.Stack()}

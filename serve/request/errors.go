@@ -15,17 +15,17 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Error is an answer that says what is wrong with a request, or with the server.
+// Error is a response that reports an error of a request, or of the server.
 type Error struct {
 	Status  int    // of HTTP
-	Message string // for a person
-	Param   string // the field of the request that is wrong, "" where it is none
-	Code    string // for a program: one of OpenAI's where there is one, "" for none
+	Message string // for the user
+	Param   string // the invalid field of the request, "" for none
+	Code    string // for a program: one of OpenAI's if possible, "" for none
 	Retry   time.Duration
-	Limit   string // what there was too much of: of Prometheus' figure; "" for nothing
+	Limit   string // the limit that was reached, in metrics; "" for none
 }
 
-// What there can be too much of.
+// The limits that a request can reach.
 const (
 	LimitQueue    = "queue"
 	LimitRequests = "requests"
@@ -40,7 +40,7 @@ func Invalid(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Param: param, Message: param + ": " + fmt.Sprintf(format, args...)}
 }
 
-// Busy is the error of a server that has enough to do.
+// Busy is the error of a server that takes no more requests for now.
 func Busy(format string, args ...any) *Error {
 	return &Error{
 		Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded", Retry: time.Second, Limit: LimitQueue,
@@ -48,19 +48,19 @@ func Busy(format string, args ...any) *Error {
 	}
 }
 
-// ErrDraining is the error of a server that ends.
+// ErrDraining is the error of a server that shuts down.
 var ErrDraining = &Error{
 	Status: http.StatusServiceUnavailable, Code: "shutting_down", Retry: 5 * time.Second,
 	Message: "the server is shutting down",
 }
 
-// errInternal tells a client no more than that: what was wrong is in the log.
+// errInternal hides the error from the client: it is in the log.
 var errInternal = &Error{Status: http.StatusInternalServerError, Message: "the server had an error; its log says more"}
 
-// StatusGone is what is logged of a request whose client has gone, as nginx has it.
+// StatusGone is logged for a request whose client disconnected, as in nginx.
 const StatusGone = 499
 
-// ErrorOf is what a client is told of an error.
+// ErrorOf returns the error that a client sees for err.
 func ErrorOf(err error) *Error {
 	var e *Error
 	switch {
@@ -76,8 +76,8 @@ func ErrorOf(err error) *Error {
 	return errInternal
 }
 
-// Attrs are what the log says of an error. The message of one of a field may have some of what a client has sent: the
-// log has the field's name only.
+// Attrs returns the attributes of an error for the log. The message about a field may quote what a client sent: the log
+// gets only the field's name.
 func (e *Error) Attrs(err error) []slog.Attr {
 	if e.Status != http.StatusBadRequest {
 		return []slog.Attr{slog.String("error", err.Error())}
@@ -91,7 +91,7 @@ func (e *Error) Attrs(err error) []slog.Attr {
 	return attrs
 }
 
-// Kind is OpenAI's type of an error.
+// Kind returns OpenAI's type of an error.
 func (e *Error) Kind() string {
 	switch {
 	case e.Status == http.StatusUnauthorized:
@@ -119,13 +119,13 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	}{object{e.Short(), e.Kind(), OrNull(e.Param), OrNull(e.Code)}})
 }
 
-// Short is the message without what would not be seen, and not longer than an error may be.
+// Short returns the message without unprintable characters, truncated to the length of an error.
 func (e *Error) Short() string { return brief.Error(e).Error() }
 
 // RetryHeader says when to come again.
 const RetryHeader = "Retry-After"
 
-// Headers sets what an error says besides its body.
+// Headers sets the headers of an error.
 func (e *Error) Headers(h http.Header) {
 	if e.Retry > 0 {
 		h.Set(RetryHeader, strconv.Itoa(int(math.Ceil(e.Retry.Seconds()))))

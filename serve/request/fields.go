@@ -48,7 +48,7 @@ func readFields(fields map[string]json.RawMessage, v reflect.Value) error {
 	return nil
 }
 
-// DescribeJSON is an error of encoding/json in the words of JSON.
+// DescribeJSON returns an error of encoding/json in the words of JSON.
 func DescribeJSON(err error) string {
 	var kind *json.UnmarshalTypeError
 	if !errors.As(err, &kind) {
@@ -79,7 +79,7 @@ func DescribeJSON(err error) string {
 	return text
 }
 
-// Shorten is the beginning of a value, for an error.
+// Shorten truncates a value for an error.
 func Shorten(data []byte) string {
 	const most = 40
 	if len(data) > most {
@@ -88,17 +88,22 @@ func Shorten(data []byte) string {
 	return string(data)
 }
 
-// Checks collects what is wrong with the values of fields: the first that is.
+// Checks holds the first error among the values of fields.
 type Checks struct{ Err error }
 
-// That notes a field whose value is not as wanted.
+// That notes the error of a field unless ok.
 func (c *Checks) That(ok bool, param, format string, args ...any) {
 	if !ok && c.Err == nil {
 		c.Err = Invalid(param, format, args...)
 	}
 }
 
-// Or is the value of a field, or another where the request does not have it.
+// Range notes an error unless x is an integer from least to most.
+func (c *Checks) Range(x, least, most int, param string) {
+	c.That(x >= least && x <= most, param, "found %d, want an integer from %d to %d", x, least, most)
+}
+
+// Or returns the value of a field, or other if the request does not have it.
 func Or[T any](p *T, other T) T {
 	if p == nil {
 		return other
@@ -106,7 +111,7 @@ func Or[T any](p *T, other T) T {
 	return *p
 }
 
-// OrNull is a text of an answer, null where there is none.
+// OrNull returns a text, or nil (null in a response) if it is empty.
 func OrNull(s string) *string {
 	if s == "" {
 		return nil

@@ -13,7 +13,7 @@ const (
 	maxMetadataValue = 512
 )
 
-// CheckMetadata checks the pairs that a client gives something.
+// CheckMetadata checks a client's pairs of metadata.
 func CheckMetadata(pairs map[string]string) error {
 	var ch Checks
 	ch.That(len(pairs) <= maxMetadata, "metadata", "found %d pairs, want at most %d", len(pairs), maxMetadata)
@@ -25,7 +25,7 @@ func CheckMetadata(pairs map[string]string) error {
 	return ch.Err
 }
 
-// Deleted says that something is no more.
+// Deleted returns the response to the deletion of an object.
 func Deleted(id, object string) json.RawMessage {
 	data, err := json.Marshal(map[string]any{"id": id, "object": object, "deleted": true})
 	if err != nil {
@@ -34,10 +34,10 @@ func Deleted(id, object string) json.RawMessage {
 	return data
 }
 
-// Now is the time in an object, in seconds.
+// Now returns the time for an object, in seconds.
 func Now() int64 { return time.Now().Unix() }
 
-// Text is bytes as a text of JSON: what is no character is U+FFFD.
+// Text returns bytes as a text for JSON: invalid UTF-8 becomes U+FFFD.
 func Text(data []byte) string {
 	if utf8.Valid(data) {
 		return string(data)

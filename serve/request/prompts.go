@@ -21,7 +21,7 @@ func (t *Strings) UnmarshalJSON(data []byte) error {
 // Prompts are texts or lists of ids: one, or a list of them.
 type Prompts []Prompt
 
-// Prompt is a text, or ids where there is no text.
+// Prompt is a text, or ids if they are not nil.
 type Prompt struct {
 	Text string
 	IDs  []int32

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Queue holds what is to be sent to a client, so that nobody who writes waits for it.
+// Queue buffers the bytes for a client, so that no writer waits for it.
 type Queue struct {
 	mu     sync.Mutex
 	data   []byte
@@ -18,7 +18,7 @@ type Queue struct {
 	cut    context.CancelCauseFunc
 }
 
-// ErrSlow is why a request is canceled whose client does not read what it asked for.
+// ErrSlow is why a request is canceled if its client does not read the response.
 var ErrSlow = &Error{Status: StatusGone, Message: "the client reads its reply too slowly"}
 
 // Add appends data. If there is too much of it, the request ends.
@@ -69,8 +69,8 @@ func (q *Queue) take() []byte {
 	return nil
 }
 
-// Stream runs a job that adds what its client gets to a queue, and sends that as it comes. As long as there is nothing
-// to be sent an error is answered as any other; later it is added by failed.
+// Stream runs a job that adds bytes to a queue, and sends them as they come. Before the first byte an error gets a
+// response as any other; after it failed returns its event.
 func (c *Call) Stream(contentType string, job func(ctx context.Context, to *Queue) error,
 	failed func(*Error) []byte) error {
 	ctx, cut := context.WithCancelCause(c.Request.Context())
@@ -99,16 +99,16 @@ func (c *Call) Stream(contentType string, job func(ctx context.Context, to *Queu
 	return err
 }
 
-// SSE is a value as an event of a stream.
+// SSE returns a value as an event of a stream.
 func SSE(v any) []byte { return append(append([]byte("data: "), JSON(v)...), "\n\n"...) }
 
 // SSEDone is the last event of a stream.
 var SSEDone = []byte("data: [DONE]\n\n")
 
-// SSEFailed is an error in a stream.
+// SSEFailed returns an error as an event of a stream.
 func SSEFailed(e *Error) []byte { return SSE(e) }
 
-// JSON is a value in JSON.
+// JSON encodes a value.
 func JSON(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {

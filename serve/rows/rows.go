@@ -89,7 +89,7 @@ func (s *Handler) predicts(name string) bool {
 	return slices.ContainsFunc(s.o.Predictors, func(p Predictor) bool { return p.Name == name })
 }
 
-// NotText returns an error if a name that is asked for text is that of a predictor.
+// NotText returns an error if the model that a request for text names is a predictor.
 func (s *Handler) NotText(name string) error {
 	if !s.predicts(name) {
 		return nil
@@ -105,7 +105,7 @@ type predictRequest struct {
 	As    string            `json:"as"`
 }
 
-// prediction is what POST /v1/predict answers.
+// prediction is the response of POST /v1/predict.
 type prediction struct {
 	Object string            `json:"object"`
 	Model  string            `json:"model"`
@@ -148,7 +148,7 @@ func rowFormat(r *http.Request) (string, error) {
 	return rowFormats[kind], nil
 }
 
-// Predict answers with predictions for rows: JSON objects, or a body of CSV, JSONL or WAV.
+// Predict responds with predictions for rows: JSON objects, or a body of CSV, JSONL or WAV.
 func (s *Handler) Predict(c *request.Call) error {
 	var q predictRequest
 	var rows []byte
@@ -181,17 +181,17 @@ func (s *Handler) Predict(c *request.Call) error {
 		return err
 	}
 	defer s.Admission.Leave()
-	out, answer := &bounded{}, prediction{Object: "prediction", Model: p.Name, Notes: []string{}}
+	out, response := &bounded{}, prediction{Object: "prediction", Model: p.Name, Notes: []string{}}
 	query := Query{
 		Rows: bytes.NewReader(rows), Format: format, As: "jsonl", All: q.All, MostRows: s.o.MaxRows,
-		MostSeries: mostSeries, Out: out, Count: func() { answer.Usage.Rows++ },
-		Note: func(text string) { answer.Notes = append(answer.Notes, text) },
+		MostSeries: mostSeries, Out: out, Count: func() { response.Usage.Rows++ },
+		Note: func(text string) { response.Notes = append(response.Notes, text) },
 	}
 	if q.As == "csv" {
 		query.As = "csv"
 	}
 	err = p.Answer(c.Request.Context(), query)
-	countRows(c, p, answer.Usage.Rows)
+	countRows(c, p, response.Usage.Rows)
 	if err != nil {
 		return rowError(err, q.Rows != nil)
 	}
@@ -201,11 +201,11 @@ func (s *Handler) Predict(c *request.Call) error {
 	case "jsonl":
 		return c.Send(http.StatusOK, "application/x-ndjson", out.Bytes())
 	}
-	answer.Data = []json.RawMessage{}
+	response.Data = []json.RawMessage{}
 	for line := range bytes.Lines(out.Bytes()) {
-		answer.Data = append(answer.Data, line)
+		response.Data = append(response.Data, line)
 	}
-	return c.JSON(answer)
+	return c.JSON(response)
 }
 
 // rowLines are rows of JSON as lines.
@@ -230,7 +230,7 @@ func rowLines(rows []json.RawMessage) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// rowError is an error of Answer as a client is told it. listed says that the rows were items of a list.
+// rowError returns an error of Answer as a client sees it. listed reports that the rows were items of a list.
 func rowError(err error, listed bool) error {
 	var e *request.Error
 	if errors.As(err, &e) {

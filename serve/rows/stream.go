@@ -131,7 +131,7 @@ func (x *rowStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write sends whole answers as they come.
+// Write sends complete responses as they come.
 func (x *rowStream) Write(p []byte) (int, error) {
 	x.part = append(x.part, p...)
 	for {

@@ -62,7 +62,7 @@ type Viewed struct {
 	Options   map[string]string // all those of the view
 }
 
-// explanation is what GET /v1/sessions/{id}/explain answers: what a page of figures has, with its figures.
+// explanation is the response of GET /v1/sessions/{id}/explain: a page of figures.
 type explanation struct {
 	Object   string            `json:"object"`
 	View     string            `json:"view"`
@@ -126,7 +126,7 @@ func (s *Handler) viewAsked(q url.Values) (*asked, error) {
 	return a, nil
 }
 
-// Explain answers with a view of a session, the first if none is named.
+// Explain responds with a view of a session, the first if none is named.
 func (s *Handler) Explain(c *request.Call) error {
 	a, err := s.viewAsked(c.Request.URL.Query())
 	if err != nil {
@@ -243,5 +243,5 @@ func (s *Handler) compute(c *request.Call, a *asked, x *Viewed) (page *fig.Page,
 	return page, err
 }
 
-// serves tells whether requests run that have a place.
+// serves reports whether admitted requests are running.
 func (s *Handler) serves() bool { return s.Admit.Running() > 0 }

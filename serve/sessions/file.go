@@ -15,7 +15,7 @@ import (
 // exportTime is the most time that a client may take to receive a session.
 const exportTime = 10 * time.Minute
 
-// Export answers with the session as a file. Others may use it meanwhile.
+// Export responds with the session as a file. Other requests may use it meanwhile.
 func (s *Handler) Export(c *request.Call) error {
 	var copied *session.Session
 	err := s.withSession(c, func(_ context.Context, h *inUse) error {
@@ -35,7 +35,7 @@ func (s *Handler) Export(c *request.Call) error {
 	return copied.Encode(&slowly{c, time.Now().Add(exportTime)}, session.FileOptions{Marks: sessionMarks})
 }
 
-// slowly writes to a client that may be slow, but not for ever.
+// slowly writes to a client that may be slow, but not forever.
 type slowly struct {
 	*request.Call
 	until time.Time

@@ -29,7 +29,7 @@ func (s *Handler) Append(c *request.Call) error {
 	if given != 1 {
 		return request.Invalid("text", "found %d of text, messages and ids, want one", given)
 	}
-	return s.answerSession(c, func(ctx context.Context, h *inUse) (any, error) {
+	return s.respondWith(c, func(ctx context.Context, h *inUse) (any, error) {
 		ids, param, err := q.IDs, "ids", error(nil)
 		switch {
 		case q.Text != nil:
@@ -116,7 +116,7 @@ func (s *Handler) Generate(c *request.Call) error {
 			return q.stream(ctx, s, c, to)
 		}, request.SSEFailed)
 	}
-	return s.answerSession(c, func(ctx context.Context, h *inUse) (any, error) {
+	return s.respondWith(c, func(ctx context.Context, h *inUse) (any, error) {
 		o, err := q.options(s, h)
 		if err != nil {
 			return nil, err
@@ -214,7 +214,7 @@ type ending struct {
 	Sum      float64   `json:"sum"`
 }
 
-// Score answers with the log-probabilities of endings after the session's text, which stays as it is.
+// Score responds with the log-probabilities of endings after the session's text, which stays as it is.
 func (s *Handler) Score(c *request.Call) error {
 	var q struct {
 		Endings request.Prompts `json:"endings"`
@@ -225,8 +225,8 @@ func (s *Handler) Score(c *request.Call) error {
 	if n := len(q.Endings); n == 0 || n > s.Limits.MaxPrompts {
 		return request.Invalid("endings", "found %d, want 1 to %d", n, s.Limits.MaxPrompts)
 	}
-	return s.answerSession(c, func(ctx context.Context, h *inUse) (any, error) {
-		answer := struct {
+	return s.respondWith(c, func(ctx context.Context, h *inUse) (any, error) {
+		response := struct {
 			Object string   `json:"object"`
 			Data   []ending `json:"data"`
 		}{Object: "list"}
@@ -259,9 +259,9 @@ func (s *Handler) Score(c *request.Call) error {
 				sum += float64(x)
 			}
 			one.Sum = host.JSONLogProb(sum)
-			answer.Data = append(answer.Data, one)
+			response.Data = append(response.Data, one)
 		}
-		return answer, nil
+		return response, nil
 	})
 }
 

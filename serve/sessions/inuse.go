@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// inUse is a session that a request has, and nobody else meanwhile.
+// inUse is a session that one request has locked.
 type inUse struct {
 	*session.Session
 	*request.Call
@@ -52,18 +52,18 @@ func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *i
 	return do(c.Request.Context(), h)
 }
 
-// answerSession is withSession, and answers with what the function returns: when nobody has the session any more, so
-// that whoever has the answer does not wait for it, and a client that is slow to read it holds up nobody.
-func (s *Handler) answerSession(c *request.Call, do func(ctx context.Context, h *inUse) (any, error)) error {
-	var answer any
+// respondWith is withSession, and responds with what the function returns, after the session is unlocked: so a client
+// that has the response need not wait for the session, and one that reads slowly delays nobody.
+func (s *Handler) respondWith(c *request.Call, do func(ctx context.Context, h *inUse) (any, error)) error {
+	var response any
 	err := s.withSession(c, func(ctx context.Context, h *inUse) (err error) {
-		answer, err = do(ctx, h)
+		response, err = do(ctx, h)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return c.JSON(answer)
+	return c.JSON(response)
 }
 
 // use returns the session of a place, which is locked, with its record and model.

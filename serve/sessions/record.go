@@ -17,7 +17,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Session is what a client is told of a session.
+// Session describes a session to its client.
 type Session struct {
 	ID       string            `json:"id"`
 	Object   string            `json:"object"`

@@ -22,7 +22,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Handler has sessions of clients: texts that grow, and the states of their models.
+// Handler serves sessions of clients: texts that grow, with the states of their models.
 type Handler struct {
 	reply.Service
 	o       Options
@@ -38,7 +38,7 @@ type Options struct {
 	MaxSessions int           // of a client
 	MaxBytes    int64         // of all sessions of a client
 	MaxImport   int64         // bytes of a session that is sent
-	KeepFor     time.Duration // after which a session that nobody uses is removed
+	KeepFor     time.Duration // after which an unused session is removed
 	Queue       int           // views that wait
 	QueueWait   time.Duration // after which what waits is turned away
 	Views       []View        // the first is shown if none is named
@@ -68,7 +68,7 @@ type newSession struct {
 	reply.Continued
 }
 
-// Create makes a session, at the end of a text if one is given. What is stored of it is not read again.
+// Create creates a session, at the end of a text if one is given. What is cached of the text is not read again.
 func (s *Handler) Create(c *request.Call) error {
 	var q newSession
 	if err := c.Read(&q); err != nil {
@@ -172,7 +172,7 @@ func (s *Handler) addSession(c *request.Call, m *host.Model, x *session.Session,
 	return &r.Session, nil
 }
 
-// List answers with all sessions of the client, the last changed first.
+// List responds with all sessions of the client, the last changed first.
 func (s *Handler) List(c *request.Call) error {
 	ids, _, err := s.sessionsOf(c.Owner())
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *Handler) List(c *request.Call) error {
 	return c.JSON(list)
 }
 
-// Show answers with a session, and with its text if that is asked for.
+// Show responds with a session, and with its text if the request wants it.
 func (s *Handler) Show(c *request.Call) error {
 	if c.Request.URL.Query().Get("text") != "true" {
 		p := place{c.Owner(), c.Request.PathValue("id")}
@@ -215,7 +215,7 @@ func (s *Handler) Show(c *request.Call) error {
 		}
 		return c.JSON(&r.Session)
 	}
-	return s.answerSession(c, func(_ context.Context, h *inUse) (any, error) {
+	return s.respondWith(c, func(_ context.Context, h *inUse) (any, error) {
 		return struct {
 			*Session
 			Text string  `json:"text"`
@@ -233,14 +233,14 @@ func (s *Handler) Delete(c *request.Call) error {
 	if _, err = s.sessionRecord(p); err == nil || errors.Is(err, records.ErrDamaged) {
 		err = s.removeSession(p)
 	}
-	release() // before the answer: nothing is left of the session then
+	release() // before the response: nothing is left of the session then
 	if err != nil {
 		return err
 	}
 	return c.JSON(request.Deleted(p.id, "session.deleted"))
 }
 
-// Fork makes a session that goes on from the same place.
+// Fork creates a session that continues from the same place.
 func (s *Handler) Fork(c *request.Call) error {
 	var q struct {
 		Metadata map[string]string `json:"metadata"`
@@ -251,7 +251,7 @@ func (s *Handler) Fork(c *request.Call) error {
 	if err := request.CheckMetadata(q.Metadata); err != nil {
 		return err
 	}
-	return s.answerSession(c, func(_ context.Context, h *inUse) (any, error) {
+	return s.respondWith(c, func(_ context.Context, h *inUse) (any, error) {
 		if err := s.roomForSession(h.place.owner, 1); err != nil {
 			return nil, err
 		}
@@ -268,7 +268,7 @@ const (
 	maxMarkName = 100
 )
 
-// Mark gives the place behind the text a name.
+// Mark names the place after the text.
 func (s *Handler) Mark(c *request.Call) error {
 	var q struct {
 		Name   string `json:"name"`
@@ -280,7 +280,7 @@ func (s *Handler) Mark(c *request.Call) error {
 	if n := len(q.Name); n == 0 || n > maxMarkName || !utf8.ValidString(q.Name) {
 		return request.Invalid("name", "found a name of %d bytes, want 1 to %d", n, maxMarkName)
 	}
-	return s.answerSession(c, func(_ context.Context, h *inUse) (any, error) {
+	return s.respondWith(c, func(_ context.Context, h *inUse) (any, error) {
 		_, there := h.MarkAt(q.Name)
 		switch {
 		case q.Remove && !there:
@@ -306,7 +306,7 @@ type rewound struct {
 	Again int `json:"read_again"`
 }
 
-// Rewind goes back to a mark or a position.
+// Rewind returns a session to a mark or a position.
 func (s *Handler) Rewind(c *request.Call) error {
 	var q struct {
 		Mark     *string `json:"mark"`
@@ -318,7 +318,7 @@ func (s *Handler) Rewind(c *request.Call) error {
 	if (q.Mark == nil) == (q.Position == nil) {
 		return request.Invalid("mark", "found both of mark and position, or none, want one")
 	}
-	return s.answerSession(c, func(ctx context.Context, h *inUse) (any, error) {
+	return s.respondWith(c, func(ctx context.Context, h *inUse) (any, error) {
 		to := request.Or(q.Position, 0)
 		if q.Mark != nil {
 			var ok bool

@@ -1,5 +1,5 @@
 // Package views has what a server shows of sessions: the views of hippo explain that are of a text, of a session's last
-// tokens. It may import serve, explain, explain/figure and data.
+// tokens.
 package views
 
 import (

@@ -1,7 +1,6 @@
-// Package bucket opens buckets of gocloud.dev/blob as places of a session/store: folders, memory, and whatever else a
-// program has linked a driver of, such as S3, Google Cloud Storage and Azure (package session/bucket/cloud). It is a
-// module of its own, so that what gocloud.dev needs is not hippo's: see decision 18. It may import gocloud.dev and
-// session/store.
+// Package bucket opens buckets of gocloud.dev/blob for a session/store: folders, memory, and any service whose driver
+// the program links, such as S3, Google Cloud Storage and Azure (package session/bucket/cloud). It is a separate
+// module, so that hippo does not depend on gocloud.dev: see decision 18.
 package bucket
 
 import (

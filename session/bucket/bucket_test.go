@@ -73,7 +73,7 @@ func check(t *testing.T, b *Bucket) {
 	}
 }
 
-// TestStoresShareABucket: a text that one store has read another goes on from, with the same bits.
+// TestStoresShareABucket: a text that one store has read another continues from, with the same bits.
 func TestStoresShareABucket(t *testing.T) {
 	for _, url := range urls(t) {
 		b, err := Open(t.Context(), url)
@@ -87,7 +87,7 @@ func TestStoresShareABucket(t *testing.T) {
 	}
 }
 
-// share reads a text in one store of a bucket, and goes on from it in another.
+// share reads a text in one store of a bucket, and continues from it in another.
 func share(t *testing.T, b *Bucket) {
 	t.Helper()
 	c := model.DefaultConfig()

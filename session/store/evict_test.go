@@ -65,8 +65,8 @@ func TestWhatIsUsedStays(t *testing.T) {
 	}
 }
 
-// TestMarksInsideGoBeforeEnds: of the marks of a text those inside go first, which only texts need that part behind
-// them and before the next; and one where texts have parted stays.
+// TestMarksInsideGoBeforeEnds: of the marks of a text those inside go first, which only texts need that part after them
+// and before the next; and one where texts have parted stays.
 func TestMarksInsideGoBeforeEnds(t *testing.T) {
 	m := language(t, "s4d")
 	s := open(t, m, Options{Memory: roomFor(m, 5)})

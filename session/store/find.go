@@ -48,7 +48,7 @@ func (r Reason) String() string {
 	}[r]
 }
 
-// Miss says why a store has no more of a text.
+// Miss explains why a store has no more of a text.
 type Miss struct {
 	Reason Reason
 	At     int // the position: how many ids are the same; of Evicted, where the mark was
@@ -78,8 +78,8 @@ func (m Miss) String() string {
 	}
 }
 
-// Find returns what exists of a text: in memory, or in the bucket, from where it comes into memory. A mark at the end
-// of the text has logits. Errors of the bucket are told to Options.Report, and the best in memory is returned.
+// Find returns what is there of a text: in memory, or in the bucket, from where it comes into memory. A mark at the end
+// of the text has logits. Errors of the bucket are reported to Options.Report, and the best mark in memory is returned.
 func (s *Store) Find(ctx context.Context, plan []session.Segment) *Found {
 	r := read(plan, s.o.Identity.Chunk)
 	return s.find(ctx, r, r.keys(s.origin), r.len())

@@ -111,7 +111,7 @@ func (h *marks) add(m *mark) {
 	h.around(m.at)
 }
 
-// use notes that somebody continues from a mark.
+// use records that a session continues from a mark.
 func (h *marks) use(m *mark) {
 	m.clock = h.clock
 	m.uses++

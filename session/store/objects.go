@@ -165,7 +165,7 @@ const (
 	mostAside = 16
 )
 
-// load reads the mark of an object. One that is damaged is set aside, and told.
+// load reads the mark of an object. A damaged one is quarantined and reported.
 func (s *Store) load(ctx context.Context, o *object) (*session.Snapshot, []float32) {
 	name := o.name()
 	data, err := s.o.Bucket.Get(ctx, name)
@@ -215,7 +215,7 @@ func (s *Store) setAside(ctx context.Context, name string, data []byte, cause er
 // named says in an error of the bucket which store it is.
 func (s *Store) named(err error) error { return fmt.Errorf("store %s: %w", s.o.Bucket, err) }
 
-// tell tells whoever wants to know about an error in spite of which the store continues.
+// tell reports an error in spite of which the store continues.
 func (s *Store) tell(err error) {
 	if s.o.Report != nil {
 		s.o.Report(err)

@@ -55,7 +55,7 @@ func TestOpenReadsWhatIsNotStored(t *testing.T) {
 }
 
 // TestRereadIsBounded: from wherever a text parts from a long one, at most as many ids are read again as the long one
-// has behind that place, and a piece; and once more at most a piece.
+// has after that place, and a piece; and once more at most a piece.
 func TestRereadIsBounded(t *testing.T) {
 	m, r := language(t, "s4d"), &counting{}
 	a := text(1, 1000)

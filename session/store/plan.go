@@ -99,8 +99,8 @@ func part(plan []session.Segment, from, to int) (out []session.Segment) {
 	return out
 }
 
-// unknown is the log-probability of an id of which no one has asked it.
+// unknown is the log-probability of an id for which none was requested.
 var unknown = float32(math.NaN())
 
-// isUnknown reports whether no one has asked for a log-probability.
+// isUnknown reports whether a log-probability was never requested.
 func isUnknown(p float32) bool { return p != p }

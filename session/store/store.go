@@ -1,5 +1,5 @@
-// Package store stores what models have read: a tree of texts with marks to continue from. It lies in memory up to a
-// budget, then in a folder or another bucket, which any number of processes share.
+// Package store caches what models have read: a tree of texts with marks from which reading can resume. It uses memory
+// up to a budget, then a folder or another bucket, which any number of processes can share.
 package store
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Options say where a Store keeps what.
+// Options configure the places and budgets of a Store.
 type Options struct {
 	// Model reads the texts.
 	Model *model.Model
@@ -33,14 +33,14 @@ type Options struct {
 	// Key, at least 16 random bytes, encrypts what is written to Bucket. The names of the objects then tell nothing of
 	// the texts either, except for the lengths.
 	Key []byte
-	// Disk is the most bytes of all objects in Bucket, whoever wrote them; 0 for any. While n processes write, there
-	// may be n/16 more for a moment.
+	// Disk is the maximum size of all objects in Bucket in bytes, no matter which process wrote them; 0 for any. While
+	// n processes write, there may be n/16 more for a moment.
 	Disk int64
 	// Refresh is how long a list of the bucket is good: what others have written in this time may be overlooked, which
 	// costs a re-read. 0 means DefaultRefresh, less than 0 that every list is too old.
 	Refresh time.Duration
-	// Report, unless it is nil, is told the errors of Bucket, in spite of which the store continues in memory. Any
-	// goroutine may call it.
+	// Report, unless it is nil, is called with the errors of Bucket, in spite of which the store continues in memory.
+	// Any goroutine may call it.
 	Report func(error)
 }
 
@@ -49,8 +49,8 @@ const DefaultRefresh = time.Second
 
 // Store is a tree of texts that a model has read, by the pieces that it has read them in, with marks from which to go
 // on. What several want to read at the same time one of them reads. Methods may be called from any number of
-// goroutines. Who waits for the bucket holds up no one else, except those that wait for the same list of it, or for
-// room.
+// goroutines. A caller that waits for the bucket blocks no others, except those that wait for the same list of it, or
+// for room.
 type Store struct {
 	o       Options
 	model   string // as in the names of objects
@@ -67,7 +67,7 @@ type Store struct {
 	stats  Stats
 	texts  []string   // the objects of the texts that the tree knows
 	ahead  bool       // writeAhead is at work
-	free   *sync.Cond // told when a mark that was leaving has left
+	free   *sync.Cond // signaled when a mark that was being evicted is gone
 }
 
 // Stats are counts since the store was made, and what it holds now.

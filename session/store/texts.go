@@ -80,7 +80,7 @@ func decodeTexts(data []byte) (texts [][]uint32, err error) {
 		parent, err := binary.ReadUvarint(r)
 		n, err2 := binary.ReadUvarint(r)
 		if err != nil || err2 != nil || parent >= uint64(len(nodes)) || n == 0 || n > uint64(r.Len()) {
-			return damaged("found a text of %d ids behind the text %d of %d", n, parent, len(nodes))
+			return damaged("found a text of %d ids after the text %d of %d", n, parent, len(nodes))
 		}
 		if all += len(nodes[parent]) + int(n); all > 16*mostTexts { // they have much in common: these are enough
 			break
@@ -150,7 +150,7 @@ func (s *Store) writeTexts(ctx context.Context) error {
 	return nil
 }
 
-// readTexts reads the texts that stores of this identity have left. What cannot be read is told, and not known.
+// readTexts reads the texts that stores of this identity have left. Unreadable texts are reported and skipped.
 func (s *Store) readTexts(ctx context.Context) {
 	for _, name := range slices.Clone(s.texts) {
 		data, err := s.o.Bucket.Get(ctx, name)

@@ -11,7 +11,7 @@ import (
 )
 
 // TestTextsAreKnownAfterRestart: a store that begins anew on a bucket says where a text parts from one that another
-// store has read, as that would, in the open and encrypted; and it goes on from its marks.
+// store has read, as that would, in the open and encrypted; and it continues from its marks.
 func TestTextsAreKnownAfterRestart(t *testing.T) {
 	for _, secret := range [][]byte{nil, []byte("0123456789abcdef")} {
 		m, bucket := language(t, hybrid), newMemory()

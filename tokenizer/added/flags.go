@@ -1,6 +1,7 @@
 package added
 
 import (
+	"bytes"
 	"github.com/hippo-ssm/hippo/tokenizer/regex"
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 	"unicode/utf8"
@@ -17,7 +18,7 @@ type FlaggedSet struct {
 func NewFlaggedSet(list []Token) *FlaggedSet {
 	f := &FlaggedSet{flags: map[int32]Token{}}
 	for _, a := range list {
-		if a.SingleWord || a.LStrip || a.RStrip {
+		if a.HasFlags() {
 			f.flags[a.ID] = a
 			f.lstrip = f.lstrip || a.LStrip
 		}
@@ -100,25 +101,7 @@ func isLetter(r rune, size int) bool {
 }
 
 // leadingSpace is the number of bytes of white space that text starts with.
-func leadingSpace(text []byte) (n int) {
-	for n < len(text) {
-		r, size := utf8.DecodeRune(text[n:])
-		if !regex.IsSpace(r) {
-			break
-		}
-		n += size
-	}
-	return n
-}
+func leadingSpace(text []byte) int { return len(text) - len(bytes.TrimLeftFunc(text, regex.IsSpace)) }
 
 // trailingSpace is the number of bytes of white space that text ends with.
-func trailingSpace(text []byte) (n int) {
-	for n < len(text) {
-		r, size := utf8.DecodeLastRune(text[:len(text)-n])
-		if !regex.IsSpace(r) {
-			break
-		}
-		n += size
-	}
-	return n
-}
+func trailingSpace(text []byte) int { return len(text) - len(bytes.TrimRightFunc(text, regex.IsSpace)) }

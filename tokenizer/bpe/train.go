@@ -8,7 +8,6 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/regex"
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 	"io"
-	"maps"
 	"slices"
 	"unicode/utf8"
 )
@@ -192,9 +191,4 @@ func (c *wordCounts) add(word []byte) {
 			}
 		}
 	}
-}
-
-// sorted is the words in a fixed order.
-func (c *wordCounts) sorted() []string {
-	return slices.Sorted(maps.Keys(c.count))
 }

@@ -1,5 +1,10 @@
 package bpe
 
+import (
+	"maps"
+	"slices"
+)
+
 // learnMerges learns merges from the words of a corpus and appends them, and their tokens, to spec.
 //
 // For every pair of adjacent tokens it keeps the number of occurrences and the words that have it. A merge changes only
@@ -7,7 +12,7 @@ package bpe
 // updated lazily: an entry with an outdated count is dropped, or put back with the right count, when it is taken.
 func learnMerges(spec *Spec, counts *wordCounts, merges int, minFrequency int64, progress func(done, total int)) {
 	l := &learner{pairs: map[tokenPair]*pairInfo{}, queue: heap[pairEntry]{before: pairEntry.before}}
-	for _, text := range counts.sorted() {
+	for _, text := range slices.Sorted(maps.Keys(counts.count)) {
 		ids := make([]int32, len(text))
 		for i := range len(text) {
 			ids[i] = spec.ByteID[text[i]]

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 	"io"
+	"maps"
 	"slices"
 	"unicode/utf8"
 )
@@ -35,20 +36,13 @@ func Characters(corpus io.Reader) (token.Tokenizer, error) {
 			return nil, fmt.Errorf("tokenizer: collecting the alphabet at byte offset %d: %w", offset, err)
 		}
 		if r == utf8.RuneError && size == 1 {
-			return nil,
-				fmt.Errorf(
-					"tokenizer: collecting the alphabet at byte offset %d: not UTF-8; use bytes instead of chars",
-					offset)
+			return nil, fmt.Errorf(
+				"tokenizer: collecting the alphabet at byte offset %d: not UTF-8; use bytes instead of chars", offset)
 		}
 		seen[r] = true
 		offset += int64(size)
 	}
-	alphabet := make([]rune, 0, len(seen))
-	for r := range seen {
-		alphabet = append(alphabet, r)
-	}
-	slices.Sort(alphabet)
-	t, err := FromAlphabet(string(alphabet))
+	t, err := FromAlphabet(string(slices.Sorted(maps.Keys(seen))))
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}

@@ -143,8 +143,7 @@ func (v *Vocabulary) sentencePiece() (token.Tokenizer, error) {
 	}
 	unigram := v.Model == "t5"
 	m := &sentencepiece.Model{Unigram: unigram, Charsmap: v.Charsmap, Escape: true,
-		DummyPrefix: v.SpacePrefix == nil || *v.SpacePrefix,
-		Squeeze:     v.SqueezeSpaces != nil && *v.SqueezeSpaces}
+		DummyPrefix: v.SpacePrefix == nil || *v.SpacePrefix, Squeeze: v.SqueezeSpaces != nil && *v.SqueezeSpaces}
 	for id, text := range v.Tokens {
 		kind := v.kind(id)
 		if text == "" { // no text leads to it

@@ -3,6 +3,8 @@ package hf
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // templatePiece is one part of a template: a special token or a text.
@@ -35,34 +37,27 @@ func (t *tokenID) UnmarshalJSON(data []byte) error {
 const maxAffixes = 64
 
 // postProcessor reads what is put around a text.
-func (r *reader) postProcessor() error {
-	parts, err := components(r.file.PostProcessor, processorSteps)
-	if err != nil {
-		return err
-	}
-	for i, p := range parts {
+func (r *reader) postProcessor() {
+	for i, p := range components(r.file.PostProcessor, processorSteps) {
 		switch p.Type {
 		case "ByteLevel": // only about the places of tokens in the text
 		case "BertProcessing", "RobertaProcessing":
 			r.before = append([]int32{p.Cls.id}, r.before...)
 			r.after = append(r.after, p.Sep.id)
 		case "TemplateProcessing":
-			if err := r.template(p); err != nil {
-				return fmt.Errorf("step %d: TemplateProcessing: %w", i, err)
-			}
+			step(i, func() { fault.Within("TemplateProcessing", func() { r.template(p) }) })
 		default:
-			return fmt.Errorf("step %d: %.60q is not supported, want TemplateProcessing, ByteLevel, "+
+			fault.Raisef("step %d: %.60q is not supported, want TemplateProcessing, ByteLevel, "+
 				"BertProcessing or RobertaProcessing", i, p.Type)
 		}
 		if len(r.before)+len(r.after) > maxAffixes {
-			return fmt.Errorf("more than %d tokens around a text", maxAffixes)
+			fault.Raisef("more than %d tokens around a text", maxAffixes)
 		}
 	}
-	return nil
 }
 
 // template reads the tokens of a template for one text.
-func (r *reader) template(p component) error {
+func (r *reader) template(p component) {
 	var before, after []int32
 	texts := 0
 	for _, part := range p.Single {
@@ -72,10 +67,10 @@ func (r *reader) template(p component) error {
 		case part.SpecialToken != nil:
 			special, ok := p.Special[part.SpecialToken.ID]
 			if !ok {
-				return fmt.Errorf("%.60q is not among special_tokens", part.SpecialToken.ID)
+				fault.Raisef("%.60q is not among special_tokens", part.SpecialToken.ID)
 			}
 			if len(special.IDs) > maxAffixes || len(before)+len(after) > maxAffixes {
-				return fmt.Errorf("more than %d tokens around a text", maxAffixes)
+				fault.Raisef("more than %d tokens around a text", maxAffixes)
 			}
 			if texts == 0 {
 				before = append(before, special.IDs...)
@@ -85,9 +80,8 @@ func (r *reader) template(p component) error {
 		}
 	}
 	if texts != 1 {
-		return fmt.Errorf("a template with the text %d times, want once", texts)
+		fault.Raisef("a template with the text %d times, want once", texts)
 	}
 	r.before = append(before, r.before...)
 	r.after = append(r.after, after...)
-	return nil
 }

@@ -1,15 +1,15 @@
 package hf
 
 import (
-	"errors"
-	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 	"github.com/hippo-ssm/hippo/tokenizer/normalize"
 	"github.com/hippo-ssm/hippo/tokenizer/pipeline"
 	"github.com/hippo-ssm/hippo/tokenizer/pretokenize"
 	"github.com/hippo-ssm/hippo/tokenizer/regex"
 	"github.com/hippo-ssm/hippo/tokenizer/words"
-	"strings"
-	"unicode/utf8"
 )
 
 // maxDecoded is how much longer a decoder may make a token.
@@ -17,72 +17,73 @@ const maxDecoded = 16
 
 // newDecoding returns the steps of a decoder. A file without one whose words are written in byte characters is decoded
 // from them.
-func newDecoding(parts []component, inBytes bool, work *regex.Work) (*pipeline.Decoding, error) {
+func newDecoding(parts []component, inBytes bool, work *regex.Work) *pipeline.Decoding {
 	if len(parts) == 0 && inBytes {
 		parts = []component{{Type: "ByteLevel"}}
 	}
-	d := &pipeline.Decoding{}
-	fused := false
-	growth := 1
+	d := &decoder{work: work, growth: 1}
 	for i, p := range parts {
-		var step func(string, bool) string
-		switch p.Type {
-		case "ByteLevel":
-			step = func(token string, _ bool) string {
-				if text, ok := pretokenize.FromChars(token); ok {
-					return text
-				}
-				return token
-			}
-		case "ByteFallback":
-			step = func(token string, _ bool) string {
-				if b, ok := words.ByteOfToken(token); ok {
-					return string([]byte{b})
-				}
-				return token
-			}
-		case "Fuse":
-			fused = true
-			continue
-		case "Metaspace":
-			var err error
-			if step, err = metaspaceDecoder(p); err != nil {
-				return nil, fmt.Errorf("step %d: %w", i, err)
-			}
-		case "Replace":
-			replace, longer, err := replaceDecoder(p, fused, work)
-			if err != nil {
-				return nil, fmt.Errorf("step %d: %w", i, err)
-			}
-			if growth *= longer; growth > maxDecoded {
-				return nil, fmt.Errorf("step %d: the steps make a token more than %d times as long", i, maxDecoded)
-			}
-			step = replace
-		case "Strip":
-			if p.Content == "" || p.Start < 0 || p.Stop < 0 || p.Start > maxPrepend || p.Stop > maxPrepend {
-				return nil, fmt.Errorf("step %d: Strip of %d and %d times %.60q", i, p.Start, p.Stop, p.Content)
-			}
-			if fused {
-				if p.Stop > 0 || d.Left > 0 {
-					return nil, fmt.Errorf("step %d: Strip at the end of the text is not supported", i)
-				}
-				d.Left, d.Strip = p.Start, p.Content
-				continue
-			}
-			step = stripDecoder(p)
-		default:
-			return nil, fmt.Errorf("step %d: %.60q is not supported, want ByteLevel, Metaspace, Replace, "+
-				"ByteFallback, Fuse or Strip", i, p.Type)
-		}
-		d.Steps = append(d.Steps, step)
+		step(i, func() { d.add(p) })
 	}
-	return d, nil
+	return &d.Decoding
+}
+
+// decoder is a decoder as it is made, step by step.
+type decoder struct {
+	pipeline.Decoding
+	work   *regex.Work
+	fused  bool // after a step Fuse: the tokens are one text
+	growth int  // how much longer the steps may make a token
+}
+
+// add adds a step.
+func (d *decoder) add(p component) {
+	var step func(string, bool) string
+	switch p.Type {
+	case "ByteLevel":
+		step = func(token string, _ bool) string {
+			if text, ok := pretokenize.FromChars(token); ok {
+				return text
+			}
+			return token
+		}
+	case "ByteFallback":
+		step = func(token string, _ bool) string {
+			if b, ok := words.ByteOfToken(token); ok {
+				return string([]byte{b})
+			}
+			return token
+		}
+	case "Fuse":
+		d.fused = true
+		return
+	case "Metaspace":
+		step = metaspaceDecoder(p)
+	case "Replace":
+		step = d.replace(p)
+	case "Strip":
+		if p.Content == "" || p.Start < 0 || p.Stop < 0 || p.Start > maxPrepend || p.Stop > maxPrepend {
+			fault.Raisef("Strip of %d and %d times %.60q", p.Start, p.Stop, p.Content)
+		}
+		if d.fused {
+			if p.Stop > 0 || d.Left > 0 {
+				fault.Raisef("Strip at the end of the text is not supported")
+			}
+			d.Left, d.Strip = p.Start, p.Content
+			return
+		}
+		step = stripDecoder(p)
+	default:
+		fault.Raisef("%.60q is not supported, want ByteLevel, Metaspace, Replace, ByteFallback, Fuse or Strip",
+			p.Type)
+	}
+	d.Steps = append(d.Steps, step)
 }
 
 // metaspaceDecoder writes spaces; in the first token of a text it drops them if the encoder may have added one.
-func metaspaceDecoder(p component) (func(string, bool) string, error) {
+func metaspaceDecoder(p component) func(string, bool) string {
 	if utf8.RuneCountInString(p.Replacement) != 1 {
-		return nil, fmt.Errorf("in Metaspace: replacement %.60q, want one character", p.Replacement)
+		fault.Raisef("in Metaspace: replacement %.60q, want one character", p.Replacement)
 	}
 	never := p.PrependScheme == "never" ||
 		p.PrependScheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace
@@ -91,34 +92,36 @@ func metaspaceDecoder(p component) (func(string, bool) string, error) {
 			return strings.ReplaceAll(token, p.Replacement, "")
 		}
 		return strings.ReplaceAll(token, p.Replacement, " ")
-	}, nil
+	}
 }
 
-// replaceDecoder replaces inside a token. Behind Fuse the pattern must be one character: others may go over tokens.
-func replaceDecoder(p component, fused bool, work *regex.Work) (step func(string, bool) string, longer int, err error) {
+// grow counts how many times as long a step makes a token.
+func (d *decoder) grow(times int) {
+	if d.growth *= max(1, times); d.growth > maxDecoded {
+		fault.Raisef("the steps make a token more than %d times as long", maxDecoded)
+	}
+}
+
+// replace replaces inside a token. Behind Fuse the pattern must be one character: others may go over tokens.
+func (d *decoder) replace(p component) func(string, bool) string {
 	if text := p.Pattern.String; text != nil && *text != "" {
-		if fused && utf8.RuneCountInString(*text) > 1 {
-			return nil, 0, errors.New("a Replace of several characters after Fuse is not supported")
+		if d.fused && utf8.RuneCountInString(*text) > 1 {
+			fault.Raisef("a Replace of several characters after Fuse is not supported")
 		}
-		longer = max(1, (len(p.Content)+len(*text)-1)/len(*text))
-		return func(token string, _ bool) string { return strings.ReplaceAll(token, *text, p.Content) }, longer, nil
+		d.grow((len(p.Content) + len(*text) - 1) / len(*text))
+		return func(token string, _ bool) string { return strings.ReplaceAll(token, *text, p.Content) }
 	}
-	pattern, err := p.Pattern.regex()
-	if err != nil {
-		return nil, 0, fmt.Errorf("in Replace: %w", err)
+	var pattern string
+	fault.Within("in Replace", func() { pattern = p.Pattern.regex() })
+	if d.fused {
+		fault.Raisef("a Replace by a pattern after Fuse is not supported")
 	}
-	if fused {
-		return nil, 0, errors.New("a Replace by a pattern after Fuse is not supported")
-	}
-	d, err := regex.CompileWithin(pattern, work)
-	if err != nil {
-		return nil, 0, err
-	}
-	matches := normalize.ReplaceMatches{Pattern: d, New: []byte(p.Content)}
+	matches := normalize.ReplaceMatches{Pattern: compile(pattern, d.work), New: []byte(p.Content)}
+	d.grow(len(p.Content))
 	return func(token string, _ bool) string {
 		out, _ := matches.Apply(nil, []byte(token), true, true)
 		return string(out)
-	}, max(1, len(p.Content)), nil
+	}
 }
 
 // stripDecoder drops up to so many characters at the ends of a token.

@@ -2,11 +2,12 @@ package hf
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"github.com/hippo-ssm/hippo/tokenizer/regex"
 	"regexp"
 	"slices"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
+	"github.com/hippo-ssm/hippo/tokenizer/regex"
 )
 
 // component is a normalizer, pre_tokenizer or decoder, or one step of a Sequence of them.
@@ -60,36 +61,34 @@ const (
 )
 
 // components reads a part, or the parts in it if it is a Sequence; list picks their field. It returns nil for no part.
-func components(data json.RawMessage, list func(component) []json.RawMessage) ([]component, error) {
+func components(data json.RawMessage, list func(component) []json.RawMessage) []component {
 	return nestedComponents(data, list, maxNests)
 }
 
-func nestedComponents(data json.RawMessage, list func(component) []json.RawMessage, depth int) ([]component, error) {
+func nestedComponents(data json.RawMessage, list func(component) []json.RawMessage, depth int) []component {
 	if len(data) == 0 || string(data) == "null" {
-		return nil, nil
+		return nil
 	}
 	var part component
-	if err := json.Unmarshal(data, &part); err != nil {
-		return nil, err
-	}
+	fault.Check(json.Unmarshal(data, &part))
 	if part.Type != "Sequence" {
-		return []component{part}, nil
+		return []component{part}
 	}
 	if depth == 0 {
-		return nil, fmt.Errorf("more than %d Sequences inside each other", maxNests)
+		fault.Raisef("more than %d Sequences inside each other", maxNests)
 	}
 	var parts []component
 	for i, data := range list(part) {
-		more, err := nestedComponents(data, list, depth-1)
-		if err != nil {
-			return nil, fmt.Errorf("step %d: %w", i, err)
-		}
-		if parts = append(parts, more...); len(parts) > maxParts {
-			return nil, fmt.Errorf("more than %d steps", maxParts)
+		step(i, func() { parts = append(parts, nestedComponents(data, list, depth-1)...) })
+		if len(parts) > maxParts {
+			fault.Raisef("more than %d steps", maxParts)
 		}
 	}
-	return parts, nil
+	return parts
 }
+
+// step does what step i asks for, whose number stands before an error.
+func step(i int, do func()) { fault.Within(fmt.Sprintf("step %d", i), do) }
 
 // The fields of the parts of a Sequence.
 func normalizerSteps(p component) []json.RawMessage   { return p.Normalizers }
@@ -104,10 +103,10 @@ func isByteLevel(decoder []component) bool {
 
 // classicSplits reads the steps of byte-level BPE that keep all of the text: any number of Split and Digits, then
 // ByteLevel, which cuts by GPT-2's pattern unless use_regex is false. ok is false for other steps.
-func classicSplits(parts []component) (patterns []string, prefixSpace, ok bool, err error) {
+func classicSplits(parts []component) (patterns []string, prefixSpace, ok bool) {
 	last := len(parts) - 1
 	if last < 0 || parts[last].Type != "ByteLevel" {
-		return nil, false, false, nil
+		return nil, false, false
 	}
 	for i, p := range parts {
 		switch {
@@ -115,21 +114,15 @@ func classicSplits(parts []component) (patterns []string, prefixSpace, ok bool, 
 			// Removed and inverted drops what the pattern does not match. The patterns of published tokenizers match
 			// everything, and where one does not, dropping text would lose it.
 			if !(p.Behavior == "Isolated" && !p.Invert || p.Behavior == "Removed" && p.Invert) {
-				return nil, false, false, nil
+				return nil, false, false
 			}
-			pattern, err := p.Pattern.regex()
-			if err != nil {
-				return nil, false, false, fmt.Errorf("step %d: %w", i, err)
-			}
-			patterns = append(patterns, pattern)
+			step(i, func() { patterns = append(patterns, p.Pattern.regex()) })
 		case p.Type == "Digits" && p.IndividualDigits:
 			patterns = append(patterns, `\p{N}`)
 		case p.Type == "Digits":
 			patterns = append(patterns, `\p{N}+`)
-		case p.Type != "ByteLevel" || i < last:
-			return nil, false, false, nil
-		case p.AddPrefixSpace != nil && *p.AddPrefixSpace && last > 0:
-			return nil, false, false, nil
+		case p.Type != "ByteLevel" || i < last, p.AddPrefixSpace != nil && *p.AddPrefixSpace && last > 0:
+			return nil, false, false
 		default:
 			prefixSpace = p.AddPrefixSpace != nil && *p.AddPrefixSpace
 			if p.UseRegex == nil || *p.UseRegex {
@@ -137,16 +130,16 @@ func classicSplits(parts []component) (patterns []string, prefixSpace, ok bool, 
 			}
 		}
 	}
-	return patterns, prefixSpace, true, nil
+	return patterns, prefixSpace, true
 }
 
 // regex is the pattern as a regular expression.
-func (p matcher) regex() (string, error) {
+func (p matcher) regex() string {
 	switch {
 	case p.Regex != nil:
-		return *p.Regex, nil
-	case p.String != nil && *p.String != "":
-		return regexp.QuoteMeta(*p.String), nil
+		return *p.Regex
+	case p.String == nil || *p.String == "":
+		fault.Raisef("pattern is missing or empty")
 	}
-	return "", errors.New("pattern is missing or empty")
+	return regexp.QuoteMeta(*p.String)
 }

@@ -1,12 +1,11 @@
 package hf
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"unicode/utf8"
 
+	"github.com/hippo-ssm/hippo/internal/fault"
 	"github.com/hippo-ssm/hippo/tokenizer/added"
 	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 	"github.com/hippo-ssm/hippo/tokenizer/normalize"
@@ -36,152 +35,123 @@ const (
 	maxPrepend = 256 // bytes
 )
 
-func (r *reader) read() error {
-	parts, err := components(r.file.Normalizer, normalizerSteps)
-	for i := 0; err == nil && i < len(parts); i++ {
-		r.changes = r.changes || parts[i].Type != "NFC"
-		var step normalize.Normalizer
-		if step, err = r.normalizer(parts[i]); step != nil {
-			r.norms = append(r.norms, step)
+func (r *reader) read() {
+	fault.Within("normalizer", func() {
+		for _, part := range components(r.file.Normalizer, normalizerSteps) {
+			r.changes = r.changes || part.Type != "NFC"
+			if step := r.normalizer(part); step != nil {
+				r.norms = append(r.norms, step)
+			}
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("normalizer: %w", err)
-	}
-	if r.splits, err = components(r.file.PreTokenizer, preTokenizerSteps); err != nil {
-		return fmt.Errorf("pre_tokenizer: %w", err)
-	}
-	if r.decoder, err = components(r.file.Decoder, decoderSteps); err != nil {
-		return fmt.Errorf("decoder: %w", err)
-	}
-	if err := r.postProcessor(); err != nil {
-		return fmt.Errorf("post_processor: %w", err)
-	}
-	return nil
+	})
+	fault.Within("pre_tokenizer", func() { r.splits = components(r.file.PreTokenizer, preTokenizerSteps) })
+	fault.Within("decoder", func() { r.decoder = components(r.file.Decoder, decoderSteps) })
+	fault.Within("post_processor", r.postProcessor)
 }
 
 // grow counts how much longer a step makes a text.
-func (r *reader) grow(old, new int) error {
+func (r *reader) grow(old, new int) {
 	r.growth = max(r.growth, 1) * max(1, (new+old-1)/old)
 	if r.growth > maxGrowth {
-		return fmt.Errorf("the steps make a text more than %d times as long", maxGrowth)
+		fault.Raisef("the steps make a text more than %d times as long", maxGrowth)
 	}
-	return nil
 }
 
+// forms are the Unicode normalization forms.
+var forms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
+
 // normalizer makes a step; nil for one that changes nothing.
-func (r *reader) normalizer(p component) (normalize.Normalizer, error) {
+func (r *reader) normalizer(p component) normalize.Normalizer {
 	switch p.Type {
-	case "NFC":
-		return normalize.UnicodeForm{Form: norm.NFC}, nil
-	case "NFD":
-		return normalize.UnicodeForm{Form: norm.NFD}, nil
-	case "NFKC":
-		return normalize.UnicodeForm{Form: norm.NFKC}, nil
-	case "NFKD":
-		return normalize.UnicodeForm{Form: norm.NFKD}, nil
+	case "NFC", "NFD", "NFKC", "NFKD":
+		return normalize.UnicodeForm{Form: forms[p.Type]}
 	case "Lowercase":
-		return normalize.EachRune(normalize.Lowercase), nil
+		return normalize.EachRune(normalize.Lowercase)
 	case "StripAccents":
-		return normalize.EachRune(normalize.StripAccents), nil
+		return normalize.EachRune(normalize.StripAccents)
 	case "Strip":
-		return normalize.StripSpace{Left: p.StripLeft, Right: p.StripRight}, nil
+		return normalize.StripSpace{Left: p.StripLeft, Right: p.StripRight}
 	case "Prepend":
 		if len(p.Prepend) > maxPrepend {
-			return nil, fmt.Errorf("a Prepend of %d bytes, want at most %d", len(p.Prepend), maxPrepend)
+			fault.Raisef("a Prepend of %d bytes, want at most %d", len(p.Prepend), maxPrepend)
 		}
-		return normalize.Prepend(p.Prepend), nil
+		return normalize.Prepend(p.Prepend)
 	case "Precompiled":
 		if len(p.Charsmap) == 0 {
-			return nil, nil
+			return nil
 		}
-		m, err := normalize.NewCharsmap(p.Charsmap)
-		if err != nil {
-			return nil, err
-		}
-		return m, r.grow(1, m.Longest)
+		m := fault.Must(normalize.NewCharsmap(p.Charsmap))
+		r.grow(1, m.Longest)
+		return m
 	case "Replace":
 		return r.replace(p)
 	}
-	return nil, fmt.Errorf("%.60q is not supported, want NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, "+
+	fault.Raisef("%.60q is not supported, want NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, "+
 		"Prepend, Replace, Precompiled or a Sequence of them", p.Type)
+	return nil
 }
 
 // replace makes the normalizer of a Replace step.
-func (r *reader) replace(p component) (normalize.Normalizer, error) {
+func (r *reader) replace(p component) normalize.Normalizer {
 	if text := p.Pattern.String; text != nil && *text != "" {
-		return normalize.ReplaceText{Old: []byte(*text), New: []byte(p.Content)}, r.grow(len(*text), len(p.Content))
+		r.grow(len(*text), len(p.Content))
+		return normalize.ReplaceText{Old: []byte(*text), New: []byte(p.Content)}
 	}
-	pattern, err := p.Pattern.regex()
-	if err != nil {
-		return nil, fmt.Errorf("in Replace: %w", err)
-	}
-	d, err := regex.CompileWithin(pattern, &r.work)
-	if err != nil {
-		return nil, err
-	}
-	return normalize.ReplaceMatches{Pattern: d, New: []byte(p.Content)}, r.grow(1, len(p.Content))
+	var pattern string
+	fault.Within("in Replace", func() { pattern = p.Pattern.regex() })
+	d := compile(pattern, &r.work)
+	r.grow(1, len(p.Content))
+	return normalize.ReplaceMatches{Pattern: d, New: []byte(p.Content)}
+}
+
+// compile compiles a pattern within what work is left.
+func compile(pattern string, work *regex.Work) *regex.DFA {
+	return fault.Must(regex.CompileWithin(pattern, work))
 }
 
 // maxSplits bounds the steps of a pre_tokenizer. DeepSeek's has four.
 const maxSplits = 8
 
 // preSteps makes the steps of the pre_tokenizer.
-func (r *reader) preSteps() (steps []pretokenize.Step, err error) {
+func (r *reader) preSteps() (steps []pretokenize.Step) {
 	if len(r.splits) > maxSplits {
-		return nil, fmt.Errorf("%d steps, want at most %d", len(r.splits), maxSplits)
+		fault.Raisef("%d steps, want at most %d", len(r.splits), maxSplits)
 	}
 	for i, p := range r.splits {
-		more, err := r.preStep(p)
-		if err != nil {
-			return nil, fmt.Errorf("step %d: %w", i, err)
-		}
-		steps = append(steps, more...)
+		step(i, func() { steps = append(steps, r.preStep(p)...) })
 	}
-	return steps, nil
+	return steps
 }
 
-func (r *reader) preStep(p component) ([]pretokenize.Step, error) {
-	cut := func(d *regex.DFA, err error, behavior pretokenize.CutBehavior, invert bool) ([]pretokenize.Step, error) {
-		return []pretokenize.Step{&pretokenize.Cut{Pattern: d, Behavior: behavior, Invert: invert}}, err
+func (r *reader) preStep(p component) []pretokenize.Step {
+	cut := func(d *regex.DFA, behavior pretokenize.CutBehavior, invert bool) []pretokenize.Step {
+		return []pretokenize.Step{&pretokenize.Cut{Pattern: d, Behavior: behavior, Invert: invert}}
 	}
+	set := func(of regex.Set, many bool) *regex.DFA { return fault.Must(pretokenize.CompileSet(of, many, &r.work)) }
 	switch p.Type {
 	case "Split":
 		behavior, ok := pretokenize.CutBehaviors[p.Behavior]
 		if !ok {
-			return nil, fmt.Errorf("in Split: behavior %.60q is not known", p.Behavior)
+			fault.Raisef("in Split: behavior %.60q is not known", p.Behavior)
 		}
-		pattern, err := p.Pattern.regex()
-		if err != nil {
-			return nil, err
-		}
-		d, err := regex.CompileWithin(pattern, &r.work)
-		return cut(d, err, behavior, p.Invert)
+		return cut(compile(p.Pattern.regex(), &r.work), behavior, p.Invert)
 	case "Digits":
-		d, err := pretokenize.CompileSet(pretokenize.SetNumber(), !p.IndividualDigits, &r.work)
-		return cut(d, err, pretokenize.CutIsolated, false)
+		return cut(set(pretokenize.SetNumber(), !p.IndividualDigits), pretokenize.CutIsolated, false)
 	case "Punctuation":
 		behavior, ok := pretokenize.CutBehaviors[p.Behavior]
 		if p.Behavior != "" && !ok {
-			return nil, fmt.Errorf("in Punctuation: behavior %.60q is not known", p.Behavior)
+			fault.Raisef("in Punctuation: behavior %.60q is not known", p.Behavior)
 		}
-		d, err := pretokenize.CompileSet(pretokenize.SetPunctuation(), false, &r.work)
-		return cut(d, err, behavior, false)
+		return cut(set(pretokenize.SetPunctuation(), false), behavior, false)
 	case "Whitespace":
-		d, err := pretokenize.CompileWords(&r.work)
-		return cut(d, err, pretokenize.CutRemoved, true)
+		return cut(fault.Must(pretokenize.CompileWords(&r.work)), pretokenize.CutRemoved, true)
 	case "WhitespaceSplit":
-		d, err := pretokenize.CompileSet(regex.SetSpace, false, &r.work)
-		return cut(d, err, pretokenize.CutRemoved, false)
+		return cut(set(regex.SetSpace, false), pretokenize.CutRemoved, false)
 	case "BertPreTokenizer":
-		spaces, err := pretokenize.CompileSet(regex.SetSpace, false, &r.work)
-		punctuation, err2 := pretokenize.CompileSet(pretokenize.SetPunctuation(), false, &r.work)
-		return []pretokenize.Step{&pretokenize.Cut{Pattern: spaces, Behavior: pretokenize.CutRemoved},
-				&pretokenize.Cut{Pattern: punctuation}},
-			errors.Join(err, err2)
+		return append(cut(set(regex.SetSpace, false), pretokenize.CutRemoved, false),
+			cut(set(pretokenize.SetPunctuation(), false), pretokenize.CutIsolated, false)...)
 	case "CharDelimiterSplit":
-		d, err := compileChar(p.Delimiter, &r.work)
-		return cut(d, err, pretokenize.CutRemoved, false)
+		return cut(compileChar(p.Delimiter, &r.work), pretokenize.CutRemoved, false)
 	case "Metaspace":
 		return r.metaspace(p)
 	case "ByteLevel":
@@ -190,24 +160,20 @@ func (r *reader) preStep(p component) ([]pretokenize.Step, error) {
 			steps = append(steps, pretokenize.Prefix{With: " "})
 		}
 		if p.UseRegex == nil || *p.UseRegex {
-			d, err := regex.CompileWithin(regex.GPT2Pattern, &r.work)
-			if err != nil {
-				return nil, err
-			}
-			steps = append(steps, &pretokenize.Cut{Pattern: d})
+			steps = append(steps, &pretokenize.Cut{Pattern: compile(regex.GPT2Pattern, &r.work)})
 		}
-		return append(steps, pretokenize.Bytes{}), r.grow(1, 2)
+		r.grow(1, 2)
+		return append(steps, pretokenize.Bytes{})
 	}
-	return nil, fmt.Errorf("%.60q is not supported, want ByteLevel, Split, Digits, Metaspace, Punctuation, "+
+	fault.Raisef("%.60q is not supported, want ByteLevel, Split, Digits, Metaspace, Punctuation, "+
 		"Whitespace, WhitespaceSplit, BertPreTokenizer, CharDelimiterSplit or a Sequence of them", p.Type)
+	return nil
 }
 
 // metaspace makes the steps of SentencePiece's way to write spaces.
-func (r *reader) metaspace(p component) ([]pretokenize.Step, error) {
-	d, err := compileChar(p.Replacement, &r.work)
-	if err != nil {
-		return nil, fmt.Errorf("in Metaspace: replacement: %w", err)
-	}
+func (r *reader) metaspace(p component) []pretokenize.Step {
+	var d *regex.DFA
+	fault.Within("in Metaspace: replacement", func() { d = compileChar(p.Replacement, &r.work) })
 	scheme := p.PrependScheme
 	if scheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace {
 		scheme = "never"
@@ -220,25 +186,26 @@ func (r *reader) metaspace(p component) ([]pretokenize.Step, error) {
 		steps = append(steps, pretokenize.Prefix{With: p.Replacement, First: true})
 	case "never":
 	default:
-		return nil, fmt.Errorf("in Metaspace: prepend_scheme %.60q, want always, first or never", scheme)
+		fault.Raisef("in Metaspace: prepend_scheme %.60q, want always, first or never", scheme)
 	}
 	if p.Split == nil || *p.Split {
 		steps = append(steps, &pretokenize.Cut{Pattern: d, Behavior: pretokenize.CutNext})
 	}
-	return steps, r.grow(1, len(p.Replacement))
+	r.grow(1, len(p.Replacement))
+	return steps
 }
 
 // compileChar returns the pattern of one character.
-func compileChar(char string, work *regex.Work) (*regex.DFA, error) {
+func compileChar(char string, work *regex.Work) *regex.DFA {
 	r, size := utf8.DecodeRuneInString(char)
 	if size == 0 || size != len(char) || r == utf8.RuneError && size < 2 {
-		return nil, fmt.Errorf("found %.60q, want one character", char)
+		fault.Raisef("found %.60q, want one character", char)
 	}
-	return pretokenize.CompileSet(regex.Of(char), false, work)
+	return fault.Must(pretokenize.CompileSet(regex.Of(char), false, work))
 }
 
 // aroundBPE is byte-level BPE with normalizers, or with added tokens that have flags.
-func (r *reader) aroundBPE(b *bpe.Tokenizer) (token.Tokenizer, error) {
+func (r *reader) aroundBPE(b *bpe.Tokenizer) token.Tokenizer {
 	t := pipeline.Spec{Type: b.Type, Bytes: b, Tokens: b.Tokens, Norms: r.norms, Added: b.Added, Before: r.before,
 		After: r.after, File: b.HuggingFace}
 	if b.PrefixSpace {
@@ -257,85 +224,70 @@ func (r *reader) aroundBPE(b *bpe.Tokenizer) (token.Tokenizer, error) {
 		addFlags(f, b.Added)
 		return f.Sum()
 	})
-	return pipeline.New(t)
+	return fault.Must(pipeline.New(t))
 }
 
 // pipeline makes the tokenizer of a file in its general form.
-func (r *reader) pipeline(data []byte) (token.Tokenizer, error) {
+func (r *reader) pipeline(data []byte) token.Tokenizer {
 	m := &r.file.Model
 	t := pipeline.Spec{Type: "bpe", Norms: r.norms, Added: r.file.AddedTokens, Before: r.before, After: r.after,
 		File: func() ([]byte, error) { return data, nil }}
-	var err error
-	if t.Steps, err = r.preSteps(); err != nil {
-		return nil, fmt.Errorf("pre_tokenizer: %w", err)
-	}
-	texts, err := m.texts()
-	if err != nil {
-		return nil, err
-	}
+	fault.Within("pre_tokenizer", func() { t.Steps = r.preSteps() })
+	texts := m.texts()
 	t.Joins = words.NewPairFilter(texts)
 	if isBPE(m) {
-		t.Model, err = m.charBPE()
+		t.Model = m.charBPE()
 	} else {
-		t.Type = "unigram"
-		t.Model, err = m.unigram(texts)
+		t.Type, t.Model = "unigram", m.unigram(texts)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if t.Tokens, err = placeAdded(texts, t.Added, m.Vocab.IDs); err != nil {
-		return nil, err
-	}
-	if t.Decoding, err = newDecoding(r.decoder, slices.ContainsFunc(t.Steps, isBytesStep), &r.work); err != nil {
-		return nil, fmt.Errorf("decoder: %w", err)
-	}
+	t.Tokens = placeAdded(texts, t.Added, m.Vocab.IDs)
+	fault.Within("decoder", func() {
+		t.Decoding = newDecoding(r.decoder, slices.ContainsFunc(t.Steps, isBytesStep), &r.work)
+	})
 	fingerprint := r.fingerprint(&t) // now, so that the file's texts need not be kept
 	t.Sum = func() string { return fingerprint }
-	return pipeline.New(t)
+	return fault.Must(pipeline.New(t))
 }
 
 func isBytesStep(s pretokenize.Step) bool { _, ok := s.(pretokenize.Bytes); return ok }
 
 // charBPE makes the model of BPE over characters.
-func (m *Model) charBPE() (*words.CharBPE, error) {
+func (m *Model) charBPE() *words.CharBPE {
 	unknown := int32(-1)
 	if m.Unk != nil {
 		id, ok := m.Vocab.IDs[*m.Unk]
 		if !ok {
-			return nil, fmt.Errorf("model.unk_token is %.60q, which is not in model.vocab", *m.Unk)
+			fault.Raisef("model.unk_token is %.60q, which is not in model.vocab", *m.Unk)
 		}
 		unknown = id
 	}
-	merges, results, err := m.mergeIDs(false)
-	if err != nil {
-		return nil, err
-	}
+	merges, results := m.mergeIDs(false)
 	b := words.NewCharBPE(m.Vocab.IDs, unknown, m.ByteFallback)
 	b.Fuse = m.FuseUnk != nil && *m.FuseUnk
 	b.Table = bpe.NewMergeTable(merges, results)
 	if m.IgnoreMerges {
 		b.Words = m.Vocab.IDs
 	}
-	return b, nil
+	return b
 }
 
 // unigram makes the model of a unigram vocabulary.
-func (m *Model) unigram(texts []string) (*words.Unigram, error) {
+func (m *Model) unigram(texts []string) *words.Unigram {
 	u := &words.Unigram{Score: m.Vocab.scores, Unknown: -1, ByteID: words.ByteTokenIDs(m.Vocab.IDs, m.ByteFallback),
 		Fuse: m.FuseUnk == nil || *m.FuseUnk}
 	if m.UnkID != nil {
 		if u.Unknown = *m.UnkID; u.Unknown < 0 || int(u.Unknown) >= len(texts) {
-			return nil, fmt.Errorf("model.unk_id is %d, want 0 to %d", u.Unknown, len(texts)-1)
+			fault.Raisef("model.unk_id is %d, want 0 to %d", u.Unknown, len(texts)-1)
 		}
 	}
 	var ids []int32
 	for id, text := range texts {
 		if len(text) > words.MaxPiece {
-			return nil, fmt.Errorf("model.vocab: a token of %d bytes, want at most %d", len(text), words.MaxPiece)
+			fault.Raisef("model.vocab: a token of %d bytes, want at most %d", len(text), words.MaxPiece)
 		}
 		ids = append(ids, int32(id))
 	}
 	u.UnkScore = slices.Min(u.Score) - words.UnknownPenalty
 	u.Trie = words.NewTrie(texts, ids)
-	return u, nil
+	return u
 }

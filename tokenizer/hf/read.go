@@ -8,13 +8,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 	"github.com/hippo-ssm/hippo/tokenizer/added"
 	"github.com/hippo-ssm/hippo/tokenizer/bpe"
 	"github.com/hippo-ssm/hippo/tokenizer/pretokenize"
 	"github.com/hippo-ssm/hippo/tokenizer/regex"
 	"github.com/hippo-ssm/hippo/tokenizer/token"
-	"slices"
-	"strings"
 )
 
 // File is the structure of the file.
@@ -113,43 +115,31 @@ func ParseMerge(text string) (mergePair, error) {
 }
 
 // Parse checks a tokenizer.json in Hugging Face's format and makes a tokenizer of it.
-func Parse(file *File, data []byte) (token.Tokenizer, error) {
-	if err := file.Model.check(); err != nil {
-		return nil, err
-	}
-	r := reader{file: file, work: regex.MaxWork}
-	if err := r.read(); err != nil {
-		return nil, err
-	}
-	plain := isBPE(&file.Model) && !file.Model.ByteFallback && isByteLevel(r.decoder)
-	patterns, prefixSpace, classic, err := classicSplits(r.splits)
-	if err != nil {
-		return nil, fmt.Errorf("pre_tokenizer: %w", err)
-	}
-	if !plain || !classic {
+func Parse(file *File, data []byte) (t token.Tokenizer, err error) {
+	err = fault.Catch(func() {
+		fault.Check(file.Model.check())
+		r := reader{file: file, work: regex.MaxWork}
+		r.read()
+		t = r.tokenizer(data)
+	})
+	return t, err
+}
+
+// tokenizer makes the tokenizer of a file whose parts have been read.
+func (r *reader) tokenizer(data []byte) token.Tokenizer {
+	file, classic := r.file, false
+	spec := bpe.Spec{Type: "bpe", File: file.Settings, Before: r.before, After: r.after, Added: file.AddedTokens}
+	fault.Within("pre_tokenizer", func() { spec.Patterns, spec.PrefixSpace, classic = classicSplits(r.splits) })
+	if !classic || !isBPE(&file.Model) || file.Model.ByteFallback || !isByteLevel(r.decoder) {
 		return r.pipeline(data)
 	}
-	spec := bpe.Spec{Type: "bpe", File: file.Settings, Patterns: patterns, PrefixSpace: prefixSpace,
-		Before: r.before, After: r.after}
-	if err := setVocab(&spec, &file.Model); err != nil {
-		return nil, err
-	}
-	if spec.Merges, spec.Results, err = file.Model.mergeIDs(true); err != nil {
-		return nil, err
-	}
-	if spec.Tokens, err = placeAdded(spec.Tokens, file.AddedTokens, file.Model.Vocab.IDs); err != nil {
-		return nil, err
-	}
-	spec.Added = file.AddedTokens
-	t, err := bpe.New(spec)
-	if err == nil {
-		err = token.CheckAffixes(t.Before, t.After, len(t.Tokens))
-	}
-	if err != nil {
-		return nil, err
-	}
+	setVocab(&spec, &file.Model)
+	spec.Merges, spec.Results = file.Model.mergeIDs(true)
+	spec.Tokens = placeAdded(spec.Tokens, file.AddedTokens, file.Model.Vocab.IDs)
+	t := fault.Must(bpe.New(spec))
+	fault.Check(token.CheckAffixes(t.Before, t.After, len(t.Tokens)))
 	if len(r.norms) == 0 && !slices.ContainsFunc(file.AddedTokens, added.Token.HasFlags) {
-		return t, nil
+		return t
 	}
 	return r.aroundBPE(t)
 }
@@ -180,7 +170,7 @@ func (m *Model) check() error {
 const maxHoles = 1 << 16
 
 // texts is the text of each id in model.vocab, "" for those not in it.
-func (m *Model) texts() ([]string, error) {
+func (m *Model) texts() []string {
 	type entry struct {
 		id   int32
 		text string
@@ -197,26 +187,24 @@ func (m *Model) texts() ([]string, error) {
 	for _, e := range entries {
 		switch {
 		case e.text == "":
-			return nil, fmt.Errorf("model.vocab: the token of id %d is empty", e.id)
+			fault.Raisef("model.vocab: the token of id %d is empty", e.id)
 		case e.id < 0 || e.id > most:
-			return nil, fmt.Errorf("model.vocab: %.60q has id %d, want 0 to %d for %d tokens",
+			fault.Raisef("model.vocab: %.60q has id %d, want 0 to %d for %d tokens",
 				e.text, e.id, most, len(entries))
 		case int(e.id) < len(texts):
-			return nil, fmt.Errorf("model.vocab: %.60q and %.60q both have id %d", texts[e.id], e.text, e.id)
+			fault.Raisef("model.vocab: %.60q and %.60q both have id %d", texts[e.id], e.text, e.id)
 		}
 		for len(texts) < int(e.id) {
 			texts = append(texts, "")
 		}
 		texts = append(texts, e.text)
 	}
-	return texts, nil
+	return texts
 }
 
 // setVocab sets tokens and byteID from model.vocab.
-func setVocab(s *bpe.Spec, m *Model) (err error) {
-	if s.File.Vocab, err = m.texts(); err != nil {
-		return err
-	}
+func setVocab(s *bpe.Spec, m *Model) {
+	s.File.Vocab = m.texts()
 	if m.IgnoreMerges {
 		s.Words = make(map[string]int32, len(m.Vocab.IDs))
 	}
@@ -238,13 +226,12 @@ func setVocab(s *bpe.Spec, m *Model) (err error) {
 		}
 		s.ByteID[b] = id
 	}
-	return nil
 }
 
 // mergeIDs is model.merges by ids, and what they become. With inBytes it leaves out merges of tokens with a space.
-func (m *Model) mergeIDs(inBytes bool) (merges [][2]int32, results []int32, err error) {
+func (m *Model) mergeIDs(inBytes bool) (merges [][2]int32, results []int32) {
 	if len(m.Merges) > bpe.MaxMerges {
-		return nil, nil, fmt.Errorf("model.merges: %d merges, want at most %d", len(m.Merges), bpe.MaxMerges)
+		fault.Raisef("model.merges: %d merges, want at most %d", len(m.Merges), bpe.MaxMerges)
 	}
 	for rank, merge := range m.Merges {
 		if inBytes && strings.Contains(merge[0]+merge[1], " ") {
@@ -254,7 +241,7 @@ func (m *Model) mergeIDs(inBytes bool) (merges [][2]int32, results []int32, err 
 		for i, text := range []string{merge[0], merge[1], merge[0] + merge[1]} {
 			id, ok := m.Vocab.IDs[text]
 			if !ok {
-				return nil, nil, fmt.Errorf("model.merges[%d] is %.60q and %.60q, but %.60q is not in model.vocab",
+				fault.Raisef("model.merges[%d] is %.60q and %.60q, but %.60q is not in model.vocab",
 					rank, merge[0], merge[1], text)
 			}
 			ids[i] = id
@@ -262,36 +249,36 @@ func (m *Model) mergeIDs(inBytes bool) (merges [][2]int32, results []int32, err 
 		merges = append(merges, [2]int32{ids[0], ids[1]})
 		results = append(results, ids[2])
 	}
-	return merges, results, nil
+	return merges, results
 }
 
 // maxAdded bounds the number of added tokens and their bytes.
 const maxAdded = 1 << 20
 
 // placeAdded puts added_tokens into the texts of all ids.
-func placeAdded(tokens []string, list []added.Token, vocab map[string]int32) ([]string, error) {
+func placeAdded(tokens []string, list []added.Token, vocab map[string]int32) []string {
 	bytes := 0
 	for i, a := range list {
 		what := fmt.Sprintf("added_tokens[%d] %.40q", i, a.Content)
 		bytes += len(a.Content)
 		switch {
 		case a.Content == "":
-			return nil, fmt.Errorf("%s: empty", what)
+			fault.Raisef("%s: empty", what)
 		case bytes > maxAdded:
-			return nil, fmt.Errorf("%s: all together are longer than %d bytes", what, maxAdded)
+			fault.Raisef("%s: all together are longer than %d bytes", what, maxAdded)
 		case a.ID < 0 || int(a.ID) > min(2*(len(vocab)+len(list))+maxHoles, bpe.MaxIDs-1):
-			return nil, fmt.Errorf("%s has id %d, out of proportion to %d tokens", what, a.ID, len(vocab)+len(list))
+			fault.Raisef("%s has id %d, out of proportion to %d tokens", what, a.ID, len(vocab)+len(list))
 		}
 		for len(tokens) <= int(a.ID) {
 			tokens = append(tokens, "")
 		}
 		if id, ok := vocab[a.Content]; ok && id != a.ID {
-			return nil, fmt.Errorf("%s has id %d, but in model.vocab it is %d", what, a.ID, id)
+			fault.Raisef("%s has id %d, but in model.vocab it is %d", what, a.ID, id)
 		}
 		if old := tokens[a.ID]; old != "" && old != a.Content {
-			return nil, fmt.Errorf("%s has id %d, which already stands for %.60q", what, a.ID, old)
+			fault.Raisef("%s has id %d, which already stands for %.60q", what, a.ID, old)
 		}
 		tokens[a.ID] = a.Content
 	}
-	return tokens, nil
+	return tokens
 }

@@ -22,20 +22,15 @@ type Normalizer interface {
 // Chain is the steps for one text, with what each has to keep back.
 type Chain struct {
 	steps []Normalizer
-	state []struct {
-		pending, out []byte
-		inside       bool // something of the stretch is after this step
-	}
+	state []chainState // of each step
 }
 
-func NewChain(steps []Normalizer) Chain {
-	c := Chain{steps: steps}
-	c.state = append(c.state, make([]struct {
-		pending, out []byte
-		inside       bool
-	}, len(steps))...)
-	return c
+type chainState struct {
+	pending, out []byte
+	inside       bool // something of the stretch is after this step
 }
+
+func NewChain(steps []Normalizer) Chain { return Chain{steps, make([]chainState, len(steps))} }
 
 // push gives the next part of a stretch to the steps, and returns what comes out after the last. It is valid until the
 // next call, and as long as src.

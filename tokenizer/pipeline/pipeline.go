@@ -45,13 +45,14 @@ type Tokenizer struct {
 	cut     *pretokenize.Cut   // the first that cuts; nil for none
 	rest    []pretokenize.Step // steps after it
 	text    []string           // tokens, decoded
+	model   words.Model        // of Spec: here its use is short enough to be inlined
 	End     *int32             // the token that ends a document, where its name does not tell; nil for none
 	workers sync.Pool          // of *wordWorker
 }
 
 // New returns a tokenizer.
 func New(spec Spec) (*Tokenizer, error) {
-	t := &Tokenizer{Spec: spec, lead: spec.Steps, text: spec.Tokens}
+	t := &Tokenizer{Spec: spec, lead: spec.Steps, text: spec.Tokens, model: spec.Model}
 	for i, step := range spec.Steps {
 		if cut, ok := step.(*pretokenize.Cut); ok {
 			t.lead, t.cut, t.rest = spec.Steps[:i], cut, spec.Steps[i+1:]
@@ -277,7 +278,7 @@ func (s *pipeStream) encode(word []byte, begins, ends bool) (done, bad int) {
 	}
 	lo, bad := 0, -1
 	part := func(hi int, last bool) bool {
-		s.dst, bad = s.t.Model.Encode(s.w, s.dst, word[lo:hi], begins && lo == 0 && last)
+		s.dst, bad = s.t.model.Encode(s.w, s.dst, word[lo:hi], begins && lo == 0 && last)
 		if bad >= 0 {
 			bad += lo
 			s.bad = describe(word[bad:])

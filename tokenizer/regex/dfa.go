@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // DFA is a compiled pattern: it finds the match at a place in a text with one table look-up per character.
@@ -126,32 +127,25 @@ func CompileWithin(pattern string, work *Work) (*DFA, error) {
 }
 
 func CompileNode(node *Node, work *Work) (*DFA, error) {
-	p := regexProgram{work: work}
-	if err := p.emit(node); err != nil {
-		return nil, err
-	}
-	if len(p.sets) > maxSets {
-		return nil, fmt.Errorf("%d different characters and classes, want at most %d", len(p.sets), maxSets)
-	}
-	p.insts = append(p.insts, regexInst{op: instMatch})
-	d := &DFA{}
-	masks, err := d.classify(p.sets)
-	if err != nil {
-		return nil, err
-	}
-	return d, d.determinize(&p, masks)
+	p, d := regexProgram{work: work}, &DFA{}
+	return d, fault.Catch(func() {
+		p.emit(node)
+		if len(p.sets) > maxSets {
+			fault.Raisef("%d different characters and classes, want at most %d", len(p.sets), maxSets)
+		}
+		p.insts = append(p.insts, regexInst{op: instMatch})
+		d.determinize(&p, d.classify(p.sets))
+	})
 }
 
 // emit appends the program of a node. After a match it continues with the instruction after it.
-func (p *regexProgram) emit(n *Node) error {
+func (p *regexProgram) emit(n *Node) {
 	if len(p.insts) > maxProgram {
-		return errors.New("it is too long")
+		fault.Raisef("it is too long")
 	}
 	switch n.Op {
 	case OpSet, opLook:
-		if err := p.work.spend((1 + len(p.sets)) * (1 + len(n.Set))); err != nil {
-			return err
-		}
+		p.work.spend((1 + len(p.sets)) * (1 + len(n.Set)))
 		i := slices.IndexFunc(p.sets, func(s Set) bool { return slices.Equal(s, n.Set) })
 		if i < 0 {
 			i = len(p.sets)
@@ -164,9 +158,7 @@ func (p *regexProgram) emit(n *Node) error {
 		p.insts = append(p.insts, regexInst{op: op, set: i, negated: n.negated})
 	case opCat:
 		for _, sub := range n.Subs {
-			if err := p.emit(sub); err != nil {
-				return err
-			}
+			p.emit(sub)
 		}
 	case OpAlt:
 		var jumps []int
@@ -175,9 +167,7 @@ func (p *regexProgram) emit(n *Node) error {
 			if i+1 < len(n.Subs) {
 				p.insts = append(p.insts, regexInst{op: instSplit, x: split + 1})
 			}
-			if err := p.emit(sub); err != nil {
-				return err
-			}
+			p.emit(sub)
 			if i+1 < len(n.Subs) {
 				jumps = append(jumps, len(p.insts))
 				p.insts = append(p.insts, regexInst{op: instJump})
@@ -189,17 +179,13 @@ func (p *regexProgram) emit(n *Node) error {
 		}
 	case OpRepeat:
 		for range n.Min {
-			if err := p.emit(n.Subs[0]); err != nil {
-				return err
-			}
+			p.emit(n.Subs[0])
 		}
 		var splits []int
 		for i := n.Min; n.Max < 0 && i == n.Min || i < n.Max; i++ {
 			splits = append(splits, len(p.insts))
 			p.insts = append(p.insts, regexInst{op: instSplit, x: len(p.insts) + 1})
-			if err := p.emit(n.Subs[0]); err != nil {
-				return err
-			}
+			p.emit(n.Subs[0])
 		}
 		if n.Max < 0 {
 			p.insts = append(p.insts, regexInst{op: instJump, x: splits[0]})
@@ -208,12 +194,11 @@ func (p *regexProgram) emit(n *Node) error {
 			p.insts[s].y = len(p.insts)
 		}
 	}
-	return nil
 }
 
 // classify divides the symbols into classes, such that each set of the pattern has all or none of a class. It returns
 // for each class the sets that have it, as bits. One more class, in no set, stands for the end of the text.
-func (d *DFA) classify(sets []Set) (masks []uint64, err error) {
+func (d *DFA) classify(sets []Set) (masks []uint64) {
 	// At an edge, symbols start to be in a set or cease to be. Between edges they are all of one class.
 	type edge struct {
 		at  rune
@@ -243,7 +228,7 @@ func (d *DFA) classify(sets []Set) (masks []uint64, err error) {
 		class, ok := classOf[in]
 		if !ok {
 			if len(masks) == maxClasses {
-				return nil, fmt.Errorf("more than %d kinds of character", maxClasses)
+				fault.Raisef("more than %d kinds of character", maxClasses)
 			}
 			class = uint8(len(masks))
 			classOf[in] = class
@@ -272,7 +257,7 @@ func (d *DFA) classify(sets []Set) (masks []uint64, err error) {
 		}
 	}
 	copy(d.ascii[:], d.class[int(d.page[0])<<8:])
-	return append(masks, 0), nil
+	return append(masks, 0)
 }
 
 // addPage adds the classes of 256 characters and returns the number of their page.
@@ -282,7 +267,7 @@ func (d *DFA) addPage(classes []uint8) uint16 {
 }
 
 // determinize fills the table, one row for each list of program counters that the start can lead to.
-func (d *DFA) determinize(p *regexProgram, masks []uint64) error {
+func (d *DFA) determinize(p *regexProgram, masks []uint64) {
 	d.stride = uint32(len(masks))
 	rowOf := map[string]uint32{"": 0}
 	lists := [][]int{nil}
@@ -302,13 +287,11 @@ func (d *DFA) determinize(p *regexProgram, masks []uint64) error {
 	d.start = row([]int{0})
 	for i := 0; i < len(lists); i++ {
 		if len(lists) > maxLists {
-			return fmt.Errorf("it needs more than %d states", maxLists)
+			fault.Raisef("it needs more than %d states", maxLists)
 		}
 		for class, mask := range masks {
 			list, matched := p.step(lists[i], mask, class == len(masks)-1)
-			if *p.work < 0 {
-				return p.work.spend(0)
-			}
+			p.work.spend(0)
 			entry := row(list) << 1
 			if matched {
 				entry |= 1
@@ -316,7 +299,6 @@ func (d *DFA) determinize(p *regexProgram, masks []uint64) error {
 			d.next = append(d.next, entry)
 		}
 	}
-	return nil
 }
 
 // step runs a list of program counters, in order of preference, on a symbol that is in the sets of mask, or on the end

@@ -4,11 +4,13 @@
 package regex
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hippo-ssm/hippo/internal/fault"
 )
 
 // This file reads the regular expressions by which tokenizers cut text into words. They are written for Oniguruma: \s,
@@ -61,26 +63,26 @@ type Work int
 const MaxWork Work = 4_000_000
 
 // spend counts n units of work.
-func (w *Work) spend(n int) error {
+func (w *Work) spend(n int) {
 	if *w -= Work(n); *w < 0 {
-		return errors.New("the patterns take too much work to compile")
+		fault.Raisef("the patterns take too much work to compile")
 	}
-	return nil
 }
 
 // parseRegex reads a pattern.
-func parseRegex(pattern string, work *Work) (*Node, error) {
+func parseRegex(pattern string, work *Work) (node *Node, err error) {
 	if len(pattern) > maxPattern {
 		return nil, fmt.Errorf("pattern of %d bytes, want at most %d", len(pattern), maxPattern)
 	}
 	p := &regexParser{src: pattern, work: work}
-	node, err := p.alternatives()
-	if err == nil && p.pos < len(p.src) {
-		err = errors.New("unmatched )")
-	}
-	if err == nil && node.matchesNothing() {
-		err = errors.New("it matches the empty string")
-	}
+	err = fault.Catch(func() {
+		if node = p.alternatives(); p.pos < len(p.src) {
+			fault.Raisef("unmatched )")
+		}
+		if node.matchesNothing() {
+			fault.Raisef("it matches the empty string")
+		}
+	})
 	if err != nil {
 		return nil, fmt.Errorf("pattern %.60q, near byte %d: %w", pattern, p.pos, err)
 	}
@@ -97,19 +99,9 @@ func (n *Node) matchesNothing() bool {
 	case OpRepeat:
 		return n.Min == 0 || n.Subs[0].matchesNothing()
 	case OpAlt:
-		for _, sub := range n.Subs {
-			if sub.matchesNothing() {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(n.Subs, (*Node).matchesNothing)
 	default: // opCat
-		for _, sub := range n.Subs {
-			if !sub.matchesNothing() {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(n.Subs, func(sub *Node) bool { return !sub.matchesNothing() })
 	}
 }
 
@@ -123,20 +115,20 @@ func (p *regexParser) take(prefix string) bool {
 }
 
 // char takes one character.
-func (p *regexParser) char() (rune, error) {
+func (p *regexParser) char() rune {
 	if p.pos == len(p.src) {
-		return 0, errors.New("it ends too early")
+		fault.Raisef("it ends too early")
 	}
 	r, size := utf8.DecodeRuneInString(p.src[p.pos:])
 	if r == utf8.RuneError && size == 1 {
-		return 0, errors.New("it is not UTF-8")
+		fault.Raisef("it is not UTF-8")
 	}
 	p.pos += size
-	return r, nil
+	return r
 }
 
 // alternatives reads a|b|c up to a closing parenthesis or the end.
-func (p *regexParser) alternatives() (*Node, error) {
+func (p *regexParser) alternatives() *Node {
 	fold := p.fold
 	defer func() { p.fold = fold }() // (?i) ends with its group
 	alt := &Node{Op: OpAlt}
@@ -148,58 +140,51 @@ func (p *regexParser) alternatives() (*Node, error) {
 				p.fold = true
 				continue
 			}
-			item, err := p.repeated()
-			if err != nil {
-				return nil, err
-			}
-			cat.Subs = append(cat.Subs, item)
+			cat.Subs = append(cat.Subs, p.repeated())
 		}
 		alt.Subs = append(alt.Subs, cat)
 		if !p.take("|") {
-			return alt, nil
+			return alt
 		}
 	}
 }
 
 // repeated reads an item and the quantifier after it.
-func (p *regexParser) repeated() (*Node, error) {
-	item, err := p.item()
-	if err != nil {
-		return nil, err
-	}
-	lo, hi, ok, err := p.quantifier()
-	if err != nil || !ok {
-		return item, err
+func (p *regexParser) repeated() *Node {
+	item := p.item()
+	lo, hi, ok := p.quantifier()
+	if !ok {
+		return item
 	}
 	if item.matchesNothing() {
-		return nil, errors.New("a quantifier on what may match nothing is not supported")
+		fault.Raisef("a quantifier on what may match nothing is not supported")
 	}
 	if p.pos < len(p.src) {
 		switch p.src[p.pos] {
 		case '?':
-			return nil, errors.New("a lazy quantifier is not supported")
+			fault.Raisef("a lazy quantifier is not supported")
 		case '+', '*', '{':
-			return nil, errors.New("a possessive or repeated quantifier is not supported")
+			fault.Raisef("a possessive or repeated quantifier is not supported")
 		}
 	}
-	return &Node{Op: OpRepeat, Min: lo, Max: hi, Subs: []*Node{item}}, nil
+	return &Node{Op: OpRepeat, Min: lo, Max: hi, Subs: []*Node{item}}
 }
 
 // quantifier reads ?, *, +, {n}, {n,} or {m,n}.
-func (p *regexParser) quantifier() (lo, hi int, ok bool, err error) {
+func (p *regexParser) quantifier() (lo, hi int, ok bool) {
 	switch {
 	case p.take("?"):
-		return 0, 1, true, nil
+		return 0, 1, true
 	case p.take("*"):
-		return 0, -1, true, nil
+		return 0, -1, true
 	case p.take("+"):
-		return 1, -1, true, nil
+		return 1, -1, true
 	case !p.take("{"):
-		return 0, 0, false, nil
+		return 0, 0, false
 	}
 	inside, _, found := strings.Cut(p.src[p.pos:], "}")
 	first, second, comma := strings.Cut(inside, ",")
-	lo, err = strconv.Atoi(first)
+	lo, err := strconv.Atoi(first)
 	switch {
 	case !comma:
 		hi = lo
@@ -209,15 +194,14 @@ func (p *regexParser) quantifier() (lo, hi int, ok bool, err error) {
 		hi, err = strconv.Atoi(second)
 	}
 	if !found || err != nil || lo < 0 || lo > maxRepeat || hi > maxRepeat || hi >= 0 && hi < lo || hi == 0 {
-		return 0, 0, false,
-			fmt.Errorf("quantifier {%.20s}, want {n}, {n,} or {m,n} with numbers up to %d", inside, maxRepeat)
+		fault.Raisef("quantifier {%.20s}, want {n}, {n,} or {m,n} with numbers up to %d", inside, maxRepeat)
 	}
 	p.pos += len(inside) + 1
-	return lo, hi, true, nil
+	return lo, hi, true
 }
 
 // item reads a group, a class, an escape or a literal character.
-func (p *regexParser) item() (*Node, error) {
+func (p *regexParser) item() *Node {
 	switch {
 	case p.take("(?="):
 		return p.lookahead(false)
@@ -229,70 +213,55 @@ func (p *regexParser) item() (*Node, error) {
 		defer func() { p.fold = fold }()
 		return p.group()
 	case strings.HasPrefix(p.src[p.pos:], "(?"):
-		return nil, fmt.Errorf("the group %.5s… is not supported", p.src[p.pos:])
+		fault.Raisef("the group %.5s… is not supported", p.src[p.pos:])
 	case p.take("("):
 		return p.group()
 	case p.take("["):
-		set, err := p.class()
-		if err == nil {
-			err = p.work.spend(len(set))
-		}
-		return &Node{Op: OpSet, Set: set}, err
+		set := p.class()
+		p.work.spend(len(set))
+		return &Node{Op: OpSet, Set: set}
 	case p.take("."):
-		return &Node{Op: OpSet, Set: Set{{'\n', '\n'}}.Negate()}, nil
+		return &Node{Op: OpSet, Set: Set{{'\n', '\n'}}.Negate()}
 	case p.take(`\`):
-		set, err := p.escape()
-		if err == nil && p.fold {
-			set, err = p.folded(set)
-		}
-		return &Node{Op: OpSet, Set: set}, err
+		return &Node{Op: OpSet, Set: p.folded(p.escape())}
 	}
-	c, err := p.char()
-	if err != nil {
-		return nil, err
-	}
+	c := p.char()
 	if strings.ContainsRune("^$*+?{", c) {
-		return nil, fmt.Errorf("%.60q here is not supported", c)
+		fault.Raisef("%.60q here is not supported", c)
 	}
-	set := Set{{c, c}}
-	if p.fold {
-		set, err = p.folded(set)
-	}
-	return &Node{Op: OpSet, Set: set}, err
+	return &Node{Op: OpSet, Set: p.folded(Set{{c, c}})}
 }
 
-// folded is set.fold.
-func (p *regexParser) folded(set Set) (Set, error) {
-	if err := p.work.spend(set.foldWork()); err != nil {
-		return nil, err
+// folded is set.fold where (?i) holds, else the set itself.
+func (p *regexParser) folded(set Set) Set {
+	if !p.fold {
+		return set
 	}
-	return set.fold(), nil
+	p.work.spend(set.foldWork())
+	return set.fold()
 }
 
 // group reads the rest of a group.
-func (p *regexParser) group() (*Node, error) {
+func (p *regexParser) group() *Node {
 	if p.depth++; p.depth > maxDepth {
-		return nil, fmt.Errorf("groups nested more than %d deep", maxDepth)
+		fault.Raisef("groups nested more than %d deep", maxDepth)
 	}
 	defer func() { p.depth-- }()
-	node, err := p.alternatives()
-	if err == nil && !p.take(")") {
-		err = errors.New("missing )")
+	node := p.alternatives()
+	if !p.take(")") {
+		fault.Raisef("missing )")
 	}
-	return node, err
+	return node
 }
 
 // lookahead reads the rest of (?=x) or (?!x), where x is a single symbol.
-func (p *regexParser) lookahead(negated bool) (*Node, error) {
-	node, err := p.group()
-	if err != nil {
-		return nil, err
-	}
+func (p *regexParser) lookahead(negated bool) *Node {
+	node := p.group()
 	for (node.Op == OpAlt || node.Op == opCat) && len(node.Subs) == 1 {
 		node = node.Subs[0]
 	}
 	if node.Op != OpSet {
-		return nil, errors.New("a lookahead at more than one character is not supported")
+		fault.Raisef("a lookahead at more than one character is not supported")
 	}
-	return &Node{Op: opLook, negated: negated, Set: node.Set}, nil
+	return &Node{Op: opLook, negated: negated, Set: node.Set}
 }

@@ -81,6 +81,14 @@ func (s Set) Negate() Set {
 	return out
 }
 
+// negateIf is the set of all other symbols if negated is true, else the set itself.
+func (s Set) negateIf(negated bool) Set {
+	if negated {
+		return s.Negate()
+	}
+	return s
+}
+
 // has reports whether the set has the symbol r.
 func (s Set) Has(r rune) bool {
 	_, found := slices.BinarySearchFunc(s, r, func(in Range, r rune) int {

@@ -86,16 +86,14 @@ func Read(data []byte) (*Model, error) {
 				return nil
 			})
 		case spFieldNormalizer:
+			flags := map[int]*bool{
+				spFieldDummyPrefix: &m.DummyPrefix, spFieldSqueeze: &m.Squeeze, spFieldEscape: &m.Escape,
+			}
 			return protoFields(f.bytes, func(f protoField) error {
-				switch f.number {
-				case spFieldCharsmap:
+				if flag := flags[f.number]; flag != nil {
+					*flag = f.value != 0
+				} else if f.number == spFieldCharsmap {
 					m.Charsmap = f.bytes
-				case spFieldDummyPrefix:
-					m.DummyPrefix = f.value != 0
-				case spFieldSqueeze:
-					m.Squeeze = f.value != 0
-				case spFieldEscape:
-					m.Escape = f.value != 0
 				}
 				return nil
 			})

@@ -11,6 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/pipeline"
 	"github.com/hippo-ssm/hippo/tokenizer/token"
 	"github.com/hippo-ssm/hippo/tokenizer/words"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -23,26 +24,16 @@ const ModelName = "tokenizer.model"
 // spSpace stands for a space in the pieces of SentencePiece.
 const spSpace = "▁"
 
-// New returns the tokenizer of a tokenizer.model, the file of the library SentencePiece (Kudo and Richardson,
-// arXiv:1808.06226), with a BPE or a unigram model. Ids are those of that library, and of the pieces of type control,
-// such as <s>, which that library never finds in a text: EncodeOrdinary takes them for plain characters, as it does.
+// Parse returns the tokenizer of a tokenizer.model, the file of the library SentencePiece, with a BPE or a unigram
+// model. Ids are those of that library, and of the pieces of type control, such as <s>, which that library never finds
+// in a text: EncodeOrdinary takes them for plain characters, as it does.
 //
 // The file does not say which tokens start and end a text, so Affixes has none.
-func New(model []byte) (token.Tokenizer, error) {
-	t, err := Parse(model)
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %w", err)
-	}
-	return t, nil
-}
-
-// Parse is SentencePiece for a caller that names the file.
-func Parse(model []byte) (token.Tokenizer, error) {
+func Parse(model []byte) (t token.Tokenizer, err error) {
 	m, err := Read(model)
-	if err != nil {
-		return nil, fmt.Errorf("SentencePiece model: %w", err)
+	if err == nil {
+		t, err = m.Tokenizer(nil, nil)
 	}
-	t, err := m.Tokenizer(nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("SentencePiece model: %w", err)
 	}
@@ -89,8 +80,7 @@ func (m *Model) Tokenizer(before, after []int32) (*pipeline.Tokenizer, error) {
 	var made *pipeline.Tokenizer
 	t.File = func() ([]byte, error) {
 		return token.MarshalSection(token.Section{Kind: "sentencepiece", Model: m.Marshal(), Before: before,
-			After: after,
-			End:   made.End})
+			After: after, End: made.End})
 	}
 	f := token.NewFingerprint("sentencepiece")
 	f.Text(string(m.Marshal()))
@@ -165,11 +155,7 @@ func (m *Model) unigram(unknown int32, byteID [256]int32) *words.Unigram {
 func (m *Model) bpe(vocab map[string]int32, unknown int32, byteID [256]int32) *words.CharBPE {
 	b := words.NewCharBPE(vocab, unknown, false)
 	b.ByteID, b.Fuse = byteID, true
-	order := make([]int32, 0, len(vocab))
-	for _, id := range vocab {
-		order = append(order, id)
-	}
-	slices.SortFunc(order, func(x, y int32) int {
+	order := slices.SortedFunc(maps.Values(vocab), func(x, y int32) int {
 		return cmp.Or(cmp.Compare(m.Pieces[y].Score, m.Pieces[x].Score), cmp.Compare(x, y))
 	})
 	var pairs [][2]int32

@@ -1,5 +1,4 @@
-// Command evidence keeps docs/evidence.md, and tables of other pages, true to the results of runs and measurements. It
-// may import compare, experiment, fit and train, whose results it reads.
+// Command evidence keeps docs/evidence.md, and tables of other pages, true to the results of runs and measurements.
 //
 //	evidence RUNS...        takes results of runs over, into docs/evidence/results.jsonl, and fills the pages' tables
 //	evidence                fills the tables of the pages

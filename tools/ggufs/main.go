@@ -3,8 +3,7 @@
 //
 //	go run ./tools/ggufs [-shrink N] DIR NAME-TYPE...
 //
-// NAME is one of those of shapes, TYPE f32, f16, bf16, q8_0 or q4_0. A file DIR/NAME-TYPE.gguf that is there
-// stays. It imports checkpoint and internal/disk.
+// NAME is one of those of shapes, TYPE f32, f16, bf16, q8_0 or q4_0. A file DIR/NAME-TYPE.gguf that is there stays.
 package main
 
 import (

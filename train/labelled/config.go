@@ -71,14 +71,8 @@ func (c *Config) Settle() {
 func (c *Config) Validate() error {
 	c.Settle()
 	var p config.Problems
-	for _, f := range []struct {
-		key string
-		v   int
-	}{{"epochs", c.Epochs}, {"batch_size", c.BatchSize}} {
-		if f.v < 1 {
-			p.Addf(f.key, "found %d, want at least 1", f.v)
-		}
-	}
+	p.AtLeast("epochs", c.Epochs, 1)
+	p.AtLeast("batch_size", c.BatchSize, 1)
 	if c.Shards < 1 || c.Shards > c.BatchSize {
 		p.Addf("shards", "found %d, want 1 to batch_size %d", c.Shards, c.BatchSize)
 	}

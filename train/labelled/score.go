@@ -119,9 +119,7 @@ func (w *Work) score(ctx context.Context, t *autograd.Tape, split task.Split, li
 		}
 		t.Reset()
 		y, loss := w.forward(t, b)
-		var value [1]float32
-		loss.CopyTo(value[:])
-		w.tally.add(b, y, float64(value[0]))
+		w.tally.add(b, y, loss.Value())
 	}
 	return w.tally.score(w.Set), nil
 }

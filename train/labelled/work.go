@@ -38,8 +38,7 @@ var _ train.Work = (*Work)(nil)
 // Open starts a run, or takes up the one whose last checkpoint is in the folder c.Out. all points to all
 // settings of the run, c among them, which are saved with it. same compares the settings of a checkpoint, as JSON, with
 // them: what differs is an error. It returns what is trained, and the loop that trains it.
-func Open(c Config, all any, set *task.Set,
-	same func(saved []byte) error) (w *Work, l *train.Training, err error) {
+func Open(c Config, all any, set *task.Set, same func(saved []byte) error) (w *Work, l *train.Training, err error) {
 	if set.Train.Len() == 0 || set.Test.Len() == 0 {
 		return nil, nil, fmt.Errorf("found %d examples to train on and %d to test on, want some", set.Train.Len(),
 			set.Test.Len())

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,9 +58,7 @@ func (c *Config) chatTexts() (texts map[string][]byte, err error) {
 		return nil, fmt.Errorf("template: %w", err)
 	}
 	delete(texts, template.SourceFile) // it would take the place of a template in named's tokenizer_config.json
-	for name, text := range named {
-		texts[name] = text
-	}
+	maps.Copy(texts, named)
 	return texts, nil
 }
 

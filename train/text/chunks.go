@@ -233,9 +233,7 @@ func (p *passage) back(i int, states []*model.State, gradients []*tensor.Tensor,
 	train.ForUpdates(t, p.precision)
 	rows, inputs, wanted := p.rows(i, states)
 	out := m.Loss(t, m.Forward(t, inputs, rows), wanted)
-	var loss [1]float32
-	out.CopyTo(loss[:])
-	mean, targets = float64(loss[0]), countAsked(wanted)
+	mean, targets = out.Value(), countAsked(wanted)
 	if err := check(mean); err != nil {
 		return mean, targets, err
 	}
@@ -267,9 +265,8 @@ func windowChunks(t *autograd.Tape, m *model.Model, w data.Batch, chunk int) (me
 			inputs = append(inputs, w.Inputs[k*w.Len+lo:k*w.Len+hi]...)
 			targets = append(targets, w.Targets[k*w.Len+lo:k*w.Len+hi]...)
 		}
-		var loss [1]float32
-		m.Loss(t, m.Forward(t, inputs, rows), targets).CopyTo(loss[:])
-		mean += float64(loss[0]) * float64(countAsked(targets)) / float64(max(1, all))
+		loss := m.Loss(t, m.Forward(t, inputs, rows), targets).Value()
+		mean += loss * float64(countAsked(targets)) / float64(max(1, all))
 	}
 	return mean
 }

@@ -133,19 +133,15 @@ func (c *Config) Validate() error {
 	}
 	p.OneOf("memory", cmp.Or(c.Memory, train.MemoryCheck), train.MemoryChoices)
 	t := c.Train
-	for _, f := range []struct {
-		key string
-		v   int
-	}{
-		{"train.steps", t.Steps}, {"train.batch_size", t.BatchSize}, {"train.seq_len", t.SeqLen},
-		{"train.shards", t.Shards},
-		{"train.eval_every", t.EvalEvery}, {"train.eval_tokens", t.EvalTokens}, {"train.save_every", t.SaveEvery},
-		{"train.log_every", t.LogEvery}, {"train.sample_tokens", t.SampleTokens},
-	} {
-		if f.v < 1 {
-			p.Addf(f.key, "found %d, want at least 1", f.v)
-		}
-	}
+	p.AtLeast("train.steps", t.Steps, 1)
+	p.AtLeast("train.batch_size", t.BatchSize, 1)
+	p.AtLeast("train.seq_len", t.SeqLen, 1)
+	p.AtLeast("train.shards", t.Shards, 1)
+	p.AtLeast("train.eval_every", t.EvalEvery, 1)
+	p.AtLeast("train.eval_tokens", t.EvalTokens, 1)
+	p.AtLeast("train.save_every", t.SaveEvery, 1)
+	p.AtLeast("train.log_every", t.LogEvery, 1)
+	p.AtLeast("train.sample_tokens", t.SampleTokens, 1)
 	if t.BatchSize > 0 && t.SeqLen > maxShard/t.BatchSize {
 		p.Addf("train.batch_size, train.seq_len",
 			"found %d, %d, want at most %d tokens in a shard (train.shards adds several)", t.BatchSize,

@@ -24,9 +24,11 @@ type Dataset struct {
 }
 
 // Close lets go of the token files.
-func (d *Dataset) Close() error {
+func (d *Dataset) Close() error { return closeAll(d.close) }
+
+func closeAll(all []io.Closer) error {
 	var errs []error
-	for _, c := range d.close {
+	for _, c := range all {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
@@ -192,26 +194,20 @@ func charactersOf(corpora []*data.Corpus) (tokenizer.Tokenizer, error) {
 
 // VocabSize is the size of the vocabulary of the configured tokenizer.
 func (c *Config) VocabSize() (int, error) {
-	if c.Base.tok != nil {
-		return c.Base.tok.VocabSize(), nil
-	}
-	if c.Tokenizer != "chars" {
-		tok, err := release.ParseTokenizer(c.Tokenizer)
+	var corpora []*data.Corpus
+	if c.Base.tok == nil && c.Tokenizer == "chars" {
+		o, err := c.text(), error(nil)
+		if o.Chat, err = c.chatTexts(); err != nil {
+			return 0, err
+		}
+		text, err := openText(slices.Concat(c.Data, c.Valid), c.Tokenizer, nil, o)
 		if err != nil {
 			return 0, err
 		}
-		return tok.VocabSize(), nil
+		defer text.Close()
+		corpora = append(corpora, text)
 	}
-	o, err := c.text(), error(nil)
-	if o.Chat, err = c.chatTexts(); err != nil {
-		return 0, err
-	}
-	text, err := openText(append(slices.Clone(c.Data), c.Valid...), c.Tokenizer, nil, o)
-	if err != nil {
-		return 0, err
-	}
-	defer text.Close()
-	tok, err := charactersOf([]*data.Corpus{text})
+	tok, err := c.makeTokenizer(corpora)
 	if err != nil {
 		return 0, err
 	}

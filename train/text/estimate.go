@@ -59,26 +59,21 @@ func (c *Config) Estimate(vocab int) (Estimate, error) {
 	e.Weights, e.Gradients, e.Moments = params.Values, 4*e.Trained*train.SumsOf(c.Train.Shards), 8*e.Trained
 	held := c.Train.held()
 	micro := c.Train.BatchSize * held
-	var seconds float64 // of a shard
-	if 6*float64(e.Params)*float64(micro) <= estimateFlops {
-		p, err := run.probe(shape, run.layers, c.Train.BatchSize, held)
-		if err != nil {
-			return e, err
-		}
-		e.Activations, e.Program, seconds, e.Measured = p.bytes, program+p.scratch, p.seconds, true
-	} else {
-		p, err := run.extrapolate()
-		if err != nil {
-			return e, err
-		}
-		e.Activations, e.Program, seconds = p.bytes, program+p.scratch, p.seconds
+	measure := run.extrapolate
+	if e.Measured = 6*float64(e.Params)*float64(micro) <= estimateFlops; e.Measured {
+		measure = func() (probed, error) { return run.probe(shape, run.layers, c.Train.BatchSize, held) }
 	}
+	p, err := measure() // of a shard
+	if err != nil {
+		return e, err
+	}
+	e.Activations, e.Program = p.bytes, program+p.scratch
 	if c.Train.Recompute {
 		if e.Activations, err = run.activations(); err != nil {
 			return e, err
 		}
 	}
-	seconds *= c.Train.chunkTimes()
+	seconds := p.seconds * c.Train.chunkTimes()
 	e.Activations += c.statesBetween(shape)
 	e.Total = e.Weights + e.Gradients + e.Moments + e.Activations + e.Program
 	if known {

@@ -138,13 +138,7 @@ func (e *evalTexts) read(ctx context.Context, tok tokenizer.Tokenizer, specs []s
 	return tokens, corpus.Name(), nil
 }
 
-func (e *evalTexts) close() error {
-	var errs []error
-	for _, c := range e.closers {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
-}
+func (e *evalTexts) close() error { return closeAll(e.closers) }
 
 // in returns the text of e in the tokens of other. The tokenizer of e is tok.
 func (e *evalTexts) in(ctx context.Context, tok, other tokenizer.Tokenizer) (texts *evalTexts, err error) {

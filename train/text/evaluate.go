@@ -78,9 +78,7 @@ func Evaluate(ctx context.Context, m *model.Model, tokens *data.Tokens, o EvalOp
 			for _, borders := range w.Borders {
 				state = rows.AddDocuments(m, w.Len, borders, state)
 			}
-			var loss [1]float32
-			m.Loss(t, m.Forward(t, w.Inputs, rows), w.Targets).CopyTo(loss[:])
-			mean = float64(loss[0])
+			mean = m.Loss(t, m.Forward(t, w.Inputs, rows), w.Targets).Value()
 		}
 		if o.Stream && o.Keep > 0 {
 			state.Keep(o.Keep)

@@ -201,8 +201,7 @@ func (c *Config) runTokenizer() (tokenizer.Tokenizer, error) {
 	}
 	b, err := openBase(c.Base.Name, c.Base.Path)
 	if err != nil {
-		return nil, fmt.Errorf("%w; the run trains an adapter of that model and cannot be resumed without it",
-			err)
+		return nil, fmt.Errorf("%w; the run trains an adapter of that model and cannot be resumed without it", err)
 	}
 	if b.tok == nil {
 		err = c.takeTokenizer(b)

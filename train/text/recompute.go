@@ -49,9 +49,7 @@ func (tr *Work) byLayers(t *autograd.Tape, s train.Shard, weigh func(int) float6
 	}
 	residual, hidden := w.stream(len(m.Blocks))
 	out := m.Loss(t, m.End(t, residual, hidden), wanted)
-	var loss [1]float32
-	out.CopyTo(loss[:])
-	mean = float64(loss[0])
+	mean = out.Value()
 	if err := check(mean); err != nil {
 		return mean, targets, err
 	}

@@ -222,8 +222,7 @@ func (tr *Work) evaluate(ctx context.Context, t *autograd.Tape, m *model.Model, 
 		}
 	}
 	c := &tr.Config.Train
-	r, err := Evaluate(ctx, m, tokens, EvalOptions{SeqLen: c.SeqLen, BatchSize: c.BatchSize, Chunk: c.Chunk,
-		tape: t})
+	r, err := Evaluate(ctx, m, tokens, EvalOptions{SeqLen: c.SeqLen, BatchSize: c.BatchSize, Chunk: c.Chunk, tape: t})
 	return train.Score{Loss: r.Loss, Count: r.Tokens}, err
 }
 

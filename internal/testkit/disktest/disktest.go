@@ -1,4 +1,4 @@
-// Package disktest checks what a test has written to disk. It imports nothing of this module, and is for tests.
+// Package disktest checks what a test has written to disk.
 package disktest
 
 import (

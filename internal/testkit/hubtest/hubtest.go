@@ -1,5 +1,5 @@
 // Package hubtest is a hub of models on this machine, for tests: it answers as the Hugging Face hub does, and can be
-// made to misbehave. It imports the standard library.
+// made to misbehave.
 package hubtest
 
 import (

@@ -129,7 +129,7 @@ func (s *Library) load(ctx context.Context, info host.ModelInfo) (*host.Model, e
 	runner := session.NewScheduler(net, session.SchedulerOptions{Waiting: 1 << 20})
 	return host.NewModel(host.ModelOptions{
 		Name: info.Name, Net: net, Tokenizer: tokenizer.Bytes(), Runner: runner, Texts: texts,
-		Close: func() {
+		OnClose: func() {
 			runner.Close()
 			leave()
 		},

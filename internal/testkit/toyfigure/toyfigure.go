@@ -1,4 +1,4 @@
-// Package toyfigure has a page with figures of every kind, for tests of what draws them. It may import explain/figure.
+// Package toyfigure has a page with figures of every kind, for tests of what draws them.
 package toyfigure
 
 import (

@@ -1,5 +1,4 @@
 // Package toymodel makes small language models with random weights and texts for them, for tests of what runs models.
-// It may import model and nn.
 package toymodel
 
 import (

@@ -1,5 +1,4 @@
-// Package toytask makes small sets of labelled sequences of every kind, for tests of what trains on them. It may import
-// package task.
+// Package toytask makes small sets of labelled sequences of every kind, for tests of what trains on them.
 package toytask
 
 import (

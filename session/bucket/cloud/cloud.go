@@ -1,5 +1,5 @@
-// Package cloud links the drivers of S3 and what is compatible with it, of Google Cloud Storage and of Azure into a
-// program that opens buckets by their URLs. They add 34 MB to it: see decision 18. It may import gocloud.dev.
+// Package cloud links the drivers of S3 (and compatible services), Google Cloud Storage and Azure into a program that
+// opens buckets by URL. They add 34 MB to the program: see decision 18.
 package cloud
 
 import (

@@ -1,5 +1,5 @@
 // Command hippobucket copies what hippo serve has read between the folder of its --store and a bucket, so that servers
-// on other machines go on from it:
+// on other machines continue from it:
 //
 //	cd session/bucket && go build ./cmd/hippobucket
 //	hippobucket pull state/texts s3://NAME?region=eu-west-1

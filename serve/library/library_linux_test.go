@@ -1,4 +1,4 @@
-package main
+package library
 
 import (
 	"net/http"
@@ -15,7 +15,7 @@ import (
 func TestServeGivesMemoryBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "one")
 	size := modelOfWidth(t, dir, 768, 1)
-	l := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "-1"}}, dir)
+	l := newLibrarian(t, Options{KeepAlive: -1}, dir)
 	files := func() int {
 		t.Helper()
 		open, err := filepath.Glob("/proc/self/fd/*")
@@ -62,4 +62,14 @@ func TestServeGivesMemoryBack(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// deadline is done a while before the test is stopped, so that it can report what it waited for.
+func deadline(t *testing.T) <-chan time.Time {
+	end, ok := t.Deadline()
+	if !ok {
+		return nil
+	}
+	const report = 10 * time.Second
+	return time.After(time.Until(end) - report)
 }

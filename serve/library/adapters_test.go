@@ -1,4 +1,4 @@
-package main
+package library
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/convert"
@@ -54,7 +55,7 @@ func TestServeAdapters(t *testing.T) {
 	letters, poems := adapterOf(t, base, "letters", 2), adapterOf(t, base, "poems", 3)
 	want := map[string]string{}
 	for name, path := range map[string]string{"base": base, "base:letters": letters, "base:verse": poems} {
-		l := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m"}}, path)
+		l := newLibrarian(t, Options{KeepAlive: 5 * time.Minute}, path)
 		want[name] = l.reply("")
 		for other, text := range want {
 			if other != name && text == want[name] {
@@ -63,8 +64,8 @@ func TestServeAdapters(t *testing.T) {
 		}
 	}
 	mib := size>>20 + 2
-	l := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m", MaxMemory: mib,
-		Adapter: []string{letters, "base:verse=" + poems}}}, base)
+	l := newLibrarian(t, Options{KeepAlive: 5 * time.Minute, Memory: int64(mib) << 20,
+		Adapters: []string{letters, "base:verse=" + poems}}, base)
 	var all sync.WaitGroup
 	for i := range 12 {
 		name := []string{"base", "base:letters", "base:verse"}[i%3]
@@ -106,8 +107,8 @@ func TestServeAdaptersWithinTheMemory(t *testing.T) {
 	base, other := filepath.Join(dir, "base"), filepath.Join(dir, "other")
 	size := modelOfWidth(t, base, 256, 1)
 	modelOfWidth(t, other, 256, 2)
-	o := serveOptions{onDemand: onDemand{KeepAlive: "-1", MaxMemory: size>>20 + 2}}
-	o.Adapter = []string{"base:one=" + adapterOf(t, base, "one", 2), "base:two=" + adapterOf(t, base, "two", 3)}
+	o := Options{KeepAlive: -1, Memory: int64(size>>20+2) << 20}
+	o.Adapters = []string{"base:one=" + adapterOf(t, base, "one", 2), "base:two=" + adapterOf(t, base, "two", 3)}
 	l := newLibrarian(t, o, base, other)
 	names := []string{"base:one", "other", "base:two", "base", "other"}
 	want := map[string]string{}

@@ -1,4 +1,4 @@
-package main
+package library
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/convert"
 	"github.com/hippo-ssm/hippo/internal/testkit/hubtest"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
@@ -49,14 +50,15 @@ type librarian struct {
 	t *testing.T
 }
 
-func newLibrarian(t *testing.T, o serveOptions, names ...string) librarian {
+func newLibrarian(t *testing.T, o Options, names ...string) librarian {
 	t.Helper()
-	o.Precision, o.Memory = "float32", 8
-	lib, err := o.library(names, slog.New(slog.DiscardHandler))
+	o.Precision, o.Texts, o.Log = "float32", 8<<20, slog.New(slog.DiscardHandler)
+	o.Models = names
+	lib, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := serve.New(serve.Options{Library: &lib.Library})
+	s, err := serve.New(serve.Options{Library: lib.Host()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +102,7 @@ func TestServeWhatChangesOnTheDisk(t *testing.T) {
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	modelOfWidth(t, one, 64, 1)
 	modelOfWidth(t, two, 64, 2)
-	l := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "-1"}}, one, two)
+	l := newLibrarian(t, Options{KeepAlive: -1}, one, two)
 	before := l.reply("one")
 	if other := l.reply("two"); other == before {
 		t.Error("two models have the same reply")
@@ -142,7 +144,7 @@ func TestServeFileThatIsCutOffWhileItIsLoaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "0"}}, dir)
+	l := newLibrarian(t, Options{KeepAlive: 0}, dir)
 	const tries = 20
 	var took time.Duration // the longest load so far
 	failed, loaded := 0, 0
@@ -151,12 +153,13 @@ func TestServeFileThatIsCutOffWhileItIsLoaded(t *testing.T) {
 			t.Fatal(err)
 		}
 		began, cut := time.Now(), make(chan error)
+		wait := took * time.Duration(i) / tries
 		go func() {
 			if i == 0 {
 				cut <- nil // to see how long it takes
 				return
 			}
-			time.Sleep(took * time.Duration(i) / tries)
+			time.Sleep(wait)
 			cut <- os.Truncate(weights, int64(len(whole)*(i%4)/4))
 		}()
 		switch err := l.Preload(t.Context(), "one"); {
@@ -194,8 +197,8 @@ func TestServePublishedModels(t *testing.T) {
 	h.Repos["org/Model"] = hubtest.Repo{"main": files}
 	t.Setenv("HF_ENDPOINT", h.URL)
 	t.Setenv("HF_HUB_CACHE", filepath.Join(dir, "cache"))
-	l := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m", Pull: true}})
-	plain := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m"}})
+	l := newLibrarian(t, Options{KeepAlive: 5 * time.Minute, Pull: true})
+	plain := newLibrarian(t, Options{KeepAlive: 5 * time.Minute})
 	l.ask(http.StatusNotFound, http.MethodPost, "/api/generate", `{"model":"org/model"}`)
 	plain.ask(http.StatusForbidden, http.MethodPost, "/api/pull", `{"model":"org/Model"}`)
 	said := l.ask(http.StatusOK, http.MethodPost, "/api/pull", `{"model":"hf.co/org/Model:latest"}`)
@@ -207,7 +210,7 @@ func TestServePublishedModels(t *testing.T) {
 		body := fmt.Sprintf(`{"model":%q,"stream":false}`, name)
 		l.ask(http.StatusBadGateway, http.MethodPost, "/api/pull", body)
 	}
-	want := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m"}}, filepath.Join(dir, "m")).reply("m")
+	want := newLibrarian(t, Options{KeepAlive: 5 * time.Minute}, filepath.Join(dir, "m")).reply("m")
 	if got := l.reply("ORG/model:latest"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -233,8 +236,8 @@ func TestServeWithinItsMemory(t *testing.T) {
 		size = modelOfWidth(t, paths[i], 256, uint64(i))
 	}
 	mib := size>>20 + 1
-	all := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m", MaxMemory: 3 * mib}}, paths...)
-	one := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m", MaxMemory: mib}}, paths...)
+	all := newLibrarian(t, Options{KeepAlive: 5 * time.Minute, Memory: int64(3*mib) << 20}, paths...)
+	one := newLibrarian(t, Options{KeepAlive: 5 * time.Minute, Memory: int64(mib) << 20}, paths...)
 	for range 2 {
 		for _, name := range names {
 			if got, want := one.reply(name), all.reply(name); got != want {
@@ -253,17 +256,16 @@ func TestServeWithinItsMemory(t *testing.T) {
 	if n, m := loaded(one), loaded(all); n != 1 || m != 3 {
 		t.Errorf("loaded are %d, and %d where there is room, want 1 and 3", n, m)
 	}
-	small := newLibrarian(t, serveOptions{onDemand: onDemand{KeepAlive: "5m", MaxMemory: 1}}, paths...)
+	small := newLibrarian(t, Options{KeepAlive: 5 * time.Minute, Memory: 1 << 20}, paths...)
 	said := small.ask(http.StatusServiceUnavailable, http.MethodPost, "/api/generate", `{"model":"one"}`)
 	if !strings.Contains(said, fmt.Sprintf("needs about %d MiB", size>>20)) || !strings.Contains(said, "has 1 MiB") {
 		t.Errorf("a model that is too large: %s", said)
 	}
-	o := serveOptions{Precision: "float32", onDemand: onDemand{KeepAlive: "5m", MaxMemory: 2 * mib, Preload: true}}
-	lib, err := o.library(paths, slog.New(slog.DiscardHandler))
+	lib, err := Open(Options{Models: paths, Precision: "float32", Memory: int64(2*mib) << 20, Preload: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = lib.preload(t.Context(), one.Server)
+	_, err = lib.Preload(t.Context(), one.Preload)
 	if err == nil || !strings.Contains(err.Error(), "want more --max_memory") {
 		t.Errorf("three models in the memory of two: %v", err)
 	}
@@ -276,17 +278,14 @@ func TestWeightsAreEstimated(t *testing.T) {
 	plain := filepath.Join(dir, "plain")
 	modelOfWidth(t, plain, 256, 1)
 	small := filepath.Join(dir, "small")
-	quantize := newQuantize()
-	quantize.SetArgs([]string{plain, small})
-	if err := quantize.ExecuteContext(t.Context()); err != nil {
+	if _, err := convert.Quantize(t.Context(), plain, small, convert.QuantizeOptions{Bits: 4}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ path, precision string }{
 		{plain, hippo.Stored}, {plain, "float32"}, {plain, "bf16"}, {plain, "int8"}, {plain, "int4"},
 		{plain, "int4min"}, {small, hippo.Stored},
 	} {
-		o := serveOptions{Precision: c.precision, onDemand: onDemand{KeepAlive: "5m"}}
-		lib, err := o.library([]string{c.path}, slog.New(slog.DiscardHandler))
+		lib, err := Open(Options{Models: []string{c.path}, Precision: c.precision})
 		if err != nil {
 			t.Fatal(err)
 		}

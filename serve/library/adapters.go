@@ -1,10 +1,7 @@
-package main
+package library
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,16 +12,15 @@ import (
 	"github.com/hippo-ssm/hippo/serve/host"
 )
 
-// addAdapters adds the models that --adapter names, and checks that each fits the model that it is for.
-func (l *library) addAdapters(args []string) error {
+// addAdapters adds adapters as models, and checks that each fits the model that it is for.
+func (l *Library) addAdapters(args []string) error {
 	prints := map[string]string{} // fingerprints of weights, by path
 	for _, arg := range args {
 		n, err := l.adapterNamed(arg)
 		if err != nil {
 			return fmt.Errorf("adapter: %w", err)
 		}
-		i := slices.IndexFunc(l.named, func(other namedModel) bool { return other.name == n.base })
-		path, err := modelPath(l.named[i].path)
+		path, err := l.Find(l.pathOf(n.base))
 		if err != nil {
 			return err
 		}
@@ -50,7 +46,7 @@ func (l *library) addAdapters(args []string) error {
 }
 
 // adapterNamed reads [[MODEL:]NAME=]DIR.
-func (l *library) adapterNamed(arg string) (n namedModel, err error) {
+func (l *Library) adapterNamed(arg string) (n namedModel, err error) {
 	if arg == "" {
 		return n, fmt.Errorf("found nothing, want the folder of an adapter")
 	}
@@ -90,7 +86,7 @@ func (l *library) adapterNamed(arg string) (n namedModel, err error) {
 	return n, nil
 }
 
-// adapterName is the last part of a path, but for the folders of a run.
+// adapterName returns the last part of a path, or the one before if that is best or last of a run.
 func adapterName(dir string) (string, error) {
 	full, err := filepath.Abs(dir)
 	if err != nil {
@@ -102,7 +98,7 @@ func adapterName(dir string) (string, error) {
 	return filepath.Base(full), nil
 }
 
-// adapterFiles are the files that an adapter is read from.
+// adapterFiles returns the files that an adapter is read from.
 func adapterFiles(dir string) ([]string, error) {
 	dir, err := release.ResolveAdapter(dir)
 	if err != nil {
@@ -113,80 +109,10 @@ func adapterFiles(dir string) ([]string, error) {
 	}, nil
 }
 
-// describeNamed describes a model of the command line.
-func (l *library) describeNamed(n namedModel) (host.ModelInfo, error) {
-	if n.base == "" {
-		return l.describe(n.name, n.path)
-	}
-	i := slices.IndexFunc(l.named, func(other namedModel) bool { return other.name == n.base })
-	info, err := l.describe(n.base, l.named[i].path)
-	if err != nil {
-		return info, err
-	}
-	info.Base, info.Name, info.Path, info.Bytes, info.Memory = n.base, n.name, n.path, 0, 0
-	info.Format = "safetensors"
-	files, err := adapterFiles(n.path)
-	if err != nil {
-		return info, err
-	}
-	text := info.Digest
-	for _, file := range files {
-		stat, err := os.Stat(file)
-		if err != nil {
-			return info, err
-		}
-		text += fmt.Sprintln(file, stat.Size(), stat.ModTime().UnixNano())
-		info.Bytes += stat.Size()
-		if stat.ModTime().After(info.Modified) {
-			info.Modified = stat.ModTime()
-		}
-	}
-	info.Memory, info.Digest = info.Bytes, digest(text)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.known[n.name] = info
-	return info, nil
-}
-
-// modelOf is where the files of a model are or, of an adapter, those of the model that it is for.
-func (l *library) modelOf(info host.ModelInfo) (string, error) {
+// modelOf returns the path of a model or, for an adapter, the path of the model that it is for.
+func (l *Library) modelOf(info host.ModelInfo) (string, error) {
 	if info.Base == "" {
-		return hippo.AdapterBase(info.Path, modelPath)
+		return hippo.AdapterBase(info.Path, l.Find)
 	}
-	i := slices.IndexFunc(l.named, func(n namedModel) bool { return n.name == info.Base })
-	return modelPath(l.named[i].path)
-}
-
-// load loads a model. An adapter shares the weights of the model that it is for, which is loaded.
-func (l *library) load(ctx context.Context, info host.ModelInfo, log *slog.Logger) (*host.Model, error) {
-	m, err := l.read(info)
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	l.loaded[info.Name] = m
-	l.mu.Unlock()
-	closed := func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.loaded, info.Name)
-	}
-	served, err := l.o.model(ctx, info.Name, m, log, closed)
-	if err != nil {
-		closed()
-	}
-	return served, err
-}
-
-func (l *library) read(info host.ModelInfo) (*hippo.Model, error) {
-	if info.Base == "" {
-		return loadModel(info.Path, "", hippo.Precision(l.o.Precision))
-	}
-	l.mu.Lock()
-	base := l.loaded[info.Base]
-	l.mu.Unlock()
-	if base == nil {
-		return nil, fmt.Errorf("found no model %s that is loaded, want it for its adapter", info.Base)
-	}
-	return base.WithAdapter(info.Path)
+	return l.Find(l.pathOf(info.Base))
 }

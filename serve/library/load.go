@@ -1,0 +1,105 @@
+package library
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
+)
+
+// textsFolder holds the prompt cache in Options.Store. The models of a server share it: each finds what one with the
+// same weights, precision and tokenizer has read.
+const textsFolder = "texts"
+
+// load loads a model. An adapter shares the weights of the model that it is for, which is loaded.
+func (l *Library) load(ctx context.Context, info host.ModelInfo) (*host.Model, error) {
+	m, err := l.read(info)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.loaded[info.Name] = m
+	l.mu.Unlock()
+	closed := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.loaded, info.Name)
+	}
+	served, err := l.hosted(ctx, info.Name, m, closed)
+	if err != nil {
+		closed()
+	}
+	return served, err
+}
+
+// read reads a model with its weights.
+func (l *Library) read(info host.ModelInfo) (*hippo.Model, error) {
+	if info.Base != "" {
+		l.mu.Lock()
+		base := l.loaded[info.Base]
+		l.mu.Unlock()
+		if base == nil {
+			return nil, fmt.Errorf("found no model %s that is loaded, want it for its adapter", info.Base)
+		}
+		return base.WithAdapter(info.Path)
+	}
+	path, err := l.Find(info.Path)
+	if err != nil {
+		return nil, err
+	}
+	base, err := hippo.AdapterBase(path, l.Find)
+	if err != nil {
+		return nil, err
+	}
+	options := []hippo.LoadOption{hippo.Precision(l.Precision)}
+	if base != path {
+		options = append(options, hippo.Adapter(path))
+	}
+	return hippo.Load(base, options...)
+}
+
+// hosted returns a loaded model with a scheduler, a prompt cache and its settings of chats. closed is called when it is
+// unloaded.
+func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, closed func()) (*host.Model, error) {
+	settings, err := chat.Load(m.Dir(), m.Tokenizer())
+	if err != nil {
+		return nil, err
+	}
+	texts, err := l.texts(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	// The server has admitted every request already, and one may read several texts at once.
+	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
+	return host.NewModel(host.ModelOptions{
+		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
+		Pooling: l.Pooling,
+		OnClose: func() {
+			texts.Close()
+			runner.Close()
+			closed()
+		},
+	}), nil
+}
+
+// texts returns the prompt cache of a model. The host sets its share of the memory.
+func (l *Library) texts(ctx context.Context, m *hippo.Model) (*store.Store, error) {
+	options := store.Options{
+		Model: m.Net(), Identity: session.Identify(m.Net(), m.Tokenizer()), Memory: l.Texts, Disk: l.Disk,
+		Report: func(err error) { l.Log.Warn("what has been read could not be kept on disk", "error", err.Error()) },
+	}
+	if l.Store != "" {
+		if err := os.MkdirAll(l.Store, 0o700); err != nil { // the texts of clients are private
+			return nil, fmt.Errorf("--store: %w", err)
+		}
+		options.Bucket = store.Folder(filepath.Join(l.Store, textsFolder))
+	}
+	return store.New(ctx, options)
+}
