@@ -61,19 +61,13 @@ func printTask(out io.Writer, t *task.Task) error {
 
 // TaskInfo is a task as JSON.
 type TaskInfo struct {
-	Name    string       `json:"name"`
-	Group   string       `json:"group"`
-	About   string       `json:"about"`
-	Source  string       `json:"source"`
-	Files   string       `json:"files,omitempty"`
-	Options []optionInfo `json:"options,omitempty"`
-	Models  []recipeInfo `json:"models"`
-}
-
-type optionInfo struct {
-	Name    string `json:"name"`
-	Default string `json:"default"`
-	Help    string `json:"help"`
+	Name    string             `json:"name"`
+	Group   string             `json:"group"`
+	About   string             `json:"about"`
+	Source  string             `json:"source"`
+	Files   string             `json:"files,omitempty"`
+	Options []config.Described `json:"options,omitempty"`
+	Models  []recipeInfo       `json:"models"`
 }
 
 type recipeInfo struct {
@@ -87,9 +81,7 @@ type recipeInfo struct {
 func InfoOf(t *task.Task) TaskInfo {
 	info := TaskInfo{Name: t.Name, Group: t.Group, About: t.About, Source: t.Source, Files: t.Files}
 	if t.Options != nil {
-		for _, o := range config.Describe(t.Options()) {
-			info.Options = append(info.Options, optionInfo{o.Key, o.Value, o.Help})
-		}
+		info.Options = config.Describe(t.Options())
 	}
 	for _, r := range Recipes(t) {
 		info.Models = append(info.Models, recipeInfo{r.Name, r.Settings(t), r.Published, r.Where})

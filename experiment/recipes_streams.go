@@ -10,27 +10,12 @@ import (
 // mnistRecipes are recipes with S4's width and rates for such images, and smaller ones that two cores train in half an
 // hour.
 var mnistRecipes = []Recipe{
-	{Name: "s4d-small", Set: func(c *labelled.Config) {
-		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4d*3", 64, "none", 64
-		c.Model.ResidDropout = 0.05
-		c.Pool, c.Epochs, c.BatchSize, c.Time = "mean", 10, 50, 28*time.Minute
-		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.008, 0.001, 0.01, "cosine"
-		c.Optim.WarmupEpochs = 0.2
-	}},
+	{Name: "s4d-small", Set: smallImages("s4d*3", "none", 0.008)},
 	// s4d-small with a random initialization, to compare with HiPPO's
-	{Name: "s4d-rand", Set: func(c *labelled.Config) {
-		c.Model.Layers, c.Model.DModel, c.Model.MLP = "s4d(measure=diag-rand)*3", 64, "none"
-		c.Model.DState, c.Model.ResidDropout = 64, 0.05
-		c.Pool, c.Epochs, c.BatchSize, c.Time = "mean", 10, 50, 28*time.Minute
-		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.008, 0.001, 0.01, "cosine"
-		c.Optim.WarmupEpochs = 0.2
-	}},
+	{Name: "s4d-rand", Set: smallImages("s4d(measure=diag-rand)*3", "none", 0.008)},
 	{Name: "h3-small", Set: func(c *labelled.Config) {
-		c.Model.Layers, c.Model.DModel, c.Model.DInner, c.Model.MLP = "h3*2", 64, 128, "gelu"
-		c.Model.DState, c.Model.ResidDropout = 64, 0.05
-		c.Pool, c.Epochs, c.BatchSize, c.Time = "mean", 10, 50, 28*time.Minute
-		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.004, 0.001, 0.01, "cosine"
-		c.Optim.WarmupEpochs = 0.2
+		smallImages("h3*2", "gelu", 0.004)(c)
+		c.Model.DInner = 128
 	}},
 	{Name: "s4", Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "s4*4", 256, "none", 64
@@ -38,6 +23,17 @@ var mnistRecipes = []Recipe{
 		c.Pool, c.Epochs, c.BatchSize = "mean", 100, 50
 		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.01, 0.001, 0, "constant"
 	}},
+}
+
+// smallImages has the settings that the smaller recipes for images share.
+func smallImages(layers, mlp string, lr float64) func(*labelled.Config) {
+	return func(c *labelled.Config) {
+		c.Model.Layers, c.Model.DModel, c.Model.MLP = layers, 64, mlp
+		c.Model.DState, c.Model.ResidDropout = 64, 0.05
+		c.Pool, c.Epochs, c.BatchSize, c.Time = "mean", 10, 50, 28*time.Minute
+		c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = lr, 0.001, 0.01, "cosine"
+		c.Optim.WarmupEpochs = 0.2
+	}
 }
 
 var digitsRecipes = []Recipe{

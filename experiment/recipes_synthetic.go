@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"cmp"
+
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train/labelled"
 )
@@ -123,29 +125,13 @@ var mqarRecipes = twoLayers(func(c *labelled.Config) {
 	c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.DecayRule = 3e-3, 1e-3, 0.1, "matrices"
 	c.Optim.Clip, c.Optim.Schedule, c.Optim.WarmupEpochs, c.Optim.MinLRRatio = 1, "cosine", 1, 0.01
 },
-	Recipe{Name: "hybrid", Set: func(c *labelled.Config) {
-		c.Model.Layers = "h3,attention"
-	}},
-	Recipe{Name: "attention", Set: func(c *labelled.Config) {
-		c.Model.Layers = "attention*2"
-		c.Positions = "learned"
-	}},
-	Recipe{Name: "h3", Set: func(c *labelled.Config) {
-		c.Model.Layers = "h3(head_dim=2,d_state=64)*2"
-	}},
-	Recipe{Name: "hyena", Set: func(c *labelled.Config) {
-		c.Model.Layers = "hyena(l_max=64)*2"
-	}},
-	Recipe{Name: "mamba", Set: func(c *labelled.Config) {
-		c.Model.Layers = "mamba*2"
-	}},
-	Recipe{Name: "linear-attention", Set: func(c *labelled.Config) {
-		c.Model.Layers = "linear-attention*2"
-		c.Positions = "learned"
-	}},
-	Recipe{Name: "s4d", Set: func(c *labelled.Config) {
-		c.Model.Layers = "s4d*2"
-	}},
+	layered("hybrid", "h3,attention", "", ""),
+	layered("attention", "attention*2", "", "learned"),
+	layered("h3", "h3(head_dim=2,d_state=64)*2", "", ""),
+	layered("hyena", "hyena(l_max=64)*2", "", ""),
+	layered("mamba", "mamba*2", "", ""),
+	layered("linear-attention", "linear-attention*2", "", "learned"),
+	layered("s4d", "s4d*2", "", ""),
 )
 
 // copyingRecipes are models of two layers of 64 channels, as in the paper, at a higher learning rate than its constant
@@ -159,22 +145,27 @@ var copyingRecipes = twoLayers(func(c *labelled.Config) {
 	Recipe{Name: "mamba", Published: 99.8, Where: mambaPaper, Set: func(c *labelled.Config) {
 		c.Model.Layers, c.Model.MLP, c.Model.Norm = "mamba*2", "none", "rms"
 	}},
-	Recipe{Name: "h3", Published: 57.0, Where: mambaPaper, Set: func(c *labelled.Config) {
-		c.Model.Layers, c.Model.MLP = "h3*2", "gelu"
-	}},
-	Recipe{Name: "hyena", Published: 30.1, Where: mambaPaper, Set: func(c *labelled.Config) {
-		c.Model.Layers, c.Model.MLP = "hyena(l_max=272)*2", "gelu"
-	}},
-	Recipe{Name: "s4", Published: 18.3, Where: mambaPaper, Set: func(c *labelled.Config) {
-		c.Model.Layers, c.Model.MLP = "s4*2", "none"
-	}},
-	Recipe{Name: "attention", Set: func(c *labelled.Config) {
-		c.Model.Layers, c.Model.MLP = "attention(rotary_emb_dim=16,num_heads=4)*2", "gelu"
-	}},
+	layered("h3", "h3*2", "gelu", "").published(57.0, mambaPaper),
+	layered("hyena", "hyena(l_max=272)*2", "gelu", "").published(30.1, mambaPaper),
+	layered("s4", "s4*2", "none", "").published(18.3, mambaPaper),
+	layered("attention", "attention(rotary_emb_dim=16,num_heads=4)*2", "gelu", ""),
 )
 
 // mambaPaper is the table with the accuracies of selective copying.
 const mambaPaper = "Mamba, arXiv:2312.00752, Table 1, at length 4096"
+
+// layered returns a recipe that sets layers, and the MLP and the positions unless they are empty.
+func layered(name, layers, mlp, positions string) Recipe {
+	return Recipe{Name: name, Set: func(c *labelled.Config) {
+		c.Model.Layers, c.Model.MLP, c.Positions = layers, cmp.Or(mlp, c.Model.MLP), cmp.Or(positions, c.Positions)
+	}}
+}
+
+// published returns the recipe with its result in a paper.
+func (r Recipe) published(result float64, where string) Recipe {
+	r.Published, r.Where = result, where
+	return r
+}
 
 // twoLayers has the shared settings before those of each recipe.
 func twoLayers(shared func(*labelled.Config), recipes ...Recipe) []Recipe {

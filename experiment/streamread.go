@@ -170,8 +170,8 @@ func (r *stepReader) number(n, i int, field string) (float32, error) {
 	c := &r.inputs[i]
 	if !r.unusual && !c.Usual(x) {
 		r.unusual = true
-		r.note("%s, line %d: found %g, far from what the network was trained on (%s): its outputs for that mean "+
-			"little", r.name, n, x, c)
+		r.note("%s, line %d: found %g, far from what the network was trained on (%s): its outputs for that mean little",
+			r.name, n, x, c)
 	}
 	y := c.Scale(x)
 	if math.IsInf(float64(y), 0) {

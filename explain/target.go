@@ -43,8 +43,8 @@ var targetForm = regexp.MustCompile(
 func ParseTarget(text string) (Target, error) {
 	m := targetForm.FindStringSubmatch(text)
 	if m == nil {
-		return Target{}, fmt.Errorf("found %q, want layerN, layerN.mixer, layerN.mlp, layerN.headN, layerN.channelN "+
-			"or layerN.state, such as layer3.head2", text)
+		return Target{}, fmt.Errorf("found %q, want layerN, layerN.mixer, layerN.mlp, layerN.headN, "+
+			"layerN.channelN or layerN.state, such as layer3.head2", text)
 	}
 	t := Target{Part: Part(m[2] + m[4]), Mixer: m[3]}
 	var err error

@@ -28,9 +28,8 @@ type Attention struct {
 // AttentionInfo describes Attention.
 var AttentionInfo = Info{
 	Name: "attention", Paper: "Attention Is All You Need, arXiv:1706.03762", Time: "l²·d + l·d²", State: "2·l·d",
-	Causal: true, Bidirectional: true, New: NewAttention,
-	Options: func(c Config) any { o := denseOptionsOf(c); return &o },
-	Tiny:    Tiny{Options: "rotary_emb_dim=16", DModel: 128, NLayer: 4, DInner: 576},
+	Causal: true, Bidirectional: true, Builder: builder(denseOptionsOf, newDenseAttention),
+	Tiny: Tiny{Options: "rotary_emb_dim=16", DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type attentionOptions struct {
@@ -56,12 +55,8 @@ func attentionOptionsOf(c Config) attentionOptions {
 	return attentionOptions{NumHeads: c.NumHeads, RotaryDim: c.RotaryDim, Dropout: c.Dropout}
 }
 
-// NewAttention returns an attention mixer whose parameters have no values yet.
-func NewAttention(cfg Config) (Mixer, error) {
-	o := denseOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newDenseAttention returns an attention mixer whose parameters have no values yet.
+func newDenseAttention(cfg Config, o denseOptions) (Mixer, error) {
 	if err := checkAhead(o.Bidirectional, o.ALiBi); err != nil {
 		return nil, err
 	}
@@ -172,7 +167,4 @@ func (m *Attention) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-func (m *Attention) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, m.opt.Heads)
-}
+func (m *Attention) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }

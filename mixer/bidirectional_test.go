@@ -9,10 +9,10 @@ import (
 func TestBidirectionalSeesBothEnds(t *testing.T) {
 	const l = 40
 	for _, v := range []variant{
-		{"s4", NewS4, Config{DState: 6, Options: Options{"bidirectional": "true", "l_max": "16"}}, true},
-		{"attention", NewAttention,
+		{"s4", S4Info.New, Config{DState: 6, Options: Options{"bidirectional": "true", "l_max": "16"}}, true},
+		{"attention", AttentionInfo.New,
 			Config{NumHeads: 2, Options: Options{"bidirectional": "true", "rotary_emb_dim": "2"}}, true},
-		{"s4d", NewS4D, Config{DState: 6, Options: Options{"bidirectional": "true", "channels": "2"}}, true},
+		{"s4d", S4DInfo.New, Config{DState: 6, Options: Options{"bidirectional": "true", "channels": "2"}}, true},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			m := v.mixer(t)
@@ -41,7 +41,7 @@ func TestBidirectionalSeesBothEnds(t *testing.T) {
 			}
 		})
 	}
-	one, err := NewS4(Config{DModel: dModel, DState: 6, DtMin: 0.1, DtMax: 0.1})
+	one, err := S4Info.New(Config{DModel: dModel, DState: 6, DtMin: 0.1, DtMax: 0.1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,8 @@ import (
 var BigBirdInfo = Info{
 	Name: "bigbird", Paper: "Big Bird, arXiv:2007.14062", Time: "l·block·(global + window + random)·d + l·d²",
 	State:  "2·l·d",
-	Causal: true, Bidirectional: true, New: NewBigBird,
-	Options: func(c Config) any { o := bigBirdOptionsOf(c); return &o },
-	Tiny:    Tiny{Options: "rotary_emb_dim=16,block=16", DModel: 128, NLayer: 4, DInner: 576},
+	Causal: true, Bidirectional: true, Builder: builder(bigBirdOptionsOf, newBigBird),
+	Tiny: Tiny{Options: "rotary_emb_dim=16,block=16", DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type bigBirdOptions struct {
@@ -31,12 +30,8 @@ func bigBirdOptionsOf(c Config) bigBirdOptions {
 	return bigBirdOptions{attentionOptions: attentionOptionsOf(c), Block: 64, Window: 1, Global: 1, Random: 3}
 }
 
-// NewBigBird returns a block-sparse attention mixer whose parameters have no values yet.
-func NewBigBird(cfg Config) (Mixer, error) {
-	o := bigBirdOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newBigBird returns a block-sparse attention mixer whose parameters have no values yet.
+func newBigBird(cfg Config, o bigBirdOptions) (Mixer, error) {
 	m, err := newAttention(cfg, o.attentionOptions, plainHeads())
 	if err != nil {
 		return nil, err

@@ -40,9 +40,8 @@ type BlockRecurrent struct {
 var BlockRecurrentInfo = Info{
 	Name: "block-recurrent", Paper: "Block-Recurrent Transformers, arXiv:2203.07852",
 	Time: "l·(block + 2·rows)·d + l·(1 + rows/block)·d²", State: "4·(rows + block)·d",
-	Causal: true, Recurrent: true, New: NewBlockRecurrent,
-	Options: func(c Config) any { o := blockRecurrentOptionsOf(c); return &o },
-	Tiny:    Tiny{Options: "block=16,rows=16,rotary_emb_dim=16", DModel: 128, NLayer: 3, DInner: 320},
+	Causal: true, Recurrent: true, Builder: builder(blockRecurrentOptionsOf, newBlockRecurrent),
+	Tiny: Tiny{Options: "block=16,rows=16,rotary_emb_dim=16", DModel: 128, NLayer: 3, DInner: 320},
 }
 
 type blockRecurrentOptions struct {
@@ -56,12 +55,8 @@ func blockRecurrentOptionsOf(c Config) blockRecurrentOptions {
 	return blockRecurrentOptions{c.NumHeads, c.RotaryDim, 128, 32}
 }
 
-// NewBlockRecurrent returns a block-recurrent mixer whose parameters have no values yet.
-func NewBlockRecurrent(cfg Config) (Mixer, error) {
-	o := blockRecurrentOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newBlockRecurrent returns a block-recurrent mixer whose parameters have no values yet.
+func newBlockRecurrent(cfg Config, o blockRecurrentOptions) (Mixer, error) {
 	window, err := newAttention(cfg, attentionOptions{NumHeads: o.NumHeads, RotaryDim: o.RotaryDim}, plainHeads())
 	if err != nil {
 		return nil, err
@@ -164,10 +159,7 @@ func (m *BlockRecurrent) Params(prefix string, visit nn.Visitor) {
 }
 
 // open has the heads of the window first, then those that see the state.
-func (m *BlockRecurrent) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, 2*m.heads)
-}
+func (m *BlockRecurrent) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: 2 * m.heads} }
 
 // stateRules has the trained gate of the state vectors.
 func (m *BlockRecurrent) stateRules(*autograd.Tape) map[string]StateRule {

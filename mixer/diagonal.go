@@ -57,8 +57,7 @@ func newDiagonal(h int, cfg Config, disc engine.Discretization) (*Diagonal, erro
 	m := &Diagonal{
 		C:     nn.NewParam(nn.SSM, nn.Normal(math.Sqrt(0.5)), 1, h, n, 2), // complex normal of variance 1
 		LogDt: nn.NewParam(nn.SSMSystem, logUniform(cfg.DtMin, cfg.DtMax), h),
-		B: nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return parts2(start().b[i]) }), h, n,
-			2),
+		B:     nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return parts2(start().b[i]) }), h, n, 2),
 		InvAReal: nn.NewParam(nn.SSMSystem, repeated(n,
 			func(i int) []float64 { return []float64{math.Log(-real(start().a[i]))} }), h, n),
 		AImag: nn.NewParam(nn.SSMSystem, repeated(n,

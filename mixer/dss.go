@@ -29,9 +29,8 @@ type DSS struct {
 var DSSInfo = Info{
 	Name: "dss", Paper: "Diagonal State Spaces are as Effective as Structured State Spaces, arXiv:2203.14343",
 	Time:  "l·log l·d + l·d²",
-	State: "2·d·d_state", Causal: true, Recurrent: true, New: NewDSS,
-	Options: func(c Config) any { o := dssOptionsOf(c); return &o },
-	Tiny:    Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 672, LR: 4e-3, SSMLR: 4e-3},
+	State: "2·d·d_state", Causal: true, Recurrent: true, Builder: builder(dssOptionsOf, newDSS),
+	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 672, LR: 4e-3, SSMLR: 4e-3},
 }
 
 type dssOptions struct {
@@ -50,12 +49,8 @@ var dssScales = map[string]engine.DSSScale{
 	"softmax": engine.DSSSoftmax, "exp": engine.DSSExp, "exp-no-scale": engine.DSSPlain,
 }
 
-// NewDSS returns a DSS mixer whose parameters have no values yet.
-func NewDSS(cfg Config) (Mixer, error) {
-	o := dssOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newDSS returns a DSS mixer whose parameters have no values yet.
+func newDSS(cfg Config, o dssOptions) (Mixer, error) {
 	cfg.DState, cfg.DtMin, cfg.DtMax = o.DState, o.DtMin, o.DtMax
 	if err := cfg.checkSystem(); err != nil {
 		return nil, err
@@ -95,9 +90,6 @@ func (m *DSS) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"output_linear.0.", visit)
 }
 
-func (m *DSS) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, 0)
-}
+func (m *DSS) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
 func (m *DSS) system() System { return systemOf("kernel", m.LambdaLogNegRe, m.LambdaIm, m.LogDt) }

@@ -149,7 +149,7 @@ func TestGMLPFormula(t *testing.T) {
 	golden.Of(t, "gmlp")
 	for _, split := range []string{"true", "false"} {
 		o := Options{"expand": "2", "split": split, "l_max": "90"}
-		m := variant{build: NewGMLP, cfg: Config{Options: o}}.mixer(t).(*GMLP)
+		m := variant{build: GMLPInfo.New, cfg: Config{Options: o}}.mixer(t).(*GMLP)
 		w, b := rowsFrom(read(m.W.Tensor), 90), read(m.B.Tensor)
 		checkFormula(t, m, 70, func(u matrix) matrix {
 			z1 := u.each(affine(m.U1)).each(geluOf)
@@ -177,7 +177,7 @@ func TestGMLPFormula(t *testing.T) {
 // TestGAUFormula: y = W_o( silu(W_u x) ⊙ A silu(W_v x) ), A_ij = relu(q_i·k_j/√s + bias)² / (i+1).
 func TestGAUFormula(t *testing.T) {
 	golden.Of(t, "gau")
-	m := variant{build: NewGAU, cfg: Config{Options: Options{"query_dim": "6", "max_distance": "9"}}}.mixer(t).(*GAU)
+	m := variant{build: GAUInfo.New, cfg: Config{Options: Options{"query_dim": "6", "max_distance": "9"}}}.mixer(t).(*GAU)
 	gq, bq, gk, bk := read(m.GammaQ.Tensor), read(m.BetaQ.Tensor), read(m.GammaK.Tensor), read(m.BetaK.Tensor)
 	bias := read(m.Bias.Tensor)
 	checkFormula(t, m, 70, func(x matrix) matrix {
@@ -213,7 +213,7 @@ func TestBlockRecurrentFormula(t *testing.T) {
 	const heads, block, l, rotary = 2, 9, 70, 2
 	o := Options{"block": "9", "rows": "3"}
 	cfg := Config{NumHeads: heads, RotaryDim: rotary, Options: o}
-	m := variant{build: NewBlockRecurrent, cfg: cfg}.mixer(t).(*BlockRecurrent)
+	m := variant{build: BlockRecurrentInfo.New, cfg: cfg}.mixer(t).(*BlockRecurrent)
 	const d, hd = dModel, dModel / heads
 	turned := func(x matrix) matrix { // the first components of each head, to their positions
 		out := x.each(pointwise(func(v float64) float64 { return v }))

@@ -23,9 +23,8 @@ type GatedConv struct {
 // GatedConvInfo describes GatedConv.
 var GatedConvInfo = Info{
 	Name: "gated-conv", Paper: "LFM2, Liquid AI 2025", Time: "l·d_conv·d + l·d²", State: "d·(d_conv - 1)",
-	Causal: true, Recurrent: true, New: NewGatedConv,
-	Options: func(Config) any { o := gatedConvDefaults; return &o },
-	Tiny:    Tiny{DModel: 128, NLayer: 4, DInner: 576},
+	Causal: true, Recurrent: true, Builder: builder(gatedConvDefaults, newGatedConv),
+	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type gatedConvOptions struct {
@@ -33,14 +32,10 @@ type gatedConvOptions struct {
 	Bias  bool `json:"bias" help:"biases in the projections and in the filter"`
 }
 
-var gatedConvDefaults = gatedConvOptions{DConv: 3}
+func gatedConvDefaults(Config) gatedConvOptions { return gatedConvOptions{DConv: 3} }
 
-// NewGatedConv returns a gated short convolution whose parameters have no values yet.
-func NewGatedConv(cfg Config) (Mixer, error) {
-	o := gatedConvDefaults
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newGatedConv returns a gated short convolution whose parameters have no values yet.
+func newGatedConv(cfg Config, o gatedConvOptions) (Mixer, error) {
 	if o.DConv < 1 || o.DConv > maxState {
 		return nil, fmt.Errorf("d_conv: found %d, want 1 to %d", o.DConv, maxState)
 	}
@@ -77,7 +72,4 @@ func (m *GatedConv) kernels(*autograd.Tape, int) []Response {
 	return []Response{shortKernel(m.Conv.weight.Tensor)}
 }
 
-func (m *GatedConv) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, 0)
-}
+func (m *GatedConv) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }

@@ -29,7 +29,7 @@ type GAU struct {
 // GAUInfo describes GAU.
 var GAUInfo = Info{
 	Name: "gau", Paper: "Transformer Quality in Linear Time, arXiv:2202.10447", Time: "l²·(d·expand + s) + l·d²·expand",
-	State: "l·(d·expand + s)", Causal: true, New: NewGAU, Options: func(Config) any { o := defaultGAU; return &o },
+	State: "l·(d·expand + s)", Causal: true, Builder: builder(gauDefaults, newGAU),
 	Tiny: Tiny{Options: "query_dim=64", DModel: 128, NLayer: 8},
 }
 
@@ -39,14 +39,10 @@ type gauOptions struct {
 	MaxDistance int `json:"max_distance" help:"distances from here on share a bias" min:"1" max:"65536"`
 }
 
-var defaultGAU = gauOptions{Expand: 2, QueryDim: 128, MaxDistance: 128}
+func gauDefaults(Config) gauOptions { return gauOptions{Expand: 2, QueryDim: 128, MaxDistance: 128} }
 
-// NewGAU returns a GAU mixer whose parameters have no values yet.
-func NewGAU(cfg Config) (Mixer, error) {
-	o := defaultGAU
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newGAU returns a GAU mixer whose parameters have no values yet.
+func newGAU(cfg Config, o gauOptions) (Mixer, error) {
 	d, e, s := cfg.DModel, o.Expand*cfg.DModel, o.QueryDim
 	m := &GAU{
 		U: nn.NewLinear(d, e, nn.InitStd), V: nn.NewLinear(d, e, nn.InitStd), Z: nn.NewLinear(d, s, nn.InitStd),
@@ -88,7 +84,4 @@ func (m *GAU) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-func (m *GAU) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, 0)
-}
+func (m *GAU) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }

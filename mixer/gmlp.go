@@ -27,7 +27,7 @@ type GMLP struct {
 // GMLPInfo describes GMLP.
 var GMLPInfo = Info{
 	Name: "gmlp", Paper: "Pay Attention to MLPs, arXiv:2105.08050", Time: "l²·d·expand + l·d²·expand",
-	State: "l·d·expand/2", Causal: true, New: NewGMLP, Options: func(Config) any { o := defaultGMLP; return &o },
+	State: "l·d·expand/2", Causal: true, Builder: builder(gmlpDefaults, newGMLP),
 	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 5, LR: 8e-3},
 }
 
@@ -37,14 +37,10 @@ type gmlpOptions struct {
 	LMax   int  `json:"l_max" help:"longest sequence" min:"1" max:"65536"`
 }
 
-var defaultGMLP = gmlpOptions{Expand: 4, Split: true, LMax: 1024}
+func gmlpDefaults(Config) gmlpOptions { return gmlpOptions{Expand: 4, Split: true, LMax: 1024} }
 
-// NewGMLP returns a gMLP mixer whose parameters have no values yet.
-func NewGMLP(cfg Config) (Mixer, error) {
-	o := defaultGMLP
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newGMLP returns a gMLP mixer whose parameters have no values yet.
+func newGMLP(cfg Config, o gmlpOptions) (Mixer, error) {
 	inner := o.Expand * cfg.DModel
 	if o.Split && inner%2 != 0 {
 		return nil, fmt.Errorf("expand: found %d, want an even inner width %d·%d to split", o.Expand,
@@ -99,7 +95,4 @@ func (m *GMLP) Params(prefix string, visit nn.Visitor) {
 	m.V.Params(prefix+"proj_out.", visit)
 }
 
-func (m *GMLP) open() Opened {
-	c := *m
-	return opened(&c, &c.V, 0)
-}
+func (m *GMLP) last() (**nn.Linear, Interior) { return &m.V, Interior{} }

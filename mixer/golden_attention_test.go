@@ -94,7 +94,7 @@ func TestALiBiAtTwiceTheLength(t *testing.T) {
 	const l, tail = 2048, 8
 	u := sequences(5, 1, 2*l)
 	change := func(alibi string) float64 {
-		m := variant{build: NewAttention, cfg: Config{NumHeads: 2, Options: Options{"alibi": alibi}}}.mixer(t)
+		m := variant{build: AttentionInfo.New, cfg: Config{NumHeads: 2, Options: Options{"alibi": alibi}}}.mixer(t)
 		run := func(keep int) []float32 {
 			s := begin(m, 1)
 			s.forward(newTape(), tensor.FromSlice(cut(u.Data(), 1, 0, 2*l-tail), 2*l-tail, dModel))
@@ -236,7 +236,7 @@ func TestGoldenSinkhorn(t *testing.T) {
 			if cfg.Simple {
 				o["sort_net"] = "simple"
 			}
-			m, err := NewSinkhorn(Config{DModel: cfg.Dim, NumHeads: cfg.Heads, Options: o})
+			m, err := SinkhornInfo.New(Config{DModel: cfg.Dim, NumHeads: cfg.Heads, Options: o})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,10 +264,10 @@ func TestGoldenSinkhorn(t *testing.T) {
 func TestSpAttenPrunes(t *testing.T) {
 	golden.Of(t, "spatten")
 	const l = 48
-	plain := variant{build: NewAttention, cfg: Config{NumHeads: 2, RotaryDim: 2}}.mixer(t)
+	plain := variant{build: AttentionInfo.New, cfg: Config{NumHeads: 2, RotaryDim: 2}}.mixer(t)
 	pruned := func(keep, progressive string) Mixer {
 		o := Options{"block": "16", "keep": keep, "progressive": progressive}
-		return variant{build: NewSpAtten, cfg: Config{NumHeads: 2, RotaryDim: 2, Options: o}}.mixer(t)
+		return variant{build: SpAttenInfo.New, cfg: Config{NumHeads: 2, RotaryDim: 2, Options: o}}.mixer(t)
 	}
 	u := sequences(3, 2, l)
 	want := read(plain.Forward(newTape(), u, equalRows(2, l)))

@@ -75,7 +75,7 @@ func checkGSSLayer(t *testing.T, c golden.Case) {
 		Gate, Bottleneck int
 	}
 	c.Config(&cfg)
-	m, err := NewGSS(Config{DModel: cfg.DModel, DState: cfg.DState, Measure: "diag-lin",
+	m, err := GSSInfo.New(Config{DModel: cfg.DModel, DState: cfg.DState, Measure: "diag-lin",
 		Options: Options{"gate": strconv.Itoa(cfg.Gate), "bottleneck": strconv.Itoa(cfg.Bottleneck)}})
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 		}
 	}
 	o.DModel, o.NLayer = int(cfg["d_model"].(float64)), 1
-	m, err := NewHyena(o)
+	m, err := HyenaInfo.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +86,8 @@ func TestGoldenHyena(t *testing.T) {
 // SSM_diag(SSM_shift(K) ⊗ V) ⊙ Q with x_0 = Q, v = V, and for x_1 = SSM_shift(K) the short filter of the shift's taps.
 func TestHyenaContainsH3(t *testing.T) {
 	const d, taps, l = dModel, 4, 60
-	h := variant{build: NewH3, cfg: Config{DState: taps, HeadDim: 1}}.mixer(t).(*H3)
-	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "60", "short_filter_order", "4")}.mixer(t).(*Hyena)
+	h := variant{build: H3Info.New, cfg: Config{DState: taps, HeadDim: 1}}.mixer(t).(*H3)
+	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "60", "short_filter_order", "4")}.mixer(t).(*Hyena)
 	set := func(p *nn.Param, parts ...[]float32) { p.CopyFrom(slices.Concat(parts...)) }
 	q, k, v := h.Q, h.K, h.V
 	set(m.In.Weight, read(q.Weight.Tensor), read(k.Weight.Tensor), read(v.Weight.Tensor))
@@ -122,7 +122,7 @@ func TestHyenaContainsH3(t *testing.T) {
 func TestHyenaAnyLength(t *testing.T) {
 	const l = 300
 	build := func(lMax string) *Hyena {
-		return variant{build: NewHyena, cfg: hyenaConfig("l_max", lMax, "modulate", "false")}.mixer(t).(*Hyena)
+		return variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", lMax, "modulate", "false")}.mixer(t).(*Hyena)
 	}
 	short, long := build("50"), build("400")
 	var from []*nn.Param
@@ -150,7 +150,7 @@ func TestHyenaAnyLength(t *testing.T) {
 
 // TestHyenaKeep: after Keep(n) a long convolution sees n inputs before the next one.
 func TestHyenaKeep(t *testing.T) {
-	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "100")}.mixer(t).(*Hyena)
+	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "100")}.mixer(t).(*Hyena)
 	_, s := chunked(m, sequences(2, 2, 20), []int{20}, never)
 	whole := s.clone()
 	s.keep(3)
@@ -169,7 +169,7 @@ func TestHyenaKeep(t *testing.T) {
 // TestHyenaCachesItsFilter: kernels are computed once while parameters stay as they are, by any number of goroutines,
 // and anew when one changes or a longer one is wanted.
 func TestHyenaCachesItsFilter(t *testing.T) {
-	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "200")}.mixer(t).(*Hyena)
+	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "200")}.mixer(t).(*Hyena)
 	u := sequences(1, 1, 50)
 	want := read(m.Forward(newTape(), u, equalRows(1, 50)))
 	k := m.Filter.cached.Load()
@@ -200,7 +200,7 @@ func TestHyenaCachesItsFilter(t *testing.T) {
 // TestHyenaStart: the window begins at 1 + shift and falls to target in a part of l_max between the two that are asked
 // for.
 func TestHyenaStart(t *testing.T) {
-	m := variant{build: NewHyena, cfg: hyenaConfig("l_max", "101", "fast_decay_pct", "0.5", "slow_decay_pct", "1",
+	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "101", "fast_decay_pct", "0.5", "slow_decay_pct", "1",
 		"target", "0.125", "shift", "0.25")}.mixer(t).(*Hyena)
 	nn.InitAll(m, "", 1)
 	ones := tensor.New(101, dModel)

@@ -111,7 +111,7 @@ func TestGoldenMambaBlock(t *testing.T) {
 			DtRank int `json:"dt_rank"`
 		}
 		c.Config(&cfg)
-		m, err := NewMamba(Config{DModel: cfg.DModel, DtMin: 1e-3, DtMax: 0.1, Options: options(map[string]int{
+		m, err := MambaInfo.New(Config{DModel: cfg.DModel, DtMin: 1e-3, DtMax: 0.1, Options: options(map[string]int{
 			"d_state": cfg.DState, "d_conv": cfg.DConv, "expand": cfg.Expand, "dt_rank": cfg.DtRank})})
 		if err != nil {
 			t.Fatal(err)
@@ -237,7 +237,7 @@ func TestGoldenMamba2Block(t *testing.T) {
 		o := options(map[string]int{"d_state": cfg.DState, "d_conv": cfg.DConv, "headdim": cfg.HeadDim,
 			"expand": cfg.Expand, "ngroups": cfg.Groups})
 		o["rmsnorm"], o["norm_before_gate"] = strconv.FormatBool(cfg.RMSNorm), strconv.FormatBool(cfg.NormBeforeGate)
-		m, err := NewMamba2(Config{DModel: cfg.DModel, DtMin: 1e-3, DtMax: 0.1, Options: o})
+		m, err := Mamba2Info.New(Config{DModel: cfg.DModel, DtMin: 1e-3, DtMax: 0.1, Options: o})
 		if err != nil {
 			t.Fatal(err)
 		}

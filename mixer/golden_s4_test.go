@@ -93,7 +93,7 @@ func TestGoldenS4Layer(t *testing.T) {
 			Gate          int
 		}
 		c.Config(&cfg)
-		build, mc := NewS4, Config{DModel: cfg.DModel, DState: cfg.DState, DtMin: cfg.DtMin, DtMax: cfg.DtMax,
+		build, mc := S4Info.New, Config{DModel: cfg.DModel, DState: cfg.DState, DtMin: cfg.DtMin, DtMax: cfg.DtMax,
 			Measure: cfg.Measure}
 		mc.Options = Options{"channels": strconv.Itoa(max(1, cfg.Channels)),
 			"bidirectional": strconv.FormatBool(cfg.Bidirectional)}
@@ -105,7 +105,7 @@ func TestGoldenS4Layer(t *testing.T) {
 		case cfg.Mode == "nplr":
 			mc.Options["l_max"] = strconv.Itoa(cfg.LMax)
 		default:
-			build = NewS4D
+			build = S4DInfo.New
 			mc.Options["disc"], mc.Options["train_b"] = "bilinear", "true" // as the third version of the release
 			rename = officialDiagonal
 		}

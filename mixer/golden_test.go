@@ -72,7 +72,7 @@ type h3Config struct {
 func goldenH3(t *testing.T, c golden.Case, order string) *H3 {
 	var cfg h3Config
 	c.Config(&cfg)
-	m, err := NewH3(Config{DModel: cfg.DModel, HeadDim: cfg.HeadDim, DState: cfg.DState, HeadOrder: order, DtMin: 1e-3,
+	m, err := H3Info.New(Config{DModel: cfg.DModel, HeadDim: cfg.HeadDim, DState: cfg.DState, HeadOrder: order, DtMin: 1e-3,
 		DtMax: 0.1, Measure: "diag-lin"})
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestGoldenS4DLayer(t *testing.T) {
 		const tol, gradTol = 1e-5, 1.5e-4
 		var cfg struct{ H, N int }
 		c.Config(&cfg)
-		mix, err := NewS4D(Config{DModel: cfg.H, DState: cfg.N, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin"})
+		mix, err := S4DInfo.New(Config{DModel: cfg.H, DState: cfg.N, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin"})
 		if err != nil {
 			t.Fatal(err)
 		}

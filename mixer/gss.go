@@ -29,8 +29,8 @@ type GSS struct {
 var GSSInfo = Info{
 	Name: "gss", Paper: "Long Range Language Modeling via Gated State Spaces, arXiv:2206.13947",
 	Time:  "l·log l·d/bottleneck + l·d²·gate",
-	State: "d·d_state/bottleneck", Causal: true, Recurrent: true, New: NewGSS,
-	Options: func(c Config) any { o := gssOptionsOf(c); return &o }, Tiny: Tiny{DModel: 112, NLayer: 7},
+	State: "d·d_state/bottleneck", Causal: true, Recurrent: true, Builder: builder(gssOptionsOf, newGSS),
+	Tiny: Tiny{DModel: 112, NLayer: 7},
 }
 
 type gssOptions struct {
@@ -45,12 +45,8 @@ func gssOptionsOf(c Config) gssOptions {
 	return o
 }
 
-// NewGSS returns a GSS mixer whose parameters have no values yet.
-func NewGSS(cfg Config) (Mixer, error) {
-	o := gssOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newGSS returns a GSS mixer whose parameters have no values yet.
+func newGSS(cfg Config, o gssOptions) (Mixer, error) {
 	o.set(&cfg)
 	if cfg.DModel%o.Bottleneck != 0 {
 		return nil, fmt.Errorf("bottleneck: found %d, want a divisor of d_model %d", o.Bottleneck, cfg.DModel)
@@ -100,9 +96,6 @@ func (m *GSS) kernels(t *autograd.Tape, l int) []Response {
 	return []Response{{"diag", t.KernelRows(t.DiagKernel(m.Diag.System(t), l), m.d)}}
 }
 
-func (m *GSS) open() Opened {
-	c := *m
-	return opened(&c, &c.OutputGate, 0)
-}
+func (m *GSS) last() (**nn.Linear, Interior) { return &m.OutputGate, Interior{} }
 
 func (m *GSS) system() System { return m.Diag.system() }

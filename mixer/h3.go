@@ -32,9 +32,8 @@ type H3 struct {
 // H3Info describes H3.
 var H3Info = Info{
 	Name: "h3", Paper: "Hungry Hungry Hippos, arXiv:2212.14052", Time: "l·log l·d·head_dim + l·d²",
-	State: "d·d_state·(1 + head_dim)", Causal: true, Recurrent: true, New: NewH3,
-	Options: func(c Config) any { return &h3Options{diagonalOptionsOf(c), c.HeadDim, c.HeadOrder} },
-	Tiny:    Tiny{DModel: 128, NLayer: 4, DInner: 512},
+	State: "d·d_state·(1 + head_dim)", Causal: true, Recurrent: true, Builder: builder(h3Defaults, newH3),
+	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 512},
 }
 
 type h3Options struct {
@@ -43,15 +42,15 @@ type h3Options struct {
 	HeadOrder string `json:"head_order" help:"how heads of more than one channel are flattened: dh or hd"`
 }
 
+func h3Defaults(c Config) h3Options {
+	return h3Options{diagonalOptionsOf(c), c.HeadDim, c.HeadOrder}
+}
+
 // Shift is the parameters of the shift SSM: B, C (d, n) and the skip D (d).
 type Shift struct{ B, C, D *nn.Param }
 
-// NewH3 returns an H3 mixer whose parameters have no values yet.
-func NewH3(cfg Config) (Mixer, error) {
-	o := h3Options{diagonalOptionsOf(cfg), cfg.HeadDim, cfg.HeadOrder}
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newH3 returns an H3 mixer whose parameters have no values yet.
+func newH3(cfg Config, o h3Options) (Mixer, error) {
 	o.set(&cfg)
 	cfg.HeadDim, cfg.HeadOrder = o.HeadDim, o.HeadOrder
 	if cfg.HeadDim < 1 || cfg.DModel%cfg.HeadDim != 0 {
@@ -144,13 +143,12 @@ func (s *Shift) kernel(l int) *tensor.Tensor {
 	return tensor.FromSlice(k, l, d)
 }
 
-func (m *H3) open() Opened {
-	c := *m
-	o := opened(&c, &c.Out, m.D.Len())
+func (m *H3) last() (**nn.Linear, Interior) {
+	in := Interior{Heads: m.D.Len()}
 	if m.order == engine.DimMajor {
-		o.Head = func(channel int) int { return channel % o.Heads }
+		in.Head = func(channel int) int { return channel % in.Heads }
 	}
-	return o
+	return &m.Out, in
 }
 
 func (m *H3) system() System { return m.Diag.system() }

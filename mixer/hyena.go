@@ -32,7 +32,7 @@ type Hyena struct {
 // HyenaInfo describes Hyena.
 var HyenaInfo = Info{
 	Name: "hyena", Paper: "Hyena Hierarchy, arXiv:2302.10866", Time: "order·l·log l·d + l·d²", State: "(order-1)·l·d",
-	Causal: true, New: NewHyena, Options: func(Config) any { o := hyenaDefaults(); return &o },
+	Causal: true, Builder: builder(hyenaDefaults, newHyena),
 	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 512},
 }
 
@@ -53,7 +53,7 @@ type hyenaOptions struct {
 }
 
 // hyenaDefaults are the options of the release; features and frequencies are those of its language models.
-func hyenaDefaults() hyenaOptions {
+func hyenaDefaults(Config) hyenaOptions {
 	return hyenaOptions{
 		Order: 2, LMax: 1024, FilterOrder: 64, EmbDim: 33, InnerMLPs: 2, W: 14, ShortOrder: 3,
 		Modulate: true, FastDecay: 0.3, SlowDecay: 1.5, Target: 1e-2,
@@ -95,12 +95,8 @@ func (o *hyenaOptions) check() error {
 	return nil
 }
 
-// NewHyena returns a Hyena mixer whose parameters have no values yet.
-func NewHyena(cfg Config) (Mixer, error) {
-	o := hyenaDefaults()
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newHyena returns a Hyena mixer whose parameters have no values yet.
+func newHyena(cfg Config, o hyenaOptions) (Mixer, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -177,7 +173,4 @@ func (m *Hyena) kernels(t *autograd.Tape, l int) []Response {
 	return append(all, shortKernel(m.ShortWeight.Tensor))
 }
 
-func (m *Hyena) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, 0)
-}
+func (m *Hyena) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }

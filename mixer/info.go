@@ -12,13 +12,32 @@ type Info struct {
 	Causal,
 	Bidirectional, // can also look ahead, for encoders
 	Recurrent bool // the state does not grow with the sequence
-	// New returns the mixer, whose parameters have no values yet.
-	New func(Config) (Mixer, error)
-	// Options returns a pointer to the struct of the options that an entry in a list of layers can set, filled with
-	// their defaults for cfg; nil where there are none.
-	Options func(cfg Config) any
+	Builder
 	// Tiny is the shape of the preset NAME-tiny.
 	Tiny Tiny
+}
+
+// Builder creates the mixers of an Info.
+type Builder struct {
+	// New returns a mixer whose parameters have no values yet.
+	New func(Config) (Mixer, error)
+	// Options returns a pointer to the struct of the options that an entry in a list of layers can set, with their
+	// defaults for cfg.
+	Options func(cfg Config) any
+}
+
+// builder returns the Builder of mixers with options O. build is called with the defaults, changed by Config.Options.
+func builder[O any](defaults func(Config) O, build func(Config, O) (Mixer, error)) Builder {
+	return Builder{
+		New: func(cfg Config) (Mixer, error) {
+			o := defaults(cfg)
+			if err := cfg.Options.into(&o); err != nil {
+				return nil, err
+			}
+			return build(cfg, o)
+		},
+		Options: func(cfg Config) any { o := defaults(cfg); return &o },
+	}
 }
 
 // Tiny is the shape of a small language model of a mixer alone, and how it is trained. All are of about as many

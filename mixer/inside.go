@@ -1,6 +1,7 @@
 package mixer
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -27,24 +28,27 @@ func (in Interior) Of(head int) (channels []int) {
 	return channels
 }
 
-// Opened is a copy of a mixer that shares its parameters, and its own last projection.
-type Opened struct {
+// projected is a mixer with one last projection. Every mixer of the registry is one.
+type projected interface {
 	Mixer
-	Interior
-	Out *nn.Linear
+	// last returns the last projection and the heads before it. Without a function Head they lie one after another.
+	last() (**nn.Linear, Interior)
 }
 
-// opener is a mixer with one last projection. Every mixer of the registry is one.
-type opener interface{ open() Opened }
-
-// opened returns c, a copy of a mixer, with its own copy of the last projection, before which heads lie one after the
-// other.
-func opened(c Mixer, out **nn.Linear, heads int) Opened {
+// opened returns a copy of a mixer that calls edit with what its last projection is given.
+func opened(m projected, edit func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor) (Mixer, Interior) {
+	c := reflect.New(reflect.TypeOf(m).Elem())
+	c.Elem().Set(reflect.ValueOf(m).Elem())
+	m = c.Interface().(projected)
+	out, in := m.last()
 	own := **out
+	own.Edit = edit
 	*out = &own
-	channels := own.Weight.Dim(1)
-	return Opened{c, Interior{Channels: channels, Heads: heads,
-		Head: func(channel int) int { return channel * heads / channels }}, &own}
+	in.Channels = own.Weight.Dim(1)
+	if in.Head == nil {
+		in.Head = func(channel int) int { return channel * in.Heads / in.Channels }
+	}
+	return m, in
 }
 
 // Parts are the names of the mixers that m is the sum of, nil if it is one.
@@ -75,11 +79,10 @@ func Inside(m Mixer, part string, edit func(t *autograd.Tape, x *tensor.Tensor) 
 		inner, interior, ok := Inside(s.Mixer, "", edit)
 		return scaled{inner, s.in, s.out}, interior, ok
 	}
-	o, ok := m.(opener)
+	p, ok := m.(projected)
 	if !ok {
 		return m, Interior{}, false
 	}
-	c := o.open()
-	c.Out.Edit = edit
-	return c.Mixer, c.Interior, true
+	inner, interior := opened(p, edit)
+	return inner, interior, true
 }

@@ -13,7 +13,7 @@ import (
 // rotary positions are relative; also after it has been saved and restored.
 func TestKeep(t *testing.T) {
 	const batch, d, n, l = 2, 8, 3, 4
-	mix, err := NewAttention(Config{DModel: d, NLayer: 1, NumHeads: 2, RotaryDim: 4})
+	mix, err := AttentionInfo.New(Config{DModel: d, NLayer: 1, NumHeads: 2, RotaryDim: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

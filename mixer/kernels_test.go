@@ -30,20 +30,20 @@ func TestKernelsAreImpulseResponses(t *testing.T) {
 		build  func(Config) (Mixer, error)
 		answer func(m Mixer) *tensor.Tensor
 	}{
-		{"shift", NewH3, func(m Mixer) *tensor.Tensor {
+		{"shift", H3Info.New, func(m Mixer) *tensor.Tensor {
 			s := m.(*H3).Shift
 			return tape.ShiftSSM(u, s.B.Tensor, s.C.Tensor, none, rows, nil)
 		}},
-		{"ssm", NewS4, func(m Mixer) *tensor.Tensor { return m.(*S4).systems[0].run(tape, u, none, rows, nil) }},
-		{"ssm", NewS4D, func(m Mixer) *tensor.Tensor { return m.(*S4D).systems[0].run(tape, u, none, rows, nil) }},
-		{"ssm", NewDSS, func(m Mixer) *tensor.Tensor { return m.(*DSS).systems[0].run(tape, u, none, rows, nil) }},
-		{"diag", NewGSS, func(m Mixer) *tensor.Tensor {
+		{"ssm", S4Info.New, func(m Mixer) *tensor.Tensor { return m.(*S4).systems[0].run(tape, u, none, rows, nil) }},
+		{"ssm", S4DInfo.New, func(m Mixer) *tensor.Tensor { return m.(*S4D).systems[0].run(tape, u, none, rows, nil) }},
+		{"ssm", DSSInfo.New, func(m Mixer) *tensor.Tensor { return m.(*DSS).systems[0].run(tape, u, none, rows, nil) }},
+		{"diag", GSSInfo.New, func(m Mixer) *tensor.Tensor {
 			return tape.DiagSSM(engine.Gates{V: narrow}, m.(*GSS).Diag.System(tape), nothing, rows, nil)
 		}},
-		{"conv", NewGatedConv, func(m Mixer) *tensor.Tensor {
+		{"conv", GatedConvInfo.New, func(m Mixer) *tensor.Tensor {
 			return tape.CausalConv(u, m.(*GatedConv).Conv.weight.Tensor, nil, engine.None, rows, nil)
 		}},
-		{"long", NewHyena, func(m Mixer) *tensor.Tensor {
+		{"long", HyenaInfo.New, func(m Mixer) *tensor.Tensor {
 			k := m.(*Hyena).Filter.kernels(tape, l)
 			return tape.LongConv(u, k[0], none, rows)
 		}},

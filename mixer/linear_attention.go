@@ -26,8 +26,8 @@ type LinearAttention struct {
 var LinearAttentionInfo = Info{
 	Name: "linear-attention", Paper: "Transformers are RNNs, arXiv:2006.16236", Time: "l·d·(head_dim + d)",
 	State:  "d·(head_dim + 1)",
-	Causal: true, Recurrent: true, New: NewLinearAttention,
-	Options: func(c Config) any { o := linearOptionsOf(c); return &o }, Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},
+	Causal: true, Recurrent: true, Builder: builder(linearOptionsOf, newLinearAttention),
+	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type linearOptions struct {
@@ -37,12 +37,8 @@ type linearOptions struct {
 
 func linearOptionsOf(c Config) linearOptions { return linearOptions{c.NumHeads, "elu1"} }
 
-// NewLinearAttention returns a linear attention mixer whose parameters have no values yet.
-func NewLinearAttention(cfg Config) (Mixer, error) {
-	o := linearOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newLinearAttention returns a linear attention mixer whose parameters have no values yet.
+func newLinearAttention(cfg Config, o linearOptions) (Mixer, error) {
 	if err := checkHeads(o.NumHeads, cfg.DModel); err != nil {
 		return nil, err
 	}
@@ -82,7 +78,4 @@ func (m *LinearAttention) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_projection.", visit)
 }
 
-func (m *LinearAttention) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, m.opt.Heads)
-}
+func (m *LinearAttention) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }

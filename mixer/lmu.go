@@ -32,7 +32,7 @@ type LMU struct {
 
 	hidden, order int
 	constants     func() *lmuConstants
-	kept          engine.Cache // lmuWeights
+	cached        *engine.Cache // lmuWeights, shared with copies
 }
 
 // lmuConstants are the matrices that are not trained.
@@ -46,7 +46,7 @@ type lmuConstants struct {
 var LMUInfo = Info{
 	Name: "lmu", Paper: "Legendre Memory Units, Voelker et al. 2019",
 	Time: "l·(hidden + order)², one position after the other", State: "hidden + order",
-	Causal: true, Recurrent: true, New: NewLMU, Options: func(c Config) any { o := lmuOptionsOf(c); return &o },
+	Causal: true, Recurrent: true, Builder: builder(lmuOptionsOf, newLMU),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 624},
 }
 
@@ -58,12 +58,8 @@ type lmuOptions struct {
 
 func lmuOptionsOf(c Config) lmuOptions { return lmuOptions{0, max(1, c.DState), 256} }
 
-// NewLMU returns an LMU mixer whose parameters have no values yet.
-func NewLMU(cfg Config) (Mixer, error) {
-	o := lmuOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newLMU returns an LMU mixer whose parameters have no values yet.
+func newLMU(cfg Config, o lmuOptions) (Mixer, error) {
 	h, q := o.Hidden, o.Order
 	if h == 0 {
 		h = cfg.DModel
@@ -74,7 +70,7 @@ func NewLMU(cfg Config) (Mixer, error) {
 		M:      nn.NewParam(nn.SSM, nn.Normal(1/math.Sqrt(float64(q))), h, q),
 		EX:     nn.NewParam(nn.SSM, nn.Normal(nn.InitStd), 1, cfg.DModel),
 		E:      nn.NewParam(nn.SSM, nn.Constant(0), h+q, 1), // as the release starts e_h and e_m
-		hidden: h, order: q,
+		hidden: h, order: q, cached: new(engine.Cache),
 		constants: sync.OnceValue(func() *lmuConstants { return newLMUConstants(h, q, o.Theta) }),
 	}, nil
 }
@@ -116,11 +112,11 @@ type lmuWeights struct {
 	input, recurrent *tensor.Tensor
 }
 
-// weights makes the matrices. While the tape does not record they are kept as long as the parameters stay as they are.
+// weights makes the matrices. While the tape does not record, they are cached until the parameters change.
 func (m *LMU) weights(t *autograd.Tape) *lmuWeights {
 	of := [3]*tensor.Tensor{m.H.Tensor, m.M.Tensor, m.E.Tensor}
-	if kept, ok := m.kept.Load(t.Engine(), of[:]...).(*lmuWeights); ok && !t.Recording() {
-		return kept
+	if w, ok := m.cached.Load(t.Engine(), of[:]...).(*lmuWeights); ok && !t.Recording() {
+		return w
 	}
 	c := m.constants()
 	// K is (hidden + order, order).
@@ -130,7 +126,7 @@ func (m *LMU) weights(t *autograd.Tape) *lmuWeights {
 	w := &lmuWeights{product(t, k, c.bRow), t.Add(product(t, k, nT), wide)}
 	if !t.Recording() {
 		w.input, w.recurrent = w.input.Clone(), w.recurrent.Clone() // tensors of the tape do not outlive it
-		m.kept.Store(t.Engine(), w, of[:]...)
+		m.cached.Store(t.Engine(), w, of[:]...)
 	}
 	return w
 }
@@ -162,9 +158,4 @@ func (m *LMU) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-// open copies the LMU without what it has kept, which must not be copied.
-func (m *LMU) open() Opened {
-	c := &LMU{In: m.In, Out: m.Out, H: m.H, M: m.M, EX: m.EX, E: m.E, hidden: m.hidden, order: m.order,
-		constants: m.constants}
-	return opened(c, &c.Out, 0)
-}
+func (m *LMU) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }

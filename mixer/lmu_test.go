@@ -15,7 +15,7 @@ import (
 func TestLMUEquations(t *testing.T) {
 	golden.Of(t, "lmu")
 	const b, l, d, h, q, theta = 2, 30, dModel, 4, 3, 9
-	m := variant{"lmu", NewLMU, Config{Options: Options{"hidden": "4", "order": "3", "theta": "9"}},
+	m := variant{"lmu", LMUInfo.New, Config{Options: Options{"hidden": "4", "order": "3", "theta": "9"}},
 		true}.mixer(t).(*LMU)
 	u := sequences(3, b, l)
 	a, bb := ssm.LMU(q)
@@ -72,7 +72,7 @@ func TestLMUEquations(t *testing.T) {
 // TestRNNEquations: the equations of the paper, stepped as they stand.
 func TestRNNEquations(t *testing.T) {
 	golden.Of(t, "rnn")
-	m := variant{"rnn", NewRNN, Config{Options: Options{"hidden": "5"}}, true}.mixer(t).(*RNN)
+	m := variant{"rnn", RNNInfo.New, Config{Options: Options{"hidden": "5"}}, true}.mixer(t).(*RNN)
 	u := sequences(3, 1, 20)
 	w, h := read(m.H.Tensor), make([]float64, 5)
 	tape := newTape()

@@ -37,9 +37,8 @@ type Mamba struct {
 // MambaInfo describes Mamba.
 var MambaInfo = Info{
 	Name: "mamba", Paper: "Mamba, arXiv:2312.00752", Time: "l·d·d_state + l·d²", State: "2·d·(d_state + d_conv - 1)",
-	Causal: true, Recurrent: true, New: NewMamba,
-	Options: func(c Config) any { o := mambaDefaults(c); return &o },
-	Tiny:    Tiny{DModel: 128, NLayer: 7},
+	Causal: true, Recurrent: true, Builder: builder(mambaDefaults, newMamba),
+	Tiny: Tiny{DModel: 128, NLayer: 7},
 }
 
 // mambaCommon are the options of both Mambas.
@@ -97,12 +96,8 @@ func (o *mambaCommon) check(dModel int) error {
 	return nil
 }
 
-// NewMamba returns a Mamba mixer whose parameters have no values yet.
-func NewMamba(cfg Config) (Mixer, error) {
-	o := mambaDefaults(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newMamba returns a Mamba mixer whose parameters have no values yet.
+func newMamba(cfg Config, o mambaOptions) (Mixer, error) {
 	if err := o.check(cfg.DModel); err != nil {
 		return nil, err
 	}
@@ -125,8 +120,7 @@ func NewMamba(cfg Config) (Mixer, error) {
 			Bias:   nn.NewParam(nn.Bias, inverseSoftplus(o.DtMin, o.DtMax), d), Activation: engine.Softplus,
 		},
 		ALog: nn.NewParam(nn.SSMSystem, repeated(o.DState, func(i int) []float64 {
-			return []float64{math.Log(float64(i +
-				1))}
+			return []float64{math.Log(float64(i + 1))}
 		}), d, o.DState),
 		D:   nn.NewParam(nn.SSMSystem, nn.Constant(1), d),
 		Out: projection(d, cfg.DModel, cfg.NLayer, o.Bias),
@@ -248,10 +242,7 @@ func (m *Mamba) kernels(*autograd.Tape, int) []Response {
 	return []Response{shortKernel(m.Conv.weight.Tensor)}
 }
 
-func (m *Mamba) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, 0)
-}
+func (m *Mamba) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
 func (m *Mamba) system() System {
 	s := systemOf("", m.ALog, nil, nil)

@@ -38,9 +38,8 @@ type Mamba2 struct {
 // Mamba2Info describes Mamba2.
 var Mamba2Info = Info{
 	Name: "mamba2", Paper: "Mamba-2, arXiv:2405.21060", Time: "l·d·d_state + l·d²", State: "2·d·d_state",
-	Causal: true, Recurrent: true, New: NewMamba2,
-	Options: func(c Config) any { o := mamba2Defaults(c); return &o },
-	Tiny:    Tiny{Options: "d_state=32,headdim=32", DModel: 128, NLayer: 8},
+	Causal: true, Recurrent: true, Builder: builder(mamba2Defaults, newMamba2),
+	Tiny: Tiny{Options: "d_state=32,headdim=32", DModel: 128, NLayer: 8},
 }
 
 type mamba2Options struct {
@@ -71,12 +70,8 @@ func mamba2Defaults(c Config) mamba2Options {
 // mamba2HeadDim is how many channels a head of the releases has.
 const mamba2HeadDim = 64
 
-// NewMamba2 returns a Mamba-2 mixer whose parameters have no values yet.
-func NewMamba2(cfg Config) (Mixer, error) {
-	o := mamba2Defaults(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newMamba2 returns a Mamba-2 mixer whose parameters have no values yet.
+func newMamba2(cfg Config, o mamba2Options) (Mixer, error) {
 	if err := o.check(cfg.DModel); err != nil {
 		return nil, err
 	}
@@ -216,10 +211,7 @@ func (m *Mamba2) kernels(*autograd.Tape, int) []Response {
 	return []Response{shortKernel(m.Conv.weight.Tensor)}
 }
 
-func (m *Mamba2) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, m.heads)
-}
+func (m *Mamba2) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.heads} }
 
 // system has a pole for each head, with a step of its own.
 func (m *Mamba2) system() System {

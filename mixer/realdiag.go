@@ -13,11 +13,11 @@ type realDiagonal struct {
 	zeros             func() *tensor.Tensor // the imaginary parts of A
 	disc              engine.Discretization
 
-	kept engine.Cache // *engine.DiagParams
+	cached engine.Cache // *engine.DiagParams
 }
 
-// params returns the complex parameters. While the tape does not record they are kept as long as B and C stay as they
-// are, and with them the discretized system.
+// params returns the complex parameters. While the tape does not record, they are cached until B and C change, and the
+// discretized system with them.
 func (r *realDiagonal) params(t *autograd.Tape) *engine.DiagParams {
 	p := &engine.DiagParams{LogDt: r.logDt, InvAReal: r.logA, AImag: r.zeros(), Disc: r.disc}
 	if t.Recording() {
@@ -28,13 +28,13 @@ func (r *realDiagonal) params(t *autograd.Tape) *engine.DiagParams {
 		return p
 	}
 	of := [2]*tensor.Tensor{r.c, r.b}
-	if kept, ok := r.kept.Load(t.Engine(), of[:]...).(*engine.DiagParams); ok {
-		return kept
+	if p, ok := r.cached.Load(t.Engine(), of[:]...).(*engine.DiagParams); ok {
+		return p
 	}
 	p.C = t.RealPairs(r.c).Clone()
 	if r.b != nil {
 		p.B = t.RealPairs(r.b).Clone()
 	}
-	r.kept.Store(t.Engine(), p, of[:]...)
+	r.cached.Store(t.Engine(), p, of[:]...)
 	return p
 }

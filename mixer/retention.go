@@ -42,21 +42,18 @@ type Retention struct {
 var RetentionInfo = Info{
 	Name: "retention", Paper: "Retentive Network, arXiv:2307.08621", Time: "l·d·(head_dim + block) + l·d²",
 	State:  "d·head_dim",
-	Causal: true, Recurrent: true, New: NewRetention,
-	Options: func(c Config) any { return &retentionOptions{c.NumHeads} },
-	Tiny:    Tiny{DModel: 128, NLayer: 4, DInner: 512},
+	Causal: true, Recurrent: true, Builder: builder(retentionDefaults, newRetention),
+	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 512},
 }
 
 type retentionOptions struct {
 	NumHeads int `json:"num_heads" help:"heads, each with a rate of decay of its own"`
 }
 
-// NewRetention returns a retention mixer whose parameters have no values yet.
-func NewRetention(cfg Config) (Mixer, error) {
-	o := retentionOptions{cfg.NumHeads}
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+func retentionDefaults(c Config) retentionOptions { return retentionOptions{c.NumHeads} }
+
+// newRetention returns a retention mixer whose parameters have no values yet.
+func newRetention(cfg Config, o retentionOptions) (Mixer, error) {
 	d := cfg.DModel
 	if err := checkHeads(o.NumHeads, d); err != nil {
 		return nil, err
@@ -103,7 +100,4 @@ func (m *Retention) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-func (m *Retention) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, m.heads)
-}
+func (m *Retention) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.heads} }

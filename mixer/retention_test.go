@@ -23,7 +23,7 @@ func rotated(x []float64, position int) []float64 {
 func TestRetention(t *testing.T) {
 	golden.Of(t, "retention")
 	const heads, hd, d = 2, dModel / 2, dModel
-	m := variant{build: NewRetention, cfg: Config{NumHeads: heads}}.mixer(t).(*Retention)
+	m := variant{build: RetentionInfo.New, cfg: Config{NumHeads: heads}}.mixer(t).(*Retention)
 	norm := read(m.Norm.Weight.Tensor)
 	checkFormula(t, m, 70, func(u matrix) matrix {
 		p := u.each(affine(m.In))
@@ -48,7 +48,7 @@ func TestRetention(t *testing.T) {
 		}
 		return y.each(affine(m.Out))
 	})
-	if _, err := NewRetention(Config{DModel: 98, NumHeads: 49}); err == nil {
+	if _, err := RetentionInfo.New(Config{DModel: 98, NumHeads: 49}); err == nil {
 		t.Error("49 heads, the last of which would not forget: no error")
 	}
 }
@@ -57,7 +57,7 @@ func TestRetention(t *testing.T) {
 // sequence.
 func TestRetentionLongState(t *testing.T) {
 	const l = 4000
-	m := variant{build: NewRetention, cfg: Config{NumHeads: 2}}.mixer(t)
+	m := variant{build: RetentionInfo.New, cfg: Config{NumHeads: 2}}.mixer(t)
 	u := sequences(5, 1, l)
 	whole, want := chunked(m, u, []int{l}, never)
 	lengths := make([]int, l)

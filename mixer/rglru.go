@@ -51,9 +51,8 @@ func (g *blockGate) params(name string, visit nn.Visitor) {
 // RGLRUInfo describes RGLRU.
 var RGLRUInfo = Info{
 	Name: "rg-lru", Paper: "Griffin, arXiv:2402.19427", Time: "l·d·(d/heads + d_conv) + l·d²", State: "d·d_conv",
-	Causal: true, Recurrent: true, New: NewRGLRU,
-	Options: func(c Config) any { o := rglruDefaults(c); return &o },
-	Tiny:    Tiny{DModel: 128, NLayer: 4, DInner: 608},
+	Causal: true, Recurrent: true, Builder: builder(rglruDefaults, newRGLRU),
+	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 608},
 }
 
 type rglruOptions struct {
@@ -64,12 +63,8 @@ type rglruOptions struct {
 
 func rglruDefaults(c Config) rglruOptions { return rglruOptions{Heads: c.NumHeads, DConv: 4} }
 
-// NewRGLRU returns an RG-LRU mixer whose parameters have no values yet.
-func NewRGLRU(cfg Config) (Mixer, error) {
-	o := rglruDefaults(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newRGLRU returns an RG-LRU mixer whose parameters have no values yet.
+func newRGLRU(cfg Config, o rglruOptions) (Mixer, error) {
 	if o.Width == 0 {
 		o.Width = cfg.DModel
 	}
@@ -128,10 +123,7 @@ func (m *RGLRU) kernels(*autograd.Tape, int) []Response {
 	return []Response{shortKernel(m.Conv.weight.Tensor)}
 }
 
-func (m *RGLRU) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, 0)
-}
+func (m *RGLRU) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
 // system has the decays a = exp(-8·softplus(Λ)·r), whose step is the gate r.
 func (m *RGLRU) system() System {

@@ -12,7 +12,7 @@ import (
 func TestRGLRUIsItsFormula(t *testing.T) {
 	golden.Of(t, "rg-lru")
 	const l, width, heads, taps = 12, 6, 2, 3
-	m := variant{"rg_lru", NewRGLRU,
+	m := variant{"rg_lru", RGLRUInfo.New,
 		Config{NumHeads: heads, Options: Options{"width": "6", "d_conv": "3"}}, true}.mixer(t).(*RGLRU)
 	x := sequences(3, 1, l)
 	rows := rowsFrom(read(x), dModel)

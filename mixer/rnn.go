@@ -25,7 +25,7 @@ type RNN struct {
 var RNNInfo = Info{
 	Name: "rnn", Paper: "Finding Structure in Time, Elman 1990",
 	Time: "l·hidden·(hidden + d), one position after the other", State: "hidden",
-	Causal: true, Recurrent: true, New: NewRNN, Options: func(c Config) any { return &rnnOptions{} },
+	Causal: true, Recurrent: true, Builder: builder(rnnDefaults, newRNN),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 640},
 }
 
@@ -33,12 +33,10 @@ type rnnOptions struct {
 	Hidden int `json:"hidden" help:"size of the state; 0 for d_model" min:"0" max:"65536"`
 }
 
-// NewRNN returns an RNN mixer whose parameters have no values yet.
-func NewRNN(cfg Config) (Mixer, error) {
-	var o rnnOptions
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+func rnnDefaults(Config) rnnOptions { return rnnOptions{} }
+
+// newRNN returns an RNN mixer whose parameters have no values yet.
+func newRNN(cfg Config, o rnnOptions) (Mixer, error) {
 	h := o.Hidden
 	if h == 0 {
 		h = cfg.DModel
@@ -68,10 +66,7 @@ func (m *RNN) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"out_proj.", visit)
 }
 
-func (m *RNN) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, 0)
-}
+func (m *RNN) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
 func (m *RNN) stateRules(*autograd.Tape) map[string]StateRule {
 	return map[string]StateRule{"h": {Transition: m.H.Tensor, Tanhs: m.hidden}}

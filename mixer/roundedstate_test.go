@@ -18,7 +18,7 @@ func TestRoundedState(t *testing.T) {
 	for _, v := range []struct {
 		name string
 		new  func(Config) (Mixer, error)
-	}{{"attention", NewAttention}, {"window-attention", NewWindowAttention}, {"bigbird", NewBigBird}} {
+	}{{"attention", AttentionInfo.New}, {"window-attention", WindowAttentionInfo.New}, {"bigbird", BigBirdInfo.New}} {
 		for p, row := range map[engine.Precision]int{engine.BF16: 2 * d / 2, engine.Int8: d/2 + 4} {
 			t.Run(v.name+"/"+p.String(), func(t *testing.T) {
 				mix, err := v.new(Config{DModel: d, NLayer: 1, NumHeads: 2, RotaryDim: 8})

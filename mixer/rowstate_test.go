@@ -46,7 +46,7 @@ func TestKeepRows(t *testing.T) {
 			}
 		})
 	}
-	m, err := NewGMLP(Config{DModel: dModel, Options: Options{"l_max": "30"}})
+	m, err := GMLPInfo.New(Config{DModel: dModel, Options: Options{"l_max": "30"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,9 +34,8 @@ type S4 struct {
 // S4Info describes S4.
 var S4Info = Info{
 	Name: "s4", Paper: "Structured State Spaces, arXiv:2111.00396", Time: "l·log l·d + l_max·d_state·d + l·d²",
-	State: "d·d_state", Causal: true, Bidirectional: true, Recurrent: true, New: NewS4,
-	Options: func(c Config) any { o := s4OptionsOf(c); return &o },
-	Tiny:    Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 640},
+	State: "d·d_state", Causal: true, Bidirectional: true, Recurrent: true, Builder: builder(s4OptionsOf, newS4),
+	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 640},
 }
 
 type s4Options struct {
@@ -56,12 +55,8 @@ func s4OptionsOf(c Config) s4Options {
 	return o
 }
 
-// NewS4 returns an S4 mixer whose parameters have no values yet.
-func NewS4(cfg Config) (Mixer, error) {
-	o := s4OptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newS4 returns an S4 mixer whose parameters have no values yet.
+func newS4(cfg Config, o s4Options) (Mixer, error) {
 	cfg.DState, cfg.DtMin, cfg.DtMax = o.DState, o.DtMin, o.DtMax
 	if err := cfg.checkSystem(); err != nil {
 		return nil, err
@@ -82,12 +77,10 @@ func NewS4(cfg Config) (Mixer, error) {
 	m := &S4{
 		s4Layer: newS4Layer(d, n, o.layerOptions),
 		LogDt:   nn.NewParam(nn.SSMSystem, logUniform(o.DtMin, o.DtMax), d),
-		B: nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return parts2(normal().B[i]) }), 1, d,
-			n, 2),
+		B:       nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return parts2(normal().B[i]) }), 1, d, n, 2),
 		// Λ may be imaginary, but what is trained is the logarithm of its real part.
 		InvWReal: nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 {
-			return []float64{math.Log(max(1e-4,
-				-real(normal().Lambda[i])))}
+			return []float64{math.Log(max(1e-4, -real(normal().Lambda[i])))}
 		}), d, n),
 		WImag: nn.NewParam(nn.SSMSystem, repeated(n,
 			func(i int) []float64 { return []float64{imag(normal().Lambda[i])} }), d, n),
@@ -133,10 +126,7 @@ func (m *S4) Params(prefix string, visit nn.Visitor) {
 
 func parts2(z complex128) []float64 { return []float64{real(z), imag(z)} }
 
-func (m *S4) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, 0)
-}
+func (m *S4) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
 func (m *S4) system() System {
 	s := systemOf("kernel.kernel", m.InvWReal, m.WImag, m.LogDt)

@@ -30,9 +30,8 @@ type S4D struct {
 // S4DInfo describes S4D.
 var S4DInfo = Info{
 	Name: "s4d", Paper: "Diagonal State Space Models, arXiv:2206.11893", Time: "l·log l·d + l·d²", State: "d·d_state",
-	Causal: true, Bidirectional: true, Recurrent: true, New: NewS4D,
-	Options: func(c Config) any { o := s4dOptionsOf(c); return &o },
-	Tiny:    Tiny{DModel: 128, NLayer: 4, DInner: 672},
+	Causal: true, Bidirectional: true, Recurrent: true, Builder: builder(s4dOptionsOf, newS4D),
+	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 672},
 }
 
 type s4dOptions struct {
@@ -47,12 +46,8 @@ func s4dOptionsOf(c Config) s4dOptions {
 	return s4dOptions{diagonalOptions: diagonalOptionsOf(c), Disc: "zoh", layerOptions: layerDefaults()}
 }
 
-// NewS4D returns an S4D mixer whose parameters have no values yet.
-func NewS4D(cfg Config) (Mixer, error) {
-	o := s4dOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newS4D returns an S4D mixer whose parameters have no values yet.
+func newS4D(cfg Config, o s4dOptions) (Mixer, error) {
 	o.set(&cfg)
 	disc := engine.ZOH
 	if o.Disc == "bilinear" {
@@ -132,9 +127,6 @@ func (m *S4D) Params(prefix string, visit nn.Visitor) {
 	m.Out.Params(prefix+"output_linear.0.", visit)
 }
 
-func (m *S4D) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, 0)
-}
+func (m *S4D) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
 func (m *S4D) system() System { return systemOf("kernel", m.LogAReal, m.AImag, m.LogDt) }

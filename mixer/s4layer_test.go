@@ -10,7 +10,7 @@ import (
 func TestS4LayerGate(t *testing.T) {
 	const a, g = 2.5, -0.5
 	for gate, want := range map[string]float64{"true": a / (1 + math.Exp(-g)), "false": a} {
-		m := variant{build: NewS4D, cfg: Config{DState: 6, Options: Options{"gate": gate}}}.mixer(t).(*S4D)
+		m := variant{build: S4DInfo.New, cfg: Config{DState: 6, Options: Options{"gate": gate}}}.mixer(t).(*S4D)
 		clear(m.Out.Weight.Data())
 		bias := m.Out.Bias.Data()
 		for i := range bias {

@@ -28,9 +28,8 @@ type Sinkhorn struct {
 var SinkhornInfo = Info{
 	Name: "sinkhorn", Paper: "Sparse Sinkhorn Attention, arXiv:2002.11296",
 	Time: "l·bucket·(top + 1)·d + (l/bucket)²·d + l·d²", State: "3·l·d",
-	Causal: true, Bidirectional: true, New: NewSinkhorn,
-	Options: func(c Config) any { o := sinkhornOptionsOf(c); return &o },
-	Tiny:    Tiny{Options: "bucket=8", DModel: 128, NLayer: 4, DInner: 576},
+	Causal: true, Bidirectional: true, Builder: builder(sinkhornOptionsOf, newSinkhorn),
+	Tiny: Tiny{Options: "bucket=8", DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type sinkhornOptions struct {
@@ -71,12 +70,8 @@ func (o *sinkhornOptions) check(d int) error {
 	return nil
 }
 
-// NewSinkhorn returns a Sinkhorn mixer whose parameters have no values yet.
-func NewSinkhorn(cfg Config) (Mixer, error) {
-	o := sinkhornOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newSinkhorn returns a Sinkhorn mixer whose parameters have no values yet.
+func newSinkhorn(cfg Config, o sinkhornOptions) (Mixer, error) {
 	if err := o.check(cfg.DModel); err != nil {
 		return nil, err
 	}
@@ -174,7 +169,4 @@ func (s *sinkhornState) Restore(name string, shape []int, data []float32) error 
 	return s.rowState.Restore(name, shape, data)
 }
 
-func (m *Sinkhorn) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, m.opt.Heads)
-}
+func (m *Sinkhorn) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }

@@ -20,7 +20,7 @@ type SpAtten struct {
 // SpAttenInfo describes SpAtten.
 var SpAttenInfo = Info{
 	Name: "spatten", Paper: "SpAtten, arXiv:2012.09852", Time: "l·(keep + block)·d + l·d²", State: "2·(keep + block)·d",
-	Causal: true, Recurrent: true, New: NewSpAtten, Options: func(c Config) any { o := spattenOptionsOf(c); return &o },
+	Causal: true, Recurrent: true, Builder: builder(spattenOptionsOf, newSpAtten),
 	Tiny: Tiny{Options: "rotary_emb_dim=16,block=32,keep=128", DModel: 128, NLayer: 4, DInner: 576},
 }
 
@@ -39,12 +39,8 @@ func spattenOptionsOf(c Config) spattenOptions {
 	return spattenOptions{NumHeads: c.NumHeads, RotaryDim: c.RotaryDim, Block: 64, Keep: 192}
 }
 
-// NewSpAtten returns a SpAtten mixer whose parameters have no values yet.
-func NewSpAtten(cfg Config) (Mixer, error) {
-	o := spattenOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newSpAtten returns a SpAtten mixer whose parameters have no values yet.
+func newSpAtten(cfg Config, o spattenOptions) (Mixer, error) {
 	m, err := newAttention(cfg, attentionOptions{NumHeads: o.NumHeads, RotaryDim: o.RotaryDim}, plainHeads())
 	switch {
 	case err != nil:
@@ -132,10 +128,7 @@ func (s *spattenState) Clone() State {
 	return &spattenState{fixedState: *s.fixedState.Clone().(*fixedState)}
 }
 
-func (m *SpAtten) open() Opened {
-	c := *m
-	return opened(&c, &c.Out, m.opt.Heads)
-}
+func (m *SpAtten) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }
 
 // stateRules: which keys and values are left depends on all of them.
 func (m *SpAtten) stateRules(*autograd.Tape) map[string]StateRule {

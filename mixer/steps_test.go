@@ -106,10 +106,10 @@ func TestMixersGoBySteps(t *testing.T) {
 		formula func(m Mixer, u matrix, r []float64) matrix
 		params  func(m Mixer) []*nn.Param
 	}{
-		{variant{name: "mamba", build: NewMamba, cfg: Config{Options: Options{"d_state": "4"}}},
+		{variant{name: "mamba", build: MambaInfo.New, cfg: Config{Options: Options{"d_state": "4"}}},
 			func(m Mixer, u matrix, r []float64) matrix { return mambaBySteps(m.(*Mamba), u, r) },
 			func(m Mixer) []*nn.Param { return []*nn.Param{m.(*Mamba).Dt.Bias, m.(*Mamba).ALog} }},
-		{variant{name: "mamba2", build: NewMamba2, cfg: Config{Options: Options{"d_state": "4", "headdim": "8",
+		{variant{name: "mamba2", build: Mamba2Info.New, cfg: Config{Options: Options{"d_state": "4", "headdim": "8",
 			"rmsnorm": "false"}}},
 			func(m Mixer, u matrix, r []float64) matrix { return mamba2BySteps(m.(*Mamba2), u, r) },
 			func(m Mixer) []*nn.Param { return []*nn.Param{m.(*Mamba2).DtBias, m.(*Mamba2).ALog} }},

@@ -7,9 +7,8 @@ import "fmt"
 // state is their keys and values, so that it does not grow once the window is full.
 var WindowAttentionInfo = Info{
 	Name: "window-attention", Paper: "Longformer, arXiv:2004.05150", Time: "l·window·d + l·d²", State: "2·window·d",
-	Causal: true, Recurrent: true, New: NewWindowAttention,
-	Options: func(c Config) any { o := windowOptionsOf(c); return &o },
-	Tiny:    Tiny{Options: "rotary_emb_dim=16,window=64", DModel: 128, NLayer: 4, DInner: 576},
+	Causal: true, Recurrent: true, Builder: builder(windowOptionsOf, newWindowAttention),
+	Tiny: Tiny{Options: "rotary_emb_dim=16,window=64", DModel: 128, NLayer: 4, DInner: 576},
 }
 
 type windowOptions struct {
@@ -22,12 +21,8 @@ func windowOptionsOf(c Config) windowOptions {
 	return windowOptions{attentionOptionsOf(c), plainHeads(), 256}
 }
 
-// NewWindowAttention returns a sliding-window attention mixer whose parameters have no values yet.
-func NewWindowAttention(cfg Config) (Mixer, error) {
-	o := windowOptionsOf(cfg)
-	if err := cfg.Options.into(&o); err != nil {
-		return nil, err
-	}
+// newWindowAttention returns a sliding-window attention mixer whose parameters have no values yet.
+func newWindowAttention(cfg Config, o windowOptions) (Mixer, error) {
 	m, err := newAttention(cfg, o.attentionOptions, o.headOptions)
 	if err != nil {
 		return nil, err

@@ -50,9 +50,6 @@ func MixerNames() []string {
 
 // MixerOptions lists the options of a mixer with their defaults.
 func MixerOptions(m mixer.Info) []config.Described {
-	if m.Options == nil {
-		return nil
-	}
 	c := DefaultConfig()
 	return config.Describe(m.Options(c.mixerConfig(1)))
 }

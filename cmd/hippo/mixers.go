@@ -61,30 +61,21 @@ parentheses: --model.layers 'h3(d_state=32)*3,attention(num_heads=8)'.`,
 
 // mixerInfo is what the command prints of a mixer.
 type mixerInfo struct {
-	Name    string        `json:"name"`
-	Paper   string        `json:"paper"`
-	Time    string        `json:"time"`
-	State   string        `json:"state"`
-	Can     []string      `json:"can"`
-	Options []mixerOption `json:"options"`
-}
-
-type mixerOption struct {
-	Name    string `json:"name"`
-	Default string `json:"default"`
-	Help    string `json:"help"`
+	Name    string             `json:"name"`
+	Paper   string             `json:"paper"`
+	Time    string             `json:"time"`
+	State   string             `json:"state"`
+	Can     []string           `json:"can"`
+	Options []config.Described `json:"options"`
 }
 
 func mixerInfos() (infos []mixerInfo) {
 	for _, m := range model.Mixers() {
-		info := mixerInfo{Name: m.Name, Paper: m.Paper, Time: m.Time, State: m.State, Options: []mixerOption{}}
+		info := mixerInfo{Name: m.Name, Paper: m.Paper, Time: m.Time, State: m.State, Options: model.MixerOptions(m)}
 		for i, can := range []bool{m.Causal, m.Bidirectional, m.Recurrent} {
 			if can {
 				info.Can = append(info.Can, []string{"causal", "bidirectional", "recurrent"}[i])
 			}
-		}
-		for _, o := range model.MixerOptions(m) {
-			info.Options = append(info.Options, mixerOption{o.Key, o.Value, o.Help})
 		}
 		infos = append(infos, info)
 	}
@@ -101,7 +92,7 @@ func printMixer(out io.Writer, m mixerInfo) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\noption\tdefault\t")
 	for _, o := range m.Options {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", o.Name, o.Default, o.Help)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", o.Key, o.Value, o.Help)
 	}
 	return w.Flush()
 }

@@ -141,8 +141,7 @@ func (e *tracer) SelectiveScanComplex(u, delta, a, bc, dw *tensor.Tensor, groups
 
 // RGLRU holds its gates fixed.
 func (e *tracer) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots engine.Slots) *tensor.Tensor {
-	return e.carried("RGLRU", u,
-		func() spread { return newFading(r.Floats(), i.Floats(), lambda.Floats()) },
+	return e.carried("RGLRU", u, func() spread { return newFading(r.Floats(), i.Floats(), lambda.Floats()) },
 		func(u *tensor.Tensor) *tensor.Tensor {
 			return e.Engine.RGLRU(u, r, i, e.held(lambda), rows, fresh(e, slots))
 		})

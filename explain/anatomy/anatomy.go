@@ -230,8 +230,7 @@ func (a *Report) count(bb *model.Backbone, name string, p *nn.Param) error {
 		sum += float64(x) * float64(x)
 	}
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return fmt.Errorf("found weights in %s that are not finite: was the run that wrote them stopped halfway?",
-			name)
+		return fmt.Errorf("found weights in %s that are not finite: was the run that wrote them stopped halfway?", name)
 	}
 	if layer >= 0 {
 		a.Layers[layer].Norms = append(a.Layers[layer].Norms,

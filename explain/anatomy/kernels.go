@@ -161,8 +161,8 @@ func fading(both []*Report, i, k int, kind string, s *System) *figure.Figure {
 	}
 	return &figure.Figure{Name: fmt.Sprintf("fading-%d-%s", i, figure.Slug(s.Part)), Group: "kernels",
 		Pick: fmt.Sprintf("layer %d · %s · %s", i, kind, s.Part), Title: "How the state fades",
-		Caption: "The decays of this system depend on the token, so it has no fixed kernel. " +
-			"The curves are ā^t, the rest of an impulse in the state, at the mean of ln a over the short run. " +
+		Caption: "The decays of this system depend on the token, so it has no fixed kernel. The curves are ā^t, " +
+			"the rest of an impulse in the state, at the mean of ln a over the short run. " +
 			"They are for the channels at 10, 50 and 90 % of all time constants.",
 		Source: explain.Papers(kind),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{X: figure.Axis{Label: "lag (tokens)"},
@@ -204,11 +204,11 @@ func poleFigures(both []*Report) (all []*figure.Figure) {
 			}
 			all = append(all, &figure.Figure{Name: fmt.Sprintf("poles-%d-%s", i, figure.Slug(s.Part)), Group: "poles",
 				Pick: fmt.Sprintf("layer %d · %s · %s", i, l.Kind, s.Part), Title: "Poles",
-				Caption: fmt.Sprintf("Left: the spectrum of A. Right: the numbers that multiply the state at each "+
-					"token, as the model computes them. %d of %d are inside the unit circle, where a mode fades. "+
-					"A mode at angle θ turns once in 2π/θ tokens. "+
-					"The nearer it is to the circle, the longer it lasts. The part is %s.",
-					stable(s.Discrete), len(s.Discrete), s.Rule),
+				Caption: fmt.Sprintf("Left: the spectrum of A. Right: "+
+					"the numbers that multiply the state at each token, as the model computes them. "+
+					"%d of %d are inside the unit circle, where a mode fades. "+
+					"A mode at angle θ turns once in 2π/θ tokens. The nearer it is to the circle, "+
+					"the longer it lasts. The part is %s.", stable(s.Discrete), len(s.Discrete), s.Rule),
 				Source: explain.Papers(l.Kind), Frames: []figure.Frame{{Panels: panels}}})
 		}
 	}

@@ -34,8 +34,7 @@ func Page(now, before *Report, rate float64) *figure.Page {
 		"How long the modes of each layer's state last: after -1/ln|ā| tokens a mode has fallen to 1/e.",
 		"tokens", func(s *System) []float64 { return s.TimeConstants() }, rate))
 	add(overLayers(both, "dt", "Steps dt", "The steps dt with which the continuous systems of the channels are "+
-		"sampled. Of selective systems it is softplus(bias).", "dt",
-		func(s *System) []float64 { return s.Dt }, 0))
+		"sampled. Of selective systems it is softplus(bias).", "dt", func(s *System) []float64 { return s.Dt }, 0))
 	p.Figures = append(p.Figures, kernelFigures(both)...)
 	p.Figures = append(p.Figures, poleFigures(both)...)
 	p.Figures = append(p.Figures, normFigures(both)...)
@@ -99,8 +98,7 @@ func (a *Report) diagram() *figure.Figure {
 		if l.Shared {
 			if shared == "" {
 				shared = "shared"
-				d.box(shared, "shared block", "attention and an MLP, with weights that several layers share", " "+
-					"shared",
+				d.box(shared, "shared block", "attention and an MLP, with weights that several layers share", " shared",
 					d.x-0.7, d.y+3.7)
 			}
 			more = append(more, shared)
@@ -229,8 +227,8 @@ func overLayers(both []*Report, name, title, caption, unit string, of func(*Syst
 	if len(lines.Series) == 0 {
 		return nil
 	}
-	return &figure.Figure{Name: name, Title: title, Caption: caption + " Points are medians, bands 10 to 90 % of the " +
-		"channels. Infinite values are only in the table.",
+	return &figure.Figure{Name: name, Title: title, Caption: caption + " Points are medians, " +
+		"bands 10 to 90 % of the channels. Infinite values are only in the table.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{
 			{X: figure.Axis{Label: "layer"}, Y: figure.Axis{Label: unit, Log: true}, Lines: lines}, {Table: table}}}}}
 }

@@ -177,10 +177,10 @@ func (r *Report) system(s SystemPair) *figure.Figure {
 	}
 	return &figure.Figure{Name: fmt.Sprintf("moved-system-%d", s.Layer), Title: "Systems before and after",
 		Group: "systems", Pick: r.Layers[s.Layer],
-		Caption: "Poles: the diagonal of the continuous A. " +
-			"dt: the step of each channel or head, softplus(bias) where it depends on the token. " +
-			"Time constants: 1/(dt·min|Re A|), after how many tokens the slowest mode of a channel has fallen to " +
-			"1/e. Kernels: the first taps of the convolution.",
+		Caption: "Poles: the diagonal of the continuous A. dt: the step of each channel or head, " +
+			"softplus(bias) where it depends on the token. Time constants: 1/(dt·min|Re A|), " +
+			"after how many tokens the slowest mode of a channel has fallen to 1/e. Kernels: " +
+			"the first taps of the convolution.",
 		Frames: []figure.Frame{{Panels: panels}}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/cmplx"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/floats"
@@ -37,11 +38,16 @@ func one(f func() float64) func() ([]float64, error) {
 	return exactly(func() []float64 { return []float64{f()} })
 }
 
+// is is an answer of a number that is written down.
+func is(x float64) func() ([]float64, error) {
+	return one(func() float64 { return x })
+}
+
 var convolution = []Exercise{
 	{
 		ID: "1.1",
-		Question: "The signal 1, 2, 3 goes through the kernel 1, 1, 1. What are the first three outputs of the " +
-			"causal convolution?",
+		Question: "The signal 1, 2, 3 goes through the kernel 1, 1, 1. " +
+			"What are the first three outputs of the causal convolution?",
 		Numbers: exactly(func() []float64 { return ssm.Convolve([]float64{1, 1, 1}, []float64{1, 2, 3}) }),
 		Slips: []Slip{
 			{exactly(func() []float64 { return ssm.ConvolveCircular([]float64{1, 1, 1}, []float64{1, 2, 3}) }),
@@ -61,16 +67,15 @@ var convolution = []Exercise{
 	},
 	{
 		ID: "1.3",
-		Question: "A signal of 100 samples goes through a kernel of 30. How many points must the transforms have so " +
-			"that nothing of the whole convolution wraps around?",
+		Question: "A signal of 100 samples goes through a kernel of 30. " +
+			"How many points must the transforms have so that nothing of the whole convolution wraps around?",
 		Numbers: one(func() float64 {
-			return float64(len(ssm.ConvolveFull(make([]float64, 100), make([]float64,
-				30))))
+			return float64(len(ssm.ConvolveFull(make([]float64, 100), make([]float64, 30))))
 		}),
 		Slips: []Slip{
-			{one(func() float64 { return 130 }), "one too many: the last input meets the first number of the kernel " +
-				"at once"},
-			{one(func() float64 { return 100 }), "the echo of the last input would come back at the beginning"},
+			{is(130),
+				"one too many: the last input meets the first number of the kernel at once"},
+			{is(100), "the echo of the last input would come back at the beginning"},
 		},
 		Why: "The whole convolution has m + n - 1 entries.",
 	},
@@ -123,7 +128,7 @@ var state = []Exercise{
 			}
 			return []float64{lo}, nil
 		},
-		Slips: []Slip{{one(func() float64 { return 0.5 }),
+		Slips: []Slip{{is(0.5),
 			"there the pole reaches 0, and beyond it the sign alternates; but the state still fades"}},
 		Why: "Abar = 1 - 2 dt leaves the unit circle at -1.",
 	},
@@ -160,8 +165,8 @@ var state = []Exercise{
 var hippo = []Exercise{
 	{
 		ID: "3.1",
-		Question: "What is the entry A_21 of LegS, counted from 0: how the number of degree 2 is pulled by that of " +
-			"degree 1?",
+		Question: "What is the entry A_21 of LegS, counted from 0: " +
+			"how the number of degree 2 is pulled by that of degree 1?",
 		Numbers: one(func() float64 { a, _ := ssm.LegS(3); return a.At(2, 1) }),
 		Slips: []Slip{
 			{one(func() float64 { a, _ := ssm.LegS(3); return a.At(1, 2) }), "that is A_12: LegS is lower triangular"},
@@ -172,8 +177,8 @@ var hippo = []Exercise{
 	},
 	{
 		ID: "3.2",
-		Question: "LegS with one number sees 2, 4, 9, each held for one unit of time from t = 1 on, and exactly " +
-			"(zero-order hold). What does it hold at the end?",
+		Question: "LegS with one number sees 2, 4, 9, each held for one unit of time from t = 1 on, " +
+			"and exactly (zero-order hold). What does it hold at the end?",
 		Numbers: func() ([]float64, error) {
 			c, err := ssm.MemorizeLegS(1, []float64{2, 4, 9}, ssm.ZOH)
 			if err != nil {
@@ -181,14 +186,14 @@ var hippo = []Exercise{
 			}
 			return c[2], nil
 		},
-		Slips: []Slip{{one(func() float64 { return 5 }),
+		Slips: []Slip{{is(5),
 			"that is the mean of the three; LegS takes the mean from t = 0, and before t = 1 the signal counts as 0"}},
 		Why: "One number is the mean of all the past: (0 + 2 + 4 + 9)/4.",
 	},
 	{
 		ID: "3.3",
-		Question: "A sine of 3 periods (256 samples): how many Legendre polynomials are needed for a relative error " +
-			"below 0.01?",
+		Question: "A sine of 3 periods (256 samples): " +
+			"how many Legendre polynomials are needed for a relative error below 0.01?",
 		Numbers: func() ([]float64, error) {
 			o := theory.SignalOptions{Signal: "sine", Length: 256, Turns: 3}
 			u, err := o.Samples()
@@ -241,8 +246,8 @@ var s4 = []Exercise{
 		Question: "After how many samples has the mode A = -½ + iπ fallen to half, at dt = 0.01 (zero-order hold)?",
 		Numbers:  one(func() float64 { return halfLife(-0.5+math.Pi*1i, 0.01) }),
 		Slips: []Slip{
-			{one(func() float64 { return halfLife(-0.5+math.Pi*1i, 0.01) * 0.01 }), "that is in units of time, not " +
-				"in samples"},
+			{one(func() float64 { return halfLife(-0.5+math.Pi*1i, 0.01) * 0.01 }),
+				"that is in units of time, not in samples"},
 			{one(func() float64 { return halfLife(-0.5, 0.01) / math.Ln2 }), "that is where it has fallen to 1/e"},
 		},
 		Why: "|Abar| = exp(-½ dt), so ln 2/(½ dt) samples; the imaginary part only turns.",
@@ -253,14 +258,13 @@ var s4 = []Exercise{
 		Numbers:  exactly(func() []float64 { return mode(-0.5+math.Pi*1i, 0.1).Kernel(ssm.ZOH, 1) }),
 		Slips: []Slip{
 			{exactly(func() []float64 {
-				k := mode(-0.5+math.Pi*1i, 0.1).Kernel(ssm.ZOH,
-					1)
+				k := mode(-0.5+math.Pi*1i, 0.1).Kernel(ssm.ZOH, 1)
 				return []float64{k[0] / 2}
 			}),
 				"that is one mode without its conjugate: with both it is twice the real part"},
 			{exactly(func() []float64 { return mode(-0.5+math.Pi*1i, 0.1).Kernel(ssm.Bilinear, 1) }),
 				"that is the bilinear rule"},
-			{one(func() float64 { return 0.2 }), "that is 2 dt B, Euler's rule"},
+			{is(0.2), "that is 2 dt B, Euler's rule"},
 		},
 		Why: "K_0 = 2 Re C Bbar with Bbar = (exp(dt A) - 1)/A.",
 	},
@@ -276,30 +280,30 @@ var long = []Exercise{
 			return mat.Sum(ssm.Toeplitz(ones, 1000))
 		}),
 		Slips: []Slip{
-			{one(func() float64 { return 1e6 }), "that is the whole square; the matrix is zero above the diagonal"},
-			{one(func() float64 { return 499500 }), "the diagonal is missing: K_0 counts, too"},
+			{is(1e6), "that is the whole square; the matrix is zero above the diagonal"},
+			{is(499500), "the diagonal is missing: K_0 counts, too"},
 		},
 		Why: "l (l + 1)/2: the entries of the Toeplitz matrix on and below the diagonal.",
 	},
 	{
 		ID: "5.2",
-		Question: "A signal goes through a diagonal SSM of 32 modes in pieces. How many real numbers pass from one " +
-			"piece to the next?",
+		Question: "A signal goes through a diagonal SSM of 32 modes in pieces. " +
+			"How many real numbers pass from one piece to the next?",
 		Numbers: one(func() float64 {
 			s := &ssm.Diagonal{A: make([]complex128, 32), B: make([]complex128, 32), C: make([]complex128, 32), Dt: 1}
 			_, _, states := s.ScanPieces(ssm.Bilinear, make([]float64, 4), 2)
 			return float64(len(ssm.ReIm(states[1])))
 		}),
-		Slips: []Slip{{one(func() float64 { return 32 }), "a mode is a complex number: two real ones"}},
+		Slips: []Slip{{is(32), "a mode is a complex number: two real ones"}},
 		Why:   "The state, and nothing else, whatever the length.",
 	},
 	{
 		ID: "5.3",
-		Question: "A piece begins in the state x = 1 of one real mode A = -1, C = 1, dt = 0.5. What does the past " +
-			"add to its second output?",
+		Question: "A piece begins in the state x = 1 of one real mode A = -1, C = 1, dt = 0.5. " +
+			"What does the past add to its second output?",
 		Numbers: one(func() float64 { return past(2)[1] }),
-		Slips: []Slip{{one(func() float64 { return past(1)[0] }), "that is the first output; the second is one step " +
-			"later"}},
+		Slips: []Slip{{one(func() float64 { return past(1)[0] }),
+			"that is the first output; the second is one step later"}},
 		Why: "C Abarᵏ⁺¹ x with k = 1: exp(-1).",
 	},
 }
@@ -314,24 +318,15 @@ func past(l int) []float64 {
 // recall is what the circuit of H3 reads at the last token of a text of letters: a number for each letter in the order
 // in which they appear.
 func recall(text string, decay float64) (names []string, y []float64) {
-	for _, token := range strings.Split(text, "") {
-		known := false
-		for _, name := range names {
-			known = known || name == token
-		}
-		if !known {
+	tokens := strings.Split(text, "")
+	for _, token := range tokens {
+		if !slices.Contains(names, token) {
 			names = append(names, token)
 		}
 	}
-	var x [][]float64
-	for _, token := range strings.Split(text, "") {
-		row := make([]float64, len(names))
-		for i, name := range names {
-			if name == token {
-				row[i] = 1
-			}
-		}
-		x = append(x, row)
+	x := make([][]float64, len(tokens))
+	for t, token := range tokens {
+		x[t] = ssm.Delta(slices.Index(names, token), len(names))
 	}
 	steps := ssm.Recaller(len(names), decay).Steps(x, x, x)
 	return names, steps[len(steps)-1].Y
@@ -357,8 +352,8 @@ var h3 = []Exercise{
 	},
 	{
 		ID: "6.3",
-		Question: "It reads \"a b a c a\", and a pair of t steps ago counts exp(-t/2). What does it read at the last " +
-			"token for b, and what for c?",
+		Question: "It reads \"a b a c a\", and a pair of t steps ago counts exp(-t/2). " +
+			"What does it read at the last token for b, and what for c?",
 		Numbers: exactly(func() []float64 { _, y := recall("abaca", 0.5); return y[1:] }),
 		Slips: []Slip{{exactly(func() []float64 { _, y := recall("abaca", 0.5); return []float64{y[2], y[1]} }),
 			"the other way around: b was written first, and has faded more"}},
@@ -392,8 +387,8 @@ var mamba = []Exercise{
 	},
 	{
 		ID: "7.2",
-		Question: "The state 5 of a mode A = -1 waits through 100 tokens that are noise (input 0) with dt = 0.002 " +
-			"each. What is left?",
+		Question: "The state 5 of a mode A = -1 waits through 100 tokens that are noise " +
+			"(input 0) with dt = 0.002 each. What is left?",
 		Numbers: one(func() float64 { return waited(0.002) }),
 		Slips:   []Slip{{one(func() float64 { return waited(0.002) / 5 }), "that is the share that is left"}},
 		Why:     "5 exp(-100 · 0.002).",
@@ -413,10 +408,10 @@ var mamba = []Exercise{
 			}
 			return float64(rounds)
 		}),
-		Slips: []Slip{{one(func() float64 { return 6 }), "that is the way up; what is between has to be filled in on " +
-			"the way down"}},
-		Why: "Six rounds up to the whole, and the prefixes that are in between are there four rounds later: 2 log₂ l " +
-			"- 2.",
+		Slips: []Slip{{is(6),
+			"that is the way up; what is between has to be filled in on the way down"}},
+		Why: "Six rounds up to the whole, and the prefixes that are in between are there four rounds later: " +
+			"2 log₂ l - 2.",
 	},
 }
 

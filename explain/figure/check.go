@@ -23,8 +23,8 @@ func (p *Page) Check() error {
 		case f == nil:
 			return fmt.Errorf("figure %d: found nothing", i+1)
 		case !fileName.MatchString(f.Name):
-			return fmt.Errorf("figure %d: found the name %.100q, want lower-case letters, digits and hyphens, at most "+
-				"100 of them", i+1, f.Name)
+			return fmt.Errorf("figure %d: found the name %.100q, want lower-case letters, digits and hyphens, "+
+				"at most 100 of them", i+1, f.Name)
 		case seen[f.Name]:
 			return fmt.Errorf("figure %s: found the name twice, want one that is unique", f.Name)
 		}

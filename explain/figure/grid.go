@@ -12,14 +12,21 @@ const MostCells = 512
 // numbers do not count.
 func GridOf(rows, cols []string, at func(row, col int) float64) *Map {
 	rowStep, colStep := (len(rows)+MostCells-1)/MostCells, (len(cols)+MostCells-1)/MostCells
-	m := &Map{RowStep: max(1, rowStep), ColStep: max(1, colStep)}
+	m := Means(len(rows), len(cols), max(1, rowStep), max(1, colStep), at)
 	m.RowNames, m.ColNames = everyName(rows, m.RowStep), everyName(cols, m.ColStep)
-	m.Rows, m.Cols = len(m.RowNames), len(m.ColNames)
+	return m
+}
+
+// Means is a map of the values at(row, column), whose cells are the means of rowStep × colStep values. Values that are
+// not numbers do not count.
+func Means(rows, cols, rowStep, colStep int, at func(row, col int) float64) *Map {
+	m := &Map{Rows: (rows + rowStep - 1) / rowStep, Cols: (cols + colStep - 1) / colStep, RowStep: rowStep,
+		ColStep: colStep}
 	for i := range m.Rows {
 		for j := range m.Cols {
 			sum, n := 0.0, 0
-			for r := i * m.RowStep; r < min(len(rows), (i+1)*m.RowStep); r++ {
-				for c := j * m.ColStep; c < min(len(cols), (j+1)*m.ColStep); c++ {
+			for r := i * rowStep; r < min(rows, (i+1)*rowStep); r++ {
+				for c := j * colStep; c < min(cols, (j+1)*colStep); c++ {
 					if v := at(r, c); !math.IsNaN(v) {
 						sum, n = sum+v, n+1
 					}
@@ -46,10 +53,10 @@ func everyName(names []string, step int) []string {
 	return out
 }
 
-// linksTokens is the longest text whose tokens show, when picked, what is left of all others.
+// MostLinks is the number of tokens of the longest text in which a reader may pick one to see the values of all others.
 const MostLinks = 256
 
-// quantileOf is the quantile of sorted numbers.
+// Quantile is the quantile q of sorted numbers.
 func Quantile(x []float64, q float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
@@ -57,7 +64,7 @@ func Quantile(x []float64, q float64) float64 {
 	return x[min(len(x)-1, int(q*float64(len(x))))]
 }
 
-// someOf leaves at most n of some series, from first to last.
+// Some returns at most n entries of all, evenly spaced from the first to the last.
 func Some[T any](all []T, n int) []T {
 	if len(all) <= n {
 		return all
@@ -69,7 +76,7 @@ func Some[T any](all []T, n int) []T {
 	return out
 }
 
-// hyphens makes a part of a figure's name of a text.
+// Slug turns a text into a part of a figure's name.
 func Slug(text string) string {
 	out := []byte(text)
 	for i, c := range out {
@@ -83,7 +90,7 @@ func Slug(text string) string {
 	return string(out)
 }
 
-// Round4 leaves four digits, which is enough for a color.
+// Round4 rounds to four digits, which is enough for a color.
 func Round4(x float64) float64 {
 	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
 		return x
@@ -92,14 +99,11 @@ func Round4(x float64) float64 {
 	return math.Round(x*scale) / scale
 }
 
-// Rounded has four digits, so that pages stay small.
+// Rounded rounds numbers to four digits, so that pages stay small.
 func Rounded(x []float64) Floats {
 	out := make(Floats, len(x))
 	for i, v := range x {
-		if v != 0 {
-			scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
-			out[i] = math.Round(v*scale) / scale
-		}
+		out[i] = Round4(v)
 	}
 	return out
 }

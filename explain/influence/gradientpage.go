@@ -57,8 +57,7 @@ func (r *Gradients) depths(names []string, next string) []*figure.Figure {
 			"layer, a column a token s at which it writes. "+
 			"The color is gradient × the layer's addition to the stream, "+
 			"Σ_c (x' - x)[s,c] ∂ log p/∂x'[s,c] for the stream x before and x' after it: its part of %s, "+
-			"to first order. Additions at other tokens than %d count through later layers.", of,
-			r.Token),
+			"to first order. Additions at other tokens than %d count through later layers.", of, r.Token),
 			r.Layers, r.Added, names),
 		r.byLayer("gradient-depth", "Where the prediction is found, layer by layer", fmt.Sprintf("Row i is gradient "+
 			"× stream before layer i, Σ_c x[s,c] ∂ log p/∂x[s,c]: which tokens hold %s at that depth. "+

@@ -108,8 +108,8 @@ func (b *back) read(ctx context.Context, ids []int32) error {
 		switch {
 		case explain.Finite(x):
 		case i == 0:
-			return errors.New("the embedding: found numbers that are not finite, want weights without NaN and " +
-				"infinities")
+			return errors.New(
+				"the embedding: found numbers that are not finite, want weights without NaN and infinities")
 		default:
 			return fmt.Errorf("layer %d (%s): %w", i-1, b.g.Backbone.Blocks[i-1].Kind, errNotFinite)
 		}

@@ -232,8 +232,8 @@ func allFinite(seen []layerInput) error {
 			continue
 		}
 		if i == 0 {
-			return errors.New("the embedding or the first norm: found numbers that are not finite, want weights " +
-				"without NaN and infinities")
+			return errors.New("the embedding or the first norm: found numbers that are not finite, " +
+				"want weights without NaN and infinities")
 		}
 		return fmt.Errorf("layer %d (%s): %w", i-1, seen[i-1].block.Kind, errNotFinite)
 	}

@@ -59,22 +59,21 @@ func (r *Report) notes() []string {
 	if len(r.Layers) > 0 && r.Layers[0].Step > 1 {
 		step := r.Layers[0].Step
 		notes = append(notes, fmt.Sprintf("The text has %d tokens. A cell of a map stands for %d×%d of them: "+
-			"the sum over sources, the mean over targets. Colors of single tokens are not summarized.",
-			r.Tokens, step, step))
+			"the sum over sources, the mean over targets. Colors of single tokens are not summarized.", r.Tokens, step,
+			step))
 	}
 	if r.Rollout == nil {
-		notes = append(notes, "The rollout through all layers is left out: it needs all layers, all heads, "+
-			"and a linear form of each.")
+		notes = append(notes,
+			"The rollout through all layers is left out: it needs all layers, all heads, and a linear form of each.")
 	}
 	for _, l := range r.all() {
 		if l.Why != "" {
-			notes = append(notes, fmt.Sprintf("Layer %d (%s) is left out: %s.", l.Layer, l.Mixer,
-				l.Why))
+			notes = append(notes, fmt.Sprintf("Layer %d (%s) is left out: %s.", l.Layer, l.Mixer, l.Why))
 		}
 		if l.Shared != nil {
 			notes = append(notes, fmt.Sprintf("Layer %d (%s) also sees the output of a shared attention block. "+
-				"That block (%s) has its own map. "+
-				"The layer's map is of the mixer after it.", l.Layer, l.Mixer, l.Shared.Mixer))
+				"That block (%s) has its own map. The layer's map is of the mixer after it.", l.Layer, l.Mixer,
+				l.Shared.Mixer))
 		}
 	}
 	if r.Options.Head != AllHeads {
@@ -174,8 +173,8 @@ func (r *Report) mapOf(l *Layer, names []string) *figure.Figure {
 		Name: "influence-" + l.key(), Title: "Who draws on whom",
 		Group: "influence", Pick: l.pick(),
 		Caption: fmt.Sprintf("A row is a token t at which the layer (%s) writes, "+
-			"a column a token s that it draws on. %s is exactly y[t] = b[t] + Σ_s C[t,s]. The color is %s. "+
-			"%s", l.Mixer, output, formula, l.fixed()),
+			"a column a token s that it draws on. %s is exactly y[t] = b[t] + Σ_s C[t,s]. The color is %s. %s", l.Mixer,
+			output, formula, l.fixed()),
 		Source: source,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "drawn on"}, Y: figure.Axis{Label: "written at"}, Square: true, Map: m,
@@ -203,8 +202,8 @@ func (r *Report) drawn(l *Layer, names []string) *figure.Figure {
 	return &figure.Figure{
 		Name: "drawn-" + l.key(), Title: fmt.Sprintf("What token %d, “%s”, draws on", r.Token,
 			names[r.Token]), Group: "drawn", Pick: l.pick(),
-		Caption: fmt.Sprintf("The color of a token s is %s. The token's own share may exceed the scale. "+
-			"%s", formula, l.fixed()),
+		Caption: fmt.Sprintf("The color of a token s is %s. The token's own share may exceed the scale. %s", formula,
+			l.fixed()),
 		Source: source,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: &figure.Text{
 			Tokens: names, Values: figure.Rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title,
@@ -230,11 +229,11 @@ func (r *Report) attribution(names []string, next string) *figure.Figure {
 			Links: r.links(r.Sources, 0, most, false, "share"),
 		}})
 		captions = append(captions, "Rollout goes back from the last layer to the first by v ← v A, "+
-			"A[t,s] = (1-λ[t]) δ_ts + λ[t] |m[t,s]|/Σ|m[t,·]|. "+
-			"m is the measure of a layer, and λ = ‖y-b‖/(‖x‖+‖y-b‖) the size of its addition beside the stream x. "+
-			"Shares sum to 1. Feed-forward parts move nothing. It is a summary, not a derivative.")
-		sources = append(sources, "Quantifying Attention Flow in Transformers, arXiv:2005.00928, §3; the residual "+
-			"as in arXiv:2109.07152")
+			"A[t,s] = (1-λ[t]) δ_ts + λ[t] |m[t,s]|/Σ|m[t,·]|. m is the measure of a layer, "+
+			"and λ = ‖y-b‖/(‖x‖+‖y-b‖) the size of its addition beside the stream x. Shares sum to 1. "+
+			"Feed-forward parts move nothing. It is a summary, not a derivative.")
+		sources = append(sources,
+			"Quantifying Attention Flow in Transformers, arXiv:2005.00928, §3; the residual as in arXiv:2109.07152")
 	}
 	if r.Gradients != nil {
 		fig.Frames[0].Panels = append(fig.Frames[0].Panels, r.Gradients.text(names, next))
@@ -294,9 +293,8 @@ func (r *Report) table() *figure.Figure {
 	}
 	return &figure.Figure{
 		Name: "layers", Title: "The layers",
-		Caption: fmt.Sprintf("Writes: the size of a layer's addition beside the stream, ‖y-b‖/(‖x‖+‖y-b‖). "+
-			"Itself: the share of a position in what it draws on. "+
-			"Reach: the mean distance to what is drawn on, in tokens. "+
+		Caption: fmt.Sprintf("Writes: the size of a layer's addition beside the stream, ‖y-b‖/(‖x‖+‖y-b‖). Itself: "+
+			"the share of a position in what it draws on. Reach: the mean distance to what is drawn on, in tokens. "+
 			"Both are weighted by the size of the measure and averaged over positions. "+
 			"The last column has the positions that token %d draws on most.", r.Token),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: t}}}},

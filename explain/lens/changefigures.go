@@ -21,7 +21,7 @@ func (r *ChangeReport) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 	}
 	text, more := explain.ChangedText(tok, r.IDs, r.Before, r.After, "before", "after")
 	return append(figures, &figure.Figure{Name: "change-text", Title: "Log-probability of each token: after - before",
-		Caption: fmt.Sprintf("%s. Tokens below 0 are less probable with the change. "+
-			"The mean is %.4g nats a token.%s", what, explain.MeanOf(r.After)-explain.MeanOf(r.Before), more),
+		Caption: fmt.Sprintf("%s. Tokens below 0 are less probable with the change. The mean is %.4g nats a token.%s",
+			what, explain.MeanOf(r.After)-explain.MeanOf(r.Before), more),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: text}}}}})
 }

@@ -165,8 +165,9 @@ func (r *Report) Figures(tok tokenizer.Tokenizer) []*figure.Figure {
 		{"lens-entropy", "entropy", "nats", "How uncertain the prediction after each layer is: -Σ p log p.", 0,
 			func(k, i int) float64 { return r.Entropy[k][i] }},
 		{"lens-kl", "distance to the final prediction", "nats",
-			"How far the prediction after each layer is from the model's own: KL(final ‖ layer) = Σ p_final (log " +
-				"p_final - log p_layer).", 0, func(k, i int) float64 { return r.KL[k][i] }},
+			"How far the prediction after each layer is from the model's own: " +
+				"KL(final ‖ layer) = Σ p_final (log p_final - log p_layer).", 0,
+			func(k, i int) float64 { return r.KL[k][i] }},
 	} {
 		mp := figure.GridOf(r.Depths, names, m.at)
 		mp.Unit, mp.Max, mp.RowClick = m.unit, m.max, m.pick+" after this layer"
@@ -190,8 +191,7 @@ func (r *Report) notes(tok tokenizer.Tokenizer, step int) []string {
 			note := "would say " + explain.LikelyText(tok, r.Top[k][i])
 			if i+1 < len(r.IDs) {
 				note = fmt.Sprintf("%s comes next, %s; %s", explain.Quoted(tok, r.IDs[i+1]),
-					explain.Percent(math.Exp(r.LogP[k][i])),
-					note)
+					explain.Percent(math.Exp(r.LogP[k][i])), note)
 			}
 			notes = append(notes, fmt.Sprintf("%s; entropy %.3g, KL %.3g nats", note, r.Entropy[k][i], r.KL[k][i]))
 		}
@@ -213,8 +213,8 @@ func (r *Report) curves() *figure.Figure {
 			Lines: &figure.Lines{Series: []figure.Series{
 				series("loss of the next token", r.LogP, -1), series("entropy", r.Entropy, 1),
 				series("KL(final ‖ layer)", r.KL, 1)}}}}}},
-		Caption: "Means over the tokens of the text, after each layer. " +
-			"Where the loss falls, the model finds what comes next."}
+		Caption: "Means over the tokens of the text, after each layer. Where the loss falls, " +
+			"the model finds what comes next."}
 }
 
 // next is a table of what comes after the last token.
@@ -239,7 +239,7 @@ func (r *Report) next(tok tokenizer.Tokenizer) *figure.Figure {
 		table.Rows = append(table.Rows, row)
 	}
 	return &figure.Figure{Name: "lens-next", Title: "What comes after the text",
-		Caption: "The most probable tokens after the last one, by the stream after each layer. Entropy and distance " +
-			"to the final prediction are in nats.",
+		Caption: "The most probable tokens after the last one, by the stream after each layer. " +
+			"Entropy and distance to the final prediction are in nats.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: table}}}}}
 }

@@ -186,8 +186,8 @@ func (m *Report) layer(ctx context.Context, layer int, b *model.Block, w *stateW
 		}
 		one.Layer, one.Mixer = layer, b.Kind
 		if !one.Linear() {
-			m.note(fmt.Sprintf("%s: the part %q of the state is not linear in itself. "+
-				"Its size is shown, but not what is left of each token.", b.Kind, one.Name))
+			m.note(fmt.Sprintf("%s: the part %q of the state is not linear in itself. Its size is shown, "+
+				"but not what is left of each token.", b.Kind, one.Name))
 		}
 		found = append(found, one)
 	}

@@ -20,8 +20,8 @@ func (m *Report) channels(names []string) (all []*figure.Figure) {
 		}
 		all = append(all, &figure.Figure{
 			Name: "channels-" + p.key(), Group: "channels", Pick: p.title(), Title: "The channels over time",
-			Caption: fmt.Sprintf("How large the channels of the state are after each token: the norms of %d groups "+
-				"of %d channels.", p.Rows, p.Channels),
+			Caption: fmt.Sprintf("How large the channels of the state are after each token: "+
+				"the norms of %d groups of %d channels.", p.Rows, p.Channels),
 			Frames: []figure.Frame{{Panels: []figure.Panel{{
 				X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "channels"},
 				Map: &figure.Map{Rows: p.Rows, Cols: p.Cells, Values: values, ColNames: cellNames(names, p.Step),
@@ -54,8 +54,7 @@ func (m *Report) playback(names []string) (all []*figure.Figure) {
 		f := &figure.Figure{
 			Name: "live-" + p.key(), Group: "live", Pick: p.title(), Title: "The state as the text passes",
 			Caption: fmt.Sprintf("%d of the %d channels of the state and %d of the %d numbers of each, "+
-				"after some tokens.",
-				p.ShotRows, p.Channels, p.ShotCols, p.Numbers/p.Channels),
+				"after some tokens.", p.ShotRows, p.Channels, p.ShotCols, p.Numbers/p.Channels),
 		}
 		for i, s := range p.Shots {
 			values := make(figure.Floats, len(s))

@@ -20,8 +20,8 @@ func (m *Report) Page(names []string) *figure.Page {
 			"each layer, w_t = S_t - Φ_t S_{t-1}, over its mean in that layer. "+
 			"Above 1 it wrote more than the average.")...)
 	p.Figures = append(p.Figures, m.overTime("norms", "How large the states are", names,
-		func(x *Part) []float64 { return x.Norm }, "The norm |S_t| of the state after each token, over its mean "+
-			"in that layer. A state that grows to the end forgets little.")...)
+		func(x *Part) []float64 { return x.Norm }, "The norm |S_t| of the state after each token, "+
+			"over its mean in that layer. A state that grows to the end forgets little.")...)
 	p.Figures = append(p.Figures, m.readOuts()...)
 	p.Figures = append(p.Figures, m.channels(names)...)
 	p.Figures = append(p.Figures, m.playback(names)...)
@@ -139,8 +139,8 @@ func (m *Report) table() *figure.Figure {
 	}
 	return &figure.Figure{
 		Name: "parts", Title: "The parts of the states",
-		Caption: "Each part S follows S_t = Φ_t S_{t-1} + w_t. " +
-			"Φ was found by experiment: a part was set to several values, and their changes at a token were compared.",
+		Caption: "Each part S follows S_t = Φ_t S_{t-1} + w_t. Φ was found by experiment: " +
+			"a part was set to several values, and their changes at a token were compared.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Table: t}}}},
 	}
 }
@@ -158,9 +158,9 @@ func (m *Report) left(names []string) (all []*figure.Figure) {
 		}
 		all = append(all, &figure.Figure{
 			Name: "left-" + p.key(), Group: "left", Pick: p.title(), Title: "What is left of each token",
-			Caption: fmt.Sprintf("Row t, column s: the share |Φ_t … Φ_{s+1} w_s| / |w_s| that is left after token t "+
-				"of what token s wrote into the state. The part %q is %s. A token fades down its column.",
-				p.Name, p.Rule),
+			Caption: fmt.Sprintf("Row t, column s: "+
+				"the share |Φ_t … Φ_{s+1} w_s| / |w_s| that is left after token t of what token s wrote into the "+
+				"state. The part %q is %s. A token fades down its column.", p.Name, p.Rule),
 			Source: explain.Papers(p.Mixer),
 			Frames: []figure.Frame{{Panels: []figure.Panel{{
 				X: figure.Axis{Label: "token s that wrote"}, Y: figure.Axis{Label: "token t later"},

@@ -66,8 +66,8 @@ func newReader(g *explain.Language, ids []int32) *readings {
 	r.l = (len(ids) + r.step - 1) / r.step
 	r.fitted, r.tuned = r.l*6/10, r.l*7/10
 	if len(ids) < readLeast {
-		r.notes = append(r.notes, fmt.Sprintf("The read-out of the states is not shown: the text has %d tokens, "+
-			"a fit needs %d.", len(ids), readLeast))
+		r.notes = append(r.notes, fmt.Sprintf(
+			"The read-out of the states is not shown: the text has %d tokens, a fit needs %d.", len(ids), readLeast))
 		return r
 	}
 	if r.step > 1 {
@@ -238,8 +238,7 @@ func (r *readings) fit(ctx context.Context, s *sketch) (*ReadOut, error) {
 				}
 			}
 		}
-		out.R2 = append(out.R2, 1-squaredError(read, yLast, width, i*n, n)/
-			squaredError(nothing, yLast, width, i*n, n))
+		out.R2 = append(out.R2, 1-squaredError(read, yLast, width, i*n, n)/squaredError(nothing, yLast, width, i*n, n))
 		out.Accuracy = append(out.Accuracy, r.accuracy(read, i, age))
 		out.Chance = append(out.Chance, r.chance(age))
 	}

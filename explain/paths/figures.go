@@ -98,8 +98,9 @@ func (r *Report) layers(tok tokenizer.Tokenizer) *figure.Figure {
 		}
 	}
 	return &figure.Figure{Name: "paths-layers", Title: "Where the states diverge, by layer", Columns: 1,
-		Caption: "Relative distance ‖a - b‖ / ((‖a‖ + ‖b‖)/2) of the states of each layer after the same number of " +
-			"tokens: 0 the same, about 1.4 unrelated, 2 opposite.",
+		Caption: "Relative distance ‖a - b‖ / " +
+			"((‖a‖ + ‖b‖)/2) of the states of each layer after the same number of tokens: 0 the same, " +
+			"about 1.4 unrelated, 2 opposite.",
 		Frames: []figure.Frame{{Panels: []figure.Panel{
 			{X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "layer"}, Map: mp},
 			{X: figure.Axis{Label: "tokens read"}, Y: figure.Axis{Label: "distance"}, Lines: lines}}}}}
@@ -153,8 +154,8 @@ func (r *Report) blamed(tok tokenizer.Tokenizer) *figure.Figure {
 		whole += d[len(d)-1] / float64(len(r.Distance))
 	}
 	return &figure.Figure{Name: "paths-blame", Title: "With one token made equal",
-		Caption: fmt.Sprintf("The rest of the difference if one token of path 2 is that of path 1 and all others "+
-			"stay. Without a change the mean distance is %.3g and the divergence %.3g. "+
+		Caption: fmt.Sprintf("The rest of the difference if one token of path 2 is that of path 1 "+
+			"and all others stay. Without a change the mean distance is %.3g and the divergence %.3g. "+
 			"The shorter a bar, the more that token matters.", whole, r.JS[len(r.JS)-1]),
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Bars: bars}}}}}
 }
@@ -217,8 +218,8 @@ func (r *Report) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 		panels = append(panels, figure.Panel{Title: "what one layer's state changes", Bars: bars})
 	}
 	return &figure.Figure{Name: "paths-exchange", Title: "One layer's state from the other path", Columns: 1,
-		Caption: "Path 1 is read up to its last token. " +
-			"Then the state of one layer is replaced by that of path 2, and the last token of path 1 is read. " +
+		Caption: "Path 1 is read up to its last token. Then the state of one layer is replaced by that of path 2, " +
+			"and the last token of path 1 is read. " +
 			"The table shows how the prediction moves from that of path 1 to that of path 2. " +
 			"KL is Σ p (log p - log q), p the prediction of the path. " +
 			"The two tokens are those whose probabilities differ most between the paths.",

@@ -109,8 +109,8 @@ func fork(g *explain.Language, a, b []int32) (*Report, error) {
 	rep := &Report{IDs: [2][]int32{a, b}, Common: Common(a, b)}
 	shorter := min(len(a), len(b))
 	if rep.Common == shorter {
-		return nil, fmt.Errorf("found two paths with the same first %d tokens, where one ends: "+
-			"want paths that diverge before", shorter)
+		return nil, fmt.Errorf(
+			"found two paths with the same first %d tokens, where one ends: want paths that diverge before", shorter)
 	}
 	for i := range g.Backbone.Blocks {
 		rep.Layers = append(rep.Layers, g.LayerName(i))

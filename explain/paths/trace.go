@@ -43,8 +43,8 @@ func Trace(ctx context.Context, g *explain.Language, a, b []int32, progress func
 	n := len(a) - rep.Common
 	switch {
 	case len(a) != len(b):
-		return nil, fmt.Errorf("trace: found paths of %d and %d tokens, want the same, as they are exchanged token "+
-			"for token", len(a), len(b))
+		return nil, fmt.Errorf("trace: found paths of %d and %d tokens, want the same, "+
+			"as they are exchanged token for token", len(a), len(b))
 	case n > maxTraced:
 		return nil, fmt.Errorf("trace: found %d tokens after the paths diverge, want at most %d", n, maxTraced)
 	}

@@ -42,8 +42,7 @@ func surpriseText(tok tokenizer.Tokenizer, all []Token) *figure.Text {
 		note := ""
 		if !math.IsNaN(x.Nats) {
 			note = fmt.Sprintf("p %s, %.3g nats where %.3g were expected; most probable %s",
-				explain.Percent(math.Exp(-x.Nats)),
-				x.Nats, x.Entropy, explain.LikelyText(tok, []explain.Likely{x.Top}))
+				explain.Percent(math.Exp(-x.Nats)), x.Nats, x.Entropy, explain.LikelyText(tok, []explain.Likely{x.Top}))
 		}
 		text.Tokens, text.Values = append(text.Tokens, explain.TokenText(tok, x.ID)), append(text.Values, x.Nats)
 		text.Notes = append(text.Notes, note)
@@ -86,9 +85,10 @@ func (r *Report) calibration() *figure.Figure {
 	}
 	bars.Series = []figure.Series{counts}
 	return &figure.Figure{Name: "surprise-calibration", Title: "Does the model know what it knows?", Columns: 2,
-		Caption: fmt.Sprintf("Reliability diagram: predictions in %d bins by the probability of the most probable "+
-			"token, and how often that token comes. Below the diagonal the model is too confident. "+
-			"ECE = Σ_m |B_m|/n · |acc(B_m) - conf(B_m)| = %.4g.", len(r.Bins), r.ECE),
+		Caption: fmt.Sprintf("Reliability diagram: "+
+			"predictions in %d bins by the probability of the most probable token, and how often that token comes. "+
+			"Below the diagonal the model is too confident. ECE = Σ_m |B_m|/n · |acc(B_m) - conf(B_m)| = %.4g.",
+			len(r.Bins), r.ECE),
 		Source: "On Calibration of Modern Neural Networks, arXiv:1706.04599, eq. 1 to 3",
 		Frames: []figure.Frame{{Panels: []figure.Panel{
 			{Title: "reliability", Square: true, X: figure.Axis{Label: "confidence", Max: 1},

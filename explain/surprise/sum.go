@@ -173,8 +173,8 @@ func (s *measurement) offer(x Token) {
 func (s *measurement) done() error {
 	r := s.rep
 	if r.Tokens == 0 {
-		return fmt.Errorf("found nothing to predict in %d tokens, want a reply, "+
-			"or a document of two tokens", s.tokens.Len())
+		return fmt.Errorf("found nothing to predict in %d tokens, want a reply, or a document of two tokens",
+			s.tokens.Len())
 	}
 	for i := range r.Curve {
 		part, n := &r.Curve[i], float64(s.asked[i])

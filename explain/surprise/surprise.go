@@ -97,8 +97,8 @@ const (
 )
 
 // ErrNoLanguage is the error of a network where only a language model will do.
-var ErrNoLanguage = errors.New("found the network of a task, which has neither tokenizer nor text; " +
-	"want a language model")
+var ErrNoLanguage = errors.New(
+	"found the network of a task, which has neither tokenizer nor text; want a language model")
 
 // Measure measures how a model predicts tokens, in the windows of train.Evaluate. Its memory does not grow with the
 // text. Errors: a network of a task, options that cannot be, a text of one token, scores that are not finite,

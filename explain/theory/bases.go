@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/ssm"
@@ -57,10 +58,8 @@ func families(span float64) []family {
 		{"Legendre", ssm.Legendre, on01(ssm.Legendre), same},
 		{"Chebyshev", ssm.Chebyshev, ssm.ProjectChebyshev, same},
 		{"Laguerre", ssm.Laguerre, func(n int, f []float64) []float64 {
-			back := make([]float64, len(f))
-			for k, v := range f {
-				back[len(f)-1-k] = v
-			}
+			back := slices.Clone(f)
+			slices.Reverse(back)
 			return ssm.ProjectSamples(ssm.Laguerre, n, span, back)
 		}, func(v float64) float64 { return span * (1 - v) }},
 	}
@@ -82,14 +81,13 @@ func (o *BasesOptions) Page(ctx context.Context) (*figure.Page, error) {
 		Notes:    s.notes,
 	}
 	functions := still("functions", "The first functions of each family",
-		"Each function is at right angles to all others: the integral of a product of two is 0. So the coefficient "+
-			"of one does not depend on how many others are used. Laguerre functions fade with x, the time before "+
-			"now.", "")
+		"Each function is at right angles to all others: the integral of a product of two is 0. "+
+			"So the coefficient of one does not depend on how many others are used. Laguerre functions fade with x, "+
+			"the time before now.", "")
 	sums := &figure.Figure{Name: "approximation", Title: "The signal as a sum of the first N",
 		Caption: "f ≈ Σ_{i<N} c_i φ_i. The more functions, the finer what can be followed; a jump needs many. " +
-			fmt.Sprintf("Laguerre functions see the signal backwards, from its end at x = 0 to its beginning at x = "+
-				"%.4g.",
-				span)}
+			fmt.Sprintf("Laguerre functions see the signal backwards, "+
+				"from its end at x = 0 to its beginning at x = %.4g.", span)}
 	counts := frameCounts(o.N)
 	frames := make([]figure.Frame, len(counts))
 	for f, n := range counts {
@@ -111,8 +109,7 @@ func (o *BasesOptions) Page(ctx context.Context) (*figure.Page, error) {
 		at := evenly(len(s.u), mostPoints)
 		for f, n := range counts {
 			p := lines(fmt.Sprintf("%s, N = %d: error %.3g", fam.name, n, e.Y[n-1]), "sample", "",
-				figure.Series{Name: "signal", X: places(at), Y: pick(s.u, at)},
-				figure.Series{Name: fam.name, X: places(at), Y: pick(partial[n-1], at)})
+				picked("signal", s.u, at), picked(fam.name, partial[n-1], at))
 			p.Y.Min, p.Y.Max = lo, hi
 			frames[f].Panels = append(frames[f].Panels, p)
 		}
@@ -124,8 +121,9 @@ func (o *BasesOptions) Page(ctx context.Context) (*figure.Page, error) {
 	falling := lines("error by N", "N", "relative error", errors...)
 	falling.Y.Log = true
 	page.Figures = []*figure.Figure{functions, sums, still("errors", "How the error falls",
-		"Root mean square of signal minus sum, over that of the signal. Fourier series are slow where the ends of "+
-			"the signal differ, since the series takes them for neighbors.", "", falling), size}
+		"Root mean square of signal minus sum, over that of the signal. "+
+			"Fourier series are slow where the ends of the signal differ, since the series takes them for neighbors.",
+		"", falling), size}
 	return page, nil
 }
 
@@ -191,13 +189,4 @@ func frameCounts(n int) []int {
 		counts = append(counts, k)
 	}
 	return append(counts, n)
-}
-
-// places are integers as numbers of an axis.
-func places(at []int) figure.Floats {
-	x := make(figure.Floats, len(at))
-	for i, k := range at {
-		x[i] = float64(k)
-	}
-	return x
 }

@@ -131,28 +131,28 @@ func (o *ConvolutionOptions) Page(context.Context) (*figure.Page, error) {
 	apart := floats.Distance(fast, y, math.Inf(1))
 	page.Figures = []*figure.Figure{
 		still("signals", "A signal, a kernel and their convolution",
-			"y_k = Σ_{j≤k} K_j u_{k-j}: every input starts an echo of the kernel, and the output is the sum of the "+
-				"echoes.",
+			"y_k = Σ_{j≤k} K_j u_{k-j}: every input starts an echo of the kernel, "+
+				"and the output is the sum of the echoes.",
 			"", lines("signal u and output y", "sample", "", line("u", s.u), line("y = K * u", y)),
-			lines("kernel K", "lag", "", figure.Series{Name: "K", X: upTo(l, 1), Y: kernel, Steps: true})),
+			lines("kernel K", "lag", "", stepped(line("K", kernel)))),
 		still("matrix", "The same as a matrix",
-			"y = T u. The Toeplitz matrix T has K_{i-j} at row i and column j: it is constant along diagonals, and "+
-				"zero above the main one, because the output knows nothing of the future.", "",
+			"y = T u. The Toeplitz matrix T has K_{i-j} at row i and column j: it is constant along diagonals, "+
+				"and zero above the main one, because the output knows nothing of the future.", "",
 			mapPanel("T (Toeplitz)", "input", "output", toeplitz),
 			mapPanel("C (circulant)", "input", "output", circulant)),
 		still("transform", "By Fourier transforms",
-			fmt.Sprintf("The transform of y is the product of those of K and u, for transforms of at least 2l - 1 = "+
-				"%d points with zeros behind both. The output by FFT and by the sum differ by at most %.1e, which is "+
-				"rounding. The sum takes l²/2 = %d products; the transforms a multiple of l log₂ l = %.0f.",
-				2*l-1, apart, l*l/2, float64(l)*math.Log2(float64(l))),
+			fmt.Sprintf("The transform of y is the product of those of K and u, "+
+				"for transforms of at least 2l - 1 = %d points with zeros behind both. "+
+				"The output by FFT and by the sum differ by at most %.1e, which is rounding. "+
+				"The sum takes l²/2 = %d products; the transforms a multiple of l log₂ l = %.0f.", 2*l-1, apart, l*l/2,
+				float64(l)*math.Log2(float64(l))),
 			"Cooley and Tukey 1965", spectra(kernel, s.u, y), lines("y by FFT minus y by the sum", "sample", "",
 				line("difference", floats.SubTo(make([]float64, l), fast, y)))),
 		still("wrap-around", "Without padding the end wraps around",
-			"The product of transforms of l points is the circular convolution y = C u. The corner of C above the "+
-				"diagonal takes the end of the signal for what was before its beginning. "+
+			"The product of transforms of l points is the circular convolution y = C u. "+
+				"The corner of C above the diagonal takes the end of the signal for what was before its beginning. "+
 				fmt.Sprintf("Here that changes the output by up to %.3g.", floats.Norm(wrapped, math.Inf(1))),
-			"", lines("outputs", "sample", "", line("y = T u", y),
-				figure.Series{Name: "C u, circular", X: upTo(l, 1), Y: circular, Dashed: true}),
+			"", lines("outputs", "sample", "", line("y = T u", y), dashed(line("C u, circular", circular))),
 			lines("error: (C - T) u", "sample", "", line("wrapped around", wrapped))),
 	}
 	return page, nil

@@ -72,17 +72,17 @@ func (o *DiagonalOptions) Page(context.Context) (*figure.Page, error) {
 	page := &figure.Page{
 		Title: "A diagonal SSM: a bank of filters",
 		Subtitle: fmt.Sprintf("%s, a state of %d numbers in %d modes, dt %g, sampled by %s", o.Init, o.N, len(s.A),
-			o.Dt,
-			o.Method),
+			o.Dt, o.Method),
 	}
 	kernel := s.Kernel(method, o.Length)
 	if !(rms(kernel) < largest) {
-		return nil, fmt.Errorf("method: the kernel grows without bound, as the rule %s is unstable at dt %v for "+
-			"these modes; want a smaller --dt or another --method", o.Method, o.Dt)
+		return nil, fmt.Errorf("method: the kernel grows without bound, "+
+			"as the rule %s is unstable at dt %v for these modes; want a smaller --dt or another --method", o.Method,
+			o.Dt)
 	}
 	abar, _ := s.Discretize(method)
 	at := evenly(o.Length, mostPoints)
-	whole := lines("kernel", "lag in samples", "", figure.Series{Name: "K", X: places(at), Y: pick(kernel, at)})
+	whole := lines("kernel", "lag in samples", "", picked("K", kernel, at))
 	const shown = 16
 	modes := lines("modes", "lag in samples", "")
 	responses := lines("frequency responses", "turns per sample", "|H|")
@@ -92,8 +92,7 @@ func (o *DiagonalOptions) Page(context.Context) (*figure.Page, error) {
 		one := &ssm.Diagonal{A: s.A[i : i+1], B: s.B[i : i+1], C: s.C[i : i+1], Dt: s.Dt, Pairs: true}
 		name := fmt.Sprintf("mode %d", i)
 		if i < shown {
-			modes.Lines.Series = append(modes.Lines.Series,
-				figure.Series{Name: name, X: places(at), Y: pick(one.Kernel(method, o.Length), at)})
+			modes.Lines.Series = append(modes.Lines.Series, picked(name, one.Kernel(method, o.Length), at))
 			responses.Lines.Series = append(responses.Lines.Series, response(name, one, method))
 		}
 		table.Rows = append(table.Rows, []string{fmt.Sprint(i), fmt.Sprintf("%.4g%+.4gi", real(s.A[i]), imag(s.A[i])),
@@ -110,17 +109,15 @@ func (o *DiagonalOptions) Page(context.Context) (*figure.Page, error) {
 	all.Dashed = true
 	responses.Lines.Series = append(responses.Lines.Series, all)
 	page.Figures = []*figure.Figure{
-		still("kernels", "The kernel is a sum of modes",
-			"K_l = 2 Re Σ_i C_i Bbar_i Abar_iˡ. Each mode rings at the frequency of its imaginary part and fades by "+
-				"its real part; C weighs them.", "S4D, arXiv:2206.11893, §3", whole, modes),
+		still("kernels", "The kernel is a sum of modes", "K_l = 2 Re Σ_i C_i Bbar_i Abar_iˡ. "+
+			"Each mode rings at the frequency of its imaginary part and fades by its real part; C weighs them.",
+			"S4D, arXiv:2206.11893, §3", whole, modes),
 		still("responses", "Each mode lets its frequencies pass",
-			"The size of the response to a wave of each frequency. A small dt moves all filters to slower waves and "+
-				"makes them remember longer.", "", responses),
-		still("poles", "Poles in both planes",
-			"Left: A, in units of time, one of each conjugate pair. Right: Abar, which must be inside the unit "+
-				"circle; near it a mode remembers long.", "",
-			continuous, plane("Abar", true, points("Abar", abar)),
-			figure.Panel{Title: "modes", Table: table}),
+			"The size of the response to a wave of each frequency. "+
+				"A small dt moves all filters to slower waves and makes them remember longer.", "", responses),
+		still("poles", "Poles in both planes", "Left: A, in units of time, one of each conjugate pair. Right: Abar, "+
+			"which must be inside the unit circle; near it a mode remembers long.", "",
+			continuous, plane("Abar", true, points("Abar", abar)), figure.Panel{Title: "modes", Table: table}),
 	}
 	return page, nil
 }

@@ -86,7 +86,7 @@ func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 	}
 	step := []figure.Series{overTime("exact", append([]float64{0}, truth...), o.Dt/float64(fine))}
 	release := []figure.Series{overTime("exact", free, o.Dt/float64(fine))}
-	frequency := []figure.Series{o.continuousResponse(system)}
+	frequency := []figure.Series{o.response("exact", system.FrequencyResponse)}
 	continuous := []figure.Series{points("poles of A", own)}
 	var sampled []figure.Series
 	table := &figure.Table{Columns: []string{"rule", "poles of Abar", "largest size", "stable", "largest error"}}
@@ -105,7 +105,9 @@ func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 		step = append(step, dashed(overTime(rule.String(), cut(y, lo, hi), o.Dt)))
 		released := append([]float64{x0[0]}, d.ZeroInput(x0, steps)...)
 		release = append(release, dashed(overTime(rule.String(), cut(released, lo, hi), o.Dt)))
-		frequency = append(frequency, o.sampledResponse(rule.String(), d))
+		frequency = append(frequency, dashed(o.response(rule.String(), func(omega float64) complex128 {
+			return d.FrequencyResponse(omega * o.Dt)
+		})))
 		sampled = append(sampled, points(rule.String(), poles))
 		worst := 0.0
 		for k, v := range y {
@@ -128,39 +130,28 @@ func (o *DiscretizeOptions) Page(context.Context) (*figure.Page, error) {
 		Notes: []string{"Responses that leave the picture end there."},
 		Figures: []*figure.Figure{
 			still("responses", "Responses",
-				"Left: a push of 1 that begins at time 0. Right: the mass let go from a distance of 1. Zero-order "+
-					"hold goes through the exact response at every sample, as the push is held over each step.", "",
+				"Left: a push of 1 that begins at time 0. Right: the mass let go from a distance of 1. "+
+					"Zero-order hold goes through the exact response at every sample, "+
+					"as the push is held over each step.", "",
 				lines("to a push that begins", "time", "position", step...),
 				lines("let go", "time", "position", release...)),
 			still("poles", "Poles in both planes",
-				"Left: the poles s of A; the system is stable if they are left of the dashed line. Right: the poles "+
-					"of Abar; the sampled system is stable if they are inside the unit circle. Zero-order hold maps "+
-					"s to exp(dt s), which is where the samples of the true system lie.", "",
-				left, plane("sampled", true, sampled...),
-				figure.Panel{Title: "stability", Table: table}),
+				"Left: the poles s of A; the system is stable if they are left of the dashed line. Right: "+
+					"the poles of Abar; the sampled system is stable if they are inside the unit circle. "+
+					"Zero-order hold maps s to exp(dt s), which is where the samples of the true system lie.", "",
+				left, plane("sampled", true, sampled...), figure.Panel{Title: "stability", Table: table}),
 			o.regions(own),
 			still("frequency", "Frequency responses",
-				"|H|: how much a wave of each frequency is taken on. The bilinear rule bends the axis: at ω it has "+
-					"the response of the true system at 2/dt tan(ω dt/2), over cos(ω dt/2), since u_k enters "+
-					"alone and not as the mean of u_k and u_{k-1}.", "", bode),
+				"|H|: how much a wave of each frequency is taken on. The bilinear rule bends the axis: "+
+					"at ω it has the response of the true system at 2/dt tan(ω dt/2), over cos(ω dt/2), "+
+					"since u_k enters alone and not as the mean of u_k and u_{k-1}.", "", bode),
 			o.order(),
 		},
 	}
 	return page, nil
 }
 
-func ones(n int) []float64 {
-	u := make([]float64, n)
-	for i := range u {
-		u[i] = 1
-	}
-	return u
-}
-
-func dashed(s figure.Series) figure.Series {
-	s.Dashed = true
-	return s
-}
+func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 
 // cut leaves out what comes after a number far outside of lo to hi, so that an unstable response does not flatten the
 // others.
@@ -197,28 +188,13 @@ func poleRow(rule ssm.Method, poles []complex128, worst float64) []string {
 	return []string{rule.String(), text, fmt.Sprintf("%.6f", size), stable, fmt.Sprintf("%.3g", worst)}
 }
 
-// frequencies are a grid up to half the sampling rate, without 0, where a spring of stiffness 0 has a pole.
-func (o *DiscretizeOptions) frequencies() []float64 {
-	omega := make([]float64, mostPoints)
-	for i := range omega {
-		omega[i] = math.Pi / o.Dt * float64(i+1) / mostPoints
-	}
-	return omega
-}
-
-func (o *DiscretizeOptions) continuousResponse(s *ssm.Continuous) figure.Series {
-	out := figure.Series{Name: "exact"}
-	for _, omega := range o.frequencies() {
-		out.X, out.Y = append(out.X, omega), append(out.Y, cmplx.Abs(s.FrequencyResponse(omega)))
-	}
-	return out
-}
-
-func (o *DiscretizeOptions) sampledResponse(name string, s *ssm.Discrete) figure.Series {
-	out := figure.Series{Name: name, Dashed: true}
-	for _, omega := range o.frequencies() {
-		out.X = append(out.X, omega)
-		out.Y = append(out.Y, max(cmplx.Abs(s.FrequencyResponse(omega*o.Dt)), 1e-17))
+// response is the size of a response at frequencies up to half the sampling rate, without 0, where a spring of stiffness
+// 0 has a pole.
+func (o *DiscretizeOptions) response(name string, at func(omega float64) complex128) figure.Series {
+	out := figure.Series{Name: name}
+	for i := range mostPoints {
+		omega := math.Pi / o.Dt * float64(i+1) / mostPoints
+		out.X, out.Y = append(out.X, omega), append(out.Y, max(cmplx.Abs(at(omega)), 1e-17))
 	}
 	return out
 }
@@ -228,9 +204,9 @@ func (o *DiscretizeOptions) regions(own []complex128) *figure.Figure {
 	const cells, reach = 61, 3.0 // a cell is 0.1 wide
 	step := 2 * reach / (cells - 1)
 	f := still("stability", "Where each rule is stable",
-		"Over the plane of z' = dt s, the logarithm of the size of the pole that the rule makes of s: below 0 it is "+
-			"stable. Euler's rule is stable only in a disk, backward Euler also right of the axis, where the true "+
-			"system is not; the bilinear rule and zero-order hold are stable where the system is.", "")
+		"Over the plane of z' = dt s, the logarithm of the size of the pole that the rule makes of s: "+
+			"below 0 it is stable. Euler's rule is stable only in a disk, backward Euler also right of the axis, "+
+			"where the true system is not; the bilinear rule and zero-order hold are stable where the system is.", "")
 	f.Columns = 2
 	for _, rule := range rules {
 		m := &figure.Map{Rows: cells, Cols: cells, Diverging: true, Min: -2, Max: 2, Unit: "ln |z|",
@@ -287,6 +263,6 @@ func (o *DiscretizeOptions) order() *figure.Figure {
 	p := lines("largest error of the response to a push", "dt", "", all...)
 	p.X.Log, p.Y.Log = true, true
 	return still("order", "How the error falls with the step",
-		"Half the step halves the error of both Euler rules and quarters that of the bilinear rule. Zero-order hold "+
-			"is exact for this input.", "", p)
+		"Half the step halves the error of both Euler rules and quarters that of the bilinear rule. "+
+			"Zero-order hold is exact for this input.", "", p)
 }

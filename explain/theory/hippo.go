@@ -167,8 +167,8 @@ func (o *HiPPOOptions) Page(ctx context.Context) (*figure.Page, error) {
 			return nil, err
 		}
 		if last := mem.states[len(s.u)-1]; !(rms(last) < largest) {
-			return nil, fmt.Errorf("%s: the state grew without bound, as the rule %s is unstable at this step; want "+
-				"another --method, a larger --window or a smaller --n", measure, o.Method)
+			return nil, fmt.Errorf("%s: the state grew without bound, as the rule %s is unstable at this step; "+
+				"want another --method, a larger --window or a smaller --n", measure, o.Method)
 		}
 		page.Figures = append(page.Figures, o.passing(mem, s))
 		byAge = append(byAge, errorByAge(mem, s.u))
@@ -179,15 +179,13 @@ func (o *HiPPOOptions) Page(ctx context.Context) (*figure.Page, error) {
 	if o.Window < 1 {
 		falling.Lines.At = []float64{o.Window * float64(len(s.u))}
 	}
-	page.Figures = append(page.Figures,
-		still("error-by-age", "How well each age is remembered",
-			"Root mean square of what is rebuilt minus what was, over the moments of the second half of the signal, "+
-				"over that of the signal. A window ends at the dashed line, and knows nothing beyond it; LegS "+
-				"spreads its numbers over all of the past; LagT knows all of it, too, but lets go of it.",
-			"HiPPO, arXiv:2008.07669", falling),
-		still("states", "The states over time",
-			"A row for each number of the state, a column for each moment. The first rows are what is coarse, later "+
-				"ones finer detail. In LagT each row follows the one before, like a delay.", "", states...))
+	page.Figures = append(page.Figures, still("error-by-age", "How well each age is remembered",
+		"Root mean square of what is rebuilt minus what was, over the moments of the second half of the signal, "+
+			"over that of the signal. A window ends at the dashed line, and knows nothing beyond it; "+
+			"LegS spreads its numbers over all of the past; LagT knows all of it, too, but lets go of it.",
+		"HiPPO, arXiv:2008.07669", falling), still("states", "The states over time",
+		"A row for each number of the state, a column for each moment. The first rows are what is coarse, "+
+			"later ones finer detail. In LagT each row follows the one before, like a delay.", "", states...))
 	return page, nil
 }
 
@@ -218,8 +216,7 @@ func (o *HiPPOOptions) passing(mem *memory, s *signal) *figure.Figure {
 			missed.X = append(missed.X, float64(from+i))
 			missed.Y = append(missed.Y, max(math.Abs(rebuilt[i]-s.u[from+i]), 1e-17))
 		}
-		signals := lines("signal and memory", "sample", "",
-			figure.Series{Name: "signal", X: places(whole), Y: pick(s.u, whole)}, past)
+		signals := lines("signal and memory", "sample", "", picked("signal", s.u, whole), past)
 		signals.Lines.At = []float64{float64(k)}
 		signals.X.Max, signals.Y.Min, signals.Y.Max = float64(l), lo, hi
 		state := figure.Panel{Title: "state", X: figure.Axis{Label: "i"}, Y: figure.Axis{Label: "x_i", Min: least,

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/cmplx"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/hippo-ssm/hippo/explain/figure"
@@ -79,22 +80,12 @@ func still(name, title, caption, source string, panels ...figure.Panel) *figure.
 func matrixMap(m mat.Matrix) (shown *figure.Map, note string) {
 	rows, cols := m.Dims()
 	step := max(1, (max(rows, cols)+mostCells-1)/mostCells)
-	shown = &figure.Map{Rows: (rows + step - 1) / step, Cols: (cols + step - 1) / step, Diverging: true}
+	shown = figure.Means(rows, cols, step, step, m.At)
+	shown.Diverging = true
 	if step > 1 {
-		shown.RowStep, shown.ColStep = step, step
 		note = fmt.Sprintf("Each cell of a matrix is the mean of %d × %d entries.", step, step)
-	}
-	shown.Values = make(figure.Floats, shown.Rows*shown.Cols)
-	for i := range shown.Rows {
-		for j := range shown.Cols {
-			sum, count := 0.0, 0.0
-			for r := i * step; r < min(rows, (i+1)*step); r++ {
-				for c := j * step; c < min(cols, (j+1)*step); c++ {
-					sum, count = sum+m.At(r, c), count+1
-				}
-			}
-			shown.Values[i*shown.Cols+j] = sum / count
-		}
+	} else {
+		shown.RowStep, shown.ColStep = 0, 0
 	}
 	return shown, note
 }
@@ -147,23 +138,32 @@ func rms(x []float64) float64 {
 
 // relative is the root mean square of a - b over that of b, or that of a - b alone where b is zero.
 func relative(a, b []float64) float64 {
-	diff := make([]float64, len(a))
-	for i := range diff {
-		diff[i] = a[i] - b[i]
-	}
+	diff := floats.SubTo(make([]float64, len(a)), a, b)
 	if scale := rms(b); scale > 0 {
 		return rms(diff) / scale
 	}
 	return rms(diff)
 }
 
-// pick returns the entries of x at some places.
-func pick(x []float64, at []int) figure.Floats {
-	y := make(figure.Floats, len(at))
+// picked is a series of the entries of y at some places.
+func picked(name string, y []float64, at []int) figure.Series {
+	s := figure.Series{Name: name, X: make(figure.Floats, len(at)), Y: make(figure.Floats, len(at))}
 	for i, k := range at {
-		y[i] = x[k]
+		s.X[i], s.Y[i] = float64(k), y[k]
 	}
-	return y
+	return s
+}
+
+// dashed is a series as a dashed line.
+func dashed(s figure.Series) figure.Series {
+	s.Dashed = true
+	return s
+}
+
+// stepped is a series that stays at a value until the next.
+func stepped(s figure.Series) figure.Series {
+	s.Steps = true
+	return s
 }
 
 // onLog keeps numbers above rounding, so that a logarithmic axis can show them.

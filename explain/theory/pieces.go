@@ -63,8 +63,8 @@ func (o *PiecesOptions) Page(context.Context) (*figure.Page, error) {
 	apart := floats.Distance(sum, whole, math.Inf(1))
 
 	f := &figure.Figure{Name: "pieces", Title: "Piece by piece", Source: "H3, arXiv:2212.14052, §4.2", Columns: 1,
-		Caption: "Each frame adds a piece: its own convolution, the response to the state that was passed on, and " +
-			"their sum. " +
+		Caption: "Each frame adds a piece: its own convolution, the response to the state that was passed on, " +
+			"and their sum. " +
 			fmt.Sprintf("Sum and recurrence over the whole signal differ by at most %.1e.", apart)}
 	lo, hi := bounds(own, past, whole, s.u)
 	var all [][]float64
@@ -79,10 +79,8 @@ func (o *PiecesOptions) Page(context.Context) (*figure.Page, error) {
 	for i, x := range states {
 		to := min(l, (i+1)*o.Piece)
 		at := evenly(to, mostPoints)
-		outputs := lines("outputs", "sample", "",
-			figure.Series{Name: "own", X: places(at), Y: pick(own, at)},
-			figure.Series{Name: "past", X: places(at), Y: pick(past, at)},
-			figure.Series{Name: "sum", X: places(at), Y: pick(sum, at), Dashed: true})
+		outputs := lines("outputs", "sample", "", picked("own", own, at), picked("past", past, at),
+			dashed(picked("sum", sum, at)))
 		outputs.Lines.At = borders
 		outputs.X.Max, outputs.Y.Min, outputs.Y.Max = float64(l), lo, hi
 		names := make([]string, 0, 2*len(x))
@@ -98,14 +96,11 @@ func (o *PiecesOptions) Page(context.Context) (*figure.Page, error) {
 	page := &figure.Page{
 		Title: "A long convolution by pieces",
 		Subtitle: fmt.Sprintf("signal: %s, %d samples in pieces of %d; %s, a state of %d numbers, dt %g", s.name, l,
-			o.Piece,
-			o.Init, o.N, o.Dt),
+			o.Piece, o.Init, o.N, o.Dt),
 		Notes: s.notes,
-		Figures: []*figure.Figure{f, still("whole", "Signal, kernel and output",
-			"What the pieces add up to.", "",
-			lines("signal and output", "sample", "", figure.Series{Name: "u", X: places(at), Y: pick(s.u, at)},
-				figure.Series{Name: "y", X: places(at), Y: pick(whole, at)}),
-			lines("kernel", "lag", "", figure.Series{Name: "K", X: places(at), Y: pick(m.Kernel(method, l), at)}))},
+		Figures: []*figure.Figure{f, still("whole", "Signal, kernel and output", "What the pieces add up to.", "",
+			lines("signal and output", "sample", "", picked("u", s.u, at), picked("y", whole, at)),
+			lines("kernel", "lag", "", picked("K", m.Kernel(method, l), at)))},
 	}
 	return page, nil
 }

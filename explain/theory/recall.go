@@ -174,12 +174,11 @@ func recallRow(t int, s ssm.H3Step, shown, names []string) []string {
 func kernelOfRecall(fading []float64, decay float64) *figure.Figure {
 	p := lines("kernel of the diagonal SSM", "steps ago", "weight", line("K", fading))
 	p.Y.Min, p.Y.Max = 0, 1.05
-	about := "The diagonal SSM here is one mode A = 0, whose kernel is 1 at every age: nothing fades, and the table " +
-		"counts."
+	about := "The diagonal SSM here is one mode A = 0, whose kernel is 1 at every age: nothing fades, " +
+		"and the table counts."
 	if decay > 0 {
-		about = fmt.Sprintf("The diagonal SSM here is one mode A = -%g, whose kernel is exp(-%g a) at age a: a pair "+
-			"that was "+
-			"written later counts more.", decay, decay)
+		about = fmt.Sprintf("The diagonal SSM here is one mode A = -%g, whose kernel is exp(-%g a) at age a: "+
+			"a pair that was written later counts more.", decay, decay)
 	}
 	return still("memory", "How long a pair is remembered", about, "", p)
 }

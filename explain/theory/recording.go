@@ -84,8 +84,7 @@ func ReadCSV(r io.Reader, column string) (name string, values []float64, err err
 		v, err := number(fields[at])
 		if err != nil {
 			return fmt.Errorf("line %d, column %d (%s): found %.40q, want a finite number such as 1.5", line, at+1,
-				name,
-				fields[at])
+				name, fields[at])
 		}
 		values = append(values, v)
 		return nil

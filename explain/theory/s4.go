@@ -118,8 +118,7 @@ func (o *S4Options) Page(context.Context) (*figure.Page, error) {
 	return &figure.Page{
 		Title: "S4: diagonal plus low rank",
 		Subtitle: fmt.Sprintf("%s, a state of %d numbers, dt %g, read %g samples ago", measureNames[o.Measure], o.N,
-			o.Dt,
-			o.Age),
+			o.Dt, o.Age),
 		Figures: []*figure.Figure{matrices, spectrum, kernel},
 	}, nil
 }
@@ -153,10 +152,10 @@ func (o *S4Options) spectrum(dense *ssm.Continuous, s *ssm.DPLR) (*figure.Figure
 	right := lines("condition number of the eigenvectors", "n", "", condition, flat)
 	right.Y.Log = true
 	return still("spectrum", "Eigenvalues, and what they are worth",
-		"The eigenvectors of N are orthonormal, with condition number 1. Those of A are not: rounding errors grow by "+
-			"the "+
-			"condition number in their basis, so that beyond about 10¹⁶ no digit is left. LagT has one eigenvalue "+
-			"only, and no basis of eigenvectors at all.", "S4, arXiv:2111.00396, lemma 3.2", left, right), nil
+		"The eigenvectors of N are orthonormal, with condition number 1. Those of A are not: "+
+			"rounding errors grow by the condition number in their basis, "+
+			"so that beyond about 10¹⁶ no digit is left. LagT has one eigenvalue only, "+
+			"and no basis of eigenvectors at all.", "S4, arXiv:2111.00396, lemma 3.2", left, right), nil
 }
 
 // eigenvectorCondition is the condition number of the matrix of eigenvectors of a, false if it has none that is finite.
@@ -199,13 +198,10 @@ func (o *S4Options) kernel(dense *ssm.Continuous, s *ssm.DPLR) (*figure.Figure, 
 		sums = "while the Cauchy sums have a pole at z = 1: this Λ has the eigenvalue 0, and does not fade there."
 	}
 	at := evenly(o.Length, mostPoints)
-	shown := lines("kernel", "lag in samples", "", figure.Series{Name: "K", X: places(at), Y: pick(truth, at)})
+	shown := lines("kernel", "lag in samples", "", picked("K", truth, at))
 	shown.Lines.At = []float64{o.Age}
-	return still("kernel", "The kernel, by three ways",
-		fmt.Sprintf("C reads the input of %g samples ago, so the kernel is the sharpest bump at that lag that %d "+
-			"numbers "+
-			"allow. The recurrence of Λ - P P*, which takes a multiple of n steps where the dense one takes n², "+
-			"differs "+
-			"from it by %.1e of its height, ", o.Age, o.N, off(quick))+sums,
-		"S4, arXiv:2111.00396, appendix C.2 and algorithm 1", shown), nil
+	return still("kernel", "The kernel, by three ways", fmt.Sprintf("C reads the input of %g samples ago, "+
+		"so the kernel is the sharpest bump at that lag that %d numbers allow. The recurrence of Λ - P P*, "+
+		"which takes a multiple of n steps where the dense one takes n², differs from it by %.1e of its height, ",
+		o.Age, o.N, off(quick))+sums, "S4, arXiv:2111.00396, appendix C.2 and algorithm 1", shown), nil
 }

@@ -81,9 +81,9 @@ func (o *ScanOptions) Page(context.Context) (*figure.Page, error) {
 		Subtitle: fmt.Sprintf("%d steps of one mode, seed %d", o.Length, o.Seed),
 		Figures: []*figure.Figure{
 			{Name: "tree", Title: "The tree", Frames: frames, Source: "Blelloch 1990; Mamba, arXiv:2312.00752, §3.3.2",
-				Caption: "Each box is the map x → a x + b of a stretch of steps, first the steps themselves. Boxes " +
-					"of a round join two boxes of earlier rounds. Those that begin at step 0 are the results: their " +
-					"b is the state. " +
+				Caption: "Each box is the map x → a x + b of a stretch of steps, first the steps themselves. " +
+					"Boxes of a round join two boxes of earlier rounds. Those that begin at step 0 are the results: " +
+					"their b is the state. " +
 					fmt.Sprintf("Tree and recurrence differ by at most %.1e.", apart)},
 			results,
 			o.growth(),
@@ -145,7 +145,6 @@ func (o *ScanOptions) growth() *figure.Figure {
 	p := lines("work and rounds", "length l", "", joins, steps, rounds)
 	p.X.Log, p.Y.Log = true, true
 	return still("growth", "Rounds and work",
-		"The tree joins fewer than 2 l times, about twice the work of one step after another, but in about 2 log₂ l "+
-			"rounds.",
-		"", p)
+		"The tree joins fewer than 2 l times, about twice the work of one step after another, "+
+			"but in about 2 log₂ l rounds.", "", p)
 }

@@ -65,9 +65,8 @@ func inputs(text string) (u []float64, counts []bool, shown []string, err error)
 			v = float64(letter[0]-'a') + 1
 		default:
 			if v, err = number(s); err != nil {
-				return nil, nil, nil, fmt.Errorf("text: found %.40q at token %d, want a number, a letter from a to z "+
-					"or a dot",
-					s, i+1)
+				return nil, nil, nil, fmt.Errorf(
+					"text: found %.40q at token %d, want a number, a letter from a to z or a dot", s, i+1)
 			}
 		}
 		u, counts = append(u, v), append(counts, s != ".")
@@ -118,32 +117,24 @@ func (o *SelectiveOptions) Page(context.Context) (*figure.Page, error) {
 	var product mat.VecDense
 	product.MulVec(selective.Matrix(), mat.NewVecDense(len(u), u))
 	apart := floats.Distance(product.RawVector().Data, y, math.Inf(1))
-	stepped := func(name string, y []float64) figure.Series {
-		s := line(name, y)
-		s.Steps = true
-		return s
-	}
 	dt := figure.Panel{Title: "dt", Bars: &figure.Bars{Names: shown,
 		Series: []figure.Series{{Name: "selective", Y: selective.Dt}, {Name: "same for all", Y: same.Dt}}}}
 	return &figure.Page{
 		Title: "Selection",
 		Subtitle: fmt.Sprintf("%s; dt %g at tokens that count, %g at dots; %g without selection", strings.Join(shown,
-			" "),
-			o.Take, o.Skip, o.Same),
+			" "), o.Take, o.Skip, o.Same),
 		Figures: []*figure.Figure{
-			still("outputs", "Holding a token through noise",
-				fmt.Sprintf("Wanted is the last token that was no dot. With selection the error is %.3g of the "+
-					"signal, without it %.3g: one dt either forgets while it waits or never takes a token "+
-					"in.", relative(y, want),
-					relative(fixed, want)), "Mamba, arXiv:2312.00752, §3.1",
-				lines("outputs", "token", "", stepped("wanted", want), stepped("selective", y),
-					stepped("same dt for all", fixed)), dt),
+			still("outputs", "Holding a token through noise", fmt.Sprintf("Wanted is the last token that was no dot. "+
+				"With selection the error is %.3g of the signal, without it %.3g: "+
+				"one dt either forgets while it waits or never takes a token in.", relative(y, want),
+				relative(fixed, want)), "Mamba, arXiv:2312.00752, §3.1",
+				lines("outputs", "token", "", stepped(line("wanted", want)), stepped(line("selective", y)),
+					stepped(line("same dt for all", fixed))), dt),
 			still("matrix", "The model as a matrix",
-				fmt.Sprintf("y = M u with M_kj = C exp(A (dt_{j+1} + ... + dt_k)) dt_j B; product and recurrence "+
-					"differ by at most %.1e. A token that counts begins a column that goes down to the next one, "+
-					"which wipes the state.",
-					apart),
-				"Mamba-2, arXiv:2405.21060, §3", mapPanel("selective", "input", "output", m),
+				fmt.Sprintf("y = M u with M_kj = C exp(A (dt_{j+1} + ... + dt_k)) dt_j B; "+
+					"product and recurrence differ by at most %.1e. "+
+					"A token that counts begins a column that goes down to the next one, which wipes the state.",
+					apart), "Mamba-2, arXiv:2405.21060, §3", mapPanel("selective", "input", "output", m),
 				mapPanel("same dt for all", "input", "output", n)),
 		},
 	}, nil

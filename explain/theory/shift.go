@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/hippo-ssm/hippo/explain/figure"
 	"github.com/hippo-ssm/hippo/ssm"
 )
@@ -50,8 +52,8 @@ func (o *ShiftOptions) Page(context.Context) (*figure.Page, error) {
 		Notes:    s.notes,
 	}
 	f := &figure.Figure{Name: "register", Title: "The register while the signal passes",
-		Caption: "At each step everything moves on by one place, the last number falls out, and the newest input " +
-			"enters at place 0. The output is what stands at the place that C reads.",
+		Caption: "At each step everything moves on by one place, the last number falls out, " +
+			"and the newest input enters at place 0. The output is what stands at the place that C reads.",
 		Source: "H3, arXiv:2212.14052, §3.1"}
 	lo, hi := bounds(s.u, []float64{0})
 	moments := map[int]bool{}
@@ -74,11 +76,9 @@ func (o *ShiftOptions) Page(context.Context) (*figure.Page, error) {
 		columns = append(columns, state)
 		states.ColNames = append(states.ColNames, fmt.Sprint(k))
 		from, to := max(0, k-mostPoints/2), min(l, max(0, k-mostPoints/2)+mostPoints)
-		before := lines("signal and output", "sample", "",
-			figure.Series{Name: "u", X: places(span(from, to)), Y: append(figure.Floats(nil), s.u[from:to]...),
-				Points: l <= 64},
-			figure.Series{Name: "y", X: places(span(from, k+1)), Y: append(figure.Floats(nil), y[from:k+1]...),
-				Steps: true})
+		input := picked("u", s.u, span(from, to))
+		input.Points = l <= 64
+		before := lines("signal and output", "sample", "", input, stepped(picked("y", y, span(from, k+1))))
 		before.Lines.At = []float64{float64(k)}
 		before.Y.Min, before.Y.Max = lo, hi
 		register := figure.Panel{Title: "register", X: figure.Axis{Label: "steps ago"},
@@ -94,18 +94,14 @@ func (o *ShiftOptions) Page(context.Context) (*figure.Page, error) {
 		}
 	}
 	kernel := m.Kernel(o.N + 4)
-	apart := 0.0
-	for k, v := range ssm.Convolve(m.Kernel(l), s.u) {
-		apart = max(apart, math.Abs(v-y[k]))
-	}
+	apart := floats.Distance(ssm.Convolve(m.Kernel(l), s.u), y, math.Inf(1))
 	page.Figures = []*figure.Figure{f,
 		still("states", "The register over time",
-			"A column for each step. Every input moves down the diagonal until it falls out: this is the matrix of a "+
-				"delay.",
-			"", mapPanel("register", "step", "place", states)),
-		still("kernel", "As a convolution", fmt.Sprintf("K_j = Σ_i B_i C_{i+j}: a delay of %d. The convolution with "+
-			"it and the register differ by at most %.1e.", o.Delay, apart), "",
-			lines("kernel", "lag", "", figure.Series{Name: "K", X: upTo(len(kernel), 1), Y: kernel, Steps: true}))}
+			"A column for each step. Every input moves down the diagonal until it falls out: "+
+				"this is the matrix of a delay.", "", mapPanel("register", "step", "place", states)),
+		still("kernel", "As a convolution", fmt.Sprintf("K_j = Σ_i B_i C_{i+j}: a delay of %d. "+
+			"The convolution with it and the register differ by at most %.1e.", o.Delay, apart), "", lines("kernel",
+			"lag", "", stepped(line("K", kernel))))}
 	return page, nil
 }
 

@@ -155,9 +155,9 @@ func (o *SignalOptions) recorded() (*signal, error) {
 	case o.Whole:
 		s.u = averages(values, l)
 		rate *= float64(l) / float64(len(values))
-		s.notes = append(s.notes, fmt.Sprintf("%s has %d samples. Each of the %d that are shown is the mean of about "+
-			"%.4g.",
-			r.Name, len(values), l, float64(len(values))/float64(l)))
+		s.notes = append(s.notes, fmt.Sprintf(
+			"%s has %d samples. Each of the %d that are shown is the mean of about %.4g.", r.Name, len(values), l,
+			float64(len(values))/float64(l)))
 	default:
 		s.u = slices.Clone(values[:l])
 		s.notes = append(s.notes, fmt.Sprintf(

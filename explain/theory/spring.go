@@ -116,27 +116,24 @@ func (o *KalmanOptions) Page(context.Context) (*figure.Page, error) {
 	speed := lines("speed, which is not seen", "time", "", o.band("filtered", t.track.Filtered, 1), o.truth(t, 1))
 	page := &figure.Page{
 		Title: "A spring and its Kalman filter",
-		Subtitle: fmt.Sprintf("push: %s, %d samples every %g; mass %g, friction %g, stiffness %g; noise %g of what "+
-			"is seen, %g of the push, seed %d", s.name, l, o.Dt, o.Mass, o.Friction, o.Stiffness, o.Noise, o.PushNoise,
-			o.Seed),
+		Subtitle: fmt.Sprintf("push: %s, %d samples every %g; mass %g, friction %g, stiffness %g; "+
+			"noise %g of what is seen, %g of the push, seed %d", s.name, l, o.Dt, o.Mass, o.Friction, o.Stiffness,
+			o.Noise, o.PushNoise, o.Seed),
 		Notes: s.notes,
 		Figures: []*figure.Figure{
 			o.system(s.u),
-			still("filter", "What the filter knows",
-				"Line and band: the estimate from all that has been seen so far, with two standard deviations to "+
-					"either side. The speed is never seen: the filter knows it from how the position moves.",
-				"Kalman 1960",
-				position, speed),
+			still("filter", "What the filter knows", "Line and band: the estimate from all that has been seen so far, "+
+				"with two standard deviations to either side. The speed is never seen: "+
+				"the filter knows it from how the position moves.", "Kalman 1960", position, speed),
 			still("smoother", "And with what came later",
-				"The smoother goes back over the estimates from the end. Its bands are narrower: the future tells of "+
-					"the past.",
-				"Rauch, Tung and Striebel 1965",
+				"The smoother goes back over the estimates from the end. Its bands are narrower: "+
+					"the future tells of the past.", "Rauch, Tung and Striebel 1965",
 				lines("position", "time", "", seen, o.band("smoothed", t.smoothed, 0), o.truth(t, 0)),
 				lines("speed", "time", "", o.band("smoothed", t.smoothed, 1), o.truth(t, 1))),
 			still("gain", "The gain, and how good it is",
-				"The gain says how far the estimates move for a surprise of 1. It settles as the filter learns how "+
-					"much it can know. The table has root mean square errors, and the share of true values inside "+
-					"the bands.", "",
+				"The gain says how far the estimates move for a surprise of 1. "+
+					"It settles as the filter learns how much it can know. The table has root mean square errors, "+
+					"and the share of true values inside the bands.", "",
 				lines("gain", "time", "", gains[:]...), figure.Panel{Title: "errors", Table: o.errors(t)}),
 		},
 	}
@@ -181,9 +178,8 @@ func (o *KalmanOptions) system(u []float64) *figure.Figure {
 	shaken := lines("shaken", "angular frequency ω", "size of the motion", response)
 	shaken.Lines.At = []float64{spring.Resonance()}
 	return still("system", "The spring",
-		"Let go from a distance of 1 it swings (C exp(tA) x), and its state goes around and inward. Shaken at the "+
-			"angular "+
-			"frequency ω it moves by |H| = 1/|k - mω² + ibω| for a force of 1, "+
+		"Let go from a distance of 1 it swings (C exp(tA) x), and its state goes around and inward. "+
+			"Shaken at the angular frequency ω it moves by |H| = 1/|k - mω² + ibω| for a force of 1, "+
 			fmt.Sprintf("the most at ω = %.4g.", spring.Resonance()), "",
 		lines("let go", "time", "", free, speed), lines("state", "position", "speed", orbit), shaken)
 }

@@ -42,7 +42,11 @@ func Describe(cfg any) []Described {
 }
 
 // Described is one field of Describe.
-type Described struct{ Key, Value, Help string }
+type Described struct {
+	Key   string `json:"name"`
+	Value string `json:"default"`
+	Help  string `json:"help"`
+}
 
 // DidYouMean is "; did you mean X?" for the known name that is closest to the one found, "" if none is close.
 func DidYouMean(name string, known []string) string { return didYouMean("", name, known) }
