@@ -177,7 +177,8 @@ func TestGMLPFormula(t *testing.T) {
 // TestGAUFormula: y = W_o( silu(W_u x) ⊙ A silu(W_v x) ), A_ij = relu(q_i·k_j/√s + bias)² / (i+1).
 func TestGAUFormula(t *testing.T) {
 	golden.Of(t, "gau")
-	m := variant{build: GAUInfo.New, cfg: Config{Options: Options{"query_dim": "6", "max_distance": "9"}}}.mixer(t).(*GAU)
+	m := variant{build: GAUInfo.New, cfg: Config{Options: Options{"query_dim": "6",
+		"max_distance": "9"}}}.mixer(t).(*GAU)
 	gq, bq, gk, bk := read(m.GammaQ.Tensor), read(m.BetaQ.Tensor), read(m.GammaK.Tensor), read(m.BetaK.Tensor)
 	bias := read(m.Bias.Tensor)
 	checkFormula(t, m, 70, func(x matrix) matrix {

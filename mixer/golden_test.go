@@ -72,7 +72,8 @@ type h3Config struct {
 func goldenH3(t *testing.T, c golden.Case, order string) *H3 {
 	var cfg h3Config
 	c.Config(&cfg)
-	m, err := H3Info.New(Config{DModel: cfg.DModel, HeadDim: cfg.HeadDim, DState: cfg.DState, HeadOrder: order, DtMin: 1e-3,
+	m, err := H3Info.New(Config{DModel: cfg.DModel, HeadDim: cfg.HeadDim, DState: cfg.DState, HeadOrder: order,
+		DtMin: 1e-3,
 		DtMax: 0.1, Measure: "diag-lin"})
 	if err != nil {
 		t.Fatal(err)

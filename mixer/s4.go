@@ -77,7 +77,8 @@ func newS4(cfg Config, o s4Options) (Mixer, error) {
 	m := &S4{
 		s4Layer: newS4Layer(d, n, o.layerOptions),
 		LogDt:   nn.NewParam(nn.SSMSystem, logUniform(o.DtMin, o.DtMax), d),
-		B:       nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return parts2(normal().B[i]) }), 1, d, n, 2),
+		B: nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 { return parts2(normal().B[i]) }),
+			1, d, n, 2),
 		// Λ may be imaginary, but what is trained is the logarithm of its real part.
 		InvWReal: nn.NewParam(nn.SSMSystem, repeated(n, func(i int) []float64 {
 			return []float64{math.Log(max(1e-4, -real(normal().Lambda[i])))}

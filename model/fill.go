@@ -191,8 +191,8 @@ func checkFile(f *checkpoint.File, c *Config) error {
 			len(f.Names()), f.Path())
 	}
 	if n := c.experts(plan); n > f.Size()/leastExpert {
-		return fmt.Errorf("experts: found %d in all layers, want at most what fits into the %d bytes of %s", n, f.Size(),
-			f.Path())
+		return fmt.Errorf("experts: found %d in all layers, want at most what fits into the %d bytes of %s",
+			n, f.Size(), f.Path())
 	}
 	return nil
 }

@@ -71,8 +71,8 @@ func isRow(row []float32, q []int8) bool {
 	return true
 }
 
-// storedIntegers returns the integers of a tensor if they and their factors have the form that a model stores. Others must be
-// rounded again.
+// storedIntegers returns the integers of a tensor if they and their factors have the form that a model stores. Others
+// must be rounded again.
 func storedIntegers(x *checkpoint.Tensor, factors []float32) (q []int8, ok bool) {
 	for _, f := range factors {
 		if !(f >= 0 && f <= math.MaxFloat32) || math.Float32bits(f)&0xff != 0 {

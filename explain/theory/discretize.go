@@ -188,8 +188,8 @@ func poleRow(rule ssm.Method, poles []complex128, worst float64) []string {
 	return []string{rule.String(), text, fmt.Sprintf("%.6f", size), stable, fmt.Sprintf("%.3g", worst)}
 }
 
-// response is the size of a response at frequencies up to half the sampling rate, without 0, where a spring of stiffness
-// 0 has a pole.
+// response is the size of a response at frequencies up to half the sampling rate, without 0, where a spring of
+// stiffness 0 has a pole.
 func (o *DiscretizeOptions) response(name string, at func(omega float64) complex128) figure.Series {
 	out := figure.Series{Name: name}
 	for i := range mostPoints {

@@ -136,7 +136,8 @@ var errMore = errors.New("the calls go on")
 // is complete, it waits for the second mark.
 func (f *callForm) read(text string, tools []tool, last bool) (calls []ToolCall, rest string, err error) {
 	begin := strings.NewReplacer(" ", "", "\n", "").Replace(text[:min(len(text), 8)])
-	object := strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[{") // some models write JSON where Python is usual
+	// some models write JSON where Python is usual
+	object := strings.HasPrefix(begin, "{") || strings.HasPrefix(begin, "[{")
 	switch {
 	case f.style == callPython && !object:
 		calls, rest, err = readPython(text)

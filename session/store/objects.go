@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// An object of a bucket is a mark with the log-probabilities of its text. Its name has everything that is needed to find
-// it and to choose what to evict, so no index has to be stored and kept consistent:
+// An object of a bucket is a mark with the log-probabilities of its text. Its name has everything that is needed to
+// find it and to choose what to evict, so no index has to be stored and kept consistent:
 //
 //	IDENTITY/KK/KEY-POSITION-SIZE-BEFORE-CLOCK
 //

@@ -16,8 +16,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// The known texts of a store are an object, too. WriteTexts writes it and New reads it, so that a store can report after
-// a restart where a text diverges from earlier ones. Texts without a mark change no bit. The name is
+// The known texts of a store are an object, too. WriteTexts writes it and New reads it, so that a store can report
+// after a restart where a text diverges from earlier ones. Texts without a mark change no bit. The name is
 //
 //	IDENTITY/texts/HASH
 //
