@@ -87,6 +87,7 @@ var house = []layer{
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
 		"internal/disk internal/parallel", ""},
+	{"onnx", "model engine engine/compose tensor internal/counter", "google.golang.org/protobuf"},
 	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config internal/disk " +
 		"tokenizer/gguf", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
@@ -133,7 +134,7 @@ var house = []layer{
 		"gonum.org/v1/gonum"},
 	{"inspect", "experiment model release release/hub tokenizer chat/template checkpoint internal/brief " +
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
-	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
+	{"fit", "onnx explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
 		"internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
 	{"serve/request", "session internal/brief", ""},
@@ -164,7 +165,7 @@ var house = []layer{
 		"data internal/config fit train/text", ""},
 	{"serve/library", ". serve/host serve/rows session session/store fit chat release release/hub model checkpoint " +
 		"internal/brief internal/status", ""},
-	{"convert", ". inspect quantize train/text data release model checkpoint tokenizer chat/template internal/brief " +
+	{"convert", ". fit inspect quantize train/text data release model checkpoint tokenizer chat/template internal/brief " +
 		"internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
