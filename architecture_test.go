@@ -88,6 +88,7 @@ var house = []layer{
 	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
 		"internal/disk internal/parallel", ""},
 	{"onnx", "model engine engine/compose tensor internal/counter", "google.golang.org/protobuf"},
+	{"internal/testkit/onnxtest", "", "google.golang.org/protobuf"}, // for tests
 	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config internal/disk " +
 		"tokenizer/gguf", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},

@@ -46,14 +46,14 @@ func unfit(net *model.Network) error {
 		case traits.ByPosition:
 			why = "computes the first position in another way"
 		case traits.Growth > 0:
-			why = "has a state that grows with the sequence"
+			why = "keeps earlier positions in its state"
 		}
 		if why != "" {
 			return errLayer(i, b.Kind, why)
 		}
 	}
 	if ok, i, kind := net.Recurrent(); !ok {
-		return errLayer(i, kind, "has a state that is not of a fixed size")
+		return errLayer(i, kind, "keeps earlier positions in its state")
 	}
 	switch c := net.Config; {
 	case c.Steps:
