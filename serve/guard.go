@@ -142,6 +142,9 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 		return e
 	}
 	c.Key = key.Name
+	if !s.o.ShareCache {
+		c.Separate()
+	}
 	if key.expired(time.Now()) {
 		return &request.Error{
 			Status: http.StatusUnauthorized, Code: "invalid_api_key",

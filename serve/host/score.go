@@ -44,7 +44,7 @@ func JSONLogProb(logProb float64) float64 {
 // OpenScored is Open with every id scored. Cached scores are reused; reading starts at the mark before their end.
 func (m *Model) OpenScored(ctx context.Context, ids []int32, top int, client string) (*generate.Batch, []Token,
 	Cached, error) {
-	keys := m.scores.keys(ids)
+	keys := m.scores.keys(scopeOf(ctx), ids)
 	known, release, err := m.scores.claim(ctx, keys, top)
 	if err != nil {
 		return nil, nil, Cached{}, err
@@ -92,8 +92,8 @@ type scoring struct {
 // what was cached.
 func (r *scoring) from(ctx context.Context, at int) (*generate.Batch, Cached) {
 	was := Cached{Miss: "no log-probabilities of it are kept"}
-	if r.Texts != nil && at > 0 {
-		found := r.Texts.Find(ctx, []session.Segment{{IDs: r.ids[:at]}})
+	if texts := r.TextsOf(ctx); texts != nil && at > 0 {
+		found := texts.Find(ctx, []session.Segment{{IDs: r.ids[:at]}})
 		was = cachedOf(found)
 		if mark := found.Snapshot; mark != nil && mark.Logits != nil {
 			s := mark.Session(r.Net)
@@ -134,5 +134,5 @@ func (r *scoring) readTo(ctx context.Context, s *generate.Batch, to int) error {
 	if err != nil || r.Texts == nil {
 		return err
 	}
-	return r.Texts.Put(ctx, []session.Segment{{IDs: r.ids[:to]}}, nil, session.Take(s))
+	return r.TextsOf(ctx).Put(ctx, []session.Segment{{IDs: r.ids[:to]}}, nil, session.Take(s))
 }

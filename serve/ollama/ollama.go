@@ -47,6 +47,7 @@ type chatRequest struct {
 	reply.ToolRequest
 	Options json.RawMessage `json:"options"`
 	Keep    keepAlive       `json:"keep_alive"`
+	request.Salted
 }
 
 // options are the options of a reply, with Ollama's meanings and defaults.
@@ -185,7 +186,7 @@ func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
 		return err
 	}
 	if q.chats {
-		q.job.Ended = reply.ReadAhead(m, q.job.Client, q.dialog)
+		q.job.Ended = q.job.ReadAhead(q.dialog)
 	}
 	ids := q.dialog.IDs
 	q.split = q.dialog.Split()

@@ -75,6 +75,7 @@ type Track struct {
 	Counters  counters
 	Allowance allowance
 	Key       string // the name of the API key, "" for none
+	Scope     string // of what is cached for the request: see Call.Separate
 	trace     Trace
 	start     time.Time
 

@@ -66,6 +66,7 @@ type newSession struct {
 	IDs      []int32           `json:"ids"`
 	Metadata map[string]string `json:"metadata"`
 	reply.Continued
+	request.Salted
 }
 
 // Create creates a session, at the end of a text if one is given. It reads only what is not cached of the text.
