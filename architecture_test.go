@@ -136,7 +136,7 @@ var house = []layer{
 	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
 		"internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
-	{"serve/request", "session internal/brief", ""},
+	{"serve/request", "session internal/brief internal/disk", ""},
 	{"serve/records", "session internal/disk", ""},
 	{"serve/host", "serve/request session session/store chat chat/template generate generate/constrain " +
 		"generate/sample model tokenizer internal/brief", ""},

@@ -109,7 +109,7 @@ func (s *Responses) Create(c *request.Call) error {
 	if err := c.Enter(s.Admit); err != nil {
 		return err
 	}
-	defer s.Admit.Leave()
+	defer c.Leave(s.Admit)
 	if q.Stream {
 		return c.Stream("text/event-stream", func(ctx context.Context, to *request.Queue) error {
 			return q.stream(ctx, c, to)

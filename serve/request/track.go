@@ -76,6 +76,7 @@ type Track struct {
 	Allowance allowance
 	Key       string // the name of the API key, "" for none
 	Scope     string // of what is cached for the request: see Call.Separate
+	Share     Share  // of what is limited
 	trace     Trace
 	start     time.Time
 

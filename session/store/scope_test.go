@@ -69,7 +69,7 @@ func TestScopesLeaveMemory(t *testing.T) {
 		}
 		check(t, s)
 	}
-	if n := len(s.tree.roots); n > 100 {
+	if n := len(s.tree.roots); n > 150 {
 		t.Errorf("%d scopes are in memory", n)
 	}
 }
