@@ -40,5 +40,9 @@ func (r *ONNXReport) Print(out io.Writer) error {
 		t.Row("classes", "%s", strings.Join(r.card.Classes, ", "))
 	}
 	t.Row("wrote", "%s, %s", r.path, status.Bytes(int64(r.size)))
+	if r.card.Rival != "" {
+		t.Row("note", "this is the network; hippo predict uses the %s, which was better on the validation set",
+			r.card.Rival)
+	}
 	return t.Flush()
 }

@@ -24,21 +24,23 @@ func ONNX(dir, form string) (file []byte, card *ONNXCard, err error) {
 	if !slices.Contains(ONNXForms, form) {
 		return nil, nil, fmt.Errorf("form: found %.40q, want one of %s", form, strings.Join(ONNXForms, ", "))
 	}
-	m, err := Open(dir)
+	m, p, err := openNetwork(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := m.plan
 	if p.Task == Fill {
 		return nil, nil, fmt.Errorf("onnx: found the task %s, whose network looks ahead; want another task", p.Task)
 	}
-	net, err := onnx.NewNet(m.net)
+	net, err := onnx.NewNet(m)
 	if err != nil {
 		return nil, nil, err
 	}
-	x := &onnxModel{Plan: p, net: net, g: onnx.New("hippo"), step: form == ONNXStep, pool: m.net.Config.Pool}
+	x := &onnxModel{Plan: p, net: net, g: onnx.New("hippo"), step: form == ONNXStep, pool: m.Config.Pool}
 	x.card = &ONNXCard{Form: form, Card: p.Card(), Calendar: p.Calendar, Alarm: p.Alarm}
 	x.card.Classes, _ = p.classes()
+	if p.uses() != useNetwork {
+		x.card.Rival = p.contender(p.Use).Title
+	}
 	x.declare()
 	if p.Task == Forecast {
 		err = x.forecast()
@@ -66,6 +68,8 @@ type ONNXCard struct {
 	Classes  []string    `json:"classes,omitempty"`  // of the output probabilities
 	Alarm    float64     `json:"alarm,omitempty"`    // the score above which a row is unusual
 	State    []onnx.Part `json:"state,omitempty"`    // what the state consists of, in this order
+	// Rival is what hippo predict uses in the place of the network, because it was better on the validation set.
+	Rival string `json:"rival,omitempty"`
 }
 
 // onnxModel builds the model of a plan.

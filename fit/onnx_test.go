@@ -106,7 +106,7 @@ func TestONNXClasses(t *testing.T) {
 		path := write(t, "visits.csv", text)
 		res := run(t, small(t, path, func(c *fit.Config) {
 			c.Target, c.Series, c.Group, c.Pool, c.Epochs = []string{"outcome"}, "visit", "patient", pool, 2
-			c.Model.Layers = "s4d,h3"
+			c.Use, c.Final, c.Model.Layers = "network", "train", "s4d,h3"
 		}))
 		whole, card := exported(t, res.Config.Out, fit.ONNXWhole)
 		step, _ := exported(t, res.Config.Out, fit.ONNXStep)
@@ -150,7 +150,7 @@ func TestONNXRows(t *testing.T) {
 	} {
 		path := write(t, "data.csv", test.text)
 		res := run(t, small(t, path, func(c *fit.Config) {
-			c.Length, c.Epochs = 50, 2
+			c.Length, c.Epochs, c.Use, c.Final = 50, 2, "network", "train"
 			test.change(c)
 		}))
 		whole, card := exported(t, res.Config.Out, fit.ONNXWhole)
@@ -237,14 +237,16 @@ func TestONNXForecast(t *testing.T) {
 		future += fmt.Sprintf("%s,shop 0,%g,\n", date(d), 1+0.5*float64(d%2))
 	}
 	for _, c := range []struct {
-		scale, base, calendar string
-		from                  int
-	}{{"window", "linear", "none", 150}, {"series", "last", "none", 190}, {"auto", "linear", "auto", 100}} {
+		scale, base, calendar, log string
+		from                       int
+	}{{"window", "linear", "none", "on", 150}, {"series", "last", "none", "off", 190},
+		{"auto", "linear", "auto", "off", 100}} {
 		path := write(t, "sales.csv", text)
 		res := run(t, small(t, path, func(o *fit.Config) {
 			o.Task, o.Target, o.Series, o.Known = fit.Forecast, []string{"sold"}, "shop", []string{"price"}
 			o.Horizon, o.Lookback, o.Epochs, o.BatchSize, o.Intervals = 7, 21, 1, 32, "valid"
-			o.Scale, o.Base, o.Calendar = c.scale, c.base, c.calendar
+			o.Scale, o.Base, o.Calendar, o.Log = c.scale, c.base, c.calendar, c.log
+			o.Use, o.Final = "network", "train"
 		}))
 		whole, card := exported(t, res.Config.Out, fit.ONNXWhole)
 		step, _ := exported(t, res.Config.Out, fit.ONNXStep)

@@ -66,15 +66,15 @@ func (x *onnxModel) slide(nan onnx.Value) onnx.Value {
 	return window
 }
 
-// measure adds encoder.from, of the targets of the rows that a forecast sees, less their bases (lookback, targets).
+// measure adds encoder.from, of the targets of the rows that a forecast sees, as stored (lookback, targets).
 func (x *onnxModel) measure(v onnx.Value) *onnxWindow {
 	g, targets := x.g, len(x.targets())
 	number := func(c float64) onnx.Value { return g.Number(onnx.Double, c) }
 	past := x.filled(v)
-	w := &onnxWindow{last: g.Slice(past, 0, g.Ints(-1), g.Ints(math.MaxInt32)), scale: x.perTarget(deviation)}
+	w := &onnxWindow{last: g.Slice(past, 0, g.Ints(-1), g.Ints(math.MaxInt32)), scale: x.perTarget(deviationOf)}
 	if x.Local {
 		missing := g.Op("IsNaN", v)
-		d := g.Op("Where", missing, number(0), g.Op("Sub", v, x.perTarget(mean)))
+		d := g.Op("Where", missing, number(0), g.Op("Sub", v, x.perTarget(meanOf)))
 		n := g.Sum(g.Cast(g.Op("Not", missing), onnx.Double), 0)
 		some := g.Op("Max", n, number(1))
 		off := g.Op("Div", g.Sum(d, 0), some)

@@ -9,7 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/table"
 )
 
-// window is what the numbers of a forecast are measured from and by: see encoder.from. Values are of type Double.
+// onnxWindow is what the numbers of a forecast are measured from and by: see encoder.from. Values are of type Double.
 type onnxWindow struct {
 	last, scale onnx.Value // (1, targets)
 	ahead       onnx.Value // (horizon, targets): the forecast that the network's is added to, less last
@@ -38,7 +38,7 @@ func (x *onnxModel) encode(rows, seconds, times onnx.Value, w *onnxWindow, asked
 				gaps, gapAt = append(gaps, len(numbers)), append(gapAt, fmt.Sprint("gap ", i))
 			}
 			numbers, numbersOf = append(numbers, at), append(numbersOf, slices.Index(x.targets(), i))
-			sub, div = append(sub, c.Mean+c.Base), append(div, c.Deviation)
+			sub, div = append(sub, c.Mean), append(div, c.Deviation)
 			numberAt = append(numberAt, fmt.Sprint("number ", i))
 		}
 	}
@@ -55,11 +55,11 @@ func (x *onnxModel) encode(rows, seconds, times onnx.Value, w *onnxWindow, asked
 		}
 	}
 	if len(numbers) > 0 {
-		v := g.Gather(rows, 1, numbers...)
+		v := x.stored(rows, numbers)
 		missing := g.Op("IsNaN", v)
 		from, by := g.Doubles(sub, 1, len(sub)), g.Doubles(div, 1, len(div))
 		if w != nil {
-			from, by = x.ofTargets(from, g.Op("Add", w.last, x.perTarget(base)), numbersOf), x.ofTargets(by, w.scale, numbersOf)
+			from, by = x.ofTargets(from, w.last, numbersOf), x.ofTargets(by, w.scale, numbersOf)
 		}
 		z := g.Op("Where", missing, g.Number(onnx.Double, 0), g.Op("Div", g.Op("Sub", v, from), by))
 		if asked {
@@ -150,10 +150,9 @@ func (x *onnxModel) logSteps(seconds onnx.Value) onnx.Value {
 }
 
 // Numbers of a column, for perTarget.
-func base(c *Column) float64      { return c.Base }
-func mean(c *Column) float64      { return c.Mean }
-func deviation(c *Column) float64 { return c.Deviation }
-func change(c *Column) float64    { return c.Change }
+func meanOf(c *Column) float64      { return c.Mean }
+func deviationOf(c *Column) float64 { return c.Deviation }
+func changeOf(c *Column) float64    { return c.Change }
 
 // perTarget is a number of each target, (1, targets).
 func (x *onnxModel) perTarget(f func(c *Column) float64) onnx.Value {
@@ -164,19 +163,38 @@ func (x *onnxModel) perTarget(f func(c *Column) float64) onnx.Value {
 	return x.g.Doubles(all, 1, len(all))
 }
 
-// given are the targets of rows less their bases, (n, targets).
+// stored are columns of rows as Column.stored has them: less their bases, or their logarithms.
+func (x *onnxModel) stored(rows onnx.Value, places []int) onnx.Value {
+	g, base, log := x.g, make([]float64, len(places)), make([]bool, len(places))
+	for k, at := range places {
+		if c := &x.Columns[x.columns[at]]; c.Log {
+			log[k] = true
+		} else {
+			base[k] = c.Base
+		}
+	}
+	v := g.Gather(rows, 1, places...)
+	y := g.Op("Sub", v, g.Doubles(base, 1, len(base)))
+	if slices.Contains(log, true) { // of what is not positive it is missing
+		positive := g.Op("Where", g.Op("Greater", v, g.Number(onnx.Double, 0)), v, g.Number(onnx.Double, math.NaN()))
+		y = g.Op("Where", g.Bools(log, 1, len(log)), g.Op("Log", positive), y)
+	}
+	return y
+}
+
+// given are the targets of rows as stored, (n, targets).
 func (x *onnxModel) given(rows onnx.Value) onnx.Value {
 	var at []int
 	for _, i := range x.targets() {
 		at = append(at, slices.Index(x.columns, i))
 	}
-	return x.g.Op("Sub", x.g.Gather(rows, 1, at...), x.perTarget(base))
+	return x.stored(rows, at)
 }
 
 // filled replaces each NaN of v (n, targets) by the number before it, or by the mean.
 func (x *onnxModel) filled(v onnx.Value) onnx.Value {
 	k := []int{len(x.targets())}
-	_, all := x.g.Scan("filled", onnx.Double, x.g.Reshape(x.perTarget(mean), k...), k, v, k,
+	_, all := x.g.Scan("filled", onnx.Double, x.g.Reshape(x.perTarget(meanOf), k...), k, v, k,
 		func(b *onnx.Graph, state, v onnx.Value) (next, out onnx.Value) {
 			now := b.Op("Where", b.Op("IsNaN", v), state, v)
 			return now, b.Op("Identity", now)
@@ -215,16 +233,26 @@ func (x *onnxModel) ordered(y onnx.Value) onnx.Value {
 	return g.Sort(q, levels)
 }
 
-// inUnits turns quantiles on the network's scale into those in the units of the data: q·scale + from, both (1, targets)
-// or (n, targets), and the base.
+// inUnits turns quantiles on the network's scale into those in the units of the data, by Column.number of q·scale +
+// from, both (1, targets) or (n, targets).
 func (x *onnxModel) inUnits(q, scale onnx.Value, from ...onnx.Value) onnx.Value {
-	g := x.g
-	column := func(v onnx.Value) onnx.Value { return g.Reshape(v, -1, len(x.targets()), 1) }
+	g, targets := x.g, len(x.targets())
+	column := func(v onnx.Value) onnx.Value { return g.Reshape(v, -1, targets, 1) }
 	q = g.Op("Mul", q, column(scale))
-	for _, v := range append(from, x.perTarget(base)) {
+	var base []float64
+	var log []bool
+	for _, i := range x.targets() {
+		c := &x.Columns[i]
+		base, log = append(base, c.number(0)), append(log, c.Log)
+	}
+	for _, v := range from {
 		q = g.Op("Add", q, column(v))
 	}
-	return q
+	y := g.Op("Add", q, g.Doubles(base, targets, 1))
+	if slices.Contains(log, true) {
+		y = g.Op("Where", g.Bools(log, targets, 1), g.Op("Exp", q), y)
+	}
+	return y
 }
 
 // numbers adds the quantiles of outputs, and for anomalies the score of a row.
@@ -233,10 +261,10 @@ func (x *onnxModel) numbers(y onnx.Value, rows onnx.Dim) {
 	q, doc := x.ordered(y), "of the targets, at the levels"
 	switch {
 	case !x.predictsNext():
-		q = x.inUnits(q, x.perTarget(deviation), x.perTarget(mean))
+		q = x.inUnits(q, x.perTarget(deviationOf), x.perTarget(meanOf))
 	case x.Task == Next:
 		now, _ := x.now()
-		q = x.inUnits(q, x.perTarget(change), now)
+		q = x.inUnits(q, x.perTarget(changeOf), now)
 	default:
 		doc += ": what was expected of the row from those before it, NaN of the first"
 		q = x.expected(q)
@@ -251,9 +279,9 @@ func (x *onnxModel) now() (now, before onnx.Value) {
 	if !x.step {
 		return x.filled(v), ""
 	}
-	before = g.Op("Add", g.Cast(g.Reshape(x.carry("last", len(x.targets())), 1, -1), onnx.Double), x.perTarget(mean))
+	before = g.Op("Add", g.Cast(g.Reshape(x.carry("last", len(x.targets())), 1, -1), onnx.Double), x.perTarget(meanOf))
 	now = g.Op("Where", g.Op("IsNaN", v), before, v)
-	x.carried = append(x.carried, g.Reshape(g.Cast(g.Op("Sub", now, x.perTarget(mean)), onnx.Float), -1))
+	x.carried = append(x.carried, g.Reshape(g.Cast(g.Op("Sub", now, x.perTarget(meanOf)), onnx.Float), -1))
 	return now, before
 }
 
@@ -263,14 +291,14 @@ func (x *onnxModel) expected(q onnx.Value) onnx.Value {
 	now, before := x.now()
 	nan := g.Doubles(slices.Repeat([]float64{math.NaN()}, targets*levels), 1, targets, levels)
 	if !x.step {
-		q = x.inUnits(q, x.perTarget(change), now)
+		q = x.inUnits(q, x.perTarget(changeOf), now)
 		return g.Slice(g.Concat(0, nan, q), 0, g.Ints(0), g.Ints(-1))
 	}
 	last := g.Cast(g.Reshape(x.carry("expected", targets*levels), 1, targets, levels), onnx.Double)
 	seen := x.carry("count", 1)
 	x.carried = append(x.carried, g.Reshape(g.Cast(q, onnx.Float), -1), g.Op("Add", seen, g.Number(onnx.Float, 1)))
 	return g.Op("Where", g.Op("Greater", seen, g.Number(onnx.Float, 0)),
-		x.inUnits(last, x.perTarget(change), before), nan)
+		x.inUnits(last, x.perTarget(changeOf), before), nan)
 }
 
 // score is Plan.surprise of the rows, by the quantiles expected of them.
@@ -280,7 +308,7 @@ func (x *onnxModel) score(q onnx.Value) onnx.Value {
 	level := func(i int) onnx.Value {
 		return g.Reshape(g.Gather(q, 2, i), -1, len(x.targets()))
 	}
-	truth := g.Op("Add", x.given(x.in), x.perTarget(base))
+	truth := g.Op("Add", x.given(x.in), x.perTarget(func(c *Column) float64 { return c.Base }))
 	wide := g.Op("Div", g.Op("Sub", level(levels-1), level(0)), g.Number(onnx.Double, 2*z))
 	least := x.perTarget(func(c *Column) float64 { return 1e-3 * c.Change })
 	d := g.Op("Div", g.Op("Sub", truth, level(x.middle())), g.Op("Max", wide, least))
