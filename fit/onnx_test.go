@@ -228,8 +228,8 @@ func phase(cycle string, seconds float64) float64 {
 	return float64(at.YearDay()-1) / 366
 }
 
-// TestONNXForecast: a forecast from the last rows of a series, whole and row by row, with what is known beforehand, from
-// fewer rows than it looks back, with the scale of the window or the series, and by the calendar.
+// TestONNXForecast: a forecast from the last rows of a series, whole and row by row, with what is known beforehand: of
+// logarithms, from fewer rows than it looks back, with the scale of the window or the series, and by the calendar.
 func TestONNXForecast(t *testing.T) {
 	text := sales(200)
 	future := text

@@ -15,8 +15,8 @@ type onnxWindow struct {
 	ahead       onnx.Value // (horizon, targets): the forecast that the network's is added to, less last
 }
 
-// encode adds what encoder.row does with rows (n, columns): the inputs of the network (n, channels), of type Float. w is
-// nil unless it is for a forecast, and asked is true for the rows that it predicts.
+// encode adds encoder.row of rows (n, columns): the inputs of the network (n, channels), of type Float. w is nil unless
+// it is for a forecast. asked is true for the rows that it predicts.
 func (x *onnxModel) encode(rows, seconds, times onnx.Value, w *onnxWindow, asked bool) onnx.Value {
 	g := x.g
 	var numbers, numbersOf, texts []int // places in x.columns, and of numbers whose targets they are

@@ -14,4 +14,6 @@ func (m *Network) Advance(t *autograd.Tape, x *tensor.Tensor, s *State) *tensor.
 }
 
 // Output applies the head to outputs of Advance, or to a mean of them: (n, d_model) to (n, outputs).
-func (m *Network) Output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor { return m.output(t, hidden) }
+func (m *Network) Output(t *autograd.Tape, hidden *tensor.Tensor) *tensor.Tensor {
+	return m.output(t, hidden)
+}

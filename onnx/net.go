@@ -111,8 +111,8 @@ func (n *Net) Advance(g *Graph, l int, rows, state Value) (next, out Value, err 
 		}
 	}
 	if !reflect.DeepEqual(bodies[0].nodes, bodies[1].nodes) {
-		return "", "", fmt.Errorf("onnx: found layers %s, of which one computes by the place of a row in its sequence; "+
-			"want such as s4d, h3 or mamba", n.net.Config.Model.Layers)
+		return "", "", fmt.Errorf("onnx: found layers %s, one of which computes by the place of a row in its "+
+			"sequence; want such as s4d, h3 or mamba", n.net.Config.Model.Layers)
 	}
 	g.inline(bodies[0])
 	return next, out, nil

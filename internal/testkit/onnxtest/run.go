@@ -102,7 +102,8 @@ var binary2 = map[string]func(a, b float64) float64{
 	"Add": func(a, b float64) float64 { return a + b }, "Sub": func(a, b float64) float64 { return a - b },
 	"Mul": func(a, b float64) float64 { return a * b }, "Div": func(a, b float64) float64 { return a / b },
 	"Max": math.Max, "Min": math.Min, "Less": func(a, b float64) float64 { return bit(a < b) },
-	"Greater": func(a, b float64) float64 { return bit(a > b) }, "Equal": func(a, b float64) float64 { return bit(a == b) },
+	"Greater": func(a, b float64) float64 { return bit(a > b) },
+	"Equal":   func(a, b float64) float64 { return bit(a == b) },
 }
 
 func bit(x bool) float64 {
