@@ -39,7 +39,7 @@ func TestFullDisk(t *testing.T) {
 	o := serve.Options{Store: filepath.Join(dir, "state"), Files: batch.Options{Dir: filepath.Join(dir, "files")}}
 	s := servetest.NewSite(t, o)
 	one := servetest.Post[sessions.Session](s, "/v1/sessions", `{"text":"Call me"}`)
-	file := s.Sent(`{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"a","max_tokens":1}}` + "\n")
+	file := s.Sent(`{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"a"}}` + "\n")
 	answer := servetest.Post[openai.Response](s, "/v1/responses", `{"input":"x","max_output_tokens":1}`)
 	signal.Ignore(syscall.SIGXFSZ) // writes then fail with an error
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 0, Max: 1 << 40}); err != nil {

@@ -78,7 +78,8 @@ func TestKeepAliveOfAKey(t *testing.T) {
 	user, userSecret := serve.NewKey("user", serve.ScopeCompletions)
 	server := servetest.NewLibrary(t, "one").Serve(t, serve.Options{Keys: []serve.Key{boss, user}})
 	ask := func(key, path, body string) (int, string) {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+path, strings.NewReader(body))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+path,
+			strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+key)
 		w := httptest.NewRecorder()
 		server.ServeHTTP(w, r)
@@ -90,7 +91,8 @@ func TestKeepAliveOfAKey(t *testing.T) {
 	}
 	requests := map[string]string{
 		"/api/generate":   `{"model":"one","prompt":"a","options":{"num_predict":1},"keep_alive":%s}`,
-		"/api/chat":       `{"model":"one","messages":[{"role":"user","content":"a"}],"options":{"num_predict":1},"keep_alive":%s}`,
+		"/api/chat": `{"model":"one","messages":[{"role":"user","content":"a"}],"options":{"num_predict":1},` +
+			`"keep_alive":%s}`,
 		"/api/embed":      `{"model":"one","input":"a","keep_alive":%s}`,
 		"/api/embeddings": `{"model":"one","prompt":"a","keep_alive":%s}`,
 	}

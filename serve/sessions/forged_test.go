@@ -27,7 +27,8 @@ func TestForgedNumbersAreRefused(t *testing.T) {
 		x      float32
 		want   string
 	}{
-		{"-", 0, ""}, {"layers.0.diag", nan, "found NaN at 1 of layers.0.diag in the state after 7 tokens, want finite"},
+		{"-", 0, ""},
+		{"layers.0.diag", nan, "found NaN at 1 of layers.0.diag in the state after 7 tokens, want finite"},
 		{"layers.1.", -inf, "found -Inf at 1 of layers.1."}, {"layers.2.", inf, "found +Inf at 1 of layers.2."},
 		{"", nan, "after 7 tokens: logits: "}, {"", inf, "after 7 tokens: logits: "},
 	} {
