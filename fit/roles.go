@@ -103,8 +103,7 @@ func newRoles(c *Config, r *table.Reader) (*roles, error) {
 		return nil, fmt.Errorf("found no input column beside the target %s; want one or more, "+
 			"or --task next or forecast, which continue the target itself", brief.List(targets, ", "))
 	}
-	s.plan.Comma = r.Comma()
-	return s, nil
+	return s, r.Only(append([]int{s.time, s.series, s.group}, s.columns...))
 }
 
 func nameOf(columns []table.Column, at int) string {
