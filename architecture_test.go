@@ -169,6 +169,7 @@ var house = []layer{
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
+	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
 		"serve/ollama web dashboard compare experiment explain explain/figure train task chat session generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
