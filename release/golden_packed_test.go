@@ -77,8 +77,8 @@ func TestPackedGolden(t *testing.T) {
 				e := distance(got[i*v:][:v], want[i*v:][:v])
 				off, allowed = off+e*e, allowed+n*n
 				if !(e <= inputWorst*n) {
-					t.Errorf("%s: logits at position %d are off by %.3g, noise by %.3g, want at most %g times that", p, i, e,
-						n, float64(inputWorst))
+					t.Errorf("%s: logits at position %d are off by %.3g, noise by %.3g, want at most %g times that",
+						p, i, e, n, float64(inputWorst))
 				}
 			}
 			if off, allowed := math.Sqrt(off), math.Sqrt(allowed); !(off <= inputRMS*allowed) {
@@ -148,8 +148,8 @@ func sensitivity(m *model.Model, logits func(*model.Model) []float32, want []flo
 // checkRounded compares the integers of a packed model with the weights of plain, group by group, and then replaces
 // those weights by them. It returns the number of matrices.
 //
-// Each group of 32 is rounded by a factor f of its own. With f = top/127 and top its largest magnitude, no number of int8
-// is off by more than top/254. int4 chooses f by least squares among several, one of which is top/7, and int4min the f
+// Each group of 32 is rounded by a factor f of its own. With f = top/127, where top is its largest magnitude, no number
+// of int8 is off by more than top/254. int4 chooses f by least squares among several, one of which is top/7, and int4min the f
 // and the least number, among them those that divide the range into 15 steps. So the squares of a group's errors sum up
 // to no more than with that f. And of a least-squares fit the errors are orthogonal to what is fitted: <w, r> = <r, r>
 // for weights w rounded to r. Rounding again with the fitted f, and f itself to float16, disturbs single groups, less
@@ -191,7 +191,8 @@ func checkRounded(t *testing.T, m, plain *model.Model) (matrices int) {
 					allowed += e * e
 				}
 				if top > 0 && !(errors <= 1.05*allowed) { // float16 factors
-					t.Errorf("%s: row %d, group at %d: squares of errors %.4g, want at most %.4g", name, j, lo, errors, allowed)
+					t.Errorf("%s: row %d, group at %d: squares of errors %.4g, want at most %.4g", name, j, lo, errors,
+						allowed)
 					return
 				}
 			}

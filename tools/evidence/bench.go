@@ -14,8 +14,9 @@ import (
 	"strings"
 )
 
-// benchTable is a place for the rows that hippo bench has printed as JSON, or for other rows. The first line names their
-// file, beside the page, and the fields that are columns: NAME, NAME:DECIMALS, and =HEADER behind, where _ is a space.
+// benchTable is a place for the rows that hippo bench has printed as JSON, or for other rows. The first line names
+// their file, beside the page, and the fields that are columns: NAME, NAME:DECIMALS, and =HEADER behind, where _ is a
+// space.
 var benchTable = regexp.MustCompile(`(?ms)^<!-- (bench|rows): ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
 
 // column is a field of rows as a table shows it.

@@ -190,8 +190,8 @@ func (s *subject) report(all []*mutant, o options) error {
 	}
 	sum.Run = sum.Killed + sum.Equivalent + sum.Survived
 	sum.Percent = 100 * float64(sum.Killed) / float64(max(1, sum.Killed+sum.Survived))
-	say("%s: %d of %d mutants run: %d killed, %d survived, %d equivalent; %.1f %% killed", sum.Package, sum.Run, sum.All,
-		sum.Killed, sum.Survived, sum.Equivalent, sum.Percent)
+	say("%s: %d of %d mutants run: %d killed, %d survived, %d equivalent; %.1f %% killed", sum.Package, sum.Run,
+		sum.All, sum.Killed, sum.Survived, sum.Equivalent, sum.Percent)
 	if o.record != "" {
 		if err := record(o.record, sum); err != nil {
 			return err

@@ -163,8 +163,8 @@ func readEquivalent(file string) (all equivalents, err error) {
 		}
 		f := strings.Split(line, "\t")
 		if len(f) != 4 || f[3] == "" {
-			return nil, fmt.Errorf("%s:%d: found %q, want FILE, FUNCTION, MUTANT and REASON with tabs between", file, i+1,
-				line)
+			return nil, fmt.Errorf("%s:%d: found %q, want FILE, FUNCTION, MUTANT and REASON with tabs between", file,
+				i+1, line)
 		}
 		pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(strings.Join(f[:3], "\t")), `\*`, ".*") + "$"
 		all = append(all, struct {

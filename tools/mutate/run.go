@@ -35,7 +35,8 @@ func (s *subject) build(folder string, covering bool, packages []string) (all []
 		replace[path] = filepath.Join(folder, name)
 		return os.WriteFile(replace[path], []byte(text), 0o666)
 	}
-	err = errors.Join(os.MkdirAll(folder, 0o777), put(filepath.Join(s.dir, "zz_mutants.go"), "zz_mutants.go", s.helper(covering)))
+	const extra = "zz_mutants.go"
+	err = errors.Join(os.MkdirAll(folder, 0o777), put(filepath.Join(s.dir, extra), extra, s.helper(covering)))
 	for _, f := range s.files {
 		text, _ := f.instrumented(s.sites)
 		err = errors.Join(err, put(f.path, f.name, string(text)))
@@ -106,7 +107,7 @@ func (s *subject) cover(ctx context.Context, folder string, packages []string, s
 		for _, name := range strings.Fields(string(names)) {
 			os.Remove(hits)
 			start := time.Now()
-			ok, cpu, out := b.run(ctx, "^"+name+"$", "HIPPO_MUTANT_HITS="+hits, limits{10 * time.Minute, 10 * time.Minute})
+			ok, cpu, out := b.run(ctx, "^"+name+"$", "HIPPO_MUTANT_HITS="+hits, limits{time.Hour, time.Hour})
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}

@@ -125,7 +125,8 @@ func TestMeasuresOfLongTokens(t *testing.T) {
 	// Every token but the first, g, is predicted; the word that it begins is still one.
 	tokens, bytes, words := utf8.RuneCountInString(whole)-1, len(whole)-1, len(strings.Fields(whole))
 	if r.Tokens != tokens || r.Bytes != int64(bytes) || r.Words != words {
-		t.Errorf("found %d tokens, %d bytes, %d words, want %d, %d, %d", r.Tokens, r.Bytes, r.Words, tokens, bytes, words)
+		t.Errorf("found %d tokens, %d bytes, %d words, want %d, %d, %d", r.Tokens, r.Bytes, r.Words, tokens, bytes,
+			words)
 	}
 	nats := r.Loss * float64(tokens) // of the whole text
 	for what, c := range map[string][2]float64{
