@@ -152,8 +152,8 @@ func sensitivity(m *model.Model, logits func(*model.Model) []float32, want []flo
 // of int8 is off by more than top/254. int4 chooses f by least squares among several, one of which is top/7; int4min
 // the f and the least number, among them those that divide the range into 15 steps. So the squares of a group's errors
 // sum up to no more than with that f. And of a least-squares fit the errors are orthogonal to what is fitted:
-// <w, r> = <r, r> for weights w rounded to r. Rounding again with the fitted f, and f itself to float16, disturbs single
-// groups, less than a percent on average. f too large by a factor c makes <w, r>/<r, r> 1/c.
+// <w, r> = <r, r> for weights w rounded to r. Rounding again with the fitted f, and f itself to float16, disturbs
+// single groups, less than a percent on average. f too large by a factor c makes <w, r>/<r, r> 1/c.
 func checkRounded(t *testing.T, m, plain *model.Model) (matrices int) {
 	t.Helper()
 	params := map[string]*nn.Param{}
