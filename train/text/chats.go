@@ -160,21 +160,6 @@ func newChats(texts map[string][]byte, end string, tok tokenizer.Tokenizer) (*ch
 	return c, nil
 }
 
-// withEnds returns the files of a chat format, in which the ends of a reply are named that the template writes or end
-// names.
-func withEnds(texts map[string][]byte, end string, tok tokenizer.Tokenizer) (map[string][]byte, error) {
-	c, err := newChats(texts, end, tok)
-	if err != nil {
-		return nil, err
-	}
-	for _, unnamed := range c.unnamed {
-		if texts, err = chat.WithEnd(texts, unnamed, tok); err != nil {
-			return nil, err
-		}
-	}
-	return texts, nil
-}
-
 // Fingerprint is that of the template and the texts that end a reply.
 func (c *chats) Fingerprint() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "hippo chats 2 %q %q %q %q %q", c.source, c.bos, c.eos, c.ends, c.end))
@@ -365,15 +350,6 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 	return append(documents, c.last(parts)), nil
 }
 
-// last returns the parts of a document. Its last reply ends with c.end if the template writes no end.
-func (c *chats) last(parts []data.Part) []data.Part {
-	reply := &parts[len(parts)-2]
-	if _, ended := c.endOf(reply.Text); !ended {
-		reply.Text += c.end
-	}
-	return parts
-}
-
 // reply renders the messages before message i, which is a reply, up to where the reply starts, and all up to its end.
 func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, full string, err error) {
 	render := func(n int, begun bool) string {
@@ -408,14 +384,3 @@ func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, fu
 
 // chatDay is the day on which all chats take place for templates that ask: documents must not change with the day.
 var chatDay = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// endOf returns where a reply ends, and reports whether a text that ends replies is there: after that text, if only
-// white space follows it, or else at the end of the reply.
-func (c *chats) endOf(reply string) (at int, ended bool) {
-	for _, end := range c.ends {
-		if at := strings.LastIndex(reply, end); at >= 0 && strings.TrimSpace(reply[at+len(end):]) == "" {
-			return at + len(end), true
-		}
-	}
-	return len(reply), false
-}
