@@ -172,6 +172,7 @@ var house = []layer{
 	{"tools/soak", "", ""},
 	{"tools/trials", "fit internal/testkit/series", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
+	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
 		"serve/ollama web dashboard compare experiment explain explain/figure train task chat session generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
