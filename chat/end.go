@@ -121,7 +121,8 @@ func quoted(text string) json.RawMessage {
 
 // addToGeneration adds an end to the fields of a generation_config.json. eos is the eos_token of the model, which ends
 // replies only as long as this file names no token.
-func addToGeneration(fields map[string]json.RawMessage, eos json.RawMessage, end string, tok tokenizer.Tokenizer) error {
+func addToGeneration(fields map[string]json.RawMessage, eos json.RawMessage, end string,
+	tok tokenizer.Tokenizer) error {
 	ids, err := tok.Encode(nil, []byte(end))
 	if err != nil {
 		return err
@@ -138,7 +139,8 @@ func addToGeneration(fields map[string]json.RawMessage, eos json.RawMessage, end
 	if err != nil {
 		return err
 	}
-	if c, err := template.ParseConfig(fmt.Appendf(nil, `{"eos_token": %s}`, orNull(eos))); len(known) == 0 && err == nil {
+	c, err := template.ParseConfig(fmt.Appendf(nil, `{"eos_token": %s}`, orNull(eos)))
+	if len(known) == 0 && err == nil {
 		if one, err := tok.Encode(nil, []byte(c.EOS)); err == nil && len(one) == 1 {
 			known = one
 		}

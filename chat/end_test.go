@@ -66,7 +66,8 @@ func TestEndOfTemplate(t *testing.T) {
 		{"[257 256] []", map[string]string{template.SourceFile: chatML, GenerationFile: `{"eos_token_id": [257]}`}},
 		{"[257 256] []", map[string]string{template.SourceFile: chatML, template.ConfigFile: `{"eos_token": "</s>"}`}},
 		{"[] [</turn>]", map[string]string{template.SourceFile: endings[4].source}},
-		{"[257] []", map[string]string{template.SourceFile: endings[2].source, template.ConfigFile: `{"eos_token": "</s>"}`}},
+		{"[257] []", map[string]string{template.SourceFile: endings[2].source,
+			template.ConfigFile: `{"eos_token": "</s>"}`}},
 		{"[] []", map[string]string{template.SourceFile: endings[2].source}},
 	} {
 		if got := ends(c.files); got != c.want {

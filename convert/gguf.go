@@ -104,8 +104,8 @@ func setChat(gguf *release.GGUFOptions, dir, end string) error {
 	gguf.Sampling = texts[chat.GenerationFile]
 	_, ends := gguf.Tokenizer.EndOfText()
 	if s.Template != nil && len(s.EndIDs) == 0 && len(s.Stop) == 0 && !ends {
-		return fmt.Errorf("%s: found a chat template that writes no text that ends a reply, and no token named for it: "+
-			"a chat would never end; want --end TOKEN", dir)
+		return fmt.Errorf("%s: found a chat template that writes no text that ends a reply, and no token named for "+
+			"it: a chat would never end; want --end TOKEN", dir)
 	}
 	return nil
 }

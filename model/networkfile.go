@@ -52,8 +52,8 @@ func networkIn(dir string) error {
 		return err
 	}
 	if c.Signal.Columns() {
-		return fmt.Errorf("%s: found a network of hippo fit or hippo forecast, want a language model; hippo predict %s "+
-			"DATA predicts rows with it, hippo info describes it", dir, dir)
+		return fmt.Errorf("%s: found a network of hippo fit or hippo forecast, want a language model; hippo predict "+
+			"%s DATA predicts rows with it, hippo info describes it", dir, dir)
 	}
 	return fmt.Errorf("%s: found a network of hippo task, want a language model; hippo info describes it and hippo "+
 		"explain looks inside", dir)

@@ -27,7 +27,8 @@ func TestExportsAreExact(t *testing.T) {
 	p := &figure.Page{Title: "t", Figures: []*figure.Figure{{Name: "f", Title: "f", Frames: []figure.Frame{{
 		Panels: []figure.Panel{
 			{Lines: &figure.Lines{Series: []figure.Series{{Name: "s", X: x, Y: x, Low: x, High: x}}}},
-			{Map: &figure.Map{Rows: 2, Cols: 4, Values: x}}, {Table: &figure.Table{Columns: []string{"x", "y"}, Rows: rows}},
+			{Map: &figure.Map{Rows: 2, Cols: 4, Values: x}},
+			{Table: &figure.Table{Columns: []string{"x", "y"}, Rows: rows}},
 			{Text: &figure.Text{Tokens: names, Values: x, Mark: -1}},
 			{Bars: &figure.Bars{Names: names, Series: []figure.Series{{Name: "s", Y: x}}}},
 		}}}}}}

@@ -15,14 +15,16 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// TestTemplateWithoutEnd: a template that writes no end, where no file and no tokenizer names one, is an error that says
-// what would help, and a named end is learnt after the last reply.
+// TestTemplateWithoutEnd: a template that writes no end, where no file and no tokenizer names one, is an error that
+// says what
+// would help, and a named end is learnt after the last reply.
 func TestTemplateWithoutEnd(t *testing.T) {
 	file := jsonl(t, json.RawMessage(`{"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", `+
 		`"content": "A"}]}`))
 	o := ReadOptions{Cache: data.CacheNone, Chat: map[string][]byte{"chat_template.jinja": []byte(templates["plain"])}}
 	_, _, _, err := Tokenize(t.Context(), tokenizer.Bytes(), []string{file}, o)
-	if err == nil || !strings.Contains(err.Error(), "messages[1]: the chat template writes no text that ends a reply") ||
+	if err == nil ||
+		!strings.Contains(err.Error(), "messages[1]: the chat template writes no text that ends a reply") ||
 		!strings.Contains(err.Error(), "--reply_end TEXT") {
 		t.Errorf("without an end: %v", err)
 	}
