@@ -205,7 +205,8 @@ func (l *loader) checkTime(v *table.Values, last *lastRow, time float64) (drop b
 	summer := l.r.SummerTime(l.s.time, last.time, time)
 	if time == last.time {
 		return false, wrong(
-			"found the time of %s %d once more, want another one%s (--duplicates first takes the first row of a time)%s",
+			"found the time of %s %d once more, want another one%s (--duplicates first takes the "+
+				"first row of a time)%s",
 			last.place.Unit, last.place.At, l.seriesHint(), summer)
 	}
 	return false, wrong("found a time before that of %s %d, want times that rise%s%s", last.place.Unit, last.place.At,

@@ -27,12 +27,13 @@ func TestTimesAreRead(t *testing.T) {
 			"2026-10-25 00:30|2026-10-25 01:30|2026-10-25 02:30", ""},
 		"summer and winter": {"Europe/Berlin", "2026-07-01 12:00|2026-12-01 12:00", "2026-07-01 10:00|2026-12-01 11:00",
 			""},
-		"twice":       {"Europe/Berlin", "2026-10-25 02:30:00|2026-10-25 03:00:00", "2026-10-25 00:30|2026-10-25 02:00", ""},
+		"twice": {"Europe/Berlin", "2026-10-25 02:30:00|2026-10-25 03:00:00",
+			"2026-10-25 00:30|2026-10-25 02:00", ""},
 		"put forward": {"Europe/Berlin", "2026-03-29 01:59|2026-03-29 03:00", "2026-03-29 00:59|2026-03-29 01:00", ""},
 		"south": {"America/Santiago", "2026-04-04 23:30|2026-04-05 00:00", "2026-04-05 02:30|2026-04-05 04:00",
 			""},
-		"names of zones": {"Europe/Berlin", "2026-10-25 02:30 CEST|2026-10-25 02:30 CET", "2026-10-25 00:30|2026-10-25 " +
-			"01:30", ""},
+		"names of zones": {"Europe/Berlin", "2026-10-25 02:30 CEST|2026-10-25 02:30 CET",
+			"2026-10-25 00:30|2026-10-25 01:30", ""},
 	} {
 		opt := table.DefaultOptions()
 		opt.Zone = c.zone
@@ -55,10 +56,13 @@ func TestTimesAreRead(t *testing.T) {
 // TestTimesAreRefused: times that can be two, or none, are errors that show both, or the reason.
 func TestTimesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ zone, text, want string }{
-		"day or month": {"", "01/02/2026|01/03/2026|01/04/2026", `found times such as "01/02/2026", which is 2 January ` +
-			`2026 (--time_format "1/2/2006") or 1 February 2026 (--time_format "2/1/2006")`},
-		"no such day":   {"", "2023-02-28|2023-02-29|2023-03-01", `line 3, column t: found "2023-02-29", which no calendar`},
-		"skipped":       {"Europe/Berlin", "2026-03-29 01:30|2026-03-29 02:30", `found "2026-03-29 02:30", which clocks in `},
+		"day or month": {"", "01/02/2026|01/03/2026|01/04/2026",
+			`found times such as "01/02/2026", which is 2 January ` +
+				`2026 (--time_format "1/2/2006") or 1 February 2026 (--time_format "2/1/2006")`},
+		"no such day": {"", "2023-02-28|2023-02-29|2023-03-01",
+			`line 3, column t: found "2023-02-29", which no calendar`},
+		"skipped": {"Europe/Berlin", "2026-03-29 01:30|2026-03-29 02:30",
+			`found "2026-03-29 02:30", which clocks in `},
 		"names of zone": {"", "2026-10-25 02:30 CEST|2026-10-25 02:30 CET", "whose zone CEST can be one of several"},
 		"some": {"", "2026-01-01|soon|2026-01-03|2026-01-04", `line 3, column t: found "soon", want a time such as ` +
 			`2006-01-02`},

@@ -107,7 +107,8 @@ func (e *evidence) settle(c *Column, usual string, fixed bool) error {
 	case e.mark == percent && e.bare != "":
 		return fmt.Errorf("found %.40q beside percentages, want a %% in each or in none", e.bare)
 	case !fixed && float64(max(e.point, e.comma)) < mostlyNumbers*float64(e.texts):
-		return fmt.Errorf("found %.40q and %.40q, want a point before each fraction, or a comma", e.onlyPoint, e.onlyComma)
+		return fmt.Errorf("found %.40q and %.40q, want a point before each fraction, or a comma", e.onlyPoint,
+			e.onlyComma)
 	case e.either != "" && c.Decimal == decimalAuto:
 		return doubt(e.either)
 	}

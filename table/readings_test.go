@@ -55,8 +55,9 @@ func TestNumbersAreRead(t *testing.T) {
 // TestNumbersAreRefused: two possible readings are both shown, with an example and what decides.
 func TestNumbersAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"thousands or fractions": {"x;y\n818;1\n1,062;2\n", `found "1,062", which is 1062 with a decimal point (--decimal ` +
-			`point) or 1.062 with a decimal comma (--decimal comma)`},
+		"thousands or fractions": {"x;y\n818;1\n1,062;2\n",
+			`found "1,062", which is 1062 with a decimal point (--decimal ` +
+				`point) or 1.062 with a decimal comma (--decimal comma)`},
 		"points":     {"x;y\n45.000;1\n52.500;2\n", `found "45.000", which is 45 with a decimal point`},
 		"contrary":   {"x;y;z\n1.062;1.5;1,5\n2.000;2.5;2,5\n", `found "1.062"`},
 		"half":       {"x;y\n1.5;1\n1,5;2\n", `found "1.5" and "1,5", want a point before each fraction, or a comma`},
@@ -74,7 +75,8 @@ func TestNumbersAreRefused(t *testing.T) {
 		for _, decimal := range []string{"point", "comma"} {
 			opt := table.DefaultOptions()
 			opt.Decimal = decimal
-			if r, err := open(t, "x.csv", c.text, opt); err != nil || strings.HasPrefix(name, "t") && r.Doubt(0) != nil {
+			r, err := open(t, "x.csv", c.text, opt)
+			if err != nil || strings.HasPrefix(name, "t") && r.Doubt(0) != nil {
 				t.Errorf("%s, %s: found %v, %v", name, decimal, err, r.Doubt(0))
 			}
 		}

@@ -152,8 +152,8 @@ func parseTime(text, layout string, zone *time.Location) (float64, error) {
 		case err != nil:
 			return 0, fmt.Errorf("found %.40q, want a time such as %s", text, layout)
 		case strings.Contains(layout, "MST") && offset == 0 && t.Location() != in && name != "GMT":
-			return 0, fmt.Errorf("found %.40q, whose zone %s can be one of several, want --zone with the name of a place, "+
-				"such as Europe/Berlin", text, name)
+			return 0, fmt.Errorf("found %.40q, whose zone %s can be one of several, want --zone "+
+				"with the name of a place, such as Europe/Berlin", text, name)
 		}
 		if wall = float64(t.Unix()) + float64(t.Nanosecond())/1e9; named {
 			return wall, nil
