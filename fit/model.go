@@ -50,8 +50,14 @@ func (m *Model) Net() *model.Network { return m.net }
 // batchPositions is about how many positions are computed at a time.
 const batchPositions = 16 << 10
 
+// examples are windows with the examples of them.
+type examples interface {
+	Example(i int, ex *task.Example)
+	at(i int) window
+}
+
 // outputs calls visit with the network's outputs of examples: those of the positions that are asked, in their order.
-func (m *Model) outputs(ctx context.Context, w *windows, indices []int,
+func (m *Model) outputs(ctx context.Context, w examples, indices []int,
 	visit func(at window, ex *task.Example, y []float32) error) error {
 	for len(indices) > 0 {
 		if err := ctx.Err(); err != nil {

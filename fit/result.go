@@ -30,6 +30,7 @@ type Result struct {
 	Classes     *ClassScore     `json:"classes,omitempty"`
 	Forecasts   []ForecastChart `json:"forecasts,omitempty"`
 	Scales      *TimeScales     `json:"time_scales,omitempty"` // of the network, beside those of the data
+	Importance  *Importance     `json:"importance,omitempty"`  // of the input columns
 
 	Steps        int     `json:"steps"`
 	Epochs       float64 `json:"epochs"`

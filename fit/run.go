@@ -196,6 +196,9 @@ func (f *frame) learnable(c *Config, divided [parts][]segment) (*task.Set, error
 		return nil, err
 	}
 	set, err := f.set(c, divided)
+	if err == nil {
+		err = f.weigh(c.ClassWeights, set)
+	}
 	if err == nil && f.plan.Task == Forecast && c.Base == "linear" {
 		f.plan.Linear = f.fitLinear(set.Train.(*windows), set.Valid.(*thinned).windows)
 		set.About = f.plan.about()
@@ -286,11 +289,14 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 	}
 	var err error
 	if _, ok := p.classes(); ok {
-		res.Classes, err = j.m.classes(ctx, f, j.test, f.counts(j.train))
+		err = j.classes(ctx, res)
 	} else {
 		err = j.numbers(ctx, res)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if res.Importance, err = j.m.importance(ctx, f, j.valid, j.c.Importance); err != nil {
 		return nil, err
 	}
 	if res.Scales, err = j.timeScales(ctx); err != nil {
