@@ -134,8 +134,10 @@ var house = []layer{
 		"gonum.org/v1/gonum"},
 	{"inspect", "experiment model release release/hub tokenizer chat/template checkpoint internal/brief " +
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
-	{"fit", "explain/anatomy explain/figure table train task model internal/brief internal/config internal/disk " +
-		"internal/status train/labelled", "gonum.org/v1/gonum"},
+	{"fit/smooth", "", "gonum.org/v1/gonum"},
+	{"internal/testkit/series", "", ""}, // for tests and tools/trials
+	{"fit", "fit/smooth explain/anatomy explain/figure table train task model internal/brief internal/config " +
+		"internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
 	{"serve/request", "session internal/brief", ""},
 	{"serve/records", "session internal/disk", ""},
@@ -169,6 +171,7 @@ var house = []layer{
 		"internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
+	{"tools/trials", "fit internal/testkit/series", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
 		"serve/ollama web dashboard compare experiment explain explain/figure train task chat session generate " +

@@ -131,7 +131,8 @@ const surely = 1.645
 // chooseWeights chooses the weights of the decision by the macro F1 of the validation part. They stay alike unless the
 // balanced accuracy rises by more than chance. counts are those of the training part. It returns what a
 // user should know, "" for nothing.
-func (p *Plan) chooseWeights(probabilities [][]float64, truths []int, counts []int) string {
+func (p *Plan) chooseWeights(probabilities [][]float64, truths []int,
+	counts []int) (weights []float64, note string) {
 	score := func(weights []float64) (told []int, s *ClassScore) {
 		s = newClassScore(p.ClassNames())
 		for i, x := range probabilities {
@@ -145,51 +146,57 @@ func (p *Plan) chooseWeights(probabilities [][]float64, truths []int, counts []i
 	before, alike := score(nil)
 	best, name := alike, ""
 	for _, power := range weightPowers {
-		weights := balanced(counts, power)
-		told, s := score(weights)
+		now := balanced(counts, power)
+		told, s := score(now)
 		rise, square := 0.0, 0.0 // of the balanced accuracy, and its variance, over examples that are told otherwise
 		for i, truth := range truths {
 			d := float64(bit(told[i] == truth)-bit(before[i] == truth)) / float64(s.PerClass[truth].Count)
 			rise, square = rise+d, square+d*d
 		}
 		if s.F1 > best.F1 && rise > surely*math.Sqrt(square) {
-			best, p.Weights = s, weights
+			best, weights = s, now
 			name = fmt.Sprintf("classes are weighted by (examples of all / examples of one)^%g", power)
 		}
 	}
 	if name == "" {
-		return ""
+		return nil, ""
 	}
-	return fmt.Sprintf("%s to tell the class: macro F1 %.3g on the validation part, %.3g without; probabilities stay "+
+	return weights, fmt.Sprintf("%s to tell the class: macro F1 %.3g on the validation part, %.3g without; probabilities stay "+
 		"those of the data (--class_weights none: without)", name, best.F1, alike.F1)
 }
 
-// settleWeights chooses the weights of the decision, if that is left open.
+// settleWeights chooses the weights of the decision of the network and of each rival, if that is left open.
 func (j *job) settleWeights(ctx context.Context, counts []int) error {
 	p := j.f.plan
-	if j.c.ClassWeights != weightsAuto {
-		return nil
-	}
-	var all [][]float64
-	var truths []int
-	names, _ := p.classes()
-	err := j.m.outputs(ctx, j.valid, some(j.valid.Len(), evalWindows), func(_ window, ex *task.Example,
-		y []float32) error {
-		for r, truth := range ex.Targets {
-			if truth != task.Ignore {
-				all = append(all, p.probabilities(y[r*len(names):(r+1)*len(names)]))
-				truths = append(truths, int(truth))
-			}
+	for _, c := range p.contenders() {
+		c.Weights = p.Weights
+		if j.c.ClassWeights != weightsAuto {
+			continue
 		}
-		return nil
-	})
-	if err != nil {
-		return err
+		m := j.m.by(c)
+		names, _ := p.classes()
+		var all [][]float64
+		var truths []int
+		err := m.outputs(ctx, j.valid, some(j.valid.Len(), evalWindows), func(_ window, ex *task.Example,
+			y []float32) error {
+			for r, truth := range ex.Targets {
+				if truth != task.Ignore {
+					all = append(all, m.plan.probabilities(y[r*len(names):(r+1)*len(names)]))
+					truths = append(truths, int(truth))
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		text := ""
+		if c.Weights, text = p.chooseWeights(all, truths, counts); text != "" && c.Name == p.uses() {
+			j.f.notes = append(j.f.notes, text)
+			j.loop.Note(text)
+		}
 	}
-	if text := p.chooseWeights(all, truths, counts); text != "" {
-		j.f.notes = append(j.f.notes, text)
-		j.loop.Note(text)
-	}
+	p.Weights = p.contenders()[0].Weights
 	return nil
 }
 
@@ -200,21 +207,6 @@ func (f *frame) weigh(setting string, set *task.Set) error {
 		counts = f.counts(set.Train.(*windows))
 	}
 	return f.plan.weigh(setting, set, counts)
-}
-
-// classes settles how classes are told, and measures the network on the test part.
-func (j *job) classes(ctx context.Context, res *Result) (err error) {
-	counts := j.f.counts(j.train)
-	if err := j.settleWeights(ctx, counts); err != nil {
-		return err
-	}
-	if res.Classes, err = j.m.classes(ctx, j.f, j.test, counts); err != nil {
-		return err
-	}
-	if text := res.Classes.Floor; text != "" {
-		j.loop.Note(text)
-	}
-	return nil
 }
 
 // floor says so if no more is right than by always telling the class most frequent in training, "" otherwise.

@@ -30,7 +30,8 @@ func TestChooseWeights(t *testing.T) {
 	counts := []int{950, 50}
 	p, truths := draw(0.3, 0.04)
 	m := plan()
-	text := m.chooseWeights(p, truths, counts)
+	var text string
+	m.Weights, text = m.chooseWeights(p, truths, counts)
 	if !strings.Contains(text, "macro F1 1 on the validation part, 0.487 without") || len(m.Weights) != 2 ||
 		predicted(p[0], m.Weights) != 1 || predicted(p[1], m.Weights) != 0 {
 		t.Errorf("found the weights %v, and %q", m.Weights, text)
@@ -38,11 +39,11 @@ func TestChooseWeights(t *testing.T) {
 	taken := 0
 	for range 100 {
 		p, truths = draw(0, 0.1)
-		if m = plan(); m.chooseWeights(p, truths, counts) != "" {
+		if w, _ := m.chooseWeights(p, truths, counts); w != nil {
 			taken++
 		}
 	}
-	if taken > 20 {
+	if taken > 15 {
 		t.Errorf("found weights taken in %d of 100 cases where they gain nothing", taken)
 	}
 }

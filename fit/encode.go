@@ -213,7 +213,7 @@ func (e *encoder) back(i int, y, now float64) float64 {
 	case e.p.predictsNext():
 		return y*c.Change + now + c.Base
 	case e.last != nil:
-		return y*e.scale[i] + e.last[i] + now + c.Base
+		return c.number(y*e.scale[i] + e.last[i] + now)
 	}
 	return y*c.Deviation + c.Mean + c.Base
 }

@@ -17,7 +17,7 @@ import (
 // (Fisher, Rudin and Dominici, "All models are wrong, but many are useful", JMLR 20, 2019). Columns that say the same
 // share their importance, as each can stand in for the other.
 type Importance struct {
-	How     string  `json:"how"`     // in words
+	How     string  `json:"how"`     // in words, and of what predicts
 	Windows int     `json:"windows"` // of the validation part
 	Repeats int     `json:"repeats"` // permutations of each column
 	Loss    float64 `json:"loss"`    // with all columns as they are: cross-entropy in nats, or pinball loss
@@ -72,8 +72,8 @@ func (m *Model) importance(ctx context.Context, f *frame, valid *windows, limit 
 		indices = some(valid.Len(), n)
 	}
 	out := &Importance{Windows: n, Repeats: importanceRepeats,
-		How: fmt.Sprintf("by permuting: each of %d validation windows gets the rows of another in the column, %d times",
-			n, importanceRepeats)}
+		How: fmt.Sprintf("to the %s, by permuting: each of %d validation windows gets the rows of another in the column, "+
+			"%d times", m.title(), n, importanceRepeats)}
 	plain, right, err := m.loss(ctx, valid, valid, indices)
 	if err != nil {
 		return nil, err
@@ -112,6 +112,9 @@ func (m *Model) importance(ctx context.Context, f *frame, valid *windows, limit 
 		one.Deviation = math.Sqrt(one.Deviation)
 		out.Columns = append(out.Columns, one)
 	}
+	if !slices.ContainsFunc(out.Columns, func(c ColumnImportance) bool { return c.Rise != 0 }) {
+		return nil, nil // what predicts sees no column
+	}
 	slices.SortStableFunc(out.Columns, func(a, b ColumnImportance) int {
 		switch {
 		case a.Rise > b.Rise:
@@ -122,6 +125,14 @@ func (m *Model) importance(ctx context.Context, f *frame, valid *windows, limit 
 		return 0
 	})
 	return out, nil
+}
+
+// title names what predicts.
+func (m *Model) title() string {
+	if m.rival != nil {
+		return m.rival.Title
+	}
+	return "network"
 }
 
 // loss is the mean loss over what is asked in windows, with inputs from one source and targets from another, and, of
@@ -169,23 +180,31 @@ type permuted struct {
 // Example creates example i. What it asks follows from the changed rows, too, and is not to be used.
 func (s *permuted) Example(i int, ex *task.Example) {
 	ex.Reset()
-	f, at, from := s.f, s.at(i), s.at(s.donor[i])
-	e, err := newEncoder(f.plan)
+	at, before := s.at(i), s.before(s.at(i))
+	if s.column == timeColumn {
+		before = s.before(s.at(s.donor[i]))
+	}
+	e, err := newEncoder(s.f.plan)
 	if err != nil { // the zone was there when the data was read
 		panic(err)
 	}
+	e.example(ex, s.stretch(i, at.lo, at.hi), before, s.hides(i))
+}
+
+// stretch is rows of and before window i, with the column of the other window in those of the window.
+func (s *permuted) stretch(i, lo, hi int) []float32 {
+	f, at, from := s.f, s.at(i), s.at(s.donor[i])
 	width := f.plan.width()
-	rows, other := slices.Clone(f.rows.rows(at.lo, at.hi)), f.rows.rows(from.lo, from.hi)
-	before := s.before(at)
-	lo, hi := s.column, s.column+1
+	first, end := s.column, s.column+1
 	if s.column == timeColumn {
-		lo, hi = len(f.plan.Columns), width
-		before = s.before(from)
+		first, end = len(f.plan.Columns), width
 	}
-	for r := 0; r < len(rows); r += width {
-		copy(rows[r+lo:r+hi], other[r%len(other)+lo:])
+	rows, other := slices.Clone(f.rows.rows(lo, hi)), f.rows.rows(from.lo, from.hi)
+	for r := max(0, at.lo-lo) * width; r < len(rows); r += width {
+		k := (r - (at.lo-lo)*width) % len(other)
+		copy(rows[r+first:r+end], other[k+first:])
 	}
-	e.example(ex, rows, before, s.hides(i))
+	return rows
 }
 
 // print prints a line for each column.
@@ -198,7 +217,7 @@ func (im *Importance) print(out io.Writer) error {
 	for _, c := range im.Columns[:shown] {
 		lines = append(lines, []string{c.Column, c.rise(), fmt.Sprintf("%.1f", c.Accuracy)})
 	}
-	fmt.Fprintf(out, "which column matters, %s (loss %s):\n", im.How, digits(im.Loss))
+	fmt.Fprintf(out, "which column matters %s (loss %s):\n", im.How, digits(im.Loss))
 	err := status.Grid(out, []string{"column", "loss rises by", "accuracy falls by"}, lines, false)
 	if more := len(im.Columns) - shown; more > 0 {
 		fmt.Fprintf(out, "and %d columns that matter less, in %s\n", more, ResultFile)

@@ -47,7 +47,7 @@ type oneSum struct {
 
 func (p *Plan) newErrorSum(name string, target int) *errorSum {
 	c := &p.Columns[p.targets()[target]]
-	return &errorSum{name: name, target: c.Name, deviation: c.Deviation, levels: p.Levels, middle: p.middle(),
+	return &errorSum{name: name, target: c.Name, deviation: c.deviation(), levels: p.Levels, middle: p.middle(),
 		steps: make([]oneSum, p.Horizon)}
 }
 
@@ -100,6 +100,7 @@ func (s *errorSum) errors() Errors {
 
 // ClassScore measures the classification of the test part.
 type ClassScore struct {
+	Name      string   `json:"name,omitempty"` // the model or baseline
 	Classes   []string `json:"classes"`
 	Count     int      `json:"count"`
 	Accuracy  float64  `json:"accuracy"`          // percent

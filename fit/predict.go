@@ -186,8 +186,12 @@ func (d *input) next(v *table.Values) (item, error) {
 
 // checkRange reports the first number of a column that is far from those of training.
 func (d *input) checkRange(v *table.Values, c *Column, x float64) {
-	room := (c.High - c.Low) / 2
-	low, high := c.Low+c.Base, c.High+c.Base
+	low, high := c.number(c.Low), c.number(c.High)
+	if c.Log && x <= 0 {
+		d.onceOf("log "+c.Name, fmt.Sprintf("%s, column %s: found %.6g, but training had positive numbers "+
+			"only and the forecast is of their logarithms: it counts as missing", v.Place, c.Name, x))
+	}
+	room := (high - low) / 2
 	if x >= low-room && x <= high+room || room == 0 && x == low || d.reported[c.Name] {
 		return
 	}
@@ -290,8 +294,8 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 		if last := len(all[key]) - 1; last >= 0 {
 			it.n = all[key][last].n + 1
 		}
-		if d.p.Task == Forecast && len(all[key]) > 2*d.p.memory() {
-			all[key] = slices.Delete(all[key], 0, len(all[key])-d.p.memory())
+		if d.p.Task == Forecast && len(all[key]) > 2*d.memory() {
+			all[key] = slices.Delete(all[key], 0, len(all[key])-d.memory())
 		}
 		all[key], before = append(all[key], it), key
 		return nil
@@ -338,17 +342,10 @@ func (d *input) sequence(items []item, past *recent, visit func(p *Prediction) e
 	if d.p.Task == Forecast {
 		return d.forecast(items, step, past, visit)
 	}
-	var in model.Input
-	before := math.NaN()
-	for _, it := range items {
-		in.Values = d.enc.row(in.Values, it.row, before, -1, nil)
-		before = it.time
+	y, err := d.whole(items)
+	if err != nil {
+		return err
 	}
-	if err := d.net.Takes(len(items)); err != nil {
-		return &table.RowError{Place: items[0].place, Text: err.Error()}
-	}
-	in.Lengths = []int{len(items)}
-	y := d.net.Predict(in)
 	if err := finite(y, items[0].place); err != nil {
 		return err
 	}
@@ -362,6 +359,36 @@ func (d *input) sequence(items []item, past *recent, visit func(p *Prediction) e
 		}
 	}
 	return nil
+}
+
+// whole returns the outputs for the rows of one series.
+func (d *input) whole(items []item) ([]float32, error) {
+	if d.m.rival != nil {
+		n := len(items)
+		if d.p.whole() {
+			n = 1
+		}
+		return d.m.rival.outputs(d.enc, rowsOf(nil, items), n), nil
+	}
+	var in model.Input
+	before := math.NaN()
+	for _, it := range items {
+		in.Values = d.enc.row(in.Values, it.row, before, -1, nil)
+		before = it.time
+	}
+	if err := d.net.Takes(len(items)); err != nil {
+		return nil, &table.RowError{Place: items[0].place, Text: err.Error()}
+	}
+	in.Lengths = []int{len(items)}
+	return d.net.Predict(in), nil
+}
+
+// rowsOf appends the rows of items.
+func rowsOf(rows []float32, items []item) []float32 {
+	for _, it := range items {
+		rows = append(rows, it.row...)
+	}
+	return rows
 }
 
 // prediction returns the prediction in outputs of the network for a row. now are the last known numbers of the targets.

@@ -21,6 +21,10 @@ func (r *Result) Print(out io.Writer) error {
 			status.Percent(c.Accuracy, c.Count), c.Count, status.Percent(c.Majority, c.Count), c.Balanced, c.F1,
 			c.Loss)
 	}
+	for _, c := range r.Rivals {
+		w.Row("", "%s %s right, balanced %.4g %%, F1 %.4g, loss %.4g", c.Name, status.Percent(c.Accuracy, c.Count),
+			c.Balanced, c.F1, c.Loss)
+	}
 	if r.Classes != nil && r.Classes.Floor != "" {
 		w.Row("floor", "%s", r.Classes.Floor)
 	}
@@ -54,6 +58,11 @@ func (r *Result) Print(out io.Writer) error {
 	}
 	if r.Scales != nil {
 		w.Row("scales", "%s", r.Scales.Summary)
+	}
+	for _, text := range []string{r.Choice, r.Final} {
+		if text != "" {
+			w.Row("predicts", "%s", text)
+		}
 	}
 	w.Row("report", "%s", filepath.Join(r.Config.Out, ReportFile))
 	w.Row("predict", "hippo predict %s DATA", config.Quote(r.Config.Out))

@@ -149,11 +149,12 @@ td:first-child,th:first-child{text-align:left}img{max-width:100%}pre{overflow:au
 The network has {{count .Params}} parameters
 ({{.Model}}); {{.Steps}} updates, {{g .Epochs}} epochs, {{g .TrainSeconds}} s; {{.Machine}}, {{.Version}},
 {{.Date}}.</p>
+{{with .Choice}}<p>{{.}}.</p>{{end}}{{with .Final}}<p>{{.}}.</p>{{end}}
 {{with .Errors}}<h2>Test part</h2><table><tr><th>target</th><th></th><th>MAE</th><th>RMSE</th><th>CRPS</th>
 <th>MSE/variance</th><th>in the {{printf "%.0f" (index . 0).Nominal}} % interval</th></tr>
 {{range .}}<tr><td>{{.Target}}</td><td>{{.Name}}</td><td>{{g .MAE}}</td><td>{{g .RMSE}}</td><td>{{g .CRPS}}</td>
 <td>{{g .MSE}}</td><td>{{printf "%.1f" .Coverage}} %</td></tr>{{end}}</table>{{end}}
-{{with .Importance}}<h2>Which column matters</h2><p>{{.How}}. The loss is {{g .Loss}} with all columns as they
+{{with .Importance}}<h2>Which column matters</h2><p>What matters {{.How}}. The loss is {{g .Loss}} with all columns as they
 are.</p><table><tr><th>column</th><th>loss rises by</th><th>accuracy falls by</th></tr>
 {{range .Columns}}<tr><td>{{.Column}}</td><td>{{rise .}}</td><td>{{printf "%.1f" .Accuracy}}</td></tr>{{end}}
 </table>{{end}}
@@ -168,6 +169,9 @@ training would be right in {{printf "%.2f" .Majority}} %. Balanced accuracy {{pr
 {{if small .}}<table><tr><th>true \ predicted</th>{{range .Classes}}<th>{{.}}</th>{{end}}</tr>
 {{$names := .Classes}}{{range $i, $row := .Confusion}}<tr><td>{{index $names $i}}</td>
 {{range $row}}<td style="{{shade . $row}}">{{.}}</td>{{end}}</tr>{{end}}</table>{{end}}
+{{with $.Rivals}}<table><tr><th></th><th>right</th><th>balanced</th><th>macro F1</th><th>cross-entropy</th></tr>
+{{range .}}<tr><td>{{.Name}}</td><td>{{printf "%.2f" .Accuracy}} %</td><td>{{printf "%.2f" .Balanced}} %</td>
+<td>{{g .F1}}</td><td>{{g .Loss}}</td></tr>{{end}}</table>{{end}}
 {{with .Wrong}}<h3>Most wrong</h3><table><tr><th>sequence</th><th>row</th><th>true</th><th>predicted</th>
 <th>probability</th></tr>{{range .}}<tr><td>{{.Name}}</td><td>{{if .Row}}{{.Row}}{{end}}</td><td>{{.Truth}}</td>
 <td>{{.Predicted}}</td><td>{{printf "%.3f" .Probability}}</td></tr>{{end}}</table>{{end}}{{end}}

@@ -124,6 +124,10 @@ func (w *windows) Example(i int, ex *task.Example) {
 	f.rows.release(at.lo, at.hi)
 }
 
+func (w *windows) frame() *frame { return w.f }
+
+func (w *windows) stretch(_, lo, hi int) []float32 { return w.f.rows.rows(lo, hi) }
+
 // before is the time of the row before a window, NaN for none.
 func (w *windows) before(at window) float64 {
 	if at.lo > w.f.seqs[at.seq].lo {
