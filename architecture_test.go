@@ -139,7 +139,7 @@ var house = []layer{
 	{"fit", "fit/smooth explain/anatomy explain/figure table train task model internal/brief internal/config " +
 		"internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"serve/batch", "internal/disk", ""},
-	{"serve/request", "session internal/brief", ""},
+	{"serve/request", "session internal/brief internal/disk", ""},
 	{"serve/records", "session internal/disk", ""},
 	{"serve/host", "serve/request session session/store chat chat/template generate generate/constrain " +
 		"generate/sample model tokenizer internal/brief", ""},
@@ -173,6 +173,7 @@ var house = []layer{
 	{"tools/soak", "", ""},
 	{"tools/trials", "fit internal/testkit/series", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
+	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
 		"serve/ollama web dashboard compare experiment explain explain/figure train task chat session generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -27,7 +28,8 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 	t.Helper()
 	var cfg map[string]any
 	c.Config(&cfg)
-	o := hyenaConfig("emb_dim", "3", "w", "1", "train_pos_emb", "true")
+	width := c.Shape("param/filter_fn.pos_emb.z")[2]
+	o := hyenaConfig("emb_dim", strconv.Itoa(width), "w", "1", "train_pos_emb", "true")
 	for _, known := range config.Describe(&hyenaOptions{}) {
 		if v, ok := cfg[known.Key]; ok {
 			o.Options[known.Key] = fmt.Sprint(v)

@@ -75,7 +75,7 @@ func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 // official hybrid language model.
 func TestGoldenH3LM(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
-		m := goldenModel(t, c, "model.pt")
+		m := goldenModel(t, c, c.Weights()[0])
 		s := c.Shape("in/ids")
 		b, l := s[0], s[1]
 		ids, targets := ids32(c.I64("in/ids")), ids32(c.I64("in/targets"))
@@ -233,7 +233,7 @@ func TestGoldenLayouts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := goldenModel(t, c, "model.pt").Tensors()
+		want := goldenModel(t, c, c.Weights()[0]).Tensors()
 		found := 0
 		for _, e := range entries {
 			if ext := filepath.Ext(e.Name()); ext != ".pt" && ext != ".ckpt" {
@@ -255,8 +255,8 @@ func TestGoldenLayouts(t *testing.T) {
 // TestGoldenInfer: the configuration read off the tensors is that of the constructor.
 func TestGoldenInfer(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
-		want := goldenModel(t, c, "model.pt").Config
-		f, err := checkpoint.Open(c.File("model.pt"))
+		want := goldenModel(t, c, c.Weights()[0]).Config
+		f, err := checkpoint.Open(c.File(c.Weights()[0]))
 		if err != nil {
 			t.Fatal(err)
 		}
