@@ -161,8 +161,8 @@ func (p *Plan) chooseWeights(probabilities [][]float64, truths []int,
 	if name == "" {
 		return nil, ""
 	}
-	return weights, fmt.Sprintf("%s to tell the class: macro F1 %.3g on the validation part, %.3g without; probabilities stay "+
-		"those of the data (--class_weights none: without)", name, best.F1, alike.F1)
+	return weights, fmt.Sprintf("%s to tell the class: macro F1 %.3g on the validation part, %.3g without; "+
+		"probabilities stay those of the data (--class_weights none: without)", name, best.F1, alike.F1)
 }
 
 // settleWeights chooses the weights of the decision of the network and of each rival, if that is left open.

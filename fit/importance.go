@@ -72,8 +72,8 @@ func (m *Model) importance(ctx context.Context, f *frame, valid *windows, limit 
 		indices = some(valid.Len(), n)
 	}
 	out := &Importance{Windows: n, Repeats: importanceRepeats,
-		How: fmt.Sprintf("to the %s, by permuting: each of %d validation windows gets the rows of another in the column, "+
-			"%d times", m.title(), n, importanceRepeats)}
+		How: fmt.Sprintf("to the %s, by permuting: each of %d validation windows gets the rows of another "+
+			"in the column, %d times", m.title(), n, importanceRepeats)}
 	plain, right, err := m.loss(ctx, valid, valid, indices)
 	if err != nil {
 		return nil, err

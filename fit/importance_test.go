@@ -40,7 +40,8 @@ func TestImportance(t *testing.T) {
 		im.Columns[0].Accuracy < 15 || math.Abs(im.Columns[1].Rise) > 0.1*im.Columns[0].Rise {
 		t.Fatalf("found %+v", im)
 	}
-	if im.Windows != res.Windows[1] || !strings.HasPrefix(im.How, "to the network, by permuting: each of 24 validation windows") {
+	const how = "to the network, by permuting: each of 24 validation windows"
+	if im.Windows != res.Windows[1] || !strings.HasPrefix(im.How, how) {
 		t.Errorf("found %+v, of the windows %v", im, res.Windows)
 	}
 	var out bytes.Buffer

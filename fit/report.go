@@ -154,8 +154,8 @@ The network has {{count .Params}} parameters
 <th>MSE/variance</th><th>in the {{printf "%.0f" (index . 0).Nominal}} % interval</th></tr>
 {{range .}}<tr><td>{{.Target}}</td><td>{{.Name}}</td><td>{{g .MAE}}</td><td>{{g .RMSE}}</td><td>{{g .CRPS}}</td>
 <td>{{g .MSE}}</td><td>{{printf "%.1f" .Coverage}} %</td></tr>{{end}}</table>{{end}}
-{{with .Importance}}<h2>Which column matters</h2><p>What matters {{.How}}. The loss is {{g .Loss}} with all columns as they
-are.</p><table><tr><th>column</th><th>loss rises by</th><th>accuracy falls by</th></tr>
+{{with .Importance}}<h2>Which column matters</h2><p>What matters {{.How}}. The loss is {{g .Loss}} with all
+columns as they are.</p><table><tr><th>column</th><th>loss rises by</th><th>accuracy falls by</th></tr>
 {{range .Columns}}<tr><td>{{.Column}}</td><td>{{rise .}}</td><td>{{printf "%.1f" .Accuracy}}</td></tr>{{end}}
 </table>{{end}}
 {{with .Calibration}}<ul>{{range .}}<li>{{.Sentence}}</li>{{end}}</ul>{{end}}
