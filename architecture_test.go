@@ -103,7 +103,8 @@ var house = []layer{
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
 	{"task", "data tokenizer internal/wav", "gonum.org/v1/gonum"},
-	{"table", "internal/brief internal/disk internal/wav", "golang.org/x/text github.com/parquet-go/parquet-go " +
+	{"table", "internal/brief internal/disk internal/wav", "gonum.org/v1/gonum golang.org/x/text " +
+		"github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
 	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
 		"internal/events internal/status", ""},

@@ -42,7 +42,7 @@ func (k *clues) take(r *Reader, texts []string, instants int) {
 // open reports whether more rows could decide how a column is written.
 func (r *Reader) open(k clues) bool {
 	return k.isNumber() && k.own() == decimalAuto && r.opt.Decimal == decimalAuto &&
-		(k.either != "" || !r.src.About().plain()) || len(k.times) > 1
+		(k.either != "" || r.src.About().Separator != "" && !r.src.About().plain()) || len(k.times) > 1
 }
 
 // scan reads the data once more, for the columns that the first rows leave open, until these are decided. A pipe cannot

@@ -76,6 +76,9 @@ func Open(paths []string, stdin io.Reader, opt Options, want []Column) (*Reader,
 	if err != nil {
 		return nil, err
 	}
+	if src, err = frames(src, opt.Spectrum); err != nil {
+		return nil, err
+	}
 	r := &Reader{src: src, opt: opt, zone: zone}
 	if want == nil {
 		err = r.look(paths)
@@ -94,6 +97,14 @@ func (r *Reader) Columns() []Column { return r.columns }
 
 // About describes the source.
 func (r *Reader) About() About { return r.src.About() }
+
+// Spectrum returns how recordings are read as frames, nil if they are not.
+func (r *Reader) Spectrum() *Spectrum {
+	if s, ok := r.src.(*spectral); ok {
+		return s.spec
+	}
+	return nil
+}
 
 // Doubt returns the error of a column whose texts can be read in two ways, which matters if the column is used.
 func (r *Reader) Doubt(column int) error {
