@@ -1,0 +1,9 @@
+package mixer
+
+import (
+	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
+)
+
+func TestMain(m *testing.M) { golden.Main(m, "mixer") }
