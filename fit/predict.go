@@ -40,15 +40,16 @@ type Prediction struct {
 	Quantiles [][]float64
 	// Given are the numbers of the targets as the data has them, NaN if it has none.
 	Given []float64
-	// Probabilities are those of the classes.
+	// Probabilities are those of the classes, and Weights what Class multiplies them by; nil for none.
 	Probabilities []float64
+	Weights       []float64
 	Score         float64 // of an anomaly
 	Unusual       bool    // Score is above that of almost all rows of training
 }
 
-// Class is the most probable class, with its probability.
+// Class is the class of the largest probability times weight, with its probability.
 func (p *Prediction) Class() (class int, probability float64) {
-	class = largest(p.Probabilities)
+	class = predicted(p.Probabilities, p.Weights)
 	return class, p.Probabilities[class]
 }
 
@@ -128,6 +129,10 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	}
 	o := opt.Options
 	o.Zone, o.Wide, o.Categories = p.Zone, p.Wide, nil
+	if p.Spectrum != nil {
+		spectrum := *p.Spectrum
+		o.Spectrum = &spectrum
+	}
 	d.r, err = table.Open(paths, stdin, o, want)
 	return d, err
 }
@@ -390,7 +395,7 @@ func rowsOf(rows []float32, items []item) []float32 {
 func (d *input) prediction(it *item, y []float32, now []float64) *Prediction {
 	out := &Prediction{Series: it.series, Place: it.place, Time: it.time, Given: it.given}
 	if _, ok := d.p.classes(); ok {
-		out.Probabilities = softmax(y)
+		out.Probabilities, out.Weights = d.p.probabilities(y), d.p.Weights
 		return out
 	}
 	for k := range d.p.targets() {

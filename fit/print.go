@@ -25,7 +25,13 @@ func (r *Result) Print(out io.Writer) error {
 		w.Row("", "%s %s right, balanced %.4g %%, F1 %.4g, loss %.4g", c.Name, status.Percent(c.Accuracy, c.Count),
 			c.Balanced, c.F1, c.Loss)
 	}
+	if r.Classes != nil && r.Classes.Floor != "" {
+		w.Row("floor", "%s", r.Classes.Floor)
+	}
 	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := r.Classes.print(out); err != nil {
 		return err
 	}
 	if len(r.Errors) > 0 {
@@ -41,6 +47,9 @@ func (r *Result) Print(out io.Writer) error {
 			return err
 		}
 		fmt.Fprintln(out)
+	}
+	if err := r.Importance.print(out); err != nil {
+		return err
 	}
 	w = status.NewTable(out)
 	w.Row("training", "%.1f epochs, %s", r.Epochs, status.Duration(time.Duration(r.TrainSeconds*float64(time.Second))))
@@ -58,6 +67,22 @@ func (r *Result) Print(out io.Writer) error {
 	w.Row("report", "%s", filepath.Join(r.Config.Out, ReportFile))
 	w.Row("predict", "hippo predict %s DATA", config.Quote(r.Config.Out))
 	return w.Flush()
+}
+
+// print prints a line for each class of the test part.
+func (s *ClassScore) print(out io.Writer) error {
+	if s == nil || len(s.PerClass) == 0 || len(s.PerClass) > mostShownClasses {
+		return nil
+	}
+	var lines [][]string
+	for _, c := range s.PerClass {
+		lines = append(lines, []string{c.Class, status.Count(c.Count), status.Count(c.Predicted),
+			fmt.Sprintf("%.1f %%", c.Recall), fmt.Sprintf("%.1f %%", c.Precision), digits(c.F1)})
+	}
+	fmt.Fprintln(out)
+	err := status.Grid(out, []string{"class", "test part", "predicted", "recall", "precision", "F1"}, lines, false)
+	fmt.Fprintln(out)
+	return err
 }
 
 // digits writes an error with the digits that errors are compared by.

@@ -72,6 +72,9 @@ func Open(paths []string, stdin io.Reader, opt Options, want []Column) (*Reader,
 	if err != nil {
 		return nil, err
 	}
+	if src, err = frames(src, opt.Spectrum); err != nil {
+		return nil, err
+	}
 	r := &Reader{src: src, opt: opt, zone: zone, comma: opt.Decimal == "comma", settled: opt.Decimal != "auto"}
 	if want == nil {
 		err = r.look()
@@ -90,6 +93,14 @@ func (r *Reader) Columns() []Column { return r.columns }
 
 // About describes the source.
 func (r *Reader) About() About { return r.src.About() }
+
+// Spectrum returns how recordings are read as frames, nil if they are not.
+func (r *Reader) Spectrum() *Spectrum {
+	if s, ok := r.src.(*spectral); ok {
+		return s.spec
+	}
+	return nil
+}
 
 // Comma reports whether numbers have a decimal comma, as far as is known.
 func (r *Reader) Comma() bool { return r.comma }

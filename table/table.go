@@ -75,6 +75,7 @@ type About struct {
 	Sequences bool     // the format divides rows into sequences
 	Label     string   // the column of the class of a sequence, such as the folder; "" for none
 	Headless  bool     // the data does not name its columns
+	Recording bool     // rows are samples of recordings, at most with their file and folder
 }
 
 // Source reads the rows of a file.
