@@ -1,9 +1,10 @@
 package mixer
 
 import (
+	"os"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 )
 
-func TestMain(m *testing.M) { golden.Main(m, "mixer") }
+func TestMain(m *testing.M) { os.Exit(golden.Main(m, "mixer", os.Stdout)) }

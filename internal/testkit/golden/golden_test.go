@@ -180,7 +180,7 @@ func TestEveryRuleHolds(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", r.by, "golden_main_test.go"))
-		if err != nil || !strings.Contains(string(text), `golden.Main(m, "`+r.by+`")`) {
+		if err != nil || !strings.Contains(string(text), `golden.Main(m, "`+r.by+`", `) {
 			t.Errorf("package %s does not call golden.Main: %v", r.by, err)
 		}
 	}

@@ -3,7 +3,7 @@ package golden
 import (
 	"flag"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -51,10 +51,10 @@ func saw(path, tensor string) {
 	seen.Unlock()
 }
 
-// Main is the TestMain of a package that reads golden files. After all of its tests it fails when they have left out a
-// tensor that the package is to read.
-func Main(m *testing.M, by string) {
-	status := m.Run()
+// Main runs the tests of a package that reads golden files, for its TestMain, and returns the exit status. If they pass
+// and have left out a tensor that the package is to read, it prints which and returns 1.
+func Main(m *testing.M, by string, out io.Writer) (status int) {
+	status = m.Run()
 	set := func(name string) bool {
 		f := flag.Lookup("test." + name)
 		return f != nil && f.Value.String() != "" && f.Value.String() != "false"
@@ -65,11 +65,11 @@ func Main(m *testing.M, by string) {
 			unread = append(unread, err.Error())
 		}
 		for _, line := range unread {
-			fmt.Println("golden:", line)
+			fmt.Fprintln(out, "golden:", line)
 			status = 1
 		}
 	}
-	os.Exit(status)
+	return status
 }
 
 // unread lists what tests of a package have not read of the golden files in a folder.
