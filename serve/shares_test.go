@@ -90,7 +90,7 @@ func TestKeepAliveOfAKey(t *testing.T) {
 		return w.Code, string(data)
 	}
 	requests := map[string]string{
-		"/api/generate":   `{"model":"one","prompt":"a","options":{"num_predict":1},"keep_alive":%s}`,
+		"/api/generate": `{"model":"one","prompt":"a","options":{"num_predict":1},"keep_alive":%s}`,
 		"/api/chat": `{"model":"one","messages":[{"role":"user","content":"a"}],"options":{"num_predict":1},` +
 			`"keep_alive":%s}`,
 		"/api/embed":      `{"model":"one","input":"a","keep_alive":%s}`,
