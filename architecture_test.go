@@ -105,7 +105,8 @@ var house = []layer{
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
 	{"task", "data tokenizer internal/wav", "gonum.org/v1/gonum"},
-	{"table", "internal/brief internal/disk internal/wav", "golang.org/x/text github.com/parquet-go/parquet-go " +
+	{"table", "internal/brief internal/disk internal/wav", "gonum.org/v1/gonum golang.org/x/text " +
+		"github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
 	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
 		"internal/events internal/status", ""},
@@ -133,12 +134,12 @@ var house = []layer{
 	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
 	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
-	{"inspect", "experiment model release release/hub tokenizer chat/template checkpoint internal/brief " +
-		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
 	{"fit/smooth", "", "gonum.org/v1/gonum"},
 	{"internal/testkit/series", "", ""}, // for tests and tools/trials
 	{"fit", "onnx fit/smooth explain/anatomy explain/figure table train task model internal/brief internal/config " +
 		"internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
+	{"inspect", "experiment fit model release release/hub tokenizer chat/template checkpoint internal/brief " +
+		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
 	{"serve/batch", "internal/disk", ""},
 	{"serve/request", "session internal/brief internal/disk", ""},
 	{"serve/records", "session internal/disk", ""},
@@ -168,12 +169,13 @@ var house = []layer{
 		"data internal/config fit train/text", ""},
 	{"serve/library", ". serve/host serve/rows session session/store fit chat release release/hub model checkpoint " +
 		"internal/brief internal/status", ""},
-	{"convert", ". fit inspect quantize train/text data release model checkpoint tokenizer chat/template " +
-		"internal/brief internal/config internal/disk internal/status", ""},
+	{"convert", ". fit inspect quantize train/text data chat release model checkpoint tokenizer internal/brief " +
+		"internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/trials", "fit internal/testkit/series", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
+	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
 		"serve/ollama web dashboard compare experiment explain explain/figure train task chat session generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +

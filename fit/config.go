@@ -62,6 +62,10 @@ type Config struct {
 	Final     string `json:"final" enum:"all,train" help:"rows of the last fit: all, or the training set"`
 	Alarms    string `json:"alarms" help:"anomalies: fraction of ordinary rows that may raise an alarm"`
 
+	Spectrum     string `json:"spectrum" enum:"auto,none,mel" help:"recordings: log-mel frames of samples, or samples"`
+	Importance   int    `json:"importance" min:"0" help:"validation windows that show which column matters; 0: none"`
+	ClassWeights string `json:"class_weights" help:"auto: by validation; none, balanced, or such as rare=10,other=2"`
+
 	table.Options
 	labelled.Config
 }
@@ -71,8 +75,8 @@ func DefaultConfig() Config {
 	c := Config{
 		Task: Auto, Split: "0.7,0.15,0.15", Duplicates: "error", Calendar: "none", Scale: scaleAuto, Base: "linear",
 		Log: "auto", Dt: "auto", Levels: "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", Alarms: "0.001",
-		Intervals: recentIntervals, Use: useBest, Final: finalAll,
-		Options: table.DefaultOptions(), Config: labelled.Default(),
+		Intervals: recentIntervals, Use: useBest, Final: finalAll, ClassWeights: weightsAuto, Importance: 200,
+		Spectrum: spectrumAuto, Options: table.DefaultOptions(), Config: labelled.Default(),
 	}
 	c.Epochs, c.BatchSize = 0, 0                                                    // chosen
 	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "", 0, "none", 32 // chosen
@@ -105,6 +109,9 @@ func (c *Config) Check() error {
 	}
 	if a, err := strconv.ParseFloat(c.Alarms, 64); err != nil || !(a > 0 && a < 1) {
 		p.Addf("alarms", "found %.20q, want a number between 0 and 1", c.Alarms)
+	}
+	if err := checkClassWeights(c.ClassWeights); err != nil {
+		p.Addf("class_weights", "%v", err)
 	}
 	for _, name := range c.Target {
 		if slices.Contains(c.Ignore, name) {

@@ -86,10 +86,7 @@ const mostWrong = 10
 // classes measures a classifier. counts are those of the classes in the training part.
 func (m *Model) classes(ctx context.Context, f *frame, w *windows, counts []int) (*ClassScore, error) {
 	names, _ := m.plan.classes()
-	s := &ClassScore{Classes: names, Bins: make([]CalibrationBin, calibrationBins)}
-	for range names {
-		s.Confusion = append(s.Confusion, make([]int, len(names)))
-	}
+	s := newClassScore(names)
 	majority := slices.Index(counts, slices.Max(counts))
 	told := 0
 	err := m.outputs(ctx, w, some(w.Len(), measureWindows), func(at window, ex *task.Example, y []float32) error {
@@ -97,8 +94,8 @@ func (m *Model) classes(ctx context.Context, f *frame, w *windows, counts []int)
 			if truth == task.Ignore {
 				continue
 			}
-			p := softmax(y[r*len(names) : (r+1)*len(names)])
-			best := largest(p)
+			p := m.plan.probabilities(y[r*len(names) : (r+1)*len(names)])
+			best := predicted(p, m.plan.Weights)
 			s.Count++
 			s.Confusion[truth][best]++
 			s.Loss -= math.Log(max(p[truth], 1e-30))

@@ -68,8 +68,16 @@ func (m *Model) Net() *model.Network { return m.net }
 // batchPositions is about how many positions are computed at a time.
 const batchPositions = 16 << 10
 
+// examples are windows with the examples of them.
+type examples interface {
+	Example(i int, ex *task.Example)
+	at(i int) window
+	frame() *frame
+	stretch(i, lo, hi int) []float32 // stored rows, of and before window i
+}
+
 // outputs calls visit with the network's outputs of examples: those of the positions that are asked, in their order.
-func (m *Model) outputs(ctx context.Context, w *windows, indices []int,
+func (m *Model) outputs(ctx context.Context, w examples, indices []int,
 	visit func(at window, ex *task.Example, y []float32) error) error {
 	if m.rival != nil {
 		return m.guesses(ctx, w, indices, visit)
@@ -110,9 +118,9 @@ func (m *Model) outputs(ctx context.Context, w *windows, indices []int,
 }
 
 // guesses is outputs of a rival.
-func (m *Model) guesses(ctx context.Context, w *windows, indices []int,
+func (m *Model) guesses(ctx context.Context, w examples, indices []int,
 	visit func(at window, ex *task.Example, y []float32) error) error {
-	p, f := m.plan, w.f
+	p, f := m.plan, w.frame()
 	for _, i := range indices {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -124,14 +132,14 @@ func (m *Model) guesses(ctx context.Context, w *windows, indices []int,
 		switch {
 		case p.Task == Forecast:
 			n = p.Horizon
-			m.enc.from(f.rows.rows(lo, hi-n))
+			m.enc.from(w.stretch(i, lo, hi-n))
 			lo = max(f.seqs[at.seq].lo, min(lo, hi-n-m.rival.rival.memory(p)))
 		case p.whole():
 			n = 1
 		default:
 			hi = lo + n // the last row has no next one
 		}
-		if err := visit(at, &ex, m.rival.outputs(m.enc, f.rows.rows(lo, hi), n)); err != nil {
+		if err := visit(at, &ex, m.rival.outputs(m.enc, w.stretch(i, lo, hi), n)); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package fit
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -163,8 +164,7 @@ func (x *onnxModel) rows() error {
 		rows = onnx.Dim{N: 1}
 	}
 	if names, ok := x.classes(); ok {
-		g.Output("probabilities", g.With("Softmax", []onnx.Attr{{Name: "axis", Value: 1}}, y), onnx.Float,
-			"of the classes: "+strings.Join(names, ", "), rows, onnx.Dim{N: len(names)})
+		x.probabilities(y, names, rows)
 	} else {
 		x.numbers(y, rows)
 	}
@@ -174,6 +174,26 @@ func (x *onnxModel) rows() error {
 			onnx.Dim{N: x.before})
 	}
 	return nil
+}
+
+// probabilities adds those of the classes, and the class that Prediction.Class chooses.
+func (x *onnxModel) probabilities(y onnx.Value, names []string, rows onnx.Dim) {
+	g := x.g
+	if x.Weighted {
+		var logs []float64
+		for _, w := range x.Weights {
+			logs = append(logs, math.Log(w))
+		}
+		y = g.Op("Sub", y, g.Floats(logs, 1, len(logs)))
+	}
+	p := g.With("Softmax", []onnx.Attr{{Name: "axis", Value: 1}}, y)
+	doc := "of the classes: " + strings.Join(names, ", ")
+	g.Output("probabilities", p, onnx.Float, doc, rows, onnx.Dim{N: len(names)})
+	if x.Weights != nil {
+		p = g.Op("Mul", p, g.Floats(x.Weights, 1, len(names)))
+	}
+	best := g.With("ArgMax", []onnx.Attr{{Name: "axis", Value: 1}, {Name: "keepdims", Value: 0}}, p)
+	g.Output("class", best, onnx.Int64, "the index of the predicted class", rows)
 }
 
 // pooled is what the head of a network sees that has one output for a sequence, (1, d_model), from the outputs of the

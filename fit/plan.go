@@ -25,8 +25,10 @@ type Plan struct {
 	Time   *table.Column `json:"time,omitempty"`
 	Series string        `json:"series,omitempty"` // the column that names the sequence of a row
 	Zone   string        `json:"zone,omitempty"`
-	Comma  bool          `json:"comma,omitempty"` // before the fraction of numbers
+	Comma  bool          `json:"comma,omitempty"` // before fractions, of runs whose columns do not have it
 	Wide   bool          `json:"wide,omitempty"`
+	// Spectrum is how recordings are read; nil for samples.
+	Spectrum *table.Spectrum `json:"spectrum,omitempty"`
 
 	// seconds from one row to the next, the median; 0 if it is not known
 	Step      float64  `json:"step,omitempty"`
@@ -57,6 +59,10 @@ type Plan struct {
 	Contenders []*Contender `json:"contenders,omitempty"`
 	// Alarm is the score above which a row is unusual.
 	Alarm float64 `json:"alarm,omitempty"`
+	// Weights are those of the classes: the one of the largest probability times weight is predicted. If Weighted is
+	// set, the network was trained with them.
+	Weights  []float64 `json:"class_weights,omitempty"`
+	Weighted bool      `json:"weighted_training,omitempty"`
 }
 
 // Column is a column of the data as the network sees it.
@@ -305,6 +311,14 @@ func (p *Plan) check(net *model.Network) error {
 	case !classes && (len(p.Levels) == 0 || !slices.IsSorted(p.Levels) || p.Levels[0] <= 0 ||
 		p.Levels[len(p.Levels)-1] >= 1):
 		return fmt.Errorf("found the levels %v, want increasing ones between 0 and 1", p.Levels)
+	case p.Weighted && p.Weights == nil || p.Weights != nil && (len(p.Weights) != len(names) ||
+		slices.ContainsFunc(p.Weights, func(w float64) bool { return !(w > 0 && w <= math.MaxFloat64) })):
+		return fmt.Errorf("found the class weights %v, want %d, more than 0", p.Weights, len(names))
+	}
+	if p.Spectrum != nil {
+		if err := p.Spectrum.Check(); err != nil {
+			return fmt.Errorf("spectrum: %w", err)
+		}
 	}
 	if err := p.Linear.check(p); err != nil {
 		return err

@@ -33,6 +33,7 @@ type Result struct {
 	Choice      string          `json:"choice,omitempty"`      // what predicts, in a sentence
 	Final       string          `json:"final,omitempty"`       // the rows that it has seen, in a sentence
 	Scales      *TimeScales     `json:"time_scales,omitempty"` // of the network, beside those of the data
+	Importance  *Importance     `json:"importance,omitempty"`  // of the input columns
 
 	Steps        int     `json:"steps"`
 	Epochs       float64 `json:"epochs"`

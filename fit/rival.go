@@ -92,10 +92,12 @@ type Contender struct {
 	Error float64 `json:"error"`
 	// Off are quantiles of its errors on the validation set, on the network's scale: of each target, of each step of a
 	// forecast or one for all, and of each level.
-	Off    [][][]float64   `json:"off,omitempty"`
-	Alarm  float64         `json:"alarm,omitempty"`  // see Plan.Alarm
-	Fitted json.RawMessage `json:"fitted,omitempty"` // the rival
-	rival  rival
+	Off   [][][]float64 `json:"off,omitempty"`
+	Alarm float64       `json:"alarm,omitempty"` // see Plan.Alarm
+	// Weights are those by which it predicts classes: see Plan.
+	Weights []float64       `json:"class_weights,omitempty"`
+	Fitted  json.RawMessage `json:"fitted,omitempty"` // the rival
+	rival   rival
 }
 
 // fitRivals fits the rivals that suit the data.
@@ -142,6 +144,9 @@ func (c *Contender) load(p *Plan) error {
 		}
 		if err := c.checkOff(p); err != nil {
 			return err
+		}
+		if names, _ := p.classes(); c.Weights != nil && len(c.Weights) != len(names) {
+			return fmt.Errorf("%s: found %d class weights, want %d", c.Name, len(c.Weights), len(names))
 		}
 		c.rival = r
 		return r.check(p)
@@ -254,6 +259,7 @@ func (m *Model) by(c *Contender) *Model {
 	}
 	plan := *m.plan
 	plan.Widen, plan.Alarm, plan.Final = nil, c.Alarm, false
+	plan.Weights, plan.Weighted = c.Weights, false // it was fitted without
 	return &Model{net: m.net, plan: &plan, enc: m.enc, rival: c}
 }
 

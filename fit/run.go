@@ -210,6 +210,9 @@ func (f *frame) learnable(c *Config, divided [parts][]segment, before *linear) (
 		return nil, err
 	}
 	set, err := f.set(c, divided)
+	if err == nil {
+		err = f.weigh(c.ClassWeights, set)
+	}
 	if err == nil && f.plan.Task == Forecast && c.Base == "linear" {
 		f.plan.Linear = f.fitLinear(set.Train.(*windows), set.Valid.(*thinned).windows, before)
 		set.About = f.plan.about()
@@ -317,6 +320,9 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if res.Importance, err = j.m.by(p.contender(p.uses())).importance(ctx, f, j.valid, j.c.Importance); err != nil {
+		return nil, err
+	}
 	if res.Scales, err = j.timeScales(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil, err
@@ -349,6 +355,9 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 // classes measures the network and its rivals as classifiers.
 func (j *job) classes(ctx context.Context, res *Result) error {
 	counts := j.f.counts(j.train)
+	if err := j.settleWeights(ctx, counts); err != nil {
+		return err
+	}
 	for i, c := range j.f.plan.contenders() {
 		s, err := j.m.by(c).classes(ctx, j.f, j.test, counts)
 		if err != nil {
@@ -356,6 +365,9 @@ func (j *job) classes(ctx context.Context, res *Result) error {
 		}
 		if s.Name = c.Title; i == 0 {
 			res.Classes = s
+			if s.Floor = s.floor(s.Classes[slices.Index(counts, slices.Max(counts))]); s.Floor != "" {
+				j.loop.Note(s.Floor)
+			}
 		} else {
 			res.Rivals = append(res.Rivals, s)
 		}

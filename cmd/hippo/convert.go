@@ -50,6 +50,7 @@ step writes a model that takes a row and a state, and returns a prediction and t
 	f.IntVar(&opt.Shape.Heads, "heads", 0, "heads of attention, which tensors do not show; 0: those of the "+
 		"configuration or of the release of this width")
 	f.StringVar(&opt.Tokenizer, "tokenizer", "", "bytes, dna, gpt2, or the path of a tokenizer.json")
+	f.StringVar(&opt.End, "end", "", "one more token that ends a reply, if neither the template nor a file names it")
 	f.BoolVar(&opt.Force, "force", false, "replace the model in DIR")
 	completeFlag(cmd, "tokenizer", completeTokenizer)
 	completeFlag(cmd, "config", completeFiles("json"))

@@ -206,6 +206,14 @@ func (n *node) compute(in []Array, scope map[string]Array) []Array {
 				row[i] /= sum
 			}
 		})}
+	case "ArgMax":
+		shape, last := x.Shape[:len(x.Shape)-1], x.Shape[len(x.Shape)-1]
+		var y []float64
+		for i := range size(shape) {
+			row := x.X[i*last : (i+1)*last]
+			y = append(y, float64(slices.Index(row, slices.Max(row))))
+		}
+		return one(integer, shape, y)
 	case "TopK":
 		if in[1].ints()[0] != x.Shape[len(x.Shape)-1] || n.attrs["largest"].i != 0 {
 			panic("TopK does not sort")
