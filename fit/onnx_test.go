@@ -106,7 +106,7 @@ func TestONNXClasses(t *testing.T) {
 		path := write(t, "visits.csv", text)
 		res := run(t, small(t, path, func(c *fit.Config) {
 			c.Target, c.Series, c.Group, c.Pool, c.Epochs = []string{"outcome"}, "visit", "patient", pool, 2
-			c.Use, c.Final, c.Model.Layers = "network", "train", "s4d,h3"
+			c.Use, c.Final, c.Model.Layers, c.ClassWeights = "network", "train", "s4d,h3", "balanced"
 		}))
 		whole, card := exported(t, res.Config.Out, fit.ONNXWhole)
 		step, _ := exported(t, res.Config.Out, fit.ONNXStep)
@@ -114,7 +114,11 @@ func TestONNXClasses(t *testing.T) {
 		for _, i := range []int{0, 5} {
 			x := given(t, text, card.Rows, card, "visit", fmt.Sprint("v", i))
 			in := map[string]onnxtest.Array{"rows": x}
-			same(t, "the whole", whole.Run(in)["probabilities"].X, all[i].Probabilities)
+			out := whole.Run(in)
+			same(t, "the whole", out["probabilities"].X, all[i].Probabilities)
+			if class, _ := all[i].Class(); out["class"].X[0] != float64(class) {
+				t.Errorf("found class %v, want %d", out["class"].X, class)
+			}
 			steps := inSteps(step, in)
 			same(t, "the last step", steps[len(steps)-1]["probabilities"].X, all[i].Probabilities)
 		}
