@@ -49,6 +49,9 @@ type encoder struct {
 
 func newEncoder(p *Plan) (*encoder, error) {
 	zone, err := time.LoadLocation(p.Zone)
+	if p.Time != nil && p.Time.Days() {
+		zone = time.UTC // as they are read
+	}
 	return &encoder{p: p, zone: zone}, err
 }
 

@@ -25,7 +25,7 @@ type Plan struct {
 	Time   *table.Column `json:"time,omitempty"`
 	Series string        `json:"series,omitempty"` // the column that names the sequence of a row
 	Zone   string        `json:"zone,omitempty"`
-	Comma  bool          `json:"comma,omitempty"` // before the fraction of numbers
+	Comma  bool          `json:"comma,omitempty"` // before fractions, of runs whose columns do not have it
 	Wide   bool          `json:"wide,omitempty"`
 	// Spectrum is how recordings are read; nil for samples.
 	Spectrum *table.Spectrum `json:"spectrum,omitempty"`

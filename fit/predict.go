@@ -90,6 +90,7 @@ type input struct {
 	classes  []map[string]int
 	series   int // of the reader's columns, -1 for none
 	time     int
+	clocks   map[seriesKey]float64 // the last time of each series
 	reported map[string]bool
 	note     func(text string)
 }
@@ -102,7 +103,7 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 		return nil, err
 	}
 	d := &input{m: m, net: m.net, enc: enc, p: p, opt: opt, reported: map[string]bool{}, series: -1, time: -1,
-		note: opt.Note}
+		note: opt.Note, clocks: map[seriesKey]float64{}}
 	if d.note == nil {
 		d.note = func(string) {}
 	}
@@ -110,6 +111,7 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	for i := range p.Columns {
 		c := p.Columns[i].Column
 		c.Optional = !p.Columns[i].In
+		p.olderDecimal(&c)
 		want = append(want, c)
 		known := map[string]int{}
 		for k, name := range p.Columns[i].Classes {
@@ -121,6 +123,7 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 		d.time = len(want)
 		c := *p.Time
 		c.Optional = len(p.Calendar) == 0 && !p.timeGoesIn() && !p.timeSteps()
+		p.olderDecimal(&c)
 		want = append(want, c)
 	}
 	if p.Series != "" {
@@ -135,6 +138,13 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	}
 	d.r, err = table.Open(paths, stdin, o, want)
 	return d, err
+}
+
+// olderDecimal sets how a column's numbers are written if an earlier version has trained the network.
+func (p *Plan) olderDecimal(c *table.Column) {
+	if c.Decimal == "" {
+		c.Decimal = map[bool]string{true: "comma", false: "point"}[p.Comma]
+	}
 }
 
 // once reports a text once.
@@ -169,7 +179,7 @@ func (d *input) next(v *table.Values) (item, error) {
 		it.series = v.Texts[d.series]
 	}
 	if d.time >= 0 {
-		it.time = v.Numbers[d.time]
+		it.time = d.clock(v, it.series)
 	}
 	it.row = d.p.raw(nil, v, it.time, func(i int, text string) float32 { return d.class(v, i, text) })
 	for i := range d.p.Columns {
@@ -182,6 +192,21 @@ func (d *input) next(v *table.Values) (item, error) {
 		}
 	}
 	return it, nil
+}
+
+// clock returns the time of a row. Clocks show an hour twice when they are put back: the order of rows tells which.
+func (d *input) clock(v *table.Values, series string) float64 {
+	now := v.Numbers[d.time]
+	if !d.r.Unclear(d.time) {
+		return now
+	}
+	key := seriesKey{v.Sequence, series}
+	before, known := d.clocks[key]
+	if again, ok := d.r.Again(d.time, now); ok && known && now <= before && before <= again {
+		now = again
+	}
+	d.clocks[key] = now
+	return now
 }
 
 // checkRange reports the first number of a column that is far from those of training.

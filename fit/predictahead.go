@@ -50,7 +50,7 @@ func (d *input) insert(items []item, it item) ([]item, error) {
 		at--
 	}
 	if at > 0 && it.time <= items[at-1].time {
-		return nil, d.errTime(&it)
+		return nil, d.errTime(&it, items[at-1].time)
 	}
 	if at < len(items) && items[at].time == it.time {
 		it.n = items[at].n
@@ -68,9 +68,10 @@ func (d *input) insert(items []item, it item) ([]item, error) {
 }
 
 // errTime is the error of a row whose time is not after that of the row before.
-func (d *input) errTime(it *item) error {
+func (d *input) errTime(it *item, before float64) error {
 	return &table.RowError{Place: it.place, Column: d.p.Time.Name, Text: fmt.Sprintf("found the time %s, "+
-		"which is not after that of the row before, want times that rise within a series", timeText(it.time))}
+		"which is not after that of the row before, want times that rise within a series%s", timeText(it.time),
+		d.r.SummerTime(d.time, before, it.time))}
 }
 
 // forecast predicts the rows after the last one of a series that has a number for a target. Rows after that one tell

@@ -106,7 +106,7 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 	var in []float32
 	for i := range items {
 		if items[i].time < t.before {
-			return d.errTime(&items[i])
+			return d.errTime(&items[i], t.before)
 		}
 		in = d.enc.row(in, items[i].row, t.before, -1, nil)
 		t.before = items[i].time

@@ -15,6 +15,14 @@ func (r *Result) Print(out io.Writer) error {
 	w := status.NewTable(out)
 	w.Row("task", "%s", r.Task)
 	w.Row("data", "%s rows, %s series", status.Count(r.Rows), status.Count(r.Series))
+	for i := range r.Plan.Columns {
+		if text := r.Plan.Columns[i].Reading(); text != "" {
+			w.Row("read", "column %s: %s", r.Plan.Columns[i].Name, text)
+		}
+	}
+	if t := r.Plan.Time; t != nil && t.Reading() != "" {
+		w.Row("read", "column %s: %s", t.Name, t.Reading())
+	}
 	w.Row("model", "%s, %s parameters, seed %d", r.Model, status.Count(r.Params), r.Config.Seed)
 	if c := r.Classes; c != nil {
 		w.Row("test", "%s of %d right (the class most frequent: %s), balanced %.4g %%, F1 %.4g, loss %.4g",

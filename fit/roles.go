@@ -104,8 +104,8 @@ func newRoles(c *Config, r *table.Reader) (*roles, error) {
 		return nil, fmt.Errorf("found no input column beside the target %s; want one or more, "+
 			"or --task next or forecast, which continue the target itself", brief.List(targets, ", "))
 	}
-	s.plan.Comma, s.plan.Spectrum = r.Comma(), r.Spectrum()
-	return s, nil
+	s.plan.Spectrum = r.Spectrum()
+	return s, r.Only(append([]int{s.time, s.series, s.group}, s.columns...))
 }
 
 func nameOf(columns []table.Column, at int) string {

@@ -104,6 +104,26 @@ func TestTakingTurns(t *testing.T) {
 			t.Errorf("the order is %q, want %q", c.order, want)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, Admission: NewAdmission(4, 100, time.Hour)}
+		for _, n := range []struct {
+			client string
+			n      int
+		}{{"a", 3}, {"b", 1}, {"a", 2}, {"b", 2}} {
+			c.ask(Share{Client: n.client}, n.n)
+		}
+		for _, client := range []string{"b", "a", "a"} {
+			c.Leave(client)
+			synctest.Wait()
+		}
+		if got, want := c.order[4:], strings.Fields("b b a"); !slices.Equal(got, want) {
+			t.Errorf("the places go to %q, want %q, who have fewer", got, want)
+		}
+		for _, client := range strings.Fields("a b b a b") {
+			c.Leave(client)
+			synctest.Wait()
+		}
+	})
 }
 
 // TestPlacesOfAKey: a limit of a key holds whatever is free, holds up nobody else, and its next request has the place

@@ -138,6 +138,7 @@ func (c Case) tensor(name string) *checkpoint.Tensor {
 	if !ok {
 		c.t.Fatalf("golden: %s has no tensor %q; it has %s", c.Path, name, strings.Join(c.Names(), " "))
 	}
+	saw(c.Path, name)
 	return t
 }
 
