@@ -135,9 +135,11 @@ var house = []layer{
 	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
 	{"fit/smooth", "", "gonum.org/v1/gonum"},
-	{"internal/testkit/series", "", ""}, // for tests and tools/trials
-	{"fit", "onnx fit/smooth explain/anatomy explain/figure table train task model internal/brief internal/config " +
-		"internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
+	{"fit/classic", "", "gonum.org/v1/gonum"},
+	{"internal/testkit/sequences", "", ""}, // for tests and tools/trials
+	{"internal/testkit/series", "", ""},    // for tests and tools/trials
+	{"fit", "onnx fit/classic fit/smooth explain/anatomy explain/figure table train task model " +
+		"internal/brief internal/config internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"inspect", "experiment fit model release release/hub tokenizer chat/template checkpoint internal/brief " +
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
 	{"serve/batch", "internal/disk", ""},
@@ -173,7 +175,7 @@ var house = []layer{
 		"internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
-	{"tools/trials", "fit internal/testkit/series", ""},
+	{"tools/trials", "fit internal/testkit/sequences internal/testkit/series", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
