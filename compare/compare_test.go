@@ -84,6 +84,26 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestBitsOfLongTokens: bits per byte are of the text's bytes, of which each token here is two.
+func TestBitsOfLongTokens(t *testing.T) {
+	c := contest(t, nil, "h3*2", "attention*2")
+	for i := range c.Models {
+		c.Models[i].Config.Tokenizer = "chars"
+	}
+	if err := os.WriteFile(c.Models[0].Config.Data[0], []byte(strings.Repeat("äöüßéèñø", 400)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.Text(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nats := 3.0
+	if bits := text.BitsPerByte(&nats); text.BytesPerToken != 2 || math.Abs(*bits-3/math.Ln2/2) > 1e-12 {
+		t.Errorf("%g bytes a token, %g bits per byte of %g nats per token, want 2 and half of %g", text.BytesPerToken,
+			*bits, nats, 3/math.Ln2)
+	}
+}
+
 // TestCompareGoesOn: finished runs are not repeated, and an interrupted one resumes from its checkpoint.
 func TestCompareGoesOn(t *testing.T) {
 	c := contest(t, func(o *Options) { o.Time = time.Hour }, "h3*2", "attention*2")

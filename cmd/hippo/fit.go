@@ -38,7 +38,7 @@ the same command resumes.`,
 
 func newForecast() *cobra.Command {
 	defaults := fit.DefaultConfig()
-	defaults.Task, defaults.Split = fit.Forecast, "0.7,0.1,0.2"
+	defaults.Task, defaults.Split = fit.Forecast, "auto"
 	return runsFit(&cobra.Command{
 		Use:   "forecast DATA...",
 		Short: "Learn to forecast series, with intervals",

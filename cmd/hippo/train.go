@@ -151,6 +151,7 @@ func resumed(dir string, opt config.Options) (text.Config, error) {
 	}
 	for _, f := range []struct{ key, was, is string }{
 		{"documents", run.Documents, cfg.Documents}, {"template", run.Template, cfg.Template},
+		{"reply_end", run.ReplyEnd, cfg.ReplyEnd},
 		{"init", run.Init, cfg.Init}, {"init_weights", run.InitWeights, cfg.InitWeights},
 		{"freeze", strings.Join(run.Freeze, ","), strings.Join(cfg.Freeze, ",")},
 	} {

@@ -30,6 +30,7 @@ type Sampling struct {
 	MinP              *float64 `json:"min_p"`
 	RepetitionPenalty *float64 `json:"repetition_penalty"`
 	IgnoreEOS         bool     `json:"ignore_eos"`
+	request.Salted
 }
 
 type streamOptions struct {

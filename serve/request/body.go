@@ -14,7 +14,13 @@ func (c *Call) Read(into any) error {
 	if err != nil {
 		return err
 	}
-	return ReadObject(body, into)
+	if err := ReadObject(body, into); err != nil {
+		return err
+	}
+	if q, ok := into.(interface{ salt() *string }); ok {
+		return c.separate(q.salt())
+	}
+	return nil
 }
 
 // ReadAll reads the body of a request.

@@ -41,6 +41,8 @@ type Call struct {
 	Load    time.Duration // time spent waiting for models
 	*Track
 
+	Admin bool // the request may change what all clients use: its key has the scope for that, or there are no keys
+
 	body   atomic.Int64 // bytes that were read
 	Status int          // written so far, or 0
 	Notes  []slog.Attr  // for the log
@@ -52,6 +54,7 @@ func NewCall(w http.ResponseWriter, r *http.Request, id string, of *Env) *Call {
 	c := &Call{Writer: w, Env: of, ID: id, Begun: time.Now()}
 	c.Track = newTrack(r.Context(), of.Counters, c.Begun)
 	c.Request = r
+	c.Share.Client = c.Client()
 	return c
 }
 

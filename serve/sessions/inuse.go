@@ -44,7 +44,7 @@ func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *i
 	if err := c.Enter(s.Admit); err != nil {
 		return err
 	}
-	defer s.Admit.Leave()
+	defer c.Leave(s.Admit)
 	h, err := s.use(c, p, r, m)
 	if err != nil {
 		return err

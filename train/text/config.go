@@ -39,6 +39,7 @@ type Config struct {
 	// Documents is join where a run of an earlier version does not say it.
 	Documents string `json:"documents" enum:",apart,join" help:"apart: separate texts; join: one text; empty: apart"`
 	Template  string `json:"template" help:"chat template: a file, a folder or chatml; empty: the one of init"`
+	ReplyEnd  string `json:"reply_end" help:"text that ends a reply, if the chat template writes none"`
 	Tokenizer string `json:"tokenizer" help:"bytes, chars, dna, gpt2, or path of a tokenizer.json or GGUF file"`
 	Binary    bool   `json:"binary" help:"accept binary data, with the bytes tokenizer"`
 	Cache     string `json:"cache" help:"folder of tokenized data; empty: the user's cache; none: memory"`

@@ -65,7 +65,8 @@ func New(cfg Config, d *Dataset) (*Work, error) {
 	if tr.texts, err = cfg.chatTexts(); err != nil {
 		return nil, err
 	}
-	return tr, nil
+	tr.texts, err = withEnds(tr.texts, cfg.ReplyEnd, d.Tokenizer)
+	return tr, err
 }
 
 // newTrainer is NewTrainer with a function that gives the parameters their values.
