@@ -32,7 +32,8 @@ func TestForgedNumbersAreRefused(t *testing.T) {
 		{"-", 0, 200, ""},
 		{"layers.2.", math.MaxFloat32, 0, "position 8: logits: found NaN"},
 		{"layers.0.diag", nan, 400, "found NaN at 1 of layers.0.diag in the state after 7 tokens, want"},
-		{"layers.1.", -inf, 400, "found -Inf at 1 of layers.1."}, {"layers.2.", inf, 400, "found +Inf at 1 of layers.2."},
+		{"layers.1.", -inf, 400, "found -Inf at 1 of layers.1."},
+		{"layers.2.", inf, 400, "found +Inf at 1 of layers.2."},
 		{"", nan, 400, "after 7 tokens: logits: "}, {"", inf, 400, "after 7 tokens: logits: "},
 	} {
 		b := generate.NewBatch(s.Model.Net, 1)
