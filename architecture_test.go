@@ -87,6 +87,8 @@ var house = []layer{
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
 		"internal/disk internal/parallel", ""},
+	{"onnx", "model engine engine/compose tensor internal/counter", "google.golang.org/protobuf"},
+	{"internal/testkit/onnxtest", "", "google.golang.org/protobuf"}, // for tests
 	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config internal/disk " +
 		"tokenizer/gguf", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
@@ -136,8 +138,8 @@ var house = []layer{
 	{"fit/classic", "", "gonum.org/v1/gonum"},
 	{"internal/testkit/sequences", "", ""}, // for tests and tools/trials
 	{"internal/testkit/series", "", ""},    // for tests and tools/trials
-	{"fit", "fit/classic fit/smooth explain/anatomy explain/figure table train task model internal/brief " +
-		"internal/config internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
+	{"fit", "onnx fit/classic fit/smooth explain/anatomy explain/figure table train task model " +
+		"internal/brief internal/config internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"inspect", "experiment fit model release release/hub tokenizer chat/template checkpoint internal/brief " +
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
 	{"serve/batch", "internal/disk", ""},
@@ -148,8 +150,8 @@ var house = []layer{
 	{"serve/reply", "serve/host serve/request session chat/template generate generate/constrain tokenizer", ""},
 	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
 	{"serve/ollama", "serve/reply serve/host serve/request session generate internal/brief", ""},
-	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate model " +
-		"tokenizer", ""},
+	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate " +
+		"generate/sample model tokenizer", ""},
 	{"serve/rows", "serve/request", ""},
 	{"serve/views", "serve/sessions explain explain/figure explain/influence explain/lens explain/memory " +
 		"explain/paths explain/surprise data", ""},
@@ -169,7 +171,7 @@ var house = []layer{
 		"data internal/config fit train/text", ""},
 	{"serve/library", ". serve/host serve/rows session session/store fit chat release release/hub model checkpoint " +
 		"internal/brief internal/status", ""},
-	{"convert", ". inspect quantize train/text data chat release model checkpoint tokenizer internal/brief " +
+	{"convert", ". fit inspect quantize train/text data chat release model checkpoint tokenizer internal/brief " +
 		"internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},

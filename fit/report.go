@@ -166,8 +166,8 @@ training would be right in {{printf "%.2f" .Majority}} %. Balanced accuracy {{pr
 {{end}}{{with .Predicting}}{{if small .}}<p>Each class, by the {{.Name}}:</p>
 <table><tr><th>class</th><th>test part</th><th>predicted</th><th>recall</th><th>precision</th>
 <th>F1</th></tr>{{range .PerClass}}<tr><td>{{.Class}}</td><td>{{.Count}}</td><td>{{.Predicted}}</td>
-<td>{{printf "%.1f" .Recall}} %</td><td>{{printf "%.1f" .Precision}} %</td><td>{{g .F1}}</td></tr>{{end}}</table>{{end}}{{end}}
-{{with .Classes}}
+<td>{{printf "%.1f" .Recall}} %</td><td>{{printf "%.1f" .Precision}} %</td><td>{{g .F1}}</td></tr>{{end}}</table>{{end}}
+{{end}}{{with .Classes}}
 {{if small .}}<table><tr><th>true \ predicted</th>{{range .Classes}}<th>{{.}}</th>{{end}}</tr>
 {{$names := .Classes}}{{range $i, $row := .Confusion}}<tr><td>{{index $names $i}}</td>
 {{range $row}}<td style="{{shade . $row}}">{{.}}</td>{{end}}</tr>{{end}}</table>{{end}}
