@@ -151,8 +151,8 @@ var house = []layer{
 	{"serve/reply", "serve/host serve/request session chat/template generate generate/constrain tokenizer", ""},
 	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
 	{"serve/ollama", "serve/reply serve/host serve/request session generate internal/brief", ""},
-	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate model " +
-		"tokenizer", ""},
+	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate " +
+		"generate/sample model tokenizer", ""},
 	{"serve/rows", "serve/request", ""},
 	{"serve/views", "serve/sessions explain explain/figure explain/influence explain/lens explain/memory " +
 		"explain/paths explain/surprise data", ""},
