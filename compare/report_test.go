@@ -32,11 +32,11 @@ func byHand() (c *Comparison, about Text, runs []Result) {
 	}
 	runs = []Result{
 		{Model: "slow", Seed: 1, Steps: 10, Tokens: 1000, Seconds: 4, TrainLoss: pointer(2), ValidLoss: pointer(3)},
-		{Model: "slow", Seed: 2, Steps: 20, Tokens: 3000, Seconds: 16, TrainLoss: pointer(1), ValidLoss: pointer(4)},
+		{Model: "slow", Seed: 2, Steps: 21, Tokens: 3001, Seconds: 16, TrainLoss: pointer(1), ValidLoss: pointer(4)},
 		{Model: "fast", Seed: 1, Steps: 7, Tokens: 700, Seconds: 2, ValidLoss: pointer(2.5)},
 		{Model: "fast", Seed: 2, Steps: 3, Tokens: 300, Seconds: 8, TrainLoss: pointer(9), Diverged: "step 3"},
-		{Model: "broken", Seed: 1, Steps: 1, Tokens: 100, Diverged: "step 1"},
-		{Model: "broken", Seed: 2, Steps: 1, Tokens: 100, Diverged: "step 1", ValidLoss: pointer(0.1)},
+		{Model: "broken", Seed: 1, Steps: 1, Tokens: 100, Seconds: 0.25},
+		{Model: "broken", Seed: 2, Steps: 1, Tokens: 100, Seconds: 0.25, Diverged: "step 1", ValidLoss: pointer(0.1)},
 	}
 	about = Text{Name: "a.txt", Tokenizer: "chars", TrainTokens: 5000, ValidTokens: 600, BytesPerToken: 2,
 		Baseline: data.Baseline{Bigram: 2.75, Unigram: 3.25}}
@@ -57,10 +57,11 @@ func TestReportByHand(t *testing.T) {
 	for i, want := range []Row{
 		{Model: "fast", Params: 1001, DModel: 4, Steps: 5, Tokens: 500, TokensPerS: 100, Seconds: 5,
 			ValidLoss: pointer(2.5), BitsPerByte: pointer(1.25 / math.Ln2), Diverged: 1},
-		{Model: "slow", Params: 1000, DModel: 4, Steps: 15, Tokens: 2000, TokensPerS: 200, Seconds: 10,
+		{Model: "slow", Params: 1000, DModel: 4, Steps: 15, Tokens: 2000, TokensPerS: 200.05, Seconds: 10,
 			TrainLoss: pointer(1.5), ValidLoss: pointer(3.5), Spread: pointer(math.Sqrt(0.5)),
 			BitsPerByte: pointer(1.75 / math.Ln2)},
-		{Model: "broken", Params: 1002, DModel: 6, Steps: 1, Tokens: 100, Diverged: 2},
+		{Model: "broken", Params: 1002, DModel: 6, Steps: 1, Tokens: 100, TokensPerS: 400, Seconds: 0.25,
+			Diverged: 2},
 	} {
 		got := r.Models[i]
 		if len(got.Runs) != 2 {
@@ -95,7 +96,7 @@ func TestPrintedReport(t *testing.T) {
 		"to bigram | to unigram | time |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n" +
 		"| `fast` | 1001 | 5 | 500 | 100 | - | 2.500, 1 of 2 diverged | 1.803 | -0.250 | -0.750 | 5.0s |\n" +
 		"| `slow` | 1000 | 15 | 2.0K | 200 | 1.500 | 3.500 ± 0.707 | 2.525 | +0.750 | +0.250 | 10s |\n" +
-		"| `broken` | 1002 | 1 | 100 | 0 | - | diverged | - | - | - | 0ms |\n" +
+		"| `broken` | 1002 | 1 | 100 | 400 | - | diverged | - | - | - | 250ms |\n" +
 		"| (bigram counts) |  |  |  |  |  | 2.750 | 1.984 | +0.000 | -0.500 |  |\n" +
 		"| (unigram counts) |  |  |  |  |  | 3.250 | 2.344 | +0.500 | +0.000 |  |\n\n" + caption
 	var out strings.Builder
@@ -233,12 +234,12 @@ func TestTrainedModelsAreNotEntrants(t *testing.T) {
 		t.Errorf("found %v, %v, want a, b and c", all, err)
 	}
 	for arg, want := range map[string]string{
-		filepath.Join(dir, "none.yml"): "none.yml",            // a missing file
-		dir:                            "no such model, want", // no file
-		"[":                            "no preset matches",
+		in("none.yml"): "none.yml", in("none.yaml"): "none.yaml", // missing files
+		in("none"): "no such model, want", dir: "no such model, want", "[": "no preset matches",
 	} {
 		_, err := Entrants([]string{arg, "tiny"})
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "at least 2") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "at least 2") ||
+			strings.Contains(err.Error(), "no such model") != strings.Contains(want, "no such model") {
 			t.Errorf("%s: found the error %v, want %q alone", arg, err, want)
 		}
 	}
@@ -257,8 +258,15 @@ func TestSizeOfATrainedModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := c.Params[0]
+	least, most := n*9/10, n*11/10 // of which n is off by no more than a twentieth
+	for n-least > least/20 {
+		least++
+	}
+	for most-n > most/20 {
+		most--
+	}
 	for params, fits := range map[int]bool{
-		0: true, n: true, n * 100 / 104: true, n * 100 / 96: true, n * 100 / 107: false, n * 100 / 93: false,
+		0: true, n: true, least: true, least - 1: false, most: true, most + 1: false,
 	} {
 		o := c.Options
 		o.Params = params
@@ -266,9 +274,30 @@ func TestSizeOfATrainedModel(t *testing.T) {
 			t.Errorf("%d parameters, want %d: found the error %v", n, params, err)
 		}
 	}
+}
+
+// TestCheck: what can be known before any text is read is found by Check alone, each problem once.
+func TestCheck(t *testing.T) {
+	c := contest(t, nil, "h3*2", "attention*2")
+	for want, change := range map[string]func(*Options){
+		`"train.clock=cpu", want --clock`: func(o *Options) { o.Set = []string{"train.clock=cpu"} },
+		`"optim.lr", want KEY=VALUE`:      func(o *Options) { o.Set = []string{"optim.lr"} },
+		`"lr=1", want KEY=VALUE`:          func(o *Options) { o.Set = []string{"lr=1"} },
+		"missing.txt":                     func(o *Options) { o.Data = []string{"missing.txt"} },
+	} {
+		o := c.Options
+		change(&o)
+		err := o.Check(c.Models)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "unknown option") {
+			t.Errorf("found the error %v, want %s alone", err, want)
+		}
+	}
 	o := c.Options
-	o.Set = []string{"train.clock=cpu"}
-	if _, err := New(all, o); err == nil || !strings.Contains(err.Error(), `"train.clock=cpu", want --clock`) {
-		t.Errorf("found the error %v, want one of --clock", err)
+	o.Set = []string{"optim.lr=11"}
+	if err := o.Check(c.Models); err == nil || !strings.Contains(err.Error(), "h3*2: optim.lr: found 11") {
+		t.Errorf("found the error %v, want one of the first model", err)
+	}
+	if err := c.Options.Check(c.Models); err != nil {
+		t.Error(err)
 	}
 }

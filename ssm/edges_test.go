@@ -112,9 +112,10 @@ func TestSmallSizes(t *testing.T) {
 func TestIntegralsOverLongIntervals(t *testing.T) {
 	c := Project(Laguerre, 3, 400, func(x float64) float64 { return Laguerre(3, x)[2] + 2*math.Exp(-x/2) })
 	near(t, "projection", c, []float64{2, 0, 1}, 1e-12)
+	near(t, "nothing", ProjectSamples(Legendre, 2, 1, nil), []float64{0, 0}, 0)
 	c = ProjectSamples(Legendre, 60, 1, []float64{3})
 	near(t, "constant", c, append([]float64{3}, make([]float64, 59)...), 1e-11)
-	for _, at := range []struct{ from, to, freq float64 }{{0, 60, 5}, {0, 60, -5}, {-60, 0, 2}, {100, 160, 3}} {
+	for _, at := range []struct{ from, to, freq float64 }{{0, 60, 5}, {0, 60, -50}, {-60, 0, 2}, {100, 160, 3}} {
 		// exp(-(t-from)) from its start, or exp(t-to) to its end, has vanished at the other end.
 		f, slope, jump := func(t float64) float64 { return math.Exp(at.from - t) }, -1.0, at.from
 		if at.to == 0 {
@@ -199,5 +200,36 @@ func TestPartsOfTheDefinitions(t *testing.T) {
 	check(t, err)
 	if weights[0] != 0 || math.Abs(weights[1]-0.1) > 1e-15 || math.Abs(points[1][0]-math.Sqrt(5)) > 1e-12 {
 		t.Errorf("five dimensions have the weights %v and a point %v, want no weight in the middle", weights, points[1])
+	}
+}
+
+// TestNothingAndOne: empty signals, one entry, infinities, and a mode that does not decay.
+func TestNothingAndOne(t *testing.T) {
+	one := []float64{1}
+	for _, empty := range [][]float64{ConvolveFull(nil, one), ConvolveFull(one, nil), ConvolveFFT(nil, one),
+		ConvolveFFT(one, nil)} {
+		if len(empty) != 0 {
+			t.Errorf("a convolution with nothing has %d entries", len(empty))
+		}
+	}
+	if finite([]float64{1, math.Inf(1)}) || finite([]float64{math.Inf(-1)}) || finite([]float64{math.NaN()}) ||
+		!finite([]float64{1, -math.MaxFloat64}) {
+		t.Error("finite does not tell infinities from numbers")
+	}
+	if z := holdOne(0); z != 1 {
+		t.Errorf("a mode that does not decay holds %v, want 1", z)
+	}
+	if z, want := holdOne(1), 1/(1-math.Exp(-1)); cmplx.Abs(z-complex(want, 0)) > 1e-15 {
+		t.Errorf("a mode of decay 1 holds %v, want %v", z, want)
+	}
+	near(t, "one bucket", SinkhornOperator([][]float64{{7}}, 3)[0], []float64{1}, 1e-15)
+	s := &DPLR{Lambda: []complex128{-0.5 + 2i, -0.5 + 1i}, B: []complex128{1, 0.5 - 1i}, C: []complex128{1i, 2},
+		P: [][]complex128{{0.3, -0.2i}}, Dt: 0.2}
+	z, power, sum := 0.4+0.5i, complex(1, 0), complex(0, 0)
+	for _, k := range s.Kernel(200) {
+		sum, power = sum+complex(k, 0)*power, power*z
+	}
+	if got := s.GeneratingFunction(z); cmplx.Abs(got-sum) > 1e-12 {
+		t.Errorf("the generating function is %v, want the sum %v of K_j z^j", got, sum)
 	}
 }
