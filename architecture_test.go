@@ -134,6 +134,7 @@ var house = []layer{
 	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
 	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
+	{"sweep", "train explain/figure internal/disk", ""},
 	{"fit/smooth", "", "gonum.org/v1/gonum"},
 	{"fit/classic", "", "gonum.org/v1/gonum"},
 	{"internal/testkit/sequences", "", ""}, // for tests and tools/trials
@@ -150,8 +151,8 @@ var house = []layer{
 	{"serve/reply", "serve/host serve/request session chat/template generate generate/constrain tokenizer", ""},
 	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
 	{"serve/ollama", "serve/reply serve/host serve/request session generate internal/brief", ""},
-	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate model " +
-		"tokenizer", ""},
+	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate " +
+		"generate/sample model tokenizer", ""},
 	{"serve/rows", "serve/request", ""},
 	{"serve/views", "serve/sessions explain explain/figure explain/influence explain/lens explain/memory " +
 		"explain/paths explain/surprise data", ""},
@@ -183,7 +184,7 @@ var house = []layer{
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +
 		"explain/course explain/anatomy explain/changes explain/heads explain/influence explain/lens explain/memory " +
-		"explain/paths explain/surprise fit serve/views table train/text tokenizer/bpe",
+		"explain/paths explain/surprise fit serve/views table train/text train/labelled sweep tokenizer/bpe",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

@@ -115,6 +115,7 @@ type spectral struct {
 	samples [][]float64 // of the frame, by channels, and those behind it
 	frames  int         // of the sequence
 	bank    *bank
+	slow    float64 // the least rate, of those that are too low for the upper bands; 0 for none
 }
 
 // frames returns the source with its recordings as frames. What is no recording, or what spec leaves out, is left as it
@@ -156,7 +157,12 @@ func (s *spectral) About() About { return s.about }
 
 // Notes adds how recordings are read.
 func (s *spectral) Notes() []string {
-	return append(slices.Clone(s.Source.Notes()), "recordings are read as "+s.spec.String())
+	notes := append(slices.Clone(s.Source.Notes()), "recordings are read as "+s.spec.String())
+	if s.slow > 0 {
+		notes = append(notes, fmt.Sprintf("recordings at %g Hz have no sound above %g Hz: the bands above are empty",
+			s.slow, s.slow/2))
+	}
+	return notes
 }
 
 // Next reads the samples of a frame.
@@ -196,6 +202,9 @@ func (s *spectral) take() error {
 			var err error
 			if s.bank, err = s.spec.newBank(rate); err != nil {
 				return fmt.Errorf("%s: %w", s.row.File, err)
+			}
+			if rate < 1.9*s.spec.Top && (s.slow == 0 || rate < s.slow) {
+				s.slow = rate
 			}
 		}
 	}
