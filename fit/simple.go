@@ -205,7 +205,7 @@ type boostedRival struct {
 }
 
 func (b *boostedRival) title(p *Plan) string {
-	return fmt.Sprintf("boosted trees on %d simple features", p.features())
+	return fmt.Sprintf("boosted-trees model on %d simple features", p.features())
 }
 
 func (b *boostedRival) fit(ctx context.Context, f *frame, train, valid *windows) (bool, error) {
