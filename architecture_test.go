@@ -134,6 +134,7 @@ var house = []layer{
 	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
 	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
+	{"sweep", "train explain/figure internal/disk", ""},
 	{"fit/smooth", "", "gonum.org/v1/gonum"},
 	{"fit/classic", "", "gonum.org/v1/gonum"},
 	{"internal/testkit/sequences", "", ""}, // for tests and tools/trials
@@ -183,7 +184,7 @@ var house = []layer{
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +
 		"explain/course explain/anatomy explain/changes explain/heads explain/influence explain/lens explain/memory " +
-		"explain/paths explain/surprise fit serve/views table train/text tokenizer/bpe",
+		"explain/paths explain/surprise fit serve/views table train/text train/labelled sweep tokenizer/bpe",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 
