@@ -41,16 +41,20 @@ const open = async (name) => [
 
 {
 	const [whole, step] = await open('words')
+	const [frames] = await open('frames')
 	const files = fs.readdirSync('made/words').sort().flatMap((dir) =>
 		fs.readdirSync('made/words/' + dir).sort().map((file) => `made/words/${dir}/${file}`))
-	const want = csv('words.csv')
+	const want = csv('words.csv'), byFrames = csv('frames.csv')
 	assert.equal(want.length, files.length)
 	for (const i of [0, 100]) {
 		const wav = fs.readFileSync(files[i])
 		const samples = Array.from(new Int16Array(wav.buffer.slice(wav.byteOffset + 44, wav.byteOffset + wav.length)),
 			(x) => x / 32768)
-		const p = ['down', 'flat', 'up'].map((name) => number(want[i][`p(${name})`]))
+		const classes = (row) => ['down', 'flat', 'up'].map((name) => number(row[`p(${name})`]))
+		const p = classes(want[i])
 		same('a word', (await whole.run({ rows: array(samples, samples.length, 1) })).probabilities.data, p)
+		same('a word by its frames', (await frames.run({ samples: array(samples, samples.length, 1) })).probabilities.data,
+			classes(byFrames[i]))
 		same('a word in steps', (await steps(step, samples, 1)).probabilities.data, p)
 	}
 }

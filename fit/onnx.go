@@ -68,6 +68,7 @@ type ONNXCard struct {
 	Calendar []string    `json:"calendar,omitempty"` // those of the input calendar
 	Classes  []string    `json:"classes,omitempty"`  // of the output probabilities
 	Alarm    float64     `json:"alarm,omitempty"`    // the score above which a row is unusual
+	Rate     float64     `json:"rate,omitempty"`     // of the input samples, in hertz
 	State    []onnx.Part `json:"state,omitempty"`    // what the state consists of, in this order
 	// Rival is what hippo predict uses in the place of the network, because it was better on the validation set.
 	Rival string `json:"rival,omitempty"`
@@ -108,6 +109,9 @@ func (x *onnxModel) declare() {
 		}
 		x.columns = append(x.columns, i)
 		x.card.Rows = append(x.card.Rows, c.Name)
+	}
+	if x.in = x.frames(); x.in != "" {
+		return
 	}
 	x.in = x.g.Input("rows", onnx.Double, "rows of the data, NaN where a value is missing; a category as the index of "+
 		"its class: "+strings.Join(x.card.Rows, ", "), length, onnx.Dim{N: len(x.columns)})

@@ -1,10 +1,13 @@
 package fit_test
 
 import (
+	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,6 +192,54 @@ func TestONNXRows(t *testing.T) {
 			for i := range 120 {
 				same(t, "a score", steps[i]["score"].X, slices.Clone(scores[i:i+1]))
 			}
+		}
+	}
+}
+
+// TestONNXFrames: recordings that are read as frames go in as samples, of one channel and of two, also those that are
+// shorter than a frame.
+func TestONNXFrames(t *testing.T) {
+	for _, channels := range []int{1, 2} {
+		dir := tones(t, 8000, 12)
+		files, err := filepath.Glob(filepath.Join(dir, "*", "*.wav"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sounds [][]float64
+		for _, file := range files { // the channels are x, and -x/2
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sound []float64
+			wide := append([]byte{}, data[:44]...)
+			wide[22], wide[32] = byte(channels), byte(2*channels)
+			for k := 44; k < len(data); k += 2 {
+				for c := range channels {
+					x := int16(binary.LittleEndian.Uint16(data[k:]))
+					if c == 1 {
+						x /= -2
+					}
+					wide, sound = binary.LittleEndian.AppendUint16(wide, uint16(x)), append(sound, float64(x)/32768)
+				}
+			}
+			binary.LittleEndian.PutUint32(wide[40:], uint32(len(wide)-44))
+			if err := os.WriteFile(file, wide, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			sounds = append(sounds, sound)
+		}
+		res := run(t, small(t, dir, func(c *fit.Config) { c.Epochs, c.Use, c.Final = 1, "network", "train" }))
+		whole, card := exported(t, res.Config.Out, fit.ONNXWhole)
+		all, _ := predict(t, res.Config.Out, dir, false)
+		for _, i := range []int{0, 13} {
+			x := onnxtest.Array{Shape: []int{len(sounds[i]) / channels, channels}, X: sounds[i]}
+			got := whole.Run(map[string]onnxtest.Array{"samples": x})["probabilities"].X
+			same(t, "a recording", got, all[i].Probabilities)
+			whole.Run(map[string]onnxtest.Array{"samples": rows(x, 0, 50)})
+		}
+		if card.Rate != 8000 {
+			t.Errorf("found the rate %g", card.Rate)
 		}
 	}
 }

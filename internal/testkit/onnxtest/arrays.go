@@ -223,3 +223,21 @@ func (a Array) rows(f func(row []float64)) Array {
 	}
 	return a
 }
+
+// conv is the convolution of x (n, 1, length) with kernels (m, 1, k).
+func conv(x, kernels Array, stride int) Array {
+	n, l, m, k := x.Shape[0], x.Shape[2], kernels.Shape[0], kernels.Shape[2]
+	y := Array{Shape: []int{n, m, (l-k)/stride + 1}, typ: x.typ}
+	for i := range n {
+		for c := range m {
+			for t := range y.Shape[2] {
+				sum := 0.0
+				for j := range k {
+					sum += x.X[i*l+t*stride+j] * kernels.X[c*k+j]
+				}
+				y.X = append(y.X, sum)
+			}
+		}
+	}
+	return y
+}

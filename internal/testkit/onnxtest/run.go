@@ -189,6 +189,8 @@ func (n *node) compute(in []Array, scope map[string]Array) []Array {
 			panic("MatMul of two types")
 		}
 		return []Array{product(x, in[1])}
+	case "Conv":
+		return []Array{conv(x, in[1], n.attrs["strides"].ints[0])}
 	case "ReduceSum", "ReduceMax", "ReduceMean":
 		axes := n.attrs["axes"].ints
 		if n.op == "ReduceSum" {
