@@ -88,7 +88,8 @@ func (d Defaults) check() error {
 }
 
 // Load reads tokenizer_config.json, chat_template.jinja and generation_config.json in a model's folder, or what a GGUF
-// file has of them. Each may be missing. A template that cannot be parsed is an error.
+// file has of them. Each may be missing. A template that cannot be parsed is an error. The text that the template
+// writes after a reply ends replies, too.
 func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 	if release.IsGGUF(dir) {
 		t, err := release.ReadGGUFTexts(dir)
@@ -104,6 +105,9 @@ func Load(dir string, tok tokenizer.Tokenizer) (*Settings, error) {
 	s, err := newSettings(c, dir)
 	if err == nil {
 		err = s.loadGeneration(dir, tok)
+	}
+	if err == nil {
+		s.inferEnd(tok)
 	}
 	return s, err
 }
@@ -134,6 +138,8 @@ func Parse(tokenizerConfig, generation []byte, tok tokenizer.Tokenizer, name str
 	if err == nil {
 		if err = s.setGeneration(generation, tok); err != nil {
 			err = brief.Error(fmt.Errorf("%s: %w", name, err))
+		} else {
+			s.inferEnd(tok)
 		}
 	}
 	return s, err
@@ -182,14 +188,8 @@ func (s *Settings) setGeneration(data []byte, tok tokenizer.Tokenizer) (err erro
 	if s.Stop, err = stopTexts(file.Stop); err != nil {
 		return err
 	}
-	if ids, err := tok.Encode(nil, []byte(s.EOS)); len(s.EndIDs) == 0 && err == nil {
-		switch len(ids) {
-		case 0:
-		case 1:
-			s.EndIDs = ids
-		default:
-			s.Stop = append(s.Stop, s.EOS)
-		}
+	if len(s.EndIDs) == 0 {
+		s.addEnd(s.EOS, tok)
 	}
 	s.Defaults = file.Defaults
 	return s.Defaults.check()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/inspect"
 	"github.com/hippo-ssm/hippo/internal/brief"
@@ -27,6 +28,8 @@ type Options struct {
 	Shape     release.ShapeOptions
 	Tokenizer string // bytes, dna, gpt2 or a path; empty: that beside or inside the file
 	Type      string // of the matrices of a GGUF file: one of Types
+	Form      string // of an ONNX file: one of ONNXForms
+	End       string // one more token that ends a reply
 	Force     bool   // replace what is in the place of the output
 }
 
@@ -57,6 +60,11 @@ func FromCheckpoint(ctx context.Context, file, dir string, o Options) (*Report, 
 	texts, err := release.ChatTexts(file)
 	if err != nil {
 		return nil, err
+	}
+	if o.End != "" && r.tok != nil {
+		if texts, err = chat.WithEnd(texts, o.End, r.tok); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range modelFiles {
 		r.written = append(r.written, filepath.Join(dir, name))

@@ -8,14 +8,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo"
-	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // Types are the types of the matrices of a GGUF file.
@@ -23,9 +25,7 @@ var Types = []string{"f32", "f16", "q8_0"}
 
 // ToGGUF writes the model of a folder, a training run or a checkpoint as a GGUF file.
 func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
-	if _, err := os.Lstat(out); err == nil && !o.Force {
-		return nil, fmt.Errorf("%s is there, want another name (--force replaces it)", out)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := notThere(out, o.Force); err != nil {
 		return nil, err
 	}
 	gguf := release.GGUFOptions{Type: checkpoint.DType(strings.ToUpper(o.Type))}
@@ -40,6 +40,18 @@ func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
 		return nil, fmt.Errorf("%s: %w", out, err)
 	}
 	return &Report{model: net, tok: gguf.Tokenizer, read: path, written: []string{out}}, nil
+}
+
+// notThere returns an error if there is a file that may not be replaced.
+func notThere(out string, force bool) error {
+	_, err := os.Lstat(out)
+	if err == nil && !force {
+		return fmt.Errorf("%s is there, want another name (--force replaces it)", out)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // modelForGGUF reads a model. It sets its name, tokenizer and chat template in gguf.
@@ -60,7 +72,7 @@ func modelForGGUF(path string, o Options, gguf *release.GGUFOptions) (*model.Mod
 			return nil, err
 		}
 		gguf.Tokenizer = r.tok
-		return r.model, nil
+		return r.model, setChat(gguf, filepath.Dir(path), o.End)
 	}
 	if info.IsDir() {
 		if _, _, err := release.DescribeFloat(path); err != nil {
@@ -81,12 +93,41 @@ func modelForGGUF(path string, o Options, gguf *release.GGUFOptions) (*model.Mod
 	if err != nil {
 		return nil, err
 	}
-	if release.IsGGUF(dir) {
-		t, err := release.ReadGGUFTexts(dir)
-		gguf.Template = t.Template
-		return net, err
+	return net, setChat(gguf, dir, o.End)
+}
+
+// setChat sets what a GGUF file says of chats, by the files in a folder or by another GGUF file. end is one more token
+// that ends a reply, "" for none.
+func setChat(gguf *release.GGUFOptions, dir, end string) error {
+	s, err := chat.Load(dir, gguf.Tokenizer)
+	if err == nil && end != "" {
+		err = addEnd(s, end, gguf.Tokenizer)
 	}
-	c, err := template.Load(dir)
-	gguf.Template = c.Source(false)
-	return net, err
+	if err != nil {
+		return err
+	}
+	texts, err := release.ChatTexts(dir)
+	if err != nil {
+		return err
+	}
+	gguf.Template, gguf.BOS, gguf.EOS, gguf.EndIDs = s.Source, s.BOS, s.EOS, s.EndIDs
+	gguf.Sampling = texts[chat.GenerationFile]
+	_, ends := gguf.Tokenizer.EndOfText()
+	if s.Template != nil && len(s.EndIDs) == 0 && len(s.Stop) == 0 && !ends {
+		return fmt.Errorf("%s: found a chat template that writes no text that ends a reply, and no token named for "+
+			"it: a chat would never end; want --end TOKEN", dir)
+	}
+	return nil
+}
+
+// addEnd adds a token that ends a reply.
+func addEnd(s *chat.Settings, end string, tok tokenizer.Tokenizer) error {
+	ids, err := tok.Encode(nil, []byte(end))
+	if err == nil && len(ids) != 1 {
+		err = fmt.Errorf("end: found %q, which is %d tokens, want one", end, len(ids))
+	}
+	if err == nil && !slices.Contains(s.EndIDs, ids[0]) {
+		s.EndIDs = append(s.EndIDs, ids[0])
+	}
+	return err
 }

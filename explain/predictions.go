@@ -46,13 +46,13 @@ func Beside(tok tokenizer.Tokenizer, names []string, watched []int32, scores ...
 		bars.Names = append(bars.Names, Quoted(tok, id))
 		row := []string{Quoted(tok, id)}
 		for i := range scores {
-			row = append(row, Percent(p(i, id)))
+			row = append(row, figure.Share(p(i, id)))
 		}
 		table.Rows = append(table.Rows, row)
 	}
 	row := []string{"entropy, nats"}
 	for _, s := range of {
-		row = append(row, fmt.Sprintf("%.4g", s.Entropy))
+		row = append(row, figure.Number(s.Entropy))
 	}
 	table.Rows = append(table.Rows, row)
 	return []figure.Panel{{X: figure.Axis{Label: "probability"}, Bars: bars}, {Table: table}}

@@ -107,6 +107,7 @@ type Card struct {
 	Horizon  int       `json:"horizon,omitempty"`
 	Lookback int       `json:"lookback,omitempty"`
 	Levels   []float64 `json:"levels,omitempty"` // of the quantiles
+	Use      string    `json:"use,omitempty"`    // what predicts, if that is not the network
 	Streams  bool      `json:"streams"`          // rows can be predicted one by one
 }
 
@@ -125,6 +126,9 @@ type CardColumn struct {
 func (p *Plan) Card() Card {
 	c := Card{Task: p.Task, Series: p.Series, Step: p.Step, Horizon: p.Horizon, Lookback: p.Lookback, Levels: p.Levels,
 		Streams: p.Task == Forecast || !p.whole() && p.Task != Fill}
+	if p.Use != useNetwork {
+		c.Use = p.Use
+	}
 	if p.Time != nil {
 		c.Time = p.Time.Name
 	}

@@ -41,7 +41,7 @@ type Config struct {
 	Series  string   `json:"series" help:"column that names the sequence of a row; empty: the file's own sequences"`
 	Group   string   `json:"group" help:"column whose groups are not divided between parts, such as a patient"`
 
-	Split      string `json:"split" help:"sizes of training, validation and test part: fractions, or rows of a series"`
+	Split      string `json:"split" help:"sizes of training, validation and test set: fractions, rows, or auto"`
 	Rows       int    `json:"rows" min:"0" help:"rows to read; 0 for all"`
 	Duplicates string `json:"duplicates" enum:"error,first" help:"rows of a series with equal times: the first counts"`
 
@@ -52,12 +52,19 @@ type Config struct {
 	Season    int    `json:"season" min:"0" help:"season length in rows; 0: automatic"`
 	Calendar  string `json:"calendar" enum:"none,auto" help:"auto: add hour, weekday and time of the year as inputs"`
 	Refit     int    `json:"refit" min:"0" help:"forecasts: also retrain and measure every n origins of the test part"`
+	Log       string `json:"log" enum:"auto,on,off" help:"forecast logarithms; auto: if better on the validation set"`
 	Scale     string `json:"scale" enum:"auto,window,series" help:"scale of forecasts: the rows seen, or the series"`
 	Dt        string `json:"dt" enum:"auto,input,steps,both,none" help:"how the network takes the time between rows"`
 	Base      string `json:"base" enum:"linear,last" help:"baseline that a network's forecast is added to"`
 	Levels    string `json:"levels" help:"quantile levels to learn, increasing, with 0.5"`
 	Intervals string `json:"intervals" enum:"recent,valid,learnt" help:"calibrate on recent rows, validation, or not"`
+	Use       string `json:"use" help:"what predicts: best on the validation set, network, or a baseline's name"`
+	Final     string `json:"final" enum:"all,train" help:"rows of the last fit: all, or the training set"`
 	Alarms    string `json:"alarms" help:"anomalies: fraction of ordinary rows that may raise an alarm"`
+
+	Spectrum     string `json:"spectrum" enum:"auto,none,mel" help:"recordings: log-mel frames of samples, or samples"`
+	Importance   int    `json:"importance" min:"0" help:"validation windows that show which column matters; 0: none"`
+	ClassWeights string `json:"class_weights" help:"auto: by validation; none, balanced, or such as rare=10,other=2"`
 
 	table.Options
 	labelled.Config
@@ -67,12 +74,12 @@ type Config struct {
 func DefaultConfig() Config {
 	c := Config{
 		Task: Auto, Split: "0.7,0.15,0.15", Duplicates: "error", Calendar: "none", Scale: scaleAuto, Base: "linear",
-		Dt: "auto", Levels: "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", Alarms: "0.001",
-		Intervals: recentIntervals,
-		Options:   table.DefaultOptions(), Config: labelled.Default(),
+		Log: "auto", Dt: "auto", Levels: "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", Alarms: "0.001",
+		Intervals: recentIntervals, Use: useBest, Final: finalAll, ClassWeights: weightsAuto, Importance: 200,
+		Spectrum: spectrumAuto, Options: table.DefaultOptions(), Config: labelled.Default(),
 	}
-	c.Epochs, c.BatchSize = 0, 0 // chosen
-	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "", 32, "none", 32
+	c.Epochs, c.BatchSize = 0, 0                                                    // chosen
+	c.Model.Layers, c.Model.DModel, c.Model.MLP, c.Model.DState = "", 0, "none", 32 // chosen
 	c.Model.ResidDropout = 0.1
 	c.Optim.LR, c.Optim.SSMLR, c.Optim.WeightDecay, c.Optim.Schedule = 0.002, 0.001, 0.01, "cosine"
 	c.Optim.Clip = 1
@@ -103,6 +110,9 @@ func (c *Config) Check() error {
 	if a, err := strconv.ParseFloat(c.Alarms, 64); err != nil || !(a > 0 && a < 1) {
 		p.Addf("alarms", "found %.20q, want a number between 0 and 1", c.Alarms)
 	}
+	if err := checkClassWeights(c.ClassWeights); err != nil {
+		p.Addf("class_weights", "%v", err)
+	}
 	for _, name := range c.Target {
 		if slices.Contains(c.Ignore, name) {
 			p.Addf("ignore", "found %s, which is the target", name)
@@ -118,6 +128,9 @@ func (c *Config) Check() error {
 	shape.Epochs, shape.BatchSize = max(1, shape.Epochs), max(shape.BatchSize, shape.Shards)
 	if shape.Model.Layers == "" {
 		shape.Model.Layers = causalLayers
+	}
+	if shape.Model.DModel == 0 {
+		shape.Model.DModel = usualWidth
 	}
 	p.Add(shape.Validate())
 	return p.Err()
@@ -141,6 +154,9 @@ func (c *Config) levels() (levels []float64, err error) {
 
 // split parses the sizes of the three parts.
 func (c *Config) split() (parts [3]float64, err error) {
+	if c.Split == autoSplit {
+		return [3]float64{0.7, 0.1, 0.2}, nil
+	}
 	texts := strings.Split(c.Split, ",")
 	wrong := fmt.Errorf("found %.60q, want three numbers such as 0.7,0.15,0.15, which make 1 in all, "+
 		"or numbers of rows such as 8640,2880,2880", c.Split)

@@ -49,6 +49,9 @@ type encoder struct {
 
 func newEncoder(p *Plan) (*encoder, error) {
 	zone, err := time.LoadLocation(p.Zone)
+	if p.Time != nil && p.Time.Days() {
+		zone = time.UTC // as they are read
+	}
 	return &encoder{p: p, zone: zone}, err
 }
 
@@ -213,7 +216,7 @@ func (e *encoder) back(i int, y, now float64) float64 {
 	case e.p.predictsNext():
 		return y*c.Change + now + c.Base
 	case e.last != nil:
-		return y*e.scale[i] + e.last[i] + now + c.Base
+		return c.number(y*e.scale[i] + e.last[i] + now)
 	}
 	return y*c.Deviation + c.Mean + c.Base
 }

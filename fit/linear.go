@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"context"
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
@@ -12,8 +14,9 @@ import (
 //
 //	ŷ[h] = x[L-1] + Σ_j W[j, h] (x[L-order+j] - x[L-1])
 type linear struct {
-	Order   int         `json:"order"`   // rows that it sees
-	Weights [][]float32 `json:"weights"` // of each target, (order, horizon)
+	Order   int         `json:"order"`            // rows that it sees
+	Weights [][]float32 `json:"weights"`          // of each target, (order, horizon)
+	Ridges  []float64   `json:"ridges,omitempty"` // of each target, those of linearRidges that were best
 }
 
 // Bounds of the linear forecast: rows that it sees, weights in all, and windows that it is fitted to.
@@ -28,9 +31,9 @@ const (
 // but the last value repeated.
 var linearRidges = []float64{1e-3, 1e-2, 1e-1, 1, 10, 100}
 
-// fitLinear fits the linear forecast to the training part, with the ridge that is best on the validation part. It is
-// nil if there are too few windows.
-func (f *frame) fitLinear(train, valid *windows) *linear {
+// fitLinear fits the linear forecast to the training part, with the ridge that is best on the validation part, or with
+// the ridges of a forecast fitted before. It is nil if there are too few windows.
+func (f *frame) fitLinear(train, valid *windows, before *linear) *linear {
 	p := f.plan
 	targets, indices := p.targets(), some(train.Len(), linearWindows)
 	l := &linear{Order: min(p.Lookback, linearOrder, linearWeights/(len(targets)*p.Horizon))}
@@ -39,19 +42,26 @@ func (f *frame) fitLinear(train, valid *windows) *linear {
 	}
 	for k := range targets {
 		x, y := f.differences(train, indices, k, l.Order)
-		vx, vy := f.differences(valid, some(valid.Len(), linearChecks), k, l.Order)
-		best, least := (*mat.Dense)(nil), math.Inf(1)
-		for _, w := range ridges(x, y, linearRidges) {
-			var off mat.Dense
-			off.Mul(vx, w)
-			off.Sub(&off, vy)
-			if e := mat.Norm(&off, 2); e < least {
-				best, least = w, e
-			}
+		best, ridge := (*mat.Dense)(nil), 0.0
+		if before != nil {
+			ridge = before.Ridges[k]
+			ridges(x, y, []float64{ridge}, func(_ float64, w *mat.Dense) { best = w })
+		} else {
+			least := math.Inf(1)
+			vx, vy := f.differences(valid, some(valid.Len(), linearChecks), k, l.Order)
+			ridges(x, y, linearRidges, func(part float64, w *mat.Dense) {
+				var off mat.Dense
+				off.Mul(vx, w)
+				off.Sub(&off, vy)
+				if e := mat.Norm(&off, 2); e < least {
+					best, ridge, least = w, part, e
+				}
+			})
 		}
 		if best == nil {
 			return nil
 		}
+		l.Ridges = append(l.Ridges, ridge)
 		weights := make([]float32, 0, l.Order*p.Horizon)
 		for j := range l.Order {
 			for h := range p.Horizon {
@@ -87,8 +97,9 @@ func (f *frame) differences(w *windows, indices []int, k, order int) (x, y *mat.
 	return x, y
 }
 
-// ridges solve min |X W - Y|² + λ|W|² for several λ, parts of the mean of the diagonal of XᵀX; those that can be.
-func ridges(x, y *mat.Dense, parts []float64) (all []*mat.Dense) {
+// ridges solve min |X W - Y|² + λ|W|² for several λ, parts of the mean of the diagonal of XᵀX, and call visit with
+// those that can be.
+func ridges(x, y *mat.Dense, parts []float64, visit func(part float64, w *mat.Dense)) {
 	_, n := x.Dims()
 	var gram mat.SymDense
 	gram.SymOuterK(1, x.T())
@@ -110,10 +121,9 @@ func ridges(x, y *mat.Dense, parts []float64) (all []*mat.Dense) {
 		if chol.Factorize(with) {
 			w := new(mat.Dense)
 			_ = chol.SolveTo(w, &right) // an error says that it is not exact
-			all = append(all, w)
+			visit(part, w)
 		}
 	}
-	return all
 }
 
 // ahead fills dst with how far the forecast of target k is above the last of the rows that it sees.
@@ -127,16 +137,61 @@ func (l *linear) ahead(k int, past, dst []float64) {
 	}
 }
 
-// guessLinear is the linear forecast alone.
-func (f *frame) guessLinear(l *linear) func(at window, dst []float64) {
-	return func(at window, dst []float64) {
-		ahead := make([]float64, f.plan.Horizon)
-		past := f.seen(at)
-		for k := range past {
-			l.ahead(k, past[k], ahead)
-			for h, x := range ahead {
-				dst[h*len(past)+k] = past[k][len(past[k])-1] + x
-			}
+// nlinear is the linear forecast as a rival of the network.
+type nlinear struct {
+	Own *linear `json:"own,omitempty"` // nil: that which the network's is added to, Plan.Linear
+}
+
+func (*nlinear) title(*Plan) string { return "linear (NLinear, least squares)" }
+
+func (l *nlinear) fit(_ context.Context, f *frame, train, valid *windows) (bool, error) {
+	before := l.Own
+	switch {
+	case valid != nil && f.plan.Linear != nil:
+		return true, nil
+	case before == nil && valid == nil:
+		before = f.plan.Linear
+	}
+	l.Own = f.fitLinear(train, valid, before)
+	return l.Own != nil, nil
+}
+
+func (l *nlinear) check(p *Plan) error {
+	if l.Own == nil && p.Linear == nil {
+		return fmt.Errorf("found no linear forecast, want its weights")
+	}
+	return l.Own.check(p)
+}
+
+func (*nlinear) memory(p *Plan) int { return p.Lookback }
+
+func (l *nlinear) guess(e *encoder, rows []float32, n int, dst []float64) {
+	if l.Own == nil {
+		return
+	}
+	targets, ahead := e.p.targets(), make([]float64, n)
+	for k, i := range targets {
+		past := e.p.seen(rows, n, i)
+		l.Own.ahead(k, past, ahead)
+		for h, x := range ahead {
+			dst[h*len(targets)+k] = e.target(i, past[len(past)-1]+x, e.ahead[k][h])
 		}
 	}
+}
+
+// check checks weights that were read from a file.
+func (l *linear) check(p *Plan) error {
+	if l == nil {
+		return nil
+	}
+	if l.Order < 1 || l.Order > p.Lookback || len(l.Weights) != len(p.targets()) {
+		return fmt.Errorf("found a linear forecast of %d targets from %d rows, want %d from 1 to %d",
+			len(l.Weights), l.Order, len(p.targets()), p.Lookback)
+	}
+	for _, w := range l.Weights {
+		if len(w) != l.Order*p.Horizon {
+			return fmt.Errorf("found a linear forecast of %d weights, want %d", len(w), l.Order*p.Horizon)
+		}
+	}
+	return nil
 }

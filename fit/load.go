@@ -157,6 +157,10 @@ func (l *loader) add(v *table.Values) error {
 	}
 	last := l.lastOf(seq)
 	if l.s.time >= 0 {
+		// clocks show an hour twice when they are put back: the order of rows tells which
+		if again, ok := l.r.Again(l.s.time, time); ok && time <= last.time && last.time <= again {
+			time = again
+		}
 		drop, err := l.checkTime(v, last, time)
 		if drop || err != nil {
 			return err
@@ -197,13 +201,16 @@ func (l *loader) checkTime(v *table.Values, last *lastRow, time float64) (drop b
 	case time == last.time && l.c.Duplicates == "first":
 		l.dropped++
 		return true, nil
-	case time == last.time:
-		return false, wrong(
-			"found the time of %s %d once more, want another one%s (--duplicates first takes the first row of a time)",
-			last.place.Unit, last.place.At, l.seriesHint())
 	}
-	return false, wrong("found a time before that of %s %d, want times that rise%s", last.place.Unit, last.place.At,
-		l.seriesHint())
+	summer := l.r.SummerTime(l.s.time, last.time, time)
+	if time == last.time {
+		return false, wrong(
+			"found the time of %s %d once more, want another one%s (--duplicates first takes the "+
+				"first row of a time)%s",
+			last.place.Unit, last.place.At, l.seriesHint(), summer)
+	}
+	return false, wrong("found a time before that of %s %d, want times that rise%s%s", last.place.Unit, last.place.At,
+		l.seriesHint(), summer)
 }
 
 // seriesHint says how rows of several series are told apart, where no column does.
@@ -238,7 +245,11 @@ func (l *loader) bridge(seq int, last *lastRow, time float64) error {
 	}
 	step := last.step
 	n := math.Round(apart / step)
-	if n < 2 || n > mostBridged || math.Abs(apart/step-n) > 0.01*n || step > 27*day { // months differ
+	off := 0.01 * n * step
+	if step >= day && l.r.Unclear(l.s.time) {
+		off = max(off, 3600) // a day of 23 or 25 hours
+	}
+	if n < 2 || n > mostBridged || math.Abs(apart-n*step) > off || step > 27*day { // months differ
 		return nil
 	}
 	empty := make([]float32, len(l.s.plan.Columns), l.s.plan.width())
@@ -308,6 +319,9 @@ func (l *loader) finish() error {
 		at += l.counts[i]
 	}
 	f.notes = append(f.notes, l.r.Notes()...)
+	for i, at := range l.s.columns { // rows may have decided on what the first ones left open
+		l.s.plan.Columns[i].Decimal = l.r.Columns()[at].Decimal
+	}
 	if l.filled > 0 {
 		f.notes = append(f.notes, fmt.Sprintf("%d rows are missing between others and count as rows without values",
 			l.filled))

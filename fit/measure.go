@@ -12,60 +12,72 @@ import (
 // measureWindows is the limit on the windows of the test part that are measured.
 const measureWindows = 20_000
 
-// numbers measures a network that predicts numbers, and simple forecasts, on windows.
-// What is calibrated gets what intervals as learnt would have held.
-func (m *Model) numbers(ctx context.Context, f *frame, w *windows, guesses []*guesser,
-	past map[int]*recent, calibrated []Calibration) (all []Errors, err error) {
-	p := m.plan
-	targets := len(p.targets())
-	sums := make([][]*errorSum, len(guesses)+1)
-	for n := range sums {
-		name := "network"
-		if n > 0 {
-			name = guesses[n-1].name
-		}
-		for k := range targets {
-			sums[n] = append(sums[n], p.newErrorSum(name, k))
-		}
-	}
-	err = m.sum(ctx, f, w, some(w.Len(), measureWindows), guesses, sums, past)
-	for k := range targets {
-		for n := range sums {
-			all = append(all, sums[n][k].errors())
-		}
+// numbers measures predicted numbers on windows. What is calibrated gets what intervals as learnt would have held.
+func (m *Model) numbers(ctx context.Context, f *frame, w *windows, name string, past map[int]*recent,
+	calibrated []Calibration) (all []Errors, err error) {
+	sums := m.plan.newSums(name)
+	err = m.sum(ctx, f, w, some(w.Len(), measureWindows), sums, past)
+	for k, s := range sums {
+		all = append(all, s.errors())
 		if k < len(calibrated) {
-			calibrated[k].TestCalibrated = all[len(all)-len(sums)].Coverage
-			calibrated[k].TestLearnt = 100 * sums[0][k].learnt / max(1, sums[0][k].all.n)
+			calibrated[k].TestCalibrated, calibrated[k].TestLearnt = all[k].Coverage, 100*s.learnt/max(1, s.all.n)
 		}
 	}
 	return all, err
 }
 
-// sum adds the errors on windows up: in sums[0] those of the network, of each target, in the others those of guesses.
-func (m *Model) sum(ctx context.Context, f *frame, w *windows, indices []int, guesses []*guesser,
-	sums [][]*errorSum, past map[int]*recent) error {
-	targets := f.plan.targets()
-	var dst []float64
+// newSums are sums of errors of each target.
+func (p *Plan) newSums(name string) (sums []*errorSum) {
+	for k := range p.targets() {
+		sums = append(sums, p.newErrorSum(name, k))
+	}
+	return sums
+}
+
+// sum adds the errors on windows to the sum of each target.
+func (m *Model) sum(ctx context.Context, f *frame, w *windows, indices []int, sums []*errorSum,
+	past map[int]*recent) error {
 	return m.outputs(ctx, w, indices, func(at window, ex *task.Example, y []float32) error {
 		width := m.net.Config.Outputs
 		wide := past[at.seq].widths(f.origin(at))
 		f.truths(m.enc, at, ex, func(r, k int, truth, now float64) {
 			out := y[r*width : (r+1)*width]
-			sums[0][k].add(r, truth, m.calibrated(m.enc, out, k, r, now, wide))
+			sums[k].add(r, truth, m.calibrated(m.enc, out, k, r, now, wide))
 			if q := m.learnt(m.enc, out, k, now); q[0] <= truth && truth <= q[len(q)-1] {
-				sums[0][k].learnt++
+				sums[k].learnt++
 			}
 		})
-		for n, g := range guesses {
-			dst = append(dst[:0], make([]float64, len(ex.Numbers))...)
-			g.guess(at, dst)
-			f.truths(m.enc, at, ex, func(r, k int, truth, _ float64) {
-				unit := m.enc.unit(targets[k])
-				sums[n+1][k].add(r, truth, g.quantiles(f.plan, dst[r*len(targets)+k], unit, k, r))
-			})
-		}
 		return nil
 	})
+}
+
+// truths calls visit with every number that is asked in a window, in the units of the data, and what was known when it
+// was asked: see encoder.back.
+func (f *frame) truths(e *encoder, at window, ex *task.Example, visit func(r, k int, truth, now float64)) {
+	p := f.plan
+	targets := p.targets()
+	if p.Task == Forecast {
+		e.from(f.rows.rows(at.lo, at.hi-p.Horizon))
+	}
+	now := make([]float64, len(targets))
+	for k, i := range targets {
+		now[k] = p.Columns[i].Mean
+	}
+	for r := range len(ex.Numbers) / len(targets) {
+		for k, i := range targets {
+			if p.Task == Forecast {
+				now[k] = e.ahead[k][r]
+			}
+			if p.predictsNext() {
+				if x := float64(f.rows.row(at.lo + r)[i]); x == x {
+					now[k] = x
+				}
+			}
+			if y := float64(ex.Numbers[r*len(targets)+k]); y == y {
+				visit(r, k, e.back(i, y, now[k]), now[k])
+			}
+		}
+	}
 }
 
 // mostWrong is how many wrong examples are reported.
@@ -74,10 +86,7 @@ const mostWrong = 10
 // classes measures a classifier. counts are those of the classes in the training part.
 func (m *Model) classes(ctx context.Context, f *frame, w *windows, counts []int) (*ClassScore, error) {
 	names, _ := m.plan.classes()
-	s := &ClassScore{Classes: names, Bins: make([]CalibrationBin, calibrationBins)}
-	for range names {
-		s.Confusion = append(s.Confusion, make([]int, len(names)))
-	}
+	s := newClassScore(names)
 	majority := slices.Index(counts, slices.Max(counts))
 	told := 0
 	err := m.outputs(ctx, w, some(w.Len(), measureWindows), func(at window, ex *task.Example, y []float32) error {
@@ -85,8 +94,8 @@ func (m *Model) classes(ctx context.Context, f *frame, w *windows, counts []int)
 			if truth == task.Ignore {
 				continue
 			}
-			p := softmax(y[r*len(names) : (r+1)*len(names)])
-			best := largest(p)
+			p := m.plan.probabilities(y[r*len(names) : (r+1)*len(names)])
+			best := predicted(p, m.plan.Weights)
 			s.Count++
 			s.Confusion[truth][best]++
 			s.Loss -= math.Log(max(p[truth], 1e-30))
@@ -182,8 +191,8 @@ func (p *Plan) surprise(truths []float64, q [][]float64) float64 {
 	return math.Sqrt(sum / n)
 }
 
-// alarm finds the score that a share of the rows of the validation part exceed.
-func (m *Model) alarm(ctx context.Context, f *frame, valid *windows, share float64) error {
+// alarm returns the score that a share of the rows of the validation part exceed.
+func (m *Model) alarm(ctx context.Context, f *frame, valid *windows, share float64) (float64, error) {
 	p := m.plan
 	targets := len(p.targets())
 	var scores []float64
@@ -205,6 +214,5 @@ func (m *Model) alarm(ctx context.Context, f *frame, valid *windows, share float
 		}
 		return nil
 	})
-	p.Alarm = conformal(scores, 1-share)
-	return err
+	return conformal(scores, 1-share), err
 }

@@ -47,7 +47,7 @@ type oneSum struct {
 
 func (p *Plan) newErrorSum(name string, target int) *errorSum {
 	c := &p.Columns[p.targets()[target]]
-	return &errorSum{name: name, target: c.Name, deviation: c.Deviation, levels: p.Levels, middle: p.middle(),
+	return &errorSum{name: name, target: c.Name, deviation: c.deviation(), levels: p.Levels, middle: p.middle(),
 		steps: make([]oneSum, p.Horizon)}
 }
 
@@ -100,6 +100,7 @@ func (s *errorSum) errors() Errors {
 
 // ClassScore measures the classification of the test part.
 type ClassScore struct {
+	Name      string   `json:"name,omitempty"` // the model or baseline
 	Classes   []string `json:"classes"`
 	Count     int      `json:"count"`
 	Accuracy  float64  `json:"accuracy"`          // percent
@@ -108,11 +109,33 @@ type ClassScore struct {
 	Loss      float64  `json:"loss"`     // cross-entropy, nats
 	Majority  float64  `json:"majority"` // the accuracy of the class most frequent in training, percent
 	Confusion [][]int  `json:"confusion"`
+	// PerClass has each class. Floor says so if the network is not better than the class most frequent in training.
+	PerClass []ClassMetrics `json:"per_class"`
+	Floor    string         `json:"floor,omitempty"`
 	// Bins compare probabilities with how often the class was right: calibration. ECE is the mean difference.
 	Bins []CalibrationBin `json:"calibration"`
 	ECE  float64          `json:"expected_calibration_error"`
 	// Wrong are the sequences or rows with the most confident wrong predictions.
 	Wrong []WrongExample `json:"most_wrong,omitempty"`
+}
+
+// ClassMetrics measure the predictions of one class.
+type ClassMetrics struct {
+	Class     string  `json:"class"`
+	Count     int     `json:"count"`     // that are of the class
+	Predicted int     `json:"predicted"` // that are predicted to be
+	Recall    float64 `json:"recall"`    // of those of the class, what is predicted so, percent
+	Precision float64 `json:"precision"` // of those predicted so, what is of the class, percent
+	F1        float64 `json:"f1"`
+}
+
+// newClassScore returns the score of no example.
+func newClassScore(names []string) *ClassScore {
+	s := &ClassScore{Classes: names, Bins: make([]CalibrationBin, calibrationBins)}
+	for range names {
+		s.Confusion = append(s.Confusion, make([]int, len(names)))
+	}
+	return s
 }
 
 // CalibrationBin holds the examples whose predicted class had a probability in one tenth.
@@ -145,6 +168,11 @@ func (s *ClassScore) finish() {
 			told += s.Confusion[j][i]
 		}
 		right += row[i]
+		s.PerClass = append(s.PerClass, ClassMetrics{
+			Class: s.Classes[i], Count: is, Predicted: told, Recall: 100 * float64(row[i]) / float64(max(1, is)),
+			Precision: 100 * float64(row[i]) / float64(max(1, told)),
+			F1:        2 * float64(row[i]) / float64(max(1, is+told)),
+		})
 		if is > 0 {
 			classes++
 			recall += float64(row[i]) / float64(is)

@@ -14,23 +14,41 @@ type Model struct {
 	net  *model.Network
 	plan *Plan
 	enc  *encoder
+
+	rival *Contender // predicts in the place of the network; nil for the network
 }
 
-// Open loads the network of the run in a folder.
+// Open loads what the run in a folder has chosen to predict by: its network, or a simple model that was better.
 func Open(dir string) (*Model, error) {
-	net, err := model.FindNetwork(dir)
+	net, p, err := openNetwork(dir)
 	if err != nil {
 		return nil, err
 	}
+	m, err := newModel(net, p)
+	if err != nil {
+		return nil, err
+	}
+	if m, err = m.Use(""); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return m, nil
+}
+
+// openNetwork loads the network of a run, with its plan.
+func openNetwork(dir string) (*model.Network, *Plan, error) {
+	net, err := model.FindNetwork(dir)
+	if err != nil {
+		return nil, nil, err
+	}
 	if net == nil {
-		return nil, fmt.Errorf("%s: found no %s, want the folder of hippo fit or hippo forecast", dir,
+		return nil, nil, fmt.Errorf("%s: found no %s, want the folder of hippo fit or hippo forecast", dir,
 			model.NetworkFile)
 	}
 	p, err := PlanOf(net)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	return newModel(net, p)
+	return net, p, nil
 }
 
 func newModel(net *model.Network, p *Plan) (*Model, error) {
@@ -50,9 +68,20 @@ func (m *Model) Net() *model.Network { return m.net }
 // batchPositions is about how many positions are computed at a time.
 const batchPositions = 16 << 10
 
+// examples are windows with the examples of them.
+type examples interface {
+	Example(i int, ex *task.Example)
+	at(i int) window
+	frame() *frame
+	stretch(i, lo, hi int) []float32 // stored rows, of and before window i
+}
+
 // outputs calls visit with the network's outputs of examples: those of the positions that are asked, in their order.
-func (m *Model) outputs(ctx context.Context, w *windows, indices []int,
+func (m *Model) outputs(ctx context.Context, w examples, indices []int,
 	visit func(at window, ex *task.Example, y []float32) error) error {
+	if m.rival != nil {
+		return m.guesses(ctx, w, indices, visit)
+	}
 	for len(indices) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -84,6 +113,35 @@ func (m *Model) outputs(ctx context.Context, w *windows, indices []int,
 			}
 		}
 		indices = indices[len(examples):]
+	}
+	return nil
+}
+
+// guesses is outputs of a rival.
+func (m *Model) guesses(ctx context.Context, w examples, indices []int,
+	visit func(at window, ex *task.Example, y []float32) error) error {
+	p, f := m.plan, w.frame()
+	for _, i := range indices {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var ex task.Example
+		w.Example(i, &ex)
+		at := w.at(i)
+		lo, hi, n := at.lo, at.hi, len(ex.Values)/m.net.Config.Channels
+		switch {
+		case p.Task == Forecast:
+			n = p.Horizon
+			m.enc.from(w.stretch(i, lo, hi-n))
+			lo = max(f.seqs[at.seq].lo, min(lo, hi-n-m.rival.rival.memory(p)))
+		case p.whole():
+			n = 1
+		default:
+			hi = lo + n // the last row has no next one
+		}
+		if err := visit(at, &ex, m.rival.outputs(m.enc, w.stretch(i, lo, hi), n)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -25,8 +25,10 @@ type Plan struct {
 	Time   *table.Column `json:"time,omitempty"`
 	Series string        `json:"series,omitempty"` // the column that names the sequence of a row
 	Zone   string        `json:"zone,omitempty"`
-	Comma  bool          `json:"comma,omitempty"` // before the fraction of numbers
+	Comma  bool          `json:"comma,omitempty"` // before fractions, of runs whose columns do not have it
 	Wide   bool          `json:"wide,omitempty"`
+	// Spectrum is how recordings are read; nil for samples.
+	Spectrum *table.Spectrum `json:"spectrum,omitempty"`
 
 	// seconds from one row to the next, the median; 0 if it is not known
 	Step      float64  `json:"step,omitempty"`
@@ -49,8 +51,18 @@ type Plan struct {
 	Widen [][][]float64 `json:"widen,omitempty"`
 	// Recent is how many recent rows calibrate the intervals of the next forecast; 0 for none.
 	Recent int `json:"recent,omitempty"`
+	// Final says that the network was trained on all rows: its recent errors are smaller than those to come.
+	Final bool `json:"final,omitempty"`
+	// Use is the name of the contender that predicts, "" for the network. Contenders are the network and the simple
+	// models that it was measured beside.
+	Use        string       `json:"use,omitempty"`
+	Contenders []*Contender `json:"contenders,omitempty"`
 	// Alarm is the score above which a row is unusual.
 	Alarm float64 `json:"alarm,omitempty"`
+	// Weights are those of the classes: the one of the largest probability times weight is predicted. If Weighted is
+	// set, the network was trained with them.
+	Weights  []float64 `json:"class_weights,omitempty"`
+	Weighted bool      `json:"weighted_training,omitempty"`
 }
 
 // Column is a column of the data as the network sees it.
@@ -64,6 +76,8 @@ type Column struct {
 	Base      float64  `json:"base,omitempty"`
 	Mean      float64  `json:"mean,omitempty"`
 	Deviation float64  `json:"deviation,omitempty"`
+	Log       bool     `json:"log,omitempty"`    // x is stored as log x
+	Spread    float64  `json:"spread,omitempty"` // the deviation of x, if its logarithm is stored
 	Change    float64  `json:"change,omitempty"` // the deviation of the difference to the row before
 	Low       float64  `json:"low,omitempty"`
 	High      float64  `json:"high,omitempty"`
@@ -103,6 +117,12 @@ func (p *Plan) classes() (names []string, ok bool) {
 	return nil, false
 }
 
+// predictsClass reports whether a class is predicted.
+func (p *Plan) predictsClass() bool {
+	_, ok := p.classes()
+	return ok
+}
+
 // whole reports whether the network has one output for a sequence.
 func (p *Plan) whole() bool { return p.Task == Classify || p.Task == Regress }
 
@@ -118,7 +138,7 @@ func (p *Plan) raw(dst []float32, v *table.Values, time float64, class func(colu
 		if c.Kind == table.Category {
 			dst = append(dst, class(i, v.Texts[i]))
 		} else {
-			dst = append(dst, float32(v.Numbers[i]-c.Base))
+			dst = append(dst, float32(c.stored(v.Numbers[i])))
 		}
 	}
 	if p.Time != nil {
@@ -181,6 +201,10 @@ func (p *Plan) inputs() []task.Channel {
 
 // channel describes the numbers of a column.
 func (c *Column) channel(name string) task.Channel {
+	if c.Log {
+		return task.Channel{Name: plain("logarithm of " + name), Low: c.Low, High: c.High, Mean: c.Mean,
+			Deviation: c.Deviation}
+	}
 	return task.Channel{Name: plain(name), Unit: c.Unit, Low: c.Low + c.Base, High: c.High + c.Base,
 		Mean: c.Mean + c.Base, Deviation: c.Deviation}
 }
@@ -259,6 +283,9 @@ func (p *Plan) check(net *model.Network) error {
 			return fmt.Errorf("column %.40q: found the kind %.40q, want %s or %s", c.Name, c.Kind, table.Number,
 				table.Category)
 		}
+		if c.Log && p.Task != Forecast {
+			return fmt.Errorf("column %.40q: found logarithms, want them for forecasts only", c.Name)
+		}
 		if c.Kind == table.Number && !(c.Deviation > 0 && c.Change > 0) {
 			return fmt.Errorf("column %.40q: found the deviation %g and that of changes %g, want more than 0", c.Name,
 				c.Deviation, c.Change)
@@ -284,11 +311,27 @@ func (p *Plan) check(net *model.Network) error {
 	case !classes && (len(p.Levels) == 0 || !slices.IsSorted(p.Levels) || p.Levels[0] <= 0 ||
 		p.Levels[len(p.Levels)-1] >= 1):
 		return fmt.Errorf("found the levels %v, want increasing ones between 0 and 1", p.Levels)
+	case p.Weighted && p.Weights == nil || p.Weights != nil && (len(p.Weights) != len(names) ||
+		slices.ContainsFunc(p.Weights, func(w float64) bool { return !(w > 0 && w <= math.MaxFloat64) })):
+		return fmt.Errorf("found the class weights %v, want %d, more than 0", p.Weights, len(names))
 	}
-	if err := p.checkLinear(); err != nil {
+	if p.Spectrum != nil {
+		if err := p.Spectrum.Check(); err != nil {
+			return fmt.Errorf("spectrum: %w", err)
+		}
+	}
+	if err := p.Linear.check(p); err != nil {
 		return err
 	}
-	return p.checkWiden()
+	if err := p.checkWiden(); err != nil {
+		return err
+	}
+	for _, c := range p.Contenders {
+		if err := c.load(p); err != nil {
+			return fmt.Errorf("contenders: %w", err)
+		}
+	}
+	return nil
 }
 
 // checkWiden checks what calibration has found.
@@ -328,21 +371,4 @@ func (p *Plan) TargetNames() (names []string) {
 		names = append(names, p.Columns[i].Name)
 	}
 	return names
-}
-
-// checkLinear checks the weights of the linear forecast.
-func (p *Plan) checkLinear() error {
-	if p.Linear == nil {
-		return nil
-	}
-	if n := p.Linear.Order; n < 1 || n > p.Lookback || len(p.Linear.Weights) != len(p.targets()) {
-		return fmt.Errorf("found a linear forecast of %d targets from %d rows, want %d from 1 to %d",
-			len(p.Linear.Weights), n, len(p.targets()), p.Lookback)
-	}
-	for _, w := range p.Linear.Weights {
-		if len(w) != p.Linear.Order*p.Horizon {
-			return fmt.Errorf("found a linear forecast of %d weights, want %d", len(w), p.Linear.Order*p.Horizon)
-		}
-	}
-	return nil
 }

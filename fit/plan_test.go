@@ -69,7 +69,7 @@ func TestScaleOfForecasts(t *testing.T) {
 	}{{"auto", 48, true}, {"auto", 49, false}, {"window", 49, true}, {"series", 24, false}} {
 		f := &frame{plan: &Plan{Task: Forecast}, seqs: []sequence{{hi: 1000}}}
 		c := DefaultConfig()
-		c.Scale, c.Horizon, c.Lookback = one.scale, one.horizon, 48
+		c.Scale, c.Horizon, c.Lookback, c.Season = one.scale, one.horizon, 48, 1
 		if err := f.settleLengths(&c); err != nil || f.plan.Local != one.local {
 			t.Errorf("%+v: found %t, %v", one, f.plan.Local, err)
 		}

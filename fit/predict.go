@@ -40,15 +40,16 @@ type Prediction struct {
 	Quantiles [][]float64
 	// Given are the numbers of the targets as the data has them, NaN if it has none.
 	Given []float64
-	// Probabilities are those of the classes.
+	// Probabilities are those of the classes, and Weights what Class multiplies them by; nil for none.
 	Probabilities []float64
+	Weights       []float64
 	Score         float64 // of an anomaly
 	Unusual       bool    // Score is above that of almost all rows of training
 }
 
-// Class is the most probable class, with its probability.
+// Class is the class of the largest probability times weight, with its probability.
 func (p *Prediction) Class() (class int, probability float64) {
-	class = largest(p.Probabilities)
+	class = predicted(p.Probabilities, p.Weights)
 	return class, p.Probabilities[class]
 }
 
@@ -89,6 +90,7 @@ type input struct {
 	classes  []map[string]int
 	series   int // of the reader's columns, -1 for none
 	time     int
+	clocks   map[seriesKey]float64 // the last time of each series
 	reported map[string]bool
 	note     func(text string)
 }
@@ -101,7 +103,7 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 		return nil, err
 	}
 	d := &input{m: m, net: m.net, enc: enc, p: p, opt: opt, reported: map[string]bool{}, series: -1, time: -1,
-		note: opt.Note}
+		note: opt.Note, clocks: map[seriesKey]float64{}}
 	if d.note == nil {
 		d.note = func(string) {}
 	}
@@ -109,6 +111,7 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	for i := range p.Columns {
 		c := p.Columns[i].Column
 		c.Optional = !p.Columns[i].In
+		p.olderDecimal(&c)
 		want = append(want, c)
 		known := map[string]int{}
 		for k, name := range p.Columns[i].Classes {
@@ -120,6 +123,7 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 		d.time = len(want)
 		c := *p.Time
 		c.Optional = len(p.Calendar) == 0 && !p.timeGoesIn() && !p.timeSteps()
+		p.olderDecimal(&c)
 		want = append(want, c)
 	}
 	if p.Series != "" {
@@ -128,8 +132,19 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 	}
 	o := opt.Options
 	o.Zone, o.Wide, o.Categories = p.Zone, p.Wide, nil
+	if p.Spectrum != nil {
+		spectrum := *p.Spectrum
+		o.Spectrum = &spectrum
+	}
 	d.r, err = table.Open(paths, stdin, o, want)
 	return d, err
+}
+
+// olderDecimal sets how a column's numbers are written if an earlier version has trained the network.
+func (p *Plan) olderDecimal(c *table.Column) {
+	if c.Decimal == "" {
+		c.Decimal = map[bool]string{true: "comma", false: "point"}[p.Comma]
+	}
 }
 
 // once reports a text once.
@@ -164,7 +179,7 @@ func (d *input) next(v *table.Values) (item, error) {
 		it.series = v.Texts[d.series]
 	}
 	if d.time >= 0 {
-		it.time = v.Numbers[d.time]
+		it.time = d.clock(v, it.series)
 	}
 	it.row = d.p.raw(nil, v, it.time, func(i int, text string) float32 { return d.class(v, i, text) })
 	for i := range d.p.Columns {
@@ -179,14 +194,37 @@ func (d *input) next(v *table.Values) (item, error) {
 	return it, nil
 }
 
+// clock returns the time of a row. Clocks show an hour twice when they are put back: the order of rows tells which.
+func (d *input) clock(v *table.Values, series string) float64 {
+	now := v.Numbers[d.time]
+	if !d.r.Unclear(d.time) {
+		return now
+	}
+	key := seriesKey{v.Sequence, series}
+	before, known := d.clocks[key]
+	if again, ok := d.r.Again(d.time, now); ok && known && now <= before && before <= again {
+		now = again
+	}
+	d.clocks[key] = now
+	return now
+}
+
 // checkRange reports the first number of a column that is far from those of training.
 func (d *input) checkRange(v *table.Values, c *Column, x float64) {
-	room := (c.High - c.Low) / 2
-	low, high := c.Low+c.Base, c.High+c.Base
-	if x >= low-room && x <= high+room || room == 0 && x == low || d.reported[c.Name] {
+	low, high := c.number(c.Low), c.number(c.High)
+	if c.Log && x <= 0 {
+		d.onceOf("log "+c.Name, fmt.Sprintf("%s, column %s: found %.6g, but training had positive numbers "+
+			"only and the forecast is of their logarithms: it counts as missing", v.Place, c.Name, x))
+	}
+	room := (high - low) / 2
+	matter := c.Name
+	if d.p.Spectrum != nil { // one band for all
+		matter = "spectrum"
+	}
+	if x >= low-room && x <= high+room || room == 0 && x == low || d.reported[matter] {
 		return
 	}
-	d.reported[c.Name] = true
+	d.reported[matter] = true
 	d.note(fmt.Sprintf("%s, column %s: found %.6g, far from the %.6g to %.6g of training: "+
 		"predictions from it mean little", v.Place, c.Name, x, low, high))
 }
@@ -285,8 +323,8 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 		if last := len(all[key]) - 1; last >= 0 {
 			it.n = all[key][last].n + 1
 		}
-		if d.p.Task == Forecast && len(all[key]) > 2*d.p.memory() {
-			all[key] = slices.Delete(all[key], 0, len(all[key])-d.p.memory())
+		if d.p.Task == Forecast && len(all[key]) > 2*d.memory() {
+			all[key] = slices.Delete(all[key], 0, len(all[key])-d.memory())
 		}
 		all[key], before = append(all[key], it), key
 		return nil
@@ -333,17 +371,10 @@ func (d *input) sequence(items []item, past *recent, visit func(p *Prediction) e
 	if d.p.Task == Forecast {
 		return d.forecast(items, step, past, visit)
 	}
-	var in model.Input
-	before := math.NaN()
-	for _, it := range items {
-		in.Values = d.enc.row(in.Values, it.row, before, -1, nil)
-		before = it.time
+	y, err := d.whole(items)
+	if err != nil {
+		return err
 	}
-	if err := d.net.Takes(len(items)); err != nil {
-		return &table.RowError{Place: items[0].place, Text: err.Error()}
-	}
-	in.Lengths = []int{len(items)}
-	y := d.net.Predict(in)
 	if err := finite(y, items[0].place); err != nil {
 		return err
 	}
@@ -359,11 +390,41 @@ func (d *input) sequence(items []item, past *recent, visit func(p *Prediction) e
 	return nil
 }
 
+// whole returns the outputs for the rows of one series.
+func (d *input) whole(items []item) ([]float32, error) {
+	if d.m.rival != nil {
+		n := len(items)
+		if d.p.whole() {
+			n = 1
+		}
+		return d.m.rival.outputs(d.enc, rowsOf(nil, items), n), nil
+	}
+	var in model.Input
+	before := math.NaN()
+	for _, it := range items {
+		in.Values = d.enc.row(in.Values, it.row, before, -1, nil)
+		before = it.time
+	}
+	if err := d.net.Takes(len(items)); err != nil {
+		return nil, &table.RowError{Place: items[0].place, Text: err.Error()}
+	}
+	in.Lengths = []int{len(items)}
+	return d.net.Predict(in), nil
+}
+
+// rowsOf appends the rows of items.
+func rowsOf(rows []float32, items []item) []float32 {
+	for _, it := range items {
+		rows = append(rows, it.row...)
+	}
+	return rows
+}
+
 // prediction returns the prediction in outputs of the network for a row. now are the last known numbers of the targets.
 func (d *input) prediction(it *item, y []float32, now []float64) *Prediction {
 	out := &Prediction{Series: it.series, Place: it.place, Time: it.time, Given: it.given}
 	if _, ok := d.p.classes(); ok {
-		out.Probabilities = softmax(y)
+		out.Probabilities, out.Weights = d.p.probabilities(y), d.p.Weights
 		return out
 	}
 	for k := range d.p.targets() {

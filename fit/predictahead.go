@@ -18,7 +18,7 @@ func (it *item) known() bool {
 // follow forecasts each series anew after each of its rows that has a number of a target. Rows without one say what is
 // known of the time to come, until the row itself comes.
 func (d *input) follow(ctx context.Context, visit func(p *Prediction) error) error {
-	all, most := map[string][]item{}, 2*d.p.memory()
+	all, most := map[string][]item{}, 2*d.memory()
 	past := map[string]*recent{}
 	return d.each(ctx, func(key string, it item) error {
 		items, there := all[key]
@@ -50,7 +50,7 @@ func (d *input) insert(items []item, it item) ([]item, error) {
 		at--
 	}
 	if at > 0 && it.time <= items[at-1].time {
-		return nil, d.errTime(&it)
+		return nil, d.errTime(&it, items[at-1].time)
 	}
 	if at < len(items) && items[at].time == it.time {
 		it.n = items[at].n
@@ -68,9 +68,10 @@ func (d *input) insert(items []item, it item) ([]item, error) {
 }
 
 // errTime is the error of a row whose time is not after that of the row before.
-func (d *input) errTime(it *item) error {
+func (d *input) errTime(it *item, before float64) error {
 	return &table.RowError{Place: it.place, Column: d.p.Time.Name, Text: fmt.Sprintf("found the time %s, "+
-		"which is not after that of the row before, want times that rise within a series", timeText(it.time))}
+		"which is not after that of the row before, want times that rise within a series%s", timeText(it.time),
+		d.r.SummerTime(d.time, before, it.time))}
 }
 
 // forecast predicts the rows after the last one of a series that has a number for a target. Rows after that one tell
@@ -106,9 +107,8 @@ func (d *input) forecast(items []item, step float64, past *recent, visit func(p 
 	for k := now - p.Lookback; k < 0; k++ {
 		empty(items[0].time + float64(k)*step)
 	}
-	for _, it := range items[max(0, now-p.Lookback):now] {
-		rows = append(rows, it.row...)
-	}
+	from := max(0, now-p.Lookback)
+	rows = rowsOf(rows, items[from:now])
 	given := map[int]float64{}
 	for h := range p.Horizon {
 		at := last.time + float64(h+1)*step
@@ -134,9 +134,7 @@ func (d *input) forecast(items []item, step float64, past *recent, visit func(p 
 	}
 	wide := past.widths(last.n + 1)
 	e, outputs := d.enc, d.net.Config.Outputs
-	var in model.Input
-	d.asks(&in, rows)
-	y := d.net.Predict(in)[p.Lookback*outputs:]
+	y := d.ahead(items[:from], rows)
 	if err := finite(y, last.place); err != nil {
 		return err
 	}
@@ -153,6 +151,20 @@ func (d *input) forecast(items []item, step float64, past *recent, visit func(p 
 	return nil
 }
 
+// ahead returns the outputs for the rows to come. rows are those that a forecast sees and those to come; before are all
+// rows before those.
+func (d *input) ahead(before []item, rows []float32) []float32 {
+	p := d.p
+	if r := d.m.rival; r != nil {
+		d.enc.from(rows[:p.Lookback*p.width()])
+		more := max(0, min(len(before), r.rival.memory(p)-p.Lookback))
+		return r.outputs(d.enc, append(rowsOf(nil, before[len(before)-more:]), rows...), p.Horizon)
+	}
+	var in model.Input
+	d.asks(&in, rows)
+	return d.net.Predict(in)[p.Lookback*d.net.Config.Outputs:]
+}
+
 // asks appends the inputs of a forecast from its rows, those that it sees and those that are asked, and measures from
 // the former.
 func (d *input) asks(in *model.Input, rows []float32) {
@@ -167,9 +179,13 @@ func (d *input) asks(in *model.Input, rows []float32) {
 	in.Lengths = append(in.Lengths, p.Lookback+p.Horizon)
 }
 
-// kept is how many rows of a series a forecast may look at.
-func (p *Plan) memory() int {
+// memory is how many rows of a series a forecast may look at.
+func (d *input) memory() int {
+	p := d.p
 	n := p.Lookback + p.Horizon
+	if r := d.m.rival; r != nil {
+		n = max(p.Lookback, r.rival.memory(p)) + p.Horizon
+	}
 	if p.usesRecent() {
 		n += p.history()
 	}
@@ -193,14 +209,9 @@ func (d *input) lookBack(items []item, past *recent) error {
 		if !p.asked(at) {
 			continue
 		}
-		rows = rows[:0]
 		seen := items[at-p.Lookback-first : at+p.Horizon-first]
-		for _, it := range seen {
-			rows = append(rows, it.row...)
-		}
-		var in model.Input
-		d.asks(&in, rows)
-		y := d.net.Predict(in)[p.Lookback*outputs:]
+		rows = rowsOf(rows[:0], seen)
+		y := d.ahead(items[:at-p.Lookback-first], rows)
 		if err := finite(y, items[at-first].place); err != nil {
 			return err
 		}

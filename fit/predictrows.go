@@ -28,6 +28,7 @@ type track struct {
 	now     []float64 // the last number of each target
 	next    [][]float64
 	waiting []item
+	past    []float32 // the last rows, as many as a rival sees
 }
 
 // rows predicts each row of data from those before it in its series, from the recurrent state of the network.
@@ -102,21 +103,15 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 			return err
 		}
 	}
-	if t.s == nil {
-		var err error
-		if t.s, err = d.net.NewStream(); err != nil {
-			return err
-		}
-	}
 	var in []float32
 	for i := range items {
 		if items[i].time < t.before {
-			return d.errTime(&items[i])
+			return d.errTime(&items[i], t.before)
 		}
 		in = d.enc.row(in, items[i].row, t.before, -1, nil)
 		t.before = items[i].time
 	}
-	y, err := t.s.Values(in...)
+	y, err := d.follows(t, items, in)
 	if err != nil {
 		return &table.RowError{Place: items[0].place, Text: err.Error()}
 	}
@@ -144,6 +139,22 @@ func (d *input) advance(t *track, visit func(p *Prediction) error) error {
 		}
 	}
 	return nil
+}
+
+// follows returns the outputs for rows that follow those of a track. in are their inputs.
+func (d *input) follows(t *track, items []item, in []float32) (y []float32, err error) {
+	if r := d.m.rival; r != nil {
+		rows := rowsOf(t.past, items)
+		y = r.outputs(d.enc, rows, len(items))
+		t.past = append([]float32(nil), rows[max(0, len(rows)-r.rival.memory(d.p)*d.p.width()):]...)
+		return y, nil
+	}
+	if t.s == nil {
+		if t.s, err = d.net.NewStream(); err != nil {
+			return nil, err
+		}
+	}
+	return t.s.Values(in...)
 }
 
 // finite returns an error if an output of the network is not a number.

@@ -106,16 +106,27 @@ func (r *recent) drop(now int) {
 }
 
 // calibrated are the quantiles of a number of target k at a step of a forecast: widened by the last forecasts, or,
-// where wide is nil, as the validation part says. See quantiles.
+// where wide is nil, as the validation part says; after a final fit on all rows, by whichever is wider. See quantiles.
 func (m *Model) calibrated(e *encoder, y []float32, k, step int, now float64, wide [][][]float64) []float64 {
 	if wide == nil {
 		return m.quantiles(e, y, k, step, now)
 	}
 	q := m.learnt(e, y, k, now)
+	least := q
+	if m.plan.Final {
+		least = m.quantiles(e, y, k, step, now)
+	}
 	for pair, groups := range wide[k] {
 		m.plan.widen(q, pair, groups[m.plan.group(step)])
 	}
 	slices.Sort(q) // the median stays in the middle
+	for j := range q {
+		if m.plan.Final && j < m.plan.middle() {
+			q[j] = min(q[j], least[j])
+		} else if m.plan.Final {
+			q[j] = max(q[j], least[j])
+		}
+	}
 	return q
 }
 

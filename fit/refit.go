@@ -30,31 +30,37 @@ func (j *job) refit(ctx context.Context) (all []Errors, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var sums [2][]*errorSum // of the network, and of the linear forecast
-	for k := range p.targets() {
-		name := fmt.Sprintf("refitted every %d origins", every)
-		sums[0] = append(sums[0], p.newErrorSum("network, "+name, k))
-		sums[1] = append(sums[1], p.newErrorSum("linear, "+name, k))
-	}
+	name := fmt.Sprintf("refitted every %d origins", every)
+	sums := [2][]*errorSum{p.newSums("network, " + name), p.newSums("linear, " + name)}
 	linear := true
 	for n, divided := range groups {
 		m, f, set := j.m, j.f, &sets{valid: j.valid, train: j.train}
 		if n == 0 {
 			set.test = f.newWindows(divided[testPart], testPart, j.c.stride(p), j.c.Seed)
-		} else if m, f, set, err = j.again(ctx, n, len(groups), divided); err != nil {
-			return nil, err
+		} else {
+			j.loop.Note(fmt.Sprintf("refit %d of %d: a network for the next %d origins", n, len(groups)-1, j.c.Refit))
+			if m, f, set, _, err = j.again(ctx, strconv.Itoa(n), divided, 0); err != nil {
+				return nil, fmt.Errorf("refit %d: %w", n, err)
+			}
+			if j.c.Intervals != learntIntervals {
+				if _, err = m.calibrate(ctx, set.valid); err != nil {
+					return nil, err
+				}
+			}
 		}
 		indices := some(set.test.Len(), max(1, measureWindows*set.test.Len()/max(measureWindows, j.test.Len())))
-		var guesses []*guesser
-		l := f.fitLinear(set.train, set.valid)
-		if linear = linear && l != nil; linear {
-			g := &guesser{guess: f.guessLinear(l)}
-			if err := g.fit(ctx, f, set.valid); err != nil {
-				return nil, err
-			}
-			guesses = append(guesses, g)
+		if err := m.by(nil).sum(ctx, f, set.test, indices, sums[0], nil); err != nil {
+			return nil, err
 		}
-		if err := m.sum(ctx, f, set.test, indices, guesses, sums[:], nil); err != nil {
+		l := &Contender{Name: "linear", rival: &nlinear{}}
+		if ok, _ := l.rival.fit(ctx, f, set.train, set.valid); !ok || !linear {
+			linear = false
+			continue
+		}
+		if err := l.measureOff(ctx, m, set.valid); err != nil {
+			return nil, err
+		}
+		if err := m.by(l).sum(ctx, f, set.test, indices, sums[1], nil); err != nil {
 			return nil, err
 		}
 	}
@@ -128,42 +134,48 @@ func (f *frame) refits(c *Config) (all [][parts][]segment, err error) {
 	return all, nil
 }
 
-// again trains a network for the n-th group of origins.
-func (j *job) again(ctx context.Context, n, of int, divided [parts][]segment) (*Model, *frame, *sets, error) {
+// again trains a network on data that is divided otherwise. With updates, it trains as many and takes the last one;
+// without, it takes the best on the validation set.
+func (j *job) again(ctx context.Context, name string, divided [parts][]segment, updates int) (*Model, *frame, *sets,
+	*labelled.Work, error) {
 	plan := *j.f.plan
 	plan.Columns, plan.Linear, plan.Widen, plan.Recent = slices.Clone(plan.Columns), nil, nil, 0
+	plan.Contenders, plan.Use = nil, ""
 	f := &frame{plan: &plan, rows: j.f.rows, seqs: j.f.seqs}
-	set, err := f.learnable(&j.c, divided)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("refit %d: %w", n, err)
+	var before *linear
+	if updates > 0 {
+		before = j.f.plan.Linear
 	}
-	j.loop.Note(fmt.Sprintf("refit %d of %d: a network for the next %d origins", n, of-1, j.c.Refit))
+	set, err := f.learnable(&j.c, divided, before)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	parts := setsOf(set)
 	c := j.work.Config
-	c.Out = filepath.Join(j.c.Out, refitsDir, strconv.Itoa(n))
+	c.Out = filepath.Join(j.c.Out, refitsDir, name)
+	if updates > 0 {
+		perEpoch := max(1, (set.Train.Len()+c.BatchSize-1)/c.BatchSize)
+		c.Epochs = max(1, (updates+perEpoch/2)/perEpoch)
+		c.EvalEvery, c.EvalLimit = float64(c.Epochs), 1 // nothing is chosen by it
+		set.Valid = nil
+	}
 	w, loop, err := labelled.Open(c, &j.c, set, func([]byte) error { return nil }) // which the run has compared
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	if err := loop.Open(train.Events{Step: j.ev.Step}); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	defer loop.Close()
 	if interrupted, err := w.Train(ctx, loop); err != nil || interrupted {
 		if err == nil {
 			err = context.Cause(ctx)
 		}
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	if _, err := w.TakeBest(loop); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	m, err := newModel(w.Net, &plan)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	parts := setsOf(set)
-	if j.c.Intervals != learntIntervals {
-		_, err = m.calibrate(ctx, parts.valid)
-	}
-	return m, f, &parts, err
+	return m, f, &parts, w, err
 }

@@ -133,6 +133,7 @@ var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
 	"g":     func(x float64) string { return fmt.Sprintf("%.4g", x) },
 	"count": func(n int) string { return status.Count(float64(n)) },
 	"reach": func(s *TimeScales, r Reach) string { return s.reach(r) },
+	"rise":  ColumnImportance.rise,
 	"small": func(s *ClassScore) bool { return len(s.Classes) <= mostShownClasses },
 }).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>hippo: {{.Task}}</title>
@@ -148,17 +149,31 @@ td:first-child,th:first-child{text-align:left}img{max-width:100%}pre{overflow:au
 The network has {{count .Params}} parameters
 ({{.Model}}); {{.Steps}} updates, {{g .Epochs}} epochs, {{g .TrainSeconds}} s; {{.Machine}}, {{.Version}},
 {{.Date}}.</p>
+{{with .Choice}}<p>{{.}}.</p>{{end}}{{with .Final}}<p>{{.}}.</p>{{end}}
 {{with .Errors}}<h2>Test part</h2><table><tr><th>target</th><th></th><th>MAE</th><th>RMSE</th><th>CRPS</th>
 <th>MSE/variance</th><th>in the {{printf "%.0f" (index . 0).Nominal}} % interval</th></tr>
 {{range .}}<tr><td>{{.Target}}</td><td>{{.Name}}</td><td>{{g .MAE}}</td><td>{{g .RMSE}}</td><td>{{g .CRPS}}</td>
 <td>{{g .MSE}}</td><td>{{printf "%.1f" .Coverage}} %</td></tr>{{end}}</table>{{end}}
+{{with .Importance}}<h2>Which column matters</h2><p>What matters {{.How}}. The loss is {{g .Loss}} with all
+columns as they are.</p><table><tr><th>column</th><th>loss rises by</th><th>accuracy falls by</th></tr>
+{{range .Columns}}<tr><td>{{.Column}}</td><td>{{rise .}}</td><td>{{printf "%.1f" .Accuracy}}</td></tr>{{end}}
+</table>{{end}}
 {{with .Calibration}}<ul>{{range .}}<li>{{.Sentence}}</li>{{end}}</ul>{{end}}
 {{with .Classes}}<h2>Test part</h2><p>{{printf "%.2f" .Accuracy}} % of {{.Count}} right; the class most frequent in
 training would be right in {{printf "%.2f" .Majority}} %. Balanced accuracy {{printf "%.2f" .Balanced}} %, macro F1
 {{g .F1}}, cross-entropy {{g .Loss}} nats, expected calibration error {{g .ECE}}.</p>
+{{with .Floor}}<p><b>Note:</b> {{.}}.</p>{{end}}
+{{end}}{{with .Predicting}}{{if small .}}<p>Each class, by the {{.Name}}:</p>
+<table><tr><th>class</th><th>test part</th><th>predicted</th><th>recall</th><th>precision</th>
+<th>F1</th></tr>{{range .PerClass}}<tr><td>{{.Class}}</td><td>{{.Count}}</td><td>{{.Predicted}}</td>
+<td>{{printf "%.1f" .Recall}} %</td><td>{{printf "%.1f" .Precision}} %</td><td>{{g .F1}}</td></tr>{{end}}</table>{{end}}
+{{end}}{{with .Classes}}
 {{if small .}}<table><tr><th>true \ predicted</th>{{range .Classes}}<th>{{.}}</th>{{end}}</tr>
 {{$names := .Classes}}{{range $i, $row := .Confusion}}<tr><td>{{index $names $i}}</td>
 {{range $row}}<td style="{{shade . $row}}">{{.}}</td>{{end}}</tr>{{end}}</table>{{end}}
+{{with $.Rivals}}<table><tr><th></th><th>right</th><th>balanced</th><th>macro F1</th><th>cross-entropy</th></tr>
+{{range .}}<tr><td>{{.Name}}</td><td>{{printf "%.2f" .Accuracy}} %</td><td>{{printf "%.2f" .Balanced}} %</td>
+<td>{{g .F1}}</td><td>{{g .Loss}}</td></tr>{{end}}</table>{{end}}
 {{with .Wrong}}<h3>Most wrong</h3><table><tr><th>sequence</th><th>row</th><th>true</th><th>predicted</th>
 <th>probability</th></tr>{{range .}}<tr><td>{{.Name}}</td><td>{{if .Row}}{{.Row}}{{end}}</td><td>{{.Truth}}</td>
 <td>{{.Predicted}}</td><td>{{printf "%.3f" .Probability}}</td></tr>{{end}}</table>{{end}}{{end}}

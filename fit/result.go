@@ -28,8 +28,12 @@ type Result struct {
 	// Calibration is the coverage of the intervals of each target; none if they are as learnt.
 	Calibration []Calibration   `json:"calibration,omitempty"`
 	Classes     *ClassScore     `json:"classes,omitempty"`
+	Rivals      []*ClassScore   `json:"class_rivals,omitempty"` // the simple models that Classes competes with
 	Forecasts   []ForecastChart `json:"forecasts,omitempty"`
+	Choice      string          `json:"choice,omitempty"`      // what predicts, in a sentence
+	Final       string          `json:"final,omitempty"`       // the rows that it has seen, in a sentence
 	Scales      *TimeScales     `json:"time_scales,omitempty"` // of the network, beside those of the data
+	Importance  *Importance     `json:"importance,omitempty"`  // of the input columns
 
 	Steps        int     `json:"steps"`
 	Epochs       float64 `json:"epochs"`
@@ -72,7 +76,7 @@ func (r *Result) Pinball() float64 {
 	if len(r.Errors) == 0 {
 		return math.NaN()
 	}
-	return r.Errors[0].CRPS / 2 / r.Plan.Columns[r.Plan.targets()[0]].Deviation
+	return r.Errors[0].CRPS / 2 / r.Plan.Columns[r.Plan.targets()[0]].deviation()
 }
 
 // write writes the result of a run.
@@ -93,7 +97,7 @@ func (m *Model) examples(ctx context.Context, f *frame, w *windows,
 	err = m.outputs(ctx, w, some(w.Len(), drawnForecasts), func(at window, ex *task.Example, y []float32) error {
 		chart := ForecastChart{Series: f.seqs[at.seq].name, Target: c.Name, Unit: c.Unit}
 		for _, x := range f.seen(at)[0][max(0, p.Lookback-drawnKnown):] {
-			chart.Known = append(chart.Known, x+c.Base)
+			chart.Known = append(chart.Known, c.number(x))
 		}
 		width := m.net.Config.Outputs
 		wide := past[at.seq].widths(f.origin(at))

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -103,8 +104,8 @@ func newRoles(c *Config, r *table.Reader) (*roles, error) {
 		return nil, fmt.Errorf("found no input column beside the target %s; want one or more, "+
 			"or --task next or forecast, which continue the target itself", brief.List(targets, ", "))
 	}
-	s.plan.Comma = r.Comma()
-	return s, nil
+	s.plan.Spectrum = r.Spectrum()
+	return s, r.Only(append([]int{s.time, s.series, s.group}, s.columns...))
 }
 
 func nameOf(columns []table.Column, at int) string {
@@ -222,6 +223,11 @@ func namesOf(columns []table.Column) string {
 // openTable opens the data of a run.
 func openTable(c *Config, stdin io.Reader) (*table.Reader, error) {
 	o := c.Options
-	o.Unread = c.Ignore
-	return table.Open(c.Data, stdin, o, nil)
+	o.Unread, o.Spectrum = c.Ignore, c.spectrum()
+	r, err := table.Open(c.Data, stdin, o, nil)
+	if err == nil && c.Spectrum == spectrumMel && r.Spectrum() == nil {
+		return nil, errors.Join(fmt.Errorf("%s: found data that is no recording, want WAV or FLAC for --spectrum mel",
+			c.Data[0]), r.Close())
+	}
+	return r, err
 }

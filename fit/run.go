@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,6 +46,7 @@ var ErrInterrupted = errors.New("interrupted")
 const (
 	causalLayers   = "s4d*3"
 	forecastLayers = "s4d*2"
+	smallLayers    = "s4d*1" // of forecasts from few windows
 	fillLayers     = "s4d(bidirectional=true)*2"
 )
 
@@ -110,6 +112,29 @@ func runHere(ctx context.Context, c Config, stdin io.Reader, ev Events) (*Result
 	return res, errors.Join(err, f.rows.close())
 }
 
+// Trial prepares a run of c as Run does, and lets do try what is to be trained. Nothing of it is saved.
+func Trial(ctx context.Context, c Config, stdin io.Reader, ev Events,
+	do func(*labelled.Work, *train.Training) error) (err error) {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if c.Out, err = os.MkdirTemp("", "hippo-trial-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(c.Out)) }()
+	f, err := read(ctx, &c, stdin)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.rows.close()) }()
+	j, err := prepare(&c, f, ev)
+	if err != nil {
+		return err
+	}
+	j.start()
+	return do(j.work, j.loop)
+}
+
 // read reads the data of a run and decides what is asked of it.
 func read(ctx context.Context, c *Config, stdin io.Reader) (*frame, error) {
 	r, err := openTable(c, stdin)
@@ -141,19 +166,59 @@ type job struct {
 	ev   Events
 	sets
 	how string // data was divided
+
+	networkError float64 // on the validation set
 }
 
 // learn trains and measures.
 func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) {
-	divided, how, err := f.divide(&c)
+	j, err := prepare(&c, f, ev)
+	if err != nil {
+		return nil, err
+	}
+	if f.plan.Contenders, err = f.fitRivals(ctx, j.train, j.valid); err != nil {
+		return nil, err
+	}
+	if err := f.plan.checkUse(c.Use); err != nil {
+		return nil, err
+	}
+	if err := j.loop.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
+		return nil, err
+	}
+	j.start()
+	res, err := j.finish(ctx)
+	return res, errors.Join(err, j.loop.Close())
+}
+
+// start reports what the run is.
+func (j *job) start() {
+	f := j.f
+	if j.ev.Start != nil {
+		j.ev.Start(Start{f.plan, f.rows.n, len(f.seqs), j.work.Net.NumParams(),
+			[3]int{j.train.Len(), j.valid.Len(), j.test.Len()}, j.loop.Steps()})
+	}
+	f.notes = append(f.notes, "the data is divided "+j.how)
+	if j.ev.Note != nil {
+		for _, note := range f.notes {
+			j.ev.Note(note)
+		}
+	}
+}
+
+// prepare divides the data and makes the network and its loop, or takes up the unfinished run in the folder.
+func prepare(c *Config, f *frame, ev Events) (*job, error) {
+	divided, how, err := f.divide(c)
 	var set *task.Set
 	if err == nil {
-		set, err = f.learnable(&c, divided)
+		err = f.chooseLog(c, divided)
+	}
+	if err == nil {
+		set, err = f.learnable(c, divided, nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Data[0], err)
 	}
-	asked := c
+	asked := *c
 	c.choose(f.plan, set)
 	w, loop, err := labelled.Open(c.Config, &asked, set, func(saved []byte) error {
 		before := DefaultConfig()
@@ -173,31 +238,21 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	j := &job{work: w, loop: loop, c: asked, f: f, m: m, ev: ev, how: how}
-	j.sets = setsOf(set)
-	if err := loop.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
-		return nil, err
-	}
-	if ev.Start != nil {
-		ev.Start(Start{f.plan, f.rows.n, len(f.seqs), w.Net.NumParams(),
-			[3]int{j.train.Len(), j.valid.Len(), j.test.Len()}, loop.Steps()})
-	}
-	f.notes = append(f.notes, "the data is divided "+how)
-	for _, note := range f.notes {
-		loop.Note(note)
-	}
-	res, err := j.finish(ctx)
-	return res, errors.Join(err, loop.Close())
+	return &job{work: w, loop: loop, c: asked, f: f, m: m, ev: ev, sets: setsOf(set), how: how}, nil
 }
 
-// learnable is the data as package train learns it, by the scales and the linear forecast of its training part.
-func (f *frame) learnable(c *Config, divided [parts][]segment) (*task.Set, error) {
+// learnable is the data as package train learns it, by the scales and the linear forecast of its training part. That
+// has the ridges of one before, if there is one.
+func (f *frame) learnable(c *Config, divided [parts][]segment, before *linear) (*task.Set, error) {
 	if err := f.measure(divided[trainPart]); err != nil {
 		return nil, err
 	}
 	set, err := f.set(c, divided)
+	if err == nil {
+		err = f.weigh(c.ClassWeights, set)
+	}
 	if err == nil && f.plan.Task == Forecast && c.Base == "linear" {
-		f.plan.Linear = f.fitLinear(set.Train.(*windows), set.Valid.(*thinned).windows)
+		f.plan.Linear = f.fitLinear(set.Train.(*windows), set.Valid.(*thinned).windows, before)
 		set.About = f.plan.about()
 	}
 	return set, err
@@ -209,6 +264,9 @@ const (
 	mostEpochs   = 100
 	usualBatch   = 32
 	smallBatch   = 8 // of data with few windows
+	usualWidth   = 32
+	smallWidth   = 16
+	fewWindows   = 400
 )
 
 // layers are those of the network for a task.
@@ -226,7 +284,11 @@ func (c *Config) layers(task string) string {
 
 // choose fills in what the user has left open.
 func (c *Config) choose(p *Plan, set *task.Set) {
-	c.Model.Layers = c.layers(p.Task)
+	if small := set.Train.Len() < fewWindows; p.Task == Forecast && small {
+		c.Model.Layers = cmp.Or(c.Model.Layers, smallLayers)
+		c.Model.DModel = cmp.Or(c.Model.DModel, smallWidth)
+	}
+	c.Model.Layers, c.Model.DModel = c.layers(p.Task), cmp.Or(c.Model.DModel, usualWidth)
 	if c.BatchSize == 0 {
 		c.BatchSize = usualBatch
 		if set.Train.Len() < 20*usualBatch {
@@ -238,7 +300,7 @@ func (c *Config) choose(p *Plan, set *task.Set) {
 		c.Epochs = min(mostEpochs, max(1, (usualUpdates+perEpoch-1)/perEpoch))
 	}
 	if c.Optim.Warmup == 0 && c.Optim.WarmupEpochs == 0 {
-		c.Optim.Warmup = min(50, c.Epochs*perEpoch/10)
+		c.Optim.Warmup = min(50, cmp.Or(c.Steps, c.Epochs*perEpoch)/10)
 	}
 }
 
@@ -284,13 +346,19 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 		Epochs:  j.loop.Epochs(),
 		Windows: [3]int{j.train.Len(), j.valid.Len(), j.test.Len()}, Maker: train.ThisMaker(),
 	}
-	var err error
-	if _, ok := p.classes(); ok {
-		res.Classes, err = j.m.classes(ctx, f, j.test, f.counts(j.train))
+	err := j.compete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.predictsClass() {
+		err = j.classes(ctx, res)
 	} else {
 		err = j.numbers(ctx, res)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if res.Importance, err = j.m.by(p.contender(p.uses())).importance(ctx, f, j.valid, j.c.Importance); err != nil {
 		return nil, err
 	}
 	if res.Scales, err = j.timeScales(ctx); err != nil {
@@ -298,6 +366,13 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 		res.Notes = append(res.Notes, "the report has no time scales: "+err.Error())
+	}
+	save, err := j.final(ctx, res)
+	if err != nil {
+		return nil, err
+	}
+	if m, err := j.m.Use(""); err == nil {
+		res.Choice = m.Choice()
 	}
 	j.work.Net.Config.Signal.About = p.about()
 	if err := j.work.KeepAsBest(); err != nil {
@@ -309,7 +384,33 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 	if err := res.write(j.c.Out); err != nil {
 		return nil, err
 	}
-	return res, res.WriteReport()
+	if save != nil { // after the result: a run that ends before it measures the network of the training set again
+		err = save()
+	}
+	return res, errors.Join(err, res.WriteReport())
+}
+
+// classes measures the network and its rivals as classifiers.
+func (j *job) classes(ctx context.Context, res *Result) error {
+	counts := j.f.counts(j.train)
+	if err := j.settleWeights(ctx, counts); err != nil {
+		return err
+	}
+	for i, c := range j.f.plan.contenders() {
+		s, err := j.m.by(c).classes(ctx, j.f, j.test, counts)
+		if err != nil {
+			return err
+		}
+		if s.Name = c.Title; i == 0 {
+			res.Classes = s
+			if s.Floor = s.floor(s.Classes[slices.Index(counts, slices.Max(counts))]); s.Floor != "" {
+				j.loop.Note(s.Floor)
+			}
+		} else {
+			res.Rivals = append(res.Rivals, s)
+		}
+	}
+	return nil
 }
 
 // numbers calibrates the intervals of a network and measures it beside simple forecasts.
@@ -327,27 +428,37 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 	}
 	if j.f.plan.Task == Anomaly {
 		share, _ := strconv.ParseFloat(j.c.Alarms, 64)
-		if err := j.m.alarm(ctx, j.f, j.valid, share); err != nil {
-			return err
+		for _, c := range j.f.plan.contenders() {
+			if c.Alarm, err = j.m.by(c).alarm(ctx, j.f, j.valid, share); err != nil {
+				return err
+			}
 		}
-	}
-	guesses := j.f.baselines(j.train, j.valid)
-	for _, g := range guesses {
-		if err := g.fit(ctx, j.f, j.valid); err != nil {
-			return err
-		}
+		j.f.plan.Alarm = j.f.plan.contenders()[0].Alarm
 	}
 	if p := j.f.plan; p.Task == Forecast && j.c.Intervals == recentIntervals {
 		if p.Recent = min(recentRows, j.valid.longest()); p.Recent < p.Horizon {
 			p.Recent = 0
 		}
 	}
-	past, err := j.m.backTests(ctx, j.f, j.valid, j.test)
-	if err != nil {
-		return err
-	}
-	if res.Errors, err = j.m.numbers(ctx, j.f, j.test, guesses, past, res.Calibration); err != nil {
-		return err
+	for _, c := range j.f.plan.contenders() {
+		m, calibrated := j.m.by(c), res.Calibration
+		if m.rival != nil {
+			calibrated = nil
+		}
+		past, err := m.backTests(ctx, j.f, j.valid, j.test)
+		if err != nil {
+			return err
+		}
+		errs, err := m.numbers(ctx, j.f, j.test, c.Title, past, calibrated)
+		if err != nil {
+			return err
+		}
+		res.Errors = append(res.Errors, errs...)
+		if c.Name == j.f.plan.uses() && j.f.plan.Task == Forecast {
+			if res.Forecasts, err = m.examples(ctx, j.f, j.test, past); err != nil {
+				return err
+			}
+		}
 	}
 	if j.c.Refit > 0 {
 		again, err := j.refit(ctx)
@@ -355,15 +466,12 @@ func (j *job) numbers(ctx context.Context, res *Result) (err error) {
 			return err
 		}
 		res.Errors = append(res.Errors, again...)
-		slices.SortStableFunc(res.Errors, func(a, b Errors) int { // those of one target together
-			names := j.f.plan.TargetNames()
-			return slices.Index(names, a.Target) - slices.Index(names, b.Target)
-		})
 	}
-	if j.f.plan.Task == Forecast {
-		res.Forecasts, err = j.m.examples(ctx, j.f, j.test, past)
-	}
-	return err
+	slices.SortStableFunc(res.Errors, func(a, b Errors) int { // those of one target together
+		names := j.f.plan.TargetNames()
+		return slices.Index(names, a.Target) - slices.Index(names, b.Target)
+	})
+	return nil
 }
 
 // rowsText is a number of rows in words.

@@ -108,7 +108,9 @@ func (f *frame) settleLengths(c *Config) error {
 	p, most := f.plan, f.longest()
 	p.Length, p.Horizon, p.Lookback, p.Season = c.Length, c.Horizon, c.Lookback, c.Season
 	if p.Season == 0 {
-		p.Season = seasonOf(p.Step)
+		if p.Season = seasonOf(p.Step); p.Task == Forecast && p.Time == nil {
+			p.Season = f.period()
+		}
 	}
 	if p.Task != Forecast {
 		p.Horizon, p.Lookback = 0, 0
@@ -128,9 +130,12 @@ func (f *frame) settleLengths(c *Config) error {
 	if err != nil {
 		return err
 	}
+	f.lastRows(c, &sizes)
 	train := partEnds(most, sizes)[0]
 	if p.Lookback == 0 {
-		p.Lookback = min(longLookback, max(shortLookback, 2*p.Horizon, 14*min(p.Season, 24)), max(1, train-2*p.Horizon))
+		p.Lookback = min(longLookback, max(shortLookback, 2*p.Horizon, 14*min(p.Season, 24)),
+			max(shortLookback, 2*min(p.Season, 24), p.Horizon, train/3), // so that there are windows to learn from
+			max(1, train-2*p.Horizon))
 	}
 	if train < p.Lookback+p.Horizon {
 		return fmt.Errorf("found %d rows in the longest series, %d of them to train on; want %d, "+
@@ -150,6 +155,22 @@ func (f *frame) settleLengths(c *Config) error {
 	// How much a series has changed of late says little of a time that is longer: docs/evidence.md, "The recipe".
 	p.Local = c.Scale == scaleWindow || c.Scale == scaleAuto && p.Horizon <= p.Lookback
 	return nil
+}
+
+// period is the season that the targets show, 1 if there is none.
+func (f *frame) period() int {
+	var parts []segment
+	for i, s := range f.seqs {
+		parts = append(parts, segment{i, s.lo, s.hi})
+	}
+	for _, changes := range []bool{false, true} {
+		if r, n := f.correlation(parts, f.plan.targets(), changes); r != nil {
+			if found := periods(r, n); len(found) > 0 {
+				return found[0]
+			}
+		}
+	}
+	return 1
 }
 
 // seasonOf is the rows of a season of data with a step in seconds: a day of hours, a week of days, a year of months; 1

@@ -34,6 +34,7 @@ func (f *frame) divide(c *Config) (divided [parts][]segment, how string, err err
 	if err != nil {
 		return divided, "", err
 	}
+	f.lastRows(c, &sizes)
 	inTime := f.plan.Task == Forecast || !f.plan.whole() && c.Group == "" && f.groups < leastGroups
 	if inTime {
 		for i, s := range f.seqs {
@@ -63,6 +64,21 @@ func (f *frame) divide(c *Config) (divided [parts][]segment, how string, err err
 	}
 	return divided, fmt.Sprintf("by sequences: those of one group are in one part (%d groups, %s)", f.groups, c.Split),
 		nil
+}
+
+// autoSplit is the split of forecasts: 0.7,0.1,0.2, but at least two horizons to choose by if half of the rows remain
+// to train on.
+const autoSplit = "auto"
+
+// lastRows gives the validation set of short series as many rows as choosing takes.
+func (f *frame) lastRows(c *Config, sizes *[parts]float64) {
+	if n := float64(f.longest()); c.Split == autoSplit {
+		more := min(2*float64(f.plan.Horizon)/n-sizes[validPart], sizes[trainPart]-0.5)
+		if more > 0 {
+			sizes[trainPart] -= more
+			sizes[validPart] += more
+		}
+	}
 }
 
 // partEnds are the ends of the parts of n rows.

@@ -94,7 +94,8 @@ const kernelNumbers = 1 << 22
 // timeScales measures the network that was trained and the training part.
 func (j *job) timeScales(ctx context.Context) (*TimeScales, error) {
 	p := j.f.plan
-	s := &TimeScales{Window: max(2, min(j.work.Set.MaxLength, kernelNumbers/j.c.Model.DModel)), Data: []DataScale{}}
+	width := j.work.Net.Config.Model.DModel
+	s := &TimeScales{Window: max(2, min(j.work.Set.MaxLength, kernelNumbers/width)), Data: []DataScale{}}
 	s.Cut = s.Window < j.work.Set.MaxLength
 	if !p.Irregular {
 		s.Step = p.Step

@@ -120,12 +120,20 @@ func (w *windows) Example(i int, ex *task.Example) {
 		panic(err)
 	}
 	rows := f.rows.rows(at.lo, at.hi)
-	var before float64 = math.NaN()
-	if at.lo > f.seqs[at.seq].lo {
-		before = f.plan.time(f.rows.row(at.lo - 1))
-	}
-	e.example(ex, rows, before, w.hides(i))
+	e.example(ex, rows, w.before(at), w.hides(i))
 	f.rows.release(at.lo, at.hi)
+}
+
+func (w *windows) frame() *frame { return w.f }
+
+func (w *windows) stretch(_, lo, hi int) []float32 { return w.f.rows.rows(lo, hi) }
+
+// before is the time of the row before a window, NaN for none.
+func (w *windows) before(at window) float64 {
+	if at.lo > w.f.seqs[at.seq].lo {
+		return w.f.plan.time(w.f.rows.row(at.lo - 1))
+	}
+	return math.NaN()
 }
 
 // longest is how many windows the segment has that has most.

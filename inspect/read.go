@@ -13,6 +13,7 @@ import (
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/experiment"
+	"github.com/hippo-ssm/hippo/fit"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
@@ -58,6 +59,14 @@ func (r *Report) read() error {
 func (r *Report) readFolder() error {
 	network, err := model.FindNetwork(r.Path)
 	if err != nil {
+		return err
+	}
+	if network != nil && network.Config.Signal.Columns() {
+		r.Kind, r.network = kindFit, network
+		r.Fit, err = fit.ReadResult(r.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		return err
 	}
 	if network != nil {

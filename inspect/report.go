@@ -12,6 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/experiment"
+	"github.com/hippo-ssm/hippo/fit"
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
@@ -24,6 +25,7 @@ const (
 	kindFolder     = "folder" // of a model or of a training run
 	kindCheckpoint = "checkpoint"
 	kindTask       = "task"
+	kindFit        = "fit" // a run of hippo fit or hippo forecast
 	kindTokenizer  = "tokenizer"
 	kindConfig     = "configuration"
 	kindPublished  = "published" // a model of a hub's cache that is not read
@@ -42,6 +44,7 @@ type Report struct {
 	Tokenizer *Tokenizer         `json:"tokenizer,omitempty"`
 	Template  int                `json:"chat_template_bytes,omitempty"`
 	Task      *experiment.Result `json:"task,omitempty"`
+	Fit       *fit.Result        `json:"fit,omitempty"`
 	Published *hub.Shown         `json:"published,omitempty"`         // what a hub's cache knows of it
 	NoTexts   string             `json:"tokenizer_problem,omitempty"` // why that of a GGUF file is not read
 	Problem   string             `json:"problem,omitempty"`           // why there is no model, or no more of it
@@ -148,10 +151,13 @@ func (r *Report) Print(out io.Writer) error {
 	} else if err := t.Flush(); err != nil {
 		return err
 	}
-	if r.Kind != kindCheckpoint {
-		return nil
+	switch {
+	case r.Kind == kindCheckpoint:
+		return r.printTensors(out)
+	case r.Kind == kindFit && r.Fit != nil:
+		return r.Fit.Print(out)
 	}
-	return r.printTensors(out)
+	return nil
 }
 
 // print adds the report to a table, without what a hub's cache knows.
@@ -159,6 +165,9 @@ func (r *Report) print(t status.Table) error {
 	switch r.Kind {
 	case kindTask:
 		r.printTask(t)
+		return nil
+	case kindFit:
+		r.printFit(t)
 		return nil
 	case kindTokenizer:
 		t.Row("file", "%s", r.Path)

@@ -89,6 +89,10 @@ func checkGSSLayer(t *testing.T, c golden.Case) {
 //	y = x + W_o( W_g ssm(norm(gelu(W_v z))) ⊙ gelu(W_u z) ),  z = norm(x)
 func TestGoldenGSSKernel(t *testing.T) {
 	golden.Run(t, "06_gss", func(t *testing.T, c golden.Case) {
+		var cfg struct {
+			ImagExp bool `json:"dss_kernel_lambda_imag_exp"` // Λ has e^Lambda_imag
+		}
+		c.Config(&cfg)
 		leaves := map[string]*tensor.Tensor{}
 		param := func(name string) *tensor.Tensor {
 			leaves[name] = kernelParam(c, name, 1)
@@ -105,7 +109,7 @@ func TestGoldenGSSKernel(t *testing.T) {
 		re, im := param("dss.C_real"), param("dss.C_imag")
 		w := tape.Add(tape.RealPairs(re), swapPairs(tape, tape.RealPairs(im)))
 		p := &engine.DSSParams{Re: param("dss.Lambda_real"), Im: param("dss.Lambda_imag"), W: w, LogNegRe: true,
-			LogIm: true, Scale: engine.DSSExp}
+			LogIm: cfg.ImagExp, Scale: engine.DSSExp}
 		v = tape.DiagSSM(engine.Gates{V: v}, tape.DSSSystem(p), param("dss.param_D"), engine.EqualRows(s[0], s[1]), nil)
 
 		v = tape.Gate(tape.Linear(v, param("to_gate.weight"), nil, engine.None), u, engine.GeluErf)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -27,7 +29,8 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 	t.Helper()
 	var cfg map[string]any
 	c.Config(&cfg)
-	o := hyenaConfig("emb_dim", "3", "w", "1", "train_pos_emb", "true")
+	width := c.Shape("param/filter_fn.pos_emb.z")[2]
+	o := hyenaConfig("emb_dim", strconv.Itoa(width), "w", "1", "train_pos_emb", "true")
 	for _, known := range config.Describe(&hyenaOptions{}) {
 		if v, ok := cfg[known.Key]; ok {
 			o.Options[known.Key] = fmt.Sprint(v)
@@ -39,6 +42,11 @@ func goldenHyena(t *testing.T, c golden.Case) *Hyena {
 		t.Fatal(err)
 	}
 	fillGolden(t, c, m)
+	for _, name := range c.Names() { // one parameter, which the release names once for each layer of the filter
+		if strings.HasPrefix(name, "param/") && strings.HasSuffix(name, ".freq") {
+			golden.Close(t, name, read(m.(*Hyena).Filter.Freq.Tensor), c.F64(name), 0)
+		}
+	}
 	return m.(*Hyena)
 }
 

@@ -1,6 +1,7 @@
 package mixer
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,6 +49,14 @@ func checkRowGrads(
 func checkLayer(t *testing.T, c golden.Case, m Mixer, rename func(string) string, tol, gradTol float64) {
 	t.Helper()
 	fillRows(t, c, m, rename)
+	if whole := "param/kernel.kernel.A"; c.Has(whole) { // A again, as numbers
+		re, im := c.F64("param/kernel.kernel.inv_A_real"), c.F64("param/kernel.kernel.A_imag")
+		var a []float64
+		for i := range re {
+			a = append(a, -math.Exp(re[i]), im[i])
+		}
+		golden.Close(t, "A", a, c.F64(whole), 1e-6)
+	}
 	x := transpose(c.F32("in/x"), c.Shape("in/x"))
 	x.SetNeedsGrad(true)
 	tape := recording()

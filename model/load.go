@@ -102,6 +102,9 @@ func Resolve(dir string) (string, error) {
 	if err != nil || path != "" {
 		return path, err
 	}
+	if err := networkIn(dir); err != nil {
+		return "", err
+	}
 	if adapter, err := folderOf(dir, AdapterConfigFile); err == nil && adapter != "" {
 		return "", fmt.Errorf("%s: found an adapter, want a model; hippo merge makes one of both", dir)
 	}

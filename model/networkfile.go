@@ -41,6 +41,24 @@ func HasNetwork(dir string) (bool, error) {
 	return path != "", err
 }
 
+// networkIn returns an error for the folder of a network where a language model is wanted, nil if it holds none.
+func networkIn(dir string) error {
+	path, err := folderOf(dir, NetworkFile)
+	if err != nil || path == "" {
+		return err
+	}
+	var c NetworkConfig
+	if err := disk.ReadJSON(filepath.Join(path, NetworkFile), &c); err != nil {
+		return err
+	}
+	if c.Signal.Columns() {
+		return fmt.Errorf("%s: found a network of hippo fit or hippo forecast, want a language model; hippo predict "+
+			"%s DATA predicts rows with it, hippo info describes it", dir, dir)
+	}
+	return fmt.Errorf("%s: found a network of hippo task, want a language model; hippo info describes it and hippo "+
+		"explain looks inside", dir)
+}
+
 // LoadNetwork reads a network from its folder.
 func LoadNetwork(dir string) (m *Network, err error) {
 	err = checkpoint.ReadDir(dir, func() error {

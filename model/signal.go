@@ -20,6 +20,9 @@ type Signal struct {
 	About json.RawMessage `json:"about,omitempty"`
 }
 
+// Columns reports whether the network knows the columns of its data, as a network of package fit does.
+func (s *Signal) Columns() bool { return s != nil && len(s.About) > 0 }
+
 // Channel describes an input or output number and its scale.
 type Channel struct {
 	Name      string  `json:"name"`

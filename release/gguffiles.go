@@ -136,3 +136,56 @@ func ggufGeneration(f *checkpoint.File, endIDs []int32) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// ggufSamplingValues is the inverse of ggufGeneration for sampling.
+func ggufSamplingValues(generation []byte) (values []checkpoint.GGUFValue, err error) {
+	if generation == nil {
+		return nil, nil
+	}
+	var said map[string]any
+	if err := json.Unmarshal(generation, &said); err != nil {
+		return nil, fmt.Errorf("generation_config.json: %w", err)
+	}
+	if sample, ok := said["do_sample"].(bool); ok && !sample {
+		said["temperature"] = 0.0
+	}
+	for _, s := range ggufSampling {
+		x, ok := said[s.field].(float64)
+		if !ok {
+			continue
+		}
+		v := any(float32(x))
+		if s.whole {
+			v = int32(x)
+		}
+		values = append(values, checkpoint.GGUFValue{Key: "general.sampling." + s.key, Value: v})
+	}
+	return values, nil
+}
+
+// ggufTokenKeys are the keys of the tokens that start and end a text, and of those that end a reply.
+var ggufTokenKeys = []string{"bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id"}
+
+// maxGGUFEnds is the number of tokens that end a reply in a file.
+const maxGGUFEnds = 3
+
+// name sets id to the token of a text, if it is one.
+func (o *GGUFOptions) name(id *int32, text string) {
+	if ids, err := o.Tokenizer.Encode(nil, []byte(text)); err == nil && len(ids) == 1 {
+		*id = ids[0]
+	}
+}
+
+// ends returns the tokens that end a reply besides eos_token_id: those of the options, then the tokenizer's own.
+func (o *GGUFOptions) ends(v *gguf.Vocabulary) (ids []int32) {
+	all := o.EndIDs
+	if id, ok := o.Tokenizer.EndOfText(); ok {
+		all = append(all[:len(all):len(all)], id)
+	}
+	for _, id := range all {
+		if id != v.EOS && !slices.Contains(ids, id) && len(ids) < maxGGUFEnds-1 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

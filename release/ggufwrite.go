@@ -21,6 +21,9 @@ type GGUFOptions struct {
 	Name      string              // general.name
 	Tokenizer tokenizer.Tokenizer // nil for none, which llama.cpp does not load
 	Template  string              // of chats; "" for none
+	BOS, EOS  string              // tokens that start and end a text; "" for those of Tokenizer
+	EndIDs    []int32             // tokens that end a reply; a file has at most maxGGUFEnds
+	Sampling  []byte              // content of generation_config.json; nil for none
 }
 
 // ggufFileTypes are the values of general.file_type.
@@ -234,6 +237,8 @@ func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.name(&v.BOS, o.BOS)
+	o.name(&v.EOS, o.EOS)
 	n := len(v.Tokens)
 	if n > rows {
 		return nil, fmt.Errorf("tokenizer: found %d tokens, want at most the %d rows of the embedding", n, rows)
@@ -267,12 +272,9 @@ func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
 	} else {
 		add("merges", append([]string{}, v.Merges...))
 	}
-	for _, id := range []struct {
-		key string
-		id  int32
-	}{{"bos_token_id", v.BOS}, {"eos_token_id", v.EOS}} {
-		if id.id >= 0 {
-			add(id.key, uint32(id.id))
+	for i, id := range append([]int32{v.BOS, v.EOS}, o.ends(&v)...) {
+		if id >= 0 {
+			add(ggufTokenKeys[i], uint32(id))
 		}
 	}
 	for _, flag := range []struct {
@@ -290,5 +292,6 @@ func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
 	if o.Template != "" {
 		values = append(values, checkpoint.GGUFValue{Key: "tokenizer.chat_template", Value: o.Template})
 	}
-	return values, nil
+	sampling, err := ggufSamplingValues(o.Sampling)
+	return append(values, sampling...), err
 }

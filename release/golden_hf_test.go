@@ -44,6 +44,7 @@ func TestGoldenHF(t *testing.T) {
 		b, l := s[0], s[1]
 		ids := ids32(c.I64("in/ids"))
 		checkGradients(t, c, m, p, ids, b, l, meta.tolerance())
+		checkLayers(t, c, m, ids, b, l, meta.tolerance())
 		checkChunksWithin(t, c, m, ids, b, l, meta.tolerance())
 		checkCached(t, c, m, ids, b, l, meta)
 		long := ids32(c.I64("in/ids_long"))

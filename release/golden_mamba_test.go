@@ -16,24 +16,20 @@ import (
 	"github.com/hippo-ssm/hippo/nn"
 )
 
-// mambaFiles are the two files of the official layout: that of torch.save and that of transformers, without the tied
-// head.
-var mambaFiles = []string{"pytorch_model.bin", "model.safetensors"}
-
 // TestGoldenMambaLM: logits, loss, every gradient, any chunking, the states after the text and greedy text of
 // the official Mamba and Mamba-2 language models, from each of their files.
 func TestGoldenMambaLM(t *testing.T) {
 	for _, prefix := range []string{"06_mamba_lm", "12_mamba2_lm"} {
 		golden.Run(t, prefix, func(t *testing.T, c golden.Case) {
-			for _, file := range mambaFiles {
+			for _, file := range c.Weights() {
 				checkMambaLM(t, c, goldenModel(t, c, file), file)
 			}
 			// The folder as it was published is a model's folder.
-			m, _, err := LoadDir(filepath.Dir(c.File(mambaFiles[1])))
+			m, _, err := LoadDir(filepath.Dir(c.File(c.Weights()[0])))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := m.Tensors(), goldenModel(t, c, mambaFiles[0]).Tensors(); !reflect.DeepEqual(got, want) {
+			if got, want := m.Tensors(), goldenModel(t, c, c.Weights()[0]).Tensors(); !reflect.DeepEqual(got, want) {
 				t.Error("its folder loads as another model")
 			}
 		})
@@ -69,7 +65,7 @@ func checkMambaLM(t *testing.T, c golden.Case, m *model.Model, file string) {
 // shapes of the tensors.
 func TestMambaTransformers(t *testing.T) {
 	golden.Run(t, "06_mamba_lm", func(t *testing.T, c golden.Case) {
-		want := goldenModel(t, c, mambaFiles[0])
+		want := goldenModel(t, c, c.Weights()[0])
 		cfg := want.Config
 		dir := t.TempDir()
 		tensors := tensorsOf(want)

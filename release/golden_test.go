@@ -75,7 +75,7 @@ func gradient(tape *autograd.Tape, x *tensor.Tensor) []float32 {
 // official hybrid language model.
 func TestGoldenH3LM(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
-		m := goldenModel(t, c, "model.pt")
+		m := goldenModel(t, c, c.Weights()[0])
 		s := c.Shape("in/ids")
 		b, l := s[0], s[1]
 		ids, targets := ids32(c.I64("in/ids")), ids32(c.I64("in/targets"))
@@ -92,6 +92,7 @@ func TestGoldenH3LM(t *testing.T) {
 				golden.Close(t, "gradient of "+name, gradient(tape, p.Tensor), c.F64("grad/"+name), gradTol)
 			}
 		})
+		checkLayers(t, c, m, ids, b, l, logitTol)
 		checkChunks(t, c, m, ids, b, l)
 		if c.Has("in/prompt") {
 			prompt := ids32(c.I64("in/prompt"))
@@ -103,6 +104,51 @@ func TestGoldenH3LM(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkLayers compares what comes out of every layer. Of a release whose blocks return the stream before their MLP
+// (residual) and its output (hidden), it compares both; of others, the stream after the layer.
+func checkLayers(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l int, tol float64) {
+	t.Helper()
+	tape, rows := autograd.NewTape(cpu.Backend{}), model.EqualRows(b, l)
+	if !c.Has("out/layer0_hidden") {
+		return
+	}
+	stream := read(m.Embed(tape, ids, rows))
+	add := func(x *tensor.Tensor) {
+		for i, v := range read(x) {
+			stream[i] += v
+		}
+	}
+	layers := 0
+	tape.Observe(func(name string, x *tensor.Tensor) {
+		name, of, _ := strings.Cut(strings.TrimPrefix(name, "backbone.layers."), ".")
+		layer := "out/layer" + name
+		switch last := m.Blocks[min(layers, len(m.Blocks)-1)].MLP == nil; {
+		case of == "mixer":
+			if add(x); c.Has(layer + "_residual") {
+				golden.Close(t, layer+"_residual", stream, c.F64(layer+"_residual"), tol)
+			}
+			if !last {
+				return
+			}
+		case of == "mlp" && c.Has(layer+"_residual"):
+			golden.Close(t, layer+"_hidden", read(x), c.F64(layer+"_hidden"), tol)
+			add(x)
+			layers++
+			return
+		case of == "mlp":
+			add(x)
+		default:
+			return
+		}
+		golden.Close(t, layer+"_hidden", stream, c.F64(layer+"_hidden"), tol)
+		layers++
+	})
+	m.Forward(tape, ids, rows)
+	if layers != len(m.Blocks) {
+		t.Errorf("%d layers are compared, want %d", layers, len(m.Blocks))
+	}
 }
 
 // checkChunks runs the text in chunks of several lengths, recorded (convolution) and not (recurrence where short), and
@@ -233,7 +279,7 @@ func TestGoldenLayouts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := goldenModel(t, c, "model.pt").Tensors()
+		want := goldenModel(t, c, c.Weights()[0]).Tensors()
 		found := 0
 		for _, e := range entries {
 			if ext := filepath.Ext(e.Name()); ext != ".pt" && ext != ".ckpt" {
@@ -255,8 +301,8 @@ func TestGoldenLayouts(t *testing.T) {
 // TestGoldenInfer: the configuration read off the tensors is that of the constructor.
 func TestGoldenInfer(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
-		want := goldenModel(t, c, "model.pt").Config
-		f, err := checkpoint.Open(c.File("model.pt"))
+		want := goldenModel(t, c, c.Weights()[0]).Config
+		f, err := checkpoint.Open(c.File(c.Weights()[0]))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,8 +35,8 @@ func official(t *testing.T, path string) (*checkpoint.File, map[string]*checkpoi
 func TestLayoutsHoldTheSameBytes(t *testing.T) {
 	compared := 0
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
-		_, want := official(t, c.File("model.pt"))
-		paths, err := filepath.Glob(filepath.Join(filepath.Dir(c.File("model.pt")), "model_*"))
+		_, want := official(t, c.File(c.Weights()[0]))
+		paths, err := filepath.Glob(filepath.Join(filepath.Dir(c.File(c.Weights()[0])), "model_*"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestLayoutsHoldTheSameBytes(t *testing.T) {
 // shape.
 func TestGradientsAreOfTheParameters(t *testing.T) {
 	golden.Run(t, "05_h3_lm", func(t *testing.T, c golden.Case) {
-		_, params := official(t, c.File("model.pt"))
+		_, params := official(t, c.File(c.Weights()[0]))
 		for _, name := range c.Names() {
 			param, ok := strings.CutPrefix(name, "grad/")
 			if !ok {

@@ -123,7 +123,7 @@ func (s *Server) noRoute(c *request.Call) error {
 // allowedKey checks the key of a request.
 func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 	ring := s.keys.Load()
-	if scope == "" || len(ring.keys) == 0 {
+	if c.Admin = len(ring.keys) == 0; c.Admin || scope == "" {
 		return nil
 	}
 	scheme, secret, _ := strings.Cut(c.Request.Header.Get("Authorization"), " ")
@@ -146,6 +146,12 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 		return e
 	}
 	c.Key = key.Name
+	c.Share = request.Share{
+		Client: key.Name, Most: key.Concurrent, Others: len(ring.keys) > 1, Last: lineOf(c.Request.Context()) != nil,
+	}
+	if !s.o.ShareCache {
+		c.Separate()
+	}
 	if key.expired(time.Now()) {
 		return &request.Error{
 			Status: http.StatusUnauthorized, Code: "invalid_api_key",
@@ -153,11 +159,9 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 		}
 	}
 	if !key.allows(scope) {
-		return &request.Error{
-			Status: http.StatusForbidden, Code: "insufficient_scope",
-			Message: fmt.Sprintf("the API key does not have the scope %q", scope),
-		}
+		return request.ErrScope(string(scope))
 	}
+	c.Admin = key.allows(ScopeAdmin)
 	l := ring.limits[key.Name]
 	if l == nil {
 		return nil
@@ -192,7 +196,8 @@ func (s *Server) log(c *answering) {
 	if c.err != nil {
 		e := request.ErrorOf(c.err)
 		status = e.Status
-		if attrs = append(attrs, e.Attrs(c.err)...); status == http.StatusInternalServerError {
+		if attrs = append(attrs, e.Attrs(c.err)...); status == http.StatusInternalServerError ||
+			status == http.StatusInsufficientStorage {
 			level = slog.LevelError
 		}
 		var p *request.Panic

@@ -42,9 +42,10 @@ type Key struct {
 	Scopes []Scope
 	Hash   [sha256.Size]byte // of the key
 
-	Requests int       // per minute, 0 for no limit
-	Tokens   int       // read and generated per minute, 0 for no limit
-	Expires  time.Time // zero for never
+	Requests   int       // per minute, 0 for no limit
+	Tokens     int       // read and generated per minute, 0 for no limit
+	Concurrent int       // requests that run at a time, 0 for no limit
+	Expires    time.Time // zero for never
 }
 
 // NewKey creates a key. The secret is what its client sends; it is stored nowhere.
@@ -66,6 +67,9 @@ func (k Key) String() string {
 	if k.Tokens > 0 {
 		line += " tpm=" + strconv.Itoa(k.Tokens)
 	}
+	if k.Concurrent > 0 {
+		line += " concurrent=" + strconv.Itoa(k.Concurrent)
+	}
 	if !k.Expires.IsZero() {
 		line += " expires=" + k.Expires.Format(time.DateOnly)
 	}
@@ -81,8 +85,8 @@ func (k *Key) allows(s Scope) bool {
 }
 
 // ParseKeys reads a file of keys. Each line has a name, scopes separated by commas, the SHA-256 of the key in
-// hexadecimal, and limits: rpm=REQUESTS and tpm=TOKENS per minute, and expires=YEAR-MONTH-DAY, the day in UTC on which
-// the key expires. Empty lines and those that start with # are skipped.
+// hexadecimal, and limits: rpm=REQUESTS and tpm=TOKENS per minute, concurrent=REQUESTS that run at a time, and
+// expires=YEAR-MONTH-DAY, the day in UTC on which the key expires. Empty lines and those that start with # are skipped.
 func ParseKeys(data []byte) (keys []Key, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for n := 1; lines.Scan(); n++ {
@@ -131,7 +135,7 @@ func parseKey(line string) (k Key, err error) {
 // limit parses one limit of a key.
 func (k *Key) limit(word string) error {
 	name, value, _ := strings.Cut(word, "=")
-	to := map[string]*int{"rpm": &k.Requests, "tpm": &k.Tokens}[name]
+	to := map[string]*int{"rpm": &k.Requests, "tpm": &k.Tokens, "concurrent": &k.Concurrent}[name]
 	switch {
 	case name == "expires":
 		day, err := time.Parse(time.DateOnly, value)
@@ -141,7 +145,7 @@ func (k *Key) limit(word string) error {
 		k.Expires = day
 		return nil
 	case to == nil:
-		return fmt.Errorf("found %.40q, want rpm=, tpm= or expires=", word)
+		return fmt.Errorf("found %.40q, want rpm=, tpm=, concurrent= or expires=", word)
 	}
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 {

@@ -93,7 +93,7 @@ func newMetrics(s *Server) *metrics {
 		gauge("hippo_requests_waiting", "Requests that wait to run.",
 			func() float64 { return float64(s.Admission.Queued() + s.Rows.Admission.Queued()) }),
 		gauge("hippo_row_streams", "Streams of rows to predict from that are open.",
-			func() float64 { return float64(len(s.Rows.Streams)) }),
+			func() float64 { return float64(s.Rows.Streams.Taken()) }),
 		gauge("hippo_models_loaded", "Models in memory.", func() float64 { return float64(len(s.Host.Loaded())) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

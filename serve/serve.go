@@ -59,6 +59,9 @@ type Options struct {
 
 	// Keys are the API keys of the clients; without any, every request is admitted. SetKeys replaces them.
 	Keys []Key
+	// ShareCache lets all keys share one prompt cache. A client can then find out whether another has sent a text, and
+	// guess it piece by piece: only for clients that trust each other.
+	ShareCache bool
 	// Origins are the origins of other pages that may use the server, such as https://chat.example; "*" for any.
 	Origins []string
 	// Hosts are the allowed Host headers of requests, "*" for any. By default, a server without keys allows localhost
@@ -123,6 +126,7 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 	o.fill()
 	s := &Server{o: o, Admission: request.NewAdmission(o.Concurrent, o.Queue, o.QueueWait)}
 	s.shared.MaxBody, s.shared.WriteTimeout, s.shared.MaxUnread = o.MaxBody, o.WriteTimeout, o.MaxUnread
+	s.shared.AllBodies = request.NewBodies(o.MaxBody)
 	s.shared.Open, s.close = context.WithCancel(context.Background())
 	s.running, s.stop = context.WithCancelCause(context.Background())
 	s.Rows = rows.New(rows.Options{

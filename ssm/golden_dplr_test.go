@@ -48,6 +48,7 @@ func TestGoldenS4DPLR(t *testing.T) {
 			steps = append(steps, s)
 		}
 		golden.Close(t, "K", kernel, c.F64("out/K"), tolCauchy)
+		compareDerived(t, c, steps[:channels], steps)
 
 		var y, echo []float64
 		var final, fromState0 []complex128
@@ -95,4 +96,47 @@ func TestGoldenS4DPLR(t *testing.T) {
 		golden.Close(t, "grad/B", ReIm(dB), c.F64("grad/B"), tolCauchy)
 		golden.Close(t, "grad/P", ReIm(dP), c.F64("grad/P"), tolCauchy)
 	})
+}
+
+// compareDerived compares the sampled system of each channel, in the complex numbers (x, x̄) of the release, and C
+// before it is cut to a kernel's length. Our real system has the real and imaginary parts (Re x_0, Im x_0, Re x_1, …).
+func compareDerived(t *testing.T, c golden.Case, systems, rows []*DPLR) {
+	t.Helper()
+	var dA, dB, dC, before []complex128
+	for _, s := range systems {
+		own := s.Continuous()
+		Abar, Bbar, err := Discretize(own.A, own.B, s.Dt, Bilinear)
+		check(t, err)
+		n := len(s.Lambda)
+		// Entry i < n is x_i = r_2i + i·r_2i+1, and entry n+i its conjugate.
+		entry := func(i int, column []float64) complex128 {
+			z := complex(column[2*(i%n)], column[2*(i%n)+1])
+			if i >= n {
+				z = complex(real(z), -imag(z))
+			}
+			return z
+		}
+		for i := range 2 * n {
+			for j := range 2 * n {
+				// The real numbers of x_j alone: (x + x̄)/2 and (x - x̄)/2i.
+				re, im := make([]float64, 2*n), make([]float64, 2*n)
+				for k := range 2 * n {
+					re[k], im[k] = Abar.At(k, 2*(j%n)), Abar.At(k, 2*(j%n)+1)
+				}
+				turn := complex(0, -0.5)
+				if j >= n {
+					turn = complex(0, 0.5)
+				}
+				dA = append(dA, entry(i, re)/2+entry(i, im)*turn)
+			}
+			dB = append(dB, entry(i, Bbar))
+		}
+	}
+	for _, s := range rows {
+		dC, before = append(dC, withConjugates(s.C)...), append(before, s.C...)
+	}
+	golden.Close(t, "derived/dA", ReIm(dA), ReIm(complexes(c, "derived/dA")), tolCauchy)
+	golden.Close(t, "derived/dB", ReIm(dB), ReIm(complexes(c, "derived/dB")), tolCauchy)
+	golden.Close(t, "derived/dC", ReIm(dC), ReIm(complexes(c, "derived/dC")), tolCauchy)
+	golden.Close(t, "C before setup", ReIm(before), c.F64("info/C_before_setup"), tolCauchy)
 }

@@ -1,6 +1,7 @@
 package ssm
 
 import (
+	"math"
 	"math/cmplx"
 	"strconv"
 	"strings"
@@ -13,7 +14,8 @@ import (
 
 const tolNPLR = 1e-9
 
-// The eigenvectors of the reference have other phases, so compare |P|, |B| and B conj(P), which do not depend on them.
+// Eigenvectors are defined up to a phase each. |P|, |B| and B conj(P) do not depend on it; the others are compared
+// after ours are turned by the phase between ours and theirs.
 func TestGoldenNPLR(t *testing.T) {
 	golden.Run(t, "01_nplr", func(t *testing.T, c golden.Case) {
 		compared := 0
@@ -48,6 +50,41 @@ func TestGoldenNPLR(t *testing.T) {
 			golden.Close(t, base+"/inv/absB", absB, c.F64(base+"/inv/absB"), tolNPLR)
 			golden.Close(t, base+"/inv/absP", absP, c.F64(base+"/inv/absP"), tolNPLR)
 			golden.Close(t, base+"/inv/BconjP", crossed, ReIm(complexes(c, base+"/inv/BconjP")), tolNPLR)
+
+			turned := make([][]complex128, len(s.P)+2) // rows of P, B, and B as the release clips it
+			theirs := complexes(c, base+"/V")
+			var vectors, wantVectors []complex128
+			for k, own := range v {
+				var phase complex128
+				for i, x := range own {
+					phase += cmplx.Conj(x) * theirs[i*n/2+k]
+				}
+				if d := cmplx.Abs(phase) - 1; math.Abs(d) > tolNPLR {
+					if s.Lambda[k] == 0 || measure == "fout" && k == n/2-1 {
+						continue // the reference has a vector of its own for fout's eigenvalue 0
+					}
+					t.Errorf("%s: eigenvector %d is another", base, k)
+				}
+				for i, x := range own {
+					vectors, wantVectors = append(vectors, x*phase), append(wantVectors, theirs[i*n/2+k])
+				}
+				for r, p := range s.P {
+					turned[r] = append(turned[r], p[k]*cmplx.Conj(phase))
+				}
+				b := s.B[k] * cmplx.Conj(phase)
+				turned[len(s.P)] = append(turned[len(s.P)], b)
+				turned[len(s.P)+1] = append(turned[len(s.P)+1], complex(real(b), min(2, max(-2, imag(b)))))
+			}
+			golden.Close(t, base+"/V", ReIm(vectors), ReIm(wantVectors), tolNPLR)
+			modes := len(turned[0])
+			var wantP []complex128
+			for r := range s.P {
+				wantP = append(wantP, row(complexes(c, base+"/P"), r, n/2)[:modes]...)
+			}
+			golden.Close(t, base+"/P", ReIm(flat(turned[:len(s.P)])), ReIm(wantP), tolNPLR)
+			golden.Close(t, base+"/B", ReIm(turned[len(s.P)]), ReIm(complexes(c, base+"/B")[:modes]), tolNPLR)
+			golden.Close(t, base+"/B_clipped", ReIm(turned[len(s.P)+1]),
+				ReIm(complexes(c, base+"/B_clipped")[:modes]), tolNPLR)
 
 			a, _, err := HiPPO(measure, n)
 			check(t, err)

@@ -1,6 +1,7 @@
 package ssm
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -68,6 +69,21 @@ func TestGoldenKalman(t *testing.T) {
 		golden.Close(t, "loglik", track.LogLik, c.F64("out/loglik"), tolKalman)
 		golden.Close(t, "mean_smooth", means(smooth), c.F64("out/mean_smooth"), tolKalman)
 		golden.Close(t, "cov_smooth", covs(smooth), c.F64("out/cov_smooth"), tolKalman)
+
+		// The truth is as far from the estimates as their covariances say: the squared distance (x-m)ᵀ P⁻¹ (x-m) has
+		// the mean n over steps, with a standard error of √(2n/steps).
+		truth := rowsOf(c, "out/x_true")
+		n, distance := len(prior.Mean), 0.0
+		for k, g := range track.Filtered {
+			d := mat.NewVecDense(n, slices.Clone(truth[k]))
+			d.SubVec(d, mat.NewVecDense(n, g.Mean))
+			var solved mat.VecDense
+			check(t, solved.SolveVec(g.Cov, d))
+			distance += mat.Dot(d, &solved) / float64(len(truth))
+		}
+		if off := math.Abs(distance - float64(n)); off > 3*math.Sqrt(2*float64(n)/float64(len(truth))) {
+			t.Errorf("the truth is at %.3g from the filtered means, want about %d", distance, n)
+		}
 
 		// The covariances do not depend on what is seen: any long run reaches the steady one.
 		long := slices.Repeat(y, 50)

@@ -258,6 +258,18 @@ func goldenS4D(t *testing.T, c golden.Case) {
 		}
 	}
 	golden.Close(t, "y", y, c.F64("out/y_step"), tolKernel)
+	golden.Close(t, "y by convolution", y, c.F64("out/y_conv"), tolKernel)
+	var dA, dB, dC []complex128 // the sampled systems of the channels, and all rows of C
+	for r := range rows * channels {
+		s := s4dChannel(c, r/channels, r%channels)
+		if dC = append(dC, s.C...); r < channels {
+			Abar, Bbar := s.Discretize(method)
+			dA, dB = append(dA, Abar...), append(dB, Bbar...)
+		}
+	}
+	golden.Close(t, "derived/dA", ReIm(dA), ReIm(complexes(c, "derived/dA")), tolKernel)
+	golden.Close(t, "derived/dB", ReIm(dB), ReIm(complexes(c, "derived/dB")), tolKernel)
+	golden.Close(t, "derived/dC", ReIm(dC), ReIm(complexes(c, "derived/dC")), tolKernel)
 	golden.Close(t, "K_state", echo, c.F64("out/K_state"), tolKernel)
 	golden.Close(t, "state", ReIm(final), ReIm(complexes(c, "out/state_final")), tolKernel)
 	golden.Close(t, "state from state0", ReIm(finalFromState0),

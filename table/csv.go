@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 )
 
 // CSV is text with a row per line: cells separated by commas, semicolons, tabs, bars or spaces, quoted by RFC 4180.
@@ -64,7 +63,7 @@ func openCSV(in *Input, opt *Options, separator rune) (Source, error) {
 				separatorName(separator)))
 		}
 	}
-	s.lines, s.separator = newRecords(r, separator), separator
+	s.lines, s.separator, s.about.Separator = newRecords(r, separator), separator, string(separator)
 	first, line, err := s.lines.next()
 	if err == io.EOF {
 		return nil, fmt.Errorf("%s: found no row, want a line that names the columns and rows below it", in.Name)
@@ -126,7 +125,7 @@ func isHeader(first, second []string, opt *Options) bool {
 		if point || comma || cell != "" && opt.isMissing(cell) {
 			return false
 		}
-		if layout, _ := findLayout([]string{cell}, time.UTC); layout != "" {
+		if len(timeReadings([]string{cell})) > 0 {
 			return false
 		}
 	}

@@ -47,7 +47,8 @@ func openFLAC(in *Input, _ *Options) (Source, error) {
 		name: in.Name, title: strings.TrimSuffix(filepath.Base(in.Name), filepath.Ext(in.Name)), info: info,
 		bits: flacBits{r: in.R}, frame: make([][]int64, info.channels),
 		full: math.Ldexp(1, info.bits-1), sum: md5.New(),
-		described: described{about: About{Columns: numbered("sample", info.channels), Sequences: true}},
+		described: described{about: About{Columns: numbered("sample", info.channels), Sequences: true,
+			Recording: true}},
 	}, nil
 }
 

@@ -4,26 +4,26 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // parseNumber parses a finite decimal number with a decimal point or, if comma is set, a decimal comma. Signs that
-// group digits by three (1,234.5 or 1.234,5, and spaces) are ignored.
+// group digits are ignored: 1,234.5 or 1.234,5, and spaces or apostrophes.
 func parseNumber(text string, comma bool) (float64, bool) {
 	if len(text) == 0 || len(text) > 64 {
 		return 0, false
 	}
-	point, group := byte('.'), byte(',')
+	point, group := byte('.'), ','
 	if comma {
-		point, group = group, point
+		point, group = ',', '.'
 	}
 	if x, ok := shortNumber(text, point); ok {
 		return x, true
 	}
-	if comma || strings.IndexByte(text, group) >= 0 {
-		var ok bool
-		if text, ok = ungrouped(text, point, group); !ok {
-			return 0, false
-		}
+	text, ok := ungrouped(text, point, group)
+	if !ok {
+		return 0, false
 	}
 	for _, c := range []byte(text) {
 		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
@@ -78,43 +78,35 @@ func shortNumber(text string, point byte) (float64, bool) {
 	return y, true
 }
 
-// ungrouped returns a number with a decimal point and without signs that group digits by three.
-func ungrouped(text string, point, group byte) (string, bool) {
+// ungrouped returns a number with a decimal point and without the signs that group its digits: group, spaces or
+// apostrophes, one kind of them. Groups have three digits, or two as in India, but the last one.
+func ungrouped(text string, point byte, group rune) (string, bool) {
 	whole, fraction, has := strings.Cut(text, string(point))
-	parts := strings.Split(whole, string(group))
-	if len(parts) > 1 && strings.HasPrefix(strings.TrimLeft(parts[0], "+-"), "0") {
+	split := func(r rune) bool { return r == group || r == '\'' || r == '’' || unicode.IsSpace(r) }
+	at := strings.IndexFunc(whole, split)
+	if strings.IndexFunc(fraction, split) >= 0 || has && strings.IndexByte(fraction, point) >= 0 {
 		return "", false
 	}
-	for i, part := range parts {
-		if i > 0 && len(part) != 3 || i == 0 && len(parts) > 1 && (part == "" || len(strings.TrimLeft(part,
-			"+-")) > 3) {
+	if at >= 0 {
+		sign, _ := utf8.DecodeRuneInString(whole[at:])
+		parts := strings.Split(whole, string(sign))
+		first := strings.TrimLeft(parts[0], "+-")
+		size := len(parts[1])
+		if first == "" || first[0] == '0' || len(first) > size || size != 3 && (size != 2 || sign != ',') ||
+			len(parts[len(parts)-1]) != 3 {
 			return "", false
 		}
+		for _, part := range parts[1 : len(parts)-1] {
+			if len(part) != size {
+				return "", false
+			}
+		}
+		whole = strings.Join(parts, "")
 	}
-	if strings.IndexByte(fraction, group) >= 0 || has && strings.IndexByte(fraction, point) >= 0 {
-		return "", false
-	}
-	text = strings.Join(parts, "")
 	if has {
-		text += "." + fraction
+		whole += "." + fraction
 	}
-	return text, true
-}
-
-// looksComma reports whether a text is a number only with a decimal comma.
-func looksComma(text string) bool {
-	return strings.IndexByte(text, ',') >= 0 && onlyWith(true, text)
-}
-
-// looksPoint reports whether a text is a number only with a decimal point.
-func looksPoint(text string) bool {
-	return strings.IndexByte(text, '.') >= 0 && onlyWith(false, text)
-}
-
-func onlyWith(comma bool, text string) bool {
-	_, with := parseNumber(text, comma)
-	_, without := parseNumber(text, !comma)
-	return with && !without
+	return whole, true
 }
 
 // categoryText returns a number as a category: an id such as 1234567 does not become 1.234567e+06.

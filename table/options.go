@@ -22,6 +22,8 @@ type Options struct {
 	Categories []string `json:"categories" help:"columns of numbers to read as categories"`
 	Wide       bool     `json:"wide" help:"each row is a sequence with its numbers as steps"`
 
+	// Spectrum reads recordings as frames; nil for samples.
+	Spectrum *Spectrum `json:"-"`
 	// Unread are columns whose values are not needed: a format may skip reading them. They are listed all the same.
 	Unread []string        `json:"-"`
 	wanted map[string]bool // in lower case; nil for all

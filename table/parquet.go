@@ -124,7 +124,6 @@ func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options,
 	}
 	var nested []string
 	leaf := 0
-	local := ""
 	for i := 1; i < len(schema); {
 		e := &schema[i]
 		name := e.Name
@@ -143,8 +142,8 @@ func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options,
 			if err != nil {
 				nested = append(nested, fmt.Sprintf("column %s: %v", name, err))
 			}
-			if k.local && local == "" {
-				local = name
+			if k.local {
+				s.about.Local = append(s.about.Local, name)
 			}
 			c = &parquetColumn{f: s.f, name: name, leaf: leaf, convert: k.convert,
 				physical: physical{e.Type.V, sizeOf(e.Type.V, int(e.TypeLength.V))},
@@ -162,9 +161,9 @@ func (s *parquetSource) findColumns(schema []format.SchemaElement, opt *Options,
 		return fmt.Errorf("%s%s\n--ignore leaves columns out", strings.Join(nested[:min(len(nested), mostShown)], "\n"),
 			more)
 	}
-	if local != "" && opt.Zone == "" {
+	if local := s.about.Local; len(local) > 0 && opt.Zone == "" {
 		s.notes = append(s.notes, fmt.Sprintf(
-			"column %s: its times name no zone: they are read as those of UTC (--zone otherwise)", local))
+			"column %s: its times name no zone: they are read as those of UTC (--zone otherwise)", local[0]))
 	}
 	return nil
 }

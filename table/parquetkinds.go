@@ -165,8 +165,11 @@ func instant(x, units int64, local bool, zone *time.Location) (Cell, error) {
 		seconds, part = seconds-1, part+units
 	}
 	if local && zone != time.UTC {
-		t := time.Unix(seconds, 0).UTC()
-		seconds = time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, zone).Unix()
+		at, ok := firstTime(float64(seconds), zone)
+		if !ok {
+			return Cell{}, skipped(time.Unix(seconds, 0).UTC().Format(time.DateTime), zone)
+		}
+		seconds = int64(at)
 	}
 	return Cell{Form: Instant, Number: float64(seconds) + float64(part)/float64(units)}, nil
 }

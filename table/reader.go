@@ -19,6 +19,11 @@ type Column struct {
 	Kind   Kind   `json:"kind"`
 	Layout string `json:"layout,omitempty"` // of times that are texts, as package time writes it
 
+	// Of numbers that are texts: the sign before the fraction, as in Options, and the mark of a currency or percent.
+	Decimal string `json:"decimal,omitempty"`
+	Mark    string `json:"mark,omitempty"`
+	Example string `json:"example,omitempty"` // a text whose reading is not obvious: see Reading
+
 	Optional bool `json:"-"` // data without this wanted column has missing values
 }
 
@@ -37,10 +42,9 @@ type Reader struct {
 	src     Source
 	opt     Options
 	zone    *time.Location
-	comma   bool // before the fraction of numbers
-	settled bool // comma is certain
 	columns []Column
-	from    []int // the place of each column in the rows of the source, -1 for none
+	doubts  []error // of columns: see Doubt
+	from    []int   // the place of each column in the rows of the source, -1 for none
 	ahead   []read
 	row     Row
 	notes   []string
@@ -72,9 +76,16 @@ func Open(paths []string, stdin io.Reader, opt Options, want []Column) (*Reader,
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{src: src, opt: opt, zone: zone, comma: opt.Decimal == "comma", settled: opt.Decimal != "auto"}
+	if src, err = frames(src, opt.Spectrum); err != nil {
+		return nil, err
+	}
+	if _, ok := src.(*spectral); !ok && want != nil && opt.Spectrum != nil {
+		return nil, errors.Join(fmt.Errorf("%s: found no samples of a recording, want WAV or FLAC: training had %s",
+			strings.Join(paths, ", "), opt.Spectrum), src.Close())
+	}
+	r := &Reader{src: src, opt: opt, zone: zone}
 	if want == nil {
-		err = r.look()
+		err = r.look(paths)
 	} else {
 		err = r.take(want, strings.Join(paths, ", "))
 	}
@@ -91,8 +102,34 @@ func (r *Reader) Columns() []Column { return r.columns }
 // About describes the source.
 func (r *Reader) About() About { return r.src.About() }
 
-// Comma reports whether numbers have a decimal comma, as far as is known.
-func (r *Reader) Comma() bool { return r.comma }
+// Spectrum returns how recordings are read as frames, nil if they are not.
+func (r *Reader) Spectrum() *Spectrum {
+	if s, ok := r.src.(*spectral); ok {
+		return s.spec
+	}
+	return nil
+}
+
+// Doubt returns the error of a column whose texts can be read in two ways, which matters if the column is used.
+func (r *Reader) Doubt(column int) error {
+	if column >= len(r.doubts) || r.columns[column].Kind == Category {
+		return nil
+	}
+	return r.doubts[column]
+}
+
+// Only reads no columns but some: the values of others count as missing. It returns the first Doubt of those that are
+// read. A column of -1 is none.
+func (r *Reader) Only(columns []int) error {
+	for i := range r.columns {
+		if !slices.Contains(columns, i) {
+			r.from[i] = -1
+		} else if err := r.Doubt(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Notes returns what a user should know about how the data has been read so far.
 func (r *Reader) Notes() []string { return slices.Concat(r.notes, r.src.Notes()) }
@@ -107,6 +144,15 @@ func (r *Reader) take(want []Column, what string) error {
 	}
 	about := r.src.About()
 	r.columns = slices.Clone(want)
+	for i := range r.columns {
+		c := &r.columns[i]
+		switch {
+		case r.opt.Decimal != decimalAuto:
+			c.Decimal = r.opt.Decimal
+		case (c.Decimal == "" || c.Decimal == decimalAuto) && about.plain():
+			c.Decimal = decimalPoint
+		}
+	}
 	if about.Headless && len(want) > 0 && len(about.Columns) >= len(want) && !slices.Contains(about.Columns,
 		want[0].Name) {
 		r.notes = append(r.notes, fmt.Sprintf("%s: found no line that names the columns: they are read as %s",
@@ -142,10 +188,14 @@ func names(columns []Column) string {
 	return brief.List(all, ", ")
 }
 
-// look infers the types of the columns from the first rows.
-func (r *Reader) look() error {
+// sampleCells bounds the memory of the first rows if there are many columns.
+const sampleCells = 1 << 20
+
+// look infers the types of the columns from the first rows, and from all where these leave two possibilities.
+func (r *Reader) look(paths []string) error {
 	about := r.src.About()
-	for len(r.ahead) < sampleRows {
+	more := true
+	for len(r.ahead) < sampleRows && (len(r.ahead)+1)*len(about.Columns) <= sampleCells {
 		var next read
 		next.err = r.src.Next(&next.row)
 		var bad *RowError
@@ -153,32 +203,25 @@ func (r *Reader) look() error {
 			return next.err
 		}
 		r.ahead = append(r.ahead, next)
-		if next.err == io.EOF {
+		if more = next.err != io.EOF; !more {
 			break
 		}
 	}
-	r.findDecimal()
-	for i, name := range about.Columns {
-		c := Column{Name: name}
-		if about.Units != nil {
-			c.Unit = about.Units[i]
-		}
-		if err := r.findKind(&c, i); err != nil {
+	all := make([]clues, len(about.Columns))
+	for i := range all {
+		texts, instants := r.texts(i)
+		all[i].take(r, texts, instants)
+	}
+	if more && slices.ContainsFunc(all, r.open) {
+		if err := r.scan(paths, all); err != nil {
 			return err
 		}
-		r.columns, r.from = append(r.columns, c), append(r.from, i)
 	}
-	for _, name := range r.opt.Categories {
-		if !slices.Contains(about.Columns, name) {
-			return fmt.Errorf("categories: found %q, want columns among %s", name, brief.List(about.Columns, ", "))
-		}
-	}
-	return nil
+	return r.settle(all)
 }
 
-// texts returns the texts of a column in the rows that were read ahead, and how many of its cells are numbers and
-// instants.
-func (r *Reader) texts(column int) (texts []string, reals, instants int) {
+// texts returns the texts of a column in the rows that were read ahead, and how many of its cells are instants.
+func (r *Reader) texts(column int) (texts []string, instants int) {
 	for _, next := range r.ahead {
 		if next.err != nil {
 			continue
@@ -188,88 +231,15 @@ func (r *Reader) texts(column int) (texts []string, reals, instants int) {
 			if text := strings.TrimSpace(c.Text); !r.opt.isMissing(text) {
 				texts = append(texts, text)
 			}
-		case Real:
-			reals++
 		case Instant:
 			instants++
 		}
 	}
-	return texts, reals, instants
-}
-
-// findDecimal finds out whether numbers have a decimal comma.
-func (r *Reader) findDecimal() {
-	if r.settled {
-		return
-	}
-	comma, point, either := 0, 0, 0
-	for i := range r.src.About().Columns {
-		texts, _, _ := r.texts(i)
-		for _, text := range texts {
-			switch {
-			case looksComma(text):
-				comma++
-			case looksPoint(text):
-				point++
-			case strings.ContainsRune(text, ','):
-				if _, ok := parseNumber(text, true); ok {
-					either++
-				}
-			}
-		}
-	}
-	r.settled = comma+point > 0
-	if r.comma = point == 0 && comma+either > 0; r.comma {
-		r.notes = append(r.notes,
-			"numbers are read with a comma before the fraction, as in 1,5 (--decimal point otherwise)")
-		r.settled = true
-	}
+	return texts, instants
 }
 
 // mostlyNumbers is the fraction of numbers from which on other values of a column count as errors.
 const mostlyNumbers = 0.9
-
-// findKind infers the type of column i.
-func (r *Reader) findKind(c *Column, i int) error {
-	texts, reals, instants := r.texts(i)
-	if slices.Contains(r.opt.Categories, c.Name) {
-		c.Kind = Category
-		return nil
-	}
-	numbers := 0
-	for _, text := range texts {
-		if _, ok := parseNumber(text, r.comma); ok {
-			numbers++
-		}
-	}
-	switch {
-	case instants > 0:
-		c.Kind = Time
-		return nil
-	case len(texts) == 0 || reals+numbers > 0 && float64(numbers) >= mostlyNumbers*float64(len(texts)):
-		c.Kind = Number
-		return nil
-	case r.opt.TimeFormat != "":
-		if _, ok := readAll(texts[:1], r.opt.TimeFormat, r.zone); ok {
-			c.Kind, c.Layout = Time, r.opt.TimeFormat
-			return nil
-		}
-	}
-	layout, other := findLayout(texts, r.zone)
-	if layout == "" {
-		c.Kind = Category
-		return nil
-	}
-	c.Kind, c.Layout = Time, layout
-	if other != "" {
-		r.notes = append(r.notes, fmt.Sprintf("column %s: times such as %s are read as %s "+
-			"(--time_format '%s' otherwise)", c.Name, texts[0], layout, other))
-	}
-	return nil
-}
-
-// AsTime reads a column of numbers as times: seconds since 1970 or fractions of them.
-func (r *Reader) AsTime(column int) { r.columns[column].Kind = Time }
 
 // Next reads the next row. It returns io.EOF after the last one. After a *RowError, v holds what could be read of the
 // row, and reading can continue.
@@ -304,8 +274,8 @@ func (r *Reader) Next(v *Values) error {
 func (r *Reader) value(c *Column, cell *Cell) (number float64, text string, err error) {
 	number = math.NaN()
 	if cell.Form == Text {
-		if c.Kind == Number && r.settled && len(cell.Text) > 0 && len(r.opt.Missing) == 0 {
-			if x, ok := shortNumber(cell.Text, r.point()); ok {
+		if c.Kind == Number && c.Mark == "" && len(cell.Text) > 0 && len(r.opt.Missing) == 0 {
+			if x, ok := shortNumber(cell.Text, c.point()); ok {
 				return x, "", nil
 			}
 		}
@@ -321,50 +291,21 @@ func (r *Reader) value(c *Column, cell *Cell) (number float64, text string, err 
 	case c.Kind == Category:
 		return number, categoryText(cell.Number), nil
 	case c.Kind == Number && cell.Form == Text:
-		number, err = r.number(text)
+		number, err = c.number(text)
 	case c.Kind == Time && cell.Form == Text && c.Layout != "":
 		number, err = parseTime(text, c.Layout, r.zone)
 	case c.Kind == Time && cell.Form == Text:
-		if number, err = r.number(text); err == nil {
+		if number, err = c.number(text); err == nil {
 			number = unixSeconds(number)
 		}
+	case c.Kind == Time && cell.Form == Real && c.Layout != "":
+		number, err = parseTime(categoryText(cell.Number), c.Layout, r.zone)
 	case c.Kind == Time && cell.Form == Real:
 		number = unixSeconds(cell.Number)
 	default:
 		number = cell.Number
 	}
 	return number, "", err
-}
-
-// point returns the decimal sign.
-func (r *Reader) point() byte {
-	if r.comma {
-		return ','
-	}
-	return '.'
-}
-
-// number parses a number. The first one with a fraction decides on the decimal sign, unless that is known.
-func (r *Reader) number(text string) (float64, error) {
-	if !r.settled && strings.ContainsAny(text, ".,") {
-		switch {
-		case looksComma(text):
-			r.comma, r.settled = true, true
-		case looksPoint(text):
-			r.comma, r.settled = false, true
-		}
-	}
-	x, ok := parseNumber(text, r.comma)
-	if !ok {
-		fraction := ""
-		if _, other := parseNumber(text, !r.comma); other {
-			fraction = map[bool]string{true: " with a comma before its fraction, as others", false: " with a point " +
-				"before " +
-				"its fraction, as others"}[r.comma]
-		}
-		return math.NaN(), fmt.Errorf("found %.40q, want a number%s", text, fraction)
-	}
-	return x, nil
 }
 
 // AsCategory reads a column as a category.

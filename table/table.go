@@ -75,7 +75,13 @@ type About struct {
 	Sequences bool     // the format divides rows into sequences
 	Label     string   // the column of the class of a sequence, such as the folder; "" for none
 	Headless  bool     // the data does not name its columns
+	Separator string   // of cells that are texts
+	Local     []string // columns of instants that were read as those of a clock in the zone of the options
+	Recording bool     // rows are samples of recordings, at most with their file and folder
 }
+
+// plain reports whether the cells are separated as programs do that write numbers with a decimal point.
+func (a About) plain() bool { return a.Separator == "," || a.Separator == " " }
 
 // Source reads the rows of a file.
 type Source interface {

@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -9,9 +10,9 @@ import (
 
 // layouts are the layouts of times that are detected, those with a zone first. All with seconds accept fractions.
 var layouts = func() []string {
-	days := []string{"2006-01-02", "2006/01/02", "2006.01.02", "02.01.2006", "01/02/2006", "02/01/2006", "02-01-2006",
-		"1/2/2006", "2/1/2006", "2.1.2006", "1/2/06", "2/1/06", "02 Jan 2006", "2 Jan 2006", "02-Jan-2006",
-		"Jan 2, 2006"}
+	days := []string{"2006-01-02", "2006-1-2", "2006/1/2", "2006.1.2", "2.1.2006", "1/2/2006", "2/1/2006", "2-1-2006",
+		"1-2-2006", "1/2/06", "2/1/06", "2.1.06", "2 Jan 2006", "2-Jan-2006", "Jan 2, 2006", "2 January 2006",
+		"January 2, 2006"}
 	hours := []string{"15:04:05", "15:04", "3:04:05 PM", "3:04 PM"}
 	zones := []string{"Z07:00", " Z07:00", "Z0700", " -0700", " MST", ""}
 	var all []string
@@ -30,48 +31,95 @@ var layouts = func() []string {
 		"02/Jan/2006:15:04:05 -0700")
 }()
 
-// findLayout returns the layout that parses all texts and, if others do with different results, one of them. It prefers
-// a layout by which the times rise or fall.
-func findLayout(texts []string, zone *time.Location) (layout, other string) {
+// timeReading is a layout that a column of times may have, and what its times are by it.
+type timeReading struct {
+	layout   string
+	n        int    // texts that it reads
+	print    uint64 // differs if times do
+	last     int64
+	up, down bool // the times never fall, and never rise
+}
+
+// add takes a text of the column.
+func (t *timeReading) add(text string) {
+	at, err := time.Parse(t.layout, text)
+	if err != nil {
+		return
+	}
+	x := at.Unix()
+	t.up, t.down = t.up && (t.n == 0 || x >= t.last), t.down && (t.n == 0 || x <= t.last)
+	t.n, t.print, t.last = t.n+1, 31*t.print+uint64(x), x
+}
+
+// firstTexts is how many texts of a column a layout is tried on first.
+const firstTexts = 20
+
+// timeReadings returns the layouts that read at least half of the texts of a column, and all that another does. Those
+// by which all times are the same count once.
+func timeReadings(texts []string) (all []timeReading) {
 	if len(texts) == 0 || !strings.ContainsAny(texts[0], "-/.: ") {
-		return "", ""
+		return nil
 	}
-	var first []int64
-	found := false
-	for _, l := range layouts {
-		at, ok := readAll(texts, l, zone)
-		switch {
-		case !ok:
-		case !found:
-			layout, first, found = l, at, true
-		case slices.Equal(at, first):
-		case !inOrder(first) && inOrder(at):
-			return l, layout
-		default:
-			return layout, l
+	some := texts[:min(len(texts), firstTexts)]
+	for _, layout := range layouts {
+		t := timeReading{layout: layout, up: true, down: true}
+		for i, text := range some {
+			if t.add(text); 2*(t.n+len(some)-i-1) < len(some) {
+				break
+			}
+		}
+		if 2*t.n < len(some) {
+			continue
+		}
+		for _, text := range texts[len(some):] {
+			t.add(text)
+		}
+		same := func(other timeReading) bool { return other.n == t.n && other.print == t.print }
+		if 2*t.n >= len(texts) && !slices.ContainsFunc(all, same) {
+			all = append(all, t)
 		}
 	}
-	return layout, ""
+	return likely(all)
 }
 
-func readAll(texts []string, layout string, zone *time.Location) (at []int64, ok bool) {
-	for _, text := range texts {
-		t, err := time.ParseInLocation(layout, text, zone)
-		if err != nil {
-			return nil, false
+// likely returns the layouts that read most texts.
+func likely(all []timeReading) []timeReading {
+	most := 0
+	for _, t := range all {
+		most = max(most, t.n)
+	}
+	return slices.DeleteFunc(all, func(t timeReading) bool { return t.n < most })
+}
+
+// settleTimes sets the layout of a column. If several read all its times, that by which they rise or fall is taken;
+// it is an error if that leaves two.
+func settleTimes(c *Column, all []timeReading, text string) error {
+	rises := slices.DeleteFunc(slices.Clone(all), func(t timeReading) bool { return !t.up })
+	falls := slices.DeleteFunc(slices.Clone(all), func(t timeReading) bool { return !t.down })
+	if len(rises) == 1 {
+		all = rises
+	} else if len(rises) == 0 && len(falls) == 1 {
+		all = falls
+	}
+	c.Kind, c.Layout = Time, all[0].layout
+	if len(all) == 1 {
+		if !strings.HasPrefix(c.Layout, "2006-") {
+			c.Example = text
 		}
-		at = append(at, t.UnixNano())
+		return nil
 	}
-	return at, true
+	other := Column{Layout: all[1].layout}
+	return fmt.Errorf("found times such as %.40q, which is %s (--time_format %q) or %s (--time_format %q), "+
+		"and nothing in the column that tells which", text, c.day(text), c.Layout, other.day(text), other.Layout)
 }
 
-func inOrder(at []int64) bool {
-	if slices.IsSorted(at) {
-		return true
+// day is the day of a time of the column in words.
+func (c *Column) day(text string) string {
+	at, err := time.Parse(c.Layout, text)
+	if err != nil {
+		return "no time"
 	}
-	back := slices.Clone(at)
-	slices.Reverse(back)
-	return slices.IsSorted(back)
+	return at.Format("2 January 2006")
 }
 
 // unixSeconds converts a number of a column of times to seconds since 1970: by its size it counts seconds,
@@ -88,16 +136,86 @@ func unixSeconds(x float64) float64 {
 	return x
 }
 
-// parseTime parses a time into seconds since 1970.
+// parseTime parses a time into seconds since 1970. A time that names no zone is one of the given zone, and a day is a
+// day of the calendar, wherever it is.
 func parseTime(text, layout string, zone *time.Location) (float64, error) {
-	if seconds, ok := plainTime(text, layout); ok && zone == time.UTC {
-		return seconds, nil
+	wall, ok := plainTime(text, layout)
+	if !ok {
+		in, named := time.UTC, namesZone(layout)
+		if named {
+			in = zone
+		}
+		t, err := time.ParseInLocation(layout, text, in)
+		switch name, offset := t.Zone(); {
+		case err != nil && strings.Contains(err.Error(), "out of range"):
+			return 0, fmt.Errorf("found %.40q, which no calendar or clock has, want a time such as %s", text, layout)
+		case err != nil:
+			return 0, fmt.Errorf("found %.40q, want a time such as %s", text, layout)
+		case strings.Contains(layout, "MST") && offset == 0 && t.Location() != in && name != "GMT":
+			return 0, fmt.Errorf("found %.40q, whose zone %s can be one of several, want --zone "+
+				"with the name of a place, such as Europe/Berlin", text, name)
+		}
+		if wall = float64(t.Unix()) + float64(t.Nanosecond())/1e9; named {
+			return wall, nil
+		}
 	}
-	t, err := time.ParseInLocation(layout, text, zone)
-	if err != nil {
-		return 0, fmt.Errorf("found %.40q, want a time such as %s", text, layout)
+	if zone == time.UTC || !hasClock(layout) {
+		return wall, nil
 	}
-	return float64(t.Unix()) + float64(t.Nanosecond())/1e9, nil
+	at, ok := firstTime(wall, zone)
+	if !ok {
+		return 0, skipped(text, zone)
+	}
+	return at, nil
+}
+
+// skipped is the error of a time that was not.
+func skipped(text string, zone *time.Location) error {
+	return fmt.Errorf("found %.40q, which clocks in %s skipped when they were put forward; "+
+		"want the --zone that the times are of, such as UTC or Etc/GMT-1 if they have no summer time", text, zone)
+}
+
+// namesZone reports whether times of a layout name their zone.
+func namesZone(layout string) bool {
+	return strings.Contains(layout, "Z07") || strings.Contains(layout, "-07") || strings.Contains(layout, "MST")
+}
+
+// hasClock reports whether times of a layout have an hour: else they are days, months or years.
+func hasClock(layout string) bool {
+	return strings.Contains(layout, "15") || strings.Contains(layout, "PM")
+}
+
+// Days reports whether times of the column are days, months or years.
+func (c *Column) Days() bool { return c.Layout != "" && !hasClock(c.Layout) }
+
+// offset is how many seconds clocks of a zone are ahead of UTC.
+func offset(seconds float64, zone *time.Location) float64 {
+	_, o := time.Unix(int64(math.Floor(seconds)), 0).In(zone).Zone()
+	return float64(o)
+}
+
+// firstTime returns the first time at which clocks in a zone show what those of UTC show at a time. It is not ok if
+// they never did.
+func firstTime(wall float64, zone *time.Location) (at float64, ok bool) {
+	const day = 24 * 3600
+	a, b := offset(wall-day, zone), offset(wall+day, zone) // before and after the clocks were changed
+	for _, o := range []float64{max(a, b), min(a, b)} {
+		if offset(wall-o, zone) == o {
+			return wall - o, true
+		}
+	}
+	return 0, false
+}
+
+// secondTime returns the time at which clocks in a zone show again what they show at a time, as they were put back in
+// between.
+func secondTime(at float64, zone *time.Location) (again float64, ok bool) {
+	_, end := time.Unix(int64(math.Floor(at)), 0).In(zone).ZoneBounds()
+	if end.IsZero() {
+		return 0, false
+	}
+	back := offset(at, zone) - offset(float64(end.Unix()), zone)
+	return at + back, back > 0 && at+back >= float64(end.Unix())
 }
 
 // plainTime parses the most common times, such as 2026-01-31 23:59:59, as UTC: time.Parse would dominate the time of

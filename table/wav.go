@@ -49,7 +49,7 @@ func checkWAV(f *wav.Format) error {
 func wavSource(name string, f *wav.Format, data []byte, want int64) *recordSource {
 	size, channels := int(f.Bits)/8, int(f.Channels)
 	s := &recordSource{unit: "sample"}
-	s.about = About{Columns: numbered("sample", channels), Sequences: true}
+	s.about = About{Columns: numbered("sample", channels), Sequences: true, Recording: true}
 	title := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	if want > int64(len(data)) && want != math.MaxUint32 {
 		s.notes = append(s.notes, fmt.Sprintf("%s: found %d bytes of samples, want %d: the recording is cut off", name,

@@ -28,6 +28,7 @@ type wide struct {
 func newWide(src Source, opt *Options) (Source, error) {
 	s := &wide{Source: src, opt: opt}
 	from := src.About()
+	s.about.Separator = from.Separator
 	for i, name := range from.Columns {
 		if isLabel(name) || from.Headless && i == 0 {
 			s.other = append(s.other, i)

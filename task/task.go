@@ -51,6 +51,8 @@ type Set struct {
 	// use a trained network on new data. Each may be nil.
 	Inputs, Results []Channel
 	Classes         []string
+	// Weights are those of the classes in the loss; nil if all count alike.
+	Weights []float32
 	// About is saved with a trained network: what else is needed to use it on new data, in a format of the set's
 	// author.
 	About json.RawMessage

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"strings"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -29,4 +31,16 @@ func Elements(g *autograd.Gradients) (all [][]float32) {
 		all = append(all, x.Elements())
 	}
 	return all
+}
+
+// Named are the parameters by their names.
+func (l *Training) Named() map[string]*tensor.Tensor {
+	named, i := map[string]*tensor.Tensor{}, 0
+	l.opt.Moments(func(name string, _ *tensor.Tensor) {
+		if name, first := strings.CutSuffix(name, ".exp_avg"); first {
+			named[name] = l.opt.Tensors()[i]
+			i++
+		}
+	})
+	return named
 }

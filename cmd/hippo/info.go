@@ -20,7 +20,7 @@ func newInfo() *cobra.Command {
 		Long: `Describe MODEL, a path or the name of a published model. Weights are not loaded.
 
   a model's folder or a training run   family, layers, parameters, precision, size of the state, tokenizer
-  a task's run                         network, task and score
+  a run of hippo task, fit, forecast   network, data or task, and score
   a checkpoint                         its tensors, and the model that they are read as: .pt, .bin, .ckpt,
                                        .safetensors, .gguf, or the index of several
   a tokenizer.json or config.json      what it defines

@@ -18,7 +18,7 @@ import (
 
 func newKey() *cobra.Command {
 	var path, expires string
-	var requests, tokens int
+	var requests, tokens, concurrent int
 	scopes := []string{string(serve.ScopeAll)}
 	all := make([]string, len(serve.Scopes()))
 	for i, s := range serve.Scopes() {
@@ -41,21 +41,23 @@ with NAME, scopes, limits, and a hash that does not reveal the key. A server rea
 	cmd.Flags().StringSliceVar(&scopes, "scopes", scopes, "what the key allows: "+strings.Join(all, ", "))
 	cmd.Flags().IntVar(&requests, "rpm", 0, "limit of requests a minute; 0: none")
 	cmd.Flags().IntVar(&tokens, "tpm", 0, "limit of tokens read and written a minute; 0: none")
+	cmd.Flags().IntVar(&concurrent, "concurrent", 0, "limit of requests that run at a time; 0: none")
 	cmd.Flags().StringVar(&expires, "expires", "", "first day, in UTC, on which it is invalid; empty: never")
 	cmd.AddCommand(newKeyList(), newKeyRevoke())
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := wantKeyFile(path); err != nil {
 			return err
 		}
-		if requests < 0 || tokens < 0 {
-			return fmt.Errorf("rpm, tpm: found %d and %d, want numbers from 0 up", requests, tokens)
+		if min(requests, tokens, concurrent) < 0 {
+			return fmt.Errorf("rpm, tpm, concurrent: found %d, %d and %d, want numbers from 0 up", requests, tokens,
+				concurrent)
 		}
 		allowed := make([]serve.Scope, len(scopes))
 		for i, s := range scopes {
 			allowed[i] = serve.Scope(s)
 		}
 		key, secret := serve.NewKey(args[0], allowed...)
-		key.Requests, key.Tokens = requests, tokens
+		key.Requests, key.Tokens, key.Concurrent = requests, tokens, concurrent
 		if expires != "" {
 			var err error
 			if key.Expires, err = time.Parse(time.DateOnly, expires); err != nil {
@@ -100,16 +102,17 @@ func newKeyList() *cobra.Command {
 		var lines [][]string
 		for _, k := range keys {
 			words := strings.Fields(k.String())
-			lines = append(lines, []string{words[0], words[1], perMinute(k.Requests), perMinute(k.Tokens), expiry(k)})
+			lines = append(lines, []string{words[0], words[1], limit(k.Requests), limit(k.Tokens), expiry(k),
+				limit(k.Concurrent)})
 		}
-		head := []string{"name", "scopes", "requests/min", "tokens/min", "expires"}
+		head := []string{"name", "scopes", "requests/min", "tokens/min", "expires", "at a time"}
 		return status.Grid(cmd.OutOrStdout(), head, lines, false)
 	}
 	return cmd
 }
 
-// perMinute writes a limit.
-func perMinute(n int) string {
+// limit writes a limit.
+func limit(n int) string {
 	if n == 0 {
 		return "any"
 	}

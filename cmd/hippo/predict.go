@@ -20,6 +20,7 @@ type predictOptions struct {
 	Stream bool   `json:"stream" help:"predict each row as it comes"`
 	As     string `json:"as" enum:"auto,csv,jsonl,parquet" help:"output format; auto: by the ending of --out, else csv"`
 	Out    string `json:"out" help:"file to write atomically; empty: standard output"`
+	Use    string `json:"use" help:"what predicts: best, network, or a baseline's name; empty: as the run has chosen"`
 	All    bool   `json:"all" help:"print all quantiles, not the median and the outermost"`
 }
 
@@ -47,6 +48,12 @@ differs from training is reported on standard error. Parquet is written to a fil
 		m, err := fit.Open(args[0])
 		if err != nil {
 			return err
+		}
+		if m, err = m.Use(opt.Use); err != nil {
+			return err
+		}
+		if text := m.Choice(); text != "" {
+			note(text)
 		}
 		ctx, stop := whileRead(cmd.Context())
 		defer stop()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/chat"
-	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/chat/terminal"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/internal/brief"
@@ -93,8 +92,7 @@ func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {
 	}
 	source, err := disk.ReadText(r.template, disk.MaxText)
 	if err == nil {
-		settings.Source = string(source)
-		settings.Template, err = template.Parse(settings.Source)
+		err = settings.SetTemplate(string(source), m.Tokenizer())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("template %s: %w", r.template, err)

@@ -31,6 +31,7 @@ type serveOptions struct {
 	Precision string   `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
 	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
+	Share     bool     `json:"share_cache" help:"let all keys share the prompt cache, and so guess others' texts"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
 	Memory    int      `json:"memory" help:"MiB for the prompt cache; 0: none" min:"0"`
 	Store     string   `json:"store" help:"folder to store it and sessions in, for the next server"`
@@ -180,7 +181,7 @@ func (o *serveOptions) limits() (serve.Options, error) {
 		Store: o.Store, MaxResponses: o.MaxResponses, MaxSessions: o.MaxSessions, KeepFor: o.KeepFor,
 		SessionBytes: int64(o.SessionMiB) << 20, MaxImport: int64(o.ImportMiB) << 20,
 		Files:       batch.Options{Dir: o.Files, MaxFile: o.MaxFile, MaxTotal: o.FilesTotal},
-		StateMemory: int64(o.StateMiB) << 20,
+		StateMemory: int64(o.StateMiB) << 20, ShareCache: o.Share,
 	}
 	if !o.NoPage {
 		limits.Pages = web.Chat()

@@ -22,7 +22,6 @@ type convolution struct {
 	ahead           *tensor.Tensor // kernels that look ahead, of the shape of kern, or nil: see BothWays
 	plan            *kernel.ConvPlan
 	pieces          bool      // the rows are pieces of longer ones
-	first           bool      // y is the output of this operation, and not of one before it
 	kept            []float32 // spectra of the kernels from forward for backward; nil to make them again
 	grads           convGrads
 

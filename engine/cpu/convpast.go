@@ -44,7 +44,6 @@ type afterPastOp struct {
 	inputs []*tensor.Tensor
 	long   []span // where what counts is in inputs
 	y, z   *tensor.Tensor
-	first  bool
 }
 
 // each calls f with the elements of each row in tensors shaped like y and z.

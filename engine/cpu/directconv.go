@@ -62,7 +62,6 @@ type directOp struct {
 	kern, skip, y *tensor.Tensor
 	through       []float32
 	u, z          []float32 // (n, d): inputs, and outputs before the gate
-	first         bool      // y is the output of this operation, and not of one before it
 }
 
 // taps is the number of taps that row i sees.

@@ -136,7 +136,7 @@ func (k *Kernel) heat(layers int) *figure.Map {
 	m := &figure.Map{Rows: rows, Cols: cols, Diverging: true}
 	for r := range rows {
 		for j := range cols {
-			m.Values = append(m.Values, figure.Round4(float64(k.K[j*k.Channels+r*k.Channels/rows])))
+			m.Values = append(m.Values, float64(k.K[j*k.Channels+r*k.Channels/rows]))
 		}
 	}
 	return m
@@ -219,7 +219,7 @@ func poleFigures(both []*Report) (all []*figure.Figure) {
 func cloud(name string, z []complex128) figure.Series {
 	s := figure.Series{Name: name, Points: true}
 	for _, x := range figure.Some(z, shownPoles) {
-		s.X, s.Y = append(s.X, figure.Round4(real(x))), append(s.Y, figure.Round4(imag(x)))
+		s.X, s.Y = append(s.X, real(x)), append(s.Y, imag(x))
 	}
 	return s
 }

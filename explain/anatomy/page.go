@@ -238,7 +238,7 @@ func short(x float64) string {
 	if math.IsInf(x, 0) {
 		return "never"
 	}
-	return strconv.FormatFloat(x, 'g', 3, 64)
+	return figure.Number(x)
 }
 
 // shortNames leave out what most names of parameters begin with.
@@ -270,7 +270,7 @@ func normFigures(both []*Report) (all []*figure.Figure) {
 				v := math.NaN()
 				for _, p := range l.Norms {
 					if p.Name == name {
-						v = figure.Round4(p.RMS)
+						v = p.RMS
 					}
 				}
 				m.Values = append(m.Values, v)

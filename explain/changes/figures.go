@@ -112,8 +112,8 @@ func (r *Report) table() *figure.Figure {
 			same++
 		}
 		if len(table.Rows) < listed {
-			table.Rows = append(table.Rows, []string{p.Name, fmt.Sprint(p.Count), fmt.Sprintf("%.3g", p.Relative),
-				fmt.Sprintf("%.5f", p.Cosine), fmt.Sprintf("%.4g", p.Norms[0]), fmt.Sprintf("%.4g", p.Norms[1])})
+			table.Rows = append(table.Rows, []string{p.Name, fmt.Sprint(p.Count), figure.Number(p.Relative),
+				figure.Number(p.Cosine), figure.Number(p.Norms[0]), figure.Number(p.Norms[1])})
 		}
 	}
 	return &figure.Figure{Name: "moved-table", Title: "The parameters that moved most",

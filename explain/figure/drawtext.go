@@ -112,6 +112,7 @@ type tableDrawer struct {
 const mostRows = 200
 
 func newTableDrawer(t *Table) *tableDrawer {
+	t = t.shown()
 	d := &tableDrawer{Table: t, style: letters(textSize, inkColor), right: make([]bool, len(t.Columns))}
 	for c := range t.Columns {
 		d.right[c] = len(t.Rows) > 0

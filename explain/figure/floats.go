@@ -9,8 +9,7 @@ import (
 // Floats are numbers of a figure. JSON has them as numbers, and as null where they are not finite.
 type Floats []float64
 
-// MarshalJSON writes numbers with the digits that float32 needs, so that pages stay small, and in full where float32
-// ends.
+// MarshalJSON writes numbers with the fewest digits that give the same number again.
 func (f Floats) MarshalJSON() ([]byte, error) {
 	out := make([]byte, 0, 2+8*len(f))
 	out = append(out, '[')
@@ -22,11 +21,7 @@ func (f Floats) MarshalJSON() ([]byte, error) {
 			out = append(out, "null"...)
 			continue
 		}
-		bits := 32
-		if math.Abs(x) > math.MaxFloat32 || math.Abs(x) < 1e-30 {
-			bits = 64
-		}
-		out = strconv.AppendFloat(out, x, 'g', -1, bits)
+		out = strconv.AppendFloat(out, x, 'g', -1, 64)
 	}
 	return append(out, ']'), nil
 }

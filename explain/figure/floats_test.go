@@ -20,3 +20,17 @@ func TestFloatsWithoutValue(t *testing.T) {
 		t.Error("text was read as a number")
 	}
 }
+
+// TestShownCells: pages show numbers with few digits, and leave texts and whole numbers as they are.
+func TestShownCells(t *testing.T) {
+	for cell, want := range map[string]string{
+		"0.3333333333333333": "0.33333", "33.33333333333333 %": "33.333 %", "1e-09": "1e-09", "1234567": "1234567",
+		"0.25": "0.25", "12 (0.25)": "12 (0.25)", "": "", "never": "never", "+Inf": "+Inf",
+		"x 0.3333333333": "x 0.3333333333",
+		"-1.2345678e-12": "-1.2346e-12",
+	} {
+		if got := shown(cell); got != want {
+			t.Errorf("%q: shown as %q, want %q", cell, got, want)
+		}
+	}
+}

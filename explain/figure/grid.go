@@ -89,21 +89,3 @@ func Slug(text string) string {
 	}
 	return string(out)
 }
-
-// Round4 rounds to four digits, which is enough for a color.
-func Round4(x float64) float64 {
-	if x == 0 || math.IsNaN(x) || math.IsInf(x, 0) {
-		return x
-	}
-	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(x))))
-	return math.Round(x*scale) / scale
-}
-
-// Rounded rounds numbers to four digits, so that pages stay small.
-func Rounded(x []float64) Floats {
-	out := make(Floats, len(x))
-	for i, v := range x {
-		out[i] = Round4(v)
-	}
-	return out
-}

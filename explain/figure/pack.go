@@ -48,8 +48,12 @@ func packed(f *Figure) (string, error) {
 // shortFloats is the length up to which numbers stand in the JSON.
 const shortFloats = 16
 
-// packer makes values for JSON, and keeps the long lists of numbers.
-type packer struct{ rest []byte }
+// packer makes values for JSON, and keeps the long lists of numbers. Pages show fewer digits than files have: colors
+// need four, and lines the precision of float32.
+type packer struct {
+	rest   []byte
+	colors bool // the numbers become colors
+}
 
 // where says where numbers lie.
 type where struct {
@@ -60,11 +64,14 @@ type where struct {
 
 // value is what package json writes of v, with long Floats replaced.
 func (p *packer) value(v reflect.Value) any {
-	if f, ok := v.Interface().(Floats); ok {
-		if len(f) <= shortFloats {
-			return f
-		}
-		return p.floats(f)
+	switch x := v.Interface().(type) {
+	case Floats:
+		return p.numbers(x)
+	case Map, Text:
+		defer func(was bool) { p.colors = was }(p.colors)
+		p.colors = true
+	case Table:
+		v = reflect.ValueOf(*x.shown())
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -97,6 +104,20 @@ func (p *packer) value(v reflect.Value) any {
 		return out
 	}
 	return v.Interface()
+}
+
+// numbers returns rounded numbers: themselves if they are few, else where they lie in the rest.
+func (p *packer) numbers(f Floats) any {
+	out := make(Floats, len(f))
+	for i, x := range f {
+		if out[i] = x; p.colors {
+			out[i] = round4(x)
+		}
+	}
+	if len(f) <= shortFloats {
+		return out
+	}
+	return p.floats(out)
 }
 
 func isEmptyList(v reflect.Value) bool { return v.Kind() == reflect.Slice && v.Len() == 0 }

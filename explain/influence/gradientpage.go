@@ -39,7 +39,7 @@ func (r *Gradients) text(names []string, next string) figure.Panel {
 	return figure.Panel{
 		Title: fmt.Sprintf("gradient × input for “%s” next, of log-probability %.3f", next, r.LogProb),
 		Text: &figure.Text{
-			Tokens: names, Values: figure.Rounded(r.Stream[0]), Diverging: true, Min: -high, Max: high, Unit: "nats",
+			Tokens: names, Values: r.Stream[0], Diverging: true, Min: -high, Max: high, Unit: "nats",
 			Mark: r.Token,
 		},
 	}
@@ -84,7 +84,7 @@ func (r *Gradients) byLayer(name, title, caption string, rows []string, values [
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "token"}, Y: figure.Axis{Label: "layer"},
 			Map: &figure.Map{
-				Rows: len(rows), Cols: len(cells), Values: figure.Rounded(all), Diverging: true, Min: -high, Max: high,
+				Rows: len(rows), Cols: len(cells), Values: all, Diverging: true, Min: -high, Max: high,
 				Unit: "nats", RowNames: rows, ColNames: cells, ColStep: step, RowClick: "where it is found",
 			},
 		}}}},
@@ -100,8 +100,8 @@ func (r *Gradients) table(names []string) *figure.Figure {
 		for _, v := range row {
 			sum, sizes = sum+v, sizes+math.Abs(v)
 		}
-		t.Rows = append(t.Rows, []string{r.Layers[i], fmt.Sprintf("%.3f", sum), fmt.Sprintf("%.3f", sizes),
-			fmt.Sprintf("%.3f", row[r.Token]), largest(row, names)})
+		t.Rows = append(t.Rows, []string{r.Layers[i], figure.Number(sum), figure.Number(sizes),
+			figure.Number(row[r.Token]), largest(row, names)})
 	}
 	return &figure.Figure{
 		Name: "gradient-layers", Title: "The layers' parts",

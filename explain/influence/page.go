@@ -144,7 +144,7 @@ func (l *Layer) output() (words, source string) {
 // links are the values of all tokens for each token that is picked, nil where the map has no row for each.
 func (r *Report) links(values []float64, low, high float64, diverging bool, unit string) *figure.Map {
 	if n := r.Tokens; n <= figure.MostLinks && len(values) == n*n {
-		return &figure.Map{Rows: n, Cols: n, Values: figure.Rounded(values), Diverging: diverging, Min: low, Max: high,
+		return &figure.Map{Rows: n, Cols: n, Values: values, Diverging: diverging, Min: low, Max: high,
 			Unit: unit}
 	}
 	return nil
@@ -165,7 +165,7 @@ func (r *Report) mapOf(l *Layer, names []string) *figure.Figure {
 	output, source := l.output()
 	cells := cellNames(names, l.Step)
 	m := &figure.Map{
-		Rows: l.Cells, Cols: l.Cells, Values: figure.Rounded(l.Map), Diverging: diverging, Min: low, Max: high,
+		Rows: l.Cells, Cols: l.Cells, Values: l.Map, Diverging: diverging, Min: low, Max: high,
 		Unit:     title,
 		RowNames: cells, ColNames: cells, RowStep: l.Step, ColStep: l.Step, RowClick: "what this token draws on",
 	}
@@ -206,7 +206,7 @@ func (r *Report) drawn(l *Layer, names []string) *figure.Figure {
 			l.fixed()),
 		Source: source,
 		Frames: []figure.Frame{{Panels: []figure.Panel{{Text: &figure.Text{
-			Tokens: names, Values: figure.Rounded(l.Row), Diverging: diverging, Min: low, Max: high, Unit: title,
+			Tokens: names, Values: l.Row, Diverging: diverging, Min: low, Max: high, Unit: title,
 			Mark: r.Token, Links: r.links(l.Map, l.colors.low, l.colors.high, l.colors.diverging, title),
 		}}}}},
 	}
@@ -225,7 +225,7 @@ func (r *Report) attribution(names []string, next string) *figure.Figure {
 		_, high, _ := scaleOf(v, r.own)
 		_, most, _ := scaleOf(r.Sources, func(i int) bool { return i/r.Tokens == i%r.Tokens })
 		fig.Frames[0].Panels = append(fig.Frames[0].Panels, figure.Panel{Title: "rollout", Text: &figure.Text{
-			Tokens: names, Values: figure.Rounded(v), Max: high, Unit: "share", Mark: r.Token,
+			Tokens: names, Values: v, Max: high, Unit: "share", Mark: r.Token,
 			Links: r.links(r.Sources, 0, most, false, "share"),
 		}})
 		captions = append(captions, "Rollout goes back from the last layer to the first by v ← v A, "+
@@ -271,7 +271,7 @@ func (r *Report) depths() *figure.Figure {
 		Frames: []figure.Frame{{Panels: []figure.Panel{{
 			X: figure.Axis{Label: "token"},
 			Map: &figure.Map{
-				Rows: len(rows), Cols: cols, Values: figure.Rounded(values), Log: true, Unit: "share", RowNames: rows,
+				Rows: len(rows), Cols: cols, Values: values, Log: true, Unit: "share", RowNames: rows,
 				ColStep: step, RowClick: "where it is found",
 			},
 		}}}},
@@ -287,8 +287,8 @@ func (r *Report) table() *figure.Figure {
 			continue
 		}
 		t.Rows = append(t.Rows, []string{
-			fmt.Sprint(l.Layer), l.Mixer, fmt.Sprintf("%.3f", l.Writes), fmt.Sprintf("%.3f", l.Own),
-			fmt.Sprintf("%.1f", l.Reach), most(l.Row),
+			fmt.Sprint(l.Layer), l.Mixer, figure.Number(l.Writes), figure.Number(l.Own),
+			figure.Number(l.Reach), most(l.Row),
 		})
 	}
 	return &figure.Figure{

@@ -232,9 +232,9 @@ func (r *Report) next(tok tokenizer.Tokenizer) *figure.Figure {
 		for len(row) < 1+lensTop {
 			row = append(row, "")
 		}
-		row = append(row, fmt.Sprintf("%.4g", r.Entropy[k][at]), fmt.Sprintf("%.4g", r.KL[k][at]))
+		row = append(row, figure.Number(r.Entropy[k][at]), figure.Number(r.KL[k][at]))
 		for i := range r.Watched {
-			row = append(row, explain.Percent(r.WatchedP[i][k]))
+			row = append(row, figure.Share(r.WatchedP[i][k]))
 		}
 		table.Rows = append(table.Rows, row)
 	}

@@ -16,7 +16,7 @@ func (m *Report) channels(names []string) (all []*figure.Figure) {
 		}
 		values := make(figure.Floats, len(p.Heat))
 		for i, v := range p.Heat {
-			values[i] = figure.Round4(float64(v))
+			values[i] = float64(v)
 		}
 		all = append(all, &figure.Figure{
 			Name: "channels-" + p.key(), Group: "channels", Pick: p.title(), Title: "The channels over time",
@@ -59,7 +59,7 @@ func (m *Report) playback(names []string) (all []*figure.Figure) {
 		for i, s := range p.Shots {
 			values := make(figure.Floats, len(s))
 			for k, v := range s {
-				values[k] = figure.Round4(float64(v))
+				values[k] = float64(v)
 			}
 			f.Frames = append(f.Frames, figure.Frame{
 				Label: fmt.Sprintf("token %d · %s", p.ShotAt[i], names[p.ShotAt[i]]),

@@ -132,7 +132,7 @@ func (m *Report) table() *figure.Figure {
 			case math.IsInf(h, 0):
 				row = append(row, "never")
 			default:
-				row = append(row, strconv.FormatFloat(h, 'g', 3, 64))
+				row = append(row, figure.Number(h))
 			}
 		}
 		t.Rows = append(t.Rows, row)

@@ -130,8 +130,8 @@ func (r *Report) table(tok tokenizer.Tokenizer) *figure.Figure {
 		if at >= 0 {
 			where = names[at]
 		}
-		table.Rows = append(table.Rows, []string{r.Layers[k], parts, where, fmt.Sprintf("%.3g", step),
-			fmt.Sprintf("%.3g", top), fmt.Sprintf("%.3g", d[len(d)-1])})
+		table.Rows = append(table.Rows, []string{r.Layers[k], parts, where, figure.Number(step),
+			figure.Number(top), figure.Number(d[len(d)-1])})
 	}
 	return &figure.Figure{Name: "paths-table", Title: "Which token made the difference",
 		Caption: fmt.Sprintf("For each layer, the token at which its states diverge, by a relative distance of %g, "+
@@ -193,7 +193,7 @@ func (r *Report) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 		return explain.LikelyText(tok, explain.Likeliest(z, s, 1))
 	}
 	table.Rows = append(table.Rows, []string{"none: path 1", "0",
-		fmt.Sprintf("%.4g", explain.Divergence(r.Next[1], r.Next[0], of[1], of[0])), p(r.Next[0], first),
+		figure.Number(explain.Divergence(r.Next[1], r.Next[0], of[1], of[0])), p(r.Next[0], first),
 		p(r.Next[0], second), most(r.Next[0])})
 	bars := &figure.Bars{Across: true, Series: []figure.Series{{Name: "KL from path 1, nats"},
 		{Name: "KL from path 2, nats"}}}
@@ -203,15 +203,15 @@ func (r *Report) exchanged(tok tokenizer.Tokenizer) *figure.Figure {
 				"not exchanged: the paths have different lengths, and the state holds each token"})
 			continue
 		}
-		table.Rows = append(table.Rows, []string{r.Layers[x.Layer], fmt.Sprintf("%.4g", x.FromFirst),
-			fmt.Sprintf("%.4g", x.FromSecond), p(x.Scores, first), p(x.Scores, second),
+		table.Rows = append(table.Rows, []string{r.Layers[x.Layer], figure.Number(x.FromFirst),
+			figure.Number(x.FromSecond), p(x.Scores, first), p(x.Scores, second),
 			most(x.Scores)})
 		bars.Names = append(bars.Names, r.Layers[x.Layer])
 		bars.Series[0].Y = append(bars.Series[0].Y, x.FromFirst)
 		bars.Series[1].Y = append(bars.Series[1].Y, x.FromSecond)
 	}
 	table.Rows = append(table.Rows, []string{"all: path 2",
-		fmt.Sprintf("%.4g", explain.Divergence(r.Next[0], r.Next[1], of[0], of[1])), "0", p(r.Next[1], first),
+		figure.Number(explain.Divergence(r.Next[0], r.Next[1], of[0], of[1])), "0", p(r.Next[1], first),
 		p(r.Next[1], second), most(r.Next[1])})
 	panels := []figure.Panel{{Table: table}}
 	if len(bars.Names) > 0 {

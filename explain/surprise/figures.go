@@ -54,15 +54,15 @@ func (r *Report) summary() *figure.Figure {
 	loss := r.Sum / float64(r.Tokens)
 	rows := [][]string{
 		{"tokens predicted", fmt.Sprint(r.Tokens)},
-		{"loss, nats per token", fmt.Sprintf("%.4f", loss)},
-		{"perplexity", fmt.Sprintf("%.4g", math.Exp(loss))},
-		{"entropy of the predictions, nats per token", fmt.Sprintf("%.4f", r.Entropy/float64(r.Tokens))},
-		{"most probable token came", explain.Percent(float64(r.Right) / float64(r.Tokens))},
-		{"expected calibration error", explain.Percent(r.ECE)},
-		{"largest calibration error of a bin", explain.Percent(r.MCE)},
+		{"loss, nats per token", figure.Number(loss)},
+		{"perplexity", figure.Number(math.Exp(loss))},
+		{"entropy of the predictions, nats per token", figure.Number(r.Entropy / float64(r.Tokens))},
+		{"most probable token came", figure.Share(float64(r.Right) / float64(r.Tokens))},
+		{"expected calibration error", figure.Share(r.ECE)},
+		{"largest calibration error of a bin", figure.Share(r.MCE)},
 	}
 	if r.Bytes > 0 {
-		rows = append(rows, []string{"bits per byte", fmt.Sprintf("%.4f", r.Sum/math.Ln2/float64(r.Bytes))})
+		rows = append(rows, []string{"bits per byte", figure.Number(r.Sum / math.Ln2 / float64(r.Bytes))})
 	}
 	return &figure.Figure{Name: "surprise-summary", Title: "How well the text is predicted",
 		Caption: "The loss is the mean surprise -log p of the tokens that came. " +
@@ -131,8 +131,8 @@ func (r *Report) costly(tok tokenizer.Tokenizer) *figure.Figure {
 	table := &figure.Table{Columns: []string{"token", "times", "mean surprise, nats", "part of the loss"}}
 	for _, c := range r.Costly {
 		table.Rows = append(table.Rows, []string{explain.Quoted(tok, c.ID), fmt.Sprint(c.Count),
-			fmt.Sprintf("%.4g", c.Sum/float64(c.Count)),
-			explain.Percent(c.Sum / math.Max(r.Sum, math.SmallestNonzeroFloat64))})
+			figure.Number(c.Sum / float64(c.Count)),
+			figure.Share(c.Sum / math.Max(r.Sum, math.SmallestNonzeroFloat64))})
 	}
 	return &figure.Figure{Name: "surprise-costly", Title: "The tokens that cost most",
 		Caption: "Tokens of the vocabulary by the sum of the surprises of all their occurrences.",

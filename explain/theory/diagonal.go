@@ -96,9 +96,9 @@ func (o *DiagonalOptions) Page(context.Context) (*figure.Page, error) {
 			responses.Lines.Series = append(responses.Lines.Series, response(name, one, method))
 		}
 		table.Rows = append(table.Rows, []string{fmt.Sprint(i), fmt.Sprintf("%.4g%+.4gi", real(s.A[i]), imag(s.A[i])),
-			fmt.Sprintf("%.4f%+.4fi", real(abar[i]), imag(abar[i])), fmt.Sprintf("%.4g",
-				math.Ln2/-math.Log(cmplx.Abs(abar[i]))),
-			fmt.Sprintf("%.4f", cmplx.Phase(abar[i])/(2*math.Pi))})
+			fmt.Sprintf("%.4f%+.4fi", real(abar[i]), imag(abar[i])), figure.Number(
+				math.Ln2 / -math.Log(cmplx.Abs(abar[i]))),
+			figure.Number(cmplx.Phase(abar[i]) / (2 * math.Pi))})
 	}
 	if len(s.A) > shown {
 		page.Notes = append(page.Notes, fmt.Sprintf("The first %d of %d modes are drawn.", shown, len(s.A)))

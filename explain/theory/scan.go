@@ -118,9 +118,9 @@ func (o *ScanOptions) table(s *ssm.Selective, u []float64, nodes []ssm.ScanNode,
 		"round"}}
 	for k, at := range prefix {
 		n, leaf := nodes[at], nodes[k]
-		t.Rows = append(t.Rows, []string{fmt.Sprint(k), fmt.Sprintf("%.4g", s.Dt[k]), fmt.Sprintf("%g", u[k]),
-			fmt.Sprintf("%.4f", real(leaf.Decay[0])), fmt.Sprintf("%.4f", real(leaf.Add[0])),
-			fmt.Sprintf("%.6f", real(n.Add[0])), fmt.Sprintf("%.6f", step[k]), fmt.Sprint(n.Round)})
+		t.Rows = append(t.Rows, []string{fmt.Sprint(k), figure.Number(s.Dt[k]), fmt.Sprintf("%g", u[k]),
+			figure.Number(real(leaf.Decay[0])), figure.Number(real(leaf.Add[0])),
+			figure.Number(real(n.Add[0])), figure.Number(step[k]), fmt.Sprint(n.Round)})
 	}
 	return t
 }

@@ -192,7 +192,7 @@ func (o *KalmanOptions) errors(t *tracked) *figure.Table {
 	for k, y := range t.seen {
 		raw = append(raw, y[0]-t.truth[k][0])
 	}
-	table.Rows = append(table.Rows, []string{"seen", fmt.Sprintf("%.4g", rms(raw)), "", "", ""})
+	table.Rows = append(table.Rows, []string{"seen", figure.Number(rms(raw)), "", "", ""})
 	for _, e := range []struct {
 		name      string
 		estimates []ssm.Gaussian
@@ -208,7 +208,7 @@ func (o *KalmanOptions) errors(t *tracked) *figure.Table {
 					inside++
 				}
 			}
-			row = append(row, fmt.Sprintf("%.4g", rms(off)))
+			row = append(row, figure.Number(rms(off)))
 			shares = append(shares, fmt.Sprintf("%.1f %%", 100*float64(inside)/float64(len(off))))
 		}
 		table.Rows = append(table.Rows, append(row, shares...))

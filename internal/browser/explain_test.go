@@ -39,6 +39,16 @@ func (p *tab) shown(name, inside string) {
 	p.until(`document.querySelector('#` + name + ` ` + inside + `')`)
 }
 
+// TestPrintHasAllFigures: what was never in the window is drawn, so that paper has it.
+func TestPrintHasAllFigures(t *testing.T) {
+	p := newExplanation(t)
+	p.until(`document.querySelectorAll('section.figure').length > 3`)
+	p.until(`[...document.querySelectorAll('section.figure')].every((s) => s.querySelector('.panels').children.length > 0)`)
+	if y := get[float64](p, `scrollY`); y != 0 {
+		t.Errorf("the page was scrolled to %g", y)
+	}
+}
+
 // canvas is an expression: the picture of a canvas, or nothing if it is empty.
 func canvas(selector string) string {
 	return `(() => {

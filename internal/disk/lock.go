@@ -53,7 +53,7 @@ func (e *LockedError) Error() string {
 
 // LockDir makes the folder dir if needed and locks it for this process until Release. If another process has locked it,
 // or this one already has, the error is a *LockedError. On a file system without locks it locks nothing and returns no
-// error.
+// error. On a full disk the lock may lack the name of its holder.
 func LockDir(dir string) (*Lock, error) {
 	l := &Lock{path: filepath.Join(dir, LockFile)}
 	for missing := filepath.Clean(dir); ; missing = filepath.Dir(missing) {
@@ -128,7 +128,7 @@ func (l *Lock) sign() error {
 		return errors.Join(err, l.Release())
 	}
 	_, err = f.WriteAt(append(text, '\n'), holderAt)
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil && !IsFull(err) {
 		return errors.Join(err, l.Release())
 	}
 	return nil

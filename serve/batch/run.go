@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // Why a batch ends before its last request: the cause of its context.
@@ -72,6 +74,14 @@ func (s *Store) rest(r *run, err error) bool {
 		return false
 	}
 	s.o.Log.Error("batch", "batch", r.b.ID, "error", err.Error())
+	if disk.IsFull(err) { // nothing is lost: the batch continues from its journal as soon as there is space
+		s.refund(r.b.Owner, r.paid)
+		select {
+		case <-time.After(fullPause):
+		case <-s.running.Done():
+		}
+		return true
+	}
 	p := Problem{Code: "server_error", Message: "the server had an error; its log says more"}
 	if errors.Is(err, ErrLimit) {
 		p = Problem{Code: "storage_limit_exceeded", Message: err.Error()}
@@ -82,6 +92,9 @@ func (s *Store) rest(r *run, err error) bool {
 	}
 	return true
 }
+
+// fullPause is the time after which a batch tries again to write to a full disk.
+const fullPause = 10 * time.Second
 
 // run is a running batch.
 type run struct {

@@ -35,4 +35,6 @@ func (r *Host) Locked(do func()) {
 func (r *Host) Used() int64 { return r.used }
 
 // Left is what is left of requests for models: those that wait, models in the queue, and entries.
-func (r *Host) Left() (waiting, queue, entries int) { return r.waiting, len(r.queue), len(r.entries) }
+func (r *Host) Left() (waiting, queue, entries int) {
+	return r.waiting.Taken(), len(r.queue), len(r.entries)
+}

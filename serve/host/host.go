@@ -24,9 +24,10 @@ type Host struct {
 	Options
 	Library *Library // nil if all models are fixed
 
-	listing sync.Mutex    // held while the library is listed
-	sharing sync.Mutex    // held while the memory for prompt caches is divided
-	left    chan struct{} // receives when a model has been unloaded
+	listing sync.Mutex      // held while the library is listed
+	sharing sync.Mutex      // held while the memory for prompt caches is divided
+	left    chan struct{}   // receives when a model has been unloaded
+	waiting *request.Places // of requests that wait for a model
 
 	fixed []*entry // always loaded
 
@@ -35,7 +36,6 @@ type Host struct {
 	known   []ModelInfo // of the library
 	listed  time.Time   // time of the list
 	queue   []*entry    // models to be loaded
-	waiting int         // number of requests that wait for a model
 	used    int64       // bytes of the weights that are loaded, being loaded or unloaded
 	clock   int64       // counts uses
 	closed  bool
@@ -99,6 +99,7 @@ const (
 func New(o Options, lib *Library, models []*Model) *Host {
 	r := &Host{
 		Options: o, Library: lib, left: make(chan struct{}, 1), entries: map[string]*entry{},
+		waiting: request.NewPlaces(int64(o.Queue)),
 	}
 	for _, m := range models {
 		e := &entry{fixed: true, model: m, bytes: int64(m.Net.Bytes()), info: m.info()}
@@ -185,6 +186,12 @@ func (r *Host) acquire(ctx context.Context, name string) (*entry, *Model, error)
 		e.use(1)
 		return e, e.model, nil
 	}
+	leave, err := r.waiting.Enter(request.ShareOf(ctx), "requests are waiting for a model")
+	if err != nil {
+		r.mu.Unlock()
+		return nil, nil, err
+	}
+	defer leave()
 	l, err := r.join(e, info)
 	r.mu.Unlock()
 	if err != nil {
@@ -204,9 +211,6 @@ func (e *entry) use(n int) {
 
 // join queues a request for a model. The lock is held.
 func (r *Host) join(e *entry, info ModelInfo) (*loading, error) {
-	if r.waiting >= r.Queue {
-		return nil, request.Busy("%d requests are waiting for a model, as many as may", r.waiting)
-	}
 	if e.load == nil {
 		if err := r.fits(info); err != nil {
 			return nil, err
@@ -216,7 +220,6 @@ func (r *Host) join(e *entry, info ModelInfo) (*loading, error) {
 	}
 	l := e.load
 	l.waiting++
-	r.waiting++
 	r.grant()
 	return l, nil
 }
@@ -260,7 +263,6 @@ func (r *Host) giveUp(e *entry, l *loading, gone bool) bool {
 		return false
 	}
 	l.waiting--
-	r.waiting--
 	if l.waiting == 0 && !l.started {
 		r.queue = slices.DeleteFunc(r.queue, func(other *entry) bool { return other == e })
 		e.load = nil

@@ -119,7 +119,6 @@ func (r *Host) resolve(e *entry, m *Model, err error) {
 	l := e.load
 	e.load = nil
 	l.model, l.err = m, err
-	r.waiting -= l.waiting
 	if err == nil {
 		e.use(l.waiting)
 	}

@@ -173,10 +173,26 @@ func (m *Model) TokenText(id int32) string {
 	return b.String()
 }
 
+// TextsOf returns the prompt cache as the scope of a request sees it, or nil if the model has none.
+func (m *Model) TextsOf(ctx context.Context) *store.Store {
+	if m.Texts == nil {
+		return nil
+	}
+	return m.Texts.Scope(scopeOf(ctx))
+}
+
+// scopeOf returns the scope of what may be cached for a request: "" without one.
+func scopeOf(ctx context.Context) string {
+	if t := request.TrackOf(ctx); t != nil {
+		return t.Scope
+	}
+	return ""
+}
+
 // Open returns a batch after a text, with logits, and how much of the text was cached.
 func (m *Model) Open(ctx context.Context, plan []session.Segment, client string) (*generate.Batch, Cached, error) {
-	if m.Texts != nil {
-		s, found, err := m.Texts.Open(ctx, store.Reading{Runner: m.Runner, Plan: plan, Client: client})
+	if texts := m.TextsOf(ctx); texts != nil {
+		s, found, err := texts.Open(ctx, store.Reading{Runner: m.Runner, Plan: plan, Client: client})
 		if err != nil {
 			return nil, Cached{}, err
 		}

@@ -28,9 +28,9 @@ type readAhead struct {
 
 // conversation is the input of a template, with the reply as its last message.
 type conversation struct {
-	client string
-	in     template.Input
-	bytes  int
+	client, scope string
+	in            template.Input
+	bytes         int
 }
 
 // Limits of reading in the background. If too much is queued, the oldest conversations are skipped: their next requests
@@ -51,8 +51,8 @@ func newReadAhead(m *Model) *readAhead {
 	return r
 }
 
-// ReadAhead queues a conversation that ends with a reply.
-func (m *Model) ReadAhead(client string, in template.Input) {
+// ReadAhead queues a conversation of a client that ends with a reply, to be cached in a scope.
+func (m *Model) ReadAhead(client, scope string, in template.Input) {
 	r := m.ahead
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (m *Model) ReadAhead(client string, in template.Input) {
 	for _, one := range in.Messages {
 		bytes += len(one.Content())
 	}
-	r.waiting, r.bytes = append(r.waiting, conversation{client, in, bytes}), r.bytes+bytes
+	r.waiting, r.bytes = append(r.waiting, conversation{client, scope, in, bytes}), r.bytes+bytes
 	for len(r.waiting) > maxAhead || r.bytes > maxAheadBytes {
 		r.take()
 	}
@@ -118,16 +118,16 @@ func (m *Model) readNext(ctx context.Context, c conversation) error {
 	if most := m.Net.MaxLength(); most > 0 && len(ids) > most {
 		return nil
 	}
-	chunk := session.Chunk(m.Net)
+	chunk, texts := session.Chunk(m.Net), m.Texts.Scope(c.scope)
 	if n := len(ids) / chunk * chunk; n > 0 {
-		_, _, err = m.Texts.Open(ctx, store.Reading{
+		_, _, err = texts.Open(ctx, store.Reading{
 			Runner: m.Runner, Plan: []session.Segment{{IDs: ids[:n]}}, Client: c.client, Priority: aheadPriority,
 		})
 	}
 	if err != nil || len(ids)%chunk == 0 {
 		return err
 	}
-	return m.Texts.Put(ctx, []session.Segment{{IDs: ids}}, nil)
+	return texts.Put(ctx, []session.Segment{{IDs: ids}}, nil)
 }
 
 // nextBegins returns the common start of all prompts with one more message: the common prefix of two of them.

@@ -15,8 +15,8 @@ import (
 // Token is a token with its log-probability after those before it, and the most probable alternatives.
 type Token struct {
 	ID      int32
-	Known   bool // false for the first token of a text
-	LogProb float64
+	Known   bool    // false for the first token of a text
+	LogProb float64 // with the digits of a float32, like the one that a session stores: a token has one value
 	Top     []sample.TokenProb
 }
 
@@ -26,7 +26,25 @@ func ScoreToken(logits []float32, id int32, top int) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	return Token{id, true, p.Of(id), p.Top(top)}, nil
+	out := Token{id, true, p.Of(id), p.Top(top)}
+	most := out.LogProb
+	if len(out.Top) > 0 {
+		most = out.Top[0].LogProb
+	}
+	out.LogProb = single(out.LogProb, most)
+	for i, x := range out.Top {
+		out.Top[i].LogProb = single(x.LogProb, most)
+	}
+	return out, nil
+}
+
+// single rounds a log-probability to a float32. One that was below the largest stays below it.
+func single(x, most float64) float64 {
+	y := float32(x)
+	if x < most && y == float32(most) {
+		y = math.Nextafter32(y, float32(math.Inf(-1)))
+	}
+	return float64(y)
 }
 
 // leastLogProb replaces the log-probability of an impossible token, since JSON has no infinity. OpenAI uses the same
@@ -44,7 +62,7 @@ func JSONLogProb(logProb float64) float64 {
 // OpenScored is Open with every id scored. Cached scores are reused; reading starts at the mark before their end.
 func (m *Model) OpenScored(ctx context.Context, ids []int32, top int, client string) (*generate.Batch, []Token,
 	Cached, error) {
-	keys := m.scores.keys(ids)
+	keys := m.scores.keys(scopeOf(ctx), ids)
 	known, release, err := m.scores.claim(ctx, keys, top)
 	if err != nil {
 		return nil, nil, Cached{}, err
@@ -92,8 +110,8 @@ type scoring struct {
 // what was cached.
 func (r *scoring) from(ctx context.Context, at int) (*generate.Batch, Cached) {
 	was := Cached{Miss: "no log-probabilities of it are kept"}
-	if r.Texts != nil && at > 0 {
-		found := r.Texts.Find(ctx, []session.Segment{{IDs: r.ids[:at]}})
+	if texts := r.TextsOf(ctx); texts != nil && at > 0 {
+		found := texts.Find(ctx, []session.Segment{{IDs: r.ids[:at]}})
 		was = cachedOf(found)
 		if mark := found.Snapshot; mark != nil && mark.Logits != nil {
 			s := mark.Session(r.Net)
@@ -134,5 +152,5 @@ func (r *scoring) readTo(ctx context.Context, s *generate.Batch, to int) error {
 	if err != nil || r.Texts == nil {
 		return err
 	}
-	return r.Texts.Put(ctx, []session.Segment{{IDs: r.ids[:to]}}, nil, session.Take(s))
+	return r.TextsOf(ctx).Put(ctx, []session.Segment{{IDs: r.ids[:to]}}, nil, session.Take(s))
 }

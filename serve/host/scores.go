@@ -23,7 +23,7 @@ type scores struct {
 	claims map[blockKey]chan struct{} // closed when the reader of the block has finished or given up
 }
 
-// blockKey is a hash of all ids up to the end of a block.
+// blockKey is a hash of the scope and all ids up to the end of a block.
 type blockKey [sha256.Size]byte
 
 // block has the ids of one chunk, scored.
@@ -48,9 +48,9 @@ func (b *block) size() int {
 	return 256 + len(b.ids)*(each+token*b.top)
 }
 
-// keys returns the keys of the complete blocks of a text.
-func (s *scores) keys(ids []int32) (keys []blockKey) {
-	var last blockKey
+// keys returns the keys of the complete blocks of a text in a scope.
+func (s *scores) keys(scope string, ids []int32) (keys []blockKey) {
+	last := blockKey(sha256.Sum256([]byte(scope)))
 	var text []byte
 	for ; len(ids) >= s.chunk; ids = ids[s.chunk:] {
 		text = append(text[:0], last[:]...)

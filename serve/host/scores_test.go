@@ -12,8 +12,8 @@ func TestScoresForget(t *testing.T) {
 	s := newScores(4, 3*one)
 	text := func(i int32) []int32 { return []int32{i, i, i, i, i} }
 	for i := range int32(5) {
-		s.keep(s.keys(text(i)), make([]Token, 5), 1)
-		if known, release, err := s.claim(t.Context(), s.keys(text(0)), 1); err != nil || len(known) != 4 {
+		s.keep(s.keys("", text(i)), make([]Token, 5), 1)
+		if known, release, err := s.claim(t.Context(), s.keys("", text(0)), 1); err != nil || len(known) != 4 {
 			t.Errorf("after %d others %d ids of a text that is asked for are known (%v)", i, len(known), err)
 		} else {
 			release()
@@ -23,13 +23,13 @@ func TestScoresForget(t *testing.T) {
 		t.Errorf("%d blocks of %d bytes, want 3 of at most %d", len(s.blocks), s.bytes, s.most)
 	}
 	for i, want := range []int{4, 0, 0, 4, 4} {
-		known, release, err := s.claim(t.Context(), s.keys(text(int32(i))), 1)
+		known, release, err := s.claim(t.Context(), s.keys("", text(int32(i))), 1)
 		if err != nil || len(known) != want {
 			t.Errorf("of text %d %d ids are known (%v), want %d", i, len(known), err, want)
 		}
 		release()
 	}
-	if known, release, _ := s.claim(t.Context(), s.keys(text(4)), 2); len(known) != 0 {
+	if known, release, _ := s.claim(t.Context(), s.keys("", text(4)), 2); len(known) != 0 {
 		t.Errorf("%d ids are known with more alternatives than were kept", len(known))
 	} else {
 		release()
@@ -39,7 +39,7 @@ func TestScoresForget(t *testing.T) {
 // TestClaims: of those that want the same block one scores it, and the others wait, until it is there or given up.
 func TestClaims(t *testing.T) {
 	s := newScores(2, 1<<20)
-	keys := s.keys([]int32{1, 2, 3})
+	keys := s.keys("", []int32{1, 2, 3})
 	_, release, err := s.claim(t.Context(), keys, 0)
 	if err != nil {
 		t.Fatal(err)

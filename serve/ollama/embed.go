@@ -24,7 +24,7 @@ func (q *embedRequest) embed(s *Handler, c *request.Call, param string) (*reply.
 	if err != nil {
 		return nil, nil, err
 	}
-	q.Keep.apply(s.Host, m)
+	q.Keep.apply(c, s.Host, m)
 	e := &reply.Embedding{Model: m}
 	if request.Or(q.Dimensions, 0) != 0 { // the full length, as with the client's own type
 		e.Dimensions = q.Dimensions

@@ -29,9 +29,10 @@ func (k *keepAlive) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// apply sets how long a model stays loaded, if the request has the field.
-func (k keepAlive) apply(to *host.Host, m *host.Model) {
-	if k.said {
+// apply sets how long a model stays loaded, if the request has the field. Others use the model, too: for a client that
+// is no admin, it stays as long as the server says.
+func (k keepAlive) apply(c *request.Call, to *host.Host, m *host.Model) {
+	if k.said && c.Admin {
 		to.SetKeepAlive(m, k.d)
 	}
 }

@@ -45,6 +45,7 @@ type chatRequest struct {
 	reply.ToolRequest
 	Options json.RawMessage `json:"options"`
 	Keep    keepAlive       `json:"keep_alive"`
+	request.Salted
 }
 
 // options are the options of a reply, with Ollama's meanings and defaults.
@@ -112,6 +113,11 @@ func (s *Handler) respond(c *request.Call, chats bool) error {
 		return err
 	}
 	if q.unloads() {
+		if !c.Admin {
+			e := request.ErrScope("admin")
+			e.Message += ", which unloading a model needs"
+			return e
+		}
 		if err := s.Host.Unload(c.Request.Context(), q.Model); err != nil {
 			return err
 		}
@@ -121,14 +127,14 @@ func (s *Handler) respond(c *request.Call, chats bool) error {
 	if err := s.prepareOllama(q, c); err != nil {
 		return err
 	}
-	q.Keep.apply(s.Host, q.job.Model)
+	q.Keep.apply(c, s.Host, q.job.Model)
 	if len(q.job.Prompts) == 0 { // the request only loads the model, which is done
 		return c.JSON(q.line(reply.Piece{End: endLoad}))
 	}
 	if err := c.Enter(s.Admit); err != nil {
 		return err
 	}
-	defer s.Admit.Leave()
+	defer c.Leave(s.Admit)
 	if request.Or(q.Stream, true) {
 		return c.Stream("application/x-ndjson", func(ctx context.Context, to *request.Queue) error {
 			return q.run(ctx, func(p reply.Piece) {
@@ -190,7 +196,7 @@ func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
 		return err
 	}
 	if q.chats {
-		q.job.Ended = reply.ReadAhead(m, q.job.Client, q.dialog)
+		q.job.Ended = q.job.ReadAhead(q.dialog)
 	}
 	ids := q.dialog.IDs
 	q.split = q.dialog.Split()

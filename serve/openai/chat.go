@@ -131,7 +131,7 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 		return err
 	}
 	q.job.Options, q.job.Prompts = o, [][]int32{ids}
-	q.job.Ended = reply.ReadAhead(m, q.job.Client, q.dialog)
+	q.job.Ended = q.job.ReadAhead(q.dialog)
 	q.frame = ChatCompletion{ID: "chatcmpl-" + rand.Text(), Created: time.Now().Unix(), Model: m.Name}
 	return nil
 }

@@ -106,7 +106,7 @@ func (s *Responses) Create(c *request.Call) error {
 	if err := c.Enter(s.Admit); err != nil {
 		return err
 	}
-	defer s.Admit.Leave()
+	defer c.Leave(s.Admit)
 	if q.Stream {
 		return c.Stream("text/event-stream", func(ctx context.Context, to *request.Queue) error {
 			return q.stream(ctx, c, to)
@@ -303,7 +303,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
 		in := q.dialog.Input
 		in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m.Message)
-		q.job.Model.ReadAhead(q.job.Client, in)
+		q.job.Model.ReadAhead(q.job.Client, c.Scope, in)
 	}
 	return nil
 }
@@ -316,8 +316,8 @@ func (q *responding) keep(ctx context.Context, c *request.Call) {
 		q.object.Store, q.object.StoreError = false, "the response could not be kept: "+err.Error()
 		return
 	}
-	if q.mark != nil && q.job.Model.Texts != nil {
-		_ = q.job.Model.Texts.Put(ctx, records.PlanPrefix(records.PlanSegments(q.record.Plan), q.mark.Position), nil,
+	if texts := q.job.Model.TextsOf(ctx); q.mark != nil && texts != nil {
+		_ = texts.Put(ctx, records.PlanPrefix(records.PlanSegments(q.record.Plan), q.mark.Position), nil,
 			q.mark) // it is at a cut
 	}
 }

@@ -115,7 +115,9 @@ func (f folder) List(dir string) (all []Entry, err error) {
 		all = append(all, Entry{e.Name(), info.Size(), info.ModTime()})
 	}
 	if left {
-		err = errors.Join(err, disk.Sweep(f.path(dir)))
+		if e := disk.Sweep(f.path(dir)); !disk.IsFull(e) { // a disk that may only be read
+			err = errors.Join(err, e)
+		}
 	}
 	return all, f.named(err)
 }
@@ -138,6 +140,11 @@ func (f folder) Lock(name string) (release func(), err error) {
 	var locked *disk.LockedError
 	if errors.As(err, &locked) {
 		return nil, ErrLocked
+	}
+	if disk.IsFull(err) {
+		// Only this server's own locks are left. Other servers cannot store a change either, and what is stored once
+		// there is space is atomic: the later change wins.
+		return func() {}, nil
 	}
 	if err != nil {
 		return nil, f.named(err)

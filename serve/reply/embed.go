@@ -52,7 +52,7 @@ func (e *Embedding) Run(s *Service, c *request.Call) ([][]float32, error) {
 	if err := c.Enter(s.Admit); err != nil {
 		return nil, err
 	}
-	defer s.Admit.Leave()
+	defer c.Leave(s.Admit)
 	return session.Embed(c.Request.Context(), e.Model.Net, session.EmbedOptions{
 		Runner: e.Model.Runner, Pooling: e.Model.Pooling, Dimensions: request.Or(e.Dimensions, 0), Client: c.Client(),
 	}, e.Texts...)

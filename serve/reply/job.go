@@ -199,11 +199,12 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 
 // ReadAhead returns the value of Job.Ended that reads ahead in a dialog. It reads the reply as the client will send it:
 // without the reasoning. After function calls it reads nothing, since their results are unknown.
-func ReadAhead(m *host.Model, client string, dialog *Dialog) func(i, j int, d Result) {
+func (w *Job) ReadAhead(dialog *Dialog) func(i, j int, d Result) {
 	return func(_, j int, d Result) {
 		reply := dialog.Split().Push(d.Text, true)
 		if j < host.ReadAheadReplies && len(reply.Calls) == 0 {
-			m.ReadAhead(client, host.WithMessage(dialog.Input, host.AssistantRole, dialog.begins+reply.Content))
+			w.Model.ReadAhead(w.Client, w.Call.Scope,
+				host.WithMessage(dialog.Input, host.AssistantRole, dialog.begins+reply.Content))
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (s *Service) Reply(c *request.Call, q replying, streams bool) error {
 	if err := c.Enter(s.Admit); err != nil {
 		return err
 	}
-	defer s.Admit.Leave()
+	defer c.Leave(s.Admit)
 	if streams {
 		return c.Stream("text/event-stream", func(ctx context.Context, to *request.Queue) error {
 			return q.Send(ctx, to)

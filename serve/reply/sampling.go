@@ -32,6 +32,7 @@ type Sampling struct {
 	IgnoreEOS         bool     `json:"ignore_eos"`
 	MinTokens         int      `json:"min_tokens"`
 	StopIDs           []int32  `json:"stop_token_ids"`
+	request.Salted
 }
 
 type streamOptions struct {

@@ -1,63 +1,165 @@
 package request
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 )
 
-// Admission limits the number of requests that run and of those that are queued.
+// Admission limits the number of requests that run and of those that are queued, and shares both among clients: see
+// shares. A free place is for the client with the fewest running requests. Clients with equally many take turns, and of
+// one client the oldest request is first.
 type Admission struct {
-	places  chan struct{} // one element for each running request
-	waiting atomic.Int64
-	most    int64
-	wait    time.Duration
+	wait time.Duration
+
+	mu      sync.Mutex
+	running shares
+	queued  shares
+	queues  []*queue // of the clients with queued requests; the one whose turn was last is at the end
+}
+
+// queue has the queued requests of a client, oldest first, and the lines of its batches after the others.
+type queue struct {
+	client  string
+	waiting []*entrant
+}
+
+// entrant is a queued request.
+type entrant struct {
+	Share
+	admitted chan struct{} // closed when it has a place
+}
+
+func (e *entrant) rank() int {
+	if e.Last {
+		return 1
+	}
+	return 0
 }
 
 // NewAdmission returns limits on the numbers of running and queued requests, and on the time in the queue.
 func NewAdmission(run, queue int, wait time.Duration) *Admission {
-	return &Admission{places: make(chan struct{}, run), most: int64(queue), wait: wait}
+	return &Admission{running: newShares(int64(run)), queued: newShares(int64(queue)), wait: wait}
 }
 
 // Running returns the number of running requests.
-func (a *Admission) Running() int { return len(a.places) }
+func (a *Admission) Running() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return int(a.running.taken)
+}
 
 // Queued returns the number of queued requests.
-func (a *Admission) Queued() int { return int(max(0, a.waiting.Load())) }
+func (a *Admission) Queued() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return int(a.queued.taken)
+}
 
-// Enter waits for a place, which Leave frees. The order is first come, first served.
-func (a *Admission) Enter(ctx context.Context) error {
-	select {
-	case a.places <- struct{}{}:
-		return nil
-	default:
+const running = "requests are running"
+
+// open reports whether a client's next request may run.
+func (a *Admission) open(who Share) bool {
+	return (who.Most == 0 || a.running.by[who.Client] < int64(who.Most)) && a.running.open(who, 1)
+}
+
+// Enter waits for a place, which Leave frees.
+func (a *Admission) Enter(ctx context.Context, who Share) error {
+	a.mu.Lock()
+	at := slices.IndexFunc(a.queues, func(q *queue) bool { return q.client == who.Client })
+	if at < 0 && a.open(who) {
+		defer a.mu.Unlock()
+		return a.running.take(who, 1, running)
 	}
-	defer a.waiting.Add(-1)
-	if a.waiting.Add(1) > a.most {
-		return Busy("%d requests are running and %d are waiting, as many as may", cap(a.places), a.most)
+	if err := a.queued.take(who, 1, "requests are waiting"); err != nil {
+		a.mu.Unlock()
+		return err
 	}
+	if at < 0 {
+		at, a.queues = len(a.queues), append(a.queues, &queue{client: who.Client})
+	}
+	e := &entrant{who, make(chan struct{})}
+	q := a.queues[at]
+	q.waiting = append(q.waiting, e)
+	if !who.Last {
+		slices.SortStableFunc(q.waiting, func(x, y *entrant) int { return cmp.Compare(x.rank(), y.rank()) })
+	}
+	a.mu.Unlock()
 	timer := time.NewTimer(a.wait)
 	defer timer.Stop()
 	select {
-	case a.places <- struct{}{}:
+	case <-e.admitted:
 		return nil
 	case <-timer.C:
-		return Busy("%d requests are running, and none has ended in %v", cap(a.places), a.wait)
 	case <-ctx.Done():
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.forget(e) {
+		if ctx.Err() == nil { // it has a place after all
+			return nil
+		}
+		a.leave(who.Client)
+	}
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	return Busy("%d requests are running, %d of them this client's, and none has ended in %v", a.running.taken,
+		a.running.by[who.Client], a.wait)
+}
+
+// forget removes a request from the queue, and reports whether it was there. The lock is held.
+func (a *Admission) forget(e *entrant) bool {
+	for i, q := range a.queues {
+		if j := slices.Index(q.waiting, e); j >= 0 {
+			a.queued.give(q.client, 1)
+			if q.waiting = slices.Delete(q.waiting, j, j+1); len(q.waiting) == 0 {
+				a.queues = slices.Delete(a.queues, i, i+1)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// Leave frees a place of a client.
+func (a *Admission) Leave(client string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leave(client)
+}
+
+// leave frees a place and admits queued requests. The lock is held.
+func (a *Admission) leave(client string) {
+	a.running.give(client, 1)
+	for {
+		open := slices.DeleteFunc(slices.Clone(a.queues), func(q *queue) bool { return !a.open(q.waiting[0].Share) })
+		if len(open) == 0 {
+			return
+		}
+		q := slices.MinFunc(open, func(x, y *queue) int { // the first of equals, whose turn is next
+			return cmp.Compare(a.running.by[x.client], a.running.by[y.client])
+		})
+		e := q.waiting[0]
+		_ = a.running.take(e.Share, 1, running) // it is open
+		a.forget(e)
+		if at := slices.Index(a.queues, q); at >= 0 {
+			a.queues = append(slices.Delete(a.queues, at, at+1), q)
+		}
+		close(e.admitted)
 	}
 }
 
-func (a *Admission) Leave() { <-a.places }
-
-// Enter waits until the request may run. Admission.Leave frees its place.
+// Enter waits until the request may run. Leave frees its place.
 func (c *Call) Enter(a *Admission) error {
 	if err := c.Draining(); err != nil {
 		return err
 	}
 	ended, begun := c.Begin(c.Request.Context(), PhaseQueue), time.Now()
-	err := a.Enter(c.Request.Context())
+	err := a.Enter(c.Request.Context(), c.Share)
 	took := time.Since(begun)
 	c.Track.queued.Store(int64(took))
 	c.Counters.Queued(took)
@@ -67,3 +169,6 @@ func (c *Call) Enter(a *Admission) error {
 	}
 	return nil
 }
+
+// Leave frees the request's place.
+func (c *Call) Leave(a *Admission) { a.Leave(c.Share.Client) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/internal/brief"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/session"
 )
 
@@ -70,6 +71,12 @@ func ErrorOf(err error) *Error {
 		return Busy("%v", err)
 	case errors.Is(err, session.ErrClosed):
 		return ErrDraining
+	case disk.IsFull(err):
+		return &Error{
+			Status: http.StatusInsufficientStorage, Code: "store_failed",
+			Message: "the disk of the server takes no more data: nothing of this request is stored, and what was " +
+				"stored before is as it was",
+		}
 	case errors.Is(err, context.Canceled):
 		return &Error{Status: StatusGone, Message: "the request was canceled"}
 	}
@@ -132,6 +139,14 @@ func (e *Error) Headers(h http.Header) {
 	}
 	if e.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
+	}
+}
+
+// ErrScope returns the error of a key that does not have a scope.
+func ErrScope(scope string) *Error {
+	return &Error{
+		Status: http.StatusForbidden, Code: "insufficient_scope",
+		Message: fmt.Sprintf("the API key does not have the scope %q", scope),
 	}
 }
 

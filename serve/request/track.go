@@ -75,6 +75,8 @@ type Track struct {
 	Counters  counters
 	Allowance allowance
 	Key       string // the name of the API key, "" for none
+	Scope     string // of what is cached for the request: see Call.Separate
+	Share     Share  // of what is limited
 	trace     Trace
 	start     time.Time
 

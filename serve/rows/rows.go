@@ -48,7 +48,7 @@ type Query struct {
 type Handler struct {
 	o         Options
 	Admission *request.Admission // of the computations
-	Streams   chan struct{}      // one element for each stream of rows
+	Streams   *request.Places    // one for each stream of rows
 }
 
 // Options are the predictors and their limits.
@@ -64,7 +64,7 @@ type Options struct {
 func New(o Options) *Handler {
 	return &Handler{
 		o: o, Admission: request.NewAdmission(mostPredictions, o.Queue, o.QueueWait),
-		Streams: make(chan struct{}, o.MaxStreams),
+		Streams: request.NewPlaces(int64(o.MaxStreams)),
 	}
 }
 
@@ -180,7 +180,7 @@ func (s *Handler) Predict(c *request.Call) error {
 	if err := c.Enter(s.Admission); err != nil {
 		return err
 	}
-	defer s.Admission.Leave()
+	defer c.Leave(s.Admission)
 	out, response := &bounded{}, prediction{Object: "prediction", Model: p.Name, Notes: []string{}}
 	query := Query{
 		Rows: bytes.NewReader(rows), Format: format, As: "jsonl", All: q.All, MostRows: s.o.MaxRows,

@@ -217,7 +217,7 @@ func TestPredictStream(t *testing.T) {
 		if got := x.line(); got != "" {
 			t.Errorf("behind an error: found %q", got)
 		}
-		servetest.WaitUntil(t, func() bool { return len(s.Hippo.Rows.Streams) == 0 })
+		servetest.WaitUntil(t, func() bool { return s.Hippo.Rows.Streams.Taken() == 0 })
 	}
 }
 
@@ -231,13 +231,13 @@ func TestPredictStreamEnds(t *testing.T) {
 	if got := x.line() + x.line(); !strings.Contains(got, `"code":"stream_idle"`) { // the first row may be late, too
 		t.Errorf("a silent client: found %q", got)
 	}
-	servetest.WaitUntil(t, func() bool { return len(s.Hippo.Rows.Streams)+s.Hippo.Rows.Admission.Running() == 0 })
+	servetest.WaitUntil(t, func() bool { return s.Hippo.Rows.Streams.Taken()+s.Hippo.Rows.Admission.Running() == 0 })
 
 	s = servetest.SiteOf(t, serve.Options{Predictors: net}, servetest.Model(t, "tiny"))
 	x = openStream(s, "/v1/predict/stream", "", each[0])
 	x.line()
 	x.cancel()
-	servetest.WaitUntil(t, func() bool { return len(s.Hippo.Rows.Streams)+s.Hippo.Rows.Admission.Running() == 0 })
+	servetest.WaitUntil(t, func() bool { return s.Hippo.Rows.Streams.Taken()+s.Hippo.Rows.Admission.Running() == 0 })
 
 	x = openStream(s, "/v1/predict/stream", "", each[0])
 	x.line()
@@ -245,7 +245,7 @@ func TestPredictStreamEnds(t *testing.T) {
 	if got := x.line(); !strings.Contains(got, `"code":"shutting_down"`) {
 		t.Errorf("a server that ends: found %q", got)
 	}
-	servetest.WaitUntil(t, func() bool { return len(s.Hippo.Rows.Streams)+s.Hippo.Rows.Admission.Running() == 0 })
+	servetest.WaitUntil(t, func() bool { return s.Hippo.Rows.Streams.Taken()+s.Hippo.Rows.Admission.Running() == 0 })
 }
 
 // TestPredictKeys: predictions want the scope predict, and rows count as tokens of the key.

@@ -39,12 +39,11 @@ func (s *Handler) Stream(c *request.Call) error {
 	if err := c.Draining(); err != nil {
 		return err
 	}
-	select {
-	case s.Streams <- struct{}{}:
-	default:
-		return request.Busy("%d streams of rows are open, as many as may", cap(s.Streams))
+	free, err := s.Streams.Enter(c.Share, "streams of rows are open")
+	if err != nil {
+		return err
 	}
-	defer func() { <-s.Streams }()
+	defer free()
 	control := http.NewResponseController(c.Writer)
 	// With HTTP/2, and in a recorder of tests, rows can always be read while predictions are written.
 	if err := control.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -176,7 +175,7 @@ func (x *rowStream) send(data []byte) error {
 // work waits for admission.
 func (x *rowStream) work() error {
 	if !x.busy {
-		if err := x.s.Admission.Enter(x.ctx); err != nil {
+		if err := x.s.Admission.Enter(x.ctx, x.c.Share); err != nil {
 			x.err = err
 			return err
 		}
@@ -188,7 +187,7 @@ func (x *rowStream) work() error {
 // rest ends the admission.
 func (x *rowStream) rest() {
 	if x.busy {
-		x.s.Admission.Leave()
+		x.c.Leave(x.s.Admission)
 		x.busy = false
 	}
 }

@@ -195,7 +195,7 @@ func (s *Handler) show(c *request.Call, a *asked) (x *Viewed, page *fig.Page, er
 		}
 		return x, page, err
 	}
-	free, err := s.viewing.alone(c.Request.Context(), c.Client())
+	free, err := s.viewing.alone(c.Request.Context(), c.Share)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -25,10 +25,10 @@ func (s *Handler) Export(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.enterHeavy(c); err != nil {
+	if err := c.Enter(s.heavy); err != nil {
 		return err
 	}
-	defer s.leaveHeavy()
+	defer c.Leave(s.heavy)
 	c.Header().Set("Content-Type", "application/octet-stream")
 	c.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q",
 		c.Request.PathValue("id")+statesEnding))
@@ -61,10 +61,10 @@ func (s *Handler) Import(c *request.Call) error {
 	if err := s.roomForSession(c.Owner(), 1); err != nil {
 		return err
 	}
-	if err := s.enterHeavy(c); err != nil {
+	if err := c.Enter(s.heavy); err != nil {
 		return err
 	}
-	defer s.leaveHeavy()
+	defer c.Leave(s.heavy)
 	data, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, s.o.MaxImport))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -78,6 +78,9 @@ func (s *Handler) Import(c *request.Call) error {
 		return &request.Error{Status: http.StatusRequestTimeout, Message: "the session did not arrive whole"}
 	}
 	x, err := decodeSession(data, m, c.Client())
+	if err == nil {
+		err = x.CheckFinite()
+	}
 	if err != nil {
 		return &request.Error{
 			Status: http.StatusBadRequest, Code: "invalid_session",
@@ -100,23 +103,3 @@ func (s *Handler) Import(c *request.Call) error {
 
 // mostHeavy is the maximum number of imports and exports at a time: each holds a whole session in memory.
 const mostHeavy = 4
-
-// enterHeavy waits for permission to import or export.
-func (s *Handler) enterHeavy(c *request.Call) error {
-	if err := c.Draining(); err != nil {
-		return err
-	}
-	timer := time.NewTimer(s.o.QueueWait)
-	defer timer.Stop()
-	select {
-	case s.heavy <- struct{}{}:
-		return nil
-	case <-timer.C:
-		return request.Busy("%d sessions are being sent or received, and none has ended in %v", mostHeavy,
-			s.o.QueueWait)
-	case <-c.Request.Context().Done():
-		return context.Cause(c.Request.Context())
-	}
-}
-
-func (s *Handler) leaveHeavy() { <-s.heavy }

@@ -29,7 +29,7 @@ type Handler struct {
 	store   *records.Store
 	locks   locks // of sessions
 	unsaved unsaved
-	heavy   chan struct{}
+	heavy   *request.Admission // of imports and exports
 	viewing *viewing
 }
 
@@ -48,7 +48,7 @@ type Options struct {
 
 func New(of reply.Service, store *records.Store, o Options) *Handler {
 	s := &Handler{
-		Service: of, o: o, store: store, heavy: make(chan struct{}, mostHeavy),
+		Service: of, o: o, store: store, heavy: request.NewAdmission(mostHeavy, o.Queue, o.QueueWait),
 		viewing: newViewing(o.Queue, o.QueueWait),
 	}
 	store.OnSweep(records.Sessions, func(owner string) error {
@@ -66,6 +66,7 @@ type newSession struct {
 	IDs      []int32           `json:"ids"`
 	Metadata map[string]string `json:"metadata"`
 	reply.Continued
+	request.Salted
 }
 
 // Create creates a session, at the end of a text if one is given. It reads only what is not cached of the text.
@@ -98,7 +99,7 @@ func (s *Handler) Create(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	defer s.Admit.Leave()
+	defer c.Leave(s.Admit)
 	t := session.Text{}
 	if len(ids) > 0 {
 		t.Plan = []session.Segment{{IDs: ids}}

@@ -3,7 +3,6 @@ package sessions
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hippo-ssm/hippo/serve/request"
@@ -15,30 +14,29 @@ import (
 type viewing struct {
 	clients locks
 	turns   chan struct{}
-	all     atomic.Int64 // queued or being computed
-	most    int64
+	all     *request.Places // queued or being computed
 	wait    time.Duration
 }
 
 func newViewing(queue int, wait time.Duration) *viewing {
-	return &viewing{turns: make(chan struct{}, 1), most: int64(queue), wait: wait}
+	return &viewing{turns: make(chan struct{}, 1), all: request.NewPlaces(int64(queue)), wait: wait}
 }
 
 // alone waits until the client has no other view. It reserves the place until free is called.
-func (v *viewing) alone(ctx context.Context, client string) (free func(), err error) {
-	if n := v.all.Add(1); n > v.most {
-		v.all.Add(-1)
-		return nil, request.Busy("%d views are being computed or wait for that, as many as may", n-1)
+func (v *viewing) alone(ctx context.Context, who request.Share) (free func(), err error) {
+	leave, err := v.all.Enter(who, "views are being computed or wait for that")
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, v.wait,
 		request.Busy("another view of this client was being computed for %v", v.wait))
 	defer cancel()
-	release := v.clients.lock(ctx, client)
+	release := v.clients.lock(ctx, who.Client)
 	if release == nil {
-		v.all.Add(-1)
+		leave()
 		return nil, context.Cause(ctx)
 	}
-	return func() { v.all.Add(-1); release() }, nil
+	return func() { leave(); release() }, nil
 }
 
 // turn waits until no other view is being computed. It reserves the place until done is called. The order is first

@@ -146,7 +146,7 @@ func (s *Store) worthAList(r *reading, cached, most int) bool {
 func (s *Store) look(r *reading, keys []key, most int) (f *Found, stored []*object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.tree.root.follow(r)
+	w := s.tree.follow(s.origin, r)
 	f = &Found{Shared: w.shared, LogProbs: w.logProbs()}
 	for _, n := range slices.Backward(w.nodes) {
 		if n.bare != nil {

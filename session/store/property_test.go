@@ -63,7 +63,7 @@ func TestAnyStoreGivesTheBitsOfReading(t *testing.T) {
 		var plans [][]session.Segment
 		for range rapid.IntRange(1, 25).Draw(t, "steps") {
 			i := rapid.IntRange(0, 1).Draw(t, "store")
-			s := stores[i]
+			s := stores[i].Scope(rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "scope"))
 			switch rapid.IntRange(0, 11).Draw(t, "what") {
 			case 0:
 				if err := s.Flush(t.Context()); err != nil {
@@ -113,7 +113,7 @@ func TestAnyStoreGivesTheBitsOfReading(t *testing.T) {
 			for _, s := range stores {
 				s.Close()
 				st := s.Stats()
-				if st.Memory > max(s.o.Memory, s.tree.root.size()+objectSize*int64(st.Objects)) {
+				if st.Memory > max(s.o.Memory, s.tree.root(s.origin).size()+objectSize*int64(st.Objects)) {
 					t.Fatalf("%d bytes in memory, want at most %d", st.Memory, s.o.Memory)
 				}
 				check(t, s)
@@ -196,7 +196,9 @@ func check(t interface{ Fatalf(string, ...any) }, s *Store) {
 			walk(kid)
 		}
 	}
-	walk(s.tree.root)
+	for _, root := range s.tree.roots {
+		walk(root)
+	}
 	for _, bytes := range paged {
 		marks += int64(bytes)
 	}

@@ -16,6 +16,9 @@ import (
 // they never change. Marks that fit neither in memory nor in the bucket are lost, which is no error.
 func (s *Store) Put(ctx context.Context, plan []session.Segment, logp []float32, marks ...*session.Snapshot) error {
 	r := read(plan, s.o.Identity.Chunk)
+	if r.len() == 0 {
+		return nil
+	}
 	if len(logp) > r.len() {
 		return fmt.Errorf("store: %d log-probabilities of %d ids", len(logp), r.len())
 	}
@@ -48,7 +51,7 @@ func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32,
 		}
 		return
 	}
-	w := s.tree.root.follow(r)
+	w := s.tree.root(s.origin).follow(r)
 	s.tree.grow(&w, r)
 	s.tree.learn(&w, logp)
 	for _, m := range marks {
@@ -91,7 +94,7 @@ func (s *Store) writeAhead() {
 
 // textSize returns the maximum memory of a text with some marks in the tree.
 func textSize(r *reading, logp []float32, marks int) int64 {
-	n := 4*int64(r.len()) + nodeSize*int64(2+2*marks)
+	n := 4*int64(r.len()) + nodeSize*int64(3+2*marks) // with a root
 	if logp != nil {
 		n += 4 * int64(r.len())
 	}

@@ -50,9 +50,14 @@ const DefaultRefresh = time.Second
 // If several requests want to read the same text at once, one reads it. Methods may be called from any number of
 // goroutines. A caller that waits for the bucket blocks only those that wait for the same list or for memory.
 type Store struct {
+	*core
+	origin key // of the start of every text: see Scope
+}
+
+// core is what all scopes of a store share.
+type core struct {
 	o       Options
 	model   string // as in the names of objects
-	origin  key    // key of the start of every text
 	listing sync.Mutex
 
 	writers sync.WaitGroup
@@ -95,7 +100,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	case o.Refresh == 0:
 		o.Refresh = DefaultRefresh
 	}
-	s := &Store{o: o, tree: newTree(), claims: map[key]claim{}, index: index{objects: map[key]*object{}}}
+	s := &Store{core: &core{o: o, claims: map[key]claim{}, index: index{objects: map[key]*object{}}}}
 	s.marks.pages = pages{}
 	id, err := json.Marshal(o.Identity)
 	if err != nil {
@@ -105,6 +110,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	mac.Write(append([]byte(magic), id...))
 	s.origin = key(mac.Sum(nil))
 	s.model = hex.EncodeToString(s.origin[:idLen/2])
+	s.tree = newTree(s.origin)
 	s.free = sync.NewCond(&s.mu)
 	if o.Key != nil {
 		if _, err := session.Seal(io.Discard, o.Key); err != nil {
@@ -118,6 +124,19 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		s.readTexts(ctx)
 	}
 	return s, nil
+}
+
+// Scope returns the store as the owner of a name sees it: texts and marks of one scope are never found in another, nor
+// does anything that is reported of a text depend on another scope's. So clients that must not learn of each other's
+// texts each have a scope. The memory, the bucket and the counts are those of the whole store. The scope of the name ""
+// is s itself, which reads what stores without scopes have written. Names are part of keys only by a hash.
+func (s *Store) Scope(name string) *Store {
+	if name == "" {
+		return s
+	}
+	mac := hmac.New(sha256.New, s.o.Key)
+	mac.Write(append(append([]byte("scope"), s.origin[:]...), name...))
+	return &Store{s.core, key(mac.Sum(nil))}
 }
 
 // Close waits until all writes have ended. It writes nothing itself: see Flush.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,25 +28,37 @@ import (
 //	...       the nodes of the tree, parents before children: the number of the parent, the number of symbols (see
 //	          reading.syms) and the symbols, all as unsigned varints
 //	4 bytes   CRC-32C of all bytes before, little-endian
+//
+// That is the form of a store without scopes, whose texts are those of the first scope. If there are others, the magic
+// and the folder are the second ones, which earlier versions skip. A node without symbols is then the root of a scope:
+// its origin follows, of 32 bytes.
 const (
-	textsMagic  = "hippotx1"
-	textsFolder = "/texts/"
+	textsMagic   = "hippotx1"
+	scopesMagic  = "hippotx2"
+	textsFolder  = "/texts/"
+	scopesFolder = "/scopes/"
 )
 
 // mostTexts is the maximum number of ids in the object of the texts. Further nodes are left out.
 const mostTexts = 1 << 21
 
-// encodeTexts returns the content of the object before encryption. The lock is held.
-func (s *Store) encodeTexts() []byte {
-	b := []byte(textsMagic)
+// encodeTexts returns the content of the object before encryption, and the folder of its name. The lock is held.
+func (c *core) encodeTexts() (b []byte, folder string) {
+	b, folder = []byte(textsMagic), textsFolder
+	if len(c.tree.roots) > 1 {
+		b, folder = []byte(scopesMagic), scopesFolder
+	}
 	left, number := mostTexts, uint64(0)
 	var add func(n *node, parent uint64)
 	add = func(n *node, parent uint64) {
 		if left -= len(n.syms); left < 0 {
 			return
 		}
-		if n.parent != nil {
+		if n.parent != nil || *n.origin != c.tree.first {
 			b = binary.AppendUvarint(binary.AppendUvarint(b, parent), uint64(len(n.syms)))
+			if n.parent == nil {
+				b = append(b, n.origin[:]...)
+			}
 			for _, sym := range n.syms {
 				b = binary.AppendUvarint(b, uint64(sym))
 			}
@@ -56,17 +69,31 @@ func (s *Store) encodeTexts() []byte {
 			add(kid, own)
 		}
 	}
-	add(s.tree.root, 0)
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	add(c.tree.roots[c.tree.first], 0)
+	for _, origin := range slices.SortedFunc(maps.Keys(c.tree.roots), func(a, b key) int {
+		return bytes.Compare(a[:], b[:])
+	}) {
+		if origin != c.tree.first {
+			add(c.tree.roots[origin], 0)
+		}
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)), folder
 }
 
-// decodeTexts returns the texts of an object, each in full.
-func decodeTexts(data []byte) (texts [][]uint32, err error) {
-	damaged := func(format string, args ...any) ([][]uint32, error) {
+// scopedText is a known text of a scope.
+type scopedText struct {
+	origin key
+	syms   []uint32
+}
+
+// decodeTexts returns the texts of an object, each in full. Those before the first root are of the scope first.
+func decodeTexts(data []byte, first key) (texts []scopedText, err error) {
+	damaged := func(format string, args ...any) ([]scopedText, error) {
 		return nil, fmt.Errorf("%w: %s", session.ErrDamaged, fmt.Sprintf(format, args...))
 	}
 	const sum = 4
-	if len(data) < len(textsMagic)+sum || string(data[:len(textsMagic)]) != textsMagic {
+	if len(data) < len(textsMagic)+sum ||
+		string(data[:len(textsMagic)]) != textsMagic && string(data[:len(textsMagic)]) != scopesMagic {
 		return damaged("found something else than texts")
 	}
 	end := len(data) - sum
@@ -74,17 +101,25 @@ func decodeTexts(data []byte) (texts [][]uint32, err error) {
 		return damaged("found another checksum of the texts")
 	}
 	r := bytes.NewReader(data[len(textsMagic):end])
-	nodes, leaf, all := [][]uint32{nil}, []bool{false}, 0
+	nodes, leaf, all := []scopedText{{origin: first}}, []bool{false}, 0
 	for r.Len() > 0 {
 		parent, err := binary.ReadUvarint(r)
 		n, err2 := binary.ReadUvarint(r)
-		if err != nil || err2 != nil || parent >= uint64(len(nodes)) || n == 0 || n > uint64(r.Len()) {
+		if err != nil || err2 != nil || parent >= uint64(len(nodes)) || n > uint64(r.Len()) ||
+			n == 0 && (string(data[:len(scopesMagic)]) != scopesMagic || r.Len() < len(key{})) {
 			return damaged("found a text of %d ids after the text %d of %d", n, parent, len(nodes))
 		}
-		if all += len(nodes[parent]) + int(n); all > 16*mostTexts { // the limit is generous, since texts share prefixes
+		if n == 0 {
+			var root scopedText
+			_, _ = r.Read(root.origin[:]) // there are enough bytes
+			nodes, leaf = append(nodes, root), append(leaf, false)
+			continue
+		}
+		// The limit is generous, since texts share prefixes.
+		if all += len(nodes[parent].syms) + int(n); all > 16*mostTexts {
 			break
 		}
-		own := slices.Grow(slices.Clone(nodes[parent]), int(n))
+		own := slices.Grow(slices.Clone(nodes[parent].syms), int(n))
 		for range n {
 			sym, err := binary.ReadUvarint(r)
 			if err != nil || sym > 1<<32-1 {
@@ -96,11 +131,11 @@ func decodeTexts(data []byte) (texts [][]uint32, err error) {
 			return damaged("found a text that ends inside a piece")
 		}
 		leaf[parent] = false
-		nodes, leaf = append(nodes, own), append(leaf, true)
+		nodes, leaf = append(nodes, scopedText{nodes[parent].origin, own}), append(leaf, true)
 	}
-	for i, syms := range nodes {
+	for i, text := range nodes {
 		if leaf[i] {
-			texts = append(texts, syms)
+			texts = append(texts, text)
 		}
 	}
 	return texts, nil
@@ -122,10 +157,11 @@ func (s *Store) WriteTexts(ctx context.Context) error {
 // writeTexts writes the texts and removes the objects from which they were read.
 func (s *Store) writeTexts(ctx context.Context) error {
 	s.mu.Lock()
-	data, old := s.encodeTexts(), s.texts
+	data, folder := s.encodeTexts()
+	old := s.texts
 	s.mu.Unlock()
 	sum := sha256.Sum256(data)
-	name := s.model + textsFolder + hex.EncodeToString(sum[:idLen])
+	name := s.model + folder + hex.EncodeToString(sum[:idLen])
 	if slices.Contains(old, name) && len(old) == 1 {
 		return nil
 	}
@@ -164,9 +200,9 @@ func (s *Store) readTexts(ctx context.Context) {
 		if s.o.Key != nil {
 			plain, err = session.Unseal(data, s.o.Key)
 		}
-		var texts [][]uint32
+		var texts []scopedText
 		if err == nil {
-			texts, err = decodeTexts(plain)
+			texts, err = decodeTexts(plain, s.tree.first)
 		}
 		if err != nil {
 			s.setAside(ctx, name, data, err)
@@ -177,18 +213,20 @@ func (s *Store) readTexts(ctx context.Context) {
 }
 
 // learnTexts adds texts without marks to the tree, within their share of the memory.
-func (s *Store) learnTexts(texts [][]uint32) {
+func (s *Store) learnTexts(texts []scopedText) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, syms := range texts {
-		r := &reading{syms: syms}
+	for _, text := range texts {
+		r := &reading{syms: text.syms}
 		if s.tree.bareBytes+textSize(r, nil, 0) > s.o.Memory/bareShare {
 			return
 		}
-		w := s.tree.root.follow(r)
+		w := s.tree.root(text.origin).follow(r)
 		s.tree.grow(&w, r)
 	}
 }
 
 // isTexts reports whether an object stores texts of this identity.
-func (s *Store) isTexts(name string) bool { return strings.HasPrefix(name, s.model+textsFolder) }
+func (s *Store) isTexts(name string) bool {
+	return strings.HasPrefix(name, s.model+textsFolder) || strings.HasPrefix(name, s.model+scopesFolder)
+}

@@ -78,15 +78,15 @@ func TestDamagedTextsAreSetAside(t *testing.T) {
 	s := open(t, m, Options{Memory: room, Bucket: bucket})
 	want(t, s, m, session.Direct{}, whole(text(1, 40)))
 	s.mu.Lock()
-	data := s.encodeTexts()
+	data, _ := s.encodeTexts()
 	s.mu.Unlock()
 	for i := range data {
 		damaged := slices.Clone(data)
 		damaged[i] ^= 1 << (i % 8)
-		if _, err := decodeTexts(damaged); !errors.Is(err, session.ErrDamaged) {
+		if _, err := decodeTexts(damaged, s.origin); !errors.Is(err, session.ErrDamaged) {
 			t.Fatalf("byte %d of %d is changed, and the error is %v", i, len(data), err)
 		}
-		if _, err := decodeTexts(data[:i]); !errors.Is(err, session.ErrDamaged) {
+		if _, err := decodeTexts(data[:i], s.origin); !errors.Is(err, session.ErrDamaged) {
 			t.Fatalf("%d bytes are left of %d, and the error is %v", i, len(data), err)
 		}
 	}

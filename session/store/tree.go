@@ -7,7 +7,8 @@ import (
 
 // tree holds all texts that the store knows.
 type tree struct {
-	root  *node
+	roots map[key]*node // by the origin of a scope; the first always exists, others while they have texts
+	first key
 	bytes int64 // of all nodes, without marks
 	// bare are the leaves without a mark, least recently used first. They only explain misses and store
 	// log-probabilities.
@@ -29,6 +30,7 @@ type node struct {
 	evicted bool
 	bare    *list.Element // of tree.bare, or nil
 	counted int64         // its part of tree.bareBytes
+	origin  *key          // of a root, nil in other nodes
 }
 
 // end returns the position after its last id.
@@ -137,10 +139,29 @@ func (w *way) next(r *reading) []uint32 {
 }
 
 // newTree returns an empty tree.
-func newTree() tree {
-	t := tree{root: &node{}}
-	t.bytes = t.root.size()
+func newTree(first key) tree {
+	t := tree{roots: map[key]*node{}, first: first}
+	t.root(first)
 	return t
+}
+
+// root returns the root of a scope, and adds it if it does not exist.
+func (t *tree) root(origin key) *node {
+	n := t.roots[origin]
+	if n == nil {
+		n = &node{origin: &origin}
+		t.roots[origin] = n
+		t.bytes += n.size()
+	}
+	return n
+}
+
+// follow returns the path of a text in a scope, which need not exist.
+func (t *tree) follow(origin key, r *reading) way {
+	if n := t.roots[origin]; n != nil {
+		return n.follow(r)
+	}
+	return (&node{}).follow(r)
 }
 
 // settle adds a node to the bare ones or removes it, after a change.
@@ -248,6 +269,10 @@ func (t *tree) forgetOldest() bool {
 	n.parent = nil
 	t.settle(n)
 	t.settle(p)
+	if p.origin != nil && *p.origin != t.first && len(p.kids) == 0 {
+		delete(t.roots, *p.origin)
+		t.bytes -= p.size()
+	}
 	return true
 }
 

@@ -14,9 +14,10 @@ import (
 	"strings"
 )
 
-// benchTable is a place for the rows that hippo bench has printed as JSON. The first line names their file, beside the
-// page, and the fields that are columns: NAME, NAME:DECIMALS, and =HEADER behind, where _ is a space.
-var benchTable = regexp.MustCompile(`(?ms)^<!-- bench: ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
+// benchTable is a place for the rows that hippo bench has printed as JSON, or for other rows. The first line names
+// their file, beside the page, and the fields that are columns: NAME, NAME:DECIMALS, and =HEADER behind, where _ is a
+// space.
+var benchTable = regexp.MustCompile(`(?ms)^<!-- (bench|rows): ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
 
 // column is a field of rows as a table shows it.
 type column struct {
@@ -61,20 +62,21 @@ func (c *column) cell(v any) string {
 func fillBenches(page, root string) (string, error) {
 	var failed error
 	filled := benchTable.ReplaceAllStringFunc(page, func(part string) string {
-		first := benchTable.FindStringSubmatch(part)[1]
+		found := benchTable.FindStringSubmatch(part)
+		kind, first := found[1], found[2]
 		words := strings.Fields(first)
-		body, err := benchRows(filepath.Join(root, words[0]), words[1:])
+		body, err := benchRows(filepath.Join(root, words[0]), words[1:], kind == "bench")
 		if err != nil {
 			failed = errors.Join(failed, err)
 			return part
 		}
-		return fmt.Sprintf("<!-- bench: %s -->\n%s<!-- end -->\n", first, body)
+		return fmt.Sprintf("<!-- %s: %s -->\n%s<!-- end -->\n", kind, first, body)
 	})
 	return filled, failed
 }
 
-// benchRows is a table of the rows in a file, and where they were measured.
-func benchRows(file string, words []string) (string, error) {
+// benchRows is a table of the rows in a file, and, if they are of a machine, where they were measured.
+func benchRows(file string, words []string, ofMachine bool) (string, error) {
 	columns, err := parseColumns(words)
 	if err != nil {
 		return "", err
@@ -108,6 +110,9 @@ func benchRows(file string, words []string) (string, error) {
 			continue
 		}
 		line(func(c *column) string { return " " + c.cell(row[c.field]) + " " })
+	}
+	if !ofMachine {
+		return out.String(), nil
 	}
 	commit, _ := origin["commit"].(string)
 	date, _ := origin["date"].(string)

@@ -6,8 +6,11 @@ import (
 	"math"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/testkit/toytask"
 	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // TestEpochOrder: every example once, those of a batch of similar lengths, and another order in another epoch.
@@ -51,6 +54,46 @@ func TestOldSettings(t *testing.T) {
 		}
 		if err := l.Validate(); err != nil || l.Shards != want || l.MicroBatch != 0 {
 			t.Errorf("micro_batch %d of 32: %d shards, %v, want %d", micro, l.Shards, err, want)
+		}
+	}
+}
+
+// TestWeightedCrossEntropy: the loss is the mean of -w log p over targets, and its gradient that of its definition.
+func TestWeightedCrossEntropy(t *testing.T) {
+	tape := autograd.NewTape(native.Backend)
+	tape.Record(true)
+	scores := []float32{1, 2, 0, -1, 0.5, 0, 3, 0, 1, 0, 0, 0}
+	b := &batch{set: &task.Set{Weights: []float32{0.5, 3, 7}}, targets: []int32{1, 0, task.Ignore, 1}, count: 3}
+	y := tensor.FromSlice(scores, 4, 3)
+	y.SetNeedsGrad(true)
+	loss := crossEntropy(tape, y, b)
+	tape.Backward(loss)
+	grad := make([]float32, 12)
+	tape.Grad(y).CopyTo(grad)
+	want, slope := 0.0, make([]float64, 12)
+	for r, id := range b.targets {
+		if id == task.Ignore {
+			continue
+		}
+		w, sum := float64(b.set.Weights[id])/3, 0.0
+		for _, x := range scores[3*r : 3*r+3] {
+			sum += math.Exp(float64(x))
+		}
+		for k, x := range scores[3*r : 3*r+3] {
+			p := math.Exp(float64(x)) / sum
+			slope[3*r+k] = w * p
+			if k == int(id) {
+				slope[3*r+k] -= w
+				want -= w * math.Log(p)
+			}
+		}
+	}
+	if got := loss.Value(); math.Abs(got-want) > 1e-5 {
+		t.Errorf("found the loss %g, want %g", got, want)
+	}
+	for i, g := range grad {
+		if math.Abs(float64(g)-slope[i]) > 1e-5 {
+			t.Errorf("gradient %d: found %g, want %g", i, g, slope[i])
 		}
 	}
 }

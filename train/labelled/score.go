@@ -124,11 +124,36 @@ func (w *Work) score(ctx context.Context, t *autograd.Tape, split task.Split, li
 	return w.tally.score(w.Set), nil
 }
 
+// crossEntropy is the mean over the targets of their cross-entropy times the weight of their class.
+func crossEntropy(t *autograd.Tape, y *tensor.Tensor, b *batch) *tensor.Tensor {
+	if b.set.Weights == nil || b.count == 0 {
+		return t.CrossEntropy(y, b.targets)
+	}
+	var loss *tensor.Tensor
+	for class, weight := range b.set.Weights {
+		only, n := make([]int32, len(b.targets)), 0
+		for i, id := range b.targets {
+			if only[i] = task.Ignore; id == int32(class) {
+				only[i], n = id, n+1
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		one := t.Scale(t.CrossEntropy(y, only), float64(weight)*float64(n)/float64(b.count))
+		if loss != nil {
+			one = t.Add(loss, one)
+		}
+		loss = one
+	}
+	return loss
+}
+
 // forward returns the network's outputs and the loss. Of numbers it returns only those that are asked for.
 func (w *Work) forward(t *autograd.Tape, b *batch) (y, loss *tensor.Tensor) {
 	y = w.Net.Forward(t, b.in)
 	if !b.set.Numbers {
-		return y, t.CrossEntropy(y, b.targets)
+		return y, crossEntropy(t, y, b)
 	}
 	if b.set.Everywhere && len(b.numbers) < y.Rows()*b.set.Asked() {
 		at := make([]int, b.n)

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -104,13 +105,17 @@ type chats struct {
 	source   string
 	bos, eos string
 	ends     []string // texts that end a reply
+	unnamed  []string // those of ends that no file names
+	end      string   // the one to learn where the template writes none; "" for none
+	checked  bool     // a reply without an end is an error
 }
 
 var _ data.ChatReader = (*chats)(nil)
 
-// newChats returns a reader by the template in the files of a model, see release.ChatFiles. tok may be nil.
-func newChats(texts map[string][]byte, tok tokenizer.Tokenizer) (*chats, error) {
-	c := &chats{}
+// newChats returns a reader by the template in the files of a model, see release.ChatFiles. end is a text that ends a
+// reply where the template writes none, "" for the one that the files or the tokenizer name. tok may be nil.
+func newChats(texts map[string][]byte, end string, tok tokenizer.Tokenizer) (*chats, error) {
+	c := &chats{checked: tok != nil}
 	if source := texts[template.SourceFile]; source != nil {
 		c.source = string(source)
 	}
@@ -137,6 +142,9 @@ func newChats(texts map[string][]byte, tok tokenizer.Tokenizer) (*chats, error) 
 		}
 	}
 	c.ends = slices.DeleteFunc(append(c.ends, c.eos), func(text string) bool { return text == "" })
+	if c.end = end; end == "" && len(c.ends) > 0 {
+		c.end = cmp.Or(c.eos, c.ends[0])
+	}
 	if c.source == "" {
 		return c, nil
 	}
@@ -144,12 +152,17 @@ func newChats(texts map[string][]byte, tok tokenizer.Tokenizer) (*chats, error) 
 	if c.template, err = template.Parse(c.source); err != nil {
 		return nil, brief.Error(err)
 	}
+	for _, more := range []string{end, chat.ReplyEnd(c.template, c.bos, c.eos)} {
+		if !slices.ContainsFunc(c.ends, func(text string) bool { return strings.Contains(more, text) }) && more != "" {
+			c.ends, c.unnamed = append(c.ends, more), append(c.unnamed, more)
+		}
+	}
 	return c, nil
 }
 
 // Fingerprint is that of the template and the texts that end a reply.
 func (c *chats) Fingerprint() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "hippo chats 1 %q %q %q %q", c.source, c.bos, c.eos, c.ends))
+	sum := sha256.Sum256(fmt.Appendf(nil, "hippo chats 2 %q %q %q %q %q", c.source, c.bos, c.eos, c.ends, c.end))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -317,9 +330,15 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 			return nil, fmt.Errorf("%s: the chat template shows nothing of this reply", m.where)
 		}
 		if len(parts) > 0 && !strings.HasPrefix(prompt, text) {
-			documents, parts, text = append(documents, parts), nil, ""
+			documents, parts, text = append(documents, c.last(parts)), nil, ""
 		}
-		said := c.endOf(full[len(prompt):]) + len(prompt)
+		said, ended := c.endOf(full[len(prompt):])
+		if !ended && c.end == "" && c.checked {
+			return nil, fmt.Errorf("%s: the chat template writes no text that ends a reply, and no file names a "+
+				"token: the model would never stop; want a template that writes an end, such as '<|im_end|>' after "+
+				"message.content, or --reply_end TEXT", m.where)
+		}
+		said += len(prompt)
 		parts = append(parts, data.Part{Text: prompt[len(text):], Given: true}, data.Part{Text: full[len(prompt):said]},
 			data.Part{Text: full[said:], Given: true})
 		text = full
@@ -328,7 +347,7 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 		return nil, errors.New(
 			"found no message of the assistant that counts, want at least one: there is nothing to learn")
 	}
-	return append(documents, parts), nil
+	return append(documents, c.last(parts)), nil
 }
 
 // reply renders the messages before message i, which is a reply, up to where the reply starts, and all up to its end.
@@ -365,14 +384,3 @@ func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, fu
 
 // chatDay is the day on which all chats take place for templates that ask: documents must not change with the day.
 var chatDay = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// endOf is where a reply ends: after the text that ends it, where nothing but white space follows that; else where its
-// text ends.
-func (c *chats) endOf(reply string) int {
-	for _, end := range c.ends {
-		if at := strings.LastIndex(reply, end); at >= 0 && strings.TrimSpace(reply[at+len(end):]) == "" {
-			return at + len(end)
-		}
-	}
-	return len(reply)
-}

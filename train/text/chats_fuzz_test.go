@@ -18,7 +18,7 @@ func FuzzChats(f *testing.F) {
 	} {
 		f.Add([]byte(line))
 	}
-	c, err := newChats(map[string][]byte{"chat_template.jinja": []byte(templates["forgets"] + "{{ tools }}")}, nil)
+	c, err := newChats(map[string][]byte{"chat_template.jinja": []byte(templates["forgets"] + "{{ tools }}")}, "", nil)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -49,13 +49,14 @@ type ReadOptions struct {
 	CacheLimit string
 	Join       bool              // documents see each other, as one text
 	Chat       map[string][]byte // the template of chats and what belongs to it, as release.ChatTexts has them
+	ReplyEnd   string            // ends a reply where the template writes no end
 }
 
 // text is how the run reads its texts.
 func (c *Config) text() ReadOptions {
 	return ReadOptions{
 		TextField: c.TextField, Binary: c.Binary, Cache: c.Cache, CacheLimit: c.CacheLimit,
-		Join: c.Documents == documentsJoin,
+		Join: c.Documents == documentsJoin, ReplyEnd: c.ReplyEnd,
 	}
 }
 
@@ -63,7 +64,7 @@ func (c *Config) text() ReadOptions {
 // tokenizer only. tok is nil where the text decides on it.
 func openText(specs []string, kind string, tok tokenizer.Tokenizer, o ReadOptions) (*data.Corpus, error) {
 	bytes := kind == "bytes"
-	chats, err := newChats(o.Chat, tok)
+	chats, err := newChats(o.Chat, o.ReplyEnd, tok)
 	if err != nil {
 		return nil, err
 	}

@@ -208,7 +208,8 @@ func TestWhatCountsInChats(t *testing.T) {
 	want := map[string][]string{
 		"chatml": {"t/A<|im_end|>", "u/ß<|im_end|>", "y/Y<|im_end|>", "z/Z<|im_end|>", "c/C<|im_end|>", "four"},
 		"llama2": {" t/A </s>", " u/ß </s>", " y/Y </s>", " z/Z </s>", " c/C </s>", "four"},
-		"plain":  {" t/A\n", " u/ß\n", " y/Y\n", " z/Z\n", " c/C\n", "four"},
+		// no end of its own: that of the model follows the last reply
+		"plain": {" t/A\n", " u/ß\n</s>", " y/Y\n</s>", " z/Z\n</s>", " c/C\n</s>", "four"},
 		// the earlier reply is shown otherwise later on, so each is in a document of its own
 		"forgets": {"t/A</s>", "u/ß</s>", "y/Y</s>", "z/Z</s>", "c/C</s>", "four"},
 		"thinks":  {"t/A<e>", "u/ß<e>", "y/Y<e>", "z/Z<e>", "c/C<e>", "four"},

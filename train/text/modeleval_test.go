@@ -2,8 +2,10 @@ package text
 
 import (
 	"math"
+	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/release"
@@ -99,6 +101,41 @@ func TestTextsThatCannotBeMeasuredOn(t *testing.T) {
 		}
 		if _, err := e.Run(t.Context(), []string{c.dir}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// TestMeasuresOfLongTokens: of tokens that are longer than a byte, the bits per byte are those of the text, and the
+// perplexity per word is that of its words.
+func TestMeasuresOfLongTokens(t *testing.T) {
+	const line = "größe über zwölf Äpfel, naïve Ærø; "
+	whole := strings.Repeat(line, 40)
+	c := small(t)
+	c.Tokenizer, c.Train.Steps, c.Train.Clock = "chars", 1, "wall"
+	if err := os.WriteFile(c.Data[0], []byte(whole), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, c)
+	e, _ := measured(ModelEvalOptions{Data: c.Data})
+	reports, err := e.Run(t.Context(), []string{c.Out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := reports[0]
+	// Every token but the first, g, is predicted; the word that it begins is still one.
+	tokens, bytes, words := utf8.RuneCountInString(whole)-1, len(whole)-1, len(strings.Fields(whole))
+	if r.Tokens != tokens || r.Bytes != int64(bytes) || r.Words != words {
+		t.Errorf("found %d tokens, %d bytes, %d words, want %d, %d, %d", r.Tokens, r.Bytes, r.Words, tokens, bytes,
+			words)
+	}
+	nats := r.Loss * float64(tokens) // of the whole text
+	for what, c := range map[string][2]float64{
+		"perplexity":          {r.Perplexity, math.Exp(r.Loss)},
+		"bits per byte":       {r.BitsByte, nats / math.Ln2 / float64(bytes)},
+		"perplexity per word": {r.WordPerplex, math.Exp(nats / float64(words))},
+	} {
+		if math.Abs(c[0]/c[1]-1) > 1e-9 {
+			t.Errorf("%s is %v, want %v", what, c[0], c[1])
 		}
 	}
 }

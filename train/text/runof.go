@@ -1,6 +1,7 @@
 package text
 
 import (
+	"bytes"
 	"cmp"
 	"os"
 	"path/filepath"
@@ -23,7 +24,7 @@ func RunOf(dir string) (run Config, out string, err error) {
 		if info, err := os.Stat(out); err == nil && !info.IsDir() {
 			continue // a model in a single file
 		}
-		if file := filepath.Join(out, train.ConfigFile); disk.Exists(file) {
+		if file := filepath.Join(out, train.ConfigFile); disk.Exists(file) && !isOther(out) {
 			run, err := Load(config.Options{File: file})
 			var said Config
 			_ = config.Load(&said, config.Options{File: file})    // whose problems are in err
@@ -32,4 +33,12 @@ func RunOf(dir string) (run Config, out string, err error) {
 		}
 	}
 	return Config{}, "", nil
+}
+
+// isOther reports whether the run in a folder is one of hippo fit or hippo task, which also have a configuration.
+// Only those of hippo fit have the key task before they have a network.
+func isOther(out string) bool {
+	has, err := model.HasNetwork(out)
+	text, failed := disk.ReadText(filepath.Join(out, train.ConfigFile), disk.MaxText)
+	return err == nil && has || failed == nil && bytes.Contains(append([]byte{'\n'}, text...), []byte("\ntask:"))
 }

@@ -145,7 +145,7 @@ func (tr *Work) SampleText(ctx context.Context) (string, error) {
 	}
 	var ends []string
 	if tr.Data.Valid.Given() {
-		c, err := newChats(tr.texts, tok)
+		c, err := newChats(tr.texts, tr.Config.ReplyEnd, tok)
 		if err != nil {
 			return "", err
 		}

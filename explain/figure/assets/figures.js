@@ -29,7 +29,7 @@ export function section(entries, load) {
     h('header', {}, title, picks), frames, panels, error, caption, source);
   const own = entries[0].entry.name;
   element.id = reserved.includes(own) || document.getElementById(own) ? `figure-${own}` : own;
-  let at = 0, f = 0, figure = null, parts = [], timer = 0, wanted = 0, started = false;
+  let at = 0, f = 0, figure = null, parts = [], timer = 0, wanted = 0, started = null;
 
   // pick shows another figure of the group. What was picked last wins, however long reading takes.
   async function pick(i, quiet) {
@@ -122,12 +122,10 @@ export function section(entries, load) {
   return {
     element,
     entries,
-    // start reads and draws what is picked, once.
+    // start reads and draws what is picked, once. It returns a promise of the picture.
     start() {
-      if (!started) {
-        started = true;
-        pick(at, true);
-      }
+      if (!started) started = pick(at, true);
+      return started;
     },
     pick,
     has: (wantedName) => entries.findIndex(({ entry }) => entry.name === wantedName),

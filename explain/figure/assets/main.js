@@ -4,4 +4,4 @@ import { byID } from './dom.js';
 import { readHead, reader } from './data.js';
 import { show } from './viewer.js';
 
-show(byID('page'), readHead(document.querySelector('script.head')), reader([...document.querySelectorAll('script.figure')]));
+show(byID('page'), readHead(document.querySelector('script.head')), reader([...document.querySelectorAll('script.figure')]), true);

@@ -24,8 +24,8 @@ function grouped(figures) {
 
 // show fills an element with a page: head is what html.go says of all figures, load reads one. It returns {update, close}:
 // update shows another page and tells whether its figures are the same ones, without which it does nothing; close ends
-// what listens to the window.
-export function show(element, head, load) {
+// what listens to the window. whole says that reading costs nothing but time on this machine.
+export function show(element, head, load, whole) {
   const end = new AbortController(), until = { signal: end.signal };
   useColors(head.colors);
   document.title = `${short(head.title, 100)} · hippo`;
@@ -80,6 +80,17 @@ export function show(element, head, load) {
     }
   }, { rootMargin: '600px 0px' });
   for (const s of sections) watch.observe(s.element);
+
+  // Paper has all figures. A print does not wait for figures to be read, so those of a file are drawn ahead, one after
+  // another, while nothing else is to do.
+  addEventListener('beforeprint', () => sections.forEach((s) => s.start()), until);
+  const idle = window.requestIdleCallback ?? ((f) => setTimeout(f, 200));
+  const ahead = async (i) => {
+    if (i === sections.length || end.signal.aborted) return;
+    await sections[i].start();
+    idle(() => ahead(i + 1));
+  };
+  if (whole) idle(() => ahead(0));
 
   // current is the section that keys are for: that with the focus, or the one in the middle of the window.
   const current = () => sections.find((s) => s.element.contains(document.activeElement)) ?? sections.find((s) => {

@@ -25,23 +25,30 @@ import (
 // testdata/golden at the root of the repository.
 func Dir(t testing.TB) string {
 	t.Helper()
+	d := dir()
+	if d == "" {
+		t.Fatal("golden: no go.mod above the working directory; set HIPPO_GOLDEN")
+	}
+	return d
+}
+
+// dir is Dir, or nothing if there is none.
+func dir() string {
 	if dir := os.Getenv("HIPPO_GOLDEN"); dir != "" {
 		return dir
 	}
-	dir, err := os.Getwd() // tests run in the folder of their package
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
+	dir, _ := os.Getwd() // tests run in the folder of their package
+	for dir != "" {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return filepath.Join(dir, "testdata", "golden")
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			t.Fatal("golden: no go.mod above the working directory; set HIPPO_GOLDEN")
+			break
 		}
 		dir = parent
 	}
+	return ""
 }
 
 // Of says which mixers, by their names in the registry, a test compares with an official implementation or with their
@@ -131,6 +138,7 @@ func (c Case) tensor(name string) *checkpoint.Tensor {
 	if !ok {
 		c.t.Fatalf("golden: %s has no tensor %q; it has %s", c.Path, name, strings.Join(c.Names(), " "))
 	}
+	saw(c.Path, name)
 	return t
 }
 
@@ -178,6 +186,34 @@ func (c Case) Config(v any) {
 	if err := json.Unmarshal([]byte(text), v); err != nil {
 		c.t.Fatalf("golden: config of %s: %v", c.Path, err)
 	}
+}
+
+// Weights returns the names of the files of weights that belong to the case: that which its configuration names as the
+// checkpoint, or else all of its folder.
+func (c Case) Weights() (names []string) {
+	c.t.Helper()
+	var config struct{ Checkpoint string }
+	c.Config(&config)
+	folder, file := filepath.Split(filepath.FromSlash(config.Checkpoint))
+	if file != "" {
+		return []string{file}
+	}
+	if folder == "" {
+		folder = c.Name
+	}
+	entries, err := os.ReadDir(filepath.Join(filepath.Dir(c.Path), folder))
+	if err != nil {
+		c.t.Fatalf("golden: %s: %v", c.Name, err)
+	}
+	for _, e := range entries {
+		if slices.Contains([]string{".pt", ".bin", ".ckpt", ".safetensors"}, filepath.Ext(e.Name())) {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		c.t.Fatalf("golden: %s: no file of weights in %s", c.Name, folder)
+	}
+	return names
 }
 
 // File returns the path of a file that belongs to the case, such as model.pt in the folder named like the case.

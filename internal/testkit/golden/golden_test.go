@@ -142,6 +142,50 @@ func TestRepository(t *testing.T) {
 	}
 }
 
+// TestUnread: what no test of a package has read is listed, by the rules of who reads what.
+func TestUnread(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HIPPO_GOLDEN", dir)
+	for _, name := range []string{"02_x.safetensors", "06_hyena_x.safetensors"} {
+		writeCase(t, dir, name, nil)
+	}
+	list := func(by string) string {
+		t.Helper()
+		lines, err := unread(dir, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(lines, "\n")
+	}
+	if got, want := list("ssm"), "no test of package ssm reads these tensors of 02_x: in/ids out/y"; got != want {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	c := Cases(t, "02_")[0]
+	c.Shape("in/ids")
+	if got := list("ssm"); !strings.HasSuffix(got, "02_x: out/y") {
+		t.Errorf("found %q, want out/y alone", got)
+	}
+	if c.F32("out/y"); list("ssm") != "" || !strings.Contains(list("mixer"), "06_hyena_x: in/ids out/y") {
+		t.Errorf("found %q and %q, want nothing, and what mixer has not read", list("ssm"), list("mixer"))
+	}
+}
+
+// TestEveryRuleHolds: each package that is to read golden files ends its tests by Main.
+func TestEveryRuleHolds(t *testing.T) {
+	for _, r := range rules {
+		if (r.by == "") != (r.why != "") {
+			t.Errorf("%s %s: found package %q and reason %q, want one of them", r.file, r.tensor, r.by, r.why)
+		}
+		if r.by == "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", r.by, "golden_main_test.go"))
+		if err != nil || !strings.Contains(string(text), `golden.Main(m, "`+r.by+`", `) {
+			t.Errorf("package %s does not call golden.Main: %v", r.by, err)
+		}
+	}
+}
+
 func TestClose(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, c := range []struct {

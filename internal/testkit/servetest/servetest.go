@@ -162,8 +162,8 @@ func Events[T any](s *Site, path, body string) (all []T) {
 	return all
 }
 
-// Truth is the log-probabilities of ids (NaN for the first), and of the most probable token in each place, computed
-// without a server.
+// Truth is the log-probabilities of ids (NaN for the first), in the digits of a float32, and of the most probable token
+// in each place, computed without a server.
 func Truth(t testing.TB, m *host.Model, ids []int32) (own []float64, best []sample.TokenProb) {
 	t.Helper()
 	s := generate.NewBatch(m.Net, 1)
@@ -178,7 +178,7 @@ func Truth(t testing.TB, m *host.Model, ids []int32) (own []float64, best []samp
 		}
 		best[at+1] = p.Top(1)[0]
 		if at+1 < len(ids) {
-			own[at+1] = p.Of(ids[at+1])
+			own[at+1] = float64(float32(p.Of(ids[at+1])))
 		}
 	}})
 	if err != nil {

@@ -1,0 +1,92 @@
+package fit
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// TestChooseWeights: a class that is rare and never the most probable is told once it is weighted; weights that gain by
+// chance alone are not taken.
+func TestChooseWeights(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	draw := func(says, spread float64) (p [][]float64, truths []int) {
+		for i := range 200 {
+			rare := 0.02 + spread*rng.Float64()
+			if truths = append(truths, bool2int(i%20 == 0)); truths[i] == 1 {
+				rare += says
+			}
+			p = append(p, []float64{1 - rare, rare})
+		}
+		return p, truths
+	}
+	plan := func() *Plan {
+		return &Plan{Columns: []Column{{Column: table.Column{Kind: table.Category}, Target: true,
+			Classes: []string{"common", "rare"}}}}
+	}
+	counts := []int{950, 50}
+	p, truths := draw(0.3, 0.04)
+	m := plan()
+	var text string
+	m.Weights, text = m.chooseWeights(p, truths, counts)
+	if !strings.Contains(text, "macro F1 1 on the validation part, 0.487 without") || len(m.Weights) != 2 ||
+		predicted(p[0], m.Weights) != 1 || predicted(p[1], m.Weights) != 0 {
+		t.Errorf("found the weights %v, and %q", m.Weights, text)
+	}
+	taken := 0
+	for range 100 {
+		p, truths = draw(0, 0.1)
+		if w, _ := m.chooseWeights(p, truths, counts); w != nil {
+			taken++
+		}
+	}
+	if taken > 15 {
+		t.Errorf("found weights taken in %d of 100 cases where they gain nothing", taken)
+	}
+}
+
+func bool2int(x bool) int { return int(bit(x)) }
+
+// TestWeightedTraining: the probabilities of a network that was trained with weights are those of the data.
+func TestWeightedTraining(t *testing.T) {
+	p := &Plan{Weights: []float64{0.5, 10}, Weighted: true}
+	got := p.probabilities([]float32{float32(math.Log(0.5 * 0.9)), float32(math.Log(10 * 0.1))})
+	if math.Abs(got[0]-0.9) > 1e-6 || predicted(got, p.Weights) != 1 {
+		t.Errorf("found %v", got)
+	}
+}
+
+// TestClassMetrics: each class has its recall, precision and F1, and a floor that is not beaten is named.
+func TestClassMetrics(t *testing.T) {
+	s := newClassScore([]string{"a", "b", "c"})
+	s.Confusion, s.Count, s.Majority = [][]int{{50, 0, 0}, {6, 4, 0}, {2, 1, 0}}, 63, 100*50./63
+	s.finish()
+	want := []ClassMetrics{
+		{"a", 50, 58, 100, 100 * 50. / 58, 100. / 108}, {"b", 10, 5, 40, 80, 8. / 15}, {"c", 3, 0, 0, 0, 0},
+	}
+	for k, w := range want {
+		if got := s.PerClass[k]; math.Abs(got.Precision-w.Precision)+math.Abs(got.F1-w.F1)+
+			math.Abs(got.Recall-w.Recall) > 1e-9 || got.Class != w.Class || got.Predicted != w.Predicted {
+			t.Errorf("found %+v, want %+v", got, w)
+		}
+	}
+	if text := s.floor("a"); text != "" {
+		t.Errorf("found %q for a network that beats it", text)
+	}
+	s = newClassScore([]string{"a", "b"})
+	s.Confusion, s.Count, s.Majority = [][]int{{90, 0}, {10, 0}}, 100, 90
+	s.finish()
+	if text := s.floor("a"); !strings.Contains(text, `telling "a" in 90.00 %`) ||
+		!strings.Contains(text, "nor by balanced accuracy") {
+		t.Errorf("found %q", text)
+	}
+	s = newClassScore([]string{"a", "b"})
+	s.Confusion, s.Count, s.Majority = [][]int{{80, 10}, {2, 8}}, 100, 90
+	s.finish()
+	if text := s.floor("a"); !strings.Contains(text, "but finds the others: balanced accuracy 84.44 %") {
+		t.Errorf("found %q", text)
+	}
+}

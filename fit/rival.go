@@ -1,0 +1,397 @@
+package fit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/task"
+)
+
+// rival is a simple model that a network competes with. It sees of the data what the network sees, and for forecasts
+// rows before that. Whichever is best on the validation set predicts: see Plan.Use.
+type rival interface {
+	// title is its name in reports.
+	title(p *Plan) string
+	// fit fits it to the training windows. valid chooses its settings; if valid is nil, they stay as chosen before. It
+	// reports false if the data does not suit it.
+	fit(ctx context.Context, f *frame, train, valid *windows) (bool, error)
+	// check returns an error if what was read from a file does not fit the plan.
+	check(p *Plan) error
+	// memory is the maximum number of rows it sees before the predicted ones.
+	memory(p *Plan) int
+	// guess puts its predictions for the last n rows into dst, which is zero: of each row, the logit of each class, or
+	// the number of each target on the network's scale (encoder.target). Of the rows that a forecast predicts it may
+	// see columns that are known ahead of time.
+	guess(e *encoder, rows []float32, n int, dst []float64)
+}
+
+// rivals are all simple models, in the order of reports.
+var rivals = []struct {
+	name  string // as --use takes it
+	suits func(p *Plan) bool
+	make  func() rival
+}{
+	{"last", func(p *Plan) bool { return p.forecasts() || p.predictsNext() }, func() rival { return &lastValue{} }},
+	{"seasonal", (*Plan).forecasts, func() rival { return &lastSeason{} }},
+	{"linear", (*Plan).forecasts, func() rival { return &nlinear{} }},
+	{"ets", (*Plan).forecasts, func() rival { return &ets{} }},
+	{"theta", (*Plan).forecasts, func() rival { return &theta{} }},
+	{"mean", func(p *Plan) bool { return !p.forecasts() && !p.predictsNext() && !p.predictsClass() },
+		func() rival { return &mean{} }},
+	{"majority", (*Plan).predictsClass, func() rival { return &majority{} }},
+	{"logistic", (*Plan).suitsLogistic, func() rival { return &linearRival{} }},
+	{"ridge", (*Plan).suitsRidge, func() rival { return &linearRival{} }},
+	{"boosted", (*Plan).suitsSimple, func() rival { return &boostedRival{} }},
+}
+
+// forecasts reports whether rows to come are predicted.
+func (p *Plan) forecasts() bool { return p.Task == Forecast }
+
+// What predicts, beside the names of rivals.
+const (
+	useBest    = "best"    // on the validation set
+	useNetwork = "network" // the network
+)
+
+// checkUse returns an error if the name is none of a contender.
+func (p *Plan) checkUse(name string) error {
+	if name == useBest || name == useNetwork || p.contender(name) != nil {
+		return nil
+	}
+	return fmt.Errorf("use: found %.40q, want best or one of %s", name, p.contenderNames())
+}
+
+// contenders are the network and what it competes with.
+func (p *Plan) contenders() []*Contender {
+	if len(p.Contenders) == 0 {
+		return []*Contender{{Name: useNetwork, Title: "network"}}
+	}
+	return p.Contenders
+}
+
+// contender is that of a name, nil if there is none.
+func (p *Plan) contender(name string) *Contender {
+	for _, c := range p.Contenders {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// uses is the name of the contender that predicts.
+func (p *Plan) uses() string { return cmp.Or(p.Use, useNetwork) }
+
+// Contender is the network or a rival, as the plan stores it.
+type Contender struct {
+	Name  string `json:"name"`  // as --use takes it
+	Title string `json:"title"` // in reports
+	// Error is its error on the validation set: see Plan.measure.
+	Error float64 `json:"error"`
+	// Off are quantiles of its errors on the validation set, on the network's scale: of each target, of each step of a
+	// forecast or one for all, and of each level.
+	Off   [][][]float64 `json:"off,omitempty"`
+	Alarm float64       `json:"alarm,omitempty"` // see Plan.Alarm
+	// Weights are those by which it predicts classes: see Plan.
+	Weights []float64       `json:"class_weights,omitempty"`
+	Fitted  json.RawMessage `json:"fitted,omitempty"` // the rival
+	rival   rival
+}
+
+// fitRivals fits the rivals that suit the data.
+func (f *frame) fitRivals(ctx context.Context, train, valid *windows) (all []*Contender, err error) {
+	p := f.plan
+	for _, kind := range rivals {
+		if !kind.suits(p) {
+			continue
+		}
+		r := kind.make()
+		if ok, err := r.fit(ctx, f, train, valid); err != nil {
+			return nil, err
+		} else if !ok {
+			continue
+		}
+		c := &Contender{Name: kind.name, Title: r.title(p), rival: r}
+		if err := c.store(); err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// store makes Fitted what the rival is now.
+func (c *Contender) store() (err error) {
+	c.Fitted, err = json.Marshal(c.rival)
+	return err
+}
+
+// load makes the rival from Fitted.
+func (c *Contender) load(p *Plan) error {
+	if c.Name == useNetwork {
+		return nil
+	}
+	for _, kind := range rivals {
+		if kind.name != c.Name || !kind.suits(p) {
+			continue
+		}
+		r := kind.make()
+		d := json.NewDecoder(bytes.NewReader(c.Fitted))
+		if err := d.Decode(r); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		if err := c.checkOff(p); err != nil {
+			return err
+		}
+		if names, _ := p.classes(); c.Weights != nil && len(c.Weights) != len(names) {
+			return fmt.Errorf("%s: found %d class weights, want %d", c.Name, len(c.Weights), len(names))
+		}
+		c.rival = r
+		return r.check(p)
+	}
+	return fmt.Errorf("found %.40q among what predicts %s", c.Name, p.Task)
+}
+
+// checkOff checks the shape of Off.
+func (c *Contender) checkOff(p *Plan) error {
+	wrong := len(c.Off) != len(p.targets())
+	for _, steps := range c.Off {
+		wrong = wrong || len(steps) != 1 && len(steps) != p.Horizon
+		for _, levels := range steps {
+			wrong = wrong || len(levels) != len(p.Levels)
+		}
+	}
+	if wrong && len(c.Off) > 0 {
+		return fmt.Errorf("%s: found intervals of another shape than the targets, steps and levels", c.Name)
+	}
+	return nil
+}
+
+// outputs are predictions of the last n rows in the form of the network's outputs.
+func (c *Contender) outputs(e *encoder, rows []float32, n int) []float32 {
+	p := e.p
+	width := len(p.targets())
+	if names, ok := p.classes(); ok {
+		width = len(names)
+	}
+	guess := make([]float64, n*width)
+	c.rival.guess(e, rows, n, guess)
+	if p.predictsClass() {
+		y := make([]float32, len(guess))
+		for i, x := range guess {
+			y[i] = float32(x)
+		}
+		return y
+	}
+	y := make([]float32, 0, len(guess)*len(p.Levels))
+	for i, x := range guess {
+		k, step := i%width, i/width
+		for j := range p.Levels {
+			off := 0.0
+			if len(c.Off) > 0 {
+				off = c.Off[k][min(step, len(c.Off[k])-1)][j]
+			}
+			y = append(y, float32(x+off))
+		}
+	}
+	return y
+}
+
+// leastErrors is the number of errors from which a step of a forecast has its own quantiles.
+const leastErrors = 20
+
+// measureOff takes the quantiles of the errors on the validation set.
+func (c *Contender) measureOff(ctx context.Context, m *Model, valid *windows) error {
+	p := m.plan
+	if p.predictsClass() {
+		return nil
+	}
+	c.Off = nil
+	targets := len(p.targets())
+	errs := make([][][]float64, targets)
+	for k := range errs {
+		errs[k] = make([][]float64, max(1, p.Horizon))
+	}
+	err := m.by(c).outputs(ctx, valid, some(valid.Len(), calibrationWindows),
+		func(_ window, ex *task.Example, y []float32) error {
+			for i, truth := range ex.Numbers {
+				k, step := i%targets, min(i/targets, len(errs[0])-1)
+				if truth == truth {
+					errs[k][step] = append(errs[k][step], float64(truth-y[i*len(p.Levels)+p.middle()]))
+				}
+			}
+			return nil
+		})
+	for k := range errs {
+		if slices.ContainsFunc(errs[k], func(x []float64) bool { return len(x) < leastErrors }) {
+			errs[k] = [][]float64{slices.Concat(errs[k]...)}
+		}
+		var steps [][]float64
+		for _, x := range errs[k] {
+			slices.Sort(x)
+			q := make([]float64, len(p.Levels))
+			for j, level := range p.Levels {
+				if len(x) > 0 {
+					q[j] = x[min(len(x)-1, int(level*float64(len(x))))]
+				}
+				switch m := p.middle(); { // the guess itself is its median
+				case j < m:
+					q[j] = min(0, q[j])
+				case j == m:
+					q[j] = 0
+				default:
+					q[j] = max(0, q[j])
+				}
+			}
+			steps = append(steps, q)
+		}
+		c.Off = append(c.Off, steps)
+	}
+	return err
+}
+
+// by returns the model with what predicts replaced by a contender.
+func (m *Model) by(c *Contender) *Model {
+	if c == nil || c.Name == useNetwork {
+		return &Model{net: m.net, plan: m.plan, enc: m.enc}
+	}
+	plan := *m.plan
+	plan.Widen, plan.Alarm, plan.Final = nil, c.Alarm, false
+	plan.Weights, plan.Weighted = c.Weights, false // it was fitted without
+	return &Model{net: m.net, plan: &plan, enc: m.enc, rival: c}
+}
+
+// Use returns the model with what predicts replaced: "network", the name of a rival of its run, or "best" for what did
+// best on the validation set. "" leaves what the run has chosen.
+func (m *Model) Use(name string) (*Model, error) {
+	p := m.plan
+	switch {
+	case name == "" && p.Use == "" || len(p.Contenders) == 0 && (name == useBest || name == useNetwork):
+		return m.by(nil), nil
+	case name == "":
+		name = p.Use
+	case name == useBest:
+		name = p.best().Name
+	}
+	if c := p.contender(name); c != nil {
+		return m.by(c), nil
+	}
+	return nil, p.checkUse(name)
+}
+
+// best is the contender with the least error on the validation set, the network in case of doubt.
+func (p *Plan) best() *Contender {
+	best := p.Contenders[0]
+	for _, c := range p.Contenders[1:] {
+		if c.Error < best.Error {
+			best = c
+		}
+	}
+	return best
+}
+
+// measure is what contenders are compared by on the validation set.
+func (p *Plan) measure() string {
+	switch {
+	case p.predictsClass():
+		return "cross-entropy"
+	case len(p.targets()) > 1:
+		return "mean absolute error in deviations"
+	}
+	return "mean absolute error"
+}
+
+// Choice returns one sentence on what predicts, "" for a network without rivals.
+func (m *Model) Choice() string {
+	p := m.plan
+	if len(p.Contenders) < 2 {
+		return ""
+	}
+	now, why := p.contender(useNetwork), "as asked for"
+	if m.rival != nil {
+		now = m.rival
+	}
+	if now == p.best() {
+		why = "best on the validation set"
+	}
+	var next *Contender
+	for _, c := range p.Contenders {
+		if c != now && (next == nil || c.Error < next.Error) {
+			next = c
+		}
+	}
+	return fmt.Sprintf("predictions are by the %s, %s: %s %s, %s %s (--use takes %s)", now.Title, why, p.measure(),
+		digits(now.Error), next.Title, digits(next.Error), p.contenderNames())
+}
+
+// contenderNames are what --use takes.
+func (p *Plan) contenderNames() string {
+	var names []string
+	for _, c := range p.contenders() {
+		names = append(names, c.Name)
+	}
+	if names[0] != useNetwork { // before they have competed
+		names = append([]string{useNetwork}, names...)
+	}
+	return strings.Join(names, ", ")
+}
+
+// score is the error on windows by which contenders are compared; ok is false if there is nothing to measure it on.
+func (m *Model) score(ctx context.Context, f *frame, w *windows) (x float64, ok bool, err error) {
+	p := m.plan
+	if p.predictsClass() {
+		s, err := m.classes(ctx, f, w, f.counts(w))
+		if err != nil {
+			return 0, false, err
+		}
+		return s.Loss, s.Count > 0, nil
+	}
+	sums := p.newSums("")
+	if err := m.sum(ctx, f, w, some(w.Len(), evalWindows), sums, nil); err != nil {
+		return 0, false, err
+	}
+	for _, s := range sums {
+		if ok = s.all.n > 0; !ok {
+			return 0, false, nil
+		}
+		e := s.all.absolute / s.all.n
+		if len(sums) > 1 {
+			e /= s.deviation * float64(len(sums))
+		}
+		x += e
+	}
+	return x, ok, nil
+}
+
+// compete measures the network and its rivals on the validation set, and decides what predicts.
+func (j *job) compete(ctx context.Context) error {
+	p := j.f.plan
+	all := append([]*Contender{{Name: useNetwork, Title: "network"}}, p.Contenders...)
+	for i, c := range all {
+		if i > 0 {
+			if err := c.measureOff(ctx, j.m, j.valid); err != nil {
+				return err
+			}
+		}
+		var ok bool
+		var err error
+		if c.Error, ok, err = j.m.by(c).score(ctx, j.f, j.valid); err != nil {
+			return err
+		}
+		if !ok {
+			j.loop.Note("the validation set has nothing to compare by: the network predicts")
+			p.Contenders, p.Use = nil, ""
+			return nil
+		}
+	}
+	p.Contenders, j.networkError = all, all[0].Error
+	if p.Use = j.c.Use; p.Use == useBest {
+		p.Use = p.best().Name
+	}
+	return nil
+}

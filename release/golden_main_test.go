@@ -1,0 +1,10 @@
+package release
+
+import (
+	"os"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
+)
+
+func TestMain(m *testing.M) { os.Exit(golden.Main(m, "release", os.Stdout)) }

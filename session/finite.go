@@ -1,0 +1,46 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hippo-ssm/hippo/generate/sample"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// CheckFinite returns an error if a state, logits or a log-probability of the session are not what any reading of a
+// text leaves: NaN or infinite. The checksum of a file does not exclude that, since anyone can compute it.
+func (s *Session) CheckFinite() error {
+	for i, p := range s.logProbs {
+		if p > 0 { // NaN: never computed; -Inf: an excluded token
+			return fmt.Errorf("found the log-probability %v of the token at %d, want at most 0", p, i)
+		}
+	}
+	for _, n := range slices.Concat([]*Snapshot{s.at}, s.marks) {
+		if n == nil {
+			continue
+		}
+		if err := n.checkFinite(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFinite checks the state and the logits.
+func (n *Snapshot) checkFinite() (err error) {
+	n.State.Parts(func(p model.StatePart) {
+		_, values := p.Values()
+		i := slices.IndexFunc(values, func(x float32) bool { return x-x != 0 })
+		if err == nil && i >= 0 {
+			err = fmt.Errorf("found %v at %d of %s in the state after %d tokens, want finite numbers", values[i], i,
+				p.Name, n.Position)
+		}
+	})
+	if err == nil && n.Logits != nil {
+		if _, err = sample.LogProbsOf(n.Logits); err != nil {
+			err = fmt.Errorf("after %d tokens: %w", n.Position, err)
+		}
+	}
+	return err
+}

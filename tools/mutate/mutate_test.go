@@ -1,0 +1,211 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const toyCode = `package toy
+
+import "math"
+
+const most = 4
+
+type number float64
+
+// Norm is the length of x, at most limit.
+func Norm[T ~float32 | ~float64](x []T, limit T) T {
+	sum := T(0)
+	for _, v := range x {
+		sum += v * v
+	}
+	if n := T(math.Sqrt(float64(sum))); n < limit || limit < 0 {
+		return n
+	}
+	return limit
+}
+
+// Fill counts down from n, at most to most.
+func Fill(n int) (all []int) {
+	for i := n; i > 0 && len(all) < most; i-- {
+		all = append(all, i)
+	}
+	return all
+}
+
+// Unseen is tested by nobody.
+func Unseen(a, b number) number { return -a + b }
+
+// Never ends if its step is dropped.
+func Steps(n int) (steps int) {
+	for n > 1 {
+		n /= 2
+		steps++
+	}
+	return steps
+}
+`
+
+const toyTest = `package toy
+
+import (
+	"os"
+	"slices"
+	"testing"
+)
+
+func TestNorm(t *testing.T) {
+	if n := Norm([]float64{3, 4}, 9); n != 5 {
+		t.Error(n)
+	}
+	if n := Norm([]float32{3, 4}, 2); n != 2 {
+		t.Error(n)
+	}
+	if n := Norm([]float64{3, 4}, -1); n != 5 {
+		t.Error(n)
+	}
+}
+
+func TestFill(t *testing.T) {
+	if x := Fill(3); !slices.Equal(x, []int{3, 2, 1}) {
+		t.Error(x)
+	}
+}
+
+func TestSteps(t *testing.T) {
+	if n := Steps(8); n != 3 {
+		t.Error(n)
+	}
+	if _, err := os.Stat("left"); err == nil {
+		t.Error("another run has left a file")
+	}
+	os.WriteFile("left", nil, 0o666)
+}
+
+func TestFailsAnyway(t *testing.T) { t.Error("always") }
+`
+
+// TestToy: the mutants of a small package, of which a weak test leaves some alive; results are continued from, and
+// known equivalent mutants count for nothing.
+func TestToy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a package")
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module toy\n\ngo 1.26\n")
+	write("toy/toy.go", toyCode)
+	write("toy/toy_test.go", toyTest)
+	t.Chdir(dir)
+	o := options{results: filepath.Join(dir, "results.jsonl"), record: filepath.Join(dir, "record.jsonl")}
+	if err := mutate(t.Context(), "./toy", o); !errors.Is(err, errSurvivors) {
+		t.Fatalf("found the error %v, want survivors", err)
+	}
+	s, err := load("./toy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := openStore(o.results, []string{"./toy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := map[string]string{}
+	for _, m := range s.mutants() {
+		if !st.recall(m) {
+			t.Errorf("%s: no result", m.Mutant)
+		}
+		if m.Nth == 0 {
+			status[m.Function+": "+m.Mutant] = m.Status
+		}
+	}
+	for text, want := range map[string]string{
+		"Norm: v * v → v / v":                                          "killed",
+		"Norm: v * v → v":                                              "killed",
+		"Norm: sum += v * v → -=":                                      "killed",
+		"Norm: n < limit → n <= limit":                                 "survived",
+		"Norm: n < limit || limit < 0 → limit < 0":                     "killed",
+		"Norm: limit < 0 → limit <= 0":                                 "survived",
+		"Norm: 0 → 0 + 1":                                              "killed",
+		"Norm: math.Sqrt(float64(sum)) → 1.06·math.Sqrt(float64(sum))": "killed",
+		"Fill: len(all) < most → len(all) <= most":                     "survived",
+		"Fill: len(all) < most → len(all) >= most":                     "killed",
+		"Fill: i > 0 && len(all) < most → i > 0":                       "uncovered",
+		"Fill: i > 0 && len(all) < most → len(all) < most":             "killed",
+		"Fill: all = append(all, i) → nothing":                         "killed",
+		"Unseen: -a + b → -a - b":                                      "uncovered",
+		"Unseen: -a → a":                                               "uncovered",
+		"Steps: n /= 2 → nothing":                                      "killed",
+		"Steps: steps++ → the other way":                               "killed",
+	} {
+		if status[text] != want {
+			t.Errorf("%s: found %q, want %q", text, status[text], want)
+		}
+	}
+
+	// Known mutants are no survivors, and a better test kills the others.
+	write("tools/mutate/equivalent.txt", "# a comment\ntoy/toy.go\tNorm\tn < limit → *\tboth are limit\n"+
+		"toy/toy.go\tUnseen\t*\tnothing\n")
+	write("toy/toy_test.go", strings.Replace(toyTest, "func TestSteps", `
+func TestMost(t *testing.T) {
+	if x := Fill(9); len(x) != 4 {
+		t.Error(x)
+	}
+	if n := Norm([]float64{3, 4}, 0); n != 0 {
+		t.Error(n)
+	}
+}
+
+func TestSteps`, 1))
+	if err := mutate(t.Context(), "./toy", o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "toy", "left")); err == nil {
+		t.Error("a test has left a file in the package's folder")
+	}
+	line, err := os.ReadFile(o.record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum summary
+	if err := json.Unmarshal(line, &sum); err != nil || sum.All != len(s.mutants()) || sum.Survived > 0 ||
+		sum.Equivalent != 6 {
+		t.Errorf("found %s of %d mutants, %v, want all killed but 6", line, len(s.mutants()), err)
+	}
+}
+
+// TestMutantsOfThisRepository: mutants are named by what changes, in the words of the source.
+func TestMutantsOfThisRepository(t *testing.T) {
+	if testing.Short() {
+		t.Skip("type-checks packages")
+	}
+	t.Chdir("../..")
+	s, err := load("./optim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, m := range s.mutants() {
+		texts = append(texts, m.Function+": "+m.Mutant)
+	}
+	for _, want := range []string{
+		"AdamW.Begin: 1 - math.Pow(o.Beta1, float64(o.step)) → 1 + math.Pow(o.Beta1, float64(o.step))",
+		"AdamW.Scale: norm > o.Clip → norm >= o.Clip",
+		"AdamW.Begin: o.step++ → nothing",
+	} {
+		if !slices.Contains(texts, want) {
+			t.Errorf("%q is not among %d mutants", want, len(texts))
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// test is one test of a package whose binary is built with the mutants.
+type test struct {
+	binary
+	name      string
+	cpu, wall time.Duration // of a run without a mutant
+	kills     int
+}
+
+// binary is the program of a package's tests, the package's folder and the copy of it in which they run.
+type binary struct{ path, dir, copy string }
+
+// shadow makes a tree in a folder whose entries are links to those of the module, but for the package's folder and
+// those on the path to it. It returns the place to copy the package's folder to: what a mutant writes there, such as
+// runs or examples of failures, is neither seen by the next one nor left behind. A package at the module's root has no
+// copy.
+func shadow(folder, module, dir string) (string, error) {
+	rel, err := filepath.Rel(module, dir)
+	if err != nil || rel == "." {
+		return "", err
+	}
+	for _, part := range strings.Split(rel, string(filepath.Separator)) {
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			return "", err
+		}
+		entries, err := os.ReadDir(module)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range entries {
+			if e.Name() == part {
+				continue
+			}
+			if err := os.Symlink(filepath.Join(module, e.Name()), filepath.Join(folder, e.Name())); err != nil {
+				return "", err
+			}
+		}
+		folder, module = filepath.Join(folder, part), filepath.Join(module, part)
+	}
+	return folder, nil
+}
+
+// build compiles the test binaries of packages with the instrumented subject into a folder.
+func (s *subject) build(folder string, covering bool, packages []string) (all []binary, err error) {
+	replace := map[string]string{}
+	put := func(path, name, text string) error {
+		replace[path] = filepath.Join(folder, name)
+		return os.WriteFile(replace[path], []byte(text), 0o666)
+	}
+	const extra = "zz_mutants.go"
+	err = errors.Join(os.MkdirAll(folder, 0o777), put(filepath.Join(s.dir, extra), extra, s.helper(covering)))
+	for _, f := range s.files {
+		text, _ := f.instrumented(s.sites)
+		err = errors.Join(err, put(f.path, f.name, string(text)))
+	}
+	data, _ := json.Marshal(map[string]any{"Replace": replace})
+	overlay := filepath.Join(folder, "overlay.json")
+	if err = errors.Join(err, os.WriteFile(overlay, data, 0o666)); err != nil {
+		return nil, err
+	}
+	for i, p := range packages {
+		found, err := list[struct{ Dir string }]("-json=Dir", p)
+		if err != nil {
+			return nil, err
+		}
+		path := filepath.Join(folder, fmt.Sprintf("tests%d.exe", i)) // as Windows wants it
+		out, err := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", path, p).CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", p, err, out)
+		}
+		place, err := shadow(filepath.Join(folder, fmt.Sprintf("tree%d", i)), s.module, found[0].Dir)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, binary{path, found[0].Dir, place})
+	}
+	return all, nil
+}
+
+// limits are what a process of tests may use.
+type limits struct{ cpu, wall time.Duration }
+
+// run runs tests of one binary with a variable of the environment set. It returns whether they pass, the time that they
+// took, and what they printed.
+func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool, cpu time.Duration, out []byte) {
+	dir := b.dir
+	if b.copy != "" {
+		dir = b.copy
+		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(b.dir))); err != nil {
+			return false, 0, []byte(err.Error())
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.wall)
+	defer cancel()
+	args := []string{b.path, "-test.run", pattern, "-test.failfast", "-test.timeout", "0"}
+	if runtime.GOOS != "windows" { // loops that do not end and take all memory
+		limit := fmt.Sprintf(`ulimit -t %d; ulimit -v 12000000; exec "$@"`, int(l.cpu.Seconds()+1))
+		args = append([]string{"sh", "-c", limit, "sh"}, args...)
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env)
+	var buf bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &buf, &buf
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if cmd.ProcessState != nil {
+		cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return err == nil, cpu, buf.Bytes()
+}
+
+// cover runs every test alone and returns, for each mutant, the tests that reach it.
+func (s *subject) cover(ctx context.Context, folder string, packages []string, say func(string, ...any)) (
+	reach map[int][]*test, err error) {
+	covering, err := s.build(filepath.Join(folder, "cover"), true, packages)
+	if err != nil {
+		return nil, err
+	}
+	mutants, err := s.build(filepath.Join(folder, "mutants"), false, packages)
+	if err != nil {
+		return nil, err
+	}
+	reach = map[int][]*test{}
+	hits := filepath.Join(folder, "hits")
+	for i, b := range covering {
+		names, err := exec.CommandContext(ctx, b.path, "-test.list", "^(Test|Fuzz|Example)").Output()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", packages[i], err)
+		}
+		for _, name := range strings.Fields(string(names)) {
+			os.Remove(hits)
+			start := time.Now()
+			ok, cpu, out := b.run(ctx, "^"+name+"$", "HIPPO_MUTANT_HITS="+hits, limits{time.Hour, time.Hour})
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if !ok {
+				say("%s: %s fails without a mutant and is left out\n%s", packages[i], name, out[max(0, len(out)-500):])
+				continue
+			}
+			t := &test{binary: mutants[i], name: name, cpu: cpu, wall: time.Since(start)}
+			lines, _ := os.ReadFile(hits) // none if no mutant was reached
+			for _, line := range strings.Fields(string(lines)) {
+				n, err := strconv.Atoi(line)
+				if err != nil {
+					return nil, err
+				}
+				reach[n] = append(reach[n], t)
+			}
+		}
+	}
+	return reach, nil
+}
+
+// kill runs the tests that reach a mutant, those first which are likely to fail soon, until one does. It returns its
+// name, or nothing.
+func kill(ctx context.Context, number int, tests []*test) (by string, err error) {
+	tests = slices.Clone(tests)
+	slices.SortStableFunc(tests, func(a, b *test) int {
+		return cmp.Compare(float64(a.cpu)/float64(1+a.kills), float64(b.cpu)/float64(1+b.kills))
+	})
+	for len(tests) > 0 {
+		batch := tests[:1]
+		total := limits{batch[0].cpu, batch[0].wall}
+		for _, t := range tests[1:] { // short tests of one binary share a process
+			if t.path != batch[0].path || total.cpu+t.cpu > 200*time.Millisecond {
+				break
+			}
+			batch = tests[:len(batch)+1]
+			total.cpu, total.wall = total.cpu+t.cpu, total.wall+t.wall
+		}
+		var names []string
+		for _, t := range batch {
+			names = append(names, t.name)
+		}
+		ok, _, out := batch[0].run(ctx, "^("+strings.Join(names, "|")+")$",
+			fmt.Sprintf("HIPPO_MUTANT=%d", number), limits{5*total.cpu + 2*time.Second, 20*total.wall + 20*time.Second})
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		if !ok {
+			for _, t := range batch {
+				if len(batch) == 1 || bytes.Contains(out, []byte("FAIL: "+t.name+" ")) {
+					t.kills++
+					return t.name, nil
+				}
+			}
+			return names[0], nil // it crashed
+		}
+		tests = tests[len(batch):]
+	}
+	return "", nil
+}

@@ -1,0 +1,159 @@
+// Command trials tries hippo fit and hippo forecast on generated data whose truth is known, and prints what the network
+// and the best baseline are off on unseen test rows, and what predict uses:
+//
+//	trials [-seeds 3] [-only NAME,...]
+//
+// It fails if what predict uses is worse than the best baseline by more than noise, or the network is not better where
+// no baseline can express the truth.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/fit"
+	"github.com/hippo-ssm/hippo/internal/testkit/sequences"
+	"github.com/hippo-ssm/hippo/internal/testkit/series"
+)
+
+// trial is one data set, and how it is fitted.
+type trial struct {
+	name   string
+	table  string
+	beyond bool // the network should be better than all baselines
+	set    func(c *fit.Config)
+	// scores are the errors of the network, of its rivals and of what predicts, less is better.
+	scores func(r *fit.Result) (network float64, rivals map[string]float64)
+}
+
+// noise is how much worse than the best baseline on the test set what the validation set has chosen may be.
+const noise = 1.1
+
+func main() {
+	seeds := flag.Int("seeds", 3, "seeds of data and training")
+	only := flag.String("only", "", "names of trials, with commas between")
+	flag.Parse()
+	if bad := run(*seeds, strings.Split(*only, ",")); len(bad) > 0 {
+		fmt.Fprintln(os.Stderr, "trials: not as they should be:", strings.Join(bad, ", "))
+		os.Exit(1)
+	}
+}
+
+// run prints a line for each trial and seed, and returns those that are not as they should be.
+func run(seeds int, only []string) (bad []string) {
+	fmt.Println("| data | seed | network | best baseline | | predict uses | |\n|---|---|---|---|---|---|---|")
+	for seed := range seeds {
+		for _, t := range slices.Concat(forecasts(uint64(seed+1)), sequencesOf(uint64(seed+1))) {
+			if only[0] != "" && !slices.Contains(only, t.name) {
+				continue
+			}
+			r, err := t.run(uint64(seed + 1))
+			if err != nil {
+				fmt.Printf("| %s | %d | %v |\n", t.name, seed+1, err)
+				bad = append(bad, fmt.Sprintf("%s, seed %d", t.name, seed+1))
+				continue
+			}
+			network, rivals := t.scores(r)
+			best := ""
+			for name, x := range rivals {
+				if best == "" || x < rivals[best] || x == rivals[best] && name < best {
+					best = name
+				}
+			}
+			uses := network
+			if r.Plan.Use != "network" {
+				uses = rivals[r.Plan.Use]
+			}
+			fmt.Printf("| %s | %d | %.4g | %.4g | %s | %.4g | %s |\n", t.name, seed+1, network, rivals[best], best,
+				uses, r.Plan.Use)
+			if uses > noise*rivals[best]+slack(r) || t.beyond && network >= rivals[best] {
+				bad = append(bad, fmt.Sprintf("%s, seed %d", t.name, seed+1))
+			}
+		}
+	}
+	return bad
+}
+
+// run fits one trial.
+func (t *trial) run(seed uint64) (*fit.Result, error) {
+	dir, err := os.MkdirTemp("", "trials")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	c := fit.DefaultConfig()
+	c.Data, c.Out = []string{filepath.Join(dir, t.name+".csv")}, filepath.Join(dir, "run")
+	c.Seed, c.Final = seed, "train"
+	t.set(&c)
+	if err := os.WriteFile(c.Data[0], []byte(t.table), 0o666); err != nil {
+		return nil, err
+	}
+	return fit.Run(context.Background(), c, nil, fit.Events{})
+}
+
+// forecasts are the trials of package series.
+func forecasts(seed uint64) (all []trial) {
+	for _, s := range series.All(seed) {
+		all = append(all, trial{name: s.Name, table: s.Table, beyond: s.Beyond, scores: absolute,
+			set: func(c *fit.Config) {
+				c.Task, c.Target, c.Split, c.Horizon = fit.Forecast, []string{series.Target}, "auto", s.Horizon
+				c.Series, c.Known, c.Zone = s.Series, s.Known, s.Zone
+			}})
+	}
+	return all
+}
+
+// sequencesOf are the trials of package sequences.
+func sequencesOf(seed uint64) (all []trial) {
+	for _, s := range sequences.All(seed) {
+		all = append(all, trial{name: s.Name, table: s.Table, beyond: s.Beyond, scores: wrong,
+			set: func(c *fit.Config) {
+				c.Target, c.Series, c.Split = []string{sequences.Target}, sequences.ID, "0.5,0.2,0.3"
+			}})
+	}
+	return all
+}
+
+// wrong is 1 - macro F1 of classes, and the mean absolute error of numbers.
+func wrong(r *fit.Result) (network float64, rivals map[string]float64) {
+	if r.Classes == nil {
+		return absolute(r)
+	}
+	rivals = map[string]float64{}
+	for i, s := range r.Rivals {
+		rivals[r.Plan.Contenders[i+1].Name] = 1 - s.F1
+	}
+	return 1 - r.Classes.F1, rivals
+}
+
+// slack is two standard errors of what the rarest class adds to the macro F1 of classes: sqrt(p(1-p)/n) is at most
+// 1/(2 sqrt(n)).
+func slack(r *fit.Result) float64 {
+	if r.Classes == nil {
+		return 0
+	}
+	rarest := math.Inf(1)
+	for _, c := range r.Classes.PerClass {
+		rarest = min(rarest, float64(max(1, c.Count)))
+	}
+	return 1 / math.Sqrt(rarest) / float64(len(r.Classes.PerClass))
+}
+
+// absolute are the mean absolute errors of forecasts.
+func absolute(r *fit.Result) (network float64, rivals map[string]float64) {
+	rivals = map[string]float64{}
+	for i, c := range r.Plan.Contenders {
+		if i == 0 {
+			network = r.Errors[i].MAE
+		} else {
+			rivals[c.Name] = r.Errors[i].MAE
+		}
+	}
+	return network, rivals
+}
