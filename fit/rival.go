@@ -101,25 +101,26 @@ type Contender struct {
 }
 
 // fitRivals fits the rivals that suit the data.
-func (f *frame) fitRivals(ctx context.Context, train, valid *windows) (all []*Contender, err error) {
+func (f *frame) fitRivals(ctx context.Context, train, valid *windows) error {
 	p := f.plan
+	p.Contenders = nil
 	for _, kind := range rivals {
 		if !kind.suits(p) {
 			continue
 		}
 		r := kind.make()
 		if ok, err := r.fit(ctx, f, train, valid); err != nil {
-			return nil, err
+			return err
 		} else if !ok {
 			continue
 		}
 		c := &Contender{Name: kind.name, Title: r.title(p), rival: r}
 		if err := c.store(); err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, c)
+		p.Contenders = append(p.Contenders, c)
 	}
-	return all, nil
+	return nil
 }
 
 // store makes Fitted what the rival is now.

@@ -182,7 +182,7 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	}
 	j := &job{work: w, loop: loop, c: asked, f: f, m: m, ev: ev, how: how}
 	j.sets = setsOf(set)
-	if f.plan.Contenders, err = f.fitRivals(ctx, j.train, j.valid); err != nil {
+	if err := f.fitRivals(ctx, j.train, j.valid); err != nil {
 		return nil, err
 	}
 	if err := f.plan.checkUse(c.Use); err != nil {
