@@ -44,6 +44,9 @@ var rivals = []struct {
 	{"mean", func(p *Plan) bool { return !p.forecasts() && !p.predictsNext() && !p.predictsClass() },
 		func() rival { return &mean{} }},
 	{"majority", (*Plan).predictsClass, func() rival { return &majority{} }},
+	{"logistic", (*Plan).suitsLogistic, func() rival { return &linearRival{} }},
+	{"ridge", (*Plan).suitsRidge, func() rival { return &linearRival{} }},
+	{"boosted", (*Plan).suitsSimple, func() rival { return &boostedRival{} }},
 }
 
 // forecasts reports whether rows to come are predicted.
@@ -101,26 +104,25 @@ type Contender struct {
 }
 
 // fitRivals fits the rivals that suit the data.
-func (f *frame) fitRivals(ctx context.Context, train, valid *windows) error {
+func (f *frame) fitRivals(ctx context.Context, train, valid *windows) (all []*Contender, err error) {
 	p := f.plan
-	p.Contenders = nil
 	for _, kind := range rivals {
 		if !kind.suits(p) {
 			continue
 		}
 		r := kind.make()
 		if ok, err := r.fit(ctx, f, train, valid); err != nil {
-			return err
+			return nil, err
 		} else if !ok {
 			continue
 		}
 		c := &Contender{Name: kind.name, Title: r.title(p), rival: r}
 		if err := c.store(); err != nil {
-			return err
+			return nil, err
 		}
-		p.Contenders = append(p.Contenders, c)
+		all = append(all, c)
 	}
-	return nil
+	return all, nil
 }
 
 // store makes Fitted what the rival is now.

@@ -1,10 +1,9 @@
-package text
+package train
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/hippo-ssm/hippo/train"
 	"math"
 )
 
@@ -32,32 +31,21 @@ type LRRange struct {
 	Exploded  bool    `json:"exploded"` // the loss rose far or was no number before the largest rate
 }
 
-// FindLR is the learning-rate range test (Smith, arXiv:1506.01186, §3.3): n updates of a run of this configuration,
-// with a learning rate that grows by a constant factor from 1e-6 to 1. It ends where the loss is twice the least.
-// Nothing is written.
-func (c Config) FindLR(ctx context.Context, n int, told func(LRPoint)) (*LRRange, error) {
+// FindLR is the learning-rate range test (Smith, arXiv:1506.01186, §3.3): n updates of a work by its plan, with a
+// learning rate that grows by a constant factor from 1e-6 to 1. It ends where the loss is twice the least. Nothing is
+// written.
+func FindLR(ctx context.Context, n int, p Plan, w Work, told func(LRPoint)) (*LRRange, error) {
 	if n < 10 {
 		return nil, fmt.Errorf("learning-rate range test: found %d updates, want at least 10", n)
 	}
-	d, err := c.OpenData(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	ssm := 1.
-	if c.Optim.SSMLR > 0 {
-		ssm = c.Optim.SSMLR / c.Optim.LR
-	}
-	c.Optim.LR, c.Optim.SSMLR = mostLR, mostLR*ssm
-	c.Train.Steps, c.Train.Time = n, 0
-	tr, err := New(c, d)
-	if err != nil {
-		return nil, err
+	if p.Optim.SSMLR > 0 {
+		p.Optim.SSMLR *= mostLR / p.Optim.LR
+	} else {
+		p.Optim.SSMLR = mostLR
 	}
 	rate := func(step int) float64 { return math.Pow(leastLR/mostLR, 1-float64(step)/float64(n-1)) }
-	plan := tr.plan()
-	plan.Rate = rate
-	loop, err := train.New(plan, tr)
+	p.Optim.LR, p.Steps, p.Time, p.Rate = mostLR, n, 0, rate
+	loop, err := New(p, w)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +55,7 @@ func (c Config) FindLR(ctx context.Context, n int, told func(LRPoint)) (*LRRange
 			return nil, err
 		}
 		loss, _, err := loop.Step()
-		var broke *train.NonFiniteError
+		var broke *NonFiniteError
 		if errors.As(err, &broke) {
 			r.Exploded = true
 			break
