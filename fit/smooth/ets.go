@@ -63,7 +63,7 @@ type state struct {
 	at   int // rows so far
 }
 
-// start is what the state before the first row of a series is estimated from: its season, and its values without that.
+// start is what the state before the first row is estimated from: the season, and the values of a series without it.
 type start struct{ s, x []float64 }
 
 // begin estimates the season before the first row of y by classical decomposition of all of y: nothing optimizes it
@@ -77,7 +77,7 @@ func (m *ETS) begin(y []float64) start {
 }
 
 // state is the state before the first row: level and trend are those of a line through the first rows without their
-// season, as Hyndman et al. (2008), §2.6.1, estimate them. The slower a model forgets them, the more rows they are from.
+// season, as Hyndman et al. (2008), §2.6.1, estimate them. The slower a model forgets them, the more rows it takes.
 func (m *ETS) state(from start) *state {
 	rows := max(10, 2*m.Period, int(2/m.Alpha))
 	if m.Trend != None {
