@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/series"
 )
 
-// TestFewMonths: of twelve years of months whose season grows with a trend, the logarithm is forecast by a small network
-// from enough windows, and what predicts is about as good as the best baseline; the logarithm can be switched off.
+// TestFewMonths: of twelve years of months whose season grows with a trend, the logarithm is forecast by a small
+// network from enough windows, and what predicts is about as good as the best baseline; --log off switches it off.
 func TestFewMonths(t *testing.T) {
 	path := write(t, "airline.csv", series.All(1)[0].Table)
 	change := func(log string) func(c *fit.Config) {
@@ -39,11 +39,11 @@ func TestFewMonths(t *testing.T) {
 		t.Errorf("%s predicts, of the errors %+v", res.Plan.Use, res.Errors)
 	}
 	if res.Model != "s4d*1" || res.Params > 4000 || res.Windows[0] < 40 || res.Windows[1] < 13 {
-		t.Errorf("found %s of %d parameters and %v windows, want few parameters and enough windows", res.Model, res.Params,
-			res.Windows)
+		t.Errorf("found %s of %d parameters and %v windows, want few parameters and enough windows", res.Model,
+			res.Params, res.Windows)
 	}
 	told := func(r *fit.Result) bool {
-		return slices.ContainsFunc(r.Notes, func(text string) bool { return strings.Contains(text, "by its logarithm") })
+		return strings.Contains(strings.Join(r.Notes, "\n"), "by its logarithm")
 	}
 	level := res.Forecasts[0].Known[0]
 	if !res.Plan.Columns[0].Log || !told(res) || level < 80 || level > 800 || !(res.Errors[0].MSE < 2) {
@@ -83,8 +83,8 @@ func TestLogStays(t *testing.T) {
 	}
 }
 
-// TestFinalFit: after measuring, what predicts has seen all rows: it knows how a series goes on that changes its ways in
-// the test set. What is measured stays the same, an interrupted run ends the same, and --final train leaves it out.
+// TestFinalFit: after measuring, what predicts has seen all rows: it knows how a series goes on that changes its ways
+// in the test set. What is measured stays the same, an interrupted run ends the same, and --final train leaves it out.
 func TestFinalFit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 9))
 	value := func(i int) float64 {
