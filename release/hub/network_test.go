@@ -93,8 +93,8 @@ func TestStallIsResumed(t *testing.T) {
 	}
 }
 
-// TestDripEnds: a hub that sends a few bytes now and then, or hangs up after some, ends a pull with an error after a few
-// attempts, not after days. What has come stays, and the next pull resumes there.
+// TestDripEnds: a hub that sends a few bytes now and then, or hangs up after some, ends a pull with an error after a
+// few attempts, not after days. What has come stays, and the next pull resumes there.
 func TestDripEnds(t *testing.T) {
 	t.Parallel()
 	const came = 70_000

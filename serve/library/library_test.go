@@ -207,7 +207,8 @@ func TestServePublishedModels(t *testing.T) {
 		t.Errorf("the pull said %s", said)
 	}
 	for name, want := range map[string]int{
-		"org/none": http.StatusNotFound, "org/Model:nowhere": http.StatusNotFound, "org/Model:Q8_0": http.StatusNotFound,
+		"org/none": http.StatusNotFound, "org/Model:nowhere": http.StatusNotFound,
+		"org/Model:Q8_0": http.StatusNotFound,
 		"../etc/passwd": http.StatusBadRequest, "a b": http.StatusBadRequest, "": http.StatusBadRequest,
 	} {
 		for _, stream := range []string{"", `,"stream":false`} {
