@@ -209,7 +209,7 @@ func TestServePublishedModels(t *testing.T) {
 	for name, want := range map[string]int{
 		"org/none": http.StatusNotFound, "org/Model:nowhere": http.StatusNotFound,
 		"org/Model:Q8_0": http.StatusNotFound,
-		"../etc/passwd": http.StatusBadRequest, "a b": http.StatusBadRequest, "": http.StatusBadRequest,
+		"../etc/passwd":  http.StatusBadRequest, "a b": http.StatusBadRequest, "": http.StatusBadRequest,
 	} {
 		for _, stream := range []string{"", `,"stream":false`} {
 			l.ask(want, http.MethodPost, "/api/pull", fmt.Sprintf(`{"model":%q%s}`, name, stream))
