@@ -109,7 +109,7 @@ func TestONNXClasses(t *testing.T) {
 		path := write(t, "visits.csv", text)
 		res := run(t, small(t, path, func(c *fit.Config) {
 			c.Target, c.Series, c.Group, c.Pool, c.Epochs = []string{"outcome"}, "visit", "patient", pool, 2
-			c.Use, c.Final, c.Model.Layers, c.ClassWeights = "network", "train", "s4d,h3", "balanced"
+			c.Use, c.Final, c.Model.Layers, c.ClassWeights = "network", "train", "s4d,h3", "slow=5,quick=1"
 		}))
 		whole, card := exported(t, res.Config.Out, fit.ONNXWhole)
 		step, _ := exported(t, res.Config.Out, fit.ONNXStep)
