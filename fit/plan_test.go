@@ -17,7 +17,12 @@ func FuzzPlan(f *testing.F) {
 		{Version: planVersion, Task: Forecast, Columns: []Column{c}, Levels: []float64{0.1, 0.5, 0.9}, Lookback: 3,
 			Horizon: 2,
 			Time:    &table.Column{Name: "t", Kind: table.Time}, Calendar: []string{"hour"}, Irregular: true, Step: 1,
-			Linear: &linear{Order: 2, Weights: [][]float32{{1, 2, 3, 4}}}, Widen: [][][]float64{{{1}}}},
+			Linear: &linear{Order: 2, Weights: [][]float32{{1, 2, 3, 4}}}, Widen: [][][]float64{{{1}}}, Season: 2,
+			Use: "ets", Contenders: []*Contender{{Name: "network"}, {Name: "last", Fitted: []byte("{}")},
+				{Name: "seasonal", Fitted: []byte("{}"), Off: [][][]float64{{{-1, 0, 1}}}},
+				{Name: "linear", Fitted: []byte(`{"own":{"order":1,"weights":[[1,2]]}}`)},
+				{Name: "ets", Fitted: []byte(`{"models":[{"error":"M","trend":"Ad","season":"M","period":2}]}`)},
+				{Name: "theta", Fitted: []byte(`{"models":[{"alpha":0.5,"period":2,"relative":true}]}`)}}},
 		{Version: planVersion, Task: Steps, Columns: []Column{{Column: table.Column{Name: "y", Kind: table.Category},
 			Target: true, Classes: []string{"a", "b"}}, c}, Levels: nil},
 	} {
@@ -50,6 +55,15 @@ func FuzzPlan(f *testing.F) {
 		}
 		if got := m.enc.row(nil, rows[:q.width()], math.NaN(), step, nil); len(got) != net.Config.Channels {
 			panic("a row of another length")
+		}
+		for _, c := range q.Contenders[min(1, len(q.Contenders)):] {
+			n := 1
+			if q.Task == Forecast {
+				n = q.Horizon
+			}
+			if len(c.outputs(m.enc, rows, n)) != n*outputs {
+				panic("outputs of another length")
+			}
 		}
 		if _, ok := q.classes(); !ok {
 			for k := range q.targets() {
