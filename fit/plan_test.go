@@ -3,6 +3,7 @@ package fit
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/model"
@@ -86,6 +87,26 @@ func TestScaleOfForecasts(t *testing.T) {
 		c.Scale, c.Horizon, c.Lookback, c.Season = one.scale, one.horizon, 48, 1
 		if err := f.settleLengths(&c); err != nil || f.plan.Local != one.local {
 			t.Errorf("%+v: found %t, %v", one, f.plan.Local, err)
+		}
+	}
+}
+
+// TestPlanNeedsItsNetwork: a plan whose contenders lack the network, or name what there is not, is an error.
+func TestPlanNeedsItsNetwork(t *testing.T) {
+	c := Column{Column: table.Column{Name: "x", Kind: table.Number}, In: true, Target: true, Deviation: 1, Change: 1}
+	for want, all := range map[string][]*Contender{
+		"":                                    {{Name: "network"}, {Name: "last", Fitted: []byte("{}")}},
+		"want the network first":              {{Name: "last", Fitted: []byte("{}")}},
+		"found another order":                 {{Name: "network"}, nil},
+		`found "seasonal" among what predict`: {{Name: "network"}, {Name: "seasonal", Fitted: []byte("{}")}},
+		"intervals of another shape": {{Name: "network"}, {Name: "last", Fitted: []byte("{}"),
+			Off: [][][]float64{{{1, 2}}}}},
+	} {
+		p := Plan{Version: planVersion, Task: Next, Columns: []Column{c}, Levels: []float64{0.5}, Contenders: all}
+		_, err := PlanOf(&model.Network{Config: model.NetworkConfig{Channels: 1, Outputs: 1, Everywhere: true,
+			Signal: &model.Signal{About: p.about()}}})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("found %v, want %q", err, want)
 		}
 	}
 }
