@@ -358,7 +358,8 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if res.Importance, err = j.m.by(p.contender(p.uses())).importance(ctx, f, j.valid, j.c.Importance); err != nil {
+	used := j.m.by(p.contender(p.uses()))
+	if res.Importance, err = used.importance(ctx, j.valid, j.c.Importance, &res.Notes); err != nil {
 		return nil, err
 	}
 	if res.Scales, err = j.timeScales(ctx); err != nil {
@@ -393,7 +394,7 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 // classes measures the network and its rivals as classifiers.
 func (j *job) classes(ctx context.Context, res *Result) error {
 	counts := j.f.counts(j.train)
-	if err := j.settleWeights(ctx, counts); err != nil {
+	if err := j.settleWeights(ctx, counts, &res.Notes); err != nil {
 		return err
 	}
 	for i, c := range j.f.plan.contenders() {
