@@ -131,6 +131,7 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 		want = append(want, table.Column{Name: p.Series, Kind: table.Category, Optional: true})
 	}
 	o := opt.Options
+	o.Rate = p.soundRate()
 	o.Zone, o.Wide, o.Categories = p.Zone, p.Wide, nil
 	if p.Spectrum != nil {
 		spectrum := *p.Spectrum
@@ -145,6 +146,17 @@ func (p *Plan) olderDecimal(c *table.Column) {
 	if c.Decimal == "" {
 		c.Decimal = map[bool]string{true: "comma", false: "point"}[p.Comma]
 	}
+}
+
+// soundRate is the rate of the recordings of training, 0 if that is not known.
+func (p *Plan) soundRate() int {
+	switch {
+	case p.Spectrum != nil:
+		return int(math.Round(2 * p.Spectrum.Top))
+	case p.Step > 0:
+		return int(math.Round(1 / p.Step))
+	}
+	return 0
 }
 
 // once reports a text once.
