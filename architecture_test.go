@@ -87,6 +87,8 @@ var house = []layer{
 	{"mixer", "engine nn autograd tensor ssm internal/config", ""},
 	{"model", "engine engine/native mixer nn autograd tensor checkpoint internal/brief internal/config " +
 		"internal/disk internal/parallel", ""},
+	{"onnx", "model engine engine/compose tensor internal/counter", "google.golang.org/protobuf"},
+	{"internal/testkit/onnxtest", "", "google.golang.org/protobuf"}, // for tests
 	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config internal/disk " +
 		"tokenizer/gguf", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
@@ -132,10 +134,13 @@ var house = []layer{
 	{"explain/changes", "explain explain/figure model mixer nn autograd tokenizer", ""},
 	{"experiment", "explain/figure train task model internal/config internal/disk internal/status train/labelled",
 		"gonum.org/v1/gonum"},
+	{"sweep", "train explain/figure internal/disk", ""},
 	{"fit/smooth", "", "gonum.org/v1/gonum"},
-	{"internal/testkit/series", "", ""}, // for tests and tools/trials
-	{"fit", "fit/smooth explain/anatomy explain/figure table train task model internal/brief internal/config " +
-		"internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
+	{"fit/classic", "", "gonum.org/v1/gonum"},
+	{"internal/testkit/sequences", "", ""}, // for tests and tools/trials
+	{"internal/testkit/series", "", ""},    // for tests and tools/trials
+	{"fit", "onnx fit/classic fit/smooth explain/anatomy explain/figure table train task model " +
+		"internal/brief internal/config internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"inspect", "experiment fit model release release/hub tokenizer chat/template checkpoint internal/brief " +
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
 	{"serve/batch", "internal/disk", ""},
@@ -146,8 +151,8 @@ var house = []layer{
 	{"serve/reply", "serve/host serve/request session chat/template generate generate/constrain tokenizer", ""},
 	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
 	{"serve/ollama", "serve/reply serve/host serve/request session generate internal/brief", ""},
-	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate model " +
-		"tokenizer", ""},
+	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate " +
+		"generate/sample model tokenizer", ""},
 	{"serve/rows", "serve/request", ""},
 	{"serve/views", "serve/sessions explain explain/figure explain/influence explain/lens explain/memory " +
 		"explain/paths explain/surprise data", ""},
@@ -167,11 +172,11 @@ var house = []layer{
 		"data internal/config fit train/text", ""},
 	{"serve/library", ". serve/host serve/rows session session/store fit chat release release/hub model checkpoint " +
 		"internal/brief internal/status", ""},
-	{"convert", ". inspect quantize train/text data chat release model checkpoint tokenizer internal/brief " +
+	{"convert", ". fit inspect quantize train/text data chat release model checkpoint tokenizer internal/brief " +
 		"internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
-	{"tools/trials", "fit internal/testkit/series", ""},
+	{"tools/trials", "fit internal/testkit/sequences internal/testkit/series", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
@@ -179,7 +184,7 @@ var house = []layer{
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +
 		"explain/course explain/anatomy explain/changes explain/heads explain/influence explain/lens explain/memory " +
-		"explain/paths explain/surprise fit serve/views table train/text tokenizer/bpe",
+		"explain/paths explain/surprise fit serve/views table train/text train/labelled sweep tokenizer/bpe",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

@@ -71,6 +71,9 @@ func TestCompare(t *testing.T) {
 	}
 	for _, r := range rows {
 		a, b := *r.Runs[0].ValidLoss, *r.Runs[1].ValidLoss
+		if r.Runs[0].TrainLoss == nil || r.TrainLoss == nil {
+			t.Errorf("%s: found no training loss", r.Model)
+		}
 		if r.Steps != 1 || r.Tokens != 64 || math.Abs(*r.ValidLoss-(a+b)/2) > 1e-12 ||
 			math.Abs(*r.Spread-math.Abs(a-b)/math.Sqrt2) > 1e-9 {
 			t.Errorf("%+v of losses %g and %g", r, a, b)
@@ -101,6 +104,13 @@ func TestBitsOfLongTokens(t *testing.T) {
 	if bits := text.BitsPerByte(&nats); text.BytesPerToken != 2 || math.Abs(*bits-3/math.Ln2/2) > 1e-12 {
 		t.Errorf("%g bytes a token, %g bits per byte of %g nats per token, want 2 and half of %g", text.BytesPerToken,
 			*bits, nats, 3/math.Ln2)
+	}
+	if (&Text{}).BitsPerByte(&nats) != nil || text.BitsPerByte(nil) != nil {
+		t.Error("found bits of nothing")
+	}
+	// Each of eight letters follows one of the others.
+	if b := text.Baseline; math.Abs(b.Unigram-math.Log(8)) > 0.02 || b.Bigram > 0.2 || b.Bigram <= 0 {
+		t.Errorf("counting gives %+v, want ln 8 and nearly nothing", b)
 	}
 }
 
@@ -141,6 +151,11 @@ func TestCompareGoesOn(t *testing.T) {
 	_, err = c.Run(ctx, ev)
 	if !errors.Is(err, context.Canceled) || resumed != 3 || !slices.Equal(before, []string{"h3*2"}) {
 		t.Errorf("%v; resumed at step %d, done before: %q; want step 3 and h3*2", err, resumed, before)
+	}
+	c.Models[1].Config.Optim.LR *= 2
+	_, err = c.Run(context.Background(), Events{})
+	if err == nil || !strings.Contains(err.Error(), "optim.lr: 0.004 -> 0.008") {
+		t.Errorf("other settings of the interrupted run: %v", err)
 	}
 	c.Models[0].Config.Optim.LR *= 2
 	_, err = c.Run(context.Background(), Events{})

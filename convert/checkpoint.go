@@ -28,6 +28,7 @@ type Options struct {
 	Shape     release.ShapeOptions
 	Tokenizer string // bytes, dna, gpt2 or a path; empty: that beside or inside the file
 	Type      string // of the matrices of a GGUF file: one of Types
+	Form      string // of an ONNX file: one of ONNXForms
 	End       string // one more token that ends a reply
 	Force     bool   // replace what is in the place of the output
 }

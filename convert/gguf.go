@@ -25,9 +25,7 @@ var Types = []string{"f32", "f16", "q8_0"}
 
 // ToGGUF writes the model of a folder, a training run or a checkpoint as a GGUF file.
 func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
-	if _, err := os.Lstat(out); err == nil && !o.Force {
-		return nil, fmt.Errorf("%s is there, want another name (--force replaces it)", out)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := notThere(out, o.Force); err != nil {
 		return nil, err
 	}
 	gguf := release.GGUFOptions{Type: checkpoint.DType(strings.ToUpper(o.Type))}
@@ -42,6 +40,18 @@ func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
 		return nil, fmt.Errorf("%s: %w", out, err)
 	}
 	return &Report{model: net, tok: gguf.Tokenizer, read: path, written: []string{out}}, nil
+}
+
+// notThere returns an error if there is a file that may not be replaced.
+func notThere(out string, force bool) error {
+	_, err := os.Lstat(out)
+	if err == nil && !force {
+		return fmt.Errorf("%s is there, want another name (--force replaces it)", out)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // modelForGGUF reads a model. It sets its name, tokenizer and chat template in gguf.

@@ -44,6 +44,30 @@ func Run(ctx context.Context, s *Settings, ev Events) (res *Result, err error) {
 	return res, err
 }
 
+// Trial prepares a run as Run does, and lets do try what is to be trained. Nothing of it is saved.
+func Trial(ctx context.Context, s *Settings, ev Events, do func(*labelled.Work, *train.Training) error) (err error) {
+	c := s.Config
+	if err := c.Check(); err != nil {
+		return err
+	}
+	set, err := s.Task.Open(ctx, c.Data, s.Options)
+	if err != nil {
+		return err
+	}
+	if c.Out, err = os.MkdirTemp("", "hippo-trial-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(c.Out)) }()
+	w, loop, err := labelled.Open(c.Config, &c, set, nil)
+	if err != nil {
+		return fmt.Errorf("task %s: %w", c.Task, err)
+	}
+	if ev.Start != nil {
+		ev.Start(newResult(c, s, set, w.Net.NumParams()), set, 0)
+	}
+	return do(w, loop)
+}
+
 // runHere is Run in a folder that is this process's own.
 func runHere(ctx context.Context, s *Settings, c Config, ev Events) (*Result, error) {
 	if done, err := ReadResult(c.Out); err == nil {

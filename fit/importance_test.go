@@ -33,7 +33,7 @@ func shifts(n int) string {
 // TestImportance: the column that decides matters, and one of noise does not; the report says how that was measured.
 func TestImportance(t *testing.T) {
 	res := run(t, small(t, write(t, "shifts.csv", shifts(160)), func(c *fit.Config) {
-		c.Target, c.Series, c.Epochs = []string{"kind"}, "id", 15
+		c.Target, c.Series, c.Epochs, c.Use = []string{"kind"}, "id", 15, "network"
 	}))
 	im := res.Importance
 	if im == nil || len(im.Columns) != 2 || im.Columns[0].Column != "a" || im.Columns[0].Rise < 0.3 ||

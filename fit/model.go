@@ -21,17 +21,9 @@ type Model struct {
 
 // Open loads what the run in a folder has chosen to predict by: its network, or a simple model that was better.
 func Open(dir string) (*Model, error) {
-	net, err := model.FindNetwork(dir)
+	net, p, err := openNetwork(dir)
 	if err != nil {
 		return nil, err
-	}
-	if net == nil {
-		return nil, fmt.Errorf("%s: found no %s, want the folder of hippo fit or hippo forecast", dir,
-			model.NetworkFile)
-	}
-	p, err := PlanOf(net)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	m, err := newModel(net, p)
 	if err != nil {
@@ -41,6 +33,23 @@ func Open(dir string) (*Model, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return m, nil
+}
+
+// openNetwork loads the network of a run, with its plan.
+func openNetwork(dir string) (*model.Network, *Plan, error) {
+	net, err := model.FindNetwork(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if net == nil {
+		return nil, nil, fmt.Errorf("%s: found no %s, want the folder of hippo fit or hippo forecast", dir,
+			model.NetworkFile)
+	}
+	p, err := PlanOf(net)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return net, p, nil
 }
 
 func newModel(net *model.Network, p *Plan) (*Model, error) {

@@ -229,10 +229,14 @@ func (d *input) checkRange(v *table.Values, c *Column, x float64) {
 			"only and the forecast is of their logarithms: it counts as missing", v.Place, c.Name, x))
 	}
 	room := (high - low) / 2
-	if x >= low-room && x <= high+room || room == 0 && x == low || d.reported[c.Name] {
+	matter := c.Name
+	if d.p.Spectrum != nil { // one band for all
+		matter = "spectrum"
+	}
+	if x >= low-room && x <= high+room || room == 0 && x == low || d.reported[matter] {
 		return
 	}
-	d.reported[c.Name] = true
+	d.reported[matter] = true
 	d.note(fmt.Sprintf("%s, column %s: found %.6g, far from the %.6g to %.6g of training: "+
 		"predictions from it mean little", v.Place, c.Name, x, low, high))
 }

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -39,7 +40,7 @@ func (r *Result) Print(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := r.Classes.print(out); err != nil {
+	if err := r.Predicting().print(out); err != nil {
 		return err
 	}
 	if len(r.Errors) > 0 {
@@ -77,6 +78,17 @@ func (r *Result) Print(out io.Writer) error {
 	return w.Flush()
 }
 
+// Predicting is the score of what predicts classes: the network, or the rival that is better on the validation set.
+// It is nil if numbers are predicted.
+func (r *Result) Predicting() *ClassScore {
+	for i, c := range r.Plan.Contenders {
+		if c.Name == r.Plan.uses() && i > 0 && i <= len(r.Rivals) {
+			return r.Rivals[i-1]
+		}
+	}
+	return r.Classes
+}
+
 // print prints a line for each class of the test part.
 func (s *ClassScore) print(out io.Writer) error {
 	if s == nil || len(s.PerClass) == 0 || len(s.PerClass) > mostShownClasses {
@@ -88,6 +100,7 @@ func (s *ClassScore) print(out io.Writer) error {
 			fmt.Sprintf("%.1f %%", c.Recall), fmt.Sprintf("%.1f %%", c.Precision), digits(c.F1)})
 	}
 	fmt.Fprintln(out)
+	fmt.Fprintf(out, "each class of the test part, by the %s:\n", cmp.Or(s.Name, useNetwork))
 	err := status.Grid(out, []string{"class", "test part", "predicted", "recall", "precision", "F1"}, lines, false)
 	fmt.Fprintln(out)
 	return err

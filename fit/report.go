@@ -163,9 +163,11 @@ columns as they are.</p><table><tr><th>column</th><th>loss rises by</th><th>accu
 training would be right in {{printf "%.2f" .Majority}} %. Balanced accuracy {{printf "%.2f" .Balanced}} %, macro F1
 {{g .F1}}, cross-entropy {{g .Loss}} nats, expected calibration error {{g .ECE}}.</p>
 {{with .Floor}}<p><b>Note:</b> {{.}}.</p>{{end}}
-{{if small .}}<table><tr><th>class</th><th>test part</th><th>predicted</th><th>recall</th><th>precision</th>
+{{end}}{{with .Predicting}}{{if small .}}<p>Each class, by the {{.Name}}:</p>
+<table><tr><th>class</th><th>test part</th><th>predicted</th><th>recall</th><th>precision</th>
 <th>F1</th></tr>{{range .PerClass}}<tr><td>{{.Class}}</td><td>{{.Count}}</td><td>{{.Predicted}}</td>
 <td>{{printf "%.1f" .Recall}} %</td><td>{{printf "%.1f" .Precision}} %</td><td>{{g .F1}}</td></tr>{{end}}</table>{{end}}
+{{end}}{{with .Classes}}
 {{if small .}}<table><tr><th>true \ predicted</th>{{range .Classes}}<th>{{.}}</th>{{end}}</tr>
 {{$names := .Classes}}{{range $i, $row := .Confusion}}<tr><td>{{index $names $i}}</td>
 {{range $row}}<td style="{{shade . $row}}">{{.}}</td>{{end}}</tr>{{end}}</table>{{end}}

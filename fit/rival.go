@@ -44,6 +44,9 @@ var rivals = []struct {
 	{"mean", func(p *Plan) bool { return !p.forecasts() && !p.predictsNext() && !p.predictsClass() },
 		func() rival { return &mean{} }},
 	{"majority", (*Plan).predictsClass, func() rival { return &majority{} }},
+	{"logistic", (*Plan).suitsLogistic, func() rival { return &linearRival{} }},
+	{"ridge", (*Plan).suitsRidge, func() rival { return &linearRival{} }},
+	{"boosted", (*Plan).suitsSimple, func() rival { return &boostedRival{} }},
 }
 
 // forecasts reports whether rows to come are predicted.

@@ -112,6 +112,29 @@ func runHere(ctx context.Context, c Config, stdin io.Reader, ev Events) (*Result
 	return res, errors.Join(err, f.rows.close())
 }
 
+// Trial prepares a run of c as Run does, and lets do try what is to be trained. Nothing of it is saved.
+func Trial(ctx context.Context, c Config, stdin io.Reader, ev Events,
+	do func(*labelled.Work, *train.Training) error) (err error) {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if c.Out, err = os.MkdirTemp("", "hippo-trial-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(c.Out)) }()
+	f, err := read(ctx, &c, stdin)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.rows.close()) }()
+	j, err := prepare(&c, f, ev)
+	if err != nil {
+		return err
+	}
+	j.start()
+	return do(j.work, j.loop)
+}
+
 // read reads the data of a run and decides what is asked of it.
 func read(ctx context.Context, c *Config, stdin io.Reader) (*frame, error) {
 	r, err := openTable(c, stdin)
@@ -149,18 +172,53 @@ type job struct {
 
 // learn trains and measures.
 func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) {
-	divided, how, err := f.divide(&c)
+	j, err := prepare(&c, f, ev)
+	if err != nil {
+		return nil, err
+	}
+	if f.plan.Contenders, err = f.fitRivals(ctx, j.train, j.valid); err != nil {
+		return nil, err
+	}
+	if err := f.plan.checkUse(c.Use); err != nil {
+		return nil, err
+	}
+	if err := j.loop.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
+		return nil, err
+	}
+	j.start()
+	res, err := j.finish(ctx)
+	return res, errors.Join(err, j.loop.Close())
+}
+
+// start reports what the run is.
+func (j *job) start() {
+	f := j.f
+	if j.ev.Start != nil {
+		j.ev.Start(Start{f.plan, f.rows.n, len(f.seqs), j.work.Net.NumParams(),
+			[3]int{j.train.Len(), j.valid.Len(), j.test.Len()}, j.loop.Steps()})
+	}
+	f.notes = append(f.notes, "the data is divided "+j.how)
+	if j.ev.Note != nil {
+		for _, note := range f.notes {
+			j.ev.Note(note)
+		}
+	}
+}
+
+// prepare divides the data and makes the network and its loop, or takes up the unfinished run in the folder.
+func prepare(c *Config, f *frame, ev Events) (*job, error) {
+	divided, how, err := f.divide(c)
 	var set *task.Set
 	if err == nil {
-		err = f.chooseLog(&c, divided)
+		err = f.chooseLog(c, divided)
 	}
 	if err == nil {
-		set, err = f.learnable(&c, divided, nil)
+		set, err = f.learnable(c, divided, nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Data[0], err)
 	}
-	asked := c
+	asked := *c
 	c.choose(f.plan, set)
 	w, loop, err := labelled.Open(c.Config, &asked, set, func(saved []byte) error {
 		before := DefaultConfig()
@@ -180,27 +238,7 @@ func learn(ctx context.Context, c Config, f *frame, ev Events) (*Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	j := &job{work: w, loop: loop, c: asked, f: f, m: m, ev: ev, how: how}
-	j.sets = setsOf(set)
-	if f.plan.Contenders, err = f.fitRivals(ctx, j.train, j.valid); err != nil {
-		return nil, err
-	}
-	if err := f.plan.checkUse(c.Use); err != nil {
-		return nil, err
-	}
-	if err := loop.Open(train.Events{Step: ev.Step, Eval: ev.Eval, Note: ev.Note}); err != nil {
-		return nil, err
-	}
-	if ev.Start != nil {
-		ev.Start(Start{f.plan, f.rows.n, len(f.seqs), w.Net.NumParams(),
-			[3]int{j.train.Len(), j.valid.Len(), j.test.Len()}, loop.Steps()})
-	}
-	f.notes = append(f.notes, "the data is divided "+how)
-	for _, note := range f.notes {
-		loop.Note(note)
-	}
-	res, err := j.finish(ctx)
-	return res, errors.Join(err, loop.Close())
+	return &job{work: w, loop: loop, c: asked, f: f, m: m, ev: ev, sets: setsOf(set), how: how}, nil
 }
 
 // learnable is the data as package train learns it, by the scales and the linear forecast of its training part. That
@@ -265,7 +303,7 @@ func (c *Config) choose(p *Plan, set *task.Set) {
 		c.Epochs = min(mostEpochs, max(1, (usualUpdates+perEpoch-1)/perEpoch))
 	}
 	if c.Optim.Warmup == 0 && c.Optim.WarmupEpochs == 0 {
-		c.Optim.Warmup = min(50, c.Epochs*perEpoch/10)
+		c.Optim.Warmup = min(50, cmp.Or(c.Steps, c.Epochs*perEpoch)/10)
 	}
 }
 

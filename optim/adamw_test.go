@@ -340,3 +340,16 @@ func TestAverage(t *testing.T) {
 		}
 	}
 }
+
+// TestClippingFactor: a gradient longer than the limit c is multiplied by c/(norm + 1e-6), as in PyTorch's
+// clip_grad_norm_, so that it is never longer; one of just the limit, and any without a limit, stays.
+func TestClippingFactor(t *testing.T) {
+	for _, c := range []struct{ clip, norm, want float64 }{
+		{1, 1, 1}, {1, 0.5, 1}, {2, 2.5, 2 / 2.500001}, {1e-3, 2e-3, 1e-3 / 2.001e-3}, {0, 1e9, 1}, {1, 0, 1},
+	} {
+		o := AdamW{Clip: c.clip}
+		if got := o.Scale(c.norm); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("limit %v, norm %v: found the factor %v, want %v", c.clip, c.norm, got, c.want)
+		}
+	}
+}

@@ -32,6 +32,17 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
+// TestBetweenSteps: between the last step of the warmup and the first after it the factor stays at its peak, and before
+// that it rises along a line.
+func TestBetweenSteps(t *testing.T) {
+	s := Schedule{"linear", 4, 8, 0}
+	for at, want := range map[float64]float64{0.5: 1.5 / 4, 2.25: 3.25 / 4, 3.5: 1, 3.99: 1, 6: 0.5, 7.5: 0.125} {
+		if got := s.At(at); math.Abs(got-want) > 1e-12 {
+			t.Errorf("at %v: found %v, want %v", at, got, want)
+		}
+	}
+}
+
 // TestSchedulesFall: after the warmup no factor is larger than the one before, and none is below the end's.
 func TestSchedulesFall(t *testing.T) {
 	for _, kind := range Schedules {

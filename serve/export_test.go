@@ -30,7 +30,7 @@ func (s *Server) Leaving() bool { return s.leaving.Load() }
 func (s *Server) Draining() bool { return s.shared.Open.Err() != nil }
 
 // Bodies is the number of bytes of the bodies of all requests.
-func (s *Server) Bodies() int64 { return s.shared.Bodies() }
+func (s *Server) Bodies() int64 { return int64(s.shared.AllBodies.Taken()) }
 
 // Answer answers a request by a function.
 func (s *Server) Answer(w http.ResponseWriter, r *http.Request, by func(*request.Call) error) {

@@ -142,7 +142,9 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 		return e
 	}
 	c.Key = key.Name
-	c.Share = request.Share{Client: key.Name, Most: key.Concurrent, Others: len(ring.keys) > 1}
+	c.Share = request.Share{
+		Client: key.Name, Most: key.Concurrent, Others: len(ring.keys) > 1, Behind: lineOf(c.Request.Context()) != nil,
+	}
 	if !s.o.ShareCache {
 		c.Separate()
 	}

@@ -126,6 +126,7 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 	o.fill()
 	s := &Server{o: o, Admission: request.NewAdmission(o.Concurrent, o.Queue, o.QueueWait)}
 	s.shared.MaxBody, s.shared.WriteTimeout, s.shared.MaxUnread = o.MaxBody, o.WriteTimeout, o.MaxUnread
+	s.shared.AllBodies = request.NewBodies(o.MaxBody)
 	s.shared.Open, s.close = context.WithCancel(context.Background())
 	s.running, s.stop = context.WithCancelCause(context.Background())
 	s.Rows = rows.New(rows.Options{

@@ -80,6 +80,10 @@ func Open(paths []string, stdin io.Reader, opt Options, want []Column) (*Reader,
 	if src, err = frames(src, opt.Spectrum); err != nil {
 		return nil, err
 	}
+	if _, ok := src.(*spectral); !ok && want != nil && opt.Spectrum != nil {
+		return nil, errors.Join(fmt.Errorf("%s: found no samples of a recording, want WAV or FLAC: training had %s",
+			strings.Join(paths, ", "), opt.Spectrum), src.Close())
+	}
 	r := &Reader{src: src, opt: opt, zone: zone}
 	if want == nil {
 		err = r.look(paths)

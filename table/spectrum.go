@@ -56,6 +56,41 @@ func (s *Spectrum) String() string {
 		1000*s.Frame, 1000*s.Hop)
 }
 
+// Column returns the name of the column of a band of samples, whose column is called name.
+func (s *Spectrum) Column(name string, band int) string {
+	return strings.TrimPrefix(fmt.Sprintf("%s mel %.0f Hz", name, s.center(band)), "sample ")
+}
+
+// Rate returns the rate in hertz of the recording by which the frames were chosen.
+func (s *Spectrum) Rate() float64 { return 2 * s.Top }
+
+// Basis returns frames at a rate as products of matrices, for programs that compute them: a frame x, each hop samples
+// after the one before, has the energies 10 log10(weights (basis x)²), not below least. basis is (2·bins, frame), the
+// real parts above the imaginary ones; the squares of both are added. weights are (bands, bins).
+func (s *Spectrum) Basis(rate float64) (basis, weights []float64, frame, hop int, least float64, err error) {
+	b, err := s.newBank(rate)
+	if err != nil {
+		return nil, nil, 0, 0, 0, err
+	}
+	bins := len(b.bins)
+	for i := range 2 * bins {
+		for t, h := range b.window {
+			sin, cos := math.Sincos(2 * math.Pi * float64(i%bins*t%len(b.x)) / float64(len(b.x)))
+			if i < bins {
+				sin = cos
+			}
+			basis = append(basis, h*sin)
+		}
+	}
+	weights = make([]float64, s.Bands*bins)
+	for band, ws := range b.weights {
+		for k, w := range ws {
+			weights[band*bins+b.lo[band]+k] = w / b.power
+		}
+	}
+	return basis, weights, b.frame, b.hop, quietest, nil
+}
+
 // settle chooses what is open, by the rate of the first recording.
 func (s *Spectrum) settle(rate float64) {
 	if s.Top > 0 {
@@ -85,6 +120,7 @@ type spectral struct {
 	samples [][]float64 // of the frame, by channels, and those behind it
 	frames  int         // of the sequence
 	bank    *bank
+	slow    float64 // the least rate, of those that are too low for the upper bands; 0 for none
 }
 
 // frames returns the source with its recordings as frames. What is no recording, or what spec leaves out, is left as it
@@ -110,8 +146,7 @@ func frames(src Source, spec *Spectrum) (Source, error) {
 		}
 		s.from = append(s.from, i)
 		for b := range spec.Bands {
-			s.about.Columns = append(s.about.Columns, strings.TrimPrefix(fmt.Sprintf("%s mel %.0f Hz", name,
-				spec.center(b)), "sample "))
+			s.about.Columns = append(s.about.Columns, spec.Column(name, b))
 			s.about.Units = append(s.about.Units, "dB")
 		}
 	}
@@ -127,7 +162,12 @@ func (s *spectral) About() About { return s.about }
 
 // Notes adds how recordings are read.
 func (s *spectral) Notes() []string {
-	return append(slices.Clone(s.Source.Notes()), "recordings are read as "+s.spec.String())
+	notes := append(slices.Clone(s.Source.Notes()), "recordings are read as "+s.spec.String())
+	if s.slow > 0 {
+		notes = append(notes, fmt.Sprintf("recordings at %g Hz have no sound above %g Hz: the bands above are empty",
+			s.slow, s.slow/2))
+	}
+	return notes
 }
 
 // Next reads the samples of a frame.
@@ -167,6 +207,9 @@ func (s *spectral) take() error {
 			var err error
 			if s.bank, err = s.spec.newBank(rate); err != nil {
 				return fmt.Errorf("%s: %w", s.row.File, err)
+			}
+			if rate < 1.9*s.spec.Top && (s.slow == 0 || rate < s.slow) {
+				s.slow = rate
 			}
 		}
 	}

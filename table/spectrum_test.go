@@ -161,8 +161,25 @@ func TestSpectrumLeavesOut(t *testing.T) {
 			t.Errorf("%s: found %d rows of %v", name, len(rows), r.Columns())
 		}
 	}
+	// in predictions, frames are wanted
+	spec := &table.Spectrum{Frame: 0.025, Hop: 0.01, Bands: 8, Top: 4000}
+	want := []table.Column{{Name: "mel 200 Hz", Kind: table.Number, Optional: true}}
+	_, r := framesOf(t, spec, want, map[string]string{"a.wav": sound(2000, sine(2000, 100, 0.1))})
+	if notes := strings.Join(r.Notes(), "; "); !strings.Contains(notes, "at 2000 Hz have no sound above 1000 Hz") {
+		t.Errorf("found the notes %s", notes)
+	}
 	dir := t.TempDir()
-	path := filepath.Join(dir, "a.wav")
+	path := filepath.Join(dir, "a.csv")
+	if err := os.WriteFile(path, []byte("sample\n1\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	o := table.DefaultOptions()
+	o.Spectrum = spec
+	if _, err := table.Open([]string{path}, nil, o, want); err == nil ||
+		!strings.Contains(err.Error(), "want WAV or FLAC: training had log-mel frames: 8 bands up to 4000 Hz") {
+		t.Errorf("found %v for a table", err)
+	}
+	path = filepath.Join(dir, "a.wav")
 	if err := os.WriteFile(path, []byte(sound(1<<31-1, sine(100, 1, 1))), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,14 @@ func (a *average) with(f func() error) error {
 	return f()
 }
 
+// TakeAverage gives the model the averages of its weights, if the run has them, in place of the last weights. The run
+// has ended: no update follows.
+func (l *Training) TakeAverage() {
+	if l.average != nil {
+		l.opt.Swap(l.average.values)
+	}
+}
+
 // save writes the averages into the folder of a checkpoint.
 func (a *average) save(dir string) error {
 	if a == nil {

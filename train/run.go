@@ -155,7 +155,7 @@ func (l *Training) finish(ctx context.Context) (measured bool, err error) {
 	}
 	if l.measured() {
 		l.Note(fmt.Sprintf("step %d: the run ends here, "+
-			"as the validation loss was no better than at step %d in %d measurements (train.patience)", l.step,
+			"as the validation loss was no better than at step %d in %d measurements (patience)", l.step,
 			h.Points[h.Best].Step, len(h.Points)-1-h.Best))
 		before := h.Points[len(h.Points)-1]
 		defer func() {

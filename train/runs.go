@@ -2,6 +2,8 @@ package train
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,8 +11,37 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 )
+
+// BestOf returns the best measurement on validation data of the run in a folder: of its result, if it has one as runs
+// of fit and of tasks have, else of its last checkpoint.
+func BestOf(out string) (best Point, err error) {
+	var result struct {
+		Curve []Point `json:"curve"`
+	}
+	err = disk.ReadJSON(filepath.Join(out, "result.json"), &result)
+	if errors.Is(err, fs.ErrNotExist) {
+		var s *Saved
+		if s, _, err = readAnyFormat(filepath.Join(out, model.LastDir)); err == nil {
+			result.Curve = s.History.Points
+		}
+	}
+	switch {
+	case err != nil:
+		return best, err
+	case len(result.Curve) == 0:
+		return best, fmt.Errorf("%s: found no measurement on validation data", out)
+	}
+	best = result.Curve[0]
+	for _, p := range result.Curve[1:] {
+		if p.Valid.Better(best.Valid) {
+			best = p
+		}
+	}
+	return best, nil
+}
 
 // Runs returns the folders below root that hold a run with a checkpoint, with slashes, the last written first.
 func Runs(root string) []string {

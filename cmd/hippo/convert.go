@@ -12,10 +12,10 @@ import (
 )
 
 func newConvert() *cobra.Command {
-	opt := convert.Options{Type: convert.Types[0]}
+	opt := convert.Options{Type: convert.Types[0], Form: convert.ONNXForms[0]}
 	cmd := &cobra.Command{
 		Use:   "convert FILE DIR",
-		Short: "Convert a published checkpoint to a model's folder, or a model to a GGUF file",
+		Short: "Convert a checkpoint to a model's folder, or a model to a GGUF or ONNX file",
 		Long: `Write the model of a checkpoint FILE to the folder DIR (config.json, model.safetensors, tokenizer.json).
 FILE is a .pt of torch.save in the new or the old format, a Lightning .ckpt, or safetensors, with the official parameter
 names or the older ones, or the name of a model that hippo pull has fetched. Nothing in FILE is executed. Every tensor
@@ -28,17 +28,24 @@ chat_template.jinja, generation_config.json.
 
 If the second name ends in .gguf, the first is a model's folder, a training run's, or a FILE as above, and the model is
 written as a GGUF file that llama.cpp runs: Mamba and Mamba-2, with tokenizer and chat template. --type sets the type of
-matrices; vectors, norms, filters and A stay float32.`,
+matrices; vectors, norms, filters and A stay float32.
+
+If the second name ends in .onnx, the first is a run of hippo fit or hippo forecast, and its network is written for ONNX
+Runtime and its like, with everything around it: numbers as they are in your data go in, predictions come out. --form
+step writes a model that takes a row and a state, and returns a prediction and the next state. docs/fit.md has both.`,
 		Example: `  hippo convert H3-hybrid-125M/model.pt models/h3-125m
   hippo convert last.ckpt models/mine --heads 8 --tokenizer my/tokenizer.json
   hippo convert model.pt models/mine --config config.json --force
-  hippo convert runs/mamba mamba.gguf --type q8_0`,
+  hippo convert runs/mamba mamba.gguf --type q8_0
+  hippo convert runs/machine machine.onnx --form step`,
 		Args:              wantArgs(2, 2),
 		ValidArgsFunction: completeArgs(completeFiles(checkpoint.Endings...), completeFolders),
 	}
 	f := cmd.Flags()
 	f.StringVar(&opt.Type, "type", opt.Type, "type of the matrices of a .gguf file: f32, f16 or q8_0")
 	completeFlag(cmd, "type", cobra.FixedCompletions(convert.Types, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&opt.Form, "form", opt.Form, "form of an .onnx file: whole (sequences) or step (row by row)")
+	completeFlag(cmd, "form", cobra.FixedCompletions(convert.ONNXForms, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&opt.Shape.Config, "config", "", "config.json with the shape of the model")
 	f.IntVar(&opt.Shape.Heads, "heads", 0, "heads of attention, which tensors do not show; 0: those of the "+
 		"configuration or of the release of this width")
@@ -50,6 +57,13 @@ matrices; vectors, norms, filters and A stay float32.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(convert.Types, opt.Type) {
 			return fmt.Errorf("type: found %q, want one of %s", opt.Type, strings.Join(convert.Types, ", "))
+		}
+		if strings.HasSuffix(args[1], ".onnx") {
+			r, err := convert.ToONNX(args[0], args[1], opt)
+			if err != nil {
+				return err
+			}
+			return r.Print(cmd.OutOrStdout())
 		}
 		find, write := modelFile, convert.FromCheckpoint
 		if strings.HasSuffix(args[1], ".gguf") {

@@ -19,6 +19,9 @@ func printEstimate(cmd *cobra.Command, cfg text.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := cfg.CountSteps(cmd.Context()); err != nil {
+		return err
+	}
 	e, err := cfg.Estimate(vocab)
 	if err != nil {
 		return err

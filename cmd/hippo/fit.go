@@ -11,6 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 func newFit() *cobra.Command {
@@ -54,15 +55,20 @@ valid or learnt for less). hippo predict then forecasts from the end of new data
 // runsFit completes a command that trains on a user's data.
 func runsFit(cmd *cobra.Command, defaults fit.Config) *cobra.Command {
 	cmd.Args = wantArgs(1, math.MaxInt)
-	return watchedRun(cmd, &defaults, fit.ErrInterrupted, func(cmd *cobra.Command, args []string,
-		opt config.Options) (runner[*fit.Result], error) {
+	return longRunCommand(cmd, &defaults, fit.ErrInterrupted, func(cmd *cobra.Command, args []string,
+		opt config.Options) (preparedRun[*fit.Result], error) {
 		c := defaults
 		c.Data = args
 		var problems config.Problems
 		problems.Add(config.Load(&c, opt))
 		problems.Add(c.Check())
-		return func(ctx context.Context, p *status.Printer) (*fit.Result, error) {
-			return fit.Run(ctx, c, cmd.InOrStdin(), watchFit(p))
+		return preparedRun[*fit.Result]{
+			run: func(ctx context.Context, p *status.Printer) (*fit.Result, error) {
+				return fit.Run(ctx, c, cmd.InOrStdin(), watchFit(p))
+			},
+			try: func(ctx context.Context, p *status.Printer, do func(*labelled.Work, *train.Training) error) error {
+				return fit.Trial(ctx, c, cmd.InOrStdin(), watchFit(p), do)
+			},
 		}, problems.Err()
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -93,6 +94,31 @@ func newHelp() *cobra.Command {
 			return about.Help()
 		},
 	}
+}
+
+// flagError explains an error about a flag. A flag that another command of training has is named with that command.
+func flagError(cmd *cobra.Command, err error) error {
+	better := config.FlagError(cmd.Flags(), err)
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || strings.Contains(better.Error(), ";") {
+		return better // which has a suggestion
+	}
+	name := unknown.GetSpecifiedName()
+	if _, last, grouped := strings.Cut(name, "."); grouped && cmd.Flags().Lookup(last) != nil { // as in hippo train
+		return fmt.Errorf("%w; here it is --%s", better, last)
+	}
+	var known []string
+	training := false
+	for _, path := range [][]string{{"train"}, {"fit"}, {"forecast"}, {"task", "run"}} {
+		other, _, _ := cmd.Root().Find(path)
+		if training = training || other == cmd; other != cmd && other.Flags().Lookup(name) != nil {
+			known = append(known, other.CommandPath())
+		}
+	}
+	if !training || len(known) == 0 {
+		return better
+	}
+	return fmt.Errorf("%w; it is a flag of %s", better, strings.Join(known, ", "))
 }
 
 // columns returns the width of the terminal that help is printed to, or 0 to wrap no lines.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/internal/brief"
-	"github.com/hippo-ssm/hippo/internal/config"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -66,7 +65,7 @@ func groups() []group {
 		{"Talk with it:", []*cobra.Command{newRun(), newGenerate(), newRead(), newSession(), newEmbed()}},
 		{"Serve it:", []*cobra.Command{newServe(), newPs(), newStop(), newKey()}},
 		{"Look inside:", []*cobra.Command{newExplain(), newDiff(), newCourse()}},
-		{"Learn from your own data:", []*cobra.Command{newFit(), newForecast(), newPredict()}},
+		{"Learn from your own data:", []*cobra.Command{newFit(), newForecast(), newPredict(), newSweep()}},
 		{"Manage models:", []*cobra.Command{newPull(), newList(), newInfo(), newRemove(), newConvert(), newMerge(),
 			newQuantize(), newTokenizer()}},
 		{"Measure:", []*cobra.Command{newEval(), newCompare(), newBench(), newVerify(), newTask()}},
@@ -108,7 +107,7 @@ arXiv:2212.14052), its hybrids with attention, Mamba and their relatives. One st
 		},
 	}
 	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return config.FlagError(c.Flags(), err) })
+	root.SetFlagErrorFunc(flagError)
 	useGroupedHelp(root)
 	cobra.EnableCommandSorting = false
 	for _, g := range groups() {

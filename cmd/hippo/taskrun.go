@@ -11,6 +11,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 func newTaskRun() *cobra.Command {
@@ -31,8 +32,8 @@ ended is not run again.`,
 	}
 	cmd.Flags().StringVar(&recipe, "model", "",
 		"the recipe, a model with its settings: see hippo task list TASK; empty for the first")
-	return watchedRun(cmd, &defaults, experiment.ErrInterrupted, func(cmd *cobra.Command, args []string,
-		opt config.Options) (runner[*experiment.Result], error) {
+	return longRunCommand(cmd, &defaults, experiment.ErrInterrupted, func(cmd *cobra.Command, args []string,
+		opt config.Options) (preparedRun[*experiment.Result], error) {
 		var problems config.Problems
 		s, err := experiment.Find(args[0], recipe)
 		problems.Add(err)
@@ -40,8 +41,13 @@ ended is not run again.`,
 		if err == nil { // else the settings lack those of the recipe
 			problems.Add(s.Config.Check())
 		}
-		return func(ctx context.Context, p *status.Printer) (*experiment.Result, error) {
-			return experiment.Run(ctx, s, watchTask(p))
+		return preparedRun[*experiment.Result]{
+			run: func(ctx context.Context, p *status.Printer) (*experiment.Result, error) {
+				return experiment.Run(ctx, s, watchTask(p))
+			},
+			try: func(ctx context.Context, p *status.Printer, do func(*labelled.Work, *train.Training) error) error {
+				return experiment.Trial(ctx, s, watchTask(p), do)
+			},
 		}, problems.Err()
 	})
 }

@@ -22,8 +22,9 @@ import (
 func newTrain() *cobra.Command {
 	var file, resume string
 	var dryRun, smoke bool
-	var batch, plot string
-	var show, find int
+	var batch string
+	var show int
+	var find lrFinder
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a language model",
@@ -92,10 +93,11 @@ weights as the best model. A run that diverges ends with an error.`,
 	cmd.Flags().StringVar(&batch, "batch", "",
 		"sequences of a shard, as train.batch_size; auto: the most that fit into memory")
 	cmd.Flags().IntVar(&show, "show", 0, "print this number of training texts, with what counts in each, and stop")
-	cmd.Flags().IntVar(&find, "lr-find", 0,
-		"try learning rates from 1e-6 to 1 in this number of updates, suggest one, and stop")
-	cmd.Flags().StringVar(&plot, "plot", "", "PNG file to draw the losses of --lr-find into")
+	find.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := find.check(); err != nil {
+			return err
+		}
 		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(),
 			Ignore: otherVariables(cmd.Root()), Flags: cmd.Flags()}
 		var cfg text.Config
@@ -112,14 +114,16 @@ weights as the best model. A run that diverges ends with an error.`,
 			return err
 		}
 		switch {
-		case resume != "" && (smoke || find != 0):
+		case resume != "" && (smoke || find.updates != 0):
 			return fmt.Errorf("found --resume together with --smoke or --lr-find, want one of them: these start anew")
 		case show < 0:
 			return fmt.Errorf("show: found %d, want a number of texts", show)
 		case show > 0:
 			return showTexts(cmd, cfg, show)
-		case find != 0 || plot != "":
-			return findLR(cmd, cfg, find, plot)
+		case find.updates != 0:
+			return find.find(cmd, func(told func(train.LRPoint)) (*train.LRRange, error) {
+				return cfg.FindLR(cmd.Context(), find.updates, told)
+			})
 		case dryRun:
 			return printEstimate(cmd, cfg)
 		case smoke:
@@ -160,6 +164,9 @@ func resumed(dir string, opt config.Options) (text.Config, error) {
 	}
 	for _, line := range config.Diff(&run.LoRA, &cfg.LoRA) {
 		p = append(p, "lora."+line+": the adapter of a run that is resumed cannot change")
+	}
+	if cfg.Train.Steps != run.Train.Steps && cfg.Train.Epochs == run.Train.Epochs {
+		cfg.Train.Epochs = 0 // steps are what is given now
 	}
 	if cfg.Out != dir {
 		p.Addf("out", "found %q together with --resume %s, want only one of them", cfg.Out, dir)

@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hippo-ssm/hippo/explain/figure"
-	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
@@ -105,56 +103,5 @@ func tryTraining(cmd *cobra.Command, cfg text.Config, keep bool) error {
 	}
 	fmt.Fprintln(os.Stderr, strings.Join([]string{"smoke test passed: two updates, a checkpoint and a sample text",
 		fmt.Sprintf("validation loss %.4f on a little text", res.ValidLoss), where}, "; "))
-	return nil
-}
-
-// findLR tries learning rates in n updates, and draws the losses.
-func findLR(cmd *cobra.Command, cfg text.Config, n int, plot string) error {
-	if n == 0 {
-		return fmt.Errorf("plot: found it without --lr-find, want both")
-	}
-	if info, err := os.Stat(plot); err == nil && info.IsDir() { // before there is anything to lose
-		return fmt.Errorf("plot: found the folder %s, want a PNG file", plot)
-	}
-	p := newProgress("learning rates, updates:")
-	done := 0
-	r, err := cfg.FindLR(cmd.Context(), n, func(text.LRPoint) {
-		done++
-		p.update(done, n)
-	})
-	p.close()
-	if err != nil {
-		return err
-	}
-	var x, loss, smoothed []float64
-	for _, at := range r.Points {
-		x, loss, smoothed = append(x, at.LR), append(loss, at.Loss), append(smoothed, at.Smoothed)
-	}
-	if len(x) == 0 {
-		return fmt.Errorf("the loss was no number at the first update, with a learning rate of 1e-6: the model is " +
-			"invalid")
-	}
-	out := cmd.OutOrStdout()
-	fmt.Fprint(out, status.Curve(smoothed, 72, 12))
-	fmt.Fprintf(out, "training loss, smoothed, at learning rates from %.2g to %.2g\n", x[0], x[len(x)-1])
-	if r.Exploded {
-		fmt.Fprintf(out, "it ended there, as the loss was twice the least, or no number\n")
-	}
-	if r.Suggested == 0 {
-		fmt.Fprintf(out, "the loss never fell: no learning rate can be suggested; more updates (--lr-find, now %d) or "+
-			"sequences (--batch) may help\n", n)
-	} else {
-		fmt.Fprintf(out, "the loss was least at %.2g; a peak of a tenth of that is usual: --optim.lr %.1e\n", r.Best.LR,
-			r.Suggested)
-	}
-	if plot == "" {
-		return nil
-	}
-	chart := figure.Chart{Title: "Learning-rate range test", X: "learning rate", Y: "training loss, nats per token",
-		LogX: true, Lines: []figure.Line{{Name: "smoothed", X: x, Y: smoothed}, {Name: "each update", X: x, Y: loss}}}
-	if err := chart.WritePNG(plot); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "drawn in %s\n", plot)
 	return nil
 }

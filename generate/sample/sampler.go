@@ -105,8 +105,11 @@ func (s *Sampler) exact(logits []float32, r float64) (int32, error) {
 	return s.draw(s.opt.MinP, r), nil
 }
 
+// ErrLogits is the error of logits from which no token can be chosen: those of a broken model or a forged state.
+var ErrLogits = errors.New("logits")
+
 // errNoToken is the error of logits that exclude every token.
-var errNoToken = errors.New("logits: found none above -Inf, want a token to choose")
+var errNoToken = fmt.Errorf("%w: found none above -Inf, want a token to choose", ErrLogits)
 
 // A candidate is a token in the choice.
 type candidate struct {
@@ -145,7 +148,7 @@ func largestLogit(logits []float32) (int, error) {
 }
 
 func badLogit(token int, x float32) error {
-	return fmt.Errorf("logits: found %v for token %d, want a finite number or -Inf", x, token)
+	return fmt.Errorf("%w: found %v for token %d, want a finite number or -Inf", ErrLogits, x, token)
 }
 
 // repeats reports whether the repetition penalty has an effect.

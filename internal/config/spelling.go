@@ -106,6 +106,15 @@ func unknownFlag(err *pflag.NotExistError, names []string) error {
 	if found := meant(name, names); len(found) > 1 {
 		return fmt.Errorf("--%s: may stand for --%s: give more of the name", name, strings.Join(found, " or --"))
 	}
+	var ending []string
+	for _, n := range names {
+		if strings.HasSuffix(n, "_"+name) {
+			ending = append(ending, n)
+		}
+	}
+	if len(ending) > 1 {
+		return fmt.Errorf("--%s: unknown flag; did you mean --%s?", name, strings.Join(ending, " or --"))
+	}
 	return fmt.Errorf("--%s: unknown flag%s", name, didYouMean("--", name, names))
 }
 

@@ -99,7 +99,7 @@ const (
 func New(o Options, lib *Library, models []*Model) *Host {
 	r := &Host{
 		Options: o, Library: lib, left: make(chan struct{}, 1), entries: map[string]*entry{},
-		waiting: request.NewPlaces(o.Queue),
+		waiting: request.NewPlaces(int64(o.Queue)),
 	}
 	for _, m := range models {
 		e := &entry{fixed: true, model: m, bytes: int64(m.Net.Bytes()), info: m.info()}

@@ -21,7 +21,7 @@ type Admission struct {
 	queues  []*queue // of the clients with queued requests; the one whose turn was last is at the end
 }
 
-// queue has the queued requests of a client, oldest first.
+// queue has the queued requests of a client, oldest first, and the lines of its batches after the others.
 type queue struct {
 	client  string
 	waiting []*entrant
@@ -33,30 +33,37 @@ type entrant struct {
 	admitted chan struct{} // closed when it has a place
 }
 
+func (e *entrant) behind() int {
+	if e.Behind {
+		return 1
+	}
+	return 0
+}
+
 // NewAdmission returns limits on the numbers of running and queued requests, and on the time in the queue.
 func NewAdmission(run, queue int, wait time.Duration) *Admission {
-	return &Admission{running: newShares(run), queued: newShares(queue), wait: wait}
+	return &Admission{running: newShares(int64(run)), queued: newShares(int64(queue)), wait: wait}
 }
 
 // Running returns the number of running requests.
 func (a *Admission) Running() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.running.taken
+	return int(a.running.taken)
 }
 
 // Queued returns the number of queued requests.
 func (a *Admission) Queued() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.queued.taken
+	return int(a.queued.taken)
 }
 
 const running = "requests are running"
 
 // open reports whether a client's next request may run.
 func (a *Admission) open(who Share) bool {
-	return (who.Most == 0 || a.running.by[who.Client] < who.Most) && a.running.open(who)
+	return (who.Most == 0 || a.running.by[who.Client] < int64(who.Most)) && a.running.open(who, 1)
 }
 
 // Enter waits for a place, which Leave frees.
@@ -65,9 +72,9 @@ func (a *Admission) Enter(ctx context.Context, who Share) error {
 	at := slices.IndexFunc(a.queues, func(q *queue) bool { return q.client == who.Client })
 	if at < 0 && a.open(who) {
 		defer a.mu.Unlock()
-		return a.running.take(who, running)
+		return a.running.take(who, 1, running)
 	}
-	if err := a.queued.take(who, "requests are waiting"); err != nil {
+	if err := a.queued.take(who, 1, "requests are waiting"); err != nil {
 		a.mu.Unlock()
 		return err
 	}
@@ -75,7 +82,11 @@ func (a *Admission) Enter(ctx context.Context, who Share) error {
 		at, a.queues = len(a.queues), append(a.queues, &queue{client: who.Client})
 	}
 	e := &entrant{who, make(chan struct{})}
-	a.queues[at].waiting = append(a.queues[at].waiting, e)
+	q := a.queues[at]
+	q.waiting = append(q.waiting, e)
+	if !who.Behind {
+		slices.SortStableFunc(q.waiting, func(x, y *entrant) int { return cmp.Compare(x.behind(), y.behind()) })
+	}
 	a.mu.Unlock()
 	timer := time.NewTimer(a.wait)
 	defer timer.Stop()
@@ -104,7 +115,7 @@ func (a *Admission) Enter(ctx context.Context, who Share) error {
 func (a *Admission) forget(e *entrant) bool {
 	for i, q := range a.queues {
 		if j := slices.Index(q.waiting, e); j >= 0 {
-			a.queued.give(q.client)
+			a.queued.give(q.client, 1)
 			if q.waiting = slices.Delete(q.waiting, j, j+1); len(q.waiting) == 0 {
 				a.queues = slices.Delete(a.queues, i, i+1)
 			}
@@ -123,7 +134,7 @@ func (a *Admission) Leave(client string) {
 
 // leave frees a place and admits queued requests. The lock is held.
 func (a *Admission) leave(client string) {
-	a.running.give(client)
+	a.running.give(client, 1)
 	for {
 		open := slices.DeleteFunc(slices.Clone(a.queues), func(q *queue) bool { return !a.open(q.waiting[0].Share) })
 		if len(open) == 0 {
@@ -133,7 +144,7 @@ func (a *Admission) leave(client string) {
 			return cmp.Compare(a.running.by[x.client], a.running.by[y.client])
 		})
 		e := q.waiting[0]
-		_ = a.running.take(e.Share, running) // it is open
+		_ = a.running.take(e.Share, 1, running) // it is open
 		a.forget(e)
 		if at := slices.Index(a.queues, q); at >= 0 {
 			a.queues = append(slices.Delete(a.queues, at, at+1), q)

@@ -41,7 +41,7 @@ func (c *crowd) ask(who Share, n int) {
 func (c *crowd) running(client string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.Admission.running.by[client]
+	return int(c.Admission.running.by[client])
 }
 
 func apart(client string) Share { return Share{Client: client, Others: true} }
@@ -104,6 +104,74 @@ func TestTakingTurns(t *testing.T) {
 			t.Errorf("the order is %q, want %q", c.order, want)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, Admission: NewAdmission(4, 100, time.Hour)}
+		for _, n := range []struct {
+			client string
+			n      int
+		}{{"a", 3}, {"b", 1}, {"a", 2}, {"b", 2}} {
+			c.ask(Share{Client: n.client}, n.n)
+		}
+		for _, client := range []string{"b", "a", "a"} {
+			c.Leave(client)
+			synctest.Wait()
+		}
+		if got, want := c.order[4:], strings.Fields("b b a"); !slices.Equal(got, want) {
+			t.Errorf("the places go to %q, want %q, who have fewer", got, want)
+		}
+		for _, client := range strings.Fields("a b b a b") {
+			c.Leave(client)
+			synctest.Wait()
+		}
+	})
+}
+
+// TestBatchesWaitBehind: lines of a client's batch wait behind its other requests, and are in order.
+func TestBatchesWaitBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := NewAdmission(1, 100, time.Hour)
+		var order []string
+		if err := a.Enter(t.Context(), Share{Client: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range strings.Fields("line1 line2 x line3 y") {
+			go func() {
+				if a.Enter(t.Context(), Share{Client: "a", Behind: strings.HasPrefix(name, "line")}) == nil {
+					order = append(order, name)
+				}
+			}()
+			synctest.Wait()
+		}
+		for range 6 {
+			a.Leave("a")
+			synctest.Wait()
+		}
+		if want := strings.Fields("x y line1 line2 line3"); !slices.Equal(order, want) {
+			t.Errorf("the order is %q, want %q", order, want)
+		}
+	})
+}
+
+// TestBodiesOfOneKey: the bodies of one client leave memory for those of others.
+func TestBodiesOfOneKey(t *testing.T) {
+	all := NewBodies(1 << 20)
+	read := func(who Share) (n int64) {
+		for all.add(who, 1<<12, "bytes") == nil {
+			n += 1 << 12
+		}
+		return n
+	}
+	if n := read(apart("greedy")); n != 6<<20 {
+		t.Errorf("one client has %d bytes, want three quarters of %d", n, 8<<20)
+	}
+	if n := read(apart("other")); n < 1<<20 {
+		t.Errorf("another has %d bytes, want a whole body", n)
+	}
+	all.free("greedy", 6<<20)
+	all.free("other", all.taken)
+	if n := read(Share{Client: "alone"}); n != 8<<20 {
+		t.Errorf("a client that is alone has %d bytes", n)
+	}
 }
 
 // TestPlacesOfAKey: a limit of a key holds whatever is free, holds up nobody else, and its next request has the place

@@ -45,6 +45,9 @@ func (c *Call) ReadAll() ([]byte, error) {
 	return body, nil
 }
 
+// NewBodies returns the places of the bytes of bodies of a maximum size.
+func NewBodies(maxBody int64) *Places { return NewPlaces(ManyBodies * maxBody) }
+
 // ManyBodies limits the bodies of all requests together, in bodies of maximum size, since a body is read before its
 // request is admitted.
 const ManyBodies = 8
@@ -57,10 +60,13 @@ type countedBody struct {
 
 func (b *countedBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	b.of.body.Add(int64(n))
-	if most := ManyBodies * b.of.Env.MaxBody; b.of.Env.bodies.Add(int64(n)) > most {
-		return 0, Busy("the bodies of all requests have more than %d bytes", most)
+	if n == 0 {
+		return n, err
 	}
+	if e := b.of.Env.AllBodies.add(b.of.Share, int64(n), "bytes of bodies of requests are in memory"); e != nil {
+		return 0, e
+	}
+	b.of.body += int64(n)
 	return n, err
 }
 

@@ -11,24 +11,19 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 )
 
 // Env is shared by all requests of a server: limits and metrics.
 type Env struct {
 	MaxBody      int64         // bytes of a body
+	AllBodies    *Places       // bytes of the bodies of all requests in flight: see NewBodies
 	WriteTimeout time.Duration // for a client to read what was sent
 	MaxUnread    int           // bytes of a stream that are buffered for a client
 
 	Counters counters
 	Open     context.Context // done when no more requests are admitted
-
-	bodies atomic.Int64 // bytes of the bodies of all requests in flight
 }
-
-// Bodies returns the number of bytes in the bodies of all requests in flight.
-func (e *Env) Bodies() int64 { return e.bodies.Load() }
 
 // Call is one request. As a ResponseWriter it records the status for the log.
 type Call struct {
@@ -43,9 +38,9 @@ type Call struct {
 
 	Admin bool // the request may change what all clients use: its key has the scope for that, or there are no keys
 
-	body   atomic.Int64 // bytes that were read
-	Status int          // written so far, or 0
-	Notes  []slog.Attr  // for the log
+	body   int64       // bytes that were read
+	Status int         // written so far, or 0
+	Notes  []slog.Attr // for the log
 	ends   []func()
 }
 
@@ -70,7 +65,7 @@ func (c *Call) Release() {
 }
 
 // End is called when the response has been sent.
-func (c *Call) End() { c.Env.bodies.Add(-c.body.Load()) }
+func (c *Call) End() { c.Env.AllBodies.free(c.Share.Client, c.body) }
 
 // Draining returns an error if the server takes no more work.
 func (c *Call) Draining() error {

@@ -11,6 +11,7 @@ type Share struct {
 	Most   int // of the requests that run at a time, 0 for no limit of the client
 	// Others is true if other clients may come: some of everything is left for them.
 	Others bool
+	Behind bool // the request waits behind the client's others: a line of a batch
 }
 
 // ShareOf returns the share of a context's request. Without one, it has no limit.
@@ -26,41 +27,41 @@ func ShareOf(ctx context.Context) Share {
 // client that comes later finds a place at once. These are the dynamic thresholds of Choudhury and Hahne (1998). Its
 // owner guards it by a lock.
 type shares struct {
-	places int
-	taken  int
-	by     map[string]int
+	places int64
+	taken  int64
+	by     map[string]int64
 }
 
 // newShares returns a number of free places.
-func newShares(places int) shares { return shares{places: places, by: map[string]int{}} }
+func newShares(places int64) shares { return shares{places: places, by: map[string]int64{}} }
 
 // perFree is how many places a client may have for each free one.
 const perFree = 3
 
-// open reports whether a client may take a place.
-func (s *shares) open(who Share) bool {
+// open reports whether a client may take n places.
+func (s *shares) open(who Share, n int64) bool {
 	free, own := s.places-s.taken, s.by[who.Client]
-	return free > 0 && (own == 0 || !who.Others || free > 1 && own < perFree*free)
+	return free >= n && (own == 0 || !who.Others || free > n && own+n <= perFree*free)
 }
 
-// take takes a place. what they are, such as "requests are waiting", is for the error of a client that may not.
-func (s *shares) take(who Share, what string) error {
+// take takes n places. what they are, such as "requests are waiting", is for the error of a client that may not.
+func (s *shares) take(who Share, n int64, what string) error {
 	own := s.by[who.Client]
-	if !s.open(who) {
+	if !s.open(who, n) {
 		if own == s.taken {
 			return Busy("%d %s, as many as may of one client", own, what)
 		}
 		return Busy("%d %s, and %d of them are this client's, as many as may", s.taken, what, own)
 	}
-	s.taken++
-	s.by[who.Client]++
+	s.taken += n
+	s.by[who.Client] += n
 	return nil
 }
 
-// give gives a place back.
-func (s *shares) give(client string) {
-	s.taken--
-	if s.by[client]--; s.by[client] == 0 {
+// give gives n places back.
+func (s *shares) give(client string, n int64) {
+	s.taken -= n
+	if s.by[client] -= n; s.by[client] == 0 {
 		delete(s.by, client)
 	}
 }
@@ -72,25 +73,31 @@ type Places struct {
 }
 
 // NewPlaces returns a number of free places.
-func NewPlaces(n int) *Places { return &Places{shares: newShares(n)} }
+func NewPlaces(n int64) *Places { return &Places{shares: newShares(n)} }
 
 // Enter takes a place, which leave frees. what is as in shares.take.
 func (p *Places) Enter(who Share, what string) (leave func(), err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.take(who, what); err != nil {
+	if err := p.add(who, 1, what); err != nil {
 		return nil, err
 	}
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.give(who.Client)
-	}, nil
+	return func() { p.free(who.Client, 1) }, nil
+}
+
+func (p *Places) add(who Share, n int64, what string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.take(who, n, what)
+}
+
+func (p *Places) free(client string, n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.give(client, n)
 }
 
 // Taken returns the number of taken places.
 func (p *Places) Taken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.taken
+	return int(p.taken)
 }

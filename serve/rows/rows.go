@@ -64,7 +64,7 @@ type Options struct {
 func New(o Options) *Handler {
 	return &Handler{
 		o: o, Admission: request.NewAdmission(mostPredictions, o.Queue, o.QueueWait),
-		Streams: request.NewPlaces(o.MaxStreams),
+		Streams: request.NewPlaces(int64(o.MaxStreams)),
 	}
 }
 

@@ -2,9 +2,11 @@ package sessions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
+	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/request"
 	"github.com/hippo-ssm/hippo/session"
@@ -49,7 +51,14 @@ func (s *Handler) withSession(c *request.Call, do func(ctx context.Context, h *i
 	if err != nil {
 		return err
 	}
-	return do(c.Request.Context(), h)
+	err = do(c.Request.Context(), h)
+	if errors.Is(err, sample.ErrLogits) { // an imported state may be finite, and lead to what is not
+		return &request.Error{
+			Status: http.StatusUnprocessableEntity, Code: "not_finite",
+			Message: fmt.Sprintf("the session %s cannot continue: %v; rewind it to an earlier position", p.id, err),
+		}
+	}
+	return err
 }
 
 // respondWith is withSession, and responds with the result of do after unlocking the session. So a client can use the

@@ -19,7 +19,7 @@ type viewing struct {
 }
 
 func newViewing(queue int, wait time.Duration) *viewing {
-	return &viewing{turns: make(chan struct{}, 1), all: request.NewPlaces(queue), wait: wait}
+	return &viewing{turns: make(chan struct{}, 1), all: request.NewPlaces(int64(queue)), wait: wait}
 }
 
 // alone waits until the client has no other view. It reserves the place until free is called.

@@ -54,6 +54,7 @@ func Steps(n int) (steps int) {
 const toyTest = `package toy
 
 import (
+	"os"
 	"slices"
 	"testing"
 )
@@ -80,6 +81,10 @@ func TestSteps(t *testing.T) {
 	if n := Steps(8); n != 3 {
 		t.Error(n)
 	}
+	if _, err := os.Stat("left"); err == nil {
+		t.Error("another run has left a file")
+	}
+	os.WriteFile("left", nil, 0o666)
 }
 
 func TestFailsAnyway(t *testing.T) { t.Error("always") }
@@ -101,18 +106,18 @@ func TestToy(t *testing.T) {
 		}
 	}
 	write("go.mod", "module toy\n\ngo 1.26\n")
-	write("toy.go", toyCode)
-	write("toy_test.go", toyTest)
+	write("toy/toy.go", toyCode)
+	write("toy/toy_test.go", toyTest)
 	t.Chdir(dir)
 	o := options{results: filepath.Join(dir, "results.jsonl"), record: filepath.Join(dir, "record.jsonl")}
-	if err := mutate(t.Context(), ".", o); !errors.Is(err, errSurvivors) {
+	if err := mutate(t.Context(), "./toy", o); !errors.Is(err, errSurvivors) {
 		t.Fatalf("found the error %v, want survivors", err)
 	}
-	s, err := load(".")
+	s, err := load("./toy")
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := openStore(o.results, []string{"."})
+	st, err := openStore(o.results, []string{"./toy"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,9 +155,9 @@ func TestToy(t *testing.T) {
 	}
 
 	// Known mutants are no survivors, and a better test kills the others.
-	write("tools/mutate/equivalent.txt", "# a comment\ntoy.go\tNorm\tn < limit → *\tboth are limit\n"+
-		"toy.go\tUnseen\t*\tnothing\n")
-	write("toy_test.go", strings.Replace(toyTest, "func TestSteps", `
+	write("tools/mutate/equivalent.txt", "# a comment\ntoy/toy.go\tNorm\tn < limit → *\tboth are limit\n"+
+		"toy/toy.go\tUnseen\t*\tnothing\n")
+	write("toy/toy_test.go", strings.Replace(toyTest, "func TestSteps", `
 func TestMost(t *testing.T) {
 	if x := Fill(9); len(x) != 4 {
 		t.Error(x)
@@ -163,8 +168,11 @@ func TestMost(t *testing.T) {
 }
 
 func TestSteps`, 1))
-	if err := mutate(t.Context(), ".", o); err != nil {
+	if err := mutate(t.Context(), "./toy", o); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "toy", "left")); err == nil {
+		t.Error("a test has left a file in the package's folder")
 	}
 	line, err := os.ReadFile(o.record)
 	if err != nil {

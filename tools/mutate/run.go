@@ -25,8 +25,38 @@ type test struct {
 	kills     int
 }
 
-// binary is the program of a package's tests, and its folder.
-type binary struct{ path, dir string }
+// binary is the program of a package's tests, the package's folder and the copy of it in which they run.
+type binary struct{ path, dir, copy string }
+
+// shadow makes a tree in a folder whose entries are links to those of the module, but for the package's folder and
+// those on the path to it. It returns the place to copy the package's folder to: what a mutant writes there, such as
+// runs or examples of failures, is neither seen by the next one nor left behind. A package at the module's root has no
+// copy.
+func shadow(folder, module, dir string) (string, error) {
+	rel, err := filepath.Rel(module, dir)
+	if err != nil || rel == "." {
+		return "", err
+	}
+	for _, part := range strings.Split(rel, string(filepath.Separator)) {
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			return "", err
+		}
+		entries, err := os.ReadDir(module)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range entries {
+			if e.Name() == part {
+				continue
+			}
+			if err := os.Symlink(filepath.Join(module, e.Name()), filepath.Join(folder, e.Name())); err != nil {
+				return "", err
+			}
+		}
+		folder, module = filepath.Join(folder, part), filepath.Join(module, part)
+	}
+	return folder, nil
+}
 
 // build compiles the test binaries of packages with the instrumented subject into a folder.
 func (s *subject) build(folder string, covering bool, packages []string) (all []binary, err error) {
@@ -56,7 +86,11 @@ func (s *subject) build(folder string, covering bool, packages []string) (all []
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s", p, err, out)
 		}
-		all = append(all, binary{path, found[0].Dir})
+		place, err := shadow(filepath.Join(folder, fmt.Sprintf("tree%d", i)), s.module, found[0].Dir)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, binary{path, found[0].Dir, place})
 	}
 	return all, nil
 }
@@ -67,6 +101,13 @@ type limits struct{ cpu, wall time.Duration }
 // run runs tests of one binary with a variable of the environment set. It returns whether they pass, the time that they
 // took, and what they printed.
 func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool, cpu time.Duration, out []byte) {
+	dir := b.dir
+	if b.copy != "" {
+		dir = b.copy
+		if err := errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(b.dir))); err != nil {
+			return false, 0, []byte(err.Error())
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, l.wall)
 	defer cancel()
 	args := []string{b.path, "-test.run", pattern, "-test.failfast", "-test.timeout", "0"}
@@ -75,7 +116,7 @@ func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool
 		args = append([]string{"sh", "-c", limit, "sh"}, args...)
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir, cmd.Env = b.dir, append(os.Environ(), env)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env)
 	var buf bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &buf, &buf
 	cmd.WaitDelay = time.Second

@@ -20,6 +20,7 @@ type Config struct {
 	Memory    string `json:"memory" enum:"check,ignore" help:"check: refuse a run that exceeds free memory"`
 
 	Epochs    int     `json:"epochs" min:"1" help:"passes over the training examples"`
+	Steps     int     `json:"steps" min:"0" help:"updates; 0: as many as epochs says"`
 	BatchSize int     `json:"batch_size" min:"1" help:"sequences of an update"`
 	Shards    int     `json:"shards" min:"1" help:"parts of an update, computed one by one to save memory"`
 	EvalEvery float64 `json:"eval_every" min:"0" help:"epochs between evaluations; 0: twenty evaluations"`
@@ -28,6 +29,9 @@ type Config struct {
 	Time  time.Duration `json:"time" min:"0s" help:"end after this training time, such as 30m; 0s: no limit"`
 	Clock string        `json:"clock" enum:"wall,cpu" help:"clock of time: wall time, or CPU time divided by cores"`
 	Stop  float64       `json:"stop" min:"0" help:"end at this validation accuracy in percent; 0: never"`
+	// Patience and EMA are as in training on text.
+	Patience int     `json:"patience" min:"0" help:"end after this many evaluations without a better score; 0: never"`
+	EMA      float64 `json:"ema" min:"0" max:"0.999999" help:"decay of the average of weights to save; 0: none"`
 
 	Pool      string       `json:"pool" enum:"mean,last,cls" help:"input of the head: mean, last or class token"`
 	Positions string       `json:"positions" enum:"none,learned" help:"position embeddings, for attention"`
@@ -72,6 +76,8 @@ func (c *Config) Validate() error {
 	c.Settle()
 	var p config.Problems
 	p.AtLeast("epochs", c.Epochs, 1)
+	p.AtLeast("steps", c.Steps, 0)
+	p.AtLeast("patience", c.Patience, 0)
 	p.AtLeast("batch_size", c.BatchSize, 1)
 	if c.Shards < 1 || c.Shards > c.BatchSize {
 		p.Addf("shards", "found %d, want 1 to batch_size %d", c.Shards, c.BatchSize)

@@ -1,12 +1,14 @@
 package labelled
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"path/filepath"
+	"time"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/checkpoint"
@@ -110,8 +112,9 @@ func (w *Work) plan(all any) train.Plan {
 	o.Warmup += int(math.Round(o.WarmupEpochs * float64(w.perEpoch)))
 	p := train.Plan{
 		Kind: train.LabelledKind, Config: all, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: c.Shards,
-		Optim: o.Optim, Steps: c.Epochs * w.perEpoch, Time: c.Time, Clock: c.Clock, StepsPerEpoch: float64(w.perEpoch),
-		UnitsPerStep: float64(c.BatchSize), Examples: true, KeepBest: w.Set.Valid != nil,
+		Optim: o.Optim, Steps: cmp.Or(c.Steps, c.Epochs*w.perEpoch), Time: c.Time, Clock: c.Clock,
+		StepsPerEpoch: float64(w.perEpoch), UnitsPerStep: float64(c.BatchSize), Examples: true,
+		KeepBest: w.Set.Valid != nil, Patience: c.Patience, EMA: c.EMA,
 	}
 	p.EvalEvery = max(1, p.Steps/20)
 	if c.EvalEvery > 0 {
@@ -119,6 +122,36 @@ func (w *Work) plan(all any) train.Plan {
 	}
 	p.LogEvery = p.EvalEvery
 	return p
+}
+
+// Estimate is what a run takes, by some of its updates.
+type Estimate struct {
+	Params      int     `json:"params"`
+	Steps       int     `json:"steps"`
+	StepSeconds float64 `json:"step_s"`
+	RunSeconds  float64 `json:"run_s"`        // without evaluations
+	Memory      uint64  `json:"memory_bytes"` // of the process, with the data
+}
+
+// Estimate makes three updates, in memory alone, and measures the later two: the first one also sets up memory.
+func (w *Work) Estimate(l *train.Training) (Estimate, error) {
+	var start time.Time
+	const measured = 2
+	for i := range 1 + measured {
+		if i == 1 {
+			start = time.Now()
+		}
+		if _, _, err := l.Step(); err != nil {
+			return Estimate{}, err
+		}
+	}
+	e := Estimate{Params: w.Net.NumParams(), StepSeconds: time.Since(start).Seconds() / measured, Memory: status.RSS(),
+		Steps: l.Plan.Steps}
+	e.RunSeconds = float64(e.Steps) * e.StepSeconds
+	if limit := l.Plan.Time.Seconds(); limit > 0 {
+		e.RunSeconds = min(e.RunSeconds, limit)
+	}
+	return e, nil
 }
 
 // NewTape returns a tape on the engine of the network.
@@ -200,6 +233,7 @@ func (w *Work) Return([]byte, string) error { return nil }
 func (w *Work) TakeBest(l *train.Training) (*train.Score, error) {
 	best, ok := l.BestPoint()
 	if w.Set.Valid == nil || !ok {
+		l.TakeAverage()
 		return nil, nil
 	}
 	dir := filepath.Join(w.Config.Out, model.BestDir)

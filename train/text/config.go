@@ -57,10 +57,12 @@ type Config struct {
 
 // Loop says how long and on what batches to train, and what to do during the run.
 type Loop struct {
-	Steps     int `json:"steps" min:"1" help:"updates; with train.time only the scale of optim.warmup"`
-	BatchSize int `json:"batch_size" min:"1" help:"sequences of a shard, computed together"`
-	SeqLen    int `json:"seq_len" min:"1" help:"tokens of a sequence"`
-	Shards    int `json:"shards" min:"1" help:"shards of an update; their gradients are added in a fixed order"`
+	Steps int `json:"steps" min:"1" help:"updates; with train.time only the scale of optim.warmup"`
+	// Epochs sets Steps when the run starts, since it takes the text to know.
+	Epochs    float64 `json:"epochs" min:"0" help:"passes over the training text, in place of steps; 0: steps"`
+	BatchSize int     `json:"batch_size" min:"1" help:"sequences of a shard, computed together"`
+	SeqLen    int     `json:"seq_len" min:"1" help:"tokens of a sequence"`
+	Shards    int     `json:"shards" min:"1" help:"shards of an update; their gradients are added in a fixed order"`
 	// CarryState carries recurrent states for good, keys and values of attention for seq_len positions.
 	CarryState bool `json:"carry_state" help:"read the text in order and carry the state from step to step"`
 	// Chunk keeps no more activations than those of a chunk. Gradients exact computes each chunk twice.
@@ -135,6 +137,9 @@ func (c *Config) Validate() error {
 	p.OneOf("memory", cmp.Or(c.Memory, train.MemoryCheck), train.MemoryChoices)
 	t := c.Train
 	p.AtLeast("train.steps", t.Steps, 1)
+	if !(t.Epochs >= 0 && t.Epochs <= maxEpochs) {
+		p.Addf("train.epochs", "found %g, want a number from 0 (for train.steps) to %g", t.Epochs, maxEpochs)
+	}
 	p.AtLeast("train.batch_size", t.BatchSize, 1)
 	p.AtLeast("train.seq_len", t.SeqLen, 1)
 	p.AtLeast("train.shards", t.Shards, 1)
@@ -159,6 +164,9 @@ func (c *Config) Validate() error {
 	c.LoRA.validate(c, &p)
 	return p.Err()
 }
+
+// maxEpochs bounds the passes over a text, so that their updates can be counted.
+const maxEpochs = 1e6
 
 // maxShard bounds the tokens of a shard: no machine has memory for the activations of so many.
 const (

@@ -1,7 +1,9 @@
 package text
 
 import (
+	"context"
 	"fmt"
+	"math"
 
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/train"
@@ -11,11 +13,32 @@ import (
 // text.
 func (c *Config) Smoke() {
 	t := &c.Train
-	t.Steps, t.Time, t.LogEvery, t.EvalEvery, t.SaveEvery, t.SampleEvery = 2, 0, 1, 2, 2, 2
+	t.Steps, t.Epochs, t.Time, t.LogEvery, t.EvalEvery, t.SaveEvery, t.SampleEvery = 2, 0, 0, 1, 2, 2, 2
 	t.SampleTokens = min(t.SampleTokens, 32)
 	t.EvalTokens = min(t.EvalTokens, t.BatchSize*t.SeqLen)
 	c.Optim.Warmup = min(c.Optim.Warmup, 1)
 	c.smoke = true
+}
+
+// CountSteps sets the number of updates from that of epochs, if the configuration has one, by the length of the text.
+func (c *Config) CountSteps(ctx context.Context) error {
+	if c.Train.Epochs == 0 {
+		return nil
+	}
+	d, err := c.OpenData(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	c.Train.countSteps(d.Train.Len())
+	return nil
+}
+
+// countSteps sets the number of updates from that of epochs of so many tokens.
+func (t *Loop) countSteps(tokens int) {
+	if t.Epochs > 0 {
+		t.Steps = max(1, int(math.Ceil(t.Epochs*float64(tokens)/float64(t.tokensPerStep()))))
+	}
 }
 
 // FitBatch sets the sequences of a shard to the most that fit into memory, and the shards of an update so that it has

@@ -121,6 +121,7 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Work, 
 		return nil, fmt.Errorf("validation text: found nothing in %d tokens that counts, want a reply, "+
 			"or documents of two tokens; give more text or a larger valid_fraction", d.Valid.Len())
 	}
+	cfg.Train.countSteps(loader.TokensPerEpoch())
 	n := cfg.Train.tokensPerStep()
 	tr := &Work{
 		Config: cfg, Model: m, Data: d, params: params, loader: loader, inputs: make([]int32, n),
@@ -132,6 +133,20 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Work, 
 
 // Begin returns the loop that trains the model.
 func (tr *Work) Begin() (*train.Training, error) { return train.New(tr.plan(), tr) }
+
+// FindLR is the learning-rate range test with updates of a run of this configuration: see [train.FindLR].
+func (c Config) FindLR(ctx context.Context, n int, told func(train.LRPoint)) (*train.LRRange, error) {
+	d, err := c.OpenData(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	tr, err := New(c, d)
+	if err != nil {
+		return nil, err
+	}
+	return train.FindLR(ctx, n, tr.plan(), tr, told)
+}
 
 // plan is the plan of the run's loop.
 func (tr *Work) plan() train.Plan {

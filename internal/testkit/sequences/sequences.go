@@ -1,0 +1,171 @@
+// Package sequences generates tables of sequences of known truth, each with a class or a number, to test what tells
+// them. It imports no package of hippo.
+package sequences
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+)
+
+// Sequences is a table of sequences.
+type Sequences struct {
+	Name  string
+	About string // the truth, in a sentence
+	Table string // CSV
+	// Beyond says that no model of simple features can express the truth, so that a network should be better than all.
+	Beyond bool
+}
+
+// The columns of a table that name a sequence, and that are to be predicted.
+const (
+	ID     = "id"
+	Target = "kind"
+)
+
+// kind is how sequences are drawn.
+type kind struct {
+	name, about string
+	beyond      bool
+	n           int
+	columns     string
+	shares      []float64 // of the classes A, B and so on; nil for numbers
+	draw        func(rng *rand.Rand, class, rows int) [][]float64
+}
+
+var kinds = []kind{
+	{"level", "three classes by level and trend, as a linear model of mean and slope has it", false, 400, "x",
+		[]float64{1, 1, 1}, level},
+	{"rare", "one sequence in ten has a quick wave for a while, as its spectrum shows", false, 600, "x",
+		[]float64{9, 1}, burst},
+	{"attack", "pulses of either sign that rise at once and fade, or the reverse: only the order differs", true,
+		600, "x", []float64{1, 1}, attack},
+	{"echo", "pulses of x that y repeats 2 or 5 rows later: each column alone is alike in both classes", true, 600,
+		"x,y", []float64{1, 1}, echo},
+	{"rareecho", "as echo, but one sequence in eight has the late one", true, 800, "x,y", []float64{7, 1}, echo},
+	{"cycle", "three columns pulse in turn, in one order or the other", true, 600, "a,b,c", []float64{1, 1}, cycle},
+	{"delay", "a number: how many rows later, 1 to 6, y repeats the pulses of x", true, 600, "x,y", nil,
+		func(rng *rand.Rand, delay, rows int) [][]float64 { return echoes(rng, delay, rows) }},
+}
+
+// All returns all tables, with noise by a seed.
+func All(seed uint64) (all []Sequences) {
+	for i, k := range kinds {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		all = append(all, Sequences{Name: k.name, About: k.about, Beyond: k.beyond, Table: k.table(rng)})
+	}
+	return all
+}
+
+// table draws sequences of 60 to 79 rows.
+func (k *kind) table(rng *rand.Rand) string {
+	sum := 0.0
+	for _, s := range k.shares {
+		sum += s
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s,%s,%s\n", ID, k.columns, Target)
+	for id := range k.n {
+		class, text := 1+rng.IntN(6), ""
+		if text = fmt.Sprint(class) + ".0"; k.shares != nil {
+			class = 0
+			for at := rng.Float64()*sum - k.shares[0]; at > 0 && class < len(k.shares)-1; at -= k.shares[class] {
+				class++
+			}
+			text = string(rune('A' + class))
+		}
+		x := k.draw(rng, class, 60+rng.IntN(20))
+		for t := range x[0] {
+			fmt.Fprintf(&b, "s%d", id)
+			for _, column := range x {
+				fmt.Fprintf(&b, ",%.3f", column[t])
+			}
+			fmt.Fprintf(&b, ",%s\n", text)
+		}
+	}
+	return b.String()
+}
+
+// noise is columns of white noise.
+func noise(rng *rand.Rand, columns, rows int, deviation float64) [][]float64 {
+	x := make([][]float64, columns)
+	for k := range x {
+		x[k] = make([]float64, rows)
+		for t := range x[k] {
+			x[k][t] = deviation * rng.NormFloat64()
+		}
+	}
+	return x
+}
+
+// level is noise around a line: low and flat, high and flat, or rising.
+func level(rng *rand.Rand, class, rows int) [][]float64 {
+	x := noise(rng, 1, rows, 1)
+	at, slope := []float64{-0.3, 0.3, 0}[class]+0.15*rng.NormFloat64(), []float64{0, 0, 1}[class]
+	for t := range x[0] {
+		x[0][t] += at + slope*(float64(t)/float64(rows)-0.5)
+	}
+	return x
+}
+
+// burst is a slow wave with noise, and in class B a quick wave for a while.
+func burst(rng *rand.Rand, class, rows int) [][]float64 {
+	x := noise(rng, 1, rows, 0.5)
+	phase, at := 2*math.Pi*rng.Float64(), rng.IntN(rows-20)
+	for t := range x[0] {
+		x[0][t] += math.Sin(2*math.Pi*float64(t)/30 + phase)
+		if class == 1 && t >= at && t < at+20 {
+			x[0][t] += 0.8 * math.Sin(2*math.Pi*float64(t)/3+phase)
+		}
+	}
+	return x
+}
+
+// attack is pulses of random signs. In class A each rises at once and fades, in class B it is the reverse in time.
+// Mean, spread, spectrum and slope are alike.
+func attack(rng *rand.Rand, class, rows int) [][]float64 {
+	x := noise(rng, 1, rows, 0.25)
+	for t := -rng.IntN(20); t < rows; t += 14 + rng.IntN(8) {
+		sign := float64(2*rng.IntN(2) - 1)
+		for k := range 10 {
+			at := t + k
+			if class == 1 {
+				at = t + 9 - k
+			}
+			if at >= 0 && at < rows {
+				x[0][at] += 2 * sign * math.Exp(-float64(k)/3)
+			}
+		}
+	}
+	return x
+}
+
+// echo is pulses that y repeats 2 rows later, or 5.
+func echo(rng *rand.Rand, class, rows int) [][]float64 { return echoes(rng, []int{2, 5}[class], rows) }
+
+// echoes is pulses of random signs in column x that column y repeats later.
+func echoes(rng *rand.Rand, later, rows int) [][]float64 {
+	x := noise(rng, 2, rows, 0.3)
+	for t := -rng.IntN(14); t < rows; t += 6 + rng.IntN(8) {
+		pulse := 2 * float64(2*rng.IntN(2)-1)
+		if t >= 0 {
+			x[0][t] += pulse
+		}
+		if at := t + later; at >= 0 && at < rows {
+			x[1][at] += pulse
+		}
+	}
+	return x
+}
+
+// cycle is pulses that go from column to column: a, b, c, or c, b, a.
+func cycle(rng *rand.Rand, class, rows int) [][]float64 {
+	x := noise(rng, 3, rows, 0.4)
+	column := rng.IntN(3)
+	for t := rng.IntN(6); t < rows; t += 3 + rng.IntN(2) {
+		x[column][t] += 3
+		column = (column + 1 + class) % 3
+	}
+	return x
+}

@@ -1,0 +1,214 @@
+// Package sweep searches settings: it trains with random ones (Bergstra and Bengio, JMLR 13, 2012), all of them to the
+// end or by successive halving, and ranks them by their score on validation data. It knows neither models nor data: a
+// function that the caller gives makes a trial. What is done is saved after every trial, so a sweep that was
+// interrupted resumes.
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// File is the name of a sweep's record in its folder.
+const File = "sweep.json"
+
+// Plan is what a sweep does.
+type Plan struct {
+	Command []string `json:"command"` // that each trial runs, with its settings added
+	Over    []string `json:"over"`    // see ParseRange
+	Halving string   `json:"halving"` // see ParseBudget; empty for trials that all train to the end
+	Trials  int      `json:"trials"`
+	Eta     int      `json:"eta"` // of so many trials one goes on to the next round
+	Seed    uint64   `json:"seed"`
+}
+
+// Trial is a run with its settings.
+type Trial struct {
+	Number   int          `json:"trial"` // from 1
+	Round    int          `json:"round"` // of halving, from 1
+	Settings []Setting    `json:"settings"`
+	Budget   *Setting     `json:"budget,omitempty"`
+	Out      string       `json:"out"`             // the folder of the run
+	Score    *train.Score `json:"score,omitempty"` // the best on validation data; nil if it failed
+	Error    string       `json:"error,omitempty"`
+	Seconds  float64      `json:"seconds"`
+}
+
+// Record is a sweep's file.
+type Record struct {
+	Plan   Plan    `json:"plan"`
+	Trials []Trial `json:"trials"` // that have ended, in this order
+}
+
+// Runner makes a trial and returns the best score on validation data. An error that is not of ctx is noted, and the
+// sweep continues.
+type Runner func(ctx context.Context, t Trial) (train.Score, error)
+
+// mostFailures is how many trials may fail before any has succeeded.
+const mostFailures = 3
+
+// Run makes the trials of a plan that the record in the folder out does not have yet. started is called before each,
+// with the number of all.
+func Run(ctx context.Context, out string, p Plan, run Runner, started func(t Trial, of int)) (r *Record, err error) {
+	space, rounds, budget, err := p.parse()
+	if err != nil {
+		return nil, err
+	}
+	err = train.InFolder(out, func() error {
+		if r, err = open(out, p); err != nil {
+			return err
+		}
+		trials := draws(space, p.Trials, p.Seed)
+		of := 0
+		for i := range rounds {
+			rounds[i].trials = min(rounds[i].trials, len(trials))
+			of += rounds[i].trials
+		}
+		numbers := make([]int, len(trials)) // that take part in a round
+		for i := range numbers {
+			numbers[i] = i + 1
+		}
+		for i, round := range rounds {
+			for _, n := range numbers {
+				t := Trial{Number: n, Round: i + 1, Settings: trials[n-1],
+					Out: filepath.Join(out, fmt.Sprintf("trial-%03d", n))}
+				if budget != nil {
+					b := budget.share(round.share)
+					t.Budget, t.Out = &b, fmt.Sprintf("%s-round-%d", t.Out, i+1)
+				}
+				if err := r.trial(ctx, out, t, run, func() { started(t, of) }); err != nil {
+					return err
+				}
+			}
+			if i+1 < len(rounds) {
+				best := r.Ranking(i + 1)
+				numbers = numbers[:0]
+				for _, t := range best[:min(rounds[i+1].trials, len(best))] {
+					numbers = append(numbers, t.Number)
+				}
+			}
+		}
+		return nil
+	})
+	return r, err
+}
+
+// parse returns the parts of a plan, or all its problems.
+func (p *Plan) parse() (space []Range, rounds []rung, budget *Budget, err error) {
+	var problems []error
+	seen := map[string]bool{}
+	for _, text := range p.Over {
+		r, err := ParseRange(text)
+		if err == nil && seen[r.Setting] {
+			err = fmt.Errorf("over: found %s twice, want each setting once", r.Setting)
+		}
+		seen[r.Setting] = true
+		space, problems = append(space, r), append(problems, err)
+	}
+	if len(space) == 0 {
+		problems = append(problems, errors.New("over: found no setting, want one or more, such as optim.lr=1e-4..1e-2"))
+	}
+	if p.Trials < 1 || p.Trials > 10000 {
+		problems = append(problems, fmt.Errorf("trials: found %d, want 1 to 10000", p.Trials))
+	}
+	if p.Eta < 2 {
+		problems = append(problems, fmt.Errorf("eta: found %d, want 2 or more", p.Eta))
+	}
+	rounds = []rung{{p.Trials, 1}}
+	if p.Halving != "" && p.Eta >= 2 {
+		b, err := ParseBudget(p.Halving)
+		if err == nil && seen[b.Setting] {
+			err = fmt.Errorf("halving: found %s, which is also searched", b.Setting)
+		}
+		problems = append(problems, err)
+		budget, rounds = &b, rungs(p.Trials, p.Eta)
+	}
+	return space, rounds, budget, errors.Join(problems...)
+}
+
+// open reads the record in a folder, or starts one.
+func open(out string, p Plan) (*Record, error) {
+	path := filepath.Join(out, File)
+	r := &Record{}
+	switch err := disk.ReadJSON(path, r); {
+	case errors.Is(err, fs.ErrNotExist):
+		return &Record{Plan: p}, nil
+	case err != nil:
+		return nil, err
+	}
+	if !slices.Equal(r.Plan.Command, p.Command) || !slices.Equal(r.Plan.Over, p.Over) ||
+		r.Plan.Halving != p.Halving || r.Plan.Seed != p.Seed || r.Plan.Eta != p.Eta ||
+		r.Plan.Trials != p.Trials && p.Halving != "" {
+		return nil, fmt.Errorf("%s: found a sweep with other settings: %+v, now %+v; remove it, or choose another "+
+			"folder with --out", path, r.Plan, p)
+	}
+	r.Plan = p // more trials go on
+	return r, nil
+}
+
+// trial makes a trial that the record does not have, and saves the record.
+func (r *Record) trial(ctx context.Context, out string, t Trial, run Runner, started func()) error {
+	if slices.ContainsFunc(r.Trials, func(o Trial) bool { return o.Number == t.Number && o.Round == t.Round }) {
+		return nil
+	}
+	started()
+	start := time.Now()
+	score, err := run(ctx, t)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	t.Seconds = time.Since(start).Seconds()
+	if err == nil && math.IsNaN(score.Loss) {
+		err = errors.New("the validation loss is no number")
+	}
+	if err == nil {
+		t.Score = &score
+	} else {
+		t.Error = err.Error()
+	}
+	if err != nil && len(r.Trials)+1 >= mostFailures && len(r.Ranking(1)) == 0 {
+		return fmt.Errorf("the first %d trials failed, the last one with: %w", len(r.Trials)+1, err)
+	}
+	r.Trials = append(r.Trials, t)
+	return disk.WriteJSON(filepath.Join(out, File), r)
+}
+
+// Ranking returns the trials of a round that did not fail, the best first.
+func (r *Record) Ranking(round int) (all []Trial) {
+	for _, t := range r.Trials {
+		if t.Round == round && t.Score != nil {
+			all = append(all, t)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Trial) int {
+		switch {
+		case a.Score.Better(*b.Score):
+			return -1
+		case b.Score.Better(*a.Score):
+			return 1
+		}
+		return cmp.Compare(a.Number, b.Number)
+	})
+	return all
+}
+
+// Last is the last round with a result, 0 if there is none.
+func (r *Record) Last() int {
+	last := 0
+	for _, t := range r.Trials {
+		if t.Score != nil {
+			last = max(last, t.Round)
+		}
+	}
+	return last
+}

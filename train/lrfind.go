@@ -1,0 +1,83 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// The learning rates that FindLR tries, where it stops, and how it smooths.
+const (
+	leastLR, mostLR = 1e-6, 1.
+	lrSmoothing     = 0.9
+	lrExplodes      = 2.   // times above the least loss
+	lrBelow         = 1e-1 // of the rate of the least loss: what is suggested
+)
+
+// LRPoint is the training loss at a learning rate that grows from update to update.
+type LRPoint struct {
+	LR       float64 `json:"lr"`
+	Loss     float64 `json:"loss"`     // of one update
+	Smoothed float64 `json:"smoothed"` // exponential moving average
+}
+
+// LRRange is the result of FindLR.
+type LRRange struct {
+	Points []LRPoint `json:"points"`
+	Best   LRPoint   `json:"best"` // of the least smoothed loss
+	// Suggested is a tenth of the rate of the least loss, 0 where the loss did not fall.
+	Suggested float64 `json:"suggested_lr"`
+	Exploded  bool    `json:"exploded"` // the loss rose far or was no number before the largest rate
+}
+
+// FindLR is the learning-rate range test (Smith, arXiv:1506.01186, §3.3): n updates of a work by its plan, with a
+// learning rate that grows by a constant factor from 1e-6 to 1. It ends where the loss is twice the least. Nothing is
+// written.
+func FindLR(ctx context.Context, n int, p Plan, w Work, told func(LRPoint)) (*LRRange, error) {
+	if n < 10 {
+		return nil, fmt.Errorf("learning-rate range test: found %d updates, want at least 10", n)
+	}
+	if p.Optim.SSMLR > 0 {
+		p.Optim.SSMLR *= mostLR / p.Optim.LR
+	} else {
+		p.Optim.SSMLR = mostLR
+	}
+	rate := func(step int) float64 { return math.Pow(leastLR/mostLR, 1-float64(step)/float64(n-1)) }
+	p.Optim.LR, p.Steps, p.Time, p.Rate = mostLR, n, 0, rate
+	loop, err := New(p, w)
+	if err != nil {
+		return nil, err
+	}
+	r, mean := &LRRange{}, 0.
+	for step := range n {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		loss, _, err := loop.Step()
+		var broke *NonFiniteError
+		if errors.As(err, &broke) {
+			r.Exploded = true
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		mean = lrSmoothing*mean + (1-lrSmoothing)*loss
+		p := LRPoint{mostLR * rate(step), loss, mean / (1 - math.Pow(lrSmoothing, float64(step+1)))}
+		if r.Points = append(r.Points, p); told != nil {
+			told(p)
+		}
+		if step == 0 || p.Smoothed < r.Best.Smoothed {
+			r.Best = p
+		}
+		if p.Smoothed > lrExplodes*r.Best.Smoothed {
+			r.Exploded = true
+			break
+		}
+	}
+	if len(r.Points) > 0 && r.Best.Smoothed < r.Points[0].Smoothed {
+		r.Suggested = lrBelow * r.Best.LR
+	}
+	return r, nil
+}
