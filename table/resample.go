@@ -28,8 +28,8 @@ type filter struct {
 // newFilter returns the filter from one rate to another.
 func newFilter(from, to int) (*filter, error) {
 	if max(from, to) > mostRatio*min(from, to) {
-		return nil, fmt.Errorf("found a recording at %d Hz beside others at %d Hz, want rates that are more alike", from,
-			to)
+		return nil, fmt.Errorf("found a recording at %d Hz beside others at %d Hz, want rates that are more "+
+			"alike", from, to)
 	}
 	a, b := from, to
 	for b > 0 {
