@@ -16,7 +16,8 @@ type Model struct {
 	plan *Plan
 	enc  *encoder
 
-	rival *Contender // predicts in the place of the network; nil for the network
+	rival   *Contender // predicts in the place of the network; nil for the network
+	network *Model     // the model whose network it is in the place of, whose plan is the network's; nil for itself
 }
 
 // Open loads what the run in a folder has chosen to predict by: its network, or a simple model that was better.
