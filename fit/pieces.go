@@ -1,6 +1,7 @@
 package fit
 
-// A sequence of more than mostWhole rows, such as hours of sound, is learned in pieces of pieceRows. Variables for tests.
+// A sequence of more than mostWhole rows, such as hours of sound, is learned in pieces of pieceRows. Both are
+// variables for tests.
 var mostWhole, pieceRows = 1 << 20, 1 << 14
 
 // pieces is the prediction for a sequence from those for its pieces: their mean, weighted by rows.

@@ -72,8 +72,8 @@ func TestMemoryOfLongSequences(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(500 << 20))
 	c := small(t, dir, func(c *fit.Config) { c.Epochs, c.Spectrum, c.Model.DModel = 1, "none", 64 })
 	_, err := fit.Run(context.Background(), c, nil, fit.Events{})
-	if err == nil || !strings.Contains(err.Error(), "the longest sequence has 400000 positions: shorter ones (hippo fit: "+
-		"--length N") {
+	if err == nil || !strings.Contains(err.Error(), "the longest sequence has 400000 positions: "+
+		"shorter ones (hippo fit: --length N") {
 		t.Errorf("found %v", err)
 	}
 }

@@ -122,7 +122,8 @@ func (f *frame) settleLengths(c *Config) error {
 		}
 		if p.Pieces = p.whole() && p.Length > 0 && most > p.Length; p.Pieces {
 			f.notes = append(f.notes, fmt.Sprintf("sequences of up to %d rows are learned in pieces of %d (--length), "+
-				"which the results count; the prediction for a sequence is the mean of those for its pieces", most, p.Length))
+				"which the results count; the prediction for a sequence is the mean of those for its pieces", most,
+				p.Length))
 		}
 		return nil
 	}

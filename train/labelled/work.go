@@ -106,8 +106,8 @@ func newNetwork(c *Config, set *task.Set) (*model.Network, error) {
 		}
 		if most := leastActivations(m) * set.MaxLength; params.Bytes(c.Shards)+most > int(free.Bytes) {
 			return nil, &train.MemoryError{Need: params.Bytes(c.Shards) + most, Weights: params.Bytes(c.Shards),
-				Activations: most, Free: free, Advice: fmt.Sprintf("the longest sequence has %d positions: shorter ones "+
-					"(hippo fit: --length N learns them in pieces) need less", set.MaxLength)}
+				Activations: most, Free: free, Advice: fmt.Sprintf("the longest sequence has %d positions: "+
+					"shorter ones (hippo fit: --length N learns them in pieces) need less", set.MaxLength)}
 		}
 	}
 	return m, nil
