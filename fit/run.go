@@ -247,6 +247,9 @@ func (f *frame) learnable(c *Config, divided [parts][]segment, before *linear) (
 	if err := f.measure(divided[trainPart]); err != nil {
 		return nil, err
 	}
+	if err := f.checkFar(); err != nil {
+		return nil, err
+	}
 	set, err := f.set(c, divided)
 	if err == nil {
 		err = f.weigh(c.ClassWeights, set)
