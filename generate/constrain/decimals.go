@@ -90,7 +90,8 @@ func newDecimals(b *builder, l limits, step *big.Rat, fraction int) *decimals {
 		if at := strings.IndexByte(text, '.'); at >= 0 {
 			d.scale = len(text) - at - 1
 		}
-		units := new(big.Rat).Mul(step, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d.scale)), nil)))
+		power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d.scale)), nil)
+		units := new(big.Rat).Mul(step, new(big.Rat).SetInt(power))
 		if !units.IsInt() || units.Num().Cmp(big.NewInt(mostStep)) > 0 {
 			fail(b.path, "found multiples of %s, want digits of at most %d in it: the grammar remembers the rest of a "+
 				"division by them", step.FloatString(d.scale), mostStep)

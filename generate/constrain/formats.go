@@ -1,10 +1,16 @@
 package constrain
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
 // patterned are formats that a pattern always stands beside where zod writes them: that says what they are. anyText are
 // those that any text has.
 var (
-	patterned = []string{"base64", "base64url", "cidrv4", "cidrv6", "cuid", "cuid2", "e164", "emoji", "ends_with", "hex",
-		"includes", "ksuid", "lowercase", "mac", "nanoid", "regex", "starts_with", "ulid", "uppercase", "xid",
+	patterned = []string{"base64", "base64url", "cidrv4", "cidrv6", "cuid", "cuid2", "e164", "emoji", "ends_with",
+		"hex", "includes", "ksuid", "lowercase", "mac", "nanoid", "regex", "starts_with", "ulid", "uppercase", "xid",
 		"md5_hex", "sha1_hex", "sha256_hex", "sha384_hex", "sha512_hex"}
 	anyText = []string{"binary", "password", "path"}
 )
@@ -38,3 +44,24 @@ var formats = func() map[string]string {
 		"uri":   `https?://` + host + `(?::[0-9]{1,4})?(?:/[A-Za-z0-9._~-]{0,64}){0,8}(?:\?[A-Za-z0-9._~=&-]{0,128})?`,
 	}
 }()
+
+// matches notes a pattern or a format. alone says that no pattern stands beside it.
+func (n *node) matches(key, at string, v any, alone bool) {
+	text, ok := v.(string)
+	if !ok {
+		fail(at, "found %s, want a string", show(v))
+	}
+	if key == "pattern" {
+		n.patterns = append(n.patterns, newPattern(at, text, false))
+		return
+	}
+	if slices.Contains(anyText, text) || slices.Contains(patterned, text) && !alone {
+		return
+	}
+	expression, ok := formats[text]
+	if !ok {
+		fail(at, "found the format %.40q, want one of %s, or a pattern", text,
+			strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
+	}
+	n.patterns = append(n.patterns, newPattern(at, expression, true))
+}

@@ -109,8 +109,8 @@ func (u *units) distinct(all []*node, path string, least, most int) int32 {
 		ok = ok && len(n.prefix) == 0
 	}
 	if !ok {
-		fail(path, "found true for elements that are not a list of values, want an enum, const or boolean as items, or "+
-			"false: a grammar does not remember other elements")
+		fail(path, "found true for elements that are not a list of values, want an enum, const or boolean as items, "+
+			"or false: a grammar does not remember other elements")
 	}
 	elements := make([]int32, len(values))
 	for i, v := range values {

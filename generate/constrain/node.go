@@ -326,29 +326,8 @@ func emptyKeyword(key string, v any) bool {
 
 // supported are the keywords, for an error.
 const supported = "type, enum, const, properties, required, additionalProperties, items, prefixItems, minItems, " +
-	"maxItems, uniqueItems, patternProperties, propertyNames, minLength, maxLength, pattern, format, minimum, maximum, " +
-	"exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf, allOf, $ref, $defs"
-
-// matches notes a pattern or a format. alone says that no pattern stands beside it.
-func (n *node) matches(key, at string, v any, alone bool) {
-	text, ok := v.(string)
-	if !ok {
-		fail(at, "found %s, want a string", show(v))
-	}
-	if key == "pattern" {
-		n.patterns = append(n.patterns, newPattern(at, text, false))
-		return
-	}
-	if slices.Contains(anyText, text) || slices.Contains(patterned, text) && !alone {
-		return
-	}
-	expression, ok := formats[text]
-	if !ok {
-		fail(at, "found the format %.40q, want one of %s, or a pattern", text,
-			strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
-	}
-	n.patterns = append(n.patterns, newPattern(at, expression, true))
-}
+	"maxItems, uniqueItems, patternProperties, propertyNames, minLength, maxLength, pattern, format, minimum, " +
+	"maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf, allOf, $ref, $defs"
 
 func (n *node) bound(key, at string, v any) {
 	x, ok := v.(json.Number)

@@ -59,8 +59,8 @@ func (p *pattern) compile(source string, whole, never bool) {
 	byName := map[string]look{}
 	plain := p.lookaheads(source, func(body string, not bool) string {
 		if never {
-			fail(p.path, "found the regular expression %.60q with a lookahead in one that must not match, want none there",
-				p.source)
+			fail(p.path, "found the regular expression %.60q with a lookahead in one that must not match, want none "+
+				"there", p.source)
 		}
 		name := fmt.Sprintf("look%d", len(p.progs))
 		byName[name] = look{len(p.progs), not}
