@@ -19,7 +19,7 @@ type simple struct {
 const (
 	leastSimple    = 10
 	mostSimple     = 20_000
-	mostFeatures   = 4000
+	mostFeatures   = 1500
 	simpleProducts = 3_000_000 // examples, features and outputs multiplied
 )
 

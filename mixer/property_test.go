@@ -110,7 +110,19 @@ func variants() []variant {
 			"short_filter_order",
 			"4", "train_pos_emb", "true"), false},
 		{"hyena_window_70", HyenaInfo.New, hyenaConfig("l_max", "70", "filter_order", "6", "modulate", "false"), false},
+		{"several", severalMixers, Config{DState: 6, HeadDim: 1, HeadOrder: "dh"}, true},
 	}
+}
+
+// severalMixers are H3 and an LMU side by side, whose input is halved and whose sum is tripled.
+func severalMixers(cfg Config) (Mixer, error) {
+	a, err := H3Info.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Options = Options{"hidden": "4", "order": "3", "theta": "9"}
+	b, err := LMUInfo.New(cfg)
+	return Scaled(Parallel([]string{"a", "b"}, []Mixer{a, b}), 0.5, 3), err
 }
 
 // mixer builds the variant with parameters of a size at which everything in it matters.

@@ -45,18 +45,30 @@ func TestStateClone(t *testing.T) {
 	}
 }
 
+func sumOf(x []int) (sum int) {
+	for _, v := range x {
+		sum += v
+	}
+	return sum
+}
+
 // TestStateRestore: what Tensors gives makes another state the same.
 func TestStateRestore(t *testing.T) {
 	for _, v := range variants() {
 		t.Run(v.name, func(t *testing.T) {
 			m := v.mixer(t)
-			_, s := chunked(m, sequences(10, 2, 30), []int{7, 23}, never)
-			c := s.restored(t)
-			if c.size() != s.size() {
-				t.Errorf("it is %d bytes, the original %d", c.size(), s.size())
-			}
-			if !slices.Equal(next(c, 11), next(s, 11)) {
-				t.Error("the restored state goes on differently")
+			var s *several
+			for _, lengths := range [][]int{{18, 9}, {6, 17, 23}, {1}, {7, 23}} { // also whole blocks of 9 and 23
+				_, s = chunked(m, sequences(10, 2, sumOf(lengths)), lengths, never)
+				c := s.restored(t)
+				if c.size() != s.size() {
+					t.Errorf("after %v it is %d bytes, the original %d", lengths, c.size(), s.size())
+				}
+				for seed := range uint64(3) {
+					if !slices.Equal(next(c, seed), next(s, seed)) {
+						t.Errorf("the state restored after %v goes on differently", lengths)
+					}
+				}
 			}
 			old := m.NewState()
 			s.states[0].Tensors(func(name string, x *tensor.Tensor) {

@@ -1,6 +1,9 @@
 package mixer
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -144,6 +147,122 @@ func TestWindowBoundsTheState(t *testing.T) {
 		_, s := chunked(m, sequences(1, 1, l), []int{l}, never)
 		if got, want := s.size(), min(l, 8)*row; got != want {
 			t.Errorf("after %d positions the state has %d bytes, want %d, of at most 8 positions", l, got, want)
+		}
+	}
+}
+
+// TestSeveralFormula: mixers side by side are added, and both numbers of Scaled count.
+func TestSeveralFormula(t *testing.T) {
+	v := variant{build: severalMixers, cfg: Config{DState: 6, HeadDim: 1, HeadOrder: "dh"}}
+	m := v.mixer(t).(scaled)
+	parts := m.Mixer.(*parallel).parts
+	u, half := sequences(3, 1, 20), sequences(3, 1, 20)
+	for i := range half.Data() {
+		half.Data()[i] /= 2
+	}
+	rows := equalRows(1, 20)
+	want := read(parts[0].Forward(newTape(), half, rows))
+	for i, y := range read(parts[1].Forward(newTape(), half, rows)) {
+		want[i] = 3 * (want[i] + y)
+	}
+	near(t, "y", read(m.Forward(newTape(), u, rows)), want, 1e-6)
+	for in, out := range map[float64]float64{1: 2, 2: 1} {
+		if _, ok := Scaled(parts[0], in, out).(scaled); !ok {
+			t.Errorf("%g and %g scale nothing", in, out)
+		}
+	}
+	if Scaled(parts[0], 1, 1) != parts[0] {
+		t.Error("multiplied by 1 it is another mixer")
+	}
+}
+
+// TestTraitsOfSeveral: what any part cannot do, the whole cannot.
+func TestTraitsOfSeveral(t *testing.T) {
+	none := Traits{}
+	for _, c := range []struct{ a, b, want Traits }{
+		{none, none, none},
+		{Traits{LooksAhead: true}, none, Traits{LooksAhead: true}},
+		{Traits{Convolves: true}, none, Traits{Convolves: true}},
+		{Traits{Steps: true}, none, Traits{Steps: true}},
+		{Traits{ByPosition: true}, none, Traits{ByPosition: true}},
+		{Traits{Growth: 3}, Traits{Growth: 4}, Traits{Growth: 7}},
+		{Traits{MaxLength: 5}, none, Traits{MaxLength: 5}},
+		{Traits{MaxLength: 5}, Traits{MaxLength: 9}, Traits{MaxLength: 5}},
+		{Traits{Multiple: 4}, none, Traits{Multiple: 4}},
+		{Traits{Multiple: 4}, Traits{Multiple: 6}, Traits{Multiple: 24}},
+	} {
+		if ab, ba := c.a.And(c.b), c.b.And(c.a); ab != c.want || ba != c.want {
+			t.Errorf("%+v and %+v: found %+v and %+v, want %+v", c.a, c.b, ab, ba, c.want)
+		}
+	}
+}
+
+// TestStartOfRandomModes: A of diag-rand is -u + i·(N/2)·g, u uniform in (0, 1), g normal, and C complex normal.
+func TestStartOfRandomModes(t *testing.T) {
+	m, err := S4DInfo.New(Config{DModel: 512, DState: 16, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-rand"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nn.InitAll(m, "", 5)
+	m.Params("", func(name string, p *nn.Param) {
+		n, mean := float64(p.Len()), 0.0
+		switch {
+		case strings.HasSuffix(name, "log_A_real"):
+			for _, v := range p.Elements() {
+				if u := math.Exp(float64(v)); u > 0 && u <= 1 {
+					mean += u / n
+				}
+			}
+			if math.Abs(mean-0.5) > 5/math.Sqrt(12*n) {
+				t.Errorf("-Re A has the mean %v, want 1/2", mean)
+			}
+		case strings.HasSuffix(name, "A_imag"):
+			if d := deviation(p); math.Abs(d/8-1) > 5/math.Sqrt(2*n) {
+				t.Errorf("Im A has the deviation %v, want 8", d)
+			}
+		case strings.HasSuffix(name, "C"):
+			if d := deviation(p); math.Abs(d*math.Sqrt2-1) > 5/math.Sqrt(2*n) {
+				t.Errorf("the parts of C have the deviation %v, want √½", d)
+			}
+		}
+	})
+}
+
+// TestDefaults: the sizes of a layer without options, which are those of the papers or releases.
+func TestDefaults(t *testing.T) {
+	cfg := Config{DModel: 64, DState: 16, NumHeads: 4, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin"}
+	for want, info := range map[string]Info{
+		"num_heads=4 bias=true out_bias=true norm_eps=1e-05":                     AttentionInfo,
+		"block=64 window=1 global=1 random=3":                                    BigBirdInfo,
+		"block=128 rows=32":                                                      BlockRecurrentInfo,
+		"version=softmax l_max=1024":                                             DSSInfo,
+		"d_conv=3":                                                               GatedConvInfo,
+		"expand=2 query_dim=128 max_distance=128":                                GAUInfo,
+		"expand=4 split=true l_max=1024":                                         GMLPInfo,
+		"dt_min=1 dt_max=1 bottleneck=4 gate=4":                                  GSSInfo,
+		"order=2 l_max=1024 filter_order=64 emb_dim=33 num_inner_mlps=2 w=14":    HyenaInfo,
+		"short_filter_order=3 fast_decay_pct=0.3 slow_decay_pct=1.5 target=0.01": HyenaInfo,
+		"feature_map=elu1":                                                       LinearAttentionInfo,
+		"order=16 theta=256":                                                     LMUInfo,
+		"d_state=16 d_conv=4 expand=2 conv_bias=true":                            MambaInfo,
+		"d_state=128 ngroups=1 rmsnorm=true z_scale=1 x_scale=1 b_scale=1 c_scale=1 dt_scale=1": Mamba2Info,
+		"d_conv=4": RGLRUInfo,
+		"measure=legs l_max=1024 channels=1 gate=true":                   S4Info,
+		"disc=zoh channels=1 gate=true":                                  S4DInfo,
+		"bucket=64 top=2 temperature=0.75 sort_net=attention l_max=8192": SinkhornInfo,
+		"block=64 keep=192":                                              SpAttenInfo,
+		"window=256":                                                     WindowAttentionInfo,
+	} {
+		data, err := json.Marshal(info.Options(cfg))
+		var got map[string]any
+		if err := errors.Join(err, json.Unmarshal(data, &got)); err != nil {
+			t.Fatal(err)
+		}
+		for _, pair := range strings.Fields(want) {
+			key, value, _ := strings.Cut(pair, "=")
+			if found := fmt.Sprint(got[key]); found != value {
+				t.Errorf("%s: %s is %s, want %s", info.Name, key, found, value)
+			}
 		}
 	}
 }

@@ -143,7 +143,7 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 	}
 	c.Key = key.Name
 	c.Share = request.Share{
-		Client: key.Name, Most: key.Concurrent, Others: len(ring.keys) > 1, Behind: lineOf(c.Request.Context()) != nil,
+		Client: key.Name, Most: key.Concurrent, Others: len(ring.keys) > 1, Last: lineOf(c.Request.Context()) != nil,
 	}
 	if !s.o.ShareCache {
 		c.Separate()

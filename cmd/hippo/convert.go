@@ -65,7 +65,14 @@ step writes a model that takes a row and a state, and returns a prediction and t
 		if !slices.Contains(convert.Types, opt.Type) {
 			return fmt.Errorf("type: found %q, want one of %s", opt.Type, strings.Join(convert.Types, ", "))
 		}
-		if strings.HasSuffix(args[1], ".onnx") {
+		toONNX := strings.HasSuffix(args[1], ".onnx")
+		for _, name := range []string{"form", "type", "config", "heads", "tokenizer", "end"} {
+			if of := map[bool]string{true: "only", false: "not"}[name == "form"]; cmd.Flags().Changed(name) &&
+				(name == "form") != toONNX {
+				return fmt.Errorf("--%s: found it for %s, but it is %s for .onnx files", name, args[1], of)
+			}
+		}
+		if toONNX {
 			r, err := convert.ToONNX(args[0], args[1], opt)
 			if err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -41,6 +42,14 @@ func TestWholeFeatures(t *testing.T) {
 		near(t, "wave, "+wholeNames[9+band], wave[9+band], want, 1e-3)
 	}
 	near(t, "length", x[len(x)-1], math.Log(n), 1e-12)
+	long := make([]float32, 100_003) // a prime
+	for i := range long {
+		long[i] = float32(math.Sin(float64(i) * 3))
+	}
+	started := time.Now()
+	if x := Whole(long, 1); math.Abs(x[9]-math.Log(0.25)) > 0.1 || time.Since(started) > 5*time.Second {
+		t.Errorf("found the energy %g of a quick wave of %d rows after %v", x[9], len(long), time.Since(started))
+	}
 	if one := Whole([]float32{7}, 1); one[0] != 7 || one[5] != 0 {
 		t.Errorf("of one row: found %v", one)
 	}

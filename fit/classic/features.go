@@ -24,8 +24,12 @@ func Whole(rows []float32, channels int) []float64 {
 	n := len(rows) / channels
 	out := make([]float64, 0, WholeWidth(channels))
 	x := make([]float64, n)
-	fft := fourier.NewFFT(max(2, n))
-	padded, bins := make([]float64, max(2, n)), make([]complex128, max(2, n)/2+1)
+	size := 2 // a power of 2: others take long, a prime one the square of it
+	for size < n {
+		size *= 2
+	}
+	fft := fourier.NewFFT(size)
+	padded, bins := make([]float64, size), make([]complex128, size/2+1)
 	for c := range channels {
 		sum, square, line := 0.0, 0.0, 0.0
 		for t := range x {
@@ -56,7 +60,7 @@ func Whole(rows []float32, channels int) []float64 {
 			bands[band] += real(bins[k])*real(bins[k]) + imag(bins[k])*imag(bins[k])
 		}
 		for _, e := range bands {
-			out = append(out, math.Log(1e-6+e/float64(n*n)))
+			out = append(out, math.Log(1e-6+e/float64(n*size)))
 		}
 	}
 	return append(out, math.Log(float64(n)))

@@ -121,8 +121,8 @@ func logSoftmax(row []float64) []float64 {
 	return row
 }
 
-// FitRidge fits linear regression with a penalty, min Σ |W x_i + b - y_i|² + λ n |W|², with the λ that is best on the
-// validation examples, or strength if that is not 0. It returns nil if it cannot be fitted.
+// FitRidge fits linear regression with a penalty, min Σ |W x_i + b - y_i|² + λ n |W|², with the λ that is best on
+// the validation examples, or strength if that is not 0. It returns nil if it cannot be fitted.
 func FitRidge(train, valid *Examples, scale Scale, outputs int, strength float64) (*Linear, float64) {
 	tried := strengths
 	if strength != 0 {

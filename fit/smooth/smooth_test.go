@@ -26,8 +26,8 @@ func TestPublishedModel(t *testing.T) {
 		Gamma: 1e-4, Phi: 0.98}
 	begin := &state{l: 120.9939, b: 1.7705, s: []float64{
 		0.9059, 0.8869, 1.011, 0.9804, 0.9786, 1.1105, 1.2318, 1.2203, 1.0592, 0.9217, 0.7993, 0.8944}}
-	l, n := m.likelihood([][]float64{passengers}, []*state{begin})
-	if aic := l + 2*18; n != 144 || math.Abs(aic-1395.166) > 0.05 {
+	squares, logs, n := m.run(passengers, begin)
+	if aic := 144*math.Log(squares) + 2*logs + 2*18; n != 144 || math.Abs(aic-1395.166) > 0.05 {
 		t.Errorf("found the AIC %.3f of %d values, want 1395.166", aic, n)
 	}
 }

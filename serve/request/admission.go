@@ -33,8 +33,8 @@ type entrant struct {
 	admitted chan struct{} // closed when it has a place
 }
 
-func (e *entrant) behind() int {
-	if e.Behind {
+func (e *entrant) rank() int {
+	if e.Last {
 		return 1
 	}
 	return 0
@@ -84,8 +84,8 @@ func (a *Admission) Enter(ctx context.Context, who Share) error {
 	e := &entrant{who, make(chan struct{})}
 	q := a.queues[at]
 	q.waiting = append(q.waiting, e)
-	if !who.Behind {
-		slices.SortStableFunc(q.waiting, func(x, y *entrant) int { return cmp.Compare(x.behind(), y.behind()) })
+	if !who.Last {
+		slices.SortStableFunc(q.waiting, func(x, y *entrant) int { return cmp.Compare(x.rank(), y.rank()) })
 	}
 	a.mu.Unlock()
 	timer := time.NewTimer(a.wait)

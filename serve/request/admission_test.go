@@ -126,8 +126,8 @@ func TestTakingTurns(t *testing.T) {
 	})
 }
 
-// TestBatchesWaitBehind: lines of a client's batch wait behind its other requests, and are in order.
-func TestBatchesWaitBehind(t *testing.T) {
+// TestBatchesWaitLast: lines of a client's batch run after its other requests, and in order.
+func TestBatchesWaitLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAdmission(1, 100, time.Hour)
 		var order []string
@@ -136,7 +136,7 @@ func TestBatchesWaitBehind(t *testing.T) {
 		}
 		for _, name := range strings.Fields("line1 line2 x line3 y") {
 			go func() {
-				if a.Enter(t.Context(), Share{Client: "a", Behind: strings.HasPrefix(name, "line")}) == nil {
+				if a.Enter(t.Context(), Share{Client: "a", Last: strings.HasPrefix(name, "line")}) == nil {
 					order = append(order, name)
 				}
 			}()

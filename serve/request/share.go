@@ -11,7 +11,7 @@ type Share struct {
 	Most   int // of the requests that run at a time, 0 for no limit of the client
 	// Others is true if other clients may come: some of everything is left for them.
 	Others bool
-	Behind bool // the request waits behind the client's others: a line of a batch
+	Last   bool // the request waits until the client has no others: a line of a batch
 }
 
 // ShareOf returns the share of a context's request. Without one, it has no limit.

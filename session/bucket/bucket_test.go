@@ -87,7 +87,7 @@ func TestStoresShareABucket(t *testing.T) {
 	}
 }
 
-// share reads a text in one store of a bucket, and continues from it in another.
+// share reads a text in one store of a bucket, and continues from it in another, in the same scope only.
 func share(t *testing.T, b *Bucket) {
 	t.Helper()
 	c := model.DefaultConfig()
@@ -102,7 +102,7 @@ func share(t *testing.T, b *Bucket) {
 		ids[i] = int32(i * i % 64)
 	}
 	plan := []session.Segment{{IDs: ids}}
-	read := func() (*generate.Batch, *store.Found) {
+	read := func(scope string) (*generate.Batch, *store.Found) {
 		s, err := store.New(t.Context(), store.Options{
 			Model: m, Identity: session.Identity{Model: "test", Chunk: session.Chunk(m)}, Memory: 1 << 30, Bucket: b,
 			Report: func(err error) { t.Error(err) },
@@ -111,7 +111,7 @@ func share(t *testing.T, b *Bucket) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		out, found, err := s.Open(t.Context(), store.Reading{Runner: session.Direct{}, Plan: plan})
+		out, found, err := s.Scope(scope).Open(t.Context(), store.Reading{Runner: session.Direct{}, Plan: plan})
 		if err == nil {
 			err = s.Flush(t.Context())
 		}
@@ -120,9 +120,14 @@ func share(t *testing.T, b *Bucket) {
 		}
 		return out, found
 	}
-	first, _ := read()
-	second, found := read()
+	first, _ := read("alice")
+	second, found := read("alice")
 	if found.Cached != len(ids) || !slices.Equal(first.Logits(0), second.Logits(0)) {
 		t.Errorf("%s: the other store found %d of %d ids: %v", b, found.Cached, len(ids), found.Miss)
+	}
+	for _, scope := range []string{"", "mallory"} {
+		if _, found := read(scope); found.Cached > 0 || found.Miss.Reason != store.Nothing {
+			t.Errorf("%s: the scope %q found %d ids of another: %v", b, scope, found.Cached, found.Miss)
+		}
 	}
 }

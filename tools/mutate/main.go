@@ -134,6 +134,10 @@ func (s *subject) runAll(ctx context.Context, todo []*mutant, st *store, o optio
 	if err != nil {
 		return err
 	}
+	if o.minutes > 0 { // what is run in the time is to be a fair sample
+		rng := rand.New(rand.NewPCG(o.seed, 1))
+		rng.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
+	}
 	start, told := time.Now(), time.Now()
 	for i, m := range todo {
 		if o.minutes > 0 && time.Since(start).Minutes() > o.minutes {

@@ -113,7 +113,7 @@ func (f *finder) constant(e ast.Expr) bool { return f.info.Types[e].Value != nil
 
 // typeName is the name of an expression's type in its file.
 func (f *finder) typeName(e ast.Expr) string {
-	return types.TypeString(f.info.TypeOf(e), func(p *types.Package) string {
+	return types.TypeString(types.Default(f.info.TypeOf(e)), func(p *types.Package) string {
 		if p == f.pkg {
 			return ""
 		}
