@@ -28,8 +28,8 @@ func ToHF(ctx context.Context, path, dir string, o Options) (*Report, error) {
 		return nil, err
 	}
 	if release.IsAdapter(path) {
-		return nil, fmt.Errorf("%s: found an adapter, whose files are those of the PEFT library as they are; want a model "+
-			"(hippo merge makes one of both)", path)
+		return nil, fmt.Errorf("%s: found an adapter, whose files are those of the PEFT library as they are; want a "+
+			"model (hippo merge makes one of both)", path)
 	}
 	var g release.GGUFOptions // also the parts of this layout
 	net, err := modelForGGUF(path, o, &g)
@@ -68,6 +68,9 @@ func ToHF(ctx context.Context, path, dir string, o Options) (*Report, error) {
 	err = WriteFolder(dir, func(tmp string) error {
 		return errors.Join(release.WriteHF(tmp, net, published, like), saveHFTokenizer(tmp, from, g.Tokenizer))
 	}, nil, texts)
+	if err != nil && o.Shape.Config != "" {
+		err = fmt.Errorf("config %s: %w", o.Shape.Config, err)
+	}
 	for _, name := range modelFiles {
 		r.written = append(r.written, filepath.Join(dir, name))
 	}

@@ -23,8 +23,9 @@ func hfConfigOf(m *model.Model) ([]byte, error) {
 	}
 	at := slices.IndexFunc(m.Blocks, func(b *model.Block) bool { return b.Kind != "mamba" && b.Kind != "mamba2" })
 	if at >= 0 {
-		return nil, fmt.Errorf("found %s in layer %d of a model without a published configuration, want mamba or mamba2 "+
-			"alone, or --config with the config.json of a family that has it: %v", m.Blocks[at].Kind, at, Families())
+		return nil, fmt.Errorf("found %s in layer %d of a model without a published configuration, want mamba or "+
+			"mamba2 alone, or --config with the config.json of a family that has it: %v", m.Blocks[at].Kind, at,
+			Families())
 	}
 	inner := o.size("d_inner")
 	if inner == 0 {

@@ -39,8 +39,9 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 	case err != nil:
 		return err
 	case len(p.names.embedding) == 0:
-		return fmt.Errorf("model_type: found %q, want one of %s: the transformers library has no class for the others, "+
-			"whose own layout is that of hippo convert without --to", hfType(published), strings.Join(Families(), ", "))
+		return fmt.Errorf("model_type: found %q, want one of %s: the transformers library has no class for the "+
+			"others, whose own layout is that of hippo convert without --to",
+			hfType(published), strings.Join(Families(), ", "))
 	}
 	if err := p.sameModel(m); err != nil {
 		return fmt.Errorf("the model is not one of its published configuration (--config names another): %w", err)
@@ -71,6 +72,11 @@ func (p *published) sameModel(m *model.Model) error {
 	got, want := p.config, m.Config
 	want.EmbedDropout, want.AttnDropout, want.ResidDropout = got.EmbedDropout, got.AttnDropout, got.ResidDropout
 	want.UntiedHead, want.DtMin, want.DtMax, want.Tokenizer = got.UntiedHead, got.DtMin, got.DtMax, got.Tokenizer
+	if !slices.ContainsFunc(m.Blocks, func(b *model.Block) bool { return b.Kind != "mamba" && b.Kind != "mamba2" }) {
+		// These are about other mixers alone.
+		want.NumHeads, want.Rotary, want.DState, want.HeadDim = got.NumHeads, got.Rotary, got.DState, got.HeadDim
+		want.HeadOrder, want.Measure = got.HeadOrder, got.Measure
+	}
 	if got.PaddedVocab() == want.PaddedVocab() {
 		got.PadVocab, got.VocabSize = want.PadVocab, want.VocabSize
 	}

@@ -87,7 +87,9 @@ func TestWriteHF(t *testing.T) {
 			"after a folder of hippo": hfWritten(t, saved, texts[PublishedFile], nil)} {
 			names := differing(t, folder, out)
 			if where != "with its file" { // its configuration does not say which of its two names the embedding has
-				names = slices.DeleteFunc(names, func(s string) bool { return strings.HasPrefix(s, "backbone.embedding") })
+				names = slices.DeleteFunc(names, func(s string) bool {
+					return strings.HasPrefix(s, "backbone.embedding")
+				})
 			}
 			config, err := os.ReadFile(filepath.Join(out, model.ConfigFile))
 			if err != nil || len(names) > 0 || !bytes.Equal(config, texts[PublishedFile]) {
