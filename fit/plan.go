@@ -37,6 +37,7 @@ type Plan struct {
 	Calendar  []string `json:"calendar,omitempty"`  // the column the time goes in
 
 	Length   int       `json:"length,omitempty"` // rows of a training window
+	Pieces   bool      `json:"pieces,omitempty"` // whole sequences are learned in pieces of Length rows
 	Horizon  int       `json:"horizon,omitempty"`
 	Lookback int       `json:"lookback,omitempty"`
 	Season   int       `json:"season,omitempty"` // rows

@@ -192,7 +192,7 @@ func kill(ctx context.Context, number int, tests []*test) (by string, err error)
 			names = append(names, t.name)
 		}
 		ok, _, out := batch[0].run(ctx, "^("+strings.Join(names, "|")+")$",
-			fmt.Sprintf("HIPPO_MUTANT=%d", number), limits{5*total.cpu + 2*time.Second, 20*total.wall + 20*time.Second})
+			fmt.Sprintf("HIPPO_MUTANT=%d", number), limits{3*total.cpu + 2*time.Second, 5*total.wall + 20*time.Second})
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}
