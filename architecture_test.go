@@ -170,10 +170,10 @@ var house = []layer{
 	// The ways in.
 	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +
 		"data internal/config fit train/text", ""},
-	{"serve/library", ". serve/host serve/rows session session/store fit chat release release/hub model checkpoint " +
-		"internal/brief internal/status", ""},
-	{"convert", ". fit inspect quantize train/text data chat release model checkpoint tokenizer internal/brief " +
-		"internal/config internal/disk internal/status", ""},
+	{"serve/library", ". serve/host serve/request serve/rows session session/store fit chat release release/hub " +
+		"model checkpoint internal/brief internal/status", ""},
+	{"convert", ". fit inspect quantize train/text data chat chat/template release model checkpoint tokenizer " +
+		"tokenizer/gguf internal/brief internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/trials", "fit internal/testkit/sequences internal/testkit/series", ""},

@@ -192,6 +192,8 @@ func (m *Model) NumParams() int { return m.net.NumParams() }
 //	Stop              []string // texts before which a continuation ends; they are not part of it
 //	IgnoreEnd         bool     // go on after the end-of-text token
 //	EndIDs            []int32  // further tokens that end a continuation
+//	StopIDs           []int32  // the same, even with IgnoreEnd
+//	MinTokens         int      // tokens of a continuation before which nothing ends it
 //	Constraint        *constrain.Constraint // what may be written, such as the JSON of a schema; nil for all
 //	Temperature       float64  // 0 always takes the most probable token, 1 follows the model, more is more varied
 //	TopK              int      // choose among this many of the most probable tokens; 0 for all

@@ -25,7 +25,8 @@ type frame struct {
 	seqs  []sequence
 	notes []string
 
-	groups int // of sequences
+	groups int        // of sequences
+	far    []farthest // of the plan's columns
 
 	unlike bool // a target changes within a sequence
 }
@@ -173,6 +174,9 @@ func (l *loader) add(v *table.Values) error {
 		l.addStep(v.Step)
 	}
 	l.row = l.plan(v, time)
+	if err := l.f.lookFar(l.row, v); err != nil {
+		return err
+	}
 	l.compareTargets(last)
 	last.time, last.place = time, v.Place
 	return l.addRow(seq, l.row)

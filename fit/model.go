@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/table"
 	"github.com/hippo-ssm/hippo/task"
 )
 
@@ -15,7 +16,8 @@ type Model struct {
 	plan *Plan
 	enc  *encoder
 
-	rival *Contender // predicts in the place of the network; nil for the network
+	rival   *Contender // predicts in the place of the network; nil for the network
+	network *Model     // the model whose network it is in the place of, whose plan is the network's; nil for itself
 }
 
 // Open loads what the run in a folder has chosen to predict by: its network, or a simple model that was better.
@@ -108,7 +110,12 @@ func (m *Model) outputs(ctx context.Context, w examples, indices []int,
 			}
 			out := y[:n*m.net.Config.Outputs]
 			y = y[len(out):]
-			if err := visit(w.at(indices[k]), &examples[k], out[(n-asked)*m.net.Config.Outputs:]); err != nil {
+			at := w.at(indices[k])
+			place := table.Place{File: fmt.Sprintf("sequence %d", at.seq+1), Unit: "window", At: int64(indices[k]) + 1}
+			if err := finite(out, place); err != nil {
+				return err
+			}
+			if err := visit(at, &examples[k], out[(n-asked)*m.net.Config.Outputs:]); err != nil {
 				return err
 			}
 		}

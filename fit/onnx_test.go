@@ -109,7 +109,7 @@ func TestONNXClasses(t *testing.T) {
 		path := write(t, "visits.csv", text)
 		res := run(t, small(t, path, func(c *fit.Config) {
 			c.Target, c.Series, c.Group, c.Pool, c.Epochs = []string{"outcome"}, "visit", "patient", pool, 2
-			c.Use, c.Final, c.Model.Layers, c.ClassWeights = "network", "train", "s4d,h3", "balanced"
+			c.Use, c.Final, c.Model.Layers, c.ClassWeights = "network", "train", "s4d,h3", "slow=5,quick=1"
 		}))
 		whole, card := exported(t, res.Config.Out, fit.ONNXWhole)
 		step, _ := exported(t, res.Config.Out, fit.ONNXStep)
@@ -292,25 +292,31 @@ func TestONNXForecast(t *testing.T) {
 		future += fmt.Sprintf("%s,shop 0,%g,\n", date(d), 1+0.5*float64(d%2))
 	}
 	for _, c := range []struct {
-		scale, base, calendar, log string
-		from                       int
-	}{{"window", "linear", "none", "on", 150}, {"series", "last", "none", "off", 190},
-		{"auto", "linear", "auto", "off", 100}} {
+		scale, base, calendar, log, use string
+		from                            int
+	}{{"window", "linear", "none", "on", "network", 150}, {"series", "last", "none", "off", "seasonal", 190},
+		{"auto", "linear", "auto", "off", "network", 100}} {
 		path := write(t, "sales.csv", text)
 		res := run(t, small(t, path, func(o *fit.Config) {
 			o.Task, o.Target, o.Series, o.Known = fit.Forecast, []string{"sold"}, "shop", []string{"price"}
 			o.Horizon, o.Lookback, o.Epochs, o.BatchSize, o.Intervals = 7, 21, 1, 32, "valid"
 			o.Scale, o.Base, o.Calendar, o.Log = c.scale, c.base, c.calendar, c.log
-			o.Use, o.Final = "network", "train"
+			o.Use, o.Final = c.use, "train"
 		}))
 		whole, card := exported(t, res.Config.Out, fit.ONNXWhole)
 		step, _ := exported(t, res.Config.Out, fit.ONNXStep)
 		lines := strings.Split(future, "\n")
 		last := write(t, "last.csv", lines[0]+"\n"+strings.Join(lines[1+2*c.from:], "\n"))
-		all, _ := predict(t, res.Config.Out, last, false)
-		var want []float64
-		for _, p := range all[:7] {
-			want = append(want, p.Quantiles[0]...)
+		m, err := fit.Open(res.Config.Out)
+		if err == nil { // the file has the network, also where the run has chosen another
+			m, err = m.Use("network")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := slices.Concat(quantilesOf(t, m, last, false)[:7]...)
+		if (card.Rival != "") != (c.use != "network") {
+			t.Errorf("%s: found the rival %q", c.use, card.Rival)
 		}
 		x := given(t, future, card.Rows, card, "shop", "shop 0")
 		in := map[string]onnxtest.Array{"rows": rows(x, c.from, 200)}

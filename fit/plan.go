@@ -37,6 +37,7 @@ type Plan struct {
 	Calendar  []string `json:"calendar,omitempty"`  // the column the time goes in
 
 	Length   int       `json:"length,omitempty"` // rows of a training window
+	Pieces   bool      `json:"pieces,omitempty"` // whole sequences are learned in pieces of Length rows
 	Horizon  int       `json:"horizon,omitempty"`
 	Lookback int       `json:"lookback,omitempty"`
 	Season   int       `json:"season,omitempty"` // rows
@@ -326,7 +327,10 @@ func (p *Plan) check(net *model.Network) error {
 	if err := p.checkWiden(); err != nil {
 		return err
 	}
-	for _, c := range p.Contenders {
+	for i, c := range p.Contenders {
+		if c == nil || (c.Name == useNetwork) != (i == 0) {
+			return fmt.Errorf("contenders: found another order, want the network first")
+		}
 		if err := c.load(p); err != nil {
 			return fmt.Errorf("contenders: %w", err)
 		}

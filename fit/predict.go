@@ -131,6 +131,7 @@ func (m *Model) open(paths []string, stdin io.Reader, opt PredictOptions) (*inpu
 		want = append(want, table.Column{Name: p.Series, Kind: table.Category, Optional: true})
 	}
 	o := opt.Options
+	o.Rate = p.soundRate()
 	o.Zone, o.Wide, o.Categories = p.Zone, p.Wide, nil
 	if p.Spectrum != nil {
 		spectrum := *p.Spectrum
@@ -145,6 +146,17 @@ func (p *Plan) olderDecimal(c *table.Column) {
 	if c.Decimal == "" {
 		c.Decimal = map[bool]string{true: "comma", false: "point"}[p.Comma]
 	}
+}
+
+// soundRate is the rate of the recordings of training, 0 if that is not known.
+func (p *Plan) soundRate() int {
+	switch {
+	case p.Spectrum != nil:
+		return int(math.Round(2 * p.Spectrum.Top))
+	case p.Step > 0:
+		return int(math.Round(1 / p.Step))
+	}
+	return 0
 }
 
 // once reports a text once.
@@ -301,9 +313,19 @@ func (d *input) each(ctx context.Context, visit func(key string, it item) error)
 // sequences predicts series or sequences that are read whole.
 func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) error {
 	all, order := map[string][]item{}, []string{}
+	parts := map[string]*pieces{}
 	emit := func(key string) error {
-		items := all[key]
+		items, sums := all[key], parts[key]
 		delete(all, key)
+		delete(parts, key)
+		if sums != nil {
+			if len(items) > 0 {
+				if err := d.piece(sums, items); err != nil {
+					return err
+				}
+			}
+			return visit(sums.mean())
+		}
 		return d.sequence(items, &recent{p: d.p}, visit)
 	}
 	before := ""
@@ -327,6 +349,14 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 			all[key] = slices.Delete(all[key], 0, len(all[key])-d.memory())
 		}
 		all[key], before = append(all[key], it), key
+		if d.p.Pieces && len(all[key]) == d.p.Length {
+			if parts[key] == nil {
+				parts[key] = &pieces{}
+			}
+			items := all[key]
+			all[key] = items[:0]
+			return d.piece(parts[key], items)
+		}
 		return nil
 	})
 	if err != nil {

@@ -257,13 +257,16 @@ func (c *Contender) measureOff(ctx context.Context, m *Model, valid *windows) er
 
 // by returns the model with what predicts replaced by a contender.
 func (m *Model) by(c *Contender) *Model {
+	if m.network != nil {
+		m = m.network
+	}
 	if c == nil || c.Name == useNetwork {
 		return &Model{net: m.net, plan: m.plan, enc: m.enc}
 	}
 	plan := *m.plan
 	plan.Widen, plan.Alarm, plan.Final = nil, c.Alarm, false
 	plan.Weights, plan.Weighted = c.Weights, false // it was fitted without
-	return &Model{net: m.net, plan: &plan, enc: m.enc, rival: c}
+	return &Model{net: m.net, plan: &plan, enc: m.enc, rival: c, network: m}
 }
 
 // Use returns the model with what predicts replaced: "network", the name of a rival of its run, or "best" for what did
@@ -325,7 +328,7 @@ func (m *Model) Choice() string {
 			next = c
 		}
 	}
-	return fmt.Sprintf("predictions are by the %s, %s: %s %s, %s %s (--use takes %s)", now.Title, why, p.measure(),
+	return fmt.Sprintf("prediction uses %s, %s: %s %s, next %s %s (--use takes %s)", now.Title, why, p.measure(),
 		digits(now.Error), next.Title, digits(next.Error), p.contenderNames())
 }
 

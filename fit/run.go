@@ -247,6 +247,9 @@ func (f *frame) learnable(c *Config, divided [parts][]segment, before *linear) (
 	if err := f.measure(divided[trainPart]); err != nil {
 		return nil, err
 	}
+	if err := f.checkFar(); err != nil {
+		return nil, err
+	}
 	set, err := f.set(c, divided)
 	if err == nil {
 		err = f.weigh(c.ClassWeights, set)
@@ -358,7 +361,8 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if res.Importance, err = j.m.by(p.contender(p.uses())).importance(ctx, f, j.valid, j.c.Importance); err != nil {
+	used := j.m.by(p.contender(p.uses()))
+	if res.Importance, err = used.importance(ctx, j.valid, j.c.Importance, &res.Notes); err != nil {
 		return nil, err
 	}
 	if res.Scales, err = j.timeScales(ctx); err != nil {
@@ -393,7 +397,7 @@ func (j *job) conclude(ctx context.Context) (*Result, error) {
 // classes measures the network and its rivals as classifiers.
 func (j *job) classes(ctx context.Context, res *Result) error {
 	counts := j.f.counts(j.train)
-	if err := j.settleWeights(ctx, counts); err != nil {
+	if err := j.settleWeights(ctx, counts, &res.Notes); err != nil {
 		return err
 	}
 	for i, c := range j.f.plan.contenders() {

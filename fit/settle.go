@@ -114,8 +114,16 @@ func (f *frame) settleLengths(c *Config) error {
 	}
 	if p.Task != Forecast {
 		p.Horizon, p.Lookback = 0, 0
-		if p.Length == 0 && !p.whole() {
+		switch {
+		case !p.whole() && p.Length == 0:
 			p.Length = min(usualLength, max(8, most/8))
+		case p.whole() && p.Length == 0 && most > mostWhole:
+			p.Length = pieceRows
+		}
+		if p.Pieces = p.whole() && p.Length > 0 && most > p.Length; p.Pieces {
+			f.notes = append(f.notes, fmt.Sprintf("sequences of up to %d rows are learned in pieces of %d (--length), "+
+				"which the results count; the prediction for a sequence is the mean of those for its pieces", most,
+				p.Length))
 		}
 		return nil
 	}

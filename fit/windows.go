@@ -30,7 +30,7 @@ type windows struct {
 func (f *frame) newWindows(segments []segment, part, stride int, seed uint64) *windows {
 	p := f.plan
 	w := &windows{f: f, length: p.Length, stride: max(1, stride), seed: seed, part: part}
-	if p.whole() {
+	if p.whole() && !p.Pieces {
 		w.length = 0
 	}
 	if p.Task == Forecast {

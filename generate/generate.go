@@ -21,6 +21,10 @@ type Options struct {
 	IgnoreEnd bool     `json:"ignore_end" help:"go on after the end-of-text token"`
 	// EndIDs end a text as the end-of-text token does, such as the token after each message of a chat.
 	EndIDs []int32 `json:"-"`
+	// StopIDs end a text, too, even with IgnoreEnd.
+	StopIDs []int32 `json:"-"`
+	// MinTokens are drawn before a token or a stop string may end a text.
+	MinTokens int `json:"-"`
 	// Constraint, unless it is nil, says what may be written. A text then ends where it says so, by a token that ends
 	// texts or, where nothing may follow, without one.
 	Constraint *constrain.Constraint `json:"-"`
@@ -35,7 +39,7 @@ func DefaultOptions() Options {
 const (
 	EndLength = "length" // MaxTokens
 	EndStop   = "stop"   // a stop string
-	EndText   = "eot"    // the end-of-text token, or one of EndIDs
+	EndText   = "eot"    // the end-of-text token, or one of EndIDs or StopIDs
 	EndWhole  = "whole"  // the text is whole: its Constraint has nothing that may follow
 )
 

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/hippo-ssm/hippo/generate/constrain"
@@ -18,6 +19,7 @@ type Writer struct {
 	decoder *tokenizer.StreamDecoder
 	stop    *sample.StopMatcher
 	history []int32
+	ends    []int32         // tokens that end a text
 	fresh   []int32         // drawn since the last piece
 	text    *constrain.Text // what may follow; nil where all may
 	masked  []float32       // the logits of that
@@ -40,7 +42,7 @@ func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, er
 	}
 	w := &Writer{
 		options: o, tok: tok, sampler: sampler, stop: stop, decoder: tokenizer.NewStreamDecoder(tok),
-		history: slices.Clone(history),
+		history: slices.Clone(history), ends: endsOf(tok, &o),
 	}
 	if o.Constraint != nil {
 		w.text = o.Constraint.Start()
@@ -59,7 +61,7 @@ func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 	}
 	w.tokens++
 	w.fresh = append(w.fresh, id)
-	if w.ends(id) {
+	if slices.Contains(w.ends, id) {
 		w.end = EndText
 		return w.flush(nil), id, nil
 	}
@@ -71,7 +73,10 @@ func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 		}
 		whole = w.text.Whole()
 	}
-	text, stopped := w.stop.Push(w.decoder.Write(id))
+	text, stopped := w.decoder.Write(id), false
+	if w.tokens > w.options.MinTokens {
+		text, stopped = w.stop.Push(text)
+	}
 	switch {
 	case stopped:
 		w.end = EndStop
@@ -85,32 +90,40 @@ func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 	return text, id, nil
 }
 
-// ends reports whether a token ends a text.
-func (w *Writer) ends(id int32) bool {
-	end, ok := w.tok.EndOfText()
-	return !w.options.IgnoreEnd && (ok && id == end || slices.Contains(w.options.EndIDs, id))
+// endsOf returns the tokens that end a text.
+func endsOf(tok tokenizer.Tokenizer, o *Options) []int32 {
+	ids := slices.Clone(o.StopIDs)
+	if o.IgnoreEnd {
+		return ids
+	}
+	if tok != nil {
+		if end, ok := tok.EndOfText(); ok {
+			ids = append(ids, end)
+		}
+	}
+	return append(ids, o.EndIDs...)
 }
 
-// allowed is the logits of the tokens that may follow: all, unless there is a constraint.
+// allowed is the logits of the tokens that may follow: all, unless there is a constraint or the text is too short to
+// end.
 func (w *Writer) allowed(logits []float32) ([]float32, error) {
-	if w.text == nil {
+	short := w.tokens < w.options.MinTokens
+	if w.text == nil && !short {
 		return logits, nil
 	}
 	w.masked = append(w.masked[:0], logits...)
-	if err := w.text.Mask(w.masked); err != nil {
-		return nil, err
+	if w.text != nil {
+		if err := w.text.Mask(w.masked); err != nil {
+			return nil, err
+		}
 	}
-	if w.text.Ends() && !w.options.IgnoreEnd {
-		allow := func(id int32) {
-			if int(id) < len(logits) {
-				w.masked[id] = logits[id]
-			}
-		}
-		if end, ok := w.tok.EndOfText(); ok {
-			allow(end)
-		}
-		for _, id := range w.options.EndIDs {
-			allow(id)
+	for _, id := range w.ends {
+		switch {
+		case id < 0 || int(id) >= len(logits):
+		case short:
+			w.masked[id] = float32(math.Inf(-1))
+		case w.text != nil && w.text.Ends():
+			w.masked[id] = logits[id]
 		}
 	}
 	return w.masked, nil

@@ -307,22 +307,29 @@ func (c *Core) set(to engine.View, v Value, shape []int) {
 
 // uniform reports whether all elements are the same constant.
 func (c *Core) uniform(x engine.View) (bool, float64) {
-	all := c.elements(squeezed(x))
-	for _, e := range all {
-		if e.of != 0 || e.c != all[0].c {
+	x = squeezed(x)
+	last := x.At
+	for i, n := range x.Shape {
+		if last += (n - 1) * x.Stride[i]; n == 0 {
 			return false, 0
 		}
 	}
-	if len(all) == 0 {
-		return false, 0
+	xs := c.of(x)
+	first, same := xs[x.At], xs[x.At] == xs[last] // mostly it shows here
+	if same = same && first.of == 0; same {
+		each(x, func(i int) { same = same && xs[i] == first })
 	}
-	return true, all[0].c
+	return same, first.c
 }
 
 // elements are those of a view, in its order.
 func (c *Core) elements(x engine.View) []elem {
 	from := c.of(x)
-	var all []elem
+	n := 1
+	for _, d := range x.Shape {
+		n *= d
+	}
+	all := make([]elem, 0, n)
 	each(x, func(i int) { all = append(all, from[i]) })
 	return all
 }

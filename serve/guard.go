@@ -126,7 +126,11 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 	if c.Admin = len(ring.keys) == 0; c.Admin || scope == "" {
 		return nil
 	}
-	secret, ok := strings.CutPrefix(c.Request.Header.Get("Authorization"), "Bearer ")
+	scheme, secret, _ := strings.Cut(c.Request.Header.Get("Authorization"), " ")
+	ok := strings.EqualFold(scheme, "Bearer")
+	if !ok {
+		secret = ""
+	}
 	key := findKey(ring.keys, strings.TrimSpace(secret))
 	if line := lineOf(c.Request.Context()); line != nil { // checked when the batch was created
 		key = keyNamed(ring.keys, line.owner)

@@ -40,6 +40,30 @@ func (r *record) String() string {
 	return r.text.String()
 }
 
+// TestBearerInAnyCase: the scheme of the header is read without regard to case (RFC 9110, 11.1), and no other is taken.
+func TestBearerInAnyCase(t *testing.T) {
+	key, secret := serve.NewKey("alice", serve.ScopeAll)
+	s := servetest.NewSite(t, serve.Options{Keys: []serve.Key{key}})
+	for header, want := range map[string]int{
+		"Bearer " + secret: http.StatusOK, "bearer " + secret: http.StatusOK, "BEARER  " + secret: http.StatusOK,
+		"Basic " + secret: http.StatusUnauthorized, secret: http.StatusUnauthorized, "Bearer": http.StatusUnauthorized,
+		"Bearer" + secret: http.StatusUnauthorized,
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/v1/models", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", header)
+		a, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Body.Close(); a.StatusCode != want {
+			t.Errorf("%.10q…: status %d, want %d", header, a.StatusCode, want)
+		}
+	}
+}
+
 // TestKeys: without a key, with another, or with one of another scope there is no answer; health needs none.
 func TestKeys(t *testing.T) {
 	all, secret := serve.NewKey("alice", serve.ScopeAll)

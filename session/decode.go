@@ -228,8 +228,9 @@ func (d *decoding) session(s *Session) error {
 	if d.Reply == nil {
 		return nil
 	}
-	d.Reply.Options.EndIDs, d.Reply.Options.LogitBias = d.Reply.EndIDs, d.Reply.Bias
-	return s.goOn(d.Reply.Options, d.Reply.State)
+	o := &d.Reply.Options
+	o.EndIDs, o.StopIDs, o.MinTokens, o.LogitBias = d.Reply.EndIDs, d.Reply.StopIDs, d.Reply.Least, d.Reply.Bias
+	return s.goOn(*o, d.Reply.State)
 }
 
 // ids returns the ids of the text.

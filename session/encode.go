@@ -56,6 +56,8 @@ type header struct {
 type savedReply struct {
 	Options generate.Options     `json:"options"`
 	EndIDs  []int32              `json:"end_ids,omitempty"`
+	StopIDs []int32              `json:"stop_ids,omitempty"`
+	Least   int                  `json:"min_tokens,omitempty"`
 	Bias    map[int32]float32    `json:"logit_bias,omitempty"`
 	State   generate.WriterState `json:"state"`
 }
@@ -211,7 +213,9 @@ func (s *Session) Encode(w io.Writer, o FileOptions) error {
 		h.Places = append(h.Places, m.Position)
 	}
 	if s.writer != nil {
-		h.Reply = &savedReply{s.reply, s.reply.EndIDs, s.reply.LogitBias, s.writer.State()}
+		h.Reply = &savedReply{
+			s.reply, s.reply.EndIDs, s.reply.StopIDs, s.reply.MinTokens, s.reply.LogitBias, s.writer.State(),
+		}
 	}
 	return e.write(w, h, o.Key)
 }

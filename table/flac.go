@@ -48,7 +48,7 @@ func openFLAC(in *Input, _ *Options) (Source, error) {
 		bits: flacBits{r: in.R}, frame: make([][]int64, info.channels),
 		full: math.Ldexp(1, info.bits-1), sum: md5.New(),
 		described: described{about: About{Columns: numbered("sample", info.channels), Sequences: true,
-			Recording: true}},
+			Recording: true, Rate: info.rate}},
 	}, nil
 }
 

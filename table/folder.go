@@ -1,6 +1,7 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -19,11 +20,15 @@ const (
 // folder reads the rows of files one after another. Each file is a sequence, unless it has several.
 type folder struct {
 	files   []string
+	names   []string // of files in predictions: their path from the folder that was named, or as they were named
 	labels  []string // the folder of each
 	opt     *Options
 	about   About
 	own     int // columns of a file
 	labeled bool
+	mono    bool // recordings are mixed down
+	rate    int  // to which recordings are resampled, 0 for none
+	filters map[int]*filter
 
 	at    int // of the file that is read
 	now   Source
@@ -32,18 +37,32 @@ type folder struct {
 	notes []string
 }
 
-// newFolder opens files that are in a folder or were named.
-func newFolder(root string, files []string, opt *Options) (Source, error) {
-	s := &folder{files: files, opt: opt, most: -1}
-	for _, f := range files {
-		dir, err := filepath.Rel(root, filepath.Dir(f))
-		if err != nil || strings.HasPrefix(dir, "..") || dir == "." {
-			dir = ""
-		}
-		s.labels = append(s.labels, filepath.ToSlash(dir))
-		s.labeled = s.labeled || dir != ""
+// newFolder opens files that are in folders, or were named themselves. note is what to know about the folders.
+func newFolder(found []entry, note string, opt *Options) (Source, error) {
+	s := &folder{opt: opt, most: -1, filters: map[int]*filter{}}
+	if note != "" {
+		s.notes = append(s.notes, note)
 	}
-	first, err := openFile(files[0], opt)
+	one := !slices.ContainsFunc(found, func(e entry) bool { return e.root != found[0].root })
+	for _, e := range found {
+		dir, name := "", e.path
+		if e.root != "" {
+			if inside, err := filepath.Rel(e.root, e.path); err == nil {
+				if dir = filepath.ToSlash(filepath.Dir(inside)); dir == "." {
+					dir = ""
+				}
+				if one {
+					name = inside
+				}
+			}
+		}
+		s.files, s.names = append(s.files, e.path), append(s.names, filepath.ToSlash(name))
+		s.labels, s.labeled = append(s.labels, dir), s.labeled || dir != ""
+	}
+	if err := s.unify(); err != nil {
+		return nil, err
+	}
+	first, err := s.open(0)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +90,43 @@ func newFolder(root string, files []string, opt *Options) (Source, error) {
 	return s, nil
 }
 
+// unify finds out whether the files are recordings that differ.
+func (s *folder) unify() error {
+	if f, err := formatOf(s.files[0], s.opt); err != nil || f.Kin != recordings {
+		return err
+	}
+	var all []About
+	for _, path := range s.files {
+		src, err := openFile(path, s.opt)
+		if err != nil {
+			return err
+		}
+		all = append(all, src.About())
+		if err := src.Close(); err != nil {
+			return err
+		}
+	}
+	note := ""
+	s.mono, s.rate, note = unify(all, s.opt)
+	if note != "" {
+		s.notes = append(s.notes, note)
+	}
+	return nil
+}
+
+// open opens a file.
+func (s *folder) open(i int) (Source, error) {
+	src, err := openFile(s.files[i], s.opt)
+	if err != nil {
+		return nil, err
+	}
+	heard, err := hear(src, s.mono, s.rate, s.filters)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", s.files[i], err), src.Close())
+	}
+	return heard, nil
+}
+
 // About describes the files as the first of them does.
 func (s *folder) About() About { return s.about }
 
@@ -90,7 +146,7 @@ func (s *folder) Next(row *Row) error {
 				s.at = len(s.files)
 				return io.EOF
 			}
-			next, err := openFile(s.files[s.at], s.opt)
+			next, err := s.open(s.at)
 			if err != nil {
 				return err
 			}
@@ -128,9 +184,12 @@ func (s *folder) sameColumns(about About) error {
 func (s *folder) add(row *Row) error {
 	row.Sequence += s.base
 	s.most = max(s.most, row.Sequence)
-	name := s.files[s.at]
-	if row.Name == "" {
+	name := s.names[s.at]
+	switch base := filepath.Base(name); row.Name {
+	case "", base, strings.TrimSuffix(base, filepath.Ext(base)): // the file has one sequence
 		row.Name = name
+	default:
+		row.Name = name + ": " + row.Name
 	}
 	for _, column := range s.about.Columns[len(row.Cells):] {
 		text := filepath.Base(name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,13 +35,16 @@ type jsonSource struct {
 type jsonLine struct {
 	line   int64
 	names  []string
-	values map[string]any // string, json.Number, bool, nil or []json.Number
+	values map[string]any // string, json.Number, bool, nil or []float64
 	length int            // of its lists; 0 for none
 	err    error
 }
 
-// jsonAhead is how many objects the fields are taken from.
-const jsonAhead = 100
+// The fields are taken from jsonAhead objects, or fewer if these take more bytes than jsonBytes.
+const (
+	jsonAhead = 100
+	jsonBytes = 1 << 20
+)
 
 func openJSONL(in *Input, opt *Options) (Source, error) {
 	text, err := textReader(in, opt.Encoding)
@@ -48,15 +52,17 @@ func openJSONL(in *Input, opt *Options) (Source, error) {
 		return nil, err
 	}
 	s := &jsonSource{name: in.Name, text: text, lines: newLines(text), others: map[string]bool{}}
-	for len(s.ahead) < jsonAhead && (len(s.ahead) == 0 || in.File != nil) { // a pipe is not waited for
+	size := 0
+	for len(s.ahead) < jsonAhead && size < jsonBytes && (len(s.ahead) == 0 || in.File != nil) { // a pipe does not wait
 		l := s.read()
+		size += len(s.lines.text)
 		if l.err == io.EOF {
 			break
 		}
 		s.ahead = append(s.ahead, l)
 		for _, name := range l.names {
 			if !slices.Contains(s.about.Columns, name) {
-				_, list := l.values[name].([]json.Number)
+				_, list := l.values[name].([]float64)
 				s.about.Columns, s.lists = append(s.about.Columns, name), append(s.lists, list)
 				s.about.Sequences = s.about.Sequences || list
 			}
@@ -122,6 +128,11 @@ func (l *jsonLine) object(d *json.Decoder, prefix string, depth int) error {
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return errors.Join(errors.New("it is no object"), err)
 	}
+	return l.fields(d, prefix, depth)
+}
+
+// fields reads the fields of an object that has been opened.
+func (l *jsonLine) fields(d *json.Decoder, prefix string, depth int) error {
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
@@ -131,53 +142,61 @@ func (l *jsonLine) object(d *json.Decoder, prefix string, depth int) error {
 		if !ok || depth > mostDepth {
 			return errors.New("objects lie too deep in each other")
 		}
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
+		value, err := d.Token()
+		if err != nil {
 			return err
 		}
-		if raw[0] == '{' {
-			inner := json.NewDecoder(bytes.NewReader(raw))
-			inner.UseNumber()
-			if err := l.object(inner, prefix+key+".", depth+1); err != nil {
+		switch value {
+		case json.Delim('{'):
+			if err := l.fields(d, prefix+key+".", depth+1); err != nil {
 				return err
 			}
 			continue
+		case json.Delim('['):
+			if value, err = l.list(d); err != nil {
+				return err
+			}
 		}
-		if err := l.field(prefix+key, raw); err != nil {
-			return err
+		if prefix+key == "" || len(l.names) >= mostColumns {
+			return fmt.Errorf("%d fields, or one without a name", len(l.names))
 		}
+		if _, again := l.values[prefix+key]; !again {
+			l.names = append(l.names, prefix+key)
+		}
+		l.values[prefix+key] = value
 	}
 	_, err := d.Token()
 	return err
 }
 
-// field adds a field that is not an object.
-func (l *jsonLine) field(name string, raw json.RawMessage) error {
-	if name == "" || len(l.names) >= mostColumns {
-		return fmt.Errorf("%d fields, or one without a name", len(l.names))
-	}
-	var value any
-	if raw[0] == '[' {
-		var list []json.Number
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return err
+// list reads the numbers of a list that has been opened. NaN stands for null.
+func (l *jsonLine) list(d *json.Decoder) (list []float64, err error) {
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, err
 		}
-		if l.length != 0 && len(list) != l.length {
-			return fmt.Errorf("lists of %d and %d numbers, where all should be equally long", l.length, len(list))
+		x := math.NaN()
+		switch v := token.(type) {
+		case json.Number:
+			x, err = v.Float64()
+		case string:
+			x, err = json.Number(v).Float64()
+		case nil:
+		default:
+			return nil, fmt.Errorf("found %v in a list, want numbers", token)
 		}
-		value, l.length = list, len(list)
-	} else {
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.UseNumber()
-		if err := d.Decode(&value); err != nil {
-			return err
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return nil, fmt.Errorf("found %.40q in a list, want numbers", token)
 		}
+		list = append(list, x)
 	}
-	if _, again := l.values[name]; !again {
-		l.names = append(l.names, name)
+	if l.length != 0 && len(list) != l.length {
+		return nil, fmt.Errorf("lists of %d and %d numbers, where all should be equally long", l.length, len(list))
 	}
-	l.values[name] = value
-	return nil
+	l.length = len(list)
+	_, err = d.Token()
+	return list, err
 }
 
 // Next reads the next row.
@@ -234,9 +253,9 @@ func jsonCell(value any, at int) Cell {
 			return Cell{}
 		}
 		return RealCell(y)
-	case []json.Number:
-		if at < len(x) && x[at] != "" { // null
-			return jsonCell(x[at], 0)
+	case []float64:
+		if at < len(x) {
+			return RealCell(x[at])
 		}
 	}
 	return Cell{}

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -18,7 +19,7 @@ import (
 var NPY = &Format{
 	Name: "npy", About: "an array of NumPy: rows and columns, or sequences of them", Extensions: []string{".npy"},
 	Open: func(in *Input, opt *Options) (Source, error) {
-		a, err := readArray(in.R, "value")
+		a, err := openArray(in.R, "value")
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", in.Name, err)
 		}
@@ -34,19 +35,43 @@ var NPZ = &Format{
 	Open:       openNPZ,
 }
 
-// array is an array of NumPy.
+// array is an array of NumPy, read row by row: what takes a few bytes in a file may have no end.
 type array struct {
 	name  string
 	shape []int
-	data  []byte
 	kind  byte // f, i, u, b
 	size  int
 	order binary.ByteOrder
+	r     io.Reader
+	close func() error
+	row   []byte // the numbers of the last dimension, or one
+	n     int    // rows that have been read
 }
 
-// at is an element.
+// read reads on until row at is the last that was read.
+func (a *array) read(at int) error {
+	for ; a.n <= at; a.n++ {
+		if n, err := io.ReadFull(a.r, a.row); err == io.EOF || err == io.ErrUnexpectedEOF {
+			return fmt.Errorf("found %d bytes of an array, want %d: the file is cut off", a.n*len(a.row)+n, a.bytes())
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bytes is the size of all numbers.
+func (a *array) bytes() int {
+	n := a.size
+	for _, side := range a.shape {
+		n *= side
+	}
+	return n
+}
+
+// at is a number of the row.
 func (a *array) at(i int) float64 {
-	b := a.data[i*a.size : (i+1)*a.size]
+	b := a.row[i*a.size : (i+1)*a.size]
 	var bits uint64
 	switch a.size {
 	case 1:
@@ -73,16 +98,16 @@ func (a *array) at(i int) float64 {
 var npyHead = regexp.MustCompile(`'descr': *'([<>|=])([fiub])([1248])'.*'fortran_order': *(True|False).*` +
 	`'shape': *\(([0-9, ]*)\)`)
 
-// Limits on arrays, so that a hostile head cannot take much memory before its data is read.
+// Limits on arrays.
 const (
-	mostArray    = 1 << 34
+	mostArray    = 1 << 40
 	mostNPYHead  = 1 << 16
-	arrayRead    = 1 << 20
 	mostNPYSides = 3
+	arrayBuffer  = 64 << 10
 )
 
-// readArray reads an array of NumPy's format 1 to 3.
-func readArray(r io.Reader, name string) (*array, error) {
+// openArray reads the head of an array of NumPy's format 1 to 3.
+func openArray(r io.Reader, name string) (*array, error) {
 	var start [10]byte
 	if _, err := io.ReadFull(r, start[:]); err != nil || string(start[:6]) != "\x93NUMPY" {
 		return nil, fmt.Errorf("found no array of NumPy (%q)", start[:6])
@@ -106,7 +131,7 @@ func readArray(r io.Reader, name string) (*array, error) {
 	if m == nil || string(m[4]) == "True" || m[2][0] == 'f' && m[3][0] < '4' {
 		return nil, fmt.Errorf("found the array %.120q, want numbers of 1 to 8 bytes in the order of C", head)
 	}
-	a := &array{name: name, kind: m[2][0], size: int(m[3][0] - '0'), order: binary.LittleEndian}
+	a := &array{name: name, kind: m[2][0], size: int(m[3][0] - '0'), order: binary.LittleEndian, r: r}
 	if m[1][0] == '>' {
 		a.order = binary.BigEndian
 	}
@@ -122,13 +147,6 @@ func readArray(r io.Reader, name string) (*array, error) {
 	if len(a.shape) < 1 || len(a.shape) > mostNPYSides {
 		return nil, fmt.Errorf("found an array with %d dimensions, want 1 to %d", len(a.shape), mostNPYSides)
 	}
-	for len(a.data) < total { // as much memory as there is data
-		part := make([]byte, min(arrayRead, total-len(a.data)))
-		if _, err := io.ReadFull(r, part); err != nil {
-			return nil, fmt.Errorf("found %d bytes of an array, want %d: the file is cut off", len(a.data), total)
-		}
-		a.data = append(a.data, part...)
-	}
 	return a, nil
 }
 
@@ -141,39 +159,56 @@ func openNPZ(in *Input, opt *Options) (Source, error) {
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
 	}
 	var all []*array
+	closeAll := func() (err error) {
+		for _, a := range all {
+			err = errors.Join(err, a.close())
+		}
+		return err
+	}
 	for _, f := range z.File {
 		if path.Ext(f.Name) != ".npy" {
 			continue
 		}
 		r, err := f.Open()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", in.Name, f.Name, err)
+			return nil, errors.Join(fmt.Errorf("%s: %s: %w", in.Name, f.Name, err), closeAll())
 		}
-		a, err := readArray(bufio.NewReader(r), strings.TrimSuffix(f.Name, ".npy"))
-		r.Close()
+		a, err := openArray(bufio.NewReaderSize(r, arrayBuffer), strings.TrimSuffix(f.Name, ".npy"))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", in.Name, f.Name, err)
+			return nil, errors.Join(fmt.Errorf("%s: %s: %w", in.Name, f.Name, err), r.Close(), closeAll())
 		}
+		a.close = r.Close
 		all = append(all, a)
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s: found no array in it", in.Name)
 	}
-	return newArrays(in.Name, all, opt)
+	src, err := newArrays(in.Name, all, opt)
+	if err != nil {
+		return nil, errors.Join(err, closeAll())
+	}
+	return src, nil
 }
 
-// newArrays returns the rows of arrays with the same first dimension.
+// arrays is the rows of arrays with the same first dimension.
+type arrays struct {
+	described
+	name      string
+	all       []*array
+	steps     []bool // arrays that have a row for each step of a sequence
+	rows      int    // of a sequence
+	n, at, of int    // sequences that have begun, the next row of the last one, and how many there are
+}
+
+// newArrays returns the rows of arrays.
 func newArrays(name string, all []*array, opt *Options) (Source, error) {
 	deepest := slices.MaxFunc(all, func(a, b *array) int { return len(a.shape) - len(b.shape) })
 	sequences := len(deepest.shape) == 3 || opt.Wide && len(deepest.shape) == 2
-	s := &recordSource{described: described{about: About{Sequences: sequences, Headless: len(all) == 1}}}
-	type column struct {
-		a     *array
-		index int // among the columns of a
-		wide  int // columns of a
-		step  bool
+	s := &arrays{described: described{about: About{Sequences: sequences, Headless: len(all) == 1}}, name: name,
+		all: all, rows: 1, of: deepest.shape[0]}
+	if sequences {
+		s.rows = deepest.shape[1]
 	}
-	var columns []column
 	for _, a := range all {
 		if a.shape[0] != deepest.shape[0] || sequences && len(a.shape) > 1 && a.shape[1] != deepest.shape[1] {
 			return nil, fmt.Errorf("%s: found arrays of %v (%s) and %v (%s), want equal first dimensions",
@@ -187,34 +222,51 @@ func newArrays(name string, all []*array, opt *Options) (Source, error) {
 		if n < 1 || n > mostColumns {
 			return nil, fmt.Errorf("%s: found %d columns in %s, want 1 to %d", name, n, a.name, mostColumns)
 		}
-		for i, title := range numbered(a.name, n) {
-			columns = append(columns, column{a, i, n, !sequences || last > 0})
-			s.about.Columns = append(s.about.Columns, title)
-		}
+		a.row = make([]byte, n*a.size)
+		s.steps = append(s.steps, sequences && last > 0)
+		s.about.Columns = append(s.about.Columns, numbered(a.name, n)...)
 		if sequences && last == 0 && s.about.Label == "" {
 			s.about.Label = a.name
 		}
 	}
-	n, rows := 0, 1
-	if sequences {
-		rows = deepest.shape[1]
-	}
-	s.next = func() (*record, error) {
-		if n >= deepest.shape[0] || rows == 0 {
-			return nil, io.EOF
-		}
-		at := n
-		n++
-		r := &record{place: Place{name, "row", int64(n)}, n: rows, name: fmt.Sprintf("sequence %d", n)}
-		r.cell = func(row, i int) Cell {
-			c := &columns[i]
-			where := at
-			if sequences && c.step {
-				where = at*rows + row
-			}
-			return RealCell(c.a.at(where*c.wide + c.index))
-		}
-		return r, nil
-	}
 	return s, nil
+}
+
+// Next reads the next row of all arrays.
+func (s *arrays) Next(row *Row) error {
+	if s.n == 0 || s.at == s.rows {
+		if s.n == s.of || s.rows == 0 {
+			return io.EOF
+		}
+		s.n, s.at = s.n+1, 0
+	}
+	row.Place, row.Sequence, row.Name, row.Step = Place{s.name, "row", int64(s.n)}, 0, "", 0
+	if s.about.Sequences {
+		row.Sequence, row.Name = s.n-1, fmt.Sprintf("sequence %d", s.n)
+	}
+	row.Cells = row.Cells[:0]
+	for i, a := range s.all {
+		at := s.n - 1
+		if s.steps[i] {
+			at = at*s.rows + s.at
+		}
+		if err := a.read(at); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		for k := range len(a.row) / a.size {
+			row.Cells = append(row.Cells, RealCell(a.at(k)))
+		}
+	}
+	s.at++
+	return nil
+}
+
+// Close closes the arrays of a zip file.
+func (s *arrays) Close() (err error) {
+	for _, a := range s.all {
+		if a.close != nil {
+			err = errors.Join(err, a.close())
+		}
+	}
+	return err
 }

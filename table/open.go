@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,60 +75,117 @@ func openSource(paths []string, stdin io.Reader, opt *Options) (Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		return f.Open(&Input{Name: "standard input", R: bufio.NewReaderSize(stdin, peekSize)}, opt)
+		src, err := f.Open(&Input{Name: "standard input", R: bufio.NewReaderSize(stdin, peekSize)}, opt)
+		if err != nil {
+			return nil, err
+		}
+		return hear(src, opt.mono, 0, nil)
 	}
-	var files []string
+	var files []entry
+	var skipped []string
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		switch {
 		case err != nil:
 			return nil, err
 		case !info.IsDir():
-			files = append(files, path)
+			files = append(files, entry{path: path})
 			continue
 		}
-		inside, err := filesIn(path, opt)
+		inside, others, err := filesIn(path, opt)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, inside...)
+		files, skipped = append(files, inside...), append(skipped, others...)
 	}
-	if len(paths) == 1 && len(files) == 1 && files[0] == paths[0] {
-		return openFile(files[0], opt)
+	if len(paths) == 1 && len(files) == 1 && files[0].root == "" {
+		src, err := openFile(files[0].path, opt)
+		if err != nil {
+			return nil, err
+		}
+		return hear(src, opt.mono, 0, nil)
 	}
-	return newFolder(paths[0], files, opt)
+	note := ""
+	if n := len(skipped); n > 0 {
+		note = fmt.Sprintf("%d files of other formats are left out: %s", n, strings.Join(skipped[:min(n, mostSkipped)],
+			", "))
+		if n > mostSkipped {
+			note += ", ..."
+		}
+	}
+	return newFolder(files, note, opt)
 }
 
-// filesIn returns the files below a folder, ordered by name. They must all have the same format.
-func filesIn(dir string, opt *Options) (files []string, err error) {
-	var first *Format
-	others := 0
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+// mostSkipped is how many files that are left out are named.
+const mostSkipped = 10
+
+// entry is a file to read.
+type entry struct {
+	path string
+	root string // the folder that was named, "" for a file that was
+}
+
+// filesIn returns the files below a folder, ordered by name: those of --format, or of the format that most have.
+// skipped are the others, without hidden ones.
+func filesIn(dir string, opt *Options) (files []entry, skipped []string, err error) {
+	var all []string
+	found := map[string][]string{} // by format or kin
+	named := opt.Format
+	err = filepath.WalkDir(dir, func(path string, file fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case strings.HasPrefix(entry.Name(), ".") && path != dir && entry.IsDir():
+		case strings.HasPrefix(file.Name(), ".") && path != dir && file.IsDir():
 			return fs.SkipDir
-		case entry.IsDir() || strings.HasPrefix(entry.Name(), "."):
+		case file.IsDir() || strings.HasPrefix(file.Name(), "."):
 			return nil
 		}
-		f, err := formatOf(path, opt)
-		switch {
-		case err != nil:
-			others++
-		case first == nil || f == first || f.Kin != "" && f.Kin == first.Kin:
-			first, files = f, append(files, path)
-		default:
-			return fmt.Errorf("%s: found %s, which is %s, beside files of %s; "+
-				"want files of one format (--format chooses)", dir, path, f.Name, first.Name)
+		all = append(all, path)
+		kind := ""
+		if f, err := formatOf(path, &Options{}); err == nil {
+			if kind = f.Name; f.Kin != "" && named == "" {
+				kind = f.Kin
+			}
 		}
+		found[kind] = append(found[kind], path)
 		return nil
 	})
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: found %d files, none of a format that can be read; want files such as .csv or .wav", dir,
-			others)
+	if err != nil {
+		return nil, nil, err
 	}
-	return files, err
+	take := found[named]
+	switch {
+	case named != "" && len(take) == 0:
+		take = found[""] // files of the format without its ending
+	case named == "":
+		take = nil
+		kinds := slices.Sorted(maps.Keys(found))
+		for _, kind := range kinds {
+			if kind != "" && len(found[kind]) > len(take) {
+				take, named = found[kind], kind
+			}
+		}
+		for _, kind := range kinds {
+			these := found[kind]
+			if kind != "" && kind != named && 2*len(these) > len(take) {
+				return nil, nil, fmt.Errorf("%s: found %d files of %s (%s) beside %d of %s (%s); "+
+					"want files of one format (--format chooses)", dir, len(these), kind, these[0], len(take), named,
+					take[0])
+			}
+		}
+	}
+	if len(take) == 0 {
+		return nil, nil, fmt.Errorf("%s: found %d files, none of a format that can be read; "+
+			"want files such as .csv or .wav", dir, len(all))
+	}
+	for _, path := range all {
+		if len(files) < len(take) && path == take[len(files)] {
+			files = append(files, entry{path, dir})
+		} else if inside, err := filepath.Rel(dir, path); err == nil {
+			skipped = append(skipped, filepath.ToSlash(inside))
+		}
+	}
+	return files, skipped, nil
 }
 
 // fileSource is the source of a file that it closes.

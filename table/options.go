@@ -26,6 +26,8 @@ type Options struct {
 	Spectrum *Spectrum `json:"-"`
 	// Unread are columns whose values are not needed: a format may skip reading them. They are listed all the same.
 	Unread []string        `json:"-"`
+	Rate   int             `json:"-"` // to which recordings of several rates are resampled; 0: that of most
+	mono   bool            // recordings are mixed down
 	wanted map[string]bool // in lower case; nil for all
 }
 

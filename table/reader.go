@@ -71,6 +71,7 @@ func Open(paths []string, stdin io.Reader, opt Options, want []Column) (*Reader,
 		for _, c := range want {
 			opt.wanted[strings.ToLower(c.Name)] = true
 		}
+		opt.mono = wantsMono(want)
 	}
 	src, err := openSource(paths, stdin, &opt)
 	if err != nil {

@@ -101,6 +101,11 @@ func (s *Spectrum) settle(rate float64) {
 	s.Bands = min(mostBands, int(s.Frame*rate)/4)
 }
 
+// isBand reports whether a column is a band of recordings with one channel.
+func isBand(name string) bool {
+	return strings.HasPrefix(name, "mel ") && strings.HasSuffix(name, " Hz")
+}
+
 // spectral is a Source of frames.
 type spectral struct {
 	Source

@@ -78,6 +78,7 @@ type About struct {
 	Separator string   // of cells that are texts
 	Local     []string // columns of instants that were read as those of a clock in the zone of the options
 	Recording bool     // rows are samples of recordings, at most with their file and folder
+	Rate      int      // samples of a recording in a second
 }
 
 // plain reports whether the cells are separated as programs do that write numbers with a decimal point.

@@ -19,19 +19,54 @@ var WAV = &Format{
 // recordings is the kin of formats with a row per sample.
 const recordings = "recording"
 
-// mostWAV is the limit on a recording in memory.
-const mostWAV = 1 << 31
+// wavSource is the samples of a recording, read as they are needed.
+type wavSource struct {
+	described
+	name, title string
+	format      *wav.Format
+	r           io.Reader
+	sample      []byte // of all channels
+	n, want     int64  // samples that have been read, and that there should be
+}
 
 func openWAV(in *Input, _ *Options) (Source, error) {
 	f, size, err := wav.ReadHead(in.R, checkWAV)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Name, err)
 	}
-	data, err := io.ReadAll(io.LimitReader(in.R, min(int64(size), mostWAV)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", in.Name, err)
+	channels := int(f.Channels)
+	s := &wavSource{name: in.Name, title: strings.TrimSuffix(filepath.Base(in.Name), filepath.Ext(in.Name)), format: f,
+		r: in.R, sample: make([]byte, channels*int(f.Bits)/8)}
+	s.about = About{Columns: numbered("sample", channels), Sequences: true, Recording: true, Rate: int(f.Rate)}
+	if s.want = int64(size) / int64(len(s.sample)); size == math.MaxUint32 { // as programs write that do not know it
+		s.want = math.MaxInt64
 	}
-	return wavSource(in.Name, f, data, int64(size)), nil
+	return s, nil
+}
+
+// Next reads the next sample of all channels.
+func (s *wavSource) Next(row *Row) error {
+	if s.n == s.want {
+		return io.EOF
+	}
+	if n, err := io.ReadFull(s.r, s.sample); err == io.EOF || err == io.ErrUnexpectedEOF {
+		if s.want < math.MaxInt64 {
+			size := int64(len(s.sample))
+			s.notes = append(s.notes, fmt.Sprintf("%s: found %d bytes of samples, want %d: the recording is cut off",
+				s.name, s.n*size+int64(n), s.want*size))
+		}
+		s.want = s.n
+		return io.EOF
+	} else if err != nil {
+		return fmt.Errorf("%s, sample %d: %w", s.name, s.n+1, err)
+	}
+	s.n++
+	row.Place, row.Sequence, row.Name = Place{s.name, "sample", s.n}, 0, s.title
+	row.Step, row.Cells = 1/float64(s.format.Rate), row.Cells[:0]
+	for b, size := s.sample, int(s.format.Bits)/8; len(b) > 0; b = b[size:] {
+		row.Cells = append(row.Cells, RealCell(s.format.Sample(b[:size])))
+	}
+	return nil
 }
 
 func checkWAV(f *wav.Format) error {
@@ -43,23 +78,4 @@ func checkWAV(f *wav.Format) error {
 			f.Kind, f.Channels, f.Bits, f.Rate)
 	}
 	return nil
-}
-
-// wavSource returns the samples of a recording.
-func wavSource(name string, f *wav.Format, data []byte, want int64) *recordSource {
-	size, channels := int(f.Bits)/8, int(f.Channels)
-	s := &recordSource{unit: "sample"}
-	s.about = About{Columns: numbered("sample", channels), Sequences: true, Recording: true}
-	title := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
-	if want > int64(len(data)) && want != math.MaxUint32 {
-		s.notes = append(s.notes, fmt.Sprintf("%s: found %d bytes of samples, want %d: the recording is cut off", name,
-			len(data), want))
-	}
-	s.next = once(&record{
-		place: Place{name, "sample", 1}, name: title, step: 1 / float64(f.Rate), n: len(data) / (size * channels),
-		cell: func(row, i int) Cell {
-			return RealCell(f.Sample(data[(row*channels+i)*size:][:size]))
-		},
-	})
-	return s
 }

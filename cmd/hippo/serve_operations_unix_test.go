@@ -63,7 +63,8 @@ func TestServeOperations(t *testing.T) {
 	m := newManager(t, dir)
 	cmd := command(dir, "serve", "run", "--listen", "127.0.0.1:0")
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+m.path, "HIPPO_SERVE_KEYS=keys.txt", "HIPPO_SERVE_ADMIN=127.0.0.1:0",
-		"HIPPO_SERVE_TLS_CERT=cert.pem", "HIPPO_SERVE_TLS_KEY=key.pem", "HIPPO_SERVE_LISTEN=not used")
+		"HIPPO_SERVE_TLS_CERT=cert.pem", "HIPPO_SERVE_TLS_KEY=key.pem", "HIPPO_SERVE_LISTEN=not used",
+		"HIPPO_SERVE_SHARE_CACHE=true")
 	p := start(t, cmd)
 	url := addressIn(p, `"address":"(https://127[^"]+)"`)
 	admin := addressIn(p, `"address":"(http://127[^"]+)"`)
@@ -104,6 +105,9 @@ func TestServeOperations(t *testing.T) {
 	reload()
 	if a := ask(bob, short); a.StatusCode != http.StatusOK {
 		t.Errorf("a key that is new has status %d after SIGHUP", a.StatusCode)
+	}
+	if got := ask(alice, short).Header.Get("X-Hippo-Cache"); got != "cached=1, read=0" {
+		t.Errorf("with --share-cache a key finds %q of what another has sent", got)
 	}
 	background(t, dir, "key", "revoke", "bob", "--keys", "keys.txt").wantEnd(0)
 	reload()

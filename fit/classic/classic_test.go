@@ -226,14 +226,19 @@ func TestBoosted(t *testing.T) {
 	if right < 370 || rounds < 5 {
 		t.Errorf("found %d of 400 right after %d rounds", right, rounds)
 	}
-	for i := range all[0].Class { // classes that features do not tell
-		all[0].Class[i] = i % 2
+	trees := 0
+	for range 20 { // classes that features do not tell
+		for _, e := range all[:2] {
+			for i := range e.Class {
+				e.Class[i] = rng.IntN(2)
+			}
+		}
+		if _, rounds := FitBoosted(all[0], all[1], unit, 2, 0); rounds != 0 {
+			trees++
+		}
 	}
-	for i := range all[1].Class {
-		all[1].Class[i] = i % 2
-	}
-	if _, rounds := FitBoosted(all[0], all[1], unit, 2, 0); rounds != 0 {
-		t.Errorf("found %d rounds for noise, want none", rounds)
+	if trees > 5 {
+		t.Errorf("found trees for noise in %d of 20 cases", trees)
 	}
 	if err := m.Check(2, 2); err != nil {
 		t.Error(err)

@@ -37,14 +37,13 @@ func Whole(rows []float32, channels int) []float64 {
 			sum += x[t]
 		}
 		mean := sum / float64(n)
-		clear(padded)
 		for t, v := range x {
 			padded[t] = v - mean
 			square += (v - mean) * (v - mean)
-			line += (v - mean) * (float64(t) - float64(n-1)/2)
+			line += (v - mean) * float64(t)
 		}
 		slope := 0.0
-		if n > 1 { // Σ (t - t̄)² = n(n²-1)/12, over n-1 steps
+		if n > 1 { // Σ (v - v̄)(t - t̄) / Σ (t - t̄)², which is n(n²-1)/12, over n-1 steps
 			slope = line * 12 / (float64(n) * float64(n*n-1)) * float64(n-1)
 		}
 		last := x[n-1]

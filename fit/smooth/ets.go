@@ -63,22 +63,29 @@ type state struct {
 	at   int // rows so far
 }
 
-// begin estimates the state before the first row of y, as Hyndman et al. (2008), §2.6.1 do: the season by classical
-// decomposition, level and trend by a line through the first rows without their season. All of y shows the season, and
-// not its first years alone: nothing optimizes it later.
-func (m *ETS) begin(y []float64) *state {
-	st := &state{}
-	x := y
-	if m.Season != None {
-		st.s = seasonOf(y, m.Period, m.Season == Multiplicative)
-		x = deseason(y, st.s, m.Season == Multiplicative)
+// start is what the state before the first row is estimated from: the season, and the values of a series without it.
+type start struct{ s, x []float64 }
+
+// begin estimates the season before the first row of y by classical decomposition of all of y: nothing optimizes it
+// later.
+func (m *ETS) begin(y []float64) start {
+	if m.Season == None {
+		return start{nil, y}
 	}
-	x = x[:min(len(x), max(10, 2*m.Period))]
-	if m.Trend == None {
-		st.l, _ = line(x, false)
-		return st
+	s := seasonOf(y, m.Period, m.Season == Multiplicative)
+	return start{s, deseason(y, s, m.Season == Multiplicative)}
+}
+
+// state is the state before the first row: level and trend are those of a line through the first rows without their
+// season, as Hyndman et al. (2008), §2.6.1, estimate them. The slower a model forgets them, the more rows it takes.
+func (m *ETS) state(from start) *state {
+	rows := max(10, 2*m.Period, int(min(mostPeriod, 2/m.Alpha)))
+	if m.Trend != None {
+		rows = max(rows, int(min(mostPeriod, 3/math.Sqrt(m.Beta))))
 	}
-	st.l, st.b = line(x, true)
+	x := from.x[:min(len(from.x), rows)]
+	st := &state{s: slices.Clone(from.s)}
+	st.l, st.b = line(x, m.Trend != None)
 	return st
 }
 
@@ -157,7 +164,7 @@ func (m *ETS) Forecast(y, dst []float64) bool {
 	if y = trim(y); len(y) == 0 {
 		return false
 	}
-	st := m.begin(y)
+	st := m.state(m.begin(y))
 	m.run(y, st)
 	m.ahead(st, dst)
 	return true
@@ -215,9 +222,9 @@ const mostTries = 400
 
 // fit finds the parameters that maximize the likelihood, by Nelder and Mead's method.
 func (m *ETS) fit(series [][]float64) {
-	var begin []*state
+	var from []start
 	for _, y := range series {
-		begin = append(begin, m.begin(y))
+		from = append(from, m.begin(y))
 	}
 	at := []float64{0}
 	if m.Trend != None {
@@ -232,7 +239,7 @@ func (m *ETS) fit(series [][]float64) {
 	m.AICc = math.Inf(1)
 	res, err := optimize.Minimize(optimize.Problem{Func: func(x []float64) float64 {
 		m.set(x)
-		l, _ := m.likelihood(series, begin)
+		l, _ := m.likelihood(series, from)
 		return l
 	}}, at, &optimize.Settings{FuncEvaluations: mostTries, Converger: &optimize.FunctionConverge{
 		Absolute: 1e-6, Iterations: 40}}, &optimize.NelderMead{SimplexSize: 1})
@@ -240,7 +247,7 @@ func (m *ETS) fit(series [][]float64) {
 		return
 	}
 	m.set(res.X)
-	l, n := m.likelihood(series, begin)
+	l, n := m.likelihood(series, from)
 	each := 2 // level and variance
 	if m.Trend != None {
 		each++
@@ -275,11 +282,9 @@ func (m *ETS) set(x []float64) {
 }
 
 // likelihood returns -2 log L without constants, Σ n log Σ e² + 2 Σ log |μ| over the series, and the number of values.
-func (m *ETS) likelihood(series [][]float64, begin []*state) (sum float64, values int) {
+func (m *ETS) likelihood(series [][]float64, from []start) (sum float64, values int) {
 	for i, y := range series {
-		st := *begin[i]
-		st.s = slices.Clone(st.s)
-		squares, logs, n := m.run(y, &st)
+		squares, logs, n := m.run(y, m.state(from[i]))
 		sum += float64(n)*math.Log(max(squares, math.SmallestNonzeroFloat64)) + 2*logs
 		values += n
 	}

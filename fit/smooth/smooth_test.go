@@ -26,8 +26,8 @@ func TestPublishedModel(t *testing.T) {
 		Gamma: 1e-4, Phi: 0.98}
 	begin := &state{l: 120.9939, b: 1.7705, s: []float64{
 		0.9059, 0.8869, 1.011, 0.9804, 0.9786, 1.1105, 1.2318, 1.2203, 1.0592, 0.9217, 0.7993, 0.8944}}
-	l, n := m.likelihood([][]float64{passengers}, []*state{begin})
-	if aic := l + 2*18; n != 144 || math.Abs(aic-1395.166) > 0.05 {
+	squares, logs, n := m.run(passengers, begin)
+	if aic := 144*math.Log(squares) + 2*logs + 2*18; n != 144 || math.Abs(aic-1395.166) > 0.05 {
 		t.Errorf("found the AIC %.3f of %d values, want 1395.166", aic, n)
 	}
 }
@@ -174,5 +174,21 @@ func TestFitTheta(t *testing.T) {
 	}
 	if ok := m.Forecast([]float64{math.NaN()}, got); ok {
 		t.Error("forecast from nothing")
+	}
+}
+
+// TestSlowModelsStartFromMoreRows: a trend that a model hardly updates is that of the whole series, not of its first
+// rows.
+func TestSlowModelsStartFromMoreRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	y := make([]float64, 200)
+	for i := range y {
+		y[i] = 50 + 0.3*float64(i) + 5*rng.NormFloat64()
+	}
+	m := &ETS{Error: Additive, Trend: Additive, Season: None, Alpha: 1e-3, Beta: 1e-6, Phi: 1}
+	var got [1]float64
+	m.Forecast(y, got[:])
+	if want := 50 + 0.3*200; math.Abs(got[0]-want) > 3 {
+		t.Errorf("found %g, want about %g", got[0], want)
 	}
 }

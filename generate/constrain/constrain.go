@@ -13,7 +13,6 @@ package constrain
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/hippo-ssm/hippo/internal/fault"
 )
@@ -66,26 +65,10 @@ func build(f func(b *builder) int32) (*Grammar, error) {
 }
 
 // Regexp is the texts that a regular expression of Go's syntax (RE2) matches as a whole.
-func Regexp(expression string) (*Grammar, error) {
-	return build(func(b *builder) int32 {
-		return b.pattern(newPattern("", expression, true), rawText, 0, unlimited, final)
-	})
-}
+func Regexp(expression string) (*Grammar, error) { return Compile(Matching(expression)) }
 
 // Choices is some texts.
-func Choices(texts []string) (*Grammar, error) {
-	return build(func(b *builder) int32 {
-		size := 0
-		for _, text := range texts {
-			size += len(text)
-		}
-		if len(texts) == 0 || size > maxSource || slices.Contains(texts, "") {
-			fail("", "choices: found %d texts of %d bytes, want at least one, none empty, and at most %d bytes",
-				len(texts), size, maxSource)
-		}
-		return b.oneOf(texts, final)
-	})
-}
+func Choices(texts []string) (*Grammar, error) { return Compile(OneOf(texts)) }
 
 // JSON is the JSON objects.
 func JSON() *Grammar {

@@ -2,6 +2,7 @@ package constrain
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -23,6 +24,28 @@ func Compile(p Part) (*Grammar, error) {
 // Literal is one text.
 func Literal(text string) Part {
 	return partFunc(func(b *builder, next int32) int32 { return b.text(text, next) })
+}
+
+// Matching is the texts that a regular expression matches as a whole.
+func Matching(expression string) Part {
+	return partFunc(func(b *builder, next int32) int32 {
+		return b.pattern(newPattern("", expression, true), rawText, 0, unlimited, next)
+	})
+}
+
+// OneOf is one of some texts.
+func OneOf(texts []string) Part {
+	return partFunc(func(b *builder, next int32) int32 {
+		size := 0
+		for _, text := range texts {
+			size += len(text)
+		}
+		if len(texts) == 0 || size > maxSource || slices.Contains(texts, "") {
+			fail("", "choices: found %d texts of %d bytes, want at least one, none empty, and at most %d bytes",
+				len(texts), size, maxSource)
+		}
+		return b.oneOf(texts, next)
+	})
 }
 
 // Space is white space: none, a space, or a line end and some spaces.

@@ -33,6 +33,7 @@ type Client struct {
 	http     *http.Client
 	stall    time.Duration // a connection without data for this long is closed
 	wait     time.Duration // before the second attempt; doubled each time
+	slow     int64         // bytes per second: a connection with fewer, over 2*stall, is closed
 
 	// Tests replace these.
 	transport http.RoundTripper
@@ -50,6 +51,7 @@ type Watch struct {
 const (
 	defaultStall = 30 * time.Second
 	defaultWait  = time.Second
+	defaultSlow  = 1 << 10
 	tries        = 6               // attempts in a row without a byte: the waits sum to half a minute
 	longestWait  = 5 * time.Minute // that a hub may ask for
 )
@@ -72,8 +74,8 @@ func NewClient(endpoint, token string, cache Cache) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression = true // sizes and ranges are those of the file
 	c := &Client{
-		Cache: cache, endpoint: u, token: token, stall: defaultStall, wait: defaultWait, transport: transport,
-		space: disk.Space, write: (*os.File).Write,
+		Cache: cache, endpoint: u, token: token, stall: defaultStall, wait: defaultWait, slow: defaultSlow,
+		transport: transport, space: disk.Space, write: (*os.File).Write,
 	}
 	c.http = &http.Client{Transport: guard{c}, CheckRedirect: c.mayFollow}
 	return c, nil
@@ -190,19 +192,33 @@ func (e *transient) Unwrap() error { return e.err }
 // errStalled is the cause if a request is canceled because no data arrives.
 var errStalled = errors.New("no byte came")
 
-// responseBody is the body of a response. Reading fails if no data arrives for too long.
+// errSlow is the cause if data arrives, but so slowly that a pull would take days.
+var errSlow = errors.New("the hub is too slow")
+
+// NotFoundError is the error of a model, revision or file that a hub does not have, or not for everyone.
+type NotFoundError struct{ text string }
+
+func (e *NotFoundError) Error() string { return e.text }
+
+// notFound returns a NotFoundError.
+func notFound(format string, args ...any) error { return &NotFoundError{fmt.Sprintf(format, args...)} }
+
+// responseBody is the body of a response. Reading fails if no data arrives for too long, or too little.
 type responseBody struct {
 	*http.Response
 	ctx    context.Context
 	stall  time.Duration
+	slow   int64
 	timer  *time.Timer
 	cancel context.CancelCauseFunc
+	waited time.Duration // for the bytes that came
+	came   int64
 }
 
 // get requests an address. header may be nil. The caller closes the response.
 func (c *Client) get(ctx context.Context, address string, header http.Header) (*responseBody, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	a := &responseBody{ctx: ctx, stall: c.stall, cancel: cancel}
+	a := &responseBody{ctx: ctx, stall: c.stall, slow: c.slow, cancel: cancel}
 	a.timer = time.AfterFunc(c.stall, func() { cancel(errStalled) })
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err == nil {
@@ -227,13 +243,23 @@ func (c *Client) get(ctx context.Context, address string, header http.Header) (*
 
 // Read reads the body.
 func (a *responseBody) Read(p []byte) (int, error) {
+	begun := time.Now()
 	a.timer.Reset(a.stall)
 	n, err := a.Body.Read(p)
 	a.timer.Stop() // processing the bytes may take longer
 	if err != nil && err != io.EOF {
-		err = a.cause(err)
+		return n, a.cause(err)
 	}
-	return n, err
+	a.waited, a.came = a.waited+time.Since(begun), a.came+int64(n)
+	if a.waited < 2*a.stall || err != nil {
+		return n, err
+	}
+	if want := int64(a.waited.Seconds() * float64(a.slow)); a.came < want {
+		return n, &transient{err: fmt.Errorf("%w: %d bytes came in %v, want at least %d", errSlow, a.came,
+			a.waited.Round(time.Millisecond), want)}
+	}
+	a.waited, a.came = 0, 0
+	return n, nil
 }
 
 func (a *responseBody) stop() {
@@ -281,11 +307,11 @@ func refusal(a *responseBody) error {
 		return fmt.Errorf("the hub responds with %s; accept the terms on the model's page, and set HF_TOKEN to your "+
 			"token", said)
 	case kind == "RevisionNotFound":
-		return fmt.Errorf("the hub responds with %s; it has no such revision", said)
+		return notFound("the hub responds with %s; it has no such revision", said)
 	case code == http.StatusUnauthorized:
-		return fmt.Errorf("the hub responds with %s; there is no such model, or it needs a token: set HF_TOKEN", said)
+		return notFound("the hub responds with %s; there is no such model, or it needs a token: set HF_TOKEN", said)
 	case code == http.StatusNotFound:
-		return fmt.Errorf("the hub responds with %s; it has no such model or file", said)
+		return notFound("the hub responds with %s; it has no such model or file", said)
 	case code == http.StatusRequestedRangeNotSatisfiable:
 		return errRange
 	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:

@@ -136,7 +136,9 @@ func (d *download) run(ctx context.Context) error {
 	for try := 0; ; {
 		for d.at < d.file.Size {
 			err := d.more(ctx)
-			if d.at > best { // only this counts as progress: a hub without ranges starts again each time
+			// Only this counts as progress: a hub without ranges starts again each time, and one that sends some bytes
+			// and hangs up is as slow as one that drips.
+			if d.at-best >= max(1, int64(d.c.stall.Seconds()*float64(d.c.slow))) {
 				best, try = d.at, 0
 			}
 			if err == nil {

@@ -93,6 +93,50 @@ func TestStallIsResumed(t *testing.T) {
 	}
 }
 
+// TestDripEnds: a hub that sends a few bytes now and then, or hangs up after some, ends a pull with an error after a
+// few attempts, not after days. What has come stays, and the next pull resumes there.
+func TestDripEnds(t *testing.T) {
+	t.Parallel()
+	const came = 70_000
+	for name, send := range map[string]func(w http.ResponseWriter, r *http.Request, rest []byte){
+		"drips": func(w http.ResponseWriter, r *http.Request, rest []byte) {
+			for i := 0; r.Context().Err() == nil; i++ {
+				sendPart(w, rest[i:], 1)
+				time.Sleep(10 * time.Millisecond)
+			}
+		},
+		"hangs up": func(w http.ResponseWriter, r *http.Request, rest []byte) { sendPart(w, rest, 5) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := true
+			h, files := brokenHub(t, tries+1, func(w http.ResponseWriter, r *http.Request, content []byte) {
+				if first {
+					first = false
+					sendPart(w, content, came)
+					return
+				}
+				var from int
+				if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); err != nil || from < came {
+					t.Errorf("found the range %q, want one from %d", r.Header.Get("Range"), came)
+				}
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(content)-1, len(content)))
+				w.Header().Set("Content-Length", fmt.Sprint(len(content)-from))
+				w.WriteHeader(http.StatusPartialContent)
+				send(w, r, content[from:])
+			})
+			c := client(t, h, "")
+			c.stall, c.slow = 50*time.Millisecond, 10_000
+			_, err := pull(t, c, testRepo)
+			wantError(t, err, "the same command resumes there", "after 5 earlier attempts")
+			if name == "drips" {
+				wantError(t, err, "the hub is too slow", "want at least 1")
+			}
+			wantContent(t, mustPull(t, c, testRepo), "model.safetensors", files["model.safetensors"])
+		})
+	}
+}
+
 // TestBusyHubIsWaitedFor responds with statuses that ask to try later.
 func TestBusyHubIsWaitedFor(t *testing.T) {
 	t.Parallel()

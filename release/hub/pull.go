@@ -47,6 +47,10 @@ func (c *Client) Plan(ctx context.Context, n Name) (*Plan, error) {
 			err = fmt.Errorf("%w; %d names of files were refused: %q", err, len(l.unsafe),
 				l.unsafe[:min(len(l.unsafe), 3)])
 		}
+		var none missing
+		if errors.As(err, &none) {
+			return nil, notFound("%v", brief.Error(err))
+		}
 		return nil, brief.Error(err)
 	}
 	p := &Plan{Name: n, Commit: l.commit, choice: found}

@@ -56,7 +56,7 @@ func TestServeAdapters(t *testing.T) {
 	want := map[string]string{}
 	for name, path := range map[string]string{"base": base, "base:letters": letters, "base:verse": poems} {
 		l := newLibrarian(t, Options{KeepAlive: 5 * time.Minute}, path)
-		want[name] = l.reply("")
+		want[name] = l.reply(filepath.Base(path))
 		for other, text := range want {
 			if other != name && text == want[name] {
 				t.Errorf("%s and %s have the same reply", name, other)

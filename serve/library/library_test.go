@@ -206,9 +206,14 @@ func TestServePublishedModels(t *testing.T) {
 	if !strings.HasPrefix(said, first) || !strings.HasSuffix(said, last) || !strings.Contains(said, `"completed"`) {
 		t.Errorf("the pull said %s", said)
 	}
-	for _, name := range []string{"org/none", "../etc/passwd", "a b", "org/Model:nowhere"} {
-		body := fmt.Sprintf(`{"model":%q,"stream":false}`, name)
-		l.ask(http.StatusBadGateway, http.MethodPost, "/api/pull", body)
+	for name, want := range map[string]int{
+		"org/none": http.StatusNotFound, "org/Model:nowhere": http.StatusNotFound,
+		"org/Model:Q8_0": http.StatusNotFound,
+		"../etc/passwd":  http.StatusBadRequest, "a b": http.StatusBadRequest, "": http.StatusBadRequest,
+	} {
+		for _, stream := range []string{"", `,"stream":false`} {
+			l.ask(want, http.MethodPost, "/api/pull", fmt.Sprintf(`{"model":%q%s}`, name, stream))
+		}
 	}
 	want := newLibrarian(t, Options{KeepAlive: 5 * time.Minute}, filepath.Join(dir, "m")).reply("m")
 	if got := l.reply("ORG/model:latest"); got != want {

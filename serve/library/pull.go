@@ -2,29 +2,39 @@ package library
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/release/hub"
 	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
 )
 
 // pull downloads a published model for a client.
 func pull(ctx context.Context, text string, report func(host.PullProgress)) error {
 	name, err := hub.ParseName(text)
 	if err != nil {
-		return err
+		return request.Invalid("model", "%v", err)
 	}
 	client, err := hub.FromEnvironment()
 	if err != nil {
 		return err
 	}
-	report(host.PullProgress{Status: "pulling manifest"})
 	plan, err := client.Plan(ctx, name)
+	var none *hub.NotFoundError
+	if errors.As(err, &none) {
+		return &request.Error{
+			Status: http.StatusNotFound, Param: "model", Code: "model_not_found",
+			Message: fmt.Sprintf("model: %s: %v", name, brief.Error(err)),
+		}
+	}
 	if err != nil {
 		return err
 	}
+	report(host.PullProgress{Status: "pulling manifest"}) // a wrong name has got its status
 	client.Watch = hub.Watch{
 		Bytes: func(done, total int64) {
 			report(host.PullProgress{

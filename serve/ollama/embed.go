@@ -45,6 +45,9 @@ func (s *Handler) Embed(c *request.Call) error {
 	if err := c.Read(&q); err != nil {
 		return err
 	}
+	if q.Prompt != "" {
+		return request.Invalid("prompt", "found a text, want input: prompt is for /api/embeddings")
+	}
 	e, vectors, err := q.embed(s, c, "input")
 	if err != nil {
 		return err
@@ -63,6 +66,9 @@ func (s *Handler) Embeddings(c *request.Call) error {
 	var q embedRequest
 	if err := c.Read(&q); err != nil {
 		return err
+	}
+	if len(q.Input) > 0 {
+		return request.Invalid("input", "found %d texts, want prompt: input is for /api/embed", len(q.Input))
 	}
 	q.Input = request.Prompts{{Text: q.Prompt}}
 	_, vectors, err := q.embed(s, c, "prompt")

@@ -36,13 +36,11 @@ type chatRequest struct {
 	Model    string          `json:"model"`
 	Prompt   string          `json:"prompt"`
 	System   string          `json:"system"`
-	Suffix   string          `json:"suffix"`
 	Raw      bool            `json:"raw"`
 	Context  []int32         `json:"context"`
 	Messages []reply.Message `json:"messages"`
 	Stream   *bool           `json:"stream"`
 	Format   json.RawMessage `json:"format"`
-	Images   []string        `json:"images"`
 	Think    json.RawMessage `json:"think"`
 	reply.ToolRequest
 	Options json.RawMessage `json:"options"`
@@ -179,9 +177,16 @@ func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
 	}
 	c.Note("model", m.Name)
 	var ch request.Checks
-	ch.That(len(q.Images) == 0, "images", "found %d, want none", len(q.Images))
+	if q.chats {
+		ch.That(q.Prompt == "", "prompt", "found a text, want messages: prompt is for /api/generate")
+		ch.That(q.System == "", "system", "found a text, want a message of the role system")
+		ch.That(len(q.Context) == 0, "context", "found %d tokens, want messages: it is for /api/generate",
+			len(q.Context))
+		ch.That(!q.Raw, "raw", "found true, want false: it is for /api/generate")
+	}
+	ch.That(q.chats || len(q.Messages) == 0, "messages", "found %d, want prompt: messages are for /api/chat",
+		len(q.Messages))
 	ch.That(q.chats || len(q.Tools) == 0, "tools", "found %d, want none: they are for /api/chat", len(q.Tools))
-	ch.That(q.Suffix == "", "suffix", "found a text, want none: the models read from the left to the right only")
 	if ch.Err != nil {
 		return ch.Err
 	}

@@ -3,6 +3,7 @@ package ollama
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -86,7 +87,8 @@ func (s *Handler) pull(ctx context.Context, name string, tell func(pullLine)) er
 		told = now
 		tell(pullLine{p.Status, p.Digest, p.Total, p.Done})
 	})
-	if err != nil && ctx.Err() == nil {
+	var wrong *request.Error // in the name
+	if err != nil && ctx.Err() == nil && !errors.As(err, &wrong) {
 		return &request.Error{
 			Status: http.StatusBadGateway, Code: "pull_failed",
 			Message: fmt.Sprintf("pull: %v", brief.Error(err)),

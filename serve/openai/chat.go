@@ -22,9 +22,9 @@ type chatRequest struct {
 	Logprobs            bool                       `json:"logprobs"`
 	TopLogprobs         *int                       `json:"top_logprobs"`
 	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
-	ResponseFormat      reply.Format               `json:"response_format"`
 	Variables           map[string]json.RawMessage `json:"chat_template_kwargs"`
 	Effort              string                     `json:"reasoning_effort"`
+	reply.Guided
 	reply.ToolRequest
 }
 
@@ -88,13 +88,21 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 		return err
 	}
 	c.Note("model", m.Name)
+	param := "max_tokens"
+	if q.MaxCompletionTokens != nil {
+		q.MaxTokens, param = q.MaxCompletionTokens, "max_completion_tokens"
+	}
+	asked := q.MaxTokens
 	o, err := q.Replies(&s.Service, m, m.Defaults(0))
 	if err != nil {
 		return err
 	}
-	asked, param := q.MaxTokens, "max_tokens"
-	if q.MaxCompletionTokens != nil {
-		asked, param = q.MaxCompletionTokens, "max_completion_tokens"
+	format, guide, err := q.Guide()
+	if err == nil {
+		err = q.Continued.Check()
+	}
+	if err != nil {
+		return err
 	}
 	top := request.Or(q.TopLogprobs, 0)
 	var ch request.Checks
@@ -110,7 +118,7 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 		q.job.Top = top
 	}
 	q.dialog, err = reply.Converse(c.Request.Context(), m, "messages", &reply.Chat{
-		Messages: q.Messages, Tools: q.ToolRequest, Format: q.ResponseFormat, Param: "response_format",
+		Messages: q.Messages, Tools: q.ToolRequest, Format: format, Param: guide,
 		More: reply.WithEffort(q.Variables, q.Effort), Continue: q.Continue,
 	})
 	if err != nil {

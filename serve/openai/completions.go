@@ -25,6 +25,7 @@ type completionRequest struct {
 	Echo     bool            `json:"echo"`
 	Logprobs *int            `json:"logprobs"`
 	Suffix   string          `json:"suffix"`
+	reply.Guided
 }
 
 // completionChoice is one text of a response.
@@ -74,7 +75,15 @@ func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 	c.Note("model", m.Name)
 	o := m.Defaults(reply.CompletionTokens)
 	o.MaxTokens = request.Or(q.MaxTokens, reply.CompletionTokens)
+	q.MaxTokens = &o.MaxTokens
 	if o, err = q.Replies(&s.Service, m, o); err != nil {
+		return err
+	}
+	format, guide, err := q.Guide()
+	if err == nil {
+		o.Constraint, err = reply.FormatConstraint(c.Request.Context(), m, guide, format)
+	}
+	if err != nil {
 		return err
 	}
 	q.n = request.Or(q.N, 1)

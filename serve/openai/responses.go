@@ -56,10 +56,7 @@ type responseRequest struct {
 	Include      []string          `json:"include"`
 	Reasoning    responseReasoning `json:"reasoning"`
 	reply.ToolRequest
-	Variables    map[string]json.RawMessage `json:"chat_template_kwargs"`
-	Background   bool                       `json:"background"`
-	Conversation json.RawMessage            `json:"conversation"`
-	Prompt       json.RawMessage            `json:"prompt"`
+	Variables map[string]json.RawMessage `json:"chat_template_kwargs"`
 }
 
 // responseText is the requested format of the text.
@@ -138,7 +135,7 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 	if err := q.check(s); err != nil {
 		return err
 	}
-	q.N = nil
+	q.MaxTokens = q.MaxOutput
 	o, err := q.Replies(&s.Service, m, m.Defaults(0))
 	if err != nil {
 		return err
@@ -185,14 +182,8 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 // check checks the fields.
 func (q *responding) check(s *Responses) error {
 	var ch request.Checks
-	none := func(param string, raw json.RawMessage, why string) {
-		ch.That(len(raw) == 0 || string(raw) == "null", param, "found %s, want none: %s", request.Shorten(raw), why)
-	}
 	ch.Range(request.Or(q.MaxOutput, 1), 1, s.Limits.MaxTokens, "max_output_tokens")
 	ch.Range(request.Or(q.TopLogprobs, 0), 0, reply.MaxTop, "top_logprobs")
-	ch.That(!q.Background, "background", "found true, want false: a response is made while its client waits")
-	none("conversation", q.Conversation, "previous_response_id goes on after a response")
-	none("prompt", q.Prompt, "this server has no templates of prompts")
 	for _, what := range q.Include {
 		ch.That(what == includeLogprobs || what == includeThoughts, "include", "found %.60q, want %s or %s", what,
 			includeLogprobs, includeThoughts)

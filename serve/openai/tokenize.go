@@ -30,14 +30,17 @@ func (s *Texts) TokenizerInfo(c *request.Call) error {
 	return c.JSON(info)
 }
 
+// tokenizeRequest is the body of /tokenize.
+type tokenizeRequest struct {
+	Model   string  `json:"model"`
+	Prompt  *string `json:"prompt"`
+	Special *bool   `json:"add_special_tokens"`
+	Texts   bool    `json:"return_token_strs"`
+}
+
 // Tokenize responds to /tokenize: the ids of a text.
 func (s *Texts) Tokenize(c *request.Call) error {
-	var q struct {
-		Model   string  `json:"model"`
-		Prompt  *string `json:"prompt"`
-		Special *bool   `json:"add_special_tokens"`
-		Texts   bool    `json:"return_token_strs"`
-	}
+	var q tokenizeRequest
 	if err := c.Read(&q); err != nil {
 		return err
 	}

@@ -9,6 +9,16 @@ import (
 type Continued struct {
 	// Continue: the last message is the start of the reply, which continues it.
 	Continue bool `json:"continue_final_message"`
+	// Begin: the text ends with the start of the reply. Clients of vLLM set it to false together with Continue.
+	Begin *bool `json:"add_generation_prompt"`
+}
+
+// Check returns an error if the text is to end without the start of a reply.
+func (q *Continued) Check() error {
+	if begin := request.Or(q.Begin, true); !begin && !q.Continue {
+		return request.Invalid("add_generation_prompt", "found false, want true, or continue_final_message with it")
+	}
+	return nil
 }
 
 // Beginning removes the start of the reply from the messages, if there is one.

@@ -27,6 +27,10 @@ const (
 	formatText   = "text"
 	FormatObject = "json_object"
 	FormatSchema = "json_schema"
+
+	// Of fields such as guided_regex, whose value is the Schema of the Format.
+	formatRegex  = "regex of guided_regex"
+	formatChoice = "texts of guided_choice"
 )
 
 // part returns the grammar of the format, nil for any text.
@@ -34,7 +38,18 @@ func (f *Format) part(param string) (constrain.Part, error) {
 	switch f.Type {
 	case "", formatText:
 		return nil, nil
+	case formatRegex:
+		var expression string
+		err := json.Unmarshal(f.Schema, &expression)
+		return constrain.Matching(expression), err
+	case formatChoice:
+		var texts []string
+		err := json.Unmarshal(f.Schema, &texts)
+		return constrain.OneOf(texts), err
 	case FormatObject:
+		if len(f.Schema) > 0 && string(f.Schema) != "null" { // as in llama.cpp
+			return jsonPart(f.Schema), nil
+		}
 		return jsonPart(json.RawMessage(`{"type":"object"}`)), nil
 	case FormatSchema:
 		schema := f.Schema

@@ -23,6 +23,11 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return errors.New("found " + request.Shorten(data) + ", want an object with role and content")
 	}
+	for _, r := range messageForeign {
+		if raw, there := fields[r.Name()]; there && !r.Harmless(raw) {
+			return errors.New(r.Name() + ": found " + request.Shorten(raw) + ", want " + r.Want())
+		}
+	}
 	content, calls := fields["content"], fields["tool_calls"]
 	parts, called := len(content) > 0 && content[0] == '[', len(calls) > 0 && string(calls) != "null"
 	if parts {

@@ -30,6 +30,8 @@ type Sampling struct {
 	MinP              *float64 `json:"min_p"`
 	RepetitionPenalty *float64 `json:"repetition_penalty"`
 	IgnoreEOS         bool     `json:"ignore_eos"`
+	MinTokens         int      `json:"min_tokens"`
+	StopIDs           []int32  `json:"stop_token_ids"`
 	request.Salted
 }
 
@@ -49,7 +51,7 @@ const (
 	maxStop  = 1024
 )
 
-// Replies returns the options of the replies, given the defaults.
+// Replies returns the options of the replies, given the defaults. MaxTokens is the request's own, if it has one.
 func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (generate.Options, error) {
 	o.Temperature, o.TopP = request.Or(q.Temperature, o.Temperature), request.Or(q.TopP, o.TopP)
 	o.TopK, o.MinP = request.Or(q.TopK, o.TopK), request.Or(q.MinP, o.MinP)
@@ -63,6 +65,7 @@ func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (gener
 		o.Stop = nil // the defaults are where the model itself ends
 	}
 	o.Stop = slices.Concat([]string(q.Stop), o.Stop)
+	o.MinTokens, o.StopIDs = q.MinTokens, q.StopIDs
 	var c request.Checks
 	c.That(o.Temperature >= 0, "temperature", "found %v, want a number from 0 up", o.Temperature)
 	c.That(o.TopP >= 0 && o.TopP <= 1, "top_p", "found %v, want a number from 0 to 1", o.TopP)
@@ -79,6 +82,13 @@ func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (gener
 	for _, stop := range q.Stop {
 		c.That(stop != "" && len(stop) <= maxStop, "stop", "found a string of %d bytes, want 1 to %d",
 			len(stop), maxStop)
+	}
+	most := request.Or(q.MaxTokens, s.Limits.MaxTokens)
+	c.That(o.MinTokens >= 0 && o.MinTokens <= most, "min_tokens", "found %d, want an integer from 0 to %d, the most "+
+		"tokens of the reply", o.MinTokens, most)
+	c.That(len(q.StopIDs) <= maxStops, "stop_token_ids", "found %d ids, want at most %d", len(q.StopIDs), maxStops)
+	for _, id := range q.StopIDs {
+		c.Range(int(id), 0, m.Net.Config.VocabSize-1, "stop_token_ids")
 	}
 	o.TopK = max(0, o.TopK) // -1 means all, as in other servers
 	bias, err := q.bias(m.Net.Config.VocabSize)

@@ -20,6 +20,13 @@ func ReadObject(body []byte, into any) error {
 	if err := json.Unmarshal(body, &fields); err != nil {
 		return &Error{Status: http.StatusBadRequest, Message: "the body of the request: " + DescribeJSON(err)}
 	}
+	// Without a name a request gets the first model. An empty name is a mistake, unless an older field has the name.
+	if name := string(fields["name"]); string(fields["model"]) == `""` && (name == "" || name == `""`) {
+		return Invalid("model", `found "", want the name of a model, as GET /v1/models lists them, or no such field`)
+	}
+	if err := checkForeign("", fields, into); err != nil {
+		return err
+	}
 	return readFields(fields, reflect.ValueOf(into).Elem())
 }
 
@@ -43,6 +50,12 @@ func readFields(fields map[string]json.RawMessage, v reflect.Value) error {
 		}
 		if err := json.Unmarshal(raw, v.Field(i).Addr().Interface()); err != nil {
 			return Invalid(name, "%s", DescribeJSON(err))
+		}
+		var inner map[string]json.RawMessage
+		if of, ok := v.Field(i).Addr().Interface().(hasForeign); ok && json.Unmarshal(raw, &inner) == nil {
+			if err := checkForeign(name, inner, of); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

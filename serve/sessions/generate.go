@@ -95,6 +95,26 @@ type sessionGenerate struct {
 	Logprobs bool `json:"logprobs"`
 }
 
+// GenerateForeign are the fields that replies in a session do not have.
+var GenerateForeign = request.Foreign{Refused: []request.Refusal{
+	{"n", "1", "/v1/sessions/{id}/fork"},
+	{"prompt", "", "/v1/sessions/{id}/append"},
+	{"messages", "", "/v1/sessions/{id}/append"},
+	{"response_format", `{"type":"text"}`, "/v1/completions or /v1/chat/completions"},
+	{"guided_json", "", "/v1/completions or /v1/chat/completions"},
+	{"guided_regex", "", "/v1/completions or /v1/chat/completions"},
+	{"guided_choice", "", "/v1/completions or /v1/chat/completions"},
+	{"structured_outputs", "", "/v1/completions or /v1/chat/completions"},
+	{"json_schema", "", "/v1/completions or /v1/chat/completions"},
+	{"top_logprobs", "0", "logprobs"},
+	{"max_completion_tokens", "", "max_tokens"},
+	{"echo", "false", "text of GET /v1/sessions/{id}"},
+	{"store", "true", "none: sessions are stored"},
+}}.Plus(reply.SamplingForeign)
+
+// Foreign returns the fields of other servers.
+func (*sessionGenerate) Foreign() request.Foreign { return GenerateForeign }
+
 // Reply is a reply in a session, or a piece of one.
 type Reply struct {
 	Object   string    `json:"object"`
@@ -151,7 +171,6 @@ func (q *sessionGenerate) stream(ctx context.Context, s *Handler, c *request.Cal
 
 // options returns the options of a reply in a session.
 func (q *sessionGenerate) options(s *Handler, h *inUse) (generate.Options, error) {
-	q.N = nil
 	o, err := q.Replies(&s.Service, h.model, h.model.Defaults(reply.CompletionTokens))
 	if err != nil {
 		return o, err

@@ -100,9 +100,23 @@ func newNetwork(c *Config, set *task.Set) (*model.Network, error) {
 	}
 	if free, known := status.FreeMemory(); known && c.Memory != train.MemoryIgnore {
 		n := m.NumParams()
-		return m, train.WeightsFit(train.ParamCount{All: n, Trained: n, Values: 4 * n}, c.Shards, free)
+		params := train.ParamCount{All: n, Trained: n, Values: 4 * n}
+		if err := train.WeightsFit(params, c.Shards, free); err != nil {
+			return nil, err
+		}
+		if most := leastActivations(m) * set.MaxLength; params.Bytes(c.Shards)+most > int(free.Bytes) {
+			return nil, &train.MemoryError{Need: params.Bytes(c.Shards) + most, Weights: params.Bytes(c.Shards),
+				Activations: most, Free: free, Advice: fmt.Sprintf("the longest sequence has %d positions: "+
+					"shorter ones (hippo fit: --length N learns them in pieces) need less", set.MaxLength)}
+		}
 	}
 	return m, nil
+}
+
+// leastActivations is a lower bound of the bytes that training keeps for a position: the input, and in each layer the
+// results of the norm, the mixer's products and its output.
+func leastActivations(m *model.Network) int {
+	return 4 * (m.Config.Channels + 8*m.Config.Model.DModel*len(m.Blocks))
 }
 
 // plan is the plan of the run's loop.

@@ -45,8 +45,7 @@ var kinds = []kind{
 		"x,y", []float64{1, 1}, echo},
 	{"rareecho", "as echo, but one sequence in eight has the late one", true, 800, "x,y", []float64{7, 1}, echo},
 	{"cycle", "three columns pulse in turn, in one order or the other", true, 600, "a,b,c", []float64{1, 1}, cycle},
-	{"delay", "a number: how many rows later, 1 to 6, y repeats the pulses of x", true, 600, "x,y", nil,
-		func(rng *rand.Rand, delay, rows int) [][]float64 { return echoes(rng, delay, rows) }},
+	{"amount", "a number: the level of x, in noise", false, 400, "x", nil, amount},
 }
 
 // All returns all tables, with noise by a seed.
@@ -67,8 +66,8 @@ func (k *kind) table(rng *rand.Rand) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s,%s,%s\n", ID, k.columns, Target)
 	for id := range k.n {
-		class, text := 1+rng.IntN(6), ""
-		if text = fmt.Sprint(class) + ".0"; k.shares != nil {
+		class, text := rng.IntN(100), ""
+		if text = fmt.Sprintf("%.1f", float64(class)/10); k.shares != nil {
 			class = 0
 			for at := rng.Float64()*sum - k.shares[0]; at > 0 && class < len(k.shares)-1; at -= k.shares[class] {
 				class++
@@ -109,6 +108,15 @@ func level(rng *rand.Rand, class, rows int) [][]float64 {
 	return x
 }
 
+// amount is noise around a level.
+func amount(rng *rand.Rand, level, rows int) [][]float64 {
+	x := noise(rng, 1, rows, 1)
+	for t := range x[0] {
+		x[0][t] += 0.02 * float64(level)
+	}
+	return x
+}
+
 // burst is a slow wave with noise, and in class B a quick wave for a while.
 func burst(rng *rand.Rand, class, rows int) [][]float64 {
 	x := noise(rng, 1, rows, 0.5)
@@ -141,12 +149,10 @@ func attack(rng *rand.Rand, class, rows int) [][]float64 {
 	return x
 }
 
-// echo is pulses that y repeats 2 rows later, or 5.
-func echo(rng *rand.Rand, class, rows int) [][]float64 { return echoes(rng, []int{2, 5}[class], rows) }
-
-// echoes is pulses of random signs in column x that column y repeats later.
-func echoes(rng *rand.Rand, later, rows int) [][]float64 {
+// echo is pulses of random signs in column x that column y repeats 2 rows later, or 5.
+func echo(rng *rand.Rand, class, rows int) [][]float64 {
 	x := noise(rng, 2, rows, 0.3)
+	later := []int{2, 5}[class]
 	for t := -rng.IntN(14); t < rows; t += 6 + rng.IntN(8) {
 		pulse := 2 * float64(2*rng.IntN(2)-1)
 		if t >= 0 {

@@ -141,16 +141,17 @@ func short(rng *rand.Rand) Series {
 	})}
 }
 
-// threshold is a self-exciting threshold autoregression: above the threshold it falls back, below it grows.
+// threshold is a self-exciting threshold autoregression: below the threshold it grows, above it falls. Its values do
+// not repeat, and their correlation is near zero.
 func threshold(rng *rand.Rand) Series {
 	x := 0.0
-	return Series{Name: "threshold", Horizon: 4, Beyond: true, Table: table("time,y", 3000, func(i int) string {
+	return Series{Name: "threshold", Horizon: 3, Beyond: true, Table: table("time,y", 3000, func(i int) string {
 		if x > 0 {
-			x = -1.6 + 0.3*x
+			x = 1 - 1.7*x
 		} else {
-			x = 1.2 - 0.7*x
+			x = 1 + 1.7*x
 		}
-		x += 0.25 * rng.NormFloat64()
+		x += 0.02 * rng.NormFloat64()
 		return fmt.Sprintf("%s,%.3f", hour(i), x)
 	})}
 }

@@ -1,0 +1,54 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// largestNumber is the largest number that sums in 32 bits can hold.
+const largestNumber = math.MaxFloat32 / 1e6
+
+// mostDeviations is how far a number may be from those of training, in their deviations. The squares of larger ones
+// are infinite in 32 bits.
+const mostDeviations = 1e12
+
+// farthest is the number of a column that is farthest from its base.
+type farthest struct {
+	x     float64 // less the base
+	place table.Place
+}
+
+// lookFar returns an error for a number that is too large, and remembers the largest of each column.
+func (f *frame) lookFar(row []float32, v *table.Values) error {
+	if f.far == nil {
+		f.far = make([]farthest, len(f.plan.Columns))
+	}
+	for i := range f.plan.Columns {
+		c := &f.plan.Columns[i]
+		x := math.Abs(float64(row[i]))
+		if c.Kind != table.Number || !(x > f.far[i].x) {
+			continue
+		}
+		if f.far[i] = (farthest{x, v.Place}); x > largestNumber {
+			return &table.RowError{Place: v.Place, Column: c.Name, Text: fmt.Sprintf(
+				"found %.3g, want numbers of at most %.3g", float64(row[i])+c.Base, largestNumber)}
+		}
+	}
+	return nil
+}
+
+// checkFar returns an error for a number that is so far from those of training that a network returns no numbers.
+func (f *frame) checkFar() error {
+	for i, far := range f.far {
+		c := &f.plan.Columns[i]
+		if c.Kind != table.Number || c.Log || far.x-math.Abs(c.Mean) <= mostDeviations*c.Deviation {
+			continue
+		}
+		return &table.RowError{Place: far.place, Column: c.Name, Text: fmt.Sprintf(
+			"found %.3g, which is %.0e deviations of the training part away: is the row damaged?", far.x+c.Base,
+			far.x/c.Deviation)}
+	}
+	return nil
+}

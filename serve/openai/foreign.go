@@ -1,0 +1,126 @@
+package openai
+
+import (
+	"github.com/hippo-ssm/hippo/serve/reply"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Fields of other servers, and of other endpoints of this one, by endpoint.
+var (
+	chatForeign = request.Foreign{Refused: []request.Refusal{
+		{"audio", "", "text: the models write nothing else"},
+		{"modalities", `["text"]`, `["text"]`},
+		{"functions", "", "tools"},
+		{"function_call", `"none" "auto"`, "tool_choice"},
+		{"store", "false", "store of /v1/responses"},
+		{"web_search_options", "", "tools"},
+		{"verbosity", `"medium"`, "a message that says how long the reply is to be"},
+		{"echo", "false", "continue_final_message"},
+		{"best_of", "1", "n, or best_of of /v1/completions"},
+		{"suffix", "", "messages"},
+		{"prompt", "", "messages"},
+		{"input", "", "messages"},
+		{"instructions", "", "a message of the role system"},
+		{"max_output_tokens", "", "max_completion_tokens"},
+		{"add_special_tokens", "false", "the model's chat template, which writes them"},
+		{"documents", "", "messages"},
+		{"chat_template", "", "the model's own, or /v1/completions with the rendered text"},
+		{"include_reasoning", "true", "reasoning_effort none"},
+		{"reasoning_format", `"auto" "deepseek"`, "reasoning_content, as all replies have it"},
+		{"reasoning_budget", "-1", "reasoning_effort"},
+		{"reasoning", "", "reasoning_effort"},
+		{"think", "", "reasoning_effort"},
+		{"format", "", "response_format"},
+		{"text", "", "response_format"},
+		{"previous_response_id", "", "/v1/responses"},
+	}, Hints: "metadata prediction thinking_forced_open parse_tool_calls"}.Plus(reply.SamplingForeign)
+
+	completionForeign = request.Foreign{Refused: []request.Refusal{
+		{"messages", "", "prompt, or /v1/chat/completions"},
+		{"input", "", "prompt"},
+		{"max_completion_tokens", "", "max_tokens"},
+		{"max_output_tokens", "", "max_tokens"},
+		{"top_logprobs", "0", "logprobs"},
+		{"tools", "", "/v1/chat/completions"},
+		{"tool_choice", `"none" "auto"`, "/v1/chat/completions"},
+		{"reasoning_effort", "", "/v1/chat/completions"},
+		{"chat_template_kwargs", "", "/v1/chat/completions"},
+		{"add_special_tokens", "true", "a prompt of token ids"},
+		{"store", "false", "store of /v1/responses"},
+	}, Hints: "metadata"}.Plus(reply.SamplingForeign)
+
+	responseForeign = request.Foreign{Refused: []request.Refusal{
+		{"max_tokens", "", "max_output_tokens"},
+		{"max_completion_tokens", "", "max_output_tokens"},
+		{"n", "1", "more requests"},
+		{"messages", "", "input"},
+		{"response_format", "", "text.format"},
+		{"guided_json", "", "text.format"},
+		{"guided_regex", "", "/v1/chat/completions"},
+		{"guided_choice", "", "/v1/chat/completions"},
+		{"structured_outputs", "", "text.format"},
+		{"json_schema", "", "text.format"},
+		{"reasoning_effort", "", "reasoning.effort"},
+		{"verbosity", `"medium"`, "instructions that say how long the reply is to be"},
+		{"logprobs", "false", "top_logprobs"},
+		{"max_tool_calls", "", "parallel_tool_calls false"},
+		{"truncation", `"disabled"`, "an input that fits"},
+		{"context_management", "", "an input that fits"},
+		{"functions", "", "tools"},
+		{"function_call", `"none" "auto"`, "tool_choice"},
+		{"modalities", `["text"]`, `["text"]`},
+		{"background", "false", "false: a response is made while its client waits"},
+		{"conversation", "", "previous_response_id"},
+		{"prompt", "", "input: this server has no templates of prompts"},
+	}}.Plus(reply.SamplingForeign)
+
+	embeddingForeign = request.Foreign{Refused: []request.Refusal{
+		{"truncate_prompt_tokens", "", "truncate of /api/embed"},
+		{"add_special_tokens", "true", "an input of token ids"},
+		{"embed_dtype", `"float32"`, "encoding_format"},
+		{"endianness", `"native" "little"`, "little"},
+		{"normalize", "true", "true: embeddings have the length 1"},
+		{"embd_normalize", "2", "2: embeddings have the length 1"},
+		{"pooling", "", "hippo serve --pooling"},
+		{"messages", "", "input"},
+		{"content", "", "input"},
+		{"prompt", "", "input"},
+		{"image_data", "", "text: the models read nothing else"},
+	}, Hints: "user priority request_id"}
+
+	tokenizeForeign = request.Foreign{Refused: []request.Refusal{
+		{"content", "", "prompt"},
+		{"messages", "", "prompt, with the rendered text"},
+		{"with_pieces", "false", "return_token_strs"},
+		{"parse_special", "true", "prompt as it is: texts of special tokens become them"},
+	}}
+)
+
+// Foreign returns the fields of other servers.
+func (*chatRequest) Foreign() request.Foreign       { return chatForeign }
+func (*completionRequest) Foreign() request.Foreign { return completionForeign }
+func (*responseRequest) Foreign() request.Foreign   { return responseForeign }
+func (*embeddingRequest) Foreign() request.Foreign  { return embeddingForeign }
+func (*tokenizeRequest) Foreign() request.Foreign   { return tokenizeForeign }
+
+// Foreign returns the fields that text of a response does not have.
+func (*responseText) Foreign() request.Foreign {
+	return request.Foreign{Refused: []request.Refusal{
+		{"verbosity", `"medium"`, "instructions that say how long the reply is to be"},
+	}}
+}
+
+// Foreign returns the fields that reasoning does not have.
+func (*responseReasoning) Foreign() request.Foreign {
+	return request.Foreign{Refused: []request.Refusal{
+		{"max_tokens", "", "effort"}, {"exclude", "false", "effort none"}, {"enabled", "true", "effort none"},
+	}, Hints: "generate_summary"}
+}
+
+// Foreign returns the fields of all endpoints, for the page about the server.
+func Foreign() map[string]request.Foreign {
+	return map[string]request.Foreign{
+		"/v1/chat/completions": chatForeign, "/v1/completions": completionForeign, "/v1/responses": responseForeign,
+		"/v1/embeddings": embeddingForeign, "/tokenize": tokenizeForeign,
+	}
+}
