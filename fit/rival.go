@@ -328,7 +328,7 @@ func (m *Model) Choice() string {
 			next = c
 		}
 	}
-	return fmt.Sprintf("predictions are by the %s, %s: %s %s, %s %s (--use takes %s)", now.Title, why, p.measure(),
+	return fmt.Sprintf("prediction uses %s, %s: %s %s, next %s %s (--use takes %s)", now.Title, why, p.measure(),
 		digits(now.Error), next.Title, digits(next.Error), p.contenderNames())
 }
 
