@@ -166,7 +166,7 @@ func (p *Plan) chooseWeights(probabilities [][]float64, truths []int,
 }
 
 // settleWeights chooses the weights of the decision of the network and of each rival, if that is left open.
-func (j *job) settleWeights(ctx context.Context, counts []int) error {
+func (j *job) settleWeights(ctx context.Context, counts []int, notes *[]string) error {
 	p := j.f.plan
 	for _, c := range p.contenders() {
 		c.Weights = p.Weights
@@ -192,7 +192,7 @@ func (j *job) settleWeights(ctx context.Context, counts []int) error {
 		}
 		text := ""
 		if c.Weights, text = p.chooseWeights(all, truths, counts); text != "" && c.Name == p.uses() {
-			j.f.notes = append(j.f.notes, text)
+			*notes = append(*notes, text)
 			j.loop.Note(text)
 		}
 	}

@@ -90,3 +90,15 @@ func TestClassMetrics(t *testing.T) {
 		t.Errorf("found %q", text)
 	}
 }
+
+// TestImportanceSize: long windows and many columns are permuted less, or not at all.
+func TestImportanceSize(t *testing.T) {
+	for _, c := range [][5]int{ // windows, rows, columns; windows that are permuted, and how often
+		{200, 200 * 100, 4, 200, 3}, {200, 200 * 1000, 4, 20, 3}, {200, 200 * 10_000, 4, 8, 1}, {5, 5 * 100, 4, 5, 3},
+		{200, 200 * 1_000_000, 33, 0, 0}, {2, 2 * 20_000, 10, 2, 1}, {3, 2, 2, 3, 3},
+	} {
+		if n, repeats := importanceSize(c[0], c[1], c[2]); n != c[3] || repeats != c[4] {
+			t.Errorf("%v: found %d windows, %d times", c, n, repeats)
+		}
+	}
+}

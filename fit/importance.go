@@ -38,7 +38,22 @@ const (
 	importanceRepeats   = 3
 	importancePositions = 1 << 18 // in all
 	leastImportance     = 8       // windows
+	longImportance      = 8       // how many times the limit so many windows may take
 )
+
+// importanceSize is how many of n windows, which have so many rows together, are permuted, and how often, so that the
+// work is bounded; 0 for none.
+func importanceSize(n, rows, columns int) (windows, repeats int) {
+	each := max(1, rows/n)
+	if most := importancePositions / (each * (1 + importanceRepeats*columns)); most >= min(n, leastImportance) {
+		return min(n, most), importanceRepeats
+	}
+	n = min(n, leastImportance)
+	if n*each*(1+columns) <= longImportance*importancePositions {
+		return n, 1
+	}
+	return 0, 0
+}
 
 // mostPrinted is how many columns are printed.
 const mostPrinted = 10
@@ -46,8 +61,9 @@ const mostPrinted = 10
 // timeColumn is the place of a time that goes in, in place of that of a column.
 const timeColumn = -1
 
-// importance measures the columns on at most limit validation windows. It is nil if there is nothing to permute.
-func (m *Model) importance(ctx context.Context, f *frame, valid *windows, limit int) (*Importance, error) {
+// importance measures the columns on at most limit validation windows. It is nil if there is nothing to permute, or too
+// much, which a note says.
+func (m *Model) importance(ctx context.Context, valid *windows, limit int, notes *[]string) (*Importance, error) {
 	p := m.plan
 	var columns []int
 	for i := range p.Columns {
@@ -67,13 +83,16 @@ func (m *Model) importance(ctx context.Context, f *frame, valid *windows, limit 
 	for _, i := range indices {
 		rows += valid.Length(i)
 	}
-	if most := importancePositions / (1 + importanceRepeats*len(columns)); rows > most {
-		n = min(n, max(leastImportance, int(float64(n)*float64(most)/float64(rows))))
-		indices = some(valid.Len(), n)
+	n, repeats := importanceSize(n, rows, len(columns))
+	if n == 0 {
+		*notes = append(*notes, fmt.Sprintf("which column matters is not measured: windows of %d rows are too long "+
+			"for %d columns", rows/len(indices), len(columns)))
+		return nil, nil
 	}
-	out := &Importance{Windows: n, Repeats: importanceRepeats,
+	indices = some(valid.Len(), n)
+	out := &Importance{Windows: n, Repeats: repeats,
 		How: fmt.Sprintf("to the %s, by permuting: each of %d validation windows gets the rows of another "+
-			"in the column, %d times", m.title(), n, importanceRepeats)}
+			"in the column, %d times", m.title(), n, repeats)}
 	plain, right, err := m.loss(ctx, valid, valid, indices)
 	if err != nil {
 		return nil, err
@@ -81,7 +100,7 @@ func (m *Model) importance(ctx context.Context, f *frame, valid *windows, limit 
 	out.Loss = plain
 	rng := rand.New(rand.NewPCG(valid.seed, 0x7065726d757465))
 	var shifts []int // of all columns: comparing them has less noise
-	for range importanceRepeats {
+	for range repeats {
 		shifts = append(shifts, 1+rng.IntN(n-1))
 	}
 	for _, column := range columns {
@@ -103,11 +122,11 @@ func (m *Model) importance(ctx context.Context, f *frame, valid *windows, limit 
 				return nil, err
 			}
 			rises = append(rises, loss-plain)
-			one.Rise += (loss - plain) / importanceRepeats
-			one.Accuracy += 100 * (right - still) / importanceRepeats
+			one.Rise += (loss - plain) / float64(repeats)
+			one.Accuracy += 100 * (right - still) / float64(repeats)
 		}
 		for _, x := range rises {
-			one.Deviation += (x - one.Rise) * (x - one.Rise) / (importanceRepeats - 1)
+			one.Deviation += (x - one.Rise) * (x - one.Rise) / float64(max(1, repeats-1))
 		}
 		one.Deviation = math.Sqrt(one.Deviation)
 		out.Columns = append(out.Columns, one)

@@ -93,6 +93,13 @@ func TestClassWeights(t *testing.T) {
 		}
 	}
 	path := write(t, "rare.csv", b.String())
+	auto := run(t, small(t, path, func(c *fit.Config) {
+		c.Target, c.Series, c.Epochs, c.Use = []string{"kind"}, "id", 5, "network"
+		c.Split = "0.4,0.4,0.2"
+	}))
+	if auto.Plan.Weights != nil != strings.Contains(strings.Join(auto.Notes, "; "), "classes are weighted by") {
+		t.Errorf("found the weights %v, and the notes %q", auto.Plan.Weights, auto.Notes)
+	}
 	recall := map[string]float64{}
 	with := func(weights string) fit.Config {
 		return small(t, path, func(c *fit.Config) {
