@@ -37,9 +37,9 @@ func ggufMixers(m *model.Model) error {
 	case len(stand) == 0:
 		return nil
 	case unknown:
-		return fmt.Errorf("found %s, which it does not have: of mixers with a state it has mamba, mamba2 and gated-conv",
-			strings.Join(stand, " and "))
+		return fmt.Errorf("found %s, which it does not have: of mixers with a state it has mamba, mamba2 and "+
+			"gated-conv", strings.Join(stand, " and "))
 	}
-	return errors.New("found " + strings.Join(stand, " and ") + ", want mamba or mamba2 alone: of hybrids, GGUF files " +
-		"are read and not written (hippo convert --to hf writes what llama.cpp's own conversion reads)")
+	return errors.New("found " + strings.Join(stand, " and ") + ", want mamba or mamba2 alone: of hybrids, GGUF " +
+		"files are read and not written (hippo convert --to hf writes what llama.cpp's own conversion reads)")
 }
