@@ -289,9 +289,10 @@ func (m *Model) Use(name string) (*Model, error) {
 
 // best is the contender with the least error on the validation set, the network in case of doubt.
 func (p *Plan) best() *Contender {
-	best := p.Contenders[0]
+	network := p.Contenders[0]
+	best := network
 	for _, c := range p.Contenders[1:] {
-		if c.Error < best.Error {
+		if c.Error < best.Error && c.Error < network.Error-p.Doubt {
 			best = c
 		}
 	}
@@ -327,6 +328,9 @@ func (m *Model) Choice() string {
 		if c != now && (next == nil || c.Error < next.Error) {
 			next = c
 		}
+	}
+	if now == p.best() && next.Error < now.Error {
+		why = "as no other is better on the validation set by more than one example may be"
 	}
 	return fmt.Sprintf("predictions are by the %s, %s: %s %s, %s %s (--use takes %s)", now.Title, why, p.measure(),
 		digits(now.Error), next.Title, digits(next.Error), p.contenderNames())
@@ -393,6 +397,13 @@ func (j *job) compete(ctx context.Context) error {
 		}
 	}
 	p.Contenders, j.networkError = all, all[0].Error
+	if p.predictsClass() {
+		n := 0
+		for _, count := range j.f.counts(j.valid) {
+			n += count
+		}
+		p.Doubt = 1 / float64(max(1, n))
+	}
 	if p.Use = j.c.Use; p.Use == useBest {
 		p.Use = p.best().Name
 	}
