@@ -172,8 +172,8 @@ var house = []layer{
 		"data internal/config fit train/text", ""},
 	{"serve/library", ". serve/host serve/request serve/rows session session/store fit chat release release/hub " +
 		"model checkpoint internal/brief internal/status", ""},
-	{"convert", ". fit inspect quantize train/text data chat release model checkpoint tokenizer internal/brief " +
-		"internal/config internal/disk internal/status", ""},
+	{"convert", ". fit inspect quantize train/text data chat chat/template release model checkpoint tokenizer " +
+		"tokenizer/gguf internal/brief internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/trials", "fit internal/testkit/sequences internal/testkit/series", ""},

@@ -164,8 +164,9 @@ func (f *File) Values() map[string]any { return f.keyValues }
 
 // ggufReader reads from the front of data.
 type ggufReader struct {
-	data []byte
-	at   int
+	data     []byte
+	at       int
+	inArrays int // elements of the arrays so far
 }
 
 // bytes are the next n bytes.
@@ -217,7 +218,7 @@ func (r *ggufReader) value(k ggufKind) any {
 // array is the next array of values of type k. An array of arrays is refused: no published file has one.
 func (r *ggufReader) array(k ggufKind) any {
 	if k == ggufString {
-		out := make([]string, r.count(8))
+		out := make([]string, r.elements(8))
 		for i := range out {
 			out[i] = r.text()
 		}
@@ -227,7 +228,22 @@ func (r *ggufReader) array(k ggufKind) any {
 	if !known {
 		fault.Raisef("found an array of type %d, want one of numbers, booleans or texts", k)
 	}
-	return form.many(r.bytes(r.count(form.size) * form.size))
+	return form.many(r.bytes(r.elements(form.size) * form.size))
+}
+
+// maxGGUFElements bounds the elements of all arrays of a file: a byte of a file becomes eight in memory, and twice that
+// where a reader converts it. The largest published vocabularies have a quarter of a million tokens, with twice as many
+// merges.
+const maxGGUFElements = 1 << 22
+
+// elements is the length of an array whose elements take at least least bytes of the file each.
+func (r *ggufReader) elements(least int) int {
+	at, n := r.at, r.count(least)
+	if r.inArrays += n; r.inArrays > maxGGUFElements {
+		fault.Raisef("found %d elements of arrays at byte %d, want at most %d in a file", r.inArrays, at,
+			maxGGUFElements)
+	}
+	return n
 }
 
 func ggufUnsigned(b []byte) uint64 {

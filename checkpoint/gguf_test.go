@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +120,38 @@ func TestHostileGGUF(t *testing.T) {
 	}
 	if _, err := ConvertTensor("x", Q8_0, []int{2, 16}, make([]float32, 32)); err == nil {
 		t.Error("rows of half a block are written")
+	}
+}
+
+// TestGGUFArraysAreBounded: however large a file, and however its elements are divided among arrays, what they take is
+// bounded.
+func TestGGUFArraysAreBounded(t *testing.T) {
+	written := func(values ...GGUFValue) []byte {
+		var b bytes.Buffer
+		x := NewTensor("vector", []int{1}, []float32{1})
+		values = append(values, GGUFValue{"general.architecture", "mamba"})
+		if err := WriteGGUF(&b, values, []Tensor{x}); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	half := make([]byte, maxGGUFElements/2)
+	if _, err := readGGUF(written(GGUFValue{"a", half}, GGUFValue{"b", half})); err != nil {
+		t.Errorf("as many as may be: %v", err)
+	}
+	for name, data := range map[string][]byte{
+		"bytes": written(GGUFValue{"a", make([]byte, 16*maxGGUFElements)}),
+		"texts": written(GGUFValue{"a", make([]string, 2*maxGGUFElements)}),
+		"two":   written(GGUFValue{"a", half}, GGUFValue{"b", half}, GGUFValue{"c", []bool{true}}),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := readGGUF(data)
+		runtime.ReadMemStats(&after)
+		used := after.TotalAlloc - before.TotalAlloc
+		if err == nil || !strings.Contains(err.Error(), "elements of arrays at byte") || used > 9*maxGGUFElements {
+			t.Errorf("%s: %d bytes of memory for a file of %d, %v", name, used, len(data), err)
+		}
 	}
 }
 

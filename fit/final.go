@@ -36,7 +36,7 @@ func (j *job) final(ctx context.Context, res *Result) (save func() error, err er
 			return nil, err
 		}
 		c.Title = c.rival.title(p)
-		res.Final = fmt.Sprintf("the %s is fitted once more on all rows (--final train leaves that out)", c.Title)
+		res.Final = fmt.Sprintf("%s: fitted once more on all rows (--final train leaves that out)", c.Title)
 		return nil, c.store()
 	case j.c.Time > 0:
 		res.Final = "the network has seen the training set only: a final fit on all rows would take more than --time"

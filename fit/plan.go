@@ -331,7 +331,10 @@ func (p *Plan) check(net *model.Network) error {
 	if err := p.checkWiden(); err != nil {
 		return err
 	}
-	for _, c := range p.Contenders {
+	for i, c := range p.Contenders {
+		if c == nil || (c.Name == useNetwork) != (i == 0) {
+			return fmt.Errorf("contenders: found another order, want the network first")
+		}
 		if err := c.load(p); err != nil {
 			return fmt.Errorf("contenders: %w", err)
 		}

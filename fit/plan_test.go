@@ -3,6 +3,7 @@ package fit
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/model"
@@ -17,7 +18,12 @@ func FuzzPlan(f *testing.F) {
 		{Version: planVersion, Task: Forecast, Columns: []Column{c}, Levels: []float64{0.1, 0.5, 0.9}, Lookback: 3,
 			Horizon: 2,
 			Time:    &table.Column{Name: "t", Kind: table.Time}, Calendar: []string{"hour"}, Irregular: true, Step: 1,
-			Linear: &linear{Order: 2, Weights: [][]float32{{1, 2, 3, 4}}}, Widen: [][][]float64{{{1}}}},
+			Linear: &linear{Order: 2, Weights: [][]float32{{1, 2, 3, 4}}}, Widen: [][][]float64{{{1}}}, Season: 2,
+			Use: "ets", Contenders: []*Contender{{Name: "network"}, {Name: "last", Fitted: []byte("{}")},
+				{Name: "seasonal", Fitted: []byte("{}"), Off: [][][]float64{{{-1, 0, 1}}}},
+				{Name: "linear", Fitted: []byte(`{"own":{"order":1,"weights":[[1,2]]}}`)},
+				{Name: "ets", Fitted: []byte(`{"models":[{"error":"M","trend":"Ad","season":"M","period":2}]}`)},
+				{Name: "theta", Fitted: []byte(`{"models":[{"alpha":0.5,"period":2,"relative":true}]}`)}}},
 		{Version: planVersion, Task: Steps, Columns: []Column{{Column: table.Column{Name: "y", Kind: table.Category},
 			Target: true, Classes: []string{"a", "b"}}, c}, Levels: nil},
 	} {
@@ -51,6 +57,15 @@ func FuzzPlan(f *testing.F) {
 		if got := m.enc.row(nil, rows[:q.width()], math.NaN(), step, nil); len(got) != net.Config.Channels {
 			panic("a row of another length")
 		}
+		for _, c := range q.Contenders[min(1, len(q.Contenders)):] {
+			n := 1
+			if q.Task == Forecast {
+				n = q.Horizon
+			}
+			if len(c.outputs(m.enc, rows, n)) != n*outputs {
+				panic("outputs of another length")
+			}
+		}
 		if _, ok := q.classes(); !ok {
 			for k := range q.targets() {
 				m.quantiles(m.enc, make([]float32, outputs), k, 0, 0)
@@ -72,6 +87,26 @@ func TestScaleOfForecasts(t *testing.T) {
 		c.Scale, c.Horizon, c.Lookback, c.Season = one.scale, one.horizon, 48, 1
 		if err := f.settleLengths(&c); err != nil || f.plan.Local != one.local {
 			t.Errorf("%+v: found %t, %v", one, f.plan.Local, err)
+		}
+	}
+}
+
+// TestPlanNeedsItsNetwork: a plan whose contenders lack the network, or name what there is not, is an error.
+func TestPlanNeedsItsNetwork(t *testing.T) {
+	c := Column{Column: table.Column{Name: "x", Kind: table.Number}, In: true, Target: true, Deviation: 1, Change: 1}
+	for want, all := range map[string][]*Contender{
+		"":                                    {{Name: "network"}, {Name: "last", Fitted: []byte("{}")}},
+		"want the network first":              {{Name: "last", Fitted: []byte("{}")}},
+		"found another order":                 {{Name: "network"}, nil},
+		`found "seasonal" among what predict`: {{Name: "network"}, {Name: "seasonal", Fitted: []byte("{}")}},
+		"intervals of another shape": {{Name: "network"}, {Name: "last", Fitted: []byte("{}"),
+			Off: [][][]float64{{{1, 2}}}}},
+	} {
+		p := Plan{Version: planVersion, Task: Next, Columns: []Column{c}, Levels: []float64{0.5}, Contenders: all}
+		_, err := PlanOf(&model.Network{Config: model.NetworkConfig{Channels: 1, Outputs: 1, Everywhere: true,
+			Signal: &model.Signal{About: p.about()}}})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("found %v, want %q", err, want)
 		}
 	}
 }

@@ -68,9 +68,9 @@ func (r *Result) Print(out io.Writer) error {
 	if r.Scales != nil {
 		w.Row("scales", "%s", r.Scales.Summary)
 	}
-	for _, text := range []string{r.Choice, r.Final} {
+	for i, text := range []string{r.Choice, r.Final} {
 		if text != "" {
-			w.Row("predicts", "%s", text)
+			w.Row([]string{"choice", "last fit"}[i], "%s", text)
 		}
 	}
 	w.Row("report", "%s", filepath.Join(r.Config.Out, ReportFile))

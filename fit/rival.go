@@ -332,7 +332,7 @@ func (m *Model) Choice() string {
 	if now == p.best() && next.Error < now.Error {
 		why = "as no other is better on the validation set by more than one example may be"
 	}
-	return fmt.Sprintf("predictions are by the %s, %s: %s %s, %s %s (--use takes %s)", now.Title, why, p.measure(),
+	return fmt.Sprintf("prediction uses %s, %s: %s %s, next %s %s (--use takes %s)", now.Title, why, p.measure(),
 		digits(now.Error), next.Title, digits(next.Error), p.contenderNames())
 }
 

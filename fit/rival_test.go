@@ -54,7 +54,7 @@ func TestBestPredicts(t *testing.T) {
 		t.Fatalf("predict uses %q, the errors are %+v", use, res.Errors)
 	}
 	var out strings.Builder
-	if err := res.Print(&out); err != nil || !strings.Contains(out.String(), "predictions are by the ") {
+	if err := res.Print(&out); err != nil || !strings.Contains(out.String(), "prediction uses ") {
 		t.Errorf("found %s, %v", out.String(), err)
 	}
 	m, err := fit.Open(res.Config.Out)

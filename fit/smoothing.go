@@ -103,11 +103,10 @@ func (s *smoothing[M]) guess(e *encoder, rows []float32, n int, dst []float64) {
 type ets struct{ smoothing[*smooth.ETS] }
 
 func (s *ets) title(*Plan) string {
-	text := "exponential smoothing"
-	for i, m := range s.Models {
-		text += []string{", ", " "}[min(i, 1)] + m.String()
+	if len(s.Models) > 1 {
+		return "exponential smoothing (ETS)"
 	}
-	return text
+	return "exponential smoothing, " + s.Models[0].String()
 }
 
 func (s *ets) fit(ctx context.Context, f *frame, train, _ *windows) (bool, error) {

@@ -266,3 +266,86 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 }
+
+// TestStarts: what layers start from, as the papers and releases have it: the rows of Mamba's A are 1 to N, Mamba-2's A
+// is uniform in (1, 16), both skips are 1, softplus of the steps' biases and e to the logarithms of others are between
+// the bounds, and matrices without a rule of their own have GPT-2's deviation.
+func TestStarts(t *testing.T) {
+	cfg := Config{DModel: 256, NLayer: 1, DState: 8, NumHeads: 4, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1,
+		Measure: "diag-lin"}
+	start := func(info Info, options Options) map[string]*nn.Param {
+		c := cfg
+		c.Options = options
+		m, err := info.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nn.InitAll(m, "", 11)
+		named := map[string]*nn.Param{}
+		m.Params("", func(name string, p *nn.Param) { named[name] = p })
+		return named
+	}
+	within := func(what string, p *nn.Param, f func(float64) float64, lo, hi float64) {
+		t.Helper()
+		least, most := math.Inf(1), math.Inf(-1)
+		for _, v := range p.Elements() {
+			least, most = min(least, f(float64(v))), max(most, f(float64(v)))
+		}
+		if slack := (hi - lo) / 50; least < lo*(1-1e-5) || most > hi*(1+1e-5) || lo < hi && (least > lo+5*slack ||
+			most < hi-5*slack) {
+			t.Errorf("%s is from %v to %v, want %v to %v", what, least, most, lo, hi)
+		}
+	}
+	same := func(x float64) float64 { return x }
+	softplusOf := func(x float64) float64 { return math.Log1p(math.Exp(x)) }
+
+	mamba := start(MambaInfo, Options{"dt_min": "0.01", "dt_max": "0.2"})
+	for i, v := range mamba["A_log"].Elements() {
+		if math.Abs(math.Exp(float64(v))-float64(i%16+1)) > 1e-4 {
+			t.Fatalf("Mamba's A is -%v at %d, want -%d", math.Exp(float64(v)), i, i%16+1)
+		}
+	}
+	within("Mamba's D", mamba["D"], same, 1, 1)
+	within("Mamba's dt", mamba["dt_proj.bias"], softplusOf, 0.01, 0.2)
+	mamba2 := start(Mamba2Info, Options{"headdim": "1"})
+	within("Mamba-2's A", mamba2["A_log"], math.Exp, 1, 16)
+	within("Mamba-2's D", mamba2["D"], same, 1, 1)
+	within("Mamba-2's dt", mamba2["dt_bias"], softplusOf, 1e-3, 0.1)
+	for option, biased := range map[string]string{"bias": "in_proj out_proj", "in_bias": "in_proj",
+		"out_bias": "out_proj"} {
+		named := start(Mamba2Info, Options{"headdim": "1", option: "true"})
+		for _, part := range []string{"in_proj", "out_proj"} {
+			if got := named[part+".bias"] != nil; got != strings.Contains(biased, part) {
+				t.Errorf("Mamba-2 with %s: a bias of %s: %v", option, part, got)
+			}
+		}
+	}
+	dss := start(DSSInfo, Options{"d_state": "4", "dt_min": "0.02", "dt_max": "0.3"})
+	within("the dt of DSS", dss["kernel.log_dt"], math.Exp, 0.02, 0.3)
+	for name, p := range start(GAUInfo, nil) {
+		off := math.Abs(deviation(p)/0.02 - 1)
+		if strings.HasSuffix(name, "weight") && off > 5/math.Sqrt(2*float64(p.Len())) {
+			t.Errorf("GAU's %s starts with the deviation %v, want 0.02", name, deviation(p))
+		}
+	}
+	for hidden, want := range map[string]int{"": 256, "12": 12} {
+		o := Options{}
+		if hidden != "" {
+			o["hidden"] = hidden
+		}
+		found := false
+		for _, p := range start(RNNInfo, o) {
+			found = found || p.Dims() == 2 && p.Dim(0) == want && p.Dim(1) == want
+		}
+		if !found {
+			t.Errorf("an RNN with hidden=%s has no matrix of %d by %d", hidden, want, want)
+		}
+	}
+	if _, err := AttentionInfo.New(Config{DModel: 8, NumHeads: 2, Options: Options{"qk_norm": "true",
+		"norm_eps": "0"}}); err == nil || !strings.Contains(err.Error(), "norm_eps: found 0") {
+		t.Errorf("a norm_eps of 0: found the error %v", err)
+	}
+	if _, err := RetentionInfo.New(Config{DModel: 9, NLayer: 1, NumHeads: 3}); err != nil {
+		t.Errorf("heads of odd width: %v", err)
+	}
+}

@@ -73,7 +73,7 @@ func (l *filling) compare(m nn.Module, w Weights, keys map[string]string) {
 
 // find finds a source and checks its shape.
 func (l *filling) find(s Source, shape []int, keys, left map[string]string) (checkpoint.Tensor, bool) {
-	parts, whole := max(1, s.Of), s.whole(shape)
+	parts, whole := max(1, s.Of), s.Whole(shape)
 	key, ok := keys[s.Name]
 	x, found := l.f.Tensor(key)
 	if !ok || !found {
@@ -104,8 +104,8 @@ func (l *filling) problem(s Source, format string, args ...any) (checkpoint.Tens
 	return checkpoint.Tensor{}, false
 }
 
-// whole returns the shape of a tensor from the shape of one of its parts.
-func (s Source) whole(part []int) []int {
+// Whole returns the shape of a tensor from the shape of one of its parts.
+func (s Source) Whole(part []int) []int {
 	rows := slices.Clone(part)
 	rows[0] *= max(1, s.Of)
 	if s.Stack > 0 {

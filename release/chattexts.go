@@ -8,10 +8,12 @@ import (
 
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/model"
 )
 
-// ChatFiles are the files of a model's folder that describe its chat format.
-var ChatFiles = []string{template.ConfigFile, template.SourceFile, template.GenerationFile}
+// ChatFiles are the files of a model's folder that describe its chat format, and the configuration that it was
+// published with. They go with a model that is made of it.
+var ChatFiles = []string{template.ConfigFile, template.SourceFile, template.GenerationFile, PublishedFile}
 
 // ChatTexts returns the contents of ChatFiles by name for the model at a path: from its folder, from inside its GGUF
 // file, or from the folder of another checkpoint file.
@@ -41,6 +43,10 @@ func ChatTexts(path string) (map[string][]byte, error) {
 			return nil, err
 		}
 		texts[name] = text
+	}
+	if text, err := disk.ReadText(filepath.Join(dir, model.ConfigFile), maxConfig); err == nil &&
+		hfFamilies[hfType(pythonJSON(text))].options != nil {
+		texts[PublishedFile] = text
 	}
 	return texts, nil
 }

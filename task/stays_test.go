@@ -8,8 +8,11 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/internal/wav"
 )
 
 // digest is a hash of the first examples of every split of a set: what is in them, and how it is split into fields.
@@ -240,7 +243,7 @@ func TestForecastOfASine(t *testing.T) {
 	const omega = 0.25
 	var floats []byte
 	for i := range 4000 {
-		floats = binary.LittleEndian.AppendUint32(floats, math.Float32bits(float32(math.Sin(omega*float64(i)))))
+		floats = binary.LittleEndian.AppendUint32(floats, math.Float32bits(3+float32(math.Sin(omega*float64(i)))))
 	}
 	dir := t.TempDir()
 	putFile(t, dir, "ecg/ecg_mV_float32.raw.gz", floats)
@@ -261,4 +264,56 @@ func TestForecastOfASine(t *testing.T) {
 	if math.Abs(variance-0.5) > 0.005 || math.Abs(last/repeated-1) > 0.02 || linear > 1e-5 {
 		t.Errorf("found the variance %v and the errors %v and %v, want 0.5, %v and 0", variance, last, linear, repeated)
 	}
+	var ex Example
+	set.Train.Example(0, &ex) // in units of the deviation, from the mean
+	if low, high := slices.Min(ex.Values), slices.Max(ex.Values); math.Abs(float64(low)+math.Sqrt2) > 0.05 ||
+		math.Abs(float64(high)-math.Sqrt2) > 0.05 {
+		t.Errorf("found numbers from %v to %v, want those of a wave of variance 1", low, high)
+	}
+
+	// A converter's step of 1/200 mV: 200 sin is a wave of 1 mV.
+	archive := t.TempDir()
+	putFile(t, archive, "ecg.dat", npz(t, "ecg.npy", npy("(2000,)", "<u2", steps(2000))))
+	if set, err = openTask(t, ECG, archive, func(o *ecgOptions) { o.Length = 50 }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(set.Notes[0], "mean squared error on the test part, in units of the variance (%g",
+		&variance); err != nil || math.Abs(variance-0.5) > 0.01 {
+		t.Errorf("found the variance %v, %v, want 0.5 mV²", variance, err)
+	}
+}
+
+// TestWhatDataIsRefused: settings and files just outside of what is allowed.
+func TestWhatDataIsRefused(t *testing.T) {
+	_, err := openTask(t, SMNIST, mnistDir(t), func(o *mnistOptions) { o.Valid = -1 })
+	wantError(t, err, "valid")
+	dir := ettDir(t)
+	for _, change := range []func(o *ETTOptions){
+		func(o *ETTOptions) { o.Lookback = 0 },
+		func(o *ETTOptions) { o.Horizon = 0 },
+		func(o *ETTOptions) { o.Horizon = 4*ettMonth + 1 },
+	} {
+		if _, err := openTask(t, ETTh1, dir, change); err == nil {
+			t.Error("found no error of a window without length or longer than a part")
+		}
+	}
+	good := wav.Format{Kind: wav.PCM, Channels: 1, Rate: 8000, Bits: 16}
+	if err := checkWAV(&good, 8000); err != nil {
+		t.Error(err)
+	}
+	for _, change := range []func(f *wav.Format){
+		func(f *wav.Format) { f.Kind = wav.Float }, func(f *wav.Format) { f.Channels = 2 },
+		func(f *wav.Format) { f.Rate = 8001 }, func(f *wav.Format) { f.Bits = 8 },
+	} {
+		bad := good
+		change(&bad)
+		if checkWAV(&bad, 8000) == nil {
+			t.Errorf("found no error of %+v", bad)
+		}
+	}
+	reader := &cifarReader{}
+	err = reader.add(cifarFiles[0], strings.NewReader(cifarRecords(2, 9, 1, 2, 3)+cifarRecords(1, 10, 1, 2, 3)))
+	wantError(t, err, fmt.Sprintf("picture 2, at byte %d, has class 10, want 0 to 9", 2*cifarRecord))
+	err = reader.add(cifarFiles[0], strings.NewReader(cifarRecords(3, 9, 1, 2, 3)+"x"))
+	wantError(t, err, fmt.Sprintf("picture 3, at byte %d, is cut short", 3*cifarRecord))
 }

@@ -26,6 +26,10 @@ comes from --tokenizer, else from a tokenizer.json beside FILE; a model with the
 with that of HyenaDNA its own. A .gguf file holds both. Files of chat are copied: tokenizer_config.json,
 chat_template.jinja, generation_config.json.
 
+--to hf writes DIR in the layout of the transformers library. The first name is a model's folder, a training run, a GGUF
+file or a FILE as above. Names and configuration are those of the model's family, bit for bit where nothing changed;
+a Mamba or Mamba-2 that you trained gets a configuration. --config names that of another model of the same shape.
+
 If the second name ends in .gguf, the first is a model's folder, a training run's, or a FILE as above, and the model is
 written as a GGUF file that llama.cpp runs: Mamba and Mamba-2, with tokenizer and chat template. --type sets the type of
 matrices; vectors, norms, filters and A stay float32.
@@ -37,15 +41,18 @@ step writes a model that takes a row and a state, and returns a prediction and t
   hippo convert last.ckpt models/mine --heads 8 --tokenizer my/tokenizer.json
   hippo convert model.pt models/mine --config config.json --force
   hippo convert runs/mamba mamba.gguf --type q8_0
+  hippo convert runs/tuned models/tuned --to hf
   hippo convert runs/machine machine.onnx --form step`,
 		Args:              wantArgs(2, 2),
 		ValidArgsFunction: completeArgs(completeFiles(checkpoint.Endings...), completeFolders),
 	}
-	f := cmd.Flags()
+	f, layout := cmd.Flags(), ""
 	f.StringVar(&opt.Type, "type", opt.Type, "type of the matrices of a .gguf file: f32, f16 or q8_0")
 	completeFlag(cmd, "type", cobra.FixedCompletions(convert.Types, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&opt.Form, "form", opt.Form, "form of an .onnx file: whole (sequences) or step (row by row)")
 	completeFlag(cmd, "form", cobra.FixedCompletions(convert.ONNXForms, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&layout, "to", convert.Layouts[0], "layout of DIR: hippo, or hf (the transformers library)")
+	completeFlag(cmd, "to", cobra.FixedCompletions(convert.Layouts, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&opt.Shape.Config, "config", "", "config.json with the shape of the model")
 	f.IntVar(&opt.Shape.Heads, "heads", 0, "heads of attention, which tensors do not show; 0: those of the "+
 		"configuration or of the release of this width")
@@ -73,8 +80,13 @@ step writes a model that takes a row and a state, and returns a prediction and t
 			return r.Print(cmd.OutOrStdout())
 		}
 		find, write := modelFile, convert.FromCheckpoint
-		if strings.HasSuffix(args[1], ".gguf") {
+		switch {
+		case strings.HasSuffix(args[1], ".gguf"):
 			find, write = modelPath, convert.ToGGUF
+		case layout == "hf":
+			find, write = modelPath, convert.ToHF
+		case layout != "hippo":
+			return fmt.Errorf("to: found %q, want one of %s", layout, strings.Join(convert.Layouts, ", "))
 		}
 		path, err := find(args[0])
 		if err != nil {

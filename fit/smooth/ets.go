@@ -79,7 +79,7 @@ func (m *ETS) begin(y []float64) start {
 // state is the state before the first row: level and trend are those of a line through the first rows without their
 // season, as Hyndman et al. (2008), §2.6.1, estimate them. The slower a model forgets them, the more rows it takes.
 func (m *ETS) state(from start) *state {
-	rows := max(10, 2*m.Period, int(2/m.Alpha))
+	rows := max(10, 2*m.Period, int(min(mostPeriod, 2/m.Alpha)))
 	if m.Trend != None {
 		rows = max(rows, int(min(mostPeriod, 3/math.Sqrt(m.Beta))))
 	}

@@ -176,3 +176,19 @@ func TestFitTheta(t *testing.T) {
 		t.Error("forecast from nothing")
 	}
 }
+
+// TestSlowModelsStartFromMoreRows: a trend that a model hardly updates is that of the whole series, not of its first
+// rows.
+func TestSlowModelsStartFromMoreRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	y := make([]float64, 200)
+	for i := range y {
+		y[i] = 50 + 0.3*float64(i) + 5*rng.NormFloat64()
+	}
+	m := &ETS{Error: Additive, Trend: Additive, Season: None, Alpha: 1e-3, Beta: 1e-6, Phi: 1}
+	var got [1]float64
+	m.Forecast(y, got[:])
+	if want := 50 + 0.3*200; math.Abs(got[0]-want) > 3 {
+		t.Errorf("found %g, want about %g", got[0], want)
+	}
+}

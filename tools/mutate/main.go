@@ -46,7 +46,7 @@ func main() {
 	flags.StringSliceVar(&o.tests, "tests", nil, "packages whose tests run (default: the package itself)")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the choice for --max")
 	flags.IntVar(&o.max, "max", 0, "maximum number of mutants, chosen at random; 0: all")
-	flags.Float64Var(&o.minutes, "minutes", 0, "time limit; 0: none")
+	flags.Float64Var(&o.minutes, "minutes", 0, "time limit; 0: none; below 0: run nothing, report what is stored")
 	flags.BoolVar(&o.list, "list", false, "list mutants, run nothing")
 	flags.BoolVar(&o.json, "json", false, "print results as JSON lines")
 	flags.StringVar(&o.results, "results", "", "file of results to continue from (default: in the user's cache folder)")
@@ -122,7 +122,7 @@ func mutate(ctx context.Context, pattern string, o options) error {
 
 // runAll runs mutants until the time is over.
 func (s *subject) runAll(ctx context.Context, todo []*mutant, st *store, o options) error {
-	if len(todo) == 0 {
+	if len(todo) == 0 || o.minutes < 0 {
 		return nil
 	}
 	folder, err := os.MkdirTemp("", "mutate")

@@ -73,6 +73,7 @@ func readTemplate(spec string) (map[string][]byte, error) {
 		return nil, fmt.Errorf("%w; want a file, a folder or %s", err, chatMLName)
 	case info.IsDir():
 		texts, err := release.ChatTexts(spec)
+		delete(texts, release.PublishedFile) // of that model, not of this one
 		if err == nil && len(texts) == 0 {
 			err = fmt.Errorf("found no chat template in the folder %s, want %s or %s", spec, template.SourceFile,
 				template.ConfigFile)

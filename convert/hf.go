@@ -1,0 +1,154 @@
+package convert
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
+	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/tokenizer/gguf"
+)
+
+// Layouts are the layouts of a folder that is written.
+var Layouts = []string{"hippo", "hf"}
+
+// ToHF writes a model, a training run or an adapter in the layout of the transformers library: the configuration and
+// the names of its family, the tokenizer, the chat template and the ends of a reply.
+func ToHF(ctx context.Context, path, dir string, o Options) (*Report, error) {
+	if err := CheckOut(dir, o.Force); err != nil {
+		return nil, err
+	}
+	if release.IsAdapter(path) {
+		return nil, fmt.Errorf("%s: found an adapter, whose files are those of the PEFT library as they are; want a "+
+			"model (hippo merge makes one of both)", path)
+	}
+	var g release.GGUFOptions // also the parts of this layout
+	net, err := modelForGGUF(path, o, &g)
+	if err != nil {
+		return nil, err
+	}
+	from := path
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if from, err = model.Resolve(path); err != nil {
+			return nil, err
+		}
+	}
+	texts, err := release.ChatTexts(from)
+	if err != nil {
+		return nil, err
+	}
+	published := texts[release.PublishedFile]
+	delete(texts, release.PublishedFile)
+	if o.Shape.Config != "" {
+		if published, err = os.ReadFile(o.Shape.Config); err != nil {
+			return nil, err
+		}
+	}
+	if texts, err = hfTexts(texts, &g); err != nil {
+		return nil, err
+	}
+	like, err := weightsOf(from)
+	if err != nil {
+		return nil, err
+	}
+	defer like.Close()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r := &Report{model: net, tok: g.Tokenizer, read: path}
+	err = WriteFolder(dir, func(tmp string) error {
+		return errors.Join(release.WriteHF(tmp, net, published, like), saveHFTokenizer(tmp, from, g.Tokenizer))
+	}, nil, texts)
+	if err != nil && o.Shape.Config != "" {
+		err = fmt.Errorf("config %s: %w", o.Shape.Config, err)
+	}
+	for _, name := range modelFiles {
+		r.written = append(r.written, filepath.Join(dir, name))
+	}
+	return r, err
+}
+
+// weightsOf opens the weights that a model was read from.
+func weightsOf(path string) (*checkpoint.File, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return release.OpenWeights(path)
+	}
+	return checkpoint.Open(path)
+}
+
+// hfTexts returns the files of a chat format as the transformers library wants them: every end of a reply is an id of
+// generation_config.json, and tokenizer_config.json names the class of the tokenizer.
+func hfTexts(texts map[string][]byte, g *release.GGUFOptions) (map[string][]byte, error) {
+	s, err := chat.Parse(nil, texts[chat.GenerationFile], g.Tokenizer, chat.GenerationFile)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.EndIDs) < len(g.EndIDs) {
+		err = setFields(texts, chat.GenerationFile, map[string]any{"eos_token_id": g.EndIDs}, true)
+	}
+	return texts, errors.Join(err, setFields(texts, template.ConfigFile, map[string]any{
+		"tokenizer_class": "PreTrainedTokenizerFast"}, false))
+}
+
+// setFields sets fields of a JSON file; without replace, only those that it lacks.
+func setFields(texts map[string][]byte, name string, fields map[string]any, replace bool) error {
+	all := map[string]any{}
+	if text := texts[name]; text != nil {
+		if err := json.Unmarshal(text, &all); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	changed := false
+	for key, value := range fields {
+		if _, ok := all[key]; !ok || replace {
+			all[key], changed = value, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	texts[name] = append(text, '\n')
+	return err
+}
+
+// saveHFTokenizer writes a tokenizer as the transformers library reads it: the file of the model as it is, or else
+// byte-level BPE with the same tokens.
+func saveHFTokenizer(dir, from string, tok tokenizer.Tokenizer) error {
+	files := []string{tokenizer.FileName, "tokenizer.model"}
+	if info, err := os.Stat(from); err == nil && !info.IsDir() {
+		from = filepath.Dir(from)
+	}
+	if found, err := tokenizer.Load(from); err != nil || found.Fingerprint() != tok.Fingerprint() {
+		files = nil // that of another model, or none
+	}
+	for _, name := range files {
+		text, err := disk.ReadText(filepath.Join(from, name), 1<<30)
+		var own struct {
+			Hippo json.RawMessage `json:"hippo"` // a form that only hippo reads
+		}
+		if err == nil && (name != tokenizer.FileName || json.Unmarshal(text, &own) == nil && own.Hippo == nil) {
+			return disk.WriteBytes(filepath.Join(dir, name), text)
+		}
+	}
+	if tok.Kind() == "gpt2" {
+		return tok.Save(dir)
+	}
+	v, err := gguf.VocabularyOf(tok)
+	if err == nil && v.Model == "gpt2" {
+		if tok, err = gguf.FromVocabulary(v); err == nil {
+			return tok.Save(dir)
+		}
+	}
+	return fmt.Errorf("tokenizer: found the %s tokenizer, want one that the transformers library has: byte-level BPE, "+
+		"bytes, or the files that the model was published with (%v)", tok.Kind(), err)
+}
