@@ -293,9 +293,10 @@ func (m *Model) Use(name string) (*Model, error) {
 
 // best is the contender with the least error on the validation set, the network in case of doubt.
 func (p *Plan) best() *Contender {
-	best := p.Contenders[0]
+	network := p.Contenders[0]
+	best := network
 	for _, c := range p.Contenders[1:] {
-		if c.Error < best.Error {
+		if c.Error < best.Error && c.Error < network.Error-p.Doubt {
 			best = c
 		}
 	}
@@ -331,6 +332,9 @@ func (m *Model) Choice() string {
 		if c != now && (next == nil || c.Error < next.Error) {
 			next = c
 		}
+	}
+	if now == p.best() && next.Error < now.Error {
+		why = "as no other is better on the validation set by more than one example may be"
 	}
 	return fmt.Sprintf("prediction uses %s, %s: %s %s, next %s %s (--use takes %s)", now.Title, why, p.measure(),
 		digits(now.Error), next.Title, digits(next.Error), p.contenderNames())
