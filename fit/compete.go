@@ -55,6 +55,13 @@ func (j *job) compete(ctx context.Context) error {
 		}
 	}
 	p.Contenders, j.networkError = all, all[0].Error
+	if p.predictsClass() {
+		n := 0
+		for _, count := range j.f.counts(j.valid) {
+			n += count
+		}
+		p.Doubt = 1 / float64(max(1, n))
+	}
 	if p.Use = j.c.Use; p.Use == useBest {
 		p.Use = p.best().Name
 	}

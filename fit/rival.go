@@ -229,7 +229,11 @@ func (c *Contender) measureOff(ctx context.Context, m *Model, valid *windows) er
 		})
 	for k := range errs {
 		if slices.ContainsFunc(errs[k], func(x []float64) bool { return len(x) < leastErrors }) {
-			errs[k] = [][]float64{slices.Concat(errs[k]...)}
+			all := slices.Concat(errs[k]...)
+			for _, x := range all { // so few that their sign is chance
+				all = append(all, -x)
+			}
+			errs[k] = [][]float64{all}
 		}
 		var steps [][]float64
 		for _, x := range errs[k] {
@@ -289,9 +293,10 @@ func (m *Model) Use(name string) (*Model, error) {
 
 // best is the contender with the least error on the validation set, the network in case of doubt.
 func (p *Plan) best() *Contender {
-	best := p.Contenders[0]
+	network := p.Contenders[0]
+	best := network
 	for _, c := range p.Contenders[1:] {
-		if c.Error < best.Error {
+		if c.Error < best.Error && c.Error < network.Error-p.Doubt {
 			best = c
 		}
 	}
@@ -327,6 +332,9 @@ func (m *Model) Choice() string {
 		if c != now && (next == nil || c.Error < next.Error) {
 			next = c
 		}
+	}
+	if now == p.best() && next.Error < now.Error {
+		why = "as no other is better on the validation set by more than one example may be"
 	}
 	return fmt.Sprintf("prediction uses %s, %s: %s %s, next %s %s (--use takes %s)", now.Title, why, p.measure(),
 		digits(now.Error), next.Title, digits(next.Error), p.contenderNames())
