@@ -190,6 +190,7 @@ func TestTraitsOfSeveral(t *testing.T) {
 		{Traits{Growth: 3}, Traits{Growth: 4}, Traits{Growth: 7}},
 		{Traits{MaxLength: 5}, none, Traits{MaxLength: 5}},
 		{Traits{MaxLength: 5}, Traits{MaxLength: 9}, Traits{MaxLength: 5}},
+		{Traits{MaxLength: 5}, Traits{MaxLength: 1}, Traits{MaxLength: 1}},
 		{Traits{Multiple: 4}, none, Traits{Multiple: 4}},
 		{Traits{Multiple: 4}, Traits{Multiple: 6}, Traits{Multiple: 24}},
 	} {
@@ -407,6 +408,52 @@ func TestSizesOfStates(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "d_state: found "+n) {
 				t.Errorf("%s with d_state=%s: found the error %v", info.Name, n, err)
 			}
+		}
+	}
+}
+
+// TestStartOfPositions: the features of position i of l are i/(l-1), then cosines and negative sines of 2π f i/l, with
+// frequencies f from 1e-4 to one less than their number (Hyena, arXiv:2302.10866, appendix D.3, and its release).
+func TestStartOfPositions(t *testing.T) {
+	const l, bands = 11, 3
+	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "11", "emb_dim", "7")}.mixer(t).(*Hyena)
+	nn.InitAll(m, "", 1)
+	z := m.Filter.Z.Elements()
+	for i := range l {
+		want := []float64{float64(i) / (l - 1)}
+		for part := range 2 {
+			for j := range bands {
+				f := 1e-4 + float64(j)*(bands-1-1e-4)/(bands-1)
+				sin, cos := math.Sincos(2 * math.Pi * f * float64(i) / l)
+				want = append(want, []float64{cos, -sin}[part])
+			}
+		}
+		for j, w := range want {
+			if got := float64(z[i*len(want)+j]); math.Abs(got-w) > 1e-5 {
+				t.Errorf("feature %d at %d is %v, want %v", j, i, got, w)
+			}
+		}
+	}
+}
+
+// TestBoundsOfOptions: bounds that are allowed, and those just past them.
+func TestBoundsOfOptions(t *testing.T) {
+	for _, c := range []struct {
+		info    Info
+		options Options
+		want    string // part of the error
+	}{
+		{Mamba2Info, Options{"headdim": "4", "dt_low": "0.01"}, ""},
+		{Mamba2Info, Options{"headdim": "4", "dt_low": "0.01", "dt_high": "0.01"}, ""},
+		{Mamba2Info, Options{"headdim": "4", "dt_low": "0.02", "dt_high": "0.01"}, "dt_low, dt_high: found 0.02, 0.01"},
+		{HyenaInfo, Options{"fast_decay_pct": "0"}, "fast_decay_pct"},
+		{HyenaInfo, Options{"fast_decay_pct": "-1"}, "fast_decay_pct"},
+		{HyenaInfo, Options{"fast_decay_pct": "1.5"}, ""},
+		{HyenaInfo, Options{"fast_decay_pct": "1.6"}, "fast_decay_pct"},
+	} {
+		_, err := c.info.New(Config{DModel: 8, NLayer: 1, DtMin: 1e-3, DtMax: 0.1, Options: c.options})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s with %v: found the error %v, want %q", c.info.Name, c.options, err, c.want)
 		}
 	}
 }
