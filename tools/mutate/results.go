@@ -126,7 +126,7 @@ func (s *store) recall(m *mutant) bool {
 		return false
 	}
 	if old.Status != "killed" && old.Tests != s.tests {
-		m.Tests = old.Tests
+		m.Status, m.Tests = old.Status, old.Tests // until it is run again
 		return false
 	}
 	m.Status, m.By, m.Tests = old.Status, old.By, old.Tests
