@@ -102,3 +102,18 @@ func TestImportanceSize(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubt: a rival that is surer of examples that are right anyway does not predict in place of the network.
+func TestDoubt(t *testing.T) {
+	p := &Plan{Doubt: 0.05, Contenders: []*Contender{{Name: useNetwork, Title: "network", Error: 0.06},
+		{Name: "logistic", Error: 0.02}, {Name: "boosted", Error: 0.015}}, Columns: []Column{{Target: true}}}
+	if best := p.best(); best.Name != useNetwork {
+		t.Errorf("found %+v", best)
+	}
+	if text := (&Model{plan: p}).Choice(); !strings.Contains(text, "no other is better on the validation set by more") {
+		t.Errorf("found %q", text)
+	}
+	if p.Doubt = 0.042; p.best().Name != "boosted" {
+		t.Errorf("found %+v", p.best())
+	}
+}

@@ -220,6 +220,3 @@ func (e *encoder) back(i int, y, now float64) float64 {
 	}
 	return y*c.Deviation + c.Mean + c.Base
 }
-
-// unit returns what an output of 1 means in the data.
-func (e *encoder) unit(i int) float64 { return e.back(i, 1, 0) - e.back(i, 0, 0) }

@@ -8,11 +8,15 @@ import (
 	"github.com/hippo-ssm/hippo/onnx"
 )
 
+// mostFrame is how many samples a frame may have that a file computes: its basis is a constant of 2.5 times the square
+// or more.
+const mostFrame = 2000
+
 // frames adds the input samples and the frames of them as rows, as package table reads recordings; "" if the rows are
 // not frames of whole recordings.
 func (x *onnxModel) frames() onnx.Value {
 	s, g := x.Spectrum, x.g
-	if s == nil || x.step || x.timeGoesIn() || len(x.Calendar) > 0 {
+	if s == nil || x.step || x.timeGoesIn() || len(x.Calendar) > 0 || s.Frame*s.Rate() > mostFrame {
 		return ""
 	}
 	channels, places := 0, x.bands([]string{"sample"})

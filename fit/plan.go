@@ -60,6 +60,10 @@ type Plan struct {
 	Contenders []*Contender `json:"contenders,omitempty"`
 	// Alarm is the score above which a row is unusual.
 	Alarm float64 `json:"alarm,omitempty"`
+	// Doubt is how much lower than the network's the error of a rival has to be on the validation set. For classes it
+	// is what one example may add to the cross-entropy, 1 nat by the number of examples: of few examples that all are
+	// right, the surest is not the best.
+	Doubt float64 `json:"doubt,omitempty"`
 	// Weights are those of the classes: the one of the largest probability times weight is predicted. If Weighted is
 	// set, the network was trained with them.
 	Weights  []float64 `json:"class_weights,omitempty"`

@@ -229,7 +229,11 @@ func (c *Contender) measureOff(ctx context.Context, m *Model, valid *windows) er
 		})
 	for k := range errs {
 		if slices.ContainsFunc(errs[k], func(x []float64) bool { return len(x) < leastErrors }) {
-			errs[k] = [][]float64{slices.Concat(errs[k]...)}
+			all := slices.Concat(errs[k]...)
+			for _, x := range all { // so few that their sign is chance
+				all = append(all, -x)
+			}
+			errs[k] = [][]float64{all}
 		}
 		var steps [][]float64
 		for _, x := range errs[k] {
@@ -289,9 +293,10 @@ func (m *Model) Use(name string) (*Model, error) {
 
 // best is the contender with the least error on the validation set, the network in case of doubt.
 func (p *Plan) best() *Contender {
-	best := p.Contenders[0]
+	network := p.Contenders[0]
+	best := network
 	for _, c := range p.Contenders[1:] {
-		if c.Error < best.Error {
+		if c.Error < best.Error && c.Error < network.Error-p.Doubt {
 			best = c
 		}
 	}
@@ -328,6 +333,9 @@ func (m *Model) Choice() string {
 			next = c
 		}
 	}
+	if now == p.best() && next.Error < now.Error {
+		why = "as no other is better on the validation set by more than one example may be"
+	}
 	return fmt.Sprintf("prediction uses %s, %s: %s %s, next %s %s (--use takes %s)", now.Title, why, p.measure(),
 		digits(now.Error), next.Title, digits(next.Error), p.contenderNames())
 }
@@ -342,59 +350,4 @@ func (p *Plan) contenderNames() string {
 		names = append([]string{useNetwork}, names...)
 	}
 	return strings.Join(names, ", ")
-}
-
-// score is the error on windows by which contenders are compared; ok is false if there is nothing to measure it on.
-func (m *Model) score(ctx context.Context, f *frame, w *windows) (x float64, ok bool, err error) {
-	p := m.plan
-	if p.predictsClass() {
-		s, err := m.classes(ctx, f, w, f.counts(w))
-		if err != nil {
-			return 0, false, err
-		}
-		return s.Loss, s.Count > 0, nil
-	}
-	sums := p.newSums("")
-	if err := m.sum(ctx, f, w, some(w.Len(), evalWindows), sums, nil); err != nil {
-		return 0, false, err
-	}
-	for _, s := range sums {
-		if ok = s.all.n > 0; !ok {
-			return 0, false, nil
-		}
-		e := s.all.absolute / s.all.n
-		if len(sums) > 1 {
-			e /= s.deviation * float64(len(sums))
-		}
-		x += e
-	}
-	return x, ok, nil
-}
-
-// compete measures the network and its rivals on the validation set, and decides what predicts.
-func (j *job) compete(ctx context.Context) error {
-	p := j.f.plan
-	all := append([]*Contender{{Name: useNetwork, Title: "network"}}, p.Contenders...)
-	for i, c := range all {
-		if i > 0 {
-			if err := c.measureOff(ctx, j.m, j.valid); err != nil {
-				return err
-			}
-		}
-		var ok bool
-		var err error
-		if c.Error, ok, err = j.m.by(c).score(ctx, j.f, j.valid); err != nil {
-			return err
-		}
-		if !ok {
-			j.loop.Note("the validation set has nothing to compare by: the network predicts")
-			p.Contenders, p.Use = nil, ""
-			return nil
-		}
-	}
-	p.Contenders, j.networkError = all, all[0].Error
-	if p.Use = j.c.Use; p.Use == useBest {
-		p.Use = p.best().Name
-	}
-	return nil
 }

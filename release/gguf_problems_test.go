@@ -79,10 +79,12 @@ func TestGGUFProblems(t *testing.T) {
 // TestGGUFUnfit: a model that llama.cpp cannot run is not written, and the error names the reason.
 func TestGGUFUnfit(t *testing.T) {
 	for want, m := range map[string]*model.Model{
-		"the mixer s4d":    ggufModel(t, "s4d", nil),
-		"norm: found":      ggufModel(t, "mamba", func(c *model.Config) { c.Norm = model.NormLayer }),
-		"mlp: found":       ggufModel(t, "mamba", func(c *model.Config) { c.MLP = model.MLPGelu }),
-		"several kinds":    ggufModel(t, "", func(c *model.Config) { c.Layers = "mamba,mamba2" }),
+		"found s4d in layers 0, 1": ggufModel(t, "s4d", nil),
+		"norm: found":              ggufModel(t, "mamba", func(c *model.Config) { c.Norm = model.NormLayer }),
+		"mlp: found":               ggufModel(t, "mamba", func(c *model.Config) { c.MLP = model.MLPGelu }),
+		"found mamba in layers 0 and mamba2 in layers 1": ggufModel(t, "", func(c *model.Config) {
+			c.Layers = "mamba,mamba2"
+		}),
 		"max_position":     ggufModel(t, "mamba", func(c *model.Config) { c.MaxPositions = 64 }),
 		"inner channels":   ggufModel(t, "mamba(expand=3)", nil),
 		"norm_before_gate": ggufModel(t, "mamba2(norm_before_gate=true)", nil),

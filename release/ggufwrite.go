@@ -78,6 +78,9 @@ func ggufShapeOf(m *model.Model) (s ggufShape, err error) {
 	if err != nil {
 		return s, err
 	}
+	if err := ggufMixers(m); err != nil {
+		return s, err
+	}
 	scaled := func(x float64) bool { return x != 0 && x != 1 }
 	switch {
 	case slices.ContainsFunc(plan, func(entry string) bool { return entry != plan[0] }):
@@ -94,9 +97,6 @@ func ggufShapeOf(m *model.Model) (s ggufShape, err error) {
 	kind, o, err := mixerOptions(plan[0])
 	if err != nil {
 		return s, err
-	}
-	if kind != "mamba" && kind != "mamba2" {
-		return s, fmt.Errorf("found the mixer %s, want mamba or mamba2", kind)
 	}
 	s.arch, s.groups = kind, 1
 	s.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{kind: ggufMambaNames})

@@ -107,8 +107,8 @@ func openSource(paths []string, stdin io.Reader, opt *Options) (Source, error) {
 	}
 	note := ""
 	if n := len(skipped); n > 0 {
-		note = fmt.Sprintf("%d files of other formats are left out: %s", n, strings.Join(skipped[:min(n, mostSkipped)],
-			", "))
+		note = fmt.Sprintf("files of other formats are left out (%d): %s", n,
+			strings.Join(skipped[:min(n, mostSkipped)], ", "))
 		if n > mostSkipped {
 			note += ", ..."
 		}

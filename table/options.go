@@ -12,7 +12,7 @@ type Options struct {
 	Format    string `json:"format" help:"format of the data: csv, jsonl, npy, wav, ...; empty: by extension"`
 	Header    string `json:"header" enum:"auto,yes,no" help:"whether the first line names the columns"`
 	Separator string `json:"separator" help:"separator of cells: a character, tab or space; empty: automatic"`
-	Decimal   string `json:"decimal" enum:"auto,point,comma" help:"decimal sign: 1.5 or 1,5"`
+	Decimal   string `json:"decimal" enum:"auto,point,comma" help:"sign before fractions: 1,062.5 or 1.062,5"`
 	Encoding  string `json:"encoding" enum:"auto,utf-8,utf-16,windows-1252" help:"encoding of text files"`
 	// Missing are further texts of a value that is missing.
 	Missing []string `json:"missing" help:"texts of a missing value, besides empty, NA, NaN, null, ? and so on"`

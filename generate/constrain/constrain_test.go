@@ -114,7 +114,7 @@ func TestSchema(t *testing.T) {
 // TestRefused: what cannot be kept to is an error that names the keyword and its place.
 func TestRefused(t *testing.T) {
 	for schema, want := range map[string]string{
-		`{"properties":{"a":{"not":{}}}}`:                    `#/properties/a/not: found the keyword "not"`,
+		`{"properties":{"a":{"not":{"const":1}}}}`:           "#/properties/a/not: found an object",
 		`{"type":"objekt"}`:                                  `#/type: found "objekt"`,
 		`{"items":{"uniqueItems":true}}`:                     `#/items/uniqueItems`,
 		`{"$ref":"#/$defs/x"}`:                               `#/$ref: found "#/$defs/x"`,
@@ -126,7 +126,14 @@ func TestRefused(t *testing.T) {
 		`{"type":"array","minItems":1000000}`:                "#/minItems",
 		`{"type":"string","minLength":500000}`:               "#/minLength",
 		`{"type":"string","maxLength":-1}`:                   "#/maxLength",
-		`{"type":"number","minimum":0.5}`:                    "#/minimum",
+		`{"type":"number","multipleOf":0}`:                   "#/multipleOf",
+		`{"type":"number","multipleOf":16411}`:               "#/multipleOf",
+		`{"uniqueItems":true,"items":{"type":"string"}}`:     "#/uniqueItems",
+		`{"type":"string","format":"nanoid"}`:                "#/format",
+		`{"type":"string","pattern":"(?<=a)b"}`:              "#/pattern",
+		`{"type":"string","pattern":"(?!a(?=b))"}`:           "#/pattern",
+		`{"not":{"type":"string"}}`:                          "#/not",
+		`{"type":"number","minimum":2,"maximum":1.5}`:        "found a language without any text",
 		`{"type":"integer","minimum":1e999999999}`:           "#/minimum",
 		`{"type":"integer","minimum":3,"maximum":2}`:         "without any text",
 		`{"enum":[]}`: "#/enum",

@@ -1,6 +1,9 @@
 package constrain
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // element are the nodes of the element at a place of a list. ok is false where there may be none.
 func element(all []*node, at int) (nodes []*node, ok bool) {
@@ -22,8 +25,13 @@ func (u *units) array(all []*node) int32 {
 	b := u.b
 	least, most := lengths(all, "minItems", "maxItems")
 	fixed := max(least, 1)
+	unique := ""
 	for _, n := range all {
 		fixed = max(fixed, len(n.prefix))
+		unique = cmp.Or(n.unique, unique)
+	}
+	if unique != "" && most > 1 {
+		return u.distinct(all, unique, least, most)
 	}
 	if _, ok := element(all, fixed); !ok {
 		most = min(most, fixed)
@@ -85,6 +93,7 @@ func membersOf(all []*node) (named []member, others []*node, open bool) {
 			at(p.name)
 			listed = true
 		}
+		listed = listed || len(n.byPattern) > 0
 	}
 	for _, n := range all {
 		for _, name := range n.required {
@@ -104,7 +113,8 @@ func membersOf(all []*node) (named []member, others []*node, open bool) {
 		open = true
 		others = append(others, n.additional)
 		for i := range named {
-			if !own[named[i].name] {
+			matched := func(k keyed) bool { return k.pattern.matches(named[i].name) }
+			if !own[named[i].name] && !slices.ContainsFunc(n.byPattern, matched) {
 				named[i].nodes = append(named[i].nodes, n.additional)
 			}
 		}
@@ -113,20 +123,41 @@ func membersOf(all []*node) (named []member, others []*node, open bool) {
 	return named, others, open && !slices.ContainsFunc(others, func(n *node) bool { return n.never })
 }
 
-// members takes an object. Its properties come in the order of the schema. Others follow, where additionalProperties
-// allows them, or nothing is said about properties at all.
+// members takes an object. Its properties come in the order of the schema. Others follow, where additionalProperties or
+// patternProperties allow them, or nothing is said about properties at all.
 func (u *units) members(all []*node) int32 {
 	b := u.b
 	named, others, open := membersOf(all)
+	rules, listed := keysOf(u, all)
+	if listed != nil { // propertyNames is a list: others are of it
+		for _, name := range listed {
+			if open && !slices.ContainsFunc(named, func(m member) bool { return m.name == name }) {
+				named = append(named, member{name: name, nodes: slices.Clone(others)})
+			}
+		}
+		open = false
+	}
+	for i := range named {
+		m := &named[i]
+		for _, k := range rules.byPattern {
+			if k.pattern.matches(m.name) {
+				m.nodes = append(m.nodes, k.node)
+			}
+		}
+		if !rules.allow(m.name) || listed != nil && !slices.Contains(listed, m.name) {
+			m.nodes = append(m.nodes, &node{never: true, id: -1})
+		}
+	}
 	end := b.space(b.text("}", final))
 	first, later := end, end // where no property is written, and where some is
-	if open {
+	if listed == nil && (open || len(rules.byPattern) > 0) {
 		names := make([]string, len(named))
 		for i, m := range named {
 			names[i] = m.name
 		}
 		later = b.reserve()
-		other := b.space(b.key(b.otherText(names, b.colon(u.together(others, later)))))
+		ways := u.otherKeys(all, rules, names, open, later)
+		other := b.space(b.key(b.either(ways...)))
 		b.set(later, b.either(end, b.text(",", other)))
 		first = b.either(end, other)
 	}

@@ -1,5 +1,20 @@
 package constrain
 
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// patterned are formats that a pattern always stands beside where zod writes them: that says what they are. anyText are
+// those that any text has.
+var (
+	patterned = []string{"base64", "base64url", "cidrv4", "cidrv6", "cuid", "cuid2", "e164", "emoji", "ends_with",
+		"hex", "includes", "ksuid", "lowercase", "mac", "nanoid", "regex", "starts_with", "ulid", "uppercase", "xid",
+		"md5_hex", "sha1_hex", "sha256_hex", "sha384_hex", "sha512_hex"}
+	anyText = []string{"binary", "password", "path"}
+)
+
 // formats are the formats of strings, as regular expressions for the whole of one. Days are those that every month has,
 // and leap seconds are left out: what is written is valid, if not all that is.
 var formats = func() map[string]string {
@@ -13,12 +28,40 @@ var formats = func() map[string]string {
 		group  = `[0-9a-fA-F]{1,4}`
 		groups = group + `(?::` + group + `){7}`
 	)
+	uuid := func(version string) string {
+		return `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-` + version + `[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}`
+	}
 	return map[string]string{
 		"date": date, "time": clock, "date-time": date + "T" + clock,
 		"duration": `P(?:[0-9]{1,4}W|[0-9]{1,4}D(?:T[0-9]{1,4}[HMS])?|T[0-9]{1,4}[HMS]|[0-9]{1,4}[YM](?:[0-9]{1,4}D)?)`,
 		"uuid":     `[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`,
-		"ipv4":     ipv4, "ipv6": groups + `|::(?:` + group + `(?::` + group + `){0,5})?`, "hostname": host,
+		"uuid1":    uuid("1"), "uuid3": uuid("3"), "uuid4": uuid("4"), "uuid5": uuid("5"), "uuid6": uuid("6"),
+		"uuid7": uuid("7"), "uuid8": uuid("8"),
+		"base64": `(?:[0-9a-zA-Z+/]{4})*(?:[0-9a-zA-Z+/]{2}==|[0-9a-zA-Z+/]{3}=)?`,
+		"jwt":    `eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{8,}`,
+		"ipv4":   ipv4, "ipv6": groups + `|::(?:` + group + `(?::` + group + `){0,5})?`, "hostname": host,
 		"email": `[A-Za-z0-9_+-]{1,20}(?:\.[A-Za-z0-9_+-]{1,20}){0,2}@` + host,
 		"uri":   `https?://` + host + `(?::[0-9]{1,4})?(?:/[A-Za-z0-9._~-]{0,64}){0,8}(?:\?[A-Za-z0-9._~=&-]{0,128})?`,
 	}
 }()
+
+// matches notes a pattern or a format. alone says that no pattern stands beside it.
+func (n *node) matches(key, at string, v any, alone bool) {
+	text, ok := v.(string)
+	if !ok {
+		fail(at, "found %s, want a string", show(v))
+	}
+	if key == "pattern" {
+		n.patterns = append(n.patterns, newPattern(at, text, false))
+		return
+	}
+	if slices.Contains(anyText, text) || slices.Contains(patterned, text) && !alone {
+		return
+	}
+	expression, ok := formats[text]
+	if !ok {
+		fail(at, "found the format %.40q, want one of %s, or a pattern", text,
+			strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
+	}
+	n.patterns = append(n.patterns, newPattern(at, expression, true))
+}

@@ -105,16 +105,25 @@ type node struct {
 	oneOf      bool  // there are values
 	properties []property
 	required   []string
-	additional *node // nil where nothing is said
+	additional *node   // nil where nothing is said
+	byPattern  []keyed // of patternProperties
+	names      []*node // of propertyNames
+	unique     string  // the path of uniqueItems true
 	prefix     []*node
 	items      *node
 	bounds     map[string]bound // of items, lengths and numbers
-	pattern    *pattern
+	patterns   []*pattern       // and formats
 }
 
 type property struct {
 	name string
 	node *node
+}
+
+// keyed is the schema of the properties whose names a pattern matches.
+type keyed struct {
+	pattern *pattern
+	node    *node
 }
 
 // bound is the value of a keyword such as minItems.
@@ -141,7 +150,7 @@ func parseSchema(name string, data []byte) *schema {
 var annotations = []string{
 	"$schema", "$id", "$comment", "$anchor", "$defs", "definitions", "title", "description", "default", "examples",
 	"deprecated", "readOnly", "writeOnly", "contentMediaType", "contentEncoding", "strict", "name", "nullable",
-	"example",
+	"example", "discriminator", "contentSchema",
 }
 
 // parse reads the schema at a path.
@@ -200,7 +209,7 @@ func (s *schema) keywords(n *node, o *object) {
 		own = n.all[0]
 	}
 	for _, key := range o.keys {
-		s.keyword(own, key, n.path+"/"+key, o.values[key])
+		s.keyword(own, o, key, n.path+"/"+key)
 	}
 }
 
@@ -221,7 +230,8 @@ func (s *schema) reference(at string, v any) string {
 }
 
 // keyword reads a keyword about the value itself.
-func (s *schema) keyword(n *node, key, at string, v any) {
+func (s *schema) keyword(n *node, o *object, key, at string) {
+	v := o.values[key]
 	hint := func(t types) { n.hints |= t }
 	switch key {
 	case "$ref", "anyOf", "oneOf", "allOf":
@@ -255,19 +265,49 @@ func (s *schema) keyword(n *node, key, at string, v any) {
 		n.prefix = s.list(at, v)
 	case "items":
 		hint(typeArray)
+		if _, ok := v.([]any); ok { // prefixItems of draft 7
+			n.prefix = s.list(at, v)
+			break
+		}
 		n.items = s.parse(at, v)
+	case "additionalItems":
+		if _, ok := o.values["items"].([]any); ok { // without a list it has no effect
+			n.items = s.parse(at, v)
+		}
+	case "uniqueItems":
+		hint(typeArray)
+		if yes, ok := v.(bool); !ok {
+			fail(at, "found %s, want true or false", show(v))
+		} else if yes {
+			n.unique = at
+		}
+	case "not":
+		if other, ok := v.(*object); v != true && (!ok || len(other.keys) > 0) {
+			fail(at, "found %s, want {}: constrained sampling supports only what excludes every value", show(v))
+		}
+		n.never = true
+	case "patternProperties":
+		hint(typeObject)
+		of := s.object(at, v)
+		for _, name := range of.keys {
+			under := at + "/" + pointer.Replace(name)
+			n.byPattern = append(n.byPattern, keyed{newPattern(under, name, false), s.parse(under, of.values[name])})
+		}
+	case "propertyNames":
+		hint(typeObject)
+		n.names = append(n.names, s.parse(at, v))
 	case "minItems", "maxItems":
 		hint(typeArray)
 		n.bound(key, at, v)
 	case "minLength", "maxLength":
 		hint(typeString)
 		n.bound(key, at, v)
-	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
 		hint(typeNumber | typeInteger)
 		n.bound(key, at, v)
 	case "pattern", "format":
 		hint(typeString)
-		n.matches(key, at, v)
+		n.matches(key, at, v, o.values["pattern"] == nil && o.values["allOf"] == nil)
 	default:
 		if !slices.Contains(annotations, key) && !strings.HasPrefix(key, "x-") && !emptyKeyword(key, v) {
 			fail(at, "found the keyword %.40q, want one that constrained sampling supports: %s", key, supported)
@@ -278,41 +318,16 @@ func (s *schema) keyword(n *node, key, at string, v any) {
 // emptyKeyword reports whether a keyword that is not supported has a value that says nothing, as programs write it.
 func emptyKeyword(key string, v any) bool {
 	switch key {
-	case "uniqueItems":
-		return v == false
 	case "minProperties", "minContains":
 		return v == json.Number("0")
-	case "propertyNames":
-		o, ok := v.(*object)
-		return ok && len(o.keys) == 1 && o.values["type"] == "string"
 	}
 	return false
 }
 
 // supported are the keywords, for an error.
 const supported = "type, enum, const, properties, required, additionalProperties, items, prefixItems, minItems, " +
-	"maxItems, minLength, maxLength, pattern, format, minimum, maximum, exclusiveMinimum, exclusiveMaximum, anyOf, " +
-	"oneOf, allOf, $ref, $defs"
-
-// matches notes a pattern or a format. There is one at most: the texts that match two are not found out.
-func (n *node) matches(key, at string, v any) {
-	text, ok := v.(string)
-	if !ok {
-		fail(at, "found %s, want a string", show(v))
-	}
-	if n.pattern != nil {
-		fail(at, "found it beside %s, want one of the two", n.pattern.path)
-	}
-	if key == "pattern" {
-		n.pattern = newPattern(at, text, false)
-		return
-	}
-	expression, ok := formats[text]
-	if !ok {
-		fail(at, "found the format %.40q, want one of %s", text, strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
-	}
-	n.pattern = newPattern(at, expression, true)
-}
+	"maxItems, uniqueItems, patternProperties, propertyNames, minLength, maxLength, pattern, format, minimum, " +
+	"maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf, allOf, $ref, $defs"
 
 func (n *node) bound(key, at string, v any) {
 	x, ok := v.(json.Number)

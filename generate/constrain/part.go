@@ -29,7 +29,7 @@ func Literal(text string) Part {
 // Matching is the texts that a regular expression matches as a whole.
 func Matching(expression string) Part {
 	return partFunc(func(b *builder, next int32) int32 {
-		return b.pattern(newPattern("", expression, true), rawText, 0, unlimited, next)
+		return b.pattern([]*pattern{newPattern("", expression, true)}, rawText, 0, unlimited, next)
 	})
 }
 
@@ -123,7 +123,7 @@ func Tagged(name string, schema []byte, tags func(property string) (begin, end s
 		switch {
 		case plain == nil:
 			return u.b.text(begin, u.together(m.nodes, u.b.text(end, next)))
-		case len(m.nodes) > 1 || m.nodes[0] != plain || plain.pattern != nil || len(plain.bounds) > 0:
+		case len(m.nodes) > 1 || m.nodes[0] != plain || len(plain.patterns) > 0 || len(plain.bounds) > 0:
 			fail(m.nodes[0].path,
 				"found a string that is not any text or one of some, want that: the form of the calls has no others")
 		case !plain.oneOf:
@@ -151,6 +151,9 @@ func properties(name string, schema []byte, between string, one func(*units, *me
 			fail(u.root.path, "found a choice of objects, want one object for the arguments of a call")
 		}
 		named, _, _ := membersOf(leaves)
+		if r, listed := keysOf(u, leaves); listed != nil || len(r.byPattern) > 0 || len(r.patterns) > 0 {
+			fail(u.root.path, "found patternProperties or propertyNames for the arguments of a call, want properties")
+		}
 		first, later := next, next // where none is written, and where some is
 		for i := len(named) - 1; i >= 0; i-- {
 			at := one(u, &named[i], later)

@@ -195,11 +195,11 @@ func allows(all []*node, from *node, v any, allowed types) bool {
 			if l := utf8.RuneCountInString(v); l < least || l > most {
 				return false
 			}
-			if n.pattern != nil && !n.pattern.matches(v) {
+			if slices.ContainsFunc(n.patterns, func(p *pattern) bool { return !p.matches(v) }) {
 				return false
 			}
 		case json.Number:
-			if !limitsOf([]*node{n}).allow(v) {
+			if !allowsNumber([]*node{n}, v) {
 				return false
 			}
 		}
@@ -291,22 +291,22 @@ func where(all []*node, keys ...string) (path string) {
 	return path
 }
 
+// patternsOf are the patterns and formats of nodes.
+func patternsOf(all []*node) (patterns []*pattern) {
+	for _, n := range all {
+		patterns = append(patterns, n.patterns...)
+	}
+	return patterns
+}
+
 // str takes a string.
 func (u *units) str(all []*node) int32 {
 	b := u.b
 	least, most := lengths(all, "minLength", "maxLength")
-	var p *pattern
-	for _, n := range all {
-		if n.pattern != nil {
-			if p != nil {
-				fail(n.pattern.path, "found it together with %s, want one of the two", p.path)
-			}
-			p = n.pattern
-		}
-	}
+	patterns := patternsOf(all)
 	end := b.text(`"`, final)
-	if p != nil {
-		return b.text(`"`, b.pattern(p, jsonText, least, most, end))
+	if len(patterns) > 0 {
+		return b.text(`"`, b.pattern(patterns, jsonText, least, most, end))
 	}
 	b.path = where(all, "minLength", "maxLength")
 	at, count := b.nothing(), least

@@ -1,0 +1,75 @@
+package release
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
+	"github.com/hippo-ssm/hippo/model"
+)
+
+// ggufOf says of each golden of a family what keeps it from being written as a GGUF file; "" is nothing. It is the
+// table of docs/models.md.
+var ggufOf = map[string]string{
+	"mamba": "", "falcon_mamba": "norm_eps: found 1e-06, want 1e-05", "mamba2": "", "mamba2_codestral": "",
+	"mamba_bias": "found 96 inner channels, want 64", "mamba2_limit": "dt_",
+	"bamba": "found mamba2 in layers", "granite_h": "found mamba2 in layers",
+	"granite_h_rope": "found mamba2 in layers",
+	"granite_h_moe":  "found mamba2 in layers", "granite_h_bf16_sharded": "found mamba2 in layers",
+	"falcon_h1": "found mamba2+attention in layers", "falcon_h1_norm": "found mamba2+attention in layers",
+	"falcon_h1_normfirst": "found mamba2+attention in layers",
+	"nemotron_h":          "attention in layers", "nemotron_h_moe": "relu2-experts in layers",
+	"lfm2": "found gated-conv in layers", "lfm2_5": "gated-conv in layers", "lfm2_moe": "gated-conv in layers",
+	"jamba": "attention in layers", "jamba_dense": "attention in layers",
+	"recurrent_gemma": "found rg-lru in layers", "recurrent_gemma_window": "found rg-lru in layers",
+	"zamba2": "found zamba2-shared>mamba2 in layers", "zamba2_2blocks": "found zamba2-shared>mamba2 in layers",
+}
+
+// TestGGUFOfEveryFamily: a model of each family is written as a GGUF file with the same logits, or the error says which
+// mixers or options stand in the way.
+func TestGGUFOfEveryFamily(t *testing.T) {
+	golden.Run(t, "13_hf_", func(t *testing.T, c golden.Case) {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(hfFolder(c)), "13_hf_"), "_a")
+		want, listed := ggufOf[name]
+		if !listed {
+			t.Fatalf("the table does not have %s", name)
+		}
+		m, _, err := LoadDir(hfFolder(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != "" {
+			err := WriteGGUF(io.Discard, m, GGUFOptions{Type: checkpoint.F32})
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want one with %q", err, want)
+			}
+			return
+		}
+		got, _, err := LoadDir(writtenGGUF(t, m, GGUFOptions{Type: checkpoint.F32}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := furthest(t, hybridLogits(got), hybridLogits(m)); d > 1e-5 {
+			t.Errorf("logits differ by %.2g of their deviation", d)
+		}
+	})
+	text, err := os.ReadFile(filepath.Join("..", "docs", "models.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range Families() {
+		if !strings.Contains(string(text), "| `"+name+"` | written") && !strings.Contains(string(text), "| `"+name+
+			"` | not written") {
+			t.Errorf("docs/models.md does not say whether %s is written", name)
+		}
+	}
+	m := ggufModel(t, "mamba", func(c *model.Config) { c.Layers = "h3*2,attention,h3" })
+	err = WriteGGUF(io.Discard, m, GGUFOptions{Type: checkpoint.F32})
+	if err == nil || !strings.Contains(err.Error(), "found h3 in layers 0, 1, 3, which it does not have") {
+		t.Errorf("h3: %v", err)
+	}
+}
