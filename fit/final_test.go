@@ -152,3 +152,19 @@ func TestFinalFit(t *testing.T) {
 		}
 	}
 }
+
+// TestFewErrors: where a baseline has few errors to take its intervals from, these reach as far above as below.
+func TestFewErrors(t *testing.T) {
+	path := write(t, "airline.csv", series.All(2)[0].Table)
+	res := run(t, small(t, path, func(c *fit.Config) {
+		c.Task, c.Target, c.Horizon, c.Lookback, c.Epochs, c.Split = fit.Forecast, []string{"y"}, 12, 24, 1, "auto"
+		c.Log, c.Use, c.Final = "off", "seasonal", "train"
+	}))
+	all, _ := predict(t, res.Config.Out, path, false)
+	for _, p := range all {
+		q := p.Quantiles[0]
+		if below, above := q[4]-q[0], q[8]-q[4]; below <= 0 || math.Abs(below-above) > 0.25*below {
+			t.Errorf("step %d: found %v", p.Step, q)
+		}
+	}
+}

@@ -229,7 +229,11 @@ func (c *Contender) measureOff(ctx context.Context, m *Model, valid *windows) er
 		})
 	for k := range errs {
 		if slices.ContainsFunc(errs[k], func(x []float64) bool { return len(x) < leastErrors }) {
-			errs[k] = [][]float64{slices.Concat(errs[k]...)}
+			all := slices.Concat(errs[k]...)
+			for _, x := range all { // so few that their sign is chance
+				all = append(all, -x)
+			}
+			errs[k] = [][]float64{all}
 		}
 		var steps [][]float64
 		for _, x := range errs[k] {

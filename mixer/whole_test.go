@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -188,6 +190,7 @@ func TestTraitsOfSeveral(t *testing.T) {
 		{Traits{Growth: 3}, Traits{Growth: 4}, Traits{Growth: 7}},
 		{Traits{MaxLength: 5}, none, Traits{MaxLength: 5}},
 		{Traits{MaxLength: 5}, Traits{MaxLength: 9}, Traits{MaxLength: 5}},
+		{Traits{MaxLength: 5}, Traits{MaxLength: 1}, Traits{MaxLength: 1}},
 		{Traits{Multiple: 4}, none, Traits{Multiple: 4}},
 		{Traits{Multiple: 4}, Traits{Multiple: 6}, Traits{Multiple: 24}},
 	} {
@@ -309,6 +312,15 @@ func TestStarts(t *testing.T) {
 	within("Mamba's dt", mamba["dt_proj.bias"], softplusOf, 0.01, 0.2)
 	mamba2 := start(Mamba2Info, Options{"headdim": "1"})
 	within("Mamba-2's A", mamba2["A_log"], math.Exp, 1, 16)
+	if least := math.Exp(float64(slices.Min(mamba2["A_log"].Elements()))); least > 1.15 {
+		t.Errorf("the least of 512 numbers in (1, 16) is %v", least)
+	}
+	// Griffin, arXiv:2402.19427, §2.4: a^c is uniform in (0.9, 0.999), where c = 8.
+	for name, p := range start(RGLRUInfo, nil) {
+		if p.Role == nn.SSMSystem {
+			within("RG-LRU's "+name, p, func(x float64) float64 { return math.Exp(-8 * softplusOf(x)) }, 0.9, 0.999)
+		}
+	}
 	within("Mamba-2's D", mamba2["D"], same, 1, 1)
 	within("Mamba-2's dt", mamba2["dt_bias"], softplusOf, 1e-3, 0.1)
 	for option, biased := range map[string]string{"bias": "in_proj out_proj", "in_bias": "in_proj",
@@ -347,5 +359,101 @@ func TestStarts(t *testing.T) {
 	}
 	if _, err := RetentionInfo.New(Config{DModel: 9, NLayer: 1, NumHeads: 3}); err != nil {
 		t.Errorf("heads of odd width: %v", err)
+	}
+}
+
+// TestStartOfFilters: the last projection of Hyena starts as attention's, and all of an RNN's like GPT-2's.
+func TestStartOfFilters(t *testing.T) {
+	near := func(what string, p *nn.Param, want float64) {
+		t.Helper()
+		if got := deviation(p); math.Abs(got/want-1) > 5/math.Sqrt(2*float64(p.Len())) {
+			t.Errorf("%s starts with the deviation %v, want %v", what, got, want)
+		}
+	}
+	for _, layers := range []int{0, 1, 8} {
+		m, err := HyenaInfo.New(Config{DModel: 128, NLayer: layers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nn.InitAll(m, "", 3)
+		near("Hyena's output", m.(*Hyena).Out.Weight, 0.02/math.Sqrt(2*math.Max(1, float64(layers))))
+		near("Hyena's input", m.(*Hyena).In.Weight, 0.02)
+	}
+	m, err := RNNInfo.New(Config{DModel: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nn.InitAll(m, "", 3)
+	near("an RNN's input", m.(*RNN).In.Weight, 0.02)
+	near("an RNN's output", m.(*RNN).Out.Weight, 0.02)
+	near("an RNN's recurrence", m.(*RNN).H, 1/math.Sqrt(3*128))
+}
+
+// TestSoftplus is log(1 + e^x), also where e^x is past all numbers.
+func TestSoftplus(t *testing.T) {
+	for x, want := range map[float64]float64{0: math.Ln2, 1: math.Log(1 + math.E), -2: math.Log(1 + math.Exp(-2)),
+		900: 900, -900: 0} {
+		if got := softplus(x); math.Abs(got-want) > 1e-15*max(1, want) {
+			t.Errorf("softplus of %v is %v, want %v", x, got, want)
+		}
+	}
+}
+
+// TestSizesOfStates: every state-space layer refuses a state of an odd or huge size.
+func TestSizesOfStates(t *testing.T) {
+	for _, n := range []string{"0", "3", "-2", strconv.Itoa(maxState + 2)} {
+		for _, info := range []Info{S4DInfo, S4Info, H3Info} {
+			_, err := info.New(Config{DModel: 8, NLayer: 1, HeadDim: 1, HeadOrder: "dh", DtMin: 1e-3, DtMax: 0.1,
+				Measure: "diag-lin", Options: Options{"d_state": n}})
+			if err == nil || !strings.Contains(err.Error(), "d_state: found "+n) {
+				t.Errorf("%s with d_state=%s: found the error %v", info.Name, n, err)
+			}
+		}
+	}
+}
+
+// TestStartOfPositions: the features of position i of l are i/(l-1), then cosines and negative sines of 2π f i/l, with
+// frequencies f from 1e-4 to one less than their number (Hyena, arXiv:2302.10866, appendix D.3, and its release).
+func TestStartOfPositions(t *testing.T) {
+	const l, bands = 11, 3
+	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "11", "emb_dim", "7")}.mixer(t).(*Hyena)
+	nn.InitAll(m, "", 1)
+	z := m.Filter.Z.Elements()
+	for i := range l {
+		want := []float64{float64(i) / (l - 1)}
+		for part := range 2 {
+			for j := range bands {
+				f := 1e-4 + float64(j)*(bands-1-1e-4)/(bands-1)
+				sin, cos := math.Sincos(2 * math.Pi * f * float64(i) / l)
+				want = append(want, []float64{cos, -sin}[part])
+			}
+		}
+		for j, w := range want {
+			if got := float64(z[i*len(want)+j]); math.Abs(got-w) > 1e-5 {
+				t.Errorf("feature %d at %d is %v, want %v", j, i, got, w)
+			}
+		}
+	}
+}
+
+// TestBoundsOfOptions: bounds that are allowed, and those just past them.
+func TestBoundsOfOptions(t *testing.T) {
+	for _, c := range []struct {
+		info    Info
+		options Options
+		want    string // part of the error
+	}{
+		{Mamba2Info, Options{"headdim": "4", "dt_low": "0.01"}, ""},
+		{Mamba2Info, Options{"headdim": "4", "dt_low": "0.01", "dt_high": "0.01"}, ""},
+		{Mamba2Info, Options{"headdim": "4", "dt_low": "0.02", "dt_high": "0.01"}, "dt_low, dt_high: found 0.02, 0.01"},
+		{HyenaInfo, Options{"fast_decay_pct": "0"}, "fast_decay_pct"},
+		{HyenaInfo, Options{"fast_decay_pct": "-1"}, "fast_decay_pct"},
+		{HyenaInfo, Options{"fast_decay_pct": "1.5"}, ""},
+		{HyenaInfo, Options{"fast_decay_pct": "1.6"}, "fast_decay_pct"},
+	} {
+		_, err := c.info.New(Config{DModel: 8, NLayer: 1, DtMin: 1e-3, DtMax: 0.1, Options: c.options})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s with %v: found the error %v, want %q", c.info.Name, c.options, err, c.want)
+		}
 	}
 }

@@ -137,6 +137,8 @@ func (s *subject) runAll(ctx context.Context, todo []*mutant, st *store, o optio
 	if o.minutes > 0 { // what is run in the time is to be a fair sample
 		rng := rand.New(rand.NewPCG(o.seed, 1))
 		rng.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
+		// What was run before is part of the sample, whether it survived or not.
+		slices.SortStableFunc(todo, func(a, b *mutant) int { return len(b.Tests) - len(a.Tests) })
 	}
 	start, told := time.Now(), time.Now()
 	for i, m := range todo {

@@ -122,7 +122,11 @@ func openStore(file string, packages []string) (*store, error) {
 // recall fills in what became of a mutant, if that still holds.
 func (s *store) recall(m *mutant) bool {
 	old := s.known[fmt.Sprint(m.key(), m.Nth)]
-	if old == nil || old.Code != m.Code || old.Status != "killed" && old.Tests != s.tests {
+	if old == nil || old.Code != m.Code {
+		return false
+	}
+	if old.Status != "killed" && old.Tests != s.tests {
+		m.Status, m.Tests = old.Status, old.Tests // until it is run again
 		return false
 	}
 	m.Status, m.By, m.Tests = old.Status, old.By, old.Tests
