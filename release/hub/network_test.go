@@ -126,11 +126,13 @@ func TestDripEnds(t *testing.T) {
 				send(w, r, content[from:])
 			})
 			c := client(t, h, "")
-			c.stall, c.slow = 50*time.Millisecond, 10_000
+			c.stall, c.slow = 100*time.Millisecond, 10_000
+			var notes []string
+			c.Watch.Note = func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 			_, err := pull(t, c, testRepo)
 			wantError(t, err, "the same command resumes there", "after 5 earlier attempts")
-			if name == "drips" {
-				wantError(t, err, "the hub is too slow", "want at least 1")
+			if all := strings.Join(notes, "\n"); name == "drips" && !strings.Contains(all, "the hub is too slow: ") {
+				t.Errorf("notes:\n%s", all)
 			}
 			wantContent(t, mustPull(t, c, testRepo), "model.safetensors", files["model.safetensors"])
 		})
