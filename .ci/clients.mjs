@@ -50,6 +50,37 @@ if (which === 'openai') {
 		})
 		assert.equal(typeof JSON.parse(a.choices[0].message.content).big, 'boolean')
 	})
+	step('zod, and generateObject', async () => {
+		const { z } = await import('zod')
+		const { zodResponseFormat, zodTextFormat } = await import('openai/helpers/zod')
+		const { generateObject } = await import('ai')
+		const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
+		const plain = z.object({
+			mail: z.email(), id: z.uuid(), day: z.iso.date(), span: z.iso.duration(), address: z.ipv4(), code: z.nanoid(),
+			price: z.number().multipleOf(0.01).positive().max(99.5), part: z.number().min(0.5).max(2.75),
+			n: z.int().multipleOf(5).min(0).max(100), word: z.string().regex(/^(?!ab)[a-c]{2}$/).nullable(),
+			kind: z.union([z.object({ t: z.literal('a'), x: z.int() }), z.object({ t: z.literal('b') })]),
+		})
+		const rich = plain.extend({
+			pair: z.tuple([z.boolean(), z.enum(['x', 'y'])]), of: z.record(z.enum(['a', 'b']), z.int32()),
+			keyed: z.record(z.string().regex(/^k_[a-z]$/), z.boolean()), both: z.string().startsWith('a').max(9).endsWith('z'),
+		})
+		for (const seed of [1, 2, 3]) {
+			const q = { ...chat, seed, max_completion_tokens: 3000, response_format: zodResponseFormat(plain, 'thing') }
+			plain.parse((await c.chat.completions.parse(q)).choices[0].message.parsed)
+			const r = await c.responses.parse({
+				model: 'tiny', input: 'Call me', max_output_tokens: 3000, text: { format: zodTextFormat(plain, 'thing') },
+			})
+			plain.parse(r.output_parsed)
+			const provider = createOpenAICompatible({
+				name: 'hippo', baseURL: address + '/v1', apiKey: key, supportsStructuredOutputs: true,
+			})
+			const a = await generateObject({
+				model: provider('tiny'), schema: rich, prompt: 'Call me', seed, maxOutputTokens: 3000, maxRetries: 0,
+			})
+			rich.parse(a.object)
+		}
+	})
 	step('abort', async () => {
 		const stop = new AbortController()
 		const stream = await c.chat.completions.create(

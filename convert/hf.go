@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/checkpoint"
@@ -28,8 +29,7 @@ func ToHF(ctx context.Context, path, dir string, o Options) (*Report, error) {
 		return nil, err
 	}
 	if release.IsAdapter(path) {
-		return nil, fmt.Errorf("%s: found an adapter, whose files are those of the PEFT library as they are; want a "+
-			"model (hippo merge makes one of both)", path)
+		return toPEFT(path, dir)
 	}
 	var g release.GGUFOptions // also the parts of this layout
 	net, err := modelForGGUF(path, o, &g)
@@ -75,6 +75,21 @@ func ToHF(ctx context.Context, path, dir string, o Options) (*Report, error) {
 		r.written = append(r.written, filepath.Join(dir, name))
 	}
 	return r, err
+}
+
+// toPEFT writes an adapter with the modules of its base's files.
+func toPEFT(path, dir string) (*Report, error) {
+	m, err := hippo.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	a, err := release.ReadAdapter(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{model: m.Net(), tok: m.Tokenizer(), read: path, written: []string{
+		filepath.Join(dir, release.AdapterConfigFile), filepath.Join(dir, release.AdapterWeightsFile)}}
+	return r, WriteFolder(dir, func(tmp string) error { return release.WritePEFT(tmp, m.Net(), a, m.Dir()) }, nil, nil)
 }
 
 // weightsOf opens the weights that a model was read from.

@@ -81,7 +81,7 @@ func TestResponseFormat(t *testing.T) {
 	for format, want := range map[string]string{
 		`{"type":"xml"}`:         "response_format: found the type",
 		`{"type":"json_schema"}`: "without a schema",
-		`{"type":"json_schema","json_schema":{"schema":{"properties":{"a":{"not":{}}}}}}`: `#/properties/a/not`,
+		`{"type":"json_schema","json_schema":{"schema":{"properties":{"a":{"not":5}}}}}`: `#/properties/a/not`,
 	} {
 		status, _, data := s.Do(http.MethodPost, path,
 			`{"messages":[{"role":"user","content":"a"}],"response_format":`+format+`}`)
@@ -171,7 +171,7 @@ func TestTools(t *testing.T) {
 func TestToolsRefused(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	const tools = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object",
-		"properties":{"a":{"not":{}}}}}}]`
+		"properties":{"a":{"not":{"const":1}}}}}}]`
 	check := func(body, param, want string) {
 		t.Helper()
 		status, _, data := s.Do(http.MethodPost, "/v1/chat/completions",

@@ -150,6 +150,11 @@ func checkItems(name string, raw []byte, t reflect.Type) error {
 	if n := items(raw); n > maxItems {
 		return Invalid(name, "found a list of %d, want at most %d", n, maxItems)
 	}
+	if t != reflect.TypeFor[json.RawMessage]() && t != reflect.TypeFor[[]json.RawMessage]() { // read later, in pieces
+		if n := itemsWithin(raw); n > maxItems {
+			return Invalid(name, "found %d items in lists and objects within each other, want at most %d", n, maxItems)
+		}
+	}
 	return nil
 }
 
@@ -169,6 +174,33 @@ func items(raw []byte) int {
 			depth--
 		case c == ',' && depth == 1:
 			n++
+		}
+	}
+	return n
+}
+
+// itemsWithin returns the number of items in all lists and objects of JSON, except for numbers in lists.
+func itemsWithin(raw []byte) int {
+	n, quoted, last := 1, false, byte(0) // last is the byte before, without spaces
+	var inList []bool
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			inList = append(inList, c == '[')
+			n++
+		case (c == ']' || c == '}') && len(inList) > 0:
+			inList = inList[:len(inList)-1]
+		case c == ',' && (last < '0' || last > '9' || len(inList) > 0 && !inList[len(inList)-1]):
+			n++
+		}
+		if c > ' ' {
+			last = c
 		}
 	}
 	return n
