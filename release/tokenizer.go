@@ -24,7 +24,7 @@ func (e *NoTokenizerError) Error() string {
 	if IsGGUF(e.Path) {
 		what = errNoTokens.Error()
 	}
-	return fmt.Sprintf("%s: found no %s, want one of the model's %d tokens (hippo verify, hippo info and hippo "+
+	return fmt.Sprintf("%s: found no %s, want that of the model's %d tokens (hippo verify, hippo info and hippo "+
 		"generate --ids do without)", e.Path, what, e.Vocab)
 }
 

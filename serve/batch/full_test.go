@@ -60,8 +60,7 @@ func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		var asked atomic.Int32
-		var s *Store
-		s = open(t, Options{Together: 1, Do: func(ctx context.Context, q Request) (Response, error) {
+		s := open(t, Options{Together: 1, Do: func(ctx context.Context, q Request) (Response, error) {
 			if n := asked.Add(1); n == 5 || n == 9 {
 				full.Store(true)
 			}
