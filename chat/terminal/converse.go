@@ -31,6 +31,8 @@ const conversationHelp = `/save FILE    save the messages to a file
 /load FILE    continue from the messages of a file; the model reads them again
 /fork NAME    continue in a copy, or go back to an earlier one of that name (the first is "main")
 /undo         remove your last message and its reply
+/retry        reply to your last message again, with other random numbers
+/set NAME X   set a sampling setting, such as temperature 0.5; without them, print all
 /system TEXT  tell the model how to reply from now on; without TEXT, nothing
 /stats        print speeds and the size of the state
 /bye          end, as Ctrl-D does
@@ -87,7 +89,12 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 	if strings.TrimSpace(text) == "" {
 		return false, nil
 	}
-	if strings.HasPrefix(text, "/") {
+	if strings.TrimSpace(text) == "/retry" {
+		if text = t.lastMessage(); text == "" {
+			return false, t.write("/retry: there is no message to reply to\n")
+		}
+		t.chat().Undo()
+	} else if strings.HasPrefix(text, "/") {
 		if err := t.command(text); err != nil {
 			return false, t.write(brief.Printable(brief.Error(err).Error()) + "\n")
 		}
@@ -118,8 +125,37 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 	return false, t.write("\n")
 }
 
+// lastMessage is the user's last message, "" if there is none.
+func (t *conversation) lastMessage() string {
+	for _, m := range slices.Backward(t.chat().Messages()) {
+		if m.Role() == "user" {
+			return m.Content()
+		}
+	}
+	return ""
+}
+
+// set changes a sampling setting, or prints all of them.
+func (t *conversation) set(arg string) error {
+	name, value, _ := strings.Cut(arg, " ")
+	if name != "" {
+		opt := t.opt
+		if err := config.Pairs(&opt, map[string]string{name: strings.TrimSpace(value)}); err != nil {
+			return fmt.Errorf("/set: %w", err)
+		}
+		t.opt = opt
+		return nil
+	}
+	for _, d := range config.Describe(&t.opt) {
+		if err := t.write(fmt.Sprintf("%-20s %-6s %s\n", d.Key, d.Value, d.Help)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // commandNames may follow a slash.
-var commandNames = []string{"help", "save", "load", "fork", "undo", "system", "stats", "bye"}
+var commandNames = []string{"help", "save", "load", "fork", "undo", "retry", "set", "system", "stats", "bye"}
 
 // command runs what follows a slash.
 func (t *conversation) command(text string) error {
@@ -152,6 +188,8 @@ func (t *conversation) command(text string) error {
 			return errors.New("/undo: there is no message to remove")
 		}
 		return nil
+	case "set":
+		return t.set(arg)
 	case "system":
 		t.chat().SetSystem(arg)
 		return nil

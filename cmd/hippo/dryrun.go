@@ -22,6 +22,7 @@ func printEstimate(cmd *cobra.Command, cfg text.Config) error {
 	if err := cfg.CountSteps(cmd.Context()); err != nil {
 		return err
 	}
+	note("measuring some updates: seconds for a small model, minutes for a large one")
 	e, err := cfg.Estimate(vocab)
 	if err != nil {
 		return err

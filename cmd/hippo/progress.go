@@ -46,6 +46,32 @@ func (p *progress) update(done, total int) {
 
 func (p *progress) close() { p.printer.Close() }
 
+// rowCounter shows how many rows are done where their number is not known, from two seconds on.
+type rowCounter struct {
+	rows    int
+	printer *status.Printer
+	started time.Time
+}
+
+func newRowCounter() *rowCounter {
+	return &rowCounter{printer: status.New(os.Stderr, quietFor), started: time.Now()}
+}
+
+// add counts a row.
+func (c *rowCounter) add() {
+	c.rows++
+	const few = 256 // rows for which nobody looks at the clock
+	if c.rows%few != 0 || isTerminal(os.Stdout) {
+		return
+	}
+	if elapsed := time.Since(c.started); elapsed > 2*time.Second {
+		c.printer.Update(status.Line{{Value: status.Count(c.rows) + " rows predicted"},
+			{Value: status.Count(float64(c.rows)/elapsed.Seconds()) + "/s"}})
+	}
+}
+
+func (c *rowCounter) close() { c.printer.Close() }
+
 // functions returns the two methods, for packages that report their progress.
 func (p *progress) functions() (update func(done, total int), end func()) { return p.update, p.close }
 

@@ -216,7 +216,11 @@ func runTraining(cmd *cobra.Command, cfg text.Config, resuming bool) error {
 	}
 	fmt.Fprintf(os.Stderr, "done in %s: validation loss %s; run card %s\n", status.Duration(time.Since(began)), loss,
 		res.Out+"/"+text.CardFile)
-	fmt.Fprintf(os.Stderr, "try it:\n  %s\n", generateCommand(res.Out, res.Prompt))
+	try := generateCommand(res.Out, res.Prompt)
+	if res.Chat {
+		try = program() + " run " + config.Quote(res.Out)
+	}
+	fmt.Fprintf(os.Stderr, "try it:\n  %s\n", try)
 	return nil
 }
 

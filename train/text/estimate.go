@@ -105,6 +105,10 @@ func (e Estimate) String() string {
 	if e.Misfit != "" {
 		fits = "does not fit " + e.Misfit + "\n"
 	}
+	tooLong := ""
+	if e.RunSeconds > monthSeconds {
+		tooLong = "             these settings are for a larger machine: --train.steps or --train.time 8h makes the run shorter\n"
+	}
 	trained := ""
 	if e.Trained < e.Params {
 		trained = fmt.Sprintf("; %d are trained, %d frozen", e.Trained, e.Params-e.Trained)
@@ -116,8 +120,11 @@ run          %d tokens in %s, without evaluations
 `, e.Params, e.Embedding, trained,
 		gib(e.Total), gib(e.Weights+e.Gradients), gib(e.Moments), gib(e.Activations), gib(e.Program),
 		e.TokensPerSec, e.StepSeconds, how,
-		e.Tokens, longTime(e.RunSeconds)) + fits
+		e.Tokens, longTime(e.RunSeconds)) + tooLong + fits
 }
+
+// monthSeconds is more time than anyone means to wait.
+const monthSeconds = 30 * 24 * 3600
 
 // longTime is a time that may be years.
 func longTime(seconds float64) string {

@@ -163,6 +163,7 @@ type Result struct {
 	Elapsed     time.Duration // of all parts of the run
 	Trained     time.Duration // by train.clock, in updates alone
 	Interrupted bool
+	Chat        bool // it was trained on replies in chats
 }
 
 // run is a training run in progress: a loop, and the language model that it trains.
@@ -220,7 +221,7 @@ func (r *run) result() Result {
 	res := Result{
 		Out: w.Config.Out, Prompt: w.prompt.text, Step: r.loop.Steps(), Loss: r.loop.Smoothed(), ValidLoss: math.NaN(),
 		BestLoss: math.Inf(1), Tokens: r.loop.Steps() * w.Config.Train.tokensPerStep(), Elapsed: r.loop.Elapsed(),
-		Trained: r.loop.Trained(),
+		Trained: r.loop.Trained(), Chat: w.Data.Train.Given(),
 	}
 	if best, ok := r.loop.BestPoint(); ok {
 		res.BestLoss, res.BestStep = best.Valid.Loss, best.Step
