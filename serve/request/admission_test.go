@@ -204,6 +204,7 @@ func TestPlacesOfAKey(t *testing.T) {
 			t.Errorf("a client that is gone gets %v, and %d wait", err, c.Queued())
 		}
 		c.Leave("few")
+		synctest.Wait()
 		for c.Running() > 0 {
 			c.Leave(c.order[len(c.order)-1])
 			synctest.Wait()

@@ -107,7 +107,7 @@ func (e Estimate) String() string {
 	}
 	tooLong := ""
 	if e.RunSeconds > monthSeconds {
-		tooLong = "             these settings are for a larger machine: --train.steps or --train.time 8h shortens it\n"
+		tooLong = "             settings for a larger machine: --train.steps or --train.time 8h shortens it\n"
 	}
 	trained := ""
 	if e.Trained < e.Params {
