@@ -73,15 +73,12 @@ func (s *Store) rest(r *run, err error) bool {
 		}
 		return false
 	}
-	s.o.Log.Error("batch", "batch", r.b.ID, "error", err.Error())
 	if disk.IsFull(err) { // nothing is lost: the batch continues from its journal as soon as there is space
 		s.refund(r.b.Owner, r.paid)
-		select {
-		case <-time.After(fullPause):
-		case <-s.running.Done():
-		}
+		s.waitForSpace(s.running, r.b.ID, err)
 		return true
 	}
+	s.o.Log.Error("batch", "batch", r.b.ID, "error", err.Error())
 	p := Problem{Code: "server_error", Message: "the server had an error; its log says more"}
 	if errors.Is(err, ErrLimit) {
 		p = Problem{Code: "storage_limit_exceeded", Message: err.Error()}
@@ -96,12 +93,24 @@ func (s *Store) rest(r *run, err error) bool {
 // fullPause is the time after which a batch tries again to write to a full disk.
 const fullPause = 10 * time.Second
 
+// waitForSpace logs an error of a full disk and waits. It reports whether ctx still runs.
+func (s *Store) waitForSpace(ctx context.Context, id string, err error) bool {
+	s.o.Log.Error("batch", "batch", id, "error", err.Error())
+	select {
+	case <-time.After(fullPause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // run is a running batch.
 type run struct {
 	s    *Store
 	b    Batch // as it was at the start
 	done *done
 	out  journal
+	torn bool  // out is closed, and may end with a part of a record
 	paid int64 // bytes of the journal charged to the owner
 }
 
@@ -199,14 +208,17 @@ func (r *run) answer(ctx context.Context) (err error) {
 		}
 	})
 	for first := range ended {
-		if err := r.keep(first, ended); err != nil {
+		if err := r.keep(ctx, first, ended); err != nil {
 			cancel(err)
 			for range ended { // those that still have to notice
 			}
 		}
 	}
 	all.Wait()
-	return errors.Join(context.Cause(ctx), r.out.Close())
+	if !r.torn {
+		err = r.out.Close()
+	}
+	return errors.Join(context.Cause(ctx), err)
 }
 
 // read starts the requests concurrently. Results go to ended.
@@ -240,8 +252,8 @@ func (r *run) read(ctx context.Context, ended chan<- record) error {
 			return nil
 		}
 		all.Go(func() {
+			defer func() { <-r.s.places }() // after the result is taken: a full disk holds up the requests
 			out, err := r.one(ctx, it)
-			<-r.s.places
 			if err == nil {
 				ended <- out
 			}
@@ -294,7 +306,7 @@ func (r *run) patiently(ctx context.Context, q Request) (Response, error) {
 
 // keep writes the available records, and returns when they are on disk. If not all fit, it writes those before the
 // first that does not, and returns ErrLimit.
-func (r *run) keep(first record, more <-chan record) error {
+func (r *run) keep(ctx context.Context, first record, more <-chan record) error {
 	var data []byte
 	var some []mark
 	var full error
@@ -319,17 +331,36 @@ func (r *run) keep(first record, more <-chan record) error {
 	if len(some) == 0 {
 		return full
 	}
-	if _, err := r.out.Write(data); err != nil {
-		return err
-	}
-	if err := r.out.Sync(); err != nil {
-		return err
+	for err := r.write(data); err != nil; err = r.write(data) {
+		if !disk.IsFull(err) || !r.s.waitForSpace(ctx, r.b.ID, err) {
+			return err
+		}
 	}
 	for _, m := range some {
 		r.done.add(m.line, m.good, m.size)
 	}
 	r.count()
 	return full
+}
+
+// write puts data on disk behind the records that are there. After an error, the next call overwrites what it left.
+func (r *run) write(data []byte) error {
+	if r.torn {
+		out, err := r.s.vault.extend(r.name(), r.done.size)
+		if err != nil {
+			return err
+		}
+		r.torn, r.out = false, out
+	}
+	_, err := r.out.Write(data)
+	if err == nil {
+		err = r.out.Sync()
+	}
+	if err != nil {
+		r.torn = true
+		return errors.Join(err, r.out.Close())
+	}
+	return nil
 }
 
 // pay charges the owner for bytes of the journal.
