@@ -40,6 +40,7 @@ type Report struct {
 	read    string
 	shape   string // where it was read, "" for that of a model's folder
 	written []string
+	notes   []string
 }
 
 // FromCheckpoint writes the folder dir of the model in a checkpoint.
@@ -88,6 +89,9 @@ func (r *Report) Print(out io.Writer) error {
 	}
 	if r.tok == nil {
 		t.Row("note", "generate and eval need the tokenizer: convert again with --tokenizer")
+	}
+	for _, note := range r.notes {
+		t.Row("note", "%s", note)
 	}
 	return t.Flush()
 }

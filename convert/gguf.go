@@ -39,7 +39,12 @@ func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
 	if err := disk.WriteFile(out, func(w io.Writer) error { return release.WriteGGUF(w, net, gguf) }); err != nil {
 		return nil, fmt.Errorf("%s: %w", out, err)
 	}
-	return &Report{model: net, tok: gguf.Tokenizer, read: path, written: []string{out}}, nil
+	r := &Report{model: net, tok: gguf.Tokenizer, read: path, written: []string{out}}
+	if s, err := chat.Load(out, gguf.Tokenizer); err == nil && len(s.Stop) > 0 {
+		r.notes = append(r.notes, fmt.Sprintf("the end of a reply, %q, is several tokens, and a GGUF file names only "+
+			"single ones: programs other than hippo need it as a stop text", s.Stop[0]))
+	}
+	return r, nil
 }
 
 // notThere returns an error if there is a file that may not be replaced.

@@ -1,12 +1,14 @@
 package convert
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/chat"
@@ -110,8 +112,24 @@ func hfTexts(texts map[string][]byte, g *release.GGUFOptions) (map[string][]byte
 	if len(s.EndIDs) < len(g.EndIDs) {
 		err = setFields(texts, chat.GenerationFile, map[string]any{"eos_token_id": g.EndIDs}, true)
 	}
-	return texts, errors.Join(err, setFields(texts, template.ConfigFile, map[string]any{
-		"tokenizer_class": "PreTrainedTokenizerFast"}, false))
+	return texts, errors.Join(err, endsOfTexts(texts, len(s.Stop), g.Tokenizer),
+		setFields(texts, template.ConfigFile, map[string]any{"tokenizer_class": "PreTrainedTokenizerFast"}, false))
+}
+
+// endsOfTexts names the ends of a reply that are several tokens as stop_strings of generation_config.json, which had
+// some of them. An eos_token that is no token would become a new one there, for which the model has no row.
+func endsOfTexts(texts map[string][]byte, had int, tok tokenizer.Tokenizer) error {
+	s, err := chat.Parse(texts[template.ConfigFile], texts[chat.GenerationFile], tok, template.ConfigFile)
+	if source, ok := texts[template.SourceFile]; ok && err == nil {
+		err = s.SetTemplate(string(source), tok)
+	}
+	if err != nil || len(s.Stop) <= had {
+		return err
+	}
+	if slices.Contains(s.Stop, s.EOS) {
+		err = setFields(texts, template.ConfigFile, map[string]any{"eos_token": nil}, true)
+	}
+	return errors.Join(err, setFields(texts, chat.GenerationFile, map[string]any{"stop_strings": s.Stop}, true))
 }
 
 // setFields sets fields of a JSON file; without replace, only those that it lacks.
@@ -131,8 +149,12 @@ func setFields(texts map[string][]byte, name string, fields map[string]any, repl
 	if !changed {
 		return nil
 	}
-	text, err := json.MarshalIndent(all, "", "  ")
-	texts[name] = append(text, '\n')
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(all)
+	texts[name] = text.Bytes()
 	return err
 }
 
