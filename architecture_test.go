@@ -66,7 +66,7 @@ var house = []layer{
 		"tokenizer/sentencepiece internal/brief internal/disk", ""},
 	{"internal/testkit/toytext", "", ""}, // no row below names it: it is for tests
 	{"chat/template", "internal/brief internal/disk internal/fault", ""},
-	{"checkpoint", "internal/brief internal/disk internal/fault", "golang.org/x/sys"},
+	{"checkpoint", "internal/brief internal/disk internal/fault internal/parallel", "golang.org/x/sys"},
 	{"internal/testkit/golden", "checkpoint", ""},            // likewise for tests
 	{"internal/testkit/fixedseed", "", "pgregory.net/rapid"}, // likewise
 

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
@@ -16,6 +15,8 @@ const (
 	Q5_0 DType = "Q5_0" // 32: f16 d; q of 5 bits, minus 16
 	Q5_1 DType = "Q5_1" // 32: f16 d, m; q of 5 bits
 	Q8_0 DType = "Q8_0" // 32: f16 d; q of 8 bits
+	Q2_K DType = "Q2_K" // 256: 16 factors of 4 bits of d and of m; q of 2 bits; f16 d, m
+	Q3_K DType = "Q3_K" // 256: q of 3 bits, minus 4; 16 factors of 6 bits, minus 32; f16 d
 	Q4_K DType = "Q4_K" // 256: f16 d, m; 8 factors of 6 bits of each; q of 4 bits
 	Q5_K DType = "Q5_K" // 256: as Q4_K, with q of 5 bits
 	Q6_K DType = "Q6_K" // 256: q of 6 bits, minus 32; 16 factors of 8 bits; f16 d
@@ -37,6 +38,8 @@ var blocks = map[DType]struct{ elements, bytes int }{
 	Q5_0: {32, 2 + 4 + 16},
 	Q5_1: {32, 4 + 4 + 16},
 	Q8_0: {32, 2 + 32},
+	Q2_K: {256, 16 + 64 + 4},
+	Q3_K: {256, 32 + 64 + 12 + 2},
 	Q4_K: {256, 4 + 12 + 128},
 	Q5_K: {256, 4 + 12 + 32 + 128},
 	Q6_K: {256, 128 + 64 + 16 + 2},
@@ -92,6 +95,10 @@ func (d DType) unpack(y []float32, b []byte) {
 		for i := range y {
 			y[i] = scale * float32(int8(b[2+i]))
 		}
+	case Q2_K:
+		unpack2K(y, b)
+	case Q3_K:
+		unpack3K(y, b)
 	case Q4_K:
 		unpackK(y, b, b[16:], nil)
 	case Q5_K:
@@ -120,6 +127,32 @@ func unpack5(y []float32, b []byte, d float32, shift int, m float32) {
 		hi := int(b[4+i]>>4) | int(high>>(i+16)&1)<<4
 		y[i] = float32(d*float32(lo+shift)) + m
 		y[i+16] = float32(d*float32(hi+shift)) + m
+	}
+}
+
+// unpack2K unpacks a block of Q2_K: d·f·q - m·g, where a byte has the factor f of 16 elements in its low half and g in
+// its high half.
+func unpack2K(y []float32, b []byte) {
+	factors, low, d, m := b[:16], b[16:80], halfAt(b, 80), halfAt(b, 82)
+	for g, f := range factors { // 16 elements each
+		scale, offset := float32(d*float32(f&15)), float32(m*float32(f>>4))
+		for i, v := range low[g/8*32+g%2*16:][:16] {
+			y[16*g+i] = float32(scale*float32(v>>(g%8/2*2)&3)) - offset
+		}
+	}
+}
+
+// unpack3K unpacks a block of Q3_K: d·(f - 32)·q. q has its two low bits as in Q2_K; where the third, in a mask, is 0,
+// it is less by 4.
+func unpack3K(y []float32, b []byte) {
+	mask, low, factors, d := b[:32], b[32:96], b[96:108], halfAt(b, 108)
+	for g := range 16 {
+		f := factors[g%8]>>(g/8*4)&15 | factors[8+g%4]>>(g/4*2)&3<<4
+		scale := float32(d * float32(int(f)-32))
+		for i, v := range low[g/8*32+g%2*16:][:16] {
+			q := int(v>>(g%8/2*2)&3) + int(mask[g%2*16+i]>>(g/2)&1)*4 - 4
+			y[16*g+i] = scale * float32(q)
+		}
 	}
 }
 
@@ -163,29 +196,4 @@ func unpack6K(y []float32, b []byte) {
 			}
 		}
 	}
-}
-
-// toHalf rounds to the nearest IEEE 754 binary16 number, ties to even. What is too large becomes infinite.
-func toHalf(x float32) uint16 {
-	b := math.Float32bits(x)
-	sign, abs := uint16(b>>16&0x8000), b&0x7fffffff
-	switch {
-	case abs > 0x7f800000: // NaN
-		return sign | 0x7e00
-	case abs >= 0x477ff000: // rounds to 2^16 or more
-		return sign | 0x7c00
-	case abs < 0x38800000: // below 2^-14: a multiple of 2^-24
-		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(abs))*(1<<24)))
-	}
-	abs += 0xfff + abs>>13&1
-	return sign | uint16((abs-0x38000000)>>13)
-}
-
-// toBF16 rounds to the nearest bfloat16, ties to even.
-func toBF16(x float32) uint16 {
-	b := math.Float32bits(x)
-	if b&0x7fffffff > 0x7f800000 {
-		return uint16(b>>16) | 0x40 // a NaN stays one
-	}
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }

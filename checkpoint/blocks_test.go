@@ -147,6 +147,131 @@ func (m blockMaker) six() (b []byte, want []float32) {
 	return half(b, blockScale), want
 }
 
+// element is element i of a block, in float64, by the layouts of ggml-common.h and the formulas of ggml-quants.c
+// (dequantize_row_*).
+func element(kind DType, b []byte, i int) float64 {
+	half := func(at int) float64 { return float64(halfAt(b, at)) }
+	low := func(from, bits, i int) int { // field i of those of some bits in each byte
+		return int(b[from+i/(8/bits)]) >> (i % (8 / bits) * bits) & (1<<bits - 1)
+	}
+	fifth := func(from int) int { return int(binary.LittleEndian.Uint32(b[from:])>>i&1) << 4 }
+	nibble := func(from int) int { return low(from, 4, i%16*2+i/16) }
+	group, at := i/32, i%32
+	switch kind {
+	case Q4_0:
+		return half(0) * float64(nibble(2)-8)
+	case Q4_1:
+		return half(0)*float64(nibble(4)) + half(2)
+	case Q5_0:
+		return half(0) * float64(nibble(6)+fifth(2)-16)
+	case Q5_1:
+		return half(0)*float64(nibble(8)+fifth(4)) + half(2)
+	case Q8_0:
+		return half(0) * float64(int8(b[2+i]))
+	case Q2_K:
+		q := low(16, 2, (i/128*32+at)*4+group%4)
+		return half(80)*float64(b[i/16]&15)*float64(q) - half(82)*float64(b[i/16]>>4)
+	case Q3_K:
+		q := low(32, 2, (i/128*32+at)*4+group%4) - 4 + 4*low(0, 1, at*8+group)
+		g := i / 16
+		f := low(96, 4, g%8*2+g/8) + low(104, 2, g%4*4+g/4)<<4
+		return half(108) * float64(f-32) * float64(q)
+	case Q4_K, Q5_K:
+		f, m := int(b[4+group%4])&63, int(b[8+group%4])&63
+		if group > 3 {
+			f = low(12, 4, 2*(group-4)) + int(b[group])>>6<<4
+			m = low(12, 4, 2*(group-4)+1) + int(b[group+4])>>6<<4
+		}
+		q := 0
+		if kind == Q4_K {
+			q = low(16, 4, (group/2*32+at)*2+group%2)
+		} else {
+			q = low(48, 4, (group/2*32+at)*2+group%2) + low(16, 1, at*8+group)<<4
+		}
+		return half(0)*float64(f)*float64(q) - half(2)*float64(m)
+	case Q6_K:
+		q := low(0, 4, (i/128*64+i%64)*2+i%128/64) + low(128, 2, (i/128*32+at)*4+group%4)<<4
+		return half(208) * float64(int8(b[192+i/16])) * float64(q-32)
+	}
+	panic(kind)
+}
+
+// FuzzBlocks: any bytes are read as the blocks of each type as the definition in float64 has them.
+func FuzzBlocks(f *testing.F) {
+	m := blockMaker{rand.New(rand.NewPCG(7, 8))}
+	for range 3 {
+		b := make([]byte, 210)
+		for i := range b {
+			b[i] = byte(m.rng.Uint32())
+		}
+		f.Add(b)
+	}
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, kind := range ggufTypes {
+			n, size := kind.Block()
+			if !kind.Quantized() || len(data) < size {
+				continue
+			}
+			x := Tensor{Name: "x", DType: kind, Shape: []int{n}, Data: data[:size]}
+			got, err := x.Float32()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range got {
+				want := element(kind, data, i)
+				// Three roundings of products, of which the sum may cancel: relative to the parts, which are at most
+				// the largest factors times 63·31 and f16's largest number times 63.
+				most := 0x1p-22 * (math.Abs(want) + 63*largestHalf(data[:size]))
+				finite := math.Abs(want) < math.Inf(1)
+				if d := math.Abs(float64(v) - want); finite && !(d <= most) || !finite && d == d {
+					t.Fatalf("%s: element %d is %g, want %g", kind, i, v, want)
+				}
+			}
+		}
+	})
+}
+
+// largestHalf is the largest number that two of the bytes have as f16.
+func largestHalf(b []byte) (most float64) {
+	for i := range b[:len(b)-1] {
+		if v := math.Abs(float64(halfAt(b, i))); v <= 65504 {
+			most = max(most, v)
+		}
+	}
+	return most
+}
+
+// two is a block of Q2_K.
+func (m blockMaker) two() (b []byte, want []float32) {
+	q, f, g := m.ints(256, 4), m.ints(16, 16), m.ints(16, 16)
+	for i := range f {
+		b = append(b, byte(f[i]|g[i]<<4))
+	}
+	b = append(b, make([]byte, 64)...)
+	for i, v := range q {
+		b[16+i/128*32+i%32] |= byte(v << (i % 128 / 32 * 2))
+		want = append(want, blockScale*float32(f[i/16])*float32(v)-blockOffset*float32(g[i/16]))
+	}
+	return half(half(b, blockScale), blockOffset), want
+}
+
+// three is a block of Q3_K.
+func (m blockMaker) three() (b []byte, want []float32) {
+	q, f := m.ints(256, 8), m.ints(16, 64)
+	b = make([]byte, 108)
+	for i, v := range q {
+		b[i%32] |= byte(v >> 2 << (i / 32))
+		b[32+i/128*32+i%32] |= byte(v & 3 << (i % 128 / 32 * 2))
+		want = append(want, blockScale*float32(f[i/16]-32)*float32(v-4))
+	}
+	for i, v := range f {
+		b[96+i%8] |= byte(v & 15 << (i / 8 * 4))
+		b[104+i%4] |= byte(v >> 4 << (i / 4 * 2))
+	}
+	return half(b, blockScale), want
+}
+
 // TestBlocks: the elements of each quantized type are those of its definition.
 func TestBlocks(t *testing.T) {
 	m := blockMaker{rand.New(rand.NewPCG(5, 6))}
@@ -155,6 +280,8 @@ func TestBlocks(t *testing.T) {
 		Q4_1: func() ([]byte, []float32) { return m.small(4, 0, blockOffset) },
 		Q5_0: func() ([]byte, []float32) { return m.small(5, -16, 0) },
 		Q5_1: func() ([]byte, []float32) { return m.small(5, 0, blockOffset) },
+		Q2_K: m.two,
+		Q3_K: m.three,
 		Q4_K: func() ([]byte, []float32) { return m.large(4) },
 		Q5_K: func() ([]byte, []float32) { return m.large(5) },
 		Q6_K: m.six,

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"unicode/utf8"
 )
@@ -154,81 +153,5 @@ func (b *ggufWriter) value(v any) error {
 // fixed are the bytes of numbers, none of texts.
 func fixed(v any) []byte {
 	b, _ := binary.Append(nil, binary.LittleEndian, v) // fails for texts alone
-	return b
-}
-
-// ConvertTensor makes a tensor of float32 values in one of the types F32, F16, BF16, Q8_0 and Q4_0. Values are rounded
-// to the nearest, with factors as in llama.cpp: max|x|/127 for a block of Q8_0, and for one of Q4_0 -1/8 of the value
-// that is farthest from 0. Rows must be whole blocks.
-func ConvertTensor(name string, to DType, shape []int, values []float32) (Tensor, error) {
-	t := Tensor{Name: name, DType: to, Shape: shape}
-	switch to {
-	case F32:
-		return NewTensor(name, shape, values), nil
-	case F16, BF16:
-		round := toHalf
-		if to == BF16 {
-			round = toBF16
-		}
-		t.Data = make([]byte, 0, 2*len(values))
-		for _, v := range values {
-			t.Data = binary.LittleEndian.AppendUint16(t.Data, round(v))
-		}
-	case Q8_0, Q4_0:
-		if last := len(shape) - 1; last < 0 || shape[last]%32 != 0 {
-			return t, fmt.Errorf("tensor %q: shape %v, want rows of a multiple of 32 elements for %s", name, shape, to)
-		}
-		pack := appendQ8
-		if to == Q4_0 {
-			pack = appendQ4
-		}
-		t.Data = make([]byte, 0, to.bytes(len(values)))
-		for at := 0; at < len(values); at += 32 {
-			t.Data = pack(t.Data, values[at:at+32])
-		}
-	default:
-		return t, fmt.Errorf("tensor %q: found type %s, want F32, F16, BF16, Q8_0 or Q4_0", name, to)
-	}
-	_, err := t.check()
-	return t, err
-}
-
-// appendQ8 appends a block of Q8_0: the integers are made with the exact factor, which is then rounded to f16.
-func appendQ8(b []byte, x []float32) []byte {
-	most := float32(0)
-	for _, v := range x {
-		most = max(most, float32(math.Abs(float64(v))))
-	}
-	d := most / 127
-	b = binary.LittleEndian.AppendUint16(b, toHalf(d))
-	inverse := float32(0)
-	if d != 0 {
-		inverse = 1 / d
-	}
-	for _, v := range x {
-		b = append(b, byte(int8(math.Round(float64(float32(v*inverse))))))
-	}
-	return b
-}
-
-// appendQ4 appends a block of Q4_0: q - 8 is the nearest integer to x/d, where the value farthest from 0 has -8. The
-// low halves of the bytes are the first 16 values, the high ones the others.
-func appendQ4(b []byte, x []float32) []byte {
-	farthest := float32(0)
-	for _, v := range x {
-		if math.Abs(float64(v)) > math.Abs(float64(farthest)) {
-			farthest = v
-		}
-	}
-	d := farthest / -8
-	b = binary.LittleEndian.AppendUint16(b, toHalf(d))
-	inverse := float32(0)
-	if d != 0 {
-		inverse = 1 / d
-	}
-	q := func(v float32) byte { return byte(min(15, int(v*inverse+8.5))) }
-	for i, v := range x[:16] {
-		b = append(b, q(v)|q(x[16+i])<<4)
-	}
 	return b
 }

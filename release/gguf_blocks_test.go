@@ -31,6 +31,8 @@ var blockTypes = []struct {
 	{checkpoint.Q5_1, []int{0, 2}, engine.Int8, 0.5 / 126},         // half a step of 8 bits
 	{checkpoint.Q5_K, []int{0, 2}, engine.Int8, 0.5 / 126},
 	{checkpoint.Q6_K, []int{208}, engine.Int8, 0.5 / 126},
+	{checkpoint.Q2_K, []int{80, 82}, engine.Int8, 0.5 / 126},
+	{checkpoint.Q3_K, []int{108}, engine.Int8, 0.5 / 126},
 }
 
 // randomBlocks returns a matrix of random integers, and of factors that keep numbers near 0.
