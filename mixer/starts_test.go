@@ -114,6 +114,12 @@ func checkStart(t *testing.T, what string, x []float32, rule string, numbers []s
 		if b := at(0); most > b*1.00001 || least < -b*1.00001 || most < b*(1-16/n) || least > -b*(1-16/n) {
 			t.Errorf("%s starts with %v to %v, want ±%v", what, least, most, b)
 		}
+	case "unit": // rows that are the first unit vector
+		for i, v := range x {
+			if first := i%16 == 0; first != (v == 1) || !first && v != 0 {
+				t.Fatalf("%s starts with %v at %d, want 1 at the first of 16 and zeros", what, v, i)
+			}
+		}
 	case "log", "softplus": // uniform in the logarithm
 		lo, hi := math.Log(at(0)), math.Log(at(1))
 		if slack := 16 / n * (hi - lo); math.Log(least) < lo-1e-4 || math.Log(most) > hi+1e-4 ||

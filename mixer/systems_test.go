@@ -226,3 +226,66 @@ func TestKindsOfParts(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsOfShortStates: a state of one position, and one of a window that sees no position but the last, has the
+// parts that its tensors are.
+func TestPartsOfShortStates(t *testing.T) {
+	for _, window := range []string{"1", "2", "3"} {
+		for l := range 4 {
+			m := variant{build: WindowAttentionInfo.New, cfg: Config{NumHeads: 2, Options: Options{"window": window}}}.mixer(t)
+			s := begin(m, 1)
+			if l > 0 {
+				s.forward(newTape(), sequences(1, 1, l))
+			}
+			var want, got []string
+			s.states[0].Tensors(func(name string, _ *tensor.Tensor) { want = append(want, name) })
+			for _, p := range StateParts(s.states[0]) {
+				got = append(got, p.Name)
+			}
+			if !slices.Equal(got, want) || (len(got) == 2) != (l > 0 && window != "1") {
+				t.Errorf("window %s after %d positions: found the parts %v, the tensors are %v", window, l, got, want)
+			}
+		}
+	}
+}
+
+// TestLengthsOfKernels: a kernel has as many taps as are asked for, the shift's as many as its state at most.
+func TestLengthsOfKernels(t *testing.T) {
+	m := variant{build: H3Info.New, cfg: Config{DState: 6, HeadDim: 1}}.mixer(t)
+	for _, l := range []int{3, 6, 9} {
+		for _, k := range Responses(newTape(), m, l) {
+			want := l
+			if k.Name == "shift" {
+				want = min(l, 6)
+			}
+			if k.Taps.Dim(0) != want {
+				t.Errorf("%s has %d taps of %d, want %d", k.Name, k.Taps.Dim(0), l, want)
+			}
+		}
+	}
+}
+
+// TestS4WithoutLowRank: a measure whose matrix is normal has no P.
+func TestS4WithoutLowRank(t *testing.T) {
+	for measure, want := range map[string]int{"legs": 1, "legt": 2, "fourier": 1, "foud": 0} {
+		m, err := S4Info.New(Config{DModel: dModel, DState: 6, DtMin: 0.1, DtMax: 0.1, Options: Options{"measure": measure}})
+		if err != nil {
+			t.Errorf("%s: %v", measure, err)
+			continue
+		}
+		p := named(m)["kernel.kernel.P"]
+		if (p != nil) != (want > 0) || p != nil && p.Dim(0) != want {
+			t.Errorf("%s: found P %v, want rank %d", measure, p, want)
+		}
+	}
+}
+
+// TestFineWeights: of Mamba's weights, those that the steps are made of are kept fine where others are rounded.
+func TestFineWeights(t *testing.T) {
+	m := variant{build: MambaInfo.New}.mixer(t)
+	for name, p := range named(m) {
+		if want := name == "x_proj.weight" || name == "dt_proj.weight"; p.Fine != want {
+			t.Errorf("%s is fine: %v, want %v", name, p.Fine, want)
+		}
+	}
+}

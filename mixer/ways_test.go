@@ -4,6 +4,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -270,5 +271,62 @@ func TestHyenaKernelsAhead(t *testing.T) {
 	}
 	if got := m.Filter.kernels(recording(), 700)[0].Dim(0); got != 600 {
 		t.Errorf("more positions than l_max: %d taps, want 600", got)
+	}
+}
+
+// TestHyenaRowsOfAllLengths: the taps that a call needs are those of the row that has gone furthest, in whatever order
+// rows come.
+func TestHyenaRowsOfAllLengths(t *testing.T) {
+	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "300")}.mixer(t).(*Hyena)
+	for _, ages := range [][]int{{150, 0}, {0, 150}, {5, 150, 70}} {
+		r, want := &Rows{Rows: &engine.Rows{}}, []float32(nil)
+		var u []float32
+		tape := recording()
+		for i, age := range ages {
+			s := begin(m, 1)
+			if age > 0 {
+				s.forward(newTape(), sequences(uint64(i), 1, age))
+			}
+			piece := sequences(uint64(10+i), 1, 4)
+			u = append(u, piece.Data()...)
+			want = append(want, read(s.clone().forward(recording(), piece))...)
+			r.Add(4, age)
+			r.States = append(r.States, s.states[0])
+		}
+		m.Filter.cached.Store(nil)
+		near(t, "y", read(m.Forward(tape, tensor.FromSlice(u, len(u)/dModel, dModel), r)), want, chunkTol)
+	}
+	for order, n := range map[string]int{"2": 1, "4": 3} {
+		m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "30", "order", order)}.mixer(t)
+		for i := range 6 {
+			err := m.NewState().Restore("long"+strconv.Itoa(i), []int{2, dModel}, make([]float32, 2*dModel))
+			if (err == nil) != (i < n) {
+				t.Errorf("order %s: restoring long%d: %v, want %d long convolutions", order, i, err, n)
+			}
+		}
+	}
+	for _, c := range []struct {
+		shape []int
+		want  bool
+	}{{[]int{1, dModel}, true}, {[]int{29, dModel}, true}, {[]int{30, dModel}, false}, {[]int{0, dModel}, false},
+		{[]int{2, dModel + 1}, false}, {[]int{2 * dModel}, false}, {[]int{1, 2, dModel}, true}} {
+		m, n := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "30")}.mixer(t), 1
+		for _, k := range c.shape {
+			n *= k
+		}
+		if err := m.NewState().Restore("long0", c.shape, make([]float32, n)); (err == nil) != c.want {
+			t.Errorf("inputs of shape %v: found the error %v", c.shape, err)
+		}
+	}
+}
+
+// TestHyenaPrecision: filters have the same bits whatever the precision of the tape, which stays as it was.
+func TestHyenaPrecision(t *testing.T) {
+	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "64")}.mixer(t).(*Hyena)
+	want := read(m.Filter.generate(newTape(), 64))
+	tape := newTape()
+	tape.SetPrecision(engine.BF16)
+	if got := read(m.Filter.generate(tape, 64)); !slices.Equal(got, want) || tape.Precision() != engine.BF16 {
+		t.Errorf("the filter has other bits in bf16, or the tape %v", tape.Precision())
 	}
 }

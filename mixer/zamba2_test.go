@@ -181,6 +181,24 @@ func TestSharedParams(t *testing.T) {
 			plain = append(plain, name)
 		}
 	}
+	for options, want := range map[string]string{"": "mlp", "attention": "q k v mlp", "no mlp": "", "attention no mlp": "q k v",
+		"no rank": "", "attention no rank": ""} {
+		o := Options{"adapter_rank": "2", "attention_adapters": fmt.Sprint(strings.Contains(options, "attention")),
+			"mlp_adapters": fmt.Sprint(!strings.Contains(options, "no mlp"))}
+		if strings.Contains(options, "no rank") {
+			o["adapter_rank"] = "0"
+		}
+		m := sharedLayers(t, o)[1]
+		var found []string
+		for _, name := range []string{"q", "k", "v", "mlp"} {
+			if named(m)[name+"_adapter.a.weight"] != nil {
+				found = append(found, name)
+			}
+		}
+		if got := strings.Join(found, " "); got != want {
+			t.Errorf("%q: found adapters of %q, want of %q", options, got, want)
+		}
+	}
 	check("without adapters and biases", named(c), append(plain, "out_proj.weight 8 8"))
 }
 
@@ -245,7 +263,7 @@ func TestBoundsOfShared(t *testing.T) {
 		{"norm_eps", "0", "norm_eps: found 0, want more than 0"},
 		{"norm_eps", "nan", "norm_eps"},
 		{"num_heads", "0", "num_heads: found 0, want a divisor of 2·d_model 16"},
-		{"num_heads", "3", "num_heads: found 3"},
+		{"num_heads", "3", "num_heads: found 3, want a divisor of 2·d_model 16"},
 		{"num_heads", "1", ""}, {"num_heads", "16", ""},
 		{"rotary_emb_dim", "3", "rotary_emb_dim: found 3"},
 		{"colour", "1", "colour"},
