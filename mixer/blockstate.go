@@ -41,19 +41,14 @@ func (s *blockState) Clone() State {
 	return &c
 }
 
-// keys is a copy of the keys and values of the block in memory for so many positions, nil for none.
+// keys is a copy of the keys and values of the block in memory for so many positions, nil where
+// none is filled.
 func (s *blockState) keys(room int) *tensor.Tensor {
-	if room == 0 {
+	if s.filled == 0 {
 		return nil
 	}
-	beside := s.block
-	if beside == nil {
-		beside = s.rows
-	}
-	x := tensor.NewBeside(beside, room, s.width())
-	if s.filled > 0 {
-		tensor.CopyRows(x, 0, s.block, 0, s.filled)
-	}
+	x := tensor.NewBeside(s.block, room, s.width())
+	tensor.CopyRows(x, 0, s.block, 0, s.filled)
 	return x
 }
 

@@ -146,9 +146,11 @@ func TestWindowBoundsTheState(t *testing.T) {
 		cfg: Config{NumHeads: 2, Options: Options{"window": "9", "kv_heads": "1"}}}.mixer(t)
 	row := 2 * dModel / 2 * 4 // bytes of a key and a value of one head of two
 	for _, l := range []int{3, 8, 9, 30} {
-		_, s := chunked(m, sequences(1, 1, l), []int{l}, never)
-		if got, want := s.size(), min(l, 8)*row; got != want {
-			t.Errorf("after %d positions the state has %d bytes, want %d, of at most 8 positions", l, got, want)
+		for _, record := range []func(int) bool{never, always} {
+			_, s := chunked(m, sequences(1, 1, l), []int{l}, record)
+			if got, want := s.size(), min(l, 8)*row; got != want {
+				t.Errorf("after %d positions the state has %d bytes, want %d, of at most 8 positions", l, got, want)
+			}
 		}
 	}
 }
