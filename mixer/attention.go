@@ -16,13 +16,14 @@ import (
 // there may be fewer (arXiv:2305.13245). It is causal, unless bidirectional is asked for. Its state, the keys and
 // values seen so far, grows with the sequence.
 //
-// The mixers that differ from it only in which keys a query sees, window-attention and bigbird, are Attentions of other
-// options.
+// The mixers that differ from it only in which keys a query sees, window-attention and bigbird, or in a gate,
+// gated-attention, are Attentions of other options.
 type Attention struct {
 	Wqkv, Out    *nn.Linear
 	QNorm, KNorm *nn.RMSNorm // of each head, before the rotation; nil for none
 	opt          engine.AttentionOptions
 	headDim      int
+	gated        bool // the outputs are multiplied by a gate: see GatedAttentionInfo
 }
 
 // AttentionInfo describes Attention.
@@ -124,12 +125,17 @@ func outStd(cfg Config) float64 { return nn.InitStd / math.Sqrt(float64(2*max(1,
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	return m.attend(t, m.project(t, u), r)
+	qkv, gate := m.project(t, u)
+	return m.attend(t, qkv, gate, r)
 }
 
-// attend is what comes after the projection to queries, keys and values.
-func (m *Attention) attend(t *autograd.Tape, qkv *tensor.Tensor, r *Rows) *tensor.Tensor {
-	return m.Out.Forward(t, t.Attention(qkv, r.Rows, r.keysAndValues(), m.opt))
+// attend is what comes after the projection to queries, keys and values. A gate of nil is 1.
+func (m *Attention) attend(t *autograd.Tape, qkv, gate *tensor.Tensor, r *Rows) *tensor.Tensor {
+	y := t.Attention(qkv, r.Rows, r.keysAndValues(), m.opt)
+	if gate != nil {
+		y = t.Gate(y, gate, engine.Sigmoid)
+	}
+	return m.Out.Forward(t, y)
 }
 
 // Options are the options of the attention operation.

@@ -162,7 +162,7 @@ func (m *adapter) params(prefix string, visit nn.Visitor) {
 func (m *Shared) Forward(t *autograd.Tape, x, e *tensor.Tensor, r *Rows) *tensor.Tensor {
 	b := m.block
 	_, s := b.norm1.AddForward(t, t.Join(x, e), nil)
-	qkv := b.attention.project(t, s)
+	qkv, _ := b.attention.project(t, s)
 	if m.qkv[0] != nil {
 		parts := t.Split(qkv, s.Dim(1), s.Dim(1), s.Dim(1))
 		for i, a := range m.qkv {
@@ -170,7 +170,7 @@ func (m *Shared) Forward(t *autograd.Tape, x, e *tensor.Tensor, r *Rows) *tensor
 		}
 		qkv = t.Join(parts...)
 	}
-	_, s = b.norm2.AddForward(t, b.attention.attend(t, qkv, r), nil)
+	_, s = b.norm2.AddForward(t, b.attention.attend(t, qkv, nil, r), nil)
 	inner := m.mlp.add(t, s, b.mlp.FC1.Forward(t, s), b.mlp.Gate.Forward(t, s))
 	return m.Out.Forward(t, b.mlp.FC2.Forward(t, t.Gate(inner[0], inner[1], b.mlp.Activation)))
 }
