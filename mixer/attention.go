@@ -93,9 +93,16 @@ func newAttention(cfg Config, o attentionOptions, h headOptions) (*Attention, er
 	if o.ALiBi && o.RotaryDim > 0 {
 		return nil, fmt.Errorf("alibi: found together with rotary_emb_dim %d, want one of them", o.RotaryDim)
 	}
+	scaling, err := h.scaling(o.RotaryDim)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.XPos > 0 && scaling.Kind != "":
+		return nil, fmt.Errorf("xpos: found together with rotary_scaling %s, want one of them", scaling.Kind)
+	}
 	m := &Attention{headDim: hd, opt: engine.AttentionOptions{
 		Heads: o.NumHeads, KVHeads: h.KVHeads, Scale: h.Scale, ALiBi: o.ALiBi, Dropout: o.Dropout,
-		Rotary: engine.Rotary{Dim: o.RotaryDim, Base: h.RotaryBase, XPos: o.XPos},
+		Rotary: engine.Rotary{Dim: o.RotaryDim, Base: h.RotaryBase, XPos: o.XPos, Scaling: scaling},
 	}}
 	m.Wqkv = nn.NewLinear(cfg.DModel, m.opt.Packed()*hd, nn.InitStd)
 	m.Out = nn.NewLinear(o.NumHeads*hd, cfg.DModel, outStd(cfg))

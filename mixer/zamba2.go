@@ -110,7 +110,8 @@ func newSharedBlock(cfg Config, o sharedOptions) (*sharedBlock, error) {
 		return nil, fmt.Errorf("num_heads: found %d, want a divisor of 2·d_model %d", o.NumHeads, 2*d)
 	}
 	attention, err := newAttention(wide, attentionOptions{NumHeads: o.NumHeads, RotaryDim: o.RotaryDim},
-		headOptions{Bias: o.Bias, RotaryBase: o.RotaryBase, Scale: 1 / math.Sqrt(float64(d)/float64(o.NumHeads))})
+		headOptions{Bias: o.Bias, rotaryOptions: rotaryOptions{RotaryBase: o.RotaryBase},
+			Scale: 1 / math.Sqrt(float64(d)/float64(o.NumHeads))})
 	if err != nil {
 		return nil, err
 	}
