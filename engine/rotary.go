@@ -32,8 +32,8 @@ type Rotary struct {
 //
 //	linear  m = 0
 //	llama3  m = (r - Low)/(High - Low), r = Original·f_i/2π, the turns within the original length (Llama 3.1)
-//	yarn    m = 1 - (i - i_High)/(i_Low - i_High), where frequency number i_r has r turns within the original length, by
-//	        f(i) = base^(-2i/Dim); i_High is rounded down and i_Low up (YaRN, arXiv:2309.00071, §3.2)
+//	yarn    m = 1 - (i - i_High)/(i_Low - i_High), where frequency number i_r has r turns within the original length;
+//	        i_High is rounded down and i_Low up (YaRN, arXiv:2309.00071, §3.2)
 //
 // as in the transformers library's modeling_rope_utils.py. divided divides each frequency by a number of its own, as
 // GGUF files have it. Cosines and sines are multiplied by Magnitude. The zero value leaves everything as it is.

@@ -20,8 +20,8 @@ func (k *ggufKeys) rotated(o given, headDim int, base float64) given {
 	return o.rotated(dim, rotary)
 }
 
-// rotaryScaling returns the options of a scaling of dim/2 frequencies. llama.cpp multiplies yarn's factor of cosines and
-// sines by attn_factor.
+// rotaryScaling returns the options of a scaling of dim/2 frequencies. llama.cpp multiplies yarn's factor of cosines
+// and sines by attn_factor.
 func (k *ggufKeys) rotaryScaling(dim int) given {
 	kind, by := "none", k.number("rope.scaling.factor", k.number("rope.scale_linear", 1))
 	if by != 1 {

@@ -25,12 +25,12 @@ func TestHFRotary(t *testing.T) {
 		`"rope_type": "linear", "factor": 2.5`: `rotary_factor=2.5,rotary_scaling=linear`,
 		`"type": "linear", "factor": 2.5`:      `rotary_factor=2.5,rotary_scaling=linear`,
 		`"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-			"original_max_position_embeddings": 8192`: `rotary_factor=8,rotary_high=4,rotary_low=1,rotary_original=8192,` +
-			`rotary_scaling=llama3`,
+			"original_max_position_embeddings": 8192`: `rotary_factor=8,rotary_high=4,rotary_low=1,` +
+			`rotary_original=8192,rotary_scaling=llama3`,
 		`"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1048576`: `rotary_factor=4,` +
 			`rotary_high=32,rotary_low=1,rotary_original=1048576,rotary_scaling=yarn`,
-		`"rope_type": "yarn", "factor": null, "original_max_position_embeddings": 128, "beta_fast": 16`: `rotary_factor=2,` +
-			`rotary_high=16,rotary_low=1,rotary_original=128,rotary_scaling=yarn`,
+		`"rope_type": "yarn", "factor": null, "original_max_position_embeddings": 128,
+			"beta_fast": 16`: `rotary_factor=2,rotary_high=16,rotary_low=1,rotary_original=128,rotary_scaling=yarn`,
 		`"rope_type": "yarn", "factor": 40, "attention_factor": 1.5, "truncate": false`: `rotary_exact=true,` +
 			`rotary_factor=40,rotary_high=32,rotary_low=1,rotary_magnitude=1.5,rotary_original=256,rotary_scaling=yarn`,
 		`"rope_type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0, "beta_slow": 0`: `rotary_factor=40,` +
