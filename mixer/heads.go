@@ -11,13 +11,13 @@ import (
 // headOptions are those of heads that are not d_model in equal parts, or not as in the official release of H3.
 type headOptions struct {
 	rotaryOptions
-	KVHeads    int     `json:"kv_heads" help:"heads of keys and values, each for several of queries; 0 for as many"`
-	HeadDim    int     `json:"head_dim" help:"components of a head; 0 for d_model/num_heads"`
-	Scale      float64 `json:"scale" min:"0" help:"of the products of queries and keys; 0 for 1/√head_dim"`
-	Bias       bool    `json:"bias" help:"biases in the projections to queries, keys and values"`
-	OutBias    bool    `json:"out_bias" help:"a bias in the last projection"`
-	QKNorm     bool    `json:"qk_norm" help:"RMSNorms of each head's queries and keys"`
-	NormEps    float64 `json:"norm_eps" help:"epsilon of these norms"`
+	KVHeads int     `json:"kv_heads" help:"heads of keys and values, each for several of queries; 0 for as many"`
+	HeadDim int     `json:"head_dim" help:"components of a head; 0 for d_model/num_heads"`
+	Scale   float64 `json:"scale" min:"0" help:"of the products of queries and keys; 0 for 1/√head_dim"`
+	Bias    bool    `json:"bias" help:"biases in the projections to queries, keys and values"`
+	OutBias bool    `json:"out_bias" help:"a bias in the last projection"`
+	QKNorm  bool    `json:"qk_norm" help:"RMSNorms of each head's queries and keys"`
+	NormEps float64 `json:"norm_eps" help:"epsilon of these norms"`
 }
 
 // plainHeads are those of the official release.

@@ -15,7 +15,7 @@ type rotaryOptions struct {
 	Scaling    string  `json:"rotary_scaling" help:"for longer texts than before: linear, llama3, yarn or divided"`
 	Factor     float64 `json:"rotary_factor" min:"0" help:"of this scaling: how many times longer"`
 	Original   int     `json:"rotary_original" min:"0" help:"positions of texts before it: llama3, yarn"`
-	Low        float64 `json:"rotary_low" min:"0" help:"turns in them: llama3's low_freq_factor, yarn's beta_slow; 0: 1"`
+	Low        float64 `json:"rotary_low" min:"0" help:"turns in them: low_freq_factor, beta_slow; 0 for 1"`
 	High       float64 `json:"rotary_high" min:"0" help:"high_freq_factor, beta_fast; 0 for llama3's 4, yarn's 32"`
 	Magnitude  float64 `json:"rotary_magnitude" min:"0" help:"of cosines, sines; 0: yarn's 0.1·ln(factor) + 1, else 1"`
 	Exact      bool    `json:"rotary_exact" help:"yarn: the bounds of its frequencies are not rounded"`
