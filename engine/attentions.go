@@ -101,40 +101,6 @@ func (o *AttentionOptions) Remembered(n int) int {
 	return n
 }
 
-// Rotary is the rotary position embedding (arXiv:2104.09864) in the halves convention of GPT-NeoX and FlashAttention.
-// The first Dim components of each head, as two halves (x1, x2), become
-//
-//	(x1 cos θ - x2 sin θ, x1 sin θ + x2 cos θ),   θ = position · base^(-2i/Dim), i < Dim/2
-//
-// The frequencies are rounded to float32 as the official code does. The zero value rotates nothing.
-//
-// With XPos (arXiv:2212.10554) queries are multiplied by ζ^(position/XPos) and keys by ζ^(-position/XPos) as well, ζ =
-// (2i/Dim + 0.4)/1.4, so that scores fall off with the distance. FlashAttention counts positions from the middle of the
-// sequence, which makes no difference to them; from its front, a sequence can grow. Keys reach the end of float32 at
-// 70·XPos positions.
-type Rotary struct {
-	Dim  int
-	Base float64 // 10000 where 0
-	XPos float64 // FlashAttention has 512; 0 for none
-}
-
-// InvFreq returns base^(-2i/Dim) in float32.
-func (r Rotary) InvFreq() []float32 {
-	f := make([]float32, r.Dim/2)
-	for i := range f {
-		f[i] = float32(math.Pow(r.BaseOr10000(), -2*float64(i)/float64(r.Dim)))
-	}
-	return f
-}
-
-// BaseOr10000 returns Base, or 10,000 if it is 0.
-func (r Rotary) BaseOr10000() float64 {
-	if r.Base == 0 {
-		return 10000
-	}
-	return r.Base
-}
-
 // LinearOptions are the options of LinearAttention.
 type LinearOptions struct {
 	Heads int

@@ -16,13 +16,14 @@ import (
 // there may be fewer (arXiv:2305.13245). It is causal, unless bidirectional is asked for. Its state, the keys and
 // values seen so far, grows with the sequence.
 //
-// The mixers that differ from it only in which keys a query sees, window-attention and bigbird, are Attentions of other
-// options.
+// The mixers that differ from it only in which keys a query sees, window-attention and bigbird, or in a gate,
+// gated-attention, are Attentions of other options.
 type Attention struct {
 	Wqkv, Out    *nn.Linear
 	QNorm, KNorm *nn.RMSNorm // of each head, before the rotation; nil for none
 	opt          engine.AttentionOptions
 	headDim      int
+	gated        bool // the outputs are multiplied by a gate: see GatedAttentionInfo
 }
 
 // AttentionInfo describes Attention.
@@ -92,9 +93,16 @@ func newAttention(cfg Config, o attentionOptions, h headOptions) (*Attention, er
 	if o.ALiBi && o.RotaryDim > 0 {
 		return nil, fmt.Errorf("alibi: found together with rotary_emb_dim %d, want one of them", o.RotaryDim)
 	}
+	scaling, err := h.scaling(o.RotaryDim)
+	switch {
+	case err != nil:
+		return nil, err
+	case o.XPos > 0 && scaling.Kind != "":
+		return nil, fmt.Errorf("xpos: found together with rotary_scaling %s, want one of them", scaling.Kind)
+	}
 	m := &Attention{headDim: hd, opt: engine.AttentionOptions{
 		Heads: o.NumHeads, KVHeads: h.KVHeads, Scale: h.Scale, ALiBi: o.ALiBi, Dropout: o.Dropout,
-		Rotary: engine.Rotary{Dim: o.RotaryDim, Base: h.RotaryBase, XPos: o.XPos},
+		Rotary: engine.Rotary{Dim: o.RotaryDim, Base: h.RotaryBase, XPos: o.XPos, Scaling: scaling},
 	}}
 	m.Wqkv = nn.NewLinear(cfg.DModel, m.opt.Packed()*hd, nn.InitStd)
 	m.Out = nn.NewLinear(o.NumHeads*hd, cfg.DModel, outStd(cfg))
@@ -124,12 +132,17 @@ func outStd(cfg Config) float64 { return nn.InitStd / math.Sqrt(float64(2*max(1,
 
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	return m.attend(t, m.project(t, u), r)
+	qkv, gate := m.project(t, u)
+	return m.attend(t, qkv, gate, r)
 }
 
-// attend is what comes after the projection to queries, keys and values.
-func (m *Attention) attend(t *autograd.Tape, qkv *tensor.Tensor, r *Rows) *tensor.Tensor {
-	return m.Out.Forward(t, t.Attention(qkv, r.Rows, r.keysAndValues(), m.opt))
+// attend is what comes after the projection to queries, keys and values. A gate of nil is 1.
+func (m *Attention) attend(t *autograd.Tape, qkv, gate *tensor.Tensor, r *Rows) *tensor.Tensor {
+	y := t.Attention(qkv, r.Rows, r.keysAndValues(), m.opt)
+	if gate != nil {
+		y = t.Gate(y, gate, engine.Sigmoid)
+	}
+	return m.Out.Forward(t, y)
 }
 
 // Options are the options of the attention operation.

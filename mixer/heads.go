@@ -10,14 +10,14 @@ import (
 
 // headOptions are those of heads that are not d_model in equal parts, or not as in the official release of H3.
 type headOptions struct {
-	KVHeads    int     `json:"kv_heads" help:"heads of keys and values, each for several of queries; 0 for as many"`
-	HeadDim    int     `json:"head_dim" help:"components of a head; 0 for d_model/num_heads"`
-	Scale      float64 `json:"scale" min:"0" help:"of the products of queries and keys; 0 for 1/√head_dim"`
-	RotaryBase float64 `json:"rotary_base" min:"0" help:"of the frequencies of rotary positions; 0 for 10000"`
-	Bias       bool    `json:"bias" help:"biases in the projections to queries, keys and values"`
-	OutBias    bool    `json:"out_bias" help:"a bias in the last projection"`
-	QKNorm     bool    `json:"qk_norm" help:"RMSNorms of each head's queries and keys"`
-	NormEps    float64 `json:"norm_eps" help:"epsilon of these norms"`
+	rotaryOptions
+	KVHeads int     `json:"kv_heads" help:"heads of keys and values, each for several of queries; 0 for as many"`
+	HeadDim int     `json:"head_dim" help:"components of a head; 0 for d_model/num_heads"`
+	Scale   float64 `json:"scale" min:"0" help:"of the products of queries and keys; 0 for 1/√head_dim"`
+	Bias    bool    `json:"bias" help:"biases in the projections to queries, keys and values"`
+	OutBias bool    `json:"out_bias" help:"a bias in the last projection"`
+	QKNorm  bool    `json:"qk_norm" help:"RMSNorms of each head's queries and keys"`
+	NormEps float64 `json:"norm_eps" help:"epsilon of these norms"`
 }
 
 // plainHeads are those of the official release.
@@ -52,31 +52,39 @@ func (h *headOptions) check(heads, d int) (hd int, err error) {
 	return hd, nil
 }
 
-// project gives the heads of queries, keys and values of u, side by side.
-func (m *Attention) project(t *autograd.Tape, u *tensor.Tensor) *tensor.Tensor {
-	qkv := m.Wqkv.Forward(t, u)
-	if m.QNorm == nil {
-		return qkv
+// project gives the heads of queries, keys and values of u, side by side, and the gate of the outputs, nil for none.
+func (m *Attention) project(t *autograd.Tape, u *tensor.Tensor) (qkv, gate *tensor.Tensor) {
+	qkv = m.Wqkv.Forward(t, u)
+	if m.gated {
+		qkv, gate = m.ungated(t, qkv)
 	}
+	if m.QNorm == nil {
+		return qkv, gate
+	}
+	q, k := m.QNorm.Factors(t), m.KNorm.Factors(t)
 	normed := m.opt.Heads + m.opt.KeyHeads()
 	parts := t.Split(qkv, normed*m.headDim, m.opt.KeyHeads()*m.headDim)
 	weights := make([]*tensor.Tensor, normed)
 	for i := range weights {
-		weights[i] = m.QNorm.Weight.Tensor
+		weights[i] = q
 		if i >= m.opt.Heads {
-			weights[i] = m.KNorm.Weight.Tensor
+			weights[i] = k
 		}
 	}
-	return t.Join(t.RMSNorm(parts[0], t.Join(weights...), normed, m.QNorm.Eps), parts[1])
+	return t.Join(t.RMSNorm(parts[0], t.Join(weights...), normed, m.QNorm.Eps), parts[1]), gate
 }
 
 // operator derives the patterns of attention from its outputs for values that are unit vectors, so that the
 // logic of rotary positions, windows and blocks stays in one place. A head of head_dim channels gives that many columns
-// at a time.
+// at a time. It is nil where a gate multiplies the outputs, which no matrix of a head does.
 func (m *Attention) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
+	if m.gated {
+		return nil
+	}
 	opt, hd, keyHeads := m.opt, m.headDim, m.opt.KeyHeads()
 	l, d := u.Dim(0), opt.Heads*hd
-	parts := t.Split(m.project(t, u), d, keyHeads*hd, keyHeads*hd)
+	qkv, _ := m.project(t, u)
+	parts := t.Split(qkv, d, keyHeads*hd, keyHeads*hd)
 	q, k, values := parts[0], parts[1], parts[2]
 	patterns := make([]float32, opt.Heads*l*l)
 	y := make([]float32, l*d)

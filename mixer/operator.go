@@ -61,7 +61,8 @@ func OperatorOf(t *autograd.Tape, m Mixer, u *tensor.Tensor) (*Operator, bool) {
 	if m, ok := m.(interface {
 		operator(t *autograd.Tape, u *tensor.Tensor) *Operator
 	}); ok {
-		return m.operator(t, u), true
+		op := m.operator(t, u)
+		return op, op != nil
 	}
 	return nil, false
 }

@@ -40,6 +40,10 @@ func variants() []variant {
 			"head_dim": "6", "scale": "0.3", "rotary_base": "500", "bias": "false"}}, false},
 		{"attention_qk_norm", AttentionInfo.New,
 			Config{NumHeads: 4, Options: Options{"kv_heads": "1", "qk_norm": "true"}}, false},
+		{"attention_yarn", AttentionInfo.New, Config{NumHeads: 2, RotaryDim: 4, Options: Options{
+			"rotary_scaling": "yarn", "rotary_factor": "4", "rotary_original": "16", "rotary_base": "100"}}, false},
+		{"gated_attention", GatedAttentionInfo.New, Config{NumHeads: 4, RotaryDim: 2, Options: Options{"kv_heads": "2",
+			"head_dim": "6"}}, false},
 		{"window_attention_shared", WindowAttentionInfo.New, Config{NumHeads: 2, RotaryDim: 2,
 			Options: Options{"window": "9", "kv_heads": "1", "out_bias": "false"}}, false},
 		{"gated_conv", GatedConvInfo.New, Config{}, true},

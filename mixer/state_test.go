@@ -151,6 +151,16 @@ func TestStateSize(t *testing.T) {
 	}
 }
 
+// badScaling spoils a configuration by a scaling of rotary positions.
+func badScaling(dim int, kind string, pairs ...string) func(*Config) {
+	return func(c *Config) {
+		c.RotaryDim, c.Options = dim, Options{"rotary_scaling": kind}
+		for i := 0; i < len(pairs); i += 2 {
+			c.Options[pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
 // TestBadConfigs: every mixer refuses what it cannot be built from, naming the field.
 func TestBadConfigs(t *testing.T) {
 	good := Config{DModel: 8, NLayer: 1, DState: 4, HeadDim: 2, DtMin: 0.1, DtMax: 0.1, Measure: "diag-lin",
@@ -177,6 +187,23 @@ func TestBadConfigs(t *testing.T) {
 		{"attention", AttentionInfo.New, "alibi",
 			func(c *Config) { c.RotaryDim, c.Options = 2, Options{"alibi": "true"} }},
 		{"attention", AttentionInfo.New, "xpos", func(c *Config) { c.Options = Options{"xpos": "512"} }},
+		{"attention", AttentionInfo.New, "rotary_scaling", badScaling(2, "dynamic", "rotary_factor", "2")},
+		{"attention", AttentionInfo.New, "rotary_scaling", badScaling(0, "linear", "rotary_factor", "2")},
+		{"attention", AttentionInfo.New, "rotary_scaling", badScaling(2, "", "rotary_factor", "2")},
+		{"attention", AttentionInfo.New, "rotary_factor", badScaling(2, "linear", "rotary_factor", "0.5")},
+		{"attention", AttentionInfo.New, "rotary_factor", badScaling(2, "linear", "rotary_factor", "NaN")},
+		{"attention", AttentionInfo.New, "rotary_original", badScaling(2, "llama3", "rotary_factor", "2")},
+		{"attention", AttentionInfo.New, "rotary_low", badScaling(2, "llama3", "rotary_factor", "2",
+			"rotary_original", "9", "rotary_low", "4")},
+		{"attention", AttentionInfo.New, "rotary_base", badScaling(2, "yarn", "rotary_factor", "2",
+			"rotary_original", "9", "rotary_base", "1")},
+		{"attention", AttentionInfo.New, "rotary_magnitude", badScaling(2, "yarn", "rotary_factor", "2",
+			"rotary_original", "9", "rotary_magnitude", "Inf")},
+		{"attention", AttentionInfo.New, "rotary_divisors", badScaling(2, "divided", "rotary_divisors", "1:2")},
+		{"attention", AttentionInfo.New, "rotary_divisors", badScaling(2, "divided", "rotary_divisors", "0")},
+		{"attention", AttentionInfo.New, "rotary_divisors", badScaling(2, "divided")},
+		{"attention", AttentionInfo.New, "xpos", badScaling(2, "linear", "rotary_factor", "2", "xpos", "9")},
+		{"gated-attention", GatedAttentionInfo.New, "num_heads", func(c *Config) { c.NumHeads = 3 }},
 		{"window-attention", WindowAttentionInfo.New, "num_heads", func(c *Config) { c.NumHeads = 3 }},
 		{"window-attention", WindowAttentionInfo.New, "window", func(c *Config) { c.Options = Options{"window": "0"} }},
 		{"window-attention", WindowAttentionInfo.New, "blocks", func(c *Config) { c.Options = Options{"blocks": "1"} }},

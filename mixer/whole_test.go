@@ -238,6 +238,7 @@ func TestDefaults(t *testing.T) {
 	cfg := Config{DModel: 64, DState: 16, NumHeads: 4, HeadDim: 1, DtMin: 1e-3, DtMax: 0.1, Measure: "diag-lin"}
 	for want, info := range map[string]Info{
 		"num_heads=4 bias=true out_bias=true norm_eps=1e-05":                     AttentionInfo,
+		"num_heads=4 qk_norm=true bias=false norm_eps=1e-06":                     GatedAttentionInfo,
 		"block=64 window=1 global=1 random=3":                                    BigBirdInfo,
 		"block=128 rows=32":                                                      BlockRecurrentInfo,
 		"version=softmax l_max=1024":                                             DSSInfo,

@@ -110,7 +110,8 @@ func newSharedBlock(cfg Config, o sharedOptions) (*sharedBlock, error) {
 		return nil, fmt.Errorf("num_heads: found %d, want a divisor of 2·d_model %d", o.NumHeads, 2*d)
 	}
 	attention, err := newAttention(wide, attentionOptions{NumHeads: o.NumHeads, RotaryDim: o.RotaryDim},
-		headOptions{Bias: o.Bias, RotaryBase: o.RotaryBase, Scale: 1 / math.Sqrt(float64(d)/float64(o.NumHeads))})
+		headOptions{Bias: o.Bias, rotaryOptions: rotaryOptions{RotaryBase: o.RotaryBase},
+			Scale: 1 / math.Sqrt(float64(d)/float64(o.NumHeads))})
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +163,7 @@ func (m *adapter) params(prefix string, visit nn.Visitor) {
 func (m *Shared) Forward(t *autograd.Tape, x, e *tensor.Tensor, r *Rows) *tensor.Tensor {
 	b := m.block
 	_, s := b.norm1.AddForward(t, t.Join(x, e), nil)
-	qkv := b.attention.project(t, s)
+	qkv, _ := b.attention.project(t, s)
 	if m.qkv[0] != nil {
 		parts := t.Split(qkv, s.Dim(1), s.Dim(1), s.Dim(1))
 		for i, a := range m.qkv {
@@ -170,7 +171,7 @@ func (m *Shared) Forward(t *autograd.Tape, x, e *tensor.Tensor, r *Rows) *tensor
 		}
 		qkv = t.Join(parts...)
 	}
-	_, s = b.norm2.AddForward(t, b.attention.attend(t, qkv, r), nil)
+	_, s = b.norm2.AddForward(t, b.attention.attend(t, qkv, nil, r), nil)
 	inner := m.mlp.add(t, s, b.mlp.FC1.Forward(t, s), b.mlp.Gate.Forward(t, s))
 	return m.Out.Forward(t, b.mlp.FC2.Forward(t, t.Gate(inner[0], inner[1], b.mlp.Activation)))
 }

@@ -13,6 +13,7 @@ import (
 var registry = []mixer.Info{
 	mixer.H3Info,
 	mixer.AttentionInfo,
+	mixer.GatedAttentionInfo,
 	mixer.LinearAttentionInfo,
 	mixer.RetentionInfo,
 	mixer.WindowAttentionInfo,

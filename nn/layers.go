@@ -108,11 +108,15 @@ func NewRMSNormPlusOne(d int, eps float64) *RMSNorm {
 
 // AddForward returns s = x + r (r may be nil) and the norm of s.
 func (m *RMSNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor) {
-	w := m.Weight.Tensor
-	if m.one != nil {
-		w = t.Add(w, m.one())
+	return t.AddRMSNorm(x, r, m.Factors(t), m.Eps)
+}
+
+// Factors returns what the normalized channels are multiplied by: w, or 1 + w.
+func (m *RMSNorm) Factors(t *autograd.Tape) *tensor.Tensor {
+	if m.one == nil {
+		return m.Weight.Tensor
 	}
-	return t.AddRMSNorm(x, r, w, m.Eps)
+	return t.Add(m.Weight.Tensor, m.one())
 }
 
 // Params visits the weight.

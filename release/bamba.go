@@ -20,7 +20,7 @@ func (o *bambaOptions) model(c *hfCommon) (m published) {
 	c.wantAct("hidden_act", o.Act, "silu")
 	c.someLayers()
 	attention, headDim, kv := o.hfAttention.options(c, 8)
-	base := c.base(10000)
+	rotary := c.rotary(10000)
 	mamba := o.hfMambaHybrid.options(c, 0, o.Eps)
 	layers := make([]string, c.Layers)
 	for i := range layers {
@@ -30,7 +30,7 @@ func (o *bambaOptions) model(c *hfCommon) (m published) {
 		if i < 0 || i >= len(layers) {
 			return c.failf("attn_layer_indices: found %d, want numbers below num_hidden_layers %d", i, c.Layers)
 		}
-		layers[i] = entry("attention", attention.rotated(headDim/2, base))
+		layers[i] = entry("attention", attention.rotated(headDim/2, rotary))
 	}
 	m.config = newHFConfig(layers, entry("swiglu", given{"bias": o.MLPBias}), o.Eps)
 	m.config.DInner = o.Inner

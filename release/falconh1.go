@@ -58,8 +58,8 @@ func (o *falconH1Options) model(c *hfCommon) (m published) {
 	ssm := c.factors("ssm_multipliers", o.SSMScales, 5)
 	mlp := c.factors("mlp_multipliers", o.MLPScales, 2)
 	attention, headDim, kv := o.hfAttention.options(c, 8)
-	base := c.base(10000)
-	attention = attention.rotated(headDim, base).with(given{
+	rotary := c.rotary(10000)
+	attention = attention.rotated(headDim, rotary).with(given{
 		"in_scale": factor(o.AttnIn), "out_scale": factor(o.AttnOut), "out_bias": o.hfAttention.Bias,
 	})
 	if key := factor(o.KeyScale); key != 1 { // keys are only multiplied with queries

@@ -128,8 +128,8 @@ func TestGGUFHybridProblems(t *testing.T) {
 		"jamba.attention.head_count_kv: found 3, want a divisor": broken("jamba", func(h *llamaHybrid) {
 			h.values["attention.head_count_kv"] = []int32{0, 3, 0, 0}
 		}),
-		`falcon-h1.rope.scaling.type: found "yarn", want none`: broken("falcon-h1", func(h *llamaHybrid) {
-			h.values["rope.scaling.type"] = "yarn"
+		`falcon-h1.rope.scaling.type: found "longrope", want none, linear`: broken("falcon-h1", func(h *llamaHybrid) {
+			h.values["rope.scaling.type"] = "longrope"
 		}),
 		"lfm2moe.expert_count, expert_used_count: found 6 and 7": broken("lfm2moe", func(h *llamaHybrid) {
 			h.values["expert_used_count"] = uint32(7)

@@ -79,14 +79,6 @@ func (k *ggufKeys) attention() (o given, heads, kvHeads, headDim int) {
 	return o, heads, kvHeads, headDim
 }
 
-// rotated adds rotary positions to the options of attention.
-func (k *ggufKeys) rotated(o given, headDim int, base float64) given {
-	if kind, ok := k.file.Values()[k.arch+".rope.scaling.type"].(string); ok && kind != "none" {
-		k.failf(k.arch+".rope.scaling.type", "found %.60q, want none", kind)
-	}
-	return o.rotated(k.sizeOr("rope.dimension_count", 1, headDim), k.number("rope.freq_base", base))
-}
-
 // layers sets the layers of a model, with mixers by kind, and its gated MLPs.
 func (k *ggufKeys) layers(p *published, mlp string, entryOf func(layer int) string) {
 	n := min(k.size("block_count", 1), maxLayers)

@@ -41,8 +41,8 @@ func (o *graniteOptions) model(c *hfCommon) (m published) {
 	}
 	attention, headDim, kv := o.hfAttention.options(c, o.hfAttention.Heads)
 	if o.Positions != nil && *o.Positions == "rope" {
-		base := c.base(10000)
-		attention = attention.rotated(headDim, base)
+		rotary := c.rotary(10000)
+		attention = attention.rotated(headDim, rotary)
 	}
 	mamba := o.hfMambaHybrid.options(c, 0, o.Eps)
 	scaled := given{"out_scale": o.ResidScale}

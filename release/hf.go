@@ -59,6 +59,7 @@ type hfCommon struct {
 	VocabSize int    `json:"vocab_size"`
 	Tied      *bool  `json:"tie_word_embeddings"`
 	TiedToo   *bool  `json:"tie_embedding"` // LFM2's name for it
+	Positions int    `json:"max_position_embeddings"`
 
 	hfRotary
 
@@ -71,48 +72,6 @@ func (c *hfCommon) failf(format string, args ...any) published {
 		c.err = fmt.Errorf(format, args...)
 	}
 	return published{}
-}
-
-// hfRotary are the rotary positions in both dialects. transformers 5 has them in a separate struct.
-type hfRotary struct {
-	Theta      *float64       `json:"rope_theta"`
-	Part       *float64       `json:"partial_rotary_factor"`
-	Scaling    map[string]any `json:"rope_scaling"`
-	Parameters *struct {
-		Type  string   `json:"rope_type"`
-		Theta *float64 `json:"rope_theta"`
-		Part  *float64 `json:"partial_rotary_factor"`
-	} `json:"rope_parameters"`
-}
-
-// base returns the base of the frequencies of rotary positions.
-func (c *hfCommon) base(otherwise float64) float64 {
-	if p := c.Parameters; p != nil {
-		if p.Type != "" && p.Type != "default" {
-			c.failf("rope_parameters.rope_type: found %q, want default: no scaling", p.Type)
-		}
-		set(&otherwise, p.Theta)
-	} else if kind, ok := c.Scaling["rope_type"]; len(c.Scaling) > 0 && !(ok && kind == "default") {
-		c.failf("rope_scaling: found %v, want none", c.Scaling)
-	}
-	set(&otherwise, c.Theta)
-	if !(otherwise > 0) {
-		c.failf("rope_theta: found %g, want more than 0", otherwise)
-	}
-	return otherwise
-}
-
-// dim returns the number of components of a head that are rotated.
-func (c *hfCommon) dim(headDim int, part float64) int {
-	if p := c.Parameters; p != nil {
-		set(&part, p.Part)
-	}
-	set(&part, c.Part)
-	n := int(part * float64(headDim))
-	if !(part >= 0 && part <= 1) || n%2 != 0 {
-		c.failf("partial_rotary_factor: found %g, want an even part of the %d components of a head", part, headDim)
-	}
-	return n
 }
 
 // hfType is the model_type of a configuration of the transformers library, "" of another.

@@ -89,18 +89,6 @@ func (a *hfAttention) options(c *hfCommon, kvHeads int) (o given, headDim, kv in
 	return o, headDim, kvHeads
 }
 
-// rotated adds rotary positions of dim components of a head.
-func (o given) rotated(dim int, base float64) given {
-	if dim == 0 {
-		return o
-	}
-	o = o.with(given{"rotary_emb_dim": dim})
-	if base != 10000 {
-		o["rotary_base"] = base
-	}
-	return o
-}
-
 // hfMambaHybrid are the fields of Mamba-2 in hybrids.
 type hfMambaHybrid struct {
 	Expand   int      `json:"mamba_expand"`

@@ -62,11 +62,11 @@ func (o *lfm2Options) kinds(layers int) []string {
 func (o *lfm2Options) model(c *hfCommon) (m published) {
 	c.someLayers()
 	attention, headDim, kv := o.hfAttention.options(c, 8)
-	base := c.base(1e6)
+	rotary := c.rotary(1e6)
 	mixers := map[string]string{
 		"conv": entry("gated-conv", given{"d_conv": o.Taps, "bias": o.ConvBias}),
 		"attention": entry("attention",
-			attention.rotated(headDim, base).with(given{"qk_norm": true, "norm_eps": o.Eps})),
+			attention.rotated(headDim, rotary).with(given{"qk_norm": true, "norm_eps": o.Eps})),
 	}
 	kinds := o.kinds(c.Layers)
 	if len(kinds) != c.Layers {

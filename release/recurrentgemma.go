@@ -32,13 +32,13 @@ func (o *recurrentGemmaOptions) model(c *hfCommon) (m published) {
 		return c.failf("block_types: found none, want recurrent and attention in some order")
 	}
 	attention, headDim, kv := o.hfAttention.options(c, o.hfAttention.Heads)
-	base := c.base(10000)
+	rotary := c.rotary(10000)
 	rotated := c.dim(headDim, 0.5)
 	width := c.Hidden
 	set(&width, o.Width)
 	mixers := map[string]string{
 		"recurrent": entry("rg-lru", given{"width": width, "num_heads": o.hfAttention.Heads, "d_conv": o.Taps}),
-		"attention": entry("window-attention", attention.rotated(rotated, base).
+		"attention": entry("window-attention", attention.rotated(rotated, rotary).
 			with(given{"out_bias": true, "window": o.Window + 1})), // the size does not count the position itself
 	}
 	kinds := make([]string, c.Layers)

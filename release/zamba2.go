@@ -54,7 +54,7 @@ func (o *zamba2Options) model(c *hfCommon) (m published) {
 	case !o.MLPAdapter:
 		return c.failf("use_shared_mlp_adapter: found false, want true")
 	}
-	base := c.base(10000)
+	rotary := c.plainRotary(10000)
 	inner := o.Expand * c.Hidden
 	headDim := int(o.HeadDim)
 	if headDim == 0 && o.Heads > 0 {
@@ -70,7 +70,7 @@ func (o *zamba2Options) model(c *hfCommon) (m published) {
 	shared := given{"num_heads": o.AttentionHeads, "d_inner": o.Inner, "adapter_rank": o.Rank,
 		"attention_adapters": o.AttentionAdapter, "bias": o.Bias, "norm_eps": o.Eps}
 	if o.Rotary {
-		shared = shared.rotated(2*c.Hidden/o.AttentionHeads, base)
+		shared = shared.rotated(2*c.Hidden/o.AttentionHeads, rotary)
 	}
 	m.names = hfNames{
 		embedding: []string{"model.embed_tokens."}, norm: "model.final_layernorm.", layers: "model.layers.",

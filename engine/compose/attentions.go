@@ -19,6 +19,9 @@ func (v *val) rotate(rot engine.Rotary, start int, sign float64) *val {
 	positions := e.count(v.dim(0)).plus(float64(start)).as(-1, 1, 1)
 	angles := positions.mul(e.constant(rot, rot.InvFreq))
 	cos, sin := angles.cos(), angles.sin()
+	if by := rot.Magnitude(); by != 1 {
+		cos, sin = cos.scale(by), sin.scale(by)
+	}
 	if rot.XPos != 0 {
 		zeta := e.count(half).affine(2/float64(rot.Dim), 0.4).scale(1 / 1.4)
 		factor := zeta.log().mul(positions).scale(sign / rot.XPos).exp()

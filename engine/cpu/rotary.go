@@ -7,7 +7,7 @@ import (
 	"github.com/hippo-ssm/hippo/engine"
 )
 
-// turn is a rotation: cosines and sines (Dim/2 each), times xPos's factors.
+// turn is a rotation: cosines and sines (Dim/2 each), times their magnitude and xPos's factors.
 type turn struct{ cos, sin []float32 }
 
 // rotaryTable holds the turns (positions, Dim/2) of queries and of keys, one slice where there is no xPos. It grows by
@@ -64,10 +64,10 @@ func rotaryTurns(r engine.Rotary, n int, sign float64) turn {
 	for p := range n {
 		for i, f := range freq {
 			s, c := math.Sincos(float64(p) * float64(f))
-			factor := 1.0
+			factor := r.Magnitude()
 			if r.XPos != 0 {
 				zeta := (2*float64(i)/float64(r.Dim) + 0.4) / 1.4
-				factor = math.Pow(zeta, sign*float64(p)/r.XPos)
+				factor *= math.Pow(zeta, sign*float64(p)/r.XPos)
 			}
 			t.cos[p*half+i], t.sin[p*half+i] = float32(c*factor), float32(s*factor)
 		}

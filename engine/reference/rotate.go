@@ -41,9 +41,9 @@ func rotate(r engine.Rotary, x []float64, position int, sign float64, transposed
 		if transposed {
 			sin = -sin
 		}
-		factor := 1.0
+		factor := r.Magnitude()
 		if r.XPos != 0 {
-			factor = math.Pow((2*float64(i)/float64(r.Dim)+0.4)/1.4, sign*float64(position)/r.XPos)
+			factor *= math.Pow((2*float64(i)/float64(r.Dim)+0.4)/1.4, sign*float64(position)/r.XPos)
 		}
 		a, b := x[i], x[half+i]
 		x[i], x[half+i] = factor*(a*cos-b*sin), factor*(a*sin+b*cos)

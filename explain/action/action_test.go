@@ -20,6 +20,7 @@ import (
 var entries = map[string][]string{
 	"h3":               {"h3", "h3(head_dim=4)", "h3(head_dim=4,head_order=hd)"},
 	"attention":        {"attention(num_heads=3,rotary_emb_dim=4)", "attention(num_heads=4,kv_heads=2,qk_norm=true)"},
+	"gated-attention":  {"gated-attention(num_heads=4,kv_heads=2,rotary_emb_dim=2)"},
 	"linear-attention": {"linear-attention(num_heads=3)"},
 	"retention":        {"retention(num_heads=3)"},
 	"window-attention": {"window-attention(num_heads=2,window=5)"},
@@ -212,6 +213,7 @@ func TestWhatIsHeldFixed(t *testing.T) {
 		"gmlp(l_max=64)":                       {gates},
 		"gated-conv":                           {gates},
 		"attention(num_heads=2)":               {attention},
+		"gated-attention(num_heads=2)":         {attention, gates},
 		"window-attention(num_heads=2)":        {attention},
 		"bigbird(num_heads=2)":                 {attention},
 		"linear-attention(num_heads=2)":        {attention},

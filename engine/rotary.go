@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Rotary is the rotary position embedding (arXiv:2104.09864) in the halves convention of GPT-NeoX and FlashAttention.
+// The first Dim components of each head, as two halves (x1, x2), become
+//
+//	(x1 cos θ - x2 sin θ, x1 sin θ + x2 cos θ),   θ = position · base^(-2i/Dim), i < Dim/2
+//
+// The frequencies are rounded to float32 as the official code does. The zero value rotates nothing.
+//
+// With XPos (arXiv:2212.10554) queries are multiplied by ζ^(position/XPos) and keys by ζ^(-position/XPos) as well, ζ =
+// (2i/Dim + 0.4)/1.4, so that scores fall off with the distance. FlashAttention counts positions from the middle of the
+// sequence, which makes no difference to them; from its front, a sequence can grow. Keys reach the end of float32 at
+// 70·XPos positions.
+type Rotary struct {
+	Dim     int
+	Base    float64 // 10000 where 0
+	XPos    float64 // FlashAttention has 512; 0 for none
+	Scaling RotaryScaling
+}
+
+// RotaryScaling makes the frequencies f_i of rotary positions smaller, for texts longer than those of the training:
+//
+//	f_i·(m_i + (1 - m_i)/Factor)
+//
+// where m_i, from 0 to 1, is the share of a frequency that is kept:
+//
+//	linear  m = 0
+//	llama3  m = (r - Low)/(High - Low), r = Original·f_i/2π, the turns within the original length (Llama 3.1)
+//	yarn    m = 1 - (i - i_High)/(i_Low - i_High), where frequency number i_r has r turns within the original length;
+//	        i_High is rounded down and i_Low up (YaRN, arXiv:2309.00071, §3.2)
+//
+// as in the transformers library's modeling_rope_utils.py. divided divides each frequency by a number of its own, as
+// GGUF files have it. Cosines and sines are multiplied by Magnitude. The zero value leaves everything as it is.
+type RotaryScaling struct {
+	Kind      string  // "", linear, llama3, yarn or divided
+	Factor    float64 // how many times longer
+	Original  float64 // positions of a text in the training before
+	Low, High float64 // turns: llama3's low_freq_factor and high_freq_factor, yarn's beta_slow and beta_fast
+	Exact     bool    // yarn: i_Low and i_High are not rounded
+	Magnitude float64 // 1 where 0
+	Divisors  string  // divided: Dim/2 numbers, with : between them
+}
+
+// RotaryScalings are the values of RotaryScaling.Kind.
+var RotaryScalings = []string{"", "linear", "llama3", "yarn", "divided"}
+
+// InvFreq returns the frequencies, scaled, in float32.
+func (r Rotary) InvFreq() []float32 {
+	out, divisors := make([]float32, r.Dim/2), []float64(nil)
+	if r.Scaling.Kind == "divided" {
+		divisors, _ = ParseDivisors(r.Scaling.Divisors) // the mixer has checked them
+	}
+	for i := range out {
+		f := math.Pow(r.BaseOr10000(), -2*float64(i)/float64(r.Dim))
+		switch {
+		case divisors != nil:
+			f /= divisors[i]
+		case r.Scaling.Kind != "":
+			m := r.kept(i, f)
+			f *= m + (1-m)/r.Scaling.Factor
+		}
+		out[i] = float32(f)
+	}
+	return out
+}
+
+// kept is the share m of frequency number i, f, that is not divided.
+func (r Rotary) kept(i int, f float64) float64 {
+	s := r.Scaling
+	m := 0.0
+	switch s.Kind {
+	case "llama3":
+		m = (s.Original*f/(2*math.Pi) - s.Low) / (s.High - s.Low)
+	case "yarn":
+		number := func(turns float64) float64 {
+			return float64(r.Dim) * math.Log(s.Original/(2*math.Pi*turns)) / (2 * math.Log(r.BaseOr10000()))
+		}
+		from, to := number(s.High), number(s.Low)
+		if !s.Exact {
+			from, to = math.Floor(from), math.Ceil(to)
+		}
+		from, to = max(from, 0), min(to, float64(r.Dim-1))
+		if from == to {
+			to += 0.001 // as the official code: a step
+		}
+		m = 1 - (float64(i)-from)/(to-from)
+	}
+	return min(max(m, 0), 1)
+}
+
+// Magnitude is the factor of cosines and sines.
+func (r Rotary) Magnitude() float64 {
+	if r.Scaling.Magnitude == 0 {
+		return 1
+	}
+	return r.Scaling.Magnitude
+}
+
+// ParseDivisors returns the numbers of RotaryScaling.Divisors.
+func ParseDivisors(text string) ([]float64, error) {
+	var out []float64
+	for part := range strings.SplitSeq(text, ":") {
+		x, err := strconv.ParseFloat(part, 64)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// BaseOr10000 returns Base, or 10,000 if it is 0.
+func (r Rotary) BaseOr10000() float64 {
+	if r.Base == 0 {
+		return 10000
+	}
+	return r.Base
+}

@@ -1,0 +1,78 @@
+package release
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ggufDivisors is the tensor of the numbers that divide the frequencies of rotary positions: Llama 3's scaling.
+const ggufDivisors = "rope_freqs.weight"
+
+// rotated adds rotary positions to the options of attention.
+func (k *ggufKeys) rotated(o given, headDim int, base float64) given {
+	dim := k.sizeOr("rope.dimension_count", 1, headDim)
+	rotary := k.rotaryScaling(dim)
+	if base = k.number("rope.freq_base", base); base != 10000 {
+		rotary["rotary_base"] = base
+	}
+	return o.rotated(dim, rotary)
+}
+
+// rotaryScaling returns the options of a scaling of dim/2 frequencies. llama.cpp multiplies yarn's factor of cosines
+// and sines by attn_factor.
+func (k *ggufKeys) rotaryScaling(dim int) given {
+	kind, by := "none", k.number("rope.scaling.factor", k.number("rope.scale_linear", 1))
+	if by != 1 {
+		kind = "linear" // unless the file says another
+	}
+	full, v := k.value("rope.scaling.type")
+	if text, ok := v.(string); ok {
+		kind = text
+	}
+	divided := k.has(ggufDivisors)
+	switch {
+	case divided && (kind == "none" || by == 1):
+		return given{"rotary_scaling": "divided", "rotary_divisors": k.divisors(dim / 2)}
+	case kind == "none", kind == "linear" && by == 1 && !divided:
+		return given{}
+	case kind == "linear" && !divided:
+		return given{"rotary_scaling": kind, "rotary_factor": by}
+	case kind == "yarn" && !divided:
+		own := 0.1*math.Log(by) + 1
+		o := given{"rotary_scaling": kind, "rotary_factor": by,
+			"rotary_original": k.sizeOr("rope.scaling.original_context_length", 1, k.sizeOr("context_length", 1, 1)),
+			"rotary_low":      k.number("rope.scaling.yarn_beta_slow", 1),
+			"rotary_high":     k.number("rope.scaling.yarn_beta_fast", 32)}
+		if factor := k.number("rope.scaling.attn_factor", 1); factor != 1 {
+			o["rotary_magnitude"] = own * factor
+		}
+		return o
+	}
+	with := ""
+	if divided {
+		with = " together with " + ggufDivisors
+	}
+	k.failf(full, "found %.60q%s, want none, linear, yarn or none with %s", kind, with, ggufDivisors)
+	return given{}
+}
+
+// divisors returns the numbers of a tensor as a text, with : between them.
+func (k *ggufKeys) divisors(n int) string {
+	x, _ := k.file.Tensor(ggufDivisors)
+	if x.Elements() != n {
+		k.errs = append(k.errs, fmt.Errorf("%s: found shape %v, want one number for each of %d frequencies",
+			ggufDivisors, x.Shape, n))
+		return ""
+	}
+	values, err := x.Float32()
+	if err != nil {
+		k.errs = append(k.errs, fmt.Errorf("%s: %w", ggufDivisors, err))
+	}
+	var texts []string
+	for _, v := range values {
+		texts = append(texts, strconv.FormatFloat(float64(v), 'g', -1, 32))
+	}
+	return strings.Join(texts, ":")
+}
