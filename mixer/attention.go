@@ -129,7 +129,10 @@ func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor
 
 // attend is what comes after the projection to queries, keys and values.
 func (m *Attention) attend(t *autograd.Tape, qkv *tensor.Tensor, r *Rows) *tensor.Tensor {
-	return m.Out.Forward(t, t.Attention(qkv, r.Rows, r.keysAndValues(), m.opt))
+	y := r.oneByOne(t, func(t *autograd.Tape, r *Rows, qkv ...*tensor.Tensor) *tensor.Tensor {
+		return t.Attention(qkv[0], r.Rows, r.keysAndValues(), m.opt)
+	}, qkv)
+	return m.Out.Forward(t, y)
 }
 
 // Options are the options of the attention operation.
@@ -142,9 +145,9 @@ func (m *Attention) Traits() Traits {
 	}
 	s := m.newState()
 	if s.most < math.MaxInt {
-		return Traits{}
+		return Traits{StepsRows: true}
 	}
-	return Traits{Growth: s.rowBytes()}
+	return Traits{Growth: s.rowBytes(), StepsRows: true}
 }
 
 // NewState returns an empty cache of keys and values, in the precision of the weights.
