@@ -79,6 +79,12 @@ func (t *Tape) SetPrecision(p engine.Precision) {
 // Precision is what SetPrecision has set.
 func (t *Tape) Precision() engine.Precision { return t.step.Precision }
 
+// StepsRows reports whether the engine itself takes stepped rows: see engine.RowStepper.
+func (t *Tape) StepsRows() bool {
+	_, steps := t.engine.(engine.RowStepper)
+	return steps && !t.Recording()
+}
+
 // Reset forgets all operations and takes back all memory: no tensor made on the tape may be used afterwards.
 func (t *Tape) Reset() {
 	for _, op := range t.ops {

@@ -33,6 +33,10 @@ type Engine interface {
 	Routed       // mixtures of experts
 }
 
+// RowStepper is an engine that, unless the tape records, steps the positions of stepped rows with a state in ShiftSSM,
+// DiagSSM, DPLRSSM, SelectiveScan, SSD, Recurrence, RGLRU and CausalConv: a call has the bits of one for each position.
+type RowStepper interface{ StepsRows() }
+
 // Op is what a recorded operation leaves on the tape. What its backward needs beside inputs and outputs differs from
 // engine to engine (one keeps spectra, another computes them again), so it is the engine's.
 type Op interface {

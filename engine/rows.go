@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/internal/counter"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -14,11 +15,12 @@ import (
 // One layout serves training, prompts in parts, many sessions that decode a token each, examples of different lengths,
 // and packed documents. Only operations along the sequence look at rows: all others work on n positions.
 type Rows struct {
-	from   []int // of each row, and the end of the last
-	start  []int
-	seeds  []uint64
-	equal  bool // all rows have the same length
-	trains bool
+	from    []int // of each row, and the end of the last
+	start   []int
+	seeds   []uint64
+	stepped []int // rows that are read one position at a time
+	equal   bool  // all rows have the same length
+	trains  bool
 }
 
 // NewRows returns rows of the given lengths that start at position 0.
@@ -41,7 +43,8 @@ func EqualRows(b, l int) *Rows {
 
 // Clear removes all rows and reuses their memory.
 func (r *Rows) Clear() {
-	r.from, r.start, r.seeds, r.equal, r.trains = r.from[:0], r.start[:0], r.seeds[:0], false, false
+	r.from, r.start, r.seeds, r.stepped = r.from[:0], r.start[:0], r.seeds[:0], r.stepped[:0]
+	r.equal, r.trains = false, false
 }
 
 // Add appends a row of length positions, which starts at position start of its sequence.
@@ -57,6 +60,24 @@ func (r *Rows) Add(length, start int) {
 	r.from = append(r.from, r.Total()+length)
 	r.start = append(r.start, start)
 }
+
+// AddStepped appends a row whose positions are read one at a time: results and state have the bits of as many rows of one
+// position, one after another. An operation that would read it another way is called once for each position: see
+// package mixer.
+func (r *Rows) AddStepped(length, start int) {
+	if r.Add(length, start); length > 1 {
+		r.stepped = append(r.stepped, r.Count()-1)
+	}
+}
+
+// Stepped reports whether the positions of row i are read one at a time.
+func (r *Rows) Stepped(i int) bool {
+	_, found := slices.BinarySearch(r.stepped, i)
+	return found
+}
+
+// AnyStepped reports whether there is such a row.
+func (r *Rows) AnyStepped() bool { return len(r.stepped) > 0 }
 
 // RowSeeds are the seeds of n examples, from number first on, in a step of a run with the given seed. They depend on
 // nothing else, so that any split of a step's examples has the same dropout.

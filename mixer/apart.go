@@ -8,35 +8,103 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// apart calls forward once for each class of rows and puts the results together in the order of the rows. It is for
-// computations that choose one way for all rows of a call: with only one class in a call, a row has the same bits
-// beside any others. If all rows are of one class there is one call.
-func (r *Rows) apart(t *autograd.Tape, u *tensor.Tensor, class func(i int) int,
-	forward func(*autograd.Tape, *tensor.Tensor, *Rows) *tensor.Tensor) *tensor.Tensor {
-	classes := make([]int, r.Count())
-	for i := range classes {
-		classes[i] = class(i)
-	}
-	if one := slices.Compact(slices.Clone(classes)); len(one) == 1 {
-		return forward(t, u, r)
-	}
-	ys := make([]*tensor.Tensor, r.Count())
-	for first, c := range classes {
-		if ys[first] != nil {
-			continue
-		}
-		part, us, places := &Rows{Rows: &engine.Rows{}}, []*tensor.Tensor(nil), []int(nil)
-		for i := range classes {
-			if classes[i] == c {
-				part.Add(r.Len(i), r.Start(i))
-				part.States = append(part.States, r.state(i))
-				us, places = append(us, t.Slice(u, r.From(i), r.Len(i))), append(places, i)
+// forward is what a mixer, or a part of one, makes of inputs along the rows.
+type forward func(t *autograd.Tape, r *Rows, xs ...*tensor.Tensor) *tensor.Tensor
+
+// piece is n positions of row i, from position at on.
+type piece struct{ i, at, n int }
+
+// inGroups calls f once for each group of pieces and puts the results together in the order of the rows. Each group has
+// pieces of different rows, and together they are all positions.
+func (r *Rows) inGroups(t *autograd.Tape, groups [][]piece, f forward, xs ...*tensor.Tensor) *tensor.Tensor {
+	ys := make([]*tensor.Tensor, r.Total()) // of the pieces, where they start
+	for _, group := range groups {
+		part, ins := &Rows{Rows: &engine.Rows{}}, make([]*tensor.Tensor, len(xs))
+		for _, p := range group {
+			part.Add(p.n, r.Start(p.i)+p.at)
+			part.States = append(part.States, r.state(p.i))
+			if from := r.From(p.i) + p.at; r.Steps != nil {
+				part.Steps = append(part.Steps, r.Steps[from:from+p.n]...)
 			}
 		}
-		y := forward(t, t.Stack(us...), part)
-		for k, i := range places {
-			ys[i] = t.Slice(y, part.From(k), part.Len(k))
+		for k, x := range xs {
+			var cut []*tensor.Tensor
+			for _, p := range group {
+				cut = append(cut, t.Slice(x, r.From(p.i)+p.at, p.n))
+			}
+			ins[k] = stacked(t, cut)
+		}
+		y := f(t, part, ins...)
+		for k, p := range group {
+			of := y
+			if len(group) > 1 {
+				of = t.Slice(y, part.From(k), part.Len(k))
+			}
+			ys[r.From(p.i)+p.at] = of
 		}
 	}
-	return t.Stack(ys...)
+	return stacked(t, slices.DeleteFunc(ys, func(y *tensor.Tensor) bool { return y == nil }))
+}
+
+// stacked is xs one after the other.
+func stacked(t *autograd.Tape, xs []*tensor.Tensor) *tensor.Tensor {
+	if len(xs) == 1 {
+		return xs[0]
+	}
+	return t.Stack(xs...)
+}
+
+// apart calls f once for each class of rows. It is for computations that choose one way for all rows of a call: with
+// only one class in a call, a row has the same bits beside any others. If all rows are of one class there is one call.
+func (r *Rows) apart(t *autograd.Tape, u *tensor.Tensor, class func(i int) int,
+	f func(*autograd.Tape, *tensor.Tensor, *Rows) *tensor.Tensor) *tensor.Tensor {
+	var classes []int
+	var groups [][]piece
+	for i := range r.Count() {
+		at := slices.Index(classes, class(i))
+		if at < 0 {
+			at = len(classes)
+			classes, groups = append(classes, class(i)), append(groups, nil)
+		}
+		groups[at] = append(groups[at], piece{i, 0, r.Len(i)})
+	}
+	if len(classes) == 1 {
+		return f(t, u, r)
+	}
+	of := func(t *autograd.Tape, r *Rows, xs ...*tensor.Tensor) *tensor.Tensor { return f(t, xs[0], r) }
+	return r.inGroups(t, groups, of, u)
+}
+
+// oneByOne calls f once for all rows if none is stepped, else once for each position of the longest stepped row: first
+// for the first positions of stepped rows and all of the others, then for the second positions, and so on. So stepped
+// rows get what they would get in as many calls, whatever f does.
+func (r *Rows) oneByOne(t *autograd.Tape, f forward, xs ...*tensor.Tensor) *tensor.Tensor {
+	if !r.AnyStepped() {
+		return f(t, r, xs...)
+	}
+	groups := make([][]piece, 1)
+	for i := range r.Count() {
+		if !r.Stepped(i) {
+			groups[0] = append(groups[0], piece{i, 0, r.Len(i)})
+			continue
+		}
+		for at := range r.Len(i) {
+			if at == len(groups) {
+				groups = append(groups, nil)
+			}
+			groups[at] = append(groups[at], piece{i, at, 1})
+		}
+	}
+	return r.inGroups(t, groups, f, xs...)
+}
+
+// Run is m.Forward for any rows. Stepped rows of a mixer, or on an engine, that does not step them are taken position
+// by position.
+func Run(t *autograd.Tape, m Mixer, u *tensor.Tensor, r *Rows) *tensor.Tensor {
+	if !r.AnyStepped() || m.Traits().StepsRows && t.StepsRows() {
+		return m.Forward(t, u, r)
+	}
+	return r.oneByOne(t, func(t *autograd.Tape, r *Rows, xs ...*tensor.Tensor) *tensor.Tensor {
+		return m.Forward(t, xs[0], r)
+	}, u)
 }

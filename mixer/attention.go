@@ -138,7 +138,9 @@ func (m *Attention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor
 
 // attend is what comes after the projection to queries, keys and values. A gate of nil is 1.
 func (m *Attention) attend(t *autograd.Tape, qkv, gate *tensor.Tensor, r *Rows) *tensor.Tensor {
-	y := t.Attention(qkv, r.Rows, r.keysAndValues(), m.opt)
+	y := r.oneByOne(t, func(t *autograd.Tape, r *Rows, qkv ...*tensor.Tensor) *tensor.Tensor {
+		return t.Attention(qkv[0], r.Rows, r.keysAndValues(), m.opt)
+	}, qkv)
 	if gate != nil {
 		y = t.Gate(y, gate, engine.Sigmoid)
 	}
@@ -155,9 +157,9 @@ func (m *Attention) Traits() Traits {
 	}
 	s := m.newState()
 	if s.most < math.MaxInt {
-		return Traits{}
+		return Traits{StepsRows: true}
 	}
-	return Traits{Growth: s.rowBytes()}
+	return Traits{Growth: s.rowBytes(), StepsRows: true}
 }
 
 // NewState returns an empty cache of keys and values, in the precision of the weights.

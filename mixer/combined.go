@@ -21,7 +21,7 @@ func (m alone) Forward(t *autograd.Tape, u *tensor.Tensor, _ *Rows) *tensor.Tens
 	return m.part.Forward(t, u)
 }
 func (m alone) NewState() State                        { return newFixedState(nil) }
-func (m alone) Traits() Traits                         { return Traits{} }
+func (m alone) Traits() Traits                         { return Traits{StepsRows: true} }
 func (m alone) Params(prefix string, visit nn.Visitor) { m.part.Params(prefix, visit) }
 
 // Scaled is a mixer whose inputs and outputs are multiplied by numbers.
@@ -38,7 +38,7 @@ type scaled struct {
 }
 
 func (m scaled) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	return t.Scale(m.Mixer.Forward(t, t.Scale(u, m.in), r), m.out)
+	return t.Scale(Run(t, m.Mixer, t.Scale(u, m.in), r), m.out)
 }
 
 // Parallel is the sum of several mixers of the same input. Their parameters and states have their names before them.
@@ -50,9 +50,9 @@ type parallel struct {
 }
 
 func (m *parallel) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	y := m.parts[0].Forward(t, u, r.Part(0))
+	y := Run(t, m.parts[0], u, r.Part(0))
 	for i, part := range m.parts[1:] {
-		y = t.Add(y, part.Forward(t, u, r.Part(i+1)))
+		y = t.Add(y, Run(t, part, u, r.Part(i+1)))
 	}
 	return y
 }
@@ -70,6 +70,7 @@ func (m *parallel) Traits() (all Traits) {
 	for _, part := range m.parts {
 		all = all.And(part.Traits())
 	}
+	all.StepsRows = true // each as it can
 	return all
 }
 

@@ -59,7 +59,7 @@ func (m *GatedConv) NewState() State {
 }
 
 // Traits are those of a recurrence.
-func (m *GatedConv) Traits() Traits { return Traits{} }
+func (m *GatedConv) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters.
 func (m *GatedConv) Params(prefix string, visit nn.Visitor) {

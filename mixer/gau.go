@@ -61,7 +61,9 @@ func (m *GAU) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tenso
 	q := t.ScaleShift(z, m.GammaQ.Tensor, m.BetaQ.Tensor)
 	k := t.ScaleShift(z, m.GammaK.Tensor, m.BetaK.Tensor)
 	v := m.V.Forward(t, x)
-	y := t.SquaredReLUAttention(q, k, v, m.Bias.Tensor, r.Rows, r.caches(0), r.caches(1)) // (n, e)
+	y := r.oneByOne(t, func(t *autograd.Tape, r *Rows, x ...*tensor.Tensor) *tensor.Tensor { // (n, e)
+		return t.SquaredReLUAttention(x[0], x[1], x[2], m.Bias.Tensor, r.Rows, r.caches(0), r.caches(1))
+	}, q, k, v)
 	return m.Out.Forward(t, t.Gate(y, m.U.Forward(t, x), engine.SiLU))
 }
 
@@ -69,7 +71,7 @@ func (m *GAU) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tenso
 func (m *GAU) NewState() State { return newRowState([]string{"k", "v"}, m.s, m.e) }
 
 // Traits: a key and a value more with each position.
-func (m *GAU) Traits() Traits { return Traits{Growth: rowBytes(m.s, m.e)} }
+func (m *GAU) Traits() Traits { return Traits{Growth: rowBytes(m.s, m.e), StepsRows: true} }
 
 // Params visits the parameters.
 func (m *GAU) Params(prefix string, visit nn.Visitor) {

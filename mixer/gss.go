@@ -80,7 +80,7 @@ func (m *GSS) NewState() State {
 }
 
 // Traits are those of a recurrence that is computed as a convolution.
-func (m *GSS) Traits() Traits { return Traits{Convolves: true} }
+func (m *GSS) Traits() Traits { return Traits{Convolves: true, StepsRows: true} }
 
 // Params visits the parameters under the names of the official layer.
 func (m *GSS) Params(prefix string, visit nn.Visitor) {

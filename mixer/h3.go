@@ -99,7 +99,7 @@ func (m *H3) NewState() State {
 }
 
 // Traits are those of a recurrence that is computed as a convolution.
-func (m *H3) Traits() Traits { return Traits{Convolves: true} }
+func (m *H3) Traits() Traits { return Traits{Convolves: true, StepsRows: true} }
 
 // Params visits the parameters under their official names.
 func (m *H3) Params(prefix string, visit nn.Visitor) {

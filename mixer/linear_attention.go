@@ -58,7 +58,10 @@ func newLinearAttention(cfg Config, o linearOptions) (Mixer, error) {
 // Forward maps the rows of u (n, d_model) to y of the same shape.
 func (m *LinearAttention) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	q, k, v := m.Q.Forward(t, u), m.K.Forward(t, u), m.V.Forward(t, u) // (n, d) each
-	return m.Out.Forward(t, t.LinearAttention(q, k, v, m.opt, r.Rows, r.fixed(0), r.fixed(1)))
+	y := r.oneByOne(t, func(t *autograd.Tape, r *Rows, x ...*tensor.Tensor) *tensor.Tensor {
+		return t.LinearAttention(x[0], x[1], x[2], m.opt, r.Rows, r.fixed(0), r.fixed(1))
+	}, q, k, v)
+	return m.Out.Forward(t, y)
 }
 
 // NewState returns the state before the first position, zeros.
@@ -68,7 +71,7 @@ func (m *LinearAttention) NewState() State {
 }
 
 // Traits are those of a recurrence.
-func (m *LinearAttention) Traits() Traits { return Traits{} }
+func (m *LinearAttention) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters under the names of the official layer.
 func (m *LinearAttention) Params(prefix string, visit nn.Visitor) {

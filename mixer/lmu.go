@@ -146,7 +146,7 @@ func (m *LMU) NewState() State {
 }
 
 // Traits are those of a recurrence.
-func (m *LMU) Traits() Traits { return Traits{} }
+func (m *LMU) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters.
 func (m *LMU) Params(prefix string, visit nn.Visitor) {

@@ -167,7 +167,7 @@ func (m *Mamba) NewState() State {
 }
 
 // Traits are those of a recurrence.
-func (m *Mamba) Traits() Traits { return Traits{Steps: true} }
+func (m *Mamba) Traits() Traits { return Traits{Steps: true, StepsRows: true} }
 
 // Params visits the parameters under their official names.
 func (m *Mamba) Params(prefix string, visit nn.Visitor) {

@@ -183,7 +183,7 @@ func (m *Mamba2) NewState() State {
 }
 
 // Traits are those of a recurrence.
-func (m *Mamba2) Traits() Traits { return Traits{Steps: true} }
+func (m *Mamba2) Traits() Traits { return Traits{Steps: true, StepsRows: true} }
 
 // Params visits the parameters under their official names.
 func (m *Mamba2) Params(prefix string, visit nn.Visitor) {

@@ -40,6 +40,8 @@ type Traits struct {
 	ByPosition bool
 	// Steps tells whether the recurrence goes by the times of positions: see Rows.Steps.
 	Steps bool
+	// StepsRows tells whether Forward itself takes stepped rows (engine.Rows.AddStepped), on an engine that does: see Run.
+	StepsRows bool
 }
 
 // State is what a mixer carries of one sequence from row to row. While a tape records, a state is part of the tape:

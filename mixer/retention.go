@@ -91,7 +91,7 @@ func (m *Retention) NewState() State {
 }
 
 // Traits are those of a recurrence.
-func (m *Retention) Traits() Traits { return Traits{} }
+func (m *Retention) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters.
 func (m *Retention) Params(prefix string, visit nn.Visitor) {

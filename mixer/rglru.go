@@ -106,7 +106,7 @@ func (m *RGLRU) NewState() State {
 }
 
 // Traits are those of a recurrence whose first position counts otherwise.
-func (m *RGLRU) Traits() Traits { return Traits{ByPosition: true} }
+func (m *RGLRU) Traits() Traits { return Traits{ByPosition: true, StepsRows: true} }
 
 // Params visits the parameters under their official names.
 func (m *RGLRU) Params(prefix string, visit nn.Visitor) {

@@ -57,7 +57,7 @@ func (m *RNN) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tenso
 func (m *RNN) NewState() State { return newFixedState([]string{"h"}, []int{m.hidden}) }
 
 // Traits are those of a recurrence.
-func (m *RNN) Traits() Traits { return Traits{} }
+func (m *RNN) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters.
 func (m *RNN) Params(prefix string, visit nn.Visitor) {

@@ -145,7 +145,9 @@ func (m *s4Layer) NewState() State {
 }
 
 // Traits tell whether the layer is bidirectional.
-func (m *s4Layer) Traits() Traits { return Traits{LooksAhead: m.opt.Bidirectional, Convolves: true} }
+func (m *s4Layer) Traits() Traits {
+	return Traits{LooksAhead: m.opt.Bidirectional, Convolves: true, StepsRows: true}
+}
 
 // visitD visits the skips.
 func (m *s4Layer) visitD(prefix string, visit nn.Visitor) {

@@ -120,7 +120,7 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden, first *tensor.Tensor
 	} else {
 		residual, hidden = b.Norm1.AddForward(t, hidden, residual)
 	}
-	hidden = b.Mixer.Forward(t, hidden, rows)
+	hidden = mixer.Run(t, b.Mixer, hidden, rows)
 	t.Show(b.scopes[0], hidden)
 	hidden = t.Dropout(hidden, drop, rows.Rows)
 	if b.MLP == nil {

@@ -37,12 +37,17 @@ func OneRow(l int, s *State) *Rows {
 
 // Add appends a row of l positions of another sequence. It continues from the state s, which Forward then updates. With
 // a nil state it starts at zero and its state is dropped. No two rows may have the same state.
-func (r *Rows) Add(l int, s *State) {
+func (r *Rows) Add(l int, s *State) { r.add(r.at.Add, l, s) }
+
+// AddStepped is Add for positions that are read one at a time: the bits are those of a call for each of them.
+func (r *Rows) AddStepped(l int, s *State) { r.add(r.at.AddStepped, l, s) }
+
+func (r *Rows) add(row func(length, start int), l int, s *State) {
 	at := 0
 	if s != nil {
 		at = s.Position
 	}
-	r.at.Add(l, at)
+	row(l, at)
 	r.states = append(r.states, s)
 }
 

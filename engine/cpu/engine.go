@@ -35,7 +35,13 @@ func New(step *engine.Step) *Engine {
 	return &Engine{Step: step, arena: tensor.NewArena(), pools: map[reflect.Type]resetter{}}
 }
 
-var _ engine.Engine = (*Engine)(nil)
+var _ interface {
+	engine.Engine
+	engine.RowStepper
+} = (*Engine)(nil)
+
+// StepsRows marks an engine.RowStepper.
+func (eng *Engine) StepsRows() {}
 
 // operation is what backward needs of an operation.
 type operation interface {

@@ -14,7 +14,7 @@ const (
 )
 
 // ShiftSSM filters rows by the taps h[i] = Σ_j B[j] C[i+j], and adds what the state before a row gives. A row of one
-// position with a state is a step of the recurrence, unless the tape records.
+// position with a state, and the positions of a stepped row, are steps of the recurrence, unless the tape records.
 func (eng *Engine) ShiftSSM(x, bw, cw, dw *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	op := take[shiftOp](eng)
 	record := eng.wantsRows(slots, x, bw, cw, dw)
@@ -41,19 +41,21 @@ type shiftOp struct {
 	rows          *engine.Rows
 	carried
 	records           bool      // the tape does
-	stepped, filtered []int     // rows: those that are a step of the recurrence, and the others
+	stepped, filtered []int     // rows: those of steps of the recurrence, and the others
 	taps              []float32 // (m, d), m ≤ n as many as the longest filtered row needs
 	n                 int
 }
 
-// steps reports whether row i is a step of the recurrence.
-func (o *shiftOp) steps(i int) bool { return !o.records && o.rows.Len(i) == 1 && o.has(i) }
+// steps reports whether the positions of row i are steps of the recurrence.
+func (o *shiftOp) steps(i int) bool {
+	return !o.records && (o.rows.Len(i) == 1 || o.rows.Stepped(i)) && o.has(i)
+}
 
 // channelsPerStep is the number of channels that are stepped together: their B and C stay in the processor's cache
 // while rows pass by.
 const channelsPerStep = 32
 
-// step makes a step of the recurrence in each of the stepped rows.
+// step makes the steps of the recurrence in the stepped rows.
 func (o *shiftOp) step() {
 	if len(o.stepped) == 0 {
 		return
@@ -66,8 +68,10 @@ func (o *shiftOp) step() {
 			b, w, skip := o.b.Data()[c*n:], o.c.Data()[c*n:], o.d.Data()[c:]
 			for _, i := range o.stepped {
 				_, s := o.at(i)
-				at := o.rows.From(i) * d
-				kernel.ShiftStep(s[c*n:], b, w, o.x.Data()[at+c:at+end], skip, o.y.Data()[at+c:], n)
+				for p := o.rows.From(i); p < o.rows.From(i)+o.rows.Len(i); p++ {
+					at := p * d
+					kernel.ShiftStep(s[c*n:], b, w, o.x.Data()[at+c:at+end], skip, o.y.Data()[at+c:], n)
+				}
 			}
 		}
 	})
