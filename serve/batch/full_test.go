@@ -84,7 +84,8 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(t, s, b, 10)
-		if out := read(t, s, "", b.Output); b.Status != Completed || strings.Count(out, "\n") < 6 || asked.Load() != 10 {
+		out := read(t, s, "", b.Output)
+		if b.Status != Completed || strings.Count(out, "\n") < 6 || asked.Load() != 10 {
 			t.Errorf("%d requests were made, %+v, output %s", asked.Load(), b, out)
 		}
 		var all int64
