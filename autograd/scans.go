@@ -93,3 +93,17 @@ func (t *Tape) RGLRU(u, r, i, lambda *tensor.Tensor, rows *engine.Rows, slots en
 	checkSlots("RGLRU", rows, slots, lambda.Len())
 	return t.engine.RGLRU(u, r, i, lambda, rows, slots)
 }
+
+// DeltaRule runs a recurrence whose matrix is a diagonal plus one of rank one over rows, for each head:
+//
+//	S[t] = (Diag(e^g[t]) + a[t]·b[t]ᵀ)·S[t-1] + k[t]·v[t]ᵀ,   y[t] = S[t]ᵀ·q[t]
+//
+// in one of the forms of [engine.Delta]. y (l, h·dv). A slot (h, dk, dv) holds the state, S.
+func (t *Tape) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	checkRows("DeltaRule", r, x.Inputs()...)
+	if !x.Valid() {
+		shapePanic("DeltaRule", x.Inputs()...)
+	}
+	checkSlots("DeltaRule", r, slots, x.Heads*x.KeyDim()*x.ValueDim())
+	return t.engine.DeltaRule(x, r, slots)
+}

@@ -13,6 +13,9 @@ type Scans interface {
 	// SSD: h[t] = exp(dt[t]·A)·h[t-1] + dt[t]·x[t]·B[t]ᵀ, y[t] = h[t]·C[t] + D·x[t] for each head of headDim channels;
 	// xbc (l, d + 2·g·n) x, then B and C of g groups, dt (l, h), A, D (h), slots (h, headDim, n).
 	SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *Rows, slots Slots) *tensor.Tensor
+	// DeltaRule: S[t] = (Diag(e^g[t]) + a[t]·b[t]ᵀ)·S[t-1] + k[t]·v[t]ᵀ, y[t] = S[t]ᵀ·q[t] for each head; slots (h, dk,
+	// dv).
+	DeltaRule(x Delta, r *Rows, slots Slots) *tensor.Tensor
 	// Recurrence: s[t] = f(u[t] + R s[t-1]), y[t] = s[t], f the tanh of the first tanhs components; u (l, n), R (n, n),
 	// slots (n).
 	Recurrence(u, rw *tensor.Tensor, tanhs int, r *Rows, slots Slots) *tensor.Tensor

@@ -172,6 +172,16 @@ func (e *tracer) SSD(xbc, dt, a, dw *tensor.Tensor, headDim, groups int, r *engi
 		}})
 }
 
+// DeltaRule holds queries, keys, decays and what is erased fixed.
+func (e *tracer) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	run := func(v *tensor.Tensor) *tensor.Tensor {
+		with := x
+		with.V = v
+		return e.Engine.DeltaRule(with, r, fresh(e, slots))
+	}
+	return e.headed("DeltaRule", x.V, run(x.V), 0, x.V.Dim(-1), &pattern{n: x.Heads, keyHeads: x.Heads, unit: run})
+}
+
 // headed adds the step of an operation whose values are the columns [at, at+width) of x.
 func (e *tracer) headed(name string, x, y *tensor.Tensor, at, width int, how *pattern) *tensor.Tensor {
 	if !e.traced(x) {

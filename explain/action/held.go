@@ -21,6 +21,7 @@ var held = map[string]string{
 	"AddLayerNorm":  "the size that the norm divides by",
 	"SelectiveScan": "the steps Δ, and B and C", "SelectiveScanComplex": "the steps Δ, and B and C",
 	"SSD":        "the steps, and B and C",
+	"DeltaRule":  "the decays, and what is erased and written for a value",
 	"RGLRU":      "the gates of the recurrence",
 	"Recurrence": "the factor tanh(z)/z", "Attention": "the attention weights",
 	"CrossAttention": "the attention weights", "LinearAttention": "the attention weights",
