@@ -176,6 +176,9 @@ func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error)
 		if ids[i], err = m.tok.Encode(slices.Clip(before), []byte(text)); err != nil {
 			return nil, fmt.Errorf("text %d: %w", i, err)
 		}
+		if len(ids[i]) == 0 {
+			return nil, fmt.Errorf("text %d: found no tokens, want one or more", i)
+		}
 	}
 	runner := session.NewScheduler(m.net, session.SchedulerOptions{})
 	defer runner.Close()

@@ -267,6 +267,14 @@ func TestSessionTellsItsSize(t *testing.T) {
 	}
 }
 
+// TestEmbedNeedsTokens: a text without tokens is an error that names it.
+func TestEmbedNeedsTokens(t *testing.T) {
+	if _, err := load(t).Embed(t.Context(), "the whale", ""); err == nil || err.Error() !=
+		"text 1: found no tokens, want one or more" {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestLoadChecksTheTokenizer: a model refuses a tokenizer that it was not trained with.
 func TestLoadChecksTheTokenizer(t *testing.T) {
 	dir := t.TempDir()

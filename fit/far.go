@@ -32,11 +32,33 @@ func (f *frame) lookFar(row []float32, v *table.Values) error {
 			continue
 		}
 		if f.far[i] = (farthest{x, v.Place}); x > largestNumber {
-			return &table.RowError{Place: v.Place, Column: c.Name, Text: fmt.Sprintf(
-				"found %.3g, want numbers of at most %.3g", float64(row[i])+c.Base, largestNumber)}
+			found := fmt.Sprintf("%.3g", float64(row[i])+c.Base)
+			if math.IsInf(x, 0) {
+				found = "a number that is too large for 32 bits"
+			}
+			return &table.RowError{Place: v.Place, Column: c.Name,
+				Text: fmt.Sprintf("found %s, want numbers of at most %.3g", found, largestNumber)}
 		}
 	}
 	return nil
+}
+
+// usual is the median of the first numbers of a column, as its distance from the base, and their quartiles' distance.
+type usual struct{ middle, spread float64 }
+
+// outliers are notes on numbers that are very far from most. Devices write such ones for missing values.
+func (f *frame) outliers(usual []usual) (notes []string) {
+	const many = 1e5 // quartiles' distances
+	for i, far := range f.far {
+		if c, u := &f.plan.Columns[i], usual[i]; c.Kind == table.Number && u.spread > 0 &&
+			far.x-u.middle > many*u.spread {
+			e := table.RowError{Place: far.place, Column: c.Name, Text: fmt.Sprintf("the number there is %.0e times as "+
+				"far away as most are from each other: if it stands for a missing value, --missing names it",
+				(far.x-u.middle)/u.spread)}
+			notes = append(notes, e.Error())
+		}
+	}
+	return notes
 }
 
 // checkFar returns an error for a number that is so far from those of training that a network returns no numbers.

@@ -62,3 +62,33 @@ func TestNumbersTooLarge(t *testing.T) {
 		}
 	}
 }
+
+// TestOutlierIsNoBase: one huge number in the first rows, as some devices write for one that is missing, does not take
+// the fractions of all others, and is the one that is told of if it is too large.
+func TestOutlierIsNoBase(t *testing.T) {
+	text := func(outlier string) string {
+		var b strings.Builder
+		b.WriteString("a,s\n")
+		for i := range 400 {
+			x := fmt.Sprintf("%.3f", 20+math.Sin(float64(i)/5))
+			if i == 7 {
+				x = outlier
+			}
+			fmt.Fprintf(&b, "%s,%d\n", x, i%2)
+		}
+		return b.String()
+	}
+	res := run(t, small(t, write(t, "outlier.csv", text("1e9")), func(c *fit.Config) {
+		c.Task, c.Target, c.Epochs, c.Length = fit.Next, []string{"a"}, 1, 20
+	}))
+	told := "outlier.csv, line 9, column a: the number there is 7e+08 times as far away as most are from each other"
+	if c := res.Plan.Columns[0]; c.Base != 0 || !strings.Contains(strings.Join(res.Notes, "; "), told) {
+		t.Errorf("found the base %g, notes %q", c.Base, res.Notes)
+	}
+	_, err := fit.Run(context.Background(), small(t, write(t, "huge.csv", text("1e308")), func(c *fit.Config) {
+		c.Task, c.Target, c.Epochs, c.Length = fit.Next, []string{"a"}, 1, 20
+	}), nil, fit.Events{})
+	if err == nil || !strings.Contains(err.Error(), "huge.csv, line 9, column a: found a number that is too large for 32 bits, want") {
+		t.Errorf("found %v", err)
+	}
+}

@@ -44,6 +44,7 @@ type loader struct {
 	last    []lastRow         // of each sequence; of the last one where they follow each other
 	targets []int             // of the plan
 	classes []map[string]int  // of each column
+	usual   []usual           // numbers of each column
 	counts  []int             // of sequences
 	id      [1]float32
 	row     []float32
@@ -113,19 +114,43 @@ var errEnough = errors.New("enough rows")
 // setBases takes what is subtracted from the numbers of each column from the first rows: large numbers that differ
 // little would lose their differences in 32 bits.
 func (l *loader) setBases() {
-	seen := 0
+	seen := make([][]float64, len(l.s.columns))
 	l.r.Ahead(func(v *table.Values) {
 		for i, at := range l.s.columns {
-			c := &l.s.plan.Columns[i]
-			if x := v.Numbers[at]; c.Kind == table.Number && c.Base == 0 && x == x && math.Abs(x) > largeBase {
-				c.Base = x
+			if x := v.Numbers[at]; l.s.plan.Columns[i].Kind == table.Number && x == x {
+				seen[i] = append(seen[i], x)
 			}
 		}
-		seen++
 	})
+	l.usual = make([]usual, len(seen))
+	for i, all := range seen {
+		if len(all) > 0 {
+			c := &l.s.plan.Columns[i]
+			c.Base = baseOf(all)
+			slices.Sort(all)
+			l.usual[i] = usual{math.Abs(all[len(all)/2] - c.Base), all[len(all)*3/4] - all[len(all)/4]}
+		}
+	}
 }
 
-// largeBase is the size from which a number is kept as its difference from the first one.
+// baseOf is what is subtracted from numbers: the first that is large and of the size of most, so that one outlier, such
+// as 1e9 for a value that is missing, does not take the fractions of all others.
+func baseOf(all []float64) float64 {
+	sizes := make([]float64, len(all))
+	for i, x := range all {
+		sizes[i] = math.Abs(x)
+	}
+	slices.Sort(sizes)
+	most := 2 * sizes[len(sizes)/2]
+	for _, x := range all {
+		if size := math.Abs(x); size > largeBase && size <= most {
+			return x
+		}
+	}
+	return 0
+}
+
+// largeBase is the size from which a number is kept as its difference from another.
 const largeBase = 1000
 
 // class is the number of a class of a column.
@@ -323,6 +348,7 @@ func (l *loader) finish() error {
 		at += l.counts[i]
 	}
 	f.notes = append(f.notes, l.r.Notes()...)
+	f.notes = append(f.notes, f.outliers(l.usual)...)
 	for i, at := range l.s.columns { // rows may have decided on what the first ones left open
 		l.s.plan.Columns[i].Decimal = l.r.Columns()[at].Decimal
 	}

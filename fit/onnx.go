@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/onnx"
 )
 
@@ -29,6 +30,13 @@ func ONNX(dir, form string) (file []byte, card *ONNXCard, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if file, card, err = onnxOf(m, p, form); err != nil {
+		err = fmt.Errorf("%s: %w", dir, err)
+	}
+	return file, card, err
+}
+
+func onnxOf(m *model.Network, p *Plan, form string) (file []byte, card *ONNXCard, err error) {
 	if p.Task == Fill {
 		return nil, nil, fmt.Errorf("onnx: found the task %s, whose network looks ahead; want another task", p.Task)
 	}

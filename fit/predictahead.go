@@ -67,6 +67,14 @@ func (d *input) insert(items []item, it item) ([]item, error) {
 	return items, nil
 }
 
+// seriesText names a series, the only one where it has no name.
+func seriesText(name string) string {
+	if name == "" {
+		return "the series"
+	}
+	return fmt.Sprintf("the series %q", name)
+}
+
 // errTime is the error of a row whose time is not after that of the row before.
 func (d *input) errTime(it *item, before float64) error {
 	return &table.RowError{Place: it.place, Column: d.p.Time.Name, Text: fmt.Sprintf("found the time %s, "+
@@ -85,11 +93,11 @@ func (d *input) forecast(items []item, step float64, past *recent, visit func(p 
 	}
 	if now < 1 {
 		return &table.RowError{Place: items[0].place, Column: p.Columns[targets[0]].Name,
-			Text: fmt.Sprintf("found no number in the series %q, want some", items[0].series)}
+			Text: fmt.Sprintf("found no number in %s, want some", seriesText(items[0].series))}
 	}
 	if now < p.Lookback {
-		d.onceOf("short "+items[0].series, fmt.Sprintf("series %q: found %d rows, want %d, "+
-			"as many as the network looks back: the others count as missing", items[0].series, now, p.Lookback))
+		d.onceOf("short "+items[0].series, fmt.Sprintf("%s: found %d rows, want %d, as many as the network looks "+
+			"back: the others count as missing", seriesText(items[0].series), now, p.Lookback))
 	}
 	if !(step > 0) {
 		step = p.Step

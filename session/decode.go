@@ -32,6 +32,9 @@ func parse(data, key []byte) (*decoding, error) {
 			return nil, err
 		}
 	}
+	if len(data) > 8 && data[8] != '{' {
+		return nil, fmt.Errorf("%w: it does not begin as the file of a session does", ErrDamaged)
+	}
 	if err := checkSum(data); err != nil {
 		return nil, err
 	}

@@ -81,6 +81,10 @@ func TestEveryBitIsChecked(t *testing.T) {
 			}
 			try(fmt.Sprintf("%d bytes of %d", i, len(file)), file[:i])
 		}
+		_, err := Decode([]byte("package main // is no session"), m, tokenizer.Bytes(), Options{}, k)
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "does not begin as the file of a session") {
+			t.Errorf("another file: %v", err)
+		}
 		try("a byte more", append(slices.Clone(file), 0))
 		if _, err := Decode(file, m, tokenizer.Bytes(), Options{}, k); err != nil {
 			t.Error(err)

@@ -59,6 +59,7 @@ func TestTimesAreRefused(t *testing.T) {
 		"day or month": {"", "01/02/2026|01/03/2026|01/04/2026",
 			`found times such as "01/02/2026", which is 2 January ` +
 				`2026 (--time_format "1/2/2006") or 1 February 2026 (--time_format "2/1/2006")`},
+		"the first is one day": {"", "01/01/2026|02/01/2026", `found times such as "02/01/2026", which is 1 February `},
 		"no such day": {"", "2023-02-28|2023-02-29|2023-03-01",
 			`line 3, column t: found "2023-02-29", which no calendar`},
 		"skipped": {"Europe/Berlin", "2026-03-29 01:30|2026-03-29 02:30",

@@ -16,6 +16,7 @@ type clues struct {
 	evidence
 	instants int           // cells that are no texts
 	first    string        // text
+	seen     []string      // the first texts
 	times    []timeReading // if the texts are no numbers
 	named    bool          // --time_format reads them
 }
@@ -29,7 +30,7 @@ func (k *clues) take(r *Reader, texts []string, instants int) {
 	if len(texts) == 0 || k.isNumber() || instants > 0 {
 		return
 	}
-	k.first = texts[0]
+	k.first, k.seen = texts[0], texts
 	if layout := r.opt.TimeFormat; layout != "" {
 		_, err := time.ParseInLocation(layout, k.first, r.zone)
 		k.named = err == nil
@@ -132,7 +133,7 @@ func (r *Reader) settle(all []clues) error {
 		case k.named:
 			c.Kind, c.Layout = Time, r.opt.TimeFormat
 		case len(k.times) > 0:
-			doubt = settleTimes(&c, k.times, k.first)
+			doubt = settleTimes(&c, k.times, k.seen)
 		default:
 			c.Kind = Category
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func newFolder(found []entry, note string, opt *Options) (Source, error) {
 		s.files, s.names = append(s.files, e.path), append(s.names, filepath.ToSlash(name))
 		s.labels, s.labeled = append(s.labels, dir), s.labeled || dir != ""
 	}
-	if err := s.unify(); err != nil {
+	if err := s.unify(found); err != nil {
 		return nil, err
 	}
 	first, err := s.open(0)
@@ -90,21 +91,35 @@ func newFolder(found []entry, note string, opt *Options) (Source, error) {
 	return s, nil
 }
 
-// unify finds out whether the files are recordings that differ.
-func (s *folder) unify() error {
+// unify finds out whether the files are recordings that differ. Some that cannot be read are left out of a folder.
+func (s *folder) unify(found []entry) error {
 	if f, err := formatOf(s.files[0], s.opt); err != nil || f.Kin != recordings {
 		return err
 	}
 	var all []About
-	for _, path := range s.files {
+	var broken []string
+	files, names, labels := s.files, s.names, s.labels
+	s.files, s.names, s.labels = nil, nil, nil
+	for i, path := range files {
 		src, err := openFile(path, s.opt)
+		var unread *fs.PathError
+		switch {
+		case err == nil:
+			s.files, s.names, s.labels = append(s.files, path), append(s.names, names[i]), append(s.labels, labels[i])
+			all = append(all, src.About())
+			err = src.Close()
+		case found[i].root != "" && !errors.As(err, &unread):
+			broken, err = append(broken, err.Error()), nil
+		}
 		if err != nil {
 			return err
 		}
-		all = append(all, src.About())
-		if err := src.Close(); err != nil {
-			return err
-		}
+	}
+	if len(broken) > len(files)/2 {
+		return errors.New(broken[0])
+	} else if len(broken) > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("recordings that cannot be read are left out (%d): %s", len(broken),
+			brief.List(broken, "; ")))
 	}
 	note := ""
 	s.mono, s.rate, note = unify(all, s.opt)

@@ -110,6 +110,29 @@ func TestRecordingsThatDiffer(t *testing.T) {
 	}
 }
 
+// TestBrokenRecordings: of a folder, recordings that cannot be read are left out and listed, unless they are most; one
+// that was named is an error.
+func TestBrokenRecordings(t *testing.T) {
+	files := map[string]string{"a/1.wav": note(8000, 1, 8, 440), "b/2.wav": note(8000, 1, 8, 440), "a/3.wav": "",
+		"b/4.wav": "RIFX0000WAVE"}
+	dir := folderOf(t, files)
+	all, r := sounds(t, []string{dir}, table.DefaultOptions(), nil)
+	notes := strings.Join(r.Notes(), "; ")
+	if len(all) != 2 || !strings.Contains(notes, "recordings that cannot be read are left out (2): ") ||
+		!strings.Contains(notes, "3.wav: the head of a WAV file: found less than its 12 bytes; ") ||
+		!strings.Contains(notes, `4.wav: found "RIFX"`) {
+		t.Errorf("found %d recordings, notes %s", len(all), notes)
+	}
+	files["b/5.flac"] = "fLaX"
+	for _, paths := range [][]string{{folderOf(t, files)}, {filepath.Join(dir, "a/1.wav"),
+		filepath.Join(dir, "a/3.wav")}} {
+		_, err := table.Open(paths, nil, table.DefaultOptions(), nil)
+		if err == nil || !strings.Contains(err.Error(), "3.wav: the head of a WAV file") {
+			t.Errorf("%q: found %v", paths, err)
+		}
+	}
+}
+
 // TestRecordingsOfOneKind: what all recordings have in common stays as it is, and one that is known to have one channel
 // is mixed down alone, too.
 func TestRecordingsOfOneKind(t *testing.T) {

@@ -91,9 +91,9 @@ func likely(all []timeReading) []timeReading {
 	return slices.DeleteFunc(all, func(t timeReading) bool { return t.n < most })
 }
 
-// settleTimes sets the layout of a column. If several read all its times, that by which they rise or fall is taken;
-// it is an error if that leaves two.
-func settleTimes(c *Column, all []timeReading, text string) error {
+// settleTimes sets the layout of a column of texts. If several read all its times, that by which they rise or fall is
+// taken; it is an error if that leaves two.
+func settleTimes(c *Column, all []timeReading, texts []string) error {
 	rises := slices.DeleteFunc(slices.Clone(all), func(t timeReading) bool { return !t.up })
 	falls := slices.DeleteFunc(slices.Clone(all), func(t timeReading) bool { return !t.down })
 	if len(rises) == 1 {
@@ -104,11 +104,13 @@ func settleTimes(c *Column, all []timeReading, text string) error {
 	c.Kind, c.Layout = Time, all[0].layout
 	if len(all) == 1 {
 		if !strings.HasPrefix(c.Layout, "2006-") {
-			c.Example = text
+			c.Example = texts[0]
 		}
 		return nil
 	}
 	other := Column{Layout: all[1].layout}
+	at := max(0, slices.IndexFunc(texts, func(text string) bool { return c.day(text) != other.day(text) }))
+	text := texts[at]
 	return fmt.Errorf("found times such as %.40q, which is %s (--time_format %q) or %s (--time_format %q), "+
 		"and nothing in the column that tells which", text, c.day(text), c.Layout, other.day(text), other.Layout)
 }

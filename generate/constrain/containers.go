@@ -148,26 +148,36 @@ func (u *units) members(all []*node) int32 {
 			m.nodes = append(m.nodes, &node{never: true, id: -1})
 		}
 	}
-	end := b.space(b.text("}", final))
-	first, later := end, end // where no property is written, and where some is
-	if listed == nil && (open || len(rules.byPattern) > 0) {
+	more := listed == nil && (open || len(rules.byPattern) > 0)
+	c := newCounted(b, all, len(named), more)
+	var after []int32 // by how many properties are written
+	if more {
 		names := make([]string, len(named))
 		for i, m := range named {
 			names[i] = m.name
 		}
-		later = b.reserve()
-		ways := u.otherKeys(all, rules, names, open, later)
-		other := b.space(b.key(b.either(ways...)))
-		b.set(later, b.either(end, b.text(",", other)))
-		first = b.either(end, other)
+		after = c.others(func(later int32) int32 {
+			return b.space(b.key(b.either(u.otherKeys(all, rules, names, open, later)...)))
+		})
+	} else {
+		for n := range c.last + 1 {
+			after = append(after, c.end(n))
+		}
 	}
 	for _, m := range slices.Backward(named) {
-		one := b.space(b.key(b.text(quoted(m.name)+`"`, b.colon(u.together(m.nodes, later)))))
-		another := b.text(",", one)
-		if !m.required {
-			one, another = b.either(one, first), b.either(another, later)
+		before := make([]int32, len(after))
+		for n := range before {
+			var ways []int32
+			if n < c.most {
+				value := u.together(m.nodes, after[min(n+1, c.last)])
+				ways = append(ways, c.comma(n, b.space(b.key(b.text(quoted(m.name)+`"`, b.colon(value))))))
+			}
+			if !m.required {
+				ways = append(ways, after[n])
+			}
+			before[n] = b.either(ways...)
 		}
-		first, later = one, another
+		after = before
 	}
-	return b.text("{", first)
+	return b.text("{", after[0])
 }

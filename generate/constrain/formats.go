@@ -16,8 +16,9 @@ var (
 )
 
 // formats are the formats of strings, as regular expressions for the whole of one. Days are those that every month has,
-// and leap seconds are left out: what is written is valid, if not all that is.
-var formats = func() map[string]string {
+// and leap seconds are left out: what is written is valid, if not all that is. narrower are expressions for less than
+// patterns of zod, of which matches of bounded length take too many states.
+var formats, narrower = func() (formats, narrower map[string]string) {
 	const (
 		date   = `[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])`
 		clock  = `(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])`
@@ -31,7 +32,14 @@ var formats = func() map[string]string {
 	uuid := func(version string) string {
 		return `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-` + version + `[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}`
 	}
-	return map[string]string{
+	narrower = map[string]string{
+		`^(?=.{1,253}\.?$)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?` +
+			`(?:\.[a-zA-Z0-9](?:[-0-9a-zA-Z]{0,61}[0-9a-zA-Z])?)*\.?$`: host,
+		`^(?:[A-Za-z0-9_'+\-]+\.)*[A-Za-z0-9_'+\-]*[A-Za-z0-9_+-]@` +
+			`(?:[A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$`: `[A-Za-z0-9_+-]{1,20}(?:\.[A-Za-z0-9_+-]{1,20}){0,2}@` +
+			`(?:` + label + `\.){1,3}[A-Za-z]{2,8}`,
+	}
+	formats = map[string]string{
 		"date": date, "time": clock, "date-time": date + "T" + clock,
 		"duration": `P(?:[0-9]{1,4}W|[0-9]{1,4}D(?:T[0-9]{1,4}[HMS])?|T[0-9]{1,4}[HMS]|[0-9]{1,4}[YM](?:[0-9]{1,4}D)?)`,
 		"uuid":     `[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`,
@@ -43,6 +51,7 @@ var formats = func() map[string]string {
 		"email": `[A-Za-z0-9_+-]{1,20}(?:\.[A-Za-z0-9_+-]{1,20}){0,2}@` + host,
 		"uri":   `https?://` + host + `(?::[0-9]{1,4})?(?:/[A-Za-z0-9._~-]{0,64}){0,8}(?:\?[A-Za-z0-9._~=&-]{0,128})?`,
 	}
+	return formats, narrower
 }()
 
 // matches notes a pattern or a format. alone says that no pattern stands beside it.
@@ -52,7 +61,11 @@ func (n *node) matches(key, at string, v any, alone bool) {
 		fail(at, "found %s, want a string", show(v))
 	}
 	if key == "pattern" {
-		n.patterns = append(n.patterns, newPattern(at, text, false))
+		p := newPattern(at, text, false)
+		if by, ok := narrower[text]; ok {
+			p.narrow = newPattern(at, by, true)
+		}
+		n.patterns = append(n.patterns, p)
 		return
 	}
 	if slices.Contains(anyText, text) || slices.Contains(patterned, text) && !alone {

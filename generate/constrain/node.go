@@ -296,6 +296,9 @@ func (s *schema) keyword(n *node, o *object, key, at string) {
 	case "propertyNames":
 		hint(typeObject)
 		n.names = append(n.names, s.parse(at, v))
+	case "minProperties", "maxProperties":
+		hint(typeObject)
+		n.bound(key, at, v)
 	case "minItems", "maxItems":
 		hint(typeArray)
 		n.bound(key, at, v)
@@ -317,17 +320,13 @@ func (s *schema) keyword(n *node, o *object, key, at string) {
 
 // emptyKeyword reports whether a keyword that is not supported has a value that says nothing, as programs write it.
 func emptyKeyword(key string, v any) bool {
-	switch key {
-	case "minProperties", "minContains":
-		return v == json.Number("0")
-	}
-	return false
+	return key == "minContains" && v == json.Number("0")
 }
 
 // supported are the keywords, for an error.
 const supported = "type, enum, const, properties, required, additionalProperties, items, prefixItems, minItems, " +
-	"maxItems, uniqueItems, patternProperties, propertyNames, minLength, maxLength, pattern, format, minimum, " +
-	"maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf, allOf, $ref, $defs"
+	"maxItems, uniqueItems, patternProperties, propertyNames, minProperties, maxProperties, minLength, maxLength, " +
+	"pattern, format, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, anyOf, oneOf, allOf, $ref, $defs"
 
 func (n *node) bound(key, at string, v any) {
 	x, ok := v.(json.Number)

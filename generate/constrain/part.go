@@ -154,6 +154,9 @@ func properties(name string, schema []byte, between string, one func(*units, *me
 		if r, listed := keysOf(u, leaves); listed != nil || len(r.byPattern) > 0 || len(r.patterns) > 0 {
 			fail(u.root.path, "found patternProperties or propertyNames for the arguments of a call, want properties")
 		}
+		if least, most := lengths(leaves, "minProperties", "maxProperties"); least > 0 || most < unlimited {
+			fail(where(leaves, "minProperties", "maxProperties"), "found it for the arguments of a call, want required")
+		}
 		first, later := next, next // where none is written, and where some is
 		for i := len(named) - 1; i >= 0; i-- {
 			at := one(u, &named[i], later)

@@ -28,6 +28,7 @@ type pattern struct {
 	progs  []*syntax.Prog
 	looks  []map[uint32]look // by program and the instruction's argument
 	most   int               // characters of a match
+	narrow *pattern          // matches less, for lengths that would take too many states; nil for none
 }
 
 // look is a lookahead: what stands at a place must begin with a match of a program, or must not.
@@ -67,7 +68,7 @@ func (p *pattern) compile(source string, whole, never bool) {
 		p.compile(body, true, not)
 		return "(?P<" + name + ">)"
 	})
-	parsed, err := syntax.Parse(plain, syntax.Perl)
+	parsed, err := syntax.Parse(inRE2(plain, never), syntax.Perl)
 	if err != nil {
 		fail(p.path, "found the regular expression %.60q (%v), want one of Go's syntax, which is RE2's, and lookaheads",
 			p.source, err)

@@ -306,6 +306,11 @@ func (u *units) str(all []*node) int32 {
 	patterns := patternsOf(all)
 	end := b.text(`"`, final)
 	if len(patterns) > 0 {
+		for i, p := range patterns {
+			if p.narrow != nil && (least > 0 || most < unlimited || len(p.progs) > 1) {
+				patterns[i] = p.narrow
+			}
+		}
 		return b.text(`"`, b.pattern(patterns, jsonText, least, most, end))
 	}
 	b.path = where(all, "minLength", "maxLength")

@@ -89,7 +89,12 @@ func FlagError(fs *pflag.FlagSet, err error) error {
 		flag := invalid.GetFlag()
 		return fmt.Errorf("--%s: found %q, want %s", flag.Name, invalid.GetValue(), wantOf(flag))
 	case errors.As(err, &bare) && bare.GetSpecifiedShortnames() == "":
-		return fmt.Errorf("--%s: found no value, want %s", bare.GetFlag().Name, wantOf(bare.GetFlag()))
+		flag := bare.GetFlag()
+		want := wantOf(flag)
+		if want == nouns[str] && flag.Usage != "" {
+			want += ": " + flag.Usage
+		}
+		return fmt.Errorf("--%s: found no value, want %s", flag.Name, want)
 	}
 	return err
 }

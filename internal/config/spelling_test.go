@@ -31,6 +31,7 @@ func spelled() (*pflag.FlagSet, any) {
 	Register(fs, cfg)
 	fs.Bool("dry-run", false, "")
 	fs.Int("samples", 1, "")
+	fs.String("resume", "", "folder of the run")
 	AcceptSpellings(fs)
 	return fs, cfg
 }
@@ -100,6 +101,7 @@ func TestFlagError(t *testing.T) {
 		"--samples=many":   `--samples: found "many", want an integer`,
 		"--dry_run=later":  `--dry-run: found "later", want true or false`,
 		"--samples":        "--samples: found no value, want an integer",
+		"--resume":         "--resume: found no value, want text: folder of the run",
 		"--verbose.steps=": "--verbose.steps: unknown flag",
 	} {
 		fs, _ := spelled()

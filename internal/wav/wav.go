@@ -36,7 +36,9 @@ func ReadHead(r io.Reader, check func(f *Format) error) (f *Format, size uint32,
 		Size uint32
 		WAVE [4]byte
 	}
-	if err := binary.Read(r, binary.LittleEndian, &head); err != nil {
+	if err := binary.Read(r, binary.LittleEndian, &head); err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil, 0, fmt.Errorf("the head of a WAV file: found less than its %d bytes", binary.Size(&head))
+	} else if err != nil {
 		return nil, 0, fmt.Errorf("the head of a WAV file: %w", err)
 	}
 	if string(head.RIFF[:]) != "RIFF" || string(head.WAVE[:]) != "WAVE" {

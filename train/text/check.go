@@ -28,8 +28,11 @@ func (c *Config) CheckInputs() error {
 	if _, err := c.chatTexts(); err != nil {
 		p.Add(err)
 	}
-	if vocab := checkTokenizer(&p, c.Tokenizer); vocab > 0 && c.Model.VocabSize > 0 && c.Model.VocabSize < vocab {
-		p.Add(tooFewTokens(c.Model.VocabSize, c.Tokenizer, vocab))
+	if c.Init == "" || c.Tokenizer != "" { // what has none for its base was told so before
+		vocab := checkTokenizer(&p, c.Tokenizer)
+		if vocab > 0 && c.Model.VocabSize > 0 && c.Model.VocabSize < vocab {
+			p.Add(tooFewTokens(c.Model.VocabSize, c.Tokenizer, vocab))
+		}
 	}
 	p.Add(c.checkFreeze())
 	p.Add(c.checkFree())
