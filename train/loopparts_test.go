@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hippo-ssm/hippo/internal/status"
 )
 
 // TestShardsOfAnUpdate: shards are contiguous and none is empty; sizes differ by one at most; there are as many as the
@@ -344,6 +347,14 @@ func TestBudget(t *testing.T) {
 	stopCPU()
 	if wall.used < 60*time.Millisecond || wall.used > 50*time.Second || cpu.used >= wall.used {
 		t.Errorf("asleep, %v of wall time and %v of the processor are counted", wall.used, cpu.used)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, cores := range []int{1, 3} {
+		runtime.GOMAXPROCS(cores)
+		from, share, to := status.CPUTime(), cpuShare(), status.CPUTime()
+		if share < from/time.Duration(cores) || share > to/time.Duration(cores) {
+			t.Errorf("on %d cores the share of %v to %v is %v", cores, from, to, share)
+		}
 	}
 	before := cpu.now()
 	for x, at := 1.0, time.Now(); time.Since(at) < 100*time.Millisecond; {

@@ -22,7 +22,19 @@ func TestRunInOrder(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.SampleEvery, p.SaveEvery, p.MeasureFirst = 5, 4, true
 	p.Sample = func(context.Context) (string, error) { return fmt.Sprint("text ", w.run.step), nil }
+	var losses []float64
 	l, happened := start(t, p, w)
+	step, eval := l.ev.Step, l.ev.Eval
+	l.ev.Step = func(g Progress) {
+		step(g)
+		losses = append(losses, g.Loss)
+	}
+	l.ev.Eval = func(g Progress) {
+		eval(g)
+		if g.GradNorm != 0 || g.Loss != l.smoothed && g.Step > 0 || g.MeanLoss != l.Last().TrainLoss {
+			t.Errorf("a measurement tells %+v", g)
+		}
+	}
 	if interrupted, err := l.Run(t.Context()); interrupted || err != nil {
 		t.Fatal(interrupted, err)
 	}
@@ -58,9 +70,37 @@ func TestRunInOrder(t *testing.T) {
 		if point.Step != step || point.Epoch != float64(step)/4 {
 			t.Errorf("point %d is of step %d and epoch %v, want %d", i, point.Step, point.Epoch, step)
 		}
+		if want := 0.1 * l.schedule.At(float64(step)); point.LR != want {
+			t.Errorf("point %d has the rate %v, want %v", i, point.LR, want)
+		}
+		mean := 0.0
+		if i > 0 {
+			before := l.Points()[i-1].Step
+			for _, loss := range losses[before:step] {
+				mean += loss / float64(step-before)
+			}
+		}
+		if math.Abs(point.TrainLoss-mean) > 1e-9 {
+			t.Errorf("point %d has the training loss %v, want %v", i, point.TrainLoss, mean)
+		}
 	}
 	if text, err := os.ReadFile(filepath.Join(p.Out, ConfigFile)); err != nil || !strings.Contains(string(text), "toy") {
 		t.Errorf("the configuration: %s, %v", text, err)
+	}
+	board := ""
+	files, err := filepath.Glob(filepath.Join(p.Out, "events.*"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range []string{"loss/train", "grad_norm", "lr", "tokens_per_s", "loss/valid", "sample", "text 5"} {
+		board += fmt.Sprint(tag, " ", strings.Count(string(text), tag), "; ")
+	}
+	if want := "loss/train 4; grad_norm 4; lr 4; tokens_per_s 4; loss/valid 5; sample 2; text 5 1; "; board != want {
+		t.Errorf("events have %s want %s", board, want)
 	}
 	again, more := start(t, p, w)
 	again.step, again.history = l.step, l.history
@@ -68,6 +108,13 @@ func TestRunInOrder(t *testing.T) {
 		t.Fatal(interrupted, err)
 	}
 	sameList(t, "a run that was over", *more, []string{"saved 10 in last"})
+	again.started, again.cpu = time.Now().Add(-time.Hour), -time.Hour
+	if err := errors.Join(again.Close(), again.Open(Events{})); err != nil {
+		t.Fatal(err)
+	}
+	if again.Elapsed()-again.history.Elapsed > time.Minute || again.CPUTime()-again.history.CPU > time.Minute {
+		t.Errorf("before it was opened, the run took %v", again.Elapsed())
+	}
 }
 
 // TestNothingToTell: a run without samples, epochs and listeners works; examples are told as examples.
@@ -83,7 +130,7 @@ func TestNothingToTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	w.score = func(step int) (Score, error) { return Score{Loss: 1, Accuracy: float64(step), MAE: 0.5}, nil }
+	w.score = func(step int) (Score, error) { return Score{Loss: 1, Accuracy: float64(step) / 16, MAE: 0.5}, nil }
 	if _, err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +140,7 @@ func TestNothingToTell(t *testing.T) {
 		if line["examples_per_s"] != nil && line["tokens_per_s"] == nil {
 			speeds++
 		}
-		if line["valid_accuracy"] == line["step"] && line["valid_mae"] == 0.5 {
+		if a, ok := line["valid_accuracy"].(float64); ok && a*16 == line["step"].(float64) && line["valid_mae"] == 0.5 {
 			scores++
 		}
 	}
@@ -113,6 +160,8 @@ func TestPatience(t *testing.T) {
 			"eval 18: 0.5", "eval 20: 0.6", "saved 20 in last"},
 		2: {"eval 3: 0.5, the best", "eval 6: 0.6", "eval 9: 0.5", "note step 9: the run ends here, as the validation loss " +
 			"was no better than at step 3 in 2 measurements (patience)", "eval 9: 0.5, the best", "saved 9 in last"},
+		1: {"eval 3: 0.5, the best", "eval 6: 0.6", "note step 6: the run ends here, as the validation loss was no better than at " +
+			"step 3 in 1 measurements (patience)", "eval 6: 0.6", "saved 6 in last"},
 		4: {"eval 3: 0.5, the best", "eval 6: 0.6", "eval 9: 0.5", "eval 12: 0.7", "eval 15: 0.4, the best",
 			"eval 18: 0.5", "eval 20: 0.6", "saved 20 in last"},
 	} {
@@ -126,12 +175,24 @@ func TestPatience(t *testing.T) {
 		}
 		sameList(t, fmt.Sprint("patience ", patience), without(*happened, "step"), want)
 		final := 0.401 // that of step 15, as it is in the end
-		if patience == 2 {
+		switch patience {
+		case 1:
+			final = 0.501
+		case 2:
 			final = 0.5 // the last, which is better than 0.501
 		}
 		if math.Abs(l.Final.Loss-final) > 1e-12 {
 			t.Errorf("patience %d: the final loss is %v, want %v", patience, l.Final.Loss, final)
 		}
+		if patience == 2 {
+			continue // the last measurement is the best, so that there is patience again
+		}
+		again, more := start(t, p, w)
+		again.step, again.history = l.step, l.history
+		if interrupted, err := again.Run(t.Context()); interrupted || err != nil {
+			t.Fatal(interrupted, err)
+		}
+		sameList(t, "a run that was over", *more, want[len(want)-1:])
 	}
 }
 
@@ -203,14 +264,20 @@ func TestResumedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := outcome(whole, w, p)
-	for _, stop := range []int{1, 3, 4, 9, 10} { // within a measurement, too
+	for _, stop := range []int{1, 3, 4, -6, 9, -9, 10} { // below 0: within a measurement that is complete
 		p, w := plan(), newToy()
 		ctx, cancel := context.WithCancel(t.Context())
 		l, _ := start(t, p, w)
-		step := l.ev.Step
+		step, eval := l.ev.Step, l.ev.Eval
 		l.ev.Step = func(g Progress) {
 			step(g)
 			if g.Step == stop {
+				cancel()
+			}
+		}
+		l.ev.Eval = func(g Progress) {
+			eval(g)
+			if g.Step == -stop {
 				cancel()
 			}
 		}
@@ -219,6 +286,7 @@ func TestResumedRun(t *testing.T) {
 		if err != nil || !interrupted {
 			t.Fatalf("stopped after %d: %v, %v", stop, interrupted, err)
 		}
+		stop := max(stop, -stop)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -437,5 +505,59 @@ func TestLostDataHideNoWeights(t *testing.T) {
 	var bad *NonFiniteError
 	if err := l.Save(); !errors.As(err, &bad) || bad.What != "weights" || bad.Where != "w" || !math.IsNaN(bad.Value) {
 		t.Errorf("found the error %v, want one of the weights w", err)
+	}
+}
+
+// TestEverySoOften: a run that saves, measures or samples after every update does, and one that leaves saving to its
+// pace saves when that is due.
+func TestEverySoOften(t *testing.T) {
+	p, w := toyPlan(t), newToy()
+	p.Steps, p.SaveEvery, p.SampleEvery, p.EvalEvery = 2, 1, 1, 1
+	p.Sample = func(context.Context) (string, error) { return "words", nil }
+	l, happened := start(t, p, w)
+	if _, err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sameList(t, "everything at once", *happened, []string{"step 1", "eval 1: 0.5, the best", "sample 1: words", "saved 1 in last",
+		"step 2", "eval 2: 0.3333, the best", "sample 2: words", "saved 2 in last"})
+	p, w = toyPlan(t), newToy()
+	p.Steps, p.EvalEvery = 4, 100
+	l, happened = start(t, p, w)
+	at := time.Now()
+	l.pace = pace{now: func() time.Time { return at }, saved: at}
+	step := l.ev.Step
+	l.ev.Step = func(g Progress) {
+		step(g)
+		at = at.Add(3 * time.Second)
+	}
+	if _, err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sameList(t, "saved by pace", *happened, []string{"step 1", "step 2", "saved 2 in last", "step 3", "step 4",
+		"eval 4: 0.2, the best", "saved 4 in last"})
+}
+
+// TestSecondsAreSmoothed: the seconds of an update are a mean of those of all, and so lie between them.
+func TestSecondsAreSmoothed(t *testing.T) {
+	p, w := toyPlan(t), newToy()
+	const each = 5 * time.Millisecond
+	w.read = func(int) error {
+		time.Sleep(each)
+		return nil
+	}
+	l, _ := start(t, p, w)
+	before, longest := time.Now(), 0.0
+	l.ev.Step = func(g Progress) {
+		longest = max(longest, time.Since(before).Seconds())
+		before = time.Now()
+		if l.stepSeconds < each.Seconds() || l.stepSeconds > longest {
+			t.Errorf("step %d: updates of %v to %v s take %v s", g.Step, each, longest, l.stepSeconds)
+		}
+	}
+	if _, err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l.evalSeconds <= 0 || l.evalSeconds > 10 {
+		t.Errorf("a measurement took %v s", l.evalSeconds)
 	}
 }

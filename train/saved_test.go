@@ -1,6 +1,7 @@
 package train
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -181,6 +183,16 @@ func TestRestoreErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		// A complex number for a weight.
+		header := `{"w":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}}`
+		raw := string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header + strings.Repeat("\x00", 8)
+		if err := os.WriteFile(path, []byte(raw), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		other, state := fresh()
+		if err := other.Restore(state, dir); err == nil || file == averageFile && !strings.Contains(err.Error(), "C64") {
+			t.Errorf("%s of complex numbers: found the error %v", file, err)
+		}
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +323,7 @@ func TestBestOf(t *testing.T) {
 func TestRuns(t *testing.T) {
 	root := t.TempDir()
 	at := time.Now().Add(-time.Hour).Truncate(time.Second)
-	for i, dir := range []string{"b/last", "a/best", "x/y/z/u/last", "1/2/3/4/5/last", "1/2/3/4/5/6/last", "a/deeper/last",
+	for i, dir := range []string{"b/last", "a/best", "x/y/z/u/last", "1/2/3/4/5/last", "p/q/r/s/t/u/last", "a/deeper/last",
 		"file"} {
 		path := filepath.Join(root, filepath.FromSlash(dir))
 		if err := os.MkdirAll(path, 0o777); err != nil {
@@ -377,6 +389,15 @@ func TestOrigin(t *testing.T) {
 				}
 				break
 			}
+		}
+	}
+	for want, info := range map[string]debug.BuildInfo{
+		"": {Main: debug.Module{Version: "(devel)"}}, "v1.2.3": {Main: debug.Module{Version: "v1.2.3"}},
+		"abc": {Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{{Key: "vcs", Value: "git"},
+			{Key: "vcs.revision", Value: "abc"}}},
+	} {
+		if got := recorded(&info); got != want {
+			t.Errorf("a build records %q, want %q", got, want)
 		}
 	}
 	if o.Version == "" || o.Version != Commit() || ThisMaker() != (Maker{o.Machine, o.Version}) {

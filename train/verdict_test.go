@@ -9,6 +9,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/nn"
 )
 
 // TestFarAbove: a loss is far off if it is more than 1 nat above that of guessing, and of the model that the run began
@@ -22,6 +23,7 @@ func TestFarAbove(t *testing.T) {
 		{3, nil, 0, 4},
 		{3, []Point{{Step: 0, Valid: Score{Loss: 5}}}, 5, 6},
 		{3, []Point{{Step: 0, Valid: Score{Loss: 2}}}, 0, 4},
+		{3, []Point{{Step: 0, Valid: Score{Loss: 3}}}, 0, 4},
 		{3, []Point{{Step: 4, Valid: Score{Loss: 5}}}, 0, 4},
 		{3, []Point{{Step: 0, Valid: Score{Loss: 5}}, {Step: 4, Valid: Score{Loss: 9}}}, 5, 6},
 	} {
@@ -226,6 +228,27 @@ func TestFindLR(t *testing.T) {
 	}
 	if r, err := FindLR(t.Context(), 20, toyPlan(t), w, nil); err != nil || !r.Exploded || len(r.Points) != 3 {
 		t.Errorf("a loss of NaN: %+v, %v, want three points before", r, err)
+	}
+	w.w.CopyFrom([]float32{float32(math.NaN()), 0})
+	w.read = nil
+	if r, err := FindLR(t.Context(), 20, toyPlan(t), w, nil); err != nil || !r.Exploded || len(r.Points) != 0 ||
+		r.Suggested != 0 {
+		t.Errorf("NaN from the start: %+v, %v, want no point", r, err)
+	}
+	for ssm, want := range map[float64]float64{0: 1, 0.05: 0.5} { // of the rate 0.1
+		p, w, before := toyPlan(t), newToy(), float32(3)
+		p.Optim.SSMLR, w.w.Role, p.Shards = ssm, nn.SSMSystem, 1
+		if _, err := FindLR(t.Context(), 13, p, w, func(q LRPoint) {
+			if q.LR > 1e-3 && before == 3 { // Adam moves by the rate while the sign of the gradient stays
+				moved := math.Abs(float64(w.w.Elements()[0])-3) / (q.LR * (1 + 1/math.Sqrt(10) + 0.1 + 0.1/math.Sqrt(10) + 0.01 +
+					0.01/math.Sqrt(10) + 0.001))
+				if before = 0; math.Abs(moved/want-1) > 0.1 {
+					t.Errorf("with ssm_lr %v a system moves by %v of the rate, want %v", ssm, moved, want)
+				}
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	broken := errors.New("broken")
 	w.read = func(int) error { return broken }
