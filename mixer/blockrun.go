@@ -120,9 +120,11 @@ func (run *blockRun) round() (more bool) {
 
 // next updates the vectors of rows whose block has ended.
 func (run *blockRun) next(ends []int, blocks *tensor.Tensor) {
-	before := run.now[ends[0]].of // stays if it holds just these rows in this order
+	// The rows of a round are among those of the round before, whose vectors lie together. They stay if these are just the
+	// same rows.
+	before := run.now[ends[0]].of
 	for k, i := range ends {
-		if v := run.now[i]; v.of != before || v.place != k {
+		if run.now[i].place != k {
 			before = nil
 		}
 	}

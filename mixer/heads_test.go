@@ -96,7 +96,7 @@ func TestIntegerStates(t *testing.T) {
 		t.Errorf("before the first position there are the parts %v", parts)
 	}
 	run(s, 0, 1)
-	var first StatePart
+	var shape []int // of the last of the parts
 	var q []int8
 	var factors []float32
 	for _, p := range StateParts(s) {
@@ -110,12 +110,11 @@ func TestIntegerStates(t *testing.T) {
 		if done, err := RestoreIntegers(c, p.Name, p.Shape(), q, factors); !done || err != nil {
 			t.Fatalf("%s: %v, %v", p.Name, done, err)
 		}
-		first = p
+		shape = p.Shape()
 	}
 	if !slices.Equal(run(c, l, 2), run(s, l, 2)) {
 		t.Error("restored from integers it goes on with other bits")
 	}
-	shape := first.Shape()
 	for what, restore := range map[string]func() (bool, error){
 		"factors":      func() (bool, error) { return RestoreIntegers(both.NewState(), "b.v", shape, q, factors[1:]) },
 		"more factors": func() (bool, error) { return RestoreIntegers(both.NewState(), "b.v", shape, q, append(factors, 1)) },

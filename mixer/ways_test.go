@@ -330,3 +330,29 @@ func TestHyenaPrecision(t *testing.T) {
 		t.Errorf("the filter has other bits in bf16, or the tape %v", tape.Precision())
 	}
 }
+
+// TestGatedConvFormula: B, C, x = In(u); y = Out(C · conv1d(B · x)), with and without biases.
+func TestGatedConvFormula(t *testing.T) {
+	for _, bias := range []string{"false", "true"} {
+		m := variant{build: GatedConvInfo.New, cfg: Config{Options: Options{"d_conv": "4", "bias": bias}}}.mixer(t).(*GatedConv)
+		w := read(m.Conv.weight.Tensor)
+		checkFormula(t, m, 30, func(u matrix) matrix {
+			p, y := u.each(affine(m.In)), make(matrix, len(u))
+			for t := range u {
+				y[t] = make([]float64, dModel)
+				for c := range y[t] {
+					if m.Conv.bias != nil {
+						y[t][c] = float64(read(m.Conv.bias.Tensor)[c])
+					}
+					for j := range 4 {
+						if from := t - 3 + j; from >= 0 {
+							y[t][c] += float64(w[c*4+j]) * p[from][c] * p[from][2*dModel+c]
+						}
+					}
+					y[t][c] *= p[t][dModel+c]
+				}
+			}
+			return y.each(affine(m.Out))
+		})
+	}
+}

@@ -26,12 +26,7 @@ func Here() Origin {
 // Commit is the version of the program: what the build recorded, or the work tree that it runs in.
 func Commit() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value
-			}
-		}
-		if v := info.Main.Version; v != "" && v != "(devel)" {
+		if v := recorded(info); v != "" {
 			return v
 		}
 	}
@@ -39,6 +34,19 @@ func Commit() string {
 		return strings.TrimSpace(string(out)) + " (of the current folder)"
 	}
 	return "unknown"
+}
+
+// recorded is the version that a build says: of the source, else of the module, "" for none.
+func recorded(info *debug.BuildInfo) string {
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	if v := info.Main.Version; v != "(devel)" {
+		return v
+	}
+	return ""
 }
 
 // machine describes the machine, as closely as the system tells.

@@ -82,7 +82,7 @@ func (l *Training) Run(ctx context.Context) (interrupted bool, err error) {
 // updates makes the updates that are left, and measures and saves during the run. The measurement of the last update is
 // left to finish, so that a checkpoint of it has its measurement: a run killed before does not write it twice.
 func (l *Training) updates(ctx context.Context) (interrupted bool, err error) {
-	if l.Plan.MeasureFirst && l.step == 0 && !l.measured() {
+	if l.owed() {
 		if err := l.measure(ctx, false); err != nil {
 			if errors.Is(err, ctx.Err()) {
 				return true, l.Save()
@@ -126,6 +126,15 @@ func (l *Training) updates(ctx context.Context) (interrupted bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// owed reports whether the model is to be measured before the next update: before the first, where the plan says so, or
+// because the run was stopped within a measurement.
+func (l *Training) owed() bool {
+	if l.step == 0 {
+		return l.Plan.MeasureFirst && !l.measured()
+	}
+	return l.step%l.Plan.EvalEvery == 0 && !l.measured() && !l.done()
 }
 
 // onTheWay measures and saves when it is time to.

@@ -60,9 +60,6 @@ func (s *shardSum) put(shard int, g *autograd.Gradients) *autograd.Gradients {
 			return nil
 		}
 		delete(s.waiting, sibling)
-		if node.at%2 == 1 {
-			g, other = other, g
-		}
 		s.opt.Add(g.Each(), other.Each())
 		s.giveBack(other)
 	}

@@ -128,8 +128,12 @@ func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool
 }
 
 // cover runs every test alone and returns, for each mutant, the tests that reach it.
-func (s *subject) cover(ctx context.Context, folder string, packages []string, say func(string, ...any)) (
+func (s *subject) cover(ctx context.Context, folder string, o options, say func(string, ...any)) (
 	reach map[int][]*test, err error) {
+	packages, most := o.tests, limits{time.Hour, time.Hour}
+	if o.quick > 0 {
+		most.cpu = time.Duration(o.quick * float64(time.Second))
+	}
 	covering, err := s.build(filepath.Join(folder, "cover"), true, packages)
 	if err != nil {
 		return nil, err
@@ -148,9 +152,12 @@ func (s *subject) cover(ctx context.Context, folder string, packages []string, s
 		for _, name := range strings.Fields(string(names)) {
 			os.Remove(hits)
 			start := time.Now()
-			ok, cpu, out := b.run(ctx, "^"+name+"$", "HIPPO_MUTANT_HITS="+hits, limits{time.Hour, time.Hour})
+			ok, cpu, out := b.run(ctx, "^"+name+"$", "HIPPO_MUTANT_HITS="+hits, most)
 			if err := ctx.Err(); err != nil {
 				return nil, err
+			}
+			if o.quick > 0 && cpu > most.cpu {
+				continue
 			}
 			if !ok {
 				say("%s: %s fails without a mutant and is left out\n%s", packages[i], name, out[max(0, len(out)-500):])
