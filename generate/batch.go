@@ -48,6 +48,7 @@ type Batch struct {
 	// pending are the ids that Generate chose last, which the model has not read yet: none for each sequence without
 	// one, or nil for all without.
 	pending []int32
+	ahead   ahead
 }
 
 // NewBatch returns a batch of n sequences at their start. It panics if n is below 1.
@@ -92,7 +93,7 @@ func (s *Batch) flush(some func(i int) bool) error {
 			if err := s.checkLength(i, 1); err != nil {
 				return err
 			}
-			b.add(s, i, s.pending[i:i+1], true)
+			b.add(s, i, s.pending[i:i+1], false, true)
 		}
 	}
 	if len(b.last) > 0 {
@@ -147,7 +148,7 @@ func (s *Batch) Piece(i int) int {
 
 // checkLength returns an error unless the model can take l more ids of sequence i.
 func (s *Batch) checkLength(i, l int) error {
-	if most, at := s.model.MaxLength(), s.states[i].Position; most > 0 && at+l > most {
+	if most, at := s.model.MaxLength(), s.read(i); most > 0 && at+l > most {
 		return fmt.Errorf("generate: %d ids after %d, want at most %d in all: the model has mixers of that length",
 			l, at, most)
 	}
@@ -180,7 +181,15 @@ func (s *Batch) Position() int {
 // PositionOf is the number of ids of sequence i.
 func (s *Batch) PositionOf(i int) int {
 	if s.waits(i) {
-		return s.states[i].Position + 1
+		return s.read(i) + 1
+	}
+	return s.read(i)
+}
+
+// read is the number of ids of sequence i that the model has read.
+func (s *Batch) read(i int) int {
+	if i == 0 {
+		return s.states[i].Position + s.ahead.sure
 	}
 	return s.states[i].Position
 }
@@ -203,14 +212,18 @@ func (s *Batch) StateSize() int {
 	return n
 }
 
-// State is the state of sequence i, for saving.
-func (s *Batch) State(i int) *model.State { return s.states[i] }
+// State is the state of sequence i, for saving. Among drafts (see Take) it may have to read ids first.
+func (s *Batch) State(i int) *model.State {
+	s.settle()
+	return s.states[i]
+}
 
 // Model is the model that the batch runs.
 func (s *Batch) Model() *model.Model { return s.model }
 
 // Fork returns an independent batch in the same state, which may continue in another goroutine. Progress stays after.
 func (s *Batch) Fork() *Batch {
+	s.settle()
 	f := &Batch{
 		Chunk: s.Chunk, model: s.model, logits: slices.Clone(s.logits), pending: slices.Clone(s.pending),
 	}
@@ -229,6 +242,7 @@ func (s *Batch) Repeat(n int) (*Batch, error) {
 	if err := s.flush(func(int) bool { return true }); err != nil {
 		return nil, err
 	}
+	s.settle()
 	r := &Batch{Chunk: s.Chunk, model: s.model}
 	for range n {
 		r.logits = append(r.logits, s.logits...)

@@ -16,6 +16,11 @@ type Part struct {
 	Batch  *Batch
 	IDs    []int32 // (batch, l), row-major: l ids for each of its sequences
 	Silent bool    // no one wants the logits after the last id: the batch is then without
+	// Drawn reads IDs one at a time: the bits are those of a call for each, as of ids that are drawn.
+	Drawn bool
+	// Drafts is how many of IDs, the last ones, are guesses, after at least one that is none. IDs are then Drawn, of a
+	// batch of one sequence, and at most Room more than one. The batch is at the first guess: see Take.
+	Drafts int
 	// Each, unless it is nil, is called once with the logits after every one of IDs: at is its place there. Several
 	// goroutines call it at once, in no order. Reading is slower by the products that these logits take. They are valid
 	// during the call.
@@ -43,13 +48,16 @@ func Feed(ctx context.Context, parts ...Part) error {
 		if p.Batch.model != m {
 			return fmt.Errorf("generate: found batches of different models, want those of one")
 		}
-		if err := p.Batch.Check(p.IDs); err != nil {
+		if err := p.check(); err != nil {
 			return err
 		}
 	}
 	for _, p := range parts {
 		if err := p.Batch.flush(func(int) bool { return true }); err != nil {
 			return err
+		}
+		if p.Batch.ahead.forget(); !p.Drawn || p.Each != nil || p.Hidden != nil {
+			p.Batch.settle()
 		}
 	}
 	b := lend()
@@ -62,6 +70,16 @@ func Feed(ctx context.Context, parts ...Part) error {
 		more = b.round(m, parts)
 	}
 	return nil
+}
+
+// check returns an error unless the part can be read.
+func (p *Part) check() error {
+	if p.Drafts != 0 && (!p.Drawn || len(p.Batch.states) != 1 || p.Drafts < 0 || p.Drafts >= len(p.IDs) ||
+		len(p.IDs) > p.Batch.Room()+1 || p.Silent || p.Each != nil || p.Hidden != nil) {
+		return fmt.Errorf("generate: found %d drafts among %d ids, want fewer, drawn, of one sequence that has room",
+			p.Drafts, len(p.IDs))
+	}
+	return p.Batch.Check(p.IDs)
 }
 
 // pass is the rows of one call of a model. It is lent for the time of a call of Feed, so that what waits holds
@@ -79,12 +97,17 @@ type pass struct {
 }
 
 type place struct {
-	s *Batch
-	i int
+	s  *Batch
+	i  int
+	to []float32 // in the place of both
 }
 
 // keep makes x the logits of the place.
 func (p place) keep(x *tensor.Tensor, row, v int) {
+	if p.to != nil {
+		x.CopyRowTo(p.to, row)
+		return
+	}
 	if p.s.logits == nil {
 		p.s.logits = make([]float32, len(p.s.states)*v)
 	}
@@ -118,25 +141,34 @@ func (b *pass) clear() {
 }
 
 // add puts ids of sequence i of s after the others, after which it has logits if last is set.
-func (b *pass) add(s *Batch, i int, ids []int32, last bool) {
-	b.rows.Add(len(ids), s.states[i])
+func (b *pass) add(s *Batch, i int, ids []int32, drawn, last bool) {
+	if drawn {
+		b.rows.AddStepped(len(ids), s.states[i])
+	} else {
+		b.rows.Add(len(ids), s.states[i])
+	}
 	b.ids = append(b.ids, ids...)
 	if last {
-		b.last, b.ends = append(b.last, place{s, i}), append(b.ends, int32(len(b.ids)-1))
+		b.last, b.ends = append(b.last, place{s: s, i: i}), append(b.ends, int32(len(b.ids)-1))
 	}
 }
 
 // addOf is add of the ids of a part from at on, with those who are told.
 func (b *pass) addOf(p *Part, i int, ids []int32, at int, last bool) {
+	if s := p.Batch; p.Drafts > 0 || s.ahead.sure > 0 {
+		b.addDrawn(s, ids, p.Drafts, !last)
+		b.hear = append(b.hear, call{})
+		return
+	}
 	from := len(b.ids)
-	b.add(p.Batch, i, ids, last && p.Each == nil)
+	b.add(p.Batch, i, ids, p.Drawn, last && p.Each == nil)
 	for k := range ids {
 		if p.Each != nil {
 			b.each, b.told = append(b.each, call{f: p.Each, at: at + k}), append(b.told, int32(from+k))
 		}
 	}
 	if last && p.Each != nil { // they are not computed twice
-		b.each[len(b.each)-1].last = place{p.Batch, i}
+		b.each[len(b.each)-1].last = place{s: p.Batch, i: i}
 	}
 	b.hear = append(b.hear, call{f: p.Hidden, at: at})
 }
@@ -157,7 +189,7 @@ func (b *pass) round(m *model.Model, parts []Part) (more bool) {
 				b.at = append(b.at, 0)
 			}
 			if lo := b.at[at]; lo < l {
-				hi := min(l, lo+p.Batch.Piece(i))
+				hi := min(l, lo+p.piece(i))
 				if hi-lo > 1 {
 					if reads += hi - lo; reads > together && len(b.ids) > 0 {
 						b.run(m)
@@ -184,6 +216,14 @@ func (b *pass) round(m *model.Model, parts []Part) (more bool) {
 		at += n
 	}
 	return more
+}
+
+// piece is how many ids of sequence i are read at most in the next call.
+func (p *Part) piece(i int) int {
+	if p.Drawn {
+		return StepRows - p.Batch.ahead.sure
+	}
+	return p.Batch.Piece(i)
 }
 
 // stop takes the logits of batches that have read a part of their ids only.

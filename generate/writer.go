@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -25,6 +26,8 @@ type Writer struct {
 	masked  []float32       // the logits of that
 	tokens  int
 	end     string
+
+	drafting *drafting // nil for none
 }
 
 // NewWriter returns a writer that has drawn nothing yet. history holds the ids before it, for the repetition penalty.
@@ -42,7 +45,7 @@ func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, er
 	}
 	w := &Writer{
 		options: o, tok: tok, sampler: sampler, stop: stop, decoder: tokenizer.NewStreamDecoder(tok),
-		history: slices.Clone(history), ends: endsOf(tok, &o),
+		history: slices.Clone(history), ends: endsOf(tok, &o), drafting: newDrafting(o.Draft),
 	}
 	if o.Constraint != nil {
 		w.text = o.Constraint.Start()
@@ -61,6 +64,9 @@ func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 	}
 	w.tokens++
 	w.fresh = append(w.fresh, id)
+	if w.drafting != nil {
+		w.drafting.drawn(id)
+	}
 	if slices.Contains(w.ends, id) {
 		w.end = EndText
 		return w.flush(nil), id, nil
@@ -88,6 +94,22 @@ func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 		return w.flush(slices.Clone(text)), id, nil
 	}
 	return text, id, nil
+}
+
+// Draft returns a guess of up to n ids that Next will return after those so far, none without Options.Draft.
+func (w *Writer) Draft(ctx context.Context, n int) ([]int32, error) {
+	if w.drafting == nil || w.end != "" {
+		return nil, nil
+	}
+	return w.drafting.next(ctx, w.history, min(n, w.options.MaxTokens-w.tokens-1))
+}
+
+// Drafted returns how many ids were guessed, and how many of them drawn.
+func (w *Writer) Drafted() (drafted, accepted int) {
+	if w.drafting == nil {
+		return 0, 0
+	}
+	return w.drafting.drafted, w.drafting.accepted
 }
 
 // endsOf returns the tokens that end a text.

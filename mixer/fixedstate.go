@@ -60,6 +60,33 @@ func Clones(states []State) []State {
 	return copies
 }
 
+// CopyTo returns copies of states, as Clones does, in the memory of to: of earlier copies, which are not used any more.
+func CopyTo(to, states []State) []State {
+	for i, s := range states {
+		if !refilled(to[i], s) {
+			to[i] = s.Clone()
+		}
+	}
+	return to
+}
+
+// refilled copies s to a state of the same form, and reports whether its size is fixed.
+func refilled(to, s State) bool {
+	switch s := s.(type) {
+	case *fixedState:
+		to := to.(*fixedState)
+		for i := range s.slots {
+			tensor.Copy(to.slots[i].X, s.slots[i].X)
+		}
+		return true
+	case *parallelState:
+		to := to.(*parallelState)
+		to.parts = CopyTo(to.parts, s.parts)
+		return true
+	}
+	return false
+}
+
 // shallow is Clone, but for the tensors that compact moves.
 func shallow(s State) State {
 	switch s := s.(type) {

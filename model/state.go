@@ -60,6 +60,12 @@ func (s *State) Clone() *State {
 	return &State{Position: s.Position, Mixers: mixer.Clones(s.Mixers)}
 }
 
+// CopyTo is Clone into the memory of an earlier clone, which must not be used any more. It returns to.
+func (s *State) CopyTo(to *State) *State {
+	to.Position, to.Mixers = s.Position, mixer.CopyTo(to.Mixers, s.Mixers)
+	return to
+}
+
 // Detach detaches the state from the tape: gradients stop here, and the tape can be reset.
 func (s *State) Detach() {
 	for _, x := range s.Mixers {

@@ -14,12 +14,25 @@ func (Direct) Run(ctx context.Context, r *Request) error {
 	if err := readAlone(ctx, r); err != nil {
 		return err
 	}
+	defer r.Session.Rest()
 	for r.Next != nil {
 		id, more, err := r.Next(r.Session.Logits(0))
 		if err != nil || !more {
 			return err
 		}
-		if err := r.Session.Feed(ctx, []int32{id}); err != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if r.Session.Take(id) {
+			continue
+		}
+		guess, err := r.guess(ctx)
+		if err != nil {
+			return err
+		}
+		ids := append([]int32{id}, guess...)
+		err = generate.Feed(ctx, generate.Part{Batch: r.Session, IDs: ids, Drawn: true, Drafts: len(guess)})
+		if err != nil {
 			return err
 		}
 	}
@@ -37,23 +50,18 @@ func readAlone(ctx context.Context, r *Request) error {
 		r.Session.Progress = func(read, _ int) { r.Progress(done+read, total) }
 	}
 	for _, s := range r.Segments {
-		step := len(s.IDs)
-		if s.Drawn {
-			step = 1
+		first, n := done, len(s.IDs)
+		part := generate.Part{Batch: r.Session, IDs: s.IDs, Drawn: s.Drawn, Silent: r.silent(done+n, total)}
+		if r.Each != nil {
+			part.Each = func(at int, logits []float32) { r.Each(first+at, logits) }
 		}
-		for at := 0; at < len(s.IDs); at += step {
-			part := generate.Part{Batch: r.Session, IDs: s.IDs[at : at+step], Silent: r.silent(done+step, total)}
-			if first := done; r.Each != nil {
-				part.Each = func(at int, logits []float32) { r.Each(first+at, logits) }
-			}
-			if first := done; r.Hidden != nil {
-				part.Hidden = func(at int, hidden []float32) { r.Hidden(first+at, hidden) }
-			}
-			if err := generate.Feed(ctx, part); err != nil {
-				return err
-			}
-			done += step
+		if r.Hidden != nil {
+			part.Hidden = func(at int, hidden []float32) { r.Hidden(first+at, hidden) }
 		}
+		if err := generate.Feed(ctx, part); err != nil {
+			return err
+		}
+		done += n
 	}
 	return nil
 }

@@ -158,6 +158,31 @@ func (x *player) check(t *rapid.T) {
 	}
 }
 
+// scripted guesses the ids that are to come after a position, but one of so many wrong.
+type scripted struct {
+	from, wrong int
+	ids         []int32
+}
+
+func (s scripted) Draft(_ context.Context, text []int32, n int) (guess []int32, err error) {
+	for at := len(text) - s.from; at < len(s.ids) && len(guess) < n; at++ {
+		id := s.ids[at]
+		if at%s.wrong == s.wrong-1 {
+			id = (id + 1) % 256
+		}
+		guess = append(guess, id)
+	}
+	return guess, nil
+}
+
+func script(from int, pieces []generate.Piece, wrong int) func() generate.Drafter {
+	s := scripted{from: from, wrong: wrong}
+	for _, p := range pieces {
+		s.ids = append(s.ids, p.IDs...)
+	}
+	return func() generate.Drafter { return s }
+}
+
 // step does something that may be done with a session.
 func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player) {
 	ctx, chunk := context.Background(), x.p.chunk
@@ -165,7 +190,7 @@ func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player)
 	switch what := rapid.IntRange(0, 12).Draw(t, "what"); what {
 	case 0, 1:
 		ids := text(seed.Draw(t, "text"), lengths.Draw(t, "length"))
-		if what == 1 { // it is stopped on the way
+		if what == 1 && len(ids) > 0 { // it is stopped on the way
 			stopped, cancel := context.WithCancel(ctx)
 			x.s.Progress = func(int, int) { cancel() }
 			before := x.s.Position()
@@ -201,6 +226,9 @@ func (x *player) step(t *rapid.T, lengths *rapid.Generator[int], all *[]*player)
 		o.Seed, o.Temperature, o.MaxTokens = seed.Draw(t, "seed"), 2, rapid.IntRange(1, 80).Draw(t, "tokens")
 		o.RepetitionPenalty, o.Stop = 1.1, []string{"e", "th"}
 		x.rest = x.p.reply(t, o)
+		if wrong := rapid.SampledFrom([]int{0, 1, 2, 3, 7, 1000}).Draw(t, "wrong drafts"); wrong > 0 {
+			o.Draft = script(x.s.Position(), x.rest, wrong)
+		}
 		reply := func(ctx context.Context) iter.Seq2[generate.Piece, error] { return x.s.Generate(ctx, o) }
 		x.take(t, reply, rapid.IntRange(1, len(x.rest)).Draw(t, "pieces"))
 	case 4:

@@ -33,6 +33,10 @@ type Request struct {
 	// Session. A request without Segments starts with Next.
 	Next func(logits []float32) (id int32, more bool, err error)
 
+	// Draft, unless it is nil, returns a guess of up to n ids that Next will return after its last one. It is called in
+	// the goroutine of Run. A guess changes no bit of what Next is given, and time alone: see generate.Options.
+	Draft func(ctx context.Context, n int) ([]int32, error)
+
 	// Progress, unless it is nil, is called after each piece with the number of ids of Segments read so far.
 	Progress func(read, total int)
 
@@ -44,6 +48,14 @@ type Request struct {
 
 // silent reports whether nothing needs the logits after the last of n ids, of which read have been read.
 func (r *Request) silent(read, n int) bool { return read < n || r.Hidden != nil && r.Next == nil }
+
+// guess returns a guess of what follows the last id.
+func (r *Request) guess(ctx context.Context) ([]int32, error) {
+	if r.Draft == nil {
+		return nil, nil
+	}
+	return r.Draft(ctx, r.Session.Room())
+}
 
 // Runner reads and writes with a model. Run returns when the request is done, or with the error of ctx soon after ctx
 // is done: at most one piece of a prompt, or one token, later. The session then stands at the end of a piece, after the

@@ -114,7 +114,10 @@ func (s *Scheduler) Run(ctx context.Context, r *Request) (err error) {
 		return err
 	}
 	done := false
-	defer func() { s.leave(t, done) }() // Next may panic
+	defer func() { // Next may panic
+		s.leave(t, done)
+		r.Session.Rest()
+	}()
 	for {
 		for t.reads() {
 			writes := t.writes
@@ -138,11 +141,28 @@ func (s *Scheduler) Run(ctx context.Context, r *Request) (err error) {
 		if done = !more; done {
 			return nil
 		}
-		t.drawn[0], t.writes = id, true
-		if err := r.Session.Check(t.drawn[:]); err != nil {
+		if r.Session.Take(id) {
+			s.accept(t)
+			continue
+		}
+		guess, err := r.guess(ctx)
+		if err != nil {
+			return err
+		}
+		t.drawn, t.writes = append(append(t.drawn[:0], id), guess...), true
+		if err := r.Session.Check(t.drawn); err != nil {
 			return err
 		}
 	}
+}
+
+// accept counts an id that was guessed, read, and then drawn.
+func (s *Scheduler) accept(t *task) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Accepted++
+	s.stats.drawn(t, now)
 }
 
 // join admits a task.

@@ -19,6 +19,9 @@ type SchedulerStats struct {
 	Read  int64 // ids of prompts
 	Drawn int64 // ids that were sampled and read
 
+	Drafted  int64 // ids that were guessed and read
+	Accepted int64 // of them, those that were then sampled
+
 	Sequences  Histogram // per step
 	Rows       Histogram // ids per step
 	FirstToken Histogram // seconds from Run to the first logits
@@ -66,17 +69,23 @@ func (s *SchedulerStats) step(sequences, rows int) {
 
 // count counts what t has read in the step that has just ended.
 func (s *SchedulerStats) count(t *task, now time.Time) {
-	h := &s.FirstToken
 	if t.writes {
-		h = &s.NextToken
-		s.Drawn++
-	} else {
-		s.Read += int64(t.size)
+		s.Drafted += int64(t.guesses)
+		s.drawn(t, now)
+		return
 	}
+	s.Read += int64(t.size)
 	if t.r.Next != nil && t.read+t.size >= t.total {
-		h.add(now.Sub(t.since).Seconds())
+		s.FirstToken.add(now.Sub(t.since).Seconds())
 		t.since = now
 	}
+}
+
+// drawn counts an id of t that was sampled and read.
+func (s *SchedulerStats) drawn(t *task, now time.Time) {
+	s.Drawn++
+	s.NextToken.add(now.Sub(t.since).Seconds())
+	t.since = now
 }
 
 // copied returns a copy with the current counts.

@@ -73,6 +73,10 @@ func byRank(a, b *task) int {
 	return cmp.Or(cmp.Compare(b.r.Priority, a.r.Priority), cmp.Compare(a.number, b.number))
 }
 
+// guessRows is the most rows of a step in which ids are guessed: more rows take more time, and then a guess is not for
+// nothing.
+const guessRows = 16
+
 // choose returns the requests of the next step. They are valid until the next call.
 func (s *share) choose() []*task {
 	s.seat()
@@ -109,6 +113,11 @@ func (s *share) choose() []*task {
 	}
 	for _, t := range step {
 		t.set(stepping)
+		if t.guesses = 0; t.writes && rows < guessRows {
+			t.guesses = min(len(t.drawn)-1, guessRows-rows)
+			rows += t.guesses
+			t.client.planned += int64(t.guesses)
+		}
 	}
 	s.charge()
 	return step

@@ -24,7 +24,7 @@ func (s *shared) wants(client string, priority int, writes bool) *task {
 	session := generate.NewBatch(servedModel(s.t, "h3", engine.Float32), 1)
 	session.Chunk = servedChunk
 	t := &task{r: &Request{Session: session, Client: client, Priority: priority,
-		Segments: []Segment{{IDs: make([]int32, 1<<20), Drawn: writes}}}}
+		Segments: []Segment{{IDs: make([]int32, 1<<20)}}}, writes: writes, drawn: make([]int32, 1)}
 	s.add(t)
 	t.set(ready)
 	return t

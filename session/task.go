@@ -37,12 +37,13 @@ type task struct {
 	since  time.Time // arrival, or the time of the last logits
 
 	// Owned by the goroutine while the task is away, otherwise by the scheduler.
-	segment, at int // it reads Segments[segment].IDs[at] next
-	read, total int // ids of Segments
-	drawn       [1]int32
-	writes      bool  // it reads the sampled id next
-	size        int   // number of ids that it reads in the step
-	failed      fault // error of Each or Hidden
+	segment, at int     // it reads Segments[segment].IDs[at] next
+	read, total int     // ids of Segments
+	drawn       []int32 // the sampled id, and a guess of what follows it
+	writes      bool    // it reads those next
+	guesses     int     // how many ids of the guess it reads
+	size        int     // number of ids that it reads in the step
+	failed      fault   // error of Each or Hidden
 }
 
 // fault holds the first error of several goroutines.
@@ -96,19 +97,27 @@ func (t *task) set(p place) {
 // reads reports whether any segment is left to read.
 func (t *task) reads() bool { return t.writes || t.read < t.total }
 
-// rows returns the number of ids that the task reads in its next step.
+// rows returns the number of ids that the task reads in its next step, without a guess.
 func (t *task) rows() int {
-	if t.writes || t.r.Segments[t.segment].Drawn {
+	if t.writes {
 		return 1
 	}
-	return min(len(t.r.Segments[t.segment].IDs)-t.at, t.r.Session.Piece(0))
+	most := generate.StepRows
+	if !t.r.Segments[t.segment].Drawn {
+		most = t.r.Session.Piece(0)
+	}
+	return min(len(t.r.Segments[t.segment].IDs)-t.at, most)
 }
 
 // part returns the ids that the task reads in its next step.
 func (t *task) part() generate.Part {
 	t.size = t.rows()
-	p := generate.Part{Batch: t.r.Session, IDs: t.drawn[:]}
-	if !t.writes {
+	p := generate.Part{Batch: t.r.Session, IDs: t.drawn, Drawn: true}
+	if t.writes {
+		t.size += t.guesses
+		p.IDs, p.Drafts = t.drawn[:t.size], t.guesses
+	} else {
+		p.Drawn = t.r.Segments[t.segment].Drawn
 		p.IDs = t.r.Segments[t.segment].IDs[t.at:][:t.size]
 		p.Silent = t.r.silent(t.read+t.size, t.total)
 		if t.r.Each != nil {

@@ -58,7 +58,12 @@ func (s *Session) write(ctx context.Context, yield func(generate.Piece, error) b
 	w := writing{s: s, yield: yield, marked: from}
 	s.writing = true
 	defer func() { s.writing = false }()
-	err := s.run(ctx, &Request{Segments: s.text.segments(from, len(s.text.ids)), Next: w.next})
+	writer := s.writer
+	err := s.run(ctx, &Request{
+		Segments: s.text.segments(from, len(s.text.ids)), Next: w.next, Draft: writer.Draft,
+	})
+	drafted, accepted := writer.Drafted()
+	s.Stats.DraftedTokens, s.Stats.AcceptedTokens = s.Stats.DraftedTokens+drafted, s.Stats.AcceptedTokens+accepted
 	s.mark()
 	if s.at != nil && s.writer == nil {
 		s.gen = nil // an idle session needs the state once

@@ -57,6 +57,12 @@ func CopyRows(dst *Tensor, to int, src *Tensor, from, n int) {
 	}
 }
 
+// Copy copies the elements of src to dst, which has as many.
+func Copy(dst, src *Tensor) {
+	copyElements(dst, 0, src, 0, src.Len())
+	dst.Changed()
+}
+
 // copyElements copies n elements between any kinds of storage.
 func copyElements(dst *Tensor, to int, src *Tensor, at, n int) {
 	switch {

@@ -22,7 +22,9 @@ func (eng *Engine) DiagSSM(g engine.Gates, sys *engine.DiagSystem, skip *tensor.
 	if g.HeadDim > 1 {
 		y.Zero() // channels add to it
 	}
-	steps := func(i int) bool { return !eng.Recording && (r.Len(i) < recurrentBelow || r.Stepped(i)) && slots.At(i) != nil }
+	steps := func(i int) bool {
+		return !eng.Recording && (r.Len(i) < recurrentBelow || r.Stepped(i)) && slots.At(i) != nil
+	}
 	eng.stepDiag(y, g, s, skip.Data(), r, slots, steps)
 	direct := func(i int) bool { return g.HeadDim == 1 && r.Len(i) <= directUpTo && slots.At(i) == nil }
 	for taps := directStep; taps <= directUpTo; taps += directStep {

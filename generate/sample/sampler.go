@@ -123,6 +123,15 @@ func larger(a, b candidate) bool {
 	return a.logit > b.logit || a.logit == b.logit && a.token < b.token
 }
 
+// Best returns the token with the largest logit: what a Sampler chooses at temperature 0.
+func Best(logits []float32) (int32, error) {
+	best, err := largestLogit(logits)
+	if err == nil && best < 0 {
+		err = errNoToken
+	}
+	return int32(best), err
+}
+
 // largestLogit returns the token with the largest logit, -1 where none is above -Inf.
 func largestLogit(logits []float32) (int, error) {
 	top := float32(math.Inf(-1))
