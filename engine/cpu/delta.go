@@ -2,9 +2,145 @@ package cpu
 
 import (
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
+// The delta rule is computed in blocks of positions (arXiv:2406.06484, §3; arXiv:2412.06464, §3.3), each head from
+// block to block. All forms are made one, with D = Diag(e^g):
+//
+//	S[t] = D·S[t-1] + a·x[t]ᵀ + k·v[t]ᵀ,   y[t] = S[t]ᵀ·q
+//
+// where x is read from the state: S[t-1]ᵀ·b with free a and b. With β, x is v - (D·S[t-1])ᵀ·k, a is β·k, and nothing
+// else is written. So q and p, which is b or -k, are readers of the state; a and k are its writers, which carry x and v
+// there. (pa) are the products of readers and writers, decayed from one to the other, of those before the reader, and
+// with q of the same position, too. With S the state before a block, and all decayed from or to its borders,
+//
+//	X = P·S + (pk)·V + (pa)·X, or P·S + V + (pa)·X with β,   Y = Q·S + (qa)·X + (qk)·V,   S ← D·S + Aᵀ·X + Kᵀ·V
+const (
+	// deltaBlock is the number of positions of a block.
+	deltaBlock = 64
+	// deltaPart is the number of positions of a part of a block: X is found part by part, and decays by row are
+	// multiplied together between parts.
+	deltaPart = 16
+	// deltaShort is the length below which a row is stepped position by position where the tape does not record. Drafts
+	// of up to 8 tokens are checked at once, and have to give the bits of one at a time.
+	deltaShort = 9
+)
+
+// The readers and the writers of a state.
+const (
+	byQ, byP = 0, 1
+	byA, byK = 0, 1
+)
+
+// DeltaRule steps short rows, and computes others in blocks, which start at the first position of the row.
 func (eng *Engine) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
-	panic("not yet")
+	o := take[deltaOp](eng)
+	record := eng.wantsRows(slots, x.Inputs()...)
+	*o = deltaOp{Delta: x, y: eng.like(x.V), dk: x.KeyDim(), dv: x.ValueDim(),
+		scanRows: eng.scanRows(o.scanRows, r, slots, deltaBlock, deltaShort)}
+	if record && o.solves() {
+		o.x = eng.arena.Floats(x.V.Len())
+	}
+	o.step()
+	o.forward()
+	if record {
+		eng.push("DeltaRule", o, o.y).add(o.after...)
+	}
+	return o.y
+}
+
+type deltaOp struct {
+	engine.Delta
+	y      *tensor.Tensor
+	dk, dv int
+	scanRows
+	x []float32 // X (l, h·dv), for the backward
+}
+
+// free tells whether the form has a and b of its own, solves whether x is read from the state.
+func (o *deltaOp) free() bool   { return o.A != nil }
+func (o *deltaOp) solves() bool { return o.A != nil || o.Beta != nil }
+
+// readers and writers are those that the form has.
+func (o *deltaOp) readers() []int {
+	if o.solves() {
+		return []int{byQ, byP}
+	}
+	return []int{byQ}
+}
+
+func (o *deltaOp) writers() []int {
+	switch {
+	case o.free():
+		return []int{byA, byK}
+	case o.solves():
+		return []int{byA}
+	}
+	return []int{byK}
+}
+
+// stateOf is the state of head h in x (h, dk, dv).
+func (o *deltaOp) stateOf(x []float32, h int) []float32 { return x[h*o.dk*o.dv:][:o.dk*o.dv] }
+
+// eachHeads calls f on all cores for the rows that are not stepped, with each heads at a time, from h on.
+func (o *deltaOp) eachHeads(each int, f func(k *delta, row, h int)) {
+	parts := o.Heads / each
+	parallel.For(len(o.whole)*parts, 1, func(lo, hi int) {
+		k := o.delta(each)
+		defer putFloats(k.memory)
+		for i := lo; i < hi; i++ {
+			f(k, o.whole[i/parts], i%parts*each)
+		}
+	})
+}
+
+// forward computes the rows that are not stepped. Heads that share a key head go through a row together, so that what
+// they share is computed once, unless there are fewer tasks than cores. No bit depends on it.
+func (o *deltaOp) forward() {
+	each := o.Heads / o.KeyHeads
+	if len(o.whole)*o.KeyHeads < parallel.Workers() {
+		each = 1
+	}
+	o.eachHeads(each, func(k *delta, row, h int) {
+		before, after := o.carried.at(row)
+		for j := range each {
+			if after != nil {
+				k.states[j] = o.stateOf(after, h+j) // to be updated in place
+			}
+			if before == nil {
+				clear(k.states[j])
+			} else if &before[0] != &after[0] {
+				copy(k.states[j], o.stateOf(before, h+j))
+			}
+		}
+		for i := o.first[row]; i < o.first[row+1]; i++ {
+			k.start(i, h)
+			for j := range each {
+				k.head(h + j)
+				k.through(k.states[j])
+			}
+		}
+	})
+}
+
+// through computes X and Y of a head, and the state after the block from that before it.
+func (k *delta) through(s []float32) {
+	if k.solves() {
+		x := k.values(byA)
+		switch {
+		case k.free():
+			k.lower(k.scores[byP][byK], k.values(byK), x, false)
+		default:
+			k.values(byK).copyTo(x, k.q, k.dv)
+		}
+		k.read(byP, s, x)
+		k.solve(x)
+	}
+	for i, w := range k.writers() {
+		k.lower(k.scores[byQ][w], k.values(w), k.outputs(), i > 0)
+	}
+	k.read(byQ, s, k.outputs())
+	k.advance(s)
 }
