@@ -59,11 +59,22 @@ func (t *Tape) Embedding(w *tensor.Tensor, ids []int32) *tensor.Tensor {
 //
 // over the last axis: x, r (…, d), w, b (d). A nil r means s = x.
 func (t *Tape) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
+	return t.layerNorm(x, r, w, b, 1, eps)
+}
+
+// LayerNorm is AddLayerNorm without a residual, over each of the groups that the last axis is cut into: a group norm
+// (arXiv:1803.08494) of each position.
+func (t *Tape) LayerNorm(x, w, b *tensor.Tensor, groups int, eps float64) *tensor.Tensor {
+	_, y := t.layerNorm(x, nil, w, b, groups, eps)
+	return y
+}
+
+func (t *Tape) layerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
 	d := x.Dim(-1)
-	if w.Len() != d || b.Len() != d || r != nil && !r.SameShape(x) {
-		shapePanic("AddLayerNorm", x, r, w, b)
+	if groups < 1 || w.Len() != d || b.Len() != d || d%groups != 0 || r != nil && !r.SameShape(x) {
+		shapePanic("LayerNorm", x, r, w, b)
 	}
-	return t.engine.AddLayerNorm(x, r, w, b, eps)
+	return t.engine.AddLayerNorm(x, r, w, b, groups, eps)
 }
 
 // AddRMSNorm computes the residual sum and its normalization in one operation (arXiv:1910.07467):

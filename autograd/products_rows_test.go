@@ -5,7 +5,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // productsRows cover products with weights.
@@ -55,18 +54,14 @@ func productsRows() []row {
 
 // normsRows cover norms with and without a residual sum: inputs x, r, w and, of layer norms, b.
 func normsRows() []row {
-	layer := func(name string, residual bool) row {
+	layer := func(name string, groups int, residual bool) row {
 		r := row{name: "AddLayerNorm/" + name, in: [][]int{{5, 8}, {5, 8}, {8}, {8}},
 			big: [][]int{{1024, 256}, {1024, 256}, {256}, {256}}}
 		r.op = func(t *autograd.Tape, in ts) ts {
-			var res *tensor.Tensor
-			if residual {
-				res = in[1]
-			}
-			s, y := t.AddLayerNorm(in[0], res, in[2], in[3], 1e-5)
 			if !residual {
-				return ts{y}
+				return ts{t.LayerNorm(in[0], in[2], in[3], groups, 1e-5)}
 			}
+			s, y := t.AddLayerNorm(in[0], in[1], in[2], in[3], 1e-5)
 			return ts{s, y}
 		}
 		return r
@@ -84,7 +79,7 @@ func normsRows() []row {
 		return r
 	}
 	return []row{
-		layer("residual", true), layer("plain", false),
+		layer("residual", 1, true), layer("plain", 1, false), layer("groups", 2, false),
 		rms("plain", 1, false), rms("residual", 1, true), rms("groups", 2, false),
 	}
 }

@@ -24,8 +24,9 @@ type LowRank struct {
 
 // Norms scale every row to a mean square of one.
 type Norms interface {
-	// AddLayerNorm: s = x + r, y = (s - mean(s))/√(var(s)+eps) ⊙ w + b, over the last axis; s = x for an r of nil.
-	AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor)
+	// AddLayerNorm: s = x + r, y = (s - mean(s))/√(var(s)+eps) ⊙ w + b, over each of the groups of the last axis; s = x
+	// for an r of nil.
+	AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor)
 	// AddRMSNorm: s = x + r, y = s/√(mean(s²)+eps) ⊙ w, over each of the groups of the last axis; s = x for an r of
 	// nil.
 	AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor)

@@ -34,6 +34,7 @@ var registry = []mixer.Info{
 	mixer.LMUInfo,
 	mixer.BlockRecurrentInfo,
 	mixer.GatedConvInfo,
+	mixer.GatedDeltaNetInfo,
 }
 
 // Mixers describes the mixers that a configuration can name, in the order of the registry.

@@ -48,9 +48,10 @@ func (e *Engine) addNorm(name string, x, r *tensor.Tensor, norm func(s *val) *va
 	return append(all, x)[1], all[0]
 }
 
-func (e *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
+func (e *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
 	return e.addNorm("AddLayerNorm", x, r, func(s *val) *val {
-		return s.sub(s.mean()).norm(eps).mul(e.in(w).flat()).add(e.in(b).flat())
+		each := s.as(-1, s.dim(-1)/groups)
+		return each.sub(each.mean()).norm(eps).as(s.shape...).mul(e.in(w).flat()).add(e.in(b).flat())
 	})
 }
 

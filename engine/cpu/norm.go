@@ -6,15 +6,17 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddLayerNorm makes one pass over each position, and saves its mean and reciprocal standard deviation for backward.
-func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
-	d := x.Dim(-1)
+// AddLayerNorm makes one pass over each group of each position, and saves its mean and reciprocal standard deviation
+// for backward.
+func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
+	d := w.Len() / groups
 	s, made := eng.sumOf(x, r)
 	y = eng.like(x)
-	rows := x.Rows()
-	stats := eng.arena.Floats(2 * rows)
-	mean, rstd := stats[:rows], stats[rows:]
-	parallel.For(rows, rowGrain(d), func(lo, hi int) {
+	n := x.Len() / d
+	stats := eng.arena.Floats(2 * n)
+	mean, rstd := stats[:n], stats[n:]
+	parallel.For(x.Rows(), rowGrain(w.Len()), func(lo, hi int) {
+		lo, hi = lo*groups, hi*groups
 		sd := s.Data()[lo*d : hi*d]
 		if r != nil {
 			copy(sd, x.Data()[lo*d:hi*d])
@@ -23,7 +25,7 @@ func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *t
 		kernel.LayerNorm(y.Data()[lo*d:hi*d], mean[lo:hi], rstd[lo:hi], sd, w.Data(), b.Data(), d, eps)
 	})
 	if eng.wants(x, r, w, b) {
-		eng.push("AddLayerNorm", save(eng, normOp{x: x, r: r, s: s, w: w, b: b, y: y, mean: mean, rstd: rstd}), y, made)
+		eng.push("AddLayerNorm", save(eng, normOp{x: x, r: r, s: s, w: w, b: b, y: y, mean: mean, rstd: rstd, d: d}), y, made)
 	}
 	return s, y
 }
@@ -47,33 +49,37 @@ func (eng *Engine) sumGrad(x, r, s *tensor.Tensor) {
 
 type normOp struct {
 	x, r, s, w, b, y *tensor.Tensor
-	mean, rstd       []float32
+	mean, rstd       []float32 // of each group of each row
+	d                int       // of a group
 }
 
 func (o *normOp) Backward(eng *Engine) {
-	d, rows := o.x.Dim(-1), len(o.mean)
+	d, n := o.d, o.w.Len()
 	if dy := o.y.Grad(); dy != nil {
 		// The gradient of s has two parts: the one through the norm is added to the one of the residual stream.
 		if ds := eng.gradOf(o.s); ds != nil {
-			parallel.For(rows, rowGrain(d), func(lo, hi int) {
+			parallel.For(o.x.Rows(), rowGrain(n), func(lo, hi int) {
+				lo, hi = lo*n/d, hi*n/d
 				kernel.LayerNormGrad(ds[lo*d:hi*d], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.w.Data(), o.mean[lo:hi],
 					o.rstd[lo:hi], d)
 			})
 		}
-		o.paramGrad(eng, dy, d, rows)
+		o.paramGrad(eng, dy)
 	}
 	eng.sumGrad(o.x, o.r, o.s)
 }
 
-func (o *normOp) paramGrad(eng *Engine, dy []float32, d, rows int) {
+func (o *normOp) paramGrad(eng *Engine, dy []float32) {
+	d, n := o.d, o.w.Len()
 	dw, db := eng.gradOf(o.w), eng.gradOf(o.b)
 	if dw == nil && db == nil {
 		return
 	}
-	eng.sumParts(rows, rowGrain(d), 2*d, func(p []float32, lo, hi int) {
-		kernel.LayerNormParamGrad(p[:d], p[d:], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi], d)
+	eng.sumParts(o.x.Rows(), rowGrain(n), 2*n, func(p []float32, lo, hi int) {
+		lo, hi = lo*n/d, hi*n/d
+		kernel.LayerNormParamGrad(p[:n], p[n:], dy[lo*d:hi*d], o.s.Data()[lo*d:hi*d], o.mean[lo:hi], o.rstd[lo:hi], d)
 	}, func(p []float32) { // Add does nothing for a gradient of nil
-		kernel.Add(dw, p[:d])
-		kernel.Add(db, p[d:])
+		kernel.Add(dw, p[:n])
+		kernel.Add(db, p[n:])
 	})
 }

@@ -6,49 +6,47 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// AddLayerNorm is layer normalization (arXiv:1607.06450) of a sum, for every row of d channels; s = x for an r of nil:
+// AddLayerNorm is layer normalization (arXiv:1607.06450) of a sum, over each group of m channels of a row; s = x for an
+// r of nil:
 //
 //	s = x + r,   μ = mean(s),   ρ = 1/√(mean((s-μ)²)+eps),   n = (s-μ)·ρ,   y[c] = n[c]·w[c] + b[c]
 //
 // Backward, with g[c] = w[c]·dy[c] and ds what comes to s from elsewhere:
 //
 //	dx = dr = ds + ρ·(g - mean(g) - n·mean(g·n)),   dw[c] = Σ_r n[c]·dy[c],   db[c] = Σ_r dy[c]
-func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
-	d := w.Len()
+func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
+	d, m := w.Len(), w.Len()/groups
 	s, outputs := eng.residualSum(x, r)
 	y = eng.like(x)
 	ss, ws, bs, ys := eng.values(s), eng.values(w), eng.values(b), eng.values(y)
-	ns, rhos := make([]float64, len(ss)), make([]float64, len(ss)/d)
-	for row := range rhos {
+	ns, rhos := make([]float64, len(ss)), make([]float64, len(ss)/m)
+	for group := range rhos {
 		mean, square := 0.0, 0.0
-		for _, v := range ss[row*d:][:d] {
-			mean += v / float64(d)
+		for _, v := range ss[group*m:][:m] {
+			mean += v / float64(m)
 		}
-		for _, v := range ss[row*d:][:d] {
-			square += (v - mean) * (v - mean) / float64(d)
+		for _, v := range ss[group*m:][:m] {
+			square += (v - mean) * (v - mean) / float64(m)
 		}
-		rhos[row] = 1 / math.Sqrt(square+eps)
-		for c := range d {
-			i := row*d + c
-			ns[i] = (ss[i] - mean) * rhos[row]
-			ys[i] = ns[i]*ws[c] + bs[c]
+		rhos[group] = 1 / math.Sqrt(square+eps)
+		for i := group * m; i < (group+1)*m; i++ {
+			ns[i] = (ss[i] - mean) * rhos[group]
+			ys[i] = ns[i]*ws[i%d] + bs[i%d]
 		}
 	}
 	eng.record("AddLayerNorm", append(outputs, y), list{x, r, w, b}, func() {
 		dw, db, dy := eng.gradOf(w), eng.gradOf(b), eng.gradOf(y)
 		ds := make([]float64, len(ss))
-		for row, rho := range rhos {
+		for group, rho := range rhos {
 			mean, meanN := 0.0, 0.0
-			for c := range d {
-				i := row*d + c
-				mean += ws[c] * dy[i] / float64(d)
-				meanN += ws[c] * dy[i] * ns[i] / float64(d)
-				dw[c] += ns[i] * dy[i]
-				db[c] += dy[i]
+			for i := group * m; i < (group+1)*m; i++ {
+				mean += ws[i%d] * dy[i] / float64(m)
+				meanN += ws[i%d] * dy[i] * ns[i] / float64(m)
+				dw[i%d] += ns[i] * dy[i]
+				db[i%d] += dy[i]
 			}
-			for c := range d {
-				i := row*d + c
-				ds[i] = rho * (ws[c]*dy[i] - mean - ns[i]*meanN)
+			for i := group * m; i < (group+1)*m; i++ {
+				ds[i] = rho * (ws[i%d]*dy[i] - mean - ns[i]*meanN)
 			}
 		}
 		eng.residualSumGrad(x, r, s, ds)

@@ -222,12 +222,12 @@ func (e *tracer) AddRMSNorm(x, r, w *tensor.Tensor, groups int, eps float64) (s,
 }
 
 // AddLayerNorm holds the deviation fixed.
-func (e *tracer) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *tensor.Tensor) {
-	s, y = e.Engine.AddLayerNorm(x, r, w, b, eps)
+func (e *tracer) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
+	s, y = e.Engine.AddLayerNorm(x, r, w, b, groups, eps)
 	if !e.normed("AddLayerNorm", x, r, s, y) {
 		return s, y
 	}
-	d := w.Len()
+	d := w.Len() / groups
 	inverse := s.Floats()
 	for at := 0; at < len(inverse); at += d {
 		row := inverse[at:][:d]
@@ -242,17 +242,18 @@ func (e *tracer) AddLayerNorm(x, r, w, b *tensor.Tensor, eps float64) (s, y *ten
 			row[i] = float32(1 / math.Sqrt(square+eps))
 		}
 	}
-	center := make([]float32, d*d) // I - 1/d
+	center := make([]float32, groups*d*d) // I - 1/d of each group
 	for i := range center {
 		center[i] = float32(-1 / float64(d))
-		if i%(d+1) == 0 {
+		if i%(d*d)%(d+1) == 0 {
 			center[i] += 1
 		}
 	}
-	minus, scale := tensor.FromSlice(center, d, d), tensor.FromSlice(inverse, s.Shape()...)
+	minus, scale := tensor.FromSlice(center, groups, d, d), tensor.FromSlice(inverse, s.Shape()...)
+	none := tensor.New(groups, d)
 	gamma, beta := e.copied(w), e.copied(b)
 	e.add(&step{name: "AddLayerNorm", in: list{s}, out: list{y}, run: one(func(x *tensor.Tensor) *tensor.Tensor {
-		x = e.Engine.Mul(e.Engine.Linear(x, minus, nil, engine.None), scale)
+		x = e.Engine.Mul(e.Engine.BlockLinear(x, minus, none, engine.None), scale)
 		return e.Engine.ScaleShift(x, gamma, beta)
 	})})
 	return s, y

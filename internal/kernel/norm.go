@@ -9,10 +9,17 @@ func callRows(d int) int { return max(1, callLength/d) }
 //
 //	y = (x-mean)/√(var+eps) · w + b
 //
-// with the biased variance, and stores mean and rstd = 1/√(var+eps) (r each) for the backward pass. The two moments are
+// with the biased variance, and stores mean and rstd = 1/√(var+eps) (r each) for the backward pass. w and b are those of
+// one row, or of several consecutive rows, which are the groups of a longer row and take turns. The two moments are
 // summed in float64.
 func LayerNorm(y, mean, rstd, x, w, b []float32, d int, eps float64) {
-	w, b = w[:d], b[:d]
+	if len(w) > d {
+		for r := range mean {
+			LayerNorm(y[r*d:], mean[r:][:1], rstd[r:], x[r*d:], rowOf(w, r, d), rowOf(b, r, d), d, eps)
+		}
+		return
+	}
+	b = b[:d]
 	if cpu != generic && d > 0 {
 		x, y, rstd = x[:len(mean)*d], y[:len(mean)*d], rstd[:len(mean)]
 		n := callRows(d)
@@ -46,7 +53,12 @@ func LayerNorm(y, mean, rstd, x, w, b []float32, d int, eps float64) {
 //
 //	dx += rstd · (g - mean(g) - x̂·mean(g·x̂))
 func LayerNormGrad(dx, dy, x, w, mean, rstd []float32, d int) {
-	w = w[:d]
+	if len(w) > d {
+		for r := range mean {
+			LayerNormGrad(dx[r*d:], dy[r*d:], x[r*d:], rowOf(w, r, d), mean[r:][:1], rstd[r:], d)
+		}
+		return
+	}
 	if cpu != generic && d > 0 {
 		x, dy, dx, rstd = x[:len(mean)*d], dy[:len(mean)*d], dx[:len(mean)*d], rstd[:len(mean)]
 		n := callRows(d)
@@ -71,9 +83,15 @@ func LayerNormGrad(dx, dy, x, w, mean, rstd []float32, d int) {
 	}
 }
 
-// LayerNormParamGrad adds Σ_r dy·x̂ to dw and Σ_r dy to db (d each), over the rows given.
+// LayerNormParamGrad adds Σ_r dy·x̂ to dw and Σ_r dy to db, as long as w, over the rows given.
 func LayerNormParamGrad(dw, db, dy, x, mean, rstd []float32, d int) {
-	dw, db = dw[:d], db[:d]
+	if len(dw) > d {
+		for r := range mean {
+			LayerNormParamGrad(rowOf(dw, r, d), rowOf(db, r, d), dy[r*d:], x[r*d:], mean[r:][:1], rstd[r:], d)
+		}
+		return
+	}
+	db = db[:d]
 	if cpu != generic && d > 0 {
 		x, dy, rstd = x[:len(mean)*d], dy[:len(mean)*d], rstd[:len(mean)]
 		n := callRows(d)

@@ -101,6 +101,32 @@ func TestLayerNorm(t *testing.T) {
 	}
 }
 
+// TestLayerNormOfGroups: the groups of a row are rows with weights of their own.
+func TestLayerNormOfGroups(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	const rows, groups, d = 3, 2, 20
+	const n = groups * d
+	x, w, b, dy := normals(rng, rows*n), normals(rng, n), normals(rng, n), normals(rng, rows*n)
+	y, mean, rstd := make([]float32, rows*n), make([]float32, rows*groups), make([]float32, rows*groups)
+	LayerNorm(y, mean, rstd, x, w, b, d, normEps)
+	dx, dw, db := make([]float32, rows*n), make([]float32, n), make([]float32, n)
+	LayerNormGrad(dx, dy, x, w, mean, rstd, d)
+	LayerNormParamGrad(dw, db, dy, x, mean, rstd, d)
+	oneY, oneX, oneW, oneB := make([]float32, rows*n), make([]float32, rows*n), make([]float32, n), make([]float32, n)
+	for r := range rows * groups {
+		x, dy, w := x[r*d:][:d], dy[r*d:][:d], w[r%groups*d:][:d]
+		mean, rstd := make([]float32, 1), make([]float32, 1)
+		LayerNorm(oneY[r*d:][:d], mean, rstd, x, w, b[r%groups*d:][:d], d, normEps)
+		LayerNormGrad(oneX[r*d:][:d], dy, x, w, mean, rstd, d)
+		LayerNormParamGrad(oneW[r%groups*d:][:d], oneB[r%groups*d:][:d], dy, x, mean, rstd, d)
+	}
+	for name, pair := range map[string][2][]float32{"y": {y, oneY}, "dx": {dx, oneX}, "dw": {dw, oneW}, "db": {db, oneB}} {
+		if !slices.Equal(pair[0], pair[1]) {
+			t.Errorf("%s: got %v, want %v", name, pair[0], pair[1])
+		}
+	}
+}
+
 // TestLayerNormOfConstant: a row without variance gives the bias, and rows do not see each other.
 func TestLayerNormOfConstant(t *testing.T) {
 	const d = 4

@@ -1,0 +1,154 @@
+package mixer
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/cpu"
+	"github.com/hippo-ssm/hippo/internal/testkit/golden"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// goldenBlock compares a block with the official one: y, gradients and, where the case has them, states after prefill,
+// decoded positions, a further piece, and the states after those.
+type goldenBlock struct {
+	golden.Case
+	t   *testing.T
+	m   Mixer
+	on  engine.Backend
+	tol float64
+	// of are the case's tensors whose rows, one after the other, a parameter has; nil for the one of its name.
+	of func(name string) []string
+}
+
+// checkBlock compares a block that computes on the CPU's engine and has the official names.
+func checkBlock(t *testing.T, c golden.Case, m Mixer) {
+	t.Helper()
+	b := goldenBlock{Case: c, t: t, m: m, on: cpu.Backend{}, tol: mambaTol}
+	b.check()
+}
+
+func (g *goldenBlock) check() {
+	g.t.Helper()
+	g.m.Params("", func(name string, p *nn.Param) {
+		x := g.values("param/", name)
+		if len(x) != p.Len() {
+			g.t.Fatalf("%s: golden has %d values, the mixer %v", name, len(x), p.Shape())
+		}
+		p.CopyFrom(narrow(x))
+	})
+	s := g.Shape("in/x")
+	x := leaf(g.F32("in/x"), s[0]*s[1], s[2])
+	tape := autograd.NewTape(g.on)
+	tape.Record(true)
+	y := g.m.Forward(tape, x, equalRows(s[0], s[1]))
+	golden.Close(g.t, "y", read(y), g.F64("out/y"), g.tol)
+	tape.BackwardFrom(y, tensor.FromSlice(g.F32("in/dy"), y.Shape()...))
+	golden.Close(g.t, "gradient of x", gradient(tape, x), g.F64("grad/in/x"), g.tol)
+	g.m.Params("", func(name string, p *nn.Param) {
+		golden.Close(g.t, "gradient of "+name, gradient(tape, p.Tensor), g.values("grad/", name), g.tol)
+	})
+	if g.Has("in/x_next") {
+		g.steps(x)
+	}
+	for n := range s[1] {
+		if name := fmt.Sprintf("out/ssm_state_at_%d", n); g.Has(name) {
+			st := begin(g.m, s[0])
+			st.forward(autograd.NewTape(g.on), tensor.FromSlice(positionsOf(read(x), s, 0, n), s[0]*n, s[2]))
+			golden.Close(g.t, name, st.parts()["ssm"], g.F64(name), g.tol)
+		}
+	}
+}
+
+// steps compares what comes after the prefix x, decoded in several ways.
+func (g *goldenBlock) steps(x *tensor.Tensor) {
+	g.t.Helper()
+	s, next := g.Shape("in/x"), g.Shape("in/x_next")
+	all := g.F32("in/x_next")
+	for _, lengths := range [][]int{slices.Repeat([]int{1}, next[1]), {2, next[1] - 2}, {next[1]}} {
+		for _, record := range []bool{false, true} {
+			tape, st := autograd.NewTape(g.on), begin(g.m, s[0])
+			tape.Record(record)
+			st.forward(tape, x)
+			g.state(st, "out/prefill_")
+			y, lo := make([]float32, len(all)), 0
+			for _, n := range lengths {
+				u := tensor.FromSlice(positionsOf(all, next, lo, lo+n), next[0]*n, next[2])
+				got := read(st.forward(tape, u))
+				for b := range next[0] {
+					copy(y[(b*next[1]+lo)*next[2]:], got[b*n*next[2]:][:n*next[2]])
+				}
+				lo += n
+			}
+			golden.Close(g.t, "decoded y", y, g.F64("out/y_steps"), g.tol)
+			g.state(st, "out/final_")
+			if g.Has("in/x_more") {
+				more := g.Shape("in/x_more")
+				u := tensor.FromSlice(g.F32("in/x_more"), more[0]*more[1], more[2])
+				golden.Close(g.t, "y of a further piece", read(st.forward(tape, u)), g.F64("out/y_more"), g.tol)
+				g.state(st, "out/more_")
+			}
+		}
+	}
+}
+
+// values are those of a parameter, or of its gradient, in the order of the mixer.
+func (g *goldenBlock) values(of, name string) (x []float64) {
+	parts := []string{name}
+	if g.of != nil {
+		parts = g.of(name)
+	}
+	for _, part := range parts {
+		x = append(x, g.F64(of+part)...)
+	}
+	return x
+}
+
+// narrow are the same numbers in float32.
+func narrow(x []float64) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i] = float32(v)
+	}
+	return out
+}
+
+// positionsOf copies the positions [lo, hi) of every sequence of x (b, l, d).
+func positionsOf(x []float32, s []int, lo, hi int) []float32 {
+	var out []float32
+	for b := range s[0] {
+		out = append(out, x[(b*s[1]+lo)*s[2]:(b*s[1]+hi)*s[2]]...)
+	}
+	return out
+}
+
+// state compares a state with the official one. Its filter's state is (b, d, d_conv), with one input more than is
+// needed.
+func (g *goldenBlock) state(st *several, prefix string) {
+	g.t.Helper()
+	for name, x := range st.parts() {
+		official := prefix + name + "_state"
+		if !g.Has(official) {
+			continue
+		}
+		want := g.F64(official)
+		if name == "conv" {
+			s := g.Shape(official)
+			d, k := s[1], s[2]
+			var kept []float64
+			for b := range s[0] {
+				for j := 1; j < k; j++ {
+					for i := range d {
+						kept = append(kept, want[(b*d+i)*k+j])
+					}
+				}
+			}
+			want = kept
+		}
+		golden.Close(g.t, official, x, want, g.tol)
+	}
+}
