@@ -20,8 +20,8 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Types are the types of the matrices of a GGUF file.
-var Types = []string{"f32", "f16", "q8_0"}
+// Types are the types of a GGUF file.
+var Types = []string{"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k_m", "q4_0"}
 
 // ToGGUF writes the model of a folder, a training run or a checkpoint as a GGUF file.
 func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
@@ -116,7 +116,7 @@ func setChat(gguf *release.GGUFOptions, dir, end string) error {
 		return err
 	}
 	gguf.Template, gguf.BOS, gguf.EOS, gguf.EndIDs = s.Source, s.BOS, s.EOS, s.EndIDs
-	gguf.Sampling = texts[chat.GenerationFile]
+	gguf.Sampling, gguf.Published = texts[chat.GenerationFile], texts[release.PublishedFile]
 	_, ends := gguf.Tokenizer.EndOfText()
 	if s.Template != nil && len(s.EndIDs) == 0 && len(s.Stop) == 0 && !ends {
 		return fmt.Errorf("%s: found a chat template that writes no text that ends a reply, and no token named for "+

@@ -31,13 +31,22 @@ var feedForwards = map[string]func(s feedForwardShape, o mixer.Options) (nn.Feed
 	"relu2" + expertsSuffix:  routed(engine.SquaredReLU, false),
 }
 
+// denseOptions are the options of a feed-forward part that is no mixture of experts.
+type denseOptions struct {
+	DInner int  `json:"d_inner"`
+	Bias   bool `json:"bias"`
+}
+
+// gatedOptions are those of one with a gate.
+type gatedOptions struct {
+	denseOptions
+	GateScale float64 `json:"gate_scale"`
+}
+
 // mlp creates parts of two matrices with an activation between them.
 func mlp(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
 	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
-		o := struct {
-			DInner int  `json:"d_inner"`
-			Bias   bool `json:"bias"`
-		}{s.inner, true}
+		o := denseOptions{s.inner, true}
 		if err := readFeedForward(&o, given, &o.DInner); err != nil {
 			return nil, err
 		}
@@ -53,11 +62,7 @@ func mlp(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForw
 // gated creates parts with a gate.
 func gated(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
 	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
-		o := struct {
-			DInner    int     `json:"d_inner"`
-			Bias      bool    `json:"bias"`
-			GateScale float64 `json:"gate_scale"`
-		}{s.inner, true, 1}
+		o := gatedOptions{denseOptions{s.inner, true}, 1}
 		if err := readFeedForward(&o, given, &o.DInner); err != nil {
 			return nil, err
 		}

@@ -114,6 +114,46 @@ func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape
 	return l, err
 }
 
+// EntryParts returns the mixers of an entry of a plan and its feed-forward part, "" for that of the configuration. A
+// shared block is the first of the mixers. A feed-forward part in the place of the mixer is among them, and is followed
+// by MLPNone.
+func EntryParts(entry string) (mixers []string, feedForward string) {
+	halves := splitOutside(entry, '/')
+	for _, part := range splitOutside(halves[0], '>') {
+		mixers = append(mixers, splitOutside(part, '+')...)
+	}
+	if len(halves) > 1 {
+		return mixers, halves[1]
+	}
+	for _, part := range mixers {
+		if name, _, err := ParseEntry(part); err == nil && feedForwards[name] != nil {
+			return mixers, MLPNone
+		}
+	}
+	return mixers, ""
+}
+
+// PartOptions lists the options of a mixer or a feed-forward part with the values that they have in this configuration
+// if an entry leaves them out, nothing for other names.
+func (c *Config) PartOptions(name string) []config.Described {
+	for _, m := range registry {
+		if m.Name == name {
+			return config.Describe(m.Options(c.mixerConfig(1)))
+		}
+	}
+	dense := denseOptions{c.Inner(), true}
+	switch {
+	case strings.HasSuffix(name, expertsSuffix):
+		o := defaultExperts
+		return config.Describe(&o)
+	case name == "gelu" || name == "relu2":
+		return config.Describe(&dense)
+	case feedForwards[name] != nil:
+		return config.Describe(&gatedOptions{dense, 1})
+	}
+	return nil
+}
+
 // newShared creates the shared block before the mixer of an entry.
 func newShared(entry string, cfg mixer.Config, blocks mixer.SharedBlocks) (*mixer.Shared, error) {
 	name, options, err := ParseEntry(entry)

@@ -28,6 +28,9 @@ func ChatTexts(path string) (map[string][]byte, error) {
 				texts[name] = append(text, '\n')
 			}
 		}
+		if t.Published != nil {
+			texts[PublishedFile] = t.Published
+		}
 		return texts, err
 	}
 	dir := path

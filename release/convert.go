@@ -41,7 +41,7 @@ func DescribeCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, con
 func newModel(f *checkpoint.File, o ShapeOptions) (m *model.Model, w model.Weights, configPath string, err error) {
 	p, configPath, err := shapeOf(f, o)
 	if err == nil && f.Format() == checkpoint.FormatGGUF {
-		f, err = ggufParameters(f)
+		f, err = ggufParameters(f, p.forms)
 	}
 	if err == nil {
 		m, w, err = p.open(f)

@@ -1,10 +1,8 @@
 package release
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 
@@ -18,25 +16,50 @@ import (
 // Its tensors have their own names, the same for all families, and some have other shapes and values than published
 // (ggufParameters). The meanings follow llama.cpp's conversion (conversion/*.py).
 
-// ggufArch describes how to read models of one value of general.architecture.
+// ggufArch describes an architecture of llama.cpp: how models of it are read, and what a model must be to be written.
 type ggufArch struct {
-	// model interprets the values: it returns the layers of the model and the names of its tensors.
+	// model interprets the values: it returns the layers of the model, the names of its tensors and their forms.
+	// Writing uses it, too: see ggufShape.
 	model func(k *ggufKeys, p *published)
-	heads bool // A and D have one number for each head, as in Mamba-2
+	marks string // kinds of tensors that distinguish it, for an error
+
+	mixers string // kinds of its layers; of a feed-forward part in the place of a mixer, too
+	mlp    string // feed-forward parts after them
+	biases string // tensors of layers that may have a bias besides those of the filter and of dt
+	zeros  string // biases that llama.cpp requires: where a model has none, they are written as zeros
+	twice  bool   // d_inner is twice d_model
+	square bool   // the heads of queries are as wide as d_model
+	baked  bool   // multipliers are in the weights
+	norms  bool   // the epsilon is also written under the name of LayerNorm
+
+	fixed map[string]string // options that llama.cpp does not read from a file
 }
 
-// ggufArchs are the supported architectures, by name.
+// ggufArchs are the supported architectures, by name. Each is tested by a golden model (ggufOf), and by
+// llama.cpp's logits of written files (docs/models.md).
 var ggufArchs = map[string]ggufArch{
-	"mamba":         {ggufMamba, false},
-	"mamba2":        {ggufMamba2, true},
-	"jamba":         {ggufJamba, false},
-	"falcon-h1":     {ggufFalconH1, true},
-	"granitehybrid": {ggufGranite, true},
-	"nemotron_h":    {ggufNemotronH, true},
-	"lfm2":          {ggufLFM2, true},
-	"lfm2moe":       {ggufLFM2, true},
-
-	"nemotron_h_moe": {ggufNemotronH, true},
+	"mamba": {model: ggufMamba, marks: "ssm_a ssm_x ssm_dt", mixers: "mamba", mlp: model.MLPNone,
+		zeros: "ssm_conv1d", twice: true},
+	"mamba2": {model: ggufMamba2, marks: "ssm_a ssm_norm", mixers: "mamba2", mlp: model.MLPNone, zeros: "ssm_conv1d"},
+	"jamba": {model: ggufJamba, marks: "ssm_a ssm_x ssm_dt ssm_b_norm attn_q ffn_down", mixers: "mamba attention",
+		mlp: "swiglu swiglu-experts", biases: "attn_q attn_k attn_v", zeros: "ssm_conv1d", twice: true,
+		square: true},
+	"falcon-h1": {model: ggufFalconH1, marks: "ssm_a attn_q ffn_gate", mixers: "mamba2+attention", mlp: "swiglu",
+		biases: "attn_q attn_k attn_v ffn_gate ffn_up ffn_down", zeros: "ssm_conv1d", baked: true},
+	"granitehybrid": {model: ggufGranite, marks: "ssm_a ssm_norm attn_q ffn_gate", mixers: "mamba2 attention",
+		mlp: "swiglu swiglu-experts", biases: "attn_q attn_k attn_v attn_output ffn_gate ffn_up ffn_down",
+		zeros: "ssm_conv1d", twice: true},
+	"nemotron_h": {model: ggufNemotronH, marks: "ssm_a ssm_norm attn_q ffn_up", mixers: "mamba2 attention relu2",
+		mlp: model.MLPNone, biases: "attn_q attn_k attn_v attn_output ffn_up ffn_down", zeros: "ssm_conv1d",
+		norms: true},
+	"nemotron_h_moe": {model: ggufNemotronH, marks: "ssm_a ssm_norm attn_q ffn_up_exps",
+		mixers: "mamba2 attention relu2-experts", mlp: model.MLPNone, biases: "attn_q attn_k attn_v attn_output",
+		zeros: "ssm_conv1d exp_probs_b", norms: true, fixed: map[string]string{"sigmoid": "true"}},
+	"lfm2": {model: ggufLFM2, marks: "shortconv attn_q attn_q_norm ffn_gate", mixers: "gated-conv attention",
+		mlp: "swiglu", square: true},
+	"lfm2moe": {model: ggufLFM2, marks: "shortconv attn_q attn_q_norm ffn_gate_exps",
+		mixers: "gated-conv attention", mlp: "swiglu swiglu-experts", zeros: "exp_probs_b", square: true,
+		fixed: map[string]string{"normalize": "true", "scale": "1"}},
 }
 
 // ggufHead is the name of the head's weights. A head that shares the embedding's is left out.
@@ -54,34 +77,6 @@ var ggufMambaNames = []rename{
 	to("dt_bias", "ssm_dt.bias"), to("A_log", "ssm_a"), to("D", "ssm_d"), to("norm.", "ssm_norm."),
 	to("dt_norm.", "ssm_dt_norm."), to("b_norm.", "ssm_b_norm."), to("c_norm.", "ssm_c_norm."),
 	to("out_proj.", "ssm_out."),
-}
-
-// ggufForm is how a tensor of a GGUF file differs from the parameter that it holds.
-type ggufForm struct {
-	squeeze bool // (channels, 1, taps) is (channels, taps)
-	column  bool // (n) is (n, 1)
-	groups  bool // (n) is (groups, n/groups)
-	negExp  bool // a is -exp(a)
-	heads   int  // number of heads whose components i and i + half a head are adjacent; 0 for none
-}
-
-// form returns the form of the tensor of a name.
-func (a ggufArch) form(name string) ggufForm {
-	part := name
-	if rest, ok := strings.CutPrefix(name, "blk."); ok {
-		_, part, _ = strings.Cut(rest, ".")
-	}
-	switch part {
-	case "ssm_conv1d.weight", "shortconv.conv.weight":
-		return ggufForm{squeeze: true}
-	case "ssm_a":
-		return ggufForm{negExp: true, column: a.heads}
-	case "ssm_d":
-		return ggufForm{column: a.heads}
-	case "ssm_norm.weight":
-		return ggufForm{groups: true}
-	}
-	return ggufForm{}
 }
 
 // IsGGUF reports whether a path is a GGUF file, by its first bytes.
@@ -113,102 +108,13 @@ func ggufPublished(f *checkpoint.File) (p published, err error) {
 	if err == nil {
 		err = p.config.Validate()
 	}
+	if err == nil {
+		p, _ = p.asPublished(k)
+	}
 	if err != nil {
 		return p, brief.Error(fmt.Errorf("%s: %w", f.Path(), err))
 	}
 	return p, nil
-}
-
-// ggufParameters is a GGUF file whose tensors have the shapes and values of the parameters that they hold.
-func ggufParameters(f *checkpoint.File) (*checkpoint.File, error) {
-	k, arch, err := ggufKeysOf(f)
-	errs := []error{err}
-	var others []*checkpoint.Tensor
-	for _, name := range f.Names() {
-		if err != nil {
-			break
-		}
-		form := arch.form(name)
-		form.heads = k.interleaved(name)
-		if form != (ggufForm{}) {
-			x, _ := f.Tensor(name)
-			y, err := form.parameter(x, k.sizeOr("ssm.group_count", 0, 1))
-			others, errs = append(others, y), append(errs, err)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, brief.Error(fmt.Errorf("%s: %w", f.Path(), err))
-	}
-	return f.With(others), nil
-}
-
-// parameter returns a tensor in the form of published models. It does not change one of an unexpected shape, so that
-// the error reports the found shape.
-func (form ggufForm) parameter(x *checkpoint.Tensor, groups int) (*checkpoint.Tensor, error) {
-	if form.heads > 0 {
-		return inHalves(x, form.heads)
-	}
-	y := *x
-	axes := len(x.Shape)
-	switch {
-	case form.squeeze && axes == 2:
-		y.Shape = []int{x.Shape[0], 1, x.Shape[1]}
-	case form.groups && axes == 2 && x.Shape[0] == groups:
-		y.Shape = []int{x.Elements()}
-	case form.column && axes == 2 && x.Shape[1] == 1:
-		y.Shape = x.Shape[:1]
-	}
-	if !form.negExp {
-		return &y, nil
-	}
-	a, err := x.Float32()
-	if err != nil {
-		return x, err
-	}
-	for i, v := range a {
-		if !(v < 0) {
-			return x, fmt.Errorf("%s: found %v at element %d of %d, want numbers below 0: -exp(A_log)", x.Name, v, i,
-				len(a))
-		}
-		a[i] = float32(math.Log(float64(-v)))
-	}
-	y = checkpoint.NewTensor(x.Name, y.Shape, a)
-	return &y, nil
-}
-
-// inHalves reorders the rows of heads by component.
-func inHalves(x *checkpoint.Tensor, heads int) (*checkpoint.Tensor, error) {
-	rows := x.Shape[0]
-	if rows%(2*heads) != 0 {
-		return x, nil
-	}
-	width, half := len(x.Data)/rows, rows/heads/2
-	data := make([]byte, len(x.Data))
-	err := x.UseData(func(from []byte) {
-		for j := range rows {
-			first, i := j-j%(2*half), j%(2*half)
-			copy(data[(first+i%2*half+i/2)*width:][:width], from[j*width:])
-		}
-	})
-	return &checkpoint.Tensor{Name: x.Name, DType: x.DType, Shape: x.Shape, Data: data}, err
-}
-
-// stored is the inverse of parameter: it changes values and returns their shape in a file.
-func (form ggufForm) stored(shape []int, values []float32, groups int) []int {
-	if form.negExp {
-		for i, v := range values {
-			values[i] = float32(-math.Exp(float64(v)))
-		}
-	}
-	switch {
-	case form.squeeze:
-		return []int{shape[0], shape[2]}
-	case form.groups:
-		return []int{groups, shape[0] / groups}
-	case form.column:
-		return []int{shape[0], 1}
-	}
-	return shape
 }
 
 // unknownArch returns the error for an unsupported architecture.
@@ -234,9 +140,9 @@ func nearestArch(f *checkpoint.File) string {
 		}
 	}
 	best, most := "", -100
-	for _, arch := range sortedKeys(ggufMarks) {
+	for _, arch := range sortedKeys(ggufArchs) {
 		n := 0
-		for _, mark := range strings.Fields(ggufMarks[arch]) {
+		for _, mark := range strings.Fields(ggufArchs[arch].marks) {
 			if has[mark] {
 				n += 2
 			} else {
@@ -251,12 +157,4 @@ func nearestArch(f *checkpoint.File) string {
 		return ""
 	}
 	return best
-}
-
-// ggufMarks are the kinds of tensors that distinguish architectures.
-var ggufMarks = map[string]string{
-	"mamba": "ssm_a ssm_x ssm_dt", "mamba2": "ssm_a ssm_norm", "jamba": "ssm_a ssm_x ssm_dt ssm_b_norm attn_q ffn_down",
-	"falcon-h1": "ssm_a attn_q ffn_gate", "granitehybrid": "ssm_a ssm_norm attn_q ffn_gate",
-	"nemotron_h": "ssm_a ssm_norm attn_q ffn_up", "lfm2": "shortconv attn_q attn_q_norm ffn_gate",
-	"lfm2moe": "shortconv attn_q attn_q_norm ffn_gate_exps", "nemotron_h_moe": "ssm_a ssm_norm attn_q ffn_up_exps",
 }

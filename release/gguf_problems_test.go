@@ -79,21 +79,21 @@ func TestGGUFProblems(t *testing.T) {
 // TestGGUFUnfit: a model that llama.cpp cannot run is not written, and the error names the reason.
 func TestGGUFUnfit(t *testing.T) {
 	for want, m := range map[string]*model.Model{
-		"found s4d in layers 0, 1": ggufModel(t, "s4d", nil),
-		"norm: found":              ggufModel(t, "mamba", func(c *model.Config) { c.Norm = model.NormLayer }),
-		"mlp: found":               ggufModel(t, "mamba", func(c *model.Config) { c.MLP = model.MLPGelu }),
-		"found mamba in layers 0 and mamba2 in layers 1": ggufModel(t, "", func(c *model.Config) {
+		"found s4d in layers 0, 1":  ggufModel(t, "s4d", nil),
+		"norm: found":               ggufModel(t, "mamba", func(c *model.Config) { c.Norm = model.NormLayer }),
+		"found gelu in layers 0, 1": ggufModel(t, "mamba", func(c *model.Config) { c.MLP = model.MLPGelu }),
+		"found mamba in layers 0 and mamba2 in layers 1, which none of its architectures has together": ggufModel(t, "", func(c *model.Config) {
 			c.Layers = "mamba,mamba2"
 		}),
-		"max_position":     ggufModel(t, "mamba", func(c *model.Config) { c.MaxPositions = 64 }),
-		"inner channels":   ggufModel(t, "mamba(expand=3)", nil),
-		"norm_before_gate": ggufModel(t, "mamba2(norm_before_gate=true)", nil),
-		"rmsnorm":          ggufModel(t, "mamba2(rmsnorm=false)", nil),
-		"grouped_norm":     ggufModel(t, "mamba2(ngroups=2,grouped_norm=false)", nil),
-		"bias: found true": ggufModel(t, "mamba(bias=true)", nil),
-		"norm_eps":         ggufModel(t, "mamba2(norm_eps=0.1)", nil),
-		"bcdt_norm":        ggufModel(t, "mamba(bcdt_norm=learned)", nil),
-		"multiplier":       ggufModel(t, "mamba", func(c *model.Config) { c.LogitScale = 2 }),
+		"max_position":               ggufModel(t, "mamba", func(c *model.Config) { c.MaxPositions = 64 }),
+		"d_inner: found 96, want 64": ggufModel(t, "mamba(expand=3)", nil),
+		"norm_before_gate":           ggufModel(t, "mamba2(norm_before_gate=true)", nil),
+		"rmsnorm":                    ggufModel(t, "mamba2(rmsnorm=false)", nil),
+		"grouped_norm":               ggufModel(t, "mamba2(ngroups=2,grouped_norm=false)", nil),
+		"bias: found true":           ggufModel(t, "mamba(bias=true)", nil),
+		"norm_eps":                   ggufModel(t, "mamba2(norm_eps=0.1)", nil),
+		"bcdt_norm":                  ggufModel(t, "mamba(bcdt_norm=learned)", nil),
+		"multiplier":                 ggufModel(t, "mamba", func(c *model.Config) { c.LogitScale = 2 }),
 	} {
 		var b bytes.Buffer
 		err := WriteGGUF(&b, m, GGUFOptions{Type: checkpoint.F32})
@@ -103,9 +103,9 @@ func TestGGUFUnfit(t *testing.T) {
 	}
 	m := ggufModel(t, "mamba", func(c *model.Config) { c.VocabSize = 8 })
 	for want, o := range map[string]GGUFOptions{
-		"want F32, F16 or Q8_0": {Type: checkpoint.Q4_0},
-		"found 256 tokens":      {Type: checkpoint.F32, Tokenizer: tokenizer.Bytes()},
-		"the dna tokenizer":     {Type: checkpoint.F32, Tokenizer: tokenizer.DNA()},
+		"want one of [BF16 F16 F32 Q4_0 Q4_K_M Q6_K Q8_0]": {Type: checkpoint.Q4_1},
+		"found 256 tokens":  {Type: checkpoint.F32, Tokenizer: tokenizer.Bytes()},
+		"the dna tokenizer": {Type: checkpoint.F32, Tokenizer: tokenizer.DNA()},
 	} {
 		if err := WriteGGUF(&bytes.Buffer{}, m, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

@@ -189,3 +189,69 @@ func (o *GGUFOptions) ends(v *gguf.Vocabulary) (ids []int32) {
 	}
 	return ids
 }
+
+// ggufTextValues returns the values about tokens, for a table of the given number of rows. Rows without a token become
+// unused tokens.
+func ggufTextValues(o GGUFOptions, rows int) ([]checkpoint.GGUFValue, error) {
+	v, err := gguf.VocabularyOf(o.Tokenizer)
+	if err != nil {
+		return nil, err
+	}
+	o.name(&v.BOS, o.BOS)
+	o.name(&v.EOS, o.EOS)
+	n := len(v.Tokens)
+	if n > rows {
+		return nil, fmt.Errorf("tokenizer: found %d tokens, want at most the %d rows of the embedding", n, rows)
+	}
+	for id := n; id < rows; id++ {
+		v.Tokens, v.Types = append(v.Tokens, gguf.UnusedToken(id)), append(v.Types, ggufUnused)
+		if v.Scores != nil {
+			v.Scores = append(v.Scores, -10000) // as llama.cpp's conversion
+		}
+	}
+	if n < rows { // llama.cpp assumes id 11 if the file names none: a padding id, which no text has, is safer
+		if v.EOS < 0 {
+			v.EOS = int32(n)
+		}
+		if v.BOS < 0 {
+			v.BOS = int32(n)
+		}
+	}
+	var values []checkpoint.GGUFValue
+	add := func(key string, v any) {
+		values = append(values, checkpoint.GGUFValue{Key: ggufText + key, Value: v})
+	}
+	add("model", v.Model)
+	if v.Pre != "" {
+		add("pre", v.Pre)
+	}
+	add("tokens", v.Tokens)
+	add("token_type", v.Types)
+	if v.Scores != nil {
+		add("scores", v.Scores)
+	} else {
+		add("merges", append([]string{}, v.Merges...))
+	}
+	for i, id := range append([]int32{v.BOS, v.EOS}, o.ends(&v)...) {
+		if id >= 0 {
+			add(ggufTokenKeys[i], uint32(id))
+		}
+	}
+	for _, flag := range []struct {
+		key string
+		v   *bool
+	}{{"add_bos_token", v.AddBOS}, {"add_eos_token", v.AddEOS}, {"add_space_prefix", v.SpacePrefix},
+		{"remove_extra_whitespaces", v.SqueezeSpaces}} {
+		if flag.v != nil {
+			add(flag.key, *flag.v)
+		}
+	}
+	if len(v.Charsmap) > 0 {
+		add("precompiled_charsmap", v.Charsmap)
+	}
+	if o.Template != "" {
+		values = append(values, checkpoint.GGUFValue{Key: "tokenizer.chat_template", Value: o.Template})
+	}
+	sampling, err := ggufSamplingValues(o.Sampling)
+	return append(values, sampling...), err
+}

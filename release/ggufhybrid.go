@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -110,6 +109,7 @@ func ggufJamba(k *ggufKeys, p *published) {
 	mamba := k.mamba().with(given{"bcdt_norm": "learned", "norm_eps": p.config.LayerNormEpsilon})
 	p.names = ggufNames(ggufTwoNorms,
 		map[string][]rename{"mamba": ggufMambaNames, "attention": ggufAttentionNames(heads, kv)})
+	p.forms = ggufMambaForms
 	mixer := k.either(entry("attention", attention), entry("mamba", mamba))
 	if !k.hasExperts() {
 		k.layers(p, ggufSwiGLU(nil), mixer)
@@ -131,38 +131,38 @@ func ggufFalconH1(k *ggufKeys, p *published) {
 	}
 	p.names = ggufNames(layer,
 		map[string][]rename{"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv)})
+	p.forms = k.mamba2Forms()
 }
 
-// interleaved returns the number of heads of a tensor whose rows the conversion has reordered for llama.cpp's rotation,
-// 0 for others. Without rotary positions, the order of components does not matter. If only a part of each head is
-// rotated, llama.cpp rotates other pairs than the definition.
-func (k *ggufKeys) interleaved(name string) int {
-	if k.arch != graniteArch || !k.rotatedGranite() {
-		return 0
+// ggufPairs is the name of the value which says that only the rotated components of a head are interleaved.
+// llama.cpp's conversion interleaves all of them, so that where a part of a head is rotated (Bamba), llama.cpp rotates
+// other pairs than the definition. In files that hippo writes it rotates the right ones.
+const ggufPairs = "hippo.rotated_pairs"
+
+// interleaved adds the forms of queries and keys that the conversion has reordered for llama.cpp's rotation of
+// neighbours. Without rotary positions, the order of components does not matter.
+func (k *ggufKeys) interleaved(forms ggufForms, heads, kvHeads, headDim int) {
+	rotated := headDim
+	if pairs, _ := k.values[ggufPairs].(bool); pairs {
+		rotated = k.sizeOr("rope.dimension_count", 1, headDim)
 	}
-	switch {
-	case strings.Contains(name, ".attn_q."):
-		return k.most("attention.head_count")
-	case strings.Contains(name, ".attn_k."):
-		return k.most("attention.head_count_kv")
+	for _, end := range []string{"weight", "bias"} {
+		forms["attn_q."+end] = ggufForm{heads: heads, rotated: rotated}
+		forms["attn_k."+end] = ggufForm{heads: kvHeads, rotated: rotated}
 	}
-	return 0
 }
-
-// graniteArch is the architecture of Granite 4.0-H and of Bamba, which has rotary positions and no multipliers.
-const graniteArch = "granitehybrid"
-
-func (k *ggufKeys) rotatedGranite() bool { return k.truth("rope.scaling.finetuned") }
 
 // ggufGranite is Granite 4.0-H: Mamba-2 or attention, with multipliers; or Bamba.
 func ggufGranite(k *ggufKeys, p *published) {
 	attention, heads, kv, headDim := k.attention()
-	if k.rotatedGranite() {
+	p.forms = k.mamba2Forms()
+	if k.truth("rope.scaling.finetuned") {
 		attention = k.rotated(attention, headDim, 10000)
+		k.interleaved(p.forms, heads, kv, headDim)
 	}
 	scaled := given{"out_scale": k.number("residual_scale", 1)}
 	attention["scale"] = k.number("attention.scale", 1/math.Sqrt(float64(headDim)))
-	mlp, layer := ggufSwiGLU(scaled), ggufTwoNorms
+	mlp, layer := ggufSwiGLU(scaled.with(given{"bias": k.hasInLayers("ffn_up.bias")})), ggufTwoNorms
 	if k.hasExperts() {
 		experts, n := k.experts(k.most("feed_forward_length"))
 		mlp = entry("swiglu-experts",
@@ -205,6 +205,7 @@ func ggufNemotronH(k *ggufKeys, p *published) {
 		"mamba2": ggufMambaNames, "attention": ggufAttentionNames(heads, kv), "relu2-experts": names,
 		"relu2": {to("fc1.", "ffn_up."), to("fc2.", "ffn_down.")},
 	})
+	p.forms = k.mamba2Forms()
 }
 
 // ggufLFM2 is LFM2: a gated short convolution, or attention with norms of queries and keys, then an MLP or experts.
@@ -218,9 +219,10 @@ func ggufLFM2(k *ggufKeys, p *published) {
 			to("out_proj.", "shortconv.out_proj.")},
 		"attention": ggufAttentionNames(heads, kv),
 	})
-	if p.names.norm = "token_embd_norm."; k.has("output_norm.weight") {
-		p.names.norm = "output_norm."
+	if !k.has("output_norm.weight") || k.has("token_embd_norm.weight") {
+		p.names.norm = "token_embd_norm."
 	}
+	p.forms = ggufForms{"shortconv.conv.weight": {squeeze: true}}
 	mixer := k.either(entry("attention", attention), conv)
 	if !k.hasExperts() {
 		k.layers(p, ggufSwiGLU(nil), mixer)

@@ -15,9 +15,10 @@ import (
 
 // ggufKeys reads the values of a GGUF file that describe its model. errs are the problems found so far.
 type ggufKeys struct {
-	file *checkpoint.File
-	arch string
-	errs []error
+	arch   string
+	values map[string]any
+	shape  func(tensor string) []int // nil if there is none
+	errs   []error
 }
 
 // ggufKeysOf finds the architecture of a file.
@@ -27,7 +28,12 @@ func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
 	if !ok {
 		return nil, arch, unknownArch(name, f)
 	}
-	return &ggufKeys{file: f, arch: name}, arch, nil
+	return &ggufKeys{arch: name, values: f.Values(), shape: func(tensor string) []int {
+		if x, ok := f.Tensor(tensor); ok {
+			return x.Shape
+		}
+		return nil
+	}}, arch, nil
 }
 
 // maxGGUFSize bounds a size, so that products of two sizes fit into an int.
@@ -43,7 +49,7 @@ func (k *ggufKeys) failf(key, format string, args ...any) {
 // value returns the value of a key of the architecture, nil for none.
 func (k *ggufKeys) value(key string) (full string, v any) {
 	full = k.arch + "." + key
-	return full, k.file.Values()[full]
+	return full, k.values[full]
 }
 
 // size returns a required size. If there is a problem, it is at least 1.
@@ -106,10 +112,7 @@ func (k *ggufKeys) truth(key string) bool {
 }
 
 // has reports whether the file has a tensor.
-func (k *ggufKeys) has(name string) bool {
-	_, ok := k.file.Tensor(name)
-	return ok
-}
+func (k *ggufKeys) has(name string) bool { return k.shape(name) != nil }
 
 // published returns the model that the file describes.
 func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
@@ -126,13 +129,13 @@ func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
 // vocabulary returns the number of tokens and the number of rows of the padded table. Unused tokens at the end stand
 // for rows of padding.
 func (k *ggufKeys) vocabulary() (size, pad int) {
-	x, ok := k.file.Tensor("token_embd.weight")
-	if !ok || len(x.Shape) != 2 || x.Shape[0] < 1 || x.Shape[0] > maxGGUFSize {
+	shape := k.shape("token_embd.weight")
+	if len(shape) != 2 || shape[0] < 1 || shape[0] > maxGGUFSize {
 		k.errs = append(k.errs, errors.New("token_embd.weight: missing or misshapen, want two axes"))
 		return 1, 1
 	}
-	rows := x.Shape[0]
-	v, err := ggufVocabulary(k.file)
+	rows := shape[0]
+	v, err := ggufVocabulary(k.values)
 	switch {
 	case err != nil:
 		k.errs = append(k.errs, err)
@@ -161,12 +164,14 @@ func ggufMamba(k *ggufKeys, p *published) {
 	}
 	p.config.Mixer = entry("mamba", options)
 	p.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{"mamba": ggufMambaNames})
+	p.forms = ggufMambaForms
 }
 
 // ggufMamba2 is Mamba-2.
 func ggufMamba2(k *ggufKeys, p *published) {
 	p.config.Mixer = entry("mamba2", k.mamba2(p.config.LayerNormEpsilon))
 	p.names = ggufNames([]rename{to("norm.", "attn_norm.")}, map[string][]rename{"mamba2": ggufMambaNames})
+	p.forms = k.mamba2Forms()
 }
 
 // mamba returns the options of Mamba.
@@ -186,6 +191,9 @@ func (k *ggufKeys) mamba2(eps float64) given {
 	return k.common(k.size("embedding_length", 1)).with(headDimOption(inner/heads, inner)).with(given{
 		"d_state": k.size("ssm.state_size", 1), "ngroups": k.sizeOr("ssm.group_count", 1, 1), "norm_eps": eps})
 }
+
+// mamba2Forms are the forms of the tensors of Mamba-2.
+func (k *ggufKeys) mamba2Forms() ggufForms { return ggufMamba2Forms(k.sizeOr("ssm.group_count", 1, 1)) }
 
 // common returns the options that both have. Either all layers have a bias in the filter, or none.
 func (k *ggufKeys) common(d int) given {

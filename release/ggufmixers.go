@@ -1,7 +1,6 @@
 package release
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,37 +8,51 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufParts are the parts of layers that llama.cpp has in models with a state.
-var ggufParts = []string{"mamba", "mamba2", "attention", "gated-conv", "relu2", "relu2-experts"}
-
-// ggufMixers returns an error that names the mixers that keep a model from being written as a GGUF file, and their
-// layers: those that llama.cpp does not have, or else those of hybrids, whose files are read only.
-func ggufMixers(m *model.Model) error {
-	layers, kinds, unknown := map[string][]string{}, []string{}, false
-	isKnown := func(kind string) bool {
-		parts := strings.FieldsFunc(kind, func(r rune) bool { return r == '+' || r == '>' })
-		return !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(ggufParts, part) })
-	}
-	for i, b := range m.Blocks {
-		if !slices.Contains(kinds, b.Kind) {
-			kinds = append(kinds, b.Kind)
+// ggufMixers returns an error that names the parts of layers that no architecture of llama.cpp has, and their layers; or
+// else, since each of them is in one, the kinds of layers that no architecture has together.
+func ggufMixers(layers []layerParts) error {
+	known := map[string]bool{model.MLPNone: true}
+	for _, arch := range ggufArchs {
+		for _, kind := range strings.Fields(arch.mixers + " " + arch.mlp) {
+			for _, part := range strings.Split(kind, "+") {
+				known[part] = true
+			}
 		}
-		layers[b.Kind] = append(layers[b.Kind], fmt.Sprint(i))
-		unknown = unknown || !isKnown(b.Kind)
+	}
+	where, kinds, unknown := map[string][]string{}, []string{}, false
+	note := func(kind string, layer int) {
+		if where[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		if at := fmt.Sprint(layer); !slices.Contains(where[kind], at) {
+			where[kind] = append(where[kind], at)
+		}
+	}
+	for i, l := range layers {
+		for _, p := range l.all() {
+			if !known[p.name] {
+				note(p.name, i)
+				unknown = true
+			}
+		}
+	}
+	if !unknown {
+		for i, l := range layers {
+			kind := l.kind()
+			if l.mlp.name != model.MLPNone {
+				kind += "/" + l.mlp.name
+			}
+			note(kind, i)
+		}
 	}
 	var stand []string
 	for _, kind := range kinds {
-		if isKnown(kind) != unknown && (unknown || len(kinds) > 1 || kind != "mamba" && kind != "mamba2") {
-			stand = append(stand, fmt.Sprintf("%s in layers %s", kind, some(layers[kind])))
-		}
+		stand = append(stand, fmt.Sprintf("%s in layers %s", kind, some(where[kind])))
 	}
-	switch {
-	case len(stand) == 0:
-		return nil
-	case unknown:
-		return fmt.Errorf("found %s, which it does not have: of mixers with a state it has mamba, mamba2 and "+
-			"gated-conv", strings.Join(stand, " and "))
+	if unknown {
+		return fmt.Errorf("found %s, which it does not have: of mixers with a state it has mamba, mamba2 and gated-conv",
+			strings.Join(stand, " and "))
 	}
-	return errors.New("found " + strings.Join(stand, " and ") + ", want mamba or mamba2 alone: of hybrids, GGUF " +
-		"files are read and not written (hippo convert --to hf writes what llama.cpp's own conversion reads)")
+	return fmt.Errorf("found %s, which none of its architectures has together: %s", strings.Join(stand, " and "),
+		strings.Join(sortedKeys(ggufArchs), ", "))
 }

@@ -19,8 +19,7 @@ const ggufUnused = 5
 const ggufText = "tokenizer.ggml."
 
 // ggufVocabulary returns the tokenizer of a file, nil if it has none.
-func ggufVocabulary(f *checkpoint.File) (*gguf.Vocabulary, error) {
-	values := f.Values()
+func ggufVocabulary(values map[string]any) (*gguf.Vocabulary, error) {
 	if values[ggufText+"tokens"] == nil {
 		return nil, nil
 	}
@@ -142,6 +141,9 @@ type GGUFTexts struct {
 	// TokenizerConfig and Generation are the contents that tokenizer_config.json and generation_config.json would have
 	// in a folder: special tokens, chat templates, sampling, the tokens that end a reply. They are nil if empty.
 	TokenizerConfig, Generation []byte
+
+	// Published is the content of PublishedFile, nil if the file has none that is of its model.
+	Published []byte
 }
 
 // ReadGGUFTexts reads the tokenizer, the chat template and the other information of a GGUF file on texts.
@@ -159,7 +161,14 @@ func ReadGGUFTexts(path string) (GGUFTexts, error) {
 }
 
 func ggufTextsOf(f *checkpoint.File) (t GGUFTexts, err error) {
-	v, err := ggufVocabulary(f)
+	if k, arch, err := ggufKeysOf(f); err == nil {
+		if p, err := k.published(arch); err == nil {
+			if _, ok := p.asPublished(k); ok {
+				t.Published = []byte(k.values[ggufConfig].(string))
+			}
+		}
+	}
+	v, err := ggufVocabulary(f.Values())
 	if v == nil || err != nil {
 		return t, err
 	}

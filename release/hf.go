@@ -32,7 +32,8 @@ type hfOptions interface {
 // published describes a published model.
 type published struct {
 	config model.Config
-	names  hfNames // without an embedding if the names in the file identify the family
+	names  hfNames   // without an embedding if the names in the file identify the family
+	forms  ggufForms // of the tensors of a GGUF file
 }
 
 // hfFamilies has the families by their values of model_type.

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
-	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -50,13 +49,13 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 	if err != nil {
 		return err
 	}
-	kept, err := inTypes(tensors, hfDType(published), like)
-	if err != nil {
-		return err
-	}
 	if p.names.renamed(like) {
 		old, other := p.names.embedding[0]+"weight", p.names.embedding[1]+"weight"
 		tensors[slices.IndexFunc(tensors, func(x checkpoint.Tensor) bool { return x.Name == old })].Name = other
+	}
+	kept, err := inTypes(tensors, hfDType(published), like)
+	if err != nil {
+		return err
 	}
 	err = disk.WriteFile(filepath.Join(dir, model.WeightsFile), func(w io.Writer) error {
 		return checkpoint.WriteSafetensors(w, tensors, map[string]string{"format": "pt"})
@@ -69,45 +68,19 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 
 // sameModel returns an error unless the configuration describes a model, except for settings of training.
 func (p *published) sameModel(m *model.Model) error {
-	got, want := p.config, m.Config
-	want.EmbedDropout, want.AttnDropout, want.ResidDropout = got.EmbedDropout, got.AttnDropout, got.ResidDropout
-	want.UntiedHead, want.DtMin, want.DtMax, want.Tokenizer = got.UntiedHead, got.DtMin, got.DtMax, got.Tokenizer
-	if !slices.ContainsFunc(m.Blocks, func(b *model.Block) bool { return b.Kind != "mamba" && b.Kind != "mamba2" }) {
-		// These are about other mixers alone.
-		want.NumHeads, want.Rotary, want.DState, want.HeadDim = got.NumHeads, got.Rotary, got.DState, got.HeadDim
-		want.HeadOrder, want.Measure = got.HeadOrder, got.Measure
-	}
-	if got.PaddedVocab() == want.PaddedVocab() {
-		got.PadVocab, got.VocabSize = want.PadVocab, want.VocabSize
-	}
-	a, err := got.Plan()
-	b, failed := want.Plan()
+	got, err := layersOf(&m.Config)
+	want, failed := layersOf(&p.config)
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	if slices.EqualFunc(a, b, sameEntry) {
-		got.Layers, got.NLayer, got.Mixer, got.AttnIdx = want.Layers, want.NLayer, want.Mixer, want.AttnIdx
+	lines := sameFrame(&m.Config, &p.config)
+	for _, line := range differences(got, want) {
+		lines = append(lines, "layers: "+line)
 	}
-	if lines := config.Diff(&got, &want); len(lines) > 0 {
+	if len(lines) > 0 {
 		return errors.New(strings.Join(lines, "; "))
 	}
 	return nil
-}
-
-// sameEntry reports whether two entries of a list of layers are the same, with options in any order.
-func sameEntry(a, b string) bool {
-	inOrder := func(text string) string {
-		name, options, err := model.ParseEntry(text)
-		if err != nil || strings.ContainsAny(text, "/+>") {
-			return text
-		}
-		all := given{}
-		for key, value := range options {
-			all[key] = value
-		}
-		return entry(name, all)
-	}
-	return a == b || inOrder(a) == inOrder(b)
 }
 
 // tensorsOf returns the tensors of a file, in float32, that the parameters of a model make up: the inverse of sources.
