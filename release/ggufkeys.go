@@ -18,6 +18,7 @@ type ggufKeys struct {
 	arch   string
 	values map[string]any
 	shape  func(tensor string) []int // nil if there is none
+	file   *checkpoint.File          // nil for a model that is to be written
 	errs   []error
 }
 
@@ -28,7 +29,7 @@ func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
 	if !ok {
 		return nil, arch, unknownArch(name, f)
 	}
-	return &ggufKeys{arch: name, values: f.Values(), shape: func(tensor string) []int {
+	return &ggufKeys{arch: name, values: f.Values(), file: f, shape: func(tensor string) []int {
 		if x, ok := f.Tensor(tensor); ok {
 			return x.Shape
 		}

@@ -90,7 +90,7 @@ func ggufShapeIn(name string, m *model.Model, config []byte) (s ggufShape, probl
 	routed := k.sizeOr("expert_count", 0, 0) > 0
 	rows := []int{c.PaddedVocab(), c.DModel}
 	k.shape = func(tensor string) []int {
-		if strings.HasSuffix(tensor, ggufRouter) && !routed {
+		if strings.HasSuffix(tensor, ggufRouter) && !routed || tensor == ggufDivisors {
 			return nil
 		}
 		return rows
