@@ -39,6 +39,9 @@ position of the token, from 1, and its text.`,
 		if err != nil {
 			return err
 		}
+		if len(args) > 1 {
+			defer saidWhenSlow("reading the texts; their vectors follow, a line for each")()
+		}
 		return write(cmd, func(out *bufio.Writer) error {
 			return opt.Embed(cmd.Context(), m.Net(), m.Tokenizer(), args[1:], os.Stdin, json.NewEncoder(out).Encode)
 		})

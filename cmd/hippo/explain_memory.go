@@ -41,6 +41,7 @@ page shows its size and the read-out. MODEL may also be the folder of a task's r
 		return err
 	}
 	return drawText(cmd, 1024, check, func(cmd *cobra.Command, v *textView) (*figure.Page, error) {
+		defer saidWhenSlow("following what each token writes into the states, and what is left of it")()
 		m, err := memory.Of(cmd.Context(), v.language, v.ids, opt)
 		if err != nil {
 			return nil, err

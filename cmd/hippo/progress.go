@@ -95,3 +95,12 @@ func unlessDone[T any](ctx context.Context, work func() (T, error)) (T, error) {
 		return none, ctx.Err()
 	}
 }
+
+// saidAfter prints what a command does that reports no progress, if it takes longer than a time. end ends it.
+func saidAfter(wait time.Duration, print func(text string), what string) (end func()) {
+	t := time.AfterFunc(wait, func() { print(what) })
+	return func() { t.Stop() }
+}
+
+// saidWhenSlow is saidAfter two seconds, on standard error.
+func saidWhenSlow(what string) (end func()) { return saidAfter(2*time.Second, note, what) }

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// TestSaidAfter: a command that takes long says what it does, once, and one that is quick says nothing.
+func TestSaidAfter(t *testing.T) {
+	said := make(chan string, 2)
+	end := saidAfter(time.Millisecond, func(text string) { said <- text }, "reading")
+	if text := <-said; text != "reading" {
+		t.Errorf("found %q", text)
+	}
+	end()
+	saidAfter(time.Hour, func(text string) { said <- text }, "writing")()
+	if len(said) != 0 {
+		t.Errorf("found %q too many", <-said)
+	}
+}
