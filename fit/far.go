@@ -52,8 +52,8 @@ func (f *frame) outliers(usual []usual) (notes []string) {
 	for i, far := range f.far {
 		if c, u := &f.plan.Columns[i], usual[i]; c.Kind == table.Number && u.spread > 0 &&
 			far.x-u.middle > many*u.spread {
-			e := table.RowError{Place: far.place, Column: c.Name, Text: fmt.Sprintf("the number there is %.0e times as "+
-				"far away as most are from each other: if it stands for a missing value, --missing names it",
+			e := table.RowError{Place: far.place, Column: c.Name, Text: fmt.Sprintf("the number there is %.0e times "+
+				"as far away as most are from each other: if it stands for a missing value, --missing names it",
 				(far.x-u.middle)/u.spread)}
 			notes = append(notes, e.Error())
 		}

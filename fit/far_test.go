@@ -88,7 +88,8 @@ func TestOutlierIsNoBase(t *testing.T) {
 	_, err := fit.Run(context.Background(), small(t, write(t, "huge.csv", text("1e308")), func(c *fit.Config) {
 		c.Task, c.Target, c.Epochs, c.Length = fit.Next, []string{"a"}, 1, 20
 	}), nil, fit.Events{})
-	if err == nil || !strings.Contains(err.Error(), "huge.csv, line 9, column a: found a number that is too large for 32 bits, want") {
+	want := "huge.csv, line 9, column a: found a number that is too large for 32 bits, want"
+	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("found %v", err)
 	}
 }
