@@ -45,9 +45,9 @@ func TestGGUFProblems(t *testing.T) {
 			tensors["blk.1.ssm_a"] = number("blk.1.ssm_a", 8, 1)
 		}, []string{"blk.1.ssm_a: found 1 at element 0 of 8, want numbers below 0"}},
 		"architecture": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
-			values["general.architecture"] = "llama"
-		}, []string{`general.architecture: found "llama", want one of ` +
-			`falcon-h1, granitehybrid, jamba, lfm2, lfm2moe, mamba, mamba2, nemotron_h, nemotron_h_moe`}},
+			values["general.architecture"] = "phi3"
+		}, []string{`general.architecture: found "phi3", want one of falcon-h1, gpt2, granitehybrid, jamba, lfm2, ` +
+			`lfm2moe, llama, mamba, mamba2, nemotron_h, nemotron_h_moe, qwen2, qwen3`}},
 		"keys": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
 			delete(values, "mamba2.ssm.state_size")
 			values["mamba2.ssm.conv_kernel"] = "four"

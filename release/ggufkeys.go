@@ -118,7 +118,7 @@ func (k *ggufKeys) has(name string) bool { return k.shape(name) != nil }
 // published returns the model that the file describes.
 func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
 	c := newHFConfig(nil, model.MLPNone, k.epsilon())
-	c.Norm, c.EmbedDropout, c.AttnDropout = model.NormRMS, 0, 0
+	c.EmbedDropout, c.AttnDropout = 0, 0
 	c.DModel, c.NLayer = k.size("embedding_length", 1), k.size("block_count", 1)
 	c.UntiedHead = k.has(ggufHead)
 	c.VocabSize, c.PadVocab = k.vocabulary()

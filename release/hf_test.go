@@ -71,7 +71,9 @@ func TestEveryFamilyHasAPage(t *testing.T) {
 			t.Errorf("%s: found no row with a golden in the table of docs/models.md", name)
 			continue
 		}
-		golden.Files(t, string(row[1]), "_a.safetensors")
+		if _, err := os.Stat(filepath.Join("..", "testdata", "golden", string(row[1])+"_a.safetensors")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
