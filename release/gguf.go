@@ -77,7 +77,7 @@ const ggufHead = "output.weight"
 // ggufNames returns the tensor names of a model with the given norms and mixers.
 func ggufNames(layer []rename, mixers map[string][]rename) hfNames {
 	return hfNames{embedding: []string{"token_embd."}, norm: "output_norm.", head: ggufHead, layers: "blk.",
-		layer: layer, mixers: mixers}
+		layer: layer, mixers: mixers, ignored: []string{ggufDivisors}}
 }
 
 // ggufMambaNames returns the tensor names of Mamba and Mamba-2.

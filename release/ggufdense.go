@@ -20,15 +20,13 @@ func ggufLlama(k *ggufKeys, p *published) {
 	mixer := entry("attention", attention)
 	k.layers(p, ggufSwiGLU(given{"bias": k.hasInLayers("ffn_up.bias")}), func(int) string { return mixer })
 	p.names = ggufNames(ggufTwoNorms, map[string][]rename{"attention": ggufAttentionNames(heads, kv)})
-	p.names.ignored = []string{ggufDivisors}
 }
 
 // ggufGPT2 is GPT-2: learned positions, attention in every layer, then an MLP with GELU.
 func ggufGPT2(k *ggufKeys, p *published) {
-	p.config.Norm, p.config.MLP = model.NormLayer, model.MLPGelu
-	p.config.Mixer = entry("attention", given{"num_heads": k.most("attention.head_count")})
-	p.config.DInner = k.most("feed_forward_length")
-	p.config.MaxPositions = k.size("context_length", 1)
+	layer := entry("attention", given{"num_heads": k.most("attention.head_count")})
+	k.layers(p, model.MLPGelu, func(int) string { return layer })
+	p.config.Norm, p.config.MaxPositions = model.NormLayer, k.size("context_length", 1)
 	p.names = ggufNames(slices.Concat(layerNorms("attn_norm", "ffn_norm"),
 		[]rename{to("mlp.fc1.", "ffn_up."), to("mlp.fc2.", "ffn_down.")}),
 		map[string][]rename{"attention": {to("Wqkv.", "attn_qkv."), to("out_proj.", "attn_output.")}})

@@ -1,6 +1,10 @@
 package release
 
-import "github.com/hippo-ssm/hippo/model"
+import (
+	"slices"
+
+	"github.com/hippo-ssm/hippo/model"
+)
 
 // gpt2 is GPT-2 ("Language Models are Unsupervised Multitask Learners", Radford et al. 2019): learned positions,
 // attention, then an MLP with GELU. Its matrices lie in files as (in, out), the other way around than everywhere else.
@@ -38,8 +42,8 @@ func (o *gpt2Options) model(c *hfCommon) (m published) {
 	case o.Positions < 1:
 		return c.failf("n_positions: found %d, want 1 or more", o.Positions)
 	}
-	m.config = newHFConfig(nil, model.MLPGelu, o.Eps)
-	m.config.Mixer, m.config.NLayer = entry("attention", given{"num_heads": o.Heads}), c.Layers
+	layer := entry("attention", given{"num_heads": o.Heads})
+	m.config = newHFConfig(slices.Repeat([]string{layer}, c.Layers), model.MLPGelu, o.Eps)
 	m.config.Norm, m.config.MaxPositions = model.NormLayer, o.Positions
 	set(&m.config.DInner, o.Inner)
 	m.names = hfNames{
