@@ -14,13 +14,20 @@ func ggufLlama(k *ggufKeys, p *published) {
 	}
 	attention, heads, kv, headDim := k.attention()
 	attention = k.rotated(attention, headDim, 10000)
-	if k.hasInLayers("attn_q_norm.weight") {
+	if k.arch == "qwen3" {
 		attention = attention.with(given{"qk_norm": true, "norm_eps": p.config.LayerNormEpsilon})
 	}
 	mixer := entry("attention", attention)
 	k.layers(p, ggufSwiGLU(given{"bias": k.hasInLayers("ffn_up.bias")}), func(int) string { return mixer })
 	p.names = ggufNames(ggufTwoNorms, map[string][]rename{"attention": ggufAttentionNames(heads, kv)})
+	if k.arch == llamaArch {
+		p.forms = ggufForms{}
+		k.interleaved(p.forms, heads, kv, headDim)
+	}
 }
+
+// llamaArch is the architecture of Llama and Mistral.
+const llamaArch = "llama"
 
 // ggufGPT2 is GPT-2: learned positions, attention in every layer, then an MLP with GELU.
 func ggufGPT2(k *ggufKeys, p *published) {

@@ -18,7 +18,7 @@ type ggufKeys struct {
 	arch   string
 	values map[string]any
 	shape  func(tensor string) []int // nil if there is none
-	file   *checkpoint.File          // nil for a model that is to be written
+	vector func(tensor string) ([]float32, error)
 	errs   []error
 }
 
@@ -29,11 +29,14 @@ func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
 	if !ok {
 		return nil, arch, unknownArch(name, f)
 	}
-	return &ggufKeys{arch: name, values: f.Values(), file: f, shape: func(tensor string) []int {
+	return &ggufKeys{arch: name, values: f.Values(), shape: func(tensor string) []int {
 		if x, ok := f.Tensor(tensor); ok {
 			return x.Shape
 		}
 		return nil
+	}, vector: func(tensor string) ([]float32, error) {
+		x, _ := f.Tensor(tensor)
+		return x.Float32()
 	}}, arch, nil
 }
 
