@@ -59,7 +59,8 @@ func ggufShapeOf(m *model.Model, config []byte) (ggufShape, error) {
 	return ggufShape{}, cmp.Or(nearest, unread, ggufMixers(layers))
 }
 
-// has reports whether an architecture has the mixers and feed-forward parts of layers. A hybrid has more than attention.
+// has reports whether an architecture has the mixers and feed-forward parts of layers. A hybrid has more than
+// attention.
 func (a ggufArch) has(layers []layerParts) bool {
 	other := func(l layerParts) bool { return l.kind() != "attention" }
 	if a.mixers != "attention" && !slices.ContainsFunc(layers, other) {
