@@ -174,7 +174,7 @@ var house = []layer{
 		"model checkpoint internal/brief internal/status", ""},
 	{"convert", ". fit inspect quantize train/text data chat chat/template release model checkpoint tokenizer " +
 		"tokenizer/gguf internal/brief internal/config internal/disk internal/status", ""},
-	{"tools/ggufs", "checkpoint internal/disk", ""},
+	{"tools/ggufs", "checkpoint release internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/trials", "fit internal/testkit/sequences internal/testkit/series", ""},
 	{"tools/evidence", "compare experiment fit train", ""},

@@ -23,7 +23,7 @@ func appendK(b []byte, x []float32, bits int) []byte {
 			packed[j-4] |= f[j] >> 4 << 6
 			packed[j] |= g[j] >> 4 << 6
 		}
-		step, offset := d*float32(f[j]), m*float32(g[j])
+		step, offset := float32(d*float32(f[j])), float32(m*float32(g[j]))
 		if step == 0 {
 			continue
 		}
@@ -61,6 +61,10 @@ func sixBits(x []float32) (unit float32, f [8]byte) {
 	return top / 63, f
 }
 
+// whole is a number of float32 with no bits below 1: adding and subtracting it rounds a number to the nearest integer,
+// ties to even. llama.cpp rounds so, and it is fast.
+const whole = 3 << 22
+
 // fitLine returns the s and m ≥ 0 of the least error Σ w (s·q - m - x)² that a search finds, with q of 0 to most. w is
 // |x| + √(mean x²): what is large counts for more. Around the step with which q spans the values from -m on, others are
 // tried. For each, integers are the nearest, and then s and m the best for these.
@@ -73,50 +77,70 @@ func fitLine(x []float32, most int) (s, m float32) {
 	if hi <= lo {
 		return 0, -lo
 	}
+	var f lineFit
 	mean := float32(math.Sqrt(float64(squares / float32(len(x)))))
-	var sumW, sumX float64
-	for _, v := range x {
-		w := float64(mean + abs(v))
-		sumW, sumX = sumW+w, sumX+float64(w*float64(v))
+	for i, v := range x {
+		w := mean + abs(v)
+		f.x[i], f.w[i] = v, w
+		f.sumW, f.sumX = f.sumW+w, f.sumX+float32(w*v)
 	}
-	span := float32(most) / (hi - lo)
-	try := func(inverse, s, m float32, fit bool) (float64, float32, float32) {
-		var sumQ, sumQQ, sumXQ float64
-		var q [32]float32
-		for i, v := range x {
-			q[i] = float32(nearest(inverse*(v-lo), 0, most))
-			w, a := float64(mean+abs(v)), float64(q[i])
-			sumQ, sumQQ, sumXQ = sumQ+float64(w*a), sumQQ+float64(w*a*a), sumXQ+float64(w*a*float64(v))
-		}
-		if d := float64(sumW*sumQQ) - float64(sumQ*sumQ); fit && d > 0 {
-			s = float32((float64(sumW*sumXQ) - float64(sumX*sumQ)) / d)
-			m = float32((float64(sumQ*sumXQ) - float64(sumQQ*sumX)) / d)
-			if m < 0 {
-				s, m = float32(sumXQ/sumQQ), 0
-			}
-		} else if fit {
-			return math.Inf(1), 0, 0
-		}
-		off := 0.0
-		for i, v := range x {
-			e := float64(float32(s*q[i]) - m - v)
-			off += float64(float64(mean+abs(v)) * e * e)
-		}
-		return off, s, m
-	}
-	best, s, m := try(span, 1/span, -lo, false)
-	first := float32(-1)
-	steps := 20
+	first, steps := float32(-1), 20
 	if most > 15 {
 		first, steps = -0.5, 15
 	}
+	top := float32(most)
+	f.round(top/(hi-lo), lo, top)
+	s, m = (hi-lo)/top, -lo
+	best := f.off(s, m)
 	for i := range steps + 1 {
-		inverse := (first + float32(0.1*float32(i)) + float32(most)) / (hi - lo)
-		if off, s2, m2 := try(inverse, 0, 0, true); off < best {
-			best, s, m, lo = off, s2, m2, -m2
+		f.round((first+float32(0.1*float32(i))+top)/(hi-lo), lo, top)
+		if s2, m2, ok := f.best(); ok {
+			if off := f.off(s2, m2); off < best {
+				best, s, m, lo = off, s2, m2, -m2
+			}
 		}
 	}
 	return s, m
+}
+
+// lineFit is the state of fitLine: values, weights and integers.
+type lineFit struct {
+	x, w, q    [32]float32
+	sumW, sumX float32 // Σ w, Σ w·x
+}
+
+// round sets the integers to the nearest of inverse·(x - lo), from 0 to top.
+func (f *lineFit) round(inverse, lo, top float32) {
+	for i, v := range &f.x {
+		f.q[i] = min(max(float32(inverse*(v-lo))+whole-whole, 0), top)
+	}
+}
+
+// best returns the best s and m ≥ 0 for the integers, and false if they are all the same.
+func (f *lineFit) best() (s, m float32, ok bool) {
+	var sumQ, sumQQ, sumXQ float32
+	for i, q := range &f.q {
+		wq := float32(f.w[i] * q)
+		sumQ, sumQQ, sumXQ = sumQ+wq, sumQQ+float32(wq*q), sumXQ+float32(wq*f.x[i])
+	}
+	d := float32(f.sumW*sumQQ) - float32(sumQ*sumQ)
+	if !(d > 0) {
+		return 0, 0, false
+	}
+	s = (float32(f.sumW*sumXQ) - float32(f.sumX*sumQ)) / d
+	if m = (float32(sumQ*sumXQ) - float32(sumQQ*f.sumX)) / d; m < 0 {
+		s, m = sumXQ/sumQQ, 0
+	}
+	return s, m, true
+}
+
+// off is the error of s and m.
+func (f *lineFit) off(s, m float32) (sum float32) {
+	for i, q := range &f.q {
+		e := float32(s*q) - m - f.x[i]
+		sum += float32(f.w[i] * float32(e*e))
+	}
+	return sum
 }
 
 // appendQ6K appends a block of Q6_K of 256 values: x is about d·f·(q - 32) with f of 8 bits for each 16.
@@ -162,17 +186,19 @@ func fitFactor(x []float32, most int) (s float32) {
 	if abs(top) < tiny {
 		return 0
 	}
-	best := 0.0
+	best, least := float32(0), float32(most)
 	for i := range 19 {
 		i = (i + 1) / 2 * (1 - i%2*2) // 0, -1, 1, -2, 2 …
-		inverse := -(float32(most) + float32(0.1*float32(i))) / top
-		var xq, qq float64
+		inverse := -(least + float32(0.1*float32(i))) / top
+		var xq, qq float32
 		for _, v := range x {
-			q, w := float64(nearest(inverse*v, -most, most-1)), float64(v)*float64(v)
-			xq, qq = xq+float64(w*q*float64(v)), qq+float64(w*q*q)
+			q := min(max(float32(inverse*v)+whole-whole, -least), least-1)
+			wq := float32(float32(v*v) * q)
+			xq, qq = xq+float32(wq*v), qq+float32(wq*q)
 		}
-		if qq > 0 && xq*xq > best*qq {
-			s, best = float32(xq/qq), xq*xq/qq
+		if qq > 0 && float32(xq*xq) > float32(best*qq) {
+			s = xq / qq
+			best = s * xq
 		}
 	}
 	return s

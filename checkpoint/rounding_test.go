@@ -110,3 +110,18 @@ func TestRoundingOfExtremes(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkPack measures how fast blocks are written.
+func BenchmarkPack(b *testing.B) {
+	x := weightsToRound()["gauss"]
+	for _, kind := range []DType{Q8_0, Q4_0, Q4_K, Q6_K} {
+		b.Run(string(kind), func(b *testing.B) {
+			b.SetBytes(int64(4 * len(x)))
+			for b.Loop() {
+				if _, err := ConvertTensor("x", kind, []int{512, 256}, x); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -79,12 +79,11 @@ func TestGGUFProblems(t *testing.T) {
 // TestGGUFUnfit: a model that llama.cpp cannot run is not written, and the error names the reason.
 func TestGGUFUnfit(t *testing.T) {
 	for want, m := range map[string]*model.Model{
-		"found s4d in layers 0, 1":        ggufModel(t, "s4d", nil),
-		"norm: found":                     ggufModel(t, "mamba", func(c *model.Config) { c.Norm = model.NormLayer }),
-		"found mamba/gelu in layers 0, 1": ggufModel(t, "mamba", func(c *model.Config) { c.MLP = model.MLPGelu }),
-		"found mamba in layers 0 and mamba2 in layers 1, which none of its architectures has together": ggufModel(t, "", func(c *model.Config) {
-			c.Layers = "mamba,mamba2"
-		}),
+		"found s4d in layers 0, 1":  ggufModel(t, "s4d", nil),
+		"norm: found":               ggufModel(t, "mamba", func(c *model.Config) { c.Norm = model.NormLayer }),
+		"found gelu in layers 0, 1": ggufModel(t, "mamba", func(c *model.Config) { c.MLP = model.MLPGelu }),
+		"found mamba in layers 0 and mamba2 in layers 1, which none of its architectures has together": ggufModel(t, "",
+			func(c *model.Config) { c.Layers = "mamba,mamba2" }),
 		"max_position":               ggufModel(t, "mamba", func(c *model.Config) { c.MaxPositions = 64 }),
 		"d_inner: found 96, want 64": ggufModel(t, "mamba(expand=3)", nil),
 		"norm_before_gate":           ggufModel(t, "mamba2(norm_before_gate=true)", nil),
@@ -241,6 +240,17 @@ func FuzzGGUFModel(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	folder := filepath.Join("..", "testdata", "golden", "13_hf_falcon_h1_a") // with multipliers
+	texts, err := ChatTexts(folder)
+	if err != nil {
+		f.Fatal(err)
+	}
+	data, err = os.ReadFile(writtenGGUF(f, must(LoadDir(folder)),
+		GGUFOptions{Type: checkpoint.Q4_0, Published: texts[PublishedFile]}))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
 	path := filepath.Join(f.TempDir(), "fuzz.gguf")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {

@@ -18,6 +18,17 @@ var ggufFileTypes = map[checkpoint.DType]uint32{checkpoint.F32: 0, checkpoint.F1
 // GGUFTypes are the types of files that WriteGGUF writes.
 func GGUFTypes() []checkpoint.DType { return sortedKeys(ggufFileTypes) }
 
+// GGUFTensorTypes returns the type of each tensor of a file of a type, by name and shape, as llama.cpp chooses it.
+func GGUFTensorTypes(to checkpoint.DType, tensors []checkpoint.Tensor) map[string]checkpoint.DType {
+	tensors = slices.Clone(tensors)
+	slices.SortFunc(tensors, func(a, b checkpoint.Tensor) int { return byLayer(a.Name, b.Name) })
+	mix, types := newGGUFMix(to, tensors), map[string]checkpoint.DType{}
+	for _, x := range tensors {
+		types[x.Name] = mix.of(x.Name, x.Shape)
+	}
+	return types
+}
+
 // ggufMix chooses the type of each tensor of a file, as llama.cpp does without an importance matrix
 // (src/llama-quant.cpp, tensor_allows_quantization and llama_tensor_get_type).
 type ggufMix struct {
@@ -27,7 +38,7 @@ type ggufMix struct {
 	allValues, value, down int // matrices of values; those, and last ones of feed-forward parts, so far
 }
 
-// newGGUFMix returns the choice for the tensors of a file, which are asked for in this order.
+// newGGUFMix returns the choice for the tensors of a file. They are asked for by layers.
 func newGGUFMix(to checkpoint.DType, tensors []checkpoint.Tensor) *ggufMix {
 	x := &ggufMix{to: to, tied: true}
 	for _, t := range tensors {

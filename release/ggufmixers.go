@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufMixers returns an error that names the parts of layers that no architecture of llama.cpp has, and their layers; or
-// else, since each of them is in one, the kinds of layers that no architecture has together.
+// ggufMixers returns an error that names the parts of layers that no architecture of llama.cpp has, and their layers;
+// or else, since each of them is in one, the kinds of layers that no architecture has together.
 func ggufMixers(layers []layerParts) error {
 	known := map[string]bool{model.MLPNone: true}
 	for _, arch := range ggufArchs {
@@ -50,8 +50,8 @@ func ggufMixers(layers []layerParts) error {
 		stand = append(stand, fmt.Sprintf("%s in layers %s", kind, some(where[kind])))
 	}
 	if unknown {
-		return fmt.Errorf("found %s, which it does not have: of mixers with a state it has mamba, mamba2 and gated-conv",
-			strings.Join(stand, " and "))
+		return fmt.Errorf("found %s, which it does not have: of mixers with a state it has mamba, mamba2 and "+
+			"gated-conv", strings.Join(stand, " and "))
 	}
 	return fmt.Errorf("found %s, which none of its architectures has together: %s", strings.Join(stand, " and "),
 		strings.Join(sortedKeys(ggufArchs), ", "))

@@ -17,9 +17,10 @@ import (
 var ggufOf = map[string]string{
 	"mamba": "", "falcon_mamba": "norm_eps: found 1e-06, want 1e-05", "mamba2": "", "mamba2_codestral": "",
 	"mamba_bias": "d_inner: found 96, want 64", "mamba2_limit": "dt_",
-	"bamba": "", "granite_h": "", "granite_h_rope": "in_bias: found true, want false", "granite_h_moe": "", "granite_h_bf16_sharded": "",
-	"falcon_h1": "", "falcon_h1_norm": "in_bias: found true, want false", "falcon_h1_normfirst": "norm_before_gate: found true, want false",
-	"nemotron_h": "", "nemotron_h_moe": "", "lfm2": "", "lfm2_5": "", "lfm2_moe": "", "jamba": "", "jamba_dense": "",
+	"bamba": "", "granite_h": "", "granite_h_rope": "in_bias: found true, want false", "granite_h_moe": "",
+	"granite_h_bf16_sharded": "", "falcon_h1": "", "falcon_h1_norm": "in_bias: found true, want false",
+	"falcon_h1_normfirst": "norm_before_gate: found true, want false",
+	"nemotron_h":          "", "nemotron_h_moe": "", "lfm2": "", "lfm2_5": "", "lfm2_moe": "", "jamba": "", "jamba_dense": "",
 	"gpt2": "", "llama": "", "mistral": "found window-attention in layers", "qwen2": "", "qwen3": "",
 	"recurrent_gemma": "found rg-lru in layers", "recurrent_gemma_window": "found rg-lru in layers",
 	"zamba2": "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",

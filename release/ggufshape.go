@@ -11,7 +11,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/model"
-	"github.com/hippo-ssm/hippo/nn"
 )
 
 // ggufTable is the name of the embedding's weights.
@@ -179,11 +178,11 @@ func (a ggufArch) unfit(c *model.Config, layers []layerParts) []string {
 // the biases of zeros.
 func (s *ggufShape) tensorNames(m *model.Model, names *hfNames, arch ggufArch) map[string][]int {
 	has := map[string][]int{}
-	m.Params("", func(parameter string, p *nn.Param) {
-		for _, x := range names.sources(m, parameter) {
-			has[x.Name] = p.Shape()
+	for _, p := range m.Tensors() {
+		for _, x := range names.sources(m, p.Name) {
+			has[x.Name] = p.Shape
 		}
-	})
+	}
 	for _, part := range strings.Fields(arch.zeros) {
 		weight := "." + part + ".weight"
 		if part == "exp_probs_b" {

@@ -197,8 +197,9 @@ func bare(c *model.Config, layers []layerParts) ([]layerParts, ggufForms) {
 			factors("attn_output.weight", rowFactor{by: by})
 		case "mamba2":
 			inner, states := p.size("d_inner"), p.size("ngroups")*p.size("d_state")
-			factors("ssm_in.weight", rowFactor{inner, in * take("z_scale", 1)}, rowFactor{inner, in * take("x_scale", 1)},
-				rowFactor{states, in * take("b_scale", 1)}, rowFactor{states, in * take("c_scale", 1)},
+			factors("ssm_in.weight", rowFactor{inner, in * take("z_scale", 1)},
+				rowFactor{inner, in * take("x_scale", 1)}, rowFactor{states, in * take("b_scale", 1)},
+				rowFactor{states, in * take("c_scale", 1)},
 				rowFactor{inner / max(1, p.size("headdim")), in * take("dt_scale", 1)})
 			factors("ssm_out.weight", rowFactor{by: by})
 		}

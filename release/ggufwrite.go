@@ -80,17 +80,15 @@ func (s *ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoi
 	for name, n := range s.zeros {
 		out = append(out, checkpoint.NewTensor(name, []int{n}, make([]float32, n)))
 	}
-	slices.SortFunc(out, func(a, b checkpoint.Tensor) int {
-		return cmp.Or(ggufLayer(a.Name)-ggufLayer(b.Name), strings.Compare(a.Name, b.Name))
-	})
-	mix, left := newGGUFMix(to, out), maxGGUFExact
+	slices.SortFunc(out, func(a, b checkpoint.Tensor) int { return byLayer(a.Name, b.Name) })
+	types, left := GGUFTensorTypes(to, out), maxGGUFExact
 	for i, x := range out {
 		values, failed := x.Float32()
 		form, before := s.forms.of(x.Name), []float32(nil)
 		if form.negExp {
 			before = slices.Clone(values)
 		}
-		y, failedToo := checkpoint.ConvertTensor(x.Name, mix.of(x.Name, x.Shape), form.stored(x.Shape, values), values)
+		y, failedToo := checkpoint.ConvertTensor(x.Name, types[x.Name], form.stored(x.Shape, values), values)
 		out[i], err = y, errors.Join(err, failed, failedToo)
 		if left -= len(before); before == nil || left < 0 || err != nil {
 			continue
@@ -117,6 +115,9 @@ func ggufLayer(name string) int {
 	}
 	return -1
 }
+
+// byLayer compares the names of tensors by their layers.
+func byLayer(a, b string) int { return cmp.Or(ggufLayer(a)-ggufLayer(b), strings.Compare(a, b)) }
 
 // contextLength is the number of positions that a model was published for, or as many as llama.cpp's conversion
 // writes for models without a maximum.

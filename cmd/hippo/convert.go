@@ -31,8 +31,9 @@ file or a FILE as above. Names and configuration are those of the model's family
 a Mamba or Mamba-2 that you trained gets a configuration. --config names that of another model of the same shape.
 
 If the second name ends in .gguf, the first is a model's folder, a training run's, or a FILE as above, and the model is
-written as a GGUF file that llama.cpp runs: Mamba and Mamba-2, with tokenizer and chat template. --type sets the type of
-matrices; vectors, norms, filters and A stay float32.
+written as a GGUF file that llama.cpp runs, with tokenizer and chat template: Mamba, Mamba-2, and the hybrids that it
+has. --type sets the type of matrices, in q4_k_m and q4_0 with more bits for some; vectors, norms, filters and A stay
+float32. --to hf writes the layout of the transformers library from such a file again.
 
 If the second name ends in .onnx, the first is a run of hippo fit or hippo forecast, and its network is written for ONNX
 Runtime and its like, with everything around it: numbers as they are in your data go in, predictions come out. --form
@@ -41,13 +42,14 @@ step writes a model that takes a row and a state, and returns a prediction and t
   hippo convert last.ckpt models/mine --heads 8 --tokenizer my/tokenizer.json
   hippo convert model.pt models/mine --config config.json --force
   hippo convert runs/mamba mamba.gguf --type q8_0
+  hippo convert models/granite granite.gguf --type q4_k_m
   hippo convert runs/tuned models/tuned --to hf
   hippo convert runs/machine machine.onnx --form step`,
 		Args:              wantArgs(2, 2),
 		ValidArgsFunction: completeArgs(completeFiles(checkpoint.Endings...), completeFolders),
 	}
 	f, layout := cmd.Flags(), ""
-	f.StringVar(&opt.Type, "type", opt.Type, "type of the matrices of a .gguf file: f32, f16 or q8_0")
+	f.StringVar(&opt.Type, "type", opt.Type, "type of the matrices of a .gguf file: "+strings.Join(convert.Types, ", "))
 	completeFlag(cmd, "type", cobra.FixedCompletions(convert.Types, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&opt.Form, "form", opt.Form, "form of an .onnx file: whole (sequences) or step (row by row)")
 	completeFlag(cmd, "form", cobra.FixedCompletions(convert.ONNXForms, cobra.ShellCompDirectiveNoFileComp))

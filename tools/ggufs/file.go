@@ -7,11 +7,12 @@ import (
 	"math/rand/v2"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/release"
 )
 
 // fileTypes are the values of general.file_type.
 var fileTypes = map[checkpoint.DType]uint32{checkpoint.F32: 0, checkpoint.F16: 1, checkpoint.Q4_0: 2,
-	checkpoint.Q8_0: 7, checkpoint.BF16: 32}
+	checkpoint.Q8_0: 7, checkpoint.BF16: 32, release.Q4_K_M: 15}
 
 // file is a GGUF file that is being made: matrices are of a type, and all else is float32, as llama.cpp's conversion
 // has it.
@@ -22,8 +23,9 @@ type file struct {
 	random  *rand.Rand
 	values  []checkpoint.GGUFValue
 	tensors []checkpoint.Tensor
-	numbers int  // in all tensors
-	dry     bool // only count them
+	numbers int                         // in all tensors
+	dry     bool                        // only count them, and note names and shapes
+	types   map[string]checkpoint.DType // of the tensors of a mix
 	err     error
 }
 
@@ -93,7 +95,11 @@ func (f *file) tensor(name string, kind checkpoint.DType, shape []int, value fun
 		n *= length
 	}
 	if f.numbers += n; f.dry {
+		f.tensors = append(f.tensors, checkpoint.Tensor{Name: name, Shape: shape})
 		return
+	}
+	if mixed, ok := f.types[name]; ok {
+		kind = mixed
 	}
 	x := make([]float32, n)
 	for i := range x {

@@ -62,6 +62,22 @@ func TestFilesAreModels(t *testing.T) {
 			}
 		}
 	}
+	if err := write(dir, "falcon-h1-0.5b-q4_k_m", 16); err != nil {
+		t.Fatal(err)
+	}
+	mixed, err := checkpoint.OpenGGUF(filepath.Join(dir, "falcon-h1-0.5b-q4_k_m.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mixed.Close()
+	kinds := map[checkpoint.DType]bool{}
+	for _, name := range mixed.Names() {
+		x, _ := mixed.Tensor(name)
+		kinds[x.DType] = true
+	}
+	if !kinds[checkpoint.Q4_K] || !kinds[checkpoint.Q6_K] || kinds[checkpoint.F16] {
+		t.Errorf("a mix has the types %v", kinds)
+	}
 	for _, name := range []string{"mamba-130m", "mamba-130m-q5_0", "llama-f32", ""} {
 		if err := write(dir, name, 16); err == nil || !strings.Contains(err.Error(), "lfm2-350m") {
 			t.Errorf("%q: error %v", name, err)

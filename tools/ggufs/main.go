@@ -3,7 +3,8 @@
 //
 //	go run ./tools/ggufs [-shrink N] DIR NAME-TYPE...
 //
-// NAME is one of those of shapes, TYPE f32, f16, bf16, q8_0 or q4_0. A file DIR/NAME-TYPE.gguf that is there stays.
+// NAME is one of those of shapes, TYPE f32, f16, bf16, q8_0, q4_0 or q4_k_m. A file
+// DIR/NAME-TYPE.gguf that is there stays.
 package main
 
 import (
@@ -20,6 +21,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/release"
 )
 
 func main() {
@@ -43,14 +45,20 @@ func write(dir, name string, shrink int) error {
 	kind := checkpoint.DType(strings.ToUpper(name[at+1:]))
 	make, ok := shapes[name[:max(0, at)]]
 	if _, known := fileTypes[kind]; !ok || !known {
-		return fmt.Errorf("found %q, want a name with -f32, -f16, -bf16, -q8_0 or -q4_0 behind it, of %s", name,
-			strings.Join(slices.Sorted(maps.Keys(shapes)), ", "))
+		return fmt.Errorf("found %q, want a name with -f32, -f16, -bf16, -q8_0, -q4_0 or -q4_k_m behind it, of %s",
+			name, strings.Join(slices.Sorted(maps.Keys(shapes)), ", "))
 	}
 	path := filepath.Join(dir, name+".gguf")
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	f := newFile(kind, shrink)
+	if kind == release.Q4_K_M { // the type of a matrix depends on the others
+		all := newFile(kind, shrink)
+		all.dry = true
+		make(all)
+		f.types = release.GGUFTensorTypes(kind, all.tensors)
+	}
 	make(f)
 	if f.err != nil {
 		return f.err

@@ -1,0 +1,58 @@
+package release
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestLlamaTable: the table of docs/models.md is that of testdata/gguf_llama.json, which says where its figures come
+// from, and has every golden model that is written as a GGUF file.
+func TestLlamaTable(t *testing.T) {
+	var result struct {
+		Rows []struct {
+			Model, Type string
+			Worst       float64
+			Same        int
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "gguf_llama.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &result)
+	}
+	page, failed := os.ReadFile(filepath.Join("..", "docs", "models.md"))
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	lines, goldens, worst := map[string][]string{}, []string{}, 0.
+	for _, r := range result.Rows {
+		if name, ok := strings.CutPrefix(r.Model, "13_hf_"); ok {
+			goldens, worst = append(goldens, name), max(worst, r.Worst)
+			continue
+		}
+		lines[r.Model] = append(lines[r.Model], fmt.Sprintf("%s %.2g, %d", r.Type, r.Worst, r.Same))
+	}
+	for name, cells := range lines {
+		line := "| `" + name + "` |"
+		for _, kind := range []string{"F32", "F16", "BF16", "Q8_0", "Q6_K", "Q4_K_M", "Q4_0"} {
+			at := slices.IndexFunc(cells, func(s string) bool { return strings.HasPrefix(s, kind+" ") })
+			line += cells[at][len(kind):] + " |"
+		}
+		if !strings.Contains(string(page), line+"\n") {
+			t.Errorf("the page does not have the line %s", line)
+		}
+	}
+	if line := fmt.Sprintf("| the %d goldens that are written | %.2g, 60 |", len(goldens), worst); !strings.Contains(
+		string(page), line) {
+		t.Errorf("the page does not have the line %s", line)
+	}
+	for name, why := range ggufOf {
+		if why == "" && !slices.Contains(goldens, name) && name != "falcon_mamba" {
+			t.Errorf("%s was not compared with llama.cpp", name)
+		}
+	}
+}
