@@ -792,6 +792,18 @@ func vecAxpyRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *flo
 //go:noescape
 func vecCarryState(n int, state *float32, added *float32, decay float32)
 
+// vecDeltaStep sets S ← Diag(decay)·S + a·xᵀ and y = Sᵀ·q, for a state of dk rows, at least 1, that lie ld floats
+// apart, and n columns. The first product is rounded, then each sum.
+//
+//go:noescape
+func vecDeltaStep(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32)
+
+// vecDeltaStepTwice sets S ← Diag(decay)·S + a·xᵀ + k·vᵀ and y = Sᵀ·q, for a state of dk rows, at least 1, that lie ld
+// floats apart, and n columns. The first product is rounded, then each sum.
+//
+//go:noescape
+func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
+
 // vecDrop replaces x[i] by scale·x[i], by 0 where the upper half of Mix64(state + i·step) is below threshold.
 //
 //go:noescape
