@@ -15,11 +15,26 @@ func (o *deltaOp) step() {
 		for i := lo; i < hi; i++ {
 			row, h := o.steps[i/o.Heads], i%o.Heads
 			state := o.stateOf(o.after[row].Data(), h)
-			for t := o.rows.From(row); t < o.rows.From(row)+o.rows.Len(row); t++ {
-				k.at(t, h, state)
-			}
+			k.row(row, h, state)
 		}
 	})
+}
+
+// stepRow computes a row of a head by steps of s, the state before it.
+func (o *deltaOp) stepRow(row, h int, s []float32) {
+	k := o.stepper()
+	defer putFloats(k.memory)
+	k.row(row, h, s)
+}
+
+// row steps s, the state of head h, through a row.
+func (k *deltaStep) row(row, h int, s []float32) {
+	for t := k.rows.From(row); t < k.rows.From(row)+k.rows.Len(row); t++ {
+		k.at(t, h, s)
+		if k.deltaOp.x != nil {
+			copy(k.deltaOp.x[(t*k.Heads+h)*k.dv:], k.x)
+		}
+	}
 }
 
 // deltaStep is the memory of a task that steps.

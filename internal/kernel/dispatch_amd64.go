@@ -804,6 +804,12 @@ func vecDeltaStep(dk int, n int, ld int, s *float32, decay *float32, q *float32,
 //go:noescape
 func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
 
+// vecSolveLower adds to row i of x (rows, n), whose rows lie xs floats apart, m[i·mi + j·mj] times row j for all j <
+// i, for i from 1 on, each sum in the order of j and rounded once.
+//
+//go:noescape
+func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+
 // vecDrop replaces x[i] by scale·x[i], by 0 where the upper half of Mix64(state + i·step) is below threshold.
 //
 //go:noescape

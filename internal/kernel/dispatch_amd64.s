@@ -1047,6 +1047,15 @@ TEXT ·vecDeltaStepTwice(SB), NOSPLIT, $0-88
 avx2:
 	JMP  ·deltaStepTwiceAVX2(SB)
 
+// func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+TEXT ·vecSolveLower(SB), NOSPLIT, $0-56
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·solveLowerAVX512(SB)
+
+avx2:
+	JMP  ·solveLowerAVX2(SB)
+
 // func vecDrop(n int, x *float32, state uint64, threshold uint32, scale float32)
 TEXT ·vecDrop(SB), NOSPLIT, $0-32
 	CMPQ ·cpu(SB), $const_avx512

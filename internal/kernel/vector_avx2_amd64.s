@@ -5697,6 +5697,187 @@ done:
 	VZEROUPPER
 	RET
 
+// func solveLowerAVX2(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+// Requires: AVX, FMA3
+TEXT ·solveLowerAVX2(SB), NOSPLIT, $0-56
+	MOVQ rows+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ xs+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ mi+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ mj+48(FP), DI
+	SHLQ $0x02, DI
+
+panel_8:
+	CMPQ CX, $0x40
+	JLT  panel_8_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_8:
+	CMPQ    R8, AX
+	JGE     end_8
+	ADDQ    SI, R12
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	VMOVUPS 64(R10), Y2
+	VMOVUPS 96(R10), Y3
+	VMOVUPS 128(R10), Y4
+	VMOVUPS 160(R10), Y5
+	VMOVUPS 192(R10), Y6
+	VMOVUPS 224(R10), Y7
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_8:
+	VBROADCASTSS (R13), Y8
+	VFMADD231PS  (R11), Y8, Y0
+	VFMADD231PS  32(R11), Y8, Y1
+	VFMADD231PS  64(R11), Y8, Y2
+	VFMADD231PS  96(R11), Y8, Y3
+	VFMADD231PS  128(R11), Y8, Y4
+	VFMADD231PS  160(R11), Y8, Y5
+	VFMADD231PS  192(R11), Y8, Y6
+	VFMADD231PS  224(R11), Y8, Y7
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_8
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, 64(R10)
+	VMOVUPS      Y3, 96(R10)
+	VMOVUPS      Y4, 128(R10)
+	VMOVUPS      Y5, 160(R10)
+	VMOVUPS      Y6, 192(R10)
+	VMOVUPS      Y7, 224(R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_8
+
+end_8:
+	ADDQ $0x00000100, DX
+	SUBQ $0x40, CX
+	JMP  panel_8
+
+panel_8_done:
+panel_4:
+	CMPQ CX, $0x20
+	JLT  panel_4_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_4:
+	CMPQ    R8, AX
+	JGE     end_4
+	ADDQ    SI, R12
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	VMOVUPS 64(R10), Y2
+	VMOVUPS 96(R10), Y3
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_4:
+	VBROADCASTSS (R13), Y8
+	VFMADD231PS  (R11), Y8, Y0
+	VFMADD231PS  32(R11), Y8, Y1
+	VFMADD231PS  64(R11), Y8, Y2
+	VFMADD231PS  96(R11), Y8, Y3
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_4
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, 64(R10)
+	VMOVUPS      Y3, 96(R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_4
+
+end_4:
+	ADDQ $0x00000080, DX
+	SUBQ $0x20, CX
+	JMP  panel_4
+
+panel_4_done:
+panel_1:
+	CMPQ CX, $0x08
+	JLT  panel_1_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_1:
+	CMPQ    R8, AX
+	JGE     end_1
+	ADDQ    SI, R12
+	VMOVUPS (R10), Y0
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_1:
+	VBROADCASTSS (R13), Y8
+	VFMADD231PS  (R11), Y8, Y0
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_1
+	VMOVUPS      Y0, (R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_1
+
+end_1:
+	ADDQ $0x00000020, DX
+	SUBQ $0x08, CX
+	JMP  panel_1
+
+panel_1_done:
+	TESTQ   CX, CX
+	JZ      done
+	LEAQ    masks<>+32(SB), R8
+	NEGQ    CX
+	VMOVUPS (R8)(CX*4), Y15
+	MOVQ    $0x00000001, R8
+	LEAQ    (DX)(BX*1), R10
+	MOVQ    m+32(FP), R12
+
+row_1_tail:
+	CMPQ       R8, AX
+	JGE        end_1_tail
+	ADDQ       SI, R12
+	VMASKMOVPS (R10), Y15, Y0
+	MOVQ       DX, R11
+	MOVQ       R12, R13
+	MOVQ       R8, R9
+
+term_1_tail:
+	VBROADCASTSS (R13), Y8
+	VMASKMOVPS   (R11), Y15, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_1_tail
+	VMASKMOVPS   Y0, Y15, (R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_1_tail
+
+end_1_tail:
+done:
+	VZEROUPPER
+	RET
+
 // func dropAVX2(n int, x *float32, state uint64, threshold uint32, scale float32)
 // Requires: AVX, AVX2
 TEXT ·dropAVX2(SB), NOSPLIT, $0-32

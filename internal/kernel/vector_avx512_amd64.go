@@ -210,6 +210,9 @@ func deltaStepAVX512(dk int, n int, ld int, s *float32, decay *float32, q *float
 func deltaStepTwiceAVX512(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
 
 //go:noescape
+func solveLowerAVX512(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+
+//go:noescape
 func dropAVX512(n int, x *float32, state uint64, threshold uint32, scale float32)
 
 //go:noescape

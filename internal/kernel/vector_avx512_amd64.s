@@ -6289,6 +6289,187 @@ done:
 	VZEROUPPER
 	RET
 
+// func solveLowerAVX512(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·solveLowerAVX512(SB), NOSPLIT, $0-56
+	MOVQ rows+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ xs+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ mi+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ mj+48(FP), DI
+	SHLQ $0x02, DI
+
+panel_8:
+	CMPQ CX, $0x80
+	JLT  panel_8_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_8:
+	CMPQ    R8, AX
+	JGE     end_8
+	ADDQ    SI, R12
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	VMOVUPS 128(R10), Z2
+	VMOVUPS 192(R10), Z3
+	VMOVUPS 256(R10), Z4
+	VMOVUPS 320(R10), Z5
+	VMOVUPS 384(R10), Z6
+	VMOVUPS 448(R10), Z7
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_8:
+	VBROADCASTSS (R13), Z8
+	VFMADD231PS  (R11), Z8, Z0
+	VFMADD231PS  64(R11), Z8, Z1
+	VFMADD231PS  128(R11), Z8, Z2
+	VFMADD231PS  192(R11), Z8, Z3
+	VFMADD231PS  256(R11), Z8, Z4
+	VFMADD231PS  320(R11), Z8, Z5
+	VFMADD231PS  384(R11), Z8, Z6
+	VFMADD231PS  448(R11), Z8, Z7
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_8
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, 128(R10)
+	VMOVUPS      Z3, 192(R10)
+	VMOVUPS      Z4, 256(R10)
+	VMOVUPS      Z5, 320(R10)
+	VMOVUPS      Z6, 384(R10)
+	VMOVUPS      Z7, 448(R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_8
+
+end_8:
+	ADDQ $0x00000200, DX
+	SUBQ $0x80, CX
+	JMP  panel_8
+
+panel_8_done:
+panel_4:
+	CMPQ CX, $0x40
+	JLT  panel_4_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_4:
+	CMPQ    R8, AX
+	JGE     end_4
+	ADDQ    SI, R12
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	VMOVUPS 128(R10), Z2
+	VMOVUPS 192(R10), Z3
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_4:
+	VBROADCASTSS (R13), Z8
+	VFMADD231PS  (R11), Z8, Z0
+	VFMADD231PS  64(R11), Z8, Z1
+	VFMADD231PS  128(R11), Z8, Z2
+	VFMADD231PS  192(R11), Z8, Z3
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_4
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, 128(R10)
+	VMOVUPS      Z3, 192(R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_4
+
+end_4:
+	ADDQ $0x00000100, DX
+	SUBQ $0x40, CX
+	JMP  panel_4
+
+panel_4_done:
+panel_1:
+	CMPQ CX, $0x10
+	JLT  panel_1_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_1:
+	CMPQ    R8, AX
+	JGE     end_1
+	ADDQ    SI, R12
+	VMOVUPS (R10), Z0
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_1:
+	VBROADCASTSS (R13), Z8
+	VFMADD231PS  (R11), Z8, Z0
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_1
+	VMOVUPS      Z0, (R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_1
+
+end_1:
+	ADDQ $0x00000040, DX
+	SUBQ $0x10, CX
+	JMP  panel_1
+
+panel_1_done:
+	TESTQ CX, CX
+	JZ    done
+	MOVL  $-1, R8
+	BZHIL CX, R8, R8
+	KMOVW R8, K1
+	MOVQ  $0x00000001, R8
+	LEAQ  (DX)(BX*1), R10
+	MOVQ  m+32(FP), R12
+
+row_1_tail:
+	CMPQ      R8, AX
+	JGE       end_1_tail
+	ADDQ      SI, R12
+	VMOVUPS.Z (R10), K1, Z0
+	MOVQ      DX, R11
+	MOVQ      R12, R13
+	MOVQ      R8, R9
+
+term_1_tail:
+	VBROADCASTSS (R13), Z8
+	VMOVUPS.Z    (R11), K1, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_1_tail
+	VMOVUPS      Z0, K1, (R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_1_tail
+
+end_1_tail:
+done:
+	VZEROUPPER
+	RET
+
 // func dropAVX512(n int, x *float32, state uint64, threshold uint32, scale float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·dropAVX512(SB), NOSPLIT, $0-32
