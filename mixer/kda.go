@@ -117,8 +117,10 @@ func newFading(cfg Config, heads *deltaOptions, o fadingOptions, bound float64) 
 		return f, fmt.Errorf("dt_min, dt_max: found %g, %g, want 0 < dt_min ≤ dt_max", o.DtMin, o.DtMax)
 	}
 	n := heads.Heads * heads.KeyDim
-	f = fading{A: lowRank(cfg.DModel, o.Rank, n, false), ALog: nn.NewParam(nn.SSMSystem, logOfUniform(1, 16), heads.Heads),
-		bound: bound, each: newBroadcast(heads.Heads, heads.KeyDim), none: zeros(n)}
+	f = fading{
+		A: lowRank(cfg.DModel, o.Rank, n, false), ALog: nn.NewParam(nn.SSMSystem, logOfUniform(1, 16), heads.Heads),
+		bound: bound, each: newBroadcast(heads.Heads, heads.KeyDim), none: zeros(n),
+	}
 	f.A[0].Weight.Fine, f.A[1].Weight.Fine = true, true
 	f.A[1].Bias = nn.NewParam(nn.SSMSystem, inverseSoftplus(o.DtMin, o.DtMax), n)
 	if bound == 0 {
