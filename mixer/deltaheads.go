@@ -79,11 +79,8 @@ func newDeltaHeads(cfg Config, o deltaOptions) (deltaHeads, error) {
 		Conv: newShortConv(o.filtered(), o.DConv, false, engine.SiLU),
 		Norm: nn.NewRMSNorm(o.ValueDim, o.NormEps), Out: projection(o.values(), cfg.DModel, cfg.NLayer, false), opt: o,
 	}
-	for i, length := range []float64{1 / math.Sqrt(float64(o.KeyDim)), 1} {
-		m.lengths[i] = sync.OnceValue(func() *tensor.Tensor {
-			return vectorOf(o.keys(), func(int) float32 { return float32(length / math.Sqrt(float64(o.KeyDim))) })
-		})
-	}
+	root := math.Sqrt(float64(o.KeyDim))
+	m.lengths = [2]func() *tensor.Tensor{constant(1/root/root, o.keys()), constant(1/root, o.keys())}
 	return m, nil
 }
 
@@ -152,3 +149,20 @@ func (m *deltaHeads) kernels(*autograd.Tape, int) []Response {
 }
 
 func (m *deltaHeads) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }
+
+// ofHeads sums the channels of each head, or repeats a number of each for its channels: a block of ones for each head.
+type ofHeads struct{ one, none func() *tensor.Tensor }
+
+// newOfHeads is for from channels of a head that become so many others.
+func newOfHeads(heads, from, to int) ofHeads {
+	return ofHeads{none: zeros(heads, to), one: sync.OnceValue(func() *tensor.Tensor {
+		x := tensor.New(heads, from, to)
+		x.Fill(1)
+		return x
+	})}
+}
+
+// forward maps x (…, heads·from) to (…, heads·to).
+func (m ofHeads) forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	return t.BlockLinear(x, m.one(), m.none(), engine.None)
+}

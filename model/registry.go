@@ -37,6 +37,7 @@ var registry = []mixer.Info{
 	mixer.GatedDeltaNetInfo,
 	mixer.KDAInfo,
 	mixer.GDN2Info,
+	mixer.RWKV7Info,
 }
 
 // Mixers describes the mixers that a configuration can name, in the order of the registry.
