@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -18,10 +19,11 @@ import (
 //
 //	X = P·S + (pk)·V + (pa)·X, or P·S + V + (pa)·X with β,   Y = Q·S + (qa)·X + (qk)·V,   S ← D·S + Aᵀ·X + Kᵀ·V
 const (
-	// deltaBlock is the number of positions of a block.
-	deltaBlock = 64
-	// deltaPart is the number of positions of a part of a block: X is found part by part, and decays by row are
-	// multiplied together between parts.
+	// deltaBlock is the number of positions of a block. Heads of 128 components need 6·128 multiply-adds a position and
+	// component for what is read and written of a state, and some 5·deltaBlock/2 inside a block.
+	deltaBlock = 32
+	// deltaPart is the number of positions of a part of a block. Of scores between parts none is computed above the
+	// diagonal; decays by row are multiplied together between parts.
 	deltaPart = 16
 	// deltaShort is the length below which a row is stepped position by position where the tape does not record. Drafts
 	// of up to 8 tokens are checked at once, and have to give the bits of one at a time.
@@ -34,17 +36,31 @@ const (
 	byA, byK = 0, 1
 )
 
+var deltaBoth = [2]int{0, 1}
+
 // DeltaRule steps short rows, and computes others in blocks, which start at the first position of the row.
 func (eng *Engine) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	o := take[deltaOp](eng)
-	record := eng.wantsRows(slots, x.Inputs()...)
+	record := eng.wantsRows(slots, x.Q, x.K, x.V, x.G, x.Beta, x.A, x.B)
 	*o = deltaOp{Delta: x, y: eng.like(x.V), dk: x.KeyDim(), dv: x.ValueDim(),
 		scanRows: eng.scanRows(o.scanRows, r, slots, deltaBlock, deltaShort)}
+	switch {
+	case o.free():
+		o.readers, o.writers = deltaBoth[:], deltaBoth[:]
+	case o.solves():
+		o.readers, o.writers = deltaBoth[:], deltaBoth[byA:byA+1]
+	default:
+		o.readers, o.writers = deltaBoth[byQ:byQ+1], deltaBoth[byK:]
+	}
 	if record && o.solves() {
 		o.x = eng.arena.Floats(x.V.Len())
 	}
-	o.step()
-	o.forward()
+	if len(o.steps) > 0 {
+		o.step()
+	}
+	if len(o.whole) > 0 {
+		o.forward()
+	}
 	if record {
 		eng.push("DeltaRule", o, o.y).add(o.after...)
 	}
@@ -56,70 +72,68 @@ type deltaOp struct {
 	y      *tensor.Tensor
 	dk, dv int
 	scanRows
-	x []float32 // X (l, h·dv), for the backward
+	readers, writers []int     // those that the form has
+	x                []float32 // X (l, h·dv), for the backward
 }
 
 // free tells whether the form has a and b of its own, solves whether x is read from the state.
 func (o *deltaOp) free() bool   { return o.A != nil }
 func (o *deltaOp) solves() bool { return o.A != nil || o.Beta != nil }
 
-// readers and writers are those that the form has.
-func (o *deltaOp) readers() []int {
-	if o.solves() {
-		return []int{byQ, byP}
-	}
-	return []int{byQ}
-}
-
-func (o *deltaOp) writers() []int {
-	switch {
-	case o.free():
-		return []int{byA, byK}
-	case o.solves():
-		return []int{byA}
-	}
-	return []int{byK}
-}
-
 // stateOf is the state of head h in x (h, dk, dv).
 func (o *deltaOp) stateOf(x []float32, h int) []float32 { return x[h*o.dk*o.dv:][:o.dk*o.dv] }
 
-// eachHeads calls f on all cores for the rows that are not stepped, with each heads at a time, from h on.
-func (o *deltaOp) eachHeads(each int, f func(k *delta, row, h int)) {
-	parts := o.Heads / each
+// eachHeads calls f on all cores for the rows that are not stepped, with some heads at a time, from h on.
+func (o *deltaOp) eachHeads(heads int, f func(k *delta, row, h int)) {
+	parts := o.Heads / heads
 	parallel.For(len(o.whole)*parts, 1, func(lo, hi int) {
-		k := o.delta(each)
+		k := o.delta()
 		defer putFloats(k.memory)
 		for i := lo; i < hi; i++ {
-			f(k, o.whole[i/parts], i%parts*each)
+			f(k, o.whole[i/parts], i%parts*heads)
 		}
 	})
 }
 
 // forward computes the rows that are not stepped. Heads that share a key head go through a row together, so that what
 // they share is computed once, unless there are fewer tasks than cores. No bit depends on it.
+//
+// What is not finite never leaves a state here, because 0 times it is NaN. By the definition a decay of 0 forgets it, so
+// such a row is stepped from its start.
 func (o *deltaOp) forward() {
-	each := o.Heads / o.KeyHeads
+	heads := o.Heads / o.KeyHeads
 	if len(o.whole)*o.KeyHeads < parallel.Workers() {
-		each = 1
+		heads = 1
 	}
-	o.eachHeads(each, func(k *delta, row, h int) {
+	n := heads * o.dk * o.dv
+	o.eachHeads(heads, func(k *delta, row, h int) {
 		before, after := o.carried.at(row)
-		for j := range each {
-			if after != nil {
-				k.states[j] = o.stateOf(after, h+j) // to be updated in place
-			}
-			if before == nil {
-				clear(k.states[j])
-			} else if &before[0] != &after[0] {
-				copy(k.states[j], o.stateOf(before, h+j))
-			}
+		buf := getFloats(n)
+		defer putFloats(buf)
+		var first []float32 // the states before the row, nil for zeros
+		states := *buf
+		switch {
+		case before == nil:
+			clear(states)
+		case &before[0] == &after[0]: // they are updated in place
+			first, states = states, o.stateOf(after, h)[:n:n]
+			copy(first, states)
+		default:
+			first, states = o.stateOf(before, h)[:n:n], o.stateOf(after, h)[:n:n]
+			copy(states, first)
 		}
 		for i := o.first[row]; i < o.first[row+1]; i++ {
 			k.start(i, h)
-			for j := range each {
+			k.compareKeys()
+			for j := range heads {
 				k.head(h + j)
-				k.through(k.states[j])
+				k.through(o.stateOf(states, j))
+			}
+		}
+		for j := range heads {
+			if s := o.stateOf(states, j); !kernel.AllFinite(s) {
+				copyOrClear(s, first, j)
+				o.stepRow(row, h+j, s)
 			}
 		}
 	})
@@ -129,17 +143,16 @@ func (o *deltaOp) forward() {
 func (k *delta) through(s []float32) {
 	if k.solves() {
 		x := k.values(byA)
-		switch {
-		case k.free():
-			k.lower(k.scores[byP][byK], k.values(byK), x, false)
-		default:
+		if k.free() {
+			k.lower(k.scores[byP][byK], k.values(byK), x, k.dv, false)
+		} else {
 			k.values(byK).copyTo(x, k.q, k.dv)
 		}
 		k.read(byP, s, x)
-		k.solve(x)
+		kernel.SolveLower(x.x, x.ld, k.scores[byP][byA], k.q, k.q, k.dv)
 	}
-	for i, w := range k.writers() {
-		k.lower(k.scores[byQ][w], k.values(w), k.outputs(), i > 0)
+	for i, w := range k.writers {
+		k.lower(k.scores[byQ][w], k.values(w), k.outputs(), k.dv, i > 0)
 	}
 	k.read(byQ, s, k.outputs())
 	k.advance(s)

@@ -30,22 +30,18 @@ func product(op kernel.Op, rows, columns, terms int, a, b, c matrix, add bool) {
 type delta struct {
 	*deltaOp
 	memory *[]float32
-	states [][]float32 // of the heads that go together
 
 	q, first int  // the block's positions, and the first of them in all
 	fromZero bool // the state before it is zero
 	h        int  // the head
 
-	in, out [2]matrix       // readers and writers as they are given (q, dk)
-	reads   [2][]float32    // readers, decayed from the border before (q, dk)
+	in, out [2]matrix       // readers and writers as they are given (q, dk), with β and the sign for decays by row
+	reads   [2][]float32    // readers, decayed from the border before (q, dk), one behind the other
 	writes  [2][]float32    // writers, decayed to the border after (q, dk)
 	scores  [2][2][]float32 // readers by writers (q, q)
 	decay   []float32       // of the state over the block, one number or dk
-
-	x       []float32 // X, where it is not kept (q, dv)
-	inverse []float32 // of the triangles of I - (pa), a part each
-	part    []float32 // scratch (deltaPart, dv)
-	raw     [2][2][]float32
+	x       []float32       // X, where it is not kept (q, dv)
+	turned  []float32       // writers or what they carry, transposed (dk or dv, q)
 	numberDecays
 	rowDecays
 }
@@ -59,25 +55,18 @@ func (f *floats) take(n int) []float32 {
 	return x
 }
 
-// delta makes working memory for heads that go together.
-func (o *deltaOp) delta(each int) *delta {
+func (f *floats) two(n int) [2][]float32 { return [2][]float32{f.take(n), f.take(n)} }
+
+func (f *floats) four(n int) [2][2][]float32 { return [2][2][]float32{f.two(n), f.two(n)} }
+
+// delta makes working memory.
+func (o *deltaOp) delta() *delta {
 	q := min(deltaBlock, o.rows.Longest())
-	parts := (q + deltaPart - 1) / deltaPart
-	k := &delta{deltaOp: o, states: make([][]float32, each)}
-	n := each*o.dk*o.dv + 4*q*o.dk + 8*q*q + o.dk + q*o.dv + parts*deltaPart*deltaPart + deltaPart*o.dv
-	k.memory = getFloats(n + k.sizeNumbers(q) + k.sizeRows(q))
+	k := &delta{deltaOp: o}
+	k.memory = getFloats(4*q*o.dk + 4*q*q + o.dk + q*o.dv + q*max(o.dk, o.dv) + k.sizeNumbers(q) + k.sizeRows(q))
 	f := floats(*k.memory)
-	for j := range k.states {
-		k.states[j] = f.take(o.dk * o.dv)
-	}
-	for i := range 2 {
-		k.reads[i], k.writes[i] = f.take(q*o.dk), f.take(q*o.dk)
-		for j := range 2 {
-			k.scores[i][j], k.raw[i][j] = f.take(q*q), f.take(q*q)
-		}
-	}
-	k.decay, k.x = f.take(o.dk), f.take(q*o.dv)
-	k.inverse, k.part = f.take(parts*deltaPart*deltaPart), f.take(deltaPart*o.dv)
+	k.reads[byQ], k.writes, k.scores, k.decay = f.take(2*q*o.dk), f.two(q*o.dk), f.four(q*q), f.take(o.dk)
+	k.x, k.turned = f.take(q*o.dv), f.take(q*max(o.dk, o.dv))
 	if o.ByRow() {
 		k.makeRows(&f, q)
 	} else {
@@ -113,30 +102,22 @@ func (k *delta) start(i, h int) {
 	row, lo, hi := k.cuts.at(i)
 	k.q, k.first = hi-lo, k.rows.From(row)+lo
 	k.fromZero = lo == 0 && !k.has(row)
-	k.h = h
-	keys := k.KeyHeads * k.dk
-	k.in[byQ] = k.at(k.Q.Data(), keys, k.KeyHead(h)*k.dk)
+	n, keys := k.q*k.dk, k.KeyHeads*k.dk
+	k.reads[byP] = k.reads[byQ][n : 2*n : 2*n]
+	k.h, k.in[byQ] = h, k.at(k.Q.Data(), keys, k.KeyHead(h)*k.dk)
 	k.out[byK] = k.at(k.K.Data(), keys, k.KeyHead(h)*k.dk)
 	if !k.free() {
 		k.in[byP], k.out[byA] = k.out[byK], k.out[byK]
 	}
-	if !k.ByRow() {
-		k.sharedScores()
-	}
 }
 
-// begin makes h the head.
-func (k *delta) begin(h int) {
+// headEnds computes what is decayed to the border after the block: the writers of head h and its state's decay.
+func (k *delta) headEnds(h int) {
 	k.h = h
 	if k.free() {
 		k.in[byP] = k.at(k.B.Data(), k.Heads*k.dk, h*k.dk)
 		k.out[byA] = k.at(k.A.Data(), k.Heads*k.dk, h*k.dk)
 	}
-}
-
-// ends computes what is decayed to the border after the block: writers and the state's decay.
-func (k *delta) ends(h int) {
-	k.begin(h)
 	if k.ByRow() {
 		k.rowEnds()
 	} else {
@@ -146,31 +127,43 @@ func (k *delta) ends(h int) {
 
 // head computes all that is decayed for head h.
 func (k *delta) head(h int) {
-	k.ends(h)
+	k.headEnds(h)
 	if k.ByRow() {
 		k.rowScores()
 	} else {
 		k.numberScores()
 	}
-	if k.solves() {
-		k.invert()
+}
+
+// parts calls f for the parts [t0, t1) of the block.
+func (k *delta) parts(f func(t0, t1 int)) {
+	for t := 0; t < k.q; t += deltaPart {
+		f(t, min(k.q, t+deltaPart))
 	}
 }
 
 // lower sets y = m·x, or adds it, with m (q, q), of which what is above the diagonal is zero.
-func (k *delta) lower(m []float32, x, y matrix, add bool) {
-	for t := 0; t < k.q; t += deltaPart {
-		rows := min(deltaPart, k.q-t)
-		product(kernel.NN, rows, k.dv, t+rows, matrix{m[t*k.q:], k.q}, x, y.from(t), add)
-	}
+func (k *delta) lower(m []float32, x, y matrix, columns int, add bool) {
+	k.parts(func(t0, t1 int) {
+		product(kernel.NN, t1-t0, columns, t1, matrix{m, k.q}.from(t0), x, y.from(t0), add)
+	})
 }
 
 // upper adds mᵀ·x to y.
-func (k *delta) upper(m []float32, x, y matrix) {
-	for t := 0; t < k.q; t += deltaPart {
-		rows := min(deltaPart, k.q-t)
-		product(kernel.TN, rows, k.dv, k.q-t, matrix{m[t*k.q+t:], k.q}, x.from(t), y.from(t), true)
-	}
+func (k *delta) upper(m []float32, x, y matrix, columns int) {
+	k.parts(func(t0, t1 int) {
+		product(kernel.TN, t1-t0, columns, k.q-t0, matrix{m[t0*k.q+t0:], k.q}, x.from(t0), y.from(t0), true)
+	})
+}
+
+// turn transposes rows x (q, n), for compare.
+func (k *delta) turn(x matrix, n int) { kernel.Transpose(k.q, n, k.turned, k.q, x.x, x.ld) }
+
+// compare computes the products of rows x (q, n) and of the rows that turn got, up to the ends of parts.
+func (k *delta) compare(x matrix, n int, y []float32) {
+	k.parts(func(t0, t1 int) {
+		product(kernel.NN, t1-t0, t1, n, x.from(t0), matrix{k.turned, k.q}, matrix{y, k.q}.from(t0), false)
+	})
 }
 
 // read adds what a reader finds in the state before the block to y.
@@ -183,7 +176,7 @@ func (k *delta) read(r int, s []float32, y matrix) {
 // advance makes s, the state before the block, the one after it.
 func (k *delta) advance(s []float32) {
 	k.fade(s)
-	for _, w := range k.writers() {
+	for _, w := range k.writers {
 		product(kernel.TN, k.dk, k.dv, k.q, matrix{k.writes[w], k.dk}, k.values(w), matrix{s, k.dv}, true)
 	}
 }
@@ -194,49 +187,5 @@ func (k *delta) fade(s []float32) {
 		kernel.ScaleRows(s, k.dv, s, k.dv, k.decay, 1, k.dk, k.dv)
 	} else {
 		kernel.Scale(s, k.decay[0])
-	}
-}
-
-// invert computes the inverses of the triangles of I - (pa): row t is that of I, plus Σ_s (pa)[t, s] times row s.
-func (k *delta) invert() {
-	for t0 := 0; t0 < k.q; t0 += deltaPart {
-		inverse := k.triangle(t0)
-		clear(inverse)
-		for t := range min(deltaPart, k.q-t0) {
-			row := inverse[t*deltaPart:][:deltaPart]
-			for s, m := range k.scores[byP][byA][(t0+t)*k.q+t0:][:t] {
-				kernel.Axpy(m, inverse[s*deltaPart:][:deltaPart], row)
-			}
-			row[t] = 1
-		}
-	}
-}
-
-// triangle is the inverse of the triangle of the part from t on.
-func (k *delta) triangle(t int) []float32 { return k.inverse[t*deltaPart:][:deltaPart*deltaPart] }
-
-// solve replaces x by the solution of X = x + (pa)·X.
-func (k *delta) solve(x matrix) {
-	part, pa := matrix{k.part, k.dv}, k.scores[byP][byA]
-	for t := 0; t < k.q; t += deltaPart {
-		rows := min(deltaPart, k.q-t)
-		if t > 0 {
-			product(kernel.NN, rows, k.dv, t, matrix{pa[t*k.q:], k.q}, x, x.from(t), true)
-		}
-		x.from(t).copyTo(part, rows, k.dv)
-		product(kernel.NN, rows, k.dv, rows, matrix{k.triangle(t), deltaPart}, part, x.from(t), false)
-	}
-}
-
-// solveBack is solve with (pa)ᵀ.
-func (k *delta) solveBack(x matrix) {
-	part, pa := matrix{k.part, k.dv}, k.scores[byP][byA]
-	for t := (k.q - 1) / deltaPart * deltaPart; t >= 0; t -= deltaPart {
-		rows, next := min(deltaPart, k.q-t), t+deltaPart
-		if next < k.q {
-			product(kernel.TN, rows, k.dv, k.q-next, matrix{pa[next*k.q+t:], k.q}, x.from(next), x.from(t), true)
-		}
-		x.from(t).copyTo(part, rows, k.dv)
-		product(kernel.TN, rows, k.dv, rows, matrix{k.triangle(t), deltaPart}, part, x.from(t), false)
 	}
 }

@@ -6,12 +6,15 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 // what else forward has, decayed,
 //
 //	dX = (qa)ᵀ·dY + A·dS, then dX ← dX + (pa)ᵀ·dX by substitution,   dV = (qk)ᵀ·dY + K·dS + (pk)ᵀ·dX, or dX with β
-//	d(qa) = dY·Xᵀ,   d(pa) = dX·Xᵀ,   dQ = dY·Sᵀ,   dP = dX·Sᵀ,   dA = X·dSᵀ, as d(qk), d(pk) and dK with V
+//	d(qa) = dY·Xᵀ,   d(pa) = dX·Xᵀ,   dQ = dY·Sᵀ,   dP = dX·Sᵀ,   dA = X·dSᵀ, and with V for X d(qk), d(pk) and dK
 //	dS ← D·dS + Qᵀ·dY + Pᵀ·dX
 //
-// X is kept from forward; the states at the borders are computed again from it. All decays are exponentials of sums of
-// g. The gradient of a g is the sum over the decays that it is part of. It is summed over these only: as a difference
-// of larger sums it would cancel where decays are small.
+// X is kept from forward: that is dv floats of each position and head. The states before blocks are computed again from
+// it by one product for each: to keep them would take dk·dv/deltaBlock floats, four times as much for heads of 128
+// components.
+//
+// All decays are exponentials of sums of g. The gradient of a g is the sum over the decays that it is part of. It is
+// summed over these only: as a difference of larger sums it would cancel where decays are small.
 type deltaGrads struct {
 	*deltaOp
 	dy []float32
@@ -27,127 +30,130 @@ func (o *deltaOp) Backward(eng *Engine) {
 	o.eachHeads(o.Heads/o.KeyHeads, w.heads)
 }
 
+// deltaSegment is the most blocks whose first states are held at once. Of longer rows one state for each such segment
+// is held besides, and the others are computed when it is its turn.
+const deltaSegment = 128
+
 // deltaGrad is what a task of Backward has besides.
 type deltaGrad struct {
 	*delta
-	w       *deltaGrads
-	memory  *[]float32
-	borders [][]float32 // the states before each block, of each head
-	ds      [][]float32 // of each head
+	w *deltaGrads
 
-	dx, given []float32       // (q, dv)
-	dreads    [2][]float32    // (q, dk)
-	dwrites   [2][]float32    // (q, dk)
-	dscores   [2][2][]float32 // (q, q)
-	draw      [2][2][]float32 // of products before decays
-	ddecay    []float32       // of the exponent of the state's decay, one number or dk
+	back    []float32       // dY and dX, one behind the other (2·q, dv)
+	given   []float32       // dV (q, dv)
+	dreads  [2][]float32    // (q, dk), one behind the other
+	dwrites [2][]float32    // (q, dk)
+	dscores [2][2][]float32 // (q, q)
+	ddecay  []float32       // of the exponent of the state's decay, one number or dk
 
 	din, dout [2]matrix // gradients of readers and writers as they are given, nil where one is not wanted
-	sums      []float32 // (q)
-	exponents []float32 // (q, q)
+	numberGrads
 	rowGrads
 }
 
 // heads are the heads from h on that share a key head.
 func (w *deltaGrads) heads(k *delta, row, h int) {
-	each, n := w.Heads/w.KeyHeads, w.dk*w.dv
-	blocks := w.cuts.of(row)
-	q := min(deltaBlock, w.rows.Longest())
+	heads := w.Heads / w.KeyHeads
+	n, q, blocks := heads*w.dk*w.dv, min(deltaBlock, w.rows.Longest()), w.cuts.of(row)
+	held := min(blocks, deltaSegment)
+	segments := (blocks + held - 1) / held
 	g := deltaGrad{delta: k, w: w}
-	g.memory = getFloats(each*(blocks+1)*n + 2*q*w.dv + 4*q*w.dk + 9*q*q + w.dk + q + g.sizeRowGrads(q))
-	defer putFloats(g.memory)
-	f := floats(*g.memory)
-	for range each {
-		g.borders, g.ds = append(g.borders, f.take(blocks*n)), append(g.ds, f.take(n))
+	buf := getFloats((held+segments+2)*n + 3*q*w.dv + 4*q*w.dk + 4*q*q + w.dk + g.sizeNumbers(q) + g.sizeRows(q))
+	defer putFloats(buf)
+	f := floats(*buf)
+	states, ds, borders, firsts := f.take(n), f.take(n), f.take(held*n), f.take(segments*n)
+	g.back, g.given, g.dreads[byQ], g.dwrites = f.take(2*q*w.dv), f.take(q*w.dv), f.take(2*q*w.dk), f.two(q*w.dk)
+	g.dscores, g.ddecay = f.four(q*q), f.take(w.dk)
+	if g.ByRow() {
+		g.makeRows(&f, q)
+	} else {
+		g.makeNumbers(&f, q)
 	}
-	g.dx, g.given = f.take(q*w.dv), f.take(q*w.dv)
-	for i := range 2 {
-		g.dreads[i], g.dwrites[i] = f.take(q*w.dk), f.take(q*w.dk)
-		for j := range 2 {
-			g.dscores[i][j], g.draw[i][j] = f.take(q*q), f.take(q*q)
-		}
-	}
-	g.ddecay, g.sums, g.exponents = f.take(w.dk), f.take(q), f.take(q*q)
-	g.makeRowGrads(&f, q)
 	before, _ := w.carried.at(row)
-	for j := range each {
-		s := k.states[j]
-		clear(s)
-		if before != nil {
-			copy(s, w.stateOf(before, h+j))
-		}
-		copyOrClear(g.ds[j], w.states[row].after, h+j)
-	}
-	for b := range blocks {
+	copyOrClear(states, before, h/heads)
+	copyOrClear(ds, w.states[row].after, h/heads)
+
+	// carry carries the states through a block, having saved them.
+	carry := func(b int, save []float32) {
+		copy(save, states)
 		k.start(w.first[row]+b, h)
-		for j := range each {
-			copy(g.borders[j][b*n:][:n], k.states[j])
-			k.ends(h + j)
-			k.advance(k.states[j])
+		for j := range heads {
+			k.headEnds(h + j)
+			k.advance(w.stateOf(states, j))
 		}
 	}
-	for b := blocks - 1; b >= 0; b-- {
-		k.start(w.first[row]+b, h)
-		g.startShared()
-		for j := range each {
-			k.head(h + j)
-			g.head(g.borders[j][b*n:][:n], g.ds[j])
+	for b := range (segments - 1) * held {
+		if b%held == 0 {
+			copy(firsts[b/held*n:][:n], states)
 		}
-		g.endShared()
+		carry(b, nil)
 	}
-	if to := w.states[row].before; to != nil {
-		for j := range each {
-			kernel.Add(w.stateOf(to, h+j), g.ds[j])
+	copy(firsts[(segments-1)*n:], states)
+	for i := segments - 1; i >= 0; i-- {
+		lo, hi := i*held, min(blocks, i*held+held)
+		copy(states, firsts[i*n:][:n])
+		for b := lo; b < hi-1; b++ {
+			carry(b, borders[(b-lo)*n:][:n])
+		}
+		copy(borders[(hi-1-lo)*n:], states)
+		for b := hi - 1; b >= lo; b-- {
+			k.start(w.first[row]+b, h)
+			k.compareKeys()
+			g.startKeys()
+			for j := range heads {
+				k.head(h + j)
+				g.head(w.stateOf(borders[(b-lo)*n:], j), w.stateOf(ds, j))
+			}
+			g.endKeys()
 		}
 	}
+	addTo(w.states[row].before, ds, h/heads)
 }
 
 // head computes the gradients of a head's block, with s the state before it, and makes ds, the gradient of the state
 // after it, that of s.
 func (g *deltaGrad) head(s, ds []float32) {
 	k, q, dk, dv := g.delta, g.q, g.dk, g.dv
-	dy := g.at(g.w.dy, g.Heads*dv, g.h*dv)
-	dx, dvs := matrix{g.dx, dv}, matrix{g.given, dv}
 	state, dstate := matrix{s, dv}, matrix{ds, dv}
-	for _, w := range g.writers() {
+	dy, dx, given := matrix{g.back, dv}, matrix{g.back, dv}.from(q), matrix{g.given, dv}
+	g.at(g.w.dy, g.Heads*dv, g.h*dv).copyTo(dy, q, dv)
+	for _, w := range g.writers {
 		to := dx
 		if w == byK {
-			to = dvs
+			to = given
 		}
 		product(kernel.NN, q, dv, dk, matrix{g.writes[w], dk}, dstate, to, false)
-		k.upper(g.scores[byQ][w], dy, to)
+		k.upper(g.scores[byQ][w], dy, to, dv)
 		product(kernel.NT, q, dk, dv, g.values(w), dstate, matrix{g.dwrites[w], dk}, false)
-		product(kernel.NT, q, q, dv, dy, g.values(w), matrix{g.dscores[byQ][w], q}, false)
 	}
+	rows := q // of what is read
 	if g.solves() {
-		k.solveBack(dx)
-		for _, w := range g.writers() {
-			product(kernel.NT, q, q, dv, dx, g.values(w), matrix{g.dscores[byP][w], q}, false)
-		}
+		rows = 2 * q
+		kernel.SolveUpper(dx.x, dx.ld, g.scores[byP][byA], q, q, dv)
 		if g.free() {
-			k.upper(g.scores[byP][byK], dx, dvs)
+			k.upper(g.scores[byP][byK], dx, given, dv)
 		} else {
-			dvs = dx
+			given = dx
+		}
+	}
+	for _, w := range g.writers {
+		k.turn(g.values(w), dv)
+		for _, r := range g.readers {
+			k.compare(dy.from(r*q), dv, g.dscores[r][w])
 		}
 	}
 	if to := g.at(g.w.to.v, g.Heads*dv, g.h*dv); to.x != nil {
 		for t := range q {
-			kernel.Add(to.row(t)[:dv], dvs.row(t)[:dv])
+			kernel.Add(to.row(t)[:dv], given.row(t)[:dv])
 		}
 	}
 	g.decayGrad(s, ds)
 	k.fade(ds)
-	for _, r := range g.readers() {
-		if g.fromZero {
-			clear(g.dreads[r][:q*dk])
-			continue
-		}
-		from := dy
-		if r == byP {
-			from = dx
-		}
-		product(kernel.NT, q, dk, dv, from, state, matrix{g.dreads[r], dk}, false)
-		product(kernel.TN, dk, dv, q, matrix{g.reads[r], dk}, from, dstate, true)
+	if g.dreads[byP] = g.dreads[byQ][q*dk:]; g.fromZero {
+		clear(g.dreads[byQ][:rows*dk])
+	} else {
+		product(kernel.NT, rows, dk, dv, dy, state, matrix{g.dreads[byQ], dk}, false)
+		product(kernel.TN, dk, dv, rows, matrix{g.reads[byQ], dk}, dy, dstate, true)
 	}
 	g.places()
 	if g.ByRow() {
@@ -163,18 +169,16 @@ func (g *deltaGrad) decayGrad(s, ds []float32) {
 		g.ddecay[0] = g.decay[0] * kernel.Dot(s, ds)
 		return
 	}
-	dv := g.dv
 	for i, d := range g.decay {
-		g.ddecay[i] = d * kernel.Dot(s[i*dv:][:dv], ds[i*dv:][:dv])
+		g.ddecay[i] = d * kernel.Dot(s[i*g.dv:][:g.dv], ds[i*g.dv:][:g.dv])
 	}
 }
 
 // places finds where the gradients of the head's readers and writers go.
 func (g *deltaGrad) places() {
-	keys, wide, dk := g.KeyHeads*g.dk, g.Heads*g.dk, g.dk
-	key := g.KeyHead(g.h) * dk
+	keys, wide, key := g.KeyHeads*g.dk, g.Heads*g.dk, g.KeyHead(g.h)*g.dk
 	g.din[byQ], g.dout[byK] = g.at(g.w.to.q, keys, key), g.at(g.w.to.k, keys, key)
-	g.din[byP], g.dout[byA] = g.at(g.w.to.b, wide, g.h*dk), g.at(g.w.to.a, wide, g.h*dk)
+	g.din[byP], g.dout[byA] = g.at(g.w.to.b, wide, g.h*g.dk), g.at(g.w.to.a, wide, g.h*g.dk)
 	if !g.free() {
 		g.din[byP], g.dout[byA] = g.dout[byK], g.dout[byK]
 	}

@@ -2,140 +2,187 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// startShared begins the gradients of products that heads of one key head share.
-func (g *deltaGrad) startShared() {
+// numberGrads are gradients where a head has one decay.
+type numberGrads struct {
+	dproducts [2][2][]float32 // (q, q)
+	exponents []float32       // of those of between (q, q)
+	ones      []float32       // (q)
+	sums      []float32       // scratch (q)
+	upTo, on  []float64       // of exponents from the border before up to a position, and of those from it on (q)
+}
+
+func (g *deltaGrad) sizeNumbers(q int) int { return 5*q*q + 2*q }
+
+func (g *deltaGrad) makeNumbers(f *floats, q int) {
+	g.numberGrads = numberGrads{dproducts: f.four(q * q), exponents: f.take(q * q), ones: f.take(q), sums: f.take(q),
+		upTo: make([]float64, q), on: make([]float64, q)}
+	for i := range g.ones {
+		g.ones[i] = 1
+	}
+}
+
+// startKeys begins the gradients of the products that heads of one key head share.
+func (g *deltaGrad) startKeys() {
 	if !g.ByRow() {
 		for i := range 2 {
 			for j := range 2 {
-				clear(g.draw[i][j][:g.q*g.q])
+				clear(g.dproducts[i][j][:g.q*g.q])
 			}
 		}
 	}
 }
 
-// endShared is the backward of sharedScores.
-func (g *deltaGrad) endShared() {
+// endKeys is the backward of compareKeys.
+func (g *deltaGrad) endKeys() {
 	switch {
 	case g.ByRow():
-	case !g.free() && g.solves():
-		g.products(byQ, byA)
-		g.products(byP, byA)
+	case g.solves() && !g.free():
+		g.compared(byQ, byA)
+		// Keys by keys: the gradient of a key is that of a reader and of a writer.
+		d := g.dproducts[byP][byA]
+		for t := range g.q {
+			for s := range t {
+				d[s*g.q+t] = d[t*g.q+s]
+			}
+		}
+		if to := g.dout[byA]; to.x != nil {
+			product(kernel.NN, g.q, g.dk, g.q, matrix{d, g.q}, g.out[byA], to, true)
+		}
 	default:
-		g.products(byQ, byK)
+		g.compared(byQ, byK)
 	}
 }
 
-// products is the backward of products before decays.
-func (g *deltaGrad) products(r, w int) {
-	q, dk, d := g.q, g.dk, matrix{g.draw[r][w], g.q}
+// compared is the backward of products of readers and writers.
+func (g *deltaGrad) compared(r, w int) {
 	if to := g.din[r]; to.x != nil {
-		product(kernel.NN, q, dk, q, d, g.out[w], to, true)
+		g.lower(g.dproducts[r][w], g.out[w], to, g.dk, true)
 	}
 	if to := g.dout[w]; to.x != nil {
-		product(kernel.TN, q, dk, q, d, g.in[r], to, true)
+		g.upper(g.dproducts[r][w], g.in[r], to, g.dk)
 	}
 }
 
-// numbers is the backward of what is decayed by one number, for the head.
+// numbers is the backward of numberEnds and numberScores.
 func (g *deltaGrad) numbers() {
-	k, q, dk := g.delta, g.q, g.dk
-	h, sums, e := g.h, g.sums[:q], g.exponents[:q*q]
-	dbeta := g.at(g.w.to.beta, g.Heads, h)
-	clear(e)
-	weights := k.between
-	if k.Beta != nil {
-		weights = k.weights
-	}
-	for _, w := range g.writers() {
-		for _, r := range g.readers() {
-			d, raw, draw := g.dscores[r][w][:q*q], g.raw[r][w][:q*q], g.draw[r][w][:q*q]
-			if r == byP && g.free() {
-				clear(d[:q])
-				kernel.MulAdd(e[:q*q-q], d[q:], g.scores[r][w][q:q*q])
-				kernel.MulAdd(draw[q:], d[q:], weights[:q*q-q])
-				continue
-			}
-			if r == byP {
-				clearDiagonal(d, q)
-				kernel.Scale(d, k.sign())
-			}
-			kernel.MulAdd(draw, d, weights[:q*q])
-			kernel.Mul(d, raw)
-			kernel.MulAdd(e, d, k.between[:q*q])
-		}
-	}
-	if k.Beta != nil { // so far e is the gradient of β
-		clear(sums)
-		for t := range q {
-			kernel.Add(sums, e[t*q:][:q])
-			kernel.Mul(e[t*q:][:q], k.beta[:q])
-		}
-		if dbeta.x != nil {
-			for s, v := range sums {
-				dbeta.row(s)[0] += v
-			}
+	clear(g.exponents[:g.q*g.q])
+	clear(g.upTo)
+	clear(g.on)
+	for _, w := range g.writers {
+		for _, r := range g.readers {
+			g.score(r, w)
 		}
 	}
 	if g.free() {
-		g.products(byQ, byA)
-		g.products(byP, byA)
-		g.products(byP, byK)
-		for _, rw := range [][2]int{{byQ, byA}, {byP, byA}, {byP, byK}} {
-			clear(g.draw[rw[0]][rw[1]][:q*q])
+		for _, rw := range [][2]int{{byQ, byA}, {byP, byA}, {byP, byK}} { // not of key heads
+			g.compared(rw[0], rw[1])
+			clear(g.dproducts[rw[0]][rw[1]][:g.q*g.q])
 		}
 	}
-	dstart, dend := make([]float64, q), make([]float64, q)
-	for _, r := range g.readers() {
-		factors := k.starts[r]
+	g.betas()
+	for _, r := range g.readers {
+		g.fromBorder(r)
+	}
+	for _, w := range g.writers {
+		g.toBorder(w)
+	}
+	g.steps()
+}
+
+// score is the backward of a score: a product of a reader and a writer times weights. It makes dscores the gradient of
+// the logarithm of these but for β, and adds it to exponents.
+func (g *deltaGrad) score(r, w int) {
+	n, q := g.q*g.q, g.q
+	d, dproducts, weights := g.dscores[r][w][:n], g.dproducts[r][w][:n], g.weights[:n]
+	if r == byP && g.free() { // the decays are those of the position before
+		kernel.MulAdd(dproducts[q:], d[q:], weights[:n-q])
+		kernel.MulAdd(g.exponents[:n-q], d[q:], g.scores[r][w][q:n])
+		return
+	}
+	if r == byP { // it is -k, and does not see its own position
+		kernel.Scale(d, -1)
 		for t := range q {
-			row := g.dreads[r][t*dk:][:dk]
-			dot := float64(kernel.Dot(row, g.reads[r][t*dk:][:dk]))
-			if r == byQ || !g.free() {
-				dstart[t] += dot
-			} else if t > 0 {
-				dstart[t-1] += dot
-			}
-			if to := g.din[r]; to.x != nil {
-				kernel.Axpy(factors[t], row, to.row(t)[:dk])
-			}
+			d[t*q+t] = 0
 		}
 	}
-	for _, w := range g.writers() {
-		factors := k.toEnd
-		if k.Beta != nil {
-			factors = k.to
+	kernel.MulAdd(dproducts, d, weights)
+	kernel.Mul(d, g.products[r][w][:n])
+	kernel.MulAdd(g.exponents[:n], d, g.between[:n])
+}
+
+// betas adds to the gradients of β what comes from scores. Until now exponents are without it.
+func (g *deltaGrad) betas() {
+	if g.Beta == nil {
+		return
+	}
+	q, sums := g.q, g.sums[:g.q]
+	clear(sums)
+	for t := range q {
+		row := g.exponents[t*q:][:t+1]
+		kernel.Add(sums[:t+1], row)
+		kernel.Mul(row, g.beta[:t+1])
+	}
+	for t, v := range sums {
+		g.addBeta(t, v)
+	}
+}
+
+// addBeta adds to the gradient of β at a position.
+func (g *deltaGrad) addBeta(t int, v float32) {
+	if to := g.w.to.beta; to != nil {
+		to[(g.first+t)*g.Heads+g.h] += v
+	}
+}
+
+// fromBorder is the backward of a reader decayed from the border before.
+func (g *deltaGrad) fromBorder(r int) {
+	before := 0
+	if r == byP && g.free() {
+		before = 1 // it reads before the decay
+	}
+	for t := range g.q {
+		row := g.dreads[r][t*g.dk:][:g.dk]
+		if t >= before {
+			g.upTo[t-before] += float64(kernel.Dot(row, g.reads[r][t*g.dk:][:g.dk]))
 		}
-		for t := range q {
-			row := g.dwrites[w][t*dk:][:dk]
-			dot := kernel.Dot(row, g.out[w].row(t)[:dk])
-			dend[t] += float64(factors[t] * dot)
-			if dbeta.x != nil {
-				dbeta.row(t)[0] += k.toEnd[t] * dot
-			}
-			if to := g.dout[w]; to.x != nil {
-				kernel.Axpy(factors[t], row, to.row(t)[:dk])
-			}
+		if to := g.din[r]; to.x != nil {
+			kernel.Axpy(g.starts[r][t], row, to.row(t)[:g.dk])
 		}
 	}
-	dg := g.at(g.w.to.g, g.Heads, h)
-	if dg.x == nil {
+}
+
+// toBorder is the backward of a writer decayed to the border after.
+func (g *deltaGrad) toBorder(w int) {
+	for t := range g.q {
+		row := g.dwrites[w][t*g.dk:][:g.dk]
+		dot := kernel.Dot(row, g.out[w].row(t)[:g.dk])
+		g.on[t] += float64(g.ends[t] * dot)
+		if g.Beta != nil {
+			g.addBeta(t, g.toEnd[t]*dot)
+		}
+		if to := g.dout[w]; to.x != nil {
+			kernel.Axpy(g.ends[t], row, to.row(t)[:g.dk])
+		}
+	}
+}
+
+// steps adds up the gradients of g. The exponent of between[t, s] is the sum of g from s+1 to t. So to the gradient of g
+// at i belong those of t ≥ i and s < i: sums[s] is the sum over the rows from t on.
+func (g *deltaGrad) steps() {
+	to, q, sums := g.at(g.w.to.g, g.Heads, g.h), g.q, g.sums[:g.q]
+	if to.x == nil {
 		return
 	}
 	clear(sums)
-	steps := make([]float64, q)
 	ahead := float64(g.ddecay[0])
 	for t := q - 1; t >= 0; t-- {
-		kernel.Add(sums[:t], e[t*q:][:t])
-		ahead += dstart[t]
-		total := ahead
-		for _, v := range sums[:t] {
-			total += float64(v)
-		}
-		steps[t] = total
+		kernel.Add(sums[:t], g.exponents[t*q:][:t])
+		ahead += g.upTo[t]
+		g.upTo[t] = ahead + float64(kernel.Dot(sums[:t], g.ones[:t]))
 	}
 	behind := 0.0
 	for t := range q {
-		dg.row(t)[0] += float32(steps[t] + behind)
-		behind += dend[t]
+		to.row(t)[0] += float32(g.upTo[t] + behind)
+		behind += g.on[t]
 	}
 }

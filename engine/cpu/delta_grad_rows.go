@@ -11,17 +11,14 @@ type rowGrads struct {
 	drun       []float32    // of a writer decayed position by position (dk)
 }
 
-func (g *deltaGrad) sizeRowGrads(q int) int {
+func (g *deltaGrad) sizeRows(q int) int {
 	if !g.ByRow() {
 		return 0
 	}
 	return 6*q*g.dk + 2*g.dk
 }
 
-func (g *deltaGrad) makeRowGrads(f *floats, q int) {
-	if !g.ByRow() {
-		return
-	}
+func (g *deltaGrad) makeRows(f *floats, q int) {
 	n := q * g.dk
 	g.rowGrads = rowGrads{dg: f.take(n), din1: [2][]float32{f.take(n), f.take(n)}, out1: [2][]float32{f.take(n), f.take(n)},
 		dreader: f.take(n), acc: f.take(g.dk), drun: f.take(g.dk)}
@@ -35,18 +32,18 @@ func (g *deltaGrad) rows() {
 		clear(g.din1[i][:n])
 		clear(g.out1[i][:n])
 	}
-	g.fromBorder()
+	g.rowsFromBorder()
 	for i := range k.passed {
 		k.passed[i] = 1
 	}
 	for t0 := 0; t0 < g.q; t0 += deltaPart {
-		for _, r := range g.readers() {
+		for _, r := range g.readers {
 			g.readers1(r, t0, k.partEnd(t0))
 		}
 		kernel.Mul(k.passed, k.total(k.partEnd(t0)))
 	}
 	for t0 := (g.q - 1) / deltaPart * deltaPart; t0 >= 0; t0 -= deltaPart {
-		for _, w := range g.writers() {
+		for _, w := range g.writers {
 			g.writers1(w, t0, k.partEnd(t0))
 			for s := t0; s < k.partEnd(t0); s++ {
 				g.inside(w, s, k.partEnd(t0))
@@ -64,12 +61,12 @@ func (g *deltaGrad) last(r, t int) int {
 	return t
 }
 
-// fromBorder adds to the gradients of g what comes from the state before the block, and from its decay.
-func (g *deltaGrad) fromBorder() {
+// rowsFromBorder adds to the gradients of g what comes from the state before the block, and from its decay.
+func (g *deltaGrad) rowsFromBorder() {
 	k := g.delta
 	copy(g.acc, g.ddecay)
 	for t := g.q - 1; t >= 0; t-- {
-		for _, r := range g.readers() {
+		for _, r := range g.readers {
 			if at := t + t - g.last(r, t); at < g.q {
 				kernel.MulAdd(g.acc, k.of(g.dreads[r], at), k.of(k.reads[r], at))
 			}
@@ -81,7 +78,7 @@ func (g *deltaGrad) fromBorder() {
 // readers1 is the backward of readers of the part [t0, t1) decayed from its start.
 func (g *deltaGrad) readers1(r, t0, t1 int) {
 	k, q, dk := g.delta, g.q, g.dk
-	for i, w := range g.writers() {
+	for i, w := range g.writers {
 		if t0 > 0 {
 			product(kernel.NN, t1-t0, dk, t0, matrix{g.dscores[r][w][t0*q:], q}, matrix{k.decayed(w, t0), dk},
 				matrix{g.dreader, dk}.from(t0), i > 0)
@@ -126,7 +123,7 @@ func (g *deltaGrad) writers1(w, t0, t1 int) {
 	if t0 == 0 {
 		return
 	}
-	for _, r := range g.readers() {
+	for _, r := range g.readers {
 		product(kernel.TN, t0, dk, t1-t0, matrix{g.dscores[r][w][t0*q:], q}, matrix{k.reader[r], dk}.from(t0),
 			matrix{d, dk}, true)
 	}
@@ -143,7 +140,7 @@ func (g *deltaGrad) inside(w, s, t1 int) {
 	kernel.Axpy(score(byQ, s), row(k.in[byQ], s), k.of(g.out1[w], s))
 	for t := s + 1; t < t1; t++ {
 		kernel.MulInto(run(t), run(t-1), k.of(k.each, t))
-		for _, r := range g.readers() {
+		for _, r := range g.readers {
 			kernel.Axpy(score(r, t), run(g.last(r, t)), k.of(g.din1[r], t))
 		}
 	}
@@ -168,16 +165,16 @@ func (g *deltaGrad) given1() {
 	k, dk := g.delta, g.dk
 	dbeta := g.at(g.w.to.beta, g.Heads, g.h)
 	for t := range g.q {
-		for _, r := range g.readers() {
+		for _, r := range g.readers {
 			if to := g.din[r]; to.x != nil {
 				sign := float32(1)
-				if r == byP {
-					sign = k.sign()
+				if r == byP && !g.free() {
+					sign = -1
 				}
 				kernel.Axpy(sign, k.of(g.din1[r], t), to.row(t)[:dk])
 			}
 		}
-		for _, w := range g.writers() {
+		for _, w := range g.writers {
 			factor := float32(1)
 			if k.Beta != nil {
 				factor = k.Beta.Data()[(k.first+t)*k.Heads+k.h]

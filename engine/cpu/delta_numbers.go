@@ -3,47 +3,46 @@ package cpu
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
 // numberDecays are decays of one number for all rows of a head's state. Scores are then products of readers and writers
-// times a decay: the products are the same for all heads that share a key head.
+// times a decay: products of queries and keys are the same for all heads that share a key head.
 type numberDecays struct {
-	between []float32    // the decays from one position to a later one (q, q), zero above the diagonal
-	weights []float32    // those times β of the writer
-	starts  [2][]float32 // the decays from the border before to what each reader reads, times its sign (q)
-	to      []float32    // the decays to the border after times β (q)
-	g, beta []float32    // (q)
-	toEnd   []float32    // the decays to the border after (q)
+	g, beta  []float32       // (q)
+	starts   [2][]float32    // what readers are multiplied by: the decays from the border before, for p with its sign (q)
+	toEnd    []float32       // the decays to the border after (q)
+	ends     []float32       // what writers are multiplied by: toEnd, with β times it (q)
+	between  []float32       // the decays from one position to a later one, zero above the diagonal (q, q)
+	weights  []float32       // what products are multiplied by: between, with β times that of the writer (q, q)
+	products [2][2][]float32 // of readers and writers, up to the ends of parts (q, q)
 }
 
-func (k *delta) sizeNumbers(q int) int { return 2*q*q + 6*q }
+func (k *delta) sizeNumbers(q int) int { return 6*q*q + 6*q }
 
 func (k *delta) makeNumbers(f *floats, q int) {
-	k.numberDecays = numberDecays{between: f.take(q * q), weights: f.take(q * q), starts: [2][]float32{f.take(q), f.take(q)}, to: f.take(q),
-		g: f.take(q), beta: f.take(q), toEnd: f.take(q)}
-}
-
-// sharedScores computes the products that heads of one key head share.
-func (k *delta) sharedScores() {
-	w := byK
-	if !k.free() && k.solves() {
-		w = byA
-		k.products(byP, byA)
+	k.numberDecays = numberDecays{g: f.take(q), beta: f.take(q), starts: f.two(q), toEnd: f.take(q), ends: f.take(q),
+		between: f.take(q * q), weights: f.take(q * q), products: f.four(q * q)}
+	if k.Beta == nil {
+		k.ends, k.weights = k.toEnd, k.between
 	}
-	k.products(byQ, w)
 }
 
-// products computes products of readers and writers before decays.
-func (k *delta) products(r, w int) {
-	product(kernel.NT, k.q, k.q, k.dk, k.in[r], k.out[w], matrix{k.raw[r][w], k.q}, false)
+// compareKeys computes the products that heads of one key head share.
+func (k *delta) compareKeys() {
+	if k.ByRow() {
+		return
+	}
+	k.turn(k.out[byK], k.dk)
+	if k.solves() && !k.free() {
+		k.compare(k.in[byQ], k.dk, k.products[byQ][byA])
+		k.compare(k.in[byP], k.dk, k.products[byP][byA])
+	} else {
+		k.compare(k.in[byQ], k.dk, k.products[byQ][byK])
+	}
 }
 
-// numberEnds computes the decays, and what is decayed to the border after the block.
+// numberEnds computes what is decayed to the border after the block.
 func (k *delta) numberEnds() {
-	q := k.q
+	q, at := k.q, k.first*k.Heads+k.h
 	for t := range q {
-		at := (k.first+t)*k.Heads + k.h
-		k.g[t] = k.G.Data()[at]
-		if k.Beta != nil {
-			k.beta[t] = k.Beta.Data()[at]
-		}
+		k.g[t] = k.G.Data()[at+t*k.Heads]
 	}
 	sum := float32(0)
 	for t := q - 1; t >= 0; t-- {
@@ -51,76 +50,64 @@ func (k *delta) numberEnds() {
 		sum += k.g[t]
 	}
 	kernel.ExpShift(k.toEnd[:q], 0, 1)
-	k.decay[0] = sum
-	kernel.ExpShift(k.decay, 0, 1)
-	for _, w := range k.writers() {
-		factors := k.toEnd
-		if k.Beta != nil {
-			kernel.MulInto(k.to[:q], k.toEnd[:q], k.beta[:q])
-			factors = k.to
+	k.decay[0] = kernel.Exp(sum)
+	if k.Beta != nil {
+		for t := range q {
+			k.beta[t] = k.Beta.Data()[at+t*k.Heads]
 		}
-		kernel.ScaleRows(k.writes[w], k.dk, k.out[w].x, k.out[w].ld, factors, 1, q, k.dk)
+		kernel.MulInto(k.ends[:q], k.toEnd[:q], k.beta[:q])
+	}
+	for _, w := range k.writers {
+		kernel.ScaleRows(k.writes[w], k.dk, k.out[w].x, k.out[w].ld, k.ends, 1, q, k.dk)
 	}
 }
 
 // numberScores computes what is decayed from the border before the block, and the scores.
 func (k *delta) numberScores() {
-	q, sum := k.q, float32(0)
-	for t, g := range k.g[:q] {
-		if k.free() {
-			k.starts[byP][t] = sum // p reads before the decay
-		}
-		sum += g
-		k.starts[byQ][t] = sum
-		if !k.free() {
-			k.starts[byP][t] = sum
-		}
-	}
-	kernel.ExpShift(k.starts[byQ][:q], 0, 1)
-	kernel.ExpShift(k.starts[byP][:q], 0, k.sign())
-	for _, r := range k.readers() {
+	q := k.q
+	k.startDecays()
+	for _, r := range k.readers {
 		kernel.ScaleRows(k.reads[r], k.dk, k.in[r].x, k.in[r].ld, k.starts[r], 1, q, k.dk)
 	}
 	kernel.Decays(k.between[:q*q], k.g[:q])
-	weights := k.between
 	if k.Beta != nil {
-		weights = k.weights
 		for t := range q {
-			kernel.MulInto(weights[t*q:][:q], k.between[t*q:][:q], k.beta[:q])
+			kernel.MulInto(k.weights[t*q:][:q], k.between[t*q:][:q], k.beta[:q])
 		}
 	}
 	if k.free() {
-		k.products(byQ, byA)
-		k.products(byP, byA)
-		k.products(byP, byK)
+		k.turn(k.out[byK], k.dk)
+		k.compare(k.in[byP], k.dk, k.products[byP][byK])
+		k.turn(k.out[byA], k.dk)
+		k.compare(k.in[byP], k.dk, k.products[byP][byA])
+		k.compare(k.in[byQ], k.dk, k.products[byQ][byA])
 	}
-	for _, w := range k.writers() {
-		kernel.MulInto(k.scores[byQ][w][:q*q], weights[:q*q], k.raw[byQ][w][:q*q])
-		if !k.solves() {
-			continue
-		}
-		p := k.scores[byP][w]
-		if k.free() { // of the position before
+	for _, w := range k.writers {
+		weights := k.weights[:q*q]
+		kernel.MulInto(k.scores[byQ][w][:q*q], weights, k.products[byQ][w][:q*q])
+		switch p := k.scores[byP][w]; {
+		case k.free(): // p reads before the decay
 			clear(p[:q])
-			kernel.MulInto(p[q:q*q], weights[:q*q-q], k.raw[byP][w][q:q*q])
-			continue
+			kernel.MulInto(p[q:q*q], weights[:q*q-q], k.products[byP][w][q:q*q])
+		case k.solves():
+			kernel.MulInto(p[:q*q], weights, k.products[byP][w][:q*q])
+			kernel.Scale(p[:q*q], -1)
 		}
-		kernel.MulInto(p[:q*q], weights[:q*q], k.raw[byP][w][:q*q])
-		kernel.Scale(p[:q*q], k.sign())
-		clearDiagonal(p, q)
 	}
 }
 
-// sign is that of p: -k with β.
-func (k *delta) sign() float32 {
-	if k.Beta != nil {
-		return -1
+// startDecays computes what readers are multiplied by.
+func (k *delta) startDecays() {
+	q, sum, sign := k.q, float32(0), float32(1)
+	for t, g := range k.g[:q] {
+		k.starts[byP][t] = sum
+		sum += g
+		k.starts[byQ][t] = sum
 	}
-	return 1
-}
-
-func clearDiagonal(x []float32, q int) {
-	for t := range q {
-		x[t*q+t] = 0
+	if !k.free() {
+		copy(k.starts[byP], k.starts[byQ][:q])
+		sign = -1
 	}
+	kernel.ExpShift(k.starts[byQ][:q], 0, 1)
+	kernel.ExpShift(k.starts[byP][:q], 0, sign)
 }

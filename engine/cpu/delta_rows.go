@@ -89,7 +89,7 @@ func (k *delta) rowEnds() {
 		t1 := k.partEnd(t0)
 		total := k.total(t1)
 		kernel.Mul(k.decay, total)
-		for _, w := range k.writers() {
+		for _, w := range k.writers {
 			from, to := k.decayed(w, t0), k.decayed(w, t1)
 			for s := range t0 {
 				kernel.MulInto(k.of(to, s), k.of(from, s), total)
@@ -113,7 +113,7 @@ func (k *delta) rowScores() {
 	}
 	for t0 := 0; t0 < q; t0 += deltaPart {
 		t1 := k.partEnd(t0)
-		for _, r := range k.readers() {
+		for _, r := range k.readers {
 			for t := t0; t < t1; t++ {
 				to := k.of(k.reader[r], t)
 				switch {
@@ -126,7 +126,7 @@ func (k *delta) rowScores() {
 				}
 				kernel.MulInto(k.of(k.reads[r], t), to, k.passed)
 			}
-			for _, w := range k.writers() {
+			for _, w := range k.writers {
 				for t := t0; t < t1; t++ {
 					clear(k.scores[r][w][t*q:][:q])
 				}
@@ -136,7 +136,7 @@ func (k *delta) rowScores() {
 				}
 			}
 		}
-		for _, w := range k.writers() {
+		for _, w := range k.writers {
 			k.partScores(w, t0, t1)
 		}
 		kernel.Mul(k.passed, k.total(t1))

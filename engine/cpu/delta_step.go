@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/hippo-ssm/hippo/internal/kernel"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 )
@@ -8,88 +10,97 @@ import (
 // step steps the states of short rows in place, position by position.
 func (o *deltaOp) step() {
 	parallel.For(len(o.steps)*o.Heads, max(1, grain/(o.dk*o.dv)), func(lo, hi int) {
-		k := deltaStep{deltaOp: o, memory: getFloats(3*o.dk + o.dv)}
+		k := o.stepper()
 		defer putFloats(k.memory)
-		f := floats(*k.memory)
-		k.decay, k.a, k.b, k.x = f.take(o.dk), f.take(o.dk), f.take(o.dk), f.take(o.dv)
 		for i := lo; i < hi; i++ {
 			row, h := o.steps[i/o.Heads], i%o.Heads
 			state := o.stateOf(o.after[row].Data(), h)
-			for t := o.rows.From(row); t < o.rows.From(row)+o.rows.Len(row); t++ {
-				k.at(t, h, state)
-			}
+			k.row(row, h, state)
 		}
 	})
+}
+
+// stepRow computes a row of a head by steps of s, the state before it.
+func (o *deltaOp) stepRow(row, h int, s []float32) {
+	k := o.stepper()
+	defer putFloats(k.memory)
+	k.row(row, h, s)
+}
+
+// row steps s, the state of head h, through a row.
+func (k *deltaStep) row(row, h int, s []float32) {
+	for t := k.rows.From(row); t < k.rows.From(row)+k.rows.Len(row); t++ {
+		k.at(t, h, s)
+		if k.deltaOp.x != nil {
+			copy(k.deltaOp.x[(t*k.Heads+h)*k.dv:], k.x)
+		}
+	}
 }
 
 // deltaStep is the memory of a task that steps.
 type deltaStep struct {
 	*deltaOp
-	memory   *[]float32
-	decay    []float32 // e^g, one number or dk
-	a, b     []float32
-	x        []float32
-	forgets  bool // a decay is 0
-	numbered bool
+	memory      *[]float32
+	decay, a, b []float32 // (dk)
+	x           []float32 // (dv)
+}
+
+func (o *deltaOp) stepper() deltaStep {
+	k := deltaStep{deltaOp: o, memory: getFloats(3*o.dk + o.dv)}
+	f := floats(*k.memory)
+	k.decay, k.a, k.b, k.x = f.take(o.dk), f.take(o.dk), f.take(o.dk), f.take(o.dv)
+	return k
 }
 
 // at steps s, the state of head h, by position t.
 func (k *deltaStep) at(t, h int, s []float32) {
-	dk, dv := k.dk, k.dv
-	key := (t*k.KeyHeads + k.KeyHead(h)) * dk
-	q, key1 := k.Q.Data()[key:][:dk], k.K.Data()[key:][:dk]
-	v, y := k.V.Data()[(t*k.Heads+h)*dv:][:dv], k.y.Data()[(t*k.Heads+h)*dv:][:dv]
-	k.decays(t, h)
-	if !k.free() {
-		k.forget(s)
-	}
+	dk, dv, key, head := k.dk, k.dv, t*k.KeyHeads+k.KeyHead(h), t*k.Heads+h
+	q, keys := k.Q.Data()[key*dk:][:dk], k.K.Data()[key*dk:][:dk]
+	v, y := k.V.Data()[head*dv:][:dv], k.y.Data()[head*dv:][:dv]
+	forgets := k.decays(head)
 	switch {
 	case k.free():
-		at := (t*k.Heads + h) * dk
-		kernel.RowSums(dk, dv, s, dv, k.B.Data()[at:][:dk], k.x, false)
-		k.forget(s)
-		kernel.DeltaStep(y, s, k.decay, key1, v, q)
-		kernel.DeltaStep(y, s, nil, k.A.Data()[at:][:dk], k.x, q)
-	case k.Beta != nil: // x = v - S'ᵀ·k
-		copy(k.b, key1)
-		if len(k.decay) == 1 {
-			kernel.Scale(k.b, k.decay[0])
-		} else {
-			kernel.Mul(k.b, k.decay)
+		kernel.RowSums(dk, dv, s, dv, k.B.Data()[head*dk:][:dk], k.x, false)
+		if forgets {
+			k.forget(s)
 		}
+		kernel.DeltaStep(y, s, k.decay, q, k.A.Data()[head*dk:][:dk], k.x, keys, v)
+	case k.Beta != nil: // x = v - (D·S)ᵀ·k
+		if forgets {
+			k.forget(s)
+		}
+		kernel.MulInto(k.b, k.decay, keys)
 		kernel.RowSums(dk, dv, s, dv, k.b, k.x, false)
 		kernel.Scale(k.x, -1)
 		kernel.Add(k.x, v)
-		copy(k.a, key1)
-		kernel.Scale(k.a, k.Beta.Data()[t*k.Heads+h])
-		kernel.DeltaStep(y, s, k.decay, k.a, k.x, q)
+		copy(k.a, keys)
+		kernel.Scale(k.a, k.Beta.Data()[head])
+		kernel.DeltaStep(y, s, k.decay, q, k.a, k.x, nil, nil)
 	default:
-		kernel.DeltaStep(y, s, k.decay, key1, v, q)
+		if forgets {
+			k.forget(s)
+		}
+		kernel.DeltaStep(y, s, k.decay, q, keys, v, nil, nil)
 	}
 }
 
-// decays computes e^g.
-func (k *deltaStep) decays(t, h int) {
-	n := 1
+// decays computes e^g of a head at a position, and tells whether one is 0.
+func (k *deltaStep) decays(head int) (forgets bool) {
 	if k.ByRow() {
-		n = k.dk
+		copy(k.decay, k.G.Data()[head*k.dk:])
+	} else {
+		for i := range k.decay {
+			k.decay[i] = k.G.Data()[head]
+		}
 	}
-	k.decay = k.decay[:n]
-	copy(k.decay, k.G.Data()[(t*k.Heads+h)*n:])
 	kernel.ExpShift(k.decay, 0, 1)
-	k.forgets = false
-	for _, d := range k.decay {
-		k.forgets = k.forgets || d == 0
-	}
+	return slices.Contains(k.decay, 0)
 }
 
-// forget clears the rows of s whose decay is 0: there may be what is not finite.
+// forget clears the rows of s whose decay is 0: they may hold what is not finite.
 func (k *deltaStep) forget(s []float32) {
-	if !k.forgets {
-		return
-	}
-	for i := range k.dk {
-		if k.decay[i*(len(k.decay)-1)/max(1, k.dk-1)] == 0 {
+	for i, d := range k.decay {
+		if d == 0 {
 			clear(s[i*k.dv:][:k.dv])
 		}
 	}

@@ -34,6 +34,7 @@ func vectors(ctx *build.Context, s isa) {
 	c.recurrence()
 	c.scan()
 	c.ssd()
+	c.delta()
 	c.dropout()
 	c.maskTable()
 	c.table()

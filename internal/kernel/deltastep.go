@@ -1,25 +1,41 @@
 package kernel
 
-// DeltaStep steps a state S (dk, dv) of the delta rule by one position:
+// DeltaStep steps a state S (dk, dv) of the delta rule by one position (engine.Delta has the rule), given what is
+// erased or read, x, and what is written, v:
 //
-//	S ← Diag(decay)·S + a·xᵀ,   y = Sᵀ·q
+//	S ← Diag(decay)·S + a·xᵀ + k·vᵀ,   y = Sᵀ·q
 //
-// decay has a number for each row or one for all of them.
-func DeltaStep(y, s, decay, a, x, q []float32) {
-	dk, dv := len(q), len(x)
-	clear(y)
-	for i := range dk {
-		row := s[i*dv:][:dv]
-		d := float32(1)
-		if len(decay) > 1 {
-			d = decay[i]
-		} else if len(decay) == 1 {
-			d = decay[0]
+// y, x, v (dv), s (dk, dv), decay, q, a, k (dk). Without k there is no v.
+func DeltaStep(y, s, decay, q, a, x, k, v []float32) {
+	dk, dv := len(q), len(y)
+	s, decay, a, x = s[:dk*dv], decay[:dk], a[:dk], x[:dv]
+	if k != nil {
+		k, v = k[:dk], v[:dv]
+	}
+	if cpu != generic && dk > 0 {
+		part := max(Lanes, scanWork/dk/Lanes*Lanes)
+		for j := 0; j < dv; j += part {
+			if n := min(part, dv-j); k == nil {
+				vecDeltaStep(dk, n, dv, &s[j], &decay[0], &q[0], &y[j], &a[0], &x[j])
+			} else {
+				vecDeltaStepTwice(dk, n, dv, &s[j], &decay[0], &q[0], &y[j], &a[0], &x[j], &k[0], &v[j])
+			}
 		}
-		for j, v := range row {
-			v = float32(d*v) + float32(a[i]*x[j])
-			row[j] = v
-			y[j] += float32(q[i] * v)
+		return
+	}
+	clear(y)
+	for i, d := range decay {
+		row := s[i*dv:][:dv]
+		for j, was := range row {
+			row[j] = float32(d*was) + float32(a[i]*x[j])
+		}
+		if k != nil {
+			for j, w := range v {
+				row[j] += float32(k[i] * w)
+			}
+		}
+		for j, now := range row {
+			y[j] += float32(q[i] * now)
 		}
 	}
 }

@@ -792,6 +792,24 @@ func vecAxpyRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *flo
 //go:noescape
 func vecCarryState(n int, state *float32, added *float32, decay float32)
 
+// vecDeltaStep sets S ← Diag(decay)·S + a·xᵀ and y = Sᵀ·q, for a state of dk rows, at least 1, that lie ld floats
+// apart, and n columns. The first product is rounded, then each sum.
+//
+//go:noescape
+func vecDeltaStep(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32)
+
+// vecDeltaStepTwice sets S ← Diag(decay)·S + a·xᵀ + k·vᵀ and y = Sᵀ·q, for a state of dk rows, at least 1, that lie ld
+// floats apart, and n columns. The first product is rounded, then each sum.
+//
+//go:noescape
+func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
+
+// vecSolveLower adds to row i of x (rows, n), whose rows lie xs floats apart, m[i·mi + j·mj] times row j for all j <
+// i, for i from 1 on, each sum in the order of j and rounded once.
+//
+//go:noescape
+func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+
 // vecDrop replaces x[i] by scale·x[i], by 0 where the upper half of Mix64(state + i·step) is below threshold.
 //
 //go:noescape

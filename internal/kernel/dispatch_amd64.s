@@ -1029,6 +1029,33 @@ TEXT ·vecCarryState(SB), NOSPLIT, $0-28
 avx2:
 	JMP  ·carryStateAVX2(SB)
 
+// func vecDeltaStep(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32)
+TEXT ·vecDeltaStep(SB), NOSPLIT, $0-72
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·deltaStepAVX512(SB)
+
+avx2:
+	JMP  ·deltaStepAVX2(SB)
+
+// func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
+TEXT ·vecDeltaStepTwice(SB), NOSPLIT, $0-88
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·deltaStepTwiceAVX512(SB)
+
+avx2:
+	JMP  ·deltaStepTwiceAVX2(SB)
+
+// func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+TEXT ·vecSolveLower(SB), NOSPLIT, $0-56
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·solveLowerAVX512(SB)
+
+avx2:
+	JMP  ·solveLowerAVX2(SB)
+
 // func vecDrop(n int, x *float32, state uint64, threshold uint32, scale float32)
 TEXT ·vecDrop(SB), NOSPLIT, $0-32
 	CMPQ ·cpu(SB), $const_avx512

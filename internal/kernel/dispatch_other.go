@@ -303,6 +303,14 @@ func vecAxpyRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *flo
 
 func vecCarryState(n int, state *float32, added *float32, decay float32) {}
 
+func vecDeltaStep(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32) {
+}
+
+func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32) {
+}
+
+func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int) {}
+
 func vecDrop(n int, x *float32, state uint64, threshold uint32, scale float32) {}
 
 func vecDropAdd(n int, y *float32, x *float32, state uint64, threshold uint32, scale float32) {}

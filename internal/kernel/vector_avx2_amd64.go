@@ -204,6 +204,15 @@ func axpyRowsAVX2(rows int, n int, y *float32, ys int, x *float32, xs int, s *fl
 func carryStateAVX2(n int, state *float32, added *float32, decay float32)
 
 //go:noescape
+func deltaStepAVX2(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32)
+
+//go:noescape
+func deltaStepTwiceAVX2(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
+
+//go:noescape
+func solveLowerAVX2(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+
+//go:noescape
 func dropAVX2(n int, x *float32, state uint64, threshold uint32, scale float32)
 
 //go:noescape

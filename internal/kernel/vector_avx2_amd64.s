@@ -5443,6 +5443,441 @@ vectors_done:
 	VZEROUPPER
 	RET
 
+// func deltaStepAVX2(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32)
+// Requires: AVX, FMA3
+TEXT ·deltaStepAVX2(SB), NOSPLIT, $0-72
+	MOVQ dk+0(FP), AX
+	MOVQ ld+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ s+24(FP), DX
+	MOVQ y+48(FP), BX
+	MOVQ decay+32(FP), SI
+	MOVQ q+40(FP), DI
+	MOVQ a+56(FP), R8
+	MOVQ x+64(FP), R9
+	MOVQ n+8(FP), R10
+
+panel_4:
+	CMPQ   R10, $0x20
+	JLT    panel_4_done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   DX, R11
+	XORQ   R12, R12
+
+row_4:
+	VBROADCASTSS (SI)(R12*4), Y4
+	VBROADCASTSS (DI)(R12*4), Y5
+	VBROADCASTSS (R8)(R12*4), Y6
+	VMOVUPS      (R11), Y8
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  (R9), Y6, Y8
+	VMOVUPS      Y8, (R11)
+	VFMADD231PS  Y5, Y8, Y0
+	VMOVUPS      32(R11), Y9
+	VMULPS       Y4, Y9, Y9
+	VFMADD231PS  32(R9), Y6, Y9
+	VMOVUPS      Y9, 32(R11)
+	VFMADD231PS  Y5, Y9, Y1
+	VMOVUPS      64(R11), Y10
+	VMULPS       Y4, Y10, Y10
+	VFMADD231PS  64(R9), Y6, Y10
+	VMOVUPS      Y10, 64(R11)
+	VFMADD231PS  Y5, Y10, Y2
+	VMOVUPS      96(R11), Y11
+	VMULPS       Y4, Y11, Y11
+	VFMADD231PS  96(R9), Y6, Y11
+	VMOVUPS      Y11, 96(R11)
+	VFMADD231PS  Y5, Y11, Y3
+	ADDQ         CX, R11
+	ADDQ         $0x01, R12
+	CMPQ         R12, AX
+	JLT          row_4
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      Y3, 96(BX)
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000080, DX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x20, R10
+	JMP          panel_4
+
+panel_4_done:
+panel_1:
+	CMPQ   R10, $0x08
+	JLT    panel_1_done
+	VXORPS Y0, Y0, Y0
+	MOVQ   DX, R11
+	XORQ   R12, R12
+
+row_1:
+	VBROADCASTSS (SI)(R12*4), Y4
+	VBROADCASTSS (DI)(R12*4), Y5
+	VBROADCASTSS (R8)(R12*4), Y6
+	VMOVUPS      (R11), Y8
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  (R9), Y6, Y8
+	VMOVUPS      Y8, (R11)
+	VFMADD231PS  Y5, Y8, Y0
+	ADDQ         CX, R11
+	ADDQ         $0x01, R12
+	CMPQ         R12, AX
+	JLT          row_1
+	VMOVUPS      Y0, (BX)
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000020, DX
+	ADDQ         $0x00000020, BX
+	SUBQ         $0x08, R10
+	JMP          panel_1
+
+panel_1_done:
+	TESTQ   R10, R10
+	JZ      done
+	LEAQ    masks<>+32(SB), R11
+	NEGQ    R10
+	VMOVUPS (R11)(R10*4), Y15
+	VXORPS  Y0, Y0, Y0
+	MOVQ    DX, R11
+	XORQ    R12, R12
+
+row_1_tail:
+	VBROADCASTSS (SI)(R12*4), Y4
+	VBROADCASTSS (DI)(R12*4), Y5
+	VBROADCASTSS (R8)(R12*4), Y6
+	VMASKMOVPS   (R11), Y15, Y8
+	VMULPS       Y4, Y8, Y8
+	VMASKMOVPS   (R9), Y15, Y9
+	VFMADD231PS  Y9, Y6, Y8
+	VMASKMOVPS   Y8, Y15, (R11)
+	VFMADD231PS  Y5, Y8, Y0
+	ADDQ         CX, R11
+	ADDQ         $0x01, R12
+	CMPQ         R12, AX
+	JLT          row_1_tail
+	VMASKMOVPS   Y0, Y15, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func deltaStepTwiceAVX2(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
+// Requires: AVX, FMA3
+TEXT ·deltaStepTwiceAVX2(SB), NOSPLIT, $0-88
+	MOVQ dk+0(FP), AX
+	MOVQ ld+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ s+24(FP), DX
+	MOVQ y+48(FP), BX
+	MOVQ decay+32(FP), SI
+	MOVQ q+40(FP), DI
+	MOVQ a+56(FP), R8
+	MOVQ x+64(FP), R9
+	MOVQ k+72(FP), R10
+	MOVQ v+80(FP), R11
+	MOVQ n+8(FP), R12
+
+panel_4:
+	CMPQ   R12, $0x20
+	JLT    panel_4_done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   DX, R13
+	XORQ   R14, R14
+
+row_4:
+	VBROADCASTSS (SI)(R14*4), Y4
+	VBROADCASTSS (DI)(R14*4), Y5
+	VBROADCASTSS (R8)(R14*4), Y6
+	VBROADCASTSS (R10)(R14*4), Y7
+	VMOVUPS      (R13), Y8
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  (R9), Y6, Y8
+	VFMADD231PS  (R11), Y7, Y8
+	VMOVUPS      Y8, (R13)
+	VFMADD231PS  Y5, Y8, Y0
+	VMOVUPS      32(R13), Y9
+	VMULPS       Y4, Y9, Y9
+	VFMADD231PS  32(R9), Y6, Y9
+	VFMADD231PS  32(R11), Y7, Y9
+	VMOVUPS      Y9, 32(R13)
+	VFMADD231PS  Y5, Y9, Y1
+	VMOVUPS      64(R13), Y10
+	VMULPS       Y4, Y10, Y10
+	VFMADD231PS  64(R9), Y6, Y10
+	VFMADD231PS  64(R11), Y7, Y10
+	VMOVUPS      Y10, 64(R13)
+	VFMADD231PS  Y5, Y10, Y2
+	VMOVUPS      96(R13), Y11
+	VMULPS       Y4, Y11, Y11
+	VFMADD231PS  96(R9), Y6, Y11
+	VFMADD231PS  96(R11), Y7, Y11
+	VMOVUPS      Y11, 96(R13)
+	VFMADD231PS  Y5, Y11, Y3
+	ADDQ         CX, R13
+	ADDQ         $0x01, R14
+	CMPQ         R14, AX
+	JLT          row_4
+	VMOVUPS      Y0, (BX)
+	VMOVUPS      Y1, 32(BX)
+	VMOVUPS      Y2, 64(BX)
+	VMOVUPS      Y3, 96(BX)
+	ADDQ         $0x00000080, R9
+	ADDQ         $0x00000080, R11
+	ADDQ         $0x00000080, DX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x20, R12
+	JMP          panel_4
+
+panel_4_done:
+panel_1:
+	CMPQ   R12, $0x08
+	JLT    panel_1_done
+	VXORPS Y0, Y0, Y0
+	MOVQ   DX, R13
+	XORQ   R14, R14
+
+row_1:
+	VBROADCASTSS (SI)(R14*4), Y4
+	VBROADCASTSS (DI)(R14*4), Y5
+	VBROADCASTSS (R8)(R14*4), Y6
+	VBROADCASTSS (R10)(R14*4), Y7
+	VMOVUPS      (R13), Y8
+	VMULPS       Y4, Y8, Y8
+	VFMADD231PS  (R9), Y6, Y8
+	VFMADD231PS  (R11), Y7, Y8
+	VMOVUPS      Y8, (R13)
+	VFMADD231PS  Y5, Y8, Y0
+	ADDQ         CX, R13
+	ADDQ         $0x01, R14
+	CMPQ         R14, AX
+	JLT          row_1
+	VMOVUPS      Y0, (BX)
+	ADDQ         $0x00000020, R9
+	ADDQ         $0x00000020, R11
+	ADDQ         $0x00000020, DX
+	ADDQ         $0x00000020, BX
+	SUBQ         $0x08, R12
+	JMP          panel_1
+
+panel_1_done:
+	TESTQ   R12, R12
+	JZ      done
+	LEAQ    masks<>+32(SB), R13
+	NEGQ    R12
+	VMOVUPS (R13)(R12*4), Y15
+	VXORPS  Y0, Y0, Y0
+	MOVQ    DX, R13
+	XORQ    R14, R14
+
+row_1_tail:
+	VBROADCASTSS (SI)(R14*4), Y4
+	VBROADCASTSS (DI)(R14*4), Y5
+	VBROADCASTSS (R8)(R14*4), Y6
+	VBROADCASTSS (R10)(R14*4), Y7
+	VMASKMOVPS   (R13), Y15, Y8
+	VMULPS       Y4, Y8, Y8
+	VMASKMOVPS   (R9), Y15, Y9
+	VFMADD231PS  Y9, Y6, Y8
+	VMASKMOVPS   (R11), Y15, Y9
+	VFMADD231PS  Y9, Y7, Y8
+	VMASKMOVPS   Y8, Y15, (R13)
+	VFMADD231PS  Y5, Y8, Y0
+	ADDQ         CX, R13
+	ADDQ         $0x01, R14
+	CMPQ         R14, AX
+	JLT          row_1_tail
+	VMASKMOVPS   Y0, Y15, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func solveLowerAVX2(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+// Requires: AVX, FMA3
+TEXT ·solveLowerAVX2(SB), NOSPLIT, $0-56
+	MOVQ rows+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ xs+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ mi+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ mj+48(FP), DI
+	SHLQ $0x02, DI
+
+panel_8:
+	CMPQ CX, $0x40
+	JLT  panel_8_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_8:
+	CMPQ    R8, AX
+	JGE     end_8
+	ADDQ    SI, R12
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	VMOVUPS 64(R10), Y2
+	VMOVUPS 96(R10), Y3
+	VMOVUPS 128(R10), Y4
+	VMOVUPS 160(R10), Y5
+	VMOVUPS 192(R10), Y6
+	VMOVUPS 224(R10), Y7
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_8:
+	VBROADCASTSS (R13), Y8
+	VFMADD231PS  (R11), Y8, Y0
+	VFMADD231PS  32(R11), Y8, Y1
+	VFMADD231PS  64(R11), Y8, Y2
+	VFMADD231PS  96(R11), Y8, Y3
+	VFMADD231PS  128(R11), Y8, Y4
+	VFMADD231PS  160(R11), Y8, Y5
+	VFMADD231PS  192(R11), Y8, Y6
+	VFMADD231PS  224(R11), Y8, Y7
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_8
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, 64(R10)
+	VMOVUPS      Y3, 96(R10)
+	VMOVUPS      Y4, 128(R10)
+	VMOVUPS      Y5, 160(R10)
+	VMOVUPS      Y6, 192(R10)
+	VMOVUPS      Y7, 224(R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_8
+
+end_8:
+	ADDQ $0x00000100, DX
+	SUBQ $0x40, CX
+	JMP  panel_8
+
+panel_8_done:
+panel_4:
+	CMPQ CX, $0x20
+	JLT  panel_4_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_4:
+	CMPQ    R8, AX
+	JGE     end_4
+	ADDQ    SI, R12
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	VMOVUPS 64(R10), Y2
+	VMOVUPS 96(R10), Y3
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_4:
+	VBROADCASTSS (R13), Y8
+	VFMADD231PS  (R11), Y8, Y0
+	VFMADD231PS  32(R11), Y8, Y1
+	VFMADD231PS  64(R11), Y8, Y2
+	VFMADD231PS  96(R11), Y8, Y3
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_4
+	VMOVUPS      Y0, (R10)
+	VMOVUPS      Y1, 32(R10)
+	VMOVUPS      Y2, 64(R10)
+	VMOVUPS      Y3, 96(R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_4
+
+end_4:
+	ADDQ $0x00000080, DX
+	SUBQ $0x20, CX
+	JMP  panel_4
+
+panel_4_done:
+panel_1:
+	CMPQ CX, $0x08
+	JLT  panel_1_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_1:
+	CMPQ    R8, AX
+	JGE     end_1
+	ADDQ    SI, R12
+	VMOVUPS (R10), Y0
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_1:
+	VBROADCASTSS (R13), Y8
+	VFMADD231PS  (R11), Y8, Y0
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_1
+	VMOVUPS      Y0, (R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_1
+
+end_1:
+	ADDQ $0x00000020, DX
+	SUBQ $0x08, CX
+	JMP  panel_1
+
+panel_1_done:
+	TESTQ   CX, CX
+	JZ      done
+	LEAQ    masks<>+32(SB), R8
+	NEGQ    CX
+	VMOVUPS (R8)(CX*4), Y15
+	MOVQ    $0x00000001, R8
+	LEAQ    (DX)(BX*1), R10
+	MOVQ    m+32(FP), R12
+
+row_1_tail:
+	CMPQ       R8, AX
+	JGE        end_1_tail
+	ADDQ       SI, R12
+	VMASKMOVPS (R10), Y15, Y0
+	MOVQ       DX, R11
+	MOVQ       R12, R13
+	MOVQ       R8, R9
+
+term_1_tail:
+	VBROADCASTSS (R13), Y8
+	VMASKMOVPS   (R11), Y15, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_1_tail
+	VMASKMOVPS   Y0, Y15, (R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_1_tail
+
+end_1_tail:
+done:
+	VZEROUPPER
+	RET
+
 // func dropAVX2(n int, x *float32, state uint64, threshold uint32, scale float32)
 // Requires: AVX, AVX2
 TEXT ·dropAVX2(SB), NOSPLIT, $0-32

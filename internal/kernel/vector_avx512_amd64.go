@@ -204,6 +204,15 @@ func axpyRowsAVX512(rows int, n int, y *float32, ys int, x *float32, xs int, s *
 func carryStateAVX512(n int, state *float32, added *float32, decay float32)
 
 //go:noescape
+func deltaStepAVX512(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32)
+
+//go:noescape
+func deltaStepTwiceAVX512(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
+
+//go:noescape
+func solveLowerAVX512(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+
+//go:noescape
 func dropAVX512(n int, x *float32, state uint64, threshold uint32, scale float32)
 
 //go:noescape

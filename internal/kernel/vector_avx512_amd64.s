@@ -5975,6 +5975,501 @@ vectors_done:
 	VZEROUPPER
 	RET
 
+// func deltaStepAVX512(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·deltaStepAVX512(SB), NOSPLIT, $0-72
+	MOVQ dk+0(FP), AX
+	MOVQ ld+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ s+24(FP), DX
+	MOVQ y+48(FP), BX
+	MOVQ decay+32(FP), SI
+	MOVQ q+40(FP), DI
+	MOVQ a+56(FP), R8
+	MOVQ x+64(FP), R9
+	MOVQ n+8(FP), R10
+
+panel_8:
+	CMPQ   R10, $0x80
+	JLT    panel_8_done
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   DX, R11
+	XORQ   R12, R12
+
+row_8:
+	VBROADCASTSS (SI)(R12*4), Z8
+	VBROADCASTSS (DI)(R12*4), Z9
+	VBROADCASTSS (R8)(R12*4), Z10
+	VMOVUPS      (R11), Z12
+	VMULPS       Z8, Z12, Z12
+	VFMADD231PS  (R9), Z10, Z12
+	VMOVUPS      Z12, (R11)
+	VFMADD231PS  Z9, Z12, Z0
+	VMOVUPS      64(R11), Z13
+	VMULPS       Z8, Z13, Z13
+	VFMADD231PS  64(R9), Z10, Z13
+	VMOVUPS      Z13, 64(R11)
+	VFMADD231PS  Z9, Z13, Z1
+	VMOVUPS      128(R11), Z14
+	VMULPS       Z8, Z14, Z14
+	VFMADD231PS  128(R9), Z10, Z14
+	VMOVUPS      Z14, 128(R11)
+	VFMADD231PS  Z9, Z14, Z2
+	VMOVUPS      192(R11), Z15
+	VMULPS       Z8, Z15, Z15
+	VFMADD231PS  192(R9), Z10, Z15
+	VMOVUPS      Z15, 192(R11)
+	VFMADD231PS  Z9, Z15, Z3
+	VMOVUPS      256(R11), Z12
+	VMULPS       Z8, Z12, Z12
+	VFMADD231PS  256(R9), Z10, Z12
+	VMOVUPS      Z12, 256(R11)
+	VFMADD231PS  Z9, Z12, Z4
+	VMOVUPS      320(R11), Z13
+	VMULPS       Z8, Z13, Z13
+	VFMADD231PS  320(R9), Z10, Z13
+	VMOVUPS      Z13, 320(R11)
+	VFMADD231PS  Z9, Z13, Z5
+	VMOVUPS      384(R11), Z14
+	VMULPS       Z8, Z14, Z14
+	VFMADD231PS  384(R9), Z10, Z14
+	VMOVUPS      Z14, 384(R11)
+	VFMADD231PS  Z9, Z14, Z6
+	VMOVUPS      448(R11), Z15
+	VMULPS       Z8, Z15, Z15
+	VFMADD231PS  448(R9), Z10, Z15
+	VMOVUPS      Z15, 448(R11)
+	VFMADD231PS  Z9, Z15, Z7
+	ADDQ         CX, R11
+	ADDQ         $0x01, R12
+	CMPQ         R12, AX
+	JLT          row_8
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z4, 256(BX)
+	VMOVUPS      Z5, 320(BX)
+	VMOVUPS      Z6, 384(BX)
+	VMOVUPS      Z7, 448(BX)
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000200, BX
+	SUBQ         $0x80, R10
+	JMP          panel_8
+
+panel_8_done:
+panel_1:
+	CMPQ   R10, $0x10
+	JLT    panel_1_done
+	VPXORD Z0, Z0, Z0
+	MOVQ   DX, R11
+	XORQ   R12, R12
+
+row_1:
+	VBROADCASTSS (SI)(R12*4), Z8
+	VBROADCASTSS (DI)(R12*4), Z9
+	VBROADCASTSS (R8)(R12*4), Z10
+	VMOVUPS      (R11), Z12
+	VMULPS       Z8, Z12, Z12
+	VFMADD231PS  (R9), Z10, Z12
+	VMOVUPS      Z12, (R11)
+	VFMADD231PS  Z9, Z12, Z0
+	ADDQ         CX, R11
+	ADDQ         $0x01, R12
+	CMPQ         R12, AX
+	JLT          row_1
+	VMOVUPS      Z0, (BX)
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, DX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x10, R10
+	JMP          panel_1
+
+panel_1_done:
+	TESTQ  R10, R10
+	JZ     done
+	MOVL   $-1, R11
+	BZHIL  R10, R11, R11
+	KMOVW  R11, K1
+	VPXORD Z0, Z0, Z0
+	MOVQ   DX, R11
+	XORQ   R12, R12
+
+row_1_tail:
+	VBROADCASTSS (SI)(R12*4), Z8
+	VBROADCASTSS (DI)(R12*4), Z9
+	VBROADCASTSS (R8)(R12*4), Z10
+	VMOVUPS.Z    (R11), K1, Z12
+	VMULPS       Z8, Z12, Z12
+	VMOVUPS.Z    (R9), K1, Z13
+	VFMADD231PS  Z13, Z10, Z12
+	VMOVUPS      Z12, K1, (R11)
+	VFMADD231PS  Z9, Z12, Z0
+	ADDQ         CX, R11
+	ADDQ         $0x01, R12
+	CMPQ         R12, AX
+	JLT          row_1_tail
+	VMOVUPS      Z0, K1, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func deltaStepTwiceAVX512(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·deltaStepTwiceAVX512(SB), NOSPLIT, $0-88
+	MOVQ dk+0(FP), AX
+	MOVQ ld+16(FP), CX
+	SHLQ $0x02, CX
+	MOVQ s+24(FP), DX
+	MOVQ y+48(FP), BX
+	MOVQ decay+32(FP), SI
+	MOVQ q+40(FP), DI
+	MOVQ a+56(FP), R8
+	MOVQ x+64(FP), R9
+	MOVQ k+72(FP), R10
+	MOVQ v+80(FP), R11
+	MOVQ n+8(FP), R12
+
+panel_8:
+	CMPQ   R12, $0x80
+	JLT    panel_8_done
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	MOVQ   DX, R13
+	XORQ   R14, R14
+
+row_8:
+	VBROADCASTSS (SI)(R14*4), Z8
+	VBROADCASTSS (DI)(R14*4), Z9
+	VBROADCASTSS (R8)(R14*4), Z10
+	VBROADCASTSS (R10)(R14*4), Z11
+	VMOVUPS      (R13), Z12
+	VMULPS       Z8, Z12, Z12
+	VFMADD231PS  (R9), Z10, Z12
+	VFMADD231PS  (R11), Z11, Z12
+	VMOVUPS      Z12, (R13)
+	VFMADD231PS  Z9, Z12, Z0
+	VMOVUPS      64(R13), Z13
+	VMULPS       Z8, Z13, Z13
+	VFMADD231PS  64(R9), Z10, Z13
+	VFMADD231PS  64(R11), Z11, Z13
+	VMOVUPS      Z13, 64(R13)
+	VFMADD231PS  Z9, Z13, Z1
+	VMOVUPS      128(R13), Z14
+	VMULPS       Z8, Z14, Z14
+	VFMADD231PS  128(R9), Z10, Z14
+	VFMADD231PS  128(R11), Z11, Z14
+	VMOVUPS      Z14, 128(R13)
+	VFMADD231PS  Z9, Z14, Z2
+	VMOVUPS      192(R13), Z15
+	VMULPS       Z8, Z15, Z15
+	VFMADD231PS  192(R9), Z10, Z15
+	VFMADD231PS  192(R11), Z11, Z15
+	VMOVUPS      Z15, 192(R13)
+	VFMADD231PS  Z9, Z15, Z3
+	VMOVUPS      256(R13), Z12
+	VMULPS       Z8, Z12, Z12
+	VFMADD231PS  256(R9), Z10, Z12
+	VFMADD231PS  256(R11), Z11, Z12
+	VMOVUPS      Z12, 256(R13)
+	VFMADD231PS  Z9, Z12, Z4
+	VMOVUPS      320(R13), Z13
+	VMULPS       Z8, Z13, Z13
+	VFMADD231PS  320(R9), Z10, Z13
+	VFMADD231PS  320(R11), Z11, Z13
+	VMOVUPS      Z13, 320(R13)
+	VFMADD231PS  Z9, Z13, Z5
+	VMOVUPS      384(R13), Z14
+	VMULPS       Z8, Z14, Z14
+	VFMADD231PS  384(R9), Z10, Z14
+	VFMADD231PS  384(R11), Z11, Z14
+	VMOVUPS      Z14, 384(R13)
+	VFMADD231PS  Z9, Z14, Z6
+	VMOVUPS      448(R13), Z15
+	VMULPS       Z8, Z15, Z15
+	VFMADD231PS  448(R9), Z10, Z15
+	VFMADD231PS  448(R11), Z11, Z15
+	VMOVUPS      Z15, 448(R13)
+	VFMADD231PS  Z9, Z15, Z7
+	ADDQ         CX, R13
+	ADDQ         $0x01, R14
+	CMPQ         R14, AX
+	JLT          row_8
+	VMOVUPS      Z0, (BX)
+	VMOVUPS      Z1, 64(BX)
+	VMOVUPS      Z2, 128(BX)
+	VMOVUPS      Z3, 192(BX)
+	VMOVUPS      Z4, 256(BX)
+	VMOVUPS      Z5, 320(BX)
+	VMOVUPS      Z6, 384(BX)
+	VMOVUPS      Z7, 448(BX)
+	ADDQ         $0x00000200, R9
+	ADDQ         $0x00000200, R11
+	ADDQ         $0x00000200, DX
+	ADDQ         $0x00000200, BX
+	SUBQ         $0x80, R12
+	JMP          panel_8
+
+panel_8_done:
+panel_1:
+	CMPQ   R12, $0x10
+	JLT    panel_1_done
+	VPXORD Z0, Z0, Z0
+	MOVQ   DX, R13
+	XORQ   R14, R14
+
+row_1:
+	VBROADCASTSS (SI)(R14*4), Z8
+	VBROADCASTSS (DI)(R14*4), Z9
+	VBROADCASTSS (R8)(R14*4), Z10
+	VBROADCASTSS (R10)(R14*4), Z11
+	VMOVUPS      (R13), Z12
+	VMULPS       Z8, Z12, Z12
+	VFMADD231PS  (R9), Z10, Z12
+	VFMADD231PS  (R11), Z11, Z12
+	VMOVUPS      Z12, (R13)
+	VFMADD231PS  Z9, Z12, Z0
+	ADDQ         CX, R13
+	ADDQ         $0x01, R14
+	CMPQ         R14, AX
+	JLT          row_1
+	VMOVUPS      Z0, (BX)
+	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000040, R11
+	ADDQ         $0x00000040, DX
+	ADDQ         $0x00000040, BX
+	SUBQ         $0x10, R12
+	JMP          panel_1
+
+panel_1_done:
+	TESTQ  R12, R12
+	JZ     done
+	MOVL   $-1, R13
+	BZHIL  R12, R13, R13
+	KMOVW  R13, K1
+	VPXORD Z0, Z0, Z0
+	MOVQ   DX, R13
+	XORQ   R14, R14
+
+row_1_tail:
+	VBROADCASTSS (SI)(R14*4), Z8
+	VBROADCASTSS (DI)(R14*4), Z9
+	VBROADCASTSS (R8)(R14*4), Z10
+	VBROADCASTSS (R10)(R14*4), Z11
+	VMOVUPS.Z    (R13), K1, Z12
+	VMULPS       Z8, Z12, Z12
+	VMOVUPS.Z    (R9), K1, Z13
+	VFMADD231PS  Z13, Z10, Z12
+	VMOVUPS.Z    (R11), K1, Z13
+	VFMADD231PS  Z13, Z11, Z12
+	VMOVUPS      Z12, K1, (R13)
+	VFMADD231PS  Z9, Z12, Z0
+	ADDQ         CX, R13
+	ADDQ         $0x01, R14
+	CMPQ         R14, AX
+	JLT          row_1_tail
+	VMOVUPS      Z0, K1, (BX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func solveLowerAVX512(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·solveLowerAVX512(SB), NOSPLIT, $0-56
+	MOVQ rows+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ xs+24(FP), BX
+	SHLQ $0x02, BX
+	MOVQ mi+40(FP), SI
+	SHLQ $0x02, SI
+	MOVQ mj+48(FP), DI
+	SHLQ $0x02, DI
+
+panel_8:
+	CMPQ CX, $0x80
+	JLT  panel_8_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_8:
+	CMPQ    R8, AX
+	JGE     end_8
+	ADDQ    SI, R12
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	VMOVUPS 128(R10), Z2
+	VMOVUPS 192(R10), Z3
+	VMOVUPS 256(R10), Z4
+	VMOVUPS 320(R10), Z5
+	VMOVUPS 384(R10), Z6
+	VMOVUPS 448(R10), Z7
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_8:
+	VBROADCASTSS (R13), Z8
+	VFMADD231PS  (R11), Z8, Z0
+	VFMADD231PS  64(R11), Z8, Z1
+	VFMADD231PS  128(R11), Z8, Z2
+	VFMADD231PS  192(R11), Z8, Z3
+	VFMADD231PS  256(R11), Z8, Z4
+	VFMADD231PS  320(R11), Z8, Z5
+	VFMADD231PS  384(R11), Z8, Z6
+	VFMADD231PS  448(R11), Z8, Z7
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_8
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, 128(R10)
+	VMOVUPS      Z3, 192(R10)
+	VMOVUPS      Z4, 256(R10)
+	VMOVUPS      Z5, 320(R10)
+	VMOVUPS      Z6, 384(R10)
+	VMOVUPS      Z7, 448(R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_8
+
+end_8:
+	ADDQ $0x00000200, DX
+	SUBQ $0x80, CX
+	JMP  panel_8
+
+panel_8_done:
+panel_4:
+	CMPQ CX, $0x40
+	JLT  panel_4_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_4:
+	CMPQ    R8, AX
+	JGE     end_4
+	ADDQ    SI, R12
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	VMOVUPS 128(R10), Z2
+	VMOVUPS 192(R10), Z3
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_4:
+	VBROADCASTSS (R13), Z8
+	VFMADD231PS  (R11), Z8, Z0
+	VFMADD231PS  64(R11), Z8, Z1
+	VFMADD231PS  128(R11), Z8, Z2
+	VFMADD231PS  192(R11), Z8, Z3
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_4
+	VMOVUPS      Z0, (R10)
+	VMOVUPS      Z1, 64(R10)
+	VMOVUPS      Z2, 128(R10)
+	VMOVUPS      Z3, 192(R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_4
+
+end_4:
+	ADDQ $0x00000100, DX
+	SUBQ $0x40, CX
+	JMP  panel_4
+
+panel_4_done:
+panel_1:
+	CMPQ CX, $0x10
+	JLT  panel_1_done
+	MOVQ $0x00000001, R8
+	LEAQ (DX)(BX*1), R10
+	MOVQ m+32(FP), R12
+
+row_1:
+	CMPQ    R8, AX
+	JGE     end_1
+	ADDQ    SI, R12
+	VMOVUPS (R10), Z0
+	MOVQ    DX, R11
+	MOVQ    R12, R13
+	MOVQ    R8, R9
+
+term_1:
+	VBROADCASTSS (R13), Z8
+	VFMADD231PS  (R11), Z8, Z0
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_1
+	VMOVUPS      Z0, (R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_1
+
+end_1:
+	ADDQ $0x00000040, DX
+	SUBQ $0x10, CX
+	JMP  panel_1
+
+panel_1_done:
+	TESTQ CX, CX
+	JZ    done
+	MOVL  $-1, R8
+	BZHIL CX, R8, R8
+	KMOVW R8, K1
+	MOVQ  $0x00000001, R8
+	LEAQ  (DX)(BX*1), R10
+	MOVQ  m+32(FP), R12
+
+row_1_tail:
+	CMPQ      R8, AX
+	JGE       end_1_tail
+	ADDQ      SI, R12
+	VMOVUPS.Z (R10), K1, Z0
+	MOVQ      DX, R11
+	MOVQ      R12, R13
+	MOVQ      R8, R9
+
+term_1_tail:
+	VBROADCASTSS (R13), Z8
+	VMOVUPS.Z    (R11), K1, Z9
+	VFMADD231PS  Z9, Z8, Z0
+	ADDQ         BX, R11
+	ADDQ         DI, R13
+	DECQ         R9
+	JNZ          term_1_tail
+	VMOVUPS      Z0, K1, (R10)
+	ADDQ         BX, R10
+	INCQ         R8
+	JMP          row_1_tail
+
+end_1_tail:
+done:
+	VZEROUPPER
+	RET
+
 // func dropAVX512(n int, x *float32, state uint64, threshold uint32, scale float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·dropAVX512(SB), NOSPLIT, $0-32

@@ -1,0 +1,51 @@
+package kernel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestSolveLower: the solution in float64, forward and back, for all widths around those of panels and vectors, with
+// nothing touched around and what is on and above the diagonal not read.
+func TestSolveLower(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(64, 64))
+		for n := 1; n < 200; n += 1 + n/20 {
+			for _, rows := range []int{1, 2, 7, 32} {
+				xs, ms := n+rng.IntN(3), rows+rng.IntN(3)
+				m := normals(rng, rows*ms)
+				for i := range rows {
+					for j := range rows {
+						if m[i*ms+j] /= float32(rows); j >= i {
+							m[i*ms+j] = nan
+						}
+					}
+				}
+				for _, back := range []bool{false, true} {
+					x := frame(normals(rng, rows*xs), 1)
+					want := wide(x.x())
+					for i := 1; i < rows; i++ {
+						for j := range i {
+							to, from, f := i, j, m[i*ms+j]
+							if back {
+								to, from = rows-1-i, rows-1-j
+								f = m[from*ms+to]
+							}
+							for c := range n {
+								want[to*xs+c] += float64(f) * want[from*xs+c]
+							}
+						}
+					}
+					if back {
+						SolveUpper(x.x(), xs, m, ms, rows, n)
+					} else {
+						SolveLower(x.x(), xs, m, ms, rows, n)
+					}
+					within(t, fmt.Sprintf("%d by %d, back %v", rows, n, back), x.x(), want, 1e-5)
+					x.check(t, "x")
+				}
+			}
+		}
+	})
+}
