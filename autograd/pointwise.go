@@ -35,9 +35,10 @@ func (t *Tape) Mul(x, y *tensor.Tensor) *tensor.Tensor {
 	return t.engine.Mul(x, y)
 }
 
-// Gate computes y = x · a(z) element by element: Mamba's gate with SiLU.
+// Gate computes y = x · a(z) element by element: Mamba's gate with SiLU. Unlike that of Mul, the second factor is the
+// one that explanations hold fixed.
 func (t *Tape) Gate(x, z *tensor.Tensor, a engine.Activation) *tensor.Tensor {
-	if !x.SameShape(z) || a == engine.None {
+	if !x.SameShape(z) {
 		shapePanic("Gate", x, z)
 	}
 	return t.engine.Gate(x, z, a)

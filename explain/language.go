@@ -69,16 +69,21 @@ func (g *Language) Each(t *autograd.Tape, ids []int32, last int,
 	see func(layer int, b *model.Block, u *tensor.Tensor)) {
 	var blocks []*model.Block
 	for i, b := range g.Backbone.Blocks[:last+1] {
-		blocks = append(blocks, ShowInput(b, i == last, func(u *tensor.Tensor) { see(i, b, u) }))
+		blocks = append(blocks, ShowInput(b, i == last, func(b *model.Block, u *tensor.Tensor) { see(i, b, u) }))
 	}
 	g.Forward(t, blocks, ids)
 	t.Reset()
 }
 
-// ShowInput is a block that shows the input of its mixer. The last block that is observed ends there.
-func ShowInput(b *model.Block, last bool, see func(u *tensor.Tensor)) *model.Block {
+// ShowInput is a block that shows the input of its mixer, with a block whose mixer needs no other layer (see
+// mixer.Given). The last block that is observed ends there.
+func ShowInput(b *model.Block, last bool, see func(b *model.Block, u *tensor.Tensor)) *model.Block {
 	with := *b
-	with.Mixer = watched{b.Mixer, see, last}
+	with.Mixer = watched{b.Mixer, func(u *tensor.Tensor, r *mixer.Rows) {
+		alone := *b
+		alone.Mixer = mixer.Given(b.Mixer, r.Handed)
+		see(&alone, u)
+	}, last}
 	if last {
 		with.MLP, with.Norm2 = nil, nil
 	}
@@ -88,12 +93,12 @@ func ShowInput(b *model.Block, last bool, see func(u *tensor.Tensor)) *model.Blo
 // watched is a mixer whose inputs are observed.
 type watched struct {
 	mixer.Mixer
-	see  func(u *tensor.Tensor)
+	see  func(u *tensor.Tensor, r *mixer.Rows)
 	last bool // what it makes is not needed
 }
 
 func (w watched) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
-	w.see(u)
+	w.see(u, r)
 	if w.last {
 		return u
 	}

@@ -59,11 +59,11 @@ type Streams struct {
 // mostStreams bounds the numbers of streams that are stored.
 const mostStreams = 1 << 26
 
-// KeepStreams makes w store the streams of n tokens from number at on, and returns them: nil if they are too large, or
-// if the model is not run by layers.
+// KeepStreams makes w store the streams of n tokens from number at on, and returns them: nil if they are too large, if
+// the model is not run by layers, or if its layers hand on what is not in the stream.
 func (g *Language) KeepStreams(w *Probe, at, n int) *Streams {
 	layers := len(g.Backbone.Blocks)
-	if g.Model == nil || layers*n > mostStreams/g.Unembedding.Dim(1) {
+	if g.Model == nil || g.Backbone.HandsOn() || layers*n > mostStreams/g.Unembedding.Dim(1) {
 		return nil
 	}
 	s := &Streams{at, make([][]float32, layers+1)}
@@ -280,7 +280,7 @@ func (r *Run) hook(layer int, b *model.Block) error {
 		b.Mixer = editedMixer{b.Mixer, edit(hooks)}
 	}
 	if hooks := of[MLPOut]; len(hooks) > 0 && b.MLP != nil {
-		b.MLP = editedMLP{b.MLP, edit(hooks)}
+		b.MLP = editedMixer{b.MLP, edit(hooks)}
 	}
 	return nil
 }
@@ -318,7 +318,7 @@ func (m ShownNorm) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tens
 	return s, y
 }
 
-// editedMixer is a mixer whose outputs are changed.
+// editedMixer is a mixer, or a feed-forward part, whose outputs are changed.
 type editedMixer struct {
 	mixer.Mixer
 	edit func(t *autograd.Tape, y *tensor.Tensor) *tensor.Tensor
@@ -327,17 +327,6 @@ type editedMixer struct {
 // Forward runs the mixer and changes what it returns.
 func (m editedMixer) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *tensor.Tensor {
 	return m.edit(t, m.Mixer.Forward(t, u, r))
-}
-
-// editedMLP is a feed-forward part whose outputs are changed.
-type editedMLP struct {
-	nn.FeedForward
-	edit func(t *autograd.Tape, y *tensor.Tensor) *tensor.Tensor
-}
-
-// Forward runs the feed-forward part and changes what it returns.
-func (m editedMLP) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
-	return m.edit(t, m.FeedForward.Forward(t, x))
 }
 
 // forgetful is a mixer that reads every token as the first of a sequence, at its place.
@@ -351,7 +340,7 @@ func (m forgetful) Forward(t *autograd.Tape, u *tensor.Tensor, r *mixer.Rows) *t
 			alone.Add(1, r.Start(i)+j)
 		}
 	}
-	return m.Mixer.Forward(t, u, &mixer.Rows{Rows: alone})
+	return m.Mixer.Forward(t, u, &mixer.Rows{Rows: alone, Handed: r.Handed})
 }
 
 // Pass reads ids.

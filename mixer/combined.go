@@ -12,8 +12,19 @@ import (
 
 // What stands here makes mixers of mixers, for layers that are not a single one.
 
-// Alone is a layer of a feed-forward part alone, where others have a mixer: it maps each position by itself.
+// Alone is a feed-forward part as a mixer: it maps each position by itself.
 func Alone(part nn.FeedForward) Mixer { return alone{part} }
+
+// PartOf is the feed-forward part that m is, perhaps scaled; nil for another mixer.
+func PartOf(m Mixer) nn.FeedForward {
+	switch m := m.(type) {
+	case alone:
+		return m.part
+	case scaled:
+		return PartOf(m.Mixer)
+	}
+	return nil
+}
 
 type alone struct{ part nn.FeedForward }
 
@@ -112,7 +123,7 @@ func (r *Rows) Part(i int) *Rows {
 		r.parts = append(r.parts, &Rows{})
 	}
 	p := r.parts[i]
-	p.Rows, p.States, p.Steps = r.Rows, p.States[:0], r.Steps
+	p.Rows, p.States, p.Steps, p.Handed = r.Rows, p.States[:0], r.Steps, r.Handed
 	for _, s := range r.States {
 		var part State
 		if s != nil {

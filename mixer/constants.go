@@ -16,8 +16,11 @@ func zeros(shape ...int) func() *tensor.Tensor {
 }
 
 // ones is a constant of ones.
-func ones(n int) func() *tensor.Tensor {
-	return sync.OnceValue(func() *tensor.Tensor { return vectorOf(n, func(int) float32 { return 1 }) })
+func ones(n int) func() *tensor.Tensor { return constant(1, n) }
+
+// constant is a vector of n equal numbers.
+func constant(x float64, n int) func() *tensor.Tensor {
+	return sync.OnceValue(func() *tensor.Tensor { return vectorOf(n, func(int) float32 { return float32(x) }) })
 }
 
 // vectorOf is a vector of n values.

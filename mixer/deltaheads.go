@@ -16,8 +16,8 @@ import (
 //
 //	(q, k, v) = silu(conv1d(QKV(u)));   q = q/(|q|·√dk), k = k/|k|;   y = Out( gated(RMSNorm(o)) )
 //
-// where |x|² = Σ x² + 1e-6 of each head. The state is the inputs that the filter needs, (d_conv-1, 2·hk·dk + h·dv), and S
-// (h, dk, dv), for each of the h heads of values.
+// where |x|² = Σ x² + 1e-6 of each head. The state is the inputs that the filter needs, (d_conv-1, 2·hk·dk + h·dv), and
+// S (h, dk, dv), for each of the h heads of values.
 type deltaHeads struct {
 	QKV, Out *nn.Linear
 	Conv     shortConv
@@ -65,24 +65,22 @@ func newDeltaHeads(cfg Config, o deltaOptions) (deltaHeads, error) {
 	case o.Heads < 1 || o.Heads > maxHeads || o.Heads%o.KeyHeads != 0:
 		return deltaHeads{}, fmt.Errorf("num_v_heads: found %d, want a multiple of num_k_heads %d, at most %d", o.Heads,
 			o.KeyHeads, maxHeads)
-	case o.KeyDim < 1 || o.KeyDim > maxState:
-		return deltaHeads{}, fmt.Errorf("head_k_dim: found %d, want 1 to %d", o.KeyDim, maxState)
-	case o.ValueDim < 1 || o.ValueDim > maxState:
-		return deltaHeads{}, fmt.Errorf("head_v_dim: found %d, want 1 to %d", o.ValueDim, maxState)
+	case o.KeyDim < 1 || o.KeyDim > maxHeadDim:
+		return deltaHeads{}, fmt.Errorf("head_k_dim: found %d, want 1 to %d", o.KeyDim, maxHeadDim)
+	case o.ValueDim < 1 || o.ValueDim > maxHeadDim:
+		return deltaHeads{}, fmt.Errorf("head_v_dim: found %d, want 1 to %d", o.ValueDim, maxHeadDim)
 	case o.DConv < 1 || o.DConv > maxState:
 		return deltaHeads{}, fmt.Errorf("d_conv: found %d, want 1 to %d", o.DConv, maxState)
 	case !(o.NormEps > 0):
 		return deltaHeads{}, fmt.Errorf("norm_eps: found %g, want more than 0", o.NormEps)
 	}
 	m := deltaHeads{
-		QKV: projection(cfg.DModel, o.filtered(), 1, false), Conv: newShortConv(o.filtered(), o.DConv, false, engine.SiLU),
+		QKV:  projection(cfg.DModel, o.filtered(), 1, false),
+		Conv: newShortConv(o.filtered(), o.DConv, false, engine.SiLU),
 		Norm: nn.NewRMSNorm(o.ValueDim, o.NormEps), Out: projection(o.values(), cfg.DModel, cfg.NLayer, false), opt: o,
 	}
-	for i, length := range []float64{1 / math.Sqrt(float64(o.KeyDim)), 1} {
-		m.lengths[i] = sync.OnceValue(func() *tensor.Tensor {
-			return vectorOf(o.keys(), func(int) float32 { return float32(length / math.Sqrt(float64(o.KeyDim))) })
-		})
-	}
+	root := math.Sqrt(float64(o.KeyDim))
+	m.lengths = [2]func() *tensor.Tensor{constant(1/root/root, o.keys()), constant(1/root, o.keys())}
 	return m, nil
 }
 
@@ -123,12 +121,12 @@ func (m *deltaHeads) normed(t *autograd.Tape, o *tensor.Tensor) *tensor.Tensor {
 // NewState returns the state before the first position, zeros.
 func (m *deltaHeads) NewState() State {
 	o := &m.opt
-	return newFixedState([]string{"conv", "ssm"}, []int{o.DConv - 1, o.filtered()}, []int{o.Heads, o.KeyDim, o.ValueDim}).
-		of(PositionRows, Numbers)
+	return newFixedState([]string{"conv", "ssm"}, []int{o.DConv - 1, o.filtered()},
+		[]int{o.Heads, o.KeyDim, o.ValueDim}).of(PositionRows, Numbers)
 }
 
 // Traits are those of a recurrence.
-func (m *deltaHeads) Traits() Traits { return Traits{} }
+func (m *deltaHeads) Traits() Traits { return Traits{StepsRows: true} }
 
 // params visits the common parameters, and those of gates between them.
 func (m *deltaHeads) params(prefix string, visit nn.Visitor, gates func()) {
@@ -151,3 +149,20 @@ func (m *deltaHeads) kernels(*autograd.Tape, int) []Response {
 }
 
 func (m *deltaHeads) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }
+
+// ofHeads sums the channels of each head, or repeats a number of each for its channels: a block of ones for each head.
+type ofHeads struct{ one, none func() *tensor.Tensor }
+
+// newOfHeads is for from channels of a head that become so many others.
+func newOfHeads(heads, from, to int) ofHeads {
+	return ofHeads{none: zeros(heads, to), one: sync.OnceValue(func() *tensor.Tensor {
+		x := tensor.New(heads, from, to)
+		x.Fill(1)
+		return x
+	})}
+}
+
+// forward maps x (…, heads·from) to (…, heads·to).
+func (m ofHeads) forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	return t.BlockLinear(x, m.one(), m.none(), engine.None)
+}

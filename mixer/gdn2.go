@@ -41,7 +41,7 @@ func gdn2Defaults(c Config) gdn2Options {
 
 // newGDN2 returns a GDN-2 mixer whose parameters have no values yet.
 func newGDN2(cfg Config, o gdn2Options) (Mixer, error) {
-	m, err := newKDA(cfg, kdaOptions{deltaOptions: o.deltaOptions, fadingOptions: o.fadingOptions, GateBias: o.GateBias})
+	m, err := newKDA(cfg, kdaOptions{o.deltaOptions, o.fadingOptions, 0, o.GateBias})
 	if err != nil {
 		return nil, err
 	}

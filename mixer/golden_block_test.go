@@ -23,6 +23,10 @@ type goldenBlock struct {
 	tol float64
 	// of are the case's tensors whose rows, one after the other, a parameter has; nil for the one of its name.
 	of func(name string) []string
+	// turned are the names of tensors that the mixer has transposed: the last two axes.
+	turned map[string]bool
+	// With a second input, handed to the mixer, whose names end in that: empty for none.
+	handed string
 }
 
 // checkBlock compares a block that computes on the CPU's engine and has the official names.
@@ -45,10 +49,15 @@ func (g *goldenBlock) check() {
 	x := leaf(g.F32("in/x"), s[0]*s[1], s[2])
 	tape := autograd.NewTape(g.on)
 	tape.Record(true)
-	y := g.m.Forward(tape, x, equalRows(s[0], s[1]))
+	rows := equalRows(s[0], s[1])
+	rows.Handed = g.hand("in/"+g.handed, 0, s[1])
+	y := g.m.Forward(tape, x, rows)
 	golden.Close(g.t, "y", read(y), g.F64("out/y"), g.tol)
 	tape.BackwardFrom(y, tensor.FromSlice(g.F32("in/dy"), y.Shape()...))
 	golden.Close(g.t, "gradient of x", gradient(tape, x), g.F64("grad/in/x"), g.tol)
+	if g.handed != "" {
+		golden.Close(g.t, "gradient of what is handed", gradient(tape, rows.Handed.Values), g.F64("grad/in/"+g.handed), g.tol)
+	}
 	g.m.Params("", func(name string, p *nn.Param) {
 		golden.Close(g.t, "gradient of "+name, gradient(tape, p.Tensor), g.values("grad/", name), g.tol)
 	})
@@ -73,11 +82,13 @@ func (g *goldenBlock) steps(x *tensor.Tensor) {
 		for _, record := range []bool{false, true} {
 			tape, st := autograd.NewTape(g.on), begin(g.m, s[0])
 			tape.Record(record)
+			st.handed = g.hand("in/"+g.handed, 0, s[1])
 			st.forward(tape, x)
 			g.state(st, "out/prefill_")
 			y, lo := make([]float32, len(all)), 0
 			for _, n := range lengths {
 				u := tensor.FromSlice(positionsOf(all, next, lo, lo+n), next[0]*n, next[2])
+				st.handed = g.hand("in/"+g.handed+"_next", lo, lo+n)
 				got := read(st.forward(tape, u))
 				for b := range next[0] {
 					copy(y[(b*next[1]+lo)*next[2]:], got[b*n*next[2]:][:n*next[2]])
@@ -103,9 +114,36 @@ func (g *goldenBlock) values(of, name string) (x []float64) {
 		parts = g.of(name)
 	}
 	for _, part := range parts {
-		x = append(x, g.F64(of+part)...)
+		one := g.F64(of + part)
+		if g.turned[part] {
+			one = turned(one, g.Shape(of+part))
+		}
+		x = append(x, one...)
 	}
 	return x
+}
+
+// hand is what is handed to the mixer at the positions [lo, hi), nil for nothing.
+func (g *goldenBlock) hand(name string, lo, hi int) *Handed {
+	if g.handed == "" {
+		return nil
+	}
+	s := g.Shape(name)
+	return &Handed{leaf(positionsOf(g.F32(name), s, lo, hi), s[0]*(hi-lo), s[2])}
+}
+
+// turned swaps the last two axes.
+func turned(x []float64, shape []int) []float64 {
+	rows, cols := shape[len(shape)-2], shape[len(shape)-1]
+	out := make([]float64, 0, len(x))
+	for ; len(x) > 0; x = x[rows*cols:] {
+		for c := range cols {
+			for r := range rows {
+				out = append(out, x[r*cols+c])
+			}
+		}
+	}
+	return out
 }
 
 // narrow are the same numbers in float32.
@@ -136,6 +174,9 @@ func (g *goldenBlock) state(st *several, prefix string) {
 			continue
 		}
 		want := g.F64(official)
+		if g.turned[name] {
+			want = turned(want, g.Shape(official))
+		}
 		if name == "conv" {
 			s := g.Shape(official)
 			d, k := s[1], s[2]

@@ -15,12 +15,18 @@ import (
 // on that of the definitions, where results and the constants 1/√dk are rounded to float32.
 func onBothEngines(t *testing.T, c golden.Case, m Mixer, of func(name string) []string) {
 	t.Helper()
+	eachEngine(t, goldenBlock{Case: c, m: m, of: of})
+}
+
+func eachEngine(t *testing.T, b goldenBlock) {
+	t.Helper()
 	for name, on := range map[string]struct {
 		engine.Backend
 		tol float64
 	}{"cpu": {cpu.Backend{}, 1e-5}, "reference": {reference.Backend{}, 5e-7}} {
 		t.Run(name, func(t *testing.T) {
-			b := goldenBlock{Case: c.With(t), t: t, m: m, on: on.Backend, tol: on.tol, of: of}
+			b := b
+			b.Case, b.t, b.on, b.tol = b.With(t), t, on.Backend, on.tol
 			b.check()
 		})
 	}

@@ -3,7 +3,6 @@ package mixer
 import (
 	"fmt"
 	"math"
-	"sync"
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
@@ -93,7 +92,7 @@ type fading struct {
 	ALog *nn.Param     // (h)
 
 	bound float64
-	each  broadcast
+	each  ofHeads
 	none  func() *tensor.Tensor
 }
 
@@ -117,8 +116,10 @@ func newFading(cfg Config, heads *deltaOptions, o fadingOptions, bound float64) 
 		return f, fmt.Errorf("dt_min, dt_max: found %g, %g, want 0 < dt_min ≤ dt_max", o.DtMin, o.DtMax)
 	}
 	n := heads.Heads * heads.KeyDim
-	f = fading{A: lowRank(cfg.DModel, o.Rank, n, false), ALog: nn.NewParam(nn.SSMSystem, logOfUniform(1, 16), heads.Heads),
-		bound: bound, each: newBroadcast(heads.Heads, heads.KeyDim), none: zeros(n)}
+	f = fading{
+		A: lowRank(cfg.DModel, o.Rank, n, false), ALog: nn.NewParam(nn.SSMSystem, logOfUniform(1, 16), heads.Heads),
+		bound: bound, each: newOfHeads(heads.Heads, 1, heads.KeyDim), none: zeros(n),
+	}
 	f.A[0].Weight.Fine, f.A[1].Weight.Fine = true, true
 	f.A[1].Bias = nn.NewParam(nn.SSMSystem, inverseSoftplus(o.DtMin, o.DtMax), n)
 	if bound == 0 {
@@ -162,23 +163,4 @@ func (f *fading) system() System {
 // lowRank are a map to fewer channels and one from there.
 func lowRank(in, rank, out int, bias bool) [2]*nn.Linear {
 	return [2]*nn.Linear{projection(in, rank, 1, false), projection(rank, out, 1, bias)}
-}
-
-// broadcast repeats a number of each head for each of its channels.
-type broadcast struct{ one, none func() *tensor.Tensor }
-
-func newBroadcast(heads, channels int) broadcast {
-	return broadcast{
-		one: sync.OnceValue(func() *tensor.Tensor {
-			x := tensor.New(heads, 1, channels)
-			x.Fill(1)
-			return x
-		}),
-		none: zeros(heads, channels),
-	}
-}
-
-// forward maps x (…, heads) to (…, heads·channels).
-func (b broadcast) forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
-	return t.BlockLinear(x, b.one(), b.none(), engine.None)
 }

@@ -76,5 +76,6 @@ type Config struct {
 	NumHeads  int    // attention: heads
 	RotaryDim int    // attention: rotated components of each head, 0 for none
 	Dropout   float64
-	Options   Options // of this mixer alone: they stand above the fields
+	Options   Options  // of this mixer alone: they stand above the fields
+	Earlier   []string // of the layers before, as mamba2+attention
 }

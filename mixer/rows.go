@@ -17,6 +17,8 @@ type Rows struct {
 	// Steps are how long each position comes behind the one before, in time steps of the model, (n); nil where that is
 	// 1 everywhere. A mixer whose Traits say Steps goes by them, others overlook them.
 	Steps []float32
+	// Handed is shared by the layers of a call; nil for a layer alone.
+	Handed *Handed
 
 	// Parts of the states, collected for one operation, which does not keep the slices.
 	slots    []engine.Slots

@@ -14,6 +14,7 @@ type several struct {
 	m      Mixer
 	states []State
 	at     int
+	handed *Handed
 }
 
 // begin returns b sequences before their first position.
@@ -27,7 +28,7 @@ func begin(m Mixer, b int) *several {
 
 // forward goes on by u (b·l, d).
 func (s *several) forward(t *autograd.Tape, u *tensor.Tensor) *tensor.Tensor {
-	r := &Rows{Rows: &engine.Rows{}, States: s.states}
+	r := &Rows{Rows: &engine.Rows{}, States: s.states, Handed: s.handed}
 	l := u.Rows() / len(s.states)
 	for range s.states {
 		r.Add(l, s.at)

@@ -101,6 +101,8 @@ func mapped(p *nn.Param, f func(float64) float64) []float64 {
 	return out
 }
 
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
 func softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
 // shortKernel turns the taps of a short filter (d, 1, k), the newest last, into a kernel (k, d).

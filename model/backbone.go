@@ -37,7 +37,8 @@ type Block struct {
 	Mixer        mixer.Mixer
 	Shared       *mixer.Shared // extends the mixer's input; nil for none
 	Norm1, Norm2 nn.AddNorm
-	MLP          nn.FeedForward // nil for none, and Norm2 too
+	MLP          mixer.Mixer // nil for none, and Norm2 too; a mixer of positions alone but for RWKV-7
+	remembers    bool        // the MLP has a state
 	scopes       [2]string
 }
 
@@ -50,16 +51,19 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 	bb := Backbone{LnF: cfg.newNorm()}
 	bb.use(native.Backend)
 	shape, blocks := cfg.feedForwardShape(len(plan)), mixer.SharedBlocks{}
+	shared := cfg.mixerConfig(len(plan))
 	for i, kind := range plan {
-		l, err := cfg.newLayer(kind, cfg.mixerConfig(len(plan)), shape, blocks, encoder)
+		l, err := cfg.newLayer(kind, shared, shape, blocks, encoder)
 		if err != nil {
 			return Backbone{}, err
 		}
+		shared.Earlier = append(shared.Earlier, l.kind)
 		prefix := fmt.Sprintf("backbone.layers.%d.", i)
 		b := &Block{Kind: l.kind, Mixer: l.mixer, Shared: l.shared, Norm1: cfg.newNorm(),
 			scopes: [2]string{prefix + "mixer", prefix + "mlp"}}
 		if l.mlp != nil {
 			b.Norm2, b.MLP = cfg.newNorm(), l.mlp
+			b.remembers = len(mixer.StateParts(l.mlp.NewState())) > 0
 		}
 		bb.Blocks = append(bb.Blocks, b)
 	}
@@ -91,6 +95,9 @@ func (bb *Backbone) run(t *autograd.Tape, hidden *tensor.Tensor, r *Rows, drop f
 // runFrom is run from a block on. first is the stream before the first block.
 func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Tensor, r *Rows,
 	drop float64) *tensor.Tensor {
+	if from == 0 {
+		r.handed = mixer.Handed{}
+	}
 	var residual *tensor.Tensor
 	mark := t.Mark()
 	free := !t.Recording() || !r.remember() // the states of a recording tape must outlive the layer
@@ -99,7 +106,7 @@ func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Te
 	for i := from; i < len(bb.Blocks); i++ {
 		residual, hidden = bb.Blocks[i].forward(t, residual, hidden, first, r.of(i), drop)
 		if free {
-			t.ReleaseSince(mark, residual, hidden)
+			t.ReleaseSince(mark, r.keep(residual, hidden)...)
 		}
 	}
 	t.Over(nil)
@@ -115,12 +122,11 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden, first *tensor.Tensor
 	drop float64) (r, h *tensor.Tensor) {
 	t.Scope(b.scopes[0])
 	if b.Shared != nil {
-		residual, hidden = b.share(t, residual, hidden, first, rows.Part(0))
-		rows = rows.Part(1)
+		residual, hidden = b.share(t, residual, hidden, first, b.part(rows, sharedPart))
 	} else {
 		residual, hidden = b.Norm1.AddForward(t, hidden, residual)
 	}
-	hidden = mixer.Run(t, b.Mixer, hidden, rows)
+	hidden = mixer.Run(t, b.Mixer, hidden, b.part(rows, mixerPart))
 	t.Show(b.scopes[0], hidden)
 	hidden = t.Dropout(hidden, drop, rows.Rows)
 	if b.MLP == nil {
@@ -128,7 +134,7 @@ func (b *Block) forward(t *autograd.Tape, residual, hidden, first *tensor.Tensor
 	}
 	t.Scope(b.scopes[1])
 	residual, hidden = b.Norm2.AddForward(t, hidden, residual)
-	hidden = b.MLP.Forward(t, hidden)
+	hidden = mixer.Run(t, b.MLP, hidden, b.part(rows, mlpPart))
 	t.Show(b.scopes[1], hidden)
 	return residual, t.Dropout(hidden, drop, rows.Rows)
 }
@@ -143,21 +149,76 @@ func (b *Block) share(t *autograd.Tape, residual, hidden, first *tensor.Tensor, 
 	return hidden, seen
 }
 
-// newState returns the state of the block before the first position.
-func (b *Block) newState() mixer.State {
-	if b.Shared == nil {
-		return b.Mixer.NewState()
+// The parts of a block that may have states, in the order in which a state has them.
+const (
+	sharedPart = iota
+	mixerPart
+	mlpPart
+)
+
+// part returns rows with the states of a part. A state is that of the mixer alone if no other part has one.
+func (b *Block) part(rows *mixer.Rows, i int) *mixer.Rows {
+	switch {
+	case b.Shared == nil && !b.remembers, i == mlpPart && !b.remembers:
+		return rows
+	case b.Shared == nil:
+		i--
 	}
-	return mixer.Together([]string{"shared", "mixer"}, []mixer.State{b.Shared.NewState(), b.Mixer.NewState()})
+	return rows.Part(i)
 }
 
-// traits returns the traits of the mixer and of its input.
-func (b *Block) traits() mixer.Traits {
-	if b.Shared == nil {
-		return b.Mixer.Traits()
+// newState returns the state of the block before the first position.
+func (b *Block) newState() mixer.State {
+	names, parts := []string{"mixer"}, []mixer.State{b.Mixer.NewState()}
+	if b.Shared != nil {
+		names, parts = slices.Insert(names, 0, "shared"), slices.Insert(parts, 0, b.Shared.NewState())
 	}
-	return b.Mixer.Traits().And(b.Shared.Traits())
+	if b.remembers {
+		names, parts = append(names, "mlp"), append(parts, b.MLP.NewState())
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return mixer.Together(names, parts)
 }
+
+// traits returns the traits of all parts.
+func (b *Block) traits() mixer.Traits {
+	all := b.Mixer.Traits()
+	if b.Shared != nil {
+		all = all.And(b.Shared.Traits())
+	}
+	if b.MLP != nil {
+		all = all.And(b.MLP.Traits())
+	}
+	return all
+}
+
+// hand computes what the layers before i hand to it and later ones, for rows without states, from the stream before the
+// first layer: it runs those up to the one that hands something on.
+func (bb *Backbone) hand(t *autograd.Tape, i int, first *tensor.Tensor, r *Rows) {
+	giver := bb.giver()
+	if giver < 0 || i <= giver {
+		return
+	}
+	if r.remember() {
+		panic("model: found rows with states from a layer on, which needs what earlier ones hand on")
+	}
+	r.handed = mixer.Handed{}
+	var residual *tensor.Tensor
+	hidden := first
+	for j := range giver + 1 {
+		residual, hidden = bb.Blocks[j].forward(t, residual, hidden, first, r.of(j), 0)
+	}
+}
+
+// giver is the first layer that hands something to later ones, -1 for none.
+func (bb *Backbone) giver() int {
+	return slices.IndexFunc(bb.Blocks, func(b *Block) bool { return mixer.Hands(b.Mixer) })
+}
+
+// HandsOn reports whether a layer hands to later ones what is not in the stream.
+func (bb *Backbone) HandsOn() bool { return bb.giver() >= 0 }
 
 // LooksAhead reports whether an output depends on later inputs, as in encoders.
 func (bb *Backbone) LooksAhead() bool {

@@ -62,8 +62,8 @@ func (c *Config) experts(plan []string) (n int) {
 
 // routed creates mixtures of experts that are MLPs, with or without a gate. The inner width of a configuration is the
 // total over the experts that a position uses.
-func routed(a engine.Activation, gates bool) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
-	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
+func routed(a engine.Activation, gates bool) func(feedForwardShape, mixer.Options) (mixer.Mixer, error) {
+	return func(s feedForwardShape, given mixer.Options) (mixer.Mixer, error) {
 		o := defaultExperts
 		if err := config.Pairs(&o, given); err != nil {
 			return nil, err
@@ -99,6 +99,10 @@ func routed(a engine.Activation, gates bool) func(feedForwardShape, mixer.Option
 			m.WithoutBias()
 			shape.Shared = m
 		}
-		return nn.NewExperts(shape, s.outStd)
+		m, err := nn.NewExperts(shape, s.outStd)
+		if err != nil {
+			return nil, err
+		}
+		return mixer.Alone(m), nil
 	}
 }

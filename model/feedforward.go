@@ -20,12 +20,14 @@ type feedForwardShape struct {
 
 // feedForwards are the feed-forward parts that a configuration can name. Each function creates one from the options of
 // its entry.
-var feedForwards = map[string]func(s feedForwardShape, o mixer.Options) (nn.FeedForward, error){
+var feedForwards = map[string]func(s feedForwardShape, o mixer.Options) (mixer.Mixer, error){
 	"gelu":   mlp(engine.GeluTanh),
 	"relu2":  mlp(engine.SquaredReLU),
 	"glu":    gated(engine.Sigmoid),
 	"swiglu": gated(engine.SiLU),
 	"geglu":  gated(engine.GeluTanh),
+
+	"channel-mix": channelMix,
 
 	"swiglu" + expertsSuffix: routed(engine.SiLU, true),
 	"relu2" + expertsSuffix:  routed(engine.SquaredReLU, false),
@@ -44,8 +46,8 @@ type gatedOptions struct {
 }
 
 // mlp creates parts of two matrices with an activation between them.
-func mlp(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
-	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
+func mlp(a engine.Activation) func(feedForwardShape, mixer.Options) (mixer.Mixer, error) {
+	return func(s feedForwardShape, given mixer.Options) (mixer.Mixer, error) {
 		o := denseOptions{s.inner, true}
 		if err := readFeedForward(&o, given, &o.DInner); err != nil {
 			return nil, err
@@ -55,13 +57,24 @@ func mlp(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForw
 		if !o.Bias {
 			m.WithoutBias()
 		}
-		return m, nil
+		return mixer.Alone(m), nil
 	}
 }
 
+// channelMix creates the second part of RWKV-7's blocks.
+func channelMix(s feedForwardShape, given mixer.Options) (mixer.Mixer, error) {
+	o := struct {
+		DInner int `json:"d_inner"`
+	}{s.inner}
+	if err := readFeedForward(&o, given, &o.DInner); err != nil {
+		return nil, err
+	}
+	return mixer.NewChannelMix(s.d, o.DInner, s.outStd), nil
+}
+
 // gated creates parts with a gate.
-func gated(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedForward, error) {
-	return func(s feedForwardShape, given mixer.Options) (nn.FeedForward, error) {
+func gated(a engine.Activation) func(feedForwardShape, mixer.Options) (mixer.Mixer, error) {
+	return func(s feedForwardShape, given mixer.Options) (mixer.Mixer, error) {
 		o := gatedOptions{denseOptions{s.inner, true}, 1}
 		if err := readFeedForward(&o, given, &o.DInner); err != nil {
 			return nil, err
@@ -71,7 +84,7 @@ func gated(a engine.Activation) func(feedForwardShape, mixer.Options) (nn.FeedFo
 		if !o.Bias {
 			m.WithoutBias()
 		}
-		return m, nil
+		return mixer.Alone(m), nil
 	}
 }
 
@@ -89,7 +102,7 @@ func readFeedForward(o any, given mixer.Options, inner *int) error {
 }
 
 // newFeedForward returns the part of an entry NAME or NAME(OPTION=VALUE,...), nil for MLPNone.
-func newFeedForward(entry string, s feedForwardShape) (nn.FeedForward, error) {
+func newFeedForward(entry string, s feedForwardShape) (mixer.Mixer, error) {
 	name, options, err := ParseEntry(entry)
 	if err != nil || name == MLPNone && options == nil {
 		return nil, err
@@ -105,10 +118,10 @@ func newFeedForward(entry string, s feedForwardShape) (nn.FeedForward, error) {
 		return nil, err
 	}
 	part, err := build(s, options)
-	if err != nil || scale.In == 1 && scale.Out == 1 {
-		return part, err
+	if err != nil {
+		return nil, err
 	}
-	return nn.ScaledFeedForward{FeedForward: part, In: scale.In, Out: scale.Out}, nil
+	return mixer.Scaled(part, scale.In, scale.Out), nil
 }
 
 // scales are the optional factors of the inputs and outputs of a part of a layer.

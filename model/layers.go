@@ -8,7 +8,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/config"
 	"github.com/hippo-ssm/hippo/mixer"
-	"github.com/hippo-ssm/hippo/nn"
 )
 
 // An entry of the list of layers describes one layer:
@@ -64,8 +63,8 @@ func splitOutside(text string, separator rune) []string {
 type layer struct {
 	kind   string // names of its mixers
 	mixer  mixer.Mixer
-	shared *mixer.Shared  // nil for none
-	mlp    nn.FeedForward // nil for none
+	shared *mixer.Shared // nil for none
+	mlp    mixer.Mixer   // nil for none
 }
 
 // sharedName is the name in an entry of a block that several layers share.
@@ -176,7 +175,7 @@ func newPart(entry string, cfg mixer.Config, shape feedForwardShape, encoder boo
 	}
 	if feedForwards[name] != nil {
 		part, err := newFeedForward(entry, shape)
-		return name, mixer.Alone(part), false, err
+		return name, part, false, err
 	}
 	i := slices.IndexFunc(registry, func(m mixer.Info) bool { return m.Name == name })
 	if i < 0 {

@@ -22,12 +22,15 @@ func (m *Model) Embed(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 
 // Layer maps the stream before layer i to the one after it. first is the stream that Embed returned.
 func (m *Model) Layer(t *autograd.Tape, i int, stream, first *tensor.Tensor, r *Rows) *tensor.Tensor {
+	m.hand(t, i, first, r)
 	residual, hidden := m.Blocks[i].forward(t, nil, stream, first, r.of(i), 0)
 	return t.Add(residual, hidden)
 }
 
 // Rest maps the stream before layer i to hidden states after the final norm. first is the stream that Embed returned.
+// If layers hand on what is not in the stream, it takes rows without states, too, unless i is 0.
 func (m *Model) Rest(t *autograd.Tape, i int, stream, first *tensor.Tensor, r *Rows) *tensor.Tensor {
+	m.hand(t, i, first, r)
 	return m.runFrom(t, i, stream, first, r, 0)
 }
 
@@ -36,7 +39,7 @@ func (m *Model) Begin(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	return t.Dropout(m.Embed(t, ids, r), m.Config.EmbedDropout, &r.at)
 }
 
-// Through does the part of Forward in layer i, which must share no block with others. It takes and returns the stream
+// Through does the part of Forward in layer i, of a model that Shares nothing. It takes and returns the stream
 // as residual + hidden. The residual before the first layer is nil.
 func (m *Model) Through(t *autograd.Tape, i int, residual, hidden *tensor.Tensor, r *Rows) (res, hid *tensor.Tensor) {
 	return m.Blocks[i].forward(t, residual, hidden, nil, r.of(i), m.Config.ResidDropout)
@@ -50,7 +53,7 @@ func (m *Model) End(t *autograd.Tape, residual, hidden *tensor.Tensor) *tensor.T
 }
 
 // Shares reports whether some layer has a block that it shares with other layers or that sees the stream before the
-// first layer.
-func (m *Model) Shares() bool {
-	return slices.ContainsFunc(m.Blocks, func(b *Block) bool { return b.Shared != nil })
+// first layer, or needs what an earlier layer hands to it.
+func (bb *Backbone) Shares() bool {
+	return bb.HandsOn() || slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.Shared != nil })
 }

@@ -34,7 +34,11 @@ var registry = []mixer.Info{
 	mixer.LMUInfo,
 	mixer.BlockRecurrentInfo,
 	mixer.GatedConvInfo,
+	mixer.DeltaNetInfo,
 	mixer.GatedDeltaNetInfo,
+	mixer.KDAInfo,
+	mixer.GDN2Info,
+	mixer.RWKV7Info,
 }
 
 // Mixers describes the mixers that a configuration can name, in the order of the registry.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/mixer"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // Rows describe the input of one call of a model: sequences, or pieces of some, one after another. They may have any
@@ -17,6 +18,7 @@ type Rows struct {
 	states []*State
 	steps  []float32  // see mixer.Rows
 	layer  mixer.Rows // with the states of one layer at a time
+	handed mixer.Handed
 }
 
 // EqualRows returns b sequences of l positions each, without states before or after.
@@ -83,6 +85,7 @@ func (r *Rows) Clear() {
 	clear(r.states)
 	r.states, r.steps = r.states[:0], nil
 	r.layer.Forget()
+	r.handed = mixer.Handed{}
 }
 
 // Count returns the number of rows.
@@ -96,7 +99,7 @@ func (r *Rows) Len(i int) int { return r.at.Len(i) }
 
 // of returns the rows with the states of one layer.
 func (r *Rows) of(layer int) *mixer.Rows {
-	r.layer.Rows, r.layer.States, r.layer.Steps = &r.at, r.layer.States[:0], r.steps
+	r.layer.Rows, r.layer.States, r.layer.Steps, r.layer.Handed = &r.at, r.layer.States[:0], r.steps, &r.handed
 	for _, s := range r.states {
 		var m mixer.State
 		if s != nil {
@@ -110,6 +113,14 @@ func (r *Rows) of(layer int) *mixer.Rows {
 // remember reports whether a row has a state.
 func (r *Rows) remember() bool {
 	return slices.ContainsFunc(r.states, func(s *State) bool { return s != nil })
+}
+
+// keep appends what layers have handed on to tensors that later layers need.
+func (r *Rows) keep(xs ...*tensor.Tensor) []*tensor.Tensor {
+	if v := r.handed.Values; v != nil {
+		xs = append(xs, v)
+	}
+	return xs
 }
 
 // advance counts the positions that the states have seen.

@@ -46,14 +46,3 @@ func (m *Gated) Params(prefix string, visit Visitor) {
 
 // WithoutBias removes the biases.
 func (m *Gated) WithoutBias() { m.FC1.Bias, m.Gate.Bias, m.FC2.Bias = nil, nil, nil }
-
-// ScaledFeedForward is a feed-forward part whose inputs and outputs are multiplied by numbers.
-type ScaledFeedForward struct {
-	FeedForward
-	In, Out float64
-}
-
-// Forward maps (…, d) to (…, d).
-func (m ScaledFeedForward) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
-	return t.Scale(m.FeedForward.Forward(t, t.Scale(x, m.In)), m.Out)
-}

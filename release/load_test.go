@@ -12,6 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 )
@@ -154,9 +155,9 @@ func TestLoadErrors(t *testing.T) {
 	)
 	delete(tensors, missing)
 	tensors[misshapen] = checkpoint.NewTensor(misshapen, []int{2, 3}, make([]float32, 6))
-	bad := read(other.Blocks[1].MLP.(*nn.MLP).FC1.Weight.Tensor)
+	bad := read(mixer.PartOf(other.Blocks[1].MLP).(*nn.MLP).FC1.Weight.Tensor)
 	bad[7] = float32(math.NaN())
-	tensors[infinite] = checkpoint.NewTensor(infinite, other.Blocks[1].MLP.(*nn.MLP).FC1.Weight.Shape(), bad)
+	tensors[infinite] = checkpoint.NewTensor(infinite, mixer.PartOf(other.Blocks[1].MLP).(*nn.MLP).FC1.Weight.Shape(), bad)
 	tensors["backbone.surprise"] = checkpoint.NewTensor("backbone.surprise", []int{1}, []float32{1})
 	table := other.Embedding.Weight
 	tensors[headName] = checkpoint.NewTensor(headName, table.Shape(), make([]float32, table.Len()))

@@ -47,7 +47,9 @@ func (o *gateOp) Backward(eng *Engine) {
 			}
 			if dz != nil {
 				copy(w, dy[lo:hi])
-				functions[o.a].GradMul(w, z[lo:hi])
+				if o.a != engine.None {
+					functions[o.a].GradMul(w, z[lo:hi])
+				}
 				put(dz[lo:hi], w, x[lo:hi], addZ)
 			}
 		}

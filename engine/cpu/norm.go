@@ -25,7 +25,8 @@ func (eng *Engine) AddLayerNorm(x, r, w, b *tensor.Tensor, groups int, eps float
 		kernel.LayerNorm(y.Data()[lo*d:hi*d], mean[lo:hi], rstd[lo:hi], sd, w.Data(), b.Data(), d, eps)
 	})
 	if eng.wants(x, r, w, b) {
-		eng.push("AddLayerNorm", save(eng, normOp{x: x, r: r, s: s, w: w, b: b, y: y, mean: mean, rstd: rstd, d: d}), y, made)
+		o := normOp{x: x, r: r, s: s, w: w, b: b, y: y, mean: mean, rstd: rstd, d: d}
+		eng.push("AddLayerNorm", save(eng, o), y, made)
 	}
 	return s, y
 }

@@ -41,6 +41,7 @@ var entries = map[string][]string{
 	"lmu":              {"lmu(order=8)"},
 	"block-recurrent":  {"block-recurrent(num_heads=2,block=8,rows=3)"},
 	"gated-conv":       {"gated-conv", "gated-conv(d_conv=1)"},
+	"gated-deltanet":   {"gated-deltanet", "gated-deltanet(num_k_heads=2,num_v_heads=4,head_v_dim=5)"},
 	"":                 {"h3+mamba2(d_state=8,headdim=12)", "h3+gelu", "gelu"},
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/explain/memory"
+	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -222,7 +223,7 @@ func (s *Subject) Examine(ctx context.Context, name string, timed bool) (*Report
 func (a *Report) count(bb *model.Backbone, name string, p *nn.Param) error {
 	for len(a.Layers) < len(bb.Blocks) {
 		b := bb.Blocks[len(a.Layers)]
-		a.Layers = append(a.Layers, Layer{Kind: b.Kind, Shared: b.Shared != nil, MLP: mlpWords(b.MLP)})
+		a.Layers = append(a.Layers, Layer{Kind: b.Kind, Shared: b.Shared != nil, MLP: secondWords(b.MLP)})
 	}
 	layer, kind, rest := partAt(bb, name)
 	sum := 0.0
@@ -275,13 +276,20 @@ func partAt(bb *model.Backbone, name string) (layer int, kind, rest string) {
 	return layer, "norms", rest
 }
 
-// mlpWords describes a feed-forward part.
-func mlpWords(m nn.FeedForward) string {
+// secondWords describes the second part of a block, nil for none.
+func secondWords(m mixer.Mixer) string {
 	switch m := m.(type) {
 	case nil:
 		return ""
-	case nn.ScaledFeedForward:
-		return mlpWords(m.FeedForward)
+	case *mixer.ChannelMix:
+		return fmt.Sprintf("channel mix %d", m.Key.Weight.Dim(0))
+	}
+	return mlpWords(mixer.PartOf(m))
+}
+
+// mlpWords describes a feed-forward part.
+func mlpWords(m nn.FeedForward) string {
+	switch m := m.(type) {
 	case *nn.MLP:
 		return fmt.Sprintf("MLP %d", m.FC1.Weight.Dim(0))
 	case *nn.Gated:

@@ -20,7 +20,7 @@ func (s *Subject) systems(ctx context.Context, a *Report) error {
 	bb := *s.backbone
 	bb.Blocks = nil
 	for i, b := range s.backbone.Blocks {
-		bb.Blocks = append(bb.Blocks, explain.ShowInput(b, i == len(s.backbone.Blocks)-1, func(u *tensor.Tensor) {
+		bb.Blocks = append(bb.Blocks, explain.ShowInput(b, i == len(s.backbone.Blocks)-1, func(b *model.Block, u *tensor.Tensor) {
 			if failed == nil {
 				failed = ctx.Err()
 			}

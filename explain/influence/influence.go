@@ -200,7 +200,8 @@ func inputs(ctx context.Context, g *explain.Language, ids []int32, last int) []l
 	var first *tensor.Tensor
 	for i, b := range g.Backbone.Blocks[:last+1] {
 		seen[i].number, seen[i].block = i, b
-		with := explain.ShowInput(b, i == last, func(u *tensor.Tensor) {
+		with := explain.ShowInput(b, i == last, func(alone *model.Block, u *tensor.Tensor) {
+			seen[i].block = alone
 			seen[i].u = tensor.FromSlice(u.Floats(), u.Shape()...)
 		})
 		stream := func(x *tensor.Tensor) {

@@ -120,7 +120,8 @@ func TestLayerNormOfGroups(t *testing.T) {
 		LayerNormGrad(oneX[r*d:][:d], dy, x, w, mean, rstd, d)
 		LayerNormParamGrad(oneW[r%groups*d:][:d], oneB[r%groups*d:][:d], dy, x, mean, rstd, d)
 	}
-	for name, pair := range map[string][2][]float32{"y": {y, oneY}, "dx": {dx, oneX}, "dw": {dw, oneW}, "db": {db, oneB}} {
+	for name, pair := range map[string][2][]float32{"y": {y, oneY}, "dx": {dx, oneX}, "dw": {dw, oneW},
+		"db": {db, oneB}} {
 		if !slices.Equal(pair[0], pair[1]) {
 			t.Errorf("%s: got %v, want %v", name, pair[0], pair[1])
 		}
