@@ -5,7 +5,7 @@ import "github.com/hippo-ssm/hippo/model"
 // StepRows is the most ids that are read one at a time in one call of the model: drawn ids of a text that is read again,
 // or one drawn id and the drafts after it. So many rows take little longer than one, whose time is that of reading the
 // weights.
-const StepRows = 8
+const StepRows = 16
 
 // ahead is what a batch of one sequence has beside states[0]: ids of the text that the state does not have, and drafts
 // after them, which have been read in a copy of the state. If all drafts are drawn the copy takes the place of the
