@@ -12,7 +12,7 @@ const NGram = "ngram"
 // Draft returns a value for Options.Draft, with which the model writes what is easily guessed in fewer calls, and the
 // same text: for NGram guesses by n-grams of the text, for "" none, and otherwise those of the model in a folder, which
 // load reads (nil for Load). It must have the tokens of m.
-func (m *Model) Draft(by string, load func(dir string) (*Model, error)) (func() generate.Drafter, error) {
+func (m *Model) Draft(by string, load func(dir string) (*Model, error)) (generate.Drafts, error) {
 	switch by {
 	case "":
 		return nil, nil

@@ -18,10 +18,11 @@ import (
 //go:embed code.txt
 var code string
 
-var edit = strings.NewReplacer("dims", "widths", "[]int", "[]int32", "// Keep ", "// Keep bounds the memory.\n//\n// Keep ")
+var edit = strings.NewReplacer("dims", "widths", "[]int", "[]int32",
+	"// Keep ", "// Keep bounds the memory.\n//\n// Keep ")
 
-// speculationCases measure how fast a model writes a text with drafts by n-grams and without, in turn, one sequence at a
-// time. The text is a page of code with a few changes after the page itself (edited), or the second half of the page
+// speculationCases measure how fast a model writes a text with drafts by n-grams and without, in turn, one sequence at
+// a time. The text is a page of code with a few changes after the page itself (edited), or the second half of the page
 // after the first (new), in tokens of GPT-2. The weights are random, so the model is made to draw this text: as one
 // would that writes it. Fields are tokens_per_s with drafts; over_plain, how many times that without; accepted, the
 // share of the drafted tokens that were drawn; and per_call, how many tokens are drawn for each call of the model.
@@ -100,7 +101,7 @@ func (w *scriptedWriter) encode(text string) ([]int32, error) {
 }
 
 // write writes the text.
-func (w *scriptedWriter) write(ctx context.Context, draft func() generate.Drafter) error {
+func (w *scriptedWriter) write(ctx context.Context, draft generate.Drafts) error {
 	o := generate.Options{MaxTokens: len(w.text), IgnoreEnd: true, Draft: draft}
 	writer, err := generate.NewWriter(tokenizer.IDs(w.m.Config.VocabSize), w.prompt, o)
 	if err != nil {

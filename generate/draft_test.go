@@ -31,8 +31,8 @@ func (w wrongAt) Draft(_ context.Context, text []int32, n int) (guess []int32, e
 	return guess, nil
 }
 
-// TestDraftsChangeNothing: with drafts a text has the same ids, pieces and end, and the batch the same logits, state and
-// position after it, whatever is sampled from and whatever is guessed.
+// TestDraftsChangeNothing: with drafts a text has the same ids, pieces and end, and the batch the same logits, state
+// and position after it, whatever is sampled from and whatever is guessed.
 func TestDraftsChangeNothing(t *testing.T) {
 	m, constraint := byteModel(t), digits(t)
 	byModel, err := ModelDrafts(m, m)
@@ -63,7 +63,7 @@ func TestDraftsChangeNothing(t *testing.T) {
 			all = append(all, p.IDs...)
 		}
 		every := rapid.SampledFrom([]int{1, 2, 3, 5, 1000}).Draw(t, "wrong")
-		o.Draft = rapid.SampledFrom([]func() Drafter{NGrams, byModel, func() Drafter {
+		o.Draft = rapid.SampledFrom([]Drafts{NGrams, byModel, func() Drafter {
 			return wrongAt{all, func(at int) bool { return at%every == every-1 }}
 		}}).Draw(t, "drafts")
 		got, pieces := said(t, m, o)

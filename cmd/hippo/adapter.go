@@ -19,11 +19,11 @@ func adapterFlag(cmd *cobra.Command, to *string) {
 }
 
 // draftFlag is --draft of a command that writes texts. drafts returns what it says for a model.
-func draftFlag(cmd *cobra.Command) (drafts func(m *hippo.Model) (func() generate.Drafter, error)) {
-	by := cmd.Flags().String("draft", "", "guess what follows, and write the same text faster where guesses are right: "+
-		"by "+hippo.NGram+", from what the text repeats, or by a small MODEL with the same tokens")
+func draftFlag(cmd *cobra.Command) (drafts func(m *hippo.Model) (generate.Drafts, error)) {
+	by := cmd.Flags().String("draft", "", "guess what follows, and write the same text faster where guesses are right:"+
+		" by "+hippo.NGram+", from what the text repeats, or by a small MODEL with the same tokens")
 	completeFlag(cmd, "draft", completeFolders)
-	return func(m *hippo.Model) (func() generate.Drafter, error) {
+	return func(m *hippo.Model) (generate.Drafts, error) {
 		return m.Draft(*by, func(name string) (*hippo.Model, error) {
 			return loadModel(name, "", hippo.Precision(hippo.Stored))
 		})

@@ -171,8 +171,9 @@ func (o *serveOptions) library(names []string, log *slog.Logger) (*library.Libra
 	}
 	return library.Open(library.Options{
 		Models: names, Adapters: o.Adapter, Find: modelPath, Precision: o.Precision,
-		Pooling: session.Pooling(o.Pooling), Draft: o.Draft, KeepAlive: idle, Memory: int64(o.MaxMemory) << 20, Preload: o.Preload,
-		Pull: o.Pull, Texts: int64(o.Memory) << 20, Store: o.Store, Disk: int64(o.Disk) << 20, Log: log,
+		Pooling: session.Pooling(o.Pooling), Draft: o.Draft, KeepAlive: idle,
+		Memory: int64(o.MaxMemory) << 20, Preload: o.Preload, Pull: o.Pull, Texts: int64(o.Memory) << 20,
+		Store: o.Store, Disk: int64(o.Disk) << 20, Log: log,
 	})
 }
 

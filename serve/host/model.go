@@ -41,7 +41,7 @@ type ModelOptions struct {
 	OnClose   func()          // called when a model of a Library is unloaded; may be nil
 	Pooling   session.Pooling // of embeddings
 
-	Draft func() generate.Drafter // of replies: see generate.Options
+	Draft generate.Drafts // of replies: see generate.Options
 }
 
 // NewModel returns a model for a Server.
