@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hippo-ssm/hippo/engine"
 	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -86,17 +87,22 @@ func TestDraftsChangeNothing(t *testing.T) {
 		if !slices.Equal(got.Logits(0), want.Logits(0)) {
 			t.Fatal("other logits afterwards")
 		}
-		state := map[string][]float32{}
-		want.State(0).Tensors(func(name string, x *tensor.Tensor) { state[name] = x.Floats() })
-		got.State(0).Tensors(func(name string, x *tensor.Tensor) {
-			if !slices.Equal(x.Floats(), state[name]) {
-				t.Fatalf("another state %s afterwards", name)
-			}
-		})
+		equalStates(t, got, want)
 	})
 	if accepted == 0 {
 		t.Error("no draft was right")
 	}
+}
+
+// equalStates fails unless the states of two batches are the same bits.
+func equalStates(t interface{ Fatal(...any) }, got, want *Batch) {
+	state := map[string][]float32{}
+	want.State(0).Tensors(func(name string, x *tensor.Tensor) { state[name] = x.Floats() })
+	got.State(0).Tensors(func(name string, x *tensor.Tensor) {
+		if !slices.Equal(x.Floats(), state[name]) {
+			t.Fatal("another state", name)
+		}
+	})
 }
 
 // said generates a text after the prompt, and returns its pieces.
@@ -221,5 +227,48 @@ func TestDraftsErrors(t *testing.T) {
 		if p.Batch.Position() != at {
 			t.Errorf("%s: at %d, want %d", name, p.Batch.Position(), at)
 		}
+	}
+}
+
+// TestDrawnAreOneByOne: ids that are drawn have the logits and the state of a call for each, in each precision, in a
+// model whose products are large enough to be computed in several ways.
+func TestDrawnAreOneByOne(t *testing.T) {
+	ids := text(3, 50)
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
+		c := model.DefaultConfig()
+		c.DModel, c.VocabSize, c.NumHeads, c.DState = 192, 600, 4, 16
+		c.Layers = "h3,mamba,attention,mamba2,linear-attention/swiglu"
+		m, err := model.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Init(5)
+		if err := m.Pack(p); err != nil {
+			t.Fatal(err)
+		}
+		one, many := NewBatch(m, 1), NewBatch(m, 1)
+		for _, s := range []*Batch{one, many} {
+			feed(t, s, ids[:9])
+		}
+		want := make([][]float32, 0, len(ids))
+		for _, id := range ids[9:] {
+			feed(t, one, []int32{id})
+			want = append(want, slices.Clone(one.Logits(0)))
+		}
+		for at, n := 9, 2; at < len(ids); at, n = at+n, n+5 { // 2, 7, 12 and 17 at a time, and the rest
+			err := Feed(t.Context(), Part{Batch: many, IDs: ids[at:min(len(ids), at+n)], Drawn: true,
+				Each: func(i int, logits []float32) {
+					if !slices.Equal(logits, want[at-9+i]) {
+						t.Errorf("%v: other logits after id %d, the %dth of %d", p, at+i, i, n)
+					}
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(one.Logits(0), many.Logits(0)) {
+			t.Errorf("%v: other logits at the end", p)
+		}
+		equalStates(t, many, one)
 	}
 }
