@@ -208,6 +208,7 @@ func (m *Model) NumParams() int { return m.net.NumParams() }
 //	PresencePenalty   float64  // lowers a token that was drawn by this, once; 0 for no effect
 //	LogitBias         map[int32]float32 // is added to the logits of tokens
 //	Seed              uint64   // of the random numbers: the same seed, the same text
+//	Draft             generate.Drafts // guesses what follows, to write the same text faster: see Model.Draft
 type Options = generate.Options
 
 // DefaultOptions returns options for 200 tokens at temperature 0.8, each among the 40 most probable. The seed is 0: set

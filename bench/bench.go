@@ -43,33 +43,34 @@ var precisions = []engine.Precision{engine.Float32, engine.BF16}
 type suite func(args []string, shrink int) ([]Case, error)
 
 var suites = map[string]suite{
-	"gemm":       withoutArgs(gemmCases),
-	"conv":       withoutArgs(convCases),
-	"kernel":     withoutArgs(kernelCases),
-	"mixer":      mixerCases,
-	"sparse":     withoutArgs(sparseCases),
-	"train":      trainCases,
-	"synth":      synthCases,
-	"chars":      charsCases,
-	"decode":     withoutArgs(decodeCases),
-	"prompt":     withoutArgs(promptCases),
-	"generation": withoutArgs(generationCases),
-	"sessions":   withoutArgs(sessionCases),
-	"scale":      withoutArgs(scaleCases),
-	"long":       withoutArgs(longCases),
-	"memory":     withoutArgs(memoryCases),
-	"load":       withoutArgs(loadCases),
-	"store":      storeCases,
-	"serve":      withoutArgs(serveCases),
-	"files":      filesCases,
-	"resume":     resumeCases,
+	"gemm":        withoutArgs(gemmCases),
+	"conv":        withoutArgs(convCases),
+	"kernel":      withoutArgs(kernelCases),
+	"mixer":       mixerCases,
+	"sparse":      withoutArgs(sparseCases),
+	"train":       trainCases,
+	"synth":       synthCases,
+	"chars":       charsCases,
+	"decode":      withoutArgs(decodeCases),
+	"prompt":      withoutArgs(promptCases),
+	"generation":  withoutArgs(generationCases),
+	"sessions":    withoutArgs(sessionCases),
+	"speculation": withoutArgs(speculationCases),
+	"scale":       withoutArgs(scaleCases),
+	"long":        withoutArgs(longCases),
+	"memory":      withoutArgs(memoryCases),
+	"load":        withoutArgs(loadCases),
+	"store":       storeCases,
+	"serve":       withoutArgs(serveCases),
+	"files":       filesCases,
+	"resume":      resumeCases,
 }
 
 // Names lists the benchmarks.
 func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "prompt", "generation",
-		"sessions", "scale", "long", "memory", "load", "files", "resume", "store", "serve",
+		"sessions", "speculation", "scale", "long", "memory", "load", "files", "resume", "store", "serve",
 	}
 }
 

@@ -108,10 +108,11 @@ func TestFields(t *testing.T) {
 		"sparse": "mixer d l precision fwd_us growth dense_fwd_us times_faster",
 		"sessions": "model precision sessions context tokens_per_s over_one bound_over_one state_mb " +
 			"bound_tokens_per_s bound_share products_tokens_per_s",
-		"generation": "precision context h3_tokens_per_s gpt_tokens_per_s h3_over_gpt",
-		"scale":      "mode d l precision tokens_per_s activation_mb",
-		"long":       "mixer mode d l precision tokens_per_s activation_mb peak_mb",
-		"store":      storeFields,
+		"speculation": "model mode precision tokens_per_s over_plain accepted per_call",
+		"generation":  "precision context h3_tokens_per_s gpt_tokens_per_s h3_over_gpt",
+		"scale":       "mode d l precision tokens_per_s activation_mb",
+		"long":        "mixer mode d l precision tokens_per_s activation_mb peak_mb",
+		"store":       storeFields,
 	} {
 		var args []string
 		if name == "train" {
@@ -195,7 +196,7 @@ func TestStoreLosesNothing(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
-			`decode, prompt, generation, sessions, scale, long, memory, load, files, resume, store, serve`,
+			`decode, prompt, generation, sessions, speculation, scale, long, memory, load, files, resume, store, serve`,
 		"train": "train: found no configuration, want some of a, b, c",
 		"train d": `train: found the configuration "d", want one of a, b, c, each also with -lora, -lora-bf16 or ` +
 			`-lora-int8`,

@@ -61,8 +61,8 @@ func (r *Rows) Add(length, start int) {
 	r.start = append(r.start, start)
 }
 
-// AddStepped appends a row whose positions are read one at a time: results and state have the bits of as many rows of one
-// position, one after another. An operation that would read it another way is called once for each position: see
+// AddStepped appends a row whose positions are read one at a time: results and state have the bits of as many rows of
+// one position, one after another. An operation that would read it another way is called once for each position: see
 // package mixer.
 func (r *Rows) AddStepped(length, start int) {
 	if r.Add(length, start); length > 1 {

@@ -2,10 +2,10 @@ package generate
 
 import "github.com/hippo-ssm/hippo/model"
 
-// StepRows is the most ids that are read one at a time in one call of the model: drawn ids of a text that is read again,
-// or one drawn id and the drafts after it. So many rows take little longer than one, whose time is that of reading the
-// weights.
-const StepRows = 8
+// StepRows is the most ids that are read one at a time in one call of the model: drawn ids of a text that is read
+// again, or one drawn id and the drafts after it. A call of one takes as long as reading the weights. One of so many
+// takes twice as long, where the processor is as busy as memory.
+const StepRows = 16
 
 // ahead is what a batch of one sequence has beside states[0]: ids of the text that the state does not have, and drafts
 // after them, which have been read in a copy of the state. If all drafts are drawn the copy takes the place of the
@@ -38,8 +38,9 @@ func (s *Batch) Room() int {
 	return max(0, n)
 }
 
-// Take moves the batch, of one sequence, past id if id is the next one of the drafts of a Part, which have been read: it
-// then has the logits after it, and all is as if it had been fed. Otherwise Take forgets the drafts and returns false.
+// Take moves the batch, of one sequence, past id if id is the next one of the drafts of a Part, which have been read:
+// it then has the logits after it, and all is as if it had been fed. Otherwise Take forgets the drafts and returns
+// false.
 func (s *Batch) Take(id int32) bool {
 	a := &s.ahead
 	if a.state == nil || a.ids[a.sure] != id {

@@ -93,7 +93,8 @@ func (s *Batch) flush(some func(i int) bool) error {
 			if err := s.checkLength(i, 1); err != nil {
 				return err
 			}
-			b.add(s, i, s.pending[i:i+1], false, true)
+			s.ahead.forget()
+			b.addOf(&Part{Batch: s, Drawn: true}, i, s.pending[i:i+1], 0, true)
 		}
 	}
 	if len(b.last) > 0 {

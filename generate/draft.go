@@ -2,14 +2,17 @@ package generate
 
 import "context"
 
-// Drafter guesses how a text goes on. The model verifies the guess in one call of a few rows, which takes little longer
-// than a call of one, and draws the same ids as without: a wrong guess costs time, and changes nothing (arXiv:2211.17192
-// with a draw instead of a rejection, so that no random number is used in another place). A Drafter is for one text, and
-// for one goroutine at a time.
+// Drafter guesses how a text goes on. The model verifies the guess in one call of a few positions, which takes little
+// longer than a call of one, and draws the same ids as without: a wrong guess costs time, and changes nothing. This is
+// speculative decoding (arXiv:2211.17192), but a guess is right where it is what the model draws, so that no random
+// number is used in another place. A Drafter is for one text, and for one goroutine at a time.
 type Drafter interface {
 	// Draft returns up to n ids that may follow text, none if it has no guess. It must not change text.
 	Draft(ctx context.Context, text []int32, n int) ([]int32, error)
 }
+
+// Drafts makes a Drafter for a text.
+type Drafts func() Drafter
 
 // drafting decides how much is guessed: more while guesses come true, and after those that do not nothing for a while.
 type drafting struct {
@@ -29,7 +32,7 @@ const (
 	longestRest = 32
 )
 
-func newDrafting(make func() Drafter) *drafting {
+func newDrafting(make Drafts) *drafting {
 	if make == nil {
 		return nil
 	}

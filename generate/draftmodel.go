@@ -10,10 +10,10 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ModelDrafts returns a function that makes Drafters of a small model for a large one: they guess the ids that the small
-// one finds most probable. Both must have the same vocabulary. The small model reads texts, too: a Drafter goes on from
-// the places of the last ones, so that a conversation is read once.
-func ModelDrafts(large, small *model.Model) (func() Drafter, error) {
+// ModelDrafts makes Drafters of a small model for a large one: they guess the ids that the small one finds most
+// probable. Both must have the same vocabulary. The small model reads texts, too: a Drafter goes on from the places of
+// the last ones, so that a conversation is read once.
+func ModelDrafts(large, small *model.Model) (Drafts, error) {
 	if found, want := small.Config.VocabSize, large.Config.VocabSize; found != want {
 		return nil, fmt.Errorf("vocab_size: found %d in the model that drafts, want %d as in the one that verifies",
 			found, want)

@@ -30,7 +30,7 @@ type Options struct {
 	Constraint *constrain.Constraint `json:"-"`
 	// Draft, unless it is nil, makes a Drafter for each text: NGrams, or what ModelDrafts returns. It makes a text that
 	// can be guessed faster, and changes nothing else. Texts that are written together are not guessed.
-	Draft func() Drafter `json:"-"`
+	Draft Drafts `json:"-"`
 }
 
 // DefaultOptions are 200 tokens at temperature 0.8 among the 40 most probable.

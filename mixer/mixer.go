@@ -40,7 +40,8 @@ type Traits struct {
 	ByPosition bool
 	// Steps tells whether the recurrence goes by the times of positions: see Rows.Steps.
 	Steps bool
-	// StepsRows tells whether Forward itself takes stepped rows (engine.Rows.AddStepped), on an engine that does: see Run.
+	// StepsRows tells whether Forward takes stepped rows (engine.Rows.AddStepped) itself, on an engine that does: see
+	// Run.
 	StepsRows bool
 }
 

@@ -32,7 +32,8 @@ func TestSteppedRows(t *testing.T) {
 				for i := range xs {
 					states[k][i] = Begin(m.NewState())[0]
 					if before[i] > 0 {
-						read1(&Rows{Rows: engine.NewRows(before[i]), States: []State{states[k][i]}}, part(i, 0, before[i]))
+						r := &Rows{Rows: engine.NewRows(before[i]), States: []State{states[k][i]}}
+						read1(r, part(i, 0, before[i]))
 					}
 				}
 			}

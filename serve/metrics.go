@@ -169,8 +169,10 @@ var (
 	figureNext      = figure("hippo_next_token_seconds", "From a token to the next, drawing included.")
 	figureSequences = figure("hippo_batch_sequences", "Sequences of a step of the model.")
 	figureRows      = figure("hippo_batch_tokens", "Tokens that a step of the model reads.")
-	figureServed    = figure("hippo_sequences", "Sequences now: in a step, or waiting for one.", "state")
-	figureSought    = figure("hippo_texts_total", "Texts looked for among those stored, by why no more was found.",
+	figureDrafts    = figure("hippo_draft_tokens_total", "Tokens that were guessed, and of them those written.",
+		"kind")
+	figureServed = figure("hippo_sequences", "Sequences now: in a step, or waiting for one.", "state")
+	figureSought = figure("hippo_texts_total", "Texts looked for among those stored, by why no more was found.",
 		"found")
 	figureSaved  = figure("hippo_text_tokens_found_total", "Tokens found stored of texts that were looked for.")
 	figureMarks  = figure("hippo_stored_marks", "Places in stored texts to go on from.", "where")
@@ -210,6 +212,11 @@ func collectScheduler(to chan<- prometheus.Metric, model string, stats session.S
 	now := func(n int, state string) {
 		to <- prometheus.MustNewConstMetric(figureServed, prometheus.GaugeValue, float64(n), model, state)
 	}
+	drafts := func(n int64, kind string) {
+		to <- prometheus.MustNewConstMetric(figureDrafts, prometheus.CounterValue, float64(n), model, kind)
+	}
+	drafts(stats.Drafted, "drafted")
+	drafts(stats.Accepted, "accepted")
 	now(stats.Running, "running")
 	now(stats.Waiting, "waiting")
 }

@@ -26,7 +26,7 @@ func (Direct) Run(ctx context.Context, r *Request) error {
 		if r.Session.Take(id) {
 			continue
 		}
-		guess, err := r.guess(ctx)
+		guess, err := r.guess(ctx, generate.StepRows)
 		if err != nil {
 			return err
 		}

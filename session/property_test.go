@@ -175,7 +175,7 @@ func (s scripted) Draft(_ context.Context, text []int32, n int) (guess []int32, 
 	return guess, nil
 }
 
-func script(from int, pieces []generate.Piece, wrong int) func() generate.Drafter {
+func script(from int, pieces []generate.Piece, wrong int) generate.Drafts {
 	s := scripted{from: from, wrong: wrong}
 	for _, p := range pieces {
 		s.ids = append(s.ids, p.IDs...)

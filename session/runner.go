@@ -49,12 +49,12 @@ type Request struct {
 // silent reports whether nothing needs the logits after the last of n ids, of which read have been read.
 func (r *Request) silent(read, n int) bool { return read < n || r.Hidden != nil && r.Next == nil }
 
-// guess returns a guess of what follows the last id.
-func (r *Request) guess(ctx context.Context) ([]int32, error) {
-	if r.Draft == nil {
-		return nil, nil
+// guess returns a guess of up to most ids that follow the last one.
+func (r *Request) guess(ctx context.Context, most int) ([]int32, error) {
+	if n := min(most, r.Session.Room()); r.Draft != nil && n > 0 {
+		return r.Draft(ctx, n)
 	}
-	return r.Draft(ctx, r.Session.Room())
+	return nil, nil
 }
 
 // Runner reads and writes with a model. Run returns when the request is done, or with the error of ctx soon after ctx

@@ -145,7 +145,7 @@ func (s *Scheduler) Run(ctx context.Context, r *Request) (err error) {
 			s.accept(t)
 			continue
 		}
-		guess, err := r.guess(ctx)
+		guess, err := r.guess(ctx, s.guessRoom())
 		if err != nil {
 			return err
 		}
@@ -154,6 +154,13 @@ func (s *Scheduler) Run(ctx context.Context, r *Request) (err error) {
 			return err
 		}
 	}
+}
+
+// guessRoom returns how many ids a request may guess, as far as the other requests tell.
+func (s *Scheduler) guessRoom() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return guessRows - len(s.tasks)
 }
 
 // accept counts an id that was guessed, read, and then drawn.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/convert"
+	"github.com/hippo-ssm/hippo/generate"
 )
 
 // adapterFlag is --adapter of a command that uses one model.
@@ -15,6 +16,18 @@ func adapterFlag(cmd *cobra.Command, to *string) {
 	cmd.Flags().StringVar(to, "adapter", "",
 		"folder of an adapter of the model: of hippo train --lora.rank, or of the PEFT library (LoRA)")
 	completeFlag(cmd, "adapter", completeFolders)
+}
+
+// draftFlag is --draft of a command that writes texts. drafts returns what it says for a model.
+func draftFlag(cmd *cobra.Command) (drafts func(m *hippo.Model) (generate.Drafts, error)) {
+	by := cmd.Flags().String("draft", "", "guess what follows, and write the same text faster where guesses are right:"+
+		" by "+hippo.NGram+", from what the text repeats, or by a small MODEL with the same tokens")
+	completeFlag(cmd, "draft", completeFolders)
+	return func(m *hippo.Model) (generate.Drafts, error) {
+		return m.Draft(*by, func(name string) (*hippo.Model, error) {
+			return loadModel(name, "", hippo.Precision(hippo.Stored))
+		})
+	}
 }
 
 // loadModel loads the model that a user names, with the adapter in a folder, "" for none. The name may be that of an

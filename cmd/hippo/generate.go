@@ -38,6 +38,10 @@ Every call draws another text, unless --temperature is 0 or --seed is given: the
 --json print the seed; each of several samples has the next one. --json-schema, --regex and --choices limit the text to
 JSON of a schema, to an expression or to one of some texts: it ends when complete, or after --max_tokens.
 
+--draft ngram guesses that what the text repeats goes on as before, and the model verifies several tokens in one step:
+the text is the same, and where it repeats itself written several times as fast. --draft MODEL has a small model guess.
+It is for one sample at a time; --stats prints how many guesses were right.
+
 On a terminal, control characters are shown as \x1b, so that a text cannot change its settings; elsewhere they are
 written unchanged.`,
 		Example: `  hippo generate runs/tiny "Call me"
@@ -45,6 +49,7 @@ written unchanged.`,
   hippo generate runs/tiny "Once" --samples 3 --seed 7 --stop $'\n\n' --json
   hippo generate runs/tiny "The answer is " --choices yes,no
   hippo generate runs/tiny "Dear" --adapter runs/letters
+  hippo generate models/granite "$(cat prompt.txt main.go)" --draft ngram --stats
   cat story.txt | hippo generate runs/tiny --continuation`,
 		Args:              wantArgs(1, 2),
 		ValidArgsFunction: completeArgs(completeFolders),
@@ -55,6 +60,7 @@ written unchanged.`,
 	f.IntVar(&g.chunk, "chunk", generate.DefaultChunk, "tokens of the prompt read at a time")
 	precisionFlag(cmd, &g.precision, hippo.Stored)
 	adapterFlag(cmd, &g.adapter)
+	drafts := draftFlag(cmd)
 	f.BoolVar(&g.continuation, "continuation", false, "print the continuation alone, without the prompt before it")
 	f.BoolVar(&g.ids, "ids", false,
 		`PROMPT and the text are token ids, as in "17 4 98": for a model whose tokenizer cannot be read`)
@@ -95,6 +101,9 @@ written unchanged.`,
 			return err
 		}
 		if err := g.constraint.apply(m, &opt); err != nil {
+			return err
+		}
+		if opt.Draft, err = drafts(m); err != nil {
 			return err
 		}
 		if g.session != "" && !f.Changed("chunk") {
@@ -195,8 +204,13 @@ func (g *generation) run(ctx context.Context, m *hippo.Model, prompt string, opt
 	}
 	if err = finish(err); err == nil && g.stats {
 		x := s.Stats()
-		fmt.Fprintf(os.Stderr, "prefill %d tokens, %.0f tok/s; decode %d tokens, %.1f tok/s; state %s; seed %d\n",
-			x.PrefillTokens, x.PrefillSpeed(), x.DecodeTokens, x.DecodeSpeed(), status.Bytes(x.StateBytes), opt.Seed)
+		drafts := ""
+		if opt.Draft != nil {
+			drafts = fmt.Sprintf("drafts %d tokens, %d right; ", x.DraftedTokens, x.AcceptedTokens)
+		}
+		fmt.Fprintf(os.Stderr, "prefill %d tokens, %.0f tok/s; decode %d tokens, %.1f tok/s; %sstate %s; seed %d\n",
+			x.PrefillTokens, x.PrefillSpeed(), x.DecodeTokens, x.DecodeSpeed(), drafts, status.Bytes(x.StateBytes),
+			opt.Seed)
 	}
 	return err
 }

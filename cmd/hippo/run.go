@@ -45,6 +45,7 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 	cmd.Flags().StringVar(&r.template, "template", "", "file of a chat template, in place of the model's own")
 	precisionFlag(cmd, &r.precision, hippo.Stored)
 	adapterFlag(cmd, &r.adapter)
+	drafts := draftFlag(cmd)
 	completeFlag(cmd, "template", completeFiles("jinja"))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		// Flags are checked before a model is loaded, and override what its files say.
@@ -61,6 +62,9 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 		}
 		m, err := loadModel(args[0], r.adapter, hippo.Precision(r.precision))
 		if err != nil {
+			return err
+		}
+		if opt.Draft, err = drafts(m); err != nil {
 			return err
 		}
 		settings, err := r.settings(m)

@@ -30,6 +30,7 @@ type serveOptions struct {
 	Listen    string   `json:"listen" help:"address and port to listen at"`
 	Precision string   `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
 	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
+	Draft     string   `json:"draft" help:"guess replies by ngram, or by a small model: the same ones, faster"`
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Share     bool     `json:"share_cache" help:"let all keys share the prompt cache, and so guess others' texts"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
@@ -100,6 +101,9 @@ or when another needs its memory (--max_memory). --adapter serves an adapter as 
 part of its path or what stands before =; the weights of MODEL, the only one or the one named, are in memory once.
 hippo ps shows what is loaded, hippo stop unloads a model.
 
+--draft ngram guesses that what a text repeats goes on as before, and --draft MODEL has a small model guess, for all
+models: replies are the same, and what was guessed right is written faster while few requests run.
+
 What has been read is kept in memory, and with --store in a folder, from which the next server goes on; several servers
 may share it.
 
@@ -167,8 +171,9 @@ func (o *serveOptions) library(names []string, log *slog.Logger) (*library.Libra
 	}
 	return library.Open(library.Options{
 		Models: names, Adapters: o.Adapter, Find: modelPath, Precision: o.Precision,
-		Pooling: session.Pooling(o.Pooling), KeepAlive: idle, Memory: int64(o.MaxMemory) << 20, Preload: o.Preload,
-		Pull: o.Pull, Texts: int64(o.Memory) << 20, Store: o.Store, Disk: int64(o.Disk) << 20, Log: log,
+		Pooling: session.Pooling(o.Pooling), Draft: o.Draft, KeepAlive: idle,
+		Memory: int64(o.MaxMemory) << 20, Preload: o.Preload, Pull: o.Pull, Texts: int64(o.Memory) << 20,
+		Store: o.Store, Disk: int64(o.Disk) << 20, Log: log,
 	})
 }
 

@@ -10,9 +10,9 @@ type scanRows struct {
 	states       []stateGrad // for each row that has a state, made by makeGrads
 }
 
-// scanRows takes the states of rows out of slots. Stepped rows that have a state, and those of fewer
-// than short positions, are stepped unless the tape records; others are cut into chunks of size positions. It reuses the
-// memory of o.
+// scanRows takes the states of rows out of slots. Of rows that have a state, stepped ones and those of fewer than short
+// positions are stepped, unless the tape records; others are cut into chunks of size positions. It reuses the memory of
+// o.
 func (eng *Engine) scanRows(o scanRows, r *engine.Rows, slots engine.Slots, size, short int) scanRows {
 	o.carried, o.states = eng.carry(o.carried, slots), o.states[:0]
 	o.steps, o.whole = o.steps[:0], o.whole[:0]

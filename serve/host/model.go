@@ -40,6 +40,8 @@ type ModelOptions struct {
 	Texts     *store.Store    // the prompt cache; nil: none
 	OnClose   func()          // called when a model of a Library is unloaded; may be nil
 	Pooling   session.Pooling // of embeddings
+
+	Draft generate.Drafts // of replies: see generate.Options
 }
 
 // NewModel returns a model for a Server.
@@ -111,9 +113,9 @@ func (m *Model) Defaults(maxTokens int) generate.Options {
 	return o
 }
 
-// Ends returns the options with which the model itself ends a reply.
+// Ends returns the options with which the model itself ends a reply, and guesses it.
 func (m *Model) Ends() generate.Options {
-	return generate.Options{EndIDs: m.Settings.EndIDs, Stop: m.Settings.Stop}
+	return generate.Options{EndIDs: m.Settings.EndIDs, Stop: m.Settings.Stop, Draft: m.Draft}
 }
 
 // Encode returns the ids of a prompt. Those of a text start with the tokens that the tokenizer puts before every text.

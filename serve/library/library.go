@@ -34,6 +34,7 @@ type Options struct {
 
 	Precision string          // of the weights: see hippo.Precision
 	Pooling   session.Pooling // of embeddings
+	Draft     string          // what guesses replies: see hippo.Model.Draft
 	KeepAlive time.Duration   // how long an idle model stays loaded: see host.Library
 	Memory    int64           // bytes for the weights of loaded models; 0: 3/4 of the free memory
 	Preload   bool            // load all models at the start, not only the first
@@ -55,6 +56,7 @@ type Library struct {
 	mu     sync.Mutex
 	known  map[string]host.ModelInfo // descriptions of the named models
 	loaded map[string]*hippo.Model   // by name, for their adapters
+	small  *hippo.Model              // of Draft; nil until it is loaded
 }
 
 // namedModel is a model of the Options. base is the name of the base model of an adapter, "" for others.

@@ -65,10 +65,29 @@ func (l *Library) read(info host.ModelInfo) (*hippo.Model, error) {
 	return hippo.Load(base, options...)
 }
 
+// readDraft returns the model that guesses the replies of all others. It is loaded once, and stays.
+func (l *Library) readDraft(name string) (*hippo.Model, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.small != nil {
+		return l.small, nil
+	}
+	path, err := l.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	l.small, err = hippo.Load(path, hippo.Precision(l.Precision))
+	return l.small, err
+}
+
 // hosted returns a loaded model with a scheduler, a prompt cache and its chat settings. closed is called when it is
 // unloaded.
 func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, closed func()) (*host.Model, error) {
 	settings, err := chat.Load(m.Dir(), m.Tokenizer())
+	if err != nil {
+		return nil, err
+	}
+	draft, err := m.Draft(l.Draft, l.readDraft)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +99,7 @@ func (l *Library) hosted(ctx context.Context, name string, m *hippo.Model, close
 	runner := session.NewScheduler(m.Net(), session.SchedulerOptions{Waiting: math.MaxInt32})
 	return host.NewModel(host.ModelOptions{
 		Name: name, Net: m.Net(), Tokenizer: m.Tokenizer(), Settings: settings, Runner: runner, Texts: texts,
-		Pooling: l.Pooling,
+		Pooling: l.Pooling, Draft: draft,
 		OnClose: func() {
 			texts.Close()
 			runner.Close()

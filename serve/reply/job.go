@@ -166,7 +166,7 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 	var all Result
 	var whole strings.Builder
 	return w.Model.Runner.Run(ctx, &session.Request{
-		Session: s, Client: w.Client,
+		Session: s, Client: w.Client, Draft: writer.Draft,
 		Next: func(logits []float32) (int32, bool, error) {
 			text, id, err := writer.Next(logits)
 			if err != nil {

@@ -1,0 +1,274 @@
+package generate
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/hippo-ssm/hippo/engine"
+	_ "github.com/hippo-ssm/hippo/internal/testkit/fixedseed"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// wrongAt guesses the ids of a text that comes, but some wrong.
+type wrongAt struct {
+	text  []int32
+	wrong func(at int) bool
+}
+
+func (w wrongAt) Draft(_ context.Context, text []int32, n int) (guess []int32, err error) {
+	for at := len(text); at < len(w.text) && len(guess) < n; at++ {
+		id := w.text[at]
+		if w.wrong(at) {
+			id = (id + 1) % 256
+		}
+		guess = append(guess, id)
+	}
+	return guess, nil
+}
+
+// TestDraftsChangeNothing: with drafts a text has the same ids, pieces and end, and the batch the same logits, state
+// and position after it, whatever is sampled from and whatever is guessed.
+func TestDraftsChangeNothing(t *testing.T) {
+	m, constraint := byteModel(t), digits(t)
+	byModel, err := ModelDrafts(m, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := 0
+	rapid.Check(t, func(t *rapid.T) {
+		o := Options{MaxTokens: rapid.IntRange(1, 90).Draw(t, "tokens")}
+		o.Temperature = rapid.SampledFrom([]float64{0, 0.3, 1.5}).Draw(t, "temperature")
+		o.Seed, o.TopK = rapid.Uint64().Draw(t, "seed"), rapid.SampledFrom([]int{0, 3}).Draw(t, "top k")
+		o.TopP = rapid.SampledFrom([]float64{0, 0.9}).Draw(t, "top p")
+		o.MinP = rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "min p")
+		o.RepetitionPenalty = rapid.SampledFrom([]float64{0, 1.2}).Draw(t, "penalty")
+		o.FrequencyPenalty = rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "frequency")
+		if rapid.Bool().Draw(t, "bias") {
+			o.LogitBias = map[int32]float32{65: 3, 66: -5}
+		}
+		if rapid.Bool().Draw(t, "constraint") {
+			o.Constraint = constraint
+		}
+		o.Stop = rapid.SampledFrom([][]string{nil, {"9"}, {"e", "\x00"}}).Draw(t, "stop")
+		o.MinTokens = rapid.SampledFrom([]int{0, 5}).Draw(t, "least")
+
+		want, told := said(t, m, o)
+		all := slices.Clone(prompt)
+		for _, p := range told {
+			all = append(all, p.IDs...)
+		}
+		every := rapid.SampledFrom([]int{1, 2, 3, 5, 1000}).Draw(t, "wrong")
+		o.Draft = rapid.SampledFrom([]Drafts{NGrams, byModel, func() Drafter {
+			return wrongAt{all, func(at int) bool { return at%every == every-1 }}
+		}}).Draw(t, "drafts")
+		got, pieces := said(t, m, o)
+		if len(pieces) != len(told) {
+			t.Fatalf("%d pieces, want %d", len(pieces), len(told))
+		}
+		for i, p := range pieces {
+			if string(p.Text) != string(told[i].Text) || !slices.Equal(p.IDs, told[i].IDs) || p.End != told[i].End {
+				t.Fatalf("piece %d is %q %v %s, want %q %v %s", i, p.Text, p.IDs, p.End, told[i].Text, told[i].IDs,
+					told[i].End)
+			}
+		}
+		if got.Position() != want.Position() {
+			t.Fatalf("at %d, want %d", got.Position(), want.Position())
+		}
+		accepted += got.Stats.AcceptedTokens
+		for _, s := range []*Batch{got, want} {
+			feed(t, s, []int32{7}) // and the last id
+		}
+		if !slices.Equal(got.Logits(0), want.Logits(0)) {
+			t.Fatal("other logits afterwards")
+		}
+		equalStates(t, got, want)
+	})
+	if accepted == 0 {
+		t.Error("no draft was right")
+	}
+}
+
+// equalStates fails unless the states of two batches are the same bits.
+func equalStates(t interface{ Fatal(...any) }, got, want *Batch) {
+	state := map[string][]float32{}
+	want.State(0).Tensors(func(name string, x *tensor.Tensor) { state[name] = x.Floats() })
+	got.State(0).Tensors(func(name string, x *tensor.Tensor) {
+		if !slices.Equal(x.Floats(), state[name]) {
+			t.Fatal("another state", name)
+		}
+	})
+}
+
+// said generates a text after the prompt, and returns its pieces.
+func said(t interface{ Fatal(...any) }, m *model.Model, o Options) (s *Batch, pieces []Piece) {
+	s = NewBatch(m, 1)
+	feed(t, s, prompt)
+	for p, err := range s.Generate(context.Background(), tokenizer.Bytes(), prompt, o) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Text = slices.Clone(p.Text)
+		pieces = append(pieces, p)
+	}
+	return s, pieces
+}
+
+// TestNGrams: what followed the longest match is guessed, the last among equals, as much of it as was equal.
+func TestNGrams(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", ""}, {"aaa", ""}, {"abcdefg", ""}, {"abXab", ""},
+		{"abcXYZ abc", "XYZ"},
+		{"abcX abcY abc", "Y ab"},
+		{"1abcX 2abcY 1abc", "X 2a"},
+		{"a long text and more; a long text ", "and more; "},
+		{"xyxyxy", "xyxy"},
+		{"=-=-=-=-=-=-=-=-", "=-=-=-=-=-"},
+	} {
+		got, err := NGrams().Draft(t.Context(), []int32(c.text), 10)
+		if err != nil || string(got) != c.want {
+			t.Errorf("after %q: %q, %v, want %q", c.text, string(got), err, c.want)
+		}
+	}
+	d := NGrams()
+	for _, c := range []struct{ text, want string }{ // of one Drafter, whose text changes
+		{"abcXYZ abc", "XYZ"}, {"abcXYZ abcXYZ abc", "XYZ abcXYZ"}, {"abcX abc", "X a"}, {"Zbc; Zbcd; Zbc", "d; Zb"},
+	} {
+		if got, err := d.Draft(t.Context(), []int32(c.text), 10); err != nil || string(got) != c.want {
+			t.Errorf("after %q: %q, %v, want %q", c.text, string(got), err, c.want)
+		}
+	}
+}
+
+// TestDraftingRests: guesses become longer while they come true, and pause after those that do not.
+func TestDraftingRests(t *testing.T) {
+	all := []int32(strings.Repeat("x", 400))
+	wrong := true
+	d := newDrafting(func() Drafter { return wrongAt{all, func(int) bool { return wrong }} })
+	// guesses draws n ids x, and counts the guesses, and the ids of the longest.
+	guesses := func(n int) (count, longest int) {
+		for i := range n {
+			if len(d.guess) == 0 {
+				g, err := d.next(t.Context(), all[:i], StepRows-1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(g) > 0 {
+					count++
+				}
+				longest = max(longest, len(g))
+			}
+			d.drawn('x')
+		}
+		return count, longest
+	}
+	if n, longest := guesses(100); n > 15 || longest != firstWidth {
+		t.Errorf("%d guesses of up to %d ids where all are wrong, want few of %d", n, longest, firstWidth)
+	}
+	wrong = false
+	if n, longest := guesses(200); n > 40 || longest != StepRows-1 {
+		t.Errorf("%d guesses of up to %d ids where all are right, want few of %d", n, longest, StepRows-1)
+	}
+	if d.accepted < 150 || d.accepted > d.drafted {
+		t.Errorf("%d of %d ids were drawn, want most of 200", d.accepted, d.drafted)
+	}
+}
+
+// TestModelDrafts: a small model with another vocabulary is refused, and one guesses what it would write itself, from
+// what it has read of other texts before.
+func TestModelDrafts(t *testing.T) {
+	m, other := byteModel(t), language(t, "h3")
+	if _, err := ModelDrafts(m, other); err == nil || !strings.Contains(err.Error(), "vocab_size: found ") {
+		t.Errorf("a model of another vocabulary: %v", err)
+	}
+	drafts, err := ModelDrafts(m, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, _, _ := collect(t, fed(t, m), Options{MaxTokens: 40})
+	all := append(slices.Clone(prompt), ids[0]...)
+	for _, from := range []int{len(prompt), 12, 25, 9} {
+		d := drafts().(*modelDraft)
+		got, err := d.Draft(t.Context(), all[:from], 6)
+		if err != nil || !slices.Equal(got, all[from:from+6]) {
+			t.Errorf("after %d ids: %v, %v, want %v", from, got, err, all[from:from+6])
+		}
+		if len(d.read) != from || d.at.Position() != from {
+			t.Errorf("after %d ids it has read %d, and is at %d", from, len(d.read), d.at.Position())
+		}
+	}
+	if n := len(drafts().(*modelDraft).of.last); n != 4 {
+		t.Errorf("%d texts are remembered, want 4", n)
+	}
+}
+
+// TestDraftsErrors: what cannot be drafts is refused, and changes nothing.
+func TestDraftsErrors(t *testing.T) {
+	m := byteModel(t)
+	two := NewBatch(m, 2)
+	long := make([]int32, StepRows+1)
+	for name, p := range map[string]Part{
+		"none that is no guess": {Batch: fed(t, m), IDs: []int32{1, 2}, Drawn: true, Drafts: 2},
+		"below 0":               {Batch: fed(t, m), IDs: []int32{1, 2}, Drawn: true, Drafts: -1},
+		"not drawn":             {Batch: fed(t, m), IDs: []int32{1, 2}, Drafts: 1},
+		"two sequences":         {Batch: two, IDs: []int32{1, 2, 3, 4}, Drawn: true, Drafts: 1},
+		"silent":                {Batch: fed(t, m), IDs: []int32{1, 2}, Drawn: true, Drafts: 1, Silent: true},
+		"too many":              {Batch: fed(t, m), IDs: long, Drawn: true, Drafts: 3},
+	} {
+		at := p.Batch.Position()
+		if err := Feed(t.Context(), p); err == nil || !strings.Contains(err.Error(), "drafts among") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if p.Batch.Position() != at {
+			t.Errorf("%s: at %d, want %d", name, p.Batch.Position(), at)
+		}
+	}
+}
+
+// TestDrawnAreOneByOne: ids that are drawn have the logits and the state of a call for each, in each precision, in a
+// model whose products are large enough to be computed in several ways.
+func TestDrawnAreOneByOne(t *testing.T) {
+	ids := text(3, 50)
+	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
+		c := model.DefaultConfig()
+		c.DModel, c.VocabSize, c.NumHeads, c.DState = 192, 600, 4, 16
+		c.Layers = "h3,mamba,attention,mamba2,linear-attention/swiglu"
+		m, err := model.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Init(5)
+		if err := m.Pack(p); err != nil {
+			t.Fatal(err)
+		}
+		one, many := NewBatch(m, 1), NewBatch(m, 1)
+		for _, s := range []*Batch{one, many} {
+			feed(t, s, ids[:9])
+		}
+		want := make([][]float32, 0, len(ids))
+		for _, id := range ids[9:] {
+			feed(t, one, []int32{id})
+			want = append(want, slices.Clone(one.Logits(0)))
+		}
+		for at, n := 9, 2; at < len(ids); at, n = at+n, n+5 { // 2, 7, 12 and 17 at a time, and the rest
+			err := Feed(t.Context(), Part{Batch: many, IDs: ids[at:min(len(ids), at+n)], Drawn: true,
+				Each: func(i int, logits []float32) {
+					if !slices.Equal(logits, want[at-9+i]) {
+						t.Errorf("%v: other logits after id %d, the %dth of %d", p, at+i, i, n)
+					}
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(one.Logits(0), many.Logits(0)) {
+			t.Errorf("%v: other logits at the end", p)
+		}
+		equalStates(t, many, one)
+	}
+}
