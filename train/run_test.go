@@ -102,6 +102,13 @@ func TestRunInOrder(t *testing.T) {
 	if want := "loss/train 4; grad_norm 4; lr 4; tokens_per_s 4; loss/valid 5; sample 2; text 5 1; "; board != want {
 		t.Errorf("events have %s want %s", board, want)
 	}
+	first, more := start(t, p, w)
+	first.history.Points, first.history.Best = l.Points()[:1], 0
+	first.Plan.Steps = 1
+	if _, err := first.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sameList(t, "measured before the first update already", (*more)[:1], []string{"step 1"})
 	again, more := start(t, p, w)
 	again.step, again.history = l.step, l.history
 	if interrupted, err := again.Run(t.Context()); interrupted || err != nil {
@@ -194,6 +201,21 @@ func TestPatience(t *testing.T) {
 		}
 		sameList(t, "a run that was over", *more, want[len(want)-1:])
 	}
+}
+
+// TestPatienceLater: the note counts from the best.
+func TestPatienceLater(t *testing.T) {
+	p, w := toyPlan(t), newToy()
+	p.Steps, p.Patience = 20, 2
+	losses := map[int]float64{3: 0.5, 6: 0.4, 9: 0.5, 12: 0.7}
+	w.score = func(step int) (Score, error) { return Score{Loss: losses[step]}, nil }
+	l, happened := start(t, p, w)
+	if interrupted, err := l.Run(t.Context()); interrupted || err != nil {
+		t.Fatal(interrupted, err)
+	}
+	sameList(t, "patience after the second", without(*happened, "step"), []string{"eval 3: 0.5, the best",
+		"eval 6: 0.4, the best", "eval 9: 0.5", "eval 12: 0.7", "note step 12: the run ends here, as the validation loss was no " +
+			"better than at step 6 in 2 measurements (patience)", "eval 12: 0.7", "saved 12 in last"})
 }
 
 // TestKeepBest: the folder of the best model has the weights of the best measurement.
@@ -468,6 +490,11 @@ func TestErrorsOfARun(t *testing.T) {
 			p.SaveEvery = 2
 			w.try = func() (float64, error) { return nan, nil }
 		}, "step 2: the validation loss became NaN", "step 2 ."},
+		"the last measurement, with samples": {func(p *Plan, w *toy) {
+			p.Steps, p.SampleEvery = 1, 5
+			p.Sample = func(context.Context) (string, error) { return "words", nil }
+			w.score = func(int) (Score, error) { return Score{}, broken }
+		}, "broken", "step 1 ."},
 		"the first measurement": {func(p *Plan, w *toy) {
 			p.MeasureFirst = true
 			w.score = func(int) (Score, error) { return Score{}, broken }
@@ -559,5 +586,54 @@ func TestSecondsAreSmoothed(t *testing.T) {
 	}
 	if l.evalSeconds <= 0 || l.evalSeconds > 10 {
 		t.Errorf("a measurement took %v s", l.evalSeconds)
+	}
+}
+
+// TestLinesAfterTheCheckpoint: a run that goes on from a checkpoint drops what an earlier part of it has written of
+// later updates, and keeps the rest.
+func TestLinesAfterTheCheckpoint(t *testing.T) {
+	p, w := toyPlan(t), newToy()
+	l, _ := start(t, p, w)
+	if _, err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := New(p, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.step = 6
+	if err := errors.Join(again.Open(Events{}), again.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var steps []float64
+	for _, line := range metricsOf(t, p.Out) {
+		steps = append(steps, line["step"].(float64))
+	}
+	if !slices.Equal(steps, []float64{1, 3, 4, 6}) {
+		t.Errorf("there are lines of the steps %v, want those up to 6", steps)
+	}
+	if info, err := os.Stat(p.Out); err != nil || info.Mode().Perm()&0o700 != 0o700 {
+		t.Errorf("the folder has the mode %v: %v", info.Mode(), err)
+	}
+}
+
+// TestGradientsAreReused: updates after the first need no further memory for gradients.
+func TestGradientsAreReused(t *testing.T) {
+	p, w := toyPlan(t), newToy()
+	p.Shards = 4
+	l, err := New(p, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, _, err := l.Step(); err != nil {
+			t.Fatal(err)
+		}
+		if len(l.sum.free) != SumsOf(4) {
+			t.Errorf("after %d updates there are %d gradients, want %d", l.Steps(), len(l.sum.free), SumsOf(4))
+		}
 	}
 }
