@@ -210,6 +210,7 @@ func TestPatienceLater(t *testing.T) {
 	losses := map[int]float64{3: 0.5, 6: 0.4, 9: 0.5, 12: 0.7}
 	w.score = func(step int) (Score, error) { return Score{Loss: losses[step]}, nil }
 	l, happened := start(t, p, w)
+	l.history.Ended = true // an earlier end, of fewer steps
 	if interrupted, err := l.Run(t.Context()); interrupted || err != nil {
 		t.Fatal(interrupted, err)
 	}
@@ -545,6 +546,11 @@ func TestEverySoOften(t *testing.T) {
 	if _, err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	for _, line := range metricsOf(t, p.Out) {
+		if line["valid_loss"] != nil && line["train_loss"] == nil {
+			t.Errorf("a line of step %v has no training loss", line["step"])
+		}
+	}
 	sameList(t, "everything at once", *happened, []string{"step 1", "eval 1: 0.5, the best", "sample 1: words", "saved 1 in last",
 		"step 2", "eval 2: 0.3333, the best", "sample 2: words", "saved 2 in last"})
 	p, w = toyPlan(t), newToy()
@@ -635,5 +641,51 @@ func TestGradientsAreReused(t *testing.T) {
 		if len(l.sum.free) != SumsOf(4) {
 			t.Errorf("after %d updates there are %d gradients, want %d", l.Steps(), len(l.sum.free), SumsOf(4))
 		}
+	}
+}
+
+// TestAfterAFailedShard: an update that fails in any of its shards leaves nothing behind: the next one is that of a run
+// that has not failed.
+func TestAfterAFailedShard(t *testing.T) {
+	broken := errors.New("broken")
+	update := func(bad int) (loss float64, weights string) {
+		p, w := toyPlan(t), newToy()
+		p.Shards = 4
+		l, err := New(p, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bad >= 0 {
+			w.fails = func(s Shard) error { return map[int]error{bad: broken}[s.Index] }
+			if loss, norm, err := l.Step(); !errors.Is(err, broken) || !math.IsNaN(loss) || !math.IsNaN(norm) || l.Steps() != 0 {
+				t.Errorf("shard %d fails: found %v, %v, %v after %d updates", bad, loss, norm, err, l.Steps())
+			}
+			w.fails = nil
+		}
+		if loss, _, err = l.Step(); err != nil {
+			t.Fatal(err)
+		}
+		return loss, fmt.Sprint(w.w.Elements())
+	}
+	loss, weights := update(-1)
+	for bad := range 4 {
+		if l, w := update(bad); l != loss || w != weights {
+			t.Errorf("after shard %d failed the loss is %v and the weights %s, want %v and %s", bad, l, w, loss, weights)
+		}
+	}
+}
+
+// TestStoppedAtTheLastStep: a run that is stopped after its last update, before it is measured, is measured as in the
+// end when it goes on, also where that step would have been measured on the way.
+func TestStoppedAtTheLastStep(t *testing.T) {
+	p, w := toyPlan(t), newToy()
+	p.Steps = 9
+	l, _ := start(t, p, w)
+	l.step = 9
+	if _, err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(w.measured, []bool{true}) {
+		t.Errorf("measured as in the end: %v, want once", w.measured)
 	}
 }
