@@ -86,6 +86,9 @@ func TestDiverged(t *testing.T) {
 	if err := l.Diverged(2); !errors.As(err, &e) || e.Loss != 5 {
 		t.Errorf("a run that was over: %+v, want the last of the curve", e)
 	}
+	if l.history.Curve.Loss = []float64{7}; l.TrainLoss() != 7 {
+		t.Errorf("of a curve of one point the training loss is %v", l.TrainLoss())
+	}
 	l.history.Curve.Loss = nil
 	if got := l.TrainLoss(); !math.IsNaN(got) {
 		t.Errorf("before the first update the training loss is %v", got)
