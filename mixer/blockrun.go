@@ -95,8 +95,8 @@ func (run *blockRun) round() (more bool) {
 		left := run.at[i] < run.r.Len(i)
 		more = more || left
 		s := run.state(i)
-		if run.filled[i]+n < m.block {
-			if run.filled[i] += n; s != nil {
+		if run.filled[i]+n < m.block { // the row ends in it
+			if s != nil {
 				run.keep(s, x)
 			}
 			continue

@@ -150,6 +150,8 @@ func TestNumbersAtTheirBounds(t *testing.T) {
 			checkOption(t, c.info, o, want)
 		}
 	}
+	checkOption(t, AttentionInfo, Options{"num_heads": "0"}, "num_heads: found 0, want a divisor of d_model 8")
+	checkOption(t, AttentionInfo, Options{"num_heads": "0", "head_dim": "2"}, "num_heads: found 0, want 1 to 65536")
 	// Heads that halve their forgetting one after the other: past the 48th, γ = 1 - 2^(-5-h) is 1 in float32's reach.
 	for heads, want := range map[int]string{48: "", 96: "num_heads: found 96, want at most 48"} {
 		_, err := RetentionInfo.New(Config{DModel: 96, NumHeads: heads})

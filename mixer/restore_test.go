@@ -42,6 +42,10 @@ func TestRestoreAtTheBounds(t *testing.T) {
 			t.Errorf("%s of shape %v: found the error %v", c.name, c.shape, err)
 		}
 	}
+	if err := block().Restore("block", []int{9, 2 * dModel}, make([]float32, 18*dModel)); err == nil ||
+		!strings.Contains(err.Error(), "want (1 to 8 positions, 16)") {
+		t.Errorf("a whole block: found the error %v", err)
+	}
 	s := rows()
 	for name, shape := range map[string][]int{"k": {4, 3}, "v": {4, 5}} {
 		if err := s.Restore(name, shape, make([]float32, shape[0]*shape[1])); err != nil {

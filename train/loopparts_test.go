@@ -183,7 +183,7 @@ func TestPrecisionOfUpdates(t *testing.T) {
 	if _, _, err := l.Step(); err != nil {
 		t.Fatal(err)
 	}
-	if tape := l.Tape(); tape.Precision().String() != "bf16" || !tape.Recording() {
+	if tape := l.Tape(); tape.Precision().String() != "bf16" || !tape.Recording() || !tape.TakesAside() {
 		t.Errorf("after an update the tape computes in %v and records: %v", tape.Precision(), tape.Recording())
 	}
 	ForMeasuring(l.Tape())
@@ -214,6 +214,8 @@ func TestEnds(t *testing.T) {
 		"time alone, faster": {Training{Plan: Plan{Steps: 10, TimeAlone: true}, step: 60, budget: budget{limit: 8, used: 4}}, false, 120, 5},
 		"time alone, past":   {Training{Plan: Plan{Steps: 10, TimeAlone: true}, step: 60, budget: budget{limit: 8, used: 8}}, true, 60, 10},
 		"alone without time": {Training{Plan: Plan{Steps: 10, TimeAlone: true}, step: 10}, true, 10, 10},
+		"one point, good enough": {Training{Plan: Plan{Steps: 10}, step: 4, history: history{Points: []Point{{Step: 4,
+			Valid: Score{Loss: -1}}}}}, true, 10, 4},
 		"patience": {Training{Plan: Plan{Steps: 10, Patience: 1}, step: 4,
 			history: history{Best: 0, Points: []Point{{Step: 2}, {Step: 4}}}}, true, 10, 4},
 		"patience left": {Training{Plan: Plan{Steps: 10, Patience: 2}, step: 4,

@@ -40,8 +40,6 @@ func FindLR(ctx context.Context, n int, p Plan, w Work, told func(LRPoint)) (*LR
 	}
 	if p.Optim.SSMLR > 0 {
 		p.Optim.SSMLR *= mostLR / p.Optim.LR
-	} else {
-		p.Optim.SSMLR = mostLR
 	}
 	rate := func(step int) float64 { return math.Pow(leastLR/mostLR, 1-float64(step)/float64(n-1)) }
 	p.Optim.LR, p.Steps, p.Time, p.Rate = mostLR, n, 0, rate

@@ -102,6 +102,13 @@ func TestRunInOrder(t *testing.T) {
 	if want := "loss/train 4; grad_norm 4; lr 4; tokens_per_s 4; loss/valid 5; sample 2; text 5 1; "; board != want {
 		t.Errorf("events have %s want %s", board, want)
 	}
+	first, more := start(t, p, w)
+	first.history.Points, first.history.Best = l.Points()[:1], 0
+	first.Plan.Steps = 1
+	if _, err := first.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sameList(t, "measured before the first update already", (*more)[:1], []string{"step 1"})
 	again, more := start(t, p, w)
 	again.step, again.history = l.step, l.history
 	if interrupted, err := again.Run(t.Context()); interrupted || err != nil {
@@ -194,6 +201,22 @@ func TestPatience(t *testing.T) {
 		}
 		sameList(t, "a run that was over", *more, want[len(want)-1:])
 	}
+}
+
+// TestPatienceLater: the note counts from the best.
+func TestPatienceLater(t *testing.T) {
+	p, w := toyPlan(t), newToy()
+	p.Steps, p.Patience = 20, 2
+	losses := map[int]float64{3: 0.5, 6: 0.4, 9: 0.5, 12: 0.7}
+	w.score = func(step int) (Score, error) { return Score{Loss: losses[step]}, nil }
+	l, happened := start(t, p, w)
+	l.history.Ended = true // an earlier end, of fewer steps
+	if interrupted, err := l.Run(t.Context()); interrupted || err != nil {
+		t.Fatal(interrupted, err)
+	}
+	sameList(t, "patience after the second", without(*happened, "step"), []string{"eval 3: 0.5, the best",
+		"eval 6: 0.4, the best", "eval 9: 0.5", "eval 12: 0.7", "note step 12: the run ends here, as the validation loss was no " +
+			"better than at step 6 in 2 measurements (patience)", "eval 12: 0.7", "saved 12 in last"})
 }
 
 // TestKeepBest: the folder of the best model has the weights of the best measurement.
@@ -468,6 +491,11 @@ func TestErrorsOfARun(t *testing.T) {
 			p.SaveEvery = 2
 			w.try = func() (float64, error) { return nan, nil }
 		}, "step 2: the validation loss became NaN", "step 2 ."},
+		"the last measurement, with samples": {func(p *Plan, w *toy) {
+			p.Steps, p.SampleEvery = 1, 5
+			p.Sample = func(context.Context) (string, error) { return "words", nil }
+			w.score = func(int) (Score, error) { return Score{}, broken }
+		}, "broken", "step 1 ."},
 		"the first measurement": {func(p *Plan, w *toy) {
 			p.MeasureFirst = true
 			w.score = func(int) (Score, error) { return Score{}, broken }
@@ -518,6 +546,11 @@ func TestEverySoOften(t *testing.T) {
 	if _, err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	for _, line := range metricsOf(t, p.Out) {
+		if line["valid_loss"] != nil && line["train_loss"] == nil {
+			t.Errorf("a line of step %v has no training loss", line["step"])
+		}
+	}
 	sameList(t, "everything at once", *happened, []string{"step 1", "eval 1: 0.5, the best", "sample 1: words", "saved 1 in last",
 		"step 2", "eval 2: 0.3333, the best", "sample 2: words", "saved 2 in last"})
 	p, w = toyPlan(t), newToy()
@@ -557,7 +590,124 @@ func TestSecondsAreSmoothed(t *testing.T) {
 	if _, err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// After a first update that takes long, nine short ones leave 0.9⁹ = 0.39 of it.
+	const long = 200 * time.Millisecond
+	p, w = toyPlan(t), newToy()
+	p.EvalEvery = 100
+	w.read = func(step int) error {
+		if step == 0 {
+			time.Sleep(long)
+		}
+		return nil
+	}
+	l, _ = start(t, p, w)
+	if _, err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := l.stepSeconds / long.Seconds(); s < 0.3 || s > 0.8 {
+		t.Errorf("of a first update of %v, %v s are left after nine short ones", long, l.stepSeconds)
+	}
 	if l.evalSeconds <= 0 || l.evalSeconds > 10 {
 		t.Errorf("a measurement took %v s", l.evalSeconds)
+	}
+}
+
+// TestLinesAfterTheCheckpoint: a run that goes on from a checkpoint drops what an earlier part of it has written of
+// later updates, and keeps the rest.
+func TestLinesAfterTheCheckpoint(t *testing.T) {
+	p, w := toyPlan(t), newToy()
+	l, _ := start(t, p, w)
+	if _, err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		step int
+		want []float64
+	}{{6, []float64{1, 3, 4, 6}}, {5, []float64{1, 3, 4}}} {
+		again, err := New(p, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again.step = c.step
+		if err := errors.Join(again.Open(Events{}), again.Close()); err != nil {
+			t.Fatal(err)
+		}
+		var steps []float64
+		for _, line := range metricsOf(t, p.Out) {
+			steps = append(steps, line["step"].(float64))
+		}
+		if !slices.Equal(steps, c.want) {
+			t.Errorf("from step %d on there are lines of the steps %v, want %v", c.step, steps, c.want)
+		}
+	}
+	if info, err := os.Stat(p.Out); err != nil || info.Mode().Perm()&0o700 != 0o700 {
+		t.Errorf("the folder has the mode %v: %v", info.Mode(), err)
+	}
+}
+
+// TestGradientsAreReused: updates after the first need no further memory for gradients.
+func TestGradientsAreReused(t *testing.T) {
+	p, w := toyPlan(t), newToy()
+	p.Shards = 4
+	l, err := New(p, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, _, err := l.Step(); err != nil {
+			t.Fatal(err)
+		}
+		if len(l.sum.free) != SumsOf(4) {
+			t.Errorf("after %d updates there are %d gradients, want %d", l.Steps(), len(l.sum.free), SumsOf(4))
+		}
+	}
+}
+
+// TestAfterAFailedShard: an update that fails in any of its shards leaves nothing behind: the next one is that of a run
+// that has not failed.
+func TestAfterAFailedShard(t *testing.T) {
+	broken := errors.New("broken")
+	update := func(bad int) (loss float64, weights string) {
+		p, w := toyPlan(t), newToy()
+		p.Shards = 4
+		l, err := New(p, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bad >= 0 {
+			w.fails = func(s Shard) error { return map[int]error{bad: broken}[s.Index] }
+			if loss, norm, err := l.Step(); !errors.Is(err, broken) || !math.IsNaN(loss) || !math.IsNaN(norm) || l.Steps() != 0 {
+				t.Errorf("shard %d fails: found %v, %v, %v after %d updates", bad, loss, norm, err, l.Steps())
+			}
+			w.fails = nil
+		}
+		if loss, _, err = l.Step(); err != nil {
+			t.Fatal(err)
+		}
+		return loss, fmt.Sprint(w.w.Elements())
+	}
+	loss, weights := update(-1)
+	for bad := range 4 {
+		if l, w := update(bad); l != loss || w != weights {
+			t.Errorf("after shard %d failed the loss is %v and the weights %s, want %v and %s", bad, l, w, loss, weights)
+		}
+	}
+}
+
+// TestStoppedAtTheLastStep: a run that is stopped after its last update, before it is measured, is measured as in the
+// end when it goes on, also where that step would have been measured on the way.
+func TestStoppedAtTheLastStep(t *testing.T) {
+	p, w := toyPlan(t), newToy()
+	p.Steps = 9
+	l, _ := start(t, p, w)
+	l.step = 9
+	if _, err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(w.measured, []bool{true}) {
+		t.Errorf("measured as in the end: %v, want once", w.measured)
 	}
 }

@@ -337,6 +337,13 @@ func TestRuns(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(root, "c"), 0o777); err != nil {
 		t.Fatal(err)
 	}
+	// A file where folders are deepest hides none beside it.
+	if err := os.WriteFile(filepath.Join(root, "1", "2", "3", "4", "0"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if found := Runs(filepath.Join(root, "nothing")); found != nil {
+		t.Errorf("in a folder that there is not there are the runs %v", found)
+	}
 	if err := os.WriteFile(filepath.Join(root, "c", "last"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -399,6 +406,9 @@ func TestOrigin(t *testing.T) {
 		if got := recorded(&info); got != want {
 			t.Errorf("a build records %q, want %q", got, want)
 		}
+	}
+	if hash, ok := strings.CutSuffix(o.Version, " (of the current folder)"); ok && len(hash) != 40 {
+		t.Errorf("the version is %q, want the hash of a commit in it", o.Version)
 	}
 	if o.Version == "" || o.Version != Commit() || ThisMaker() != (Maker{o.Machine, o.Version}) {
 		t.Errorf("the version is %q, the maker %v", o.Version, ThisMaker())

@@ -65,6 +65,10 @@ func TestDiverged(t *testing.T) {
 			t.Errorf("with a best loss of %v the error is %q", best, got)
 		}
 	}
+	e.Began = 0.75
+	if got := e.Error(); !strings.Contains(got, "before the first update it was 0.75; want") {
+		t.Errorf("the error is %q", got)
+	}
 	e.Began = 3.75
 	if got := e.Error(); !strings.Contains(got, "guessing 3, before the first update it was 3.75; want") {
 		t.Errorf("the error is %q", got)
@@ -81,6 +85,9 @@ func TestDiverged(t *testing.T) {
 	l.smoothed, l.history.Curve.Loss = math.NaN(), []float64{9, 5}
 	if err := l.Diverged(2); !errors.As(err, &e) || e.Loss != 5 {
 		t.Errorf("a run that was over: %+v, want the last of the curve", e)
+	}
+	if l.history.Curve.Loss = []float64{7}; l.TrainLoss() != 7 {
+		t.Errorf("of a curve of one point the training loss is %v", l.TrainLoss())
 	}
 	l.history.Curve.Loss = nil
 	if got := l.TrainLoss(); !math.IsNaN(got) {
@@ -101,7 +108,7 @@ func TestOverfits(t *testing.T) {
 		train, valid, best float64
 		want               bool
 	}{
-		{1, 2.1, 2, true}, {1, 2.04, 2, false}, {2, 2.1, 2, false}, {2.5, 3, 2, false}, {1, 1.5, 2, false},
+		{1, 2.1, 2, true}, {1, 2 + rising, 2, false}, {1, 2.04, 2, false}, {2, 2.1, 2, false}, {2.5, 3, 2, false}, {1, 1.5, 2, false},
 	} {
 		l.smoothed = c.train
 		if got := l.Overfits(c.valid, c.best); got != c.want {
@@ -143,6 +150,16 @@ func TestWarnings(t *testing.T) {
 	if l.noteOverfitting(21, best, true); l.overfit || len(notes()) != 0 {
 		t.Error("in the end it is noted that the model overfits")
 	}
+	w.guess = -100 // every loss is far above it
+	l.step, l.history, l.smoothed, *happened = 0, history{Best: -1}, math.NaN(), nil
+	w.score = nil
+	if _, err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := notes(); len(got) != 1 || !strings.HasPrefix(got[0], "note step 1: the training loss, ") {
+		t.Errorf("a run that diverges has the notes %q", got)
+	}
+	l.warned, *happened = false, nil
 	w.guess, l.smoothed = 1, 2.5
 	for range 2 {
 		l.warn()
@@ -200,15 +217,29 @@ func TestFindLR(t *testing.T) {
 			t.Error("the plan of the caller was changed")
 		}
 	}
+	// At a rate at which the loss falls, a tenth of that is suggested.
+	p, w := toyPlan(t), newToy()
+	p.Shards, w.fixed = 1, []float32{2.5, -1.5}
+	if r, err := FindLR(t.Context(), 40, p, w, nil); err != nil || r.Best.Smoothed >= r.Points[0].Smoothed ||
+		math.Abs(r.Suggested/r.Best.LR-0.1) > 1e-12 {
+		t.Errorf("a loss that falls: %+v, %v", r, err)
+	}
+	// A loss that stays, at 0: nothing is suggested and nothing explodes.
+	p, w = toyPlan(t), newToy()
+	w.fixed = []float32{3, -2}
+	if r, err := FindLR(t.Context(), 12, p, w, nil); err != nil || r.Exploded || r.Suggested != 0 || len(r.Points) != 12 ||
+		r.Best != r.Points[0] {
+		t.Errorf("a loss that stays: %+v, %v", r, err)
+	}
 	// The loss rises from update to update: nothing is suggested, and it ends where the loss is twice the least.
-	w := newToy()
+	w = newToy()
 	factor := 1.0
 	w.count = func(s Shard) int {
 		factor *= 1.5
 		w.w.CopyFrom([]float32{float32(10 * factor), float32(10 * factor)})
 		return 1
 	}
-	p := toyPlan(t)
+	p = toyPlan(t)
 	p.Shards = 1
 	r, err := FindLR(t.Context(), 40, p, w, nil)
 	if err != nil || !r.Exploded || r.Suggested != 0 || r.Best != r.Points[0] || len(r.Points) == 40 {
@@ -321,6 +352,19 @@ func TestOptimBounds(t *testing.T) {
 	}
 }
 
+// TestWhatDecays: of each role, by both rules.
+func TestWhatDecays(t *testing.T) {
+	matrices := map[nn.Role]bool{nn.Weight: true, nn.Mixing: true, nn.Table: true}
+	for _, r := range []nn.Role{nn.Weight, nn.Mixing, nn.Table, nn.Bias, nn.Norm, nn.SSM, nn.SSMSystem} {
+		if got := (&Optim{DecayRule: "matrices"}).decays(r); got != matrices[r] {
+			t.Errorf("role %d decays by the rule of matrices: %v", r, got)
+		}
+		if got := (&Optim{DecayRule: "release"}).decays(r); got != (r != nn.SSMSystem) {
+			t.Errorf("role %d decays by the rule of the release: %v", r, got)
+		}
+	}
+}
+
 // TestGroupsOfAToy: what is frozen is not trained.
 func TestGroupsOfAToy(t *testing.T) {
 	groups := (&Optim{LR: 0.5, WeightDecay: 0.25, DecayRule: "release"}).groups(newToy())
@@ -356,6 +400,10 @@ func TestWeightsFit(t *testing.T) {
 	e := &MemoryError{Need: 3 << 30, Weights: 1 << 30, Activations: 2 << 30, Free: status.Memory{Bytes: 1 << 29,
 		Of: "the machine"}, Advice: "fewer layers need less"}
 	with := e.Error()
+	e.Activations = 1
+	if got := e.Error(); !strings.Contains(got, ", activations "+status.Bytes(1)) {
+		t.Errorf("the error is %q", got)
+	}
 	e.Activations = 0
 	without := e.Error()
 	if !strings.Contains(with, ", activations "+status.Bytes(2<<30)+")") || strings.Contains(without, "activations") ||

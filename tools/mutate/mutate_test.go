@@ -38,6 +38,9 @@ func Fill(n int) (all []int) {
 	return all
 }
 
+// Twice is 2·(n+1): a change of one number follows that of the sum.
+func Twice(n int) int { return (n + 1) * 2 }
+
 // Unseen is tested by nobody.
 func Unseen(a, b number) number { return -a + b }
 
@@ -74,6 +77,12 @@ func TestNorm(t *testing.T) {
 func TestFill(t *testing.T) {
 	if x := Fill(3); !slices.Equal(x, []int{3, 2, 1}) {
 		t.Error(x)
+	}
+}
+
+func TestTwice(t *testing.T) {
+	if n := Twice(0); n != 2 { // as 1 times 2 without the sum, and not with another sum
+		t.Error(n)
 	}
 }
 
@@ -131,13 +140,17 @@ func TestToy(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"Norm: v * v → v / v":                                          "killed",
-		"Norm: v * v → v":                                              "killed",
-		"Norm: sum += v * v → -=":                                      "killed",
-		"Norm: n < limit → n <= limit":                                 "survived",
-		"Norm: n < limit || limit < 0 → limit < 0":                     "killed",
-		"Norm: limit < 0 → limit <= 0":                                 "survived",
-		"Norm: 0 → 0 + 1":                                              "killed",
+		"Norm: v * v → v / v":                      "killed",
+		"Norm: v * v → v":                          "killed",
+		"Norm: sum += v * v → -=":                  "killed",
+		"Norm: n < limit → n <= limit":             "survived",
+		"Norm: n < limit || limit < 0 → limit < 0": "killed",
+		"Norm: limit < 0 → limit <= 0":             "survived",
+		"Twice: 1 → 1 + 1":                         "killed",
+		"Twice: 2 → 2 + 1":                         "killed",
+		"Twice: n + 1 → n":                         "killed",
+		"Twice: n + 1 → n - 1":                     "killed",
+		"Norm: 0 → 0 + 1":                          "killed",
 		"Norm: math.Sqrt(float64(sum)) → 1.06·math.Sqrt(float64(sum))": "killed",
 		"Fill: len(all) < most → len(all) <= most":                     "survived",
 		"Fill: len(all) < most → len(all) >= most":                     "killed",

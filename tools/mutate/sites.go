@@ -328,7 +328,11 @@ func (f *finder) binary(e *ast.BinaryExpr) {
 	for _, m := range mutants {
 		texts = append(texts, strings.NewReplacer("a", f.text(e.X), "b", f.text(e.Y)).Replace(m))
 	}
-	f.add(e, texts, edit{at: f.offset(e.Pos()), text: op.helper + "(%d, "},
+	of := ""
+	if op.floats != nil && len(op.floats) != len(op.ints) {
+		of = fmt.Sprintf("%d, ", len(mutants))
+	}
+	f.add(e, texts, edit{at: f.offset(e.Pos()), text: op.helper + "(%d, " + of},
 		edit{at: f.offset(e.OpPos), del: len(e.Op.String()), text: ","},
 		edit{at: f.offset(e.End()), text: ")", close: true})
 }
