@@ -107,3 +107,21 @@ func (t *Tape) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *te
 	checkSlots("DeltaRule", r, slots, x.Heads*x.KeyDim()*x.ValueDim())
 	return t.engine.DeltaRule(x, r, slots)
 }
+
+// MLSTM runs the matrix memory of xLSTM over rows (arXiv:2405.04517, §2.3), for each head:
+//
+//	C[t] = ā[t]·C[t-1] + ī[t]·k[t]·v[t]ᵀ,   n[t] = ā[t]·n[t-1] + ī[t]·k[t]
+//	y[t] = C[t]ᵀ·q[t] / (max(|n[t]·q[t]|, e^-m[t]) + ε)
+//
+// with the gates of [engine.MLSTM]. y (l, h·dv). The slots hold the state: C (h, dk, dv), n (h, dk) and m (h).
+func (t *Tape) MLSTM(x engine.MLSTM, r *engine.Rows, slots engine.MLSTMSlots) *tensor.Tensor {
+	checkRows("MLSTM", r, x.Inputs()...)
+	if !x.Valid() {
+		shapePanic("MLSTM", x.Inputs()...)
+	}
+	keys := x.Heads * x.KeyDim()
+	checkSlots("MLSTM", r, slots.C, keys*x.ValueDim())
+	checkSlots("MLSTM", r, slots.N, keys)
+	checkSlots("MLSTM", r, slots.M, x.Heads)
+	return t.engine.MLSTM(x, r, slots)
+}

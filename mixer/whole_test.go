@@ -249,6 +249,7 @@ func TestDefaults(t *testing.T) {
 		"order=16 theta=256":                                                     LMUInfo,
 		"d_state=16 d_conv=4 expand=2 conv_bias=true":                            MambaInfo,
 		"d_state=128 ngroups=1 rmsnorm=true z_scale=1 x_scale=1 b_scale=1 c_scale=1 dt_scale=1": Mamba2Info,
+		"gate_soft_cap=15 eps=1e-06 norm_eps=1e-06":                                             MLSTMInfo,
 		"d_conv=4": RGLRUInfo,
 		"measure=legs l_max=1024 channels=1 gate=true":                   S4Info,
 		"disc=zoh channels=1 gate=true":                                  S4DInfo,

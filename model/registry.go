@@ -28,6 +28,7 @@ var registry = []mixer.Info{
 	mixer.GMLPInfo,
 	mixer.GAUInfo,
 	mixer.HyenaInfo,
+	mixer.MLSTMInfo,
 	mixer.RGLRUInfo,
 	mixer.RNNInfo,
 	mixer.LMUInfo,

@@ -182,6 +182,17 @@ func (e *tracer) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *
 	return e.headed("DeltaRule", x.V, run(x.V), 0, x.V.Dim(-1), &pattern{n: x.Heads, keyHeads: x.Heads, unit: run})
 }
 
+// MLSTM holds queries, keys, gates and the normalizer fixed.
+func (e *tracer) MLSTM(x engine.MLSTM, r *engine.Rows, slots engine.MLSTMSlots) *tensor.Tensor {
+	run := func(v *tensor.Tensor) *tensor.Tensor {
+		with := x
+		with.V = v
+		states := engine.MLSTMSlots{C: fresh(e, slots.C), N: fresh(e, slots.N), M: fresh(e, slots.M)}
+		return e.Engine.MLSTM(with, r, states)
+	}
+	return e.headed("MLSTM", x.V, run(x.V), 0, x.V.Dim(-1), &pattern{n: x.Heads, keyHeads: x.Heads, unit: run})
+}
+
 // headed adds the step of an operation whose values are the columns [at, at+width) of x.
 func (e *tracer) headed(name string, x, y *tensor.Tensor, at, width int, how *pattern) *tensor.Tensor {
 	if !e.traced(x) {
