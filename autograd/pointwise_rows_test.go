@@ -26,7 +26,7 @@ func pointwiseRows() []row {
 		act("none", engine.None), act("gelu_tanh", engine.GeluTanh), act("gelu_erf", engine.GeluErf),
 		act("silu", engine.SiLU), act("sigmoid", engine.Sigmoid), act("tanh", engine.Tanh), act("softplus",
 			engine.Softplus),
-		act("squared_relu", engine.SquaredReLU),
+		act("squared_relu", engine.SquaredReLU), act("heavy_tail", engine.HeavyTail),
 		gate("silu", engine.SiLU), gate("sigmoid", engine.Sigmoid), gate("squared_relu", engine.SquaredReLU),
 		bias("none", engine.None), bias("softplus", engine.Softplus),
 		{

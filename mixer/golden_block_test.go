@@ -23,6 +23,8 @@ type goldenBlock struct {
 	tol float64
 	// loose are tolerances of gradients, by the parameter's name, if they are larger.
 	loose map[string]float64
+	// like turns a part of the official state into the layout of the mixer; nil where they are the same.
+	like func(name string, x []float64) []float64
 	// of are the case's tensors whose rows, one after the other, a parameter has; nil for the one of its name.
 	of func(name string) []string
 }
@@ -154,6 +156,9 @@ func (g *goldenBlock) state(st *several, prefix string) {
 				}
 			}
 			want = kept
+		}
+		if g.like != nil {
+			want = g.like(name, want)
 		}
 		golden.Close(g.t, official, x, want, g.tol)
 	}

@@ -252,6 +252,14 @@ func TestBadConfigs(t *testing.T) {
 		{"mamba2", Mamba2Info.New, "d_state", func(c *Config) { c.Options = Options{"d_state": "-1"} }},
 		{"mamba2", Mamba2Info.New, "headdim", func(c *Config) { c.Options = Options{"headdim": "5"} }},
 		{"mamba2", Mamba2Info.New, "ngroups", func(c *Config) { c.Options = Options{"ngroups": "3"} }},
+		{"mamba3", Mamba3Info.New, "d_state", func(c *Config) { c.Options = Options{"d_state": "3"} }},
+		{"mamba3", Mamba3Info.New, "expand", func(c *Config) { c.Options = Options{"expand": "0"} }},
+		{"mamba3", Mamba3Info.New, "headdim", func(c *Config) { c.Options = Options{"headdim": "5"} }},
+		{"mamba3", Mamba3Info.New, "ngroups", func(c *Config) { c.Options = Options{"ngroups": "3"} }},
+		{"mamba3", Mamba3Info.New, "rope_fraction", func(c *Config) { c.Options = Options{"rope_fraction": "0"} }},
+		{"mamba3", Mamba3Info.New, "mimo_rank", func(c *Config) { c.Options = Options{"mimo_rank": "65"} }},
+		{"mamba3", Mamba3Info.New, "dt_min", func(c *Config) { c.DtMax = 0.01 }},
+		{"mamba3", Mamba3Info.New, "norm_eps", func(c *Config) { c.Options = Options{"norm_eps": "0"} }},
 		{"mamba2", Mamba2Info.New, "dt_min", func(c *Config) { c.DtMax = 0.01 }},
 	} {
 		if _, err := c.build(good); err != nil {

@@ -22,6 +22,7 @@ var registry = []mixer.Info{
 	mixer.S4DInfo,
 	mixer.MambaInfo,
 	mixer.Mamba2Info,
+	mixer.Mamba3Info,
 	mixer.S4Info,
 	mixer.DSSInfo,
 	mixer.GSSInfo,

@@ -36,7 +36,7 @@ type decayed struct {
 type decayedChunk struct {
 	n            int
 	rate, weight []float32 // a and u of each row (n); a is that of the position for its first rank, else 0
-	start        []float32 // e^A (n)
+	start, end   []float32 // e^A and L[n] (n)
 	l, w         []float32 // L and W (n, n)
 	ku, qe       []float32 // u·K and e^A·Q (n, e)
 	kw           []float32 // L[n]·u·K (n, e)
@@ -51,13 +51,13 @@ func (h *decayed) positions() int { return max(1, decayedRows/h.ranks) }
 // lend gives the head memory for its chunks, and more floats for the caller. It must be given back with putFloats.
 func (h *decayed) lend(more int) []float32 {
 	c := h.ranks * min(h.positions(), len(h.steps))
-	h.scratch = getFloats(3*c + 2*c*c + 3*c*h.e + more)
+	h.scratch = getFloats(4*c + 2*c*c + 3*c*h.e + more)
 	rest := *h.scratch
 	for _, x := range []struct {
 		to *[]float32
 		n  int
-	}{{&h.rate, c}, {&h.weight, c}, {&h.start, c}, {&h.l, c * c}, {&h.w, c * c}, {&h.ku, c * h.e}, {&h.qe, c * h.e},
-		{&h.kw, c * h.e}} {
+	}{{&h.rate, c}, {&h.weight, c}, {&h.start, c}, {&h.end, c}, {&h.l, c * c}, {&h.w, c * c}, {&h.ku, c * h.e},
+		{&h.qe, c * h.e}, {&h.kw, c * h.e}} {
 		*x.to, rest = rest[:x.n:x.n], rest[x.n:]
 	}
 	return rest
@@ -81,7 +81,8 @@ func (h *decayed) load(t0, t1 int) {
 	q, k := h.rows(h.q, h.qStep, t0), h.rows(h.k, h.qStep, t0)
 	kernel.ScaleRows(h.ku, h.e, k, h.qStep, h.weight, 1, n, h.e)
 	kernel.ScaleRows(h.qe, h.e, q, h.qStep, h.start, 1, n, h.e)
-	kernel.ScaleRows(h.kw, h.e, h.ku, h.e, h.l[(n-1)*n:], 1, n, h.e)
+	copy(h.end, h.l[(n-1)*n:][:n])
+	kernel.ScaleRows(h.kw, h.e, h.ku, h.e, h.end, 1, n, h.e)
 	kernel.GemmInline(kernel.Product{Op: kernel.NT, M: n, N: n, K: h.e, A: q, LDA: h.qStep, B: h.ku, LDB: h.e,
 		C: h.w, LDC: n})
 	if h.own != nil {

@@ -57,8 +57,7 @@ func (g *decayedGrad) back(t0, t1 int, dn []float32, ld int, dd []float32) {
 		Add: true})
 	g.backStart(q, dq, dn, ld, dd)
 	gemm(kernel.Product{Op: kernel.NT, M: n, N: e, K: m, A: v, LDA: g.vStep, B: g.ds, LDB: m, C: g.de, LDC: e})
-	last := g.l[(n-1)*n:][:n]
-	for i, weight := range last {
+	for i, weight := range g.end[:n] {
 		row := g.de[i*e:][:e]
 		if g.dz != nil {
 			kernel.Add(row, g.dz)
