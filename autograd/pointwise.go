@@ -130,6 +130,19 @@ func (t *Tape) DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Te
 	return t.engine.DecayWindow(h, at, rate, shift)
 }
 
+// Turn repeats the vectors of groups for the heads of each, adds a bias and turns pairs of components by angles:
+//
+//	u_rh = x_rg + bias_rh,   (a, b) → (a·cos φ_hi - b·sin φ_hi, a·sin φ_hi + b·cos φ_hi)   for pair i of u_rh
+//
+// for each rank r and head h of group g. x (…, R·g·n), bias (R·h, n), phase (…, h·a) for the first a pairs, y (…,
+// R·h·n).
+func (t *Tape) Turn(x, bias, phase *tensor.Tensor, by engine.Turning) *tensor.Tensor {
+	if !by.Valid(x, bias, phase) {
+		shapePanic("Turn", x, bias, phase)
+	}
+	return t.engine.Turn(x, bias, phase, by)
+}
+
 // RealPairs returns the real parameters x (h, n) as complex numbers (h, n, 2) with imaginary part 0, for systems with
 // real modes.
 func (t *Tape) RealPairs(x *tensor.Tensor) *tensor.Tensor {

@@ -107,3 +107,48 @@ func (t *Tape) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *te
 	checkSlots("DeltaRule", r, slots, x.Heads*x.KeyDim()*x.ValueDim())
 	return t.engine.DeltaRule(x, r, slots)
 }
+
+// MLSTM runs the matrix memory of xLSTM over rows (arXiv:2405.04517, §2.3), for each head:
+//
+//	C[t] = ā[t]·C[t-1] + ī[t]·k[t]·v[t]ᵀ,   n[t] = ā[t]·n[t-1] + ī[t]·k[t]
+//	y[t] = C[t]ᵀ·q[t] / (max(|n[t]·q[t]|, e^-m[t]) + ε)
+//
+// with the gates of [engine.MLSTM]. y (l, h·dv). The slots hold the state: C (h, dk, dv), n (h, dk) and m (h).
+func (t *Tape) MLSTM(x engine.MLSTM, r *engine.Rows, slots engine.MLSTMSlots) *tensor.Tensor {
+	checkRows("MLSTM", r, x.Inputs()...)
+	if !x.Valid() {
+		shapePanic("MLSTM", x.Inputs()...)
+	}
+	keys := x.Heads * x.KeyDim()
+	checkSlots("MLSTM", r, slots.C, keys*x.ValueDim())
+	checkSlots("MLSTM", r, slots.N, keys)
+	checkSlots("MLSTM", r, slots.M, x.Heads)
+	return t.engine.MLSTM(x, r, slots)
+}
+
+// Trapezoid runs Mamba-3's scan over rows, for each head, with sums over ranks r:
+//
+//	S[t] = α[t]·S[t-1] + (1-λ[t])·dt[t]·α[t]·Σ_r k_r[t-1]·v_r[t-1]ᵀ + λ[t]·dt[t]·Σ_r k_r[t]·v_r[t]ᵀ,   α = e^(A·dt)
+//	y_r[t] = S[t]ᵀ·q_r[t] + D·v_r[t]
+//
+// with the shapes of [engine.Trapezoid]. y (l, R·h·p). The slots hold the state: S (h, n, p), and k (R, h, n) and v (R,
+// h, p) of the last position.
+func (t *Tape) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.TrapezoidSlots) *tensor.Tensor {
+	checkRows("Trapezoid", r, x.Along()...)
+	if !x.Valid() {
+		shapePanic("Trapezoid", append(x.Along(), x.D)...)
+	}
+	keys, values := x.Heads*x.KeyDim(), x.Heads*x.ValueDim()
+	checkSlots("Trapezoid", r, slots.S, keys*x.ValueDim())
+	checkSlots("Trapezoid", r, slots.K, x.Ranks*keys)
+	checkSlots("Trapezoid", r, slots.V, x.Ranks*values)
+	return t.engine.Trapezoid(x, r, slots)
+}
+
+// Phase sums angles along rows, φ[t] = φ[t-1] + dt[t]·ω[t] mod 2π, for each head and each of a rates ω (l, a); dt (l,
+// h), y (l, h·a). A slot (h, a) holds the state, the last angles.
+func (t *Tape) Phase(rates, dt *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	checkRows("Phase", r, rates, dt)
+	checkSlots("Phase", r, slots, rates.Dim(-1)*dt.Dim(-1))
+	return t.engine.Phase(rates, dt, r, slots)
+}

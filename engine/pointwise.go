@@ -30,6 +30,8 @@ type Pointwise interface {
 	Dropout(x *tensor.Tensor, p float64, r *Rows, op uint64) *tensor.Tensor
 	// DecayWindow: y[i, c] = h[i, c]·(e^(-t[i]·|rate[c]|) + shift), h (l, d), rate (d); no gradients of t and rate.
 	DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Tensor
+	// Turn: vectors x of groups, repeated for the heads of each, plus a bias, and turned by angles.
+	Turn(x, bias, phase *tensor.Tensor, by Turning) *tensor.Tensor
 	// RealPairs: y[i] = (x[i], 0), the complex numbers with the real parts x.
 	RealPairs(x *tensor.Tensor) *tensor.Tensor
 }
@@ -47,4 +49,5 @@ const (
 	Tanh                   // tanh x
 	Softplus               // log(1+e^x)
 	SquaredReLU            // max(x, 0)² (Primer, arXiv:2109.08668)
+	HeavyTail              // 1+x for x ≥ 0, otherwise 1/(1-x): the A of Mamba-3
 )

@@ -16,6 +16,15 @@ type Scans interface {
 	// DeltaRule: S[t] = (Diag(e^g[t]) + a[t]·b[t]ᵀ)·S[t-1] + k[t]·v[t]ᵀ, y[t] = S[t]ᵀ·q[t] for each head; slots (h, dk,
 	// dv).
 	DeltaRule(x Delta, r *Rows, slots Slots) *tensor.Tensor
+	// MLSTM: C[t] = e^(f[t]+m[t-1]-m[t])·C[t-1] + e^(i[t]-m[t])·k[t]·v[t]ᵀ, n[t] likewise of k[t], m[t] = max(f[t] +
+	// m[t-1], i[t]), y[t] = C[t]ᵀ·q[t]/(max(|n[t]·q[t]|, e^-m[t]) + ε) for each head.
+	MLSTM(x MLSTM, r *Rows, slots MLSTMSlots) *tensor.Tensor
+	// Trapezoid: S[t] = α[t]·S[t-1] + (1-λ[t])·dt[t]·α[t]·k[t-1]·v[t-1]ᵀ + λ[t]·dt[t]·k[t]·v[t]ᵀ, α = e^(A·dt), y[t] =
+	// S[t]ᵀ·q[t] + D·v[t] for each head, with sums over ranks.
+	Trapezoid(x Trapezoid, r *Rows, slots TrapezoidSlots) *tensor.Tensor
+	// Phase: φ[t] = φ[t-1] + dt[t]·ω[t] mod 2π for each head and each rate; rates ω (l, a), dt (l, h), y (l, h·a),
+	// slots (h, a).
+	Phase(rates, dt *tensor.Tensor, r *Rows, slots Slots) *tensor.Tensor
 	// Recurrence: s[t] = f(u[t] + R s[t-1]), y[t] = s[t], f the tanh of the first tanhs components; u (l, n), R (n, n),
 	// slots (n).
 	Recurrence(u, rw *tensor.Tensor, tanhs int, r *Rows, slots Slots) *tensor.Tensor

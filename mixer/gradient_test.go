@@ -53,7 +53,13 @@ func gradients(m Mixer, u *tensor.Tensor, lengths []int, detach bool,
 		lo += n
 	}
 	params = map[nn.Role][]float32{}
-	m.Params("", func(_ string, p *nn.Param) { params[p.Role] = append(params[p.Role], gradient(tape, p.Tensor)...) })
+	m.Params("", func(_ string, p *nn.Param) {
+		role := p.Role
+		if role == nn.Bias { // of an mLSTM these are gates alone, and all input gates together change next to nothing
+			role = nn.Weight
+		}
+		params[role] = append(params[role], gradient(tape, p.Tensor)...)
+	})
 	return du, params
 }
 

@@ -26,6 +26,8 @@ func (v *val) act(a engine.Activation) *val {
 	case engine.SquaredReLU:
 		y := v.relu()
 		return y.mul(y)
+	case engine.HeavyTail:
+		return v.neg().relu().plus(1).recip().add(v.relu())
 	}
 	return v
 }

@@ -12,6 +12,7 @@ var functions = [...]kernel.Function{
 	engine.GeluTanh: kernel.FuncGelu, engine.GeluErf: kernel.FuncGeluErf, engine.SiLU: kernel.FuncSiLU,
 	engine.Sigmoid: kernel.FuncSigmoid,
 	engine.Tanh:    kernel.FuncTanh, engine.Softplus: kernel.FuncSoftplus, engine.SquaredReLU: kernel.FuncReLU2,
+	engine.HeavyTail: kernel.FuncHeavyTail,
 }
 
 // activate computes y = a(x).

@@ -89,9 +89,7 @@ func (k *deltaStep) decays(head int) (forgets bool) {
 	if k.ByRow() {
 		copy(k.decay, k.G.Data()[head*k.dk:])
 	} else {
-		for i := range k.decay {
-			k.decay[i] = k.G.Data()[head]
-		}
+		fill(k.decay, k.G.Data()[head])
 	}
 	kernel.ExpShift(k.decay, 0, 1)
 	return slices.Contains(k.decay, 0)

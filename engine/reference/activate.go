@@ -41,6 +41,8 @@ func activate(a engine.Activation, x float64) float64 {
 		return math.Tanh(x)
 	case engine.SquaredReLU:
 		return math.Max(x, 0) * math.Max(x, 0)
+	case engine.HeavyTail:
+		return 1/(1-math.Min(x, 0)) + math.Max(x, 0)
 	case engine.Softplus: // log(1+e^x) = x + log(1+e^-x), of which that one is taken whose exponential is finite
 		return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x)))
 	}
@@ -65,6 +67,8 @@ func slope(a engine.Activation, x float64) float64 {
 		return sigmoid(x)
 	case engine.SquaredReLU:
 		return 2 * math.Max(x, 0)
+	case engine.HeavyTail:
+		return 1 / (1 - math.Min(x, 0)) / (1 - math.Min(x, 0))
 	}
 	return 1
 }

@@ -42,7 +42,10 @@ var entries = map[string][]string{
 	"block-recurrent":  {"block-recurrent(num_heads=2,block=8,rows=3)"},
 	"gated-conv":       {"gated-conv", "gated-conv(d_conv=1)"},
 	"gated-deltanet":   {"gated-deltanet", "gated-deltanet(num_k_heads=2,num_v_heads=4,head_v_dim=5)"},
-	"":                 {"h3+mamba2(d_state=8,headdim=12)", "h3+gelu", "gelu"},
+	"mamba3": {"mamba3(d_state=8,headdim=12)", "mamba3(d_state=4,ngroups=2,is_outproj_norm=true)",
+		"mamba3(d_state=4,headdim=12,is_mimo=true,mimo_rank=3)"},
+	"mlstm": {"mlstm(num_heads=2)", "mlstm(num_heads=3,qk_dim=6,v_dim=12)"},
+	"":      {"h3+mamba2(d_state=8,headdim=12)", "h3+gelu", "gelu"},
 }
 
 const most, width = 37, 24
@@ -224,6 +227,8 @@ func TestWhatIsHeldFixed(t *testing.T) {
 		"retention(num_heads=2)":               {"the steps, and B and C", norm, gates},
 		"mamba":                                {factor, "the steps Δ, and B and C", gates},
 		"mamba2(d_state=8,headdim=12)":         {factor, "the steps, and B and C", gates, norm},
+		"mamba3(d_state=8,headdim=12)":         {"the steps, and B and C", gates},
+		"mlstm(num_heads=2)":                   {"the gates, and the weights of what is written", norm, gates},
 		"rg-lru(num_heads=2)":                  {"the gates of the recurrence", gates},
 		"rnn":                                  {"the factor tanh(z)/z"},
 		"lmu(order=8)":                         {"the factor tanh(z)/z"},

@@ -182,6 +182,37 @@ func (e *tracer) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *
 	return e.headed("DeltaRule", x.V, run(x.V), 0, x.V.Dim(-1), &pattern{n: x.Heads, keyHeads: x.Heads, unit: run})
 }
 
+// MLSTM holds queries, keys, gates and the normalizer fixed.
+func (e *tracer) MLSTM(x engine.MLSTM, r *engine.Rows, slots engine.MLSTMSlots) *tensor.Tensor {
+	run := func(v *tensor.Tensor) *tensor.Tensor {
+		with := x
+		with.V = v
+		states := engine.MLSTMSlots{C: fresh(e, slots.C), N: fresh(e, slots.N), M: fresh(e, slots.M)}
+		return e.Engine.MLSTM(with, r, states)
+	}
+	return e.headed("MLSTM", x.V, run(x.V), 0, x.V.Dim(-1), &pattern{n: x.Heads, keyHeads: x.Heads, unit: run})
+}
+
+// Trapezoid holds steps, queries and keys fixed. The ranks of a head write to one state, and read it: only one rank has
+// a pattern.
+func (e *tracer) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.TrapezoidSlots) *tensor.Tensor {
+	run := func(v *tensor.Tensor) *tensor.Tensor {
+		with := x
+		with.V, with.D = v, e.held(x.D)
+		states := engine.TrapezoidSlots{S: fresh(e, slots.S), K: fresh(e, slots.K), V: fresh(e, slots.V)}
+		return e.Engine.Trapezoid(with, r, states)
+	}
+	if x.Ranks > 1 {
+		return e.carried("Trapezoid", x.V, nil, run)
+	}
+	return e.headed("Trapezoid", x.V, run(x.V), 0, x.V.Dim(-1), &pattern{n: x.Heads, keyHeads: x.Heads, unit: run})
+}
+
+// Phase is part of keys and queries only.
+func (e *tracer) Phase(rates, dt *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
+	return e.gate("Phase", e.Engine.Phase(rates, dt, r, slots), rates, dt)
+}
+
 // headed adds the step of an operation whose values are the columns [at, at+width) of x.
 func (e *tracer) headed(name string, x, y *tensor.Tensor, at, width int, how *pattern) *tensor.Tensor {
 	if !e.traced(x) {

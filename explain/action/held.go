@@ -22,6 +22,8 @@ var held = map[string]string{
 	"SelectiveScan": "the steps Δ, and B and C", "SelectiveScanComplex": "the steps Δ, and B and C",
 	"SSD":        "the steps, and B and C",
 	"DeltaRule":  "the decays, and what is erased and written for a value",
+	"MLSTM":      "the gates, and the weights of what is written",
+	"Trapezoid":  "the steps, and B and C",
 	"RGLRU":      "the gates of the recurrence",
 	"Recurrence": "the factor tanh(z)/z", "Attention": "the attention weights",
 	"CrossAttention": "the attention weights", "LinearAttention": "the attention weights",

@@ -21,6 +21,8 @@ func atZero(a engine.Activation) (value, slope float64) {
 		return math.Ln2, 0.5
 	case engine.SquaredReLU:
 		return 0, 0
+	case engine.HeavyTail:
+		return 1, 1
 	}
 	return 0, 1
 }

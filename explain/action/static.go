@@ -28,6 +28,10 @@ func (e *tracer) RealPairs(x *tensor.Tensor) *tensor.Tensor {
 	return e.gate("RealPairs", e.Engine.RealPairs(x), x)
 }
 
+func (e *tracer) Turn(x, bias, phase *tensor.Tensor, by engine.Turning) *tensor.Tensor {
+	return e.gate("Turn", e.Engine.Turn(x, bias, phase, by), x, phase)
+}
+
 func (e *tracer) DecayWindow(h, at, rate *tensor.Tensor, shift float32) *tensor.Tensor {
 	return e.gate("DecayWindow", e.Engine.DecayWindow(h, at, rate, shift), h)
 }

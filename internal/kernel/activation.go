@@ -16,10 +16,11 @@ const (
 	FuncSin                      // sin x
 	FuncELU1                     // elu(x)+1: x+1 for x > 0, otherwise e^x (arXiv:2006.16236)
 	FuncReLU2                    // max(x, 0)² (arXiv:2109.08668)
+	FuncHeavyTail                // 1+x for x ≥ 0, otherwise 1/(1-x): the A of Mamba-3
 )
 
 // activations lists the functions and their derivatives: as portable code for one element, and as kernels for slices
-// that are not empty.
+// that are not empty. A function of few elements has no kernels.
 var activations = [...]struct {
 	value, slope func(x float32) float32
 	into         func(n int, y, x *float32)
@@ -34,12 +35,13 @@ var activations = [...]struct {
 	FuncSin:      {Sin, Cos, vecSin, vecSinGradMul},
 	FuncELU1:     {ELU1, ELU1Grad, vecElu1, vecElu1GradMul},
 	FuncReLU2:    {ReLU2, ReLU2Grad, vecRelu2, vecRelu2GradMul},
+	FuncHeavyTail: {HeavyTail, HeavyTailGrad, nil, nil},
 }
 
 // Into computes y = f(x) element by element.
 func (f Function) Into(y, x []float32) {
 	y = y[:len(x)]
-	if cpu != generic {
+	if cpu != generic && activations[f].into != nil {
 		for lo := 0; lo < len(x); lo += callLength {
 			activations[f].into(min(callLength, len(x)-lo), &y[lo], &x[lo])
 		}
@@ -53,7 +55,7 @@ func (f Function) Into(y, x []float32) {
 // GradMul computes dy *= f'(x) element by element.
 func (f Function) GradMul(dy, x []float32) {
 	dy = dy[:len(x)]
-	if cpu != generic {
+	if cpu != generic && activations[f].gradMul != nil {
 		for lo := 0; lo < len(x); lo += callLength {
 			activations[f].gradMul(min(callLength, len(x)-lo), &dy[lo], &x[lo])
 		}
@@ -178,3 +180,20 @@ func ReLU2(x float32) float32 { return max(x, 0) * max(x, 0) }
 
 // ReLU2Grad is the derivative of ReLU2, 2 max(x, 0).
 func ReLU2Grad(x float32) float32 { return 2 * max(x, 0) }
+
+// HeavyTail is 1+x for x ≥ 0 and 1/(1-x) below: positive and smooth, as e^x, but neither fast to grow nor to vanish.
+func HeavyTail(x float32) float32 {
+	if x < 0 {
+		return 1 / (1 - x)
+	}
+	return 1 + x
+}
+
+// HeavyTailGrad is its derivative.
+func HeavyTailGrad(x float32) float32 {
+	if x < 0 {
+		y := 1 / (1 - x)
+		return y * y
+	}
+	return 1
+}

@@ -32,6 +32,8 @@ var functions64 = map[Function]struct {
 		func(x float64) float64 { return math.Exp(min(x, 0)) }},
 	FuncReLU2: {"relu2", func(x float64) float64 { return max(x, 0) * max(x, 0) },
 		func(x float64) float64 { return 2 * max(x, 0) }},
+	FuncHeavyTail: {"heavy_tail", func(x float64) float64 { return 1/(1-min(x, 0)) + max(x, 0) },
+		func(x float64) float64 { return 1 / (1 - min(x, 0)) / (1 - min(x, 0)) }},
 }
 
 // limited is the argument that sine and cosine take for x.
@@ -58,7 +60,7 @@ func activationKernels() []pointwiseKernel {
 
 // TestActivations compares functions and derivatives with float64 over all of float32, at every level. Errors are
 // relative to max(1, |x|, |f(x)|), since most are about x on one side and tiny on the other. Softplus, sigmoid, tanh,
-// elu+1 and the squared ReLU keep what is tiny.
+// elu+1, the squared ReLU and the heavy tail keep what is tiny.
 func TestActivations(t *testing.T) {
 	var x []float32
 	everyFloat(1e15, func(v float32) { x = append(x, v) })
@@ -84,7 +86,8 @@ func TestActivations(t *testing.T) {
 			}
 			value.check(t, ref.name, 5e-7)
 			slope.check(t, ref.name+", derivative", 5e-7)
-			if f == FuncSoftplus || f == FuncSigmoid || f == FuncTanh || f == FuncELU1 || f == FuncReLU2 {
+			if f == FuncSoftplus || f == FuncSigmoid || f == FuncTanh || f == FuncELU1 ||
+				f == FuncReLU2 || f == FuncHeavyTail {
 				relative.check(t, ref.name+", relative", 3e-6)
 			}
 		}
