@@ -57,7 +57,7 @@ func (r Rotary) InvFreq() []float32 {
 		divisors, _ = ParseDivisors(r.Scaling.Divisors) // the mixer has checked them
 	}
 	for i := range out {
-		f := math.Pow(r.BaseOr10000(), -2*float64(i)/float64(r.Dim))
+		f := r.frequency(i)
 		switch {
 		case divisors != nil:
 			f /= divisors[i]
@@ -68,6 +68,21 @@ func (r Rotary) InvFreq() []float32 {
 		out[i] = float32(f)
 	}
 	return out
+}
+
+// Divisors returns the numbers that a scaling by a factor divides the frequencies by, in float32.
+func (r Rotary) Divisors() []float32 {
+	out := make([]float32, r.Dim/2)
+	for i := range out {
+		m := r.kept(i, r.frequency(i))
+		out[i] = float32(1 / (m + (1-m)/r.Scaling.Factor))
+	}
+	return out
+}
+
+// frequency returns frequency number i, not scaled.
+func (r Rotary) frequency(i int) float64 {
+	return math.Pow(r.BaseOr10000(), -2*float64(i)/float64(r.Dim))
 }
 
 // kept is the share m of frequency number i, f, that is not divided.

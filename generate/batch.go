@@ -149,7 +149,7 @@ func (s *Batch) Piece(i int) int {
 // checkLength returns an error unless the model can take l more ids of sequence i.
 func (s *Batch) checkLength(i, l int) error {
 	if most, at := s.model.MaxLength(), s.read(i); most > 0 && at+l > most {
-		return fmt.Errorf("generate: %d ids after %d, want at most %d in all: the model has mixers of that length",
+		return fmt.Errorf("generate: %d ids after %d, want at most %d in all, the length of the model",
 			l, at, most)
 	}
 	return nil

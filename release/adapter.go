@@ -50,7 +50,6 @@ type adapterConfig struct {
 	Dropout      float64            `json:"lora_dropout"`
 	Targets      any                `json:"target_modules"`
 	Bias         string             `json:"bias"`
-	FanInFanOut  bool               `json:"fan_in_fan_out"`
 	Inference    bool               `json:"inference_mode"`
 	RSLoRA       bool               `json:"use_rslora"`
 	DoRA         bool               `json:"use_dora"`
@@ -149,7 +148,7 @@ func (c *adapterConfig) check() error {
 	for _, f := range []struct {
 		key string
 		on  bool
-	}{{"use_dora", c.DoRA}, {"fan_in_fan_out", c.FanInFanOut}, {"modules_to_save", len(c.ModulesSaved) > 0}} {
+	}{{"use_dora", c.DoRA}, {"modules_to_save", len(c.ModulesSaved) > 0}} {
 		if f.on {
 			p.Addf(f.key, "is set, which is not read: want LoRA of linear layers alone")
 		}

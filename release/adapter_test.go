@@ -99,6 +99,10 @@ func merged(t testing.TB, dir string, p *peft, scale func(module string) float64
 		t.Fatal(err)
 	}
 	defer f.Close()
+	family, err := readConfig(filepath.Join(dir, model.ConfigFile), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	changes := map[string]*checkpoint.Tensor{}
 	for i := range p.tensors {
 		changes[strings.TrimPrefix(p.tensors[i].Name, peftPrefix)] = &p.tensors[i]
@@ -120,8 +124,12 @@ func merged(t testing.TB, dir string, p *peft, scale func(module string) float64
 			}
 			r, k := down.Shape[0], down.Shape[1]
 			for i := range values {
+				row, column := i/k, i%k
+				if family.names.isTurned(name) {
+					row, column = i%x.Shape[1], i/x.Shape[1]
+				}
 				for l := range r {
-					values[i] += float32(scale(module) * b[i/k*r+l] * a[l*k+i%k])
+					values[i] += float32(scale(module) * b[row*r+l] * a[l*k+column])
 				}
 			}
 		}

@@ -32,6 +32,8 @@ type ggufArch struct {
 	baked  bool   // multipliers are in the weights
 	norms  bool   // the epsilon is also written under the name of LayerNorm
 
+	learned bool // LayerNorms, and learned positions
+
 	fixed map[string]string // options that llama.cpp does not read from a file
 }
 
@@ -60,6 +62,13 @@ var ggufArchs = map[string]ggufArch{
 	"lfm2moe": {model: ggufLFM2, marks: "shortconv attn_q attn_q_norm ffn_gate_exps",
 		mixers: "gated-conv attention", mlp: "swiglu swiglu-experts", zeros: "exp_probs_b", square: true,
 		fixed: map[string]string{"normalize": "true", "scale": "1"}},
+	"gpt2": {model: ggufGPT2, marks: "position_embd attn_qkv ffn_up", mixers: "attention", mlp: model.MLPGelu,
+		biases: "attn_norm ffn_norm output_norm attn_qkv attn_output ffn_up ffn_down", square: true, norms: true,
+		learned: true},
+	llamaArch: {model: ggufLlama, marks: "attn_q attn_k ffn_gate", mixers: "attention", mlp: "swiglu"},
+	"qwen2": {model: ggufLlama, marks: "attn_q attn_k ffn_gate", mixers: "attention", mlp: "swiglu",
+		biases: "attn_q attn_k attn_v"},
+	"qwen3": {model: ggufLlama, marks: "attn_q attn_q_norm ffn_gate", mixers: "attention", mlp: "swiglu"},
 }
 
 // ggufHead is the name of the head's weights. A head that shares the embedding's is left out.
@@ -68,7 +77,7 @@ const ggufHead = "output.weight"
 // ggufNames returns the tensor names of a model with the given norms and mixers.
 func ggufNames(layer []rename, mixers map[string][]rename) hfNames {
 	return hfNames{embedding: []string{"token_embd."}, norm: "output_norm.", head: ggufHead, layers: "blk.",
-		layer: layer, mixers: mixers}
+		layer: layer, mixers: mixers, ignored: []string{ggufDivisors}}
 }
 
 // ggufMambaNames returns the tensor names of Mamba and Mamba-2.
@@ -153,7 +162,7 @@ func nearestArch(f *checkpoint.File) string {
 			best, most = arch, n
 		}
 	}
-	if !has["ssm_a"] && !has["shortconv"] {
+	if !has["ssm_a"] && !has["shortconv"] && !has["attn_q"] && !has["attn_qkv"] {
 		return ""
 	}
 	return best

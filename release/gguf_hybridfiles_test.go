@@ -207,6 +207,13 @@ var graniteExperts = llamaHybrid{"13_hf_granite_h_moe_a", "granitehybrid", map[s
 // path writes the golden model as the GGUF file of llama.cpp's conversion and returns its path.
 func (h llamaHybrid) path(t testing.TB, folder string) string {
 	t.Helper()
+	values, tensors := h.file(t, folder)
+	return llamaPath(t, values, tensors)
+}
+
+// file returns the values and the tensors of the file.
+func (h llamaHybrid) file(t testing.TB, folder string) (map[string]any, map[string]checkpoint.Tensor) {
+	t.Helper()
 	f, err := checkpoint.Open(filepath.Join(folder, model.WeightsFile))
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +228,7 @@ func (h llamaHybrid) path(t testing.TB, folder string) string {
 		}
 		h.put(t, tensors, name, v, slices.Clone(x.Shape))
 	}
-	return llamaPath(t, h.allValues(), tensors)
+	return h.allValues(), tensors
 }
 
 // allValues returns the values of the file.

@@ -45,9 +45,9 @@ func TestGGUFProblems(t *testing.T) {
 			tensors["blk.1.ssm_a"] = number("blk.1.ssm_a", 8, 1)
 		}, []string{"blk.1.ssm_a: found 1 at element 0 of 8, want numbers below 0"}},
 		"architecture": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
-			values["general.architecture"] = "llama"
-		}, []string{`general.architecture: found "llama", want one of ` +
-			`falcon-h1, granitehybrid, jamba, lfm2, lfm2moe, mamba, mamba2, nemotron_h, nemotron_h_moe`}},
+			values["general.architecture"] = "phi3"
+		}, []string{`general.architecture: found "phi3", want one of falcon-h1, gpt2, granitehybrid, jamba, lfm2, ` +
+			`lfm2moe, llama, mamba, mamba2, nemotron_h, nemotron_h_moe, qwen2, qwen3`}},
 		"keys": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
 			delete(values, "mamba2.ssm.state_size")
 			values["mamba2.ssm.conv_kernel"] = "four"
@@ -79,9 +79,9 @@ func TestGGUFProblems(t *testing.T) {
 // TestGGUFUnfit: a model that llama.cpp cannot run is not written, and the error names the reason.
 func TestGGUFUnfit(t *testing.T) {
 	for want, m := range map[string]*model.Model{
-		"found s4d in layers 0, 1":  ggufModel(t, "s4d", nil),
-		"norm: found":               ggufModel(t, "mamba", func(c *model.Config) { c.Norm = model.NormLayer }),
-		"found gelu in layers 0, 1": ggufModel(t, "mamba", func(c *model.Config) { c.MLP = model.MLPGelu }),
+		"found s4d in layers 0, 1":        ggufModel(t, "s4d", nil),
+		"norm: found":                     ggufModel(t, "mamba", func(c *model.Config) { c.Norm = model.NormLayer }),
+		"found mamba/gelu in layers 0, 1": ggufModel(t, "mamba", func(c *model.Config) { c.MLP = model.MLPGelu }),
 		"found mamba in layers 0 and mamba2 in layers 1, which none of its architectures has together": ggufModel(t, "", func(c *model.Config) {
 			c.Layers = "mamba,mamba2"
 		}),

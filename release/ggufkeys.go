@@ -18,7 +18,7 @@ type ggufKeys struct {
 	arch   string
 	values map[string]any
 	shape  func(tensor string) []int // nil if there is none
-	file   *checkpoint.File          // nil for a model that is to be written
+	vector func(tensor string) ([]float32, error)
 	errs   []error
 }
 
@@ -29,11 +29,14 @@ func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
 	if !ok {
 		return nil, arch, unknownArch(name, f)
 	}
-	return &ggufKeys{arch: name, values: f.Values(), file: f, shape: func(tensor string) []int {
+	return &ggufKeys{arch: name, values: f.Values(), shape: func(tensor string) []int {
 		if x, ok := f.Tensor(tensor); ok {
 			return x.Shape
 		}
 		return nil
+	}, vector: func(tensor string) ([]float32, error) {
+		x, _ := f.Tensor(tensor)
+		return x.Float32()
 	}}, arch, nil
 }
 
@@ -118,7 +121,7 @@ func (k *ggufKeys) has(name string) bool { return k.shape(name) != nil }
 // published returns the model that the file describes.
 func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
 	c := newHFConfig(nil, model.MLPNone, k.epsilon())
-	c.Norm, c.EmbedDropout, c.AttnDropout = model.NormRMS, 0, 0
+	c.EmbedDropout, c.AttnDropout = 0, 0
 	c.DModel, c.NLayer = k.size("embedding_length", 1), k.size("block_count", 1)
 	c.UntiedHead = k.has(ggufHead)
 	c.VocabSize, c.PadVocab = k.vocabulary()

@@ -20,6 +20,7 @@ var ggufOf = map[string]string{
 	"bamba": "", "granite_h": "", "granite_h_rope": "in_bias: found true, want false", "granite_h_moe": "", "granite_h_bf16_sharded": "",
 	"falcon_h1": "", "falcon_h1_norm": "in_bias: found true, want false", "falcon_h1_normfirst": "norm_before_gate: found true, want false",
 	"nemotron_h": "", "nemotron_h_moe": "", "lfm2": "", "lfm2_5": "", "lfm2_moe": "", "jamba": "", "jamba_dense": "",
+	"gpt2": "", "llama": "", "mistral": "found window-attention in layers", "qwen2": "", "qwen3": "",
 	"recurrent_gemma": "found rg-lru in layers", "recurrent_gemma_window": "found rg-lru in layers",
 	"zamba2": "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",
 }

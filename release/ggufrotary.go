@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/hippo-ssm/hippo/engine"
 )
 
 // ggufDivisors is the tensor of the numbers that divide the frequencies of rotary positions: Llama 3's scaling.
@@ -58,21 +60,66 @@ func (k *ggufKeys) rotaryScaling(dim int) given {
 	return given{}
 }
 
-// divisors returns the numbers of a tensor as a text, with : between them.
+// divisors returns the numbers of a tensor as a text.
 func (k *ggufKeys) divisors(n int) string {
-	x, _ := k.file.Tensor(ggufDivisors)
-	if x.Elements() != n {
+	if shape := k.shape(ggufDivisors); len(shape) != 1 || shape[0] != n {
 		k.errs = append(k.errs, fmt.Errorf("%s: found shape %v, want one number for each of %d frequencies",
-			ggufDivisors, x.Shape, n))
+			ggufDivisors, shape, n))
 		return ""
 	}
-	values, err := x.Float32()
+	values, err := k.vector(ggufDivisors)
 	if err != nil {
 		k.errs = append(k.errs, fmt.Errorf("%s: %w", ggufDivisors, err))
 	}
+	return divisorsText(values)
+}
+
+// divisorsText is the option rotary_divisors of numbers.
+func divisorsText(values []float32) string {
 	var texts []string
 	for _, v := range values {
 		texts = append(texts, strconv.FormatFloat(float64(v), 'g', -1, 32))
 	}
 	return strings.Join(texts, ":")
+}
+
+// divided replaces the options of Llama 3's scaling by the numbers that divide the frequencies, as GGUF files have it.
+func (p part) divided() {
+	r := engine.Rotary{Dim: p.size("rotary_emb_dim"), Base: p.number("rotary_base"), Scaling: engine.RotaryScaling{
+		Kind: p.text("rotary_scaling"), Factor: p.number("rotary_factor"), Original: p.number("rotary_original"),
+		Low: p.number("rotary_low"), High: p.number("rotary_high")}}
+	p.options["rotary_scaling"], p.options["rotary_divisors"] = "divided", divisorsText(r.Divisors())
+	for _, key := range []string{"rotary_factor", "rotary_original", "rotary_low", "rotary_high"} {
+		delete(p.options, key)
+	}
+}
+
+// rotaryValues adds the values of a scaling.
+func (v *ggufValuesOf) rotaryValues(p part) {
+	kind, by := p.text("rotary_scaling"), p.number("rotary_factor")
+	if kind != "linear" && kind != "yarn" {
+		return
+	}
+	v.add("rope.scaling.type", kind)
+	v.number("rope.scaling.factor", by)
+	if kind == "yarn" {
+		v.size("rope.scaling.original_context_length", p.size("rotary_original"))
+		v.number("rope.scaling.yarn_beta_slow", p.number("rotary_low"))
+		v.number("rope.scaling.yarn_beta_fast", p.number("rotary_high"))
+		v.scale("rope.scaling.attn_factor", p.number("rotary_magnitude")/yarnMagnitude(by, 1))
+	}
+}
+
+// ggufDivisorsOf returns the numbers of the tensor of divisors, nil for none.
+func ggufDivisorsOf(layers []layerParts) (values []float32) {
+	for _, p := range layers[0].mixers {
+		if p.text("rotary_scaling") != "divided" {
+			continue
+		}
+		all, _ := engine.ParseDivisors(p.text("rotary_divisors")) // the mixer has checked them
+		for _, x := range all {
+			values = append(values, float32(x))
+		}
+	}
+	return values
 }

@@ -28,6 +28,7 @@ type ggufShape struct {
 	published published      // what reading these values gives
 	forms     ggufForms      // of the tensors
 	zeros     map[string]int // lengths of the biases to write that the model does not have
+	divisors  []float32      // of the frequencies of rotary positions; nil for none
 	ownHead   bool           // the file has a head, the embedding's weights with another multiplier
 }
 
@@ -58,8 +59,13 @@ func ggufShapeOf(m *model.Model, config []byte) (ggufShape, error) {
 	return ggufShape{}, cmp.Or(nearest, unread, ggufMixers(layers))
 }
 
-// has reports whether an architecture has the mixers and feed-forward parts of layers.
+// has reports whether an architecture has the mixers and feed-forward parts of layers. A hybrid has more than
+// attention.
 func (a ggufArch) has(layers []layerParts) bool {
+	other := func(l layerParts) bool { return l.kind() != "attention" }
+	if a.mixers != "attention" && !slices.ContainsFunc(layers, other) {
+		return false
+	}
 	return !slices.ContainsFunc(layers, func(l layerParts) bool {
 		return !slices.Contains(strings.Fields(a.mixers), l.kind()) ||
 			!slices.Contains(strings.Fields(a.mlp), l.mlp.name)
@@ -83,23 +89,32 @@ func ggufShapeIn(name string, m *model.Model, config []byte) (s ggufShape, probl
 		s.ownHead = m.Head == nil && orOne(c.EmbedScale) != orOne(c.LogitScale)
 		layers, factors = bare(&c, layers)
 	}
-	s.values = append(ggufValues(name, &c, layers), checkpoint.GGUFValue{Key: name + ".context_length",
-		Value: contextLength(config)})
+	length := contextLength(config)
+	if arch.learned {
+		length = uint32(c.MaxPositions)
+	}
+	s.values = append(ggufValues(name, &c, layers), checkpoint.GGUFValue{Key: name + ".context_length", Value: length})
+	s.divisors = ggufDivisorsOf(layers)
 	// The names of tensors follow from the values, as if the file had every tensor, and what it has from the names.
 	k := &ggufKeys{arch: name, values: asRead(s.values)}
 	routed := k.sizeOr("expert_count", 0, 0) > 0
 	rows := []int{c.PaddedVocab(), c.DModel}
 	k.shape = func(tensor string) []int {
-		if strings.HasSuffix(tensor, ggufRouter) && !routed || tensor == ggufDivisors {
+		switch {
+		case tensor == ggufDivisors:
+			return s.divisorsShape()
+		case strings.HasSuffix(tensor, ggufRouter) && !routed:
 			return nil
 		}
 		return rows
 	}
+	k.vector = func(string) ([]float32, error) { return s.divisors, nil }
 	p, err := k.published(arch)
 	if err != nil {
 		return s, nil, err
 	}
 	has := s.tensorNames(m, &p.names, arch)
+	has[ggufDivisors] = s.divisorsShape()
 	k.shape = func(tensor string) []int { return has[tensor] }
 	if s.published, err = k.published(arch); err != nil {
 		return s, nil, err
@@ -116,10 +131,21 @@ func ggufShapeIn(name string, m *model.Model, config []byte) (s ggufShape, probl
 		differences(arch.withZeros(layers), read)), err
 }
 
+// divisorsShape is the shape of the tensor of divisors, nil for none.
+func (s *ggufShape) divisorsShape() []int {
+	if s.divisors == nil {
+		return nil
+	}
+	return []int{len(s.divisors)}
+}
+
 // unfit lists what llama.cpp fixes in an architecture and is otherwise in a model.
 func (a ggufArch) unfit(c *model.Config, layers []layerParts) []string {
 	frame := *c
 	frame.Norm, frame.MaxPositions, frame.LogitCap = model.NormRMS, 0, 0
+	if a.learned {
+		frame.Norm, frame.MaxPositions = model.NormLayer, max(1, c.MaxPositions)
+	}
 	problems := sameFrame(c, &frame)
 	for _, l := range layers {
 		if lines := differences([]layerParts{l}, layers[:1]); a.baked && len(lines) > 0 {

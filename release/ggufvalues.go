@@ -37,6 +37,7 @@ var ggufPartValues = map[string]func(v *ggufValuesOf, p part){
 		}
 		v.size("rope.dimension_count", rotated)
 		v.number("rope.freq_base", p.number("rotary_base"))
+		v.rotaryValues(p)
 		if rotated < p.size("head_dim") {
 			v.values = append(v.values, checkpoint.GGUFValue{Key: ggufPairs, Value: true})
 		}
@@ -158,7 +159,7 @@ func isDense(l layerParts) bool { return l.mlp.name == "swiglu" }
 // isFeedForward reports whether a part is no mixer.
 func isFeedForward(p part) bool {
 	switch p.name {
-	case "swiglu", "swiglu-experts", "relu2", "relu2-experts":
+	case "swiglu", "swiglu-experts", "relu2", "relu2-experts", "gelu":
 		return true
 	}
 	return false

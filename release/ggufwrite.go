@@ -74,6 +74,9 @@ func (s *ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoi
 		head.Name, head.Data = ggufHead, slices.Clone(head.Data)
 		out = append(out, head)
 	}
+	if s.divisors != nil {
+		out = append(out, checkpoint.NewTensor(ggufDivisors, s.divisorsShape(), s.divisors))
+	}
 	for name, n := range s.zeros {
 		out = append(out, checkpoint.NewTensor(name, []int{n}, make([]float32, n)))
 	}

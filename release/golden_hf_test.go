@@ -136,11 +136,25 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 				return
 			}
 			g := c.F64("grad/" + s.Name)
+			if p.names.isTurned(s.Name) {
+				g = transposed(g, q.Dim(0), q.Dim(1))
+			}
 			n := len(g) / max(1, s.Of)
 			want = append(want, g[s.Part*n:][:n]...)
 		}
 		golden.Close(t, "gradient of "+name, gradient(tape, q.Tensor), want, gradTol)
 	})
+}
+
+// transposed returns the elements of a matrix (n, k) of which x has those of (k, n).
+func transposed(x []float64, n, k int) []float64 {
+	y := make([]float64, len(x))
+	for i := range n {
+		for j := range k {
+			y[i*k+j] = x[j*n+i]
+		}
+	}
+	return y
 }
 
 // checkCached compares logits of a prefill and of one id at a time after it.

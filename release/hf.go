@@ -41,13 +41,18 @@ var hfFamilies = map[string]hfFamily{
 	"bamba":            bamba,
 	"falcon_h1":        falconH1,
 	"falcon_mamba":     falconMamba,
+	"gpt2":             gpt2,
 	"granitemoehybrid": granite,
 	"jamba":            jamba,
 	"lfm2":             lfm2,
 	"lfm2_moe":         lfm2MoE,
+	"llama":            llama,
 	"mamba":            hfMamba,
 	"mamba2":           hfMamba2,
+	"mistral":          mistral,
 	"nemotron_h":       nemotronH,
+	"qwen2":            qwen2,
+	"qwen3":            qwen3,
 	"recurrent_gemma":  recurrentGemma,
 	"zamba2":           zamba2,
 }
@@ -105,9 +110,6 @@ func readHF(data []byte) (published, error) {
 	set(&tied, common.TiedToo)
 	set(&tied, common.Tied)
 	c.DModel, c.VocabSize, c.PadVocab, c.UntiedHead = common.Hidden, common.VocabSize, 1, !tied
-	if c.Norm != model.NormRMSPlusOne {
-		c.Norm = model.NormRMS
-	}
 	c.EmbedDropout, c.AttnDropout = 0, 0
 	return m, nil
 }
@@ -115,7 +117,7 @@ func readHF(data []byte) (published, error) {
 // newHFConfig returns the configuration from which all families start.
 func newHFConfig(layers []string, mlp string, eps float64) model.Config {
 	c := model.DefaultConfig()
-	c.Layers, c.MLP, c.LayerNormEpsilon = joinLayers(layers), mlp, eps
+	c.Layers, c.MLP, c.Norm, c.LayerNormEpsilon = joinLayers(layers), mlp, model.NormRMS, eps
 	return c
 }
 
@@ -148,7 +150,8 @@ func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error)
 		return nil, model.Weights{}, err
 	}
 	if named {
-		return m, p.names.weights(m, f), nil
+		f, err = p.names.upright(f)
+		return m, p.names.weights(m, f), err
 	}
 	w, err := Weights(f)
 	return m, w, err

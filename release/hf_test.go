@@ -71,7 +71,9 @@ func TestEveryFamilyHasAPage(t *testing.T) {
 			t.Errorf("%s: found no row with a golden in the table of docs/models.md", name)
 			continue
 		}
-		golden.Files(t, string(row[1]), "_a.safetensors")
+		if _, err := os.Stat(filepath.Join("..", "testdata", "golden", string(row[1])+"_a.safetensors")); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -231,6 +233,17 @@ func TestHFConfigErrors(t *testing.T) {
 		{"zamba2", `"num_mem_blocks": 1`, `"num_mem_blocks": 0`, "num_mem_blocks: found 0"},
 		{"zamba2", `"num_attention_heads": 4`, `"num_attention_heads": 3`, "num_attention_heads: found 3"},
 		{"zamba2", `"hybrid"`, `"other"`, `layers_block_type: found "other"`},
+		{"mistral", `"sliding_window": 11`, `"sliding_window": 0`, "window: found 0"},
+		{"qwen2", `"sliding_window": null`, `"sliding_window": null, "layer_types": ["full_attention"]`,
+			"layer_types: found 1"},
+		{"qwen2", `"sliding_window": null`, `"sliding_window": null, "layer_types": ["mamba", "full_attention"]`,
+			`layer_types: found "mamba"`},
+		{"llama", `"num_hidden_layers": 2`, `"num_hidden_layers": 0`, "num_hidden_layers: found 0"},
+		{"gpt2", `"n_layer": 2`, `"n_layer": 100000`, "n_layer: found 100000"},
+		{"gpt2", `"n_positions": 256`, `"n_positions": 0`, "n_positions: found 0"},
+		{"gpt2", `"scale_attn_weights": true`, `"scale_attn_weights": false`, "scale_attn_weights: found false"},
+		{"gpt2", `"scale_attn_by_inverse_layer_idx": false`, `"scale_attn_by_inverse_layer_idx": true`,
+			"scale_attn_by_inverse_layer_idx: found true"},
 		{"lfm2_5", `"block_auto_adjust_ff_dim": false`, `"block_multiple_of": 0`, "block_multiple_of"},
 		{"mamba2_limit", `0.05`, `0.5`, "time_step_limit"},
 		{"mamba2", `"num_heads": `, `"num_heads": 1`, "num_heads, head_dim"},

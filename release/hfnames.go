@@ -13,6 +13,7 @@ import (
 // hfNames has the names of a family for the tensors of a model.
 type hfNames struct {
 	embedding []string // and other names that files have for it
+	positions string   // learned ones; "" for none
 	norm      string   // the final one
 	head      string   // "" for headName
 	layers    string   // prefix of the names of all layers
@@ -20,6 +21,10 @@ type hfNames struct {
 	mixers    map[string][]rename
 	special   map[int][]rename // of exceptional layers: all their names, in full
 	ignored   []string         // prefixes of names that do not belong to the model
+	masks     []string         // ends of such names
+
+	optional string   // a prefix that files leave out in all names or in none
+	turned   []string // ends of the names of matrices that lie in files as (in, out)
 }
 
 // rename maps parameters whose names start with own to tensors. The rest of the name is the same.
@@ -47,7 +52,7 @@ func attentionNames(prefix, out string, heads, kvHeads int) []rename {
 		{"Wqkv.", []model.Source{{Name: prefix + "q_proj.", Share: heads}, {Name: prefix + "k_proj.", Share: kvHeads},
 			{Name: prefix + "v_proj.", Share: kvHeads}}},
 		to("out_proj.", prefix+out+"."),
-		to("q_norm.", prefix+"q_layernorm."), to("k_norm.", prefix+"k_layernorm."),
+		to("q_norm.", prefix+"q_norm."), to("k_norm.", prefix+"k_norm."),
 	}
 }
 
@@ -76,8 +81,12 @@ func jambaNames(heads, kvHeads int) hfNames {
 // weights finds the weights of a model in a file.
 func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 	w := model.Weights{File: f, Keys: map[string]string{}}
+	short := n.leftOut(f)
 	for _, name := range f.Names() {
-		w.Keys[name] = name
+		if w.Keys[name] = name; short && name != headName {
+			delete(w.Keys, name)
+			w.Keys[n.optional+name] = name
+		}
 	}
 	first := n.embedding[0] + "weight"
 	for _, other := range n.embedding[1:] {
@@ -89,12 +98,22 @@ func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 	w.Sources = func(parameter string) []model.Source { return n.sources(m, parameter) }
 	w.Extra = func(name, _ string) error {
 		if name == headName && m.Head == nil || strings.HasSuffix(name, ".inv_freq") ||
-			slices.ContainsFunc(n.ignored, func(s string) bool { return strings.HasPrefix(name, s) }) {
+			slices.ContainsFunc(n.ignored, func(s string) bool { return strings.HasPrefix(name, s) }) ||
+			slices.ContainsFunc(n.masks, func(s string) bool { return strings.HasSuffix(name, s) }) {
 			return nil
 		}
 		return errExtra
 	}
 	return w
+}
+
+// leftOut reports whether a file has the tensors' names without their optional prefix.
+func (n *hfNames) leftOut(f *checkpoint.File) bool {
+	if n.optional == "" || f == nil {
+		return false
+	}
+	_, ok := f.Tensor(strings.TrimPrefix(n.embedding[0], n.optional) + "weight")
+	return ok
 }
 
 // sources returns the tensors of a parameter.
@@ -142,12 +161,14 @@ func found(rules []rename, name, prefix, parameter string) []model.Source {
 func (n *hfNames) outside(parameter string) []model.Source {
 	name := parameter
 	switch {
+	case strings.Contains(parameter, "position_embedding"):
+		name = n.positions + "weight"
 	case strings.HasPrefix(parameter, "backbone.embedding"):
 		name = n.embedding[0] + "weight"
 	case parameter == headName && n.head != "":
 		name = n.head
 	case strings.HasPrefix(parameter, "backbone.ln_f."), strings.HasPrefix(parameter, "backbone.norm_f."):
-		name = n.norm + "weight"
+		name = n.norm + parameter[strings.LastIndex(parameter, ".")+1:]
 	}
 	return []model.Source{{Name: name}}
 }

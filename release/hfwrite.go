@@ -49,9 +49,8 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 	if err != nil {
 		return err
 	}
-	if p.names.renamed(like) {
-		old, other := p.names.embedding[0]+"weight", p.names.embedding[1]+"weight"
-		tensors[slices.IndexFunc(tensors, func(x checkpoint.Tensor) bool { return x.Name == old })].Name = other
+	if err := p.names.asFile(tensors, like); err != nil {
+		return err
 	}
 	kept, err := inTypes(tensors, hfDType(published), like)
 	if err != nil {
@@ -127,6 +126,28 @@ func (n *hfNames) tensorsOf(m *model.Model) (out []checkpoint.Tensor, err error)
 		}
 	}
 	return out, err
+}
+
+// asFile gives tensors the names of a file, nil for none, and turns the matrices that lie there as (in, out).
+func (n *hfNames) asFile(tensors []checkpoint.Tensor, f *checkpoint.File) error {
+	renamed, short := n.renamed(f), n.leftOut(f)
+	for i := range tensors {
+		x := &tensors[i]
+		if n.isTurned(x.Name) {
+			y, err := turned(x)
+			if err != nil {
+				return err
+			}
+			*x = *y
+		}
+		if renamed && x.Name == n.embedding[0]+"weight" {
+			x.Name = n.embedding[1] + "weight"
+		}
+		if short {
+			x.Name = strings.TrimPrefix(x.Name, n.optional)
+		}
+	}
+	return nil
 }
 
 // renamed reports whether a file has the embedding under the second of its names.

@@ -84,7 +84,9 @@ func (o *lfm2Options) model(c *hfCommon) (m published) {
 		swiGLU("feed_forward.", "w1", "w3", "w2")...),
 		map[string][]rename{
 			"gated-conv": {to("conv1d.", "conv.conv."), to("", "conv.")},
-			"attention":  attentionNames("self_attn.", "out_proj", o.hfAttention.Heads, kv),
+			"attention": append([]rename{to("q_norm.", "self_attn.q_layernorm."),
+				to("k_norm.", "self_attn.k_layernorm.")},
+				attentionNames("self_attn.", "out_proj", o.hfAttention.Heads, kv)...),
 		})
 	return m
 }

@@ -99,6 +99,16 @@ func (p part) resolve(c *model.Config) {
 		fill("head_dim", float64(c.DModel/heads))
 		fill("scale", 1/math.Sqrt(float64(p.size("head_dim"))))
 		fill("rotary_base", 10000)
+		switch p.text("rotary_scaling") {
+		case "llama3":
+			fill("rotary_low", 1)
+			fill("rotary_high", 4)
+			p.divided()
+		case "yarn":
+			fill("rotary_low", 1)
+			fill("rotary_high", 32)
+			fill("rotary_magnitude", yarnMagnitude(p.number("rotary_factor"), 1))
+		}
 		drop(p.size("rotary_emb_dim") == 0, "rotary_base")
 		drop(!p.is("qk_norm"), "norm_eps")
 	case "mamba", "mamba2":

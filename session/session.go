@@ -236,7 +236,7 @@ func (s *Session) check(ids []int32) error {
 		}
 	}
 	if most, at := s.model.MaxLength(), len(s.text.ids); most > 0 && at+len(ids) > most {
-		return fmt.Errorf("session: %d ids after %d, want at most %d in all: the model has mixers of that length",
+		return fmt.Errorf("session: %d ids after %d, want at most %d in all, the length of the model",
 			len(ids), at, most)
 	}
 	return nil

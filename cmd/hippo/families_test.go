@@ -207,8 +207,12 @@ func (f *family) quantizes(replies map[string]string) {
 // precision.
 func TestEveryFamilyRuns(t *testing.T) {
 	has := map[string]bool{}
-	for _, c := range golden.Cases(t, "13_hf_") {
-		has[familyOf(t, filepath.Dir(c.File(model.ConfigFile)))] = true
+	own, err := filepath.Glob(filepath.Join("..", "..", "testdata", "golden", "13_hf_*", model.ConfigFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range own {
+		has[familyOf(t, filepath.Dir(path))] = true
 	}
 	if got, want := slices.Sorted(maps.Keys(has)), release.Families(); !slices.Equal(got, want) {
 		t.Errorf("found golden folders 13_hf_* of %v, want of all of %v", got, want)

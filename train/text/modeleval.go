@@ -27,7 +27,7 @@ type ModelEvalOptions struct {
 
 	Stream    bool `json:"stream" help:"carry the state through the whole text, in place of separate windows"`
 	Keep      int  `json:"keep" min:"0" help:"with --stream, positions before the chunk that attention sees; 0: all"`
-	SeqLen    int  `json:"seq_len" min:"0" help:"tokens of a window or (--stream) chunk; 0: as in training, or 1024"`
+	SeqLen    int  `json:"seq_len" min:"0" help:"tokens of a window or (--stream) chunk; 0: as trained, or up to 1024"`
 	BatchSize int  `json:"batch_size" min:"1" help:"windows computed together"`
 
 	Baseline  bool     `json:"baseline" help:"also measure unigrams and bigrams of the training text"`
@@ -170,6 +170,9 @@ func (e *ModelEval) measure(ctx context.Context, texts *evalTexts, m *LoadedMode
 		r.SeqLen = defaultSeqLen
 		if out != "" {
 			r.SeqLen = run.Train.SeqLen
+		}
+		if most := m.Net.MaxLength(); most > 0 {
+			r.SeqLen = min(r.SeqLen, most)
 		}
 	}
 	update, end := e.Progress()
