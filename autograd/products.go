@@ -72,7 +72,7 @@ func (t *Tape) LayerNorm(x, w, b *tensor.Tensor, groups int, eps float64) *tenso
 func (t *Tape) layerNorm(x, r, w, b *tensor.Tensor, groups int, eps float64) (s, y *tensor.Tensor) {
 	d := x.Dim(-1)
 	if groups < 1 || w.Len() != d || b.Len() != d || d%groups != 0 || r != nil && !r.SameShape(x) {
-		shapePanic("LayerNorm", x, r, w, b)
+		shapePanic("AddLayerNorm", x, r, w, b)
 	}
 	return t.engine.AddLayerNorm(x, r, w, b, groups, eps)
 }

@@ -77,6 +77,9 @@ func TestInside(t *testing.T) {
 		m := v.mixer(t)
 		u, rows := sequences(8, 1, l), equalRows(1, l)
 		plain := read(m.Forward(newTape(), u, rows))
+		if _, wrapped := m.(later); wrapped {
+			continue // another variant is the mixer itself
+		}
 		if v.name == "several" {
 			if _, _, ok := Inside(m, "", nil); ok {
 				t.Error("a sum of mixers has one last projection")
