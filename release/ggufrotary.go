@@ -2,9 +2,10 @@ package release
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
+
+	"github.com/hippo-ssm/hippo/checkpoint"
 )
 
 // ggufDivisors is the tensor of the numbers that divide the frequencies of rotary positions: Llama 3's scaling.
@@ -40,13 +41,12 @@ func (k *ggufKeys) rotaryScaling(dim int) given {
 	case kind == "linear" && !divided:
 		return given{"rotary_scaling": kind, "rotary_factor": by}
 	case kind == "yarn" && !divided:
-		own := 0.1*math.Log(by) + 1
 		o := given{"rotary_scaling": kind, "rotary_factor": by,
 			"rotary_original": k.sizeOr("rope.scaling.original_context_length", 1, k.sizeOr("context_length", 1, 1)),
 			"rotary_low":      k.number("rope.scaling.yarn_beta_slow", 1),
 			"rotary_high":     k.number("rope.scaling.yarn_beta_fast", 32)}
 		if factor := k.number("rope.scaling.attn_factor", 1); factor != 1 {
-			o["rotary_magnitude"] = own * factor
+			o["rotary_magnitude"] = yarnMagnitude(by, 1) * factor
 		}
 		return o
 	}
@@ -75,4 +75,30 @@ func (k *ggufKeys) divisors(n int) string {
 		texts = append(texts, strconv.FormatFloat(float64(v), 'g', -1, 32))
 	}
 	return strings.Join(texts, ":")
+}
+
+// rotary adds the values of rotary positions. Scalings that it does not write are found when the values are read back.
+func (v *ggufValuesOf) rotary(p part) {
+	rotated := p.size("rotary_emb_dim")
+	v.add("rope.scaling.finetuned", rotated > 0) // llama.cpp's name for "has rotary positions" in Granite
+	if rotated == 0 {
+		return
+	}
+	v.size("rope.dimension_count", rotated)
+	v.number("rope.freq_base", p.number("rotary_base"))
+	if rotated < p.size("head_dim") {
+		v.values = append(v.values, checkpoint.GGUFValue{Key: ggufPairs, Value: true})
+	}
+	kind, by := p.text("rotary_scaling"), p.number("rotary_factor")
+	if kind != "linear" && kind != "yarn" {
+		return
+	}
+	v.add("rope.scaling.type", kind)
+	v.number("rope.scaling.factor", by)
+	if kind == "yarn" {
+		v.size("rope.scaling.original_context_length", p.size("rotary_original"))
+		v.number("rope.scaling.yarn_beta_slow", p.number("rotary_low"))
+		v.number("rope.scaling.yarn_beta_fast", p.number("rotary_high"))
+		v.scale("rope.scaling.attn_factor", p.number("rotary_magnitude")/yarnMagnitude(by, 1))
+	}
 }

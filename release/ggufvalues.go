@@ -30,16 +30,7 @@ var ggufPartValues = map[string]func(v *ggufValuesOf, p part){
 		if scale := p.number("scale"); float32(scale*math.Sqrt(p.number("head_dim"))) != 1 {
 			v.number("attention.scale", scale)
 		}
-		rotated := p.size("rotary_emb_dim")
-		v.add("rope.scaling.finetuned", rotated > 0) // llama.cpp's name for "has rotary positions" in Granite
-		if rotated == 0 {
-			return
-		}
-		v.size("rope.dimension_count", rotated)
-		v.number("rope.freq_base", p.number("rotary_base"))
-		if rotated < p.size("head_dim") {
-			v.values = append(v.values, checkpoint.GGUFValue{Key: ggufPairs, Value: true})
-		}
+		v.rotary(p)
 	},
 	"swiglu-experts": (*ggufValuesOf).experts,
 	"relu2-experts":  (*ggufValuesOf).experts,

@@ -99,6 +99,11 @@ func (p part) resolve(c *model.Config) {
 		fill("head_dim", float64(c.DModel/heads))
 		fill("scale", 1/math.Sqrt(float64(p.size("head_dim"))))
 		fill("rotary_base", 10000)
+		if p.text("rotary_scaling") == "yarn" {
+			fill("rotary_low", 1)
+			fill("rotary_high", 32)
+			fill("rotary_magnitude", yarnMagnitude(p.number("rotary_factor"), 1))
+		}
 		drop(p.size("rotary_emb_dim") == 0, "rotary_base")
 		drop(!p.is("qk_norm"), "norm_eps")
 	case "mamba", "mamba2":
@@ -139,7 +144,8 @@ func (p part) size(key string) int { return int(p.number(key)) }
 
 func (p part) set(key string, v float64) { p.options[key] = strconv.FormatFloat(v, 'g', -1, 64) }
 
-// differences lists the options in which a part differs from a wanted one. Numbers are the same if they are in float32.
+// differences lists the options in which a part differs from a wanted one. Numbers are the same if they differ by what
+// two roundings to float32 can do.
 func (p part) differences(want part) (lines []string) {
 	if p.name != want.name {
 		return []string{fmt.Sprintf("found %s, want %s", p.name, want.name)}
@@ -153,13 +159,14 @@ func (p part) differences(want part) (lines []string) {
 	}
 	for _, key := range sortedKeys(keys) {
 		a, b := p.text(key), want.text(key)
-		x, failedX := strconv.ParseFloat(a, 32)
-		y, failedY := strconv.ParseFloat(b, 32)
+		x, failedX := strconv.ParseFloat(a, 64)
+		y, failedY := strconv.ParseFloat(b, 64)
 		zero := func(text string, number float64, failed error) bool {
 			return text == "" || text == "false" || failed == nil && number == 0
 		}
 		switch {
-		case a == b, failedX == nil && failedY == nil && x == y, zero(a, x, failedX) && zero(b, y, failedY):
+		case a == b, zero(a, x, failedX) && zero(b, y, failedY):
+		case failedX == nil && failedY == nil && math.Abs(x-y) <= 0x1p-23*math.Abs(y):
 		default:
 			lines = append(lines, fmt.Sprintf("%s: %s: found %s, want %s", p.name, key, orNone(a), orNone(b)))
 		}
