@@ -4,192 +4,162 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 
 // rowGrads are gradients where each row of a state has decays of its own.
 type rowGrads struct {
-	dg         []float32    // (q, dk)
-	din1, out1 [2][]float32 // of readers and writers as they are given, but for a sign or β (q, dk)
-	dreader    []float32    // of a reader decayed from the start of its part (q, dk)
-	acc        []float32    // (dk)
-	drun       []float32    // of a writer decayed position by position (dk)
+	dg        []float32    // (q, dk)
+	dreadIn   [2][]float32 // (q, dk)
+	dwriteIn  [2][]float32 // (q, dk)
+	dreadPart []float32    // of a reader (q, dk)
+	sum       []float32    // of gradients of exponents (dk)
+	unused    []float32    // (dk)
+	work      []float32
 }
 
 func (g *deltaGrad) sizeRows(q int) int {
 	if !g.ByRow() {
 		return 0
 	}
-	return 6*q*g.dk + 2*g.dk
+	return (6*q+2)*g.dk + kernel.DecayedWork
 }
 
 func (g *deltaGrad) makeRows(f *floats, q int) {
 	n := q * g.dk
-	g.rowGrads = rowGrads{dg: f.take(n), din1: [2][]float32{f.take(n), f.take(n)}, out1: [2][]float32{f.take(n), f.take(n)},
-		dreader: f.take(n), acc: f.take(g.dk), drun: f.take(g.dk)}
+	g.rowGrads = rowGrads{dg: f.take(n), dreadIn: f.two(n), dwriteIn: f.two(n), dreadPart: f.take(n), sum: f.take(g.dk),
+		unused: f.take(g.dk), work: f.take(kernel.DecayedWork)}
+	for w := range 2 { // where there is no p, its scores have none
+		clear(g.dscores[byP][w])
+	}
 }
 
-// rows is the backward of what is decayed by row, for the head. It goes through the parts from the last.
+// rows is the backward of rowEnds and rowScores.
 func (g *deltaGrad) rows() {
-	k, n := g.delta, g.q*g.dk
-	clear(g.dg[:n])
-	for i := range 2 {
-		clear(g.din1[i][:n])
-		clear(g.out1[i][:n])
+	k, dk := g.delta, g.dk
+	clear(g.dg[:g.q*dk])
+	copy(g.sum, g.ddecay)
+	for _, r := range g.readers {
+		g.readExponents(r, 0, g.q, g.dreads[r], g.reads[r])
+		clear(g.sum)
 	}
-	g.rowsFromBorder()
-	for i := range k.passed {
-		k.passed[i] = 1
-	}
-	for t0 := 0; t0 < g.q; t0 += deltaPart {
+	fill(k.passed, 1)
+	k.parts(func(t0, t1 int) {
 		for _, r := range g.readers {
-			g.readers1(r, t0, k.partEnd(t0))
+			g.readersBack(r, t0, t1)
 		}
-		kernel.Mul(k.passed, k.total(k.partEnd(t0)))
-	}
+		kernel.Mul(k.passed, k.over(t0))
+	})
 	for t0 := (g.q - 1) / deltaPart * deltaPart; t0 >= 0; t0 -= deltaPart {
 		for _, w := range g.writers {
-			g.writers1(w, t0, k.partEnd(t0))
-			for s := t0; s < k.partEnd(t0); s++ {
-				g.inside(w, s, k.partEnd(t0))
-			}
+			g.writersBack(w, t0, min(g.q, t0+deltaPart))
 		}
-	}
-	g.given1()
-}
-
-// last is the last position whose decay a reader at t sees: p of the free form reads before the decay.
-func (g *deltaGrad) last(r, t int) int {
-	if r == byP && g.free() {
-		return t - 1
-	}
-	return t
-}
-
-// rowsFromBorder adds to the gradients of g what comes from the state before the block, and from its decay.
-func (g *deltaGrad) rowsFromBorder() {
-	k := g.delta
-	copy(g.acc, g.ddecay)
-	for t := g.q - 1; t >= 0; t-- {
-		for _, r := range g.readers {
-			if at := t + t - g.last(r, t); at < g.q {
-				kernel.MulAdd(g.acc, k.of(g.dreads[r], at), k.of(k.reads[r], at))
-			}
-		}
-		kernel.Add(k.of(g.dg, t), g.acc)
-	}
-}
-
-// readers1 is the backward of readers of the part [t0, t1) decayed from its start.
-func (g *deltaGrad) readers1(r, t0, t1 int) {
-	k, q, dk := g.delta, g.q, g.dk
-	for i, w := range g.writers {
-		if t0 > 0 {
-			product(kernel.NN, t1-t0, dk, t0, matrix{g.dscores[r][w][t0*q:], q}, matrix{k.decayed(w, t0), dk},
-				matrix{g.dreader, dk}.from(t0), i > 0)
-		}
-	}
-	if t0 == 0 {
-		clear(g.dreader[:t1*dk])
-	}
-	clear(g.acc)
-	for t := t1 - 1; t >= t0; t-- {
-		if at := t + t - g.last(r, t); at < t1 {
-			kernel.MulAdd(g.acc, k.of(g.dreader, at), k.of(k.reader[r], at))
-		}
-		kernel.Add(k.of(g.dg, t), g.acc)
-	}
-	for t := t0; t < t1; t++ {
-		d := k.of(g.dreader, t)
-		kernel.MulAdd(d, k.of(g.dreads[r], t), k.passed)
-		if last := g.last(r, t); last < t0 {
-			kernel.Add(k.of(g.din1[r], t), d)
-		} else {
-			kernel.MulAdd(k.of(g.din1[r], t), d, k.of(k.since, last))
-		}
-	}
-}
-
-// writers1 is the backward of decaying writers over the part [t0, t1). dwrites holds the gradients of writers decayed to
-// its end, and then of those decayed to its start.
-func (g *deltaGrad) writers1(w, t0, t1 int) {
-	k, q, dk := g.delta, g.q, g.dk
-	d, after := g.dwrites[w], k.decayed(w, t1)
-	clear(g.acc)
-	for s := range t0 {
-		kernel.MulAdd(g.acc, k.of(d, s), k.of(after, s))
-		kernel.Mul(k.of(d, s), k.total(t1))
-	}
-	for s := t0; s < t1; s++ {
-		kernel.Add(k.of(g.dg, s), g.acc)
-		kernel.MulAdd(g.acc, k.of(d, s), k.of(after, s))
-		kernel.MulAdd(k.of(g.out1[w], s), k.of(d, s), k.of(k.upTo, s))
-	}
-	if t0 == 0 {
-		return
 	}
 	for _, r := range g.readers {
-		product(kernel.TN, t0, dk, t1-t0, matrix{g.dscores[r][w][t0*q:], q}, matrix{k.reader[r], dk}.from(t0),
-			matrix{d, dk}, true)
+		g.readInBack(r)
+	}
+	for _, w := range g.writers {
+		g.writeInBack(w)
+	}
+	g.addRows(g.at(g.w.to.g, g.Heads*dk, g.h*dk), g.dg)
+}
+
+// readExponents adds to the gradients of g at [t0, t1) those of the exponents of what readers are multiplied by: of each
+// position they are the sum over the readers that see its decay. x are the readers, d their gradients.
+func (g *deltaGrad) readExponents(r, t0, t1 int, d, x []float32) {
+	from, dk, rows := (t1-1)*g.dk, g.dk, t1-t0
+	to := from
+	if r == byP {
+		to, rows = from-dk, rows-1 // it reads before the decay
+	}
+	if rows > 0 {
+		kernel.AddRunning(g.sum, g.dg, to, -dk, d, from, -dk, x, from, -dk, rows)
 	}
 }
 
-// inside is the backward of the scores of writer s and the readers of its part.
-func (g *deltaGrad) inside(w, s, t1 int) {
-	k, q, dk := g.delta, g.q, g.dk
-	score := func(r, t int) float32 { return g.dscores[r][w][t*q+s] }
-	row := func(m matrix, t int) []float32 { return m.row(t)[:dk] }
-	run := func(t int) []float32 { return k.of(k.run, t-s) } // the writer decayed to t
-	copy(run(s), row(k.out[w], s))
-	kernel.Axpy(score(byQ, s), run(s), k.of(g.din1[byQ], s))
-	kernel.Axpy(score(byQ, s), row(k.in[byQ], s), k.of(g.out1[w], s))
-	for t := s + 1; t < t1; t++ {
-		kernel.MulInto(run(t), run(t-1), k.of(k.each, t))
-		for _, r := range g.readers {
-			kernel.Axpy(score(r, t), run(g.last(r, t)), k.of(g.din1[r], t))
+// readersBack is the backward of decaying readers of a part from its start and from the border.
+func (g *deltaGrad) readersBack(r, t0, t1 int) {
+	k, q, dk, at, rows := g.delta, g.q, g.dk, t0*g.dk, t1-t0
+	d, dreads, in := g.dreadPart[at:], g.dreads[r][at:], g.dreadIn[r][at:]
+	if t0 == 0 {
+		copy(d, dreads[:rows*dk])
+	} else {
+		for i, w := range g.writers {
+			product(kernel.NN, rows, dk, t0, matrix{g.dscores[r][w][t0*q:], q}, matrix{k.earlier(w, t0), dk}, matrix{d, dk},
+				i > 0)
 		}
+		clear(g.sum)
+		g.readExponents(r, t0, t1, g.dreadPart, k.readPart[r])
+		kernel.MulAddMatrix(d, dk, dreads, dk, k.passed, 0, rows, dk)
 	}
-	d := g.drun
-	clear(d)
-	for t := t1 - 1; t > s; t-- {
-		kernel.Axpy(score(byQ, t), row(k.in[byQ], t), d)
-		if k.solves() && !k.free() {
-			kernel.Axpy(score(byP, t), row(k.in[byP], t), d)
-		}
-		kernel.MulAdd(k.of(g.dg, t), d, run(t))
-		kernel.Mul(d, k.of(k.each, t))
-		if k.free() {
-			kernel.Axpy(score(byP, t), row(k.in[byP], t), d)
-		}
+	if r == byQ {
+		kernel.MulMatrix(in, dk, d, dk, k.since[at:], dk, rows, dk)
+		return
 	}
-	kernel.Add(k.of(g.out1[w], s), d)
+	copy(in[:dk], d)
+	kernel.MulMatrix(in[dk:], dk, d[dk:], dk, k.since[at:], dk, rows-1, dk)
 }
 
-// given1 adds the gradients of what is given.
-func (g *deltaGrad) given1() {
-	k, dk := g.delta, g.dk
-	dbeta := g.at(g.w.to.beta, g.Heads, g.h)
+// writersBack is the backward of decaying writers over a part, and of the scores of its readers. dwrites holds the
+// gradients of writers decayed to its end, and then of those decayed to its start.
+func (g *deltaGrad) writersBack(w, t0, t1 int) {
+	k, q, dk, at, rows := g.delta, g.q, g.dk, t0*g.dk, t1-t0
+	d, after := g.dwrites[w], k.earlier(w, t1)
+	// To the gradient of g at a position belong those of the writers before it.
+	clear(g.sum)
+	kernel.AddRunning(g.sum, g.unused, 0, 0, d, 0, dk, after, 0, dk, t0)
+	kernel.Add(g.dg[at:at+dk], g.sum)
+	if rows > 1 {
+		kernel.AddRunning(g.sum, g.dg, at+dk, dk, d, at, dk, after, at, dk, rows-1)
+	}
+	kernel.MulMatrix(g.dwriteIn[w][at:], dk, d[at:], dk, k.upTo[at:], dk, rows, dk)
+	kernel.MulMatrix(d, dk, d, dk, k.over(t0), 0, t0, dk)
+	p := byQ // stands for it in the form that has no p
+	if k.solves() {
+		p = byP
+	}
+	for _, r := range g.readers {
+		if t0 > 0 {
+			product(kernel.TN, t0, dk, rows, matrix{g.dscores[r][w][t0*q:], q}, matrix{k.readPart[r][at:], dk},
+				matrix{d, dk}, true)
+		}
+	}
+	diagonal := t0*q + t0
+	kernel.DecayedScoresGrad(g.dreadIn[byQ][at:], g.dreadIn[byP][at:], g.dwriteIn[w][at:], g.dg[at:],
+		g.dscores[byQ][w][diagonal:], g.dscores[byP][w][diagonal:], q, k.each[at:], k.readIn[byQ][at:], k.readIn[p][at:],
+		k.writeIn[w][at:], g.work, rows, dk)
+}
+
+// readInBack is the backward of a reader as it is given.
+func (g *deltaGrad) readInBack(r int) {
+	k, q, dk, d := g.delta, g.q, g.dk, g.dreadIn[r]
+	if r == byQ || g.free() {
+		g.addRows(g.din[r], d)
+		return
+	}
+	// -e^g ⊙ k
+	kernel.MulAdd(g.dg[:q*dk], d[:q*dk], k.readIn[r][:q*dk])
+	if to := g.din[r]; to.x != nil {
+		kernel.Scale(d[:q*dk], -1)
+		kernel.MulAddMatrix(to.x, to.ld, d, dk, k.each, dk, q, dk)
+	}
+}
+
+// writeInBack is the backward of a writer as it is given.
+func (g *deltaGrad) writeInBack(w int) {
+	d, to := g.dwriteIn[w], g.dout[w]
+	if g.Beta == nil {
+		g.addRows(to, d)
+		return
+	}
 	for t := range g.q {
-		for _, r := range g.readers {
-			if to := g.din[r]; to.x != nil {
-				sign := float32(1)
-				if r == byP && !g.free() {
-					sign = -1
-				}
-				kernel.Axpy(sign, k.of(g.din1[r], t), to.row(t)[:dk])
-			}
-		}
-		for _, w := range g.writers {
-			factor := float32(1)
-			if k.Beta != nil {
-				factor = k.Beta.Data()[(k.first+t)*k.Heads+k.h]
-				if dbeta.x != nil {
-					dbeta.row(t)[0] += kernel.Dot(k.of(g.out1[w], t), k.out[byK].row(t)[:dk])
-				}
-			}
-			if to := g.dout[w]; to.x != nil {
-				kernel.Axpy(factor, k.of(g.out1[w], t), to.row(t)[:dk])
-			}
-		}
+		g.addBeta(t, kernel.Dot(d[t*g.dk:][:g.dk], g.out[w].row(t)[:g.dk]))
 	}
-	if to := g.at(g.w.to.g, g.Heads*dk, g.h*dk); to.x != nil {
-		for t := range g.q {
-			kernel.Add(to.row(t)[:dk], k.of(g.dg, t))
-		}
+	if beta := g.at(g.Beta.Data(), g.Heads, g.h); to.x != nil {
+		kernel.AxpyRows(to.x, to.ld, d, g.dk, beta.x, beta.ld, g.q, g.dk)
 	}
 }
+
+// addRows adds x (q, dk) to rows, where they are wanted.
+func (g *deltaGrad) addRows(to matrix, x []float32) {
+	if to.x != nil {
+		kernel.AxpyRows(to.x, to.ld, x, g.dk, deltaOne[:], 0, g.q, g.dk)
+	}
+}
+
+var deltaOne = [1]float32{1}

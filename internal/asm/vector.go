@@ -35,6 +35,7 @@ func vectors(ctx *build.Context, s isa) {
 	c.scan()
 	c.ssd()
 	c.delta()
+	c.deltaRows()
 	c.dropout()
 	c.maskTable()
 	c.table()

@@ -810,6 +810,36 @@ func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *flo
 //go:noescape
 func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
 
+// vecDecayPart computes DecayPart for n columns of at least one row. Rows lie ld floats apart, those of logs gs.
+//
+//go:noescape
+func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
+
+// vecMulMatrix sets y[r·ys + i] = a[r·as + i]·b[r·bs + i] for r < rows, at least 1, and i < n.
+//
+//go:noescape
+func vecMulMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+
+// vecMulAddMatrix adds a[r·as + i]·b[r·bs + i] to y[r·ys + i], rounded once, for r < rows, at least 1, and i < n.
+//
+//go:noescape
+func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+
+// vecAddRunning computes AddRunning for n columns of at least one row. Sums of products are rounded once.
+//
+//go:noescape
+func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
+
+// vecDecayedScores computes DecayedScores; neither count is zero.
+//
+//go:noescape
+func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
+
+// vecDecayedScoresGrad computes DecayedScoresGrad; neither count is zero.
+//
+//go:noescape
+func vecDecayedScoresGrad(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32)
+
 // vecDrop replaces x[i] by scale·x[i], by 0 where the upper half of Mix64(state + i·step) is below threshold.
 //
 //go:noescape

@@ -1056,6 +1056,60 @@ TEXT ·vecSolveLower(SB), NOSPLIT, $0-56
 avx2:
 	JMP  ·solveLowerAVX2(SB)
 
+// func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
+TEXT ·vecDecayPart(SB), NOSPLIT, $0-72
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·decayPartAVX512(SB)
+
+avx2:
+	JMP  ·decayPartAVX2(SB)
+
+// func vecMulMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·vecMulMatrix(SB), NOSPLIT, $0-64
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·mulMatrixAVX512(SB)
+
+avx2:
+	JMP  ·mulMatrixAVX2(SB)
+
+// func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·vecMulAddMatrix(SB), NOSPLIT, $0-64
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·mulAddMatrixAVX512(SB)
+
+avx2:
+	JMP  ·mulAddMatrixAVX2(SB)
+
+// func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·vecAddRunning(SB), NOSPLIT, $0-72
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·addRunningAVX512(SB)
+
+avx2:
+	JMP  ·addRunningAVX2(SB)
+
+// func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
+TEXT ·vecDecayedScores(SB), NOSPLIT, $0-72
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·decayedScoresAVX512(SB)
+
+avx2:
+	JMP  ·decayedScoresAVX2(SB)
+
+// func vecDecayedScoresGrad(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32)
+TEXT ·vecDecayedScoresGrad(SB), NOSPLIT, $0-112
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·decayedScoresGradAVX512(SB)
+
+avx2:
+	JMP  ·decayedScoresGradAVX2(SB)
+
 // func vecDrop(n int, x *float32, state uint64, threshold uint32, scale float32)
 TEXT ·vecDrop(SB), NOSPLIT, $0-32
 	CMPQ ·cpu(SB), $const_avx512

@@ -311,6 +311,22 @@ func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *flo
 
 func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int) {}
 
+func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int) {
+}
+
+func vecMulMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int) {}
+
+func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int) {}
+
+func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int) {
+}
+
+func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32) {
+}
+
+func vecDecayedScoresGrad(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32) {
+}
+
 func vecDrop(n int, x *float32, state uint64, threshold uint32, scale float32) {}
 
 func vecDropAdd(n int, y *float32, x *float32, state uint64, threshold uint32, scale float32) {}

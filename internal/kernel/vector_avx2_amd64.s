@@ -5878,6 +5878,953 @@ done:
 	VZEROUPPER
 	RET
 
+// func decayPartAVX2(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·decayPartAVX2(SB), NOSPLIT, $0-72
+	MOVQ         n+8(FP), AX
+	MOVQ         ld+16(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         gs+64(FP), DX
+	SHLQ         $0x02, DX
+	VBROADCASTSS constants<>+192(SB), Y6
+	VBROADCASTSS constants<>+224(SB), Y7
+	MOVQ         AX, BX
+	ANDQ         $0x07, BX
+	MOVQ         AX, R9
+	SUBQ         BX, R9
+	MOVQ         BX, AX
+	LEAQ         masks<>+32(SB), SI
+	NEGQ         AX
+	VMOVUPS      (SI)(AX*4), Y15
+	XORQ         R10, R10
+	TESTQ        R9, R9
+	JZ           columns_tail
+
+columns_loop:
+	MOVQ         logs+56(FP), AX
+	LEAQ         (AX)(R10*4), AX
+	MOVQ         each+24(FP), SI
+	LEAQ         (SI)(R10*4), SI
+	MOVQ         since+32(FP), DI
+	LEAQ         (DI)(R10*4), DI
+	MOVQ         rows+0(FP), R8
+	VXORPS       Y0, Y0, Y0
+	VBROADCASTSS constants<>+0(SB), Y8
+
+down:
+	VMOVUPS      (AX), Y1
+	VADDPS       Y1, Y0, Y0
+	VMAXPS       Y1, Y6, Y1
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y1, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
+	VFNMADD231PS constants<>+320(SB), Y2, Y1
+	VFNMADD231PS constants<>+352(SB), Y2, Y1
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y1, Y1, Y2
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y1, Y4
+	VFMADD213PS  constants<>+480(SB), Y1, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
+	VFMADD231PS  Y4, Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y1, Y4
+	VFMADD213PS  Y4, Y2, Y5
+	VMULPS       Y3, Y5, Y1
+	VMULPS       Y1, Y8, Y8
+	VMOVUPS      Y1, (SI)
+	VMOVUPS      Y8, (DI)
+	ADDQ         DX, AX
+	ADDQ         CX, SI
+	ADDQ         CX, DI
+	DECQ         R8
+	JNZ          down
+	MOVQ         total+48(FP), AX
+	LEAQ         (AX)(R10*4), AX
+	VMAXPS       Y0, Y6, Y0
+	VMINPS       Y0, Y7, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
+	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y0, Y0, Y2
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
+	VFMADD231PS  Y4, Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
+	VFMADD213PS  Y4, Y2, Y5
+	VMULPS       Y3, Y5, Y0
+	VMOVUPS      Y0, (AX)
+	MOVQ         upTo+40(FP), DI
+	LEAQ         (DI)(R10*4), DI
+	MOVQ         rows+0(FP), R8
+	MOVQ         R8, AX
+	DECQ         AX
+	IMULQ        CX, AX
+	ADDQ         AX, DI
+	VBROADCASTSS constants<>+0(SB), Y8
+	JMP          last
+
+up:
+	VMOVUPS (SI), Y1
+	VMULPS  Y1, Y8, Y8
+	SUBQ    CX, DI
+
+last:
+	VMOVUPS Y8, (DI)
+	SUBQ    CX, SI
+	DECQ    R8
+	JNZ     up
+	ADDQ    $0x08, R10
+	CMPQ    R10, R9
+	JLT     columns_loop
+
+columns_tail:
+	TESTQ        BX, BX
+	JZ           columns_done
+	MOVQ         logs+56(FP), AX
+	LEAQ         (AX)(R10*4), AX
+	MOVQ         each+24(FP), SI
+	LEAQ         (SI)(R10*4), SI
+	MOVQ         since+32(FP), DI
+	LEAQ         (DI)(R10*4), DI
+	MOVQ         rows+0(FP), R8
+	VXORPS       Y0, Y0, Y0
+	VBROADCASTSS constants<>+0(SB), Y8
+
+down_tail:
+	VMASKMOVPS   (AX), Y15, Y1
+	VADDPS       Y1, Y0, Y0
+	VMAXPS       Y1, Y6, Y1
+	VMINPS       Y1, Y7, Y1
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y1, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
+	VFNMADD231PS constants<>+320(SB), Y2, Y1
+	VFNMADD231PS constants<>+352(SB), Y2, Y1
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y1, Y1, Y2
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y1, Y4
+	VFMADD213PS  constants<>+480(SB), Y1, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
+	VFMADD231PS  Y4, Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y1, Y4
+	VFMADD213PS  Y4, Y2, Y5
+	VMULPS       Y3, Y5, Y1
+	VMULPS       Y1, Y8, Y8
+	VMASKMOVPS   Y1, Y15, (SI)
+	VMASKMOVPS   Y8, Y15, (DI)
+	ADDQ         DX, AX
+	ADDQ         CX, SI
+	ADDQ         CX, DI
+	DECQ         R8
+	JNZ          down_tail
+	MOVQ         total+48(FP), AX
+	LEAQ         (AX)(R10*4), AX
+	VMAXPS       Y0, Y6, Y0
+	VMINPS       Y0, Y7, Y0
+	VBROADCASTSS constants<>+256(SB), Y3
+	VFMADD231PS  constants<>+288(SB), Y0, Y3
+	VSUBPS       constants<>+256(SB), Y3, Y2
+	VFNMADD231PS constants<>+320(SB), Y2, Y0
+	VFNMADD231PS constants<>+352(SB), Y2, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y0, Y0, Y2
+	VBROADCASTSS constants<>+384(SB), Y4
+	VBROADCASTSS constants<>+416(SB), Y5
+	VFMADD213PS  constants<>+448(SB), Y0, Y4
+	VFMADD213PS  constants<>+480(SB), Y0, Y5
+	VFMADD231PS  constants<>+512(SB), Y2, Y4
+	VFMADD231PS  Y4, Y2, Y5
+	VBROADCASTSS constants<>+544(SB), Y4
+	VFMADD213PS  constants<>+544(SB), Y0, Y4
+	VFMADD213PS  Y4, Y2, Y5
+	VMULPS       Y3, Y5, Y0
+	VMASKMOVPS   Y0, Y15, (AX)
+	MOVQ         upTo+40(FP), DI
+	LEAQ         (DI)(R10*4), DI
+	MOVQ         rows+0(FP), R8
+	MOVQ         R8, AX
+	DECQ         AX
+	IMULQ        CX, AX
+	ADDQ         AX, DI
+	VBROADCASTSS constants<>+0(SB), Y8
+	JMP          last_tail
+
+up_tail:
+	VMASKMOVPS (SI), Y15, Y1
+	VMULPS     Y1, Y8, Y8
+	SUBQ       CX, DI
+
+last_tail:
+	VMASKMOVPS Y8, Y15, (DI)
+	SUBQ       CX, SI
+	DECQ       R8
+	JNZ        up_tail
+
+columns_done:
+	VZEROUPPER
+	RET
+
+// func mulMatrixAVX2(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+// Requires: AVX
+TEXT ·mulMatrixAVX2(SB), NOSPLIT, $0-64
+	MOVQ    rows+0(FP), AX
+	MOVQ    y+16(FP), CX
+	MOVQ    ys+24(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    a+32(FP), BX
+	MOVQ    as+40(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    b+48(FP), DI
+	MOVQ    bs+56(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    n+8(FP), R9
+	MOVQ    R9, R10
+	ANDQ    $0x07, R10
+	SUBQ    R10, R9
+	MOVQ    R10, R11
+	LEAQ    masks<>+32(SB), R12
+	NEGQ    R11
+	VMOVUPS (R12)(R11*4), Y15
+
+row:
+	XORQ  R11, R11
+	TESTQ R9, R9
+	JZ    columns_tail
+
+columns_loop:
+	VMOVUPS (BX)(R11*4), Y0
+	VMOVUPS (DI)(R11*4), Y1
+	VMULPS  Y0, Y1, Y2
+	VMOVUPS Y2, (CX)(R11*4)
+	ADDQ    $0x08, R11
+	CMPQ    R11, R9
+	JLT     columns_loop
+
+columns_tail:
+	TESTQ      R10, R10
+	JZ         columns_done
+	VMASKMOVPS (BX)(R11*4), Y15, Y0
+	VMASKMOVPS (DI)(R11*4), Y15, Y1
+	VMULPS     Y0, Y1, Y2
+	VMASKMOVPS Y2, Y15, (CX)(R11*4)
+
+columns_done:
+	ADDQ DX, CX
+	ADDQ SI, BX
+	ADDQ R8, DI
+	DECQ AX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func mulAddMatrixAVX2(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+// Requires: AVX, FMA3
+TEXT ·mulAddMatrixAVX2(SB), NOSPLIT, $0-64
+	MOVQ    rows+0(FP), AX
+	MOVQ    y+16(FP), CX
+	MOVQ    ys+24(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    a+32(FP), BX
+	MOVQ    as+40(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    b+48(FP), DI
+	MOVQ    bs+56(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    n+8(FP), R9
+	MOVQ    R9, R10
+	ANDQ    $0x07, R10
+	SUBQ    R10, R9
+	MOVQ    R10, R11
+	LEAQ    masks<>+32(SB), R12
+	NEGQ    R11
+	VMOVUPS (R12)(R11*4), Y15
+
+row:
+	XORQ  R11, R11
+	TESTQ R9, R9
+	JZ    columns_tail
+
+columns_loop:
+	VMOVUPS     (BX)(R11*4), Y0
+	VMOVUPS     (DI)(R11*4), Y1
+	VMOVUPS     (CX)(R11*4), Y2
+	VFMADD231PS Y0, Y1, Y2
+	VMOVUPS     Y2, (CX)(R11*4)
+	ADDQ        $0x08, R11
+	CMPQ        R11, R9
+	JLT         columns_loop
+
+columns_tail:
+	TESTQ       R10, R10
+	JZ          columns_done
+	VMASKMOVPS  (BX)(R11*4), Y15, Y0
+	VMASKMOVPS  (DI)(R11*4), Y15, Y1
+	VMASKMOVPS  (CX)(R11*4), Y15, Y2
+	VFMADD231PS Y0, Y1, Y2
+	VMASKMOVPS  Y2, Y15, (CX)(R11*4)
+
+columns_done:
+	ADDQ DX, CX
+	ADDQ SI, BX
+	ADDQ R8, DI
+	DECQ AX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func addRunningAVX2(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
+// Requires: AVX, FMA3
+TEXT ·addRunningAVX2(SB), NOSPLIT, $0-72
+	MOVQ    ys+32(FP), AX
+	SHLQ    $0x02, AX
+	MOVQ    as+48(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    bs+64(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    acc+16(FP), BX
+	MOVQ    n+8(FP), SI
+	MOVQ    SI, R11
+	ANDQ    $0x07, R11
+	MOVQ    SI, R10
+	SUBQ    R11, R10
+	MOVQ    R11, SI
+	LEAQ    masks<>+32(SB), DI
+	NEGQ    SI
+	VMOVUPS (DI)(SI*4), Y15
+	XORQ    R12, R12
+	TESTQ   R10, R10
+	JZ      columns_tail
+
+columns_loop:
+	MOVQ    y+24(FP), SI
+	MOVQ    a+40(FP), DI
+	MOVQ    b+56(FP), R8
+	LEAQ    (SI)(R12*4), SI
+	LEAQ    (DI)(R12*4), DI
+	LEAQ    (R8)(R12*4), R8
+	MOVQ    rows+0(FP), R9
+	VMOVUPS (BX)(R12*4), Y0
+
+row:
+	VMOVUPS     (DI), Y1
+	VMOVUPS     (R8), Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMOVUPS     (SI), Y1
+	VADDPS      Y0, Y1, Y1
+	VMOVUPS     Y1, (SI)
+	ADDQ        AX, SI
+	ADDQ        CX, DI
+	ADDQ        DX, R8
+	DECQ        R9
+	JNZ         row
+	VMOVUPS     Y0, (BX)(R12*4)
+	ADDQ        $0x08, R12
+	CMPQ        R12, R10
+	JLT         columns_loop
+
+columns_tail:
+	TESTQ      R11, R11
+	JZ         columns_done
+	MOVQ       y+24(FP), SI
+	MOVQ       a+40(FP), DI
+	MOVQ       b+56(FP), R8
+	LEAQ       (SI)(R12*4), SI
+	LEAQ       (DI)(R12*4), DI
+	LEAQ       (R8)(R12*4), R8
+	MOVQ       rows+0(FP), R9
+	VMASKMOVPS (BX)(R12*4), Y15, Y0
+
+row_tail:
+	VMASKMOVPS  (DI), Y15, Y1
+	VMASKMOVPS  (R8), Y15, Y2
+	VFMADD231PS Y1, Y2, Y0
+	VMASKMOVPS  (SI), Y15, Y1
+	VADDPS      Y0, Y1, Y1
+	VMASKMOVPS  Y1, Y15, (SI)
+	ADDQ        AX, SI
+	ADDQ        CX, DI
+	ADDQ        DX, R8
+	DECQ        R9
+	JNZ         row_tail
+	VMASKMOVPS  Y0, Y15, (BX)(R12*4)
+
+columns_done:
+	VZEROUPPER
+	RET
+
+// func decayedScoresAVX2(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
+// Requires: AVX, FMA3
+TEXT ·decayedScoresAVX2(SB), NOSPLIT, $0-72
+	MOVQ rows+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ ss+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ n+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ sq+16(FP), SI
+	MOVQ sp+24(FP), DI
+	MOVQ e+48(FP), R8
+	MOVQ q+56(FP), R9
+	MOVQ p+64(FP), R10
+	LEAQ first<>+64(SB), R15
+	XORQ R14, R14
+
+reader:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	MOVQ    R14, R11
+	NEGQ    R11
+	VMOVUPS (R15)(R11*4), Y9
+	VMOVUPS 32(R15)(R11*4), Y10
+	MOVQ    w+40(FP), R11
+	XORQ    R12, R12
+	MOVQ    CX, R13
+
+terms:
+	VBROADCASTSS (R8)(R12*4), Y4
+	VBROADCASTSS (R9)(R12*4), Y5
+	VBROADCASTSS (R10)(R12*4), Y6
+	VMOVUPS      (R11), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VMULPS       Y4, Y7, Y8
+	VBLENDVPS    Y9, Y8, Y7, Y7
+	VMOVUPS      Y7, (R11)
+	VFMADD231PS  Y5, Y7, Y0
+	VMOVUPS      32(R11), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VMULPS       Y4, Y7, Y8
+	VBLENDVPS    Y10, Y8, Y7, Y7
+	VMOVUPS      Y7, 32(R11)
+	VFMADD231PS  Y5, Y7, Y1
+	ADDQ         $0x40, R11
+	ADDQ         $0x01, R12
+	SUBQ         $0x01, R13
+	CMPQ         R13, $0x01
+	JGE          terms
+	VANDPS       Y9, Y2, Y2
+	VANDPS       Y10, Y3, Y3
+	INCQ         R14
+	MOVQ         R14, R11
+	NEGQ         R11
+	VMOVUPS      (R15)(R11*4), Y9
+	VMOVUPS      32(R15)(R11*4), Y10
+	VANDPS       Y9, Y0, Y0
+	VANDPS       Y10, Y1, Y1
+	MOVQ         AX, R11
+	NEGQ         R11
+	VMOVUPS      (R15)(R11*4), Y9
+	VMOVUPS      32(R15)(R11*4), Y10
+	VMASKMOVPS   Y0, Y9, (SI)
+	VMASKMOVPS   Y2, Y9, (DI)
+	VMASKMOVPS   Y1, Y10, 32(SI)
+	VMASKMOVPS   Y3, Y10, 32(DI)
+	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         BX, R10
+	ADDQ         DX, SI
+	ADDQ         DX, DI
+	CMPQ         R14, AX
+	JLT          reader
+	VZEROUPPER
+	RET
+
+DATA first<>+0(SB)/4, $0xffffffff
+DATA first<>+4(SB)/4, $0xffffffff
+DATA first<>+8(SB)/4, $0xffffffff
+DATA first<>+12(SB)/4, $0xffffffff
+DATA first<>+16(SB)/4, $0xffffffff
+DATA first<>+20(SB)/4, $0xffffffff
+DATA first<>+24(SB)/4, $0xffffffff
+DATA first<>+28(SB)/4, $0xffffffff
+DATA first<>+32(SB)/4, $0xffffffff
+DATA first<>+36(SB)/4, $0xffffffff
+DATA first<>+40(SB)/4, $0xffffffff
+DATA first<>+44(SB)/4, $0xffffffff
+DATA first<>+48(SB)/4, $0xffffffff
+DATA first<>+52(SB)/4, $0xffffffff
+DATA first<>+56(SB)/4, $0xffffffff
+DATA first<>+60(SB)/4, $0xffffffff
+DATA first<>+64(SB)/4, $0x00000000
+DATA first<>+68(SB)/4, $0x00000000
+DATA first<>+72(SB)/4, $0x00000000
+DATA first<>+76(SB)/4, $0x00000000
+DATA first<>+80(SB)/4, $0x00000000
+DATA first<>+84(SB)/4, $0x00000000
+DATA first<>+88(SB)/4, $0x00000000
+DATA first<>+92(SB)/4, $0x00000000
+DATA first<>+96(SB)/4, $0x00000000
+DATA first<>+100(SB)/4, $0x00000000
+DATA first<>+104(SB)/4, $0x00000000
+DATA first<>+108(SB)/4, $0x00000000
+DATA first<>+112(SB)/4, $0x00000000
+DATA first<>+116(SB)/4, $0x00000000
+DATA first<>+120(SB)/4, $0x00000000
+DATA first<>+124(SB)/4, $0x00000000
+GLOBL first<>(SB), RODATA|NOPTR, $128
+
+// func decayedScoresGradAVX2(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32)
+// Requires: AVX, FMA3
+TEXT ·decayedScoresGradAVX2(SB), NOSPLIT, $0-112
+	MOVQ work+104(FP), BX
+	MOVQ n+8(FP), SI
+	XORQ AX, AX
+
+panel_2:
+	CMPQ SI, $0x10
+	JLT  panel_2_done
+	XORQ DX, DX
+	MOVQ AX, CX
+
+down_2:
+	MOVQ    e+72(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y9, Y9, Y9
+	MOVQ    ss+64(FP), R8
+	IMULQ   DX, R8
+	SHLQ    $0x02, R8
+	ADDQ    dsq+48(FP), R8
+	MOVQ    ss+64(FP), DI
+	IMULQ   DX, DI
+	SHLQ    $0x02, DI
+	ADDQ    dsp+56(FP), DI
+	MOVQ    DX, R9
+	IMUL3Q  $0x00000400, R9, R9
+	ADDQ    BX, R9
+	XORQ    R10, R10
+
+decay_2:
+	CMPQ         R10, DX
+	JGE          decay_done_2
+	VMOVUPS      -1024(R9), Y10
+	VMOVUPS      -992(R9), Y11
+	VBROADCASTSS (DI)(R10*4), Y12
+	VFMADD231PS  Y12, Y10, Y8
+	VFMADD231PS  Y12, Y11, Y9
+	VMULPS       Y0, Y10, Y10
+	VMOVUPS      Y10, (R9)
+	VMULPS       Y1, Y11, Y11
+	VMOVUPS      Y11, 32(R9)
+	VBROADCASTSS (R8)(R10*4), Y12
+	VFMADD231PS  Y12, Y10, Y6
+	VFMADD231PS  Y12, Y11, Y7
+	ADDQ         $0x40, R9
+	INCQ         R10
+	JMP          decay_2
+
+decay_done_2:
+	MOVQ         z+96(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Y10
+	VMOVUPS      32(DI), Y11
+	VMOVUPS      Y10, (R9)
+	VMOVUPS      Y11, 32(R9)
+	VBROADCASTSS (R8)(R10*4), Y12
+	VFMADD231PS  Y12, Y10, Y6
+	VFMADD231PS  Y12, Y11, Y7
+	MOVQ         dq+16(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Y13
+	VADDPS       Y6, Y13, Y13
+	VMOVUPS      Y13, (DI)
+	VMOVUPS      32(DI), Y13
+	VADDPS       Y7, Y13, Y13
+	VMOVUPS      Y13, 32(DI)
+	MOVQ         dp+24(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Y13
+	VADDPS       Y8, Y13, Y13
+	VMOVUPS      Y13, (DI)
+	VMOVUPS      32(DI), Y13
+	VADDPS       Y9, Y13, Y13
+	VMOVUPS      Y13, 32(DI)
+	LEAQ         16384(BX), DI
+	MOVQ         DX, R9
+	IMUL3Q       $0x00000040, R9, R9
+	VXORPS       Y10, Y10, Y10
+	VMOVUPS      Y10, (DI)(R9*1)
+	VXORPS       Y11, Y11, Y11
+	VMOVUPS      Y11, 32(DI)(R9*1)
+	MOVQ         n+8(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, CX
+	INCQ         DX
+	CMPQ         DX, rows+0(FP)
+	JLT          down_2
+
+up_2:
+	DECQ    DX
+	MOVQ    n+8(FP), DI
+	SHLQ    $0x02, DI
+	SUBQ    DI, CX
+	MOVQ    e+72(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	MOVQ    q+80(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Y2
+	VMOVUPS 32(DI), Y3
+	MOVQ    p+88(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Y4
+	VMOVUPS 32(DI), Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	MOVQ    ss+64(FP), R8
+	IMULQ   DX, R8
+	SHLQ    $0x02, R8
+	ADDQ    dsq+48(FP), R8
+	MOVQ    ss+64(FP), DI
+	IMULQ   DX, DI
+	SHLQ    $0x02, DI
+	ADDQ    dsp+56(FP), DI
+	MOVQ    DX, R9
+	IMUL3Q  $0x00000400, R9, R9
+	ADDQ    BX, R9
+	LEAQ    16384(BX), R11
+	XORQ    R10, R10
+
+back_2:
+	CMPQ         R10, DX
+	JGE          back_done_2
+	VMOVUPS      (R11), Y10
+	VMOVUPS      32(R11), Y11
+	VBROADCASTSS (R8)(R10*4), Y12
+	VFMADD231PS  Y12, Y2, Y10
+	VFMADD231PS  Y12, Y3, Y11
+	VFMADD231PS  (R9), Y10, Y6
+	VMULPS       Y0, Y10, Y10
+	VFMADD231PS  32(R9), Y11, Y7
+	VMULPS       Y1, Y11, Y11
+	VBROADCASTSS (DI)(R10*4), Y12
+	VFMADD231PS  Y12, Y4, Y10
+	VFMADD231PS  Y12, Y5, Y11
+	VMOVUPS      Y10, (R11)
+	VMOVUPS      Y11, 32(R11)
+	ADDQ         $0x40, R11
+	ADDQ         $0x40, R9
+	INCQ         R10
+	JMP          back_2
+
+back_done_2:
+	VMOVUPS      (R11), Y10
+	VMOVUPS      32(R11), Y11
+	VBROADCASTSS (R8)(R10*4), Y12
+	VFMADD231PS  Y12, Y2, Y10
+	VFMADD231PS  Y12, Y3, Y11
+	MOVQ         dz+32(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Y13
+	VADDPS       Y10, Y13, Y13
+	VMOVUPS      Y13, (DI)
+	VMOVUPS      32(DI), Y13
+	VADDPS       Y11, Y13, Y13
+	VMOVUPS      Y13, 32(DI)
+	MOVQ         de+40(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Y13
+	VADDPS       Y6, Y13, Y13
+	VMOVUPS      Y13, (DI)
+	VMOVUPS      32(DI), Y13
+	VADDPS       Y7, Y13, Y13
+	VMOVUPS      Y13, 32(DI)
+	CMPQ         DX, $0x00
+	JNE          up_2
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x10, SI
+	JMP          panel_2
+
+panel_2_done:
+panel_1:
+	CMPQ SI, $0x08
+	JLT  panel_1_done
+	XORQ DX, DX
+	MOVQ AX, CX
+
+down_1:
+	MOVQ    e+72(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Y0
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y8, Y8, Y8
+	MOVQ    ss+64(FP), R8
+	IMULQ   DX, R8
+	SHLQ    $0x02, R8
+	ADDQ    dsq+48(FP), R8
+	MOVQ    ss+64(FP), DI
+	IMULQ   DX, DI
+	SHLQ    $0x02, DI
+	ADDQ    dsp+56(FP), DI
+	MOVQ    DX, R9
+	IMUL3Q  $0x00000200, R9, R9
+	ADDQ    BX, R9
+	XORQ    R10, R10
+
+decay_1:
+	CMPQ         R10, DX
+	JGE          decay_done_1
+	VMOVUPS      -512(R9), Y10
+	VBROADCASTSS (DI)(R10*4), Y12
+	VFMADD231PS  Y12, Y10, Y8
+	VMULPS       Y0, Y10, Y10
+	VMOVUPS      Y10, (R9)
+	VBROADCASTSS (R8)(R10*4), Y12
+	VFMADD231PS  Y12, Y10, Y6
+	ADDQ         $0x20, R9
+	INCQ         R10
+	JMP          decay_1
+
+decay_done_1:
+	MOVQ         z+96(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Y10
+	VMOVUPS      Y10, (R9)
+	VBROADCASTSS (R8)(R10*4), Y12
+	VFMADD231PS  Y12, Y10, Y6
+	MOVQ         dq+16(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Y13
+	VADDPS       Y6, Y13, Y13
+	VMOVUPS      Y13, (DI)
+	MOVQ         dp+24(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Y13
+	VADDPS       Y8, Y13, Y13
+	VMOVUPS      Y13, (DI)
+	LEAQ         8192(BX), DI
+	MOVQ         DX, R9
+	IMUL3Q       $0x00000020, R9, R9
+	VXORPS       Y10, Y10, Y10
+	VMOVUPS      Y10, (DI)(R9*1)
+	MOVQ         n+8(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, CX
+	INCQ         DX
+	CMPQ         DX, rows+0(FP)
+	JLT          down_1
+
+up_1:
+	DECQ    DX
+	MOVQ    n+8(FP), DI
+	SHLQ    $0x02, DI
+	SUBQ    DI, CX
+	MOVQ    e+72(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Y0
+	MOVQ    q+80(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Y2
+	MOVQ    p+88(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Y4
+	VXORPS  Y6, Y6, Y6
+	MOVQ    ss+64(FP), R8
+	IMULQ   DX, R8
+	SHLQ    $0x02, R8
+	ADDQ    dsq+48(FP), R8
+	MOVQ    ss+64(FP), DI
+	IMULQ   DX, DI
+	SHLQ    $0x02, DI
+	ADDQ    dsp+56(FP), DI
+	MOVQ    DX, R9
+	IMUL3Q  $0x00000200, R9, R9
+	ADDQ    BX, R9
+	LEAQ    8192(BX), R11
+	XORQ    R10, R10
+
+back_1:
+	CMPQ         R10, DX
+	JGE          back_done_1
+	VMOVUPS      (R11), Y10
+	VBROADCASTSS (R8)(R10*4), Y12
+	VFMADD231PS  Y12, Y2, Y10
+	VFMADD231PS  (R9), Y10, Y6
+	VMULPS       Y0, Y10, Y10
+	VBROADCASTSS (DI)(R10*4), Y12
+	VFMADD231PS  Y12, Y4, Y10
+	VMOVUPS      Y10, (R11)
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R9
+	INCQ         R10
+	JMP          back_1
+
+back_done_1:
+	VMOVUPS      (R11), Y10
+	VBROADCASTSS (R8)(R10*4), Y12
+	VFMADD231PS  Y12, Y2, Y10
+	MOVQ         dz+32(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Y13
+	VADDPS       Y10, Y13, Y13
+	VMOVUPS      Y13, (DI)
+	MOVQ         de+40(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Y13
+	VADDPS       Y6, Y13, Y13
+	VMOVUPS      Y13, (DI)
+	CMPQ         DX, $0x00
+	JNE          up_1
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x08, SI
+	JMP          panel_1
+
+panel_1_done:
+	TESTQ   SI, SI
+	JZ      done
+	LEAQ    masks<>+32(SB), CX
+	NEGQ    SI
+	VMOVUPS (CX)(SI*4), Y15
+	XORQ    DX, DX
+	MOVQ    AX, CX
+
+down_1_tail:
+	MOVQ       e+72(FP), AX
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y15, Y0
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y8, Y8, Y8
+	MOVQ       ss+64(FP), SI
+	IMULQ      DX, SI
+	SHLQ       $0x02, SI
+	ADDQ       dsq+48(FP), SI
+	MOVQ       ss+64(FP), AX
+	IMULQ      DX, AX
+	SHLQ       $0x02, AX
+	ADDQ       dsp+56(FP), AX
+	MOVQ       DX, DI
+	IMUL3Q     $0x00000200, DI, DI
+	ADDQ       BX, DI
+	XORQ       R8, R8
+
+decay_1_tail:
+	CMPQ         R8, DX
+	JGE          decay_done_1_tail
+	VMOVUPS      -512(DI), Y10
+	VBROADCASTSS (AX)(R8*4), Y12
+	VFMADD231PS  Y12, Y10, Y8
+	VMULPS       Y0, Y10, Y10
+	VMOVUPS      Y10, (DI)
+	VBROADCASTSS (SI)(R8*4), Y12
+	VFMADD231PS  Y12, Y10, Y6
+	ADDQ         $0x20, DI
+	INCQ         R8
+	JMP          decay_1_tail
+
+decay_done_1_tail:
+	MOVQ         z+96(FP), AX
+	ADDQ         CX, AX
+	VMASKMOVPS   (AX), Y15, Y10
+	VMOVUPS      Y10, (DI)
+	VBROADCASTSS (SI)(R8*4), Y12
+	VFMADD231PS  Y12, Y10, Y6
+	MOVQ         dq+16(FP), AX
+	ADDQ         CX, AX
+	VMASKMOVPS   (AX), Y15, Y13
+	VADDPS       Y6, Y13, Y13
+	VMASKMOVPS   Y13, Y15, (AX)
+	MOVQ         dp+24(FP), AX
+	ADDQ         CX, AX
+	VMASKMOVPS   (AX), Y15, Y13
+	VADDPS       Y8, Y13, Y13
+	VMASKMOVPS   Y13, Y15, (AX)
+	LEAQ         8192(BX), AX
+	MOVQ         DX, DI
+	IMUL3Q       $0x00000020, DI, DI
+	VXORPS       Y10, Y10, Y10
+	VMOVUPS      Y10, (AX)(DI*1)
+	MOVQ         n+8(FP), AX
+	SHLQ         $0x02, AX
+	ADDQ         AX, CX
+	INCQ         DX
+	CMPQ         DX, rows+0(FP)
+	JLT          down_1_tail
+
+up_1_tail:
+	DECQ       DX
+	MOVQ       n+8(FP), AX
+	SHLQ       $0x02, AX
+	SUBQ       AX, CX
+	MOVQ       e+72(FP), AX
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y15, Y0
+	MOVQ       q+80(FP), AX
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y15, Y2
+	MOVQ       p+88(FP), AX
+	ADDQ       CX, AX
+	VMASKMOVPS (AX), Y15, Y4
+	VXORPS     Y6, Y6, Y6
+	MOVQ       ss+64(FP), SI
+	IMULQ      DX, SI
+	SHLQ       $0x02, SI
+	ADDQ       dsq+48(FP), SI
+	MOVQ       ss+64(FP), AX
+	IMULQ      DX, AX
+	SHLQ       $0x02, AX
+	ADDQ       dsp+56(FP), AX
+	MOVQ       DX, DI
+	IMUL3Q     $0x00000200, DI, DI
+	ADDQ       BX, DI
+	LEAQ       8192(BX), R9
+	XORQ       R8, R8
+
+back_1_tail:
+	CMPQ         R8, DX
+	JGE          back_done_1_tail
+	VMOVUPS      (R9), Y10
+	VBROADCASTSS (SI)(R8*4), Y12
+	VFMADD231PS  Y12, Y2, Y10
+	VFMADD231PS  (DI), Y10, Y6
+	VMULPS       Y0, Y10, Y10
+	VBROADCASTSS (AX)(R8*4), Y12
+	VFMADD231PS  Y12, Y4, Y10
+	VMOVUPS      Y10, (R9)
+	ADDQ         $0x20, R9
+	ADDQ         $0x20, DI
+	INCQ         R8
+	JMP          back_1_tail
+
+back_done_1_tail:
+	VMOVUPS      (R9), Y10
+	VBROADCASTSS (SI)(R8*4), Y12
+	VFMADD231PS  Y12, Y2, Y10
+	MOVQ         dz+32(FP), AX
+	ADDQ         CX, AX
+	VMASKMOVPS   (AX), Y15, Y13
+	VADDPS       Y10, Y13, Y13
+	VMASKMOVPS   Y13, Y15, (AX)
+	MOVQ         de+40(FP), AX
+	ADDQ         CX, AX
+	VMASKMOVPS   (AX), Y15, Y13
+	VADDPS       Y6, Y13, Y13
+	VMASKMOVPS   Y13, Y15, (AX)
+	CMPQ         DX, $0x00
+	JNE          up_1_tail
+
+done:
+	VZEROUPPER
+	RET
+
 // func dropAVX2(n int, x *float32, state uint64, threshold uint32, scale float32)
 // Requires: AVX, AVX2
 TEXT ·dropAVX2(SB), NOSPLIT, $0-32

@@ -213,6 +213,24 @@ func deltaStepTwiceAVX512(dk int, n int, ld int, s *float32, decay *float32, q *
 func solveLowerAVX512(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
 
 //go:noescape
+func decayPartAVX512(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
+
+//go:noescape
+func mulMatrixAVX512(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+
+//go:noescape
+func mulAddMatrixAVX512(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+
+//go:noescape
+func addRunningAVX512(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
+
+//go:noescape
+func decayedScoresAVX512(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
+
+//go:noescape
+func decayedScoresGradAVX512(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32)
+
+//go:noescape
 func dropAVX512(n int, x *float32, state uint64, threshold uint32, scale float32)
 
 //go:noescape

@@ -6470,6 +6470,921 @@ done:
 	VZEROUPPER
 	RET
 
+// func decayPartAVX512(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·decayPartAVX512(SB), NOSPLIT, $0-72
+	MOVQ         n+8(FP), AX
+	MOVQ         ld+16(FP), CX
+	SHLQ         $0x02, CX
+	MOVQ         gs+64(FP), DX
+	SHLQ         $0x02, DX
+	VBROADCASTSS constants<>+24(SB), Z6
+	VBROADCASTSS constants<>+28(SB), Z7
+	MOVQ         AX, BX
+	ANDQ         $0x0f, BX
+	MOVQ         AX, R9
+	SUBQ         BX, R9
+	MOVQ         BX, AX
+	MOVL         $-1, SI
+	BZHIL        AX, SI, SI
+	KMOVW        SI, K1
+	XORQ         R10, R10
+	TESTQ        R9, R9
+	JZ           columns_tail
+
+columns_loop:
+	MOVQ         logs+56(FP), AX
+	LEAQ         (AX)(R10*4), AX
+	MOVQ         each+24(FP), SI
+	LEAQ         (SI)(R10*4), SI
+	MOVQ         since+32(FP), DI
+	LEAQ         (DI)(R10*4), DI
+	MOVQ         rows+0(FP), R8
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS constants<>+0(SB), Z8
+
+down:
+	VMOVUPS           (AX), Z1
+	VADDPS            Z1, Z0, Z0
+	VMAXPS            Z1, Z6, Z1
+	VMINPS            Z1, Z7, Z1
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z1, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z1
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z1
+	VPSLLD            $0x17, Z3, Z3
+	VMULPS            Z1, Z1, Z2
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z1, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z1, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
+	VFMADD231PS       Z4, Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z1, Z4
+	VFMADD213PS       Z4, Z2, Z5
+	VMULPS            Z3, Z5, Z1
+	VMULPS            Z1, Z8, Z8
+	VMOVUPS           Z1, (SI)
+	VMOVUPS           Z8, (DI)
+	ADDQ              DX, AX
+	ADDQ              CX, SI
+	ADDQ              CX, DI
+	DECQ              R8
+	JNZ               down
+	MOVQ              total+48(FP), AX
+	LEAQ              (AX)(R10*4), AX
+	VMAXPS            Z0, Z6, Z0
+	VMINPS            Z0, Z7, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
+	VPSLLD            $0x17, Z3, Z3
+	VMULPS            Z0, Z0, Z2
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
+	VFMADD231PS       Z4, Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
+	VFMADD213PS       Z4, Z2, Z5
+	VMULPS            Z3, Z5, Z0
+	VMOVUPS           Z0, (AX)
+	MOVQ              upTo+40(FP), DI
+	LEAQ              (DI)(R10*4), DI
+	MOVQ              rows+0(FP), R8
+	MOVQ              R8, AX
+	DECQ              AX
+	IMULQ             CX, AX
+	ADDQ              AX, DI
+	VBROADCASTSS      constants<>+0(SB), Z8
+	JMP               last
+
+up:
+	VMOVUPS (SI), Z1
+	VMULPS  Z1, Z8, Z8
+	SUBQ    CX, DI
+
+last:
+	VMOVUPS Z8, (DI)
+	SUBQ    CX, SI
+	DECQ    R8
+	JNZ     up
+	ADDQ    $0x10, R10
+	CMPQ    R10, R9
+	JLT     columns_loop
+
+columns_tail:
+	TESTQ        BX, BX
+	JZ           columns_done
+	MOVQ         logs+56(FP), AX
+	LEAQ         (AX)(R10*4), AX
+	MOVQ         each+24(FP), SI
+	LEAQ         (SI)(R10*4), SI
+	MOVQ         since+32(FP), DI
+	LEAQ         (DI)(R10*4), DI
+	MOVQ         rows+0(FP), R8
+	VPXORD       Z0, Z0, Z0
+	VBROADCASTSS constants<>+0(SB), Z8
+
+down_tail:
+	VMOVUPS.Z         (AX), K1, Z1
+	VADDPS            Z1, Z0, Z0
+	VMAXPS            Z1, Z6, Z1
+	VMINPS            Z1, Z7, Z1
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z1, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z1
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z1
+	VPSLLD            $0x17, Z3, Z3
+	VMULPS            Z1, Z1, Z2
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z1, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z1, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
+	VFMADD231PS       Z4, Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z1, Z4
+	VFMADD213PS       Z4, Z2, Z5
+	VMULPS            Z3, Z5, Z1
+	VMULPS            Z1, Z8, Z8
+	VMOVUPS           Z1, K1, (SI)
+	VMOVUPS           Z8, K1, (DI)
+	ADDQ              DX, AX
+	ADDQ              CX, SI
+	ADDQ              CX, DI
+	DECQ              R8
+	JNZ               down_tail
+	MOVQ              total+48(FP), AX
+	LEAQ              (AX)(R10*4), AX
+	VMAXPS            Z0, Z6, Z0
+	VMINPS            Z0, Z7, Z0
+	VBROADCASTSS      constants<>+32(SB), Z3
+	VFMADD231PS.BCST  constants<>+36(SB), Z0, Z3
+	VSUBPS.BCST       constants<>+32(SB), Z3, Z2
+	VFNMADD231PS.BCST constants<>+40(SB), Z2, Z0
+	VFNMADD231PS.BCST constants<>+44(SB), Z2, Z0
+	VPSLLD            $0x17, Z3, Z3
+	VMULPS            Z0, Z0, Z2
+	VBROADCASTSS      constants<>+48(SB), Z4
+	VBROADCASTSS      constants<>+52(SB), Z5
+	VFMADD213PS.BCST  constants<>+56(SB), Z0, Z4
+	VFMADD213PS.BCST  constants<>+60(SB), Z0, Z5
+	VFMADD231PS.BCST  constants<>+64(SB), Z2, Z4
+	VFMADD231PS       Z4, Z2, Z5
+	VBROADCASTSS      constants<>+68(SB), Z4
+	VFMADD213PS.BCST  constants<>+68(SB), Z0, Z4
+	VFMADD213PS       Z4, Z2, Z5
+	VMULPS            Z3, Z5, Z0
+	VMOVUPS           Z0, K1, (AX)
+	MOVQ              upTo+40(FP), DI
+	LEAQ              (DI)(R10*4), DI
+	MOVQ              rows+0(FP), R8
+	MOVQ              R8, AX
+	DECQ              AX
+	IMULQ             CX, AX
+	ADDQ              AX, DI
+	VBROADCASTSS      constants<>+0(SB), Z8
+	JMP               last_tail
+
+up_tail:
+	VMOVUPS.Z (SI), K1, Z1
+	VMULPS    Z1, Z8, Z8
+	SUBQ      CX, DI
+
+last_tail:
+	VMOVUPS Z8, K1, (DI)
+	SUBQ    CX, SI
+	DECQ    R8
+	JNZ     up_tail
+
+columns_done:
+	VZEROUPPER
+	RET
+
+// func mulMatrixAVX512(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulMatrixAVX512(SB), NOSPLIT, $0-64
+	MOVQ  rows+0(FP), AX
+	MOVQ  y+16(FP), CX
+	MOVQ  ys+24(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  a+32(FP), BX
+	MOVQ  as+40(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  b+48(FP), DI
+	MOVQ  bs+56(FP), R8
+	SHLQ  $0x02, R8
+	MOVQ  n+8(FP), R9
+	MOVQ  R9, R10
+	ANDQ  $0x0f, R10
+	SUBQ  R10, R9
+	MOVQ  R10, R11
+	MOVL  $-1, R12
+	BZHIL R11, R12, R12
+	KMOVW R12, K1
+
+row:
+	XORQ  R11, R11
+	TESTQ R9, R9
+	JZ    columns_tail
+
+columns_loop:
+	VMOVUPS (BX)(R11*4), Z0
+	VMOVUPS (DI)(R11*4), Z1
+	VMULPS  Z0, Z1, Z2
+	VMOVUPS Z2, (CX)(R11*4)
+	ADDQ    $0x10, R11
+	CMPQ    R11, R9
+	JLT     columns_loop
+
+columns_tail:
+	TESTQ     R10, R10
+	JZ        columns_done
+	VMOVUPS.Z (BX)(R11*4), K1, Z0
+	VMOVUPS.Z (DI)(R11*4), K1, Z1
+	VMULPS    Z0, Z1, Z2
+	VMOVUPS   Z2, K1, (CX)(R11*4)
+
+columns_done:
+	ADDQ DX, CX
+	ADDQ SI, BX
+	ADDQ R8, DI
+	DECQ AX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func mulAddMatrixAVX512(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulAddMatrixAVX512(SB), NOSPLIT, $0-64
+	MOVQ  rows+0(FP), AX
+	MOVQ  y+16(FP), CX
+	MOVQ  ys+24(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  a+32(FP), BX
+	MOVQ  as+40(FP), SI
+	SHLQ  $0x02, SI
+	MOVQ  b+48(FP), DI
+	MOVQ  bs+56(FP), R8
+	SHLQ  $0x02, R8
+	MOVQ  n+8(FP), R9
+	MOVQ  R9, R10
+	ANDQ  $0x0f, R10
+	SUBQ  R10, R9
+	MOVQ  R10, R11
+	MOVL  $-1, R12
+	BZHIL R11, R12, R12
+	KMOVW R12, K1
+
+row:
+	XORQ  R11, R11
+	TESTQ R9, R9
+	JZ    columns_tail
+
+columns_loop:
+	VMOVUPS     (BX)(R11*4), Z0
+	VMOVUPS     (DI)(R11*4), Z1
+	VMOVUPS     (CX)(R11*4), Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, (CX)(R11*4)
+	ADDQ        $0x10, R11
+	CMPQ        R11, R9
+	JLT         columns_loop
+
+columns_tail:
+	TESTQ       R10, R10
+	JZ          columns_done
+	VMOVUPS.Z   (BX)(R11*4), K1, Z0
+	VMOVUPS.Z   (DI)(R11*4), K1, Z1
+	VMOVUPS.Z   (CX)(R11*4), K1, Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, K1, (CX)(R11*4)
+
+columns_done:
+	ADDQ DX, CX
+	ADDQ SI, BX
+	ADDQ R8, DI
+	DECQ AX
+	JNZ  row
+	VZEROUPPER
+	RET
+
+// func addRunningAVX512(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addRunningAVX512(SB), NOSPLIT, $0-72
+	MOVQ  ys+32(FP), AX
+	SHLQ  $0x02, AX
+	MOVQ  as+48(FP), CX
+	SHLQ  $0x02, CX
+	MOVQ  bs+64(FP), DX
+	SHLQ  $0x02, DX
+	MOVQ  acc+16(FP), BX
+	MOVQ  n+8(FP), SI
+	MOVQ  SI, R11
+	ANDQ  $0x0f, R11
+	MOVQ  SI, R10
+	SUBQ  R11, R10
+	MOVQ  R11, SI
+	MOVL  $-1, DI
+	BZHIL SI, DI, DI
+	KMOVW DI, K1
+	XORQ  R12, R12
+	TESTQ R10, R10
+	JZ    columns_tail
+
+columns_loop:
+	MOVQ    y+24(FP), SI
+	MOVQ    a+40(FP), DI
+	MOVQ    b+56(FP), R8
+	LEAQ    (SI)(R12*4), SI
+	LEAQ    (DI)(R12*4), DI
+	LEAQ    (R8)(R12*4), R8
+	MOVQ    rows+0(FP), R9
+	VMOVUPS (BX)(R12*4), Z0
+
+row:
+	VMOVUPS     (DI), Z1
+	VMOVUPS     (R8), Z2
+	VFMADD231PS Z1, Z2, Z0
+	VMOVUPS     (SI), Z1
+	VADDPS      Z0, Z1, Z1
+	VMOVUPS     Z1, (SI)
+	ADDQ        AX, SI
+	ADDQ        CX, DI
+	ADDQ        DX, R8
+	DECQ        R9
+	JNZ         row
+	VMOVUPS     Z0, (BX)(R12*4)
+	ADDQ        $0x10, R12
+	CMPQ        R12, R10
+	JLT         columns_loop
+
+columns_tail:
+	TESTQ     R11, R11
+	JZ        columns_done
+	MOVQ      y+24(FP), SI
+	MOVQ      a+40(FP), DI
+	MOVQ      b+56(FP), R8
+	LEAQ      (SI)(R12*4), SI
+	LEAQ      (DI)(R12*4), DI
+	LEAQ      (R8)(R12*4), R8
+	MOVQ      rows+0(FP), R9
+	VMOVUPS.Z (BX)(R12*4), K1, Z0
+
+row_tail:
+	VMOVUPS.Z   (DI), K1, Z1
+	VMOVUPS.Z   (R8), K1, Z2
+	VFMADD231PS Z1, Z2, Z0
+	VMOVUPS.Z   (SI), K1, Z1
+	VADDPS      Z0, Z1, Z1
+	VMOVUPS     Z1, K1, (SI)
+	ADDQ        AX, SI
+	ADDQ        CX, DI
+	ADDQ        DX, R8
+	DECQ        R9
+	JNZ         row_tail
+	VMOVUPS     Z0, K1, (BX)(R12*4)
+
+columns_done:
+	VZEROUPPER
+	RET
+
+// func decayedScoresAVX512(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·decayedScoresAVX512(SB), NOSPLIT, $0-72
+	MOVQ rows+0(FP), AX
+	MOVQ n+8(FP), CX
+	MOVQ ss+32(FP), DX
+	SHLQ $0x02, DX
+	MOVQ n+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ sq+16(FP), SI
+	MOVQ sp+24(FP), DI
+	MOVQ e+48(FP), R8
+	MOVQ q+56(FP), R9
+	MOVQ p+64(FP), R10
+	XORQ R14, R14
+
+reader:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	MOVQ   $-1, R11
+	BZHIL  R14, R11, R11
+	KMOVW  R11, K1
+	MOVQ   w+40(FP), R11
+	XORQ   R12, R12
+	MOVQ   CX, R13
+	CMPQ   R13, $0x02
+	JLT    odd
+
+terms:
+	VMOVUPS          (R11), Z4
+	VFMADD231PS.BCST (R10)(R12*4), Z4, Z2
+	VMULPS.BCST      (R8)(R12*4), Z4, K1, Z4
+	VMOVUPS          Z4, (R11)
+	VFMADD231PS.BCST (R9)(R12*4), Z4, Z0
+	VMOVUPS          64(R11), Z5
+	VFMADD231PS.BCST 4(R10)(R12*4), Z5, Z3
+	VMULPS.BCST      4(R8)(R12*4), Z5, K1, Z5
+	VMOVUPS          Z5, 64(R11)
+	VFMADD231PS.BCST 4(R9)(R12*4), Z5, Z1
+	ADDQ             $0x80, R11
+	ADDQ             $0x02, R12
+	SUBQ             $0x02, R13
+	CMPQ             R13, $0x02
+	JGE              terms
+
+odd:
+	TESTQ            R13, R13
+	JZ               sums
+	VMOVUPS          (R11), Z4
+	VFMADD231PS.BCST (R10)(R12*4), Z4, Z2
+	VMULPS.BCST      (R8)(R12*4), Z4, K1, Z4
+	VMOVUPS          Z4, (R11)
+	VFMADD231PS.BCST (R9)(R12*4), Z4, Z0
+
+sums:
+	VADDPS    Z1, Z0, Z0
+	VADDPS    Z3, Z2, Z2
+	VMOVAPS.Z Z2, K1, Z2
+	INCQ      R14
+	MOVQ      $-1, R11
+	BZHIL     R14, R11, R11
+	KMOVW     R11, K1
+	VMOVAPS.Z Z0, K1, Z0
+	MOVQ      $-1, R11
+	BZHIL     AX, R11, R11
+	KMOVW     R11, K1
+	VMOVUPS   Z0, K1, (SI)
+	VMOVUPS   Z2, K1, (DI)
+	ADDQ      BX, R8
+	ADDQ      BX, R9
+	ADDQ      BX, R10
+	ADDQ      DX, SI
+	ADDQ      DX, DI
+	CMPQ      R14, AX
+	JLT       reader
+	VZEROUPPER
+	RET
+
+// func decayedScoresGradAVX512(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·decayedScoresGradAVX512(SB), NOSPLIT, $0-112
+	MOVQ work+104(FP), BX
+	MOVQ n+8(FP), SI
+	XORQ AX, AX
+
+panel_2:
+	CMPQ SI, $0x20
+	JLT  panel_2_done
+	XORQ DX, DX
+	MOVQ AX, CX
+
+down_2:
+	MOVQ    e+72(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z9, Z9, Z9
+	MOVQ    ss+64(FP), R8
+	IMULQ   DX, R8
+	SHLQ    $0x02, R8
+	ADDQ    dsq+48(FP), R8
+	MOVQ    ss+64(FP), DI
+	IMULQ   DX, DI
+	SHLQ    $0x02, DI
+	ADDQ    dsp+56(FP), DI
+	MOVQ    DX, R9
+	IMUL3Q  $0x00000800, R9, R9
+	ADDQ    BX, R9
+	XORQ    R10, R10
+
+decay_2:
+	CMPQ         R10, DX
+	JGE          decay_done_2
+	VMOVUPS      -2048(R9), Z10
+	VMOVUPS      -1984(R9), Z11
+	VBROADCASTSS (DI)(R10*4), Z12
+	VFMADD231PS  Z12, Z10, Z8
+	VFMADD231PS  Z12, Z11, Z9
+	VMULPS       Z0, Z10, Z10
+	VMOVUPS      Z10, (R9)
+	VMULPS       Z1, Z11, Z11
+	VMOVUPS      Z11, 64(R9)
+	VBROADCASTSS (R8)(R10*4), Z12
+	VFMADD231PS  Z12, Z10, Z6
+	VFMADD231PS  Z12, Z11, Z7
+	ADDQ         $0x80, R9
+	INCQ         R10
+	JMP          decay_2
+
+decay_done_2:
+	MOVQ         z+96(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Z10
+	VMOVUPS      64(DI), Z11
+	VMOVUPS      Z10, (R9)
+	VMOVUPS      Z11, 64(R9)
+	VBROADCASTSS (R8)(R10*4), Z12
+	VFMADD231PS  Z12, Z10, Z6
+	VFMADD231PS  Z12, Z11, Z7
+	MOVQ         dq+16(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Z13
+	VADDPS       Z6, Z13, Z13
+	VMOVUPS      Z13, (DI)
+	VMOVUPS      64(DI), Z13
+	VADDPS       Z7, Z13, Z13
+	VMOVUPS      Z13, 64(DI)
+	MOVQ         dp+24(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Z13
+	VADDPS       Z8, Z13, Z13
+	VMOVUPS      Z13, (DI)
+	VMOVUPS      64(DI), Z13
+	VADDPS       Z9, Z13, Z13
+	VMOVUPS      Z13, 64(DI)
+	LEAQ         32768(BX), DI
+	MOVQ         DX, R9
+	IMUL3Q       $0x00000080, R9, R9
+	VPXORD       Z10, Z10, Z10
+	VMOVUPS      Z10, (DI)(R9*1)
+	VPXORD       Z11, Z11, Z11
+	VMOVUPS      Z11, 64(DI)(R9*1)
+	MOVQ         n+8(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, CX
+	INCQ         DX
+	CMPQ         DX, rows+0(FP)
+	JLT          down_2
+
+up_2:
+	DECQ    DX
+	MOVQ    n+8(FP), DI
+	SHLQ    $0x02, DI
+	SUBQ    DI, CX
+	MOVQ    e+72(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Z0
+	VMOVUPS 64(DI), Z1
+	MOVQ    q+80(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(DI), Z3
+	MOVQ    p+88(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Z4
+	VMOVUPS 64(DI), Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVQ    ss+64(FP), R8
+	IMULQ   DX, R8
+	SHLQ    $0x02, R8
+	ADDQ    dsq+48(FP), R8
+	MOVQ    ss+64(FP), DI
+	IMULQ   DX, DI
+	SHLQ    $0x02, DI
+	ADDQ    dsp+56(FP), DI
+	MOVQ    DX, R9
+	IMUL3Q  $0x00000800, R9, R9
+	ADDQ    BX, R9
+	LEAQ    32768(BX), R11
+	XORQ    R10, R10
+
+back_2:
+	CMPQ         R10, DX
+	JGE          back_done_2
+	VMOVUPS      (R11), Z10
+	VMOVUPS      64(R11), Z11
+	VBROADCASTSS (R8)(R10*4), Z12
+	VFMADD231PS  Z12, Z2, Z10
+	VFMADD231PS  Z12, Z3, Z11
+	VFMADD231PS  (R9), Z10, Z6
+	VMULPS       Z0, Z10, Z10
+	VFMADD231PS  64(R9), Z11, Z7
+	VMULPS       Z1, Z11, Z11
+	VBROADCASTSS (DI)(R10*4), Z12
+	VFMADD231PS  Z12, Z4, Z10
+	VFMADD231PS  Z12, Z5, Z11
+	VMOVUPS      Z10, (R11)
+	VMOVUPS      Z11, 64(R11)
+	ADDQ         $0x80, R11
+	ADDQ         $0x80, R9
+	INCQ         R10
+	JMP          back_2
+
+back_done_2:
+	VMOVUPS      (R11), Z10
+	VMOVUPS      64(R11), Z11
+	VBROADCASTSS (R8)(R10*4), Z12
+	VFMADD231PS  Z12, Z2, Z10
+	VFMADD231PS  Z12, Z3, Z11
+	MOVQ         dz+32(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Z13
+	VADDPS       Z10, Z13, Z13
+	VMOVUPS      Z13, (DI)
+	VMOVUPS      64(DI), Z13
+	VADDPS       Z11, Z13, Z13
+	VMOVUPS      Z13, 64(DI)
+	MOVQ         de+40(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Z13
+	VADDPS       Z6, Z13, Z13
+	VMOVUPS      Z13, (DI)
+	VMOVUPS      64(DI), Z13
+	VADDPS       Z7, Z13, Z13
+	VMOVUPS      Z13, 64(DI)
+	CMPQ         DX, $0x00
+	JNE          up_2
+	ADDQ         $0x00000080, AX
+	SUBQ         $0x20, SI
+	JMP          panel_2
+
+panel_2_done:
+panel_1:
+	CMPQ SI, $0x10
+	JLT  panel_1_done
+	XORQ DX, DX
+	MOVQ AX, CX
+
+down_1:
+	MOVQ    e+72(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Z0
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z8, Z8, Z8
+	MOVQ    ss+64(FP), R8
+	IMULQ   DX, R8
+	SHLQ    $0x02, R8
+	ADDQ    dsq+48(FP), R8
+	MOVQ    ss+64(FP), DI
+	IMULQ   DX, DI
+	SHLQ    $0x02, DI
+	ADDQ    dsp+56(FP), DI
+	MOVQ    DX, R9
+	IMUL3Q  $0x00000400, R9, R9
+	ADDQ    BX, R9
+	XORQ    R10, R10
+
+decay_1:
+	CMPQ         R10, DX
+	JGE          decay_done_1
+	VMOVUPS      -1024(R9), Z10
+	VBROADCASTSS (DI)(R10*4), Z12
+	VFMADD231PS  Z12, Z10, Z8
+	VMULPS       Z0, Z10, Z10
+	VMOVUPS      Z10, (R9)
+	VBROADCASTSS (R8)(R10*4), Z12
+	VFMADD231PS  Z12, Z10, Z6
+	ADDQ         $0x40, R9
+	INCQ         R10
+	JMP          decay_1
+
+decay_done_1:
+	MOVQ         z+96(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Z10
+	VMOVUPS      Z10, (R9)
+	VBROADCASTSS (R8)(R10*4), Z12
+	VFMADD231PS  Z12, Z10, Z6
+	MOVQ         dq+16(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Z13
+	VADDPS       Z6, Z13, Z13
+	VMOVUPS      Z13, (DI)
+	MOVQ         dp+24(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Z13
+	VADDPS       Z8, Z13, Z13
+	VMOVUPS      Z13, (DI)
+	LEAQ         16384(BX), DI
+	MOVQ         DX, R9
+	IMUL3Q       $0x00000040, R9, R9
+	VPXORD       Z10, Z10, Z10
+	VMOVUPS      Z10, (DI)(R9*1)
+	MOVQ         n+8(FP), DI
+	SHLQ         $0x02, DI
+	ADDQ         DI, CX
+	INCQ         DX
+	CMPQ         DX, rows+0(FP)
+	JLT          down_1
+
+up_1:
+	DECQ    DX
+	MOVQ    n+8(FP), DI
+	SHLQ    $0x02, DI
+	SUBQ    DI, CX
+	MOVQ    e+72(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Z0
+	MOVQ    q+80(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Z2
+	MOVQ    p+88(FP), DI
+	ADDQ    CX, DI
+	VMOVUPS (DI), Z4
+	VPXORD  Z6, Z6, Z6
+	MOVQ    ss+64(FP), R8
+	IMULQ   DX, R8
+	SHLQ    $0x02, R8
+	ADDQ    dsq+48(FP), R8
+	MOVQ    ss+64(FP), DI
+	IMULQ   DX, DI
+	SHLQ    $0x02, DI
+	ADDQ    dsp+56(FP), DI
+	MOVQ    DX, R9
+	IMUL3Q  $0x00000400, R9, R9
+	ADDQ    BX, R9
+	LEAQ    16384(BX), R11
+	XORQ    R10, R10
+
+back_1:
+	CMPQ         R10, DX
+	JGE          back_done_1
+	VMOVUPS      (R11), Z10
+	VBROADCASTSS (R8)(R10*4), Z12
+	VFMADD231PS  Z12, Z2, Z10
+	VFMADD231PS  (R9), Z10, Z6
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS (DI)(R10*4), Z12
+	VFMADD231PS  Z12, Z4, Z10
+	VMOVUPS      Z10, (R11)
+	ADDQ         $0x40, R11
+	ADDQ         $0x40, R9
+	INCQ         R10
+	JMP          back_1
+
+back_done_1:
+	VMOVUPS      (R11), Z10
+	VBROADCASTSS (R8)(R10*4), Z12
+	VFMADD231PS  Z12, Z2, Z10
+	MOVQ         dz+32(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Z13
+	VADDPS       Z10, Z13, Z13
+	VMOVUPS      Z13, (DI)
+	MOVQ         de+40(FP), DI
+	ADDQ         CX, DI
+	VMOVUPS      (DI), Z13
+	VADDPS       Z6, Z13, Z13
+	VMOVUPS      Z13, (DI)
+	CMPQ         DX, $0x00
+	JNE          up_1
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x10, SI
+	JMP          panel_1
+
+panel_1_done:
+	TESTQ SI, SI
+	JZ    done
+	MOVL  $-1, CX
+	BZHIL SI, CX, CX
+	KMOVW CX, K1
+	XORQ  DX, DX
+	MOVQ  AX, CX
+
+down_1_tail:
+	MOVQ      e+72(FP), AX
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z0
+	VPXORD    Z6, Z6, Z6
+	VPXORD    Z8, Z8, Z8
+	MOVQ      ss+64(FP), SI
+	IMULQ     DX, SI
+	SHLQ      $0x02, SI
+	ADDQ      dsq+48(FP), SI
+	MOVQ      ss+64(FP), AX
+	IMULQ     DX, AX
+	SHLQ      $0x02, AX
+	ADDQ      dsp+56(FP), AX
+	MOVQ      DX, DI
+	IMUL3Q    $0x00000400, DI, DI
+	ADDQ      BX, DI
+	XORQ      R8, R8
+
+decay_1_tail:
+	CMPQ         R8, DX
+	JGE          decay_done_1_tail
+	VMOVUPS      -1024(DI), Z10
+	VBROADCASTSS (AX)(R8*4), Z12
+	VFMADD231PS  Z12, Z10, Z8
+	VMULPS       Z0, Z10, Z10
+	VMOVUPS      Z10, (DI)
+	VBROADCASTSS (SI)(R8*4), Z12
+	VFMADD231PS  Z12, Z10, Z6
+	ADDQ         $0x40, DI
+	INCQ         R8
+	JMP          decay_1_tail
+
+decay_done_1_tail:
+	MOVQ         z+96(FP), AX
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z10
+	VMOVUPS      Z10, (DI)
+	VBROADCASTSS (SI)(R8*4), Z12
+	VFMADD231PS  Z12, Z10, Z6
+	MOVQ         dq+16(FP), AX
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z13
+	VADDPS       Z6, Z13, Z13
+	VMOVUPS      Z13, K1, (AX)
+	MOVQ         dp+24(FP), AX
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z13
+	VADDPS       Z8, Z13, Z13
+	VMOVUPS      Z13, K1, (AX)
+	LEAQ         16384(BX), AX
+	MOVQ         DX, DI
+	IMUL3Q       $0x00000040, DI, DI
+	VPXORD       Z10, Z10, Z10
+	VMOVUPS      Z10, (AX)(DI*1)
+	MOVQ         n+8(FP), AX
+	SHLQ         $0x02, AX
+	ADDQ         AX, CX
+	INCQ         DX
+	CMPQ         DX, rows+0(FP)
+	JLT          down_1_tail
+
+up_1_tail:
+	DECQ      DX
+	MOVQ      n+8(FP), AX
+	SHLQ      $0x02, AX
+	SUBQ      AX, CX
+	MOVQ      e+72(FP), AX
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z0
+	MOVQ      q+80(FP), AX
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z2
+	MOVQ      p+88(FP), AX
+	ADDQ      CX, AX
+	VMOVUPS.Z (AX), K1, Z4
+	VPXORD    Z6, Z6, Z6
+	MOVQ      ss+64(FP), SI
+	IMULQ     DX, SI
+	SHLQ      $0x02, SI
+	ADDQ      dsq+48(FP), SI
+	MOVQ      ss+64(FP), AX
+	IMULQ     DX, AX
+	SHLQ      $0x02, AX
+	ADDQ      dsp+56(FP), AX
+	MOVQ      DX, DI
+	IMUL3Q    $0x00000400, DI, DI
+	ADDQ      BX, DI
+	LEAQ      16384(BX), R9
+	XORQ      R8, R8
+
+back_1_tail:
+	CMPQ         R8, DX
+	JGE          back_done_1_tail
+	VMOVUPS      (R9), Z10
+	VBROADCASTSS (SI)(R8*4), Z12
+	VFMADD231PS  Z12, Z2, Z10
+	VFMADD231PS  (DI), Z10, Z6
+	VMULPS       Z0, Z10, Z10
+	VBROADCASTSS (AX)(R8*4), Z12
+	VFMADD231PS  Z12, Z4, Z10
+	VMOVUPS      Z10, (R9)
+	ADDQ         $0x40, R9
+	ADDQ         $0x40, DI
+	INCQ         R8
+	JMP          back_1_tail
+
+back_done_1_tail:
+	VMOVUPS      (R9), Z10
+	VBROADCASTSS (SI)(R8*4), Z12
+	VFMADD231PS  Z12, Z2, Z10
+	MOVQ         dz+32(FP), AX
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z13
+	VADDPS       Z10, Z13, Z13
+	VMOVUPS      Z13, K1, (AX)
+	MOVQ         de+40(FP), AX
+	ADDQ         CX, AX
+	VMOVUPS.Z    (AX), K1, Z13
+	VADDPS       Z6, Z13, Z13
+	VMOVUPS      Z13, K1, (AX)
+	CMPQ         DX, $0x00
+	JNE          up_1_tail
+
+done:
+	VZEROUPPER
+	RET
+
 // func dropAVX512(n int, x *float32, state uint64, threshold uint32, scale float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·dropAVX512(SB), NOSPLIT, $0-32
