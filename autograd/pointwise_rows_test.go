@@ -27,7 +27,8 @@ func pointwiseRows() []row {
 		act("silu", engine.SiLU), act("sigmoid", engine.Sigmoid), act("tanh", engine.Tanh), act("softplus",
 			engine.Softplus),
 		act("squared_relu", engine.SquaredReLU),
-		gate("none", engine.None), gate("silu", engine.SiLU), gate("sigmoid", engine.Sigmoid), gate("squared_relu", engine.SquaredReLU),
+		gate("none", engine.None), gate("silu", engine.SiLU), gate("sigmoid", engine.Sigmoid),
+		gate("squared_relu", engine.SquaredReLU),
 		bias("none", engine.None), bias("softplus", engine.Softplus),
 		{
 			name: "Add", in: two, big: bigTwo,
