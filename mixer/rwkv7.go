@@ -69,9 +69,15 @@ type rwkv7Options struct {
 
 func rwkv7Defaults(Config) rwkv7Options { return rwkv7Options{NormEps: 64e-5} }
 
-// isRWKV7 reports whether a layer has such a mixer.
-func isRWKV7(layer string) bool {
-	return slices.Contains(strings.FieldsFunc(layer, func(r rune) bool { return r == '+' || r == '>' }), "rwkv7")
+// followsRWKV7 reports whether one of the layers has such a mixer. It begins at the last: many may be asked about.
+func followsRWKV7(layers []string) bool {
+	for _, layer := range slices.Backward(layers) {
+		parts := strings.FieldsFunc(layer, func(r rune) bool { return r == '+' || r == '>' })
+		if slices.Contains(parts, "rwkv7") {
+			return true
+		}
+	}
+	return false
 }
 
 // newRWKV7 returns an RWKV-7 mixer whose parameters have no values yet. It is the first if no layer before it is one.
@@ -118,7 +124,7 @@ func newRWKV7(cfg Config, o rwkv7Options) (Mixer, error) {
 	for _, small := range [][2]*nn.Linear{m.W, m.A} {
 		small[0].Weight.Fine, small[1].Weight.Fine = true, true
 	}
-	if slices.ContainsFunc(cfg.Earlier, isRWKV7) {
+	if followsRWKV7(cfg.Earlier) {
 		m.VFirst = lowRank(d, o.V, d, true)
 		m.VFirst[1].Bias.Init = nn.Constant(1)
 	}
