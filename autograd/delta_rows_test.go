@@ -58,27 +58,34 @@ func deltaSequences(name string, lens []int, keeps []bool, f deltaForm, h, hk, d
 		}}
 }
 
-// The CPU's engine works by blocks of 64 positions, in which decays by row are multiplied by sub-blocks of 16. Short
-// rows that have a state are stepped where nothing is recorded.
+var deltaForms = []deltaForm{
+	{name: "gated", beta: true}, {name: "gated_by_row", beta: true, byRow: true}, {name: "free", free: true},
+	{name: "free_by_row", free: true, byRow: true}, {name: "decay"}, {name: "decay_by_row", byRow: true},
+}
+
+// The CPU's engine works by blocks of 32 positions, in parts of 16. Rows of up to 8 that have a state are stepped where
+// nothing is recorded. All forms run the same code but for decays and what is solved for, so that each has some of the
+// rows only.
 func init() {
 	registerSequences(func() []sequences {
 		all := []bool{true, true}
 		var rows []sequences
-		for _, f := range []deltaForm{
-			{name: "gated", beta: true}, {name: "gated_by_row", beta: true, byRow: true}, {name: "free", free: true},
-			{name: "free_by_row", free: true, byRow: true}, {name: "decay"}, {name: "decay_by_row", byRow: true},
-		} {
+		for i, f := range deltaForms {
+			h, hk := 4, 2
+			if i%2 == 1 {
+				hk = 4
+			}
 			rows = append(rows, withBig([]sequences{
 				deltaSequences(f.name, []int{5, 5}, nil, f, 2, 2, 3, 4),
-				deltaSequences(f.name+"/state", []int{5, 5}, all, f, 2, 1, 3, 2),
-				deltaSequences(f.name+"/blocks", []int{131}, all[:1], f, 2, 1, 2, 2),
-				deltaSequences(f.name+"/blocks_from_zero", []int{66}, nil, f, 1, 1, 3, 1),
-				deltaSequences(f.name+"/one_position", []int{1, 1}, all, f, 2, 2, 3, 2),
-				deltaSequences(f.name+"/ages", []int{1, 70, 2, 1, 6}, []bool{true, true, true, false, false}, f, 2, 1, 2, 2),
-			}, deltaSequences(f.name+"/equal", []int{150, 150}, all, f, 6, 3, 24, 20),
-				deltaSequences(f.name+"/mixed", []int{1, 150, 3, 1, 33, 64, 1, 2},
-					[]bool{true, true, true, false, false, true, true, true}, f, 6, 6, 20, 24))...)
+				deltaSequences(f.name+"/ages", []int{1, 35, 2, 1, 6}, []bool{true, true, true, false, false}, f, 2, 1, 2, 2),
+			}, deltaSequences(f.name+"/equal", []int{70, 70}, all, f, h, hk, 24, 20),
+				deltaSequences(f.name+"/mixed", []int{1, 70, 3, 1, 33, 32, 10, 2},
+					[]bool{true, true, true, false, false, true, true, true}, f, 4, 4, 20, 24))...)
 		}
-		return rows
+		return append(rows, withBig([]sequences{
+			deltaSequences("gated/one_position", []int{1, 1}, all, deltaForms[0], 2, 2, 3, 2),
+			deltaSequences("free_by_row/blocks", []int{67}, all[:1], deltaForms[3], 1, 1, 2, 2),
+		}, deltaSequences("gated/wide", []int{40, 12}, all, deltaForms[0], 2, 1, 128, 128),
+			deltaSequences("free_by_row/wide", []int{40, 12}, all, deltaForms[3], 2, 1, 64, 64))...)
 	})
 }
