@@ -11,7 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestGoldenRWKV7: the official time mixing, in the first layer and in a later one, to which the first hands its values.
+// TestGoldenRWKV7: the official time mixing, in the first layer and in a later one, to which the first hands its
+// values.
 func TestGoldenRWKV7(t *testing.T) {
 	golden.Of(t, "rwkv7")
 	golden.Run(t, "14_rwkv7_layer", func(t *testing.T, c golden.Case) {
@@ -21,7 +22,7 @@ func TestGoldenRWKV7(t *testing.T) {
 		if cfg.Layer > 0 {
 			of.Earlier, handed = []string{"rwkv7"}, "v_first"
 		}
-		m, err := newRWKV7(of, rwkv7Options{HeadSize: cfg.HeadSize, W: cfg.W, A: cfg.A, V: cfg.V, G: cfg.G, NormEps: 64e-5})
+		m, err := newRWKV7(of, rwkv7Options{cfg.HeadSize, cfg.W, cfg.A, cfg.V, cfg.G, 64e-5})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,8 @@ func TestGiven(t *testing.T) {
 	rows := equalRows(1, l)
 	rows.Handed = &Handed{first}
 	want := read(m.Forward(newTape(), u, rows))
-	for _, alone := range []Mixer{Given(m, rows.Handed), Given(Parallel([]string{"a"}, []Mixer{Scaled(m, 1, 2)}), rows.Handed)} {
+	sum := Parallel([]string{"a"}, []Mixer{Scaled(m, 1, 2)})
+	for _, alone := range []Mixer{Given(m, rows.Handed), Given(sum, rows.Handed)} {
 		y, _ := chunked(alone, u, []int{4, 1, 4}, never)
 		if _, ok := alone.(*parallel); ok {
 			for i := range y {
@@ -122,8 +124,8 @@ func newLaterRWKV7(cfg Config) (Mixer, error) {
 }
 
 // forgetting are mixers whose decays start faster than the release's: what is kept for long adds up roundings that the
-// random weights of these tests magnify. A large norm_eps does the same for the norm of each head, which otherwise takes
-// the sign of a single product r·k at the first position.
+// random weights of these tests magnify. Their norm_eps is large, since the norm of each head would otherwise take the
+// sign of a single product r·k at the first position.
 func forgetting(build func(Config) (Mixer, error)) func(Config) (Mixer, error) {
 	return func(cfg Config) (Mixer, error) {
 		m, err := build(cfg)
@@ -139,7 +141,8 @@ func forgetting(build func(Config) (Mixer, error)) func(Config) (Mixer, error) {
 }
 
 func laterRWKV7(t *testing.T) *RWKV7 {
-	return variant{build: newLaterRWKV7, cfg: Config{Options: Options{"v_rank": "3", "head_size": "8"}}}.mixer(t).(later).RWKV7
+	cfg := Config{Options: Options{"v_rank": "3", "head_size": "8"}}
+	return variant{build: newLaterRWKV7, cfg: cfg}.mixer(t).(later).RWKV7
 }
 
 func firstRWKV7(t *testing.T) *RWKV7 {

@@ -46,6 +46,7 @@ func builder[O any](defaults func(Config) O, build func(Config, O) (Mixer, error
 type Tiny struct {
 	Options                string // of the mixer: OPTION=VALUE,...
 	DModel, NLayer, DInner int    // no MLP where DInner is 0, as for mixers with a gate of their own
+	MLP                    string // empty for that of the preset tiny
 	// Peak learning rates, of all parameters and of the systems; 0 for those of the preset tiny.
 	LR, SSMLR float64
 }

@@ -52,9 +52,10 @@ const (
 
 // RWKV7Info describes RWKV7.
 var RWKV7Info = Info{
-	Name: "rwkv7", Paper: "RWKV-7, arXiv:2503.14456", Time: "l·d·(head_size + block) + l·d²", State: "d·(head_size + 1)",
+	Name: "rwkv7", Paper: "RWKV-7, arXiv:2503.14456", Time: "l·d·(head_size + block) + l·d²",
+	State:  "d·(head_size + 1)",
 	Causal: true, Recurrent: true, Builder: builder(rwkv7Defaults, newRWKV7),
-	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 416},
+	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 416, MLP: "channel-mix"},
 }
 
 type rwkv7Options struct {
@@ -68,9 +69,15 @@ type rwkv7Options struct {
 
 func rwkv7Defaults(Config) rwkv7Options { return rwkv7Options{NormEps: 64e-5} }
 
-// isRWKV7 reports whether a layer has such a mixer.
-func isRWKV7(layer string) bool {
-	return slices.Contains(strings.FieldsFunc(layer, func(r rune) bool { return r == '+' || r == '>' }), "rwkv7")
+// followsRWKV7 reports whether one of the layers has such a mixer. It begins at the last: many may be asked about.
+func followsRWKV7(layers []string) bool {
+	for _, layer := range slices.Backward(layers) {
+		parts := strings.FieldsFunc(layer, func(r rune) bool { return r == '+' || r == '>' })
+		if slices.Contains(parts, "rwkv7") {
+			return true
+		}
+	}
+	return false
 }
 
 // newRWKV7 returns an RWKV-7 mixer whose parameters have no values yet. It is the first if no layer before it is one.
@@ -117,7 +124,7 @@ func newRWKV7(cfg Config, o rwkv7Options) (Mixer, error) {
 	for _, small := range [][2]*nn.Linear{m.W, m.A} {
 		small[0].Weight.Fine, small[1].Weight.Fine = true, true
 	}
-	if slices.ContainsFunc(cfg.Earlier, isRWKV7) {
+	if followsRWKV7(cfg.Earlier) {
 		m.VFirst = lowRank(d, o.V, d, true)
 		m.VFirst[1].Bias.Init = nn.Constant(1)
 	}

@@ -159,7 +159,7 @@ const (
 // part returns rows with the states of a part. A state is that of the mixer alone if no other part has one.
 func (b *Block) part(rows *mixer.Rows, i int) *mixer.Rows {
 	switch {
-	case b.Shared == nil && !b.remembers, i == mlpPart && !b.remembers:
+	case b.Shared == nil && !b.Remembers(), i == mlpPart && !b.Remembers():
 		return rows
 	case b.Shared == nil:
 		i--
@@ -167,13 +167,16 @@ func (b *Block) part(rows *mixer.Rows, i int) *mixer.Rows {
 	return rows.Part(i)
 }
 
+// Remembers reports whether the MLP has a state.
+func (b *Block) Remembers() bool { return b.remembers && b.MLP != nil }
+
 // newState returns the state of the block before the first position.
 func (b *Block) newState() mixer.State {
 	names, parts := []string{"mixer"}, []mixer.State{b.Mixer.NewState()}
 	if b.Shared != nil {
 		names, parts = slices.Insert(names, 0, "shared"), slices.Insert(parts, 0, b.Shared.NewState())
 	}
-	if b.remembers {
+	if b.Remembers() {
 		names, parts = append(names, "mlp"), append(parts, b.MLP.NewState())
 	}
 	if len(parts) == 1 {

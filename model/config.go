@@ -23,7 +23,7 @@ type Config struct {
 	Layers   string `json:"layers" help:"mixers in order: h3*2,attention(num_heads=4)/swiglu; overrides n_layer"`
 	NumHeads int    `json:"num_heads" help:"attention heads"`
 	Norm     string `json:"norm" enum:"layer,rms,rms_plus_one" help:"norms of the stream: layer (LayerNorm) or RMSNorm"`
-	MLP      string `json:"mlp" help:"MLP after each mixer: gelu, relu2, glu, swiglu, geglu or none"`
+	MLP      string `json:"mlp" help:"MLP after each mixer: gelu, relu2, glu, swiglu, geglu, channel-mix or none"`
 	Rotary   int    `json:"rotary_emb_dim" help:"rotated components of each attention head; 0 for none"`
 
 	MaxPositions int `json:"max_position_embeddings" help:"number of learned positions; 0 for none"`

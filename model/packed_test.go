@@ -14,7 +14,7 @@ import (
 // the mean over the targets of all, of which some positions have none.
 func TestPackedDocuments(t *testing.T) {
 	lengths := []int{25, 1, 40, 6}
-	for _, layers := range []string{every(), composed, mixtures} {
+	for _, layers := range []string{every(), composed, mixtures, handing} {
 		m := hybrid(t, layers)
 		total := 0
 		for _, n := range lengths {

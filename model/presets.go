@@ -60,8 +60,11 @@ func init() {
 			if m.Tiny.Options != "" {
 				c.Mixer += "(" + m.Tiny.Options + ")"
 			}
-			if m.Tiny.DInner == 0 {
+			switch {
+			case m.Tiny.DInner == 0:
 				c.MLP = MLPNone
+			case m.Tiny.MLP != "":
+				c.MLP = m.Tiny.MLP
 			}
 			if strings.HasPrefix(m.Name, "mamba") {
 				c.Norm = NormRMS

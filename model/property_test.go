@@ -53,8 +53,21 @@ func hybrid(t testing.TB, layers string) *Model {
 const composed = "mamba2(headdim=4,d_state=3,in_scale=0.5)+attention(kv_heads=1,out_scale=2)/swiglu(bias=false)," +
 	"relu2(d_inner=20),attention(qk_norm=true,rotary_emb_dim=0)/none"
 
-// every lists all mixers of the registry, so a new one is tested, too.
-func every() string { return strings.Join(MixerNames(), ",") }
+// handing are layers that hand something on, and second parts that have a state.
+const handing = "rwkv7(norm_eps=1)/channel-mix,attention," +
+	"gated-conv+rwkv7(norm_eps=1)/channel-mix(d_inner=20,in_scale=0.5),channel-mix,zamba2-shared(d_inner=20)>rwkv7(norm_eps=1)/channel-mix"
+
+// every lists all mixers of the registry, so a new one is tested, too. At the first position the norm of heads takes
+// the sign of a single product, unless its epsilon is large.
+func every() string {
+	names := MixerNames()
+	for i, name := range names {
+		if name == "deltanet" || name == "rwkv7" {
+			names[i] += "(norm_eps=1)"
+		}
+	}
+	return strings.Join(names, ",")
+}
 
 // mixtures are layers with experts, and with blocks that several layers share. Experts come first: in later layers
 // rounding would sometimes choose others.
@@ -187,7 +200,8 @@ func near(t reporter, what string, got, want []float32, tol float64) {
 
 // TestChunksOfModel: logits, loss, state and, with one tape over all chunks, every gradient are those of the whole.
 func TestChunksOfModel(t *testing.T) {
-	for name, layers := range map[string]string{"every": every() + ",h3," + composed, "mixtures": mixtures} {
+	for name, layers := range map[string]string{"every": every() + ",h3," + composed, "mixtures": mixtures,
+		"handing": handing} {
 		t.Run(name, func(t *testing.T) { chunksOfModel(t, hybrid(t, layers)) })
 	}
 }
@@ -227,7 +241,8 @@ func chunksOfModel(t *testing.T, m *Model) {
 // TestSteppedLogits: token by token, without recording, a model gives the logits of the whole, and a clone or a
 // restored copy of its state continues from there with the same bits.
 func TestSteppedLogits(t *testing.T) {
-	for name, layers := range map[string]string{"every": every() + "," + composed, "mixtures": mixtures} {
+	for name, layers := range map[string]string{"every": every() + "," + composed, "mixtures": mixtures,
+		"handing": handing} {
 		t.Run(name, func(t *testing.T) { steppedLogits(t, hybrid(t, layers)) })
 	}
 }

@@ -19,6 +19,7 @@ type Rows struct {
 	steps  []float32  // see mixer.Rows
 	layer  mixer.Rows // with the states of one layer at a time
 	handed mixer.Handed
+	kept   []*tensor.Tensor // by keep
 }
 
 // EqualRows returns b sequences of l positions each, without states before or after.
@@ -86,6 +87,7 @@ func (r *Rows) Clear() {
 	r.states, r.steps = r.states[:0], nil
 	r.layer.Forget()
 	r.handed = mixer.Handed{}
+	clear(r.kept)
 }
 
 // Count returns the number of rows.
@@ -115,12 +117,13 @@ func (r *Rows) remember() bool {
 	return slices.ContainsFunc(r.states, func(s *State) bool { return s != nil })
 }
 
-// keep appends what layers have handed on to tensors that later layers need.
-func (r *Rows) keep(xs ...*tensor.Tensor) []*tensor.Tensor {
+// keep returns what later layers need: the stream and what layers have handed on.
+func (r *Rows) keep(residual, hidden *tensor.Tensor) []*tensor.Tensor {
+	r.kept = append(r.kept[:0], residual, hidden)
 	if v := r.handed.Values; v != nil {
-		xs = append(xs, v)
+		r.kept = append(r.kept, v)
 	}
-	return xs
+	return r.kept
 }
 
 // advance counts the positions that the states have seen.

@@ -155,9 +155,10 @@ func TestLoadErrors(t *testing.T) {
 	)
 	delete(tensors, missing)
 	tensors[misshapen] = checkpoint.NewTensor(misshapen, []int{2, 3}, make([]float32, 6))
-	bad := read(mixer.PartOf(other.Blocks[1].MLP).(*nn.MLP).FC1.Weight.Tensor)
+	fc1 := mixer.PartOf(other.Blocks[1].MLP).(*nn.MLP).FC1.Weight
+	bad := read(fc1.Tensor)
 	bad[7] = float32(math.NaN())
-	tensors[infinite] = checkpoint.NewTensor(infinite, mixer.PartOf(other.Blocks[1].MLP).(*nn.MLP).FC1.Weight.Shape(), bad)
+	tensors[infinite] = checkpoint.NewTensor(infinite, fc1.Shape(), bad)
 	tensors["backbone.surprise"] = checkpoint.NewTensor("backbone.surprise", []int{1}, []float32{1})
 	table := other.Embedding.Weight
 	tensors[headName] = checkpoint.NewTensor(headName, table.Shape(), make([]float32, table.Len()))

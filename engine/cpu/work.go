@@ -40,10 +40,3 @@ func (p *work) each(grain int, f func(row, i int)) {
 		}
 	})
 }
-
-// fill sets all of x to v.
-func fill(x []float32, v float32) {
-	for i := range x {
-		x[i] = v
-	}
-}

@@ -20,14 +20,15 @@ func (s *Subject) systems(ctx context.Context, a *Report) error {
 	bb := *s.backbone
 	bb.Blocks = nil
 	for i, b := range s.backbone.Blocks {
-		bb.Blocks = append(bb.Blocks, explain.ShowInput(b, i == len(s.backbone.Blocks)-1, func(b *model.Block, u *tensor.Tensor) {
+		see := func(b *model.Block, u *tensor.Tensor) {
 			if failed == nil {
 				failed = ctx.Err()
 			}
 			if failed == nil {
 				failed = a.layer(ctx, bb.NewTape(), i, b, u, cmp.Or(s.taps, KernelTaps))
 			}
-		}))
+		}
+		bb.Blocks = append(bb.Blocks, explain.ShowInput(b, i == len(s.backbone.Blocks)-1, see))
 	}
 	t := bb.NewTape()
 	s.run(t, &bb, s.length())

@@ -188,7 +188,7 @@ func (b *back) layer(i int) error {
 	b.r.Added[i] = b.times(written)
 	b.begin()
 	defer b.t.Reset()
-	shared := b.g.Backbone.Blocks[i].Shared != nil
+	shared := b.g.Backbone.Shares()
 	before, first := b.leaf(x), (*tensor.Tensor)(nil)
 	if shared {
 		first = b.leaf(b.streams[0])

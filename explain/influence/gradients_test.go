@@ -40,7 +40,7 @@ func whole(m *model.Model, ids []int32, next int32) (out []float64) {
 // for blocks that layers share.
 func TestGradientsAreThoseOfTheWholeModel(t *testing.T) {
 	layers := []string{"zamba2-shared(num_heads=2)>mamba2(d_state=8,headdim=8),zamba2-shared(num_heads=2)>" +
-		"mamba2(d_state=8,headdim=8),h3"}
+		"mamba2(d_state=8,headdim=8),h3", "rwkv7/channel-mix,attention,rwkv7,h3+rwkv7"}
 	for _, info := range model.Mixers() {
 		layers = append(layers, "attention,"+info.Name)
 	}

@@ -162,6 +162,9 @@ func (m *Report) layer(ctx context.Context, layer int, b *model.Block, w *stateW
 	if b.Shared != nil {
 		m.note("The keys and values of shared blocks are left out: these are the states of the mixers after them.")
 	}
+	if b.Remembers() {
+		m.note("The states of feed-forward parts are left out: these are those of the mixers before them.")
+	}
 	for _, p := range parts { // to follow g groups from cell to cell takes cells²·g/2 multiplications
 		if g := p.groups(); g > 0 {
 			most := max(32, int(math.Sqrt(3e8/float64(g))))
