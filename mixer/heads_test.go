@@ -29,7 +29,7 @@ func TestHeadsFormula(t *testing.T) {
 		}
 		m := variant{build: build, cfg: Config{NumHeads: heads, RotaryDim: rotary, Options: o}}.mixer(t).(*Attention)
 		for i, p := range []*nn.Param{m.QNorm.Weight, m.KNorm.Weight} {
-			p.CopyFrom([]float32{0.5, 1.5, -1, 0.75, 2, float32(1 + i)})
+			p.CopyFrom([]float32{0.5 + float32(i), 1.5, -1, 0.75, 2, 1})
 		}
 		turned := func(x []float64, position int) []float64 {
 			y, half := slices.Clone(x), rotary/2

@@ -186,6 +186,9 @@ type summary struct {
 // report prints survivors and the summary.
 func (s *subject) report(all []*mutant, o options) error {
 	sum := summary{Package: s.rel(""), Tests: strings.Join(o.tests, ","), All: s.count}
+	if o.quick > 0 {
+		sum.Tests += fmt.Sprintf(" --quick %g", o.quick)
+	}
 	for _, m := range all {
 		switch m.Status {
 		case "killed":
