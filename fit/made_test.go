@@ -9,7 +9,8 @@ import (
 
 // number is a column of numbers.
 func number(name string, target bool) Column {
-	return Column{Column: table.Column{Name: name, Kind: table.Number}, In: true, Target: target, Deviation: 1, Change: 1}
+	return Column{Column: table.Column{Name: name, Kind: table.Number}, In: true, Target: target, Deviation: 1,
+		Change: 1}
 }
 
 // category is a column of classes.

@@ -88,9 +88,11 @@ func TestMeasuredNumbers(t *testing.T) {
 	}
 	e := all[0]
 	n := want[0].n
-	sameNumbers(t, "errors", []float64{float64(e.Count), e.MAE, e.RMSE, e.MSE, e.CRPS, e.Coverage, e.Nominal}, []float64{n,
-		want[0].absolute / n, math.Sqrt(want[0].square / n), want[0].square / n / 4, 2 * want[0].pinball / n, 100 * want[0].inside / n,
-		50}, 1e-4)
+	sameNumbers(t, "errors", []float64{float64(e.Count), e.MAE, e.RMSE, e.MSE, e.CRPS, e.Coverage, e.Nominal},
+		[]float64{n,
+			want[0].absolute / n, math.Sqrt(want[0].square / n), want[0].square / n / 4, 2 * want[0].pinball / n,
+			100 * want[0].inside / n,
+			50}, 1e-4)
 	if e.Name != "script" || e.Target != "x" || len(e.Steps) != 2 {
 		t.Errorf("found the errors of %s of %s in %d steps", e.Name, e.Target, len(e.Steps))
 	}
@@ -149,11 +151,13 @@ func TestQuantilesOfErrors(t *testing.T) {
 		}
 		for h, x := range errs {
 			slices.Sort(x)
-			sameNumbers(t, fmt.Sprintf("%d rows, step %d", rows, h), c.Off[0][h], []float64{math.Min(0, x[int(0.1*float64(len(x)))]), 0,
+			sameNumbers(t, fmt.Sprintf("%d rows, step %d", rows, h), c.Off[0][h], []float64{math.Min(0,
+				x[int(0.1*float64(len(x)))]), 0,
 				math.Max(0, x[int(0.9*float64(len(x)))])}, 1e-5)
 		}
 	}
-	one := &Contender{Off: [][][]float64{{{-1, 0, 2}}}, rival: scripted{f: func(_ *encoder, _ []float32, n int, dst []float64) {
+	one := &Contender{Off: [][][]float64{{{-1, 0, 2}}}, rival: scripted{f: func(_ *encoder, _ []float32, n int,
+		dst []float64) {
 		for i := range dst {
 			dst[i] = float64(10 * i)
 		}
@@ -245,7 +249,8 @@ func TestMeasuredClasses(t *testing.T) {
 	if s.Count != n {
 		t.Errorf("%d rows are counted, want %d", s.Count, n)
 	}
-	sameNumbers(t, "loss and majority", []float64{s.Loss, s.Majority}, []float64{loss / float64(n), 100 * float64(told) / float64(n)}, 1e-5)
+	sameNumbers(t, "loss and majority", []float64{s.Loss, s.Majority}, []float64{loss / float64(n),
+		100 * float64(told) / float64(n)}, 1e-5)
 	for i := range confusion {
 		if !slices.Equal(s.Confusion[i], confusion[i][:]) {
 			t.Errorf("class %d is told as %v, want %v", i, s.Confusion[i], confusion[i])
@@ -258,7 +263,8 @@ func TestMeasuredClasses(t *testing.T) {
 			b.Right /= float64(b.Count)
 			ece += math.Abs(b.Probability-b.Right) * float64(b.Count) / float64(n)
 		}
-		sameNumbers(t, fmt.Sprint("bin ", i), []float64{float64(s.Bins[i].Count), s.Bins[i].Probability, s.Bins[i].Right},
+		sameNumbers(t, fmt.Sprint("bin ", i), []float64{float64(s.Bins[i].Count), s.Bins[i].Probability,
+			s.Bins[i].Right},
 			[]float64{float64(b.Count), b.Probability, b.Right}, 1e-5)
 	}
 	if math.Abs(s.ECE-ece) > 1e-5 {
@@ -302,7 +308,8 @@ func TestMeasuredClasses(t *testing.T) {
 		t.Error("frequencies of two classes of three: no error")
 	}
 	m.plan.Weights = []float64{1e-3, 1e-3, 1e3}
-	if s, err := m.classes(background(), f, w, counts); err != nil || s.Confusion[0][2]+s.Confusion[1][2]+s.Confusion[2][2] != n {
+	if s, err := m.classes(background(), f, w, counts); err != nil ||
+		s.Confusion[0][2]+s.Confusion[1][2]+s.Confusion[2][2] != n {
 		t.Errorf("by weights the third class is told always: found %v, %v", s.Confusion, err)
 	}
 	whole := classPlan()
@@ -319,16 +326,19 @@ func TestMeasuredClasses(t *testing.T) {
 // TestAlarm: a row is as surprising as it is far from the median in units of the interval, and the alarm is the score
 // that the share of the validation rows exceed.
 func TestAlarm(t *testing.T) {
-	p := &Plan{Task: Anomaly, Length: 50, Levels: []float64{0.1, 0.5, 0.9}, Columns: []Column{number("x", true), number("y", true)}}
+	p := &Plan{Task: Anomaly, Length: 50, Levels: []float64{0.1, 0.5, 0.9}, Columns: []Column{number("x", true),
+		number("y", true)}}
 	z := 1.2815515655446004 // of a normal distribution, the quantile 0.9
 	for _, c := range []struct {
 		truths []float64
 		q      [][]float64
 		want   float64
 	}{
-		{[]float64{3, nan}, [][]float64{{0, 1, 2 * z}, nil}, 2}, {[]float64{1 + 3, -4}, [][]float64{{-z, 1, z}, {-2 * z, 0, 2 * z}},
+		{[]float64{3, nan}, [][]float64{{0, 1, 2 * z}, nil}, 2}, {[]float64{1 + 3, -4}, [][]float64{{-z, 1, z},
+			{-2 * z, 0, 2 * z}},
 			math.Sqrt((9. + 4) / 2)},
-		{[]float64{1, 1}, [][]float64{{0, 0, 0}, {1, 1, 1}}, 1000 / math.Sqrt2}, // intervals without width: a thousandth of a change
+		// intervals without width: a thousandth of a change
+		{[]float64{1, 1}, [][]float64{{0, 0, 0}, {1, 1, 1}}, 1000 / math.Sqrt2},
 		{[]float64{nan, nan}, [][]float64{nil, nil}, nan},
 	} {
 		sameNumbers(t, fmt.Sprint(c.truths), []float64{p.surprise(c.truths, c.q)}, []float64{c.want}, 1e-6)
@@ -388,7 +398,8 @@ func TestCalibrated(t *testing.T) {
 	if text := c.few(p); text != "" {
 		t.Errorf("of %d windows: %q", c.Windows, text)
 	}
-	if got := c.Sentence(); !strings.Contains(got, "the 80 % interval of x holds") || !strings.Contains(got, "one half is calibrated") {
+	if got := c.Sentence(); !strings.Contains(got, "the 80 % interval of x holds") || !strings.Contains(got,
+		"one half is calibrated") {
 		t.Errorf("the sentence is %q", got)
 	}
 	c.Checked = -1
@@ -400,7 +411,8 @@ func TestCalibrated(t *testing.T) {
 		apart, windows int
 		want           string
 	}{
-		{Forecast, 4, 4, ""}, {Forecast, 3, 4, "which 3 share no row"}, {Forecast, 3, 3, "stay as learnt: found 3 windows"},
+		{Forecast, 4, 4, ""}, {Forecast, 3, 4, "which 3 share no row"}, {Forecast, 3, 3,
+			"stay as learnt: found 3 windows"},
 		{Next, 3, 9, "stay as learnt: found 9 windows"},
 	} {
 		p.Task = one.task

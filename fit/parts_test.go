@@ -17,8 +17,10 @@ func TestPartEnds(t *testing.T) {
 		sizes [parts]float64
 		want  [parts]int
 	}{
-		{100, [parts]float64{0.7, 0.1, 0.2}, [parts]int{70, 80, 100}}, {10, [parts]float64{0.75, 0.15, 0.1}, [parts]int{8, 9, 10}},
-		{7, [parts]float64{0.5, 0.25, 0.25}, [parts]int{4, 5, 7}}, {100, [parts]float64{60, 20, 10}, [parts]int{60, 80, 90}},
+		{100, [parts]float64{0.7, 0.1, 0.2}, [parts]int{70, 80, 100}}, {10, [parts]float64{0.75, 0.15, 0.1},
+			[parts]int{8, 9, 10}},
+		{7, [parts]float64{0.5, 0.25, 0.25}, [parts]int{4, 5, 7}}, {100, [parts]float64{60, 20, 10}, [parts]int{60, 80,
+			90}},
 		{70, [parts]float64{60, 20, 10}, [parts]int{60, 70, 70}}, {5, [parts]float64{1, 1, 1}, [parts]int{1, 2, 3}},
 	} {
 		if got := partEnds(c.n, c.sizes); got != c.want {
@@ -39,9 +41,11 @@ func TestDivideInTime(t *testing.T) {
 		if err != nil || !strings.Contains(how, "in time") || !strings.Contains(how, split) {
 			t.Fatal(how, err)
 		}
-		want := [parts][]segment{{{0, 0, 70}, {1, 100, 107}}, {{0, 70, 80}, {1, 107, 108}}, {{0, 80, 100}, {1, 108, 110}}}
+		want := [parts][]segment{{{0, 0, 70}, {1, 100, 107}}, {{0, 70, 80}, {1, 107, 108}}, {{0, 80, 100}, {1, 108,
+			110}}}
 		if task == Steps {
-			want = [parts][]segment{{{0, 0, 50}, {1, 100, 105}}, {{0, 50, 75}, {1, 105, 108}}, {{0, 75, 100}, {1, 108, 110}}}
+			want = [parts][]segment{{{0, 0, 50}, {1, 100, 105}}, {{0, 50, 75}, {1, 105, 108}}, {{0, 75, 100}, {1, 108,
+				110}}}
 		}
 		for part := range parts {
 			if !slices.Equal(divided[part], want[part]) {
@@ -164,9 +168,12 @@ func TestDivideByGroups(t *testing.T) {
 
 // TestSplitTexts and levels: what the settings may be.
 func TestSplitTexts(t *testing.T) {
-	for text, ok := range map[string]bool{"0.7,0.15,0.15": true, " 0.5, 0.25,0.25": true, "8640,2880,2880": true, "1,1,1": true,
-		"0.5,0.25,0.2": false, "0.5,0.5": false, "0.5,0.5,0": false, "0.5,0.25,0.25,0": false, "a,b,c": false, "": false,
-		"1.5,1,1": false, "1,1,0.5": false, "-1,1,1": false, "nan,1,1": false, "1e15,1,1": false, "0.7,0.1,auto": false} {
+	for text, ok := range map[string]bool{"0.7,0.15,0.15": true, " 0.5, 0.25,0.25": true, "8640,2880,2880": true,
+		"1,1,1":        true,
+		"0.5,0.25,0.2": false, "0.5,0.5": false, "0.5,0.5,0": false, "0.5,0.25,0.25,0": false, "a,b,c": false,
+		"":        false,
+		"1.5,1,1": false, "1,1,0.5": false, "-1,1,1": false, "nan,1,1": false, "1e15,1,1": false,
+		"0.7,0.1,auto": false} {
 		c := DefaultConfig()
 		c.Split = text
 		if _, err := c.split(); (err == nil) != ok {
@@ -182,7 +189,8 @@ func TestSplitTexts(t *testing.T) {
 	if got, _ := c.split(); got != [3]float64{0.7, 0.1, 0.2} {
 		t.Errorf("found the split %v", got)
 	}
-	for text, want := range map[string][]float64{"0.1,0.5,0.9": {0.1, 0.5, 0.9}, " 0.5 ": {0.5}, "0.1,0.9": nil, "0.5,0.5": nil,
+	for text, want := range map[string][]float64{"0.1,0.5,0.9": {0.1, 0.5, 0.9}, " 0.5 ": {0.5}, "0.1,0.9": nil,
+		"0.5,0.5": nil,
 		"0.9,0.5": nil, "0,0.5": nil, "0.5,1": nil, "x,0.5": nil, "nan,0.5": nil} {
 		c.Levels = text
 		if got, err := c.levels(); !slices.Equal(got, want) || (err == nil) != (want != nil) {
@@ -207,9 +215,12 @@ func TestSplitTexts(t *testing.T) {
 // TestSeasonOf: a day of hours and minutes, a week of days, a year of weeks, months and quarters, within a hundredth;
 // else none.
 func TestSeasonOf(t *testing.T) {
-	for step, want := range map[float64]int{3600: 24, 1800: 48, 60: 1440, 59: 1, 61: 1416, 30: 1, 86400: 7, 86400 * 1.0099: 7, 86400 * 1.011: 1,
-		7 * 86400: 52, 30 * 86400: 12, 31 * 86400: 12, 28 * 86400: 12, 27 * 86400: 1, 32 * 86400: 1, 26 * 86400: 1, 91 * 86400: 4,
-		89 * 86400: 1, 93 * 86400: 1, 90 * 86400: 4, 366 * 86400: 1, 367 * 86400: 1, 0: 1, -1: 1, 43200: 2, 50000: 1, 86400 / 7.02: 7} {
+	for step, want := range map[float64]int{3600: 24, 1800: 48, 60: 1440, 59: 1, 61: 1416, 30: 1, 86400: 7,
+		86400 * 1.0099: 7, 86400 * 1.011: 1,
+		7 * 86400: 52, 30 * 86400: 12, 31 * 86400: 12, 28 * 86400: 12, 27 * 86400: 1, 32 * 86400: 1, 26 * 86400: 1,
+		91 * 86400: 4,
+		89 * 86400: 1, 93 * 86400: 1, 90 * 86400: 4, 366 * 86400: 1, 367 * 86400: 1, 0: 1, -1: 1, 43200: 2, 50000: 1,
+		86400 / 7.02: 7} {
 		if got := seasonOf(step); got != want {
 			t.Errorf("rows of %v s have a season of %d, want %d", step, got, want)
 		}
@@ -223,7 +234,8 @@ func TestCalendarOf(t *testing.T) {
 		want       string
 	}{
 		{1. / 24, 2, "hour"}, {1. / 24, 1.99, ""}, {1. / 24, 14, "hour weekday"}, {1. / 24, 13.9, "hour"},
-		{1. / 24, 2 * 365.25, "hour weekday day of the year"}, {1, 100, "weekday"}, {7, 2000, "day of the year"}, {0, 1000, ""},
+		{1. / 24, 2 * 365.25, "hour weekday day of the year"}, {1, 100, "weekday"}, {7, 2000, "day of the year"}, {0,
+			1000, ""},
 		{366, 10_000, ""},
 	} {
 		if got := strings.Join(calendarOf(c.step*86400, c.span*86400), " "); got != c.want {
@@ -267,7 +279,8 @@ func TestScaler(t *testing.T) {
 	}
 	sameNumbers(t, "scales", []float64{c.Mean, c.Deviation, c.Change, c.Low, c.High}, []float64{mean,
 		math.Sqrt(square/n - mean*mean), math.Sqrt(change), -3, 7}, 1e-9)
-	if z := &p.Columns[1]; !c.Gaps || z.Gaps || z.Mean != 3 || z.Deviation != 1 || z.Change != 1 || z.Low != 3 || z.High != 3 {
+	if z := &p.Columns[1]; !c.Gaps || z.Gaps || z.Mean != 3 || z.Deviation != 1 || z.Change != 1 || z.Low != 3 ||
+		z.High != 3 {
 		t.Errorf("found gaps %v, and a constant column %+v", c.Gaps, z)
 	}
 	p.Task = Fill
@@ -317,8 +330,9 @@ func TestSettleLengths(t *testing.T) {
 		{task: Steps, rows: []int{400}, length: 50, season: 1}, {task: Steps, rows: []int{20}, length: 8, season: 1},
 		{task: Steps, rows: []int{400}, change: func(c *Config) { c.Length = 33 }, length: 33, season: 1},
 		{task: Classify, rows: []int{400}, season: 1},
-		{task: Classify, rows: []int{400}, change: func(c *Config) { c.Length = 100 }, length: 100, season: 1, pieces: true,
-			note: "sequences of up to 400 rows are learned in pieces of 100"},
+		{task: Classify, rows: []int{400}, change: func(c *Config) { c.Length = 100 }, length: 100, season: 1,
+			pieces: true,
+			note:   "sequences of up to 400 rows are learned in pieces of 100"},
 		{task: Classify, rows: []int{400}, change: func(c *Config) { c.Length = 400 }, length: 400, season: 1},
 		{task: Classify, rows: []int{mostWhole}, season: 1},
 		{task: Classify, rows: []int{mostWhole + 1}, length: pieceRows, season: 1, pieces: true, note: "in pieces"},
@@ -327,24 +341,42 @@ func TestSettleLengths(t *testing.T) {
 		{task: Forecast, step: 1800, rows: []int{5000}, horizon: 24, look: 336, season: 48, local: true},
 		{task: Forecast, step: 50000, rows: []int{5000}, horizon: 24, look: 48, season: 1, local: true},
 		{task: Forecast, step: 2592000, rows: []int{144}, horizon: 12, look: 33, season: 12, local: true},
-		{task: Forecast, step: 86400, rows: []int{100}, change: func(c *Config) { c.Horizon = 40 }, horizon: 40, look: 1,
+		{task: Forecast, step: 86400, rows: []int{100}, change: func(c *Config) { c.Horizon = 40 }, horizon: 40,
+			look:   1,
 			season: 7},
-		{task: Forecast, step: 86400, rows: []int{50}, change: func(c *Config) { c.Horizon = 40 }, wantError: "want 41, --lookback 1 and --horizon 40"},
-		{task: Forecast, step: 86400, rows: []int{200}, change: func(c *Config) { c.Horizon, c.Lookback = 40, 60 }, horizon: 40,
-			look: 60, season: 7, local: true},
-		{task: Forecast, step: 86400, rows: []int{200}, change: func(c *Config) { c.Horizon, c.Lookback, c.Scale = 40, 30, "series" },
+		{task: Forecast, step: 86400, rows: []int{50}, change: func(c *Config) { c.Horizon = 40 },
+			wantError: "want 41, --lookback 1 and --horizon 40"},
+		{task: Forecast, step: 86400, rows: []int{200}, change: func(c *Config) { c.Horizon, c.Lookback = 40, 60 },
+			horizon: 40,
+			look:    60, season: 7, local: true},
+		{task: Forecast, step: 86400, rows: []int{200}, change: func(c *Config) {
+			c.Horizon, c.Lookback, c.Scale = 40,
+				30, "series"
+		},
 			horizon: 40, look: 30, season: 7},
-		{task: Forecast, step: 86400, rows: []int{200, 30, 20}, change: func(c *Config) { c.Horizon, c.Lookback = 20, 10 }, horizon: 20,
+		{task: Forecast, step: 86400, rows: []int{200, 30, 20}, change: func(c *Config) {
+			c.Horizon, c.Lookback = 20,
+				10
+		}, horizon: 20,
 			look: 10, season: 7, note: "1 of 3 series are shorter than lookback and horizon, 30 rows"},
-		{task: Forecast, step: 86400, rows: []int{200}, change: func(c *Config) { c.Horizon, c.Lookback, c.Split = 20, 81, "100,50,50" },
+		{task: Forecast, step: 86400, rows: []int{200}, change: func(c *Config) {
+			c.Horizon, c.Lookback, c.Split = 20,
+				81, "100,50,50"
+		},
 			wantError: "found 200 rows in the longest series, 100 of them to train on; want 101"},
-		{task: Forecast, step: 86400, rows: []int{200}, change: func(c *Config) { c.Horizon, c.Lookback, c.Split = 20, 80, "100,50,50" },
+		{task: Forecast, step: 86400, rows: []int{200}, change: func(c *Config) {
+			c.Horizon, c.Lookback, c.Split = 20,
+				80, "100,50,50"
+		},
 			horizon: 20, look: 80, season: 7, local: true},
-		{task: Forecast, step: 86400, rows: []int{2000}, change: func(c *Config) { c.Season = 30 }, horizon: 30, look: 336, season: 30,
+		{task: Forecast, step: 86400, rows: []int{2000}, change: func(c *Config) { c.Season = 30 }, horizon: 30,
+			look: 336, season: 30,
 			local: true},
-		{task: Forecast, step: 86400, rows: []int{2000}, change: func(c *Config) { c.Season = 48 }, horizon: 24, look: 336, season: 48,
+		{task: Forecast, step: 86400, rows: []int{2000}, change: func(c *Config) { c.Season = 48 }, horizon: 24,
+			look: 336, season: 48,
 			local: true},
-		{task: Forecast, step: 86400, rows: []int{2000}, change: func(c *Config) { c.Season = 47 }, horizon: 47, look: 336, season: 47,
+		{task: Forecast, step: 86400, rows: []int{2000}, change: func(c *Config) { c.Season = 47 }, horizon: 47,
+			look: 336, season: 47,
 			local: true},
 	} {
 		p := plan(c.task, c.step)
@@ -364,9 +396,11 @@ func TestSettleLengths(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || p.Length != c.length || p.Horizon != c.horizon || p.Lookback != c.look || p.Season != c.season ||
+		if err != nil || p.Length != c.length || p.Horizon != c.horizon || p.Lookback != c.look ||
+			p.Season != c.season ||
 			p.Pieces != c.pieces || p.Local != c.local {
-			t.Errorf("%s: found length %d, horizon %d, lookback %d, season %d, pieces %v, local %v, %v; want %+v", name, p.Length,
+			t.Errorf("%s: found length %d, horizon %d, lookback %d, season %d, pieces %v, local %v, %v; want %+v",
+				name, p.Length,
 				p.Horizon, p.Lookback, p.Season, p.Pieces, p.Local, err, c)
 		}
 		if notes := strings.Join(f.notes, " "); (notes != "") != (c.note != "") || !strings.Contains(notes, c.note) {

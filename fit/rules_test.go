@@ -15,7 +15,8 @@ import (
 
 // TestClassWeightTexts: weights are texts of pairs, each within bounds; the last = divides a pair.
 func TestClassWeightTexts(t *testing.T) {
-	for text, want := range map[string]map[string]float64{"a=1": {"a": 1}, "a=2, b = c=1e-6": {"a": 2, "b = c": 1e-6}, "a=1e6": {"a": 1e6},
+	for text, want := range map[string]map[string]float64{"a=1": {"a": 1}, "a=2, b = c=1e-6": {"a": 2, "b = c": 1e-6},
+		"a=1e6":   {"a": 1e6},
 		"a=1.1e6": nil, "a=9e-7": nil, "a=nan": nil, "=1": nil, "a": nil, "": nil, "a=1,": nil, "a=x": nil} {
 		got, err := weightsOf(text)
 		if (err == nil) != (want != nil) || fmt.Sprint(got) != fmt.Sprint(want) && want != nil {
@@ -31,13 +32,15 @@ func TestClassWeightTexts(t *testing.T) {
 		}
 	}
 	sameNumbers(t, "balanced", balanced([]int{8, 2, 0}, 1), []float64{11. / 24, 11. / 6, 11. / 3}, 1e-12)
-	sameNumbers(t, "half balanced", balanced([]int{8, 2}, 0.5), []float64{math.Sqrt(10. / 16), math.Sqrt(10. / 4)}, 1e-12)
+	sameNumbers(t, "half balanced", balanced([]int{8, 2}, 0.5), []float64{math.Sqrt(10. / 16), math.Sqrt(10. / 4)},
+		1e-12)
 }
 
 // TestWeigh: weights have the mean 1 over the training part; those that are not named count as one before.
 func TestWeigh(t *testing.T) {
 	counts := []int{8, 2, 10}
-	for setting, want := range map[string][]float64{"auto": nil, "none": nil, "": nil, "balanced": {20. / 24, 20. / 6, 20. / 30},
+	for setting, want := range map[string][]float64{"auto": nil, "none": nil, "": nil, "balanced": {20. / 24, 20. / 6,
+		20. / 30},
 		"b=3": {20. / 24, 60. / 24, 20. / 24}} {
 		p, set := classPlan(), &task.Set{}
 		if err := p.weigh(setting, set, counts); err != nil {
@@ -55,13 +58,15 @@ func TestWeigh(t *testing.T) {
 			t.Errorf("%q: the weights have the mean %v", setting, mean)
 		}
 	}
-	for setting, want := range map[string]string{"d=2": `found "d", want one of the classes a, b, c`, "x": "class_weights: found"} {
+	for setting, want := range map[string]string{"d=2": `found "d", want one of the classes a, b, c`,
+		"x": "class_weights: found"} {
 		if err := classPlan().weigh(setting, &task.Set{}, counts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: found the error %v", setting, err)
 		}
 	}
 	numbers := &Plan{Columns: []Column{number("x", true)}}
-	if err := numbers.weigh("balanced", &task.Set{}, nil); err == nil || !strings.Contains(err.Error(), "x holds numbers") {
+	if err := numbers.weigh("balanced", &task.Set{}, nil); err == nil || !strings.Contains(err.Error(),
+		"x holds numbers") {
 		t.Errorf("of numbers: found the error %v", err)
 	}
 	sameNumbers(t, "softmax", softmax([]float32{1000, 1000 + float32(math.Ln2)}), []float64{1. / 3, 2. / 3}, 1e-4)
@@ -130,7 +135,8 @@ func TestLogarithms(t *testing.T) {
 // TestRivalsAtTheirBounds: the last season is repeated where a forecast sees one; smoothers see twenty seasons, within
 // bounds; what was fitted for other targets is refused.
 func TestRivalsAtTheirBounds(t *testing.T) {
-	p := &Plan{Task: Forecast, Horizon: 5, Lookback: 6, Season: 3, Columns: []Column{number("x", true), number("z", true)}}
+	p := &Plan{Task: Forecast, Horizon: 5, Lookback: 6, Season: 3, Columns: []Column{number("x", true), number("z",
+		true)}}
 	rows := make([]float32, 0, 22)
 	for i := range 6 {
 		rows = append(rows, float32(i*i), float32(-i))
@@ -142,7 +148,8 @@ func TestRivalsAtTheirBounds(t *testing.T) {
 	e.from(rows)
 	all, dst := append(slices.Clone(rows), make([]float32, 10)...), make([]float64, 10)
 	lastSeason{}.guess(e, all, 5, dst)
-	sameNumbers(t, "the last season", dst, []float64{9 - 25, -3 + 5, 16 - 25, -4 + 5, 0, 0, 9 - 25, 2, 16 - 25, 1}, 1e-6)
+	sameNumbers(t, "the last season", dst, []float64{9 - 25, -3 + 5, 16 - 25, -4 + 5, 0, 0, 9 - 25, 2, 16 - 25, 1},
+		1e-6)
 	lastValue{}.guess(e, all, 5, dst)
 	sameNumbers(t, "the last value", dst, make([]float64, 10), 1e-6)
 	sameNumbers(t, "seen", p.seen([]float32{float32(nan), 0, 4, 0, float32(nan), 0, 5, 0}, 1, 0), []float64{0, 4, 4}, 0)
@@ -187,7 +194,8 @@ func TestChoice(t *testing.T) {
 		errors []float64
 		doubt  float64
 		best   string
-	}{{[]float64{3, 2, 1}, 0, "linear"}, {[]float64{3, 2, 2}, 0, "last"}, {[]float64{2, 2, 3}, 0, "network"}, {[]float64{3, 2, 2.5}, 1, "network"},
+	}{{[]float64{3, 2, 1}, 0, "linear"}, {[]float64{3, 2, 2}, 0, "last"}, {[]float64{2, 2, 3}, 0, "network"},
+		{[]float64{3, 2, 2.5}, 1, "network"},
 		{[]float64{3, 1.9, 2.5}, 1, "last"}} {
 		p := contenders(c.errors...)
 		p.Doubt = c.doubt
@@ -197,9 +205,10 @@ func TestChoice(t *testing.T) {
 	}
 	p := contenders(3, 2, 1)
 	for use, want := range map[string]string{
-		"network": "prediction uses network, as asked for: mean absolute error 3, next line 1 (--use takes network, last, linear)",
-		"best":    "prediction uses line, best on the validation set: mean absolute error 1, next last value 2",
-		"last":    "prediction uses last value, as asked for: mean absolute error 2, next line 1",
+		"network": "prediction uses network, as asked for: mean absolute error 3, next line 1 (--use takes network, " +
+			"last, linear)",
+		"best": "prediction uses line, best on the validation set: mean absolute error 1, next last value 2",
+		"last": "prediction uses last value, as asked for: mean absolute error 2, next line 1",
 	} {
 		m, err := (&Model{plan: p}).Use(use)
 		if err != nil {
@@ -209,7 +218,8 @@ func TestChoice(t *testing.T) {
 			t.Errorf("%s: found %q, want %q", use, got, want)
 		}
 	}
-	if _, err := (&Model{plan: p}).Use("x"); err == nil || !strings.Contains(err.Error(), `found "x", want best or one of network, last`) {
+	if _, err := (&Model{plan: p}).Use("x"); err == nil || !strings.Contains(err.Error(),
+		`found "x", want best or one of network, last`) {
 		t.Errorf("found the error %v", err)
 	}
 	if got := (&Model{plan: contenders(1)}).Choice(); got != "" {
@@ -233,10 +243,12 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// TestImportanceFormula: how much the loss rises when a column is that of another window: of a rival that sees one column
+// TestImportanceFormula: how much the loss rises when a column is that of another window: of a rival that sees one
+// column
 // alone, the other matters not at all.
 func TestImportanceFormula(t *testing.T) {
-	p := &Plan{Task: Regress, Levels: []float64{0.5}, Columns: []Column{number("a", false), number("b", false), number("y", true)}}
+	p := &Plan{Task: Regress, Levels: []float64{0.5}, Columns: []Column{number("a", false), number("b", false),
+		number("y", true)}}
 	p.Columns[2].In = false
 	var series [][][]float32
 	for i := range 30 {
@@ -252,7 +264,8 @@ func TestImportanceFormula(t *testing.T) {
 		t.Fatal(im, notes, err)
 	}
 	if im.Loss != 0 || im.Windows != 30 || im.Repeats != 3 || len(im.Columns) != 2 || im.Columns[0].Column != "a" ||
-		im.Columns[1].Rise != 0 || im.Columns[1].Deviation != 0 || !strings.Contains(im.How, "to the script, by permuting: each of 30") {
+		im.Columns[1].Rise != 0 || im.Columns[1].Deviation != 0 || !strings.Contains(im.How,
+		"to the script, by permuting: each of 30") {
 		t.Errorf("found %+v", im)
 	}
 	least, most := math.Inf(1), 0.0 // over all shifts
@@ -283,7 +296,8 @@ func TestScalesOfLayers(t *testing.T) {
 	s := &TimeScales{Step: 10, Window: 8, Lags: []int{0, 2, 7, 9}}
 	s.add(NetworkScale{Of: Modes, Left: []float64{1, 0.123456}}, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 12.34567})
 	n := s.Network[0]
-	if n.Count != 10 || n.Rows != (Spread{2, 6, 12.3457, 12.3457}) || *n.Seconds != (Spread{20, 60, ten * 12.3457, ten * 12.3457}) ||
+	if n.Count != 10 || n.Rows != (Spread{2, 6, 12.3457, 12.3457}) || *n.Seconds != (Spread{20, 60, ten * 12.3457,
+		ten * 12.3457}) ||
 		n.Left[1] != 0.1235 {
 		t.Errorf("found %+v, %+v", n, n.Seconds)
 	}
@@ -294,9 +308,12 @@ func TestScalesOfLayers(t *testing.T) {
 		t.Errorf("attention looks back %+v", n)
 	}
 	s.Network = []NetworkScale{
-		{Layer: 0, Of: Modes, Rows: Spread{Longest: 90}}, {Layer: 0, Of: Kernels, Part: "conv", Rows: Spread{Longest: 99}},
-		{Layer: 0, Of: Kernels, Part: "ssm", Rows: Spread{Longest: 5}}, {Layer: 0, Of: Kernels, Part: "ssm_1", Rows: Spread{Longest: 7}},
-		{Layer: 1, Of: Kernels, Part: "a.conv", Rows: Spread{Longest: 3}}, {Layer: 1, Of: Modes, Rows: Spread{Longest: 6}},
+		{Layer: 0, Of: Modes, Rows: Spread{Longest: 90}}, {Layer: 0, Of: Kernels, Part: "conv",
+			Rows: Spread{Longest: 99}},
+		{Layer: 0, Of: Kernels, Part: "ssm", Rows: Spread{Longest: 5}}, {Layer: 0, Of: Kernels, Part: "ssm_1",
+			Rows: Spread{Longest: 7}},
+		{Layer: 1, Of: Kernels, Part: "a.conv", Rows: Spread{Longest: 3}}, {Layer: 1, Of: Modes,
+			Rows: Spread{Longest: 6}},
 	}
 	if m := s.main(0); m.Part != "ssm_1" {
 		t.Errorf("of layer 0: %+v, want the kernel that reaches furthest", m)
@@ -320,7 +337,8 @@ func TestScalesOfLayers(t *testing.T) {
 			t.Errorf("found %q, want %q", got, want)
 		}
 	}
-	for rows, want := range map[float64]string{1: "1 row (10 seconds)", 2.5: "2.5 rows (25 seconds)", 99.96: "100 rows (16.7 minutes)",
+	for rows, want := range map[float64]string{1: "1 row (10 seconds)", 2.5: "2.5 rows (25 seconds)",
+		99.96: "100 rows (16.7 minutes)",
 		123.4: "123 rows (20.6 minutes)"} {
 		if got := (&TimeScales{Step: 10}).both(rows); got != want {
 			t.Errorf("found %q, want %q", got, want)
@@ -348,7 +366,8 @@ func TestFarNumbers(t *testing.T) {
 	c.Mean, c.Deviation, c.Base = 5, 2, 100
 	f := made(t, p, column(0)[:0])
 	v := &table.Values{}
-	for x, want := range map[float32]string{1: "", largestNumber * 0.999: "", largestNumber * 1.001: "want numbers of at most"} {
+	for x, want := range map[float32]string{1: "", largestNumber * 0.999: "",
+		largestNumber * 1.001: "want numbers of at most"} {
 		f.far = nil
 		err := f.lookFar([]float32{-x, float32(math.Inf(1))}, v)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

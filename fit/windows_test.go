@@ -23,7 +23,8 @@ func TestWindowsCover(t *testing.T) {
 		stride int
 	}{
 		{Plan{Task: Steps, Length: 10}, 4}, {Plan{Task: Steps, Length: 10}, 10}, {Plan{Task: Next, Length: 7}, 3},
-		{Plan{Task: Classify}, 1}, {Plan{Task: Classify, Length: 8}, 3}, {Plan{Task: Classify, Length: 8, Pieces: true}, 3},
+		{Plan{Task: Classify}, 1}, {Plan{Task: Classify, Length: 8}, 3}, {Plan{Task: Classify, Length: 8,
+			Pieces: true}, 3},
 		{Plan{Task: Forecast, Lookback: 5, Horizon: 3}, 1}, {Plan{Task: Forecast, Lookback: 5, Horizon: 3}, 4},
 	} {
 		p := c.p
@@ -109,7 +110,8 @@ func TestWindowsCover(t *testing.T) {
 		c    Config
 		p    Plan
 		want int
-	}{{Config{Stride: 3}, Plan{Task: Forecast}, 3}, {Config{}, Plan{Task: Forecast}, 1}, {Config{}, Plan{Task: Steps, Length: 9}, 4},
+	}{{Config{Stride: 3}, Plan{Task: Forecast}, 3}, {Config{}, Plan{Task: Forecast}, 1}, {Config{}, Plan{Task: Steps,
+		Length: 9}, 4},
 		{Config{}, Plan{Task: Steps, Length: 1}, 1}} {
 		if got := c.c.stride(&c.p); got != c.want {
 			t.Errorf("%+v: the stride is %d, want %d", c, got, c.want)
@@ -131,16 +133,21 @@ func TestExamples(t *testing.T) {
 		numbers []float64
 		targets []int32
 	}{
-		"next": {Plan{Task: Next, Length: 9, Columns: []Column{x, y}}, []float32{-0.25, 1, 0, 0.25, 0, 1, 0, 1, 0, 1.25, 0, 1},
+		"next": {Plan{Task: Next, Length: 9, Columns: []Column{x, y}}, []float32{-0.25, 1, 0, 0.25, 0, 1, 0, 1, 0,
+			1.25, 0, 1},
 			[]float64{4, nan, 8, 2}, nil},
-		"steps": {Plan{Task: Steps, Length: 9, Columns: []Column{plain, label}}, []float32{-0.25, 1, 0, 0.25, 0, 1, 0, 1, 0, 1.25, 0,
+		"steps": {Plan{Task: Steps, Length: 9, Columns: []Column{plain, label}}, []float32{-0.25, 1, 0, 0.25, 0, 1, 0,
+			1, 0, 1.25, 0,
 			1, 1.5, 0, 0}, nil, []int32{0, 1, 0, 1, task.Ignore}},
-		"classify": {Plan{Task: Classify, Columns: []Column{plain, label}}, []float32{-0.25, 1, 0, 0.25, 0, 1, 0, 1, 0, 1.25, 0, 1,
+		"classify": {Plan{Task: Classify, Columns: []Column{plain, label}}, []float32{-0.25, 1, 0, 0.25, 0, 1, 0, 1, 0,
+			1.25, 0, 1,
 			1.5, 0, 0}, nil, []int32{1}}, // the last that is known
-		"forecast": {Plan{Task: Forecast, Lookback: 3, Horizon: 2, Columns: []Column{x, y}}, []float32{-0.5, 1, 0, 0, 0, 0, 1, 0, 0, 1, 0,
+		"forecast": {Plan{Task: Forecast, Lookback: 3, Horizon: 2, Columns: []Column{x, y}}, []float32{-0.5, 1, 0, 0,
+			0, 0, 1, 0, 0, 1, 0,
 			0, 0, 0, 0, 1, 0, 0, 0, 1}, []float64{1, 1.25}, nil},
-		"local forecast": {Plan{Task: Forecast, Lookback: 3, Horizon: 2, Local: true, Columns: []Column{x}}, []float32{-2, 0, 0, 0, 0, 0,
-			0, 1, 0, 1}, []float64{4, 5}, nil},
+		"local forecast": {Plan{Task: Forecast, Lookback: 3, Horizon: 2, Local: true, Columns: []Column{x}},
+			[]float32{-2, 0, 0, 0, 0, 0,
+				0, 1, 0, 1}, []float64{4, 5}, nil},
 	} {
 		p := c.p
 		rows := series
@@ -195,7 +202,8 @@ func TestExamples(t *testing.T) {
 // TestEncoderTimes: the time since the row before goes in as a logarithm of steps, that of recurrences bounded, and the
 // calendar as sines and cosines of the part of each cycle that has gone, in the zone of the data.
 func TestEncoderTimes(t *testing.T) {
-	for _, c := range []struct{ seconds, step, want float64 }{{10, 5, math.Ln2}, {5, 10, -math.Ln2}, {0, 5, 0}, {-1, 5, 0}, {5, 0, 0},
+	for _, c := range []struct{ seconds, step, want float64 }{{10, 5, math.Ln2}, {5, 10, -math.Ln2}, {0, 5, 0}, {-1, 5,
+		0}, {5, 0, 0},
 		{nan, 5, 0}, {1e30, 1, 10}, {1e-30, 1, -10}, {5, 5, 0}} {
 		if got := logSteps(c.seconds, c.step); math.Abs(float64(got)-c.want) > 1e-6 {
 			t.Errorf("%v s of %v: found %v, want %v", c.seconds, c.step, got, c.want)
@@ -227,7 +235,8 @@ func TestEncoderTimes(t *testing.T) {
 	if got := e.calendar(nil, 0); got[3] == 0 {
 		t.Error("the first day of 1970 is not known")
 	}
-	days, err := newEncoder(&Plan{Zone: "Europe/Berlin", Calendar: []string{"hour", "sunrise"}, Time: &table.Column{Layout: "2006-01-02"}})
+	days, err := newEncoder(&Plan{Zone: "Europe/Berlin", Calendar: []string{"hour", "sunrise"},
+		Time: &table.Column{Layout: "2006-01-02"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,8 +283,10 @@ func TestLinearForecast(t *testing.T) {
 		want bool
 	}{
 		{nil, true}, {&linear{Order: 3, Weights: [][]float32{make([]float32, 6)}}, true},
-		{&linear{Order: 4, Weights: [][]float32{make([]float32, 8)}}, true}, {&linear{Order: 1, Weights: [][]float32{make([]float32, 2)}}, true},
-		{&linear{Order: 5, Weights: [][]float32{make([]float32, 10)}}, false}, {&linear{Order: 0, Weights: [][]float32{{}}}, false},
+		{&linear{Order: 4, Weights: [][]float32{make([]float32, 8)}}, true}, {&linear{Order: 1,
+			Weights: [][]float32{make([]float32, 2)}}, true},
+		{&linear{Order: 5, Weights: [][]float32{make([]float32, 10)}}, false}, {&linear{Order: 0,
+			Weights: [][]float32{{}}}, false},
 		{&linear{Order: 3, Weights: [][]float32{make([]float32, 5)}}, false}, {&linear{Order: 3}, false},
 	} {
 		if err := c.l.check(p); (err == nil) != c.want {
@@ -345,43 +356,58 @@ func TestPlanChecks(t *testing.T) {
 		change func(p *Plan, n *model.NetworkConfig)
 		want   string
 	}{
-		"as it is":        {func(*Plan, *model.NetworkConfig) {}, ""},
-		"length":          {func(p *Plan, _ *model.NetworkConfig) { p.Length = -1 }, "found a window of -1 rows"},
-		"season":          {func(p *Plan, _ *model.NetworkConfig) { p.Season = mostWindow + 1 }, "found a window of"},
-		"longest season":  {func(p *Plan, _ *model.NetworkConfig) { p.Season = mostWindow }, ""},
-		"kind":            {func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Kind = table.Time }, `found the kind "`},
-		"logarithm":       {func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Log = true }, ""},
-		"other logarithm": {func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Log, p.Task = true, Next }, "found logarithms"},
-		"deviation":       {func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Deviation = 0 }, "found the deviation 0"},
-		"change":          {func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Change = nan }, "that of changes NaN"},
-		"version":         {func(p *Plan, _ *model.NetworkConfig) { p.Version++ }, "found version"},
-		"task":            {func(p *Plan, _ *model.NetworkConfig) { p.Task = "x" }, `found the task "x"`},
-		"inputs":          {func(_ *Plan, n *model.NetworkConfig) { n.Channels = 3 }, "found 2 inputs and 3 outputs, want 3 and 3"},
-		"outputs":         {func(_ *Plan, n *model.NetworkConfig) { n.Outputs = 2 }, "found 2 inputs and 3 outputs, want 2 and 2"},
-		"dt":              {func(p *Plan, _ *model.NetworkConfig) { p.Dt = "x" }, `go in as "x"`},
-		"steps":           {func(_ *Plan, n *model.NetworkConfig) { n.Steps = true }, "into the recurrences of the network: true"},
-		"horizon":         {func(p *Plan, _ *model.NetworkConfig) { p.Horizon = 0 }, "found a forecast of 0 rows"},
-		"lookback":        {func(p *Plan, _ *model.NetworkConfig) { p.Lookback = 0 }, "found a forecast of 2 rows from 0"},
-		"shortest":        {func(p *Plan, _ *model.NetworkConfig) { p.Horizon, p.Lookback = 1, 1 }, ""},
-		"everywhere":      {func(_ *Plan, n *model.NetworkConfig) { n.Everywhere = false }, "an output at each position: false, want true"},
-		"levels":          {func(p *Plan, _ *model.NetworkConfig) { p.Levels = []float64{0.5, 0.1, 0.9} }, "found the levels"},
-		"lowest level":    {func(p *Plan, _ *model.NetworkConfig) { p.Levels[0] = 0 }, "found the levels"},
-		"highest level":   {func(p *Plan, _ *model.NetworkConfig) { p.Levels[2] = 1 }, "found the levels"},
-		"no level":        {func(p *Plan, n *model.NetworkConfig) { p.Levels, n.Outputs = nil, 0 }, "found the levels []"},
-		"weighted":        {func(p *Plan, _ *model.NetworkConfig) { p.Weighted = true }, "found the class weights []"},
-		"weights":         {func(p *Plan, _ *model.NetworkConfig) { p.Weights = []float64{1} }, "want 0, more than 0"},
-		"linear":          {func(p *Plan, _ *model.NetworkConfig) { p.Linear = &linear{} }, "linear forecast"},
-		"recent":          {func(p *Plan, _ *model.NetworkConfig) { p.Recent = 1 }, "found intervals of 1 recent forecasts"},
-		"few recent":      {func(p *Plan, _ *model.NetworkConfig) { p.Recent = 2 }, ""},
-		"all recent":      {func(p *Plan, _ *model.NetworkConfig) { p.Recent = recentRows }, ""},
-		"more recent":     {func(p *Plan, _ *model.NetworkConfig) { p.Recent = recentRows + 1 }, "found intervals of"},
-		"less than none":  {func(p *Plan, _ *model.NetworkConfig) { p.Recent = -1 }, "found intervals of -1"},
-		"widened":         {func(p *Plan, _ *model.NetworkConfig) { p.Widen = [][][]float64{{{1, 2}}} }, ""},
-		"widened alike":   {func(p *Plan, _ *model.NetworkConfig) { p.Widen = [][][]float64{{{1}}} }, ""},
-		"of two":          {func(p *Plan, _ *model.NetworkConfig) { p.Widen = [][][]float64{{{1}}, {{1}}} }, "found 2 intervals, want those of 1"},
-		"of two pairs":    {func(p *Plan, _ *model.NetworkConfig) { p.Widen = [][][]float64{{{1}, {1}}} }, "found 2 intervals, want 1"},
-		"of three steps":  {func(p *Plan, _ *model.NetworkConfig) { p.Widen = [][][]float64{{{1, 2, 3}}} }, "found intervals of 3 steps"},
-		"contenders":      {func(p *Plan, _ *model.NetworkConfig) { p.Contenders = []*Contender{{Name: "last"}} }, "want the network first"},
+		"as it is":       {func(*Plan, *model.NetworkConfig) {}, ""},
+		"length":         {func(p *Plan, _ *model.NetworkConfig) { p.Length = -1 }, "found a window of -1 rows"},
+		"season":         {func(p *Plan, _ *model.NetworkConfig) { p.Season = mostWindow + 1 }, "found a window of"},
+		"longest season": {func(p *Plan, _ *model.NetworkConfig) { p.Season = mostWindow }, ""},
+		"kind": {func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Kind = table.Time },
+			`found the kind "`},
+		"logarithm": {func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Log = true }, ""},
+		"other logarithm": {func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Log, p.Task = true, Next },
+			"found logarithms"},
+		"deviation": {func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Deviation = 0 },
+			"found the deviation 0"},
+		"change":  {func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Change = nan }, "that of changes NaN"},
+		"version": {func(p *Plan, _ *model.NetworkConfig) { p.Version++ }, "found version"},
+		"task":    {func(p *Plan, _ *model.NetworkConfig) { p.Task = "x" }, `found the task "x"`},
+		"inputs": {func(_ *Plan, n *model.NetworkConfig) { n.Channels = 3 },
+			"found 2 inputs and 3 outputs, want 3 and 3"},
+		"outputs": {func(_ *Plan, n *model.NetworkConfig) { n.Outputs = 2 },
+			"found 2 inputs and 3 outputs, want 2 and 2"},
+		"dt": {func(p *Plan, _ *model.NetworkConfig) { p.Dt = "x" }, `go in as "x"`},
+		"steps": {func(_ *Plan, n *model.NetworkConfig) { n.Steps = true },
+			"into the recurrences of the network: true"},
+		"horizon": {func(p *Plan, _ *model.NetworkConfig) { p.Horizon = 0 }, "found a forecast of 0 rows"},
+		"lookback": {func(p *Plan, _ *model.NetworkConfig) { p.Lookback = 0 },
+			"found a forecast of 2 rows from 0"},
+		"shortest": {func(p *Plan, _ *model.NetworkConfig) { p.Horizon, p.Lookback = 1, 1 }, ""},
+		"everywhere": {func(_ *Plan, n *model.NetworkConfig) { n.Everywhere = false },
+			"an output at each position: false, want true"},
+		"levels": {func(p *Plan, _ *model.NetworkConfig) { p.Levels = []float64{0.5, 0.1, 0.9} },
+			"found the levels"},
+		"lowest level":  {func(p *Plan, _ *model.NetworkConfig) { p.Levels[0] = 0 }, "found the levels"},
+		"highest level": {func(p *Plan, _ *model.NetworkConfig) { p.Levels[2] = 1 }, "found the levels"},
+		"no level": {func(p *Plan, n *model.NetworkConfig) { p.Levels, n.Outputs = nil, 0 },
+			"found the levels []"},
+		"weighted": {func(p *Plan, _ *model.NetworkConfig) { p.Weighted = true }, "found the class weights []"},
+		"weights":  {func(p *Plan, _ *model.NetworkConfig) { p.Weights = []float64{1} }, "want 0, more than 0"},
+		"linear":   {func(p *Plan, _ *model.NetworkConfig) { p.Linear = &linear{} }, "linear forecast"},
+		"recent": {func(p *Plan, _ *model.NetworkConfig) { p.Recent = 1 },
+			"found intervals of 1 recent forecasts"},
+		"few recent":     {func(p *Plan, _ *model.NetworkConfig) { p.Recent = 2 }, ""},
+		"all recent":     {func(p *Plan, _ *model.NetworkConfig) { p.Recent = recentRows }, ""},
+		"more recent":    {func(p *Plan, _ *model.NetworkConfig) { p.Recent = recentRows + 1 }, "found intervals of"},
+		"less than none": {func(p *Plan, _ *model.NetworkConfig) { p.Recent = -1 }, "found intervals of -1"},
+		"widened":        {func(p *Plan, _ *model.NetworkConfig) { p.Widen = [][][]float64{{{1, 2}}} }, ""},
+		"widened alike":  {func(p *Plan, _ *model.NetworkConfig) { p.Widen = [][][]float64{{{1}}} }, ""},
+		"of two": {func(p *Plan, _ *model.NetworkConfig) { p.Widen = [][][]float64{{{1}}, {{1}}} },
+			"found 2 intervals, want those of 1"},
+		"of two pairs": {func(p *Plan, _ *model.NetworkConfig) { p.Widen = [][][]float64{{{1}, {1}}} },
+			"found 2 intervals, want 1"},
+		"of three steps": {func(p *Plan, _ *model.NetworkConfig) { p.Widen = [][][]float64{{{1, 2, 3}}} },
+			"found intervals of 3 steps"},
+		"contenders": {func(p *Plan, _ *model.NetworkConfig) { p.Contenders = []*Contender{{Name: "last"}} },
+			"want the network first"},
 		"time": {func(p *Plan, n *model.NetworkConfig) {
 			p.Time, p.Dt, p.Irregular, p.Step, n.Steps, n.Channels = time, DtSteps, true, 1,
 				true, 3
@@ -389,12 +415,14 @@ func TestPlanChecks(t *testing.T) {
 	} {
 		p, net := base()
 		c.change(p, &net.Config)
-		if err := p.check(net); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if err := p.check(net); c.want == "" && err != nil || c.want != "" && (err == nil ||
+			!strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: found the error %v, want %q", name, err, c.want)
 		}
 	}
 	classes := func(weights ...float64) error {
-		p := &Plan{Version: planVersion, Task: Classify, Columns: []Column{number("x", false), category("y", true, "a", "b")},
+		p := &Plan{Version: planVersion, Task: Classify, Columns: []Column{number("x", false), category("y", true, "a",
+			"b")},
 			Weights: weights, Weighted: weights != nil}
 		p.Columns[1].In = false
 		return p.check(&model.Network{Config: model.NetworkConfig{Channels: 1, Outputs: 2}})
@@ -402,7 +430,8 @@ func TestPlanChecks(t *testing.T) {
 	for _, c := range []struct {
 		weights []float64
 		want    bool
-	}{{nil, true}, {[]float64{1, 2}, true}, {[]float64{1}, false}, {[]float64{1, 0}, false}, {[]float64{1, math.Inf(1)}, false},
+	}{{nil, true}, {[]float64{1, 2}, true}, {[]float64{1}, false}, {[]float64{1, 0}, false}, {[]float64{1,
+		math.Inf(1)}, false},
 		{[]float64{1, nan}, false}, {[]float64{1, math.MaxFloat64}, true}} {
 		if err := classes(c.weights...); (err == nil) != c.want {
 			t.Errorf("the class weights %v: found the error %v", c.weights, err)

@@ -120,7 +120,8 @@ func (run *blockRun) round() (more bool) {
 
 // next updates the vectors of rows whose block has ended.
 func (run *blockRun) next(ends []int, blocks *tensor.Tensor) {
-	// The rows of a round are among those of the round before, whose vectors lie together. They stay if these are just the
+	// The rows of a round are among those of the round before, whose vectors lie together. They stay if these are just
+	// the
 	// same rows.
 	before := run.now[ends[0]].of
 	for k, i := range ends {

@@ -29,7 +29,7 @@ func TestHeadsFormula(t *testing.T) {
 		}
 		m := variant{build: build, cfg: Config{NumHeads: heads, RotaryDim: rotary, Options: o}}.mixer(t).(*Attention)
 		for i, p := range []*nn.Param{m.QNorm.Weight, m.KNorm.Weight} {
-			p.CopyFrom([]float32{0.5, 1.5, -1, 0.75, 2, float32(1 + i)})
+			p.CopyFrom([]float32{0.5 + float32(i), 1.5, -1, 0.75, 2, 1})
 		}
 		turned := func(x []float64, position int) []float64 {
 			y, half := slices.Clone(x), rotary/2
@@ -116,10 +116,13 @@ func TestIntegerStates(t *testing.T) {
 		t.Error("restored from integers it goes on with other bits")
 	}
 	for what, restore := range map[string]func() (bool, error){
-		"factors":      func() (bool, error) { return RestoreIntegers(both.NewState(), "b.v", shape, q, factors[1:]) },
-		"more factors": func() (bool, error) { return RestoreIntegers(both.NewState(), "b.v", shape, q, append(factors, 1)) },
-		"values":       func() (bool, error) { return RestoreIntegers(both.NewState(), "b.v", shape, q[1:], factors) },
-		"a name":       func() (bool, error) { return RestoreIntegers(both.NewState(), "b.x", shape, q, factors) },
+		"factors": func() (bool, error) { return RestoreIntegers(both.NewState(), "b.v", shape, q, factors[1:]) },
+		"more factors": func() (bool, error) {
+			return RestoreIntegers(both.NewState(), "b.v", shape, q, append(factors,
+				1))
+		},
+		"values": func() (bool, error) { return RestoreIntegers(both.NewState(), "b.v", shape, q[1:], factors) },
+		"a name": func() (bool, error) { return RestoreIntegers(both.NewState(), "b.x", shape, q, factors) },
 		"positions": func() (bool, error) {
 			half := []int{heads, l / 2, d / heads}
 			return RestoreIntegers(c, "b.v", half, q[:len(q)/2], factors[:len(factors)/2])
@@ -166,7 +169,8 @@ func TestPositionsOfOneHead(t *testing.T) {
 	for _, bad := range []struct {
 		shape []int
 		data  []float32
-	}{{[]int{1}, []float32{-1}}, {[]int{1}, []float32{1 << 24}}, {[]int{2}, []float32{1, 2}}, {[]int{1, 1}, []float32{1}},
+	}{{[]int{1}, []float32{-1}}, {[]int{1}, []float32{1 << 24}}, {[]int{2}, []float32{1, 2}}, {[]int{1, 1},
+		[]float32{1}},
 		{[]int{1}, nil}, {nil, []float32{1}}} {
 		for _, s := range []State{m.NewState(), newRowState([]string{"z"}, 3)} {
 			if err := s.Restore("start", bad.shape, bad.data); err == nil {

@@ -71,7 +71,8 @@ func TestRestoreAtTheBounds(t *testing.T) {
 		t.Errorf("5 values for 3 keys: found the error %v", err)
 	}
 	hyena := variant{build: HyenaInfo.New, cfg: hyenaConfig("order", "4")}.mixer(t).NewState()
-	if err := hyena.Restore("x", nil, nil); err == nil || !strings.Contains(err.Error(), "only short and long0 to long2") {
+	if err := hyena.Restore("x", nil, nil); err == nil || !strings.Contains(err.Error(),
+		"only short and long0 to long2") {
 		t.Errorf("a part that there is not: found the error %v", err)
 	}
 }
@@ -130,9 +131,12 @@ func TestRecurrentStates(t *testing.T) {
 // TestHeadsInside: the numbers of heads and channels before the last projections.
 func TestHeadsInside(t *testing.T) {
 	want := map[string][2]int{"h3": {8, 8}, "h3_head_dim_2": {4, 8}, "h3_head_dim_8_hd": {1, 8}, "attention": {2, 8},
-		"attention_shared": {4, 24}, "window_attention": {2, 8}, "bigbird": {2, 8}, "sinkhorn": {2, 8}, "spatten": {2, 8},
-		"linear_attention": {2, 8}, "retention": {2, 8}, "block_recurrent": {4, 16}, "mamba2": {4, 16}, "mamba": {0, 16},
-		"s4": {0, 8}, "s4d_options": {0, 16}, "gau": {0, 16}, "gmlp": {0, 8}, "hyena": {0, 8}, "rnn": {0, 5}, "lmu": {0, 4},
+		"attention_shared": {4, 24}, "window_attention": {2, 8}, "bigbird": {2, 8}, "sinkhorn": {2, 8}, "spatten": {2,
+			8},
+		"linear_attention": {2, 8}, "retention": {2, 8}, "block_recurrent": {4, 16}, "mamba2": {4, 16}, "mamba": {0,
+			16},
+		"s4": {0, 8}, "s4d_options": {0, 16}, "gau": {0, 16}, "gmlp": {0, 8}, "hyena": {0, 8}, "rnn": {0, 5},
+		"lmu":          {0, 4},
 		"rg_lru_width": {0, 6}, "gss": {0, 16}, "dss": {0, 8}, "gated_conv": {0, 8}}
 	for _, v := range variants() {
 		w, ok := want[v.name]

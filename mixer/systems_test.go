@@ -159,7 +159,8 @@ func TestStateRules(t *testing.T) {
 		}
 	}
 	tape := newTape()
-	if rules := StateRules(tape, variant{build: RNNInfo.New, cfg: Config{Options: Options{"hidden": "5"}}}.mixer(t)); len(
+	if rules := StateRules(tape, variant{build: RNNInfo.New,
+		cfg: Config{Options: Options{"hidden": "5"}}}.mixer(t)); len(
 		rules) != 1 || rules["h"].Tanhs != 5 {
 		t.Errorf("an RNN has the rules %v", rules)
 	}
@@ -232,7 +233,8 @@ func TestKindsOfParts(t *testing.T) {
 func TestPartsOfShortStates(t *testing.T) {
 	for _, window := range []string{"1", "2", "3"} {
 		for l := range 4 {
-			m := variant{build: WindowAttentionInfo.New, cfg: Config{NumHeads: 2, Options: Options{"window": window}}}.mixer(t)
+			m := variant{build: WindowAttentionInfo.New, cfg: Config{NumHeads: 2,
+				Options: Options{"window": window}}}.mixer(t)
 			s := begin(m, 1)
 			if l > 0 {
 				s.forward(newTape(), sequences(1, 1, l))
@@ -268,7 +270,8 @@ func TestLengthsOfKernels(t *testing.T) {
 // TestS4WithoutLowRank: a measure whose matrix is normal has no P.
 func TestS4WithoutLowRank(t *testing.T) {
 	for measure, want := range map[string]int{"legs": 1, "legt": 2, "fourier": 1, "foud": 0} {
-		m, err := S4Info.New(Config{DModel: dModel, DState: 6, DtMin: 0.1, DtMax: 0.1, Options: Options{"measure": measure}})
+		m, err := S4Info.New(Config{DModel: dModel, DState: 6, DtMin: 0.1, DtMax: 0.1,
+			Options: Options{"measure": measure}})
 		if err != nil {
 			t.Errorf("%s: %v", measure, err)
 			continue

@@ -246,13 +246,15 @@ func TestClones(t *testing.T) {
 	}
 }
 
-// TestHyenaKernelsAhead: while nothing is recorded there are more taps than asked for, a power of two times 64 with room
+// TestHyenaKernelsAhead: while nothing is recorded there are more taps than asked for, a power of two times 64 with
+// room
 // for the steps ahead, so that decoding goes on with them; while a tape records just as many; never more than l_max.
 func TestHyenaKernelsAhead(t *testing.T) {
 	m := variant{build: HyenaInfo.New, cfg: hyenaConfig("l_max", "600")}.mixer(t).(*Hyena)
 	tape := newTape()
 	ahead := tape.Ahead()
-	for _, n := range []int{1, 64 - ahead, 65 - ahead, 70, 128 - ahead, 129 - ahead, 256 - ahead, 257 - ahead, 520, 600} {
+	for _, n := range []int{1, 64 - ahead, 65 - ahead, 70, 128 - ahead, 129 - ahead, 256 - ahead, 257 - ahead, 520,
+		600} {
 		m.Filter.cached.Store(nil)
 		want := 64
 		for want < n+ahead {
@@ -334,7 +336,8 @@ func TestHyenaPrecision(t *testing.T) {
 // TestGatedConvFormula: B, C, x = In(u); y = Out(C · conv1d(B · x)), with and without biases.
 func TestGatedConvFormula(t *testing.T) {
 	for _, bias := range []string{"false", "true"} {
-		m := variant{build: GatedConvInfo.New, cfg: Config{Options: Options{"d_conv": "4", "bias": bias}}}.mixer(t).(*GatedConv)
+		m := variant{build: GatedConvInfo.New, cfg: Config{Options: Options{"d_conv": "4",
+			"bias": bias}}}.mixer(t).(*GatedConv)
 		w := read(m.Conv.weight.Tensor)
 		checkFormula(t, m, 30, func(u matrix) matrix {
 			p, y := u.each(affine(m.In)), make(matrix, len(u))

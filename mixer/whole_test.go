@@ -456,6 +456,7 @@ func TestBoundsOfOptions(t *testing.T) {
 		{Mamba2Info, Options{"headdim": "4", "dt_low": "0.01"}, ""},
 		{Mamba2Info, Options{"headdim": "4", "dt_low": "0.01", "dt_high": "0.01"}, ""},
 		{Mamba2Info, Options{"headdim": "4", "dt_low": "0.02", "dt_high": "0.01"}, "dt_low, dt_high: found 0.02, 0.01"},
+		{Mamba2Info, Options{"headdim": "4", "ngroups": "3"}, "ngroups: found 3, want a divisor of the 4 heads"},
 		{HyenaInfo, Options{"fast_decay_pct": "0"}, "fast_decay_pct"},
 		{HyenaInfo, Options{"fast_decay_pct": "-1"}, "fast_decay_pct"},
 		{HyenaInfo, Options{"fast_decay_pct": "1.5"}, ""},

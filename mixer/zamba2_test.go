@@ -181,8 +181,9 @@ func TestSharedParams(t *testing.T) {
 			plain = append(plain, name)
 		}
 	}
-	for options, want := range map[string]string{"": "mlp", "attention": "q k v mlp", "no mlp": "", "attention no mlp": "q k v",
-		"no rank": "", "attention no rank": ""} {
+	for options, want := range map[string]string{"": "mlp", "attention": "q k v mlp", "no mlp": "",
+		"attention no mlp": "q k v",
+		"no rank":          "", "attention no rank": ""} {
 		o := Options{"adapter_rank": "2", "attention_adapters": fmt.Sprint(strings.Contains(options, "attention")),
 			"mlp_adapters": fmt.Sprint(!strings.Contains(options, "no mlp"))}
 		if strings.Contains(options, "no rank") {
@@ -283,7 +284,8 @@ func TestBoundsOfShared(t *testing.T) {
 			t.Errorf("the same sizes again: %v", err)
 		}
 		cfg.Options = Options{option: value}
-		if _, err := NewShared(cfg, blocks); err == nil || !strings.Contains(err.Error(), "block 0: found other sizes") {
+		if _, err := NewShared(cfg, blocks); err == nil || !strings.Contains(err.Error(),
+			"block 0: found other sizes") {
 			t.Errorf("a block with another %s: found the error %v", option, err)
 		}
 	}

@@ -40,7 +40,8 @@ func TestShardsOfAnUpdate(t *testing.T) {
 }
 
 // TestGradientFormula: the loss is the mean over all targets, and the gradient that of it, times their number: of the
-// toy, whose loss is the mean of (w - y)² over two numbers, w - y, weighted by targets. A shard by itself counts as one;
+// toy, whose loss is the mean of (w - y)² over two numbers, w - y, weighted by targets. A shard by itself counts as
+// one;
 // no targets count as one.
 func TestGradientFormula(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -97,8 +98,10 @@ func TestGradientFormula(t *testing.T) {
 	}
 }
 
-// TestStepErrors: an update that cannot be made says at which step and where a number is not finite, and makes none. One
-// that can be makes one update, counts its time and its loss, and takes the rate of the schedule, or that which the plan
+// TestStepErrors: an update that cannot be made says at which step and where a number is not finite, and makes none.
+// One
+// that can be makes one update, counts its time and its loss, and takes the rate of the schedule, or that which the
+// plan
 // gives.
 func TestStepErrors(t *testing.T) {
 	inf := float32(math.Inf(1))
@@ -172,7 +175,8 @@ func TestStepErrors(t *testing.T) {
 	}
 }
 
-// TestPrecisionOfUpdates: updates are in the precision of the plan, and record; measurements are in float32, and do not.
+// TestPrecisionOfUpdates: updates are in the precision of the plan, and record; measurements are in float32, and do
+// not.
 func TestPrecisionOfUpdates(t *testing.T) {
 	p, w := toyPlan(t), newToy()
 	p.Precision = "bf16"
@@ -200,19 +204,27 @@ func TestEnds(t *testing.T) {
 		total int
 		at    float64
 	}{
-		"no update":          {Training{Plan: Plan{Steps: 10}}, false, 10, 0},
-		"some":               {Training{Plan: Plan{Steps: 10}, step: 4}, false, 10, 4},
-		"all":                {Training{Plan: Plan{Steps: 10}, step: 10}, true, 10, 10},
-		"time, none used":    {Training{Plan: Plan{Steps: 10}, budget: budget{limit: 8}}, false, 10, 0},
-		"time, a quarter":    {Training{Plan: Plan{Steps: 10}, step: 2, budget: budget{limit: 8, used: 2}}, false, 8, 2.5},
-		"time, slower":       {Training{Plan: Plan{Steps: 100}, step: 2, budget: budget{limit: 8, used: 2}}, false, 8, 25},
-		"time, faster":       {Training{Plan: Plan{Steps: 10}, step: 6, budget: budget{limit: 8, used: 2}}, false, 10, 6},
-		"time, nearly over":  {Training{Plan: Plan{Steps: 10}, step: 5, budget: budget{limit: 100, used: 99}}, false, 6, 9.9},
-		"time over":          {Training{Plan: Plan{Steps: 10}, step: 5, budget: budget{limit: 8, used: 9}}, true, 5, 10},
-		"steps over":         {Training{Plan: Plan{Steps: 10}, step: 10, budget: budget{limit: 8, used: 2}}, true, 10, 10},
-		"time alone, none":   {Training{Plan: Plan{Steps: 10, TimeAlone: true}, budget: budget{limit: 8}}, false, 0, 0},
-		"time alone, faster": {Training{Plan: Plan{Steps: 10, TimeAlone: true}, step: 60, budget: budget{limit: 8, used: 4}}, false, 120, 5},
-		"time alone, past":   {Training{Plan: Plan{Steps: 10, TimeAlone: true}, step: 60, budget: budget{limit: 8, used: 8}}, true, 60, 10},
+		"no update":       {Training{Plan: Plan{Steps: 10}}, false, 10, 0},
+		"some":            {Training{Plan: Plan{Steps: 10}, step: 4}, false, 10, 4},
+		"all":             {Training{Plan: Plan{Steps: 10}, step: 10}, true, 10, 10},
+		"time, none used": {Training{Plan: Plan{Steps: 10}, budget: budget{limit: 8}}, false, 10, 0},
+		"time, a quarter": {Training{Plan: Plan{Steps: 10}, step: 2, budget: budget{limit: 8, used: 2}}, false, 8,
+			2.5},
+		"time, slower": {Training{Plan: Plan{Steps: 100}, step: 2, budget: budget{limit: 8, used: 2}}, false, 8,
+			25},
+		"time, faster": {Training{Plan: Plan{Steps: 10}, step: 6, budget: budget{limit: 8, used: 2}}, false, 10,
+			6},
+		"time, nearly over": {Training{Plan: Plan{Steps: 10}, step: 5, budget: budget{limit: 100, used: 99}}, false,
+			6, 9.9},
+		"time over": {Training{Plan: Plan{Steps: 10}, step: 5, budget: budget{limit: 8, used: 9}}, true, 5,
+			10},
+		"steps over": {Training{Plan: Plan{Steps: 10}, step: 10, budget: budget{limit: 8, used: 2}}, true, 10,
+			10},
+		"time alone, none": {Training{Plan: Plan{Steps: 10, TimeAlone: true}, budget: budget{limit: 8}}, false, 0, 0},
+		"time alone, faster": {Training{Plan: Plan{Steps: 10, TimeAlone: true}, step: 60, budget: budget{limit: 8,
+			used: 4}}, false, 120, 5},
+		"time alone, past": {Training{Plan: Plan{Steps: 10, TimeAlone: true}, step: 60, budget: budget{limit: 8,
+			used: 8}}, true, 60, 10},
 		"alone without time": {Training{Plan: Plan{Steps: 10, TimeAlone: true}, step: 10}, true, 10, 10},
 		"one point, good enough": {Training{Plan: Plan{Steps: 10}, step: 4, history: history{Points: []Point{{Step: 4,
 			Valid: Score{Loss: -1}}}}}, true, 10, 4},
@@ -302,7 +314,8 @@ func TestSmoothing(t *testing.T) {
 	if _, err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.Curve(); len(got) != len(curve) || math.Abs(got[2]-curve[2]) > 1e-9 || math.Abs(got[3]-curve[3]) > 1e-9 {
+	if got := l.Curve(); len(got) != len(curve) || math.Abs(got[2]-curve[2]) > 1e-9 ||
+		math.Abs(got[3]-curve[3]) > 1e-9 {
 		t.Errorf("the curve is %v, want %v", got, curve)
 	}
 	if !slices.Equal(l.history.Curve.Steps, []int{1, 4, 8, 10}) {

@@ -56,21 +56,29 @@ func TestReadSaved(t *testing.T) {
 		change func(s *Saved)
 		want   string // part of the error, empty for none
 	}{
-		"as it was":           {func(*Saved) {}, ""},
-		"a step below 0":      {func(s *Saved) { s.Step, s.Updates = -1, -1 }, "step: found -1, want 0 or more"},
-		"no step":             {func(s *Saved) { s.Step, s.Updates = 0, 0 }, ""},
-		"other updates":       {func(s *Saved) { s.Updates = 2 }, "optimizer_updates: found 2, want as many as step, 3"},
-		"elapsed":             {func(s *Saved) { s.History.Elapsed = -1 }, "elapsed_ns, cpu_ns, trained_ns, loss_n: found -1, "},
-		"cpu":                 {func(s *Saved) { s.History.CPU = -1 }, "elapsed_ns, cpu_ns"},
-		"trained":             {func(s *Saved) { s.Trained = -1 }, "elapsed_ns, cpu_ns"},
-		"losses":              {func(s *Saved) { s.History.LossN = -1 }, "elapsed_ns, cpu_ns"},
-		"nothing yet":         {func(s *Saved) { s.History.Elapsed, s.History.CPU, s.Trained, s.History.LossN = 0, 0, 0, 0 }, ""},
-		"a curve":             {func(s *Saved) { s.History.Curve.Steps = []int{1} }, "history.curve: found 2 losses for 1 steps"},
-		"a best of nothing":   {func(s *Saved) { s.History.Best = 1 }, "history.best: found 1, want the place of one of the 1 points"},
-		"a best before all":   {func(s *Saved) { s.History.Best = -2 }, "history.best: found -2"},
-		"no best":             {func(s *Saved) { s.History.Best = -1 }, ""},
-		"no points":           {func(s *Saved) { s.History.Best, s.History.Points = -1, nil }, ""},
-		"another kind":        {func(s *Saved) { s.Kind = LabelledKind }, "kind: found the run of a labelled network, want that of a toy"},
+		"as it was":      {func(*Saved) {}, ""},
+		"a step below 0": {func(s *Saved) { s.Step, s.Updates = -1, -1 }, "step: found -1, want 0 or more"},
+		"no step":        {func(s *Saved) { s.Step, s.Updates = 0, 0 }, ""},
+		"other updates": {func(s *Saved) { s.Updates = 2 },
+			"optimizer_updates: found 2, want as many as step, 3"},
+		"elapsed": {func(s *Saved) { s.History.Elapsed = -1 },
+			"elapsed_ns, cpu_ns, trained_ns, loss_n: found -1, "},
+		"cpu":     {func(s *Saved) { s.History.CPU = -1 }, "elapsed_ns, cpu_ns"},
+		"trained": {func(s *Saved) { s.Trained = -1 }, "elapsed_ns, cpu_ns"},
+		"losses":  {func(s *Saved) { s.History.LossN = -1 }, "elapsed_ns, cpu_ns"},
+		"nothing yet": {func(s *Saved) {
+			s.History.Elapsed, s.History.CPU, s.Trained, s.History.LossN = 0, 0,
+				0, 0
+		}, ""},
+		"a curve": {func(s *Saved) { s.History.Curve.Steps = []int{1} },
+			"history.curve: found 2 losses for 1 steps"},
+		"a best of nothing": {func(s *Saved) { s.History.Best = 1 },
+			"history.best: found 1, want the place of one of the 1 points"},
+		"a best before all": {func(s *Saved) { s.History.Best = -2 }, "history.best: found -2"},
+		"no best":           {func(s *Saved) { s.History.Best = -1 }, ""},
+		"no points":         {func(s *Saved) { s.History.Best, s.History.Points = -1, nil }, ""},
+		"another kind": {func(s *Saved) { s.Kind = LabelledKind },
+			"kind: found the run of a labelled network, want that of a toy"},
 		"a later version":     {func(s *Saved) { s.Version = 3 }, "version: found 3, written by hippo "},
 		"no version":          {func(s *Saved) { s.Version = 0 }, "version: found 0"},
 		"several at the time": {func(s *Saved) { s.Updates, s.History.Best = 1, 9 }, "history.best"},
@@ -130,7 +138,8 @@ func TestRestoreErrors(t *testing.T) {
 	if err := l.Restore(s, dir); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(l.average.values[0].Elements()), fmt.Sprint(w.run.average.values[0].Elements()); got != want {
+	if got, want := fmt.Sprint(l.average.values[0].Elements()),
+		fmt.Sprint(w.run.average.values[0].Elements()); got != want {
 		t.Errorf("the averages are %s, want %s", got, want)
 	}
 	tensors := func(name string, change func(x *checkpoint.Tensor, values []float32) []checkpoint.Tensor) {
@@ -190,7 +199,8 @@ func TestRestoreErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		other, state := fresh()
-		if err := other.Restore(state, dir); err == nil || file == averageFile && !strings.Contains(err.Error(), "C64") {
+		if err := other.Restore(state, dir); err == nil || file == averageFile && !strings.Contains(err.Error(),
+			"C64") {
 			t.Errorf("%s of complex numbers: found the error %v", file, err)
 		}
 		if err := os.Remove(path); err != nil {
@@ -244,7 +254,8 @@ func TestFormat1(t *testing.T) {
 		t.Fatal(path, err)
 	}
 	h := s.History
-	if s.Version != 2 || s.Kind != LanguageKind || s.Step != 7 || s.Updates != 6 || s.Trained != 12 || h.Elapsed != 11 ||
+	if s.Version != 2 || s.Kind != LanguageKind || s.Step != 7 || s.Updates != 6 || s.Trained != 12 ||
+		h.Elapsed != 11 ||
 		h.Best != 1 || !slices.Equal(h.Curve.Steps, []int{1, 2}) || !slices.Equal(h.Curve.Loss, []float64{5, 4}) ||
 		len(h.Points) != 3 || h.Points[2].Step != 6 || h.Points[2].Valid.Loss != 2.75 {
 		t.Errorf("found %+v", s)
@@ -276,7 +287,8 @@ func TestFormat1(t *testing.T) {
 		}
 	}
 	s, path, err = readAnyFormat(write(placeFile, `{"config": {"a": 1}, "optimizer_updates": 5, "place": {"step": 5,
-		"trained_ns": 3, "elapsed_ns": 4, "cpu_ns": 6, "loss_sum": 1.5, "loss_n": 2, "curve": [{"step": 4}], "best": 0}}`))
+		"trained_ns": 3, "elapsed_ns": 4, "cpu_ns": 6, "loss_sum": 1.5, "loss_n": 2, "curve": [{"step": 4}],
+			"best": 0}}`))
 	if err != nil || filepath.Base(path) != placeFile {
 		t.Fatal(path, err)
 	}
@@ -301,12 +313,12 @@ func TestBestOf(t *testing.T) {
 		t.Errorf("of a checkpoint: %+v, %v, want that of step 3", best, err)
 	}
 	result := filepath.Join(p.Out, "result.json")
-	for text, want := range map[string]int{
-		`{"curve": [{"step": 1, "valid": {"loss": 2}}, {"step": 2, "valid": {"loss": 1}}, {"step": 4, "valid": {"loss": 1}}]}`: 2,
-		`{"curve": [{"step": 1, "valid": {"loss": 1}}, {"step": 2, "valid": {"loss": 2, "accuracy": 0.5}}]}`:                   2,
-		`{"curve": [{"step": 8, "valid": {"loss": 1}}]}`:                                                                       8,
-		`{"curve": []}`: 0, `{"curve": 7}`: 0,
+	for points, want := range map[string]int{
+		`[{"step": 1, "valid": {"loss": 2}}, {"step": 2, "valid": {"loss": 1}}, {"step": 4, "valid": {"loss": 1}}]`: 2,
+		`[{"step": 1, "valid": {"loss": 1}}, {"step": 2, "valid": {"loss": 2, "accuracy": 0.5}}]`:                   2,
+		`[{"step": 8, "valid": {"loss": 1}}]`: 8, `[]`: 0, `7`: 0,
 	} {
+		text := `{"curve": ` + points + "}"
 		if err := os.WriteFile(result, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +335,8 @@ func TestBestOf(t *testing.T) {
 func TestRuns(t *testing.T) {
 	root := t.TempDir()
 	at := time.Now().Add(-time.Hour).Truncate(time.Second)
-	for i, dir := range []string{"b/last", "a/best", "x/y/z/u/last", "1/2/3/4/5/last", "p/q/r/s/t/u/last", "a/deeper/last",
+	for i, dir := range []string{"b/last", "a/best", "x/y/z/u/last", "1/2/3/4/5/last", "p/q/r/s/t/u/last",
+		"a/deeper/last",
 		"file"} {
 		path := filepath.Join(root, filepath.FromSlash(dir))
 		if err := os.MkdirAll(path, 0o777); err != nil {
@@ -380,7 +393,8 @@ func TestInFolder(t *testing.T) {
 func TestOrigin(t *testing.T) {
 	o := Here()
 	made, err := time.Parse(time.RFC3339, o.Date)
-	if err != nil || time.Since(made) < -time.Second || time.Since(made) > time.Minute || !strings.HasSuffix(o.Date, "Z") {
+	if err != nil || time.Since(made) < -time.Second || time.Since(made) > time.Minute || !strings.HasSuffix(o.Date,
+		"Z") {
 		t.Errorf("made at %s: %v", o.Date, err)
 	}
 	cores := fmt.Sprintf(", %d of %d cores", runtime.GOMAXPROCS(0), runtime.NumCPU())
@@ -421,7 +435,8 @@ func TestScores(t *testing.T) {
 		a, b Score
 		want bool
 	}{
-		{Score{Loss: 1}, Score{Loss: 2}, true}, {Score{Loss: 2}, Score{Loss: 1}, false}, {Score{Loss: 1}, Score{Loss: 1}, false},
+		{Score{Loss: 1}, Score{Loss: 2}, true}, {Score{Loss: 2}, Score{Loss: 1}, false}, {Score{Loss: 1},
+			Score{Loss: 1}, false},
 		{Score{Loss: 9, Accuracy: 51}, Score{Loss: 1, Accuracy: 50}, true},
 		{Score{Loss: 1, Accuracy: 50}, Score{Loss: 9, Accuracy: 51}, false},
 		{Score{Loss: 1, Accuracy: 50}, Score{Loss: 9, Accuracy: 50}, true},

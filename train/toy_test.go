@@ -147,7 +147,8 @@ func toyPlan(t testing.TB) Plan {
 	}{"toy"}
 	return Plan{
 		Kind: "toy", Config: c, Out: filepath.Join(t.TempDir(), "run"), Precision: "float32", Shards: 2, Steps: 10,
-		Optim:         Optim{LR: 0.1, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Schedule: "linear", Warmup: 2, DecayRule: "release"},
+		Optim: Optim{LR: 0.1, Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Schedule: "linear", Warmup: 2,
+			DecayRule: "release"},
 		StepsPerEpoch: 4, UnitsPerStep: 8, EvalEvery: 3, LogEvery: 4,
 	}
 }

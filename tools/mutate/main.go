@@ -48,7 +48,8 @@ func main() {
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the choice for --max")
 	flags.IntVar(&o.max, "max", 0, "maximum number of mutants, chosen at random; 0: all")
 	flags.Float64Var(&o.minutes, "minutes", 0, "time limit; 0: none; below 0: run nothing, report what is stored")
-	flags.Float64Var(&o.quick, "quick", 0, "leave out tests that take more seconds of the processor, and do not store survivors")
+	flags.Float64Var(&o.quick, "quick", 0, "leave out tests that take more seconds of the processor, and do not "+
+		"store survivors")
 	flags.BoolVar(&o.list, "list", false, "list mutants, run nothing")
 	flags.BoolVar(&o.json, "json", false, "print results as JSON lines")
 	flags.StringVar(&o.results, "results", "", "file of results to continue from (default: in the user's cache folder)")
@@ -186,6 +187,9 @@ type summary struct {
 // report prints survivors and the summary.
 func (s *subject) report(all []*mutant, o options) error {
 	sum := summary{Package: s.rel(""), Tests: strings.Join(o.tests, ","), All: s.count}
+	if o.quick > 0 {
+		sum.Tests += fmt.Sprintf(" --quick %g", o.quick)
+	}
 	for _, m := range all {
 		switch m.Status {
 		case "killed":
