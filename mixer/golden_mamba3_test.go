@@ -8,8 +8,8 @@ import (
 )
 
 // TestGoldenMamba3: the official Mamba-3 layers, with one input and output and with several, with the norm and without,
-// and with the A of before. The official state has S as (headdim, d_state), ranks within heads, and the last x before it
-// is multiplied by mimo_x.
+// and with the A of before. The official state has S as (headdim, d_state), ranks within heads, and the last x before
+// it is multiplied by mimo_x.
 func TestGoldenMamba3(t *testing.T) {
 	golden.Of(t, "mamba3")
 	golden.Run(t, "14_mamba3", func(t *testing.T, c golden.Case) {

@@ -7,16 +7,16 @@ type Function int
 
 // The activation functions.
 const (
-	FuncGelu     Function = iota // ½x(1+tanh(√(2/π)(x+0.044715x³))), the GELU of the released H3 models
-	FuncGeluErf                  // xΦ(x) = ½x(1+erf(x/√2)), the GELU of S4D
-	FuncSiLU                     // x/(1+e^-x)
-	FuncSigmoid                  // 1/(1+e^-x)
-	FuncTanh                     // tanh x
-	FuncSoftplus                 // log(1+e^x)
-	FuncSin                      // sin x
-	FuncELU1                     // elu(x)+1: x+1 for x > 0, otherwise e^x (arXiv:2006.16236)
-	FuncReLU2                    // max(x, 0)² (arXiv:2109.08668)
-	FuncHeavyTail                // 1+x for x ≥ 0, otherwise 1/(1-x): the A of Mamba-3
+	FuncGelu      Function = iota // ½x(1+tanh(√(2/π)(x+0.044715x³))), the GELU of the released H3 models
+	FuncGeluErf                   // xΦ(x) = ½x(1+erf(x/√2)), the GELU of S4D
+	FuncSiLU                      // x/(1+e^-x)
+	FuncSigmoid                   // 1/(1+e^-x)
+	FuncTanh                      // tanh x
+	FuncSoftplus                  // log(1+e^x)
+	FuncSin                       // sin x
+	FuncELU1                      // elu(x)+1: x+1 for x > 0, otherwise e^x (arXiv:2006.16236)
+	FuncReLU2                     // max(x, 0)² (arXiv:2109.08668)
+	FuncHeavyTail                 // 1+x for x ≥ 0, otherwise 1/(1-x): the A of Mamba-3
 )
 
 // activations lists the functions and their derivatives: as portable code for one element, and as kernels for slices
@@ -26,15 +26,15 @@ var activations = [...]struct {
 	into         func(n int, y, x *float32)
 	gradMul      func(n int, dy, x *float32)
 }{
-	FuncGelu:     {Gelu, GeluGrad, vecGelu, vecGeluGradMul},
-	FuncGeluErf:  {GeluErf, GeluErfGrad, vecGeluErf, vecGeluErfGradMul},
-	FuncSiLU:     {SiLU, SiLUGrad, vecSilu, vecSiluGradMul},
-	FuncSigmoid:  {Sigmoid, SigmoidGrad, vecSigmoid, vecSigmoidGradMul},
-	FuncTanh:     {Tanh, TanhGrad, vecTanh, vecTanhGradMul},
-	FuncSoftplus: {Softplus, Sigmoid, vecSoftplus, vecSoftplusGradMul},
-	FuncSin:      {Sin, Cos, vecSin, vecSinGradMul},
-	FuncELU1:     {ELU1, ELU1Grad, vecElu1, vecElu1GradMul},
-	FuncReLU2:    {ReLU2, ReLU2Grad, vecRelu2, vecRelu2GradMul},
+	FuncGelu:      {Gelu, GeluGrad, vecGelu, vecGeluGradMul},
+	FuncGeluErf:   {GeluErf, GeluErfGrad, vecGeluErf, vecGeluErfGradMul},
+	FuncSiLU:      {SiLU, SiLUGrad, vecSilu, vecSiluGradMul},
+	FuncSigmoid:   {Sigmoid, SigmoidGrad, vecSigmoid, vecSigmoidGradMul},
+	FuncTanh:      {Tanh, TanhGrad, vecTanh, vecTanhGradMul},
+	FuncSoftplus:  {Softplus, Sigmoid, vecSoftplus, vecSoftplusGradMul},
+	FuncSin:       {Sin, Cos, vecSin, vecSinGradMul},
+	FuncELU1:      {ELU1, ELU1Grad, vecElu1, vecElu1GradMul},
+	FuncReLU2:     {ReLU2, ReLU2Grad, vecRelu2, vecRelu2GradMul},
 	FuncHeavyTail: {HeavyTail, HeavyTailGrad, nil, nil},
 }
 

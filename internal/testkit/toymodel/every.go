@@ -100,7 +100,8 @@ func Entries() []string {
 		"window-attention": "(window=9)", "bigbird": "(block=4,random=1)", "sinkhorn": "(bucket=4)",
 		"spatten": "(block=4,keep=8)", "hyena": "(l_max=64)", "gmlp": "(l_max=64)", "block-recurrent": " " +
 			"(block=4,rows=3)",
-		"mamba2": "(d_state=4,headdim=4)", "mamba3": "(d_state=4,headdim=4)", "mamba": "(d_state=4)", "dss": "(l_max=32)", "s4": "(l_max=32)",
+		"mamba2": "(d_state=4,headdim=4)", "mamba3": "(d_state=4,headdim=4)", "mamba": "(d_state=4)",
+		"dss": "(l_max=32)", "s4": "(l_max=32)",
 		"lmu": "(theta=8)",
 	}
 	var all []string
