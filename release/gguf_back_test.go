@@ -149,7 +149,9 @@ func TestGGUFConfigOfOthers(t *testing.T) {
 	path := writtenGGUF(t, m, GGUFOptions{Type: checkpoint.F32, Published: texts[PublishedFile]})
 	plain := must(LoadDir(writtenGGUF(t, m, GGUFOptions{Type: checkpoint.F32})))
 	other := strings.Replace(string(texts[PublishedFile]), `"mamba_d_state": 16`, `"mamba_d_state": 8`, 1)
-	for what, config := range map[string]string{"another shape": other, "no configuration": "{", "none": ""} {
+	eps := strings.Replace(string(texts[PublishedFile]), `"rms_norm_eps": 1e-05`, `"rms_norm_eps": 0.5`, 1)
+	for what, config := range map[string]string{"another shape": other, "another epsilon": eps, "none": "",
+		"no configuration": "{"} {
 		path := edited(t, path, map[string]any{ggufConfig: config}, map[string]checkpoint.Tensor{})
 		got := must(LoadDir(path))
 		if !slices.Equal(hybridLogits(got), hybridLogits(plain)) {

@@ -103,7 +103,7 @@ func TestGGUFZeros(t *testing.T) {
 	if x, ok := f.Tensor("blk.1.exp_probs_b.bias"); !ok || x.Elements() != 8 {
 		t.Error("no bias of zeros is written")
 	}
-	if d := furthest(t, ggufLogits(must(LoadDir(path))), ggufLogits(m)); d > 1e-6 {
+	if d := furthest(t, ggufLogits(must(LoadDir(path))), ggufLogits(m)); d > 1e-5 {
 		t.Errorf("logits differ by %g", d)
 	}
 	for want, m := range map[string]*model.Model{
@@ -126,6 +126,41 @@ func TestGGUFZeros(t *testing.T) {
 		defer f.Close()
 		if pairs, _ := f.Values()[ggufPairs].(bool); !pairs {
 			t.Error("Bamba: the file does not say which pairs are rotated")
+		}
+	}
+}
+
+// TestGGUFRotaryOfHybrids: scaled rotary positions of whole and half heads, in a layer that is not the first, are read back as
+// they were.
+func TestGGUFRotaryOfHybrids(t *testing.T) {
+	with := func(options string) *model.Model {
+		m := ggufModel(t, "", func(c *model.Config) {
+			c.Layers = "mamba2(headdim=8),attention(num_heads=2,bias=false,out_bias=false," + options + ")"
+			c.MLP, c.DInner = "swiglu(bias=false)", 32
+		})
+		m.Params("", func(name string, p *nn.Param) { // patterns that positions change
+			if strings.HasSuffix(name, "Wqkv.weight") {
+				for i, x := 0, p.Data(); i < len(x); i++ {
+					x[i] *= 30
+				}
+			}
+		})
+		return m
+	}
+	for _, options := range []string{"rotary_emb_dim=16", "rotary_emb_dim=8,rotary_base=500",
+		"rotary_emb_dim=16,rotary_scaling=linear,rotary_factor=4",
+		"rotary_emb_dim=16,rotary_scaling=yarn,rotary_factor=8,rotary_original=16",
+		"rotary_emb_dim=16,rotary_scaling=llama3,rotary_factor=8,rotary_original=16",
+		"rotary_emb_dim=8,rotary_scaling=yarn,rotary_factor=8,rotary_original=16,rotary_low=2,rotary_magnitude=1.5",
+	} {
+		m := with(options)
+		got := must(LoadDir(writtenGGUF(t, m, GGUFOptions{Type: checkpoint.F32})))
+		if d := furthest(t, ggufLogits(got), ggufLogits(m)); d > 1e-5 {
+			t.Errorf("%s: logits differ by %g of their deviation, of %s", options, d, got.Config.Layers)
+		}
+		plain, other := with("rotary_emb_dim=16"), ggufLogits(m)
+		if options != "rotary_emb_dim=16" && furthest(t, ggufLogits(plain), other) < 1e-3 {
+			t.Errorf("%s: without an effect", options)
 		}
 	}
 }
