@@ -152,3 +152,20 @@ func (t *Tape) Phase(rates, dt *tensor.Tensor, r *engine.Rows, slots engine.Slot
 	checkSlots("Phase", r, slots, rates.Dim(-1)*dt.Dim(-1))
 	return t.engine.Phase(rates, dt, r, slots)
 }
+
+// SLSTM runs the scalar memory of xLSTM over rows (arXiv:2405.04517, §2.2), whose recurrence goes through its outputs:
+//
+//	(i, f, z, o) = W·x[t] + R·y[t-1] + b
+//	c[t] = ā·c[t-1] + ī·tanh(z),   n[t] = ā·n[t-1] + ī,   y[t] = σ(o)·c[t]/n[t]
+//
+// with the gates of [engine.SLSTM]. y (l, d). The slots hold the state, (d) each: y, c, n and m.
+func (t *Tape) SLSTM(x engine.SLSTM, r *engine.Rows, slots engine.SLSTMSlots) *tensor.Tensor {
+	checkRows("SLSTM", r, x.X)
+	if !x.Valid() {
+		shapePanic("SLSTM", x.Inputs()...)
+	}
+	for _, s := range slots.All() {
+		checkSlots("SLSTM", r, s, x.X.Dim(-1))
+	}
+	return t.engine.SLSTM(x, r, slots)
+}

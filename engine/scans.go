@@ -28,6 +28,9 @@ type Scans interface {
 	// Recurrence: s[t] = f(u[t] + R s[t-1]), y[t] = s[t], f the tanh of the first tanhs components; u (l, n), R (n, n),
 	// slots (n).
 	Recurrence(u, rw *tensor.Tensor, tanhs int, r *Rows, slots Slots) *tensor.Tensor
+	// SLSTM: (i, f, z, o) = W·x[t] + R·y[t-1] + b, c[t] = e^(f'+m[t-1]-m[t])·c[t-1] + e^(i-m[t])·tanh(z), n[t] likewise
+	// of 1, m[t] = max(f' + m[t-1], i), y[t] = σ(o)·c[t]/n[t], f' = log σ(min(f, 15)).
+	SLSTM(x SLSTM, r *Rows, slots SLSTMSlots) *tensor.Tensor
 	// RGLRU: a[t] = exp(-8·r[t]·softplus(Λ)), h[t] = a[t]·h[t-1] + √(1 - a[t]²)·i[t]·u[t], but h = i·u at position 0 of
 	// a sequence, y[t] = h[t]; u, r, i (l, d), Λ (d), slots (d). The derivative of √x is taken as 1/√max(4x,
 	// RGLRUFloor).

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // TestGoldenMLSTM: the official mLSTM layer of xLSTM-7B.
@@ -31,5 +35,52 @@ func TestGoldenMLSTM(t *testing.T) {
 		// All input gates together change nothing but how ε and e^-m count: in the gradient of their bias the positions
 		// cancel.
 		onBothEngines(t, c, m, nil, "igate_preact.bias")
+	})
+}
+
+// tirexBlock is the block of TiRex around an sLSTM: x = x + slstm(norm(x)), x = x + ffn(norm(x)).
+type tirexBlock struct {
+	Mixer
+	norm, normFFN *nn.RMSNorm
+	ffn           *nn.Gated
+}
+
+func (m *tirexBlock) Forward(t *autograd.Tape, x *tensor.Tensor, r *Rows) *tensor.Tensor {
+	_, y := m.norm.AddForward(t, x, nil)
+	x, y = m.normFFN.AddForward(t, x, m.Mixer.Forward(t, y, r))
+	return t.Add(x, m.ffn.Forward(t, y))
+}
+
+func (m *tirexBlock) Params(_ string, visit nn.Visitor) {
+	m.norm.Params("norm_slstm.", visit)
+	m.Mixer.Params("slstm_layer.", visit)
+	m.normFFN.Params("norm_ffn.", visit)
+	m.ffn.Gate.Params("ffn.proj_up_gate.", visit)
+	m.ffn.FC1.Params("ffn.proj_up.", visit)
+	m.ffn.FC2.Params("ffn.proj_down.", visit)
+}
+
+// TestGoldenSLSTM: the official block of TiRex. The layer's outputs are compared alone, too.
+func TestGoldenSLSTM(t *testing.T) {
+	golden.Of(t, "slstm")
+	golden.Run(t, "14_slstm_block", func(t *testing.T, c golden.Case) {
+		var cfg struct {
+			DModel   int `json:"embedding_dim"`
+			NumHeads int `json:"num_heads"`
+		}
+		c.Config(&cfg)
+		m, err := SLSTMInfo.New(Config{DModel: cfg.DModel, NumHeads: cfg.NumHeads,
+			Options: Options{"out_proj": "false"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		block := &tirexBlock{m, nn.NewRMSNorm(cfg.DModel, 1e-6), nn.NewRMSNorm(cfg.DModel, 1e-6),
+			nn.NewGated(cfg.DModel, c.Shape("param/ffn.proj_up.weight")[0], engine.SiLU, 1)}
+		block.ffn.WithoutBias()
+		eachEngine(t, goldenBlock{Case: c, m: block})
+		tape, s := newTape(), c.Shape("in/x")
+		_, x := block.norm.AddForward(tape, tensor.FromSlice(c.F32("in/x"), s[0]*s[1], s[2]), nil)
+		y := m.Forward(tape, x, equalRows(s[0], s[1]))
+		golden.Close(t, "y of the layer", read(y), c.F64("out/layer_y"), mambaTol)
 	})
 }

@@ -61,7 +61,7 @@ func Parts(m Mixer) []string {
 
 // Inside returns a mixer that shares the parameters of m and calls edit with what the last projection is given, (n,
 // channels). The projection takes what edit returns. part selects one of the Parts of m, and is empty if there are
-// none. It reports false for a mixer of several, and for a feed-forward part.
+// none. It reports false for a mixer of several, for one without a last projection, and for a feed-forward part.
 func Inside(m Mixer, part string, edit func(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor) (Mixer, Interior,
 	bool) {
 	if part != "" {
@@ -81,6 +81,9 @@ func Inside(m Mixer, part string, edit func(t *autograd.Tape, x *tensor.Tensor) 
 	}
 	p, ok := m.(projected)
 	if !ok {
+		return m, Interior{}, false
+	}
+	if out, _ := p.last(); *out == nil {
 		return m, Interior{}, false
 	}
 	inner, interior := opened(p, edit)

@@ -103,6 +103,8 @@ func variants() []variant {
 		{"mlstm", MLSTMInfo.New, Config{NumHeads: 2}, true},
 		{"mlstm_wide", MLSTMInfo.New, Config{NumHeads: 3, Options: Options{"qk_dim": "6", "v_dim": "9",
 			"gate_soft_cap": "0"}}, true},
+		{"slstm", SLSTMInfo.New, Config{NumHeads: 2}, true},
+		{"slstm_no_out", SLSTMInfo.New, Config{NumHeads: 4, Options: Options{"out_proj": "false"}}, true},
 		{"rg_lru", RGLRUInfo.New, Config{NumHeads: 2}, true},
 		{"rg_lru_width", RGLRUInfo.New, Config{NumHeads: 3, Options: Options{"width": "6", "d_conv": "2"}}, true},
 		// A larger norm_eps than usual: at the first position the norm would take the sign of a product q·k.

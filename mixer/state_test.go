@@ -247,6 +247,8 @@ func TestBadConfigs(t *testing.T) {
 		{"mlstm", MLSTMInfo.New, "qk_dim", func(c *Config) { c.Options = Options{"qk_dim": "3"} }},
 		{"mlstm", MLSTMInfo.New, "v_dim", func(c *Config) { c.Options = Options{"v_dim": "7"} }},
 		{"mlstm", MLSTMInfo.New, "eps", func(c *Config) { c.Options = Options{"eps": "-1"} }},
+		{"slstm", SLSTMInfo.New, "num_heads", func(c *Config) { c.NumHeads = 3 }},
+		{"slstm", SLSTMInfo.New, "norm_eps", func(c *Config) { c.Options = Options{"norm_eps": "-1"} }},
 		{"rnn", RNNInfo.New, "hidden", func(c *Config) { c.Options = Options{"hidden": "-1"} }},
 		{"lmu", LMUInfo.New, "order", func(c *Config) { c.Options = Options{"order": "0"} }},
 		{"lmu", LMUInfo.New, "theta", func(c *Config) { c.Options = Options{"theta": "0"} }},

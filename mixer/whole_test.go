@@ -261,6 +261,7 @@ func TestDefaults(t *testing.T) {
 		"disc=zoh channels=1 gate=true":                                  S4DInfo,
 		"bucket=64 top=2 temperature=0.75 sort_net=attention l_max=8192": SinkhornInfo,
 		"block=64 keep=192":                                              SpAttenInfo,
+		"out_proj=true norm_eps=1e-05":                                   SLSTMInfo,
 		"window=256":                                                     WindowAttentionInfo,
 
 		"d_state=128 expand=2 ngroups=1 rope_fraction=0.5 A_floor=0.0001 mimo_rank=4 is_mimo=false": Mamba3Info,

@@ -31,6 +31,7 @@ var registry = []mixer.Info{
 	mixer.GAUInfo,
 	mixer.HyenaInfo,
 	mixer.MLSTMInfo,
+	mixer.SLSTMInfo,
 	mixer.RGLRUInfo,
 	mixer.RNNInfo,
 	mixer.LMUInfo,

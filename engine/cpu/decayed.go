@@ -144,3 +144,10 @@ func (h *decayed) carry(t0 int) {
 	}
 	h.zero = false
 }
+
+// fill sets all of x to v.
+func fill(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
+	}
+}

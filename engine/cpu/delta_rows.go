@@ -123,9 +123,3 @@ func (k *delta) crossScores(w, t0, t1 int) {
 			matrix{k.scores[r][w], k.q}.from(t0), false)
 	}
 }
-
-func fill(x []float32, v float32) {
-	for i := range x {
-		x[i] = v
-	}
-}

@@ -133,15 +133,15 @@ func (o *mlstmOp) step(row, head int) {
 	c, n = c[head*o.e*o.d:][:o.e*o.d], n[head*o.e:][:o.e]
 	buf := getFloats(2 * o.e)
 	defer putFloats(buf)
+	k, decay := (*buf)[:o.e], (*buf)[o.e:]
 	h := o.head(row, head)
 	y := o.y.Data()[(o.rows.From(row)*o.Heads+head)*o.d:]
-	k, decay := (*buf)[:o.e], (*buf)[o.e:]
 	for t := range h.steps {
-		q, a := h.q[t*h.qStep:][:o.e], kernel.Exp(h.steps[t])
-		fill(decay, a)
+		q := h.q[t*h.qStep:][:o.e]
 		copy(k, h.k[t*h.qStep:])
 		kernel.Scale(k, h.write[t])
-		kernel.Scale(n, a)
+		fill(decay, kernel.Exp(h.steps[t]))
+		kernel.Mul(n, decay)
 		kernel.Add(n, k)
 		out := y[t*h.vStep:][:o.d]
 		kernel.DeltaStep(out, c, decay, q, k, h.v[t*h.vStep:][:o.d], nil, nil)

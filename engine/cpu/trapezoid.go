@@ -139,29 +139,34 @@ func (o *trapezoidOp) end(row, head int) {
 	}
 }
 
-// step steps the states of a short row in place.
+// step steps the states of a short row in place: both writes of each rank at once.
 func (o *trapezoidOp) step(row, head int) {
 	_, s := o.s.at(row)
 	s = s[head*o.n*o.p:][:o.n*o.p]
+	beforeK, _ := o.k.at(row)
+	beforeV, _ := o.v.at(row)
 	o.weights(row, head)
 	h := o.head(row, head)
-	buf := getFloats(2 * o.n)
+	buf := getFloats(3 * o.n)
 	defer putFloats(buf)
-	written, decay := (*buf)[:o.n], (*buf)[o.n:]
+	decay, early, late := (*buf)[:o.n], (*buf)[o.n:2*o.n], (*buf)[2*o.n:]
 	y := o.y.Data()[(o.rows.From(row)*o.Ranks*o.Heads+head)*o.p:]
 	for t := range h.steps {
-		if t == 0 {
-			o.begin(s, row, head)
-		}
-		fill(decay, kernel.Exp(h.steps[t]))
+		a := kernel.Exp(h.steps[t])
+		fill(decay, a)
 		for r := range o.Ranks {
 			at := t*o.Ranks + r
-			out := y[at*h.vStep:][:o.p]
-			k, v := h.k[at*h.qStep:][:o.n], h.v[at*h.vStep:][:o.p]
-			copy(written, k)
-			kernel.Scale(written, h.own[t])
-			kernel.DeltaStep(out, s, decay, h.q[at*h.qStep:][:o.n], written, v, nil, nil)
-			fill(decay, 1) // the ranks that follow
+			k0, v0 := rank(beforeK, r, head, o.Heads, o.n), rank(beforeV, r, head, o.Heads, o.p)
+			if t > 0 {
+				k0, v0 = h.k[(at-o.Ranks)*h.qStep:][:o.n], h.v[(at-o.Ranks)*h.vStep:][:o.p]
+			}
+			copy(early, k0)
+			kernel.Scale(early, a*o.early(row, head, t))
+			copy(late, h.k[at*h.qStep:][:o.n])
+			kernel.Scale(late, h.own[t])
+			kernel.DeltaStep(y[at*h.vStep:][:o.p], s, decay, h.q[at*h.qStep:][:o.n], early, v0, late,
+				h.v[at*h.vStep:][:o.p])
+			fill(decay, 1) // for the ranks that follow
 		}
 		for r := range o.Ranks {
 			at := t*o.Ranks + r
@@ -170,15 +175,6 @@ func (o *trapezoidOp) step(row, head int) {
 				kernel.RowSums(o.n, o.p, s, o.p, h.q[at*h.qStep:][:o.n], out, false)
 			}
 			kernel.Axpy(o.D.Data()[head], h.v[at*h.vStep:][:o.p], out)
-		}
-		if t+1 == len(h.steps) {
-			break
-		}
-		for r := range o.Ranks { // what the next position writes of these keys
-			at := t*o.Ranks + r
-			for i, w := range h.k[at*h.qStep:][:o.n] {
-				kernel.Axpy((h.write[t]-h.own[t])*w, h.v[at*h.vStep:][:o.p], s[i*o.p:][:o.p])
-			}
 		}
 	}
 	o.end(row, head)

@@ -45,6 +45,7 @@ var entries = map[string][]string{
 	"mamba3": {"mamba3(d_state=8,headdim=12)", "mamba3(d_state=4,ngroups=2,is_outproj_norm=true)",
 		"mamba3(d_state=4,headdim=12,is_mimo=true,mimo_rank=3)"},
 	"mlstm": {"mlstm(num_heads=2)", "mlstm(num_heads=3,qk_dim=6,v_dim=12)"},
+	"slstm": {"slstm(num_heads=2)", "slstm(num_heads=3,out_proj=false)"},
 	"":      {"h3+mamba2(d_state=8,headdim=12)", "h3+gelu", "gelu"},
 }
 
@@ -228,6 +229,7 @@ func TestWhatIsHeldFixed(t *testing.T) {
 		"mamba":                                {factor, "the steps Δ, and B and C", gates},
 		"mamba2(d_state=8,headdim=12)":         {factor, "the steps, and B and C", gates, norm},
 		"mamba3(d_state=8,headdim=12)":         {"the steps, and B and C", gates},
+		"slstm(num_heads=2)":                   {"the gates, and the factor tanh(z)/z", norm},
 		"mlstm(num_heads=2)":                   {"the gates, and the weights of what is written", norm, gates},
 		"rg-lru(num_heads=2)":                  {"the gates of the recurrence", gates},
 		"rnn":                                  {"the factor tanh(z)/z"},

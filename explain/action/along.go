@@ -208,6 +208,15 @@ func (e *tracer) Trapezoid(x engine.Trapezoid, r *engine.Rows, slots engine.Trap
 	return e.headed("Trapezoid", x.V, run(x.V), 0, x.V.Dim(-1), &pattern{n: x.Heads, keyHeads: x.Heads, unit: run})
 }
 
+// SLSTM holds gates fixed, and the factors tanh(z)/z, as the paper of this algebra has activations.
+func (e *tracer) SLSTM(x engine.SLSTM, r *engine.Rows, slots engine.SLSTMSlots) *tensor.Tensor {
+	y := e.Engine.SLSTM(x, r, slots)
+	if e.traced(x.X) {
+		e.along("SLSTM", x.X, y, nil, newScalarMemory(e.Engine, &x, y.Floats()).run)
+	}
+	return y
+}
+
 // Phase is part of keys and queries only.
 func (e *tracer) Phase(rates, dt *tensor.Tensor, r *engine.Rows, slots engine.Slots) *tensor.Tensor {
 	return e.gate("Phase", e.Engine.Phase(rates, dt, r, slots), rates, dt)

@@ -24,6 +24,7 @@ var held = map[string]string{
 	"DeltaRule":  "the decays, and what is erased and written for a value",
 	"MLSTM":      "the gates, and the weights of what is written",
 	"Trapezoid":  "the steps, and B and C",
+	"SLSTM":      "the gates, and the factor tanh(z)/z",
 	"RGLRU":      "the gates of the recurrence",
 	"Recurrence": "the factor tanh(z)/z", "Attention": "the attention weights",
 	"CrossAttention": "the attention weights", "LinearAttention": "the attention weights",
