@@ -83,9 +83,9 @@ func TestInside(t *testing.T) {
 		case *ChannelMix: // a feed-forward part
 			continue
 		}
-		if v.name == "several" {
+		if v.name == "several" || v.name == "slstm_no_out" {
 			if _, _, ok := Inside(m, "", nil); ok {
-				t.Error("a sum of mixers has one last projection")
+				t.Errorf("%s has one last projection", v.name)
 			}
 			continue
 		}
