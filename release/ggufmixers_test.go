@@ -23,7 +23,9 @@ var ggufOf = map[string]string{
 	"nemotron_h":          "", "nemotron_h_moe": "", "lfm2": "", "lfm2_5": "", "lfm2_moe": "", "jamba": "", "jamba_dense": "",
 	"gpt2": "", "llama": "", "mistral": "found window-attention in layers", "qwen2": "", "qwen3": "",
 	"recurrent_gemma": "found rg-lru in layers", "recurrent_gemma_window": "found rg-lru in layers",
-	"zamba2": "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",
+	"qwen3_5": "found gated-deltanet in layers", "qwen3_5_moe": "found gated-deltanet in layers",
+	"qwen3_next": "found gated-deltanet in layers",
+	"zamba2":     "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",
 }
 
 // TestGGUFOfEveryFamily: a model of each family is written as a GGUF file with the same logits, or the error says which
