@@ -54,6 +54,7 @@ var hfFamilies = map[string]hfFamily{
 	"qwen3_5":          qwen35,
 	"qwen3_5_moe":      qwen35MoE,
 	"qwen3_next":       qwen3Next,
+	"olmo_hybrid":      olmoHybrid,
 	"qwen2":            qwen2,
 	"qwen3":            qwen3,
 	"recurrent_gemma":  recurrentGemma,
