@@ -88,6 +88,7 @@ func (r *Report) readFolder() error {
 	}
 	if f, err := release.OpenWeights(dir); err == nil {
 		r.setWeights(f)
+		r.LeftOut = release.LeftOut(dir, f)
 		problems = append(problems, f.Close())
 	}
 	m, _, err := release.Describe(r.Path) // reports problems of the weights, too

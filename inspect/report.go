@@ -42,6 +42,7 @@ type Report struct {
 	Model     *Model             `json:"model,omitempty"`
 	Config    string             `json:"config,omitempty"` // where the shape of a checkpoint's model was read
 	Tokenizer *Tokenizer         `json:"tokenizer,omitempty"`
+	LeftOut   []string           `json:"left_out,omitempty"` // tensors of other parts, by prefixes
 	Template  int                `json:"chat_template_bytes,omitempty"`
 	Task      *experiment.Result `json:"task,omitempty"`
 	Fit       *fit.Result        `json:"fit,omitempty"`
@@ -202,6 +203,9 @@ func (r *Report) print(t status.Table) error {
 			as = "as in the file, with inputs of products in 8 bits"
 		case r.Weights.InMemory < 4*r.Weights.Numbers:
 			as = "as in the file, with the results of float32; --precision int8 for less"
+		}
+		if len(r.LeftOut) > 0 {
+			t.Row("left out", "%s: tensors of other parts than the language model", brief.Line(strings.Join(r.LeftOut, ", ")))
 		}
 		t.Row("memory", "weights of %s when it runs, %s", status.Bytes(r.Weights.InMemory), as)
 	}

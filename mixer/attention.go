@@ -23,6 +23,7 @@ type Attention struct {
 	QNorm, KNorm *nn.RMSNorm // of each head, before the rotation; nil for none
 	opt          engine.AttentionOptions
 	headDim      int
+	normAll      bool // QNorm and KNorm are over all heads
 	gated        bool // the outputs are multiplied by a gate: see GatedAttentionInfo
 }
 
@@ -113,7 +114,11 @@ func newAttention(cfg Config, o attentionOptions, h headOptions) (*Attention, er
 		m.Out.Bias = nil
 	}
 	if h.QKNorm {
-		m.QNorm, m.KNorm = nn.NewRMSNorm(hd, h.NormEps), nn.NewRMSNorm(hd, h.NormEps)
+		q, k := hd, hd
+		if m.normAll = h.NormAll; m.normAll {
+			q, k = o.NumHeads*hd, m.opt.KeyHeads()*hd
+		}
+		m.QNorm, m.KNorm = nn.NewRMSNorm(q, h.NormEps), nn.NewRMSNorm(k, h.NormEps)
 	}
 	return m, nil
 }

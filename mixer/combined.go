@@ -40,16 +40,32 @@ func Scaled(m Mixer, in, out float64) Mixer {
 	if in == 1 && out == 1 {
 		return m
 	}
-	return scaled{m, in, out}
+	return scaled{m, in, out, nil}
 }
+
+// NormedAfter is a mixer whose outputs are normalized, as in Olmo's blocks: x + norm(mixer(x)).
+func NormedAfter(m Mixer, norm nn.AddNorm) Mixer { return scaled{m, 1, 1, norm} }
 
 type scaled struct {
 	Mixer
 	in, out float64
+	after   nn.AddNorm // nil for none
 }
 
 func (m scaled) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
-	return t.Scale(Run(t, m.Mixer, t.Scale(u, m.in), r), m.out)
+	y := t.Scale(Run(t, m.Mixer, t.Scale(u, m.in), r), m.out)
+	if m.after != nil {
+		_, y = m.after.AddForward(t, y, nil)
+	}
+	return y
+}
+
+// Params visits those of the mixer and of the norm after it.
+func (m scaled) Params(prefix string, visit nn.Visitor) {
+	m.Mixer.Params(prefix, visit)
+	if m.after != nil {
+		m.after.Params(prefix+"norm_after.", visit)
+	}
 }
 
 // Parallel is the sum of several mixers of the same input. Their parameters and states have their names before them.

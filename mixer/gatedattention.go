@@ -1,6 +1,8 @@
 package mixer
 
 import (
+	"fmt"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -33,6 +35,9 @@ func newGatedAttention(cfg Config, o gatedOptions) (Mixer, error) {
 	m, err := newAttention(cfg, o.attentionOptions, o.headOptions)
 	if err != nil {
 		return nil, err
+	}
+	if m.normAll {
+		return nil, fmt.Errorf("qk_norm_all: found in gated attention, want norms of each head")
 	}
 	m.gated = true
 	m.Wqkv = nn.NewLinear(cfg.DModel, (m.opt.Packed()+m.opt.Heads)*m.headDim, nn.InitStd)

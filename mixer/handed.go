@@ -28,7 +28,7 @@ func Given(m Mixer, h *Handed) Mixer {
 	case interface{ given(h *Handed) Mixer }:
 		return m.given(h)
 	case scaled:
-		return scaled{Given(m.Mixer, h), m.in, m.out}
+		return scaled{Given(m.Mixer, h), m.in, m.out, m.after}
 	case *parallel:
 		c := &parallel{m.names, slices.Clone(m.parts)}
 		for i, part := range m.parts {

@@ -17,6 +17,7 @@ type headOptions struct {
 	Bias    bool    `json:"bias" help:"biases in the projections to queries, keys and values"`
 	OutBias bool    `json:"out_bias" help:"a bias in the last projection"`
 	QKNorm  bool    `json:"qk_norm" help:"RMSNorms of each head's queries and keys"`
+	NormAll bool    `json:"qk_norm_all" help:"these norms are over the queries of all heads, and over all keys"`
 	NormEps float64 `json:"norm_eps" help:"epsilon of these norms"`
 }
 
@@ -46,6 +47,9 @@ func (h *headOptions) check(heads, d int) (hd int, err error) {
 	if h.KVHeads < 0 || h.KVHeads > 0 && heads%h.KVHeads != 0 {
 		return 0, fmt.Errorf("kv_heads: found %d, want a divisor of num_heads %d, or 0 for as many", h.KVHeads, heads)
 	}
+	if h.NormAll && !h.QKNorm {
+		return 0, fmt.Errorf("qk_norm_all: found without qk_norm, want both")
+	}
 	if h.QKNorm && !(h.NormEps > 0) {
 		return 0, fmt.Errorf("norm_eps: found %g, want more than 0", h.NormEps)
 	}
@@ -62,6 +66,11 @@ func (m *Attention) project(t *autograd.Tape, u *tensor.Tensor) (qkv, gate *tens
 		return qkv, gate
 	}
 	q, k := m.QNorm.Factors(t), m.KNorm.Factors(t)
+	if m.normAll {
+		queries, keys := m.opt.Heads*m.headDim, m.opt.KeyHeads()*m.headDim
+		parts := t.Split(qkv, queries, keys, keys)
+		return t.Join(t.RMSNorm(parts[0], q, 1, m.QNorm.Eps), t.RMSNorm(parts[1], k, 1, m.KNorm.Eps), parts[2]), gate
+	}
 	normed := m.opt.Heads + m.opt.KeyHeads()
 	parts := t.Split(qkv, normed*m.headDim, m.opt.KeyHeads()*m.headDim)
 	weights := make([]*tensor.Tensor, normed)

@@ -77,7 +77,7 @@ func Inside(m Mixer, part string, edit func(t *autograd.Tape, x *tensor.Tensor) 
 	}
 	if s, ok := m.(scaled); ok {
 		inner, interior, ok := Inside(s.Mixer, "", edit)
-		return scaled{inner, s.in, s.out}, interior, ok
+		return scaled{inner, s.in, s.out, s.after}, interior, ok
 	}
 	p, ok := m.(projected)
 	if !ok {

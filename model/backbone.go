@@ -31,7 +31,8 @@ func (bb *Backbone) NewTape() *autograd.Tape { return autograd.NewTape(bb.backen
 // use sets the engine of tapes.
 func (bb *Backbone) use(b engine.Backend) { bb.backend, bb.Tapes = b, autograd.NewTapes(b) }
 
-// Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)).
+// Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)). If the norms come after the parts,
+// these two are nn.Sum.
 type Block struct {
 	Kind         string // names of its mixers
 	Mixer        mixer.Mixer
@@ -59,10 +60,14 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 		}
 		shared.Earlier = append(shared.Earlier, l.kind)
 		prefix := fmt.Sprintf("backbone.layers.%d.", i)
-		b := &Block{Kind: l.kind, Mixer: l.mixer, Shared: l.shared, Norm1: cfg.newNorm(),
+		norm := cfg.newNorm
+		if l.after {
+			norm = func() nn.AddNorm { return nn.Sum{} }
+		}
+		b := &Block{Kind: l.kind, Mixer: l.mixer, Shared: l.shared, Norm1: norm(),
 			scopes: [2]string{prefix + "mixer", prefix + "mlp"}}
 		if l.mlp != nil {
-			b.Norm2, b.MLP = cfg.newNorm(), l.mlp
+			b.Norm2, b.MLP = norm(), l.mlp
 			b.remembers = len(mixer.StateParts(l.mlp.NewState())) > 0
 		}
 		bb.Blocks = append(bb.Blocks, b)

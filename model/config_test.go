@@ -248,9 +248,10 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// mambaParams are the numbers of parameters of the Mamba releases, as their checkpoints have them.
+// mambaParams are the numbers of parameters of releases, as their checkpoints have them.
 var mambaParams = map[string]int{
-	"mamba-130m": 129_135_360, "mamba-370m": 371_516_416, "mamba-790m": 793_204_224, "mamba-1.4b": 1_372_178_432,
+	"qwen3.5-0.8b": 752_393_024,
+	"mamba-130m":   129_135_360, "mamba-370m": 371_516_416, "mamba-790m": 793_204_224, "mamba-1.4b": 1_372_178_432,
 	"mamba-2.8b":  2_768_345_600,
 	"mamba2-130m": 128_989_632, "mamba2-370m": 368_346_624, "mamba2-780m": 780_161_280, "mamba2-1.3b": 1_343_757_312,
 	"mamba2-2.7b": 2_702_599_680,

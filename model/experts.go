@@ -17,6 +17,7 @@ type expertsOptions struct {
 	TopK       int     `json:"top_k"`       // how many each position uses
 	DInner     int     `json:"d_inner"`     // inner width of one
 	DShared    int     `json:"d_shared"`    // inner width of the part shared by all positions; 0 for none
+	SharedGate bool    `json:"shared_gate"` // each position multiplies the output of that part by a sigmoid of its own
 	DLatent    int     `json:"d_latent"`    // channels that experts work on; 0 for all
 	Sigmoid    bool    `json:"sigmoid"`     // scores by sigmoids instead of a softmax
 	ChoiceBias bool    `json:"choice_bias"` // a constant for each expert is added to its score for the choice
@@ -78,6 +79,9 @@ func routed(a engine.Activation, gates bool) func(feedForwardShape, mixer.Option
 		if !(o.Balance >= 0 && o.Balance <= maxBalance) {
 			p.Addf("balance", "found %g, want 0 to %d", o.Balance, maxBalance)
 		}
+		if o.SharedGate && o.DShared == 0 {
+			p.Addf("shared_gate", "found without d_shared, want both")
+		}
 		if err := p.Err(); err != nil {
 			return nil, err
 		}
@@ -99,6 +103,7 @@ func routed(a engine.Activation, gates bool) func(feedForwardShape, mixer.Option
 			m.WithoutBias()
 			shape.Shared = m
 		}
+		shape.SharedGate = o.SharedGate
 		m, err := nn.NewExperts(shape, s.outStd)
 		if err != nil {
 			return nil, err

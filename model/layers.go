@@ -16,6 +16,7 @@ import (
 //	MIXER/FEEDFORWARD     another feed-forward part, or none
 //	MIXER+MIXER           several mixers of the same input, whose outputs are added
 //	FEEDFORWARD           a feed-forward part in the place of the mixer
+//	norm-after>MIXER      norms after the mixer and after the feed-forward part, not before them
 //	zamba2-shared>MIXER   a mixer that sees more than the stream: see mixer.Shared
 //
 // Each part can have its own options, NAME(OPTION=VALUE,...). A feed-forward part alone is followed by none.
@@ -65,10 +66,15 @@ type layer struct {
 	mixer  mixer.Mixer
 	shared *mixer.Shared // nil for none
 	mlp    mixer.Mixer   // nil for none
+	after  bool          // norms come after its parts
 }
 
 // sharedName is the name in an entry of a block that several layers share.
 const sharedName = "zamba2-shared"
+
+// normAfter stands in an entry before a mixer and says that norms come after the parts of the layer (2 OLMo 2 Furious,
+// arXiv:2501.00656, §2.1).
+const normAfter = "norm-after"
 
 // newLayer creates the layer of an entry of a plan. blocks holds the shared blocks of the layers before it.
 func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape, blocks mixer.SharedBlocks,
@@ -83,8 +89,10 @@ func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape
 	mixers := halves[0]
 	if from := splitOutside(mixers, '>'); len(from) > 1 {
 		mixers = strings.Join(from[1:], ">")
-		if l.shared, err = newShared(from[0], cfg, blocks); err != nil {
-			return l, err
+		if l.after = from[0] == normAfter; !l.after {
+			if l.shared, err = newShared(from[0], cfg, blocks); err != nil {
+				return l, err
+			}
 		}
 	}
 	for _, part := range splitOutside(mixers, '+') {
@@ -109,6 +117,12 @@ func (c *Config) newLayer(entry string, cfg mixer.Config, shape feedForwardShape
 		l.mlp, err = newFeedForward(halves[1], shape)
 	case !alone:
 		l.mlp, err = newFeedForward(c.MLP, shape)
+	}
+	if l.after && err == nil {
+		l.mixer = mixer.NormedAfter(l.mixer, c.newNorm())
+		if l.mlp != nil {
+			l.mlp = mixer.NormedAfter(l.mlp, c.newNorm())
+		}
 	}
 	return l, err
 }

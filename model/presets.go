@@ -11,8 +11,8 @@ import (
 
 // presets are model shapes by name: a small hybrid that learns within minutes, one for an evening, and the published
 // ones (H3, arXiv:2212.14052, appendix; the positions of attention are those of the released checkpoints; Mamba,
-// arXiv:2312.00752, table 12, with the vocabulary of GPT-NeoX; Hyena, arXiv:2302.10866, HyenaDNA, arXiv:2306.15794, and
-// S4, arXiv:2111.00396, by the configurations of their releases). Those of mixer.Info.Tiny are among them, too.
+// arXiv:2312.00752, table 12, with the vocabulary of GPT-NeoX; Hyena, arXiv:2302.10866, HyenaDNA, arXiv:2306.15794,
+// S4, arXiv:2111.00396, and Qwen3.5 by the configurations of their releases). Those of mixer.Info.Tiny are among them, too.
 var presets = map[string]func(c *Config){
 	"tiny":    func(c *Config) { c.tiny(); c.AttnIdx = []int{2} },
 	"small":   func(c *Config) { c.shape(256, 6, 4, 1, 4) },
@@ -32,6 +32,8 @@ var presets = map[string]func(c *Config){
 	"mamba2-780m": func(c *Config) { c.mamba("mamba2", 1536, 48, 16) },
 	"mamba2-1.3b": func(c *Config) { c.mamba("mamba2", 2048, 48, 16) },
 	"mamba2-2.7b": func(c *Config) { c.mamba("mamba2", 2560, 64, 16) },
+
+	"qwen3.5-0.8b": (*Config).qwen35, // its part for texts
 
 	"hyena-153m": func(c *Config) { c.shape(864, 18, 1); c.Mixer, c.DInner, c.VocabSize = hyena153m, 1728, 50257 },
 
@@ -98,6 +100,15 @@ func (c *Config) shape(dModel, nLayer, heads int, attention ...int) {
 func (c *Config) mamba(mixer string, dModel, nLayer, pad int) {
 	c.Mixer, c.Norm, c.MLP, c.DModel, c.NLayer = mixer, NormRMS, MLPNone, dModel, nLayer
 	c.VocabSize, c.PadVocab, c.EmbedDropout, c.AttnDropout = 50277, pad, 0, 0
+}
+
+// qwen35 is the part for texts of Qwen3.5-0.8B, by its config.json.
+func (c *Config) qwen35() {
+	c.DModel, c.DInner, c.VocabSize, c.PadVocab = 1024, 3584, 248320, 1
+	c.Norm, c.MLP, c.LayerNormEpsilon, c.EmbedDropout, c.AttnDropout = NormRMSPlusOne, "swiglu(bias=false)", 1e-6, 0, 0
+	c.Layers = strings.TrimSuffix(strings.Repeat("gated-deltanet(head_k_dim=128,norm_eps=1e-06,num_k_heads=16)*3,"+
+		"gated-attention(bias=false,head_dim=256,kv_heads=2,num_heads=8,out_bias=false,rotary_base=1e+07,"+
+		"rotary_emb_dim=64),", 6), ",")
 }
 
 // Presets lists the names of the presets, sorted.

@@ -13,6 +13,8 @@ import (
 //
 //	y = Σ_chosen w_e·MLP_e(x) + Shared(x),   w = Route(Router(x))
 //
+// With a shared gate, as in Qwen2-MoE and Qwen3-Next, σ(SharedGate(x))·Shared(x) is added in place of Shared(x).
+//
 // Router has a row for each expert. Nothing is computed for experts that are not chosen.
 type Experts struct {
 	Router *Linear
@@ -20,11 +22,13 @@ type Experts struct {
 	// Narrow and Widen come before and after experts that work on fewer channels than the stream has; nil for none.
 	Narrow, Widen *Linear
 	Shared        FeedForward
+	SharedGate    *Linear // (1, d), of the shared part; nil for none
 	Routing       engine.Routing
 	// Balance is the weight of the balancing loss in training (see balance); 0 for none.
 	Balance float64
 
 	matrices func() *expertMatrices
+	ones     func() *tensor.Tensor // (d, 1): a number of each position for all channels
 }
 
 // expertMatrices are the matrices of each expert; gate is empty in MLPs without a gate.
@@ -43,6 +47,7 @@ type ExpertsShape struct {
 	Routing         engine.Routing
 	Balance         float64     // weight of the loss that balances their load in training
 	Shared          FeedForward // used by every position; nil for none
+	SharedGate      bool        // each position multiplies the output of Shared by a sigmoid of its own
 }
 
 // maxExperts limits the cost of an invalid or hostile configuration.
@@ -65,6 +70,15 @@ func NewExperts(s ExpertsShape, outStd float64) (*Experts, error) {
 	m.Router.Weight.Fine = true
 	if s.Bias {
 		m.Bias = NewBuffer(Constant(0), s.Count)
+	}
+	if s.Shared != nil && s.SharedGate {
+		m.SharedGate = withoutBias(s.D, 1, InitStd)
+		m.SharedGate.Weight.Fine = true
+		m.ones = sync.OnceValue(func() *tensor.Tensor {
+			one := tensor.New(s.D, 1)
+			one.Fill(1)
+			return one
+		})
 	}
 	d := s.D
 	if s.Latent > 0 {
@@ -118,9 +132,18 @@ func (m *Experts) Forward(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
 		y = m.Widen.Forward(t, y)
 	}
 	if m.Shared != nil {
-		y = t.Add(y, m.Shared.Forward(t, x))
+		y = t.Add(y, m.shared(t, x))
 	}
 	return y
+}
+
+// shared is what the shared part adds.
+func (m *Experts) shared(t *autograd.Tape, x *tensor.Tensor) *tensor.Tensor {
+	y := m.Shared.Forward(t, x)
+	if m.SharedGate == nil {
+		return y
+	}
+	return t.Gate(y, t.Linear(m.SharedGate.Forward(t, x), m.ones(), nil, engine.None), engine.Sigmoid)
 }
 
 // balance is the loss of "Switch Transformers" (arXiv:2101.03961, §2.2), for experts of which each position uses
@@ -169,5 +192,8 @@ func (m *Experts) Params(prefix string, visit Visitor) {
 	}
 	if m.Shared != nil {
 		m.Shared.Params(prefix+"shared.", visit)
+	}
+	if m.SharedGate != nil {
+		m.SharedGate.Params(prefix+"shared_gate.", visit)
 	}
 }

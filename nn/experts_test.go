@@ -239,3 +239,26 @@ func TestExpertsInBalance(t *testing.T) {
 		t.Errorf("gradient %g, want %d", g[0], 1000+(10*1+100*2)/2)
 	}
 }
+
+// TestSharedGate: each position multiplies what the shared part adds by a sigmoid of its own.
+func TestSharedGate(t *testing.T) {
+	build := func(gate bool) *Experts {
+		m, err := NewExperts(ExpertsShape{D: 8, Inner: 5, Count: 4, Gated: true, Activation: engine.SiLU,
+			Shared: NewGated(8, 6, engine.SiLU, 0.5), SharedGate: gate, Routing: engine.Routing{TopK: 2, Scale: 1}}, 0.5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Params("", func(name string, p *Param) { p.Init = Normal(0.5) })
+		InitAll(m, "", 3)
+		return m
+	}
+	plain, m, tape := build(false), build(true), autograd.NewTape(cpu.Backend{})
+	without, shared := values(plain.Forward(tape, input())), values(m.Shared.Forward(tape, input()))
+	gate, got := values(m.SharedGate.Forward(tape, input())), values(m.Forward(tape, input()))
+	for i, v := range got {
+		s := 1 / (1 + math.Exp(-float64(gate[i/8])))
+		if want := float64(without[i]) + (s-1)*float64(shared[i]); math.Abs(float64(v)-want) > 1e-5 {
+			t.Fatalf("element %d is %g, want %g", i, v, want)
+		}
+	}
+}

@@ -129,6 +129,20 @@ type AddNorm interface {
 	AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor)
 }
 
+// Sum is no norm: the sum alone, for blocks whose norms come after their parts.
+type Sum struct{}
+
+// AddForward returns s = x + r twice.
+func (Sum) AddForward(t *autograd.Tape, x, r *tensor.Tensor) (s, y *tensor.Tensor) {
+	if r != nil {
+		x = t.Add(x, r)
+	}
+	return x, x
+}
+
+// Params visits nothing.
+func (Sum) Params(string, Visitor) {}
+
 // MLP is fc2(a(fc1(x))) with the tanh GELU of the releases, or another activation.
 type MLP struct{ FC1, FC2 *Linear }
 

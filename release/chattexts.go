@@ -48,7 +48,7 @@ func ChatTexts(path string) (map[string][]byte, error) {
 		texts[name] = text
 	}
 	if text, err := disk.ReadText(filepath.Join(dir, model.ConfigFile), maxConfig); err == nil &&
-		hfFamilies[hfType(pythonJSON(text))].options != nil {
+		isHF(hfType(pythonJSON(text))) {
 		texts[PublishedFile] = text
 	}
 	return texts, nil

@@ -35,9 +35,9 @@ func stackedNames(own, input, output string, n int) (names []rename) {
 	for e := range n {
 		mine := fmt.Sprintf("%sexperts.%d.", own, e)
 		names = append(names,
-			rename{mine + "gate.", []model.Source{{Name: input, Part: 2 * e, Of: 2 * n, Stack: n}}},
-			rename{mine + "fc1.", []model.Source{{Name: input, Part: 2*e + 1, Of: 2 * n, Stack: n}}},
-			rename{mine + "fc2.", []model.Source{{Name: output, Part: e, Of: n, Stack: n}}})
+			rename{mine + "gate.weight", []model.Source{{Name: input, Part: 2 * e, Of: 2 * n, Stack: n}}},
+			rename{mine + "fc1.weight", []model.Source{{Name: input, Part: 2*e + 1, Of: 2 * n, Stack: n}}},
+			rename{mine + "fc2.weight", []model.Source{{Name: output, Part: e, Of: n, Stack: n}}})
 	}
 	return names
 }

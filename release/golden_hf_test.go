@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -48,7 +51,9 @@ func TestGoldenHF(t *testing.T) {
 		checkChunksWithin(t, c, m, ids, b, l, meta.tolerance())
 		checkCached(t, c, m, ids, b, l, meta)
 		long := ids32(c.I64("in/ids_long"))
-		golden.CloseAbs(t, "logits_long", logitsOf(m, long, 1), c.F64("out/logits_long"), meta.tolerance())
+		// Six times as many positions have outputs of a head that are almost zero, whose norm makes errors larger.
+		golden.CloseAbs(t, "logits_long", logitsOf(m, long, 1), c.F64("out/logits_long"),
+			max(logitTol, 10*meta.Deviation))
 		checkGreedy(t, c, m, "out/greedy_ids")
 	})
 }
@@ -132,10 +137,11 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 	m.Params("", func(name string, q *nn.Param) {
 		var want []float64
 		for _, s := range p.names.sources(m, name) {
-			if !c.Has("grad/" + s.Name) {
+			s = gradientOf(c, s)
+			if !c.Has(s.Name) {
 				return
 			}
-			g := c.F64("grad/" + s.Name)
+			g := c.F64(s.Name)
 			if p.names.isTurned(s.Name) {
 				g = transposed(g, q.Dim(0), q.Dim(1))
 			}
@@ -144,6 +150,40 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 		}
 		golden.Close(t, "gradient of "+name, gradient(tape, q.Tensor), want, gradTol)
 	})
+}
+
+// oneExpert matches the matrices of experts in tensors of their own.
+var oneExpert = regexp.MustCompile(`^(.*\.mlp\.experts\.)(\d+)\.(gate|up|down)_proj\.weight$`)
+
+// classNames are what Olmo Hybrid's class calls tensors of its files: the filter of queries, keys and values, of which
+// there are twice as many, is one.
+var classNames = map[string]model.Source{
+	"attention_layer_norm": {Name: "input_layernorm"}, "feedforward_layer_norm": {Name: "post_attention_layernorm"},
+	"q_conv1d": {Name: "conv1d", Of: 4}, "k_conv1d": {Name: "conv1d", Part: 1, Of: 4},
+	"v_conv1d": {Name: "conv1d", Part: 1, Of: 2},
+}
+
+// gradientOf returns where the gradient of a tensor is: some cases name it as the class did, not as the file does.
+func gradientOf(c golden.Case, s model.Source) model.Source {
+	s.Name = "grad/" + strings.Replace(s.Name, "model.language_model.", "model.", 1)
+	for file, at := range classNames {
+		if other := strings.Replace(s.Name, file, at.Name, 1); other != s.Name && !c.Has(s.Name) && c.Has(other) {
+			s.Name, s.Part, s.Of = other, at.Part, at.Of
+		}
+	}
+	if m := oneExpert.FindStringSubmatch(s.Name); m != nil && !c.Has(s.Name) {
+		e, half := 0, 1 // down_proj is (experts, d, inner); gate_up_proj has the gate and above it the other
+		fmt.Sscan(m[2], &e)
+		s.Name = m[1] + "down_proj"
+		if m[3] != "down" {
+			s.Name, half = m[1]+"gate_up_proj", 2
+		}
+		s.Of, s.Part = half*c.Shape(s.Name)[0], half*e
+		if m[3] == "up" {
+			s.Part++
+		}
+	}
+	return s
 }
 
 // transposed returns the elements of a matrix (n, k) of which x has those of (k, n).
@@ -173,6 +213,35 @@ func checkCached(t *testing.T, c golden.Case, m *model.Model, ids []int32, b, l 
 		}
 	}
 	golden.CloseAbs(t, "logits_cached", got, c.F64("out/logits_cached"), meta.tolerance())
+}
+
+// TestQwen35TextOnly: the part for texts alone, under its own names, is the model that it is within a release that also
+// sees pictures; written again, each has all its tensors, but for those of other parts where their file is not at hand.
+func TestQwen35TextOnly(t *testing.T) {
+	whole := filepath.Join(golden.Dir(t), "13_hf_qwen3_5_a")
+	alone := filepath.Join(golden.Dir(t), "15_hf_qwen3_5_a_text")
+	m, _ := openHF(t, whole)
+	n, _ := openHF(t, alone)
+	if !slices.Equal(hybridLogits(m), hybridLogits(n)) {
+		t.Error("other logits")
+	}
+	for dir, want := range map[string][]string{whole: {"model.visual.* (2)", "mtp.* (4)"}, alone: nil} {
+		f, err := OpenWeights(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if got := LeftOut(dir, f); !slices.Equal(got, want) {
+			t.Errorf("%s: left out are %q, want %q", dir, got, want)
+		}
+		config, err := os.ReadFile(filepath.Join(dir, model.ConfigFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names := differing(t, dir, hfWritten(t, n, config, f)); len(names) > 0 {
+			t.Errorf("%s: other tensors %q", dir, names)
+		}
+	}
 }
 
 // TestHFDialects: the configurations of a model in the dialects of transformers 4 and 5 are equal.

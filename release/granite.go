@@ -60,8 +60,8 @@ func (o *graniteOptions) model(c *hfCommon) (m published) {
 		}
 		m.config.MLP = entry("swiglu-experts", given{"experts": o.Experts, "top_k": o.Used, "d_inner": o.Expert,
 			"d_shared": o.Inner, "balance": o.Balance}.with(scaled))
-		shared, experts = "mlp.shared.", append(stackedNames("mlp.", "block_sparse_moe.input_linear.",
-			"block_sparse_moe.output_linear.", o.Experts), to("mlp.router.", "block_sparse_moe.router.layer."))
+		shared, experts = "mlp.shared.", append(stackedNames("mlp.", "block_sparse_moe.input_linear.weight",
+			"block_sparse_moe.output_linear.weight", o.Experts), to("mlp.router.", "block_sparse_moe.router.layer."))
 	}
 	half := func(own string, part int) rename {
 		return rename{shared + own, []model.Source{{Name: "shared_mlp.input_linear.", Part: part, Of: 2}}}

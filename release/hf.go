@@ -51,6 +51,10 @@ var hfFamilies = map[string]hfFamily{
 	"mamba2":           hfMamba2,
 	"mistral":          mistral,
 	"nemotron_h":       nemotronH,
+	"qwen3_5":          qwen35,
+	"qwen3_5_moe":      qwen35MoE,
+	"qwen3_next":       qwen3Next,
+	"olmo_hybrid":      olmoHybrid,
 	"qwen2":            qwen2,
 	"qwen3":            qwen3,
 	"recurrent_gemma":  recurrentGemma,
@@ -66,6 +70,9 @@ type hfCommon struct {
 	Tied      *bool  `json:"tie_word_embeddings"`
 	TiedToo   *bool  `json:"tie_embedding"` // LFM2's name for it
 	Positions int    `json:"max_position_embeddings"`
+
+	// Text has the fields of the part for texts, nil where they are not apart, in a model that also sees pictures.
+	Text *json.RawMessage `json:"text_config"`
 
 	hfRotary
 
@@ -91,14 +98,36 @@ func hfType(data []byte) string {
 	return fmt.Sprint(c.Type)
 }
 
+// hfFamilyOf returns the family of a model_type, which may be that of the part for texts alone.
+func hfFamilyOf(name string) (f hfFamily, ok bool) {
+	f, ok = hfFamilies[strings.TrimSuffix(name, textSuffix)]
+	return f, ok
+}
+
+// textSuffix ends the model_type of the part for texts of a model that also sees pictures.
+const textSuffix = "_text"
+
+// isHF reports whether a configuration is of a family that is read.
+func isHF(name string) bool {
+	_, ok := hfFamilyOf(name)
+	return ok
+}
+
 // readHF reads a configuration of the transformers library.
 func readHF(data []byte) (published, error) {
-	family := hfFamilies[hfType(data)]
+	family, _ := hfFamilyOf(hfType(data))
 	var common hfCommon
 	options := family.options()
 	for _, dst := range []any{&common, options} {
 		if err := json.Unmarshal(data, dst); err != nil {
 			return published{}, err
+		}
+	}
+	if common.Text != nil {
+		for _, dst := range []any{&common, options} {
+			if err := json.Unmarshal(*common.Text, dst); err != nil {
+				return published{}, fmt.Errorf("text_config: %w", err)
+			}
 		}
 	}
 	m := options.model(&common)

@@ -2,6 +2,7 @@ package release
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ type hfNames struct {
 	special   map[int][]rename // of exceptional layers: all their names, in full
 	ignored   []string         // prefixes of names that do not belong to the model
 	masks     []string         // ends of such names
+	apart     []string         // prefixes of names of other parts, which are written again as they were read
 
 	optional string   // a prefix that files leave out in all names or in none
 	turned   []string // ends of the names of matrices that lie in files as (in, out)
@@ -98,13 +100,52 @@ func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 	w.Sources = func(parameter string) []model.Source { return n.sources(m, parameter) }
 	w.Extra = func(name, _ string) error {
 		if name == headName && m.Head == nil || strings.HasSuffix(name, ".inv_freq") ||
-			slices.ContainsFunc(n.ignored, func(s string) bool { return strings.HasPrefix(name, s) }) ||
+			hasPrefix(name, n.ignored) || hasPrefix(name, n.apart) ||
 			slices.ContainsFunc(n.masks, func(s string) bool { return strings.HasSuffix(name, s) }) {
 			return nil
 		}
 		return errExtra
 	}
 	return w
+}
+
+// hasPrefix reports whether a name starts with one of some prefixes.
+func hasPrefix(name string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(s string) bool { return strings.HasPrefix(name, s) })
+}
+
+// others returns the tensors of other parts in a file, nil for none.
+func (n *hfNames) others(f *checkpoint.File) (out []checkpoint.Tensor) {
+	if f == nil {
+		return nil
+	}
+	for _, name := range f.Names() {
+		if x, ok := f.Tensor(name); ok && hasPrefix(name, n.apart) {
+			out = append(out, *x)
+		}
+	}
+	return out
+}
+
+// LeftOut describes the tensors of a file that belong to other parts than the language model of a folder: PREFIX* and
+// how many there are.
+func LeftOut(dir string, f *checkpoint.File) (lines []string) {
+	p, err := readConfig(filepath.Join(dir, model.ConfigFile), 0)
+	if err != nil {
+		return nil // reported where the model is read
+	}
+	for _, prefix := range p.names.apart {
+		n := 0
+		for _, name := range f.Names() {
+			if strings.HasPrefix(name, prefix) {
+				n++
+			}
+		}
+		if n > 0 {
+			lines = append(lines, fmt.Sprintf("%s* (%d)", prefix, n))
+		}
+	}
+	return lines
 }
 
 // leftOut reports whether a file has the tensors' names without their optional prefix.

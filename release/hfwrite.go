@@ -56,6 +56,7 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 	if err != nil {
 		return err
 	}
+	tensors = append(tensors, p.names.others(like)...)
 	err = disk.WriteFile(filepath.Join(dir, model.WeightsFile), func(w io.Writer) error {
 		return checkpoint.WriteSafetensors(w, tensors, map[string]string{"format": "pt"})
 	})

@@ -91,7 +91,7 @@ func (o *nemotronOptions) model(c *hfCommon) (m published) {
 	m.config.DInner = o.Inner
 	m.names = hfNames{
 		embedding: []string{"backbone.embeddings.", "backbone.embedding."}, norm: "backbone.norm_f.",
-		layers: "backbone.layers.", layer: []rename{to("norm.", "norm.")}, ignored: []string{"mtp."},
+		layers: "backbone.layers.", layer: []rename{to("norm.", "norm.")}, apart: []string{"mtp."},
 		mixers: map[string][]rename{
 			"mamba2":        mambaNamesIn("mixer."),
 			"attention":     attentionNames("mixer.", "o_proj", o.hfAttention.Heads, kv),

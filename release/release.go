@@ -50,7 +50,7 @@ func familyOfNames(names []string) family {
 func parse(data []byte) (published, error) {
 	data = pythonJSON(data)
 	switch name := hfType(data); {
-	case hfFamilies[name].options != nil:
+	case isHF(name):
 		return readHF(data)
 	case name != "" && name != h3Type:
 		for _, f := range families {

@@ -43,7 +43,7 @@ func infoInputs(t *testing.T, dir string) {
 		text := strings.NewReplacer(change...).Replace(string(config))
 		writeFile(t, filepath.Join(dir, name, model.ConfigFile), []byte(text))
 	}
-	other("unknown", `"granitemoehybrid"`, `"qwen3_next"`)
+	other("unknown", `"granitemoehybrid"`, `"granite_next"`)
 	other("misshapen", `"shared_intermediate_size": 64`, `"shared_intermediate_size": 65`)
 	other("unread", `"rope_scaling": null`, `"rope_scaling": null, "hidden_act": "relu"`)
 	other("bare")
@@ -89,10 +89,10 @@ var infoCases = []infoCase{
 	{"granite/tokenizer.json", 0, []string{"bpe", "280"}, ""},
 	{"granite/config.json", 0, []string{"granitemoehybrid", "mamba2"}, ""},
 	{"h3/model.pt", 0, []string{"pytorch-zip", "word_embeddings"}, ""},
-	{"unknown", 1, []string{"qwen3_next", "BF16"}, `found "qwen3_next", which is not read; want one of bamba, ` +
+	{"unknown", 1, []string{"granite_next", "BF16"}, `found "granite_next", which is not read; want one of bamba, ` +
 		`falcon_h1, falcon_mamba, `},
 	{"unknown", 1, nil, "the nearest by the fields of this configuration is granitemoehybrid"},
-	{"unknown/model.safetensors.index.json", 0, []string{"qwen3_next", "which is not read"}, ""},
+	{"unknown/model.safetensors.index.json", 0, []string{"granite_next", "which is not read"}, ""},
 	{"misshapen", 1, []string{"granitemoehybrid", "BF16"},
 		"shared_mlp.input_linear.weight: found shape [128 48], want [130 48]"},
 	{"unread", 1, []string{"granitemoehybrid"}, `hidden_act: found "relu", want silu`},

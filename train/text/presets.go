@@ -49,6 +49,8 @@ var presets = map[string]func(c *Config){
 	"mamba2-1.3b": func(c *Config) { c.release(1e-3, 256) },
 	"mamba2-2.7b": func(c *Config) { c.release(8e-4, 256) },
 
+	"qwen3.5-0.8b": func(c *Config) { c.release(6e-4, 256) }, // not published: those of other models of its size
+
 	"hyena-153m": func(c *Config) { c.release(6e-4, 256) },
 
 	"s4-wikitext-103": func(c *Config) { // configs/experiment/lm/s4-wt103.yaml: eight devices with a sequence each
