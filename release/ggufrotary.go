@@ -112,14 +112,17 @@ func (v *ggufValuesOf) rotaryValues(p part) {
 
 // ggufDivisorsOf returns the numbers of the tensor of divisors, nil for none.
 func ggufDivisorsOf(layers []layerParts) (values []float32) {
-	for _, p := range layers[0].mixers {
-		if p.text("rotary_scaling") != "divided" {
-			continue
-		}
-		all, _ := engine.ParseDivisors(p.text("rotary_divisors")) // the mixer has checked them
-		for _, x := range all {
-			values = append(values, float32(x))
+	for _, l := range layers {
+		for _, p := range l.mixers {
+			if p.text("rotary_scaling") != "divided" {
+				continue
+			}
+			all, _ := engine.ParseDivisors(p.text("rotary_divisors")) // the mixer has checked them
+			for _, x := range all {
+				values = append(values, float32(x))
+			}
+			return values // those of all layers are the same, or else reading them back finds it
 		}
 	}
-	return values
+	return nil
 }

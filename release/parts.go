@@ -149,7 +149,8 @@ func (p part) size(key string) int { return int(p.number(key)) }
 
 func (p part) set(key string, v float64) { p.options[key] = strconv.FormatFloat(v, 'g', -1, 64) }
 
-// differences lists the options in which a part differs from a wanted one. Numbers are the same if they are in float32.
+// differences lists the options in which a part differs from a wanted one. Numbers are the same if they differ by what
+// two roundings to float32 can do.
 func (p part) differences(want part) (lines []string) {
 	if p.name != want.name {
 		return []string{fmt.Sprintf("found %s, want %s", p.name, want.name)}
@@ -163,13 +164,14 @@ func (p part) differences(want part) (lines []string) {
 	}
 	for _, key := range sortedKeys(keys) {
 		a, b := p.text(key), want.text(key)
-		x, failedX := strconv.ParseFloat(a, 32)
-		y, failedY := strconv.ParseFloat(b, 32)
+		x, failedX := strconv.ParseFloat(a, 64)
+		y, failedY := strconv.ParseFloat(b, 64)
 		zero := func(text string, number float64, failed error) bool {
 			return text == "" || text == "false" || failed == nil && number == 0
 		}
 		switch {
-		case a == b, failedX == nil && failedY == nil && x == y, zero(a, x, failedX) && zero(b, y, failedY):
+		case a == b, zero(a, x, failedX) && zero(b, y, failedY):
+		case failedX == nil && failedY == nil && math.Abs(x-y) <= 0x1p-23*math.Abs(y):
 		default:
 			lines = append(lines, fmt.Sprintf("%s: %s: found %s, want %s", p.name, key, orNone(a), orNone(b)))
 		}
