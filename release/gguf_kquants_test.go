@@ -130,8 +130,8 @@ func TestGGUFZeros(t *testing.T) {
 	}
 }
 
-// TestGGUFRotaryOfHybrids: scaled rotary positions of whole and half heads, in a layer that is not the first, are read back as
-// they were.
+// TestGGUFRotaryOfHybrids: scaled rotary positions of whole and half heads, in a layer that is not the first, are read
+// back as they were.
 func TestGGUFRotaryOfHybrids(t *testing.T) {
 	with := func(options string) *model.Model {
 		m := ggufModel(t, "", func(c *model.Config) {
