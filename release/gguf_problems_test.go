@@ -79,9 +79,9 @@ func TestGGUFProblems(t *testing.T) {
 // TestGGUFUnfit: a model that llama.cpp cannot run is not written, and the error names the reason.
 func TestGGUFUnfit(t *testing.T) {
 	for want, m := range map[string]*model.Model{
-		"found s4d in layers 0, 1":  ggufModel(t, "s4d", nil),
-		"norm: found":               ggufModel(t, "mamba", func(c *model.Config) { c.Norm = model.NormLayer }),
-		"found gelu in layers 0, 1": ggufModel(t, "mamba", func(c *model.Config) { c.MLP = model.MLPGelu }),
+		"found s4d in layers 0, 1":        ggufModel(t, "s4d", nil),
+		"norm: found":                     ggufModel(t, "mamba", func(c *model.Config) { c.Norm = model.NormLayer }),
+		"found mamba/gelu in layers 0, 1": ggufModel(t, "mamba", func(c *model.Config) { c.MLP = model.MLPGelu }),
 		"found mamba in layers 0 and mamba2 in layers 1, which none of its architectures has together": ggufModel(t, "",
 			func(c *model.Config) { c.Layers = "mamba,mamba2" }),
 		"max_position":               ggufModel(t, "mamba", func(c *model.Config) { c.MaxPositions = 64 }),
