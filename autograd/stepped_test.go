@@ -11,7 +11,7 @@ import (
 
 // steppedOperations are those that an engine.RowStepper steps.
 var steppedOperations = []string{"ShiftSSM", "DiagSSM", "DPLRSSM", "SelectiveScan", "SSD",
-	"CausalConv", "Recurrence", "RGLRU"}
+	"CausalConv", "Recurrence", "RGLRU", "DeltaRule", "Phase"}
 
 // TestSteppedRows: one call with stepped rows gives the same bits as a call for each of their positions, in each
 // precision, at small shapes and at large ones.

@@ -34,7 +34,8 @@ type Engine interface {
 }
 
 // RowStepper is an engine that, unless the tape records, steps the positions of stepped rows with a state in ShiftSSM,
-// DiagSSM, DPLRSSM, SelectiveScan, SSD, Recurrence, RGLRU and CausalConv: a call has the bits of one for each position.
+// DiagSSM, DPLRSSM, CausalConv, SelectiveScan, SSD, DeltaRule, Phase, Recurrence and RGLRU: a call has the bits of one
+// for each position.
 type RowStepper interface{ StepsRows() }
 
 // Op is what a recorded operation leaves on the tape. What its backward needs beside inputs and outputs differs from

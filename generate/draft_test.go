@@ -230,20 +230,30 @@ func TestDraftsErrors(t *testing.T) {
 	}
 }
 
+// unstepped is a backend whose engines do not step rows.
+type unstepped struct{ engine.Backend }
+
+func (b unstepped) Open(s *engine.Step) engine.Engine { return struct{ engine.Engine }{b.Backend.Open(s)} }
+
 // TestDrawnAreOneByOne: ids that are drawn have the logits and the state of a call for each, in each precision, in a
-// model whose products are large enough to be computed in several ways.
+// model whose products are large enough to be computed in several ways, and on an engine that does not step rows.
 func TestDrawnAreOneByOne(t *testing.T) {
 	ids := text(3, 50)
-	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
+	for i, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4, engine.Float32} {
 		c := model.DefaultConfig()
 		c.DModel, c.VocabSize, c.NumHeads, c.DState = 192, 600, 4, 16
-		c.Layers = "h3,mamba,attention,mamba2,linear-attention/swiglu"
+		c.Layers = "h3,mamba,attention,mamba2,linear-attention/swiglu,gated-deltanet,rwkv7*2,mamba3"
 		m, err := model.New(c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.Init(5)
-		if err := m.Pack(p); err != nil {
+		if i < 4 {
+			err = m.Pack(p)
+		} else {
+			m.Use(unstepped{m.Backend()})
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		one, many := NewBatch(m, 1), NewBatch(m, 1)

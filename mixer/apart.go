@@ -17,7 +17,8 @@ type piece struct{ i, at, n int }
 // inGroups calls f once for each group of pieces and puts the results together in the order of the rows. Each group has
 // pieces of different rows, and together they are all positions.
 func (r *Rows) inGroups(t *autograd.Tape, groups [][]piece, f forward, xs ...*tensor.Tensor) *tensor.Tensor {
-	ys := make([]*tensor.Tensor, r.Total()) // of the pieces, where they start
+	ys, handed := make([]*tensor.Tensor, r.Total()), make([]*tensor.Tensor, r.Total()) // of pieces, where they start
+	hands := r.Handed != nil && r.Handed.Values == nil
 	for _, group := range groups {
 		part, ins := &Rows{Rows: &engine.Rows{}}, make([]*tensor.Tensor, len(xs))
 		for _, p := range group {
@@ -27,23 +28,36 @@ func (r *Rows) inGroups(t *autograd.Tape, groups [][]piece, f forward, xs ...*te
 				part.Steps = append(part.Steps, r.Steps[from:from+p.n]...)
 			}
 		}
-		for k, x := range xs {
+		cut := func(x *tensor.Tensor) *tensor.Tensor {
 			var cut []*tensor.Tensor
 			for _, p := range group {
 				cut = append(cut, t.Slice(x, r.From(p.i)+p.at, p.n))
 			}
-			ins[k] = stacked(t, cut)
+			return stacked(t, cut)
+		}
+		for k, x := range xs {
+			ins[k] = cut(x)
+		}
+		if r.Handed != nil {
+			part.Handed = &Handed{}
+			if !hands {
+				part.Handed.Values = cut(r.Handed.Values)
+			}
 		}
 		y := f(t, part, ins...)
 		for k, p := range group {
-			of := y
-			if len(group) > 1 {
-				of = t.Slice(y, part.From(k), part.Len(k))
+			at, from, n := r.From(p.i)+p.at, part.From(k), part.Len(k)
+			ys[at] = t.Slice(y, from, n)
+			if hands && part.Handed.Values != nil {
+				handed[at] = t.Slice(part.Handed.Values, from, n)
 			}
-			ys[r.From(p.i)+p.at] = of
 		}
 	}
-	return stacked(t, slices.DeleteFunc(ys, func(y *tensor.Tensor) bool { return y == nil }))
+	none := func(y *tensor.Tensor) bool { return y == nil }
+	if handed = slices.DeleteFunc(handed, none); len(handed) > 0 {
+		r.Handed.Values = stacked(t, handed)
+	}
+	return stacked(t, slices.DeleteFunc(ys, none))
 }
 
 // stacked is xs one after the other.

@@ -92,9 +92,11 @@ func evenly(lo, hi float64) func(*rand.Rand, []float32) {
 func (m *MLSTM) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Tensor {
 	h := m.opt.NumHeads
 	q := t.Scale(m.Q.Forward(t, u), 1/math.Sqrt(float64(m.opt.KeyDim/h)))
-	y := t.MLSTM(engine.MLSTM{Q: q, K: m.K.Forward(t, u), V: m.V.Forward(t, u), I: m.capped(t, m.I.Forward(t, u)),
-		F: logSigmoid(t, m.capped(t, m.F.Forward(t, u))), Heads: h, Eps: m.opt.Eps}, r.Rows,
-		engine.MLSTMSlots{C: r.fixed(0), N: r.fixed(1), M: r.fixed(2)})
+	y := r.oneByOne(t, func(t *autograd.Tape, r *Rows, x ...*tensor.Tensor) *tensor.Tensor {
+		return t.MLSTM(engine.MLSTM{Q: x[0], K: x[1], V: x[2], I: x[3], F: x[4], Heads: h, Eps: m.opt.Eps}, r.Rows,
+			engine.MLSTMSlots{C: r.fixed(0), N: r.fixed(1), M: r.fixed(2)})
+	}, q, m.K.Forward(t, u), m.V.Forward(t, u), m.capped(t, m.I.Forward(t, u)),
+		logSigmoid(t, m.capped(t, m.F.Forward(t, u))))
 	y = t.LayerNorm(y, m.Norm.Tensor, m.no(), h, m.opt.NormEps)
 	return m.Out.Forward(t, t.Gate(y, m.O.Forward(t, u), engine.Sigmoid))
 }
@@ -119,7 +121,7 @@ func (m *MLSTM) NewState() State {
 }
 
 // Traits are those of a recurrence.
-func (m *MLSTM) Traits() Traits { return Traits{} }
+func (m *MLSTM) Traits() Traits { return Traits{StepsRows: true} }
 
 // Params visits the parameters under their official names.
 func (m *MLSTM) Params(prefix string, visit nn.Visitor) {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSteppedRows: a stepped row has the bits of as many rows of one position, one after another, in its results and in
-// the state after it. It does not matter what was read before, nor what else is in the call.
+// the state after it. It does not matter what was read before, what else is in the call, and whether the engine steps.
 func TestSteppedRows(t *testing.T) {
 	for _, v := range variants() {
 		m := v.mixer(t)
@@ -24,8 +24,12 @@ func TestSteppedRows(t *testing.T) {
 				xs[i] = sequences(uint64(i), 1, before[i]+l+i)
 			}
 			part := func(i, lo, hi int) []float32 { return xs[i].Data()[lo*dModel : hi*dModel] }
+			tape := newTape()
+			if rapid.Bool().Draw(t, "no steps") {
+				tape = tape.Through(func(e engine.Engine) engine.Engine { return struct{ engine.Engine }{e} })
+			}
 			read1 := func(r *Rows, x []float32) []float32 {
-				return read(Run(newTape(), m, tensor.FromSlice(x, len(x)/dModel, dModel), r))
+				return read(Run(tape, m, tensor.FromSlice(x, len(x)/dModel, dModel), r))
 			}
 			var states [2][3]State
 			for k := range states {

@@ -75,7 +75,8 @@ func TestDirectReadsSegments(t *testing.T) {
 	if fmt.Sprint(at) != "[699 700]" {
 		t.Errorf("Next was called at %v", at)
 	}
-	if len(told) != 3+(40+generate.StepRows-1)/generate.StepRows+1 || told[0] != "256/699" || told[len(told)-1] != "699/699" {
+	calls := 3 + (40+generate.StepRows-1)/generate.StepRows + 1
+	if len(told) != calls || told[0] != "256/699" || told[calls-1] != "699/699" {
 		t.Errorf("%d calls of Progress: %v", len(told), told)
 	}
 }
