@@ -58,6 +58,9 @@ func (o *phaseOp) forward(row, head int) {
 				sum -= 2 * math.Pi * math.Floor(sum/(2*math.Pi))
 			}
 			o.head(y, t, head)[i] = float32(sum)
+			if o.rows.Stepped(row) {
+				sum = float64(float32(sum)) // as a state between calls
+			}
 		}
 		if after != nil {
 			after[head*o.n+i] = float32(sum)
