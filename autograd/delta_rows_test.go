@@ -13,6 +13,7 @@ import (
 type deltaForm struct {
 	name              string
 	byRow, beta, free bool
+	wide              int // the components of a key at the large shapes
 }
 
 // deltaSequences is DeltaRule of h heads that share hk key heads.
@@ -28,8 +29,8 @@ func deltaSequences(name string, lens []int, keeps []bool, f deltaForm, h, hk, d
 	if f.free {
 		along = append(along, h*dk, h*dk)
 	}
-	// Keys about as long as 1, as a norm makes them, so that the state neither dies nor grows.
-	unit := 1 / math.Sqrt(float64(dk))
+	// Keys of up to about length 1, as a norm makes them, so that the state does not grow.
+	unit := 1 / math.Sqrt(float64(max(dk, f.wide)))
 	return sequences{name: "DeltaRule/" + name, lens: lens, keeps: keeps, along: along, states: [][]int{{h, dk, dv}},
 		of: func(input, _ int, x float64) float64 {
 			switch {
@@ -59,8 +60,8 @@ func deltaSequences(name string, lens []int, keeps []bool, f deltaForm, h, hk, d
 }
 
 var deltaForms = []deltaForm{
-	{name: "gated", beta: true}, {name: "gated_by_row", beta: true, byRow: true}, {name: "free", free: true},
-	{name: "free_by_row", free: true, byRow: true}, {name: "decay"}, {name: "decay_by_row", byRow: true},
+	{"gated", false, true, false, 24}, {"gated_by_row", true, true, false, 24}, {"free", false, false, true, 24},
+	{"free_by_row", true, false, true, 24}, {"decay", false, false, false, 24}, {"decay_by_row", true, false, false, 24},
 }
 
 // The CPU's engine works by blocks of 32 positions, in parts of 16. Rows of up to 8 that have a state are stepped where
@@ -82,10 +83,12 @@ func init() {
 				deltaSequences(f.name+"/mixed", []int{1, 70, 3, 1, 33, 32, 10, 2},
 					[]bool{true, true, true, false, false, true, true, true}, f, 4, 4, 20, 24))...)
 		}
+		gated, free := deltaForms[0], deltaForms[3]
+		gated.wide, free.wide = 128, 64
 		return append(rows, withBig([]sequences{
-			deltaSequences("gated/one_position", []int{1, 1}, all, deltaForms[0], 2, 2, 3, 2),
-			deltaSequences("free_by_row/blocks", []int{67}, all[:1], deltaForms[3], 1, 1, 2, 2),
-		}, deltaSequences("gated/wide", []int{40, 12}, all, deltaForms[0], 2, 1, 128, 128),
-			deltaSequences("free_by_row/wide", []int{40, 12}, all, deltaForms[3], 2, 1, 64, 64))...)
+			deltaSequences("gated/one_position", []int{1, 1}, all, gated, 2, 2, 3, 2),
+			deltaSequences("free_by_row/blocks", []int{67}, all[:1], free, 1, 1, 2, 2),
+		}, deltaSequences("gated/wide", []int{40, 12}, all, gated, 2, 1, 128, 128),
+			deltaSequences("free_by_row/wide", []int{40, 12}, all, free, 2, 1, 64, 64))...)
 	})
 }

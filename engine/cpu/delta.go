@@ -155,5 +155,5 @@ func (k *delta) through(s []float32) {
 		k.lower(k.scores[byQ][w], k.values(w), k.outputs(), k.dv, i > 0)
 	}
 	k.read(byQ, s, k.outputs())
-	k.advance(s)
+	k.advance(s, s)
 }

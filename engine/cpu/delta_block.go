@@ -173,19 +173,19 @@ func (k *delta) read(r int, s []float32, y matrix) {
 	}
 }
 
-// advance makes s, the state before the block, the one after it.
-func (k *delta) advance(s []float32) {
-	k.fade(s)
+// advance makes next the state after the block, with s the one before it. They may be the same.
+func (k *delta) advance(next, s []float32) {
+	k.fade(next, s)
 	for _, w := range k.writers {
-		product(kernel.TN, k.dk, k.dv, k.q, matrix{k.writes[w], k.dk}, k.values(w), matrix{s, k.dv}, true)
+		product(kernel.TN, k.dk, k.dv, k.q, matrix{k.writes[w], k.dk}, k.values(w), matrix{next, k.dv}, true)
 	}
 }
 
-// fade multiplies s by its decay over the block.
-func (k *delta) fade(s []float32) {
-	if k.ByRow() {
-		kernel.ScaleRows(s, k.dv, s, k.dv, k.decay, 1, k.dk, k.dv)
-	} else {
-		kernel.Scale(s, k.decay[0])
+// fade sets y to s times its decay over the block.
+func (k *delta) fade(y, s []float32) {
+	rows, n, step := k.dk, k.dv, 1
+	if !k.ByRow() {
+		rows, n, step = 1, k.dk*k.dv, 0
 	}
+	kernel.ScaleRows(y, n, s, n, k.decay, step, rows, n)
 }

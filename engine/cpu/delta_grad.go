@@ -58,10 +58,10 @@ func (w *deltaGrads) heads(k *delta, row, h int) {
 	held := min(blocks, deltaSegment)
 	segments := (blocks + held - 1) / held
 	g := deltaGrad{delta: k, w: w}
-	buf := getFloats((held+segments+2)*n + 3*q*w.dv + 4*q*w.dk + 4*q*q + w.dk + g.sizeNumbers(q) + g.sizeRows(q))
+	buf := getFloats((held+segments+1)*n + 3*q*w.dv + 4*q*w.dk + 4*q*q + w.dk + g.sizeNumbers(q) + g.sizeRows(q))
 	defer putFloats(buf)
 	f := floats(*buf)
-	states, ds, borders, firsts := f.take(n), f.take(n), f.take(held*n), f.take(segments*n)
+	ds, borders, firsts := f.take(n), f.take(held*n), f.take(segments*n)
 	g.back, g.given, g.dreads[byQ], g.dwrites = f.take(2*q*w.dv), f.take(q*w.dv), f.take(2*q*w.dk), f.two(q*w.dk)
 	g.dscores, g.ddecay = f.four(q*q), f.take(w.dk)
 	if g.ByRow() {
@@ -70,39 +70,38 @@ func (w *deltaGrads) heads(k *delta, row, h int) {
 		g.makeNumbers(&f, q)
 	}
 	before, _ := w.carried.at(row)
-	copyOrClear(states, before, h/heads)
+	copyOrClear(firsts[:n], before, h/heads)
 	copyOrClear(ds, w.states[row].after, h/heads)
 
-	// carry carries the states through a block, having saved them.
-	carry := func(b int, save []float32) {
-		copy(save, states)
+	border := func(b int) []float32 { return borders[b%held*n:][:n] } // the states before block b
+	// advance computes the states after block b.
+	advance := func(next, states []float32, b int) {
 		k.start(w.first[row]+b, h)
 		for j := range heads {
 			k.headEnds(h + j)
-			k.advance(w.stateOf(states, j))
+			k.advance(w.stateOf(next, j), w.stateOf(states, j))
 		}
 	}
-	for b := range (segments - 1) * held {
-		if b%held == 0 {
-			copy(firsts[b/held*n:][:n], states)
+	for i := range segments - 1 {
+		next := firsts[(i+1)*n:][:n]
+		copy(next, firsts[i*n:])
+		for b := i * held; b < (i+1)*held; b++ {
+			advance(next, next, b)
 		}
-		carry(b, nil)
 	}
-	copy(firsts[(segments-1)*n:], states)
 	for i := segments - 1; i >= 0; i-- {
-		lo, hi := i*held, min(blocks, i*held+held)
-		copy(states, firsts[i*n:][:n])
+		lo, hi := i*held, min(blocks, (i+1)*held)
+		copy(border(lo), firsts[i*n:])
 		for b := lo; b < hi-1; b++ {
-			carry(b, borders[(b-lo)*n:][:n])
+			advance(border(b+1), border(b), b)
 		}
-		copy(borders[(hi-1-lo)*n:], states)
 		for b := hi - 1; b >= lo; b-- {
 			k.start(w.first[row]+b, h)
 			k.compareKeys()
 			g.startKeys()
 			for j := range heads {
 				k.head(h + j)
-				g.head(w.stateOf(borders[(b-lo)*n:], j), w.stateOf(ds, j))
+				g.head(w.stateOf(border(b), j), w.stateOf(ds, j))
 			}
 			g.endKeys()
 		}
@@ -148,7 +147,7 @@ func (g *deltaGrad) head(s, ds []float32) {
 		}
 	}
 	g.decayGrad(s, ds)
-	k.fade(ds)
+	k.fade(ds, ds)
 	if g.dreads[byP] = g.dreads[byQ][q*dk:]; g.fromZero {
 		clear(g.dreads[byQ][:rows*dk])
 	} else {

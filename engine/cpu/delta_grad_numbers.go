@@ -8,13 +8,14 @@ type numberGrads struct {
 	exponents []float32       // of those of between (q, q)
 	ones      []float32       // (q)
 	sums      []float32       // scratch (q)
+	unused    []float32       // (dk)
 	upTo, on  []float64       // of exponents from the border before up to a position, and of those from it on (q)
 }
 
-func (g *deltaGrad) sizeNumbers(q int) int { return 5*q*q + 2*q }
+func (g *deltaGrad) sizeNumbers(q int) int { return 5*q*q + 2*q + g.dk }
 
 func (g *deltaGrad) makeNumbers(f *floats, q int) {
-	g.numberGrads = numberGrads{dproducts: f.four(q * q), exponents: f.take(q * q), ones: f.take(q), sums: f.take(q),
+	g.numberGrads = numberGrads{dproducts: f.four(q * q), exponents: f.take(q * q), ones: f.take(q), sums: f.take(q), unused: f.take(g.dk),
 		upTo: make([]float64, q), on: make([]float64, q)}
 	for i := range g.ones {
 		g.ones[i] = 1
@@ -140,30 +141,29 @@ func (g *deltaGrad) fromBorder(r int) {
 	if r == byP && g.free() {
 		before = 1 // it reads before the decay
 	}
-	for t := range g.q {
-		row := g.dreads[r][t*g.dk:][:g.dk]
-		if t >= before {
-			g.upTo[t-before] += float64(kernel.Dot(row, g.reads[r][t*g.dk:][:g.dk]))
-		}
-		if to := g.din[r]; to.x != nil {
-			kernel.Axpy(g.starts[r][t], row, to.row(t)[:g.dk])
-		}
+	g.addTimes(g.din[r], g.starts[r], g.dreads[r], matrix{g.reads[r], g.dk})
+	for t := before; t < g.q; t++ {
+		g.upTo[t-before] += float64(g.sums[t])
 	}
 }
 
 // toBorder is the backward of a writer decayed to the border after.
 func (g *deltaGrad) toBorder(w int) {
-	for t := range g.q {
-		row := g.dwrites[w][t*g.dk:][:g.dk]
-		dot := kernel.Dot(row, g.out[w].row(t)[:g.dk])
+	g.addTimes(g.dout[w], g.ends, g.dwrites[w], g.out[w])
+	for t, dot := range g.sums[:g.q] {
 		g.on[t] += float64(g.ends[t] * dot)
 		if g.Beta != nil {
 			g.addBeta(t, g.toEnd[t]*dot)
 		}
-		if to := g.dout[w]; to.x != nil {
-			kernel.Axpy(g.ends[t], row, to.row(t)[:g.dk])
-		}
 	}
+}
+
+// addTimes adds rows of d times factors to rows, where they are wanted, and sets sums to the products of d and w.
+func (g *deltaGrad) addTimes(to matrix, factors, d []float32, w matrix) {
+	if to.x == nil {
+		to = matrix{g.unused, 0}
+	}
+	kernel.AxpyDots(g.sums, to.x, to.ld, factors, d, g.dk, w.x, w.ld, g.q, g.dk)
 }
 
 // steps adds up the gradients of g. The exponent of between[t, s] is the sum of g from s+1 to t. So to the gradient of g

@@ -9,7 +9,7 @@ type rowGrads struct {
 	dwriteIn  [2][]float32 // (q, dk)
 	dreadPart []float32    // of a reader (q, dk)
 	sum       []float32    // of gradients of exponents (dk)
-	unused    []float32    // (dk)
+	dummy     []float32    // (dk)
 	work      []float32
 }
 
@@ -23,7 +23,7 @@ func (g *deltaGrad) sizeRows(q int) int {
 func (g *deltaGrad) makeRows(f *floats, q int) {
 	n := q * g.dk
 	g.rowGrads = rowGrads{dg: f.take(n), dreadIn: f.two(n), dwriteIn: f.two(n), dreadPart: f.take(n), sum: f.take(g.dk),
-		unused: f.take(g.dk), work: f.take(kernel.DecayedWork)}
+		dummy: f.take(g.dk), work: f.take(kernel.DecayedWork)}
 	for w := range 2 { // where there is no p, its scores have none
 		clear(g.dscores[byP][w])
 	}
@@ -102,7 +102,7 @@ func (g *deltaGrad) writersBack(w, t0, t1 int) {
 	d, after := g.dwrites[w], k.earlier(w, t1)
 	// To the gradient of g at a position belong those of the writers before it.
 	clear(g.sum)
-	kernel.AddRunning(g.sum, g.unused, 0, 0, d, 0, dk, after, 0, dk, t0)
+	kernel.AddRunning(g.sum, g.dummy, 0, 0, d, 0, dk, after, 0, dk, t0)
 	kernel.Add(g.dg[at:at+dk], g.sum)
 	if rows > 1 {
 		kernel.AddRunning(g.sum, g.dg, at+dk, dk, d, at, dk, after, at, dk, rows-1)

@@ -12,6 +12,7 @@ func (c vector) delta() {
 	c.deltaStep("deltaStep", 1)
 	c.deltaStep("deltaStepTwice", 2)
 	c.solveLower()
+	c.axpyDots()
 }
 
 // deltaStep goes down the rows of a state with as many columns as there are accumulators for, from left to right.
@@ -149,5 +150,37 @@ func (c vector) solveLower() {
 	c.ifZero(left, "done")
 	panel(1, c.mask(left))
 	c.Label("done")
+	c.end()
+}
+
+// axpyDots goes through each row once for both.
+func (c vector) axpyDots() {
+	c.function("axpyDots", "func(rows, n int, dots, y *float32, ys int, f, x *float32, xs int, w *float32, ws int)",
+		"adds f[r]·x[r·xs + i] to y[r·ys + i], rounded once, and sets dots[r] = Σ_i x[r·xs + i]·w[r·ws + i], for r < "+
+			"rows, at least 1, and i < n. A sum has one strand for each lane; then halves are added onto one another.")
+	rows, dots, y, f, x, w := c.arg("rows"), c.arg("dots"), c.arg("y"), c.arg("f"), c.arg("x"), c.arg("w")
+	ys, xs, ws := c.bytes("ys"), c.bytes("xs"), c.bytes("ws")
+	columns := c.span(c.arg("n"))
+	factor, v, t, sum := c.vec(0), c.vec(1), c.vec(2), c.vec(3)
+	c.Label("row")
+	c.VBROADCASTSS(Mem{Base: f}, factor)
+	c.zero(sum)
+	c.each("columns", columns, func(i reg.GPVirtual, mask reg.Register) {
+		c.load(float(x, i), v, mask)
+		c.load(float(w, i), t, mask)
+		c.VFMADD231PS(v, t, sum)
+		c.load(float(y, i), t, mask)
+		c.VFMADD231PS(factor, v, t)
+		c.store(t, mask, float(y, i))
+	})
+	c.fold(c.VADDPS, sum, t)
+	c.VMOVSS(c.xmm(sum), Mem{Base: dots})
+	for _, p := range []reg.GPVirtual{f, dots} {
+		c.ADDQ(U8(4), p)
+	}
+	c.ADDQ(ys, y)
+	c.ADDQ(xs, x)
+	c.ADDQ(ws, w)
+	c.countDown(rows, "row")
 	c.end()
 }

@@ -810,6 +810,12 @@ func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *flo
 //go:noescape
 func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
 
+// vecAxpyDots adds f[r]·x[r·xs + i] to y[r·ys + i], rounded once, and sets dots[r] = Σ_i x[r·xs + i]·w[r·ws + i], for
+// r < rows, at least 1, and i < n. A sum has one strand for each lane; then halves are added onto one another.
+//
+//go:noescape
+func vecAxpyDots(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int)
+
 // vecDecayPart computes DecayPart for n columns of at least one row. Rows lie ld floats apart, those of logs gs.
 //
 //go:noescape

@@ -1056,6 +1056,15 @@ TEXT ·vecSolveLower(SB), NOSPLIT, $0-56
 avx2:
 	JMP  ·solveLowerAVX2(SB)
 
+// func vecAxpyDots(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int)
+TEXT ·vecAxpyDots(SB), NOSPLIT, $0-80
+	CMPQ ·cpu(SB), $const_avx512
+	JLT  avx2
+	JMP  ·axpyDotsAVX512(SB)
+
+avx2:
+	JMP  ·axpyDotsAVX2(SB)
+
 // func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
 TEXT ·vecDecayPart(SB), NOSPLIT, $0-72
 	CMPQ ·cpu(SB), $const_avx512

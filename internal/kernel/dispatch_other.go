@@ -311,6 +311,9 @@ func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *flo
 
 func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int) {}
 
+func vecAxpyDots(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int) {
+}
+
 func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int) {
 }
 

@@ -213,6 +213,9 @@ func deltaStepTwiceAVX2(dk int, n int, ld int, s *float32, decay *float32, q *fl
 func solveLowerAVX2(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
 
 //go:noescape
+func axpyDotsAVX2(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int)
+
+//go:noescape
 func decayPartAVX2(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
 
 //go:noescape

@@ -5878,6 +5878,76 @@ done:
 	VZEROUPPER
 	RET
 
+// func axpyDotsAVX2(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int)
+// Requires: AVX, FMA3
+TEXT ·axpyDotsAVX2(SB), NOSPLIT, $0-80
+	MOVQ    rows+0(FP), AX
+	MOVQ    dots+16(FP), CX
+	MOVQ    y+24(FP), DX
+	MOVQ    f+40(FP), BX
+	MOVQ    x+48(FP), SI
+	MOVQ    w+64(FP), DI
+	MOVQ    ys+32(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    xs+56(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    ws+72(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    n+8(FP), R11
+	MOVQ    R11, R12
+	ANDQ    $0x07, R12
+	SUBQ    R12, R11
+	MOVQ    R12, R13
+	LEAQ    masks<>+32(SB), R14
+	NEGQ    R13
+	VMOVUPS (R14)(R13*4), Y15
+
+row:
+	VBROADCASTSS (BX), Y0
+	VXORPS       Y3, Y3, Y3
+	XORQ         R13, R13
+	TESTQ        R11, R11
+	JZ           columns_tail
+
+columns_loop:
+	VMOVUPS     (SI)(R13*4), Y1
+	VMOVUPS     (DI)(R13*4), Y2
+	VFMADD231PS Y1, Y2, Y3
+	VMOVUPS     (DX)(R13*4), Y2
+	VFMADD231PS Y0, Y1, Y2
+	VMOVUPS     Y2, (DX)(R13*4)
+	ADDQ        $0x08, R13
+	CMPQ        R13, R11
+	JLT         columns_loop
+
+columns_tail:
+	TESTQ       R12, R12
+	JZ          columns_done
+	VMASKMOVPS  (SI)(R13*4), Y15, Y1
+	VMASKMOVPS  (DI)(R13*4), Y15, Y2
+	VFMADD231PS Y1, Y2, Y3
+	VMASKMOVPS  (DX)(R13*4), Y15, Y2
+	VFMADD231PS Y0, Y1, Y2
+	VMASKMOVPS  Y2, Y15, (DX)(R13*4)
+
+columns_done:
+	VEXTRACTF128 $0x01, Y3, X2
+	VADDPS       X2, X3, X3
+	VPERMILPS    $0x0e, X3, X2
+	VADDPS       X2, X3, X3
+	VPERMILPS    $0x01, X3, X2
+	VADDPS       X2, X3, X3
+	VMOVSS       X3, (CX)
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, CX
+	ADDQ         R8, DX
+	ADDQ         R9, SI
+	ADDQ         R10, DI
+	DECQ         AX
+	JNZ          row
+	VZEROUPPER
+	RET
+
 // func decayPartAVX2(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·decayPartAVX2(SB), NOSPLIT, $0-72

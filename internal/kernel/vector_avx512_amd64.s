@@ -6470,6 +6470,78 @@ done:
 	VZEROUPPER
 	RET
 
+// func axpyDotsAVX512(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·axpyDotsAVX512(SB), NOSPLIT, $0-80
+	MOVQ  rows+0(FP), AX
+	MOVQ  dots+16(FP), CX
+	MOVQ  y+24(FP), DX
+	MOVQ  f+40(FP), BX
+	MOVQ  x+48(FP), SI
+	MOVQ  w+64(FP), DI
+	MOVQ  ys+32(FP), R8
+	SHLQ  $0x02, R8
+	MOVQ  xs+56(FP), R9
+	SHLQ  $0x02, R9
+	MOVQ  ws+72(FP), R10
+	SHLQ  $0x02, R10
+	MOVQ  n+8(FP), R11
+	MOVQ  R11, R12
+	ANDQ  $0x0f, R12
+	SUBQ  R12, R11
+	MOVQ  R12, R13
+	MOVL  $-1, R14
+	BZHIL R13, R14, R14
+	KMOVW R14, K1
+
+row:
+	VBROADCASTSS (BX), Z0
+	VPXORD       Z3, Z3, Z3
+	XORQ         R13, R13
+	TESTQ        R11, R11
+	JZ           columns_tail
+
+columns_loop:
+	VMOVUPS     (SI)(R13*4), Z1
+	VMOVUPS     (DI)(R13*4), Z2
+	VFMADD231PS Z1, Z2, Z3
+	VMOVUPS     (DX)(R13*4), Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, (DX)(R13*4)
+	ADDQ        $0x10, R13
+	CMPQ        R13, R11
+	JLT         columns_loop
+
+columns_tail:
+	TESTQ       R12, R12
+	JZ          columns_done
+	VMOVUPS.Z   (SI)(R13*4), K1, Z1
+	VMOVUPS.Z   (DI)(R13*4), K1, Z2
+	VFMADD231PS Z1, Z2, Z3
+	VMOVUPS.Z   (DX)(R13*4), K1, Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, K1, (DX)(R13*4)
+
+columns_done:
+	VEXTRACTF64X4 $0x01, Z3, Y2
+	VADDPS        Y2, Y3, Y3
+	VEXTRACTF128  $0x01, Y3, X2
+	VADDPS        X2, X3, X3
+	VPERMILPS     $0x0e, X3, X2
+	VADDPS        X2, X3, X3
+	VPERMILPS     $0x01, X3, X2
+	VADDPS        X2, X3, X3
+	VMOVSS        X3, (CX)
+	ADDQ          $0x04, BX
+	ADDQ          $0x04, CX
+	ADDQ          R8, DX
+	ADDQ          R9, SI
+	ADDQ          R10, DI
+	DECQ          AX
+	JNZ           row
+	VZEROUPPER
+	RET
+
 // func decayPartAVX512(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·decayPartAVX512(SB), NOSPLIT, $0-72

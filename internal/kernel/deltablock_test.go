@@ -49,3 +49,28 @@ func TestSolveLower(t *testing.T) {
 		}
 	})
 }
+
+// TestAxpyDots: rows and sums in float64, with nothing touched around.
+func TestAxpyDots(t *testing.T) {
+	rng := rand.New(rand.NewPCG(65, 65))
+	atLevels(t, func(t *testing.T) {
+		for n := 1; n < 70; n++ {
+			rows := 1 + rng.IntN(9)
+			xs, ws, ys := n+rng.IntN(5), n+rng.IntN(5), n+rng.IntN(5)
+			x, w, f := normals(rng, rows*xs), normals(rng, rows*ws), normals(rng, rows)
+			y, dots := frame(normals(rng, rows*ys), 1), frame(normals(rng, rows), 2)
+			want, sums := wide(y.x()), make([]float64, rows)
+			for r := range rows {
+				for i := range n {
+					want[r*ys+i] += float64(f[r]) * float64(x[r*xs+i])
+					sums[r] += float64(x[r*xs+i]) * float64(w[r*ws+i])
+				}
+			}
+			AxpyDots(dots.x(), y.x(), ys, f, x, xs, w, ws, rows, n)
+			within(t, "y", y.x(), want, 1e-6)
+			within(t, "dots", dots.x(), sums, 1e-6)
+			y.check(t, "y")
+			dots.check(t, "dots")
+		}
+	})
+}

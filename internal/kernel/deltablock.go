@@ -38,3 +38,25 @@ func solveLower(x []float32, x0, xs int, m []float32, m0, mi, mj, rows, n int) {
 		}
 	}
 }
+
+// AxpyDots adds f[r]·x[r·xs + i] to y[r·ys + i], and sets dots[r] = Σ_i x[r·xs + i]·w[r·ws + i], for r < rows and i < n.
+func AxpyDots(dots, y []float32, ys int, f, x []float32, xs int, w []float32, ws, rows, n int) {
+	if rows <= 0 || n <= 0 {
+		return
+	}
+	_, _, _, _, _ = dots[:rows], y[(rows-1)*ys:][:n], f[:rows], x[(rows-1)*xs:][:n], w[(rows-1)*ws:][:n]
+	if cpu != generic {
+		for r, part := 0, max(1, callLength/n); r < rows; r += part {
+			vecAxpyDots(min(part, rows-r), n, &dots[r], &y[r*ys], ys, &f[r], &x[r*xs], xs, &w[r*ws], ws)
+		}
+		return
+	}
+	for r := range rows {
+		sum := float32(0)
+		for i, v := range x[r*xs:][:n] {
+			sum += float32(v * w[r*ws+i])
+			y[r*ys+i] += float32(f[r] * v)
+		}
+		dots[r] = sum
+	}
+}
