@@ -55,7 +55,8 @@ const composed = "mamba2(headdim=4,d_state=3,in_scale=0.5)+attention(kv_heads=1,
 
 // handing are layers that hand something on, and second parts that have a state.
 const handing = "rwkv7(norm_eps=1)/channel-mix,attention," +
-	"gated-conv+rwkv7(norm_eps=1)/channel-mix(d_inner=20,in_scale=0.5),channel-mix,zamba2-shared(d_inner=20)>rwkv7(norm_eps=1)/channel-mix"
+	"gated-conv+rwkv7(norm_eps=1)/channel-mix(d_inner=20,in_scale=0.5),channel-mix," +
+	"zamba2-shared(d_inner=20)>rwkv7(norm_eps=1)/channel-mix"
 
 // every lists all mixers of the registry, so a new one is tested, too. At the first position the norm of heads takes
 // the sign of a single product, unless its epsilon is large.
