@@ -233,7 +233,9 @@ func TestDraftsErrors(t *testing.T) {
 // unstepped is a backend whose engines do not step rows.
 type unstepped struct{ engine.Backend }
 
-func (b unstepped) Open(s *engine.Step) engine.Engine { return struct{ engine.Engine }{b.Backend.Open(s)} }
+func (b unstepped) Open(s *engine.Step) engine.Engine {
+	return struct{ engine.Engine }{b.Backend.Open(s)}
+}
 
 // TestDrawnAreOneByOne: ids that are drawn have the logits and the state of a call for each, in each precision, in a
 // model whose products are large enough to be computed in several ways, and on an engine that does not step rows.
