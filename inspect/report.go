@@ -205,7 +205,8 @@ func (r *Report) print(t status.Table) error {
 			as = "as in the file, with the results of float32; --precision int8 for less"
 		}
 		if len(r.LeftOut) > 0 {
-			t.Row("left out", "%s: tensors of other parts than the language model", brief.Line(strings.Join(r.LeftOut, ", ")))
+			t.Row("left out", "%s: tensors of other parts than the language model",
+				brief.Line(strings.Join(r.LeftOut, ", ")))
 		}
 		t.Row("memory", "weights of %s when it runs, %s", status.Bytes(r.Weights.InMemory), as)
 	}

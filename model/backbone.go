@@ -31,8 +31,8 @@ func (bb *Backbone) NewTape() *autograd.Tape { return autograd.NewTape(bb.backen
 // use sets the engine of tapes.
 func (bb *Backbone) use(b engine.Backend) { bb.backend, bb.Tapes = b, autograd.NewTapes(b) }
 
-// Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)). If the norms come after the parts,
-// these two are nn.Sum.
+// Block is one layer: x + mixer(norm1(x)), then, if it has an MLP, x + mlp(norm2(x)). If the norms come after the
+// parts, these two are nn.Sum.
 type Block struct {
 	Kind         string // names of its mixers
 	Mixer        mixer.Mixer

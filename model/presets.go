@@ -12,7 +12,8 @@ import (
 // presets are model shapes by name: a small hybrid that learns within minutes, one for an evening, and the published
 // ones (H3, arXiv:2212.14052, appendix; the positions of attention are those of the released checkpoints; Mamba,
 // arXiv:2312.00752, table 12, with the vocabulary of GPT-NeoX; Hyena, arXiv:2302.10866, HyenaDNA, arXiv:2306.15794,
-// S4, arXiv:2111.00396, and Qwen3.5 by the configurations of their releases). Those of mixer.Info.Tiny are among them, too.
+// S4, arXiv:2111.00396, and Qwen3.5 by the configurations of their releases). Those of mixer.Info.Tiny are among them,
+// too.
 var presets = map[string]func(c *Config){
 	"tiny":    func(c *Config) { c.tiny(); c.AttnIdx = []int{2} },
 	"small":   func(c *Config) { c.shape(256, 6, 4, 1, 4) },

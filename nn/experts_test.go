@@ -244,7 +244,8 @@ func TestExpertsInBalance(t *testing.T) {
 func TestSharedGate(t *testing.T) {
 	build := func(gate bool) *Experts {
 		m, err := NewExperts(ExpertsShape{D: 8, Inner: 5, Count: 4, Gated: true, Activation: engine.SiLU,
-			Shared: NewGated(8, 6, engine.SiLU, 0.5), SharedGate: gate, Routing: engine.Routing{TopK: 2, Scale: 1}}, 0.5)
+			Shared: NewGated(8, 6, engine.SiLU, 0.5), SharedGate: gate,
+			Routing: engine.Routing{TopK: 2, Scale: 1}}, 0.5)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,8 +48,8 @@ func TestLogitsOfLlamaCpp(t *testing.T) {
 	})
 }
 
-// TestGGUFRotary: the scaling of rotary positions in a file, and what is wrong with one.
-func TestGGUFRotary(t *testing.T) {
+// TestGGUFRotaryScaling: the scaling of rotary positions in a file, and what is wrong with one.
+func TestGGUFRotaryScaling(t *testing.T) {
 	h := llamaHybrids[slices.IndexFunc(llamaHybrids, func(h llamaHybrid) bool { return h.arch == "falcon-h1" })]
 	plain := maps.Clone(h.values)
 	golden.Run(t, h.golden, func(t *testing.T, c golden.Case) {

@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// olmoHybrid is Olmo Hybrid (Ai2): gated delta networks, in every fourth layer attention, then a gated MLP. The norms of
-// a layer of attention come after its parts, and those of queries and keys are over all heads at once.
+// olmoHybrid is Olmo Hybrid (Ai2): gated delta networks, in every fourth layer attention, then a gated MLP. The norms
+// of a layer of attention come after its parts, and those of queries and keys are over all heads at once.
 var olmoHybrid = hfFamily{options: func() hfOptions {
 	return &olmoHybridOptions{hfAttention: hfAttention{Heads: 30}, hfLinearHeads: hfLinearHeads{Conv: 4},
 		NegEigval: true, Inner: 11008, Eps: 1e-6}
