@@ -135,9 +135,11 @@ func (m *Mamba3) Forward(t *autograd.Tape, u *tensor.Tensor, r *Rows) *tensor.Te
 	bc = t.Turn(bc, bias, phase, engine.Turning{Ranks: 2 * m.ranks, Groups: m.opt.Groups, Heads: m.heads,
 		Halves: m.opt.MIMO})
 	k := t.Split(bc, keys, keys)
-	y := t.Trapezoid(engine.Trapezoid{Q: k[1], K: k[0], V: t.Join(m.spread(t, p[1], m.MimoX)...), A: a, Dt: dt,
-		Lambda: t.Activate(p[5], engine.Sigmoid), D: m.D.Tensor, Heads: m.heads, Ranks: m.ranks}, r.Rows,
-		engine.TrapezoidSlots{S: r.fixed(1), K: r.fixed(2), V: r.fixed(3)})
+	y := r.oneByOne(t, func(t *autograd.Tape, r *Rows, x ...*tensor.Tensor) *tensor.Tensor {
+		return t.Trapezoid(engine.Trapezoid{Q: x[0], K: x[1], V: x[2], A: x[3], Dt: x[4], Lambda: x[5], D: m.D.Tensor,
+			Heads: m.heads, Ranks: m.ranks}, r.Rows,
+			engine.TrapezoidSlots{S: r.fixed(1), K: r.fixed(2), V: r.fixed(3)})
+	}, k[1], k[0], t.Join(m.spread(t, p[1], m.MimoX)...), a, dt, t.Activate(p[5], engine.Sigmoid))
 	return m.Out.Forward(t, m.gate(t, y, p[0]))
 }
 
@@ -217,7 +219,7 @@ func (m *Mamba3) NewState() State {
 }
 
 // Traits are those of a recurrence.
-func (m *Mamba3) Traits() Traits { return Traits{Steps: true} }
+func (m *Mamba3) Traits() Traits { return Traits{Steps: true, StepsRows: true} }
 
 // Params visits the parameters under their official names.
 func (m *Mamba3) Params(prefix string, visit nn.Visitor) {

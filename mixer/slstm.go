@@ -117,11 +117,7 @@ func (m *SLSTM) Params(prefix string, visit nn.Visitor) {
 
 func (m *SLSTM) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.NumHeads} }
 
-// stateRules say that all parts go through the gates, which the output is part of.
+// stateRules say that the output goes on through the gates, and that the stabilizer is the larger of two.
 func (m *SLSTM) stateRules(*autograd.Tape) map[string]StateRule {
-	rules := map[string]StateRule{}
-	for _, name := range []string{"y", "c", "n", "m"} {
-		rules[name] = StateRule{NotLinear: true}
-	}
-	return rules
+	return map[string]StateRule{"y": {NotLinear: true}, "m": {NotLinear: true}}
 }
