@@ -61,7 +61,8 @@ func deltaSequences(name string, lens []int, keeps []bool, f deltaForm, h, hk, d
 
 var deltaForms = []deltaForm{
 	{"gated", false, true, false, 24}, {"gated_by_row", true, true, false, 24}, {"free", false, false, true, 24},
-	{"free_by_row", true, false, true, 24}, {"decay", false, false, false, 24}, {"decay_by_row", true, false, false, 24},
+	{"free_by_row", true, false, true, 24}, {"decay", false, false, false, 24},
+	{"decay_by_row", true, false, false, 24},
 }
 
 // The CPU's engine works by blocks of 32 positions, in parts of 16. Rows of up to 8 that have a state are stepped where
@@ -78,7 +79,8 @@ func init() {
 			}
 			rows = append(rows, withBig([]sequences{
 				deltaSequences(f.name, []int{5, 5}, nil, f, 2, 2, 3, 4),
-				deltaSequences(f.name+"/ages", []int{1, 35, 2, 1, 6}, []bool{true, true, true, false, false}, f, 2, 1, 2, 2),
+				deltaSequences(f.name+"/ages", []int{1, 35, 2, 1, 6}, []bool{true, true, true, false, false}, f, 2, 1,
+					2, 2),
 			}, deltaSequences(f.name+"/equal", []int{70, 70}, all, f, h, hk, 24, 20),
 				deltaSequences(f.name+"/mixed", []int{1, 70, 3, 1, 33, 32, 10, 2},
 					[]bool{true, true, true, false, false, true, true, true}, f, 4, 4, 20, 24))...)

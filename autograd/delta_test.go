@@ -18,10 +18,15 @@ func TestDeltaOddities(t *testing.T) {
 	inf := math.Inf(-1)
 	for _, f := range deltaForms {
 		for name, odd := range map[string]func(input, i int, x float64) float64{
-			"forgets":      func(_, i int, x float64) float64 { return []float64{x, inf, -1e30, x, -200}[i%5] },
-			"forgets late": func(_, i int, x float64) float64 { return []float64{x, x, x, x, x, x, x, x, x, x, x, inf}[i%12] },
-			"never fades":  func(_, _ int, _ float64) float64 { return 0 },
-			"fades fast":   func(_, _ int, x float64) float64 { return 30 * x },
+			"forgets": func(_, i int, x float64) float64 { return []float64{x, inf, -1e30, x, -200}[i%5] },
+			"forgets late": func(_, i int, x float64) float64 {
+				if i%12 == 11 {
+					return inf
+				}
+				return x
+			},
+			"never fades": func(_, _ int, _ float64) float64 { return 0 },
+			"fades fast":  func(_, _ int, x float64) float64 { return 30 * x },
 		} {
 			s := deltaSequences(f.name, []int{70, 33, 3, 1}, []bool{true, false, true, true}, f, 2, 1, 3, 2)
 			of := s.of
@@ -49,8 +54,8 @@ func TestDeltaOddities(t *testing.T) {
 	}
 }
 
-// TestDeltaForgetsWhatIsNotFinite: a decay of 0 forgets NaN, whether it was in the state before a row or came by a value,
-// in blocks and in steps. With free a and b a state is read before it decays, and so NaN stays.
+// TestDeltaForgetsWhatIsNotFinite: a decay of 0 forgets NaN, whether it was in the state before a row or came by a
+// value, in blocks and in steps. With free a and b a state is read before it decays, and so NaN stays.
 func TestDeltaForgetsWhatIsNotFinite(t *testing.T) {
 	const forgets = 3 // the position that does
 	for _, f := range deltaForms {
@@ -70,7 +75,8 @@ func TestDeltaForgetsWhatIsNotFinite(t *testing.T) {
 						}
 					}
 					want := runDelta(r, r.tensors(s.shapes(), in), record)
-					for name, at := range map[string][2]int{"value": {2, 2*(forgets-2) + 1}, "state": {len(in) - 1, 1}} {
+					value, state := [2]int{2, 2*(forgets-2) + 1}, [2]int{len(in) - 1, 1}
+					for name, at := range map[string][2]int{"value": value, "state": state} {
 						x := r.random(s.shapes(), 6)
 						x[3] = g
 						x[at[0]][at[1]] = math.NaN()
@@ -133,4 +139,11 @@ func TestDeltaLong(t *testing.T) {
 	tape := autograd.NewTape(engines["cpu"])
 	tape.DeltaRule(x, engine.NewRows(n), engine.Slots{&engine.Slot{X: state}})
 	near(t, "state", numbers(state), s, 1e-4)
+}
+
+// TestDeltaLongBackward: the gradients of a row whose states before blocks are too many to be held at once.
+func TestDeltaLongBackward(t *testing.T) {
+	s := deltaSequences("long", []int{8300}, []bool{true}, deltaForms[0], 1, 1, 2, 1)
+	r := s.row()
+	r.agree(t, s.shapes(), r.random(s.shapes(), 4), false)
 }

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"math"
+
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -14,6 +16,8 @@ var operations = map[string]func(d, l int) ([]*tensor.Tensor, func(t *autograd.T
 	"linear-attention": linearAttention,
 	"hyena":            hyenaOperator,
 	"s4":               s4Systems,
+	"gated-deltanet":   deltaRule(1),
+	"kda":              deltaRule(128),
 }
 
 // selectiveScan is the scan of Mamba: 2d channels of 16 states, dt from 0 to 0.1 and A from -1 to -16.
@@ -57,6 +61,27 @@ func s4Systems(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tenso
 	}
 	return append(leavesOf(diag), u, skip, low), func(t *autograd.Tape) *tensor.Tensor {
 		return t.DPLRSSM(u, t.DPLRSystem(p), skip, engine.NewRows(l), nil)
+	}
+}
+
+// deltaRule is the gated delta rule with heads of 128 components, or one shorter, each with a number of decays.
+func deltaRule(decays int) func(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
+	return func(d, l int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
+		return gatedDelta(d, l, decays)
+	}
+}
+
+func gatedDelta(d, l, decays int) ([]*tensor.Tensor, func(t *autograd.Tape) *tensor.Tensor) {
+	h := max(1, d/128)
+	q, k, v, g, beta := random(l, d), random(l, d), random(l, d), random(l, h*min(decays, d/h)), random(l, h)
+	for _, x := range []*tensor.Tensor{q, k} { // of length 1, about
+		change(x, func(_ int, v float32) float32 { return v * float32(math.Sqrt(float64(12*h)/float64(d))) })
+	}
+	change(g, func(_ int, v float32) float32 { return -(v + 0.5) / 10 })
+	change(beta, func(_ int, v float32) float32 { return v + 0.5 })
+	return []*tensor.Tensor{q, k, v, g, beta}, func(t *autograd.Tape) *tensor.Tensor {
+		x := engine.Delta{Q: q, K: k, V: v, G: g, Beta: beta, Heads: h, KeyHeads: h}
+		return t.DeltaRule(x, engine.NewRows(l), nil)
 	}
 }
 

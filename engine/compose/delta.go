@@ -13,8 +13,8 @@ func (e *Engine) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots) *
 		heads := func(t *tensor.Tensor, n, share int) *val {
 			return e.in(t).as(-1, h/share, 1, n).over([]int{r.Total(), h / share, share, n}).as(-1, h, n)
 		}
-		q, k, v, g := heads(x.Q, dk, each), heads(x.K, dk, each), heads(x.V, x.ValueDim(), 1),
-			e.in(x.G).as(r.Total(), h, -1)
+		q, k, v := heads(x.Q, dk, each), heads(x.K, dk, each), heads(x.V, x.ValueDim(), 1)
+		g := e.in(x.G).as(r.Total(), h, -1)
 		decay := g.exp()
 		var a, b *val
 		switch {

@@ -19,12 +19,13 @@ import (
 //
 //	X = P·S + (pk)·V + (pa)·X, or P·S + V + (pa)·X with β,   Y = Q·S + (qa)·X + (qk)·V,   S ← D·S + Aᵀ·X + Kᵀ·V
 const (
-	// deltaBlock is the number of positions of a block. Heads of 128 components need 6·128 multiply-adds a position and
-	// component for what is read and written of a state, and some 5·deltaBlock/2 inside a block.
+	// deltaBlock is the number of positions of a block. A head of d components takes 3·d² multiply-adds a position for
+	// what is read and written of its state, and some 2·d·deltaBlock inside a block; shorter blocks have products that
+	// are too small.
 	deltaBlock = 32
 	// deltaPart is the number of positions of a part of a block. Of scores between parts none is computed above the
 	// diagonal; decays by row are multiplied together between parts.
-	deltaPart = 16
+	deltaPart = kernel.DeltaPart
 	// deltaShort is the length below which a row is stepped position by position where the tape does not record. Drafts
 	// of up to 8 tokens are checked at once, and have to give the bits of one at a time.
 	deltaShort = 9
@@ -98,8 +99,8 @@ func (o *deltaOp) eachHeads(heads int, f func(k *delta, row, h int)) {
 // forward computes the rows that are not stepped. Heads that share a key head go through a row together, so that what
 // they share is computed once, unless there are fewer tasks than cores. No bit depends on it.
 //
-// What is not finite never leaves a state here, because 0 times it is NaN. By the definition a decay of 0 forgets it, so
-// such a row is stepped from its start.
+// What is not finite never leaves a state here, because 0 times it is NaN. By the definition a decay of 0 forgets it,
+// so such a row is stepped from its start.
 func (o *deltaOp) forward() {
 	heads := o.Heads / o.KeyHeads
 	if len(o.whole)*o.KeyHeads < parallel.Workers() {

@@ -35,7 +35,7 @@ type delta struct {
 	fromZero bool // the state before it is zero
 	h        int  // the head
 
-	in, out [2]matrix       // readers and writers as they are given (q, dk), with β and the sign for decays by row
+	in, out [2]matrix       // readers and writers as they are given, with k for -k and for β·k (q, dk)
 	reads   [2][]float32    // readers, decayed from the border before (q, dk), one behind the other
 	writes  [2][]float32    // writers, decayed to the border after (q, dk)
 	scores  [2][2][]float32 // readers by writers (q, q)

@@ -15,8 +15,8 @@ type numberGrads struct {
 func (g *deltaGrad) sizeNumbers(q int) int { return 5*q*q + 2*q + g.dk }
 
 func (g *deltaGrad) makeNumbers(f *floats, q int) {
-	g.numberGrads = numberGrads{dproducts: f.four(q * q), exponents: f.take(q * q), ones: f.take(q), sums: f.take(q), unused: f.take(g.dk),
-		upTo: make([]float64, q), on: make([]float64, q)}
+	g.numberGrads = numberGrads{dproducts: f.four(q * q), exponents: f.take(q * q), ones: f.take(q), sums: f.take(q),
+		unused: f.take(g.dk), upTo: make([]float64, q), on: make([]float64, q)}
 	for i := range g.ones {
 		g.ones[i] = 1
 	}
@@ -166,8 +166,8 @@ func (g *deltaGrad) addTimes(to matrix, factors, d []float32, w matrix) {
 	kernel.AxpyDots(g.sums, to.x, to.ld, factors, d, g.dk, w.x, w.ld, g.q, g.dk)
 }
 
-// steps adds up the gradients of g. The exponent of between[t, s] is the sum of g from s+1 to t. So to the gradient of g
-// at i belong those of t ≥ i and s < i: sums[s] is the sum over the rows from t on.
+// steps adds up the gradients of g. The exponent of between[t, s] is the sum of g from s+1 to t. So to the gradient of
+// g at i belong those of t ≥ i and s < i: sums[s] is the sum over the rows from t on.
 func (g *deltaGrad) steps() {
 	to, q, sums := g.at(g.w.to.g, g.Heads, g.h), g.q, g.sums[:g.q]
 	if to.x == nil {

@@ -59,8 +59,8 @@ func (g *deltaGrad) rows() {
 	g.addRows(g.at(g.w.to.g, g.Heads*dk, g.h*dk), g.dg)
 }
 
-// readExponents adds to the gradients of g at [t0, t1) those of the exponents of what readers are multiplied by: of each
-// position they are the sum over the readers that see its decay. x are the readers, d their gradients.
+// readExponents adds to the gradients of g at [t0, t1) those of the exponents of what readers are multiplied by: of
+// each position they are the sum over the readers that see its decay. x are the readers, d their gradients.
 func (g *deltaGrad) readExponents(r, t0, t1 int, d, x []float32) {
 	from, dk, rows := (t1-1)*g.dk, g.dk, t1-t0
 	to := from
@@ -80,8 +80,8 @@ func (g *deltaGrad) readersBack(r, t0, t1 int) {
 		copy(d, dreads[:rows*dk])
 	} else {
 		for i, w := range g.writers {
-			product(kernel.NN, rows, dk, t0, matrix{g.dscores[r][w][t0*q:], q}, matrix{k.earlier(w, t0), dk}, matrix{d, dk},
-				i > 0)
+			product(kernel.NN, rows, dk, t0, matrix{g.dscores[r][w][t0*q:], q}, matrix{k.earlier(w, t0), dk},
+				matrix{d, dk}, i > 0)
 		}
 		clear(g.sum)
 		g.readExponents(r, t0, t1, g.dreadPart, k.readPart[r])
@@ -121,8 +121,8 @@ func (g *deltaGrad) writersBack(w, t0, t1 int) {
 	}
 	diagonal := t0*q + t0
 	kernel.DecayedScoresGrad(g.dreadIn[byQ][at:], g.dreadIn[byP][at:], g.dwriteIn[w][at:], g.dg[at:],
-		g.dscores[byQ][w][diagonal:], g.dscores[byP][w][diagonal:], q, k.each[at:], k.readIn[byQ][at:], k.readIn[p][at:],
-		k.writeIn[w][at:], g.work, rows, dk)
+		g.dscores[byQ][w][diagonal:], g.dscores[byP][w][diagonal:], q, k.each[at:], k.readIn[byQ][at:],
+		k.readIn[p][at:], k.writeIn[w][at:], g.work, rows, dk)
 }
 
 // readInBack is the backward of a reader as it is given.

@@ -6,7 +6,7 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 // times a decay: products of queries and keys are the same for all heads that share a key head.
 type numberDecays struct {
 	g, beta  []float32       // (q)
-	starts   [2][]float32    // what readers are multiplied by: the decays from the border before, for p with its sign (q)
+	starts   [2][]float32    // what readers are multiplied by: decays from the border before, of p with its sign (q)
 	toEnd    []float32       // the decays to the border after (q)
 	ends     []float32       // what writers are multiplied by: toEnd, with β times it (q)
 	between  []float32       // the decays from one position to a later one, zero above the diagonal (q, q)

@@ -23,16 +23,16 @@ func (k *delta) sizeRows(q int) int {
 	if !k.ByRow() {
 		return 0
 	}
-	return (9*q + 2*earlierRows(q) + parts(q) + 1 + deltaPart) * k.dk
+	return (9*q + 2*earlierRows(q) + partsOf(q) + 1 + deltaPart) * k.dk
 }
 
-// parts are the parts of q positions, and earlierRows the rows before each of them together.
-func parts(q int) int       { return (q + deltaPart - 1) / deltaPart }
-func earlierRows(q int) int { return deltaPart * parts(q) * (parts(q) - 1) / 2 }
+// partsOf is the number of parts of q positions, earlierRows the positions before each of them added up.
+func partsOf(q int) int     { return (q + deltaPart - 1) / deltaPart }
+func earlierRows(q int) int { return deltaPart * partsOf(q) * (partsOf(q) - 1) / 2 }
 
 func (k *delta) makeRows(f *floats, q int) {
 	n := q * k.dk
-	k.rowDecays = rowDecays{each: f.take(n), since: f.take(n), upTo: f.take(n), total: f.take(parts(q) * k.dk),
+	k.rowDecays = rowDecays{each: f.take(n), since: f.take(n), upTo: f.take(n), total: f.take(partsOf(q) * k.dk),
 		passed: f.take(k.dk), readIn: f.two(n), writeIn: f.two(n), readPart: f.two(n),
 		writePart: f.two(earlierRows(q) * k.dk), lanes: f.take(deltaPart * k.dk)}
 }

@@ -14,8 +14,7 @@ func (o *deltaOp) step() {
 		defer putFloats(k.memory)
 		for i := lo; i < hi; i++ {
 			row, h := o.steps[i/o.Heads], i%o.Heads
-			state := o.stateOf(o.after[row].Data(), h)
-			k.row(row, h, state)
+			k.row(row, h, o.stateOf(o.after[row].Data(), h))
 		}
 	})
 }

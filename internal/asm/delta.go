@@ -21,8 +21,8 @@ func (c vector) deltaStep(name string, pairs int) {
 	if pairs == 2 {
 		signature, doc = signature+", k, v", doc+" + k·vᵀ"
 	}
-	c.function(name, signature+" *float32)", "sets S ← Diag(decay)·S + "+doc+" and y = Sᵀ·q, for a state of dk rows, at "+
-		"least 1, that lie ld floats apart, and n columns. The first product is rounded, then each sum.")
+	c.function(name, signature+" *float32)", "sets S ← Diag(decay)·S + "+doc+" and y = Sᵀ·q, for a state of dk rows, "+
+		"at least 1, that lie ld floats apart, and n columns. The first product is rounded, then each sum.")
 	dk, ld, s, y := c.arg("dk"), c.bytes("ld"), c.arg("s"), c.arg("y")
 	rows := []reg.GPVirtual{c.arg("decay"), c.arg("q")}
 	var columns []reg.GPVirtual
@@ -71,7 +71,10 @@ func (c vector) deltaStep(name string, pairs int) {
 			c.store(c.vec(sums+i), mask, Mem{Base: y, Disp: 4 * c.lanes * i})
 		}
 	}
-	for _, vectors := range []int{factors, 1} {
+	for _, vectors := range []int{8, 4, 1} {
+		if vectors > factors {
+			continue
+		}
 		label := strconv.Itoa(vectors)
 		c.Label("panel_" + label)
 		c.branch(left, c.JLT, U8(vectors*c.lanes), "panel_"+label+"_done")
@@ -92,8 +95,8 @@ func (c vector) deltaStep(name string, pairs int) {
 // solveLower has columns as lanes. Each row is read, changed by the rows before it, and written.
 func (c vector) solveLower() {
 	c.function("solveLower", "func(rows, n int, x *float32, xs int, m *float32, mi, mj int)",
-		"adds to row i of x (rows, n), whose rows lie xs floats apart, m[i·mi + j·mj] times row j for all j < i, for i "+
-			"from 1 on, each sum",
+		"adds to row i of x (rows, n), whose rows lie xs floats apart, m[i·mi + j·mj] times row j for all j < i, for "+
+			"i from 1 on, each sum",
 		"in the order of j and rounded once.")
 	rows, left, x, xs := c.arg("rows"), c.arg("n"), c.arg("x"), c.bytes("xs")
 	mi, mj := c.bytes("mi"), c.bytes("mj")

@@ -84,7 +84,8 @@ func (c vector) decayPart() {
 func (c vector) rowsByRows(name, doc string, add bool) {
 	c.function(name, "func(rows, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)",
 		doc+" for r < rows, at least 1, and i < n.")
-	rows, y, ys, a, as, b, bs := c.arg("rows"), c.arg("y"), c.bytes("ys"), c.arg("a"), c.bytes("as"), c.arg("b"), c.bytes("bs")
+	rows, y, ys := c.arg("rows"), c.arg("y"), c.bytes("ys")
+	a, as, b, bs := c.arg("a"), c.bytes("as"), c.arg("b"), c.bytes("bs")
 	columns := c.span(c.arg("n"))
 	v, w, to := c.vec(0), c.vec(1), c.vec(2)
 	c.Label("row")

@@ -1,8 +1,8 @@
 package kernel
 
-// SolveLower replaces x (rows, n) by the solution y of y = x + M·y, with M (rows, rows), of which it reads what is below
-// the diagonal. Rows of x lie xs floats apart, those of m ms. Each element is changed by one row after the other, from
-// the first on.
+// SolveLower replaces x (rows, n) by the solution y of y = x + M·y, with M (rows, rows), of which it reads what is
+// below the diagonal. Rows of x lie xs floats apart, those of m ms. Each element is changed by one row after the other,
+// from the first on.
 func SolveLower(x []float32, xs int, m []float32, ms, rows, n int) {
 	if rows > 1 && n > 0 {
 		solveLower(x, 0, xs, m, 0, ms, 1, rows, n)
@@ -39,7 +39,7 @@ func solveLower(x []float32, x0, xs int, m []float32, m0, mi, mj, rows, n int) {
 	}
 }
 
-// AxpyDots adds f[r]·x[r·xs + i] to y[r·ys + i], and sets dots[r] = Σ_i x[r·xs + i]·w[r·ws + i], for r < rows and i < n.
+// AxpyDots adds f[r]·x[r·xs + i] to y[r·ys + i] for r < rows and i < n, and sets dots[r] = Σ_i x[r·xs + i]·w[r·ws + i].
 func AxpyDots(dots, y []float32, ys int, f, x []float32, xs int, w []float32, ws, rows, n int) {
 	if rows <= 0 || n <= 0 {
 		return

@@ -74,3 +74,14 @@ func TestAxpyDots(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkSolveLower solves for a block of 32 rows of 128.
+func BenchmarkSolveLower(b *testing.B) {
+	const rows, n = 32, 128
+	rng := rand.New(rand.NewPCG(66, 66))
+	x, m := normals(rng, rows*n), make([]float32, rows*rows)
+	for b.Loop() {
+		SolveLower(x, n, m, rows, rows, n)
+	}
+	b.ReportMetric(float64(b.N*rows*(rows-1)*n)/float64(b.Elapsed().Nanoseconds()), "GF/s")
+}

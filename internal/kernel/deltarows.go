@@ -108,7 +108,8 @@ func AddRunning(acc, y []float32, y0, ys int, a []float32, a0, as int, b []float
 // DecayedScores computes the scores of the readers q and p and the writers z of a part, where e[t] decays the writers
 // before t:
 //
-//	sq[t, s] = Σ_i q[t, i]·z[s, i]·Π_{s<r≤t} e[r, i] for s ≤ t,   sp[t, s] = Σ_i p[t, i]·z[s, i]·Π_{s<r<t} e[r, i] for s < t
+//	sq[t, s] = Σ_i q[t, i]·z[s, i]·Π_{s<r≤t} e[r, i] for s ≤ t
+//	sp[t, s] = Σ_i p[t, i]·z[s, i]·Π_{s<r<t} e[r, i] for s < t
 //
 // and 0 for other s < rows. Rows of scores lie ss floats apart. On entry w (n, DeltaPart) are the writers, transposed,
 // zero for those from rows on. It is overwritten.

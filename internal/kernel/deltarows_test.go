@@ -40,7 +40,10 @@ func TestDecayPart(t *testing.T) {
 					out[i] = frame(make([]float32, size), 1+i)
 				}
 				DecayPart(out[0].x(), out[1].x(), out[2].x(), out[3].x(), g, gs, rows, n)
-				want := [4][]float64{make([]float64, rows*n), make([]float64, rows*n), make([]float64, rows*n), make([]float64, n)}
+				var want [4][]float64
+				for i := range want {
+					want[i] = make([]float64, len(out[i].x()))
+				}
 				for i := range n {
 					sum := 0.0
 					for r := range rows {
@@ -187,13 +190,43 @@ func TestDecayedScores(t *testing.T) {
 				sq.check(t, "q")
 				sp.check(t, "p")
 				work := make([]float32, DecayedWork)
-				DecayedScoresGrad(grads[0].x(), grads[1].x(), grads[2].x(), grads[3].x(), dsq, dsp, ss, e, q, p, z, work,
-					rows, n)
+				DecayedScoresGrad(grads[0].x(), grads[1].x(), grads[2].x(), grads[3].x(), dsq, dsp, ss, e, q, p, z,
+					work, rows, n)
 				for i, what := range []string{"q", "p", "z", "e"} {
 					within(t, name+"gradient of "+what, grads[i].x(), want[i], 1e-5)
 					grads[i].check(t, what)
 				}
 			}
 		}
+	})
+}
+
+// BenchmarkDecayedScores takes a part of 128 components, and back.
+func BenchmarkDecayedScores(b *testing.B) {
+	const n = 128
+	rng := rand.New(rand.NewPCG(76, 76))
+	var x [6][]float32
+	for i := range x {
+		x[i] = normals(rng, DeltaPart*n)
+	}
+	e, z, w, work := decays(rng, DeltaPart*n), normals(rng, DeltaPart*n), make([]float32, DeltaPart*n),
+		make([]float32, DecayedWork)
+	sq, sp := normals(rng, DeltaPart*DeltaPart), normals(rng, DeltaPart*DeltaPart)
+	perPair := func(b *testing.B) {
+		pairs := DeltaPart * (DeltaPart + 1) / 2 * n
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pairs), "ns/pair")
+	}
+	b.Run("forward", func(b *testing.B) {
+		for b.Loop() {
+			copy(w, z)
+			DecayedScores(sq, sp, DeltaPart, w, e, x[0], x[1], DeltaPart, n)
+		}
+		perPair(b)
+	})
+	b.Run("backward", func(b *testing.B) {
+		for b.Loop() {
+			DecayedScoresGrad(x[2], x[3], x[4], x[5], sq, sp, DeltaPart, e, x[0], x[1], z, work, DeltaPart, n)
+		}
+		perPair(b)
 	})
 }
