@@ -117,7 +117,8 @@ func (m *SLSTM) Params(prefix string, visit nn.Visitor) {
 
 func (m *SLSTM) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.NumHeads} }
 
-// stateRules say that the output goes on through the gates, and that the stabilizer is the larger of two.
+// stateRules say that all parts go through the gates, which the output is part of.
 func (m *SLSTM) stateRules(*autograd.Tape) map[string]StateRule {
-	return map[string]StateRule{"y": {NotLinear: true}, "m": {NotLinear: true}}
+	not := StateRule{NotLinear: true}
+	return map[string]StateRule{"y": not, "c": not, "n": not, "m": not}
 }
