@@ -18,8 +18,8 @@ func onBothEngines(t *testing.T, c golden.Case, m Mixer, of func(name string) []
 }
 
 // eachEngine compares a block with the official one on the CPU's engine, whose portable kernels add 300 positions one
-// after another in float32, and on that of the definitions, where results and the constants 1/√dk are rounded to float32. The gradients named by
-// cancels, in which terms cancel, may be off by ten times the tolerance.
+// after another in float32, and on that of the definitions, where results and the constants 1/√dk are rounded to
+// float32. The gradients named by cancels, in which terms cancel, may be off by ten times the tolerance.
 func eachEngine(t *testing.T, b goldenBlock, cancels ...string) {
 	t.Helper()
 	for name, on := range map[string]struct {
