@@ -54,6 +54,17 @@ func (eng *Engine) gradOf(x *tensor.Tensor) []float32 {
 	return eng.grad(x)
 }
 
+// gradOrScratch is gradOf for operations that compute all gradients in one pass: one that is not wanted goes to
+// scratch, which is added to unwanted, for done.
+func (eng *Engine) gradOrScratch(x *tensor.Tensor, unwanted *[][]float32) []float32 {
+	dx := eng.gradOf(x)
+	if dx == nil {
+		dx = eng.scratch(x.Len())
+		*unwanted = append(*unwanted, dx)
+	}
+	return dx
+}
+
 // gradTo is gradOf for operations that can also write. If add is false the contents are unspecified and must be
 // written, which saves zeroing and reading them.
 func (eng *Engine) gradTo(x *tensor.Tensor) (dx []float32, add bool) {

@@ -20,11 +20,7 @@ func (o *mlstmOp) Backward(eng *Engine) {
 	g := mlstmGrads{dy: eng.grad(o.y)}
 	var unwanted [][]float32
 	for i, to := range []*[]float32{&g.dq, &g.dk, &g.dv, &g.di, &g.df} {
-		x := o.Inputs()[i]
-		if *to = eng.gradOf(x); *to == nil {
-			*to = eng.scratch(x.Len())
-			unwanted = append(unwanted, *to)
-		}
+		*to = eng.gradOrScratch(o.Inputs()[i], &unwanted)
 	}
 	o.grads = resize(o.grads, o.rows.Count())
 	for i := range o.grads {

@@ -20,16 +20,8 @@ type ssdGrads struct {
 func (o *ssdOp) Backward(eng *Engine) {
 	o.makeGrads(eng)
 	w := ssdGrads{ssdOp: o, dy: eng.grad(o.y)}
-	// Both gradients are computed in one pass: one that is not wanted goes to scratch.
-	var unwanted [2][]float32
-	if w.dxbc = eng.gradOf(o.xbc); w.dxbc == nil {
-		unwanted[0] = eng.scratch(o.xbc.Len())
-		w.dxbc = unwanted[0]
-	}
-	if w.ddt = eng.gradOf(o.dt); w.ddt == nil {
-		unwanted[1] = eng.scratch(o.dt.Len())
-		w.ddt = unwanted[1]
-	}
+	var unwanted [][]float32
+	w.dxbc, w.ddt = eng.gradOrScratch(o.xbc, &unwanted), eng.gradOrScratch(o.dt, &unwanted)
 	w.da, w.dd = eng.scratch(len(o.decays)), eng.scratch(len(o.decays))
 	w.ends = eng.scratch(len(o.borders))
 	o.eachBlock(o.headsAtOnce(), w.toStates)
@@ -37,10 +29,8 @@ func (o *ssdOp) Backward(eng *Engine) {
 	o.eachBlock(o.heads, w.block)
 	addParts(eng.gradOf(o.a), w.da)
 	addParts(eng.gradOf(o.d), w.dd)
-	for _, buf := range append(unwanted[:], w.da, w.dd, w.ends) {
-		if buf != nil {
-			eng.done(buf)
-		}
+	for _, buf := range append(unwanted, w.da, w.dd, w.ends) {
+		eng.done(buf)
 	}
 }
 

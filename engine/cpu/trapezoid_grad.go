@@ -16,11 +16,7 @@ func (o *trapezoidOp) Backward(eng *Engine) {
 	g := trapezoidGrads{dy: eng.grad(o.y), skip: eng.scratch(o.rows.Count() * o.Heads)}
 	unwanted := [][]float32{g.skip}
 	for i, to := range []*[]float32{&g.dq, &g.dk, &g.dv, &g.da, &g.ddt, &g.dlambda} {
-		x := o.Along()[i]
-		if *to = eng.gradOf(x); *to == nil {
-			*to = eng.scratch(x.Len())
-			unwanted = append(unwanted, *to)
-		}
+		*to = eng.gradOrScratch(o.Along()[i], &unwanted)
 	}
 	o.grads = resize(o.grads, o.rows.Count())
 	for i := range o.grads {
