@@ -66,10 +66,10 @@ func TestOneKeyDoesNotTakeAllPlaces(t *testing.T) {
 		t.Errorf("the greedy one is told %s", e)
 	}
 	streams(fewSecret, 5)
-	servetest.WaitUntil(t, func() bool { return s.Hippo.Admission.Queued() == 192+3 })
-	if n := s.Hippo.Admission.Running(); n != 48+2 {
-		t.Errorf("%d requests are running, want 48 of one and 2 of another", n)
-	}
+	// 48 of one and 2 of another run. A request of the third gives its place back after its client has the answer.
+	servetest.WaitUntil(t, func() bool {
+		return s.Hippo.Admission.Queued() == 192+3 && s.Hippo.Admission.Running() == 48+2
+	})
 }
 
 // TestKeepAliveOfAKey: a key without the scope admin neither unloads a model nor changes how long it stays, at any
