@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Mixers in PyTorch on the CPU, each in several forms of the same arithmetic: the peer of "hippo bench mixer NAME...".
 
-    mixers_torch.py [--threads N] [--seconds S] [--all] mamba|linear-attention|hyena|s4 ...
+    mixers_torch.py [--threads N] [--seconds S] [--all] mamba|linear-attention|hyena|s4|gated-deltanet|kda ...
 
 d_model 256, one sequence of 1k and of 16k positions: the whole mixer (fwd, fwd_bwd), its operation alone, without what a linear layer
 does (op_fwd, op_fwd_bwd), and one position more where the mixer is recurrent (step). JSON lines with the CPU time per token of the
@@ -311,6 +311,117 @@ class S4(nn.Module):
         return (fft_conv(x, k) + x * self.D[:, None]).transpose(1, 2)
 
 
+class GatedDeltaNet(nn.Module):
+    """Gated DeltaNet: S' = e^g S, S = S' + k beta (v - S'^T k)^T, o = S^T q, with a decay for each head."""
+    decays, sizes = 1, (32, 64)
+
+    def __init__(self, d, l, heads=4, taps=4):
+        super().__init__()
+        self.h, self.hd, self.width = heads, d // heads, d
+        self.qkv, self.out, self.b = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False), nn.Linear(d, heads, bias=False)
+        self.w, self.none = nn.Parameter(torch.rand(3 * d, 1, taps) - 0.5), torch.zeros(3 * d)
+        self.A_log = nn.Parameter(torch.log(torch.rand(heads) * 15 + 1))
+        dt = torch.exp(torch.rand(self.decays * heads) * math.log(100) + math.log(1e-3))
+        self.dt_bias, self.norm = nn.Parameter(dt + torch.log(-torch.expm1(-dt))), nn.Parameter(torch.ones(self.hd))
+        self.gates(d)
+
+    def gates(self, d):
+        self.a, self.z, self.act = nn.Linear(d, self.h, bias=False), nn.Linear(d, d, bias=False), F.silu
+
+    def cores(self):
+        chunked = {f"chunks of {c}": (lambda *a, c=c: self.chunked(c, *a)) for c in self.sizes}
+        return {"steps": self.steps, **chunked}
+
+    def forms(self):
+        return {name: lambda u, f=f: self.run(u, f) for name, f in self.cores().items()}
+
+    def operation(self, l):
+        h, dk = max(1, self.width // 128), min(self.width, 128)
+        q, k = F.normalize(torch.randn(h, l, dk), dim=-1), F.normalize(torch.randn(h, l, dk), dim=-1)
+        return [q, k, torch.randn(h, l, dk), -torch.rand(h, l, min(self.decays, dk)) / 10, torch.rand(h, l, 1)], self.cores()
+
+    def run(self, u, f):
+        l = u.shape[1]
+        x = F.silu(shifted_sums(self.qkv(u), self.w, self.none))
+        q, k, v = x[0].view(l, 3, self.h, self.hd).permute(1, 2, 0, 3)  # (h, l, hd)
+        q, k = (t * torch.rsqrt((t * t).sum(-1, keepdim=True) + 1e-6) for t in (q, k))
+        g = -torch.exp(self.A_log)[:, None] * F.softplus(self.a(u)[0] + self.dt_bias).view(l, self.h, -1)
+        o = f(q * self.hd ** -0.5, k, v, g.transpose(0, 1), torch.sigmoid(self.b(u)[0]).t()[..., None])
+        o = o * torch.rsqrt((o * o).mean(-1, keepdim=True) + 1e-5) * self.norm
+        return self.out(o.transpose(0, 1).reshape(1, l, -1) * self.act(self.z(u)))
+
+    def steps(self, q, k, v, g, beta):
+        """One position at a time: the naive form."""
+        S, os = torch.zeros(q.shape[0], q.shape[2], v.shape[2]), []
+        for q, k, v, d, beta in zip(*(x.unbind(1) for x in (q, k, v, torch.exp(g), beta))):
+            S = S * d[..., None]
+            S = torch.baddbmm(S, k[..., None], (beta * (v - torch.bmm(k[:, None], S)[:, 0]))[:, None])
+            os.append(torch.bmm(q[:, None], S)[:, 0])
+        return torch.stack(os, 1)
+
+    def chunked(self, c, q, k, v, g, beta):
+        """The WY form: a triangular system for each chunk, all at once, and one state after another."""
+        q, k, v, g, beta = (x.reshape(x.shape[0], -1, c, x.shape[-1]) for x in (q, k, v, g, beta))
+        g = g.cumsum(2)
+        grown, last = torch.exp(g), torch.exp(g[:, :, -1:])
+        qg, kg, kl = q * grown, k * grown, (k * torch.exp(g[:, :, -1:] - g)).transpose(2, 3)
+        A, within = self.products(qg, kg, q, k, g)
+        A = (beta * A).tril(-1) + torch.eye(c)
+        U, W = torch.linalg.solve_triangular(A, torch.cat([beta * v, beta * kg], -1), upper=False, unitriangular=True).split(
+            [v.shape[-1], k.shape[-1]], -1)
+        S, os = torch.zeros(q.shape[0], q.shape[3], v.shape[3]), []
+        for qg, within, U, W, kl, last in zip(*(x.unbind(1) for x in (qg, within.tril(), U, W, kl, last.transpose(2, 3)))):
+            new = U - W @ S
+            os.append(qg @ S + within @ new)
+            S = S * last + kl @ new
+        return torch.stack(os, 1).flatten(1, 2)
+
+    def products(self, qg, kg, q, k, g):
+        """Keys and queries with keys, times what is left of each pair's decays."""
+        left, kt = torch.exp((g - g.transpose(2, 3)).clamp(max=0)), k.transpose(2, 3)
+        return k @ kt * left, q @ kt * left
+
+    def stepper(self):
+        past, S = torch.zeros(self.w.shape[2] - 1, 3 * self.width), torch.zeros(self.h, self.hd, self.hd)
+        w = self.w[:, 0].t().contiguous()
+
+        def step(u):
+            nonlocal past, S
+            rows = torch.cat([past, torch.mv(self.qkv.weight, u)[None]])
+            past = rows[1:]
+            q, k, v = F.silu((rows * w).sum(0)).view(3, self.h, self.hd)
+            q, k = (t * torch.rsqrt((t * t).sum(-1, keepdim=True) + 1e-6) for t in (q, k))
+            d = torch.exp(-torch.exp(self.A_log)[:, None] * F.softplus(self.a(u) + self.dt_bias).view(self.h, -1))
+            S = S * d[..., None]
+            beta = torch.sigmoid(torch.mv(self.b.weight, u))[:, None]
+            S.baddbmm_(k[..., None], (beta * (v - torch.bmm(k[:, None], S)[:, 0]))[:, None])
+            o = torch.bmm(q[:, None] * self.hd ** -0.5, S)[:, 0]
+            o = o * torch.rsqrt((o * o).mean(-1, keepdim=True) + 1e-5) * self.norm
+            return torch.mv(self.out.weight, o.flatten() * self.act(self.z(u)))
+        return step
+
+
+class KDA(GatedDeltaNet):
+    """Kimi Delta Attention: the same with a decay for each component of the keys, and gates of low rank."""
+    sizes = 16, 32  # e^-g of a longer chunk would overflow
+
+    def __init__(self, d, l, heads=4):
+        self.decays = d // heads
+        super().__init__(d, l, heads)
+
+    def gates(self, d):
+        self.a, self.z = (nn.Sequential(nn.Linear(d, self.hd, bias=False), nn.Linear(self.hd, d, bias=i == 1)) for i in range(2))
+        self.act = torch.sigmoid
+
+    def products(self, qg, kg, q, k, g):
+        kt = (k * torch.exp(-g)).transpose(2, 3)
+        return kg @ kt, qg @ kt
+
+    def operation(self, l):
+        self.decays = 128
+        return super().operation(l)
+
+
 def timed(f, seconds):
     """The median CPU time of f, by one thread."""
     times, start = [], time.time()
@@ -368,7 +479,7 @@ def measure(name, d):
         print(json.dumps(row), flush=True)
 
 
-mixers = {"mamba": Mamba, "linear-attention": LinearAttention, "hyena": Hyena, "s4": S4}
+mixers = {"mamba": Mamba, "linear-attention": LinearAttention, "hyena": Hyena, "s4": S4, "gated-deltanet": GatedDeltaNet, "kda": KDA}
 for name in arg.mixers:
     if name not in mixers:
         sys.exit(f"mixers_torch.py: found {name!r}, want some of {', '.join(mixers)}")

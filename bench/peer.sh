@@ -4,7 +4,7 @@
 #     bench/peer.sh gemm                        OpenBLAS
 #     bench/peer.sh fftw                        FFTW, for "hippo bench conv"
 #     bench/peer.sh chars [--threads N] FILE    nanoGPT's recipe in PyTorch
-#     bench/peer.sh mixers [--threads N] NAME...        mamba, linear-attention, hyena and s4 in PyTorch
+#     bench/peer.sh mixers [--threads N] NAME...        mamba, linear-attention, hyena, s4, gated-deltanet and kda in PyTorch
 #     bench/peer.sh [--threads N] WHAT ARG...   PyTorch, for all others: train a, conv, kernel, mixer, decode, synth ind h3
 #
 # PEERS is the folder of the peers' programs (default ../shared/peers), PYTHON a Python that has torch, CC a C compiler.
