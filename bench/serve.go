@@ -3,8 +3,11 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,32 +36,60 @@ import (
 //     processes disturb less.
 //   - streams: open streams of a small model. kb_each is the memory of each in the process, client included; left_mb is
 //     the memory still in use after all are closed.
-func serveCases(shrink int) []Case {
-	h3, _ := hybridAndGPT(shrink)
-	models := []served{{"H3-hybrid", h3.build}, {"Mamba-130M", preset("mamba-130m", shrink)}}
-	small := served{"small", shape{d: 64, layers: 2, vocab: 256}.build}
-	var cases []Case
-	for _, m := range models {
-		for _, n := range []int{1, 64} {
-			cases = append(cases, m.clients(n, 256/shrink, 9/shrink))
+//
+// Arguments choose measures, and presets in place of the two models: "turn qwen3.5-0.8b".
+func serveCases(args []string, shrink int) ([]Case, error) {
+	measures := map[string]func(served) []Case{
+		"clients": func(v served) []Case {
+			return []Case{v.clients(1, 256/shrink, 9/shrink), v.clients(64, 256/shrink, 9/shrink)}
+		},
+		"pauses":  func(v served) []Case { return []Case{v.pauses(8192/shrink, 64)} },
+		"turn":    func(v served) []Case { return []Case{v.turn(30000 / shrink)} },
+		"choices": func(v served) []Case { return []Case{v.choices(512/shrink, 16)} },
+	}
+	order := []string{"clients", "pauses", "turn", "choices", "streams"}
+	models, chosen := servedModels(args, shrink)
+	for _, what := range chosen {
+		if !slices.Contains(order, what) {
+			return nil, fmt.Errorf("found %q, want some of %s, and presets", what, strings.Join(order, ", "))
 		}
 	}
-	for _, m := range models {
-		cases = append(cases, m.pauses(8192/shrink, 64))
+	var cases []Case
+	for _, what := range order {
+		switch {
+		case len(chosen) > 0 && !slices.Contains(chosen, what):
+		case what == "streams":
+			small := served{"small", shape{d: 64, layers: 2, vocab: 256}.build}
+			cases = append(cases, small.streams(2000/shrink))
+		default:
+			for _, m := range models {
+				cases = append(cases, measures[what](m)...)
+			}
+		}
 	}
-	for _, m := range models {
-		cases = append(cases, m.turn(30000/shrink))
-	}
-	for _, m := range models {
-		cases = append(cases, m.choices(512/shrink, 16))
-	}
-	return append(cases, small.streams(2000/shrink))
+	return cases, nil
 }
 
 // served is a model to serve.
 type served struct {
 	name  string
 	build func() (*model.Model, error)
+}
+
+// servedModels returns the presets among arguments, or H3-125M, a hybrid, and Mamba-130M, and the other arguments.
+func servedModels(args []string, shrink int) (models []served, others []string) {
+	for _, arg := range args {
+		if slices.Contains(model.Presets(), arg) {
+			models = append(models, served{arg, preset(arg, shrink)})
+		} else {
+			others = append(others, arg)
+		}
+	}
+	if len(models) == 0 {
+		h3, _ := hybridAndGPT(shrink)
+		models = []served{{"H3-hybrid", h3.build}, {"Mamba-130M", preset("mamba-130m", shrink)}}
+	}
+	return models, others
 }
 
 // id is the row of a case of a model.

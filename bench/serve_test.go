@@ -42,3 +42,21 @@ func TestServe(t *testing.T) {
 		}
 	}
 }
+
+// TestServeChosen: measures and presets can be chosen, and what is neither is named.
+func TestServeChosen(t *testing.T) {
+	cases, err := Cases("serve", []string{"mamba2-130m", "turn", "mamba-130m"}, "", 32)
+	if err != nil || len(cases) != 2 {
+		t.Fatalf("%d cases, error %v, want 2", len(cases), err)
+	}
+	for i, want := range []string{"mamba2-130m", "mamba-130m"} {
+		what, _ := cases[i].ID.Get("measure")
+		if of, _ := cases[i].ID.Get("model"); what != "turn" || of != want {
+			t.Errorf("case %d measures %v of %v, want turn of %s", i, what, of, want)
+		}
+	}
+	_, err = Cases("serve", []string{"turns"}, "", 32)
+	if err == nil || !strings.Contains(err.Error(), `found "turns"`) {
+		t.Errorf("found the error %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	_ "embed" // the text of code that is edited
+	"fmt"
 	"math"
 	"strings"
 
@@ -26,13 +27,14 @@ var edit = strings.NewReplacer("dims", "widths", "[]int", "[]int32",
 // after the first (new), in tokens of GPT-2. The weights are random, so the model is made to draw this text: as one
 // would that writes it. Fields are tokens_per_s with drafts; over_plain, how many times that without; accepted, the
 // share of the drafted tokens that were drawn; and per_call, how many tokens are drawn for each call of the model.
-func speculationCases(shrink int) []Case {
-	h3, _ := hybridAndGPT(shrink)
+// Arguments are presets in place of the two models.
+func speculationCases(args []string, shrink int) ([]Case, error) {
+	models, others := servedModels(args, shrink)
+	if len(others) > 0 {
+		return nil, fmt.Errorf("found %q, want presets", others[0])
+	}
 	var cases []Case
-	for _, c := range []struct {
-		name  string
-		build func() (*model.Model, error)
-	}{{"H3-hybrid", h3.build}, {"Mamba-130M", preset("mamba-130m", shrink)}} {
+	for _, c := range models {
 		for _, text := range []string{"edited", "new"} {
 			for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
 				cases = append(cases, Case{
@@ -48,7 +50,7 @@ func speculationCases(shrink int) []Case {
 			}
 		}
 	}
-	return cases
+	return cases, nil
 }
 
 // speculationTrial measures a model that writes code.

@@ -53,8 +53,9 @@ func newBench() *cobra.Command {
   generation        H3-125M, a hybrid, and a GPT of its size, continuing contexts of several lengths: tokens/s
   sessions          1, 4, 16 and 64 sessions of H3-125M, Mamba-130M and a GPT at once, in bf16 and int8: tokens/s in
                     all, and the limit by memory bandwidth
-  speculation       H3-125M, a hybrid, and Mamba-130M writing code that is edited, and new code, with drafts by n-grams
-                    and without, in float32, bf16, int8 and int4: tokens/s, and how many times faster
+  speculation [PRESET]...
+                    H3-125M, a hybrid, and Mamba-130M, or presets, writing code that is edited, and new code, with
+                    drafts by n-grams and without, in float32, bf16, int8 and int4: tokens/s, how many times faster
   scale             one H3 layer, trained by length and decoding by position: tokens/s
   long              updates of one layer of H3, Mamba and S4D on one sequence of 1k to 1M tokens, at once and in
                     chunks with exact and with stopped gradients: tokens/s, and memory in MB
@@ -69,9 +70,10 @@ func newBench() *cobra.Command {
                     saved in DIR: ms to the first logits
   store [DIR [N]]   turns of 10,000 (N) sessions in one store, of a small model in memory and of H3-125M through a
                     folder (95 GB for 10,000): ms, what was lost, and memory in MB
-  serve             H3-125M and Mamba-130M behind hippo serve in int8: 64 clients beside the scheduler alone, pauses
-                    while long prompts arrive, a turn after 30,000 stored tokens, questions with four endings, and
-                    memory of 2,000 open streams: tokens/s, ms, questions/s, kB
+  serve [MEASURE | PRESET]...
+                    H3-125M and Mamba-130M, or presets, behind hippo serve in int8: clients (64 beside the scheduler
+                    alone), pauses (while long prompts arrive), turn (after 30,000 stored tokens), choices (questions
+                    with four endings), streams (memory of 2,000 open ones): tokens/s, ms, questions/s, kB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core
@@ -85,6 +87,7 @@ they measured are printed with their ratio: how many times faster hippo is.`,
   hippo bench decode --precision int8
   hippo bench generation --precision float32 --plot generation.png --json > generation.jsonl
   hippo bench generation --from generation.jsonl --plot again.png
+  hippo bench serve turn qwen3.5-0.8b
   hippo bench resume cold /tmp 4096 models/m-q8_0.gguf && hippo bench resume restored /tmp 4096 models/m-q8_0.gguf
   hippo bench conv --peer 'python3 bench.py conv' --rounds 5`,
 		Args: func(_ *cobra.Command, args []string) error {
