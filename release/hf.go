@@ -58,6 +58,7 @@ var hfFamilies = map[string]hfFamily{
 	"qwen2":            qwen2,
 	"qwen3":            qwen3,
 	"recurrent_gemma":  recurrentGemma,
+	"xlstm":            xLSTM,
 	"zamba2":           zamba2,
 }
 

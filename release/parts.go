@@ -111,6 +111,9 @@ func (p part) resolve(c *model.Config) {
 		}
 		drop(p.size("rotary_emb_dim") == 0, "rotary_base")
 		drop(!p.is("qk_norm"), "norm_eps")
+	case "mlstm":
+		fill("qk_dim", float64(c.DModel/2))
+		fill("v_dim", float64(c.DModel))
 	case "mamba", "mamba2":
 		fill("d_inner", float64(p.size("expand")*c.DModel))
 		drop(true, "expand")

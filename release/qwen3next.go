@@ -191,6 +191,15 @@ func (o *qwen3NextOptions) model(c *hfCommon) published {
 // maxPieces bounds the number of pieces that a tensor consists of.
 const maxPieces = 1 << 14
 
+// pieces are n equal pieces of a tensor, from one of them on, of so many in all.
+func pieces(name string, from, n, of int) []model.Source {
+	sources := make([]model.Source, n)
+	for i := range sources {
+		sources[i] = model.Source{Name: name, Part: from + i, Of: of}
+	}
+	return sources
+}
+
 // byKeyHead returns the names of projections whose rows lie together by heads of keys: for each, the rows of its query
 // and its key, those of the values that belong to it and those of their gates; and in another tensor the rows of b and
 // of a.
@@ -207,20 +216,18 @@ func (h *hfLinearHeads) byKeyHead(c *hfCommon) []rename {
 			"that cut the projections into at most %d equal pieces", h.KeyHeads, *h.KeyDim, *h.ValueDim, maxPieces)
 		return nil
 	}
-	pieces := func(name string, from, n, each int) (sources []model.Source) {
+	ofHeads := func(name string, from, n, each int) (sources []model.Source) {
 		for head := range h.KeyHeads {
-			for i := range n {
-				sources = append(sources, model.Source{Name: name, Part: head*each + from + i, Of: h.KeyHeads * each})
-			}
+			sources = append(sources, pieces(name, head*each+from, n, h.KeyHeads*each)...)
 		}
 		return sources
 	}
 	const qkvz, ba = "linear_attn.in_proj_qkvz.", "linear_attn.in_proj_ba."
 	return []rename{
-		{"in_proj_qkv.", slices.Concat(pieces(qkvz, 0, keys, each), pieces(qkvz, keys, keys, each),
-			pieces(qkvz, 2*keys, values, each))},
-		{"in_proj_z.", pieces(qkvz, 2*keys+values, values, each)},
-		{"in_proj_b.", pieces(ba, 0, 1, 2)}, {"in_proj_a.", pieces(ba, 1, 1, 2)},
+		{"in_proj_qkv.", slices.Concat(ofHeads(qkvz, 0, keys, each), ofHeads(qkvz, keys, keys, each),
+			ofHeads(qkvz, 2*keys, values, each))},
+		{"in_proj_z.", ofHeads(qkvz, 2*keys+values, values, each)},
+		{"in_proj_b.", ofHeads(ba, 0, 1, 2)}, {"in_proj_a.", ofHeads(ba, 1, 1, 2)},
 	}
 }
 
