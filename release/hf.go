@@ -180,6 +180,7 @@ func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error)
 		return nil, model.Weights{}, err
 	}
 	if named {
+		p.names = p.names.in(f)
 		f, err = p.names.upright(f)
 		return m, p.names.weights(m, f), err
 	}

@@ -250,6 +250,8 @@ func TestHFConfigErrors(t *testing.T) {
 		{"qwen3_5", `"num_hidden_layers": 4`, `"num_hidden_layers": 5`, "layer_types: found 4"},
 		{"qwen3_5", `"text_config": {`, `"text_config": 3, "other": {`, "text_config"},
 		{"qwen3_5_moe", `"num_experts": 6`, `"num_experts": 1`, "num_experts_per_tok: found 1 and 2"},
+		{"qwen3_5_moe", `"num_experts": 6`, `"num_experts": 900000000000`, "num_experts_per_tok: found 900000000000"},
+		{"qwen3_next", `"num_experts": 6`, `"num_experts": 900000000000`, "num_experts_per_tok: found 900000000000"},
 		{"qwen3_next", `"full_attention_interval": 4`, `"full_attention_interval": 0`,
 			"full_attention_interval: found 0"},
 		{"qwen3_next", `"decoder_sparse_step": 1`, `"decoder_sparse_step": 0`, "decoder_sparse_step: found 0"},

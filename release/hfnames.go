@@ -25,6 +25,8 @@ type hfNames struct {
 	masks     []string         // ends of such names
 	apart     []string         // prefixes of names of other parts, which are written again as they were read
 
+	apartExperts []rename // of a layer, in files that have experts in tensors of their own and not stacked
+
 	optional string   // a prefix that files leave out in all names or in none
 	turned   []string // ends of the names of matrices that lie in files as (in, out)
 }
@@ -78,6 +80,20 @@ func jambaNames(heads, kvHeads int) hfNames {
 		swiGLU("feed_forward.", "gate_proj", "up_proj", "down_proj")...),
 		map[string][]rename{"mamba": mambaNamesIn("mamba."), "mamba2": mambaNamesIn("mamba."),
 			"attention": attentionNames("self_attn.", "o_proj", heads, kvHeads)})
+}
+
+// in returns the names as they are in a file, nil for one that is not there yet.
+func (n hfNames) in(f *checkpoint.File) hfNames {
+	if f == nil || len(n.apartExperts) == 0 {
+		return n
+	}
+	first := n.apartExperts[0].from[0].Name
+	if slices.ContainsFunc(f.Names(), func(name string) bool {
+		return strings.HasPrefix(name, n.layers) && strings.Contains(name, "."+first)
+	}) {
+		n.layer = slices.Concat(n.apartExperts, n.layer)
+	}
+	return n
 }
 
 // weights finds the weights of a model in a file.

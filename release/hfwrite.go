@@ -45,6 +45,7 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 	if err := p.sameModel(m); err != nil {
 		return fmt.Errorf("the model is not one of its published configuration (--config names another): %w", err)
 	}
+	p.names = p.names.in(like)
 	tensors, err := p.names.tensorsOf(m)
 	if err != nil {
 		return err

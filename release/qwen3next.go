@@ -143,6 +143,11 @@ func (e *qwenExperts) part(c *hfCommon, normalize bool) (part string, names []re
 			to("mlp.shared_gate.", "mlp.shared_expert_gate.")}
 }
 
+// qwenApart are the names of experts in tensors of their own.
+func qwenApart(experts int) []rename {
+	return expertNames("mlp.", "mlp.", experts, "gate_proj", "up_proj", "down_proj")
+}
+
 type qwen35Options struct{ qwenHybrid }
 
 func (o *qwen35Options) model(c *hfCommon) published {
@@ -157,9 +162,13 @@ type qwen35MoEOptions struct {
 func (o *qwen35MoEOptions) model(c *hfCommon) published {
 	part, names := o.part(c, true)
 	m := o.published(c, func(int) string { return "" }, nil)
+	if c.err != nil {
+		return m
+	}
 	m.config.MLP, m.config.DInner = part, o.Shared
 	m.names.layer = slices.Concat(m.names.layer, names,
 		stackedNames("mlp.", "mlp.experts.gate_up_proj", "mlp.experts.down_proj", o.Experts))
+	m.names.apartExperts = qwenApart(o.Experts)
 	return m
 }
 
@@ -182,9 +191,11 @@ func (o *qwen3NextOptions) model(c *hfCommon) published {
 		}
 		return ""
 	}, o.hfLinearHeads.byKeyHead(c))
+	if c.err != nil {
+		return m
+	}
 	m.config.MLP = part
-	m.names.layer = slices.Concat(m.names.layer, names,
-		expertNames("mlp.", "mlp.", o.Experts, "gate_proj", "up_proj", "down_proj"))
+	m.names.layer = slices.Concat(m.names.layer, names, qwenApart(o.Experts))
 	return m
 }
 
