@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/reply"
 	"github.com/hippo-ssm/hippo/serve/request"
@@ -170,7 +171,7 @@ func capabilities(card host.ModelCard) []string {
 	if reply.UsesTools.MatchString(card.Template) {
 		all = append(all, "tools")
 	}
-	if reply.HasReasoning(card.Template) {
+	if chat.HasReasoning(card.Template) {
 		all = append(all, "thinking")
 	}
 	return all

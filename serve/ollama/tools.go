@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/serve/reply"
 	"github.com/hippo-ssm/hippo/serve/request"
 )
@@ -55,7 +56,7 @@ func (q *chatJob) thinks() (map[string]json.RawMessage, error) {
 		return nil, request.Invalid("think", `found %s, want true, false, "low", "medium" or "high"`,
 			request.Shorten(q.Think))
 	}
-	if effort != "none" && !reply.HasReasoning(q.job.Model.Settings.Source) {
+	if effort != "none" && !chat.HasReasoning(q.job.Model.Settings.Source) {
 		return nil, request.Invalid("think", "found %s, want false: %s does not think before it replies", q.Think,
 			q.job.Model.Name)
 	}

@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/reply"
@@ -136,7 +137,7 @@ func newOutputWriter(q *responding, tell func(responseEvent)) *outputWriter {
 func (w *outputWriter) begin() {
 	w.tell(responseEvent{Type: "response.created", Response: &w.q.object})
 	w.tell(responseEvent{Type: "response.in_progress", Response: &w.q.object})
-	if d := w.q.dialog; !d.Reasoning && d.Calls == nil {
+	if d := w.q.dialog; d.Thinking == chat.Answers && d.Calls == nil {
 		w.open(itemMessage)
 	}
 }
@@ -209,10 +210,9 @@ func (w *outputWriter) part(kind string, e responseEvent) {
 
 // add appends a piece, without the token that ends a reply.
 func (w *outputWriter) add(p reply.Piece) {
-	mode := w.split.Mode
+	thinks := w.split.Thinks()
 	fresh := w.split.Push(p.Text, p.End != "")
-	thinks := mode == reply.InThought || w.split.Mode == reply.InThought
-	if thinks {
+	if thinks = thinks || w.split.Thinks(); thinks {
 		w.thoughts += len(p.Tokens)
 	}
 	if w.q.job.Top >= 0 {
@@ -227,11 +227,11 @@ func (w *outputWriter) add(p reply.Piece) {
 		w.part("response.reasoning_text.delta", responseEvent{Delta: &fresh.Reasoning})
 	}
 	// Tokens without their own text, such as the first of a character, are sent with the text that they belong to.
-	rest := w.is(itemMessage) && len(w.pending) > 0 && w.split.Mode == reply.InContent && w.split.Held == ""
+	rest := w.is(itemMessage) && len(w.pending) > 0 && w.split.Settled()
 	if fresh.Content != "" || rest && len(fresh.Calls) == 0 {
 		w.text(fresh.Content)
 	}
-	if thinks || w.split.Trim || len(fresh.Calls) > 0 {
+	if thinks || w.split.Trims() || len(fresh.Calls) > 0 {
 		w.pending = nil // they belong to no message
 	}
 	for _, c := range fresh.Calls {

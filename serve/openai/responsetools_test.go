@@ -30,7 +30,8 @@ func TestResponseTools(t *testing.T) {
 			}
 			call := a.Output[0]
 			checkPoint(t, *call.Arguments)
-			if call.Name != "plot" || !strings.HasPrefix(call.CallID, "call_") || !strings.HasPrefix(call.ID, "fc_") ||
+			if call.Name != "plot" || !strings.HasPrefix(call.CallID, servetest.CallPrefix(name, "plot")) ||
+				!strings.HasPrefix(call.ID, "fc_") ||
 				call.Status != openai.ResponseCompleted || len(a.Tools) != 2 ||
 				!strings.Contains(string(a.ToolChoice), "plot") {
 				t.Errorf("got %s", servetest.Quoted(t, a))

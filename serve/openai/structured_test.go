@@ -127,8 +127,8 @@ func TestTools(t *testing.T) {
 			}
 			call := one.Message.Calls[0]
 			checkPoint(t, call.Function.Arguments)
-			if call.Function.Name != "plot" || call.Type != "function" || !strings.HasPrefix(call.ID, "call_") ||
-				call.Index != nil {
+			if call.Function.Name != "plot" || call.Type != "function" ||
+				!strings.HasPrefix(call.ID, servetest.CallPrefix(name, "plot")) || call.Index != nil {
 				t.Errorf("got %+v", call)
 			}
 			var all []reply.ToolCall
@@ -234,6 +234,11 @@ func TestToolMessages(t *testing.T) {
 		servetest.ToolTemplates["objects"]: "<assistant>[plot 7]\n<tool>42\n<assistant>",
 		servetest.ToolTemplates["python"]: "<assistant><|tool_call_start|>[plot(x=7, on=True)]<|tool_call_end|>\n" +
 			"<tool>42\n<assistant>",
+		"{% if tools %}<function_calls>{% endif %}" + servetest.ChatTemplate: "<assistant><function_calls>" +
+			"plot(x=7, on=true)</function_calls>\n<tool>42\n<assistant>",
+		"{% if tools %}<|tool_calls_section_begin|>{% endif %}" + servetest.ChatTemplate: "<assistant>" +
+			"<|tool_calls_section_begin|><|tool_call_begin|>functions.plot:0<|tool_call_argument_begin|>" +
+			`{"x":7,"on":true}` + "<|tool_call_end|><|tool_calls_section_end|>\n<tool>42\n<assistant>",
 	} {
 		s.Speak(source)
 		messages := servetest.Decode[[]reply.Message](t, []byte(`[{"role":"assistant","content":null,"tool_calls":[

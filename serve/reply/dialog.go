@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/serve/host"
@@ -85,24 +85,13 @@ type Dialog struct {
 	Calls      *callForm             // nil without tools
 	tools      []tool
 	choice     toolChoice
-	several    bool // a reply may have more than one call
-	Reasoning  bool // replies may start with reasoning
-	begun      bool // the prompt has started it
+	several    bool          // a reply may have more than one call
+	Thinking   chat.Thinking // where replies start
 }
-
-// thoughts are the marks around a model's reasoning.
-const (
-	thinkOpen  = "<think>"
-	thinkClose = "</think>"
-)
-
-// HasReasoning reports whether a template has marks around reasoning.
-func HasReasoning(template string) bool { return strings.Contains(template, thinkOpen) }
 
 // constrain sets the constraint of replies to a prompt: a format, or calls of tools.
 func (d *Dialog) constrain(ctx context.Context, m *host.Model, param string, f Format, prompt string) error {
-	d.Reasoning = HasReasoning(m.Settings.Source)
-	d.begun = d.Reasoning && strings.HasSuffix(strings.TrimSpace(prompt), thinkOpen)
+	d.Thinking = chat.ThinkingAfter(m.Settings.Source, prompt)
 	part, err := f.part(param)
 	if err != nil {
 		return err
@@ -122,9 +111,9 @@ func (d *Dialog) constrain(ctx context.Context, m *host.Model, param string, f F
 	if part == nil {
 		return nil
 	}
-	if d.begun {
-		key += thinkClose
-		part = constrain.Sequence(constrain.Until(thinkClose, false), constrain.Space(), part)
+	if d.Thinking != chat.Answers && d.Thinking != chat.MayThink {
+		key += chat.ThinkClose
+		part = constrain.Sequence(constrain.Until(chat.ThinkClose, false), constrain.Space(), part)
 	}
 	d.Constraint, err = m.Constraint(ctx, param, key, part, markers())
 	return err

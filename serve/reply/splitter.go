@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
+
+	"github.com/hippo-ssm/hippo/chat"
 )
 
 // Delta is a new part of a reply: reasoning, content and function calls.
@@ -39,39 +41,37 @@ func WithEffort(more map[string]json.RawMessage, effort string) map[string]json.
 
 // Splitter splits the text of a reply as it comes.
 type Splitter struct {
-	d      *Dialog
-	Mode   splitMode
-	Held   string // not passed on yet, as it may be the start of a mark
-	Trim   bool   // white space at the start is removed
-	lead   string // white space that is removed if a call follows
-	told   bool   // some content was returned
-	Called int    // number of function calls so far
+	d        *Dialog
+	thoughts *chat.Thoughts
+	held     string // not passed on yet, as it may be the start of a mark
+	inCalls  bool
+	trim     bool   // white space at the start is removed
+	lead     string // white space that is removed if a call follows
+	told     bool   // some content was returned
+	Called   int    // number of function calls so far
 }
-
-type splitMode uint8
-
-const (
-	atStart splitMode = iota
-	InThought
-	InContent
-	inCalls
-)
 
 // Split returns a splitter of a reply.
-func (d *Dialog) Split() *Splitter {
-	s := &Splitter{d: d, Mode: InContent}
-	switch {
-	case d.begun:
-		s.Mode, s.Trim = InThought, true
-	case d.Reasoning:
-		s.Mode = atStart
-	}
-	return s
+func (d *Dialog) Split() *Splitter { return &Splitter{d: d, thoughts: chat.NewThoughts(d.Thinking)} }
+
+// Thinks reports whether the reply is in its reasoning.
+func (s *Splitter) Thinks() bool {
+	return s.thoughts.At != chat.Answers && s.thoughts.At != chat.MayThink
 }
+
+// Settled reports that all text so far has been passed on, and that what follows is content or the start of a call.
+func (s *Splitter) Settled() bool { return s.thoughts.At == chat.Answers && !s.inCalls && s.held == "" }
+
+// Trims reports that white space at the start of what follows belongs to nothing.
+func (s *Splitter) Trims() bool { return s.trim || s.thoughts.Trims() }
 
 // Push adds text and returns what has become certain: everything, if it is the last.
 func (s *Splitter) Push(text string, last bool) (out Delta) {
-	s.Held += text
+	out.Reasoning, text = s.thoughts.Push(text, last)
+	if s.thoughts.At != chat.Answers {
+		return out
+	}
+	s.held += text
 	for s.step(text, last, &out) {
 	}
 	return out
@@ -79,86 +79,44 @@ func (s *Splitter) Push(text string, last bool) (out Delta) {
 
 // step splits off the next part of the buffered text. It reports whether there may be another.
 func (s *Splitter) step(text string, last bool, out *Delta) bool {
-	if s.Trim {
-		s.Held = strings.TrimLeft(s.Held, " \n")
-		s.Trim = s.Held == ""
+	if s.trim {
+		s.held = strings.TrimLeft(s.held, " \n")
+		s.trim = s.held == ""
 	}
-	switch s.Mode {
-	case atStart:
-		begin := strings.TrimLeft(s.Held, " \n")
-		if after, ok := strings.CutPrefix(begin, thinkOpen); ok {
-			s.Held, s.Mode, s.Trim = after, InThought, true
-			return true
-		}
-		if strings.HasPrefix(thinkOpen, begin) && !last {
-			return false
-		}
-		s.Mode = InContent
-		return true
-	case InThought:
-		found := s.upTo(thinkClose, last, &out.Reasoning)
-		if found {
-			s.Mode, s.Trim = InContent, true
-		}
-		return found
-	case inCalls:
+	if s.inCalls {
 		return s.calls(text, last, out)
 	}
 	open := ""
 	if s.d.Calls != nil {
 		open = s.d.Calls.open
 	}
-	content := s.lead
-	found := s.upTo(open, last, &content)
+	before, after, found := chat.CutMark(s.held, open, last)
+	content := s.lead + before
+	s.held = after
 	if s.lead = ""; open != "" && !s.told && strings.TrimSpace(content) == "" && !(last && !found) {
 		s.lead, content = content, ""
 	}
 	s.told = s.told || content != ""
 	out.Content += content
-	if found {
-		s.Mode = inCalls
-	}
+	s.inCalls = found
 	return found
-}
-
-// upTo passes on the buffered text up to a mark, and reports whether it found the mark. It keeps what may be the start
-// of the mark.
-func (s *Splitter) upTo(mark string, last bool, to *string) bool {
-	if mark != "" {
-		if before, after, ok := strings.Cut(s.Held, mark); ok {
-			*to += before
-			s.Held = after
-			return true
-		}
-	}
-	keep := 0
-	for n := min(len(mark)-1, len(s.Held)); n > 0 && !last; n-- {
-		if strings.HasSuffix(s.Held, mark[:n]) {
-			keep = n
-			break
-		}
-	}
-	at := len(s.Held) - keep
-	*to += s.Held[:at]
-	s.Held = s.Held[at:]
-	return false
 }
 
 // calls passes on the buffered calls. Text that is not a call is passed on as content, with its mark.
 func (s *Splitter) calls(text string, last bool, out *Delta) bool {
 	f := s.d.Calls
-	whole := strings.Contains(s.Held, f.close)
+	whole := strings.Contains(s.held, f.close)
 	if f.close == "" { // then a bracket may be the end
 		whole = strings.ContainsAny(text, "]}")
 	}
 	if !whole && !last {
 		return false
 	}
-	calls, rest, err := f.read(s.Held, s.d.tools, last)
+	calls, rest, err := f.read(s.held, s.d.tools, last)
 	if err == errMore && !last {
 		return false
 	}
-	s.Mode = InContent
+	s.inCalls = false
 	if err != nil {
 		out.Content += s.lead + f.open
 		s.lead, s.told = "", true
@@ -171,6 +129,6 @@ func (s *Splitter) calls(text string, last bool, out *Delta) bool {
 		s.Called++
 	}
 	out.Calls = append(out.Calls, calls...)
-	s.Held, s.Trim = rest, true
+	s.held, s.trim = rest, true
 	return true
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/chat"
 )
 
 // TestSplit: however a reply is cut into pieces, thoughts, text and calls are told apart.
@@ -22,10 +24,11 @@ func TestSplit(t *testing.T) {
 		d                                     Dialog
 	}{
 		{"plain", "a <b> é", "", "a <b> é", "", Dialog{}},
-		{"thoughts", "\n<think>\nhm </thin\n</think>\n\nyes", "hm </thin\n", "yes", "", Dialog{Reasoning: true}},
-		{"no thoughts", " <thing>", "", " <thing>", "", Dialog{Reasoning: true}},
-		{"begun", "hm</think>yes", "hm", "yes", "", Dialog{Reasoning: true, begun: true}},
-		{"thoughts that are cut", "hm</thi", "hm</thi", "", "", Dialog{Reasoning: true, begun: true}},
+		{"thoughts", "\n<think>\nhm </thin\n</think>\n\nyes", "hm </thin\n", "yes", "", Dialog{Thinking: chat.MayThink}},
+		{"no thoughts", " <thing>", "", " <thing>", "", Dialog{Thinking: chat.MayThink}},
+		{"begun", "hm</think>yes", "hm", "yes", "", Dialog{Thinking: chat.Thinks}},
+		{"half a mark", "> hm</think>yes", "hm", "yes", "", Dialog{Thinking: chat.ThinkingAfter("<think", "<think")}},
+		{"thoughts that are cut", "hm</thi", "hm</thi", "", "", Dialog{Thinking: chat.Thinks}},
 		{"objects", "Sure.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\"}}\n</tool_call>\n" +
 			`<tool_call>{"name":"g","arguments":"{\"b\":1}"}</tool_call>`,
 			"", "Sure.\n", `f{"a": "</tool_call>"} g{"b":1} `, Dialog{Calls: forms[callObjects]}},
@@ -43,6 +46,22 @@ func TestSplit(t *testing.T) {
 		{"tags", "<tool_call>\n<function=f>\n<parameter=s>\n12\n</parameter>\n<parameter=n>\n12\n</parameter>\n" +
 			"</function>\n</tool_call>",
 			"", "", `f{"s": "12", "n": 12} `, Dialog{Calls: forms[callTags], tools: []tool{typed}}},
+		{"lines", "I look.\n<function_calls>f(a=true, b=\"x</function_calls>\", c={\"k\": [null]})\ng()\n" +
+			"</function_calls>Done",
+			"", "I look.\nDone", `f{"a": true, "b": "x\u003c/function_calls\u003e", "c": {"k": [null]}} g{} `,
+			Dialog{Calls: forms[callLines]}},
+		{"a line that is cut", "<function_calls>f(a=1)\ng(", "", "<function_calls>f(a=1)\ng(", "",
+			Dialog{Calls: forms[callLines]}},
+		{"lines without an end", "<function_calls>f(a=1)\ng()", "", "", `f{"a": 1} g{} `,
+			Dialog{Calls: forms[callLines]}},
+		{"marked", "Hm.<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>" +
+			`{"a": "<|tool_call_end|>"}<|tool_call_end|><|tool_call_begin|>g:1 <|tool_call_argument_begin|> {}` +
+			"<|tool_call_end|><|tool_calls_section_end|>", "", "Hm.", `f{"a": "<|tool_call_end|>"} g{} `,
+			Dialog{Calls: forms[callMarked]}},
+		{"marked without a name", "<|tool_calls_section_begin|><|tool_call_begin|>f<|tool_call_argument_begin|>{}" +
+			"<|tool_call_end|><|tool_calls_section_end|>!", "",
+			"<|tool_calls_section_begin|><|tool_call_begin|>f<|tool_call_argument_begin|>{}<|tool_call_end|>" +
+				"<|tool_calls_section_end|>!", "", Dialog{Calls: forms[callMarked]}},
 	} {
 		for size := 1; size < len(c.text)+1; size += 1 + size/3 {
 			d := c.d

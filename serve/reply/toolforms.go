@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/request"
@@ -27,22 +28,28 @@ const (
 	callList                     // a list of objects
 	callPython                   // a list of calls as Python has them: [f(a=1), g(b="x")]
 	callTags                     // each call is in tags: <function=f><parameter=a>1</parameter></function>
+	callLines                    // a call on each line, as Python has them but for constants: f(a=true)
+	callMarked                   // each call has a mark, a name with a number, another mark, and an object
 )
 
 // callForms are the forms of the families. A form that contains the text of another comes first.
 var callForms = []callForm{
-	{"<|tool_call_start|>", "<|tool_call_end|>", callPython, []string{"<|tool_call_start|>", "<|tool_list_start|>"}},
-	{"<tool_call>", "</tool_call>", callTags, []string{"<function="}},     // Nemotron 3; the first is LFM2
+	{"<|tool_call_start|>", "<|tool_call_end|>", callPython,
+		[]string{"<|tool_call_start|>", "<|tool_list_start|>"}}, // LFM2
+	{"<tool_call>", "</tool_call>", callTags, []string{"<function="}},                  // Nemotron 3, Qwen3.5
+	{"<function_calls>", "</function_calls>", callLines, []string{"<function_calls>"}}, // Olmo 3, Olmo Hybrid
+	{"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", callMarked,
+		[]string{"<|tool_calls_section_begin|>"}}, // Kimi
 	{"<TOOLCALL>", "</TOOLCALL>", callList, []string{"<TOOLCALL>"}},       // Nemotron
 	{"<tool_calls>", "</tool_calls>", callList, []string{"<tool_calls>"}}, // Jamba
 	{"<|tool_call|>", "", callList, []string{"<|tool_call|>"}},            // Granite 3
 	{"[TOOL_CALLS]", "", callList, []string{"[TOOL_CALLS]"}},              // Mistral
-	{"<tool_call>", "</tool_call>", callObjects, []string{"<tool_call>"}}, // Granite 4, Falcon-H1
+	{"<tool_call>", "</tool_call>", callObjects, []string{"<tool_call>"}}, // Granite 4, Falcon-H1, Qwen3, Qwen3-Next
 }
 
 // markers returns the marks that may be special tokens and still appear in replies.
 func markers() []string {
-	all := []string{thinkOpen, thinkClose}
+	all := []string{chat.ThinkOpen, chat.ThinkClose, markedBegin, markedArguments, markedEnd}
 	for _, f := range callForms {
 		all = append(all, f.open)
 		if f.close != "" {
@@ -74,7 +81,7 @@ func callFormOf(m *host.Model) *callForm {
 func (f *callForm) call(name string, schema json.RawMessage) constrain.Part {
 	at := "tools." + name + ".parameters"
 	switch f.style {
-	case callPython:
+	case callPython, callLines:
 		return constrain.Sequence(
 			constrain.Literal(name+"("), constrain.Arguments(at, schema), constrain.Literal(")"))
 	case callTags:
@@ -82,6 +89,9 @@ func (f *callForm) call(name string, schema json.RawMessage) constrain.Part {
 			constrain.Tagged(at, schema, func(property string) (begin, end string) {
 				return "<parameter=" + property + ">\n", "\n</parameter>\n"
 			}), constrain.Literal("</function>"))
+	case callMarked:
+		return constrain.Sequence(constrain.Literal(markedBegin+markedName+name+":"), constrain.Matching("[0-9]{1,3}"),
+			constrain.Literal(markedArguments), constrain.Value(at, schema), constrain.Literal(markedEnd))
 	}
 	space := constrain.Either(constrain.Literal(""), constrain.Literal(" "))
 	return constrain.Sequence(constrain.Literal(`{"name":`), space, constrain.Literal(quotedKey(name)+","), space,
@@ -98,10 +108,20 @@ func (f *callForm) all(call constrain.Part, several bool) constrain.Part {
 		}
 		return constrain.Many(one, constrain.Sequence(constrain.Space(), constrain.Literal(f.open)))
 	}
+	between := constrain.Sequence(constrain.Literal(","), constrain.Space())
+	switch f.style {
+	case callLines:
+		between = constrain.Literal("\n")
+	case callMarked:
+		between = constrain.Literal("")
+	}
 	if several {
-		call = constrain.Many(call, constrain.Sequence(constrain.Literal(","), constrain.Space()))
+		call = constrain.Many(call, between)
 	}
 	space := constrain.Space()
+	if f.style == callLines || f.style == callMarked {
+		return constrain.Sequence(space, call, space, end)
+	}
 	if f.style == callPython {
 		space = constrain.Literal("")
 	}
@@ -112,18 +132,28 @@ func (f *callForm) all(call constrain.Part, several bool) constrain.Part {
 func (f *callForm) text(calls []ToolCall) string {
 	var b strings.Builder
 	var list []string
-	for _, c := range calls {
+	for i, c := range calls {
 		one := `{"name": ` + quotedKey(c.Function.Name) + `, "arguments": ` + c.Function.Arguments + "}"
 		switch f.style {
 		case callPython:
-			one = c.Function.Name + "(" + pythonArguments(c.Function.Arguments) + ")"
+			one = c.Function.Name + "(" + pythonArguments(c.Function.Arguments, true) + ")"
+		case callLines:
+			one = c.Function.Name + "(" + pythonArguments(c.Function.Arguments, false) + ")"
+		case callMarked:
+			one = markedBegin + markedID(c, i) + markedArguments + c.Function.Arguments + markedEnd
 		case callObjects, callTags:
 			b.WriteString(f.open + "\n" + one + "\n" + f.close + "\n")
 			continue
 		}
 		list = append(list, one)
 	}
-	if list != nil {
+	switch {
+	case list == nil:
+	case f.style == callLines:
+		b.WriteString(f.open + strings.Join(list, "\n") + f.close)
+	case f.style == callMarked:
+		b.WriteString(f.open + strings.Join(list, "") + f.close)
+	default:
 		b.WriteString(f.open + "[" + strings.Join(list, ", ") + "]" + f.close)
 	}
 	return b.String()
@@ -143,6 +173,10 @@ func (f *callForm) read(text string, tools []tool, last bool) (calls []ToolCall,
 		calls, rest, err = readPython(text)
 	case f.style == callTags && !object:
 		calls, rest, err = readTags(text, tools)
+	case f.style == callLines && !object:
+		calls, rest, err = readLines(text, f.close, last)
+	case f.style == callMarked && !object:
+		calls, rest, err = readMarked(text)
 	default:
 		calls, rest, err = readObjects(text)
 	}
@@ -203,55 +237,4 @@ func readObjects(text string) (calls []ToolCall, rest string, err error) {
 		return nil, "", errors.New("found no calls, want one")
 	}
 	return calls, rest, nil
-}
-
-// readTags reads a call in tags. The value of a parameter is a string if the function's schema says so, or if it is not
-// JSON.
-func readTags(text string, tools []tool) (calls []ToolCall, rest string, err error) {
-	const function, end = "<function=", "</function>"
-	text = strings.TrimLeft(text, " \n")
-	body, ok := strings.CutPrefix(text, function)
-	if !ok {
-		if strings.HasPrefix(function, text) {
-			return nil, "", errMore
-		}
-		return nil, "", errors.New("found no " + function)
-	}
-	if body, rest, ok = strings.Cut(body, end); !ok {
-		return nil, "", errMore
-	}
-	name, body, ok := strings.Cut(body, ">")
-	if !ok || name == "" {
-		return nil, "", errors.New("found a function without a name")
-	}
-	var schema struct {
-		Properties map[string]struct {
-			Type any `json:"type"`
-		} `json:"properties"`
-	}
-	for _, t := range tools {
-		if t.Function.Name == name {
-			// An invalid schema defines no types.
-			_ = json.Unmarshal(t.Function.Parameters, &schema)
-		}
-	}
-	var arguments []string
-	for {
-		_, after, ok := strings.Cut(body, "<parameter=")
-		if !ok {
-			break
-		}
-		value, next, _ := strings.Cut(after, "</parameter>")
-		key, value, ok := strings.Cut(value, ">")
-		if !ok {
-			return nil, "", errors.New("found a parameter without a name")
-		}
-		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
-		if schema.Properties[key].Type == "string" || !json.Valid([]byte(value)) {
-			value = quotedKey(value)
-		}
-		arguments = append(arguments, quotedKey(key)+": "+value)
-		body = next
-	}
-	return []ToolCall{newToolCall(name, []byte("{"+strings.Join(arguments, ", ")+"}"))}, rest, nil
 }

@@ -3,6 +3,8 @@ package reply
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/chat"
 )
 
 // FuzzReply: whatever a reply is, in every form of calls and however it is cut, the same is told of it, and calls have
@@ -11,6 +13,9 @@ func FuzzReply(f *testing.F) {
 	for i, text := range []string{
 		"<|tool_call_start|>[f(a=1, b='x', c=[True, {'k': None}]), g()]<|tool_call_end|>",
 		"<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>",
+		"<function_calls>f(a=true, b=[{\"k\": null}])\ng()</function_calls>",
+		"<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\": 1}" +
+			"<|tool_call_end|><|tool_calls_section_end|>",
 		`<TOOLCALL>[{"name":"f","arguments":{}}]</TOOLCALL>`,
 		`<tool_calls>[{"name":"f","arguments":"{}"}]</tool_calls>`,
 		`<|tool_call|>[{"name":"f","arguments":{"a":"]"}}]`, `[TOOL_CALLS][{"name":"f","parameters":{}}]`,
@@ -22,7 +27,7 @@ func FuzzReply(f *testing.F) {
 		if len(text) > 1<<12 {
 			return
 		}
-		d := &Dialog{Calls: &callForms[int(form)%len(callForms)], Reasoning: form%2 == 0, begun: form%4 == 0}
+		d := &Dialog{Calls: &callForms[int(form)%len(callForms)], Thinking: chat.Thinking(form % 4)}
 		tell := func(size int) (all Delta) {
 			s := d.Split()
 			for rest := text; ; {

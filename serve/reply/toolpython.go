@@ -231,8 +231,9 @@ func (r *pythonReader) str() string {
 	panic(pythonError{errMore})
 }
 
-// pythonArguments writes a JSON object as the arguments of a call. The values stay JSON, which readPython also accepts.
-func pythonArguments(object string) string {
+// pythonArguments writes a JSON object as the arguments of a call. The values stay JSON, which readPython also accepts,
+// but for single constants if those of Python are wanted.
+func pythonArguments(object string, constants bool) string {
 	d := json.NewDecoder(strings.NewReader(object))
 	var out []string
 	if _, err := d.Token(); err != nil {
@@ -248,7 +249,7 @@ func pythonArguments(object string) string {
 			return "" // not reached: it was JSON before
 		}
 		text := string(value)
-		if word, ok := map[string]string{"true": "True", "false": "False", "null": "None"}[text]; ok {
+		if word, ok := map[string]string{"true": "True", "false": "False", "null": "None"}[text]; ok && constants {
 			text = word
 		}
 		out = append(out, fmt.Sprint(key, "=", text))

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
-	"strings"
 
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate/constrain"
@@ -129,6 +128,9 @@ type Chat struct {
 
 var UsesTools = regexp.MustCompile(`\btools\b`)
 
+// writesCalls matches a template that writes the calls of earlier messages.
+var writesCalls = regexp.MustCompile(`\btool_calls\b`)
+
 // Converse creates the prompt of a chat and the rules for its replies.
 func Converse(ctx context.Context, m *host.Model, param string, q *Chat) (*Dialog, error) {
 	d, text, err := Compose(ctx, m, param, q)
@@ -168,7 +170,7 @@ func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dial
 		return nil, "", err
 	}
 	for _, one := range messages {
-		if d.Calls != nil && !strings.Contains(m.Settings.Source, "tool_calls") {
+		if d.Calls != nil && !writesCalls.MatchString(m.Settings.Source) {
 			if calls := one.Calls(); len(calls) > 0 {
 				one.Message = template.Text(host.AssistantRole, one.Content()+d.Calls.text(calls))
 			}

@@ -120,7 +120,17 @@ var ToolTemplates = map[string]string{
 	"granite": `{% if tools %}{{ tools | tojson }}<|tool_call|>{% endif %}` + calling,
 	"jamba":   `{% if tools %}{{ tools | tojson }}<tool_calls>{% endif %}` + calling,
 	"tags":    `{% if tools %}{{ tools | tojson }}<tool_call><function=f>{% endif %}` + calling,
+	"lines":   `{% if tools %}{{ tools | tojson }}<function_calls>{% endif %}` + calling,
+	"marked":  `{% if tools %}{{ tools | tojson }}<|tool_calls_section_begin|>{% endif %}` + calling,
 	"python":  `{% if tools %}{{ tools | tojson }}<|tool_list_start|>{% endif %}` + ChatTemplate,
+}
+
+// CallPrefix is how the ids of calls begin in a form: in that of Kimi they are the model's own.
+func CallPrefix(form, function string) string {
+	if form == "marked" {
+		return "functions." + function + ":"
+	}
+	return "call_"
 }
 
 const calling = `{% for m in messages %}<{{ m.role }}>{% for c in m.tool_calls %}` +
