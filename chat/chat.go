@@ -15,6 +15,9 @@ import (
 type Chat struct {
 	// Progress, unless it is nil, is called while a reply's prompt is read, with how many of its tokens have been.
 	Progress func(read, total int)
+	// Thought, unless it is nil, is called with each piece of a reply's reasoning, which is then no part of what is
+	// emitted.
+	Thought func(text string) error
 
 	model    *model.Model
 	tok      tokenizer.Tokenizer
@@ -47,7 +50,7 @@ func New(m *model.Model, tok tokenizer.Tokenizer, s *Settings) *Chat {
 	return &Chat{model: m, tok: tok, settings: s}
 }
 
-// Fork returns a chat that continues from the same place, independent of this one. Progress stays after.
+// Fork returns a chat that continues from the same place, independent of this one, without its functions.
 func (c *Chat) Fork() *Chat {
 	return &Chat{
 		model: c.model, tok: c.tok, settings: c.settings, system: c.system, stats: c.stats,
@@ -103,30 +106,36 @@ func (c *Chat) Position() int {
 func (c *Chat) Reply(ctx context.Context, message string, o generate.Options, emit func(text string) error) error {
 	before := c.messages
 	c.messages = append(c.messages[:len(before):len(before)], template.Text(userRole, message))
-	text, err := c.reply(ctx, o, emit)
-	if err != nil && text == "" {
+	text, thought, err := c.reply(ctx, o, emit)
+	switch {
+	case err != nil && text+thought == "":
 		c.messages = before
 		return err
+	case thought != "":
+		c.messages = append(c.messages, template.Thought(assistantRole, thought, text))
+	default:
+		c.messages = append(c.messages, template.Text(assistantRole, text))
 	}
-	c.messages = append(c.messages, template.Text(assistantRole, text))
 	return err
 }
 
-// reply reads what has not been read yet, and draws a reply.
-func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) error) (string, error) {
+// reply reads what has not been read yet, and draws a reply. It returns its text and, if there is Thought, its
+// reasoning.
+func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) error) (text, thought string,
+	err error) {
 	prompt, err := c.prompt(ctx)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	at, err := c.read(ctx, prompt)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	c.keep(at)
 	s := at.session.Fork()
 	o.EndIDs = append(o.EndIDs[:len(o.EndIDs):len(o.EndIDs)], c.settings.EndIDs...)
 	o.Stop = append(o.Stop[:len(o.Stop):len(o.Stop)], c.settings.Stop...)
-	var text strings.Builder
+	tell := c.teller(prompt, emit)
 	ids := at.ids[:len(at.ids):len(at.ids)]
 	var failed error
 	for piece, err := range s.Generate(ctx, tokenizer.WithoutSpecial(c.tok), at.ids, o) {
@@ -134,18 +143,56 @@ func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) 
 		if failed = err; err != nil {
 			break
 		}
-		if text.Write(piece.Text); len(piece.Text) == 0 {
-			continue
-		}
-		if failed = emit(string(piece.Text)); failed != nil {
+		if failed = tell.add(string(piece.Text), false); failed != nil {
 			break
 		}
+	}
+	if failed == nil {
+		failed = tell.add("", true)
+	} else {
+		tell.hold("", true)
 	}
 	c.add(s.Stats)
 	if len(ids) == s.Position() { // what was drawn and not told is not in a text that continues
 		c.keep(mark{prompt + string(c.tok.Decode(nil, ids[len(at.ids):])), ids, s})
 	}
-	return text.String(), failed
+	return tell.text.String(), tell.thought.String(), failed
+}
+
+// teller passes on a reply as it comes, and keeps it.
+type teller struct {
+	thoughts      *Thoughts
+	emit, think   func(string) error
+	text, thought strings.Builder
+}
+
+// teller returns that of a reply to a prompt. Without Thought, reasoning is text like all other.
+func (c *Chat) teller(prompt string, emit func(string) error) *teller {
+	at := Answers
+	if c.Thought != nil {
+		at = ThinkingAfter(c.settings.Source, prompt)
+	}
+	return &teller{thoughts: NewThoughts(at), emit: emit, think: c.Thought}
+}
+
+// hold keeps a piece and returns what has become certain.
+func (t *teller) hold(piece string, last bool) (thought, text string) {
+	thought, text = t.thoughts.Push(piece, last)
+	t.thought.WriteString(thought)
+	t.text.WriteString(text)
+	return thought, text
+}
+
+// add keeps a piece and passes on what has become certain.
+func (t *teller) add(piece string, last bool) (err error) {
+	thought, text := t.hold(piece, last)
+	if thought != "" {
+		err = t.think(thought)
+	}
+	if text != "" && err == nil {
+		err = t.emit(text)
+	}
+	return err
 }
 
 // prompt is the text of the conversation up to where the reply starts.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,23 +18,47 @@ import (
 // follows a reply that is the last message, as far as it also follows one before another message. It is "" if there is
 // no such text, or if the template refuses such chats.
 func ReplyEnd(t *template.Template, bos, eos string) string {
-	const question, reply = "hippo asks", "hippo replies"
-	messages := []template.Message{template.Text(userRole, question), template.Text(assistantRole, reply),
-		template.Text(userRole, question)}
-	var after [2]string
-	for i := range after {
-		text, err := t.Render(context.Background(), template.Input{Messages: messages[:2+i], BOS: bos, EOS: eos})
-		at := strings.LastIndex(text, reply)
-		if err != nil || at < 0 {
-			return ""
-		}
-		after[i] = text[at+len(reply):]
+	after, ok := afterReply(t, bos, eos)
+	if !ok {
+		return ""
 	}
 	same := 0
 	for same < min(len(after[0]), len(after[1])) && after[0][same] == after[1][same] {
 		same++
 	}
 	return strings.TrimSpace(strings.ToValidUTF8(after[0][:same], ""))
+}
+
+// The messages of afterReply.
+const someQuestion, someReply = "hippo asks", "hippo replies"
+
+// afterReply returns what a template writes after a reply, as the last message and before a question.
+func afterReply(t *template.Template, bos, eos string) (after [2]string, ok bool) {
+	messages := []template.Message{template.Text(userRole, someQuestion), template.Text(assistantRole, someReply),
+		template.Text(userRole, someQuestion)}
+	for i := range after {
+		text, err := t.Render(context.Background(), template.Input{Messages: messages[:2+i], BOS: bos, EOS: eos})
+		at := strings.LastIndex(text, someReply)
+		if err != nil || at < 0 {
+			return after, false
+		}
+		after[i] = text[at+len(someReply):]
+	}
+	return after, true
+}
+
+// userLine matches a paragraph that begins with who speaks: "\n\nUser:" of RWKV's chats.
+var userLine = regexp.MustCompile(`^\n\n+[A-Za-z][A-Za-z ]*:$`)
+
+// nextTurn returns how a template begins the question after a reply, where that is a paragraph which names the user: a
+// model that was trained on such texts goes on with it. Else it is "".
+func nextTurn(t *template.Template, bos, eos string) string {
+	after, ok := afterReply(t, bos, eos)
+	between, _, found := strings.Cut(after[1], someQuestion)
+	if between = strings.TrimRight(between, " "); !ok || !found || !userLine.MatchString(between) {
+		return ""
+	}
+	return between
 }
 
 // SetTemplate replaces the chat template. The text that it writes after a reply ends replies, too.
@@ -51,6 +76,10 @@ func (s *Settings) inferEnd(tok tokenizer.Tokenizer) {
 		return
 	}
 	end := ReplyEnd(s.Template, s.BOS, s.EOS)
+	if turn := nextTurn(s.Template, s.BOS, s.EOS); end == "" && turn != "" {
+		s.Stop = append(s.Stop, turn)
+		return
+	}
 	known := slices.Clone(s.Stop)
 	ids := s.EndIDs
 	if id, ok := tok.EndOfText(); ok {

@@ -26,6 +26,10 @@ var endings = []struct{ source, end string }{
 	{"nothing of it", ""},
 }
 
+// rwkvWorld is a template of RWKV's chats: nothing but a line that names the user tells where a reply ends.
+const rwkvWorld = "{% for m in messages %}{% if m.role == 'user' %}User: {% else %}Assistant: {% endif %}" +
+	"{{ m.content }}\n\n{% endfor %}{% if add_generation_prompt %}Assistant: <think{% endif %}"
+
 // TestReplyEnd: the end of a reply is what a template writes after one, wherever the reply stands.
 func TestReplyEnd(t *testing.T) {
 	for _, c := range endings {
@@ -69,6 +73,9 @@ func TestEndOfTemplate(t *testing.T) {
 		{"[257] []", map[string]string{template.SourceFile: endings[2].source,
 			template.ConfigFile: `{"eos_token": "</s>"}`}},
 		{"[] []", map[string]string{template.SourceFile: endings[2].source}},
+		{"[257] [\n\nUser:]", map[string]string{template.SourceFile: rwkvWorld,
+			template.ConfigFile: `{"eos_token": "</s>"}`}},
+		{"[] []", map[string]string{template.SourceFile: endings[3].source}},
 	} {
 		if got := ends(c.files); got != c.want {
 			t.Errorf("%v: ends %s, want %s", c.files, got, c.want)

@@ -48,6 +48,13 @@ func Text(role, content string) Message {
 	return Message{d}
 }
 
+// Thought returns a message with the reasoning before its content.
+func Thought(role, reasoning, content string) Message {
+	m := Text(role, content)
+	m.fields.set("reasoning_content", reasoning)
+	return m
+}
+
 // Role is the message's role: system, user, assistant, tool.
 func (m Message) Role() string { return m.text("role") }
 

@@ -110,8 +110,19 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 			t.write("\r\x1b[K") // the reply follows
 		}
 	}
+	thought := false
+	t.chat().Thought = func(piece string) error {
+		thought = true
+		return t.write(brief.Dim(brief.Printable(piece)))
+	}
 	stopped, err = t.during(func(ctx context.Context) error {
-		return t.chat().Reply(ctx, text, t.opt, func(piece string) error { return t.write(brief.Printable(piece)) })
+		return t.chat().Reply(ctx, text, t.opt, func(piece string) error {
+			if thought {
+				piece = "\n" + piece
+			}
+			thought = false
+			return t.write(brief.Printable(piece))
+		})
 	})
 	t.opt.Seed++ // for another reply to the same message
 	switch {

@@ -28,6 +28,8 @@ func newRun() *cobra.Command {
 text from a pipe, the model replies once, and only the reply is on standard output. On a terminal it is a conversation:
 /help lists the commands. Ctrl-C stops a reply; a second Ctrl-C, or Ctrl-D, ends the program.
 
+Reasoning, which a chat template marks by <think>, is shown dimmed in a conversation. Else it is on standard error.
+
 Messages are put into the form that the model was trained with: the chat_template of its tokenizer_config.json, its
 chat_template.jinja, that in the .gguf file, or --template. A model without one continues plain text, as hippo generate
 does. generation_config.json sets the defaults of --temperature, --top_k, --top_p, --min_p, --repetition_penalty and
@@ -108,13 +110,30 @@ func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {
 func replyOnce(ctx context.Context, c *chat.Chat, prompt string, opt generate.Options) error {
 	terminal := isTerminal(os.Stdout)
 	out := bufio.NewWriter(os.Stdout)
+	thought := false
+	c.Thought = func(text string) error {
+		thought = true
+		if isTerminal(os.Stderr) {
+			text = brief.Dim(brief.Printable(text))
+		}
+		_, err := os.Stderr.WriteString(text)
+		return err
+	}
+	endThought := func() {
+		if thought {
+			os.Stderr.WriteString("\n")
+		}
+		thought = false
+	}
 	err := c.Reply(ctx, prompt, opt, func(text string) error {
+		endThought()
 		if terminal {
 			text = brief.Printable(text)
 		}
 		out.WriteString(text)
 		return out.Flush()
 	})
+	endThought()
 	if err == nil || errors.Is(err, context.Canceled) {
 		out.WriteByte('\n')
 	}

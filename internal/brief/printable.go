@@ -24,3 +24,6 @@ func Printable(text string) string {
 	}
 	return b.String()
 }
+
+// Dim marks text for a terminal as less important.
+func Dim(text string) string { return "\x1b[2m" + text + "\x1b[22m" }
