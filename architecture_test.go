@@ -148,9 +148,9 @@ var house = []layer{
 	{"serve/records", "session internal/disk", ""},
 	{"serve/host", "serve/request session session/store chat chat/template generate generate/constrain " +
 		"generate/sample model tokenizer internal/brief", ""},
-	{"serve/reply", "serve/host serve/request session chat/template generate generate/constrain tokenizer", ""},
+	{"serve/reply", "serve/host serve/request session chat chat/template generate generate/constrain tokenizer", ""},
 	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
-	{"serve/ollama", "serve/reply serve/host serve/request session generate internal/brief", ""},
+	{"serve/ollama", "serve/reply serve/host serve/request session chat generate internal/brief", ""},
 	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate " +
 		"generate/sample model tokenizer", ""},
 	{"serve/rows", "serve/request", ""},

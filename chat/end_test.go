@@ -75,6 +75,7 @@ func TestEndOfTemplate(t *testing.T) {
 		{"[] []", map[string]string{template.SourceFile: endings[2].source}},
 		{"[257] [\n\nUser:]", map[string]string{template.SourceFile: rwkvWorld,
 			template.ConfigFile: `{"eos_token": "</s>"}`}},
+		{"[] [\n\nUser:]", map[string]string{template.ConfigFile: `{"chat_template": "rwkv-world"}`}},
 		{"[] []", map[string]string{template.SourceFile: endings[3].source}},
 	} {
 		if got := ends(c.files); got != c.want {

@@ -24,12 +24,24 @@ type Config struct {
 	BOS, EOS string            // the texts of the tokens that start and end a text
 }
 
+// named are templates that files name instead: llama.cpp's conversion of RWKV models writes the name of a form that it
+// has built in.
+var named = map[string]string{
+	"rwkv-world": "{% for m in messages %}{% if m.role == 'system' %}System: {% elif m.role == 'user' %}User: " +
+		"{% else %}Assistant: {% endif %}{{ m.content | trim }}\n\n{% endfor %}" +
+		"{% if add_generation_prompt %}Assistant:{% endif %}",
+}
+
 // Source is the template for a chat, with tools or without, and "" if there is none.
 func (c Config) Source(tools bool) string {
-	if source := c.Sources["tool_use"]; tools && source != "" {
-		return source
+	source := c.Sources["default"]
+	if other := c.Sources["tool_use"]; tools && other != "" {
+		source = other
 	}
-	return c.Sources["default"]
+	if known := named[source]; known != "" {
+		return known
+	}
+	return source
 }
 
 // Load reads chat_template.jinja and tokenizer_config.json in a model's folder. Either may be missing; of two templates

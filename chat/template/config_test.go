@@ -51,3 +51,22 @@ func TestParseConfig(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedTemplate: the name of a form that llama.cpp has built in stands for its template.
+func TestNamedTemplate(t *testing.T) {
+	c, err := ParseConfig([]byte(`{"chat_template": "rwkv-world"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := Parse(c.Source(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Input{AddGenerationPrompt: true, Messages: []Message{Text("system", "Be brief."), Text("user", " hi\n"),
+		Text("assistant", " Hi!"), Text("user", "Why?")}}
+	got, err := parsed.Render(t.Context(), in)
+	const want = "System: Be brief.\n\nUser: hi\n\nAssistant: Hi!\n\nUser: Why?\n\nAssistant:"
+	if err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}

@@ -3,7 +3,6 @@ package openai
 import (
 	"context"
 
-	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/reply"
@@ -137,7 +136,7 @@ func newOutputWriter(q *responding, tell func(responseEvent)) *outputWriter {
 func (w *outputWriter) begin() {
 	w.tell(responseEvent{Type: "response.created", Response: &w.q.object})
 	w.tell(responseEvent{Type: "response.in_progress", Response: &w.q.object})
-	if d := w.q.dialog; d.Thinking == chat.Answers && d.Calls == nil {
+	if d := w.q.dialog; !d.MayThink() && d.Calls == nil {
 		w.open(itemMessage)
 	}
 }

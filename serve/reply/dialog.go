@@ -89,6 +89,9 @@ type Dialog struct {
 	Thinking   chat.Thinking // where replies start
 }
 
+// MayThink reports whether replies may have reasoning.
+func (d *Dialog) MayThink() bool { return d.Thinking != chat.Answers }
+
 // constrain sets the constraint of replies to a prompt: a format, or calls of tools.
 func (d *Dialog) constrain(ctx context.Context, m *host.Model, param string, f Format, prompt string) error {
 	d.Thinking = chat.ThinkingAfter(m.Settings.Source, prompt)

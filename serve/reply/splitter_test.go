@@ -24,10 +24,12 @@ func TestSplit(t *testing.T) {
 		d                                     Dialog
 	}{
 		{"plain", "a <b> é", "", "a <b> é", "", Dialog{}},
-		{"thoughts", "\n<think>\nhm </thin\n</think>\n\nyes", "hm </thin\n", "yes", "", Dialog{Thinking: chat.MayThink}},
+		{"thoughts", "\n<think>\nhm </thin\n</think>\n\nyes", "hm </thin\n", "yes", "",
+			Dialog{Thinking: chat.MayThink}},
 		{"no thoughts", " <thing>", "", " <thing>", "", Dialog{Thinking: chat.MayThink}},
 		{"begun", "hm</think>yes", "hm", "yes", "", Dialog{Thinking: chat.Thinks}},
-		{"half a mark", "> hm</think>yes", "hm", "yes", "", Dialog{Thinking: chat.ThinkingAfter("<think", "<think")}},
+		{"half a mark", "> hm</think>yes", "hm", "yes", "",
+			Dialog{Thinking: chat.ThinkingAfter("<think", "<think")}},
 		{"thoughts that are cut", "hm</thi", "hm</thi", "", "", Dialog{Thinking: chat.Thinks}},
 		{"objects", "Sure.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\"}}\n</tool_call>\n" +
 			`<tool_call>{"name":"g","arguments":"{\"b\":1}"}</tool_call>`,
