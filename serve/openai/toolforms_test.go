@@ -118,3 +118,38 @@ func TestPublishedForms(t *testing.T) {
 		})
 	}
 }
+
+// TestRWKVForm: RWKV-7's chats are paragraphs that name who speaks; the prompt begins the mark of reasoning, or none,
+// and no tools are known.
+func TestRWKVForm(t *testing.T) {
+	s := servetest.NewSite(t, serve.Options{})
+	source, err := os.ReadFile(filepath.Join("testdata", "forms", "rwkv7.jinja"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Speak(strings.TrimSuffix(string(source), "\n"))
+	messages := []reply.Message{reply.NewMessage("user", "Hi"), reply.NewMessage("assistant", " Hi!"),
+		reply.NewMessage("user", "Why?")}
+	for effort, want := range map[string][4]string{
+		"":     {"Assistant: <think", ">Because</think>\nSo.", "Because", "So."},
+		"none": {"Assistant:", " So.", "", " So."},
+	} {
+		d, err := reply.Converse(t.Context(), s.Model, "messages",
+			&reply.Chat{Messages: messages, More: reply.WithEffort(nil, effort)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		prompt := "User: Hi\n\nAssistant: Hi!\n\nUser: Why?\n\n" + want[0]
+		if got := string(s.Model.Tokenizer.Decode(nil, d.IDs)); got != prompt {
+			t.Errorf("got %q, want %q", got, prompt)
+		}
+		if got := d.Split().Push(want[1], true); got.Reasoning != want[2] || got.Content != want[3] {
+			t.Errorf("effort %q: got %+v, want %q and %q", effort, got, want[2], want[3])
+		}
+	}
+	_, err = reply.Converse(t.Context(), s.Model, "messages", &reply.Chat{Messages: messages,
+		Tools: reply.ToolRequest{Tools: []json.RawMessage{json.RawMessage(`{"function":{"name":"f"}}`)}}})
+	if err == nil || !strings.Contains(err.Error(), "knows no tools") {
+		t.Errorf("tools: got %v", err)
+	}
+}
