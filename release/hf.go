@@ -58,6 +58,7 @@ var hfFamilies = map[string]hfFamily{
 	"qwen2":            qwen2,
 	"qwen3":            qwen3,
 	"recurrent_gemma":  recurrentGemma,
+	"rwkv7":            rwkv7,
 	"zamba2":           zamba2,
 }
 
@@ -179,8 +180,10 @@ func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error)
 		return nil, model.Weights{}, err
 	}
 	if named {
-		f, err = p.names.upright(f)
-		return m, p.names.weights(m, f), err
+		if f, err = p.names.upright(f); err != nil {
+			return nil, model.Weights{}, err
+		}
+		return m, p.names.weights(m, f), nil
 	}
 	w, err := Weights(f)
 	return m, w, err
