@@ -60,10 +60,12 @@ var house = []layer{
 		"tokenizer/bpe tokenizer/words tokenizer/pipeline internal/fault", "golang.org/x/text"},
 	{"tokenizer/sentencepiece", "tokenizer/token tokenizer/added tokenizer/normalize tokenizer/bpe tokenizer/words " +
 		"tokenizer/pipeline", ""},
+	{"tokenizer/trie", "tokenizer/token tokenizer/added tokenizer/bpe", ""},
 	{"tokenizer/gguf", "tokenizer/token tokenizer/regex tokenizer/added tokenizer/normalize tokenizer/pretokenize " +
-		"tokenizer/chars tokenizer/bpe tokenizer/pipeline tokenizer/hf tokenizer/sentencepiece", "golang.org/x/text"},
+		"tokenizer/chars tokenizer/bpe tokenizer/pipeline tokenizer/hf tokenizer/sentencepiece tokenizer/trie",
+		"golang.org/x/text"},
 	{"tokenizer", "tokenizer/token tokenizer/added tokenizer/chars tokenizer/bpe tokenizer/hf " +
-		"tokenizer/sentencepiece internal/brief internal/disk", ""},
+		"tokenizer/sentencepiece tokenizer/trie internal/brief internal/disk", ""},
 	{"internal/testkit/toytext", "", ""}, // no row below names it: it is for tests
 	{"chat/template", "internal/brief internal/disk internal/fault", ""},
 	{"checkpoint", "internal/brief internal/disk internal/fault internal/parallel", "golang.org/x/sys"},
@@ -89,7 +91,7 @@ var house = []layer{
 		"internal/disk internal/parallel", ""},
 	{"onnx", "model engine engine/compose tensor internal/counter", "google.golang.org/protobuf"},
 	{"internal/testkit/onnxtest", "", "google.golang.org/protobuf"}, // for tests
-	{"release", "model engine tokenizer chat/template checkpoint internal/brief internal/config internal/disk " +
+	{"release", "mixer model engine tokenizer chat/template checkpoint internal/brief internal/config internal/disk " +
 		"tokenizer/gguf", ""},
 	{"release/hub", "checkpoint internal/brief internal/disk", ""},
 
@@ -173,7 +175,7 @@ var house = []layer{
 	{"serve/library", ". serve/host serve/request serve/rows session session/store fit chat release release/hub " +
 		"model checkpoint internal/brief internal/status", ""},
 	{"convert", ". fit inspect quantize train/text data chat chat/template release model checkpoint tokenizer " +
-		"tokenizer/gguf internal/brief internal/config internal/disk internal/status", ""},
+		"tokenizer/gguf tokenizer/trie internal/brief internal/config internal/disk internal/status", ""},
 	{"tools/ggufs", "checkpoint release internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/trials", "fit internal/testkit/sequences internal/testkit/series", ""},

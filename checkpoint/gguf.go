@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -316,12 +317,15 @@ func knownGGUFTypes() string {
 	return strings.Join(names, " ")
 }
 
-// With returns the file with other tensors in place of those of the same names. Both are one open file: closing either
-// closes both.
+// With returns the file with other tensors, in place of those of the same names if it has them. Both are one open file:
+// closing either closes both.
 func (f *File) With(others []*Tensor) *File {
 	g := *f
-	g.tensors = maps.Clone(f.tensors)
+	g.tensors, g.names = maps.Clone(f.tensors), slices.Clone(f.names)
 	for _, t := range others {
+		if g.tensors[t.Name] == nil {
+			g.names = append(g.names, t.Name)
+		}
 		g.tensors[t.Name] = t
 	}
 	return &g

@@ -19,6 +19,7 @@ import (
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/tokenizer/gguf"
+	"github.com/hippo-ssm/hippo/tokenizer/trie"
 )
 
 // Layouts are the layouts of a folder that is written.
@@ -113,7 +114,15 @@ func hfTexts(texts map[string][]byte, g *release.GGUFOptions) (map[string][]byte
 		err = setFields(texts, chat.GenerationFile, map[string]any{"eos_token_id": g.EndIDs}, true)
 	}
 	return texts, errors.Join(err, endsOfTexts(texts, len(s.Stop), g.Tokenizer),
-		setFields(texts, template.ConfigFile, map[string]any{"tokenizer_class": "PreTrainedTokenizerFast"}, false))
+		setFields(texts, template.ConfigFile, map[string]any{"tokenizer_class": tokenizerClass(g.Tokenizer)}, false))
+}
+
+// tokenizerClass is the class of a tokenizer in the transformers library, or for RWKV's in the files of its releases.
+func tokenizerClass(tok tokenizer.Tokenizer) string {
+	if tok.Kind() == trie.Kind {
+		return "RwkvTokenizer"
+	}
+	return "PreTrainedTokenizerFast"
 }
 
 // endsOfTexts names the ends of a reply that are several tokens as stop_strings of generation_config.json, which had
@@ -179,6 +188,9 @@ func saveHFTokenizer(dir, from string, tok tokenizer.Tokenizer) error {
 	}
 	if tok.Kind() == "gpt2" {
 		return tok.Save(dir)
+	}
+	if t, ok := tok.(*trie.Tokenizer); ok {
+		return disk.WriteBytes(filepath.Join(dir, trie.FileName), t.Text())
 	}
 	v, err := gguf.VocabularyOf(tok)
 	if err == nil && v.Model == "gpt2" {

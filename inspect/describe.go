@@ -76,6 +76,8 @@ func paramsByPart(m *model.Model) (names []string, count map[string]int) {
 func partOf(m *model.Model, param string) string {
 	layer, ok := strings.CutPrefix(param, "backbone.layers.")
 	switch {
+	case strings.HasPrefix(param, "backbone.embedding_norm."):
+		return "norms"
 	case strings.HasPrefix(param, "backbone.embedding"):
 		return "embedding"
 	case strings.HasPrefix(param, "lm_head."):

@@ -67,6 +67,14 @@ type rwkv7Options struct {
 	NormEps  float64 `json:"norm_eps" help:"epsilon of the norm of each head"`
 }
 
+// RWKV7Ranks are the factors of the ranks in the release's choice.
+var RWKV7Ranks = map[string]float64{"w_rank": 2.5, "a_rank": 2.5, "v_rank": 1.7, "g_rank": 5}
+
+// RWKV7Rank returns the rank of a map of d channels in the release's choice: factor·√d, in steps of 32.
+func RWKV7Rank(factor float64, d int) int {
+	return max(32, int(math.Round(factor*math.Sqrt(float64(d))/32))*32)
+}
+
 func rwkv7Defaults(Config) rwkv7Options { return rwkv7Options{NormEps: 64e-5} }
 
 // followsRWKV7 reports whether one of the layers has such a mixer. It begins at the last: many may be asked about.
@@ -90,12 +98,11 @@ func newRWKV7(cfg Config, o rwkv7Options) (Mixer, error) {
 		return nil, fmt.Errorf("head_size: found %d, want a divisor of d_model %d", o.HeadSize, d)
 	}
 	for _, rank := range []struct {
-		name   string
-		n      *int
-		factor float64
-	}{{"w_rank", &o.W, 2.5}, {"a_rank", &o.A, 2.5}, {"v_rank", &o.V, 1.7}, {"g_rank", &o.G, 5}} {
-		if *rank.n == 0 { // the release's choice
-			*rank.n = max(32, int(math.Round(rank.factor*math.Sqrt(float64(d))/32))*32)
+		name string
+		n    *int
+	}{{"w_rank", &o.W}, {"a_rank", &o.A}, {"v_rank", &o.V}, {"g_rank", &o.G}} {
+		if *rank.n == 0 {
+			*rank.n = RWKV7Rank(RWKV7Ranks[rank.name], d)
 		}
 		if *rank.n < 1 || *rank.n > maxHeadDim {
 			return nil, fmt.Errorf("%s: found %d, want 1 to %d", rank.name, *rank.n, maxHeadDim)

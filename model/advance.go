@@ -10,7 +10,7 @@ import (
 func (m *Network) Advance(t *autograd.Tape, x *tensor.Tensor, s *State) *tensor.Tensor {
 	r := OneRow(x.Rows(), s)
 	t.Scope("encoder")
-	return m.run(t, addPositions(t, m.Positions, m.Encoder.Forward(t, x), &r.at), r, 0)
+	return m.run(t, m.enter(t, m.Positions, m.Encoder.Forward(t, x), r), r, 0)
 }
 
 // Output applies the head to outputs of Advance, or to a mean of them: (n, d_model) to (n, outputs).

@@ -15,6 +15,7 @@ import (
 // Backbone is the common part of language models and networks over labelled sequences: pre-norm blocks of a mixer and
 // an MLP, and a final norm.
 type Backbone struct {
+	Norm0  nn.AddNorm // after the embedding, nil for none
 	Blocks []*Block
 	LnF    nn.AddNorm
 	Tapes  *autograd.Tapes // for inference: sessions borrow one while they compute
@@ -50,6 +51,9 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 		return Backbone{}, err
 	}
 	bb := Backbone{LnF: cfg.newNorm()}
+	if cfg.EmbedNorm {
+		bb.Norm0 = cfg.newNorm()
+	}
 	bb.use(native.Backend)
 	shape, blocks := cfg.feedForwardShape(len(plan)), mixer.SharedBlocks{}
 	shared := cfg.mixerConfig(len(plan))
@@ -77,6 +81,9 @@ func newBackbone(cfg *Config, encoder bool) (Backbone, error) {
 
 // params visits the parameters under the names of a release.
 func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
+	if bb.Norm0 != nil {
+		bb.Norm0.Params(prefix+embedNorm, visit)
+	}
 	for i, b := range bb.Blocks {
 		at := fmt.Sprintf("%sbackbone.layers.%d.", prefix, i)
 		if b.Shared != nil {
@@ -90,6 +97,15 @@ func (bb *Backbone) params(prefix string, names naming, visit nn.Visitor) {
 		}
 	}
 	bb.LnF.Params(prefix+names.finalNorm, visit)
+}
+
+// enter returns the stream before the first block: x (n, d_model) with learned positions, nil for none, and normed.
+func (bb *Backbone) enter(t *autograd.Tape, positions *nn.Embedding, x *tensor.Tensor, r *Rows) *tensor.Tensor {
+	x = addPositions(t, positions, x, &r.at)
+	if bb.Norm0 != nil {
+		_, x = bb.Norm0.AddForward(t, x, nil)
+	}
+	return x
 }
 
 // run passes a stream (n, d_model) through all blocks and the final norm, and updates the states of the rows.

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,7 +46,8 @@ func (m *Model) FirstTrained() int {
 		var layer int
 		if _, err := fmt.Sscanf(name, "backbone.layers.%d.", &layer); err == nil {
 			first = min(first, layer)
-		} else if strings.HasPrefix(name, names.embedding) || strings.HasPrefix(name, names.positions) {
+		} else if slices.ContainsFunc([]string{names.embedding, names.positions, embedNorm},
+			func(s string) bool { return strings.HasPrefix(name, s) }) {
 			first = 0
 		}
 	}

@@ -17,7 +17,7 @@ func (m *Model) Embed(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 		panic(fmt.Sprintf("model.Embed: %d ids for rows of %d positions", len(ids), r.Total()))
 	}
 	t.Scope("backbone.embeddings")
-	return addPositions(t, m.Positions, m.Config.embed(t, m.Embedding, ids), &r.at)
+	return m.enter(t, m.Positions, m.Config.embed(t, m.Embedding, ids), r)
 }
 
 // Layer maps the stream before layer i to the one after it. first is the stream that Embed returned.
@@ -39,8 +39,8 @@ func (m *Model) Begin(t *autograd.Tape, ids []int32, r *Rows) *tensor.Tensor {
 	return t.Dropout(m.Embed(t, ids, r), m.Config.EmbedDropout, &r.at)
 }
 
-// Through does the part of Forward in layer i, of a model that Shares nothing. It takes and returns the stream
-// as residual + hidden. The residual before the first layer is nil.
+// Through does the part of Forward in layer i, of a model whose layers share no blocks. It takes and returns the stream
+// as residual + hidden. The residual before the first layer is nil. What layers hand on is in the rows: see Hand.
 func (m *Model) Through(t *autograd.Tape, i int, residual, hidden *tensor.Tensor, r *Rows) (res, hid *tensor.Tensor) {
 	return m.Blocks[i].forward(t, residual, hidden, nil, r.of(i), m.Config.ResidDropout)
 }
@@ -52,8 +52,17 @@ func (m *Model) End(t *autograd.Tape, residual, hidden *tensor.Tensor) *tensor.T
 	return out
 }
 
-// Shares reports whether some layer has a block that it shares with other layers or that sees the stream before the
-// first layer, or needs what an earlier layer hands to it.
-func (bb *Backbone) Shares() bool {
-	return bb.HandsOn() || slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.Shared != nil })
+// Handed returns what layers have handed to later ones beside the stream, nil for nothing.
+func (r *Rows) Handed() *tensor.Tensor { return r.handed.Values }
+
+// Hand lets later layers see x as what earlier ones have handed to them.
+func (r *Rows) Hand(x *tensor.Tensor) { r.handed.Values = x }
+
+// Shares reports whether some layer has a block that it shares, or needs what an earlier layer hands to it.
+func (bb *Backbone) Shares() bool { return bb.HandsOn() || bb.SharesBlocks() }
+
+// SharesBlocks reports whether some layer has a block that it shares with other layers or that sees the stream before
+// the first layer.
+func (bb *Backbone) SharesBlocks() bool {
+	return slices.ContainsFunc(bb.Blocks, func(b *Block) bool { return b.Shared != nil })
 }

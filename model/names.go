@@ -5,6 +5,9 @@ import "github.com/hippo-ssm/hippo/nn"
 // naming holds the names of parameters outside the mixers. Package release knows the names in published files.
 type naming struct{ embedding, positions, norm, mlpNorm, finalNorm string }
 
+// embedNorm starts the names of the norm after the embedding.
+const embedNorm = "backbone.embedding_norm."
+
 var (
 	mlpNames = naming{ // those of H3
 		embedding: "backbone.embeddings.word_embeddings.", positions: "backbone.embeddings.position_embeddings.",

@@ -249,7 +249,7 @@ func (m *Network) hidden(t *autograd.Tape, in Input, r *Rows) (*tensor.Tensor, *
 		x = t.Append(m.Class.Forward(t, make([]int32, r.Count())), x, &class.at, &r.at)
 		r = more
 	}
-	x = t.Dropout(addPositions(t, m.Positions, x, &r.at), m.Config.Model.EmbedDropout, &r.at)
+	x = t.Dropout(m.enter(t, m.Positions, x, r), m.Config.Model.EmbedDropout, &r.at)
 	return m.run(t, x, r, m.Config.Model.ResidDropout), r
 }
 

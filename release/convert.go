@@ -40,8 +40,14 @@ func DescribeCheckpoint(f *checkpoint.File, o ShapeOptions) (m *model.Model, con
 // newModel builds a model from the configuration for a file.
 func newModel(f *checkpoint.File, o ShapeOptions) (m *model.Model, w model.Weights, configPath string, err error) {
 	p, configPath, err := shapeOf(f, o)
-	if err == nil && f.Format() == checkpoint.FormatGGUF {
+	switch {
+	case err != nil:
+	case f.Format() == checkpoint.FormatGGUF:
 		f, err = ggufParameters(f, p.forms)
+	default:
+		if fam := familyOfNames(f.Names()); fam.hf != nil {
+			p.names = fam.hf()
+		}
 	}
 	if err == nil {
 		m, w, err = p.open(f)

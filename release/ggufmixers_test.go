@@ -27,6 +27,7 @@ var ggufOf = map[string]string{
 	"qwen3_5": "found gated-deltanet in layers", "qwen3_5_moe": "found gated-deltanet in layers",
 	"qwen3_next": "found gated-deltanet in layers", "olmo_hybrid": "found gated-deltanet in layers",
 	"xlstm":  "found mlstm in layers",
+	"rwkv7":  "found rwkv7 in layers",
 	"zamba2": "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",
 }
 

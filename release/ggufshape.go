@@ -239,6 +239,7 @@ func sameFrame(a, b *model.Config) (lines []string) {
 	add("max_position_embeddings", a.MaxPositions, b.MaxPositions)
 	add("layer_norm_epsilon", float32(a.LayerNormEpsilon), float32(b.LayerNormEpsilon))
 	add("embedding_multiplier", orOne(a.EmbedScale), orOne(b.EmbedScale))
+	add("embedding_norm", a.EmbedNorm, b.EmbedNorm)
 	add("logits_multiplier", orOne(a.LogitScale), orOne(b.LogitScale))
 	add("logits_soft_cap", float32(a.LogitCap), float32(b.LogitCap))
 	return lines

@@ -196,6 +196,7 @@ func checkFinalState(t *testing.T, c golden.Case, m *model.Model, states []*mode
 			s.Mixers[i].Tensors(func(name string, x *tensor.Tensor) { parts[name] = append(parts[name], read(x)...) })
 		}
 		for name, got := range parts {
+			part := name
 			name = name[strings.LastIndexByte(name, '.')+1:] // of several mixers side by side
 			switch {
 			case (name == "C" || name == "n") && c.Has(prefix+"m"):
@@ -205,6 +206,16 @@ func checkFinalState(t *testing.T, c golden.Case, m *model.Model, states []*mode
 					got[j] *= float32(math.Exp(float64(m[j/of]) - wantM[j/of]))
 				}
 				golden.Close(t, prefix+name, got, want, 1e-4)
+			case name == "shift" && c.Has(prefix+"att_shift"):
+				of := map[string]string{"mixer.shift": "att_shift", "mlp.shift": "ffn_shift"}[part]
+				golden.Close(t, prefix+of, got, c.F64(prefix+of), 1e-4)
+			case name == "wkv" && c.Has(prefix+"wkv"): // (b, heads, values, keys); ours is (b, heads, keys, values)
+				want, n := c.F64(prefix+"wkv"), c.Shape(prefix + "wkv")[3]
+				var turned []float64
+				for at := 0; at < len(want); at += n * n {
+					turned = append(turned, transposed(want[at:][:n*n], n, n)...)
+				}
+				golden.Close(t, prefix+"wkv", got, turned, 1e-4)
 			case name == "shift" && c.Has(prefix+"shift"):
 				golden.Close(t, prefix+name, got, c.F64(prefix+"shift"), 1e-4)
 			case name == "diag" && c.Has(prefix+"diag_re"):

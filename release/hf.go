@@ -58,6 +58,7 @@ var hfFamilies = map[string]hfFamily{
 	"qwen2":            qwen2,
 	"qwen3":            qwen3,
 	"recurrent_gemma":  recurrentGemma,
+	"rwkv7":            rwkv7,
 	"xlstm":            xLSTM,
 	"zamba2":           zamba2,
 }
@@ -181,8 +182,10 @@ func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error)
 	}
 	if named {
 		p.names = p.names.in(f)
-		f, err = p.names.upright(f)
-		return m, p.names.weights(m, f), err
+		if f, err = p.names.upright(f); err != nil {
+			return nil, model.Weights{}, err
+		}
+		return m, p.names.weights(m, f), nil
 	}
 	w, err := Weights(f)
 	return m, w, err

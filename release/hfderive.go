@@ -4,34 +4,71 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// hfConfigOf derives the config.json of a model that was not published: one of Mamba or Mamba-2 alone. WriteHF compares
-// it with the model, so what these families do not have is an error there.
-func hfConfigOf(m *model.Model) ([]byte, error) {
+// hfConfigOf derives the config.json of a model that was not published in this layout: one of Mamba, Mamba-2 or RWKV-7
+// alone. WriteHF compares it with the model, so what these families do not have is an error there. Weights have the
+// type of all those in like, nil if unknown.
+func hfConfigOf(m *model.Model, like *checkpoint.File) ([]byte, error) {
 	c := &m.Config
 	layers, err := layersOf(c)
 	if err != nil {
 		return nil, err
 	}
 	p := layers[0].mixers[0]
-	at := slices.IndexFunc(m.Blocks, func(b *model.Block) bool { return b.Kind != "mamba" && b.Kind != "mamba2" })
+	at := slices.IndexFunc(m.Blocks, func(b *model.Block) bool {
+		return b.Kind != "mamba" && b.Kind != "mamba2" && b.Kind != "rwkv7"
+	})
 	if at >= 0 {
-		return nil, fmt.Errorf("found %s in layer %d of a model without a published configuration, want mamba or "+
-			"mamba2 alone, or --config with the config.json of a family that has it: %v", m.Blocks[at].Kind, at,
+		return nil, fmt.Errorf("found %s in layer %d of a model without a published configuration, want mamba, mamba2 "+
+			"or rwkv7 alone, or --config with the config.json of a family that has it: %v", m.Blocks[at].Kind, at,
 			Families())
 	}
+	fields := map[string]any{
+		"hidden_size": c.DModel, "num_hidden_layers": len(layers), "vocab_size": c.PaddedVocab(),
+		"tie_word_embeddings": m.Head == nil, "torch_dtype": torchType(like), "use_cache": true,
+	}
+	if p.name == "rwkv7" {
+		maps.Copy(fields, rwkv7Derived(c, p))
+	} else {
+		maps.Copy(fields, mambaDerived(c, p))
+	}
+	data, err := json.MarshalIndent(fields, "", "  ")
+	return append(bytes.ReplaceAll(data, []byte(`"`+infinity+`"`), []byte(infinity)), '\n'), err
+}
+
+// torchType is the type that all tensors of a file have, float32 if there is none.
+func torchType(f *checkpoint.File) string {
+	if f == nil {
+		return "float32"
+	}
+	types := map[checkpoint.DType]bool{}
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		types[x.DType] = true
+	}
+	switch {
+	case len(types) == 1 && types[checkpoint.BF16]:
+		return "bfloat16"
+	case len(types) == 1 && types[checkpoint.F16]:
+		return "float16"
+	}
+	return "float32"
+}
+
+// mambaDerived are the fields of a config.json for a model of Mamba or Mamba-2 alone.
+func mambaDerived(c *model.Config, p part) map[string]any {
 	inner := p.size("d_inner")
 	fields := map[string]any{
-		"architectures": []string{"MambaForCausalLM"}, "model_type": "mamba", "hidden_size": c.DModel,
-		"num_hidden_layers": len(layers), "vocab_size": c.PaddedVocab(), "tie_word_embeddings": m.Head == nil,
+		"architectures": []string{"MambaForCausalLM"}, "model_type": "mamba",
 		"hidden_act": "silu", "layer_norm_epsilon": c.LayerNormEpsilon, "state_size": p.size("d_state"),
 		"conv_kernel": p.size("d_conv"), "use_bias": p.is("bias"), "expand": inner / c.DModel,
-		"use_conv_bias": p.is("conv_bias"), "intermediate_size": inner, "torch_dtype": "float32",
-		"residual_in_fp32": true, "rms_norm": true, "use_cache": true,
+		"use_conv_bias": p.is("conv_bias"), "intermediate_size": inner, "residual_in_fp32": true, "rms_norm": true,
 	}
 	switch {
 	case p.name == "mamba2":
@@ -55,8 +92,7 @@ func hfConfigOf(m *model.Model) ([]byte, error) {
 			fields["mixer_rms_eps"] = p.number("norm_eps")
 		}
 	}
-	data, err := json.MarshalIndent(fields, "", "  ")
-	return append(bytes.ReplaceAll(data, []byte(`"`+infinity+`"`), []byte(infinity)), '\n'), err
+	return fields
 }
 
 // infinity is a number in Python's JSON.

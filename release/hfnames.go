@@ -15,6 +15,7 @@ import (
 type hfNames struct {
 	embedding []string // and other names that files have for it
 	positions string   // learned ones; "" for none
+	entry     string   // the norm after the embedding; "" for none
 	norm      string   // the final one
 	head      string   // "" for headName
 	layers    string   // prefix of the names of all layers
@@ -29,6 +30,10 @@ type hfNames struct {
 
 	optional string   // a prefix that files leave out in all names or in none
 	turned   []string // ends of the names of matrices that lie in files as (in, out)
+	lone     []string // ends of the names of vectors that lie in files as (1, 1, d)
+
+	// fused has ends of the names of matrices in older files, and of the tensors that are their rows.
+	fused map[string][]string
 }
 
 // rename maps parameters whose names start with own to tensors. The rest of the name is the same.
@@ -117,7 +122,7 @@ func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 	w.Extra = func(name, _ string) error {
 		if name == headName && m.Head == nil || strings.HasSuffix(name, ".inv_freq") ||
 			hasPrefix(name, n.ignored) || hasPrefix(name, n.apart) ||
-			slices.ContainsFunc(n.masks, func(s string) bool { return strings.HasSuffix(name, s) }) {
+			hasSuffix(name, n.masks) || n.isFused(name) != "" {
 			return nil
 		}
 		return errExtra
@@ -128,6 +133,11 @@ func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 // hasPrefix reports whether a name starts with one of some prefixes.
 func hasPrefix(name string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(s string) bool { return strings.HasPrefix(name, s) })
+}
+
+// hasSuffix reports whether a name ends with one of some ends.
+func hasSuffix(name string, ends []string) bool {
+	return slices.ContainsFunc(ends, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
 // others returns the tensors of other parts in a file, nil for none.
@@ -220,6 +230,8 @@ func (n *hfNames) outside(parameter string) []model.Source {
 	switch {
 	case strings.Contains(parameter, "position_embedding"):
 		name = n.positions + "weight"
+	case strings.HasPrefix(parameter, "backbone.embedding_norm."):
+		name = n.entry + parameter[strings.LastIndex(parameter, ".")+1:]
 	case strings.HasPrefix(parameter, "backbone.embedding"):
 		name = n.embedding[0] + "weight"
 	case parameter == headName && n.head != "":

@@ -2,10 +2,12 @@ package release
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
 // isTurned reports whether a tensor holds a matrix as (in, out).
@@ -13,14 +15,45 @@ func (n *hfNames) isTurned(name string) bool {
 	return slices.ContainsFunc(n.turned, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// upright returns a file in which all matrices are (out, in).
+// isFused returns the end of the name of a matrix whose rows are tensors of their own, "" for other names.
+func (n *hfNames) isFused(name string) string {
+	for end := range n.fused {
+		if strings.HasSuffix(name, end) {
+			return end
+		}
+	}
+	return ""
+}
+
+// upright returns a file in which all matrices are (out, in), all vectors have one axis, and rows that are tensors of
+// their own stand apart.
 func (n *hfNames) upright(f *checkpoint.File) (*checkpoint.File, error) {
 	var others []*checkpoint.Tensor
 	var errs []error
 	for _, name := range f.Names() {
-		if x, ok := f.Tensor(name); ok && n.isTurned(name) && len(x.Shape) == 2 {
+		x, ok := f.Tensor(name)
+		if !ok {
+			continue
+		}
+		switch end := n.isFused(name); {
+		case n.isTurned(name) && len(x.Shape) == 2:
 			y, err := turned(x)
 			others, errs = append(others, y), append(errs, err)
+		case hasSuffix(name, n.lone) && len(x.Shape) == 3 && x.Shape[0] == 1 && x.Shape[1] == 1:
+			y := *x
+			y.Shape = x.Shape[2:]
+			others = append(others, &y)
+		case end != "":
+			rows := n.fused[end]
+			if len(x.Shape) != 2 || x.Shape[0] != len(rows) {
+				return nil, brief.Error(fmt.Errorf("%s: %s: found shape %v, want %d rows", f.Path(), name, x.Shape,
+					len(rows)))
+			}
+			for i, row := range rows {
+				y := x.Part(i*x.Shape[1], x.Shape[1])
+				y.Name, y.Shape = strings.TrimSuffix(name, end)+row, x.Shape[1:]
+				others = append(others, &y)
+			}
 		}
 	}
 	if len(others) == 0 {

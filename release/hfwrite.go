@@ -29,7 +29,7 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 	}
 	if published == nil {
 		var err error
-		if published, err = hfConfigOf(m); err != nil {
+		if published, err = hfConfigOf(m, like); err != nil {
 			return err
 		}
 	}
@@ -141,6 +141,9 @@ func (n *hfNames) asFile(tensors []checkpoint.Tensor, f *checkpoint.File) error 
 				return err
 			}
 			*x = *y
+		}
+		if hasSuffix(x.Name, n.lone) && len(x.Shape) == 1 {
+			x.Shape = []int{1, 1, x.Shape[0]}
 		}
 		if renamed && x.Name == n.embedding[0]+"weight" {
 			x.Name = n.embedding[1] + "weight"

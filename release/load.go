@@ -62,6 +62,9 @@ func Weights(f *checkpoint.File) (model.Weights, error) {
 			"LoadDir or FromCheckpoint", f.Path())
 	}
 	fam, t, err := officialTensors(f)
+	if err == nil && fam.hf != nil {
+		err = fmt.Errorf("%s: found the layout of RWKV-7's authors: want FromCheckpoint", f.Path())
+	}
 	if err != nil {
 		return model.Weights{}, err
 	}

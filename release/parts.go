@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -129,6 +130,11 @@ func (p part) resolve(c *model.Config) {
 			p.options["in_bias"], p.options["out_bias"] = "true", "true"
 		}
 		drop(true, "bias")
+	case "rwkv7":
+		fill("head_size", float64(min(64, c.DModel/4)))
+		for _, key := range sortedKeys(mixer.RWKV7Ranks) {
+			fill(key, float64(mixer.RWKV7Rank(mixer.RWKV7Ranks[key], c.DModel)))
+		}
 	default:
 		if experts := p.size("top_k"); experts > 0 {
 			fill("d_inner", float64(max(1, c.Inner()/experts)))

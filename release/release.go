@@ -1,5 +1,5 @@
-// Package release reads published models: H3, Mamba, Mamba-2 and HyenaDNA in the layouts of their authors, and the
-// families of hfFamilies in the layout of the transformers library. Each family is a file with the names of its
+// Package release reads published models: H3, Mamba, Mamba-2, HyenaDNA and RWKV-7 in the layouts of their authors, and
+// the families of hfFamilies in the layout of the transformers library. Each family is a file with the names of its
 // tensors, the forms of its configuration, the settings that its tensors do not show, and the layouts that are not
 // supported. Models that hippo saved are read the same way: their tensors have the names of H3 or Mamba, and their
 // configuration is flat.
@@ -31,12 +31,14 @@ type family struct {
 	// extra decides on a tensor, by its name in the file, that is neither a parameter nor permitted in every family:
 	// nil ignores it. Without this function each is an error.
 	extra func(t tensors, key string) error
+	// hf returns the names of a family that are not one for one those of parameters; nil for others.
+	hf func() hfNames
 	// infer finds the configuration from the tensors. heads is the number of attention heads, 0 if unknown.
 	infer func(t tensors, heads int) (model.Config, error)
 }
 
 // families are the supported families. The last accepts everything that no other does, including hippo's own models.
-var families = []family{mamba, hyena, h3}
+var families = []family{rwkv7Pth, mamba, hyena, h3}
 
 func familyOfConfig(data []byte) family {
 	return families[slices.IndexFunc(families, func(f family) bool { return f.hasConfig(data) })]

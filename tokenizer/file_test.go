@@ -214,7 +214,7 @@ func TestSaveLoad(t *testing.T) {
 	for name, tok := range map[string]Tokenizer{
 		"bytes": Bytes(), "chars": chars, "gpt2": GPT2(), "trained": trained, "neox": parseTest(t, neoxStyle()),
 		"llama3": parseTest(t, llama3Style()), "deepseek": parseTest(t, deepseekStyle(t)),
-		"prefix": parseTest(t, prefixStyle()),
+		"prefix": parseTest(t, prefixStyle()), "rwkv": longest(t),
 	} {
 		dir := filepath.Join(t.TempDir(), "new", "model")
 		for range 2 { // the second time over an existing file

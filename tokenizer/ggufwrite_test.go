@@ -18,7 +18,7 @@ func TestToGGUF(t *testing.T) {
 		t.Fatal(err)
 	}
 	pieces, models := spCases(t)
-	toks := map[string]Tokenizer{"bytes": Bytes(), "chars": ascii, "gpt2": GPT2()}
+	toks := map[string]Tokenizer{"bytes": Bytes(), "chars": ascii, "gpt2": GPT2(), "rwkv": longest(t)}
 	for _, name := range []string{"llama3", "granite"} {
 		if toks[name], err = parseFile(cases[name].File); err != nil {
 			t.Fatal(err)

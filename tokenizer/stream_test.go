@@ -40,6 +40,7 @@ func TestEncodeReaderIsEncode(t *testing.T) {
 		"llama3":   parseTest(t, llama3Style()),
 		"deepseek": parseTest(t, deepseekStyle(t)),
 		"prefix":   parseTest(t, prefixStyle()),
+		"rwkv":     longest(t),
 	}
 	_, files := referenceCases(t)
 	for name, c := range files {

@@ -1,6 +1,6 @@
 // Package tokenizer turns bytes into token ids and back.
 //
-// It has six kinds of tokenizer:
+// It has seven kinds of tokenizer:
 //
 //   - bytes: every byte is a token;
 //   - chars: every character of an alphabet is a token;
@@ -9,16 +9,18 @@
 //   - bpe: BPE in Hugging Face's tokenizer.json, over bytes as the checkpoints of Mamba, Llama 3 or Qwen have it, or
 //     over characters as those of Llama 2; or trained here with TrainBPE;
 //   - unigram: the other model of that format and of SentencePiece;
+//   - rwkv: the longest token at each place, of RWKV's vocabulary;
 //   - ids: numbers, which stand for the tokens of a tokenizer that is not there.
 //
-// Load finds out what a file is. Each kind is a package: chars, bpe, words (the models) and pipeline (what surrounds
-// them); hf, sentencepiece and gguf read the files of others; token is what all share.
+// Load finds out what a file is. Each kind is a package: chars, bpe, trie, words (the models) and pipeline (what
+// surrounds them); hf, sentencepiece and gguf read the files of others; token is what all share.
 package tokenizer
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -28,6 +30,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/hf"
 	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 	"github.com/hippo-ssm/hippo/tokenizer/token"
+	"github.com/hippo-ssm/hippo/tokenizer/trie"
 )
 
 // Parse returns a tokenizer from what a user types: "bytes", "dna", "gpt2", or the path of a tokenizer.json or of a
@@ -53,8 +56,8 @@ func Parse(spec string) (Tokenizer, error) {
 }
 
 // Load reads a tokenizer.json, or the one in the folder path. It reads files of Save, and Hugging Face's format with a
-// BPE or a Unigram model. It also reads a .model file of SentencePiece: in a folder its tokenizer.model,
-// where there is no tokenizer.json.
+// BPE or a Unigram model. It also reads a .model file of SentencePiece and a .txt file with RWKV's vocabulary: in a
+// folder its tokenizer.model or rwkv_vocab_*.txt, where there is no tokenizer.json.
 //
 // In Hugging Face's format it ignores truncation and padding: hippo does not cut the text. What post_processor adds is
 // told by Affixes. An unsupported part that would change ids is an error that names it. Ids are those of Hugging Face's
@@ -69,9 +72,12 @@ func Load(path string) (Tokenizer, error) {
 	if info.IsDir() {
 		dir := path
 		path = filepath.Join(dir, FileName)
-		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			if _, err := os.Stat(filepath.Join(dir, sentencepiece.ModelName)); err == nil {
-				path = filepath.Join(dir, sentencepiece.ModelName)
+		for _, other := range []string{sentencepiece.ModelName, trie.Pattern} {
+			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+				break
+			}
+			if found, err := fs.Glob(os.DirFS(dir), other); err == nil && len(found) > 0 {
+				path = filepath.Join(dir, found[len(found)-1]) // the newest
 			}
 		}
 	}
@@ -80,8 +86,11 @@ func Load(path string) (Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	parse := parseFile
-	if filepath.Ext(path) == filepath.Ext(sentencepiece.ModelName) {
+	switch filepath.Ext(path) {
+	case filepath.Ext(sentencepiece.ModelName):
 		parse = sentencepiece.Parse
+	case filepath.Ext(trie.Pattern):
+		parse = func(data []byte) (Tokenizer, error) { return parseTrie(data) }
 	}
 	t, err := parse(data)
 	if err != nil {
@@ -115,6 +124,12 @@ func parseFile(data []byte) (Tokenizer, error) {
 		return GPT2(), nil
 	case "chars":
 		return chars.FromAlphabet(file.Hippo.Alphabet)
+	case trie.Kind:
+		t, err := parseTrie(file.Hippo.Model)
+		if err != nil {
+			return nil, fmt.Errorf("hippo.model: %w", err)
+		}
+		return t, nil
 	case "sentencepiece":
 		m, err := sentencepiece.Read(file.Hippo.Model)
 		if err != nil {
@@ -126,6 +141,15 @@ func parseFile(data []byte) (Tokenizer, error) {
 		}
 		return t, err
 	}
-	return nil, fmt.Errorf(`hippo.kind is %.60q, want "bytes", "chars", "dna", "gpt2" or "sentencepiece"`,
+	return nil, fmt.Errorf(`hippo.kind is %.60q, want "bytes", "chars", "dna", "gpt2", "rwkv" or "sentencepiece"`,
 		file.Hippo.Kind)
+}
+
+// parseTrie is trie.Parse.
+func parseTrie(data []byte) (Tokenizer, error) {
+	t, err := trie.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
 }

@@ -21,8 +21,8 @@ func newTokenizer() *cobra.Command {
 		Use:   "tokenizer",
 		Short: "Train, use and describe tokenizers",
 		Long: `Train, use and describe tokenizers. SPEC is bytes, dna, gpt2, the path of a tokenizer.json (BPE or
-unigram in Hugging Face's format), of a tokenizer.model (SentencePiece) or of a GGUF file, or the folder of a model or
-training run.`,
+unigram in Hugging Face's format), of a tokenizer.model (SentencePiece), of RWKV's rwkv_vocab_v20230424.txt or of a GGUF
+file, or the folder of a model or training run.`,
 		Example: `  hippo tokenizer train --data book.txt --merges 2000 --out my
   hippo tokenizer encode gpt2 "Call me Ishmael."
   hippo tokenizer info runs/tiny`,

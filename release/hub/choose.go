@@ -34,7 +34,7 @@ func (f File) sum() string {
 
 // small are the files that describe weights: the configuration, the tokenizer, the chat template.
 var small = []string{
-	"config.json", "generation_config.json", "params.json",
+	"config.json", "generation_config.json", "params.json", "rwkv_vocab_v20230424.txt",
 	"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "tokenizer.model.v3", "special_tokens_map.json",
 	"added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "chat_template.jinja", "chat_template.json",
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/regex"
 	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 	"github.com/hippo-ssm/hippo/tokenizer/token"
+	"github.com/hippo-ssm/hippo/tokenizer/trie"
 	"slices"
 	"strings"
 )
 
 // Vocabulary is what a GGUF file says of its tokenizer, under the keys tokenizer.ggml.*, which are in the comments.
 type Vocabulary struct {
-	Model  string    // model: "gpt2" is byte-level BPE, "llama" SentencePiece's BPE, "t5" its unigram
+	Model  string    // model: "gpt2" is byte-level BPE, "llama" SentencePiece's BPE, "t5" its unigram, or "rwkv"
 	Pre    string    // pre: how byte-level BPE cuts a text into words
 	Tokens []string  // tokens
 	Types  []int32   // token_type: 1 normal, 2 unknown, 3 control, 4 of the user, 5 unused, 6 a byte; nil: all normal
@@ -108,8 +109,10 @@ func (v *Vocabulary) tokenizer() (token.Tokenizer, error) {
 		return v.byteLevel()
 	case "llama", "t5":
 		return v.sentencePiece()
+	case trie.Kind:
+		return v.longest()
 	}
-	return nil, fmt.Errorf(`model: found %.60q, want "gpt2", "llama" or "t5"`, v.Model)
+	return nil, fmt.Errorf(`model: found %.60q, want "gpt2", "llama", "t5" or "rwkv"`, v.Model)
 }
 
 // kind is the type of a token.
@@ -134,6 +137,27 @@ func (v *Vocabulary) Affixes(bos, eos bool) (before, after []int32, err error) {
 	before = take("bos_token_id", v.BOS, v.AddBOS, bos)
 	after = take("eos_token_id", v.EOS, v.AddEOS, eos)
 	return before, after, err
+}
+
+// longest makes a tokenizer that takes the longest token. Tokens are written as Python writes bytes; those that are not
+// normal are none of its vocabulary.
+func (v *Vocabulary) longest() (token.Tokenizer, error) {
+	tokens := make([]string, len(v.Tokens))
+	most := 0
+	for id, text := range v.Tokens {
+		if v.kind(id) != sentencepiece.Normal {
+			continue
+		}
+		var err error
+		if tokens[id], err = trie.Unescape(text, true); err != nil {
+			return nil, fmt.Errorf("tokens: id %d: %.60q: %w", id, text, err)
+		}
+		most = id + 1
+	}
+	if most == 0 {
+		return nil, fmt.Errorf("token_type: found no normal one of %d tokens", len(v.Tokens))
+	}
+	return trie.New(tokens[:most]), nil
 }
 
 // sentencePiece makes a tokenizer of the kinds of SentencePiece.

@@ -16,6 +16,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer/pretokenize"
 	"github.com/hippo-ssm/hippo/tokenizer/sentencepiece"
 	"github.com/hippo-ssm/hippo/tokenizer/token"
+	"github.com/hippo-ssm/hippo/tokenizer/trie"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -46,6 +47,8 @@ func toGGUF(tok token.Tokenizer) (v Vocabulary, err error) {
 		return charsVocabulary(func(id int) string { return string(t.Alphabet[id]) }, t.VocabSize()), nil
 	case *bpe.Tokenizer:
 		return byteLevelVocabulary(t)
+	case *trie.Tokenizer:
+		return longestVocabulary(t), nil
 	case *pipeline.Tokenizer:
 		if t.Bytes == nil {
 			return pieceVocabulary(t)
@@ -57,7 +60,7 @@ func toGGUF(tok token.Tokenizer) (v Vocabulary, err error) {
 		}
 		return byteLevelVocabulary(t.Bytes)
 	}
-	return v, fmt.Errorf("found the %s tokenizer, want one of bytes, ASCII characters, BPE or SentencePiece",
+	return v, fmt.Errorf("found the %s tokenizer, want one of bytes, ASCII characters, BPE, SentencePiece or RWKV",
 		tok.Kind())
 }
 
@@ -67,6 +70,22 @@ func charsVocabulary(token func(id int) string, n int) Vocabulary {
 	for id := range n {
 		v.Tokens, v.Types = append(v.Tokens, pretokenize.ToChars(token(id))), append(v.Types,
 			int32(sentencepiece.Normal))
+	}
+	return v
+}
+
+// longestVocabulary is that of a tokenizer that takes the longest token.
+func longestVocabulary(t *trie.Tokenizer) Vocabulary {
+	v := Vocabulary{Model: trie.Kind}
+	for id, token := range t.Tokens {
+		text, kind := trie.Escape(token), sentencepiece.Normal
+		switch {
+		case id == 0 && token == "":
+			text, kind = "<s>", sentencepiece.Control
+		case token == "":
+			text, kind = UnusedToken(id), sentencepiece.Unused
+		}
+		v.Tokens, v.Types = append(v.Tokens, text), append(v.Types, int32(kind))
 	}
 	return v
 }

@@ -23,7 +23,7 @@ type Section struct {
 	Kind     string `json:"kind,omitempty"` // "" for one of Hugging Face's format
 	Alphabet string `json:"alphabet,omitempty"`
 
-	Model  []byte  `json:"model,omitempty"`  // of SentencePiece
+	Model  []byte  `json:"model,omitempty"`  // the file of SentencePiece or of RWKV
 	Before []int32 `json:"before,omitempty"` // the ids around a text
 	After  []int32 `json:"after,omitempty"`
 

@@ -17,13 +17,13 @@ import (
 // unknown token loses the characters that it stands for. DNA has no inverse: it accepts all text and turns unknown
 // characters into [UNK].
 type Tokenizer interface {
-	// Kind is "bytes", "chars", "dna", "gpt2", "bpe", "unigram" or "ids".
+	// Kind is "bytes", "chars", "dna", "gpt2", "bpe", "unigram", "rwkv" or "ids".
 	Kind() string
 
 	// VocabSize is one more than the largest id.
 	VocabSize() int
 
-	// Encode appends the ids of text to dst. Added tokens of gpt2, bpe and unigram, <|endoftext|> among them, are
+	// Encode appends the ids of text to dst. Added tokens of all but bytes and chars, <|endoftext|> among them, are
 	// recognized in the text; EncodeOrdinary treats them as plain characters. The tokens that a file puts around every
 	// text are not added; EncodeAffixed adds them. If a part of the text has no token, the error is an
 	// *EncodeError and dst is returned unchanged.

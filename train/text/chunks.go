@@ -65,9 +65,8 @@ func (c *Config) statesBetween(shape model.Config) int {
 
 // chunked returns an error if a model cannot be trained in chunks as the settings say.
 func (t *Loop) chunked(m *model.Model) error {
-	if t.Recompute && m.Shares() {
-		return fmt.Errorf("train.recompute: found layers that share a block or hand values on, " +
-			"want a model without them")
+	if t.Recompute && m.SharesBlocks() {
+		return fmt.Errorf("train.recompute: found layers that share a block, want a model without them")
 	}
 	if t.Chunk == 0 || t.Chunk >= t.SeqLen || t.Gradients == gradientsStopped {
 		return nil

@@ -24,13 +24,16 @@ type layerwise struct {
 	rows *model.Rows
 
 	precision engine.Precision
-	at        []stream // before each layer, and after the last
+	at        []stream       // before each layer, and after the last
+	handed    *tensor.Tensor // what a layer has handed to all later ones, nil for nothing
+	giver     int            // that layer
 }
 
 // byLayers is Through with the activations of one layer at a time (Chen et al., arXiv:1604.06174, with a segment for
 // each layer). It goes forward and keeps the stream before each layer. From the last layer to the first, each is then
 // computed again, with the same dropout, and backward gives the gradient of its stream, from which the layer before
-// goes back. The gradients have the bits that they have at once. It takes about a third more time.
+// goes back. What a layer hands on is kept in the same way, and its gradient comes from all layers after it. The
+// gradients have the bits that they have at once. It takes about a third more time.
 func (tr *Work) byLayers(t *autograd.Tape, s train.Shard, weigh func(int) float64,
 	check func(float64) error) (mean float64, targets int, err error) {
 	m, l := tr.Model, tr.Config.Train.SeqLen
@@ -39,10 +42,12 @@ func (tr *Work) byLayers(t *autograd.Tape, s train.Shard, weigh func(int) float6
 	targets = countAsked(wanted)
 	w := &layerwise{tr: tr, t: t, rows: tr.rows(s), precision: t.Precision()}
 	w.begin(0)
+	w.rows.Hand(nil)
 	w.keep(nil, m.Begin(t, inputs, w.rows))
 	for i := range m.Blocks {
 		residual, hidden := w.stream(i)
 		w.keep(m.Through(t, i, residual, hidden, w.rows))
+		w.hand(i)
 		if t.Asides() > 0 {
 			return 0, targets, fmt.Errorf("train.recompute: found layer %d, whose experts are balanced, want none", i)
 		}
@@ -56,11 +61,15 @@ func (tr *Work) byLayers(t *autograd.Tape, s train.Shard, weigh func(int) float6
 	t.BackwardTimes(out, float32(weigh(targets)))
 	first := m.FirstTrained()
 	for i := len(m.Blocks) - 1; i >= first; i-- {
-		dr, dh := w.gradient(residual), w.gradient(hidden)
+		dr, dh, dv := w.gradient(residual), w.gradient(hidden), w.gradient(w.handed)
 		residual, hidden = w.stream(i)
+		w.rows.Hand(w.handed)
 		r, h := m.Through(t, i, residual, hidden, w.rows)
 		t.Seed(r, dr)
 		t.Seed(h, dh)
+		if w.handed != nil && i >= w.giver {
+			t.Seed(w.rows.Handed(), dv)
+		}
 		t.BackwardSeeded()
 	}
 	dh := w.gradient(hidden)
@@ -88,6 +97,14 @@ func (w *layerwise) keep(residual, hidden *tensor.Tensor) {
 		s.residual = leaf(residual)
 	}
 	w.at = append(w.at, s)
+}
+
+// hand keeps what layer i hands on, if it is the one that does, and hands that to the layers after it.
+func (w *layerwise) hand(i int) {
+	if x := w.rows.Handed(); x != nil && w.handed == nil {
+		w.handed, w.giver = leaf(x), i
+		w.rows.Hand(w.handed)
+	}
 }
 
 // stream starts anew with the stream before layer i, which wants gradients.

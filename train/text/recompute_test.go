@@ -9,7 +9,8 @@ import (
 // documents, shards and frozen layers, and the tape holds much less.
 func TestRecomputedGradients(t *testing.T) {
 	file := jsonl(t, documents(30)...)
-	for _, layers := range []string{"h3,attention,mamba,s4d", "mamba2/none,hyena(l_max=64),gau", "h3*3"} {
+	for _, layers := range []string{"h3,attention,mamba,s4d", "mamba2/none,hyena(l_max=64),gau", "h3*3",
+		"mamba,rwkv7/channel-mix*3"} {
 		for _, freeze := range [][]string{nil, {"backbone.embeddings", "backbone.layers.0"}} {
 			c := small(t)
 			c.Model.AttnIdx, c.Model.Layers, c.Data, c.Freeze = nil, layers, []string{file}, freeze
