@@ -44,6 +44,7 @@ var hfFamilies = map[string]hfFamily{
 	"gpt2":             gpt2,
 	"granitemoehybrid": granite,
 	"jamba":            jamba,
+	"kimi_linear":      kimiLinear,
 	"lfm2":             lfm2,
 	"lfm2_moe":         lfm2MoE,
 	"llama":            llama,
@@ -182,7 +183,7 @@ func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error)
 	}
 	if named {
 		p.names = p.names.in(f)
-		if f, err = p.names.upright(f); err != nil {
+		if f, err = p.names.formed(f); err != nil {
 			return nil, model.Weights{}, err
 		}
 		return m, p.names.weights(m, f), nil

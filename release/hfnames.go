@@ -33,7 +33,9 @@ type hfNames struct {
 	lone     []string // ends of the names of vectors that lie in files as (1, 1, d)
 
 	// fused has ends of the names of matrices in older files, and of the tensors that are their rows.
-	fused map[string][]string
+	fused  map[string][]string
+	spread []string // ends of the names of vectors that lie in files as (1, 1, n, 1)
+	latent *latentHeads
 }
 
 // rename maps parameters whose names start with own to tensors. The rest of the name is the same.
@@ -106,6 +108,10 @@ func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 	w := model.Weights{File: f, Keys: map[string]string{}}
 	short := n.leftOut(f)
 	for _, name := range f.Names() {
+		if n.isLatent(name) {
+			w.Keys[name+latentKeys], w.Keys[name+latentValues] = name+latentKeys, name+latentValues
+			continue
+		}
 		if w.Keys[name] = name; short && name != headName {
 			delete(w.Keys, name)
 			w.Keys[n.optional+name] = name
