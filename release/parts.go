@@ -94,7 +94,7 @@ func (p part) resolve(c *model.Config) {
 	}
 	drop(true, "dropout", "balance", "dt_min", "dt_max")
 	switch p.name {
-	case "attention":
+	case "attention", "gated-attention":
 		heads := max(1, p.size("num_heads"))
 		fill("kv_heads", float64(heads))
 		fill("head_dim", float64(c.DModel/heads))
@@ -115,6 +115,10 @@ func (p part) resolve(c *model.Config) {
 	case "mlstm":
 		fill("qk_dim", float64(c.DModel/2))
 		fill("v_dim", float64(c.DModel))
+	case "gated-deltanet":
+		fill("head_k_dim", float64(c.DModel/max(1, p.size("num_k_heads"))))
+		fill("num_v_heads", p.number("num_k_heads"))
+		fill("head_v_dim", p.number("head_k_dim"))
 	case "mamba", "mamba2":
 		fill("d_inner", float64(p.size("expand")*c.DModel))
 		drop(true, "expand")
