@@ -43,18 +43,18 @@ func (c *hfCommon) size(field, oldField string, n, old *int, byDefault, most int
 	return size
 }
 
-// factor returns the product of the width and a factor, without its fraction.
-func (c *hfCommon) factor(field string, factor float64) float64 {
+// factor returns the product of the width and a factor, at most the given one.
+func (c *hfCommon) factor(field string, factor float64, most int) float64 {
 	x := factor * float64(c.Hidden)
-	if !(x >= 1 && x <= maxWidth) {
-		c.failf("%s: found %g, want a factor that makes 1 to %d of a width of %d", field, factor, maxWidth, c.Hidden)
+	if !(x >= 1 && x <= float64(most)) {
+		c.failf("%s: found %g, want a factor that makes 1 to %d of a width of %d", field, factor, most, c.Hidden)
 		return 1
 	}
 	return x
 }
 
-// maxWidth limits the cost of a hostile configuration.
-const maxWidth = 1 << 24
+// The most components of queries, keys and values that the mixer takes, and of the MLP.
+const maxWidth, maxInner = 1 << 16, 1 << 24
 
 // check reports what is not supported.
 func (o *xLSTMOptions) check(c *hfCommon) {
@@ -63,8 +63,8 @@ func (o *xLSTMOptions) check(c *hfCommon) {
 	switch {
 	case o.Heads < 1:
 		c.failf("num_heads: found %d, want at least 1", o.Heads)
-	case o.Multiple < 1 || o.Multiple > maxWidth:
-		c.failf("ffn_round_up_to_multiple_of: found %d, want 1 to %d", o.Multiple, maxWidth)
+	case o.Multiple < 1 || o.Multiple > maxInner:
+		c.failf("ffn_round_up_to_multiple_of: found %d, want 1 to %d", o.Multiple, maxInner)
 	case !(o.Eps >= 0):
 		c.failf("eps: found %g, want 0 or more", o.Eps)
 	case !(o.NormEps > 0):
@@ -84,13 +84,12 @@ func (o *xLSTMOptions) check(c *hfCommon) {
 
 func (o *xLSTMOptions) model(c *hfCommon) (m published) {
 	o.check(c)
-	keys, values := int(c.factor("qk_dim_factor", o.Keys)), int(c.factor("v_dim_factor", o.Values))
-	inner := int(c.factor("ffn_proj_factor", o.Inner)+float64(o.Multiple)-1) / max(1, o.Multiple) * o.Multiple
-	for field, n := range map[string]int{"qk_dim_factor": keys, "v_dim_factor": values} {
-		if o.Heads > 0 && n%o.Heads != 0 {
-			c.failf("%s: found one that makes %d of a width of %d, want a multiple of num_heads %d", field, n,
-				c.Hidden, o.Heads)
-		}
+	keys := int(c.factor("qk_dim_factor", o.Keys, maxWidth))
+	values := int(c.factor("v_dim_factor", o.Values, maxWidth))
+	inner := int(c.factor("ffn_proj_factor", o.Inner, maxInner)+float64(o.Multiple)-1) / max(1, o.Multiple) * o.Multiple
+	if o.Heads > 0 && (keys%o.Heads != 0 || values%o.Heads != 0) {
+		c.failf("qk_dim_factor, v_dim_factor: found %g and %g, which make %d and %d of a width of %d, want "+
+			"multiples of num_heads %d", o.Keys, o.Values, keys, values, c.Hidden, o.Heads)
 	}
 	if c.err != nil {
 		return m
