@@ -22,7 +22,7 @@ func attentionSequences(v attentionVariant) sequences {
 	v.o.Heads = v.heads
 	kept := []int{v.o.KeyHeads(), v.past, v.hd}
 	s := sequences{name: "Attention/" + v.name, lens: v.lens, keeps: v.keeps, along: []int{v.o.Packed() * v.hd},
-		trains: v.o.Dropout > 0, states: [][]int{kept, kept}}
+		trains: v.o.Dropout > 0, states: [][]int{kept, kept}[:v.o.Kinds()]}
 	for i := range v.lens {
 		start := 0
 		if s.keep(i) {
@@ -38,7 +38,10 @@ func attentionSequences(v attentionVariant) sequences {
 		caches := make([]*engine.KVCache, len(states))
 		for i, s := range states {
 			if s != nil {
-				caches[i] = &engine.KVCache{K: s[0], V: s[1], Len: s[0].Dim(-2)}
+				caches[i] = &engine.KVCache{K: s[0], Len: s[0].Dim(-2), KeysAsValues: o.KeysAsValues}
+				if !o.KeysAsValues {
+					caches[i].V = s[1]
+				}
 			}
 		}
 		y = ts{t.Attention(u[0], r, caches, o)}
@@ -47,10 +50,10 @@ func attentionSequences(v attentionVariant) sequences {
 			switch {
 			case c == nil:
 			case t.Recording():
-				after = ts{c.K, c.V}
+				after = ts{c.K, c.V}[:o.Kinds()]
 			case o.Window == 0: // with a window, what is out of sight is gone
 				k, v := c.Tensors(c.Len)
-				after = ts{k, v}
+				after = ts{k, v}[:o.Kinds()]
 			}
 			next = append(next, after)
 		}
@@ -103,6 +106,13 @@ func attentionVariants() []attentionVariant {
 			o: o{KVHeads: 2, Rotary: turned}},
 		{name: "shared_window", lens: []int{4, 4}, keeps: all, past: 5, heads: 4, hd: 2,
 			o: o{KVHeads: 2, Rotary: turned, Window: 4}},
+		{name: "latent", lens: []int{64 + 3, 2}, heads: 4, hd: 3, o: o{KVHeads: 1, KeysAsValues: true, Scale: 0.4}},
+		{name: "latent_past", lens: []int{3, 1, 2}, keeps: some, past: 4, heads: 4, hd: 2,
+			o: o{KVHeads: 2, KeysAsValues: true, Dropout: 0.2}},
+		{name: "latent_step", lens: []int{1}, keeps: []bool{true}, past: 5, heads: 3, hd: 4,
+			o: o{KVHeads: 1, KeysAsValues: true}},
+		{name: "latent_window", lens: []int{4, 4}, keeps: all, past: 5, heads: 2, hd: 2,
+			o: o{KeysAsValues: true, ALiBi: true, Window: 4}},
 		{name: "ahead", lens: []int{64 + 3, 64 + 3}, heads: 2, hd: 2, o: o{Rotary: turned, Ahead: true}},
 		{name: "ahead_lengths", lens: []int{64 + 1, 1}, heads: 1, hd: 2, o: o{Ahead: true}},
 		{name: "ahead_dropout", lens: []int{6}, heads: 2, hd: 2, o: o{Ahead: true, Dropout: 0.3}},

@@ -13,9 +13,10 @@ import (
 //	y = softmax(scale·Q Kᵀ + mask) V,   y (n, heads·head_dim)
 //
 // where several heads of queries may share one of keys and values (arXiv:2305.13245), in each row separately, with
-// the positions in its cache (nil for none) before its own. It is causal unless the options let it look ahead. Scores
-// are computed tile by tile, and again in backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135): no
-// L×L matrix is stored. Keys that no query of a tile sees cost nothing. Rounded keys and values carry no gradient.
+// the positions in its cache (nil for none) before its own. With KeysAsValues V is K, and qkv (n, (heads +
+// kv_heads)·head_dim). It is causal unless the options let it look ahead. Scores are computed tile by tile, and again
+// in backward from their log-sum-exp (as in FlashAttention, arXiv:2205.14135): no L×L matrix is stored. Keys that no
+// query of a tile sees cost nothing. Rounded keys and values carry no gradient.
 func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache,
 	o engine.AttentionOptions) *tensor.Tensor {
 	checkRows("Attention", r, qkv)
@@ -24,6 +25,10 @@ func (t *Tape) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KV
 	for i, c := range caches {
 		if c != nil {
 			cached, rounded = true, rounded || c.Rounded != nil
+			if c.KeysAsValues != o.KeysAsValues {
+				panic(fmt.Sprintf("autograd.Attention: row %d has a cache whose values are the keys: %t, want %t", i,
+					c.KeysAsValues, o.KeysAsValues))
+			}
 			if r.Start(i) < c.Len {
 				panic(fmt.Sprintf("autograd.Attention: row %d starts at position %d after %d others",
 					i, r.Start(i), c.Len))

@@ -13,7 +13,8 @@ import (
 type Attentions interface {
 	// Attention: y = softmax(scale·Q Kᵀ + mask) V over qkv (n, (heads + 2·kv_heads)·head_dim), queries, keys and
 	// values, with the positions in each row's cache, nil for none, before its own, which are added to it. Head h of
-	// the queries sees head h/(heads/kv_heads) of the keys and values. drop is the number of the dropout of weights.
+	// the queries sees head h/(heads/kv_heads) of the keys and values. With KeysAsValues V is K, and qkv has no values.
+	// drop is the number of the dropout of weights.
 	Attention(qkv *tensor.Tensor, r *Rows, caches []*KVCache, o AttentionOptions, drop uint64) *tensor.Tensor
 	// CrossAttention: y = softmax(Q Kᵀ/√head_dim) V in each row, q (n, d) of rows rq, kv (m, 2·d), (key, value), of
 	// rows rkv.
@@ -49,11 +50,16 @@ type AttentionOptions struct {
 	Window  int     // number of positions that a query sees, its own included; 0 for all
 	Blocks  *Blocks // block-sparse attention, instead of a window; nil for none
 	Ahead   bool    // see what comes later, for encoders
+	// KeysAsValues: the values are the keys, so that projections and caches have no others (arXiv:2405.04434, §2.1.2).
+	KeysAsValues bool
 }
 
 // Valid reports whether the options can be combined, with a cache or without.
 func (o *AttentionOptions) Valid(cached bool) bool {
 	ahead := o.Ahead
+	if o.KeysAsValues && o.Rotary.Dim > 0 { // of which values have none
+		return false
+	}
 	if o.Blocks != nil {
 		if o.Window > 0 || o.Ahead {
 			return false
@@ -71,8 +77,16 @@ func (o *AttentionOptions) KeyHeads() int {
 	return o.KVHeads
 }
 
+// Kinds is 2 for keys and values, 1 for keys that are the values, too.
+func (o *AttentionOptions) Kinds() int {
+	if o.KeysAsValues {
+		return 1
+	}
+	return 2
+}
+
 // Packed returns the number of heads of queries, keys and values together.
-func (o *AttentionOptions) Packed() int { return o.Heads + 2*o.KeyHeads() }
+func (o *AttentionOptions) Packed() int { return o.Heads + o.Kinds()*o.KeyHeads() }
 
 // KeyHead returns the head of keys and values that head h of the queries sees.
 func (o *AttentionOptions) KeyHead(h int) int { return h / (o.Heads / o.KeyHeads()) }

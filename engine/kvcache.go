@@ -18,16 +18,31 @@ import (
 // bits however the cache was filled.
 //
 // With Rounded, keys and values are rounded before any query sees them, those of its own row too. K and V are nil then,
-// and no gradient flows into the past.
+// and no gradient flows into the past. With KeysAsValues the values are the keys, which are kept alone, and V is nil.
 type KVCache struct {
 	K, V    *tensor.Tensor // (heads, Len, head_dim), results of a tape; nil where they lie in pages
 	Len     int
 	Rounded Rounded // the precision of pages, without rows; nil for float32
 
+	KeysAsValues bool
+
 	pages     []*Page
 	skip      int   // places of the first page before the first position
 	own       *Page // the last page, if this cache made it
 	heads, hd int
+}
+
+// kinds is 2 for keys and values, 1 for keys alone.
+func (c *KVCache) kinds() int {
+	if c.KeysAsValues {
+		return 1
+	}
+	return 2
+}
+
+// empty is a cache of the same kind without positions, of which the first will lie at a place of its page.
+func (c *KVCache) empty(skip int) KVCache {
+	return KVCache{Rounded: c.Rounded, KeysAsValues: c.KeysAsValues, skip: skip}
 }
 
 // NewKVCache returns an empty cache in the precision of the weights w.
@@ -43,13 +58,13 @@ func NewKVCache(w *tensor.Tensor) KVCache {
 func (c *KVCache) Reserve(start, l, heads, hd int) { c.reserve(nil, start, l, heads, hd) }
 
 // Append adds copies of keys and values (heads, l, head_dim), from position start of the sequence on, to pages in the
-// storage of k. They are not rounded.
+// storage of k. They are not rounded. v is nil where keys are alone.
 func (c *KVCache) Append(start int, k, v *tensor.Tensor) {
 	n, l := c.Len, k.Dim(-2)
-	if n > 0 && c.K == nil && c.pages[0].K.Storage() == nil && k.Storage() != nil { // as it was read from a file
-		oldK, oldV := c.Tensors(n)
-		both := KVCache{skip: c.skip}
-		for which, old := range []*tensor.Tensor{oldK, oldV} {
+	if n > 0 && c.K == nil && c.pages[0].keys().Storage() == nil && k.Storage() != nil { // as it was read from a file
+		both := c.empty(c.skip)
+		for which := range c.kinds() {
+			old := c.Tensor(which, n)
 			own := tensor.NewBeside(k, old.Shape()...)
 			tensor.CopyRows(own, 0, old, 0, n)
 			both.Fill(which, own)
@@ -58,8 +73,8 @@ func (c *KVCache) Append(start int, k, v *tensor.Tensor) {
 	}
 	c.reserve(k, start, l, k.Dim(-3), k.Dim(-1))
 	c.Len += l
-	for which, x := range []*tensor.Tensor{k, v} {
-		c.runs(n, l, func(page *Page, place, done, m int) { tensor.CopyRows(page.rows(which), place, x, done, m) })
+	for which, x := range []*tensor.Tensor{k, v}[:c.kinds()] {
+		c.runs(n, l, func(page *Page, place, done, m int) { tensor.CopyRows(page.Rows[which], place, x, done, m) })
 	}
 }
 
@@ -74,7 +89,7 @@ func (c *KVCache) reserve(beside *tensor.Tensor, start, l, heads, hd int) {
 		if i == len(c.pages) {
 			c.pages = append(c.pages, c.newPageBeside(beside, need))
 		} else if page := c.pages[i]; page.Room < need || page != c.own {
-			c.pages[i] = c.newPageBeside(page.K, max(page.Room, need))
+			c.pages[i] = c.newPageBeside(page.keys(), max(page.Room, need))
 			c.pages[i].copyFrom(page, used)
 			runtime.KeepAlive(page) // its memory is lent
 		}
@@ -97,10 +112,11 @@ func (c *KVCache) align(skip int) {
 // refill makes pages of keys and values (…, heads, n, head_dim), from the given place of the first page on.
 func (c *KVCache) refill(k, v *tensor.Tensor, skip int) {
 	n := k.Dim(-2)
-	*c = KVCache{Rounded: c.Rounded, skip: skip}
+	*c = c.empty(skip)
 	c.makeRoom(k, n)
-	c.put(0, k)
-	c.put(1, v)
+	for which, x := range []*tensor.Tensor{k, v}[:c.kinds()] {
+		c.put(which, x)
+	}
 }
 
 // makeRoom adds n positions without contents to an empty cache, in the storage of x.
@@ -139,13 +155,13 @@ func (c *KVCache) CopyTo(x *tensor.Tensor, which, from, n int) {
 		tensor.CopyRows(x, 0, [2]*tensor.Tensor{c.K, c.V}[which], from, n)
 		return
 	}
-	c.runs(from, n, func(page *Page, place, done, m int) { tensor.CopyRows(x, done, page.rows(which), place, m) })
+	c.runs(from, n, func(page *Page, place, done, m int) { tensor.CopyRows(x, done, page.Rows[which], place, m) })
 }
 
 // put sets the keys (0) or values (1) of all positions to x (…, heads, Len, head_dim).
 func (c *KVCache) put(which int, x *tensor.Tensor) {
 	if c.Rounded == nil {
-		c.runs(0, c.Len, func(page *Page, place, done, m int) { tensor.CopyRows(page.rows(which), place, x, done, m) })
+		c.runs(0, c.Len, func(page *Page, place, done, m int) { tensor.CopyRows(page.Rows[which], place, x, done, m) })
 		return
 	}
 	values := make([]float32, x.Len())
@@ -164,7 +180,7 @@ func (c *KVCache) get(which, from, n int) *tensor.Tensor {
 	if c.Rounded == nil {
 		beside := c.K
 		if beside == nil {
-			beside = c.pages[0].K
+			beside = c.pages[0].keys()
 		}
 		x := tensor.NewBeside(beside, beside.Dim(-3), n, beside.Dim(-1))
 		c.CopyTo(x, which, from, n)
@@ -213,8 +229,12 @@ func (c *KVCache) Keep(n int) {
 }
 
 // Tensors returns copies of the keys and values of the last n positions, or of all if there are fewer, in float32:
-// (heads, n, head_dim). A cache that Fill makes of them has the same bits as c. There must be a position.
+// (heads, n, head_dim), v nil where keys are alone. A cache that Fill makes of them has the same bits as c. There must
+// be a position.
 func (c *KVCache) Tensors(n int) (k, v *tensor.Tensor) {
+	if c.KeysAsValues {
+		return c.Tensor(0, n), nil
+	}
 	return c.Tensor(0, n), c.Tensor(1, n)
 }
 
@@ -239,7 +259,7 @@ func (c *KVCache) Fill(which int, x *tensor.Tensor) bool {
 func (c *KVCache) makeRoomOnce(x *tensor.Tensor) bool {
 	n := x.Dim(-2)
 	if c.Len == 0 {
-		*c = KVCache{Rounded: c.Rounded}
+		*c = c.empty(0)
 		c.makeRoom(x, n)
 	}
 	return c.Len == n && c.K == nil
@@ -256,7 +276,7 @@ func (c *KVCache) RowBytes(hd int) int {
 // Pages calls f for each page, with the memory that it takes, and how much of that the positions have that c sees.
 // Clones share pages, which page identifies.
 func (c *KVCache) Pages(f func(page *Page, bytes, seen int)) {
-	each := 2 * c.heads * c.RowBytes(c.hd)
+	each := c.kinds() * c.heads * c.RowBytes(c.hd)
 	for i, page := range c.pages {
 		from, to := max(c.skip, i*PageLen), min(c.skip+c.Len, (i+1)*PageLen)
 		f(page, page.Room*each, max(0, to-from)*each)
@@ -267,11 +287,11 @@ func (c *KVCache) Pages(f func(page *Page, bytes, seen int)) {
 // and of those of the first page that have been dropped. Pages that others share are counted.
 func (c *KVCache) Bytes() int {
 	if c.K != nil {
-		return c.K.Bytes() + c.V.Bytes()
+		return c.kinds() * c.K.Bytes()
 	}
 	n := 0
 	for _, page := range c.pages {
-		n += 2 * c.heads * page.Room * c.RowBytes(c.hd)
+		n += c.kinds() * c.heads * page.Room * c.RowBytes(c.hd)
 	}
 	return n
 }

@@ -12,16 +12,16 @@ const pageStep = 8
 
 // Page holds keys and values of consecutive positions, head by head.
 type Page struct {
-	K, V    *tensor.Tensor // (heads, Room, head_dim); nil where they are rounded
-	Rounded Rounded        // heads·Room keys and as many values; nil for float32
-	Room    int            // the capacity in places: PageLen in all pages but the last
+	Rows    []*tensor.Tensor // keys, and values if there are any, (heads, Room, head_dim); none where they are rounded
+	Rounded Rounded          // heads·Room keys and as many values, if any; nil for float32
+	Room    int              // the capacity in places: PageLen in all pages but the last
 	heads   int
 }
 
-// Rounded holds rows of keys (0) and values (1) in another precision than float32.
+// Rounded holds rows of keys (0), and perhaps of values (1), in another precision than float32.
 type Rounded interface {
-	// Empty returns memory for the given number of rows in the same precision.
-	Empty(rows, headDim int) Rounded
+	// Empty returns memory for keys (1), or keys and values (2), of so many rows each in the same precision.
+	Empty(kinds, rows, headDim int) Rounded
 	// Copy copies n rows of both from row at of from to row to.
 	Copy(to int, from Rounded, at, n int)
 	// Set rounds x to a row of keys or values.
@@ -47,28 +47,31 @@ func (c *KVCache) newPageBeside(x *tensor.Tensor, n int) *Page {
 	page := &Page{Room: room, heads: c.heads}
 	switch {
 	case c.Rounded != nil:
-		page.Rounded = c.Rounded.Empty(c.heads*room, c.hd)
+		page.Rounded = c.Rounded.Empty(c.kinds(), c.heads*room, c.hd)
 	case x != nil && x.Storage() != nil:
-		page.K, page.V = tensor.NewBeside(x, c.heads, room, c.hd), tensor.NewBeside(x, c.heads, room, c.hd)
+		for range c.kinds() {
+			page.Rows = append(page.Rows, tensor.NewBeside(x, c.heads, room, c.hd))
+		}
 	default: // side by side, as a token reads them
-		page.K, page.V = tensor.Lend(page, c.heads, room, c.hd)
+		page.Rows = tensor.Lend(page, c.kinds(), c.heads, room, c.hd)
 	}
 	return page
 }
 
-// rows are the keys (0) or values (1), which are not rounded.
-func (p *Page) rows(which int) *tensor.Tensor {
-	if which == 0 {
-		return p.K
+// keys are those of a page, nil where they are rounded.
+func (p *Page) keys() *tensor.Tensor {
+	if p.Rounded != nil {
+		return nil
 	}
-	return p.V
+	return p.Rows[0]
 }
 
 // copyFrom copies the first n positions of another page.
 func (p *Page) copyFrom(from *Page, n int) {
 	if p.Rounded == nil {
-		tensor.CopyRows(p.K, 0, from.K, 0, n)
-		tensor.CopyRows(p.V, 0, from.V, 0, n)
+		for which, x := range p.Rows {
+			tensor.CopyRows(x, 0, from.Rows[which], 0, n)
+		}
 		return
 	}
 	for h := range p.heads {

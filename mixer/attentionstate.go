@@ -2,12 +2,14 @@ package mixer
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// attentionState is the keys and values of the positions that can still be seen.
+// attentionState is the keys and values of the positions that can still be seen, or keys that are the values, too.
 type attentionState struct {
 	engine.KVCache
 	heads, headDim int
@@ -33,8 +35,16 @@ func Pages(f func(page *engine.Page, bytes, seen int), states ...State) {
 	}
 }
 
+// names are those of keys and values, or of keys alone.
+func (s *attentionState) names() []string {
+	if s.KeysAsValues {
+		return []string{"k"}
+	}
+	return []string{"k", "v"}
+}
+
 // rowBytes is the memory of the keys and values of one position.
-func (s *attentionState) rowBytes() int { return 2 * s.heads * s.RowBytes(s.headDim) }
+func (s *attentionState) rowBytes() int { return len(s.names()) * s.heads * s.RowBytes(s.headDim) }
 
 func (s *attentionState) Clone() State {
 	c := *s
@@ -45,9 +55,9 @@ func (s *attentionState) Clone() State {
 // Tensors visits keys and values, (heads, positions, head_dim).
 func (s *attentionState) Tensors(visit func(string, *tensor.Tensor)) {
 	if s.Len > 0 && s.most > 0 {
-		k, v := s.KVCache.Tensors(s.most)
-		visit("k", k)
-		visit("v", v)
+		for which, name := range s.names() {
+			visit(name, s.KVCache.Tensor(which, s.most))
+		}
 	}
 }
 
@@ -56,7 +66,7 @@ func (s *attentionState) parts() (parts []StatePart) {
 	if s.Len == 0 || s.most == 0 {
 		return nil
 	}
-	for which, name := range []string{"k", "v"} {
+	for which, name := range s.names() {
 		parts = append(parts, StatePart{Name: name, Integers: s.Integers(which, s.most), tensor: func() *tensor.Tensor {
 			return s.KVCache.Tensor(which, s.most)
 		}})
@@ -93,12 +103,8 @@ func (s *attentionState) restoreIntegers(name string, shape []int, q []int8, fac
 
 // place checks the shape of keys (0) or values (1), and returns it without the axis of one sequence.
 func (s *attentionState) place(name string, shape []int, n int) (which int, one []int, err error) {
-	switch name {
-	case "k":
-	case "v":
-		which = 1
-	default:
-		return 0, nil, fmt.Errorf("state has no part %q, only k and v", name)
+	if which = slices.Index(s.names(), name); which < 0 {
+		return 0, nil, fmt.Errorf("state has no part %q, only %s", name, strings.Join(s.names(), " and "))
 	}
 	one = ofOne(shape, 3)
 	if len(one) != 3 || one[0] != s.heads || one[2] != s.headDim || one[1] < 1 || one[1] > s.most ||

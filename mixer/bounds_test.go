@@ -76,6 +76,14 @@ func TestOptionsAtTheirBounds(t *testing.T) {
 		{info: AttentionInfo, name: "head_dim", least: 0, most: 1 << 16},
 		{info: AttentionInfo, name: "kv_heads", least: 0, most: 4, step: 4},
 		{info: AttentionInfo, name: "rotary_emb_dim", least: 0, most: 2, step: 2},
+		{info: MLAInfo, name: "num_heads", least: 1, most: 8, step: 7},
+		{info: MLAInfo, name: "num_heads", least: 1, most: 1 << 16, with: Options{"qk_nope_head_dim": "2"}},
+		{info: MLAInfo, name: "q_lora_rank", least: 0, most: 1 << 16},
+		{info: MLAInfo, name: "kv_lora_rank", least: 0, most: 1 << 16},
+		{info: MLAInfo, name: "qk_nope_head_dim", least: 0, most: 1 << 16},
+		{info: MLAInfo, name: "qk_rope_head_dim", least: 0, most: 1 << 16},
+		{info: MLAInfo, name: "v_head_dim", least: 0, most: 1 << 16},
+		{info: MLAInfo, name: "rotary_emb_dim", least: 0, most: 4, step: 2, with: Options{"qk_rope_head_dim": "4"}},
 		{info: LinearAttentionInfo, name: "num_heads", least: 1, most: 8, step: 7},
 		{info: RetentionInfo, name: "num_heads", least: 1, most: 8, step: 7},
 	} {
@@ -127,6 +135,7 @@ func TestNumbersAtTheirBounds(t *testing.T) {
 		{Mamba2Info, "norm_eps", nil, map[string]string{"0": "norm_eps", "1e-9": "", "-1": "norm_eps"}},
 		{AttentionInfo, "norm_eps", nil, map[string]string{"0": ""}}, // there is no norm
 		{AttentionInfo, "norm_eps", Options{"qk_norm": "true"}, map[string]string{"0": "norm_eps", "1e-9": ""}},
+		{MLAInfo, "norm_eps", nil, map[string]string{"0": "norm_eps", "1e-9": "", "nan": "norm_eps"}},
 		{AttentionInfo, "xpos", nil, map[string]string{"0": "", "1": "xpos", "-1": "xpos"}},
 		{AttentionInfo, "xpos", Options{"rotary_emb_dim": "2"}, map[string]string{"0": "", "65536": "",
 			"65537": "xpos"}},

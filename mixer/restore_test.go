@@ -99,9 +99,10 @@ func TestPagesOfStates(t *testing.T) {
 			}
 		})
 		_, attends := m.(*Attention)
+		_, latent := m.(*MLA)
 		_, blocks := m.(*BlockRecurrent)
 		n, seen := count(s.states[0])
-		if pages := attends || blocks; (n == 1) != pages || pages && seen != keys {
+		if pages := attends || latent || blocks; (n == 1) != pages || pages && seen != keys {
 			t.Errorf("%s: found %d pages of %d bytes, want keys and values of %d", v.name, n, seen, keys)
 		}
 		both := Together([]string{"a", "b"}, []State{s.states[0], newFixedState(nil)})

@@ -18,8 +18,11 @@ func TestRoundedState(t *testing.T) {
 	for _, v := range []struct {
 		name string
 		new  func(Config) (Mixer, error)
-	}{{"attention", AttentionInfo.New}, {"window-attention", WindowAttentionInfo.New}, {"bigbird", BigBirdInfo.New}} {
-		for p, row := range map[engine.Precision]int{engine.BF16: 2 * d / 2, engine.Int8: d/2 + 4} {
+		rows int // of a position
+		of   int // numbers of a row
+	}{{"attention", AttentionInfo.New, 4, d / 2}, {"window-attention", WindowAttentionInfo.New, 4, d / 2},
+		{"bigbird", BigBirdInfo.New, 4, d / 2}, {"mla", MLAInfo.New, 1, 4*d/2 + d/4}} {
+		for p, row := range map[engine.Precision]int{engine.BF16: 2 * v.of, engine.Int8: v.of + 4} {
 			t.Run(v.name+"/"+p.String(), func(t *testing.T) {
 				mix, err := v.new(Config{DModel: d, NLayer: 1, NumHeads: 2, RotaryDim: 8})
 				if err != nil {
@@ -40,14 +43,14 @@ func TestRoundedState(t *testing.T) {
 				s.forward(newTape(), u)
 				before.forward(newTape(), u)
 				kept := min(l, s.states[0].(*attentionState).most)
-				if got, want := s.size(), 2*batch*2*kept*row; got != want {
+				if got, want := s.size(), batch*v.rows*kept*row; got != want {
 					t.Errorf("%d bytes, want %d for %d positions", got, want, kept)
 				}
 				if s.size() >= before.size()*3/4 {
 					t.Errorf("%d bytes, where float32 takes %d", s.size(), before.size())
 				}
-				if got := mix.Traits().Growth; got != 2*2*row && v.name != "window-attention" {
-					t.Errorf("it grows by %d bytes a position, want %d", got, 2*2*row)
+				if got := mix.Traits().Growth; got != v.rows*row && v.name != "window-attention" {
+					t.Errorf("it grows by %d bytes a position, want %d", got, v.rows*row)
 				}
 				restored, copied := s.restored(t), s.clone()
 				want := read(s.forward(newTape(), u))

@@ -239,6 +239,7 @@ func TestDefaults(t *testing.T) {
 	for want, info := range map[string]Info{
 		"num_heads=4 bias=true out_bias=true norm_eps=1e-05":                                    AttentionInfo,
 		"num_heads=4 qk_norm=true bias=false norm_eps=1e-06":                                    GatedAttentionInfo,
+		"num_heads=4 q_lora_rank=0 kv_lora_rank=0 rotary_emb_dim=0 norm_eps=1e-06":              MLAInfo,
 		"block=64 window=1 global=1 random=3":                                                   BigBirdInfo,
 		"block=128 rows=32":                                                                     BlockRecurrentInfo,
 		"version=softmax l_max=1024":                                                            DSSInfo,

@@ -14,6 +14,7 @@ var registry = []mixer.Info{
 	mixer.H3Info,
 	mixer.AttentionInfo,
 	mixer.GatedAttentionInfo,
+	mixer.MLAInfo,
 	mixer.LinearAttentionInfo,
 	mixer.RetentionInfo,
 	mixer.WindowAttentionInfo,

@@ -26,7 +26,8 @@ var ggufOf = map[string]string{
 	"recurrent_gemma": "found rg-lru in layers", "recurrent_gemma_window": "found rg-lru in layers",
 	"qwen3_5": "found gated-deltanet in layers", "qwen3_5_moe": "found gated-deltanet in layers",
 	"qwen3_next": "found gated-deltanet in layers", "olmo_hybrid": "found gated-deltanet in layers",
-	"zamba2": "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",
+	"kimi_linear": "found kda in layers",
+	"zamba2":      "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",
 }
 
 // TestGGUFOfEveryFamily: a model of each family is written as a GGUF file with the same logits, or the error says which

@@ -137,6 +137,10 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 	m.Params("", func(name string, q *nn.Param) {
 		var want []float64
 		for _, s := range p.names.sources(m, name) {
+			if g, ok := latentGradient(c, p.names.latent, s.Name); ok {
+				want = append(want, g...)
+				continue
+			}
 			s = gradientOf(c, s)
 			if !c.Has(s.Name) {
 				return
@@ -150,6 +154,31 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 		}
 		golden.Close(t, "gradient of "+name, gradient(tape, q.Tensor), want, gradTol)
 	})
+}
+
+// latentGradient is the gradient of one of the parts that latentHeads.read makes of a tensor.
+func latentGradient(c golden.Case, l *latentHeads, name string) ([]float64, bool) {
+	whole, ofKeys := strings.CutSuffix(name, latentKeys)
+	if whole, ofValues := strings.CutSuffix(whole, latentValues); l == nil || !ofKeys && !ofValues {
+		return nil, false
+	} else if g := c.F64("grad/" + whole); ofKeys {
+		return l.gradient(g, 0, l.keys, func(h, j, r int) int { return (h*l.keys+j)*l.rank + r }), true
+	} else {
+		return l.gradient(g, l.keys, l.values, func(h, j, r int) int { return (h*l.rank+r)*l.values + j }), true
+	}
+}
+
+// gradient puts n rows of each head, from a row on, to their places.
+func (l *latentHeads) gradient(g []float64, from, n int, place func(h, j, r int) int) []float64 {
+	out := make([]float64, l.heads*n*l.rank)
+	for h := range l.heads {
+		for j := range n {
+			for r := range l.rank {
+				out[place(h, j, r)] = g[(h*(l.keys+l.values)+from+j)*l.rank+r]
+			}
+		}
+	}
+	return out
 }
 
 // oneExpert matches the matrices of experts in tensors of their own.

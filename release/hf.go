@@ -44,6 +44,7 @@ var hfFamilies = map[string]hfFamily{
 	"gpt2":             gpt2,
 	"granitemoehybrid": granite,
 	"jamba":            jamba,
+	"kimi_linear":      kimiLinear,
 	"lfm2":             lfm2,
 	"lfm2_moe":         lfm2MoE,
 	"llama":            llama,
@@ -179,7 +180,7 @@ func (p published) open(f *checkpoint.File) (*model.Model, model.Weights, error)
 		return nil, model.Weights{}, err
 	}
 	if named {
-		f, err = p.names.upright(f)
+		f, err = p.names.formed(f)
 		return m, p.names.weights(m, f), err
 	}
 	w, err := Weights(f)

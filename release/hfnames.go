@@ -27,6 +27,8 @@ type hfNames struct {
 
 	optional string   // a prefix that files leave out in all names or in none
 	turned   []string // ends of the names of matrices that lie in files as (in, out)
+	spread   []string // ends of the names of vectors that lie in files as (1, 1, n, 1)
+	latent   *latentHeads
 }
 
 // rename maps parameters whose names start with own to tensors. The rest of the name is the same.
@@ -85,6 +87,10 @@ func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 	w := model.Weights{File: f, Keys: map[string]string{}}
 	short := n.leftOut(f)
 	for _, name := range f.Names() {
+		if n.isLatent(name) {
+			w.Keys[name+latentKeys], w.Keys[name+latentValues] = name+latentKeys, name+latentValues
+			continue
+		}
 		if w.Keys[name] = name; short && name != headName {
 			delete(w.Keys, name)
 			w.Keys[n.optional+name] = name

@@ -49,6 +49,9 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 	if err != nil {
 		return err
 	}
+	if tensors, err = p.names.unformed(tensors, like); err != nil {
+		return err
+	}
 	if err := p.names.asFile(tensors, like); err != nil {
 		return err
 	}

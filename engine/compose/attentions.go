@@ -69,7 +69,10 @@ func (e *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.
 			x = x.as(l, o.Packed(), hd)
 			q := x.slice(1, 0, o.Heads).rotate(o.Rotary, start, 1).as(l, shared, -1, hd)
 			k := x.slice(1, o.Heads, shared).rotate(o.Rotary, start, -1).einsum("lkd->kld", nil)
-			v := x.slice(1, o.Heads+shared, shared).einsum("lkd->kld", nil)
+			v := k
+			if !o.KeysAsValues {
+				v = x.slice(1, o.Heads+shared, shared).einsum("lkd->kld", nil)
+			}
 			if i < len(caches) && caches[i] != nil {
 				k, v = e.afterKeys(caches[i], start, k, v, &o)
 			}
@@ -141,12 +144,16 @@ func (e *Engine) afterKeys(c *engine.KVCache, start int, k, v *val, o *engine.At
 	}
 	keys, values = k, v
 	if past > 0 {
-		keys, values = before(0, k), before(1, v)
+		keys = before(0, k)
+		if values = keys; !o.KeysAsValues {
+			values = before(1, v)
+		}
 	}
 	if e.Recording {
-		*c = engine.KVCache{Len: past + k.dim(1)}
-		e.put(&c.K, keys)
-		e.put(&c.V, values)
+		*c = engine.KVCache{Len: past + k.dim(1), KeysAsValues: o.KeysAsValues}
+		if e.put(&c.K, keys); !o.KeysAsValues {
+			e.put(&c.V, values)
+		}
 		return keys, values
 	}
 	c.Append(start, e.lent(k), e.lent(v))

@@ -34,7 +34,10 @@ func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engin
 			row.alone, a.alone = a.alone, a.alone+row.l*kd
 		}
 	}
-	a.q, a.k, a.v = eng.arena.Floats(r.Total()*d), eng.arena.Floats(a.alone), eng.arena.Floats(a.alone)
+	a.q, a.k = eng.arena.Floats(r.Total()*d), eng.arena.Floats(a.alone)
+	if a.v = a.k; a.kinds() == 2 {
+		a.v = eng.arena.Floats(a.alone)
+	}
 	for i := range a.each {
 		if row := &a.each[i]; row.pages == nil && row.k == nil {
 			row.k, row.v = a.k[row.alone:][:row.l*kd], a.v[row.alone:][:row.l*kd]
@@ -57,7 +60,9 @@ func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engin
 	if record {
 		made := eng.push("Attention", op, a.y)
 		for i := range a.each {
-			made.add(a.each[i].newK, a.each[i].newV)
+			if made.add(a.each[i].newK); a.kinds() == 2 {
+				made.add(a.each[i].newV)
+			}
 		}
 	}
 	return a.y
@@ -89,11 +94,14 @@ type attentionRow struct {
 	pages          *engine.KVCache
 	k, v           []float32      // (key heads, past+l, head_dim), rotated
 	newK, newV     *tensor.Tensor // what the tape has of them, where there is a cache
-	pastK, pastV   *tensor.Tensor
-	alone          int // first position among those of rows without a cache
-	panels         int // where the panels of the present block of keys start
-	together       int // heads that step takes together
+	pastK, pastV   *tensor.Tensor // as all pairs of keys and values the same twice if the values are the keys
+	alone          int            // first position among those of rows without a cache
+	panels         int            // where the panels of the present block of keys start
+	together       int            // heads that step takes together
 }
+
+// kinds is 2 for keys and values, 1 for keys that are the values, too.
+func (a *attention) kinds() int { return a.opt.Kinds() }
 
 // keys is the number of keys.
 func (row *attentionRow) keys() int { return row.past + row.l }
@@ -111,12 +119,19 @@ func (a *attention) open(eng *Engine, row *attentionRow, cache *engine.KVCache) 
 	}
 	row.forget, row.past = cache.Len-seen, seen
 	row.start -= row.past
-	row.pastK, row.pastV = cache.K, cache.V
-	row.newK, row.newV = eng.New(a.keyHeads, row.keys(), a.hd), eng.New(a.keyHeads, row.keys(), a.hd)
-	cache.CopyTo(row.newK, 0, row.forget, row.past)
-	cache.CopyTo(row.newV, 1, row.forget, row.past)
+	own := func(which int) *tensor.Tensor {
+		x := eng.New(a.keyHeads, row.keys(), a.hd)
+		cache.CopyTo(x, which, row.forget, row.past)
+		return x
+	}
+	row.pastK, row.newK = cache.K, own(0)
+	kept := engine.KVCache{K: row.newK, Len: row.keys(), KeysAsValues: a.opt.KeysAsValues}
+	if row.pastV, row.newV = row.pastK, row.newK; a.kinds() == 2 {
+		row.pastV, row.newV = cache.V, own(1)
+		kept.V = row.newV
+	}
 	row.k, row.v = row.newK.Data(), row.newV.Data()
-	*cache = engine.KVCache{K: row.newK, V: row.newV, Len: row.keys()}
+	*cache = kept
 }
 
 // queries is the part of q, or of its gradient, from query i of a head on.
@@ -152,7 +167,9 @@ func (a *attention) unpack() {
 				k := row.k[at:][:hd]
 				copy(k, keys[h*hd:])
 				turnK.rotate(k)
-				copy(row.v[at:][:hd], keys[(keyHeads+h)*hd:])
+				if a.kinds() == 2 {
+					copy(row.v[at:][:hd], keys[(keyHeads+h)*hd:])
+				}
 			}
 		}
 	})
@@ -163,12 +180,13 @@ func (a *attention) toPage(row *attentionRow, i int, x []float32, turn turn) {
 	heads, hd := a.keyHeads, a.hd
 	page, place, _ := row.pages.At(row.past + i)
 	if page.Rounded == nil {
-		keys, values := page.K.Data(), page.V.Data()
-		for h := range heads {
-			at := (h*page.Room + place) * hd
-			copy(keys[at:][:hd], x[h*hd:])
-			turn.rotate(keys[at:][:hd])
-			copy(values[at:][:hd], x[(heads+h)*hd:])
+		for which, rows := range page.Rows {
+			for h := range heads {
+				to := rows.Data()[(h*page.Room+place)*hd:][:hd]
+				if copy(to, x[(which*heads+h)*hd:]); which == 0 {
+					turn.rotate(to)
+				}
+			}
 		}
 		return
 	}
@@ -178,7 +196,9 @@ func (a *attention) toPage(row *attentionRow, i int, x []float32, turn turn) {
 		copy(*buf, x[h*hd:])
 		turn.rotate(*buf)
 		page.Rounded.Set(0, h*page.Room+place, *buf)
-		page.Rounded.Set(1, h*page.Room+place, x[(heads+h)*hd:][:hd])
+		if a.kinds() == 2 {
+			page.Rounded.Set(1, h*page.Room+place, x[(heads+h)*hd:][:hd])
+		}
 	}
 }
 

@@ -19,10 +19,14 @@ func (o *attentionOp) Backward(eng *Engine) {
 		dy = eng.grad(o.y)
 	}
 	dqkv, add := eng.gradTo(o.qkv)
-	dq, dk, dv := eng.arena.Borrow(len(o.q)), eng.arena.Borrow(o.alone), eng.arena.Borrow(o.alone)
+	dq, dk := eng.arena.Borrow(len(o.q)), eng.arena.Borrow(o.alone)
 	defer eng.done(dq)
 	defer eng.done(dk)
-	defer eng.done(dv)
+	dv := dk
+	if o.kinds() == 2 {
+		dv = eng.arena.Borrow(o.alone)
+		defer eng.done(dv)
+	}
 	o.grads = resize(o.grads, len(o.each))
 	grads := o.grads
 	for i := range grads {
@@ -41,12 +45,14 @@ func (o *attentionOp) Backward(eng *Engine) {
 	o.packGrad(dqkv, dq, grads, add)
 	for i := range grads {
 		row := &o.each[i]
-		o.pastGrad(eng.gradOf(row.pastK), grads[i].k, row)
-		o.pastGrad(eng.gradOf(row.pastV), grads[i].v, row)
+		if o.pastGrad(eng.gradOf(row.pastK), grads[i].k, row); o.kinds() == 2 {
+			o.pastGrad(eng.gradOf(row.pastV), grads[i].v, row)
+		}
 	}
 }
 
-// attentionGrads are the gradients of the keys and values of a row, or of one of its heads.
+// attentionGrads are the gradients of the keys and values of a row, or of one of its heads. Where the values are the
+// keys, they are one, to which both are added.
 type attentionGrads struct{ k, v []float32 }
 
 // head is the part of one head. Where nothing can have sent back anything it is zeroed.
@@ -143,7 +149,9 @@ func (o *attentionOp) packGrad(dqkv, dq []float32, grads []attentionGrads, add b
 				k := keys[h*hd:][:hd]
 				copy(k, grad.k[at:])
 				turnK.transposed(k)
-				copy(keys[kd+h*hd:][:hd], grad.v[at:])
+				if o.kinds() == 2 {
+					copy(keys[kd+h*hd:][:hd], grad.v[at:])
+				}
 			}
 			if add {
 				kernel.Add(to, g)

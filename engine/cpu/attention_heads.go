@@ -11,7 +11,7 @@ import (
 type rowsOfHead struct {
 	x             []float32
 	pages         *engine.KVCache
-	which, head   int // keys (0) or values (1) of this head
+	which, head   int // keys (0) or values (1) of this head; 0 for values that are the keys
 	first         int // position in the cache of the first
 	hd            int
 	decoding      bool // there is one query, and reading the rows takes the time
@@ -25,7 +25,7 @@ func (a *attention) head(row *attentionRow, key, first int) (keys, values rowsOf
 	keys = rowsOfHead{pages: row.pages, head: key, first: first, hd: a.hd, decoding: row.l == 1, precision: a.precision,
 		inPanels: a.inPanels(row)}
 	values = keys
-	values.which = 1
+	values.which = a.kinds() - 1
 	if row.pages == nil {
 		n := row.keys() * a.hd
 		keys.x, values.x = row.k[key*n:][first*a.hd:n], row.v[key*n:][first*a.hd:n]
@@ -40,13 +40,10 @@ func (h *rowsOfHead) run(lo, hi int) (n int, x []float32, rounded *kernel.Rounde
 	}
 	page, place, left := h.pages.At(h.first + lo)
 	n, at = min(left, hi-lo), h.head*page.Room+place
-	switch {
-	case page.Rounded != nil:
+	if page.Rounded != nil {
 		return n, nil, &page.Rounded.(*roundedRows).rows[h.which], at
-	case h.which == 0:
-		return n, page.K.Data()[at*h.hd:], nil, 0
 	}
-	return n, page.V.Data()[at*h.hd:], nil, 0
+	return n, page.Rows[h.which].Data()[at*h.hd:], nil, 0
 }
 
 // stepRows is the number of queries of a causal tile whose products end at the last key that any of them sees.

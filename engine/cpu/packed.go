@@ -144,17 +144,17 @@ func (w packedWeight) Rounded() engine.Rounded {
 	return nil
 }
 
-// roundedRows are keys and values in another precision.
+// roundedRows are keys, and perhaps values, in another precision.
 type roundedRows struct {
 	precision kernel.Precision
-	rows      []kernel.RoundedRows // none, or keys and values
+	rows      []kernel.RoundedRows // none, or keys, or keys and values
 }
 
-func (r *roundedRows) Empty(rows, headDim int) engine.Rounded {
+func (r *roundedRows) Empty(kinds, rows, headDim int) engine.Rounded {
 	if rows == 0 {
 		return &roundedRows{precision: r.precision}
 	}
-	return &roundedRows{r.precision, kernel.MakeRoundedRows(r.precision, 2, rows, headDim)}
+	return &roundedRows{r.precision, kernel.MakeRoundedRows(r.precision, kinds, rows, headDim)}
 }
 
 func (r *roundedRows) Copy(to int, from engine.Rounded, at, n int) {

@@ -21,13 +21,15 @@ import (
 //	dP[i,j] = r[i,j]·dy[i]·v[j],   dv[j] += r[i,j]·P[i,j]·dy[i]
 //	dS[i,j] = P[i,j]·(dP[i,j] - Σ_k P[i,k]·dP[i,k])
 //	dq[i] += s·dS[i,j]·k[j],   dk[j] += s·dS[i,j]·q[i]
+//
+// where dv is dk if the values are the keys.
 func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
 	drop uint64) *tensor.Tensor {
 	hd := qkv.Dim(-1) / o.Packed()
 	d := o.Heads * hd
 	y := eng.New(r.Total(), d)
 	var rows []*attention
-	outputs, inputs := list{y}, list{qkv}
+	outputs, inputs, kinds := list{y}, list{qkv}, o.Kinds()
 	for i := range r.Count() {
 		a := &attention{o: o, from: r.From(i), l: r.Len(i), start: r.Start(i), d: d, hd: hd, qkv: qkv, y: y}
 		if r.Trains() && o.Dropout > 0 {
@@ -41,7 +43,8 @@ func (eng *Engine) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engin
 		a.fill(eng, cache)
 		a.forward(eng)
 		rows = append(rows, a)
-		outputs, inputs = append(outputs, a.k, a.v), append(inputs, a.pastK, a.pastV)
+		outputs = append(outputs, list{a.k, a.v}[:kinds]...)
+		inputs = append(inputs, list{a.pastK, a.pastV}[:kinds]...)
 	}
 	eng.record("Attention", outputs, inputs, func() {
 		for _, a := range rows {
@@ -56,9 +59,9 @@ type attention struct {
 	o            engine.AttentionOptions
 	from, l      int // where the row is in qkv
 	d, hd        int
-	start        int // position of the first key
-	forget, past int // keys of the cache that no query sees any more, and those after them
-	qkv, y, k, v *tensor.Tensor
+	start        int            // position of the first key
+	forget, past int            // keys of the cache that no query sees any more, and those after them
+	qkv, y, k, v *tensor.Tensor // v is k if the values are the keys
 	pastK, pastV *tensor.Tensor
 	q            [][]float64          // rotated, (heads·l) of head_dim
 	p, r         [][]float64          // rows of P, and of the factors of dropout, (heads·l) of past+l
@@ -110,11 +113,17 @@ func (a *attention) fill(eng *Engine, cache *engine.KVCache) {
 		a.pastK, a.pastV = cache.K, cache.V
 	}
 	n := a.past + a.l
-	a.k, a.v = eng.New(a.o.KeyHeads(), n, a.hd), eng.New(a.o.KeyHeads(), n, a.hd)
+	a.k = eng.New(a.o.KeyHeads(), n, a.hd)
+	if a.v = a.k; !a.o.KeysAsValues {
+		a.v = eng.New(a.o.KeyHeads(), n, a.hd)
+	}
 	if cache != nil {
-		cache.CopyTo(a.k, 0, a.forget, a.past)
-		cache.CopyTo(a.v, 1, a.forget, a.past)
-		*cache = engine.KVCache{K: a.k, V: a.v, Len: n}
+		kept := engine.KVCache{K: a.k, Len: n, KeysAsValues: a.o.KeysAsValues}
+		if cache.CopyTo(a.k, 0, a.forget, a.past); !a.o.KeysAsValues {
+			cache.CopyTo(a.v, 1, a.forget, a.past)
+			kept.V = a.v
+		}
+		*cache = kept
 	}
 	x, ks, vs := eng.values(a.qkv), eng.values(a.k), eng.values(a.v)
 	for h := range a.o.Heads {
@@ -130,7 +139,9 @@ func (a *attention) fill(eng *Engine, cache *engine.KVCache) {
 			k := ks[(h*n+a.past+i)*a.hd:][:a.hd]
 			copy(k, x[a.inputs(1, h, i):])
 			rotate(a.o.Rotary, k, a.start+a.past+i, -1, false)
-			copy(vs[(h*n+a.past+i)*a.hd:][:a.hd], x[a.inputs(2, h, i):])
+			if !a.o.KeysAsValues {
+				copy(vs[(h*n+a.past+i)*a.hd:][:a.hd], x[a.inputs(2, h, i):])
+			}
 		}
 	}
 }
@@ -206,10 +217,11 @@ func (a *attention) scatter(eng *Engine, dq, dk, dv []float64) {
 	for h := range a.o.KeyHeads() {
 		if a.pastK != nil {
 			before := a.pastK.Dim(-2)
-			dPastK, dPastV := eng.gradOf(a.pastK), eng.gradOf(a.pastV)
-			for c := range a.past * a.hd {
-				dPastK[(h*before+a.forget)*a.hd+c] += dk[h*n*a.hd+c]
-				dPastV[(h*before+a.forget)*a.hd+c] += dv[h*n*a.hd+c]
+			for which, past := range []*tensor.Tensor{a.pastK, a.pastV}[:a.o.Kinds()] {
+				to, from := eng.gradOf(past), [2][]float64{dk, dv}[which]
+				for c := range a.past * a.hd {
+					to[(h*before+a.forget)*a.hd+c] += from[h*n*a.hd+c]
+				}
 			}
 		}
 		for i := range a.l {
@@ -217,8 +229,9 @@ func (a *attention) scatter(eng *Engine, dq, dk, dv []float64) {
 			k := append([]float64(nil), dk[(h*n+a.past+i)*a.hd:][:a.hd]...)
 			rotate(a.o.Rotary, k, position, -1, true)
 			for c := range a.hd {
-				dx[a.inputs(1, h, i)+c] += k[c]
-				dx[a.inputs(2, h, i)+c] += dv[(h*n+a.past+i)*a.hd+c]
+				if dx[a.inputs(1, h, i)+c] += k[c]; !a.o.KeysAsValues {
+					dx[a.inputs(2, h, i)+c] += dv[(h*n+a.past+i)*a.hd+c]
+				}
 			}
 		}
 	}

@@ -245,7 +245,7 @@ func (e *tracer) headed(name string, x, y *tensor.Tensor, at, width int, how *pa
 	return y
 }
 
-// Attention holds queries and keys fixed.
+// Attention holds queries and keys fixed, also where these are the values.
 func (e *tracer) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.KVCache, o engine.AttentionOptions,
 	drop uint64) *tensor.Tensor {
 	y := e.Engine.Attention(qkv, r, caches, o, drop)
@@ -253,8 +253,13 @@ func (e *tracer) Attention(qkv *tensor.Tensor, r *engine.Rows, caches []*engine.
 		return y
 	}
 	hd := qkv.Dim(-1) / o.Packed()
-	at, width := (o.Heads+o.KeyHeads())*hd, o.KeyHeads()*hd
-	qk := e.Engine.Split(qkv, at, width)[0]
+	width := o.KeyHeads() * hd
+	at, qk := o.Heads*hd, qkv
+	if !o.KeysAsValues {
+		at += width
+		qk = e.Engine.Split(qkv, at, width)[0]
+	}
+	o.KeysAsValues = false
 	return e.headed("Attention", qkv, y, at, width, &pattern{n: o.Heads, keyHeads: o.KeyHeads(),
 		unit: func(v *tensor.Tensor) *tensor.Tensor { return e.Engine.Attention(e.Engine.Join(qk, v), r, nil, o, 0) }})
 }
