@@ -68,8 +68,11 @@ func (l *latentHeads) each(n int, whole, k, v []byte, f func(whole, part []byte)
 // formed returns a file in which all tensors have the form of parameters.
 func (n *hfNames) formed(f *checkpoint.File) (*checkpoint.File, error) {
 	f, err := n.upright(f)
+	if err != nil {
+		return nil, err
+	}
 	var others []*checkpoint.Tensor
-	errs := []error{err}
+	var errs []error
 	for _, name := range f.Names() {
 		x, ok := f.Tensor(name)
 		switch {
@@ -83,6 +86,9 @@ func (n *hfNames) formed(f *checkpoint.File) (*checkpoint.File, error) {
 			others = append(others, &y)
 		case n.isLatent(name):
 			parts, err := n.latent.read(x)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", f.Path(), err)
+			}
 			others, errs = append(others, parts...), append(errs, err)
 		}
 	}
