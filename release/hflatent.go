@@ -86,6 +86,9 @@ func (n *hfNames) formed(f *checkpoint.File) (*checkpoint.File, error) {
 			others = append(others, &y)
 		case n.isLatent(name):
 			parts, err := n.latent.read(x)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", f.Path(), err)
+			}
 			others, errs = append(others, parts...), append(errs, err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -16,6 +18,7 @@ const gpt2Vocab = 50257
 type NoTokenizerError struct {
 	Path  string // the model's folder or file
 	Vocab int    // tokens of the model
+	Other string // the file of a tokenizer that is not read, in the folder; "" for none
 }
 
 // Error reports where the tokenizer was searched and which commands work without.
@@ -24,9 +27,15 @@ func (e *NoTokenizerError) Error() string {
 	if IsGGUF(e.Path) {
 		what = errNoTokens.Error()
 	}
+	if e.Other != "" {
+		what = fmt.Sprintf("%s, which is read, but %s, which is not", what, e.Other)
+	}
 	return fmt.Sprintf("%s: found no %s, want that of the model's %d tokens (hippo verify, hippo info and hippo "+
 		"generate --ids do without)", e.Path, what, e.Vocab)
 }
+
+// tiktokenName is the file of tokens that Kimi's releases have. What splits a text before them stands in a program.
+const tiktokenName = "tiktoken.model"
 
 // errNoTokens names the missing values of a GGUF file without a tokenizer.
 var errNoTokens = errors.New(ggufText + "tokens in it")
@@ -52,7 +61,11 @@ func LoadTokenizer(path string, cfg *model.Config) (tokenizer.Tokenizer, error) 
 	case none && cfg.VocabSize == gpt2Vocab:
 		tok, err = tokenizer.GPT2(), nil
 	case none || errors.Is(err, errNoTokens):
-		err = &NoTokenizerError{path, cfg.VocabSize}
+		missing := &NoTokenizerError{Path: path, Vocab: cfg.VocabSize}
+		if _, err := os.Stat(filepath.Join(path, tiktokenName)); err == nil {
+			missing.Other = tiktokenName
+		}
+		err = missing
 	}
 	if err == nil {
 		err = CheckTokenizer(tok, path, cfg)

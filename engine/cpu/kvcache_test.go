@@ -56,7 +56,7 @@ func attend(o engine.AttentionOptions, lens []int, sequences ...*sequence) [][]f
 	y := New(&engine.Step{}).Attention(tensor.FromSlice(x, rows.Total(), width), rows, caches, o, 0)
 	var out [][]float32
 	for i := range sequences {
-		out = append(out, y.Data()[rows.From(i)*width/3:][:lens[i]*width/3])
+		out = append(out, y.Data()[rows.From(i)*y.Dim(-1):][:lens[i]*y.Dim(-1)])
 	}
 	return out
 }
@@ -85,23 +85,31 @@ func relative(x, y []float32) float64 {
 // largest of its row, 1/170 of the mean of normal ones.
 var roundedTol = map[engine.Precision]float64{engine.BF16: 0.004, engine.Int8: 0.012}
 
-// cacheVariants are ways to attend to what is in a cache, with heads of the given width.
-func cacheVariants() map[string]struct {
+// cacheVariant is a way to attend to what is in a cache, with heads of the given width.
+type cacheVariant struct {
 	hd int
 	o  engine.AttentionOptions
-} {
+}
+
+// sequence is newSequence for the variant.
+func (v *cacheVariant) sequence(p engine.Precision, seed uint64, n int) *sequence {
+	s := newSequence(p, seed, n, v.o.Packed()*v.hd)
+	s.KeysAsValues = v.o.KeysAsValues
+	return s
+}
+
+// cacheVariants cover how keys are seen.
+func cacheVariants() map[string]cacheVariant {
 	type o = engine.AttentionOptions
 	blocks := &engine.Blocks{Size: 4, Window: 1, Global: 1, Random: 2, Seed: 1}
-	return map[string]struct {
-		hd int
-		o  engine.AttentionOptions
-	}{
+	return map[string]cacheVariant{
 		"plain":  {32, o{Heads: 4}},
 		"rotary": {16, o{Heads: 4, Rotary: engine.Rotary{Dim: 16}}},
 		"odd":    {5, o{Heads: 4}},
 		"alibi":  {32, o{Heads: 4, ALiBi: true}},
 		"window": {32, o{Heads: 4, Window: 20, Rotary: engine.Rotary{Dim: 8}}},
 		"blocks": {16, o{Heads: 4, Blocks: blocks}},
+		"latent": {40, o{Heads: 4, KVHeads: 1, KeysAsValues: true, Scale: 0.2}},
 	}
 }
 
@@ -110,7 +118,7 @@ func cacheVariants() map[string]struct {
 func TestRoundedCache(t *testing.T) {
 	const l = 90
 	for name, v := range cacheVariants() {
-		sequence := func(p engine.Precision) *sequence { return newSequence(p, 3, l, 3*4*v.hd) }
+		sequence := func(p engine.Precision) *sequence { return v.sequence(p, 3, l) }
 		exact := sequence(engine.Float32).chunks(v.o, l)
 		for p, tol := range roundedTol {
 			t.Run(fmt.Sprintf("%s/%v", name, p), func(t *testing.T) {
@@ -135,13 +143,14 @@ func TestCacheGoesOn(t *testing.T) {
 		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
 			for _, at := range []int{1, 60, engine.PageLen, 3*engine.PageLen - 5, 3*engine.PageLen + 2} {
 				t.Run(fmt.Sprint(name, "/", p, "/", at), func(t *testing.T) {
-					s := newSequence(p, 4, at+80, 3*v.o.Heads*v.hd)
+					s := v.sequence(p, 4, at+80)
 					attend(v.o, []int{at}, s)
 					n := v.o.Remembered(at)
 					copied, restored := s.fork(), &sequence{KVCache: *roundedCache(p), x: s.x, position: at}
+					restored.KeysAsValues = v.o.KeysAsValues
 					k, w := s.Tensors(n)
-					if !restored.Fill(1, w) || !restored.Fill(0, k) ||
-						restored.Fill(0, tensor.New(v.o.Heads, n+1, v.hd)) {
+					if w != nil && !restored.Fill(1, w) || !restored.Fill(0, k) ||
+						restored.Fill(0, tensor.New(v.o.KeyHeads(), n+1, v.hd)) {
 						t.Fatal("Fill took other numbers of positions than those that belong together")
 					}
 					if k.Dim(-2) != n || restored.Len != n || copied.Len != n {
@@ -156,7 +165,8 @@ func TestCacheGoesOn(t *testing.T) {
 					}
 					k, w = s.Tensors(1 << 30)
 					ofCopy, values := copied.Tensors(1 << 30)
-					if !slices.Equal(ofCopy.Data(), k.Data()) || !slices.Equal(values.Data(), w.Data()) {
+					if !slices.Equal(ofCopy.Data(), k.Data()) ||
+						(w != nil || values != nil) && !slices.Equal(values.Data(), w.Data()) {
 						t.Error("a copy that went on has other keys and values")
 					}
 					if s.Keep(1); s.Len != 1 {
@@ -211,7 +221,7 @@ func TestRowsOfAnyAge(t *testing.T) {
 			t.Run(fmt.Sprint(name, "/", p), func(t *testing.T) {
 				var all []*sequence
 				for i, age := range ages {
-					s := newSequence(p, uint64(i), age+lens[i], 3*v.o.Heads*v.hd)
+					s := v.sequence(p, uint64(i), age+lens[i])
 					if age > 0 {
 						attend(v.o, []int{age}, s)
 					}
