@@ -196,7 +196,7 @@ func (s *csvSource) Next(row *Row) error {
 	if s.first = nil; cells == nil {
 		cells, line, err = s.lines.next()
 	}
-	row.Place, row.Cells = Place{s.name, "line", line}, row.Cells[:0]
+	*row = Row{Place: Place{s.name, "line", line}, Cells: row.Cells[:0]}
 	var syntax *csv.ParseError
 	switch {
 	case err == io.EOF:

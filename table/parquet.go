@@ -204,7 +204,7 @@ func (s *parquetSource) Next(row *Row) error {
 			}
 		}
 	}
-	row.Place, row.Cells = Place{s.name, "row", s.row + 1}, row.Cells[:0]
+	*row = Row{Place: Place{s.name, "row", s.row + 1}, Cells: row.Cells[:0]}
 	var bad *RowError
 	for _, c := range s.reads {
 		if c == nil {

@@ -2,11 +2,13 @@ package table_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -283,6 +285,31 @@ func TestParquetFolder(t *testing.T) {
 	if _, err := table.Open([]string{"-"}, strings.NewReader("PAR1"), opt, nil); err == nil ||
 		!strings.Contains(err.Error(), "standard input: found a stream, want a file") {
 		t.Errorf("found %v", err)
+	}
+}
+
+// TestFolderOfMany: each file of a folder is one sequence that has the name of the file, also of more rows than the
+// types of columns are inferred from, and where they are known.
+func TestFolderOfMany(t *testing.T) {
+	type row struct{ X float64 }
+	text := parquetOf(t, slices.Repeat([]row{{1}}, 700))
+	for ext, text := range map[string]string{".csv": "X\n" + strings.Repeat("1\n", 700), ".parquet": text} {
+		dir := folderOf(t, map[string]string{"a" + ext: text, "b" + ext: text})
+		for _, want := range [][]table.Column{nil, {{Name: "X", Kind: table.Number}}} {
+			r, err := table.Open([]string{dir}, nil, table.DefaultOptions(), want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			count := map[string]int{}
+			err = table.Each(r, func(v *table.Values) error {
+				count[fmt.Sprint(v.Sequence, " ", v.Name)]++
+				return nil
+			})
+			if err = errors.Join(err, r.Close()); err != nil || len(count) != 2 || count["0 a"+ext] != 700 ||
+				count["1 b"+ext] != 700 {
+				t.Errorf("%s: found %d sequences, %v, want two of 700 rows", ext, len(count), err)
+			}
+		}
 	}
 }
 

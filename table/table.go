@@ -87,8 +87,8 @@ func (a About) plain() bool { return a.Separator == "," || a.Separator == " " }
 // Source reads the rows of a file.
 type Source interface {
 	About() About
-	// Next reads the next row, reusing its memory but not that of texts. It returns io.EOF after the last one, a
-	// *RowError for an invalid row after which reading can continue, and any other error if it cannot.
+	// Next reads the next row and sets all of it, reusing its memory but not that of texts. It returns io.EOF after the
+	// last one, a *RowError for an invalid row after which reading can continue, and any other error if it cannot.
 	Next(row *Row) error
 	// Notes returns what a user should know about how the rows have been read so far.
 	Notes() []string
