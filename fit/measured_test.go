@@ -14,16 +14,24 @@ import (
 // scripted is a rival that guesses by a function of the rows before, and of those that are predicted.
 type scripted struct {
 	fixed
-	f func(e *encoder, rows []float32, n int, dst []float64)
+	f    func(e *encoder, rows []float32, n int, dst []float64)
+	sees int // rows before those that it predicts, if not those of a forecast's window
 }
 
 func (scripted) title(*Plan) string { return "script" }
 func (s scripted) guess(e *encoder, rows []float32, n int, dst []float64) {
 	s.f(e, rows, n, dst)
 }
+func (s scripted) memory(p *Plan) int { return max(s.sees, s.fixed.memory(p)) }
 
 // by is a model that predicts by a script.
 func by(t *testing.T, p *Plan, f func(e *encoder, rows []float32, n int, dst []float64)) *Model {
+	t.Helper()
+	return seeing(t, p, 0, f)
+}
+
+// seeing is a model that predicts by a script, which sees rows before those of a forecast's window.
+func seeing(t *testing.T, p *Plan, sees int, f func(e *encoder, rows []float32, n int, dst []float64)) *Model {
 	t.Helper()
 	outputs := len(p.targets()) * len(p.Levels)
 	if names, ok := p.classes(); ok {
@@ -33,7 +41,7 @@ func by(t *testing.T, p *Plan, f func(e *encoder, rows []float32, n int, dst []f
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m.by(&Contender{Name: "script", Title: "script", rival: scripted{f: f}})
+	return m.by(&Contender{Name: "script", Title: "script", rival: scripted{f: f, sees: sees}})
 }
 
 // walk is a series whose value t is t plus what is off it.

@@ -117,11 +117,14 @@ func (d *input) forecast(items []item, step float64, past *recent, visit func(p 
 	}
 	from := max(0, now-p.Lookback)
 	rows = rowsOf(rows, items[from:now])
-	given := map[int]float64{}
+	given := make([]float64, p.Horizon) // times of the rows to come
 	for h := range p.Horizon {
 		at := last.time + float64(h+1)*step
 		if month := step > 27*day && step < 32*day && p.Time != nil; month {
 			at = monthsLater(last.time, h+1)
+		}
+		if h > 0 && at <= given[h-1] { // rows to come that are given may be further apart
+			at = given[h-1] + step
 		}
 		if now+h < len(items) {
 			rows, at = append(rows, items[now+h].row...), items[now+h].time

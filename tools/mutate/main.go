@@ -18,6 +18,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,6 +34,8 @@ type options struct {
 	max     int
 	minutes float64
 	quick   float64
+	run     string
+	files   []string
 	list    bool
 	json    bool
 	results string
@@ -50,6 +53,10 @@ func main() {
 	flags.Float64Var(&o.minutes, "minutes", 0, "time limit; 0: none; below 0: run nothing, report what is stored")
 	flags.Float64Var(&o.quick, "quick", 0, "leave out tests that take more seconds of the processor, and do not "+
 		"store survivors")
+	flags.StringVar(&o.run, "run", "", "leave out tests whose names this regular expression does not match, and do not "+
+		"store survivors")
+	flags.StringSliceVar(&o.files, "files", nil, "only mutants of files whose names match one of these patterns, such "+
+		"as 'predict*.go'")
 	flags.BoolVar(&o.list, "list", false, "list mutants, run nothing")
 	flags.BoolVar(&o.json, "json", false, "print results as JSON lines")
 	flags.StringVar(&o.results, "results", "", "file of results to continue from (default: in the user's cache folder)")
@@ -78,6 +85,9 @@ func mutate(ctx context.Context, pattern string, o options) error {
 		return err
 	}
 	all := s.mutants()
+	if all, err = of(all, o.files); err != nil {
+		return err
+	}
 	if o.max > 0 && o.max < len(all) {
 		rng := rand.New(rand.NewPCG(o.seed, 0))
 		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -158,7 +168,7 @@ func (s *subject) runAll(ctx context.Context, todo []*mutant, st *store, o optio
 				m.Status = "killed"
 			}
 		}
-		if o.quick > 0 && m.Status != "killed" {
+		if (o.quick > 0 || o.run != "") && m.Status != "killed" {
 			continue // a test that was left out may kill it
 		}
 		if err := st.save(m); err != nil {
@@ -189,6 +199,9 @@ func (s *subject) report(all []*mutant, o options) error {
 	sum := summary{Package: s.rel(""), Tests: strings.Join(o.tests, ","), All: s.count}
 	if o.quick > 0 {
 		sum.Tests += fmt.Sprintf(" --quick %g", o.quick)
+	}
+	if o.run != "" {
+		sum.Tests += " --run " + o.run
 	}
 	for _, m := range all {
 		switch m.Status {
@@ -233,4 +246,28 @@ func record(path string, sum summary) error {
 	}
 	slices.Sort(lines)
 	return os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o666)
+}
+
+// of returns the mutants of files whose names match one of the patterns, all if there is no pattern.
+func of(all []*mutant, patterns []string) (some []*mutant, err error) {
+	if len(patterns) == 0 {
+		return all, nil
+	}
+	for _, pattern := range patterns {
+		before := len(some)
+		for _, m := range all {
+			ok, err := path.Match(pattern, path.Base(m.File))
+			if err != nil {
+				return nil, fmt.Errorf("--files: %q: %w", pattern, err)
+			}
+			if ok && !slices.Contains(some, m) {
+				some = append(some, m)
+			}
+		}
+		if len(some) == before {
+			return nil, fmt.Errorf("--files: %q is the name of no file with mutants", pattern)
+		}
+	}
+	slices.SortFunc(some, func(a, b *mutant) int { return a.number - b.number })
+	return some, nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -142,6 +143,10 @@ func (s *subject) cover(ctx context.Context, folder string, o options, say func(
 	if err != nil {
 		return nil, err
 	}
+	wanted, err := regexp.Compile(o.run)
+	if err != nil {
+		return nil, fmt.Errorf("--run: %w", err)
+	}
 	reach = map[int][]*test{}
 	hits := filepath.Join(folder, "hits")
 	for i, b := range covering {
@@ -150,6 +155,9 @@ func (s *subject) cover(ctx context.Context, folder string, o options, say func(
 			return nil, fmt.Errorf("%s: %w", packages[i], err)
 		}
 		for _, name := range strings.Fields(string(names)) {
+			if !wanted.MatchString(name) {
+				continue
+			}
 			os.Remove(hits)
 			start := time.Now()
 			ok, cpu, out := b.run(ctx, "^"+name+"$", "HIPPO_MUTANT_HITS="+hits, most)

@@ -1,0 +1,226 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/table"
+)
+
+// saying is a model that predicts by a script, texts of CSV that it reads, a file each with spaces for the ends of
+// lines, and what it is to say: a line for each prediction, an error being the last line.
+type saying struct {
+	name  string
+	p     Plan
+	sees  int // see scripted
+	f     func(e *encoder, rows []float32, n int, dst []float64)
+	opt   PredictOptions
+	texts []string
+	want  []string
+	notes []string
+}
+
+// show is a prediction as a line: its series, place and time, the quantiles or probabilities, and what is given.
+func show(p *Prediction) string {
+	text := fmt.Sprintf("%s%d:", p.Series, p.Place.At)
+	if at := timeText(p.Time); at != "" {
+		text += " " + strings.TrimSuffix(at, "T00:00:00Z")
+	}
+	if p.Step > 0 {
+		text += fmt.Sprint(" step ", p.Step)
+	}
+	if p.Probabilities != nil {
+		class, sure := p.Class()
+		return text + fmt.Sprintf(" %.3f, class %d by %.3f", p.Probabilities, class, sure)
+	}
+	if text += fmt.Sprintf(" %g", p.Quantiles); p.Given != nil {
+		text += fmt.Sprintf(" given %g", p.Given)
+	}
+	if p.Score != 0 {
+		text += fmt.Sprintf(" score %.4f %v", p.Score, p.Unusual)
+	}
+	return text
+}
+
+func (s *saying) check(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	var paths, lines, notes []string
+	for i, text := range s.texts {
+		paths = append(paths, filepath.Join(dir, string(rune('a'+i))+".csv"))
+		if err := os.WriteFile(paths[i], []byte(strings.ReplaceAll(text, " ", "\n")), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := seeing(t, &s.p, s.sees, s.f)
+	m.plan.Alarm, m.plan.Weights = s.p.Alarm, s.p.Weights
+	if len(s.p.Levels) == 3 {
+		m.rival.Off = [][][]float64{{{-1, 0, 2}}}
+	}
+	s.opt.Options = table.DefaultOptions()
+	s.opt.Note = func(text string) { notes = append(notes, strings.ReplaceAll(text, dir+"/", "")) }
+	err := m.Predict(background(), paths, nil, s.opt, func(p *Prediction) error {
+		lines = append(lines, strings.ReplaceAll(show(p), dir+"/", ""))
+		return nil
+	})
+	if err != nil {
+		lines = append(lines, strings.ReplaceAll(err.Error(), dir+"/", ""))
+	}
+	if !slices.Equal(lines, s.want) {
+		t.Errorf("%s: found\n%s\nwant\n%s", s.name, strings.Join(lines, "\n"), strings.Join(s.want, "\n"))
+	}
+	if !slices.Equal(notes, s.notes) {
+		t.Errorf("%s: found the notes\n%s\nwant\n%s", s.name, strings.Join(notes, "\n"), strings.Join(s.notes, "\n"))
+	}
+}
+
+// lastThree is x + 10 x' + 100 x", x' and x" being those of the rows before.
+func lastThree(e *encoder, rows []float32, n int, dst []float64) {
+	width := e.p.width()
+	for r := range n {
+		for back, by := range []float64{1, 10, 100} {
+			if at := len(rows)/width - n + r - back; at >= 0 {
+				dst[r] += by * float64(rows[at*width])
+			}
+		}
+	}
+}
+
+// sumOf is the sum of x in all rows that are seen.
+func sumOf(e *encoder, rows []float32, _ int, dst []float64) {
+	for at := 0; at < len(rows); at += e.p.width() {
+		dst[0] += float64(rows[at])
+	}
+}
+
+// counting is 1 for the first row, 2 for the next and so on.
+func counting(_ *encoder, _ []float32, n int, dst []float64) {
+	for r := range n {
+		dst[r] = float64(r + 1)
+	}
+}
+
+// rowPlan is a plan of the numbers y = 103 + 2 (the output) at each row of x.
+func rowPlan(task string, levels ...float64) Plan {
+	x, y := number("x", false), number("y", true)
+	x.Low, x.High, y.In = -10, 10, false
+	y.Mean, y.Deviation, y.Base = 3, 2, 100
+	return Plan{Task: task, Levels: levels, Columns: []Column{x, y}}
+}
+
+func (p Plan) named() Plan { p.Series = "s"; return p }
+func (p Plan) timed() Plan {
+	p.Time = &table.Column{Name: "t", Kind: table.Time, Layout: time.DateOnly}
+	return p
+}
+
+// TestPredictRows: what is predicted of each row, in the units of the data, from the rows of its own series or file
+// alone; in batches the rows of a series come together. Errors and notes have their places.
+func TestPredictRows(t *testing.T) {
+	live := PredictOptions{Live: true}
+	next := number("x", true)
+	next.Mean, next.Change, next.Base, next.Low, next.High = 50, 4, 1000, 0, 100
+	steps, bands := rowPlan(Steps, 0.5), rowPlan(Steps, 0.25, 0.5, 0.75)
+	anomaly := Plan{Task: Anomaly, Levels: bands.Levels, Columns: []Column{next}}
+	anomaly.Alarm = anomaly.surprise([]float64{1060}, [][]float64{{1046, 1050, 1058}})
+	class := *classPlan()
+	class.Weights = []float64{1, 1, 10}
+	mixed := "s,x,y a,1,5 b,2, a,3, b,4,7 a,5,6 a,7,8 b,0,1" // by lastThree: a 1 13 135 357, b 2 24 240
+	dates := "t,x 2024-01-01,1 2024-01-02,2 2024-01-02,3 2024-01-01,4"
+	goesBack := "a.csv, line 5, column t: found the time 2024-01-01T00:00:00Z, which is not after that of the row " +
+		"before, want times that rise within a series"
+	for _, s := range []saying{
+		{name: "two series", p: bands.named(), sees: 2, f: lastThree, texts: []string{mixed}, want: []string{
+			"a2: [[103 105 109]] given [5]", "a4: [[127 129 133]] given [NaN]", "a6: [[371 373 377]] given [6]",
+			"a7: [[815 817 821]] given [8]", "b3: [[105 107 111]] given [NaN]", "b5: [[149 151 155]] given [7]",
+			"b8: [[581 583 587]] given [1]"}},
+		{name: "two series as they come", p: bands.named(), sees: 2, f: lastThree, opt: live, texts: []string{mixed},
+			want: []string{"a2: [[103 105 109]] given [5]", "b3: [[105 107 111]] given [NaN]",
+				"a4: [[127 129 133]] given [NaN]", "b5: [[149 151 155]] given [7]", "a6: [[371 373 377]] given [6]",
+				"a7: [[815 817 821]] given [8]", "b8: [[581 583 587]] given [1]"}},
+		{name: "a row before is seen", p: steps, sees: 1, f: lastThree, opt: live, texts: []string{"x 1 2 3"},
+			want: []string{"2: [[105]] given [NaN]", "3: [[127]] given [NaN]", "4: [[149]] given [NaN]"}},
+		{name: "files", p: steps, sees: 2, f: lastThree, texts: []string{"x 1 3", "x 5 7"}, want: []string{
+			"a.csv2: [[105]] given [NaN]", "a.csv3: [[129]] given [NaN]", "b.csv2: [[113]] given [NaN]",
+			"b.csv3: [[217]] given [NaN]"}},
+		{name: "times in a batch", p: steps.timed(), f: counting, texts: []string{dates}, want: []string{goesBack}},
+		{name: "times as they come", p: steps.timed(), f: counting, opt: live, texts: []string{dates}, want: []string{
+			"2: 2024-01-01 [[105]] given [NaN]", "3: 2024-01-02 [[105]] given [NaN]",
+			"4: 2024-01-02 [[105]] given [NaN]", goesBack}},
+		{name: "next", p: Plan{Task: Next, Levels: []float64{0.5}, Columns: []Column{next}}, f: counting,
+			texts: []string{"x NA 1060 NA 1070"}, want: []string{"2: [[1054]] given [NaN]", "3: [[1068]] given [1060]",
+				"4: [[1072]] given [NaN]", "5: [[1086]] given [1070]"}},
+		// 0.6745 is the quantile 0.75 of the standard normal distribution: 10/(12/2/0.6745) = 1.1241
+		{name: "anomaly", p: anomaly, f: func(*encoder, []float32, int, []float64) {}, texts: []string{
+			"x NA 1060 NA 1070 1082"}, want: []string{"2: [] given [NaN] score NaN false",
+			"3: [[1046 1050 1058]] given [1060] score 1.1241 false", "4: [[1056 1060 1068]] given [NaN] score NaN false",
+			"5: [[1056 1060 1068]] given [1070] score 1.1241 false",
+			"6: [[1066 1070 1078]] given [1082] score 1.3490 true"}},
+		{name: "classes", p: class, f: func(_ *encoder, rows []float32, n int, dst []float64) {
+			for r := range n {
+				dst[3*r] = float64(rows[2*r]) * math.Ln2
+			}
+		}, texts: []string{"x,y 0,a 3,b 5,"}, want: []string{"2: [0.333 0.333 0.333], class 2 by 0.333",
+			"3: [0.800 0.100 0.100], class 2 by 0.100", "4: [0.941 0.029 0.029], class 0 by 0.941"},
+			notes: []string{"a.csv, line 3, column x: found 3, far from the 0 to 0 of training: predictions from it " +
+				"mean little"}},
+		{name: "as many rows as may be", p: steps, f: counting, opt: PredictOptions{Rows: 2}, texts: []string{"x 1 2"},
+			want: []string{"2: [[105]] given [NaN]", "3: [[107]] given [NaN]"}},
+		{name: "a row too many", p: steps, f: counting, opt: PredictOptions{Rows: 2}, texts: []string{"x 1 2 3"},
+			want: []string{"a.csv, line 4: found more than 2 rows, want at most that"}},
+		{name: "as many series as may be", p: steps.named(), f: counting, opt: PredictOptions{Series: 2},
+			texts: []string{"s,x a,1 b,2 a,3"}, want: []string{"a2: [[105]] given [NaN]", "a4: [[107]] given [NaN]",
+				"b3: [[105]] given [NaN]"}},
+		{name: "a series too many", p: steps.named(), f: counting, opt: PredictOptions{Series: 2},
+			texts: []string{"s,x a,1 b,2 a,3 c,4"},
+			want:  []string{"a.csv, line 5, column s: found more than 2 series at a time, want at most that"}},
+		{name: "no row", p: steps, f: counting, texts: []string{"x"}, want: []string{"found no rows, want some"}},
+		{name: "no number", p: steps, f: func(_ *encoder, _ []float32, _ int, dst []float64) { dst[1] = math.Inf(-1) },
+			texts: []string{"x 1 2"}, want: []string{"a.csv, line 2: the network returns -Inf, want numbers: its weights " +
+				"are broken, or the inputs are too large"}},
+		{name: "whole series as they come", p: rowPlan(Fill, 0.5), f: counting, opt: live, texts: []string{"x 1"},
+			want: []string{"stream: found the task fill, which sees a whole series first; want steps, next, anomaly or " +
+				"forecast"}},
+	} {
+		s.check(t)
+	}
+}
+
+// TestPredictManySeries: only so many series are followed at a time unless another limit is given.
+func TestPredictManySeries(t *testing.T) {
+	var rows strings.Builder
+	rows.WriteString("s,x\n")
+	for i := range mostTracks + 1 {
+		fmt.Fprintf(&rows, "%d,0\n", i)
+	}
+	all := rows.String()
+	fewer := strings.TrimSuffix(all, "10000,0\n")
+	next := Plan{Task: Next, Levels: []float64{0.5}, Columns: []Column{number("x", true)}}
+	for _, c := range []struct {
+		p    Plan
+		most int
+		live bool
+		text string
+		ok   bool
+	}{{next, 0, false, fewer, true}, {next, 0, false, all, false}, {next, mostTracks + 1, true, all, true},
+		{rowPlan(Steps, 0.5), 0, false, all, false}, {rowPlan(Regress, 0.5), 0, false, all, true},
+		{rowPlan(Regress, 0.5), 5, false, all, false}, {*banded(1, 0, 0.5), 0, false, all, true},
+		{*banded(1, 0, 0.5), 0, true, all, false}} {
+		p := c.p.named()
+		m, n := by(t, &p, func(*encoder, []float32, int, []float64) {}), 0
+		opt := PredictOptions{Options: table.DefaultOptions(), Live: c.live, Series: c.most}
+		err := m.Predict(background(), []string{"-"}, strings.NewReader(c.text), opt, func(*Prediction) error {
+			n++
+			return nil
+		})
+		if (err == nil) != c.ok || c.ok && n != strings.Count(c.text, "\n")-1 {
+			t.Errorf("%s, at most %d, live %v: found %d predictions, %v", c.p.Task, c.most, c.live, n, err)
+		}
+	}
+}
