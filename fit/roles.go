@@ -80,7 +80,8 @@ func newRoles(c *Config, r *table.Reader) (*roles, error) {
 	}
 	if len(target) == 0 { // all numbers
 		for i, col := range columns {
-			if col.Kind == table.Number && !taken(i) && (len(inputs) == 0 || slices.Contains(inputs, i)) {
+			free := !taken(i) && !slices.Contains(c.Known, col.Name)
+			if col.Kind == table.Number && free && (len(inputs) == 0 || slices.Contains(inputs, i)) {
 				target = append(target, i)
 			}
 		}
@@ -155,7 +156,7 @@ func (s *roles) settleTask(c *Config, r *table.Reader, target []int) error {
 	}
 	for _, at := range target {
 		categories := columns[at].Kind == table.Category
-		asked := s.plan.Task == Classify || s.plan.Task == Auto || s.plan.Task == Steps
+		asked := len(target) == 1 && slices.Contains([]string{Classify, Auto, Steps}, s.plan.Task)
 		if !categories && asked && looksClass(r, at) {
 			r.AsCategory(at)
 			s.notes = append(s.notes, fmt.Sprintf("column %s has few values, all whole numbers: "+
