@@ -147,8 +147,8 @@ func answers(all []Prediction) (numbers, more []float64) {
 	return numbers, more
 }
 
-// TestONNXMade: networks of all tasks, whose plans have all that a plan may have, say the same as ONNX models, of a whole
-// sequence and row by row, as they do themselves.
+// TestONNXMade: networks of all tasks, whose plans have all that a plan may have, give the same as ONNX models, of a
+// whole sequence and row by row, as they do themselves.
 func TestONNXMade(t *testing.T) {
 	x, z, y := number("x", true), number("z", true), number("y", false)
 	x.Mean, x.Deviation, x.Change, x.Low, x.High = 2, 0.5, 0.7, -1e9, 1e9
@@ -192,10 +192,11 @@ func TestONNXMade(t *testing.T) {
 		"plain forecast": {Task: Forecast, Lookback: 4, Horizon: 2, Levels: []float64{0.5}, Columns: []Column{z}},
 		"timed forecast": clock(Plan{Task: Forecast, Lookback: 4, Horizon: 2, Levels: levels, Widen: wide(0.3),
 			Columns: []Column{x, out(z), y}}),
-		"next":       clock(Plan{Task: Next, Levels: levels, Widen: wide(0.3), Columns: []Column{kind, z, x, y}}),
-		"anomaly":    {Task: Anomaly, Levels: levels, Widen: wide(-0.1), Columns: []Column{z, kind, x}},
-		"one":        {Task: Anomaly, Levels: []float64{0.2, 0.5, 0.9}, Columns: []Column{z}},
-		"steps":      clock(Plan{Task: Steps, Levels: levels, Widen: wide(0.3), Columns: []Column{out(x), kind, y, out(z)}}),
+		"next":    clock(Plan{Task: Next, Levels: levels, Widen: wide(0.3), Columns: []Column{kind, z, x, y}}),
+		"anomaly": {Task: Anomaly, Levels: levels, Widen: wide(-0.1), Columns: []Column{z, kind, x}},
+		"one":     {Task: Anomaly, Levels: []float64{0.2, 0.5, 0.9}, Columns: []Column{z}},
+		"steps": clock(Plan{Task: Steps, Levels: levels, Widen: wide(0.3), Columns: []Column{out(x), kind, y,
+			out(z)}}),
 		"classes":    {Task: Steps, Weights: []float64{1, 5, 2}, Weighted: true, Columns: []Column{y, label, kind}},
 		"regress":    {Task: Regress, Levels: levels, Columns: []Column{y, out(z), out(x)}},
 		"whole mean": {Task: Classify, Weights: []float64{1, 5, 2}, Columns: []Column{y, label, kind}},

@@ -65,7 +65,8 @@ func TestRoles(t *testing.T) {
 		"texts regress": {three, func(c *Config) { c.Target = []string{"c"}; c.Task = Regress },
 			"target: found c, whose values are texts, want a column of numbers for --task regress"},
 		"two": {three, func(c *Config) { c.Target = []string{"a", "c"} },
-			"target: found 2 columns, 1 of them of classes; want one column of classes, or any number of columns of numbers"},
+			"target: found 2 columns, 1 of them of classes; want one column of classes, or any number of columns of " +
+				"numbers"},
 		"series": {three, func(c *Config) { c.Series = "c" }, "next: a@0<> b@1<> series c" + all},
 		"group":  {three, func(c *Config) { c.Group = "b" }, "next: a@0<> c@2</ series b group 1" + all},
 		"series group": {three, func(c *Config) { c.Series = "b"; c.Group = "c" },
