@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/table"
 )
 
@@ -221,6 +222,109 @@ func TestPredictManySeries(t *testing.T) {
 		})
 		if (err == nil) != c.ok || c.ok && n != strings.Count(c.text, "\n")-1 {
 			t.Errorf("%s, at most %d, live %v: found %d predictions, %v", c.p.Task, c.most, c.live, n, err)
+		}
+	}
+}
+
+// TestPredictNotes: what is told of a number that is far from those of training, of a text that training did not have,
+// of another step, each once; and the rate of recordings.
+func TestPredictNotes(t *testing.T) {
+	x, logs, kind := number("x", true), number("y", true), category("kind", false, "u", "v")
+	x.Base, x.Low, x.High, logs.Log, logs.Low, logs.High = 100, -2, 6, true, 0, math.Log(9)
+	same := number("same", true)
+	same.Low, same.High = 3, 3
+	p := &Plan{Task: Forecast, Step: 10, Columns: []Column{x, logs, kind, same}}
+	row := &table.Values{Place: table.Place{File: "f", Unit: "row", At: 5}}
+	var told []string
+	fresh := func() *input {
+		told = nil
+		m := &Model{plan: p, net: &model.Network{}}
+		return &input{m: m, net: m.net, p: p, reported: map[string]bool{}, classes: []map[string]int{2: {"u": 0, "v": 1}},
+			note: func(text string) { told = append(told, text) }}
+	}
+	for _, c := range []struct {
+		column int
+		x      float64
+		want   string
+	}{
+		{0, 94, ""}, {0, 110, ""}, {0, 93.9, "column x: found 93.9, far from the 98 to 106 of training"},
+		{0, 110.1, "column x: found 110.1, far from the 98 to 106 of training"}, {1, 13, ""}, {1, 1e-3, ""},
+		{1, 13.1, "column y: found 13.1, far from the 1 to 9 of training"}, {1, 0, "column y: found 0, but training had " +
+			"positive numbers only and the forecast is of their logarithms: it counts as missing"},
+		{3, 3, ""}, {3, 3.001, "column same: found 3.001, far from the 3 to 3"},
+	} {
+		d := fresh()
+		for range 2 {
+			d.checkRange(row, &p.Columns[c.column], c.x)
+		}
+		if found := strings.Join(told, "; "); found == "" != (c.want == "") || !strings.HasPrefix(found, "f, row 5, "+
+			c.want) && found != "" || len(told) > 1 {
+			t.Errorf("%g: found %q, want %q", c.x, found, c.want)
+		}
+	}
+	d := fresh()
+	for _, at := range []int{0, 1, 0} {
+		d.checkRange(row, &p.Columns[at], 1000)
+	}
+	if len(told) != 2 {
+		t.Errorf("of two columns: found %q", told)
+	}
+	d = fresh()
+	d.p = &Plan{Spectrum: &table.Spectrum{}}
+	for _, at := range []int{0, 3} {
+		d.checkRange(row, &p.Columns[at], 1000)
+	}
+	if len(told) != 1 {
+		t.Errorf("of two bands: found %q", told)
+	}
+	d = fresh()
+	for text, want := range map[string]float32{"u": 0, "v": 1, "": float32(nan), "w": float32(nan)} {
+		for range 2 {
+			if got := d.class(row, 2, text); got != want && (got == got || want == want) {
+				t.Errorf("%q: found %v, want %v", text, got, want)
+			}
+		}
+	}
+	if want := `f, row 5, column kind: found "w", which training did not have: it counts as missing; known: u, v`; len(
+		told) != 1 || told[0] != want {
+		t.Errorf("found %q, want %q", told, want)
+	}
+	for step, want := range map[float64]string{0: "", nan: "", 10.2: "", 9.8: "", 10.3: "rows are 10.3 seconds apart, 10 " +
+		"in training: the forecast counts rows, whatever time they cover", 9.7: "rows are 9.7 seconds"} {
+		d := fresh()
+		if err := d.atRate(step); err != nil || len(told) > 1 || !strings.HasPrefix(strings.Join(told, ""), want) ||
+			want == "" && len(told) > 0 {
+			t.Errorf("a step of %g: found %q, %v, want %q", step, told, err, want)
+		}
+	}
+	p = &Plan{Task: Next, Step: 10, Irregular: true}
+	if d := fresh(); d.atRate(30) != nil || len(told) != 1 || !strings.HasSuffix(told[0],
+		"the network takes the time between rows into account") {
+		t.Errorf("by the time between rows: found %q", told)
+	}
+	if p.Irregular, p.Dt = false, DtSteps; fresh().atRate(30) != nil || len(told) != 1 {
+		t.Errorf("by steps: found %q", told)
+	}
+	p.Step = 0
+	if d := fresh(); d.atRate(30) != nil || len(told) > 0 {
+		t.Errorf("a step that is not known: found %q", told)
+	}
+	for _, c := range []struct {
+		p    Plan
+		want int
+	}{{Plan{}, 0}, {Plan{Step: 1. / 44100}, 44100}, {Plan{Step: 1, Spectrum: &table.Spectrum{Top: 8000}}, 16000}} {
+		if got := c.p.soundRate(); got != c.want {
+			t.Errorf("found the rate %d, want %d", got, c.want)
+		}
+	}
+	for comma, want := range map[bool]string{false: "point", true: "comma"} {
+		c := table.Column{}
+		if (&Plan{Comma: comma}).olderDecimal(&c); c.Decimal != want {
+			t.Errorf("fractions of an earlier version are after a %s", c.Decimal)
+		}
+		c.Decimal = "point"
+		if (&Plan{Comma: true}).olderDecimal(&c); c.Decimal != "point" {
+			t.Errorf("found %q where a column says point", c.Decimal)
 		}
 	}
 }
