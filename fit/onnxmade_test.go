@@ -93,6 +93,16 @@ func (d *drawn) csv() string {
 	return b.String()
 }
 
+// step is the median time from one row to the next.
+func (d *drawn) step() float64 {
+	var all []float64
+	for i := 1; i < len(d.times); i++ {
+		all = append(all, d.times[i]-d.times[i-1])
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
 // inputs are those of an ONNX model for rows [from, to) and, of a forecast, those to come up to end.
 func (d *drawn) inputs(card *ONNXCard, from, to, end int) map[string]onnxtest.Array {
 	columns := func(names []string, from, to int) onnxtest.Array {
@@ -104,14 +114,15 @@ func (d *drawn) inputs(card *ONNXCard, from, to, end int) map[string]onnxtest.Ar
 		}
 		return x
 	}
-	in := map[string]onnxtest.Array{"rows": columns(card.Rows, from, to)}
+	in := map[string]onnxtest.Array{"rows": columns(card.Rows, max(0, from), to)}
 	seconds, phases := onnxtest.Array{Shape: []int{end - from}}, onnxtest.Array{Shape: []int{end - from,
 		len(card.Calendar)}}
 	before := nan
 	if d.p.Task != Forecast && from > 0 {
 		before = d.times[from-1]
 	}
-	for _, at := range d.times[from:end] {
+	for i := from; i < end; i++ {
+		at := d.times[max(0, i)] + float64(min(0, i))*d.step() // rows that are not there
 		seconds.X = append(seconds.X, at-before)
 		before = at
 		for _, name := range card.Calendar {
@@ -189,6 +200,8 @@ func TestONNXMade(t *testing.T) {
 		"forecast": clock(Plan{Task: Forecast, Lookback: 5, Horizon: 3, Local: true, Levels: levels, Widen: wide(0.2, 0.1,
 			-0.1), Linear: &linear{Order: 4, Weights: [][]float32{weights(12), weights(12)}},
 			Columns: []Column{known, logs, class, z, kind}}),
+		"few rows": clock(Plan{Task: Forecast, Lookback: 16, Horizon: 2, Levels: []float64{0.5},
+			Columns: []Column{x, y}}),
 		"plain forecast": {Task: Forecast, Lookback: 4, Horizon: 2, Levels: []float64{0.5}, Columns: []Column{z}},
 		"timed forecast": clock(Plan{Task: Forecast, Lookback: 4, Horizon: 2, Levels: levels, Widen: wide(0.3),
 			Columns: []Column{x, out(z), y}}),

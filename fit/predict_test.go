@@ -130,6 +130,9 @@ func TestPredictRows(t *testing.T) {
 	steps, bands := rowPlan(Steps, 0.5), rowPlan(Steps, 0.25, 0.5, 0.75)
 	anomaly := Plan{Task: Anomaly, Levels: bands.Levels, Columns: []Column{next}}
 	anomaly.Alarm = anomaly.surprise([]float64{1060}, [][]float64{{1046, 1050, 1058}})
+	uneven, put := steps, steps.named()
+	uneven.Irregular, uneven.Step = true, day
+	put.Zone, put.Time = "Europe/Berlin", &table.Column{Name: "t", Kind: table.Time, Layout: "2006-01-02T15:04"}
 	class := *classPlan()
 	class.Weights = []float64{1, 1, 10}
 	mixed := "s,x,y a,1,5 b,2, a,3, b,4,7 a,5,6 a,7,8 b,0,1" // by lastThree: a 1 13 135 357, b 2 24 240
@@ -154,6 +157,21 @@ func TestPredictRows(t *testing.T) {
 		{name: "times as they come", p: steps.timed(), f: counting, opt: live, texts: []string{dates}, want: []string{
 			"2: 2024-01-01 [[105]] given [NaN]", "3: 2024-01-02 [[105]] given [NaN]",
 			"4: 2024-01-02 [[105]] given [NaN]", goesBack}},
+		{name: "steps that are not known", p: uneven.timed(), f: counting, texts: []string{"t,x 2024-01-01,1 2024-01-04,1"},
+			want: []string{"2: 2024-01-01 [[105]] given [NaN]", "3: 2024-01-04 [[107]] given [NaN]"}},
+		{name: "other steps", p: uneven.timed(), f: counting, texts: []string{"t,x 2024-01-01,1 2024-01-02,1 2024-01-04,1"},
+			want: []string{"2: 2024-01-01 [[105]] given [NaN]", "3: 2024-01-02 [[107]] given [NaN]",
+				"4: 2024-01-04 [[109]] given [NaN]"}, notes: []string{"rows are 172800 seconds apart, 86400 in training: " +
+				"the network takes the time between rows into account"}},
+		// From 3 o'clock of summer time on, which is 1 o'clock UTC, clocks show 2 o'clock again.
+		{name: "an hour comes twice", p: put, f: counting, opt: live, texts: []string{"t,s,x 2024-10-27T01:30,a,1 " +
+			"2024-10-27T02:30,a,1 2024-10-27T02:30,b,1 2024-10-27T02:30,a,1 2024-10-27T02:15,b,1 2024-10-27T02:20,b,1 " +
+			"2024-10-27T03:30,a,1 2024-10-27T02:40,a,1"}, want: []string{"a2: 2024-10-26T23:30:00Z [[105]] given [NaN]",
+			"a3: 2024-10-27T00:30:00Z [[105]] given [NaN]", "b4: 2024-10-27T00:30:00Z [[105]] given [NaN]",
+			"a5: 2024-10-27T01:30:00Z [[105]] given [NaN]", "b6: 2024-10-27T01:15:00Z [[105]] given [NaN]",
+			"b7: 2024-10-27T01:20:00Z [[105]] given [NaN]", "a8: 2024-10-27T02:30:00Z [[105]] given [NaN]",
+			"a.csv, line 9, column t: found the time 2024-10-27T00:40:00Z, which is not after that of the row before, want " +
+				"times that rise within a series"}},
 		{name: "next", p: Plan{Task: Next, Levels: []float64{0.5}, Columns: []Column{next}}, f: counting,
 			texts: []string{"x NA 1060 NA 1070"}, want: []string{"2: [[1054]] given [NaN]", "3: [[1068]] given [1060]",
 				"4: [[1072]] given [NaN]", "5: [[1086]] given [1070]"}},
@@ -190,6 +208,27 @@ func TestPredictRows(t *testing.T) {
 				"forecast"}},
 	} {
 		s.check(t)
+	}
+}
+
+// TestPredictAtATime: rows are predicted so many at a time, or each before the next is read.
+func TestPredictAtATime(t *testing.T) {
+	p := rowPlan(Steps, 0.5)
+	for live, want := range map[bool][3]int{false: {atATime, 2 * atATime, 2*atATime + 9}, true: {1, atATime + 1,
+		2*atATime + 1}} {
+		m, read, n := by(t, &p, counting), 0, 0
+		opt := PredictOptions{Options: table.DefaultOptions(), Live: live, Count: func() { read++ }}
+		err := m.Predict(background(), []string{"-"}, strings.NewReader("x\n"+strings.Repeat("1\n", 2*atATime+9)), opt,
+			func(*Prediction) error {
+				if n%atATime == 0 && read != want[n/atATime] {
+					t.Errorf("live %v: %d rows are read before prediction %d, want %d", live, read, n, want[n/atATime])
+				}
+				n++
+				return nil
+			})
+		if n != 2*atATime+9 || err != nil {
+			t.Errorf("live %v: found %d predictions, %v", live, n, err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hippo-ssm/hippo/table"
 )
@@ -154,18 +155,30 @@ func TestPredictAhead(t *testing.T) {
 func TestPredictRecent(t *testing.T) {
 	const rows, recent, horizon = 700, 200, 2
 	var x [2][]float64
-	var text strings.Builder
-	text.WriteString("x,z\n")
+	line := func(i int, known bool) string {
+		if !known {
+			return dateOf(i) + ",,\n"
+		}
+		return fmt.Sprintf("%s,%g,%g\n", dateOf(i), x[0][i], x[1][i])
+	}
 	for i := range rows {
 		x[0], x[1] = append(x[0], float64(i*i%17)), append(x[1], float64(i*i*i%23)/2)
 		if i%29 == 3 {
 			x[1][i] = nan
 		}
-		fmt.Fprintf(&text, "%g,%g\n", x[0][i], x[1][i])
+	}
+	text := map[bool]string{false: "t,x,z\n", true: "t,x,z\n"} // as rows come, some are told of beforehand
+	for i := range rows {
+		text[false] += line(i, true)
+		if i%5 == 0 && i+1 < rows {
+			text[true] += line(i+1, false)
+		}
+		text[true] += line(i, true)
 	}
 	p := *banded(horizon, recent, 0.25, 0.5, 0.75)
 	p.Lookback = 2
 	p.Columns = append(p.Columns, number("z", true))
+	p = p.timed()
 	want := func(now, k, h int) []float64 { // of the forecast that begins with row now
 		last := func(at int) float64 {
 			if y := x[k][at-1]; y == y {
@@ -183,13 +196,14 @@ func TestPredictRecent(t *testing.T) {
 		e := off[int(math.Ceil(0.5*float64(len(off)+1)))-1]
 		return []float64{min(last(now), last(now)-1-e), last(now), max(last(now), last(now)+2+e)}
 	}
+	first := float64(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
 	for _, live := range []bool{false, true} {
 		m := by(t, &p, func(*encoder, []float32, int, []float64) {})
 		m.rival.Off = [][][]float64{{{-1, 0, 2}}, {{-1, 0, 2}}}
 		opt, n := PredictOptions{Options: table.DefaultOptions(), Live: live}, 0
-		err := m.Predict(background(), []string{"-"}, strings.NewReader(text.String()), opt, func(p *Prediction) error {
+		err := m.Predict(background(), []string{"-"}, strings.NewReader(text[live]), opt, func(p *Prediction) error {
 			n++
-			now := int(p.Place.At) - 1 // line 2 is row 0
+			now := int((p.Time-first)/day) - p.Step + 1
 			if now < recent+horizon+2 {
 				return nil
 			}
@@ -201,6 +215,43 @@ func TestPredictRecent(t *testing.T) {
 		})
 		if count := map[bool]int{false: horizon, true: rows * horizon}[live]; n != count || err != nil {
 			t.Errorf("live %v: found %d forecasts, %v, want %d", live, n, err, count)
+		}
+	}
+}
+
+// dateOf is day i of some years.
+func dateOf(i int) string { return time.Date(2020, 1, 1+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) }
+
+// TestPredictLong: of a long series a forecast sees as many rows as it may, wherever the series ends, and those to
+// come.
+func TestPredictLong(t *testing.T) {
+	p := Plan{Task: Forecast, Lookback: 2, Horizon: 3, Levels: []float64{0.5}, Columns: []Column{number("x", true),
+		number("k", false)}}
+	p.Columns[1].Known, p.Columns[0].High, p.Columns[1].High = true, 100, 100
+	text := "x,k\n"
+	for n := range 40 {
+		text += fmt.Sprintf("%d,0\n", n)
+		for _, live := range []bool{false, true} {
+			var got *Prediction
+			m := seeing(t, &p, 4, tells)
+			opt, rows := PredictOptions{Options: table.DefaultOptions(), Live: live}, text+"NA,1\nNA,2\nNA,3\n"
+			if live {
+				rows = text
+			}
+			err := m.Predict(background(), []string{"-"}, strings.NewReader(rows), opt, func(p *Prediction) error {
+				got = p
+				return nil
+			})
+			seen, first, known := max(2, min(4, n+1)), float64(max(0, n-3)), 3.0
+			if n == 0 {
+				first = 9
+			}
+			if live {
+				known = 9
+			}
+			if want := 1000*float64(seen) + 100*first + 10*known + 3 + float64(n); err != nil || got.Quantiles[0][0] != want {
+				t.Errorf("%d rows, live %v: found %v, %v, want %v", n+1, live, got, err, want)
+			}
 		}
 	}
 }
