@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/autograd"
@@ -44,6 +47,34 @@ func TestEpochOrder(t *testing.T) {
 	}
 }
 
+// TestEpochOrderIsKept: the order of an epoch is that of earlier versions, as a run that is taken up needs it: a
+// permutation by the seed, sorted in pools of sixteen batches where lengths are known, and these batches shuffled.
+func TestEpochOrderIsKept(t *testing.T) {
+	with := toytask.Made("class").Train
+	lengths := with.(task.Lengths)
+	for _, c := range []struct {
+		seed        uint64
+		epoch, size int
+	}{{1, 0, 20}, {7, 3, 11}} {
+		rng := rand.New(rand.NewPCG(c.seed, 0x6f72646572+uint64(c.epoch))) // "order"
+		order := rng.Perm(300)
+		plain := slices.Collect(slices.Chunk(slices.Clone(order), c.size))
+		if got := epochOrder(splitOf(make([]task.Example, 300)...), c.size, c.seed, c.epoch); !reflect.DeepEqual(got, plain) {
+			t.Errorf("without lengths: found %v, want %v", got[0], plain[0])
+		}
+		for lo := 0; lo < 300; lo += 16 * c.size {
+			slices.SortStableFunc(order[lo:min(300, lo+16*c.size)], func(a, b int) int {
+				return lengths.Length(a) - lengths.Length(b)
+			})
+		}
+		want := slices.Collect(slices.Chunk(order, c.size))
+		rng.Shuffle(len(want), func(i, j int) { want[i], want[j] = want[j], want[i] })
+		if got := epochOrder(with, c.size, c.seed, c.epoch); !reflect.DeepEqual(got, want) {
+			t.Errorf("by lengths: found %v, want %v", got[0], want[0])
+		}
+	}
+}
+
 // TestOldSettings: micro_batch of earlier versions is read, and means shards.
 func TestOldSettings(t *testing.T) {
 	for micro, want := range map[int]int{0: 1, 1: 32, 7: 5, 8: 4, 31: 2, 32: 1, 40: 1} {
@@ -55,6 +86,9 @@ func TestOldSettings(t *testing.T) {
 		if err := l.Validate(); err != nil || l.Shards != want || l.MicroBatch != 0 {
 			t.Errorf("micro_batch %d of 32: %d shards, %v, want %d", micro, l.Shards, err, want)
 		}
+	}
+	if l := (Config{MicroBatch: 3}); l.Validate() == nil || l.Shards != 1 {
+		t.Errorf("micro_batch of an empty batch: %d shards, want 1", l.Shards)
 	}
 }
 

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
-	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/testkit/toytask"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/tensor"
@@ -40,7 +38,7 @@ func TestFill(t *testing.T) {
 	}{
 		"tokens": {task.Set{Vocab: 10, Everywhere: true}, tokens, []int{2, 1}, batch{n: 2, targets: []int32{7, 8, 9, 3,
 			task.Ignore}, tags: []int32{1, 1, 0, 0, 1}, count: 4, lengths: []int{3, 2}}},
-		"pairs": {task.Set{Vocab: 10, Pairs: true}, pairs, []int{0, 1}, batch{n: 2, targets: []int32{1, 0}, count: 2,
+		"pairs": {task.Set{Vocab: 1, Pairs: true}, pairs, []int{0, 1}, batch{n: 2, targets: []int32{1, 0}, count: 2,
 			lengths: []int{2, 1, 1, 2}}},
 		"numbers": {task.Set{Channels: 2, Outputs: 2, Numbers: true, Everywhere: true}, numbers, []int{1, 0}, batch{n: 2,
 			numbers: []float32{12, 13, 14, 15, nan, 17, 5, nan}, asked: []int{3, 1}, count: 6, lengths: []int{3, 2}}},
@@ -117,11 +115,17 @@ func TestTally(t *testing.T) {
 	s := tally{tagRight: make([]int, 3), tagCount: make([]int, 3)}
 	s.add(&batch{set: set, count: 3, targets: []int32{1, task.Ignore, 0, 2}, tags: []int32{0, 0, 2, task.Ignore}},
 		tensor.FromSlice([]float32{0, 2, 1, 9, 0, 0, -3, -1, -2, 1, 1, 5}, 4, 3), 0.5)
-	s.add(&batch{set: set, count: 1, targets: []int32{0}, tags: []int32{2}}, tensor.FromSlice([]float32{4, 4, 4}, 1, 3), 2.5)
-	want := train.Score{Loss: (3*0.5 + 2.5) / 4, Accuracy: 75, Count: 4, Tags: []train.TagScore{
-		{Name: "a", Accuracy: 100, Count: 1}, {Name: "c", Accuracy: 50, Count: 2}}}
+	for range 2 {
+		s.add(&batch{set: set, count: 1, targets: []int32{0}, tags: []int32{2}}, tensor.FromSlice([]float32{4, 4, 4}, 1,
+			3), 2.5)
+	}
+	want := train.Score{Loss: (3*0.5 + 2*2.5) / 5, Accuracy: 80, Count: 5, Tags: []train.TagScore{
+		{Name: "a", Accuracy: 100, Count: 1}, {Name: "c", Accuracy: 100 * 2 / 3., Count: 3}}}
 	if got := s.score(set); !reflect.DeepEqual(got, want) {
 		t.Errorf("found %+v, want %+v", got, want)
+	}
+	if one := (&tally{loss: 3, count: 1, right: 1}).score(&task.Set{}); one.Loss != 3 || one.Accuracy != 100 {
+		t.Errorf("of one: found %+v", one)
 	}
 	if got := new(tally).score(&task.Set{}); got.Loss != 0 || got.Accuracy != 0 {
 		t.Errorf("of nothing: found %+v", got)
@@ -133,8 +137,13 @@ func TestTally(t *testing.T) {
 		want   float64
 	}{
 		{nil, []float32{1, 2, 9}, (2 + 5) / 2.},
-		{[]float32{0.1, 0.4, 0.9}, []float32{0, 1, 7, 0, 2, 7, 0, 9, 7}, (2 + 5) / 2.},
-		{[]float32{0.4, 0.45}, []float32{0, 1, 0, 2, 0, 9}, (2 + 5) / 2.},
+		{[]float32{0.1, 0.4, 0.9}, []float32{30, 1, 7, 30, 2, 7, 30, 9, 7}, (2 + 5) / 2.},
+		{[]float32{0.1, 0.7, 0.9}, []float32{30, 1, 7, 30, 2, 7, 30, 9, 7}, (2 + 5) / 2.},
+		{[]float32{0.25, 0.75}, []float32{1, 30, 2, 30, 9, 30}, (2 + 5) / 2.}, // the first of both
+		{[]float32{0.45, 0.9}, []float32{1, 30, 2, 30, 9, 30}, (2 + 5) / 2.},
+		{[]float32{0.1, 0.55}, []float32{30, 1, 30, 2, 30, 9}, (2 + 5) / 2.},
+		{[]float32{0.49, 0.512}, []float32{1, 30, 2, 30, 9, 30}, (2 + 5) / 2.},
+		{[]float32{0.488, 0.511}, []float32{30, 1, 30, 2, 30, 9}, (2 + 5) / 2.},
 	} {
 		set, s := &task.Set{Numbers: true, Levels: c.levels}, tally{}
 		s.add(&batch{set: set, count: 2, numbers: []float32{3, nan, 4}}, tensor.FromSlice(c.out, len(c.out)), 0.25)
@@ -147,37 +156,37 @@ func TestTally(t *testing.T) {
 // TestForward: of numbers only those are returned that are asked for at the end of each example, and the loss is the
 // mean squared error, or the mean pinball loss of the levels.
 func TestForward(t *testing.T) {
-	for _, levels := range [][]float32{nil, {0.25, 0.5}} {
-		set := toytask.Made("numbers")
-		set.Levels, set.Outputs = levels, max(1, len(levels))
+	nan := float32(math.NaN())
+	for _, levels := range [][]float32{nil, {0.25, 0.5}, {0.75}} {
+		set := toytask.Made("numbers") // two numbers at each position
+		set.Levels, set.Channels, set.Outputs = levels, 2, 2*max(1, len(levels))
+		w := &Work{Set: set}
 		c := small()
-		w, _, err := Open(c, &c, set, func([]byte) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		ex := []task.Example{{Values: []float32{1, 2, 3}, Numbers: []float32{1.5, -1}}, {Values: []float32{4, 5},
-			Numbers: []float32{2}}, {Values: []float32{7}, Numbers: []float32{float32(math.NaN())}}}
+		w.Net = must(newNetwork(&c, set))
+		w.Net.Init(1)
+		w.size, w.batch.set = 3, set
+		ex := []task.Example{{Values: []float32{1, 2, 3, 4, 5, 6}, Numbers: []float32{1.5, -1, 2, 3}},
+			{Values: []float32{4, 5, 6, 7}, Numbers: []float32{2, nan}}, {Values: []float32{7, 8}, Numbers: []float32{nan, 1}}}
 		b := &batch{set: set}
 		if err := b.fill(task.Examples(ex), []int{0, 1, 2}); err != nil {
 			t.Fatal(err)
 		}
-		tape := autograd.NewTape(native.Backend)
 		all := w.Net.Predict(b.in)
-		y, loss := w.forward(tape, b)
+		y, loss := w.forward(w.NewTape(), b)
 		got, want, sum := make([]float32, y.Len()), []float32{}, 0.0
 		y.CopyTo(got)
 		for i, r := range []int{1, 2, 4, 5} { // rows that are asked
 			row := all[r*set.Outputs:][:set.Outputs]
 			want = append(want, row...)
-			truth := b.numbers[i]
 			for j, x := range row {
-				d := float64(truth - x)
+				d := float64(b.numbers[2*i+j/max(1, len(levels))] - x)
 				switch {
 				case d != d:
 				case levels == nil:
-					sum += d * d / 3
+					sum += d * d / 6
 				default:
-					sum += math.Max(float64(levels[j])*d, (float64(levels[j])-1)*d) / 3 / 2
+					level := float64(levels[j%len(levels)])
+					sum += math.Max(level*d, (level-1)*d) / 6 / float64(len(levels))
 				}
 			}
 		}
@@ -190,9 +199,30 @@ func TestForward(t *testing.T) {
 			t.Errorf("levels %v: found the loss %v, want %v", levels, loss.Value(), sum)
 		}
 		known, truth, forecast, err := w.Forecast(context.Background(), w.NewTape(), task.Examples(ex), 0)
-		if err != nil || !slices.Equal(known, []float32{1}) || !slices.Equal(truth, []float32{1.5, -1}) ||
+		if err != nil || !slices.Equal(known, []float32{1, 2}) || !slices.Equal(truth, ex[0].Numbers) ||
 			len(forecast) != 2*set.Outputs || math.Abs(float64(forecast[0]-want[0])) > 1e-5 {
 			t.Errorf("levels %v: the forecast is %v of %v after %v, %v", levels, forecast, truth, known, err)
 		}
+		tape := w.NewTape()
+		if _, err := w.Score(context.Background(), tape, task.Examples(ex)); err != nil || tape.Recording() {
+			t.Errorf("measuring records for gradients: %v, %v", tape.Recording(), err)
+		}
+	}
+	set := toytask.Made("numbers")
+	set.Everywhere = false
+	c := small()
+	w := &Work{Set: set, Net: must(newNetwork(&c, set))}
+	w.Net.Init(1)
+	b := &batch{set: set}
+	if err := b.fill(splitOf(task.Example{Values: []float32{1, 2}, Numbers: []float32{3}}), []int{0}); err != nil {
+		t.Fatal(err)
+	}
+	off := 3 - float64(w.Net.Predict(b.in)[0])
+	if y, loss := w.forward(w.NewTape(), b); y.Len() != 1 || math.Abs(loss.Value()-off*off) > 1e-5 {
+		t.Errorf("a number of a sequence: found the loss %v", loss.Value())
+	}
+	b = &batch{set: &task.Set{Weights: []float32{1, 2}}, targets: []int32{task.Ignore}}
+	if loss := crossEntropy(w.NewTape(), tensor.FromSlice([]float32{1, 2}, 1, 2), b); loss.Value() != 0 {
+		t.Errorf("of no target: found the loss %v", loss.Value())
 	}
 }

@@ -47,7 +47,7 @@ func TestPlan(t *testing.T) {
 	}{
 		{func(*Config) {}, 100, 5, 0, 32}, // 10 epochs of ⌈300/32⌉ updates
 		{func(c *Config) { c.Steps, c.Shards = 7, 5 }, 7, 1, 0, 7},
-		{func(c *Config) { c.EvalEvery, c.Optim.WarmupEpochs, c.Optim.Warmup = 0.26, 1.5, 3 }, 100, 3, 18, 32},
+		{func(c *Config) { c.EvalEvery, c.Optim.WarmupEpochs, c.Optim.Warmup = 2.57, 3.5, 3 }, 100, 26, 38, 32},
 		{func(c *Config) { c.EvalEvery, c.BatchSize = 0.01, 300 }, 10, 1, 0, 300},
 		{func(c *Config) { c.BatchSize, c.Epochs, c.Shards = 299, 2, 2 }, 4, 1, 0, 150},
 	} {
@@ -87,7 +87,7 @@ func TestPlan(t *testing.T) {
 // does not depend on how many are computed together, and is that of the definition.
 func TestWorkReads(t *testing.T) {
 	set := toytask.Made("class")
-	w, _ := opened(t, set, func(c *Config) { c.BatchSize = 64 })
+	w, l := opened(t, set, func(c *Config) { c.BatchSize = 64 })
 	for epoch := range 2 {
 		var seen []int
 		for step := range 5 {
@@ -99,12 +99,19 @@ func TestWorkReads(t *testing.T) {
 			if err != nil || n != want || n != len(w.indices) {
 				t.Errorf("update %d has %d examples, %v", step, n, err)
 			}
+			if order := epochOrder(set.Train, 64, w.Config.Seed, epoch); !slices.Equal(w.indices, order[step]) {
+				t.Errorf("update %d of epoch %d has other examples than its order says", step, epoch)
+			}
 			seen = append(seen, w.indices...)
 		}
 		slices.Sort(seen)
 		if len(seen) != 300 || seen[0] != 0 || seen[299] != 299 {
 			t.Errorf("epoch %d has %d examples", epoch, len(seen))
 		}
+	}
+	if _, n, err := w.Loss(w.NewTape(), train.Shard{Step: 9, First: 2, End: 5}); n != 3 || err != nil ||
+		len(w.batch.in.Seeds) != 3 {
+		t.Errorf("a shard of 3 has %d targets and %d seeds of dropout, %v", n, len(w.batch.in.Seeds), err)
 	}
 	score := func(limit, size int, split task.Split) train.Score {
 		w.size = size
@@ -137,6 +144,9 @@ func TestWorkReads(t *testing.T) {
 	if all, most := score(0, 64, set.Test), score(1000, 64, set.Test); !reflect.DeepEqual(all, most) || all.Count != 100 {
 		t.Errorf("of all: %+v, of at most 1000: %+v", all, most)
 	}
+	if score, err := w.TakeBest(l); score != nil || err != nil {
+		t.Errorf("the best before any update: %v, %v", score, err)
+	}
 	w.Config.EvalLimit, w.size = 7, 20
 	if s, err := w.Measure(context.Background(), w.NewTape(), false); err != nil || s.Count != 7 {
 		t.Errorf("measured on 7: %+v, %v", s, err)
@@ -152,8 +162,8 @@ func TestWorkReads(t *testing.T) {
 	if _, err := w.Score(ctx, w.NewTape(), set.Test); !errors.Is(err, context.Canceled) {
 		t.Errorf("what is cancelled: %v", err)
 	}
-	if got := w.Longest(set.Test); got > 10 || got < 8 || w.Longest(splitOf(task.Example{Tokens: []int32{1}, Second: []int32{
-		1, 2}})) != 2 {
+	if got := w.Longest(set.Test); got > 10 || got < 8 || w.Longest(splitOf(task.Example{Tokens: []int32{1},
+		Second: []int32{1, 2}})) != 2 {
 		t.Errorf("the longest has %d positions", got)
 	}
 	if s, _ := w.Remeasure(context.Background(), nil, "", train.Score{Count: 3}); s.Count != 3 {
@@ -173,6 +183,9 @@ func TestEnough(t *testing.T) {
 	if got := w.Guess(); math.Abs(got-math.Log(4)) > 1e-12 {
 		t.Errorf("guessing has the loss %v", got)
 	}
+	if w.Config.Stop = 0.5; !w.Enough(train.Score{Accuracy: 50}) {
+		t.Error("not enough for half a percent")
+	}
 	if w.Config.Stop = 0; w.Enough(train.Score{Accuracy: 100}) {
 		t.Error("enough where nothing is asked for")
 	}
@@ -186,7 +199,11 @@ func TestTrains(t *testing.T) {
 	set, out := toytask.Made("class"), filepath.Join(t.TempDir(), "run")
 	change := func(c *Config) { c.Out, c.Optim.LR, c.Epochs, c.Model.Layers = out, 2e-2, 4, "s4d*2" }
 	w, l := opened(t, set, change)
+	start := time.Now()
 	e, err := w.Estimate(l)
+	if 2*e.StepSeconds > time.Since(start).Seconds() {
+		t.Errorf("an update takes %v s, two of them and one more %v", e.StepSeconds, time.Since(start))
+	}
 	if err != nil || e.Params != w.Net.NumParams() || e.Steps != 40 || !(e.StepSeconds > 0) || e.RunSeconds !=
 		40*e.StepSeconds || l.Steps() != 3 || e.Memory == 0 {
 		t.Errorf("found the estimate %+v after %d updates, %v", e, l.Steps(), err)
@@ -194,6 +211,11 @@ func TestTrains(t *testing.T) {
 	w, l = opened(t, set, change)
 	if err := l.Open(train.Events{}); err != nil {
 		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if interrupted, err := w.Train(ctx, l); !interrupted || err != nil {
+		t.Errorf("interrupted: %v, %v", interrupted, err)
 	}
 	if interrupted, err := w.Train(context.Background(), l); interrupted || err != nil {
 		t.Fatal(interrupted, err)
@@ -225,7 +247,11 @@ func TestTrains(t *testing.T) {
 	if _, _, err := Open(c, &c, set, func([]byte) error { return other }); !errors.Is(err, other) {
 		t.Errorf("other settings: %v", err)
 	}
-	limited, l := opened(t, set, func(c *Config) { c.Time = time.Nanosecond })
+	limited, l := opened(t, set, func(c *Config) { c.Time = time.Hour })
+	if e, err := limited.Estimate(l); err != nil || e.RunSeconds != float64(e.Steps)*e.StepSeconds {
+		t.Errorf("a limit that is not reached: %+v, %v", e, err)
+	}
+	limited, l = opened(t, set, func(c *Config) { c.Time = time.Nanosecond })
 	if e, err := limited.Estimate(l); err != nil || e.RunSeconds != 1e-9 {
 		t.Errorf("a limit of time: %+v, %v", e, err)
 	}
@@ -271,15 +297,28 @@ func TestNetworkOf(t *testing.T) {
 		"the model takes at most 11") {
 		t.Errorf("longer sequences: %v", err)
 	}
+	few := *set
+	few.MaxLength, c.Model.MaxPositions = 2, 1
+	if errOf(newNetwork(&c, &few)) == nil {
+		t.Error("two positions where one is the most")
+	}
+	few.Train = uneven{splitOf(task.Example{}, task.Example{}, task.Example{Tokens: make([]int32, 13)})}
+	if few.MaxLength, c.Model.MaxPositions = 12, 12; errOf(newNetwork(&c, &few)) == nil {
+		t.Error("the last example is longer than the network takes")
+	}
 	if c.Model.MaxPositions = 12; errOf(newNetwork(&c, set)) != nil {
 		t.Error("as long as can be")
 	}
 	c = small()
+	ofWeights := func(shards int) int {
+		n := must(newNetwork(&c, set)).NumParams()
+		return train.ParamCount{All: n, Trained: n, Values: 4 * n}.Bytes(shards)
+	}
 	long := *set
 	long.MaxLength = 1 << 45
 	var lack *train.MemoryError
 	if _, err := newNetwork(&c, &long); !errors.As(err, &lack) || lack.Activations != leastActivations(must(newNetwork(&c,
-		set)))*long.MaxLength || lack.Need != lack.Activations+lack.Weights || lack.Weights == 0 {
+		set)))*long.MaxLength || lack.Need != lack.Activations+lack.Weights || lack.Weights != ofWeights(c.Shards) {
 		t.Errorf("more than fits into memory: %v", err)
 	}
 	if c.Memory = train.MemoryIgnore; errOf(newNetwork(&c, &long)) != nil {
@@ -292,6 +331,15 @@ func TestNetworkOf(t *testing.T) {
 	}
 }
 
+// uneven are examples whose lengths are known.
+type uneven struct{ task.Split }
+
+func (u uneven) Length(i int) int {
+	var ex task.Example
+	u.Example(i, &ex)
+	return len(ex.Tokens)
+}
+
 func errOf(_ *model.Network, err error) error { return err }
 func must(m *model.Network, err error) *model.Network {
 	if err != nil {
@@ -302,8 +350,12 @@ func must(m *model.Network, err error) *model.Network {
 
 // TestValidate: what settings may be; all problems are told at once.
 func TestValidate(t *testing.T) {
-	good := small()
-	good.Settle()
+	good := Default()
+	if o := good.Optim; o.LR != 1e-3 || o.SSMLR != 1e-3 || o.Beta1 != 0.9 || o.Beta2 != 0.999 || o.Eps != 1e-8 ||
+		o.WeightDecay != 0.01 || good.Model.EmbedDropout != 0 || good.Model.AttnDropout != 0 {
+		t.Errorf("settings start from %+v", good)
+	}
+	good = small()
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +374,9 @@ func TestValidate(t *testing.T) {
 		"precision: ":                                  func(c *Config) { c.Precision = "x" },
 		"lr: ":                                         func(c *Config) { c.Optim.LR = -1 },
 		"model.d_model: ":                              func(c *Config) { c.Model.DModel = 0 },
-		"":                                             func(c *Config) { c.Epochs, c.BatchSize, c.Shards, c.Positions = 1, 1, 1, "learned" },
+		"": func(c *Config) {
+			c.Epochs, c.BatchSize, c.Shards, c.Positions = 1, 1, 1, "learned"
+		},
 	} {
 		c := small()
 		change(&c)
@@ -334,5 +388,22 @@ func TestValidate(t *testing.T) {
 	c.Epochs, c.Clock, c.Pool = 0, "x", "y"
 	if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), "3 problems") {
 		t.Errorf("found %v, want three problems", err)
+	}
+}
+
+// TestDivergedIsTold: a run whose loss ends far above that of guessing says so.
+func TestDivergedIsTold(t *testing.T) {
+	w, l := opened(t, toytask.Made("class"), func(c *Config) {
+		c.Out, c.Optim.LR, c.Steps, c.Optim.Clip, c.Optim.Schedule = filepath.Join(t.TempDir(), "run"), 30, 20, 0, "constant"
+	})
+	var told []string
+	if err := l.Open(train.Events{Note: func(text string) { told = append(told, text) }}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Train(context.Background(), l); err != nil {
+		t.Fatal(err)
+	}
+	if want := l.Diverged(l.Final.Loss); want == nil || !slices.Contains(told, want.Error()) {
+		t.Errorf("found %q told, want %v", told, want)
 	}
 }
