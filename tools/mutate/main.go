@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path"
 	"path/filepath"
@@ -192,6 +193,7 @@ type summary struct {
 	Equivalent int     `json:"equivalent"`
 	Survived   int     `json:"survived"`
 	Percent    float64 `json:"percent"` // killed of those that are not equivalent
+	Commit     string  `json:"commit,omitempty"`
 }
 
 // report prints survivors and the summary.
@@ -221,6 +223,9 @@ func (s *subject) report(all []*mutant, o options) error {
 	say("%s: %d of %d mutants run: %d killed, %d survived, %d equivalent; %.1f %% killed", sum.Package, sum.Run,
 		sum.All, sum.Killed, sum.Survived, sum.Equivalent, sum.Percent)
 	if o.record != "" {
+		if head, err := exec.Command("git", "-C", s.module, "rev-parse", "--short", "HEAD").Output(); err == nil {
+			sum.Commit = strings.TrimSpace(string(head))
+		}
 		if err := record(o.record, sum); err != nil {
 			return err
 		}
