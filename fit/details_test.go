@@ -87,7 +87,8 @@ func TestImportanceOfClasses(t *testing.T) {
 	if want.Columns[0].Rise < want.Columns[1].Rise {
 		slices.Reverse(want.Columns)
 	}
-	if im.How != want.How || im.Windows != n || im.Repeats != 3 || len(im.Columns) != 2 || math.Abs(im.Loss-plain) > 1e-5 {
+	if im.How != want.How || im.Windows != n || im.Repeats != 3 || len(im.Columns) != 2 ||
+		math.Abs(im.Loss-plain) > 1e-5 {
 		t.Fatalf("found %+v, want %+v", im, want)
 	}
 	for k, got := range im.Columns {
@@ -146,7 +147,8 @@ func TestCalibrateByHalves(t *testing.T) {
 		apart = w.apart()
 		checked := held(outside[0], width(outside[1], apart/2)) + held(outside[1], width(outside[0], apart/2))
 		want := Calibration{Target: []string{"x", "z"}[k], Nominal: 80, Windows: w.Len(), Apart: apart,
-			Learnt: 100 * held(all, 0) / float64(len(all)), Calibrated: 100 * held(all, width(all, apart)) / float64(len(all)),
+			Learnt: 100 * held(all, 0) / float64(len(all)), Calibrated: 100 * held(all, width(all,
+				apart)) / float64(len(all)),
 			Checked: 100 * checked / float64(len(outside[0])+len(outside[1]))}
 		g := got[k]
 		sameNumbers(t, g.Target, []float64{g.Nominal, g.Learnt, g.Calibrated, g.Checked},
@@ -197,7 +199,8 @@ func TestScoreOfFew(t *testing.T) {
 	s.Bins[2], s.Bins[9] = CalibrationBin{Count: 1, Probability: 0.25, Right: 1}, CalibrationBin{Count: 4,
 		Probability: 3.6, Right: 2}
 	s.finish()
-	sameNumbers(t, "the score", []float64{s.Accuracy, s.Balanced, s.F1, s.Loss, s.ECE}, []float64{60, 100 * (0.75 + 0) / 2,
+	sameNumbers(t, "the score", []float64{s.Accuracy, s.Balanced, s.F1, s.Loss, s.ECE}, []float64{60, 100 * (0.75 +
+		0) / 2,
 		0.75 / 2, 2, 0.75*1/5 + 0.4*4/5}, 1e-12)
 	want := []ClassMetrics{{"a", 4, 4, 75, 75, 0.75}, {"b", 1, 1, 0, 0, 0}, {"c", 0, 0, 0, 0, 0}}
 	if !reflect.DeepEqual(s.PerClass, want) {

@@ -23,10 +23,12 @@ func TestOutputsOfNetwork(t *testing.T) {
 	y := number("y", true)
 	y.In = false
 	for name, p := range map[string]Plan{
-		"steps":    {Task: Steps, Length: 7000, Levels: []float64{0.5}, Columns: []Column{number("x", false), y}},
-		"regress":  {Task: Regress, Levels: []float64{0.25, 0.5}, Columns: []Column{number("x", false), y}},
-		"next":     {Task: Next, Length: 50, Levels: []float64{0.5}, Columns: []Column{number("x", true), number("z", true)}},
-		"forecast": {Task: Forecast, Lookback: 40, Horizon: 3, Levels: []float64{0.5}, Columns: []Column{number("x", true)}},
+		"steps":   {Task: Steps, Length: 7000, Levels: []float64{0.5}, Columns: []Column{number("x", false), y}},
+		"regress": {Task: Regress, Levels: []float64{0.25, 0.5}, Columns: []Column{number("x", false), y}},
+		"next": {Task: Next, Length: 50, Levels: []float64{0.5}, Columns: []Column{number("x", true), number("z",
+			true)}},
+		"forecast": {Task: Forecast, Lookback: 40, Horizon: 3, Levels: []float64{0.5}, Columns: []Column{number("x",
+			true)}},
 	} {
 		m := untrained(t, &p, "mean")
 		var series [][][]float32
@@ -184,5 +186,146 @@ func TestONNXFramesMade(t *testing.T) {
 				t.Errorf("%q, %s: samples go in: %v, %v", name, form, card.Rate > 0, err)
 			}
 		}
+	}
+}
+
+// TestGuesses: a rival is asked for each window by the rows that it may see of its series, from the last known value
+// on,
+// and for as many rows as are predicted.
+func TestGuesses(t *testing.T) {
+	type asked struct {
+		rows []float32
+		n    int
+		last float64
+	}
+	y := number("y", true)
+	y.In = false
+	for name, c := range map[string]struct {
+		p    Plan
+		sees int
+		want []asked // of the first and the last window
+	}{
+		"forecast": {Plan{Task: Forecast, Lookback: 2, Horizon: 3, Levels: []float64{0.5}, Columns: []Column{number("x",
+			true)}}, 0, []asked{{[]float32{0, 1, 2, 3, 4}, 3, 1}, {[]float32{15, 16, 17, 18, 19}, 3, 16}}},
+		"forecast from more": {Plan{Task: Forecast, Lookback: 2, Horizon: 3, Levels: []float64{0.5}, Columns: []Column{
+			number("x", true)}}, 4, []asked{{[]float32{0, 1, 2, 3, 4}, 3, 1}, {[]float32{13, 14, 15, 16, 17, 18, 19}, 3,
+			16}}},
+		"whole": {Plan{Task: Regress, Levels: []float64{0.5}, Columns: []Column{number("x", false)}}, 0,
+			[]asked{{seq(0, 10),
+				1, 0}, {seq(10, 20), 1, 0}}},
+		"rows": {Plan{Task: Steps, Length: 6, Levels: []float64{0.5}, Columns: []Column{number("x", false)}}, 0, []asked{{
+			seq(0, 6), 6, 0}, {seq(14, 20), 6, 0}}},
+		"next": {Plan{Task: Next, Length: 6, Levels: []float64{0.5}, Columns: []Column{number("x", true)}}, 0,
+			[]asked{{seq(0,
+				5), 5, 0}, {seq(14, 19), 5, 0}}},
+	} {
+		p := c.p
+		if p.Task == Regress || p.Task == Steps {
+			p.Columns = append(p.Columns, y)
+		}
+		var series [][][]float32
+		for s := range 2 {
+			var rows [][]float32
+			for _, x := range seq(10*s, 10*s+10) {
+				rows = append(rows, []float32{x, x}[:len(p.Columns)])
+			}
+			series = append(series, rows)
+		}
+		f := made(t, &p, series...)
+		w := f.newWindows(f.wholeSeries(), testPart, 1, 0)
+		var got []asked
+		m := seeing(t, &p, c.sees, func(e *encoder, rows []float32, n int, _ []float64) {
+			a := asked{n: n}
+			for at := 0; at < len(rows); at += p.width() {
+				a.rows = append(a.rows, rows[at])
+			}
+			if p.Task == Forecast {
+				a.last = e.last[0]
+			}
+			got = append(got, a)
+		})
+		n := 0
+		err := m.outputs(background(), w, []int{0, w.Len() - 1}, func(at window, _ *task.Example, y []float32) error {
+			if n++; len(y) != got[n-1].n || at != w.at((n-1)*(w.Len()-1)) {
+				t.Errorf("%s: found %d outputs of window %v", name, len(y), at)
+			}
+			return nil
+		})
+		if fmt.Sprint(got) != fmt.Sprint(c.want) || err != nil || n != 2 {
+			t.Errorf("%s: a rival is asked %v, %v, want %v", name, got, err, c.want)
+		}
+	}
+	for _, c := range [][]int{{0, 5}, {3, 5, 0, 1, 2}, {10, 4, 0, 2, 5, 7}} {
+		if got := some(c[0], c[1]); !slices.Equal(got, c[2:]) {
+			t.Errorf("%d of %d: found %v", c[1], c[0], got)
+		}
+	}
+}
+
+// seq are the numbers from lo up to hi.
+func seq(lo, hi int) (x []float32) {
+	for i := lo; i < hi; i++ {
+		x = append(x, float32(i))
+	}
+	return x
+}
+
+// TestEncoderRows: what goes in of a row: hidden numbers and classes as missing ones, of a row that is asked only
+// what is
+// known and the forecast that is added to, the time since the row before at the end where recurrences go by it; numbers
+// of a window are measured by its deviation, which is not too small.
+func TestEncoderRows(t *testing.T) {
+	x, k, c := number("x", true), number("k", false), category("c", false, "u", "v")
+	x.Mean, x.Deviation, k.Mean, k.Deviation, k.Gaps = 10, 4, 1, 2, true
+	p := &Plan{Task: Forecast, Lookback: 4, Horizon: 2, Local: true, Dt: DtSteps, Step: 10, Time: &table.Column{},
+		Columns: []Column{x, k, c}, Linear: &linear{Order: 2, Weights: [][]float32{{1, 2, 0, 0}}}}
+	e, err := newEncoder(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func(x, k, c, seconds float32) []float32 { return []float32{x, k, c, seconds, 0} }
+	e.from(slices.Concat(row(8, 0, 0, 0), row(float32(nan), 0, 0, 0), row(14, 0, 0, 0), row(20, 0, 0, 0)))
+	scale := math.Sqrt((36. + 0 + 36) / 3) // of 8, 14 and 20
+	if e.last[0] != 20 || math.Abs(e.scale[0]-scale) > 1e-6 {
+		t.Errorf("a window is measured from %v by %v, want 20 by %v", e.last[0], e.scale[0], scale)
+	}
+	sameNumbers(t, "ahead", e.ahead[0], []float64{-6, -12}, 1e-5) // (14 - 20) (1, 2)
+	s := float32(scale)
+	log := float32(math.Log(3))
+	for name, c := range map[string]struct {
+		row    []float32
+		step   int
+		hidden []bool
+		want   []float32
+	}{
+		"seen":    {row(8, 5, 1, 130), -1, nil, []float32{-12 / s, 2, 0, 0, 1, 0, log}},
+		"hidden":  {row(8, 5, 1, 130), -1, []bool{true, true, true}, []float32{0, 0, 1, 0, 0, 0, log}},
+		"one":     {row(8, 5, 1, 130), -1, []bool{false, true, false}, []float32{-12 / s, 0, 1, 0, 1, 0, log}},
+		"asked":   {row(8, 5, 1, 130), 1, nil, []float32{-12 / s, 0, 0, 0, 0, 1, log}},
+		"missing": {row(float32(nan), float32(nan), float32(nan), 130), -1, nil, []float32{0, 0, 1, 0, 0, 0, log}},
+		"late":    {row(20, 1, 0, 1e5), -1, nil, []float32{0, 0, 0, 1, 0, 0, float32(math.Log(100))}},
+	} {
+		got := e.row(nil, c.row, 100, c.step, c.hidden)
+		if len(got) != len(c.want) || !slices.EqualFunc(got, c.want, func(a, b float32) bool {
+			return math.Abs(float64(a-b)) <
+				1e-6
+		}) {
+			t.Errorf("%s: found %v, want %v", name, got, c.want)
+		}
+	}
+	for _, now := range []float64{0, 3} {
+		y := e.target(0, 26, now)
+		if want := (26 - now - 20) / scale; math.Abs(y-want) > 1e-6 || math.Abs(e.back(0, y, now)-26) > 1e-6 {
+			t.Errorf("26 above %v is %v, want %v, and back %v", now, y, want, e.back(0, y, now))
+		}
+	}
+	e.from(slices.Concat(row(8, 0, 0, 0), row(8, 0, 0, 0), row(8, 0, 0, 0), row(8, 0, 0, 0)))
+	if e.scale[0] != smallest*4 || smallest != 0.05 {
+		t.Errorf("numbers that are alike are measured by %v, want a twentieth of 4", e.scale[0])
+	}
+	e.from(slices.Repeat([]float32{float32(nan), 0, 0, 0, 0}, 4))
+	if e.scale[0] != 4 || e.last[0] != 10 {
+		t.Errorf("without numbers they are measured from %v by %v, want the mean 10 and the deviation 4", e.last[0],
+			e.scale[0])
 	}
 }

@@ -71,7 +71,8 @@ func TestPredictAhead(t *testing.T) {
 	for i := range p.Columns {
 		p.Columns[i].High = 1000
 	}
-	unknown := "column k is known beforehand, but the data ends with the series: rows to come, with a value of it and " +
+	unknown := "column k is known beforehand, but the data ends with the series: rows to come, with a value of it " +
+		"and " +
 		"none of the target, would make the forecast better"
 	short := func(series string, n int) string {
 		return fmt.Sprintf("%s: found %d rows, want 2, as many as the network looks back: the others count as missing",
@@ -109,6 +110,10 @@ func TestPredictAhead(t *testing.T) {
 			"t,x,k 2024-03-01,1,0 2024-03-03,2,0 2024-03-06,NA,5"}, want: []string{"3: 2024-03-06 step 1 [[2153]]",
 			"3: 2024-03-09 step 2 [[2194]]", "3: 2024-03-12 step 3 [[2195]]"},
 			notes: []string{apart(259200), unknown}},
+		{name: "a row to come that is closer", p: p.timed(), f: tells, texts: []string{
+			"t,x,k 2024-03-01,1,0 2024-03-03,2,0 2024-03-04,NA,5"}, want: []string{"3: 2024-03-04 step 1 [[2153]]",
+			"3: 2024-03-07 step 2 [[2194]]", "3: 2024-03-09 step 3 [[2195]]"},
+			notes: []string{apart(172800), unknown}},
 		{name: "months", p: p.timed(), f: tells, texts: []string{
 			"t,x,k 2024-01-31,1,0 2024-02-29,2,0 2024-03-31,3,0"}, want: []string{"4: 2024-04-30 step 1 [[2294]]",
 			"4: 2024-05-31 step 2 [[2295]]", "4: 2024-06-30 step 3 [[2296]]"},
