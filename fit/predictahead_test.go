@@ -28,6 +28,9 @@ func TestPredictSequences(t *testing.T) {
 				"a2: [[111]] given [5]", "b3: [[115]] given [NaN]", "c6: [[105]] given [NaN]"}},
 		{name: "files", p: whole, f: sumOf, texts: []string{"x 1 3", "x 5 7", "x 9"}, want: []string{
 			"a.csv2: [[111]] given [NaN]", "b.csv2: [[127]] given [NaN]", "c.csv2: [[121]] given [NaN]"}},
+		{name: "files, one at a time", p: whole, f: sumOf, opt: PredictOptions{Series: 1}, texts: []string{"x 1",
+			"x 2", "x 3"},
+			want: []string{"a.csv2: [[105]] given [NaN]", "b.csv2: [[107]] given [NaN]", "c.csv2: [[109]] given [NaN]"}},
 		// a: (2·(1+3) + 2·(5+7) + 9) / 5 = 8.2; b: 2+4; c: 1
 		{name: "pieces", p: pieces, f: sumOf, texts: []string{"s,x a,1 b,2 a,3 a,5 a,7 b,4 a,9 c,1"}, want: []string{
 			"a2: [[119.4]] given [NaN]", "b3: [[115]] given [NaN]", "c9: [[105]] given [NaN]"}},
