@@ -163,7 +163,7 @@ func answers(all []Prediction) (numbers, more []float64) {
 func TestONNXMade(t *testing.T) {
 	x, z, y := number("x", true), number("z", true), number("y", false)
 	x.Mean, x.Deviation, x.Change, x.Low, x.High = 2, 0.5, 0.7, -1e9, 1e9
-	z.Mean, z.Deviation, z.Change, z.Base, z.Gaps, z.Low, z.High = -1, 3, 2, 1000, true, -1e9, 1e9
+	z.Mean, z.Deviation, z.Change, z.Base, z.Gaps, z.Low, z.High = -1, 3, 2, 10, true, -1e9, 1e9
 	y.Mean, y.Deviation, y.Gaps, y.Low, y.High = 5, 2, true, -1e9, 1e9
 	kind, label := category("kind", false, "u", "v", "w"), category("label", true, "a", "b", "c")
 	label.In = false

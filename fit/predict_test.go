@@ -133,6 +133,9 @@ func TestPredictRows(t *testing.T) {
 	uneven, put := steps, steps.named()
 	uneven.Irregular, uneven.Step = true, day
 	put.Zone, put.Time = "Europe/Berlin", &table.Column{Name: "t", Kind: table.Time, Layout: "2006-01-02T15:04"}
+	daily, bySteps, comma := steps.timed(), steps.timed(), steps
+	daily.Calendar, bySteps.Dt, comma.Comma = []string{"hour"}, DtSteps, true
+	lacks := "a.csv: found the columns x; want t, too"
 	class := *classPlan()
 	class.Weights = []float64{1, 1, 10}
 	mixed := "s,x,y a,1,5 b,2, a,3, b,4,7 a,5,6 a,7,8 b,0,1" // by lastThree: a 1 13 135 357, b 2 24 240
@@ -157,20 +160,25 @@ func TestPredictRows(t *testing.T) {
 		{name: "times as they come", p: steps.timed(), f: counting, opt: live, texts: []string{dates}, want: []string{
 			"2: 2024-01-01 [[105]] given [NaN]", "3: 2024-01-02 [[105]] given [NaN]",
 			"4: 2024-01-02 [[105]] given [NaN]", goesBack}},
-		{name: "steps that are not known", p: uneven.timed(), f: counting, texts: []string{"t,x 2024-01-01,1 2024-01-04,1"},
+		{name: "steps that are not known", p: uneven.timed(), f: counting, texts: []string{"t,x 2024-01-01,1 " +
+			"2024-01-04,1"},
 			want: []string{"2: 2024-01-01 [[105]] given [NaN]", "3: 2024-01-04 [[107]] given [NaN]"}},
-		{name: "other steps", p: uneven.timed(), f: counting, texts: []string{"t,x 2024-01-01,1 2024-01-02,1 2024-01-04,1"},
+		{name: "other steps", p: uneven.timed(), f: counting, texts: []string{"t,x 2024-01-01,1 2024-01-02,1 " +
+			"2024-01-04,1"},
 			want: []string{"2: 2024-01-01 [[105]] given [NaN]", "3: 2024-01-02 [[107]] given [NaN]",
 				"4: 2024-01-04 [[109]] given [NaN]"}, notes: []string{"rows are 172800 seconds apart, 86400 in training: " +
 				"the network takes the time between rows into account"}},
 		// From 3 o'clock of summer time on, which is 1 o'clock UTC, clocks show 2 o'clock again.
 		{name: "an hour comes twice", p: put, f: counting, opt: live, texts: []string{"t,s,x 2024-10-27T01:30,a,1 " +
-			"2024-10-27T02:30,a,1 2024-10-27T02:30,b,1 2024-10-27T02:30,a,1 2024-10-27T02:15,b,1 2024-10-27T02:20,b,1 " +
+			"2024-10-27T02:30,a,1 2024-10-27T02:30,b,1 2024-10-27T02:30,a,1 2024-10-27T02:30,a,1 2024-10-27T02:15,b,1 " +
+			"2024-10-27T02:20,b,1 " +
 			"2024-10-27T03:30,a,1 2024-10-27T02:40,a,1"}, want: []string{"a2: 2024-10-26T23:30:00Z [[105]] given [NaN]",
 			"a3: 2024-10-27T00:30:00Z [[105]] given [NaN]", "b4: 2024-10-27T00:30:00Z [[105]] given [NaN]",
-			"a5: 2024-10-27T01:30:00Z [[105]] given [NaN]", "b6: 2024-10-27T01:15:00Z [[105]] given [NaN]",
-			"b7: 2024-10-27T01:20:00Z [[105]] given [NaN]", "a8: 2024-10-27T02:30:00Z [[105]] given [NaN]",
-			"a.csv, line 9, column t: found the time 2024-10-27T00:40:00Z, which is not after that of the row before, want " +
+			"a5: 2024-10-27T01:30:00Z [[105]] given [NaN]",
+			"a6: 2024-10-27T01:30:00Z [[105]] given [NaN]", "b7: 2024-10-27T01:15:00Z [[105]] given [NaN]",
+			"b8: 2024-10-27T01:20:00Z [[105]] given [NaN]", "a9: 2024-10-27T02:30:00Z [[105]] given [NaN]",
+			"a.csv, line 10, column t: found the time 2024-10-27T00:40:00Z, which is not after that of the row before, " +
+				"want " +
 				"times that rise within a series"}},
 		{name: "next", p: Plan{Task: Next, Levels: []float64{0.5}, Columns: []Column{next}}, f: counting,
 			texts: []string{"x NA 1060 NA 1070"}, want: []string{"2: [[1054]] given [NaN]", "3: [[1068]] given [1060]",
@@ -189,6 +197,14 @@ func TestPredictRows(t *testing.T) {
 			"3: [0.800 0.100 0.100], class 2 by 0.100", "4: [0.941 0.029 0.029], class 0 by 0.941"},
 			notes: []string{"a.csv, line 3, column x: found 3, far from the 0 to 0 of training: predictions from it " +
 				"mean little"}},
+		{name: "times that need not be there", p: steps.timed(), f: counting, texts: []string{"x 1"},
+			want: []string{"2: [[105]] given [NaN]"}},
+		{name: "times that go in", p: uneven.timed(), f: counting, texts: []string{"x 1"}, want: []string{lacks}},
+		{name: "times of the calendar", p: daily, f: counting, texts: []string{"x 1"}, want: []string{lacks}},
+		{name: "times of steps", p: bySteps, f: counting, texts: []string{"x 1"}, want: []string{lacks}},
+		{name: "commas of an earlier version", p: comma, f: lastThree, texts: []string{"x;y 1,5;2,5"},
+			want:  []string{"2: [[106]] given [2.5]"},
+			notes: []string{"cells are separated by ';' (--separator otherwise)"}},
 		{name: "as many rows as may be", p: steps, f: counting, opt: PredictOptions{Rows: 2}, texts: []string{"x 1 2"},
 			want: []string{"2: [[105]] given [NaN]", "3: [[107]] given [NaN]"}},
 		{name: "a row too many", p: steps, f: counting, opt: PredictOptions{Rows: 2}, texts: []string{"x 1 2 3"},
@@ -272,7 +288,8 @@ func TestPredictNotes(t *testing.T) {
 	x.Base, x.Low, x.High, logs.Log, logs.Low, logs.High = 100, -2, 6, true, 0, math.Log(9)
 	same := number("same", true)
 	same.Low, same.High = 3, 3
-	p := &Plan{Task: Forecast, Step: 10, Columns: []Column{x, logs, kind, same}}
+	p := &Plan{Task: Forecast, Step: 100, Columns: []Column{x, logs, kind, same, category("label", true, "u")}}
+	p.Columns[4].In = false
 	row := &table.Values{Place: table.Place{File: "f", Unit: "row", At: 5}}
 	var told []string
 	fresh := func() *input {
@@ -328,13 +345,43 @@ func TestPredictNotes(t *testing.T) {
 		told) != 1 || told[0] != want {
 		t.Errorf("found %q, want %q", told, want)
 	}
-	for step, want := range map[float64]string{0: "", nan: "", 10.2: "", 9.8: "", 10.3: "rows are 10.3 seconds apart, 10 " +
-		"in training: the forecast counts rows, whatever time they cover", 9.7: "rows are 9.7 seconds"} {
+	for step, want := range map[float64]string{0: "", nan: "", 102: "", 98: "", 102.1: "rows are 102.1 seconds " +
+		"apart, 100 " +
+		"in training: the forecast counts rows, whatever time they cover", 97.9: "rows are 97.9 seconds"} {
 		d := fresh()
 		if err := d.atRate(step); err != nil || len(told) > 1 || !strings.HasPrefix(strings.Join(told, ""), want) ||
 			want == "" && len(told) > 0 {
 			t.Errorf("a step of %g: found %q, %v, want %q", step, told, err, want)
 		}
+	}
+	d = fresh()
+	if d.classes = append(d.classes, nil, map[string]int{"u": 0}); d.class(row, 4, "w") == 0 || len(told) > 0 {
+		t.Errorf("a class that is not an input: found %q", told)
+	}
+	p.Step = 0.5
+	if d := fresh(); d.atRate(0.6) != nil || len(told) != 1 {
+		t.Errorf("steps below a second: found %q", told)
+	}
+	by := rowPlan(Steps, 0.5)
+	by.Step = 10
+	m := untrained(t, &by, "mean")
+	d = &input{m: m, net: m.net, p: &by, reported: map[string]bool{}, note: func(text string) {
+		told = append(told,
+			text)
+	}}
+	told = nil
+	want, err := m.net.AtRate(3)
+	if err != nil || d.atRate(30) != nil {
+		t.Fatal(err)
+	}
+	in := model.Input{Values: []float32{1, 2, 0.5, -1}, Lengths: []int{4}}
+	if !slices.Equal(d.net.Predict(in), want.Predict(in)) || slices.Equal(d.net.Predict(in), m.net.Predict(in)) {
+		t.Error("rows three times as far apart are not read at that rate")
+	}
+	if text := "rows are 30 seconds apart, 10 in training: the steps dt of the continuous systems are scaled by " +
+		"their " +
+		"ratio (other layers cannot be)"; d.atRate(70) != nil || len(told) != 1 || told[0] != text {
+		t.Errorf("found %q told, want %q", told, text)
 	}
 	p = &Plan{Task: Next, Step: 10, Irregular: true}
 	if d := fresh(); d.atRate(30) != nil || len(told) != 1 || !strings.HasSuffix(told[0],

@@ -28,6 +28,9 @@ func TestPredictSequences(t *testing.T) {
 				"a2: [[111]] given [5]", "b3: [[115]] given [NaN]", "c6: [[105]] given [NaN]"}},
 		{name: "files", p: whole, f: sumOf, texts: []string{"x 1 3", "x 5 7", "x 9"}, want: []string{
 			"a.csv2: [[111]] given [NaN]", "b.csv2: [[127]] given [NaN]", "c.csv2: [[121]] given [NaN]"}},
+		{name: "files, one at a time", p: whole, f: sumOf, opt: PredictOptions{Series: 1}, texts: []string{"x 1",
+			"x 2", "x 3"},
+			want: []string{"a.csv2: [[105]] given [NaN]", "b.csv2: [[107]] given [NaN]", "c.csv2: [[109]] given [NaN]"}},
 		// a: (2·(1+3) + 2·(5+7) + 9) / 5 = 8.2; b: 2+4; c: 1
 		{name: "pieces", p: pieces, f: sumOf, texts: []string{"s,x a,1 b,2 a,3 a,5 a,7 b,4 a,9 c,1"}, want: []string{
 			"a2: [[119.4]] given [NaN]", "b3: [[115]] given [NaN]", "c9: [[105]] given [NaN]"}},
@@ -71,7 +74,8 @@ func TestPredictAhead(t *testing.T) {
 	for i := range p.Columns {
 		p.Columns[i].High = 1000
 	}
-	unknown := "column k is known beforehand, but the data ends with the series: rows to come, with a value of it and " +
+	unknown := "column k is known beforehand, but the data ends with the series: rows to come, with a value of it " +
+		"and " +
 		"none of the target, would make the forecast better"
 	short := func(series string, n int) string {
 		return fmt.Sprintf("%s: found %d rows, want 2, as many as the network looks back: the others count as missing",
@@ -109,6 +113,10 @@ func TestPredictAhead(t *testing.T) {
 			"t,x,k 2024-03-01,1,0 2024-03-03,2,0 2024-03-06,NA,5"}, want: []string{"3: 2024-03-06 step 1 [[2153]]",
 			"3: 2024-03-09 step 2 [[2194]]", "3: 2024-03-12 step 3 [[2195]]"},
 			notes: []string{apart(259200), unknown}},
+		{name: "a row to come that is closer", p: p.timed(), f: tells, texts: []string{
+			"t,x,k 2024-03-01,1,0 2024-03-03,2,0 2024-03-04,NA,5"}, want: []string{"3: 2024-03-04 step 1 [[2153]]",
+			"3: 2024-03-07 step 2 [[2194]]", "3: 2024-03-09 step 3 [[2195]]"},
+			notes: []string{apart(172800), unknown}},
 		{name: "months", p: p.timed(), f: tells, texts: []string{
 			"t,x,k 2024-01-31,1,0 2024-02-29,2,0 2024-03-31,3,0"}, want: []string{"4: 2024-04-30 step 1 [[2294]]",
 			"4: 2024-05-31 step 2 [[2295]]", "4: 2024-06-30 step 3 [[2296]]"},

@@ -31,16 +31,16 @@ func (d *input) sequences(ctx context.Context, visit func(p *Prediction) error) 
 	before := ""
 	err := d.each(ctx, func(key string, it item) error {
 		if all[key] == nil {
-			if err := d.another(len(all), it.place); err != nil {
-				return err
-			}
-			order = append(order, key)
 			if d.series < 0 && before != "" { // sequences of files follow each other
 				if err := emit(before); err != nil {
 					return err
 				}
-				order = order[len(order)-1:]
+				order = order[:0]
 			}
+			if err := d.another(len(all), it.place); err != nil {
+				return err
+			}
+			order = append(order, key)
 		}
 		if last := len(all[key]) - 1; last >= 0 {
 			it.n = all[key][last].n + 1

@@ -53,8 +53,9 @@ func classResult() *Result {
 		0.87654,
 		0.3, 0.02
 	s.Confusion = [][]int{{30, 10}, {0, 0}}
-	s.Bins = []CalibrationBin{{Count: 3, Probability: 0.55, Right: 0.5}, {Probability: 0.65}, {Count: 1, Probability: 0.9,
-		Right: 1}}
+	s.Bins = []CalibrationBin{{Count: 3, Probability: 0.55, Right: 0.5}, {Probability: 0.65}, {Count: 1,
+		Probability: 0.9,
+		Right:       1}}
 	s.PerClass = []ClassMetrics{{Class: "a", Count: 40, Predicted: 30, Recall: 75, Precision: 99.96, F1: 0.857}}
 	s.Wrong = []WrongExample{{Name: "w1", Truth: "a", Predicted: "b<", Probability: 0.98765}, {Name: "w2", Row: 17,
 		Truth: "b<", Predicted: "a", Probability: 0.5}}
@@ -62,7 +63,8 @@ func classResult() *Result {
 	other := *s
 	other.Name, other.Accuracy = "majority", 60.5
 	r.Rivals = []*ClassScore{&other}
-	r.Importance = &Importance{How: "to the network", Loss: 0.25, Columns: []ColumnImportance{{Column: "x", Rise: 1.2345,
+	r.Importance = &Importance{How: "to the network", Loss: 0.25, Columns: []ColumnImportance{{Column: "x",
+		Rise:      1.2345,
 		Deviation: 0.0678, Accuracy: 12.34}}}
 	return r
 }
@@ -105,6 +107,13 @@ func TestReportPictures(t *testing.T) {
 	if got := shade(30, []int{30, 10}); got != "background:rgba(31,119,180,0.60)" {
 		t.Errorf("found %q", got)
 	}
+	if got := shade(1, []int{1, 0}); got != "background:rgba(31,119,180,0.80)" {
+		t.Errorf("found %q", got)
+	}
+	r.Errors = []Errors{r.Errors[0], r.Errors[2]} // of two targets
+	if c := r.stepChart(""); len(c.Lines) != 1 || len(r.pictures()) != 5 {
+		t.Errorf("of the first target: found %+v", c.Lines)
+	}
 	if got := shade(0, []int{0, 0}); got != "background:rgba(31,119,180,0.00)" {
 		t.Errorf("found %q", got)
 	}
@@ -114,12 +123,12 @@ func TestReportPictures(t *testing.T) {
 func TestReportPage(t *testing.T) {
 	tags := regexp.MustCompile(`(?s)<style>.*?</style>|<(img|td) [^>]*>|</?[a-z0-9]+( [a-z]+="[^"]*")*>|<!DOCTYPE " +
 			"html>`)
-	page := func(r *Result) string {
+	text := func(r *Result) string {
 		r.Config.Out = t.TempDir()
 		if err := r.WriteReport(); err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(filepath.Join(r.Config.Out, ReportFile))
+		page, err := os.ReadFile(filepath.Join(r.Config.Out, ReportFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,15 +137,15 @@ func TestReportPage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(html.UnescapeString(string(text)), base64.StdEncoding.EncodeToString(data)) {
+			if !strings.Contains(html.UnescapeString(string(page)), base64.StdEncoding.EncodeToString(data)) {
 				t.Errorf("the page has not the picture %s", p.File)
 			}
 		}
-		return html.UnescapeString(strings.Join(strings.Fields(tags.ReplaceAllString(string(text), " ")), " "))
+		return html.UnescapeString(strings.Join(strings.Fields(tags.ReplaceAllString(string(page), " ")), " "))
 	}
 	r := forecastResult()
 	r.Forecasts, r.Scales.Network[0].Layer, r.Curve = r.Forecasts[:0], 0, r.Curve[:2]
-	got := page(r)
+	got := text(r)
 	for _, want := range []string{"forecast: x, z 12.3K rows, 2 series; 70 windows to train on, 10 to choose by " +
 		"and 20 to " +
 		"test on. The data is divided in time. The network has 4.3K parameters (s4d*2);", "prediction uses x. all rows " +
@@ -153,7 +162,7 @@ func TestReportPage(t *testing.T) {
 		}
 	}
 	c := classResult()
-	got = page(c)
+	got = text(c)
 	for _, want := range []string{"What matters to the network. The loss is 0.25 with all columns as they are. " +
 		"column loss " +
 		"rises by accuracy falls by x 1.23 ± 0.068 12.3", "Test part 91.24 % of 50 right; the class most frequent in " +
@@ -166,9 +175,14 @@ func TestReportPage(t *testing.T) {
 			t.Errorf("found\n%s\nwant in it\n%s", got, want)
 		}
 	}
-	many := classResult()
-	many.Classes.Classes = make([]string, mostShownClasses+1)
-	if got = page(many); strings.Contains(got, "true \\ predicted") {
-		t.Error("the confusion of more classes is shown than can be read")
+	for n, want := range map[int]bool{mostShownClasses: true, mostShownClasses + 1: false} {
+		var b strings.Builder
+		many := newClassScore(make([]string, n))
+		if err := reportPage.Execute(&b, page{Result: &Result{Plan: classPlan(), Classes: many}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "true \\ predicted"); got != want {
+			t.Errorf("the confusion of %d classes is shown: %v", n, got)
+		}
 	}
 }

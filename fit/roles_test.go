@@ -40,15 +40,25 @@ func TestRoles(t *testing.T) {
 		change func(c *Config)
 		want   string // columns: < in, > target, ! known, and /classes for a category
 	}{
-		"":            {three, nil, "next: a@0<> b@1<> c@2</" + all},
-		"times":       {times, nil, "next: TS@1<> v@2<> time date@0; column date is the time of a row" + all},
-		"times named": {times, func(c *Config) { c.TimeCol = "TS" }, "next: v@2<> time TS@1" + all},
+		"": {three, nil, "next: a@0<> b@1<> c@2</" + all},
+		"series and group": {three, func(c *Config) { c.Series, c.Group = "a", "c" },
+			"next: b@1<> series a category group 2 category" + all},
+		"first group": {three, func(c *Config) { c.Group = "a" },
+			"next: b@1<> c@2</ series a category group 0 category" + all},
+		"folder as input": {three, func(c *Config) { c.Inputs, c.Target = []string{"folder", "a"}, []string{"b"} },
+			"auto: a@0< b@1>/ folder@4</; column b" + few},
+		"target of a time's name": {times, func(c *Config) { c.Ignore, c.Target = []string{"date"}, []string{"TS"} },
+			"auto: TS@1> v@2<"},
+		"texts of a time's name": {strings.ReplaceAll(three, "a,b,c", "a,b,epoch"), nil,
+			"next: a@0<> b@1<> epoch@2</" + all},
+		"times":       {times, nil, "next: TS@1<> v@2<> time date@0 time; column date is the time of a row" + all},
+		"times named": {times, func(c *Config) { c.TimeCol = "TS" }, "next: v@2<> time TS@1 time" + all},
 		"times ignored": {times, func(c *Config) { c.Ignore = []string{"date"} },
-			"next: v@2<> time TS@1; column TS is the time of a row" + all},
+			"next: v@2<> time TS@1 time; column TS is the time of a row" + all},
 		"times as input": {times, func(c *Config) { c.Inputs = []string{"TS", "v"}; c.Ignore = []string{"date"} },
 			"next: TS@1<> v@2<>" + all},
 		"times as target": {times, func(c *Config) { c.Target = []string{"TS"} },
-			"auto: TS@1> v@2< time date@0; column date is the time of a row"},
+			"auto: TS@1> v@2< time date@0 time; column date is the time of a row"},
 		"time is target": {times, func(c *Config) { c.Target = []string{"date"} },
 			"target: found date, which holds times, want a column of numbers or classes"},
 		"target":  {three, func(c *Config) { c.Target = []string{"a"} }, "auto: a@0> b@1< c@2</"},
@@ -67,10 +77,10 @@ func TestRoles(t *testing.T) {
 		"two": {three, func(c *Config) { c.Target = []string{"a", "c"} },
 			"target: found 2 columns, 1 of them of classes; want one column of classes, or any number of columns of " +
 				"numbers"},
-		"series": {three, func(c *Config) { c.Series = "c" }, "next: a@0<> b@1<> series c" + all},
-		"group":  {three, func(c *Config) { c.Group = "b" }, "next: a@0<> c@2</ series b group 1" + all},
+		"series": {three, func(c *Config) { c.Series = "c" }, "next: a@0<> b@1<> series c category" + all},
+		"group":  {three, func(c *Config) { c.Group = "b" }, "next: a@0<> c@2</ series b category group 1 category" + all},
 		"series group": {three, func(c *Config) { c.Series = "b"; c.Group = "c" },
-			"next: a@0<> series b group 2" + all},
+			"next: a@0<> series b category group 2 category" + all},
 		"inputs": {three, func(c *Config) {
 			c.Target = []string{"a"}
 			c.Inputs = []string{"c"}
@@ -102,10 +112,11 @@ func TestRoles(t *testing.T) {
 		"eleven values": {whole(11), func(c *Config) { c.Target = []string{"k"} }, "auto: v@0< k@1>"},
 		"100": {values("100"), func(c *Config) { c.Target = []string{"k"} },
 			"auto: v@0< k@1>/; column k" + few},
-		"-101":              {values("-101"), func(c *Config) { c.Target = []string{"k"} }, "auto: v@0< k@1>"},
-		"folder":            {three, nil, "auto: a@0< b@1< c@2</ folder@4>/"},
-		"folder and task":   {three, func(c *Config) { c.Task = Classify }, "classify: a@0< b@1< c@2</ folder@4>/"},
-		"folder and group":  {three, func(c *Config) { c.Group = "c"; c.Task = Next }, "next: a@0<> b@1<> group 2"},
+		"-101":            {values("-101"), func(c *Config) { c.Target = []string{"k"} }, "auto: v@0< k@1>"},
+		"folder":          {three, nil, "auto: a@0< b@1< c@2</ folder@4>/"},
+		"folder and task": {three, func(c *Config) { c.Task = Classify }, "classify: a@0< b@1< c@2</ folder@4>/"},
+		"folder and group": {three, func(c *Config) { c.Group = "c"; c.Task = Next }, "next: a@0<> b@1<> group 2 " +
+			"category"},
 		"folder and target": {three, func(c *Config) { c.Target = []string{"c"} }, "auto: a@0< b@1< c@2>/"},
 		"texts next": {three, func(c *Config) { c.Target = []string{"a", "c"}; c.Task = Next },
 			"target: found c, whose values are texts, want a column of numbers for --task next"},
@@ -139,14 +150,15 @@ func TestRoles(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		if got := toldRoles(newRoles(&cfg, r)); got != c.want {
+		if got := toldRoles(r, &cfg); got != c.want {
 			t.Errorf("%q: {, `%s`},", name, got)
 		}
 	}
 }
 
 // toldRoles are roles in a line.
-func toldRoles(s *roles, err error) string {
+func toldRoles(r *table.Reader, c *Config) string {
+	s, err := newRoles(c, r)
 	if err != nil {
 		return err.Error()
 	}
@@ -163,13 +175,13 @@ func toldRoles(s *roles, err error) string {
 		}
 	}
 	if s.plan.Time != nil {
-		text += " time " + s.plan.Time.Name + fmt.Sprint("@", s.time)
+		text += fmt.Sprint(" time ", s.plan.Time.Name, "@", s.time, " ", s.plan.Time.Kind)
 	}
 	if s.plan.Series != "" {
-		text += " series " + s.plan.Series
+		text += fmt.Sprint(" series ", s.plan.Series, " ", r.Columns()[s.series].Kind)
 	}
 	if s.group >= 0 {
-		text += fmt.Sprint(" group ", s.group)
+		text += fmt.Sprint(" group ", s.group, " ", r.Columns()[s.group].Kind)
 	}
 	return strings.Join(slices.Concat([]string{text}, s.notes), "; ")
 }
