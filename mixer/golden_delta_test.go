@@ -1,6 +1,7 @@
 package mixer
 
 import (
+	"cmp"
 	"math"
 	"strings"
 	"testing"
@@ -17,15 +18,15 @@ func onBothEngines(t *testing.T, c golden.Case, m Mixer, of func(name string) []
 	eachEngine(t, goldenBlock{Case: c, m: m, of: of}, cancels...)
 }
 
-// eachEngine compares a block with the official one on the CPU's engine, whose portable kernels add 300 positions one
-// after another in float32, and on that of the definitions, where results and the constants 1/√dk are rounded to
-// float32. The gradients named by cancels, in which terms cancel, may be off by ten times the tolerance.
+// eachEngine compares a block with the official one on the CPU's engine, within its tol or, without one, mambaTol, and
+// on that of the definitions, where results and the constants 1/√dk are rounded to float32. The gradients named by
+// cancels, in which terms cancel, may be off by ten times the tolerance.
 func eachEngine(t *testing.T, b goldenBlock, cancels ...string) {
 	t.Helper()
 	for name, on := range map[string]struct {
 		engine.Backend
 		tol float64
-	}{"cpu": {cpu.Backend{}, 4e-5}, "reference": {reference.Backend{}, 5e-7}} {
+	}{"cpu": {cpu.Backend{}, cmp.Or(b.tol, mambaTol)}, "reference": {reference.Backend{}, 5e-7}} {
 		t.Run(name, func(t *testing.T) {
 			b := b
 			b.Case, b.t, b.on, b.tol, b.loose = b.With(t), t, on.Backend, on.tol, map[string]float64{}

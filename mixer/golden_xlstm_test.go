@@ -32,9 +32,13 @@ func TestGoldenMLSTM(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		b := goldenBlock{Case: c, m: m}
+		if c.Shape("in/x")[1] == 300 {
+			b.tol = 4e-5 // the portable kernels add 300 positions one after another in float32
+		}
 		// All input gates together change nothing but how ε and e^-m count: in the gradient of their bias the positions
 		// cancel.
-		onBothEngines(t, c, m, nil, "igate_preact.bias")
+		eachEngine(t, b, "igate_preact.bias")
 	})
 }
 
