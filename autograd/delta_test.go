@@ -141,9 +141,13 @@ func TestDeltaLong(t *testing.T) {
 	near(t, "state", numbers(state), s, 1e-4)
 }
 
-// TestDeltaLongBackward: the gradients of a row whose states before blocks are too many to be held at once.
+// TestDeltaLongBackward: the gradients of rows of several segments, of whose first states one is kept for each, and of
+// rows that end with a segment or one block later.
 func TestDeltaLongBackward(t *testing.T) {
-	s := deltaSequences("long", []int{8300}, []bool{true}, deltaForms[0], 1, 1, 2, 1)
-	r := s.row()
-	r.agree(t, s.shapes(), r.random(s.shapes(), 4), false)
+	for _, f := range []deltaForm{deltaForms[0], deltaForms[len(deltaForms)-1]} {
+		s := deltaSequences("long "+f.name, []int{1200, 512, 530, 1, 1025}, []bool{true, true, false, true, true}, f, 4,
+			2, 2, 1)
+		r := s.row()
+		r.agree(t, s.shapes(), r.random(s.shapes(), 4), false)
+	}
 }

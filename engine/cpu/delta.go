@@ -56,6 +56,9 @@ func (eng *Engine) DeltaRule(x engine.Delta, r *engine.Rows, slots engine.Slots)
 	if record && o.solves() {
 		o.x = eng.arena.Floats(x.V.Len())
 	}
+	if record {
+		o.borders = eng.arena.Floats(o.count() / deltaSegment * x.Heads * o.dk * o.dv)
+	}
 	if len(o.steps) > 0 {
 		o.step()
 	}
@@ -74,12 +77,26 @@ type deltaOp struct {
 	dk, dv int
 	scanRows
 	readers, writers []int     // those that the form has
-	x                []float32 // X (l, h·dv), for the backward
+	x                []float32 // X (h, l, dv), for the backward
+	borders          []float32 // the states before some blocks (h, dk, dv), for the backward
+}
+
+// deltaSegment is the number of blocks from one state that is kept for the backward to the next: from each, the
+// backward computes again those before the blocks up to the next one. They stay in the second-level cache.
+const deltaSegment = 16
+
+// border is where the states before block i, counted in all rows, are kept, of the heads from h on. Some block of the
+// same row is deltaSegment blocks before it, so that no two share a place.
+func (o *deltaOp) border(i, h int) []float32 {
+	return o.borders[((i/deltaSegment-1)*o.Heads+h)*o.dk*o.dv:]
 }
 
 // free tells whether the form has a and b of its own, solves whether x is read from the state.
 func (o *deltaOp) free() bool   { return o.A != nil }
 func (o *deltaOp) solves() bool { return o.A != nil || o.Beta != nil }
+
+// kept are the rows of x of head h from position t on, counted in all rows.
+func (o *deltaOp) kept(h, t int) []float32 { return o.x[(h*o.rows.Total()+t)*o.dv:] }
 
 // stateOf is the state of head h in x (h, dk, dv).
 func (o *deltaOp) stateOf(x []float32, h int) []float32 { return x[h*o.dk*o.dv:][:o.dk*o.dv] }
@@ -124,8 +141,11 @@ func (o *deltaOp) forward() {
 			copy(states, first)
 		}
 		for i := o.first[row]; i < o.first[row+1]; i++ {
+			if b := i - o.first[row]; o.borders != nil && b > 0 && b%deltaSegment == 0 {
+				copy(o.border(i, h), states)
+			}
 			k.start(i, h)
-			k.compareKeys()
+			k.queries()
 			for j := range heads {
 				k.head(h + j)
 				k.through(o.stateOf(states, j))
@@ -145,12 +165,12 @@ func (k *delta) through(s []float32) {
 	if k.solves() {
 		x := k.values(byA)
 		if k.free() {
-			k.lower(k.scores[byP][byK], k.values(byK), x, k.dv, false)
+			k.lower(k.scores[byP][byK], k.values(byK), matrix{x, k.dv}, k.dv, false)
 		} else {
-			k.values(byK).copyTo(x, k.q, k.dv)
+			k.gather(x, k.V.Data(), k.Heads, k.h, k.dv)
 		}
-		k.read(byP, s, x)
-		kernel.SolveLower(x.x, x.ld, k.scores[byP][byA], k.q, k.q, k.dv)
+		k.read(byP, s, matrix{x, k.dv})
+		kernel.SolveLower(x, k.dv, k.scores[byP][byA], k.q, k.q, k.dv)
 	}
 	for i, w := range k.writers {
 		k.lower(k.scores[byQ][w], k.values(w), k.outputs(), k.dv, i > 0)

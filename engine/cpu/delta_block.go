@@ -35,12 +35,13 @@ type delta struct {
 	fromZero bool // the state before it is zero
 	h        int  // the head
 
-	in, out [2]matrix       // readers and writers as they are given, with k for -k and for β·k (q, dk)
+	in, out [2][]float32    // readers and writers as they are given, with k for -k and for β·k (q, dk)
 	reads   [2][]float32    // readers, decayed from the border before (q, dk), one behind the other
 	writes  [2][]float32    // writers, decayed to the border after (q, dk)
 	scores  [2][2][]float32 // readers by writers (q, q)
 	decay   []float32       // of the state over the block, one number or dk
-	x       []float32       // X, where it is not kept (q, dv)
+	beta    []float32       // (q)
+	x, v    []float32       // X, where it is not kept, and V, where a writer carries it (q, dv)
 	turned  []float32       // writers or what they carry, transposed (dk or dv, q)
 	numberDecays
 	rowDecays
@@ -63,10 +64,14 @@ func (f *floats) four(n int) [2][2][]float32 { return [2][2][]float32{f.two(n), 
 func (o *deltaOp) delta() *delta {
 	q := min(deltaBlock, o.rows.Longest())
 	k := &delta{deltaOp: o}
-	k.memory = getFloats(4*q*o.dk + 4*q*q + o.dk + q*o.dv + q*max(o.dk, o.dv) + k.sizeNumbers(q) + k.sizeRows(q))
+	k.memory = getFloats(8*q*o.dk + 4*q*q + o.dk + q + 2*q*o.dv + q*max(o.dk, o.dv) + k.sizeNumbers(q) + k.sizeRows(q))
 	f := floats(*k.memory)
+	k.in, k.out = f.two(q*o.dk), f.two(q*o.dk)
 	k.reads[byQ], k.writes, k.scores, k.decay = f.take(2*q*o.dk), f.two(q*o.dk), f.four(q*q), f.take(o.dk)
-	k.x, k.turned = f.take(q*o.dv), f.take(q*max(o.dk, o.dv))
+	k.beta, k.x, k.v, k.turned = f.take(q), f.take(q*o.dv), f.take(q*o.dv), f.take(q*max(o.dk, o.dv))
+	if !o.free() {
+		k.in[byP], k.out[byA] = k.out[byK], k.out[byK]
+	}
 	if o.ByRow() {
 		k.makeRows(&f, q)
 	} else {
@@ -84,30 +89,41 @@ func (k *delta) at(x []float32, width, c int) matrix {
 	return matrix{x[k.first*width+c:], width}
 }
 
+// gather copies the rows of a block that a head has in x, with n floats for each of the heads, one behind the other:
+// where rows are some KB apart, the cache has few places for them.
+func (k *delta) gather(to, x []float32, heads, h, n int) {
+	k.at(x, heads*n, h*n).copyTo(matrix{to, n}, k.q, n)
+}
+
 // values are what a writer carries (q, dv).
-func (k *delta) values(w int) matrix {
+func (k *delta) values(w int) []float32 {
 	switch {
 	case w == byK:
-		return k.at(k.V.Data(), k.Heads*k.dv, k.h*k.dv)
+		return k.v
 	case k.deltaOp.x != nil:
-		return k.at(k.deltaOp.x, k.Heads*k.dv, k.h*k.dv)
+		return k.kept(k.h, k.first)
 	}
-	return matrix{k.x, k.dv}
+	return k.x
 }
 
 func (k *delta) outputs() matrix { return k.at(k.y.Data(), k.Heads*k.dv, k.h*k.dv) }
 
-// start begins block i, counted in all rows, with the heads from h on.
+// start begins block i, counted in all rows, with the heads from h on, which share keys.
 func (k *delta) start(i, h int) {
 	row, lo, hi := k.cuts.at(i)
 	k.q, k.first = hi-lo, k.rows.From(row)+lo
 	k.fromZero = lo == 0 && !k.has(row)
-	n, keys := k.q*k.dk, k.KeyHeads*k.dk
+	n := k.q * k.dk
 	k.reads[byP] = k.reads[byQ][n : 2*n : 2*n]
-	k.h, k.in[byQ] = h, k.at(k.Q.Data(), keys, k.KeyHead(h)*k.dk)
-	k.out[byK] = k.at(k.K.Data(), keys, k.KeyHead(h)*k.dk)
-	if !k.free() {
-		k.in[byP], k.out[byA] = k.out[byK], k.out[byK]
+	k.h = h
+	k.gather(k.out[byK], k.K.Data(), k.KeyHeads, k.KeyHead(h), k.dk)
+}
+
+// queries takes the queries of the heads that share keys, and computes what else they share.
+func (k *delta) queries() {
+	k.gather(k.in[byQ], k.Q.Data(), k.KeyHeads, k.KeyHead(k.h), k.dk)
+	if !k.ByRow() {
+		k.compareKeys()
 	}
 }
 
@@ -115,8 +131,13 @@ func (k *delta) start(i, h int) {
 func (k *delta) headEnds(h int) {
 	k.h = h
 	if k.free() {
-		k.in[byP] = k.at(k.B.Data(), k.Heads*k.dk, h*k.dk)
-		k.out[byA] = k.at(k.A.Data(), k.Heads*k.dk, h*k.dk)
+		k.gather(k.out[byA], k.A.Data(), k.Heads, h, k.dk)
+	}
+	if k.Beta != nil {
+		k.gather(k.beta, k.Beta.Data(), k.Heads, h, 1)
+	}
+	if k.writers[len(k.writers)-1] == byK {
+		k.gather(k.v, k.V.Data(), k.Heads, h, k.dv)
 	}
 	if k.ByRow() {
 		k.rowEnds()
@@ -128,6 +149,9 @@ func (k *delta) headEnds(h int) {
 // head computes all that is decayed for head h.
 func (k *delta) head(h int) {
 	k.headEnds(h)
+	if k.free() {
+		k.gather(k.in[byP], k.B.Data(), k.Heads, h, k.dk)
+	}
 	if k.ByRow() {
 		k.rowScores()
 	} else {
@@ -142,27 +166,30 @@ func (k *delta) parts(f func(t0, t1 int)) {
 	}
 }
 
-// lower sets y = m·x, or adds it, with m (q, q), of which what is above the diagonal is zero.
-func (k *delta) lower(m []float32, x, y matrix, columns int, add bool) {
+// lower sets y = m·x, or adds it, with m (q, q), of which what is above the diagonal is zero, and x (q, columns).
+func (k *delta) lower(m, x []float32, y matrix, columns int, add bool) {
 	k.parts(func(t0, t1 int) {
-		product(kernel.NN, t1-t0, columns, t1, matrix{m, k.q}.from(t0), x, y.from(t0), add)
+		product(kernel.NN, t1-t0, columns, t1, matrix{m, k.q}.from(t0), matrix{x, columns}, y.from(t0), add)
 	})
 }
 
-// upper adds mᵀ·x to y.
-func (k *delta) upper(m []float32, x, y matrix, columns int) {
+// upper adds mᵀ·x to y (q, columns).
+func (k *delta) upper(m, x, y []float32, columns int) {
 	k.parts(func(t0, t1 int) {
-		product(kernel.TN, t1-t0, columns, k.q-t0, matrix{m[t0*k.q+t0:], k.q}, x.from(t0), y.from(t0), true)
+		product(kernel.TN, t1-t0, columns, k.q-t0, matrix{m[t0*k.q+t0:], k.q}, matrix{x, columns}.from(t0),
+			matrix{y, columns}.from(t0), true)
 	})
 }
 
-// turn transposes rows x (q, n), for compare.
-func (k *delta) turn(x matrix, n int) { kernel.Transpose(k.q, n, k.turned, k.q, x.x, x.ld) }
+// turn transposes x (q, n), for compare.
+func (k *delta) turn(x []float32, n int) { kernel.Transpose(k.q, n, k.turned, k.q, x, n) }
 
-// compare computes the products of rows x (q, n) and of the rows that turn got, up to the ends of parts.
-func (k *delta) compare(x matrix, n int, y []float32) {
+// compare computes the products of the rows of x (q, n) and of the rows that turn got, up to the ends of parts, with
+// zeros behind them.
+func (k *delta) compare(x []float32, n int, y []float32) {
+	clear(y[:k.q*k.q])
 	k.parts(func(t0, t1 int) {
-		product(kernel.NN, t1-t0, t1, n, x.from(t0), matrix{k.turned, k.q}, matrix{y, k.q}.from(t0), false)
+		product(kernel.NN, t1-t0, t1, n, matrix{x, n}.from(t0), matrix{k.turned, k.q}, matrix{y, k.q}.from(t0), false)
 	})
 }
 
@@ -177,7 +204,8 @@ func (k *delta) read(r int, s []float32, y matrix) {
 func (k *delta) advance(next, s []float32) {
 	k.fade(next, s)
 	for _, w := range k.writers {
-		product(kernel.TN, k.dk, k.dv, k.q, matrix{k.writes[w], k.dk}, k.values(w), matrix{next, k.dv}, true)
+		product(kernel.TN, k.dk, k.dv, k.q, matrix{k.writes[w], k.dk}, matrix{k.values(w), k.dv},
+			matrix{next, k.dv}, true)
 	}
 }
 

@@ -9,8 +9,8 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 //	d(qa) = dY·Xᵀ,   d(pa) = dX·Xᵀ,   dQ = dY·Sᵀ,   dP = dX·Sᵀ,   dA = X·dSᵀ, and with V for X d(qk), d(pk) and dK
 //	dS ← D·dS + Qᵀ·dY + Pᵀ·dX
 //
-// X is kept from forward: that is dv floats of each position and head. The states before blocks are computed again from
-// it by one product for each: to keep them would take dk·dv/deltaBlock floats, four times as much for heads of 128
+// X is kept from forward: that is dv floats of each position and head. The states before most blocks are computed again
+// from it by one product for each: to keep all would take dk·dv/deltaBlock floats, four times as much for heads of 128
 // components.
 //
 // All decays are exponentials of sums of g. The gradient of a g is the sum over the decays that it is part of. It is
@@ -30,23 +30,19 @@ func (o *deltaOp) Backward(eng *Engine) {
 	o.eachHeads(o.Heads/o.KeyHeads, w.heads)
 }
 
-// deltaSegment is the most blocks whose first states are held at once. Of longer rows one state for each such segment
-// is held besides, and the others are computed when it is its turn.
-const deltaSegment = 128
-
 // deltaGrad is what a task of Backward has besides.
 type deltaGrad struct {
 	*delta
 	w *deltaGrads
 
 	back    []float32       // dY and dX, one behind the other (2·q, dv)
-	given   []float32       // dV (q, dv)
+	given   []float32       // dV, unless it is dX (q, dv)
 	dreads  [2][]float32    // (q, dk), one behind the other
 	dwrites [2][]float32    // (q, dk)
 	dscores [2][2][]float32 // (q, q)
 	ddecay  []float32       // of the exponent of the state's decay, one number or dk
 
-	din, dout [2]matrix // gradients of readers and writers as they are given, nil where one is not wanted
+	din, dout [2][]float32 // gradients of readers and writers as they are given (q, dk)
 	numberGrads
 	rowGrads
 }
@@ -56,48 +52,42 @@ func (w *deltaGrads) heads(k *delta, row, h int) {
 	heads := w.Heads / w.KeyHeads
 	n, q, blocks := heads*w.dk*w.dv, min(deltaBlock, w.rows.Longest()), w.cuts.of(row)
 	held := min(blocks, deltaSegment)
-	segments := (blocks + held - 1) / held
 	g := deltaGrad{delta: k, w: w}
-	buf := getFloats((held+segments+1)*n + 3*q*w.dv + 4*q*w.dk + 4*q*q + w.dk + g.sizeNumbers(q) + g.sizeRows(q))
+	buf := getFloats((held+1)*n + 3*q*w.dv + 8*q*w.dk + 4*q*q + w.dk + g.sizeNumbers(q) + g.sizeRows(q))
 	defer putFloats(buf)
 	f := floats(*buf)
-	ds, borders, firsts := f.take(n), f.take(held*n), f.take(segments*n)
+	ds, borders := f.take(n), f.take(held*n)
 	g.back, g.given, g.dreads[byQ], g.dwrites = f.take(2*q*w.dv), f.take(q*w.dv), f.take(2*q*w.dk), f.two(q*w.dk)
-	g.dscores, g.ddecay = f.four(q*q), f.take(w.dk)
+	g.dscores, g.ddecay, g.din, g.dout = f.four(q*q), f.take(w.dk), f.two(q*w.dk), f.two(q*w.dk)
+	if !g.free() {
+		g.din[byP], g.dout[byA] = g.dout[byK], g.dout[byK]
+	}
 	if g.ByRow() {
 		g.makeRows(&f, q)
 	} else {
 		g.makeNumbers(&f, q)
 	}
 	before, _ := w.carried.at(row)
-	copyOrClear(firsts[:n], before, h/heads)
 	copyOrClear(ds, w.states[row].after, h/heads)
 
 	border := func(b int) []float32 { return borders[b%held*n:][:n] } // the states before block b
-	// advance computes the states after block b.
-	advance := func(next, states []float32, b int) {
-		k.start(w.first[row]+b, h)
-		for j := range heads {
-			k.headEnds(h + j)
-			k.advance(w.stateOf(next, j), w.stateOf(states, j))
+	for lo := (blocks - 1) / held * held; lo >= 0; lo -= held {
+		hi := min(blocks, lo+held)
+		if lo == 0 {
+			copyOrClear(border(0), before, h/heads)
+		} else {
+			copy(border(lo), w.border(w.first[row]+lo, h))
 		}
-	}
-	for i := range segments - 1 {
-		next := firsts[(i+1)*n:][:n]
-		copy(next, firsts[i*n:])
-		for b := i * held; b < (i+1)*held; b++ {
-			advance(next, next, b)
-		}
-	}
-	for i := segments - 1; i >= 0; i-- {
-		lo, hi := i*held, min(blocks, (i+1)*held)
-		copy(border(lo), firsts[i*n:])
 		for b := lo; b < hi-1; b++ {
-			advance(border(b+1), border(b), b)
+			k.start(w.first[row]+b, h)
+			for j := range heads {
+				k.headEnds(h + j)
+				k.advance(w.stateOf(border(b+1), j), w.stateOf(border(b), j))
+			}
 		}
 		for b := hi - 1; b >= lo; b-- {
 			k.start(w.first[row]+b, h)
-			k.compareKeys()
+			k.queries()
 			g.startKeys()
 			for j := range heads {
 				k.head(h + j)
@@ -114,21 +104,25 @@ func (w *deltaGrads) heads(k *delta, row, h int) {
 func (g *deltaGrad) head(s, ds []float32) {
 	k, q, dk, dv := g.delta, g.q, g.dk, g.dv
 	state, dstate := matrix{s, dv}, matrix{ds, dv}
-	dy, dx, given := matrix{g.back, dv}, matrix{g.back, dv}.from(q), matrix{g.given, dv}
-	g.at(g.w.dy, g.Heads*dv, g.h*dv).copyTo(dy, q, dv)
+	dy, dx, given := g.back[:q*dv], g.back[q*dv:], g.given
+	k.gather(dy, g.w.dy, g.Heads, g.h, dv)
+	if g.free() {
+		clear(g.din[byP][:q*dk])
+		clear(g.dout[byA][:q*dk])
+	}
 	for _, w := range g.writers {
 		to := dx
 		if w == byK {
 			to = given
 		}
-		product(kernel.NN, q, dv, dk, matrix{g.writes[w], dk}, dstate, to, false)
+		product(kernel.NN, q, dv, dk, matrix{g.writes[w], dk}, dstate, matrix{to, dv}, false)
 		k.upper(g.scores[byQ][w], dy, to, dv)
-		product(kernel.NT, q, dk, dv, g.values(w), dstate, matrix{g.dwrites[w], dk}, false)
+		product(kernel.NT, q, dk, dv, matrix{g.values(w), dv}, dstate, matrix{g.dwrites[w], dk}, false)
 	}
 	rows := q // of what is read
 	if g.solves() {
 		rows = 2 * q
-		kernel.SolveUpper(dx.x, dx.ld, g.scores[byP][byA], q, q, dv)
+		kernel.SolveUpper(dx, dv, g.scores[byP][byA], q, q, dv)
 		if g.free() {
 			k.upper(g.scores[byP][byK], dx, given, dv)
 		} else {
@@ -138,28 +132,54 @@ func (g *deltaGrad) head(s, ds []float32) {
 	for _, w := range g.writers {
 		k.turn(g.values(w), dv)
 		for _, r := range g.readers {
-			k.compare(dy.from(r*q), dv, g.dscores[r][w])
+			k.compare(g.back[r*q*dv:], dv, g.dscores[r][w])
 		}
 	}
-	if to := g.at(g.w.to.v, g.Heads*dv, g.h*dv); to.x != nil {
-		for t := range q {
-			kernel.Add(to.row(t)[:dv], given.row(t)[:dv])
-		}
-	}
+	g.spread(g.w.to.v, given, g.Heads, g.h, dv)
 	g.decayGrad(s, ds)
 	k.fade(ds, ds)
 	if g.dreads[byP] = g.dreads[byQ][q*dk:]; g.fromZero {
 		clear(g.dreads[byQ][:rows*dk])
 	} else {
-		product(kernel.NT, rows, dk, dv, dy, state, matrix{g.dreads[byQ], dk}, false)
-		product(kernel.TN, dk, dv, rows, matrix{g.reads[byQ], dk}, dy, dstate, true)
+		product(kernel.NT, rows, dk, dv, matrix{g.back, dv}, state, matrix{g.dreads[byQ], dk}, false)
+		product(kernel.TN, dk, dv, rows, matrix{g.reads[byQ], dk}, matrix{g.back, dv}, dstate, true)
 	}
-	g.places()
 	if g.ByRow() {
 		g.rows()
 	} else {
 		g.numbers()
 	}
+	if g.free() {
+		g.spread(g.w.to.b, g.din[byP], g.Heads, g.h, dk)
+		g.spread(g.w.to.a, g.dout[byA], g.Heads, g.h, dk)
+	}
+}
+
+// spread adds the rows of a block x (q, n) to those of a head in a gradient, if that is wanted, as gather takes them.
+func (g *deltaGrad) spread(to, x []float32, heads, h, n int) {
+	if at := g.at(to, heads*n, h*n); at.x != nil {
+		kernel.AxpyRows(at.x, at.ld, x, n, deltaOne[:], 0, g.q, n)
+	}
+}
+
+var deltaOne = [1]float32{1}
+
+// startKeys begins the gradients of what heads of one key head share.
+func (g *deltaGrad) startKeys() {
+	clear(g.din[byQ][:g.q*g.dk])
+	clear(g.dout[byK][:g.q*g.dk])
+	if !g.ByRow() {
+		g.startProducts()
+	}
+}
+
+// endKeys ends them.
+func (g *deltaGrad) endKeys() {
+	if !g.ByRow() {
+		g.endProducts()
+	}
+	g.spread(g.w.to.q, g.din[byQ], g.KeyHeads, g.KeyHead(g.h), g.dk)
+	g.spread(g.w.to.k, g.dout[byK], g.KeyHeads, g.KeyHead(g.h), g.dk)
 }
 
 // decayGrad computes the gradient of the exponent of the state's decay.
@@ -170,15 +190,5 @@ func (g *deltaGrad) decayGrad(s, ds []float32) {
 	}
 	for i, d := range g.decay {
 		g.ddecay[i] = d * kernel.Dot(s[i*g.dv:][:g.dv], ds[i*g.dv:][:g.dv])
-	}
-}
-
-// places finds where the gradients of the head's readers and writers go.
-func (g *deltaGrad) places() {
-	keys, wide, key := g.KeyHeads*g.dk, g.Heads*g.dk, g.KeyHead(g.h)*g.dk
-	g.din[byQ], g.dout[byK] = g.at(g.w.to.q, keys, key), g.at(g.w.to.k, keys, key)
-	g.din[byP], g.dout[byA] = g.at(g.w.to.b, wide, g.h*g.dk), g.at(g.w.to.a, wide, g.h*g.dk)
-	if !g.free() {
-		g.din[byP], g.dout[byA] = g.dout[byK], g.dout[byK]
 	}
 }

@@ -8,36 +8,31 @@ type numberGrads struct {
 	exponents []float32       // of those of between (q, q)
 	ones      []float32       // (q)
 	sums      []float32       // scratch (q)
-	unused    []float32       // (dk)
 	upTo, on  []float64       // of exponents from the border before up to a position, and of those from it on (q)
 }
 
-func (g *deltaGrad) sizeNumbers(q int) int { return 5*q*q + 2*q + g.dk }
+func (g *deltaGrad) sizeNumbers(q int) int { return 5*q*q + 2*q }
 
 func (g *deltaGrad) makeNumbers(f *floats, q int) {
 	g.numberGrads = numberGrads{dproducts: f.four(q * q), exponents: f.take(q * q), ones: f.take(q), sums: f.take(q),
-		unused: f.take(g.dk), upTo: make([]float64, q), on: make([]float64, q)}
+		upTo: make([]float64, q), on: make([]float64, q)}
 	for i := range g.ones {
 		g.ones[i] = 1
 	}
 }
 
-// startKeys begins the gradients of the products that heads of one key head share.
-func (g *deltaGrad) startKeys() {
-	if !g.ByRow() {
-		for i := range 2 {
-			for j := range 2 {
-				clear(g.dproducts[i][j][:g.q*g.q])
-			}
+// startProducts begins the gradients of the products that heads of one key head share.
+func (g *deltaGrad) startProducts() {
+	for i := range 2 {
+		for j := range 2 {
+			clear(g.dproducts[i][j][:g.q*g.q])
 		}
 	}
 }
 
-// endKeys is the backward of compareKeys.
-func (g *deltaGrad) endKeys() {
-	switch {
-	case g.ByRow():
-	case g.solves() && !g.free():
+// endProducts is the backward of compareKeys.
+func (g *deltaGrad) endProducts() {
+	if g.solves() && !g.free() {
 		g.compared(byQ, byA)
 		// Keys by keys: the gradient of a key is that of a reader and of a writer.
 		d := g.dproducts[byP][byA]
@@ -46,22 +41,16 @@ func (g *deltaGrad) endKeys() {
 				d[s*g.q+t] = d[t*g.q+s]
 			}
 		}
-		if to := g.dout[byA]; to.x != nil {
-			product(kernel.NN, g.q, g.dk, g.q, matrix{d, g.q}, g.out[byA], to, true)
-		}
-	default:
+		product(kernel.NN, g.q, g.dk, g.q, matrix{d, g.q}, matrix{g.out[byA], g.dk}, matrix{g.dout[byA], g.dk}, true)
+	} else {
 		g.compared(byQ, byK)
 	}
 }
 
 // compared is the backward of products of readers and writers.
 func (g *deltaGrad) compared(r, w int) {
-	if to := g.din[r]; to.x != nil {
-		g.lower(g.dproducts[r][w], g.out[w], to, g.dk, true)
-	}
-	if to := g.dout[w]; to.x != nil {
-		g.upper(g.dproducts[r][w], g.in[r], to, g.dk)
-	}
+	g.lower(g.dproducts[r][w], g.out[w], matrix{g.din[r], g.dk}, g.dk, true)
+	g.upper(g.dproducts[r][w], g.in[r], g.dout[w], g.dk)
 }
 
 // numbers is the backward of numberEnds and numberScores.
@@ -116,14 +105,10 @@ func (g *deltaGrad) betas() {
 	if g.Beta == nil {
 		return
 	}
-	q, sums := g.q, g.sums[:g.q]
-	clear(sums)
-	for t := range q {
-		row := g.exponents[t*q:][:t+1]
-		kernel.Add(sums[:t+1], row)
-		kernel.Mul(row, g.beta[:t+1])
-	}
-	for t, v := range sums {
+	q := g.q
+	kernel.RowSums(q, q, g.exponents, q, g.ones, g.sums, false)
+	kernel.MulMatrix(g.exponents, q, g.exponents, q, g.beta, 0, q, q)
+	for t, v := range g.sums[:q] {
 		g.addBeta(t, v)
 	}
 }
@@ -141,7 +126,7 @@ func (g *deltaGrad) fromBorder(r int) {
 	if r == byP && g.free() {
 		before = 1 // it reads before the decay
 	}
-	g.addTimes(g.din[r], g.starts[r], g.dreads[r], matrix{g.reads[r], g.dk})
+	g.addTimes(g.din[r], g.starts[r], g.dreads[r], g.reads[r])
 	for t := before; t < g.q; t++ {
 		g.upTo[t-before] += float64(g.sums[t])
 	}
@@ -158,27 +143,28 @@ func (g *deltaGrad) toBorder(w int) {
 	}
 }
 
-// addTimes adds rows of d times factors to rows, where they are wanted, and sets sums to the products of d and w.
-func (g *deltaGrad) addTimes(to matrix, factors, d []float32, w matrix) {
-	if to.x == nil {
-		to = matrix{g.unused, 0}
-	}
-	kernel.AxpyDots(g.sums, to.x, to.ld, factors, d, g.dk, w.x, w.ld, g.q, g.dk)
+// addTimes adds the rows of d times factors to rows, and sets sums to the products of the rows of d and w.
+func (g *deltaGrad) addTimes(to, factors, d, w []float32) {
+	kernel.AxpyDots(g.sums, to, g.dk, factors, d, g.dk, w, g.dk, g.q, g.dk)
 }
 
 // steps adds up the gradients of g. The exponent of between[t, s] is the sum of g from s+1 to t. So to the gradient of
-// g at i belong those of t ≥ i and s < i: sums[s] is the sum over the rows from t on.
+// g at i belong those of t ≥ i and s < i: each row gets the sum over the rows from it on.
 func (g *deltaGrad) steps() {
 	to, q, sums := g.at(g.w.to.g, g.Heads, g.h), g.q, g.sums[:g.q]
 	if to.x == nil {
 		return
 	}
-	clear(sums)
+	for t := q - 1; t > 0; t-- {
+		g.exponents[t*q+t] = 0
+		kernel.Add(g.exponents[(t-1)*q:][:t-1], g.exponents[t*q:][:t-1])
+	}
+	g.exponents[0] = 0
+	kernel.RowDots(q, q, g.exponents, q, g.ones, sums)
 	ahead := float64(g.ddecay[0])
 	for t := q - 1; t >= 0; t-- {
-		kernel.Add(sums[:t], g.exponents[t*q:][:t])
 		ahead += g.upTo[t]
-		g.upTo[t] = ahead + float64(kernel.Dot(sums[:t], g.ones[:t]))
+		g.upTo[t] = ahead + float64(sums[t])
 	}
 	behind := 0.0
 	for t := range q {

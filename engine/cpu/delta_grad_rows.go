@@ -10,6 +10,7 @@ type rowGrads struct {
 	dreadPart []float32    // of a reader (q, dk)
 	sum       []float32    // of gradients of exponents (dk)
 	dummy     []float32    // (dk)
+	dots      []float32    // scratch (q)
 	work      []float32
 }
 
@@ -17,13 +18,13 @@ func (g *deltaGrad) sizeRows(q int) int {
 	if !g.ByRow() {
 		return 0
 	}
-	return (6*q+2)*g.dk + kernel.DecayedWork
+	return (6*q+2)*g.dk + q + kernel.DecayedWork
 }
 
 func (g *deltaGrad) makeRows(f *floats, q int) {
 	n := q * g.dk
 	g.rowGrads = rowGrads{dg: f.take(n), dreadIn: f.two(n), dwriteIn: f.two(n), dreadPart: f.take(n), sum: f.take(g.dk),
-		dummy: f.take(g.dk), work: f.take(kernel.DecayedWork)}
+		dummy: f.take(g.dk), dots: f.take(q), work: f.take(kernel.DecayedWork)}
 	for w := range 2 { // where there is no p, its scores have none
 		clear(g.dscores[byP][w])
 	}
@@ -56,7 +57,7 @@ func (g *deltaGrad) rows() {
 	for _, w := range g.writers {
 		g.writeInBack(w)
 	}
-	g.addRows(g.at(g.w.to.g, g.Heads*dk, g.h*dk), g.dg)
+	g.spread(g.w.to.g, g.dg, g.Heads, g.h, dk)
 }
 
 // readExponents adds to the gradients of g at [t0, t1) those of the exponents of what readers are multiplied by: of
@@ -129,37 +130,24 @@ func (g *deltaGrad) writersBack(w, t0, t1 int) {
 func (g *deltaGrad) readInBack(r int) {
 	k, q, dk, d := g.delta, g.q, g.dk, g.dreadIn[r]
 	if r == byQ || g.free() {
-		g.addRows(g.din[r], d)
+		kernel.Add(g.din[r][:q*dk], d[:q*dk])
 		return
 	}
 	// -e^g ⊙ k
 	kernel.MulAdd(g.dg[:q*dk], d[:q*dk], k.readIn[r][:q*dk])
-	if to := g.din[r]; to.x != nil {
-		kernel.Scale(d[:q*dk], -1)
-		kernel.MulAddMatrix(to.x, to.ld, d, dk, k.each, dk, q, dk)
-	}
+	kernel.Scale(d[:q*dk], -1)
+	kernel.MulAdd(g.din[r][:q*dk], d[:q*dk], k.each[:q*dk])
 }
 
 // writeInBack is the backward of a writer as it is given.
 func (g *deltaGrad) writeInBack(w int) {
-	d, to := g.dwriteIn[w], g.dout[w]
+	q, dk, d := g.q, g.dk, g.dwriteIn[w]
 	if g.Beta == nil {
-		g.addRows(to, d)
+		kernel.Add(g.dout[w][:q*dk], d[:q*dk])
 		return
 	}
-	for t := range g.q {
-		g.addBeta(t, kernel.Dot(d[t*g.dk:][:g.dk], g.out[w].row(t)[:g.dk]))
-	}
-	if beta := g.at(g.Beta.Data(), g.Heads, g.h); to.x != nil {
-		kernel.AxpyRows(to.x, to.ld, d, g.dk, beta.x, beta.ld, g.q, g.dk)
+	kernel.AxpyDots(g.dots, g.dout[w], dk, g.beta, d, dk, g.out[w], dk, q, dk)
+	for t, v := range g.dots[:q] {
+		g.addBeta(t, v)
 	}
 }
-
-// addRows adds x (q, dk) to rows, where they are wanted.
-func (g *deltaGrad) addRows(to matrix, x []float32) {
-	if to.x != nil {
-		kernel.AxpyRows(to.x, to.ld, x, g.dk, deltaOne[:], 0, g.q, g.dk)
-	}
-}
-
-var deltaOne = [1]float32{1}

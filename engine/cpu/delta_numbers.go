@@ -5,7 +5,7 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 // numberDecays are decays of one number for all rows of a head's state. Scores are then products of readers and writers
 // times a decay: products of queries and keys are the same for all heads that share a key head.
 type numberDecays struct {
-	g, beta  []float32       // (q)
+	g        []float32       // (q)
 	starts   [2][]float32    // what readers are multiplied by: decays from the border before, of p with its sign (q)
 	toEnd    []float32       // the decays to the border after (q)
 	ends     []float32       // what writers are multiplied by: toEnd, with β times it (q)
@@ -14,10 +14,10 @@ type numberDecays struct {
 	products [2][2][]float32 // of readers and writers, up to the ends of parts (q, q)
 }
 
-func (k *delta) sizeNumbers(q int) int { return 6*q*q + 6*q }
+func (k *delta) sizeNumbers(q int) int { return 6*q*q + 5*q }
 
 func (k *delta) makeNumbers(f *floats, q int) {
-	k.numberDecays = numberDecays{g: f.take(q), beta: f.take(q), starts: f.two(q), toEnd: f.take(q), ends: f.take(q),
+	k.numberDecays = numberDecays{g: f.take(q), starts: f.two(q), toEnd: f.take(q), ends: f.take(q),
 		between: f.take(q * q), weights: f.take(q * q), products: f.four(q * q)}
 	if k.Beta == nil {
 		k.ends, k.weights = k.toEnd, k.between
@@ -26,9 +26,6 @@ func (k *delta) makeNumbers(f *floats, q int) {
 
 // compareKeys computes the products that heads of one key head share.
 func (k *delta) compareKeys() {
-	if k.ByRow() {
-		return
-	}
 	k.turn(k.out[byK], k.dk)
 	if k.solves() && !k.free() {
 		k.compare(k.in[byQ], k.dk, k.products[byQ][byA])
@@ -52,13 +49,10 @@ func (k *delta) numberEnds() {
 	kernel.ExpShift(k.toEnd[:q], 0, 1)
 	k.decay[0] = kernel.Exp(sum)
 	if k.Beta != nil {
-		for t := range q {
-			k.beta[t] = k.Beta.Data()[at+t*k.Heads]
-		}
 		kernel.MulInto(k.ends[:q], k.toEnd[:q], k.beta[:q])
 	}
 	for _, w := range k.writers {
-		kernel.ScaleRows(k.writes[w], k.dk, k.out[w].x, k.out[w].ld, k.ends, 1, q, k.dk)
+		kernel.ScaleRows(k.writes[w], k.dk, k.out[w], k.dk, k.ends, 1, q, k.dk)
 	}
 }
 
@@ -67,13 +61,11 @@ func (k *delta) numberScores() {
 	q := k.q
 	k.startDecays()
 	for _, r := range k.readers {
-		kernel.ScaleRows(k.reads[r], k.dk, k.in[r].x, k.in[r].ld, k.starts[r], 1, q, k.dk)
+		kernel.ScaleRows(k.reads[r], k.dk, k.in[r], k.dk, k.starts[r], 1, q, k.dk)
 	}
 	kernel.Decays(k.between[:q*q], k.g[:q])
 	if k.Beta != nil {
-		for t := range q {
-			kernel.MulInto(k.weights[t*q:][:q], k.between[t*q:][:q], k.beta[:q])
-		}
+		kernel.MulMatrix(k.weights, q, k.between, q, k.beta, 0, q, q)
 	}
 	if k.free() {
 		k.turn(k.out[byK], k.dk)

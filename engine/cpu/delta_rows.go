@@ -12,8 +12,8 @@ type rowDecays struct {
 	upTo      []float32    // from each position to the end of its part (q, dk)
 	total     []float32    // of each part (parts, dk)
 	passed    []float32    // over the parts before (dk)
-	readIn    [2][]float32 // readers (q, dk)
-	writeIn   [2][]float32 // writers (q, dk)
+	readIn    [2][]float32 // readers, as they are given or -e^g ⊙ k (q, dk)
+	writeIn   [2][]float32 // writers, as they are given or β·k (q, dk)
 	readPart  [2][]float32 // readers, decayed from the start of their part (q, dk)
 	writePart [2][]float32 // for each part but the first the writers before it, decayed to its start
 	lanes     []float32    // writers of a part, transposed (dk, deltaPart)
@@ -23,7 +23,7 @@ func (k *delta) sizeRows(q int) int {
 	if !k.ByRow() {
 		return 0
 	}
-	return (9*q + 2*earlierRows(q) + partsOf(q) + 1 + deltaPart) * k.dk
+	return (7*q + 2*earlierRows(q) + partsOf(q) + 1 + deltaPart) * k.dk
 }
 
 // partsOf is the number of parts of q positions, earlierRows the positions before each of them added up.
@@ -33,8 +33,11 @@ func earlierRows(q int) int { return deltaPart * partsOf(q) * (partsOf(q) - 1) /
 func (k *delta) makeRows(f *floats, q int) {
 	n := q * k.dk
 	k.rowDecays = rowDecays{each: f.take(n), since: f.take(n), upTo: f.take(n), total: f.take(partsOf(q) * k.dk),
-		passed: f.take(k.dk), readIn: f.two(n), writeIn: f.two(n), readPart: f.two(n),
+		passed: f.take(k.dk), readIn: k.in, writeIn: k.out, readPart: f.two(n),
 		writePart: f.two(earlierRows(q) * k.dk), lanes: f.take(deltaPart * k.dk)}
+	if k.Beta != nil {
+		k.readIn[byP], k.writeIn[byA] = f.take(n), f.take(n)
+	}
 }
 
 // earlier are the writers before t0, where a part starts or the block ends, decayed to it.
@@ -61,10 +64,7 @@ func (k *delta) rowEnds() {
 	for _, w := range k.writers {
 		in := k.writeIn[w]
 		if k.Beta != nil {
-			beta := k.at(k.Beta.Data(), k.Heads, k.h)
-			kernel.ScaleRows(in, dk, k.out[w].x, k.out[w].ld, beta.x, beta.ld, q, dk)
-		} else {
-			k.out[w].copyTo(matrix{in, dk}, q, dk)
+			kernel.ScaleRows(in, dk, k.out[w], dk, k.beta, 1, q, dk)
 		}
 		k.parts(func(t0, t1 int) {
 			to, at := k.earlier(w, t1), t0*dk
@@ -77,15 +77,13 @@ func (k *delta) rowEnds() {
 // rowScores computes what is decayed from the border before the block, and the scores.
 func (k *delta) rowScores() {
 	q, dk := k.q, k.dk
-	k.in[byQ].copyTo(matrix{k.readIn[byQ], dk}, q, dk)
 	p := byQ // what stands for p in the form that has none
 	if k.solves() {
-		if p = byP; k.free() {
-			k.in[byP].copyTo(matrix{k.readIn[byP], dk}, q, dk)
-		} else {
-			kernel.MulMatrix(k.readIn[byP], dk, k.each, dk, k.out[byK].x, k.out[byK].ld, q, dk)
-			kernel.Scale(k.readIn[byP][:q*dk], -1)
-		}
+		p = byP
+	}
+	if k.Beta != nil {
+		kernel.MulInto(k.readIn[byP][:q*dk], k.each[:q*dk], k.out[byK][:q*dk])
+		kernel.Scale(k.readIn[byP][:q*dk], -1)
 	}
 	fill(k.passed, 1)
 	k.parts(func(t0, t1 int) {

@@ -31,7 +31,7 @@ func (k *deltaStep) row(row, h int, s []float32) {
 	for t := k.rows.From(row); t < k.rows.From(row)+k.rows.Len(row); t++ {
 		k.at(t, h, s)
 		if k.deltaOp.x != nil {
-			copy(k.deltaOp.x[(t*k.Heads+h)*k.dv:], k.x)
+			copy(k.kept(h, t), k.x)
 		}
 	}
 }
