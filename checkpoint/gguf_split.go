@@ -120,7 +120,7 @@ func (f *File) splitValue(key string, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(fmt.Sprint(v))
 	if err != nil || n < 0 || n > most {
-		return 0, fmt.Errorf("%s: found %.60v, want a whole number from 0 to %d", key, v, most)
+		return 0, fmt.Errorf("%s: found %s, want a whole number from 0 to %d", key, brief.Value(v), most)
 	}
 	return n, nil
 }

@@ -12,6 +12,9 @@ import (
 // GroupTypes returns the types of rows of integers that hold all elements of t exactly, the smallest first: Int8, Int4
 // or Int4Min, or none. Of the factors and least numbers of Q4_K, of 17 bits, such a row has the first 11.
 func (t *Tensor) GroupTypes() []DType {
+	if t.order != nil && t.columns/len(t.order)%groupLen != 0 {
+		return nil
+	}
 	switch t.DType {
 	case Q4_0, Int4:
 		return []DType{Int4, Int8}
@@ -39,6 +42,11 @@ func (t *Tensor) ReadGroups(j int, q []int8, factor, least []uint16) (scale floa
 	})
 	if err == nil {
 		err = checkGroups(j, scale, factor, least)
+	}
+	if err == nil && t.order != nil {
+		reorder(q, t.order)
+		reorder(factor, t.order)
+		reorder(least, t.order)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("tensor %q: %w", t.Name, err)

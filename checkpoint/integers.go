@@ -59,22 +59,25 @@ func (t *Tensor) rowLen() int {
 	return t.Shape[len(t.Shape)-1]
 }
 
-// integerBytes is the number of bytes of the rows that n elements lie in, counted from the first element.
-func (t *Tensor) integerBytes(n int) (int, bool) {
+// inRows reports whether only whole rows can be read: those of integers, and those of another order.
+func (t *Tensor) inRows() bool { return t.DType.integers() || t.order != nil }
+
+// rowsBytes is the number of bytes of the rows that n elements lie in, counted from the first element.
+func (t *Tensor) rowsBytes(n int) (int, bool) {
 	k := t.rowLen()
-	size := t.DType.RowBytes(k)
+	size := t.rowBytes(k)
 	if size == 0 || n > math.MaxInt-k-t.skip {
 		return 0, false
 	}
 	return mul((t.skip+n+k-1)/k, size)
 }
 
-// integerPart is Part of rows of integers.
-func (t *Tensor) integerPart(at, n int) Tensor {
+// rowsPart is Part where only whole rows can be read.
+func (t *Tensor) rowsPart(at, n int) Tensor {
 	k, from := t.rowLen(), t.skip+at
-	part := Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, home: t.home, columns: k, skip: from % k}
-	size, _ := part.integerBytes(n)
-	part.Data = t.Data[from/k*t.DType.RowBytes(k):][:size]
+	part := Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, home: t.home, columns: k, skip: from % k, order: t.order}
+	size, _ := part.rowsBytes(n)
+	part.Data = t.Data[from/k*t.rowBytes(k):][:size]
 	return part
 }
 
@@ -152,8 +155,8 @@ func (t *Tensor) bytes() (int, bool) {
 	if !ok {
 		return 0, false
 	}
-	if t.DType.integers() {
-		return t.integerBytes(n)
+	if t.inRows() {
+		return t.rowsBytes(n)
 	}
 	block, size := t.DType.Block()
 	return mul(n/block, size)

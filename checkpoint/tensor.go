@@ -50,15 +50,16 @@ type Tensor struct {
 
 	home *mapping // of the file that Data is mapped from; nil for none
 
-	columns, skip int              // of rows of integers: their length, and what is left out of the first
+	columns, skip int              // of rows of integers or of another order: their length, and what the first lacks
+	order         []int            // of the pieces of a row, see Reordered; nil where Data has it
 	pieces        iter.Seq[[]byte] // instead of Data, which is made as it is written
 }
 
 // Part is the n elements of t from element at on, as a tensor with one axis. Both are whole blocks of a type that
 // quantizes blocks.
 func (t *Tensor) Part(at, n int) Tensor {
-	if t.DType.integers() {
-		return t.integerPart(at, n)
+	if t.inRows() {
+		return t.rowsPart(at, n)
 	}
 	data := t.Data[t.DType.bytes(at):][:t.DType.bytes(n)]
 	return Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, Data: data, home: t.home}
@@ -152,6 +153,9 @@ func floats[T float32 | float64](t *Tensor) ([]T, error) {
 
 // readFloats converts the elements of a tensor into out.
 func readFloats[T float32 | float64](t *Tensor, out []T) error {
+	if t.order != nil {
+		return readReordered(t, out)
+	}
 	switch t.DType {
 	case F64, F32, F16, BF16:
 	default:
@@ -262,7 +266,7 @@ func (t *Tensor) check() (int, error) {
 	}
 	want, ok := t.bytes()
 	n := t.Elements()
-	if !ok || n%max(1, block) != 0 {
+	if !ok || t.order == nil && n%max(1, block) != 0 {
 		return 0, fmt.Errorf("tensor %q: shape %v is not possible", t.Name, t.Shape)
 	}
 	if len(t.Data) != want && t.pieces == nil {

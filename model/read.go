@@ -141,7 +141,7 @@ func (l *filling) matrix(i int, bad *firstBad) engine.Matrix {
 			use(x)
 		})
 	}}
-	if sources := l.sources[i]; len(sources) == 1 && sources[0].DType == checkpoint.BF16 {
+	if sources := l.sources[i]; len(sources) == 1 && sources[0].DType == checkpoint.BF16 && sources[0].InOrder() {
 		var seen sync.Map // number of rows known to be finite, as rows are read twice
 		m.BF16 = func(j, rows int, use func([]byte)) {
 			part := sources[0].Part(j*k, rows*k)

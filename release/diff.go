@@ -263,7 +263,10 @@ func typeOfParts(parts []checkpoint.Tensor) checkpoint.DType {
 	return checkpoint.DType(strings.Join(types, "+"))
 }
 
-func sameForm(a, b checkpoint.Tensor) bool { return a.DType == b.DType && len(a.Data) == len(b.Data) }
+// sameForm reports whether tensors with the same data have the same values.
+func sameForm(a, b checkpoint.Tensor) bool {
+	return a.DType == b.DType && len(a.Data) == len(b.Data) && a.InOrder() && b.InOrder()
+}
 
 func sameData(a, b checkpoint.Tensor) bool { return bytes.Equal(a.Data, b.Data) }
 

@@ -34,6 +34,9 @@ type ggufArch struct {
 
 	learned bool // LayerNorms, and learned positions
 
+	plusOne bool   // norms multiply by 1 + w
+	family  string // model_type of the models that are written as this rather than as another of the same layers
+
 	fixed map[string]string // options that llama.cpp does not read from a file
 }
 
@@ -69,6 +72,14 @@ var ggufArchs = map[string]ggufArch{
 	"qwen2": {model: ggufLlama, marks: "attn_q attn_k ffn_gate", mixers: "attention", mlp: "swiglu",
 		biases: "attn_q attn_k attn_v"},
 	"qwen3": {model: ggufLlama, marks: "attn_q attn_q_norm ffn_gate", mixers: "attention", mlp: "swiglu"},
+	"qwen35": {model: ggufQwen35, marks: "ssm_a ssm_alpha attn_qkv attn_q ffn_gate",
+		mixers: "gated-deltanet gated-attention", mlp: "swiglu", plusOne: true},
+	"qwen35moe": {model: ggufQwen35, marks: "ssm_a ssm_alpha attn_qkv attn_q ffn_gate_exps",
+		mixers: "gated-deltanet gated-attention", mlp: "swiglu-experts", plusOne: true,
+		fixed: map[string]string{"scale": "1"}},
+	qwen3NextArch: {model: ggufQwen35, marks: "ssm_a ssm_ba attn_qkv attn_q ffn_gate_exps",
+		mixers: "gated-deltanet gated-attention", mlp: "swiglu-experts", plusOne: true, family: "qwen3_next",
+		fixed: map[string]string{"scale": "1"}},
 }
 
 // ggufHead is the name of the head's weights. A head that shares the embedding's is left out.

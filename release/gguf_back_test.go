@@ -103,6 +103,35 @@ func lastBits(t *testing.T, a, b string, names []string) {
 	}
 }
 
+// writable are values of a file as WriteGGUF takes them.
+func writable(values map[string]any) map[string]any {
+	out := map[string]any{}
+	for key, v := range values {
+		switch x := v.(type) {
+		case uint64:
+			v = uint32(x)
+		case float64:
+			v = float32(x)
+		case []int64:
+			v = numbersOf[int32](x)
+		case []uint64:
+			v = numbersOf[uint32](x)
+		case []float64:
+			v = numbersOf[float32](x)
+		}
+		out[key] = v
+	}
+	return out
+}
+
+func numbersOf[T, F int32 | uint32 | float32 | int64 | uint64 | float64](x []F) []T {
+	all := make([]T, len(x))
+	for i, v := range x {
+		all[i] = T(v)
+	}
+	return all
+}
+
 // edited is the path of a GGUF file with other values and tensors.
 func edited(t *testing.T, path string, values map[string]any, tensors map[string]checkpoint.Tensor) string {
 	t.Helper()
@@ -111,23 +140,13 @@ func edited(t *testing.T, path string, values map[string]any, tensors map[string
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for key, v := range f.Values() {
-		if _, ok := values[key]; ok {
-			continue
+	if tensors == nil {
+		tensors = map[string]checkpoint.Tensor{}
+	}
+	for key, v := range writable(f.Values()) {
+		if _, ok := values[key]; !ok {
+			values[key] = v
 		}
-		switch x := v.(type) { // as WriteGGUF takes them
-		case uint64:
-			v = uint32(x)
-		case float64:
-			v = float32(x)
-		case []float64:
-			all := make([]float32, len(x))
-			for i, v := range x {
-				all[i] = float32(v)
-			}
-			v = all
-		}
-		values[key] = v
 	}
 	for _, name := range f.Names() {
 		if _, ok := tensors[name]; !ok {

@@ -240,6 +240,13 @@ func FuzzGGUFModel(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	for _, name := range []string{"qwen3_5", "qwen3_5_moe", "qwen3_next"} {
+		data, err := os.ReadFile(filepath.Join("..", "testdata", "golden", "13_gguf_"+name+"_a", "model.gguf"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	folder := filepath.Join("..", "testdata", "golden", "13_hf_falcon_h1_a") // with multipliers
 	texts, err := ChatTexts(folder)
 	if err != nil {

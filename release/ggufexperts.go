@@ -65,7 +65,7 @@ func ggufRouterNames(own string) []rename {
 	return []rename{
 		to(own+"router.weight", ggufRouter), to(own+"router.bias", "exp_probs_b.bias"),
 		to(own+"shared.gate.", "ffn_gate_shexp."), to(own+"shared.fc1.", "ffn_up_shexp."),
-		to(own+"shared.fc2.", "ffn_down_shexp."),
+		to(own+"shared.fc2.", "ffn_down_shexp."), to(own+"shared_gate.", "ffn_gate_inp_shexp."),
 		to(own+"narrow.", "ffn_latent_down."), to(own+"widen.", "ffn_latent_up."),
 	}
 }

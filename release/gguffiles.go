@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/tokenizer/gguf"
 )
 
@@ -114,7 +115,7 @@ func ggufGeneration(f *checkpoint.File, endIDs []int32) ([]byte, error) {
 		case isNumber && !s.whole:
 			said[s.field] = float32(x) // as the file has it: fewer digits
 		default:
-			return nil, fmt.Errorf("%s%s: found %.60v, want a number", prefix, s.key, v)
+			return nil, fmt.Errorf("%s%s: found %s, want a number", prefix, s.key, brief.Value(v))
 		}
 	}
 	if len(said) > 0 {

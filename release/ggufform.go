@@ -15,10 +15,13 @@ import (
 // ggufForm is how a tensor of a GGUF file differs from the tensor of published models that parameters are read from.
 // Reading and writing follow from it: parameter and stored are inverse.
 type ggufForm struct {
-	squeeze bool // (channels, 1, taps) is (channels, taps)
-	column  bool // (n) is (n, 1)
-	groups  int  // (n) is (groups, n/groups); 0 for none
-	negExp  bool // a is -exp(a)
+	squeeze bool  // (channels, 1, taps) is (channels, taps)
+	column  bool  // (n) is (n, 1)
+	groups  int   // (n) is (groups, n/groups); 0 for none
+	negExp  bool  // a is -exp(a)
+	plusOne bool  // w is 1 + w
+	row     bool  // (1, n) is (n)
+	columns []int // the places in a file of the pieces that the columns of a matrix are; nil where they are the same
 
 	// heads is the number of heads whose components i and i + half of the first rotated ones are adjacent, for
 	// llama.cpp's rotation of neighbours; 0 for none. rotated is 0 for all components of a head.
@@ -65,7 +68,8 @@ func (forms ggufForms) with(factors ggufForms) ggufForms {
 
 // same reports whether the tensor of the file is that of published models.
 func (form ggufForm) same() bool {
-	return !form.squeeze && !form.column && form.groups == 0 && !form.negExp && form.heads == 0 && form.factors == nil
+	return !form.squeeze && !form.column && form.groups == 0 && !form.negExp && !form.plusOne && !form.row &&
+		form.columns == nil && form.heads == 0 && form.factors == nil
 }
 
 // ggufExact is the beginning of the names of values that hold numbers of a vector before they were changed, where the
@@ -128,13 +132,18 @@ func (form ggufForm) parameter(x *checkpoint.Tensor) (*checkpoint.Tensor, error)
 		y.Shape = []int{x.Elements()}
 	case form.column && axes == 2 && x.Shape[1] == 1:
 		y.Shape = x.Shape[:1]
+	case form.row && axes == 1:
+		y.Shape = []int{1, x.Shape[0]}
+	case form.columns != nil && axes == 2 && x.Shape[1]%len(form.columns) == 0:
+		turned, err := x.Reordered(form.columns)
+		return &turned, err
 	}
 	if form.heads > 0 {
 		if err := form.reorder(&y); err != nil {
 			return x, err
 		}
 	}
-	if !form.negExp && form.factors == nil {
+	if !form.negExp && !form.plusOne && form.factors == nil {
 		return &y, nil
 	}
 	values, err := y.Float32()
@@ -148,6 +157,11 @@ func (form ggufForm) parameter(x *checkpoint.Tensor) (*checkpoint.Tensor, error)
 					i, len(values))
 			}
 			values[i] = shortest(math.Log(float64(-v)), v, minusExp)
+		}
+	}
+	if form.plusOne {
+		for i, v := range values {
+			values[i] = shortest(float64(v)-1, v, plusOne)
 		}
 	}
 	form.eachFactor(y.Shape, values, func(rows []float32, by float64) {
@@ -164,6 +178,8 @@ func (form ggufForm) parameter(x *checkpoint.Tensor) (*checkpoint.Tensor, error)
 }
 
 func minusExp(x float32) float32 { return float32(-math.Exp(float64(x))) }
+
+func plusOne(x float32) float32 { return 1 + x }
 
 // shortest returns a number near x for which f gives y: one that bfloat16 or float16 can hold if there is one, since
 // weights are published in these types.
@@ -246,6 +262,11 @@ func (form ggufForm) change(shape []int, values []float32) {
 			values[i] = minusExp(v)
 		}
 	}
+	if form.plusOne {
+		for i, v := range values {
+			values[i] = plusOne(v)
+		}
+	}
 	form.eachFactor(shape, values, func(rows []float32, by float64) {
 		for i, v := range rows {
 			rows[i] = float32(float64(v) * by)
@@ -255,6 +276,15 @@ func (form ggufForm) change(shape []int, values []float32) {
 		width, old := len(values)/shape[0], slices.Clone(values)
 		for j, at := range order {
 			copy(values[j*width:][:width], old[at*width:])
+		}
+	}
+	if form.columns != nil {
+		width := shape[1] / len(form.columns)
+		for row := range slices.Chunk(values, shape[1]) {
+			old := slices.Clone(row)
+			for i, at := range form.columns {
+				copy(row[at*width:][:width], old[i*width:])
+			}
 		}
 	}
 }
@@ -269,6 +299,8 @@ func (form ggufForm) stored(shape []int, values []float32) []int {
 		return []int{form.groups, shape[0] / form.groups}
 	case form.column:
 		return []int{shape[0], 1}
+	case form.row:
+		return []int{shape[1]}
 	}
 	return shape
 }

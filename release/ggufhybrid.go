@@ -22,7 +22,7 @@ var ggufTwoNorms = append(layerNorms("attn_norm", "ffn_norm"), swiGLU("", "ffn_g
 
 // each returns a size for each layer. The file has one for all layers or a list.
 func (k *ggufKeys) each(key string) []int {
-	layers := min(k.size("block_count", 1), maxLayers)
+	layers := min(k.blocks(), maxLayers)
 	full, v := k.value(key)
 	var list []int
 	switch v := v.(type) {
@@ -36,6 +36,9 @@ func (k *ggufKeys) each(key string) []int {
 		}
 	default:
 		return slices.Repeat([]int{k.size(key, 0)}, layers)
+	}
+	if all := k.size("block_count", 1); len(list) == all {
+		list = list[:layers]
 	}
 	if len(list) != layers || slices.Min(list) < 0 || slices.Max(list) > maxGGUFSize {
 		k.failf(full, "found %d numbers, want one from 0 to %d for each of %d layers", len(list), maxGGUFSize, layers)
@@ -80,13 +83,16 @@ func (k *ggufKeys) attention() (o given, heads, kvHeads, headDim int) {
 
 // layers sets the layers of a model, with mixers by kind, and its gated MLPs.
 func (k *ggufKeys) layers(p *published, mlp string, entryOf func(layer int) string) {
-	n := min(k.size("block_count", 1), maxLayers)
+	n := min(k.blocks(), maxLayers)
 	entries := make([]string, n)
 	for i := range entries {
 		entries[i] = entryOf(i)
 	}
 	p.config.Layers, p.config.NLayer, p.config.MLP = joinLayers(entries), 0, mlp
-	p.config.DInner = k.most("feed_forward_length")
+	p.config.DInner = 0
+	if _, v := k.value("feed_forward_length"); v != nil || !k.hasExperts() { // of experts alone there may be none
+		p.config.DInner = k.most("feed_forward_length")
+	}
 }
 
 // either returns attention for layers with key heads, and another mixer for the rest.
@@ -234,8 +240,7 @@ func ggufLFM2(k *ggufKeys, p *published) {
 
 // hasInLayers reports whether a layer of the file has a tensor.
 func (k *ggufKeys) hasInLayers(part string) bool {
-	layers := min(k.size("block_count", 1), maxLayers)
-	for i := range layers {
+	for i := range min(k.blocks(), maxLayers) {
 		if k.has(fmt.Sprintf("blk.%d.%s", i, part)) {
 			return true
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/model"
 )
 
@@ -63,11 +64,7 @@ func (k *ggufKeys) size(key string, least int) int {
 	if ok && n >= int64(least) && n <= maxGGUFSize {
 		return int(n)
 	}
-	found := "nothing"
-	if v != nil {
-		found = fmt.Sprintf("%.60v", v)
-	}
-	k.failf(full, "found %s, want a whole number from %d to %d", found, least, maxGGUFSize)
+	k.failf(full, "found %s, want a whole number from %d to %d", brief.Value(v), least, maxGGUFSize)
 	return max(1, least)
 }
 
@@ -84,7 +81,7 @@ func (k *ggufKeys) positive(key string) float64 {
 	full, v := k.value(key)
 	x, ok := v.(float64)
 	if !ok || !(x > 0) || math.IsInf(x, 0) {
-		k.failf(full, "found %.60v, want a number above 0", v)
+		k.failf(full, "found %s, want a number above 0", brief.Value(v))
 		return 1
 	}
 	short, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', -1, 32), 64)
@@ -110,7 +107,7 @@ func (k *ggufKeys) truth(key string) bool {
 	full, v := k.value(key)
 	b, ok := v.(bool)
 	if v != nil && !ok {
-		k.failf(full, "found %.60v, want true or false", v)
+		k.failf(full, "found %s, want true or false", brief.Value(v))
 	}
 	return b
 }
@@ -122,7 +119,7 @@ func (k *ggufKeys) has(name string) bool { return k.shape(name) != nil }
 func (k *ggufKeys) published(arch ggufArch) (p published, err error) {
 	c := newHFConfig(nil, model.MLPNone, k.epsilon())
 	c.EmbedDropout, c.AttnDropout = 0, 0
-	c.DModel, c.NLayer = k.size("embedding_length", 1), k.size("block_count", 1)
+	c.DModel, c.NLayer = k.size("embedding_length", 1), k.blocks()
 	c.UntiedHead = k.has(ggufHead)
 	c.VocabSize, c.PadVocab = k.vocabulary()
 	p.config = c

@@ -41,7 +41,7 @@ func ggufShapeOf(m *model.Model, config []byte) (ggufShape, error) {
 	}
 	var nearest, unread error // of an architecture that has such layers, or that cannot have such a model at all
 	least := math.MaxInt
-	for _, name := range sortedKeys(ggufArchs) {
+	for _, name := range archsFor(hfType(config)) {
 		if !ggufArchs[name].has(layers) {
 			continue
 		}
@@ -56,6 +56,21 @@ func ggufShapeOf(m *model.Model, config []byte) (ggufShape, error) {
 		}
 	}
 	return ggufShape{}, cmp.Or(nearest, unread, ggufMixers(layers))
+}
+
+// archsFor returns the architectures by name, with that of a model_type first.
+func archsFor(family string) []string {
+	names := sortedKeys(ggufArchs)
+	slices.SortStableFunc(names, func(a, b string) int {
+		is := func(name string) int {
+			if own := ggufArchs[name].family; own != "" && own == family {
+				return 0
+			}
+			return 1
+		}
+		return is(a) - is(b)
+	})
+	return names
 }
 
 // has reports whether an architecture has the mixers and feed-forward parts of layers. A hybrid has more than
@@ -93,6 +108,9 @@ func ggufShapeIn(name string, m *model.Model, config []byte) (s ggufShape, probl
 		length = uint32(c.MaxPositions)
 	}
 	s.values = append(ggufValues(name, &c, layers), checkpoint.GGUFValue{Key: name + ".context_length", Value: length})
+	if arch.plusOne && name != qwen3NextArch {
+		s.values = append(s.values, ggufSections(name, config))
+	}
 	s.divisors = ggufDivisorsOf(layers)
 	// The names of tensors follow from the values, as if the file had every tensor, and what it has from the names.
 	k := &ggufKeys{arch: name, values: asRead(s.values)}
@@ -142,8 +160,11 @@ func (s *ggufShape) divisorsShape() []int {
 func (a ggufArch) unfit(c *model.Config, layers []layerParts) []string {
 	frame := *c
 	frame.Norm, frame.MaxPositions, frame.LogitCap = model.NormRMS, 0, 0
-	if a.learned {
+	switch {
+	case a.learned:
 		frame.Norm, frame.MaxPositions = model.NormLayer, max(1, c.MaxPositions)
+	case a.plusOne:
+		frame.Norm = model.NormRMSPlusOne
 	}
 	problems := sameFrame(c, &frame)
 	for _, l := range layers {
@@ -163,6 +184,8 @@ func (a ggufArch) unfit(c *model.Config, layers []layerParts) []string {
 				want.set("d_inner", float64(2*c.DModel))
 			case a.square && p.name == "attention":
 				want.set("head_dim", float64(c.DModel/max(1, p.size("num_heads"))))
+			case p.name == "gated-deltanet":
+				want.set("head_v_dim", p.number("head_k_dim"))
 			}
 			for _, line := range p.differences(want) {
 				if !slices.Contains(problems, line) {

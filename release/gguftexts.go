@@ -104,7 +104,7 @@ func ggufID(values map[string]any, name string) (int32, error) {
 	}
 	n, ok := wholeNumber(v)
 	if !ok || n < -1 || n > math.MaxInt32 && n != math.MaxUint32 {
-		return -1, fmt.Errorf("%s%s: found %.60v, want the id of a token", ggufText, name, v)
+		return -1, fmt.Errorf("%s%s: found %s, want the id of a token", ggufText, name, brief.Value(v))
 	}
 	if n == math.MaxUint32 { // what llama.cpp writes for none
 		n = -1

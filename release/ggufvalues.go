@@ -22,28 +22,12 @@ var ggufPartValues = map[string]func(v *ggufValuesOf, p part){
 		v.size("ssm.group_count", p.size("ngroups"))
 		v.mamba(p)
 	},
-	"gated-conv": func(v *ggufValuesOf, p part) { v.size("shortconv.l_cache", p.size("d_conv")) },
-	"attention": func(v *ggufValuesOf, p part) {
-		v.size("attention.head_count", p.size("num_heads"))
-		v.size("attention.key_length", p.size("head_dim"))
-		v.size("attention.value_length", p.size("head_dim"))
-		if scale := p.number("scale"); float32(scale*math.Sqrt(p.number("head_dim"))) != 1 {
-			v.number("attention.scale", scale)
-		}
-		rotated := p.size("rotary_emb_dim")
-		v.add("rope.scaling.finetuned", rotated > 0) // llama.cpp's name for "has rotary positions" in Granite
-		if rotated == 0 {
-			return
-		}
-		v.size("rope.dimension_count", rotated)
-		v.number("rope.freq_base", p.number("rotary_base"))
-		v.rotaryValues(p)
-		if rotated < p.size("head_dim") {
-			v.values = append(v.values, checkpoint.GGUFValue{Key: ggufPairs, Value: true})
-		}
-	},
-	"swiglu-experts": (*ggufValuesOf).experts,
-	"relu2-experts":  (*ggufValuesOf).experts,
+	"gated-conv":      func(v *ggufValuesOf, p part) { v.size("shortconv.l_cache", p.size("d_conv")) },
+	"attention":       (*ggufValuesOf).attention,
+	"gated-attention": (*ggufValuesOf).attention,
+	"gated-deltanet":  (*ggufValuesOf).delta,
+	"swiglu-experts":  (*ggufValuesOf).experts,
+	"relu2-experts":   (*ggufValuesOf).experts,
 }
 
 // ggufValuesOf collects values of an architecture.
@@ -80,6 +64,27 @@ func (v *ggufValuesOf) mamba(p part) {
 	v.size("ssm.conv_kernel", p.size("d_conv"))
 	v.size("ssm.inner_size", p.size("d_inner"))
 	v.size("ssm.state_size", p.size("d_state"))
+}
+
+// attention adds the sizes of attention and its rotary positions.
+func (v *ggufValuesOf) attention(p part) {
+	v.size("attention.head_count", p.size("num_heads"))
+	v.size("attention.key_length", p.size("head_dim"))
+	v.size("attention.value_length", p.size("head_dim"))
+	if scale := p.number("scale"); float32(scale*math.Sqrt(p.number("head_dim"))) != 1 {
+		v.number("attention.scale", scale)
+	}
+	rotated := p.size("rotary_emb_dim")
+	v.add("rope.scaling.finetuned", rotated > 0) // llama.cpp's name for "has rotary positions" in Granite
+	if rotated == 0 {
+		return
+	}
+	v.size("rope.dimension_count", rotated)
+	v.number("rope.freq_base", p.number("rotary_base"))
+	v.rotaryValues(p)
+	if rotated < p.size("head_dim") && p.name == "attention" {
+		v.values = append(v.values, checkpoint.GGUFValue{Key: ggufPairs, Value: true})
+	}
 }
 
 func (v *ggufValuesOf) experts(p part) {
@@ -123,7 +128,7 @@ func ggufValues(arch string, c *model.Config, layers []layerParts) []checkpoint.
 	dense := 0 // layers before the first one with experts
 	for i, l := range layers {
 		for _, p := range l.all() {
-			if p.name == "attention" {
+			if p.name == "attention" || p.name == "gated-attention" {
 				kv[i] = uint32(p.size("kv_heads"))
 			}
 			if add := ggufPartValues[p.name]; add != nil && !seen[p.name] {
@@ -146,7 +151,10 @@ func ggufValues(arch string, c *model.Config, layers []layerParts) []checkpoint.
 		}
 		v.size("leading_dense_block_count", dense)
 	}
-	if !seen["attention"] {
+	if seen["gated-attention"] { // llama.cpp takes the number of the first layer for those of all
+		kv = slices.Repeat([]uint32{slices.Max(kv)}, len(kv))
+		v.interval(layers)
+	} else if !seen["attention"] {
 		v.size("attention.head_count", 0)
 	}
 	v.each("attention.head_count_kv", kv)

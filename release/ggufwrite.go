@@ -85,7 +85,7 @@ func (s *ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoi
 	for i, x := range out {
 		values, failed := x.Float32()
 		form, before := s.forms.of(x.Name), []float32(nil)
-		if form.negExp {
+		if form.negExp || form.plusOne {
 			before = slices.Clone(values)
 		}
 		y, failedToo := checkpoint.ConvertTensor(x.Name, types[x.Name], form.stored(x.Shape, values), values)
@@ -122,11 +122,16 @@ func byLayer(a, b string) int { return cmp.Or(ggufLayer(a)-ggufLayer(b), strings
 // contextLength is the number of positions that a model was published for, or as many as llama.cpp's conversion
 // writes for models without a maximum.
 func contextLength(config []byte) uint32 {
-	var c struct {
+	type text struct {
 		Positions uint32 `json:"max_position_embeddings"`
 	}
-	if json.Unmarshal(pythonJSON(config), &c) != nil || c.Positions == 0 {
-		return 1 << 20
+	var c struct {
+		text
+		Text text `json:"text_config"`
 	}
-	return c.Positions
+	err := json.Unmarshal(pythonJSON(config), &c)
+	if n := cmp.Or(c.Positions, c.Text.Positions); n > 0 && err == nil {
+		return n
+	}
+	return 1 << 20
 }

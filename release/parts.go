@@ -93,7 +93,7 @@ func (p part) resolve(c *model.Config) {
 	}
 	drop(true, "dropout", "balance", "dt_min", "dt_max")
 	switch p.name {
-	case "attention":
+	case "attention", "gated-attention":
 		heads := max(1, p.size("num_heads"))
 		fill("kv_heads", float64(heads))
 		fill("head_dim", float64(c.DModel/heads))
@@ -111,6 +111,10 @@ func (p part) resolve(c *model.Config) {
 		}
 		drop(p.size("rotary_emb_dim") == 0, "rotary_base")
 		drop(!p.is("qk_norm"), "norm_eps")
+	case "gated-deltanet":
+		fill("head_k_dim", float64(c.DModel/max(1, p.size("num_k_heads"))))
+		fill("num_v_heads", p.number("num_k_heads"))
+		fill("head_v_dim", p.number("head_k_dim"))
 	case "mamba", "mamba2":
 		fill("d_inner", float64(p.size("expand")*c.DModel))
 		drop(true, "expand")

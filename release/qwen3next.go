@@ -191,37 +191,48 @@ func (o *qwen3NextOptions) model(c *hfCommon) published {
 // maxPieces bounds the number of pieces that a tensor consists of.
 const maxPieces = 1 << 14
 
-// byKeyHead returns the names of projections whose rows lie together by heads of keys: for each, the rows of its query
-// and its key, those of the values that belong to it and those of their gates; and in another tensor the rows of b and
-// of a.
+// byKeyHead returns the names of projections whose rows lie together by heads of keys.
 func (h *hfLinearHeads) byKeyHead(c *hfCommon) []rename {
 	if c.err != nil || h.KeyHeads < 1 || h.Heads < h.KeyHeads || *h.KeyDim < 1 || *h.ValueDim < 1 {
 		return nil // reported by options
 	}
-	perGroup := h.Heads / h.KeyHeads * *h.ValueDim
-	unit := divisor(*h.KeyDim, perGroup)
-	keys, values := *h.KeyDim/unit, perGroup/unit // pieces of a head
-	each := 2 * (keys + values)
-	if h.KeyHeads > maxPieces/each {
+	names, fit := keyHeadNames(deltaSizes{keyHeads: h.KeyHeads, heads: h.Heads, keyDim: *h.KeyDim, valueDim: *h.ValueDim},
+		"linear_attn.in_proj_qkvz.", "linear_attn.in_proj_ba.")
+	if !fit {
 		c.failf("linear_num_key_heads, linear_key_head_dim, linear_value_head_dim: found %d, %d and %d, want sizes "+
 			"that cut the projections into at most %d equal pieces", h.KeyHeads, *h.KeyDim, *h.ValueDim, maxPieces)
-		return nil
+	}
+	return names
+}
+
+// deltaSizes are the sizes of a gated delta network.
+type deltaSizes struct{ keyHeads, heads, keyDim, valueDim, taps int }
+
+// keyHeadNames returns the names of projections of which the tensor qkvz has, for each head of keys, the rows of its
+// query and its key, those of the values that belong to it and those of their gates; and the tensor ba the rows of b and
+// of a. The last two names are those of ba. It reports whether the pieces are few enough.
+func keyHeadNames(d deltaSizes, qkvz, ba string) (names []rename, fit bool) {
+	perGroup := d.heads / d.keyHeads * d.valueDim
+	unit := divisor(d.keyDim, perGroup)
+	keys, values := d.keyDim/unit, perGroup/unit // pieces of a head
+	each := 2 * (keys + values)
+	if d.keyHeads > maxPieces/each {
+		return nil, false
 	}
 	pieces := func(name string, from, n, each int) (sources []model.Source) {
-		for head := range h.KeyHeads {
+		for head := range d.keyHeads {
 			for i := range n {
-				sources = append(sources, model.Source{Name: name, Part: head*each + from + i, Of: h.KeyHeads * each})
+				sources = append(sources, model.Source{Name: name, Part: head*each + from + i, Of: d.keyHeads * each})
 			}
 		}
 		return sources
 	}
-	const qkvz, ba = "linear_attn.in_proj_qkvz.", "linear_attn.in_proj_ba."
 	return []rename{
 		{"in_proj_qkv.", slices.Concat(pieces(qkvz, 0, keys, each), pieces(qkvz, keys, keys, each),
 			pieces(qkvz, 2*keys, values, each))},
 		{"in_proj_z.", pieces(qkvz, 2*keys+values, values, each)},
 		{"in_proj_b.", pieces(ba, 0, 1, 2)}, {"in_proj_a.", pieces(ba, 1, 1, 2)},
-	}
+	}, true
 }
 
 // divisor is the greatest common divisor of two numbers above 0.
