@@ -189,6 +189,7 @@ func (r *Report) readCheckpoint() error {
 	}
 	if f.Format() == checkpoint.FormatGGUF {
 		r.Family, _ = f.Values()["general.architecture"].(string)
+		r.LeftOut = release.LeftOut("", f)
 		texts, err := release.ReadGGUFTexts(r.Path)
 		if err != nil {
 			r.NoTexts = err.Error()

@@ -56,7 +56,7 @@ func (f qwenFile) with(t *testing.T, values map[string]any, tensors map[string]c
 }
 
 // TestGGUFQwen: files of Qwen3.5, with and without experts, and of Qwen3-Next, laid out as llama.cpp's conversion does,
-// have the official logits and greedy text.
+// have the official logits and greedy text. Written again as Q8_0 they have the gate of shared experts as llama.cpp does.
 func TestGGUFQwen(t *testing.T) {
 	qwenFiles(t, func(t *testing.T, c golden.Case, f qwenFile) {
 		var meta hfCase
@@ -65,6 +65,15 @@ func TestGGUFQwen(t *testing.T) {
 		golden.CloseAbs(t, "logits", logitsOf(m, ids32(c.I64("in/ids")), c.Shape("in/ids")[0]), c.F64("out/logits"),
 			meta.tolerance())
 		checkGreedy(t, c, m, "out/greedy_ids")
+		again, err := checkpoint.OpenGGUF(writtenGGUF(t, m, GGUFOptions{Type: checkpoint.Q8_0}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		x, experts := again.Tensor("blk.0.ffn_gate_inp_shexp.weight")
+		if experts == (f.arch == "qwen35") || experts && (x.DType != checkpoint.F32 || !slices.Equal(x.Shape, []int{32})) {
+			t.Errorf("the gate of shared experts is %+v", x)
+		}
 	})
 }
 
@@ -88,8 +97,16 @@ func TestGGUFQwenLayouts(t *testing.T) {
 		}
 		eh := checkpoint.NewTensor("blk.4.nextn.eh_proj.weight", []int{32, 64}, make([]float32, 32*64))
 		guessing[eh.Name] = eh
-		same("a layer that guesses", f.with(t, map[string]any{"block_count": uint32(5),
-			"nextn_predict_layers": uint32(1)}, guessing))
+		path := f.with(t, map[string]any{"block_count": uint32(5), "nextn_predict_layers": uint32(1)}, guessing)
+		same("a layer that guesses", path)
+		g, err := checkpoint.OpenGGUF(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		if got, want := LeftOut("", g), []string{fmt.Sprintf("blk.4.* (%d)", len(guessing))}; !slices.Equal(got, want) {
+			t.Errorf("left out are %q, want %q", got, want)
+		}
 		wantError(t, f.with(t, nil, guessing), "blk.4.nextn.eh_proj.weight: unexpected")
 		same("a list of layers", f.with(t, map[string]any{"full_attention_interval": uint32(3),
 			"attention.recurrent_layers": []bool{true, true, true, false}}, nil))

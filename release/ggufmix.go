@@ -55,7 +55,7 @@ func newGGUFMix(to checkpoint.DType, tensors []checkpoint.Tensor) *ggufMix {
 }
 
 // ggufWhole are parts of the names of matrices that stay float32: they are small.
-var ggufWhole = []string{"_norm.weight", ggufRouter, "ssm_conv1d", "shortconv.conv.weight"}
+var ggufWhole = []string{"_norm.weight", ggufRouter, "ffn_gate_inp_shexp", "ssm_conv1d", "shortconv.conv.weight"}
 
 // of returns the type of a tensor with this name and shape.
 func (x *ggufMix) of(name string, shape []int) checkpoint.DType {

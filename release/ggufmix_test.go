@@ -10,7 +10,8 @@ import (
 )
 
 // TestGGUFMixOfLlama: each tensor of a file has the type that llama.cpp gives it: in a hybrid with layers of eight
-// experts, rows that are not whole blocks and a head of its own, and in one of many layers that shares the embedding's.
+// experts, rows that are not whole blocks and a head of its own, in one of many layers that shares the embedding's, and in
+// one of gated delta networks with experts that all share.
 // The types are in testdata/ggufmix_llama.json, which says where they come from.
 func TestGGUFMixOfLlama(t *testing.T) {
 	var llama struct {
@@ -23,7 +24,7 @@ func TestGGUFMixOfLlama(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(text, &llama)
 	}
-	if err != nil || len(llama.Models) != 2 {
+	if err != nil || len(llama.Models) != 3 {
 		t.Fatal(len(llama.Models), err)
 	}
 	for name, m := range llama.Models {

@@ -51,7 +51,7 @@ func ggufQwen35(k *ggufKeys, p *published) {
 		"gated-deltanet": append(linear, to("in_proj_qkv.", "attn_qkv."), to("in_proj_z.", "attn_gate."),
 			to("in_proj_b.", "ssm_beta."), to("in_proj_a.", "ssm_alpha."), to("conv1d.", "ssm_conv1d."),
 			to("A_log", "ssm_a"), to("dt_bias", "ssm_dt.bias"), to("norm.", "ssm_norm."), to("out_proj.", "ssm_out."))})
-	p.names.ignored = append(p.names.ignored, k.guessing()...)
+	p.names.apart = k.guessing()
 }
 
 // qwen3NextArch is the architecture of Qwen3-Next.

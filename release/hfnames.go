@@ -127,10 +127,14 @@ func (n *hfNames) others(f *checkpoint.File) (out []checkpoint.Tensor) {
 	return out
 }
 
-// LeftOut describes the tensors of a file that belong to other parts than the language model of a folder: PREFIX* and
-// how many there are.
+// LeftOut describes the tensors of a file that belong to other parts than the language model of a folder, or of a GGUF
+// file, where dir has no meaning: PREFIX* and how many there are.
 func LeftOut(dir string, f *checkpoint.File) (lines []string) {
-	p, err := readConfig(filepath.Join(dir, model.ConfigFile), 0)
+	read := func() (published, error) { return readConfig(filepath.Join(dir, model.ConfigFile), 0) }
+	if f.Format() == checkpoint.FormatGGUF {
+		read = func() (published, error) { return ggufPublished(f) }
+	}
+	p, err := read()
 	if err != nil {
 		return nil // reported where the model is read
 	}
