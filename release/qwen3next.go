@@ -196,8 +196,8 @@ func (h *hfLinearHeads) byKeyHead(c *hfCommon) []rename {
 	if c.err != nil || h.KeyHeads < 1 || h.Heads < h.KeyHeads || *h.KeyDim < 1 || *h.ValueDim < 1 {
 		return nil // reported by options
 	}
-	names, fit := keyHeadNames(deltaSizes{keyHeads: h.KeyHeads, heads: h.Heads, keyDim: *h.KeyDim, valueDim: *h.ValueDim},
-		"linear_attn.in_proj_qkvz.", "linear_attn.in_proj_ba.")
+	d := deltaSizes{keyHeads: h.KeyHeads, heads: h.Heads, keyDim: *h.KeyDim, valueDim: *h.ValueDim}
+	names, fit := keyHeadNames(d, "linear_attn.in_proj_qkvz.", "linear_attn.in_proj_ba.")
 	if !fit {
 		c.failf("linear_num_key_heads, linear_key_head_dim, linear_value_head_dim: found %d, %d and %d, want sizes "+
 			"that cut the projections into at most %d equal pieces", h.KeyHeads, *h.KeyDim, *h.ValueDim, maxPieces)
@@ -209,8 +209,8 @@ func (h *hfLinearHeads) byKeyHead(c *hfCommon) []rename {
 type deltaSizes struct{ keyHeads, heads, keyDim, valueDim, taps int }
 
 // keyHeadNames returns the names of projections of which the tensor qkvz has, for each head of keys, the rows of its
-// query and its key, those of the values that belong to it and those of their gates; and the tensor ba the rows of b and
-// of a. The last two names are those of ba. It reports whether the pieces are few enough.
+// query and its key, those of the values that belong to it and those of their gates; and the tensor ba the rows of b
+// and of a. The last two names are those of ba. It reports whether the pieces are few enough.
 func keyHeadNames(d deltaSizes, qkvz, ba string) (names []rename, fit bool) {
 	perGroup := d.heads / d.keyHeads * d.valueDim
 	unit := divisor(d.keyDim, perGroup)
