@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,14 @@ import (
 var fileKinds = map[string]engine.Precision{"f32": engine.Float32, "f16": engine.BF16, "bf16": engine.BF16,
 	"q8_0": engine.Int8, "q4_0": engine.Int4}
 
+// fileMix is the suffix of a file of several types. Its weights stay as stored, and it names the precision of rows.
+const fileMix = "q4_k_m"
+
 // fileModels are the names of models by architecture, as in other benchmarks.
 var fileModels = map[string]string{"mamba": "Mamba-130M", "mamba2": "Mamba2-130M", "gpt2": "GPT"}
+
+// fileLong are the architectures that are also measured with a prompt of 8,192.
+var fileLong = map[string]bool{"qwen35": true}
 
 // filesCases measure models in files or folders: a token more for one sequence and for 32 at once, and reading a prompt
 // of 512. Weights are in the precision named by the file, or stay as stored. rss_mb is the memory of the process
@@ -36,16 +43,22 @@ func filesCases(args []string, shrink int) (cases []Case, err error) {
 			batch, context int
 			long           bool
 		}{{1, 1024, false}, {32, 64, false}, {1, 8192, true}} {
-			if c.long && !f.gpt { // others take about as long at any
+			if c.long && f.arch != gpt2Arch { // others take about as long at any
 				continue
 			}
 			context := c.context / shrink
 			cases = append(cases, f.measured(f.id("decode", Row{{"batch", float64(c.batch)},
 				{"context", float64(context)}}), c.batch, context, 1, c.batch))
 		}
-		prompt := 512 / shrink
-		cases = append(cases, f.measured(f.id("prefill", Row{{"batch", 1.0}, {"l", float64(prompt)}}), 1, 0, prompt,
-			prompt))
+		prompts := []int{512}
+		if fileLong[f.arch] {
+			prompts = append(prompts, 8192)
+		}
+		for _, prompt := range prompts {
+			prompt /= shrink
+			cases = append(cases, f.measured(f.id("prefill", Row{{"batch", 1.0}, {"l", float64(prompt)}}), 1, 0, prompt,
+				prompt))
+		}
 	}
 	return cases, err
 }
@@ -59,10 +72,13 @@ func modelFiles(paths []string, shrink int) (files []*modelFile, err error) {
 		f := &modelFile{path: path, precision: "stored", shrink: shrink}
 		base := strings.TrimSuffix(filepath.Base(path), ".gguf")
 		kind := base[strings.LastIndex(base, "-")+1:]
-		if p, ok := fileKinds[strings.ToLower(kind)]; ok {
+		kind = strings.ToLower(kind)
+		if p, ok := fileKinds[kind]; ok {
 			f.packing, f.precision = &p, p.String()
+		} else if kind == fileMix {
+			f.precision = kind
 		}
-		if f.name, f.gpt, err = modelNameOf(path); err != nil {
+		if f.name, f.arch, err = modelNameOf(path); err != nil {
 			return nil, err
 		}
 		files = append(files, f)
@@ -70,31 +86,31 @@ func modelFiles(paths []string, shrink int) (files []*modelFile, err error) {
 	return files, nil
 }
 
-// modelNameOf returns the name of a model in rows, and whether it is GPT-2.
-func modelNameOf(path string) (name string, gpt bool, err error) {
+// gpt2Arch is the architecture of GPT-2.
+const gpt2Arch = "gpt2"
+
+// modelNameOf returns the name of a model in rows, and the architecture of a GGUF file, "" of others.
+func modelNameOf(path string) (name, arch string, err error) {
 	name = filepath.Base(path)
 	if !release.IsGGUF(path) {
-		return name, false, nil
+		return name, "", nil
 	}
 	f, err := checkpoint.OpenGGUF(path)
 	if err != nil {
-		return "", false, err
+		return "", "", err
 	}
 	defer f.Close()
-	if arch, ok := f.Values()["general.architecture"].(string); ok {
-		if name = fileModels[arch]; name == "" {
-			name = arch
-		}
-		gpt = arch == "gpt2"
+	if arch, _ = f.Values()["general.architecture"].(string); arch != "" {
+		name = cmp.Or(fileModels[arch], arch)
 	}
-	return name, gpt, nil
+	return name, arch, nil
 }
 
 // modelFile is a model that is loaded when its first case is measured.
 type modelFile struct {
 	path, name, precision string
 	packing               *engine.Precision // nil for that of the file
-	gpt                   bool
+	arch                  string            // of a GGUF file
 	shrink                int
 	net                   *model.Model
 	base                  uint64 // memory of the process before
@@ -112,7 +128,7 @@ func (f *modelFile) load() error {
 	f.base = status.RSS()
 	var err error
 	switch {
-	case f.gpt:
+	case f.arch == gpt2Arch:
 		s := shape{d: 768, layers: max(1, 12/f.shrink), vocab: 50264 / f.shrink, heads: 12}
 		s.attention = s.all()
 		if f.net, err = s.build(); err == nil && f.packing != nil {

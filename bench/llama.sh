@@ -5,10 +5,10 @@
 #     bench/llama.sh                          all models in all types
 #     bench/llama.sh lfm2-350m-q8_0 ...       some of them, by NAME-TYPE
 #
-# NAMEs are mamba-130m, mamba2-130m, gpt2-124m, granite-4.0-h-350m, falcon-h1-0.5b and lfm2-350m; TYPEs f32 (float32), f16 and bf16
-# (both beside bf16), q8_0 (beside int8) and q4_0 (beside int4). Each is measured with one token more for one sequence and for 32 at
-# once, and with a prompt of 512; the GPT at a context of 8192, too. A process measures one file, so that its memory is that of the
-# model.
+# NAMEs are mamba-130m, mamba2-130m, gpt2-124m, granite-4.0-h-350m, falcon-h1-0.5b, lfm2-350m and, when it is named, qwen3.5-0.8b;
+# TYPEs f32 (float32), f16 and bf16 (both beside bf16), q8_0 (beside int8), q4_0 (beside int4) and, when it is named, q4_k_m. Each is
+# measured with one token more for one sequence and for 32 at once, and with a prompt of 512; the GPT at a context of 8192, too, and
+# Qwen3.5 with a prompt of 8192. A process measures one file, so that its memory is that of the model.
 #
 # LLAMA is a folder in which npm has installed node-llama-cpp (npm install node-llama-cpp@3.22.1), which carries llama.cpp built; PEERS
 # the folder of the peers' programs (default ../shared/peers), of which llama/bench.mjs is run; FILES where the models are kept (6 GB in
@@ -41,13 +41,14 @@ go build -o "$tmp/hippo" ./cmd/hippo
 "$tmp/hippo" version
 for name in $names; do
 	go run ./tools/ggufs -shrink "$shrink" "$files" "$name"
-	decode=1x$((1024 / shrink)),32x$((64 / shrink))
+	decode=1x$((1024 / shrink)),32x$((64 / shrink)) prefill=$((512 / shrink))
 	case $name in
 	gpt2-*) decode=$decode,1x$((8192 / shrink)) ;;
+	qwen3.5-*) prefill=$prefill,$((8192 / shrink)) ;;
 	esac
 	echo
 	echo "$name"
 	"$tmp/hippo" bench files "$files/$name.gguf" --threads "$threads" --seconds "$seconds" --rounds "$rounds" --shrink "$shrink" \
-		--peer "sh $tmp/peer.sh $peer --threads $threads --seconds $seconds --decode $decode --prefill $((512 / shrink)) $files/$name.gguf"
+		--peer "sh $tmp/peer.sh $peer --threads $threads --seconds $seconds --decode $decode --prefill $prefill $files/$name.gguf"
 	[ "$files" != "$tmp" ] || rm "$files/$name.gguf"
 done

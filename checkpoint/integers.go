@@ -75,7 +75,8 @@ func (t *Tensor) rowsBytes(n int) (int, bool) {
 // rowsPart is Part where only whole rows can be read.
 func (t *Tensor) rowsPart(at, n int) Tensor {
 	k, from := t.rowLen(), t.skip+at
-	part := Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, home: t.home, columns: k, skip: from % k, order: t.order}
+	part := Tensor{Name: t.Name, DType: t.DType, Shape: []int{n}, home: t.home, columns: k, skip: from % k,
+		order: t.order}
 	size, _ := part.rowsBytes(n)
 	part.Data = t.Data[from/k*t.rowBytes(k):][:size]
 	return part

@@ -10,9 +10,10 @@ import (
 // Rows that are not so many pieces, or not whole blocks, are an error.
 func (t *Tensor) Reordered(from []int) (Tensor, error) {
 	k := t.rowLen()
-	if block, _ := t.DType.Block(); k < 1 || len(from) < 1 || k%len(from) != 0 || k%max(1, block) != 0 || t.order != nil {
-		return Tensor{}, fmt.Errorf("tensor %q: found rows of %d elements of type %s, want whole blocks, and a multiple of %d",
-			t.Name, k, t.DType, len(from))
+	block, _ := t.DType.Block()
+	if k < 1 || len(from) < 1 || k%len(from) != 0 || k%max(1, block) != 0 || t.order != nil {
+		return Tensor{}, fmt.Errorf("tensor %q: found rows of %d elements of type %s, want whole blocks, and a "+
+			"multiple of %d", t.Name, k, t.DType, len(from))
 	}
 	y := *t
 	y.columns, y.order = k, from

@@ -56,7 +56,8 @@ func (f qwenFile) with(t *testing.T, values map[string]any, tensors map[string]c
 }
 
 // TestGGUFQwen: files of Qwen3.5, with and without experts, and of Qwen3-Next, laid out as llama.cpp's conversion does,
-// have the official logits and greedy text. Written again as Q8_0 they have the gate of shared experts as llama.cpp does.
+// have the official logits and greedy text. Written again as Q8_0 they have the gate of shared experts as llama.cpp
+// does.
 func TestGGUFQwen(t *testing.T) {
 	qwenFiles(t, func(t *testing.T, c golden.Case, f qwenFile) {
 		var meta hfCase
@@ -71,7 +72,7 @@ func TestGGUFQwen(t *testing.T) {
 		}
 		defer again.Close()
 		x, experts := again.Tensor("blk.0.ffn_gate_inp_shexp.weight")
-		if experts == (f.arch == "qwen35") || experts && (x.DType != checkpoint.F32 || !slices.Equal(x.Shape, []int{32})) {
+		if experts == (f.arch == "qwen35") || experts && (x.DType != checkpoint.F32 || len(x.Shape) != 1) {
 			t.Errorf("the gate of shared experts is %+v", x)
 		}
 	})
@@ -198,7 +199,7 @@ func TestGGUFQwenProblems(t *testing.T) {
 			{"ssm.time_step_rank", "found 3, want a multiple of ssm.group_count 2", uint32(3)},
 			{"ssm.time_step_rank", "found 1048576, want a multiple of ssm.group_count 2, at most", uint32(1 << 20)},
 			{"ssm.inner_size", "found 33, want a multiple of ssm.time_step_rank 4", uint32(33)},
-			{"ssm.state_size", "want sizes that cut the projections into at most 16384 equal pieces", uint32(1_000_001)},
+			{"ssm.state_size", "want sizes that cut the projections into at most 16384 equal", uint32(1_000_001)},
 			{"ssm.state_size", "blk.0.attn_qkv.weight: found shape [64 32], want [96 32]", uint32(16)},
 		} {
 			if err := load(c.key, c.v); err == nil || !strings.Contains(fmt.Sprint(err), c.want) {

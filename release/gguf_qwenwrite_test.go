@@ -26,9 +26,9 @@ func qwenModel(t testing.TB, width int, change func(c *model.Config)) *model.Mod
 	})
 }
 
-// TestGGUFTiledHeads: head kh·3+j of the values, which belongs to head kh of the keys, is head j·2+kh of a written file,
-// in every tensor that has them and nowhere else; norms are 1 + w and A is -exp(A_log). Reading it gives the parameters
-// again, to the last bit, although 1 + w loses some.
+// TestGGUFTiledHeads: head kh·3+j of the values, which belongs to head kh of the keys, is head j·2+kh of a written
+// file, in every tensor that has them and nowhere else; norms are 1 + w and A is -exp(A_log). Reading it gives the
+// parameters again, to the last bit, although 1 + w loses some.
 func TestGGUFTiledHeads(t *testing.T) {
 	const width = 8
 	m := qwenModel(t, width, nil)
@@ -126,15 +126,16 @@ func TestGGUFQwenBlocks(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d := apartBy(got, want); !(d <= most) {
-					t.Errorf("%s, heads of %d: %s is off by %.4f of its size, want at most %g", kind, width, name, d, most)
+					t.Errorf("%s, heads of %d: %s is off by %.4f, want at most %g", kind, width, name, d, most)
 				}
 				if d := apartBy(kept[name], got); !(d <= 0.02) { // Q6_K and parts of blocks are rounded to 8 bits
 					t.Errorf("%s, heads of %d, stored: %s is off by %.4f of its size", kind, width, name, d)
 				}
 			}
 			if kind.Quantized() || kind == Q4_K_M {
-				if got := float64(stored.Bytes()) / float64(wide.Bytes()); got > 0.36 || stored.Precision() < engine.Int8 {
-					t.Errorf("%s, heads of %d: stored takes %.2f of float32, at %s", kind, width, got, stored.Precision())
+				got, at := float64(stored.Bytes())/float64(wide.Bytes()), stored.Precision()
+				if got > 0.36 || at < engine.Int8 {
+					t.Errorf("%s, heads of %d: stored takes %.2f of float32, at %s", kind, width, got, at)
 				}
 			}
 		}

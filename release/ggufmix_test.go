@@ -10,8 +10,8 @@ import (
 )
 
 // TestGGUFMixOfLlama: each tensor of a file has the type that llama.cpp gives it: in a hybrid with layers of eight
-// experts, rows that are not whole blocks and a head of its own, in one of many layers that shares the embedding's, and in
-// one of gated delta networks with experts that all share.
+// experts, rows that are not whole blocks and a head of its own, in one of many layers that shares the embedding's, and
+// in one of gated delta networks with a shared expert.
 // The types are in testdata/ggufmix_llama.json, which says where they come from.
 func TestGGUFMixOfLlama(t *testing.T) {
 	var llama struct {

@@ -97,8 +97,8 @@ func (k *ggufKeys) tiled(d deltaSizes) []rename {
 	unit := divisor(2*d.keyHeads*d.keyDim, d.valueDim)
 	before, each := 2*d.keyHeads*d.keyDim/unit, d.valueDim/unit // pieces of queries and keys, and of a head of values
 	if before+d.heads*each > maxPieces {
-		k.failf(k.arch+".ssm.group_count, ssm.time_step_rank", "found %d and %d, want sizes that cut the projections into "+
-			"at most %d equal pieces", d.keyHeads, d.heads, maxPieces)
+		k.failf(k.arch+".ssm.group_count, ssm.time_step_rank", "found %d and %d, want sizes that cut the projections "+
+			"into at most %d equal pieces", d.keyHeads, d.heads, maxPieces)
 		return nil
 	}
 	rows := func(own, name string, before, each int) rename {
@@ -130,9 +130,9 @@ func (k *ggufKeys) joined(d deltaSizes) []rename {
 	}
 	names, fit := keyHeadNames(d, "ssm_in.", ba)
 	if !fit {
-		k.failf(k.arch+".ssm.group_count, ssm.state_size, ssm.inner_size", "found %d heads of %d and %d channels, want "+
-			"sizes that cut the projections into at most %d equal pieces", d.keyHeads, d.keyDim, d.heads*d.valueDim,
-			maxPieces)
+		k.failf(k.arch+".ssm.group_count, ssm.state_size, ssm.inner_size", "found %d heads of %d and %d channels, "+
+			"want sizes that cut the projections into at most %d equal pieces", d.keyHeads, d.keyDim,
+			d.heads*d.valueDim, maxPieces)
 		return nil
 	}
 	if k.hasInLayers("attn_qkv.weight") || !k.hasInLayers("ssm_in.weight") {

@@ -15,7 +15,7 @@ import (
 // TestFilesAreModels: every shape is read, has as many parameters as its name says, and is measured.
 func TestFilesAreModels(t *testing.T) {
 	millions := map[string]float64{"mamba-130m": 129, "mamba2-130m": 129, "gpt2-124m": 136, "granite-4.0-h-350m": 340,
-		"falcon-h1-0.5b": 521, "lfm2-350m": 354} // gpt2: with 16,384 positions
+		"falcon-h1-0.5b": 521, "lfm2-350m": 354, "qwen3.5-0.8b": 752} // gpt2: with 16,384 positions
 	dir := t.TempDir()
 	for name, build := range shapes {
 		const kind = checkpoint.Q8_0

@@ -8,7 +8,7 @@ import (
 // shapes are the models by name, as their configurations were published.
 var shapes = map[string]func(f *file){
 	"mamba-130m": mamba130, "mamba2-130m": mamba2of130, "gpt2-124m": gpt2,
-	"granite-4.0-h-350m": granite, "falcon-h1-0.5b": falconH1, "lfm2-350m": lfm2,
+	"granite-4.0-h-350m": granite, "falcon-h1-0.5b": falconH1, "lfm2-350m": lfm2, "qwen3.5-0.8b": qwen35,
 }
 
 // block is the beginning of the names of a layer.
@@ -179,4 +179,53 @@ func lfm2(f *file) {
 		f.mlp(b, d, mlp, ".weight")
 	}
 	f.vector("token_embd_norm.weight", one, d)
+}
+
+// qwen35 is the part for texts of Qwen3.5-0.8B.
+func qwen35(f *file) {
+	const d, mlp, heads, kv, headDim, delta, width = 1024, 3584, 8, 2, 256, 16, 128
+	layers, _ := f.begin("qwen35", d, 24, 248320)
+	every := min(4, layers)
+	f.size("feed_forward_length", mlp)
+	f.size("attention.head_count", heads)
+	f.size("attention.head_count_kv", kv)
+	f.size("attention.key_length", headDim)
+	f.size("attention.value_length", headDim)
+	f.number("attention.layer_norm_rms_epsilon", 1e-6)
+	f.number("rope.freq_base", 1e7)
+	f.size("rope.dimension_count", headDim/4)
+	f.sizes("rope.dimension_sections", []int32{11, 11, 10, 0})
+	f.size("full_attention_interval", every)
+	f.size("ssm.conv_kernel", 4)
+	f.size("ssm.state_size", width)
+	f.size("ssm.group_count", delta)
+	f.size("ssm.time_step_rank", delta)
+	f.size("ssm.inner_size", delta*width)
+	for i := range layers {
+		b := block(i)
+		f.vector(b+"attn_norm.weight", one, d)
+		if (i+1)%every == 0 {
+			f.matrix(b+"attn_q", 2*heads*headDim, d) // queries and gates
+			f.matrix(b+"attn_k", kv*headDim, d)
+			f.matrix(b+"attn_v", kv*headDim, d)
+			f.matrix(b+"attn_output", d, heads*headDim)
+			f.vector(b+"attn_q_norm.weight", one, headDim)
+			f.vector(b+"attn_k_norm.weight", one, headDim)
+		} else {
+			f.matrix(b+"attn_qkv", 3*delta*width, d)
+			f.matrix(b+"attn_gate", delta*width, d)
+			f.matrix(b+"ssm_alpha", delta, d)
+			f.matrix(b+"ssm_beta", delta, d)
+			f.vector(b+"ssm_conv1d.weight", func(int) float64 { return 0.3 * f.random.NormFloat64() }, 3*delta*width, 4)
+			f.vector(b+"ssm_dt.bias", f.timeStep, delta)
+			f.vector(b+"ssm_a", f.negative, delta)
+			f.vector(b+"ssm_norm.weight", one, width)
+			f.matrix(b+"ssm_out", d, delta*width)
+		}
+		f.vector(b+"post_attention_norm.weight", one, d)
+		f.matrix(b+"ffn_gate", mlp, d)
+		f.matrix(b+"ffn_up", mlp, d)
+		f.matrix(b+"ffn_down", d, mlp)
+	}
+	f.vector("output_norm.weight", one, d)
 }
