@@ -25,6 +25,7 @@ type ggufForm struct {
 	heads, rotated int
 
 	factors []rowFactor // multipliers that are in the weights, of rows in order; one without rows is of all
+	axes    *ggufAxes   // nil for the same
 }
 
 // rowFactor is a multiplier of some rows.
@@ -65,7 +66,7 @@ func (forms ggufForms) with(factors ggufForms) ggufForms {
 
 // same reports whether the tensor of the file is that of published models.
 func (form ggufForm) same() bool {
-	return !form.squeeze && !form.column && form.groups == 0 && !form.negExp && form.heads == 0 && form.factors == nil
+	return form.axes == nil && !form.squeeze && !form.column && form.groups == 0 && !form.negExp && form.heads == 0 && form.factors == nil
 }
 
 // ggufExact is the beginning of the names of values that hold numbers of a vector before they were changed, where the
@@ -128,6 +129,9 @@ func (form ggufForm) parameter(x *checkpoint.Tensor) (*checkpoint.Tensor, error)
 		y.Shape = []int{x.Elements()}
 	case form.column && axes == 2 && x.Shape[1] == 1:
 		y.Shape = x.Shape[:1]
+	}
+	if form.axes != nil {
+		y.Shape = form.axes.own(x.Shape)
 	}
 	if form.heads > 0 {
 		if err := form.reorder(&y); err != nil {
@@ -263,6 +267,8 @@ func (form ggufForm) change(shape []int, values []float32) {
 func (form ggufForm) stored(shape []int, values []float32) []int {
 	form.change(shape, values)
 	switch {
+	case form.axes != nil:
+		return form.axes.file(shape)
 	case form.squeeze:
 		return []int{shape[0], shape[2]}
 	case form.groups > 0:

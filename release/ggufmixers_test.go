@@ -26,7 +26,7 @@ var ggufOf = map[string]string{
 	"recurrent_gemma": "found rg-lru in layers", "recurrent_gemma_window": "found rg-lru in layers",
 	"qwen3_5": "found gated-deltanet in layers", "qwen3_5_moe": "found gated-deltanet in layers",
 	"qwen3_next": "found gated-deltanet in layers", "olmo_hybrid": "found gated-deltanet in layers",
-	"rwkv7":  "found rwkv7 in layers",
+	"rwkv7":  "",
 	"zamba2": "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",
 }
 

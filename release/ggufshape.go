@@ -145,6 +145,9 @@ func (a ggufArch) unfit(c *model.Config, layers []layerParts) []string {
 	if a.learned {
 		frame.Norm, frame.MaxPositions = model.NormLayer, max(1, c.MaxPositions)
 	}
+	if frame.EmbedNorm = a.embedded; a.embedded {
+		frame.Norm = model.NormLayer
+	}
 	problems := sameFrame(c, &frame)
 	for _, l := range layers {
 		if lines := differences([]layerParts{l}, layers[:1]); a.baked && len(lines) > 0 {
