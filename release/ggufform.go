@@ -66,7 +66,8 @@ func (forms ggufForms) with(factors ggufForms) ggufForms {
 
 // same reports whether the tensor of the file is that of published models.
 func (form ggufForm) same() bool {
-	return form.axes == nil && !form.squeeze && !form.column && form.groups == 0 && !form.negExp && form.heads == 0 && form.factors == nil
+	return form.axes == nil && !form.squeeze && !form.column && form.groups == 0 && !form.negExp && form.heads == 0 &&
+		form.factors == nil
 }
 
 // ggufExact is the beginning of the names of values that hold numbers of a vector before they were changed, where the

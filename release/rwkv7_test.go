@@ -3,6 +3,7 @@ package release
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -252,5 +253,30 @@ func TestRWKV7Configs(t *testing.T) {
 		if _, err := with(fields); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want an error with %q", fields, err, want)
 		}
+	}
+}
+
+// TestTurnedMatricesShareMemory: a file whose matrices are one piece of memory costs no more than in proportion to it.
+func TestTurnedMatricesShareMemory(t *testing.T) {
+	_, pth := rwkv7Files(t)
+	f, err := checkpoint.Open(pth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	shared := checkpoint.NewTensor("", []int{1 << 10, 1 << 9}, make([]float32, 1<<19)) // 2 MiB
+	var many []*checkpoint.Tensor
+	for i := range 1000 {
+		x := shared
+		x.Name = fmt.Sprintf("blocks.%d.att.w1", i+2)
+		many = append(many, &x)
+	}
+	f = f.With(many)
+	var failed error
+	if n := allocated(func() { _, _, failed = FromCheckpoint(f, ShapeOptions{}) }); n > 64<<20 {
+		t.Errorf("%d bytes were allocated for a file of %d", n, f.Size())
+	}
+	if failed == nil || !strings.Contains(failed.Error(), "found matrices that share their memory") {
+		t.Errorf("got %v", failed)
 	}
 }
