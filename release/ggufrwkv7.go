@@ -6,8 +6,8 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 )
 
-// ggufRWKV7 is RWKV-7. The mixtures of a layer are rows of one tensor, r_k is a vector, and the first layer has a map to
-// the part of its own values that has no effect: in conversion/rwkv.py, and in files written here, that of a.
+// ggufRWKV7 is RWKV-7. The mixtures of a layer are rows of one tensor, r_k is a vector, and the first layer has a map
+// to the part of its own values that has no effect: in conversion/rwkv.py, and in files written here, that of a.
 func ggufRWKV7(k *ggufKeys, p *published) {
 	head := k.size("wkv.head_size", 1)
 	layer := entry("rwkv7", given{"head_size": head, "w_rank": k.size("attention.decay_lora_rank", 1),

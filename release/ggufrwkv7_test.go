@@ -74,13 +74,19 @@ func TestGGUFRWKV7(t *testing.T) {
 func TestGGUFRWKV7Problems(t *testing.T) {
 	const right = "rwkv7(head_size=8)"
 	for want, change := range map[string]func(c *model.Config){
-		"embedding_norm: found false, want true":  func(c *model.Config) { c.EmbedNorm = false },
-		"norm: found rms, want layer":             func(c *model.Config) { c.Norm = model.NormRMS },
-		"norm_eps: found 0.001, want 0.00064":     func(c *model.Config) { c.Mixer = "rwkv7(head_size=8,norm_eps=0.001)" },
-		"found rwkv7/swiglu in layers 0, 1":       func(c *model.Config) { c.MLP = "swiglu" },
-		"w_rank: found 16, want 32 (in layers 1)": func(c *model.Config) { c.Layers = right + ",rwkv7(head_size=8,w_rank=16)" },
+		"embedding_norm: found false, want true": func(c *model.Config) { c.EmbedNorm = false },
+		"norm: found rms, want layer":            func(c *model.Config) { c.Norm = model.NormRMS },
+		"norm_eps: found 0.001, want 0.00064": func(c *model.Config) {
+			c.Mixer = "rwkv7(head_size=8,norm_eps=0.001)"
+		},
+		"found rwkv7/swiglu in layers 0, 1": func(c *model.Config) { c.MLP = "swiglu" },
+		"w_rank: found 16, want 32 (in layers 1)": func(c *model.Config) {
+			c.Layers = right + ",rwkv7(head_size=8,w_rank=16)"
+		},
 		"": func(*model.Config) {},
-		"head_size: found 4, want 8 (in layers 1)":  func(c *model.Config) { c.Layers = right + ",rwkv7(head_size=4)" },
+		"head_size: found 4, want 8 (in layers 1)": func(c *model.Config) {
+			c.Layers = right + ",rwkv7(head_size=4)"
+		},
 		"max_position_embeddings: found 9, want 0;": func(c *model.Config) { c.MaxPositions, c.EmbedNorm = 9, false },
 	} {
 		m := ggufModel(t, right, func(c *model.Config) {

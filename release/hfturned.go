@@ -43,8 +43,8 @@ func (n *hfNames) upright(f *checkpoint.File) (*checkpoint.File, error) {
 			copied += len(x.Data)
 		}
 		if copied > mostCopied(f) {
-			return nil, brief.Error(fmt.Errorf("%s: %s: found matrices that share their memory, with more bytes than a "+
-				"file of %d may hold", f.Path(), name, f.Size()))
+			return nil, brief.Error(fmt.Errorf("%s: %s: found matrices that share their memory, with more bytes "+
+				"than a file of %d may hold", f.Path(), name, f.Size()))
 		}
 		switch end := n.isFused(name); {
 		case n.isTurned(name) && len(x.Shape) == 2:

@@ -16,7 +16,7 @@ func TestFamiliesThatAreNotRead(t *testing.T) {
 		`{"model_type": 7}`: `model_type: found "7", which is not read; want one of bamba`,
 		`{"model_type": "zamba", "mamba_d_state": 16, "attn_layer_period": 6, "attn_layer_offset": 4, ` +
 			`"x": Infinity}`: "(the nearest by the fields of this configuration is jamba)",
-		`{"model_type": "mambo"}`: `qwen3_5_moe, qwen3_next, recurrent_gemma, rwkv7, zamba2; did you mean mamba?, or none`,
+		`{"model_type": "mambo"}`: `qwen3_next, recurrent_gemma, rwkv7, zamba2; did you mean mamba?, or none`,
 		`{"model_type": "hyenadna", "d_model": 128, "n_layer": 2}`: `model_type: found "hyenadna", ` +
 			`the layout of HyenaDNA's -hf releases, which is not read`,
 		`{"model_type": "mamba", "hidden_size": 64, "hidden_act": "gelu"}`:  `hidden_act: found "gelu", want silu`,

@@ -70,7 +70,8 @@ func TestRWKV7Derived(t *testing.T) {
 		}
 	}
 	m := ggufModel(t, "rwkv7(head_size=8)", func(c *model.Config) { c.MLP, c.Norm = "channel-mix", model.NormLayer })
-	if err := WriteHF(t.TempDir(), m, nil, nil); err == nil || !strings.Contains(err.Error(), "norm_eps: found 0.00064") {
+	err := WriteHF(t.TempDir(), m, nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "norm_eps: found 0.00064") {
 		t.Errorf("another epsilon of heads: got %v", err)
 	}
 }
@@ -232,7 +233,8 @@ func TestRWKV7Configs(t *testing.T) {
 	}
 	none := map[string]any{"decay_low_rank_dim": nil, "a_low_rank_dim": nil, "v_low_rank_dim": nil,
 		"gate_low_rank_dim": nil}
-	if got, err := with(none); err != nil || !strings.Contains(got.Layers, "g_rank=64,head_size=64,v_rank=32,w_rank=32") {
+	const ranks = "g_rank=64,head_size=64,v_rank=32,w_rank=32"
+	if got, err := with(none); err != nil || !strings.Contains(got.Layers, ranks) {
 		t.Errorf("no ranks: found %s, %v", got.Layers, err)
 	}
 	if got, err := with(map[string]any{"norm_first": false}); err != nil || got.EmbedNorm {
