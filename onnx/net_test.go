@@ -20,6 +20,7 @@ func network(t *testing.T, layers string, everywhere bool) *model.Network {
 	c := model.NetworkConfig{Model: model.DefaultConfig(), Channels: channels, Outputs: outputs, Everywhere: everywhere,
 		Pool: "mean"}
 	c.Model.DModel, c.Model.Layers, c.Model.NumHeads, c.Model.DState, c.Model.DInner = 8, layers, 2, 4, 12
+	c.Model.EmbedNorm = strings.Contains(layers, "rwkv7") // as its release has
 	n, err := model.NewNetwork(c)
 	if err != nil {
 		t.Fatal(err)

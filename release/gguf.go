@@ -32,7 +32,10 @@ type ggufArch struct {
 	baked  bool   // multipliers are in the weights
 	norms  bool   // the epsilon is also written under the name of LayerNorm
 
-	learned bool // LayerNorms, and learned positions
+	learned  bool // LayerNorms, and learned positions
+	embedded bool // LayerNorms, and one after the embedding
+
+	copies map[string]string // tensors that are written a second time, by what the first are called
 
 	plusOne bool   // norms multiply by 1 + w
 	family  string // model_type of the models that are written as this rather than as another of the same layers
@@ -68,6 +71,9 @@ var ggufArchs = map[string]ggufArch{
 	"gpt2": {model: ggufGPT2, marks: "position_embd attn_qkv ffn_up", mixers: "attention", mlp: model.MLPGelu,
 		biases: "attn_norm ffn_norm output_norm attn_qkv attn_output ffn_up ffn_down", square: true, norms: true,
 		learned: true},
+	"rwkv7": {model: ggufRWKV7, marks: "time_mix_w0 time_mix_r_k channel_mix_key", mixers: "rwkv7", mlp: "channel-mix",
+		biases: "attn_norm attn_norm_2 time_mix_ln output_norm token_embd_norm", norms: true, embedded: true,
+		copies: ggufRWKV7Copies},
 	llamaArch: {model: ggufLlama, marks: "attn_q attn_k ffn_gate", mixers: "attention", mlp: "swiglu"},
 	"qwen2": {model: ggufLlama, marks: "attn_q attn_k ffn_gate", mixers: "attention", mlp: "swiglu",
 		biases: "attn_q attn_k attn_v"},

@@ -28,6 +28,7 @@ type ggufForm struct {
 	heads, rotated int
 
 	factors []rowFactor // multipliers that are in the weights, of rows in order; one without rows is of all
+	axes    *ggufAxes   // nil for the same
 }
 
 // rowFactor is a multiplier of some rows.
@@ -68,8 +69,8 @@ func (forms ggufForms) with(factors ggufForms) ggufForms {
 
 // same reports whether the tensor of the file is that of published models.
 func (form ggufForm) same() bool {
-	return !form.squeeze && !form.column && form.groups == 0 && !form.negExp && !form.plusOne && !form.row &&
-		form.columns == nil && form.heads == 0 && form.factors == nil
+	return form.axes == nil && !form.squeeze && !form.column && form.groups == 0 && !form.negExp && !form.plusOne &&
+		!form.row && form.columns == nil && form.heads == 0 && form.factors == nil
 }
 
 // ggufExact is the beginning of the names of values that hold numbers of a vector before they were changed, where the
@@ -137,6 +138,9 @@ func (form ggufForm) parameter(x *checkpoint.Tensor) (*checkpoint.Tensor, error)
 	case form.columns != nil && axes == 2 && x.Shape[1]%len(form.columns) == 0:
 		turned, err := x.Reordered(form.columns)
 		return &turned, err
+	}
+	if form.axes != nil {
+		y.Shape = form.axes.own(x.Shape)
 	}
 	if form.heads > 0 {
 		if err := form.reorder(&y); err != nil {
@@ -293,6 +297,8 @@ func (form ggufForm) change(shape []int, values []float32) {
 func (form ggufForm) stored(shape []int, values []float32) []int {
 	form.change(shape, values)
 	switch {
+	case form.axes != nil:
+		return form.axes.file(shape)
 	case form.squeeze:
 		return []int{shape[0], shape[2]}
 	case form.groups > 0:

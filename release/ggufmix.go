@@ -55,7 +55,9 @@ func newGGUFMix(to checkpoint.DType, tensors []checkpoint.Tensor) *ggufMix {
 }
 
 // ggufWhole are parts of the names of matrices that stay float32: they are small.
-var ggufWhole = []string{"_norm.weight", ggufRouter, "ffn_gate_inp_shexp", "ssm_conv1d", "shortconv.conv.weight"}
+var ggufWhole = []string{"_norm.weight", ggufRouter, "ffn_gate_inp_shexp", "ssm_conv1d", "shortconv.conv.weight",
+	"time_mix_lerp_fused", "time_mix_w1", "time_mix_w2", "time_mix_a1", "time_mix_a2", "time_mix_v1", "time_mix_v2",
+	"time_mix_g1", "time_mix_g2", "time_mix_r_k"}
 
 // of returns the type of a tensor with this name and shape.
 func (x *ggufMix) of(name string, shape []int) checkpoint.DType {

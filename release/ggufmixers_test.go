@@ -27,7 +27,7 @@ var ggufOf = map[string]string{
 	"qwen3_5": "", "qwen3_5_moe": "", "qwen3_next": "",
 	"olmo_hybrid": "norm-after",
 	"xlstm":       "found mlstm in layers",
-	"rwkv7":       "found rwkv7 in layers",
+	"rwkv7":       "",
 	"kimi_linear": "found kda in layers",
 	"zamba2":      "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",
 }

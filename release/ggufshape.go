@@ -166,6 +166,9 @@ func (a ggufArch) unfit(c *model.Config, layers []layerParts) []string {
 	case a.plusOne:
 		frame.Norm = model.NormRMSPlusOne
 	}
+	if frame.EmbedNorm = a.embedded; a.embedded {
+		frame.Norm = model.NormLayer
+	}
 	problems := sameFrame(c, &frame)
 	for _, l := range layers {
 		if lines := differences([]layerParts{l}, layers[:1]); a.baked && len(lines) > 0 {

@@ -28,6 +28,13 @@ var ggufPartValues = map[string]func(v *ggufValuesOf, p part){
 	"gated-deltanet":  (*ggufValuesOf).delta,
 	"swiglu-experts":  (*ggufValuesOf).experts,
 	"relu2-experts":   (*ggufValuesOf).experts,
+	"rwkv7": func(v *ggufValuesOf, p part) {
+		v.size("wkv.head_size", p.size("head_size"))
+		v.size("attention.decay_lora_rank", p.size("w_rank"))
+		v.size("attention.iclr_lora_rank", p.size("a_rank"))
+		v.size("attention.value_residual_mix_lora_rank", p.size("v_rank"))
+		v.size("attention.gate_lora_rank", p.size("g_rank"))
+	},
 }
 
 // ggufValuesOf collects values of an architecture.
@@ -167,7 +174,7 @@ func isDense(l layerParts) bool { return l.mlp.name == "swiglu" }
 // isFeedForward reports whether a part is no mixer.
 func isFeedForward(p part) bool {
 	switch p.name {
-	case "swiglu", "swiglu-experts", "relu2", "relu2-experts", "gelu":
+	case "swiglu", "swiglu-experts", "relu2", "relu2-experts", "gelu", "channel-mix":
 		return true
 	}
 	return false

@@ -77,6 +77,13 @@ func (s *ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoi
 	if s.divisors != nil {
 		out = append(out, checkpoint.NewTensor(ggufDivisors, s.divisorsShape(), s.divisors))
 	}
+	for name, second := range ggufArchs[s.arch].copies {
+		if at := slices.IndexFunc(out, func(x checkpoint.Tensor) bool { return x.Name == name }); at >= 0 {
+			more := out[at]
+			more.Name, more.Data = second, slices.Clone(more.Data)
+			out = append(out, more)
+		}
+	}
 	for name, n := range s.zeros {
 		out = append(out, checkpoint.NewTensor(name, []int{n}, make([]float32, n)))
 	}

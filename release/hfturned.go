@@ -25,15 +25,26 @@ func (n *hfNames) isFused(name string) string {
 	return ""
 }
 
+// mostCopied bounds the bytes of matrices that are turned: tensors of a hostile archive may share their memory.
+func mostCopied(f *checkpoint.File) int { return 16<<20 + 16*f.Size() }
+
 // upright returns a file in which all matrices are (out, in), all vectors have one axis, and rows that are tensors of
 // their own stand apart.
 func (n *hfNames) upright(f *checkpoint.File) (*checkpoint.File, error) {
 	var others []*checkpoint.Tensor
 	var errs []error
+	copied := 0
 	for _, name := range f.Names() {
 		x, ok := f.Tensor(name)
 		if !ok {
 			continue
+		}
+		if n.isTurned(name) {
+			copied += len(x.Data)
+		}
+		if copied > mostCopied(f) {
+			return nil, brief.Error(fmt.Errorf("%s: %s: found matrices that share their memory, with more bytes "+
+				"than a file of %d may hold", f.Path(), name, f.Size()))
 		}
 		switch end := n.isFused(name); {
 		case n.isTurned(name) && len(x.Shape) == 2:

@@ -290,7 +290,7 @@ func FuzzModelFolder(f *testing.F) {
 		f.Add(bytes.Replace(config, []byte(`"d_model": 8`), []byte(`"d_model": 88888888`), 1), network, header)
 	}
 	for _, name := range []string{"bamba", "falcon_h1", "granite_h", "jamba_dense", "lfm2", "mamba2", "nemotron_h",
-		"zamba2_2blocks", "recurrent_gemma", "falcon_mamba", "granite_h_moe", "nemotron_h_moe", "lfm2_moe"} {
+		"zamba2_2blocks", "recurrent_gemma", "falcon_mamba", "granite_h_moe", "nemotron_h_moe", "lfm2_moe", "rwkv7"} {
 		from := filepath.Join(golden.Dir(f), "13_hf_"+name+"_a")
 		config, err := os.ReadFile(filepath.Join(from, model.ConfigFile))
 		if err != nil {

@@ -48,7 +48,8 @@ func (o *rwkv7Options) model(c *hfCommon) (m published) {
 	case !o.Bias:
 		return c.failf("norm_bias: found false, want true")
 	case head < 1 || c.Hidden%head != 0:
-		return c.failf("head_dim, num_heads: found heads of %d channels, want a divisor of hidden_size %d", head, c.Hidden)
+		return c.failf("head_dim, num_heads: found heads of %d channels, want a divisor of hidden_size %d", head,
+			c.Hidden)
 	}
 	if i := slices.IndexFunc(o.Values, func(n int) bool { return n != c.Hidden }); i >= 0 {
 		return c.failf("value_dim: found %d, want hidden_size %d in every layer", o.Values[i], c.Hidden)
@@ -59,7 +60,8 @@ func (o *rwkv7Options) model(c *hfCommon) (m published) {
 		n          *int
 		wide       float64 // how much larger heads make it, where the configuration leaves it to the class
 	}{
-		{"decay_low_rank_dim", "w_rank", o.W, float64(head) / 64}, {"a_low_rank_dim", "a_rank", o.A, float64(head) / 64},
+		{"decay_low_rank_dim", "w_rank", o.W, float64(head) / 64},
+		{"a_low_rank_dim", "a_rank", o.A, float64(head) / 64},
 		{"v_low_rank_dim", "v_rank", o.V, float64(head) / 64}, {"gate_low_rank_dim", "g_rank", o.G, 1},
 	} {
 		n := mixer.RWKV7Rank(mixer.RWKV7Ranks[rank.key]*rank.wide, c.Hidden)

@@ -3,6 +3,7 @@ package release
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -69,7 +70,8 @@ func TestRWKV7Derived(t *testing.T) {
 		}
 	}
 	m := ggufModel(t, "rwkv7(head_size=8)", func(c *model.Config) { c.MLP, c.Norm = "channel-mix", model.NormLayer })
-	if err := WriteHF(t.TempDir(), m, nil, nil); err == nil || !strings.Contains(err.Error(), "norm_eps: found 0.00064") {
+	err := WriteHF(t.TempDir(), m, nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "norm_eps: found 0.00064") {
 		t.Errorf("another epsilon of heads: got %v", err)
 	}
 }
@@ -231,7 +233,8 @@ func TestRWKV7Configs(t *testing.T) {
 	}
 	none := map[string]any{"decay_low_rank_dim": nil, "a_low_rank_dim": nil, "v_low_rank_dim": nil,
 		"gate_low_rank_dim": nil}
-	if got, err := with(none); err != nil || !strings.Contains(got.Layers, "g_rank=64,head_size=64,v_rank=32,w_rank=32") {
+	const ranks = "g_rank=64,head_size=64,v_rank=32,w_rank=32"
+	if got, err := with(none); err != nil || !strings.Contains(got.Layers, ranks) {
 		t.Errorf("no ranks: found %s, %v", got.Layers, err)
 	}
 	if got, err := with(map[string]any{"norm_first": false}); err != nil || got.EmbedNorm {
@@ -252,5 +255,30 @@ func TestRWKV7Configs(t *testing.T) {
 		if _, err := with(fields); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want an error with %q", fields, err, want)
 		}
+	}
+}
+
+// TestTurnedMatricesShareMemory: a file whose matrices are one piece of memory costs no more than in proportion to it.
+func TestTurnedMatricesShareMemory(t *testing.T) {
+	_, pth := rwkv7Files(t)
+	f, err := checkpoint.Open(pth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	shared := checkpoint.NewTensor("", []int{1 << 10, 1 << 9}, make([]float32, 1<<19)) // 2 MiB
+	var many []*checkpoint.Tensor
+	for i := range 1000 {
+		x := shared
+		x.Name = fmt.Sprintf("blocks.%d.att.w1", i+2)
+		many = append(many, &x)
+	}
+	f = f.With(many)
+	var failed error
+	if n := allocated(func() { _, _, failed = FromCheckpoint(f, ShapeOptions{}) }); n > 64<<20 {
+		t.Errorf("%d bytes were allocated for a file of %d", n, f.Size())
+	}
+	if failed == nil || !strings.Contains(failed.Error(), "found matrices that share their memory") {
+		t.Errorf("got %v", failed)
 	}
 }

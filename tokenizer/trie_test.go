@@ -44,7 +44,8 @@ func TestFindsVocabulary(t *testing.T) {
 	if err := os.WriteFile(path, []byte("1 'a' 2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), trie.FileName+": line 1: found 'a' of 1 bytes") {
+	const want = trie.FileName + ": line 1: found 'a' of 1 bytes"
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("another length: %v", err)
 	}
 }

@@ -61,8 +61,8 @@ func parseLine(line string) (id int, text string, err error) {
 		return 0, "", err
 	}
 	if n, failed := strconv.Atoi(rest[at+1:]); failed != nil || n != len(text) || n == 0 {
-		return 0, "", fmt.Errorf("found %.60s of %d bytes, want %.20s as the line says, and at least 1", literal, len(text),
-			rest[at+1:])
+		return 0, "", fmt.Errorf("found %.60s of %d bytes, want %.20s as the line says, and at least 1", literal,
+			len(text), rest[at+1:])
 	}
 	return id, text, nil
 }
