@@ -22,7 +22,8 @@ func untrained(t *testing.T, p *Plan, pool string) *Model {
 	if !slices.Contains(model.Pools, pool) {
 		pool = "mean"
 	}
-	c := model.NetworkConfig{Model: model.DefaultConfig(), Channels: len(p.inputs()), Everywhere: !p.whole(), Pool: pool,
+	c := model.NetworkConfig{Model: model.DefaultConfig(), Channels: len(p.inputs()), Everywhere: !p.whole(),
+		Pool:    pool,
 		Outputs: len(p.targets()) * len(p.Levels)}
 	if names, ok := p.classes(); ok {
 		c.Outputs = len(names)
@@ -197,8 +198,9 @@ func TestONNXMade(t *testing.T) {
 		return w
 	}
 	for name, p := range map[string]Plan{
-		"forecast": clock(Plan{Task: Forecast, Lookback: 5, Horizon: 3, Local: true, Levels: levels, Widen: wide(0.2, 0.1,
-			-0.1), Linear: &linear{Order: 4, Weights: [][]float32{weights(12), weights(12)}},
+		"forecast": clock(Plan{Task: Forecast, Lookback: 5, Horizon: 3, Local: true, Levels: levels,
+			Widen: wide(0.2, 0.1,
+				-0.1), Linear: &linear{Order: 4, Weights: [][]float32{weights(12), weights(12)}},
 			Columns: []Column{known, logs, class, z, kind}}),
 		"few rows": clock(Plan{Task: Forecast, Lookback: 16, Horizon: 2, Levels: []float64{0.5},
 			Columns: []Column{x, y}}),

@@ -213,8 +213,9 @@ func TestGuesses(t *testing.T) {
 		"whole": {Plan{Task: Regress, Levels: []float64{0.5}, Columns: []Column{number("x", false)}}, 0,
 			[]asked{{seq(0, 10),
 				1, 0}, {seq(10, 20), 1, 0}}},
-		"rows": {Plan{Task: Steps, Length: 6, Levels: []float64{0.5}, Columns: []Column{number("x", false)}}, 0, []asked{{
-			seq(0, 6), 6, 0}, {seq(14, 20), 6, 0}}},
+		"rows": {Plan{Task: Steps, Length: 6, Levels: []float64{0.5}, Columns: []Column{number("x", false)}}, 0,
+			[]asked{{
+				seq(0, 6), 6, 0}, {seq(14, 20), 6, 0}}},
 		"next": {Plan{Task: Next, Length: 6, Levels: []float64{0.5}, Columns: []Column{number("x", true)}}, 0,
 			[]asked{{seq(0,
 				5), 5, 0}, {seq(14, 19), 5, 0}}},

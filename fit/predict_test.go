@@ -166,18 +166,21 @@ func TestPredictRows(t *testing.T) {
 		{name: "other steps", p: uneven.timed(), f: counting, texts: []string{"t,x 2024-01-01,1 2024-01-02,1 " +
 			"2024-01-04,1"},
 			want: []string{"2: 2024-01-01 [[105]] given [NaN]", "3: 2024-01-02 [[107]] given [NaN]",
-				"4: 2024-01-04 [[109]] given [NaN]"}, notes: []string{"rows are 172800 seconds apart, 86400 in training: " +
+				"4: 2024-01-04 [[109]] given [NaN]"}, notes: []string{"rows are 172800 seconds apart, 86400 in " +
+				"training: " +
 				"the network takes the time between rows into account"}},
 		// From 3 o'clock of summer time on, which is 1 o'clock UTC, clocks show 2 o'clock again.
 		{name: "an hour comes twice", p: put, f: counting, opt: live, texts: []string{"t,s,x 2024-10-27T01:30,a,1 " +
-			"2024-10-27T02:30,a,1 2024-10-27T02:30,b,1 2024-10-27T02:30,a,1 2024-10-27T02:30,a,1 2024-10-27T02:15,b,1 " +
+			"2024-10-27T02:30,a,1 2024-10-27T02:30,b,1 2024-10-27T02:30,a,1 2024-10-27T02:30,a,1 " +
+			"2024-10-27T02:15,b,1 " +
 			"2024-10-27T02:20,b,1 " +
 			"2024-10-27T03:30,a,1 2024-10-27T02:40,a,1"}, want: []string{"a2: 2024-10-26T23:30:00Z [[105]] given [NaN]",
 			"a3: 2024-10-27T00:30:00Z [[105]] given [NaN]", "b4: 2024-10-27T00:30:00Z [[105]] given [NaN]",
 			"a5: 2024-10-27T01:30:00Z [[105]] given [NaN]",
 			"a6: 2024-10-27T01:30:00Z [[105]] given [NaN]", "b7: 2024-10-27T01:15:00Z [[105]] given [NaN]",
 			"b8: 2024-10-27T01:20:00Z [[105]] given [NaN]", "a9: 2024-10-27T02:30:00Z [[105]] given [NaN]",
-			"a.csv, line 10, column t: found the time 2024-10-27T00:40:00Z, which is not after that of the row before, " +
+			"a.csv, line 10, column t: found the time 2024-10-27T00:40:00Z, which is not after that of the row " +
+				"before, " +
 				"want " +
 				"times that rise within a series"}},
 		{name: "next", p: Plan{Task: Next, Levels: []float64{0.5}, Columns: []Column{next}}, f: counting,
@@ -186,7 +189,8 @@ func TestPredictRows(t *testing.T) {
 		// 0.6745 is the quantile 0.75 of the standard normal distribution: 10/(12/2/0.6745) = 1.1241
 		{name: "anomaly", p: anomaly, f: func(*encoder, []float32, int, []float64) {}, texts: []string{
 			"x NA 1060 NA 1070 1082"}, want: []string{"2: [] given [NaN] score NaN false",
-			"3: [[1046 1050 1058]] given [1060] score 1.1241 false", "4: [[1056 1060 1068]] given [NaN] score NaN false",
+			"3: [[1046 1050 1058]] given [1060] score 1.1241 false", "4: [[1056 1060 1068]] given [NaN] score " +
+				"NaN false",
 			"5: [[1056 1060 1068]] given [1070] score 1.1241 false",
 			"6: [[1066 1070 1078]] given [1082] score 1.3490 true"}},
 		{name: "classes", p: class, f: func(_ *encoder, rows []float32, n int, dst []float64) {
@@ -217,10 +221,12 @@ func TestPredictRows(t *testing.T) {
 			want:  []string{"a.csv, line 5, column s: found more than 2 series at a time, want at most that"}},
 		{name: "no row", p: steps, f: counting, texts: []string{"x"}, want: []string{"found no rows, want some"}},
 		{name: "no number", p: steps, f: func(_ *encoder, _ []float32, _ int, dst []float64) { dst[1] = math.Inf(-1) },
-			texts: []string{"x 1 2"}, want: []string{"a.csv, line 2: the network returns -Inf, want numbers: its weights " +
+			texts: []string{"x 1 2"}, want: []string{"a.csv, line 2: the network returns -Inf, want numbers: its " +
+				"weights " +
 				"are broken, or the inputs are too large"}},
 		{name: "whole series as they come", p: rowPlan(Fill, 0.5), f: counting, opt: live, texts: []string{"x 1"},
-			want: []string{"stream: found the task fill, which sees a whole series first; want steps, next, anomaly or " +
+			want: []string{"stream: found the task fill, which sees a whole series first; want steps, next, " +
+				"anomaly or " +
 				"forecast"}},
 	} {
 		s.check(t)
@@ -295,7 +301,8 @@ func TestPredictNotes(t *testing.T) {
 	fresh := func() *input {
 		told = nil
 		m := &Model{plan: p, net: &model.Network{}}
-		return &input{m: m, net: m.net, p: p, reported: map[string]bool{}, classes: []map[string]int{2: {"u": 0, "v": 1}},
+		return &input{m: m, net: m.net, p: p, reported: map[string]bool{}, classes: []map[string]int{2: {"u": 0,
+			"v": 1}},
 			note: func(text string) { told = append(told, text) }}
 	}
 	for _, c := range []struct {
@@ -305,8 +312,9 @@ func TestPredictNotes(t *testing.T) {
 	}{
 		{0, 94, ""}, {0, 110, ""}, {0, 93.9, "column x: found 93.9, far from the 98 to 106 of training"},
 		{0, 110.1, "column x: found 110.1, far from the 98 to 106 of training"}, {1, 13, ""}, {1, 1e-3, ""},
-		{1, 13.1, "column y: found 13.1, far from the 1 to 9 of training"}, {1, 0, "column y: found 0, but training had " +
-			"positive numbers only and the forecast is of their logarithms: it counts as missing"},
+		{1, 13.1, "column y: found 13.1, far from the 1 to 9 of training"}, {1, 0,
+			"column y: found 0, but training had " +
+				"positive numbers only and the forecast is of their logarithms: it counts as missing"},
 		{3, 3, ""}, {3, 3.001, "column same: found 3.001, far from the 3 to 3"},
 	} {
 		d := fresh()

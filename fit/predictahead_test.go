@@ -30,7 +30,8 @@ func TestPredictSequences(t *testing.T) {
 			"a.csv2: [[111]] given [NaN]", "b.csv2: [[127]] given [NaN]", "c.csv2: [[121]] given [NaN]"}},
 		{name: "files, one at a time", p: whole, f: sumOf, opt: PredictOptions{Series: 1}, texts: []string{"x 1",
 			"x 2", "x 3"},
-			want: []string{"a.csv2: [[105]] given [NaN]", "b.csv2: [[107]] given [NaN]", "c.csv2: [[109]] given [NaN]"}},
+			want: []string{"a.csv2: [[105]] given [NaN]", "b.csv2: [[107]] given [NaN]",
+				"c.csv2: [[109]] given [NaN]"}},
 		// a: (2·(1+3) + 2·(5+7) + 9) / 5 = 8.2; b: 2+4; c: 1
 		{name: "pieces", p: pieces, f: sumOf, texts: []string{"s,x a,1 b,2 a,3 a,5 a,7 b,4 a,9 c,1"}, want: []string{
 			"a2: [[119.4]] given [NaN]", "b3: [[115]] given [NaN]", "c9: [[105]] given [NaN]"}},
@@ -82,7 +83,8 @@ func TestPredictAhead(t *testing.T) {
 			series, n)
 	}
 	apart := func(seconds float64) string {
-		return fmt.Sprintf("rows are %.6g seconds apart, 86400 in training: the forecast counts rows, whatever time they "+
+		return fmt.Sprintf("rows are %.6g seconds apart, 86400 in training: the forecast counts rows, whatever "+
+			"time they "+
 			"cover", seconds)
 	}
 	plain := p
@@ -146,11 +148,13 @@ func TestPredictAhead(t *testing.T) {
 				"2: 2024-03-04 step 3 [[2994]]", "3: 2024-03-03 step 1 [[2193]]", "3: 2024-03-04 step 2 [[2194]]",
 				"3: 2024-03-05 step 3 [[2195]]", "7: 2024-03-04 step 1 [[2264]]", "7: 2024-03-06 step 2 [[2275]]",
 				"7: 2024-03-07 step 3 [[2296]]",
-				"a.csv, line 8, column t: found the time 2024-03-03T00:00:00Z, which is not after that of the row before, " +
+				"a.csv, line 8, column t: found the time 2024-03-03T00:00:00Z, which is not after that of the " +
+					"row before, " +
 					"want times that rise within a series"}, notes: []string{short("the series", 1), unknown}},
 		{name: "a series too many", p: p.named(), f: tells, opt: PredictOptions{Live: true, Series: 1},
 			texts: []string{"s,x,k a,1,0 b,2,1"}, want: []string{"a2: step 1 [[2992]]", "a2: step 2 [[2993]]",
-				"a2: step 3 [[2994]]", "a.csv, line 3, column s: found more than 1 series at a time, want at most that"},
+				"a2: step 3 [[2994]]", "a.csv, line 3, column s: found more than 1 series at a time, want at " +
+					"most that"},
 			notes: []string{short("the series \"a\"", 1), unknown}},
 	} {
 		s.check(t)
@@ -257,7 +261,8 @@ func TestPredictLong(t *testing.T) {
 			if live {
 				known = 9
 			}
-			if want := 1000*float64(seen) + 100*first + 10*known + 3 + float64(n); err != nil || got.Quantiles[0][0] != want {
+			if want := 1000*float64(seen) + 100*first + 10*known + 3 + float64(n); err != nil ||
+				got.Quantiles[0][0] != want {
 				t.Errorf("%d rows, live %v: found %v, %v, want %v", n+1, live, got, err, want)
 			}
 		}

@@ -148,15 +148,21 @@ func TestReportPage(t *testing.T) {
 	got := text(r)
 	for _, want := range []string{"forecast: x, z 12.3K rows, 2 series; 70 windows to train on, 10 to choose by " +
 		"and 20 to " +
-		"test on. The data is divided in time. The network has 4.3K parameters (s4d*2);", "prediction uses x. all rows " +
-		"are seen. Test part target MAE RMSE CRPS MSE/variance in the 85 % interval x network 1.235 2.5 0.75 0.5 84.4 " +
-		"% x " +
-		"last 7 0 0 0 0.0 % z network 8", "the 85 % interval of x holds 80.0 % of the validation part as learnt and " +
-		"86.0 % calibrated, of the test part 70.0 and 75.0 %", "it looks back look-back 10 % median 90 % longest " +
-		"layer 0, " +
-		"s4d ssm: 12 modes 1 row 2.5 rows 30 rows 400 rows Modes:", "in a window of 64 rows. Notes a <note> Again " +
-		"hippo forecast " +
-		"'dir/my data.csv' b.csv --config config.yaml --out again # the task "} {
+		"test on. The data is divided in time. The network has 4.3K parameters (s4d*2);",
+		"prediction uses x. all rows " +
+			"are seen. Test part target MAE RMSE CRPS MSE/variance in the 85 % interval x network 1.235 2.5 0.75 0.5 " +
+			"84.4 " +
+			"% x " +
+			"last 7 0 0 0 0.0 % z network 8",
+		"the 85 % interval of x holds 80.0 % of the validation part as " +
+			"learnt and " +
+			"86.0 % calibrated, of the test part 70.0 and 75.0 %", "it looks back look-back 10 % median 90 % longest " +
+			"layer 0, " +
+			"s4d ssm: 12 modes 1 row 2.5 rows 30 rows 400 rows Modes:",
+		"in a window of 64 rows. Notes a <note> " +
+			"Again " +
+			"hippo forecast " +
+			"'dir/my data.csv' b.csv --config config.yaml --out again # the task "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("found\n%s\nwant in it\n%s", got, want)
 		}

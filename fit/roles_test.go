@@ -78,7 +78,8 @@ func TestRoles(t *testing.T) {
 			"target: found 2 columns, 1 of them of classes; want one column of classes, or any number of columns of " +
 				"numbers"},
 		"series": {three, func(c *Config) { c.Series = "c" }, "next: a@0<> b@1<> series c category" + all},
-		"group":  {three, func(c *Config) { c.Group = "b" }, "next: a@0<> c@2</ series b category group 1 category" + all},
+		"group": {three, func(c *Config) { c.Group = "b" }, "next: a@0<> c@2</ series b category group 1 " +
+			"category" + all},
 		"series group": {three, func(c *Config) { c.Series = "b"; c.Group = "c" },
 			"next: a@0<> series b category group 2 category" + all},
 		"inputs": {three, func(c *Config) {
@@ -89,7 +90,8 @@ func TestRoles(t *testing.T) {
 		}, "forecast: a@0<> c@2<!/"},
 		"inputs only": {three, func(c *Config) { c.Inputs = []string{"b"} }, "next: b@1<>" + all},
 		"no input": {three, func(c *Config) { c.Target = []string{"a"}; c.Ignore = []string{"b", "c"} },
-			"found no input column beside the target a; want one or more, or --task next or forecast, which continue the " +
+			"found no input column beside the target a; want one or more, or --task next or forecast, which " +
+				"continue the " +
 				"target itself"},
 		"no input next": {three,
 			func(c *Config) { c.Target = []string{"a"}; c.Ignore = []string{"b", "c"}; c.Task = Next },
@@ -126,7 +128,8 @@ func TestRoles(t *testing.T) {
 		"numbers at steps": {three, func(c *Config) { c.Target = []string{"a", "b"}; c.Task = Steps },
 			"steps: a@0> b@1> c@2</"},
 		"headless": {strings.TrimPrefix(three, "a,b,c\n"), func(c *Config) { c.Target = []string{"columns1"} },
-			"target: found \"columns1\", want one of the columns column1, column2, column3; did you mean column1?; these " +
+			"target: found \"columns1\", want one of the columns column1, column2, column3; did you mean " +
+				"column1?; these " +
 				"names are made up, as no line names the columns"},
 		"0.5": {values("0.5"), func(c *Config) { c.Target = []string{"k"}; c.Task = Steps },
 			"steps: v@0< k@1>"},

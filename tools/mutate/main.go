@@ -54,7 +54,8 @@ func main() {
 	flags.Float64Var(&o.minutes, "minutes", 0, "time limit; 0: none; below 0: run nothing, report what is stored")
 	flags.Float64Var(&o.quick, "quick", 0, "leave out tests that take more seconds of the processor, and do not "+
 		"store survivors")
-	flags.StringVar(&o.run, "run", "", "leave out tests whose names this regular expression does not match, and do not "+
+	flags.StringVar(&o.run, "run", "", "leave out tests whose names this regular expression does not match, and "+
+		"do not "+
 		"store survivors")
 	flags.StringSliceVar(&o.files, "files", nil, "only mutants of files whose names match one of these patterns, such "+
 		"as 'predict*.go'")

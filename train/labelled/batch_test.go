@@ -59,7 +59,8 @@ func TestEpochOrderIsKept(t *testing.T) {
 		rng := rand.New(rand.NewPCG(c.seed, 0x6f72646572+uint64(c.epoch))) // "order"
 		order := rng.Perm(300)
 		plain := slices.Collect(slices.Chunk(slices.Clone(order), c.size))
-		if got := epochOrder(splitOf(make([]task.Example, 300)...), c.size, c.seed, c.epoch); !reflect.DeepEqual(got, plain) {
+		if got := epochOrder(splitOf(make([]task.Example, 300)...), c.size, c.seed,
+			c.epoch); !reflect.DeepEqual(got, plain) {
 			t.Errorf("without lengths: found %v, want %v", got[0], plain[0])
 		}
 		for lo := 0; lo < 300; lo += 16 * c.size {

@@ -40,8 +40,10 @@ func TestFill(t *testing.T) {
 			task.Ignore}, tags: []int32{1, 1, 0, 0, 1}, count: 4, lengths: []int{3, 2}}},
 		"pairs": {task.Set{Vocab: 1, Pairs: true}, pairs, []int{0, 1}, batch{n: 2, targets: []int32{1, 0}, count: 2,
 			lengths: []int{2, 1, 1, 2}}},
-		"numbers": {task.Set{Channels: 2, Outputs: 2, Numbers: true, Everywhere: true}, numbers, []int{1, 0}, batch{n: 2,
-			numbers: []float32{12, 13, 14, 15, nan, 17, 5, nan}, asked: []int{3, 1}, count: 6, lengths: []int{3, 2}}},
+		"numbers": {task.Set{Channels: 2, Outputs: 2, Numbers: true, Everywhere: true}, numbers, []int{1, 0},
+			batch{n: 2,
+				numbers: []float32{12, 13, 14, 15, nan, 17, 5, nan}, asked: []int{3, 1}, count: 6,
+				lengths: []int{3, 2}}},
 		"quantiles": {task.Set{Channels: 2, Outputs: 2, Levels: []float32{0.1, 0.5}, Numbers: true, Everywhere: true},
 			numbers, []int{0}, batch{n: 1, numbers: []float32{5, nan}, asked: []int{2}, count: 1, lengths: []int{2}}},
 	} {
@@ -87,12 +89,15 @@ func TestFill(t *testing.T) {
 	}{
 		{one, task.Example{}, "found an empty sequence among examples [0 1]"},
 		{one, task.Example{Tokens: []int32{1}}, "example 1: found 0 targets and 0 tags, want 1"},
-		{one, task.Example{Tokens: []int32{1, 2}, Targets: []int32{1, 2}}, "example 1: found 2 targets and 0 tags, want 1"},
+		{one, task.Example{Tokens: []int32{1, 2}, Targets: []int32{1, 2}}, "example 1: found 2 targets and 0 " +
+			"tags, want 1"},
 		{everywhere, task.Example{Tokens: []int32{1, 2}, Targets: []int32{1, 2}, Tags: []int32{1}},
 			"example 1: found 2 targets and 1 tags, want 2"},
-		{asked, task.Example{Values: []float32{1}, Numbers: []float32{1}}, "example 1: found 0 rows of numbers asked of 1 " +
+		{asked, task.Example{Values: []float32{1}, Numbers: []float32{1}}, "example 1: found 0 rows of numbers " +
+			"asked of 1 " +
 			"positions"},
-		{asked, task.Example{Values: []float32{1}, Numbers: []float32{1, 2, 3, 4}}, "found 2 rows of numbers asked of 1"},
+		{asked, task.Example{Values: []float32{1}, Numbers: []float32{1, 2, 3, 4}},
+			"found 2 rows of numbers asked of 1"},
 		{asked, task.Example{Values: []float32{1, 2}, Numbers: []float32{1, 2, 3, 4}}, ""},
 		{whole, task.Example{Values: []float32{1, 2}, Numbers: []float32{1, 2, 3, 4}}, "2 rows of numbers asked of 1"},
 		{task.Set{Vocab: 10, Pairs: true}, task.Example{Tokens: []int32{1}, Targets: []int32{1}}, "found an empty"},
@@ -166,7 +171,8 @@ func TestForward(t *testing.T) {
 		w.Net.Init(1)
 		w.size, w.batch.set = 3, set
 		ex := []task.Example{{Values: []float32{1, 2, 3, 4, 5, 6}, Numbers: []float32{1.5, -1, 2, 3}},
-			{Values: []float32{4, 5, 6, 7}, Numbers: []float32{2, nan}}, {Values: []float32{7, 8}, Numbers: []float32{nan, 1}}}
+			{Values: []float32{4, 5, 6, 7}, Numbers: []float32{2, nan}}, {Values: []float32{7, 8},
+				Numbers: []float32{nan, 1}}}
 		b := &batch{set: set}
 		if err := b.fill(task.Examples(ex), []int{0, 1, 2}); err != nil {
 			t.Fatal(err)

@@ -141,7 +141,8 @@ func TestWorkReads(t *testing.T) {
 			t.Errorf("%d at a time: found %+v, want %d right and the loss %v", size, s, right, loss)
 		}
 	}
-	if all, most := score(0, 64, set.Test), score(1000, 64, set.Test); !reflect.DeepEqual(all, most) || all.Count != 100 {
+	if all, most := score(0, 64, set.Test), score(1000, 64, set.Test); !reflect.DeepEqual(all, most) ||
+		all.Count != 100 {
 		t.Errorf("of all: %+v, of at most 1000: %+v", all, most)
 	}
 	if score, err := w.TakeBest(l); score != nil || err != nil {
@@ -151,7 +152,8 @@ func TestWorkReads(t *testing.T) {
 	if s, err := w.Measure(context.Background(), w.NewTape(), false); err != nil || s.Count != 7 {
 		t.Errorf("measured on 7: %+v, %v", s, err)
 	}
-	if x, err := w.Try(context.Background(), w.NewTape()); err != nil || math.Abs(x-score(20, 20, set.Valid).Loss) > 1e-9 {
+	if x, err := w.Try(context.Background(), w.NewTape()); err != nil || math.Abs(x-score(20, 20,
+		set.Valid).Loss) > 1e-9 {
 		t.Errorf("the loss of one batch of the validation part is %v, %v", x, err)
 	}
 	if s, err := w.Score(context.Background(), w.NewTape(), set.Test); err != nil || s.Count != 100 {
@@ -286,15 +288,17 @@ func TestNetworkOf(t *testing.T) {
 		s := *set
 		fill(&s)
 		got := c.Network(&s).Signal
-		want := &model.Signal{Classes: s.Classes, About: s.About, Inputs: channels(s.Inputs), Outputs: channels(s.Results)}
+		want := &model.Signal{Classes: s.Classes, About: s.About, Inputs: channels(s.Inputs),
+			Outputs: channels(s.Results)}
 		if !reflect.DeepEqual(got, want) || i == 0 && got.Inputs[0].Name != "i" {
 			t.Errorf("found %+v, want %+v", got, want)
 		}
 	}
 	c = small()
 	c.Model.MaxPositions, c.Positions = 11, "learned"
-	if _, err := newNetwork(&c, set); err == nil || !strings.Contains(err.Error(), "found sequences of 12 positions, but "+
-		"the model takes at most 11") {
+	if _, err := newNetwork(&c, set); err == nil || !strings.Contains(err.Error(),
+		"found sequences of 12 positions, but "+
+			"the model takes at most 11") {
 		t.Errorf("longer sequences: %v", err)
 	}
 	few := *set
@@ -317,8 +321,9 @@ func TestNetworkOf(t *testing.T) {
 	long := *set
 	long.MaxLength = 1 << 45
 	var lack *train.MemoryError
-	if _, err := newNetwork(&c, &long); !errors.As(err, &lack) || lack.Activations != leastActivations(must(newNetwork(&c,
-		set)))*long.MaxLength || lack.Need != lack.Activations+lack.Weights || lack.Weights != ofWeights(c.Shards) {
+	if _, err := newNetwork(&c, &long); !errors.As(err, &lack) ||
+		lack.Activations != leastActivations(must(newNetwork(&c,
+			set)))*long.MaxLength || lack.Need != lack.Activations+lack.Weights || lack.Weights != ofWeights(c.Shards) {
 		t.Errorf("more than fits into memory: %v", err)
 	}
 	if c.Memory = train.MemoryIgnore; errOf(newNetwork(&c, &long)) != nil {
@@ -394,7 +399,8 @@ func TestValidate(t *testing.T) {
 // TestDivergedIsTold: a run whose loss ends far above that of guessing says so.
 func TestDivergedIsTold(t *testing.T) {
 	w, l := opened(t, toytask.Made("class"), func(c *Config) {
-		c.Out, c.Optim.LR, c.Steps, c.Optim.Clip, c.Optim.Schedule = filepath.Join(t.TempDir(), "run"), 30, 20, 0, "constant"
+		c.Out, c.Optim.LR, c.Steps, c.Optim.Clip, c.Optim.Schedule = filepath.Join(t.TempDir(), "run"), 30, 20,
+			0, "constant"
 	})
 	var told []string
 	if err := l.Open(train.Events{Note: func(text string) { told = append(told, text) }}); err != nil {
