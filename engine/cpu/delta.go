@@ -31,6 +31,19 @@ const (
 	deltaShort = 9
 )
 
+// deltaLeast is the least decay that is not 0, 2⁻⁶⁰. Products with less would be denormal numbers, of which a processor
+// computes some hundred times fewer, and what they add to a sum is far below the rounding of it.
+const deltaLeast = 0x1p-60
+
+// dropLeast sets decays below deltaLeast to 0.
+func dropLeast(decays []float32) {
+	for i, d := range decays {
+		if d < deltaLeast {
+			decays[i] = 0
+		}
+	}
+}
+
 // The readers and the writers of a state.
 const (
 	byQ, byP = 0, 1

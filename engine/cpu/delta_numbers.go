@@ -6,6 +6,7 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 // times a decay: products of queries and keys are the same for all heads that share a key head.
 type numberDecays struct {
 	g        []float32       // (q)
+	drops    bool            // whether some decays may be below deltaLeast
 	starts   [2][]float32    // what readers are multiplied by: decays from the border before, of p with its sign (q)
 	toEnd    []float32       // the decays to the border after (q)
 	ends     []float32       // what writers are multiplied by: toEnd, with β times it (q)
@@ -48,6 +49,10 @@ func (k *delta) numberEnds() {
 	}
 	kernel.ExpShift(k.toEnd[:q], 0, 1)
 	k.decay[0] = kernel.Exp(sum)
+	if k.drops = k.decay[0] < deltaLeast; k.drops {
+		dropLeast(k.toEnd[:q])
+		dropLeast(k.decay)
+	}
 	if k.Beta != nil {
 		kernel.MulInto(k.ends[:q], k.toEnd[:q], k.beta[:q])
 	}
@@ -64,6 +69,9 @@ func (k *delta) numberScores() {
 		kernel.ScaleRows(k.reads[r], k.dk, k.in[r], k.dk, k.starts[r], 1, q, k.dk)
 	}
 	kernel.Decays(k.between[:q*q], k.g[:q])
+	if k.drops {
+		dropLeast(k.between[:q*q])
+	}
 	if k.Beta != nil {
 		kernel.MulMatrix(k.weights, q, k.between, q, k.beta, 0, q, q)
 	}
@@ -100,6 +108,11 @@ func (k *delta) startDecays() {
 		copy(k.starts[byP], k.starts[byQ][:q])
 		sign = -1
 	}
-	kernel.ExpShift(k.starts[byQ][:q], 0, 1)
-	kernel.ExpShift(k.starts[byP][:q], 0, sign)
+	for _, r := range deltaBoth {
+		kernel.ExpShift(k.starts[r][:q], 0, 1)
+		if k.drops {
+			dropLeast(k.starts[r][:q])
+		}
+	}
+	kernel.Scale(k.starts[byP][:q], sign)
 }

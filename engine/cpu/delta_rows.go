@@ -59,7 +59,9 @@ func (k *delta) rowEnds() {
 	k.parts(func(t0, t1 int) {
 		at := t0 * dk
 		kernel.DecayPart(k.each[at:], k.since[at:], k.upTo[at:], k.over(t0), g.row(t0), g.ld, t1-t0, dk)
+		k.dropPart(t0, t1)
 		kernel.Mul(k.decay, k.over(t0))
+		dropLeast(k.decay)
 	})
 	for _, w := range k.writers {
 		in := k.writeIn[w]
@@ -106,8 +108,29 @@ func (k *delta) rowScores() {
 			kernel.DecayedScores(k.scores[byQ][w][diagonal:], k.scores[byP][w][diagonal:], q, k.lanes, k.each[at:],
 				k.readIn[byQ][at:], k.readIn[p][at:], rows, dk)
 		}
-		kernel.Mul(k.passed, k.over(t0))
+		k.pass(t0)
 	})
+}
+
+// dropPart drops the least decays of a part: those of rows that none is left of at its end.
+func (k *delta) dropPart(t0, t1 int) {
+	for i, d := range k.over(t0) {
+		if d >= deltaLeast {
+			continue
+		}
+		k.over(t0)[i] = 0
+		for at := t0*k.dk + i; at < t1*k.dk; at += k.dk {
+			dropLeast(k.each[at : at+1])
+			dropLeast(k.since[at : at+1])
+			dropLeast(k.upTo[at : at+1])
+		}
+	}
+}
+
+// pass multiplies the decays over the parts before by those of the part from t0 on.
+func (k *delta) pass(t0 int) {
+	kernel.Mul(k.passed, k.over(t0))
+	dropLeast(k.passed)
 }
 
 // crossScores computes the scores of the readers of a part and the writers of those before.

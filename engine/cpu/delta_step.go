@@ -91,6 +91,7 @@ func (k *deltaStep) decays(head int) (forgets bool) {
 		fill(k.decay, k.G.Data()[head])
 	}
 	kernel.ExpShift(k.decay, 0, 1)
+	dropLeast(k.decay)
 	return slices.Contains(k.decay, 0)
 }
 
