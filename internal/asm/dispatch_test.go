@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,15 +28,17 @@ func (ks *kernels) declare(t *testing.T, signature, contract string, isas ...isa
 	return ks.add(file)
 }
 
-// TestJumpsGoToTheNextLowerLevel: a level without code for a kernel takes that of the one below.
-func TestJumpsGoToTheNextLowerLevel(t *testing.T) {
+// TestJumpsGoToTheBestCode: a level that lacks the feature that code needs takes the next best.
+func TestJumpsGoToTheBestCode(t *testing.T) {
 	for _, c := range []struct {
 		isas []isa
 		want string
 	}{
 		{[]isa{avx2}, "JMP ·sumAVX2(SB)"},
-		{[]isa{avx2, pairs}, "CMPQ ·cpu(SB), $const_avx512bf16 JLT avx2 JMP ·sumAVX512BF16(SB) avx2: JMP ·sumAVX2(SB)"},
-		{[]isa{avx512, avx2}, "CMPQ ·cpu(SB), $const_avx512 JLT avx2 JMP ·sumAVX512(SB) avx2: JMP ·sumAVX2(SB)"},
+		{[]isa{avx2, pairs}, "TESTB $const_avx512bf16, ·cpu(SB) JEQ avx2 JMP ·sumAVX512BF16(SB) avx2: JMP ·sumAVX2(SB)"},
+		{[]isa{avx512, avx2}, "TESTB $const_avx512, ·cpu(SB) JEQ avx2 JMP ·sumAVX512(SB) avx2: JMP ·sumAVX2(SB)"},
+		{[]isa{avx2, vnniAVX2, vnni}, "TESTB $const_avx512vnni, ·cpu(SB) JEQ avxvnni JMP ·sumAVX512VNNI(SB) " +
+			"avxvnni: TESTB $const_avxvnni, ·cpu(SB) JEQ avx2 JMP ·sumAVXVNNI(SB) avx2: JMP ·sumAVX2(SB)"},
 	} {
 		var ks kernels
 		if err := ks.declare(t, "func(n int, x *float32) float32", "is Σ x.", c.isas...); err != nil {
@@ -46,6 +50,26 @@ func TestJumpsGoToTheNextLowerLevel(t *testing.T) {
 		if got := strings.Join(strings.Fields(code), " "); got != c.want {
 			t.Errorf("%v: the choice is\n%s\nwant\n%s", c.isas, got, c.want)
 		}
+	}
+}
+
+// TestVNNIIsForIntegers: nothing but products of integers asks for VNNI, so levels that differ in it compute the same.
+func TestVNNIIsForIntegers(t *testing.T) {
+	text, err := os.ReadFile("../kernel/dispatch_amd64.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, code := range strings.Split(string(text), "\nTEXT ·")[1:] {
+		name, _, _ := strings.Cut(code, "(")
+		integers := slices.ContainsFunc(groupForms, func(f groupForm) bool { return chooser(f.name) == name })
+		if asks := strings.Contains(code, "vnni"); asks != integers {
+			t.Errorf("%s: asks for VNNI: %v, multiplies integers: %v", name, asks, integers)
+		}
+		found++
+	}
+	if found == 0 {
+		t.Error("no function found")
 	}
 }
 

@@ -44,25 +44,31 @@ func (f groupForm) weightBytes() int { return groupSteps * groupStep * f.bits / 
 // blockBytes are the bytes of a block of a panel.
 func (f groupForm) blockBytes() int { return 2 * (f.factorBytes() + f.weightBytes()) }
 
-// groupCode writes products of a few rows of x by a panel of integers. Sums of a group and sums over groups stay in
-// registers.
+// groupCode writes products of a few rows of x by a panel of integers. Sums of a group stay in registers, and so do
+// sums over groups where there are enough.
 type groupCode struct {
 	packedCode
 	form  groupForm
 	half  int // the group of the two of a block that is being written
 	ahead reg.GPVirtual
+
+	// Of vectors of 256 bits:
+	out, ldy, ldy3 reg.GPVirtual // y, if sums over groups are there
+	wide           Mem           // a group of each row of x as integers of 16 bits
 }
 
 // groups generates the products of integers.
 func (c asm) groups() {
 	for _, form := range groupForms {
 		c.groupFunction(form)
-		if c.lanes == 16 {
-			c.forRows(func(rows int) { c.groupRows(form, rows) })
-			continue
+		wide := Mem{}
+		if c.widens(form) {
+			wide = c.AllocLocal(c.groupTile() * wideBytes)
 		}
-		c.groupRows(form, 1)
-		c.end()
+		c.forRows(c.groupTile(), func(rows int) {
+			p := groupCode{packedCode: packedCode{asm: c, rows: rows}, form: form, wide: wide}
+			p.code()
+		})
 	}
 }
 
@@ -77,8 +83,8 @@ func (c asm) groupFunction(form groupForm) {
 	}
 	c.function(form.name,
 		"func(m, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor, bias *float32, ahead *uint8, fetch int)",
-		"sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for "+rowsDoc+
-			", j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each g-th term is added: "+least+
+		"sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for "+
+			"i < m, at most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each g-th term is added: "+least+
 			". Every operation besides the inner sum, which is exact, is rounded to float32, and sums run in the order of "+
 			"g, from zero.",
 		"",
@@ -90,33 +96,29 @@ func (c asm) groupFunction(form groupForm) {
 			"fetch bytes further for each block, into the cache of the second level, unless ahead is nil.")
 }
 
-func (c asm) groupRows(form groupForm, rows int) {
-	p := groupCode{packedCode: packedCode{asm: c, rows: rows}, form: form}
-	label := func(s string) string { return fmt.Sprintf("%s_%d", s, rows) }
+func (p *groupCode) code() {
+	label := func(s string) string { return fmt.Sprintf("%s_%d", s, p.rows) }
 	p.operands(0)
 	p.Load(p.Param("blocks"), p.steps)
 	fetch := reg.GPVirtual(nil)
 	if p.fetches() {
 		p.ahead, fetch = p.arg("ahead"), p.arg("fetch")
 	}
-	p.each(func(i, part int) { p.zero(p.y(i, part)) })
+	p.zeroSums()
 	p.constants()
 	p.Label(label("block"))
 	for p.half = range 2 {
-		switch {
-		case p.lanes == 16:
+		if p.lanes == 16 {
 			p.products()
-		case form.bits == 8:
-			p.productsInt8()
-		default:
-			p.productsInt4()
+		} else {
+			p.tile()
 		}
 	}
 	p.ADDQ(U8(2*recordBytes), p.x)
-	if rows > 4 {
+	if p.rows > 4 {
 		p.ADDQ(U8(2*recordBytes), p.x4)
 	}
-	p.ADDQ(I32(form.blockBytes()), p.w)
+	p.ADDQ(I32(p.form.blockBytes()), p.w)
 	if p.fetches() {
 		p.ADDQ(fetch, p.ahead)
 	}
@@ -145,14 +147,11 @@ func (p *groupCode) spare(i int) reg.Register {
 	if p.lanes == 16 {
 		return p.vec(24 + i)
 	}
-	return p.vec(4 + i)
+	return p.vec(8 + i)
 }
 
-// Spare registers that hold constants.
-const (
-	maskAt = 7 // of the low nibbles, or of the highest bits of bytes
-	onesAt = 8 // pairs of 16 bits
-)
+// maskAt is the spare register that selects the low nibbles, or the bytes of integers of 16 bits.
+const maskAt = 7
 
 // words are part of the words of a step.
 func (p *groupCode) words(step, part int) Mem {
@@ -174,8 +173,8 @@ func (p *groupCode) constants() {
 	switch {
 	case p.form.bits == 4:
 		p.MOVL(U32(0x0f0f0f0f), t)
-	case p.lanes == 8:
-		p.MOVL(U32(0x80808080), t)
+	case p.widens(p.form):
+		p.MOVL(U32(0x00ff00ff), t)
 	default:
 		return
 	}
@@ -186,9 +185,6 @@ func (p *groupCode) constants() {
 	low := reg.Vector.Lookup(mask.(reg.Physical).PhysicalIndex(), reg.S128)
 	p.VMOVD(t, low)
 	p.VPBROADCASTD(low, mask)
-	ones := p.spare(onesAt)
-	p.VPCMPEQW(ones, ones, ones)
-	p.VPSRLW(U8(15), ones, ones)
 }
 
 // products multiplies a group by VNNI, unsigned weights by signed x. The sums of the first group of a block are added
@@ -283,13 +279,21 @@ func (p *groupCode) loadFactors(part int) {
 
 // add adds the sums of a group, times their factors, to y. It changes sum.
 func (p *groupCode) add(i, part int, sum reg.Register) {
-	y, t := p.y(i, part), p.spare(otherAt)
+	t := p.spare(otherAt)
 	p.times(i, recordScale, p.spare(scaleAt), t)
 	p.VMULPS(t, sum, sum)
-	p.VADDPS(sum, y, y)
+	if p.inMemory() {
+		p.VADDPS(p.place(i, part), sum, sum)
+	} else {
+		p.VADDPS(sum, p.y(i, part), p.y(i, part))
+		sum = p.y(i, part)
+	}
 	if p.form.least {
 		p.times(i, recordSum, p.spare(leastAt), t)
-		p.VADDPS(t, y, y)
+		p.VADDPS(t, sum, sum)
+	}
+	if p.inMemory() {
+		p.VMOVUPS(sum, p.place(i, part))
 	}
 }
 
@@ -303,82 +307,28 @@ func (p *groupCode) times(i, disp int, v, to reg.Register) {
 	p.VMULPS(v, to, to)
 }
 
-// addParts adds the sums of a group of a row.
-func (p *groupCode) addParts() {
-	for part := range p.parts() {
-		p.loadFactors(part)
-		sum := p.sum(0, part)
-		p.VCVTDQ2PS(sum, sum)
-		p.add(0, part, sum)
-	}
-}
-
-// productsInt8 multiplies magnitudes of weights by x with their signs: a pair of such products fits into 16 bits.
-func (p *groupCode) productsInt8() {
-	x, w, size, flip, ones := p.spare(0), p.spare(1), p.spare(2), p.spare(maskAt), p.spare(onesAt)
-	for part := range p.parts() {
-		p.zero(p.sum(0, part))
-	}
-	for step := range groupSteps {
-		p.VPBROADCASTD(p.term(0, 4*step), x)
-		for part := range p.parts() {
-			p.VPXOR(p.words(step, part), flip, w)
-			p.VPABSB(w, size)
-			p.VPSIGNB(w, x, w)
-			p.VPMADDUBSW(w, size, w)
-			p.VPMADDWD(ones, w, w)
-			p.VPADDD(w, p.sum(0, part), p.sum(0, part))
-		}
-	}
-	p.addParts()
-}
-
-// productsInt4 multiplies nibbles by x: sums of a whole group fit into 16 bits.
-func (p *groupCode) productsInt4() {
-	x0, x1, low, high, mask := p.spare(0), p.spare(1), p.spare(2), p.spare(3), p.spare(maskAt)
-	for part := range p.parts() {
-		p.zero(p.sum(0, part))
-	}
-	for step := 0; step < groupSteps; step += 2 {
-		p.VPBROADCASTD(p.term(0, 4*step), x0)
-		p.VPBROADCASTD(p.term(0, 4*step+4), x1)
-		for part := range p.parts() {
-			sum := p.sum(0, part)
-			p.VMOVUPS(p.words(step/2, part), high)
-			p.VPAND(high, mask, low)
-			p.VPSRLD(U8(4), high, high)
-			p.VPAND(high, mask, high)
-			p.VPMADDUBSW(x0, low, low)
-			p.VPMADDUBSW(x1, high, high)
-			p.VPADDW(low, sum, sum)
-			p.VPADDW(high, sum, sum)
-		}
-	}
-	if !p.form.least {
-		p.VPBROADCASTD(p.term(0, recordStart), x0)
-	}
-	for part := range p.parts() {
-		sum := p.sum(0, part)
-		p.VPMADDWD(p.spare(onesAt), sum, sum)
-		if !p.form.least {
-			p.VPADDD(x0, sum, sum)
-		}
-	}
-	p.addParts()
-}
-
 // finish multiplies the sums by the factors of rows of weights, adds the bias and stores them.
 func (p *groupCode) finish(label func(string) string) {
-	factor, bias, y, ldy := p.arg("rowFactor"), p.arg("bias"), p.arg("y"), reg.GPVirtual(nil)
+	factor, bias := p.arg("rowFactor"), p.arg("bias")
+	sum := p.y
+	if p.inMemory() {
+		sum = p.sum
+		p.each(func(i, part int) { p.VMOVUPS(p.place(i, part), sum(i, part)) })
+	}
+	p.each(func(i, part int) { p.VMULPS(Mem{Base: factor, Disp: 4 * p.lanes * part}, sum(i, part), sum(i, part)) })
+	p.ifZero(bias, label("store"))
+	p.each(func(i, part int) { p.VADDPS(Mem{Base: bias, Disp: 4 * p.lanes * part}, sum(i, part), sum(i, part)) })
+	p.Label(label("store"))
+	if p.inMemory() {
+		p.each(func(i, part int) { p.VMOVUPS(sum(i, part), p.place(i, part)) })
+		return
+	}
+	y, ldy := p.arg("y"), reg.GPVirtual(nil)
 	if p.rows > 1 {
 		ldy = p.bytes("ldy")
 	}
-	p.each(func(i, part int) { p.VMULPS(Mem{Base: factor, Disp: 4 * p.lanes * part}, p.y(i, part), p.y(i, part)) })
-	p.ifZero(bias, label("store"))
-	p.each(func(i, part int) { p.VADDPS(Mem{Base: bias, Disp: 4 * p.lanes * part}, p.y(i, part), p.y(i, part)) })
-	p.Label(label("store"))
 	p.each(func(i, part int) {
-		p.VMOVUPS(p.y(i, part), Mem{Base: y, Disp: 4 * p.lanes * part})
+		p.VMOVUPS(sum(i, part), Mem{Base: y, Disp: 4 * p.lanes * part})
 		if part == p.parts()-1 && i < p.rows-1 {
 			p.ADDQ(ldy, y)
 		}

@@ -12,11 +12,13 @@ import (
 
 // isa is an instruction set with the shape of its tile of a matrix product: as many accumulators as its registers hold.
 type isa struct {
-	name  string // as a suffix of function names; in small letters it is the level of package kernel
+	name  string // as a suffix of function names; in small letters it is the feature of package kernel
 	lanes int    // floats in a vector
 	rows  int    // height of a tile
 	vecs  int    // width of a tile in vectors
 	pairs bool   // what a product multiplies are pairs of bfloat16, the size of a float
+	vnni  bool   // has VPDPBUSD,
+	vex   bool   // in the encoding of AVX-VNNI
 }
 
 var (
@@ -25,6 +27,11 @@ var (
 	// 12 accumulators, 2 vectors of B, an element of A, a mask of 16
 	avx2  = isa{name: "AVX2", lanes: 8, rows: 6, vecs: 2}
 	pairs = isa{name: "AVX512BF16", lanes: 16, rows: 8, vecs: 3, pairs: true} // as AVX-512, and a pair of A
+	// VNNI adds to AVX-512 or to AVX2 nothing but products of integers. On vectors of 256 bits it is encoded as AVX-512
+	// or, on processors that have no AVX-512, as AVX.
+	vnni     = isa{name: "AVX512VNNI", lanes: 16, rows: 8, vecs: 3, vnni: true}
+	vnniVL   = isa{name: "AVX512VNNIVL", lanes: 8, rows: 6, vecs: 2, vnni: true}
+	vnniAVX2 = isa{name: "AVXVNNI", lanes: 8, rows: 6, vecs: 2, vnni: true, vex: true}
 )
 
 // width is the width of a tile in floats.

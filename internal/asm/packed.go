@@ -28,11 +28,9 @@ func packed(ctx *build.Context, s isa) {
 	c := asm{ctx, s}
 	c.packedBF16()
 	if s.lanes == 16 { // and gemmAVX512 takes panels of float32 as they are
-		asm{c.Context, pairs}.groups()
 		vector{c, &constants{at: map[uint32]int{}}, nil}.short()
 	} else {
 		c.packedFloat32()
-		c.groups()
 	}
 }
 
@@ -91,13 +89,13 @@ func (p *packedCode) loopOver(label string, xBytes, wBytes int, body func()) {
 	p.countDown(p.steps, label)
 }
 
-// forRows emits body for 8 rows, 7 and so on, and the choice between them by the argument m.
-func (c asm) forRows(body func(rows int)) {
+// forRows emits body for the most rows, one fewer and so on, and the choice between them by the argument m.
+func (c asm) forRows(most int, body func(rows int)) {
 	m := c.arg("m")
-	for rows := 7; rows > 0; rows-- {
+	for rows := most - 1; rows > 0; rows-- {
 		c.branch(m, c.JE, U8(rows), fmt.Sprintf("rows%d", rows))
 	}
-	for rows := 8; rows > 0; rows-- {
+	for rows := most; rows > 0; rows-- {
 		c.Label(fmt.Sprintf("rows%d", rows))
 		body(rows)
 		c.end()
@@ -116,7 +114,7 @@ func (c asm) packedBF16() {
 			"with bfloat16 w, plus bias[j] unless bias is nil, and adds it to what y holds if add is true. The sums are to "+
 			"the last bit those of vecGemm.")
 	if c.lanes == 16 {
-		c.forRows(func(rows int) { c.packedBF16Rows(rows) })
+		c.forRows(8, func(rows int) { c.packedBF16Rows(rows) })
 		return
 	}
 	c.packedBF16Rows(1)

@@ -57,7 +57,7 @@ func (c vector) packedPairs() {
 		"sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < steps, plus bias[j] unless "+
 			"bias is nil, and adds it to what y holds if add is true. x[i·ldx + p] and W[j,p], 32 bits from w[96p + 2j] "+
 			"on, are pairs of bfloat16. The sums are to the last bit those of vecGemmPairs.")
-	c.forRows(func(rows int) {
+	c.forRows(8, func(rows int) {
 		p := packedCode{asm: c.asm, rows: rows}
 		label := func(s string) string { return fmt.Sprintf("pairs_%d_%s", rows, s) }
 		p.load(2)
@@ -78,7 +78,7 @@ func (c vector) packedPairs() {
 // shortPairs generates the product with the short form.
 func (c vector) shortPairs() {
 	c.shortFunction("shortPairs", "x[i·ldx + p/2]", "vecGemmPairs, with pairs of bfloat16 in x")
-	c.forRows(func(rows int) {
+	c.forRows(8, func(rows int) {
 		p := c.pairWords(rows)
 		p.xBytes, p.begin = 4, func(int) {}
 		if rows <= 4 {

@@ -18,7 +18,7 @@ const (
 // short generates products of weights in the short form.
 func (c vector) short() {
 	c.shortFunction("shortBF16", "x[i·ldx + p]", "vecGemm")
-	c.forRows(func(rows int) {
+	c.forRows(8, func(rows int) {
 		p := c.shortCode(rows)
 		low, high := c.vec(27), c.vec(28)
 		p.low, p.word = low, func(int) reg.Register { return c.vec(26) }

@@ -43,7 +43,7 @@ func directRowDots(n, k int, w []float32, ldw int, x, y []float32) bool {
 // directRowSums computes RowSums in assembly and reports whether there is any for k. k is a multiple of 16, n at least
 // 1.
 func directRowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) bool {
-	if cpu == generic || k > 128 || cpu == avx2 && k > 64 {
+	if cpu == generic || k > 128 || cpu.narrow() && k > 64 {
 		return false
 	}
 	_, _, _ = w[:(n-1)*ldw+k], x[:n], y[:k]
@@ -82,7 +82,7 @@ func (r *RoundedRows) directDots(i, m int, x, y []float32) bool {
 // int8 the caller has multiplied x by the factors.
 func (r *RoundedRows) directSums(i, m int, x, y []float32, add bool) bool {
 	k := r.k
-	if cpu == generic || k > 128 || cpu == avx2 && k > 64 {
+	if cpu == generic || k > 128 || cpu.narrow() && k > 64 {
 		return false
 	}
 	_, _ = x[:m], y[:k]

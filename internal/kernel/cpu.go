@@ -10,21 +10,53 @@ import (
 	x86 "golang.org/x/sys/cpu"
 )
 
-// level is a set of processor features that kernels are written for. Each level has all that lower ones have; a kernel
-// without code for a level uses the one below, at the bottom the portable one. Levels may round differently. At one
-// level, results are the same on every machine that has it.
-type level int
+// level is a set of processor features that kernels are written for, one bit each. A kernel names the feature that it
+// needs, and runs where the level has that; a kernel without code for any feature of a level is the portable one.
+// Levels may round differently. At one level, results are the same on every machine that has it.
+type level uint8
 
+// The features. Each goes with all that is needed to use it: levels of AVX-512 have AVX2, too.
 const (
-	generic    level = iota // portable Go
-	avx2                    // AVX2 and FMA
-	avx512                  // AVX-512 F, BW, DQ and VL
-	avx512bf16              // the same with BF16 and VNNI
+	avx2         level = 1 << iota // AVX2, FMA and BMI2
+	avx512                         // AVX-512 F, BW, DQ and VL
+	avx512bf16                     // AVX-512 BF16, with those
+	avx512vnni                     // AVX-512 VNNI, with those: on vectors of 512 bits
+	avx512vnnivl                   // the same on vectors of 256 bits
+	avxvnni                        // AVX-VNNI: on vectors of 256 bits
+
+	generic level = 0 // portable Go
 )
 
-var levelNames = []string{generic: "generic", avx2: "avx2", avx512: "avx512", avx512bf16: "avx512bf16"}
+// levels are all levels by name, from the lowest. Where a name stands twice, one machine may have both: kernels then
+// compute the same by other encodings of the same instructions, and the first is used.
+var levels = []struct {
+	name string
+	level
+}{
+	{"generic", generic},
+	{"avx2", avx2},
+	{"avx2+vnni", avx2 | avxvnni},
+	{"avx2+vnni", avx2 | avx512vnnivl},
+	{"avx512", avx2 | avx512},
+	{"avx512+bf16", avx2 | avx512 | avx512bf16},
+	{"avx512+vnni", avx2 | avx512 | avx512vnni},
+	{"avx512bf16", avx2 | avx512 | avx512bf16 | avx512vnni},
+}
 
-func (l level) String() string { return levelNames[l] }
+func (l level) String() string {
+	for _, known := range levels {
+		if known.level == l {
+			return known.name
+		}
+	}
+	return fmt.Sprintf("level(%#x)", uint8(l))
+}
+
+// has reports whether the level has a feature.
+func (l level) has(feature level) bool { return l&feature == feature }
+
+// narrow reports whether the longest vectors are of 256 bits.
+func (l level) narrow() bool { return l.has(avx2) && !l.has(avx512) }
 
 // cpu is the level in use. It changes in tests only. errCPU says what was wrong with the level that was requested.
 var cpu, errCPU = choose(os.Getenv("HIPPO_CPU"), machineLevels())
@@ -34,42 +66,61 @@ var cpu, errCPU = choose(os.Getenv("HIPPO_CPU"), machineLevels())
 // level is generic and the error lists the levels of the machine.
 func CPULevel() (string, error) { return cpu.String(), errCPU }
 
-// choose returns the level to use on a machine with the levels has, in ascending order. forced is the name of the level
-// that the user requests, or empty.
+// choose returns the level to use on a machine with the levels has, in the order of levels. forced is the name of the
+// level that the user requests, or empty.
 func choose(forced string, has []level) (level, error) {
 	if forced == "" {
 		return has[len(has)-1], nil
 	}
-	var names []string
+	var names, all []string
 	for _, l := range has {
 		if l.String() == forced {
 			return l, nil
 		}
 		names = append(names, l.String())
 	}
+	for _, l := range levels {
+		all = append(all, l.name)
+	}
 	found := "which this machine lacks"
-	if !slices.Contains(levelNames, forced) {
-		found = "which is none of " + strings.Join(levelNames, ", ")
+	if !slices.Contains(all, forced) {
+		found = "which is none of " + strings.Join(slices.Compact(all), ", ")
 	}
 	return generic, fmt.Errorf("HIPPO_CPU is %q, %s: want one of those it has: %s", forced,
-		found, strings.Join(names, ", "))
+		found, strings.Join(slices.Compact(names), ", "))
 }
 
-// machineLevels returns the levels that processor and operating system support and that there is code for, in ascending
-// order.
+// machineLevels returns the levels that processor and operating system support and that there is code for, in the order
+// of levels.
 func machineLevels() []level {
-	has := []level{generic}
+	var has []level
+	for _, l := range levels {
+		if machine().has(l.level) {
+			has = append(has, l.level)
+		}
+	}
+	return has
+}
+
+// machine is the features of the machine.
+func machine() (has level) {
 	f := &x86.X86
 	if runtime.GOARCH != "amd64" || !f.HasAVX2 || !f.HasFMA || !f.HasBMI2 {
-		return has
+		return generic
 	}
-	has = append(has, avx2)
+	has = avx2
+	if f.HasAVXVNNI {
+		has |= avxvnni
+	}
 	if !f.HasAVX512F || !f.HasAVX512BW || !f.HasAVX512DQ || !f.HasAVX512VL {
 		return has
 	}
-	has = append(has, avx512)
-	if f.HasAVX512BF16 && f.HasAVX512VNNI {
-		has = append(has, avx512bf16)
+	has |= avx512
+	if f.HasAVX512BF16 {
+		has |= avx512bf16
+	}
+	if f.HasAVX512VNNI {
+		has |= avx512vnni | avx512vnnivl
 	}
 	return has
 }

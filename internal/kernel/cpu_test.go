@@ -19,7 +19,11 @@ func atLevels(t *testing.T, f func(t *testing.T)) {
 }
 
 func TestChoose(t *testing.T) {
-	old, all := []level{generic}, []level{generic, avx2, avx512, avx512bf16}
+	old, all := []level{generic}, []level{}
+	for _, l := range levels {
+		all = append(all, l.level)
+	}
+	haswell, cascade := all[:2], []level{generic, avx2, avx2 | avx512vnnivl, avx2 | avx512, avx2 | avx512 | avx512vnni}
 	for _, c := range []struct {
 		forced string
 		has    []level
@@ -27,12 +31,19 @@ func TestChoose(t *testing.T) {
 		says   string // part of the error; none if empty
 	}{
 		{"", old, generic, ""},
-		{"", all, avx512bf16, ""},
+		{"", haswell, avx2, ""},
+		{"", cascade, avx2 | avx512 | avx512vnni, ""},
+		{"", all, avx2 | avx512 | avx512bf16 | avx512vnni, ""},
 		{"generic", all, generic, ""},
 		{"avx2", all, avx2, ""},
 		{"avx2", old, generic, `HIPPO_CPU is "avx2", which this machine lacks: want one of those it has: generic`},
-		{"avx512bf16", all[:3], generic, "which this machine lacks: want one of those it has: generic, avx2, avx512"},
-		{"AVX2", all, generic, `HIPPO_CPU is "AVX2", which is none of generic, avx2, avx512, avx512bf16: want one`},
+		{"avx2+vnni", all, avx2 | avxvnni, ""},
+		{"avx2+vnni", cascade, avx2 | avx512vnnivl, ""},
+		{"avx512+bf16", all, avx2 | avx512 | avx512bf16, ""},
+		{"avx512bf16", cascade, generic,
+			"which this machine lacks: want one of those it has: generic, avx2, avx2+vnni, avx512, avx512+vnni"},
+		{"AVX2", all, generic, `HIPPO_CPU is "AVX2", which is none of generic, avx2, avx2+vnni, avx512, avx512+bf16, ` +
+			`avx512+vnni, avx512bf16: want one of those it has: generic, avx2, avx2+vnni, avx512, `},
 	} {
 		got, err := choose(c.forced, c.has)
 		if got != c.want {

@@ -2,8 +2,8 @@
 
 package kernel
 
-// Each function runs the code for the level in use, or for the next lower level that has some. Callers make sure
-// that there is one: at level generic, and below the lowest level that a comment names, they compute in Go.
+// Each function runs the code for the level in use, or the best that there is for its features. Callers make sure
+// that there is one: at level generic, and at those that lack what a comment names, they compute in Go.
 
 // vecGemm sets C[i,j] = Σ_p A[i,p]·B[p,j] for i < m, j < n, p < k, all at least 1, plus bias[j] unless bias is nil,
 // and adds it to what C holds if add is true. Each sum runs over p in ascending order, from zero, fused.
@@ -17,7 +17,7 @@ func vecGemm(m int, n int, k int, a *float32, rs int, cs int, b *float32, bs int
 // vecGemmPairs is vecGemm, but that A and B hold words, pairs of bfloat16: A[i,p]·B[p,j] stands for the sum of two
 // products, and is added to the sum with the rounding of VDPBF16PS, for which denormal numbers are 0.
 //
-// The lowest level with code for it is avx512bf16.
+// It needs avx512bf16.
 //
 //go:noescape
 func vecGemmPairs(m int, n int, k int, a *float32, rs int, cs int, b *float32, bs int, ps int, c *float32, ldc int, bias *float32, add bool)
@@ -26,7 +26,7 @@ func vecGemmPairs(m int, n int, k int, a *float32, rs int, cs int, b *float32, b
 // pair of src[i·ld + 2p] and src[i·ld + 2p+1], or 0 where that is past the row, for p < k/2 rounded up to a multiple
 // of 16.
 //
-// The lowest level with code for it is avx512bf16.
+// It needs avx512bf16.
 //
 //go:noescape
 func vecRoundRows(m int, k int, src *float32, ld int, dst *float32, width int)
@@ -36,7 +36,7 @@ func vecRoundRows(m int, k int, src *float32, ld int, dst *float32, width int)
 // src[(2p+1)·ld + j], or 0 where that is past the last row, for p < k/2 rounded up, j < n rounded up to a multiple of
 // 16.
 //
-// The lowest level with code for it is avx512bf16.
+// It needs avx512bf16.
 //
 //go:noescape
 func vecRoundColumns(k int, n int, src *float32, ld int, dst *float32, width int, panel int)
@@ -113,56 +113,11 @@ func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *fl
 //go:noescape
 func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
 
-// vecPackedInt8 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, which
-// is at most 8, and 1 in the code for AVX2, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each
-// g-th term is added: nothing. Every operation besides the inner sum, which is exact, is rounded to float32, and sums
-// run in the order of g, from zero.
-//
-// A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
-// integers of both, 512 bytes each. The 4 terms of step s = p/4 are bytes less 128: word j, s is its word 16·s + j. A
-// group of x is a record of 48 bytes: the integers, their factor, the integer where the inner sum begins, which takes
-// away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more rows each block fetches as many
-// bytes as it has from ahead on, fetch bytes further for each block, into the cache of the second level, unless ahead
-// is nil.
-//
-//go:noescape
-func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-
-// vecPackedInt4 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, which
-// is at most 8, and 1 in the code for AVX2, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To each
-// g-th term is added: nothing. Every operation besides the inner sum, which is exact, is rounded to float32, and sums
-// run in the order of g, from zero.
-//
-// A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
-// integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles less 8: of word j, s/2, its word 16·(s/2)
-// + j, the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where
-// the inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and
-// more rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the
-// cache of the second level, unless ahead is nil.
-//
-//go:noescape
-func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-
-// vecPackedInt4Min sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m,
-// which is at most 8, and 1 in the code for AVX2, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is nil. To
-// each g-th term is added: the sum of the group of x times its number 16 + j of 16 bits. Every operation besides the
-// inner sum, which is exact, is rounded to float32, and sums run in the order of g, from zero.
-//
-// A block of w is two groups: the numbers of 16 bits of both, 32 each, of which number j is factor[j,g], then the
-// integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles: of word j, s/2, its word 16·(s/2) + j,
-// the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where the
-// inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more
-// rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the cache of
-// the second level, unless ahead is nil.
-//
-//go:noescape
-func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-
 // vecShortBF16 sets y[i·ldy + j] = Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 8, j < 48 and p < 16·blocks, plus
 // bias[j] unless bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short form,
 // with the heads of its blocks. The sums are to the last bit those of vecGemm.
 //
-// The lowest level with code for it is avx512.
+// It needs avx512.
 //
 //go:noescape
 func vecShortBF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
@@ -177,7 +132,7 @@ func vecPackedFloat32(steps int, x *float32, w *float32, y *float32, bias *float
 // the pair of src[i·ld + 2p] and src[i·ld + 2p+1], or 0 where that is past the row, for p < k/2 rounded up to a
 // multiple of 16, the first in its upper half. What is smaller than 2^-56 is 0.
 //
-// The lowest level with code for it is avx512bf16.
+// It needs avx512bf16.
 //
 //go:noescape
 func vecRoundPacked(m int, k int, src *float32, ld int, dst *float32, width int)
@@ -186,7 +141,7 @@ func vecRoundPacked(m int, k int, src *float32, ld int, dst *float32, width int)
 // unless bias is nil, and adds it to what y holds if add is true. x[i·ldx + p] and W[j,p], 32 bits from w[96p + 2j]
 // on, are pairs of bfloat16. The sums are to the last bit those of vecGemmPairs.
 //
-// The lowest level with code for it is avx512bf16.
+// It needs avx512bf16.
 //
 //go:noescape
 func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
@@ -195,7 +150,7 @@ func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32
 // bias[j] unless bias is nil, and adds it to what y holds if add is true. w is a panel of bfloat16 in the short form,
 // with the heads of its blocks. The sums are to the last bit those of vecGemmPairs, with pairs of bfloat16 in x.
 //
-// The lowest level with code for it is avx512bf16.
+// It needs avx512bf16.
 //
 //go:noescape
 func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
@@ -203,21 +158,66 @@ func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uin
 // vecExpandShort sets dst to the words of a number of blocks of a panel of bfloat16 in the short form, w with their
 // heads, step by step.
 //
-// The lowest level with code for it is avx512bf16.
+// It needs avx512bf16.
 //
 //go:noescape
 func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32)
 
 // vecExpandPairs does what vecShortPairs does for 8 rows, and what vecExpandShort does.
 //
-// The lowest level with code for it is avx512bf16.
+// It needs avx512bf16.
 //
 //go:noescape
 func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32)
 
+// vecPackedInt8 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, at
+// most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is
+// nil. To each g-th term is added: nothing. Every operation besides the inner sum, which is exact, is rounded to
+// float32, and sums run in the order of g, from zero.
+//
+// A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
+// integers of both, 512 bytes each. The 4 terms of step s = p/4 are bytes less 128: word j, s is its word 16·s + j. A
+// group of x is a record of 48 bytes: the integers, their factor, the integer where the inner sum begins, which takes
+// away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more rows each block fetches as many
+// bytes as it has from ahead on, fetch bytes further for each block, into the cache of the second level, unless ahead
+// is nil.
+//
+//go:noescape
+func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+
+// vecPackedInt4 sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, at
+// most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is
+// nil. To each g-th term is added: nothing. Every operation besides the inner sum, which is exact, is rounded to
+// float32, and sums run in the order of g, from zero.
+//
+// A block of w is two groups: the numbers of 16 bits of both, 16 each, of which number j is factor[j,g], then the
+// integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles less 8: of word j, s/2, its word 16·(s/2)
+// + j, the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where
+// the inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and
+// more rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the
+// cache of the second level, unless ahead is nil.
+//
+//go:noescape
+func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+
+// vecPackedInt4Min sets y[i·ldy + j] = rowFactor[j]·Σ_g (xFactor[i,g]·factor[j,g])·Σ_p x[i,g,p]·W[j,g,p] for i < m, at
+// most 8 in vectors of 512 bits and 4 in those of 256, j < 16, g < 2·blocks and p < 32, plus bias[j] unless bias is
+// nil. To each g-th term is added: the sum of the group of x times its number 16 + j of 16 bits. Every operation
+// besides the inner sum, which is exact, is rounded to float32, and sums run in the order of g, from zero.
+//
+// A block of w is two groups: the numbers of 16 bits of both, 32 each, of which number j is factor[j,g], then the
+// integers of both, 256 bytes each. The 4 terms of step s = p/4 are nibbles: of word j, s/2, its word 16·(s/2) + j,
+// the low ones if s is even. A group of x is a record of 48 bytes: the integers, their factor, the integer where the
+// inner sum begins, which takes away what W has less, and the sum of the numbers. ldx counts bytes. With 3 and more
+// rows each block fetches as many bytes as it has from ahead on, fetch bytes further for each block, into the cache of
+// the second level, unless ahead is nil.
+//
+//go:noescape
+func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+
 // vecNarrowHalves rounds x to bfloat16. n is a positive multiple of 16.
 //
-// The lowest level with code for it is avx512.
+// It needs avx512.
 //
 //go:noescape
 func vecNarrowHalves(n int, y *uint16, x *float32)
@@ -225,7 +225,7 @@ func vecNarrowHalves(n int, y *uint16, x *float32)
 // vecHalfRanges sets the lower half of ranges[b] to the smallest magnitude, as bits, of the bfloat16 numbers x[r·ld +
 // 16b + i] for r < rows, at least 1, and i < 16, and the upper half to the largest one, for b < blocks.
 //
-// The lowest level with code for it is avx512.
+// It needs avx512.
 //
 //go:noescape
 func vecHalfRanges(rows int, blocks int, x *uint16, ld int, ranges *uint32)
@@ -234,7 +234,7 @@ func vecHalfRanges(rows int, blocks int, x *uint16, ld int, ranges *uint32)
 // words step by step, 48 in each, the first number in the lower half. Numbers become 0 whose magnitude, as bits, is
 // less than the half of least in their place.
 //
-// The lowest level with code for it is avx512.
+// It needs avx512.
 //
 //go:noescape
 func vecShorten(blocks int, w *uint32, heads *uint32, least uint32, dst *uint32)
@@ -413,7 +413,7 @@ func vecScatter(z *float32, zs int, at *int, x *float32, xs int, n int)
 // vecCauchySums8 computes 8 rows of CauchySums at n points, a multiple of the lanes of cauchyShape: rows in s that lie
 // ld numbers apart. The coefficients of a mode lie stride numbers after those of the one before.
 //
-// The lowest level with code for it is avx512.
+// It needs avx512.
 //
 //go:noescape
 func vecCauchySums8(s *float64, t *float64, n int, ld int, norm *float64, damp *float64, coef *float64, modes int, stride int)
@@ -421,7 +421,7 @@ func vecCauchySums8(s *float64, t *float64, n int, ld int, norm *float64, damp *
 // vecCauchyGrad8 adds what 8 rows of CauchySumsGrad give for one mode over n points, a multiple of the lanes of
 // cauchyShape. Rows of grad lie ld numbers apart.
 //
-// The lowest level with code for it is avx512.
+// It needs avx512.
 //
 //go:noescape
 func vecCauchyGrad8(grad *float64, t *float64, n int, ld int, norm *float64, damp *float64, coef *float64, dNorm *float64, dDamp *float64, dCoef *float64)

@@ -5,1134 +5,1164 @@
 
 // func vecGemm(m int, n int, k int, a *float32, rs int, cs int, b *float32, bs int, ps int, c *float32, ldc int, bias *float32, add bool)
 TEXT ·vecGemm(SB), NOSPLIT, $0-97
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·gemmAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·gemmAVX512(SB)
 
 avx2:
-	JMP  ·gemmAVX2(SB)
+	JMP   ·gemmAVX2(SB)
 
 // func vecGemmPairs(m int, n int, k int, a *float32, rs int, cs int, b *float32, bs int, ps int, c *float32, ldc int, bias *float32, add bool)
 TEXT ·vecGemmPairs(SB), NOSPLIT, $0-97
-	JMP  ·gemmPairsAVX512BF16(SB)
+	JMP   ·gemmPairsAVX512BF16(SB)
 
 // func vecRoundRows(m int, k int, src *float32, ld int, dst *float32, width int)
 TEXT ·vecRoundRows(SB), NOSPLIT, $0-48
-	JMP  ·roundRowsAVX512BF16(SB)
+	JMP   ·roundRowsAVX512BF16(SB)
 
 // func vecRoundColumns(k int, n int, src *float32, ld int, dst *float32, width int, panel int)
 TEXT ·vecRoundColumns(SB), NOSPLIT, $0-56
-	JMP  ·roundColumnsAVX512BF16(SB)
+	JMP   ·roundColumnsAVX512BF16(SB)
 
 // func vecDots(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, bias *float32, add bool)
 TEXT ·vecDots(SB), NOSPLIT, $0-81
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·dotsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·dotsAVX512(SB)
 
 avx2:
-	JMP  ·dotsAVX2(SB)
+	JMP   ·dotsAVX2(SB)
 
 // func vecRowDots(n int, k int, w *float32, ldw int, x *float32, y *float32)
 TEXT ·vecRowDots(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·rowDotsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·rowDotsAVX512(SB)
 
 avx2:
-	JMP  ·rowDotsAVX2(SB)
+	JMP   ·rowDotsAVX2(SB)
 
 // func vecRowSums(n int, k int, w *float32, ldw int, x *float32, y *float32, add bool)
 TEXT ·vecRowSums(SB), NOSPLIT, $0-49
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·rowSumsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·rowSumsAVX512(SB)
 
 avx2:
-	JMP  ·rowSumsAVX2(SB)
+	JMP   ·rowSumsAVX2(SB)
 
 // func vecRowDotsBF16(n int, k int, w *uint16, ldw int, x *float32, y *float32)
 TEXT ·vecRowDotsBF16(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·rowDotsBF16AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·rowDotsBF16AVX512(SB)
 
 avx2:
-	JMP  ·rowDotsBF16AVX2(SB)
+	JMP   ·rowDotsBF16AVX2(SB)
 
 // func vecRowSumsBF16(n int, k int, w *uint16, ldw int, x *float32, y *float32, add bool)
 TEXT ·vecRowSumsBF16(SB), NOSPLIT, $0-49
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·rowSumsBF16AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·rowSumsBF16AVX512(SB)
 
 avx2:
-	JMP  ·rowSumsBF16AVX2(SB)
+	JMP   ·rowSumsBF16AVX2(SB)
 
 // func vecRowDotsInt8(n int, k int, w *int8, ldw int, x *float32, y *float32)
 TEXT ·vecRowDotsInt8(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·rowDotsInt8AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·rowDotsInt8AVX512(SB)
 
 avx2:
-	JMP  ·rowDotsInt8AVX2(SB)
+	JMP   ·rowDotsInt8AVX2(SB)
 
 // func vecRowSumsInt8(n int, k int, w *int8, ldw int, x *float32, y *float32, add bool)
 TEXT ·vecRowSumsInt8(SB), NOSPLIT, $0-49
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·rowSumsInt8AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·rowSumsInt8AVX512(SB)
 
 avx2:
-	JMP  ·rowSumsInt8AVX2(SB)
+	JMP   ·rowSumsInt8AVX2(SB)
 
 // func vecWidenBF16(n int, k int, w *uint16, y *float32)
 TEXT ·vecWidenBF16(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·widenBF16AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·widenBF16AVX512(SB)
 
 avx2:
-	JMP  ·widenBF16AVX2(SB)
+	JMP   ·widenBF16AVX2(SB)
 
 // func vecWidenInt8(n int, k int, w *int8, scale *float32, y *float32)
 TEXT ·vecWidenInt8(SB), NOSPLIT, $0-40
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·widenInt8AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·widenInt8AVX512(SB)
 
 avx2:
-	JMP  ·widenInt8AVX2(SB)
+	JMP   ·widenInt8AVX2(SB)
 
 // func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *float32, d *float32, y *float32)
 TEXT ·vecShiftStep(SB), NOSPLIT, $0-64
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·shiftStepAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·shiftStepAVX512(SB)
 
 avx2:
-	JMP  ·shiftStepAVX2(SB)
+	JMP   ·shiftStepAVX2(SB)
 
 // func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
 TEXT ·vecPackedBF16(SB), NOSPLIT, $0-65
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·packedBF16AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·packedBF16AVX512(SB)
 
 avx2:
-	JMP  ·packedBF16AVX2(SB)
-
-// func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-TEXT ·vecPackedInt8(SB), NOSPLIT, $0-88
-	CMPQ ·cpu(SB), $const_avx512bf16
-	JLT  avx2
-	JMP  ·packedInt8AVX512BF16(SB)
-
-avx2:
-	JMP  ·packedInt8AVX2(SB)
-
-// func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-TEXT ·vecPackedInt4(SB), NOSPLIT, $0-88
-	CMPQ ·cpu(SB), $const_avx512bf16
-	JLT  avx2
-	JMP  ·packedInt4AVX512BF16(SB)
-
-avx2:
-	JMP  ·packedInt4AVX2(SB)
-
-// func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-TEXT ·vecPackedInt4Min(SB), NOSPLIT, $0-88
-	CMPQ ·cpu(SB), $const_avx512bf16
-	JLT  avx2
-	JMP  ·packedInt4MinAVX512BF16(SB)
-
-avx2:
-	JMP  ·packedInt4MinAVX2(SB)
+	JMP   ·packedBF16AVX2(SB)
 
 // func vecShortBF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
 TEXT ·vecShortBF16(SB), NOSPLIT, $0-73
-	JMP  ·shortBF16AVX512(SB)
+	JMP   ·shortBF16AVX512(SB)
 
 // func vecPackedFloat32(steps int, x *float32, w *float32, y *float32, bias *float32, add bool)
 TEXT ·vecPackedFloat32(SB), NOSPLIT, $0-41
-	JMP  ·packedFloat32AVX2(SB)
+	JMP   ·packedFloat32AVX2(SB)
 
 // func vecRoundPacked(m int, k int, src *float32, ld int, dst *float32, width int)
 TEXT ·vecRoundPacked(SB), NOSPLIT, $0-48
-	JMP  ·roundPackedAVX512BF16(SB)
+	JMP   ·roundPackedAVX512BF16(SB)
 
 // func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
 TEXT ·vecPackedPairs(SB), NOSPLIT, $0-65
-	JMP  ·packedPairsAVX512BF16(SB)
+	JMP   ·packedPairsAVX512BF16(SB)
 
 // func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
 TEXT ·vecShortPairs(SB), NOSPLIT, $0-73
-	JMP  ·shortPairsAVX512BF16(SB)
+	JMP   ·shortPairsAVX512BF16(SB)
 
 // func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32)
 TEXT ·vecExpandShort(SB), NOSPLIT, $0-32
-	JMP  ·expandShortAVX512BF16(SB)
+	JMP   ·expandShortAVX512BF16(SB)
 
 // func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32)
 TEXT ·vecExpandPairs(SB), NOSPLIT, $0-80
-	JMP  ·expandPairsAVX512BF16(SB)
+	JMP   ·expandPairsAVX512BF16(SB)
+
+// func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+TEXT ·vecPackedInt8(SB), NOSPLIT, $0-88
+	TESTB $const_avx512vnni, ·cpu(SB)
+	JEQ   avxvnni
+	JMP   ·packedInt8AVX512VNNI(SB)
+
+avxvnni:
+	TESTB $const_avxvnni, ·cpu(SB)
+	JEQ   avx512vnnivl
+	JMP   ·packedInt8AVXVNNI(SB)
+
+avx512vnnivl:
+	TESTB $const_avx512vnnivl, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·packedInt8AVX512VNNIVL(SB)
+
+avx2:
+	JMP   ·packedInt8AVX2(SB)
+
+// func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+TEXT ·vecPackedInt4(SB), NOSPLIT, $0-88
+	TESTB $const_avx512vnni, ·cpu(SB)
+	JEQ   avxvnni
+	JMP   ·packedInt4AVX512VNNI(SB)
+
+avxvnni:
+	TESTB $const_avxvnni, ·cpu(SB)
+	JEQ   avx512vnnivl
+	JMP   ·packedInt4AVXVNNI(SB)
+
+avx512vnnivl:
+	TESTB $const_avx512vnnivl, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·packedInt4AVX512VNNIVL(SB)
+
+avx2:
+	JMP   ·packedInt4AVX2(SB)
+
+// func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+TEXT ·vecPackedInt4Min(SB), NOSPLIT, $0-88
+	TESTB $const_avx512vnni, ·cpu(SB)
+	JEQ   avxvnni
+	JMP   ·packedInt4MinAVX512VNNI(SB)
+
+avxvnni:
+	TESTB $const_avxvnni, ·cpu(SB)
+	JEQ   avx512vnnivl
+	JMP   ·packedInt4MinAVXVNNI(SB)
+
+avx512vnnivl:
+	TESTB $const_avx512vnnivl, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·packedInt4MinAVX512VNNIVL(SB)
+
+avx2:
+	JMP   ·packedInt4MinAVX2(SB)
 
 // func vecNarrowHalves(n int, y *uint16, x *float32)
 TEXT ·vecNarrowHalves(SB), NOSPLIT, $0-24
-	JMP  ·narrowHalvesAVX512(SB)
+	JMP   ·narrowHalvesAVX512(SB)
 
 // func vecHalfRanges(rows int, blocks int, x *uint16, ld int, ranges *uint32)
 TEXT ·vecHalfRanges(SB), NOSPLIT, $0-40
-	JMP  ·halfRangesAVX512(SB)
+	JMP   ·halfRangesAVX512(SB)
 
 // func vecShorten(blocks int, w *uint32, heads *uint32, least uint32, dst *uint32)
 TEXT ·vecShorten(SB), NOSPLIT, $0-40
-	JMP  ·shortenAVX512(SB)
+	JMP   ·shortenAVX512(SB)
 
 // func vecTurnHalves(n int, w *float32, least uint32)
 TEXT ·vecTurnHalves(SB), NOSPLIT, $0-20
-	JMP  ·turnHalvesAVX2(SB)
+	JMP   ·turnHalvesAVX2(SB)
 
 // func vecLargestBits(n int, x *float32, lanes *uint32)
 TEXT ·vecLargestBits(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·largestBitsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·largestBitsAVX512(SB)
 
 avx2:
-	JMP  ·largestBitsAVX2(SB)
+	JMP   ·largestBitsAVX2(SB)
 
 // func vecRoundInto(n int, x *float32, factor float32, q *int8, lanes *int32)
 TEXT ·vecRoundInto(SB), NOSPLIT, $0-40
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·roundIntoAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·roundIntoAVX512(SB)
 
 avx2:
-	JMP  ·roundIntoAVX2(SB)
+	JMP   ·roundIntoAVX2(SB)
 
 // func vecQuantizeGroups(groups int, x *float32, zero int, to *int8)
 TEXT ·vecQuantizeGroups(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·quantizeGroupsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·quantizeGroupsAVX512(SB)
 
 avx2:
-	JMP  ·quantizeGroupsAVX2(SB)
+	JMP   ·quantizeGroupsAVX2(SB)
 
 // func vecPackInt8(x *float32, scale *float32, factors *uint16, ints *uint8)
 TEXT ·vecPackInt8(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·packInt8AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·packInt8AVX512(SB)
 
 avx2:
-	JMP  ·packInt8AVX2(SB)
+	JMP   ·packInt8AVX2(SB)
 
 // func vecPackInt4(x *float32, scale *float32, factors *uint16, ints *uint8)
 TEXT ·vecPackInt4(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·packInt4AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·packInt4AVX512(SB)
 
 avx2:
-	JMP  ·packInt4AVX2(SB)
+	JMP   ·packInt4AVX2(SB)
 
 // func vecPack(k int, src *float32, ld int, dst *float32, width int)
 TEXT ·vecPack(SB), NOSPLIT, $0-40
-	JMP  ·packAVX2(SB)
+	JMP   ·packAVX2(SB)
 
 // func vecCopy(k int, n int, src *float32, ld int, dst *float32, width int, panel int)
 TEXT ·vecCopy(SB), NOSPLIT, $0-56
-	JMP  ·copyAVX2(SB)
+	JMP   ·copyAVX2(SB)
 
 // func vecDif(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
 TEXT ·vecDif(SB), NOSPLIT, $0-56
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·difAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·difAVX512(SB)
 
 avx2:
-	JMP  ·difAVX2(SB)
+	JMP   ·difAVX2(SB)
 
 // func vecDit(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
 TEXT ·vecDit(SB), NOSPLIT, $0-56
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·ditAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·ditAVX512(SB)
 
 avx2:
-	JMP  ·ditAVX2(SB)
+	JMP   ·ditAVX2(SB)
 
 // func vecFirst(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, in *float32, w *float32)
 TEXT ·vecFirst(SB), NOSPLIT, $0-96
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·firstAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·firstAVX512(SB)
 
 avx2:
-	JMP  ·firstAVX2(SB)
+	JMP   ·firstAVX2(SB)
 
 // func vecLast(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 TEXT ·vecLast(SB), NOSPLIT, $0-96
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·lastAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·lastAVX512(SB)
 
 avx2:
-	JMP  ·lastAVX2(SB)
+	JMP   ·lastAVX2(SB)
 
 // func vecLastAdd(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 TEXT ·vecLastAdd(SB), NOSPLIT, $0-96
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·lastAddAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·lastAddAVX512(SB)
 
 avx2:
-	JMP  ·lastAddAVX2(SB)
+	JMP   ·lastAddAVX2(SB)
 
 // func vecLastStream(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 TEXT ·vecLastStream(SB), NOSPLIT, $0-96
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·lastStreamAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·lastStreamAVX512(SB)
 
 avx2:
-	JMP  ·lastStreamAVX2(SB)
+	JMP   ·lastStreamAVX2(SB)
 
 // func vecMiddle(radix int, re *float32, im *float32, kre *float32, kim *float32, count int)
 TEXT ·vecMiddle(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·middleAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·middleAVX512(SB)
 
 avx2:
-	JMP  ·middleAVX2(SB)
+	JMP   ·middleAVX2(SB)
 
 // func vecMiddleGrad(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
 TEXT ·vecMiddleGrad(SB), NOSPLIT, $0-80
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·middleGradAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·middleGradAVX512(SB)
 
 avx2:
-	JMP  ·middleGradAVX2(SB)
+	JMP   ·middleGradAVX2(SB)
 
 // func vecMiddleGradFirst(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
 TEXT ·vecMiddleGradFirst(SB), NOSPLIT, $0-80
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·middleGradFirstAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·middleGradFirstAVX512(SB)
 
 avx2:
-	JMP  ·middleGradFirstAVX2(SB)
+	JMP   ·middleGradFirstAVX2(SB)
 
 // func vecFence()
 TEXT ·vecFence(SB), NOSPLIT, $0-0
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·fenceAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·fenceAVX512(SB)
 
 avx2:
-	JMP  ·fenceAVX2(SB)
+	JMP   ·fenceAVX2(SB)
 
 // func vecComplexMul(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 TEXT ·vecComplexMul(SB), NOSPLIT, $0-56
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·complexMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·complexMulAVX512(SB)
 
 avx2:
-	JMP  ·complexMulAVX2(SB)
+	JMP   ·complexMulAVX2(SB)
 
 // func vecComplexMulConj(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 TEXT ·vecComplexMulConj(SB), NOSPLIT, $0-56
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·complexMulConjAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·complexMulConjAVX512(SB)
 
 avx2:
-	JMP  ·complexMulConjAVX2(SB)
+	JMP   ·complexMulConjAVX2(SB)
 
 // func vecComplexMulConjAdd(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 TEXT ·vecComplexMulConjAdd(SB), NOSPLIT, $0-56
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·complexMulConjAddAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·complexMulConjAddAVX512(SB)
 
 avx2:
-	JMP  ·complexMulConjAddAVX2(SB)
+	JMP   ·complexMulConjAddAVX2(SB)
 
 // func vecToLanes(n int, y *float32, x *float32, ldx int)
 TEXT ·vecToLanes(SB), NOSPLIT, $0-32
-	JMP  ·toLanesAVX2(SB)
+	JMP   ·toLanesAVX2(SB)
 
 // func vecToLanesStream(n int, y *float32, x *float32, ldx int)
 TEXT ·vecToLanesStream(SB), NOSPLIT, $0-32
-	JMP  ·toLanesStreamAVX2(SB)
+	JMP   ·toLanesStreamAVX2(SB)
 
 // func vecFromLanes(n int, y *float32, ldy int, x *float32)
 TEXT ·vecFromLanes(SB), NOSPLIT, $0-32
-	JMP  ·fromLanesAVX2(SB)
+	JMP   ·fromLanesAVX2(SB)
 
 // func vecTranspose(down int, across int, y *float32, ldy int, x *float32, ldx int)
 TEXT ·vecTranspose(SB), NOSPLIT, $0-48
-	JMP  ·transposeAVX2(SB)
+	JMP   ·transposeAVX2(SB)
 
 // func vecMulRows(z *float32, zs int, x *float32, xs int, y *float32, ys int, n int)
 TEXT ·vecMulRows(SB), NOSPLIT, $0-56
-	JMP  ·mulRowsAVX2(SB)
+	JMP   ·mulRowsAVX2(SB)
 
 // func vecMulAddRows(z *float32, zs int, a *float32, as int, x *float32, xs int, y *float32, ys int, n int)
 TEXT ·vecMulAddRows(SB), NOSPLIT, $0-72
-	JMP  ·mulAddRowsAVX2(SB)
+	JMP   ·mulAddRowsAVX2(SB)
 
 // func vecPrefetchRows(x *float32, xs int, n int)
 TEXT ·vecPrefetchRows(SB), NOSPLIT, $0-24
-	JMP  ·prefetchRowsAVX2(SB)
+	JMP   ·prefetchRowsAVX2(SB)
 
 // func vecGather(z *float32, zs int, x *float32, xs int, at *int, n int)
 TEXT ·vecGather(SB), NOSPLIT, $0-48
-	JMP  ·gatherAVX2(SB)
+	JMP   ·gatherAVX2(SB)
 
 // func vecScatter(z *float32, zs int, at *int, x *float32, xs int, n int)
 TEXT ·vecScatter(SB), NOSPLIT, $0-48
-	JMP  ·scatterAVX2(SB)
+	JMP   ·scatterAVX2(SB)
 
 // func vecCauchySums8(s *float64, t *float64, n int, ld int, norm *float64, damp *float64, coef *float64, modes int, stride int)
 TEXT ·vecCauchySums8(SB), NOSPLIT, $0-72
-	JMP  ·cauchySums8AVX512(SB)
+	JMP   ·cauchySums8AVX512(SB)
 
 // func vecCauchyGrad8(grad *float64, t *float64, n int, ld int, norm *float64, damp *float64, coef *float64, dNorm *float64, dDamp *float64, dCoef *float64)
 TEXT ·vecCauchyGrad8(SB), NOSPLIT, $0-80
-	JMP  ·cauchyGrad8AVX512(SB)
+	JMP   ·cauchyGrad8AVX512(SB)
 
 // func vecCauchySums2(s *float64, t *float64, n int, ld int, norm *float64, damp *float64, coef *float64, modes int, stride int)
 TEXT ·vecCauchySums2(SB), NOSPLIT, $0-72
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·cauchySums2AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·cauchySums2AVX512(SB)
 
 avx2:
-	JMP  ·cauchySums2AVX2(SB)
+	JMP   ·cauchySums2AVX2(SB)
 
 // func vecCauchyGrad2(grad *float64, t *float64, n int, ld int, norm *float64, damp *float64, coef *float64, dNorm *float64, dDamp *float64, dCoef *float64)
 TEXT ·vecCauchyGrad2(SB), NOSPLIT, $0-80
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·cauchyGrad2AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·cauchyGrad2AVX512(SB)
 
 avx2:
-	JMP  ·cauchyGrad2AVX2(SB)
+	JMP   ·cauchyGrad2AVX2(SB)
 
 // func vecAdd(n int, y *float32, x *float32)
 TEXT ·vecAdd(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·addAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·addAVX512(SB)
 
 avx2:
-	JMP  ·addAVX2(SB)
+	JMP   ·addAVX2(SB)
 
 // func vecMultiply(n int, y *float32, x *float32)
 TEXT ·vecMultiply(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·multiplyAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·multiplyAVX512(SB)
 
 avx2:
-	JMP  ·multiplyAVX2(SB)
+	JMP   ·multiplyAVX2(SB)
 
 // func vecMulInto(n int, y *float32, a *float32, b *float32)
 TEXT ·vecMulInto(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·mulIntoAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·mulIntoAVX512(SB)
 
 avx2:
-	JMP  ·mulIntoAVX2(SB)
+	JMP   ·mulIntoAVX2(SB)
 
 // func vecMulAdd(n int, y *float32, a *float32, b *float32)
 TEXT ·vecMulAdd(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·mulAddAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·mulAddAVX512(SB)
 
 avx2:
-	JMP  ·mulAddAVX2(SB)
+	JMP   ·mulAddAVX2(SB)
 
 // func vecRoundBF16(n int, y *float32, x *float32)
 TEXT ·vecRoundBF16(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·roundBF16AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·roundBF16AVX512(SB)
 
 avx2:
-	JMP  ·roundBF16AVX2(SB)
+	JMP   ·roundBF16AVX2(SB)
 
 // func vecRoundTerms(n int, y *float32, x *float32)
 TEXT ·vecRoundTerms(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·roundTermsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·roundTermsAVX512(SB)
 
 avx2:
-	JMP  ·roundTermsAVX2(SB)
+	JMP   ·roundTermsAVX2(SB)
 
 // func vecScale(n int, x *float32, a float32)
 TEXT ·vecScale(SB), NOSPLIT, $0-20
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·scaleAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·scaleAVX512(SB)
 
 avx2:
-	JMP  ·scaleAVX2(SB)
+	JMP   ·scaleAVX2(SB)
 
 // func vecAxpy(n int, a float32, x *float32, y *float32)
 TEXT ·vecAxpy(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·axpyAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·axpyAVX512(SB)
 
 avx2:
-	JMP  ·axpyAVX2(SB)
+	JMP   ·axpyAVX2(SB)
 
 // func vecExpShift(n int, x *float32, shift float32, scale float32)
 TEXT ·vecExpShift(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·expShiftAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·expShiftAVX512(SB)
 
 avx2:
-	JMP  ·expShiftAVX2(SB)
+	JMP   ·expShiftAVX2(SB)
 
 // func vecExpScaled(n int, x *float32, scale float32, shift float32)
 TEXT ·vecExpScaled(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·expScaledAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·expScaledAVX512(SB)
 
 avx2:
-	JMP  ·expScaledAVX2(SB)
+	JMP   ·expScaledAVX2(SB)
 
 // func vecSoftmaxGrad(n int, dp *float32, p *float32, delta float32, scale float32)
 TEXT ·vecSoftmaxGrad(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·softmaxGradAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·softmaxGradAVX512(SB)
 
 avx2:
-	JMP  ·softmaxGradAVX2(SB)
+	JMP   ·softmaxGradAVX2(SB)
 
 // func vecGlu(n int, y *float32, a *float32, gate *float32)
 TEXT ·vecGlu(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·gluAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·gluAVX512(SB)
 
 avx2:
-	JMP  ·gluAVX2(SB)
+	JMP   ·gluAVX2(SB)
 
 // func vecGluGrad(n int, da *float32, dgate *float32, dy *float32, a *float32, gate *float32)
 TEXT ·vecGluGrad(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·gluGradAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·gluGradAVX512(SB)
 
 avx2:
-	JMP  ·gluGradAVX2(SB)
+	JMP   ·gluGradAVX2(SB)
 
 // func vecGelu(n int, y *float32, x *float32)
 TEXT ·vecGelu(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·geluAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·geluAVX512(SB)
 
 avx2:
-	JMP  ·geluAVX2(SB)
+	JMP   ·geluAVX2(SB)
 
 // func vecGeluGradMul(n int, dy *float32, x *float32)
 TEXT ·vecGeluGradMul(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·geluGradMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·geluGradMulAVX512(SB)
 
 avx2:
-	JMP  ·geluGradMulAVX2(SB)
+	JMP   ·geluGradMulAVX2(SB)
 
 // func vecGeluErf(n int, y *float32, x *float32)
 TEXT ·vecGeluErf(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·geluErfAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·geluErfAVX512(SB)
 
 avx2:
-	JMP  ·geluErfAVX2(SB)
+	JMP   ·geluErfAVX2(SB)
 
 // func vecGeluErfGradMul(n int, dy *float32, x *float32)
 TEXT ·vecGeluErfGradMul(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·geluErfGradMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·geluErfGradMulAVX512(SB)
 
 avx2:
-	JMP  ·geluErfGradMulAVX2(SB)
+	JMP   ·geluErfGradMulAVX2(SB)
 
 // func vecSigmoid(n int, y *float32, x *float32)
 TEXT ·vecSigmoid(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·sigmoidAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·sigmoidAVX512(SB)
 
 avx2:
-	JMP  ·sigmoidAVX2(SB)
+	JMP   ·sigmoidAVX2(SB)
 
 // func vecSigmoidGradMul(n int, dy *float32, x *float32)
 TEXT ·vecSigmoidGradMul(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·sigmoidGradMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·sigmoidGradMulAVX512(SB)
 
 avx2:
-	JMP  ·sigmoidGradMulAVX2(SB)
+	JMP   ·sigmoidGradMulAVX2(SB)
 
 // func vecSilu(n int, y *float32, x *float32)
 TEXT ·vecSilu(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·siluAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·siluAVX512(SB)
 
 avx2:
-	JMP  ·siluAVX2(SB)
+	JMP   ·siluAVX2(SB)
 
 // func vecSiluGradMul(n int, dy *float32, x *float32)
 TEXT ·vecSiluGradMul(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·siluGradMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·siluGradMulAVX512(SB)
 
 avx2:
-	JMP  ·siluGradMulAVX2(SB)
+	JMP   ·siluGradMulAVX2(SB)
 
 // func vecTanh(n int, y *float32, x *float32)
 TEXT ·vecTanh(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·tanhAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·tanhAVX512(SB)
 
 avx2:
-	JMP  ·tanhAVX2(SB)
+	JMP   ·tanhAVX2(SB)
 
 // func vecTanhGradMul(n int, dy *float32, x *float32)
 TEXT ·vecTanhGradMul(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·tanhGradMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·tanhGradMulAVX512(SB)
 
 avx2:
-	JMP  ·tanhGradMulAVX2(SB)
+	JMP   ·tanhGradMulAVX2(SB)
 
 // func vecSoftplus(n int, y *float32, x *float32)
 TEXT ·vecSoftplus(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·softplusAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·softplusAVX512(SB)
 
 avx2:
-	JMP  ·softplusAVX2(SB)
+	JMP   ·softplusAVX2(SB)
 
 // func vecSoftplusGradMul(n int, dy *float32, x *float32)
 TEXT ·vecSoftplusGradMul(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·softplusGradMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·softplusGradMulAVX512(SB)
 
 avx2:
-	JMP  ·softplusGradMulAVX2(SB)
+	JMP   ·softplusGradMulAVX2(SB)
 
 // func vecElu1(n int, y *float32, x *float32)
 TEXT ·vecElu1(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·elu1AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·elu1AVX512(SB)
 
 avx2:
-	JMP  ·elu1AVX2(SB)
+	JMP   ·elu1AVX2(SB)
 
 // func vecElu1GradMul(n int, dy *float32, x *float32)
 TEXT ·vecElu1GradMul(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·elu1GradMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·elu1GradMulAVX512(SB)
 
 avx2:
-	JMP  ·elu1GradMulAVX2(SB)
+	JMP   ·elu1GradMulAVX2(SB)
 
 // func vecRelu2(n int, y *float32, x *float32)
 TEXT ·vecRelu2(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·relu2AVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·relu2AVX512(SB)
 
 avx2:
-	JMP  ·relu2AVX2(SB)
+	JMP   ·relu2AVX2(SB)
 
 // func vecRelu2GradMul(n int, dy *float32, x *float32)
 TEXT ·vecRelu2GradMul(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·relu2GradMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·relu2GradMulAVX512(SB)
 
 avx2:
-	JMP  ·relu2GradMulAVX2(SB)
+	JMP   ·relu2GradMulAVX2(SB)
 
 // func vecSin(n int, y *float32, x *float32)
 TEXT ·vecSin(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·sinAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·sinAVX512(SB)
 
 avx2:
-	JMP  ·sinAVX2(SB)
+	JMP   ·sinAVX2(SB)
 
 // func vecSinGradMul(n int, dy *float32, x *float32)
 TEXT ·vecSinGradMul(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·sinGradMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·sinGradMulAVX512(SB)
 
 avx2:
-	JMP  ·sinGradMulAVX2(SB)
+	JMP   ·sinGradMulAVX2(SB)
 
 // func vecLargest(n int, x *float32) float32
 TEXT ·vecLargest(SB), NOSPLIT, $0-20
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·largestAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·largestAVX512(SB)
 
 avx2:
-	JMP  ·largestAVX2(SB)
+	JMP   ·largestAVX2(SB)
 
 // func vecSumExp(n int, x *float32, shift float32) float64
 TEXT ·vecSumExp(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·sumExpAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·sumExpAVX512(SB)
 
 avx2:
-	JMP  ·sumExpAVX2(SB)
+	JMP   ·sumExpAVX2(SB)
 
 // func vecSoftmaxExp(n int, x *float32, scale float32, shift float32) float64
 TEXT ·vecSoftmaxExp(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·softmaxExpAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·softmaxExpAVX512(SB)
 
 avx2:
-	JMP  ·softmaxExpAVX2(SB)
+	JMP   ·softmaxExpAVX2(SB)
 
 // func vecLayerNorm(rows int, d int, y *float32, mean *float32, rstd *float32, x *float32, w *float32, b *float32, eps float64)
 TEXT ·vecLayerNorm(SB), NOSPLIT, $0-72
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·layerNormAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·layerNormAVX512(SB)
 
 avx2:
-	JMP  ·layerNormAVX2(SB)
+	JMP   ·layerNormAVX2(SB)
 
 // func vecLayerNormGrad(rows int, d int, dx *float32, dy *float32, x *float32, w *float32, mean *float32, rstd *float32)
 TEXT ·vecLayerNormGrad(SB), NOSPLIT, $0-64
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·layerNormGradAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·layerNormGradAVX512(SB)
 
 avx2:
-	JMP  ·layerNormGradAVX2(SB)
+	JMP   ·layerNormGradAVX2(SB)
 
 // func vecLayerNormParamGrad(rows int, d int, dw *float32, db *float32, dy *float32, x *float32, mean *float32, rstd *float32)
 TEXT ·vecLayerNormParamGrad(SB), NOSPLIT, $0-64
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·layerNormParamGradAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·layerNormParamGradAVX512(SB)
 
 avx2:
-	JMP  ·layerNormParamGradAVX2(SB)
+	JMP   ·layerNormParamGradAVX2(SB)
 
 // func vecFirTile(d int, n int, out *float32, outStep int, taps *float32, data *float32, dataStep int)
 TEXT ·vecFirTile(SB), NOSPLIT, $0-56
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·firTileAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·firTileAVX512(SB)
 
 avx2:
-	JMP  ·firTileAVX2(SB)
+	JMP   ·firTileAVX2(SB)
 
 // func vecFirRow(d int, n int, out *float32, taps *float32, data *float32, dataStep int)
 TEXT ·vecFirRow(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·firRowAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·firRowAVX512(SB)
 
 avx2:
-	JMP  ·firRowAVX2(SB)
+	JMP   ·firRowAVX2(SB)
 
 // func vecDot(n int, x *float32, y *float32) float32
 TEXT ·vecDot(SB), NOSPLIT, $0-28
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·dotAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·dotAVX512(SB)
 
 avx2:
-	JMP  ·dotAVX2(SB)
+	JMP   ·dotAVX2(SB)
 
 // func vecSumSquares(n int, x *float32) float64
 TEXT ·vecSumSquares(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·sumSquaresAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·sumSquaresAVX512(SB)
 
 avx2:
-	JMP  ·sumSquaresAVX2(SB)
+	JMP   ·sumSquaresAVX2(SB)
 
 // func vecZeros(n int, x *float32) float32
 TEXT ·vecZeros(SB), NOSPLIT, $0-20
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·zerosAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·zerosAVX512(SB)
 
 avx2:
-	JMP  ·zerosAVX2(SB)
+	JMP   ·zerosAVX2(SB)
 
 // func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float32)
 TEXT ·vecAdamW(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·adamWAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·adamWAVX512(SB)
 
 avx2:
-	JMP  ·adamWAVX2(SB)
+	JMP   ·adamWAVX2(SB)
 
 // func vecPowerRows(n int, rows int, out *float32, z *float64, start *float64, last *float64)
 TEXT ·vecPowerRows(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·powerRowsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·powerRowsAVX512(SB)
 
 avx2:
-	JMP  ·powerRowsAVX2(SB)
+	JMP   ·powerRowsAVX2(SB)
 
 // func vecModeSums(n int, rows int, s *float32, u *float32, w *float32)
 TEXT ·vecModeSums(SB), NOSPLIT, $0-40
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·modeSumsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·modeSumsAVX512(SB)
 
 avx2:
-	JMP  ·modeSumsAVX2(SB)
+	JMP   ·modeSumsAVX2(SB)
 
 // func vecUpsampleRow(n int, y *float32, x *float32)
 TEXT ·vecUpsampleRow(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·upsampleRowAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·upsampleRowAVX512(SB)
 
 avx2:
-	JMP  ·upsampleRowAVX2(SB)
+	JMP   ·upsampleRowAVX2(SB)
 
 // func vecHalfbandAdd(n int, y *float32, x *float32)
 TEXT ·vecHalfbandAdd(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·halfbandAddAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·halfbandAddAVX512(SB)
 
 avx2:
-	JMP  ·halfbandAddAVX2(SB)
+	JMP   ·halfbandAddAVX2(SB)
 
 // func vecDeinterleave(n int, even *float32, odd *float32, x *float32)
 TEXT ·vecDeinterleave(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·deinterleaveAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·deinterleaveAVX512(SB)
 
 avx2:
-	JMP  ·deinterleaveAVX2(SB)
+	JMP   ·deinterleaveAVX2(SB)
 
 // func vecModesMul(n int, m *float64, x *float64, y *float64, a float64)
 TEXT ·vecModesMul(SB), NOSPLIT, $0-40
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·modesMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·modesMulAVX512(SB)
 
 avx2:
-	JMP  ·modesMulAVX2(SB)
+	JMP   ·modesMulAVX2(SB)
 
 // func vecModesMulConj(n int, m *float64, x *float64, y *float64, a float64)
 TEXT ·vecModesMulConj(SB), NOSPLIT, $0-40
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·modesMulConjAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·modesMulConjAVX512(SB)
 
 avx2:
-	JMP  ·modesMulConjAVX2(SB)
+	JMP   ·modesMulConjAVX2(SB)
 
 // func vecModesAddConjMul(n int, m *float64, x *float64, y *float64, a float64)
 TEXT ·vecModesAddConjMul(SB), NOSPLIT, $0-40
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·modesAddConjMulAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·modesAddConjMulAVX512(SB)
 
 avx2:
-	JMP  ·modesAddConjMulAVX2(SB)
+	JMP   ·modesAddConjMulAVX2(SB)
 
 // func vecSlowModes(n int, halvings int, stepped *float64, inverse *float64, start *float64, z *float64)
 TEXT ·vecSlowModes(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·slowModesAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·slowModesAVX512(SB)
 
 avx2:
-	JMP  ·slowModesAVX2(SB)
+	JMP   ·slowModesAVX2(SB)
 
 // func vecNegExp(n int, x *float64)
 TEXT ·vecNegExp(SB), NOSPLIT, $0-16
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·negExpAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·negExpAVX512(SB)
 
 avx2:
-	JMP  ·negExpAVX2(SB)
+	JMP   ·negExpAVX2(SB)
 
 // func vecBilinear(n int, abar *float64, bbar *float64, a *float64, b *float64, dt float64)
 TEXT ·vecBilinear(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·bilinearAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·bilinearAVX512(SB)
 
 avx2:
-	JMP  ·bilinearAVX2(SB)
+	JMP   ·bilinearAVX2(SB)
 
 // func vecZoh(n int, abar *float64, bbar *float64, a *float64, b *float64, dt float64)
 TEXT ·vecZoh(SB), NOSPLIT, $0-48
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·zohAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·zohAVX512(SB)
 
 avx2:
-	JMP  ·zohAVX2(SB)
+	JMP   ·zohAVX2(SB)
 
 // func vecBilinearGrad(n int, da *float64, db *float64, ddt *float64, dabar *float64, dbbar *float64, a *float64, b *float64, dt float64)
 TEXT ·vecBilinearGrad(SB), NOSPLIT, $0-72
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·bilinearGradAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·bilinearGradAVX512(SB)
 
 avx2:
-	JMP  ·bilinearGradAVX2(SB)
+	JMP   ·bilinearGradAVX2(SB)
 
 // func vecZohGrad(n int, da *float64, db *float64, ddt *float64, dabar *float64, dbbar *float64, a *float64, b *float64, abar *float64, bbar *float64, dt float64)
 TEXT ·vecZohGrad(SB), NOSPLIT, $0-88
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·zohGradAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·zohGradAVX512(SB)
 
 avx2:
-	JMP  ·zohGradAVX2(SB)
+	JMP   ·zohGradAVX2(SB)
 
 // func vecDiagSteps(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32)
 TEXT ·vecDiagSteps(SB), NOSPLIT, $0-80
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·diagStepsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·diagStepsAVX512(SB)
 
 avx2:
-	JMP  ·diagStepsAVX2(SB)
+	JMP   ·diagStepsAVX2(SB)
 
 // func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
 TEXT ·vecScan(SB), NOSPLIT, $0-96
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·scanAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·scanAVX512(SB)
 
 avx2:
-	JMP  ·scanAVX2(SB)
+	JMP   ·scanAVX2(SB)
 
 // func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 TEXT ·vecScanSteps(SB), NOSPLIT, $0-80
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·scanStepsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·scanStepsAVX512(SB)
 
 avx2:
-	JMP  ·scanStepsAVX2(SB)
+	JMP   ·scanStepsAVX2(SB)
 
 // func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
 TEXT ·vecScanBack(SB), NOSPLIT, $0-128
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·scanBackAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·scanBackAVX512(SB)
 
 avx2:
-	JMP  ·scanBackAVX2(SB)
+	JMP   ·scanBackAVX2(SB)
 
 // func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32)
 TEXT ·vecScanStep(SB), NOSPLIT, $0-80
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·scanStepAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·scanStepAVX512(SB)
 
 avx2:
-	JMP  ·scanStepAVX2(SB)
+	JMP   ·scanStepAVX2(SB)
 
 // func vecSsdStep(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
 TEXT ·vecSsdStep(SB), NOSPLIT, $0-60
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·ssdStepAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·ssdStepAVX512(SB)
 
 avx2:
-	JMP  ·ssdStepAVX2(SB)
+	JMP   ·ssdStepAVX2(SB)
 
 // func vecDecays(q int, steps *float32, l *float32)
 TEXT ·vecDecays(SB), NOSPLIT, $0-24
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·decaysAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·decaysAVX512(SB)
 
 avx2:
-	JMP  ·decaysAVX2(SB)
+	JMP   ·decaysAVX2(SB)
 
 // func vecScaleRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
 TEXT ·vecScaleRows(SB), NOSPLIT, $0-64
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·scaleRowsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·scaleRowsAVX512(SB)
 
 avx2:
-	JMP  ·scaleRowsAVX2(SB)
+	JMP   ·scaleRowsAVX2(SB)
 
 // func vecAxpyRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
 TEXT ·vecAxpyRows(SB), NOSPLIT, $0-64
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·axpyRowsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·axpyRowsAVX512(SB)
 
 avx2:
-	JMP  ·axpyRowsAVX2(SB)
+	JMP   ·axpyRowsAVX2(SB)
 
 // func vecCarryState(n int, state *float32, added *float32, decay float32)
 TEXT ·vecCarryState(SB), NOSPLIT, $0-28
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·carryStateAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·carryStateAVX512(SB)
 
 avx2:
-	JMP  ·carryStateAVX2(SB)
+	JMP   ·carryStateAVX2(SB)
 
 // func vecDeltaStep(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32)
 TEXT ·vecDeltaStep(SB), NOSPLIT, $0-72
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·deltaStepAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·deltaStepAVX512(SB)
 
 avx2:
-	JMP  ·deltaStepAVX2(SB)
+	JMP   ·deltaStepAVX2(SB)
 
 // func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
 TEXT ·vecDeltaStepTwice(SB), NOSPLIT, $0-88
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·deltaStepTwiceAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·deltaStepTwiceAVX512(SB)
 
 avx2:
-	JMP  ·deltaStepTwiceAVX2(SB)
+	JMP   ·deltaStepTwiceAVX2(SB)
 
 // func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
 TEXT ·vecSolveLower(SB), NOSPLIT, $0-56
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·solveLowerAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·solveLowerAVX512(SB)
 
 avx2:
-	JMP  ·solveLowerAVX2(SB)
+	JMP   ·solveLowerAVX2(SB)
 
 // func vecAxpyDots(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int)
 TEXT ·vecAxpyDots(SB), NOSPLIT, $0-80
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·axpyDotsAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·axpyDotsAVX512(SB)
 
 avx2:
-	JMP  ·axpyDotsAVX2(SB)
+	JMP   ·axpyDotsAVX2(SB)
 
 // func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
 TEXT ·vecDecayPart(SB), NOSPLIT, $0-72
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·decayPartAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·decayPartAVX512(SB)
 
 avx2:
-	JMP  ·decayPartAVX2(SB)
+	JMP   ·decayPartAVX2(SB)
 
 // func vecMulMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
 TEXT ·vecMulMatrix(SB), NOSPLIT, $0-64
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·mulMatrixAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·mulMatrixAVX512(SB)
 
 avx2:
-	JMP  ·mulMatrixAVX2(SB)
+	JMP   ·mulMatrixAVX2(SB)
 
 // func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
 TEXT ·vecMulAddMatrix(SB), NOSPLIT, $0-64
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·mulAddMatrixAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·mulAddMatrixAVX512(SB)
 
 avx2:
-	JMP  ·mulAddMatrixAVX2(SB)
+	JMP   ·mulAddMatrixAVX2(SB)
 
 // func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
 TEXT ·vecAddRunning(SB), NOSPLIT, $0-72
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·addRunningAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·addRunningAVX512(SB)
 
 avx2:
-	JMP  ·addRunningAVX2(SB)
+	JMP   ·addRunningAVX2(SB)
 
 // func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
 TEXT ·vecDecayedScores(SB), NOSPLIT, $0-72
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·decayedScoresAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·decayedScoresAVX512(SB)
 
 avx2:
-	JMP  ·decayedScoresAVX2(SB)
+	JMP   ·decayedScoresAVX2(SB)
 
 // func vecDecayedScoresGrad(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32)
 TEXT ·vecDecayedScoresGrad(SB), NOSPLIT, $0-112
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·decayedScoresGradAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·decayedScoresGradAVX512(SB)
 
 avx2:
-	JMP  ·decayedScoresGradAVX2(SB)
+	JMP   ·decayedScoresGradAVX2(SB)
 
 // func vecDrop(n int, x *float32, state uint64, threshold uint32, scale float32)
 TEXT ·vecDrop(SB), NOSPLIT, $0-32
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·dropAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·dropAVX512(SB)
 
 avx2:
-	JMP  ·dropAVX2(SB)
+	JMP   ·dropAVX2(SB)
 
 // func vecDropAdd(n int, y *float32, x *float32, state uint64, threshold uint32, scale float32)
 TEXT ·vecDropAdd(SB), NOSPLIT, $0-40
-	CMPQ ·cpu(SB), $const_avx512
-	JLT  avx2
-	JMP  ·dropAddAVX512(SB)
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·dropAddAVX512(SB)
 
 avx2:
-	JMP  ·dropAddAVX2(SB)
+	JMP   ·dropAddAVX2(SB)

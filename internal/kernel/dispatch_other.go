@@ -41,15 +41,6 @@ func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *fl
 func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool) {
 }
 
-func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
-}
-
-func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
-}
-
-func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
-}
-
 func vecShortBF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool) {
 }
 
@@ -66,6 +57,15 @@ func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uin
 func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32) {}
 
 func vecExpandPairs(blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool, dst *uint32) {
+}
+
+func vecPackedInt8(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
+}
+
+func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
+}
+
+func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
 }
 
 func vecNarrowHalves(n int, y *uint16, x *float32) {}

@@ -146,7 +146,7 @@ func FIRRows() int {
 
 // firTile is the number of rows and of taps in a tile of assembly, as internal/asm has it.
 func (l level) firTile() (rows, taps int) {
-	if l == avx2 {
+	if l.narrow() {
 		return 9, 4
 	}
 	return 16, 8

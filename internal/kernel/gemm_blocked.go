@@ -255,7 +255,7 @@ func (p *Product) dotColumns(j0, j1 int) {
 
 // panel is the width of a panel of B, equal to the width of a tile in registers.
 func (l level) panel() int {
-	if l == avx2 {
+	if l.narrow() {
 		return 16
 	}
 	return 48
@@ -263,7 +263,7 @@ func (l level) panel() int {
 
 // height is the height of a tile in registers.
 func (l level) height() int {
-	if l == avx2 {
+	if l.narrow() {
 		return 6
 	}
 	return 8

@@ -7,12 +7,3 @@ func packedBF16AVX2(m int, steps int, x *float32, ldx int, w *uint16, y *float32
 
 //go:noescape
 func packedFloat32AVX2(steps int, x *float32, w *float32, y *float32, bias *float32, add bool)
-
-//go:noescape
-func packedInt8AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-
-//go:noescape
-func packedInt4AVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-
-//go:noescape
-func packedInt4MinAVX2(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)

@@ -6,13 +6,4 @@ package kernel
 func packedBF16AVX512(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
 
 //go:noescape
-func packedInt8AVX512BF16(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-
-//go:noescape
-func packedInt4AVX512BF16(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-
-//go:noescape
-func packedInt4MinAVX512BF16(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
-
-//go:noescape
 func shortBF16AVX512(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)

@@ -254,18 +254,22 @@ func (q *quantized) row(i int) []record { return q.records[i*q.groups:][:q.group
 // groupRows is the most rows of x that a call for a panel takes.
 const groupRows = 8
 
+// groupRows is the same at a level: without VNNI of 512 bits sums of more rows find no registers.
+func (l level) groupRows() int {
+	if l == generic || l.has(avx512vnni) {
+		return groupRows
+	}
+	return 4
+}
+
 // With more than mostFetched rows as many panels as fit into cachedGroups bytes, a part of the second-level cache, are
 // read for a few rows after the other: what is read again is in the cache, and so is what is written.
 const cachedGroups = 384 << 10
 
 // panelsOfGroups computes the columns of panels lo to hi.
 func (p *packedProduct) panelsOfGroups(lo, hi int) {
-	rows := groupRows
-	if cpu > generic && cpu < avx512bf16 {
-		rows = 1
-	}
-	several := 1
-	if rows > 1 && p.m > mostFetched {
+	rows, several := cpu.groupRows(), 1
+	if p.m > mostFetched {
 		several = max(1, cachedGroups/(p.rowBlocks()*p.form().blockBytes()+1))
 	}
 	for ; lo < hi; lo += several {

@@ -1,11 +1,11 @@
 package kernel
 
 // canShorten reports whether the short form can be multiplied as fast as memory delivers it.
-func canShorten() bool { return cpu >= avx512 }
+func canShorten() bool { return cpu.has(avx512) }
 
 // packedRows is the number of rows of x that a product of packed weights keeps in registers.
 func (l level) packedRows() int {
-	if l < avx512 {
+	if !l.has(avx512) {
 		return 1
 	}
 	return 8
@@ -19,8 +19,8 @@ const fewPacked = 8
 // reports whether it did. The order of sums and the blocks of terms equal Gemm's.
 func (p *packedProduct) directFloat(j int) bool {
 	switch {
-	case cpu == generic, p.k == 0, p.exact && p.k%2 != 0, cpu == avx2 && p.m > fewPacked,
-		cpu > avx2 && p.precision == Float32,
+	case cpu == generic, p.k == 0, p.exact && p.k%2 != 0, cpu.narrow() && p.m > fewPacked,
+		cpu.has(avx512) && p.precision == Float32,
 		p.short != nil && !canShorten():
 		return false
 	}

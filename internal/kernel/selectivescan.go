@@ -115,7 +115,7 @@ func (s *ScanLanes) rowsACall() int { return max(1, scanWork/(s.N*Lanes)) }
 
 // lanesAtOnce is the number of channels that a call of assembly takes.
 func lanesAtOnce() int {
-	if cpu == avx2 {
+	if cpu.narrow() {
 		return Lanes / 2
 	}
 	return Lanes
