@@ -147,7 +147,8 @@ func (c vector) addRunning() {
 // in one or two vectors, and nothing is added across lanes.
 func (c vector) decayedScores() {
 	c.function("decayedScores", "func(rows, n int, sq, sp *float32, ss int, w, e, q, p *float32)",
-		"computes DecayedScores; neither count is zero.")
+		"computes DecayedScores; neither count is zero. Denormal numbers count as 0.")
+	c.rounding(roundNearest | flushToZero)
 	rows, n, ss, ld := c.arg("rows"), c.arg("n"), c.bytes("ss"), c.bytes("n")
 	sq, sp, e, q, p := c.arg("sq"), c.arg("sp"), c.arg("e"), c.arg("q"), c.arg("p")
 	w, i, left, t := c.GP64(), c.GP64(), c.GP64(), c.GP64()
@@ -229,6 +230,7 @@ func (c vector) decayedScores() {
 	c.ADDQ(ss, sq)
 	c.ADDQ(ss, sp)
 	c.branch(t, c.JLT, rows, "reader")
+	c.rounding(roundNearest)
 	c.end()
 	if c.lanes == 8 {
 		c.data("first")
@@ -299,7 +301,8 @@ func (l lanes16) store(v reg.Register, m Mem, h int) {
 // decayedScoresGrad has components as lanes, of which it keeps two vectors of each writer at each reader.
 func (c vector) decayedScoresGrad() {
 	c.function("decayedScoresGrad", "func(rows, n int, dq, dp, dz, de, dsq, dsp *float32, ss int, e, q, p, z, "+
-		"work *float32)", "computes DecayedScoresGrad; neither count is zero.")
+		"work *float32)", "computes DecayedScoresGrad; neither count is zero. Denormal numbers count as 0.")
+	c.rounding(roundNearest | flushToZero)
 	g := decayedGrad{vector: c, column: c.GP64(), row: c.GP64(), t: c.GP64(), work: c.arg("work")}
 	left := c.arg("n")
 	c.XORQ(g.column, g.column)
@@ -316,6 +319,7 @@ func (c vector) decayedScoresGrad() {
 	c.ifZero(left, "done")
 	g.panel(1, c.mask(left))
 	c.Label("done")
+	c.rounding(roundNearest)
 	c.end()
 }
 

@@ -179,6 +179,20 @@ func (c asm) function(name, signature string, doc ...string) {
 	c.Doc(wrap(chooser(name) + " " + strings.Join(doc, " "))...)
 }
 
+// What is denormal takes a processor some 150 cycles, each vector of it. A kernel of products of many decays, which are
+// denormal before they are 0, may take it for 0, in operands and results.
+const (
+	roundNearest = 0x1f80 // what Go sets: no exceptions
+	flushToZero  = 0x8040 // of results and of operands
+)
+
+// rounding says how to round. What a kernel sets, it sets back to roundNearest.
+func (c asm) rounding(how uint32) {
+	word := c.AllocLocal(8)
+	c.MOVL(U32(how), word)
+	c.LDMXCSR(word)
+}
+
 // wrap breaks a comment into lines. Two spaces, from an empty string between two others, begin a paragraph.
 func wrap(text string) (lines []string) {
 	for i, paragraph := range strings.Split(text, "  ") {

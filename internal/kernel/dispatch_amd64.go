@@ -836,12 +836,12 @@ func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b 
 //go:noescape
 func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
 
-// vecDecayedScores computes DecayedScores; neither count is zero.
+// vecDecayedScores computes DecayedScores; neither count is zero. Denormal numbers count as 0.
 //
 //go:noescape
 func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
 
-// vecDecayedScoresGrad computes DecayedScoresGrad; neither count is zero.
+// vecDecayedScoresGrad computes DecayedScoresGrad; neither count is zero. Denormal numbers count as 0.
 //
 //go:noescape
 func vecDecayedScoresGrad(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32)

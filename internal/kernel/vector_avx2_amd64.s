@@ -6336,21 +6336,23 @@ columns_done:
 	RET
 
 // func decayedScoresAVX2(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
-// Requires: AVX, FMA3
-TEXT ·decayedScoresAVX2(SB), NOSPLIT, $0-72
-	MOVQ rows+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ ss+32(FP), DX
-	SHLQ $0x02, DX
-	MOVQ n+8(FP), BX
-	SHLQ $0x02, BX
-	MOVQ sq+16(FP), SI
-	MOVQ sp+24(FP), DI
-	MOVQ e+48(FP), R8
-	MOVQ q+56(FP), R9
-	MOVQ p+64(FP), R10
-	LEAQ first<>+64(SB), R15
-	XORQ R14, R14
+// Requires: AVX, FMA3, SSE
+TEXT ·decayedScoresAVX2(SB), NOSPLIT, $16-72
+	MOVL    $0x00009fc0, (SP)
+	LDMXCSR (SP)
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    ss+32(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    n+8(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    sq+16(FP), SI
+	MOVQ    sp+24(FP), DI
+	MOVQ    e+48(FP), R8
+	MOVQ    q+56(FP), R9
+	MOVQ    p+64(FP), R10
+	LEAQ    first<>+64(SB), R15
+	XORQ    R14, R14
 
 reader:
 	VXORPS  Y0, Y0, Y0
@@ -6410,6 +6412,8 @@ terms:
 	ADDQ         DX, DI
 	CMPQ         R14, AX
 	JLT          reader
+	MOVL         $0x00001f80, 8(SP)
+	LDMXCSR      8(SP)
 	VZEROUPPER
 	RET
 
@@ -6448,11 +6452,13 @@ DATA first<>+124(SB)/4, $0x00000000
 GLOBL first<>(SB), RODATA|NOPTR, $128
 
 // func decayedScoresGradAVX2(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32)
-// Requires: AVX, FMA3
-TEXT ·decayedScoresGradAVX2(SB), NOSPLIT, $0-112
-	MOVQ work+104(FP), BX
-	MOVQ n+8(FP), SI
-	XORQ AX, AX
+// Requires: AVX, FMA3, SSE
+TEXT ·decayedScoresGradAVX2(SB), NOSPLIT, $16-112
+	MOVL    $0x00009fc0, (SP)
+	LDMXCSR (SP)
+	MOVQ    work+104(FP), BX
+	MOVQ    n+8(FP), SI
+	XORQ    AX, AX
 
 panel_2:
 	CMPQ SI, $0x10
@@ -6892,6 +6898,8 @@ back_done_1_tail:
 	JNE          up_1_tail
 
 done:
+	MOVL    $0x00001f80, 8(SP)
+	LDMXCSR 8(SP)
 	VZEROUPPER
 	RET
 

@@ -7034,20 +7034,22 @@ columns_done:
 	RET
 
 // func decayedScoresAVX512(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·decayedScoresAVX512(SB), NOSPLIT, $0-72
-	MOVQ rows+0(FP), AX
-	MOVQ n+8(FP), CX
-	MOVQ ss+32(FP), DX
-	SHLQ $0x02, DX
-	MOVQ n+8(FP), BX
-	SHLQ $0x02, BX
-	MOVQ sq+16(FP), SI
-	MOVQ sp+24(FP), DI
-	MOVQ e+48(FP), R8
-	MOVQ q+56(FP), R9
-	MOVQ p+64(FP), R10
-	XORQ R14, R14
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·decayedScoresAVX512(SB), NOSPLIT, $16-72
+	MOVL    $0x00009fc0, (SP)
+	LDMXCSR (SP)
+	MOVQ    rows+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    ss+32(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    n+8(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    sq+16(FP), SI
+	MOVQ    sp+24(FP), DI
+	MOVQ    e+48(FP), R8
+	MOVQ    q+56(FP), R9
+	MOVQ    p+64(FP), R10
+	XORQ    R14, R14
 
 reader:
 	VPXORD Z0, Z0, Z0
@@ -7110,15 +7112,19 @@ sums:
 	ADDQ      DX, DI
 	CMPQ      R14, AX
 	JLT       reader
+	MOVL      $0x00001f80, 8(SP)
+	LDMXCSR   8(SP)
 	VZEROUPPER
 	RET
 
 // func decayedScoresGradAVX512(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·decayedScoresGradAVX512(SB), NOSPLIT, $0-112
-	MOVQ work+104(FP), BX
-	MOVQ n+8(FP), SI
-	XORQ AX, AX
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·decayedScoresGradAVX512(SB), NOSPLIT, $16-112
+	MOVL    $0x00009fc0, (SP)
+	LDMXCSR (SP)
+	MOVQ    work+104(FP), BX
+	MOVQ    n+8(FP), SI
+	XORQ    AX, AX
 
 panel_2:
 	CMPQ SI, $0x20
@@ -7558,6 +7564,8 @@ back_done_1_tail:
 	JNE          up_1_tail
 
 done:
+	MOVL    $0x00001f80, 8(SP)
+	LDMXCSR 8(SP)
 	VZEROUPPER
 	RET
 
