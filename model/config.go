@@ -44,7 +44,7 @@ type Config struct {
 
 	UntiedHead bool    `json:"untied_head" help:"give the head its own weights instead of the embedding's"`
 	EmbedScale float64 `json:"embedding_multiplier" help:"multiplier of the embedding; 0 for none"`
-	EmbedNorm  bool    `json:"embedding_norm" help:"norm after the embedding, before the first block"`
+	EmbedNorm  bool    `json:"embedding_norm,omitempty" help:"norm after the embedding, before the first block"`
 	LogitScale float64 `json:"logits_multiplier" help:"multiplier of the logits; 0 for none"`
 	LogitCap   float64 `json:"logits_soft_cap" help:"bound c of the logits, as c·tanh(logits/c); 0 for none"`
 
