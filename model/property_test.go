@@ -225,14 +225,12 @@ func chunksOfModel(t *testing.T, m *Model) {
 			near(rt, "state "+name, got.state[name], x, close)
 		}
 		for name, g := range want.grads {
-			tol := 2e-4 // some of them cancel almost wholly
-			// DSS's most of all, and that of linear attention's key bias: over two positions almost nothing is left.
-			if strings.HasSuffix(name, "Lambda_im") || strings.HasSuffix(name, "key_projection.bias") {
-				tol = 1e-3
-			}
-			// An expert may serve a single position; its adapter's gradient is then one product of small numbers.
-			if strings.Contains(name, ".experts.") || strings.Contains(name, "_adapter.") {
-				tol = 1e-3
+			tol := 1e-3 // some of them cancel almost wholly, and there are over 20 layers of portable sums
+			// DSS's most of all, and that of linear attention's key bias: over two positions almost nothing is left. An
+			// expert may serve a single position; its adapter's gradient is then one product of small numbers.
+			if strings.HasSuffix(name, "Lambda_im") || strings.HasSuffix(name, "key_projection.bias") ||
+				strings.Contains(name, ".experts.") || strings.Contains(name, "_adapter.") {
+				tol = 5e-3
 			}
 			// sLSTM's forget gate gets little back through a norm that makes differences of almost equal outputs large.
 			if strings.HasSuffix(name, "igate.weight") {
