@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// atLevels runs f as a subtest at every level that this machine has, from generic up. If one was asked for, or tests are
-// to be short, these are generic and the level in use.
+// atLevels runs f as a subtest at every level that this machine has, from generic up. If one was asked for, or tests
+// are to be short, these are generic and the level in use.
 func atLevels(t *testing.T, f func(t *testing.T)) {
 	has := machineLevels()
 	if os.Getenv("HIPPO_CPU") != "" || testing.Short() {
