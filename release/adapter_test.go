@@ -125,7 +125,7 @@ func merged(t testing.TB, dir string, p *peft, scale func(module string) float64
 			r, k := down.Shape[0], down.Shape[1]
 			for i := range values {
 				row, column := i/k, i%k
-				if family.names.isTurned(name) {
+				if hasSuffix(name, family.names.turned) {
 					row, column = i%x.Shape[1], i/x.Shape[1]
 				}
 				for l := range r {

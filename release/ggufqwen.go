@@ -1,7 +1,6 @@
 package release
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -102,19 +101,12 @@ func (k *ggufKeys) tiled(d deltaSizes) []rename {
 		return nil
 	}
 	rows := func(own, name string, before, each int) rename {
-		r := rename{own: own}
-		piece := func(at int) {
-			r.from = append(r.from, model.Source{Name: name, Part: at, Of: before + d.heads*each})
-		}
-		for i := range before {
-			piece(i)
-		}
+		all := before + d.heads*each
+		from := pieces(name, 0, before, all)
 		for _, head := range tiledHeads(d.keyHeads, d.heads) {
-			for i := range each {
-				piece(before + head*each + i)
-			}
+			from = append(from, pieces(name, before+head*each, each, all)...)
 		}
-		return r
+		return rename{own, from}
 	}
 	return []rename{rows("in_proj_qkv.", "attn_qkv.", before, each), rows("conv1d.", "ssm_conv1d.", before, each),
 		rows("in_proj_z.", "attn_gate.", 0, 1), rows("in_proj_b.", "ssm_beta.", 0, 1),
@@ -216,15 +208,9 @@ func ggufSections(arch string, config []byte) checkpoint.GGUFValue {
 			Sections []int32 `json:"mrope_section"`
 		} `json:"rope_parameters"`
 	}
-	var c struct {
-		text
-		Text text `json:"text_config"`
-	}
-	if json.Unmarshal(pythonJSON(config), &c) == nil {
-		for _, own := range [][]int32{c.Rotary.Sections, c.Text.Rotary.Sections} {
-			if len(own) == 3 {
-				copy(sections, own)
-			}
+	for _, c := range withTextConfig[text](config) {
+		if own := c.Rotary.Sections; len(own) == 3 {
+			copy(sections, own)
 		}
 	}
 	return checkpoint.GGUFValue{Key: arch + ".rope.dimension_sections", Value: sections}

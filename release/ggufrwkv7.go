@@ -34,7 +34,7 @@ func ggufRWKV7Mixer() []rename {
 	const at = "time_mix_"
 	var names []rename
 	for i, s := range []string{"r", "w", "k", "v", "a", "g"} {
-		names = append(names, rename{"x_" + s, []model.Source{{Name: at + "lerp_fused.weight", Part: i, Of: 6}}})
+		names = append(names, rename{"x_" + s, pieces(at+"lerp_fused.weight", i, 1, 6)})
 	}
 	for _, s := range []string{"w0", "a0", "v0", "k_k", "k_a", "r_k"} {
 		names = append(names, to(s, at+s+".weight"))

@@ -132,13 +132,24 @@ func contextLength(config []byte) uint32 {
 	type text struct {
 		Positions uint32 `json:"max_position_embeddings"`
 	}
-	var c struct {
-		text
-		Text text `json:"text_config"`
-	}
-	err := json.Unmarshal(pythonJSON(config), &c)
-	if n := cmp.Or(c.Positions, c.Text.Positions); n > 0 && err == nil {
-		return n
+	for _, c := range withTextConfig[text](config) {
+		if c.Positions > 0 {
+			return c.Positions
+		}
 	}
 	return 1 << 20
+}
+
+// withTextConfig reads fields of a config.json, and the same of its part for texts. There are none if one cannot be
+// read.
+func withTextConfig[T any](config []byte) []T {
+	var whole T
+	var part struct {
+		Text T `json:"text_config"`
+	}
+	config = pythonJSON(config)
+	if json.Unmarshal(config, &whole) != nil || json.Unmarshal(config, &part) != nil {
+		return nil
+	}
+	return []T{whole, part.Text}
 }

@@ -152,7 +152,7 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 				return
 			}
 			g := c.F64(s.Name)
-			if names.isTurned(s.Name) {
+			if hasSuffix(s.Name, names.turned) {
 				g = transposed(g, q.Dim(0), q.Dim(1))
 			}
 			n := len(g) / max(1, s.Of)

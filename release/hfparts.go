@@ -195,6 +195,9 @@ func (c *hfCommon) someExperts(fields string, n, used int) bool {
 // maxLayers limits the cost of a hostile configuration.
 const maxLayers = 10_000
 
+// maxWidth is the most that a size of a mixer may be: products of such sizes are computed.
+const maxWidth = 1 << 16
+
 // kindOf returns the kind of a layer under the first of its names in the two dialects.
 func kindOf(name string) string {
 	switch name {

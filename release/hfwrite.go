@@ -53,9 +53,7 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 	if tensors, err = p.names.unformed(tensors, like); err != nil {
 		return err
 	}
-	if err := p.names.asFile(tensors, like); err != nil {
-		return err
-	}
+	p.names.asFile(tensors, like)
 	kept, err := inTypes(tensors, hfDType(published), like)
 	if err != nil {
 		return err
@@ -133,21 +131,11 @@ func (n *hfNames) tensorsOf(m *model.Model) (out []checkpoint.Tensor, err error)
 	return out, err
 }
 
-// asFile gives tensors the names of a file, nil for none, and turns the matrices that lie there as (in, out).
-func (n *hfNames) asFile(tensors []checkpoint.Tensor, f *checkpoint.File) error {
+// asFile gives tensors the names of a file, nil for none.
+func (n *hfNames) asFile(tensors []checkpoint.Tensor, f *checkpoint.File) {
 	renamed, short := n.renamed(f), n.leftOut(f)
 	for i := range tensors {
 		x := &tensors[i]
-		if n.isTurned(x.Name) {
-			y, err := turned(x)
-			if err != nil {
-				return err
-			}
-			*x = *y
-		}
-		if hasSuffix(x.Name, n.lone) && len(x.Shape) == 1 {
-			x.Shape = []int{1, 1, x.Shape[0]}
-		}
 		if renamed && x.Name == n.embedding[0]+"weight" {
 			x.Name = n.embedding[1] + "weight"
 		}
@@ -155,7 +143,6 @@ func (n *hfNames) asFile(tensors []checkpoint.Tensor, f *checkpoint.File) error 
 			x.Name = strings.TrimPrefix(x.Name, n.optional)
 		}
 	}
-	return nil
 }
 
 // renamed reports whether a file has the embedding under the second of its names.

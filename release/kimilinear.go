@@ -68,8 +68,8 @@ func (o *kimiOptions) model(c *hfCommon) (m published) {
 	}{{"linear_attn_config.head_dim", l.HeadDim}, {"linear_attn_config.num_heads", l.Heads},
 		{"linear_attn_config.short_conv_kernel_size", l.Conv}, {"num_attention_heads", o.Heads},
 		{"kv_lora_rank", o.Rank}, {"qk_nope_head_dim", o.Nope}, {"qk_rope_head_dim", o.Rope}, {"v_head_dim", o.Value}} {
-		if x.size < 1 || x.size > maxKimiSize {
-			c.failf("%s: found %d, want 1 to %d", x.field, x.size, maxKimiSize)
+		if x.size < 1 || x.size > maxWidth {
+			c.failf("%s: found %d, want 1 to %d", x.field, x.size, maxWidth)
 		}
 	}
 	experts := o.kimiExperts.entry(c)
@@ -99,9 +99,6 @@ func (o *kimiOptions) model(c *hfCommon) (m published) {
 	m.names.spread = []string{".self_attn.A_log"}
 	return m
 }
-
-// maxKimiSize limits sizes whose products are computed.
-const maxKimiSize = 1 << 16
 
 // kinds returns the kinds of layers, each of which is in one of the two lists.
 func (o *kimiOptions) kinds(c *hfCommon) []string {
@@ -170,8 +167,8 @@ func (o *kimiExperts) entry(c *hfCommon) string {
 	case o.Experts == nil || !c.someExperts("num_experts, num_experts_per_token", *o.Experts, o.Used):
 	case o.Scores != "sigmoid":
 		c.failf("moe_router_activation_func: found %q, want sigmoid", o.Scores)
-	case o.Expert < 1 || o.Expert > maxKimiSize:
-		c.failf("moe_intermediate_size: found %d, want 1 to %d", o.Expert, maxKimiSize)
+	case o.Expert < 1 || o.Expert > maxWidth:
+		c.failf("moe_intermediate_size: found %d, want 1 to %d", o.Expert, maxWidth)
 	case o.Shared < 0 || o.Shared > maxExperts:
 		c.failf("num_shared_experts: found %d, want 0 to %d", o.Shared, maxExperts)
 	default:

@@ -53,8 +53,8 @@ func (c *hfCommon) factor(field string, factor float64, most int) float64 {
 	return x
 }
 
-// The most components of queries, keys and values that the mixer takes, and of the MLP.
-const maxWidth, maxInner = 1 << 16, 1 << 24
+// maxInner is the most channels of an MLP.
+const maxInner = 1 << 24
 
 // check reports what is not supported.
 func (o *xLSTMOptions) check(c *hfCommon) {
