@@ -71,8 +71,7 @@ func modelFiles(paths []string, shrink int) (files []*modelFile, err error) {
 	for _, path := range paths {
 		f := &modelFile{path: path, precision: "stored", shrink: shrink}
 		base := strings.TrimSuffix(filepath.Base(path), ".gguf")
-		kind := base[strings.LastIndex(base, "-")+1:]
-		kind = strings.ToLower(kind)
+		kind := strings.ToLower(base[strings.LastIndex(base, "-")+1:])
 		if p, ok := fileKinds[kind]; ok {
 			f.packing, f.precision = &p, p.String()
 		} else if kind == fileMix {

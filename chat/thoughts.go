@@ -26,6 +26,9 @@ const (
 	thinkMore                 // after thinkHalf
 )
 
+// Begun reports whether the reply is in its reasoning.
+func (t Thinking) Begun() bool { return t == Thinks || t == thinkMore }
+
 // HasReasoning reports whether a template has marks around reasoning.
 func HasReasoning(source string) bool { return thinkMark.MatchString(source) }
 

@@ -78,8 +78,11 @@ func (o *AttentionOptions) KeyHeads() int {
 }
 
 // Kinds is 2 for keys and values, 1 for keys that are the values, too.
-func (o *AttentionOptions) Kinds() int {
-	if o.KeysAsValues {
+func (o *AttentionOptions) Kinds() int { return kindsOf(o.KeysAsValues) }
+
+// kindsOf is how many kinds of rows attention reads.
+func kindsOf(keysAsValues bool) int {
+	if keysAsValues {
 		return 1
 	}
 	return 2

@@ -33,12 +33,7 @@ type KVCache struct {
 }
 
 // kinds is 2 for keys and values, 1 for keys alone.
-func (c *KVCache) kinds() int {
-	if c.KeysAsValues {
-		return 1
-	}
-	return 2
-}
+func (c *KVCache) kinds() int { return kindsOf(c.KeysAsValues) }
 
 // empty is a cache of the same kind without positions, of which the first will lie at a place of its page.
 func (c *KVCache) empty(skip int) KVCache {

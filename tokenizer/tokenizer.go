@@ -145,7 +145,7 @@ func parseFile(data []byte) (Tokenizer, error) {
 		file.Hippo.Kind)
 }
 
-// parseTrie is trie.Parse.
+// parseTrie is trie.Parse, with no tokenizer beside an error instead of a nil one of that kind.
 func parseTrie(data []byte) (Tokenizer, error) {
 	t, err := trie.Parse(data)
 	if err != nil {

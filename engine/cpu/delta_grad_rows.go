@@ -44,7 +44,7 @@ func (g *deltaGrad) rows() {
 		for _, r := range g.readers {
 			g.readersBack(r, t0, t1)
 		}
-		k.pass(t0)
+		k.pass(k.passed, t0)
 	})
 	for t0 := (g.q - 1) / deltaPart * deltaPart; t0 >= 0; t0 -= deltaPart {
 		for _, w := range g.writers {

@@ -60,8 +60,7 @@ func (k *delta) rowEnds() {
 		at := t0 * dk
 		kernel.DecayPart(k.each[at:], k.since[at:], k.upTo[at:], k.over(t0), g.row(t0), g.ld, t1-t0, dk)
 		k.dropPart(t0, t1)
-		kernel.Mul(k.decay, k.over(t0))
-		dropLeast(k.decay)
+		k.pass(k.decay, t0)
 	})
 	for _, w := range k.writers {
 		in := k.writeIn[w]
@@ -108,7 +107,7 @@ func (k *delta) rowScores() {
 			kernel.DecayedScores(k.scores[byQ][w][diagonal:], k.scores[byP][w][diagonal:], q, k.lanes, k.each[at:],
 				k.readIn[byQ][at:], k.readIn[p][at:], rows, dk)
 		}
-		k.pass(t0)
+		k.pass(k.passed, t0)
 	})
 }
 
@@ -128,9 +127,9 @@ func (k *delta) dropPart(t0, t1 int) {
 }
 
 // pass multiplies the decays over the parts before by those of the part from t0 on.
-func (k *delta) pass(t0 int) {
-	kernel.Mul(k.passed, k.over(t0))
-	dropLeast(k.passed)
+func (k *delta) pass(decays []float32, t0 int) {
+	kernel.Mul(decays, k.over(t0))
+	dropLeast(decays)
 }
 
 // crossScores computes the scores of the readers of a part and the writers of those before.

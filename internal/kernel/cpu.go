@@ -94,8 +94,9 @@ func choose(forced string, has []level) (level, error) {
 // of levels.
 func machineLevels() []level {
 	var has []level
+	own := machine()
 	for _, l := range levels {
-		if machine().has(l.level) {
+		if own.has(l.level) {
 			has = append(has, l.level)
 		}
 	}

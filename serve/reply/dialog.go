@@ -114,7 +114,7 @@ func (d *Dialog) constrain(ctx context.Context, m *host.Model, param string, f F
 	if part == nil {
 		return nil
 	}
-	if d.Thinking != chat.Answers && d.Thinking != chat.MayThink {
+	if d.Thinking.Begun() {
 		key += chat.ThinkClose
 		part = constrain.Sequence(constrain.Until(chat.ThinkClose, false), constrain.Space(), part)
 	}

@@ -55,9 +55,7 @@ type Splitter struct {
 func (d *Dialog) Split() *Splitter { return &Splitter{d: d, thoughts: chat.NewThoughts(d.Thinking)} }
 
 // Thinks reports whether the reply is in its reasoning.
-func (s *Splitter) Thinks() bool {
-	return s.thoughts.At != chat.Answers && s.thoughts.At != chat.MayThink
-}
+func (s *Splitter) Thinks() bool { return s.thoughts.At.Begun() }
 
 // Settled reports that all text so far has been passed on, and that what follows is content or the start of a call.
 func (s *Splitter) Settled() bool { return s.thoughts.At == chat.Answers && !s.inCalls && s.held == "" }
