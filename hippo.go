@@ -242,3 +242,7 @@ func Train(ctx context.Context, cfg TrainConfig, ev TrainEvents) (TrainResult, e
 // avx2+vnni): the highest level that the machine has, or the one that the environment variable HIPPO_CPU names. If the
 // machine lacks that level, the level is generic and the error lists the available ones.
 func CPULevel() (string, error) { return native.Level() }
+
+// CPUKernels says which code computes what with those features, a line for all work with the same code: "products
+// float32: AVX-512, tiles of 8x48".
+func CPUKernels() []string { return native.Kernels() }

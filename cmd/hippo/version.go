@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,8 +18,9 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version and the processor features in use",
-		Long: `Print the version, and the processor features in use. With --licenses print the licenses of hippo and of
-everything in the program: texts, vocabularies, fonts and Go modules.`,
+		Long: `Print the version, the processor features in use, and which code computes what with them. HIPPO_CPU forces
+a level of features. With --licenses print the licenses of hippo and of everything in the program: texts, vocabularies,
+fonts and Go modules.`,
 		Example: "  hippo version\n  hippo version --licenses | less",
 		Args:    wantArgs(0, 0),
 	}
@@ -48,8 +50,8 @@ func printVersion(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "hippo %s, %s %s/%s, %s kernels\n", version(), runtime.Version(), runtime.GOOS,
-		runtime.GOARCH, level)
+	_, err = fmt.Fprintf(out, "hippo %s, %s %s/%s, %s kernels\n%s\n", version(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH, level, strings.Join(hippo.CPUKernels(), "\n"))
 	return err
 }
 

@@ -6,3 +6,6 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 // those, such as avx2+vnni): the highest the machine has, or what HIPPO_CPU asks for. If the machine lacks that,
 // kernels are generic and the error says what there is.
 func CPULevel() (string, error) { return kernel.CPULevel() }
+
+// Kernels says which code computes what at that level, a line for all work with the same code.
+func Kernels() []string { return kernel.InUse() }

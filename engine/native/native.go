@@ -12,3 +12,6 @@ var Backend engine.Backend = cpu.Backend{}
 // Level names the processor features in use (generic, avx2, avx512, avx512bf16): the highest that the machine has, or
 // what HIPPO_CPU asks for. If the machine lacks that, kernels are generic and the error says what there is.
 func Level() (string, error) { return cpu.CPULevel() }
+
+// Kernels says which code computes what at that level, a line for all work with the same code.
+func Kernels() []string { return cpu.Kernels() }

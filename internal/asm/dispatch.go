@@ -70,6 +70,14 @@ func (ks kernels) write(dir string) error {
 		"// that there is one: at level generic, and at those that lack what a comment names, they compute in Go.\n")
 	other.WriteString(dispatchHead + "//go:build !amd64\n\npackage kernel\n\n" +
 		"// These are never called: here there is only level generic. Their contracts are in dispatch_amd64.go.\n")
+	const codes = "\n// codes are the features that each function asks for, in its order: it runs the code of the first " +
+		"that the level\n// has.\nvar codes = map[string][]level{"
+	other.WriteString(codes + "}\n")
+	stubs.WriteString(codes + "\n")
+	for _, k := range ks {
+		fmt.Fprintf(&stubs, "\t%q: {%s},\n", k.name, strings.Join(k.features(), ", "))
+	}
+	stubs.WriteString("}\n")
 	for _, k := range ks {
 		k.jumps(&text)
 		fmt.Fprintf(&stubs, "\n// %s\n", strings.Join(k.doc, "\n// "))
@@ -93,6 +101,14 @@ func (ks kernels) write(dir string) error {
 		}
 	}
 	return os.WriteFile(filepath.Join(dir, "dispatch_amd64.s"), []byte(text.String()), 0o644)
+}
+
+// features are those that the code of a kernel needs, in the order of its choice.
+func (k *kernel) features() (names []string) {
+	for _, s := range k.isas {
+		names = append(names, s.feature())
+	}
+	return names
 }
 
 // jumps writes the choice for amd64.

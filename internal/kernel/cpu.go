@@ -72,12 +72,11 @@ func choose(forced string, has []level) (level, error) {
 	if forced == "" {
 		return has[len(has)-1], nil
 	}
-	var names, all []string
+	var all []string
 	for _, l := range has {
 		if l.String() == forced {
 			return l, nil
 		}
-		names = append(names, l.String())
 	}
 	for _, l := range levels {
 		all = append(all, l.name)
@@ -87,7 +86,18 @@ func choose(forced string, has []level) (level, error) {
 		found = "which is none of " + strings.Join(slices.Compact(all), ", ")
 	}
 	return generic, fmt.Errorf("HIPPO_CPU is %q, %s: want one of those it has: %s", forced,
-		found, strings.Join(slices.Compact(names), ", "))
+		found, strings.Join(names(has), ", "))
+}
+
+// Levels are the names of the levels that the machine has, from the lowest.
+func Levels() []string { return names(machineLevels()) }
+
+// names are those of some of levels, each once.
+func names(some []level) (names []string) {
+	for _, l := range some {
+		names = append(names, l.String())
+	}
+	return slices.Compact(names)
 }
 
 // machineLevels returns the levels that processor and operating system support and that there is code for, in the order

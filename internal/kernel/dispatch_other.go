@@ -6,6 +6,10 @@ package kernel
 
 // These are never called: here there is only level generic. Their contracts are in dispatch_amd64.go.
 
+// codes are the features that each function asks for, in its order: it runs the code of the first that the level
+// has.
+var codes = map[string][]level{}
+
 func vecGemm(m int, n int, k int, a *float32, rs int, cs int, b *float32, bs int, ps int, c *float32, ldc int, bias *float32, add bool) {
 }
 

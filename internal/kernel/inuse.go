@@ -1,0 +1,77 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+)
+
+// work is what some kernels do. One of them says by which code; those of products have shapes.
+type work struct {
+	name, kernel string
+	shape        func(l level) string // what is computed at a time; nil where nobody asks
+}
+
+var works = []work{
+	{"products float32", "gemm", level.tileShape},
+	{"products bf16", "gemmPairs", level.tileShape},
+	{"products int8", "packedInt8", level.groupShape},
+	{"products int4", "packedInt4", level.groupShape},
+	{"attention", "rowDots", nil},
+	{"long convolution", "middle", nil},
+	{"selective scan", "scan", nil},
+	{"SSD", "ssdStep", nil},
+	{"delta rule", "deltaStep", nil},
+	{"norms", "layerNorm", nil},
+	{"softmax", "softmaxExp", nil},
+	{"exp, sigmoid, GELU", "gelu", nil},
+}
+
+// instructions are those of the code for each feature.
+var instructions = map[level]string{
+	generic:      "portable Go",
+	avx2:         "AVX2",
+	avx512:       "AVX-512",
+	avx512bf16:   "VDPBF16PS of AVX-512 BF16",
+	avx512vnni:   "VPDPBUSD of AVX-512 VNNI, 512 bits",
+	avx512vnnivl: "VPDPBUSD of AVX-512 VNNI, 256 bits",
+	avxvnni:      "VPDPBUSD of AVX-VNNI, 256 bits",
+}
+
+func (l level) tileShape() string  { return fmt.Sprintf(", tiles of %dx%d", l.height(), l.panel()) }
+func (l level) groupShape() string { return fmt.Sprintf(", %d rows at a time", l.groupRows()) }
+
+// code is the feature whose code a kernel runs: the first that the level has, as in dispatch_amd64.s.
+func (l level) code(kernel string) level {
+	for _, feature := range codes[kernel] {
+		if l.has(feature) {
+			return feature
+		}
+	}
+	return generic
+}
+
+// InUse says which code computes what at the level in use, a line for all works with the same code: "products int8,
+// products int4: VPDPBUSD of AVX-512 VNNI, 512 bits, 8 rows at a time".
+func InUse() []string { return cpu.inUse() }
+
+func (l level) inUse() (lines []string) {
+	last := ""
+	for _, w := range works {
+		feature := l.code(w.kernel)
+		code := instructions[feature]
+		switch {
+		case l != generic && feature == generic: // GemmBF16, without VDPBF16PS
+			code = "rounded, then as float32"
+		case l != generic && w.shape != nil:
+			code += w.shape(l)
+		}
+		if code == last {
+			end := len(lines) - 1
+			works, _, _ := strings.Cut(lines[end], ": ")
+			lines[end] = works + ", " + w.name + ": " + code
+			continue
+		}
+		lines, last = append(lines, w.name+": "+code), code
+	}
+	return lines
+}

@@ -1,0 +1,92 @@
+package kernel
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestInUse: what is said of each level.
+func TestInUse(t *testing.T) {
+	const (
+		float, wide = "products float32: AVX2, tiles of 6x16; ", "products float32: AVX-512, tiles of 8x48; "
+		rounded     = "products bf16: rounded, then as float32; "
+		pairs       = "products bf16: VDPBF16PS of AVX-512 BF16, tiles of 8x48; "
+		ints        = "products int8, products int4: "
+		plain       = ints + "AVX2, 4 rows at a time; "
+		vnni        = ints + "VPDPBUSD of AVX-512 VNNI, 512 bits, 8 rows at a time; "
+		others      = "attention, long convolution, selective scan, SSD, delta rule, norms, softmax, " +
+			"exp, sigmoid, GELU: "
+	)
+	want := map[level]string{
+		generic:        "products float32, products bf16, products int8, products int4, " + others + "portable Go",
+		avx2:           float + rounded + plain + others + "AVX2",
+		avx2 | avxvnni: float + rounded + ints + "VPDPBUSD of AVX-VNNI, 256 bits, 4 rows at a time; " + others + "AVX2",
+		avx2 | avx512vnnivl: float + rounded + ints + "VPDPBUSD of AVX-512 VNNI, 256 bits, 4 rows at a time; " +
+			others + "AVX2",
+		avx2 | avx512:                           wide + rounded + plain + others + "AVX-512",
+		avx2 | avx512 | avx512bf16:              wide + pairs + plain + others + "AVX-512",
+		avx2 | avx512 | avx512vnni:              wide + rounded + vnni + others + "AVX-512",
+		avx2 | avx512 | avx512bf16 | avx512vnni: wide + pairs + vnni + others + "AVX-512",
+	}
+	for _, l := range levels {
+		if got := strings.Join(l.inUse(), "; "); got != want[l.level] {
+			t.Errorf("%s has\n%s\nwant\n%s", l.name, got, want[l.level])
+		}
+	}
+}
+
+// TestCodesAreThoseOfTheJumps: at every level the code that is said to run is where dispatch_amd64.s jumps to.
+func TestCodesAreThoseOfTheJumps(t *testing.T) {
+	text, err := os.ReadFile("dispatch_amd64.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	word := regexp.MustCompile(`TESTB \$const_(\w+)|JEQ +(\w+)|JMP +·\w+?(AVX\w+)\(SB\)|(\w+):`)
+	features := map[string]level{"avx2": avx2, "avx512": avx512, "avx512bf16": avx512bf16, "avx512vnni": avx512vnni,
+		"avx512vnnivl": avx512vnnivl, "avxvnni": avxvnni}
+	functions := strings.Split(string(text), "\nTEXT ·vec")[1:]
+	if len(functions) != len(codes) {
+		t.Errorf("%d functions, want %d", len(codes), len(functions))
+	}
+	for _, code := range functions {
+		name, body, _ := strings.Cut(code, "(")
+		name = strings.ToLower(name[:1]) + name[1:]
+		for _, l := range levels[1:] {
+			tested, to, target := generic, "", generic
+			for _, m := range word.FindAllStringSubmatch(strings.ReplaceAll(body, "\t", " "), -1) {
+				switch {
+				case to != "" && m[4] != to: // jumped over
+				case m[1] != "":
+					tested = features[m[1]]
+				case m[2] != "" && !l.has(tested):
+					to = m[2]
+				case m[4] != "":
+					to = ""
+				case m[3] != "" && target == generic:
+					target = features[strings.ToLower(m[3])]
+				}
+			}
+			want := l.code(name)
+			if want == generic { // it is not called
+				continue
+			}
+			if want != target {
+				t.Errorf("%s at level %s: said to run the code of %v, runs that of %v", name, l.name, want, target)
+			}
+		}
+	}
+}
+
+// TestWorksCoverFeatures: whatever needs more than AVX-512 is one of the works that are listed, or prepares for it.
+func TestWorksCoverFeatures(t *testing.T) {
+	for name, features := range codes {
+		special := slices.ContainsFunc(features, func(f level) bool { return f != avx2 && f != avx512 })
+		listed := slices.ContainsFunc(works[:4], func(w work) bool { return slices.Equal(codes[w.kernel], features) })
+		if special && !listed {
+			t.Errorf("%s has code for %v, which no work that is listed has", name, features)
+		}
+	}
+}
