@@ -59,6 +59,7 @@ var suites = map[string]suite{
 	"scale":       withoutArgs(scaleCases),
 	"long":        withoutArgs(longCases),
 	"memory":      withoutArgs(memoryCases),
+	"machine":     withoutArgs(machineCases),
 	"load":        withoutArgs(loadCases),
 	"store":       storeCases,
 	"serve":       serveCases,
@@ -70,7 +71,7 @@ var suites = map[string]suite{
 func Names() []string {
 	return []string{
 		"gemm", "conv", "kernel", "mixer", "sparse", "train", "synth", "chars", "decode", "prompt", "generation",
-		"sessions", "speculation", "scale", "long", "memory", "load", "files", "resume", "store", "serve",
+		"sessions", "speculation", "scale", "long", "memory", "machine", "load", "files", "resume", "store", "serve",
 	}
 }
 
@@ -132,17 +133,23 @@ type Options struct {
 	PeerErr io.Writer
 }
 
-// Run measures the cases, and the peer, in turn, round by round, and returns the medians over the rounds.
+// Run measures the cases, and the peer, in turn, round by round, and returns the medians over the rounds. With an
+// error, such as that ctx ends, they are those of what was measured before.
 func Run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err error) {
+	ours, theirs, err = run(ctx, cases, o)
+	return medians(ours), medians(theirs), err
+}
+
+// run returns the rows of every round.
+func run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.Threads))
-	var mine, peers []Row
 	for range max(1, o.Rounds) {
 		for _, c := range cases {
 			row, err := c.measure(ctx, o)
 			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", c.ID, err)
+				return ours, theirs, fmt.Errorf("%s: %w", c.ID, err)
 			}
-			mine = append(mine, row)
+			ours = append(ours, row)
 			if o.Measured != nil {
 				o.Measured(row)
 			}
@@ -154,12 +161,12 @@ func Run(ctx context.Context, cases []Case, o Options) (ours, theirs []Row, err 
 			debug.FreeOSMemory() // the peer may need it
 			rows, err := runPeer(ctx, o.Peer, o.PeerErr)
 			if err != nil {
-				return nil, nil, err
+				return ours, theirs, err
 			}
-			peers = append(peers, rows...)
+			theirs = append(theirs, rows...)
 		}
 	}
-	return medians(mine), medians(peers), nil
+	return ours, theirs, nil
 }
 
 // measure runs one case.

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/model"
 )
@@ -53,6 +55,11 @@ func TestConfigurations(t *testing.T) {
 		{"generation", `generation context 128; generation context 512; generation context 1024;
 			generation context 2048; generation context 4096; generation context 8192; generation context 16384`},
 		{"memory", "memory mode read"},
+		{"machine", `machine mode memory; machine mode products m 1 n 3072 k 768;
+			machine mode products m 4 n 3072 k 768; machine mode products m 32 n 3072 k 768; machine mode products m 512 n 3072 k 768; machine mode exp;
+			machine mode sigmoid; machine mode gelu; machine mode convolution d 256 l 4096;
+			machine mode convolution d 256 l 65536; machine mode attention d 768 l 2048;
+			machine mode decode model H3-hybrid batch 1 context 1024`},
 		{"load", "load model Mamba-130M file F32"},
 		{"sparse", `sparse mixer window-attention d 256 l 1024; sparse mixer window-attention d 256 l 2048;
 			sparse mixer window-attention d 256 l 4096; sparse mixer window-attention d 256 l 8192;
@@ -196,7 +203,8 @@ func TestStoreLosesNothing(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	for line, want := range map[string]string{
 		"tran": `found the benchmark "tran", want one of gemm, conv, kernel, mixer, sparse, train, synth, chars, ` +
-			`decode, prompt, generation, sessions, speculation, scale, long, memory, load, files, resume, store, serve`,
+			`decode, prompt, generation, sessions, speculation, scale, long, memory, machine, load, files, resume, ` +
+			`store, serve`,
 		"train": "train: found no configuration, want some of a, b, c",
 		"train d": `train: found the configuration "d", want one of a, b, c, each also with -lora, -lora-bf16 or ` +
 			`-lora-int8`,
@@ -340,5 +348,53 @@ func TestMeasure(t *testing.T) {
 	_, err = measure(ctx, of(func() error { cancel(); return nil }), []int{1}, 0)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that the context is cancelled", err)
+	}
+}
+
+// TestMachine: the rows of a machine have what they measure, and a file of it gives them back. A measurement that is
+// ended leaves what was measured before.
+func TestMachine(t *testing.T) {
+	cases, err := Cases("machine", nil, "", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"memory": "gb_per_s all_cores_gb_per_s_wall",
+		"products": "precision m n k gop_per_s weight_gb_per_s", "exp": "ns", "sigmoid": "ns", "gelu": "ns",
+		"convolution": "d l fwd_ns fwd_bwd_ns", "attention": "d l us gflops",
+		"decode": "model precision batch context tokens_per_s weight_gb_per_s dram_gb_per_s dram_share"}
+	ctx, end := context.WithCancel(t.Context())
+	done, but := 0, 3
+	rows, _, err := Run(ctx, cases, Options{Threads: 1, Measured: func(Row) {
+		if done++; done == len(cases)-but {
+			end()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || len(rows) != len(cases)-but {
+		t.Fatalf("%d rows of %d cases, error %v, want all but %d, ended", len(rows), len(cases), err, but)
+	}
+	for _, row := range rows {
+		mode, _ := row.Get("mode")
+		var got []string
+		for _, f := range row {
+			got = append(got, f.Name)
+			if x, ok := f.Value.(float64); ok && !(x > 0) {
+				t.Errorf("%v: %s is not positive", row, f.Name)
+			}
+		}
+		all := "peer bench mode " + want[mode.(string)] + " threads cpu wall_over_cpu"
+		if strings.Join(got, " ") != all {
+			t.Errorf("%s has the fields\n%q, want\n%q", mode, strings.Join(got, " "), all)
+		}
+	}
+	m, err := ThisMachine(rows)
+	if err != nil || !slices.Contains(m.Levels, m.Level) || len(m.Kernels) == 0 || m.Go != runtime.Version() {
+		t.Errorf("the machine is %+v, error %v", m, err)
+	}
+	path := filepath.Join(t.TempDir(), "machine.json")
+	if err := disk.WriteJSON(path, m); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ReadRows(path, "machine"); err != nil || !reflect.DeepEqual(again, rows) {
+		t.Errorf("the file gives back %v, error %v, want %v", again, err, rows)
 	}
 }

@@ -6,14 +6,17 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// packedRows are matrices packed as a model packs its own, more of them than caches hold, and rows to multiply by them.
+// packedRows are matrices packed as a model packs its own, and rows to multiply by them.
 type packedRows struct {
 	ws   []*kernel.Packed
 	rows int
 	x, y []float32
 }
 
-func newPackedRows(p kernel.Precision, rows, shrink int) *packedRows {
+// matricesPastCaches are more than caches hold.
+const matricesPastCaches = 20
+
+func newPackedRows(p kernel.Precision, rows, matrices, shrink int) *packedRows {
 	inputs := 768 / shrink
 	outputs := 4 * inputs
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -21,7 +24,7 @@ func newPackedRows(p kernel.Precision, rows, shrink int) *packedRows {
 	for i := range w {
 		w[i] = float32(0.02 * rng.NormFloat64())
 	}
-	same := make([]kernel.Matrix, 20)
+	same := make([]kernel.Matrix, matrices)
 	for i := range same {
 		same[i] = kernel.InMemory(w, outputs, inputs)
 	}

@@ -1,15 +1,15 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 )
 
-// ReadRows reads the rows of the benchmark of that name from a file that hippo bench --json has written.
+// ReadRows reads the rows of the benchmark of that name from a file that hippo bench has written, by --json or --out.
 func ReadRows(path, name string) ([]Row, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, unknown(name)
@@ -20,16 +20,13 @@ func ReadRows(path, name string) ([]Row, error) {
 	}
 	var rows []Row
 	var others []string
-	number := 0
-	for scan := bufio.NewScanner(bytes.NewReader(text)); scan.Scan(); {
-		number++
-		line := bytes.TrimSpace(scan.Bytes())
+	for number, line := range rowsIn(text) {
 		if len(line) == 0 {
 			continue
 		}
 		r, err := ParseRow(line)
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w, as hippo bench --json prints them", path, number, err)
+			return nil, fmt.Errorf("%s:%d: %w, as hippo bench --json prints them", path, number+1, err)
 		}
 		v, _ := r.Get("bench")
 		of := Text(v)
@@ -48,4 +45,21 @@ func ReadRows(path, name string) ([]Row, error) {
 		return nil, fmt.Errorf("%s: found no rows of the benchmark %s", path, name)
 	}
 	return rows, nil
+}
+
+// rowsIn are the lines of a text, or the rows of a Machine.
+func rowsIn(text []byte) [][]byte {
+	var of struct{ Rows []json.RawMessage }
+	if json.Unmarshal(text, &of) != nil || of.Rows == nil {
+		lines := bytes.Split(text, []byte("\n"))
+		for i, line := range lines {
+			lines[i] = bytes.TrimSpace(line)
+		}
+		return lines
+	}
+	rows := make([][]byte, len(of.Rows))
+	for i, r := range of.Rows {
+		rows[i] = r
+	}
+	return rows
 }

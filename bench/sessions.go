@@ -37,7 +37,7 @@ func sessionCases(shrink int) []Case {
 							return trial{}, err
 						}
 						weights := newPackedRows(map[engine.Precision]kernel.Precision{
-							engine.BF16: kernel.BF16, engine.Int8: kernel.Int8}[p], n, shrink)
+							engine.BF16: kernel.BF16, engine.Int8: kernel.Int8}[p], n, matricesPastCaches, shrink)
 						return servedTrial(m, weights, n, past, shrink)
 					},
 				})

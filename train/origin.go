@@ -52,16 +52,26 @@ func recorded(info *debug.BuildInfo) string {
 // machine describes the machine, as closely as the system tells.
 func machine() string {
 	name := runtime.GOOS + "/" + runtime.GOARCH
+	if p := processor(); p != "" {
+		name += ", " + p
+	}
+	return fmt.Sprintf("%s, %d of %d cores", name, runtime.GOMAXPROCS(0), runtime.NumCPU())
+}
+
+// processor is the name of the processor, or of the board that it is on, or "".
+func processor() string {
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
 		defer f.Close()
 		for lines := bufio.NewScanner(f); lines.Scan(); {
 			if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
-				name += ", " + strings.TrimSpace(value)
-				break
+				return strings.TrimSpace(value)
 			}
 		}
 	}
-	return fmt.Sprintf("%s, %d of %d cores", name, runtime.GOMAXPROCS(0), runtime.NumCPU())
+	if board, err := os.ReadFile("/sys/firmware/devicetree/base/model"); err == nil { // of arm64
+		return strings.Trim(string(board), "\x00 \n")
+	}
+	return processorName()
 }
 
 // Maker describes the machine and the program that made a result.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/bench"
+	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
 // benchOptions are the flags of hippo bench.
@@ -23,7 +25,8 @@ type benchOptions struct {
 	Scaling   bool    `json:"scaling" help:"measure on one core in turn with the threads, and print the ratio"`
 	JSON      bool    `json:"json" help:"print one JSON object a line"`
 	Plot      string  `json:"plot" help:"PNG file to draw the measurements by length or context into"`
-	From      string  `json:"from" help:"measure nothing: take the rows from this file, which --json has printed"`
+	Out       string  `json:"out" help:"JSON file to write the rows into, with the machine, to send"`
+	From      string  `json:"from" help:"measure nothing: take the rows from this file, of --json or --out"`
 	Shrink    int     `json:"shrink" min:"1" help:"divide sizes by this"`
 }
 
@@ -60,6 +63,9 @@ func newBench() *cobra.Command {
   long              updates of one layer of H3, Mamba and S4D on one sequence of 1k to 1M tokens, at once and in
                     chunks with exact and with stopped gradients: tokens/s, and memory in MB
   memory            reading more than fits into caches: GB/s
+  machine           what this machine reaches of its limits, in two minutes: reading memory, products of 1 to 512 rows
+                    by weights in float32, bf16, int8 and int4, functions, the long convolution, attention, and
+                    decoding; --out writes a file with the processor's name to send
   load              Mamba-130M from its folder to the first token, in each precision and in the file's bfloat16
                     (stored): s, and memory in MB
   files FILE...     models in files or folders: a token more for one sequence and for 32, a prompt of 512, in the
@@ -80,10 +86,13 @@ time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of th
 for themselves and work to do. --scaling measures on one core in turn with --threads; over_one_core is how many times
 faster those are by the clock. fwd is forward, fwd_bwd forward with backward to inputs and parameters.
 
+Ctrl-C ends the measurement, and what was measured is printed and written.
+
 With --peer, hippo and a command that prints rows with the same fields are measured in turn. Rows that agree in what
 they measured are printed with their ratio: how many times faster hippo is.`,
 		Example: `  hippo bench gemm
   hippo bench train a --threads 2 --scaling --json
+  hippo bench machine --out machine.json
   hippo bench decode --precision int8
   hippo bench generation --precision float32 --plot generation.png --json > generation.jsonl
   hippo bench generation --from generation.jsonl --plot again.png
@@ -102,8 +111,10 @@ they measured are printed with their ratio: how many times faster hippo is.`,
 		if opt.Scaling && opt.Threads == 1 {
 			return fmt.Errorf("scaling: found 1 thread, want --threads of at least 2, to compare with one")
 		}
-		if info, err := os.Stat(opt.Plot); err == nil && info.IsDir() { // before there is anything to lose
-			return fmt.Errorf("plot: found the folder %s, want a PNG file", opt.Plot)
+		for _, f := range []struct{ flag, path, kind string }{{"plot", opt.Plot, "PNG"}, {"out", opt.Out, "JSON"}} {
+			if info, err := os.Stat(f.path); err == nil && info.IsDir() { // before there is anything to lose
+				return fmt.Errorf("%s: found the folder %s, want a %s file", f.flag, f.path, f.kind)
+			}
 		}
 		if opt.From != "" {
 			return showSaved(cmd, args[0], opt)
@@ -141,22 +152,25 @@ func runBench(cmd *cobra.Command, cases []bench.Case, opt benchOptions) error {
 		PeerStarts: func() { p.printer.Printf("round %d of %d: %s\n", done/len(cases), rounds, opt.Peer) },
 	})
 	p.close()
-	if err != nil {
+	var pairs []bench.Pair
+	if err == nil && opt.Peer != "" {
+		pairs, err = bench.Join(ours, theirs)
+	}
+	if err != nil && len(ours) == 0 {
 		return err
 	}
-	var pairs []bench.Pair
-	if opt.Peer != "" {
-		if pairs, err = bench.Join(ours, theirs); err != nil {
-			return err
-		}
+	if err != nil { // what was measured is kept
+		opt.Peer = ""
 	}
-	return showBench(out, ours, theirs, pairs, opt)
+	return errors.Join(err, showBench(out, ours, theirs, pairs, opt))
 }
 
 // showSaved prints rows of an earlier measurement.
 func showSaved(cmd *cobra.Command, name string, opt benchOptions) error {
-	if opt.Peer != "" {
-		return fmt.Errorf("found --from together with --peer, want one of them")
+	for _, f := range []struct{ flag, value string }{{"peer", opt.Peer}, {"out", opt.Out}} {
+		if f.value != "" {
+			return fmt.Errorf("found --from together with --%s, want one of them", f.flag)
+		}
 	}
 	rows, err := bench.ReadRows(opt.From, name)
 	if err != nil {
@@ -165,34 +179,38 @@ func showSaved(cmd *cobra.Command, name string, opt benchOptions) error {
 	return showBench(cmd.OutOrStdout(), rows, nil, nil, opt)
 }
 
-// showBench draws and prints rows.
+// showBench draws, writes and prints rows.
 func showBench(out io.Writer, ours, theirs []bench.Row, pairs []bench.Pair, opt benchOptions) error {
 	if opt.Plot != "" {
 		if err := bench.Plot(opt.Plot, append(slices.Clone(ours), theirs...)); err != nil {
 			return err
 		}
 	}
+	all := append(slices.Clone(ours), theirs...)
+	for _, p := range pairs {
+		all = append(all, p.Row())
+	}
+	if opt.Out != "" {
+		m, err := bench.ThisMachine(all)
+		if err == nil {
+			err = disk.WriteJSON(opt.Out, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	switch {
 	case opt.JSON:
-		return printBenchJSON(out, ours, theirs, pairs)
+		for _, r := range all {
+			if err := plainJSON(out).Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
 	case opt.Peer != "":
 		return printPairs(out, pairs)
 	}
 	return printRows(out, ours)
-}
-
-// printBenchJSON prints hippo's rows, the peer's and their ratios, one JSON object a line.
-func printBenchJSON(out io.Writer, ours, theirs []bench.Row, pairs []bench.Pair) error {
-	rows := append(ours, theirs...)
-	for _, p := range pairs {
-		rows = append(rows, p.Row())
-	}
-	for _, r := range rows {
-		if err := plainJSON(out).Encode(r); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // printRows prints a table with a column for each field, and a heading wherever the fields change.
