@@ -25,7 +25,7 @@ row() {
 	./hippo bench "$@" ${peer:+--peer "sh bench/peer.sh $peer"} ${FLAGS-}
 }
 
-names=${*:-gemm conv kernel mixer train synth chars decode sessions scale cores levels}
+names=${*:-gemm conv kernel mixer train synth chars decode sessions scale cores levels prompts}
 text=${TEXT:-../shared/data/tinyshakespeare/input.txt}
 ./hippo version
 row gemm gemm gemm
@@ -49,4 +49,12 @@ for what in gemm conv kernel mixer 'train a' synth; do # AVX2 beside AVX-512
 	echo "HIPPO_CPU=avx2 hippo bench $what --precision float32 --peer 'HIPPO_CPU=avx512 hippo bench $what --precision float32 --json'"
 	# shellcheck disable=SC2086 # both are lists
 	HIPPO_CPU=avx2 ./hippo bench $what --precision float32 ${FLAGS-} --peer "HIPPO_CPU=avx512 ./hippo bench $what --precision float32 --json ${FLAGS-}"
+done
+for level in avx2 avx2+vnni avx512 avx512+vnni; do # prompts in int8 beside own float32, in a file each
+	chosen prompts || break
+	HIPPO_CPU=$level ./hippo version >/dev/null 2>&1 || continue
+	echo
+	echo "HIPPO_CPU=$level hippo bench prompt --precision int8 --out prompts-$level.json"
+	# shellcheck disable=SC2086 # FLAGS is a list
+	HIPPO_CPU=$level ./hippo bench prompt --precision int8 --out "prompts-$level.json" ${FLAGS-}
 done

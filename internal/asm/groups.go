@@ -108,7 +108,7 @@ func (p *groupCode) code() {
 	p.constants()
 	p.Label(label("block"))
 	for p.half = range 2 {
-		if p.lanes == 16 {
+		if p.lanes == 16 && p.vnni {
 			p.products()
 		} else {
 			p.tile()
@@ -169,22 +169,27 @@ func (p *groupCode) term(i, disp int) Mem { return p.packedCode.term(i, disp+p.h
 
 // constants loads what the loop needs.
 func (p *groupCode) constants() {
-	mask, t := p.spare(maskAt), p.GP32()
+	set := func(word uint32, at int) {
+		v, t := p.spare(at), p.GP32()
+		p.MOVL(U32(word), t)
+		if p.lanes == 16 {
+			p.VPBROADCASTD(t, v)
+			return
+		}
+		low := reg.Vector.Lookup(v.(reg.Physical).PhysicalIndex(), reg.S128)
+		p.VMOVD(t, low)
+		p.VPBROADCASTD(low, v)
+	}
 	switch {
-	case p.form.bits == 4:
-		p.MOVL(U32(0x0f0f0f0f), t)
 	case p.widens(p.form):
-		p.MOVL(U32(0x00ff00ff), t)
-	default:
-		return
+		set(0x00ff00ff, maskAt)
+	case p.form.bits == 4 || p.inHalves():
+		set(0x0f0f0f0f, maskAt)
 	}
-	if p.lanes == 16 {
-		p.VPBROADCASTD(t, mask)
-		return
+	if p.lanes == 16 && !p.vnni {
+		set(0x00010001, onesAt)
+		set(0x00100010, sixteensAt)
 	}
-	low := reg.Vector.Lookup(mask.(reg.Physical).PhysicalIndex(), reg.S128)
-	p.VMOVD(t, low)
-	p.VPBROADCASTD(low, mask)
 }
 
 // products multiplies a group by VNNI, unsigned weights by signed x. The sums of the first group of a block are added

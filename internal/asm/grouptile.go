@@ -7,7 +7,8 @@ import (
 )
 
 // Products of integers in vectors of 256 bits: 4 rows of x by the two vectors of a step, whose weights are unpacked once
-// for all rows. Their 8 vectors of sums of a group leave no registers for the sums over groups, which are in y.
+// for all rows. Their 8 vectors of sums of a group leave no registers for the sums over groups, which are in y. And those
+// in vectors of 512 bits without VNNI: 8 rows of x by the vector of a step.
 
 // groupTile is the most rows of x that products of integers take.
 func (s isa) groupTile() int {
@@ -23,6 +24,13 @@ func (p *groupCode) inMemory() bool { return p.lanes == 8 && p.rows > 2 }
 // widens tells whether bytes are multiplied as integers of 16 bits: sums of two products of bytes do not fit into those,
 // and VPMADDWD has sums of 32 bits.
 func (s isa) widens(form groupForm) bool { return form.bits == 8 && s.lanes == 8 && !s.vnni }
+
+// inHalves tells whether bytes are multiplied nibble by nibble: sums of a group of either nibble fit into 16 bits. That
+// takes as many multiplications as widening, but twice the registers.
+func (p *groupCode) inHalves() bool { return p.form.bits == 8 && p.lanes == 16 && !p.vnni }
+
+// highs is the register of the sums of a group of the high nibbles of bytes.
+func (p *groupCode) highs(i int) reg.Register { return p.vec(16 + i) }
 
 // wideBytes are those of a group of a row of x as integers of 16 bits.
 const wideBytes = 2 * groupTerms
@@ -47,13 +55,14 @@ func (p *groupCode) place(i, part int) Mem {
 // tile multiplies a group and adds its sums.
 func (p *groupCode) tile() {
 	p.begin()
+	p.fetch(p.half)
 	switch {
 	case p.vnni:
 		p.tileVNNI()
 	case p.widens(p.form):
 		p.tileInt8()
 	default:
-		p.tileInt4()
+		p.tileNibbles()
 	}
 	for part := range p.parts() {
 		p.loadFactors(part)
@@ -64,11 +73,14 @@ func (p *groupCode) tile() {
 	}
 }
 
-// begin sets the sums of a group to what they begin with: those of nibbles are of 16 bits at first, and begin with zero.
+// begin sets the sums of a group to what they begin with, unless the first product does.
 func (p *groupCode) begin() {
+	if !p.vnni && !p.widens(p.form) {
+		return
+	}
 	p.each(func(i, part int) {
 		switch {
-		case p.form.least, p.form.bits == 4 && !p.vnni:
+		case p.form.least:
 			p.zero(p.sum(i, part))
 		case part == 0:
 			p.VPBROADCASTD(p.term(i, recordStart), p.sum(i, 0))
@@ -78,15 +90,19 @@ func (p *groupCode) begin() {
 	})
 }
 
-// nibbles sets spare registers 2·part and 2·part+1 to the low and high nibbles of two steps.
-func (p *groupCode) nibbles(step int) {
+// nibbles sets spare registers 2·part and 2·part+1 to the low and high nibbles of words.
+func (p *groupCode) nibbles(words int) {
 	mask := p.spare(maskAt)
+	and := func(x, y, z Op) { p.VPAND(x, y, z) }
+	if p.lanes == 16 {
+		and = func(x, y, z Op) { p.VPANDD(x, y, z) }
+	}
 	for part := range p.parts() {
 		low, high := p.spare(2*part), p.spare(2*part+1)
-		p.VMOVUPS(p.words(step/2, part), high)
-		p.VPAND(high, mask, low)
+		p.VMOVUPS(p.words(words, part), high)
+		and(high, mask, low)
 		p.VPSRLD(U8(4), high, high)
-		p.VPAND(high, mask, high)
+		and(high, mask, high)
 	}
 }
 
@@ -110,7 +126,7 @@ func (p *groupCode) tileVNNI() {
 			continue
 		}
 		if step%2 == 0 {
-			p.nibbles(step)
+			p.nibbles(step / 2)
 		}
 		dots(step, func(part int) reg.Register { return p.spare(2*part + step%2) })
 	}
@@ -173,33 +189,68 @@ func (p *groupCode) tileInt8() {
 	}
 }
 
-// tileInt4 multiplies nibbles by x: sums of a whole group fit into 16 bits, two to a column.
-func (p *groupCode) tileInt4() {
+// tileNibbles multiplies nibbles by x: sums of a whole group fit into 16 bits, two to a column.
+func (p *groupCode) tileNibbles() {
 	x, t := p.spare(4), p.spare(otherAt)
 	for step := range groupSteps {
-		if step%2 == 0 {
+		add := func(w, sum reg.Register) {
+			if step == 0 {
+				p.VPMADDUBSW(x, w, sum)
+				return
+			}
+			p.VPMADDUBSW(x, w, t)
+			p.VPADDW(t, sum, sum)
+		}
+		switch {
+		case p.inHalves():
 			p.nibbles(step)
+		case step%2 == 0:
+			p.nibbles(step / 2)
 		}
 		for i := range p.rows {
 			p.VPBROADCASTD(p.term(i, 4*step), x)
+			if p.inHalves() {
+				add(p.spare(0), p.sum(i, 0))
+				add(p.spare(1), p.highs(i))
+				continue
+			}
 			for part := range p.parts() {
-				p.VPMADDUBSW(x, p.spare(2*part+step%2), t)
-				p.VPADDW(t, p.sum(i, part), p.sum(i, part))
+				add(p.spare(2*part+step%2), p.sum(i, part))
 			}
 		}
 	}
-	ones := p.spare(0)
-	p.VPCMPEQW(ones, ones, ones)
-	p.VPSRLW(U8(15), ones, ones)
+	ones := p.ones()
 	for i := range p.rows {
 		if !p.form.least {
 			p.VPBROADCASTD(p.term(i, recordStart), x)
 		}
 		for part := range p.parts() {
-			p.VPMADDWD(ones, p.sum(i, part), p.sum(i, part))
+			sum := p.sum(i, part)
+			p.VPMADDWD(ones, sum, sum)
+			if p.inHalves() {
+				p.VPMADDWD(p.spare(sixteensAt), p.highs(i), p.highs(i))
+				p.VPADDD(p.highs(i), sum, sum)
+			}
 			if !p.form.least {
-				p.VPADDD(x, p.sum(i, part), p.sum(i, part))
+				p.VPADDD(x, sum, sum)
 			}
 		}
 	}
+}
+
+// Spare registers of integers of 16 bits that are 1, and 16, in vectors of 512 bits.
+const (
+	onesAt     = 2
+	sixteensAt = 3
+)
+
+// ones is a register of integers of 16 bits that are 1.
+func (p *groupCode) ones() reg.Register {
+	if p.lanes == 16 {
+		return p.spare(onesAt)
+	}
+	ones := p.spare(0)
+	p.VPCMPEQW(ones, ones, ones)
+	p.VPSRLW(U8(15), ones, ones)
+	return ones
 }

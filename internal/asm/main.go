@@ -51,6 +51,7 @@ var files = []struct {
 	{"groups_vnni", func(c *build.Context) { asm{c, vnni}.groups() }},
 	{"groups_avxvnni", func(c *build.Context) { asm{c, vnniAVX2}.groups() }},
 	{"groups_vnnivl", func(c *build.Context) { asm{c, vnniVL}.groups() }},
+	{"groups_avx512", func(c *build.Context) { asm{c, avx512}.groups() }},
 	{"groups_avx2", func(c *build.Context) { asm{c, avx2}.groups() }},
 	{"halves_avx512", func(c *build.Context) { halves(c, avx512) }},
 	{"halves_avx2", func(c *build.Context) { halves(c, avx2) }},

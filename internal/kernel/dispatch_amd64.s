@@ -164,8 +164,13 @@ avxvnni:
 
 avx512vnnivl:
 	TESTB $const_avx512vnnivl, ·cpu(SB)
-	JEQ   avx2
+	JEQ   avx512
 	JMP   ·packedInt8AVX512VNNIVL(SB)
+
+avx512:
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·packedInt8AVX512(SB)
 
 avx2:
 	JMP   ·packedInt8AVX2(SB)
@@ -183,8 +188,13 @@ avxvnni:
 
 avx512vnnivl:
 	TESTB $const_avx512vnnivl, ·cpu(SB)
-	JEQ   avx2
+	JEQ   avx512
 	JMP   ·packedInt4AVX512VNNIVL(SB)
+
+avx512:
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·packedInt4AVX512(SB)
 
 avx2:
 	JMP   ·packedInt4AVX2(SB)
@@ -202,8 +212,13 @@ avxvnni:
 
 avx512vnnivl:
 	TESTB $const_avx512vnnivl, ·cpu(SB)
-	JEQ   avx2
+	JEQ   avx512
 	JMP   ·packedInt4MinAVX512VNNIVL(SB)
+
+avx512:
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·packedInt4MinAVX512(SB)
 
 avx2:
 	JMP   ·packedInt4MinAVX2(SB)

@@ -16,6 +16,7 @@ func TestInUse(t *testing.T) {
 		pairs       = "products bf16: VDPBF16PS of AVX-512 BF16, tiles of 8x48; "
 		ints        = "products int8, products int4: "
 		plain       = ints + "AVX2, 4 rows at a time; "
+		plainWide   = ints + "AVX-512, 8 rows at a time; "
 		vnni        = ints + "VPDPBUSD of AVX-512 VNNI, 512 bits, 8 rows at a time; "
 		others      = "attention, long convolution, selective scan, SSD, delta rule, norms, softmax, " +
 			"exp, sigmoid, GELU: "
@@ -26,8 +27,8 @@ func TestInUse(t *testing.T) {
 		avx2 | avxvnni: float + rounded + ints + "VPDPBUSD of AVX-VNNI, 256 bits, 4 rows at a time; " + others + "AVX2",
 		avx2 | avx512vnnivl: float + rounded + ints + "VPDPBUSD of AVX-512 VNNI, 256 bits, 4 rows at a time; " +
 			others + "AVX2",
-		avx2 | avx512:                           wide + rounded + plain + others + "AVX-512",
-		avx2 | avx512 | avx512bf16:              wide + pairs + plain + others + "AVX-512",
+		avx2 | avx512:                           wide + rounded + plainWide + others + "AVX-512",
+		avx2 | avx512 | avx512bf16:              wide + pairs + plainWide + others + "AVX-512",
 		avx2 | avx512 | avx512vnni:              wide + rounded + vnni + others + "AVX-512",
 		avx2 | avx512 | avx512bf16 | avx512vnni: wide + pairs + vnni + others + "AVX-512",
 	}

@@ -254,12 +254,12 @@ func (q *quantized) row(i int) []record { return q.records[i*q.groups:][:q.group
 // groupRows is the most rows of x that a call for a panel takes.
 const groupRows = 8
 
-// groupRows is the same at a level: without VNNI of 512 bits sums of more rows find no registers.
+// groupRows is the same at a level: in vectors of 256 bits sums of more rows find no registers.
 func (l level) groupRows() int {
-	if l == generic || l.has(avx512vnni) {
-		return groupRows
+	if l.narrow() {
+		return 4
 	}
-	return 4
+	return groupRows
 }
 
 // With more than mostFetched rows as many panels as fit into cachedGroups bytes, a part of the second-level cache, are
