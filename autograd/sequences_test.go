@@ -3,6 +3,7 @@ package autograd_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -185,32 +186,35 @@ func (s *sequences) alone(t rapid.TB, on string, record bool) {
 }
 
 func (s *sequences) aloneAt(t rapid.TB, on string, p engine.Precision, record bool) {
-	r := row{scale: s.scale, of: s.of}
-	in := r.random(s.shapes(), 9)
+	r, shapes, rows := row{scale: s.scale, of: s.of}, s.shapes(), s.engineRows(-1)
+	in := r.random(shapes, 9)
+	along, params, _ := s.parts(r.tensors(shapes, in)) // of all runs, which change states alone
+	values := ramp(len(along), func(k int) []float32 { return numbers(along[k]) })
 	run := func(only int) (y [][]float32, next [][][]float32) {
-		tape, x := autograd.NewTape(engines[on]), r.tensors(s.shapes(), in)
+		tape, along := autograd.NewTape(engines[on]), slices.Clone(along)
 		tape.SetPrecision(p)
 		tape.Record(record)
-		rows, states := s.engineRows(only), make([]ts, 0, len(s.lens))
-		rest, along := x[len(s.along)+len(s.params):], append(ts(nil), x[:len(s.along)]...)
+		states, at := make([]ts, 0, len(s.lens)), len(s.along)+len(s.params)
 		for i := range s.lens {
 			var own ts
-			if s.keep(i) {
-				own, rest = append(own, rest[:len(s.states)]...), rest[len(s.states):]
+			n, mine := len(s.states), only < 0 || i == only
+			if s.keep(i) && mine {
+				own = r.tensors(shapes[at:][:n], in[at:][:n])
 			}
-			if only < 0 || i == only {
+			if s.keep(i) {
+				at += n
+			}
+			if mine {
 				states = append(states, own)
 			}
 		}
 		if only >= 0 {
-			from := s.engineRows(-1).From(only)
-			for k, u := range along {
-				all := numbers(u)
-				along[k] = tensor.FromSlice(all[from*s.along[k]:][:s.lens[only]*s.along[k]], s.lens[only], s.along[k])
+			for k, w := range s.along {
+				along[k] = tensor.FromSlice(slices.Clone(values[k][rows.From(only)*w:][:s.lens[only]*w]), s.lens[only], w)
 				along[k].SetNeedsGrad(true)
 			}
 		}
-		out, after := s.op(tape, along, x[len(s.along):][:len(s.params)], rows, states)
+		out, after := s.op(tape, along, params, s.engineRows(only), states)
 		for _, o := range out {
 			y = append(y, numbers(o))
 		}
@@ -224,7 +228,6 @@ func (s *sequences) aloneAt(t rapid.TB, on string, p engine.Precision, record bo
 		return y, next
 	}
 	all, states := run(-1)
-	rows := s.engineRows(-1)
 	for i := range s.lens {
 		y, next := run(i)
 		for k := range y {
