@@ -150,13 +150,14 @@ func (a *attention) forward(eng *Engine) {
 	n, scale := a.past+a.l, a.o.ScaleOf(a.hd)
 	ys, ks, vs := eng.values(a.y), eng.values(a.k), eng.values(a.v)
 	for h := range a.o.Heads {
+		k, v := ks[a.key(h, 0):], vs[a.key(h, 0):]
 		for i := range a.l {
-			row, factors := make([]float64, n), make([]float64, n)
+			row, factors, y := make([]float64, n), make([]float64, n), ys[a.at(h, i):][:a.hd]
 			for j := range n {
 				if row[j] = math.Inf(-1); !a.sees(h, i, j) {
 					continue
 				}
-				row[j] = scale * dot(a.q[h*a.l+i], ks[a.key(h, j):][:a.hd])
+				row[j] = scale * dot(a.q[h*a.l+i], k[j*a.hd:])
 				if a.o.ALiBi {
 					row[j] -= engine.ALiBiSlope(h, a.o.Heads) * float64(a.past+i-j)
 				}
@@ -164,9 +165,7 @@ func (a *attention) forward(eng *Engine) {
 			softmax(row)
 			for j := range row {
 				factors[j] = a.dropFactor((h*a.l+i)*n + j)
-				for c := range a.hd {
-					ys[a.at(h, i)+c] += factors[j] * row[j] * vs[a.key(h, j)+c]
-				}
+				axpy(y, factors[j]*row[j], v[j*a.hd:])
 			}
 			a.p, a.r = append(a.p, row), append(a.r, factors)
 		}
@@ -200,11 +199,9 @@ func (a *attention) backward(eng *Engine) {
 			}
 			for j := range n {
 				ds := scale * row[j] * (dp[j] - mean)
-				for c := range a.hd {
-					dv[a.key(h, j)+c] += factors[j] * row[j] * g[c]
-					dq[(h*a.l+i)*a.hd+c] += ds * ks[a.key(h, j)+c]
-					dk[a.key(h, j)+c] += ds * a.q[h*a.l+i][c]
-				}
+				axpy(dv[a.key(h, j):][:a.hd], factors[j]*row[j], g)
+				axpy(dq[(h*a.l+i)*a.hd:][:a.hd], ds, ks[a.key(h, j):])
+				axpy(dk[a.key(h, j):][:a.hd], ds, a.q[h*a.l+i])
 			}
 		}
 	}

@@ -16,9 +16,9 @@ func (eng *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tenso
 	zs, bs := make([]float64, rows*n), eng.start(bias, n)
 	for r := range rows {
 		for i := range n {
-			sum := bs[i]
-			for j := range k {
-				sum += xs[r*k+j] * ws[i*k+j]
+			sum, row := bs[i], ws[i*k:][:k]
+			for j, v := range xs[r*k:][:k] {
+				sum += v * row[j]
 			}
 			zs[r*n+i] = sum
 			ys[r*n+i] = activate(a, sum)
@@ -30,12 +30,18 @@ func (eng *Engine) Linear(x, w, bias *tensor.Tensor, a engine.Activation) *tenso
 			for i := range n {
 				dz := slope(a, zs[r*n+i]) * dy[r*n+i]
 				db[i] += dz
-				for j := range k {
-					dx[r*k+j] += dz * ws[i*k+j]
-					dw[i*k+j] += dz * xs[r*k+j]
-				}
+				axpy(dx[r*k:][:k], dz, ws[i*k:])
+				axpy(dw[i*k:][:k], dz, xs[r*k:])
 			}
 		}
 	})
 	return y
+}
+
+// axpy adds a·x to y.
+func axpy(y []float64, a float64, x []float64) {
+	x = x[:len(y)]
+	for i, v := range x {
+		y[i] += a * v
+	}
 }
