@@ -7,9 +7,9 @@ import (
 )
 
 // Keys and values in int8 are multiplied as integers, page by page: queries are rounded to 8 bits of the largest number
-// of each, and the weights of a page, times the factors of its values, to 14 bits of the largest of each query. So a page
-// is read and put in order once for all heads and queries of a job. Sums of integers are exact and blocks of keys begin
-// at fixed positions, whence a query gets the same bits whichever queries are computed with it.
+// of each, and the weights of a page, times the factors of its values, to 14 bits of the largest of each query. A page is
+// read and put in order once for all heads and queries of a job. Sums of integers are exact and blocks of keys begin at
+// fixed positions, so that a query gets the same bits whichever queries are computed with it.
 
 // inIntegers reports whether the keys and values of a row are integers.
 func (row *attentionRow) inIntegers() bool { return row.pages != nil && row.pages.InIntegers() }
@@ -22,8 +22,8 @@ type integerWork struct {
 
 var integerPool = sync.Pool{New: func() any { return new(integerWork) }}
 
-// integerHeads is the number of heads of a job: of a single query as many as make the given number of multiply-adds, for
-// pages to be read in the order in which they lie in memory; else those that share keys, if a tile has few queries.
+// integerHeads is the number of heads of a job: of a single query as many as make the given number of multiply-adds, so
+// that pages are read in the order in which they lie in memory; else those that share keys, if a tile has few queries.
 func (a *attention) integerHeads(row *attentionRow, share int) int {
 	group := a.opt.Heads / a.keyHeads
 	if a.opt.Blocks != nil { // heads see different keys
@@ -122,9 +122,10 @@ func (a *attention) integerBlock(y integerOutput, row *attentionRow, lo, hi int,
 	})
 }
 
-// eachRun calls f for each run of rows that a tile sees and that lies in one page, and there for the heads [h, end) of each
-// of their keys. The rows stand from the given column of the tile on. next are those that follow, if any.
-func (a *attention) eachRun(x *rowsOfHead, lo, hi int, w *attentionTile, f func(h, end, column int, run, next kernel.Run)) {
+// eachRun calls f for each run of rows that a tile sees and that lies in one page, and there for the heads [h, end) of
+// each of their keys. The rows stand from the given column of the tile on. next are those that follow, if any.
+func (a *attention) eachRun(x *rowsOfHead, lo, hi int, w *attentionTile,
+	f func(h, end, column int, run, next kernel.Run)) {
 	column := 0
 	for _, s := range w.spans {
 		run := a.integerRun(x, lo, s.Lo, s.Hi)

@@ -21,8 +21,8 @@ const (
 // tileNames are the kernels that multiply such rows, or put them in order for that.
 var tileNames = []string{"tileKeys", "tileValues", "tileDots", "tileSums"}
 
-// tiles generates the products of tiles of rows with vectors; in vectors of 512 bits or of AVX2 what puts rows in order,
-// too.
+// tiles generates the products of tiles of rows with vectors; in vectors of 512 bits or of AVX2 also what puts rows in
+// order.
 func (c asm) tiles() {
 	c.tileDots()
 	c.tileSums()
@@ -112,10 +112,12 @@ func (p *tileCode) multiply(label string, bytes int) {
 func (c asm) tileDots() {
 	c.function("tileDots",
 		"func(m, steps int, x *int8, ldx int, w *uint8, start *int32, factor, scale, y *float32, ldy int)",
-		"sets y[i·ldy + j] = (factor[i]·scale[j])·Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 6 in vectors of 512 bits and 4 "+
-			"in those of 256, j < 64, and p < 4·steps. The inner sum is exact, and everything else rounded to float32. x is -127 at least.",
+		"sets y[i·ldy + j] = (factor[i]·scale[j])·Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 6 in vectors of 512 bits "+
+			"and 4 in those of 256, j < 64, and p < 4·steps. The inner sum is exact, and everything else rounded to "+
+			"float32. x is -127 at least.",
 		"",
-		"W[j,p] is w[(p/4)·256 + 4j + p%4] as tileKeys stores it, for VNNI plus 128, which start[i] takes away from the sum.")
+		"W[j,p] is w[(p/4)·256 + 4j + p%4] as tileKeys stores it, for VNNI plus 128, which start[i] takes away from the "+
+			"sum.")
 	c.forRows(c.tileRows(true), func(rows int) {
 		p := tileCode{packedCode{asm: c, rows: rows}, 2, true}
 		if c.lanes == 16 {
@@ -176,9 +178,10 @@ func (p *tileCode) again(disp int) {
 func (c asm) tileSums() {
 	c.function("tileSums",
 		"func(m, steps, k int, x, w *uint8, factor, y *float32, ldy int, add bool)",
-		"sets y[i·ldy + j] = factor[i]·Σ_t (128·x[128i + t] + x[128i + 64 + t])·V[t,j] for i < m, at most 6 in vectors of 512 "+
-			"bits and 2 in those of 256, j < k, a positive multiple of 16, and t < 4·steps, at most 64, or adds that to y. The "+
-			"inner sum is exact, and everything else rounded to float32. x is 127 at most, and V in w as tileValues stores it.")
+		"sets y[i·ldy + j] = factor[i]·Σ_t (128·x[128i + t] + x[128i + 64 + t])·V[t,j] for i < m, at most 6 in vectors of "+
+			"512 bits and 2 in those of 256, j < k, a positive multiple of 16, and t < 4·steps, at most 64, or adds that to "+
+			"y. The inner sum is exact, and everything else rounded to float32. x is 127 at most, and V in w as tileValues "+
+			"stores it.")
 	c.forRows(c.tileRows(false), func(rows int) {
 		p := tileCode{packedCode{asm: c, rows: rows}, 4, false}
 		label := func(s string) string { return fmt.Sprintf("%s_%d", s, rows) }
@@ -254,9 +257,9 @@ func (p *tileCode) inOrder(i int) {
 // orderKeys transposes words of 4 bytes.
 func (c asm) orderKeys() {
 	c.function("tileKeys", "func(groups, k int, w *int8, flip uint32, to *uint8, ahead *int8)",
-		"sets byte b of word to[p·256 + 4j] to w[j·k + 4p + b], for j < 16·groups, at least 1 and at most 64, p < k/4 and "+
-			"b < 4, and changes the bits of each word that are set in flip. k is a positive multiple of 16. Meanwhile it fetches as "+
-			"many bytes from ahead on.")
+		"sets byte b of word to[p·256 + 4j] to w[j·k + 4p + b], for j < 16·groups, at least 1 and at most 64, p < k/4 "+
+			"and b < 4, and changes the bits of each word that are set in flip. k is a positive multiple of 16. Meanwhile "+
+			"it fetches as many bytes from ahead on.")
 	s := square{asm: c, rows: 0, spare: c.lanes}
 	flip := c.vec(24)
 	if c.lanes == 8 {
@@ -334,9 +337,10 @@ func (c asm) fetchLines(ahead reg.Register, bytes int) {
 // orderValues puts the bytes of 4 rows side by side.
 func (c asm) orderValues() {
 	c.function("tileValues", "func(steps, k int, w *int8, to *uint8, ahead *int8)",
-		"puts 4·steps rows of w, which are k bytes apart, in the order of tileSums: for each 64 columns, or 32 in vectors of 256 "+
-			"bits, 16 steps of 4 vectors, of which vector v has in quarter l bytes 4t to 4t+3 of columns 16l + 4v to 16l + 4v + 3. "+
-			"steps is at least 1 and at most 16, and k a positive multiple of 16. Columns from k on become zero. "+
+		"puts 4·steps rows of w, which are k bytes apart, in the order of tileSums: for each 64 columns, or 32 in vectors "+
+			"of 256 bits, 16 steps of 4 vectors, of which vector v of step t has in quarter l bytes of rows 4t to 4t+3 of "+
+			"columns 16l + 4v to 16l + 4v + 3. steps is at least 1 and at most 16, and k a positive multiple of 16. Columns "+
+			"from k on become zero. "+
 			"Meanwhile it fetches as many bytes from ahead on.")
 	k, first, to, left := c.arg("k"), c.arg("w"), c.arg("to"), c.GP64()
 	k3, from, at, steps, n, ahead := c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.GP64(), c.arg("ahead")

@@ -227,9 +227,9 @@ func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y
 func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
 
 // vecTileValues puts 4·steps rows of w, which are k bytes apart, in the order of tileSums: for each 64 columns, or 32
-// in vectors of 256 bits, 16 steps of 4 vectors, of which vector v has in quarter l bytes 4t to 4t+3 of columns 16l +
-// 4v to 16l + 4v + 3. steps is at least 1 and at most 16, and k a positive multiple of 16. Columns from k on become
-// zero. Meanwhile it fetches as many bytes from ahead on.
+// in vectors of 256 bits, 16 steps of 4 vectors, of which vector v of step t has in quarter l bytes of rows 4t to 4t+3
+// of columns 16l + 4v to 16l + 4v + 3. steps is at least 1 and at most 16, and k a positive multiple of 16. Columns
+// from k on become zero. Meanwhile it fetches as many bytes from ahead on.
 //
 //go:noescape
 func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)

@@ -21,6 +21,9 @@ type RowTile struct {
 	weights []uint8 // two digits of each: see roundWeights
 	factor  []float32
 	scores  []float32 // of products whose place has no room for 64 columns, or the same of sums
+
+	floats, x []float32 // of portable products: the rows, and vectors or digits
+	exact     []int32
 }
 
 // How weights are rounded.
@@ -40,15 +43,15 @@ type Run struct {
 	I, N int
 }
 
-// set makes the rows of a run those of the tile, in the order of order, which gets whole groups of rows and what is to be
-// read after them.
+// set makes the rows of a run those of the tile, in the order of order, which gets whole groups of rows and what is to
+// be read after them.
 func (t *RowTile) set(run, next Run, group int, order func(first, groups int, rows []int8, ahead *int8)) {
 	r, i, n := run.R, run.I, run.N
 	t.n, t.terms, t.k = n, r.k, roundUp(r.k, 16)
 	clear(t.scale[copy(t.scale[:], r.scale[i:][:n]):])
 	rows := r.int8[i*r.k:][:n*r.k]
 	if cpu == generic {
-		t.own = append(t.own[:0], rows...)
+		t.floats = appendFloats(t.floats[:0], rows)
 		return
 	}
 	ahead := &next.R.int8[next.I*next.R.k]
@@ -122,22 +125,52 @@ func (t *RowTile) dots(q *RoundedVectors, first, m int, y []float32, ldy int) {
 	}
 }
 
+// exactTerms is the number of products of two integers of 8 bits whose sum is surely exact in float32.
+const exactTerms = 1024
+
+// product sets exact (m, n) to the exact A·B of integers as float32, A (m, k), by float products, which are faster than
+// portable ones of integers.
+func (t *RowTile) product(p Product) {
+	t.scores, t.exact = grown(t.scores, p.M*p.N), grown(t.exact, p.M*p.N)
+	clear(t.exact)
+	p.A, p.LDA, p.C, p.LDC = t.x, p.K, t.scores, p.N
+	for k := p.K; k > 0; k -= exactTerms {
+		p.K = min(k, exactTerms)
+		GemmInline(p)
+		for i, v := range t.scores {
+			t.exact[i] += int32(v)
+		}
+		if k > exactTerms {
+			p.A, p.B = p.A[exactTerms:], p.B[exactTerms:]
+		}
+	}
+}
+
 // dotsPortable is the definition of Dots.
 func (t *RowTile) dotsPortable(q *RoundedVectors, first, m int, y []float32, ldy int) {
+	t.x = t.x[:0]
 	for i := range m {
-		x, factor := q.q[(first+i)*t.k:][:t.terms], q.factor[first+i]
-		for j := range t.n {
-			sum := int32(0)
-			for p, v := range t.own[j*t.terms:][:t.terms] {
-				sum += int32(v) * int32(x[p])
-			}
+		t.x = appendFloats(t.x, q.q[(first+i)*t.k:][:t.terms])
+	}
+	t.product(Product{Op: NT, M: m, N: t.n, K: t.terms, B: t.floats, LDB: t.terms})
+	for i := range m {
+		factor := q.factor[first+i]
+		for j, sum := range t.exact[i*t.n:][:t.n] {
 			y[i*ldy+j] = float32(sum) * float32(factor*t.scale[j])
 		}
 	}
 }
 
-// Sums sets y[i·ldy + j] = Σ_t p[i·ldp + t]·r[t,j] for i < m, rows t of the tile and j < k, or adds that to y. The weights,
-// p times the factors of rows, are rounded to 14 bits of the largest of each i. They are not negative.
+// appendFloats appends integers as floats.
+func appendFloats[T int8 | uint8](to []float32, from []T) []float32 {
+	for _, v := range from {
+		to = append(to, float32(v))
+	}
+	return to
+}
+
+// Sums sets y[i·ldy + j] = Σ_t p[i·ldp + t]·r[t,j] for i < m, rows t of the tile and j < k, or adds that to y. The
+// weights, p times the factors of rows, are rounded to 14 bits of the largest of each i. They are not negative.
 func (t *RowTile) Sums(m int, p []float32, ldp int, y []float32, ldy int, add bool) {
 	if t.n < TileRows && cpu != generic {
 		t.scores = grown(t.scores, m*TileRows)
@@ -177,28 +210,23 @@ func (t *RowTile) sums(m int, y []float32, ldy int, add bool) {
 	}
 	_ = y[(m-1)*ldy+t.k-1]
 	for i := 0; i < m; i += rows {
-		vecTileSums(min(rows, m-i), ceil(t.n, 4), t.k, &t.weights[i*2*TileRows], &t.at[0], &t.factor[i], &y[i*ldy], ldy, add)
+		vecTileSums(min(rows, m-i), ceil(t.n, 4), t.k, &t.weights[i*2*TileRows], &t.at[0], &t.factor[i], &y[i*ldy], ldy,
+			add)
 	}
 }
 
 // sumsPortable is the definition of Sums, with the rounded weights.
 func (t *RowTile) sumsPortable(m int, y []float32, ldy int, add bool) {
-	sums := make([]int32, t.terms)
+	t.x = t.x[:0]
+	for place := range 2 * m { // a row of upper digits, one of lower ones and so on
+		t.x = appendFloats(t.x, t.weights[place*TileRows:][:t.n])
+	}
+	t.product(Product{Op: NN, M: 2 * m, N: t.terms, K: t.n, B: t.floats, LDB: t.terms})
 	for i := range m {
-		clear(sums)
-		for r := range t.n {
-			digit := t.weights[i*2*TileRows+r:]
-			w := int32(digit[0])<<digitBits + int32(digit[TileRows])
-			if w == 0 {
-				continue
-			}
-			for j, v := range t.own[r*t.terms:][:t.terms] {
-				sums[j] += w * int32(v)
-			}
-		}
+		upper, lower := t.exact[2*i*t.terms:][:t.terms], t.exact[(2*i+1)*t.terms:]
 		to := y[i*ldy:][:t.terms]
-		for j, sum := range sums {
-			v := float32(float32(sum) * t.factor[i])
+		for j, sum := range upper {
+			v := float32(float32(sum<<digitBits+lower[j]) * t.factor[i])
 			if add {
 				v += to[j]
 			}
@@ -207,8 +235,8 @@ func (t *RowTile) sumsPortable(m int, y []float32, ldy int, add bool) {
 	}
 }
 
-// roundWeights rounds p times the factors of rows to integers of two digits of 7 bits: w·(16383/top) to the nearest, ties
-// to even, where top is the largest of the m rows' own. weights holds the upper digits of 64 rows of the tile and then the
+// roundWeights rounds p times the factors of rows to integers of two digits of 7 bits: w·(16383/top) to the nearest,
+// ties to even, where top is the largest for each i. weights holds the upper digits for 64 rows of the tile and then the
 // lower ones, and factor is top/16383. If w holds a NaN or an infinity the factor is NaN and the integers are zero. If
 // top is so small that 16383/top is infinite, all are zero.
 func (t *RowTile) roundWeights(m int, p []float32, ldp int) {

@@ -9,7 +9,7 @@ import (
 
 // tileSizes visits numbers of rows around those of groups and steps, widths of heads, and numbers of vectors.
 func tileSizes(rng *rand.Rand, visit func(n, k, m int, rows *RoundedRows, vectors, weights []float32)) {
-	for _, k := range []int{1, 5, 16, 32, 40, 48, 64, 80, 96, 112, 128, 144, 576} {
+	for _, k := range []int{1, 5, 16, 32, 40, 48, 64, 80, 96, 112, 128, 144, 576, 1100} {
 		for _, n := range []int{1, 3, 4, 5, 15, 16, 17, 31, 48, 61, 63, 64} {
 			m := 1 + rng.IntN(15)
 			x, weights := normals(rng, (n+2)*k), make([]float32, m*n)
