@@ -14,6 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/parallel"
+	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/nn"
 )
 
@@ -39,6 +40,19 @@ func (m *Model) Fingerprint() string {
 		m.identity.text = m.sumBy(text, m.sumsOf, true)
 	}
 	return m.identity.text
+}
+
+// kernelsOfIntegers is the version of attention over keys and values that are integers. Before 1 it multiplied them as
+// floats.
+const kernelsOfIntegers = 1
+
+// Kernels is the version of the arithmetic of m where an earlier one gave other bits, and 0 elsewhere. What was computed
+// by another version does not go on with the bits that m would have computed.
+func (m *Model) Kernels() int {
+	if m.precision >= engine.Int8 && mixer.InIntegers(m.NewState().Mixers...) {
+		return kernelsOfIntegers
+	}
+	return 0
 }
 
 // HasFingerprint reports whether f is the Fingerprint of m in this or an earlier version.

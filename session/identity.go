@@ -15,20 +15,23 @@ var (
 	ErrPrecision = errors.New("it is of another precision")
 	ErrTokenizer = errors.New("it is of another tokenizer")
 	ErrVersion   = errors.New("it is of a newer version of hippo")
+	ErrKernels   = errors.New("another version of hippo computed it, which rounds otherwise: read its text again")
 	ErrKey       = errors.New("the key is not that of the file")
 )
 
-// Identity says for whom what is saved is of use: those whose weights, precision, tokenizer and chunk are the same.
+// Identity says for whom what is saved is of use: those whose weights, precision, tokenizer, chunk and kernels are the
+// same.
 type Identity struct {
 	Model     string `json:"model"` // see model.Model.Fingerprint
 	Precision string `json:"precision"`
 	Tokenizer string `json:"tokenizer"`
 	Chunk     int    `json:"chunk"`
+	Kernels   int    `json:"kernels,omitempty"` // see model.Model.Kernels
 }
 
 // Identify returns the identity of a model and its tokenizer.
 func Identify(m *model.Model, tok tokenizer.Tokenizer) Identity {
-	return Identity{m.Fingerprint(), m.Precision().String(), tok.Fingerprint(), Chunk(m)}
+	return Identity{m.Fingerprint(), m.Precision().String(), tok.Fingerprint(), Chunk(m), m.Kernels()}
 }
 
 // check returns an error unless what was saved by somebody is of use to id. An earlier version may have called m
@@ -44,6 +47,7 @@ func (id Identity) check(saved Identity, m *model.Model) error {
 		{ErrPrecision, saved.Precision, id.Precision}, {ErrModel, saved.Model, id.Model},
 		{ErrTokenizer, saved.Tokenizer, id.Tokenizer},
 		{ErrModel, fmt.Sprint("pieces of ", saved.Chunk), fmt.Sprint("pieces of ", id.Chunk)},
+		{ErrKernels, fmt.Sprint("kernels ", saved.Kernels), fmt.Sprint("kernels ", id.Kernels)},
 	} {
 		if c.found != c.want {
 			return fmt.Errorf("%w: found %s, want %s", c.err, c.found, c.want)

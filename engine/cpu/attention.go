@@ -97,7 +97,7 @@ type attentionRow struct {
 	pastK, pastV   *tensor.Tensor // as all pairs of keys and values the same twice if the values are the keys
 	alone          int            // first position among those of rows without a cache
 	panels         int            // where the panels of the present block of keys start
-	together       int            // heads that step takes together
+	together       int            // heads that step, or integers, takes together
 }
 
 // kinds is 2 for keys and values, 1 for keys that are the values, too.
@@ -230,6 +230,9 @@ func (a *attention) forward(eng *Engine) {
 			case a.steps(row):
 				row.together = max(1, min(a.opt.Heads, share/(row.keys()*a.hd)))
 				a.work.add((a.opt.Heads + row.together - 1) / row.together)
+			case row.inIntegers():
+				row.together = a.integerHeads(row, share)
+				a.work.add((a.opt.Heads + row.together - 1) / row.together * a.tiles(row))
 			default:
 				a.work.add(a.opt.Heads * a.tiles(row))
 			}
@@ -237,12 +240,17 @@ func (a *attention) forward(eng *Engine) {
 		grain := max(1, attendGrain*a.work.total()/work)
 		a.work.each(grain, func(index, i int) {
 			row := &a.each[index]
-			if a.steps(row) {
-				a.step(row, i*row.together, min(a.opt.Heads, (i+1)*row.together))
-				return
-			}
 			tiles := a.tiles(row)
-			a.forwardTile(panels, row, i/tiles, i%tiles, b)
+			first := i / tiles * row.together // of a step or in integers
+			end := min(a.opt.Heads, first+row.together)
+			switch {
+			case a.steps(row):
+				a.step(row, first, end)
+			case row.inIntegers():
+				a.integers(row, first, end, i%tiles)
+			default:
+				a.forwardTile(panels, row, i/tiles, i%tiles, b)
+			}
 		})
 		eng.done(panels)
 	}

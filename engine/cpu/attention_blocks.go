@@ -9,7 +9,7 @@ const keyBlock = 3072
 
 // inPanels reports whether panels of keys and values pay: when several tiles see all of them.
 func (a *attention) inPanels(row *attentionRow) bool {
-	return a.opt.Blocks == nil && a.opt.Window == 0 && row.l > attentionRows
+	return a.opt.Blocks == nil && a.opt.Window == 0 && row.l > attentionRows && !row.inIntegers()
 }
 
 // blocks is the number of blocks of keys, one where there are no panels.
@@ -17,6 +17,11 @@ func (a *attention) blocks(row *attentionRow) int {
 	if !a.inPanels(row) {
 		return 1
 	}
+	return row.blocks()
+}
+
+// blocks is the number of blocks that the keys lie in.
+func (row *attentionRow) blocks() int {
 	return (row.start+row.keys()-1)/keyBlock - row.start/keyBlock + 1
 }
 

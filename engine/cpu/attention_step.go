@@ -1,8 +1,8 @@
 package cpu
 
-// steps reports whether a row is a single query whose heads all see the same keys, in pages.
+// steps reports whether a row is a single query whose heads all see the same keys, in pages of floats.
 func (a *attention) steps(row *attentionRow) bool {
-	return row.l == 1 && row.pages != nil && a.opt.Blocks == nil
+	return row.l == 1 && row.pages != nil && a.opt.Blocks == nil && !row.inIntegers()
 }
 
 // step is forwardTile for the heads [lo, hi) of such a row. It reads page by page, and in a page head by head, the

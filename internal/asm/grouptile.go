@@ -133,11 +133,11 @@ func (p *groupCode) tileVNNI() {
 }
 
 // dot adds to each integer of 32 bits of sum the products of the four signed bytes of x and unsigned ones of w there.
-func (p *groupCode) dot(x, w, sum reg.Register) {
-	if p.vex {
-		p.vexVPDPBUSD(x, w, sum)
+func (c asm) dot(x, w, sum reg.Register) {
+	if c.vex {
+		c.vexVPDPBUSD(x, w, sum)
 	} else {
-		p.VPDPBUSD(x, w, sum)
+		c.VPDPBUSD(x, w, sum)
 	}
 }
 

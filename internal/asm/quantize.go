@@ -17,7 +17,31 @@ func quantize(ctx *build.Context, s isa) {
 	c.quantizeGroups()
 	c.packInt8()
 	c.packInt4()
+	c.tileWeights()
 	c.table()
+}
+
+// fitCode holds the registers of fit. What concerns all numbers at once is in low ends.
+type fitCode struct{ top, inverse, ok, factor, t reg.Register }
+
+// fit finds, of numbers whose largest magnitude is in the low end of most, what they are to be multiplied by for that to
+// become largest, in all lanes of inverse, and the factor that takes it back. Where the first is not finite, or top is
+// not, ok is zero, else ones; then the factor is 0, or NaN.
+func (c vector) fit(largest float32, most reg.Register, f fitCode) {
+	const lessOrEqual = 2
+	c.VMOVAPS(c.xmm(most), f.top)
+	c.VMOVSS(c.word(math.Float32bits(largest)), f.t)
+	c.VDIVSS(f.top, f.t, c.xmm(f.inverse))
+	c.VDIVSS(f.t, f.top, f.factor)
+	c.VMOVSS(c.word(math.Float32bits(math.MaxFloat32)), f.t)
+	c.VCMPSS(U8(lessOrEqual), f.t, f.top, c.xmm(f.ok))
+	c.VCMPSS(U8(lessOrEqual), f.t, c.xmm(f.inverse), f.t)
+	c.VPAND(f.t, c.xmm(f.ok), c.xmm(f.ok))
+	c.VPAND(f.factor, c.xmm(f.ok), f.factor)
+	c.VSUBSS(f.top, f.top, f.t) // NaN unless top is finite
+	c.VADDSS(f.t, f.factor, f.factor)
+	c.VBROADCASTSS(c.xmm(f.inverse), f.inverse)
+	c.VPBROADCASTD(c.xmm(f.ok), f.ok)
 }
 
 // each16 runs body for every 16 of n floats.
@@ -103,8 +127,8 @@ func (c vector) quantizeGroups() {
 			"NaN.")
 	groups, x, zero, to := c.arg("groups"), c.arg("x"), c.arg("zero"), c.arg("to")
 	vecs := 32 / c.lanes
-	size, inverse, ok, top, factor, t, sum := c.vec(8), c.vec(9), c.vec(10), c.xmm(c.vec(11)), c.xmm(c.vec(12)),
-		c.xmm(c.vec(13)), c.xmm(c.vec(14))
+	size, sum := c.vec(8), c.xmm(c.vec(14))
+	f := fitCode{c.xmm(c.vec(11)), c.vec(9), c.vec(10), c.xmm(c.vec(12)), c.xmm(c.vec(13))}
 	and := func(a, b, to Op) { c.VPAND(a, b, to) }
 	if c.lanes == 16 {
 		and = func(a, b, to Op) { c.VPANDD(a, b, to) }
@@ -119,34 +143,21 @@ func (c vector) quantizeGroups() {
 		}
 	}
 	c.across(c.vec(4), c.VPMAXUD)
-	c.VMOVAPS(c.xmm(c.vec(4)), top)
-	c.VMOVSS(c.word(math.Float32bits(127)), t)
-	c.VDIVSS(top, t, c.xmm(inverse))
-	c.VDIVSS(t, top, factor)
-	const lessOrEqual = 2
-	c.VMOVSS(c.word(math.Float32bits(math.MaxFloat32)), t)
-	c.VCMPSS(U8(lessOrEqual), t, top, c.xmm(ok))
-	c.VCMPSS(U8(lessOrEqual), t, c.xmm(inverse), t)
-	c.VPAND(t, c.xmm(ok), c.xmm(ok))
-	c.VPAND(factor, c.xmm(ok), factor)
-	c.VSUBSS(top, top, t) // NaN unless top is finite
-	c.VADDSS(t, factor, factor)
-	c.VBROADCASTSS(c.xmm(inverse), inverse)
-	c.VPBROADCASTD(c.xmm(ok), ok)
+	c.fit(127, c.vec(4), f)
 	for i := range vecs {
 		v := c.vec(i)
-		c.VMULPS(v, inverse, v)
+		c.VMULPS(v, f.inverse, v)
 		c.VCVTPS2DQ(v, v)
-		and(v, ok, v)
+		and(v, f.ok, v)
 	}
 	c.bytesOf(to)
 	for i := 1; i < vecs; i++ {
 		c.VPADDD(c.vec(4+i), c.vec(4), c.vec(4))
 	}
 	c.across(c.vec(4), c.VPADDD)
-	c.VMOVSS(factor, Mem{Base: to, Disp: recordScale})
+	c.VMOVSS(f.factor, Mem{Base: to, Disp: recordScale})
 	c.VCVTDQ2PS(c.xmm(c.vec(4)), sum)
-	c.VMULSS(factor, sum, sum)
+	c.VMULSS(f.factor, sum, sum)
 	c.VMOVSS(sum, Mem{Base: to, Disp: recordSum})
 	start := c.GP32()
 	c.VMOVD(c.xmm(c.vec(4)), start)

@@ -54,7 +54,7 @@ func directRowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) boo
 	return true
 }
 
-// directDots is Dots in assembly, before it multiplies by factors. m is at least 4, k a multiple of 16.
+// directDots is Dots in assembly. m is at least 4, k a multiple of 16.
 func (r *RoundedRows) directDots(i, m int, x, y []float32) bool {
 	if cpu == generic {
 		return false
@@ -67,19 +67,13 @@ func (r *RoundedRows) directDots(i, m int, x, y []float32) bool {
 		if left := m - at - n; left > 0 && left < 4 { // the last call needs four rows
 			n -= 4
 		}
-		switch first := (i + at) * k; {
-		case r.bf16 != nil:
-			vecRowDotsBF16(n, k, &r.bf16[first:][:n*k][0], k, &x[0], &y[at])
-		default:
-			vecRowDotsInt8(n, k, &r.int8[first:][:n*k][0], k, &x[0], &y[at])
-		}
+		vecRowDotsBF16(n, k, &r.bf16[(i+at)*k:][:n*k][0], k, &x[0], &y[at])
 		at += n
 	}
 	return true
 }
 
-// directSums computes Sums in assembly and reports whether there is any for k. k is a multiple of 16, m at least 1. For
-// int8 the caller has multiplied x by the factors.
+// directSums computes Sums in assembly and reports whether there is any for k. k is a multiple of 16, m at least 1.
 func (r *RoundedRows) directSums(i, m int, x, y []float32, add bool) bool {
 	k := r.k
 	if cpu == generic || k > 128 || cpu.narrow() && k > 64 {
@@ -88,12 +82,7 @@ func (r *RoundedRows) directSums(i, m int, x, y []float32, add bool) bool {
 	_, _ = x[:m], y[:k]
 	for at := 0; at < m; at += blockedK {
 		n := min(blockedK, m-at)
-		switch first, more := (i+at)*k, add || at > 0; {
-		case r.bf16 != nil:
-			vecRowSumsBF16(n, k, &r.bf16[first:][:n*k][0], k, &x[at], &y[0], more)
-		default:
-			vecRowSumsInt8(n, k, &r.int8[first:][:n*k][0], k, &x[at], &y[0], more)
-		}
+		vecRowSumsBF16(n, k, &r.bf16[(i+at)*k:][:n*k][0], k, &x[at], &y[0], add || at > 0)
 	}
 	return true
 }

@@ -15,12 +15,6 @@ func rowDotsBF16AVX2(n int, k int, w *uint16, ldw int, x *float32, y *float32)
 func rowSumsBF16AVX2(n int, k int, w *uint16, ldw int, x *float32, y *float32, add bool)
 
 //go:noescape
-func rowDotsInt8AVX2(n int, k int, w *int8, ldw int, x *float32, y *float32)
-
-//go:noescape
-func rowSumsInt8AVX2(n int, k int, w *int8, ldw int, x *float32, y *float32, add bool)
-
-//go:noescape
 func widenBF16AVX2(n int, k int, w *uint16, y *float32)
 
 //go:noescape

@@ -221,19 +221,6 @@ func vecRowDotsBF16(n int, k int, w *uint16, ldw int, x *float32, y *float32)
 //go:noescape
 func vecRowSumsBF16(n int, k int, w *uint16, ldw int, x *float32, y *float32, add bool)
 
-// vecRowDotsInt8 sets y[i] = Σ_p w[i·ldw + p]·x[p] for i < n, at least 4, and p < k, a positive multiple of 16, with
-// integers w. If n is no multiple of 4, the last rows are computed with some of those before them once more.
-//
-//go:noescape
-func vecRowDotsInt8(n int, k int, w *int8, ldw int, x *float32, y *float32)
-
-// vecRowSumsInt8 sets y[j] = Σ_i x[i]·w[i·ldw + j] for i < n, at least 1, and j < k, a positive multiple of 16, with
-// integers w, at most 8 vectors, and adds it to what y holds if add is true. The sums are to the last bit those of
-// vecGemm.
-//
-//go:noescape
-func vecRowSumsInt8(n int, k int, w *int8, ldw int, x *float32, y *float32, add bool)
-
 // vecWidenBF16 sets y[i·k + p] = w[i·k + p] for i < n, at least 1, and p < k, a positive multiple of 16, with bfloat16
 // w.
 //
@@ -361,6 +348,38 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 //go:noescape
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
+// vecTileDots sets y[i·ldy + j] = (factor[i]·scale[j])·Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 6 in vectors of 512
+// bits and 4 in those of 256, j < 64, and p < 4·steps. The inner sum is exact, and everything else rounded to float32.
+// x is -127 at least.
+//
+// W[j,p] is w[(p/4)·256 + 4j + p%4] as tileKeys stores it, for VNNI plus 128, which start[i] takes away from the sum.
+//
+//go:noescape
+func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int)
+
+// vecTileSums sets y[i·ldy + j] = factor[i]·Σ_t (128·x[128i + t] + x[128i + 64 + t])·V[t,j] for i < m, at most 6 in
+// vectors of 512 bits and 2 in those of 256, j < k, a positive multiple of 16, and t < 4·steps, at most 64, or adds
+// that to y. The inner sum is exact, and everything else rounded to float32. x is 127 at most, and V in w as
+// tileValues stores it.
+//
+//go:noescape
+func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool)
+
+// vecTileKeys sets byte b of word to[p·256 + 4j] to w[j·k + 4p + b], for j < 16·groups, at least 1 and at most 64, p <
+// k/4 and b < 4, and changes the bits of each word that are set in flip. k is a positive multiple of 16. Meanwhile it
+// fetches as many bytes from ahead on.
+//
+//go:noescape
+func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
+
+// vecTileValues puts 4·steps rows of w, which are k bytes apart, in the order of tileSums: for each 64 columns, or 32
+// in vectors of 256 bits, 16 steps of 4 vectors, of which vector v of step t has in quarter l bytes of rows 4t to 4t+3
+// of columns 16l + 4v to 16l + 4v + 3. steps is at least 1 and at most 16, and k a positive multiple of 16. Columns
+// from k on become zero. Meanwhile it fetches as many bytes from ahead on.
+//
+//go:noescape
+func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)
+
 // vecNarrowHalves rounds x to bfloat16. n is a positive multiple of 16.
 //
 // It needs avx512.
@@ -423,6 +442,14 @@ func vecPackInt8(x *float32, scale *float32, factors *uint16, ints *uint8)
 //
 //go:noescape
 func vecPackInt4(x *float32, scale *float32, factors *uint16, ints *uint8)
+
+// vecTileWeights rounds w[i,t] = p[i·ldp + t]·scale[t], which are not negative, for i < m, at least 1, and t < 64, to
+// integers: w·(16383/top) to the nearest, the even one of two, where top is the largest w[i,t]. It writes their upper
+// 7 bits to to[128i + t], the lower 7 to to[128i + 64 + t], and top/16383 to factor[i]. If 16383/top is not finite,
+// integers and factor are 0; if a number is not, integers are 0 and the factor is NaN.
+//
+//go:noescape
+func vecTileWeights(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)
 
 // vecPack transposes 8 rows of k ≥ 1 floats: dst[p·width + r] = src[r·ld + p] for p < k, r < 8.
 //

@@ -69,24 +69,6 @@ TEXT ·vecRowSumsBF16(SB), NOSPLIT, $0-49
 avx2:
 	JMP   ·rowSumsBF16AVX2(SB)
 
-// func vecRowDotsInt8(n int, k int, w *int8, ldw int, x *float32, y *float32)
-TEXT ·vecRowDotsInt8(SB), NOSPLIT, $0-48
-	TESTB $const_avx512, ·cpu(SB)
-	JEQ   avx2
-	JMP   ·rowDotsInt8AVX512(SB)
-
-avx2:
-	JMP   ·rowDotsInt8AVX2(SB)
-
-// func vecRowSumsInt8(n int, k int, w *int8, ldw int, x *float32, y *float32, add bool)
-TEXT ·vecRowSumsInt8(SB), NOSPLIT, $0-49
-	TESTB $const_avx512, ·cpu(SB)
-	JEQ   avx2
-	JMP   ·rowSumsInt8AVX512(SB)
-
-avx2:
-	JMP   ·rowSumsInt8AVX2(SB)
-
 // func vecWidenBF16(n int, k int, w *uint16, y *float32)
 TEXT ·vecWidenBF16(SB), NOSPLIT, $0-32
 	TESTB $const_avx512, ·cpu(SB)
@@ -223,6 +205,62 @@ avx512:
 avx2:
 	JMP   ·packedInt4MinAVX2(SB)
 
+// func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int)
+TEXT ·vecTileDots(SB), NOSPLIT, $0-80
+	TESTB $const_avx512vnni, ·cpu(SB)
+	JEQ   avxvnni
+	JMP   ·tileDotsAVX512VNNI(SB)
+
+avxvnni:
+	TESTB $const_avxvnni, ·cpu(SB)
+	JEQ   avx512vnnivl
+	JMP   ·tileDotsAVXVNNI(SB)
+
+avx512vnnivl:
+	TESTB $const_avx512vnnivl, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·tileDotsAVX512VNNIVL(SB)
+
+avx2:
+	JMP   ·tileDotsAVX2(SB)
+
+// func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool)
+TEXT ·vecTileSums(SB), NOSPLIT, $0-65
+	TESTB $const_avx512vnni, ·cpu(SB)
+	JEQ   avxvnni
+	JMP   ·tileSumsAVX512VNNI(SB)
+
+avxvnni:
+	TESTB $const_avxvnni, ·cpu(SB)
+	JEQ   avx512vnnivl
+	JMP   ·tileSumsAVXVNNI(SB)
+
+avx512vnnivl:
+	TESTB $const_avx512vnnivl, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·tileSumsAVX512VNNIVL(SB)
+
+avx2:
+	JMP   ·tileSumsAVX2(SB)
+
+// func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
+TEXT ·vecTileKeys(SB), NOSPLIT, $0-48
+	TESTB $const_avx512vnni, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·tileKeysAVX512VNNI(SB)
+
+avx2:
+	JMP   ·tileKeysAVX2(SB)
+
+// func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)
+TEXT ·vecTileValues(SB), NOSPLIT, $0-40
+	TESTB $const_avx512vnni, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·tileValuesAVX512VNNI(SB)
+
+avx2:
+	JMP   ·tileValuesAVX2(SB)
+
 // func vecNarrowHalves(n int, y *uint16, x *float32)
 TEXT ·vecNarrowHalves(SB), NOSPLIT, $0-24
 	JMP   ·narrowHalvesAVX512(SB)
@@ -283,6 +321,15 @@ TEXT ·vecPackInt4(SB), NOSPLIT, $0-32
 
 avx2:
 	JMP   ·packInt4AVX2(SB)
+
+// func vecTileWeights(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)
+TEXT ·vecTileWeights(SB), NOSPLIT, $0-48
+	TESTB $const_avx512, ·cpu(SB)
+	JEQ   avx2
+	JMP   ·tileWeightsAVX512(SB)
+
+avx2:
+	JMP   ·tileWeightsAVX2(SB)
 
 // func vecPack(k int, src *float32, ld int, dst *float32, width int)
 TEXT ·vecPack(SB), NOSPLIT, $0-40

@@ -31,10 +31,6 @@ func vecRowDotsBF16(n int, k int, w *uint16, ldw int, x *float32, y *float32) {}
 
 func vecRowSumsBF16(n int, k int, w *uint16, ldw int, x *float32, y *float32, add bool) {}
 
-func vecRowDotsInt8(n int, k int, w *int8, ldw int, x *float32, y *float32) {}
-
-func vecRowSumsInt8(n int, k int, w *int8, ldw int, x *float32, y *float32, add bool) {}
-
 func vecWidenBF16(n int, k int, w *uint16, y *float32) {}
 
 func vecWidenInt8(n int, k int, w *int8, scale *float32, y *float32) {}
@@ -72,6 +68,16 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
 }
 
+func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int) {
+}
+
+func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool) {
+}
+
+func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8) {}
+
+func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8) {}
+
 func vecNarrowHalves(n int, y *uint16, x *float32) {}
 
 func vecHalfRanges(rows int, blocks int, x *uint16, ld int, ranges *uint32) {}
@@ -89,6 +95,8 @@ func vecQuantizeGroups(groups int, x *float32, zero int, to *int8) {}
 func vecPackInt8(x *float32, scale *float32, factors *uint16, ints *uint8) {}
 
 func vecPackInt4(x *float32, scale *float32, factors *uint16, ints *uint8) {}
+
+func vecTileWeights(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32) {}
 
 func vecPack(k int, src *float32, ld int, dst *float32, width int) {}
 

@@ -34,17 +34,22 @@ func quantizeGroups(to []record, x []float32, zero int32) {
 
 // set is quantizeGroups for one group.
 func (r *record) set(x []float32, zero int32) {
-	top := largest(x)
-	inverse := 127 / top
-	*r = record{}
-	if !(top <= math.MaxFloat32) || inverse > math.MaxFloat32 {
-		r.factor = (top - top) * 0
-		r.sum = r.factor
+	inverse, factor := fit(127, largest(x))
+	*r = record{factor: factor, sum: factor}
+	if inverse == 0 {
 		return
 	}
 	sum := roundInto(r.q[:], x, inverse)
-	r.factor, r.start = top/127, zero*sum
-	r.sum = float32(r.factor * float32(sum))
+	r.start, r.sum = zero*sum, float32(factor*float32(sum))
+}
+
+// fit returns what numbers, of which top is the largest magnitude, are to be multiplied by for that to become largest, and
+// the factor that takes it back. If the first would not be finite, or top is not, it is 0, and the factor 0 or NaN.
+func fit(largest, top float32) (inverse, factor float32) {
+	if inverse = largest / top; !(top <= math.MaxFloat32) || inverse > math.MaxFloat32 {
+		return 0, (top - top) * 0
+	}
+	return inverse, top / largest
 }
 
 // largest returns the largest |x[i]|, or NaN if x holds one.

@@ -16,3 +16,6 @@ func packInt8AVX2(x *float32, scale *float32, factors *uint16, ints *uint8)
 
 //go:noescape
 func packInt4AVX2(x *float32, scale *float32, factors *uint16, ints *uint8)
+
+//go:noescape
+func tileWeightsAVX2(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)

@@ -4904,6 +4904,134 @@ TEXT ·packInt4AVX2(SB), NOSPLIT, $0-32
 	VZEROUPPER
 	RET
 
+// func tileWeightsAVX2(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)
+// Requires: AVX, AVX2
+TEXT ·tileWeightsAVX2(SB), NOSPLIT, $0-48
+	MOVQ m+0(FP), AX
+	MOVQ p+8(FP), CX
+	MOVQ ldp+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ scale+24(FP), BX
+	MOVQ to+32(FP), SI
+	MOVQ factor+40(FP), DI
+
+rows:
+	VMOVUPS      (CX), Y0
+	VMULPS       (BX), Y0, Y0
+	VMOVUPS      32(CX), Y1
+	VMULPS       32(BX), Y1, Y1
+	VPMAXUD      Y0, Y1, Y8
+	VMOVUPS      64(CX), Y2
+	VMULPS       64(BX), Y2, Y2
+	VPMAXUD      Y2, Y8, Y8
+	VMOVUPS      96(CX), Y3
+	VMULPS       96(BX), Y3, Y3
+	VPMAXUD      Y3, Y8, Y8
+	VMOVUPS      128(CX), Y4
+	VMULPS       128(BX), Y4, Y4
+	VPMAXUD      Y4, Y8, Y8
+	VMOVUPS      160(CX), Y5
+	VMULPS       160(BX), Y5, Y5
+	VPMAXUD      Y5, Y8, Y8
+	VMOVUPS      192(CX), Y6
+	VMULPS       192(BX), Y6, Y6
+	VPMAXUD      Y6, Y8, Y8
+	VMOVUPS      224(CX), Y7
+	VMULPS       224(BX), Y7, Y7
+	VPMAXUD      Y7, Y8, Y8
+	VEXTRACTI128 $0x01, Y8, X15
+	VPMAXUD      X15, X8, X8
+	VPSHUFD      $0x4e, X8, X15
+	VPMAXUD      X15, X8, X8
+	VPSHUFD      $0xb1, X8, X15
+	VPMAXUD      X15, X8, X8
+	VMOVAPS      X8, X10
+	VMOVSS       constants<>+480(SB), X14
+	VDIVSS       X10, X14, X11
+	VDIVSS       X14, X10, X13
+	VMOVSS       constants<>+64(SB), X14
+	VCMPSS       $0x02, X14, X10, X12
+	VCMPSS       $0x02, X14, X11, X14
+	VPAND        X14, X12, X12
+	VPAND        X13, X12, X13
+	VSUBSS       X10, X10, X14
+	VADDSS       X14, X13, X13
+	VBROADCASTSS X11, Y11
+	VPBROADCASTD X12, Y12
+	VMOVSS       X13, (DI)
+	VMULPS       Y11, Y0, Y0
+	VCVTPS2DQ    Y0, Y0
+	VPAND        Y12, Y0, Y0
+	VMULPS       Y11, Y1, Y1
+	VCVTPS2DQ    Y1, Y1
+	VPAND        Y12, Y1, Y1
+	VMULPS       Y11, Y2, Y2
+	VCVTPS2DQ    Y2, Y2
+	VPAND        Y12, Y2, Y2
+	VMULPS       Y11, Y3, Y3
+	VCVTPS2DQ    Y3, Y3
+	VPAND        Y12, Y3, Y3
+	VMULPS       Y11, Y4, Y4
+	VCVTPS2DQ    Y4, Y4
+	VPAND        Y12, Y4, Y4
+	VMULPS       Y11, Y5, Y5
+	VCVTPS2DQ    Y5, Y5
+	VPAND        Y12, Y5, Y5
+	VMULPS       Y11, Y6, Y6
+	VCVTPS2DQ    Y6, Y6
+	VPAND        Y12, Y6, Y6
+	VMULPS       Y11, Y7, Y7
+	VCVTPS2DQ    Y7, Y7
+	VPAND        Y12, Y7, Y7
+	VBROADCASTSS constants<>+512(SB), Y9
+	VPACKSSDW    Y1, Y0, Y0
+	VPERMQ       $0xd8, Y0, Y0
+	VPSRLW       $0x07, Y0, Y1
+	VEXTRACTI128 $0x01, Y1, X8
+	VPACKUSWB    X8, X1, X1
+	VMOVUPS      X1, (SI)
+	VPAND        Y9, Y0, Y1
+	VEXTRACTI128 $0x01, Y1, X8
+	VPACKUSWB    X8, X1, X1
+	VMOVUPS      X1, 64(SI)
+	VPACKSSDW    Y3, Y2, Y2
+	VPERMQ       $0xd8, Y2, Y2
+	VPSRLW       $0x07, Y2, Y3
+	VEXTRACTI128 $0x01, Y3, X8
+	VPACKUSWB    X8, X3, X3
+	VMOVUPS      X3, 16(SI)
+	VPAND        Y9, Y2, Y3
+	VEXTRACTI128 $0x01, Y3, X8
+	VPACKUSWB    X8, X3, X3
+	VMOVUPS      X3, 80(SI)
+	VPACKSSDW    Y5, Y4, Y4
+	VPERMQ       $0xd8, Y4, Y4
+	VPSRLW       $0x07, Y4, Y5
+	VEXTRACTI128 $0x01, Y5, X8
+	VPACKUSWB    X8, X5, X5
+	VMOVUPS      X5, 32(SI)
+	VPAND        Y9, Y4, Y5
+	VEXTRACTI128 $0x01, Y5, X8
+	VPACKUSWB    X8, X5, X5
+	VMOVUPS      X5, 96(SI)
+	VPACKSSDW    Y7, Y6, Y6
+	VPERMQ       $0xd8, Y6, Y6
+	VPSRLW       $0x07, Y6, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	VMOVUPS      X7, 48(SI)
+	VPAND        Y9, Y6, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPACKUSWB    X8, X7, X7
+	VMOVUPS      X7, 112(SI)
+	ADDQ         DX, CX
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x04, DI
+	DECQ         AX
+	JNZ          rows
+	VZEROUPPER
+	RET
+
 DATA constants<>+0(SB)/4, $0x7fffffff
 DATA constants<>+4(SB)/4, $0x7fffffff
 DATA constants<>+8(SB)/4, $0x7fffffff
@@ -5024,6 +5152,22 @@ DATA constants<>+464(SB)/4, $0x41000000
 DATA constants<>+468(SB)/4, $0x41000000
 DATA constants<>+472(SB)/4, $0x41000000
 DATA constants<>+476(SB)/4, $0x41000000
-GLOBL constants<>(SB), RODATA|NOPTR, $480
+DATA constants<>+480(SB)/4, $0x467ffc00
+DATA constants<>+484(SB)/4, $0x467ffc00
+DATA constants<>+488(SB)/4, $0x467ffc00
+DATA constants<>+492(SB)/4, $0x467ffc00
+DATA constants<>+496(SB)/4, $0x467ffc00
+DATA constants<>+500(SB)/4, $0x467ffc00
+DATA constants<>+504(SB)/4, $0x467ffc00
+DATA constants<>+508(SB)/4, $0x467ffc00
+DATA constants<>+512(SB)/4, $0x007f007f
+DATA constants<>+516(SB)/4, $0x007f007f
+DATA constants<>+520(SB)/4, $0x007f007f
+DATA constants<>+524(SB)/4, $0x007f007f
+DATA constants<>+528(SB)/4, $0x007f007f
+DATA constants<>+532(SB)/4, $0x007f007f
+DATA constants<>+536(SB)/4, $0x007f007f
+DATA constants<>+540(SB)/4, $0x007f007f
+GLOBL constants<>(SB), RODATA|NOPTR, $544
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

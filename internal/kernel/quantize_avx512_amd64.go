@@ -16,3 +16,6 @@ func packInt8AVX512(x *float32, scale *float32, factors *uint16, ints *uint8)
 
 //go:noescape
 func packInt4AVX512(x *float32, scale *float32, factors *uint16, ints *uint8)
+
+//go:noescape
+func tileWeightsAVX512(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)

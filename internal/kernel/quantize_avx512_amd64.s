@@ -2438,6 +2438,88 @@ TEXT ·packInt4AVX512(SB), NOSPLIT, $0-32
 	VZEROUPPER
 	RET
 
+// func tileWeightsAVX512(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)
+// Requires: AVX, AVX2, AVX512F
+TEXT ·tileWeightsAVX512(SB), NOSPLIT, $0-48
+	MOVQ m+0(FP), AX
+	MOVQ p+8(FP), CX
+	MOVQ ldp+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ scale+24(FP), BX
+	MOVQ to+32(FP), SI
+	MOVQ factor+40(FP), DI
+
+rows:
+	VMOVUPS       (CX), Z0
+	VMULPS        (BX), Z0, Z0
+	VMOVUPS       64(CX), Z1
+	VMULPS        64(BX), Z1, Z1
+	VPMAXUD       Z0, Z1, Z8
+	VMOVUPS       128(CX), Z2
+	VMULPS        128(BX), Z2, Z2
+	VPMAXUD       Z2, Z8, Z8
+	VMOVUPS       192(CX), Z3
+	VMULPS        192(BX), Z3, Z3
+	VPMAXUD       Z3, Z8, Z8
+	VEXTRACTI64X4 $0x01, Z8, Y15
+	VPMAXUD       Y15, Y8, Y8
+	VEXTRACTI128  $0x01, Y8, X15
+	VPMAXUD       X15, X8, X8
+	VPSHUFD       $0x4e, X8, X15
+	VPMAXUD       X15, X8, X8
+	VPSHUFD       $0xb1, X8, X15
+	VPMAXUD       X15, X8, X8
+	VMOVAPS       X8, X10
+	VMOVSS        constants<>+60(SB), X14
+	VDIVSS        X10, X14, X11
+	VDIVSS        X14, X10, X13
+	VMOVSS        constants<>+8(SB), X14
+	VCMPSS        $0x02, X14, X10, X12
+	VCMPSS        $0x02, X14, X11, X14
+	VPAND         X14, X12, X12
+	VPAND         X13, X12, X13
+	VSUBSS        X10, X10, X14
+	VADDSS        X14, X13, X13
+	VBROADCASTSS  X11, Z11
+	VPBROADCASTD  X12, Z12
+	VMOVSS        X13, (DI)
+	VMULPS        Z11, Z0, Z0
+	VCVTPS2DQ     Z0, Z0
+	VPANDD        Z12, Z0, Z0
+	VMULPS        Z11, Z1, Z1
+	VCVTPS2DQ     Z1, Z1
+	VPANDD        Z12, Z1, Z1
+	VMULPS        Z11, Z2, Z2
+	VCVTPS2DQ     Z2, Z2
+	VPANDD        Z12, Z2, Z2
+	VMULPS        Z11, Z3, Z3
+	VCVTPS2DQ     Z3, Z3
+	VPANDD        Z12, Z3, Z3
+	VBROADCASTSS  constants<>+64(SB), Z9
+	VPSRLD        $0x07, Z0, Z8
+	VPANDD        Z9, Z0, Z0
+	VPMOVDB       Z8, (SI)
+	VPMOVDB       Z0, 64(SI)
+	VPSRLD        $0x07, Z1, Z8
+	VPANDD        Z9, Z1, Z1
+	VPMOVDB       Z8, 16(SI)
+	VPMOVDB       Z1, 80(SI)
+	VPSRLD        $0x07, Z2, Z8
+	VPANDD        Z9, Z2, Z2
+	VPMOVDB       Z8, 32(SI)
+	VPMOVDB       Z2, 96(SI)
+	VPSRLD        $0x07, Z3, Z8
+	VPANDD        Z9, Z3, Z3
+	VPMOVDB       Z8, 48(SI)
+	VPMOVDB       Z3, 112(SI)
+	ADDQ          DX, CX
+	ADDQ          $0x00000080, SI
+	ADDQ          $0x04, DI
+	DECQ          AX
+	JNZ           rows
+	VZEROUPPER
+	RET
+
 DATA constants<>+0(SB)/4, $0x7fffffff
 DATA constants<>+4(SB)/4, $0x42fe0000
 DATA constants<>+8(SB)/4, $0x7f7fffff
@@ -2453,6 +2535,8 @@ DATA constants<>+44(SB)/4, $0xc0f00000
 DATA constants<>+48(SB)/4, $0xc0e00000
 DATA constants<>+52(SB)/4, $0xc0d00000
 DATA constants<>+56(SB)/4, $0x41000000
-GLOBL constants<>(SB), RODATA|NOPTR, $60
+DATA constants<>+60(SB)/4, $0x467ffc00
+DATA constants<>+64(SB)/4, $0x0000007f
+GLOBL constants<>(SB), RODATA|NOPTR, $68
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

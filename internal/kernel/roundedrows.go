@@ -123,20 +123,15 @@ func (r *RoundedRows) CopyFrom(at int, src *RoundedRows, i, n int) {
 	copy(r.scale[at:][:n], src.scale[i:])
 }
 
-// Dots sets y[j] = Σ_p r[i+j,p]·x[p] for j < m, as RowDots does; in int8 it is the rounded sum over the integers, times
-// the factor.
+// Dots sets y[j] = Σ_p r[i+j,p]·x[p] for j < m, as RowDots does, of rows in bfloat16.
 func (r *RoundedRows) Dots(i, m int, x, y []float32) {
 	y = y[:m]
 	if m < 4 || r.k%16 != 0 || r.k == 0 || !r.directDots(i, m, x, y) {
 		r.inParts(i, m, func(at, n int, rows []float32) { RowDots(n, r.k, rows, r.k, x, y[at:]) })
 	}
-	if r.int8 != nil {
-		Mul(y, r.scale[i:][:m])
-	}
 }
 
-// Sums sets y[p] = Σ_j x[j]·r[i+j,p] for j < m, as RowSums does, or adds that to y. In int8 it multiplies x by the
-// factors first.
+// Sums sets y[p] = Σ_j x[j]·r[i+j,p] for j < m, as RowSums does, or adds that to y, of rows in bfloat16.
 func (r *RoundedRows) Sums(i, m int, x, y []float32, add bool) {
 	x, y = x[:m], y[:r.k]
 	if m == 0 {
@@ -144,9 +139,6 @@ func (r *RoundedRows) Sums(i, m int, x, y []float32, add bool) {
 			clear(y)
 		}
 		return
-	}
-	if r.int8 != nil {
-		Mul(x, r.scale[i:][:m])
 	}
 	if r.k%16 == 0 && r.k > 0 && r.directSums(i, m, x, y, add) {
 		return
@@ -164,7 +156,7 @@ var rowsPool = sync.Pool{New: func() any { return new([]float32) }}
 // sums over rows equal those of one product.
 const partRows = 768
 
-// inParts calls f with the numbers, or in int8 the integers, of rows i to i+m as float32.
+// inParts calls f with the numbers of rows i to i+m as float32.
 func (r *RoundedRows) inParts(i, m int, f func(at, n int, rows []float32)) {
 	buf := rowsPool.Get().(*[]float32)
 	defer rowsPool.Put(buf)
@@ -174,13 +166,7 @@ func (r *RoundedRows) inParts(i, m int, f func(at, n int, rows []float32)) {
 	for at := 0; at < m; at += partRows {
 		n := min(partRows, m-at)
 		rows := (*buf)[:n*r.k]
-		if r.bf16 != nil {
-			r.Get(rows, i+at, n)
-		} else {
-			for j, v := range r.int8[(i+at)*r.k:][:n*r.k] {
-				rows[j] = float32(v)
-			}
-		}
+		r.Get(rows, i+at, n)
 		f(at, n, rows)
 	}
 }

@@ -55,49 +55,30 @@ func TestRoundedRowsRound(t *testing.T) {
 	})
 }
 
-// TestRoundedRowsAttend: dot products and sums of rows have the bits of those of the same numbers in float32, in int8
-// of the integers with their factors outside.
+// TestRoundedRowsAttend: dot products and sums of rows in bfloat16 have the bits of those of the same numbers in float32.
 func TestRoundedRowsAttend(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		attendSizes(rng, func(n, k, _ int, w, x []float32) {
-			for _, p := range roundedPrecisions {
-				r := roundedRows(p, n, k, w)
-				numbers, scale := make([]float32, n*k), make([]float32, n)
-				r.Get(numbers, 0, n)
-				for i := range scale {
-					scale[i] = 1
-				}
-				if p == Int8 {
-					copy(scale, r.scale)
-					for i := range numbers {
-						numbers[i] = float32(r.int8[i])
-					}
-				}
-				first := rng.IntN(n)
-				m := n - first
-				want, got := make([]float32, n), make([]float32, m+1)
-				RowDots(m, k, numbers[first*k:], k, x, want)
-				Mul(want[:m], scale[first:])
-				got[m] = 77
-				r.Dots(first, m, x, got)
-				if !slices.Equal(got[:m], want[:m]) || got[m] != 77 {
-					t.Fatalf("%v: products of rows %d to %d of %d numbers: got %v, want %v",
-						p, first, n, k, got, want[:m])
-				}
-				weights := slices.Clone(x[:m])
-				for i := range weights {
-					weights[i] *= scale[first+i]
-				}
-				sums, wantSums := slices.Repeat([]float32{3}, k), slices.Repeat([]float32{3}, k)
-				Gemm(Product{
-					Op: NN, M: 1, N: k, K: m, A: weights, LDA: m, B: numbers[first*k:], LDB: k,
-					C: wantSums, LDC: k, Add: n%2 == 0,
-				})
-				r.Sums(first, m, slices.Clone(x[:m]), sums, n%2 == 0)
-				if !slices.Equal(sums, wantSums) {
-					t.Fatalf("%v: sums of rows %d to %d of %d numbers: got %v, want %v", p, first, n, k, sums, wantSums)
-				}
+			r := roundedRows(BF16, n, k, w)
+			numbers := make([]float32, n*k)
+			r.Get(numbers, 0, n)
+			first := rng.IntN(n)
+			m := n - first
+			want, got := make([]float32, n), make([]float32, m+1)
+			RowDots(m, k, numbers[first*k:], k, x, want)
+			got[m] = 77
+			r.Dots(first, m, x, got)
+			if !slices.Equal(got[:m], want[:m]) || got[m] != 77 {
+				t.Fatalf("products of rows %d to %d of %d numbers: got %v, want %v", first, n, k, got, want[:m])
+			}
+			sums, wantSums := slices.Repeat([]float32{3}, k), slices.Repeat([]float32{3}, k)
+			Gemm(Product{
+				Op: NN, M: 1, N: k, K: m, A: x, LDA: m, B: numbers[first*k:], LDB: k, C: wantSums, LDC: k, Add: n%2 == 0,
+			})
+			r.Sums(first, m, x[:m], sums, n%2 == 0)
+			if !slices.Equal(sums, wantSums) {
+				t.Fatalf("sums of rows %d to %d of %d numbers: got %v, want %v", first, n, k, sums, wantSums)
 			}
 		})
 	})

@@ -1,0 +1,298 @@
+package kernel
+
+import (
+	"math"
+	"slices"
+)
+
+// TileRows is the number of rows of a RowTile.
+const TileRows = 64
+
+// RowTile are up to 64 rows of k integers of RoundedRows, keys or values, in the order in which products with many
+// vectors read them: what it takes to put them in order is shared by the vectors. All sums over integers are exact, so
+// that a product has the same bits at every level and beside any others. The zero value is ready for use.
+type RowTile struct {
+	n, k  int // rows, and their numbers rounded up to a multiple of 16
+	terms int // numbers of a row
+	at    []uint8
+	own   []int8 // rows that are not in place as products need them
+	scale [TileRows]float32
+
+	weights []uint8 // two digits of each: see roundWeights
+	factor  []float32
+	scores  []float32 // of products whose place has no room for 64 columns, or the same of sums
+
+	floats, x []float32 // of portable products: the rows, and vectors or digits
+	exact     []int32
+}
+
+// How weights are rounded.
+const (
+	digitBits = 7
+	digits    = 1<<digitBits - 1
+	topWeight = 1<<(2*digitBits) - 1
+)
+
+// wide reports whether integers are multiplied in vectors of 512 bits, and flips whether one factor has no sign.
+func (l level) wide() bool  { return l.has(avx512vnni) }
+func (l level) flips() bool { return l&(avx512vnni|avx512vnnivl|avxvnni) != 0 }
+
+// Run are rows i to i+n of R, of int8: at least one and at most 64.
+type Run struct {
+	R    *RoundedRows
+	I, N int
+}
+
+// set makes the rows of a run those of the tile, in the order of order, which gets whole groups of rows and what is to
+// be read after them.
+func (t *RowTile) set(run, next Run, group int, order func(first, groups int, rows []int8, ahead *int8)) {
+	r, i, n := run.R, run.I, run.N
+	t.n, t.terms, t.k = n, r.k, roundUp(r.k, 16)
+	clear(t.scale[copy(t.scale[:], r.scale[i:][:n]):])
+	rows := r.int8[i*r.k:][:n*r.k]
+	if cpu == generic {
+		t.floats = appendFloats(t.floats[:0], rows)
+		return
+	}
+	ahead := &next.R.int8[next.I*next.R.k]
+	t.at = grown(t.at, TileRows*roundUp(t.k, TileRows))
+	whole := 0
+	if t.k == t.terms {
+		if whole = n / group; whole > 0 {
+			order(0, whole, rows, ahead)
+		}
+	}
+	if rest := roundUp(n, group) - whole*group; rest > 0 {
+		t.own = grown(t.own, rest*t.k)
+		clear(t.own)
+		for j := range n - whole*group {
+			copy(t.own[j*t.k:], rows[(whole*group+j)*t.terms:][:t.terms])
+		}
+		order(whole, rest/group, t.own, ahead)
+	}
+}
+
+// Keys makes the rows of a run those of the tile, for Dots, while those of the next are fetched.
+func (t *RowTile) Keys(run, next Run) {
+	flip := uint32(0)
+	if cpu.flips() {
+		flip = 0x80808080
+	}
+	t.set(run, next, 16, func(first, groups int, rows []int8, ahead *int8) {
+		vecTileKeys(groups, t.k, &rows[0], flip, &t.at[64*first], ahead)
+	})
+}
+
+// Values makes the rows of a run those of the tile, for Sums, while those of the next are fetched.
+func (t *RowTile) Values(run, next Run) {
+	step := 128 // bytes of 4 rows
+	if cpu.wide() {
+		step = 256
+	}
+	t.set(run, next, 4, func(first, groups int, rows []int8, ahead *int8) {
+		vecTileValues(groups, t.k, &rows[0], &t.at[step*first], ahead)
+	})
+}
+
+// Dots sets y[i·ldy + j] = (factor·scale)·Σ_p q[i,p]·r[j,p] for the m vectors i of q and the rows j of the tile.
+func (t *RowTile) Dots(q *RoundedVectors, first, m int, y []float32, ldy int) {
+	if cpu == generic {
+		t.dotsPortable(q, first, m, y, ldy)
+		return
+	}
+	if t.n < TileRows {
+		t.scores = grown(t.scores, m*TileRows)
+		t.dots(q, first, m, t.scores, TileRows)
+		for i := range m {
+			copy(y[i*ldy:][:t.n], t.scores[i*TileRows:])
+		}
+		return
+	}
+	t.dots(q, first, m, y, ldy)
+}
+
+// dots is Dots for 64 columns.
+func (t *RowTile) dots(q *RoundedVectors, first, m int, y []float32, ldy int) {
+	rows := 4
+	if cpu.wide() {
+		rows = 6
+	}
+	_ = y[(m-1)*ldy+TileRows-1]
+	for i := 0; i < m; i += rows {
+		j := first + i
+		vecTileDots(min(rows, m-i), t.k/4, &q.q[j*t.k], t.k, &t.at[0], &q.start[j], &q.factor[j], &t.scale[0],
+			&y[i*ldy], ldy)
+	}
+}
+
+// exactTerms is the number of products of two integers of 8 bits whose sum is surely exact in float32.
+const exactTerms = 1024
+
+// product sets exact (m, n) to the exact A·B of integers as float32, A (m, k), by float products, which are faster than
+// portable ones of integers.
+func (t *RowTile) product(p Product) {
+	t.scores, t.exact = grown(t.scores, p.M*p.N), grown(t.exact, p.M*p.N)
+	clear(t.exact)
+	p.A, p.LDA, p.C, p.LDC = t.x, p.K, t.scores, p.N
+	for k := p.K; k > 0; k -= exactTerms {
+		p.K = min(k, exactTerms)
+		GemmInline(p)
+		for i, v := range t.scores {
+			t.exact[i] += int32(v)
+		}
+		if k > exactTerms {
+			p.A, p.B = p.A[exactTerms:], p.B[exactTerms:]
+		}
+	}
+}
+
+// dotsPortable is the definition of Dots.
+func (t *RowTile) dotsPortable(q *RoundedVectors, first, m int, y []float32, ldy int) {
+	t.x = t.x[:0]
+	for i := range m {
+		t.x = appendFloats(t.x, q.q[(first+i)*t.k:][:t.terms])
+	}
+	t.product(Product{Op: NT, M: m, N: t.n, K: t.terms, B: t.floats, LDB: t.terms})
+	for i := range m {
+		factor := q.factor[first+i]
+		for j, sum := range t.exact[i*t.n:][:t.n] {
+			y[i*ldy+j] = float32(sum) * float32(factor*t.scale[j])
+		}
+	}
+}
+
+// appendFloats appends integers as floats.
+func appendFloats[T int8 | uint8](to []float32, from []T) []float32 {
+	for _, v := range from {
+		to = append(to, float32(v))
+	}
+	return to
+}
+
+// Sums sets y[i·ldy + j] = Σ_t p[i·ldp + t]·r[t,j] for i < m, rows t of the tile and j < k, or adds that to y. The
+// weights, p times the factors of rows, are rounded to 14 bits of the largest of each i. They are not negative.
+func (t *RowTile) Sums(m int, p []float32, ldp int, y []float32, ldy int, add bool) {
+	if t.n < TileRows && cpu != generic {
+		t.scores = grown(t.scores, m*TileRows)
+		clear(t.scores)
+		for i := range m {
+			copy(t.scores[i*TileRows:], p[i*ldp:][:t.n])
+		}
+		p, ldp = t.scores, TileRows
+	}
+	t.weights, t.factor = grown(t.weights, m*2*TileRows), grown(t.factor, m)
+	t.roundWeights(m, p, ldp)
+	if cpu == generic {
+		t.sumsPortable(m, y, ldy, add)
+		return
+	}
+	if t.k > t.terms {
+		t.scores = grown(t.scores, m*t.k)
+		t.sums(m, t.scores, t.k, false)
+		for i := range m {
+			sum := t.scores[i*t.k:][:t.terms]
+			if to := y[i*ldy:][:t.terms]; add {
+				Add(to, sum)
+			} else {
+				copy(to, sum)
+			}
+		}
+		return
+	}
+	t.sums(m, y, ldy, add)
+}
+
+// sums is Sums with the rounded weights for a multiple of 16 columns.
+func (t *RowTile) sums(m int, y []float32, ldy int, add bool) {
+	rows := 2
+	if cpu.wide() {
+		rows = 6
+	}
+	_ = y[(m-1)*ldy+t.k-1]
+	for i := 0; i < m; i += rows {
+		vecTileSums(min(rows, m-i), ceil(t.n, 4), t.k, &t.weights[i*2*TileRows], &t.at[0], &t.factor[i], &y[i*ldy], ldy,
+			add)
+	}
+}
+
+// sumsPortable is the definition of Sums, with the rounded weights.
+func (t *RowTile) sumsPortable(m int, y []float32, ldy int, add bool) {
+	t.x = t.x[:0]
+	for place := range 2 * m { // a row of upper digits, one of lower ones and so on
+		t.x = appendFloats(t.x, t.weights[place*TileRows:][:t.n])
+	}
+	t.product(Product{Op: NN, M: 2 * m, N: t.terms, K: t.n, B: t.floats, LDB: t.terms})
+	for i := range m {
+		upper, lower := t.exact[2*i*t.terms:][:t.terms], t.exact[(2*i+1)*t.terms:]
+		to := y[i*ldy:][:t.terms]
+		for j, sum := range upper {
+			v := float32(float32(sum<<digitBits+lower[j]) * t.factor[i])
+			if add {
+				v += to[j]
+			}
+			to[j] = v
+		}
+	}
+}
+
+// roundWeights rounds p times the factors of rows to integers of two digits of 7 bits: w·(16383/top) to the nearest,
+// ties to even, where top is the largest for each i. weights holds the upper digits for 64 rows of the tile and then the
+// lower ones, and factor is top/16383. If w holds a NaN or an infinity the factor is NaN and the integers are zero. If
+// top is so small that 16383/top is infinite, all are zero.
+func (t *RowTile) roundWeights(m int, p []float32, ldp int) {
+	if cpu != generic {
+		_ = p[(m-1)*ldp+TileRows-1]
+		vecTileWeights(m, &p[0], ldp, &t.scale[0], &t.weights[0], &t.factor[0])
+		return
+	}
+	clear(t.weights)
+	for i := range m {
+		var w [TileRows]float32
+		most := uint32(0)
+		for r, v := range p[i*ldp:][:t.n] {
+			w[r] = v * t.scale[r]
+			most = max(most, math.Float32bits(w[r]))
+		}
+		inverse, factor := fit(topWeight, math.Float32frombits(most))
+		if t.factor[i] = factor; inverse == 0 {
+			continue
+		}
+		to := t.weights[i*2*TileRows:][:2*TileRows]
+		for r, v := range w {
+			n := int32(math.RoundToEven(float64(v * inverse)))
+			to[r], to[TileRows+r] = uint8(n>>digitBits), uint8(n&digits)
+		}
+	}
+}
+
+// RoundedVectors are vectors of k numbers as integers from -127 to 127 times a factor each, such as the queries of
+// attention. The zero value is ready for use.
+type RoundedVectors struct {
+	k      int
+	q      []int8 // padded to a multiple of 16
+	factor []float32
+	start  []int32 // minus what sums have too much where 128 is added to the other factors
+}
+
+// Reset makes room for m vectors of k numbers.
+func (v *RoundedVectors) Reset(m, k int) {
+	v.k = k
+	v.q, v.factor, v.start = grown(v.q, m*roundUp(k, 16)), grown(v.factor, m), grown(v.start, m)
+}
+
+// Set rounds x to vector i: x·(127/top) to the nearest integer, ties to even, where top is the largest |x|, and the
+// factor top/127. If x holds a NaN or an infinity the factor is NaN.
+func (v *RoundedVectors) Set(i int, x []float32) {
+	q := v.q[i*roundUp(v.k, 16):][:roundUp(v.k, 16)]
+	clear(q[v.k:])
+	inverse, factor := fit(127, largest(x[:v.k]))
+	v.start[i], v.factor[i] = 0, factor
+	if inverse == 0 {
+		clear(q)
+		return
+	}
+	v.start[i] = -128 * roundInto(q[:v.k], x[:v.k], inverse)
+}
+
+// grown is a slice of n elements in the memory of s, or in new memory.
+func grown[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
