@@ -99,6 +99,7 @@ func ggufShapeIn(name string, m *model.Model, config []byte) (s ggufShape, probl
 		return s, problems, nil
 	}
 	var factors ggufForms
+	s.ownHead = arch.headed && m.Head == nil
 	if arch.baked {
 		s.ownHead = m.Head == nil && orOne(c.EmbedScale) != orOne(c.LogitScale)
 		layers, factors = bare(&c, layers)
