@@ -33,6 +33,8 @@ func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	var noMTP error
+	gguf.MTP, noMTP = release.LoadMTP(path, net, (*model.MTP).Load)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -40,6 +42,9 @@ func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
 		return nil, fmt.Errorf("%s: %w", out, err)
 	}
 	r := &Report{model: net, tok: gguf.Tokenizer, read: path, written: []string{out}}
+	if noMTP != nil && !errors.Is(noMTP, release.ErrNoMTP) {
+		r.notes = append(r.notes, fmt.Sprintf("the head for multi-token prediction is left out: %v", noMTP))
+	}
 	if s, err := chat.Load(out, gguf.Tokenizer); err == nil && len(s.Stop) > 0 {
 		r.notes = append(r.notes, fmt.Sprintf("the end of a reply, %q, is several tokens, and a GGUF file names only "+
 			"single ones: programs other than hippo need it as a stop text", s.Stop[0]))
