@@ -45,7 +45,7 @@ func WriteGGUF(w io.Writer, m *model.Model, o GGUFOptions) error {
 	}
 	s.addMTP(o.MTP)
 	values := []checkpoint.GGUFValue{
-		{Key: "general.architecture", Value: s.arch}, {Key: "general.type", Value: "model"},
+		{Key: "general.architecture", Value: s.arch}, {Key: ggufType, Value: "model"},
 		{Key: "general.name", Value: o.Name}, {Key: "general.file_type", Value: fileType},
 		{Key: "general.quantization_version", Value: uint32(2)},
 	}
