@@ -63,8 +63,8 @@ func TestLlamaTable(t *testing.T) {
 	}
 }
 
-// TestLlamaAdapterFigures: the figures of docs/finetune.md are those of testdata/ggufadapter_llama.json, where an adapter
-// of a golden of each family makes another model, for llama.cpp the same one as here.
+// TestLlamaAdapterFigures: the figures of docs/finetune.md are those of testdata/ggufadapter_llama.json, where an
+// adapter of a golden of each family makes another model, for llama.cpp the same one as here.
 func TestLlamaAdapterFigures(t *testing.T) {
 	var result struct {
 		Rows []struct {
