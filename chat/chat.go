@@ -137,8 +137,8 @@ func (c *Chat) Reply(ctx context.Context, message string, o generate.Options, em
 	return err
 }
 
-// reply reads what has not been read yet, and draws a reply. It returns its text, its reasoning if there is Thought, and
-// its calls if there are Tools.
+// reply reads what has not been read yet, and draws a reply. It returns its text, if there is Thought its reasoning,
+// and if there are Tools its calls.
 func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) error) (text, thought string,
 	calls []Call, err error) {
 	prompt, err := c.prompt(ctx)
