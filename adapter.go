@@ -92,10 +92,10 @@ func (o *loadOptions) findBase(dir string) (string, error) {
 
 // isAdapterAlone reports whether a folder has an adapter and no model.
 func isAdapterAlone(dir string) bool {
-	if release.IsGGUF(dir) || !release.IsAdapter(dir) {
+	if !release.IsAdapter(dir) {
 		return false
 	}
-	_, err := model.Resolve(dir)
+	_, err := model.Resolve(dir) // a GGUF file is an error
 	return err != nil
 }
 

@@ -4,20 +4,36 @@ import (
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/release"
 )
 
-// NGram is the name of drafts that n-grams of the text give: see generate.NGrams.
-const NGram = "ngram"
+// NGram is the name of drafts that n-grams of the text give (see generate.NGrams), and MTP of those that the model's
+// own head for multi-token prediction gives (see generate.MTPDrafts).
+const (
+	NGram = "ngram"
+	MTP   = "mtp"
+)
 
 // Draft returns a value for Options.Draft, with which the model writes what is easily guessed in fewer calls, and the
-// same text: for NGram guesses by n-grams of the text, for "" none, and otherwise those of the model in a folder, which
-// load reads (nil for Load). It must have the tokens of m.
+// same text: for NGram guesses by n-grams of the text, for MTP those of the model's own head, which is read from its
+// files, for "" none, and otherwise those of the model in a folder, which load reads (nil for Load). It must have the
+// tokens of m. Before Draft(MTP) no text may be in work.
 func (m *Model) Draft(by string, load func(dir string) (*Model, error)) (generate.Drafts, error) {
 	switch by {
 	case "":
 		return nil, nil
 	case NGram:
 		return generate.NGrams, nil
+	case MTP:
+		if m.net.MTP == nil {
+			h, err := release.LoadMTP(m.dir, m.net, (*model.MTP).LoadAlike)
+			if err != nil {
+				return nil, fmt.Errorf("draft %s: %w", by, err)
+			}
+			m.net.MTP = h
+		}
+		return generate.MTPDrafts, nil
 	}
 	if load == nil {
 		load = func(dir string) (*Model, error) { return Load(dir) }

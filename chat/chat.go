@@ -18,6 +18,8 @@ type Chat struct {
 	// Thought, unless it is nil, is called with each piece of a reply's reasoning, which is then no part of what is
 	// emitted.
 	Thought func(text string) error
+	// Tools are functions that the model may call; nil for none.
+	Tools *Tools
 
 	model    *model.Model
 	tok      tokenizer.Tokenizer
@@ -55,6 +57,7 @@ func (c *Chat) Fork() *Chat {
 	return &Chat{
 		model: c.model, tok: c.tok, settings: c.settings, system: c.system, stats: c.stats,
 		messages: append([]template.Message(nil), c.messages...), marks: append([]mark(nil), c.marks...),
+		Tools: c.Tools,
 	}
 }
 
@@ -102,11 +105,26 @@ func (c *Chat) Position() int {
 
 // Reply says a message and has the model reply: it calls emit with each piece of the reply, whole characters. An error
 // of emit or of ctx ends the reply; what has been written of it by then is part of the conversation. If nothing has
-// been written, the message is taken back, as after any other error.
+// been written, the message is taken back, as after any other error, and after one of Tools. With Tools the model may
+// reply several times, after the results of its calls.
 func (c *Chat) Reply(ctx context.Context, message string, o generate.Options, emit func(text string) error) error {
 	before := c.messages
 	c.messages = append(c.messages[:len(before):len(before)], template.Text(userRole, message))
-	text, thought, err := c.reply(ctx, o, emit)
+	text, thought, calls, err := c.reply(ctx, o, emit)
+	for round := 1; err == nil && len(calls) > 0; round++ {
+		more, failed := c.called(ctx, text, thought, calls)
+		if failed == nil && more && round == maxRounds {
+			failed = fmt.Errorf("chat: found calls in %d replies in a row, want fewer", maxRounds)
+		}
+		if failed != nil {
+			c.messages = before
+		}
+		if failed != nil || !more {
+			return failed
+		}
+		o.Seed++
+		text, thought, calls, err = c.reply(ctx, o, emit)
+	}
 	switch {
 	case err != nil && text+thought == "":
 		c.messages = before
@@ -119,17 +137,17 @@ func (c *Chat) Reply(ctx context.Context, message string, o generate.Options, em
 	return err
 }
 
-// reply reads what has not been read yet, and draws a reply. It returns its text and, if there is Thought, its
-// reasoning.
+// reply reads what has not been read yet, and draws a reply. It returns its text, if there is Thought its reasoning,
+// and if there are Tools its calls.
 func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) error) (text, thought string,
-	err error) {
+	calls []Call, err error) {
 	prompt, err := c.prompt(ctx)
 	if err != nil {
-		return "", "", err
+		return "", "", nil, err
 	}
 	at, err := c.read(ctx, prompt)
 	if err != nil {
-		return "", "", err
+		return "", "", nil, err
 	}
 	c.keep(at)
 	s := at.session.Fork()
@@ -138,7 +156,11 @@ func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) 
 	tell := c.teller(prompt, emit)
 	ids := at.ids[:len(at.ids):len(at.ids)]
 	var failed error
-	for piece, err := range s.Generate(ctx, tokenizer.WithoutSpecial(c.tok), at.ids, o) {
+	tok := tokenizer.WithoutSpecial(c.tok)
+	if c.Tools != nil { // marks of calls may be special tokens
+		tok = c.tok
+	}
+	for piece, err := range s.Generate(ctx, tok, at.ids, o) {
 		ids = append(ids, piece.IDs...)
 		if failed = err; err != nil {
 			break
@@ -156,7 +178,7 @@ func (c *Chat) reply(ctx context.Context, o generate.Options, emit func(string) 
 	if len(ids) == s.Position() { // what was drawn and not told is not in a text that continues
 		c.keep(mark{prompt + string(c.tok.Decode(nil, ids[len(at.ids):])), ids, s})
 	}
-	return tell.text.String(), tell.thought.String(), failed
+	return tell.text.String(), tell.thought.String(), tell.calls, failed
 }
 
 // teller passes on a reply as it comes, and keeps it.
@@ -164,6 +186,8 @@ type teller struct {
 	thoughts      *Thoughts
 	emit, think   func(string) error
 	text, thought strings.Builder
+	split         func(piece string, last bool) (text string, calls []Call) // nil without Tools
+	calls         []Call
 }
 
 // teller returns that of a reply to a prompt. Without Thought, reasoning is text like all other.
@@ -172,12 +196,21 @@ func (c *Chat) teller(prompt string, emit func(string) error) *teller {
 	if c.Thought != nil {
 		at = ThinkingAfter(c.settings.Source, prompt)
 	}
-	return &teller{thoughts: NewThoughts(at), emit: emit, think: c.Thought}
+	t := &teller{thoughts: NewThoughts(at), emit: emit, think: c.Thought}
+	if c.Tools != nil {
+		t.split = c.Tools.Split()
+	}
+	return t
 }
 
 // hold keeps a piece and returns what has become certain.
 func (t *teller) hold(piece string, last bool) (thought, text string) {
 	thought, text = t.thoughts.Push(piece, last)
+	if t.split != nil {
+		var calls []Call
+		text, calls = t.split(text, last)
+		t.calls = append(t.calls, calls...)
+	}
 	t.thought.WriteString(thought)
 	t.text.WriteString(text)
 	return thought, text
@@ -197,6 +230,9 @@ func (t *teller) add(piece string, last bool) (err error) {
 
 // prompt is the text of the conversation up to where the reply starts.
 func (c *Chat) prompt(ctx context.Context) (string, error) {
+	if c.Tools != nil {
+		return c.settings.Render(ctx, template.Input{Messages: c.Messages(), Tools: c.Tools.Functions})
+	}
 	return c.settings.Prompt(ctx, c.Messages())
 }
 

@@ -23,16 +23,22 @@ import (
 // Types are the types of a GGUF file.
 var Types = []string{"f32", "f16", "bf16", "q8_0", "q6_k", "q4_k_m", "q4_0"}
 
-// ToGGUF writes the model of a folder, a training run or a checkpoint as a GGUF file.
+// ToGGUF writes the model of a folder, a training run or a checkpoint as a GGUF file. An adapter becomes a GGUF file of
+// its own.
 func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
 	if err := notThere(out, o.Force); err != nil {
 		return nil, err
+	}
+	if release.IsAdapter(path) {
+		return toGGUFAdapter(path, out, o)
 	}
 	gguf := release.GGUFOptions{Type: checkpoint.DType(strings.ToUpper(o.Type))}
 	net, err := modelForGGUF(path, o, &gguf)
 	if err != nil {
 		return nil, err
 	}
+	var noMTP error
+	gguf.MTP, noMTP = release.LoadMTP(path, net, (*model.MTP).Load)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -40,9 +46,35 @@ func ToGGUF(ctx context.Context, path, out string, o Options) (*Report, error) {
 		return nil, fmt.Errorf("%s: %w", out, err)
 	}
 	r := &Report{model: net, tok: gguf.Tokenizer, read: path, written: []string{out}}
+	if noMTP != nil && !errors.Is(noMTP, release.ErrNoMTP) {
+		r.notes = append(r.notes, fmt.Sprintf("the head for multi-token prediction is left out: %v", noMTP))
+	}
 	if s, err := chat.Load(out, gguf.Tokenizer); err == nil && len(s.Stop) > 0 {
 		r.notes = append(r.notes, fmt.Sprintf("the end of a reply, %q, is several tokens, and a GGUF file names only "+
 			"single ones: programs other than hippo need it as a stop text", s.Stop[0]))
+	}
+	return r, nil
+}
+
+// toGGUFAdapter writes an adapter for the GGUF file of its base.
+func toGGUFAdapter(path, out string, o Options) (*Report, error) {
+	if o.Type != Types[0] {
+		return nil, fmt.Errorf("type: found %s for an adapter, want %s", o.Type, Types[0])
+	}
+	m, a, r, err := loadAdapter(path)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := release.ChatTexts(m.Dir())
+	if err != nil {
+		return nil, err
+	}
+	r.written = []string{out}
+	err = disk.WriteFile(out, func(w io.Writer) error {
+		return release.WriteGGUFAdapter(w, m.Net(), a, texts[release.PublishedFile])
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", out, err)
 	}
 	return r, nil
 }

@@ -82,17 +82,26 @@ func ToHF(ctx context.Context, path, dir string, o Options) (*Report, error) {
 
 // toPEFT writes an adapter with the modules of its base's files.
 func toPEFT(path, dir string) (*Report, error) {
-	m, err := hippo.Load(path)
+	m, a, r, err := loadAdapter(path)
 	if err != nil {
 		return nil, err
+	}
+	r.written = []string{filepath.Join(dir, release.AdapterConfigFile),
+		filepath.Join(dir, release.AdapterWeightsFile)}
+	return r, WriteFolder(dir, func(tmp string) error { return release.WritePEFT(tmp, m.Net(), a, m.Dir()) }, nil, nil)
+}
+
+// loadAdapter loads an adapter with its base, and begins the report on them.
+func loadAdapter(path string) (*hippo.Model, *release.Adapter, *Report, error) {
+	m, err := hippo.Load(path)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	a, err := release.ReadAdapter(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	r := &Report{model: m.Net(), tok: m.Tokenizer(), read: path, written: []string{
-		filepath.Join(dir, release.AdapterConfigFile), filepath.Join(dir, release.AdapterWeightsFile)}}
-	return r, WriteFolder(dir, func(tmp string) error { return release.WritePEFT(tmp, m.Net(), a, m.Dir()) }, nil, nil)
+	return m, a, &Report{model: m.Net(), tok: m.Tokenizer(), read: path}, nil
 }
 
 // weightsOf opens the weights that a model was read from.

@@ -16,6 +16,7 @@ type ahead struct {
 	drafts int          // how many drafts followed the text when they were read
 	state  *model.State // after all of ids; nil if they are the text
 	logits []float32    // (drafts+1, padded vocabulary), after the id before the drafts and each of them
+	hidden []float32    // (ids, d_model), after each of them; of a model with an MTP alone
 	spare  *model.State // memory for state
 }
 
@@ -75,7 +76,7 @@ func (s *Batch) settle() {
 // Rest forgets all drafts and gives back their memory.
 func (s *Batch) Rest() {
 	s.ahead.forget()
-	s.ahead.spare = nil
+	s.ahead.spare, s.ahead.hidden = nil, nil
 	if s.ahead.logits != nil {
 		s.logits = append([]float32(nil), s.logits...)
 		s.ahead.logits = nil

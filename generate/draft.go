@@ -11,6 +11,12 @@ type Drafter interface {
 	Draft(ctx context.Context, text []int32, n int) ([]int32, error)
 }
 
+// batchDrafter is a Drafter that guesses by more than ids: by a batch that has read all of text but its last id.
+type batchDrafter interface {
+	Drafter
+	draftAt(ctx context.Context, s *Batch, text []int32, n int) ([]int32, error)
+}
+
 // Drafts makes a Drafter for a text.
 type Drafts func() Drafter
 
@@ -39,13 +45,17 @@ func newDrafting(make Drafts) *drafting {
 	return &drafting{Drafter: make(), width: firstWidth}
 }
 
-// next returns a guess of up to n ids after text.
-func (d *drafting) next(ctx context.Context, text []int32, n int) ([]int32, error) {
+// next returns a guess of up to n ids after text, of which s has read all but the last.
+func (d *drafting) next(ctx context.Context, s *Batch, text []int32, n int) (ids []int32, err error) {
 	d.guess, d.hits = nil, 0
 	if n = min(n, d.width); n < 1 || d.rest > 0 {
 		return nil, nil
 	}
-	ids, err := d.Draft(ctx, text, n)
+	if by, ok := d.Drafter.(batchDrafter); ok {
+		ids, err = by.draftAt(ctx, s, text, n)
+	} else {
+		ids, err = d.Draft(ctx, text, n)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,7 @@ func TestDraftingRests(t *testing.T) {
 	guesses := func(n int) (count, longest int) {
 		for i := range n {
 			if len(d.guess) == 0 {
-				g, err := d.next(t.Context(), all[:i], StepRows-1)
+				g, err := d.next(t.Context(), nil, all[:i], StepRows-1)
 				if err != nil {
 					t.Fatal(err)
 				}

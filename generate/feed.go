@@ -157,7 +157,7 @@ func (b *pass) add(s *Batch, i int, ids []int32, drawn, last bool) {
 func (b *pass) addOf(p *Part, i int, ids []int32, at int, last bool) {
 	if s := p.Batch; p.Drafts > 0 || s.ahead.sure > 0 {
 		b.addDrawn(s, ids, p.Drafts, !last)
-		b.hear = append(b.hear, call{})
+		b.hear = append(b.hear, s.ahead.hearing(s.model, p.Drafts))
 		return
 	}
 	from := len(b.ids)
@@ -248,6 +248,9 @@ func (b *pass) run(m *model.Model) {
 	tape := m.Tapes.Lend()
 	defer m.Tapes.Return(tape)
 	hidden := m.Forward(tape, b.ids, &b.rows)
+	if m.MTP != nil {
+		m.MTP.Follow(tape, b.ids, hidden, &b.rows)
+	}
 	b.tellLogits(m, hidden)
 	b.tellHidden(m, hidden)
 	if len(b.last) == 0 {

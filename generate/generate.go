@@ -163,7 +163,7 @@ func (s *Batch) advance(ctx context.Context, w *Writer) error {
 	if s.Take(id) {
 		return nil
 	}
-	guess, err := w.Draft(ctx, s.Room())
+	guess, err := w.Draft(ctx, s, s.Room())
 	if err == nil {
 		err = Feed(ctx, Part{Batch: s, IDs: append([]int32{id}, guess...), Drawn: true, Drafts: len(guess)})
 	}

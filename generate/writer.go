@@ -96,12 +96,13 @@ func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 	return text, id, nil
 }
 
-// Draft returns a guess of up to n ids that Next will return after those so far, none without Options.Draft.
-func (w *Writer) Draft(ctx context.Context, n int) ([]int32, error) {
+// Draft returns a guess of up to n ids that Next will return after those so far, none without Options.Draft. s has read
+// all of them but the last.
+func (w *Writer) Draft(ctx context.Context, s *Batch, n int) ([]int32, error) {
 	if w.drafting == nil || w.end != "" {
 		return nil, nil
 	}
-	return w.drafting.next(ctx, w.history, min(n, w.options.MaxTokens-w.tokens-1))
+	return w.drafting.next(ctx, s, w.history, min(n, w.options.MaxTokens-w.tokens-1))
 }
 
 // Drafted returns how many ids were guessed, and how many of them drawn.

@@ -16,6 +16,7 @@ type Model struct {
 	Positions *nn.Embedding // learned, added to the embedding; nil for none
 	Backbone
 	Head *nn.Linear // nil if it shares the embedding's weights
+	MTP  *MTP       // guesses what follows, nil for none: see generate.MTPDrafts
 	Parameters
 	precision engine.Precision // of a model that is packed
 	adapter   *Adapter         // nil for none

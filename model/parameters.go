@@ -92,6 +92,11 @@ func (p *Parameters) Tensors() []checkpoint.Tensor {
 	return out
 }
 
+// Shapes visits the names and shapes of all parameters, which need no values.
+func (p *Parameters) Shapes(visit func(name string, shape []int)) {
+	p.of.Params("", func(name string, q *nn.Param) { visit(name, q.Shape()) })
+}
+
 // Save writes the configuration and the weights into dir, which must exist. It is an error if the model is packed
 // or has an adapter.
 func (p *Parameters) Save(dir string) error {

@@ -14,6 +14,8 @@ import (
 type State struct {
 	Mixers   []mixer.State
 	Position int
+	// Guesses is what the model's MTP keeps beside it, nil for nothing. It has no effect on results, and is not saved.
+	Guesses *Guesses
 }
 
 // NewState returns the state of a sequence before its first position.
@@ -46,6 +48,9 @@ func (s *State) Size() int {
 	for _, x := range s.Mixers {
 		n += x.Size()
 	}
+	if g := s.Guesses; g != nil {
+		n += g.State.Size() + 4*len(g.Hidden)
+	}
 	return n
 }
 
@@ -53,16 +58,19 @@ func (s *State) Size() int {
 // are its memory in bytes and the bytes that Size counts for it.
 func (s *State) Pages(f func(page any, bytes, counted int)) {
 	mixer.Pages(func(page *engine.Page, bytes, seen int) { f(page, bytes, seen) }, s.Mixers...)
+	if s.Guesses != nil {
+		s.Guesses.State.Pages(f)
+	}
 }
 
 // Clone returns an independent copy, to fork a sequence.
 func (s *State) Clone() *State {
-	return &State{Position: s.Position, Mixers: mixer.Clones(s.Mixers)}
+	return &State{Position: s.Position, Mixers: mixer.Clones(s.Mixers), Guesses: s.Guesses.clone(nil)}
 }
 
 // CopyTo is Clone into the memory of an earlier clone, which must not be used any more. It returns to.
 func (s *State) CopyTo(to *State) *State {
-	to.Position, to.Mixers = s.Position, mixer.CopyTo(to.Mixers, s.Mixers)
+	to.Position, to.Mixers, to.Guesses = s.Position, mixer.CopyTo(to.Mixers, s.Mixers), s.Guesses.clone(to.Guesses)
 	return to
 }
 
@@ -77,6 +85,9 @@ func (s *State) Detach() {
 func (s *State) Keep(n int) {
 	for _, x := range s.Mixers {
 		x.Keep(n)
+	}
+	if s.Guesses != nil {
+		s.Guesses.State.Keep(n)
 	}
 }
 

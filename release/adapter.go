@@ -25,8 +25,8 @@ const (
 	AdapterWeightsFile = "adapter_model.safetensors"
 )
 
-// Adapter is a folder with low-rank changes of a model's matrices, in the layout of the PEFT library. The metadata of
-// its weights hold what hippo also knows of its base model.
+// Adapter is a folder with low-rank changes of a model's matrices, in the layout of the PEFT library, or a GGUF file
+// with them. The metadata of a folder's weights hold what hippo also knows of its base model.
 type Adapter struct {
 	Dir     string
 	Name    string // of the base, as it was given: a path or the name of a published model; "" where nothing is said
@@ -38,6 +38,7 @@ type Adapter struct {
 	Dropout float64 // before A, in training
 
 	config adapterConfig
+	arch   string // architecture of a GGUF file; "" for a folder
 }
 
 // adapterConfig is adapter_config.json with the fields of PEFT that matter here.
@@ -65,14 +66,18 @@ const (
 	metaBaseWeights = "base_weights"
 )
 
-// IsAdapter reports whether a folder holds an adapter, or a run that trains one.
+// IsAdapter reports whether a path is a folder with an adapter or of a run that trains one, or a GGUF file with one.
 func IsAdapter(dir string) bool {
 	_, err := ResolveAdapter(dir)
 	return err == nil
 }
 
-// ResolveAdapter finds the folder of an adapter: dir itself, or dir/best or dir/last of a training run.
+// ResolveAdapter finds the folder of an adapter: dir itself, or dir/best or dir/last of a training run. A GGUF file
+// with an adapter stands for itself.
 func ResolveAdapter(dir string) (string, error) {
+	if isGGUFAdapter(dir) {
+		return dir, nil
+	}
 	for _, sub := range []string{"", model.BestDir, model.LastDir} {
 		path := filepath.Join(dir, sub)
 		if err := checkpoint.SettleDir(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,6 +98,9 @@ func ReadAdapter(dir string) (*Adapter, error) {
 		return nil, err
 	}
 	a := &Adapter{Dir: dir}
+	if IsGGUF(dir) {
+		return a, a.readGGUF()
+	}
 	err = checkpoint.ReadDir(dir, func() error { return a.read() }, AdapterConfigFile, AdapterWeightsFile)
 	return a, err
 }

@@ -43,22 +43,34 @@ func (a *Adapter) Attach(m *model.Model, path, weights string) error {
 			return fmt.Errorf("%s: %w: found the weights %s in %s, want %s, those of %s", a.Dir, ErrBase, weights,
 				brief.Line(path), brief.Line(a.Weights), brief.Line(a.Name))
 		}
+		if a.arch != "" {
+			w, forms, err := a.ggufWeights(like, path)
+			if err != nil {
+				return err
+			}
+			f, err := checkpoint.OpenGGUF(a.Dir)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return a.attach(m, f, w, forms)
+		}
 		return checkpoint.ReadDir(a.Dir, func() error {
 			f, err := checkpoint.OpenSafetensors(filepath.Join(a.Dir, AdapterWeightsFile))
 			if err != nil {
 				return err
 			}
 			defer f.Close()
-			return a.attach(m, f, w)
+			return a.attach(m, f, w, nil)
 		}, AdapterConfigFile, AdapterWeightsFile)
 	})
 	return err
 }
 
-// attach is Attach with the open file of the adapter and the weights of the model.
-func (a *Adapter) attach(m *model.Model, f *checkpoint.File, w model.Weights) error {
+// attach is Attach with the open file of the adapter, the weights of the model, and their forms in a GGUF file.
+func (a *Adapter) attach(m *model.Model, f *checkpoint.File, w model.Weights, forms ggufForms) error {
 	l := adapterLoad{config: &a.config, modules: map[string]*lowRankTensors{}}
-	l.collect(f)
+	l.collect(f, forms)
 	shapes, values := map[string]model.ChangeShape{}, map[string]lowRankValues{}
 	for _, p := range m.Products() {
 		if parts := l.partsOf(p, w); len(parts) > 0 {
@@ -107,11 +119,15 @@ type lowRankValues struct{ a, b []float32 }
 // lowRankName matches a tensor name of PEFT, which may include the name of the adapter.
 var lowRankName = regexp.MustCompile(`^(.+)\.lora_([AB])(?:\.\w+)?\.weight$`)
 
-// collect sorts the tensors of a file by modules.
-func (l *adapterLoad) collect(f *checkpoint.File) {
+// collect sorts the tensors of a file by modules, and gives those of a GGUF file the form of published models.
+func (l *adapterLoad) collect(f *checkpoint.File, forms ggufForms) {
+	isGGUF, names := f.Format() == checkpoint.FormatGGUF, lowRankName
+	if isGGUF {
+		names = ggufLowRankName
+	}
 	for _, name := range f.Names() {
 		x, _ := f.Tensor(name)
-		parts := lowRankName.FindStringSubmatch(name)
+		parts := names.FindStringSubmatch(name)
 		if parts == nil {
 			l.problems.Addf(name, "want changes of linear layers alone, such as %sLAYER.lora_A.weight", peftPrefix)
 			continue
@@ -122,12 +138,21 @@ func (l *adapterLoad) collect(f *checkpoint.File) {
 			t = &lowRankTensors{}
 			l.modules[module] = t
 		}
-		if parts[2] == "A" {
+		if isGGUF {
+			columns, rows, err := forms.of(parts[1] + ".weight").lowRank()
+			if parts[2] == "b" {
+				columns = rows
+			}
+			y, failed := columns.parameter(x)
+			l.problems.Add(errors.Join(err, failed))
+			x = y
+		}
+		if strings.EqualFold(parts[2], "a") {
 			t.a = x
 		} else {
 			t.b = x
 		}
-		if len(x.Shape) != 2 || !slices.Contains(floats, x.DType) {
+		if !isGGUF && (len(x.Shape) != 2 || !slices.Contains(floats, x.DType)) || len(x.Shape) < 2 {
 			l.problems.Addf(name, "found %s of shape %v, want a matrix of one of %v", x.DType, x.Shape, floats)
 		}
 	}
@@ -166,14 +191,35 @@ func (l *adapterLoad) partsOf(p model.Product, w model.Weights) (parts []lowRank
 	for _, s := range sources {
 		rows := p.N / shares * max(1, s.Share)
 		module := strings.TrimSuffix(w.Keys[s.Name], ".weight")
-		if t := l.modules[module]; t != nil && s.Stack == 0 {
+		if t := l.modules[module]; t != nil && (s.Stack == 0 || len(t.a.Shape) == 3) {
 			t.used = true
-			of := max(1, s.Of)
-			parts = append(parts, lowRankPart{module, at, rows, s.Part * rows, of * rows, t})
+			part := lowRankPart{module, at, rows, s.Part * rows, max(1, s.Of) * rows, t}
+			if s.Stack > 0 {
+				part = part.of(s.Stack)
+			}
+			parts = append(parts, part)
 		}
 		at += rows
 	}
 	return parts
+}
+
+// of returns the change of a matrix among n that are stacked in one tensor.
+func (part lowRankPart) of(n int) lowRankPart {
+	part.all /= n
+	matrix := part.first / part.all
+	part.first %= part.all
+	cut := func(x *checkpoint.Tensor) *checkpoint.Tensor {
+		if len(x.Shape) != 3 || x.Shape[0] != n { // an error where it is read
+			return x
+		}
+		size := x.Shape[1] * x.Shape[2]
+		y := x.Part(matrix*size, size)
+		y.Name, y.Shape = x.Name, x.Shape[1:]
+		return &y
+	}
+	part.lowRankTensors = &lowRankTensors{cut(part.a), cut(part.b), true}
+	return part
 }
 
 // join joins the changes of a matrix's parts to one change. The ranks add up: each part has its own rows of A and

@@ -30,10 +30,13 @@ type ggufArch struct {
 	twice  bool   // d_inner is twice d_model
 	square bool   // the heads of queries are as wide as d_model
 	baked  bool   // multipliers are in the weights
+	headed bool   // the head has weights of its own
 	norms  bool   // the epsilon is also written under the name of LayerNorm
 
 	learned  bool // LayerNorms, and learned positions
 	embedded bool // LayerNorms, and one after the embedding
+
+	adapted string // beginnings of the names of tensors that llama.cpp's adapters change; "" for all products
 
 	copies map[string]string // tensors that are written a second time, by what the first are called
 
@@ -73,7 +76,8 @@ var ggufArchs = map[string]ggufArch{
 		learned: true},
 	"rwkv7": {model: ggufRWKV7, marks: "time_mix_w0 time_mix_r_k channel_mix_key", mixers: "rwkv7", mlp: "channel-mix",
 		biases: "attn_norm attn_norm_2 time_mix_ln output_norm token_embd_norm", norms: true, embedded: true,
-		copies: ggufRWKV7Copies},
+		copies: ggufRWKV7Copies, adapted: "time_mix_receptance time_mix_key time_mix_value time_mix_output " +
+			"channel_mix_"},
 	llamaArch: {model: ggufLlama, marks: "attn_q attn_k ffn_gate", mixers: "attention", mlp: "swiglu"},
 	"qwen2": {model: ggufLlama, marks: "attn_q attn_k ffn_gate", mixers: "attention", mlp: "swiglu",
 		biases: "attn_q attn_k attn_v"},
@@ -83,6 +87,8 @@ var ggufArchs = map[string]ggufArch{
 	"qwen35moe": {model: ggufQwen35, marks: "ssm_a ssm_alpha attn_qkv attn_q ffn_gate_exps",
 		mixers: "gated-deltanet gated-attention", mlp: "swiglu-experts", plusOne: true,
 		fixed: map[string]string{"scale": "1"}},
+	kimiArch: {model: ggufKimi, marks: "ssm_a ssm_f_a ssm_conv1d_q attn_kv_a_mqa", mixers: "kda mla",
+		mlp: "swiglu swiglu-experts", zeros: "exp_probs_b", headed: true, adapted: "ffn_"},
 	qwen3NextArch: {model: ggufQwen35, marks: "ssm_a ssm_ba attn_qkv attn_q ffn_gate_exps",
 		mixers: "gated-deltanet gated-attention", mlp: "swiglu-experts", plusOne: true, family: "qwen3_next",
 		fixed: map[string]string{"scale": "1"}},

@@ -62,3 +62,45 @@ func TestLlamaTable(t *testing.T) {
 		}
 	}
 }
+
+// TestLlamaAdapterFigures: the figures of docs/finetune.md are those of testdata/ggufadapter_llama.json, where an
+// adapter of a golden of each family makes another model, for llama.cpp the same one as here.
+func TestLlamaAdapterFigures(t *testing.T) {
+	var result struct {
+		Rows []struct {
+			Model          string
+			Worst, Without float64
+			Same           int
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "ggufadapter_llama.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &result)
+	}
+	page, failed := os.ReadFile(filepath.Join("..", "docs", "finetune.md"))
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	worst, of := 0., map[string]bool{}
+	for _, r := range result.Rows {
+		of[strings.TrimPrefix(r.Model, "13_hf_")] = true
+		if r.Model == "13_hf_gpt2" {
+			if !strings.Contains(string(page), fmt.Sprintf("float16, to %.2g)", r.Worst)) {
+				t.Errorf("the page does not have %.2g of GPT-2", r.Worst)
+			}
+		} else {
+			worst = max(worst, r.Worst)
+		}
+		if r.Same != 60 || r.Without < 1 {
+			t.Errorf("%+v", r)
+		}
+	}
+	if !strings.Contains(string(page), fmt.Sprintf("to\n%.2g of their deviation", worst)) {
+		t.Errorf("the page does not have %.2g", worst)
+	}
+	for _, name := range []string{"llama", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_next", "kimi_linear", "rwkv7"} {
+		if !of[name] {
+			t.Errorf("%s was not compared", name)
+		}
+	}
+}

@@ -46,8 +46,8 @@ func TestGGUFProblems(t *testing.T) {
 		}, []string{"blk.1.ssm_a: found 1 at element 0 of 8, want numbers below 0"}},
 		"architecture": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
 			values["general.architecture"] = "phi3"
-		}, []string{`general.architecture: found "phi3", want one of falcon-h1, gpt2, granitehybrid, jamba, lfm2, ` +
-			`lfm2moe, llama, mamba, mamba2, nemotron_h, nemotron_h_moe, qwen2, qwen3`}},
+		}, []string{`general.architecture: found "phi3", want one of falcon-h1, gpt2, granitehybrid, jamba, ` +
+			`kimi-linear, lfm2, lfm2moe, llama, mamba, mamba2, nemotron_h, nemotron_h_moe, qwen2, qwen3`}},
 		"keys": {func(values map[string]any, _ map[string]checkpoint.Tensor) {
 			delete(values, "mamba2.ssm.state_size")
 			values["mamba2.ssm.conv_kernel"] = "four"

@@ -27,6 +27,10 @@ type ggufKeys struct {
 func ggufKeysOf(f *checkpoint.File) (*ggufKeys, ggufArch, error) {
 	name, _ := f.Values()["general.architecture"].(string)
 	arch, ok := ggufArchs[name]
+	if f.Values()[ggufType] == "adapter" {
+		return nil, arch, fmt.Errorf("%s: found an adapter, want a model (--adapter names that of an adapter)",
+			ggufType)
+	}
 	if !ok {
 		return nil, arch, unknownArch(name, f)
 	}

@@ -51,7 +51,7 @@ func ggufMixers(layers []layerParts) error {
 	}
 	if unknown {
 		return fmt.Errorf("found %s, which it does not have: of mixers with a state it has mamba, mamba2, rwkv7, "+
-			"gated-conv and gated-deltanet", strings.Join(stand, " and "))
+			"gated-conv, gated-deltanet and kda", strings.Join(stand, " and "))
 	}
 	return fmt.Errorf("found %s, which none of its architectures has together: %s", strings.Join(stand, " and "),
 		strings.Join(sortedKeys(ggufArchs), ", "))

@@ -28,7 +28,7 @@ var ggufOf = map[string]string{
 	"olmo_hybrid": "norm-after",
 	"xlstm":       "found mlstm in layers",
 	"rwkv7":       "",
-	"kimi_linear": "found kda in layers",
+	"kimi_linear": "",
 	"zamba2":      "found zamba2-shared in layers", "zamba2_2blocks": "found zamba2-shared in layers",
 }
 

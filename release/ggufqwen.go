@@ -19,7 +19,8 @@ func ggufQwen35(k *ggufKeys, p *published) {
 	d := k.delta()
 	p.forms = ggufForms{"ssm_conv1d.weight": {squeeze: true}, "ssm_a": {negExp: true},
 		"ffn_gate_inp_shexp.weight": {row: true}}
-	for _, name := range []string{"attn_norm", "post_attention_norm", "attn_q_norm", "attn_k_norm", "output_norm"} {
+	for _, name := range []string{"attn_norm", "post_attention_norm", "attn_q_norm", "attn_k_norm", "output_norm",
+		"nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm"} {
 		p.forms[name+".weight"] = ggufForm{plusOne: true}
 	}
 	var linear []rename
@@ -50,7 +51,7 @@ func ggufQwen35(k *ggufKeys, p *published) {
 		"gated-deltanet": append(linear, to("in_proj_qkv.", "attn_qkv."), to("in_proj_z.", "attn_gate."),
 			to("in_proj_b.", "ssm_beta."), to("in_proj_a.", "ssm_alpha."), to("conv1d.", "ssm_conv1d."),
 			to("A_log", "ssm_a"), to("dt_bias", "ssm_dt.bias"), to("norm.", "ssm_norm."), to("out_proj.", "ssm_out."))})
-	p.names.apart = k.guessing()
+	p.mtp, p.names.mtp, p.names.apart = gated, ggufMTP(k.blocks()), k.guessing()
 }
 
 // qwen3NextArch is the architecture of Qwen3-Next.
@@ -160,6 +161,16 @@ func (k *ggufKeys) blocks() int {
 		return all
 	}
 	return all - guessing
+}
+
+// ggufMTP are the names of the layer that guesses one token more.
+func ggufMTP(layer int) *mtpNames {
+	prefix := fmt.Sprintf("blk.%d.", layer)
+	in := prefix + "nextn."
+	return &mtpNames{prefix: prefix, layers: "blk.", first: layer, others: map[string]string{
+		"mtp.fc.weight": in + "eh_proj.weight", "mtp.pre_fc_norm_embedding.weight": in + "enorm.weight",
+		"mtp.pre_fc_norm_hidden.weight": in + "hnorm.weight",
+		"backbone.ln_f.weight":          in + "shared_head_norm.weight"}}
 }
 
 // guessing returns the beginnings of the names of layers that guess further tokens.

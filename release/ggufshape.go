@@ -28,6 +28,7 @@ type ggufShape struct {
 	forms     ggufForms      // of the tensors
 	zeros     map[string]int // lengths of the biases to write that the model does not have
 	divisors  []float32      // of the frequencies of rotary positions; nil for none
+	mtp       *model.MTP     // nil for none
 	ownHead   bool           // the file has a head, the embedding's weights with another multiplier
 }
 
@@ -99,6 +100,7 @@ func ggufShapeIn(name string, m *model.Model, config []byte) (s ggufShape, probl
 		return s, problems, nil
 	}
 	var factors ggufForms
+	s.ownHead = arch.headed && m.Head == nil
 	if arch.baked {
 		s.ownHead = m.Head == nil && orOne(c.EmbedScale) != orOne(c.LogitScale)
 		layers, factors = bare(&c, layers)
@@ -204,11 +206,11 @@ func (a ggufArch) unfit(c *model.Config, layers []layerParts) []string {
 // the biases of zeros.
 func (s *ggufShape) tensorNames(m *model.Model, names *hfNames, arch ggufArch) map[string][]int {
 	has := map[string][]int{}
-	for _, p := range m.Tensors() {
-		for _, x := range names.sources(m, p.Name) {
-			has[x.Name] = p.Shape
+	m.Shapes(func(name string, shape []int) {
+		for _, x := range names.sources(&m.Backbone, name) {
+			has[x.Name] = shape
 		}
-	}
+	})
 	for _, part := range strings.Fields(arch.zeros) {
 		weight := "." + part + ".weight"
 		if part == "exp_probs_b" {

@@ -26,6 +26,8 @@ var ggufPartValues = map[string]func(v *ggufValuesOf, p part){
 	"attention":       (*ggufValuesOf).attention,
 	"gated-attention": (*ggufValuesOf).attention,
 	"gated-deltanet":  (*ggufValuesOf).delta,
+	"kda":             (*ggufValuesOf).kda,
+	"mla":             (*ggufValuesOf).latent,
 	"swiglu-experts":  (*ggufValuesOf).experts,
 	"relu2-experts":   (*ggufValuesOf).experts,
 	"rwkv7": func(v *ggufValuesOf, p part) {
@@ -100,7 +102,11 @@ func (v *ggufValuesOf) experts(p part) {
 	v.size("expert_feed_forward_length", p.size("d_inner"))
 	if shared := p.size("d_shared"); shared > 0 {
 		v.size("expert_shared_feed_forward_length", shared)
-		v.size("expert_shared_count", 1)
+		n := 1
+		if v.arch == kimiArch { // it has no width of their own
+			n = shared / max(1, p.size("d_inner"))
+		}
+		v.size("expert_shared_count", n)
 	}
 	v.add("expert_weights_norm", p.is("normalize"))
 	v.number("expert_weights_scale", p.number("scale"))
@@ -135,8 +141,11 @@ func ggufValues(arch string, c *model.Config, layers []layerParts) []checkpoint.
 	dense := 0 // layers before the first one with experts
 	for i, l := range layers {
 		for _, p := range l.all() {
-			if p.name == "attention" || p.name == "gated-attention" {
+			switch p.name {
+			case "attention", "gated-attention":
 				kv[i] = uint32(p.size("kv_heads"))
+			case "mla":
+				kv[i] = 1
 			}
 			if add := ggufPartValues[p.name]; add != nil && !seen[p.name] {
 				add(v, p)
@@ -161,7 +170,7 @@ func ggufValues(arch string, c *model.Config, layers []layerParts) []checkpoint.
 	if seen["gated-attention"] { // llama.cpp takes the number of the first layer for those of all
 		kv = slices.Repeat([]uint32{slices.Max(kv)}, len(kv))
 		v.interval(layers)
-	} else if !seen["attention"] {
+	} else if !seen["attention"] && !seen["mla"] {
 		v.size("attention.head_count", 0)
 	}
 	v.each("attention.head_count_kv", kv)

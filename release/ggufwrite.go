@@ -25,6 +25,7 @@ type GGUFOptions struct {
 	EndIDs    []int32             // tokens that end a reply; a file has at most maxGGUFEnds
 	Sampling  []byte              // content of generation_config.json; nil for none
 	Published []byte              // content of PublishedFile; nil for none
+	MTP       *model.MTP          // nil for none, and left out where llama.cpp has none
 }
 
 // WriteGGUF writes a model of one of the architectures of ggufArchs as a GGUF file that llama.cpp runs. If llama.cpp
@@ -42,8 +43,9 @@ func WriteGGUF(w io.Writer, m *model.Model, o GGUFOptions) error {
 	if err != nil {
 		return fmt.Errorf("llama.cpp cannot run this model: %w", err)
 	}
+	s.addMTP(o.MTP)
 	values := []checkpoint.GGUFValue{
-		{Key: "general.architecture", Value: s.arch}, {Key: "general.type", Value: "model"},
+		{Key: "general.architecture", Value: s.arch}, {Key: ggufType, Value: "model"},
 		{Key: "general.name", Value: o.Name}, {Key: "general.file_type", Value: fileType},
 		{Key: "general.quantization_version", Value: uint32(2)},
 	}
@@ -65,8 +67,16 @@ func WriteGGUF(w io.Writer, m *model.Model, o GGUFOptions) error {
 // tensors are those of the file, by layers, and the values that restore numbers exactly.
 func (s *ggufShape) tensors(m *model.Model, to checkpoint.DType) (out []checkpoint.Tensor,
 	exact []checkpoint.GGUFValue, err error) {
-	if out, err = s.published.names.tensorsOf(m); err != nil {
+	if out, err = s.published.names.tensorsOf(&m.Backbone, m.Tensors()); err != nil {
 		return nil, nil, err
+	}
+	if h := s.mtp; h != nil {
+		names := s.published.names.ofMTP(nil)
+		more, err := names.tensorsOf(&h.Backbone, h.Tensors())
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, more...)
 	}
 	if s.ownHead {
 		at := slices.IndexFunc(out, func(x checkpoint.Tensor) bool { return x.Name == ggufTable })

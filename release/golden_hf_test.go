@@ -142,7 +142,7 @@ func checkGradients(t *testing.T, c golden.Case, m *model.Model, p published, id
 	}
 	m.Params("", func(name string, q *nn.Param) {
 		var want []float64
-		for _, s := range names.sources(m, name) {
+		for _, s := range names.sources(&m.Backbone, name) {
 			if g, ok := latentGradient(c, p.names.latent, s.Name); ok {
 				want = append(want, g...)
 				continue

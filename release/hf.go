@@ -34,6 +34,7 @@ type published struct {
 	config model.Config
 	names  hfNames   // without an embedding if the names in the file identify the family
 	forms  ggufForms // of the tensors of a GGUF file
+	mtp    string    // the mixer of the head that guesses one token more, where the family may have one
 }
 
 // hfFamilies has the families by their values of model_type.

@@ -19,6 +19,7 @@ type hfNames struct {
 	norm      string   // the final one
 	head      string   // "" for headName
 	layers    string   // prefix of the names of all layers
+	first     int      // number of the first layer
 	layer     []rename // of a layer without its mixers
 	mixers    map[string][]rename
 	special   map[int][]rename // of exceptional layers: all their names, in full
@@ -36,6 +37,9 @@ type hfNames struct {
 	fused  map[string][]string
 	spread []string // ends of the names of vectors that lie in files as (1, 1, n, 1)
 	latent *latentHeads
+
+	others map[string]string // of parameters outside of the layers, by their whole names
+	mtp    *mtpNames
 }
 
 // rename maps parameters whose names start with own to tensors. The rest of the name is the same.
@@ -124,7 +128,7 @@ func (n *hfNames) weights(m *model.Model, f *checkpoint.File) model.Weights {
 			w.Keys[first] = key
 		}
 	}
-	w.Sources = func(parameter string) []model.Source { return n.sources(m, parameter) }
+	w.Sources = func(parameter string) []model.Source { return n.sources(&m.Backbone, parameter) }
 	w.Extra = func(name, _ string) error {
 		if name == headName && m.Head == nil || strings.HasSuffix(name, ".inv_freq") ||
 			hasPrefix(name, n.ignored) || hasPrefix(name, n.apart) ||
@@ -146,8 +150,8 @@ func hasSuffix(name string, ends []string) bool {
 	return slices.ContainsFunc(ends, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-// others returns the tensors of other parts in a file, nil for none.
-func (n *hfNames) others(f *checkpoint.File) (out []checkpoint.Tensor) {
+// otherParts returns the tensors of other parts in a file, nil for none.
+func (n *hfNames) otherParts(f *checkpoint.File) (out []checkpoint.Tensor) {
 	if f == nil {
 		return nil
 	}
@@ -194,7 +198,7 @@ func (n *hfNames) leftOut(f *checkpoint.File) bool {
 }
 
 // sources returns the tensors of a parameter.
-func (n *hfNames) sources(m *model.Model, parameter string) []model.Source {
+func (n *hfNames) sources(bb *model.Backbone, parameter string) []model.Source {
 	rest, inLayer := strings.CutPrefix(parameter, "backbone.layers.")
 	if !inLayer {
 		return n.outside(parameter)
@@ -209,13 +213,13 @@ func (n *hfNames) sources(m *model.Model, parameter string) []model.Source {
 	}
 	rules := n.layer
 	if inMixer, ok := strings.CutPrefix(rest, "mixer."); ok {
-		kind := m.Blocks[layer].Kind
+		kind := bb.Blocks[layer].Kind
 		if strings.Contains(kind, "+") {
 			kind, inMixer, _ = strings.Cut(inMixer, ".")
 		}
 		rules, rest = n.mixers[kind], inMixer
 	}
-	return found(rules, rest, fmt.Sprintf("%s%d.", n.layers, layer), parameter)
+	return found(rules, rest, fmt.Sprintf("%s%d.", n.layers, n.first+layer), parameter)
 }
 
 // found returns the tensors of the parameter name in a layer, by the rules for names that start with prefix.
@@ -238,6 +242,8 @@ func found(rules []rename, name, prefix, parameter string) []model.Source {
 func (n *hfNames) outside(parameter string) []model.Source {
 	name := parameter
 	switch {
+	case n.others[parameter] != "":
+		name = n.others[parameter]
 	case strings.Contains(parameter, "position_embedding"):
 		name = n.positions + "weight"
 	case strings.HasPrefix(parameter, "backbone.embedding_norm."):

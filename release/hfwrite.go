@@ -46,19 +46,24 @@ func WriteHF(dir string, m *model.Model, published []byte, like *checkpoint.File
 		return fmt.Errorf("the model is not one of its published configuration (--config names another): %w", err)
 	}
 	p.names = p.names.in(like)
-	tensors, err := p.names.tensorsOf(m)
+	tensors, err := p.names.tensorsOf(&m.Backbone, m.Tensors())
 	if err != nil {
 		return err
 	}
 	if tensors, err = p.names.unformed(tensors, like); err != nil {
 		return err
 	}
+	guessing, err := p.mtpOf(m, like)
+	if err != nil {
+		return err
+	}
+	tensors = append(tensors, guessing...)
 	p.names.asFile(tensors, like)
 	kept, err := inTypes(tensors, hfDType(published), like)
 	if err != nil {
 		return err
 	}
-	tensors = append(tensors, p.names.others(like)...)
+	tensors = append(tensors, p.names.otherParts(like)...)
 	err = disk.WriteFile(filepath.Join(dir, model.WeightsFile), func(w io.Writer) error {
 		return checkpoint.WriteSafetensors(w, tensors, map[string]string{"format": "pt"})
 	})
@@ -86,17 +91,17 @@ func (p *published) sameModel(m *model.Model) error {
 }
 
 // tensorsOf returns the tensors of a file, in float32, that the parameters of a model make up: the inverse of sources.
-func (n *hfNames) tensorsOf(m *model.Model) (out []checkpoint.Tensor, err error) {
+func (n *hfNames) tensorsOf(bb *model.Backbone, own []checkpoint.Tensor) (out []checkpoint.Tensor, err error) {
 	type whole struct {
 		shape  []int
 		values []float32
 		left   int // values that are not set yet
 	}
 	found, names := map[string]*whole{}, []string{}
-	for _, x := range m.Tensors() {
+	for _, x := range own {
 		values, failed := x.Float32()
 		err = errors.Join(err, failed)
-		sources, shares, at := n.sources(m, x.Name), 0, 0
+		sources, shares, at := n.sources(bb, x.Name), 0, 0
 		for _, s := range sources {
 			shares += max(1, s.Share)
 		}

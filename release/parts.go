@@ -115,10 +115,19 @@ func (p part) resolve(c *model.Config) {
 	case "mlstm":
 		fill("qk_dim", float64(c.DModel/2))
 		fill("v_dim", float64(c.DModel))
-	case "gated-deltanet":
+	case "gated-deltanet", "kda":
 		fill("head_k_dim", float64(c.DModel/max(1, p.size("num_k_heads"))))
 		fill("num_v_heads", p.number("num_k_heads"))
 		fill("head_v_dim", p.number("head_k_dim"))
+		if p.name == "kda" {
+			fill("rank", p.number("head_v_dim"))
+		}
+	case "mla":
+		fill("qk_nope_head_dim", float64(c.DModel/max(1, p.size("num_heads"))))
+		fill("kv_lora_rank", 4*p.number("qk_nope_head_dim"))
+		fill("qk_rope_head_dim", float64((p.size("qk_nope_head_dim")+1)/2))
+		fill("v_head_dim", p.number("qk_nope_head_dim"))
+		drop(p.size("rotary_emb_dim") == 0, "rotary_base")
 	case "mamba", "mamba2":
 		fill("d_inner", float64(p.size("expand")*c.DModel))
 		drop(true, "expand")

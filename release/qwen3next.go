@@ -108,6 +108,8 @@ func (o *qwenHybrid) published(c *hfCommon, half func(layer int) string, linear 
 			"gated-attention": attentionNames("self_attn.", "o_proj", 2*o.hfAttention.Heads, kv),
 		})
 	m.names.apart = []string{"model.visual.", "mtp."}
+	m.mtp, m.names.mtp = mixers["attention"], &mtpNames{prefix: "mtp.", layers: "mtp.layers.",
+		others: map[string]string{"backbone.ln_f.weight": "mtp.norm.weight"}}
 	if c.Text != nil {
 		m.names.embedding, m.names.norm = []string{"model.language_model.embed_tokens."}, "model.language_model.norm."
 		m.names.layers = "model.language_model.layers."

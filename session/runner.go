@@ -33,9 +33,10 @@ type Request struct {
 	// Session. A request without Segments starts with Next.
 	Next func(logits []float32) (id int32, more bool, err error)
 
-	// Draft, unless it is nil, returns a guess of up to n ids that Next will return after its last one. It is called in
-	// the goroutine of Run. A guess changes no bit of what Next is given, and time alone: see generate.Options.
-	Draft func(ctx context.Context, n int) ([]int32, error)
+	// Draft, unless it is nil, returns a guess of up to n ids that Next will return after its last one, which s, the
+	// Session, has not read. It is called in the goroutine of Run. A guess changes no bit of what Next is given, and
+	// time alone: see generate.Options.
+	Draft func(ctx context.Context, s *generate.Batch, n int) ([]int32, error)
 
 	// Progress, unless it is nil, is called after each piece with the number of ids of Segments read so far.
 	Progress func(read, total int)
@@ -52,7 +53,7 @@ func (r *Request) silent(read, n int) bool { return read < n || r.Hidden != nil 
 // guess returns a guess of up to most ids that follow the last one.
 func (r *Request) guess(ctx context.Context, most int) ([]int32, error) {
 	if n := min(most, r.Session.Room()); r.Draft != nil && n > 0 {
-		return r.Draft(ctx, n)
+		return r.Draft(ctx, r.Session, n)
 	}
 	return nil, nil
 }

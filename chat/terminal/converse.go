@@ -115,6 +115,14 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 		thought = true
 		return t.write(brief.Dim(brief.Printable(piece)))
 	}
+	if tools := t.chat().Tools; tools != nil {
+		tools.Told = func(c chat.Call) error {
+			return t.write("\n" + brief.Printable(c.Name+" "+c.Arguments) + "\n")
+		}
+		if tools.Do == nil {
+			tools.Do = t.ask
+		}
+	}
 	stopped, err = t.during(func(ctx context.Context) error {
 		return t.chat().Reply(ctx, text, t.opt, func(piece string) error {
 			if thought {
@@ -134,6 +142,19 @@ func (t *conversation) answer(text string) (stopped bool, err error) {
 		return false, t.write("\n" + brief.Printable(brief.Error(err).Error()) + "\n")
 	}
 	return false, t.write("\n")
+}
+
+// ask has the user type the result of a call. Ctrl-C stops the reply.
+func (t *conversation) ask(context.Context, chat.Call) (string, error) {
+	t.mu.Lock()
+	cancel := t.cancel
+	t.cancel = nil
+	t.mu.Unlock()
+	text, err := t.message("result> ")
+	t.mu.Lock()
+	t.cancel = cancel
+	t.mu.Unlock()
+	return text, err
 }
 
 // lastMessage is the user's last message, "" if there is none.

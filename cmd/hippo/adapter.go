@@ -21,7 +21,8 @@ func adapterFlag(cmd *cobra.Command, to *string) {
 // draftFlag is --draft of a command that writes texts. drafts returns what it says for a model.
 func draftFlag(cmd *cobra.Command) (drafts func(m *hippo.Model) (generate.Drafts, error)) {
 	by := cmd.Flags().String("draft", "", "guess what follows, and write the same text faster where guesses are right:"+
-		" by "+hippo.NGram+", from what the text repeats, or by a small MODEL with the same tokens")
+		" by "+hippo.NGram+", from what the text repeats, by "+hippo.MTP+", the model's own head for it, or by a "+
+		"small MODEL with the same tokens")
 	completeFlag(cmd, "draft", completeFolders)
 	return func(m *hippo.Model) (generate.Drafts, error) {
 		return m.Draft(*by, func(name string) (*hippo.Model, error) {

@@ -39,7 +39,8 @@ Every call draws another text, unless --temperature is 0 or --seed is given: the
 JSON of a schema, to an expression or to one of some texts: it ends when complete, or after --max_tokens.
 
 --draft ngram guesses that what the text repeats goes on as before, and the model verifies several tokens in one step:
-the text is the same, and where it repeats itself written several times as fast. --draft MODEL has a small model guess.
+the text is the same, and where it repeats itself written several times as fast. --draft MODEL has a small model guess,
+--draft mtp the model's own head for multi-token prediction, which Qwen3.5 and Qwen3-Next have.
 It is for one sample at a time; --stats prints how many guesses were right.
 
 On a terminal, control characters are shown as \x1b, so that a text cannot change its settings; elsewhere they are

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -35,6 +36,11 @@ chat_template.jinja, that in the .gguf file, or --template. A model without one 
 does. generation_config.json sets the defaults of --temperature, --top_k, --top_p, --min_p, --repetition_penalty and
 --max_tokens, and the tokens that end a reply.
 
+--tools names a JSON file with functions that the model may call, as in the field tools of the server's chats. A call is
+shown as NAME ARGUMENTS, and you type its result; or --tool-command runs a program for it, with the name as its argument
+and the arguments on standard input, whose output is the result. For a single reply without one, calls are the output,
+each an object on a line.
+
 On a terminal, control characters of a reply are shown as \x1b, so that a text cannot change its settings.`,
 		Example: `  hippo run models/granite
   hippo run models/granite "Why is the sky blue?" --temperature 0
@@ -46,6 +52,9 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 	cmd.Flags().StringVar(&r.system, "system", "", "message before all others that tells the model how to reply")
 	cmd.Flags().StringVar(&r.template, "template", "", "file of a chat template, in place of the model's own")
 	precisionFlag(cmd, &r.precision, hippo.Stored)
+	cmd.Flags().StringVar(&r.tools, "tools", "", "JSON file with functions that the model may call")
+	cmd.Flags().StringVar(&r.command, "tool-command", "", "program that runs a call of --tools")
+	completeFlag(cmd, "tools", completeFiles("json"))
 	adapterFlag(cmd, &r.adapter)
 	drafts := draftFlag(cmd)
 	completeFlag(cmd, "template", completeFiles("jinja"))
@@ -79,6 +88,9 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 		}
 		c := chat.New(m.Net(), m.Tokenizer(), settings)
 		c.SetSystem(r.system)
+		if c.Tools, err = r.toolsOf(settings, m.Tokenizer()); err != nil {
+			return err
+		}
 		if talks {
 			return terminal.Converse(cmd.Context(), os.Stdin, os.Stdout, c, opt, settings.Template != nil)
 		}
@@ -88,7 +100,7 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 }
 
 // talk holds the flags of hippo run that do not concern sampling.
-type talk struct{ system, template, precision, adapter string }
+type talk struct{ system, template, precision, adapter, tools, command string }
 
 // settings returns the model's, with the template of the flag.
 func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {
@@ -125,6 +137,19 @@ func replyOnce(ctx context.Context, c *chat.Chat, prompt string, opt generate.Op
 		}
 		thought = false
 	}
+	listed := false
+	if c.Tools != nil {
+		c.Tools.Told = func(call chat.Call) error {
+			endThought()
+			if c.Tools.Do != nil {
+				fmt.Fprintln(os.Stderr, brief.Printable(call.Name+" "+call.Arguments))
+				return nil
+			}
+			listed = true
+			return json.NewEncoder(out).Encode(map[string]any{"name": call.Name,
+				"arguments": json.RawMessage(call.Arguments)})
+		}
+	}
 	err := c.Reply(ctx, prompt, opt, func(text string) error {
 		endThought()
 		if terminal {
@@ -134,7 +159,7 @@ func replyOnce(ctx context.Context, c *chat.Chat, prompt string, opt generate.Op
 		return out.Flush()
 	})
 	endThought()
-	if err == nil || errors.Is(err, context.Canceled) {
+	if !listed && (err == nil || errors.Is(err, context.Canceled)) {
 		out.WriteByte('\n')
 	}
 	return errors.Join(err, out.Flush())

@@ -30,7 +30,7 @@ type serveOptions struct {
 	Listen    string   `json:"listen" help:"address and port to listen at"`
 	Precision string   `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
 	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
-	Draft     string   `json:"draft" help:"guess replies by ngram, or by a small model: the same ones, faster"`
+	Draft     string   `json:"draft" help:"guess replies by ngram, mtp or a small model: the same ones, faster"`
 	Keys      string   `json:"keys" help:"file of API keys, which hippo key writes; without it all are let in"`
 	Share     bool     `json:"share_cache" help:"let all keys share the prompt cache, and so guess others' texts"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`

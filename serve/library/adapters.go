@@ -104,6 +104,9 @@ func adapterFiles(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if release.IsGGUF(dir) {
+		return []string{dir}, nil
+	}
 	return []string{
 		filepath.Join(dir, release.AdapterConfigFile), filepath.Join(dir, release.AdapterWeightsFile),
 	}, nil

@@ -150,19 +150,11 @@ func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dial
 		return nil, "", err
 	}
 	d.several = request.Or(q.Tools.Parallel, true) && d.choice.named == ""
-	d.Calls = callFormOf(m)
+	if err := d.setForm(m); err != nil {
+		return nil, "", err
+	}
 	in := template.Input{More: q.More}
 	if len(d.tools) > 0 {
-		switch {
-		case !UsesTools.MatchString(m.Settings.Source):
-			return nil, "", request.Invalid("tools", "found %d, want none: the chat template of %s knows no tools",
-				len(d.tools),
-				m.Name)
-		case d.Calls == nil:
-			return nil, "",
-				request.Invalid("tools", "found %d, want none: the chat template of %s does not tell in what "+
-					"form the model calls them", len(d.tools), m.Name)
-		}
 		in.Tools = q.Tools.Tools
 	}
 	messages, begins, err := q.Beginning()

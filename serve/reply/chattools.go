@@ -1,0 +1,87 @@
+package reply
+
+import (
+	"encoding/json"
+
+	"github.com/hippo-ssm/hippo/chat"
+	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// ChatTools returns the functions of a chat outside of a server. list is what tools is in a request.
+func ChatTools(list []byte, s *chat.Settings, tok tokenizer.Tokenizer) (*chat.Tools, error) {
+	var q ToolRequest
+	if err := json.Unmarshal(list, &q.Tools); err != nil {
+		return nil, request.Invalid("tools", "%s, want a list of functions", request.DescribeJSON(err))
+	}
+	d, err := &Dialog{}, error(nil)
+	if d.tools, _, err = q.read(); err != nil {
+		return nil, err
+	}
+	m := &host.Model{ModelOptions: host.ModelOptions{Name: "the model", Settings: s, Tokenizer: tok}}
+	if err := d.setForm(m); err != nil {
+		return nil, err
+	}
+	said := func(text, thought string, calls []chat.Call) (template.Message, error) {
+		return d.said(s, text, thought, calls)
+	}
+	return &chat.Tools{Functions: q.Tools, Said: said, Split: func() func(string, bool) (string, []chat.Call) {
+		splitter := d.Split()
+		return func(piece string, last bool) (text string, calls []chat.Call) {
+			x := splitter.Push(piece, last)
+			for _, c := range x.Calls {
+				calls = append(calls, chat.Call{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
+			}
+			return x.Content, calls
+		}
+	}}, nil
+}
+
+// setForm sets the form in which a model calls the tools.
+func (d *Dialog) setForm(m *host.Model) error {
+	d.Calls = callFormOf(m)
+	switch {
+	case len(d.tools) == 0:
+	case !UsesTools.MatchString(m.Settings.Source):
+		return request.Invalid("tools", "found %d, want none: the chat template of %s knows no tools", len(d.tools),
+			m.Name)
+	case d.Calls == nil:
+		return request.Invalid("tools", "found %d, want none: the chat template of %s does not tell in what form the "+
+			"model calls them", len(d.tools), m.Name)
+	}
+	return nil
+}
+
+// said is a message of the model with calls, which are text where the template does not write them.
+func (d *Dialog) said(s *chat.Settings, text, thought string, calls []chat.Call) (m template.Message, err error) {
+	type function struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	type call struct {
+		ID       string   `json:"id"`
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}
+	var all []ToolCall
+	var fields []call
+	for _, c := range calls {
+		all = append(all, ToolCall{ID: c.ID, Function: FunctionCall{c.Name, c.Arguments}})
+		fields = append(fields, call{c.ID, "function", function{c.Name, json.RawMessage(c.Arguments)}})
+	}
+	if !writesCalls.MatchString(s.Source) {
+		text, fields = text+d.Calls.text(all), nil
+	}
+	data, err := json.Marshal(struct {
+		Role      string `json:"role"`
+		Content   string `json:"content"`
+		Reasoning string `json:"reasoning_content,omitempty"`
+		Calls     []call `json:"tool_calls,omitempty"`
+	}{host.AssistantRole, text, thought, fields})
+	if err == nil {
+		err = m.UnmarshalJSON(data)
+	}
+	return m, err
+}
