@@ -152,8 +152,8 @@ var house = []layer{
 		"generate/sample model tokenizer internal/brief", ""},
 	{"serve/reply", "serve/host serve/request session chat chat/template generate generate/constrain tokenizer", ""},
 	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
-	{"serve/ollama", "serve/reply serve/host serve/request session chat generate internal/brief", ""},
 	{"serve/anthropic", "serve/reply serve/host serve/request chat generate", ""},
+	{"serve/ollama", "serve/reply serve/host serve/request session chat generate internal/brief", ""},
 	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate " +
 		"generate/sample model tokenizer", ""},
 	{"serve/rows", "serve/request", ""},

@@ -142,7 +142,8 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 			Message: "the API key is none of this server's",
 		}
 		if !ok {
-			e.Message = "there is no API key in the request: want the header Authorization: Bearer KEY or X-Api-Key: KEY"
+			e.Message = "there is no API key in the request: want the header Authorization: Bearer KEY " +
+				"or X-Api-Key: KEY"
 		}
 		return e
 	}

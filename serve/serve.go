@@ -1,6 +1,6 @@
 // Package serve serves models over HTTP, with the endpoints of OpenAI, Anthropic, Ollama and evaluation harnesses. A
-// Server is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The packages below
-// it host the models and implement the dialects.
+// Server is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The packages
+// below it host the models and implement the dialects.
 package serve
 
 import (

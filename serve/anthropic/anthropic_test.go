@@ -212,7 +212,7 @@ func TestSampled(t *testing.T) {
 		m := servetest.Post[anthropic.Message](s, messages,
 			`{"max_tokens":400,"seed":3,"messages":[{"role":"user","content":"a"}],`+
 				`"tool_choice":`+choice+`,"tools":[`+tool("f")+`,`+tool("stop")+`]}`)
-		if b := m.Content[0]; b.Type != "tool_use" || want != "" && b.Name != want || string(b.Input) != `{"x": true}` &&
+		if b := m.Content[0]; b.Type != "tool_use" || want != "" && b.Name != want ||
 			string(b.Input) != `{"x":true}` || *m.StopReason != "tool_use" {
 			t.Errorf("%s: got %s", choice, servetest.Quoted(t, m))
 		}
@@ -239,19 +239,21 @@ func TestPrompt(t *testing.T) {
 		{`"messages":[` + user + `]`, "<user>Hi\n<assistant>"},
 		{`"system":"Be.","messages":[` + user + `]`, "<system>Be.\n<user>Hi\n<assistant>"},
 		{`"system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=1; cch=7f2ab;"},` +
-			`{"type":"text","text":"Be."},{"type":"text","text":"Do.","cache_control":{"type":"ephemeral","ttl":"1h"}}],` +
-			`"messages":[` + user + `]`, "<system>Be.\nDo.\n<user>Hi\n<assistant>"},
+			`{"type":"text","text":"Be."},{"type":"text","text":"Do.",` +
+			`"cache_control":{"type":"ephemeral","ttl":"1h"}}],"messages":[` + user + `]`,
+			"<system>Be.\nDo.\n<user>Hi\n<assistant>"},
 		{`"messages":[` + user + `,{"role":"user","content":[{"type":"text","text":"there","citations":null}]}]`,
 			"<user>Hi\nthere\n<assistant>"},
-		{`"messages":[` + user + `,{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"x"},` +
-			`{"type":"text","text":"I "},{"type":"text","text":"look."},` +
+		{`"messages":[` + user + `,{"role":"assistant","content":[` +
+			`{"type":"thinking","thinking":"Hm.","signature":"x"},{"type":"text","text":"I "},` +
+			`{"type":"text","text":"look."},` +
 			`{"type":"tool_use","id":"a","name":"weather","input":{"city":"Oslo"}},` +
 			`{"type":"tool_use","id":"b","name":"stop","input":{}}]},{"role":"user","content":[` +
 			`{"type":"tool_result","tool_use_id":"b","is_error":true,"content":"no"},` +
 			`{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"wet"},` +
 			`{"type":"text","text":"cold","cache_control":{"type":"ephemeral"}}]},{"type":"text","text":"And?"}]}]`,
-			"<user>Hi\n<assistant>[Hm.]" + `a weather {"city": "Oslo"} b stop {} I look.` + "\n<tool stop>Error:\nno\n" +
-				"<tool weather>wet\ncold\n<user>And?\n<assistant>"},
+			"<user>Hi\n<assistant>[Hm.]" + `a weather {"city": "Oslo"} b stop {} I look.` + "\n" +
+				"<tool stop>Error:\nno\n<tool weather>wet\ncold\n<user>And?\n<assistant>"},
 		{`"messages":[` + user + `,{"role":"assistant","content":"Wel"}]`, "<user>Hi\n<assistant>Wel"},
 		{`"thinking":{"type":"enabled","budget_tokens":2},"messages":[` + user + `]`,
 			"<user>Hi\n<assistant><think>medium<think>"},
@@ -259,8 +261,8 @@ func TestPrompt(t *testing.T) {
 			"<user>Hi\n<assistant><think>max<think>"},
 		{`"thinking":{"type":"disabled"},"output_config":{"effort":"max"},"messages":[` + user + `]`,
 			"<user>Hi\n<assistant>"},
-		{`"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"},` +
-			`"eager_input_streaming":true}],"messages":[` + user + `]`,
+		{`"tools":[{"name":"f","description":"d","input_schema":{"type":"object"},` +
+			`"cache_control":{"type":"ephemeral"},"eager_input_streaming":true}],"messages":[` + user + `]`,
 			`[{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}]` +
 				`call as <tool_call>{"name": ..., "arguments": ...}</tool_call>` + "\n<user>Hi\n<assistant>"},
 	} {
@@ -281,6 +283,7 @@ func TestRefused(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(thinker)
 	const user = `{"role":"user","content":"Hi"}`
+	const hi = `,"messages":[` + user + `]`
 	inside := func(block string) string {
 		return `"messages":[` + user + `,{"role":"user","content":[` + block + `]}]`
 	}
@@ -296,8 +299,8 @@ func TestRefused(t *testing.T) {
 		`"messages":[` + user + `,{"role":"tool","content":"a"}]`:           `messages: 1: role: found \"tool\"`,
 		`"messages":[{"role":"user","content":7}]`:                          "messages: 0: found 7, want a string or a",
 		`"messages":[{"role":"user","content":[{"type":"text","text":7}]}]`: "block 0: text: found a JSON number",
-		inside(`{"type":"image","source":{"type":"url","url":"http://a"}}`): `messages: 1: content: block 0: found the ` +
-			`type \"image\", which the models do not read: want text or tool_result`,
+		inside(`{"type":"image","source":{"type":"url","url":"http://a"}}`): `messages: 1: content: block 0: found ` +
+			`the type \"image\", which the models do not read: want text or tool_result`,
 		inside(`{"type":"document","source":{}}`):                               `found the type \"document\"`,
 		inside(`{"type":"thinking","thinking":"a"}`):                            `found the type \"thinking\"`,
 		of(`{"type":"redacted_thinking","data":"a"}`):                           `want text, thinking or tool_use`,
@@ -308,28 +311,28 @@ func TestRefused(t *testing.T) {
 		inside(`{"type":"tool_result"}`):                                        "tool_use_id: found none",
 		`"messages":[` + user + `,` + call + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a",` +
 			`"content":[{"type":"image"}]}]}]`: `block 0: content: block 0: found the type \"image\"`,
-		of(`{"type":"tool_use","id":"a","name":"f","input":[]}`):                    "input: found []",
-		of(`{"type":"tool_use","id":"a","name":"","input":{}}`):                     "name: found",
-		of(`{"type":"tool_use","name":"f","input":{}}`):                             "id: found none",
-		`"messages":[` + user + `,` + call + `]`:                                    "messages: found an assistant's message",
-		`"thinking":{"type":"between_tools"},"messages":[` + user + `]`:             `found the type \"between_tools\"`,
-		`"thinking":{"type":"enabled"},"messages":[` + user + `]`:                   "budget_tokens: found 0",
-		`"thinking":{"type":"enabled","budget_tokens":9},"messages":[` + user + `]`: "budget_tokens: found 9, want fewer",
-		`"thinking":{"type":"adaptive","display":"all"},"messages":[` + user + `]`:  "display: found",
-		`"tools":[{"name":"f"}],"messages":[` + user + `]`:                          "tools: element 0: input_schema: found",
-		`"tools":[{"type":"web_search_20260209","name":"web_search"}],"messages":[` + user + `]`: `tools: element 0: ` +
+		of(`{"type":"tool_use","id":"a","name":"f","input":[]}`): "input: found []",
+		of(`{"type":"tool_use","id":"a","name":"","input":{}}`):  "name: found",
+		of(`{"type":"tool_use","name":"f","input":{}}`):          "id: found none",
+		`"messages":[` + user + `,` + call + `]`:                 "found an assistant's message",
+		`"thinking":{"type":"between_tools"}` + hi:               `found the type \"between_tools\"`,
+		`"thinking":{"type":"enabled"}` + hi:                     "budget_tokens: found 0",
+		`"thinking":{"type":"enabled","budget_tokens":9}` + hi:   "budget_tokens: found 9, want fewer",
+		`"thinking":{"type":"adaptive","display":"all"}` + hi:    "display: found",
+		`"tools":[{"name":"f"}]` + hi:                            "tools: element 0: input_schema: found",
+		`"tools":[{"type":"web_search_20260209","name":"web_search"}]` + hi: `tools: element 0: ` +
 			`found the type \"web_search_20260209\"`,
-		`"tools":[{"name":"f","input_schema":{},"defer_loading":true}],"messages":[` + user + `]`: "defer_loading: found",
-		`"tool_choice":{"type":"tool"},"messages":[` + user + `]`:                                 "tool_choice: found",
-		`"tool_choice":{"type":"tool","name":"g"},` + weather + `,"messages":[` + user + `]`:      "tool_choice: found",
-		`"tool_choice":{"type":"any"},"messages":[` + user + `]`:                                  "tool_choice: found",
-		`"output_config":{"format":{"type":"xml"}},"messages":[` + user + `]`:                     "output_config: format",
-		`"stop_sequences":[""],"messages":[` + user + `]`:                                         "stop_sequences: found",
-		`"temperature":-1,"messages":[` + user + `]`:                                              "temperature: found",
-		`"max_tokens":-1,"messages":[` + user + `]`:                                               "max_tokens: found",
-		`"max_tokens":null,"messages":[` + user + `]`:                                             "max_tokens: found none",
-		`"container":"c","messages":[` + user + `]`:                                               "container: found",
-		`"mcp_servers":[{"type":"url"}],"messages":[` + user + `]`:                                "mcp_servers: found",
+		`"tools":[{"name":"f","input_schema":{},"defer_loading":true}]` + hi: "defer_loading: found",
+		`"tool_choice":{"type":"tool"}` + hi:                                 "tool_choice: found",
+		`"tool_choice":{"type":"tool","name":"g"},` + weather + `` + hi:      "tool_choice: found",
+		`"tool_choice":{"type":"any"}` + hi:                                  "tool_choice: found",
+		`"output_config":{"format":{"type":"xml"}}` + hi:                     "output_config: format",
+		`"stop_sequences":[""]` + hi:                                         "stop_sequences: found",
+		`"temperature":-1` + hi:                                              "temperature: found",
+		`"max_tokens":-1` + hi:                                               "max_tokens: found",
+		`"max_tokens":null` + hi:                                             "max_tokens: found none",
+		`"container":"c"` + hi:                                               "container: found",
+		`"mcp_servers":[{"type":"url"}]` + hi:                                "mcp_servers: found",
 	} {
 		if !strings.Contains(fields, "max_tokens\"") {
 			fields = `"max_tokens":5,` + fields

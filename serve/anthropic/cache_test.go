@@ -40,8 +40,9 @@ func TestCacheUsage(t *testing.T) {
 		}
 		u := servetest.Decode[anthropic.Message](t, data).Usage
 		all := length(body)
+		said := fmt.Sprintf("cached=%d, read=%d", u.CacheRead, all-u.CacheRead)
 		if sum := u.Input + u.CacheRead + u.CacheCreation; sum != all ||
-			!strings.HasPrefix(h.Get("X-Hippo-Cache"), fmt.Sprintf("cached=%d, read=%d", u.CacheRead, all-u.CacheRead)) {
+			!strings.HasPrefix(h.Get("X-Hippo-Cache"), said) {
 			t.Errorf("%+v is %d tokens, want %d; %s", u, sum, all, h.Get("X-Hippo-Cache"))
 		}
 		return u

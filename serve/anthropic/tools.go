@@ -78,6 +78,6 @@ func (t *toolChoice) mode() (json.RawMessage, error) {
 	case t.Type == "tool" && t.Name != "":
 		return request.JSON(map[string]string{"type": "function", "name": t.Name}), nil
 	}
-	return nil, request.Invalid("tool_choice", "found the type %.40q and the name %.40q, want auto, any, none, or tool "+
-		"and a name", t.Type, t.Name)
+	return nil, request.Invalid("tool_choice", "found the type %.40q and the name %.40q, want auto, any, none, or "+
+		"tool and a name", t.Type, t.Name)
 }

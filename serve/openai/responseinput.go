@@ -178,7 +178,8 @@ func (item *inputFields) call() (reply.ToolCall, error) {
 	case item.CallID == "":
 		return reply.ToolCall{}, errors.New("call_id: found none, want one")
 	case !reply.ToolName.MatchString(item.Name):
-		return reply.ToolCall{}, fmt.Errorf("name: found %.70q, want 1 to 128 letters, digits, dots, _ and -", item.Name)
+		return reply.ToolCall{}, fmt.Errorf("name: found %.140q, want 1 to 128 letters, digits, dots, _ and -",
+			item.Name)
 	case len(arguments) > 0 && (arguments[0] != '{' || !json.Valid(arguments)):
 		return reply.ToolCall{}, fmt.Errorf("arguments: found %s, want a JSON object", request.Shorten(arguments))
 	}
