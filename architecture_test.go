@@ -152,14 +152,16 @@ var house = []layer{
 		"generate/sample model tokenizer internal/brief", ""},
 	{"serve/reply", "serve/host serve/request session chat chat/template generate generate/constrain tokenizer", ""},
 	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
+	{"serve/anthropic", "serve/reply serve/host serve/request chat generate", ""},
 	{"serve/ollama", "serve/reply serve/host serve/request session chat generate internal/brief", ""},
 	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate " +
 		"generate/sample model tokenizer", ""},
 	{"serve/rows", "serve/request", ""},
 	{"serve/views", "serve/sessions explain explain/figure explain/influence explain/lens explain/memory " +
 		"explain/paths explain/surprise data", ""},
-	{"serve", "serve/openai serve/ollama serve/sessions serve/rows serve/reply serve/host serve/records " +
-		"serve/request serve/batch session session/store internal/origin", "github.com/prometheus/client_golang"},
+	{"serve", "serve/openai serve/anthropic serve/ollama serve/sessions serve/rows serve/reply serve/host " +
+		"serve/records serve/request serve/batch session session/store internal/origin",
+		"github.com/prometheus/client_golang"},
 	{"internal/testkit/servetest", "serve serve/openai serve/sessions serve/rows serve/host serve/batch " +
 		"explain/figure fit session session/store chat chat/template generate generate/sample model nn tokenizer " +
 		"tokenizer/bpe tokenizer/gguf internal/testkit/toymodel", ""}, // for tests

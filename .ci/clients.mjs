@@ -1,4 +1,4 @@
-// What npm's clients see of hippo serve: node clients.mjs openai|ollama ADDRESS [KEY]. .ci/npm-clients starts the server.
+// What npm's clients see of hippo serve: node clients.mjs openai|anthropic|ollama ADDRESS [KEY]. .ci/npm-clients starts the server.
 import assert from 'node:assert/strict'
 
 const [which, address, key] = process.argv.slice(2)
@@ -174,6 +174,47 @@ if (which === 'openai') {
 			if (e.type === 'response.output_text.delta') text += e.delta
 		}
 		assert.ok(text.length > 0)
+	})
+} else if (which === 'anthropic') {
+	const { default: Anthropic, AuthenticationError, BadRequestError, NotFoundError } = await import('@anthropic-ai/sdk')
+	const c = new Anthropic({ baseURL: address, apiKey: key, maxRetries: 0 })
+	const cached = { type: 'ephemeral' }
+	const q = {
+		model: 'tiny', max_tokens: 12, temperature: 0, messages: [{ role: 'user', content: 'Call me' }],
+		system: [{ type: 'text', text: 'Be brief. '.repeat(30), cache_control: cached }],
+	}
+
+	step('models', async () => {
+		for await (const m of c.models.list()) assert.equal(m.display_name, 'tiny')
+		assert.equal((await c.models.retrieve('tiny')).type, 'model')
+	})
+	step('messages', async () => {
+		const a = await c.messages.create(q)
+		const runner = c.messages.stream(q)
+		let text = ''
+		runner.on('text', (delta) => (text += delta))
+		const whole = await runner.finalMessage()
+		assert.equal(text, a.content[0].text)
+		assert.deepEqual(whole.content, a.content)
+		assert.equal(whole.stop_reason, 'max_tokens')
+		const prompt = (u) => u.input_tokens + u.cache_read_input_tokens + u.cache_creation_input_tokens
+		const { input_tokens } = await c.messages.countTokens({ model: 'tiny', messages: q.messages, system: q.system })
+		assert.deepEqual([prompt(a.usage), prompt(whole.usage), whole.usage.cache_read_input_tokens], Array(3).fill(input_tokens))
+		const stop = a.content[0].text.slice(3, 5)
+		const b = await c.messages.create({ ...q, stop_sequences: [stop] })
+		assert.deepEqual([b.stop_reason, b.stop_sequence], ['stop_sequence', stop])
+	})
+	step('a reply of a schema', async () => {
+		const schema = { type: 'object', required: ['big'], properties: { big: { type: 'boolean' } }, additionalProperties: false }
+		const a = await c.messages.create({ ...q, max_tokens: 150, output_config: { format: { type: 'json_schema', schema } } })
+		assert.equal(typeof JSON.parse(a.content[0].text).big, 'boolean')
+	})
+	step('errors', async () => {
+		const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'aGk=' } }
+		await assert.rejects(c.messages.create({ ...q, messages: [{ role: 'user', content: [image] }] }), (e) =>
+			e instanceof BadRequestError && e.requestID?.length > 0 && /image/.test(e.message))
+		await assert.rejects(c.messages.create({ ...q, model: 'claude' }), NotFoundError)
+		await assert.rejects(new Anthropic({ baseURL: address, apiKey: 'none', maxRetries: 0 }).messages.create(q), AuthenticationError)
 	})
 } else {
 	const { Ollama } = await import('ollama')

@@ -166,6 +166,9 @@ func (w *Writer) flush(text []byte) []byte {
 // End is why the sequence has ended, "" while it continues.
 func (w *Writer) End() string { return w.end }
 
+// Stopped is the stop string that has ended the sequence, "" for another end.
+func (w *Writer) Stopped() string { return w.stop.Stop() }
+
 // Fresh returns the ids drawn since its last call.
 func (w *Writer) Fresh() []int32 {
 	ids := w.fresh

@@ -327,10 +327,21 @@ func TestBodiesDoNotGrow(t *testing.T) {
 		"a long model":   `{"model":"` + strings.Repeat("é", 2<<20) + `"}`,
 		"broken utf-8":   `{"prompt":"a","stop":"` + strings.Repeat("\xff", 2<<20) + `"}`,
 		"another's body": strings.Repeat("a=b&", 2<<20),
+
+		"Anthropic's messages": `{"max_tokens":1,"messages":[` + strings.Repeat(`{},`, 2<<20) + `{}]}`,
+		"Anthropic's blocks": `{"max_tokens":1,"messages":[{"role":"user","content":[` + strings.Repeat(`{},`, 2<<20) +
+			`{}]}]}`,
+		"Anthropic's results": `{"max_tokens":1,"messages":[{"role":"user","content":[` +
+			strings.Repeat(`{"type":"tool_result","content":[`, 1<<12) + strings.Repeat("]}", 1<<12) + `]}]}`,
+		"Anthropic's tools":  `{"max_tokens":1,"messages":[],"tools":[` + strings.Repeat(`{},`, 2<<20) + `{}]}`,
+		"Anthropic's system": `{"max_tokens":1,"system":[` + strings.Repeat(`{},`, 2<<20) + `{}]}`,
 	} {
 		path := "/v1/completions"
-		if name == "messages" {
+		switch {
+		case name == "messages":
 			path = "/v1/chat/completions"
+		case strings.HasPrefix(name, "Anthropic's"):
+			path = "/v1/messages"
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

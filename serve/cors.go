@@ -17,7 +17,7 @@ func (s *Server) shares(c *answering, origin string) bool {
 	}
 	c.shared = true
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After, X-Ratelimit-Limit-Requests, "+
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Retry-After, X-Ratelimit-Limit-Requests, "+
 		"X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests, X-Ratelimit-Limit-Tokens, "+
 		"X-Ratelimit-Remaining-Tokens, X-Ratelimit-Reset-Tokens")
 	return true

@@ -10,6 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/anthropic"
 	"github.com/hippo-ssm/hippo/serve/ollama"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/serve/reply"
@@ -74,6 +75,10 @@ func TestRepliesEndWhereChatsDo(t *testing.T) {
 	r := servetest.Post[openai.Response](s, "/v1/responses", `{"input":"Call me","max_output_tokens":40,`+sampling+"}")
 	if check("a response", r.Output[0].Content[0].Text, "stop"); r.Status != openai.ResponseCompleted {
 		t.Errorf("the response is %s", r.Status)
+	}
+	n := servetest.Post[anthropic.Message](s, "/v1/messages", body+"}")
+	if check("a message", *n.Content[0].Text, "stop"); *n.StopReason != "end_turn" || n.StopSequence != nil {
+		t.Errorf("the message ends by %s", *n.StopReason)
 	}
 	messages := servetest.Decode[[]reply.Message](t, []byte(`[{"role":"user","content":"Call me"}]`))
 	prompt, err := reply.ChatText(t.Context(), s.Model, "", messages)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/anthropic"
 	"github.com/hippo-ssm/hippo/serve/ollama"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/serve/reply"
@@ -25,6 +26,7 @@ func foreignOf(session string) (bodies map[string]string, tables map[string]requ
 		"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}],"max_completion_tokens":1`,
 		"/v1/completions":      `"prompt":"a","max_tokens":1`,
 		"/v1/responses":        `"input":"a","max_output_tokens":1`,
+		"/v1/messages":         `"max_tokens":1,"messages":[{"role":"user","content":"a"}]`,
 		"/v1/embeddings":       `"input":"a"`,
 		"/tokenize":            `"prompt":"a"`,
 		"/api/chat":            `"messages":[{"role":"user","content":"a"}],"options":{"num_predict":1},"stream":false`,
@@ -32,9 +34,12 @@ func foreignOf(session string) (bodies map[string]string, tables map[string]requ
 		"/api/embed":           `"input":"a"`,
 		"/api/pull":            `"model":"org/model"`,
 		"options of /api":      `"num_predict":1`,
+
+		"/v1/messages/count_tokens": `"messages":[{"role":"user","content":"a"}]`,
 	}
 	tables = openai.Foreign()
 	maps.Copy(tables, ollama.Foreign())
+	maps.Copy(tables, anthropic.Foreign())
 	if session != "" {
 		bodies["/v1/sessions/{id}/generate"] = `"max_tokens":1`
 	}
@@ -213,10 +218,15 @@ func TestManyItemsWithin(t *testing.T) {
 		`{"messages":[{"role":"user",` + many(`"a":0`) + `}]}`:                                "messages",
 		`{"messages":[],"structured_outputs":{"choice":[` + many(`"a"`) + `]}}`:               "structured_outputs",
 	} {
-		status, _, data := s.Do(http.MethodPost, "/v1/chat/completions", body)
-		if status != http.StatusBadRequest || !strings.Contains(string(data), param+": found ") ||
-			!strings.Contains(string(data), "want at most 262144") {
-			t.Errorf("%.60s: status %d, %s", body, status, data)
+		for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {
+			if path == "/v1/messages" && param == "structured_outputs" {
+				continue
+			}
+			status, _, data := s.Do(http.MethodPost, path, body)
+			if status != http.StatusBadRequest || !strings.Contains(string(data), param+": found ") ||
+				!strings.Contains(string(data), "want at most 262144") {
+				t.Errorf("%s %.60s: status %d, %s", path, body, status, data)
+			}
 		}
 	}
 }

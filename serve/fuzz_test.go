@@ -40,6 +40,13 @@ func FuzzBodies(f *testing.F) {
 			`{"type":"function_call_output","call_id":"c","output":"é"}],"text":{"format":{"type":"json_object"}}}`},
 		{"/v1/responses", `{"input":"a","stream":true,"tool_choice":"none","reasoning":{"effort":"low"},` +
 			`"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`},
+		{"/v1/messages", `{"max_tokens":2,"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],` +
+			`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
+			`{"type":"thinking","thinking":"h"},{"type":"tool_use","id":"c","name":"f","input":{}}]},` +
+			`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","is_error":true,` +
+			`"content":[{"type":"text","text":"é"}]}]}],"thinking":{"type":"adaptive"}}`},
+		{"/v1/messages/count_tokens", `{"messages":[{"role":"user","content":"a"}],"tool_choice":{"type":"any"},` +
+			`"tools":[{"name":"f","input_schema":{"type":"object"}}]}`},
 		{"/v1/batches", `{"input_file_id":"file-A","endpoint":"/v1/embeddings","completion_window":"24h",` +
 			`"metadata":{"a":"b"}}`},
 	} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/internal/origin"
+	"github.com/hippo-ssm/hippo/serve/anthropic"
 	"github.com/hippo-ssm/hippo/serve/ollama"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/serve/request"
@@ -34,12 +35,16 @@ func (s *Server) by(by *http.ServeMux) http.Handler {
 // respond responds to a request with a route of a mux.
 func (s *Server) respond(w http.ResponseWriter, r *http.Request, by *http.ServeMux) {
 	c := &answering{Call: request.NewCall(w, r, requestID(r), &s.shared)}
-	fail := openai.Fail
-	if strings.HasPrefix(r.URL.Path, "/api/") {
-		fail = ollama.Fail
-	}
 	h := w.Header()
 	h.Set("X-Request-Id", c.ID)
+	fail := openai.Fail
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/api/"):
+		fail = ollama.Fail
+	case anthropic.Speaks(r):
+		fail = anthropic.Fail
+		h.Set("Request-Id", c.ID)
+	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
@@ -126,12 +131,8 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 	if c.Admin = len(ring.keys) == 0; c.Admin || scope == "" {
 		return nil
 	}
-	scheme, secret, _ := strings.Cut(c.Request.Header.Get("Authorization"), " ")
-	ok := strings.EqualFold(scheme, "Bearer")
-	if !ok {
-		secret = ""
-	}
-	key := findKey(ring.keys, strings.TrimSpace(secret))
+	secret, ok := secretOf(c.Request)
+	key := findKey(ring.keys, secret)
 	if line := lineOf(c.Request.Context()); line != nil { // checked when the batch was created
 		key = keyNamed(ring.keys, line.owner)
 	}
@@ -141,7 +142,8 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 			Message: "the API key is none of this server's",
 		}
 		if !ok {
-			e.Message = "there is no API key in the request: want the header Authorization: Bearer KEY"
+			e.Message = "there is no API key in the request: want the header Authorization: Bearer KEY " +
+				"or X-Api-Key: KEY"
 		}
 		return e
 	}
@@ -169,6 +171,16 @@ func (s *Server) allowedKey(c *request.Call, scope Scope) error {
 	c.Allowance = l
 	return l.takeRequest(c.Header(), (scope == ScopeCompletions || scope == ScopePredict) &&
 		c.Request.Method == http.MethodPost)
+}
+
+// secretOf returns the secret of a request, and whether there is one. Anthropic's clients have a header of their own.
+func secretOf(r *http.Request) (secret string, ok bool) {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(secret), true
+	}
+	secret = r.Header.Get("X-Api-Key")
+	return secret, secret != ""
 }
 
 // allowedOrigin refuses requests that a browser sends for pages of other sites: those with an origin that the server

@@ -1,6 +1,6 @@
-// Package serve serves models over HTTP, with the endpoints of OpenAI, of Ollama and of evaluation harnesses. A Server
-// is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The packages below it
-// host the models and implement the dialects.
+// Package serve serves models over HTTP, with the endpoints of OpenAI, Anthropic, Ollama and evaluation harnesses. A
+// Server is an http.Handler: it has the routes, API keys, limits, metrics and TLS, and opens no port. The packages
+// below it host the models and implement the dialects.
 package serve
 
 import (
@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hippo-ssm/hippo/serve/anthropic"
 	"github.com/hippo-ssm/hippo/serve/batch"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/ollama"
@@ -103,6 +104,7 @@ type Server struct {
 	Files     *openai.Files
 	models    *openai.Models
 	Sessions  *sessions.Handler
+	Anthropic *anthropic.Handler
 	ollama    *ollama.Handler
 	Rows      *rows.Handler
 
@@ -153,12 +155,12 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 		Queue:     o.Queue,
 		QueueWait: o.QueueWait, Views: o.Views, ViewTime: o.ViewTime, Log: o.Log,
 	})
-	s.ollama = ollama.New(replies, o.Version)
+	s.Anthropic, s.ollama = anthropic.New(replies), ollama.New(replies, o.Version)
 	s.models = &openai.Models{Host: s.Host}
 	for _, p := range o.Predictors {
-		s.models.Others = append(s.models.Others, openai.Model{
-			ID: p.Name, Object: "model", Created: p.Made.Unix(), OwnedBy: "hippo", Loaded: true, Predict: p.About,
-		})
+		about := openai.NewModel(p.Name, p.Made)
+		about.Loaded, about.Predict = true, p.About
+		s.models.Others = append(s.models.Others, about)
 	}
 	s.Files = &openai.Files{ReadTimeout: o.ReadTimeout, Allowed: s.allowedLine}
 	if err := s.SetKeys(o.Keys); err != nil {
@@ -246,6 +248,8 @@ func (s *Server) endpoints() []route {
 		{"GET /v1/models/{name...}", ScopeModels, s.models.Show},
 		{"POST /v1/completions", ScopeCompletions, s.texts.Completions},
 		{"POST /v1/chat/completions", ScopeCompletions, s.texts.ChatCompletions},
+		{"POST /v1/messages", ScopeCompletions, s.Anthropic.Messages},
+		{"POST /v1/messages/count_tokens", ScopeCompletions, s.Anthropic.CountTokens},
 		{"POST /v1/responses", ScopeCompletions, s.Responses.Create},
 		{"GET /v1/responses/{id}", ScopeCompletions, s.Responses.Show},
 		{"DELETE /v1/responses/{id}", ScopeCompletions, s.Responses.Delete},

@@ -78,7 +78,7 @@ func (b *bank) restart() {
 }
 
 // cacheWords are what a response says of the cache.
-var cacheWords = regexp.MustCompile(`"(cached_tokens|cache_miss)":("[^"]*"|\d+)`)
+var cacheWords = regexp.MustCompile(`"(cached_tokens|cache_miss|cache_(?:read|creation)_input_tokens)":("[^"]*"|\d+)`)
 
 // seen is what a client sees of the cache when it sends a text: what the response says of it, and the number of tokens
 // that the model reads, which is the time to the first token.
@@ -116,8 +116,10 @@ var textEndpoints = map[string][2]string{
 	"completions": {"/v1/completions", `{"prompt":%q,"max_tokens":1}`},
 	"a stream": {"/v1/completions",
 		`{"prompt":%q,"max_tokens":1,"stream":true,"stream_options":{"include_usage":true}}`},
-	"scores":          {"/v1/completions", `{"prompt":%q,"max_tokens":1,"echo":true,"logprobs":1}`},
-	"chat":            {"/v1/chat/completions", `{"messages":[{"role":"user","content":%q}],"max_tokens":1}`},
+	"scores": {"/v1/completions", `{"prompt":%q,"max_tokens":1,"echo":true,"logprobs":1}`},
+	"chat":   {"/v1/chat/completions", `{"messages":[{"role":"user","content":%q}],"max_tokens":1}`},
+	"messages": {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"text","text":%q,` +
+		`"cache_control":{"type":"ephemeral"}}]}],"max_tokens":1}`},
 	"responses":       {"/v1/responses", `{"input":%q,"max_output_tokens":1}`},
 	"sessions":        {"/v1/sessions", `{"text":%q}`},
 	"Ollama generate": {"/api/generate", `{"prompt":%q,"stream":false,"raw":true,"options":{"num_predict":1}}`},

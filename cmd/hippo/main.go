@@ -88,7 +88,7 @@ func newRoot() *cobra.Command {
 arXiv:2212.14052), its hybrids with attention, Mamba and their relatives. One static binary, no Python.`,
 		Example: `  hippo train                                  # learn English from Moby Dick, in minutes
   hippo generate runs/tiny "Call me"           # continue a text
-  hippo serve runs/tiny                        # serve it over HTTP, as OpenAI and Ollama do
+  hippo serve runs/tiny                        # serve it over HTTP, as OpenAI, Anthropic and Ollama do
   hippo explain influence runs/tiny "Call me Ishmael" --open
   hippo pull state-spaces/mamba-130m-hf        # fetch a published model`,
 		SilenceUsage:  true,

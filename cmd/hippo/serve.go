@@ -89,7 +89,7 @@ func newServe() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "serve [MODEL...]",
-		Short: "Answer requests over HTTP, as OpenAI and Ollama do",
+		Short: "Answer requests over HTTP, as OpenAI, Anthropic and Ollama do",
 		Long: `Answer requests over HTTP with models: folders, .gguf files, or the names of published models. Clients of
 OpenAI's interface use it unchanged at http://127.0.0.1:8080/v1, and evaluation harnesses score with it; docs/server.md
 lists every endpoint. In a browser the address shows a page to talk with the models. A model is called by the last part

@@ -3,6 +3,7 @@ module github.com/hippo-ssm/hippo/internal/clients
 go 1.26.0
 
 require (
+	github.com/anthropics/anthropic-sdk-go v1.27.1
 	github.com/hippo-ssm/hippo v0.0.0
 	github.com/ollama/ollama v0.17.4
 	github.com/openai/openai-go/v3 v3.96.0
@@ -38,6 +39,7 @@ require (
 	go.yaml.in/yaml/v2 v2.4.2 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/image v0.30.0 // indirect
+	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	gonum.org/v1/gonum v0.17.0 // indirect

@@ -14,11 +14,19 @@ import (
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/serve"
 	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// newCaller is a client of a server whose model knows tools, and thinks if it is asked to.
+// newCaller is a client of newThinker's server.
 func newCaller(t *testing.T) openai.Client {
+	t.Helper()
+	return openai.NewClient(option.WithBaseURL(newThinker(t)+"/v1"), option.WithAPIKey("any"), option.WithMaxRetries(0))
+}
+
+// newThinker is the address of a server whose model knows tools, and thinks if it is asked to.
+func newThinker(t *testing.T) string {
 	t.Helper()
 	c := model.DefaultConfig()
 	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.DState = 16, 256, "h3,attention", 2, 8
@@ -35,8 +43,14 @@ func newCaller(t *testing.T) openai.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	texts, err := store.New(t.Context(), store.Options{
+		Model: net, Identity: session.Identify(net, tokenizer.Bytes()), Memory: 64 << 20,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, err := serve.New(serve.Options{}, host.NewModel(host.ModelOptions{
-		Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes(),
+		Name: "tiny", Net: net, Tokenizer: tokenizer.Bytes(), Texts: texts,
 		Settings: &chat.Settings{Source: source, Template: parsed},
 	}))
 	if err != nil {
@@ -44,7 +58,7 @@ func newCaller(t *testing.T) openai.Client {
 	}
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
-	return openai.NewClient(option.WithBaseURL(web.URL+"/v1"), option.WithAPIKey("any"), option.WithMaxRetries(0))
+	return web.URL
 }
 
 // city is what the tests ask for.

@@ -10,6 +10,7 @@ import (
 // Cached describes what was cached of a prompt before it was read.
 type Cached struct {
 	Tokens int
+	Kept   int    // after it was read
 	Miss   string // why not more; "" where all was there
 }
 
@@ -18,10 +19,11 @@ var unstored = Cached{Miss: "nothing is kept"}
 
 // cachedOf converts the result of a store.
 func cachedOf(f *store.Found) Cached {
-	if f.Miss.Reason == store.Whole {
-		return Cached{Tokens: f.Cached}
+	c := Cached{Tokens: f.Cached, Kept: f.Kept}
+	if f.Miss.Reason != store.Whole {
+		c.Miss = f.Miss.String()
 	}
-	return Cached{f.Cached, f.Miss.String()}
+	return c
 }
 
 // cacheHeader reports in a response how much of a prompt was cached, and why not more.

@@ -196,7 +196,7 @@ func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
 		return err
 	}
 	if q.chats {
-		q.job.Ended = q.job.ReadAhead(q.dialog)
+		q.job.Ended = q.job.ReadAhead(q.dialog, false)
 	}
 	ids := q.dialog.IDs
 	q.split = q.dialog.Split()

@@ -78,7 +78,7 @@ func (s *Texts) ChatCompletions(c *request.Call) error {
 	if err := s.prepareChat(&q, c); err != nil {
 		return err
 	}
-	return s.Reply(c, &q, q.Stream)
+	return s.Reply(c, &q, q.Stream, request.SSEFailed)
 }
 
 // prepareChat checks a request and prepares its job.
@@ -131,7 +131,7 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 		return err
 	}
 	q.job.Options, q.job.Prompts = o, [][]int32{ids}
-	q.job.Ended = q.job.ReadAhead(q.dialog)
+	q.job.Ended = q.job.ReadAhead(q.dialog, false)
 	q.frame = ChatCompletion{ID: "chatcmpl-" + rand.Text(), Created: time.Now().Unix(), Model: m.Name}
 	return nil
 }

@@ -63,7 +63,7 @@ func (s *Texts) Completions(c *request.Call) error {
 	if err := s.prepare(&q, c); err != nil {
 		return err
 	}
-	return s.Reply(c, &q, q.Stream)
+	return s.Reply(c, &q, q.Stream, request.SSEFailed)
 }
 
 // prepare checks a request and prepares its job.

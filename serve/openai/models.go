@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"time"
+
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/request"
 )
@@ -11,7 +13,7 @@ type Models struct {
 	Others []Model // not language models
 }
 
-// Model is OpenAI's description of a model, and whether it is loaded.
+// Model is the description of a model that OpenAI and Anthropic have, and whether it is loaded.
 type Model struct {
 	ID        string `json:"id"`
 	Object    string `json:"object"`
@@ -20,11 +22,23 @@ type Model struct {
 	MaxLength int    `json:"max_model_len,omitempty"` // of a loaded model
 	Loaded    bool   `json:"loaded"`
 	Predict   any    `json:"predict,omitempty"` // of a Predictor: its description
+
+	Type        string    `json:"type"` // these are Anthropic's
+	DisplayName string    `json:"display_name"`
+	CreatedAt   time.Time `json:"created_at"`
+}
+
+// NewModel describes a model by its name and date.
+func NewModel(name string, created time.Time) Model {
+	return Model{
+		ID: name, Object: "model", Created: created.Unix(), OwnedBy: "hippo", Type: "model", DisplayName: name,
+		CreatedAt: created.UTC().Truncate(time.Second),
+	}
 }
 
 // object describes a model.
 func objectOf(info host.ModelInfo, loaded []host.Loaded) Model {
-	o := Model{ID: info.Name, Object: "model", Created: info.Modified.Unix(), OwnedBy: "hippo"}
+	o := NewModel(info.Name, info.Modified)
 	for _, l := range loaded {
 		if l.Name == info.Name {
 			o.Loaded, o.MaxLength = true, l.Model.Net.MaxLength()
@@ -41,12 +55,18 @@ func (s *Models) List(c *request.Call) error {
 	list := struct {
 		Object string  `json:"object"`
 		Data   []Model `json:"data"`
-	}{"list", []Model{}}
+		First  string  `json:"first_id"` // these are Anthropic's
+		Last   string  `json:"last_id"`
+		More   bool    `json:"has_more"`
+	}{Object: "list", Data: []Model{}}
 	loaded := s.Host.Loaded()
 	for _, info := range all {
 		list.Data = append(list.Data, objectOf(info, loaded))
 	}
 	list.Data = append(list.Data, s.Others...)
+	if n := len(list.Data); n > 0 {
+		list.First, list.Last = list.Data[0].ID, list.Data[n-1].ID
+	}
 	return c.JSON(list)
 }
 

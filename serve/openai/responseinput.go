@@ -20,13 +20,8 @@ type drafts []draft
 
 // draft is a message for the template. A reply of several items (reasoning, text, calls) is one message.
 type draft struct {
-	Role      string           `json:"role"`
-	Content   string           `json:"content"`
-	Reasoning string           `json:"reasoning_content,omitempty"`
-	Calls     []reply.ToolCall `json:"tool_calls,omitempty"`
-	Answers   string           `json:"tool_call_id,omitempty"` // the call that it is the output of
-	Name      string           `json:"name,omitempty"`         // of the called function
-	thoughts  []string         // the parts of Reasoning
+	reply.Draft
+	thoughts []string // the parts of Reasoning
 }
 
 // Types of items.
@@ -38,10 +33,7 @@ const (
 	itemReference = "item_reference"
 )
 
-const (
-	inputForms = "a string or a list of items"
-	toolRole   = "tool"
-)
+const inputForms = "a string or a list of items"
 
 func (q *responseInput) UnmarshalJSON(data []byte) error {
 	if request.IsText(data) {
@@ -66,7 +58,8 @@ func (q *responseInput) UnmarshalJSON(data []byte) error {
 }
 
 // drafts returns the messages of the items. refer returns the item that the reference at an index names.
-func (q responseInput) drafts(refer func(at int, id string) (inputFields, error)) (all drafts, err error) {
+func (q responseInput) drafts(refer func(at int, id string) (inputFields, error)) (out []reply.Draft, err error) {
+	var all drafts
 	var thoughts []string // of the following reply
 	for i, item := range q {
 		if item.refers() {
@@ -78,11 +71,11 @@ func (q responseInput) drafts(refer func(at int, id string) (inputFields, error)
 			return nil, request.Invalid("input", "%d: %v", i, err)
 		}
 	}
-	for i := range all {
-		d := &all[i]
-		d.Reasoning, d.thoughts = strings.Join(d.thoughts, ""), nil
+	for _, d := range all {
+		d.Reasoning = strings.Join(d.thoughts, "")
+		out = append(out, d.Draft)
 	}
-	return all, nil
+	return out, nil
 }
 
 // inputFields are the fields of an item of any type.
@@ -113,7 +106,7 @@ func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
 	case itemCall:
 		call, err := item.call()
 		if n := len(*q); n == 0 || (*q)[n-1].Role != host.AssistantRole {
-			*q = append(*q, draft{Role: host.AssistantRole})
+			*q = append(*q, draft{Draft: reply.Draft{Role: host.AssistantRole}})
 		}
 		d := &(*q)[len(*q)-1]
 		d.thoughts = append(d.thoughts, thoughts...)
@@ -124,7 +117,7 @@ func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
 		if err == nil && item.CallID == "" {
 			err = errors.New("call_id: found none, want that of a call")
 		}
-		*q = append(*q, draft{Role: toolRole, Content: text, Answers: item.CallID})
+		*q = append(*q, draft{Draft: reply.Draft{Role: reply.ToolRole, Content: text, Answers: item.CallID}})
 		return nil, err
 	}
 	return nil, fmt.Errorf("found an item of the type %.40q, want %s, %s, %s, %s or %s", item.Type, itemMessage,
@@ -185,81 +178,14 @@ func (item *inputFields) call() (reply.ToolCall, error) {
 	case item.CallID == "":
 		return reply.ToolCall{}, errors.New("call_id: found none, want one")
 	case !reply.ToolName.MatchString(item.Name):
-		return reply.ToolCall{}, fmt.Errorf("name: found %.70q, want 1 to 64 letters, digits, dots, _ and -", item.Name)
+		return reply.ToolCall{}, fmt.Errorf("name: found %.140q, want 1 to 128 letters, digits, dots, _ and -",
+			item.Name)
 	case len(arguments) > 0 && (arguments[0] != '{' || !json.Valid(arguments)):
 		return reply.ToolCall{}, fmt.Errorf("arguments: found %s, want a JSON object", request.Shorten(arguments))
 	}
 	return reply.ToolCall{
 		ID: item.CallID, Type: "function", Function: reply.FunctionCall{Name: item.Name, Arguments: string(arguments)},
 	}, nil
-}
-
-// messages returns the messages for the template. An output of a function gets the function's name from its call, which
-// may be in an earlier response.
-func (q drafts) messages(before []reply.Message) (all []reply.Message, err error) {
-	names, sought := map[string]string{}, false
-	for i := range q {
-		d := q[i]
-		if d.Answers != "" && !sought {
-			sought = true
-			for _, m := range before {
-				if m.Role() == host.AssistantRole {
-					noteCalls(names, m.Calls())
-				}
-			}
-		}
-		if d.Answers != "" {
-			name, ok := names[d.Answers]
-			if !ok {
-				return nil, request.Invalid("input", "found an output of the call %.60q, want one of a call before it",
-					d.Answers)
-			}
-			d.Name = name
-		}
-		noteCalls(names, d.Calls)
-		m, err := d.message()
-		if err != nil {
-			return nil, request.Invalid("input", "%v", err)
-		}
-		all = append(all, m)
-	}
-	return all, nil
-}
-
-func noteCalls(names map[string]string, calls []reply.ToolCall) {
-	for _, c := range calls {
-		names[c.ID] = c.Function.Name
-	}
-}
-
-// message returns the message for the template.
-func (d *draft) message() (m reply.Message, err error) {
-	if d.Reasoning == "" && len(d.Calls) == 0 && d.Answers == "" {
-		return reply.NewMessage(d.Role, d.Content), nil
-	}
-	data, err := json.Marshal(d)
-	if err != nil {
-		return m, err
-	}
-	err = m.UnmarshalJSON(data)
-	return m, err
-}
-
-// draftOf returns the draft of a message that a template received.
-func draftOf(m reply.Message) draft {
-	d := draft{Role: m.Role(), Content: m.Content()}
-	if d.Role != host.AssistantRole && d.Role != toolRole {
-		return d
-	}
-	var more struct {
-		Reasoning string `json:"reasoning_content"`
-		Answers   string `json:"tool_call_id"`
-	}
-	if data, err := json.Marshal(m.Message); err == nil && json.Unmarshal(data, &more) == nil {
-		d.Reasoning, d.Answers = more.Reasoning, more.Answers
-	}
-	d.Calls = m.Calls()
-	return d
 }
 
 // nested returns the tools of a request in the form of chat completions.

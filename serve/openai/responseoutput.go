@@ -61,8 +61,8 @@ func newPart(kind string) responsePart {
 }
 
 // reply returns the output as a message.
-func (a *Response) reply() draft {
-	d := draft{Role: host.AssistantRole}
+func (a *Response) reply() reply.Draft {
+	d := reply.Draft{Role: host.AssistantRole}
 	for _, item := range a.Output {
 		for _, p := range item.Content {
 			if item.Type == itemReasoning {
@@ -91,7 +91,7 @@ func (r *responseRecord) inputItems() []responseItem {
 		return &items[len(items)-1]
 	}
 	for _, m := range r.Input {
-		d := draftOf(m)
+		d := reply.DraftOf(m)
 		if d.Answers != "" {
 			item := add(itemOutput)
 			item.CallID, item.Output = d.Answers, &d.Content

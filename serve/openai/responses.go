@@ -152,7 +152,7 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	if q.record.Input, err = input.messages(q.record.Messages); err != nil {
+	if q.record.Input, err = reply.MessagesOf("input", input, q.record.Messages); err != nil {
 		return err
 	}
 	if q.said = len(input); q.said == 0 {
@@ -291,7 +291,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	}
 	q.object.finish(used, w.thoughts)
 	reply := q.object.reply()
-	m, err := reply.message()
+	m, err := reply.Message()
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ type Dialog struct {
 	Calls      *callForm             // nil without tools
 	tools      []tool
 	choice     toolChoice
-	several    bool          // a reply may have more than one call
+	single     bool          // a reply has at most one call
 	Thinking   chat.Thinking // where replies start
 }
 
@@ -104,7 +104,7 @@ func (d *Dialog) constrain(ctx context.Context, m *host.Model, param string, f F
 		called, perhaps := d.callPart()
 		if called != nil && (part == nil || d.choice.must()) {
 			part, param = called, "tools"
-			key = fmt.Sprint(d.Calls.open, d.choice, d.several, quotedKey(d.tools))
+			key = fmt.Sprint(d.Calls.open, d.choice, d.single, quotedKey(d.tools))
 			if perhaps {
 				d.Constraint, err = m.Constraint(ctx, param, key, part, markers())
 				return err

@@ -23,6 +23,8 @@ type Job struct {
 
 	Call *request.Call     // its response gets a header that reports what was cached of a single prompt
 	Plan []session.Segment // of a single prompt, nil to read it as one segment
+	// Found is what was cached of the prompts that have been read, for the callbacks of Run.
+	Found UsageDetails
 	// Ended, unless it is nil, is called at the end of reply j to prompt i, before its last piece is passed on.
 	Ended func(i, j int, d Result)
 }
@@ -40,11 +42,13 @@ type Piece struct {
 	Text   string
 	Tokens []host.Token // sampled since the last piece; without log-probabilities unless they are wanted
 	End    string       // as in generate.Piece: "" before the end
+	Stop   string       // the stop string that ended it, "" for none
 }
 
 // counted counts what a job uses, and passes on what it generates, one call at a time.
 type counted struct {
 	mu       sync.Mutex
+	job      *Job
 	used     Usage
 	onPrompt func(i int, ids []host.Token)
 	onPiece  func(i, j int, p Piece)
@@ -55,7 +59,9 @@ func (c *counted) prompt(i int, ids []host.Token, found host.Cached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.used.Details.Cached += found.Tokens
+	c.used.Details.Kept += found.Kept
 	c.used.Details.Miss = found.Miss
+	c.job.Found = c.used.Details
 	c.onPrompt(i, ids)
 }
 
@@ -75,7 +81,7 @@ const sideBySide = 16
 // they are wanted; and onPiece for each piece of reply j to prompt i. Calls come one at a time.
 func (w *Job) Run(ctx context.Context, onPrompt func(i int, ids []host.Token),
 	onPiece func(i, j int, p Piece)) (Usage, error) {
-	to := &counted{onPrompt: onPrompt, onPiece: onPiece}
+	to := &counted{job: w, onPrompt: onPrompt, onPiece: onPiece}
 	err := together(ctx, len(w.Prompts), func(ctx context.Context, i int) error {
 		return w.prompt(ctx, i, to)
 	})
@@ -189,7 +195,7 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 				}
 			}
 			if len(text) > 0 || end != "" {
-				to.piece(i, j, Piece{string(text), fresh, end})
+				to.piece(i, j, Piece{string(text), fresh, end, writer.Stopped()})
 				fresh = nil
 			}
 			return id, end == "", nil
@@ -198,13 +204,23 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 }
 
 // ReadAhead returns the value of Job.Ended that reads ahead in a dialog. It reads the reply as the client will send it:
-// without the reasoning. After function calls it reads nothing, since their results are unknown.
-func (w *Job) ReadAhead(dialog *Dialog) func(i, j int, d Result) {
+// with its reasoning if clients send that back. After function calls it reads nothing, since their results are unknown.
+func (w *Job) ReadAhead(dialog *Dialog, reasoning bool) func(i, j int, d Result) {
 	return func(_, j int, d Result) {
 		reply := dialog.Split().Push(d.Text, true)
-		if j < host.ReadAheadReplies && len(reply.Calls) == 0 {
-			w.Model.ReadAhead(w.Client, w.Call.Scope,
-				host.WithMessage(dialog.Input, host.AssistantRole, dialog.begins+reply.Content))
+		if j >= host.ReadAheadReplies || len(reply.Calls) > 0 {
+			return
 		}
+		draft := Draft{Role: host.AssistantRole, Content: dialog.begins + reply.Content}
+		if reasoning {
+			draft.Reasoning = reply.Reasoning
+		}
+		m, err := draft.Message()
+		if err != nil {
+			return // not reached: it consists of texts
+		}
+		in := dialog.Input
+		in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m.Message)
+		w.Model.ReadAhead(w.Client, w.Call.Scope, in)
 	}
 }

@@ -92,8 +92,9 @@ type replying interface {
 	Send(ctx context.Context, to *request.Queue) error
 }
 
-// Reply admits a request and responds to it, at once or as a stream of events.
-func (s *Service) Reply(c *request.Call, q replying, streams bool) error {
+// Reply admits a request and responds to it, at once or as a stream of events. An error in a stream is an event that
+// failed returns.
+func (s *Service) Reply(c *request.Call, q replying, streams bool, failed func(*request.Error) []byte) error {
 	if err := c.Enter(s.Admit); err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (s *Service) Reply(c *request.Call, q replying, streams bool) error {
 	if streams {
 		return c.Stream("text/event-stream", func(ctx context.Context, to *request.Queue) error {
 			return q.Send(ctx, to)
-		}, request.SSEFailed)
+		}, failed)
 	}
 	response, err := q.Respond(c)
 	if err != nil {
@@ -120,6 +121,7 @@ type Usage struct {
 
 type UsageDetails struct {
 	Cached int `json:"cached_tokens"`
+	Kept   int `json:"-"` // of the prompts, cached now
 	// Miss is why no more was cached, for a request with one prompt.
 	Miss string `json:"cache_miss,omitempty"`
 }

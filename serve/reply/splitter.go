@@ -81,6 +81,10 @@ func (s *Splitter) step(text string, last bool, out *Delta) bool {
 		s.held = strings.TrimLeft(s.held, " \n")
 		s.trim = s.held == ""
 	}
+	if s.Called > 0 && s.d.single { // what follows the only call is left out
+		s.held = ""
+		return false
+	}
 	if s.inCalls {
 		return s.calls(text, last, out)
 	}
@@ -120,7 +124,9 @@ func (s *Splitter) calls(text string, last bool, out *Delta) bool {
 		s.lead, s.told = "", true
 		return true
 	}
-	s.lead = ""
+	if s.lead = ""; s.d.single {
+		calls = calls[:min(1, len(calls))]
+	}
 	for i := range calls {
 		index := s.Called
 		calls[i].Index = &index

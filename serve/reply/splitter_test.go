@@ -34,6 +34,10 @@ func TestSplit(t *testing.T) {
 		{"objects", "Sure.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\"}}\n</tool_call>\n" +
 			`<tool_call>{"name":"g","arguments":"{\"b\":1}"}</tool_call>`,
 			"", "Sure.\n", `f{"a": "</tool_call>"} g{"b":1} `, Dialog{Calls: forms[callObjects]}},
+		{"one call", "Sure.<tool_call>{\"name\": \"f\"}</tool_call> or <tool_call>{\"name\": \"g\"}</tool_call>.", "",
+			"Sure.", "f{} ", Dialog{Calls: forms[callObjects], single: true}},
+		{"one call of a list", `[TOOL_CALLS][{"name":"f"},{"name":"g"}]`, "", "", "f{} ",
+			Dialog{Calls: forms[callList], single: true}},
 		{"no object", "<tool_call>nothing</tool_call>!", "", "<tool_call>nothing</tool_call>!", "",
 			Dialog{Calls: forms[callObjects]}},
 		{"an object that is cut", `<tool_call>{"name":`, "", `<tool_call>{"name":`, "",

@@ -47,7 +47,7 @@ const (
 // maxTools is the maximum number of functions in a request.
 const maxTools = 128
 
-var ToolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var ToolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // must reports whether a reply must be a call.
 func (c toolChoice) must() bool { return c.mode == choiceRequired }
@@ -72,7 +72,7 @@ func (q *ToolRequest) read() (all []tool, choice toolChoice, err error) {
 		c.That(t.Type == "" || t.Type == "function", "tools", "element %d: found the type %.40q, want function", i,
 			t.Type)
 		c.That(ToolName.MatchString(t.Function.Name), "tools",
-			"element %d: found the name %.70q, want 1 to 64 letters, digits, _, - and .", i, t.Function.Name)
+			"element %d: found the name %.70q, want 1 to 128 letters, digits, _, - and .", i, t.Function.Name)
 		if p := t.Function.Parameters; len(p) == 0 || string(p) == "null" {
 			t.Function.Parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 		}
@@ -149,7 +149,7 @@ func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dial
 	if d.tools, d.choice, err = q.Tools.read(); err != nil {
 		return nil, "", err
 	}
-	d.several = request.Or(q.Tools.Parallel, true) && d.choice.named == ""
+	d.single = !request.Or(q.Tools.Parallel, true) || d.choice.named != ""
 	if err := d.setForm(m); err != nil {
 		return nil, "", err
 	}
@@ -200,7 +200,7 @@ func (d *Dialog) callPart() (part constrain.Part, perhaps bool) {
 		}
 		ways = append(ways, d.Calls.call(t.Function.Name, schema))
 	}
-	calls := d.Calls.all(constrain.Either(ways...), d.several)
+	calls := d.Calls.all(constrain.Either(ways...), !d.single)
 	if d.choice.must() {
 		return constrain.Sequence(constrain.Space(), constrain.Literal(d.Calls.open), calls), false
 	}

@@ -14,6 +14,8 @@ type Found struct {
 	Snapshot *session.Snapshot
 	// Cached is the position of Snapshot: the number of ids that need not be read.
 	Cached int
+	// Kept is the number of ids that another call would find: Cached, or more after Open has read on.
+	Kept int
 	// LogProbs are the log-probabilities of the first ids, NaN if unknown. They may extend beyond Cached.
 	LogProbs []float32
 	// Miss explains why the store has no more.
@@ -123,7 +125,7 @@ func (s *Store) find(ctx context.Context, r *reading, keys []key, most int) *Fou
 	if loaded {
 		s.stats.Loads++
 	}
-	if f.Cached > 0 {
+	if f.Kept = f.Cached; f.Cached > 0 {
 		s.stats.Hits++
 	}
 	switch {

@@ -187,7 +187,9 @@ func (t *turn) readTo(ctx context.Context, to int, score bool) error {
 			t.note(at)
 			logp = t.logp[:at]
 		}
-		t.store.put(ctx, t.r.until(at), t.keys, logp, false, session.Take(t.session))
+		if t.store.put(ctx, t.r.until(at), t.keys, logp, false, session.Take(t.session)) {
+			t.found.Kept = at
+		}
 		t.release(at)
 	}
 	return err

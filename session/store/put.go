@@ -38,18 +38,15 @@ func keyAt(r *reading, keys []key, position int) key {
 	return keys[i]
 }
 
-// put is Put. Marks loaded from the bucket evict only marks that are stored there, so that a lookup does not wait for
-// writes.
+// put is Put, and reports whether all marks are stored. Marks loaded from the bucket evict only marks that are stored
+// there, so that a lookup does not wait for writes.
 func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32, loaded bool,
-	marks ...*session.Snapshot) {
+	marks ...*session.Snapshot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	need := func() int64 { return textSize(r, logp, len(marks)) + s.marks.fresh(marks) }
 	if !s.makeRoom(ctx, need, loaded) {
-		if !loaded {
-			s.writeThrough(ctx, r, keys, logp, marks)
-		}
-		return
+		return !loaded && s.writeThrough(ctx, r, keys, logp, marks)
 	}
 	w := s.tree.root(s.origin).follow(r)
 	s.tree.grow(&w, r)
@@ -69,6 +66,7 @@ func (s *Store) put(ctx context.Context, r *reading, keys []key, logp []float32,
 		s.tree.settle(n)
 	}
 	s.writeAhead()
+	return true
 }
 
 // writeAhead writes marks to the bucket when little memory is free or can be freed at once, so that later requests need
@@ -250,13 +248,14 @@ func (n *node) logProbs() []float32 {
 	return w.logProbs()
 }
 
-// writeThrough writes marks that do not fit in memory. It releases the lock meanwhile.
-func (s *Store) writeThrough(ctx context.Context, r *reading, keys []key, logp []float32, marks []*session.Snapshot) {
+// writeThrough writes marks that do not fit in memory, and reports whether all are. It releases the lock meanwhile.
+func (s *Store) writeThrough(ctx context.Context, r *reading, keys []key, logp []float32,
+	marks []*session.Snapshot) bool {
 	if s.o.Bucket == nil {
 		s.stats.Lost += len(marks)
-		return
+		return false
 	}
-	before := none
+	before, all := none, true
 	for _, m := range marks {
 		k := keyAt(r, keys, m.Position)
 		s.mu.Unlock()
@@ -267,9 +266,11 @@ func (s *Store) writeThrough(ctx context.Context, r *reading, keys []key, logp [
 		s.mu.Lock()
 		if err != nil {
 			s.stats.Lost++
+			all = false
 			continue
 		}
 		s.stats.Writes++
 		before = k.id()
 	}
+	return all
 }
