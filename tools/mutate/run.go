@@ -10,10 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -128,63 +126,6 @@ func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool
 	return err == nil, cpu, buf.Bytes()
 }
 
-// cover runs every test alone and returns, for each mutant, the tests that reach it.
-func (s *subject) cover(ctx context.Context, folder string, o options, say func(string, ...any)) (
-	reach map[int][]*test, err error) {
-	packages, most := o.tests, limits{time.Hour, time.Hour}
-	if o.quick > 0 {
-		most.cpu = time.Duration(o.quick * float64(time.Second))
-	}
-	covering, err := s.build(filepath.Join(folder, "cover"), true, packages)
-	if err != nil {
-		return nil, err
-	}
-	mutants, err := s.build(filepath.Join(folder, "mutants"), false, packages)
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := regexp.Compile(o.run)
-	if err != nil {
-		return nil, fmt.Errorf("--run: %w", err)
-	}
-	reach = map[int][]*test{}
-	hits := filepath.Join(folder, "hits")
-	for i, b := range covering {
-		names, err := exec.CommandContext(ctx, b.path, "-test.list", "^(Test|Fuzz|Example)").Output()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", packages[i], err)
-		}
-		for _, name := range strings.Fields(string(names)) {
-			if !wanted.MatchString(name) {
-				continue
-			}
-			os.Remove(hits)
-			start := time.Now()
-			ok, cpu, out := b.run(ctx, "^"+name+"$", "HIPPO_MUTANT_HITS="+hits, most)
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			if o.quick > 0 && cpu > most.cpu {
-				continue
-			}
-			if !ok {
-				say("%s: %s fails without a mutant and is left out\n%s", packages[i], name, out[max(0, len(out)-500):])
-				continue
-			}
-			t := &test{binary: mutants[i], name: name, cpu: cpu, wall: time.Since(start)}
-			lines, _ := os.ReadFile(hits) // none if no mutant was reached
-			for _, line := range strings.Fields(string(lines)) {
-				n, err := strconv.Atoi(line)
-				if err != nil {
-					return nil, err
-				}
-				reach[n] = append(reach[n], t)
-			}
-		}
-	}
-	return reach, nil
-}
-
 // kill runs the tests that reach a mutant, those first which are likely to fail soon, until one does. It returns its
 // name, or nothing.
 func kill(ctx context.Context, number int, tests []*test) (by string, err error) {
@@ -206,8 +147,9 @@ func kill(ctx context.Context, number int, tests []*test) (by string, err error)
 		for _, t := range batch {
 			names = append(names, t.name)
 		}
+		// others may have the processor: what computes too long uses up its CPU time, what waits that of the clock
 		ok, _, out := batch[0].run(ctx, "^("+strings.Join(names, "|")+")$",
-			fmt.Sprintf("HIPPO_MUTANT=%d", number), limits{3*total.cpu + 2*time.Second, 5*total.wall + 20*time.Second})
+			fmt.Sprintf("HIPPO_MUTANT=%d", number), limits{3*total.cpu + 2*time.Second, 10*total.wall + time.Minute})
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}
