@@ -1,12 +1,20 @@
 package fit
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"math"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/task"
+	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/labelled"
 )
 
 // TestFolder: the folder of a run is named by the task, the first file and the targets, in signs that any system takes.
@@ -89,5 +97,145 @@ func TestSame(t *testing.T) {
 		if got := fmt.Sprint(err); got != want && (err != nil || want != "") {
 			t.Errorf("found %q, want %q", got, want)
 		}
+	}
+}
+
+// waves are settings for a small network, and their data: 120 hours of a wave.
+func waves(t *testing.T, change func(c *Config)) Config {
+	t.Helper()
+	var at []float64
+	for i := range 120 {
+		at = append(at, float64(i))
+	}
+	lines := strings.Split(hours(at...), "\n")
+	for i := range at {
+		lines[i+1] = fmt.Sprintf("%s,%.3f", strings.Split(lines[i+1], ",")[0], 5+math.Sin(float64(i)))
+	}
+	dir := t.TempDir()
+	c := DefaultConfig()
+	c.Data, c.Out = []string{filepath.Join(dir, "w.csv")}, filepath.Join(dir, "run")
+	if err := os.WriteFile(c.Data[0], []byte(strings.Join(lines, "\n")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c.Task, c.Target, c.Horizon, c.Lookback, c.Season = Forecast, []string{"x"}, 4, 8, 6
+	c.Model.Layers, c.Model.DModel, c.Model.DState, c.Log = "s4d*1", 4, 4, "off"
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+// TestTrial: what is to be trained is prepared as for a run and told, and nothing stays.
+func TestTrial(t *testing.T) {
+	for _, base := range []string{"linear", "last"} {
+		c := waves(t, func(c *Config) { c.Base = base })
+		var told Start
+		var notes []string
+		failed := errors.New("enough")
+		before, _ := filepath.Glob(filepath.Join(os.TempDir(), "hippo-trial-*"))
+		err := Trial(context.Background(), c, nil, Events{Start: func(s Start) { told = s },
+			Note: func(text string) { notes = append(notes, text) }},
+			func(w *labelled.Work, loop *train.Training) error {
+				if w.Net.NumParams() != told.Params || loop.Steps() != 0 {
+					t.Errorf("found %d parameters and %d updates", w.Net.NumParams(), loop.Steps())
+				}
+				return failed
+			})
+		after, _ := filepath.Glob(filepath.Join(os.TempDir(), "hippo-trial-*"))
+		if !errors.Is(err, failed) || !slices.Equal(before, after) {
+			t.Errorf("found %v, and %v are left", err, after)
+		}
+		// Of 84 rows to train on, 18 to choose by and 18 to test, forecasts of 4 from the 8 rows before.
+		if told.Rows != 120 || told.Series != 1 || told.Params == 0 || told.Windows != [3]int{73, 15, 15} ||
+			told.Resumed != 0 || (told.Plan.Linear != nil) != (base == "linear") {
+			t.Errorf("told %+v", told)
+		}
+		want := []string{"column t is the time of a row", "the data is divided in time: the first rows of each series " +
+			"are the training part, the last the test part (0.7,0.15,0.15)"}
+		if !slices.Equal(notes, want) {
+			t.Errorf("found the notes %q, want %q", notes, want)
+		}
+	}
+	do := func(*labelled.Work, *train.Training) error { return nil }
+	if err := Trial(context.Background(), waves(t, nil), nil, Events{}, do); err != nil {
+		t.Errorf("without listeners: %v", err)
+	}
+	for want, change := range map[string]func(c *Config){
+		"levels: found":         func(c *Config) { c.Levels = "2" },
+		"no such file":          func(c *Config) { c.Data = []string{"none.csv"} },
+		`w.csv: target: found`:  func(c *Config) { c.Target = []string{"y"} },
+		"w.csv: found 120 rows": func(c *Config) { c.Lookback = 100 },
+		"w.csv: the test part":  func(c *Config) { c.Split = "0.8,0.18,0.02" },
+	} {
+		err := Trial(context.Background(), waves(t, change), nil, Events{}, do)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("found %v, want %q", err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := Trial(ctx, waves(t, nil), nil, Events{}, do); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: found %v", err)
+	}
+}
+
+// TestFinishedRun: the result of a run that has ended is returned, for the same settings alone; a result that cannot be
+// read is no reason to write another.
+func TestFinishedRun(t *testing.T) {
+	c := waves(t, nil)
+	done := &Result{Config: c, Rows: 77}
+	if err := errors.Join(os.MkdirAll(c.Out, 0o777), done.write(c.Out)); err != nil {
+		t.Fatal(err)
+	}
+	run := func(change func(c *Config)) (*Result, error) {
+		other := c
+		change(&other)
+		return Run(context.Background(), other, io.MultiReader(), Events{})
+	}
+	if res, err := run(func(*Config) {}); err != nil || res.Rows != 77 {
+		t.Errorf("found %+v, %v", res, err)
+	}
+	_, err := run(func(c *Config) { c.Horizon = 5 })
+	if want := "found the result of a run with other settings: horizon: 4 -> 5; remove it"; err == nil ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("found %v, want %q", err, want)
+	}
+	if err := os.WriteFile(filepath.Join(c.Out, ResultFile), []byte("{"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(func(*Config) {}); err == nil || !strings.Contains(err.Error(), ResultFile) {
+		t.Errorf("of a damaged result: found %v", err)
+	}
+	if _, err := run(func(c *Config) { c.Data = nil }); err == nil || !strings.Contains(err.Error(), "data: found none") {
+		t.Errorf("without data: found %v", err)
+	}
+}
+
+// TestInterrupted: a run that is interrupted before its first update can be gone on with by the same settings alone,
+// which may have another folder's name and memory.
+func TestInterrupted(t *testing.T) {
+	c := waves(t, func(c *Config) { c.Epochs = 1 })
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := Run(ctx, c, nil, Events{Step: func(train.Progress) { cancel() }})
+	if !errors.Is(err, ErrInterrupted) {
+		t.Fatalf("found %v", err)
+	}
+	other := c
+	other.Season = 7
+	_, err = Run(context.Background(), other, nil, Events{})
+	if want := "found an unfinished run with other settings: season: 6 -> 7; remove it"; err == nil ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("found %v, want %q", err, want)
+	}
+	other.Season, other.Use = 6, "none"
+	_, err = Run(context.Background(), other, nil, Events{})
+	if err == nil {
+		t.Error("an unknown contender is taken")
+	}
+	ctx, cancel = context.WithCancel(context.Background())
+	resumed := -1
+	_, err = Run(ctx, c, nil, Events{Start: func(s Start) { resumed = s.Resumed; cancel() }})
+	if resumed != 1 || !errors.Is(err, ErrInterrupted) {
+		t.Errorf("resumed at update %d, %v, want 1 and an interruption", resumed, err)
 	}
 }

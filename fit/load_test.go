@@ -3,8 +3,12 @@ package fit
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/table"
 )
 
 // shown is a frame in lines: the task, the sequences with their groups and rows, the columns, the step, and notes.
@@ -40,13 +44,12 @@ func shown(f *frame) string {
 	return strings.Join(append([]string{text}, f.notes...), "; ")
 }
 
-// hours is a table of numbers at some hours of the first days of 1970.
+// hours is a table of numbers at some hours after the start of 1970.
 func hours(at ...float64) string {
 	var b strings.Builder
 	b.WriteString("t,x\n")
 	for i, h := range at {
-		whole, part := math.Modf(h)
-		fmt.Fprintf(&b, "1970-01-%02d %02d:%02d,%d.5\n", 1+int(whole)/24, int(whole)%24, int(math.Round(60*part)), i)
+		fmt.Fprintf(&b, "%s,%d.5\n", time.Unix(int64(math.Round(3600*h)), 0).UTC().Format(time.DateTime), i)
 	}
 	return b.String()
 }
@@ -142,6 +145,11 @@ func TestLoad(t *testing.T) {
 			"forecast: /0[[0.5]@0 [1.5]@1 [2.5]@4 [3.5]@5 [4.5]@6 [5.5]@7]; step 1 irregular; " +
 				"column t is the time of a row; " +
 				"rows are not evenly spaced: the logarithm of the time since the row before is an input (--dt)"},
+		"a gap of the third step": {hours(0, 1, 2, 5), forecast,
+			"forecast: /0[[0.5]@0 [1.5]@1 [2.5]@2 [-]@3 [-]@4 [3.5]@5]; step 1 irregular; " +
+			"column t is the time of a row; " +
+			"2 rows are missing between others and count as rows without values; " +
+			"rows are not evenly spaced: the logarithm of the time since the row before is an input (--dt)"},
 		"no whole gap": {hours(0, 1, 2, 3, 5.5, 6.5), forecast,
 			"forecast: /0[[0.5]@0 [1.5]@1 [2.5]@2 [3.5]@3 [4.5]@5.5 [5.5]@6.5]; step 1 irregular; " +
 				"column t is the time of a row; " +
@@ -163,6 +171,129 @@ func TestLoad(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%q: found\n%q\nwant\n%q", name, got, c.want)
+		}
+	}
+}
+
+// TestGaps: rows are put where whole steps are missing in a series that is to be forecast, at most ten thousand at once,
+// within a hundredth of the step or, of days of a clock, an hour; not where rows are months.
+func TestGaps(t *testing.T) {
+	at := func(step, gap float64) (all []float64) {
+		for _, x := range []float64{0, 1, 2, 3, 4, 4 + gap, 5 + gap} {
+			all = append(all, step*x)
+		}
+		return all
+	}
+	local := func(c *Config) { c.Zone = "Europe/Berlin" }
+	for _, c := range []struct {
+		hours  []float64
+		change func(c *Config)
+		added  int
+	}{
+		{at(1, 1), nil, 0}, {at(1, 2), nil, 1}, {at(1, 3.029), nil, 2}, {at(1, 2.971), nil, 2}, {at(1, 3.031), nil, 0},
+		{at(1, 2.969), nil, 0}, {at(1, 10_000), nil, 9999}, {at(1, 10_001), nil, 0}, {at(27*24, 2), nil, 1},
+		{at(28*24, 2), nil, 0}, {at(24, 2), nil, 1}, {at(24, 2+1./24), nil, 0}, {at(24, 2+1./24), local, 1},
+		{at(24, 2-1./24), local, 1}, {at(24, 2+1.01/24), local, 0}, {at(23.9, 2+1/23.9), local, 0},
+	} {
+		f := readText(t, hours(c.hours...), func(cfg *Config) {
+			cfg.Task, cfg.Horizon, cfg.Lookback = Forecast, 1, 1
+			if c.change != nil {
+				c.change(cfg)
+			}
+		})
+		if got := f.rows.n - len(c.hours); got != c.added {
+			t.Errorf("at %v: %d rows are put in, want %d", c.hours, got, c.added)
+		}
+		step := (c.hours[1] - c.hours[0]) * 3600
+		for i := 5; i < 5+c.added; i++ {
+			row := f.rows.row(i)
+			if want := f.plan.time(f.rows.row(4)) + float64(i-4)*step; row[0] == row[0] || math.Abs(f.plan.time(row)-
+				want) > 1 {
+				t.Fatalf("at %v: row %d is %v at %v, want nothing at %v", c.hours, i, row, f.plan.time(row), want)
+			}
+		}
+	}
+}
+
+// TestFindStep: the step is the median of the times between rows; they are irregular if more than a fiftieth of them is
+// off by more than a fifth of it.
+func TestFindStep(t *testing.T) {
+	for _, c := range []struct {
+		usual, off int
+		by         float64
+		irregular  bool
+	}{{49, 1, 13, false}, {48, 1, 13, true}, {48, 1, 12, false}, {48, 1, 8, false}, {48, 1, 7, true}} {
+		for _, timed := range []bool{true, false} {
+			p := &Plan{}
+			if timed {
+				p.Time = &table.Column{}
+			}
+			l := &loader{s: &roles{plan: p}, steps: append(slices.Repeat([]float64{10}, c.usual),
+				slices.Repeat([]float64{c.by}, c.off)...)}
+			if l.findStep(); p.Step != 10 || p.Irregular != (c.irregular && timed) {
+				t.Errorf("%+v, timed %v: found the step %v, irregular %v", c, timed, p.Step, p.Irregular)
+			}
+		}
+	}
+	l := &loader{steps: make([]float64, mostApart-1)}
+	for range 3 {
+		l.addStep(1)
+	}
+	if len(l.steps) != mostApart {
+		t.Errorf("%d times are kept", len(l.steps))
+	}
+}
+
+// TestManyClasses: a target has at most a thousand classes, an input with more than 64 texts is left out.
+func TestManyClasses(t *testing.T) {
+	text := func(n int) string {
+		var b strings.Builder
+		b.WriteString("s,k,x\n")
+		for i := range n + 3 {
+			fmt.Fprintf(&b, "%d,c%d,%d.5\n", i, i%n, i)
+		}
+		return b.String()
+	}
+	class := func(c *Config) { c.Target, c.Series = []string{"k"}, "s" }
+	if f := readText(t, text(1000), class); len(f.plan.ClassNames()) != 1000 || f.plan.Levels != nil {
+		t.Errorf("found %d classes and the levels %v", len(f.plan.ClassNames()), f.plan.Levels)
+	}
+	_, err := tryText(t, text(1001), class)
+	if err == nil || !strings.Contains(err.Error(), "column k: found more than 1000 classes (c0, c1, c2, c3, c4), want") {
+		t.Errorf("of 1001 classes: %v", err)
+	}
+	for n, want := range map[int]string{64: "", 65: "column k has more than 64 different texts: it is left out"} {
+		f := readText(t, text(n), func(c *Config) { c.Target, c.Series, c.Task = []string{"x"}, "s", Regress })
+		k := slices.IndexFunc(f.plan.Columns, func(c Column) bool { return c.Name == "k" })
+		if c := f.plan.Columns[k]; c.In != (want == "") || (c.Classes != nil) != c.In || strings.Join(f.notes, "") != want ||
+			len(f.plan.Levels) != 9 {
+			t.Errorf("%d texts: found in %v, %d classes, %q", n, c.In, len(c.Classes), f.notes)
+		}
+	}
+}
+
+// TestSettled: the calendar has cycles that the training part sees twice, and a season without times is found in the
+// numbers.
+func TestSettled(t *testing.T) {
+	for n, want := range map[int]string{70: "[hour]", 69: "[]"} {
+		f := readText(t, hours(slices.Collect(func(yield func(float64) bool) {
+			for i := range n {
+				yield(float64(i))
+			}
+		})...), func(c *Config) { c.Task, c.Calendar = Next, "auto" })
+		if got := fmt.Sprint(f.plan.Calendar); got != want {
+			t.Errorf("of %d hours: the calendar is %s, want %s", n, got, want)
+		}
+	}
+	var b strings.Builder
+	b.WriteString("x\n")
+	for i := range 120 {
+		fmt.Fprintf(&b, "%.3f\n", math.Sin(2*math.Pi*float64(i)/12))
+	}
+	for task, want := range map[string]int{Forecast: 12, Next: 1} {
+		f := readText(t, b.String(), func(c *Config) { c.Task, c.Target = task, []string{"x"} })
+		if f.plan.Season != want {
+			t.Errorf("%s: the season is of %d rows, want %d", task, f.plan.Season, want)
 		}
 	}
 }
