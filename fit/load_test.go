@@ -147,9 +147,9 @@ func TestLoad(t *testing.T) {
 				"rows are not evenly spaced: the logarithm of the time since the row before is an input (--dt)"},
 		"a gap of the third step": {hours(0, 1, 2, 5), forecast,
 			"forecast: /0[[0.5]@0 [1.5]@1 [2.5]@2 [-]@3 [-]@4 [3.5]@5]; step 1 irregular; " +
-			"column t is the time of a row; " +
-			"2 rows are missing between others and count as rows without values; " +
-			"rows are not evenly spaced: the logarithm of the time since the row before is an input (--dt)"},
+				"column t is the time of a row; " +
+				"2 rows are missing between others and count as rows without values; " +
+				"rows are not evenly spaced: the logarithm of the time since the row before is an input (--dt)"},
 		"no whole gap": {hours(0, 1, 2, 3, 5.5, 6.5), forecast,
 			"forecast: /0[[0.5]@0 [1.5]@1 [2.5]@2 [3.5]@3 [4.5]@5.5 [5.5]@6.5]; step 1 irregular; " +
 				"column t is the time of a row; " +
@@ -175,8 +175,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestGaps: rows are put where whole steps are missing in a series that is to be forecast, at most ten thousand at once,
-// within a hundredth of the step or, of days of a clock, an hour; not where rows are months.
+// TestGaps: rows are put where whole steps are missing in a series that is to be forecast, at most ten thousand at
+// once, within a hundredth of the step or, of days of a clock, an hour; not where rows are months.
 func TestGaps(t *testing.T) {
 	at := func(step, gap float64) (all []float64) {
 		for _, x := range []float64{0, 1, 2, 3, 4, 4 + gap, 5 + gap} {
