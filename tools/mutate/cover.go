@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,7 @@ type covered struct {
 	Stopped bool          `json:"stopped,omitempty"` // it was not quick
 	Failed  bool          `json:"failed,omitempty"`
 	Mutants []int         `json:"mutants,omitempty"`
+	Parts   []string      `json:"parts,omitempty"` // its subtests
 }
 
 // cover runs every test alone and returns, for each mutant, the tests that reach it. Of a test that an earlier call ran
@@ -37,7 +39,11 @@ func (s *subject) cover(ctx context.Context, folder string, st *store, o options
 	if err != nil {
 		return nil, fmt.Errorf("--run: %w", err)
 	}
-	mutants, err := s.build(filepath.Join(folder, "mutants"), false, o.tests)
+	splits, err := regexp.Compile(cmp.Or(o.split, "^$"))
+	if err != nil {
+		return nil, fmt.Errorf("--split: %w", err)
+	}
+	mutants, err := s.build(filepath.Join(folder, "mutants"), false, o)
 	if err != nil {
 		return nil, err
 	}
@@ -62,15 +68,22 @@ func (s *subject) cover(ctx context.Context, folder string, st *store, o options
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.tests[i], err)
 		}
-		for _, name := range strings.Fields(string(names)) {
-			if !wanted.MatchString(name) {
-				continue
+		queue := slices.DeleteFunc(strings.Fields(string(names)), func(name string) bool {
+			return !wanted.MatchString(name)
+		})
+		for len(queue) > 0 {
+			name := queue[0]
+			queue = queue[1:]
+			whole, _, isPart := strings.Cut(name, "/")
+			split, most := !isPart && splits.MatchString(name), most
+			if split { // all of its parts are to be known
+				most.cpu = most.wall
 			}
-			key := hash(code, []byte(o.tests[i]), []byte(name), []byte(st.texts[i][name]))
+			key := hash(code, fmt.Append(nil, o.tests[i], name, b.short), []byte(st.texts[i][whole]))
 			c, ok := known[key]
 			if !ok || c.Stopped && c.CPU < most.cpu {
 				if covering == nil {
-					if covering, err = s.build(filepath.Join(folder, "cover"), true, o.tests); err != nil {
+					if covering, err = s.build(filepath.Join(folder, "cover"), true, o); err != nil {
 						return nil, err
 					}
 				}
@@ -81,6 +94,12 @@ func (s *subject) cover(ctx context.Context, folder string, st *store, o options
 				if err := appendLine(path, c); err != nil {
 					return nil, err
 				}
+			}
+			if split && len(c.Parts) > 0 {
+				for _, part := range c.Parts {
+					queue = append(queue, name+"/"+part)
+				}
+				continue
 			}
 			if c.Failed && !c.Stopped {
 				say("%s: %s fails without a mutant and is left out", o.tests[i], name)
@@ -101,7 +120,7 @@ func (s *subject) cover(ctx context.Context, folder string, st *store, o options
 func (b binary) reached(ctx context.Context, name, hits string, most limits) (c covered, err error) {
 	os.Remove(hits)
 	start := time.Now()
-	ok, cpu, out := b.run(ctx, "^"+name+"$", "HIPPO_MUTANT_HITS="+hits, most)
+	ok, cpu, out := b.run(ctx, patternOf(name), "HIPPO_MUTANT_HITS="+hits, most)
 	if err := ctx.Err(); err != nil {
 		return c, err
 	}
@@ -112,6 +131,12 @@ func (b binary) reached(ctx context.Context, name, hits string, most limits) (c 
 		}
 		return c, nil
 	}
+	parts := regexp.MustCompile(`(?m)^=== RUN +` + regexp.QuoteMeta(name) + `/([^/\n]+)`)
+	for _, found := range parts.FindAllSubmatch(out, -1) {
+		if part := string(found[1]); !slices.Contains(c.Parts, part) {
+			c.Parts = append(c.Parts, part)
+		}
+	}
 	lines, _ := os.ReadFile(hits) // none if no mutant was reached
 	for _, line := range strings.Fields(string(lines)) {
 		n, err := strconv.Atoi(line)
@@ -121,6 +146,15 @@ func (b binary) reached(ctx context.Context, name, hits string, most limits) (c 
 		c.Mutants = append(c.Mutants, n)
 	}
 	return c, nil
+}
+
+// patternOf is the regular expression of one test, or of a part of it.
+func patternOf(name string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	return strings.Join(parts, "/")
 }
 
 // readCovered reads what is kept of tests.

@@ -37,6 +37,8 @@ type options struct {
 	minutes float64
 	quick   float64
 	run     string
+	split   string
+	short   bool
 	files   []string
 	list    bool
 	json    bool
@@ -57,6 +59,9 @@ func main() {
 		"not stored")
 	flags.StringVar(&o.run, "run", "", "leave out tests whose names this regular expression does not match; "+
 		"survivors are not stored")
+	flags.StringVar(&o.split, "split", "", "run the subtests of tests whose names match this one by one: a mutant then "+
+		"runs those that reach it")
+	flags.BoolVar(&o.short, "short", false, "run tests as go test -short; survivors are not stored")
 	flags.StringSliceVar(&o.files, "files", nil, "only mutants of files whose names match one of these patterns, such "+
 		"as 'predict*.go'")
 	flags.BoolVar(&o.list, "list", false, "list mutants, run nothing")
@@ -170,7 +175,7 @@ func (s *subject) runAll(ctx context.Context, todo []*mutant, st *store, o optio
 				m.Status = "killed"
 			}
 		}
-		if (o.quick > 0 || o.run != "") && m.Status != "killed" {
+		if (o.quick > 0 || o.run != "" || o.short) && m.Status != "killed" {
 			continue // a test that was left out may kill it
 		}
 		if err := st.save(m); err != nil {
@@ -206,6 +211,9 @@ func (s *subject) report(all []*mutant, o options) error {
 	sum := summary{Package: s.rel(""), Tests: strings.Join(o.tests, ","), All: s.count}
 	if o.quick > 0 {
 		sum.Tests += fmt.Sprintf(" --quick %g", o.quick)
+	}
+	if o.short {
+		sum.Tests += " --short"
 	}
 	if o.run != "" {
 		sum.Tests += " --run " + o.run

@@ -87,6 +87,16 @@ func TestTwice(t *testing.T) {
 	}
 }
 
+func TestParts(t *testing.T) {
+	for _, n := range []int{0, 3} {
+		t.Run([]string{"none", "", "", "all/three"}[n], func(t *testing.T) {
+			if x := Fill(n); len(x) != n {
+				t.Error(x)
+			}
+		})
+	}
+}
+
 func TestSteps(t *testing.T) {
 	if n := Steps(8); n != 3 {
 		t.Error(n)
@@ -119,7 +129,8 @@ func TestToy(t *testing.T) {
 	write("toy/toy.go", toyCode)
 	write("toy/toy_test.go", toyTest)
 	t.Chdir(dir)
-	o := options{results: filepath.Join(dir, "results.jsonl"), record: filepath.Join(dir, "record.jsonl")}
+	o := options{results: filepath.Join(dir, "results.jsonl"), record: filepath.Join(dir, "record.jsonl"),
+		split: "^TestParts$"}
 	if err := mutate(t.Context(), "./toy", o); !errors.Is(err, errSurvivors) {
 		t.Fatalf("found the error %v, want survivors", err)
 	}
@@ -130,7 +141,7 @@ func TestToy(t *testing.T) {
 			t.Errorf("%d tests were run alone, %v, want %d", lines, err, want)
 		}
 	}
-	covered(5)
+	covered(8) // six tests, two parts of one
 	s, err := load("./toy")
 	if err != nil {
 		t.Fatal(err)
@@ -176,6 +187,10 @@ func TestToy(t *testing.T) {
 		}
 	}
 
+	if text, err := os.ReadFile(o.results); !strings.Contains(string(text), `"by":"TestParts/`) || err != nil {
+		t.Errorf("no part of a test has killed a mutant: %v", err)
+	}
+
 	// Known mutants are no survivors, and a better test kills the others.
 	write("tools/mutate/equivalent.txt", "# a comment\ntoy/toy.go\tNorm\tn < limit → *\tboth are limit\n"+
 		"toy/toy.go\tUnseen\t*\tnothing\n")
@@ -193,7 +208,7 @@ func TestSteps`, 1))
 	if err := mutate(t.Context(), "./toy", o); err != nil {
 		t.Fatal(err)
 	}
-	covered(6) // what the other tests reach is known
+	covered(9) // what the other tests reach is known
 	if _, err := os.Stat(filepath.Join(dir, "toy", "left")); err == nil {
 		t.Error("a test has left a file in the package's folder")
 	}

@@ -25,7 +25,10 @@ type test struct {
 }
 
 // binary is the program of a package's tests, the package's folder and the copy of it in which they run.
-type binary struct{ path, dir, copy string }
+type binary struct {
+	path, dir, copy string
+	short           bool // as go test -short
+}
 
 // shadow makes a tree in a folder whose entries are links to those of the module, but for the package's folder and
 // those on the path to it. It returns the place to copy the package's folder to: what a mutant writes there, such as
@@ -57,8 +60,8 @@ func shadow(folder, module, dir string) (string, error) {
 	return folder, nil
 }
 
-// build compiles the test binaries of packages with the instrumented subject into a folder.
-func (s *subject) build(folder string, covering bool, packages []string) (all []binary, err error) {
+// build compiles the test binaries of the packages o.tests with the instrumented subject into a folder.
+func (s *subject) build(folder string, covering bool, o options) (all []binary, err error) {
 	replace := map[string]string{}
 	put := func(path, name, text string) error {
 		replace[path] = filepath.Join(folder, name)
@@ -75,7 +78,7 @@ func (s *subject) build(folder string, covering bool, packages []string) (all []
 	if err = errors.Join(err, os.WriteFile(overlay, data, 0o666)); err != nil {
 		return nil, err
 	}
-	for i, p := range packages {
+	for i, p := range o.tests {
 		found, err := list[struct{ Dir string }]("-json=Dir", p)
 		if err != nil {
 			return nil, err
@@ -89,7 +92,7 @@ func (s *subject) build(folder string, covering bool, packages []string) (all []
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, binary{path, found[0].Dir, place})
+		all = append(all, binary{path, found[0].Dir, place, o.short})
 	}
 	return all, nil
 }
@@ -109,7 +112,8 @@ func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.wall)
 	defer cancel()
-	args := []string{b.path, "-test.run", pattern, "-test.failfast", "-test.timeout", "0"}
+	args := []string{b.path, "-test.run", pattern, "-test.failfast", "-test.timeout", "0", "-test.v",
+		fmt.Sprint("-test.short=", b.short)}
 	if runtime.GOOS != "windows" { // loops that do not end and take all memory
 		limit := fmt.Sprintf(`ulimit -t %d; ulimit -v 12000000; exec "$@"`, int(l.cpu.Seconds()+1))
 		args = append([]string{"sh", "-c", limit, "sh"}, args...)
@@ -137,7 +141,7 @@ func kill(ctx context.Context, number int, tests []*test) (by string, err error)
 		batch := tests[:1]
 		total := limits{batch[0].cpu, batch[0].wall}
 		for _, t := range tests[1:] { // short tests of one binary share a process
-			if t.path != batch[0].path || total.cpu+t.cpu > 200*time.Millisecond {
+			if strings.Contains(batch[0].name+t.name, "/") || t.path != batch[0].path || total.cpu+t.cpu > 200*time.Millisecond {
 				break
 			}
 			batch = tests[:len(batch)+1]
@@ -147,8 +151,12 @@ func kill(ctx context.Context, number int, tests []*test) (by string, err error)
 		for _, t := range batch {
 			names = append(names, t.name)
 		}
+		pattern := "^(" + strings.Join(names, "|") + ")$"
+		if len(batch) == 1 {
+			pattern = patternOf(names[0])
+		}
 		// others may have the processor: what computes too long uses up its CPU time, what waits that of the clock
-		ok, _, out := batch[0].run(ctx, "^("+strings.Join(names, "|")+")$",
+		ok, _, out := batch[0].run(ctx, pattern,
 			fmt.Sprintf("HIPPO_MUTANT=%d", number), limits{3*total.cpu + 2*time.Second, 10*total.wall + time.Minute})
 		if err := ctx.Err(); err != nil {
 			return "", err
