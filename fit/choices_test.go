@@ -239,3 +239,85 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("resumed at update %d, %v, want 1 and an interruption", resumed, err)
 	}
 }
+
+// TestCheck: settings at their bounds, and what is said of those beyond.
+func TestCheck(t *testing.T) {
+	for want, change := range map[string]func(c *Config){
+		"":                             func(c *Config) { c.Alarms, c.Refit, c.Task = "0.999", 1, Forecast },
+		`alarms: found "1", want`:      func(c *Config) { c.Alarms = "1" },
+		`alarms: found "0", want`:      func(c *Config) { c.Alarms = "0" },
+		`alarms: found "nan", want`:    func(c *Config) { c.Alarms = "nan" },
+		`alarms: found "often", want`:  func(c *Config) { c.Alarms = "often" },
+		"ignore: found y, which is":    func(c *Config) { c.Target, c.Ignore = []string{"x", "y"}, []string{"y"} },
+		"known: found x, which is":     func(c *Config) { c.Target, c.Known = []string{"x", "y"}, []string{"z", "x"} },
+		"refit: found 2 for the task":  func(c *Config) { c.Refit = 2 },
+		"class_weights: found":         func(c *Config) { c.ClassWeights = "x" },
+		"epochs: found -1, want":       func(c *Config) { c.Epochs = -1 },
+		"shards: found 0, want":        func(c *Config) { c.Shards = 0 },
+		"model.d_model: found -8, ":    func(c *Config) { c.Model.DModel = -8 },
+		"data: found none, want a fil": func(c *Config) { c.Data = nil },
+	} {
+		c := DefaultConfig()
+		c.Data = []string{"x.csv"}
+		change(&c)
+		if err := c.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("found %v, want %q", err, want)
+		}
+	}
+}
+
+// TestPrintImportance: a line for each of the columns that matter most, and how many more there are.
+func TestPrintImportance(t *testing.T) {
+	var none *Importance
+	var out strings.Builder
+	if err := errors.Join(none.print(&out), (&Importance{}).print(&out)); err != nil || out.Len() > 0 {
+		t.Errorf("of nothing: found %q, %v", out.String(), err)
+	}
+	im := &Importance{How: "by chance", Loss: 0.5}
+	for i := range mostPrinted {
+		im.Columns = append(im.Columns, ColumnImportance{Column: fmt.Sprint("c", i), Rise: 0.25, Deviation: 0.03,
+			Accuracy: 12.34})
+	}
+	for _, more := range []string{"", "and 2 columns that matter less, in " + ResultFile} {
+		out.Reset()
+		if err := im.print(&out); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(out.String(), "\n")
+		if lines[0] != "which column matters by chance (loss 0.5):" || strings.Count(out.String(), "0.25 ± 0.03") !=
+			mostPrinted || strings.Count(out.String(), "12.3") != mostPrinted ||
+			strings.Contains(out.String(), "matter less") != (more != "") || !strings.Contains(out.String(), more) {
+			t.Errorf("found\n%s", out.String())
+		}
+		im.Columns = append(im.Columns, ColumnImportance{}, ColumnImportance{})
+	}
+}
+
+// TestPasts: what smoothers learn from: the last rows of some series, in the units of the data, fewer series the longer
+// they are.
+func TestPasts(t *testing.T) {
+	p := &Plan{Task: Forecast, Horizon: 1, Lookback: 1, Columns: []Column{number("x", true)}}
+	p.Columns[0].Base = 100
+	for _, c := range [][3]int{{1000, 8, 6}, {3000, 5, 3}, {600, 8, 8}} { // rows, series, and those that are seen
+		var series [][][]float32
+		for s := range c[1] {
+			rows := make([][]float32, c[0])
+			for i := range rows {
+				rows[i] = []float32{float32(s*10_000 + i)}
+			}
+			series = append(series, rows)
+		}
+		f := made(t, p, series...)
+		all := f.pasts(f.newWindows(f.wholeSeries(), trainPart, 1, 0), 0)
+		if len(all) != c[2] {
+			t.Errorf("%v: %d series are seen", c, len(all))
+			continue
+		}
+		for k, s := range some(c[1], c[2]) {
+			first := float64(100 + s*10_000 + c[0] - min(c[0], smoothRows))
+			if x := all[k]; len(x) != min(c[0], smoothRows) || x[0] != first || x[len(x)-1] != float64(99+s*10_000+c[0]) {
+				t.Errorf("%v: of series %d, %d rows from %v are seen, want those from %v", c, s, len(x), x[0], first)
+			}
+		}
+	}
+}

@@ -227,6 +227,9 @@ func TestSimpleFits(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			chosen := *one.setting
+			if chosen == 0 {
+				t.Errorf("%s: no setting is chosen", c.task)
+			}
 			*one.setting = one.other
 			if ok, err := one.rival.fit(background(), f, w, nil); !ok || err != nil || *one.setting != one.other {
 				t.Errorf("fitted without validation: %v, %v, the setting %v, want %v", ok, err, *one.setting, one.other)
