@@ -172,6 +172,10 @@ func TestTrial(t *testing.T) {
 			t.Errorf("found %v, want %q", err, want)
 		}
 	}
+	c := waves(t, func(c *Config) { c.Data, c.Spectrum = []string{"none.csv"}, spectrumMel })
+	if err := Trial(context.Background(), c, nil, Events{}, do); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of no recording: found %v", err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := Trial(ctx, waves(t, nil), nil, Events{}, do); !errors.Is(err, context.Canceled) {

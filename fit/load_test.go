@@ -87,6 +87,8 @@ func TestLoad(t *testing.T) {
 			"next: /0[[1 0 2001] [-5000 1 0] [2 2.5 2002]]; y less 20001; z less -1001"},
 		"an outlier first": {"x\n1000000000\n20.5\n21.5\n22.5\n", next,
 			"next: /0[[1e+09] [20.5] [21.5] [22.5]]"},
+		"alike": {"x\n" + strings.Repeat("900.001\n900.002\n900.003\n900.004\n", 5), next,
+			"next: /0[" + strings.TrimSpace(strings.Repeat("[900.001] [900.002] [900.003] [900.004] ", 5)) + "]"},
 		"classes": {"s,k,x\na,u,1.5\na,u,\nb,,2.5\nb,v,3.5\n", of("k"),
 			"classify: a/0[[0 1.5] [0 -]] b/1[[- 2.5] [1 3.5]]; k of u v; " +
 				"the target is the same in all rows of a sequence, so that it is predicted for each sequence " +
