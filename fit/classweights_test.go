@@ -44,7 +44,7 @@ func TestChooseWeights(t *testing.T) {
 			taken++
 		}
 	}
-	if taken > 15 {
+	if taken > 4 { // of 100 by chance at 5 %, of which F1 has to rise, too
 		t.Errorf("found weights taken in %d of 100 cases where they gain nothing", taken)
 	}
 }
