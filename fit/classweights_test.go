@@ -32,7 +32,8 @@ func TestChooseWeights(t *testing.T) {
 	m := plan()
 	var text string
 	m.Weights, text = m.chooseWeights(p, truths, counts)
-	if !strings.Contains(text, "macro F1 1 on the validation part, 0.487 without") || len(m.Weights) != 2 ||
+	if !strings.Contains(text, "one)^0.5 to tell the class: macro F1 1 on the validation part, 0.487 without") ||
+		len(m.Weights) != 2 ||
 		predicted(p[0], m.Weights) != 1 || predicted(p[1], m.Weights) != 0 {
 		t.Errorf("found the weights %v, and %q", m.Weights, text)
 	}
@@ -43,7 +44,7 @@ func TestChooseWeights(t *testing.T) {
 			taken++
 		}
 	}
-	if taken > 15 {
+	if taken > 4 { // of 100 by chance at 5 %, of which F1 has to rise, too
 		t.Errorf("found weights taken in %d of 100 cases where they gain nothing", taken)
 	}
 }

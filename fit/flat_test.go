@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,6 +19,16 @@ import (
 // readText reads a table as a run does.
 func readText(t *testing.T, text string, change func(c *Config)) *frame {
 	t.Helper()
+	f, err := tryText(t, text, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// tryText is readText, or the error without the file's folder. No file may be left behind.
+func tryText(t *testing.T, text string, change func(c *Config)) (*frame, error) {
+	t.Helper()
 	c := DefaultConfig()
 	dir := t.TempDir()
 	c.Data, c.Out = []string{filepath.Join(dir, "x.csv")}, filepath.Join(dir, "run")
@@ -26,18 +37,20 @@ func readText(t *testing.T, text string, change func(c *Config)) *frame {
 	}
 	change(&c)
 	f, err := read(context.Background(), &c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		if err := f.rows.close(); err != nil {
-			t.Error(err)
+		if f != nil {
+			if err := f.rows.close(); err != nil {
+				t.Error(err)
+			}
 		}
 		if files, _ := os.ReadDir(c.Out); len(files) > 0 {
 			t.Errorf("%d files are left", len(files))
 		}
 	})
-	return f
+	if err != nil {
+		err = errors.New(strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""))
+	}
+	return f, err
 }
 
 // TestMixedSeries: rows of series that are mixed lie one behind the other, each series in its order, whether rows fit

@@ -278,7 +278,7 @@ func (l *loader) bridge(seq int, last *lastRow, time float64) error {
 	if step >= day && l.r.Unclear(l.s.time) {
 		off = max(off, 3600) // a day of 23 or 25 hours
 	}
-	if n < 2 || n > mostBridged || math.Abs(apart-n*step) > off || step > 27*day { // months differ
+	if n > mostBridged || math.Abs(apart-n*step) > off || step > 27*day { // months differ
 		return nil
 	}
 	empty := make([]float32, len(l.s.plan.Columns), l.s.plan.width())

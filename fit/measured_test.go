@@ -368,6 +368,13 @@ func TestAlarm(t *testing.T) {
 		d := float64(rows[i+1][0] - rows[i][0])
 		scores = append(scores, math.Sqrt(d*d/2))
 	}
+	rows[40][0], rows[40][1] = float32(nan), float32(nan) // nothing is known of the last
+	f = made(t, p, rows)
+	less, err := m.alarm(background(), f, f.newWindows(f.wholeSeries(), validPart, 1, 0), 0.25)
+	want := slices.Sorted(slices.Values(scores[:39]))[int(math.Ceil(0.75*40))-1]
+	if err != nil || math.Abs(less-want) > 1e-4 {
+		t.Errorf("of one row less the alarm is at %v, %v, want %v", less, err, want)
+	}
 	slices.Sort(scores)
 	if want := scores[int(math.Ceil(0.75*41))-1]; math.Abs(got-want) > 1e-4 {
 		t.Errorf("the alarm is at %v, want %v", got, want)

@@ -232,7 +232,7 @@ func (d *input) checkRange(v *table.Values, c *Column, x float64) {
 	if d.p.Spectrum != nil { // one band for all
 		matter = "spectrum"
 	}
-	if x >= low-room && x <= high+room || room == 0 && x == low || d.reported[matter] {
+	if x >= low-room && x <= high+room || d.reported[matter] {
 		return
 	}
 	d.reported[matter] = true

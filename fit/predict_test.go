@@ -233,6 +233,21 @@ func TestPredictRows(t *testing.T) {
 	}
 }
 
+// TestPredictOldCommas: columns of a model that an earlier version has trained are read as its whole table was.
+func TestPredictOldCommas(t *testing.T) {
+	for comma, want := range map[bool]string{true: "[[106]]", false: "[[3103]]"} {
+		p := rowPlan(Steps, 0.5)
+		p.Comma, p.Columns[0].High = comma, 1e4
+		s := saying{name: fmt.Sprint(comma), p: p, f: lastThree, texts: []string{"x;z 1,500;a 1,500;b"},
+			want:  []string{"2: " + want + " given [NaN]", "3: [[136]] given [NaN]"},
+			notes: []string{"cells are separated by ';' (--separator otherwise)"}}
+		if !comma {
+			s.want[1] = "3: [[33103]] given [NaN]"
+		}
+		s.check(t)
+	}
+}
+
 // TestPredictAtATime: rows are predicted so many at a time, or each before the next is read.
 func TestPredictAtATime(t *testing.T) {
 	p := rowPlan(Steps, 0.5)

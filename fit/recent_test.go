@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -117,6 +118,26 @@ func TestWidths(t *testing.T) {
 	}
 }
 
+// TestWidthsOfTargets: each target and pair of levels has the width of its own scores; a pair that has no place beside
+// the median has none.
+func TestWidthsOfTargets(t *testing.T) {
+	p := banded(1, 0, 0.1, 0.3, 0.5, 0.7, 0.9)
+	p.Columns = append(p.Columns, number("y", true))
+	s := newScores(p)
+	for i := range s {
+		s[i][0] = slices.Repeat([]float64{float64(i + 1)}, 50)
+	}
+	if got, want := fmt.Sprint(s.widths(p, 6)), "[[[0.75] [1.5]] [[2.25] [3]]]"; got != want {
+		t.Errorf("found %v, want %v", got, want)
+	}
+	p.Levels = []float64{0.1, 0.3, 0.5, 0.9}
+	s = newScores(p)
+	s[0][0], s[1][0] = slices.Repeat([]float64{4}, 50), slices.Repeat([]float64{8}, 50)
+	if got, want := fmt.Sprint(s.widths(p, 6)), "[[[3] [0]] [[6] [0]]]"; got != want {
+		t.Errorf("of uneven levels: found %v, want %v", got, want)
+	}
+}
+
 // TestHalves: windows of the two halves of a part ask for no row in common, and those between are in neither.
 func TestHalves(t *testing.T) {
 	f := &frame{plan: banded(7, 0, 0.5), seqs: []sequence{{lo: 0, hi: 100}, {lo: 100, hi: 130}}}
@@ -140,6 +161,12 @@ func TestHalves(t *testing.T) {
 		if last > first || first-last > 1 || count < 10 {
 			t.Errorf("series %d: the first half asks for rows up to %d, the second from %d on, %d windows", seq, last,
 				first, count)
+		}
+	}
+	rows := &frame{plan: &Plan{Task: Steps, Length: 10, Columns: []Column{number("x", true)}}, seqs: []sequence{{hi: 14}}}
+	for i, want := range []int{0, 0, 2, 1, 1} { // of five windows of rows, the middle one is in neither half
+		if got := rows.newWindows(rows.wholeSeries(), validPart, 1, 0).half(i); got != want {
+			t.Errorf("window %d of rows is in half %d, want %d", i, got, want)
 		}
 	}
 	if got := w.apart(); got != 60/7+29/7 {

@@ -110,6 +110,10 @@ func TestLogarithms(t *testing.T) {
 	if c.stored(9) != 2 || c.number(2) != 9 || c.deviation() != 3 {
 		t.Error("less a base")
 	}
+	c.Low, c.High, c.Mean, c.Unit = -1, 2, 0.5, "m"
+	if got := c.channel("x\ny"); got != (task.Channel{Name: "x y", Unit: "m", Low: 6, High: 9, Mean: 7.5, Deviation: 3}) {
+		t.Errorf("found the channel %+v", got)
+	}
 	if c.Log = true; c.stored(math.E) != 1 || math.Abs(c.number(1)-math.E) > 1e-15 || c.deviation() != 5 ||
 		c.stored(0) == c.stored(0) || c.stored(-1) == c.stored(-1) {
 		t.Error("by a logarithm")
@@ -221,6 +225,9 @@ func TestChoice(t *testing.T) {
 	if _, err := (&Model{plan: p}).Use("x"); err == nil || !strings.Contains(err.Error(),
 		`found "x", want best or one of network, last`) {
 		t.Errorf("found the error %v", err)
+	}
+	if got := (&Model{plan: contenders(3, 2)}).Choice(); !strings.Contains(got, "prediction uses network, as asked for") {
+		t.Errorf("of one rival: %q", got)
 	}
 	if got := (&Model{plan: contenders(1)}).Choice(); got != "" {
 		t.Errorf("without rivals: %q", got)

@@ -2,10 +2,13 @@ package fit
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/explain/anatomy"
 )
 
 // TestSentenceOfScales: the report says how far back the network looks and when the data repeats, in rows and in time.
@@ -48,6 +51,82 @@ func TestScalesAreReadAgain(t *testing.T) {
 	var again TimeScales
 	if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(again.Network, s.Network) {
 		t.Errorf("found %+v, %v, want %+v", again, err, s)
+	}
+}
+
+// TestScalesOfData: lags up to the window or to three of the longest repeat, all of them as far as 128, what the
+// correlation is of, and the lags at which it repeats or has faded.
+func TestScalesOfData(t *testing.T) {
+	wave := func(period float64) (x []float64) {
+		for i := range 1200 {
+			x = append(x, math.Sin(2*math.Pi*float64(i)/period))
+		}
+		return x
+	}
+	chance := make([]float64, 60)
+	for i := range chance {
+		chance[i] = math.Sin(float64(i * i))
+	}
+	for name, c := range map[string]struct {
+		x      []float64
+		window int
+		step   float64
+		want   string // of what, the data's scales, how many lags, the last, and how many correlations
+	}{
+		"a wave":         {wave(20), 30, 60, "x 4 minutes/4/240s/false/0 20 minutes/20/1200s/true/1; 61 60 61"},
+		"a wide window":  {wave(20), 300, 0, "x 4 rows/4/0s/false/0 20 rows/20/0s/true/1; 207 298 207"},
+		"chance":         {chance, 40, 0, "x 1 rows/1/0s/false/0; 40 39 31"},
+		"a small window": {chance, 7, 0, "x 1 rows/1/0s/false/0; 31 30 31"},
+		"a constant":     {make([]float64, 50), 9, 0, "; 9 8 0"},
+	} {
+		p := &Plan{Task: Next, Columns: []Column{number("x", true)}}
+		f := made(t, p, column(c.x...))
+		s := &TimeScales{Window: c.window, Step: c.step}
+		s.ofData(f, f.wholeSeries())
+		got := s.Of
+		for _, d := range s.Data {
+			got += fmt.Sprintf(" %s/%d/%gs/%v/%.2g", d.Name, d.Rows, d.Seconds, d.Repeats, d.Correlation)
+		}
+		got += fmt.Sprintf("; %d %d %d", len(s.Lags), s.Lags[len(s.Lags)-1], len(s.Correlation))
+		if got != c.want {
+			t.Errorf("%s: found %q, want %q", name, got, c.want)
+		}
+		for i, k := range s.Lags[:len(s.Correlation)] {
+			r, _ := f.correlation(f.wholeSeries(), []int{0}, false)
+			if math.Abs(s.Correlation[i]-r[k]) > 1e-4 {
+				t.Errorf("%s: the correlation at lag %d is %v, want %v", name, k, s.Correlation[i], r[k])
+			}
+		}
+	}
+}
+
+// TestScalesOfSystems: the energy that modes and kernels have at a lag and further back, by their definitions: of a
+// mode a^k it is a^2k, of kernels the mean over channels.
+func TestScalesOfSystems(t *testing.T) {
+	s := &TimeScales{Window: 8, Lags: []int{0, 1, 2, 3}}
+	s.ofLayer(3, &anatomy.Layer{Kind: "s4d", Systems: []anatomy.System{{Part: "none"}, {Part: "ssm",
+		Discrete: []complex128{0.5, complex(0, 0.8)}}}, Kernels: []anatomy.Kernel{{Name: "zero", Taps: 3, Channels: 1,
+		K: make([]float32, 3)}, {Name: "k", Taps: 3, Channels: 2, K: []float32{1, 0, 2, 0, 2, 3}}}})
+	modes := -1 / math.Log(0.8)
+	want := []NetworkScale{
+		{Layer: 3, Kind: "s4d", Part: "ssm", Of: Modes, Count: 2, Left: []float64{1, (0.25 + 0.64) / 2,
+			(math.Pow(0.25, 2) + math.Pow(0.64, 2)) / 2, (math.Pow(0.25, 3) + math.Pow(0.64, 3)) / 2},
+			Rows: Spread{Reach(-1 / math.Log(0.5)), Reach(modes), Reach(modes), Reach(modes)}},
+		{Layer: 3, Kind: "s4d", Part: "k", Of: Kernels, Count: 2, Left: []float64{1, (8./9 + 1) / 2, (4./9 + 1) / 2, 0},
+			Rows: Spread{2, 2, 2, 2}},
+	}
+	if len(s.Network) != len(want) {
+		t.Fatalf("found %+v", s.Network)
+	}
+	for i, w := range want {
+		got := s.Network[i]
+		sameNumbers(t, w.Part, got.Left, w.Left, 1e-4)
+		sameNumbers(t, w.Part, []float64{float64(got.Rows.Low), float64(got.Rows.Median), float64(got.Rows.High),
+			float64(got.Rows.Longest)}, []float64{float64(w.Rows.Low), float64(w.Rows.Median), float64(w.Rows.High),
+			float64(w.Rows.Longest)}, 1e-4)
+		if got.Layer != w.Layer || got.Kind != w.Kind || got.Part != w.Part || got.Of != w.Of || got.Count != w.Count {
+			t.Errorf("found %+v, want %+v", got, w)
+		}
 	}
 }
 

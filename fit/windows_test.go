@@ -119,6 +119,17 @@ func TestWindowsCover(t *testing.T) {
 	}
 }
 
+// TestLongestWindow: windows are as long as is asked for, whole sequences as their rows.
+func TestLongestWindow(t *testing.T) {
+	for length, want := range map[int]int{0: 7, 1: 1, 5: 5} {
+		p := &Plan{Task: Classify, Length: length, Pieces: true, Columns: []Column{number("x", true)}}
+		f := &frame{plan: p, seqs: []sequence{{hi: 7}}}
+		if got := f.newWindows(f.wholeSeries(), trainPart, 1, 0).most(0); got != want {
+			t.Errorf("windows of %d: found %d rows, want %d", length, got, want)
+		}
+	}
+}
+
 // TestExamples: inputs and what is asked, of each task, for a series with a gap.
 func TestExamples(t *testing.T) {
 	series := [][]float32{{1, 0}, {3, 1}, {float32(nan), 0}, {7, 1}, {8, float32(nan)}}

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -36,6 +37,8 @@ type options struct {
 	minutes float64
 	quick   float64
 	run     string
+	split   string
+	short   bool
 	files   []string
 	list    bool
 	json    bool
@@ -52,11 +55,13 @@ func main() {
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the choice for --max")
 	flags.IntVar(&o.max, "max", 0, "maximum number of mutants, chosen at random; 0: all")
 	flags.Float64Var(&o.minutes, "minutes", 0, "time limit; 0: none; below 0: run nothing, report what is stored")
-	flags.Float64Var(&o.quick, "quick", 0, "leave out tests that take more seconds of the processor, and do not "+
-		"store survivors")
-	flags.StringVar(&o.run, "run", "", "leave out tests whose names this regular expression does not match, and "+
-		"do not "+
-		"store survivors")
+	flags.Float64Var(&o.quick, "quick", 0, "leave out tests that take more seconds of the processor; survivors are "+
+		"not stored")
+	flags.StringVar(&o.run, "run", "", "leave out tests whose names this regular expression does not match; "+
+		"survivors are not stored")
+	flags.StringVar(&o.split, "split", "", "run the subtests of tests whose names match this one by one: a mutant then "+
+		"runs those that reach it")
+	flags.BoolVar(&o.short, "short", false, "run tests as go test -short; survivors are not stored")
 	flags.StringSliceVar(&o.files, "files", nil, "only mutants of files whose names match one of these patterns, such "+
 		"as 'predict*.go'")
 	flags.BoolVar(&o.list, "list", false, "list mutants, run nothing")
@@ -145,7 +150,7 @@ func (s *subject) runAll(ctx context.Context, todo []*mutant, st *store, o optio
 		return err
 	}
 	defer os.RemoveAll(folder)
-	reach, err := s.cover(ctx, folder, o, say)
+	reach, err := s.cover(ctx, folder, st, o)
 	if err != nil {
 		return err
 	}
@@ -170,7 +175,7 @@ func (s *subject) runAll(ctx context.Context, todo []*mutant, st *store, o optio
 				m.Status = "killed"
 			}
 		}
-		if (o.quick > 0 || o.run != "") && m.Status != "killed" {
+		if (o.quick > 0 || o.run != "" || o.short) && m.Status != "killed" {
 			continue // a test that was left out may kill it
 		}
 		if err := st.save(m); err != nil {
@@ -194,7 +199,11 @@ type summary struct {
 	Equivalent int     `json:"equivalent"`
 	Survived   int     `json:"survived"`
 	Percent    float64 `json:"percent"` // killed of those that are not equivalent
-	Commit     string  `json:"commit,omitempty"`
+	// Of a sample: its seed, and the 95 % interval of the percentage of all.
+	Seed   uint64  `json:"seed,omitempty"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Commit string  `json:"commit,omitempty"`
 }
 
 // report prints survivors and the summary.
@@ -202,6 +211,9 @@ func (s *subject) report(all []*mutant, o options) error {
 	sum := summary{Package: s.rel(""), Tests: strings.Join(o.tests, ","), All: s.count}
 	if o.quick > 0 {
 		sum.Tests += fmt.Sprintf(" --quick %g", o.quick)
+	}
+	if o.short {
+		sum.Tests += " --short"
 	}
 	if o.run != "" {
 		sum.Tests += " --run " + o.run
@@ -221,8 +233,13 @@ func (s *subject) report(all []*mutant, o options) error {
 	}
 	sum.Run = sum.Killed + sum.Equivalent + sum.Survived
 	sum.Percent = 100 * float64(sum.Killed) / float64(max(1, sum.Killed+sum.Survived))
-	say("%s: %d of %d mutants run: %d killed, %d survived, %d equivalent; %.1f %% killed", sum.Package, sum.Run,
-		sum.All, sum.Killed, sum.Survived, sum.Equivalent, sum.Percent)
+	sum.Low, sum.High = sum.Percent, sum.Percent
+	if sum.Run < sum.All {
+		sum.Seed = o.seed
+		sum.Low, sum.High = interval(sum.Killed, sum.Killed+sum.Survived)
+	}
+	say("%s: %d of %d mutants run: %d killed, %d survived, %d equivalent; %.1f %% killed (95 %% interval %.1f to %.1f)",
+		sum.Package, sum.Run, sum.All, sum.Killed, sum.Survived, sum.Equivalent, sum.Percent, sum.Low, sum.High)
 	if o.record != "" {
 		if head, err := exec.Command("git", "-C", s.module, "rev-parse", "--short", "HEAD").Output(); err == nil {
 			sum.Commit = strings.TrimSpace(string(head))
@@ -235,6 +252,19 @@ func (s *subject) report(all []*mutant, o options) error {
 		return fmt.Errorf("%s: %w: %d", sum.Package, errSurvivors, sum.Survived)
 	}
 	return nil
+}
+
+// interval is the 95 % interval of a percentage of which k of n are seen: E. B. Wilson, "Probable inference, the law of
+// succession, and statistical inference", Journal of the American Statistical Association 22, 1927.
+func interval(k, n int) (low, high float64) {
+	if n == 0 {
+		return 0, 100
+	}
+	const z = 1.96
+	p, m := float64(k)/float64(n), float64(n)
+	middle := (p + z*z/(2*m)) / (1 + z*z/m)
+	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	return 100 * max(0, middle-half), 100 * min(1, middle+half)
 }
 
 // record replaces the line of a package.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,6 +87,16 @@ func TestTwice(t *testing.T) {
 	}
 }
 
+func TestParts(t *testing.T) {
+	for _, n := range []int{0, 3} {
+		t.Run([]string{"none", "", "", "all/three"}[n], func(t *testing.T) {
+			if x := Fill(n); len(x) != n {
+				t.Error(x)
+			}
+		})
+	}
+}
+
 func TestSteps(t *testing.T) {
 	if n := Steps(8); n != 3 {
 		t.Error(n)
@@ -118,10 +129,19 @@ func TestToy(t *testing.T) {
 	write("toy/toy.go", toyCode)
 	write("toy/toy_test.go", toyTest)
 	t.Chdir(dir)
-	o := options{results: filepath.Join(dir, "results.jsonl"), record: filepath.Join(dir, "record.jsonl")}
+	o := options{results: filepath.Join(dir, "results.jsonl"), record: filepath.Join(dir, "record.jsonl"),
+		split: "^TestParts$"}
 	if err := mutate(t.Context(), "./toy", o); !errors.Is(err, errSurvivors) {
 		t.Fatalf("found the error %v, want survivors", err)
 	}
+	covered := func(want int) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, "results.cover"))
+		if lines := strings.Count(string(text), "\n"); lines != want || err != nil {
+			t.Errorf("%d tests were run alone, %v, want %d", lines, err, want)
+		}
+	}
+	covered(8) // six tests, two parts of one
 	s, err := load("./toy")
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +187,10 @@ func TestToy(t *testing.T) {
 		}
 	}
 
+	if text, err := os.ReadFile(o.results); !strings.Contains(string(text), `"by":"TestParts/`) || err != nil {
+		t.Errorf("no part of a test has killed a mutant: %v", err)
+	}
+
 	// Known mutants are no survivors, and a better test kills the others.
 	write("tools/mutate/equivalent.txt", "# a comment\ntoy/toy.go\tNorm\tn < limit → *\tboth are limit\n"+
 		"toy/toy.go\tUnseen\t*\tnothing\n")
@@ -184,6 +208,7 @@ func TestSteps`, 1))
 	if err := mutate(t.Context(), "./toy", o); err != nil {
 		t.Fatal(err)
 	}
+	covered(9) // what the other tests reach is known
 	if _, err := os.Stat(filepath.Join(dir, "toy", "left")); err == nil {
 		t.Error("a test has left a file in the package's folder")
 	}
@@ -195,6 +220,41 @@ func TestSteps`, 1))
 	if err := json.Unmarshal(line, &sum); err != nil || sum.All != len(s.mutants()) || sum.Survived > 0 ||
 		sum.Equivalent != 6 {
 		t.Errorf("found %s of %d mutants, %v, want all killed but 6", line, len(s.mutants()), err)
+	}
+}
+
+// TestInterval: Wilson's interval of 8 of 10, as its paper's formula gives it, and at the ends.
+func TestInterval(t *testing.T) {
+	for _, c := range []struct {
+		k, n      int
+		low, high float64
+	}{{8, 10, 49.02, 94.33}, {0, 10, 0, 27.75}, {10, 10, 72.25, 100}, {0, 0, 0, 100}, {950, 1000, 93.47, 96.19}} {
+		low, high := interval(c.k, c.n)
+		if math.Abs(low-c.low) > 0.01 || math.Abs(high-c.high) > 0.01 {
+			t.Errorf("%d of %d: found %.2f to %.2f, want %.2f to %.2f", c.k, c.n, low, high, c.low, c.high)
+		}
+	}
+}
+
+// TestTextsOf: what a test consists of is its text and that of all it uses, and nothing else.
+func TestTextsOf(t *testing.T) {
+	texts, err := textsOf(map[string][]byte{"a_test.go": []byte(`package a
+func TestA(t *testing.T) { helper(1) }
+func TestB(t *testing.T) { other() }
+func helper(n int) { var m mine; m.go1() }
+`), "b_test.go": []byte(`package a
+type mine int
+func (m mine) go1() { most++ }
+var most = 3
+func other() {}
+`)})
+	if err != nil || len(texts) != 2 {
+		t.Fatal(texts, err)
+	}
+	for _, want := range []string{"TestA", "helper(n int)", "mine int", "go1() {", "most = 3"} {
+		if !strings.Contains(texts["TestA"], want) || strings.Contains(texts["TestB"], want) {
+			t.Errorf("%q is not in the first test of %q alone", want, texts)
+		}
 	}
 }
 

@@ -77,7 +77,8 @@ func hash(data ...[]byte) string {
 // store is the file of results.
 type store struct {
 	path  string
-	tests string // hash of all tests
+	tests string              // hash of all tests
+	texts []map[string]string // of the tests of each package: see textsOf
 	known map[string]*mutant
 }
 
@@ -93,13 +94,19 @@ func openStore(file string, packages []string) (*store, error) {
 		if err != nil {
 			return nil, err
 		}
+		files := map[string][]byte{}
 		for _, name := range append(found[0].TestGoFiles, found[0].XTestGoFiles...) {
 			text, err := os.ReadFile(filepath.Join(found[0].Dir, name))
 			if err != nil {
 				return nil, err
 			}
-			tests = append(tests, text)
+			tests, files[name] = append(tests, text), text
 		}
+		texts, err := textsOf(files)
+		if err != nil {
+			return nil, err
+		}
+		s.texts = append(s.texts, texts)
 	}
 	s.tests = hash(tests...)
 	f, err := os.Open(file)
@@ -136,14 +143,7 @@ func (s *store) recall(m *mutant) bool {
 // save appends a result.
 func (s *store) save(m *mutant) error {
 	m.Tests = s.tests
-	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	line, _ := json.Marshal(m)
-	_, err = f.Write(append(line, '\n'))
-	return err
+	return appendLine(s.path, m)
 }
 
 // equivalents are known mutants that change nothing that a test could see, or should: for each, a pattern of its file,

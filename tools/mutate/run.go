@@ -10,10 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -27,7 +25,10 @@ type test struct {
 }
 
 // binary is the program of a package's tests, the package's folder and the copy of it in which they run.
-type binary struct{ path, dir, copy string }
+type binary struct {
+	path, dir, copy string
+	short           bool // as go test -short
+}
 
 // shadow makes a tree in a folder whose entries are links to those of the module, but for the package's folder and
 // those on the path to it. It returns the place to copy the package's folder to: what a mutant writes there, such as
@@ -59,8 +60,8 @@ func shadow(folder, module, dir string) (string, error) {
 	return folder, nil
 }
 
-// build compiles the test binaries of packages with the instrumented subject into a folder.
-func (s *subject) build(folder string, covering bool, packages []string) (all []binary, err error) {
+// build compiles the test binaries of the packages o.tests with the instrumented subject into a folder.
+func (s *subject) build(folder string, covering bool, o options) (all []binary, err error) {
 	replace := map[string]string{}
 	put := func(path, name, text string) error {
 		replace[path] = filepath.Join(folder, name)
@@ -77,7 +78,7 @@ func (s *subject) build(folder string, covering bool, packages []string) (all []
 	if err = errors.Join(err, os.WriteFile(overlay, data, 0o666)); err != nil {
 		return nil, err
 	}
-	for i, p := range packages {
+	for i, p := range o.tests {
 		found, err := list[struct{ Dir string }]("-json=Dir", p)
 		if err != nil {
 			return nil, err
@@ -91,7 +92,7 @@ func (s *subject) build(folder string, covering bool, packages []string) (all []
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, binary{path, found[0].Dir, place})
+		all = append(all, binary{path, found[0].Dir, place, o.short})
 	}
 	return all, nil
 }
@@ -111,7 +112,8 @@ func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.wall)
 	defer cancel()
-	args := []string{b.path, "-test.run", pattern, "-test.failfast", "-test.timeout", "0"}
+	args := []string{b.path, "-test.run", pattern, "-test.failfast", "-test.timeout", "0", "-test.v",
+		fmt.Sprint("-test.short=", b.short)}
 	if runtime.GOOS != "windows" { // loops that do not end and take all memory
 		limit := fmt.Sprintf(`ulimit -t %d; ulimit -v 12000000; exec "$@"`, int(l.cpu.Seconds()+1))
 		args = append([]string{"sh", "-c", limit, "sh"}, args...)
@@ -128,63 +130,6 @@ func (b binary) run(ctx context.Context, pattern, env string, l limits) (ok bool
 	return err == nil, cpu, buf.Bytes()
 }
 
-// cover runs every test alone and returns, for each mutant, the tests that reach it.
-func (s *subject) cover(ctx context.Context, folder string, o options, say func(string, ...any)) (
-	reach map[int][]*test, err error) {
-	packages, most := o.tests, limits{time.Hour, time.Hour}
-	if o.quick > 0 {
-		most.cpu = time.Duration(o.quick * float64(time.Second))
-	}
-	covering, err := s.build(filepath.Join(folder, "cover"), true, packages)
-	if err != nil {
-		return nil, err
-	}
-	mutants, err := s.build(filepath.Join(folder, "mutants"), false, packages)
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := regexp.Compile(o.run)
-	if err != nil {
-		return nil, fmt.Errorf("--run: %w", err)
-	}
-	reach = map[int][]*test{}
-	hits := filepath.Join(folder, "hits")
-	for i, b := range covering {
-		names, err := exec.CommandContext(ctx, b.path, "-test.list", "^(Test|Fuzz|Example)").Output()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", packages[i], err)
-		}
-		for _, name := range strings.Fields(string(names)) {
-			if !wanted.MatchString(name) {
-				continue
-			}
-			os.Remove(hits)
-			start := time.Now()
-			ok, cpu, out := b.run(ctx, "^"+name+"$", "HIPPO_MUTANT_HITS="+hits, most)
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			if o.quick > 0 && cpu > most.cpu {
-				continue
-			}
-			if !ok {
-				say("%s: %s fails without a mutant and is left out\n%s", packages[i], name, out[max(0, len(out)-500):])
-				continue
-			}
-			t := &test{binary: mutants[i], name: name, cpu: cpu, wall: time.Since(start)}
-			lines, _ := os.ReadFile(hits) // none if no mutant was reached
-			for _, line := range strings.Fields(string(lines)) {
-				n, err := strconv.Atoi(line)
-				if err != nil {
-					return nil, err
-				}
-				reach[n] = append(reach[n], t)
-			}
-		}
-	}
-	return reach, nil
-}
-
 // kill runs the tests that reach a mutant, those first which are likely to fail soon, until one does. It returns its
 // name, or nothing.
 func kill(ctx context.Context, number int, tests []*test) (by string, err error) {
@@ -196,7 +141,7 @@ func kill(ctx context.Context, number int, tests []*test) (by string, err error)
 		batch := tests[:1]
 		total := limits{batch[0].cpu, batch[0].wall}
 		for _, t := range tests[1:] { // short tests of one binary share a process
-			if t.path != batch[0].path || total.cpu+t.cpu > 200*time.Millisecond {
+			if strings.Contains(batch[0].name+t.name, "/") || t.path != batch[0].path || total.cpu+t.cpu > 200*time.Millisecond {
 				break
 			}
 			batch = tests[:len(batch)+1]
@@ -206,8 +151,13 @@ func kill(ctx context.Context, number int, tests []*test) (by string, err error)
 		for _, t := range batch {
 			names = append(names, t.name)
 		}
-		ok, _, out := batch[0].run(ctx, "^("+strings.Join(names, "|")+")$",
-			fmt.Sprintf("HIPPO_MUTANT=%d", number), limits{3*total.cpu + 2*time.Second, 5*total.wall + 20*time.Second})
+		pattern := "^(" + strings.Join(names, "|") + ")$"
+		if len(batch) == 1 {
+			pattern = patternOf(names[0])
+		}
+		// others may have the processor: what computes too long uses up its CPU time, what waits that of the clock
+		ok, _, out := batch[0].run(ctx, pattern,
+			fmt.Sprintf("HIPPO_MUTANT=%d", number), limits{3*total.cpu + 2*time.Second, 10*total.wall + time.Minute})
 		if err := ctx.Err(); err != nil {
 			return "", err
 		}

@@ -73,13 +73,14 @@ func (c *Config) fitsIn(free status.Memory, params train.ParamCount, activations
 	return e
 }
 
-// smaller cuts an update into more shards of fewer sequences, so that it takes no more bytes; 0 where that cannot be.
+// smaller cuts an update into more shards of fewer sequences, as many in all, so that it takes no more bytes; 0 where
+// that cannot be.
 func (c *Config) smaller(bytes int, params train.ParamCount, activations int) (batch, shards int) {
 	each := float64(activations) / float64(c.Train.BatchSize)
 	room := float64(bytes - params.Bytes(c.Train.Shards))
 	for batch = min(c.Train.BatchSize, int(room/each)); batch > 0; batch-- {
-		shards = (c.Train.sequences() + batch - 1) / batch
-		if float64(params.Bytes(shards))+each*float64(batch) <= float64(bytes) {
+		shards = c.Train.sequences() / batch
+		if shards*batch == c.Train.sequences() && float64(params.Bytes(shards))+each*float64(batch) <= float64(bytes) {
 			return batch, shards
 		}
 	}
