@@ -105,7 +105,7 @@ var house = []layer{
 		"internal/parallel", ""},
 	{"session/store", "session generate generate/sample model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
-	{"quantize", "checkpoint engine autograd tensor nn model internal/parallel", ""},
+	{"quantize", "checkpoint engine autograd tensor nn mixer model internal/parallel", ""},
 	{"task", "data tokenizer internal/wav", "gonum.org/v1/gonum"},
 	{"table", "internal/brief internal/disk internal/wav", "gonum.org/v1/gonum golang.org/x/text " +
 		"github.com/parquet-go/parquet-go " +
@@ -113,7 +113,7 @@ var house = []layer{
 	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
 		"internal/events internal/status", ""},
 	{"train/text", "train engine chat chat/template generate generate/sample release model nn autograd tensor " +
-		"checkpoint tokenizer data internal/brief internal/config internal/disk internal/status engine/native", ""},
+		"checkpoint tokenizer data quantize internal/brief internal/config internal/disk internal/status engine/native", ""},
 	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
 	{"compare", "train model data internal/config internal/disk internal/status train/text", "gonum.org/v1/gonum"},
 	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests

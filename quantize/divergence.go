@@ -85,8 +85,10 @@ func (c *calibration) advance(layer int) error {
 }
 
 // rows is a list of vectors of d_model numbers.
-func (c *calibration) rows(x []float32) *tensor.Tensor {
-	d := c.m.Config.DModel
+func (c *calibration) rows(x []float32) *tensor.Tensor { return rowsOf(c.m, x) }
+
+func rowsOf(m *model.Model, x []float32) *tensor.Tensor {
+	d := m.Config.DModel
 	return tensor.FromSlice(x, len(x)/d, d)
 }
 

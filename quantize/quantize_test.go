@@ -19,6 +19,13 @@ import (
 // stored returns a small model as from LoadStored, with or without its own head, and some text.
 func stored(t *testing.T, layers string, untied bool) (*model.Model, []int32) {
 	t.Helper()
+	return loadedBy((*model.Model).LoadStored, t, layers, untied)
+}
+
+// loadedBy is stored by another method.
+func loadedBy(load func(*model.Model, model.Weights) error, t *testing.T, layers string,
+	untied bool) (*model.Model, []int32) {
+	t.Helper()
 	c := model.DefaultConfig()
 	c.DModel, c.VocabSize, c.Layers, c.NumHeads, c.UntiedHead = 64, 40, layers, 2, untied
 	c.EmbedDropout, c.AttnDropout = 0, 0
@@ -43,7 +50,7 @@ func stored(t *testing.T, layers string, untied bool) (*model.Model, []int32) {
 	for _, name := range f.Names() {
 		keys[name] = name
 	}
-	if err := m.LoadStored(model.Weights{File: f, Keys: keys}); err != nil {
+	if err := load(m, model.Weights{File: f, Keys: keys}); err != nil {
 		t.Fatal(err)
 	}
 	rng, ids := rand.New(rand.NewPCG(1, 2)), make([]int32, 700)

@@ -11,9 +11,13 @@ import (
 // Arena lends buffers and tensors for one step and takes them all back at Reset, so that a step with the same shapes as
 // the one before makes no garbage. Buffers are kept in free lists by size class: sixteen classes per power of two, so
 // at most a sixteenth of a buffer is waste. If a class has no free buffer, a class up to half as large again may serve,
-// so that steps of varying lengths do not fill a list for each. An Arena is for one goroutine.
+// so that steps of varying lengths do not fill a list for each. If there is none, either, though the arena holds enough
+// that is not lent, a larger buffer is cut in two: steps that need other sizes in turn, such as those of single layers
+// and of the loss, share memory. An Arena is for one goroutine.
 type Arena struct {
 	free  map[int][][]float32
+	cuts  []cut // those of parts after those of what they are parts of
+	again bool  // a step was made before
 	used  [][]float32
 	slots []*Tensor
 	next  int
@@ -34,6 +38,12 @@ func sizeClass(n int) int {
 	return (n + step - 1) / step * step
 }
 
+// wholeClass rounds n, at least 16, down to a class.
+func wholeClass(n int) int {
+	step := 1 << max(0, bits.Len(uint(n))-5)
+	return n / step * step
+}
+
 // Floats lends a buffer of n elements with unspecified contents.
 func (a *Arena) Floats(n int) []float32 {
 	buf := a.take(sizeClass(n))
@@ -43,18 +53,84 @@ func (a *Arena) Floats(n int) []float32 {
 	return buf[:n]
 }
 
-// take returns a free buffer of the class or of one of the next eight, else a new one. Its capacity is the size of its
-// class.
+// take returns a free buffer of the class or of one of the next eight, else a part of a larger one, else a new one. Its
+// capacity is the size of its class.
 func (a *Arena) take(class int) []float32 {
-	for c := class; c <= class+class/2; c = sizeClass(c + 1) {
-		if list := a.free[c]; len(list) > 0 {
-			a.free[c] = list[:len(list)-1]
-			return list[len(list)-1]
+	for {
+		for c := class; c <= class+class/2; c = sizeClass(c + 1) {
+			if len(a.free[c]) > 0 {
+				return a.pop(c)
+			}
+		}
+		if !a.again || class < leastCut || a.total+class <= a.most {
+			break
+		}
+		if buf := a.cut(class); buf != nil {
+			return buf
+		}
+		if !a.join() {
+			break
 		}
 	}
 	a.total += class
 	return hugepage.Make[float32](class)[:class:class]
 }
+
+// pop takes a buffer of a class that has a free one.
+func (a *Arena) pop(class int) []float32 {
+	list := a.free[class]
+	a.free[class] = list[:len(list)-1]
+	return list[len(list)-1]
+}
+
+// cut is a buffer that was cut in two.
+type cut struct{ whole, first, second []float32 }
+
+// leastCut is the smallest part that is cut off: parts begin at whole cache lines.
+const leastCut = 256
+
+// cut cuts a buffer of the class off the smallest free one that leaves another part. It returns nil if there is none.
+func (a *Arena) cut(class int) []float32 {
+	best := 0
+	for c, list := range a.free {
+		if len(list) > 0 && c >= class+leastCut && (best == 0 || c < best) {
+			best = c
+		}
+	}
+	if best == 0 {
+		return nil
+	}
+	whole := a.pop(best)
+	rest := wholeClass(best - class) // what is more is not used until the two are joined
+	c := cut{whole, whole[:class:class], whole[class:][:rest:rest]}
+	a.cuts = append(a.cuts, c)
+	a.putFree(c.second)
+	return c.first
+}
+
+// join joins the parts of buffers of which both are free. It reports whether there were any.
+func (a *Arena) join() (joined bool) {
+	for i := len(a.cuts) - 1; i >= 0; i-- { // parts before what they are parts of
+		c := a.cuts[i]
+		if a.indexFree(c.first) < 0 || a.indexFree(c.second) < 0 {
+			continue
+		}
+		for _, part := range [][]float32{c.first, c.second} {
+			at, list := a.indexFree(part), a.free[len(part)]
+			a.free[len(part)] = slices.Delete(list, at, at+1)
+		}
+		a.putFree(c.whole)
+		a.cuts, joined = slices.Delete(a.cuts, i, i+1), true
+	}
+	return joined
+}
+
+// indexFree is where a buffer is among the free ones of its class, -1 if it is lent.
+func (a *Arena) indexFree(buf []float32) int {
+	return slices.IndexFunc(a.free[len(buf)], func(x []float32) bool { return &x[0] == &buf[0] })
+}
+
+func (a *Arena) putFree(buf []float32) { a.free[len(buf)] = append(a.free[len(buf)], buf) }
 
 // Borrow lends a buffer of n elements with unspecified contents that Reset does not take back: the borrower returns it
 // with Return. It is for gradients, which are released in another order than they are made.
@@ -130,17 +206,18 @@ func holds(keep [][]float32, buf []float32) bool {
 
 func (a *Arena) putBack(buf []float32) {
 	a.lent -= len(buf)
-	a.free[len(buf)] = append(a.free[len(buf)], buf)
+	a.putFree(buf)
 }
 
 // Reset takes back everything that was lent. If the arena then holds more than twice the most that was ever lent at
 // a time, as after steps of many lengths, it drops its smallest buffers, which the longest steps do not use.
 func (a *Arena) Reset() {
 	a.ReleaseSince(0)
-	a.next = 0
+	a.next, a.again = 0, a.again || a.most > 0
 	if a.total <= 2*a.most {
 		return
 	}
+	a.join()
 	for _, class := range slices.Sorted(maps.Keys(a.free)) {
 		for list := a.free[class]; len(list) > 0 && a.total > 2*a.most; a.free[class] = list {
 			list[len(list)-1] = nil

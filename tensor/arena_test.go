@@ -136,3 +136,33 @@ func TestArenaOfVaryingLengths(t *testing.T) {
 		t.Errorf("the arena holds %d bytes, want at most three times the %d of the longest step", a.Bytes(), need)
 	}
 }
+
+// TestStepsOfOtherSizesShareMemory: steps that need one large buffer and steps that need many smaller ones, in turn,
+// take hardly more memory than one of them, and no buffer is lent twice.
+func TestStepsOfOtherSizesShareMemory(t *testing.T) {
+	const large = 1 << 20
+	a := NewArena()
+	a.Floats(large)
+	a.Reset()
+	for range 3 {
+		var parts [][]float32
+		for i := range 30 {
+			x := a.Floats(large/40 + 700*i)
+			for j := range x {
+				x[j] = float32(i)
+			}
+			parts = append(parts, x)
+		}
+		for i, x := range parts {
+			if x[0] != float32(i) || x[len(x)-1] != float32(i) {
+				t.Fatalf("part %d was lent twice", i)
+			}
+		}
+		a.Reset()
+		a.Floats(large)
+		a.Reset()
+	}
+	if got := a.Bytes(); got > 4*large*3/2 {
+		t.Errorf("the arena holds %d bytes, want little more than %d", got, 4*large)
+	}
+}

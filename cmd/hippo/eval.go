@@ -50,17 +50,33 @@ model (interpolated, smoothed) of the same tokens. They are counted in --train_d
 part of the text that is not measured; else in the training part of the run.
 
 Several models are measured on the same text, that of the first, and printed as a table, the best first. If their
-tokenizers differ, bits per byte compares them.`,
+tokenizers differ, bits per byte compares them.
+
+With --drift N all models read the first N tokens of the text with their states carried from the start, and the others,
+such as the first with rounded weights, are compared with it: how far logits, probabilities, losses and states are off
+up to 1,000 tokens, from there to 3,000, and so on. Where that grows, errors of the states add up.`,
 		Example: `  hippo eval runs/tiny --baseline
   hippo eval runs/tiny --data notes.txt --stream --json
   hippo eval runs/tiny runs/tiny-2 models/h3-125m
   hippo eval runs/tiny --adapter runs/letters --data letters.txt
   hippo eval models/h3-125m --data test.jsonl.zst --seq_len 2048 --batch_size 4
-  hippo eval models/mine --data book.txt --valid_fraction 0.1 --baseline`,
+  hippo eval models/mine --data book.txt --valid_fraction 0.1 --baseline
+  hippo eval models/mine models/mine-8bit models/mine-4bit --data book.txt --drift 100000`,
 		Args:              wantArgs(1, math.MaxInt),
 		ValidArgsFunction: completeFolders,
 	}
 	return configured(cmd, &opt, func(cmd *cobra.Command, args []string) error {
+		if opt.Drift > 0 {
+			e, dirs, err := evaluation(args, &opt)
+			if err != nil {
+				return err
+			}
+			reports, err := e.Compare(cmd.Context(), dirs)
+			if err != nil {
+				return err
+			}
+			return showList(cmd, reports, text.PrintDrift)
+		}
 		reports, err := evaluateAll(cmd.Context(), args, &opt)
 		if err != nil {
 			return err
@@ -71,15 +87,21 @@ tokenizers differ, bits per byte compares them.`,
 
 // evaluateAll measures the models of some names.
 func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*text.ModelReport, error) {
+	e, dirs, err := evaluation(names, opt)
+	if err != nil {
+		return nil, err
+	}
+	return e.Run(ctx, dirs)
+}
+
+// evaluation prepares to measure the models of some names, and finds their folders.
+func evaluation(names []string, opt *evalOptions) (*text.ModelEval, []string, error) {
 	var p config.Problems
 	var dirs []string
 	for _, name := range names {
 		dir, err := modelPath(name)
 		p.Add(err)
 		dirs = append(dirs, dir)
-	}
-	if err := p.Err(); err != nil {
-		return nil, err
 	}
 	e := &text.ModelEval{
 		Options: opt.ModelEvalOptions,
@@ -93,5 +115,5 @@ func evaluateAll(ctx context.Context, names []string, opt *evalOptions) ([]*text
 		Note:     note,
 		Progress: func() (func(done, total int), func()) { return newProgress("eval, tokens:").functions() },
 	}
-	return e.Run(ctx, dirs)
+	return e, dirs, p.Err()
 }

@@ -45,15 +45,15 @@ func languageNamed(name string) (g *explain.Language, tokens func() (tokenizer.T
 	return explain.OfModel(m), func() (tokenizer.Tokenizer, error) { return release.LoadTokenizer(dir, &m.Config) }, nil
 }
 
-// garbage is about the most of it beside the weights of a model that is looked at.
+// garbage is about the most of it beside the weights of a model that is looked at, or what its training uses.
 const garbage = 128 << 20
 
-// collectEarly collects garbage before there is as much of it as weights, which is Go's own limit. What a view makes of
-// one layer is not needed for the next, and memory used again is faster than new memory, which the system has to clear.
-// Weights cost a collection nothing: they hold no pointers. GOGC takes precedence.
-func collectEarly(weights int) {
-	if percent := garbage * 100 / max(weights, 1); percent < 100 && os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(max(10, percent))
+// collectEarly collects garbage before there is as much of it as of the rest, such as weights, which is Go's own limit.
+// What a view makes of one layer is not needed for the next, and memory used again is faster than new memory, which the
+// system has to clear. Numbers cost a collection nothing: they hold no pointers. GOGC takes precedence.
+func collectEarly(rest int) {
+	if percent := garbage * 100 / max(rest, 1); percent < 100 && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(max(3, percent))
 	}
 }
 

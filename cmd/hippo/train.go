@@ -257,11 +257,14 @@ func generateCommand(dir, prompt string) string {
 	return line
 }
 
-// watch prints what happens in a run.
+// watch prints what happens in a run. When its weights are there, and when it has the memory of an update, it sees to
+// it that garbage takes little beside them.
 func watch(p *status.Printer) train.Events {
+	updated := false
 	return train.Events{
 		Note: noteTo(p),
 		Start: func(s train.Start) {
+			collectEarly(int(status.RSS()))
 			base, trained := "", ""
 			if s.Base != "" {
 				base = " of " + brief.Printable(s.Base)
@@ -279,6 +282,10 @@ func watch(p *status.Printer) train.Events {
 			}
 		},
 		Step: func(g train.Progress) {
+			if !updated {
+				updated = true
+				collectEarly(int(g.MemBytes))
+			}
 			p.Update(status.Training{
 				Step: int64(g.Step), Steps: int64(g.Steps), Loss: g.Loss, ValLoss: g.ValidLoss,
 				TokensPerSec: g.TokensPerSec,

@@ -40,11 +40,11 @@ func (t *Loop) held() int {
 	return t.SeqLen
 }
 
-// chunkTimes is how many times as long as a chunk a sequence takes. With exact gradients or Recompute each is computed
+// chunkTimes is how many times as long as a chunk a sequence takes. With exact gradients each is computed
 // twice forward; backward takes about two times as long as forward.
 func (t *Loop) chunkTimes() float64 {
 	n := float64(t.SeqLen) / float64(t.held())
-	if t.Recompute || n > 1 && t.Gradients != gradientsStopped {
+	if n > 1 && t.Gradients != gradientsStopped {
 		n *= 4. / 3
 	}
 	return n

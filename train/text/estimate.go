@@ -116,11 +116,11 @@ func (e Estimate) String() string {
 	return fmt.Sprintf(`parameters   %d, of them %d in the embedding%s
 memory       %s: weights and gradients %s, AdamW %s, activations %s, program %s
 speed        %.0f tokens/s, %.3g s a step (%s on this machine)
-run          %d tokens in %s, without evaluations
+run          %s tokens in %s, without evaluations
 `, e.Params, e.Embedding, trained,
 		gib(e.Total), gib(e.Weights+e.Gradients), gib(e.Moments), gib(e.Activations), gib(e.Program),
 		e.TokensPerSec, e.StepSeconds, how,
-		e.Tokens, longTime(e.RunSeconds)) + tooLong + fits
+		status.Count(e.Tokens), longTime(e.RunSeconds)) + tooLong + fits
 }
 
 // monthSeconds is more time than anyone means to wait.

@@ -30,6 +30,8 @@ type ModelEvalOptions struct {
 	SeqLen    int  `json:"seq_len" min:"0" help:"tokens of a window or (--stream) chunk; 0: as trained, or up to 1024"`
 	BatchSize int  `json:"batch_size" min:"1" help:"windows computed together"`
 
+	Drift int `json:"drift" min:"0" help:"compare other DIRs with the first along this many tokens of one text"`
+
 	Baseline  bool     `json:"baseline" help:"also measure unigrams and bigrams of the training text"`
 	TrainData []string `json:"train_data" help:"training text of the baseline; empty: see above"`
 }

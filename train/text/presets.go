@@ -49,7 +49,11 @@ var presets = map[string]func(c *Config){
 	"mamba2-1.3b": func(c *Config) { c.release(1e-3, 256) },
 	"mamba2-2.7b": func(c *Config) { c.release(8e-4, 256) },
 
-	"qwen3.5-0.8b": func(c *Config) { c.release(6e-4, 256) }, // not published: those of other models of its size
+	// Not published: the rate of other models of its size, and 20 tokens for each parameter (arXiv:2203.15556, §3.4).
+	"qwen3.5-0.8b": func(c *Config) {
+		c.release(6e-4, 256)
+		c.Train.Steps, c.Optim.Warmup = 30_000, 300
+	},
 
 	"hyena-153m": func(c *Config) { c.release(6e-4, 256) },
 
@@ -67,11 +71,13 @@ var presets = map[string]func(c *Config){
 	"hyenadna-large-1m":      func(c *Config) { c.dna(1000000) },
 }
 
-// release sets how the releases were trained: batch sequences of 2048 tokens an update, warmup of 1 %.
+// release sets how the releases were trained: batch sequences of 2048 tokens an update, some 400 billion tokens in all
+// of large batches, warmup of 1 %.
 func (c *Config) release(lr float64, batch int) {
 	c.Tokenizer = "gpt2"
-	c.Optim.LR, c.Optim.SSMLR, c.Optim.Warmup = lr, 0, 8000
-	c.Train.BatchSize, c.Train.Shards, c.Train.SeqLen, c.Train.Steps = 1, batch, 2048, 800000
+	steps := 800000 * 256 / max(256, batch)
+	c.Optim.LR, c.Optim.SSMLR, c.Optim.Warmup = lr, 0, steps/100
+	c.Train.BatchSize, c.Train.Shards, c.Train.SeqLen, c.Train.Steps = 1, batch, 2048, steps
 	c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery, c.Train.LogEvery = 1000, 1000, 1000, 1
 }
 

@@ -2,6 +2,7 @@ package text
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -164,8 +165,8 @@ type probed struct {
 	seconds        float64
 }
 
-// probe runs two updates of a model with these layers on random tokens, and measures the second. What the run does not
-// train is not trained.
+// probe runs two updates of a model with these layers on random tokens. It measures the memory of the second, and the
+// time of the faster, as others may use the machine. What the run does not train is not trained.
 func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (probed, error) {
 	shape.Layers = entries(layers)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -203,15 +204,28 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	t.Collect(autograd.NewGradients(t.Backend(), leaves...))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	var p probed
+	p := probed{seconds: math.Inf(1)}
+	inputs, wanted, kept := ids[:batch*l], ids[1:], copies{}
+	if run.Train.Recompute { // at once, a measurement takes nothing that an update does not take
+		train.ForMeasuring(t)
+		m.Loss(t, m.Forward(t, inputs, model.EqualRows(batch, l)), wanted)
+	}
 	for range 2 {
 		start := time.Now()
 		t.Reset()
 		train.ForUpdates(t, precision)
 		rows := model.EqualRows(batch, l)
 		rows.Train(engine.RowSeeds(1, 0, 0, batch)...)
-		t.Backward(m.Loss(t, m.Forward(t, ids[:batch*l], rows), ids[1:batch*l+1]))
-		p = probed{bytes: t.Bytes(), seconds: time.Since(start).Seconds()}
+		if run.Train.Recompute {
+			w := layerwise{m: m, t: t, rows: rows, copies: &kept, precision: precision}
+			_, err = w.through(inputs, wanted, func() float64 { return 1 }, func(float64) error { return nil })
+			if err != nil {
+				return probed{}, err
+			}
+		} else {
+			t.Backward(m.Loss(t, m.Forward(t, inputs, rows), wanted))
+		}
+		p.bytes, p.seconds = t.Bytes(), min(p.seconds, time.Since(start).Seconds())
 	}
 	runtime.ReadMemStats(&after)
 	p.scratch = max(0, int(after.HeapInuse)-int(before.HeapInuse)-p.bytes)
@@ -229,14 +243,55 @@ func (run *probes) extrapolate() (probed, error) {
 	if err != nil {
 		return probed{}, err
 	}
-	l := min(32, run.Train.SeqLen)
+	classes, _ := run.classes()
+	small, err := tinyVocab(shape, classes)
+	if err != nil {
+		return probed{}, err
+	}
+	l := min(small.length(timedTokens), run.Train.SeqLen)
 	scratch := 0
-	seconds, err := run.addLayers(func(layers []layer) (float64, error) {
+	timed := func(shape model.Config, layers []layer) (float64, error) {
 		p, err := run.probe(shape, layers, 1, l)
 		scratch = max(scratch, p.scratch)
 		return p.seconds, err
-	})
+	}
+	seconds, err := run.addLayers(func(layers []layer) (float64, error) { return timed(small.Config, layers) })
+	if err != nil {
+		return probed{}, err
+	}
+	// The head is timed apart, once: in the sum over layers, noise of its time would count for each of them.
+	without, err := timed(small.Config, classes)
+	if err != nil {
+		return probed{}, err
+	}
+	with, err := timed(shape, classes)
+	seconds += max(0, with-without)
 	return probed{bytes, scratch, seconds * larger * float64(run.Train.BatchSize*run.Train.SeqLen) / float64(l)}, err
+}
+
+// timedTokens is the length of a sequence that is timed, where that is affordable: shorter ones would tell less of the
+// products than of what is done once for all positions, such as reading rounded weights.
+const timedTokens = 256
+
+// tinyShape is a shape with a tiny vocabulary, as probes of layers have it.
+type tinyShape struct {
+	model.Config
+	params int // of one layer of each class
+}
+
+func tinyVocab(shape model.Config, classes []layer) (s tinyShape, err error) {
+	s.Config = shape
+	s.VocabSize, s.Layers = 64, entries(classes)
+	s.params, err = s.CountParams()
+	return s, err
+}
+
+// length is most or, where updates of so many tokens would take too long, 32.
+func (s *tinyShape) length(most int) int {
+	if 6*float64(s.params)*float64(most) < estimateFlops {
+		return most
+	}
+	return 32
 }
 
 // extrapolateBytes finds the activations of one shard of a shape. They are a sum of parts that are constant, that grow
@@ -247,28 +302,25 @@ func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 	loss := func(rows int, of model.Config) float64 {
 		return 4 * float64(native.Backend.LossMemory(rows, of.DModel, of.PaddedVocab(), run.frozenHead))
 	}
-	small := shape
-	small.VocabSize = 64
-	// Short sequences are convolved in another way than long ones, which takes memory: a probe is long if that is
-	// affordable.
 	classes, _ := run.classes()
-	small.Layers = entries(classes)
-	params, err := small.CountParams()
+	small, err := tinyVocab(shape, classes)
 	if err != nil {
 		return 0, err
 	}
+	// Short sequences are convolved in another way than long ones, which takes memory: a probe is long if that is
+	// affordable.
 	l, more := min(32, run.Train.SeqLen), 32
-	if 6*float64(params)*512 < estimateFlops {
+	if small.length(512) == 512 {
 		l = min(128, run.Train.SeqLen)
 	}
 	total, err := run.addLayers(func(layers []layer) (float64, error) {
 		var at [3]float64
 		for i, size := range [3]struct{ b, l int }{{1, l}, {1, l + more}, {2, l}} {
-			p, err := run.probe(small, layers, size.b, size.l)
+			p, err := run.probe(small.Config, layers, size.b, size.l)
 			if err != nil {
 				return 0, err
 			}
-			at[i] = float64(p.bytes) - loss(size.b*size.l, small)
+			at[i] = float64(p.bytes) - loss(size.b*size.l, small.Config)
 		}
 		each := (at[2] - at[0]) / float64(l)          // for each token
 		kernels := (at[1]-at[0])/float64(more) - each // for each position, however many rows there are
@@ -324,17 +376,12 @@ func (run *probes) activations() (int, error) {
 		bytes, err := run.extrapolateBytes(narrow)
 		return int(float64(bytes) * width), err
 	}
-	most := 0
+	// A layer takes the memory of those before it, as far as it has parts of the same sizes.
 	classes, _ := run.classes()
-	for _, l := range classes {
-		one := *run
-		one.layers = []layer{l}
-		bytes, err := one.extrapolateBytes(narrow)
-		if err != nil {
-			return 0, err
-		}
-		most = max(most, bytes)
-	}
-	streams := 8 * run.Train.BatchSize * run.Train.SeqLen * run.shape.DModel * (len(run.layers) + 1)
-	return int(float64(most)*width) + streams, nil
+	one := *run
+	one.layers = classes
+	bytes, err := one.extrapolateBytes(narrow)
+	const gradients = 2 // of a stream, which are kept like the streams
+	streams := 8 * run.Train.BatchSize * run.Train.SeqLen * run.shape.DModel * (len(run.layers) + gradients)
+	return int(float64(bytes)*width) + streams, err
 }

@@ -19,9 +19,10 @@ type stream struct {
 
 // layerwise computes a shard layer by layer, each on a tape that holds nothing else.
 type layerwise struct {
-	tr   *Work
+	m    *model.Model
 	t    *autograd.Tape
 	rows *model.Rows
+	*copies
 
 	precision engine.Precision
 	at        []stream       // before each layer, and after the last
@@ -29,18 +30,42 @@ type layerwise struct {
 	giver     int            // that layer
 }
 
-// byLayers is Through with the activations of one layer at a time (Chen et al., arXiv:1604.06174, with a segment for
-// each layer). It goes forward and keeps the stream before each layer. From the last layer to the first, each is then
-// computed again, with the same dropout, and backward gives the gradient of its stream, from which the layer before
-// goes back. What a layer hands on is kept in the same way, and its gradient comes from all layers after it. The
-// gradients have the bits that they have at once. It takes about a third more time.
+// copies are what a layerwise keeps beside its tape. The next shard uses their memory again: as garbage it would stay
+// until there is as much of it as of all else.
+type copies struct {
+	streams    []*tensor.Tensor
+	used       int
+	dr, dh, dv *tensor.Tensor // gradients
+}
+
+// copyInto copies a tensor (rows, channels) to where an earlier copy is, or to new memory.
+func copyInto(to, x *tensor.Tensor) *tensor.Tensor {
+	if to == nil || !to.SameShape(x) {
+		return x.Clone()
+	}
+	tensor.CopyRows(to, 0, x, 0, x.Dim(-2))
+	return to
+}
+
+// byLayers is Through with the activations of one layer at a time.
 func (tr *Work) byLayers(t *autograd.Tape, s train.Shard, weigh func(int) float64,
 	check func(float64) error) (mean float64, targets int, err error) {
-	m, l := tr.Model, tr.Config.Train.SeqLen
+	l := tr.Config.Train.SeqLen
 	wanted := tr.targets[s.First*l : s.End*l]
-	inputs := tr.inputs[s.First*l : s.End*l]
 	targets = countAsked(wanted)
-	w := &layerwise{tr: tr, t: t, rows: tr.rows(s), precision: t.Precision()}
+	w := &layerwise{m: tr.Model, t: t, rows: tr.rows(s), copies: &tr.copies, precision: t.Precision()}
+	mean, err = w.through(tr.inputs[s.First*l:s.End*l], wanted, func() float64 { return weigh(targets) }, check)
+	return mean, targets, err
+}
+
+// through computes the gradients of a shard (Chen et al., arXiv:1604.06174, with a segment for each layer). It goes
+// forward and keeps the stream before each layer. From the last layer to the first, each is then computed again, with
+// the same dropout, and backward gives the gradient of its stream, from which the layer before goes back. What a layer
+// hands on is kept in the same way, and its gradient comes from all layers after it. The gradients have the bits that
+// they have at once. It takes about a third more time.
+func (w *layerwise) through(inputs, wanted []int32, weigh func() float64, check func(float64) error) (float64, error) {
+	m, t := w.m, w.t
+	w.used = 0
 	w.begin(0)
 	w.rows.Hand(nil)
 	w.keep(nil, m.Begin(t, inputs, w.rows))
@@ -49,38 +74,38 @@ func (tr *Work) byLayers(t *autograd.Tape, s train.Shard, weigh func(int) float6
 		w.keep(m.Through(t, i, residual, hidden, w.rows))
 		w.hand(i)
 		if t.Asides() > 0 {
-			return 0, targets, fmt.Errorf("train.recompute: found layer %d, whose experts are balanced, want none", i)
+			return 0, fmt.Errorf("train.recompute: found layer %d, whose experts are balanced, want none", i)
 		}
 	}
 	residual, hidden := w.stream(len(m.Blocks))
 	out := m.Loss(t, m.End(t, residual, hidden), wanted)
-	mean = out.Value()
+	mean := out.Value()
 	if err := check(mean); err != nil {
-		return mean, targets, err
+		return mean, err
 	}
-	t.BackwardTimes(out, float32(weigh(targets)))
+	t.BackwardTimes(out, float32(weigh()))
 	first := m.FirstTrained()
 	for i := len(m.Blocks) - 1; i >= first; i-- {
-		dr, dh, dv := w.gradient(residual), w.gradient(hidden), w.gradient(w.handed)
+		w.dr, w.dh, w.dv = w.gradient(w.dr, residual), w.gradient(w.dh, hidden), w.gradient(w.dv, w.handed)
 		residual, hidden = w.stream(i)
 		w.rows.Hand(w.handed)
 		r, h := m.Through(t, i, residual, hidden, w.rows)
-		t.Seed(r, dr)
-		t.Seed(h, dh)
+		t.Seed(r, w.dr)
+		t.Seed(h, w.dh)
 		if w.handed != nil && i >= w.giver {
-			t.Seed(w.rows.Handed(), dv)
+			t.Seed(w.rows.Handed(), w.dv)
 		}
 		t.BackwardSeeded()
 	}
-	dh := w.gradient(hidden)
-	w.gradient(residual)
+	w.dh = w.gradient(w.dh, hidden)
+	w.dr = w.gradient(w.dr, residual)
 	if first == 0 {
 		w.begin(0)
 		x := m.Begin(t, inputs, w.rows)
-		t.Seed(x, dh)
+		t.Seed(x, w.dh)
 		t.BackwardSeeded()
 	}
-	return mean, targets, nil
+	return mean, nil
 }
 
 // start readies the tape for a part of the step after so many dropouts.
@@ -92,9 +117,9 @@ func (w *layerwise) begin(dropouts uint64) {
 
 // keep copies the stream that comes next.
 func (w *layerwise) keep(residual, hidden *tensor.Tensor) {
-	s := stream{hidden: leaf(hidden), dropouts: w.t.Dropouts()}
+	s := stream{hidden: w.leaf(hidden), dropouts: w.t.Dropouts()}
 	if residual != nil {
-		s.residual = leaf(residual)
+		s.residual = w.leaf(residual)
 	}
 	w.at = append(w.at, s)
 }
@@ -102,7 +127,7 @@ func (w *layerwise) keep(residual, hidden *tensor.Tensor) {
 // hand keeps what layer i hands on, if it is the one that does, and hands that to the layers after it.
 func (w *layerwise) hand(i int) {
 	if x := w.rows.Handed(); x != nil && w.handed == nil {
-		w.handed, w.giver = leaf(x), i
+		w.handed, w.giver = w.leaf(x), i
 		w.rows.Hand(w.handed)
 	}
 }
@@ -115,18 +140,29 @@ func (w *layerwise) stream(i int) (residual, hidden *tensor.Tensor) {
 }
 
 // leaf is a copy of x, which outlives the step and wants a gradient.
-func leaf(x *tensor.Tensor) *tensor.Tensor {
-	y := x.Clone()
+func (w *layerwise) leaf(x *tensor.Tensor) *tensor.Tensor {
+	if w.used == len(w.streams) {
+		w.streams = append(w.streams, nil)
+	}
+	y := copyInto(w.streams[w.used], x)
 	y.SetNeedsGrad(true)
+	w.streams[w.used] = y
+	w.used++
 	return y
 }
 
-// gradient takes the gradient of a stream from the tape; nil for nil.
-func (w *layerwise) gradient(x *tensor.Tensor) *tensor.Tensor {
+// gradient moves the gradient of a stream out of the tape, to where an earlier one is. It is nil for nil, and zero if
+// nothing depends on the stream.
+func (w *layerwise) gradient(to, x *tensor.Tensor) *tensor.Tensor {
 	if x == nil {
 		return nil
 	}
-	return takeGradient(w.t, x)
+	g := w.t.Grad(x)
+	if g == nil {
+		return tensor.NewBeside(x, x.Shape()...)
+	}
+	defer w.t.DropGrads(x)
+	return copyInto(to, g)
 }
 
 // takeGradient moves the gradient of a leaf out of the tape. It is zero if nothing depends on the leaf.

@@ -3,6 +3,8 @@ package text
 import (
 	"slices"
 	"testing"
+
+	"github.com/hippo-ssm/hippo/tensor"
 )
 
 // TestRecomputedGradients: gradients of layers that are computed again have the bits of those at once, with dropout,
@@ -40,5 +42,44 @@ func TestRecomputedGradients(t *testing.T) {
 	}
 	if at, once := held(true), held(false); at > once/3 {
 		t.Errorf("the tape holds %d bytes, at once %d", at, once)
+	}
+}
+
+// TestMemoryOfRecomputing: what is estimated of the memory of a run that computes layers again is what its tape and the
+// streams beside it take, and that does not grow from update to update. The last window of a measurement is shorter
+// than what is estimated from, and leaves buffers of other sizes.
+func TestMemoryOfRecomputing(t *testing.T) {
+	c := small(t)
+	c.Model.AttnIdx, c.Model.NLayer, c.Model.DModel, c.Model.VocabSize = nil, 0, 64, 2000
+	c.Model.Layers = "gated-deltanet*3,attention,mamba*2"
+	c.Train.SeqLen, c.Train.BatchSize, c.Train.Recompute = 512, 1, true
+	run, err := c.probes(c.Model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := run.activations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(t, c)
+	if _, err := r.work.Measure(t.Context(), r.loop.Tape(), false); err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	for step := range 3 {
+		if _, _, err := r.loop.Step(); err != nil {
+			t.Fatal(err)
+		}
+		kept := &r.work.copies
+		got := r.loop.Tape().Bytes()
+		for _, x := range append([]*tensor.Tensor{kept.dr, kept.dh, kept.dv}, kept.streams...) {
+			if x != nil {
+				got += x.Bytes()
+			}
+		}
+		if ratio := float64(want) / float64(got); ratio < 0.9 || ratio > 1.1 || step > 0 && got > last {
+			t.Errorf("after %d updates %d bytes, before %d, estimated %d", step+1, got, last, want)
+		}
+		last = got
 	}
 }

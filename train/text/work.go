@@ -36,6 +36,7 @@ type Work struct {
 	modules map[string]string // names of matrices in the files of that model, where an adapter is trained
 	inputs  []int32           // of an update
 	targets []int32
+	copies  copies // of Train.Recompute
 }
 
 var _ train.Work = (*Work)(nil)
