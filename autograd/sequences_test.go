@@ -210,7 +210,8 @@ func (s *sequences) aloneAt(t rapid.TB, on string, p engine.Precision, record bo
 		}
 		if only >= 0 {
 			for k, w := range s.along {
-				along[k] = tensor.FromSlice(slices.Clone(values[k][rows.From(only)*w:][:s.lens[only]*w]), s.lens[only], w)
+				own := slices.Clone(values[k][rows.From(only)*w:][:s.lens[only]*w])
+				along[k] = tensor.FromSlice(own, s.lens[only], w)
 				along[k].SetNeedsGrad(true)
 			}
 		}

@@ -56,8 +56,9 @@ func TestConfigurations(t *testing.T) {
 			generation context 2048; generation context 4096; generation context 8192; generation context 16384`},
 		{"memory", "memory mode read"},
 		{"machine", `machine mode memory; machine mode products m 1 n 3072 k 768;
-			machine mode products m 4 n 3072 k 768; machine mode products m 32 n 3072 k 768; machine mode products m 512 n 3072 k 768; machine mode exp;
-			machine mode sigmoid; machine mode gelu; machine mode convolution d 256 l 4096;
+			machine mode products m 4 n 3072 k 768; machine mode products m 32 n 3072 k 768;
+			machine mode products m 512 n 3072 k 768; machine mode exp; machine mode sigmoid; machine mode gelu;
+			machine mode convolution d 256 l 4096;
 			machine mode convolution d 256 l 65536; machine mode attention d 768 l 2048;
 			machine mode decode model H3-hybrid batch 1 context 1024`},
 		{"load", "load model Mamba-130M file F32"},

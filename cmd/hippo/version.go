@@ -18,9 +18,9 @@ func newVersion() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version and the processor features in use",
-		Long: `Print the version, the processor features in use, and which code computes what with them. HIPPO_CPU forces
-a level of features. With --licenses print the licenses of hippo and of everything in the program: texts, vocabularies,
-fonts and Go modules.`,
+		Long: `Print the version, the processor features in use, and which code computes what with them. HIPPO_CPU
+forces a level of features. With --licenses print the licenses of hippo and of everything in the program: texts,
+vocabularies, fonts and Go modules.`,
 		Example: "  hippo version\n  hippo version --licenses | less",
 		Args:    wantArgs(0, 0),
 	}
