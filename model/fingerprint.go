@@ -46,8 +46,8 @@ func (m *Model) Fingerprint() string {
 // floats.
 const kernelsOfIntegers = 1
 
-// Kernels is the version of the arithmetic of m where an earlier one gave other bits, and 0 elsewhere. What was computed
-// by another version does not go on with the bits that m would have computed.
+// Kernels is the version of the arithmetic of m where an earlier one gave other bits, and 0 elsewhere. What was
+// computed by another version does not go on with the bits that m would have computed.
 func (m *Model) Kernels() int {
 	if m.precision >= engine.Int8 && mixer.InIntegers(m.NewState().Mixers...) {
 		return kernelsOfIntegers

@@ -43,9 +43,9 @@ func asFloats(t *testing.T, data []byte) []byte {
 	})
 }
 
-// TestFileOfAnEarlierVersion: a file of a time at which attention multiplied integers as floats, and the fingerprint of a
-// model in int8 was another, is refused as such, one of other weights as that. So is, by what its identity lacks, what a
-// store has kept. States without keys and values in integers go on.
+// TestFileOfAnEarlierVersion: a file of a time at which attention multiplied integers as floats, and the fingerprint of
+// a model in int8 was another, is refused as such, one of other weights as that. So is, by what its identity lacks,
+// what a store has kept. States without keys and values in integers go on.
 func TestFileOfAnEarlierVersion(t *testing.T) {
 	m, other := language(t, "attention"), language(t, "attention")
 	other.Init(2)

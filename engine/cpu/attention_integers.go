@@ -7,9 +7,9 @@ import (
 )
 
 // Keys and values in int8 are multiplied as integers, page by page: queries are rounded to 8 bits of the largest number
-// of each, and the weights of a page, times the factors of its values, to 14 bits of the largest of each query. A page is
-// read and put in order once for all heads and queries of a job. Sums of integers are exact and blocks of keys begin at
-// fixed positions, so that a query gets the same bits whichever queries are computed with it.
+// of each, and the weights of a page, times the factors of its values, to 14 bits of the largest of each query. A page
+// is read and put in order once for all heads and queries of a job. Sums of integers are exact and blocks of keys begin
+// at fixed positions, so that a query gets the same bits whichever queries are computed with it.
 
 // inIntegers reports whether the keys and values of a row are integers.
 func (row *attentionRow) inIntegers() bool { return row.pages != nil && row.pages.InIntegers() }

@@ -24,9 +24,9 @@ func quantize(ctx *build.Context, s isa) {
 // fitCode holds the registers of fit. What concerns all numbers at once is in low ends.
 type fitCode struct{ top, inverse, ok, factor, t reg.Register }
 
-// fit finds, of numbers whose largest magnitude is in the low end of most, what they are to be multiplied by for that to
-// become largest, in all lanes of inverse, and the factor that takes it back. Where the first is not finite, or top is
-// not, ok is zero, else ones; then the factor is 0, or NaN.
+// fit finds, of numbers whose largest magnitude is in the low end of most, what they are to be multiplied by for that
+// to become largest, in all lanes of inverse, and the factor that takes it back. Where the first is not finite, or top
+// is not, ok is zero, else ones; then the factor is 0, or NaN.
 func (c vector) fit(largest float32, most reg.Register, f fitCode) {
 	const lessOrEqual = 2
 	c.VMOVAPS(c.xmm(most), f.top)

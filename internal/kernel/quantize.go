@@ -43,8 +43,8 @@ func (r *record) set(x []float32, zero int32) {
 	r.start, r.sum = zero*sum, float32(factor*float32(sum))
 }
 
-// fit returns what numbers, of which top is the largest magnitude, are to be multiplied by for that to become largest, and
-// the factor that takes it back. If the first would not be finite, or top is not, it is 0, and the factor 0 or NaN.
+// fit returns what numbers, of which top is the largest magnitude, are to be multiplied by for that to become largest,
+// and the factor that takes it back. If the first would not be finite, or top is not, it is 0, and the factor 0 or NaN.
 func fit(largest, top float32) (inverse, factor float32) {
 	if inverse = largest / top; !(top <= math.MaxFloat32) || inverse > math.MaxFloat32 {
 		return 0, (top - top) * 0

@@ -55,7 +55,8 @@ func TestRoundedRowsRound(t *testing.T) {
 	})
 }
 
-// TestRoundedRowsAttend: dot products and sums of rows in bfloat16 have the bits of those of the same numbers in float32.
+// TestRoundedRowsAttend: dot products and sums of rows in bfloat16 have the bits of those of the same numbers in
+// float32.
 func TestRoundedRowsAttend(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -74,7 +75,8 @@ func TestRoundedRowsAttend(t *testing.T) {
 			}
 			sums, wantSums := slices.Repeat([]float32{3}, k), slices.Repeat([]float32{3}, k)
 			Gemm(Product{
-				Op: NN, M: 1, N: k, K: m, A: x, LDA: m, B: numbers[first*k:], LDB: k, C: wantSums, LDC: k, Add: n%2 == 0,
+				Op: NN, M: 1, N: k, K: m, A: x, LDA: m, B: numbers[first*k:], LDB: k, C: wantSums, LDC: k,
+				Add: n%2 == 0,
 			})
 			r.Sums(first, m, x[:m], sums, n%2 == 0)
 			if !slices.Equal(sums, wantSums) {

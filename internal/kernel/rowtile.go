@@ -236,9 +236,9 @@ func (t *RowTile) sumsPortable(m int, y []float32, ldy int, add bool) {
 }
 
 // roundWeights rounds p times the factors of rows to integers of two digits of 7 bits: w·(16383/top) to the nearest,
-// ties to even, where top is the largest for each i. weights holds the upper digits for 64 rows of the tile and then the
-// lower ones, and factor is top/16383. If w holds a NaN or an infinity the factor is NaN and the integers are zero. If
-// top is so small that 16383/top is infinite, all are zero.
+// ties to even, where top is the largest for each i. weights holds the upper digits for 64 rows of the tile and then
+// the lower ones, and factor is top/16383. If w holds a NaN or an infinity the factor is NaN and the integers are zero.
+// If top is so small that 16383/top is infinite, all are zero.
 func (t *RowTile) roundWeights(m int, p []float32, ldp int) {
 	if cpu != generic {
 		_ = p[(m-1)*ldp+TileRows-1]
