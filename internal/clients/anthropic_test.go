@@ -65,13 +65,12 @@ func TestAnthropicMessages(t *testing.T) {
 	if err != nil || n.InputTokens != a.Usage.InputTokens {
 		t.Errorf("counted %+v, %v, want %d", n, err, a.Usage.InputTokens)
 	}
-	if text := a.Content[0].Text; len(text) > 4 {
-		q.StopSequences = []string{text[2:4]}
-		b, err := c.Messages.New(t.Context(), q)
-		if err != nil || b.StopReason != anthropic.StopReasonStopSequence || b.StopSequence != text[2:4] ||
-			b.Content[0].Text != text[:strings.Index(text, text[2:4])] {
-			t.Errorf("got %+v, %v", b, err)
-		}
+	q.MaxTokens, q.StopSequences = 40, []string{"y"}
+	q.OutputConfig.Format = anthropic.JSONOutputFormatParam{Schema: map[string]any{"const": "xyz"}}
+	b, err := c.Messages.New(t.Context(), q)
+	if err != nil || b.StopReason != anthropic.StopReasonStopSequence || b.StopSequence != "y" ||
+		strings.TrimSpace(b.Content[0].Text) != `"x` {
+		t.Errorf("got %+v, %v", b, err)
 	}
 	models, err := c.Models.List(t.Context(), anthropic.ModelListParams{})
 	if err != nil || len(models.Data) != 1 || models.Data[0].DisplayName != "tiny" || models.HasMore {
@@ -184,9 +183,9 @@ func TestAnthropicAgent(t *testing.T) {
 		*last[len(last)-1].GetCacheControl() = anthropic.CacheControlEphemeralParam{}
 		u := m.Usage
 		all := u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens
-		const chunk = 64
+		const chunk = 256 // of a model with long convolutions
 		if m.StopReason != anthropic.StopReasonToolUse || u.InputTokens != 0 || all <= before ||
-			u.CacheReadInputTokens < before-2*chunk || turn > 0 && u.CacheReadInputTokens == 0 {
+			u.CacheReadInputTokens < before-chunk || turn > 0 && u.CacheReadInputTokens == 0 {
 			t.Fatalf("turn %d: got %s, %+v after %d tokens", turn, m.StopReason, u, before)
 		}
 		before = all

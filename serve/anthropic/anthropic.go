@@ -119,6 +119,9 @@ type countRequest struct {
 // versionHeader is the header in which clients name the version of the interface.
 const versionHeader = "anthropic-version"
 
+// versions are those that clients send: npm's from 1.0 on sends the second.
+var versions = []string{"2023-06-01", "2026-10-21"}
+
 // Speaks reports whether a request is of Anthropic's dialect.
 func Speaks(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get(versionHeader) != ""
@@ -126,9 +129,9 @@ func Speaks(r *http.Request) bool {
 
 // read reads a request and checks its version, if it has one.
 func read(c *request.Call, into any) error {
-	const version = "2023-06-01"
-	if found := c.Request.Header.Get(versionHeader); found != "" && found != version {
-		return request.Invalid(versionHeader, "found %.40q in the header, want %s", found, version)
+	found := c.Request.Header.Get(versionHeader)
+	if found != "" && !slices.Contains(versions, found) {
+		return request.Invalid(versionHeader, "found %.40q in the header, want one of %q", found, versions)
 	}
 	return c.Read(into)
 }

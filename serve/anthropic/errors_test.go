@@ -67,6 +67,8 @@ func TestErrors(t *testing.T) {
 		with := key(secret)
 		with.Set("Anthropic-Version", "2023-06-01")
 		wantFailure(t, s, http.MethodPost, path, short, with, 200, "")
+		with.Set("Anthropic-Version", "2026-10-21") // npm's client
+		wantFailure(t, s, http.MethodPost, path, short, with, 200, "")
 		with.Set("Anthropic-Version", "2099-01-01")
 		wantFailure(t, s, http.MethodPost, path, short, with, 400, "invalid_request_error")
 		foreign := key(secret)
