@@ -29,7 +29,8 @@ func TestFolder(t *testing.T) {
 		{"a/b.csv", Auto, nil, "fit/b"}, {"a/b.c.csv", Classify, []string{"y", "Z9"}, "fit/b.c-y-Z9"},
 		{"-", Auto, nil, "fit/data"}, {".csv", Auto, nil, "fit/data"}, {".", Auto, nil, "fit/data"},
 		{"/", Auto, []string{"y"}, "fit/data-y"}, {"b", Forecast, nil, "forecast/b"},
-		{"a_.+=,b-0az AZ9/.csv", Auto, nil, "fit/data"}, {"a_.+=,b-0az AZ9{`@[.csv", Auto, nil, "fit/a_.+=,b-0az_AZ9____"},
+		{"a_.+=,b-0az AZ9/.csv", Auto, nil, "fit/data"}, {"a_.+=,b-0az AZ9{`@[.csv", Auto, nil,
+			"fit/a_.+=,b-0az_AZ9____"},
 		{"ä.csv", Auto, []string{"°C"}, "fit/_-_C"}, {long + ".csv", Auto, nil, "fit/" + long},
 		{long + "y.csv", Auto, nil, "fit/" + long},
 	} {
@@ -150,8 +151,9 @@ func TestTrial(t *testing.T) {
 			told.Resumed != 0 || (told.Plan.Linear != nil) != (base == "linear") {
 			t.Errorf("told %+v", told)
 		}
-		want := []string{"column t is the time of a row", "the data is divided in time: the first rows of each series " +
-			"are the training part, the last the test part (0.7,0.15,0.15)"}
+		want := []string{"column t is the time of a row",
+			"the data is divided in time: the first rows of each series " +
+				"are the training part, the last the test part (0.7,0.15,0.15)"}
 		if !slices.Equal(notes, want) {
 			t.Errorf("found the notes %q, want %q", notes, want)
 		}
@@ -210,7 +212,8 @@ func TestFinishedRun(t *testing.T) {
 	if _, err := run(func(*Config) {}); err == nil || !strings.Contains(err.Error(), ResultFile) {
 		t.Errorf("of a damaged result: found %v", err)
 	}
-	if _, err := run(func(c *Config) { c.Data = nil }); err == nil || !strings.Contains(err.Error(), "data: found none") {
+	if _, err := run(func(c *Config) { c.Data = nil }); err == nil || !strings.Contains(err.Error(),
+		"data: found none") {
 		t.Errorf("without data: found %v", err)
 	}
 }
@@ -319,7 +322,8 @@ func TestPasts(t *testing.T) {
 		}
 		for k, s := range some(c[1], c[2]) {
 			first := float64(100 + s*10_000 + c[0] - min(c[0], smoothRows))
-			if x := all[k]; len(x) != min(c[0], smoothRows) || x[0] != first || x[len(x)-1] != float64(99+s*10_000+c[0]) {
+			if x := all[k]; len(x) != min(c[0], smoothRows) || x[0] != first ||
+				x[len(x)-1] != float64(99+s*10_000+c[0]) {
 				t.Errorf("%v: of series %d, %d rows from %v are seen, want those from %v", c, s, len(x), x[0], first)
 			}
 		}

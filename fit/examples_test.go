@@ -141,7 +141,8 @@ func TestSimpleData(t *testing.T) {
 		"nine": {few, nil, false, 0}, "ten": {ten, nil, true, 10},
 	} {
 		a, b, scale, ok, err := (&simple{}).data(background(), f, c.train, c.valid)
-		if err != nil || ok != c.ok || ok && (b.Len() != c.examples || c.valid == nil && a != b || len(scale.Mean) != 14) {
+		if err != nil || ok != c.ok || ok && (b.Len() != c.examples || c.valid == nil && a != b ||
+			len(scale.Mean) != 14) {
 			t.Errorf("%s: found %v, %v, %v", name, b, ok, err)
 		}
 	}

@@ -77,11 +77,13 @@ func TestLoad(t *testing.T) {
 			"next: /0[[1.5] [2.5]]"},
 		"some rows": {"x\n1.5\n2.5\n3.5\n4.5\n", func(c *Config) { c.Task, c.Rows = Next, 3 },
 			"next: /0[[1.5] [2.5] [3.5]]"},
-		"series and groups": {"s,g,x\na,p,1.5\nb,q,2.5\nc,p,3.5\n", of("x", func(c *Config) { c.Group = "g" }, task(Next)),
+		"series and groups": {"s,g,x\na,p,1.5\nb,q,2.5\nc,p,3.5\n", of("x", func(c *Config) { c.Group = "g" },
+			task(Next)),
 			"next: a/0[[1.5]] b/1[[2.5]] c/0[[3.5]]"},
 		"mixed": {"s,x\na,1.5\nb,2.5\na,3.5\n", of("x", task(Next)),
 			"next: a/0[[1.5] [3.5]] b/1[[2.5]]; the rows of 2 series are mixed: they are put in order"},
-		"mixed in a group": {"s,g,x\na,p,1.5\nb,p,2.5\na,p,3.5\n", of("x", func(c *Config) { c.Group = "g" }, task(Next)),
+		"mixed in a group": {"s,g,x\na,p,1.5\nb,p,2.5\na,p,3.5\n", of("x", func(c *Config) { c.Group = "g" },
+			task(Next)),
 			"next: a/0[[1.5] [3.5]] b/0[[2.5]]; the rows of 2 series are mixed: they are put in order"},
 		"large numbers": {"x,y,z\n1,20001,1000\n-5000,20002,-1001\n2,20003.5,1001\n", next,
 			"next: /0[[1 0 2001] [-5000 1 0] [2 2.5 2002]]; y less 20001; z less -1001"},
@@ -261,13 +263,15 @@ func TestManyClasses(t *testing.T) {
 		t.Errorf("found %d classes and the levels %v", len(f.plan.ClassNames()), f.plan.Levels)
 	}
 	_, err := tryText(t, text(1001), class)
-	if err == nil || !strings.Contains(err.Error(), "column k: found more than 1000 classes (c0, c1, c2, c3, c4), want") {
+	if err == nil || !strings.Contains(err.Error(),
+		"column k: found more than 1000 classes (c0, c1, c2, c3, c4), want") {
 		t.Errorf("of 1001 classes: %v", err)
 	}
 	for n, want := range map[int]string{64: "", 65: "column k has more than 64 different texts: it is left out"} {
 		f := readText(t, text(n), func(c *Config) { c.Target, c.Series, c.Task = []string{"x"}, "s", Regress })
 		k := slices.IndexFunc(f.plan.Columns, func(c Column) bool { return c.Name == "k" })
-		if c := f.plan.Columns[k]; c.In != (want == "") || (c.Classes != nil) != c.In || strings.Join(f.notes, "") != want ||
+		if c := f.plan.Columns[k]; c.In != (want == "") || (c.Classes != nil) != c.In || strings.Join(f.notes,
+			"") != want ||
 			len(f.plan.Levels) != 9 {
 			t.Errorf("%d texts: found in %v, %d classes, %q", n, c.In, len(c.Classes), f.notes)
 		}

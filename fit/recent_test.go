@@ -163,7 +163,8 @@ func TestHalves(t *testing.T) {
 				first, count)
 		}
 	}
-	rows := &frame{plan: &Plan{Task: Steps, Length: 10, Columns: []Column{number("x", true)}}, seqs: []sequence{{hi: 14}}}
+	rows := &frame{plan: &Plan{Task: Steps, Length: 10, Columns: []Column{number("x", true)}},
+		seqs: []sequence{{hi: 14}}}
 	for i, want := range []int{0, 0, 2, 1, 1} { // of five windows of rows, the middle one is in neither half
 		if got := rows.newWindows(rows.wholeSeries(), validPart, 1, 0).half(i); got != want {
 			t.Errorf("window %d of rows is in half %d, want %d", i, got, want)

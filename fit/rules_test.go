@@ -111,7 +111,8 @@ func TestLogarithms(t *testing.T) {
 		t.Error("less a base")
 	}
 	c.Low, c.High, c.Mean, c.Unit = -1, 2, 0.5, "m"
-	if got := c.channel("x\ny"); got != (task.Channel{Name: "x y", Unit: "m", Low: 6, High: 9, Mean: 7.5, Deviation: 3}) {
+	if got := c.channel("x\ny"); got != (task.Channel{Name: "x y", Unit: "m", Low: 6, High: 9, Mean: 7.5,
+		Deviation: 3}) {
 		t.Errorf("found the channel %+v", got)
 	}
 	if c.Log = true; c.stored(math.E) != 1 || math.Abs(c.number(1)-math.E) > 1e-15 || c.deviation() != 5 ||
@@ -226,7 +227,8 @@ func TestChoice(t *testing.T) {
 		`found "x", want best or one of network, last`) {
 		t.Errorf("found the error %v", err)
 	}
-	if got := (&Model{plan: contenders(3, 2)}).Choice(); !strings.Contains(got, "prediction uses network, as asked for") {
+	if got := (&Model{plan: contenders(3, 2)}).Choice(); !strings.Contains(got,
+		"prediction uses network, as asked for") {
 		t.Errorf("of one rival: %q", got)
 	}
 	if got := (&Model{plan: contenders(1)}).Choice(); got != "" {

@@ -58,7 +58,8 @@ func TestWriter(t *testing.T) {
 			Quantiles: q}}, "line,step,y 10%,y,y 90%\n9,1,1,3,5\n"},
 		"filled": {number5(Fill), WriteOptions{}, []Prediction{{Place: at("line", 2), Quantiles: q,
 			Given: []float64{nan}}}, "line,y,y expected 10%,y expected,y expected 90%\n2,,1,3,5\n"},
-		"scores": {number5(Anomaly), WriteOptions{}, []Prediction{{Place: at("line", 2), Given: []float64{7}, Score: nan},
+		"scores": {number5(Anomaly), WriteOptions{}, []Prediction{{Place: at("line", 2), Given: []float64{7},
+			Score: nan},
 			{Place: at("line", 3), Quantiles: q, Given: []float64{7}, Score: 1.23456789, Unusual: true}},
 			"line,score,unusual,y,y expected 10%,y expected,y expected 90%\n2,,0,7,,,\n3,1.234568,1,7,1,3,5\n"},
 		"classes": {classes(2), WriteOptions{}, []Prediction{{Place: at("line", 2),
@@ -69,8 +70,10 @@ func TestWriter(t *testing.T) {
 		"21 classes": {classes(21), WriteOptions{}, []Prediction{{Place: at("line", 2), Probabilities: many}},
 			"line,class,probability\n2,U,1\n"},
 		"all of 21 classes": {classes(21), WriteOptions{All: true}, []Prediction{{Place: at("line", 2),
-			Probabilities: many}}, "line,class,probability" + letters(21) + "\n2,U,1" + strings.Repeat(",0", 20) + ",1\n"},
-		"lines of JSON": {timed, WriteOptions{As: AsJSONL}, []Prediction{{Place: at("row", 2), Series: "a\"", Time: 3600,
+			Probabilities: many}}, "line,class,probability" + letters(21) + "\n2,U,1" + strings.Repeat(",0", 20) +
+			",1\n"},
+		"lines of JSON": {timed, WriteOptions{As: AsJSONL}, []Prediction{{Place: at("row", 2), Series: "a\"",
+			Time:      3600,
 			Quantiles: q}, {Place: at("row", 3), Time: nan}},
 			`{"series":"a\"","row":2,"time":"1970-01-01T01:00:00Z","y 10%":1,"y":3,"y 90%":5}` + "\n" +
 				`{"series":"","row":3,"time":"","y 10%":null,"y":null,"y 90%":null}` + "\n"},
@@ -110,7 +113,8 @@ func TestWriteParquet(t *testing.T) {
 	}
 	w := NewWriter(out, p, WriteOptions{As: AsParquet})
 	for i := range 3 {
-		err := w.Write(&Prediction{Place: table.Place{Unit: "row", At: int64(7 + i)}, Series: "a", Time: 3600 * float64(i),
+		err := w.Write(&Prediction{Place: table.Place{Unit: "row", At: int64(7 + i)}, Series: "a",
+			Time:      3600 * float64(i),
 			Quantiles: [][]float64{{1, nan, 3}}, Given: []float64{float64(i)}, Score: 2.5, Unusual: i == 1})
 		if err != nil {
 			t.Fatal(err)

@@ -59,8 +59,9 @@ func main() {
 		"not stored")
 	flags.StringVar(&o.run, "run", "", "leave out tests whose names this regular expression does not match; "+
 		"survivors are not stored")
-	flags.StringVar(&o.split, "split", "", "run the subtests of tests whose names match this one by one: a mutant then "+
-		"runs those that reach it")
+	flags.StringVar(&o.split, "split", "",
+		"run the subtests of tests whose names match this one by one: a mutant then "+
+			"runs those that reach it")
 	flags.BoolVar(&o.short, "short", false, "run tests as go test -short; survivors are not stored")
 	flags.StringSliceVar(&o.files, "files", nil, "only mutants of files whose names match one of these patterns, such "+
 		"as 'predict*.go'")

@@ -141,7 +141,8 @@ func kill(ctx context.Context, number int, tests []*test) (by string, err error)
 		batch := tests[:1]
 		total := limits{batch[0].cpu, batch[0].wall}
 		for _, t := range tests[1:] { // short tests of one binary share a process
-			if strings.Contains(batch[0].name+t.name, "/") || t.path != batch[0].path || total.cpu+t.cpu > 200*time.Millisecond {
+			if strings.Contains(batch[0].name+t.name, "/") || t.path != batch[0].path ||
+				total.cpu+t.cpu > 200*time.Millisecond {
 				break
 			}
 			batch = tests[:len(batch)+1]

@@ -52,8 +52,9 @@ func TestCards(t *testing.T) {
 // TestEstimateTexts: an estimate in words.
 func TestEstimateTexts(t *testing.T) {
 	e := Estimate{Params: 7, Trained: 7, Embedding: 3, Weights: 100 << 20, Gradients: 28 << 20, Moments: 200 << 20,
-		Activations: 64 << 20, Program: 8 << 20, Total: 400 << 20, TokensPerSec: 1234.6, StepSeconds: 0.5, RunSeconds: 90,
-		Tokens: 5000, Measured: true}
+		Activations: 64 << 20, Program: 8 << 20, Total: 400 << 20, TokensPerSec: 1234.6, StepSeconds: 0.5,
+		RunSeconds: 90,
+		Tokens:     5000, Measured: true}
 	want := `parameters   7, of them 3 in the embedding
 memory       400 MiB: weights and gradients 128 MiB, AdamW 200 MiB, activations 64 MiB, program 8 MiB
 speed        1235 tokens/s, 0.5 s a step (measured on this machine)
@@ -143,8 +144,9 @@ func TestSettingsAtTheirBounds(t *testing.T) {
 		"other memory":    {func(c *Config) { c.Memory = "some" }, `memory: found "some"`},
 		"epochs":          {func(c *Config) { c.Train.Epochs = maxEpochs }, ""},
 		"negative epochs": {func(c *Config) { c.Train.Epochs = -1 }, "train.epochs: found -1, want a number from 0"},
-		"many epochs":     {func(c *Config) { c.Train.Epochs = maxEpochs * 1.01 }, "train.epochs: found 1.01e+06, want"},
-		"no epochs":       {func(c *Config) { c.Train.Epochs = math.NaN() }, "train.epochs: found NaN"},
+		"many epochs": {func(c *Config) { c.Train.Epochs = maxEpochs * 1.01 },
+			"train.epochs: found 1.01e+06, want"},
+		"no epochs": {func(c *Config) { c.Train.Epochs = math.NaN() }, "train.epochs: found NaN"},
 		"ones": {func(c *Config) {
 			c.Train = Loop{Steps: 1, BatchSize: 1, SeqLen: 1, Shards: 1, EvalEvery: 1, EvalTokens: 1, SaveEvery: 1,
 				LogEvery: 1, SampleTokens: 1}
@@ -205,7 +207,8 @@ func TestLoopSizes(t *testing.T) {
 	}{
 		{Loop{SeqLen: 96}, 96, 1}, {Loop{SeqLen: 96, Chunk: 32}, 32, 4}, {Loop{SeqLen: 96, Chunk: 96}, 96, 1},
 		{Loop{SeqLen: 96, Chunk: 200}, 96, 1}, {Loop{SeqLen: 96, Chunk: 32, Gradients: gradientsStopped}, 32, 3},
-		{Loop{SeqLen: 96, Recompute: true}, 96, 4. / 3}, {Loop{SeqLen: 96, Chunk: 1, Gradients: gradientsExact}, 1, 128},
+		{Loop{SeqLen: 96, Recompute: true}, 96, 4. / 3}, {Loop{SeqLen: 96, Chunk: 1, Gradients: gradientsExact}, 1,
+			128},
 	} {
 		if got := c.loop.chunkTimes(); c.loop.held() != c.held || math.Abs(got-c.time) > 1e-12 {
 			t.Errorf("%+v: found %d tokens and %v times, want %d and %v", c.loop, c.loop.held(), got, c.held, c.time)
@@ -246,8 +249,10 @@ func TestLoopSizes(t *testing.T) {
 // TestReplyEnds: where a reply ends, with white space behind, and what a last reply without an end gets.
 func TestReplyEnds(t *testing.T) {
 	c := &chats{ends: []string{"<e>", "<x>"}, end: "<e>"}
-	for reply, want := range map[string]string{"a<e>": "a<e>| true", "a<e>\n ": "a<e>|\n  true", "a<e>b": "a<e>b| false",
-		"a<e>b<e>": "a<e>b<e>| true", "a<x>": "a<x>| true", "<e>": "<e>| true", "": "| false", "a<e><x>": "a<e><x>| true"} {
+	for reply, want := range map[string]string{"a<e>": "a<e>| true", "a<e>\n ": "a<e>|\n  true",
+		"a<e>b":    "a<e>b| false",
+		"a<e>b<e>": "a<e>b<e>| true", "a<x>": "a<x>| true", "<e>": "<e>| true", "": "| false",
+		"a<e><x>": "a<e><x>| true"} {
 		at, ended := c.endOf(reply)
 		if got := fmt.Sprint(reply[:at], "|", reply[at:], " ", ended); got != want {
 			t.Errorf("%q: found %q, want %q", reply, got, want)
