@@ -113,7 +113,8 @@ var house = []layer{
 	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
 		"internal/events internal/status", ""},
 	{"train/text", "train engine chat chat/template generate generate/sample release model nn autograd tensor " +
-		"checkpoint tokenizer data quantize internal/brief internal/config internal/disk internal/status engine/native", ""},
+		"checkpoint tokenizer data quantize internal/brief internal/config internal/disk internal/status " +
+		"engine/native", ""},
 	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
 	{"compare", "train model data internal/config internal/disk internal/status train/text", "gonum.org/v1/gonum"},
 	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests

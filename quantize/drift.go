@@ -26,7 +26,7 @@ type Drift struct {
 	// Logits is the root mean square of differences of logits, divided by that of logits. Of both the mean over the
 	// vocabulary is taken off first, which no probability depends on.
 	Logits float64 `json:"logits"`
-	KL     float64 `json:"kl"`        // divergence of the next token's distribution q from p of the model, Σ p log(p/q), nats
+	KL     float64 `json:"kl"`        // Σ p log(p/q), nats, with q for the next token's distribution p of the model
 	More   float64 `json:"more_loss"` // loss than the model has, nats per token
 	// State is the root mean square, over the tensors of recurrences, of the relative error of each: the length of the
 	// difference divided by that of the model's. Worst is the largest, that of the tensor Where.
@@ -61,7 +61,8 @@ func MeasureDrift(ctx context.Context, m *model.Model, others []*model.Model, id
 	for _, other := range others {
 		r := newDrifting(other)
 		if a, b := m.Config.VocabSize, other.Config.VocabSize; a != b {
-			return nil, fmt.Errorf("found vocabularies of %d and %d tokens, want models that differ in weights only", a, b)
+			return nil, fmt.Errorf("found vocabularies of %d and %d tokens, want models that differ in weights only", a,
+				b)
 		}
 		if !maps.EqualFunc(first.shapes, r.shapes, slices.Equal) {
 			return nil, errors.New("found states of other layers, want models that differ in weights only")
@@ -201,8 +202,8 @@ func (part *DriftPart) finish(i int, s driftSums, n int) error {
 	d := Drift{Logits: math.Sqrt(s.off / max(s.spread, math.SmallestNonzeroFloat64)), KL: s.kl / count,
 		More: (s.after - s.before) / count}
 	if sum := d.Logits + d.KL + d.More; math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return fmt.Errorf("found a divergence of %v at positions %d to %d, want a finite one: the weights are not usable",
-			d.KL, part.From, part.To)
+		return fmt.Errorf("found a divergence of %v at positions %d to %d, want a finite one: the weights are not "+
+			"usable", d.KL, part.From, part.To)
 	}
 	part.Others[i] = d
 	return nil

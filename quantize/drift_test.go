@@ -19,8 +19,8 @@ func drifted(t *testing.T) (m, rounded *model.Model, ids []int32) {
 	t.Helper()
 	const layers = "gated-deltanet,attention"
 	m, some := stored(t, layers, true)
-	rounded, _ = loadedBy(func(m *model.Model, w model.Weights) error { return m.LoadPacked(w, engine.Int4) }, t, layers,
-		true)
+	packed := func(m *model.Model, w model.Weights) error { return m.LoadPacked(w, engine.Int4) }
+	rounded, _ = loadedBy(packed, t, layers, true)
 	for i := range driftText {
 		ids = append(ids, some[i*i%len(some)])
 	}
