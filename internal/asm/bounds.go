@@ -11,13 +11,13 @@ import (
 )
 
 // modelled are the processors for which llvm-mca computes bounds. Apple's cores have one model in LLVM 19, that of an
-// old one.
-var modelled = []struct{ name, cpu string }{
-	{"Neoverse N1", "neoverse-n1"}, {"Neoverse V2", "neoverse-v2"}, {"Apple M1", "apple-m1"},
+// old one with three units for vectors.
+var modelled = []struct {
+	name, cpu string
+	i8mm      bool
+}{
+	{"Neoverse N1", "neoverse-n1", false}, {"Neoverse V2", "neoverse-v2", true}, {"Apple M1", "apple-m1", false},
 }
-
-// modelFeatures are those that LLVM is to take for there, whether the processor has them or not.
-const modelFeatures = "-mattr=+dotprod,+i8mm,+bf16"
 
 // llvmTool is where a program of LLVM is, or empty.
 func llvmTool(name string) string {
@@ -59,6 +59,10 @@ func writeBounds(w io.Writer, files []*armFile) error {
 				fmt.Fprintf(w, "| %s | `%s` | %d %s | %.3g each | %.3g each |", l.name, f.isa.feature(), l.work, l.unit,
 					float64(count)/float64(l.work), float64(l.bytes)/float64(l.work))
 				for _, m := range modelled {
+					if f.isa == i8mmISA && !m.i8mm {
+						fmt.Fprint(w, " lacks it |")
+						continue
+					}
 					all, err := cycles(mca, m.cpu, text)
 					if err != nil {
 						return err
@@ -89,7 +93,7 @@ func throughput(mca, cpu, text string) (float64, error) {
 }
 
 func modelSays(mca, cpu, text, what string, iterations int) (float64, error) {
-	command := exec.Command(mca, "-mtriple=aarch64", "-mcpu="+cpu, modelFeatures, fmt.Sprintf("-iterations=%d", iterations))
+	command := exec.Command(mca, "-mtriple=aarch64", "-mcpu="+cpu, fmt.Sprintf("-iterations=%d", iterations))
 	command.Stdin = strings.NewReader(text)
 	out, err := command.CombinedOutput()
 	if err != nil {
