@@ -19,12 +19,11 @@ import (
 var (
 	neonISA = isa{name: "NEON", lanes: 4}    // Advanced SIMD, which every arm64 has
 	dotISA  = isa{name: "DOTPROD", lanes: 4} // and SDOT
-	i8mmISA = isa{name: "I8MM", lanes: 4}    // and USDOT, USMMLA
-	bf16ISA = isa{name: "ARMBF16", lanes: 4} // and BFMMLA
+	i8mmISA = isa{name: "I8MM", lanes: 4}    // and USDOT
 )
 
 // armByAge is byAge for arm64.
-var armByAge = []isa{bf16ISA, i8mmISA, dotISA, neonISA}
+var armByAge = []isa{i8mmISA, dotISA, neonISA}
 
 // xreg is a register for integers and pointers, vreg one for vectors.
 type (
@@ -248,20 +247,12 @@ func (c *neon) sub(d, n, m xreg) {
 	c.both(fmt.Sprintf("SUB %v, %v, %v", m, n, d), fmt.Sprintf("sub %s, %s, %s", d.arm(), n.arm(), m.arm()))
 }
 
-// and sets d to the bits of n that v has.
-func (c *neon) and(d, n xreg, v int) {
-	c.both(fmt.Sprintf("AND $%d, %v, %v", v, n, d), fmt.Sprintf("and %s, %s, #%d", d.arm(), n.arm(), v))
-}
-
-// lsl and lsr shift n.
+// lsl shifts n.
 func (c *neon) lsl(d, n xreg, shift int) {
 	c.both(fmt.Sprintf("LSL $%d, %v, %v", shift, n, d), fmt.Sprintf("lsl %s, %s, #%d", d.arm(), n.arm(), shift))
 }
-func (c *neon) lsr(d, n xreg, shift int) {
-	c.both(fmt.Sprintf("LSR $%d, %v, %v", shift, n, d), fmt.Sprintf("lsr %s, %s, #%d", d.arm(), n.arm(), shift))
-}
 
-// jump goes to a label, ifZero if n is 0, ifSet and ifClear by a bit of n.
+// jump goes to a label, ifZero if n is 0, ifClear if a bit of it is.
 func (c *neon) jump(to string) { c.both("JMP "+to, "b "+to) }
 func (c *neon) ifZero(n xreg, to string) {
 	c.both(fmt.Sprintf("CBZ %v, %s", n, to), fmt.Sprintf("cbz %s, %s", n.arm(), to))
@@ -289,11 +280,6 @@ func (c *neon) whileLeast(n xreg, v int, to string) {
 	c.addImm(n, n, -v)
 	c.both(fmt.Sprintf("CMP $%d, %v", v, n), fmt.Sprintf("cmp %s, #%d", n.arm(), v))
 	c.both("BGE "+to, "b.ge "+to)
-}
-
-// prefetch asks for the line at n + disp, for the cache of the first level.
-func (c *neon) prefetch(n xreg, disp int) {
-	c.both(fmt.Sprintf("PRFM %d(%v), PLDL1KEEP", disp, n), fmt.Sprintf("prfm pldl1keep, [%s, #%d]", n.arm(), disp))
 }
 
 // end leaves the function.

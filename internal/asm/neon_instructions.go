@@ -14,55 +14,41 @@ type armOp struct {
 
 // Instructions whose operands are whole registers.
 var (
-	fmlaV    = armOp{"fmla", "4s", "4s", "4s", 0x4e20cc00}
-	fmlsV    = armOp{"fmls", "4s", "4s", "4s", 0x4ea0cc00}
-	fmulV    = armOp{"fmul", "4s", "4s", "4s", 0x6e20dc00}
-	faddV    = armOp{"fadd", "4s", "4s", "4s", 0x4e20d400}
-	fsubV    = armOp{"fsub", "4s", "4s", "4s", 0x4ea0d400}
-	fdivV    = armOp{"fdiv", "4s", "4s", "4s", 0x6e20fc00}
-	fmaxV    = armOp{"fmax", "4s", "4s", "4s", 0x4e20f400}
-	fminV    = armOp{"fmin", "4s", "4s", "4s", 0x4ea0f400}
-	faddpV   = armOp{"faddp", "4s", "4s", "4s", 0x6e20d400}
-	addV     = armOp{"add", "4s", "4s", "4s", 0x4ea08400}
-	andV     = armOp{"and", "16b", "16b", "16b", 0x4e201c00}
-	eorV     = armOp{"eor", "16b", "16b", "16b", 0x6e201c00}
-	orrV     = armOp{"orr", "16b", "16b", "16b", 0x4ea01c00}
-	zip1V    = armOp{"zip1", "4s", "4s", "4s", 0x4e803800}
-	zip2V    = armOp{"zip2", "4s", "4s", "4s", 0x4e807800}
-	zip1D    = armOp{"zip1", "2d", "2d", "2d", 0x4ec03800}
-	zip2D    = armOp{"zip2", "2d", "2d", "2d", 0x4ec07800}
-	uzp1V    = armOp{"uzp1", "4s", "4s", "4s", 0x4e801800}
-	uzp2V    = armOp{"uzp2", "4s", "4s", "4s", 0x4e805800}
-	usmmlaV  = armOp{"usmmla", "4s", "16b", "16b", 0x4e80ac00}
-	bfmmlaV  = armOp{"bfmmla", "4s", "8h", "8h", 0x6e40ec00}
-	scvtfV   = armOp{"scvtf", "4s", "4s", "", 0x4e21d800}
-	fcvtlV   = armOp{"fcvtl", "4s", "4h", "", 0x0e217800}
-	fcvtl2V  = armOp{"fcvtl2", "4s", "8h", "", 0x4e217800}
-	fnegV    = armOp{"fneg", "4s", "4s", "", 0x6ea0f800}
-	fabsV    = armOp{"fabs", "4s", "4s", "", 0x4ea0f800}
-	frintnV  = armOp{"frintn", "4s", "4s", "", 0x4e218800}
-	smullV   = armOp{"smull", "8h", "8b", "8b", 0x0e20c000}
-	smull2V  = armOp{"smull2", "8h", "16b", "16b", 0x4e20c000}
-	sadalpV  = armOp{"sadalp", "4s", "8h", "", 0x4e606800}
-	addpV    = armOp{"addp", "4s", "4s", "4s", 0x4ea0bc00}
-	umaxV    = armOp{"umax", "4s", "4s", "4s", 0x6ea06400}
-	fcvtlD   = armOp{"fcvtl", "2d", "2s", "", 0x0e617800}
-	fcvtl2D  = armOp{"fcvtl2", "2d", "4s", "", 0x4e617800}
-	faddD    = armOp{"fadd", "2d", "2d", "2d", 0x4e60d400}
-	fmlaD    = armOp{"fmla", "2d", "2d", "2d", 0x4e60cc00}
-	fcvtnsV  = armOp{"fcvtns", "4s", "4s", "", 0x4e21a800}
-	sdotV    = armOp{"sdot", "4s", "16b", "16b", 0x4e809400}
-	bfmlalbV = armOp{"bfmlalb", "4s", "8h", "8h", 0x2ec0fc00}
-	bitV     = armOp{"bit", "16b", "16b", "16b", 0x6ea01c00}
-	bicV     = armOp{"bic", "16b", "16b", "16b", 0x4e601c00}
-	uminV    = armOp{"umin", "4s", "4s", "4s", 0x6ea06c00}
-	cmhsV    = armOp{"cmhs", "4s", "4s", "4s", 0x6ea03c00}
-	fcmgtV   = armOp{"fcmgt", "4s", "4s", "4s", 0x6ea0e400}
-	fcmgeV   = armOp{"fcmge", "4s", "4s", "4s", 0x6e20e400}
-	mulV     = armOp{"mul", "4s", "4s", "4s", 0x4ea09c00}
-	uzp1H    = armOp{"uzp1", "8h", "8h", "8h", 0x4e401800}
-	uzp1B    = armOp{"uzp1", "16b", "16b", "16b", 0x4e001800}
-	bfmlaltV = armOp{"bfmlalt", "4s", "8h", "8h", 0x6ec0fc00}
+	fmlaV   = armOp{"fmla", "4s", "4s", "4s", 0x4e20cc00}
+	fmlsV   = armOp{"fmls", "4s", "4s", "4s", 0x4ea0cc00}
+	fmulV   = armOp{"fmul", "4s", "4s", "4s", 0x6e20dc00}
+	faddV   = armOp{"fadd", "4s", "4s", "4s", 0x4e20d400}
+	fsubV   = armOp{"fsub", "4s", "4s", "4s", 0x4ea0d400}
+	fdivV   = armOp{"fdiv", "4s", "4s", "4s", 0x6e20fc00}
+	fmaxV   = armOp{"fmax", "4s", "4s", "4s", 0x4e20f400}
+	fminV   = armOp{"fmin", "4s", "4s", "4s", 0x4ea0f400}
+	faddpV  = armOp{"faddp", "4s", "4s", "4s", 0x6e20d400}
+	addV    = armOp{"add", "4s", "4s", "4s", 0x4ea08400}
+	andV    = armOp{"and", "16b", "16b", "16b", 0x4e201c00}
+	eorV    = armOp{"eor", "16b", "16b", "16b", 0x6e201c00}
+	orrV    = armOp{"orr", "16b", "16b", "16b", 0x4ea01c00}
+	zip1V   = armOp{"zip1", "4s", "4s", "4s", 0x4e803800}
+	zip2V   = armOp{"zip2", "4s", "4s", "4s", 0x4e807800}
+	zip1D   = armOp{"zip1", "2d", "2d", "2d", 0x4ec03800}
+	zip2D   = armOp{"zip2", "2d", "2d", "2d", 0x4ec07800}
+	scvtfV  = armOp{"scvtf", "4s", "4s", "", 0x4e21d800}
+	fcvtlV  = armOp{"fcvtl", "4s", "4h", "", 0x0e217800}
+	fnegV   = armOp{"fneg", "4s", "4s", "", 0x6ea0f800}
+	fabsV   = armOp{"fabs", "4s", "4s", "", 0x4ea0f800}
+	umaxV   = armOp{"umax", "4s", "4s", "4s", 0x6ea06400}
+	fcvtlD  = armOp{"fcvtl", "2d", "2s", "", 0x0e617800}
+	fcvtl2D = armOp{"fcvtl2", "2d", "4s", "", 0x4e617800}
+	faddD   = armOp{"fadd", "2d", "2d", "2d", 0x4e60d400}
+	fmlaD   = armOp{"fmla", "2d", "2d", "2d", 0x4e60cc00}
+	fcvtnsV = armOp{"fcvtns", "4s", "4s", "", 0x4e21a800}
+	bitV    = armOp{"bit", "16b", "16b", "16b", 0x6ea01c00}
+	uminV   = armOp{"umin", "4s", "4s", "4s", 0x6ea06c00}
+	cmhsV   = armOp{"cmhs", "4s", "4s", "4s", 0x6ea03c00}
+	fcmgtV  = armOp{"fcmgt", "4s", "4s", "4s", 0x6ea0e400}
+	fcmgeV  = armOp{"fcmge", "4s", "4s", "4s", 0x6e20e400}
+	mulV    = armOp{"mul", "4s", "4s", "4s", 0x4ea09c00}
+	uzp1H   = armOp{"uzp1", "8h", "8h", "8h", 0x4e401800}
+	uzp1B   = armOp{"uzp1", "16b", "16b", "16b", 0x4e001800}
 )
 
 // Instructions that widen: bfloat16 is the upper half of a float32.
@@ -187,7 +173,7 @@ func (c *neon) dupX(d vreg, n xreg) {
 	c.word(0x4e040c00|uint32(n)<<5|uint32(d), "dup %s, w%d", d.shape("4s"), int(n))
 }
 
-// ushr shifts bytes to the right, shl elements of 32 bits to the left.
+// ushrBytes shifts bytes to the right, shl elements of 32 bits to the left.
 func (c *neon) ushrBytes(d, n vreg, shift int) {
 	c.word(0x6f000400|uint32(16-shift)<<16|uint32(n)<<5|uint32(d), "ushr %s, %s, #%d", d.shape("16b"), n.shape("16b"), shift)
 }
@@ -203,10 +189,9 @@ type part struct {
 }
 
 var (
-	whole   = part{"q", 16, 0x3dc00000, 0x3d800000}
-	twoFs   = part{"d", 8, 0xfd400000, 0xfd000000}
-	oneF    = part{"s", 4, 0xbd400000, 0xbd000000}
-	floatsV = 4 // in a register
+	whole = part{"q", 16, 0x3dc00000, 0x3d800000}
+	twoFs = part{"d", 8, 0xfd400000, 0xfd000000}
+	oneF  = part{"s", 4, 0xbd400000, 0xbd000000}
 )
 
 func (c *neon) access(what string, word uint32, p part, v vreg, n xreg, disp int) {
@@ -237,11 +222,6 @@ func (c *neon) storeLane(v vreg, at int, n xreg) { c.lane("st1", 0x0d008000, v, 
 func (c *neon) lane(what string, word uint32, v vreg, at int, n xreg) {
 	c.word(word|uint32(at>>1)<<30|uint32(at&1)<<12|uint32(n)<<5|uint32(v), "%s { %s }[%d], [%s]", what, v.shape("s"), at,
 		n.arm())
-}
-
-// loadHalf reads the upper half of v from n.
-func (c *neon) loadHalf(v vreg, n xreg) {
-	c.word(0x4d408400|uint32(n)<<5|uint32(v), "ld1 { %s }[1], [%s]", v.shape("d"), n.arm())
 }
 
 // broadcast sets all elements of v to the 32 bits at n.
