@@ -57,8 +57,8 @@ type (
 		lines  []line
 		loops  []armLoop
 	}
-	// armLoop is an inner loop, lines from first to last, whose bound is of interest unless it has no name. It does the given number of
-	// multiply-adds or elements, and reads the given number of bytes from memory.
+	// armLoop is an inner loop, lines from first to last, whose bound is of interest unless it has no name. It does the
+	// given number of multiply-adds or elements, and reads the given number of bytes from memory.
 	armLoop struct {
 		name         string
 		first, last  int

@@ -3,9 +3,8 @@ package main
 // elementwiseNEON generates functions that treat each element alone, with the bits of amd64.
 func elementwiseNEON(file *armFile) {
 	binary := func(name string, op armOp) {
-		file.point(pointKernel{name: name, arrays: []string{"y", "x"}, written: 1, slots: 4, body: func(p *pointNeon, v []vreg) {
-			p.v(op, v[0], v[0], v[1])
-		}})
+		file.point(pointKernel{name: name, arrays: []string{"y", "x"}, written: 1, slots: 4,
+			body: func(p *pointNeon, v []vreg) { p.v(op, v[0], v[0], v[1]) }})
 	}
 	binary("add", faddV)
 	binary("multiply", fmulV)

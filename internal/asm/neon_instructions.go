@@ -141,7 +141,8 @@ func (c *neon) fold(join armOp, v, t vreg) {
 
 // ushr shifts elements of 32 bits to the right.
 func (c *neon) ushr(d, n vreg, shift int) {
-	c.word(0x6f000400|uint32(64-shift)<<16|uint32(n)<<5|uint32(d), "ushr %s, %s, #%d", d.shape("4s"), n.shape("4s"), shift)
+	c.word(0x6f000400|uint32(64-shift)<<16|uint32(n)<<5|uint32(d), "ushr %s, %s, #%d", d.shape("4s"),
+		n.shape("4s"), shift)
 }
 
 // ifNegative replaces the elements of y by those of a where x has its sign bit set. t is scratch.
@@ -175,7 +176,8 @@ func (c *neon) dupX(d vreg, n xreg) {
 
 // ushrBytes shifts bytes to the right, shl elements of 32 bits to the left.
 func (c *neon) ushrBytes(d, n vreg, shift int) {
-	c.word(0x6f000400|uint32(16-shift)<<16|uint32(n)<<5|uint32(d), "ushr %s, %s, #%d", d.shape("16b"), n.shape("16b"), shift)
+	c.word(0x6f000400|uint32(16-shift)<<16|uint32(n)<<5|uint32(d), "ushr %s, %s, #%d", d.shape("16b"),
+		n.shape("16b"), shift)
 }
 func (c *neon) shl(d, n vreg, shift int) {
 	c.word(0x4f005400|uint32(32+shift)<<16|uint32(n)<<5|uint32(d), "shl %s, %s, #%d", d.shape("4s"), n.shape("4s"), shift)
@@ -198,7 +200,8 @@ func (c *neon) access(what string, word uint32, p part, v vreg, n xreg, disp int
 	if disp%p.bytes != 0 || disp < 0 || disp/p.bytes >= 1<<12 {
 		panic(fmt.Sprintf("%d bytes cannot be an offset of %s%s", disp, what, p.name))
 	}
-	c.word(word|uint32(disp/p.bytes)<<10|uint32(n)<<5|uint32(v), "%s %s%d, [%s, #%d]", what, p.name, int(v), n.arm(), disp)
+	c.word(word|uint32(disp/p.bytes)<<10|uint32(n)<<5|uint32(v), "%s %s%d, [%s, #%d]", what, p.name,
+		int(v), n.arm(), disp)
 }
 
 // load reads part of a register, whose rest becomes zero, from n + disp. store writes it.
@@ -212,8 +215,8 @@ func (c *neon) pair(what string, word uint32, v, w vreg, n xreg, disp int) {
 	if disp%16 != 0 || disp < -1024 || disp > 1008 {
 		panic(fmt.Sprintf("%d bytes cannot be an offset of %s", disp, what))
 	}
-	c.word(word|uint32(disp/16)&127<<15|uint32(w)<<10|uint32(n)<<5|uint32(v), "%s q%d, q%d, [%s, #%d]", what, int(v), int(w),
-		n.arm(), disp)
+	c.word(word|uint32(disp/16)&127<<15|uint32(w)<<10|uint32(n)<<5|uint32(v), "%s q%d, q%d, [%s, #%d]", what,
+		int(v), int(w), n.arm(), disp)
 }
 
 // loadLane reads element at of v, of 32 bits, from n. storeLane writes it.

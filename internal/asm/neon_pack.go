@@ -16,7 +16,8 @@ func (file *armFile) transposeRows() {
 		c.add(src[i], src[i-1], ld)
 	}
 	c.ifLess(k, 4, "rest")
-	c.loop("loop", armLoop{name: "pack", work: 32, unit: "floats", bytes: 128, instructions: []string{"zip1", "zip2"}}, func() {
+	l := armLoop{name: "pack", work: 32, unit: "floats", bytes: 128, instructions: []string{"zip1", "zip2"}}
+	c.loop("loop", l, func() {
 		for half := range 2 {
 			rows := vreg(8 * half)
 			for i := range 4 {
@@ -58,7 +59,8 @@ func (c *neon) transpose4(v, t vreg) {
 // copyRows copies rows into panels, 16 floats at a time.
 func (file *armFile) copyRows() {
 	c := file.function("copy", neonISA)
-	k, src, dst, ld, width, panel := c.arg("k"), c.arg("src"), c.arg("dst"), c.bytes("ld"), c.bytes("width"), c.bytes("panel")
+	k, src, dst := c.arg("k"), c.arg("src"), c.arg("dst")
+	ld, width, panel := c.bytes("ld"), c.bytes("width"), c.bytes("panel")
 	from, to, left, n, t := c.x(), c.x(), c.x(), c.arg("n"), c.x()
 	c.sub(panel, panel, width) // from the end of a row in one panel to its start in the next
 	c.label("rows")

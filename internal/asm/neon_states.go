@@ -95,8 +95,8 @@ func (file *armFile) scanStep() {
 	c.zero(sum)
 	c.mov(bAt, b)
 	c.mov(cAt, cc)
-	r.each(n, []xreg{h, a, bAt, cAt}, armLoop{name: "scanStep", work: 4, unit: "states", bytes: 5 * 16, instructions: vectorWork},
-		func() {
+	r.each(n, []xreg{h, a, bAt, cAt},
+		armLoop{name: "scanStep", work: 4, unit: "states", bytes: 5 * 16, instructions: vectorWork}, func() {
 			r.get(x, a)
 			c.v(fmulV, x, x, dt)
 			e.exp(x, 5, 6, 7, 8)
@@ -263,7 +263,8 @@ func (file *armFile) rowsTimes(name string, add bool) {
 	c.broadcast(factor, s)
 	c.mov(yAt, y)
 	c.mov(xAt, x)
-	r.each(n, []xreg{yAt, xAt}, armLoop{name: name, work: 4, unit: "elements", bytes: 48, instructions: vectorWork}, func() {
+	l := armLoop{name: name, work: 4, unit: "elements", bytes: 48, instructions: vectorWork}
+	r.each(n, []xreg{yAt, xAt}, l, func() {
 		r.get(v, xAt)
 		if add {
 			r.get(to, yAt)
@@ -283,7 +284,8 @@ func (file *armFile) rowsTimes(name string, add bool) {
 // firRow adds taps to a row, 4 vectors of columns at a time, then one.
 func (file *armFile) firRow() {
 	c := file.function("firRow", neonISA)
-	d, out, coef, data, step, left := c.bytes("d"), c.arg("out"), c.arg("taps"), c.arg("data"), c.bytes("dataStep"), c.arg("d")
+	d, out, coef, data := c.bytes("d"), c.arg("out"), c.arg("taps"), c.arg("data")
+	step, left := c.bytes("dataStep"), c.arg("d")
 	h, x, n, t := c.x(), c.x(), c.x(), c.x()
 	columns := func(name string, vecs int, few bool) {
 		get := func(v vreg, p xreg, i int) {
@@ -299,17 +301,18 @@ func (file *armFile) firRow() {
 		c.mov(h, coef)
 		c.mov(x, data)
 		c.argInto("n", n)
-		c.loop(name, armLoop{name: wide("firRow", vecs), work: 4 * vecs, unit: "multiply-adds", bytes: 32 * vecs, instructions: vectorWork},
-			func() {
-				for i := range vecs {
-					get(vreg(4+2*i), h, i)
-					get(vreg(5+2*i), x, i)
-					c.v(fmlaV, vreg(i), vreg(4+2*i), vreg(5+2*i))
-				}
-				c.add(h, h, d)
-				c.sub(x, x, step)
-				c.subtract(n, 1, name)
-			})
+		l := armLoop{name: wide("firRow", vecs), work: 4 * vecs, unit: "multiply-adds", bytes: 32 * vecs,
+			instructions: vectorWork}
+		c.loop(name, l, func() {
+			for i := range vecs {
+				get(vreg(4+2*i), h, i)
+				get(vreg(5+2*i), x, i)
+				c.v(fmlaV, vreg(i), vreg(4+2*i), vreg(5+2*i))
+			}
+			c.add(h, h, d)
+			c.sub(x, x, step)
+			c.subtract(n, 1, name)
+		})
 		for i := range vecs {
 			if few {
 				c.storeFew(vreg(i), left, out, t)

@@ -18,7 +18,8 @@ func TestWordsAreWhatTheySay(t *testing.T) {
 	for _, file := range generateArm(kernelsOfAMD64(t)) {
 		for _, f := range file.functions {
 			for _, l := range f.lines {
-				if word, what, ok := strings.Cut(strings.TrimPrefix(l.code, "\tWORD $"), " // "); ok && strings.HasPrefix(l.code, "\tWORD") {
+				if code, ok := strings.CutPrefix(l.code, "\tWORD $"); ok {
+					word, what, _ := strings.Cut(code, " // ")
 					said[what] = word
 				}
 			}

@@ -73,8 +73,9 @@ func (file *armFile) point(k pointKernel) {
 	}
 	if k.slots > 1 {
 		c.ifLess(p.n, 4*k.slots, "vectors")
-		p.loop("slots", armLoop{name: k.name, work: 4 * k.slots, unit: "elements", bytes: 16 * k.slots * (len(k.arrays) + k.written),
-			instructions: vectorWork}, func() {
+		l := armLoop{name: k.name, work: 4 * k.slots, unit: "elements",
+			bytes: 16 * k.slots * (len(k.arrays) + k.written), instructions: vectorWork}
+		p.loop("slots", l, func() {
 			c.interleave(k.slots, func(slot int) { p.vector(k, slot) })
 			p.advance(16 * k.slots)
 			c.whileLeast(p.n, 4*k.slots, "slots")
@@ -106,8 +107,8 @@ func (file *armFile) point(k pointKernel) {
 }
 
 // vectorWork are the instructions that bound a loop over slices: those on vectors of floats.
-var vectorWork = []string{"fmla", "fmls", "fmul", "fadd", "fsub", "fdiv", "fmax", "fmin", "and", "orr", "eor", "shl", "ushr",
-	"fneg", "fcvtl", "fcvtl2", "bit", "bic", "sshr", "mov"}
+var vectorWork = []string{"fmla", "fmls", "fmul", "fadd", "fsub", "fdiv", "fmax", "fmin", "and", "orr", "eor", "shl",
+	"ushr", "fneg", "fcvtl", "fcvtl2", "bit", "bic", "sshr", "mov"}
 
 // vector writes the body for a vector of a slot.
 func (p *pointNeon) vector(k pointKernel, slot int) {

@@ -15,8 +15,8 @@ import (
 // Levels may round differently. At one level, results are the same on every machine that has it.
 type level uint16
 
-// The features. Each goes with all that is needed to use it: levels of AVX-512 have AVX2, too. Those of amd64 are in the
-// first byte, where the choice between kernels looks for them.
+// The features. Each goes with all that is needed to use it: levels of AVX-512 have AVX2, too. Those of amd64 are in
+// the first byte, where the choice between kernels looks for them.
 const (
 	avx2         level = 1 << iota // AVX2, FMA and BMI2
 	avx512                         // AVX-512 F, BW, DQ and VL

@@ -4,8 +4,8 @@
 //
 // A function of Go asks only whether the level has what a kernel needs, which the generated constant nameCode says. If
 // so, it calls the assembly by vecNAME, a generated function that jumps to the best code for the level in use:
-// dispatch_amd64.go has the contract of each. Where an architecture has no code for a kernel, no level has what it needs,
-// and that function is empty: only generated files have an architecture in their names.
+// dispatch_amd64.go has the contract of each. Where an architecture has no code for a kernel, no level has what it
+// needs, and that function is empty: only generated files have an architecture in their names.
 //
 // Kernels cannot fail: sizes are checked by their callers (package autograd), and a kernel given too short a slice
 // panics as Go code does. At one CPU level results do not depend on the number of cores, nor on how a slice is cut
