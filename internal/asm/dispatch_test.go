@@ -45,7 +45,7 @@ func TestJumpsGoToTheBestCode(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text strings.Builder
-		ks[0].jumps(&text)
+		ks[0].jumps(&text, "amd64", ks[0].isas)
 		_, code, _ := strings.Cut(text.String(), "$0-20\n")
 		if got := strings.Join(strings.Fields(code), " "); got != c.want {
 			t.Errorf("%v: the choice is\n%s\nwant\n%s", c.isas, got, c.want)

@@ -1,7 +1,8 @@
-// Command asm generates the assembly of package kernel by avo, the Go declarations of its functions, and the choice
-// between the levels of processor features for which a kernel has code:
+// Command asm generates the assembly of package kernel, for amd64 by avo, the Go declarations of its functions, and the
+// choice between the levels of processor features for which a kernel has code:
 //
 //	go run . ../kernel
+//	go run . -bounds      # what llvm-mca says of the inner loops for arm64
 //
 // It is a module of its own so that what it needs is no dependency of hippo. Its test fails when a committed file
 // differs from what is generated here.
@@ -21,13 +22,29 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: asm DIRECTORY")
+		fmt.Fprintln(os.Stderr, "usage: asm DIRECTORY, or asm -bounds for what llvm-mca says of the code for arm64")
 		os.Exit(2)
 	}
-	if err := generate(os.Args[1]); err != nil {
+	if err := run(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "asm:", err)
 		os.Exit(1)
 	}
+}
+
+func run(what string) error {
+	if what != "-bounds" {
+		return generate(what)
+	}
+	scratch, err := os.MkdirTemp("", "asm")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	all, err := generateAMD64(scratch)
+	if err != nil {
+		return err
+	}
+	return writeBounds(os.Stdout, generateArm(all))
 }
 
 // files are the generated files by the first part of their names: each makes a NAME_amd64.s and a NAME_amd64.go.
@@ -73,32 +90,73 @@ var files = []struct {
 	{"vector_avx2", func(c *build.Context) { vectors(c, avx2) }},
 }
 
+// armFiles are those of arm64.
+var armFiles = []struct {
+	name string
+	emit func(*armFile)
+}{
+	{"gemm_neon", gemmNEON},
+	{"groups_neon", groupsNEON},
+	{"pack_neon", packNEON},
+	{"packed_neon", packedNEON},
+	{"quantize_neon", quantizeNEON},
+	{"elementwise_neon", elementwiseNEON},
+	{"sums_neon", sumsNEON},
+	{"attend_neon", attendNEON},
+	{"states_neon", statesNEON},
+}
+
 // generate writes every file into dir.
 func generate(dir string) error {
-	var all kernels
-	for _, f := range files {
-		c := build.NewContext()
-		f.emit(c)
-		code, err := c.Result()
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-		if err := pass.Compile.Execute(code); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-		if err := all.add(code); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-		cfg := printer.Config{Name: "internal/asm", Pkg: "kernel"}
-		for suffix, p := range map[string]printer.Printer{".s": printer.NewGoAsm(cfg), ".go": printer.NewStubs(cfg)} {
-			text, err := p.Print(code)
-			if err != nil {
-				return fmt.Errorf("%s: %w", f.name, err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, f.name+"_amd64"+suffix), text, 0o644); err != nil {
+	all, err := generateAMD64(dir)
+	if err != nil {
+		return err
+	}
+	for _, file := range generateArm(all) {
+		for suffix, text := range map[string]string{".s": file.text(), ".go": file.stubs()} {
+			if err := os.WriteFile(filepath.Join(dir, file.name+"_arm64"+suffix), []byte(text), 0o644); err != nil {
 				return err
 			}
 		}
 	}
 	return all.write(dir)
+}
+
+// generateArm makes the files of arm64, of the kernels that amd64 has.
+func generateArm(all kernels) (files []*armFile) {
+	for _, f := range armFiles {
+		file := &armFile{name: f.name, kernels: all}
+		f.emit(file)
+		files = append(files, file)
+	}
+	return files
+}
+
+// generateAMD64 writes the files of amd64 into dir and returns its kernels.
+func generateAMD64(dir string) (all kernels, err error) {
+	for _, f := range files {
+		c := build.NewContext()
+		f.emit(c)
+		code, err := c.Result()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		if err := pass.Compile.Execute(code); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		if err := all.add(code); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		cfg := printer.Config{Name: "internal/asm", Pkg: "kernel"}
+		for suffix, p := range map[string]printer.Printer{".s": printer.NewGoAsm(cfg), ".go": printer.NewStubs(cfg)} {
+			text, err := p.Print(code)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", f.name, err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, f.name+"_amd64"+suffix), text, 0o644); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return all, nil
 }

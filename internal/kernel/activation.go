@@ -24,24 +24,26 @@ const (
 var activations = [...]struct {
 	value, slope func(x float32) float32
 	into         func(n int, y, x *float32)
+	intoCode     level
 	gradMul      func(n int, dy, x *float32)
+	gradMulCode  level
 }{
-	FuncGelu:      {Gelu, GeluGrad, vecGelu, vecGeluGradMul},
-	FuncGeluErf:   {GeluErf, GeluErfGrad, vecGeluErf, vecGeluErfGradMul},
-	FuncSiLU:      {SiLU, SiLUGrad, vecSilu, vecSiluGradMul},
-	FuncSigmoid:   {Sigmoid, SigmoidGrad, vecSigmoid, vecSigmoidGradMul},
-	FuncTanh:      {Tanh, TanhGrad, vecTanh, vecTanhGradMul},
-	FuncSoftplus:  {Softplus, Sigmoid, vecSoftplus, vecSoftplusGradMul},
-	FuncSin:       {Sin, Cos, vecSin, vecSinGradMul},
-	FuncELU1:      {ELU1, ELU1Grad, vecElu1, vecElu1GradMul},
-	FuncReLU2:     {ReLU2, ReLU2Grad, vecRelu2, vecRelu2GradMul},
-	FuncHeavyTail: {HeavyTail, HeavyTailGrad, nil, nil},
+	FuncGelu:      {Gelu, GeluGrad, vecGelu, geluCode, vecGeluGradMul, geluGradMulCode},
+	FuncGeluErf:   {GeluErf, GeluErfGrad, vecGeluErf, geluErfCode, vecGeluErfGradMul, geluErfGradMulCode},
+	FuncSiLU:      {SiLU, SiLUGrad, vecSilu, siluCode, vecSiluGradMul, siluGradMulCode},
+	FuncSigmoid:   {Sigmoid, SigmoidGrad, vecSigmoid, sigmoidCode, vecSigmoidGradMul, sigmoidGradMulCode},
+	FuncTanh:      {Tanh, TanhGrad, vecTanh, tanhCode, vecTanhGradMul, tanhGradMulCode},
+	FuncSoftplus:  {Softplus, Sigmoid, vecSoftplus, softplusCode, vecSoftplusGradMul, softplusGradMulCode},
+	FuncSin:       {Sin, Cos, vecSin, sinCode, vecSinGradMul, sinGradMulCode},
+	FuncELU1:      {ELU1, ELU1Grad, vecElu1, elu1Code, vecElu1GradMul, elu1GradMulCode},
+	FuncReLU2:     {ReLU2, ReLU2Grad, vecRelu2, relu2Code, vecRelu2GradMul, relu2GradMulCode},
+	FuncHeavyTail: {HeavyTail, HeavyTailGrad, nil, noCode, nil, noCode},
 }
 
 // Into computes y = f(x) element by element.
 func (f Function) Into(y, x []float32) {
 	y = y[:len(x)]
-	if cpu != generic && activations[f].into != nil {
+	if cpu.has(activations[f].intoCode) {
 		for lo := 0; lo < len(x); lo += callLength {
 			activations[f].into(min(callLength, len(x)-lo), &y[lo], &x[lo])
 		}
@@ -55,7 +57,7 @@ func (f Function) Into(y, x []float32) {
 // GradMul computes dy *= f'(x) element by element.
 func (f Function) GradMul(dy, x []float32) {
 	dy = dy[:len(x)]
-	if cpu != generic && activations[f].gradMul != nil {
+	if cpu.has(activations[f].gradMulCode) {
 		for lo := 0; lo < len(x); lo += callLength {
 			activations[f].gradMul(min(callLength, len(x)-lo), &dy[lo], &x[lo])
 		}

@@ -18,7 +18,7 @@ func AdamW(p, m, v, g []float32, s *AdamWStep) {
 	keep, step := float32(1-s.LR*s.Decay), float32(s.LR/s.Correct1)
 	root, eps := float32(1/math.Sqrt(s.Correct2)), float32(s.Eps)
 	m, v, g = m[:len(p)], v[:len(p)], g[:len(p)]
-	if cpu != generic {
+	if cpu.has(adamWCode) {
 		k := [...]float32{b1, 1 - b1, b2, 1 - b2, gs, keep, step, root, eps}
 		for lo := 0; lo < len(p); lo += callLength {
 			vecAdamW(min(callLength, len(p)-lo), &p[lo], &m[lo], &v[lo], &g[lo], &k[0])
@@ -38,7 +38,7 @@ func AdamW(p, m, v, g []float32, s *AdamWStep) {
 // SumSquares returns Σ x² in float64.
 func SumSquares(x []float32) float64 {
 	var s float64
-	if cpu != generic {
+	if cpu.has(sumSquaresCode) {
 		for lo := 0; lo < len(x); lo += callLength {
 			s += vecSumSquares(min(callLength, len(x)-lo), &x[lo])
 		}

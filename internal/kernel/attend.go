@@ -24,7 +24,7 @@ const attendWork = 1 << 18 // floats in a call of assembly, some 40 µs
 
 // directRowDots computes RowDots in assembly and reports whether there is any. n is at least 4, k a multiple of 16.
 func directRowDots(n, k int, w []float32, ldw int, x, y []float32) bool {
-	if cpu == generic {
+	if !cpu.has(rowDotsCode) {
 		return false
 	}
 	_, _, _ = w[:(n-1)*ldw+k], x[:k], y[:n]
@@ -43,7 +43,7 @@ func directRowDots(n, k int, w []float32, ldw int, x, y []float32) bool {
 // directRowSums computes RowSums in assembly and reports whether there is any for k. k is a multiple of 16, n at least
 // 1.
 func directRowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) bool {
-	if cpu == generic || k > 128 || cpu.narrow() && k > 64 {
+	if !cpu.has(rowSumsCode) || k > 128 || cpu.narrow() && k > 64 {
 		return false
 	}
 	_, _, _ = w[:(n-1)*ldw+k], x[:n], y[:k]
@@ -56,7 +56,7 @@ func directRowSums(n, k int, w []float32, ldw int, x, y []float32, add bool) boo
 
 // directDots is Dots in assembly. m is at least 4, k a multiple of 16.
 func (r *RoundedRows) directDots(i, m int, x, y []float32) bool {
-	if cpu == generic {
+	if !cpu.has(rowDotsBF16Code) {
 		return false
 	}
 	k := r.k
@@ -76,7 +76,7 @@ func (r *RoundedRows) directDots(i, m int, x, y []float32) bool {
 // directSums computes Sums in assembly and reports whether there is any for k. k is a multiple of 16, m at least 1.
 func (r *RoundedRows) directSums(i, m int, x, y []float32, add bool) bool {
 	k := r.k
-	if cpu == generic || k > 128 || cpu.narrow() && k > 64 {
+	if !cpu.has(rowSumsBF16Code) || k > 128 || cpu.narrow() && k > 64 {
 		return false
 	}
 	_, _ = x[:m], y[:k]
@@ -89,7 +89,7 @@ func (r *RoundedRows) directSums(i, m int, x, y []float32, add bool) bool {
 
 // directWiden is Get in assembly. k is a multiple of 16, m at least 1.
 func (r *RoundedRows) directWiden(i, m int, dst []float32) bool {
-	if cpu == generic {
+	if !cpu.has(widenBF16Code | widenInt8Code) {
 		return false
 	}
 	k := r.k

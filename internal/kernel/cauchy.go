@@ -75,7 +75,7 @@ func (c *Cauchy) TermGrad(d *Cauchy, i, j int, lambda, v complex128) (dLambda, d
 // CauchySums computes the sums of c at points with the squares T = t[k]: X_j to s[2j·len(t):], Y_j to
 // s[(2j+1)·len(t):]. T² must be finite, and i·√T must not equal any λ_i.
 func CauchySums(s, t []float64, c *Cauchy) {
-	if cpu == generic || len(c.Norm) == 0 {
+	if !cpu.has(cauchySums2Code) || len(c.Norm) == 0 {
 		cauchySumsPortable(s, t, c)
 		return
 	}
@@ -99,7 +99,7 @@ func cauchySumsPortable(s, t []float64, c *Cauchy) {
 // CauchySumsGrad is the backward of CauchySums: g, laid out like s, holds the derivatives of a loss by X_j and Y_j. The
 // derivatives by c are added to d.
 func CauchySumsGrad(d *Cauchy, g, t []float64, c *Cauchy) {
-	if cpu == generic {
+	if !cpu.has(cauchyGrad2Code) {
 		cauchySumsGradPortable(d, g, t, c)
 		return
 	}

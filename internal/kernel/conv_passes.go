@@ -6,7 +6,7 @@ import "unsafe"
 
 // difPart is dif for count points of each block. re and im begin at point q of the first block.
 func (p *pass) difPart(re, im []float32, q, count, blocks int) {
-	if cpu == generic {
+	if !cpu.has(difCode) {
 		p.difPortable(re, im, q, count, blocks)
 		return
 	}
@@ -15,7 +15,7 @@ func (p *pass) difPart(re, im []float32, q, count, blocks int) {
 
 // ditPart is dit for the same points.
 func (p *pass) ditPart(re, im []float32, q, count, blocks int) {
-	if cpu == generic {
+	if !cpu.has(ditCode) {
 		p.ditPortable(re, im, q, count, blocks)
 		return
 	}
@@ -24,7 +24,7 @@ func (p *pass) ditPart(re, im []float32, q, count, blocks int) {
 
 // firstPart is dif of the rows r by in, for count points of one block: see firstPortable.
 func (p *pass) firstPart(re, im []float32, r *realRows, q, count int, in []rotation) {
-	if cpu == generic {
+	if !cpu.has(firstCode) {
 		p.firstPortable(re, im, r, q, count, in)
 		return
 	}
@@ -34,7 +34,7 @@ func (p *pass) firstPart(re, im []float32, r *realRows, q, count int, in []rotat
 
 // lastPart is the reverse of firstPart: see lastPortable.
 func (p *pass) lastPart(re, im []float32, r *realRows, q, count int, out []rotation) {
-	if cpu == generic {
+	if !cpu.has(lastCode | lastAddCode | lastStreamCode) {
 		p.lastPortable(re, im, r, q, count, out)
 		return
 	}
@@ -52,7 +52,7 @@ func (p *pass) lastPart(re, im []float32, r *realRows, q, count int, out []rotat
 // middleGradPart is middleGrad for some blocks.
 func (p *pass) middleGradPart(dy, u, k, s parts, first bool, blocks int) {
 	switch {
-	case cpu == generic:
+	case !cpu.has(middleGradCode | middleGradFirstCode):
 		p.middleGradPortable(dy, u, k, s, first, blocks)
 	case first:
 		vecMiddleGradFirst(p.radix, &dy.re[0], &dy.im[0], &k.re[0], &k.im[0], &u.re[0], &u.im[0],
@@ -65,7 +65,7 @@ func (p *pass) middleGradPart(dy, u, k, s parts, first bool, blocks int) {
 
 // middlePart is middle for some blocks.
 func (p *pass) middlePart(re, im, kre, kim []float32, blocks int) {
-	if cpu == generic {
+	if !cpu.has(middleCode) {
 		p.middlePortable(re, im, kre, kim, blocks)
 		return
 	}
@@ -74,7 +74,7 @@ func (p *pass) middlePart(re, im, kre, kim []float32, blocks int) {
 
 // mul computes z = x·k for slices of a length that is a positive multiple of Lanes.
 func mul(zre, zim, xre, xim, kre, kim []float32) {
-	if cpu == generic {
+	if !cpu.has(complexMulCode) {
 		mulPortable(zre, zim, xre, xim, kre, kim)
 		return
 	}
@@ -83,7 +83,7 @@ func mul(zre, zim, xre, xim, kre, kim []float32) {
 
 // mulConj computes z = x·conj(k) for slices as in mul.
 func mulConj(zre, zim, xre, xim, kre, kim []float32) {
-	if cpu == generic {
+	if !cpu.has(complexMulConjCode) {
 		mulConjPortable(zre, zim, xre, xim, kre, kim)
 		return
 	}
@@ -92,7 +92,7 @@ func mulConj(zre, zim, xre, xim, kre, kim []float32) {
 
 // mulConjAdd adds x·conj(k) to z.
 func mulConjAdd(zre, zim, xre, xim, kre, kim []float32) {
-	if cpu == generic {
+	if !cpu.has(complexMulConjAddCode) {
 		mulConjAddPortable(zre, zim, xre, xim, kre, kim)
 		return
 	}
@@ -106,7 +106,7 @@ const streamFrom = 8 << 20
 // streamed ends a pass that wrote rows past the caches: other cores see those rows before anything that this core
 // writes later.
 func streamed() {
-	if cpu != generic {
+	if cpu.has(fenceCode) {
 		vecFence()
 	}
 }

@@ -7,15 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	x86 "golang.org/x/sys/cpu"
+	features "golang.org/x/sys/cpu"
 )
 
 // level is a set of processor features that kernels are written for, one bit each. A kernel names the feature that it
 // needs, and runs where the level has that; a kernel without code for any feature of a level is the portable one.
 // Levels may round differently. At one level, results are the same on every machine that has it.
-type level uint8
+type level uint16
 
-// The features. Each goes with all that is needed to use it: levels of AVX-512 have AVX2, too.
+// The features. Each goes with all that is needed to use it: levels of AVX-512 have AVX2, too. Those of amd64 are in
+// the first byte, where the choice between kernels looks for them.
 const (
 	avx2         level = 1 << iota // AVX2, FMA and BMI2
 	avx512                         // AVX-512 F, BW, DQ and VL
@@ -27,8 +28,17 @@ const (
 	generic level = 0 // portable Go
 )
 
-// levels are all levels by name, from the lowest. Where a name stands twice, one machine may have both: kernels then
-// compute the same by other encodings of the same instructions, and the first is used.
+const (
+	neon    level = 1 << (8 + iota) // Advanced SIMD of arm64
+	dotprod                         // FEAT_DotProd: sums of four products of bytes
+	i8mm                            // FEAT_I8MM: products of matrices of bytes, and of signed by unsigned ones
+	armbf16                         // FEAT_BF16
+
+	noCode level = 1 << 15 // what no level has: see the constants of dispatch_arm64.go
+)
+
+// levels are all levels by name, from the lowest of each architecture. Where a name stands twice, one machine may have
+// both: kernels then compute the same by other encodings of the same instructions, and the first is used.
 var levels = []struct {
 	name string
 	level
@@ -41,6 +51,9 @@ var levels = []struct {
 	{"avx512+bf16", avx2 | avx512 | avx512bf16},
 	{"avx512+vnni", avx2 | avx512 | avx512vnni},
 	{"avx512bf16", avx2 | avx512 | avx512bf16 | avx512vnni},
+	{"neon", neon},
+	{"neon+dotprod", neon | dotprod},
+	{"neon+i8mm+bf16", neon | dotprod | i8mm | armbf16},
 }
 
 func (l level) String() string {
@@ -49,14 +62,14 @@ func (l level) String() string {
 			return known.name
 		}
 	}
-	return fmt.Sprintf("level(%#x)", uint8(l))
+	return fmt.Sprintf("level(%#x)", uint16(l))
 }
 
 // has reports whether the level has a feature.
 func (l level) has(feature level) bool { return l&feature == feature }
 
-// narrow reports whether the longest vectors are of 256 bits.
-func (l level) narrow() bool { return l.has(avx2) && !l.has(avx512) }
+// narrow reports whether the longest vectors have at most 256 bits.
+func (l level) narrow() bool { return l != generic && !l.has(avx512) }
 
 // cpu is the level in use. It changes in tests only. errCPU says what was wrong with the level that was requested.
 var cpu, errCPU = choose(os.Getenv("HIPPO_CPU"), machineLevels())
@@ -114,9 +127,19 @@ func machineLevels() []level {
 }
 
 // machine is the features of the machine.
-func machine() (has level) {
-	f := &x86.X86
-	if runtime.GOARCH != "amd64" || !f.HasAVX2 || !f.HasFMA || !f.HasBMI2 {
+func machine() level {
+	switch runtime.GOARCH {
+	case "amd64":
+		return amd64Features()
+	case "arm64":
+		return arm64Features()
+	}
+	return generic
+}
+
+func amd64Features() (has level) {
+	f := &features.X86
+	if !f.HasAVX2 || !f.HasFMA || !f.HasBMI2 {
 		return generic
 	}
 	has = avx2
@@ -132,6 +155,22 @@ func machine() (has level) {
 	}
 	if f.HasAVX512VNNI {
 		has |= avx512vnni | avx512vnnivl
+	}
+	return has
+}
+
+// arm64Features asks the system for what package cpu does not know everywhere.
+func arm64Features() (has level) {
+	has = neon
+	if features.ARM64.HasASIMDDP {
+		has |= dotprod
+	}
+	hasI8MM, hasBF16 := systemFeatures()
+	if hasI8MM {
+		has |= i8mm
+	}
+	if hasBF16 {
+		has |= armbf16
 	}
 	return has
 }

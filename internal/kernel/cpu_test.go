@@ -24,9 +24,13 @@ func atLevels(t *testing.T, f func(t *testing.T)) {
 }
 
 func TestChoose(t *testing.T) {
-	old, all := []level{generic}, []level{}
+	old, all, arms := []level{generic}, []level{}, []level{generic}
 	for _, l := range levels {
-		all = append(all, l.level)
+		if l.has(neon) {
+			arms = append(arms, l.level)
+		} else {
+			all = append(all, l.level)
+		}
 	}
 	haswell, cascade := all[:2], []level{generic, avx2, avx2 | avx512vnnivl, avx2 | avx512, avx2 | avx512 | avx512vnni}
 	for _, c := range []struct {
@@ -48,7 +52,14 @@ func TestChoose(t *testing.T) {
 		{"avx512bf16", cascade, generic,
 			"which this machine lacks: want one of those it has: generic, avx2, avx2+vnni, avx512, avx512+vnni"},
 		{"AVX2", all, generic, `HIPPO_CPU is "AVX2", which is none of generic, avx2, avx2+vnni, avx512, avx512+bf16, ` +
-			`avx512+vnni, avx512bf16: want one of those it has: generic, avx2, avx2+vnni, avx512, `},
+			`avx512+vnni, avx512bf16, neon, neon+dotprod, neon+i8mm+bf16: ` +
+			`want one of those it has: generic, avx2, avx2+vnni, avx512, `},
+		{"", arms[:2], neon, ""},
+		{"", arms, neon | dotprod | i8mm | armbf16, ""},
+		{"neon+dotprod", arms, neon | dotprod, ""},
+		{"neon+dotprod", arms[:2], generic, "which this machine lacks: want one of those it has: generic, neon"},
+		{"avx2", arms, generic,
+			"which this machine lacks: want one of those it has: generic, neon, neon+dotprod, neon+i8mm+bf16"},
 	} {
 		got, err := choose(c.forced, c.has)
 		if got != c.want {

@@ -21,7 +21,7 @@ func solveLower(x []float32, x0, xs int, m []float32, m0, mi, mj, rows, n int) {
 	last := rows - 1
 	_, _ = x[x0:][:n], x[x0+last*xs:][:n]
 	_, _ = m[m0+mi], m[m0+last*mi+(last-1)*mj]
-	if cpu != generic {
+	if cpu.has(solveLowerCode) {
 		part := max(Lanes, scanWork/(rows*rows)/Lanes*Lanes)
 		for c := 0; c < n; c += part {
 			vecSolveLower(rows, min(part, n-c), &x[x0+c], xs, &m[m0], mi, mj)
@@ -45,7 +45,7 @@ func AxpyDots(dots, y []float32, ys int, f, x []float32, xs int, w []float32, ws
 		return
 	}
 	_, _, _, _, _ = dots[:rows], y[(rows-1)*ys:][:n], f[:rows], x[(rows-1)*xs:][:n], w[(rows-1)*ws:][:n]
-	if cpu != generic {
+	if cpu.has(axpyDotsCode) {
 		for r, part := 0, max(1, callLength/n); r < rows; r += part {
 			vecAxpyDots(min(part, rows-r), n, &dots[r], &y[r*ys], ys, &f[r], &x[r*xs], xs, &w[r*ws], ws)
 		}

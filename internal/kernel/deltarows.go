@@ -15,7 +15,7 @@ func DecayPart(each, since, upTo, total, g []float32, gs, rows, n int) {
 		return
 	}
 	_, _, _, _, _ = each[:rows*n], since[:rows*n], upTo[:rows*n], total[:n], g[(rows-1)*gs:][:n]
-	if cpu != generic {
+	if cpu.has(decayPartCode) {
 		for i := 0; i < n; i += deltaColumns {
 			vecDecayPart(rows, min(deltaColumns, n-i), n, &each[i], &since[i], &upTo[i], &total[i], &g[i], gs)
 		}
@@ -50,7 +50,7 @@ func MulMatrix(y []float32, ys int, a []float32, as int, b []float32, bs, rows, 
 		return
 	}
 	_, _, _ = y[(rows-1)*ys:][:n], a[(rows-1)*as:][:n], b[(rows-1)*bs:][:n]
-	if cpu != generic {
+	if cpu.has(mulMatrixCode) {
 		for r, part := 0, max(1, callLength/n); r < rows; r += part {
 			vecMulMatrix(min(part, rows-r), n, &y[r*ys], ys, &a[r*as], as, &b[r*bs], bs)
 		}
@@ -69,7 +69,7 @@ func MulAddMatrix(y []float32, ys int, a []float32, as int, b []float32, bs, row
 		return
 	}
 	_, _, _ = y[(rows-1)*ys:][:n], a[(rows-1)*as:][:n], b[(rows-1)*bs:][:n]
-	if cpu != generic {
+	if cpu.has(mulAddMatrixCode) {
 		for r, part := 0, max(1, callLength/n); r < rows; r += part {
 			vecMulAddMatrix(min(part, rows-r), n, &y[r*ys], ys, &a[r*as], as, &b[r*bs], bs)
 		}
@@ -92,7 +92,7 @@ func AddRunning(acc, y []float32, y0, ys int, a []float32, a0, as int, b []float
 	last := rows - 1
 	_, _, _ = y[y0:][:n], a[a0:][:n], b[b0:][:n]
 	_, _, _ = y[y0+last*ys:][:n], a[a0+last*as:][:n], b[b0+last*bs:][:n]
-	if cpu != generic {
+	if cpu.has(addRunningCode) {
 		vecAddRunning(rows, n, &acc[0], &y[y0], ys, &a[a0], as, &b[b0], bs)
 		return
 	}
@@ -119,7 +119,7 @@ func DecayedScores(sq, sp []float32, ss int, w, e, q, p []float32, rows, n int) 
 	}
 	_, _ = sq[(rows-1)*ss:][:rows], sp[(rows-1)*ss:][:rows]
 	_, _, _, _ = w[:n*DeltaPart], e[:rows*n], q[:rows*n], p[:rows*n]
-	if cpu != generic {
+	if cpu.has(decayedScoresCode) {
 		vecDecayedScores(rows, n, &sq[0], &sp[0], ss, &w[0], &e[0], &q[0], &p[0])
 		return
 	}
@@ -151,7 +151,7 @@ func DecayedScoresGrad(dq, dp, dz, de, dsq, dsp []float32, ss int, e, q, p, z, w
 	_, _, _, _ = dq[:rows*n], dp[:rows*n], dz[:rows*n], de[:rows*n]
 	_, _, _, _ = e[:rows*n], q[:rows*n], p[:rows*n], z[:rows*n]
 	work = work[:DecayedWork]
-	if cpu != generic {
+	if cpu.has(decayedScoresGradCode) {
 		vecDecayedScoresGrad(rows, n, &dq[0], &dp[0], &dz[0], &de[0], &dsq[0], &dsp[0], ss, &e[0], &q[0], &p[0], &z[0],
 			&work[0])
 		return

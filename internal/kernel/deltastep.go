@@ -12,7 +12,7 @@ func DeltaStep(y, s, decay, q, a, x, k, v []float32) {
 	if k != nil {
 		k, v = k[:dk], v[:dv]
 	}
-	if cpu != generic && dk > 0 {
+	if cpu.has(deltaStepCode|deltaStepTwiceCode) && dk > 0 {
 		part := max(Lanes, scanWork/dk/Lanes*Lanes)
 		for j := 0; j < dv; j += part {
 			if n := min(part, dv-j); k == nil {

@@ -12,7 +12,7 @@ import (
 // NegExp replaces each x by -e^x. The length of x is a multiple of ModeLanes. Magnitudes below e^-708 and above e^709
 // may be clamped to these bounds.
 func NegExp(x []float64) {
-	if cpu != generic {
+	if cpu.has(negExpCode) {
 		vecNegExp(len(x), &x[0])
 		return
 	}
@@ -31,7 +31,7 @@ type Discretization struct {
 // Bilinear computes Ābar = (1 + dt·A/2)/(1 - dt·A/2), B̄ = dt·B/(1 - dt·A/2).
 func (d *Discretization) Bilinear() {
 	a, b, abar, bbar, dt := d.A, d.B, d.Abar, d.Bbar, d.Dt
-	if cpu != generic {
+	if cpu.has(bilinearCode) {
 		vecBilinear(a.N(), &abar[0], &bbar[0], &a[0], &b[0], dt)
 		return
 	}
@@ -46,7 +46,7 @@ func (d *Discretization) Bilinear() {
 // ZOH computes Ābar = exp(dt·A), B̄ = B·(Ābar - 1)/A, for A ≠ 0 and |dt·Im A| < 2^50.
 func (d *Discretization) ZOH() {
 	a, b, abar, bbar, dt := d.A, d.B, d.Abar, d.Bbar, d.Dt
-	if cpu != generic {
+	if cpu.has(zohCode) {
 		vecZoh(a.N(), &abar[0], &bbar[0], &a[0], &b[0], dt)
 		return
 	}
@@ -69,7 +69,7 @@ type DiscretizationGrad struct {
 func (d *Discretization) BilinearGrad(g *DiscretizationGrad) {
 	a, b, dt := d.A, d.B, d.Dt
 	da, db, ddt, dabar, dbbar := g.A, g.B, g.Dt, g.Abar, g.Bbar
-	if cpu != generic {
+	if cpu.has(bilinearGradCode) {
 		vecBilinearGrad(a.N(), &da[0], &db[0], &ddt[0], &dabar[0], &dbbar[0], &a[0], &b[0], dt)
 		return
 	}
@@ -87,7 +87,7 @@ func (d *Discretization) BilinearGrad(g *DiscretizationGrad) {
 func (d *Discretization) ZOHGrad(g *DiscretizationGrad) {
 	a, b, abar, bbar, dt := d.A, d.B, d.Abar, d.Bbar, d.Dt
 	da, db, ddt, dabar, dbbar := g.A, g.B, g.Dt, g.Abar, g.Bbar
-	if cpu != generic {
+	if cpu.has(zohGradCode) {
 		vecZohGrad(a.N(), &da[0], &db[0], &ddt[0], &dabar[0], &dbbar[0], &a[0], &b[0], &abar[0], &bbar[0], dt)
 		return
 	}

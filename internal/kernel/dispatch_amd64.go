@@ -3,7 +3,154 @@
 package kernel
 
 // Each function runs the code for the level in use, or the best that there is for its features. Callers make sure
-// that there is one: at level generic, and at those that lack what a comment names, they compute in Go.
+// that there is one, by the constants: at levels that lack the feature of one, they compute in Go.
+
+const (
+	gemmCode               level = avx2
+	gemmPairsCode          level = avx512bf16
+	roundRowsCode          level = avx512bf16
+	roundColumnsCode       level = avx512bf16
+	dotsCode               level = avx2
+	rowDotsCode            level = avx2
+	rowSumsCode            level = avx2
+	rowDotsBF16Code        level = avx2
+	rowSumsBF16Code        level = avx2
+	widenBF16Code          level = avx2
+	widenInt8Code          level = avx2
+	shiftStepCode          level = avx2
+	packedBF16Code         level = avx2
+	shortBF16Code          level = avx512
+	packedFloat32Code      level = avx2
+	roundPackedCode        level = avx512bf16
+	packedPairsCode        level = avx512bf16
+	shortPairsCode         level = avx512bf16
+	expandShortCode        level = avx512bf16
+	expandPairsCode        level = avx512bf16
+	packedInt8Code         level = avx2
+	packedInt4Code         level = avx2
+	packedInt4MinCode      level = avx2
+	tileDotsCode           level = avx2
+	tileSumsCode           level = avx2
+	tileKeysCode           level = avx2
+	tileValuesCode         level = avx2
+	narrowHalvesCode       level = avx512
+	halfRangesCode         level = avx512
+	shortenCode            level = avx512
+	turnHalvesCode         level = avx2
+	largestBitsCode        level = avx2
+	roundIntoCode          level = avx2
+	quantizeGroupsCode     level = avx2
+	packInt8Code           level = avx2
+	packInt4Code           level = avx2
+	tileWeightsCode        level = avx2
+	packCode               level = avx2
+	copyCode               level = avx2
+	difCode                level = avx2
+	ditCode                level = avx2
+	firstCode              level = avx2
+	lastCode               level = avx2
+	lastAddCode            level = avx2
+	lastStreamCode         level = avx2
+	middleCode             level = avx2
+	middleGradCode         level = avx2
+	middleGradFirstCode    level = avx2
+	fenceCode              level = avx2
+	complexMulCode         level = avx2
+	complexMulConjCode     level = avx2
+	complexMulConjAddCode  level = avx2
+	toLanesCode            level = avx2
+	toLanesStreamCode      level = avx2
+	fromLanesCode          level = avx2
+	transposeCode          level = avx2
+	mulRowsCode            level = avx2
+	mulAddRowsCode         level = avx2
+	prefetchRowsCode       level = avx2
+	gatherCode             level = avx2
+	scatterCode            level = avx2
+	cauchySums8Code        level = avx512
+	cauchyGrad8Code        level = avx512
+	cauchySums2Code        level = avx2
+	cauchyGrad2Code        level = avx2
+	addCode                level = avx2
+	multiplyCode           level = avx2
+	mulIntoCode            level = avx2
+	mulAddCode             level = avx2
+	roundBF16Code          level = avx2
+	roundTermsCode         level = avx2
+	scaleCode              level = avx2
+	axpyCode               level = avx2
+	expShiftCode           level = avx2
+	expScaledCode          level = avx2
+	softmaxGradCode        level = avx2
+	gluCode                level = avx2
+	gluGradCode            level = avx2
+	geluCode               level = avx2
+	geluGradMulCode        level = avx2
+	geluErfCode            level = avx2
+	geluErfGradMulCode     level = avx2
+	sigmoidCode            level = avx2
+	sigmoidGradMulCode     level = avx2
+	siluCode               level = avx2
+	siluGradMulCode        level = avx2
+	tanhCode               level = avx2
+	tanhGradMulCode        level = avx2
+	softplusCode           level = avx2
+	softplusGradMulCode    level = avx2
+	elu1Code               level = avx2
+	elu1GradMulCode        level = avx2
+	relu2Code              level = avx2
+	relu2GradMulCode       level = avx2
+	sinCode                level = avx2
+	sinGradMulCode         level = avx2
+	largestCode            level = avx2
+	sumExpCode             level = avx2
+	softmaxExpCode         level = avx2
+	layerNormCode          level = avx2
+	layerNormGradCode      level = avx2
+	layerNormParamGradCode level = avx2
+	firTileCode            level = avx2
+	firRowCode             level = avx2
+	dotCode                level = avx2
+	sumSquaresCode         level = avx2
+	zerosCode              level = avx2
+	adamWCode              level = avx2
+	powerRowsCode          level = avx2
+	modeSumsCode           level = avx2
+	upsampleRowCode        level = avx2
+	halfbandAddCode        level = avx2
+	deinterleaveCode       level = avx2
+	modesMulCode           level = avx2
+	modesMulConjCode       level = avx2
+	modesAddConjMulCode    level = avx2
+	slowModesCode          level = avx2
+	negExpCode             level = avx2
+	bilinearCode           level = avx2
+	zohCode                level = avx2
+	bilinearGradCode       level = avx2
+	zohGradCode            level = avx2
+	diagStepsCode          level = avx2
+	scanCode               level = avx2
+	scanStepsCode          level = avx2
+	scanBackCode           level = avx2
+	scanStepCode           level = avx2
+	ssdStepCode            level = avx2
+	decaysCode             level = avx2
+	scaleRowsCode          level = avx2
+	axpyRowsCode           level = avx2
+	carryStateCode         level = avx2
+	deltaStepCode          level = avx2
+	deltaStepTwiceCode     level = avx2
+	solveLowerCode         level = avx2
+	axpyDotsCode           level = avx2
+	decayPartCode          level = avx2
+	mulMatrixCode          level = avx2
+	mulAddMatrixCode       level = avx2
+	addRunningCode         level = avx2
+	decayedScoresCode      level = avx2
+	decayedScoresGradCode  level = avx2
+	dropCode               level = avx2
+	dropAddCode            level = avx2
+)
 
 // codes are the features that each function asks for, in its order: it runs the code of the first that the level
 // has.
@@ -17,8 +164,6 @@ var codes = map[string][]level{
 	"rowSums":            {avx512, avx2},
 	"rowDotsBF16":        {avx512, avx2},
 	"rowSumsBF16":        {avx512, avx2},
-	"rowDotsInt8":        {avx512, avx2},
-	"rowSumsInt8":        {avx512, avx2},
 	"widenBF16":          {avx512, avx2},
 	"widenInt8":          {avx512, avx2},
 	"shiftStep":          {avx512, avx2},
@@ -33,6 +178,10 @@ var codes = map[string][]level{
 	"packedInt8":         {avx512vnni, avxvnni, avx512vnnivl, avx512, avx2},
 	"packedInt4":         {avx512vnni, avxvnni, avx512vnnivl, avx512, avx2},
 	"packedInt4Min":      {avx512vnni, avxvnni, avx512vnnivl, avx512, avx2},
+	"tileDots":           {avx512vnni, avxvnni, avx512vnnivl, avx2},
+	"tileSums":           {avx512vnni, avxvnni, avx512vnnivl, avx2},
+	"tileKeys":           {avx512vnni, avx2},
+	"tileValues":         {avx512vnni, avx2},
 	"narrowHalves":       {avx512},
 	"halfRanges":         {avx512},
 	"shorten":            {avx512},
@@ -42,6 +191,7 @@ var codes = map[string][]level{
 	"quantizeGroups":     {avx512, avx2},
 	"packInt8":           {avx512, avx2},
 	"packInt4":           {avx512, avx2},
+	"tileWeights":        {avx512, avx2},
 	"pack":               {avx2},
 	"copy":               {avx2},
 	"dif":                {avx512, avx2},

@@ -8,7 +8,7 @@ const callLength = 1 << 15
 
 // AllFinite reports whether x holds neither NaN nor infinity.
 func AllFinite(x []float32) bool {
-	if cpu != generic {
+	if cpu.has(zerosCode) {
 		for lo := 0; lo < len(x); lo += callLength {
 			if vecZeros(min(callLength, len(x)-lo), &x[lo]) != 0 {
 				return false
@@ -65,7 +65,7 @@ func Exp(x float32) float32 {
 // GLU computes y = a·sigmoid(g).
 func GLU(y, a, g []float32) {
 	a, g = a[:len(y)], g[:len(y)]
-	if cpu != generic {
+	if cpu.has(gluCode) {
 		for lo := 0; lo < len(y); lo += callLength {
 			vecGlu(min(callLength, len(y)-lo), &y[lo], &a[lo], &g[lo])
 		}
@@ -80,7 +80,7 @@ func GLU(y, a, g []float32) {
 func GLUGrad(da, dg, dy, a, g []float32) {
 	n := len(dy)
 	da, dg, a, g = da[:n], dg[:n], a[:n], g[:n]
-	if cpu != generic {
+	if cpu.has(gluGradCode) {
 		for lo := 0; lo < n; lo += callLength {
 			vecGluGrad(min(callLength, n-lo), &da[lo], &dg[lo], &dy[lo], &a[lo], &g[lo])
 		}
@@ -95,7 +95,7 @@ func GLUGrad(da, dg, dy, a, g []float32) {
 
 // ExpShift computes x = e^(x-shift)·scale. At levels above generic a power below 2^-125 counts as 0.
 func ExpShift(x []float32, shift, scale float32) {
-	if cpu != generic {
+	if cpu.has(expShiftCode) {
 		for lo := 0; lo < len(x); lo += callLength {
 			vecExpShift(min(callLength, len(x)-lo), &x[lo], shift, scale)
 		}
@@ -109,7 +109,7 @@ func ExpShift(x []float32, shift, scale float32) {
 // Add computes y += x.
 func Add(y, x []float32) {
 	x = x[:len(y)]
-	if cpu != generic {
+	if cpu.has(addCode) {
 		for lo := 0; lo < len(y); lo += callLength {
 			vecAdd(min(callLength, len(y)-lo), &y[lo], &x[lo])
 		}
@@ -141,7 +141,7 @@ var manyOnes = func() (x [512]float32) {
 
 // Scale computes x *= a.
 func Scale(x []float32, a float32) {
-	if cpu != generic {
+	if cpu.has(scaleCode) {
 		for lo := 0; lo < len(x); lo += callLength {
 			vecScale(min(callLength, len(x)-lo), &x[lo], a)
 		}
@@ -155,7 +155,7 @@ func Scale(x []float32, a float32) {
 // Mul computes y *= x.
 func Mul(y, x []float32) {
 	x = x[:len(y)]
-	if cpu != generic {
+	if cpu.has(multiplyCode) {
 		for lo := 0; lo < len(y); lo += callLength {
 			vecMultiply(min(callLength, len(y)-lo), &y[lo], &x[lo])
 		}
@@ -169,7 +169,7 @@ func Mul(y, x []float32) {
 // MulInto computes y = a·b element by element.
 func MulInto(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
-	if cpu != generic {
+	if cpu.has(mulIntoCode) {
 		for lo := 0; lo < len(y); lo += callLength {
 			vecMulInto(min(callLength, len(y)-lo), &y[lo], &a[lo], &b[lo])
 		}
@@ -183,7 +183,7 @@ func MulInto(y, a, b []float32) {
 // MulAdd computes y += a·b element by element; levels above generic round once.
 func MulAdd(y, a, b []float32) {
 	a, b = a[:len(y)], b[:len(y)]
-	if cpu != generic {
+	if cpu.has(mulAddCode) {
 		for lo := 0; lo < len(y); lo += callLength {
 			vecMulAdd(min(callLength, len(y)-lo), &y[lo], &a[lo], &b[lo])
 		}

@@ -54,7 +54,7 @@ func (f directFilter) rowsFrom(t, at, count, step, past int) {
 	height, width := cpu.firTile()
 	for count > 0 {
 		done, rows := 0, 1
-		if cpu != generic && count >= height {
+		if cpu.has(firTileCode) && count >= height {
 			// All rows of the tile have the taps of its first row.
 			rows, done = height, min(f.m, past+1)/width*width
 			f.tile(t, at, step, done, width)
@@ -78,7 +78,7 @@ func (f directFilter) tile(t, at, step, n, width int) {
 
 // row adds the taps [lo, hi) to one row.
 func (f directFilter) row(t, at, step, lo, hi int) {
-	if cpu != generic && f.d > 0 {
+	if cpu.has(firRowCode) && f.d > 0 {
 		part := max(1, firWork/8/f.d)
 		for i := lo; i < hi; i += part {
 			vecFirRow(f.d, min(part, hi-i), &f.out[t*f.d], &f.taps[i*f.d], &f.in[(at-i*step)*f.d], step*f.d)
@@ -103,7 +103,7 @@ func FIRTapsGrad(dtaps, dy, x []float32, d, l, lo, hi int) {
 	for t0 := lo; t0 < l; t0 += tapRows {
 		t1 := min(l, t0+tapRows)
 		for i := lo; i < hi; {
-			if cpu == generic || hi-i < height {
+			if !cpu.has(firTileCode) || hi-i < height {
 				tapGrad(dtaps, dy, x, d, i, max(t0, i), t1)
 				i++
 				continue
@@ -127,7 +127,7 @@ func FIRTapsGrad(dtaps, dy, x []float32, d, l, lo, hi int) {
 
 // tapGrad adds the part of the positions [lo, hi) to the gradient of tap i.
 func tapGrad(dtaps, dy, x []float32, d, i, lo, hi int) {
-	if cpu != generic && d > 0 {
+	if cpu.has(firRowCode) && d > 0 {
 		if lo < hi {
 			vecFirRow(d, hi-lo, &dtaps[i*d], &dy[lo*d], &x[(lo-i)*d], -d)
 		}

@@ -21,7 +21,7 @@ var shortPool = sync.Pool{New: func() any { return new(shortBuffers) }}
 
 // isShort reports whether to filter rows of d channels at the beginning of a sequence in a copy.
 func isShort(d, rows int) bool {
-	return cpu != generic && d > 0 && d%Lanes == 0 && rows > 1 && rows <= shortRows
+	return cpu.has(firTileCode) && d > 0 && d%Lanes == 0 && rows > 1 && rows <= shortRows
 }
 
 // short computes the first count rows of the sequence in out, from t on in steps of 1 or -1: skip·in + Σ_i

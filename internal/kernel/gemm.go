@@ -75,7 +75,7 @@ func (p *Product) compute(workers int) {
 
 // unrounded computes the product without rounding the operands.
 func (p *Product) unrounded(workers int) {
-	if p.K <= 0 || cpu == generic {
+	if p.K <= 0 || !cpu.has(gemmCode) {
 		p.portable(workers)
 	} else {
 		p.blocked(workers)

@@ -28,7 +28,7 @@ func GemmBF16Inline(p Product) {
 // RoundBF16 sets y[i] to x[i] rounded to the nearest bfloat16, ties to even. NaN stays NaN.
 func RoundBF16(y, x []float32) {
 	y = y[:len(x)]
-	if cpu != generic && len(x) > 0 {
+	if cpu.has(roundBF16Code) && len(x) > 0 {
 		vecRoundBF16(len(x), &y[0], &x[0])
 		return
 	}

@@ -31,7 +31,7 @@ const (
 // blocked computes a product of k ≥ 1 terms with the given number of workers.
 func (p *Product) blocked(workers int) {
 	switch {
-	case p.Op == NT && p.M <= dotsMost && p.N >= dotCols:
+	case p.Op == NT && p.M <= dotsMost && p.N >= dotCols && cpu.has(dotsCode):
 		p.dots(workers)
 	case workers == 1:
 		p.blockedTile(0, p.M, 0, p.N)

@@ -4,7 +4,7 @@ package kernel
 // vectors, are added at the end: the order depends on the length only.
 func Dot(x, y []float32) float32 {
 	y = y[:len(x)]
-	if cpu != generic && len(x) > 0 {
+	if cpu.has(dotCode) && len(x) > 0 {
 		return vecDot(len(x), &x[0], &y[0])
 	}
 	var s0, s1, s2, s3 float32
@@ -24,7 +24,7 @@ func Dot(x, y []float32) float32 {
 // Axpy adds a·x[i] to y[i] for the length of x; levels above generic round once.
 func Axpy(a float32, x, y []float32) {
 	y = y[:len(x)]
-	if cpu != generic && len(x) > 0 {
+	if cpu.has(axpyCode) && len(x) > 0 {
 		vecAxpy(len(x), a, &x[0], &y[0])
 		return
 	}

@@ -32,7 +32,7 @@ func positions(l, h int) int {
 func upsample(y, x []float32) {
 	n := len(y) / 2
 	x = x[:positions(len(y), 1)]
-	if cpu != generic && n >= ModeLanes {
+	if cpu.has(upsampleRowCode) && n >= ModeLanes {
 		vecUpsampleRow(n, &y[0], &x[0])
 	} else {
 		for i := range n {
@@ -61,7 +61,7 @@ func downsample(x, y, odd []float32) {
 		x[half+n] = y[2*n]
 	}
 	odd = odd[:len(x)+halfbandTaps-1]
-	if cpu != generic {
+	if cpu.has(halfbandAddCode) {
 		vecHalfbandAdd(len(x), &x[0], &odd[0])
 		return
 	}
@@ -82,7 +82,7 @@ func halfbandSum(x []float32) (s float32) {
 // split sets even to x[0], x[2] and so on, and odd, which is as long, to x[1], x[3] and so on.
 func split(even, odd, x []float32) {
 	n := len(even)
-	if x = x[:2*n]; cpu != generic && n >= ModeLanes {
+	if x = x[:2*n]; cpu.has(deinterleaveCode) && n >= ModeLanes {
 		vecDeinterleave(n, &even[0], &odd[0], &x[0])
 		return
 	}

@@ -35,12 +35,16 @@ var instructions = map[level]string{
 	avx512vnni:   "VPDPBUSD of AVX-512 VNNI, 512 bits",
 	avx512vnnivl: "VPDPBUSD of AVX-512 VNNI, 256 bits",
 	avxvnni:      "VPDPBUSD of AVX-VNNI, 256 bits",
+	neon:         "NEON",
+	dotprod:      "SDOT of FEAT_DotProd",
+	i8mm:         "USDOT of FEAT_I8MM",
 }
 
 func (l level) tileShape() string  { return fmt.Sprintf(", tiles of %dx%d", l.height(), l.panel()) }
 func (l level) groupShape() string { return fmt.Sprintf(", %d rows at a time", l.groupRows()) }
 
-// code is the feature whose code a kernel runs: the first that the level has, as in dispatch_amd64.s.
+// code is the feature whose code a kernel runs: the first that the level has, as in dispatch_amd64.s and
+// dispatch_arm64.s.
 func (l level) code(kernel string) level {
 	for _, feature := range codes[kernel] {
 		if l.has(feature) {
@@ -60,9 +64,9 @@ func (l level) inUse() (lines []string) {
 		feature := l.code(w.kernel)
 		code := instructions[feature]
 		switch {
-		case l != generic && feature == generic: // GemmBF16, without VDPBF16PS
+		case l != generic && feature == generic && w.kernel == "gemmPairs": // GemmBF16, without VDPBF16PS
 			code = "rounded, then as float32"
-		case l != generic && w.shape != nil:
+		case feature != generic && w.shape != nil:
 			code += w.shape(l)
 		}
 		if code == last {

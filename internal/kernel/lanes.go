@@ -38,7 +38,7 @@ const (
 // toLanesBlocks is ToLanes for whole blocks of positions. It returns the number of these positions.
 func toLanesBlocks(y, x []float32, ldx, n int, unread bool) int {
 	n = n / lanesBlock * lanesBlock
-	if cpu == generic || n == 0 {
+	if !cpu.has(toLanesCode|toLanesStreamCode) || n == 0 {
 		return 0
 	}
 	y, x = y[:n*Lanes], x[:(Lanes-1)*ldx+n]
@@ -60,7 +60,7 @@ func toLanesBlocks(y, x []float32, ldx, n int, unread bool) int {
 // fromLanesBlocks is FromLanes for whole blocks of positions. It returns the number of these positions.
 func fromLanesBlocks(y, x []float32, ldy, n int) int {
 	n = n / lanesBlock * lanesBlock
-	if cpu == generic || n == 0 {
+	if !cpu.has(fromLanesCode) || n == 0 {
 		return 0
 	}
 	x, y = x[:n*Lanes], y[:(Lanes-1)*ldy+n]

@@ -26,7 +26,7 @@ func room[T ~[]E, E any](s T, n int) T {
 // Mul sets m = a·x·y, mode by mode; m may be x or y.
 func (m Modes) Mul(a float64, x, y Modes) {
 	n := m.N()
-	if cpu != generic {
+	if cpu.has(modesMulCode) {
 		vecModesMul(n, &m[0], &x[:2*n][0], &y[:2*n][0], a)
 		return
 	}
@@ -41,7 +41,7 @@ func (m Modes) Mul(a float64, x, y Modes) {
 // MulConj sets m = a·x·conj(y), mode by mode; m may be x or y.
 func (m Modes) MulConj(a float64, x, y Modes) {
 	n := m.N()
-	if cpu != generic {
+	if cpu.has(modesMulConjCode) {
 		vecModesMulConj(n, &m[0], &x[:2*n][0], &y[:2*n][0], a)
 		return
 	}
@@ -56,7 +56,7 @@ func (m Modes) MulConj(a float64, x, y Modes) {
 // AddConjMul adds a·conj(x·y) to m, mode by mode: the form of most gradients.
 func (m Modes) AddConjMul(a float64, x, y Modes) {
 	n := m.N()
-	if cpu != generic {
+	if cpu.has(modesAddConjMulCode) {
 		vecModesAddConjMul(n, &m[0], &x[:2*n][0], &y[:2*n][0], a)
 		return
 	}

@@ -20,7 +20,7 @@ func LayerNorm(y, mean, rstd, x, w, b []float32, d int, eps float64) {
 		return
 	}
 	b = b[:d]
-	if cpu != generic && d > 0 {
+	if cpu.has(layerNormCode) && d > 0 {
 		x, y, rstd = x[:len(mean)*d], y[:len(mean)*d], rstd[:len(mean)]
 		n := callRows(d)
 		for r := 0; r < len(mean); r += n {
@@ -59,7 +59,7 @@ func LayerNormGrad(dx, dy, x, w, mean, rstd []float32, d int) {
 		}
 		return
 	}
-	if cpu != generic && d > 0 {
+	if cpu.has(layerNormGradCode) && d > 0 {
 		x, dy, dx, rstd = x[:len(mean)*d], dy[:len(mean)*d], dx[:len(mean)*d], rstd[:len(mean)]
 		n := callRows(d)
 		for r := 0; r < len(mean); r += n {
@@ -92,7 +92,7 @@ func LayerNormParamGrad(dw, db, dy, x, mean, rstd []float32, d int) {
 		return
 	}
 	db = db[:d]
-	if cpu != generic && d > 0 {
+	if cpu.has(layerNormParamGradCode) && d > 0 {
 		x, dy, rstd = x[:len(mean)*d], dy[:len(mean)*d], rstd[:len(mean)]
 		n := callRows(d)
 		for r := 0; r < len(mean); r += n {

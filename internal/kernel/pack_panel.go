@@ -8,7 +8,7 @@ import (
 // setRows rounds and stores n rows from row j on, the first of a panel.
 func (w *Packed) setRows(j, n int, rows []float32) {
 	i := 0
-	if cpu != generic && w.precision != Int4Min && w.k > 0 {
+	if cpu.has(packInt8Code|packInt4Code) && w.precision != Int4Min && w.k > 0 {
 		for ; i+groupWidth <= n; i += groupWidth {
 			w.setPanel(j+i, rows[i*w.k:][:groupWidth*w.k])
 		}

@@ -147,7 +147,7 @@ func (w *Packed) fill(from Matrix) {
 // setFloats stores the rows of a panel.
 func (w *Packed) setFloats(panel int, rows []float32) {
 	at, step := w.at(panel * packedWidth)
-	if cpu != generic && w.k > 0 {
+	if cpu.has(packCode) && w.k > 0 {
 		transpose(w.f32[at:], rows, w.k, len(rows)/w.k, w.k, step)
 		return
 	}

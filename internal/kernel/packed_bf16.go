@@ -91,7 +91,7 @@ func (r *roundedX) rows(lo, hi, k int, x []float32, ldx int) {
 
 // roundTerms sets y to x as operands.
 func roundTerms(y, x []float32) {
-	if x = x[:len(y)]; cpu != generic {
+	if x = x[:len(y)]; cpu.has(roundTermsCode) {
 		vecRoundTerms(len(y), &y[0], &x[0])
 		return
 	}
@@ -201,7 +201,7 @@ func (p *packedProduct) panelUnpacked(j int) {
 			C: p.y[j:], LDC: p.ldy, Bias: bias, Add: k > 0,
 		})
 	}
-	if cpu == generic && p.roundsX() {
+	if !cpu.has(gemmCode) && p.roundsX() {
 		p.overflown(j)
 	}
 }

@@ -303,7 +303,7 @@ func (p *packedProduct) tileOfGroups(i, m, j int) {
 // rowsOfGroups computes 16 columns of m rows of y from row i of x on, as many as the code for the level takes.
 func (p *packedProduct) rowsOfGroups(i, m, j int, y []float32, ldy int, bias []float32) {
 	blocks := p.rowBlocks()
-	if cpu == generic || blocks == 0 {
+	if !cpu.has(packedInt8Code) || blocks == 0 {
 		p.rowsOfGroupsPortable(i, m, j, y, ldy, bias)
 		return
 	}

@@ -74,7 +74,7 @@ func (w *Packed) fillHalves(from Matrix) {
 	w.halves(from, func(panel, rows int, x []byte) {
 		at, step := w.at(panel * packedWidth)
 		to := w.bf16[at:][:w.panelSteps()*step]
-		if cpu == generic || w.k%2 != 0 || len(x) == 0 {
+		if !cpu.has(packCode|turnHalvesCode) || w.k%2 != 0 || len(x) == 0 {
 			w.setHalves(to, rows, x)
 			return
 		}

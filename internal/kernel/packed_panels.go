@@ -11,7 +11,7 @@ func (l level) packedRows() int {
 	return 8
 }
 
-// fewPacked is the number of rows of x up to which level avx2 multiplies them one at a time. With more rows it pays to
+// fewPacked is the number of rows of x up to which narrow levels multiply them one at a time. With more rows it pays to
 // unpack a panel of bfloat16 first and to keep several rows of sums in registers.
 const fewPacked = 8
 
@@ -19,8 +19,9 @@ const fewPacked = 8
 // reports whether it did. The order of sums and the blocks of terms equal Gemm's.
 func (p *packedProduct) directFloat(j int) bool {
 	switch {
-	case cpu == generic, p.k == 0, p.exact && p.k%2 != 0, cpu.narrow() && p.m > fewPacked,
-		cpu.has(avx512) && p.precision == Float32,
+	case p.k == 0, p.exact && p.k%2 != 0, cpu.narrow() && p.m > fewPacked,
+		p.precision == Float32 && (cpu.has(avx512) || !cpu.has(packedFloat32Code)),
+		p.precision == BF16 && !cpu.has(packedBF16Code),
 		p.short != nil && !canShorten():
 		return false
 	}

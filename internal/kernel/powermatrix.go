@@ -143,7 +143,7 @@ func (v *powerMatrix) sumsOf(s, ds Modes, dk []float32) {
 // powers sets row j of out to start·z^j, j < rows, and last, which may be z or start, to start·z^rows. A nil start is
 // 1.
 func (v *powerMatrix) powers(out []float32, rows int, z, start, last Modes) {
-	if cpu == generic {
+	if !cpu.has(powerRowsCode) {
 		powersPortable(out, rows, z, start, last)
 	} else {
 		vecPowerRows(v.n, rows, &out[0], &z[0], unsafe.SliceData(start), &last[0])
@@ -167,7 +167,7 @@ func powersPortable(out []float32, rows int, z, start, last Modes) {
 
 // modeSums sets s to Σ_i u[i]·w[i], i < rows, followed by Σ_i i·u[i]·w[i-1].
 func (v *powerMatrix) modeSums(s, u, w []float32, rows int) {
-	if cpu != generic {
+	if cpu.has(modeSumsCode) {
 		vecModeSums(v.n, rows, &s[0], &u[0], &w[0])
 		return
 	}

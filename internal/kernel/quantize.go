@@ -18,7 +18,7 @@ type record struct {
 // zero. If top is so small that 127/top is infinite, all are zero.
 func quantizeGroups(to []record, x []float32, zero int32) {
 	whole := len(x) / groupTerms
-	if cpu != generic && whole > 0 {
+	if cpu.has(quantizeGroupsCode) && whole > 0 {
 		vecQuantizeGroups(whole, &x[0], int(zero), &to[0].q[0])
 	} else {
 		for g := range whole {
@@ -77,7 +77,7 @@ func roundInto(q []int8, x []float32, inverse float32) (sum int32) {
 // directLargest returns the largest bits of |x[i]| for i < n, where n is as far as there is assembly.
 func directLargest(x []float32) (bits uint32, n int) {
 	n = len(x) &^ 15
-	if cpu == generic || n == 0 {
+	if !cpu.has(largestBitsCode) || n == 0 {
 		return 0, 0
 	}
 	var lanes [16]uint32
@@ -91,7 +91,7 @@ func directLargest(x []float32) (bits uint32, n int) {
 // directRoundInto is roundInto for the first n numbers, where n is as far as there is assembly.
 func directRoundInto(q []int8, x []float32, inverse float32) (sum int32, n int) {
 	n = len(x) &^ 15
-	if cpu == generic || n == 0 {
+	if !cpu.has(roundIntoCode) || n == 0 {
 		return 0, 0
 	}
 	var lanes [16]int32

@@ -18,7 +18,7 @@ func (r *DiagRecurrence) Step(z, u, x []float32) {
 	a, b, c, skip := r.A, r.B, r.C, r.Skip
 	z, u, skip = z[:systems*per], u[:systems*per], skip[:systems]
 	x, a, b, c = x[:2*n*systems*per], a[:2*n*systems], b[:2*n*systems], c[:2*n*systems]
-	if cpu == generic || n == 0 || systems == 0 || per == 0 {
+	if !cpu.has(diagStepsCode) || n == 0 || systems == 0 || per == 0 {
 		for i := range z {
 			s := i / per
 			z[i] = diagStep(x[2*n*i:][:2*n], a[2*n*s:], b[2*n*s:], c[2*n*s:], u[i]) + float32(skip[s]*u[i])

@@ -73,7 +73,7 @@ const rowsPerCall = 1024
 
 // MulRows sets z = x·y element by element, for the first width ≤ Lanes channels of n rows. z may be x or y.
 func MulRows(z, x, y Rows, n, width int) {
-	if cpu == generic || width < Lanes || n == 0 {
+	if !cpu.has(mulRowsCode) || width < Lanes || n == 0 {
 		mulRowsPortable(z, x, y, n, width)
 		return
 	}
@@ -87,7 +87,7 @@ func MulRows(z, x, y Rows, n, width int) {
 
 // MulAddRows sets z = a + x·y element by element, for the first width ≤ Lanes channels of n rows. z may be a, x or y.
 func MulAddRows(z, a, x, y Rows, n, width int) {
-	if cpu == generic || width < Lanes || n == 0 {
+	if !cpu.has(mulAddRowsCode) || width < Lanes || n == 0 {
 		mulAddRowsPortable(z, a, x, y, n, width)
 		return
 	}
@@ -104,7 +104,7 @@ func MulAddRows(z, a, x, y Rows, n, width int) {
 // Prefetch fetches n rows of x into the cache that will be needed soon: they may be too far apart for the processor's
 // own prefetcher.
 func Prefetch(x Rows, n int) {
-	if cpu == generic || n <= 0 {
+	if !cpu.has(prefetchRowsCode) || n <= 0 {
 		return
 	}
 	_ = x.X[(n-1)*x.Step]
@@ -113,7 +113,7 @@ func Prefetch(x Rows, n int) {
 
 // Gather copies n rows of the channels of x, at most Lanes, to z.
 func Gather(z Rows, x Columns, n int) {
-	if cpu == generic || len(x.At) < Lanes || n == 0 {
+	if !cpu.has(gatherCode) || len(x.At) < Lanes || n == 0 {
 		gatherPortable(z, x, n)
 		return
 	}
@@ -126,7 +126,7 @@ func Gather(z Rows, x Columns, n int) {
 
 // Scatter adds n rows of x to the channels of z, at most Lanes, one channel after the other.
 func Scatter(z Columns, x Rows, n int) {
-	if cpu == generic || len(z.At) < Lanes || n == 0 {
+	if !cpu.has(scatterCode) || len(z.At) < Lanes || n == 0 {
 		scatterPortable(z, x, n)
 		return
 	}

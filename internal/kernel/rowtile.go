@@ -50,7 +50,7 @@ func (t *RowTile) set(run, next Run, group int, order func(first, groups int, ro
 	t.n, t.terms, t.k = n, r.k, roundUp(r.k, 16)
 	clear(t.scale[copy(t.scale[:], r.scale[i:][:n]):])
 	rows := r.int8[i*r.k:][:n*r.k]
-	if cpu == generic {
+	if !cpu.has(tileKeysCode) {
 		t.floats = appendFloats(t.floats[:0], rows)
 		return
 	}
@@ -96,7 +96,7 @@ func (t *RowTile) Values(run, next Run) {
 
 // Dots sets y[i·ldy + j] = (factor·scale)·Σ_p q[i,p]·r[j,p] for the m vectors i of q and the rows j of the tile.
 func (t *RowTile) Dots(q *RoundedVectors, first, m int, y []float32, ldy int) {
-	if cpu == generic {
+	if !cpu.has(tileDotsCode) {
 		t.dotsPortable(q, first, m, y, ldy)
 		return
 	}
@@ -172,7 +172,7 @@ func appendFloats[T int8 | uint8](to []float32, from []T) []float32 {
 // Sums sets y[i·ldy + j] = Σ_t p[i·ldp + t]·r[t,j] for i < m, rows t of the tile and j < k, or adds that to y. The
 // weights, p times the factors of rows, are rounded to 14 bits of the largest of each i. They are not negative.
 func (t *RowTile) Sums(m int, p []float32, ldp int, y []float32, ldy int, add bool) {
-	if t.n < TileRows && cpu != generic {
+	if t.n < TileRows && cpu.has(tileSumsCode) {
 		t.scores = grown(t.scores, m*TileRows)
 		clear(t.scores)
 		for i := range m {
@@ -182,7 +182,7 @@ func (t *RowTile) Sums(m int, p []float32, ldp int, y []float32, ldy int, add bo
 	}
 	t.weights, t.factor = grown(t.weights, m*2*TileRows), grown(t.factor, m)
 	t.roundWeights(m, p, ldp)
-	if cpu == generic {
+	if !cpu.has(tileSumsCode) {
 		t.sumsPortable(m, y, ldy, add)
 		return
 	}
@@ -240,7 +240,7 @@ func (t *RowTile) sumsPortable(m int, y []float32, ldy int, add bool) {
 // the lower ones, and factor is top/16383. If w holds a NaN or an infinity the factor is NaN and the integers are zero.
 // If top is so small that 16383/top is infinite, all are zero.
 func (t *RowTile) roundWeights(m int, p []float32, ldp int) {
-	if cpu != generic {
+	if cpu.has(tileWeightsCode) {
 		_ = p[(m-1)*ldp+TileRows-1]
 		vecTileWeights(m, &p[0], ldp, &t.scale[0], &t.weights[0], &t.factor[0])
 		return

@@ -123,7 +123,7 @@ func lanesAtOnce() int {
 
 // Scan advances the channels by rows positions and writes y, laid out like U.
 func (s *ScanLanes) Scan(y []float32, r ScanRows, rows int) {
-	if cpu == generic {
+	if !cpu.has(scanCode) {
 		s.scan(y, r, rows)
 		return
 	}
@@ -162,7 +162,7 @@ func (s *ScanLanes) scan(y []float32, r ScanRows, rows int) {
 // Steps advances the channels by rows positions like Scan, and writes what Back needs into work [rows][N][4][Lanes]:
 // the states before each step and the decays. It keeps the gradients of B and C that earlier channels have left there.
 func (s *ScanLanes) Steps(work []float32, r ScanRows, rows int) {
-	if cpu == generic {
+	if !cpu.has(scanStepsCode) {
 		s.steps(work, r, rows)
 		return
 	}
@@ -198,7 +198,7 @@ func (s *ScanLanes) steps(work []float32, r ScanRows, rows int) {
 // the gradients of A and D in s, and lane by lane to the gradients of B and C in work. The gradient of the state
 // moves to the first position.
 func (s *ScanLanes) Back(du, dDelta, dy, work []float32, r ScanRows, rows int) {
-	if cpu == generic {
+	if !cpu.has(scanBackCode) {
 		s.back(du, dDelta, dy, work, r, rows)
 		return
 	}
@@ -273,7 +273,7 @@ func sumLanes(x []float32) float32 {
 func ScanStep(y, h, a, u, delta, b, c, skip []float32) {
 	d, n := len(y), len(b)
 	u, delta, skip, h, a, c = u[:d], delta[:d], skip[:d], h[:d*n], a[:d*n], c[:n]
-	if cpu != generic && n > 0 {
+	if cpu.has(scanStepCode) && n > 0 {
 		part := max(1, scanWork/max(n, Lanes))
 		for v := 0; v < d; v += part {
 			vecScanStep(min(part, d-v), n, &y[v], &h[v*n], &a[v*n], &u[v], &delta[v], &b[0], &c[0], &skip[v])

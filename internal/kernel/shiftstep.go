@@ -30,7 +30,7 @@ func ShiftStep(s, b, c, x, d, y []float32, n int) {
 // directShiftStep computes ShiftStep in assembly and reports whether there is any. n is a multiple of 16; there is at
 // least one channel.
 func directShiftStep(s, b, c, x, d, y []float32, n int) bool {
-	if cpu == generic {
+	if !cpu.has(shiftStepCode) {
 		return false
 	}
 	const floats = 1 << 17 // in a call, some 40 µs

@@ -12,7 +12,7 @@ func LogSumExp(x []float32) float32 {
 // any.
 func Largest(x []float32) (hi float32, found bool) {
 	hi = float32(math.Inf(-1))
-	if cpu == generic {
+	if !cpu.has(largestCode) {
 		for _, v := range x {
 			if found = found || v != v; v > hi {
 				hi = v
@@ -30,7 +30,7 @@ func Largest(x []float32) (hi float32, found bool) {
 // SumExp returns the largest element hi of one row, not empty, and Σ e^(x-hi), added up in float64. The relative error
 // of the sum is below 1e-6. It is NaN if the row holds NaN or +Inf or nothing above -Inf; hi may then be anything.
 func SumExp(x []float32) (hi float32, sum float64) {
-	if cpu != generic {
+	if cpu.has(largestCode | sumExpCode) {
 		hi = float32(math.Inf(-1))
 		for lo := 0; lo < len(x); lo += callLength {
 			hi = max(hi, vecLargest(min(callLength, len(x)-lo), &x[lo]))
@@ -61,7 +61,7 @@ func CrossEntropyGrad(x []float32, lse float32, target int, scale float32) {
 
 // Softmax replaces one row x, not empty, by softmax(scale·x) and returns log Σ e^(scale·x). The scale is positive.
 func Softmax(x []float32, scale float32) (lse float32) {
-	if cpu != generic {
+	if cpu.has(largestCode | softmaxExpCode) {
 		hi, sum := float32(math.Inf(-1)), 0.0
 		for lo := 0; lo < len(x); lo += callLength {
 			hi = max(hi, vecLargest(min(callLength, len(x)-lo), &x[lo]))
@@ -81,7 +81,7 @@ func Softmax(x []float32, scale float32) (lse float32) {
 
 // SoftmaxAgain is Softmax of a row whose lse is known.
 func SoftmaxAgain(x []float32, scale, lse float32) {
-	if cpu != generic {
+	if cpu.has(expScaledCode) {
 		for lo := 0; lo < len(x); lo += callLength {
 			vecExpScaled(min(callLength, len(x)-lo), &x[lo], scale, lse)
 		}
@@ -95,7 +95,7 @@ func SoftmaxAgain(x []float32, scale, lse float32) {
 // p·dp: dp ← p·(dp - delta)·scale.
 func SoftmaxGrad(dp, p []float32, delta, scale float32) {
 	p = p[:len(dp)]
-	if cpu != generic {
+	if cpu.has(softmaxGradCode) {
 		for lo := 0; lo < len(dp); lo += callLength {
 			vecSoftmaxGrad(min(callLength, len(dp)-lo), &dp[lo], &p[lo], delta, scale)
 		}

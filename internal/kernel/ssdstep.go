@@ -10,7 +10,7 @@ import "math"
 func SSDStep(y, h, x, b, c []float32, decay float32) {
 	d, n := len(y), len(b)
 	x, h, c = x[:d], h[:d*n], c[:n]
-	if cpu != generic && n > 0 {
+	if cpu.has(ssdStepCode) && n > 0 {
 		part := max(1, scanWork/max(n, Lanes))
 		for v := 0; v < d; v += part {
 			vecSsdStep(min(part, d-v), n, &y[v], &h[v*n], &x[v], &b[0], &c[0], decay)
@@ -36,7 +36,7 @@ func Decays(l, steps []float32) {
 	if l = l[:q*q]; q == 0 {
 		return
 	}
-	if cpu != generic && q <= decaysMost {
+	if cpu.has(decaysCode) && q <= decaysMost {
 		vecDecays(q, &steps[0], &l[0])
 		return
 	}
@@ -64,7 +64,7 @@ func ScaleRows(y []float32, ys int, x []float32, xs int, s []float32, ss, rows, 
 		return
 	}
 	_, _, _ = y[(rows-1)*ys:][:n], x[(rows-1)*xs:][:n], s[(rows-1)*ss]
-	if cpu != generic {
+	if cpu.has(scaleRowsCode) {
 		for r, part := 0, max(1, callLength/n); r < rows; r += part {
 			vecScaleRows(min(part, rows-r), n, &y[r*ys], ys, &x[r*xs], xs, &s[r*ss], ss)
 		}
@@ -83,7 +83,7 @@ func AxpyRows(y []float32, ys int, x []float32, xs int, s []float32, ss, rows, n
 		return
 	}
 	_, _, _ = y[(rows-1)*ys:][:n], x[(rows-1)*xs:][:n], s[(rows-1)*ss]
-	if cpu != generic {
+	if cpu.has(axpyRowsCode) {
 		for r, part := 0, max(1, callLength/n); r < rows; r += part {
 			vecAxpyRows(min(part, rows-r), n, &y[r*ys], ys, &x[r*xs], xs, &s[r*ss], ss)
 		}
@@ -99,7 +99,7 @@ func AxpyRows(y []float32, ys int, x []float32, xs int, s []float32, ss, rows, n
 // CarryState sets state = decay·state + added, and added to what state was.
 func CarryState(state, added []float32, decay float32) {
 	added = added[:len(state)]
-	if cpu != generic {
+	if cpu.has(carryStateCode) {
 		for lo := 0; lo < len(state); lo += callLength {
 			vecCarryState(min(callLength, len(state)-lo), &state[lo], &added[lo], decay)
 		}

@@ -30,7 +30,7 @@ const (
 // transposeFrom is Transpose for a matrix that is not empty, with the elements [0, 0] at x0 and y0.
 func transposeFrom(rows, cols int, y []float32, y0, ldy int, x []float32, x0, ldx int) {
 	down, across := rows/transposeTile, cols/transposeTile
-	if cpu == generic || down == 0 || across == 0 {
+	if !cpu.has(transposeCode) || down == 0 || across == 0 {
 		transposePortable(0, rows, 0, cols, y, y0, ldy, x, x0, ldx)
 		return
 	}

@@ -94,7 +94,7 @@ func (p *vandermondePart) reach() int { return p.rows * p.t }
 // start = stepped^-before(halvings) = (z^-16)^(m-1), mode by mode; stepped may be z.
 func slowModes(stepped, inverse, start, z Modes, halvings int) {
 	n := z.N()
-	if cpu != generic {
+	if cpu.has(slowModesCode) {
 		vecSlowModes(n, halvings, &stepped[0], &inverse[0], &start[0], &z[0])
 		return
 	}

@@ -1,0 +1,340 @@
+package main
+
+// statesNEON generates the steps of states: each goes through the states of a channel, or the columns of a row, four at
+// a time.
+func statesNEON(file *armFile) {
+	file.scanStep()
+	file.ssdStep()
+	file.deltaStep("deltaStep", 1)
+	file.deltaStep("deltaStepTwice", 2)
+	file.rowsTimes("scaleRows", false)
+	file.rowsTimes("axpyRows", true)
+	var decay vreg
+	file.point(pointKernel{name: "carryState", arrays: []string{"state", "added"}, written: 2, slots: 4,
+		prepare: func(p *pointNeon) { decay = p.keep("decay") },
+		body: func(p *pointNeon, v []vreg) {
+			before := p.r(2)
+			p.copyV(before, v[0])
+			p.v(fmulV, v[0], v[0], decay)
+			p.v(faddV, v[0], v[0], v[1])
+			p.copyV(v[1], before)
+		}})
+	file.firRow()
+}
+
+// rowNeon writes loops over rows of elements.
+type rowNeon struct {
+	*neon
+	left, t xreg
+	few     bool
+}
+
+func (c *neon) rows() *rowNeon { return &rowNeon{neon: c, left: c.x(), t: c.x()} }
+
+// get and put read and write the elements at p.
+func (r *rowNeon) get(v vreg, p xreg) {
+	if r.few {
+		r.loadFew(v, r.left, p, r.t)
+	} else {
+		r.load(whole, v, p, 0)
+	}
+}
+func (r *rowNeon) put(v vreg, p xreg) {
+	if r.few {
+		r.storeFew(v, r.left, p, r.t)
+	} else {
+		r.store(whole, v, p, 0)
+	}
+}
+
+// each runs body for each vector of n elements, and for the 1 to 3 that are left. It moves the pointers past them.
+func (r *rowNeon) each(n xreg, at []xreg, l armLoop, body func()) {
+	loop, rest, done := r.fresh("vectors"), r.fresh("rest"), r.fresh("row")
+	r.mov(r.left, n)
+	r.ifLess(r.left, 4, rest)
+	r.loop(loop, l, func() {
+		body()
+		for _, p := range at {
+			r.addImm(p, p, 16)
+		}
+		r.whileLeast(r.left, 4, loop)
+	})
+	r.label(rest)
+	r.ifZero(r.left, done)
+	r.few = true
+	body()
+	r.few = false
+	for _, p := range at {
+		r.addShifted(p, p, r.left, 2)
+	}
+	r.label(done)
+}
+
+// held loads the constants of exp into registers from first on.
+func (c *neon) held(first vreg, constants ...float64) map[float64]vreg {
+	at, t := map[float64]vreg{}, c.x()
+	for i, k := range constants {
+		at[k] = first + vreg(i)
+		c.float(at[k], k, t)
+	}
+	return at
+}
+
+// scanStep: the sum over the states has a strand for each element of a vector.
+func (file *armFile) scanStep() {
+	c := file.function("scanStep", neonISA)
+	d, n, y, h, a := c.arg("d"), c.arg("n"), c.arg("y"), c.arg("h"), c.arg("a")
+	u, delta, b, cc, skip := c.arg("u"), c.arg("delta"), c.arg("b"), c.arg("c"), c.arg("skip")
+	bAt, cAt, r := c.x(), c.x(), c.rows()
+	e := expNeon{c, c.held(16, append(expConstants(), expLow)...)}
+	const dt, in, sum, x, t = 0, 1, 2, 3, 4
+	c.label("channel")
+	c.broadcast(dt, delta)
+	c.broadcast(in, u)
+	c.v(fmulV, in, in, dt)
+	c.zero(sum)
+	c.mov(bAt, b)
+	c.mov(cAt, cc)
+	r.each(n, []xreg{h, a, bAt, cAt},
+		armLoop{name: "scanStep", work: 4, unit: "states", bytes: 5 * 16, instructions: vectorWork}, func() {
+			r.get(x, a)
+			c.v(fmulV, x, x, dt)
+			e.exp(x, 5, 6, 7, 8)
+			r.get(t, h)
+			c.v(fmulV, t, t, x)
+			r.get(x, bAt)
+			c.v(fmlaV, t, x, in)
+			r.put(t, h)
+			r.get(x, cAt)
+			c.v(fmlaV, sum, x, t)
+		})
+	c.fold(faddV, sum, t)
+	c.broadcast(t, skip)
+	c.broadcast(x, u)
+	c.v(fmlaV, sum, t, x)
+	c.store(oneF, sum, y, 0)
+	for _, p := range []xreg{y, u, delta, skip} {
+		c.addImm(p, p, 4)
+	}
+	c.subtract(d, 1, "channel")
+	c.end()
+}
+
+// expNeon writes exp with constants in registers.
+type expNeon struct {
+	*neon
+	at map[float64]vreg
+}
+
+// exp is pointNeon.exp of an x that cannot exceed expHigh.
+func (e expNeon) exp(x, f, t, a, b vreg) {
+	p := &pointNeon{neon: e.neon, known: e.at}
+	p.exp(x, false, f, t, a, b)
+}
+
+func (file *armFile) ssdStep() {
+	c := file.function("ssdStep", neonISA)
+	d, n, y, h, x, b, cc := c.arg("d"), c.arg("n"), c.arg("y"), c.arg("h"), c.arg("x"), c.arg("b"), c.arg("c")
+	bAt, cAt, r := c.x(), c.x(), c.rows()
+	const decay, in, sum, t, v = 0, 1, 2, 3, 4
+	c.floatArg("decay", decay)
+	c.label("channel")
+	c.broadcast(in, x)
+	c.zero(sum)
+	c.mov(bAt, b)
+	c.mov(cAt, cc)
+	r.each(n, []xreg{h, bAt, cAt}, armLoop{name: "ssdStep", work: 4, unit: "states", bytes: 4 * 16,
+		instructions: vectorWork}, func() {
+		r.get(t, h)
+		c.v(fmulV, t, t, decay)
+		r.get(v, bAt)
+		c.v(fmlaV, t, v, in)
+		r.put(t, h)
+		r.get(v, cAt)
+		c.v(fmlaV, sum, v, t)
+	})
+	c.fold(faddV, sum, t)
+	c.store(oneF, sum, y, 0)
+	c.addImm(y, y, 4)
+	c.addImm(x, x, 4)
+	c.subtract(d, 1, "channel")
+	c.end()
+}
+
+// deltaStep goes down the rows of a state, with 4 vectors of columns in registers, then one at a time.
+func (file *armFile) deltaStep(name string, pairs int) {
+	c := file.function(name, neonISA)
+	s, y, ld, left := c.arg("s"), c.arg("y"), c.bytes("ld"), c.arg("n")
+	names, columns := []string{"decay", "q", "a", "k"}[:2+pairs], []xreg{c.arg("x")}
+	if pairs == 2 {
+		columns = append(columns, c.arg("v"))
+	}
+	at, rows, t := c.x(), c.x(), c.x()
+	var numbers []xreg
+	for range names {
+		numbers = append(numbers, c.x())
+	}
+	const sums, factors, state, inputs = vreg(0), vreg(4), vreg(8), vreg(16)
+	panel := func(name string, vecs int, few bool) {
+		get := func(v vreg, p xreg, i int) {
+			if few {
+				c.loadFew(v, left, p, t)
+			} else {
+				c.load(whole, v, p, 16*i)
+			}
+		}
+		put := func(v vreg, p xreg, i int) {
+			if few {
+				c.storeFew(v, left, p, t)
+			} else {
+				c.store(whole, v, p, 16*i)
+			}
+		}
+		for i := range vecs {
+			c.zero(sums + vreg(i))
+			for j, x := range columns {
+				get(inputs+vreg(4*j+i), x, i)
+			}
+		}
+		c.mov(at, s)
+		c.argInto("dk", rows)
+		for i, n := range names {
+			c.argInto(n, numbers[i])
+		}
+		c.loop(name, armLoop{name: wide(file.last().kernel.name, vecs), work: 4 * vecs, unit: "states", bytes: 32 * vecs,
+			instructions: vectorWork}, func() {
+			for i, p := range numbers {
+				c.broadcast(factors+vreg(i), p)
+				c.addImm(p, p, 4)
+			}
+			for i := range vecs {
+				v := state + vreg(i)
+				get(v, at, i)
+				c.v(fmulV, v, v, factors)
+				for j := range columns {
+					c.v(fmlaV, v, inputs+vreg(4*j+i), factors+2+vreg(j))
+				}
+				put(v, at, i)
+				c.v(fmlaV, sums+vreg(i), v, factors+1)
+			}
+			c.add(at, at, ld)
+			c.subtract(rows, 1, name)
+		})
+		for i := range vecs {
+			put(sums+vreg(i), y, i)
+		}
+	}
+	for _, vecs := range []int{4, 1} {
+		start, done := c.fresh("panel"), c.fresh("narrower")
+		c.label(start)
+		c.ifLess(left, 4*vecs, done)
+		panel(c.fresh("row"), vecs, false)
+		for _, p := range append([]xreg{s, y}, columns...) {
+			c.addImm(p, p, 16*vecs)
+		}
+		c.addImm(left, left, -4*vecs)
+		c.jump(start)
+		c.label(done)
+	}
+	c.ifZero(left, "done")
+	panel("few", 1, true)
+	c.label("done")
+	c.end()
+}
+
+// wide is the name of a loop, if it is the widest.
+func wide(name string, vecs int) string {
+	if vecs < 4 {
+		return ""
+	}
+	return name
+}
+
+// last is the function that is being written.
+func (file *armFile) last() *armFunction { return file.functions[len(file.functions)-1] }
+
+// rowsTimes multiplies rows by a number each.
+func (file *armFile) rowsTimes(name string, add bool) {
+	c := file.function(name, neonISA)
+	rows, n, y, ys, x, xs := c.arg("rows"), c.arg("n"), c.arg("y"), c.bytes("ys"), c.arg("x"), c.bytes("xs")
+	s, ss, yAt, xAt, r := c.arg("s"), c.bytes("ss"), c.x(), c.x(), c.rows()
+	const factor, v, to = 0, 1, 2
+	c.label("rows")
+	c.broadcast(factor, s)
+	c.mov(yAt, y)
+	c.mov(xAt, x)
+	l := armLoop{name: name, work: 4, unit: "elements", bytes: 48, instructions: vectorWork}
+	r.each(n, []xreg{yAt, xAt}, l, func() {
+		r.get(v, xAt)
+		if add {
+			r.get(to, yAt)
+			c.v(fmlaV, to, v, factor)
+		} else {
+			c.v(fmulV, to, v, factor)
+		}
+		r.put(to, yAt)
+	})
+	c.add(y, y, ys)
+	c.add(x, x, xs)
+	c.add(s, s, ss)
+	c.subtract(rows, 1, "rows")
+	c.end()
+}
+
+// firRow adds taps to a row, 4 vectors of columns at a time, then one.
+func (file *armFile) firRow() {
+	c := file.function("firRow", neonISA)
+	d, out, coef, data := c.bytes("d"), c.arg("out"), c.arg("taps"), c.arg("data")
+	step, left := c.bytes("dataStep"), c.arg("d")
+	h, x, n, t := c.x(), c.x(), c.x(), c.x()
+	columns := func(name string, vecs int, few bool) {
+		get := func(v vreg, p xreg, i int) {
+			if few {
+				c.loadFew(v, left, p, t)
+			} else {
+				c.load(whole, v, p, 16*i)
+			}
+		}
+		for i := range vecs {
+			get(vreg(i), out, i)
+		}
+		c.mov(h, coef)
+		c.mov(x, data)
+		c.argInto("n", n)
+		l := armLoop{name: wide("firRow", vecs), work: 4 * vecs, unit: "multiply-adds", bytes: 32 * vecs,
+			instructions: vectorWork}
+		c.loop(name, l, func() {
+			for i := range vecs {
+				get(vreg(4+2*i), h, i)
+				get(vreg(5+2*i), x, i)
+				c.v(fmlaV, vreg(i), vreg(4+2*i), vreg(5+2*i))
+			}
+			c.add(h, h, d)
+			c.sub(x, x, step)
+			c.subtract(n, 1, name)
+		})
+		for i := range vecs {
+			if few {
+				c.storeFew(vreg(i), left, out, t)
+			} else {
+				c.store(whole, vreg(i), out, 16*i)
+			}
+		}
+	}
+	for _, vecs := range []int{4, 1} {
+		start, done := c.fresh("panel"), c.fresh("narrower")
+		c.label(start)
+		c.ifLess(left, 4*vecs, done)
+		columns(c.fresh("taps"), vecs, false)
+		for _, p := range []xreg{out, coef, data} {
+			c.addImm(p, p, 16*vecs)
+		}
+		c.addImm(left, left, -4*vecs)
+		c.jump(start)
+		c.label(done)
+	}
+	c.ifZero(left, "done")
+	columns("few", 1, true)
+	c.label("done")
+	c.end()
+}
