@@ -16,6 +16,7 @@ var works = []work{
 	{"products bf16", "gemmPairs", level.tileShape},
 	{"products int8", "packedInt8", level.groupShape},
 	{"products int4", "packedInt4", level.groupShape},
+	{"attention over int8", "tileDots", nil},
 	{"attention", "rowDots", nil},
 	{"long convolution", "middle", nil},
 	{"selective scan", "scan", nil},
