@@ -29,7 +29,7 @@ func told(t testing.TB, m *model.Model) *Session {
 	}
 	s.Mark("question")
 	o := generate.DefaultOptions()
-	o.Temperature, o.Seed, o.MaxTokens, o.EndIDs = 3, 5, 60, []int32{7}
+	o.Temperature, o.Seed, o.MaxTokens, o.EndIDs = 3, 6, 60, []int32{7}
 	o.LogitBias, o.FrequencyPenalty = map[int32]float32{9: 2.5, 11: -1e9}, 0.5
 	for _, err := range s.Generate(t.Context(), o) {
 		if err != nil {

@@ -77,6 +77,8 @@ type turn struct {
 	known   int       // the first of them that is not cached
 	stops   []int     // where to stop and leave marks
 	claims  []claim
+
+	released int // the store's when the turn looked
 }
 
 // start looks up a text whose log-probabilities are wanted from an id on. If another turn is about to read a part of
@@ -87,21 +89,33 @@ func (s *Store) start(ctx context.Context, g Reading, from int) (*turn, error) {
 		return nil, errors.New("store: a text without ids")
 	}
 	t.keys = t.r.keys(s.origin)
-	t.look(ctx)
-	if wait := t.claim(true); wait != nil {
+	for waits, looks := true, 1; ; looks++ {
+		t.look(ctx)
+		wait, claimed := t.claim(waits)
+		switch {
+		case claimed:
+			return t, nil
+		case wait == nil:
+			waits = looks < mostLooks
+			continue
+		}
 		select {
 		case <-wait:
+			waits = false
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		t.look(ctx)
-		t.claim(false)
 	}
-	return t, nil
 }
+
+// mostLooks is how often a turn looks again because others have left marks meanwhile.
+const mostLooks = 8
 
 // look finds the best mark to continue from.
 func (t *turn) look(ctx context.Context) {
+	t.store.mu.Lock()
+	t.released = t.store.released
+	t.store.mu.Unlock()
 	t.find(ctx, t.r.len())
 	for t.known = max(t.from, 1); t.known < t.r.len() && !isUnknown(t.logp[t.known]); {
 		t.known++

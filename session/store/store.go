@@ -65,12 +65,14 @@ type core struct {
 	mu     sync.Mutex // guards the fields below
 	tree   tree
 	claims map[key]claim
-	marks  marks
-	index  index
-	stats  Stats
-	texts  []string   // the objects from which the tree has read its texts
-	ahead  bool       // writeAhead is running
-	free   *sync.Cond // signaled when an evicted mark has left memory
+	// released counts claims that have ended.
+	released int
+	marks    marks
+	index    index
+	stats    Stats
+	texts    []string   // the objects from which the tree has read its texts
+	ahead    bool       // writeAhead is running
+	free     *sync.Cond // signaled when an evicted mark has left memory
 }
 
 // Stats are counts since the store was created, and its current sizes.
