@@ -104,6 +104,10 @@ var armFiles = []struct {
 	{"sums_neon", sumsNEON},
 	{"attend_neon", attendNEON},
 	{"states_neon", statesNEON},
+	{"scan_neon", scanNEON},
+	{"delta_neon", deltaNEON},
+	{"filters_neon", filtersNEON},
+	{"norm_neon", normNEON},
 }
 
 // generate writes every file into dir.

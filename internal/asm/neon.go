@@ -174,6 +174,15 @@ func (c *neon) floatArg(name string, v vreg) {
 	c.dup(v, v, 0)
 }
 
+// doubleArg loads a float64 into the first of v.
+func (c *neon) doubleArg(name string, v vreg) {
+	p, err := c.sig.Params().Lookup(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	c.both(fmt.Sprintf("FMOVD %s+%d(FP), F%d", name, p.Addr.Disp, int(v)), "")
+}
+
 // result stores the first element of v, of the type of the result, as that.
 func (c *neon) result(v vreg) {
 	p, err := c.sig.Results().At(0).Resolve()

@@ -17,7 +17,7 @@ const (
 	rowSumsBF16Code        level = neon
 	widenBF16Code          level = neon
 	widenInt8Code          level = neon
-	shiftStepCode          level = noCode
+	shiftStepCode          level = neon
 	packedBF16Code         level = neon
 	shortBF16Code          level = noCode
 	packedFloat32Code      level = neon
@@ -62,8 +62,8 @@ const (
 	toLanesStreamCode      level = noCode
 	fromLanesCode          level = noCode
 	transposeCode          level = noCode
-	mulRowsCode            level = noCode
-	mulAddRowsCode         level = noCode
+	mulRowsCode            level = neon
+	mulAddRowsCode         level = neon
 	prefetchRowsCode       level = noCode
 	gatherCode             level = noCode
 	scatterCode            level = noCode
@@ -105,10 +105,10 @@ const (
 	largestCode            level = neon
 	sumExpCode             level = neon
 	softmaxExpCode         level = neon
-	layerNormCode          level = noCode
-	layerNormGradCode      level = noCode
-	layerNormParamGradCode level = noCode
-	firTileCode            level = noCode
+	layerNormCode          level = neon
+	layerNormGradCode      level = neon
+	layerNormParamGradCode level = neon
+	firTileCode            level = neon
 	firRowCode             level = neon
 	dotCode                level = neon
 	sumSquaresCode         level = neon
@@ -128,25 +128,25 @@ const (
 	zohCode                level = noCode
 	bilinearGradCode       level = noCode
 	zohGradCode            level = noCode
-	diagStepsCode          level = noCode
-	scanCode               level = noCode
-	scanStepsCode          level = noCode
+	diagStepsCode          level = neon
+	scanCode               level = neon
+	scanStepsCode          level = neon
 	scanBackCode           level = noCode
 	scanStepCode           level = neon
 	ssdStepCode            level = neon
-	decaysCode             level = noCode
+	decaysCode             level = neon
 	scaleRowsCode          level = neon
 	axpyRowsCode           level = neon
 	carryStateCode         level = neon
 	deltaStepCode          level = neon
 	deltaStepTwiceCode     level = neon
-	solveLowerCode         level = noCode
-	axpyDotsCode           level = noCode
-	decayPartCode          level = noCode
-	mulMatrixCode          level = noCode
-	mulAddMatrixCode       level = noCode
-	addRunningCode         level = noCode
-	decayedScoresCode      level = noCode
+	solveLowerCode         level = neon
+	axpyDotsCode           level = neon
+	decayPartCode          level = neon
+	mulMatrixCode          level = neon
+	mulAddMatrixCode       level = neon
+	addRunningCode         level = neon
+	decayedScoresCode      level = neon
 	decayedScoresGradCode  level = noCode
 	dropCode               level = noCode
 	dropAddCode            level = noCode
@@ -155,55 +155,73 @@ const (
 // codes are the features that each function asks for, in its order: it runs the code of the first that the level
 // has.
 var codes = map[string][]level{
-	"gemm":           {neon},
-	"rowDots":        {neon},
-	"rowSums":        {neon},
-	"rowDotsBF16":    {neon},
-	"rowSumsBF16":    {neon},
-	"widenBF16":      {neon},
-	"widenInt8":      {neon},
-	"packedBF16":     {neon},
-	"packedFloat32":  {neon},
-	"packedInt8":     {i8mm, dotprod},
-	"packedInt4":     {dotprod},
-	"packedInt4Min":  {dotprod},
-	"quantizeGroups": {neon},
-	"pack":           {neon},
-	"copy":           {neon},
-	"add":            {neon},
-	"multiply":       {neon},
-	"mulInto":        {neon},
-	"mulAdd":         {neon},
-	"roundBF16":      {neon},
-	"roundTerms":     {neon},
-	"scale":          {neon},
-	"axpy":           {neon},
-	"expShift":       {neon},
-	"expScaled":      {neon},
-	"softmaxGrad":    {neon},
-	"glu":            {neon},
-	"gelu":           {neon},
-	"geluErf":        {neon},
-	"sigmoid":        {neon},
-	"silu":           {neon},
-	"tanh":           {neon},
-	"softplus":       {neon},
-	"elu1":           {neon},
-	"relu2":          {neon},
-	"largest":        {neon},
-	"sumExp":         {neon},
-	"softmaxExp":     {neon},
-	"firRow":         {neon},
-	"dot":            {neon},
-	"sumSquares":     {neon},
-	"zeros":          {neon},
-	"scanStep":       {neon},
-	"ssdStep":        {neon},
-	"scaleRows":      {neon},
-	"axpyRows":       {neon},
-	"carryState":     {neon},
-	"deltaStep":      {neon},
-	"deltaStepTwice": {neon},
+	"gemm":               {neon},
+	"rowDots":            {neon},
+	"rowSums":            {neon},
+	"rowDotsBF16":        {neon},
+	"rowSumsBF16":        {neon},
+	"widenBF16":          {neon},
+	"widenInt8":          {neon},
+	"shiftStep":          {neon},
+	"packedBF16":         {neon},
+	"packedFloat32":      {neon},
+	"packedInt8":         {i8mm, dotprod},
+	"packedInt4":         {dotprod},
+	"packedInt4Min":      {dotprod},
+	"quantizeGroups":     {neon},
+	"pack":               {neon},
+	"copy":               {neon},
+	"mulRows":            {neon},
+	"mulAddRows":         {neon},
+	"add":                {neon},
+	"multiply":           {neon},
+	"mulInto":            {neon},
+	"mulAdd":             {neon},
+	"roundBF16":          {neon},
+	"roundTerms":         {neon},
+	"scale":              {neon},
+	"axpy":               {neon},
+	"expShift":           {neon},
+	"expScaled":          {neon},
+	"softmaxGrad":        {neon},
+	"glu":                {neon},
+	"gelu":               {neon},
+	"geluErf":            {neon},
+	"sigmoid":            {neon},
+	"silu":               {neon},
+	"tanh":               {neon},
+	"softplus":           {neon},
+	"elu1":               {neon},
+	"relu2":              {neon},
+	"largest":            {neon},
+	"sumExp":             {neon},
+	"softmaxExp":         {neon},
+	"layerNorm":          {neon},
+	"layerNormGrad":      {neon},
+	"layerNormParamGrad": {neon},
+	"firTile":            {neon},
+	"firRow":             {neon},
+	"dot":                {neon},
+	"sumSquares":         {neon},
+	"zeros":              {neon},
+	"diagSteps":          {neon},
+	"scan":               {neon},
+	"scanSteps":          {neon},
+	"scanStep":           {neon},
+	"ssdStep":            {neon},
+	"decays":             {neon},
+	"scaleRows":          {neon},
+	"axpyRows":           {neon},
+	"carryState":         {neon},
+	"deltaStep":          {neon},
+	"deltaStepTwice":     {neon},
+	"solveLower":         {neon},
+	"axpyDots":           {neon},
+	"decayPart":          {neon},
+	"mulMatrix":          {neon},
+	"mulAddMatrix":       {neon},
+	"addRunning":         {neon},
+	"decayedScores":      {neon},
 }
 
 //go:noescape
@@ -237,8 +255,8 @@ func vecWidenBF16(n int, k int, w *uint16, y *float32)
 //go:noescape
 func vecWidenInt8(n int, k int, w *int8, scale *float32, y *float32)
 
-func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *float32, d *float32, y *float32) {
-}
+//go:noescape
+func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *float32, d *float32, y *float32)
 
 //go:noescape
 func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
@@ -351,10 +369,11 @@ func vecFromLanes(n int, y *float32, ldy int, x *float32) {}
 
 func vecTranspose(down int, across int, y *float32, ldy int, x *float32, ldx int) {}
 
-func vecMulRows(z *float32, zs int, x *float32, xs int, y *float32, ys int, n int) {}
+//go:noescape
+func vecMulRows(z *float32, zs int, x *float32, xs int, y *float32, ys int, n int)
 
-func vecMulAddRows(z *float32, zs int, a *float32, as int, x *float32, xs int, y *float32, ys int, n int) {
-}
+//go:noescape
+func vecMulAddRows(z *float32, zs int, a *float32, as int, x *float32, xs int, y *float32, ys int, n int)
 
 func vecPrefetchRows(x *float32, xs int, n int) {}
 
@@ -465,17 +484,17 @@ func vecSumExp(n int, x *float32, shift float32) float64
 //go:noescape
 func vecSoftmaxExp(n int, x *float32, scale float32, shift float32) float64
 
-func vecLayerNorm(rows int, d int, y *float32, mean *float32, rstd *float32, x *float32, w *float32, b *float32, eps float64) {
-}
+//go:noescape
+func vecLayerNorm(rows int, d int, y *float32, mean *float32, rstd *float32, x *float32, w *float32, b *float32, eps float64)
 
-func vecLayerNormGrad(rows int, d int, dx *float32, dy *float32, x *float32, w *float32, mean *float32, rstd *float32) {
-}
+//go:noescape
+func vecLayerNormGrad(rows int, d int, dx *float32, dy *float32, x *float32, w *float32, mean *float32, rstd *float32)
 
-func vecLayerNormParamGrad(rows int, d int, dw *float32, db *float32, dy *float32, x *float32, mean *float32, rstd *float32) {
-}
+//go:noescape
+func vecLayerNormParamGrad(rows int, d int, dw *float32, db *float32, dy *float32, x *float32, mean *float32, rstd *float32)
 
-func vecFirTile(d int, n int, out *float32, outStep int, taps *float32, data *float32, dataStep int) {
-}
+//go:noescape
+func vecFirTile(d int, n int, out *float32, outStep int, taps *float32, data *float32, dataStep int)
 
 //go:noescape
 func vecFirRow(d int, n int, out *float32, taps *float32, data *float32, dataStep int)
@@ -522,14 +541,14 @@ func vecBilinearGrad(n int, da *float64, db *float64, ddt *float64, dabar *float
 func vecZohGrad(n int, da *float64, db *float64, ddt *float64, dabar *float64, dbbar *float64, a *float64, b *float64, abar *float64, bbar *float64, dt float64) {
 }
 
-func vecDiagSteps(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32) {
-}
+//go:noescape
+func vecDiagSteps(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32)
 
-func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32) {
-}
+//go:noescape
+func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
 
-func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32) {
-}
+//go:noescape
+func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 
 func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32) {
 }
@@ -540,7 +559,8 @@ func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, d
 //go:noescape
 func vecSsdStep(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
 
-func vecDecays(q int, steps *float32, l *float32) {}
+//go:noescape
+func vecDecays(q int, steps *float32, l *float32)
 
 //go:noescape
 func vecScaleRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
@@ -557,23 +577,26 @@ func vecDeltaStep(dk int, n int, ld int, s *float32, decay *float32, q *float32,
 //go:noescape
 func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
 
-func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int) {}
+//go:noescape
+func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
 
-func vecAxpyDots(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int) {
-}
+//go:noescape
+func vecAxpyDots(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int)
 
-func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int) {
-}
+//go:noescape
+func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
 
-func vecMulMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int) {}
+//go:noescape
+func vecMulMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
 
-func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int) {}
+//go:noescape
+func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
 
-func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int) {
-}
+//go:noescape
+func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
 
-func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32) {
-}
+//go:noescape
+func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
 
 func vecDecayedScoresGrad(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32) {
 }

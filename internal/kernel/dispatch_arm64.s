@@ -31,6 +31,10 @@ TEXT ·vecWidenBF16(SB), NOSPLIT, $0-32
 TEXT ·vecWidenInt8(SB), NOSPLIT, $0-40
 	JMP   ·widenInt8NEON(SB)
 
+// func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *float32, d *float32, y *float32)
+TEXT ·vecShiftStep(SB), NOSPLIT, $0-64
+	JMP   ·shiftStepNEON(SB)
+
 // func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
 TEXT ·vecPackedBF16(SB), NOSPLIT, $0-65
 	JMP   ·packedBF16NEON(SB)
@@ -68,6 +72,14 @@ TEXT ·vecPack(SB), NOSPLIT, $0-40
 // func vecCopy(k int, n int, src *float32, ld int, dst *float32, width int, panel int)
 TEXT ·vecCopy(SB), NOSPLIT, $0-56
 	JMP   ·copyNEON(SB)
+
+// func vecMulRows(z *float32, zs int, x *float32, xs int, y *float32, ys int, n int)
+TEXT ·vecMulRows(SB), NOSPLIT, $0-56
+	JMP   ·mulRowsNEON(SB)
+
+// func vecMulAddRows(z *float32, zs int, a *float32, as int, x *float32, xs int, y *float32, ys int, n int)
+TEXT ·vecMulAddRows(SB), NOSPLIT, $0-72
+	JMP   ·mulAddRowsNEON(SB)
 
 // func vecAdd(n int, y *float32, x *float32)
 TEXT ·vecAdd(SB), NOSPLIT, $0-24
@@ -161,6 +173,22 @@ TEXT ·vecSumExp(SB), NOSPLIT, $0-32
 TEXT ·vecSoftmaxExp(SB), NOSPLIT, $0-32
 	JMP   ·softmaxExpNEON(SB)
 
+// func vecLayerNorm(rows int, d int, y *float32, mean *float32, rstd *float32, x *float32, w *float32, b *float32, eps float64)
+TEXT ·vecLayerNorm(SB), NOSPLIT, $0-72
+	JMP   ·layerNormNEON(SB)
+
+// func vecLayerNormGrad(rows int, d int, dx *float32, dy *float32, x *float32, w *float32, mean *float32, rstd *float32)
+TEXT ·vecLayerNormGrad(SB), NOSPLIT, $0-64
+	JMP   ·layerNormGradNEON(SB)
+
+// func vecLayerNormParamGrad(rows int, d int, dw *float32, db *float32, dy *float32, x *float32, mean *float32, rstd *float32)
+TEXT ·vecLayerNormParamGrad(SB), NOSPLIT, $0-64
+	JMP   ·layerNormParamGradNEON(SB)
+
+// func vecFirTile(d int, n int, out *float32, outStep int, taps *float32, data *float32, dataStep int)
+TEXT ·vecFirTile(SB), NOSPLIT, $0-56
+	JMP   ·firTileNEON(SB)
+
 // func vecFirRow(d int, n int, out *float32, taps *float32, data *float32, dataStep int)
 TEXT ·vecFirRow(SB), NOSPLIT, $0-48
 	JMP   ·firRowNEON(SB)
@@ -177,6 +205,18 @@ TEXT ·vecSumSquares(SB), NOSPLIT, $0-24
 TEXT ·vecZeros(SB), NOSPLIT, $0-20
 	JMP   ·zerosNEON(SB)
 
+// func vecDiagSteps(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32)
+TEXT ·vecDiagSteps(SB), NOSPLIT, $0-80
+	JMP   ·diagStepsNEON(SB)
+
+// func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
+TEXT ·vecScan(SB), NOSPLIT, $0-96
+	JMP   ·scanNEON(SB)
+
+// func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
+TEXT ·vecScanSteps(SB), NOSPLIT, $0-80
+	JMP   ·scanStepsNEON(SB)
+
 // func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32)
 TEXT ·vecScanStep(SB), NOSPLIT, $0-80
 	JMP   ·scanStepNEON(SB)
@@ -184,6 +224,10 @@ TEXT ·vecScanStep(SB), NOSPLIT, $0-80
 // func vecSsdStep(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
 TEXT ·vecSsdStep(SB), NOSPLIT, $0-60
 	JMP   ·ssdStepNEON(SB)
+
+// func vecDecays(q int, steps *float32, l *float32)
+TEXT ·vecDecays(SB), NOSPLIT, $0-24
+	JMP   ·decaysNEON(SB)
 
 // func vecScaleRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
 TEXT ·vecScaleRows(SB), NOSPLIT, $0-64
@@ -204,3 +248,31 @@ TEXT ·vecDeltaStep(SB), NOSPLIT, $0-72
 // func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
 TEXT ·vecDeltaStepTwice(SB), NOSPLIT, $0-88
 	JMP   ·deltaStepTwiceNEON(SB)
+
+// func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+TEXT ·vecSolveLower(SB), NOSPLIT, $0-56
+	JMP   ·solveLowerNEON(SB)
+
+// func vecAxpyDots(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int)
+TEXT ·vecAxpyDots(SB), NOSPLIT, $0-80
+	JMP   ·axpyDotsNEON(SB)
+
+// func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
+TEXT ·vecDecayPart(SB), NOSPLIT, $0-72
+	JMP   ·decayPartNEON(SB)
+
+// func vecMulMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·vecMulMatrix(SB), NOSPLIT, $0-64
+	JMP   ·mulMatrixNEON(SB)
+
+// func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·vecMulAddMatrix(SB), NOSPLIT, $0-64
+	JMP   ·mulAddMatrixNEON(SB)
+
+// func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·vecAddRunning(SB), NOSPLIT, $0-72
+	JMP   ·addRunningNEON(SB)
+
+// func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
+TEXT ·vecDecayedScores(SB), NOSPLIT, $0-72
+	JMP   ·decayedScoresNEON(SB)
