@@ -108,6 +108,7 @@ var armFiles = []struct {
 	{"delta_neon", deltaNEON},
 	{"filters_neon", filtersNEON},
 	{"norm_neon", normNEON},
+	{"conv_neon", convNEON},
 }
 
 // generate writes every file into dir.

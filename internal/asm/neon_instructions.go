@@ -72,6 +72,7 @@ var (
 // Instructions whose last operand is an element of a register, of 32 bits.
 var (
 	fmlaE  = armOp{"fmla", "4s", "4s", "s", 0x4f801000}
+	fmlsE  = armOp{"fmls", "4s", "4s", "s", 0x4f805000}
 	fmulE  = armOp{"fmul", "4s", "4s", "s", 0x4f809000}
 	sdotE  = armOp{"sdot", "4s", "16b", "4b", 0x4f80e000}
 	usdotE = armOp{"usdot", "4s", "16b", "4b", 0x4f80f000}
@@ -232,6 +233,13 @@ func (c *neon) access(what string, word uint32, p part, v vreg, n xreg, disp int
 // load reads part of a register, whose rest becomes zero, from n + disp. store writes it.
 func (c *neon) load(p part, v vreg, n xreg, disp int)  { c.access("ldr", p.load, p, v, n, disp) }
 func (c *neon) store(p part, v vreg, n xreg, disp int) { c.access("str", p.store, p, v, n, disp) }
+
+// loadAt reads a register from n + m, and storeAt writes it.
+func (c *neon) loadAt(v vreg, n, m xreg)  { c.indexed("ldr", 0x3ce06800, v, n, m) }
+func (c *neon) storeAt(v vreg, n, m xreg) { c.indexed("str", 0x3ca06800, v, n, m) }
+func (c *neon) indexed(what string, word uint32, v vreg, n, m xreg) {
+	c.word(word|uint32(m)<<16|uint32(n)<<5|uint32(v), "%s q%d, [%s, %s]", what, int(v), n.arm(), m.arm())
+}
 
 // loadPair and storePair are those of two registers; disp is below 1024.
 func (c *neon) loadPair(v, w vreg, n xreg, disp int)  { c.pair("ldp", 0xad400000, v, w, n, disp) }

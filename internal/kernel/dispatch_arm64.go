@@ -45,19 +45,19 @@ const (
 	tileWeightsCode        level = noCode
 	packCode               level = neon
 	copyCode               level = neon
-	difCode                level = noCode
-	ditCode                level = noCode
-	firstCode              level = noCode
-	lastCode               level = noCode
-	lastAddCode            level = noCode
-	lastStreamCode         level = noCode
-	middleCode             level = noCode
-	middleGradCode         level = noCode
-	middleGradFirstCode    level = noCode
+	difCode                level = neon
+	ditCode                level = neon
+	firstCode              level = neon
+	lastCode               level = neon
+	lastAddCode            level = neon
+	lastStreamCode         level = neon
+	middleCode             level = neon
+	middleGradCode         level = neon
+	middleGradFirstCode    level = neon
 	fenceCode              level = noCode
-	complexMulCode         level = noCode
-	complexMulConjCode     level = noCode
-	complexMulConjAddCode  level = noCode
+	complexMulCode         level = neon
+	complexMulConjCode     level = neon
+	complexMulConjAddCode  level = neon
 	toLanesCode            level = noCode
 	toLanesStreamCode      level = noCode
 	fromLanesCode          level = noCode
@@ -171,6 +171,18 @@ var codes = map[string][]level{
 	"quantizeGroups":     {neon},
 	"pack":               {neon},
 	"copy":               {neon},
+	"dif":                {neon},
+	"dit":                {neon},
+	"first":              {neon},
+	"last":               {neon},
+	"lastAdd":            {neon},
+	"lastStream":         {neon},
+	"middle":             {neon},
+	"middleGrad":         {neon},
+	"middleGradFirst":    {neon},
+	"complexMul":         {neon},
+	"complexMulConj":     {neon},
+	"complexMulConjAdd":  {neon},
 	"mulRows":            {neon},
 	"mulAddRows":         {neon},
 	"add":                {neon},
@@ -326,40 +338,43 @@ func vecPack(k int, src *float32, ld int, dst *float32, width int)
 //go:noescape
 func vecCopy(k int, n int, src *float32, ld int, dst *float32, width int, panel int)
 
-func vecDif(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32) {}
+//go:noescape
+func vecDif(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
 
-func vecDit(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32) {}
+//go:noescape
+func vecDit(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
 
-func vecFirst(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, in *float32, w *float32) {
-}
+//go:noescape
+func vecFirst(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, in *float32, w *float32)
 
-func vecLast(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32) {
-}
+//go:noescape
+func vecLast(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 
-func vecLastAdd(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32) {
-}
+//go:noescape
+func vecLastAdd(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 
-func vecLastStream(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32) {
-}
+//go:noescape
+func vecLastStream(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 
-func vecMiddle(radix int, re *float32, im *float32, kre *float32, kim *float32, count int) {}
+//go:noescape
+func vecMiddle(radix int, re *float32, im *float32, kre *float32, kim *float32, count int)
 
-func vecMiddleGrad(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int) {
-}
+//go:noescape
+func vecMiddleGrad(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
 
-func vecMiddleGradFirst(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int) {
-}
+//go:noescape
+func vecMiddleGradFirst(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
 
 func vecFence() {}
 
-func vecComplexMul(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int) {
-}
+//go:noescape
+func vecComplexMul(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 
-func vecComplexMulConj(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int) {
-}
+//go:noescape
+func vecComplexMulConj(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 
-func vecComplexMulConjAdd(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int) {
-}
+//go:noescape
+func vecComplexMulConjAdd(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 
 func vecToLanes(n int, y *float32, x *float32, ldx int) {}
 

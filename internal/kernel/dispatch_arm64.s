@@ -73,6 +73,54 @@ TEXT ·vecPack(SB), NOSPLIT, $0-40
 TEXT ·vecCopy(SB), NOSPLIT, $0-56
 	JMP   ·copyNEON(SB)
 
+// func vecDif(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
+TEXT ·vecDif(SB), NOSPLIT, $0-56
+	JMP   ·difNEON(SB)
+
+// func vecDit(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
+TEXT ·vecDit(SB), NOSPLIT, $0-56
+	JMP   ·ditNEON(SB)
+
+// func vecFirst(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, in *float32, w *float32)
+TEXT ·vecFirst(SB), NOSPLIT, $0-96
+	JMP   ·firstNEON(SB)
+
+// func vecLast(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
+TEXT ·vecLast(SB), NOSPLIT, $0-96
+	JMP   ·lastNEON(SB)
+
+// func vecLastAdd(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
+TEXT ·vecLastAdd(SB), NOSPLIT, $0-96
+	JMP   ·lastAddNEON(SB)
+
+// func vecLastStream(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
+TEXT ·vecLastStream(SB), NOSPLIT, $0-96
+	JMP   ·lastStreamNEON(SB)
+
+// func vecMiddle(radix int, re *float32, im *float32, kre *float32, kim *float32, count int)
+TEXT ·vecMiddle(SB), NOSPLIT, $0-48
+	JMP   ·middleNEON(SB)
+
+// func vecMiddleGrad(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
+TEXT ·vecMiddleGrad(SB), NOSPLIT, $0-80
+	JMP   ·middleGradNEON(SB)
+
+// func vecMiddleGradFirst(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
+TEXT ·vecMiddleGradFirst(SB), NOSPLIT, $0-80
+	JMP   ·middleGradFirstNEON(SB)
+
+// func vecComplexMul(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+TEXT ·vecComplexMul(SB), NOSPLIT, $0-56
+	JMP   ·complexMulNEON(SB)
+
+// func vecComplexMulConj(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+TEXT ·vecComplexMulConj(SB), NOSPLIT, $0-56
+	JMP   ·complexMulConjNEON(SB)
+
+// func vecComplexMulConjAdd(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+TEXT ·vecComplexMulConjAdd(SB), NOSPLIT, $0-56
+	JMP   ·complexMulConjAddNEON(SB)
+
 // func vecMulRows(z *float32, zs int, x *float32, xs int, y *float32, ys int, n int)
 TEXT ·vecMulRows(SB), NOSPLIT, $0-56
 	JMP   ·mulRowsNEON(SB)
