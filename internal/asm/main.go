@@ -109,6 +109,7 @@ var armFiles = []struct {
 	{"filters_neon", filtersNEON},
 	{"norm_neon", normNEON},
 	{"conv_neon", convNEON},
+	{"rowtile_neon", tileNEON},
 }
 
 // generate writes every file into dir.

@@ -29,6 +29,11 @@ var (
 	orrV    = armOp{"orr", "16b", "16b", "16b", 0x4ea01c00}
 	zip1V   = armOp{"zip1", "4s", "4s", "4s", 0x4e803800}
 	zip2V   = armOp{"zip2", "4s", "4s", "4s", 0x4e807800}
+	zip1B   = armOp{"zip1", "16b", "16b", "16b", 0x4e003800}
+	zip2B   = armOp{"zip2", "16b", "16b", "16b", 0x4e007800}
+	zip1H   = armOp{"zip1", "8h", "8h", "8h", 0x4e403800}
+	zip2H   = armOp{"zip2", "8h", "8h", "8h", 0x4e407800}
+	sdotV   = armOp{"sdot", "4s", "16b", "16b", 0x4e809400}
 	zip1D   = armOp{"zip1", "2d", "2d", "2d", 0x4ec03800}
 	zip2D   = armOp{"zip2", "2d", "2d", "2d", 0x4ec07800}
 	scvtfV  = armOp{"scvtf", "4s", "4s", "", 0x4e21d800}

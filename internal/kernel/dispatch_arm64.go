@@ -29,10 +29,10 @@ const (
 	packedInt8Code         level = dotprod
 	packedInt4Code         level = dotprod
 	packedInt4MinCode      level = dotprod
-	tileDotsCode           level = noCode
-	tileSumsCode           level = noCode
-	tileKeysCode           level = noCode
-	tileValuesCode         level = noCode
+	tileDotsCode           level = dotprod
+	tileSumsCode           level = dotprod
+	tileKeysCode           level = dotprod
+	tileValuesCode         level = dotprod
 	narrowHalvesCode       level = noCode
 	halfRangesCode         level = noCode
 	shortenCode            level = noCode
@@ -168,6 +168,10 @@ var codes = map[string][]level{
 	"packedInt8":         {i8mm, dotprod},
 	"packedInt4":         {dotprod},
 	"packedInt4Min":      {dotprod},
+	"tileDots":           {dotprod},
+	"tileSums":           {dotprod},
+	"tileKeys":           {dotprod},
+	"tileValues":         {dotprod},
 	"quantizeGroups":     {neon},
 	"pack":               {neon},
 	"copy":               {neon},
@@ -301,15 +305,17 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 //go:noescape
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
-func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int) {
-}
+//go:noescape
+func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int)
 
-func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool) {
-}
+//go:noescape
+func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool)
 
-func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8) {}
+//go:noescape
+func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
 
-func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8) {}
+//go:noescape
+func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)
 
 func vecNarrowHalves(n int, y *uint16, x *float32) {}
 

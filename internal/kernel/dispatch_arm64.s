@@ -61,6 +61,22 @@ TEXT ·vecPackedInt4(SB), NOSPLIT, $0-88
 TEXT ·vecPackedInt4Min(SB), NOSPLIT, $0-88
 	JMP   ·packedInt4MinDOTPROD(SB)
 
+// func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int)
+TEXT ·vecTileDots(SB), NOSPLIT, $0-80
+	JMP   ·tileDotsDOTPROD(SB)
+
+// func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool)
+TEXT ·vecTileSums(SB), NOSPLIT, $0-65
+	JMP   ·tileSumsDOTPROD(SB)
+
+// func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
+TEXT ·vecTileKeys(SB), NOSPLIT, $0-48
+	JMP   ·tileKeysDOTPROD(SB)
+
+// func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)
+TEXT ·vecTileValues(SB), NOSPLIT, $0-40
+	JMP   ·tileValuesDOTPROD(SB)
+
 // func vecQuantizeGroups(groups int, x *float32, zero int, to *int8)
 TEXT ·vecQuantizeGroups(SB), NOSPLIT, $0-32
 	JMP   ·quantizeGroupsNEON(SB)
