@@ -101,6 +101,7 @@ var armFiles = []struct {
 	{"packed_neon", packedNEON},
 	{"quantize_neon", quantizeNEON},
 	{"elementwise_neon", elementwiseNEON},
+	{"gradients_neon", gradientsNEON},
 	{"sums_neon", sumsNEON},
 	{"attend_neon", attendNEON},
 	{"states_neon", statesNEON},

@@ -256,6 +256,11 @@ func (c *neon) sub(d, n, m xreg) {
 	c.both(fmt.Sprintf("SUB %v, %v, %v", m, n, d), fmt.Sprintf("sub %s, %s, %s", d.arm(), n.arm(), m.arm()))
 }
 
+// mul sets d to n·m.
+func (c *neon) mul(d, n, m xreg) {
+	c.both(fmt.Sprintf("MUL %v, %v, %v", m, n, d), fmt.Sprintf("mul %s, %s, %s", d.arm(), n.arm(), m.arm()))
+}
+
 // lsl shifts n.
 func (c *neon) lsl(d, n xreg, shift int) {
 	c.both(fmt.Sprintf("LSL $%d, %v, %v", shift, n, d), fmt.Sprintf("lsl %s, %s, #%d", d.arm(), n.arm(), shift))

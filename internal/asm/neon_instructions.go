@@ -49,6 +49,7 @@ var (
 	fdivD   = armOp{"fdiv", "2d", "2d", "2d", 0x6e60fc00}
 	fmlsD   = armOp{"fmls", "2d", "2d", "2d", 0x4ee0cc00}
 	fsqrtD  = armOp{"fsqrt", "2d", "2d", "", 0x6ee1f800}
+	fsqrtV  = armOp{"fsqrt", "4s", "4s", "", 0x6ea1f800}
 	fcvtnD  = armOp{"fcvtn", "2s", "2d", "", 0x0e616800}
 	rev64V  = armOp{"rev64", "4s", "4s", "", 0x4ea00800}
 	trn1V   = armOp{"trn1", "4s", "4s", "4s", 0x4e802800}

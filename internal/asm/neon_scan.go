@@ -6,6 +6,7 @@ import "math"
 func scanNEON(file *armFile) {
 	file.scanForward("scan", true)
 	file.scanForward("scanSteps", false)
+	file.scanBack()
 	file.decays()
 }
 
@@ -84,6 +85,95 @@ func (file *armFile) scanForward(name string, outputs bool) {
 			c.add(cAt, cAt, stride)
 		}
 		c.subtract(rows, 1, row)
+		l.name = "" // of the last channels
+	})
+	c.end()
+}
+
+// scanBack has 4 channels in a vector, and goes through all positions from the last one.
+func (file *armFile) scanBack() {
+	c := file.function("scanBack", neonISA)
+	n, width, step, stride := c.arg("n"), c.arg("width"), c.bytes("step"), c.bytes("stride")
+	du, dDelta, dy, u, delta := c.arg("du"), c.arg("ddelta"), c.arg("dy"), c.arg("u"), c.arg("delta")
+	d, dd, lanes, work := c.arg("d"), c.arg("dd"), c.arg("lanes"), c.arg("work")
+	row, b, cc, w, at, p := c.x(), c.x(), c.x(), c.x(), c.x(), c.x()
+	rows, left, r := c.x(), c.x(), c.panels(width)
+	const dt, in, dIn, dDt, vy, h, decay, g, vb, t, skip, dSkip, vu = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+	l := armLoop{name: "scanBack", work: 4, unit: "states", bytes: 11*16 + 8, instructions: vectorWork}
+	here := func(v vreg, x xreg) {
+		c.add(p, x, row)
+		r.get(v, p, 0)
+	}
+	r.each([]xreg{du, dDelta, dy, u, delta, d, dd, lanes, work}, []int{1}, func(int) {
+		position, state := c.fresh("position"), c.fresh("state")
+		c.argInto("rows", rows)
+		c.argInto("b", b)
+		c.argInto("c", cc)
+		r.get(skip, d, 0)
+		r.get(dSkip, dd, 0)
+		c.addImm(left, rows, -1)
+		c.mul(row, step, left)
+		c.mul(p, stride, left)
+		c.add(b, b, p)
+		c.add(cc, cc, p)
+		c.mul(p, n, left)
+		c.addShifted(w, work, p, 8)
+		c.label(position)
+		here(dt, delta)
+		here(vu, u)
+		here(vy, dy)
+		c.v(fmulV, in, vu, dt)
+		c.v(fmlaV, dSkip, vu, vy)
+		c.zero(dIn)
+		c.zero(dDt)
+		c.mov(at, lanes)
+		c.mov(left, n)
+		c.loop(state, l, func() {
+			c.load(whole, h, w, workH)
+			c.load(whole, decay, w, workDecay)
+			c.broadcastNext(vb, b)
+			c.broadcastNext(t, cc)
+			c.load(whole, g, at, scanHGrad)
+			c.v(fmlaV, g, vy, t)
+			c.v(fmulV, t, vb, in)
+			c.v(fmlaV, t, h, decay) // the state after the step
+			c.load(whole, 13, w, workCGrad)
+			c.v(fmlaV, 13, t, vy)
+			c.store(whole, 13, w, workCGrad)
+			c.load(whole, 14, w, workBGrad)
+			c.v(fmlaV, 14, in, g)
+			c.store(whole, 14, w, workBGrad)
+			c.v(fmlaV, dIn, vb, g)
+			c.v(fmulV, g, g, decay)
+			c.store(whole, g, at, scanHGrad)
+			c.v(fmulV, g, g, h) // the gradient of the decay, times the decay
+			c.load(whole, 15, at, scanA)
+			c.v(fmlaV, dDt, g, 15)
+			c.load(whole, 16, at, scanAGrad)
+			c.v(fmlaV, 16, g, dt)
+			c.store(whole, 16, at, scanAGrad)
+			c.addImm(at, at, scanStride)
+			c.addImm(w, w, scanStride)
+			c.subtract(left, 1, state)
+		})
+		c.lsl(p, n, 9) // to the work of the position before
+		c.sub(w, w, p)
+		here(t, du)
+		c.v(fmlaV, t, dIn, dt)
+		c.v(fmlaV, t, skip, vy)
+		r.put(t, p, 0)
+		here(t, dDelta)
+		c.v(fmlaV, t, dIn, vu)
+		c.v(faddV, t, t, dDt)
+		r.put(t, p, 0)
+		c.sub(row, row, step)
+		for _, x := range []xreg{b, cc} { // which are behind the states
+			c.sub(x, x, stride)
+			c.lsl(p, n, 2)
+			c.sub(x, x, p)
+		}
+		c.subtract(rows, 1, position)
+		r.put(dSkip, dd, 0)
 		l.name = "" // of the last channels
 	})
 	c.end()

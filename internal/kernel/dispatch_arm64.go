@@ -83,23 +83,23 @@ const (
 	expScaledCode          level = neon
 	softmaxGradCode        level = neon
 	gluCode                level = neon
-	gluGradCode            level = noCode
+	gluGradCode            level = neon
 	geluCode               level = neon
-	geluGradMulCode        level = noCode
+	geluGradMulCode        level = neon
 	geluErfCode            level = neon
-	geluErfGradMulCode     level = noCode
+	geluErfGradMulCode     level = neon
 	sigmoidCode            level = neon
-	sigmoidGradMulCode     level = noCode
+	sigmoidGradMulCode     level = neon
 	siluCode               level = neon
-	siluGradMulCode        level = noCode
+	siluGradMulCode        level = neon
 	tanhCode               level = neon
-	tanhGradMulCode        level = noCode
+	tanhGradMulCode        level = neon
 	softplusCode           level = neon
-	softplusGradMulCode    level = noCode
+	softplusGradMulCode    level = neon
 	elu1Code               level = neon
-	elu1GradMulCode        level = noCode
+	elu1GradMulCode        level = neon
 	relu2Code              level = neon
-	relu2GradMulCode       level = noCode
+	relu2GradMulCode       level = neon
 	sinCode                level = noCode
 	sinGradMulCode         level = noCode
 	largestCode            level = neon
@@ -113,7 +113,7 @@ const (
 	dotCode                level = neon
 	sumSquaresCode         level = neon
 	zerosCode              level = neon
-	adamWCode              level = noCode
+	adamWCode              level = neon
 	powerRowsCode          level = noCode
 	modeSumsCode           level = noCode
 	upsampleRowCode        level = noCode
@@ -131,7 +131,7 @@ const (
 	diagStepsCode          level = neon
 	scanCode               level = neon
 	scanStepsCode          level = neon
-	scanBackCode           level = noCode
+	scanBackCode           level = neon
 	scanStepCode           level = neon
 	ssdStepCode            level = neon
 	decaysCode             level = neon
@@ -201,14 +201,23 @@ var codes = map[string][]level{
 	"expScaled":          {neon},
 	"softmaxGrad":        {neon},
 	"glu":                {neon},
+	"gluGrad":            {neon},
 	"gelu":               {neon},
+	"geluGradMul":        {neon},
 	"geluErf":            {neon},
+	"geluErfGradMul":     {neon},
 	"sigmoid":            {neon},
+	"sigmoidGradMul":     {neon},
 	"silu":               {neon},
+	"siluGradMul":        {neon},
 	"tanh":               {neon},
+	"tanhGradMul":        {neon},
 	"softplus":           {neon},
+	"softplusGradMul":    {neon},
 	"elu1":               {neon},
+	"elu1GradMul":        {neon},
 	"relu2":              {neon},
+	"relu2GradMul":       {neon},
 	"largest":            {neon},
 	"sumExp":             {neon},
 	"softmaxExp":         {neon},
@@ -220,9 +229,11 @@ var codes = map[string][]level{
 	"dot":                {neon},
 	"sumSquares":         {neon},
 	"zeros":              {neon},
+	"adamW":              {neon},
 	"diagSteps":          {neon},
 	"scan":               {neon},
 	"scanSteps":          {neon},
+	"scanBack":           {neon},
 	"scanStep":           {neon},
 	"ssdStep":            {neon},
 	"decays":             {neon},
@@ -450,47 +461,56 @@ func vecSoftmaxGrad(n int, dp *float32, p *float32, delta float32, scale float32
 //go:noescape
 func vecGlu(n int, y *float32, a *float32, gate *float32)
 
-func vecGluGrad(n int, da *float32, dgate *float32, dy *float32, a *float32, gate *float32) {}
+//go:noescape
+func vecGluGrad(n int, da *float32, dgate *float32, dy *float32, a *float32, gate *float32)
 
 //go:noescape
 func vecGelu(n int, y *float32, x *float32)
 
-func vecGeluGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecGeluGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecGeluErf(n int, y *float32, x *float32)
 
-func vecGeluErfGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecGeluErfGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecSigmoid(n int, y *float32, x *float32)
 
-func vecSigmoidGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecSigmoidGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecSilu(n int, y *float32, x *float32)
 
-func vecSiluGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecSiluGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecTanh(n int, y *float32, x *float32)
 
-func vecTanhGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecTanhGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecSoftplus(n int, y *float32, x *float32)
 
-func vecSoftplusGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecSoftplusGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecElu1(n int, y *float32, x *float32)
 
-func vecElu1GradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecElu1GradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecRelu2(n int, y *float32, x *float32)
 
-func vecRelu2GradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecRelu2GradMul(n int, dy *float32, x *float32)
 
 func vecSin(n int, y *float32, x *float32) {}
 
@@ -529,7 +549,8 @@ func vecSumSquares(n int, x *float32) float64
 //go:noescape
 func vecZeros(n int, x *float32) float32
 
-func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float32) {}
+//go:noescape
+func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float32)
 
 func vecPowerRows(n int, rows int, out *float32, z *float64, start *float64, last *float64) {}
 
@@ -571,8 +592,8 @@ func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32,
 //go:noescape
 func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 
-func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32) {
-}
+//go:noescape
+func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
 
 //go:noescape
 func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32)

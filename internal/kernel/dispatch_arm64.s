@@ -193,37 +193,73 @@ TEXT ·vecSoftmaxGrad(SB), NOSPLIT, $0-32
 TEXT ·vecGlu(SB), NOSPLIT, $0-32
 	JMP   ·gluNEON(SB)
 
+// func vecGluGrad(n int, da *float32, dgate *float32, dy *float32, a *float32, gate *float32)
+TEXT ·vecGluGrad(SB), NOSPLIT, $0-48
+	JMP   ·gluGradNEON(SB)
+
 // func vecGelu(n int, y *float32, x *float32)
 TEXT ·vecGelu(SB), NOSPLIT, $0-24
 	JMP   ·geluNEON(SB)
+
+// func vecGeluGradMul(n int, dy *float32, x *float32)
+TEXT ·vecGeluGradMul(SB), NOSPLIT, $0-24
+	JMP   ·geluGradMulNEON(SB)
 
 // func vecGeluErf(n int, y *float32, x *float32)
 TEXT ·vecGeluErf(SB), NOSPLIT, $0-24
 	JMP   ·geluErfNEON(SB)
 
+// func vecGeluErfGradMul(n int, dy *float32, x *float32)
+TEXT ·vecGeluErfGradMul(SB), NOSPLIT, $0-24
+	JMP   ·geluErfGradMulNEON(SB)
+
 // func vecSigmoid(n int, y *float32, x *float32)
 TEXT ·vecSigmoid(SB), NOSPLIT, $0-24
 	JMP   ·sigmoidNEON(SB)
+
+// func vecSigmoidGradMul(n int, dy *float32, x *float32)
+TEXT ·vecSigmoidGradMul(SB), NOSPLIT, $0-24
+	JMP   ·sigmoidGradMulNEON(SB)
 
 // func vecSilu(n int, y *float32, x *float32)
 TEXT ·vecSilu(SB), NOSPLIT, $0-24
 	JMP   ·siluNEON(SB)
 
+// func vecSiluGradMul(n int, dy *float32, x *float32)
+TEXT ·vecSiluGradMul(SB), NOSPLIT, $0-24
+	JMP   ·siluGradMulNEON(SB)
+
 // func vecTanh(n int, y *float32, x *float32)
 TEXT ·vecTanh(SB), NOSPLIT, $0-24
 	JMP   ·tanhNEON(SB)
+
+// func vecTanhGradMul(n int, dy *float32, x *float32)
+TEXT ·vecTanhGradMul(SB), NOSPLIT, $0-24
+	JMP   ·tanhGradMulNEON(SB)
 
 // func vecSoftplus(n int, y *float32, x *float32)
 TEXT ·vecSoftplus(SB), NOSPLIT, $0-24
 	JMP   ·softplusNEON(SB)
 
+// func vecSoftplusGradMul(n int, dy *float32, x *float32)
+TEXT ·vecSoftplusGradMul(SB), NOSPLIT, $0-24
+	JMP   ·softplusGradMulNEON(SB)
+
 // func vecElu1(n int, y *float32, x *float32)
 TEXT ·vecElu1(SB), NOSPLIT, $0-24
 	JMP   ·elu1NEON(SB)
 
+// func vecElu1GradMul(n int, dy *float32, x *float32)
+TEXT ·vecElu1GradMul(SB), NOSPLIT, $0-24
+	JMP   ·elu1GradMulNEON(SB)
+
 // func vecRelu2(n int, y *float32, x *float32)
 TEXT ·vecRelu2(SB), NOSPLIT, $0-24
 	JMP   ·relu2NEON(SB)
+
+// func vecRelu2GradMul(n int, dy *float32, x *float32)
+TEXT ·vecRelu2GradMul(SB), NOSPLIT, $0-24
+	JMP   ·relu2GradMulNEON(SB)
 
 // func vecLargest(n int, x *float32) float32
 TEXT ·vecLargest(SB), NOSPLIT, $0-20
@@ -269,6 +305,10 @@ TEXT ·vecSumSquares(SB), NOSPLIT, $0-24
 TEXT ·vecZeros(SB), NOSPLIT, $0-20
 	JMP   ·zerosNEON(SB)
 
+// func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float32)
+TEXT ·vecAdamW(SB), NOSPLIT, $0-48
+	JMP   ·adamWNEON(SB)
+
 // func vecDiagSteps(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32)
 TEXT ·vecDiagSteps(SB), NOSPLIT, $0-80
 	JMP   ·diagStepsNEON(SB)
@@ -280,6 +320,10 @@ TEXT ·vecScan(SB), NOSPLIT, $0-96
 // func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 TEXT ·vecScanSteps(SB), NOSPLIT, $0-80
 	JMP   ·scanStepsNEON(SB)
+
+// func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
+TEXT ·vecScanBack(SB), NOSPLIT, $0-128
+	JMP   ·scanBackNEON(SB)
 
 // func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32)
 TEXT ·vecScanStep(SB), NOSPLIT, $0-80

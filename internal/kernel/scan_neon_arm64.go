@@ -9,4 +9,7 @@ func scanNEON(rows int, n int, width int, y *float32, u *float32, delta *float32
 func scanStepsNEON(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 
 //go:noescape
+func scanBackNEON(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
+
+//go:noescape
 func decaysNEON(q int, steps *float32, l *float32)

@@ -382,6 +382,299 @@ state7:
 columns5:
 	RET
 
+// func scanBackNEON(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
+TEXT ·scanBackNEON(SB), NOSPLIT, $0-128
+	MOVD n+8(FP), R0
+	MOVD width+16(FP), R1
+	MOVD step+64(FP), R2
+	LSL $2, R2, R2
+	MOVD stride+88(FP), R3
+	LSL $2, R3, R3
+	MOVD du+24(FP), R4
+	MOVD ddelta+32(FP), R5
+	MOVD dy+40(FP), R6
+	MOVD u+48(FP), R7
+	MOVD delta+56(FP), R8
+	MOVD d+96(FP), R9
+	MOVD dd+104(FP), R10
+	MOVD lanes+112(FP), R11
+	MOVD work+120(FP), R12
+
+panel1:
+	CMP $4, R1
+	BLT narrower2
+	MOVD rows+0(FP), R20
+	MOVD b+72(FP), R14
+	MOVD c+80(FP), R15
+	WORD $0x3dc0012a // ldr q10, [x9, #0]
+	WORD $0x3dc0014b // ldr q11, [x10, #0]
+	SUB $1, R20, R21
+	MUL R21, R2, R13
+	MUL R21, R3, R19
+	ADD R19, R14, R14
+	ADD R19, R15, R15
+	MUL R21, R0, R19
+	ADD R19<<8, R12, R16
+
+position3:
+	ADD R13, R8, R19
+	WORD $0x3dc00260 // ldr q0, [x19, #0]
+	ADD R13, R7, R19
+	WORD $0x3dc0026c // ldr q12, [x19, #0]
+	ADD R13, R6, R19
+	WORD $0x3dc00264 // ldr q4, [x19, #0]
+	WORD $0x6e20dd81 // fmul v1.4s, v12.4s, v0.4s
+	WORD $0x4e24cd8b // fmla v11.4s, v12.4s, v4.4s
+	WORD $0x4f00e402 // movi v2.16b, #0
+	WORD $0x4f00e403 // movi v3.16b, #0
+	MOVD R11, R17
+	MOVD R0, R21
+
+state4:
+	WORD $0x3dc00205 // ldr q5, [x16, #0]
+	WORD $0x3dc01206 // ldr q6, [x16, #64]
+	WORD $0x4ddfc9c8 // ld1r { v8.4s }, [x14], #4
+	WORD $0x4ddfc9e9 // ld1r { v9.4s }, [x15], #4
+	WORD $0x3dc02227 // ldr q7, [x17, #128]
+	WORD $0x4e29cc87 // fmla v7.4s, v4.4s, v9.4s
+	WORD $0x6e21dd09 // fmul v9.4s, v8.4s, v1.4s
+	WORD $0x4e26cca9 // fmla v9.4s, v5.4s, v6.4s
+	WORD $0x3dc0320d // ldr q13, [x16, #192]
+	WORD $0x4e24cd2d // fmla v13.4s, v9.4s, v4.4s
+	WORD $0x3d80320d // str q13, [x16, #192]
+	WORD $0x3dc0220e // ldr q14, [x16, #128]
+	WORD $0x4e27cc2e // fmla v14.4s, v1.4s, v7.4s
+	WORD $0x3d80220e // str q14, [x16, #128]
+	WORD $0x4e27cd02 // fmla v2.4s, v8.4s, v7.4s
+	WORD $0x6e26dce7 // fmul v7.4s, v7.4s, v6.4s
+	WORD $0x3d802227 // str q7, [x17, #128]
+	WORD $0x6e25dce7 // fmul v7.4s, v7.4s, v5.4s
+	WORD $0x3dc0022f // ldr q15, [x17, #0]
+	WORD $0x4e2fcce3 // fmla v3.4s, v7.4s, v15.4s
+	WORD $0x3dc03230 // ldr q16, [x17, #192]
+	WORD $0x4e20ccf0 // fmla v16.4s, v7.4s, v0.4s
+	WORD $0x3d803230 // str q16, [x17, #192]
+	ADD $256, R17, R17
+	ADD $256, R16, R16
+	SUBS $1, R21, R21
+	BNE state4
+	LSL $9, R0, R19
+	SUB R19, R16, R16
+	ADD R13, R4, R19
+	WORD $0x3dc00269 // ldr q9, [x19, #0]
+	WORD $0x4e20cc49 // fmla v9.4s, v2.4s, v0.4s
+	WORD $0x4e24cd49 // fmla v9.4s, v10.4s, v4.4s
+	WORD $0x3d800269 // str q9, [x19, #0]
+	ADD R13, R5, R19
+	WORD $0x3dc00269 // ldr q9, [x19, #0]
+	WORD $0x4e2ccc49 // fmla v9.4s, v2.4s, v12.4s
+	WORD $0x4e23d529 // fadd v9.4s, v9.4s, v3.4s
+	WORD $0x3d800269 // str q9, [x19, #0]
+	SUB R2, R13, R13
+	SUB R3, R14, R14
+	LSL $2, R0, R19
+	SUB R19, R14, R14
+	SUB R3, R15, R15
+	LSL $2, R0, R19
+	SUB R19, R15, R15
+	SUBS $1, R20, R20
+	BNE position3
+	WORD $0x3d80014b // str q11, [x10, #0]
+	ADD $16, R4, R4
+	ADD $16, R5, R5
+	ADD $16, R6, R6
+	ADD $16, R7, R7
+	ADD $16, R8, R8
+	ADD $16, R9, R9
+	ADD $16, R10, R10
+	ADD $16, R11, R11
+	ADD $16, R12, R12
+	SUB $4, R1, R1
+	JMP panel1
+
+narrower2:
+	CBZ R1, columns5
+	MOVD rows+0(FP), R20
+	MOVD b+72(FP), R14
+	MOVD c+80(FP), R15
+	TBZ $1, R1, single8
+	WORD $0xfd40012a // ldr d10, [x9, #0]
+	TBZ $0, R1, done9
+	ADD $8, R9, R22
+	WORD $0x4d4082ca // ld1 { v10.s }[2], [x22]
+	JMP done9
+
+single8:
+	WORD $0xbd40012a // ldr s10, [x9, #0]
+
+done9:
+	TBZ $1, R1, single10
+	WORD $0xfd40014b // ldr d11, [x10, #0]
+	TBZ $0, R1, done11
+	ADD $8, R10, R22
+	WORD $0x4d4082cb // ld1 { v11.s }[2], [x22]
+	JMP done11
+
+single10:
+	WORD $0xbd40014b // ldr s11, [x10, #0]
+
+done11:
+	SUB $1, R20, R21
+	MUL R21, R2, R13
+	MUL R21, R3, R19
+	ADD R19, R14, R14
+	ADD R19, R15, R15
+	MUL R21, R0, R19
+	ADD R19<<8, R12, R16
+
+position6:
+	ADD R13, R8, R19
+	TBZ $1, R1, single12
+	WORD $0xfd400260 // ldr d0, [x19, #0]
+	TBZ $0, R1, done13
+	ADD $8, R19, R22
+	WORD $0x4d4082c0 // ld1 { v0.s }[2], [x22]
+	JMP done13
+
+single12:
+	WORD $0xbd400260 // ldr s0, [x19, #0]
+
+done13:
+	ADD R13, R7, R19
+	TBZ $1, R1, single14
+	WORD $0xfd40026c // ldr d12, [x19, #0]
+	TBZ $0, R1, done15
+	ADD $8, R19, R22
+	WORD $0x4d4082cc // ld1 { v12.s }[2], [x22]
+	JMP done15
+
+single14:
+	WORD $0xbd40026c // ldr s12, [x19, #0]
+
+done15:
+	ADD R13, R6, R19
+	TBZ $1, R1, single16
+	WORD $0xfd400264 // ldr d4, [x19, #0]
+	TBZ $0, R1, done17
+	ADD $8, R19, R22
+	WORD $0x4d4082c4 // ld1 { v4.s }[2], [x22]
+	JMP done17
+
+single16:
+	WORD $0xbd400264 // ldr s4, [x19, #0]
+
+done17:
+	WORD $0x6e20dd81 // fmul v1.4s, v12.4s, v0.4s
+	WORD $0x4e24cd8b // fmla v11.4s, v12.4s, v4.4s
+	WORD $0x4f00e402 // movi v2.16b, #0
+	WORD $0x4f00e403 // movi v3.16b, #0
+	MOVD R11, R17
+	MOVD R0, R21
+
+state7:
+	WORD $0x3dc00205 // ldr q5, [x16, #0]
+	WORD $0x3dc01206 // ldr q6, [x16, #64]
+	WORD $0x4ddfc9c8 // ld1r { v8.4s }, [x14], #4
+	WORD $0x4ddfc9e9 // ld1r { v9.4s }, [x15], #4
+	WORD $0x3dc02227 // ldr q7, [x17, #128]
+	WORD $0x4e29cc87 // fmla v7.4s, v4.4s, v9.4s
+	WORD $0x6e21dd09 // fmul v9.4s, v8.4s, v1.4s
+	WORD $0x4e26cca9 // fmla v9.4s, v5.4s, v6.4s
+	WORD $0x3dc0320d // ldr q13, [x16, #192]
+	WORD $0x4e24cd2d // fmla v13.4s, v9.4s, v4.4s
+	WORD $0x3d80320d // str q13, [x16, #192]
+	WORD $0x3dc0220e // ldr q14, [x16, #128]
+	WORD $0x4e27cc2e // fmla v14.4s, v1.4s, v7.4s
+	WORD $0x3d80220e // str q14, [x16, #128]
+	WORD $0x4e27cd02 // fmla v2.4s, v8.4s, v7.4s
+	WORD $0x6e26dce7 // fmul v7.4s, v7.4s, v6.4s
+	WORD $0x3d802227 // str q7, [x17, #128]
+	WORD $0x6e25dce7 // fmul v7.4s, v7.4s, v5.4s
+	WORD $0x3dc0022f // ldr q15, [x17, #0]
+	WORD $0x4e2fcce3 // fmla v3.4s, v7.4s, v15.4s
+	WORD $0x3dc03230 // ldr q16, [x17, #192]
+	WORD $0x4e20ccf0 // fmla v16.4s, v7.4s, v0.4s
+	WORD $0x3d803230 // str q16, [x17, #192]
+	ADD $256, R17, R17
+	ADD $256, R16, R16
+	SUBS $1, R21, R21
+	BNE state7
+	LSL $9, R0, R19
+	SUB R19, R16, R16
+	ADD R13, R4, R19
+	TBZ $1, R1, single18
+	WORD $0xfd400269 // ldr d9, [x19, #0]
+	TBZ $0, R1, done19
+	ADD $8, R19, R22
+	WORD $0x4d4082c9 // ld1 { v9.s }[2], [x22]
+	JMP done19
+
+single18:
+	WORD $0xbd400269 // ldr s9, [x19, #0]
+
+done19:
+	WORD $0x4e20cc49 // fmla v9.4s, v2.4s, v0.4s
+	WORD $0x4e24cd49 // fmla v9.4s, v10.4s, v4.4s
+	TBZ $1, R1, single20
+	WORD $0xfd000269 // str d9, [x19, #0]
+	TBZ $0, R1, done21
+	ADD $8, R19, R22
+	WORD $0x4d0082c9 // st1 { v9.s }[2], [x22]
+	JMP done21
+
+single20:
+	WORD $0xbd000269 // str s9, [x19, #0]
+
+done21:
+	ADD R13, R5, R19
+	TBZ $1, R1, single22
+	WORD $0xfd400269 // ldr d9, [x19, #0]
+	TBZ $0, R1, done23
+	ADD $8, R19, R22
+	WORD $0x4d4082c9 // ld1 { v9.s }[2], [x22]
+	JMP done23
+
+single22:
+	WORD $0xbd400269 // ldr s9, [x19, #0]
+
+done23:
+	WORD $0x4e2ccc49 // fmla v9.4s, v2.4s, v12.4s
+	WORD $0x4e23d529 // fadd v9.4s, v9.4s, v3.4s
+	TBZ $1, R1, single24
+	WORD $0xfd000269 // str d9, [x19, #0]
+	TBZ $0, R1, done25
+	ADD $8, R19, R22
+	WORD $0x4d0082c9 // st1 { v9.s }[2], [x22]
+	JMP done25
+
+single24:
+	WORD $0xbd000269 // str s9, [x19, #0]
+
+done25:
+	SUB R2, R13, R13
+	SUB R3, R14, R14
+	LSL $2, R0, R19
+	SUB R19, R14, R14
+	SUB R3, R15, R15
+	LSL $2, R0, R19
+	SUB R19, R15, R15
+	SUBS $1, R20, R20
+	BNE position6
+	TBZ $1, R1, single26
+	WORD $0xfd00014b // str d11, [x10, #0]
+	TBZ $0, R1, done27
+	ADD $8, R10, R22
+	WORD $0x4d0082cb // st1 { v11.s }[2], [x22]
+	JMP done27
+
+single26:
+	WORD $0xbd00014b // str s11, [x10, #0]
+
+done27:
+
+columns5:
+	RET
+
 // func decaysNEON(q int, steps *float32, l *float32)
 TEXT ·decaysNEON(SB), NOSPLIT, $0-24
 	MOVD q+0(FP), R0
