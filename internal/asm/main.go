@@ -101,9 +101,16 @@ var armFiles = []struct {
 	{"packed_neon", packedNEON},
 	{"quantize_neon", quantizeNEON},
 	{"elementwise_neon", elementwiseNEON},
+	{"gradients_neon", gradientsNEON},
 	{"sums_neon", sumsNEON},
 	{"attend_neon", attendNEON},
 	{"states_neon", statesNEON},
+	{"scan_neon", scanNEON},
+	{"delta_neon", deltaNEON},
+	{"filters_neon", filtersNEON},
+	{"norm_neon", normNEON},
+	{"conv_neon", convNEON},
+	{"rowtile_neon", tileNEON},
 }
 
 // generate writes every file into dir.

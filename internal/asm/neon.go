@@ -174,6 +174,15 @@ func (c *neon) floatArg(name string, v vreg) {
 	c.dup(v, v, 0)
 }
 
+// doubleArg loads a float64 into the first of v.
+func (c *neon) doubleArg(name string, v vreg) {
+	p, err := c.sig.Params().Lookup(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	c.both(fmt.Sprintf("FMOVD %s+%d(FP), F%d", name, p.Addr.Disp, int(v)), "")
+}
+
 // result stores the first element of v, of the type of the result, as that.
 func (c *neon) result(v vreg) {
 	p, err := c.sig.Results().At(0).Resolve()
@@ -245,6 +254,11 @@ func (c *neon) addImm(d, n xreg, v int) {
 // sub sets d to n - m.
 func (c *neon) sub(d, n, m xreg) {
 	c.both(fmt.Sprintf("SUB %v, %v, %v", m, n, d), fmt.Sprintf("sub %s, %s, %s", d.arm(), n.arm(), m.arm()))
+}
+
+// mul sets d to n·m.
+func (c *neon) mul(d, n, m xreg) {
+	c.both(fmt.Sprintf("MUL %v, %v, %v", m, n, d), fmt.Sprintf("mul %s, %s, %s", d.arm(), n.arm(), m.arm()))
 }
 
 // lsl shifts n.

@@ -98,24 +98,8 @@ func (file *armFile) activations() {
 		p.v(faddV, e, e, p.k(1))
 		p.v(fdivV, e, x, e)
 	})
-	value("geluErf", 1, func(p *pointNeon, y, x vreg) { // see cdf of activation.go
-		gauss, t, a, b := y, p.r(2), p.r(3), p.r(4)
-		p.v(fmulV, gauss, x, x)
-		p.v(fmulV, gauss, gauss, p.k(-0.5))
-		p.exp(gauss, false, p.rest(2)...)
-		p.v(fabsV, a, x)
-		p.plus(t, a, p.k(erfP), 1)
-		p.v(fdivV, t, p.k(1), t)
-		p.copyV(a, p.k(erfA[4]/2))
-		for i := 3; i >= 0; i-- {
-			p.plus(b, a, t, erfA[i]/2)
-			a, b = b, a
-		}
-		p.v(fmulV, a, a, t)
-		p.v(fmulV, a, a, gauss) // Φ(-|x|)
-		p.v(fsubV, b, p.k(1), a)
-		p.ifNegative(x, a, b, t)
-		p.v(fmulV, y, x, b)
+	value("geluErf", 1, func(p *pointNeon, y, x vreg) {
+		p.v(fmulV, y, x, p.cdf(x, y, p.rest(2)...))
 	})
 	value("sigmoid", 3, func(p *pointNeon, y, x vreg) {
 		p.v(fnegV, y, x)

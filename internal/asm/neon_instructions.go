@@ -29,6 +29,11 @@ var (
 	orrV    = armOp{"orr", "16b", "16b", "16b", 0x4ea01c00}
 	zip1V   = armOp{"zip1", "4s", "4s", "4s", 0x4e803800}
 	zip2V   = armOp{"zip2", "4s", "4s", "4s", 0x4e807800}
+	zip1B   = armOp{"zip1", "16b", "16b", "16b", 0x4e003800}
+	zip2B   = armOp{"zip2", "16b", "16b", "16b", 0x4e007800}
+	zip1H   = armOp{"zip1", "8h", "8h", "8h", 0x4e403800}
+	zip2H   = armOp{"zip2", "8h", "8h", "8h", 0x4e407800}
+	sdotV   = armOp{"sdot", "4s", "16b", "16b", 0x4e809400}
 	zip1D   = armOp{"zip1", "2d", "2d", "2d", 0x4ec03800}
 	zip2D   = armOp{"zip2", "2d", "2d", "2d", 0x4ec07800}
 	scvtfV  = armOp{"scvtf", "4s", "4s", "", 0x4e21d800}
@@ -40,6 +45,15 @@ var (
 	fcvtl2D = armOp{"fcvtl2", "2d", "4s", "", 0x4e617800}
 	faddD   = armOp{"fadd", "2d", "2d", "2d", 0x4e60d400}
 	fmlaD   = armOp{"fmla", "2d", "2d", "2d", 0x4e60cc00}
+	fsubD   = armOp{"fsub", "2d", "2d", "2d", 0x4ee0d400}
+	fdivD   = armOp{"fdiv", "2d", "2d", "2d", 0x6e60fc00}
+	fmlsD   = armOp{"fmls", "2d", "2d", "2d", 0x4ee0cc00}
+	fsqrtD  = armOp{"fsqrt", "2d", "2d", "", 0x6ee1f800}
+	fsqrtV  = armOp{"fsqrt", "4s", "4s", "", 0x6ea1f800}
+	fcvtnD  = armOp{"fcvtn", "2s", "2d", "", 0x0e616800}
+	rev64V  = armOp{"rev64", "4s", "4s", "", 0x4ea00800}
+	trn1V   = armOp{"trn1", "4s", "4s", "4s", 0x4e802800}
+	trn2V   = armOp{"trn2", "4s", "4s", "4s", 0x4e806800}
 	fcvtnsV = armOp{"fcvtns", "4s", "4s", "", 0x4e21a800}
 	bitV    = armOp{"bit", "16b", "16b", "16b", 0x6ea01c00}
 	uminV   = armOp{"umin", "4s", "4s", "4s", 0x6ea06c00}
@@ -64,6 +78,7 @@ var (
 // Instructions whose last operand is an element of a register, of 32 bits.
 var (
 	fmlaE  = armOp{"fmla", "4s", "4s", "s", 0x4f801000}
+	fmlsE  = armOp{"fmls", "4s", "4s", "s", 0x4f805000}
 	fmulE  = armOp{"fmul", "4s", "4s", "s", 0x4f809000}
 	sdotE  = armOp{"sdot", "4s", "16b", "4b", 0x4f80e000}
 	usdotE = armOp{"usdot", "4s", "16b", "4b", 0x4f80f000}
@@ -169,6 +184,23 @@ func (c *neon) dup(d, n vreg, at int) {
 	c.word(0x4e040400|uint32(at)<<19|uint32(n)<<5|uint32(d), "dup %s, %s[%d]", d.shape("4s"), n.shape("s"), at)
 }
 
+// ext sets d to the 16 bytes from byte at on of n followed by m.
+func (c *neon) ext(d, n, m vreg, at int) {
+	c.word(0x6e000000|uint32(m)<<16|uint32(at)<<11|uint32(n)<<5|uint32(d), "ext %s, %s, %s, #%d", d.shape("16b"),
+		n.shape("16b"), m.shape("16b"), at)
+}
+
+// insert sets element at of d to the low 32 bits of n.
+func (c *neon) insert(d vreg, at int, n xreg) {
+	c.word(0x4e041c00|uint32(at)<<19|uint32(n)<<5|uint32(d), "mov %s[%d], w%d", d.shape("s"), at, int(n))
+}
+
+// double sets the first float64 of d to the integer n, and oneD to 1.
+func (c *neon) double(d vreg, n xreg) {
+	c.word(0x9e620000|uint32(n)<<5|uint32(d), "scvtf d%d, %s", int(d), n.arm())
+}
+func (c *neon) oneD(d vreg) { c.word(0x1e6e1000|uint32(d), "fmov d%d, #1.0", int(d)) }
+
 // dupX sets all elements of d to the low 32 bits of n.
 func (c *neon) dupX(d vreg, n xreg) {
 	c.word(0x4e040c00|uint32(n)<<5|uint32(d), "dup %s, w%d", d.shape("4s"), int(n))
@@ -208,6 +240,13 @@ func (c *neon) access(what string, word uint32, p part, v vreg, n xreg, disp int
 func (c *neon) load(p part, v vreg, n xreg, disp int)  { c.access("ldr", p.load, p, v, n, disp) }
 func (c *neon) store(p part, v vreg, n xreg, disp int) { c.access("str", p.store, p, v, n, disp) }
 
+// loadAt reads a register from n + m, and storeAt writes it.
+func (c *neon) loadAt(v vreg, n, m xreg)  { c.indexed("ldr", 0x3ce06800, v, n, m) }
+func (c *neon) storeAt(v vreg, n, m xreg) { c.indexed("str", 0x3ca06800, v, n, m) }
+func (c *neon) indexed(what string, word uint32, v vreg, n, m xreg) {
+	c.word(word|uint32(m)<<16|uint32(n)<<5|uint32(v), "%s q%d, [%s, %s]", what, int(v), n.arm(), m.arm())
+}
+
 // loadPair and storePair are those of two registers; disp is below 1024.
 func (c *neon) loadPair(v, w vreg, n xreg, disp int)  { c.pair("ldp", 0xad400000, v, w, n, disp) }
 func (c *neon) storePair(v, w vreg, n xreg, disp int) { c.pair("stp", 0xad000000, v, w, n, disp) }
@@ -230,6 +269,11 @@ func (c *neon) lane(what string, word uint32, v vreg, at int, n xreg) {
 // broadcast sets all elements of v to the 32 bits at n.
 func (c *neon) broadcast(v vreg, n xreg) {
 	c.word(0x4d40c800|uint32(n)<<5|uint32(v), "ld1r { %s }, [%s]", v.shape("4s"), n.arm())
+}
+
+// broadcastNext is broadcast, and adds 4 to n.
+func (c *neon) broadcastNext(v vreg, n xreg) {
+	c.word(0x4ddfc800|uint32(n)<<5|uint32(v), "ld1r { %s }, [%s], #4", v.shape("4s"), n.arm())
 }
 
 // loadNext reads part of a register from n, and adds its size to n.

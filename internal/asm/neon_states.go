@@ -19,55 +19,8 @@ func statesNEON(file *armFile) {
 			p.v(faddV, v[0], v[0], v[1])
 			p.copyV(v[1], before)
 		}})
-	file.firRow()
-}
-
-// rowNeon writes loops over rows of elements.
-type rowNeon struct {
-	*neon
-	left, t xreg
-	few     bool
-}
-
-func (c *neon) rows() *rowNeon { return &rowNeon{neon: c, left: c.x(), t: c.x()} }
-
-// get and put read and write the elements at p.
-func (r *rowNeon) get(v vreg, p xreg) {
-	if r.few {
-		r.loadFew(v, r.left, p, r.t)
-	} else {
-		r.load(whole, v, p, 0)
-	}
-}
-func (r *rowNeon) put(v vreg, p xreg) {
-	if r.few {
-		r.storeFew(v, r.left, p, r.t)
-	} else {
-		r.store(whole, v, p, 0)
-	}
-}
-
-// each runs body for each vector of n elements, and for the 1 to 3 that are left. It moves the pointers past them.
-func (r *rowNeon) each(n xreg, at []xreg, l armLoop, body func()) {
-	loop, rest, done := r.fresh("vectors"), r.fresh("rest"), r.fresh("row")
-	r.mov(r.left, n)
-	r.ifLess(r.left, 4, rest)
-	r.loop(loop, l, func() {
-		body()
-		for _, p := range at {
-			r.addImm(p, p, 16)
-		}
-		r.whileLeast(r.left, 4, loop)
-	})
-	r.label(rest)
-	r.ifZero(r.left, done)
-	r.few = true
-	body()
-	r.few = false
-	for _, p := range at {
-		r.addShifted(p, p, r.left, 2)
-	}
-	r.label(done)
+	file.rowsByRows("mulMatrix", false)
+	file.rowsByRows("mulAddMatrix", true)
 }
 
 // held loads the constants of exp into registers from first on.
@@ -126,10 +79,11 @@ type expNeon struct {
 	at map[float64]vreg
 }
 
-// exp is pointNeon.exp of an x that cannot exceed expHigh.
+// exp is pointNeon.exp. It asks for expHigh where that is held: x cannot exceed it elsewhere.
 func (e expNeon) exp(x, f, t, a, b vreg) {
 	p := &pointNeon{neon: e.neon, known: e.at}
-	p.exp(x, false, f, t, a, b)
+	_, large := e.at[expHigh]
+	p.exp(x, large, f, t, a, b)
 }
 
 func (file *armFile) ssdStep() {
@@ -169,31 +123,17 @@ func (file *armFile) deltaStep(name string, pairs int) {
 	if pairs == 2 {
 		columns = append(columns, c.arg("v"))
 	}
-	at, rows, t := c.x(), c.x(), c.x()
+	at, rows, r := c.x(), c.x(), c.panels(left)
 	var numbers []xreg
 	for range names {
 		numbers = append(numbers, c.x())
 	}
 	const sums, factors, state, inputs = vreg(0), vreg(4), vreg(8), vreg(16)
-	panel := func(name string, vecs int, few bool) {
-		get := func(v vreg, p xreg, i int) {
-			if few {
-				c.loadFew(v, left, p, t)
-			} else {
-				c.load(whole, v, p, 16*i)
-			}
-		}
-		put := func(v vreg, p xreg, i int) {
-			if few {
-				c.storeFew(v, left, p, t)
-			} else {
-				c.store(whole, v, p, 16*i)
-			}
-		}
+	r.each(append([]xreg{s, y}, columns...), []int{4, 1}, func(vecs int) {
 		for i := range vecs {
 			c.zero(sums + vreg(i))
 			for j, x := range columns {
-				get(inputs+vreg(4*j+i), x, i)
+				r.get(inputs+vreg(4*j+i), x, i)
 			}
 		}
 		c.mov(at, s)
@@ -201,7 +141,8 @@ func (file *armFile) deltaStep(name string, pairs int) {
 		for i, n := range names {
 			c.argInto(n, numbers[i])
 		}
-		c.loop(name, armLoop{name: wide(file.last().kernel.name, vecs), work: 4 * vecs, unit: "states", bytes: 32 * vecs,
+		loop := c.fresh("row")
+		c.loop(loop, armLoop{name: wide(file.last().kernel.name, vecs), work: 4 * vecs, unit: "states", bytes: 32 * vecs,
 			instructions: vectorWork}, func() {
 			for i, p := range numbers {
 				c.broadcast(factors+vreg(i), p)
@@ -209,36 +150,21 @@ func (file *armFile) deltaStep(name string, pairs int) {
 			}
 			for i := range vecs {
 				v := state + vreg(i)
-				get(v, at, i)
+				r.get(v, at, i)
 				c.v(fmulV, v, v, factors)
 				for j := range columns {
 					c.v(fmlaV, v, inputs+vreg(4*j+i), factors+2+vreg(j))
 				}
-				put(v, at, i)
+				r.put(v, at, i)
 				c.v(fmlaV, sums+vreg(i), v, factors+1)
 			}
 			c.add(at, at, ld)
-			c.subtract(rows, 1, name)
+			c.subtract(rows, 1, loop)
 		})
 		for i := range vecs {
-			put(sums+vreg(i), y, i)
+			r.put(sums+vreg(i), y, i)
 		}
-	}
-	for _, vecs := range []int{4, 1} {
-		start, done := c.fresh("panel"), c.fresh("narrower")
-		c.label(start)
-		c.ifLess(left, 4*vecs, done)
-		panel(c.fresh("row"), vecs, false)
-		for _, p := range append([]xreg{s, y}, columns...) {
-			c.addImm(p, p, 16*vecs)
-		}
-		c.addImm(left, left, -4*vecs)
-		c.jump(start)
-		c.label(done)
-	}
-	c.ifZero(left, "done")
-	panel("few", 1, true)
-	c.label("done")
+	})
 	c.end()
 }
 
@@ -281,60 +207,32 @@ func (file *armFile) rowsTimes(name string, add bool) {
 	c.end()
 }
 
-// firRow adds taps to a row, 4 vectors of columns at a time, then one.
-func (file *armFile) firRow() {
-	c := file.function("firRow", neonISA)
-	d, out, coef, data := c.bytes("d"), c.arg("out"), c.arg("taps"), c.arg("data")
-	step, left := c.bytes("dataStep"), c.arg("d")
-	h, x, n, t := c.x(), c.x(), c.x(), c.x()
-	columns := func(name string, vecs int, few bool) {
-		get := func(v vreg, p xreg, i int) {
-			if few {
-				c.loadFew(v, left, p, t)
-			} else {
-				c.load(whole, v, p, 16*i)
-			}
+// rowsByRows multiplies rows element by element.
+func (file *armFile) rowsByRows(name string, add bool) {
+	c := file.function(name, neonISA)
+	rows, n, y, ys := c.arg("rows"), c.arg("n"), c.arg("y"), c.bytes("ys")
+	a, as, b, bs := c.arg("a"), c.bytes("as"), c.arg("b"), c.bytes("bs")
+	yAt, aAt, bAt, r := c.x(), c.x(), c.x(), c.rows()
+	const v, w, to = 0, 1, 2
+	c.label("rows")
+	c.mov(yAt, y)
+	c.mov(aAt, a)
+	c.mov(bAt, b)
+	l := armLoop{name: name, work: 4, unit: "elements", bytes: 48, instructions: vectorWork}
+	r.each(n, []xreg{yAt, aAt, bAt}, l, func() {
+		r.get(v, aAt)
+		r.get(w, bAt)
+		if add {
+			r.get(to, yAt)
+			c.v(fmlaV, to, v, w)
+		} else {
+			c.v(fmulV, to, v, w)
 		}
-		for i := range vecs {
-			get(vreg(i), out, i)
-		}
-		c.mov(h, coef)
-		c.mov(x, data)
-		c.argInto("n", n)
-		l := armLoop{name: wide("firRow", vecs), work: 4 * vecs, unit: "multiply-adds", bytes: 32 * vecs,
-			instructions: vectorWork}
-		c.loop(name, l, func() {
-			for i := range vecs {
-				get(vreg(4+2*i), h, i)
-				get(vreg(5+2*i), x, i)
-				c.v(fmlaV, vreg(i), vreg(4+2*i), vreg(5+2*i))
-			}
-			c.add(h, h, d)
-			c.sub(x, x, step)
-			c.subtract(n, 1, name)
-		})
-		for i := range vecs {
-			if few {
-				c.storeFew(vreg(i), left, out, t)
-			} else {
-				c.store(whole, vreg(i), out, 16*i)
-			}
-		}
-	}
-	for _, vecs := range []int{4, 1} {
-		start, done := c.fresh("panel"), c.fresh("narrower")
-		c.label(start)
-		c.ifLess(left, 4*vecs, done)
-		columns(c.fresh("taps"), vecs, false)
-		for _, p := range []xreg{out, coef, data} {
-			c.addImm(p, p, 16*vecs)
-		}
-		c.addImm(left, left, -4*vecs)
-		c.jump(start)
-		c.label(done)
-	}
-	c.ifZero(left, "done")
-	columns("few", 1, true)
-	c.label("done")
+		r.put(to, yAt)
+	})
+	c.add(y, y, ys)
+	c.add(a, a, as)
+	c.add(b, b, bs)
+	c.subtract(rows, 1, "rows")
 	c.end()
 }

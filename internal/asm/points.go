@@ -194,17 +194,19 @@ const (
 	sin5b
 )
 
+var pointConstants = []float64{
+	sqrtHalf: math.Sqrt2 / 2, half: 0.5, sin3: math.Sqrt(3) / 2,
+	cos5a: math.Cos(2 * math.Pi / 5), cos5b: math.Cos(4 * math.Pi / 5),
+	sin5a: math.Sin(2 * math.Pi / 5), sin5b: math.Sin(4 * math.Pi / 5),
+}
+
 // constant is the place of a vector of one constant.
 func constant(i int) Mem { return NewDataAddr(NewStaticSymbol("constants"), 64*i) }
 
 // constantTable writes the constants.
 func (c asm) constantTable() {
 	c.data("constants")
-	for i, x := range []float64{
-		sqrtHalf: math.Sqrt2 / 2, half: 0.5, sin3: math.Sqrt(3) / 2,
-		cos5a: math.Cos(2 * math.Pi / 5), cos5b: math.Cos(4 * math.Pi / 5),
-		sin5a: math.Sin(2 * math.Pi / 5), sin5b: math.Sin(4 * math.Pi / 5),
-	} {
+	for i, x := range pointConstants {
 		for v := range 16 {
 			c.AddDatum(64*i+4*v, U32(math.Float32bits(float32(x))))
 		}

@@ -17,7 +17,7 @@ const (
 	rowSumsBF16Code        level = neon
 	widenBF16Code          level = neon
 	widenInt8Code          level = neon
-	shiftStepCode          level = noCode
+	shiftStepCode          level = neon
 	packedBF16Code         level = neon
 	shortBF16Code          level = noCode
 	packedFloat32Code      level = neon
@@ -29,10 +29,10 @@ const (
 	packedInt8Code         level = dotprod
 	packedInt4Code         level = dotprod
 	packedInt4MinCode      level = dotprod
-	tileDotsCode           level = noCode
-	tileSumsCode           level = noCode
-	tileKeysCode           level = noCode
-	tileValuesCode         level = noCode
+	tileDotsCode           level = dotprod
+	tileSumsCode           level = dotprod
+	tileKeysCode           level = dotprod
+	tileValuesCode         level = dotprod
 	narrowHalvesCode       level = noCode
 	halfRangesCode         level = noCode
 	shortenCode            level = noCode
@@ -45,25 +45,25 @@ const (
 	tileWeightsCode        level = noCode
 	packCode               level = neon
 	copyCode               level = neon
-	difCode                level = noCode
-	ditCode                level = noCode
-	firstCode              level = noCode
-	lastCode               level = noCode
-	lastAddCode            level = noCode
-	lastStreamCode         level = noCode
-	middleCode             level = noCode
-	middleGradCode         level = noCode
-	middleGradFirstCode    level = noCode
+	difCode                level = neon
+	ditCode                level = neon
+	firstCode              level = neon
+	lastCode               level = neon
+	lastAddCode            level = neon
+	lastStreamCode         level = neon
+	middleCode             level = neon
+	middleGradCode         level = neon
+	middleGradFirstCode    level = neon
 	fenceCode              level = noCode
-	complexMulCode         level = noCode
-	complexMulConjCode     level = noCode
-	complexMulConjAddCode  level = noCode
+	complexMulCode         level = neon
+	complexMulConjCode     level = neon
+	complexMulConjAddCode  level = neon
 	toLanesCode            level = noCode
 	toLanesStreamCode      level = noCode
 	fromLanesCode          level = noCode
 	transposeCode          level = noCode
-	mulRowsCode            level = noCode
-	mulAddRowsCode         level = noCode
+	mulRowsCode            level = neon
+	mulAddRowsCode         level = neon
 	prefetchRowsCode       level = noCode
 	gatherCode             level = noCode
 	scatterCode            level = noCode
@@ -83,37 +83,37 @@ const (
 	expScaledCode          level = neon
 	softmaxGradCode        level = neon
 	gluCode                level = neon
-	gluGradCode            level = noCode
+	gluGradCode            level = neon
 	geluCode               level = neon
-	geluGradMulCode        level = noCode
+	geluGradMulCode        level = neon
 	geluErfCode            level = neon
-	geluErfGradMulCode     level = noCode
+	geluErfGradMulCode     level = neon
 	sigmoidCode            level = neon
-	sigmoidGradMulCode     level = noCode
+	sigmoidGradMulCode     level = neon
 	siluCode               level = neon
-	siluGradMulCode        level = noCode
+	siluGradMulCode        level = neon
 	tanhCode               level = neon
-	tanhGradMulCode        level = noCode
+	tanhGradMulCode        level = neon
 	softplusCode           level = neon
-	softplusGradMulCode    level = noCode
+	softplusGradMulCode    level = neon
 	elu1Code               level = neon
-	elu1GradMulCode        level = noCode
+	elu1GradMulCode        level = neon
 	relu2Code              level = neon
-	relu2GradMulCode       level = noCode
+	relu2GradMulCode       level = neon
 	sinCode                level = noCode
 	sinGradMulCode         level = noCode
 	largestCode            level = neon
 	sumExpCode             level = neon
 	softmaxExpCode         level = neon
-	layerNormCode          level = noCode
-	layerNormGradCode      level = noCode
-	layerNormParamGradCode level = noCode
-	firTileCode            level = noCode
+	layerNormCode          level = neon
+	layerNormGradCode      level = neon
+	layerNormParamGradCode level = neon
+	firTileCode            level = neon
 	firRowCode             level = neon
 	dotCode                level = neon
 	sumSquaresCode         level = neon
 	zerosCode              level = neon
-	adamWCode              level = noCode
+	adamWCode              level = neon
 	powerRowsCode          level = noCode
 	modeSumsCode           level = noCode
 	upsampleRowCode        level = noCode
@@ -128,25 +128,25 @@ const (
 	zohCode                level = noCode
 	bilinearGradCode       level = noCode
 	zohGradCode            level = noCode
-	diagStepsCode          level = noCode
-	scanCode               level = noCode
-	scanStepsCode          level = noCode
-	scanBackCode           level = noCode
+	diagStepsCode          level = neon
+	scanCode               level = neon
+	scanStepsCode          level = neon
+	scanBackCode           level = neon
 	scanStepCode           level = neon
 	ssdStepCode            level = neon
-	decaysCode             level = noCode
+	decaysCode             level = neon
 	scaleRowsCode          level = neon
 	axpyRowsCode           level = neon
 	carryStateCode         level = neon
 	deltaStepCode          level = neon
 	deltaStepTwiceCode     level = neon
-	solveLowerCode         level = noCode
-	axpyDotsCode           level = noCode
-	decayPartCode          level = noCode
-	mulMatrixCode          level = noCode
-	mulAddMatrixCode       level = noCode
-	addRunningCode         level = noCode
-	decayedScoresCode      level = noCode
+	solveLowerCode         level = neon
+	axpyDotsCode           level = neon
+	decayPartCode          level = neon
+	mulMatrixCode          level = neon
+	mulAddMatrixCode       level = neon
+	addRunningCode         level = neon
+	decayedScoresCode      level = neon
 	decayedScoresGradCode  level = noCode
 	dropCode               level = noCode
 	dropAddCode            level = noCode
@@ -155,55 +155,100 @@ const (
 // codes are the features that each function asks for, in its order: it runs the code of the first that the level
 // has.
 var codes = map[string][]level{
-	"gemm":           {neon},
-	"rowDots":        {neon},
-	"rowSums":        {neon},
-	"rowDotsBF16":    {neon},
-	"rowSumsBF16":    {neon},
-	"widenBF16":      {neon},
-	"widenInt8":      {neon},
-	"packedBF16":     {neon},
-	"packedFloat32":  {neon},
-	"packedInt8":     {i8mm, dotprod},
-	"packedInt4":     {dotprod},
-	"packedInt4Min":  {dotprod},
-	"quantizeGroups": {neon},
-	"pack":           {neon},
-	"copy":           {neon},
-	"add":            {neon},
-	"multiply":       {neon},
-	"mulInto":        {neon},
-	"mulAdd":         {neon},
-	"roundBF16":      {neon},
-	"roundTerms":     {neon},
-	"scale":          {neon},
-	"axpy":           {neon},
-	"expShift":       {neon},
-	"expScaled":      {neon},
-	"softmaxGrad":    {neon},
-	"glu":            {neon},
-	"gelu":           {neon},
-	"geluErf":        {neon},
-	"sigmoid":        {neon},
-	"silu":           {neon},
-	"tanh":           {neon},
-	"softplus":       {neon},
-	"elu1":           {neon},
-	"relu2":          {neon},
-	"largest":        {neon},
-	"sumExp":         {neon},
-	"softmaxExp":     {neon},
-	"firRow":         {neon},
-	"dot":            {neon},
-	"sumSquares":     {neon},
-	"zeros":          {neon},
-	"scanStep":       {neon},
-	"ssdStep":        {neon},
-	"scaleRows":      {neon},
-	"axpyRows":       {neon},
-	"carryState":     {neon},
-	"deltaStep":      {neon},
-	"deltaStepTwice": {neon},
+	"gemm":               {neon},
+	"rowDots":            {neon},
+	"rowSums":            {neon},
+	"rowDotsBF16":        {neon},
+	"rowSumsBF16":        {neon},
+	"widenBF16":          {neon},
+	"widenInt8":          {neon},
+	"shiftStep":          {neon},
+	"packedBF16":         {neon},
+	"packedFloat32":      {neon},
+	"packedInt8":         {i8mm, dotprod},
+	"packedInt4":         {dotprod},
+	"packedInt4Min":      {dotprod},
+	"tileDots":           {dotprod},
+	"tileSums":           {dotprod},
+	"tileKeys":           {dotprod},
+	"tileValues":         {dotprod},
+	"quantizeGroups":     {neon},
+	"pack":               {neon},
+	"copy":               {neon},
+	"dif":                {neon},
+	"dit":                {neon},
+	"first":              {neon},
+	"last":               {neon},
+	"lastAdd":            {neon},
+	"lastStream":         {neon},
+	"middle":             {neon},
+	"middleGrad":         {neon},
+	"middleGradFirst":    {neon},
+	"complexMul":         {neon},
+	"complexMulConj":     {neon},
+	"complexMulConjAdd":  {neon},
+	"mulRows":            {neon},
+	"mulAddRows":         {neon},
+	"add":                {neon},
+	"multiply":           {neon},
+	"mulInto":            {neon},
+	"mulAdd":             {neon},
+	"roundBF16":          {neon},
+	"roundTerms":         {neon},
+	"scale":              {neon},
+	"axpy":               {neon},
+	"expShift":           {neon},
+	"expScaled":          {neon},
+	"softmaxGrad":        {neon},
+	"glu":                {neon},
+	"gluGrad":            {neon},
+	"gelu":               {neon},
+	"geluGradMul":        {neon},
+	"geluErf":            {neon},
+	"geluErfGradMul":     {neon},
+	"sigmoid":            {neon},
+	"sigmoidGradMul":     {neon},
+	"silu":               {neon},
+	"siluGradMul":        {neon},
+	"tanh":               {neon},
+	"tanhGradMul":        {neon},
+	"softplus":           {neon},
+	"softplusGradMul":    {neon},
+	"elu1":               {neon},
+	"elu1GradMul":        {neon},
+	"relu2":              {neon},
+	"relu2GradMul":       {neon},
+	"largest":            {neon},
+	"sumExp":             {neon},
+	"softmaxExp":         {neon},
+	"layerNorm":          {neon},
+	"layerNormGrad":      {neon},
+	"layerNormParamGrad": {neon},
+	"firTile":            {neon},
+	"firRow":             {neon},
+	"dot":                {neon},
+	"sumSquares":         {neon},
+	"zeros":              {neon},
+	"adamW":              {neon},
+	"diagSteps":          {neon},
+	"scan":               {neon},
+	"scanSteps":          {neon},
+	"scanBack":           {neon},
+	"scanStep":           {neon},
+	"ssdStep":            {neon},
+	"decays":             {neon},
+	"scaleRows":          {neon},
+	"axpyRows":           {neon},
+	"carryState":         {neon},
+	"deltaStep":          {neon},
+	"deltaStepTwice":     {neon},
+	"solveLower":         {neon},
+	"axpyDots":           {neon},
+	"decayPart":          {neon},
+	"mulMatrix":          {neon},
+	"mulAddMatrix":       {neon},
+	"addRunning":         {neon},
+	"decayedScores":      {neon},
 }
 
 //go:noescape
@@ -237,8 +282,8 @@ func vecWidenBF16(n int, k int, w *uint16, y *float32)
 //go:noescape
 func vecWidenInt8(n int, k int, w *int8, scale *float32, y *float32)
 
-func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *float32, d *float32, y *float32) {
-}
+//go:noescape
+func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *float32, d *float32, y *float32)
 
 //go:noescape
 func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
@@ -271,15 +316,17 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 //go:noescape
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
-func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int) {
-}
+//go:noescape
+func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int)
 
-func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool) {
-}
+//go:noescape
+func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool)
 
-func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8) {}
+//go:noescape
+func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
 
-func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8) {}
+//go:noescape
+func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)
 
 func vecNarrowHalves(n int, y *uint16, x *float32) {}
 
@@ -308,40 +355,43 @@ func vecPack(k int, src *float32, ld int, dst *float32, width int)
 //go:noescape
 func vecCopy(k int, n int, src *float32, ld int, dst *float32, width int, panel int)
 
-func vecDif(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32) {}
+//go:noescape
+func vecDif(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
 
-func vecDit(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32) {}
+//go:noescape
+func vecDit(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
 
-func vecFirst(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, in *float32, w *float32) {
-}
+//go:noescape
+func vecFirst(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, in *float32, w *float32)
 
-func vecLast(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32) {
-}
+//go:noescape
+func vecLast(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 
-func vecLastAdd(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32) {
-}
+//go:noescape
+func vecLastAdd(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 
-func vecLastStream(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32) {
-}
+//go:noescape
+func vecLastStream(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
 
-func vecMiddle(radix int, re *float32, im *float32, kre *float32, kim *float32, count int) {}
+//go:noescape
+func vecMiddle(radix int, re *float32, im *float32, kre *float32, kim *float32, count int)
 
-func vecMiddleGrad(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int) {
-}
+//go:noescape
+func vecMiddleGrad(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
 
-func vecMiddleGradFirst(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int) {
-}
+//go:noescape
+func vecMiddleGradFirst(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
 
 func vecFence() {}
 
-func vecComplexMul(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int) {
-}
+//go:noescape
+func vecComplexMul(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 
-func vecComplexMulConj(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int) {
-}
+//go:noescape
+func vecComplexMulConj(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 
-func vecComplexMulConjAdd(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int) {
-}
+//go:noescape
+func vecComplexMulConjAdd(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
 
 func vecToLanes(n int, y *float32, x *float32, ldx int) {}
 
@@ -351,10 +401,11 @@ func vecFromLanes(n int, y *float32, ldy int, x *float32) {}
 
 func vecTranspose(down int, across int, y *float32, ldy int, x *float32, ldx int) {}
 
-func vecMulRows(z *float32, zs int, x *float32, xs int, y *float32, ys int, n int) {}
+//go:noescape
+func vecMulRows(z *float32, zs int, x *float32, xs int, y *float32, ys int, n int)
 
-func vecMulAddRows(z *float32, zs int, a *float32, as int, x *float32, xs int, y *float32, ys int, n int) {
-}
+//go:noescape
+func vecMulAddRows(z *float32, zs int, a *float32, as int, x *float32, xs int, y *float32, ys int, n int)
 
 func vecPrefetchRows(x *float32, xs int, n int) {}
 
@@ -410,47 +461,56 @@ func vecSoftmaxGrad(n int, dp *float32, p *float32, delta float32, scale float32
 //go:noescape
 func vecGlu(n int, y *float32, a *float32, gate *float32)
 
-func vecGluGrad(n int, da *float32, dgate *float32, dy *float32, a *float32, gate *float32) {}
+//go:noescape
+func vecGluGrad(n int, da *float32, dgate *float32, dy *float32, a *float32, gate *float32)
 
 //go:noescape
 func vecGelu(n int, y *float32, x *float32)
 
-func vecGeluGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecGeluGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecGeluErf(n int, y *float32, x *float32)
 
-func vecGeluErfGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecGeluErfGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecSigmoid(n int, y *float32, x *float32)
 
-func vecSigmoidGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecSigmoidGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecSilu(n int, y *float32, x *float32)
 
-func vecSiluGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecSiluGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecTanh(n int, y *float32, x *float32)
 
-func vecTanhGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecTanhGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecSoftplus(n int, y *float32, x *float32)
 
-func vecSoftplusGradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecSoftplusGradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecElu1(n int, y *float32, x *float32)
 
-func vecElu1GradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecElu1GradMul(n int, dy *float32, x *float32)
 
 //go:noescape
 func vecRelu2(n int, y *float32, x *float32)
 
-func vecRelu2GradMul(n int, dy *float32, x *float32) {}
+//go:noescape
+func vecRelu2GradMul(n int, dy *float32, x *float32)
 
 func vecSin(n int, y *float32, x *float32) {}
 
@@ -465,17 +525,17 @@ func vecSumExp(n int, x *float32, shift float32) float64
 //go:noescape
 func vecSoftmaxExp(n int, x *float32, scale float32, shift float32) float64
 
-func vecLayerNorm(rows int, d int, y *float32, mean *float32, rstd *float32, x *float32, w *float32, b *float32, eps float64) {
-}
+//go:noescape
+func vecLayerNorm(rows int, d int, y *float32, mean *float32, rstd *float32, x *float32, w *float32, b *float32, eps float64)
 
-func vecLayerNormGrad(rows int, d int, dx *float32, dy *float32, x *float32, w *float32, mean *float32, rstd *float32) {
-}
+//go:noescape
+func vecLayerNormGrad(rows int, d int, dx *float32, dy *float32, x *float32, w *float32, mean *float32, rstd *float32)
 
-func vecLayerNormParamGrad(rows int, d int, dw *float32, db *float32, dy *float32, x *float32, mean *float32, rstd *float32) {
-}
+//go:noescape
+func vecLayerNormParamGrad(rows int, d int, dw *float32, db *float32, dy *float32, x *float32, mean *float32, rstd *float32)
 
-func vecFirTile(d int, n int, out *float32, outStep int, taps *float32, data *float32, dataStep int) {
-}
+//go:noescape
+func vecFirTile(d int, n int, out *float32, outStep int, taps *float32, data *float32, dataStep int)
 
 //go:noescape
 func vecFirRow(d int, n int, out *float32, taps *float32, data *float32, dataStep int)
@@ -489,7 +549,8 @@ func vecSumSquares(n int, x *float32) float64
 //go:noescape
 func vecZeros(n int, x *float32) float32
 
-func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float32) {}
+//go:noescape
+func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float32)
 
 func vecPowerRows(n int, rows int, out *float32, z *float64, start *float64, last *float64) {}
 
@@ -522,17 +583,17 @@ func vecBilinearGrad(n int, da *float64, db *float64, ddt *float64, dabar *float
 func vecZohGrad(n int, da *float64, db *float64, ddt *float64, dabar *float64, dbbar *float64, a *float64, b *float64, abar *float64, bbar *float64, dt float64) {
 }
 
-func vecDiagSteps(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32) {
-}
+//go:noescape
+func vecDiagSteps(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32)
 
-func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32) {
-}
+//go:noescape
+func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
 
-func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32) {
-}
+//go:noescape
+func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
 
-func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32) {
-}
+//go:noescape
+func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
 
 //go:noescape
 func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32)
@@ -540,7 +601,8 @@ func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, d
 //go:noescape
 func vecSsdStep(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
 
-func vecDecays(q int, steps *float32, l *float32) {}
+//go:noescape
+func vecDecays(q int, steps *float32, l *float32)
 
 //go:noescape
 func vecScaleRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
@@ -557,23 +619,26 @@ func vecDeltaStep(dk int, n int, ld int, s *float32, decay *float32, q *float32,
 //go:noescape
 func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
 
-func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int) {}
+//go:noescape
+func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
 
-func vecAxpyDots(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int) {
-}
+//go:noescape
+func vecAxpyDots(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int)
 
-func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int) {
-}
+//go:noescape
+func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
 
-func vecMulMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int) {}
+//go:noescape
+func vecMulMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
 
-func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int) {}
+//go:noescape
+func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
 
-func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int) {
-}
+//go:noescape
+func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
 
-func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32) {
-}
+//go:noescape
+func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
 
 func vecDecayedScoresGrad(rows int, n int, dq *float32, dp *float32, dz *float32, de *float32, dsq *float32, dsp *float32, ss int, e *float32, q *float32, p *float32, z *float32, work *float32) {
 }

@@ -31,6 +31,10 @@ TEXT ·vecWidenBF16(SB), NOSPLIT, $0-32
 TEXT ·vecWidenInt8(SB), NOSPLIT, $0-40
 	JMP   ·widenInt8NEON(SB)
 
+// func vecShiftStep(channels int, n int, s *float32, b *float32, c *float32, x *float32, d *float32, y *float32)
+TEXT ·vecShiftStep(SB), NOSPLIT, $0-64
+	JMP   ·shiftStepNEON(SB)
+
 // func vecPackedBF16(m int, steps int, x *float32, ldx int, w *uint16, y *float32, ldy int, bias *float32, add bool)
 TEXT ·vecPackedBF16(SB), NOSPLIT, $0-65
 	JMP   ·packedBF16NEON(SB)
@@ -57,6 +61,22 @@ TEXT ·vecPackedInt4(SB), NOSPLIT, $0-88
 TEXT ·vecPackedInt4Min(SB), NOSPLIT, $0-88
 	JMP   ·packedInt4MinDOTPROD(SB)
 
+// func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int)
+TEXT ·vecTileDots(SB), NOSPLIT, $0-80
+	JMP   ·tileDotsDOTPROD(SB)
+
+// func vecTileSums(m int, steps int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool)
+TEXT ·vecTileSums(SB), NOSPLIT, $0-65
+	JMP   ·tileSumsDOTPROD(SB)
+
+// func vecTileKeys(groups int, k int, w *int8, flip uint32, to *uint8, ahead *int8)
+TEXT ·vecTileKeys(SB), NOSPLIT, $0-48
+	JMP   ·tileKeysDOTPROD(SB)
+
+// func vecTileValues(steps int, k int, w *int8, to *uint8, ahead *int8)
+TEXT ·vecTileValues(SB), NOSPLIT, $0-40
+	JMP   ·tileValuesDOTPROD(SB)
+
 // func vecQuantizeGroups(groups int, x *float32, zero int, to *int8)
 TEXT ·vecQuantizeGroups(SB), NOSPLIT, $0-32
 	JMP   ·quantizeGroupsNEON(SB)
@@ -68,6 +88,62 @@ TEXT ·vecPack(SB), NOSPLIT, $0-40
 // func vecCopy(k int, n int, src *float32, ld int, dst *float32, width int, panel int)
 TEXT ·vecCopy(SB), NOSPLIT, $0-56
 	JMP   ·copyNEON(SB)
+
+// func vecDif(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
+TEXT ·vecDif(SB), NOSPLIT, $0-56
+	JMP   ·difNEON(SB)
+
+// func vecDit(radix int, re *float32, im *float32, step int, count int, blocks int, w *float32)
+TEXT ·vecDit(SB), NOSPLIT, $0-56
+	JMP   ·ditNEON(SB)
+
+// func vecFirst(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, in *float32, w *float32)
+TEXT ·vecFirst(SB), NOSPLIT, $0-96
+	JMP   ·firstNEON(SB)
+
+// func vecLast(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
+TEXT ·vecLast(SB), NOSPLIT, $0-96
+	JMP   ·lastNEON(SB)
+
+// func vecLastAdd(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
+TEXT ·vecLastAdd(SB), NOSPLIT, $0-96
+	JMP   ·lastAddNEON(SB)
+
+// func vecLastStream(radix int, re *float32, im *float32, step int, x *float32, xstep int, xnext int, ahead int, count int, rows int, out *float32, w *float32)
+TEXT ·vecLastStream(SB), NOSPLIT, $0-96
+	JMP   ·lastStreamNEON(SB)
+
+// func vecMiddle(radix int, re *float32, im *float32, kre *float32, kim *float32, count int)
+TEXT ·vecMiddle(SB), NOSPLIT, $0-48
+	JMP   ·middleNEON(SB)
+
+// func vecMiddleGrad(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
+TEXT ·vecMiddleGrad(SB), NOSPLIT, $0-80
+	JMP   ·middleGradNEON(SB)
+
+// func vecMiddleGradFirst(radix int, re *float32, im *float32, kre *float32, kim *float32, ure *float32, uim *float32, sre *float32, sim *float32, count int)
+TEXT ·vecMiddleGradFirst(SB), NOSPLIT, $0-80
+	JMP   ·middleGradFirstNEON(SB)
+
+// func vecComplexMul(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+TEXT ·vecComplexMul(SB), NOSPLIT, $0-56
+	JMP   ·complexMulNEON(SB)
+
+// func vecComplexMulConj(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+TEXT ·vecComplexMulConj(SB), NOSPLIT, $0-56
+	JMP   ·complexMulConjNEON(SB)
+
+// func vecComplexMulConjAdd(zre *float32, zim *float32, xre *float32, xim *float32, kre *float32, kim *float32, n int)
+TEXT ·vecComplexMulConjAdd(SB), NOSPLIT, $0-56
+	JMP   ·complexMulConjAddNEON(SB)
+
+// func vecMulRows(z *float32, zs int, x *float32, xs int, y *float32, ys int, n int)
+TEXT ·vecMulRows(SB), NOSPLIT, $0-56
+	JMP   ·mulRowsNEON(SB)
+
+// func vecMulAddRows(z *float32, zs int, a *float32, as int, x *float32, xs int, y *float32, ys int, n int)
+TEXT ·vecMulAddRows(SB), NOSPLIT, $0-72
+	JMP   ·mulAddRowsNEON(SB)
 
 // func vecAdd(n int, y *float32, x *float32)
 TEXT ·vecAdd(SB), NOSPLIT, $0-24
@@ -117,37 +193,73 @@ TEXT ·vecSoftmaxGrad(SB), NOSPLIT, $0-32
 TEXT ·vecGlu(SB), NOSPLIT, $0-32
 	JMP   ·gluNEON(SB)
 
+// func vecGluGrad(n int, da *float32, dgate *float32, dy *float32, a *float32, gate *float32)
+TEXT ·vecGluGrad(SB), NOSPLIT, $0-48
+	JMP   ·gluGradNEON(SB)
+
 // func vecGelu(n int, y *float32, x *float32)
 TEXT ·vecGelu(SB), NOSPLIT, $0-24
 	JMP   ·geluNEON(SB)
+
+// func vecGeluGradMul(n int, dy *float32, x *float32)
+TEXT ·vecGeluGradMul(SB), NOSPLIT, $0-24
+	JMP   ·geluGradMulNEON(SB)
 
 // func vecGeluErf(n int, y *float32, x *float32)
 TEXT ·vecGeluErf(SB), NOSPLIT, $0-24
 	JMP   ·geluErfNEON(SB)
 
+// func vecGeluErfGradMul(n int, dy *float32, x *float32)
+TEXT ·vecGeluErfGradMul(SB), NOSPLIT, $0-24
+	JMP   ·geluErfGradMulNEON(SB)
+
 // func vecSigmoid(n int, y *float32, x *float32)
 TEXT ·vecSigmoid(SB), NOSPLIT, $0-24
 	JMP   ·sigmoidNEON(SB)
+
+// func vecSigmoidGradMul(n int, dy *float32, x *float32)
+TEXT ·vecSigmoidGradMul(SB), NOSPLIT, $0-24
+	JMP   ·sigmoidGradMulNEON(SB)
 
 // func vecSilu(n int, y *float32, x *float32)
 TEXT ·vecSilu(SB), NOSPLIT, $0-24
 	JMP   ·siluNEON(SB)
 
+// func vecSiluGradMul(n int, dy *float32, x *float32)
+TEXT ·vecSiluGradMul(SB), NOSPLIT, $0-24
+	JMP   ·siluGradMulNEON(SB)
+
 // func vecTanh(n int, y *float32, x *float32)
 TEXT ·vecTanh(SB), NOSPLIT, $0-24
 	JMP   ·tanhNEON(SB)
+
+// func vecTanhGradMul(n int, dy *float32, x *float32)
+TEXT ·vecTanhGradMul(SB), NOSPLIT, $0-24
+	JMP   ·tanhGradMulNEON(SB)
 
 // func vecSoftplus(n int, y *float32, x *float32)
 TEXT ·vecSoftplus(SB), NOSPLIT, $0-24
 	JMP   ·softplusNEON(SB)
 
+// func vecSoftplusGradMul(n int, dy *float32, x *float32)
+TEXT ·vecSoftplusGradMul(SB), NOSPLIT, $0-24
+	JMP   ·softplusGradMulNEON(SB)
+
 // func vecElu1(n int, y *float32, x *float32)
 TEXT ·vecElu1(SB), NOSPLIT, $0-24
 	JMP   ·elu1NEON(SB)
 
+// func vecElu1GradMul(n int, dy *float32, x *float32)
+TEXT ·vecElu1GradMul(SB), NOSPLIT, $0-24
+	JMP   ·elu1GradMulNEON(SB)
+
 // func vecRelu2(n int, y *float32, x *float32)
 TEXT ·vecRelu2(SB), NOSPLIT, $0-24
 	JMP   ·relu2NEON(SB)
+
+// func vecRelu2GradMul(n int, dy *float32, x *float32)
+TEXT ·vecRelu2GradMul(SB), NOSPLIT, $0-24
+	JMP   ·relu2GradMulNEON(SB)
 
 // func vecLargest(n int, x *float32) float32
 TEXT ·vecLargest(SB), NOSPLIT, $0-20
@@ -160,6 +272,22 @@ TEXT ·vecSumExp(SB), NOSPLIT, $0-32
 // func vecSoftmaxExp(n int, x *float32, scale float32, shift float32) float64
 TEXT ·vecSoftmaxExp(SB), NOSPLIT, $0-32
 	JMP   ·softmaxExpNEON(SB)
+
+// func vecLayerNorm(rows int, d int, y *float32, mean *float32, rstd *float32, x *float32, w *float32, b *float32, eps float64)
+TEXT ·vecLayerNorm(SB), NOSPLIT, $0-72
+	JMP   ·layerNormNEON(SB)
+
+// func vecLayerNormGrad(rows int, d int, dx *float32, dy *float32, x *float32, w *float32, mean *float32, rstd *float32)
+TEXT ·vecLayerNormGrad(SB), NOSPLIT, $0-64
+	JMP   ·layerNormGradNEON(SB)
+
+// func vecLayerNormParamGrad(rows int, d int, dw *float32, db *float32, dy *float32, x *float32, mean *float32, rstd *float32)
+TEXT ·vecLayerNormParamGrad(SB), NOSPLIT, $0-64
+	JMP   ·layerNormParamGradNEON(SB)
+
+// func vecFirTile(d int, n int, out *float32, outStep int, taps *float32, data *float32, dataStep int)
+TEXT ·vecFirTile(SB), NOSPLIT, $0-56
+	JMP   ·firTileNEON(SB)
 
 // func vecFirRow(d int, n int, out *float32, taps *float32, data *float32, dataStep int)
 TEXT ·vecFirRow(SB), NOSPLIT, $0-48
@@ -177,6 +305,26 @@ TEXT ·vecSumSquares(SB), NOSPLIT, $0-24
 TEXT ·vecZeros(SB), NOSPLIT, $0-20
 	JMP   ·zerosNEON(SB)
 
+// func vecAdamW(n int, p *float32, m *float32, v *float32, grad *float32, k *float32)
+TEXT ·vecAdamW(SB), NOSPLIT, $0-48
+	JMP   ·adamWNEON(SB)
+
+// func vecDiagSteps(systems int, per int, n int, z *float32, u *float32, skip *float32, x *float32, a *float32, b *float32, c *float32)
+TEXT ·vecDiagSteps(SB), NOSPLIT, $0-80
+	JMP   ·diagStepsNEON(SB)
+
+// func vecScan(rows int, n int, width int, y *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, lanes *float32)
+TEXT ·vecScan(SB), NOSPLIT, $0-96
+	JMP   ·scanNEON(SB)
+
+// func vecScanSteps(rows int, n int, width int, work *float32, u *float32, delta *float32, step int, b *float32, stride int, lanes *float32)
+TEXT ·vecScanSteps(SB), NOSPLIT, $0-80
+	JMP   ·scanStepsNEON(SB)
+
+// func vecScanBack(rows int, n int, width int, du *float32, ddelta *float32, dy *float32, u *float32, delta *float32, step int, b *float32, c *float32, stride int, d *float32, dd *float32, lanes *float32, work *float32)
+TEXT ·vecScanBack(SB), NOSPLIT, $0-128
+	JMP   ·scanBackNEON(SB)
+
 // func vecScanStep(d int, n int, y *float32, h *float32, a *float32, u *float32, delta *float32, b *float32, c *float32, skip *float32)
 TEXT ·vecScanStep(SB), NOSPLIT, $0-80
 	JMP   ·scanStepNEON(SB)
@@ -184,6 +332,10 @@ TEXT ·vecScanStep(SB), NOSPLIT, $0-80
 // func vecSsdStep(d int, n int, y *float32, h *float32, x *float32, b *float32, c *float32, decay float32)
 TEXT ·vecSsdStep(SB), NOSPLIT, $0-60
 	JMP   ·ssdStepNEON(SB)
+
+// func vecDecays(q int, steps *float32, l *float32)
+TEXT ·vecDecays(SB), NOSPLIT, $0-24
+	JMP   ·decaysNEON(SB)
 
 // func vecScaleRows(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
 TEXT ·vecScaleRows(SB), NOSPLIT, $0-64
@@ -204,3 +356,31 @@ TEXT ·vecDeltaStep(SB), NOSPLIT, $0-72
 // func vecDeltaStepTwice(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
 TEXT ·vecDeltaStepTwice(SB), NOSPLIT, $0-88
 	JMP   ·deltaStepTwiceNEON(SB)
+
+// func vecSolveLower(rows int, n int, x *float32, xs int, m *float32, mi int, mj int)
+TEXT ·vecSolveLower(SB), NOSPLIT, $0-56
+	JMP   ·solveLowerNEON(SB)
+
+// func vecAxpyDots(rows int, n int, dots *float32, y *float32, ys int, f *float32, x *float32, xs int, w *float32, ws int)
+TEXT ·vecAxpyDots(SB), NOSPLIT, $0-80
+	JMP   ·axpyDotsNEON(SB)
+
+// func vecDecayPart(rows int, n int, ld int, each *float32, since *float32, upTo *float32, total *float32, logs *float32, gs int)
+TEXT ·vecDecayPart(SB), NOSPLIT, $0-72
+	JMP   ·decayPartNEON(SB)
+
+// func vecMulMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·vecMulMatrix(SB), NOSPLIT, $0-64
+	JMP   ·mulMatrixNEON(SB)
+
+// func vecMulAddMatrix(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·vecMulAddMatrix(SB), NOSPLIT, $0-64
+	JMP   ·mulAddMatrixNEON(SB)
+
+// func vecAddRunning(rows int, n int, acc *float32, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·vecAddRunning(SB), NOSPLIT, $0-72
+	JMP   ·addRunningNEON(SB)
+
+// func vecDecayedScores(rows int, n int, sq *float32, sp *float32, ss int, w *float32, e *float32, q *float32, p *float32)
+TEXT ·vecDecayedScores(SB), NOSPLIT, $0-72
+	JMP   ·decayedScoresNEON(SB)

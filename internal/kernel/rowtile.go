@@ -86,8 +86,11 @@ func (t *RowTile) Keys(run, next Run) {
 // Values makes the rows of a run those of the tile, for Sums, while those of the next are fetched.
 func (t *RowTile) Values(run, next Run) {
 	step := 128 // bytes of 4 rows
-	if cpu.wide() {
+	switch {
+	case cpu.wide():
 		step = 256
+	case cpu.has(neon):
+		step = 64
 	}
 	t.set(run, next, 4, func(first, groups int, rows []int8, ahead *int8) {
 		vecTileValues(groups, t.k, &rows[0], &t.at[step*first], ahead)

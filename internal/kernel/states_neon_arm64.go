@@ -24,4 +24,7 @@ func axpyRowsNEON(rows int, n int, y *float32, ys int, x *float32, xs int, s *fl
 func carryStateNEON(n int, state *float32, added *float32, decay float32)
 
 //go:noescape
-func firRowNEON(d int, n int, out *float32, taps *float32, data *float32, dataStep int)
+func mulMatrixNEON(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+
+//go:noescape
+func mulAddMatrixNEON(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)

@@ -388,73 +388,73 @@ row6:
 	JMP panel4
 
 narrower5:
-	CBZ R3, done
+	CBZ R3, columns7
 	WORD $0x4f00e400 // movi v0.16b, #0
-	TBZ $1, R3, single7
+	TBZ $1, R3, single8
 	WORD $0xfd400090 // ldr d16, [x4, #0]
-	TBZ $0, R3, done8
+	TBZ $0, R3, done9
 	ADD $8, R4, R7
 	WORD $0x4d4080f0 // ld1 { v16.s }[2], [x7]
-	JMP done8
+	JMP done9
 
-single7:
+single8:
 	WORD $0xbd400090 // ldr s16, [x4, #0]
 
-done8:
+done9:
 	MOVD R0, R5
 	MOVD dk+0(FP), R6
 	MOVD decay+32(FP), R8
 	MOVD q+40(FP), R9
 	MOVD a+56(FP), R10
 
-few:
+row10:
 	WORD $0x4d40c904 // ld1r { v4.4s }, [x8]
 	ADD $4, R8, R8
 	WORD $0x4d40c925 // ld1r { v5.4s }, [x9]
 	ADD $4, R9, R9
 	WORD $0x4d40c946 // ld1r { v6.4s }, [x10]
 	ADD $4, R10, R10
-	TBZ $1, R3, single9
-	WORD $0xfd4000a8 // ldr d8, [x5, #0]
-	TBZ $0, R3, done10
-	ADD $8, R5, R7
-	WORD $0x4d4080e8 // ld1 { v8.s }[2], [x7]
-	JMP done10
-
-single9:
-	WORD $0xbd4000a8 // ldr s8, [x5, #0]
-
-done10:
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x4e26ce08 // fmla v8.4s, v16.4s, v6.4s
 	TBZ $1, R3, single11
-	WORD $0xfd0000a8 // str d8, [x5, #0]
+	WORD $0xfd4000a8 // ldr d8, [x5, #0]
 	TBZ $0, R3, done12
 	ADD $8, R5, R7
-	WORD $0x4d0080e8 // st1 { v8.s }[2], [x7]
+	WORD $0x4d4080e8 // ld1 { v8.s }[2], [x7]
 	JMP done12
 
 single11:
-	WORD $0xbd0000a8 // str s8, [x5, #0]
+	WORD $0xbd4000a8 // ldr s8, [x5, #0]
 
 done12:
-	WORD $0x4e25cd00 // fmla v0.4s, v8.4s, v5.4s
-	ADD R2, R5, R5
-	SUBS $1, R6, R6
-	BNE few
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x4e26ce08 // fmla v8.4s, v16.4s, v6.4s
 	TBZ $1, R3, single13
-	WORD $0xfd000020 // str d0, [x1, #0]
+	WORD $0xfd0000a8 // str d8, [x5, #0]
 	TBZ $0, R3, done14
-	ADD $8, R1, R7
-	WORD $0x4d0080e0 // st1 { v0.s }[2], [x7]
+	ADD $8, R5, R7
+	WORD $0x4d0080e8 // st1 { v8.s }[2], [x7]
 	JMP done14
 
 single13:
-	WORD $0xbd000020 // str s0, [x1, #0]
+	WORD $0xbd0000a8 // str s8, [x5, #0]
 
 done14:
+	WORD $0x4e25cd00 // fmla v0.4s, v8.4s, v5.4s
+	ADD R2, R5, R5
+	SUBS $1, R6, R6
+	BNE row10
+	TBZ $1, R3, single15
+	WORD $0xfd000020 // str d0, [x1, #0]
+	TBZ $0, R3, done16
+	ADD $8, R1, R7
+	WORD $0x4d0080e0 // st1 { v0.s }[2], [x7]
+	JMP done16
 
-done:
+single15:
+	WORD $0xbd000020 // str s0, [x1, #0]
+
+done16:
+
+columns7:
 	RET
 
 // func deltaStepTwiceNEON(dk int, n int, ld int, s *float32, decay *float32, q *float32, y *float32, a *float32, x *float32, k *float32, v *float32)
@@ -578,30 +578,30 @@ row6:
 	JMP panel4
 
 narrower5:
-	CBZ R3, done
+	CBZ R3, columns7
 	WORD $0x4f00e400 // movi v0.16b, #0
-	TBZ $1, R3, single7
+	TBZ $1, R3, single8
 	WORD $0xfd400090 // ldr d16, [x4, #0]
-	TBZ $0, R3, done8
+	TBZ $0, R3, done9
 	ADD $8, R4, R8
 	WORD $0x4d408110 // ld1 { v16.s }[2], [x8]
-	JMP done8
+	JMP done9
 
-single7:
+single8:
 	WORD $0xbd400090 // ldr s16, [x4, #0]
 
-done8:
-	TBZ $1, R3, single9
+done9:
+	TBZ $1, R3, single10
 	WORD $0xfd4000b4 // ldr d20, [x5, #0]
-	TBZ $0, R3, done10
+	TBZ $0, R3, done11
 	ADD $8, R5, R8
 	WORD $0x4d408114 // ld1 { v20.s }[2], [x8]
-	JMP done10
+	JMP done11
 
-single9:
+single10:
 	WORD $0xbd4000b4 // ldr s20, [x5, #0]
 
-done10:
+done11:
 	MOVD R0, R6
 	MOVD dk+0(FP), R7
 	MOVD decay+32(FP), R9
@@ -609,7 +609,7 @@ done10:
 	MOVD a+56(FP), R11
 	MOVD k+72(FP), R12
 
-few:
+row12:
 	WORD $0x4d40c924 // ld1r { v4.4s }, [x9]
 	ADD $4, R9, R9
 	WORD $0x4d40c945 // ld1r { v5.4s }, [x10]
@@ -618,48 +618,48 @@ few:
 	ADD $4, R11, R11
 	WORD $0x4d40c987 // ld1r { v7.4s }, [x12]
 	ADD $4, R12, R12
-	TBZ $1, R3, single11
-	WORD $0xfd4000c8 // ldr d8, [x6, #0]
-	TBZ $0, R3, done12
-	ADD $8, R6, R8
-	WORD $0x4d408108 // ld1 { v8.s }[2], [x8]
-	JMP done12
-
-single11:
-	WORD $0xbd4000c8 // ldr s8, [x6, #0]
-
-done12:
-	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
-	WORD $0x4e26ce08 // fmla v8.4s, v16.4s, v6.4s
-	WORD $0x4e27ce88 // fmla v8.4s, v20.4s, v7.4s
 	TBZ $1, R3, single13
-	WORD $0xfd0000c8 // str d8, [x6, #0]
+	WORD $0xfd4000c8 // ldr d8, [x6, #0]
 	TBZ $0, R3, done14
 	ADD $8, R6, R8
-	WORD $0x4d008108 // st1 { v8.s }[2], [x8]
+	WORD $0x4d408108 // ld1 { v8.s }[2], [x8]
 	JMP done14
 
 single13:
-	WORD $0xbd0000c8 // str s8, [x6, #0]
+	WORD $0xbd4000c8 // ldr s8, [x6, #0]
 
 done14:
-	WORD $0x4e25cd00 // fmla v0.4s, v8.4s, v5.4s
-	ADD R2, R6, R6
-	SUBS $1, R7, R7
-	BNE few
+	WORD $0x6e24dd08 // fmul v8.4s, v8.4s, v4.4s
+	WORD $0x4e26ce08 // fmla v8.4s, v16.4s, v6.4s
+	WORD $0x4e27ce88 // fmla v8.4s, v20.4s, v7.4s
 	TBZ $1, R3, single15
-	WORD $0xfd000020 // str d0, [x1, #0]
+	WORD $0xfd0000c8 // str d8, [x6, #0]
 	TBZ $0, R3, done16
-	ADD $8, R1, R8
-	WORD $0x4d008100 // st1 { v0.s }[2], [x8]
+	ADD $8, R6, R8
+	WORD $0x4d008108 // st1 { v8.s }[2], [x8]
 	JMP done16
 
 single15:
-	WORD $0xbd000020 // str s0, [x1, #0]
+	WORD $0xbd0000c8 // str s8, [x6, #0]
 
 done16:
+	WORD $0x4e25cd00 // fmla v0.4s, v8.4s, v5.4s
+	ADD R2, R6, R6
+	SUBS $1, R7, R7
+	BNE row12
+	TBZ $1, R3, single17
+	WORD $0xfd000020 // str d0, [x1, #0]
+	TBZ $0, R3, done18
+	ADD $8, R1, R8
+	WORD $0x4d008100 // st1 { v0.s }[2], [x8]
+	JMP done18
 
-done:
+single17:
+	WORD $0xbd000020 // str s0, [x1, #0]
+
+done18:
+
+columns7:
 	RET
 
 // func scaleRowsNEON(rows int, n int, y *float32, ys int, x *float32, xs int, s *float32, ss int)
@@ -929,136 +929,178 @@ done8:
 done:
 	RET
 
-// func firRowNEON(d int, n int, out *float32, taps *float32, data *float32, dataStep int)
-TEXT ·firRowNEON(SB), NOSPLIT, $0-48
-	MOVD d+0(FP), R0
-	LSL $2, R0, R0
-	MOVD out+16(FP), R1
-	MOVD taps+24(FP), R2
-	MOVD data+32(FP), R3
-	MOVD dataStep+40(FP), R4
-	LSL $2, R4, R4
-	MOVD d+0(FP), R5
+// func mulMatrixNEON(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·mulMatrixNEON(SB), NOSPLIT, $0-64
+	MOVD rows+0(FP), R0
+	MOVD n+8(FP), R1
+	MOVD y+16(FP), R2
+	MOVD ys+24(FP), R3
+	LSL $2, R3, R3
+	MOVD a+32(FP), R4
+	MOVD as+40(FP), R5
+	LSL $2, R5, R5
+	MOVD b+48(FP), R6
+	MOVD bs+56(FP), R7
+	LSL $2, R7, R7
 
-panel1:
-	CMP $16, R5
-	BLT narrower2
-	WORD $0x3dc00020 // ldr q0, [x1, #0]
-	WORD $0x3dc00421 // ldr q1, [x1, #16]
-	WORD $0x3dc00822 // ldr q2, [x1, #32]
-	WORD $0x3dc00c23 // ldr q3, [x1, #48]
-	MOVD R2, R6
-	MOVD R3, R7
-	MOVD n+8(FP), R8
+rows:
+	MOVD R2, R8
+	MOVD R4, R9
+	MOVD R6, R10
+	MOVD R1, R11
+	CMP $4, R11
+	BLT rest2
 
-taps3:
-	WORD $0x3dc000c4 // ldr q4, [x6, #0]
-	WORD $0x3dc000e5 // ldr q5, [x7, #0]
-	WORD $0x4e25cc80 // fmla v0.4s, v4.4s, v5.4s
-	WORD $0x3dc004c6 // ldr q6, [x6, #16]
-	WORD $0x3dc004e7 // ldr q7, [x7, #16]
-	WORD $0x4e27ccc1 // fmla v1.4s, v6.4s, v7.4s
-	WORD $0x3dc008c8 // ldr q8, [x6, #32]
-	WORD $0x3dc008e9 // ldr q9, [x7, #32]
-	WORD $0x4e29cd02 // fmla v2.4s, v8.4s, v9.4s
-	WORD $0x3dc00cca // ldr q10, [x6, #48]
-	WORD $0x3dc00ceb // ldr q11, [x7, #48]
-	WORD $0x4e2bcd43 // fmla v3.4s, v10.4s, v11.4s
-	ADD R0, R6, R6
-	SUB R4, R7, R7
-	SUBS $1, R8, R8
-	BNE taps3
-	WORD $0x3d800020 // str q0, [x1, #0]
-	WORD $0x3d800421 // str q1, [x1, #16]
-	WORD $0x3d800822 // str q2, [x1, #32]
-	WORD $0x3d800c23 // str q3, [x1, #48]
-	ADD $64, R1, R1
-	ADD $64, R2, R2
-	ADD $64, R3, R3
-	SUB $16, R5, R5
-	JMP panel1
+vectors1:
+	WORD $0x3dc00120 // ldr q0, [x9, #0]
+	WORD $0x3dc00141 // ldr q1, [x10, #0]
+	WORD $0x6e21dc02 // fmul v2.4s, v0.4s, v1.4s
+	WORD $0x3d800102 // str q2, [x8, #0]
+	ADD $16, R8, R8
+	ADD $16, R9, R9
+	ADD $16, R10, R10
+	SUB $4, R11, R11
+	CMP $4, R11
+	BGE vectors1
 
-narrower2:
+rest2:
+	CBZ R11, row3
+	TBZ $1, R11, single4
+	WORD $0xfd400120 // ldr d0, [x9, #0]
+	TBZ $0, R11, done5
+	ADD $8, R9, R12
+	WORD $0x4d408180 // ld1 { v0.s }[2], [x12]
+	JMP done5
 
-panel4:
-	CMP $4, R5
-	BLT narrower5
-	WORD $0x3dc00020 // ldr q0, [x1, #0]
-	MOVD R2, R6
-	MOVD R3, R7
-	MOVD n+8(FP), R8
+single4:
+	WORD $0xbd400120 // ldr s0, [x9, #0]
 
-taps6:
-	WORD $0x3dc000c4 // ldr q4, [x6, #0]
-	WORD $0x3dc000e5 // ldr q5, [x7, #0]
-	WORD $0x4e25cc80 // fmla v0.4s, v4.4s, v5.4s
-	ADD R0, R6, R6
-	SUB R4, R7, R7
-	SUBS $1, R8, R8
-	BNE taps6
-	WORD $0x3d800020 // str q0, [x1, #0]
-	ADD $16, R1, R1
-	ADD $16, R2, R2
-	ADD $16, R3, R3
-	SUB $4, R5, R5
-	JMP panel4
+done5:
+	TBZ $1, R11, single6
+	WORD $0xfd400141 // ldr d1, [x10, #0]
+	TBZ $0, R11, done7
+	ADD $8, R10, R12
+	WORD $0x4d408181 // ld1 { v1.s }[2], [x12]
+	JMP done7
 
-narrower5:
-	CBZ R5, done
-	TBZ $1, R5, single7
-	WORD $0xfd400020 // ldr d0, [x1, #0]
-	TBZ $0, R5, done8
-	ADD $8, R1, R9
-	WORD $0x4d408120 // ld1 { v0.s }[2], [x9]
-	JMP done8
+single6:
+	WORD $0xbd400141 // ldr s1, [x10, #0]
 
-single7:
-	WORD $0xbd400020 // ldr s0, [x1, #0]
+done7:
+	WORD $0x6e21dc02 // fmul v2.4s, v0.4s, v1.4s
+	TBZ $1, R11, single8
+	WORD $0xfd000102 // str d2, [x8, #0]
+	TBZ $0, R11, done9
+	ADD $8, R8, R12
+	WORD $0x4d008182 // st1 { v2.s }[2], [x12]
+	JMP done9
 
-done8:
-	MOVD R2, R6
-	MOVD R3, R7
-	MOVD n+8(FP), R8
+single8:
+	WORD $0xbd000102 // str s2, [x8, #0]
 
-few:
-	TBZ $1, R5, single9
-	WORD $0xfd4000c4 // ldr d4, [x6, #0]
-	TBZ $0, R5, done10
-	ADD $8, R6, R9
-	WORD $0x4d408124 // ld1 { v4.s }[2], [x9]
-	JMP done10
+done9:
+	ADD R11<<2, R8, R8
+	ADD R11<<2, R9, R9
+	ADD R11<<2, R10, R10
 
-single9:
-	WORD $0xbd4000c4 // ldr s4, [x6, #0]
+row3:
+	ADD R3, R2, R2
+	ADD R5, R4, R4
+	ADD R7, R6, R6
+	SUBS $1, R0, R0
+	BNE rows
+	RET
 
-done10:
-	TBZ $1, R5, single11
-	WORD $0xfd4000e5 // ldr d5, [x7, #0]
-	TBZ $0, R5, done12
-	ADD $8, R7, R9
-	WORD $0x4d408125 // ld1 { v5.s }[2], [x9]
-	JMP done12
+// func mulAddMatrixNEON(rows int, n int, y *float32, ys int, a *float32, as int, b *float32, bs int)
+TEXT ·mulAddMatrixNEON(SB), NOSPLIT, $0-64
+	MOVD rows+0(FP), R0
+	MOVD n+8(FP), R1
+	MOVD y+16(FP), R2
+	MOVD ys+24(FP), R3
+	LSL $2, R3, R3
+	MOVD a+32(FP), R4
+	MOVD as+40(FP), R5
+	LSL $2, R5, R5
+	MOVD b+48(FP), R6
+	MOVD bs+56(FP), R7
+	LSL $2, R7, R7
 
-single11:
-	WORD $0xbd4000e5 // ldr s5, [x7, #0]
+rows:
+	MOVD R2, R8
+	MOVD R4, R9
+	MOVD R6, R10
+	MOVD R1, R11
+	CMP $4, R11
+	BLT rest2
 
-done12:
-	WORD $0x4e25cc80 // fmla v0.4s, v4.4s, v5.4s
-	ADD R0, R6, R6
-	SUB R4, R7, R7
-	SUBS $1, R8, R8
-	BNE few
-	TBZ $1, R5, single13
-	WORD $0xfd000020 // str d0, [x1, #0]
-	TBZ $0, R5, done14
-	ADD $8, R1, R9
-	WORD $0x4d008120 // st1 { v0.s }[2], [x9]
-	JMP done14
+vectors1:
+	WORD $0x3dc00120 // ldr q0, [x9, #0]
+	WORD $0x3dc00141 // ldr q1, [x10, #0]
+	WORD $0x3dc00102 // ldr q2, [x8, #0]
+	WORD $0x4e21cc02 // fmla v2.4s, v0.4s, v1.4s
+	WORD $0x3d800102 // str q2, [x8, #0]
+	ADD $16, R8, R8
+	ADD $16, R9, R9
+	ADD $16, R10, R10
+	SUB $4, R11, R11
+	CMP $4, R11
+	BGE vectors1
 
-single13:
-	WORD $0xbd000020 // str s0, [x1, #0]
+rest2:
+	CBZ R11, row3
+	TBZ $1, R11, single4
+	WORD $0xfd400120 // ldr d0, [x9, #0]
+	TBZ $0, R11, done5
+	ADD $8, R9, R12
+	WORD $0x4d408180 // ld1 { v0.s }[2], [x12]
+	JMP done5
 
-done14:
+single4:
+	WORD $0xbd400120 // ldr s0, [x9, #0]
 
-done:
+done5:
+	TBZ $1, R11, single6
+	WORD $0xfd400141 // ldr d1, [x10, #0]
+	TBZ $0, R11, done7
+	ADD $8, R10, R12
+	WORD $0x4d408181 // ld1 { v1.s }[2], [x12]
+	JMP done7
+
+single6:
+	WORD $0xbd400141 // ldr s1, [x10, #0]
+
+done7:
+	TBZ $1, R11, single8
+	WORD $0xfd400102 // ldr d2, [x8, #0]
+	TBZ $0, R11, done9
+	ADD $8, R8, R12
+	WORD $0x4d408182 // ld1 { v2.s }[2], [x12]
+	JMP done9
+
+single8:
+	WORD $0xbd400102 // ldr s2, [x8, #0]
+
+done9:
+	WORD $0x4e21cc02 // fmla v2.4s, v0.4s, v1.4s
+	TBZ $1, R11, single10
+	WORD $0xfd000102 // str d2, [x8, #0]
+	TBZ $0, R11, done11
+	ADD $8, R8, R12
+	WORD $0x4d008182 // st1 { v2.s }[2], [x12]
+	JMP done11
+
+single10:
+	WORD $0xbd000102 // str s2, [x8, #0]
+
+done11:
+	ADD R11<<2, R8, R8
+	ADD R11<<2, R9, R9
+	ADD R11<<2, R10, R10
+
+row3:
+	ADD R3, R2, R2
+	ADD R5, R4, R4
+	ADD R7, R6, R6
+	SUBS $1, R0, R0
+	BNE rows
 	RET
