@@ -309,6 +309,7 @@ func TestHeavyBodies(t *testing.T) {
 // TestBodiesDoNotGrow: what is small in JSON and large in memory is refused before it is.
 func TestBodiesDoNotGrow(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
+	nested := strings.Repeat(`{"type":"tool_result","content":[`, 1<<12) + strings.Repeat("]}", 1<<12)
 	var fields strings.Builder
 	for i := range 1 << 19 {
 		fmt.Fprintf(&fields, `"%x":1,`, i)
@@ -332,7 +333,7 @@ func TestBodiesDoNotGrow(t *testing.T) {
 		"Anthropic's blocks": `{"max_tokens":1,"messages":[{"role":"user","content":[` + strings.Repeat(`{},`, 2<<20) +
 			`{}]}]}`,
 		"Anthropic's results": `{"max_tokens":1,"messages":[{"role":"user","content":[` +
-			strings.Repeat(`{"type":"tool_result","content":[`, 1<<12) + strings.Repeat("]}", 1<<12) + `]}]}`,
+			strings.Repeat(nested+",", 15) + nested + `]}]}`,
 		"Anthropic's tools":  `{"max_tokens":1,"messages":[],"tools":[` + strings.Repeat(`{},`, 2<<20) + `{}]}`,
 		"Anthropic's system": `{"max_tokens":1,"system":[` + strings.Repeat(`{},`, 2<<20) + `{}]}`,
 	} {

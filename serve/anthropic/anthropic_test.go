@@ -205,6 +205,7 @@ func TestSampled(t *testing.T) {
 	if want := *chat.Choices[0].Message.Content; *got.Content[0].Text != want {
 		t.Errorf("got %q, want %q", *got.Content[0].Text, want)
 	}
+	s = servetest.NewSite(t, serve.Options{}) // the model of the first reads ahead
 	s.Speak(thinker)
 	for choice, want := range map[string]string{
 		`{"type":"any","disable_parallel_tool_use":true}`: "", `{"type":"tool","name":"stop"}`: "stop",
