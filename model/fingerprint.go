@@ -24,6 +24,9 @@ type identity struct {
 	version uint64 // of all parameters
 	text    string // "" where it has not been computed
 	earlier string // fingerprint of earlier versions for a model of integers
+
+	packed  engine.Precision // for which kernels was found
+	kernels int
 }
 
 // OfIntegers is the prefix of the fingerprint of a model with integer weights. Earlier versions computed one without
@@ -49,10 +52,19 @@ const kernelsOfIntegers = 1
 // Kernels is the version of the arithmetic of m where an earlier one gave other bits, and 0 elsewhere. What was
 // computed by another version does not go on with the bits that m would have computed.
 func (m *Model) Kernels() int {
-	if m.precision >= engine.Int8 && mixer.InIntegers(m.NewState().Mixers...) {
-		return kernelsOfIntegers
+	if m.precision < engine.Int8 {
+		return 0
 	}
-	return 0
+	id := &m.identity
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.packed != m.precision { // a state is large, and whoever saves a session asks
+		id.packed, id.kernels = m.precision, 0
+		if mixer.InIntegers(m.NewState().Mixers...) {
+			id.kernels = kernelsOfIntegers
+		}
+	}
+	return id.kernels
 }
 
 // HasFingerprint reports whether f is the Fingerprint of m in this or an earlier version.

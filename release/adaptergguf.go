@@ -96,10 +96,7 @@ func (x *changedTensor) stacked(alpha float64) [2]lowRankTensor {
 	a, b := make([]float32, n*rank*x.width), make([]float32, n*x.rows*rank)
 	for i, c := range all {
 		copy(a[i*rank*x.width:], c.a)
-		by := 1.
-		if scale := alpha / float64(rank); c.scale != scale {
-			by = c.scale / scale
-		}
+		by := c.scale / (alpha / float64(rank)) // 1 where the scale is that of the file
 		for j, v := range c.b {
 			b[(i*x.rows+j/c.rank)*rank+j%c.rank] = float32(float64(v) * by)
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Products of integers in vectors of 256 bits: 4 rows of x by the two vectors of a step, whose weights are unpacked once
-// for all rows. Their 8 vectors of sums of a group leave no registers for the sums over groups, which are in y. And those
-// in vectors of 512 bits without VNNI: 8 rows of x by the vector of a step.
+// Products of integers in vectors of 256 bits: 4 rows of x by the two vectors of a step, whose weights are unpacked
+// once for all rows. Their 8 vectors of sums of a group leave no registers for the sums over groups, which are in y.
+// And those in vectors of 512 bits without VNNI: 8 rows of x by the vector of a step.
 
 // groupTile is the most rows of x that products of integers take.
 func (s isa) groupTile() int {
@@ -21,8 +21,8 @@ func (s isa) groupTile() int {
 // inMemory tells whether the sums over groups are in y, for want of registers.
 func (p *groupCode) inMemory() bool { return p.lanes == 8 && p.rows > 2 }
 
-// widens tells whether bytes are multiplied as integers of 16 bits: sums of two products of bytes do not fit into those,
-// and VPMADDWD has sums of 32 bits.
+// widens tells whether bytes are multiplied as integers of 16 bits: sums of two products of bytes do not fit into
+// those, and VPMADDWD has sums of 32 bits.
 func (s isa) widens(form groupForm) bool { return form.bits == 8 && s.lanes == 8 && !s.vnni }
 
 // inHalves tells whether bytes are multiplied nibble by nibble: sums of a group of either nibble fit into 16 bits. That

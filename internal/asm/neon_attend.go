@@ -13,8 +13,8 @@ func attendNEON(file *armFile) {
 	}
 }
 
-// sixteen reads 16 elements of a row at p + disp elements as float32 into 4 registers from v on, and bf16 and int8 by way
-// of t and the register after it.
+// sixteen reads 16 elements of a row at p + disp elements as float32 into 4 registers from v on, and bf16 and int8 by
+// way of t and the register after it.
 func (c *neon) sixteen(f rowForm, v vreg, p xreg, disp int, t vreg) {
 	disp <<= f.shift
 	switch f.name {

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// gemmNEON generates the product of a block for arm64, in tiles as gemm does: 6 rows of 4 vectors, 24 accumulators, which
-// leave 6 registers for A and 2 for B, one vector of B after the other. A is read in place: 4 terms of a row at a time,
-// or, where it is transposed, a term of all rows, and multiplied by element.
+// gemmNEON generates the product of a block for arm64, in tiles as gemm does: 6 rows of 4 vectors, 24 accumulators,
+// which leave 6 registers for A and 2 for B, one vector of B after the other. A is read in place: 4 terms of a row at a
+// time, or, where it is transposed, a term of all rows, and multiplied by element.
 func gemmNEON(file *armFile) {
 	c := file.function("gemm", neonISA)
 	g := gemmNeon{neon: c, m: c.arg("m"), aRow: c.arg("a"), rs: c.bytes("rs"), cs: c.bytes("cs"), bs: c.bytes("bs"),

@@ -116,8 +116,8 @@ func (p *groupNeon) each(f func(i, part int)) {
 	}
 }
 
-// record reads the part of the record of row i that follows its integers: element 0 is the factor, 1 where sums begin, 2
-// the sum of the numbers.
+// record reads the part of the record of row i that follows its integers: element 0 is the factor, 1 where sums begin,
+// 2 the sum of the numbers.
 func (p *groupNeon) record(i int) {
 	p.load(whole, p.term(i), p.x[i], p.half*recordBytes+recordScale)
 }

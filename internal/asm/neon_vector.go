@@ -168,8 +168,8 @@ func (p *pointNeon) word32(bits uint32) vreg {
 	return v
 }
 
-// keep loads an argument into a register that the loop leaves alone. Arguments are kept in the same order each time, and
-// before constants.
+// keep loads an argument into a register that the loop leaves alone. Arguments are kept in the same order each time,
+// and before constants.
 func (p *pointNeon) keep(name string) vreg {
 	v := vreg(31 - len(p.fixed))
 	p.fixed = append(p.fixed, v)

@@ -134,7 +134,7 @@ const maxCauchyLanes = 8
 
 // cauchyShape returns the number of lanes of a vector, and how many rows of sums have their accumulators in registers.
 func cauchyShape() (lanes, group int) {
-	if cpu.has(avx512) {
+	if cpu.has(cauchySums8Code) {
 		return maxCauchyLanes, 8
 	}
 	return 4, 2

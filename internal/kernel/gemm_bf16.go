@@ -67,7 +67,7 @@ var roundedPool = sync.Pool{New: func() any { return new(roundedBuffers) }}
 // rounded computes a product of k ≥ 1 terms with rounded operands by a number of workers.
 func (p *Product) rounded(workers int) {
 	switch {
-	case cpu.has(avx512bf16):
+	case cpu.has(gemmPairsCode):
 		p.pairs(workers)
 	case workers == 1:
 		p.roundedTile(0, p.M, 0, p.N)

@@ -51,7 +51,7 @@ var roundedXPool = sync.Pool{New: func() any { return new(roundedX) }}
 // set rounds m rows of k floats.
 func (r *roundedX) set(m, k int, x []float32, ldx int) {
 	r.ld = wordsWidth(2 * k)
-	if cpu.has(avx512bf16) {
+	if cpu.has(roundPackedCode) {
 		r.ld = wordsWidth(k)
 	}
 	if cap(r.x) < m*r.ld {
@@ -75,7 +75,7 @@ func (r *roundedX) shared(m, k int, x []float32, ldx int) {
 
 // rows rounds the rows lo to hi.
 func (r *roundedX) rows(lo, hi, k int, x []float32, ldx int) {
-	if cpu.has(avx512bf16) {
+	if cpu.has(roundPackedCode) {
 		few := max(1, roundWork/k)
 		for i := lo; i < hi; i += few {
 			vecRoundPacked(min(few, hi-i), k, &x[i*ldx], ldx, &r.x[i*r.ld], r.ld)
@@ -110,7 +110,7 @@ func (p *packedProduct) sumsBF16(i, m, j, k int, y *float32, ldy int, bias *floa
 	terms := min(p.blockTerms(), p.k-k)
 	at, step := p.at(j)
 	at += k / 2 * step
-	pairs, first := cpu.has(avx512bf16) && !p.exact, k
+	pairs, first := cpu.has(packedPairsCode) && !p.exact, k
 	if pairs {
 		first = k / 2
 	}

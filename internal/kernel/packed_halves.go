@@ -41,7 +41,7 @@ func (w *Packed) halves(from Matrix, f func(panel, rows int, x []byte)) {
 // narrowHalves rounds x to bfloat16 numbers, the lower byte first.
 func narrowHalves(y []byte, x []float32) {
 	done := 0
-	if cpu.has(avx512) && len(x) >= 16 {
+	if cpu.has(narrowHalvesCode) && len(x) >= 16 {
 		done = len(x) &^ 15
 		for lo := 0; lo < done; lo += callLength {
 			vecNarrowHalves(min(callLength, done-lo), &halvesOf(y)[lo], &x[lo])

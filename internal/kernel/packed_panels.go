@@ -1,7 +1,7 @@
 package kernel
 
 // canShorten reports whether the short form can be multiplied as fast as memory delivers it.
-func canShorten() bool { return cpu.has(avx512) }
+func canShorten() bool { return cpu.has(shortenCode) }
 
 // packedRows is the number of rows of x that a product of packed weights keeps in registers.
 func (l level) packedRows() int {

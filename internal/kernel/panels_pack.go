@@ -15,7 +15,7 @@ func (p *Product) terms() int {
 
 // panelFloats is the size of B in panels, 0 where a product reads it in place.
 func (p *Product) panelFloats() int {
-	if !cpu.has(gemmCode) || p.bf16 && !cpu.has(avx512bf16) || p.Op == NN && !p.bf16 {
+	if !cpu.has(gemmCode) || p.bf16 && !cpu.has(gemmPairsCode) || p.Op == NN && !p.bf16 {
 		return 0
 	}
 	size := p.K / p.terms() * p.blockFloats(p.N, p.terms())

@@ -133,7 +133,7 @@ func (m *Model) readNext(ctx context.Context, c conversation) error {
 // nextBegins returns the common start of all prompts with one more message: the common prefix of two of them.
 func (m *Model) nextBegins(ctx context.Context, in template.Input) ([]int32, error) {
 	next := func(text string) ([]int32, error) {
-		text, err := m.Render(ctx, "messages", WithMessage(in, UserRole, text))
+		text, err := m.Render(ctx, "messages", WithMessage(in, template.Text(UserRole, text)))
 		if err != nil {
 			return nil, err
 		}

@@ -25,7 +25,7 @@ func (m *Model) Render(ctx context.Context, param string, in template.Input) (st
 }
 
 // WithMessage returns the input of a template with one more message.
-func WithMessage(in template.Input, role, text string) template.Input {
-	in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], template.Text(role, text))
+func WithMessage(in template.Input, m template.Message) template.Input {
+	in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m)
 	return in
 }

@@ -55,33 +55,14 @@ func (d *Dialog) setForm(m *host.Model) error {
 }
 
 // said is a message of the model with calls, which are text where the template does not write them.
-func (d *Dialog) said(s *chat.Settings, text, thought string, calls []chat.Call) (m template.Message, err error) {
-	type function struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	type call struct {
-		ID       string   `json:"id"`
-		Type     string   `json:"type"`
-		Function function `json:"function"`
-	}
-	var all []ToolCall
-	var fields []call
+func (d *Dialog) said(s *chat.Settings, text, thought string, calls []chat.Call) (template.Message, error) {
+	draft := Draft{Role: host.AssistantRole, Content: text, Reasoning: thought}
 	for _, c := range calls {
-		all = append(all, ToolCall{ID: c.ID, Function: FunctionCall{c.Name, c.Arguments}})
-		fields = append(fields, call{c.ID, "function", function{c.Name, json.RawMessage(c.Arguments)}})
+		draft.Calls = append(draft.Calls, ToolCall{ID: c.ID, Function: FunctionCall{c.Name, c.Arguments}})
 	}
 	if !writesCalls.MatchString(s.Source) {
-		text, fields = text+d.Calls.text(all), nil
+		draft.Content, draft.Calls = text+d.Calls.text(draft.Calls), nil
 	}
-	data, err := json.Marshal(struct {
-		Role      string `json:"role"`
-		Content   string `json:"content"`
-		Reasoning string `json:"reasoning_content,omitempty"`
-		Calls     []call `json:"tool_calls,omitempty"`
-	}{host.AssistantRole, text, thought, fields})
-	if err == nil {
-		err = m.UnmarshalJSON(data)
-	}
-	return m, err
+	m, err := draft.Message()
+	return m.Message, err
 }

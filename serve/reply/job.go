@@ -219,8 +219,6 @@ func (w *Job) ReadAhead(dialog *Dialog, reasoning bool) func(i, j int, d Result)
 		if err != nil {
 			return // not reached: it consists of texts
 		}
-		in := dialog.Input
-		in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m.Message)
-		w.Model.ReadAhead(w.Client, w.Call.Scope, in)
+		w.Model.ReadAhead(w.Client, w.Call.Scope, host.WithMessage(dialog.Input, m.Message))
 	}
 }
