@@ -179,8 +179,9 @@ func (c asm) tileSums() {
 	c.function("tileSums",
 		"func(m, steps, k int, x, w *uint8, factor, y *float32, ldy int, add bool)",
 		"sets y[i·ldy + j] = factor[i]·Σ_t (128·x[128i + t] + x[128i + 64 + t])·V[t,j] for i < m, at most 6 in "+
-			"vectors of 512 bits and 2 in those of 256, j < k, a positive multiple of 16, and t < 4·steps, at most 64, or "+
-			"adds that to y. The inner sum is exact, and everything else rounded to float32. x is 127 at most, and V in w as tileValues "+
+			"vectors of 512 bits and 2 in those of 256, j < k, a positive multiple of 16, and t < 4·steps, at most 64, "+
+			"or adds that to y. The inner sum is exact, and everything else rounded to float32. x is 127 at most, and V "+
+			"in w as tileValues "+
 			"stores it.")
 	c.forRows(c.tileRows(false), func(rows int) {
 		p := tileCode{packedCode{asm: c, rows: rows}, 4, false}
@@ -391,7 +392,8 @@ func (c vector) tileWeights() {
 	c.function("tileWeights", "func(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)",
 		"rounds w[i,t] = p[i·ldp + t]·scale[t], which are not negative, for i < m, at least 1, and t < 64, to integers: "+
 			"w·(16383/top) to the nearest, the even one of two, where top is the largest w[i,t]. It writes their upper 7 "+
-			"bits to to[128i + t], the lower 7 to to[128i + 64 + t], and top/16383 to factor[i]. If 16383/top is not finite, integers "+
+			"bits to to[128i + t], the lower 7 to to[128i + 64 + t], and top/16383 to factor[i]. If 16383/top is not "+
+			"finite, integers "+
 			"and factor are 0; if a number is not, integers are 0 and the factor is NaN.")
 	m, x, ldp, scale, to, factor := c.arg("m"), c.arg("p"), c.bytes("ldp"), c.arg("scale"), c.arg("to"), c.arg("factor")
 	vecs := tileKeys / c.lanes
