@@ -116,23 +116,43 @@ func TestBatchGradients(t *testing.T) {
 	}
 }
 
-// TestFrozenParameters: a frozen parameter gets no gradient; the gradients of the others do not change.
+// TestFrozenParameters: a frozen parameter gets no gradient; the gradients of the others do not change. The n-th
+// parameters of all layers are frozen at a time.
 func TestFrozenParameters(t *testing.T) {
 	m := hybrid(t, every())
 	ids := text(5, 60)
 	want := run(m, ids, 2, []int{30}).grads
-	m.Params("", func(frozen string, p *nn.Param) {
-		defer p.SetNeedsGrad(p.NeedsGrad())
-		p.SetNeedsGrad(false)
+	var ranks []map[string]*nn.Param
+	seen := map[string]int{}
+	m.Params("", func(name string, p *nn.Param) {
+		layer, _, _ := strings.Cut(strings.TrimPrefix(name, "backbone.layers."), ".")
+		if n := seen[layer]; n == len(ranks) {
+			ranks = append(ranks, map[string]*nn.Param{})
+		}
+		ranks[seen[layer]][name] = p
+		seen[layer]++
+	})
+	if len(ranks) < 10 || len(ranks[0]) < len(m.Blocks) {
+		t.Fatalf("found %d ranks of parameters, %d in the first, of %d layers", len(ranks), len(ranks[0]), len(m.Blocks))
+	}
+	for n, frozen := range ranks {
+		was := map[string]bool{}
+		for name, p := range frozen {
+			was[name] = p.NeedsGrad()
+			p.SetNeedsGrad(false)
+		}
 		for name, g := range run(m, ids, 2, []int{30}).grads {
-			switch {
-			case name == frozen && g != nil:
+			switch _, still := frozen[name]; {
+			case still && g != nil:
 				t.Errorf("%s is frozen and has a gradient", name)
-			case name != frozen && !slices.Equal(g, want[name]):
-				t.Errorf("with %s frozen, %s has another gradient", frozen, name)
+			case !still && !slices.Equal(g, want[name]):
+				t.Errorf("with the parameters %d of all layers frozen, %s has another gradient", n, name)
 			}
 		}
-	})
+		for name, p := range frozen {
+			p.SetNeedsGrad(was[name])
+		}
+	}
 }
 
 // TestStepMemory: for any number and length of sequences, a training step allocates the same few objects, and a second

@@ -179,6 +179,9 @@ func TestUnreadStreams(t *testing.T) {
 	v := newVictim(t, serve.Options{
 		MaxUnread: 128 << 10, WriteTimeout: 2 * time.Second, MaxTokens: 1 << 30, Concurrent: 64,
 	}, true)
+	// The clients have little room of their own.
+	v.client.CloseIdleConnections()
+	v.client.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
 	var bodies []io.Closer
 	for range 8 {
 		a, err := v.client.Post(v.url+"/v1/completions", "application/json",
