@@ -41,7 +41,7 @@ func hardWeights(rng *rand.Rand, n int) []float32 {
 func TestShortFormLosesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	kept := map[bool]int{}
-	for range 300 {
+	for range 100 {
 		n, k := 1+rng.IntN(150), 16*(1+rng.IntN(60))
 		c := newPackedCase(rng, 1+rng.IntN(19), n, k)
 		if rng.IntN(2) == 0 {
