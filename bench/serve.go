@@ -34,6 +34,10 @@ import (
 //   - choices: questions of a context with 4 endings, scored as evaluation harnesses do, and by a server that keeps
 //     nothing and reads the context with each ending; measured in turn, by the clock and by the CPU time, which other
 //     processes disturb less.
+//   - agents: transcripts of coding agents, with calls, edits, branches and another date. mismatches counts the replies
+//     that differ in a bit of a log-probability from those of a server that reads everything from the start; tokens
+//     counts those of all prompts and replies. cached_share is how much of the prompts was cached, new_share how much
+//     nobody had sent or been sent before, and read_again the tokens a request that were read though they had.
 //   - streams: open streams of a small model. kb_each is the memory of each in the process, client included; left_mb is
 //     the memory still in use after all are closed.
 //
@@ -46,8 +50,11 @@ func serveCases(args []string, shrink int) ([]Case, error) {
 		"pauses":  func(v served) []Case { return []Case{v.pauses(8192/shrink, 64)} },
 		"turn":    func(v served) []Case { return []Case{v.turn(30000 / shrink)} },
 		"choices": func(v served) []Case { return []Case{v.choices(512/shrink, 16)} },
+		"agents": func(v served) []Case {
+			return []Case{v.agents(transcripts{agents: max(2, 16/shrink), requests: max(8, 24/shrink)})}
+		},
 	}
-	order := []string{"clients", "pauses", "turn", "choices", "streams"}
+	order := []string{"clients", "pauses", "turn", "choices", "agents", "streams"}
 	models, chosen := servedModels(args, shrink)
 	for _, what := range chosen {
 		if !slices.Contains(order, what) {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -13,6 +14,7 @@ func TestServe(t *testing.T) {
 		"pauses":  "prompt p50_ms p99_ms p99_over_p50 prompts",
 		"turn":    "first_ms turn_ms slowest_turn_ms response_ms turn_read response_read",
 		"choices": "context ending questions_per_s rereading_questions_per_s times_faster times_less_cpu",
+		"agents":  "requests tokens mismatches cached_share new_share read_again times_less_cpu",
 		"streams": "kb_each left_mb",
 	}
 	cases, err := Cases("serve", nil, "", 32)
@@ -28,7 +30,8 @@ func TestServe(t *testing.T) {
 		var got []string
 		for _, f := range row {
 			got = append(got, f.Name)
-			signed := strings.HasSuffix(f.Name, "_share") || f.Name == "left_mb"
+			signed := strings.HasSuffix(f.Name, "_share") || f.Name == "left_mb" || f.Name == "mismatches" ||
+				f.Name == "read_again"
 			if x, ok := f.Value.(float64); ok && !(x > 0) && !signed {
 				t.Errorf("%v: %s is not positive", row, f.Name)
 			}
@@ -36,6 +39,9 @@ func TestServe(t *testing.T) {
 		want := "peer bench measure model precision n " + fields[what.(string)] + " threads cpu wall_over_cpu"
 		if strings.Join(got, " ") != want {
 			t.Errorf("found the fields\n%q, want\n%q", strings.Join(got, " "), want)
+		}
+		if x, ok := row.Number("mismatches"); ok && x != 0 {
+			t.Errorf("%v: replies depend on what is cached", row)
 		}
 		if left, ok := row.Number("left_mb"); ok && left > 20 {
 			t.Errorf("%v: streams leave %v MB", row, left)
@@ -58,5 +64,24 @@ func TestServeChosen(t *testing.T) {
 	_, err = Cases("serve", []string{"turns"}, "", 32)
 	if err == nil || !strings.Contains(err.Error(), `found "turns"`) {
 		t.Errorf("found the error %v", err)
+	}
+}
+
+// TestAgentAnswers: a bit of a log-probability, another text and another end are seen; another id of a call is not.
+func TestAgentAnswers(t *testing.T) {
+	const whole = `{"choices":[{"message":{"role":"assistant","content":"a","tool_calls":[{"id":"1","type":"function"}]},` +
+		`"logprobs":{"content":[{"logprob":-0.5}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":3}}`
+	answer := func(from, to string) (a agentAnswer) {
+		if err := json.Unmarshal([]byte(strings.Replace(whole, from, to, 1)), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	want := answer("", "")
+	for text, same := range map[string]bool{`"id":"1"`: true, `"a"`: false, "-0.5": false, "stop": false, ":3": false} {
+		to := map[string]string{`"id":"1"`: `"id":"2"`, `"a"`: `"b"`, "-0.5": "-0.5000001", "stop": "length", ":3": ":4"}[text]
+		if got := answer(text, to); got.same(want) != same {
+			t.Errorf("%s in place of %s: the same is %v", to, text, !same)
+		}
 	}
 }

@@ -37,14 +37,20 @@ type site struct {
 // plainChat concatenates messages unchanged, so that texts of ids tokenize to the same ids.
 const plainChat = `{% for m in messages %}{{ m.content }}{% endfor %}`
 
-// newSite starts to serve a model, with a prompt cache of memory bytes; 0 for none.
+// newSite starts to serve a model of ids, with a prompt cache of memory bytes; 0 for none.
 func newSite(ctx context.Context, m *model.Model, memory int64) (*site, error) {
+	return newChatSite(ctx, m, memory, tokenizer.IDs(m.Config.VocabSize), plainChat)
+}
+
+// newChatSite is newSite with a tokenizer and a chat template.
+func newChatSite(ctx context.Context, m *model.Model, memory int64, tok tokenizer.Tokenizer, source string) (*site,
+	error) {
 	scheduler := session.NewScheduler(m, session.SchedulerOptions{Waiting: 1 << 20})
-	o := host.ModelOptions{Name: "m", Net: m, Tokenizer: tokenizer.IDs(m.Config.VocabSize), Runner: scheduler}
+	o := host.ModelOptions{Name: "m", Net: m, Tokenizer: tok, Runner: scheduler}
 	s := &site{net: m, scheduler: scheduler}
 	var err error
-	o.Settings = &chat.Settings{}
-	if o.Settings.Template, err = template.Parse(plainChat); err == nil && memory > 0 {
+	o.Settings = &chat.Settings{Source: source}
+	if o.Settings.Template, err = template.Parse(source); err == nil && memory > 0 {
 		o.Texts, err = store.New(ctx, store.Options{
 			Model: m, Identity: session.Identify(m, o.Tokenizer), Memory: memory,
 		})

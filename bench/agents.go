@@ -1,0 +1,357 @@
+package bench
+
+import (
+	"context"
+	_ "embed" // the agents' chat template
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/chat/template"
+	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// agentChat is a template of the form that Qwen3 has: ChatML, with calls and results in tags.
+//
+//go:embed agent.jinja
+var agentChat string
+
+// transcripts are conversations of coding agents as they happen: a system prompt that ends with the date, tools, calls
+// that the server writes under a grammar, results of some lines of code, replies. Now and then a user edits an earlier
+// message and goes on from there, two requests branch from one conversation and run at once, and the date changes.
+type transcripts struct {
+	agents, requests int // how many there are, and how many requests each has
+}
+
+// agentTools are the functions of an agent. Their arguments are of lists, so that random weights end them, too.
+var agentTools = json.RawMessage(`[
+{"type":"function","function":{"name":"read_file","description":"Reads lines of a file.","parameters":{"type":"object",
+"properties":{"path":{"enum":["main.go","row.go","row_test.go","README.md"]},"line":{"type":"integer","minimum":1,
+"maximum":999}},"required":["path","line"],"additionalProperties":false}}},
+{"type":"function","function":{"name":"run_tests","description":"Runs the tests of a package.","parameters":{"type":
+"object","properties":{"package":{"enum":["./...","./row","./cmd"]},"race":{"type":"boolean"}},"required":["package"],
+"additionalProperties":false}}}]`)
+
+// exchange is a request of an agent and the answer to it.
+type exchange struct {
+	body   map[string]any
+	new    int // tokens of the prompt that nobody had sent, nor the server written, before
+	answer agentAnswer
+}
+
+// agentAnswer is what has to be the same with and without a cache.
+type agentAnswer struct {
+	Choices []struct {
+		Message  json.RawMessage `json:"message"`
+		Logprobs json.RawMessage `json:"logprobs"`
+		Finish   string          `json:"finish_reason"`
+	} `json:"choices"`
+	Usage struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Details    struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+}
+
+// agents measures transcripts on a server with a prompt cache, then sends every request again to a server without one.
+func (v served) agents(of transcripts) Case {
+	return Case{ID: v.id("agents", of.agents), prepare: func(ctx context.Context) (trial, error) {
+		tok := tokenizer.GPT2()
+		net, err := packed(func() (*model.Model, error) {
+			m, err := v.build()
+			if err != nil {
+				return nil, err
+			}
+			c := m.Config
+			c.VocabSize = tok.VocabSize()
+			return initialized(c)
+		}, engine.Int8)
+		if err != nil {
+			return trial{}, err
+		}
+		cached, err := newChatSite(ctx, net, 4<<30, tok, agentChat)
+		if err != nil {
+			return trial{}, err
+		}
+		fresh, err := newChatSite(ctx, net, 0, tok, agentChat)
+		if err != nil {
+			cached.close()
+			return trial{}, err
+		}
+		var all [][]*exchange
+		known := &knownChats{tok: tok, prefixes: map[string]bool{}}
+		known.template, err = template.Parse(agentChat)
+		first := func() error {
+			all = make([][]*exchange, of.agents)
+			return inParallel(of.agents, func(i int) (err error) {
+				a := agent{site: cached, rng: rand.New(rand.NewPCG(5, uint64(i))), known: known}
+				all[i], err = a.run(ctx, of.requests)
+				return err
+			})
+		}
+		mismatches := 0.0
+		again := func() error {
+			for _, x := range slices.Concat(all...) {
+				got, err := fresh.ask(ctx, x.body)
+				if err != nil {
+					return err
+				}
+				if !got.same(x.answer) {
+					mismatches++
+				}
+			}
+			return nil
+		}
+		return trial{
+			long: true, runs: []func() error{first, again}, close: func() { cached.close(); fresh.close() },
+			fields: func(t []Timing) Row {
+				var requests, prompts, hits, fresh, written float64
+				for _, x := range slices.Concat(all...) {
+					requests++
+					prompts += float64(x.answer.Usage.Prompt)
+					hits += float64(x.answer.Usage.Details.Cached)
+					written += float64(x.answer.Usage.Completion)
+					fresh += float64(x.new)
+				}
+				return Row{{"requests", requests}, {"tokens", prompts + written}, {"mismatches", mismatches},
+					{"cached_share", rounded(hits / prompts)}, {"new_share", rounded(fresh / prompts)},
+					{"read_again", rounded((prompts - hits - fresh) / requests)},
+					{"times_less_cpu", rounded(t[1].CPU / t[0].CPU)}}
+			},
+		}, err
+	}}
+}
+
+// same reports whether message, log-probabilities and end are the same. The calls' ids are drawn anew.
+func (a agentAnswer) same(b agentAnswer) bool {
+	if len(a.Choices) != 1 || len(b.Choices) != 1 || a.Usage.Prompt != b.Usage.Prompt {
+		return false
+	}
+	x, y := a.Choices[0], b.Choices[0]
+	return x.Finish == y.Finish && string(x.Logprobs) == string(y.Logprobs) &&
+		string(withoutIDs(x.Message)) == string(withoutIDs(y.Message))
+}
+
+// withoutIDs returns a message without the ids of its calls.
+func withoutIDs(message json.RawMessage) json.RawMessage {
+	var m map[string]any
+	if err := json.Unmarshal(message, &m); err != nil {
+		return message
+	}
+	calls, _ := m["tool_calls"].([]any)
+	for _, c := range calls {
+		if c, ok := c.(map[string]any); ok {
+			delete(c, "id")
+		}
+	}
+	out, err := json.Marshal(m)
+	if err != nil {
+		return message
+	}
+	return out
+}
+
+// ask sends a request for a chat.
+func (s *site) ask(ctx context.Context, body map[string]any) (answer agentAnswer, err error) {
+	a, err := s.post(ctx, "/v1/chat/completions", body)
+	if err != nil {
+		return answer, err
+	}
+	data, err := io.ReadAll(a.Body)
+	if err = errors.Join(err, a.Body.Close()); err == nil {
+		err = json.Unmarshal(data, &answer)
+	}
+	if err == nil && len(answer.Choices) != 1 {
+		err = fmt.Errorf("found %.200q, want one reply", data)
+	}
+	return answer, err
+}
+
+// agent is one conversation.
+type agent struct {
+	site     *site
+	rng      *rand.Rand
+	known    *knownChats
+	day      int
+	messages []json.RawMessage
+}
+
+// run sends requests and returns them with their answers.
+func (a *agent) run(ctx context.Context, requests int) (all []*exchange, err error) {
+	a.day = 1 + a.rng.IntN(2)
+	a.messages = []json.RawMessage{a.system(), a.user()}
+	for len(all) < requests {
+		switch n := len(a.messages); {
+		case n > 5 && a.rng.IntN(8) == 0: // an earlier message is edited
+			at := 1 + a.rng.IntN(n-1)
+			for role(a.messages[at]) != "user" {
+				at--
+			}
+			a.messages = append(a.messages[:at:at], a.user())
+		case a.rng.IntN(24) == 0:
+			a.day++
+			a.messages = append([]json.RawMessage{a.system()}, a.messages[1:]...)
+		}
+		branches := [][]json.RawMessage{a.messages}
+		if a.rng.IntN(8) == 0 { // somebody else goes on from the same conversation
+			branches = append(branches, append(slices.Clone(a.messages[:len(a.messages)-1]), a.user()))
+		}
+		calls := a.rng.IntN(2) == 0
+		asked := make([]*exchange, len(branches))
+		for i, messages := range branches {
+			asked[i] = &exchange{body: a.body(messages, calls)}
+			if asked[i].new, err = a.known.missing(ctx, messages); err != nil {
+				return all, err
+			}
+		}
+		if err = inParallel(len(asked), func(i int) (err error) {
+			asked[i].answer, err = a.site.ask(ctx, asked[i].body)
+			return err
+		}); err != nil {
+			return all, err
+		}
+		all = append(all, asked...)
+		for i, x := range asked {
+			a.known.add(append(slices.Clone(branches[i]), x.answer.Choices[0].Message))
+		}
+		a.messages = append(slices.Clone(a.messages), asked[0].answer.Choices[0].Message)
+		a.messages = append(a.messages, a.next(asked[0].answer)...)
+	}
+	return all, nil
+}
+
+// body returns a request to continue messages by a call, or by text.
+func (a *agent) body(messages []json.RawMessage, call bool) map[string]any {
+	choice := "auto" // with "none" the template would not show the tools, and all that follows would be another text
+	if call {
+		choice = "required"
+	}
+	return map[string]any{"messages": messages, "tools": agentTools, "tool_choice": choice, "seed": a.rng.IntN(1 << 30),
+		"max_completion_tokens": 48, "temperature": 1, "logprobs": true, "top_logprobs": 3}
+}
+
+// next returns the messages that follow a reply: the results of its calls, or what the user says.
+func (a *agent) next(answer agentAnswer) (messages []json.RawMessage) {
+	var m struct {
+		Calls []struct{ ID string } `json:"tool_calls"`
+	}
+	if err := json.Unmarshal(answer.Choices[0].Message, &m); err != nil || len(m.Calls) == 0 {
+		return []json.RawMessage{a.user()}
+	}
+	for _, c := range m.Calls {
+		messages = append(messages, encoded(map[string]string{"role": "tool", "tool_call_id": c.ID,
+			"content": a.lines(10 + a.rng.IntN(30))}))
+	}
+	return messages
+}
+
+func (a *agent) system() json.RawMessage {
+	return encoded(map[string]string{"role": "system", "content": "You are a careful engineer. You read code, run tests, " +
+		"and change one thing at a time.\n" + code + fmt.Sprintf("\nToday is 2026-11-%02d.", a.day)})
+}
+
+func (a *agent) user() json.RawMessage {
+	return encoded(map[string]string{"role": "user", "content": fmt.Sprintf("Case %d: this fails.\n%s", a.rng.IntN(1e6),
+		a.lines(1+a.rng.IntN(6)))})
+}
+
+// lines returns lines of code, numbered as tools do.
+func (a *agent) lines(n int) string {
+	var b strings.Builder
+	all := strings.Split(strings.TrimSpace(code), "\n")
+	for range n {
+		fmt.Fprintf(&b, "%5d\t%s\n", a.rng.IntN(1000), all[a.rng.IntN(len(all))])
+	}
+	return b.String()
+}
+
+// encoded is the JSON of a message.
+func encoded(m map[string]string) json.RawMessage {
+	data, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // a map of strings
+	}
+	return data
+}
+
+// role is that of a message.
+func role(message json.RawMessage) string {
+	var m struct{ Role string }
+	if err := json.Unmarshal(message, &m); err != nil {
+		return ""
+	}
+	return m.Role
+}
+
+// knownChats are the beginnings of conversations that a server has read or written.
+type knownChats struct {
+	lock     sync.Mutex
+	prefixes map[string]bool
+	template *template.Template
+	tok      tokenizer.Tokenizer
+}
+
+// add adds a conversation and all its beginnings.
+func (k *knownChats) add(messages []json.RawMessage) {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	for n := range messages {
+		k.prefixes[joined(messages[:n+1])] = true
+	}
+}
+
+// missing returns how many tokens of a request come after the longest known beginning.
+func (k *knownChats) missing(ctx context.Context, messages []json.RawMessage) (int, error) {
+	k.lock.Lock()
+	n := len(messages)
+	for n > 0 && !k.prefixes[joined(messages[:n])] {
+		n--
+	}
+	k.lock.Unlock()
+	all, err := k.tokens(ctx, messages, true)
+	if err != nil || n == 0 {
+		return all, err
+	}
+	before, err := k.tokens(ctx, messages[:n], false)
+	return all - before, err
+}
+
+// tokens counts the tokens of a conversation.
+func (k *knownChats) tokens(ctx context.Context, messages []json.RawMessage, reply bool) (int, error) {
+	in := template.Input{AddGenerationPrompt: reply}
+	if err := json.Unmarshal(agentTools, &in.Tools); err != nil {
+		return 0, err
+	}
+	for _, data := range messages {
+		var m template.Message
+		if err := m.UnmarshalJSON(data); err != nil {
+			return 0, err
+		}
+		in.Messages = append(in.Messages, m)
+	}
+	text, err := k.template.Render(ctx, in)
+	if err != nil {
+		return 0, err
+	}
+	ids, err := k.tok.Encode(nil, []byte(text))
+	return len(ids), err
+}
+
+// joined is a key of messages.
+func joined(messages []json.RawMessage) string {
+	var b strings.Builder
+	for _, m := range messages {
+		b.Write(m)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
