@@ -8,7 +8,7 @@ import (
 // state is a state of the automaton.
 type state struct {
 	kind        kind
-	low, high   byte  // of isByte
+	low, high   byte  // of isByte; low of isCall may be ofClass
 	next, other int32 // other is the second way of isSplit, and what isCall calls
 }
 
@@ -20,6 +20,9 @@ const (
 	isSplit              // continues at next and at other
 	isCall               // continues at other, and when that returns at next
 )
+
+// ofClass is what a call of the states of one character has as low.
+const ofClass = 1
 
 // final is the state that returns.
 const final int32 = 0
