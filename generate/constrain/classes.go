@@ -17,10 +17,7 @@ func (b *builder) char(ranges []rune, spelled spelling, next int32) int32 {
 		entry = b.class(ranges, spelled)
 		b.classes[string(key)] = entry
 	}
-	if next == final {
-		return entry
-	}
-	return b.add(state{kind: isCall, low: ofClass, next: next, other: entry})
+	return b.callShort(entry, next)
 }
 
 // class takes one character of some ranges and returns. In JSON a character that must be escaped has one spelling, the

@@ -26,6 +26,7 @@ type rule struct {
 	called  int        // and where it is called first
 	ways    [][]symbol // alternatives, each a sequence
 	entry   int32      // its first state, 0 where it has none
+	most    int        // characters that it takes, 0 where they are not counted yet
 	empty   bool       // it takes the empty text
 	group   bool       // in parentheses, or repeated twice
 	begun   bool       // its beginnings are being followed

@@ -156,5 +156,36 @@ func (w *rulesWriter) one(it *symbol, next int32) int32 {
 	case it.least == 1 && it.most == 1 && it.rule.group:
 		return w.ways(it.rule.ways, next)
 	}
+	const short = 16 // bytes, about
+	if it.rule.length() <= short {
+		return w.b.callShort(w.entry(it.rule), next)
+	}
 	return w.b.call(w.entry(it.rule), next)
+}
+
+// length is how many characters a rule takes at most, unlimited also where that is not followed.
+func (r *rule) length() int {
+	if r.most == 0 {
+		r.most = unlimited // while it is followed: where it calls itself
+		longest := 0
+		for _, way := range r.ways {
+			sum := 0
+			for _, it := range way {
+				n := len(it.text)
+				if it.rule != nil {
+					n = it.rule.length()
+				} else if it.ranges != nil {
+					n = 1
+				}
+				if n > 0 && it.most > 0 && n >= unlimited/it.most {
+					sum = unlimited
+				} else {
+					sum += min(n*it.most, unlimited-sum)
+				}
+			}
+			longest = max(longest, sum)
+		}
+		r.most = max(longest, 1)
+	}
+	return r.most
 }

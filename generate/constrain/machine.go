@@ -34,7 +34,7 @@ type machine struct {
 // frame is a place to return to. Those of a stack are linked; 0 is the bottom.
 type frame struct {
 	next, below, depth int32
-	class              bool // only a character is taken above it
+	short              bool // only some bytes are taken above it
 }
 
 // item is a state that takes a byte, and the frame on top of its stack.
@@ -135,7 +135,7 @@ func (m *machine) close() *config {
 			m.push(s.next, at.frame)
 			m.push(s.other, at.frame)
 		case isCall:
-			m.push(s.other, m.frame(frame{s.next, at.frame, m.frames[at.frame].depth + 1, s.low == ofClass}))
+			m.push(s.other, m.frame(frame{s.next, at.frame, m.frames[at.frame].depth + 1, s.low == short}))
 		}
 	}
 	if len(m.items) == 0 && !ends {

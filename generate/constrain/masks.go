@@ -36,7 +36,7 @@ func (m *machine) ambiguous() error {
 }
 
 // mostPlaces is how many places are looked at one by one.
-const mostPlaces = 4
+const mostPlaces = 8
 
 // byPlaces is mask by the places in the rules where the text may be, nil where there are too many, or a rule would call
 // others too deep.
@@ -96,12 +96,23 @@ func (m *machine) bases(items []item) (all []int32) {
 	return all
 }
 
-// base is the frame below that of a character.
+// base is the first frame from one on above which there may be more than some bytes.
 func (m *machine) base(frame int32) int32 {
-	if f := &m.frames[frame]; f.class {
-		return f.below
+	for m.frames[frame].short {
+		frame = m.frames[frame].below
 	}
 	return frame
+}
+
+// onBottom is a frame like one that stands on a base, with the bottom in place of the base.
+func (m *machine) onBottom(at, base int32) int32 {
+	if at == base {
+		return 0
+	}
+	f := m.frames[at]
+	f.below = m.onBottom(f.below, base)
+	f.depth = m.frames[f.below].depth + 1
+	return m.frame(f)
 }
 
 // place is the configuration of the items that stand on a base, as if that was the bottom.
@@ -112,11 +123,7 @@ func (m *machine) place(items []item, base int32) *config {
 		if m.base(at.frame) != base {
 			continue
 		}
-		if at.frame == base {
-			at.frame = 0
-		} else {
-			at.frame = m.frame(frame{m.frames[at.frame].next, 0, 1, true})
-		}
+		at.frame = m.onBottom(at.frame, base)
 		m.items = append(m.items, at)
 		peak = max(peak, m.frames[at.frame].depth+m.need[at.state])
 	}
