@@ -9,9 +9,10 @@ import (
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// constraintFlags limit a continuation.
+// constraintFlags limit a continuation or a reply.
 type constraintFlags struct {
 	schema, regex, grammar string
 	choices                []string
@@ -27,8 +28,8 @@ func (f *constraintFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("json-schema", "regex", "grammar", "choices")
 }
 
-// apply sets the constraint of options for a model.
-func (f *constraintFlags) apply(m *hippo.Model, o *hippo.Options) error {
+// apply sets the constraint of options for a tokenizer, some of whose tokens end a text.
+func (f *constraintFlags) apply(tok tokenizer.Tokenizer, ends []int32, o *hippo.Options) error {
 	const most = 1 << 20 // bytes of a file
 	var g *constrain.Grammar
 	var err error
@@ -61,10 +62,11 @@ func (f *constraintFlags) apply(m *hippo.Model, o *hippo.Options) error {
 		err = errors.New("found --ignore_end beside it, want one of the two")
 	}
 	if err == nil {
-		o.Constraint, err = constrain.New(g, m.Tokenizer(), constrain.NewVocabulary(m.Tokenizer(), m.EndIDs()))
+		o.Constraint, err = constrain.New(g, tok, constrain.NewVocabulary(tok, ends))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	go o.Constraint.Ahead() // while the prompt is read
 	return nil
 }
