@@ -198,6 +198,9 @@ func (m *Model) NumParams() int { return m.net.NumParams() }
 //	StopIDs           []int32  // the same, even with IgnoreEnd
 //	MinTokens         int      // tokens of a continuation before which nothing ends it
 //	Constraint        *constrain.Constraint // what may be written, such as the JSON of a schema; nil for all
+//	BadWords          *constrain.Words // what no tokens may spell; nil for nothing
+//	AllowedIDs        []int32  // the only tokens that may be drawn; nil for all
+//	IncludeStop       bool     // the text that ends a continuation is part of it
 //	Temperature       float64  // 0 always takes the most probable token, 1 follows the model, more is more varied
 //	TopK              int      // choose among this many of the most probable tokens; 0 for all
 //	TopP              float64  // choose among the most probable that together have this probability; 0 or 1 for all
@@ -207,6 +210,7 @@ func (m *Model) NumParams() int { return m.net.NumParams() }
 //	FrequencyPenalty  float64  // lowers a token by this for each time it was drawn; 0 for no effect
 //	PresencePenalty   float64  // lowers a token that was drawn by this, once; 0 for no effect
 //	LogitBias         map[int32]float32 // is added to the logits of tokens
+//	DRY               sample.DRY // lowers tokens that would repeat a sequence
 //	Seed              uint64   // of the random numbers: the same seed, the same text
 //	Draft             generate.Drafts // guesses what follows, to write the same text faster: see Model.Draft
 type Options = generate.Options

@@ -28,6 +28,12 @@ type Options struct {
 	// Constraint, unless it is nil, says what may be written. A text then ends where it says so, by a token that ends
 	// texts or, where nothing may follow, without one.
 	Constraint *constrain.Constraint `json:"-"`
+	// BadWords, unless it is nil, are texts that no tokens may spell.
+	BadWords *constrain.Words `json:"-"`
+	// AllowedIDs, unless there are none, are the only tokens that may be drawn, those that end a text among them.
+	AllowedIDs []int32 `json:"-"`
+	// IncludeStop makes the stop string that ends a text a part of it.
+	IncludeStop bool `json:"-"`
 	// Draft, unless it is nil, makes a Drafter for each text: NGrams, or what ModelDrafts returns. It makes a text that
 	// can be guessed faster, and changes nothing else. Texts that are written together are not guessed.
 	Draft Drafts `json:"-"`

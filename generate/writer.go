@@ -20,10 +20,11 @@ type Writer struct {
 	decoder *tokenizer.StreamDecoder
 	stop    *sample.StopMatcher
 	history []int32
-	ends    []int32         // tokens that end a text
-	fresh   []int32         // drawn since the last piece
-	text    *constrain.Text // what may follow; nil where all may
-	masked  []float32       // the logits of that
+	ends    []int32             // tokens that end a text
+	fresh   []int32             // drawn since the last piece
+	text    *constrain.Text     // what may follow; nil where all may
+	words   *constrain.Spelling // what must not be spelled; nil for nothing
+	masked  []float32           // the logits of what may follow
 	tokens  int
 	end     string
 
@@ -34,6 +35,9 @@ type Writer struct {
 func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, error) {
 	if o.MaxTokens < 1 {
 		return nil, fmt.Errorf("generate: max_tokens: found %d, want at least 1", o.MaxTokens)
+	}
+	if o.DRY.Decode == nil && tok != nil {
+		o.DRY.Decode = tok.Decode
 	}
 	sampler, err := sample.New(o.Options)
 	if err != nil {
@@ -49,6 +53,9 @@ func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, er
 	}
 	if o.Constraint != nil {
 		w.text = o.Constraint.Start()
+	}
+	if o.BadWords != nil {
+		w.words = o.BadWords.Start()
 	}
 	return w, nil
 }
@@ -72,6 +79,9 @@ func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 		return w.flush(nil), id, nil
 	}
 	w.history = append(w.history, id)
+	if w.words != nil {
+		w.words.Accept(id)
+	}
 	whole := false
 	if w.text != nil {
 		if err := w.text.Accept(id); err != nil {
@@ -86,6 +96,7 @@ func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 	switch {
 	case stopped:
 		w.end = EndStop
+		return w.included(text), id, nil
 	case whole:
 		w.end = EndWhole
 		return w.flush(slices.Clone(text)), id, nil
@@ -94,6 +105,14 @@ func (w *Writer) Next(logits []float32) (text []byte, id int32, err error) {
 		return w.flush(slices.Clone(text)), id, nil
 	}
 	return text, id, nil
+}
+
+// included is the last text of a sequence that a stop string has ended.
+func (w *Writer) included(text []byte) []byte {
+	if !w.options.IncludeStop {
+		return text
+	}
+	return append(slices.Clone(text), w.stop.Stop()...)
 }
 
 // Draft returns a guess of up to n ids that Next will return after those so far, none without Options.Draft. s has read
@@ -127,11 +146,11 @@ func endsOf(tok tokenizer.Tokenizer, o *Options) []int32 {
 	return append(ids, o.EndIDs...)
 }
 
-// allowed is the logits of the tokens that may follow: all, unless there is a constraint or the text is too short to
-// end.
+// allowed is the logits of the tokens that may follow: all, unless there is a constraint, tokens are excluded, or the
+// text is too short to end.
 func (w *Writer) allowed(logits []float32) ([]float32, error) {
 	short := w.tokens < w.options.MinTokens
-	if w.text == nil && !short {
+	if w.text == nil && w.words == nil && w.options.AllowedIDs == nil && !short {
 		return logits, nil
 	}
 	w.masked = append(w.masked[:0], logits...)
@@ -149,7 +168,27 @@ func (w *Writer) allowed(logits []float32) ([]float32, error) {
 			w.masked[id] = logits[id]
 		}
 	}
+	if w.words != nil {
+		w.words.Exclude(w.masked)
+	}
+	if w.options.AllowedIDs != nil {
+		w.only(w.options.AllowedIDs)
+	}
 	return w.masked, nil
+}
+
+// only excludes all tokens but some.
+func (w *Writer) only(ids []int32) {
+	kept := make([]float32, len(ids))
+	for i, id := range ids {
+		kept[i] = w.masked[id]
+	}
+	for i := range w.masked {
+		w.masked[i] = float32(math.Inf(-1))
+	}
+	for i, id := range ids {
+		w.masked[id] = kept[i]
+	}
 }
 
 // flush appends what decoder and stop matcher still hold back.
@@ -158,7 +197,7 @@ func (w *Writer) flush(text []byte) []byte {
 	text = append(text, more...)
 	if stopped {
 		w.end = EndStop
-		return text
+		return w.included(text)
 	}
 	return append(text, w.stop.Flush()...)
 }
@@ -212,6 +251,11 @@ func (w *Writer) Restore(s WriterState) error {
 	w.tokens, w.fresh = s.Tokens, slices.Clone(s.Fresh)
 	drawn := w.history[max(0, len(w.history)-s.Tokens):]
 	w.sampler.Count(drawn...)
+	if w.words != nil {
+		for _, id := range drawn {
+			w.words.Accept(id)
+		}
+	}
 	if w.text != nil {
 		for _, id := range drawn {
 			if err := w.text.Accept(id); err != nil {

@@ -115,7 +115,13 @@ func TestForeignInside(t *testing.T) {
 			"stream_options.continuous_usage_stats: found"},
 		{"/v1/chat/completions", fmt.Sprintf(chat, "", `,"stream_options":{"include_obfuscation":false}`), ""},
 		{"/v1/chat/completions", fmt.Sprintf(chat, "", `,"structured_outputs":{"grammar":"root ::= x"}`),
-			"structured_outputs.grammar: found"},
+			`structured_outputs.grammar: line 1: found the rule`},
+		{"/v1/completions", `{"prompt":"a","grammar":"root ::= root \"a\" | \"b\""}`, "grammar: line 1: found left"},
+		{"/v1/completions", `{"prompt":"a","grammar":"root ::= \"a\"","guided_grammar":"root ::= \"a\""}`,
+			"guided_grammar: found it beside grammar"},
+		{"/v1/completions", `{"prompt":"a","max_tokens":60,"grammar":"root ::= \"a\" root \"b\" | \"a\" root \"c\""}`,
+			"without any text"},
+		{"/v1/completions", `{"prompt":"a","grammar":["root"]}`, "grammar"},
 		{"/v1/chat/completions", fmt.Sprintf(chat, "", `,"add_generation_prompt":false`),
 			"add_generation_prompt: found"},
 		{"/v1/responses", `{"input":"a","max_output_tokens":1,"text":{"verbosity":"low"}}`, "text.verbosity: found"},
@@ -153,12 +159,18 @@ func TestGuided(t *testing.T) {
 		`"guided_regex":"[ab]{3}-x"`: func(text string) bool {
 			return len(text) == 5 && strings.Trim(text[:3], "ab") == "" && text[3:] == "-x"
 		},
-		`"guided_choice":["yes","no"]`:               func(text string) bool { return text == "yes" || text == "no" },
-		`"structured_outputs":{"choice":["yes"]}`:    func(text string) bool { return text == "yes" },
-		`"guided_json":{"const":7}`:                  func(text string) bool { return strings.TrimSpace(text) == "7" },
-		`"guided_json":"{\"const\":7}"`:              func(text string) bool { return strings.TrimSpace(text) == "7" },
-		`"json_schema":{"const":7}`:                  func(text string) bool { return strings.TrimSpace(text) == "7" },
-		`"structured_outputs":{"json":{"enum":[7]}}`: func(text string) bool { return strings.TrimSpace(text) == "7" },
+		`"grammar":"root ::= \"(\" root \")\" | [xy]{2}"`: func(text string) bool {
+			inner := strings.Trim(text, "()")
+			return len(inner) == 2 && strings.Trim(inner, "xy") == "" && strings.Count(text, "(") == strings.Count(text, ")")
+		},
+		`"guided_grammar":"root ::= \"7\""`:               func(text string) bool { return text == "7" },
+		`"structured_outputs":{"grammar":"root ::= [7]"}`: func(text string) bool { return text == "7" },
+		`"guided_choice":["yes","no"]`:                    func(text string) bool { return text == "yes" || text == "no" },
+		`"structured_outputs":{"choice":["yes"]}`:         func(text string) bool { return text == "yes" },
+		`"guided_json":{"const":7}`:                       func(text string) bool { return strings.TrimSpace(text) == "7" },
+		`"guided_json":"{\"const\":7}"`:                   func(text string) bool { return strings.TrimSpace(text) == "7" },
+		`"json_schema":{"const":7}`:                       func(text string) bool { return strings.TrimSpace(text) == "7" },
+		`"structured_outputs":{"json":{"enum":[7]}}`:      func(text string) bool { return strings.TrimSpace(text) == "7" },
 		`"response_format":{"type":"json_object","schema":{"const":7}}`: func(text string) bool {
 			return strings.TrimSpace(text) == "7"
 		},

@@ -9,36 +9,44 @@ import (
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// constraintFlags limit a continuation.
+// constraintFlags limit a continuation or a reply.
 type constraintFlags struct {
-	schema, regex string
-	choices       []string
+	schema, regex, grammar string
+	choices                []string
 }
 
 func (f *constraintFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.schema, "json-schema", "",
 		"write JSON of the JSON schema in this file, and end there")
 	cmd.Flags().StringVar(&f.regex, "regex", "", "write a text that this regular expression (RE2) matches as a whole")
+	cmd.Flags().StringVar(&f.grammar, "grammar", "",
+		"write a text of the grammar in this file, in llama.cpp's format GBNF, and end there")
 	cmd.Flags().StringSliceVar(&f.choices, "choices", nil, "write one of these texts, with commas between")
-	cmd.MarkFlagsMutuallyExclusive("json-schema", "regex", "choices")
+	cmd.MarkFlagsMutuallyExclusive("json-schema", "regex", "grammar", "choices")
 }
 
-// apply sets the constraint of options for a model.
-func (f *constraintFlags) apply(m *hippo.Model, o *hippo.Options) error {
+// apply sets the constraint of options for a tokenizer, some of whose tokens end a text.
+func (f *constraintFlags) apply(tok tokenizer.Tokenizer, ends []int32, o *hippo.Options) error {
+	const most = 1 << 20 // bytes of a file
 	var g *constrain.Grammar
 	var err error
 	name := ""
 	switch {
-	case f.schema != "":
-		const most = 1 << 20
-		data, err := disk.ReadText(f.schema, most)
+	case f.schema != "" || f.grammar != "":
+		name = f.schema + f.grammar // there is one
+		data, err := disk.ReadText(name, most)
 		if err != nil {
 			return err
 		}
-		name = f.schema
-		if g, err = constrain.Schema(data); err != nil {
+		if f.schema != "" {
+			g, err = constrain.Schema(data)
+		} else {
+			g, err = constrain.GBNF(string(data))
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	case f.regex != "":
@@ -54,10 +62,11 @@ func (f *constraintFlags) apply(m *hippo.Model, o *hippo.Options) error {
 		err = errors.New("found --ignore_end beside it, want one of the two")
 	}
 	if err == nil {
-		o.Constraint, err = constrain.New(g, m.Tokenizer(), constrain.NewVocabulary(m.Tokenizer(), m.EndIDs()))
+		o.Constraint, err = constrain.New(g, tok, constrain.NewVocabulary(tok, ends))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	go o.Constraint.Ahead() // while the prompt is read
 	return nil
 }

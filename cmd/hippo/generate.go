@@ -101,7 +101,7 @@ written unchanged.`,
 		if err != nil {
 			return err
 		}
-		if err := g.constraint.apply(m, &opt); err != nil {
+		if err := g.constraint.apply(m.Tokenizer(), m.EndIDs(), &opt); err != nil {
 			return err
 		}
 		if opt.Draft, err = drafts(m); err != nil {

@@ -41,6 +41,8 @@ shown as NAME ARGUMENTS, and you type its result; or --tool-command runs a progr
 and the arguments on standard input, whose output is the result. For a single reply without one, calls are the output,
 each an object on a line.
 
+With --json-schema, --regex, --grammar or --choices, all that the model writes is such a text, reasoning included.
+
 On a terminal, control characters of a reply are shown as \x1b, so that a text cannot change its settings.`,
 		Example: `  hippo run models/granite
   hippo run models/granite "Why is the sky blue?" --temperature 0
@@ -55,6 +57,7 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 	cmd.Flags().StringVar(&r.tools, "tools", "", "JSON file with functions that the model may call")
 	cmd.Flags().StringVar(&r.command, "tool-command", "", "program that runs a call of --tools")
 	completeFlag(cmd, "tools", completeFiles("json"))
+	r.constraint.register(cmd)
 	adapterFlag(cmd, &r.adapter)
 	drafts := draftFlag(cmd)
 	completeFlag(cmd, "template", completeFiles("jinja"))
@@ -86,6 +89,9 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 		if err := settled(); err != nil {
 			return err
 		}
+		if err := r.constraint.apply(m.Tokenizer(), settings.EndIDs, &opt); err != nil {
+			return err
+		}
 		c := chat.New(m.Net(), m.Tokenizer(), settings)
 		c.SetSystem(r.system)
 		if c.Tools, err = r.toolsOf(settings, m.Tokenizer()); err != nil {
@@ -100,7 +106,10 @@ On a terminal, control characters of a reply are shown as \x1b, so that a text c
 }
 
 // talk holds the flags of hippo run that do not concern sampling.
-type talk struct{ system, template, precision, adapter, tools, command string }
+type talk struct {
+	system, template, precision, adapter, tools, command string
+	constraint                                           constraintFlags
+}
 
 // settings returns the model's, with the template of the flag.
 func (r *talk) settings(m *hippo.Model) (*chat.Settings, error) {

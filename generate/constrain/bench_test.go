@@ -1,6 +1,7 @@
 package constrain
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -35,7 +36,8 @@ func walk(t testing.TB, c *Constraint, ids []int32, logits, scratch []float32) (
 	return each
 }
 
-// BenchmarkMask is the time of a token with GPT-2's vocabulary in a state that was met before, and the first time.
+// BenchmarkMask is the time of a token with GPT-2's vocabulary in a state that was met before, the first time, and the
+// first time after Ahead.
 func BenchmarkMask(b *testing.B) {
 	tok := tokenizer.GPT2()
 	v := NewVocabulary(tok, nil)
@@ -44,8 +46,13 @@ func BenchmarkMask(b *testing.B) {
 		b.Fatal(err)
 	}
 	logits, scratch := make([]float32, tok.VocabSize()), make([]float32, tok.VocabSize())
-	for name, source := range map[string]string{"person": person, "object": `{"type":"object"}`} {
-		g := mustSchema(b, source)
+	rules, err := os.ReadFile("testdata/gbnf/json.gbnf")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, g := range map[string]*Grammar{
+		"person": mustSchema(b, person), "object": mustSchema(b, `{"type":"object"}`), "gbnf": mustGBNF(b, string(rules)),
+	} {
 		b.Run(name+"/again", func(b *testing.B) {
 			c, err := New(g, tok, v)
 			if err != nil {
@@ -57,12 +64,16 @@ func BenchmarkMask(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(ids)), "ns/token")
 		})
-		b.Run(name+"/first", func(b *testing.B) {
-			var most, sum time.Duration
+		first := func(b *testing.B, ahead bool) {
+			var most, sum, before time.Duration
 			for b.Loop() {
 				c, err := New(g, tok, v)
 				if err != nil {
 					b.Fatal(err)
+				}
+				if begun := time.Now(); ahead {
+					c.Ahead()
+					before += time.Since(begun)
 				}
 				for _, d := range walk(b, c, ids, logits, scratch) {
 					most = max(most, d)
@@ -71,7 +82,10 @@ func BenchmarkMask(b *testing.B) {
 			}
 			b.ReportMetric(float64(sum.Nanoseconds())/float64(b.N*len(ids)), "ns/token")
 			b.ReportMetric(float64(most.Nanoseconds()), "ns/worst")
-		})
+			b.ReportMetric(float64(before.Nanoseconds())/float64(b.N), "ns/ahead")
+		}
+		b.Run(name+"/first", func(b *testing.B) { first(b, false) })
+		b.Run(name+"/ahead", func(b *testing.B) { first(b, true) })
 	}
 	b.Run("vocabulary", func(b *testing.B) {
 		for b.Loop() {

@@ -17,7 +17,7 @@ func (b *builder) char(ranges []rune, spelled spelling, next int32) int32 {
 		entry = b.class(ranges, spelled)
 		b.classes[string(key)] = entry
 	}
-	return b.call(entry, next)
+	return b.callShort(entry, next)
 }
 
 // class takes one character of some ranges and returns. In JSON a character that must be escaped has one spelling, the

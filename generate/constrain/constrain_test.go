@@ -122,7 +122,7 @@ func TestRefused(t *testing.T) {
 		`{"properties":{"a":{"$ref":"#"}},"required":["a"]}`:              "without any text",
 		`{"type":"string","pattern":"("}`:                                 "#/pattern",
 		`{"type":"string","pattern":"\\bx"}`:                              "#/pattern",
-		`{"type":"string","format":"iri"}`:                                "#/format",
+		`{"type":"string","format":"regex"}`:                              "#/format",
 		`{"type":"array","minItems":1000000}`:                             "#/minItems",
 		`{"type":"string","minLength":500000}`:                            "#/minLength",
 		`{"type":"string","maxLength":-1}`:                                "#/maxLength",

@@ -29,11 +29,17 @@ var emoji = map[string]string{
 var ofJavaScript = regexp.MustCompile(
 	`\\(?:u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]+)\}|p\{(Extended_Pictographic|Emoji_Component|Regional_Indicator)\}|.)`)
 
+// blank is JavaScript's \s, which has more characters than RE2's, and the others, as hexadecimal numbers.
+var blank = map[string]string{
+	`\s`: "9-d 20 a0 1680 2000-200a 2028-2029 202f 205f 3000 feff",
+	`\S`: "0-8 e-1f 21-9f a1-167f 1681-1fff 200b-2027 202a-202e 2030-205e 2060-2fff 3001-fefe ff00-10ffff",
+}
+
 var number = regexp.MustCompile(`[0-9a-f]+`)
 
-// inRE2 writes an expression of JavaScript as RE2 has it. A property of which not all characters are known stays where
+// inRE2 writes an expression of JavaScript as RE2 has it; blanks says that \s is JavaScript's. A property of which not all characters are known stays where
 // others than those are meant, so that the expression is refused.
-func inRE2(source string, never bool) string {
+func inRE2(source string, never, blanks bool) string {
 	var out strings.Builder
 	for len(source) > 0 {
 		unit := source[:unitOf(source)]
@@ -45,18 +51,26 @@ func inRE2(source string, never bool) string {
 		out.WriteString(ofJavaScript.ReplaceAllStringFunc(unit, func(text string) string {
 			part := ofJavaScript.FindStringSubmatch(text)
 			ranges, ok := emoji[part[3]]
+			if of, there := blank[text]; there && blanks {
+				return inSet(of, set)
+			}
 			switch {
 			case part[1]+part[2] != "":
 				return `\x{` + part[1] + part[2] + "}"
 			case !ok || never || strings.HasPrefix(unit, "[^"):
 				return text
 			}
-			ranges = strings.ReplaceAll(number.ReplaceAllString(ranges, `\x{$0}`), " ", "")
-			if !set {
-				ranges = "[" + ranges + "]"
-			}
-			return ranges
+			return inSet(ranges, set)
 		}))
 	}
 	return out.String()
+}
+
+// inSet writes ranges of numbers as a part of a set, or as one.
+func inSet(ranges string, set bool) string {
+	ranges = strings.ReplaceAll(number.ReplaceAllString(ranges, `\x{$0}`), " ", "")
+	if set {
+		return ranges
+	}
+	return "[" + ranges + "]"
 }

@@ -24,10 +24,19 @@ var formats, narrower = func() (formats, narrower map[string]string) {
 		clock  = `(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])`
 		octet  = `(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
 		ipv4   = octet + `(?:\.` + octet + `){3}`
-		label  = `[A-Za-z0-9](?:[A-Za-z0-9]|[A-Za-z0-9-]{1,20}[A-Za-z0-9])?`
+		label  = `[A-Za-z0-9]{1,16}(?:-[A-Za-z0-9]{1,16})?` // not two hyphens, which begin what Punycode has
 		host   = label + `(?:\.` + label + `){0,3}`
 		group  = `[0-9a-fA-F]{1,4}`
 		groups = group + `(?::` + group + `){7}`
+		path   = `(?:/[A-Za-z0-9._~-]{0,64}){0,8}`
+		query  = `(?:\?[A-Za-z0-9._~=&-]{0,128})?`
+		some   = `[0-9]{1,4}` // of a duration
+		day    = some + `D`
+		month  = some + `M(?:` + day + `)?`
+		second = some + `S`
+		minute = some + `M(?:` + second + `)?`
+		times  = `T(?:` + some + `H(?:` + minute + `)?|` + minute + `|` + second + `)`
+		steps  = `(?:/(?:[^~/]|~[01])*)*` // of a JSON pointer
 	)
 	uuid := func(version string) string {
 		return `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-` + version + `[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}`
@@ -41,16 +50,24 @@ var formats, narrower = func() (formats, narrower map[string]string) {
 	}
 	formats = map[string]string{
 		"date": date, "time": clock, "date-time": date + "T" + clock,
-		"duration": `P(?:[0-9]{1,4}W|[0-9]{1,4}D(?:T[0-9]{1,4}[HMS])?|T[0-9]{1,4}[HMS]|[0-9]{1,4}[YM](?:[0-9]{1,4}D)?)`,
-		"uuid":     `[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`,
-		"uuid1":    uuid("1"), "uuid3": uuid("3"), "uuid4": uuid("4"), "uuid5": uuid("5"), "uuid6": uuid("6"),
+		"duration": `P(?:` + some + `W|(?:` + some + `Y(?:` + month + `)?|` + month + `|` + day + `)(?:` + times + `)?|` +
+			times + `)`,
+		"uuid":  `[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`,
+		"uuid1": uuid("1"), "uuid3": uuid("3"), "uuid4": uuid("4"), "uuid5": uuid("5"), "uuid6": uuid("6"),
 		"uuid7": uuid("7"), "uuid8": uuid("8"),
 		"base64": `(?:[0-9a-zA-Z+/]{4})*(?:[0-9a-zA-Z+/]{2}==|[0-9a-zA-Z+/]{3}=)?`,
 		"jwt":    `eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]{8,}`,
 		"ipv4":   ipv4, "ipv6": groups + `|::(?:` + group + `(?::` + group + `){0,5})?`, "hostname": host,
 		"email": `[A-Za-z0-9_+-]{1,20}(?:\.[A-Za-z0-9_+-]{1,20}){0,2}@` + host,
-		"uri":   `https?://` + host + `(?::[0-9]{1,4})?(?:/[A-Za-z0-9._~-]{0,64}){0,8}(?:\?[A-Za-z0-9._~=&-]{0,128})?`,
+		"uri":   `https?://` + host + `(?::[0-9]{1,4})?` + path + query,
+
+		"uri-reference": path + query, "json-pointer": steps, "relative-json-pointer": `(?:0|[1-9][0-9]{0,3})(?:#|` + steps + `)`,
 	}
+	for name, wider := range map[string]string{"email": "idn-email", "hostname": "idn-hostname", "uri": "iri",
+		"uri-reference": "iri-reference"} {
+		formats[wider] = formats[name]
+	}
+	formats["uri-template"] = formats["uri"]
 	return formats, narrower
 }()
 

@@ -101,8 +101,8 @@ func TestAmbiguousText(t *testing.T) {
 		}
 	}
 	t.Logf("%d tokens in %v: %v, %d KiB kept", tokens, time.Since(begun), err, c.machine.size>>10)
-	if !errors.Is(err, errAmbiguous) {
-		t.Errorf("got %v after %d tokens, want %v", err, tokens, errAmbiguous)
+	if !errors.Is(err, ErrAmbiguous) {
+		t.Errorf("got %v after %d tokens, want %v", err, tokens, ErrAmbiguous)
 	}
 	other := c.Start()
 	if err := other.take([]byte("x")); err != nil || !other.Ends() {

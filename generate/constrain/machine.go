@@ -21,15 +21,21 @@ type machine struct {
 	start   *config
 	size    int // bytes of what is kept, about
 	work    int // items met so far
+	limit   int // of work
+	over    bool
 
 	stack []item
 	items []item
 	seen  map[item]struct{}
 	key   []byte
+	path  []*config // of a walk through a trie
 }
 
 // frame is a place to return to. Those of a stack are linked; 0 is the bottom.
-type frame struct{ next, below, depth int32 }
+type frame struct {
+	next, below, depth int32
+	short              bool // only some bytes are taken above it
+}
 
 // item is a state that takes a byte, and the frame on top of its stack.
 type item struct{ state, frame int32 }
@@ -40,6 +46,8 @@ type config struct {
 	ends  bool      // the text may end here
 	next  []*config // by class of byte, nil where it is not known yet
 	mask  []uint64  // the tokens that may follow, nil where they are not known yet
+	peak  int32     // the largest depth and need met in reaching it
+	own   *ownMask  // nil where it is not known yet
 }
 
 // The bounds of a machine.
@@ -52,8 +60,9 @@ const (
 	maxSize   = 8 << 20
 )
 
-var errAmbiguous = errors.New("constrain: found a text that the grammar can be read in too many ways after, " +
-	"want a schema or an expression with fewer alternatives that begin alike")
+// ErrAmbiguous is the error of a text that a grammar can be read in too many ways after.
+var ErrAmbiguous = errors.New("constrain: found a text that the grammar can be read in too many ways after, " +
+	"want a schema, an expression or rules with fewer alternatives that begin alike")
 
 func newMachine(g *Grammar, need []int32) *machine {
 	m := &machine{
@@ -72,10 +81,14 @@ func newMachine(g *Grammar, need []int32) *machine {
 		}
 		m.class[x] = uint8(len(m.sample) - 1)
 	}
+	m.bound()
 	m.push(g.start, 0)
 	m.start = m.close()
 	return m
 }
+
+// bound lets the machine meet so many more items. Afterwards over says that they were not enough.
+func (m *machine) bound() { m.limit, m.over = m.work+maxWork, false }
 
 // push adds a state to what is closed next.
 func (m *machine) push(s, frame int32) { m.stack = append(m.stack, item{s, frame}) }
@@ -89,18 +102,25 @@ func (m *machine) close() *config {
 		m.seen = map[item]struct{}{}
 	}
 	clear(m.seen)
-	ends := false
+	ends, peak := false, int32(0)
 	for len(m.stack) > 0 {
 		at := m.stack[len(m.stack)-1]
 		m.stack = m.stack[:len(m.stack)-1]
-		if m.need[at.state] > maxDepth-m.frames[at.frame].depth {
+		if m.need[at.state] == never {
+			continue
+		}
+		needs := m.frames[at.frame].depth + m.need[at.state]
+		if peak = max(peak, needs); needs > maxDepth {
 			continue
 		}
 		if _, ok := m.seen[at]; ok {
 			continue
 		}
 		m.seen[at] = struct{}{}
-		m.work++
+		if m.work++; m.work > m.limit || len(m.items) > maxItems {
+			m.over, m.stack = true, m.stack[:0]
+			return m.dead
+		}
 		switch s := &m.states[at.state]; s.kind {
 		case isReturn:
 			if at.frame == 0 {
@@ -115,13 +135,15 @@ func (m *machine) close() *config {
 			m.push(s.next, at.frame)
 			m.push(s.other, at.frame)
 		case isCall:
-			m.push(s.other, m.frame(frame{s.next, at.frame, m.frames[at.frame].depth + 1}))
+			m.push(s.other, m.frame(frame{s.next, at.frame, m.frames[at.frame].depth + 1, s.low == short}))
 		}
 	}
 	if len(m.items) == 0 && !ends {
 		return m.dead
 	}
-	return m.config(ends)
+	c := m.config(ends)
+	c.peak = max(c.peak, peak)
+	return c
 }
 
 // frame is the number of a frame.
@@ -176,8 +198,9 @@ func (m *machine) step(c *config, x byte) *config {
 			}
 		}
 		m.work += len(c.items)
-		to = m.close()
-		c.next[class] = to
+		if to = m.close(); !m.over {
+			c.next[class] = to
+		}
 	}
 	return to
 }

@@ -68,7 +68,7 @@ func (p *pattern) compile(source string, whole, never bool) {
 		p.compile(body, true, not)
 		return "(?P<" + name + ">)"
 	})
-	parsed, err := syntax.Parse(inRE2(plain, never), syntax.Perl)
+	parsed, err := syntax.Parse(inRE2(plain, never, p.path != ""), syntax.Perl)
 	if err != nil {
 		fail(p.path, "found the regular expression %.60q (%v), want one of Go's syntax, which is RE2's, and lookaheads",
 			p.source, err)

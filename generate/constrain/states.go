@@ -8,7 +8,7 @@ import (
 // state is a state of the automaton.
 type state struct {
 	kind        kind
-	low, high   byte  // of isByte
+	low, high   byte  // of isByte; low of isCall may be short
 	next, other int32 // other is the second way of isSplit, and what isCall calls
 }
 
@@ -20,6 +20,9 @@ const (
 	isSplit              // continues at next and at other
 	isCall               // continues at other, and when that returns at next
 )
+
+// short is what a call of states that take some bytes and return, such as those of a character, has as low.
+const short = 1
 
 // final is the state that returns.
 const final int32 = 0
@@ -102,6 +105,14 @@ func (b *builder) call(entry, next int32) int32 {
 	return b.add(state{kind: isCall, next: next, other: entry})
 }
 
+// callShort is call of states that take some bytes and return.
+func (b *builder) callShort(entry, next int32) int32 {
+	if next == final {
+		return entry
+	}
+	return b.add(state{kind: isCall, low: short, next: next, other: entry})
+}
+
 // oneOf takes one of some texts. Texts that start alike share states.
 func (b *builder) oneOf(texts []string, next int32) int32 {
 	texts = slices.Clone(texts)
@@ -154,7 +165,7 @@ func (b *builder) space(next int32) int32 {
 		entry = b.either(final, b.bytes(' ', ' ', final), b.bytes('\n', '\n', indent))
 		b.classes["space"] = entry
 	}
-	return b.call(entry, next)
+	return b.callShort(entry, next)
 }
 
 // never is the depth that a state needs from which no text can be ended.

@@ -30,7 +30,9 @@ func New(g *Grammar, tok tokenizer.Tokenizer, v *Vocabulary) (*Constraint, error
 		return nil, &Error{Text: "found a tokenizer that lacks characters of every text that is allowed, " +
 			"want one that has them"}
 	}
-	c.machine = newMachine(g, c.need)
+	if c.machine = newMachine(g, c.need); c.machine.over {
+		return nil, &Error{Text: ErrAmbiguous.Error()}
+	}
 	return c, nil
 }
 
@@ -106,7 +108,7 @@ func (t *Text) mask() ([]uint64, error) {
 		before := t.machine.work
 		mask, err := t.c.vocabulary.mask(t.machine, t.at)
 		if t.work += t.machine.work - before - tokenWork; err == nil && t.work > textWork {
-			err = errAmbiguous
+			err = ErrAmbiguous
 		}
 		if err != nil {
 			return nil, err
@@ -127,8 +129,11 @@ func (t *Text) take(text []byte) error {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
 	t.ready()
+	t.machine.bound()
 	for _, x := range text {
-		if t.at = t.machine.step(t.at, x); t.at == t.machine.dead {
+		if t.at = t.machine.step(t.at, x); t.machine.over {
+			return ErrAmbiguous
+		} else if t.at == t.machine.dead {
 			return fmt.Errorf("constrain: found %.40q, which may not follow, want what may", text)
 		}
 	}

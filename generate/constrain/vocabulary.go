@@ -11,9 +11,10 @@ import (
 // end a text are not in it: no text is written by them. It may be used by any number of goroutines.
 type Vocabulary struct {
 	nodes  []trieNode
-	ids    []int32 // of the nodes, one after another
-	size   int     // one more than the largest id
-	deep   int     // bytes of the longest token
+	ids    []int32             // of the nodes, one after another
+	size   int                 // one more than the largest id
+	deep   int                 // bytes of the longest token
+	plain  tokenizer.Tokenizer // that decodes special tokens to nothing
 	usable [256]bool
 }
 
@@ -46,7 +47,7 @@ func NewVocabulary(tok tokenizer.Tokenizer, ends []int32, markers ...string) *Vo
 		id   int32
 	}
 	var all []token
-	v := &Vocabulary{size: tok.VocabSize()}
+	v := &Vocabulary{size: tok.VocabSize(), plain: plain}
 	for id := range int32(v.size) {
 		text := plain.Decode(nil, []int32{id})
 		if marked[id] {
@@ -89,32 +90,28 @@ func NewVocabulary(tok tokenizer.Tokenizer, ends []int32, markers ...string) *Vo
 	return v
 }
 
-// mask is the tokens all of whose bytes may follow.
-func (v *Vocabulary) mask(m *machine, from *config) ([]uint64, error) {
-	mask := make([]uint64, (v.size+63)/64)
-	m.size += 8 * len(mask)
-	path := make([]*config, v.deep+1)
-	path[0] = from
-	limit := m.work + maxWork
-	for i := 0; i < len(v.nodes); {
-		n := &v.nodes[i]
-		to := m.step(path[n.depth], n.x)
-		if m.work > limit || len(to.items) > maxItems {
-			return nil, errAmbiguous
+// spelled is the tokens with a text.
+func (v *Vocabulary) spelled(text string) []int32 {
+	at, to := 0, len(v.nodes) // the nodes below those of the text so far
+	for i := range len(text) {
+		for at < to && v.nodes[at].x != text[i] {
+			at = int(v.nodes[at].skip)
 		}
-		if to == m.dead {
-			i = int(n.skip)
-			continue
+		if at >= to {
+			return nil
 		}
-		path[n.depth+1] = to
-		first := int32(0)
-		if i > 0 {
-			first = v.nodes[i-1].ids
+		if i < len(text)-1 {
+			at, to = at+1, int(v.nodes[at].skip)
 		}
-		for _, id := range v.ids[first:n.ids] {
-			mask[id/64] |= 1 << (id % 64)
-		}
-		i++
 	}
-	return mask, nil
+	return v.idsAt(at)
+}
+
+// idsAt is the tokens that end in a node.
+func (v *Vocabulary) idsAt(node int) []int32 {
+	first := int32(0)
+	if node > 0 {
+		first = v.nodes[node-1].ids
+	}
+	return v.ids[first:v.nodes[node].ids]
 }

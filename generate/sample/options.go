@@ -7,13 +7,15 @@
 //     is subtracted for each time, the other once. They are those of OpenAI's interface.
 //  3. repetition penalty: the logit of every token in the window is divided by the penalty if positive, multiplied by
 //     it otherwise. CTRL, arXiv:1909.05858, §4.1, divides always, which would favor negative logits.
-//  4. temperature: logits are divided by it; 0 takes the token with the largest logit.
-//  5. top-k: only the k largest logits remain. Fan et al., arXiv:1805.04833, §5.4.
-//  6. softmax over the remaining tokens.
-//  7. top-p (nucleus): the smallest set of most probable tokens whose total probability reaches p remains, including
+//  4. DRY: the logit of a token that would go on with a sequence that the text has already is lowered (see DRY).
+//  5. temperature: logits are divided by it; 0 takes the token with the largest logit.
+//  6. top-k: only the k largest logits remain. Fan et al., arXiv:1805.04833, §5.4.
+//  7. softmax over the remaining tokens.
+//  8. top-p (nucleus): the smallest set of most probable tokens whose total probability reaches p remains, including
 //     the token that crosses p. Holtzman et al., arXiv:1904.09751, §3.1.
-//  8. min-p: only tokens at least min_p times as probable as the most probable one remain. arXiv:2407.01082, §3.
-//  9. one of the remaining tokens is drawn with probability proportional to its own.
+//  9. min-p: only tokens at least min_p times as probable as the most probable one remain. arXiv:2407.01082, §3.
+//
+// 10. one of the remaining tokens is drawn with probability proportional to its own.
 //
 // Among equal logits, the token with the lower number counts as the larger. The same options, logits and random state
 // give the same token on every machine whose exp is the same.
@@ -42,6 +44,8 @@ type Options struct {
 
 	// LogitBias is added to the logits of tokens, before anything else. It must not change while it is used.
 	LogitBias map[int32]float32 `json:"-"`
+
+	DRY DRY `json:"-"`
 }
 
 // Validate returns one error that names every option out of range, nil if there is none.
@@ -68,6 +72,12 @@ func (o Options) Validate() error {
 			check(false, "logit_bias", "another", "tokens with finite numbers")
 			break
 		}
+	}
+	if d := o.DRY; d.Multiplier != 0 {
+		check(d.Multiplier > 0 && finite(d.Multiplier), "dry_multiplier", d.Multiplier, "a number from 0 up")
+		check(d.Base >= 1 && finite(d.Base), "dry_base", d.Base, "a number from 1 up")
+		check(d.AllowedLength >= 0, "dry_allowed_length", d.AllowedLength, "an integer from 0 up")
+		check(d.Last >= 0, "dry_penalty_last_n", d.Last, "an integer from 0 up")
 	}
 	if problems == nil {
 		return nil

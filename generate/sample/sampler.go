@@ -167,14 +167,16 @@ func (s *Sampler) repeats() bool { return s.opt.RepetitionPenalty != 0 && s.opt.
 func (s *Sampler) counts() bool { return s.opt.FrequencyPenalty != 0 || s.opt.PresencePenalty != 0 }
 
 // changes reports whether a choice is among other logits than the model's.
-func (s *Sampler) changes() bool { return s.repeats() || s.counts() || len(s.opt.LogitBias) > 0 }
+func (s *Sampler) changes() bool {
+	return s.repeats() || s.counts() || len(s.opt.LogitBias) > 0 || s.opt.DRY.Multiplier != 0
+}
 
 // changed returns a copy of the logits after bias and penalties. Excluded tokens stay excluded.
 func (s *Sampler) changed(logits []float32, history []int32) ([]float32, error) {
 	s.penalized = append(s.penalized[:0], logits...)
 	add := func(token int32, x float64) error {
 		if token < 0 || int(token) >= len(logits) {
-			return fmt.Errorf("logit bias: found token %d, want one from 0 to %d", token, len(logits)-1)
+			return fmt.Errorf("bias or penalty: found token %d, want one from 0 to %d", token, len(logits)-1)
 		}
 		if p := &s.penalized[token]; *p >= -math.MaxFloat32 {
 			*p = float32(max(-math.MaxFloat32, min(math.MaxFloat32, float64(*p)+x)))
@@ -192,9 +194,14 @@ func (s *Sampler) changed(logits []float32, history []int32) ([]float32, error) 
 		}
 	}
 	if s.repeats() {
-		return s.penalized, s.penalize(s.penalized, history)
+		if err := s.penalize(s.penalized, history); err != nil {
+			return nil, err
+		}
 	}
-	return s.penalized, nil
+	if s.opt.DRY.Multiplier == 0 {
+		return s.penalized, nil
+	}
+	return s.penalized, s.opt.DRY.penalties(history, func(token int32, by float64) error { return add(token, -by) })
 }
 
 // Count tells a new sampler what was drawn before, for the frequency and presence penalties.

@@ -9,7 +9,7 @@ import (
 )
 
 // heading begins the part of NOTICE that is made here; it ends with the file.
-const heading = "\n4. Modules in the program\n"
+const heading = "\n5. Modules in the program\n"
 
 const aboutModules = `
 A hippo program contains Go's own library and packages of the modules below, under these licences. Their full texts are

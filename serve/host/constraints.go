@@ -49,7 +49,13 @@ func (m *Model) Constraint(ctx context.Context, param, key string, part constrai
 		return nil, request.Invalid(param, "%v", err)
 	}
 	all.add(key, made)
+	go made.Ahead() // while the prompt is read
 	return made, nil
+}
+
+// Vocabulary returns the tokens of which a model writes texts. The markers are as for Constraint.
+func (m *Model) Vocabulary(markers []string) *constrain.Vocabulary {
+	return m.constraints.of(m, markers)
 }
 
 // use returns the cached constraint of a key, or nil.

@@ -15,6 +15,7 @@ import (
 // Token is a token with its log-probability after those before it, and the most probable alternatives.
 type Token struct {
 	ID      int32
+	Rank    int32   // 1 for the most probable token; 0 where it was not asked for
 	Known   bool    // false for the first token of a text
 	LogProb float64 // with the digits of a float32, like the one that a session stores: a token has one value
 	Top     []sample.TokenProb
@@ -26,7 +27,7 @@ func ScoreToken(logits []float32, id int32, top int) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	out := Token{id, true, p.Of(id), p.Top(top)}
+	out := Token{ID: id, Known: true, LogProb: p.Of(id), Top: p.Top(top)}
 	most := out.LogProb
 	if len(out.Top) > 0 {
 		most = out.Top[0].LogProb
@@ -137,6 +138,18 @@ func (r *scoring) tell(at int, logits []float32) {
 		defer r.mu.Unlock()
 		r.broken = cmp.Or(r.broken, err)
 	}
+	r.out[at].Rank = rank(logits, r.ids[at])
+}
+
+// rank is how many tokens are as probable as one or more so, of equal ones those with a lower number, it among them.
+func rank(logits []float32, id int32) (n int32) {
+	n = 1
+	for i, x := range logits {
+		if x > logits[id] || x == logits[id] && int32(i) < id {
+			n++
+		}
+	}
+	return n
 }
 
 // readTo reads up to a place and leaves a mark there.

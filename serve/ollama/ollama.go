@@ -43,8 +43,10 @@ type chatRequest struct {
 	Format   json.RawMessage `json:"format"`
 	Think    json.RawMessage `json:"think"`
 	reply.ToolRequest
-	Options json.RawMessage `json:"options"`
-	Keep    keepAlive       `json:"keep_alive"`
+	Options  json.RawMessage `json:"options"`
+	Logprobs bool            `json:"logprobs"`
+	Top      int             `json:"top_logprobs"`
+	Keep     keepAlive       `json:"keep_alive"`
 	request.Salted
 }
 
@@ -73,6 +75,7 @@ type Response struct {
 	Done     bool      `json:"done"`
 	Reason   string    `json:"done_reason,omitempty"`
 	Context  []int32   `json:"context,omitempty"`
+	Logprobs []logprob `json:"logprobs,omitempty"`
 
 	Total       time.Duration `json:"total_duration,omitempty"` // in nanoseconds, like the others
 	Load        time.Duration `json:"load_duration,omitempty"`
@@ -96,6 +99,8 @@ type chatJob struct {
 	dialog *reply.Dialog
 	split  *reply.Splitter
 	chats  bool
+	tokens *reply.Reply // for their log-probabilities, nil where these are not wanted
+	scored []logprob    // not sent yet
 	begun  time.Time
 	read   time.Time // when the prompt had been read
 	load   time.Duration
@@ -187,11 +192,16 @@ func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
 	ch.That(q.chats || len(q.Messages) == 0, "messages", "found %d, want prompt: messages are for /api/chat",
 		len(q.Messages))
 	ch.That(q.chats || len(q.Tools) == 0, "tools", "found %d, want none: they are for /api/chat", len(q.Tools))
+	ch.Range(q.Top, 0, reply.MaxTop, "top_logprobs")
+	ch.That(q.Top == 0 || q.Logprobs, "top_logprobs", "found %d, want logprobs true with it", q.Top)
 	if ch.Err != nil {
 		return ch.Err
 	}
 	q.load = c.Load
 	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: 1, Top: -1}
+	if q.Logprobs {
+		q.job.Top, q.tokens = q.Top, reply.New(m, 0)
+	}
 	if q.dialog, err = q.converse(c.Request.Context()); err != nil || q.dialog == nil {
 		return err
 	}
@@ -296,6 +306,7 @@ func (q *chatJob) run(ctx context.Context, to func(p reply.Piece)) error {
 		for _, t := range p.Tokens {
 			q.ids = append(q.ids, t.ID)
 		}
+		q.score(p)
 		to(p)
 	})
 	return err
@@ -317,8 +328,10 @@ func (q *chatJob) line(p reply.Piece) *Response {
 		if !new.Some() { // a possible start of a mark is buffered
 			return nil
 		}
+		a.Logprobs, q.scored = q.scored, nil
 		return a
 	}
+	a.Logprobs = q.scored
 	a.Reason = p.End
 	if p.End != endLoad && p.End != endUnload {
 		a.Reason = *reply.Finish(p.End)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -87,6 +88,61 @@ func TestOllama(t *testing.T) {
 		status, _, data := s.Do(http.MethodPost, "/api/generate", body)
 		if e := servetest.Decode[struct{ Error string }](t, data); status < 400 || !strings.Contains(e.Error, want) {
 			t.Errorf("%s: got %d, %s", body, status, data)
+		}
+	}
+}
+
+// TestLogprobs: log-probabilities come with the lines that have their tokens, and are those of a completion.
+func TestLogprobs(t *testing.T) {
+	s := servetest.NewSite(t, serve.Options{})
+	type scored struct {
+		Token   string
+		LogProb float64
+		Bytes   []int
+		Top     []scored `json:"top_logprobs"`
+	}
+	type line struct {
+		Response string
+		Message  struct{ Content string }
+		Done     bool
+		Logprobs []scored
+	}
+	const options = `"options":{"temperature":0,"num_predict":12,"repeat_penalty":1}`
+	const body = `{"prompt":"Call me","raw":true,"logprobs":true,"top_logprobs":3,` + options
+	whole := servetest.Post[line](s, "/api/generate", body+`,"stream":false}`)
+	text := ""
+	for _, one := range whole.Logprobs {
+		for _, x := range one.Bytes {
+			text += string([]byte{byte(x)})
+		}
+		if len(one.Top) != 3 || one.LogProb != one.Top[0].LogProb || one.Token != one.Top[0].Token || one.LogProb >= 0 {
+			t.Errorf("got %+v", one)
+		}
+	}
+	if text = string([]rune(text)); text != whole.Response || len(whole.Logprobs) != 12 {
+		t.Errorf("%d tokens are %q, want %q", len(whole.Logprobs), text, whole.Response)
+	}
+	var parts []scored
+	_, _, data := s.Do(http.MethodPost, "/api/generate", body+"}")
+	for from := json.NewDecoder(bytes.NewReader(data)); from.More(); {
+		var a line
+		if err := from.Decode(&a); err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, a.Logprobs...)
+	}
+	if !reflect.DeepEqual(parts, whole.Logprobs) {
+		t.Errorf("a stream has %+v, want %+v", parts, whole.Logprobs)
+	}
+	chat := servetest.Post[line](s, "/api/chat",
+		`{"messages":[{"role":"user","content":"Call me"}],"stream":false,"logprobs":true,`+options+`}`)
+	if len(chat.Logprobs) == 0 || chat.Logprobs[0].Top != nil {
+		t.Errorf("a chat has %+v", chat.Logprobs)
+	}
+	for _, bad := range []string{`"logprobs":true,"top_logprobs":21`, `"top_logprobs":1`} {
+		status, _, data := s.Do(http.MethodPost, "/api/generate", `{"prompt":"a",`+bad+`}`)
+		if status != http.StatusBadRequest || !strings.Contains(string(data), "top_logprobs: found") {
+			t.Errorf("%s: got %d, %s", bad, status, data)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type chatRequest struct {
 	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
 	Variables           map[string]json.RawMessage `json:"chat_template_kwargs"`
 	Effort              string                     `json:"reasoning_effort"`
+	promptScores
 	reply.Guided
 	reply.ToolRequest
 }
@@ -117,6 +118,9 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 	if q.Logprobs {
 		q.job.Top = top
 	}
+	if err := q.score(q.job, q.Stream); err != nil {
+		return err
+	}
 	q.dialog, err = reply.Converse(c.Request.Context(), m, "messages", &reply.Chat{
 		Messages: q.Messages, Tools: q.ToolRequest, Format: format, Param: guide,
 		More: reply.WithEffort(q.Variables, q.Effort), Continue: q.Continue,
@@ -208,13 +212,13 @@ func (q *chatJob) begin() []*chatReply {
 // Respond runs the job and returns the response.
 func (q *chatJob) Respond(c *request.Call) (any, error) {
 	replies := q.begin()
-	used, err := q.job.Run(c.Request.Context(), func(int, []host.Token) {}, func(_, j int, p reply.Piece) {
-		q.add(replies[j], p)
-	})
+	response := q.frame
+	used, err := q.job.Run(c.Request.Context(), func(_ int, ids []host.Token) {
+		response.Prompt = q.promptScores.of(q.job.Model, ids)
+	}, func(_, j int, p reply.Piece) { q.add(replies[j], p) })
 	if err != nil {
 		return nil, err
 	}
-	response := q.frame
 	response.Object, response.Usage = "chat.completion", &used
 	for j, r := range replies {
 		message := messageOf(&r.said, false)

@@ -25,6 +25,7 @@ type completionRequest struct {
 	Echo     bool            `json:"echo"`
 	Logprobs *int            `json:"logprobs"`
 	Suffix   string          `json:"suffix"`
+	promptScores
 	reply.Guided
 }
 
@@ -34,6 +35,8 @@ type completionChoice struct {
 	Index    int                 `json:"index"`
 	Logprobs *completionLogprobs `json:"logprobs"`
 	Finish   *string             `json:"finish_reason"`
+
+	Prompt []map[string]promptLogprob `json:"prompt_logprobs,omitempty"`
 }
 
 // completionLogprobs are the log-probabilities of a text's tokens.
@@ -109,6 +112,9 @@ func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 	q.job = &reply.Job{
 		Model: m, Client: c.Client(), Call: c, Options: o, Draws: best, Top: top, Score: q.Echo && top >= 0,
 	}
+	if err := q.score(q.job, q.Stream); err != nil {
+		return err
+	}
 	if best > q.n {
 		q.job.Top = max(0, top) // the largest log-probabilities
 	}
@@ -147,6 +153,7 @@ type writing struct {
 // begin returns a reply to prompt i. ids are the prompt's log-probabilities, if they are wanted.
 func (q *completionJob) begin(i, index int, ids []host.Token) *writing {
 	w := &writing{choice: completionChoice{Index: index}}
+	w.choice.Prompt = q.promptScores.of(q.job.Model, ids)
 	if q.Logprobs != nil {
 		w.choice.Logprobs = newLogprobs()
 	}
@@ -158,7 +165,10 @@ func (q *completionJob) begin(i, index int, ids []host.Token) *writing {
 	w.text.WriteString(text)
 	w.Reply = reply.New(q.job.Model, 0)
 	for _, id := range ids {
-		q.addLogprobs(w.choice.Logprobs, w.Place(id))
+		if q.Logprobs != nil {
+			id.Top = id.Top[:min(*q.Logprobs, len(id.Top))]
+			q.addLogprobs(w.choice.Logprobs, w.Place(id))
+		}
 	}
 	w.Reply = reply.New(q.job.Model, utf8.RuneCountInString(text))
 	return w

@@ -16,6 +16,8 @@ type textObject[C any] struct {
 	Model   string       `json:"model"`
 	Choices []C          `json:"choices"`
 	Usage   *reply.Usage `json:"usage,omitempty"`
+
+	Prompt []map[string]promptLogprob `json:"prompt_logprobs,omitempty"` // of a chat
 }
 
 // frames creates the events of choices.

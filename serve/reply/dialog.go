@@ -29,8 +29,9 @@ const (
 	FormatSchema = "json_schema"
 
 	// Of fields such as guided_regex, whose value is the Schema of the Format.
-	formatRegex  = "regex of guided_regex"
-	formatChoice = "texts of guided_choice"
+	formatRegex   = "regex of guided_regex"
+	formatChoice  = "texts of guided_choice"
+	formatGrammar = "rules of guided_grammar"
 )
 
 // part returns the grammar of the format, nil for any text.
@@ -38,10 +39,13 @@ func (f *Format) part(param string) (constrain.Part, error) {
 	switch f.Type {
 	case "", formatText:
 		return nil, nil
-	case formatRegex:
-		var expression string
-		err := json.Unmarshal(f.Schema, &expression)
-		return constrain.Matching(expression), err
+	case formatRegex, formatGrammar:
+		var text string
+		err := json.Unmarshal(f.Schema, &text)
+		if f.Type == formatGrammar {
+			return constrain.Rules(text), err
+		}
+		return constrain.Matching(text), err
 	case formatChoice:
 		var texts []string
 		err := json.Unmarshal(f.Schema, &texts)

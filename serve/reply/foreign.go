@@ -5,20 +5,15 @@ import "github.com/hippo-ssm/hippo/serve/request"
 // SamplingForeign are the fields of sampling that this server does not have, mostly of vLLM and llama.cpp.
 var SamplingForeign = request.Foreign{
 	Refused: []request.Refusal{
-		{"allowed_token_ids", "", "guided_choice, guided_regex or logit_bias"},
-		{"bad_words", "", "logit_bias with -100 for tokens"},
 		{"use_beam_search", "false", "best_of of /v1/completions"},
-		{"include_stop_str_in_output", "false", "a client that appends the text of stop"},
 		{"skip_special_tokens", "true", "return_token_strs of /tokenize"},
 		{"truncate_prompt_tokens", "", "a shorter prompt"},
-		{"prompt_logprobs", "", "echo and logprobs of /v1/completions"},
 		{"return_tokens_as_token_ids", "false", "/v1/sessions, whose replies have ids"},
 		{"return_token_ids", "false", "/v1/sessions, whose replies have ids"},
 		{"return_tokens", "false", "/v1/sessions, whose replies have ids"},
-		{"guided_grammar", "", "guided_json, guided_regex or guided_choice"},
 		{"guided_whitespace_pattern", "", "guided_regex"},
 		{"structural_tag", "", "tools or guided_regex"},
-		{"guided_decoding", "", "guided_json, guided_regex or guided_choice"},
+		{"guided_decoding", "", "guided_json, guided_regex, guided_choice or guided_grammar"},
 		{"logits_processors", "", "logit_bias"},
 		{"logits_processor_args", "", "logit_bias"},
 		{"repetition_detection", "", "repetition_penalty"},
@@ -29,7 +24,6 @@ var SamplingForeign = request.Foreign{
 		{"prompt_embeds", "", "texts or token ids"},
 		{"lora_request", "", "the adapter's name as model, MODEL:NAME"},
 
-		{"grammar", "", "guided_json, guided_regex or guided_choice"},
 		{"mirostat", "0", "temperature, top_k, top_p or min_p"},
 		{"typical_p", "1", "top_p or min_p"},
 		{"tfs_z", "1", "top_p or min_p"},
@@ -37,7 +31,6 @@ var SamplingForeign = request.Foreign{
 		{"top_n_sigma", "-1 0", "min_p"},
 		{"dynatemp_range", "0", "temperature"},
 		{"xtc_probability", "0", "temperature"},
-		{"dry_multiplier", "0", "repetition_penalty or frequency_penalty"},
 		{"adaptive_target", "-1", "temperature"},
 		{"samplers", "", "temperature, top_k, top_p and min_p"},
 		{"min_keep", "0 1", "top_k, top_p or min_p"},
@@ -45,8 +38,6 @@ var SamplingForeign = request.Foreign{
 		{"num_predict", "", "max_tokens"},
 		{"max_new_tokens", "", "max_tokens"},
 		{"n_cmpl", "1", "n"},
-		{"repeat_penalty", "1", "repetition_penalty"},
-		{"repeat_last_n", "-1", "repetition_penalty, which sees the whole text"},
 		{"n_indent", "0", "guided_regex"},
 		{"n_probs", "0", "logprobs"},
 		{"post_sampling_probs", "false", "logprobs, which are those of the model"},
@@ -66,8 +57,7 @@ var SamplingForeign = request.Foreign{
 	},
 	Hints: "user safety_identifier prompt_cache_key prompt_cache_retention service_tier priority length_penalty " +
 		"early_stopping spaces_between_special_tokens guided_decoding_backend mirostat_tau mirostat_eta " +
-		"dynatemp_exponent xtc_threshold dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers " +
-		"adaptive_decay penalize_nl n_keep n_discard n_ctx num_ctx id_slot slot_id cache_prompt backend_sampling " +
+		"dynatemp_exponent xtc_threshold adaptive_decay penalize_nl n_keep n_discard n_ctx num_ctx id_slot slot_id cache_prompt backend_sampling " +
 		"grammar_lazy grammar_triggers preserved_tokens mm_processor_kwargs media_io_kwargs",
 }
 
@@ -84,7 +74,6 @@ func (*streamOptions) Foreign() request.Foreign {
 
 // GuidedForeign are the ways to constrain a reply that this server does not have.
 var GuidedForeign = request.Foreign{Refused: []request.Refusal{
-	{"grammar", "", "json, regex or choice"},
 	{"structural_tag", "", "json or regex"},
 	{"whitespace_pattern", "", "regex"},
 	{"disable_any_whitespace", "false", "regex"},

@@ -12,16 +12,19 @@ type Guided struct {
 	JSON           json.RawMessage   `json:"guided_json"`
 	Regex          string            `json:"guided_regex"`
 	Choice         []string          `json:"guided_choice"`
+	Rules          string            `json:"guided_grammar"`
+	Grammar        string            `json:"grammar"` // the same, as llama.cpp calls it
 	Outputs        structuredOutputs `json:"structured_outputs"`
 	Schema         json.RawMessage   `json:"json_schema"`
 }
 
 // structuredOutputs are the fields guided_* under vLLM's later name.
 type structuredOutputs struct {
-	JSON   json.RawMessage `json:"json"`
-	Regex  string          `json:"regex"`
-	Choice []string        `json:"choice"`
-	Object bool            `json:"json_object"`
+	JSON    json.RawMessage `json:"json"`
+	Regex   string          `json:"regex"`
+	Choice  []string        `json:"choice"`
+	Grammar string          `json:"grammar"`
+	Object  bool            `json:"json_object"`
 }
 
 // Guide returns the required format of a reply and the field that has it. There may be one.
@@ -59,6 +62,9 @@ func (q *Guided) Guide() (f Format, param string, err error) {
 	set("structured_outputs.regex", formatRegex, o.Regex, o.Regex != "")
 	set("guided_choice", formatChoice, q.Choice, len(q.Choice) > 0)
 	set("structured_outputs.choice", formatChoice, o.Choice, len(o.Choice) > 0)
+	set("grammar", formatGrammar, q.Grammar, q.Grammar != "")
+	set("guided_grammar", formatGrammar, q.Rules, q.Rules != "")
+	set("structured_outputs.grammar", formatGrammar, o.Grammar, o.Grammar != "")
 	set("structured_outputs.json_object", FormatObject, nil, o.Object)
 	return f, param, err
 }

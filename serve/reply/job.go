@@ -2,10 +2,13 @@ package reply
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"strings"
 	"sync"
 
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/request"
 	"github.com/hippo-ssm/hippo/session"
@@ -19,7 +22,9 @@ type Job struct {
 	Options generate.Options // MaxTokens 0: no reply
 	Draws   int              // replies to each prompt, with consecutive seeds
 	Top     int              // log-probabilities of sampled tokens and this many alternatives; -1 for none
-	Score   bool             // also those of the prompts
+	Score   bool             // also those of the prompts, and of at least ScoreTop alternatives
+
+	ScoreTop int
 
 	Call *request.Call     // its response gets a header that reports what was cached of a single prompt
 	Plan []session.Segment // of a single prompt, nil to read it as one segment
@@ -131,7 +136,7 @@ func (w *Job) prompt(ctx context.Context, i int, to *counted) error {
 	var err error
 	switch {
 	case w.Score:
-		s, scores, found, err = w.Model.OpenScored(ctx, ids, w.Top, w.Client)
+		s, scores, found, err = w.Model.OpenScored(ctx, ids, max(w.Top, w.ScoreTop), w.Client)
 	case w.Plan != nil:
 		s, found, err = w.Model.Open(ctx, w.Plan, w.Client)
 	default:
@@ -171,7 +176,7 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 	var fresh []host.Token
 	var all Result
 	var whole strings.Builder
-	return w.Model.Runner.Run(ctx, &session.Request{
+	err = w.Model.Runner.Run(ctx, &session.Request{
 		Session: s, Client: w.Client, Draft: writer.Draft,
 		Next: func(logits []float32) (int32, bool, error) {
 			text, id, err := writer.Next(logits)
@@ -201,6 +206,10 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 			return id, end == "", nil
 		},
 	})
+	if errors.Is(err, constrain.ErrAmbiguous) {
+		return &request.Error{Status: http.StatusBadRequest, Code: "ambiguous_grammar", Message: err.Error()}
+	}
+	return err
 }
 
 // ReadAhead returns the value of Job.Ended that reads ahead in a dialog. It reads the reply as the client will send it:

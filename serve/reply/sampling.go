@@ -32,6 +32,7 @@ type Sampling struct {
 	IgnoreEOS         bool     `json:"ignore_eos"`
 	MinTokens         int      `json:"min_tokens"`
 	StopIDs           []int32  `json:"stop_token_ids"`
+	wording
 	request.Salted
 }
 
@@ -96,6 +97,9 @@ func (q *Sampling) Replies(s *Service, m *host.Model, o generate.Options) (gener
 		c.Err = err
 	}
 	o.LogitBias = bias
+	if c.Err == nil {
+		c.Err = q.wording.apply(m, q.RepetitionPenalty, &o)
+	}
 	return o, c.Err
 }
 

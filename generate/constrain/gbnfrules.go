@@ -1,0 +1,191 @@
+package constrain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// begin finds which rules take the empty text, and fails for one that may begin with itself.
+func (g *gbnf) begin() {
+	type sequence struct {
+		of   *rule
+		left int // symbols that are not known to take the empty text
+	}
+	waits := map[*rule][]*sequence{}
+	var work []*rule
+	less := func(s *sequence, by int) {
+		if s.left -= by; s.left == 0 && !s.of.empty {
+			s.of.empty = true
+			work = append(work, s.of)
+		}
+	}
+	for _, r := range g.rules {
+		for _, way := range r.ways {
+			s := &sequence{r, len(way)}
+			for _, one := range way {
+				if one.empty() {
+					s.left--
+				} else if one.rule != nil {
+					waits[one.rule] = append(waits[one.rule], s)
+				}
+			}
+			less(s, 0)
+		}
+	}
+	for len(work) > 0 {
+		r := work[len(work)-1]
+		work = work[:len(work)-1]
+		for _, s := range waits[r] {
+			less(s, 1)
+		}
+	}
+	for _, r := range g.rules {
+		r.begins(nil)
+	}
+}
+
+// empty reports whether a symbol takes the empty text.
+func (it *symbol) empty() bool {
+	return it.least == 0 || it.rule != nil && it.rule.empty || it.rule == nil && it.ranges == nil && it.text == ""
+}
+
+// firsts is how many symbols at the beginning of a sequence take the empty text.
+func firsts(way []symbol) int {
+	n := slices.IndexFunc(way, func(it symbol) bool { return !it.empty() })
+	if n < 0 {
+		return len(way)
+	}
+	return n
+}
+
+// begins follows what a rule may begin with. on are the rules that are being followed, from the first on.
+func (r *rule) begins(on []*rule) {
+	if r.checked {
+		return
+	}
+	if on = append(on, r); r.begun {
+		var names []string
+		for _, other := range on[slices.Index(on, r):] {
+			if names = append(names, other.name); len(names) > 1 && names[len(names)-2] == other.name {
+				names = names[:len(names)-1] // a group of it
+			}
+		}
+		const most = 8
+		if len(names) > most {
+			names = append(names[:most-1:most-1], "...")
+		}
+		fail(fmt.Sprint("line ", r.line), "found left recursion: the rule %.40q may begin with itself (%s), want one "+
+			"that takes a character first", r.name, strings.Join(names, ", "))
+	}
+	r.begun = true
+	for _, way := range r.ways {
+		for _, it := range way[:min(firsts(way)+1, len(way))] {
+			if it.rule != nil && it.most > 0 {
+				it.rule.begins(on)
+			}
+		}
+	}
+	r.checked = true
+}
+
+// write writes the rules that root calls and returns the first state of root.
+func (g *gbnf) write(b *builder) int32 {
+	w := &rulesWriter{b: b}
+	entry := w.entry(g.named["root"])
+	for len(w.pending) > 0 {
+		r := w.pending[len(w.pending)-1]
+		w.pending = w.pending[:len(w.pending)-1]
+		b.set(r.entry, w.ways(r.ways, final))
+	}
+	return entry
+}
+
+// rulesWriter writes rules.
+type rulesWriter struct {
+	b       *builder
+	pending []*rule // that are called, and not written yet
+}
+
+// entry is the first state of a rule.
+func (w *rulesWriter) entry(r *rule) int32 {
+	if r.entry == 0 {
+		r.entry = w.b.reserve()
+		w.pending = append(w.pending, r)
+	}
+	return r.entry
+}
+
+// ways takes one of some sequences.
+func (w *rulesWriter) ways(all [][]symbol, next int32) int32 {
+	var ways []int32
+	for _, way := range all {
+		at := next
+		for i := len(way) - 1; i >= 0; i-- {
+			at = w.symbol(&way[i], at)
+		}
+		ways = append(ways, at)
+	}
+	return w.b.either(ways...)
+}
+
+// symbol takes a symbol as often as it stands there.
+func (w *rulesWriter) symbol(it *symbol, next int32) int32 {
+	at, count := next, it.least
+	if it.most == unlimited {
+		at = w.b.reserve()
+		w.b.set(at, w.b.either(next, w.one(it, at)))
+	} else {
+		count = it.most
+	}
+	for ; count > 0; count-- {
+		if at = w.one(it, at); it.most != unlimited && count > it.least {
+			at = w.b.either(next, at)
+		}
+	}
+	return at
+}
+
+// one takes a symbol once. A group that stands there once needs no call.
+func (w *rulesWriter) one(it *symbol, next int32) int32 {
+	switch {
+	case it.rule == nil && it.ranges == nil:
+		return w.b.text(it.text, next)
+	case it.rule == nil:
+		return w.b.char(it.ranges, rawText, next)
+	case it.least == 1 && it.most == 1 && it.rule.group:
+		return w.ways(it.rule.ways, next)
+	}
+	const short = 16 // bytes, about
+	if it.rule.length() <= short {
+		return w.b.callShort(w.entry(it.rule), next)
+	}
+	return w.b.call(w.entry(it.rule), next)
+}
+
+// length is how many characters a rule takes at most, unlimited also where that is not followed.
+func (r *rule) length() int {
+	if r.most == 0 {
+		r.most = unlimited // while it is followed: where it calls itself
+		longest := 0
+		for _, way := range r.ways {
+			sum := 0
+			for _, it := range way {
+				n := len(it.text)
+				if it.rule != nil {
+					n = it.rule.length()
+				} else if it.ranges != nil {
+					n = 1
+				}
+				if n > 0 && it.most > 0 && n >= unlimited/it.most {
+					sum = unlimited
+				} else {
+					sum += min(n*it.most, unlimited-sum)
+				}
+			}
+			longest = max(longest, sum)
+		}
+		r.most = max(longest, 1)
+	}
+	return r.most
+}

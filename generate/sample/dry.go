@@ -1,0 +1,110 @@
+package sample
+
+import (
+	"math"
+	"strings"
+)
+
+// DRY ("don't repeat yourself") is a penalty on tokens that would go on with a sequence that the text has already: if
+// the last n tokens stand at an earlier place, too, and token x follows there, and n is at least AllowedLength, then
+//
+//	logit[x] -= Multiplier · Base^(n - AllowedLength), n the largest of all such places
+//
+// A sequence reaches over no text of Breakers, and no token that has one is penalized. Source:
+// github.com/oobabooga/text-generation-webui, pull request 5677, whose defaults these are, as in llama.cpp.
+type DRY struct {
+	Multiplier    float64 // 0: no penalty
+	Base          float64
+	AllowedLength int
+	Last          int // tokens at the end of the text that are looked at; 0 for all
+	Breakers      []string
+	// Decode appends the text of tokens, for Breakers.
+	Decode func(dst []byte, ids []int32) []byte
+}
+
+// DefaultDRY has a multiplier of 0.
+func DefaultDRY() DRY {
+	return DRY{Base: 1.75, AllowedLength: 2, Breakers: []string{"\n", ":", `"`, "*"}}
+}
+
+// penalties calls subtract with the tokens that are penalized, and by how much. The suffix that two places share is
+// found for all places in one pass over the reversed text (the Z-algorithm; Gusfield 1997, §1.4).
+func (d *DRY) penalties(history []int32, subtract func(token int32, by float64) error) error {
+	if d.Last > 0 && len(history) > d.Last {
+		history = history[len(history)-d.Last:]
+	}
+	n := len(history)
+	from := func(i int) int32 { return history[n-1-i] } // backwards
+	shared := make([]int, n)                            // shared[i]: how long history and history[:n-i] end alike
+	left, right := 0, 0
+	for i := 1; i < n; i++ {
+		if i < right {
+			shared[i] = min(right-i, shared[i-left])
+		}
+		for i+shared[i] < n && from(shared[i]) == from(i+shared[i]) {
+			shared[i]++
+		}
+		if i+shared[i] > right {
+			left, right = i, i+shared[i]
+		}
+	}
+	longest := map[int32]int{}
+	most := 0
+	var order []int32
+	for i := 1; i < n; i++ {
+		if shared[i] < max(1, d.AllowedLength) {
+			continue
+		}
+		next := from(i - 1)
+		if longest[next] == 0 {
+			order = append(order, next)
+		}
+		longest[next] = max(longest[next], shared[i])
+		most = max(most, shared[i])
+	}
+	most = d.unbroken(history[n-most:])
+	for _, token := range order {
+		length := min(longest[token], most)
+		if length < max(1, d.AllowedLength) || d.broken(d.text(token)) {
+			continue
+		}
+		by := d.Multiplier * math.Pow(d.Base, float64(length-d.AllowedLength))
+		if err := subtract(token, min(by, math.MaxFloat32)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *DRY) text(token int32) string {
+	if d.Decode == nil {
+		return ""
+	}
+	return string(d.Decode(nil, []int32{token}))
+}
+
+// broken reports whether a text has one of Breakers.
+func (d *DRY) broken(text string) bool {
+	for _, b := range d.Breakers {
+		if strings.Contains(text, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// unbroken is how many of the last tokens have none of Breakers.
+func (d *DRY) unbroken(last []int32) int {
+	text, longest := "", 0
+	for _, b := range d.Breakers {
+		longest = max(longest, len(b))
+	}
+	for n := range last {
+		own := d.text(last[len(last)-1-n])
+		if text = own + text; d.broken(text) {
+			return n
+		}
+		text = text[:min(len(text), longest)] // no more of it is in a breaker with what stands before
+	}
+	return len(last)
+}
