@@ -33,6 +33,7 @@ type Sampling struct {
 	MinTokens         int      `json:"min_tokens"`
 	StopIDs           []int32  `json:"stop_token_ids"`
 	request.Salted
+	request.Ranked
 }
 
 type streamOptions struct {
