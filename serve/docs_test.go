@@ -68,9 +68,15 @@ func TestPageOfTheServer(t *testing.T) {
 		if e[3] != "" {
 			files[e[3]] = string(data)
 		}
-		var made struct{ ID, Object string }
+		var made struct {
+			ID, Object string
+			First      string `json:"first_id"`
+		}
 		if json.Unmarshal(data, &made) == nil && made.ID != "" {
 			ids["$"+strings.ToUpper(made.Object)] = made.ID
+		}
+		if made.First != "" {
+			ids["$ITEM"] = made.First
 		}
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
 		if err != nil {

@@ -38,3 +38,12 @@ func (s *Server) Answer(w http.ResponseWriter, r *http.Request, by func(*request
 	mux.Handle(r.Method+" "+r.URL.Path, s.routed(route{handler: by}))
 	s.respond(w, r, mux)
 }
+
+// Scopes are those of all endpoints, by their patterns.
+func (s *Server) Scopes() map[string]string {
+	all := map[string]string{}
+	for _, r := range s.endpoints() {
+		all[r.pattern] = string(r.scope)
+	}
+	return all
+}

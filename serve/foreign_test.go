@@ -35,6 +35,9 @@ func foreignOf(session string) (bodies map[string]string, tables map[string]requ
 		"/api/pull":            `"model":"org/model"`,
 		"options of /api":      `"num_predict":1`,
 
+		"/v1/responses/compact":      `"input":"a"`,
+		"/v1/responses/input_tokens": `"input":"a"`,
+
 		"/v1/messages/count_tokens": `"messages":[{"role":"user","content":"a"}]`,
 	}
 	tables = openai.Foreign()

@@ -97,6 +97,9 @@ func (s *Server) routed(r route) http.HandlerFunc {
 		c := w.(*answering) // set by guarded
 		c.Request = request // with the values of the path
 		c.Route = r.pattern
+		if form, ok := s.forms[r.pattern]; ok {
+			c.Form = &form
+		}
 		if c.err = s.allowedKey(c.Call, r.scope); c.err == nil {
 			c.err = r.handler(c.Call)
 		}
@@ -119,10 +122,14 @@ func (s *Server) noRoute(c *request.Call) error {
 				strings.Join(allow, " or ")),
 		}
 	}
-	return &request.Error{
+	e := &request.Error{
 		Status: http.StatusNotFound, Code: "unknown_url",
 		Message: fmt.Sprintf("there is no %s %.200s", c.Request.Method, c.Request.URL.Path),
 	}
+	if there, ok := elsewhere[c.Request.URL.Path]; ok {
+		e.Message += ", want " + there
+	}
+	return e
 }
 
 // allowedKey checks the key of a request.

@@ -108,6 +108,7 @@ type Server struct {
 	ollama    *ollama.Handler
 	Rows      *rows.Handler
 
+	forms   map[string]request.Form // by the pattern of their endpoint
 	mux     *http.ServeMux
 	handler http.Handler // with middleware
 	metrics *metrics
@@ -146,7 +147,7 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 		MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens, MaxChoices: o.MaxChoices,
 	}}
 	left := records.New(o.Store, o.StateMemory, o.Log)
-	s.texts = &openai.Texts{Service: replies}
+	s.texts = &openai.Texts{Service: replies, Version: o.Version, Places: o.Concurrent}
 	s.Responses = openai.NewResponses(replies, left, openai.ResponsesOptions{
 		MaxResponses: o.MaxResponses, MaxBytes: o.SessionBytes, KeepFor: o.KeepFor, Log: o.Log,
 	})
@@ -166,6 +167,7 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 	if err := s.SetKeys(o.Keys); err != nil {
 		return nil, err
 	}
+	s.forms = s.formsOf()
 	s.mux = s.routes()
 	s.handler = s.withMiddleware(s.by(s.mux))
 	if err := s.openFiles(); err != nil {
@@ -251,10 +253,20 @@ func (s *Server) endpoints() []route {
 		{"POST /v1/messages", ScopeCompletions, s.Anthropic.Messages},
 		{"POST /v1/messages/count_tokens", ScopeCompletions, s.Anthropic.CountTokens},
 		{"POST /v1/responses", ScopeCompletions, s.Responses.Create},
+		{"POST /v1/responses/input_tokens", ScopeCompletions, s.Responses.InputTokens},
+		{"POST /v1/responses/compact", ScopeCompletions, s.Responses.Compact},
 		{"GET /v1/responses/{id}", ScopeCompletions, s.Responses.Show},
 		{"DELETE /v1/responses/{id}", ScopeCompletions, s.Responses.Delete},
 		{"GET /v1/responses/{id}/input_items", ScopeCompletions, s.Responses.InputItems},
 		{"POST /v1/responses/{id}/cancel", ScopeCompletions, s.Responses.Cancel},
+		{"POST /v1/conversations", ScopeCompletions, s.Responses.CreateConversation},
+		{"GET /v1/conversations/{id}", ScopeCompletions, s.Responses.ShowConversation},
+		{"POST /v1/conversations/{id}", ScopeCompletions, s.Responses.UpdateConversation},
+		{"DELETE /v1/conversations/{id}", ScopeCompletions, s.Responses.DeleteConversation},
+		{"GET /v1/conversations/{id}/items", ScopeCompletions, s.Responses.ListItems},
+		{"POST /v1/conversations/{id}/items", ScopeCompletions, s.Responses.AddItems},
+		{"GET /v1/conversations/{id}/items/{item}", ScopeCompletions, s.Responses.ShowItem},
+		{"DELETE /v1/conversations/{id}/items/{item}", ScopeCompletions, s.Responses.DeleteItem},
 		{"POST /v1/sessions", ScopeCompletions, s.Sessions.Create},
 		{"GET /v1/sessions", ScopeCompletions, s.Sessions.List},
 		{"POST /v1/sessions/import", ScopeCompletions, s.Sessions.Import},
@@ -285,11 +297,20 @@ func (s *Server) endpoints() []route {
 		{"GET /tokenizer_info", ScopeTokenize, s.texts.TokenizerInfo},
 		{"POST /tokenize", ScopeTokenize, s.texts.Tokenize},
 		{"POST /detokenize", ScopeTokenize, s.texts.Detokenize},
+		{"POST /apply-template", ScopeTokenize, s.texts.ApplyTemplate},
+		{"POST /v1/load_lora_adapter", ScopeAdmin, s.texts.LoadAdapter},
+		{"POST /v1/unload_lora_adapter", ScopeAdmin, s.texts.UnloadAdapter},
+		{"GET /lora-adapters", ScopeModels, s.texts.Adapters},
+		{"GET /props", ScopeModels, s.texts.Props},
+		{"GET /slots", ScopeModels, s.slots},
+		{"GET /version", "", s.version},
+		{"GET /openapi.json", "", s.openAPI},
 		{"POST /api/generate", ScopeCompletions, s.ollama.Generate},
 		{"POST /api/chat", ScopeCompletions, s.ollama.Chat},
 		{"GET /api/tags", ScopeModels, s.ollama.Models},
 		{"GET /api/ps", ScopeModels, s.ollama.Loaded},
 		{"POST /api/show", ScopeModels, s.ollama.Show},
+		{"POST /api/copy", ScopeAdmin, s.ollama.Copy},
 		{"POST /api/pull", ScopeAdmin, s.ollama.Pull},
 		{"DELETE /api/delete", ScopeAdmin, s.ollama.Delete},
 		{"GET /api/version", "", s.ollama.Version},
@@ -298,7 +319,7 @@ func (s *Server) endpoints() []route {
 }
 
 // refused are the endpoints of Ollama that this server lacks.
-var refused = []string{"POST /api/create", "POST /api/copy", "POST /api/push", "POST /api/blobs/{digest}"}
+var refused = []string{"POST /api/create", "POST /api/push", "POST /api/blobs/{digest}"}
 
 // everything is the pattern of all other paths.
 const everything = "/"
@@ -312,6 +333,7 @@ func (s *Server) routes() *http.ServeMux {
 	for _, pattern := range refused {
 		mux.Handle(pattern, s.routed(route{pattern, ScopeAdmin, s.ollama.Refused}))
 	}
+	mux.Handle("POST /lora-adapters", s.routed(route{"POST /lora-adapters", ScopeAdmin, s.texts.ScaleAdapters}))
 	for path, page := range s.o.Pages {
 		if path == everything {
 			path += "{$}" // this path only

@@ -45,6 +45,9 @@ type Request struct {
 	Client string
 	// Priority ranks requests: larger ones are served first.
 	Priority int
+	// Rank orders the requests of one client and priority: lower ones are served first. It takes nothing from other
+	// clients.
+	Rank int
 }
 
 // silent reports whether nothing needs the logits after the last of n ids, of which read have been read.

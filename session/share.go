@@ -6,7 +6,7 @@ import (
 )
 
 // share chooses the requests of each step. Clients have equal shares of the rows, as long as they want them: the client
-// that has read the least is first. Requests of one client are ordered by priority and then by age.
+// that has read the least is first. Requests of one client are ordered by priority, rank and age.
 type share struct {
 	running int // maximum number of requests in a step
 	rows    int // rows after which a step takes at most one more piece of a prompt
@@ -25,7 +25,7 @@ type share struct {
 type client struct {
 	name    string
 	number  uint64
-	tasks   []*task // by priority, then by age
+	tasks   []*task // by priority, rank and age
 	ready   int     // tasks that are ready
 	used    int64   // rows used, on a scale common to all clients
 	next    int     // index of the next task to consider while a step is chosen
@@ -70,7 +70,8 @@ func (s *share) remove(t *task) {
 
 // byRank orders the requests of a client.
 func byRank(a, b *task) int {
-	return cmp.Or(cmp.Compare(b.r.Priority, a.r.Priority), cmp.Compare(a.number, b.number))
+	return cmp.Or(cmp.Compare(b.r.Priority, a.r.Priority), cmp.Compare(a.r.Rank, b.r.Rank),
+		cmp.Compare(a.number, b.number))
 }
 
 // guessRows is the most rows of a step in which ids are guessed: more rows take more time, and then a guess is not for

@@ -122,3 +122,30 @@ func TestLargerPriorityComesFirst(t *testing.T) {
 			len(s.active))
 	}
 }
+
+// TestRankIsWithinAClient: the request of the lowest rank is the first of its client, and takes nothing from another.
+func TestRankIsWithinAClient(t *testing.T) {
+	s := newShared(t, 2, 100)
+	ranked := func(client string, rank int) *task {
+		x := s.wants(client, 0, true)
+		s.remove(x)
+		x.r.Rank = rank
+		s.add(x)
+		x.set(ready)
+		return x
+	}
+	late, early := ranked("greedy", 7), ranked("greedy", -1000)
+	ranked("greedy", 0)
+	other := ranked("other", 1000)
+	for range 10 {
+		if in := s.step(); !in[early] || !in[other] || len(in) != 2 {
+			t.Fatalf("the step is %v, want the first of each client", in)
+		}
+	}
+	if s.remove(early); !s.step()[other] {
+		t.Error("the other client waits")
+	}
+	if s.step()[late] {
+		t.Error("the last of a client is before another")
+	}
+}

@@ -76,7 +76,9 @@ type onDemand struct {
 	MaxMemory int    `json:"max_memory" help:"MiB for the weights of loaded models; 0: 3/4 of what is free" min:"0"`
 	// Adapter is [[MODEL:]NAME=]DIR.
 	Adapter []string `json:"adapter" help:"folders of adapters, each a model of its own: [[MODEL:]NAME=]DIR"`
-	Pull    bool     `json:"pull" help:"let clients fetch and delete published models (keys: scope admin)"`
+	// Adapters of this folder come and go by requests.
+	AdapterDir string `json:"adapter_dir" help:"folder whose adapters clients may add and remove (keys: scope admin)"`
+	Pull       bool   `json:"pull" help:"let clients fetch and delete published models (keys: scope admin)"`
 }
 
 func newServe() *cobra.Command {
@@ -170,7 +172,7 @@ func (o *serveOptions) library(names []string, log *slog.Logger) (*library.Libra
 		return nil, fmt.Errorf("keep_alive: %w", err)
 	}
 	return library.Open(library.Options{
-		Models: names, Adapters: o.Adapter, Find: modelPath, Precision: o.Precision,
+		Models: names, Adapters: o.Adapter, AdapterDir: o.AdapterDir, Find: modelPath, Precision: o.Precision,
 		Pooling: session.Pooling(o.Pooling), Draft: o.Draft, KeepAlive: idle,
 		Memory: int64(o.MaxMemory) << 20, Preload: o.Preload, Pull: o.Pull, Texts: int64(o.Memory) << 20,
 		Store: o.Store, Disk: int64(o.Disk) << 20, Log: log,

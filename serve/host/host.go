@@ -33,11 +33,12 @@ type Host struct {
 
 	mu      sync.Mutex // guards the fields below
 	entries map[string]*entry
-	known   []ModelInfo // of the library
-	listed  time.Time   // time of the list
-	queue   []*entry    // models to be loaded
-	used    int64       // bytes of the weights that are loaded, being loaded or unloaded
-	clock   int64       // counts uses
+	known   []ModelInfo       // of the library
+	copies  map[string]string // further names of models, with the names that they are for
+	listed  time.Time         // time of the list
+	queue   []*entry          // models to be loaded
+	used    int64             // bytes of the weights that are loaded, being loaded or unloaded
+	clock   int64             // counts uses
 	closed  bool
 }
 
@@ -117,7 +118,7 @@ func (r *Host) All(ctx context.Context) ([]ModelInfo, error) {
 		all = append(all, e.info)
 	}
 	if r.Library == nil {
-		return all, nil
+		return append(all, r.copiesOf(all)...), nil
 	}
 	r.listing.Lock()
 	defer r.listing.Unlock()
@@ -138,10 +139,10 @@ func (r *Host) All(ctx context.Context) ([]ModelInfo, error) {
 			all = append(all, info)
 		}
 	}
-	return all, nil
+	return append(all, r.copiesOf(all)...), nil
 }
 
-// Find describes the model of a name.
+// Find describes the model of a name, or of a copy's name.
 func (r *Host) Find(ctx context.Context, name string) (ModelInfo, error) {
 	r.mu.Lock()
 	if e := r.entries[name]; e != nil && e.model != nil && !e.deleted && (e.fixed || e.uses > 0) {
@@ -154,6 +155,9 @@ func (r *Host) Find(ctx context.Context, name string) (ModelInfo, error) {
 		return ModelInfo{}, err
 	}
 	info, ok := named(all, name)
+	if ok && info.CopyOf != "" {
+		info, ok = named(all, info.CopyOf)
+	}
 	if !ok {
 		return info, request.ErrNoModel(name)
 	}

@@ -28,12 +28,24 @@ type Library struct {
 	// Delete removes a model from the disk; nil if clients may not.
 	Delete func(context.Context, ModelInfo) error
 
+	// AddAdapter serves a further adapter, and RemoveAdapter no longer; nil if clients may not.
+	AddAdapter    func(context.Context, NewAdapter) error
+	RemoveAdapter func(ctx context.Context, name string) error
+
 	// KeepAlive is how long an idle model stays loaded: 0 unloads it at once, below 0 means forever.
 	KeepAlive time.Duration
 	// Memory is the maximum memory in bytes for the weights of all loaded models, 0 for no limit.
 	Memory int64
 	// Texts is the memory in bytes that the prompt caches of the loaded models share equally.
 	Texts int64
+}
+
+// NewAdapter is an adapter to be served as a model of a name.
+type NewAdapter struct {
+	Name    string
+	Base    string // the model that it is for; "": the only one, or MODEL of a name MODEL:NAME
+	Path    string // in the library's folder for adapters
+	Replace bool   // the adapter that has the name
 }
 
 // ModelInfo describes a model that need not be loaded.
@@ -50,6 +62,8 @@ type ModelInfo struct {
 	Memory     int64  // estimated bytes of the loaded weights, without those of Base
 	// Base is the name of the model whose weights this one shares, as an adapter does; "" for none.
 	Base string
+	// CopyOf is the name of the model of which this is another name, "" for none.
+	CopyOf string
 }
 
 // ModelCard describes a model in detail.

@@ -29,6 +29,7 @@ func (r runner) Run(ctx context.Context, q *session.Request) (err error) {
 	if t == nil { // not an HTTP request
 		return r.Runner.Run(ctx, q)
 	}
+	q.Rank = t.Share.Rank
 	phase, want, from := request.PhaseRead, 0, q.Session.Position()
 	for _, s := range q.Segments {
 		want += len(s.IDs)

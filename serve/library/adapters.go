@@ -1,15 +1,18 @@
 package library
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/release"
 	"github.com/hippo-ssm/hippo/serve/host"
+	"github.com/hippo-ssm/hippo/serve/request"
 )
 
 // addAdapters adds adapters as models and checks that each fits its base model.
@@ -17,32 +20,140 @@ func (l *Library) addAdapters(args []string) error {
 	prints := map[string]string{} // fingerprints of weights, by path
 	for _, arg := range args {
 		n, err := l.adapterNamed(arg)
+		if err == nil {
+			err = l.checkAdapter(n, prints)
+		}
 		if err != nil {
-			return fmt.Errorf("adapter: %w", err)
-		}
-		path, err := l.Find(l.pathOf(n.base))
-		if err != nil {
-			return err
-		}
-		a, err := release.ReadAdapter(n.path)
-		if err != nil {
-			return fmt.Errorf("adapter: %w", err)
-		}
-		net, dir, err := release.Describe(path)
-		if err != nil {
-			return err
-		}
-		if a.Weights != "" && prints[dir] == "" {
-			if prints[dir], err = release.FileFingerprint(dir); err != nil {
-				return err
-			}
-		}
-		if err := a.Attach(net, dir, prints[dir]); err != nil {
 			return fmt.Errorf("adapter: %w", err)
 		}
 		l.named = append(l.named, n)
 	}
 	return nil
+}
+
+// checkAdapter returns an error unless an adapter fits its base model. prints are known fingerprints of weights.
+func (l *Library) checkAdapter(n namedModel, prints map[string]string) error {
+	path, err := l.Find(l.pathOf(n.base))
+	if err != nil {
+		return err
+	}
+	a, err := release.ReadAdapter(n.path)
+	if err != nil {
+		return err
+	}
+	net, dir, err := release.Describe(path)
+	if err != nil {
+		return err
+	}
+	if a.Weights != "" && prints[dir] == "" {
+		if prints[dir], err = release.FileFingerprint(dir); err != nil {
+			return err
+		}
+	}
+	return a.Attach(net, dir, prints[dir])
+}
+
+// maxAdapters is the maximum number of models and adapters of a library to which adapters are added.
+const maxAdapters = 1000
+
+// addAdapter serves one more adapter, or replaces one.
+func (l *Library) addAdapter(ctx context.Context, a host.NewAdapter) error {
+	n := namedModel{name: a.Name, base: a.Base}
+	if at := strings.LastIndexByte(a.Name, ':'); n.base == "" && at >= 0 {
+		n.base = a.Name[:at]
+	}
+	l.adding.Lock()
+	defer l.adding.Unlock()
+	var bases []string
+	for _, m := range l.all() {
+		if m.base == "" {
+			bases = append(bases, m.name)
+		}
+	}
+	if n.base == "" && len(bases) == 1 {
+		n.base = bases[0]
+	}
+	all, err := l.list(ctx)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(all, func(info host.ModelInfo) bool { return info.Name == a.Name })
+	var c request.Checks
+	c.That(host.IsName(a.Name), "lora_name", "found %.100q, want a name of 1 to %d bytes without spaces", a.Name,
+		host.MaxName)
+	c.That(at < 0 && !l.isPredictor(a.Name) || at >= 0 && a.Replace && all[at].Base == n.base, "lora_name",
+		"found %.100q, which is a model, want another, or load_inplace for an adapter of the same model", a.Name)
+	c.That(slices.Contains(bases, n.base), "base_model_name", "found %.100q, want one of %.1000q", n.base, bases)
+	c.That(len(all) < maxAdapters, "lora_name", "found %d models and adapters, want at most %d", len(all), maxAdapters)
+	if c.Err != nil {
+		return c.Err
+	}
+	if n.path, err = l.adapterIn(a.Path); err != nil {
+		return err
+	}
+	if err = l.checkAdapter(n, map[string]string{}); err == nil {
+		_, err = l.describeNamed(n)
+	}
+	if err != nil {
+		return request.Invalid("lora_path", "%v", brief.Error(err))
+	}
+	l.setNamed(append(l.without(n.name), n))
+	return nil
+}
+
+// removeAdapter removes an adapter.
+func (l *Library) removeAdapter(_ context.Context, name string) error {
+	l.adding.Lock()
+	defer l.adding.Unlock()
+	if !slices.ContainsFunc(l.all(), func(n namedModel) bool { return n.name == name && n.base != "" }) {
+		e := request.ErrNoModel(name)
+		e.Param, e.Message = "lora_name", fmt.Sprintf("lora_name: found %.100q, which is no adapter of this server", name)
+		return e
+	}
+	l.setNamed(l.without(name))
+	return nil
+}
+
+// adapterIn returns the path of a folder or a file in AdapterDir, wherever links lead. It does not say what else is on
+// the disk.
+func (l *Library) adapterIn(path string) (string, error) {
+	root, err := filepath.Abs(l.AdapterDir)
+	if err == nil {
+		root, err = filepath.EvalSymlinks(root)
+	}
+	if err != nil {
+		return "", err
+	}
+	full := path
+	if !filepath.IsAbs(full) {
+		full = filepath.Join(root, full)
+	}
+	full, err = filepath.EvalSymlinks(full)
+	if err == nil {
+		var in string
+		if in, err = filepath.Rel(root, full); err == nil && filepath.IsLocal(in) && in != "." {
+			return full, nil
+		}
+	}
+	return "", request.Invalid("lora_path", "found %.100q, want an adapter in the folder of --adapter_dir", path)
+}
+
+// all returns the named models.
+func (l *Library) all() []namedModel {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.named
+}
+
+// without returns the named models but one.
+func (l *Library) without(name string) []namedModel {
+	return slices.DeleteFunc(slices.Clone(l.all()), func(n namedModel) bool { return n.name == name })
+}
+
+func (l *Library) setNamed(all []namedModel) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.named = all
 }
 
 // adapterNamed reads [[MODEL:]NAME=]DIR.

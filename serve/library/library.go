@@ -29,6 +29,8 @@ import (
 type Options struct {
 	Models   []string // [NAME=]PATH, or names of published models; if empty, all models of the hub's cache
 	Adapters []string // [[MODEL:]NAME=]DIR
+	// AdapterDir is the folder whose adapters clients may add and remove; "" for none.
+	AdapterDir string
 	// Find returns the path of a model by its name: by default a path, or a model of the hub's cache.
 	Find func(name string) (path string, err error)
 
@@ -50,10 +52,11 @@ type Library struct {
 	Predictors []rows.Predictor // the networks of package fit
 
 	Options
-	host  host.Library
-	named []namedModel
+	host host.Library
 
+	adding sync.Mutex // held while adapters are added and removed
 	mu     sync.Mutex
+	named  []namedModel              // never changed, only replaced
 	known  map[string]host.ModelInfo // descriptions of the named models
 	loaded map[string]*hippo.Model   // by name, for their adapters
 	small  *hippo.Model              // of Draft; nil until it is loaded
@@ -84,6 +87,9 @@ func Open(o Options) (*Library, error) {
 	}
 	if o.Pull {
 		l.host.Pull, l.host.Delete = pull, l.remove
+	}
+	if o.AdapterDir != "" {
+		l.host.AddAdapter, l.host.RemoveAdapter = l.addAdapter, l.removeAdapter
 	}
 	for _, arg := range l.Models {
 		if err := l.add(arg); err != nil {
@@ -149,7 +155,8 @@ func errSameName(arg, name string) error {
 
 // pathOf returns the path of a named model that is not an adapter.
 func (l *Library) pathOf(name string) string {
-	return l.named[slices.IndexFunc(l.named, func(n namedModel) bool { return n.name == name })].path
+	all := l.all()
+	return all[slices.IndexFunc(all, func(n namedModel) bool { return n.name == name })].path
 }
 
 // Preload calls load for the first named model, or for all with Options.Preload. It returns the names of all models.
@@ -186,7 +193,7 @@ func (l *Library) preload(ctx context.Context, load func(ctx context.Context, na
 		names = append(names, info.Name)
 		need += info.Memory
 	}
-	now := names[:min(1, len(l.named))]
+	now := names[:min(1, len(l.all()))]
 	if l.Options.Preload {
 		now = names
 		if most := l.host.Memory; most > 0 && need > most {
@@ -204,7 +211,7 @@ func (l *Library) preload(ctx context.Context, load func(ctx context.Context, na
 
 // list describes all models.
 func (l *Library) list(context.Context) (all []host.ModelInfo, err error) {
-	for _, n := range l.named {
+	for _, n := range l.all() {
 		info, err := l.describeNamed(n)
 		if err != nil { // its files were removed or are being written: a loaded model stays in use
 			l.mu.Lock()

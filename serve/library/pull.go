@@ -51,7 +51,7 @@ func pull(ctx context.Context, text string, report func(host.PullProgress)) erro
 
 // remove deletes a model of the hub's cache.
 func (l *Library) remove(_ context.Context, info host.ModelInfo) error {
-	if slices.ContainsFunc(l.named, func(n namedModel) bool { return n.name == info.Name }) {
+	if slices.ContainsFunc(l.all(), func(n namedModel) bool { return n.name == info.Name }) {
 		return fmt.Errorf("%s was given to hippo serve by its name, want a model of the cache", info.Name)
 	}
 	name, err := hub.ParseName(info.Name)

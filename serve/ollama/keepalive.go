@@ -15,6 +15,11 @@ type keepAlive struct {
 	d    time.Duration
 }
 
+// Schema is that of a number of seconds or a duration.
+func (*keepAlive) Schema() request.Schema {
+	return request.AnyOf(request.Schema{"type": "number"}, request.Schema{"type": "string"})
+}
+
 // UnmarshalJSON reads a number of seconds or a duration.
 func (k *keepAlive) UnmarshalJSON(data []byte) error {
 	text := string(data)

@@ -76,7 +76,7 @@ type LoadedModel struct {
 	model
 	Expires time.Time `json:"expires_at"` // centuries away for never
 	VRAM    int64     `json:"size_vram"`
-	Length  int       `json:"context_length"` // 0 for no limit
+	Length  int       `json:"context_length"` // the most tokens of a text: see reply.Service
 
 	Weights int64 `json:"weights_bytes"`
 	Texts   int64 `json:"texts_bytes"` // of the prompt cache
@@ -98,7 +98,7 @@ func (s *Handler) Loaded(c *request.Call) error {
 	list := Loaded{[]LoadedModel{}, s.Host.Loading()}
 	for _, l := range s.Host.Loaded() {
 		m := LoadedModel{
-			model: modelOf(&l.ModelInfo), Expires: l.Expires.UTC(), Length: l.Model.Net.MaxLength(),
+			model: modelOf(&l.ModelInfo), Expires: l.Expires.UTC(), Length: s.ContextLength(l.Model.Net.MaxLength()),
 			Weights: l.Bytes, Uses: l.Uses, Waiting: l.Waiting,
 		}
 		if l.Expires.IsZero() {
@@ -158,7 +158,7 @@ func (s *Handler) Show(c *request.Call) error {
 		Capabilities []string       `json:"capabilities"`
 	}{info.Modified.UTC(), card.Template, card.Sampling, detailsOf(&info), map[string]any{
 		"general.architecture": "hippo", "general.parameter_count": card.Parameters,
-		"hippo.context_length": card.MaxLength, "hippo.embedding_length": card.DModel,
+		"hippo.context_length": s.ContextLength(card.MaxLength), "hippo.embedding_length": card.DModel,
 		"hippo.layers": card.Layers, "hippo.vocab_size": card.VocabSize,
 		"hippo.state_bytes": card.StateBytes, "hippo.state_bytes_per_token": card.StateBytesPerToken,
 	}, capabilities(card)})

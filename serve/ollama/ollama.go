@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"time"
 
@@ -43,12 +44,18 @@ type chatRequest struct {
 	Format   json.RawMessage `json:"format"`
 	Think    json.RawMessage `json:"think"`
 	reply.ToolRequest
-	Options  json.RawMessage `json:"options"`
-	Logprobs bool            `json:"logprobs"`
-	Top      int             `json:"top_logprobs"`
-	Keep     keepAlive       `json:"keep_alive"`
+	Options  optionFields `json:"options"`
+	Logprobs bool         `json:"logprobs"`
+	Top      int          `json:"top_logprobs"`
+	Keep     keepAlive    `json:"keep_alive"`
 	request.Salted
 }
+
+// optionFields are options that have not been read.
+type optionFields struct{ json.RawMessage }
+
+// Schema is that of the options.
+func (*optionFields) Schema() request.Schema { return request.SchemaOf(reflect.TypeFor[options]()) }
 
 // options are the options of a reply, with Ollama's meanings and defaults.
 type options struct {
@@ -265,8 +272,8 @@ func (q *chatJob) converse(ctx context.Context) (*reply.Dialog, error) {
 // replyOptions returns the options of the reply to a prompt of n ids.
 func (q *chatJob) replyOptions(s *Handler, n int) (generate.Options, error) {
 	var o options
-	if len(q.Options) > 0 && string(q.Options) != "null" {
-		if err := request.ReadObject(q.Options, &o); err != nil {
+	if data := q.Options.RawMessage; len(data) > 0 && string(data) != "null" {
+		if err := request.ReadObject(data, &o); err != nil {
 			return generate.Options{}, err
 		}
 	}

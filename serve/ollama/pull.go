@@ -98,17 +98,41 @@ func (s *Handler) pull(ctx context.Context, name string, tell func(pullLine)) er
 	return err
 }
 
-// Delete responds to /api/delete: it removes a model from the disk.
+// copyRequest is the body of /api/copy.
+type copyRequest struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+}
+
+// Copy responds to /api/copy: it gives a model another name, as long as the server runs.
+func (s *Handler) Copy(c *request.Call) error {
+	var q copyRequest
+	if err := c.Read(&q); err != nil {
+		return err
+	}
+	if q.Source == "" {
+		return request.Invalid("source", "found nothing, want the name of a model")
+	}
+	if err := s.Host.Copy(c.Request.Context(), q.Source, q.Destination); err != nil {
+		return err
+	}
+	return c.JSON(struct{}{})
+}
+
+// Delete responds to /api/delete: it removes a copy's name, or a model from the disk.
 func (s *Handler) Delete(c *request.Call) error {
 	q, err := s.readName(c)
 	if err != nil {
 		return err
 	}
-	if s.Host.Library == nil || s.Host.Library.Delete == nil {
-		return errNoPull
-	}
 	if q.Model == "" {
 		return request.Invalid("model", "found nothing, want the name of a model")
+	}
+	if s.Host.RemoveCopy(q.Model) {
+		return c.JSON(struct{}{})
+	}
+	if s.Host.Library == nil || s.Host.Library.Delete == nil {
+		return errNoPull
 	}
 	info, err := s.Host.Find(c.Request.Context(), q.Model)
 	if err != nil {

@@ -18,14 +18,19 @@ import (
 type chatRequest struct {
 	reply.Sampling
 	reply.Continued
-	Messages            []reply.Message            `json:"messages"`
-	Logprobs            bool                       `json:"logprobs"`
-	TopLogprobs         *int                       `json:"top_logprobs"`
-	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
-	Variables           map[string]json.RawMessage `json:"chat_template_kwargs"`
-	Effort              string                     `json:"reasoning_effort"`
+	chatPrompt
+	Logprobs            bool `json:"logprobs"`
+	TopLogprobs         *int `json:"top_logprobs"`
+	MaxCompletionTokens *int `json:"max_completion_tokens"`
 	promptScores
 	reply.Guided
+}
+
+// chatPrompt has the fields that make the prompt of a chat.
+type chatPrompt struct {
+	Messages  []reply.Message            `json:"messages"`
+	Variables map[string]json.RawMessage `json:"chat_template_kwargs"`
+	Effort    string                     `json:"reasoning_effort"`
 	reply.ToolRequest
 }
 

@@ -15,7 +15,11 @@ import (
 )
 
 // Texts serves the texts, embeddings and tokens of a model.
-type Texts struct{ reply.Service }
+type Texts struct {
+	reply.Service
+	Version string // of the program
+	Places  int    // of running requests
+}
 
 // completionRequest is the body of /v1/completions.
 type completionRequest struct {

@@ -15,6 +15,7 @@ type embeddingRequest struct {
 	Input      request.Prompts `json:"input"`
 	Format     string          `json:"encoding_format"`
 	Dimensions *int            `json:"dimensions"`
+	request.Ranked
 }
 
 // embeddingObject is the embedding of one text: a list of numbers, or the base64 of their little-endian float32 values.
@@ -22,6 +23,14 @@ type embeddingObject struct {
 	Object    string `json:"object"`
 	Index     int    `json:"index"`
 	Embedding any    `json:"embedding"`
+}
+
+// embeddings is the response of /v1/embeddings.
+type embeddings struct {
+	Object string            `json:"object"`
+	Data   []embeddingObject `json:"data"`
+	Model  string            `json:"model"`
+	Usage  embeddingUsage    `json:"usage"`
 }
 
 // embeddingUsage counts the tokens of a request.
@@ -54,12 +63,7 @@ func (s *Texts) Embeddings(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	response := struct {
-		Object string            `json:"object"`
-		Data   []embeddingObject `json:"data"`
-		Model  string            `json:"model"`
-		Usage  embeddingUsage    `json:"usage"`
-	}{Object: "list", Model: m.Name, Usage: embeddingUsage{e.Tokens, e.Tokens}}
+	response := embeddings{Object: "list", Model: m.Name, Usage: embeddingUsage{e.Tokens, e.Tokens}}
 	for i, v := range vectors {
 		o := embeddingObject{"embedding", i, v}
 		if q.Format == "base64" {

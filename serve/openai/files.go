@@ -85,7 +85,7 @@ func respond[T, O any](c *request.Call, v T, err error, object func(T) O) error 
 
 // pageOf parses which page of a list a request wants.
 func pageOf(c *request.Call, limit, most int) (batch.Page, error) {
-	q := c.Request.URL.Query()
+	q := c.Queries()
 	p := batch.Page{After: q.Get("after"), Limit: limit, Ascending: q.Get("order") == "asc"}
 	var ch request.Checks
 	if text := q.Get("limit"); text != "" {
@@ -214,7 +214,7 @@ func (s *Files) List(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	files, more, err := s.Store.Files(c.Key, c.Request.URL.Query().Get("purpose"), p)
+	files, more, err := s.Store.Files(c.Key, c.Query("purpose"), p)
 	if err != nil {
 		return fileError(err)
 	}

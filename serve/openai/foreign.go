@@ -49,11 +49,23 @@ var (
 		{"store", "false", "store of /v1/responses"},
 	}, Hints: "metadata"}.Plus(reply.SamplingForeign)
 
+	compactForeign = request.Foreign{Refused: []request.Refusal{
+		{"messages", "", "input"},
+		{"prompt", "", "input: this server has no templates of prompts"},
+	}, Hints: "prompt_cache_key prompt_cache_options prompt_cache_retention service_tier"}
+
+	countForeign = request.Foreign{Refused: []request.Refusal{
+		{"reasoning_effort", "", "reasoning.effort"},
+		{"truncation", `"disabled"`, "an input that fits"},
+		{"personality", "", "instructions"},
+		{"functions", "", "tools"},
+		{"function_call", `"none" "auto"`, "tool_choice"},
+	}}.Plus(compactForeign)
+
 	responseForeign = request.Foreign{Refused: []request.Refusal{
 		{"max_tokens", "", "max_output_tokens"},
 		{"max_completion_tokens", "", "max_output_tokens"},
 		{"n", "1", "more requests"},
-		{"messages", "", "input"},
 		{"response_format", "", "text.format"},
 		{"guided_json", "", "text.format"},
 		{"guided_regex", "", "/v1/chat/completions"},
@@ -63,19 +75,13 @@ var (
 		{"structured_outputs", "", "text.format"},
 		{"json_schema", "", "text.format"},
 		{"prompt_logprobs", "", "/v1/chat/completions"},
-		{"reasoning_effort", "", "reasoning.effort"},
 		{"verbosity", `"medium"`, "instructions that say how long the reply is to be"},
 		{"logprobs", "false", "top_logprobs"},
 		{"max_tool_calls", "", "parallel_tool_calls false"},
-		{"truncation", `"disabled"`, "an input that fits"},
-		{"context_management", "", "an input that fits"},
-		{"functions", "", "tools"},
-		{"function_call", `"none" "auto"`, "tool_choice"},
+		{"context_management", "", "an input that fits, or /v1/responses/compact"},
 		{"modalities", `["text"]`, `["text"]`},
 		{"background", "false", "false: a response is made while its client waits"},
-		{"conversation", "", "previous_response_id"},
-		{"prompt", "", "input: this server has no templates of prompts"},
-	}}.Plus(reply.SamplingForeign)
+	}}.Plus(countForeign, reply.SamplingForeign)
 
 	embeddingForeign = request.Foreign{Refused: []request.Refusal{
 		{"truncate_prompt_tokens", "", "truncate of /api/embed"},
@@ -89,7 +95,7 @@ var (
 		{"content", "", "input"},
 		{"prompt", "", "input"},
 		{"image_data", "", "text: the models read nothing else"},
-	}, Hints: "user priority request_id"}
+	}, Hints: "user request_id"}
 
 	tokenizeForeign = request.Foreign{Refused: []request.Refusal{
 		{"content", "", "prompt"},
@@ -103,8 +109,11 @@ var (
 func (*chatRequest) Foreign() request.Foreign       { return chatForeign }
 func (*completionRequest) Foreign() request.Foreign { return completionForeign }
 func (*responseRequest) Foreign() request.Foreign   { return responseForeign }
+func (*countRequest) Foreign() request.Foreign      { return countForeign }
+func (*compactRequest) Foreign() request.Foreign    { return compactForeign }
 func (*embeddingRequest) Foreign() request.Foreign  { return embeddingForeign }
 func (*tokenizeRequest) Foreign() request.Foreign   { return tokenizeForeign }
+func (*templateRequest) Foreign() request.Foreign   { return chatForeign }
 
 // Foreign returns the fields that text of a response does not have.
 func (*responseText) Foreign() request.Foreign {
@@ -125,5 +134,6 @@ func Foreign() map[string]request.Foreign {
 	return map[string]request.Foreign{
 		"/v1/chat/completions": chatForeign, "/v1/completions": completionForeign, "/v1/responses": responseForeign,
 		"/v1/embeddings": embeddingForeign, "/tokenize": tokenizeForeign,
+		"/v1/responses/input_tokens": countForeign, "/v1/responses/compact": compactForeign,
 	}
 }

@@ -47,18 +47,21 @@ func objectOf(info host.ModelInfo, loaded []host.Loaded) Model {
 	return o
 }
 
+// modelList is a list of models.
+type modelList struct {
+	Object string  `json:"object"`
+	Data   []Model `json:"data"`
+	First  string  `json:"first_id"` // these are Anthropic's
+	Last   string  `json:"last_id"`
+	More   bool    `json:"has_more"`
+}
+
 func (s *Models) List(c *request.Call) error {
 	all, err := s.Host.All(c.Request.Context())
 	if err != nil {
 		return err
 	}
-	list := struct {
-		Object string  `json:"object"`
-		Data   []Model `json:"data"`
-		First  string  `json:"first_id"` // these are Anthropic's
-		Last   string  `json:"last_id"`
-		More   bool    `json:"has_more"`
-	}{Object: "list", Data: []Model{}}
+	list := modelList{Object: "list", Data: []Model{}}
 	loaded := s.Host.Loaded()
 	for _, info := range all {
 		list.Data = append(list.Data, objectOf(info, loaded))

@@ -31,6 +31,8 @@ const (
 	itemCall      = "function_call"
 	itemOutput    = "function_call_output"
 	itemReference = "item_reference"
+
+	itemCompaction = "compaction"
 )
 
 const inputForms = "a string or a list of items"
@@ -57,18 +59,25 @@ func (q *responseInput) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// drafts returns the messages of the items. refer returns the item that the reference at an index names.
-func (q responseInput) drafts(refer func(at int, id string) (inputFields, error)) (out []reply.Draft, err error) {
+// drafts returns the messages of the items. from finds what they refer to.
+func (q responseInput) drafts(from *references) (out []reply.Draft, err error) {
 	var all drafts
 	var thoughts []string // of the following reply
 	for i, item := range q {
 		if item.refers() {
-			if item, err = refer(i, item.ID); err != nil {
+			if item, err = from.item(i, item.ID); err != nil {
 				return nil, err
 			}
 		}
+		if item.Type == itemCompaction {
+			if err := all.expand(from, i, item.Encrypted); err != nil {
+				return nil, err
+			}
+			thoughts = nil
+			continue
+		}
 		if thoughts, err = all.add(&item, thoughts); err != nil {
-			return nil, request.Invalid("input", "%d: %v", i, err)
+			return nil, request.Invalid(from.param, "%d: %v", i, err)
 		}
 	}
 	for _, d := range all {
@@ -88,6 +97,7 @@ type inputFields struct {
 	Name      string          `json:"name"`
 	Arguments string          `json:"arguments"`
 	Output    json.RawMessage `json:"output"`
+	Encrypted string          `json:"encrypted_content"`
 }
 
 // add adds an item, after the reasoning that has no message yet. It returns the reasoning that still has none.
@@ -120,8 +130,8 @@ func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
 		*q = append(*q, draft{Draft: reply.Draft{Role: reply.ToolRole, Content: text, Answers: item.CallID}})
 		return nil, err
 	}
-	return nil, fmt.Errorf("found an item of the type %.40q, want %s, %s, %s, %s or %s", item.Type, itemMessage,
-		itemReasoning, itemCall, itemOutput, itemReference)
+	return nil, fmt.Errorf("found an item of the type %.40q, want %s, %s, %s, %s, %s or %s", item.Type, itemMessage,
+		itemReasoning, itemCall, itemOutput, itemReference, itemCompaction)
 }
 
 // message returns the message of an item.

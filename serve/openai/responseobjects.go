@@ -36,6 +36,7 @@ type Response struct {
 	Truncation        string            `json:"truncation"`
 	Usage             *responseUsage    `json:"usage"`
 	Metadata          map[string]string `json:"metadata"`
+	Conversation      *conversationID   `json:"conversation"`
 }
 
 type responseError struct {
@@ -81,8 +82,12 @@ func newResponseObject(q *responding, o generate.Options) Response {
 	if tools == nil {
 		tools = []json.RawMessage{}
 	}
+	var talk *conversationID
+	if q.talk != nil {
+		talk = &conversationID{q.talk.Conversation.ID}
+	}
 	return Response{
-		ID: newResponseID(), Object: "response", Created: request.Now(), Status: responseRunning,
+		Conversation: talk, ID: newResponseID(), Object: "response", Created: request.Now(), Status: responseRunning,
 		Instructions: request.OrNull(q.Instructions), MaxOutputTokens: q.MaxOutput, Model: q.job.Model.Name,
 		Output: []responseItem{}, ParallelToolCalls: request.Or(q.Parallel, true), Previous: request.OrNull(q.Previous),
 		Reasoning: q.Reasoning, Store: request.Or(q.Store, true), Temperature: o.Temperature,

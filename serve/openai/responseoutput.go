@@ -21,6 +21,7 @@ type responseItem struct {
 	Name      string         `json:"name,omitempty"`
 	Arguments *string        `json:"arguments,omitempty"`
 	Output    *string        `json:"output,omitempty"`
+	Encrypted string         `json:"encrypted_content,omitempty"` // of a compaction
 }
 
 // responsePart is a text of an item.

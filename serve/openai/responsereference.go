@@ -13,7 +13,9 @@ import (
 // digits, and its index in the input or the output.
 
 // idPrefixes are the prefixes of item ids.
-var idPrefixes = map[string]string{itemMessage: "msg_", itemReasoning: "rs_", itemCall: "fc_", itemOutput: "fco_"}
+var idPrefixes = map[string]string{
+	itemMessage: "msg_", itemReasoning: "rs_", itemCall: "fc_", itemOutput: "fco_", itemCompaction: "cmp_",
+}
 
 // Separators before the index of an item in its id.
 const (
@@ -41,39 +43,52 @@ func (item *inputFields) refers() bool {
 // maxReferred is the maximum number of responses that a request may refer to: each is read.
 const maxReferred = 100
 
-// references returns a function that finds the referenced items of the client's stored responses.
-func (s *Responses) references(c *request.Call) func(at int, id string) (inputFields, error) {
-	known := map[string][]responseItem{} // by id of the response
-	return func(at int, id string) (found inputFields, err error) {
-		of := responseOf(id)
-		items, ok := known[of]
-		if !ok {
-			if len(known) == maxReferred {
-				return found,
-					request.Invalid("input", "%d: found references to items of more than %d responses, want at most "+
-						"so many", at, maxReferred)
-			}
-			r, err := s.response(c, of)
-			if err != nil && request.ErrorOf(err).Status != http.StatusNotFound {
-				return found, err
-			}
-			if err == nil {
-				items = append(r.inputItems(), r.Response.Output...)
-			}
-			known[of] = items
+// references finds what the items of a field refer to: items of the client's stored responses, and compactions.
+type references struct {
+	*Responses
+	c     *request.Call
+	param string
+	known map[string][]responseItem // by id of the response
+
+	expanded bool // there was a compaction: each may stand for much more than its bytes
+}
+
+func (s *Responses) references(c *request.Call, param string) *references {
+	return &references{Responses: s, c: c, param: param, known: map[string][]responseItem{}}
+}
+
+// item returns the item of an id. at is the index of the reference.
+func (s *references) item(at int, id string) (found inputFields, err error) {
+	of := responseOf(id)
+	items, ok := s.known[of]
+	if !ok {
+		if len(s.known) == maxReferred {
+			return found, request.Invalid(s.param,
+				"%d: found references to items of more than %d responses, want at most so many", at, maxReferred)
 		}
-		for _, item := range items {
-			if item.ID != id {
-				continue
-			}
-			data, err := json.Marshal(item)
-			if err == nil {
-				err = json.Unmarshal(data, &found)
-			}
+		r, err := s.response(s.c, of)
+		if err != nil && request.ErrorOf(err).Status != http.StatusNotFound {
 			return found, err
 		}
-		return found,
-			request.Invalid("input", "%d: id: found %.80q, which is no item of a response that this server keeps for "+
-				"this client", at, id)
+		if err == nil {
+			items = append(r.inputItems(), r.Response.Output...)
+		}
+		s.known[of] = items
 	}
+	for _, item := range items {
+		if item.ID == id {
+			return item.fields()
+		}
+	}
+	return found, request.Invalid(s.param, "%d: id: found %.80q, which is no item of a response that this server keeps "+
+		"for this client", at, id)
+}
+
+// fields returns a stored item as a client sends it.
+func (item *responseItem) fields() (f inputFields, err error) {
+	data, err := json.Marshal(item)
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	return f, err
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ type Responses struct {
 	reply.Service
 	o     ResponsesOptions
 	store *records.Store
+	held  sync.Map     // names of the conversations in use
 	bytes atomic.Int64 // stored since the last removal of old responses
 }
 
@@ -45,18 +47,29 @@ func NewResponses(of reply.Service, store *records.Store, o ResponsesOptions) *R
 // responseRequest is the body of /v1/responses.
 type responseRequest struct {
 	reply.Sampling
-	Input        responseInput     `json:"input"`
-	Instructions string            `json:"instructions"`
-	Previous     string            `json:"previous_response_id"`
-	Store        *bool             `json:"store"`
-	MaxOutput    *int              `json:"max_output_tokens"`
-	Metadata     map[string]string `json:"metadata"`
-	Text         responseText      `json:"text"`
-	TopLogprobs  *int              `json:"top_logprobs"`
-	Include      []string          `json:"include"`
-	Reasoning    responseReasoning `json:"reasoning"`
+	responsePrompt
+	Store       *bool             `json:"store"`
+	MaxOutput   *int              `json:"max_output_tokens"`
+	Metadata    map[string]string `json:"metadata"`
+	TopLogprobs *int              `json:"top_logprobs"`
+	Include     []string          `json:"include"`
+}
+
+// responsePrompt has the fields that make the prompt, of responses and of counts.
+type responsePrompt struct {
+	responsePast
+	Text      responseText      `json:"text"`
+	Reasoning responseReasoning `json:"reasoning"`
 	reply.ToolRequest
 	Variables map[string]json.RawMessage `json:"chat_template_kwargs"`
+}
+
+// responsePast has the fields of what was said, of responses, counts and compactions.
+type responsePast struct {
+	Input        responseInput   `json:"input"`
+	Instructions string          `json:"instructions"`
+	Previous     string          `json:"previous_response_id"`
+	Conversation conversationRef `json:"conversation"`
 }
 
 // responseText is the requested format of the text.
@@ -87,8 +100,9 @@ type responding struct {
 	job      *reply.Job
 	server   *Responses
 	object   Response
-	said     int             // number of messages in the input
-	messages []reply.Message // all messages of the prompt, the instructions first
+	talk     *conversationRecord // that it belongs to, or nil
+	said     int                 // number of messages in the input
+	messages []reply.Message     // all messages of the prompt, the instructions first
 	dialog   *reply.Dialog
 	record   responseRecord
 	mark     *session.Snapshot // after the reply
@@ -100,6 +114,11 @@ func (s *Responses) Create(c *request.Call) error {
 	if err := c.Read(&q.responseRequest); err != nil {
 		return err
 	}
+	release, err := s.hold(c, string(q.Conversation))
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := s.prepareResponse(q, c); err != nil {
 		return err
 	}
@@ -120,7 +139,7 @@ func (s *Responses) Create(c *request.Call) error {
 
 // prepareResponse checks a request and prepares its job.
 func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
-	previous, err := s.previous(c, q.Previous)
+	previous, err := s.before(q, c)
 	if err != nil {
 		return err
 	}
@@ -148,7 +167,7 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 	if previous != nil {
 		q.record.Messages = previous.Messages
 	}
-	input, err := q.Input.drafts(s.references(c))
+	input, err := q.Input.drafts(s.references(c, "input"))
 	if err != nil {
 		return err
 	}
@@ -177,6 +196,26 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 	q.object = newResponseObject(q, o)
 	q.job.Ended = q.keepState
 	return nil
+}
+
+// before returns what a request continues: a response or a conversation, or nil.
+func (s *Responses) before(q *responding, c *request.Call) (*responseRecord, error) {
+	if q.Conversation == "" {
+		return s.previous(c, q.Previous)
+	}
+	if q.Previous != "" {
+		return nil, request.Invalid("conversation", "found it beside previous_response_id, want one of the two")
+	}
+	var err error
+	if q.talk, err = s.conversation(c, "conversation", string(q.Conversation)); err != nil {
+		return nil, err
+	}
+	r := &responseRecord{}
+	if q.talk.Last != nil {
+		*r = *q.talk.Last
+	}
+	r.Messages, err = q.talk.messages(s.references(c, "conversation"))
+	return r, err
 }
 
 // check checks the fields.
@@ -268,7 +307,7 @@ func (q *responding) behind(ctx context.Context, previous *responseRecord, all s
 // keepState records what the next response needs to continue after this reply.
 func (q *responding) keepState(_, _ int, d reply.Result) {
 	q.record.Reply = d.Text
-	if !request.Or(q.Store, true) || d.End == generate.EndStop { // the text does not end at the stop string
+	if !request.Or(q.Store, true) && q.talk == nil || d.End == generate.EndStop { // the text does not end at the stop string
 		return
 	}
 	ids := d.IDs
@@ -296,9 +335,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 		return err
 	}
 	q.record.Messages = append(q.record.Messages, m)
-	if request.Or(q.Store, true) {
-		q.keep(context.WithoutCancel(ctx), c)
-	}
+	q.keep(context.WithoutCancel(ctx), c)
 	// Read the start of the next request ahead, unless it continues from the state. Results of functions are unknown.
 	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
 		in := q.dialog.Input
@@ -308,10 +345,17 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	return nil
 }
 
-// keep stores the response and the state after it. An error is reported in the response.
+// keep stores the response, its conversation, and the state after it. An error is reported in the response.
 func (q *responding) keep(ctx context.Context, c *request.Call) {
 	q.record.Response = q.object
-	if err := q.server.keepResponse(c.Owner(), &q.record); err != nil {
+	var err error
+	if request.Or(q.Store, true) {
+		err = q.server.put(c.Owner(), q.object.ID, &q.record)
+	}
+	if q.talk != nil && err == nil {
+		err = q.server.put(c.Owner(), q.talk.Conversation.ID, q.talk.after(&q.record))
+	}
+	if err != nil {
 		q.server.o.Log.Warn("a response could not be kept", "request", c.ID, "error", err.Error())
 		q.object.Store, q.object.StoreError = false, "the response could not be kept: "+err.Error()
 		return

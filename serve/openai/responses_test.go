@@ -96,7 +96,7 @@ func TestResponsesBelongToTheirClients(t *testing.T) {
 		`{}`:            `"param":"input"`,
 		`{"input":[5]}`: `input: 0: found a JSON number`,
 		`{"input":[{"type":"item_reference","id":"a"}]}`: `input: 0: id: found \"a\", which is no item`,
-		`{"input":[{"type":"reference"}]}`:               `function_call_output or item_reference`,
+		`{"input":[{"type":"reference"}]}`:               `function_call_output, item_reference or compaction`,
 		`{"input":[{"type":"reasoning"}]}`:               `input: found nothing`,
 		`{"input":[{"role":"user"}]}`:                    `want a string or a list of parts`,
 		`{"input":"x","background":true}`:                `"param":"background"`,
@@ -104,7 +104,6 @@ func TestResponsesBelongToTheirClients(t *testing.T) {
 		`{"input":"x","tools":[{}]}`:                     `"param":"tools"`,
 		`{"input":"x","tools":[{"type":"web_search"}]}`:  `found the type \"web_search\", want function`,
 		`{"input":"x","tools":[7]}`:                      `element 0: found a JSON number`,
-		`{"input":"x","conversation":"c"}`:               `"param":"conversation"`,
 		`{"input":"x","text":{"format":{"type":"xml"}}}`: `"param":"text"`,
 	} {
 		want(body, 400, http.MethodPost, "/v1/responses", body, text)

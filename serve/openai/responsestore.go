@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/hippo-ssm/hippo/serve/records"
@@ -33,11 +32,11 @@ func responseDir(owner string) string { return records.Responses + "/" + owner }
 
 func responseName(owner, id string) string { return responseDir(owner) + "/" + id + ".json" }
 
-// keepResponse stores a response. Whenever new responses fill a sixteenth of a client's limit in bytes or number, it
+// put stores a response or a conversation. Whenever new ones fill a sixteenth of a client's limit in bytes or number, it
 // removes the owner's oldest.
-func (s *Responses) keepResponse(owner string, r *responseRecord) error {
+func (s *Responses) put(owner, id string, record any) error {
 	s.store.Sweep()
-	bytes, err := records.Put(s.store, responseName(owner, r.Response.ID), r)
+	bytes, err := records.Put(s.store, responseName(owner, id), record)
 	least := s.o.MaxBytes / int64(s.o.MaxResponses) // the bytes of an average response at the limit
 	if err == nil && s.bytes.Add(max(bytes, least)) > s.o.MaxBytes/16 {
 		s.bytes.Store(0)
@@ -83,20 +82,25 @@ func (s *Responses) previous(c *request.Call, id string) (*responseRecord, error
 
 // response returns a stored response of the client.
 func (s *Responses) response(c *request.Call, id string) (*responseRecord, error) {
+	return stored[responseRecord](s, c, "response", responsePrefix, id)
+}
+
+// stored returns a record of the client: a response or a conversation, by its id.
+func stored[T any](s *Responses, c *request.Call, what, prefix, id string) (*T, error) {
 	missing := &request.Error{
 		Status: http.StatusNotFound, Code: "not_found",
-		Message: fmt.Sprintf("found %.60q, which is no response that this server keeps for this client", id),
+		Message: fmt.Sprintf("found %.60q, which is no %s that this server keeps for this client", id, what),
 	}
-	if !records.IsID(responsePrefix, id) {
+	if !records.IsID(prefix, id) {
 		return nil, missing
 	}
-	r, name := &responseRecord{}, responseName(c.Owner(), id)
+	r, name := new(T), responseName(c.Owner(), id)
 	err := records.Get(s.store, name, r)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, missing
 	case errors.Is(err, records.ErrDamaged):
-		s.o.Log.Warn("a response is damaged, and set aside", "response", id, "error",
+		s.o.Log.Warn("a "+what+" is damaged, and set aside", "id", id, "error",
 			errors.Join(err, records.SetAside(s.store, name)).Error())
 		return nil, missing
 	}
@@ -108,7 +112,7 @@ func (s *Responses) Show(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	if c.Request.URL.Query().Get("stream") == "true" {
+	if c.Query("stream") == "true" {
 		return request.Invalid("stream", "found true, want none: a response that is kept has ended")
 	}
 	return c.JSON(&r.Response)
@@ -134,29 +138,25 @@ func (s *Responses) InputItems(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	query := c.Request.URL.Query()
-	limit, order := 20, query.Get("order")
-	if text := query.Get("limit"); text != "" {
-		limit, err = strconv.Atoi(text)
+	return pageOfItems(c, r.inputItems())
+}
+
+// pageOfItems responds with a page of a list of items, the newest first unless the request says otherwise.
+func pageOfItems(c *request.Call, items []responseItem) error {
+	p, err := pageOf(c, 20, 100)
+	if err != nil {
+		return err
 	}
-	var ch request.Checks
-	const most = 100
-	ch.That(err == nil && limit >= 1 && limit <= most, "limit", "found %.20q, want 1 to %d", query.Get("limit"), most)
-	ch.That(order == "" || order == "asc" || order == "desc", "order", "found %.20q, want asc or desc", order)
-	if ch.Err != nil {
-		return ch.Err
-	}
-	items := r.inputItems()
-	if order != "asc" {
+	if items = slices.Clone(items); !p.Ascending {
 		slices.Reverse(items)
 	}
-	if after := query.Get("after"); after != "" {
-		i := slices.IndexFunc(items, func(item responseItem) bool { return item.ID == after })
+	if p.After != "" {
+		i := slices.IndexFunc(items, func(item responseItem) bool { return item.ID == p.After })
 		if i < 0 {
-			return request.Invalid("after", "found %.60q, want the id of an item", after)
+			return request.Invalid("after", "found %.60q, want the id of an item", p.After)
 		}
 		items = items[i+1:]
 	}
-	return c.JSON(newList(items[:min(limit, len(items))], func(item *responseItem) *string { return &item.ID },
-		len(items) > limit))
+	return c.JSON(newList(items[:min(p.Limit, len(items))], func(item *responseItem) *string { return &item.ID },
+		len(items) > p.Limit))
 }

@@ -3,13 +3,14 @@ package openai
 import (
 	"strings"
 
+	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/request"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // TokenizerInfo responds to /tokenizer_info with the keys of tokenizer_config.json that a harness needs.
 func (s *Texts) TokenizerInfo(c *request.Call) error {
-	m, err := s.Host.Model(c, c.Request.URL.Query().Get("model"))
+	m, err := s.Host.Model(c, c.Query("model"))
 	if err != nil {
 		return err
 	}
@@ -21,13 +22,17 @@ func (s *Texts) TokenizerInfo(c *request.Call) error {
 		Class     string  `json:"tokenizer_class"`
 		VocabSize int     `json:"vocab_size"`
 	}{Class: m.Tokenizer.Kind(), VocabSize: m.Tokenizer.VocabSize()}
-	eos := m.Settings.EOS
-	if end, ok := m.Tokenizer.EndOfText(); ok && eos == "" {
-		eos = string(m.Tokenizer.Decode(nil, []int32{end}))
-	}
-	info.EOS, info.BOS, info.Template = request.OrNull(eos), request.OrNull(m.Settings.BOS),
+	info.EOS, info.BOS, info.Template = request.OrNull(eosOf(m)), request.OrNull(m.Settings.BOS),
 		request.OrNull(m.Settings.Source)
 	return c.JSON(info)
+}
+
+// eosOf returns the text of the token that ends a text, "" if there is none.
+func eosOf(m *host.Model) string {
+	if end, ok := m.Tokenizer.EndOfText(); ok && m.Settings.EOS == "" {
+		return string(m.Tokenizer.Decode(nil, []int32{end}))
+	}
+	return m.Settings.EOS
 }
 
 // tokenizeRequest is the body of /tokenize.
@@ -73,12 +78,15 @@ func (s *Texts) Tokenize(c *request.Call) error {
 	return c.JSON(response)
 }
 
+// detokenizeRequest is the body of /detokenize.
+type detokenizeRequest struct {
+	Model  string   `json:"model"`
+	Tokens *[]int32 `json:"tokens"`
+}
+
 // Detokenize responds to /detokenize: the text of ids.
 func (s *Texts) Detokenize(c *request.Call) error {
-	var q struct {
-		Model  string   `json:"model"`
-		Tokens *[]int32 `json:"tokens"`
-	}
+	var q detokenizeRequest
 	if err := c.Read(&q); err != nil {
 		return err
 	}

@@ -76,6 +76,15 @@ type Service struct {
 	Limits Limits
 }
 
+// ContextLength returns what a client is told of a model's length, of which 0 is any: the most tokens of a prompt that
+// the server takes. Clients cut texts there, and take 0 for an unknown length, for which they choose one of their own.
+func (s *Service) ContextLength(most int) int {
+	if most == 0 {
+		return s.Limits.MaxPrompt
+	}
+	return min(most, s.Limits.MaxPrompt)
+}
+
 // Limits are the maxima of a request.
 type Limits struct {
 	MaxPrompt  int // ids of a prompt

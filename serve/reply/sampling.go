@@ -34,6 +34,7 @@ type Sampling struct {
 	StopIDs           []int32  `json:"stop_token_ids"`
 	wording
 	request.Salted
+	request.Ranked
 }
 
 type streamOptions struct {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
+	"slices"
 
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/generate/constrain"
@@ -24,7 +25,7 @@ type ToolRequest struct {
 // toolChoice is the value of tool_choice.
 type toolChoice struct {
 	mode  string
-	named string // the function that must be called, "" for any
+	named []string // the functions that may be called, nil for any
 }
 
 // tool is a function that a model may call.
@@ -52,6 +53,9 @@ var ToolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 // must reports whether a reply must be a call.
 func (c toolChoice) must() bool { return c.mode == choiceRequired }
 
+// one reports whether a reply must be a call of one function.
+func (c toolChoice) one() bool { return c.must() && len(c.named) == 1 }
+
 // read checks the tools of a request and returns them, or none if calls are not allowed.
 func (q *ToolRequest) read() (all []tool, choice toolChoice, err error) {
 	if choice, err = q.readChoice(); err != nil {
@@ -60,7 +64,7 @@ func (q *ToolRequest) read() (all []tool, choice toolChoice, err error) {
 	var c request.Checks
 	c.That(len(q.Tools) <= maxTools, "tools", "found %d, want at most %d", len(q.Tools), maxTools)
 	c.That(len(q.Tools) > 0 || !choice.must(), "tool_choice", "found a call that must be, want tools with it")
-	found := choice.named == ""
+	found := map[string]bool{}
 	for i, raw := range q.Tools {
 		if c.Err != nil {
 			break
@@ -76,29 +80,52 @@ func (q *ToolRequest) read() (all []tool, choice toolChoice, err error) {
 		if p := t.Function.Parameters; len(p) == 0 || string(p) == "null" {
 			t.Function.Parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 		}
-		found = found || t.Function.Name == choice.named
-		if choice.named == "" || t.Function.Name == choice.named {
+		found[t.Function.Name] = true
+		if choice.named == nil || slices.Contains(choice.named, t.Function.Name) {
 			all = append(all, t)
 		}
 	}
-	c.That(found, "tool_choice", "found the function %.40q, want one of tools", choice.named)
+	for _, name := range choice.named {
+		c.That(found[name], "tool_choice", "found the function %.40q, want one of tools", name)
+	}
 	if choice.mode == choiceNone {
 		all = nil
 	}
 	return all, choice, c.Err
 }
 
-// readChoice reads tool_choice: a mode, or a function.
+// chosenTool names a function: flat in /v1/responses, nested in chats.
+type chosenTool struct {
+	Type     string `json:"type"`
+	Name     string `json:"name"`
+	Function struct {
+		Name string `json:"name"`
+	} `json:"function"`
+}
+
+// name returns the name of the function, "" for another tool.
+func (t *chosenTool) name() string {
+	if t.Type != "function" {
+		return ""
+	}
+	return t.Name + t.Function.Name
+}
+
+// allowedTools are the functions that may be called: flat in /v1/responses, nested in chats.
+type allowedTools struct {
+	Mode  string       `json:"mode"`
+	Tools []chosenTool `json:"tools"`
+}
+
+// readChoice reads tool_choice: a mode, a function, or allowed functions.
 func (q *ToolRequest) readChoice() (toolChoice, error) {
 	if len(q.Choice) == 0 || string(q.Choice) == "null" {
 		return toolChoice{mode: choiceAuto}, nil
 	}
 	var one struct {
-		Type     string `json:"type"`
-		Name     string `json:"name"` // of /v1/responses
-		Function struct {
-			Name string `json:"name"`
-		} `json:"function"`
+		chosenTool
+		allowedTools
+		Nested *allowedTools `json:"allowed_tools"`
 	}
 	if request.IsText(q.Choice) {
 		var mode string
@@ -108,12 +135,34 @@ func (q *ToolRequest) readChoice() (toolChoice, error) {
 		if mode == choiceAuto || mode == choiceNone || mode == choiceRequired {
 			return toolChoice{mode: mode}, nil
 		}
-	} else if json.Unmarshal(q.Choice, &one) == nil && one.Type == "function" && one.Name+one.Function.Name != "" {
-		return toolChoice{choiceRequired, one.Name + one.Function.Name}, nil
+	} else if json.Unmarshal(q.Choice, &one) == nil {
+		if name := one.name(); name != "" {
+			return toolChoice{choiceRequired, []string{name}}, nil
+		}
+		if one.Type == "allowed_tools" {
+			return request.Or(one.Nested, one.allowedTools).choice()
+		}
 	}
-	return toolChoice{}, request.Invalid("tool_choice", "found %s, want %s, %s, %s or a function",
+	return toolChoice{}, request.Invalid("tool_choice", "found %s, want %s, %s, %s, a function or allowed_tools",
 		request.Shorten(q.Choice), choiceAuto,
 		choiceNone, choiceRequired)
+}
+
+// choice returns what may be called.
+func (a allowedTools) choice() (c toolChoice, err error) {
+	c = toolChoice{a.Mode, []string{}}
+	var ch request.Checks
+	ch.That(a.Mode == choiceAuto || a.Mode == choiceRequired, "tool_choice",
+		"allowed_tools: found the mode %.40q, want %s or %s", a.Mode, choiceAuto, choiceRequired)
+	ch.That(len(a.Tools) > 0 && len(a.Tools) <= maxTools, "tool_choice",
+		"allowed_tools: found %d, want 1 to %d functions", len(a.Tools), maxTools)
+	for i := range a.Tools {
+		name := a.Tools[i].name()
+		ch.That(name != "", "tool_choice", "allowed_tools: %d: found the type %.40q and no name of a function, want one",
+			i, a.Tools[i].Type)
+		c.named = append(c.named, name)
+	}
+	return c, ch.Err
 }
 
 // Chat has the settings of a chat request.
@@ -149,7 +198,7 @@ func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dial
 	if d.tools, d.choice, err = q.Tools.read(); err != nil {
 		return nil, "", err
 	}
-	d.single = !request.Or(q.Tools.Parallel, true) || d.choice.named != ""
+	d.single = !request.Or(q.Tools.Parallel, true) || d.choice.one()
 	if err := d.setForm(m); err != nil {
 		return nil, "", err
 	}
@@ -184,7 +233,7 @@ func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dial
 // replace or precede them.
 func (d *Dialog) callPart() (part constrain.Part, perhaps bool) {
 	if !d.choice.must() {
-		strict := false
+		strict := d.choice.named != nil
 		for _, t := range d.tools {
 			strict = strict || t.Function.Strict
 		}

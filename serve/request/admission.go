@@ -10,8 +10,8 @@ import (
 )
 
 // Admission limits the number of requests that run and of those that are queued, and shares both among clients: see
-// shares. A free place is for the client with the fewest running requests. Clients with equally many take turns, and of
-// one client the oldest request is first.
+// shares. A free place is for the client with the fewest running requests. Clients with equally many take turns. Of one
+// client the request of the lowest rank is first, and the oldest of several.
 type Admission struct {
 	wait time.Duration
 
@@ -21,7 +21,7 @@ type Admission struct {
 	queues  []*queue // of the clients with queued requests; the one whose turn was last is at the end
 }
 
-// queue has the queued requests of a client, oldest first, and the lines of its batches after the others.
+// queue has the queued requests of a client, by rank and then by age, and the lines of its batches after the others.
 type queue struct {
 	client  string
 	waiting []*entrant
@@ -33,11 +33,15 @@ type entrant struct {
 	admitted chan struct{} // closed when it has a place
 }
 
-func (e *entrant) rank() int {
-	if e.Last {
+// before orders the queue of a client.
+func (e *entrant) before(other *entrant) int {
+	switch {
+	case e.Last != other.Last && e.Last:
 		return 1
+	case e.Last != other.Last:
+		return -1
 	}
-	return 0
+	return cmp.Compare(e.Rank, other.Rank)
 }
 
 // NewAdmission returns limits on the numbers of running and queued requests, and on the time in the queue.
@@ -84,9 +88,7 @@ func (a *Admission) Enter(ctx context.Context, who Share) error {
 	e := &entrant{who, make(chan struct{})}
 	q := a.queues[at]
 	q.waiting = append(q.waiting, e)
-	if !who.Last {
-		slices.SortStableFunc(q.waiting, func(x, y *entrant) int { return cmp.Compare(x.rank(), y.rank()) })
-	}
+	slices.SortStableFunc(q.waiting, func(x, y *entrant) int { return x.before(y) })
 	a.mu.Unlock()
 	timer := time.NewTimer(a.wait)
 	defer timer.Stop()

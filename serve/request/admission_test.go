@@ -216,3 +216,34 @@ func TestPlacesOfAKey(t *testing.T) {
 		}
 	})
 }
+
+// TestRank: of one client the request of the lowest rank is first, and lines of batches are behind all others; another
+// client has its turn whatever the ranks.
+func TestRank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{t: t, Admission: NewAdmission(1, 100, time.Hour)}
+		c.ask(Share{Client: "x"}, 1)
+		var order []string
+		enter := func(name string, who Share) {
+			go func() {
+				if err := c.Enter(t.Context(), who); err != nil {
+					t.Error(err)
+				}
+				order = append(order, name)
+				c.Leave(who.Client)
+			}()
+			synctest.Wait()
+		}
+		enter("batch", Share{Client: "a", Last: true, Rank: -9})
+		enter("late", Share{Client: "a", Rank: 5})
+		enter("plain", Share{Client: "a"})
+		enter("early", Share{Client: "a", Rank: -5})
+		enter("plain2", Share{Client: "a"})
+		enter("other", Share{Client: "b", Rank: 1 << 30})
+		c.Leave("x")
+		synctest.Wait()
+		if want := strings.Fields("early other plain plain2 late batch"); !slices.Equal(order, want) {
+			t.Errorf("the order is %q, want %q", order, want)
+		}
+	})
+}

@@ -2,20 +2,28 @@ package request
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"time"
 )
 
 // Read reads the JSON object of a request into the struct to which into points. Unknown fields are ignored, and null
 // leaves a field unchanged. An error names its field.
 func (c *Call) Read(into any) error {
+	if c.Form != nil && reflect.TypeOf(into).Elem() != reflect.TypeOf(c.Form.Body) {
+		return fmt.Errorf("%s reads %T, want %T, which it declares", c.Route, into, c.Form.Body)
+	}
 	body, err := c.ReadAll()
 	if err != nil {
 		return err
 	}
 	if err := ReadObject(body, into); err != nil {
 		return err
+	}
+	if q, ok := into.(interface{ rank() int }); ok {
+		c.Share.Rank = q.rank()
 	}
 	if q, ok := into.(interface{ salt() *string }); ok {
 		return c.separate(q.salt())

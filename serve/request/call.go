@@ -8,9 +8,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -32,6 +36,7 @@ type Call struct {
 	Env     *Env
 	ID      string
 	Route   string // the pattern that it matches, "" for none
+	Form    *Form  // what its endpoint reads, nil for anything
 	Begun   time.Time
 	Load    time.Duration // time spent waiting for models
 	*Track
@@ -117,6 +122,19 @@ func (c *Call) Owner() string {
 	}
 	sum := sha256.Sum256([]byte(c.Key))
 	return hex.EncodeToString(sum[:12])
+}
+
+// Query returns a field of the address, "" if it is not there.
+func (c *Call) Query(name string) string { return c.Queries().Get(name) }
+
+// Queries returns the fields of the address that the endpoint reads.
+func (c *Call) Queries() url.Values {
+	all := c.Request.URL.Query()
+	if c.Form != nil {
+		read := strings.Fields(c.Form.Query)
+		maps.DeleteFunc(all, func(name string, _ []string) bool { return !slices.Contains(read, name) })
+	}
+	return all
 }
 
 // Note adds a value to the request's line in the log.

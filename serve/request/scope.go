@@ -29,3 +29,11 @@ func (c *Call) separate(salt *string) error {
 	c.Scope += "/" + *salt
 	return nil
 }
+
+// Ranked is the field by which a request is before others of its client, as in vLLM: lower numbers are first, 0 is the
+// default. Other clients are not concerned: each has its share, whatever the numbers.
+type Ranked struct {
+	Priority int32 `json:"priority"`
+}
+
+func (r *Ranked) rank() int { return int(r.Priority) }

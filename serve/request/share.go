@@ -12,6 +12,7 @@ type Share struct {
 	// Others is true if other clients may come: some of everything is left for them.
 	Others bool
 	Last   bool // the request waits until the client has no others: a line of a batch
+	Rank   int  // of the request among those of its client: lower ones are first
 }
 
 // ShareOf returns the share of a context's request. Without one, it has no limit.

@@ -134,14 +134,14 @@ var rowFormats = map[string]string{
 }
 
 // rowFormat returns the format of a body of rows, from the address or the content type, or "" for another body.
-func rowFormat(r *http.Request) (string, error) {
-	if format := r.URL.Query().Get("format"); format != "" {
+func rowFormat(c *request.Call) (string, error) {
+	if format := c.Query("format"); format != "" {
 		if format != "csv" && format != "jsonl" && format != "wav" {
 			return "", request.Invalid("format", "found %.40q, want csv, jsonl or wav", format)
 		}
 		return format, nil
 	}
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	kind, _, err := mime.ParseMediaType(c.Request.Header.Get("Content-Type"))
 	if err != nil { // also for an empty one
 		return "", nil
 	}
@@ -152,13 +152,12 @@ func rowFormat(r *http.Request) (string, error) {
 func (s *Handler) Predict(c *request.Call) error {
 	var q predictRequest
 	var rows []byte
-	format, err := rowFormat(c.Request)
+	format, err := rowFormat(c)
 	switch {
 	case err != nil:
 		return err
 	case format != "":
-		from := c.Request.URL.Query()
-		q = predictRequest{Model: from.Get("model"), As: from.Get("as"), All: from.Get("all") == "true"}
+		q = predictRequest{Model: c.Query("model"), As: c.Query("as"), All: c.Query("all") == "true"}
 		rows, err = c.ReadAll()
 	default:
 		format = "jsonl"

@@ -18,15 +18,14 @@ import (
 // Stream predicts each row before it reads the next, as long as the client sends rows. The request holds the state of
 // the network between rows.
 func (s *Handler) Stream(c *request.Call) error {
-	format, err := rowFormat(c.Request)
+	format, err := rowFormat(c)
 	if err != nil {
 		return err
 	}
 	if format == "wav" {
 		return request.Invalid("format", "found wav, want jsonl or csv for a stream")
 	}
-	from := c.Request.URL.Query()
-	p, err := s.predictor(from.Get("model"))
+	p, err := s.predictor(c.Query("model"))
 	if err != nil {
 		return err
 	}
@@ -55,7 +54,7 @@ func (s *Handler) Stream(c *request.Call) error {
 	defer context.AfterFunc(ctx, func() { control.SetReadDeadline(time.Unix(1, 0)) })() // unblock Read
 	x := &rowStream{s: s, c: c, ctx: ctx, control: control, events: wantsEvents(c.Request)}
 	err = p.Answer(ctx, Query{
-		Rows: x, Format: cmp.Or(format, "jsonl"), As: "jsonl", All: from.Get("all") == "true", Live: true,
+		Rows: x, Format: cmp.Or(format, "jsonl"), As: "jsonl", All: c.Query("all") == "true", Live: true,
 		MostSeries: mostSeries, Out: x, Note: func(string) {},
 		Count: func() { x.rows++; countRows(c, p, 1) },
 	})

@@ -127,7 +127,7 @@ func (s *Handler) viewAsked(q url.Values) (*asked, error) {
 
 // Explain responds with a view of a session, by default the first.
 func (s *Handler) Explain(c *request.Call) error {
-	a, err := s.viewAsked(c.Request.URL.Query())
+	a, err := s.viewAsked(c.Queries())
 	if err != nil {
 		return err
 	}

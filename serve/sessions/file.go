@@ -53,7 +53,7 @@ func (w *slowly) Write(p []byte) (int, error) {
 
 // Import creates a session from a file.
 func (s *Handler) Import(c *request.Call) error {
-	m, err := s.Host.Model(c, c.Request.URL.Query().Get("model"))
+	m, err := s.Host.Model(c, c.Query("model"))
 	if err != nil {
 		return err
 	}

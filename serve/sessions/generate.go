@@ -10,13 +10,16 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
+// appendRequest is the body of /v1/sessions/{id}/append.
+type appendRequest struct {
+	Text     *string         `json:"text"`
+	Messages []reply.Message `json:"messages"`
+	IDs      []int32         `json:"ids"`
+}
+
 // Append reads a text, messages or ids after the session's text.
 func (s *Handler) Append(c *request.Call) error {
-	var q struct {
-		Text     *string         `json:"text"`
-		Messages []reply.Message `json:"messages"`
-		IDs      []int32         `json:"ids"`
-	}
+	var q appendRequest
 	if err := c.Read(&q); err != nil {
 		return err
 	}
@@ -240,11 +243,14 @@ type ending struct {
 	Sum      float64   `json:"sum"`
 }
 
+// scoreRequest is the body of /v1/sessions/{id}/score.
+type scoreRequest struct {
+	Endings request.Prompts `json:"endings"`
+}
+
 // Score responds with the log-probabilities of endings after the session's text, which does not change.
 func (s *Handler) Score(c *request.Call) error {
-	var q struct {
-		Endings request.Prompts `json:"endings"`
-	}
+	var q scoreRequest
 	if err := c.Read(&q); err != nil {
 		return err
 	}

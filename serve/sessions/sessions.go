@@ -205,7 +205,7 @@ func (s *Handler) List(c *request.Call) error {
 
 // Show responds with a session, and with its text if the request wants it.
 func (s *Handler) Show(c *request.Call) error {
-	if c.Request.URL.Query().Get("text") != "true" {
+	if c.Query("text") != "true" {
 		p := place{c.Owner(), c.Request.PathValue("id")}
 		r, err := s.sessionRecord(p)
 		if err != nil {
@@ -241,11 +241,14 @@ func (s *Handler) Delete(c *request.Call) error {
 	return c.JSON(request.Deleted(p.id, "session.deleted"))
 }
 
+// forkRequest is the body of /v1/sessions/{id}/fork.
+type forkRequest struct {
+	Metadata map[string]string `json:"metadata"`
+}
+
 // Fork creates a session that continues from the same place.
 func (s *Handler) Fork(c *request.Call) error {
-	var q struct {
-		Metadata map[string]string `json:"metadata"`
-	}
+	var q forkRequest
 	if err := c.Read(&q); err != nil {
 		return err
 	}
@@ -269,12 +272,15 @@ const (
 	maxMarkName = 100
 )
 
+// markRequest is the body of /v1/sessions/{id}/mark.
+type markRequest struct {
+	Name   string `json:"name"`
+	Remove bool   `json:"remove"`
+}
+
 // Mark names the end of the text.
 func (s *Handler) Mark(c *request.Call) error {
-	var q struct {
-		Name   string `json:"name"`
-		Remove bool   `json:"remove"`
-	}
+	var q markRequest
 	if err := c.Read(&q); err != nil {
 		return err
 	}
@@ -307,12 +313,15 @@ type rewound struct {
 	Again int `json:"read_again"`
 }
 
+// rewindRequest is the body of /v1/sessions/{id}/rewind.
+type rewindRequest struct {
+	Mark     *string `json:"mark"`
+	Position *int    `json:"position"`
+}
+
 // Rewind returns a session to a mark or a position.
 func (s *Handler) Rewind(c *request.Call) error {
-	var q struct {
-		Mark     *string `json:"mark"`
-		Position *int    `json:"position"`
-	}
+	var q rewindRequest
 	if err := c.Read(&q); err != nil {
 		return err
 	}

@@ -77,6 +77,8 @@ func NewLibrary(t testing.TB, names ...string) *Library {
 			s.Digests[name] += "+"
 			return nil
 		},
+		AddAdapter:    func(context.Context, host.NewAdapter) error { return nil },
+		RemoveAdapter: func(context.Context, string) error { return nil },
 	}
 	return s
 }

@@ -1,0 +1,26 @@
+package anthropic
+
+import (
+	"reflect"
+
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// Forms returns what the endpoints read, by method and path.
+func Forms() map[string]request.Form {
+	return map[string]request.Form{
+		"POST /v1/messages":              {Body: messageRequest{}, Reply: Message{}},
+		"POST /v1/messages/count_tokens": {Body: countRequest{}},
+	}
+}
+
+// Schema is that of a list of messages.
+func (*messages) Schema() request.Schema {
+	return request.ListSchema(request.SchemaOf(reflect.TypeFor[message]()))
+}
+
+// Schema is that of a text or a list of blocks.
+func (*content) Schema() request.Schema {
+	return request.AnyOf(request.Schema{"type": "string"},
+		request.ListSchema(request.SchemaOf(reflect.TypeFor[block]())))
+}

@@ -1,0 +1,103 @@
+package library
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestAdaptersComeAndGo: an adapter that is added while the server runs has the replies of one that was there from the
+// start, beside requests to others; one that is removed is gone, and its name may be had by another.
+func TestAdaptersComeAndGo(t *testing.T) {
+	dir := t.TempDir()
+	base, box := filepath.Join(dir, "base"), filepath.Join(dir, "box")
+	modelOfWidth(t, base, 16, 1)
+	if err := os.MkdirAll(box, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, seed := range map[string]uint64{"letters": 2, "poems": 3} {
+		if err := os.CopyFS(filepath.Join(box, name), os.DirFS(adapterOf(t, base, name, seed))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := newLibrarian(t, Options{KeepAlive: time.Minute,
+		Adapters: []string{"letters=" + filepath.Join(box, "letters"), "poems=" + filepath.Join(box, "poems")}}, base)
+	letters, poems, plain := first.reply("base:letters"), first.reply("base:poems"), first.reply("base")
+	if letters == poems || letters == plain {
+		t.Fatalf("the replies are %q, %q and %q", letters, poems, plain)
+	}
+	l := newLibrarian(t, Options{KeepAlive: time.Minute, AdapterDir: box}, base)
+	add := func(name, path, more string) string {
+		return l.ask(http.StatusOK, http.MethodPost, "/v1/load_lora_adapter",
+			fmt.Sprintf(`{"lora_name":%q,"lora_path":%q%s}`, name, path, more))
+	}
+	remove := func(name string) {
+		l.ask(http.StatusOK, http.MethodPost, "/v1/unload_lora_adapter", fmt.Sprintf(`{"lora_name":%q}`, name))
+	}
+	reply := func(name, want string) {
+		t.Helper()
+		if got := l.reply(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	if got := add("x", "letters", ""); got != "Success: LoRA adapter 'x' added successfully." {
+		t.Errorf("got %q", got)
+	}
+	add("base:y", filepath.Join(box, "poems"), "")
+	reply("x", letters)
+	reply("base:y", poems)
+	reply("base", plain)
+	if got := l.ask(http.StatusOK, http.MethodGet, "/lora-adapters", ""); strings.TrimSpace(got) !=
+		`[{"id":0,"path":"x","scale":0},{"id":1,"path":"base:y","scale":0}]` {
+		t.Errorf("got %s", got)
+	}
+	add("x", "poems", `,"load_inplace":true,"base_model_name":"base"`)
+	reply("x", poems)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() { reply("base", plain) })
+		all.Go(func() {
+			remove("x")
+			add("x", "letters", "")
+		})
+		all.Wait()
+		reply("x", letters)
+	}
+	remove("base:y")
+	l.ask(http.StatusNotFound, http.MethodPost, "/v1/completions", `{"model":"base:y","prompt":"a"}`)
+	l.ask(http.StatusNotFound, http.MethodPost, "/v1/unload_lora_adapter", `{"lora_name":"base:y"}`)
+
+	// Paths stay in the folder, and errors do not say what is elsewhere.
+	if err := os.Symlink(filepath.Join(dir, "base"), filepath.Join(box, "out")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"../base": "want an adapter in", base: "want an adapter in", "out": "want an adapter in", "": "want an adapter in",
+		"none": "want an adapter in", "/etc/passwd": "want an adapter in", "letters\x00": "want an adapter in",
+		box: "want an adapter in", strings.Repeat("../", 4000) + "x": "want an adapter in",
+	} {
+		got := l.ask(http.StatusBadRequest, http.MethodPost, "/v1/load_lora_adapter",
+			fmt.Sprintf(`{"lora_name":"z","lora_path":%s}`, strings.ReplaceAll(fmt.Sprintf("%q", path), `\x00`, `\u0000`)))
+		if !strings.Contains(got, "lora_path: ") || !strings.Contains(got, want) {
+			t.Errorf("%.60q: got %s", path, got)
+		}
+	}
+	for fields, want := range map[string]string{
+		`"lora_name":"x"`: "lora_name: found", `"lora_name":"base","load_inplace":true`: "lora_name: found",
+		`"lora_name":""`: "lora_name: found", `"lora_name":"a b"`: "lora_name: found",
+		`"lora_name":"a","base_model_name":"none"`:       "base_model_name: found",
+		`"lora_name":"a","base_model_name":"x"`:          "base_model_name: found", // an adapter of an adapter
+		`"lora_name":"` + strings.Repeat("n", 201) + `"`: "lora_name: found",
+	} {
+		got := l.ask(http.StatusBadRequest, http.MethodPost, "/v1/load_lora_adapter", `{"lora_path":"letters",`+fields+`}`)
+		if !strings.Contains(got, want) {
+			t.Errorf("%.60s: got %s", fields, got)
+		}
+	}
+	l.ask(http.StatusNotFound, http.MethodPost, "/v1/unload_lora_adapter", `{"lora_name":"base"}`)
+}

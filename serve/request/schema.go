@@ -1,0 +1,115 @@
+package request
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Form declares what an endpoint reads, and what it answers. Its handler can read nothing else, and /openapi.json is
+// made of it.
+type Form struct {
+	Body  any    // a struct: that of the JSON object in the body; nil for none
+	Kind  string // content type of a body that is none
+	Query string // names of the fields of the address, separated by spaces
+	Reply any    // a struct, or nil
+}
+
+// Schema is a JSON schema, of the dialect of OpenAPI 3.1: 2020-12.
+type Schema map[string]any
+
+// hasSchema is a type that reads JSON by itself.
+type hasSchema interface{ Schema() Schema }
+
+// SchemaOf returns the schema of the values of a type. Fields of a request may be null, which leaves them as they are.
+func SchemaOf(t reflect.Type) Schema { return schemaOf(t, nil) }
+
+// schemaOf is SchemaOf inside some structs. One of these within itself is any object.
+func schemaOf(t reflect.Type, in []reflect.Type) Schema {
+	if t.Kind() == reflect.Pointer {
+		return orNull(schemaOf(t.Elem(), in))
+	}
+	if of, ok := reflect.New(t).Interface().(hasSchema); ok {
+		return of.Schema()
+	}
+	switch t {
+	case reflect.TypeFor[json.RawMessage]():
+		return Schema{}
+	case reflect.TypeFor[time.Time]():
+		return Schema{"type": "string", "format": "date-time"}
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) && t.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("request: %v reads JSON by itself, want a method Schema", t))
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return Schema{"type": "string"}
+	case reflect.Bool:
+		return Schema{"type": "boolean"}
+	case reflect.Float32, reflect.Float64:
+		return Schema{"type": "number"}
+	case reflect.Slice:
+		return Schema{"type": "array", "items": schemaOf(t.Elem(), in)}
+	case reflect.Map:
+		return Schema{"type": "object", "additionalProperties": schemaOf(t.Elem(), in)}
+	case reflect.Struct:
+		if slices.Contains(in, t) {
+			return Schema{"type": "object"}
+		}
+		fields := Schema{}
+		addFields(fields, t, append(slices.Clone(in), t))
+		return Schema{"type": "object", "properties": fields}
+	case reflect.Interface:
+		return Schema{}
+	}
+	return Schema{"type": "integer"}
+}
+
+// addFields adds the schemas of the fields of a struct, including those of embedded structs.
+func addFields(to Schema, t reflect.Type, in []reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		of := f.Type
+		for of.Kind() == reflect.Pointer {
+			of = of.Elem()
+		}
+		switch {
+		case f.Anonymous && name == "":
+			addFields(to, of, in)
+		case name != "" && name != "-":
+			to[name] = orNull(schemaOf(of, in))
+		}
+	}
+}
+
+// orNull returns a schema that also allows null.
+func orNull(s Schema) Schema {
+	if kind, ok := s["type"].(string); ok {
+		s["type"] = []string{kind, "null"}
+	} else if any, ok := s["anyOf"].([]Schema); ok {
+		s["anyOf"] = append(slices.Clone(any), Schema{"type": "null"})
+	}
+	return s
+}
+
+// AnyOf returns the schema of a value of any of some kinds.
+func AnyOf(all ...Schema) Schema { return Schema{"anyOf": all} }
+
+// Schemas of simple values.
+func textSchema() Schema { return Schema{"type": "string"} }
+
+// ListSchema returns the schema of a list.
+func ListSchema(of Schema) Schema { return Schema{"type": "array", "items": of} }
+
+// Schema is that of a text or several.
+func (*Strings) Schema() Schema { return AnyOf(textSchema(), ListSchema(textSchema())) }
+
+// Schema is that of texts, or lists of ids.
+func (*Prompts) Schema() Schema {
+	ids := ListSchema(Schema{"type": "integer"})
+	return AnyOf(textSchema(), ListSchema(textSchema()), ids, ListSchema(ids))
+}

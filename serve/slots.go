@@ -1,0 +1,41 @@
+package serve
+
+import (
+	"net/http"
+
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// slot is llama.cpp's description of a place for a running request.
+type slot struct {
+	ID   int  `json:"id"`
+	Busy bool `json:"is_processing"`
+}
+
+// slots responds to /slots of llama.cpp: the places for running requests, and which of them are taken. They have no
+// texts of clients, and no state is bound to one.
+func (s *Server) slots(c *request.Call) error {
+	busy := s.Admission.Running()
+	if busy >= s.o.Concurrent && c.Query("fail_on_no_slot") != "" {
+		return &request.Error{Status: http.StatusServiceUnavailable, Message: "no slot is free"}
+	}
+	all := make([]slot, s.o.Concurrent)
+	for i := range all {
+		all[i] = slot{i, i < busy}
+	}
+	return c.JSON(all)
+}
+
+// version responds to /version of vLLM.
+func (s *Server) version(c *request.Call) error {
+	return c.JSON(map[string]string{"version": s.o.Version})
+}
+
+// elsewhere are endpoints of other servers, and those of this one for the same.
+var elsewhere = map[string]string{
+	"/completion": "/v1/completions", "/completions": "/v1/completions", "/chat/completions": "/v1/chat/completions",
+	"/generate": "/v1/completions", "/generate_stream": "/v1/completions with stream", "/embedding": "/v1/embeddings",
+	"/embeddings": "/v1/embeddings", "/embed": "/v1/embeddings", "/models": "/v1/models", "/info": "/props",
+	"/infill": "/v1/completions: the models read from left to right only", "/ping": "/health",
+	"/v1/completion": "/v1/completions", "/v1/complete": "/v1/messages",
+}
