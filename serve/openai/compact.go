@@ -85,7 +85,7 @@ func (s *Responses) Compact(c *request.Call) error {
 // expand adds the messages that a compaction stands for. They include those of the user that stand before it.
 func (q *drafts) expand(from *references, at int, id string) error {
 	if from.expanded {
-		return request.Invalid(from.param, "%d: found a second compaction, want one: it has what was said before it", at)
+		return request.Invalid(from.param, "%d: found a second compaction, want one: it has all before it", at)
 	}
 	from.expanded = true
 	r, err := from.response(from.c, id)

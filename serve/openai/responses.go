@@ -307,7 +307,8 @@ func (q *responding) behind(ctx context.Context, previous *responseRecord, all s
 // keepState records what the next response needs to continue after this reply.
 func (q *responding) keepState(_, _ int, d reply.Result) {
 	q.record.Reply = d.Text
-	if !request.Or(q.Store, true) && q.talk == nil || d.End == generate.EndStop { // the text does not end at the stop string
+	// The text does not end at the stop string.
+	if !request.Or(q.Store, true) && q.talk == nil || d.End == generate.EndStop {
 		return
 	}
 	ids := d.IDs
