@@ -21,8 +21,8 @@ func (s *Responses) InputTokens(c *request.Call) error {
 	if err := c.Read(&body); err != nil {
 		return err
 	}
-	q := &responding{server: s, responseRequest: responseRequest{responsePrompt: body.responsePrompt}}
-	q.Model = body.Model
+	q := &responding{server: s, counts: true}
+	q.Model, q.responsePrompt = body.Model, body.responsePrompt
 	if err := s.prepareResponse(q, c); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *Responses) Compact(c *request.Call) error {
 	if err := c.Read(&body); err != nil {
 		return err
 	}
-	q := &responding{server: s}
+	q := &responding{server: s, counts: true}
 	q.Model, q.responsePast = body.Model, body.responsePast
 	if err := s.prepareResponse(q, c); err != nil {
 		return err

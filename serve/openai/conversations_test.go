@@ -208,6 +208,14 @@ func TestCompaction(t *testing.T) {
 	wanted(s, 400, http.MethodPost, "/v1/responses", `{"input":[`+window+window+rest, "found a second compaction")
 	wanted(s, 400, http.MethodPost, "/v1/responses", `{"input":[{"type":"compaction","encrypted_content":"AAA"},`+rest,
 		"input: 0: encrypted_content: found")
+	// Of a response that is kept nothing need be said again; with nothing at all there is nothing to count.
+	after := `{"previous_response_id":"` + want.ID + `"}`
+	n = servetest.Post[map[string]any](s, "/v1/responses/input_tokens", after)["input_tokens"]
+	behind := servetest.Post[compacted](s, "/v1/responses/compact", after)
+	if n != float64(behind.Usage.Input) || behind.Usage.Input <= want.Usage.Input || len(behind.Output) != 4 {
+		t.Errorf("found %v tokens, and %s after %d", n, servetest.Quoted(t, behind), want.Usage.Input)
+	}
+	wanted(s, 400, http.MethodPost, "/v1/responses/input_tokens", `{}`, "input: found nothing")
 	s.Key = b
 	wanted(s, 400, http.MethodPost, "/v1/responses", `{"input":[`+window+rest, "no response that this server keeps")
 	s.Key = a
