@@ -301,7 +301,7 @@ func (s *Server) endpoints() []route {
 		{"POST /v1/load_lora_adapter", ScopeAdmin, s.texts.LoadAdapter},
 		{"POST /v1/unload_lora_adapter", ScopeAdmin, s.texts.UnloadAdapter},
 		{"GET /lora-adapters", ScopeModels, s.texts.Adapters},
-		{"GET /props", ScopeModels, s.texts.Props},
+		{"GET /props", ScopeCompletions, s.texts.Props},
 		{"GET /slots", ScopeModels, s.slots},
 		{"GET /version", "", s.version},
 		{"GET /openapi.json", "", s.openAPI},

@@ -3,6 +3,7 @@ package library
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -106,8 +107,8 @@ func (l *Library) removeAdapter(_ context.Context, name string) error {
 	l.adding.Lock()
 	defer l.adding.Unlock()
 	if !slices.ContainsFunc(l.all(), func(n namedModel) bool { return n.name == name && n.base != "" }) {
-		e := request.ErrNoModel(name)
-		e.Param, e.Message = "lora_name", fmt.Sprintf("lora_name: found %.100q, which is no adapter of this server", name)
+		e := request.Invalid("lora_name", "found %.100q, which is no adapter of this server", name)
+		e.Status = http.StatusNotFound
 		return e
 	}
 	l.setNamed(l.without(name))

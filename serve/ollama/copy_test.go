@@ -15,7 +15,8 @@ func TestCopy(t *testing.T) {
 	s := lib.Serve(t, serve.Options{})
 	ask := func(status int, method, path, body, text string) {
 		t.Helper()
-		if got, data := servetest.Ask(t.Context(), s, method, path, body); got != status || !strings.Contains(data, text) {
+		got, data := servetest.Ask(t.Context(), s, method, path, body)
+		if got != status || !strings.Contains(data, text) {
 			t.Errorf("%s %.200s: status %d: %.300s, want %d and %q", path, body, got, data, status, text)
 		}
 	}

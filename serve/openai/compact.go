@@ -21,8 +21,8 @@ func (s *Responses) InputTokens(c *request.Call) error {
 	if err := c.Read(&body); err != nil {
 		return err
 	}
-	q := &responding{server: s, responseRequest: responseRequest{responsePrompt: body.responsePrompt}}
-	q.Model = body.Model
+	q := &responding{server: s, counts: true}
+	q.Model, q.responsePrompt = body.Model, body.responsePrompt
 	if err := s.prepareResponse(q, c); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *Responses) Compact(c *request.Call) error {
 	if err := c.Read(&body); err != nil {
 		return err
 	}
-	q := &responding{server: s}
+	q := &responding{server: s, counts: true}
 	q.Model, q.responsePast = body.Model, body.responsePast
 	if err := s.prepareResponse(q, c); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (s *Responses) Compact(c *request.Call) error {
 // expand adds the messages that a compaction stands for. They include those of the user that stand before it.
 func (q *drafts) expand(from *references, at int, id string) error {
 	if from.expanded {
-		return request.Invalid(from.param, "%d: found a second compaction, want one: it has what was said before it", at)
+		return request.Invalid(from.param, "%d: found a second compaction, want one: it has all before it", at)
 	}
 	from.expanded = true
 	r, err := from.response(from.c, id)

@@ -51,7 +51,8 @@ func TestConversations(t *testing.T) {
 			input = said[len(said)-1]
 		}
 		b := servetest.Post[openai.Response](s, "/v1/responses", `{"input":[`+input+`]`+
-			strings.TrimSuffix(strings.Replace(body, `"store":false`, `"store":true`, 1), "}")+`,"previous_response_id":"`+last.ID+`"}`)
+			strings.TrimSuffix(strings.Replace(body, `"store":false`, `"store":true`, 1), "}")+
+			`,"previous_response_id":"`+last.ID+`"}`)
 		said, last = append(said, servetest.Quoted(t, a.Output[0])), b
 		if got, want := a.Output[0].Content[0].Text, b.Output[0].Content[0].Text; got != want ||
 			a.Usage.Input != b.Usage.Input || a.Conversation.ID != conv.ID {
@@ -100,7 +101,7 @@ func TestAttacksOnConversations(t *testing.T) {
 	use := fmt.Sprintf(`{"input":"x","max_output_tokens":1,"conversation":%q}`, conv.ID)
 	compact := `{"type":"compaction","encrypted_content":"resp_A"}`
 	for _, c := range []struct{ method, path, body, text string }{
-		{"POST", "/items", `{"items":[` + strings.Repeat(item+",", 20) + item + `]}`, "items: found 21, want at most 20"},
+		{"POST", "/items", `{"items":[` + strings.Repeat(item+",", 20) + item + `]}`, "items: found 21, want at most"},
 		{"POST", "/items", `{"items":[]}`, "items: found nothing"},
 		{"POST", "/items", `{"items":[{"role":"king","content":"x"}]}`, "items: 0: role: found"},
 		{"POST", "/items", `{"items":[` + item + `,{"type":"image"}]}`, "items: 1: found an item of the type"},
@@ -122,7 +123,9 @@ func TestAttacksOnConversations(t *testing.T) {
 	wanted(s, 400, http.MethodPost, "/v1/responses", `{"input":"x","conversation":7}`, "conversation: found 7, want")
 	wanted(s, 400, http.MethodPost, "/v1/responses",
 		fmt.Sprintf(`{"input":"x","conversation":%q,"previous_response_id":"resp_A"}`, conv.ID), "want one of the two")
-	for _, id := range []string{"conv_../../x", strings.Replace(conv.ID, "conv_", "resp_", 1), "conv_" + strings.Repeat("A", 26)} {
+	for _, id := range []string{
+		"conv_../../x", strings.Replace(conv.ID, "conv_", "resp_", 1), "conv_" + strings.Repeat("A", 26),
+	} {
 		wanted(s, 404, http.MethodPost, "/v1/responses", fmt.Sprintf(`{"input":"x","conversation":%q}`, id),
 			`"param":"conversation"`)
 	}
@@ -205,6 +208,14 @@ func TestCompaction(t *testing.T) {
 	wanted(s, 400, http.MethodPost, "/v1/responses", `{"input":[`+window+window+rest, "found a second compaction")
 	wanted(s, 400, http.MethodPost, "/v1/responses", `{"input":[{"type":"compaction","encrypted_content":"AAA"},`+rest,
 		"input: 0: encrypted_content: found")
+	// Of a response that is kept nothing need be said again; with nothing at all there is nothing to count.
+	after := `{"previous_response_id":"` + want.ID + `"}`
+	n = servetest.Post[map[string]any](s, "/v1/responses/input_tokens", after)["input_tokens"]
+	behind := servetest.Post[compacted](s, "/v1/responses/compact", after)
+	if n != float64(behind.Usage.Input) || behind.Usage.Input <= want.Usage.Input || len(behind.Output) != 4 {
+		t.Errorf("found %v tokens, and %s after %d", n, servetest.Quoted(t, behind), want.Usage.Input)
+	}
+	wanted(s, 400, http.MethodPost, "/v1/responses/input_tokens", `{}`, "input: found nothing")
 	s.Key = b
 	wanted(s, 400, http.MethodPost, "/v1/responses", `{"input":[`+window+rest, "no response that this server keeps")
 	s.Key = a
@@ -229,9 +240,9 @@ func TestAllowedTools(t *testing.T) {
 	called := map[string]bool{}
 	for seed := range 3 {
 		for mode, must := range map[string]bool{"required": true, "auto": false} {
-			a := servetest.Post[openai.ChatCompletion](s, "/v1/chat/completions", fmt.Sprintf(`%s,"seed":%d,"tool_choice":
-				{"type":"allowed_tools","allowed_tools":{"mode":%q,"tools":%s}}}`, chat, seed, mode,
-				list(deep, "halt", "dive"))).Choices[0].Message
+			a := servetest.Post[openai.ChatCompletion](s, "/v1/chat/completions", fmt.Sprintf(
+				`%s,"seed":%d,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":%q,"tools":%s}}}`,
+				chat, seed, mode, list(deep, "halt", "dive"))).Choices[0].Message
 			b := servetest.Post[openai.Response](s, "/v1/responses", fmt.Sprintf(`%s,"seed":%d,"tool_choice":
 				{"type":"allowed_tools","mode":%q,"tools":%s}}`, respond, seed, mode, list(flat, "halt", "dive")))
 			if must && (len(a.Calls) == 0 || b.Output[0].Type != openai.ItemCall) {

@@ -10,7 +10,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// TestPeers: what clients of llama.cpp and vLLM ask for. The text of a template is that of the chat, whose tokens it has.
+// TestPeers: what clients of llama.cpp and vLLM ask for. The text of a template is the one that a chat reads.
 func TestPeers(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Concurrent: 3, MaxPrompt: 5000, Version: "1.2"})
 	wanted(s, 200, http.MethodGet, "/version", "", `{"version":"1.2"}`)
@@ -30,7 +30,8 @@ func TestPeers(t *testing.T) {
 			Prompt int `json:"prompt_tokens"`
 		}
 	}](s, "/v1/chat/completions", `{"max_tokens":1,`+chat+"}").Usage
-	if want := "<system>Be \"brief\".\n<user>Hi\n<assistant>So\n<assistant>"; text != want || usage.Prompt != len(want) {
+	const want = "<system>Be \"brief\".\n<user>Hi\n<assistant>So\n<assistant>"
+	if text != want || usage.Prompt != len(want) {
 		t.Errorf("got %q, and %d tokens of the chat, want %q", text, usage.Prompt, want)
 	}
 	open := servetest.Post[struct{ Prompt string }](s, "/apply-template", "{"+chat+`,"continue_final_message":true}`)
@@ -38,8 +39,10 @@ func TestPeers(t *testing.T) {
 		t.Errorf("got %q", open.Prompt)
 	}
 	for body, want := range map[string]string{
-		`{}`: "messages: found none", `{"messages":[{"role":"user","content":"a"}],"chat_template":"x"}`: "chat_template: found",
-		`{"messages":[7]}`: "messages: found 7", `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`: "image_url",
+		`{}`:               "messages: found none",
+		`{"messages":[7]}`: "messages: found 7",
+		`{"messages":[{"role":"user","content":"a"}],"chat_template":"x"}`: "chat_template: found",
+		`{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`:  "image_url",
 	} {
 		wanted(s, 400, http.MethodPost, "/apply-template", body, want)
 	}

@@ -80,8 +80,8 @@ func (s *references) item(at int, id string) (found inputFields, err error) {
 			return item.fields()
 		}
 	}
-	return found, request.Invalid(s.param, "%d: id: found %.80q, which is no item of a response that this server keeps "+
-		"for this client", at, id)
+	return found, request.Invalid(s.param,
+		"%d: id: found %.80q, which is no item of a response that this server keeps for this client", at, id)
 }
 
 // fields returns a stored item as a client sends it.

@@ -102,6 +102,7 @@ type responding struct {
 	object   Response
 	talk     *conversationRecord // that it belongs to, or nil
 	said     int                 // number of messages in the input
+	counts   bool                // no reply follows: nothing new need be said
 	messages []reply.Message     // all messages of the prompt, the instructions first
 	dialog   *reply.Dialog
 	record   responseRecord
@@ -174,7 +175,7 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 	if q.record.Input, err = reply.MessagesOf("input", input, q.record.Messages); err != nil {
 		return err
 	}
-	if q.said = len(input); q.said == 0 {
+	if q.said = len(input); q.said == 0 && (!q.counts || len(q.record.Messages) == 0) {
 		return request.Invalid("input", "found nothing, want %s", inputForms)
 	}
 	before := len(q.record.Messages)
@@ -208,6 +209,9 @@ func (s *Responses) before(q *responding, c *request.Call) (*responseRecord, err
 	}
 	var err error
 	if q.talk, err = s.conversation(c, "conversation", string(q.Conversation)); err != nil {
+		return nil, err
+	}
+	if err = q.talk.fits("conversation"); err != nil {
 		return nil, err
 	}
 	r := &responseRecord{}
@@ -307,7 +311,8 @@ func (q *responding) behind(ctx context.Context, previous *responseRecord, all s
 // keepState records what the next response needs to continue after this reply.
 func (q *responding) keepState(_, _ int, d reply.Result) {
 	q.record.Reply = d.Text
-	if !request.Or(q.Store, true) && q.talk == nil || d.End == generate.EndStop { // the text does not end at the stop string
+	// The text does not end at the stop string.
+	if !request.Or(q.Store, true) && q.talk == nil || d.End == generate.EndStop {
 		return
 	}
 	ids := d.IDs

@@ -32,8 +32,8 @@ func responseDir(owner string) string { return records.Responses + "/" + owner }
 
 func responseName(owner, id string) string { return responseDir(owner) + "/" + id + ".json" }
 
-// put stores a response or a conversation. Whenever new ones fill a sixteenth of a client's limit in bytes or number, it
-// removes the owner's oldest.
+// put stores a response or a conversation. Whenever new ones fill a sixteenth of a client's limit in bytes or number,
+// it removes the owner's oldest.
 func (s *Responses) put(owner, id string, record any) error {
 	s.store.Sweep()
 	bytes, err := records.Put(s.store, responseName(owner, id), record)

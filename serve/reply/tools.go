@@ -158,8 +158,8 @@ func (a allowedTools) choice() (c toolChoice, err error) {
 		"allowed_tools: found %d, want 1 to %d functions", len(a.Tools), maxTools)
 	for i := range a.Tools {
 		name := a.Tools[i].name()
-		ch.That(name != "", "tool_choice", "allowed_tools: %d: found the type %.40q and no name of a function, want one",
-			i, a.Tools[i].Type)
+		ch.That(name != "", "tool_choice",
+			"allowed_tools: %d: found the type %.40q and no function's name, want one", i, a.Tools[i].Type)
 		c.named = append(c.named, name)
 	}
 	return c, ch.Err

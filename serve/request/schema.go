@@ -61,6 +61,11 @@ func schemaOf(t reflect.Type, in []reflect.Type) Schema {
 		}
 		fields := Schema{}
 		addFields(fields, t, append(slices.Clone(in), t))
+		if of, ok := reflect.New(t).Interface().(hasForeign); ok {
+			for _, r := range of.Foreign().Refused { // also fields that it shares with others
+				delete(fields, r.Name())
+			}
+		}
 		return Schema{"type": "object", "properties": fields}
 	case reflect.Interface:
 		return Schema{}

@@ -24,7 +24,8 @@ export function makeSidebar() {
     list,
     h('div', { className: 'foot' },
       button('Export all', 'down', save, { words: true }),
-      button('Import', 'clip', () => file.click(), { words: true }), file));
+      button('Import', 'clip', () => file.click(), { words: true }), file,
+      h('a', { href: '/openapi.json', className: 'muted', title: 'The server\'s interface, in OpenAPI 3.1' }, 'API')));
 }
 
 function fresh(kind) {
