@@ -14,20 +14,29 @@ type token struct {
 	bad      bool    // the logits are not finite
 }
 
+// farBelow is how far below the largest a logit counts for nothing: in nats, 1e-7 bits of 256 such tokens.
+const farBelow = -25
+
 // surprise returns how surprising id is where the model has computed logits z:
 //
 //	bits = -log2 p(id),  expected = -Σ_i p_i log2 p_i,  p = softmax(z).
 func surprise(z []float32, id int32) (t token) {
-	top := slices.Max(z) // NaN if one is
+	top, mixed := z[0], float32(0)
+	for _, x := range z {
+		top, mixed = max(top, x), mixed+0*x // NaN if one is not finite
+	}
 	var sum, mean float64
 	for _, x := range z {
 		below := float64(x) - float64(top)
+		if below < farBelow {
+			continue
+		}
 		e := math.Exp(below)
 		sum, mean = sum+e, mean+e*below
 	}
 	log := math.Log(sum)
 	t.bits, t.expected = (log-float64(z[id])+float64(top))/math.Ln2, (log-mean/sum)/math.Ln2
-	t.bad = math.IsNaN(t.bits+t.expected) || math.IsInf(t.bits+t.expected, 0)
+	t.bad = mixed != 0 || math.IsInf(t.bits, 0)
 	return t
 }
 
@@ -68,10 +77,11 @@ func score(kind string, tokens []token, bits float64, bytes int) float64 {
 	case ScoreRate:
 		return bits / float64(max(1, bytes))
 	case ScoreExcess:
+		sum := 0.0
 		for _, t := range tokens {
-			bits -= t.expected
+			sum += t.bits - t.expected
 		}
-		return bits
+		return sum
 	}
 	return peak(tokens)
 }
@@ -120,4 +130,18 @@ func rangesOf(tokens []token) []Range {
 		slices.SortFunc(joined, func(a, b Range) int { return cmp.Compare(a.Start, b.Start) })
 	}
 	return joined
+}
+
+// ignore makes tokens that touch ranges of bytes surprise as much as expected.
+func ignore(tokens []token, ranges [][]int) {
+	at := 0
+	for i := range tokens {
+		t := &tokens[i]
+		for len(ranges) > 0 && ranges[0][1] <= at {
+			ranges = ranges[1:]
+		}
+		if at += t.bytes; len(ranges) > 0 && ranges[0][0] < at {
+			t.expected = t.bits
+		}
+	}
 }

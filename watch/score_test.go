@@ -68,3 +68,14 @@ func TestRanges(t *testing.T) {
 		t.Errorf("%d ranges, want at most %d", len(got), maxRanges)
 	}
 }
+
+// TestIgnore: tokens that touch what is ignored surprise as expected, and no others.
+func TestIgnore(t *testing.T) {
+	tokens := []token{{bits: 9, bytes: 2}, {bits: 9, bytes: 3}, {bits: 9, bytes: 1}, {bits: 9, bytes: 1}, {bits: 9, bytes: 1}}
+	ignore(tokens, [][]int{{1, 3}, {6, 7}})
+	for i, want := range []float64{0, 0, 9, 0, 9} {
+		if got := tokens[i].bits - tokens[i].expected; got != want {
+			t.Errorf("token %d: %g bits more than expected, want %g", i, got, want)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -37,6 +38,8 @@ type Options struct {
 	Reset int
 	// Keep is how many tokens back attention sees, in models that have it.
 	Keep int
+	// Ignore matches text, such as times, whose tokens count in no score of kind peak or excess; nil for none.
+	Ignore *regexp.Regexp
 	// Ranges has each report say what was surprising, not only those of alarms.
 	Ranges bool
 	Learn  LearnOptions
@@ -309,6 +312,10 @@ func (w *Watcher) report(l Line, r *Report) {
 		r.Bits, r.Expected = r.Bits+t.bits, r.Expected+t.expected
 	}
 	s.Bits += r.Bits
+	if w.o.Ignore != nil {
+		w.measure(s)
+		ignore(s.tokens, w.o.Ignore.FindAllIndex(l.Text, -1))
+	}
 	r.BitsByte = r.Bits / float64(max(1, r.Bytes))
 	r.Score = score(w.o.Score, s.tokens, r.Bits, r.Bytes)
 	if r.Threshold != nil && r.Score > *r.Threshold {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -25,6 +27,7 @@ type watchOptions struct {
 	Alarms    float64 `json:"alarms_per_million" help:"lines in a million that shall raise an alarm"`
 	HalfLife  int     `json:"half_life" min:"100" help:"lines after which a score counts half as much for the threshold"`
 	Score     string  `json:"score" enum:"peak,excess,bits,bits_per_byte" help:"what is compared with the threshold"`
+	Ignore    string  `json:"ignore" help:"regular expression of text, such as times, that counts in no score"`
 	Reset     int     `json:"reset" min:"0" help:"lines after which the state of a stream starts again; 0: never"`
 	Keep      int     `json:"keep" min:"1" help:"tokens back that attention sees, in models that have it"`
 	MaxLine   int     `json:"max_line" min:"1" max:"16777216" help:"bytes of a line that are read; the rest is counted"`
@@ -91,6 +94,9 @@ func (o *watchOptions) run(cmd *cobra.Command, args []string) error {
 	case o.Calibrate && len(args) == 1:
 		return errors.New("calibrate: found no FILE, want ordinary lines that the model was not trained on")
 	}
+	if err := o.checkFiles(args[1:]); err != nil {
+		return err
+	}
 	m, err := o.load(args[0])
 	if err != nil {
 		return err
@@ -130,6 +136,19 @@ func (o *watchOptions) run(cmd *cobra.Command, args []string) error {
 	return p.close(ctx, err)
 }
 
+// checkFiles returns an error if a file is not there, or is named twice.
+func (o *watchOptions) checkFiles(files []string) error {
+	for i, path := range files {
+		if slices.Contains(files[:i], path) {
+			return fmt.Errorf("found the file %q twice, want it once", path)
+		}
+		if _, err := os.Stat(path); err != nil && path != "-" && !o.Follow {
+			return err
+		}
+	}
+	return nil
+}
+
 // isOutTerminal reports whether what is printed goes to a terminal.
 func isOutTerminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
@@ -137,12 +156,19 @@ func isOutTerminal(out io.Writer) bool {
 }
 
 // options are those of the library.
-func (o *watchOptions) options() watch.Options {
+func (o *watchOptions) options() (watch.Options, error) {
 	to := watch.DefaultOptions()
 	to.Rate, to.HalfLife, to.Score, to.Reset, to.Keep = o.Alarms/1e6, o.HalfLife, o.Score, o.Reset, o.Keep
 	to.Ranges = o.All
+	if o.Ignore != "" {
+		re, err := regexp.Compile(o.Ignore)
+		if err != nil {
+			return to, fmt.Errorf("ignore: %w", err)
+		}
+		to.Ignore = re
+	}
 	to.Learn.Every, to.Learn.Steps, to.Learn.LR = o.Learn, o.LearnSteps, o.LearnLR
-	return to
+	return to, nil
 }
 
 // learntDir is the folder of what the model has learnt on site.
@@ -153,6 +179,9 @@ func (o *watchOptions) load(name string) (*hippo.Model, error) {
 	if o.State != "" && o.Learn > 0 && disk.Exists(o.learntDir()) {
 		note(fmt.Sprintf("going on with %s, which was learnt on site", o.learntDir()))
 		name = o.learntDir()
+	}
+	if o.Learn > 0 && o.Precision == "float32" {
+		return loadModel(name, "") // not packed
 	}
 	return loadModel(name, "", hippo.Precision(o.Precision))
 }
@@ -167,7 +196,11 @@ func (o *watchOptions) open(m *hippo.Model) (*watch.Watcher, error) {
 	if known != nil {
 		prior = known.Scores
 	}
-	w, err := watch.New(m.Net(), m.Tokenizer(), prior, o.options())
+	to, err := o.options()
+	if err != nil {
+		return nil, err
+	}
+	w, err := watch.New(m.Net(), m.Tokenizer(), prior, to)
 	if err != nil {
 		return nil, err
 	}

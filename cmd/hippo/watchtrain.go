@@ -56,7 +56,10 @@ func (o *watchOptions) calibrate(cmd *cobra.Command, m *hippo.Model, files []str
 
 // learnScores stores the scores of ordinary lines beside a model, and prints the threshold that follows.
 func (o *watchOptions) learnScores(ctx context.Context, m *hippo.Model, in io.Reader) error {
-	to := o.options()
+	to, err := o.options()
+	if err != nil {
+		return err
+	}
 	to.Learn.Every = 0
 	w, err := watch.New(m.Net(), m.Tokenizer(), nil, to)
 	if err != nil {

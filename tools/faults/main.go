@@ -30,10 +30,11 @@ import (
 )
 
 // faultRate is the part of the units of work of a test log that have a fault.
-const faultRate = 0.03
+const faultRate = 0.1
 
 type settings struct {
 	preset       string
+	kinds        string
 	steps, lines int
 	dev          bool
 }
@@ -43,29 +44,40 @@ func main() {
 	out := flag.String("out", "docs/watch.jsonl", "file to write; empty: none")
 	var o settings
 	flag.StringVar(&o.preset, "preset", "", "shape of the models; empty: that of hippo watch --train")
+	flag.StringVar(&o.kinds, "kinds", strings.Join(logs.Kinds, ","), "kinds of logs")
 	flag.IntVar(&o.steps, "steps", 600, "updates of a model")
 	flag.IntVar(&o.lines, "lines", 12000, "lines of each log")
 	flag.BoolVar(&o.dev, "dev", false, "print all scores of all methods")
+	lines := flag.Int("endless", 0, "read so many lines with a tiny model, in place of all else, and write the memory that it takes")
 	flag.Parse()
-	if err := run(*seeds, *out, o); err != nil {
+	err := error(nil)
+	if *lines > 0 {
+		var rows []map[string]any
+		if rows, err = endless(*lines); err == nil && *out != "" {
+			err = write(*out, rows, o)
+		}
+	} else {
+		err = run(*seeds, *out, o)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
 		os.Exit(1)
 	}
 }
 
-// row is the result of a method on the logs of a kind, means over seeds.
+// row is the result of a method on the logs of a kind, a mean over seeds.
 type row struct {
-	Log       string   `json:"log"`
-	Method    string   `json:"method"`
-	Seeds     []uint64 `json:"seeds"`
-	Alarms    float64  `json:"alarms"`
-	Precision float64  `json:"precision"` // of the lines with an alarm, the part that shows a fault
-	Recall    float64  `json:"recall"`    // of the faults, the part with an alarm on one of their lines
-	F1        float64  `json:"f1"`
-	Low       float64  `json:"f1_low"` // of the seeds
-	High      float64  `json:"f1_high"`
+	Log       string
+	Method    string
+	Seeds     []uint64
+	Alarms    float64
+	Precision float64 // of the lines with an alarm, the part that shows a fault
+	Recall    float64 // of the faults, the part with an alarm on one of their lines
+	F1        float64
+	Low       float64 // of the seeds
+	High      float64
 	// Found are the recalls of the kinds of faults.
-	Found map[string]float64 `json:"-"`
+	Found map[string]float64
 }
 
 func run(seedList, out string, o settings) error {
@@ -78,7 +90,7 @@ func run(seedList, out string, o settings) error {
 		seeds = append(seeds, seed)
 	}
 	var rows []row
-	for _, kind := range logs.Kinds {
+	for _, kind := range strings.Split(o.kinds, ",") {
 		for _, seed := range seeds {
 			found, err := trial(kind, seed, o)
 			if err != nil {
@@ -94,7 +106,16 @@ func run(seedList, out string, o settings) error {
 	if out == "" {
 		return nil
 	}
-	return write(out, rows, o)
+	all := make([]map[string]any, len(rows))
+	for i, r := range rows {
+		all[i] = map[string]any{"log": r.Log, "method": r.Method, "seeds": strings.Trim(fmt.Sprint(r.Seeds), "[]"),
+			"alarms": r.Alarms, "precision": r.Precision, "recall": r.Recall, "f1": r.F1, "f1_low": r.Low,
+			"f1_high": r.High}
+		for f, x := range r.Found {
+			all[i][f] = x
+		}
+	}
+	return write(out, all, o)
 }
 
 // kinds is the recall of each kind of fault.
@@ -132,7 +153,7 @@ func add(rows []row, r row) []row {
 // trial returns the results of all methods on one log.
 func trial(kind string, seed uint64, o settings) ([]row, error) {
 	ordinary := logs.Generate(kind, 3*seed, o.lines, 0)
-	test := logs.Generate(kind, 3*seed+1, o.lines, faultRate)
+	test := logs.Generate(kind, 3*seed+1, o.lines/2, faultRate)
 	scores, alarms, err := o.hippo(ordinary, test, seed)
 	if err != nil {
 		return nil, err
@@ -140,16 +161,16 @@ func trial(kind string, seed uint64, o settings) ([]row, error) {
 	for name, s := range rivals(ordinary, test) {
 		scores[name] = s
 	}
-	budget := 0
+	budget := map[int]bool{} // as many alarms as there are faults
 	for _, l := range test {
 		if l.Fault != "" {
-			budget++
+			budget[l.Event] = true
 		}
 	}
 	var rows []row
 	for _, name := range slices.Sorted(maps.Keys(scores)) {
 		if _, short := chosen[name]; short || o.dev {
-			rows = append(rows, judge(kind, cmp.Or(chosen[name], name), seed, test, top(scores[name], budget)))
+			rows = append(rows, judge(kind, cmp.Or(chosen[name], name), seed, test, top(scores[name], len(budget))))
 		}
 	}
 	return append(rows, judge(kind, "hippo watch, its own threshold", seed, test, alarms)), nil
@@ -235,7 +256,7 @@ func (o settings) hippo(ordinary, test []logs.Line, seed uint64) (scores map[str
 				continue
 			}
 			to := watch.DefaultOptions()
-			to.Score, to.Reset, to.Rate = kind, reset, 0.01
+			to.Score, to.Reset, to.Rate, to.Ignore = kind, reset, 0.01, logs.Times
 			marked, all, err := read(m, to, held, test)
 			if err != nil {
 				return nil, nil, err
@@ -275,7 +296,7 @@ func textOf(lines []logs.Line) (text []byte) {
 }
 
 // write writes the rows, and where they were measured.
-func write(path string, rows []row, o settings) error {
+func write(path string, rows []map[string]any, o settings) error {
 	commit, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=40").Output()
 	if err != nil {
 		return fmt.Errorf("git: %w", err)
@@ -287,13 +308,7 @@ func write(path string, rows []row, o settings) error {
 		out = append(append(out, text...), '\n')
 	}
 	for _, r := range rows {
-		all := map[string]any{"log": r.Log, "method": r.Method, "seeds": strings.Trim(fmt.Sprint(r.Seeds), "[]"),
-			"alarms": r.Alarms, "precision": r.Precision, "recall": r.Recall, "f1": r.F1, "f1_low": r.Low,
-			"f1_high": r.High}
-		for f, x := range r.Found {
-			all[f] = x
-		}
-		line(all)
+		line(r)
 	}
 	line(map[string]any{"bench": "origin", "commit": strings.TrimSpace(string(commit)),
 		"date":    time.Now().UTC().Format(time.RFC3339),

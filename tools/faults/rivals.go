@@ -14,7 +14,7 @@ var chosen = map[string]string{
 	"hippo without memory peak": "hippo watch --reset 1",
 	"templates":                 "rare templates, digits masked",
 	"token 4-gram most":         "4-grams of tokens, digits masked",
-	"byte 6-gram most":          "6-grams of bytes",
+	"byte 6-gram most":          "6-grams of bytes, digits masked",
 }
 
 // rivals returns the scores of test lines by methods that have counted the ordinary ones.
@@ -88,8 +88,9 @@ func tokens(text string) (all []string) {
 	return all
 }
 
-// singles are the bytes of a line and its end.
+// singles are the bytes of a line, digits masked, and its end.
 func singles(text string) (all []string) {
+	text = masked(text)
 	for i := range len(text) {
 		all = append(all, text[i:i+1])
 	}

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 )
 
@@ -163,3 +164,6 @@ func (m *maker) job(fault string) []step {
 	}
 	return steps
 }
+
+// Times matches the time of a line of any kind of log.
+var Times = regexp.MustCompile(`\d\d/\w{3}/\d{4}:[\d:]{8}|^\w{3} [ \d]\d [\d:]{8}|^\d{4}-\d\d-\d\dT[\d:.]+Z`)

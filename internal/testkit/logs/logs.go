@@ -31,7 +31,7 @@ type Line struct {
 }
 
 // burst is how often the line of a burst is repeated.
-const burst = 10
+const burst = 6
 
 // step is a line of a unit of work, which is a visit, a login or a job.
 type step struct {

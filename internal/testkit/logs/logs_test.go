@@ -34,7 +34,7 @@ func TestGenerate(t *testing.T) {
 				events[l.Fault][l.Event] = true
 			}
 		}
-		each := map[string]int{logs.Word: 1, logs.Combination: 1, logs.Missing: 1, logs.Order: 2, logs.Burst: 10}
+		each := map[string]int{logs.Word: 1, logs.Combination: 1, logs.Missing: 1, logs.Order: 2, logs.Burst: 6}
 		for _, fault := range logs.Faults {
 			if n := len(events[fault]); n < 3 || lines[fault] != each[fault]*n {
 				t.Errorf("%s: found %d %s faults of %d lines, want some, of %d lines each", kind, n, fault,
