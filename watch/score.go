@@ -69,21 +69,17 @@ func peak(tokens []token) (most float64) {
 	return most
 }
 
-// score returns the score of a line of that many bytes.
-func score(kind string, tokens []token, bits float64, bytes int) float64 {
+// Of returns a kind of score of the line.
+func (r *Report) Of(kind string) float64 {
 	switch kind {
 	case ScoreBits:
-		return bits
+		return r.Bits
 	case ScoreRate:
-		return bits / float64(max(1, bytes))
+		return r.BitsByte
 	case ScoreExcess:
-		sum := 0.0
-		for _, t := range tokens {
-			sum += t.bits - t.expected
-		}
-		return sum
+		return r.Excess
 	}
-	return peak(tokens)
+	return r.Peak
 }
 
 // Range is a part of a line, in bytes from its start, and how much more it surprised than expected.

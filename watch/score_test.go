@@ -41,12 +41,6 @@ func TestPeak(t *testing.T) {
 	if got := peak(tokens); got != want || want != 7 {
 		t.Errorf("peak %g, want %g", got, want)
 	}
-	if got := score(ScoreExcess, tokens, 30, 7); got != 12 {
-		t.Errorf("excess %g, want 12", got)
-	}
-	if got := score(ScoreRate, tokens, 30, 10); got != 3 {
-		t.Errorf("%g bits a byte, want 3", got)
-	}
 }
 
 // TestRanges: the ranges have half of the bits above what was expected, in order, joined where they touch.

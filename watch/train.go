@@ -20,5 +20,6 @@ func TrainConfig(preset, out string, steps int, logs ...string) (text.Config, er
 	cfg.Data, cfg.Out, cfg.Binary, cfg.Documents = logs, out, true, "join"
 	t := &cfg.Train
 	t.Steps, t.CarryState, t.SampleEvery, t.EvalEvery = steps, true, 0, max(1, steps/5)
+	t.SeqLen, t.BatchSize = 512, 2 // several lines, so that what one says of the next is learnt
 	return cfg, nil
 }

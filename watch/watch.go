@@ -181,7 +181,8 @@ type Report struct {
 	Bytes      int      `json:"bytes"`
 	Bits       float64  `json:"bits"`
 	BitsByte   float64  `json:"bits_per_byte"`
-	Expected   float64  `json:"expected_bits"` // the entropy of the predictions
+	Excess     float64  `json:"excess_bits"` // more than the entropy of the predictions
+	Peak       float64  `json:"peak"`        // see Options.Score
 	Score      float64  `json:"score"`
 	Threshold  *float64 `json:"threshold"` // nil while too few lines have been read
 	Alarm      bool     `json:"alarm"`
@@ -307,17 +308,17 @@ func (w *Watcher) report(l Line, r *Report) {
 	if bytes, _ := w.model.Growth(); bytes > 0 {
 		s.batch.State(0).Keep(w.o.Keep)
 	}
-	for i := range s.tokens {
-		t := &s.tokens[i]
-		r.Bits, r.Expected = r.Bits+t.bits, r.Expected+t.expected
-	}
-	s.Bits += r.Bits
 	if w.o.Ignore != nil {
 		w.measure(s)
 		ignore(s.tokens, w.o.Ignore.FindAllIndex(l.Text, -1))
 	}
+	for _, t := range s.tokens {
+		r.Bits, r.Excess = r.Bits+t.bits, r.Excess+t.bits-t.expected
+	}
+	s.Bits += r.Bits
 	r.BitsByte = r.Bits / float64(max(1, r.Bytes))
-	r.Score = score(w.o.Score, s.tokens, r.Bits, r.Bytes)
+	r.Peak = peak(s.tokens)
+	r.Score = r.Of(w.o.Score)
 	if r.Threshold != nil && r.Score > *r.Threshold {
 		r.Alarm = true
 		s.Alarms++

@@ -170,6 +170,9 @@ func trial(kind string, seed uint64, o settings) ([]row, error) {
 	var rows []row
 	for _, name := range slices.Sorted(maps.Keys(scores)) {
 		if _, short := chosen[name]; short || o.dev {
+			if o.dev {
+				showWorst(name, scores[name], test)
+			}
 			rows = append(rows, judge(kind, cmp.Or(chosen[name], name), seed, test, top(scores[name], len(budget))))
 		}
 	}
@@ -250,27 +253,27 @@ func (o settings) hippo(ordinary, test []logs.Line, seed uint64) (scores map[str
 	// The last tenth is the validation text, which the model has not learnt.
 	held := ordinary[len(ordinary)*9/10+1:]
 	scores = map[string][]float64{}
-	for _, kind := range watch.Scores {
-		for reset, name := range map[int]string{0: "hippo " + kind, 1: "hippo without memory " + kind} {
-			if _, wanted := chosen[name]; !wanted && !o.dev {
-				continue
+	for reset, name := range map[int]string{0: "hippo ", 1: "hippo without memory "} {
+		to := watch.DefaultOptions()
+		to.Reset, to.Rate, to.Ignore = reset, 0.01, logs.Times
+		marked, reports, err := read(m, to, held, test)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, kind := range watch.Scores {
+			for i := range reports {
+				scores[name+kind] = append(scores[name+kind], reports[i].Of(kind))
 			}
-			to := watch.DefaultOptions()
-			to.Score, to.Reset, to.Rate, to.Ignore = kind, reset, 0.01, logs.Times
-			marked, all, err := read(m, to, held, test)
-			if err != nil {
-				return nil, nil, err
-			}
-			if scores[name] = all; kind == watch.ScorePeak && reset == 0 {
-				alarms = marked
-			}
+		}
+		if reset == 0 {
+			alarms = marked
 		}
 	}
 	return scores, alarms, nil
 }
 
 // read calibrates a watcher on some lines, and reads others.
-func read(m *hippo.Model, o watch.Options, held, test []logs.Line) (alarms []bool, scores []float64, err error) {
+func read(m *hippo.Model, o watch.Options, held, test []logs.Line) (alarms []bool, reports []watch.Report, err error) {
 	w, err := watch.New(m.Net(), m.Tokenizer(), nil, o)
 	if err != nil {
 		return nil, nil, err
@@ -282,10 +285,10 @@ func read(m *hippo.Model, o watch.Options, held, test []logs.Line) (alarms []boo
 			return nil, nil, err
 		}
 		if i >= len(held) {
-			alarms, scores = append(alarms, r[0].Alarm), append(scores, r[0].Score)
+			alarms, reports = append(alarms, r[0].Alarm), append(reports, r[0])
 		}
 	}
-	return alarms, scores, nil
+	return alarms, reports, nil
 }
 
 func textOf(lines []logs.Line) (text []byte) {
@@ -315,4 +318,23 @@ func write(path string, rows []map[string]any, o settings) error {
 		"machine": fmt.Sprintf("%s/%s, %s, %d cores", runtime.GOOS, runtime.GOARCH, level, runtime.NumCPU()),
 		"preset":  o.preset, "steps": o.steps, "lines": o.lines, "fault_rate": faultRate})
 	return disk.WriteBytes(path, out)
+}
+
+// showWorst prints the ordinary lines of the highest scores.
+func showWorst(name string, scores []float64, test []logs.Line) {
+	left := 8
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	for _, i := range order {
+		if left == 0 {
+			return
+		}
+		if test[i].Fault == "" {
+			left--
+			fmt.Printf("  %s: ordinary line %d has %.1f: %s\n", name, i, scores[i], test[i].Text)
+		}
+	}
 }

@@ -6,11 +6,9 @@ import (
 	"time"
 )
 
-// visit is a visit of a shop: combined log format.
+// visit is a visit of a shop: common log format.
 func (m *maker) visit(fault string) []step {
 	ip := fmt.Sprintf("10.%d.%d.%d", m.rng.IntN(4), m.rng.IntN(256), m.rng.IntN(256))
-	agent := m.one("Mozilla/5.0 (X11; Linux x86_64)", "Mozilla/5.0 (iPhone; CPU iPhone OS 17_4)",
-		"Mozilla/5.0 (Windows NT 10.0; Win64; x64)", "curl/8.5.0")
 	item := m.rng.IntN(5000)
 	type request struct {
 		method, path string
@@ -49,8 +47,8 @@ func (m *maker) visit(fault string) []step {
 			if size == 0 {
 				size = 200 + m.rng.IntN(4000)
 			}
-			return fmt.Sprintf(`%s - - [%s] "%s %s HTTP/1.1" %d %d "-" "%s"`, ip,
-				now.Format("02/Jan/2006:15:04:05 -0700"), r.method, r.path, r.status, size, agent)
+			return fmt.Sprintf(`%s - - [%s] "%s %s HTTP/1.1" %d %d`, ip,
+				now.Format("02/Jan/2006:15:04:05 -0700"), r.method, r.path, r.status, size)
 		}}
 		if fault == Word && i == at {
 			s.fault = Word
@@ -132,7 +130,7 @@ func (m *maker) job(fault string) []step {
 	names := []string{"accept", "fetch", "parse", "verify", "store", "index", "notify", "done"}
 	fields := []string{
 		"queue=" + m.one("mail", "report", "image"), fmt.Sprintf("bytes=%d", size), "format=" + m.one("json", "xml"),
-		"checksum=ok", fmt.Sprintf("rows=%d", size/40), "shard=" + m.one("a", "b", "c"), "status=202", "result=ok",
+		"checksum=ok", "rows=ok", "shard=" + m.one("a", "b", "c"), "status=202", "result=ok",
 	}
 	level := make([]string, len(names))
 	for i := range level {
@@ -154,7 +152,7 @@ func (m *maker) job(fault string) []step {
 	var steps []step
 	for i, name := range names {
 		s := step{text: func(now time.Time) string {
-			return fmt.Sprintf("%s %s worker-%d job=%d step=%s %s took=%dms", now.Format("2006-01-02T15:04:05.000Z"),
+			return fmt.Sprintf("%s %s worker-%d job=%d step=%s %s took=%dms", now.Format("15:04:05"),
 				level[i], worker, id, name, fields[i], 1+m.rng.IntN(300))
 		}}
 		if (fault == Word || fault == Combination) && i == at {
@@ -166,4 +164,4 @@ func (m *maker) job(fault string) []step {
 }
 
 // Times matches the time of a line of any kind of log.
-var Times = regexp.MustCompile(`\d\d/\w{3}/\d{4}:[\d:]{8}|^\w{3} [ \d]\d [\d:]{8}|^\d{4}-\d\d-\d\dT[\d:.]+Z`)
+var Times = regexp.MustCompile(`\d\d/\w{3}/\d{4}:[\d:]{8}|^\w{3} [ \d]\d [\d:]{8}|^\d\d:\d\d:\d\d`)
