@@ -51,8 +51,8 @@ func (c *Calibration) Save(dir string) error {
 	})
 }
 
-// ReadCalibration reads the calibration of a model, by its fingerprint, from its folder: nil if there is none for it and
-// for that kind of score.
+// ReadCalibration reads the calibration of a model, by its fingerprint, from its folder: nil if there is none for it
+// and for that kind of score.
 func ReadCalibration(dir, model, score string) (*Calibration, error) {
 	path := filepath.Join(dir, CalibrationFile)
 	var c Calibration

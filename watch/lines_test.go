@@ -20,8 +20,8 @@ func texts(lines []watch.Line) (all []string) {
 	return all
 }
 
-// TestPipe: lines keep every byte, long ones are cut and counted whatever the buffer, and what has no newline at the end
-// is a line, too.
+// TestPipe: lines keep every byte, long ones are cut and counted whatever the buffer, and what has no newline at the
+// end is a line, too.
 func TestPipe(t *testing.T) {
 	long := strings.Repeat("x", 200_000)
 	in := "one\n\n\x00\xff\r\n" + long + "\nlast"

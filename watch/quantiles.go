@@ -145,8 +145,8 @@ func (q *Quantiles) UnmarshalJSON(text []byte) error {
 	for i, b := range s.Bins {
 		w := s.Weights[i]
 		if b < -lastBin || b > lastBin || !(w >= 0 && w <= most) {
-			return fmt.Errorf("bins: found weight %g in bin %d, want a number from 0 to %g, in bins from %d to %d", w, b,
-				most, -lastBin, lastBin)
+			return fmt.Errorf("bins: found weight %g in bin %d, want a number from 0 to %g, in bins from %d to %d", w,
+				b, most, -lastBin, lastBin)
 		}
 		read.bins[lastBin+b] = w
 		read.top = max(read.top, lastBin+b)

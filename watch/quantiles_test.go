@@ -17,8 +17,8 @@ func ofExponential(halfLife, n int) *Quantiles {
 	return q
 }
 
-// TestThreshold: the threshold is near the quantile of the distribution, -10·ln r, where it is counted and where the tail
-// is drawn beyond what was seen; 3 % and a seventh are four standard errors of the counts.
+// TestThreshold: the threshold is near the quantile of the distribution, -10·ln r, where it is counted and where the
+// tail is drawn beyond what was seen; 3 % and a seventh are four standard errors of the counts.
 func TestThreshold(t *testing.T) {
 	q := ofExponential(1e9, 20_000)
 	for _, c := range []struct{ rate, within float64 }{{0.1, 0.03}, {0.01, 0.07}, {1e-3, 0.15}, {1e-5, 0.15}} {
@@ -31,8 +31,8 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// TestThresholdFollows: after a few half-lives the threshold is that of the new scores, a score of any size counts once,
-// and far outside the bins and below zero scores have their place.
+// TestThresholdFollows: after a few half-lives the threshold is that of the new scores, a score of any size counts
+// once, and far outside the bins and below zero scores have their place.
 func TestThresholdFollows(t *testing.T) {
 	q := ofExponential(1000, 5000)
 	before := q.Threshold(0.01)

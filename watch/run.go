@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// together is how many lines that have come are looked at at once, for those of different streams to be read in one call
-// of the model.
+// together is how many lines that have come are looked at at once, for those of different streams to be read in one
+// call of the model.
 const together = 64
 
 // Run reads lines until the channel is closed, or ctx is done, whose error it then returns. emit is called with the

@@ -92,8 +92,8 @@ type Range struct {
 // maxRanges is the number of ranges of a report at most.
 const maxRanges = 8
 
-// rangesOf returns what was surprising in a line: the tokens with the most bits above what was expected, the fewest that
-// have half of all these bits, joined where they touch.
+// rangesOf returns what was surprising in a line: the tokens with the most bits above what was expected, the fewest
+// that have half of all these bits, joined where they touch.
 func rangesOf(tokens []token) []Range {
 	var all []Range
 	at, total := 0, 0.0

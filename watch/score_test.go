@@ -45,7 +45,8 @@ func TestPeak(t *testing.T) {
 
 // TestRanges: the ranges have half of the bits above what was expected, in order, joined where they touch.
 func TestRanges(t *testing.T) {
-	tokens := []token{{bits: 1, expected: 1, bytes: 1}, {bits: 9, expected: 1, bytes: 2}, {bits: 7, expected: 1, bytes: 1},
+	tokens := []token{{bits: 1, expected: 1, bytes: 1},
+		{bits: 9, expected: 1, bytes: 2}, {bits: 7, expected: 1, bytes: 1},
 		{bits: 2, expected: 1, bytes: 1}, {bits: 0, expected: 2, bytes: 1}, {bits: 6, expected: 1, bytes: 3}}
 	want := []Range{{1, 4, 14}}
 	if got := rangesOf(tokens); !reflect.DeepEqual(got, want) {
@@ -65,7 +66,8 @@ func TestRanges(t *testing.T) {
 
 // TestIgnore: tokens that touch what is ignored surprise as expected, and no others.
 func TestIgnore(t *testing.T) {
-	tokens := []token{{bits: 9, bytes: 2}, {bits: 9, bytes: 3}, {bits: 9, bytes: 1}, {bits: 9, bytes: 1}, {bits: 9, bytes: 1}}
+	tokens := []token{{bits: 9, bytes: 2}, {bits: 9, bytes: 3}, {bits: 9, bytes: 1},
+		{bits: 9, bytes: 1}, {bits: 9, bytes: 1}}
 	ignore(tokens, [][]int{{1, 3}, {6, 7}})
 	for i, want := range []float64{0, 0, 9, 0, 9} {
 		if got := tokens[i].bits - tokens[i].expected; got != want {

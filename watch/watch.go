@@ -2,8 +2,8 @@
 // read all lines before it. It may import the model, its batches and its training; no other package imports it but the
 // command.
 //
-// A Watcher holds the model, and for each Stream a recurrent state of constant size. A line ends with its newline, which
-// is part of it: what the line was leaves its trace in the state, and the newline tells the model that another begins.
+// A Watcher holds the model, and for each Stream a recurrent state of constant size. A line ends with its newline,
+// which is part of it: what the line was leaves its trace in the state, and the newline tells the model that another begins.
 // The surprise of a line is that of its tokens, -Σ log2 p(token | all lines before, the tokens before it). Thresholds
 // follow the scores of the last lines (Quantiles), so that a chosen part of the lines raises an alarm.
 //
@@ -83,7 +83,7 @@ type Watcher struct {
 	learner *learner
 }
 
-// New returns a watcher without streams. prior are the scores that streams begin with, nil for none: those of Calibrate.
+// New returns a watcher without streams. prior are the scores that streams begin with, those of Calibrate, or nil.
 func New(m *model.Model, tok tokenizer.Tokenizer, prior *Quantiles, o Options) (*Watcher, error) {
 	if err := o.validate(); err != nil {
 		return nil, err

@@ -64,8 +64,8 @@ func read(t *testing.T, w *watch.Watcher, name string, lines ...string) (all []w
 	return all
 }
 
-// TestSameBits: a stream has the same reports alone, beside others, and with a state that was saved and read between any
-// of its lines, of every kind of model.
+// TestSameBits: a stream has the same reports alone, beside others, and with a state that was saved and read between
+// any of its lines, of every kind of model.
 func TestSameBits(t *testing.T) {
 	for _, layers := range layersOf {
 		t.Run(layers, func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// TestBitsAreTheModels: the bits of lines are the model's own of the whole text after a newline, and with Reset those of
-// each line alone.
+// TestBitsAreTheModels: the bits of lines are the model's own of the whole text after a newline, and with Reset those
+// of each line alone.
 func TestBitsAreTheModels(t *testing.T) {
 	m := fresh(t, layersOf[0])
 	lines := linesOf(3, 20)

@@ -257,8 +257,8 @@ func generateCommand(dir, prompt string) string {
 	return line
 }
 
-// printing prints what happens in a run. When its weights are there, and when it has the memory of an update, it sees to
-// it that garbage takes little beside them.
+// printing prints what happens in a run. When its weights are there, and when it has the memory of an update, it sees
+// to it that garbage takes little beside them.
 func printing(p *status.Printer) train.Events {
 	updated := false
 	return train.Events{

@@ -25,7 +25,7 @@ import (
 // watchOptions are the flags of hippo watch.
 type watchOptions struct {
 	Alarms    float64 `json:"alarms_per_million" help:"lines in a million that shall raise an alarm"`
-	HalfLife  int     `json:"half_life" min:"100" help:"lines after which a score counts half as much for the threshold"`
+	HalfLife  int     `json:"half_life" min:"100" help:"lines after which a score counts half for the threshold"`
 	Score     string  `json:"score" enum:"peak,excess,bits,bits_per_byte" help:"what is compared with the threshold"`
 	Ignore    string  `json:"ignore" help:"regular expression of text, such as times, that counts in no score"`
 	Reset     int     `json:"reset" min:"0" help:"lines after which the state of a stream starts again; 0: never"`

@@ -179,7 +179,8 @@ func (p *watchPrinter) close(ctx context.Context, err error) error {
 		}
 	}
 	if l := p.w.Learnt(); l.Kept+l.Worse+l.Failed > 0 {
-		fmt.Fprintf(os.Stderr, "learning: %d rounds kept, %d no better, %d failed; the last: %.4f to %.4f bits a token\n",
+		fmt.Fprintf(os.Stderr,
+			"learning: %d rounds kept, %d no better, %d failed; the last: %.4f to %.4f bits a token\n",
 			l.Kept, l.Worse, l.Failed, l.Before, l.After)
 	}
 	if p.o.State != "" && unsaved == nil {

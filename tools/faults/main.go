@@ -1,7 +1,7 @@
 // Command faults measures how many of the faults in generated logs package watch finds, beside counting templates and
 // n-grams, at the same number of alarms, and writes docs/watch.jsonl, from which tools/evidence fills docs/watch.md:
 //
-//	faults [-seeds 1,2,3] [-out docs/watch.jsonl] [-preset NAME] [-steps 600] [-lines 12000] [-dev]
+//	faults [-seeds 1,2,3] [-out docs/watch.jsonl] [-preset NAME] [-steps 1500] [-lines 10000] [-dev]
 //
 // Each model learns from a log without faults, and reads another one. -dev prints all scores of all methods, to choose
 // between them by seeds that are in no table.
@@ -45,19 +45,24 @@ func main() {
 	var o settings
 	flag.StringVar(&o.preset, "preset", "", "shape of the models; empty: that of hippo watch --train")
 	flag.StringVar(&o.kinds, "kinds", strings.Join(logs.Kinds, ","), "kinds of logs")
-	flag.IntVar(&o.steps, "steps", 600, "updates of a model")
-	flag.IntVar(&o.lines, "lines", 12000, "lines of each log")
+	flag.IntVar(&o.steps, "steps", 1500, "updates of a model")
+	flag.IntVar(&o.lines, "lines", 10000, "lines of each log")
 	flag.BoolVar(&o.dev, "dev", false, "print all scores of all methods")
-	lines := flag.Int("endless", 0, "read so many lines with a tiny model, in place of all else, and write the memory that it takes")
+	lines := flag.Int("endless", 0, "measure the memory of reading so many lines, in place of all else")
+	fast := flag.Bool("speed", false, "measure how many lines a core reads, in place of all else")
 	flag.Parse()
-	err := error(nil)
-	if *lines > 0 {
-		var rows []map[string]any
-		if rows, err = endless(*lines); err == nil && *out != "" {
-			err = write(*out, rows, o)
-		}
-	} else {
-		err = run(*seeds, *out, o)
+	var rows []map[string]any
+	var err error
+	switch {
+	case *lines > 0:
+		rows, err = endless(*lines)
+	case *fast:
+		rows, err = speed()
+	default:
+		rows, err = run(*seeds, o)
+	}
+	if err == nil && *out != "" {
+		err = write(*out, rows, o)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
@@ -80,12 +85,12 @@ type row struct {
 	Found map[string]float64
 }
 
-func run(seedList, out string, o settings) error {
+func run(seedList string, o settings) ([]map[string]any, error) {
 	var seeds []uint64
 	for _, s := range strings.Split(seedList, ",") {
 		seed, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
-			return fmt.Errorf("seeds: %w", err)
+			return nil, fmt.Errorf("seeds: %w", err)
 		}
 		seeds = append(seeds, seed)
 	}
@@ -94,17 +99,14 @@ func run(seedList, out string, o settings) error {
 		for _, seed := range seeds {
 			found, err := trial(kind, seed, o)
 			if err != nil {
-				return fmt.Errorf("%s, seed %d: %w", kind, seed, err)
+				return nil, fmt.Errorf("%s, seed %d: %w", kind, seed, err)
 			}
 			for _, r := range found {
-				fmt.Printf("%-7s %d  %-40s alarms %5.0f precision %.3f recall %.3f F1 %.3f  %s\n", r.Log, seed, r.Method,
-					r.Alarms, r.Precision, r.Recall, r.F1, kinds(r.Found))
+				fmt.Printf("%-7s %d  %-35s alarms %5.0f precision %.3f recall %.3f F1 %.3f  %s\n", r.Log, seed,
+					r.Method, r.Alarms, r.Precision, r.Recall, r.F1, kinds(r.Found))
 				rows = add(rows, r)
 			}
 		}
-	}
-	if out == "" {
-		return nil
 	}
 	all := make([]map[string]any, len(rows))
 	for i, r := range rows {
@@ -115,7 +117,7 @@ func run(seedList, out string, o settings) error {
 			all[i][f] = x
 		}
 	}
-	return write(out, all, o)
+	return all, nil
 }
 
 // kinds is the recall of each kind of fault.

@@ -124,8 +124,7 @@ func (m *maker) login(fault string) []step {
 
 // job is a job of a service, which logs its steps with their measures.
 func (m *maker) job(fault string) []step {
-	m.next++
-	id, worker := m.next, 1+m.rng.IntN(4)
+	id, worker := m.rng.IntN(1000), 1+m.rng.IntN(4)
 	size := 1000 + m.rng.IntN(90000)
 	names := []string{"accept", "fetch", "parse", "verify", "store", "index", "notify", "done"}
 	fields := []string{
@@ -152,7 +151,7 @@ func (m *maker) job(fault string) []step {
 	var steps []step
 	for i, name := range names {
 		s := step{text: func(now time.Time) string {
-			return fmt.Sprintf("%s %s worker-%d job=%d step=%s %s took=%dms", now.Format("15:04:05"),
+			return fmt.Sprintf("%s %s worker-%d job=%03d step=%s %s took=%dms", now.Format("15:04:05"),
 				level[i], worker, id, name, fields[i], 1+m.rng.IntN(300))
 		}}
 		if (fault == Word || fault == Combination) && i == at {

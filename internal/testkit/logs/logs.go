@@ -1,5 +1,5 @@
-// Package logs generates logs of known truth, with faults in known lines, to test what finds them. It imports no package
-// of hippo.
+// Package logs generates logs of known truth, with faults in known lines, to test what finds them. It imports no
+// package of hippo.
 package logs
 
 import (
@@ -43,18 +43,18 @@ type step struct {
 
 // maker makes units of work of a kind of log.
 type maker struct {
-	rng  *rand.Rand
-	next int // number of the next unit
+	rng *rand.Rand
 }
 
-// Generate returns n lines of a kind of log, or a few more. Two units of work overlap at any time. Of all units, a part
-// rate has a fault, each kind as often as the others.
+// Generate returns n lines of a kind of log, or a few more. Two units of work overlap at any time: after one line in
+// ten the other goes on. Of all units, a part rate has a fault, each kind as often as the others.
 func Generate(kind string, seed uint64, n int, rate float64) (lines []Line) {
-	m := &maker{rng: rand.New(rand.NewPCG(seed, uint64(slices.Index(Kinds, kind)))), next: 1000}
+	m := &maker{rng: rand.New(rand.NewPCG(seed, uint64(slices.Index(Kinds, kind))))}
 	unit := map[string]func(fault string) []step{"web": m.visit, "syslog": m.login, "app": m.job}[kind]
-	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	now := time.Date(2026, 3, 2, m.rng.IntN(24), 0, 0, 0, time.UTC)
 	events := 0
 	var open [][]step
+	turn := 0 // whose step is next; mostly that of the last one
 	for len(lines) < n || len(open) > 0 {
 		for len(open) < 2 && len(lines) < n {
 			fault := ""
@@ -63,7 +63,7 @@ func Generate(kind string, seed uint64, n int, rate float64) (lines []Line) {
 				events++
 			}
 			steps := unit(fault)
-			m.disturb(steps, &fault)
+			m.disturb(steps, fault)
 			if fault == Missing {
 				steps = slices.DeleteFunc(steps, func(s step) bool { return s.text == nil })
 			}
@@ -74,10 +74,13 @@ func Generate(kind string, seed uint64, n int, rate float64) (lines []Line) {
 			}
 			open = append(open, steps)
 		}
-		i := m.rng.IntN(len(open))
+		if turn >= len(open) || m.rng.Float64() < 0.1 {
+			turn = m.rng.IntN(len(open))
+		}
+		i := turn
 		s := open[i][0]
 		for k := range s.again + 1 {
-			now = now.Add(time.Duration(m.rng.IntN(900)+1) * time.Millisecond)
+			now = now.Add(time.Duration(m.rng.IntN(14000)+1) * time.Millisecond)
 			line := Line{Text: s.text(now), Fault: s.fault, Event: s.event}
 			if s.fault == Burst && k == 0 {
 				line.Fault, line.Event = "", 0
@@ -92,9 +95,9 @@ func Generate(kind string, seed uint64, n int, rate float64) (lines []Line) {
 }
 
 // disturb makes the faults that are between lines. A unit has at least four steps, of which no two neighbors are alike.
-func (m *maker) disturb(steps []step, fault *string) {
+func (m *maker) disturb(steps []step, fault string) {
 	k := 1 + m.rng.IntN(len(steps)-3)
-	switch *fault {
+	switch fault {
 	case Missing:
 		steps[k].text, steps[k+1].fault = nil, Missing
 	case Order:
