@@ -18,7 +18,7 @@ const CalibrationFile = "watch.json"
 // Calibration are scores of lines that are known to be ordinary: what thresholds start from.
 type Calibration struct {
 	Model  string     `json:"model"` // its fingerprint
-	Score  string     `json:"score"`
+	Score  string     `json:"score"` // how scores come about
 	Lines  int64      `json:"lines"`
 	Scores *Quantiles `json:"scores"`
 }
@@ -34,7 +34,7 @@ func (w *Watcher) Calibrate(ctx context.Context, in io.Reader, maxLine int, prog
 			return nil, err
 		}
 		if err != nil && lines.read == 0 {
-			return &Calibration{w.model.Fingerprint(), w.o.Score, s.Lines, s.scores}, nil
+			return &Calibration{w.model.Fingerprint(), w.o.scoring(), s.Lines, s.scores}, nil
 		}
 		l, _ := lines.take(s)
 		if _, err := w.Read(ctx, l); err != nil {
@@ -52,8 +52,8 @@ func (c *Calibration) Save(dir string) error {
 }
 
 // ReadCalibration reads the calibration of a model, by its fingerprint, from its folder: nil if there is none for it
-// and for that kind of score.
-func ReadCalibration(dir, model, score string) (*Calibration, error) {
+// and for scores of these options.
+func ReadCalibration(dir, model string, o Options) (*Calibration, error) {
 	path := filepath.Join(dir, CalibrationFile)
 	var c Calibration
 	err := disk.ReadJSON(path, &c)
@@ -63,7 +63,7 @@ func ReadCalibration(dir, model, score string) (*Calibration, error) {
 	if err == nil && c.Scores == nil {
 		err = fmt.Errorf("%s: scores: found none, want the counts of scores", path)
 	}
-	if err != nil || c.Model != model || c.Score != score {
+	if err != nil || c.Model != model || c.Score != o.scoring() {
 		return nil, err
 	}
 	return &c, nil

@@ -2,11 +2,14 @@ package watch_test
 
 import (
 	"math"
+	"net/http/httptest"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hippo-ssm/hippo/tokenizer"
 	"github.com/hippo-ssm/hippo/watch"
 )
 
@@ -71,6 +74,58 @@ func TestLearnsNothingWorse(t *testing.T) {
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: a round that was dropped has changed reports", name)
+		}
+	}
+}
+
+// TestCalibration: thresholds start from the scores of a file, if it is of the same model and scores.
+func TestCalibration(t *testing.T) {
+	m, o, dir := fresh(t, layersOf[0]), watch.DefaultOptions(), t.TempDir()
+	w := open(t, m, o)
+	count := 0
+	c, err := w.Calibrate(t.Context(), strings.NewReader(strings.Join(linesOf(5, 150), "")), 100, func() { count++ })
+	if err != nil || c.Lines != 150 || count != 150 {
+		t.Fatal(c, count, err)
+	}
+	if err := c.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	known, err := watch.ReadCalibration(dir, m.Fingerprint(), o)
+	if err != nil || known == nil {
+		t.Fatal(known, err)
+	}
+	begun, err := watch.New(m, tokenizer.Bytes(), known.Scores, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := begun.Threshold(begun.Stream("new")), w.Threshold(w.Stream("")); got != want {
+		t.Errorf("threshold %g, want %g", got, want)
+	}
+	o.Ignore = regexp.MustCompile("x")
+	for _, none := range []struct{ dir, model string }{{dir, "other"}, {dir, m.Fingerprint()}, {dir + "x", "other"}} {
+		if known, err := watch.ReadCalibration(none.dir, none.model, o); known != nil || err != nil {
+			t.Errorf("%v: found %v, %v, want none", none, known, err)
+		}
+	}
+}
+
+// TestMetrics: the page has the counts of each stream and the threshold.
+func TestMetrics(t *testing.T) {
+	m := watch.NewMetrics()
+	z := 7.5
+	m.Count([]watch.Report{
+		{Stream: "a", Bytes: 10, Bits: 12, Alarm: true, Threshold: &z}, {Stream: "b", Bytes: 3, Cut: 4},
+	}, watch.Learnt{Kept: 2})
+	page := httptest.NewRecorder()
+	m.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{
+		`hippo_watch_lines_total{stream="a"} 1`, `hippo_watch_bytes_total{stream="a"} 10`,
+		`hippo_watch_bits_total{stream="a"} 12`, `hippo_watch_alarms_total{stream="a"} 1`,
+		`hippo_watch_alarms_total{stream="b"} 0`, `hippo_watch_cut_bytes_total{stream="b"} 4`,
+		`hippo_watch_threshold{stream="a"} 7.5`, `hippo_watch_rounds{result="kept"} 2`,
+	} {
+		if !strings.Contains(page.Body.String(), want+"\n") {
+			t.Errorf("found no line %s", want)
 		}
 	}
 }

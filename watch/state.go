@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/internal/brief"
@@ -36,7 +37,7 @@ type savedStream struct {
 // Encode writes the streams, their states and thresholds, so that Restore goes on to the bit.
 func (w *Watcher) Encode(out io.Writer) error {
 	saved := savedState{
-		Version: stateVersion, Identity: session.Identify(w.model, w.tok), Score: w.o.Score,
+		Version: stateVersion, Identity: session.Identify(w.model, w.tok), Score: w.o.scoring(),
 		Streams: make([]savedStream, len(w.streams)),
 	}
 	for i, s := range w.streams {
@@ -55,8 +56,8 @@ func (w *Watcher) Encode(out io.Writer) error {
 	return json.NewEncoder(out).Encode(saved)
 }
 
-// Restore continues the streams that Encode wrote, in a watcher that has none yet. note says what could not be kept: of
-// another model, thresholds and places; of another kind of score, all but the thresholds.
+// Restore continues the streams that Encode wrote, in a watcher that has none yet. note says what starts again: of
+// another model the states, of other scores the thresholds.
 func (w *Watcher) Restore(data []byte) (note string, err error) {
 	var saved savedState
 	if err := json.Unmarshal(data, &saved); err != nil {
@@ -67,6 +68,12 @@ func (w *Watcher) Restore(data []byte) (note string, err error) {
 	}
 	id := session.Identify(w.model, w.tok)
 	streams := make([]*Stream, 0, len(saved.Streams))
+	other := saved.Score != w.o.scoring()
+	if other && len(saved.Streams) > 0 {
+		note = fmt.Sprintf("its thresholds are for scores by %q; those by %q start again. ", brief.Line(saved.Score),
+			w.o.scoring())
+	}
+	broken := error(nil)
 	for i, from := range saved.Streams {
 		where := fmt.Sprintf("streams[%d]", i)
 		if err := from.check(); err != nil {
@@ -74,9 +81,7 @@ func (w *Watcher) Restore(data []byte) (note string, err error) {
 		}
 		s := &Stream{Name: from.Name, Counts: from.Counts, Place: from.Place, since: from.Since, scores: from.Scores}
 		s.scores = from.Scores.copy(w.o.HalfLife)
-		if saved.Score != w.o.Score {
-			note = fmt.Sprintf("it has thresholds for the score %q; those for %q start again",
-				brief.Line(saved.Score), w.o.Score)
+		if other {
 			s.scores = NewQuantiles(w.o.HalfLife)
 		}
 		if len(from.State) > 0 {
@@ -87,7 +92,7 @@ func (w *Watcher) Restore(data []byte) (note string, err error) {
 			case err == nil && at.Logits == nil:
 				return "", fmt.Errorf("%s.state: found no logits, want those after a line", where)
 			case err != nil:
-				note = fmt.Sprintf("the states start again, the thresholds stay: %v", err)
+				broken = err
 			default:
 				s.batch = at.Session(w.model)
 			}
@@ -95,7 +100,10 @@ func (w *Watcher) Restore(data []byte) (note string, err error) {
 		streams = append(streams, s)
 	}
 	w.streams = streams
-	return note, nil
+	if broken != nil {
+		note += fmt.Sprintf("The states start again: %v", broken)
+	}
+	return strings.TrimSpace(note), nil
 }
 
 // check returns an error unless the numbers of a stream can be.

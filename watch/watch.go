@@ -25,7 +25,7 @@ import (
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
-// Options configure a Watcher. Zero values are the defaults of DefaultOptions, except where 0 has a meaning.
+// Options configure a Watcher. Start from DefaultOptions.
 type Options struct {
 	// Rate is the part of the lines that shall raise an alarm.
 	Rate float64
@@ -48,6 +48,18 @@ type Options struct {
 // DefaultOptions are 1 alarm in 1,000 lines and a half-life of 20,000 lines.
 func DefaultOptions() Options {
 	return Options{Rate: 1e-3, HalfLife: 20_000, Score: ScorePeak, Keep: 1024, Learn: DefaultLearnOptions()}
+}
+
+// scoring describes how scores come about: thresholds are for scores of one description.
+func (o *Options) scoring() string {
+	text := o.Score
+	if o.Reset > 0 {
+		text += fmt.Sprintf(", state of %d lines", o.Reset)
+	}
+	if o.Ignore != nil {
+		text += fmt.Sprintf(", without %s", o.Ignore)
+	}
+	return text
 }
 
 // validate returns an error that names an option out of range.

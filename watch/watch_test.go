@@ -183,6 +183,11 @@ func TestBadState(t *testing.T) {
 			t.Errorf("%s: %v, want %q", change, err, want)
 		}
 	}
+	o.Reset = 5
+	if note, err := open(t, m, o).Restore(file.Bytes()); err != nil || !strings.Contains(note, "thresholds are for scores") {
+		t.Errorf("note %q, %v, want that thresholds start again", note, err)
+	}
+	o.Reset = 0
 	other := open(t, toymodel.Fresh(t, func(c *model.Config) { c.VocabSize, c.Layers = 256, layersOf[1] }), o)
 	note, err := other.Restore(file.Bytes())
 	if err != nil || !strings.Contains(note, "of another model") || other.Threshold(other.Stream("a")) !=
@@ -253,4 +258,44 @@ func TestRun(t *testing.T) {
 	if err := w.Run(ctx, make(chan watch.Line), emit); !errors.Is(err, context.Canceled) {
 		t.Errorf("ended with %v", err)
 	}
+}
+
+// FuzzRestore: no file makes Restore panic, and what it takes can be read on.
+func FuzzRestore(f *testing.F) {
+	c := model.DefaultConfig()
+	c.VocabSize, c.DModel, c.Layers, c.MLP = 256, 8, layersOf[0], model.MLPNone
+	m, err := model.New(c)
+	if err != nil {
+		f.Fatal(err)
+	}
+	m.Init(1)
+	opened := func() *watch.Watcher {
+		w, err := watch.New(m, tokenizer.Bytes(), nil, watch.DefaultOptions())
+		if err != nil {
+			f.Fatal(err)
+		}
+		return w
+	}
+	w := opened()
+	var file bytes.Buffer
+	if _, err := w.Read(f.Context(), watch.Line{Stream: w.Stream("a"), Text: []byte("x\n")}); err != nil {
+		f.Fatal(err)
+	}
+	if err := w.Encode(&file); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(file.Bytes())
+	f.Add([]byte(`{"hippo_watch":1,"score":"peak","streams":[` +
+		`{"scores":{"half_life":1,"weight":1,"bins":[1],"weights":[1]}}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		w := opened()
+		if _, err := w.Restore(data); err != nil {
+			return
+		}
+		for _, s := range w.Streams() {
+			if _, err := w.Read(t.Context(), watch.Line{Stream: s, Text: []byte("y\n")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }

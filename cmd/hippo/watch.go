@@ -188,17 +188,17 @@ func (o *watchOptions) load(name string) (*hippo.Model, error) {
 
 // open returns the watcher of a model, with the thresholds of its calibration or the states of --state.
 func (o *watchOptions) open(m *hippo.Model) (*watch.Watcher, error) {
-	known, err := watch.ReadCalibration(m.Dir(), m.Net().Fingerprint(), o.Score)
+	to, err := o.options()
+	if err != nil {
+		return nil, err
+	}
+	known, err := watch.ReadCalibration(m.Dir(), m.Net().Fingerprint(), to)
 	if err != nil {
 		return nil, err
 	}
 	var prior *watch.Quantiles
 	if known != nil {
 		prior = known.Scores
-	}
-	to, err := o.options()
-	if err != nil {
-		return nil, err
 	}
 	w, err := watch.New(m.Net(), m.Tokenizer(), prior, to)
 	if err != nil {
@@ -217,7 +217,7 @@ func (o *watchOptions) open(m *hippo.Model) (*watch.Watcher, error) {
 			note(o.State + ": " + said)
 		}
 	} else if known == nil {
-		note(fmt.Sprintf("%s has no %s: no alarms before 100 lines; --calibrate makes one", m.Dir(),
+		note(fmt.Sprintf("%s has no %s for these scores: no alarms before 100 lines; --calibrate makes one", m.Dir(),
 			watch.CalibrationFile))
 	}
 	return w, nil
@@ -234,7 +234,9 @@ func (o *watchOptions) sources(ctx context.Context, w *watch.Watcher, stdin io.R
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			errs[i] = f()
+			if errs[i] = f(); errs[i] != nil && o.Follow && ctx.Err() == nil {
+				note(errs[i].Error()) // the other files go on
+			}
 		}()
 	}
 	if len(files) == 0 {

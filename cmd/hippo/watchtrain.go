@@ -26,6 +26,9 @@ func (o *watchOptions) learnFirst(cmd *cobra.Command) error {
 		return err
 	}
 	if _, err := watchTraining(cmd, cfg, false); err != nil {
+		if errors.Is(err, errInterrupted) {
+			note("then --calibrate starts thresholds, from ordinary lines that the model was not trained on")
+		}
 		return err
 	}
 	d, err := cfg.OpenData(cmd.Context(), nil)
