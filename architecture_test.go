@@ -116,6 +116,8 @@ var house = []layer{
 		"checkpoint tokenizer data quantize internal/brief internal/config internal/disk internal/status " +
 		"engine/native", ""},
 	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
+	{"watch", "session generate model tokenizer checkpoint internal/brief internal/disk train/text",
+		"github.com/prometheus/client_golang"},
 	{"compare", "train model data internal/config internal/disk internal/status train/text", "gonum.org/v1/gonum"},
 	{"internal/testkit/toytask", "task", ""},               // no row below names it: it is for tests
 	{"internal/testkit/toymodel", "model nn autograd", ""}, // for tests, too
@@ -142,6 +144,7 @@ var house = []layer{
 	{"fit/classic", "", "gonum.org/v1/gonum"},
 	{"internal/testkit/sequences", "", ""}, // for tests and tools/trials
 	{"internal/testkit/series", "", ""},    // for tests and tools/trials
+	{"internal/testkit/logs", "", ""},      // for tests and tools/faults
 	{"fit", "onnx fit/classic fit/smooth explain/anatomy explain/figure table train task model " +
 		"internal/brief internal/config internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"inspect", "experiment fit model release release/hub tokenizer chat/template checkpoint internal/brief " +
@@ -182,6 +185,7 @@ var house = []layer{
 	{"tools/ggufs", "checkpoint release internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/trials", "fit internal/testkit/sequences internal/testkit/series", ""},
+	{"tools/faults", ". watch model tokenizer internal/testkit/logs internal/disk internal/status", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
@@ -190,7 +194,7 @@ var house = []layer{
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +
 		"explain/course explain/anatomy explain/changes explain/heads explain/influence explain/lens explain/memory " +
-		"explain/paths explain/surprise fit serve/views table train/text train/labelled sweep tokenizer/bpe",
+		"explain/paths explain/surprise fit serve/views table train/text train/labelled sweep tokenizer/bpe watch",
 		"github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term golang.org/x/sys"},
 }
 

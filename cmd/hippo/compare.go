@@ -142,7 +142,7 @@ func watchComparison(p *status.Printer, c *compare.Comparison) compare.Events {
 			i := slices.IndexFunc(c.Models, func(e compare.Entrant) bool { return e.Name == name })
 			p.Printf("run %d of %d: %s, %s parameters, seed %d\n", number, runs, name,
 				status.Count(c.Params[i]), seed)
-			w := watch(p)
+			w := printing(p)
 			return train.Events{Step: w.Step, Note: w.Note}
 		},
 		Finished: func(r compare.Result, before bool) {

@@ -62,7 +62,8 @@ const housekeeping = "Housekeeping:"
 func groups() []group {
 	return []group{
 		{"Train a model:", []*cobra.Command{newTrain(), newUI(), newMixers()}},
-		{"Talk with it:", []*cobra.Command{newRun(), newGenerate(), newRead(), newSession(), newEmbed()}},
+		{"Talk with it:", []*cobra.Command{newRun(), newGenerate(), newRead(), newSession(), newEmbed(),
+			newWatch()}},
 		{"Serve it:", []*cobra.Command{newServe(), newPs(), newStop(), newKey()}},
 		{"Look inside:", []*cobra.Command{newExplain(), newDiff(), newCourse()}},
 		{"Learn from your own data:", []*cobra.Command{newFit(), newForecast(), newPredict(), newSweep()}},

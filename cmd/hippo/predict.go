@@ -59,7 +59,7 @@ differs from training is reported on standard error. Parquet is written to a fil
 		defer stop()
 		predict := func(out io.Writer) error {
 			w := fit.NewWriter(out, m.Plan(), fit.WriteOptions{As: form, All: opt.All, Live: opt.Stream})
-			p := newRowCounter()
+			p := newRowCounter("rows predicted")
 			_, err = unlessDone(ctx, func() (struct{}, error) { // reading a pipe does not end with ctx
 				return struct{}{}, m.Predict(ctx, args[1:], cmd.InOrStdin(),
 					fit.PredictOptions{Options: opt.ReadOptions, Live: opt.Stream, Note: note},

@@ -48,13 +48,14 @@ func (p *progress) close() { p.printer.Close() }
 
 // rowCounter shows how many rows are done where their number is not known, from two seconds on.
 type rowCounter struct {
+	what    string
 	rows    int
 	printer *status.Printer
 	started time.Time
 }
 
-func newRowCounter() *rowCounter {
-	return &rowCounter{printer: status.New(os.Stderr, quietFor), started: time.Now()}
+func newRowCounter(what string) *rowCounter {
+	return &rowCounter{what: what, printer: status.New(os.Stderr, quietFor), started: time.Now()}
 }
 
 // add counts a row.
@@ -65,7 +66,7 @@ func (c *rowCounter) add() {
 		return
 	}
 	if elapsed := time.Since(c.started); elapsed > 2*time.Second {
-		c.printer.Update(status.Line{{Value: status.Count(c.rows) + " rows predicted"},
+		c.printer.Update(status.Line{{Value: status.Count(c.rows) + " " + c.what},
 			{Value: status.Count(float64(c.rows)/elapsed.Seconds()) + "/s"}})
 	}
 }

@@ -185,7 +185,7 @@ func watchTraining(cmd *cobra.Command, cfg text.Config, resuming bool) (text.Res
 	}
 	ctx, stop := whileRead(cmd.Context())
 	defer stop()
-	res, err := run(ctx, cfg, watch(p))
+	res, err := run(ctx, cfg, printing(p))
 	p.Close()
 	var broke *train.NonFiniteError
 	switch {
@@ -257,9 +257,9 @@ func generateCommand(dir, prompt string) string {
 	return line
 }
 
-// watch prints what happens in a run. When its weights are there, and when it has the memory of an update, it sees to
-// it that garbage takes little beside them.
-func watch(p *status.Printer) train.Events {
+// printing prints what happens in a run. When its weights are there, and when it has the memory of an update, it sees
+// to it that garbage takes little beside them.
+func printing(p *status.Printer) train.Events {
 	updated := false
 	return train.Events{
 		Note: noteTo(p),

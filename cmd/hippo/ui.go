@@ -58,15 +58,23 @@ func (o *uiOptions) run(cmd *cobra.Command, dirs []string) error {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "runs are shown at http://%s until Ctrl-C\n", l.Addr())
+	if err := serveUntil(ctx, l, shown); err != nil {
+		return fmt.Errorf("ui: %w", err)
+	}
+	return nil
+}
+
+// serveUntil serves a handler until ctx is done.
+func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	web := &http.Server{
-		Handler: shown, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
 	done := make(chan error, 1)
 	go func() { done <- web.Serve(l) }()
 	select {
 	case err := <-done:
-		return fmt.Errorf("ui: %w", err)
+		return err
 	case <-ctx.Done():
 	}
 	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -1,0 +1,143 @@
+package watch
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// token is a token of a line with what the model expected there.
+type token struct {
+	bits     float64 // surprise: -log2 p
+	expected float64 // the mean of -log2 p over all tokens that could have come: the entropy
+	bytes    int     // of the text that it stands for
+	bad      bool    // the logits are not finite
+}
+
+// farBelow is how far below the largest a logit counts for nothing: in nats, 1e-7 bits of 256 such tokens.
+const farBelow = -25
+
+// surprise returns how surprising id is where the model has computed logits z:
+//
+//	bits = -log2 p(id),  expected = -Σ_i p_i log2 p_i,  p = softmax(z).
+func surprise(z []float32, id int32) (t token) {
+	top, mixed := z[0], float32(0)
+	for _, x := range z {
+		top, mixed = max(top, x), mixed+0*x // NaN if one is not finite
+	}
+	var sum, mean float64
+	for _, x := range z {
+		below := float64(x) - float64(top)
+		if below < farBelow {
+			continue
+		}
+		e := math.Exp(below)
+		sum, mean = sum+e, mean+e*below
+	}
+	log := math.Log(sum)
+	t.bits, t.expected = (log-float64(z[id])+float64(top))/math.Ln2, (log-mean/sum)/math.Ln2
+	t.bad = mixed != 0 || math.IsInf(t.bits, 0)
+	return t
+}
+
+// How the score of a line follows from its tokens: see Options.Score.
+const (
+	ScorePeak   = "peak"
+	ScoreExcess = "excess"
+	ScoreBits   = "bits"
+	ScoreRate   = "bits_per_byte"
+)
+
+// Scores are the names of all scores.
+var Scores = []string{ScorePeak, ScoreExcess, ScoreBits, ScoreRate}
+
+// allowance is how many bits a token may surprise more than expected before it counts in a peak.
+const allowance = 1
+
+// peak is the largest sum, over all runs of tokens of a line, of how much more each surprised than expected:
+//
+//	S_t = max(0, S_(t-1) + bits_t - expected_t - 1),  peak = max_t S_t,
+//
+// the statistic of Page (Biometrika 41, 1954, doi 10.1093/biomet/41.1-2.100). Numbers and names that the model knows to
+// be unforeseeable count as expected, and the rest of a long line does not dilute its one strange word.
+func peak(tokens []token) (most float64) {
+	s := 0.0
+	for _, t := range tokens {
+		s = max(0, s+t.bits-t.expected-allowance)
+		most = max(most, s)
+	}
+	return most
+}
+
+// Of returns a kind of score of the line.
+func (r *Report) Of(kind string) float64 {
+	switch kind {
+	case ScoreBits:
+		return r.Bits
+	case ScoreRate:
+		return r.BitsByte
+	case ScoreExcess:
+		return r.Excess
+	}
+	return r.Peak
+}
+
+// Range is a part of a line, in bytes from its start, and how much more it surprised than expected.
+type Range struct {
+	Start  int     `json:"start"`
+	End    int     `json:"end"`
+	Excess float64 `json:"excess_bits"`
+}
+
+// maxRanges is the number of ranges of a report at most.
+const maxRanges = 8
+
+// rangesOf returns what was surprising in a line: the tokens with the most bits above what was expected, the fewest
+// that have half of all these bits, joined where they touch.
+func rangesOf(tokens []token) []Range {
+	var all []Range
+	at, total := 0, 0.0
+	for _, t := range tokens {
+		r := Range{at, at + t.bytes, t.bits - t.expected}
+		at = r.End
+		if r.Excess > 0 && r.End > r.Start {
+			all, total = append(all, r), total+r.Excess
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Range) int { return cmp.Compare(b.Excess, a.Excess) })
+	left := total / 2
+	n := 0
+	for ; n < len(all) && left > 0; n++ {
+		left -= all[n].Excess
+	}
+	all = all[:n]
+	slices.SortFunc(all, func(a, b Range) int { return cmp.Compare(a.Start, b.Start) })
+	var joined []Range
+	for _, r := range all {
+		if k := len(joined); k > 0 && joined[k-1].End == r.Start {
+			joined[k-1].End, joined[k-1].Excess = r.End, joined[k-1].Excess+r.Excess
+			continue
+		}
+		joined = append(joined, r)
+	}
+	if len(joined) > maxRanges {
+		slices.SortStableFunc(joined, func(a, b Range) int { return cmp.Compare(b.Excess, a.Excess) })
+		joined = joined[:maxRanges]
+		slices.SortFunc(joined, func(a, b Range) int { return cmp.Compare(a.Start, b.Start) })
+	}
+	return joined
+}
+
+// ignore makes tokens that touch ranges of bytes surprise as much as expected.
+func ignore(tokens []token, ranges [][]int) {
+	at := 0
+	for i := range tokens {
+		t := &tokens[i]
+		for len(ranges) > 0 && ranges[0][1] <= at {
+			ranges = ranges[1:]
+		}
+		if at += t.bytes; len(ranges) > 0 && ranges[0][0] < at {
+			t.expected = t.bits
+		}
+	}
+}
