@@ -158,25 +158,29 @@ func TestGuided(t *testing.T) {
 			Message struct{ Content string }
 		}
 	}
+	is := func(want string) func(text string) bool {
+		return func(text string) bool { return strings.TrimSpace(text) == want }
+	}
 	for field, want := range map[string]func(text string) bool{
 		`"guided_regex":"[ab]{3}-x"`: func(text string) bool {
 			return len(text) == 5 && strings.Trim(text[:3], "ab") == "" && text[3:] == "-x"
 		},
 		`"grammar":"root ::= \"(\" root \")\" | [xy]{2}"`: func(text string) bool {
 			inner := strings.Trim(text, "()")
-			return len(inner) == 2 && strings.Trim(inner, "xy") == "" && strings.Count(text, "(") == strings.Count(text, ")")
+			return len(inner) == 2 && strings.Trim(inner, "xy") == "" &&
+				strings.Count(text, "(") == strings.Count(text, ")")
 		},
-		`"guided_grammar":"root ::= \"7\""`:               func(text string) bool { return text == "7" },
-		`"structured_outputs":{"grammar":"root ::= [7]"}`: func(text string) bool { return text == "7" },
-		`"guided_choice":["yes","no"]`:                    func(text string) bool { return text == "yes" || text == "no" },
-		`"structured_outputs":{"choice":["yes"]}`:         func(text string) bool { return text == "yes" },
-		`"guided_json":{"const":7}`:                       func(text string) bool { return strings.TrimSpace(text) == "7" },
-		`"guided_json":"{\"const\":7}"`:                   func(text string) bool { return strings.TrimSpace(text) == "7" },
-		`"json_schema":{"const":7}`:                       func(text string) bool { return strings.TrimSpace(text) == "7" },
-		`"structured_outputs":{"json":{"enum":[7]}}`:      func(text string) bool { return strings.TrimSpace(text) == "7" },
-		`"response_format":{"type":"json_object","schema":{"const":7}}`: func(text string) bool {
-			return strings.TrimSpace(text) == "7"
+		`"guided_grammar":"root ::= \"7\""`:               is("7"),
+		`"structured_outputs":{"grammar":"root ::= [7]"}`: is("7"),
+		`"guided_choice":["yes","no"]`: func(text string) bool {
+			return text == "yes" || text == "no"
 		},
+		`"structured_outputs":{"choice":["yes"]}`:                       is("yes"),
+		`"guided_json":{"const":7}`:                                     is("7"),
+		`"guided_json":"{\"const\":7}"`:                                 is("7"),
+		`"json_schema":{"const":7}`:                                     is("7"),
+		`"structured_outputs":{"json":{"enum":[7]}}`:                    is("7"),
+		`"response_format":{"type":"json_object","schema":{"const":7}}`: is("7"),
 	} {
 		for path, body := range map[string]string{
 			"/v1/completions":      `{"prompt":"a","max_tokens":40,` + field + `}`,

@@ -51,7 +51,8 @@ func BenchmarkMask(b *testing.B) {
 		b.Fatal(err)
 	}
 	for name, g := range map[string]*Grammar{
-		"person": mustSchema(b, person), "object": mustSchema(b, `{"type":"object"}`), "gbnf": mustGBNF(b, string(rules)),
+		"person": mustSchema(b, person), "object": mustSchema(b, `{"type":"object"}`),
+		"gbnf": mustGBNF(b, string(rules)),
 	} {
 		b.Run(name+"/again", func(b *testing.B) {
 			c, err := New(g, tok, v)

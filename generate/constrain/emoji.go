@@ -32,13 +32,14 @@ var ofJavaScript = regexp.MustCompile(
 // blank is JavaScript's \s, which has more characters than RE2's, and the others, as hexadecimal numbers.
 var blank = map[string]string{
 	`\s`: "9-d 20 a0 1680 2000-200a 2028-2029 202f 205f 3000 feff",
-	`\S`: "0-8 e-1f 21-9f a1-167f 1681-1fff 200b-2027 202a-202e 2030-205e 2060-2fff 3001-fefe ff00-10ffff",
+	`\S`: "0-8 e-1f 21-9f a1-167f 1681-1fff 200b-2027 202a-202e 2030-205e 2060-2fff 3001-fefe " +
+		"ff00-10ffff",
 }
 
 var number = regexp.MustCompile(`[0-9a-f]+`)
 
-// inRE2 writes an expression of JavaScript as RE2 has it; blanks says that \s is JavaScript's. A property of which not all characters are known stays where
-// others than those are meant, so that the expression is refused.
+// inRE2 writes an expression of JavaScript as RE2 has it; blanks says that \s is JavaScript's. A property of which not
+// all characters are known stays where others than those are meant, so that the expression is refused.
 func inRE2(source string, never, blanks bool) string {
 	var out strings.Builder
 	for len(source) > 0 {

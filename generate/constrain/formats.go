@@ -50,8 +50,8 @@ var formats, narrower = func() (formats, narrower map[string]string) {
 	}
 	formats = map[string]string{
 		"date": date, "time": clock, "date-time": date + "T" + clock,
-		"duration": `P(?:` + some + `W|(?:` + some + `Y(?:` + month + `)?|` + month + `|` + day + `)(?:` + times + `)?|` +
-			times + `)`,
+		"duration": `P(?:` + some + `W|(?:` + some + `Y(?:` + month + `)?|` + month + `|` + day + `)(?:` + times +
+			`)?|` + times + `)`,
 		"uuid":  `[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`,
 		"uuid1": uuid("1"), "uuid3": uuid("3"), "uuid4": uuid("4"), "uuid5": uuid("5"), "uuid6": uuid("6"),
 		"uuid7": uuid("7"), "uuid8": uuid("8"),
@@ -61,7 +61,8 @@ var formats, narrower = func() (formats, narrower map[string]string) {
 		"email": `[A-Za-z0-9_+-]{1,20}(?:\.[A-Za-z0-9_+-]{1,20}){0,2}@` + host,
 		"uri":   `https?://` + host + `(?::[0-9]{1,4})?` + path + query,
 
-		"uri-reference": path + query, "json-pointer": steps, "relative-json-pointer": `(?:0|[1-9][0-9]{0,3})(?:#|` + steps + `)`,
+		"uri-reference": path + query, "json-pointer": steps,
+		"relative-json-pointer": `(?:0|[1-9][0-9]{0,3})(?:#|` + steps + `)`,
 	}
 	for name, wider := range map[string]string{"email": "idn-email", "hostname": "idn-hostname", "uri": "iri",
 		"uri-reference": "iri-reference"} {

@@ -22,9 +22,9 @@ type DRY struct {
 	Decode func(dst []byte, ids []int32) []byte
 }
 
-// DefaultDRY has a multiplier of 0.
-func DefaultDRY() DRY {
-	return DRY{Base: 1.75, AllowedLength: 2, Breakers: []string{"\n", ":", `"`, "*"}}
+// SetDefaults sets the usual options, and a multiplier of 0.
+func (d *DRY) SetDefaults() {
+	*d = DRY{Base: 1.75, AllowedLength: 2, Breakers: []string{"\n", ":", `"`, "*"}}
 }
 
 // penalties calls subtract with the tokens that are penalized, and by how much. The suffix that two places share is

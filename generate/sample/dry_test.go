@@ -94,7 +94,8 @@ func TestDRY(t *testing.T) {
 
 // TestDRYLong: a long text that repeats one token takes one pass, and its penalty stays a number.
 func TestDRYLong(t *testing.T) {
-	d := DefaultDRY()
+	d := DRY{}
+	d.SetDefaults()
 	d.Multiplier, d.Decode = 1, letters
 	s := newSampler(t, Options{DRY: d})
 	if id, err := s.Next([]float32{5, 1, 0, 0, 0, 0}, make([]int32, 100_000)); err != nil || id != 1 {

@@ -57,8 +57,9 @@ var SamplingForeign = request.Foreign{
 	},
 	Hints: "user safety_identifier prompt_cache_key prompt_cache_retention service_tier length_penalty " +
 		"early_stopping spaces_between_special_tokens guided_decoding_backend mirostat_tau mirostat_eta " +
-		"dynatemp_exponent xtc_threshold adaptive_decay penalize_nl n_keep n_discard n_ctx num_ctx id_slot slot_id cache_prompt backend_sampling " +
-		"grammar_lazy grammar_triggers preserved_tokens mm_processor_kwargs media_io_kwargs",
+		"dynatemp_exponent xtc_threshold adaptive_decay penalize_nl n_keep n_discard n_ctx num_ctx id_slot " +
+		"slot_id cache_prompt backend_sampling grammar_lazy grammar_triggers preserved_tokens " +
+		"mm_processor_kwargs media_io_kwargs",
 }
 
 // Foreign returns the fields that requests for replies do not have.

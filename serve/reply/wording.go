@@ -6,7 +6,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/constrain"
-	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/request"
 )
@@ -44,7 +43,7 @@ func (q *wording) apply(m *host.Model, repetition *float64, o *generate.Options)
 	}
 	c.That(o.RepetitionPenalty >= 0 && o.RepetitionPenalty <= math.MaxFloat32, "repeat_penalty",
 		"found %v, want a number from 0 up", o.RepetitionPenalty)
-	q.dry(&c, &o.DRY)
+	q.dry(&c, o)
 	o.IncludeStop = q.IncludeStop
 	for _, id := range q.AllowedIDs {
 		c.Range(int(id), 0, m.Net.Config.VocabSize-1, "allowed_token_ids")
@@ -62,9 +61,9 @@ func (q *wording) apply(m *host.Model, repetition *float64, o *generate.Options)
 }
 
 // dry sets the penalty on sequences that repeat themselves.
-func (q *wording) dry(c *request.Checks, d *sample.DRY) {
-	last := request.Or(q.DRYLast, -1)
-	*d = sample.DefaultDRY()
+func (q *wording) dry(c *request.Checks, o *generate.Options) {
+	d, last := &o.DRY, request.Or(q.DRYLast, -1)
+	d.SetDefaults()
 	d.Multiplier, d.Base = q.DRYMultiplier, request.Or(q.DRYBase, d.Base)
 	d.AllowedLength = request.Or(q.DRYAllowed, d.AllowedLength)
 	d.Last, d.Breakers = max(0, last), request.Or(q.DRYBreakers, d.Breakers)
