@@ -36,6 +36,7 @@ type Response struct {
 	Truncation        string            `json:"truncation"`
 	Usage             *responseUsage    `json:"usage"`
 	Metadata          map[string]string `json:"metadata"`
+	Receipt           json.RawMessage   `json:"receipt,omitempty"` // not OpenAI's
 }
 
 type responseError struct {

@@ -32,6 +32,8 @@ type Sampling struct {
 	IgnoreEOS         bool     `json:"ignore_eos"`
 	MinTokens         int      `json:"min_tokens"`
 	StopIDs           []int32  `json:"stop_token_ids"`
+
+	Receipt ReceiptKind `json:"receipt"`
 	request.Salted
 }
 
