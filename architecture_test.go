@@ -103,6 +103,7 @@ var house = []layer{
 	{"chat/terminal", "chat generate internal/brief internal/config internal/status", "golang.org/x/term"},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk " +
 		"internal/parallel", ""},
+	{"session/receipt", "session generate model tokenizer", ""},
 	{"session/store", "session generate generate/sample model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn mixer model internal/parallel", ""},
@@ -154,7 +155,8 @@ var house = []layer{
 	{"serve/records", "session internal/disk", ""},
 	{"serve/host", "serve/request session session/store chat chat/template generate generate/constrain " +
 		"generate/sample model tokenizer internal/brief", ""},
-	{"serve/reply", "serve/host serve/request session chat chat/template generate generate/constrain tokenizer", ""},
+	{"serve/reply", "serve/host serve/request session session/receipt chat chat/template generate " +
+		"generate/constrain tokenizer", ""},
 	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
 	{"serve/anthropic", "serve/reply serve/host serve/request chat generate", ""},
 	{"serve/ollama", "serve/reply serve/host serve/request session chat generate internal/brief", ""},
@@ -190,7 +192,7 @@ var house = []layer{
 	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
 		"serve/ollama serve/reply web " +
-		"dashboard compare experiment explain explain/figure train task chat session generate " +
+		"dashboard compare experiment explain explain/figure train task chat session session/receipt generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +
 		"explain/course explain/anatomy explain/changes explain/heads explain/influence explain/lens explain/memory " +

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/engine/native"
 	"github.com/hippo-ssm/hippo/internal/parallel"
 	"github.com/hippo-ssm/hippo/mixer"
 	"github.com/hippo-ssm/hippo/nn"
@@ -218,4 +219,10 @@ func (m *Model) sumsOf(p *nn.Param) (parts []func() []byte) {
 		})
 	}
 	return parts
+}
+
+// Level names the processor features with which models are computed: see native.Level. Another level rounds otherwise.
+func Level() string {
+	level, _ := native.Level() // if HIPPO_CPU names what the machine lacks, it is generic
+	return level
 }

@@ -31,7 +31,7 @@ func (c *answering) preflight() bool {
 		return false
 	}
 	h := c.Header()
-	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
 	const most = 1024
 	if names := c.Request.Header.Get("Access-Control-Request-Headers"); len(names) <= most && areNames(names) {
 		h.Set("Access-Control-Allow-Headers", names)

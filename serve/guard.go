@@ -108,7 +108,7 @@ func (s *Server) routed(r route) http.HandlerFunc {
 
 // noRoute is the handler of unknown paths and methods.
 func (s *Server) noRoute(c *request.Call) error {
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		other := c.Request.Clone(c.Request.Context())
 		other.Method = method
 		if _, pattern := s.mux.Handler(other); pattern != everything && method != c.Request.Method {

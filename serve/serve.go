@@ -23,6 +23,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 	"github.com/hippo-ssm/hippo/serve/rows"
 	"github.com/hippo-ssm/hippo/serve/sessions"
+	"github.com/hippo-ssm/hippo/session"
 )
 
 // Options are the limits and clients of a Server. A number below 1 means the default given here.
@@ -53,7 +54,12 @@ type Options struct {
 	MaxSessions  int           // per client: 100
 	SessionBytes int64         // of all sessions of a client, and of all its responses: 4 GiB
 	MaxImport    int64         // bytes of an imported session: 256 MiB
-	KeepFor      time.Duration // after which a response or an unused session is removed: 30 days
+	KeepFor      time.Duration // after which a response, an unused session or a state is removed: 30 days
+
+	// Signer signs states and receipts; nil for a key that is gone with the server. States of clients must be signed by
+	// it or by a key of Trust.
+	Signer *session.Signer
+	Trust  session.Trust
 
 	// Files are the folder and the limits of clients' files and batches. Without a Dir they are in memory.
 	Files batch.Options
@@ -145,7 +151,7 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 	}, o.Library, models)
 	replies := reply.Service{Host: s.Host, Admit: s.Admission, Limits: reply.Limits{
 		MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens, MaxChoices: o.MaxChoices,
-	}}
+	}, Signer: o.Signer, Version: o.Version}
 	left := records.New(o.Store, o.StateMemory, o.Log)
 	s.texts = &openai.Texts{Service: replies, Version: o.Version, Places: o.Concurrent}
 	s.Responses = openai.NewResponses(replies, left, openai.ResponsesOptions{
@@ -154,7 +160,7 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 	s.Sessions = sessions.New(replies, left, sessions.Options{
 		MaxSessions: o.MaxSessions, MaxBytes: o.SessionBytes, MaxImport: o.MaxImport, KeepFor: o.KeepFor,
 		Queue:     o.Queue,
-		QueueWait: o.QueueWait, Views: o.Views, ViewTime: o.ViewTime, Log: o.Log,
+		QueueWait: o.QueueWait, Views: o.Views, ViewTime: o.ViewTime, Signer: o.Signer, Trust: o.Trust, Log: o.Log,
 	})
 	s.Anthropic, s.ollama = anthropic.New(replies), ollama.New(replies, o.Version)
 	s.models = &openai.Models{Host: s.Host}
@@ -216,6 +222,9 @@ func (o *Options) fill() {
 	fill(map[*int64]int64{
 		&o.MaxBody: 32 << 20, &o.StateMemory: 256 << 20, &o.SessionBytes: 4 << 30, &o.MaxImport: 256 << 20,
 	})
+	if o.Signer == nil {
+		o.Signer = session.NewSigner("")
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -280,6 +289,11 @@ func (s *Server) endpoints() []route {
 		{"POST /v1/sessions/{id}/score", ScopeCompletions, s.Sessions.Score},
 		{"GET /v1/sessions/{id}/export", ScopeCompletions, s.Sessions.Export},
 		{"GET /v1/sessions/{id}/explain", ScopeCompletions, s.Sessions.Explain},
+		{"POST /v1/states", ScopeCompletions, s.Sessions.CreateState},
+		{"GET /v1/states", ScopeCompletions, s.Sessions.ListStates},
+		{"GET /v1/states/{hash}", ScopeCompletions, s.Sessions.GetState},
+		{"PUT /v1/states/{hash}", ScopeCompletions, s.Sessions.PutState},
+		{"DELETE /v1/states/{hash}", ScopeCompletions, s.Sessions.DeleteState},
 		{"POST /v1/embeddings", ScopeCompletions, s.texts.Embeddings},
 		{"POST /v1/predict", ScopePredict, s.Rows.Predict},
 		{"POST /v1/predict/stream", ScopePredict, s.Rows.Stream},

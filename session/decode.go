@@ -43,20 +43,24 @@ func parse(data, key []byte) (*decoding, error) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	d := &decoding{file: file}
-	text, ok := file.Metadata()[headerKey]
-	if !ok {
-		return nil, fmt.Errorf("%w: found no %q in the metadata", ErrDamaged, headerKey)
+	return d, d.read(file.Metadata()[headerKey])
+}
+
+// read reads the header of the session.
+func (h *header) read(text string) error {
+	if text == "" {
+		return fmt.Errorf("%w: found no %q in the metadata", ErrDamaged, headerKey)
 	}
-	if err := json.Unmarshal([]byte(text), &d.header); err != nil {
-		return nil, fmt.Errorf("%w: %q: %w", ErrDamaged, headerKey, err)
+	if err := json.Unmarshal([]byte(text), h); err != nil {
+		return fmt.Errorf("%w: %q: %w", ErrDamaged, headerKey, err)
 	}
-	if d.Version > fileVersion {
-		return nil, fmt.Errorf("%w: found version %d, want at most %d", ErrVersion, d.Version, fileVersion)
+	if h.Version > fileVersion {
+		return fmt.Errorf("%w: found version %d, want at most %d", ErrVersion, h.Version, fileVersion)
 	}
-	if len(d.Places) == 0 {
-		return nil, fmt.Errorf("%w: found no place of a state", ErrDamaged)
+	if len(h.Places) == 0 {
+		return fmt.Errorf("%w: found no place of a state", ErrDamaged)
 	}
-	return d, nil
+	return nil
 }
 
 // place returns the snapshot at a place.
@@ -158,7 +162,7 @@ func DecodeSnapshot(data []byte, m *model.Model, id Identity, key []byte) (*Snap
 	if err != nil {
 		return nil, err
 	}
-	if err := id.check(d.Identity, m); err != nil {
+	if err := id.Check(d.Identity, m); err != nil {
 		return nil, err
 	}
 	d.model = m
@@ -174,7 +178,7 @@ func Decode(data []byte, m *model.Model, tok tokenizer.Tokenizer, o Options, key
 	}
 	o.Chunk = d.Identity.Chunk
 	s := open(m, tok, o)
-	if err := s.identity().check(d.Identity, m); err != nil {
+	if err := s.identity().Check(d.Identity, m); err != nil {
 		return nil, err
 	}
 	d.model = m
@@ -193,6 +197,9 @@ func (d *decoding) session(s *Session) error {
 	}
 	if err := s.check(ids); err != nil {
 		return err
+	}
+	if found := textHash(ids); d.Text != "" && d.Text != found {
+		return fmt.Errorf("found ids with the hash %s, want %s", found, d.Text)
 	}
 	s.text.ids, s.text.spans = ids, d.Spans
 	if err := s.text.check(); err != nil {
@@ -274,6 +281,7 @@ type Info struct {
 	Reply    bool           `json:"reply,omitempty"` // was interrupted
 	Rounded  bool           `json:"rounded,omitempty"`
 	Identity Identity       `json:"identity"`
+	Text     string         `json:"text_sha256,omitempty"` // of its ids, see header
 	Bytes    int64          `json:"bytes"`
 	Saved    time.Time      `json:"saved"`
 }
@@ -289,42 +297,53 @@ func Inspect(path string, key []byte) (info Info, err error) {
 		if err != nil {
 			return err
 		}
-		info = Info{
-			ID: d.ID, Marks: d.Names, States: slices.Sorted(slices.Values(d.Places)), Origin: d.Origin,
-			Reply: d.Reply != nil, Rounded: d.Rounded, Identity: d.Identity, Bytes: int64(len(data)),
-			Saved: stat.ModTime(),
-		}
-		for _, s := range d.Spans {
-			if s.Drawn {
-				info.Drawn += s.End - info.Position
-			}
-			info.Position = s.End
-		}
+		info = d.info()
+		info.Bytes, info.Saved = int64(len(data)), stat.ModTime()
 		return nil
 	})
 	return info, err
 }
 
-// forkFile writes a fork of the session in a file to w.
-func forkFile(w io.Writer, path string, key []byte) error {
+// info describes the session, without the size of its file.
+func (h *header) info() Info {
+	info := Info{
+		ID: h.ID, Marks: h.Names, States: slices.Sorted(slices.Values(h.Places)), Origin: h.Origin,
+		Reply: h.Reply != nil, Rounded: h.Rounded, Identity: h.Identity, Text: h.Text,
+	}
+	for _, s := range h.Spans {
+		if s.Drawn {
+			info.Drawn += s.End - info.Position
+		}
+		info.Position = s.End
+	}
+	return info
+}
+
+// rewrite writes the session of a file to w, with a header that change has changed.
+func rewrite(w io.Writer, path string, o FileOptions, change func(*header)) error {
 	return withFile(path, func(data []byte) error {
-		d, err := parse(data, key)
+		d, err := parse(data, o.Key)
 		if err != nil {
 			return err
 		}
 		e := encoding{round: d.Rounded}
 		for _, name := range d.file.Names() {
-			if x, _ := d.file.Tensor(name); name != sumName {
+			if x, _ := d.file.Tensor(name); name != sumName && name != signatureName {
 				e.tensors = append(e.tensors, *x)
 			}
 		}
-		end := 0
-		if n := len(d.Spans); n > 0 {
-			end = d.Spans[n-1].End
-		}
-		d.ID, d.Origin = rand.Text(), Origin{d.ID, end}
-		return e.write(w, d.header, key)
+		change(&d.header)
+		return e.write(w, d.header, o)
 	})
+}
+
+// fork makes the header that of a fork.
+func (h *header) fork() {
+	end := 0
+	if n := len(h.Spans); n > 0 {
+		end = h.Spans[n-1].End
+	}
+	h.ID, h.Origin = rand.Text(), Origin{h.ID, end}
 }
 
 // withFile calls use with the contents of a file, which are valid during the call.

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +23,7 @@ import (
 //	I.state.NAME     the state at place I of the header, with the names of model.State
 //	I.scale.NAME     the factors of the rows of a state whose elements are I8, F32
 //	I.logits         the logits there
+//	signature        see signatureName; only in a signed file
 //	checksum         of all bytes before it
 //
 // A saved snapshot has one place and no text. A tensor that is exact in bfloat16 or int8 is saved in that type, such as
@@ -51,6 +54,13 @@ type header struct {
 	Spans  []span         `json:"spans,omitempty"`
 	Names  map[string]int `json:"names,omitempty"`
 	Reply  *savedReply    `json:"reply,omitempty"` // one that was interrupted
+	Text   string         `json:"text_sha256,omitempty"`
+}
+
+// textHash returns the SHA-256 of the ids of a text, each 4 bytes, little-endian, as in the tensor ids.
+func textHash(ids []int32) string {
+	h := sha256.Sum256(checkpoint.NewTensor("", nil, ids).Data)
+	return hex.EncodeToString(h[:])
 }
 
 type savedReply struct {
@@ -72,6 +82,8 @@ type FileOptions struct {
 	// Marks is the size in bytes of the marks that are saved, the most useful first. They make Rewind cheaper after
 	// Load.
 	Marks int
+	// Signer, unless it is nil, signs the file.
+	Signer *Signer
 }
 
 // minRounded is the size of the smallest tensor that is rounded. Counters are smaller.
@@ -157,8 +169,8 @@ func floats(name string, shape []int, values []float32, round bool) checkpoint.T
 	return checkpoint.Tensor{Name: name, DType: checkpoint.BF16, Shape: shape, Data: data}
 }
 
-// write writes the file.
-func (e *encoding) write(w io.Writer, h header, key []byte) error {
+// write writes the file. Of the options it uses the key and the signer.
+func (e *encoding) write(w io.Writer, h header, o FileOptions) error {
 	h.Version, h.Rounded = versionOfFloats, e.round
 	switch {
 	case strings.HasPrefix(h.Identity.Model, model.OfIntegers):
@@ -171,14 +183,18 @@ func (e *encoding) write(w io.Writer, h header, key []byte) error {
 		return err
 	}
 	end := func() error { return nil }
-	if key != nil {
-		s, err := newSealing(w, key)
+	if o.Key != nil {
+		s, err := newSealing(w, o.Key)
 		if err != nil {
 			return err
 		}
 		w, end = s, s.Close
 	}
-	s := &summing{w: w}
+	s := &summing{w: w, signer: o.Signer, bytes: sha256.New()}
+	if o.Signer != nil {
+		room := make([]uint8, signatureLen)
+		e.tensors = append(e.tensors, checkpoint.NewTensor(signatureName, []int{signatureLen}, room))
+	}
 	e.tensors = append(e.tensors, checkpoint.NewTensor(sumName, []int{sumLen}, make([]uint8, sumLen)))
 	if err := checkpoint.WriteSafetensors(s, e.tensors, map[string]string{headerKey: string(text)}); err != nil {
 		return err
@@ -193,7 +209,7 @@ func (e *encoding) write(w io.Writer, h header, key []byte) error {
 func (n *Snapshot) Encode(w io.Writer, id Identity, o FileOptions) error {
 	e := encoding{round: o.Round}
 	e.add(0, n)
-	return e.write(w, header{Identity: id, Places: []int{n.Position}}, o.Key)
+	return e.write(w, header{Identity: id, Places: []int{n.Position}}, o)
 }
 
 // Encode writes the session for Decode, even during a reply.
@@ -206,7 +222,7 @@ func (s *Session) Encode(w io.Writer, o FileOptions) error {
 	e.add(0, at)
 	h := header{
 		Identity: s.identity(), Places: []int{at.Position}, ID: s.id, Origin: s.origin,
-		Spans: s.text.spans, Names: s.names,
+		Spans: s.text.spans, Names: s.names, Text: textHash(s.text.ids),
 	}
 	for _, m := range s.worth(o.Marks) {
 		e.add(len(h.Places), m)
@@ -217,7 +233,7 @@ func (s *Session) Encode(w io.Writer, o FileOptions) error {
 			s.reply, s.reply.EndIDs, s.reply.StopIDs, s.reply.MinTokens, s.reply.LogitBias, s.writer.State(),
 		}
 	}
-	return e.write(w, h, o.Key)
+	return e.write(w, h, o)
 }
 
 // identity returns the identity that is saved: the model's, with the session's chunk, which Load keeps.

@@ -309,7 +309,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	s.Mark("here")
-	for _, o := range []FileOptions{{}, {Round: true}, {Key: key}} {
+	for _, o := range []FileOptions{{}, {Round: true}, {Key: key}, {Signer: NewSigner("")}} {
 		f.Add(encode(f, s, o))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -318,6 +318,9 @@ func FuzzDecode(f *testing.F) {
 			sum.add(data[:n])
 			right := sum.sum()
 			data = append(data[:n:n], right[:]...)
+		}
+		if x, err := CheckBytes(data); err == nil && x.Bytes != int64(len(data)) {
+			t.Errorf("checked are %d bytes of %d", x.Bytes, len(data))
 		}
 		s, err := Decode(data, m, tokenizer.Bytes(), Options{Budget: 1 << 16}, key)
 		if err != nil {

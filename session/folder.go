@@ -43,16 +43,22 @@ func DefaultFolder() (string, error) {
 	if dir := os.Getenv("HIPPO_SESSIONS"); dir != "" {
 		return dir, nil
 	}
+	dir, err := dataFolder()
+	return filepath.Join(dir, "sessions"), err
+}
+
+// dataFolder returns the folder of hippo in the user's data folder.
+func dataFolder() (string, error) {
 	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "hippo", "sessions"), nil
+		return filepath.Join(dir, "hippo"), nil
 	}
 	switch runtime.GOOS {
 	case "windows", "darwin":
 		dir, err := os.UserConfigDir()
-		return filepath.Join(dir, "hippo", "sessions"), err
+		return filepath.Join(dir, "hippo"), err
 	}
 	home, err := os.UserHomeDir()
-	return filepath.Join(home, ".local", "share", "hippo", "sessions"), err
+	return filepath.Join(home, ".local", "share", "hippo"), err
 }
 
 // Path returns the file of a name, which need not exist.
@@ -139,7 +145,7 @@ func (f Folder) Fork(from, to string, key []byte) error {
 	if err != nil {
 		return err
 	}
-	return f.create(to, func(w io.Writer) error { return forkFile(w, path, key) })
+	return f.create(to, func(w io.Writer) error { return rewrite(w, path, FileOptions{Key: key}, (*header).fork) })
 }
 
 // create creates a session, unless the name exists.
@@ -157,16 +163,24 @@ func (f Folder) create(name string, write func(io.Writer) error) error {
 }
 
 // Import copies the file of a session into the folder under a new name. It checks every bit. An encrypted file needs
-// its key, and its copy is not encrypted.
-func (f Folder) Import(name, path string, key []byte) error {
+// its key, and its copy is encrypted, too. Of a signed file, trusts says whether its signer is trusted.
+func (f Folder) Import(name, path string, key []byte, trusts func(PublicKey) error) error {
 	if _, err := Inspect(path, key); err != nil {
+		return err
+	}
+	x, err := Check(path, key)
+	if err == nil && x.Signer != (PublicKey{}) {
+		err = trusts(x.Signer)
+	}
+	if err != nil {
 		return err
 	}
 	return f.create(name, func(w io.Writer) error { return copyFile(w, path) })
 }
 
-// Export copies the file of a session to a path.
-func (f Folder) Export(name, path string) error {
+// Export writes the file of a session to a path, signed by the signer of the options and encrypted with their key. An
+// encrypted file whose key is not given is copied as it is.
+func (f Folder) Export(name, path string, o FileOptions) error {
 	from, err := f.Path(name)
 	if err != nil {
 		return err
@@ -174,7 +188,12 @@ func (f Folder) Export(name, path string) error {
 	if _, err := os.Stat(from); err != nil {
 		return err
 	}
-	return disk.WriteFile(path, func(w io.Writer) error { return copyFile(w, from) })
+	return disk.WriteFile(path, func(w io.Writer) error {
+		if err := rewrite(w, from, o, func(*header) {}); o.Key != nil || !errors.Is(err, ErrKey) {
+			return err
+		}
+		return copyFile(w, from)
+	})
 }
 
 func copyFile(w io.Writer, path string) error {

@@ -34,9 +34,9 @@ func Identify(m *model.Model, tok tokenizer.Tokenizer) Identity {
 	return Identity{m.Fingerprint(), m.Precision().String(), tok.Fingerprint(), Chunk(m), m.Kernels()}
 }
 
-// check returns an error unless what was saved by somebody is of use to id. An earlier version may have called m
+// Check returns an error unless what was saved by somebody is of use to id. An earlier version may have called m
 // otherwise.
-func (id Identity) check(saved Identity, m *model.Model) error {
+func (id Identity) Check(saved Identity, m *model.Model) error {
 	if saved.Precision == id.Precision && id.Model == m.Fingerprint() && m.HasFingerprint(saved.Model) {
 		saved.Model = id.Model
 	}

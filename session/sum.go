@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash"
 	"hash/crc32"
 	"io"
 )
@@ -46,19 +47,24 @@ func (s *summer) sum() [sumLen]byte {
 	return sha256.Sum256(s.sums)
 }
 
-// summing is a writer that replaces the last sumLen bytes with the checksum of the bytes before.
+// summing is a writer that replaces the end of a file, its signature and its checksum. The file has places for them.
 type summing struct {
-	w    io.Writer
-	sum  summer
-	last []byte // up to sumLen bytes
+	w      io.Writer
+	signer *Signer   // nil: the file is not signed
+	bytes  hash.Hash // of the bytes before the signature
+	sum    summer
+	last   []byte // up to as many bytes as are replaced
 }
 
 func (s *summing) Write(p []byte) (int, error) {
-	pass := max(0, len(s.last)+len(p)-sumLen) // bytes that are not among the last
+	end := sumLen
+	if s.signer != nil {
+		end = tailLen
+	}
+	pass := max(0, len(s.last)+len(p)-end) // bytes that are not among the last
 	first := min(pass, len(s.last))
 	for _, part := range [][]byte{s.last[:first], p[:pass-first]} {
-		s.sum.add(part)
-		if _, err := s.w.Write(part); err != nil {
+		if err := s.pass(part); err != nil {
 			return 0, err
 		}
 	}
@@ -66,7 +72,29 @@ func (s *summing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func (s *summing) pass(part []byte) error {
+	s.sum.add(part)
+	if s.signer != nil {
+		s.bytes.Write(part)
+	}
+	_, err := s.w.Write(part)
+	return err
+}
+
 func (s *summing) close() error {
+	if s.signer != nil {
+		key, err := s.signer.Public()
+		if err != nil {
+			return err
+		}
+		signature, err := s.signer.Sign(signsSession, [32]byte(s.bytes.Sum(nil)))
+		if err != nil {
+			return err
+		}
+		if err := s.pass(append(key[:], signature...)); err != nil {
+			return err
+		}
+	}
 	sum := s.sum.sum()
 	_, err := s.w.Write(sum[:])
 	return err

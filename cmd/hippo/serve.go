@@ -57,6 +57,9 @@ type serveOptions struct {
 	ImportMiB    int           `json:"import_mib" help:"MiB of a session that a client sends" min:"1"`
 	KeepFor      time.Duration `json:"keep_for" help:"how long responses and unchanged sessions are stored"`
 
+	SigningKey string   `json:"signing_key" help:"file of the key that signs states and receipts; empty: your own"`
+	Trust      []string `json:"trust" help:"further keys whose states clients may send, as hippo session signer prints"`
+
 	Files      string `json:"files" help:"folder for files and batches of clients; in memory without it"`
 	MaxFile    int64  `json:"max_file" help:"most bytes of a file that a client sends" min:"1"`
 	FilesTotal int64  `json:"files_total" help:"most bytes of all files; 0: 16 GiB, or 256 MiB in memory" min:"0"`
@@ -203,7 +206,14 @@ func (o *serveOptions) limits() (serve.Options, error) {
 	default:
 		limits.Log = slog.New(slog.DiscardHandler)
 	}
-	err := o.apply(&limits)
+	var err error
+	if limits.Trust, err = session.ParseTrust(o.Trust); err != nil {
+		return limits, err
+	}
+	if limits.Signer, err = o.signer(limits.Log); err != nil {
+		return limits, err
+	}
+	err = o.apply(&limits)
 	if o.Keys == "" || err != nil {
 		return limits, err
 	}
@@ -212,6 +222,24 @@ func (o *serveOptions) limits() (serve.Options, error) {
 		err = fmt.Errorf("%s: found no key, want at least one", o.Keys)
 	}
 	return limits, err
+}
+
+// signer returns the signer of the server. Its own key may be one that cannot be stored, as in a container.
+func (o *serveOptions) signer(log *slog.Logger) (*session.Signer, error) {
+	if o.SigningKey != "" {
+		s := session.NewSigner(o.SigningKey)
+		_, err := s.Public()
+		return s, err
+	}
+	s, err := ownSigner()
+	if err == nil {
+		_, err = s.Public()
+	}
+	if err != nil {
+		log.Warn("states and receipts are signed with a key that is gone with this server", "error", err.Error())
+		s = session.NewSigner("")
+	}
+	return s, nil
 }
 
 // readKeys reads a file of keys.

@@ -46,14 +46,15 @@ checksums; docs/sessions.md describes what is in it and what a rewind costs.`,
 			func(_ *cobra.Command, f session.Folder, key []byte, args []string) error {
 				return f.Fork(args[0], args[1], key)
 			}),
-		sessionCommand("export NAME FILE", "Copy a session to a file", 2,
-			func(_ *cobra.Command, f session.Folder, _ []byte, args []string) error {
-				return f.Export(args[0], args[1])
-			}),
-		sessionCommand("import FILE NAME", "Copy a file to a session", 2,
+		sessionCommand("export NAME FILE", "Copy a session to a file, and sign it", 2,
 			func(_ *cobra.Command, f session.Folder, key []byte, args []string) error {
-				return f.Import(args[1], args[0], key)
+				own, err := ownSigner()
+				if err != nil {
+					return err
+				}
+				return f.Export(args[0], args[1], session.FileOptions{Key: key, Signer: own})
 			}),
+		newSessionImport(), newSessionVerify(), newSessionSigner(),
 		sessionCommand("rm NAME", "Remove a session", 1,
 			func(_ *cobra.Command, f session.Folder, _ []byte, args []string) error { return f.Remove(args[0]) }))
 	return cmd

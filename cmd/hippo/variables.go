@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/session"
 )
 
 // variables returns the prefix of the variables for the flags of a command, "" if it reads them in another way.
@@ -33,7 +34,7 @@ func readVariables(cmd *cobra.Command) error {
 
 // otherVariables are HIPPO_ variables that are not settings of a training run.
 func otherVariables(root *cobra.Command) []string {
-	names := []string{"HIPPO_CPU", "HIPPO_GOLDEN", "HIPPO_SESSIONS"}
+	names := []string{"HIPPO_CPU", "HIPPO_GOLDEN", "HIPPO_SESSIONS", session.KeyVariable}
 	for _, cmd := range root.Commands() {
 		if prefix := variables(cmd); prefix != "" {
 			cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, config.Variable(prefix, flag.Name)) })

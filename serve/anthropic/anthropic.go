@@ -5,6 +5,7 @@ package anthropic
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -44,7 +45,8 @@ type Message struct {
 	Model   string  `json:"model"`
 	Content []Block `json:"content"`
 	ending
-	Usage Usage `json:"usage"`
+	Usage   Usage           `json:"usage"`
+	Receipt json.RawMessage `json:"receipt,omitempty"` // not Anthropic's
 }
 
 // ending is why a reply has ended, null before.
@@ -170,7 +172,7 @@ func (q *messageJob) prepare(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: 1, Top: -1}
+	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: 1, Top: -1, Receipts: s.Receipts(q.Receipt)}
 	if q.dialog, err = reply.Converse(c.Request.Context(), m, "messages", chat); err != nil {
 		return err
 	}
@@ -233,7 +235,8 @@ func (q *messageJob) run(ctx context.Context, tell func(event)) error {
 	}
 	q.count(used)
 	q.answer.Usage.Details.Thinking = w.thoughts
-	tell(event{Type: "message_delta", Delta: &q.answer.ending, Usage: &q.answer.Usage})
+	tell(event{Type: "message_delta", Delta: &q.answer.ending, Usage: &q.answer.Usage,
+		Receipt: q.answer.Receipt})
 	tell(event{Type: "message_stop"})
 	return nil
 }
@@ -260,6 +263,7 @@ const (
 // end sets why the reply has ended.
 func (q *messageJob) end(p reply.Piece, calls int) {
 	reason := stopTurn
+	q.answer.Receipt = p.Receipt
 	switch {
 	case p.End == generate.EndLength && q.window:
 		reason = stopWindow

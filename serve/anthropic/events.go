@@ -37,6 +37,8 @@ type event struct {
 	Block   *Block   `json:"content_block,omitempty"`
 	Delta   any      `json:"delta,omitempty"`
 	Usage   *Usage   `json:"usage,omitempty"`
+
+	Receipt json.RawMessage `json:"receipt,omitempty"`
 }
 
 // delta is a new part of a block. Each type has one of the fields.

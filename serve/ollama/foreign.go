@@ -29,6 +29,7 @@ var (
 		{"json_schema", "", "format"},
 		{"reasoning_effort", "", "think"},
 		{"n", "1", "n of /v1/completions"},
+		{"receipt", "false", "/v1/chat/completions"},
 	}, Hints: "truncate shift num_ctx user"}
 
 	optionForeign = request.Foreign{Refused: []request.Refusal{

@@ -63,6 +63,8 @@ type chatChoice struct {
 	Delta    *chatMessage  `json:"delta,omitempty"`
 	Logprobs *chatLogprobs `json:"logprobs"`
 	Finish   *string       `json:"finish_reason"`
+
+	Receipt json.RawMessage `json:"receipt,omitempty"`
 }
 
 // ChatCompletion is the response of /v1/chat/completions, and each event of a stream.
@@ -119,7 +121,8 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 	if ch.Err != nil {
 		return ch.Err
 	}
-	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: request.Or(q.N, 1), Top: -1}
+	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: request.Or(q.N, 1), Top: -1,
+		Receipts: s.Receipts(q.Receipt)}
 	if q.Logprobs {
 		q.job.Top = top
 	}
@@ -175,6 +178,8 @@ type chatReply struct {
 	said   reply.Delta // not sent yet
 	tokens []chatLogprob
 	end    *string
+
+	receipt json.RawMessage
 }
 
 // add appends a piece, without the token that ends a reply.
@@ -183,6 +188,7 @@ func (q *chatJob) add(r *chatReply, p reply.Piece) {
 	if r.end = reply.Finish(p.End); p.End != "" && p.End != generate.EndLength && r.split.Called > 0 {
 		r.end = &callsFinish
 	}
+	r.receipt = p.Receipt
 	tokens := r.Take(p)
 	if p.End == generate.EndText && len(tokens) > 0 {
 		tokens = tokens[:len(tokens)-1]
@@ -229,7 +235,7 @@ func (q *chatJob) Respond(c *request.Call) (any, error) {
 		message := messageOf(&r.said, false)
 		message.Role = host.AssistantRole
 		response.Choices = append(response.Choices, chatChoice{
-			Index: j, Message: message, Logprobs: q.logprobs(r), Finish: r.end,
+			Index: j, Message: message, Logprobs: q.logprobs(r), Finish: r.end, Receipt: r.receipt,
 		})
 	}
 	return &response, nil
@@ -252,7 +258,7 @@ func (q *chatJob) Send(ctx context.Context, to *request.Queue) error {
 			send(chatChoice{Index: j, Delta: messageOf(&r.said, true), Logprobs: q.logprobs(r)})
 		}
 		if r.end != nil {
-			send(chatChoice{Index: j, Delta: &chatMessage{}, Finish: r.end})
+			send(chatChoice{Index: j, Delta: &chatMessage{}, Finish: r.end, Receipt: r.receipt})
 		}
 		r.said, r.tokens = reply.Delta{}, nil
 	})

@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,6 +40,7 @@ type completionChoice struct {
 	Index    int                 `json:"index"`
 	Logprobs *completionLogprobs `json:"logprobs"`
 	Finish   *string             `json:"finish_reason"`
+	Receipt  json.RawMessage     `json:"receipt,omitempty"`
 
 	Prompt []map[string]promptLogprob `json:"prompt_logprobs,omitempty"`
 }
@@ -115,6 +117,7 @@ func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 	}
 	q.job = &reply.Job{
 		Model: m, Client: c.Client(), Call: c, Options: o, Draws: best, Top: top, Score: q.Echo && top >= 0,
+		Receipts: s.Receipts(q.Receipt),
 	}
 	if err := q.score(q.job, q.Stream); err != nil {
 		return err
@@ -198,7 +201,7 @@ func (q *completionJob) addLogprobs(to *completionLogprobs, t reply.Placed) {
 // add appends a piece.
 func (q *completionJob) add(w *writing, p reply.Piece) {
 	w.text.WriteString(p.Text)
-	w.choice.Finish = reply.Finish(p.End)
+	w.choice.Finish, w.choice.Receipt = reply.Finish(p.End), p.Receipt
 	for _, t := range p.Tokens {
 		w.sum += t.LogProb
 	}

@@ -88,6 +88,9 @@ func appendOrNull(b []byte, text *string) []byte {
 
 // appendJSON appends the same bytes as json.Marshal.
 func (c *completionChoice) appendJSON(b []byte) []byte {
+	if c.Receipt != nil {
+		return append(b, request.JSON(c)...)
+	}
 	b = appendText(append(b, `{"text":`...), c.Text)
 	b = strconv.AppendInt(append(b, `,"index":`...), int64(c.Index), 10)
 	b = append(b, `,"logprobs":`...)
@@ -103,7 +106,7 @@ func (c *completionChoice) appendJSON(b []byte) []byte {
 func (c *chatChoice) appendJSON(b []byte) []byte {
 	text := c.Delta
 	if c.Message != nil || text == nil || text.Content == nil || text.Role != "" || text.Reasoning != "" ||
-		text.Refusal != nil || len(text.Calls) > 0 || c.Logprobs != nil {
+		text.Refusal != nil || len(text.Calls) > 0 || c.Logprobs != nil || c.Receipt != nil {
 		return append(b, request.JSON(c)...)
 	}
 	b = strconv.AppendInt(append(b, `{"index":`...), int64(c.Index), 10)

@@ -37,6 +37,7 @@ type Response struct {
 	Usage             *responseUsage    `json:"usage"`
 	Metadata          map[string]string `json:"metadata"`
 	Conversation      *conversationID   `json:"conversation"`
+	Receipt           json.RawMessage   `json:"receipt,omitempty"` // not OpenAI's
 }
 
 type responseError struct {

@@ -238,6 +238,7 @@ func (w *outputWriter) add(p reply.Piece) {
 		w.call(c)
 	}
 	if p.End != "" {
+		w.q.object.Receipt = p.Receipt
 		w.end(p.End)
 	}
 }

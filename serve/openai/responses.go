@@ -160,7 +160,7 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: 1, Top: -1}
+	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: 1, Top: -1, Receipts: s.Receipts(q.Receipt)}
 	if q.TopLogprobs != nil || slices.Contains(q.Include, includeLogprobs) {
 		q.job.Top = request.Or(q.TopLogprobs, 0)
 	}

@@ -22,6 +22,7 @@ import (
 const (
 	Responses = "responses"
 	Sessions  = "sessions"
+	States    = "states"
 )
 
 // Backend stores records by names like those of files: KIND/OWNER/ID.json. The server chooses the names; they contain
@@ -29,6 +30,8 @@ const (
 type Backend interface {
 	// Get returns a record. If it does not exist, the error is fs.ErrNotExist.
 	Get(name string) ([]byte, error)
+	// Open returns a record and its size, to read it in parts. The errors are those of Get.
+	Open(name string) (io.ReadCloser, int64, error)
 	// Put creates or replaces a record atomically.
 	Put(name string, write func(io.Writer) error) error
 	// Remove removes a record. It is no error if it does not exist.
@@ -80,6 +83,19 @@ func (f folder) named(err error) error {
 func (f folder) Get(name string) ([]byte, error) {
 	data, err := os.ReadFile(f.path(name))
 	return data, f.named(err)
+}
+
+func (f folder) Open(name string) (io.ReadCloser, int64, error) {
+	r, err := os.Open(f.path(name))
+	if err != nil {
+		return nil, 0, f.named(err)
+	}
+	info, err := r.Stat()
+	if err != nil {
+		r.Close()
+		return nil, 0, f.named(err)
+	}
+	return r, info.Size(), nil
 }
 
 func (f folder) Put(name string, write func(io.Writer) error) error {
@@ -182,6 +198,11 @@ func (m *memory) Get(name string) ([]byte, error) {
 		return nil, fs.ErrNotExist
 	}
 	return r.data, nil
+}
+
+func (m *memory) Open(name string) (io.ReadCloser, int64, error) {
+	data, err := m.Get(name)
+	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
 }
 
 func (m *memory) Put(name string, write func(io.Writer) error) error {

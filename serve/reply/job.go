@@ -2,6 +2,7 @@ package reply
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -28,6 +29,8 @@ type Job struct {
 
 	Call *request.Call     // its response gets a header that reports what was cached of a single prompt
 	Plan []session.Segment // of a single prompt, nil to read it as one segment
+	// Receipts issues a receipt of each reply; nil for none.
+	Receipts *Receipts
 	// Found is what was cached of the prompts that have been read, for the callbacks of Run.
 	Found UsageDetails
 	// Ended, unless it is nil, is called at the end of reply j to prompt i, before its last piece is passed on.
@@ -48,6 +51,8 @@ type Piece struct {
 	Tokens []host.Token // sampled since the last piece; without log-probabilities unless they are wanted
 	End    string       // as in generate.Piece: "" before the end
 	Stop   string       // the stop string that ended it, "" for none
+
+	Receipt json.RawMessage // of the reply that has ended, if it is wanted
 }
 
 // counted counts what a job uses, and passes on what it generates, one call at a time.
@@ -87,6 +92,9 @@ const sideBySide = 16
 func (w *Job) Run(ctx context.Context, onPrompt func(i int, ids []host.Token),
 	onPiece func(i, j int, p Piece)) (Usage, error) {
 	to := &counted{job: w, onPrompt: onPrompt, onPiece: onPiece}
+	if err := w.Receipts.check(w); err != nil {
+		return Usage{}, err
+	}
 	err := together(ctx, len(w.Prompts), func(ctx context.Context, i int) error {
 		return w.prompt(ctx, i, to)
 	})
@@ -173,6 +181,7 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 	if err != nil {
 		return err
 	}
+	record := w.Receipts.begin(w, i, o)
 	var fresh []host.Token
 	var all Result
 	var whole strings.Builder
@@ -191,6 +200,14 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 			}
 			fresh = append(fresh, token)
 			end := writer.End()
+			var signed json.RawMessage
+			if record != nil {
+				if record.Add(logits, id); end != "" {
+					if signed, err = w.Receipts.end(record, end); err != nil {
+						return 0, false, err
+					}
+				}
+			}
 			if w.Ended != nil {
 				whole.Write(text)
 				all.IDs = append(all.IDs, id)
@@ -200,7 +217,7 @@ func (w *Job) draw(ctx context.Context, s *generate.Batch, i, j int, to *counted
 				}
 			}
 			if len(text) > 0 || end != "" {
-				to.piece(i, j, Piece{string(text), fresh, end, writer.Stopped()})
+				to.piece(i, j, Piece{string(text), fresh, end, writer.Stopped(), signed})
 				fresh = nil
 			}
 			return id, end == "", nil

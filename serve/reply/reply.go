@@ -9,6 +9,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
@@ -74,6 +75,9 @@ type Service struct {
 	Host   *host.Host
 	Admit  *request.Admission
 	Limits Limits
+
+	Signer  *session.Signer // of receipts
+	Version string          // of the program
 }
 
 // ContextLength returns what a client is told of a model's length, of which 0 is any: the most tokens of a prompt that

@@ -26,12 +26,13 @@ type Sampling struct {
 	Stream           bool               `json:"stream"`
 	StreamOptions    streamOptions      `json:"stream_options"`
 
-	TopK              *int     `json:"top_k"`
-	MinP              *float64 `json:"min_p"`
-	RepetitionPenalty *float64 `json:"repetition_penalty"`
-	IgnoreEOS         bool     `json:"ignore_eos"`
-	MinTokens         int      `json:"min_tokens"`
-	StopIDs           []int32  `json:"stop_token_ids"`
+	TopK              *int        `json:"top_k"`
+	MinP              *float64    `json:"min_p"`
+	RepetitionPenalty *float64    `json:"repetition_penalty"`
+	IgnoreEOS         bool        `json:"ignore_eos"`
+	MinTokens         int         `json:"min_tokens"`
+	StopIDs           []int32     `json:"stop_token_ids"`
+	Receipt           ReceiptKind `json:"receipt"`
 	wording
 	request.Salted
 	request.Ranked

@@ -65,7 +65,7 @@ func TestForgedNumbersAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		var file bytes.Buffer
-		if err := x.Encode(&file, session.FileOptions{}); err != nil {
+		if err := x.Encode(&file, session.FileOptions{Signer: servetest.Signer}); err != nil {
 			t.Fatal(err)
 		}
 		status, _, data := s.Send(http.MethodPost, "/v1/sessions/import", "", &file)

@@ -120,6 +120,7 @@ var GenerateForeign = request.Foreign{Refused: []request.Refusal{
 	{"max_completion_tokens", "", "max_tokens"},
 	{"echo", "false", "text of GET /v1/sessions/{id}"},
 	{"store", "true", "none: sessions are stored"},
+	{"receipt", "false", "/v1/completions or /v1/chat/completions"},
 }}.Plus(reply.SamplingForeign)
 
 // Foreign returns the fields of other servers.

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -31,6 +32,7 @@ type Handler struct {
 	unsaved unsaved
 	heavy   *request.Admission // of imports and exports
 	viewing *viewing
+	states  sync.Mutex // held from the check of the room for a state until it is stored
 }
 
 // Options limit the stored sessions and configure their views.
@@ -43,6 +45,8 @@ type Options struct {
 	QueueWait   time.Duration // maximum time in the queue
 	Views       []View        // the first is shown if none is named
 	ViewTime    time.Duration // maximum time of a view
+	Signer      *session.Signer
+	Trust       session.Trust // keys besides the signer's own
 	Log         *slog.Logger
 }
 
@@ -55,15 +59,20 @@ func New(of reply.Service, store *records.Store, o Options) *Handler {
 		_, _, err := s.sessionsOf(owner)
 		return err
 	})
+	store.OnSweep(records.States, func(owner string) error {
+		_, err := s.statesOf(owner)
+		return err
+	})
 	return s
 }
 
-// newSession is the body of POST /v1/sessions. At most one of text, messages and ids is given.
+// newSession is the body of POST /v1/sessions. At most one of text, messages, ids and state is given.
 type newSession struct {
 	Model    string            `json:"model"`
 	Text     *string           `json:"text"`
 	Messages []reply.Message   `json:"messages"`
 	IDs      []int32           `json:"ids"`
+	State    *string           `json:"state"`
 	Metadata map[string]string `json:"metadata"`
 	reply.Continued
 	request.Salted
@@ -74,6 +83,9 @@ func (s *Handler) Create(c *request.Call) error {
 	var q newSession
 	if err := c.Read(&q); err != nil {
 		return err
+	}
+	if q.State != nil {
+		return s.createFrom(c, &q)
 	}
 	m, err := s.Host.Model(c, q.Model)
 	if err != nil {
@@ -119,6 +131,17 @@ func (s *Handler) Create(c *request.Call) error {
 		return err
 	}
 	return c.JSON(o)
+}
+
+// createFrom creates a session that continues from a stored state.
+func (s *Handler) createFrom(c *request.Call, q *newSession) error {
+	if q.Text != nil || len(q.Messages) > 0 || q.IDs != nil {
+		return request.Invalid("state", "found it beside text, messages or ids, want one of them")
+	}
+	if err := request.CheckMetadata(q.Metadata); err != nil {
+		return err
+	}
+	return s.adopt(c, q.Model, q.Metadata, func() ([]byte, error) { return s.stateBytes(c, *q.State) })
 }
 
 // ids returns the ids of a new session, and the name of their field.

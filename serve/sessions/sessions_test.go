@@ -236,7 +236,7 @@ func TestImportForOtherModel(t *testing.T) {
 	}
 	var pieces bytes.Buffer
 	x := session.New(s.Model.Net, s.Model.Tokenizer, session.Options{Chunk: 1 << 20})
-	if err := x.Encode(&pieces, session.FileOptions{}); err != nil {
+	if err := x.Encode(&pieces, session.FileOptions{Signer: servetest.Signer}); err != nil {
 		t.Fatal(err)
 	}
 	if status, _, text := s.Do(http.MethodPost, "/v1/sessions/import", pieces.String()); status != 400 ||

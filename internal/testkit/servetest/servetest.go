@@ -71,9 +71,15 @@ func NewSite(t testing.TB, o serve.Options) *Site {
 	return SiteOf(t, o, Model(t, "tiny"))
 }
 
+// Signer signs for all sites that have no signer of their own.
+var Signer = session.NewSigner("")
+
 // SiteOf is a server of a model.
 func SiteOf(t testing.TB, o serve.Options, m *host.Model) *Site {
 	t.Helper()
+	if o.Signer == nil {
+		o.Signer = Signer
+	}
 	s, err := serve.New(o, m)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo"
+	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/session/receipt"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// audit has the flags of hippo audit.
+type audit struct {
+	model, prompt string
+	anyway        bool
+	trust         trustFlag
+}
+
+// audited is what hippo audit says of a receipt.
+type audited struct {
+	Equal      bool                `json:"equal"`
+	Tokens     int                 `json:"tokens"` // of the reply
+	Model      string              `json:"model"`
+	Precision  string              `json:"precision"`
+	CPU        string              `json:"cpu"`
+	Signer     string              `json:"signer"`
+	Drawn      bool                `json:"drawn"` // the tokens were drawn again, too
+	Difference *receipt.Difference `json:"difference,omitempty"`
+}
+
+// errReplyDiffers ends the program with status 1.
+var errReplyDiffers = errors.New("the reply is not what its receipt says")
+
+func newAudit() *cobra.Command {
+	var a audit
+	cmd := &cobra.Command{
+		Use:   "audit RECEIPT",
+		Short: "Compute a reply of a server again, and compare it with its receipt",
+		Long: `Compute a reply of hippo serve again, alone, and compare it with its receipt: a file with the receipt, or
+with the whole response. Requests with "receipt": true have one in each reply. Each token must have the logits of the
+receipt, to the bit, and be the one that is drawn from them. The first token that differs is named.
+
+A receipt is good for one model, precision and level of the processor (` + "`hippo version`" + `): if something else is
+needed, the error names it. HIPPO_CPU sets the level. The exit status is 1 unless the reply is equal.`,
+		Example: `  hippo audit reply.json --model runs/tiny
+  HIPPO_CPU=avx2 hippo audit reply.json --model runs/tiny --trust ed25519:KEY`,
+		Args: wantArgs(1, 1),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&a.model, "model", "", "folder or name of the model; empty: the name in the receipt")
+	flags.StringVar(&a.prompt, "prompt", "", "file of the prompt, a text or a JSON list of ids, for one with its hash")
+	flags.BoolVar(&a.anyway, "anyway", false, "compare even if the model or the level differs")
+	a.trust.register(cmd)
+	jsonFlag(cmd, objectLine)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		all, err := receiptsOf(args[0])
+		if err != nil {
+			return err
+		}
+		equal := true
+		for _, data := range all {
+			x, err := a.audit(cmd.Context(), data)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			equal = equal && x.Equal
+			if err := show(cmd, x, func(out io.Writer) error { return x.print(out) }); err != nil {
+				return err
+			}
+		}
+		if !equal {
+			return fmt.Errorf("%s: %w", args[0], errReplyDiffers)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// receiptsOf returns the receipts of a file: one, or those of a response.
+func receiptsOf(path string) (all []json.RawMessage, err error) {
+	data, err := disk.ReadText(path, 1<<30)
+	if err != nil {
+		return nil, err
+	}
+	var x struct {
+		Object  string          `json:"object"`
+		Receipt json.RawMessage `json:"receipt"`
+		Choices []struct {
+			Receipt json.RawMessage `json:"receipt"`
+		} `json:"choices"`
+	}
+	if err := json.Unmarshal(data, &x); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if x.Object == receipt.Object {
+		return []json.RawMessage{data}, nil
+	}
+	if x.Receipt != nil {
+		all = append(all, x.Receipt)
+	}
+	for _, c := range x.Choices {
+		if c.Receipt != nil {
+			all = append(all, c.Receipt)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf(`%s: found no receipt, want the response to a request with "receipt": true`, path)
+	}
+	return all, nil
+}
+
+// audit audits a receipt.
+func (a *audit) audit(ctx context.Context, data []byte) (x audited, err error) {
+	r, by, err := receipt.Read(data)
+	if err != nil {
+		return x, err
+	}
+	if len(a.trust) > 0 {
+		if err := a.trust.check(by); err != nil {
+			return x, err
+		}
+	}
+	m, err := a.load(r)
+	if err != nil {
+		return x, err
+	}
+	if a.prompt != "" {
+		if err := a.setPrompt(r, m.Tokenizer()); err != nil {
+			return x, fmt.Errorf("%s: %w", a.prompt, err)
+		}
+	}
+	x = audited{Tokens: len(r.IDs), Model: r.Model, Precision: r.Identity.Precision, CPU: r.CPU, Signer: by.String(),
+		Drawn: !r.Settings.Constrained}
+	x.Difference, err = r.Audit(ctx, m.Net(), m.Tokenizer())
+	if errors.Is(err, receipt.ErrPrompt) {
+		err = fmt.Errorf("%w: --prompt names a file of the prompt", err)
+	}
+	x.Equal = x.Difference == nil && err == nil
+	return x, err
+}
+
+// load loads the model of a receipt: as its files have it, as servers do, or else at the precision of the receipt.
+func (a *audit) load(r *receipt.Receipt) (m *hippo.Model, err error) {
+	name := a.model
+	if name == "" {
+		name = r.Model
+	}
+	dir, err := modelPath(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, precision := range []string{hippo.Stored, r.Identity.Precision} {
+		if m, err = hippo.Load(dir, hippo.Precision(precision)); err != nil {
+			return nil, err
+		}
+		if err = r.Fits(m.Net(), m.Tokenizer()); err == nil || errors.Is(err, receipt.ErrLevel) {
+			break
+		}
+	}
+	if err != nil && !a.anyway {
+		return nil, fmt.Errorf("the receipt does not fit %s: %w", dir, err)
+	}
+	return m, nil
+}
+
+// setPrompt gives a receipt the prompt of a file.
+func (a *audit) setPrompt(r *receipt.Receipt, tok tokenizer.Tokenizer) error {
+	text, err := os.ReadFile(a.prompt)
+	if err != nil {
+		return err
+	}
+	var ids []int32
+	if json.Unmarshal(text, &ids) == nil {
+		return r.SetPrompt(ids)
+	}
+	before, _ := tokenizer.Affixes(tok)
+	for _, start := range [][]int32{before, nil} { // a chat has no start of its own
+		if ids, err = tok.Encode(start, text); err == nil {
+			err = r.SetPrompt(ids)
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// print says what was found.
+func (x *audited) print(out io.Writer) error {
+	what := fmt.Sprintf("%d tokens of %s, %s, %s; signed by %s", x.Tokens, x.Model, x.Precision, x.CPU, x.Signer)
+	if d := x.Difference; d != nil {
+		why := ""
+		if d.Receipt == d.Computed {
+			why = ": the reply ends elsewhere"
+			if d.End != "" {
+				why = fmt.Sprintf(": the reply ends here (%s)", d.End)
+			}
+		}
+		_, err := fmt.Fprintf(out, "token %d differs%s, of %s\n  receipt:  id %d, logit %v, link %s\n"+
+			"  computed: id %d, logit %v, link %s\n", d.At+1, why, what, d.Receipt.ID, d.Receipt.Logit, d.Receipt.Link,
+			d.Computed.ID, d.Computed.Logit, d.Computed.Link)
+		return err
+	}
+	if !x.Drawn {
+		what += "; a format limited what could be drawn, so the logits were compared and the drawing was not"
+	}
+	_, err := fmt.Fprintf(out, "equal: %s\n", what)
+	return err
+}

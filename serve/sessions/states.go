@@ -1,0 +1,268 @@
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/serve/records"
+	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// State describes a stored state: a signed file of a session under its content hash, which never changes.
+type State struct {
+	ID      string `json:"id"` // the content hash
+	Object  string `json:"object"`
+	Created int64  `json:"created_at"`
+	Bytes   int64  `json:"bytes"`
+	*StateContent
+}
+
+// StateContent is what the header of a state says. It is absent in lists.
+type StateContent struct {
+	Position int              `json:"position"`
+	Drawn    int              `json:"drawn"`
+	Text     string           `json:"text_sha256"`
+	Identity session.Identity `json:"identity"`
+	Signer   string           `json:"signer"`
+}
+
+func stateDir(owner string) string { return records.States + "/" + owner }
+
+func stateName(owner, id string) string { return stateDir(owner) + "/" + id + statesEnding }
+
+// isHash reports whether a text may be a content hash.
+func isHash(id string) bool {
+	return len(id) == 64 && strings.Trim(id, "0123456789abcdef") == ""
+}
+
+// noState is the error of a state that does not exist or belongs to another client.
+func noState(id string) *request.Error {
+	return &request.Error{
+		Status: http.StatusNotFound, Code: "state_not_found",
+		Message: fmt.Sprintf("found %.80q, which is no state that this server stores for this client", id),
+	}
+}
+
+// CreateState stores the state of a session, signed by the server.
+func (s *Handler) CreateState(c *request.Call) error {
+	var q struct {
+		Session string `json:"session"`
+	}
+	if err := c.Read(&q); err != nil {
+		return err
+	}
+	if q.Session == "" {
+		return request.Invalid("session", "found none, want the id of a session")
+	}
+	c.Request.SetPathValue("id", q.Session)
+	copied, err := s.copyOf(c)
+	if err != nil {
+		return err
+	}
+	if err := c.Enter(s.heavy); err != nil {
+		return err
+	}
+	defer c.Leave(s.heavy)
+	o := session.FileOptions{Marks: sessionMarks, Signer: s.o.Signer}
+	check := session.NewChecker()
+	if err := copied.Encode(check, o); err != nil {
+		return err
+	}
+	x, err := check.Close()
+	if err != nil {
+		return err
+	}
+	return s.keepState(c, x.Hash, func(w io.Writer) error { return copied.Encode(w, o) })
+}
+
+// PutState stores a state that a client sends.
+func (s *Handler) PutState(c *request.Call) error {
+	id := c.Request.PathValue("hash")
+	if !isHash(id) {
+		return request.Invalid("hash", "found %.80q, want 64 hexadecimal digits in lower case", id)
+	}
+	if n := c.Request.ContentLength; n > s.o.MaxImport {
+		return s.tooLarge()
+	} else if err := s.roomForState(c.Owner(), id, max(0, n)); err != nil {
+		return err
+	}
+	if err := c.Enter(s.heavy); err != nil {
+		return err
+	}
+	defer c.Leave(s.heavy)
+	return s.keepState(c, id, func(w io.Writer) error {
+		_, err := io.Copy(w, s.body(c))
+		return err
+	})
+}
+
+// keepState stores what a function writes, unless it is no state with a hash and a trusted signature, and responds.
+func (s *Handler) keepState(c *request.Call, id string, write func(io.Writer) error) error {
+	s.store.Sweep()
+	var x session.Checked
+	unlock := func() {}
+	defer func() { unlock() }()
+	err := s.store.Put(stateName(c.Owner(), id), func(w io.Writer) (err error) {
+		check := session.NewChecker()
+		if err = write(io.MultiWriter(w, check)); err == nil {
+			x, err = check.Close()
+		}
+		if err == nil {
+			err = s.trusts(x.Signer)
+		}
+		switch {
+		case err != nil:
+			return refused("state", err)
+		case x.Hash != id:
+			return &request.Error{Status: http.StatusBadRequest, Param: "hash", Code: "wrong_hash",
+				Message: fmt.Sprintf("hash: found %s, want %s, the content hash of what was sent", id, x.Hash)}
+		}
+		s.states.Lock() // so that two states do not take the same room
+		unlock = s.states.Unlock
+		return s.roomForState(c.Owner(), id, x.Bytes)
+	})
+	var e *request.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case err != nil:
+		return &request.Error{Status: http.StatusInsufficientStorage, Code: "store_failed",
+			Message: fmt.Sprintf("the state could not be stored: %v", err)}
+	}
+	return c.JSON(State{ID: id, Object: "state", Created: request.Now(), Bytes: x.Bytes, StateContent: &StateContent{
+		x.Position, x.Drawn, x.Text, x.Identity, x.Signer.String(),
+	}})
+}
+
+// GetState responds with the file of a state, or with its headers only.
+func (s *Handler) GetState(c *request.Call) error {
+	id := c.Request.PathValue("hash")
+	if !isHash(id) {
+		return noState(id)
+	}
+	r, n, err := s.store.Open(stateName(c.Owner(), id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return noState(id)
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close() // it was only read
+	h := c.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Length", strconv.FormatInt(n, 10))
+	h.Set("ETag", strconv.Quote(id))
+	if c.Request.Method == http.MethodHead {
+		c.WriteHeader(http.StatusOK)
+		return nil
+	}
+	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", id+statesEnding))
+	_, err = io.CopyBuffer(struct{ io.Writer }{&slowly{c, time.Now().Add(exportTime)}}, struct{ io.Reader }{r},
+		make([]byte, 64<<10))
+	return err
+}
+
+// DeleteState removes a state.
+func (s *Handler) DeleteState(c *request.Call) error {
+	id := c.Request.PathValue("hash")
+	if !isHash(id) {
+		return noState(id)
+	}
+	r, _, err := s.store.Open(stateName(c.Owner(), id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return noState(id)
+	}
+	if err == nil {
+		r.Close()
+		err = s.store.Remove(stateName(c.Owner(), id))
+	}
+	if err != nil {
+		return err
+	}
+	return c.JSON(request.Deleted(id, "state.deleted"))
+}
+
+// ListStates responds with all states of the client, the last stored first.
+func (s *Handler) ListStates(c *request.Call) error {
+	all, err := s.statesOf(c.Owner())
+	if err != nil {
+		return err
+	}
+	list := struct {
+		Object string  `json:"object"`
+		Data   []State `json:"data"`
+	}{Object: "list", Data: []State{}}
+	for _, e := range all {
+		list.Data = append(list.Data, State{ID: strings.TrimSuffix(e.Name, statesEnding), Object: "state",
+			Created: e.Time.Unix(), Bytes: e.Bytes})
+	}
+	slices.SortFunc(list.Data, func(a, b State) int {
+		return cmp.Or(cmp.Compare(b.Created, a.Created), cmp.Compare(a.ID, b.ID))
+	})
+	return c.JSON(list)
+}
+
+// statesOf returns the states of an owner. It removes the expired ones.
+func (s *Handler) statesOf(owner string) (all []records.Entry, err error) {
+	entries, err := s.store.List(stateDir(owner))
+	for _, e := range entries {
+		if time.Since(e.Time) > s.o.KeepFor {
+			if s.store.Remove(stateDir(owner)+"/"+e.Name) == nil { // else the next list tries again
+				continue
+			}
+		}
+		all = append(all, e)
+	}
+	return all, err
+}
+
+// roomForState returns an error if a state would exceed the limits of an owner.
+func (s *Handler) roomForState(owner, id string, bytes int64) error {
+	all, err := s.statesOf(owner)
+	if err != nil {
+		return err
+	}
+	n := 1
+	for _, e := range all {
+		if e.Name != id+statesEnding { // which is replaced
+			n, bytes = n+1, bytes+e.Bytes
+		}
+	}
+	if n > s.o.MaxSessions || bytes > s.o.MaxBytes {
+		return &request.Error{Status: http.StatusForbidden, Code: "state_limit", Message: fmt.Sprintf(
+			"found %d states of this client with %d bytes, this one among them, want at most %d with %d: delete some",
+			n, bytes, s.o.MaxSessions, s.o.MaxBytes)}
+	}
+	return nil
+}
+
+// stateBytes returns the bytes of a stored state.
+func (s *Handler) stateBytes(c *request.Call, id string) ([]byte, error) {
+	if !isHash(id) {
+		return nil, noState(id)
+	}
+	data, err := s.store.Get(stateName(c.Owner(), id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, noState(id)
+	}
+	return data, err
+}
+
+// copyOf returns a copy of the session of a request, which other requests may use meanwhile.
+func (s *Handler) copyOf(c *request.Call) (copied *session.Session, err error) {
+	err = s.withSession(c, func(_ context.Context, h *inUse) error {
+		copied = h.Fork()
+		return nil
+	})
+	return copied, err
+}

@@ -1,0 +1,140 @@
+package receipt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// Why a receipt cannot be audited.
+var (
+	ErrLevel  = errors.New("it was computed at another level of the processor, which rounds otherwise")
+	ErrPrompt = errors.New("it has only the hash of its prompt")
+)
+
+// Token is what is known of a token of a reply.
+type Token struct {
+	ID    int32   `json:"id"`
+	Logit float32 `json:"logit"`
+	Link  string  `json:"link"` // of the chain of logits
+}
+
+// Difference is the first token that differs.
+type Difference struct {
+	At       int    `json:"at"` // in the reply, from 0
+	Receipt  Token  `json:"receipt"`
+	Computed Token  `json:"computed"`
+	End      string `json:"end,omitempty"` // why the computed reply has ended, if it ended elsewhere
+}
+
+// Has reports whether the receipt has the ids of its prompt.
+func (r *Receipt) Has() bool {
+	for _, p := range r.Prompt {
+		if p.IDs == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// SetPrompt gives a receipt with a hash the ids of its prompt.
+func (r *Receipt) SetPrompt(ids []int32) error {
+	rest := ids
+	if found := hashOf([]session.Segment{{IDs: ids}}); found != r.PromptHash {
+		return fmt.Errorf("prompt: found %d tokens with the hash %s, want %s", len(ids), found, r.PromptHash)
+	}
+	for i := range r.Prompt {
+		p := &r.Prompt[i]
+		if p.Tokens > len(rest) {
+			return fmt.Errorf("prompt: found %d tokens, want more", len(ids))
+		}
+		p.IDs, rest = rest[:p.Tokens:p.Tokens], rest[p.Tokens:]
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("prompt: found %d tokens, want %d", len(ids), len(ids)-len(rest))
+	}
+	return nil
+}
+
+// Fits returns an error unless a model, as this program computes it, gives the bits of the receipt: ErrLevel, or one of
+// package session.
+func (r *Receipt) Fits(m *model.Model, tok tokenizer.Tokenizer) error {
+	if err := session.Identify(m, tok).Check(r.Identity, m); err != nil {
+		return err
+	}
+	if level := model.Level(); level != r.CPU {
+		return fmt.Errorf("%w: found %s, and this program computes with %s: set HIPPO_CPU=%s on a machine that has it",
+			ErrLevel, r.CPU, level, r.CPU)
+	}
+	return nil
+}
+
+// Audit computes the reply again, alone. It returns the first token that differs, nil for an equal reply. It does not
+// ask whether the model fits: see Fits.
+func (r *Receipt) Audit(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer) (*Difference, error) {
+	if !r.Has() {
+		return nil, ErrPrompt
+	}
+	var plan []session.Segment
+	var ids []int32
+	for _, p := range r.Prompt {
+		plan = append(plan, session.Segment{IDs: p.IDs, Drawn: p.Drawn})
+		ids = append(ids, p.IDs...)
+	}
+	if found := hashOf(plan); found != r.PromptHash {
+		return nil, fmt.Errorf("prompt: found ids with the hash %s, want %s", found, r.PromptHash)
+	}
+	for _, some := range [][]int32{ids, r.IDs} {
+		for _, id := range some {
+			if id < 0 || int(id) >= m.Config.VocabSize {
+				return nil, fmt.Errorf("found the id %d, want ids from 0 to %d", id, m.Config.VocabSize-1)
+			}
+		}
+	}
+	if most := m.MaxLength(); most > 0 && len(ids)+len(r.IDs)-1 > most {
+		return nil, fmt.Errorf("found %d tokens, want at most %d, the length of the model", len(ids)+len(r.IDs), most)
+	}
+	w, err := generate.NewWriter(tok, ids, r.Settings.options())
+	if err != nil {
+		return nil, err
+	}
+	again := &auditing{receipt: r, writer: w, chain: newChain()}
+	s := generate.NewBatch(m, 1)
+	s.Chunk = session.Chunk(m)
+	err = session.Direct{}.Run(ctx, &session.Request{Session: s, Segments: plan, Next: again.next})
+	return again.found, err
+}
+
+// auditing is a reply that is computed again.
+type auditing struct {
+	receipt *Receipt
+	writer  *generate.Writer
+	chain   *chain
+	at      int
+	found   *Difference
+}
+
+// next compares a token and returns its id.
+func (a *auditing) next(logits []float32) (id int32, more bool, err error) {
+	r := a.receipt
+	want := Token{r.IDs[a.at], r.Logits[a.at], r.Chain[a.at]}
+	if id = want.ID; !r.Settings.Constrained {
+		if _, id, err = a.writer.Next(logits); err != nil {
+			return 0, false, err
+		}
+	}
+	got, last := (Token{id, logits[id], a.chain.add(logits)}), a.at == len(r.IDs)-1
+	end := a.writer.End()
+	if got != want {
+		a.found = &Difference{At: a.at, Receipt: want, Computed: got}
+	} else if !r.Settings.Constrained && (end != "") != last || last && end != "" && end != r.End {
+		a.found = &Difference{At: a.at, Receipt: want, Computed: got, End: end}
+	}
+	a.at++
+	return id, a.found == nil && !last, nil
+}

@@ -1,0 +1,254 @@
+// Package receipt writes down how a reply was computed, so that whoever has the model can compute it again: the
+// weights, the prompt as it was read, the sampling, and a chained hash of the logits at each token. Audit names the
+// first token that differs.
+package receipt
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"math"
+
+	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/session"
+)
+
+// Receipt says how a reply was computed.
+type Receipt struct {
+	Object   string           `json:"object"` // Object
+	Version  int              `json:"version"`
+	Created  int64            `json:"created_at"`
+	Program  string           `json:"program"` // version of hippo
+	CPU      string           `json:"cpu"`     // see model.Level
+	Model    string           `json:"model"`   // its name
+	Identity session.Identity `json:"identity"`
+	Template string           `json:"template_sha256,omitempty"` // of the model's chat template
+	Prompt   []Part           `json:"prompt"`
+	// PromptHash is the SHA-256 of the ids of the prompt, each 4 bytes, little-endian.
+	PromptHash string    `json:"prompt_sha256"`
+	Settings   Settings  `json:"settings"`
+	IDs        []int32   `json:"ids"`    // of the reply
+	Logits     []float32 `json:"logits"` // of each id, as the model has it
+	Chain      []string  `json:"chain"`  // see link
+	End        string    `json:"end"`    // as in generate.Piece
+	Signer     string    `json:"signer"`
+	Signature  string    `json:"signature"` // of the receipt without this field, in hexadecimal digits
+}
+
+// Object is the type of a receipt, and version that of its form.
+const (
+	Object  = "hippo.receipt"
+	version = 1
+)
+
+// Part is a part of a prompt that was read in one piece, see session.Segment. IDs are absent if the client wanted a
+// hash only.
+type Part struct {
+	Tokens int     `json:"tokens"`
+	IDs    []int32 `json:"ids,omitempty"`
+	Drawn  bool    `json:"drawn,omitempty"`
+}
+
+// Settings are the options of a reply.
+type Settings struct {
+	generate.Options
+	Seed      uint64            `json:"seed,string"` // not every language reads 64 bits from a JSON number
+	EndIDs    []int32           `json:"end_ids,omitempty"`
+	StopIDs   []int32           `json:"stop_ids,omitempty"`
+	MinTokens int               `json:"min_tokens,omitempty"`
+	LogitBias map[int32]float32 `json:"logit_bias,omitempty"`
+	// Constrained says that a format, tools or a grammar limited what could be drawn. Audit then takes the ids from the
+	// receipt, and checks the logits only.
+	Constrained bool `json:"constrained,omitempty"`
+}
+
+// options returns the options with which the reply is drawn.
+func (s *Settings) options() generate.Options {
+	o := s.Options
+	o.Seed, o.EndIDs, o.StopIDs, o.MinTokens, o.LogitBias = s.Seed, s.EndIDs, s.StopIDs, s.MinTokens, s.LogitBias
+	return o
+}
+
+// linkLen is the number of bytes of a link.
+const linkLen = 16
+
+// chain hashes logits: a link is the first bytes of the SHA-256 of the link before, which is zero at the start, and of
+// the logits as float32, little-endian.
+type chain struct {
+	hash hash.Hash
+	last [linkLen]byte
+	buf  []byte
+}
+
+func newChain() *chain { return &chain{hash: sha256.New()} }
+
+// add returns the next link, in hexadecimal digits.
+func (c *chain) add(logits []float32) string {
+	c.hash.Reset()
+	c.hash.Write(c.last[:])
+	c.buf = c.buf[:0]
+	for _, x := range logits {
+		c.buf = binary.LittleEndian.AppendUint32(c.buf, math.Float32bits(x))
+	}
+	c.hash.Write(c.buf)
+	copy(c.last[:], c.hash.Sum(nil))
+	return hex.EncodeToString(c.last[:])
+}
+
+// Recorder records the receipt of a reply while it is drawn.
+type Recorder struct {
+	receipt Receipt
+	chain   *chain
+}
+
+// Reply is what a receipt is of.
+type Reply struct {
+	Program, Model string
+	Identity       session.Identity
+	Template       string // source of the chat template, "" for none
+	Plan           []session.Segment
+	Options        generate.Options
+	HashOnly       bool // leave the ids of the prompt out
+}
+
+// New returns a recorder of a reply that has no token yet.
+func New(of Reply) *Recorder {
+	o := of.Options
+	r := Receipt{
+		Object: Object, Version: version, Program: of.Program, CPU: model.Level(), Model: of.Model,
+		Identity: of.Identity, PromptHash: hashOf(of.Plan), Settings: Settings{
+			Options: o, Seed: o.Seed, EndIDs: o.EndIDs, StopIDs: o.StopIDs, MinTokens: o.MinTokens,
+			LogitBias: o.LogitBias, Constrained: o.Constraint != nil,
+		},
+	}
+	if of.Template != "" {
+		sum := sha256.Sum256([]byte(of.Template))
+		r.Template = hex.EncodeToString(sum[:])
+	}
+	for _, s := range of.Plan {
+		p := Part{Tokens: len(s.IDs), IDs: s.IDs, Drawn: s.Drawn}
+		if of.HashOnly {
+			p.IDs = nil
+		}
+		if p.Tokens > 0 { // a reply of no token but the end leaves such a part
+			r.Prompt = append(r.Prompt, p)
+		}
+	}
+	return &Recorder{r, newChain()}
+}
+
+// hashOf returns the hash of the ids of a plan.
+func hashOf(plan []session.Segment) string {
+	h := sha256.New()
+	for _, s := range plan {
+		for _, id := range s.IDs {
+			h.Write(binary.LittleEndian.AppendUint32(nil, uint32(id)))
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Add records an id and the logits from which it was drawn.
+func (r *Recorder) Add(logits []float32, id int32) {
+	r.receipt.IDs = append(r.receipt.IDs, id)
+	r.receipt.Logits = append(r.receipt.Logits, logits[id])
+	r.receipt.Chain = append(r.receipt.Chain, r.chain.add(logits))
+}
+
+// Sign ends the receipt and signs it.
+func (r *Recorder) Sign(created int64, end string, with *session.Signer) (json.RawMessage, error) {
+	r.receipt.Created, r.receipt.End = created, end
+	return r.receipt.Sign(with)
+}
+
+// Sign signs the receipt and encodes it.
+func (r *Receipt) Sign(with *session.Signer) (json.RawMessage, error) {
+	key, err := with.Public()
+	if err != nil {
+		return nil, err
+	}
+	r.Signer = key.String()
+	hash, err := r.hash()
+	if err != nil {
+		return nil, err
+	}
+	signature, err := with.Sign(signsReceipt, hash)
+	if err != nil {
+		return nil, err
+	}
+	r.Signature = hex.EncodeToString(signature)
+	return json.Marshal(r)
+}
+
+const signsReceipt = "hippo receipt" // see session.PublicKey.Verify
+
+// hash returns the SHA-256 of the receipt without its signature, as encoding/json writes it. So a receipt may be
+// formatted again, and its fields may change their order.
+func (r Receipt) hash() (h [32]byte, err error) {
+	r.Signature = ""
+	data, err := json.Marshal(r)
+	return sha256.Sum256(data), err
+}
+
+// Read reads a receipt and checks that it is whole and that its signature is right. It returns who has signed it.
+func Read(data []byte) (*Receipt, session.PublicKey, error) {
+	r := &Receipt{}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields() // the signature does not cover them
+	if err := d.Decode(r); err != nil {
+		return nil, session.PublicKey{}, fmt.Errorf("receipt: %w", err)
+	}
+	key, err := r.signer()
+	if err == nil {
+		err = r.check()
+	}
+	if err != nil {
+		return nil, key, fmt.Errorf("receipt: %w", err)
+	}
+	return r, key, nil
+}
+
+// signer returns the key that has signed the receipt.
+func (r *Receipt) signer() (session.PublicKey, error) {
+	if r.Signer == "" || r.Signature == "" {
+		return session.PublicKey{}, session.ErrUnsigned
+	}
+	key, err := session.ParsePublicKey(r.Signer)
+	if err != nil {
+		return key, fmt.Errorf("signer: %w", err)
+	}
+	signature, err := hex.DecodeString(r.Signature)
+	if err != nil {
+		return key, fmt.Errorf("signature: %w", err)
+	}
+	hash, err := r.hash()
+	if err == nil && !key.Verify(signsReceipt, hash, signature) {
+		err = fmt.Errorf("%w: it was changed after %s had signed it", session.ErrSignature, key)
+	}
+	return key, err
+}
+
+// check returns an error if the fields contradict themselves.
+func (r *Receipt) check() error {
+	switch n := len(r.IDs); {
+	case r.Object != Object || r.Version != version:
+		return fmt.Errorf("found a %.40q of version %d, want a %q of version %d", r.Object, r.Version, Object, version)
+	case n == 0 || len(r.Logits) != n || len(r.Chain) != n:
+		return fmt.Errorf("found %d ids, %d logits and %d links of the chain, want as many of each", n, len(r.Logits),
+			len(r.Chain))
+	case len(r.Prompt) == 0:
+		return errors.New("prompt: found nothing, want what was read")
+	}
+	for i, p := range r.Prompt {
+		if p.Tokens < 1 || p.IDs != nil && len(p.IDs) != p.Tokens {
+			return fmt.Errorf("prompt: found %d ids of %d tokens in part %d", len(p.IDs), p.Tokens, i)
+		}
+	}
+	return nil
+}
