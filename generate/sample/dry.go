@@ -13,13 +13,13 @@ import (
 // A sequence reaches over no text of Breakers, and no token that has one is penalized. Source:
 // github.com/oobabooga/text-generation-webui, pull request 5677, whose defaults these are, as in llama.cpp.
 type DRY struct {
-	Multiplier    float64 // 0: no penalty
-	Base          float64
-	AllowedLength int
-	Last          int // tokens at the end of the text that are looked at; 0 for all
-	Breakers      []string
+	Multiplier    float64  `json:"multiplier"` // 0: no penalty
+	Base          float64  `json:"base"`
+	AllowedLength int      `json:"allowed_length"`
+	Last          int      `json:"last"` // tokens at the end of the text that are looked at; 0 for all
+	Breakers      []string `json:"breakers"`
 	// Decode appends the text of tokens, for Breakers.
-	Decode func(dst []byte, ids []int32) []byte
+	Decode func(dst []byte, ids []int32) []byte `json:"-"`
 }
 
 // SetDefaults sets the usual options, and a multiplier of 0.

@@ -36,6 +36,11 @@ func (k *ReceiptKind) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// Schema is that of a boolean or the name of a kind.
+func (*ReceiptKind) Schema() request.Schema {
+	return request.AnyOf(request.Schema{"type": "boolean"}, request.Schema{"enum": []string{"ids", "hash", ""}})
+}
+
 // Receipts issues the receipts of a job; nil for none.
 type Receipts struct {
 	service *Service

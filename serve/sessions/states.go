@@ -53,11 +53,14 @@ func noState(id string) *request.Error {
 	}
 }
 
+// stateRequest asks for the state of a session.
+type stateRequest struct {
+	Session string `json:"session"`
+}
+
 // CreateState stores the state of a session, signed by the server.
 func (s *Handler) CreateState(c *request.Call) error {
-	var q struct {
-		Session string `json:"session"`
-	}
+	var q stateRequest
 	if err := c.Read(&q); err != nil {
 		return err
 	}

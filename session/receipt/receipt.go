@@ -15,6 +15,7 @@ import (
 	"math"
 
 	"github.com/hippo-ssm/hippo/generate"
+	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 )
@@ -63,7 +64,11 @@ type Settings struct {
 	StopIDs   []int32           `json:"stop_ids,omitempty"`
 	MinTokens int               `json:"min_tokens,omitempty"`
 	LogitBias map[int32]float32 `json:"logit_bias,omitempty"`
-	// Constrained says that a format, tools or a grammar limited what could be drawn. Audit then takes the ids from the
+
+	AllowedIDs  []int32     `json:"allowed_ids,omitempty"`
+	IncludeStop bool        `json:"include_stop,omitempty"`
+	DRY         *sample.DRY `json:"dry,omitempty"`
+	// Constrained says that a format, tools, a grammar or bad words limited what could be drawn. Audit then takes the ids from the
 	// receipt, and checks the logits only.
 	Constrained bool `json:"constrained,omitempty"`
 }
@@ -72,6 +77,10 @@ type Settings struct {
 func (s *Settings) options() generate.Options {
 	o := s.Options
 	o.Seed, o.EndIDs, o.StopIDs, o.MinTokens, o.LogitBias = s.Seed, s.EndIDs, s.StopIDs, s.MinTokens, s.LogitBias
+	o.AllowedIDs, o.IncludeStop = s.AllowedIDs, s.IncludeStop
+	if s.DRY != nil {
+		o.DRY = *s.DRY
+	}
 	return o
 }
 
@@ -124,8 +133,12 @@ func New(of Reply) *Recorder {
 		Object: Object, Version: version, Program: of.Program, CPU: model.Level(), Model: of.Model,
 		Identity: of.Identity, PromptHash: hashOf(of.Plan), Settings: Settings{
 			Options: o, Seed: o.Seed, EndIDs: o.EndIDs, StopIDs: o.StopIDs, MinTokens: o.MinTokens,
-			LogitBias: o.LogitBias, Constrained: o.Constraint != nil,
+			LogitBias: o.LogitBias, AllowedIDs: o.AllowedIDs, IncludeStop: o.IncludeStop,
+			Constrained: o.Constraint != nil || o.BadWords != nil,
 		},
+	}
+	if o.DRY.Multiplier != 0 {
+		r.Settings.DRY = &o.DRY
 	}
 	if of.Template != "" {
 		sum := sha256.Sum256([]byte(of.Template))
