@@ -128,7 +128,6 @@ func TestPullAndDelete(t *testing.T) {
 		{s, secret, "DELETE", "/api/delete", `{"model":"org/one"}`, 200, `{}`},
 		{s, secret, "DELETE", "/api/delete", `{"model":"org/one"}`, 404, `does not have`},
 		{s, secret, "POST", "/api/create", `{"model":"a","from":"b"}`, 501, `hippo train`},
-		{s, secret, "POST", "/api/copy", `{"source":"a","destination":"b"}`, 501, `hippo train`},
 		{s, secret, "POST", "/api/push", `{"model":"a"}`, 501, `hippo train`},
 	} {
 		c.s.Key = c.key
