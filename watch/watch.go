@@ -1,14 +1,13 @@
 // Package watch reads streams of lines, such as logs, and says how surprising each line is to a language model that has
-// read all lines before it. It may import the model, its batches and its training; no other package imports it but the
-// command.
+// read all lines before it. It imports the model, its batches and its training (train/text).
 //
 // A Watcher holds the model, and for each Stream a recurrent state of constant size. A line ends with its newline,
-// which is part of it: what the line was leaves its trace in the state, and the newline tells the model that another begins.
-// The surprise of a line is that of its tokens, -Σ log2 p(token | all lines before, the tokens before it). Thresholds
-// follow the scores of the last lines (Quantiles), so that a chosen part of the lines raises an alarm.
+// which is part of it: what the line was leaves its trace in the state, and the newline tells the model that another
+// begins. The surprise of a line is that of its tokens, -Σ log2 p(token | all lines before, the tokens before it).
+// Thresholds follow the scores of the last lines (Quantiles), so that a chosen part of the lines raises an alarm.
 //
 // A line is read in one piece, however it comes (see generate.Batch): the same lines give the same bits, one at a time,
-// in bulk, beside other streams and after State and Restore.
+// in bulk, beside other streams and after Encode and Restore.
 package watch
 
 import (

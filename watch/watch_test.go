@@ -184,12 +184,13 @@ func TestBadState(t *testing.T) {
 		}
 	}
 	o.Reset = 5
-	if note, err := open(t, m, o).Restore(file.Bytes()); err != nil || !strings.Contains(note, "thresholds are for scores") {
+	note, err := open(t, m, o).Restore(file.Bytes())
+	if err != nil || !strings.Contains(note, "thresholds are for scores") {
 		t.Errorf("note %q, %v, want that thresholds start again", note, err)
 	}
 	o.Reset = 0
 	other := open(t, toymodel.Fresh(t, func(c *model.Config) { c.VocabSize, c.Layers = 256, layersOf[1] }), o)
-	note, err := other.Restore(file.Bytes())
+	note, err = other.Restore(file.Bytes())
 	if err != nil || !strings.Contains(note, "of another model") || other.Threshold(other.Stream("a")) !=
 		w.Threshold(w.Stream("a")) || other.Stream("a").Lines != 200 {
 		t.Errorf("note %q, %v, threshold %g", note, err, other.Threshold(other.Stream("a")))

@@ -55,7 +55,7 @@ func newWatch() *cobra.Command {
 	opt := watchOptions{
 		Alarms: 1e6 * standard.Rate, HalfLife: standard.HalfLife, Score: standard.Score, Keep: standard.Keep,
 		MaxLine: 8192, Precision: "float32", SaveEvery: time.Minute, LearnSteps: standard.Learn.Steps,
-		LearnLR: standard.Learn.LR, Steps: 1000,
+		LearnLR: standard.Learn.LR, Steps: 1500,
 	}
 	cmd := &cobra.Command{
 		Use:   "watch MODEL [FILE...]",

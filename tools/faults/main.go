@@ -37,6 +37,7 @@ type settings struct {
 	kinds        string
 	steps, lines int
 	dev          bool
+	commit       string
 }
 
 func main() {
@@ -51,6 +52,13 @@ func main() {
 	lines := flag.Int("endless", 0, "measure the memory of reading so many lines, in place of all else")
 	fast := flag.Bool("speed", false, "measure how many lines a core reads, in place of all else")
 	flag.Parse()
+	o.commit = commit()
+	save := func(rows []map[string]any) error {
+		if *out == "" {
+			return nil
+		}
+		return write(*out, rows, o)
+	}
 	var rows []map[string]any
 	var err error
 	switch {
@@ -59,10 +67,10 @@ func main() {
 	case *fast:
 		rows, err = speed()
 	default:
-		rows, err = run(*seeds, o)
+		rows, err = run(*seeds, o, save)
 	}
-	if err == nil && *out != "" {
-		err = write(*out, rows, o)
+	if err == nil {
+		err = save(rows)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
@@ -85,7 +93,8 @@ type row struct {
 	Found map[string]float64
 }
 
-func run(seedList string, o settings) ([]map[string]any, error) {
+// run makes all trials, and saves the rows after each.
+func run(seedList string, o settings, save func([]map[string]any) error) (all []map[string]any, err error) {
 	var seeds []uint64
 	for _, s := range strings.Split(seedList, ",") {
 		seed, err := strconv.ParseUint(s, 10, 64)
@@ -106,8 +115,17 @@ func run(seedList string, o settings) ([]map[string]any, error) {
 					r.Method, r.Alarms, r.Precision, r.Recall, r.F1, kinds(r.Found))
 				rows = add(rows, r)
 			}
+			all = objects(rows)
+			if err := save(all); err != nil {
+				return nil, err
+			}
 		}
 	}
+	return all, nil
+}
+
+// objects are rows as they are written.
+func objects(rows []row) []map[string]any {
 	all := make([]map[string]any, len(rows))
 	for i, r := range rows {
 		all[i] = map[string]any{"log": r.Log, "method": r.Method, "seeds": strings.Trim(fmt.Sprint(r.Seeds), "[]"),
@@ -117,7 +135,7 @@ func run(seedList string, o settings) ([]map[string]any, error) {
 			all[i][f] = x
 		}
 	}
-	return all, nil
+	return all
 }
 
 // kinds is the recall of each kind of fault.
@@ -300,12 +318,17 @@ func textOf(lines []logs.Line) (text []byte) {
 	return text
 }
 
+// commit names the commit that is measured, "" if git does not know it.
+func commit() string {
+	name, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=40").Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(name))
+}
+
 // write writes the rows, and where they were measured.
 func write(path string, rows []map[string]any, o settings) error {
-	commit, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=40").Output()
-	if err != nil {
-		return fmt.Errorf("git: %w", err)
-	}
 	level, _ := hippo.CPULevel()
 	var out []byte
 	line := func(v any) {
@@ -315,7 +338,7 @@ func write(path string, rows []map[string]any, o settings) error {
 	for _, r := range rows {
 		line(r)
 	}
-	line(map[string]any{"bench": "origin", "commit": strings.TrimSpace(string(commit)),
+	line(map[string]any{"bench": "origin", "commit": o.commit,
 		"date":    time.Now().UTC().Format(time.RFC3339),
 		"machine": fmt.Sprintf("%s/%s, %s, %d cores", runtime.GOOS, runtime.GOARCH, level, runtime.NumCPU()),
 		"preset":  o.preset, "steps": o.steps, "lines": o.lines, "fault_rate": faultRate})
