@@ -242,9 +242,9 @@ func Train(ctx context.Context, cfg TrainConfig, ev TrainEvents) (TrainResult, e
 	return text.Run(ctx, cfg, ev)
 }
 
-// CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16, or a level between those, such as
-// avx2+vnni): the highest level that the machine has, or the one that the environment variable HIPPO_CPU names. If the
-// machine lacks that level, the level is generic and the error lists the available ones.
+// CPULevel names the processor features in use (generic, avx2, avx512, avx512bf16, avx512bf16+amx, or a level between
+// those, such as avx2+vnni): the highest level that the machine has, or the one that the environment variable HIPPO_CPU
+// names. If the machine lacks that level, the level is generic and the error lists the available ones.
 func CPULevel() (string, error) { return native.Level() }
 
 // CPUKernels says which code computes what with those features, a line for all work with the same code: "products

@@ -28,6 +28,10 @@ type Request struct {
 	// the final norm: d_model values. If Hidden is set and Next is nil, Session has no logits afterwards.
 	Hidden func(at int, hidden []float32)
 
+	// Silent says that nobody wants the logits after the last id read: Session has none afterwards, which saves the
+	// product with the embedding of every token. Next is nil then.
+	Silent bool
+
 	// Next, unless it is nil, is called with the logits after the last id read, and returns the id to read next. It
 	// returns more = false to end the request. It is called in the goroutine of Run, may take its time, and may inspect
 	// Session. A request without Segments starts with Next.
@@ -51,7 +55,9 @@ type Request struct {
 }
 
 // silent reports whether nothing needs the logits after the last of n ids, of which read have been read.
-func (r *Request) silent(read, n int) bool { return read < n || r.Hidden != nil && r.Next == nil }
+func (r *Request) silent(read, n int) bool {
+	return read < n || (r.Silent || r.Hidden != nil) && r.Next == nil
+}
 
 // guess returns a guess of up to most ids that follow the last one.
 func (r *Request) guess(ctx context.Context, most int) ([]int32, error) {

@@ -22,8 +22,12 @@ type integerWork struct {
 
 var integerPool = sync.Pool{New: func() any { return new(integerWork) }}
 
+// integerRows is about the most queries of a job, those of all its heads: scores of more find no place in the cache.
+const integerRows = 128
+
 // integerHeads is the number of heads of a job: of a single query as many as make the given number of multiply-adds, so
-// that pages are read in the order in which they lie in memory; else those that share keys, if a tile has few queries.
+// that pages are read in the order in which they lie in memory; else those that share keys, if a tile has few queries,
+// and if there is work for all cores.
 func (a *attention) integerHeads(row *attentionRow, share int) int {
 	group := a.opt.Heads / a.keyHeads
 	if a.opt.Blocks != nil { // heads see different keys
@@ -36,8 +40,9 @@ func (a *attention) integerHeads(row *attentionRow, share int) int {
 		}
 		return n
 	}
-	n := min(group, max(1, attentionRows/row.l))
-	for group%n > 0 {
+	rows := min(row.l, attentionRows)
+	n := min(group, max(1, integerRows/rows))
+	for group%n > 0 || n > 1 && n*rows*row.keys()*a.hd > share {
 		n--
 	}
 	return n
@@ -60,12 +65,13 @@ func (a *attention) integers(row *attentionRow, lo, hi, i int) {
 		a.integerBlock(y, row, lo, hi, &whole, u)
 		return
 	}
+	inPlace := whole.rows == 1 || hi-lo == 1 // results of all queries lie at equal distances, for sums of all at once
 	for b := range row.blocks() {
 		w := whole.block(part[:], row, b)
 		switch {
 		case w.columns <= 0:
 			return
-		case b == 0:
+		case b == 0 && inPlace:
 			a.integerBlock(y, row, lo, hi, &w, u)
 			continue
 		}
@@ -75,6 +81,11 @@ func (a *attention) integers(row *attentionRow, lo, hi, i int) {
 		for j := range m {
 			to, lse := y.at(j/w.rows, j%w.rows)
 			from, fromLSE := more.at(j/w.rows, j%w.rows)
+			if b == 0 {
+				copy(to[:hd], from)
+				*lse = *fromLSE
+				continue
+			}
 			*lse = joinSoftmax(to[:hd], *lse, from[:hd], *fromLSE)
 		}
 		putFloats(buf)
@@ -112,12 +123,15 @@ func (a *attention) integerBlock(y integerOutput, row *attentionRow, lo, hi int,
 	}
 	a.eachRun(&values, lo, hi, w, func(h, end, column int, run, next kernel.Run) {
 		u.tile.Values(run, next)
+		step, heads := y.row, 1
 		if w.rows == 1 {
-			u.tile.Sums(end-h, scores(h)[column:], n, y.y[(h-lo)*y.head:], y.head, column > 0)
-			return
+			step = y.head
 		}
-		for ; h < end; h++ {
-			u.tile.Sums(w.rows, scores(h)[column:], n, y.y[(h-lo)*y.head:], y.row, column > 0)
+		if y.head == w.rows*step {
+			heads = end - h
+		}
+		for ; h < end; h += heads {
+			u.tile.Sums(heads*w.rows, scores(h)[column:], n, y.y[(h-lo)*y.head:], step, column > 0)
 		}
 	})
 }

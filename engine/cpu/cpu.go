@@ -2,9 +2,9 @@ package cpu
 
 import "github.com/hippo-ssm/hippo/internal/kernel"
 
-// CPULevel names the processor features that the kernels use (generic, avx2, avx512, avx512bf16, or a level between
-// those, such as avx2+vnni): the highest the machine has, or what HIPPO_CPU asks for. If the machine lacks that,
-// kernels are generic and the error says what there is.
+// CPULevel names the processor features that the kernels use (generic, avx2, avx512, avx512bf16, avx512bf16+amx, or a
+// level between those, such as avx2+vnni): the highest the machine has, or what HIPPO_CPU asks for. If the machine
+// lacks that, kernels are generic and the error says what there is.
 func CPULevel() (string, error) { return kernel.CPULevel() }
 
 // Kernels says which code computes what at that level, a line for all work with the same code.

@@ -109,6 +109,8 @@ func cacheVariants() map[string]cacheVariant {
 		"alibi":  {32, o{Heads: 4, ALiBi: true}},
 		"window": {32, o{Heads: 4, Window: 20, Rotary: engine.Rotary{Dim: 8}}},
 		"blocks": {16, o{Heads: 4, Blocks: blocks}},
+		"group":  {64, o{Heads: 4, KVHeads: 2, Window: 40}},
+		"pairs":  {64, o{Heads: 4, KVHeads: 2}},
 		"latent": {40, o{Heads: 4, KVHeads: 1, KeysAsValues: true, Scale: 0.2}},
 	}
 }
@@ -198,16 +200,16 @@ func TestKeptCacheGoesOn(t *testing.T) {
 // query gets does not depend on the chunk that it comes in, to the last bit, in any precision of the keys.
 func TestBlocksOfKeysInAnyChunks(t *testing.T) {
 	const l, heads, hd = 2*keyBlock + 70, 2, 3
-	o := engine.AttentionOptions{Heads: heads}
+	o := engine.AttentionOptions{Heads: heads, KVHeads: 1}
 	for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8} {
-		whole := newSequence(p, 5, l, 3*heads*hd).chunks(o, l)
+		whole := newSequence(p, 5, l, o.Packed()*hd).chunks(o, l)
 		cuts := [][]int{{512}, {keyBlock - 20, 100, 777}}
 		if p == engine.Int8 { // and single queries
 			cuts = append(cuts, []int{keyBlock - 1, 1, 1, 30, 1, keyBlock - 70, 1})
 		}
 		for _, lens := range cuts {
 			t.Run(fmt.Sprint(p, lens), func(t *testing.T) {
-				if !slices.Equal(newSequence(p, 5, l, 3*heads*hd).chunks(o, lens...), whole) {
+				if !slices.Equal(newSequence(p, 5, l, o.Packed()*hd).chunks(o, lens...), whole) {
 					t.Error("it gives other bits than at once")
 				}
 			})

@@ -9,8 +9,9 @@ import (
 // Backend is the engine of a new model.
 var Backend engine.Backend = cpu.Backend{}
 
-// Level names the processor features in use (generic, avx2, avx512, avx512bf16): the highest that the machine has, or
-// what HIPPO_CPU asks for. If the machine lacks that, kernels are generic and the error says what there is.
+// Level names the processor features in use (generic, avx2, avx512, avx512bf16, avx512bf16+amx): the highest that the
+// machine has, or what HIPPO_CPU asks for. If the machine lacks that, kernels are generic and the error says what there
+// is.
 func Level() (string, error) { return cpu.CPULevel() }
 
 // Kernels says which code computes what at that level, a line for all work with the same code.

@@ -24,6 +24,7 @@ const (
 	avx512vnni                     // AVX-512 VNNI, with those: on vectors of 512 bits
 	avx512vnnivl                   // the same on vectors of 256 bits
 	avxvnni                        // AVX-VNNI: on vectors of 256 bits
+	amxint8                        // AMX-INT8, with AVX-512 VNNI: on tiles
 
 	generic level = 0 // portable Go
 )
@@ -51,6 +52,7 @@ var levels = []struct {
 	{"avx512+bf16", avx2 | avx512 | avx512bf16},
 	{"avx512+vnni", avx2 | avx512 | avx512vnni},
 	{"avx512bf16", avx2 | avx512 | avx512bf16 | avx512vnni},
+	{"avx512bf16+amx", avx2 | avx512 | avx512bf16 | avx512vnni | amxint8},
 	{"neon", neon},
 	{"neon+dotprod", neon | dotprod},
 	{"neon+i8mm+bf16", neon | dotprod | i8mm | armbf16},
@@ -155,6 +157,9 @@ func amd64Features() (has level) {
 	}
 	if f.HasAVX512VNNI {
 		has |= avx512vnni | avx512vnnivl
+		if f.HasAMXTile && f.HasAMXInt8 && tilesAllowed() {
+			has |= amxint8
+		}
 	}
 	return has
 }

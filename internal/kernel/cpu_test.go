@@ -42,7 +42,8 @@ func TestChoose(t *testing.T) {
 		{"", old, generic, ""},
 		{"", haswell, avx2, ""},
 		{"", cascade, avx2 | avx512 | avx512vnni, ""},
-		{"", all, avx2 | avx512 | avx512bf16 | avx512vnni, ""},
+		{"", all, avx2 | avx512 | avx512bf16 | avx512vnni | amxint8, ""},
+		{"avx512bf16", all, avx2 | avx512 | avx512bf16 | avx512vnni, ""},
 		{"generic", all, generic, ""},
 		{"avx2", all, avx2, ""},
 		{"avx2", old, generic, `HIPPO_CPU is "avx2", which this machine lacks: want one of those it has: generic`},
@@ -52,7 +53,7 @@ func TestChoose(t *testing.T) {
 		{"avx512bf16", cascade, generic,
 			"which this machine lacks: want one of those it has: generic, avx2, avx2+vnni, avx512, avx512+vnni"},
 		{"AVX2", all, generic, `HIPPO_CPU is "AVX2", which is none of generic, avx2, avx2+vnni, avx512, avx512+bf16, ` +
-			`avx512+vnni, avx512bf16, neon, neon+dotprod, neon+i8mm+bf16: ` +
+			`avx512+vnni, avx512bf16, avx512bf16+amx, neon, neon+dotprod, neon+i8mm+bf16: ` +
 			`want one of those it has: generic, avx2, avx2+vnni, avx512, `},
 		{"", arms[:2], neon, ""},
 		{"", arms, neon | dotprod | i8mm | armbf16, ""},

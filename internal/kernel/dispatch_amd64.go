@@ -29,6 +29,8 @@ const (
 	packedInt8Code         level = avx2
 	packedInt4Code         level = avx2
 	packedInt4MinCode      level = avx2
+	manyDotsCode           level = amxint8
+	manySumsCode           level = amxint8
 	tileDotsCode           level = avx2
 	tileSumsCode           level = avx2
 	tileKeysCode           level = avx2
@@ -178,6 +180,8 @@ var codes = map[string][]level{
 	"packedInt8":         {avx512vnni, avxvnni, avx512vnnivl, avx512, avx2},
 	"packedInt4":         {avx512vnni, avxvnni, avx512vnnivl, avx512, avx2},
 	"packedInt4Min":      {avx512vnni, avxvnni, avx512vnnivl, avx512, avx2},
+	"manyDots":           {amxint8},
+	"manySums":           {amxint8},
 	"tileDots":           {avx512vnni, avxvnni, avx512vnnivl, avx2},
 	"tileSums":           {avx512vnni, avxvnni, avx512vnnivl, avx2},
 	"tileKeys":           {avx512vnni, avx2},
@@ -497,6 +501,21 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 //
 //go:noescape
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+
+// vecManyDots is vecTileDots for any number of vectors of k terms, a multiple of 64. work is 2048 numbers to use.
+//
+// It needs amxint8.
+//
+//go:noescape
+func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32)
+
+// vecManySums is vecTileSums for 64 rows of k columns, a multiple of 64, and any number of rows of x. work is 4096
+// numbers to use.
+//
+// It needs amxint8.
+//
+//go:noescape
+func vecManySums(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32)
 
 // vecTileDots sets y[i·ldy + j] = (factor[i]·scale[j])·Σ_p x[i·ldx + p]·W[j,p] for i < m, at most 6 in vectors of 512
 // bits and 4 in those of 256, j < 64, and p < 4·steps. The inner sum is exact, and everything else rounded to float32.

@@ -205,6 +205,14 @@ avx512:
 avx2:
 	JMP   ·packedInt4MinAVX2(SB)
 
+// func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32)
+TEXT ·vecManyDots(SB), NOSPLIT, $0-88
+	JMP   ·manyDotsAMXINT8(SB)
+
+// func vecManySums(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32)
+TEXT ·vecManySums(SB), NOSPLIT, $0-72
+	JMP   ·manySumsAMXINT8(SB)
+
 // func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int)
 TEXT ·vecTileDots(SB), NOSPLIT, $0-80
 	TESTB $const_avx512vnni, ·cpu(SB)

@@ -30,6 +30,8 @@ const (
 	packedInt8Code         level = noCode
 	packedInt4Code         level = noCode
 	packedInt4MinCode      level = noCode
+	manyDotsCode           level = noCode
+	manySumsCode           level = noCode
 	tileDotsCode           level = noCode
 	tileSumsCode           level = noCode
 	tileKeysCode           level = noCode
@@ -213,6 +215,12 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 }
 
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
+}
+
+func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32) {
+}
+
+func vecManySums(m int, k int, x *uint8, w *uint8, factor *float32, y *float32, ldy int, add bool, work *int32) {
 }
 
 func vecTileDots(m int, steps int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int) {

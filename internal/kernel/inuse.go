@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// manyQueries is the work that only some levels do by code of its own.
+const manyQueries = "attention over int8, of 8 queries and more"
+
 // work is what some kernels do. One of them says by which code; those of products have shapes.
 type work struct {
 	name, kernel string
@@ -17,6 +20,7 @@ var works = []work{
 	{"products int8", "packedInt8", level.groupShape},
 	{"products int4", "packedInt4", level.groupShape},
 	{"attention over int8", "tileDots", nil},
+	{manyQueries, "manyDots", nil},
 	{"attention", "rowDots", nil},
 	{"long convolution", "middle", nil},
 	{"selective scan", "scan", nil},
@@ -36,6 +40,7 @@ var instructions = map[level]string{
 	avx512vnni:   "VPDPBUSD of AVX-512 VNNI, 512 bits",
 	avx512vnnivl: "VPDPBUSD of AVX-512 VNNI, 256 bits",
 	avxvnni:      "VPDPBUSD of AVX-VNNI, 256 bits",
+	amxint8:      "TDPBSUD and TDPBUSD of AMX-INT8",
 	neon:         "NEON",
 	dotprod:      "SDOT of FEAT_DotProd",
 	i8mm:         "USDOT of FEAT_I8MM",
@@ -65,6 +70,8 @@ func (l level) inUse() (lines []string) {
 		feature := l.code(w.kernel)
 		code := instructions[feature]
 		switch {
+		case feature == generic && w.name == manyQueries:
+			continue
 		case l != generic && feature == generic && w.kernel == "gemmPairs": // GemmBF16, without VDPBF16PS
 			code = "rounded, then as float32"
 		case feature != generic && w.shape != nil:

@@ -38,6 +38,8 @@ func TestInUse(t *testing.T) {
 		avx2 | avx512 | avx512bf16:              wide + pairs + plainWide + others + "AVX-512",
 		avx2 | avx512 | avx512vnni:              wide + rounded + vnni + others + "AVX-512",
 		avx2 | avx512 | avx512bf16 | avx512vnni: wide + pairs + vnni + others + "AVX-512",
+		avx2 | avx512 | avx512bf16 | avx512vnni | amxint8: wide + pairs + vnni +
+			"attention over int8, of 8 queries and more: TDPBSUD and TDPBUSD of AMX-INT8; " + others + "AVX-512",
 	}
 	for _, l := range levels {
 		if l.has(neon) {
@@ -55,9 +57,9 @@ func TestCodesAreThoseOfTheJumps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	word := regexp.MustCompile(`TESTB \$const_(\w+)|JEQ +(\w+)|JMP +·\w+?(AVX\w+)\(SB\)|(\w+):`)
+	word := regexp.MustCompile(`TESTB \$const_(\w+)|JEQ +(\w+)|JMP +·\w+?(AVX\w+|AMX\w+)\(SB\)|(\w+):`)
 	features := map[string]level{"avx2": avx2, "avx512": avx512, "avx512bf16": avx512bf16, "avx512vnni": avx512vnni,
-		"avx512vnnivl": avx512vnnivl, "avxvnni": avxvnni}
+		"avx512vnnivl": avx512vnnivl, "avxvnni": avxvnni, "amxint8": amxint8}
 	functions := strings.Split(string(text), "\nTEXT ·vec")[1:]
 	if len(functions) != len(codes) {
 		t.Errorf("%d functions, want %d", len(codes), len(functions))
@@ -95,7 +97,7 @@ func TestCodesAreThoseOfTheJumps(t *testing.T) {
 func TestWorksCoverFeatures(t *testing.T) {
 	for name, features := range codes {
 		special := slices.ContainsFunc(features, func(f level) bool { return f != avx2 && f != avx512 })
-		listed := slices.ContainsFunc(works[:5], func(w work) bool {
+		listed := slices.ContainsFunc(works[:6], func(w work) bool {
 			return !slices.ContainsFunc(features, func(f level) bool { return !slices.Contains(codes[w.kernel], f) })
 		})
 		if special && !listed {

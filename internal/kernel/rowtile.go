@@ -22,8 +22,26 @@ type RowTile struct {
 	factor  []float32
 	scores  []float32 // of products whose place has no room for 64 columns, or the same of sums
 
+	work []int32 // of products of many vectors
+
 	floats, x []float32 // of portable products: the rows, and vectors or digits
 	exact     []int32
+}
+
+// fewestTiles is the least number of vectors from which products by tiles of 16 of them are faster, and tileWork what
+// they need to work with.
+const (
+	fewestTiles = 8
+	tileWork    = 4 * 16 * TileRows
+)
+
+// inTiles reports whether m vectors are multiplied by code that takes 64 columns or terms at a time.
+func (t *RowTile) inTiles(m int, code level) bool {
+	if m < fewestTiles || t.k%TileRows != 0 || !cpu.has(code) {
+		return false
+	}
+	t.work = grown(t.work, tileWork)
+	return true
 }
 
 // How weights are rounded.
@@ -116,11 +134,16 @@ func (t *RowTile) Dots(q *RoundedVectors, first, m int, y []float32, ldy int) {
 
 // dots is Dots for 64 columns.
 func (t *RowTile) dots(q *RoundedVectors, first, m int, y []float32, ldy int) {
+	_ = y[(m-1)*ldy+TileRows-1]
+	if t.inTiles(m, manyDotsCode) {
+		vecManyDots(m, t.k, &q.q[first*t.k], t.k, &t.at[0], &q.start[first], &q.factor[first], &t.scale[0], &y[0], ldy,
+			&t.work[0])
+		return
+	}
 	rows := 4
 	if cpu.wide() {
 		rows = 6
 	}
-	_ = y[(m-1)*ldy+TileRows-1]
 	for i := 0; i < m; i += rows {
 		j := first + i
 		vecTileDots(min(rows, m-i), t.k/4, &q.q[j*t.k], t.k, &t.at[0], &q.start[j], &q.factor[j], &t.scale[0],
@@ -207,11 +230,15 @@ func (t *RowTile) Sums(m int, p []float32, ldp int, y []float32, ldy int, add bo
 
 // sums is Sums with the rounded weights for a multiple of 16 columns.
 func (t *RowTile) sums(m int, y []float32, ldy int, add bool) {
+	_ = y[(m-1)*ldy+t.k-1]
+	if t.inTiles(m, manySumsCode) {
+		vecManySums(m, t.k, &t.weights[0], &t.at[0], &t.factor[0], &y[0], ldy, add, &t.work[0])
+		return
+	}
 	rows := 2
 	if cpu.wide() {
 		rows = 6
 	}
-	_ = y[(m-1)*ldy+t.k-1]
 	for i := 0; i < m; i += rows {
 		vecTileSums(min(rows, m-i), ceil(t.n, 4), t.k, &t.weights[i*2*TileRows], &t.at[0], &t.factor[i], &y[i*ldy], ldy,
 			add)

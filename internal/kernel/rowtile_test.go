@@ -11,7 +11,7 @@ import (
 func tileSizes(rng *rand.Rand, visit func(n, k, m int, rows *RoundedRows, vectors, weights []float32)) {
 	for _, k := range []int{1, 5, 16, 32, 40, 48, 64, 80, 96, 112, 128, 144, 576, 1100} {
 		for _, n := range []int{1, 3, 4, 5, 15, 16, 17, 31, 48, 61, 63, 64} {
-			m := 1 + rng.IntN(15)
+			m := 1 + rng.IntN(40)
 			x, weights := normals(rng, (n+2)*k), make([]float32, m*n)
 			for i := range weights {
 				weights[i] = float32(math.Exp(4 * rng.NormFloat64()))

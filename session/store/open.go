@@ -76,6 +76,7 @@ type turn struct {
 	from    int       // the first id whose log-probability is wanted, or the length of the text
 	known   int       // the first of them that is not cached
 	stops   []int     // where to stop and leave marks
+	bare    []int     // those of them whose marks need no logits
 	claims  []claim
 
 	released int // the store's when the turn looked
@@ -127,16 +128,24 @@ func (t *turn) look(ctx context.Context) {
 			t.find(ctx, t.known-1)
 		}
 	}
-	t.stops = nil
+	t.stops, t.bare = nil, nil
 	if t.scores() && t.known >= t.r.len() {
 		return
 	}
 	// Stop where this text diverges from others, before the first wanted log-probability, on the ladder, before the
-	// last segment, and at the end.
+	// last segment unless that is near, and at the end.
 	n := t.r.len()
-	stops := append(ladder(n, t.store.o.Identity.Chunk), n-len(t.Plan[len(t.Plan)-1].IDs), t.found.Shared, n)
+	stops := []int{t.found.Shared, n}
+	if last := n - len(t.Plan[len(t.Plan)-1].IDs); last >= t.found.Cached+fewest {
+		stops = append(stops, last)
+	}
 	if t.known < n {
 		stops = append(stops, t.r.lastCut(t.known))
+	}
+	for _, at := range ladder(n, t.store.o.Identity.Chunk) {
+		if !slices.Contains(stops, at) {
+			stops, t.bare = append(stops, at), append(t.bare, at)
+		}
 	}
 	slices.Sort(stops)
 	t.stops = slices.DeleteFunc(slices.Compact(stops), func(at int) bool { return at <= t.found.Cached })
@@ -185,6 +194,7 @@ func (t *turn) readTo(ctx context.Context, to int, score bool) error {
 	from := t.session.Position()
 	q := &session.Request{
 		Session: t.session, Segments: part(t.Plan, from, to), Client: t.Client, Priority: t.Priority,
+		Silent: slices.Contains(t.bare, to) && !score,
 	}
 	if t.Progress != nil {
 		total, before := t.r.len()-t.found.Cached, from-t.found.Cached

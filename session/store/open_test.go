@@ -176,3 +176,38 @@ func TestMissesAreExplained(t *testing.T) {
 		t.Errorf("%d explanations of %d reasons", len(seen), Between+1)
 	}
 }
+
+// stopping is a Runner that notes where requests end, and whether they have logits there.
+type stopping struct{ ends, silent []int }
+
+func (r *stopping) Run(ctx context.Context, q *session.Request) error {
+	err := session.Direct{}.Run(ctx, q)
+	if at := q.Session.Position(); q.Session.Logits(0) == nil {
+		r.silent = append(r.silent, at)
+	} else {
+		r.ends = append(r.ends, at)
+	}
+	return err
+}
+
+// TestTurnHasLogitsOnce: what follows a stored reply, of which the last id is still to be read, is read with logits at
+// its end alone. Marks at multiples of the chunk have none, so a text that ends there is read from the mark before.
+func TestTurnHasLogitsOnce(t *testing.T) {
+	m, r := language(t, hybrid), &stopping{}
+	s := open(t, m, Options{Memory: room})
+	a, b := text(1, 90), text(2, 50)
+	want(t, s, m, r, whole(a))
+	*r = stopping{}
+	turn := []session.Segment{{IDs: a}, {IDs: b[:1], Drawn: true}, {IDs: b[1:]}}
+	want(t, s, m, r, turn)
+	if want := []int{96, 128}; !slices.Equal(r.silent, want) || !slices.Equal(r.ends, []int{140}) {
+		t.Errorf("stopped with logits at %v and without at %v, want [140] and %v", r.ends, r.silent, want)
+	}
+	turn[2].IDs = b[1 : 128-90]
+	if found := want(t, s, m, r, turn); found.Cached != 96 {
+		t.Errorf("cached %d of a text that ends at a mark without logits, want 96", found.Cached)
+	}
+	if found := want(t, s, m, r, turn); found.Cached != 128 {
+		t.Errorf("cached %d of the same text again, want 128", found.Cached)
+	}
+}

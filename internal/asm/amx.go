@@ -1,0 +1,284 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// AMX multiplies tiles: registers of 16 rows of 64 bytes, of which there are 8. One instruction adds to 16 rows of 16
+// integers of 32 bits the products of 16 rows of 64 bytes by 64 rows of 16, which lie as words of 4 rows. Neither avo
+// nor Go's assembler has these instructions, so they are written byte by byte, and where they take registers these are
+// chosen by hand.
+
+// amxInt8 adds them to AVX-512 VNNI.
+var amxInt8 = isa{name: "AMXINT8", lanes: 16, rows: 8, vecs: 3, vnni: true}
+
+const (
+	amxTiles = 8
+	amxRows  = 16 // of a tile
+	amxLine  = 64 // bytes of a row
+	amxTile  = amxRows * amxLine
+)
+
+// amx generates products of integers by tiles.
+func amx(ctx *build.Context) {
+	c := asm{ctx, amxInt8}
+	c.manyDots()
+	c.manySums()
+	c.tileShapes()
+}
+
+// loads loads arguments.
+func (c asm) loads(names string, to ...reg.Register) {
+	for i, name := range strings.Fields(names) {
+		c.Load(c.Param(name), to[i])
+	}
+}
+
+// Prefixes of instructions.
+const (
+	noPrefix = iota
+	prefix66
+	prefixF3
+	prefixF2
+)
+
+// amxBytes writes an instruction of map 0F38: b is the register of vvvv, and base and index are those of memory.
+func (c asm) amxBytes(prefix, opcode, b, base, index uint8, rest ...uint8) {
+	head := []uint8{
+		0xc4,
+		1<<7 | (^index>>3&1)<<6 | (^base>>3&1)<<5 | 2, // R X B
+		(^b&15)<<3 | prefix,                           // W = 0, vvvv, 128 bits
+		opcode,
+	}
+	for _, v := range append(head, rest...) {
+		c.Instruction(&ir.Instruction{Opcode: "BYTE", Operands: []Op{U8(v)}})
+	}
+}
+
+// amxMemory writes an instruction of a tile and its rows in memory, which lie step bytes apart.
+func (c asm) amxMemory(prefix uint8, tile int, at Mem, step reg.Register) {
+	base, index := number(at.Base), number(step)
+	c.amxBytes(prefix, 0x4b, 0, base, index, 2<<6|uint8(tile)<<3|4, index&7<<3|base&7,
+		uint8(at.Disp), uint8(at.Disp>>8), uint8(at.Disp>>16), uint8(at.Disp>>24))
+}
+
+// number is the number of a register.
+func number(r reg.Register) uint8 { return uint8(r.(reg.Physical).PhysicalIndex()) }
+
+func (c asm) loadTile(at Mem, step reg.Register, tile int)  { c.amxMemory(prefixF2, tile, at, step) }
+func (c asm) storeTile(tile int, at Mem, step reg.Register) { c.amxMemory(prefixF3, tile, at, step) }
+func (c asm) zeroTile(tile int)                             { c.amxBytes(prefixF2, 0x49, 0, 0, 0, 3<<6|uint8(tile)<<3) }
+
+// releaseTiles ends the use of tiles: what the system saves of a thread becomes small again.
+func (c asm) releaseTiles() { c.amxBytes(noPrefix, 0x49, 0, 0, 0, 3<<6) }
+
+// multiplyTiles adds the products of a by b to tile sum. The prefix says which is signed: with F3 a, with 66 b.
+func (c asm) multiplyTiles(prefix uint8, a, b, sum int) {
+	c.amxBytes(prefix, 0x5e, uint8(b), 0, 0, 3<<6|uint8(sum)<<3|uint8(a))
+}
+
+// Tiles of x begin with firstX, and those of what it is multiplied by with firstW, which have 16 rows. The others are
+// for sums, with as many rows as those of x.
+const (
+	firstX = 4
+	firstW = 6
+)
+
+// tileShapes writes the shapes for 1 to 16 rows of x: for each the palette, the lengths of the rows of tiles, in bytes,
+// and from word 6 on numbers of rows.
+func (c asm) tileShapes() {
+	c.data("tileShapes")
+	for rows := 1; rows <= amxRows; rows++ {
+		words := [8]uint64{0: 1}
+		for tile := range amxTiles {
+			n := rows
+			if tile >= firstW {
+				n = amxRows
+			}
+			words[2+tile/4] |= uint64(amxLine) << (16 * (tile % 4))
+			words[6] |= uint64(n) << (8 * tile)
+		}
+		for i, w := range words {
+			c.AddDatum((rows-1)*amxLine+8*i, U64(w))
+		}
+	}
+}
+
+// shapeTiles sets rows to the number of rows of the next tile, of those left, and shapes tiles for them. It changes AX
+// and DX.
+func (c asm) shapeTiles(left, rows reg.Register) {
+	c.MOVQ(U32(amxRows), rows)
+	c.CMPQ(left, rows)
+	c.CMOVQLT(left, rows)
+	c.LEAQ(NewDataAddr(NewStaticSymbol("tileShapes"), 0), reg.RAX)
+	c.MOVQ(rows, reg.RDX)
+	c.SHLQ(U8(6), reg.RDX)
+	c.LEAQ(Mem{Base: reg.RAX, Index: reg.RDX, Scale: 1, Disp: -amxLine}, reg.RAX)
+	c.amxBytes(noPrefix, 0x49, 0, 0, 0, number(reg.RAX))
+}
+
+// manyDots takes the products of any number of vectors and 64 rows. Those of 16 vectors are on their way to memory
+// while those of the ones before become floats.
+func (c asm) manyDots() {
+	c.function("manyDots", "func(m, k int, x *int8, ldx int, w *uint8, start *int32, factor, scale, y *float32, ldy int, "+
+		"work *int32)",
+		"is vecTileDots for any number of vectors of k terms, a multiple of 64. work is 2048 numbers to use.")
+	m, x, ldx, w, step, next, before := reg.R8, reg.RBX, reg.RCX, reg.RSI, reg.RDX, reg.R14, reg.R15
+	y, ldy, start, factor, rows, work, left := reg.RDI, reg.R9, reg.R10, reg.R11, reg.R12, reg.R13, reg.RAX
+	c.Load(c.Param("scale"), left)
+	for v := range 4 {
+		c.VMOVUPS(Mem{Base: left, Disp: amxLine * v}, c.vec(16+v))
+	}
+	c.loads("m x ldx y ldy start factor", m, x, ldx, y, ldy, start, factor)
+	c.SHLQ(U8(2), ldy)
+	c.Load(c.Param("work"), work)
+	c.LEAQ(Mem{Base: work, Disp: 4 * amxTile}, next)
+	c.XORQ(before, before)
+	add := func(label string) {
+		c.ifZero(before, label+"none")
+		c.MOVQ(work, left)
+		c.Label(label)
+		c.VPBROADCASTD(Mem{Base: start}, c.vec(20))
+		c.VBROADCASTSS(Mem{Base: factor}, c.vec(21))
+		for v := range 4 {
+			sum, scale := c.vec(v), c.vec(4+v)
+			c.VPADDD(Mem{Base: left, Disp: amxTile * v}, c.vec(20), sum)
+			c.VCVTDQ2PS(sum, sum)
+			c.VMULPS(c.vec(16+v), c.vec(21), scale)
+			c.VMULPS(scale, sum, sum)
+			c.VMOVUPS(sum, Mem{Base: y, Disp: amxLine * v})
+		}
+		c.ADDQ(U8(4), start)
+		c.ADDQ(U8(4), factor)
+		c.ADDQ(U8(amxLine), left)
+		c.ADDQ(ldy, y)
+		c.countDown(before, label)
+		c.Label(label + "none")
+	}
+	c.Label("tile")
+	c.shapeTiles(m, rows)
+	for v := range 4 {
+		c.zeroTile(v)
+	}
+	c.Load(c.Param("w"), w)
+	c.Load(c.Param("k"), left)
+	c.MOVQ(U32(tileStep), step)
+	c.Label("terms")
+	c.loadTile(Mem{Base: x}, ldx, firstX)
+	for v := range 4 {
+		b := firstW + v%2
+		c.loadTile(Mem{Base: w, Disp: amxLine * v}, step, b)
+		c.multiplyTiles(prefixF3, firstX, b, v)
+	}
+	c.ADDQ(U8(amxLine), x)
+	c.ADDQ(U32(tileStep*amxLine/4), w)
+	c.subtract(left, U8(amxLine), c.JNZ, "terms")
+	c.Load(c.Param("k"), left)
+	c.SUBQ(left, x)
+	c.MOVQ(ldx, left)
+	c.SHLQ(U8(4), left)
+	c.ADDQ(left, x)
+	c.MOVQ(U32(amxLine), step)
+	for v := range 4 {
+		c.storeTile(v, Mem{Base: next, Disp: amxTile * v}, step)
+	}
+	add("row")
+	c.MOVQ(rows, before)
+	c.XCHGQ(work, next)
+	c.subtract(m, U8(amxRows), c.JG, "tile")
+	c.releaseTiles()
+	add("last")
+	c.end()
+}
+
+// manySums takes sums of 64 columns of a tile at a time, weighted by any number of rows of x. The sums of 64 columns
+// are on their way to memory while those of the ones before are added.
+func (c asm) manySums() {
+	c.function("manySums", "func(m, k int, x, w *uint8, factor, y *float32, ldy int, add bool, work *int32)",
+		"is vecTileSums for 64 rows of k columns, a multiple of 64, and any number of rows of x. work is 4096 numbers to "+
+			"use.")
+	m, x, step, w, y, ldy := reg.R8, reg.RBX, reg.RDX, reg.RSI, reg.RDI, reg.R9
+	factor, at, rows, work, left, to := reg.R10, reg.R11, reg.R12, reg.R13, reg.RAX, reg.RCX
+	next, from := reg.R14, reg.R15
+	p := tileCode{packedCode{asm: c, rows: 1}, 4, false}
+	shift := c.vec(16)
+	c.MOVL(U32(0x43000000), left.As32()) // 128 as float32
+	c.VPBROADCASTD(left.As32(), shift)
+	c.MOVBLZX(c.param("add"), left.As32())
+	c.NEGL(left.As32())
+	c.KMOVW(left.As32(), reg.K1)
+	c.loads("m x y ldy factor", m, x, y, ldy, factor)
+	c.SHLQ(U8(2), ldy)
+	c.Load(c.Param("work"), work)
+	c.LEAQ(Mem{Base: work, Disp: 8 * amxTile}, next)
+	c.Label("tile")
+	c.shapeTiles(m, rows)
+	c.MOVQ(U32(tileWeight), step)
+	c.loadTile(Mem{Base: x}, step, firstX)
+	c.loadTile(Mem{Base: x, Disp: tileKeys}, step, firstX+1)
+	c.Load(c.Param("w"), w)
+	c.Load(c.Param("k"), left)
+	c.MOVQ(y, at)
+	multiply := func(work reg.Register) {
+		for v := 0; v < 4; v += 2 {
+			c.MOVQ(U32(16*c.lanes), step)
+			for i := range 2 {
+				c.zeroTile(2 * i)
+				c.zeroTile(2*i + 1)
+				c.loadTile(Mem{Base: w, Disp: amxLine * (v + i)}, step, firstW+i)
+				c.multiplyTiles(prefix66, firstX, firstW+i, 2*i)
+				c.multiplyTiles(prefix66, firstX+1, firstW+i, 2*i+1)
+			}
+			c.MOVQ(U32(amxLine), step)
+			for i := range 4 {
+				c.storeTile(i, Mem{Base: work, Disp: amxTile * (2*v + i)}, step)
+			}
+		}
+	}
+	add := func(label string) {
+		c.XORQ(step, step)
+		c.MOVQ(at, to)
+		c.MOVQ(work, from)
+		c.Label(label)
+		for v := range 4 {
+			c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * 2 * v}, c.vec(4+v))
+			c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * (2*v + 1)}, p.sum(0, v))
+			c.VFMADD231PS(shift, c.vec(4+v), p.sum(0, v)) // exact before it is rounded, as the sum of integers is
+		}
+		p.inOrder(0)
+		c.VBROADCASTSS(Mem{Base: factor, Index: step, Scale: 4}, c.vec(8))
+		for v := range 4 {
+			sum, y := p.sum(0, v), Mem{Base: to, Disp: amxLine * v}
+			c.VMULPS(c.vec(8), sum, sum)
+			c.VADDPS(y, sum, reg.K1, sum)
+			c.VMOVUPS(sum, y)
+		}
+		c.ADDQ(U8(amxLine), from)
+		c.ADDQ(ldy, to)
+		c.countUp(step, U8(1), rows, label)
+		c.ADDQ(U32(4*tileKeys), at)
+	}
+	multiply(work)
+	c.subtract(left, U8(tileKeys), c.JZ, "last")
+	c.Label("columns")
+	c.ADDQ(U32(tileSteps*16*c.lanes), w)
+	multiply(next)
+	add("row")
+	c.XCHGQ(work, next)
+	c.subtract(left, U8(tileKeys), c.JNZ, "columns")
+	c.Label("last")
+	add("lastRow")
+	c.LEAQ(Mem{Base: factor, Index: rows, Scale: 4}, factor)
+	c.MOVQ(ldy, left)
+	c.SHLQ(U8(4), left)
+	c.ADDQ(left, y)
+	c.ADDQ(U32(amxRows*tileWeight), x)
+	c.subtract(m, U8(amxRows), c.JG, "tile")
+	c.releaseTiles()
+	c.end()
+}
