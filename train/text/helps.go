@@ -45,12 +45,17 @@ func (t *Loop) countSteps(tokens int) {
 // as many sequences as before: what is learnt is the same up to rounding. vocab is the size of the tokenizer's
 // vocabulary. It returns what it did, as a sentence for the user.
 func (c *Config) FitBatch(vocab int) (string, error) {
-	all := c.Train.sequences()
-	c.Train.BatchSize, c.Train.Shards = all, 1
 	free, known := status.FreeMemory()
 	if !known {
 		return "", fmt.Errorf("batch: found auto on a machine that does not say how much memory it has; want a number")
 	}
+	return c.fitBatch(free, vocab)
+}
+
+// fitBatch is FitBatch where so much is free.
+func (c *Config) fitBatch(free status.Memory, vocab int) (string, error) {
+	all := c.Train.sequences()
+	c.Train.BatchSize, c.Train.Shards = all, 1
 	shape := c.shape(vocab)
 	params, err := c.countParams(shape)
 	if err != nil {

@@ -24,6 +24,11 @@ func (c *Config) checkMemory(vocab int) error {
 	if !known || c.Memory == train.MemoryIgnore {
 		return nil
 	}
+	return c.checkRoom(free, vocab)
+}
+
+// checkRoom is checkMemory where so much is free.
+func (c *Config) checkRoom(free status.Memory, vocab int) error {
 	shape := c.shape(vocab)
 	params, err := c.countParams(shape)
 	if err != nil {

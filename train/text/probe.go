@@ -28,6 +28,8 @@ type probes struct {
 	ranks  map[string]model.ChangeShape // of the matrices that an adapter changes
 	// frozenHead says that the weights of the head are frozen.
 	frozenHead bool
+	// measure is probe, but for tests.
+	measure func(shape model.Config, layers []layer, batch, l int) (probed, error)
 }
 
 // layer is one of the run's model.
@@ -58,6 +60,7 @@ func (c *Config) probes(shape model.Config) (*probes, error) {
 		short.Train.SeqLen, c = held, &short
 	}
 	run := &probes{Config: c, shape: shape, frozen: map[string]bool{}, ranks: map[string]model.ChangeShape{}}
+	run.measure = run.probe
 	first := m.FirstTrained()
 	run.frozenHead = !m.Unembedding().NeedsGrad()
 	for i, entry := range plan {
@@ -251,7 +254,7 @@ func (run *probes) extrapolate() (probed, error) {
 	l := min(small.length(timedTokens), run.Train.SeqLen)
 	scratch := 0
 	timed := func(shape model.Config, layers []layer) (float64, error) {
-		p, err := run.probe(shape, layers, 1, l)
+		p, err := run.measure(shape, layers, 1, l)
 		scratch = max(scratch, p.scratch)
 		return p.seconds, err
 	}
@@ -316,7 +319,7 @@ func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 	total, err := run.addLayers(func(layers []layer) (float64, error) {
 		var at [3]float64
 		for i, size := range [3]struct{ b, l int }{{1, l}, {1, l + more}, {2, l}} {
-			p, err := run.probe(small.Config, layers, size.b, size.l)
+			p, err := run.measure(small.Config, layers, size.b, size.l)
 			if err != nil {
 				return 0, err
 			}

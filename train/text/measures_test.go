@@ -1,0 +1,440 @@
+package text
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/quantize"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// TestHowMeasuringGoes: windows and streams, what is told of the way, and what cannot be measured.
+func TestHowMeasuringGoes(t *testing.T) {
+	m := toymodel.New(t, "h3,attention", 23)
+	ids := toymodel.Text(1, 40, 23)
+	tokens, err := data.FromIDs(ids, 23)
+	if err != nil {
+		t.Fatal(err)
+	}
+	each := toymodel.LogProbs(m, ids)
+	mean := func(logs []float64) (loss float64) {
+		for _, v := range logs {
+			loss -= v / float64(len(logs))
+		}
+		return loss
+	}
+	for _, k := range []struct {
+		o    EvalOptions
+		told string
+		want float64 // 0: another loss than that of all at once
+	}{
+		{EvalOptions{SeqLen: 39, BatchSize: 1}, "39/39 ", mean(each)},
+		{EvalOptions{SeqLen: 13, BatchSize: 2}, "26/39 39/39 ", 0},
+		{EvalOptions{SeqLen: 13, BatchSize: 2, Stream: true}, "13/39 26/39 39/39 ", mean(each)},
+		{EvalOptions{SeqLen: 13, BatchSize: 2, Stream: true, Keep: 1 << 20}, "13/39 26/39 39/39 ", mean(each)},
+		{EvalOptions{SeqLen: 13, BatchSize: 2, Stream: true, Keep: 1}, "13/39 26/39 39/39 ", 0},
+		{EvalOptions{SeqLen: 39, BatchSize: 1, Chunk: 10}, "39/39 ", mean(each)},
+		{EvalOptions{SeqLen: 39, BatchSize: 1, Chunk: 39}, "39/39 ", mean(each)},
+		{EvalOptions{SeqLen: 25, BatchSize: 1}, "25/39 39/39 ", 0},
+	} {
+		told := ""
+		k.o.Progress = func(done, total int) { told += fmt.Sprintf("%d/%d ", done, total) }
+		r, err := Evaluate(t.Context(), m, tokens, k.o)
+		if same := math.Abs(r.Loss-mean(each)) < 1e-5*r.Loss; err != nil || same != (k.want > 0) || told != k.told ||
+			r.Tokens != 39 || r.Bytes != 39 || r.Seconds <= 0 || r.Seconds > 100 {
+			t.Errorf("%+v: %+v, %v, %s; of all at once %v", k.o, r, err, told, mean(each))
+		}
+		if math.Abs(r.Perplexity/math.Exp(r.Loss)-1) > 1e-12 || math.Abs(r.BitsByte*math.Ln2/r.Loss-1) > 1e-12 ||
+			math.Abs(r.PerWord(13)/math.Exp(3*r.Loss)-1) > 1e-9 || r.PerWord(0) != math.Exp(39*r.Loss) {
+			t.Errorf("%+v, %v for each of 13 words", r, r.PerWord(13))
+		}
+	}
+	if _, err := Evaluate(t.Context(), m, tokens, EvalOptions{BatchSize: 1}); err == nil {
+		t.Error("windows of no length")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Evaluate(ctx, m, tokens, EvalOptions{SeqLen: 5, BatchSize: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+	given, corpus, _, err := Tokenize(t.Context(), tokenizer.Bytes(), []string{jsonl(t, map[string]string{"prompt": "q",
+		"completion": "a"})}, ReadOptions{Cache: data.CacheNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer corpus.Close()
+	m = toymodel.New(t, "h3", 256)
+	r, err := Evaluate(t.Context(), m, given, EvalOptions{SeqLen: 5, BatchSize: 1})
+	if err != nil || r.Tokens != 1 || r.Bytes != 1 {
+		t.Errorf("one byte of two counts: %+v, %v", r, err)
+	}
+	one := toymodel.Fresh(t, func(c *model.Config) { c.VocabSize, c.Layers, c.MaxPositions = 23, "h3", 10 })
+	for _, k := range []struct {
+		l      int
+		stream bool
+		want   string
+	}{
+		{10, false, ""}, {11, false, "sequence length: found 11, but the model takes at most 10 tokens"},
+		{3, true, "sequence length: the text has no end, but the model takes at most 10 tokens"},
+	} {
+		_, err := Evaluate(t.Context(), one, tokens, EvalOptions{SeqLen: k.l, BatchSize: 1, Stream: k.stream})
+		if k.want == "" && err != nil || k.want != "" && (err == nil || err.Error() != k.want) {
+			t.Errorf("%+v: %v", k, err)
+		}
+	}
+}
+
+// toys are models of folders without a run, and of one with.
+func toys(t *testing.T, o ModelEvalOptions, models map[string]*LoadedModel) (e *ModelEval, notes *[]string) {
+	e, notes = measured(o)
+	e.Load = func(dir string) (*LoadedModel, error) {
+		if m := models[filepath.Base(dir)]; m != nil {
+			return m, nil
+		}
+		return nil, errors.New("no model")
+	}
+	return e, notes
+}
+
+// TestTextsOfModels: the text that models are measured on, by options and by the run that a model is of.
+func TestTextsOfModels(t *testing.T) {
+	chars, err := tokenizer.Characters(strings.NewReader("some text\nother much"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("some text\nother ", 8)
+	dir := folderOf(t, map[string]string{
+		"long.txt": long, "short.txt": "text or so much more text", "lines.jsonl": `{"text": "some"}` + "\n" +
+			`{"text": "more"}` + "\n",
+	})
+	path := func(name string) string { return filepath.Join(dir, name) }
+	const settings = "cache: none\ntrain: {seq_len: 20}\nvalid_fraction: 0.25\ndata: [%q]\nvalid: [%s]\n"
+	root := t.TempDir()
+	folders := map[string]string{}
+	for name, text := range map[string]string{
+		"run": fmt.Sprintf(settings, path("long.txt"), ""), "valid": fmt.Sprintf(settings, path("long.txt"),
+			path("short.txt")), "other": fmt.Sprintf(settings, path("short.txt"), ""),
+		"stdin": fmt.Sprintf(settings, "-", ""), "half": strings.Replace(fmt.Sprintf(settings, path("long.txt"), ""),
+			"0.25", "0.5", 1), "plain": "", "wide": "", "lost": "",
+	} {
+		if text == "" {
+			folders[name] = filepath.Join(root, name)
+			continue
+		}
+		folders[name] = filepath.Join(folderOf(t, map[string]string{name + "/config.yaml": text}), name)
+	}
+	bytesTok := tokenizer.Bytes()
+	models := map[string]*LoadedModel{"wide": {"wide", toymodel.New(t, "h3", 256), chars},
+		"ruined": {"ruined", toymodel.New(t, "h3,h3", 256), bytesTok}}
+	for i, name := range []string{"run", "valid", "other", "stdin", "half", "plain"} {
+		net := toymodel.New(t, "h3", 256)
+		net.Init(uint64(i))
+		models[name] = &LoadedModel{name, net, bytesTok}
+	}
+	n := len(long)
+	mine := ModelEvalOptions{Data: []string{path("short.txt")}}
+	for _, k := range []struct {
+		name, text string
+		tokens     int // that are predicted
+		window     int
+		o          ModelEvalOptions
+	}{
+		{"run", "validation part of long.txt", n/4 - 1, 20, ModelEvalOptions{}},
+		{"valid", "short.txt", 24, 20, ModelEvalOptions{}},
+		{"run", "short.txt", 24, 20, mine}, {"plain", "short.txt", 24, 1024, mine},
+		{"plain", "last part of short.txt", 12, 1024, ModelEvalOptions{Data: mine.Data, ValidFraction: 0.5}},
+		{"run", "validation part of long.txt", n/4 - 1, 7, ModelEvalOptions{SeqLen: 7}},
+		{"stdin", "short.txt", 24, 20, mine},
+	} {
+		e, notes := toys(t, k.o, models)
+		all, err := e.Run(t.Context(), []string{folders[k.name]})
+		if err != nil || len(*notes) > 0 {
+			t.Errorf("%+v: %v, %q", k, err, *notes)
+			continue
+		}
+		r := all[0]
+		if strings.ReplaceAll(r.Text, dir+"/", "") != k.text || r.Tokens != k.tokens ||
+			r.SeqLen != k.window || r.Model != k.name || r.Params != models[k.name].Net.NumParams() ||
+			r.Tokenizer != "bytes" || r.Stream || r.Baseline != nil || r.CountedIn != 0 ||
+			math.Abs(r.TokensPerSec*r.Seconds/float64(r.Tokens)-1) > 1e-6 || r.WordPerplex != r.PerWord(r.Words) {
+			t.Errorf("%+v: %+v", k, r)
+		}
+	}
+	for _, k := range []struct {
+		name    string
+		o       ModelEvalOptions
+		counted int
+	}{
+		{"run", ModelEvalOptions{Baseline: true}, n - n/4},
+		{"run", ModelEvalOptions{Baseline: true, Data: mine.Data}, n - n/4},
+		{"plain", ModelEvalOptions{Baseline: true, Data: mine.Data, TrainData: []string{path("long.txt")}}, n},
+		{"plain", ModelEvalOptions{Baseline: true, Data: []string{path("long.txt")}, ValidFraction: 0.25}, n - n/4},
+	} {
+		e, _ := toys(t, k.o, models)
+		all, err := e.Run(t.Context(), []string{folders[k.name]})
+		if err != nil || all[0].Baseline == nil || all[0].CountedIn != k.counted || all[0].Baseline.Unigram < 1 {
+			t.Errorf("%+v: %+v, %v", k, all, err)
+		}
+	}
+	for _, k := range []struct {
+		names, want string
+		o           ModelEvalOptions
+	}{
+		{"stdin", "data: found nothing, want a text: the run was trained on standard input", ModelEvalOptions{}},
+		{"run", "valid_fraction: found it without data", ModelEvalOptions{ValidFraction: 0.5}},
+		{"run", "train_data: found it without baseline", ModelEvalOptions{TrainData: mine.Data}},
+		{"plain", "baseline: found no text to count in", ModelEvalOptions{Data: mine.Data, Baseline: true}},
+		{"plain", "train_data: found it together with valid_fraction", ModelEvalOptions{Data: mine.Data, Baseline: true,
+			TrainData: mine.Data, ValidFraction: 0.5}},
+		{"lost", "no model", mine}, {"run lost", "lost: no model", mine}, {"plain", "does not exist", ModelEvalOptions{
+			Data: []string{"/gone"}}},
+		{"ruined", "ruined: found the loss NaN, want a finite one", mine},
+		{"plain", "seq_len -1", ModelEvalOptions{Data: mine.Data, SeqLen: -1}},
+		{"plain", "cache_limit", ModelEvalOptions{Data: mine.Data, CacheLimit: "x"}},
+		{"run", "cache_limit", ModelEvalOptions{CacheLimit: "x"}},
+		{"plain", "does not exist", ModelEvalOptions{Data: mine.Data, Baseline: true, TrainData: []string{"/gone"}}},
+		{"plain", "baseline: found", ModelEvalOptions{Data: mine.Data, Baseline: true, TrainData: []string{
+			path("lines.jsonl")}}},
+	} {
+		if k.names == "ruined" {
+			toymodel.Ruin(models["ruined"].Net)
+		}
+		e, _ := toys(t, k.o, models)
+		var dirs []string
+		for _, name := range strings.Fields(k.names) {
+			dirs = append(dirs, cmp.Or(folders[name], filepath.Join(root, name)))
+		}
+		if _, err := e.Run(t.Context(), dirs); err == nil || !strings.Contains(err.Error(), k.want) ||
+			strings.HasPrefix(err.Error(), dirs[0]+": ") {
+			t.Errorf("%s %+v: %v, want %q", k.names, k.o, err, k.want)
+		}
+	}
+	for _, k := range []struct {
+		names, notes string
+		o            ModelEvalOptions
+	}{
+		{"run run", "", ModelEvalOptions{}}, {"run plain", "", ModelEvalOptions{}}, {"run half", "half other",
+			ModelEvalOptions{}}, {"run other", "other other", ModelEvalOptions{}}, {"run valid", "valid other",
+			ModelEvalOptions{}}, {"run other", "", mine}, {"plain other", "", mine},
+		{"run wide", "tokenizers", ModelEvalOptions{}}, {"plain wide", "tokenizers", mine},
+		{"plain wide", "tokenizers", ModelEvalOptions{Data: mine.Data, ValidFraction: 0.5}},
+		{"wide plain", "tokenizers", ModelEvalOptions{Data: mine.Data, ValidFraction: 0.5}},
+	} {
+		e, notes := toys(t, k.o, models)
+		var dirs []string
+		for _, name := range strings.Fields(k.names) {
+			dirs = append(dirs, folders[name])
+		}
+		all, err := e.Run(t.Context(), dirs)
+		if err != nil {
+			t.Errorf("%s: %v", k.names, err)
+			continue
+		}
+		said := ""
+		for _, note := range *notes {
+			switch {
+			case strings.HasSuffix(note,
+				" was trained on other text than the first model: it may have learnt from what it "+
+					"is measured on"):
+				said += filepath.Base(strings.Fields(note)[0]) + " other"
+			case strings.HasPrefix(note, "the models have different tokenizers"):
+				said += "tokenizers"
+			default:
+				said += note
+			}
+		}
+		if said != k.notes || len(all) != 2 || all[0].BitsByte > all[1].BitsByte || all[0].Text != all[1].Text ||
+			all[0].Bytes != all[1].Bytes {
+			t.Errorf("%s: notes %q, %+v, %+v", k.names, said, all[0], all[1])
+		}
+	}
+	short := toymodel.Fresh(t, func(c *model.Config) { c.VocabSize, c.Layers, c.MaxPositions = 256, "h3", 10 })
+	models["plain"] = &LoadedModel{"plain", short, bytesTok}
+	e, _ := toys(t, mine, models)
+	if all, err := e.Run(t.Context(), []string{folders["plain"]}); err != nil || all[0].SeqLen != 10 {
+		t.Errorf("%+v, %v, want windows of the positions that it has", all, err)
+	}
+	e, _ = toys(t, ModelEvalOptions{Data: []string{path("lines.jsonl")}, Documents: documentsJoin, Stream: true},
+		models)
+	models["plain"].Net = toymodel.New(t, "h3", 256)
+	joined, err := e.Run(t.Context(), []string{folders["plain"]})
+	if err != nil || !joined[0].Stream || joined[0].Words < 1 {
+		t.Fatal(joined, err)
+	}
+	e.Options.Documents = ""
+	if apart, err := e.Run(t.Context(), []string{folders["plain"]}); err != nil || apart[0].Loss == joined[0].Loss {
+		t.Errorf("documents joined or apart have one loss: %v", err)
+	}
+}
+
+// TestDriftOfModels: reports of models that are compared, the table of them, and models that cannot be.
+func TestDriftOfModels(t *testing.T) {
+	chars, err := tokenizer.Characters(strings.NewReader("some text"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := map[string]*LoadedModel{"chars": {"chars", toymodel.New(t, "h3", 256), chars}, "fixed": {"fixed",
+		toymodel.Fresh(t, func(c *model.Config) { c.VocabSize, c.Layers, c.MaxPositions = 256, "h3", 10 }),
+		tokenizer.Bytes()}}
+	for i, name := range []string{"a", "b", "c"} {
+		net := toymodel.New(t, "h3", 256)
+		if net.Init(uint64(i)); i == 2 {
+			net = toymodel.New(t, "h3,h3", 256)
+		}
+		models[name] = &LoadedModel{"model " + name, net, tokenizer.Bytes()}
+	}
+	text := filepath.Join(folderOf(t, map[string]string{"text.txt": strings.Repeat("some text ", 150)}), "text.txt")
+	root := t.TempDir()
+	for _, k := range []struct {
+		names, want, note string
+		o                 ModelEvalOptions
+	}{
+		{"a b", "", "", ModelEvalOptions{Drift: 1200}}, {"a b", "", "", ModelEvalOptions{Drift: 1499}},
+		{"a b", "", "drift: found a text of 1499 tokens, wanted 1500", ModelEvalOptions{Drift: 1500}},
+		{"a b a", "", "", ModelEvalOptions{Drift: 1200, SeqLen: 100}},
+		{"a", "drift: found one model", "", ModelEvalOptions{Drift: 10}},
+		{"a b", "drift: found it together with baseline", "", ModelEvalOptions{Drift: 10, Baseline: true}},
+		{"a chars", "chars: found another tokenizer than", "", ModelEvalOptions{Drift: 10}},
+		{"a c", "drift: found states of other layers", "", ModelEvalOptions{Drift: 10}},
+		{"gone b", "no model", "", ModelEvalOptions{Drift: 10}}, {"a gone", "no model", "",
+			ModelEvalOptions{Drift: 10}},
+		{"fixed fixed", "drift: found 11, but the model takes at most 10 tokens", "", ModelEvalOptions{Drift: 11}},
+		{"fixed fixed", "", "", ModelEvalOptions{Drift: 10}},
+	} {
+		k.o.Data = []string{text}
+		e, notes := toys(t, k.o, models)
+		ends, last := 0, [2]int{}
+		pieces := map[int]bool{}
+		e.Progress = func() (func(done, total int), func()) {
+			return func(done, total int) { pieces[done-last[0]], last = true, [2]int{done, total} }, func() { ends++ }
+		}
+		var dirs []string
+		for _, name := range strings.Fields(k.names) {
+			dirs = append(dirs, filepath.Join(root, name))
+		}
+		reports, err := e.Compare(t.Context(), dirs)
+		if strings.Join(*notes, "; ") != k.note {
+			t.Errorf("%s: notes %q", k.names, *notes)
+		}
+		if k.want != "" {
+			if err == nil || !strings.Contains(err.Error(), k.want) {
+				t.Errorf("%s: %v, want %q", k.names, err, k.want)
+			}
+			continue
+		}
+		n := min(k.o.Drift, 1499)
+		if err != nil || ends != 1 || last != [2]int{n, n} || pieces[100] != (k.o.SeqLen == 100) {
+			t.Fatalf("%s: %v, %d ends, progress %v in pieces %v", k.names, err, ends, last, pieces)
+		}
+		parts := 1 + n/1001 // the first ends after 1,000
+		if len(reports) != parts*(len(dirs)-1) {
+			t.Fatalf("%s: %d reports", k.names, len(reports))
+		}
+		for i, r := range reports {
+			name := strings.Fields(k.names)[1+i/parts]
+			want := [2]int{0, min(n, 1000)}
+			if i%parts == 1 {
+				want = [2]int{1000, n}
+			}
+			if r.Model != models[name].Dir || r.From != models[strings.Fields(k.names)[0]].Dir ||
+				filepath.Base(r.Text) !=
+					"text.txt" || r.Every != 1 || [2]int{r.Start, r.End} != want || (r.KL > 1e-9) != (name == "b") ||
+				r.Loss <= 0 {
+				t.Errorf("%s: %+v", k.names, r)
+			}
+		}
+	}
+	var out bytes.Buffer
+	err = PrintDrift(&out, []DriftReport{
+		{Model: "b", From: "a", Text: "t", End: 1000, Loss: 1.5, Drift: quantize.Drift{Logits: 0.0123, KL: 0.00456,
+			More: -0.25}},
+		{Model: "b", From: "a", Text: "t", End: 3000, Loss: 2, Drift: quantize.Drift{Logits: 1, State: 0.5, Worst: 0.75,
+			Where: "x"}},
+	})
+	want := `text: t
+compared with: a
+
+model  tokens up to  logits off by  divergence  loss    more  states off by  most
+b      1000          1.23 %         0.00456     1.5000  -0.25000
+b      3000          100 %          0           2.0000  +0.00000  50 %  75 % in x
+`
+	if err != nil || out.String() != want {
+		t.Errorf("found\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestReportTexts: reports of one model and of several, with and without the losses of counts.
+func TestReportTexts(t *testing.T) {
+	r := &ModelReport{Model: "m", Params: 1200, Text: "t", SeqLen: 64, Tokenizer: "bytes", Words: 7,
+		WordPerplex:  33.333,
+		TokensPerSec: 5000, EvalResult: EvalResult{Loss: 2, Perplexity: 7.389, BitsByte: 1.5, Tokens: 30, Bytes: 40}}
+	counted := *r
+	counted.Stream, counted.Baseline, counted.CountedIn = true, &data.Baseline{Unigram: 3, Bigram: 2.5}, 99
+	const plain = `model                m, 1.2K parameters
+text                 t
+read as              windows of 64, each from an empty state
+tokens               30, for 40 bytes
+loss                 2.0000 nats per token
+perplexity           7.389
+perplexity per word  33.33, of 7 words between white space
+bits per byte        1.5000
+speed                5.0K tokens/s
+`
+	const more = `unigram loss         3.0000 nats per token, counted in 99 tokens
+bigram loss          2.5000 nats per token
+`
+	const head = `text: t
+
+model             parameters  tokenizer  window  tokens  bytes  loss    perplexity  bits/byte  per word  tokens/s
+m                 1.2K        bytes      stream  30      40     2.0000  7.389       1.5000     33.33     5.0K
+m                 1.2K        bytes      64      30      40     2.0000  7.389       1.5000     33.33     5.0K
+(bigram counts)               bytes                             2.5000              1.8750
+(unigram counts)              bytes                             3.0000              2.2500
+`
+	for _, k := range []struct {
+		all  []*ModelReport
+		want string
+	}{
+		{[]*ModelReport{r}, plain}, {[]*ModelReport{&counted}, strings.Replace(plain,
+			"windows of 64, each from an empty state", "one stream, in chunks of 64", 1) + more},
+		{[]*ModelReport{&counted, r}, head}, {[]*ModelReport{r, r}, ""},
+	} {
+		var out bytes.Buffer
+		err := PrintReports(&out, k.all)
+		if k.want == "" {
+			if strings.Contains(out.String(), "counts") || strings.Count(out.String(), "\n") != 5 {
+				t.Errorf("without counts found\n%s", out.String())
+			}
+			continue
+		}
+		if err != nil || out.String() != k.want {
+			t.Errorf("found\n%s\nwant\n%s", out.String(), k.want)
+		}
+	}
+	for nats, want := range map[float64]string{1: "1.0000 nats per token (perplexity 2.72)",
+		12: "12.0000 nats per token (perplexity 162754.79)", 13: "13.0000 nats per token (perplexity 4.42e+05)"} {
+		if got := LossText(nats); got != want {
+			t.Errorf("%g: found %s, want %s", nats, got, want)
+		}
+	}
+	if !slices.Contains(cardKeys, beganWith) || cell("a|b") != `a\|b` {
+		t.Errorf("a cell is %q", cell("a|b"))
+	}
+	for text, want := range map[string]string{"a": "```\na\n```", "```": "````\n```\n````", "\xff": "```\n\uFFFD\n```",
+		"````": "`````\n````\n`````"} {
+		if got := quote(text); got != want {
+			t.Errorf("%q is quoted as %q, want %q", text, got, want)
+		}
+	}
+}
