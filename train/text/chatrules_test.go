@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/data"
@@ -78,7 +79,7 @@ func TestNamedTemplates(t *testing.T) {
 	}{
 		{Config{}, ""},
 		{Config{Init: "x", Base: Base{Path: base}}, source + `={{ base }}; ` + gen + `={"top_k": 3}`},
-		{Config{Base: Base{Path: base}}, ""}, {Config{Init: "x"}, ""},
+		{Config{Init: "x"}, ""},
 		// its own template takes the place of that of the model, which stands in another file
 		{Config{Init: "x", Base: Base{Path: base}, Template: filepath.Join(dir, "b.JSON")},
 			gen + `={"top_k": 3}; ` + conf + "=" + config},
@@ -233,6 +234,11 @@ func TestReadChats(t *testing.T) {
 		{`{{ bos_token }}{{ strftime_now("%Y-%m-%d") }}` +
 			`{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}`,
 			`{"messages": [` + q + `,` + a + `]}`, "[B2026-01-01QE]AE[]"},
+		{`{{ messages[0].content }}{% if add_generation_prompt %}<t>{% endif %}`, `{"messages": [` + q + `,` + a + `]}`,
+			"messages[1]: the chat template shows nothing"},
+		{`{% if messages | length == 1 and not add_generation_prompt %}{{ raise_exception("no") }}{% endif %}` +
+			`{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<t>{% endif %}`,
+			`{"messages": [` + q + `,` + a + `]}`, "messages[0]: "},
 		// an earlier reply that is shown in another way is in a document of its own
 		{templates["forgets"], `{"messages": [` + q + `,{"role": "assistant", "content": "t/A"},` + q +
 			`,{"role": "assistant", "content": "u/B"}]}`, "[<u>Q<a>]t/AE[] + [<u>Q<a>AE<u>Q<a>]u/BE[]"},
@@ -279,6 +285,9 @@ func TestReadChats(t *testing.T) {
 	if _, err := ends.Read(line); err == nil || !strings.Contains(err.Error(),
 		"messages[1]: the chat template writes no") {
 		t.Errorf("no end: %v", err)
+	}
+	if day := chatDay.Format(time.RFC3339Nano); day != "2026-01-01T00:00:00Z" {
+		t.Errorf("chats are on %s", day)
 	}
 	for from, role := range speakers {
 		all,

@@ -109,7 +109,7 @@ func (c *Config) runName() string {
 // Anywhere makes the paths of texts and of the model to start with independent of the current folder, so that a run can
 // be resumed from any.
 func (c *Config) Anywhere() (err error) {
-	if c.Init != "" && disk.Exists(c.Init) {
+	if disk.Exists(c.Init) {
 		if c.Init, err = filepath.Abs(c.Init); err != nil {
 			return err
 		}

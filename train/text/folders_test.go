@@ -116,13 +116,14 @@ func TestRunsOfFolders(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"run/config.yaml": "seed: 7\n", "run/best/x": "", "run/last/x": "", "run/other/x": "", "file": "",
 		"fit/config.yaml": "seed: 7\ntask: classify\n", "apart/config.yaml": "documents: apart\n",
+		"net/config.yaml": "seed: 7\n", "net/best/network.json": "{}",
 		"text/config.yaml": "seed: 7\nsubtask: x\n", "bad/config.yaml": "sed: 7\n",
 	})
 	if train.ConfigFile != "config.yaml" {
 		t.Fatalf("the settings of a run are in %s", train.ConfigFile)
 	}
 	for name, want := range map[string]string{"run": "run 7 join", "run/best": "run 7 join", "run/last": "run 7 join",
-		"run/other": "", "fit": "", "file": "", "gone": "", "apart": "apart 1 apart"} {
+		"run/other": "", "fit": "", "net": "", "file": "", "gone": "", "apart": "apart 1 apart"} {
 		c, out, err := RunOf(filepath.Join(dir, filepath.FromSlash(name)))
 		got := ""
 		if out != "" {

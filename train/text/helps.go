@@ -37,7 +37,7 @@ func (c *Config) CountSteps(ctx context.Context) error {
 // countSteps sets the number of updates from that of epochs of so many tokens.
 func (t *Loop) countSteps(tokens int) {
 	if t.Epochs > 0 {
-		t.Steps = max(1, int(math.Ceil(t.Epochs*float64(tokens)/float64(t.tokensPerStep()))))
+		t.Steps = int(math.Ceil(t.Epochs * float64(tokens) / float64(t.tokensPerStep())))
 	}
 }
 
@@ -73,14 +73,12 @@ func (c *Config) fitBatch(free status.Memory, vocab int) (string, error) {
 		return "", err
 	}
 	most := int(free.Bytes) / 10 * 9 // estimates are not exact
-	if params.Bytes(1)+activations > most {
-		batch, shards := c.smaller(most, params, activations)
-		if batch == 0 {
-			return "", c.fitsIn(status.Memory{Bytes: uint64(most), Of: free.Of}, params, activations)
-		}
-		activations = activations / all * batch
-		c.Train.BatchSize, c.Train.Shards = batch, shards
+	batch, shards := c.smaller(most, params, activations)
+	if batch == 0 {
+		return "", c.fitsIn(status.Memory{Bytes: uint64(most), Of: free.Of}, params, activations)
 	}
+	activations = activations / all * batch
+	c.Train.BatchSize, c.Train.Shards = batch, shards
 	return fmt.Sprintf("batch auto: %d sequences of %d tokens at a time, %d of these shards in an update, "+
 		"take about %s (%s leaves %s)", c.Train.BatchSize, c.Train.SeqLen, c.Train.Shards,
 		status.Bytes(uint64(params.Bytes(c.Train.Shards)+activations)), free.Of, status.Bytes(free.Bytes)), nil

@@ -76,8 +76,36 @@ func TestHowMeasuringGoes(t *testing.T) {
 	defer corpus.Close()
 	m = toymodel.New(t, "h3", 256)
 	r, err := Evaluate(t.Context(), m, given, EvalOptions{SeqLen: 5, BatchSize: 1})
-	if err != nil || r.Tokens != 1 || r.Bytes != 1 {
+	if err != nil || r.Tokens != 1 || r.Bytes != 1 || math.Abs(r.BitsByte*math.Ln2/r.Loss-1) > 1e-12 {
 		t.Errorf("one byte of two counts: %+v, %v", r, err)
+	}
+	held := func(n int, o EvalOptions) int { // by the tape, for a text of so many tokens
+		o.tape = m.NewTape()
+		o.BatchSize = 1
+		part, err := data.FromIDs(toymodel.Text(1, n, 256), 256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Evaluate(t.Context(), m, part, o); err != nil {
+			t.Fatal(err)
+		}
+		return o.tape.Bytes()
+	}
+	if few, many := held(21, EvalOptions{SeqLen: 10}), held(101, EvalOptions{SeqLen: 10}); many > few {
+		t.Errorf("two windows take %d bytes, ten %d", few, many)
+	}
+	if all, some := held(101, EvalOptions{SeqLen: 100}), held(101, EvalOptions{SeqLen: 100, Chunk: 10}); some > all/2 {
+		t.Errorf("a window takes %d bytes, in chunks %d", all, some)
+	}
+	question, corpus2, _, err := Tokenize(t.Context(), tokenizer.Bytes(), []string{jsonl(t, map[string]string{
+		"prompt": "a question", "completion": "a"})}, ReadOptions{Cache: data.CacheNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer corpus2.Close()
+	r, err = Evaluate(t.Context(), m, question, EvalOptions{SeqLen: 6, BatchSize: 1, Chunk: 3})
+	if err != nil || r.Tokens != 1 || !(r.Loss > 0.1) {
+		t.Errorf("after a window in which nothing counts: %+v, %v", r, err)
 	}
 	one := toymodel.Fresh(t, func(c *model.Config) { c.VocabSize, c.Layers, c.MaxPositions = 23, "h3", 10 })
 	for _, k := range []struct {
@@ -109,13 +137,14 @@ func toys(t *testing.T, o ModelEvalOptions, models map[string]*LoadedModel) (e *
 
 // TestTextsOfModels: the text that models are measured on, by options and by the run that a model is of.
 func TestTextsOfModels(t *testing.T) {
-	chars, err := tokenizer.Characters(strings.NewReader("some text\nother much"))
+	chars, err := tokenizer.Characters(strings.NewReader("some text\nother muchü"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("some text\nother ", 8)
 	dir := folderOf(t, map[string]string{
-		"long.txt": long, "short.txt": "text or so much more text", "lines.jsonl": `{"text": "some"}` + "\n" +
+		"two.txt": "öü text or so much more text", "long.txt": long, "short.txt": "or so much more text text",
+		"lines.jsonl": `{"text": "some"}` + "\n" +
 			`{"text": "more"}` + "\n",
 	})
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -166,7 +195,8 @@ func TestTextsOfModels(t *testing.T) {
 		r := all[0]
 		if strings.ReplaceAll(r.Text, dir+"/", "") != k.text || r.Tokens != k.tokens ||
 			r.SeqLen != k.window || r.Model != k.name || r.Params != models[k.name].Net.NumParams() ||
-			r.Tokenizer != "bytes" || r.Stream || r.Baseline != nil || r.CountedIn != 0 ||
+			r.Tokenizer != "bytes" || r.Words != map[bool]int{true: 6, false: r.Words}[k.tokens == 24] || r.Stream ||
+			r.Baseline != nil || r.CountedIn != 0 ||
 			math.Abs(r.TokensPerSec*r.Seconds/float64(r.Tokens)-1) > 1e-6 || r.WordPerplex != r.PerWord(r.Words) {
 			t.Errorf("%+v: %+v", k, r)
 		}
@@ -228,7 +258,7 @@ func TestTextsOfModels(t *testing.T) {
 			ModelEvalOptions{}}, {"run other", "other other", ModelEvalOptions{}}, {"run valid", "valid other",
 			ModelEvalOptions{}}, {"run other", "", mine}, {"plain other", "", mine},
 		{"run wide", "tokenizers", ModelEvalOptions{}}, {"plain wide", "tokenizers", mine},
-		{"plain wide", "tokenizers", ModelEvalOptions{Data: mine.Data, ValidFraction: 0.5}},
+		{"plain wide", "tokenizers", ModelEvalOptions{Data: []string{path("two.txt")}, ValidFraction: 0.5}},
 		{"wide plain", "tokenizers", ModelEvalOptions{Data: mine.Data, ValidFraction: 0.5}},
 	} {
 		e, notes := toys(t, k.o, models)
@@ -258,6 +288,29 @@ func TestTextsOfModels(t *testing.T) {
 			all[0].Bytes != all[1].Bytes {
 			t.Errorf("%s: notes %q, %+v, %+v", k.names, said, all[0], all[1])
 		}
+	}
+	whole := &evalTexts{opt: ModelEvalOptions{ValidFraction: 0.5}}
+	if err := whole.check(); err != nil {
+		t.Errorf("a part of the text that comes with hippo: %v", err)
+	}
+	whole.opt = ModelEvalOptions{Cache: data.CacheNone}
+	if err := whole.open(t.Context(), bytesTok); err != nil || whole.valid.Len() < 1e6 || whole.train != nil {
+		t.Errorf("the text that comes with hippo: %+v, %v", whole, err)
+	}
+	if err := whole.close(); err != nil {
+		t.Error(err)
+	}
+	run := small(t)
+	run.Data, run.ValidFraction = []string{jsonl(t, map[string]any{"messages": []map[string]string{{"role": "user",
+		"content": "Q"}, {"role": "assistant", "content": "A"}}}, map[string]string{"prompt": "q",
+		"completion": "a"})}, 0.5
+	asked := &evalTexts{run: run, opt: ModelEvalOptions{Documents: documentsJoin}, chat: map[string][]byte{
+		"chat_template.jinja": []byte(chatML), "tokenizer_config.json": []byte(chatMLConfig)}}
+	if d, err := asked.openRun(t.Context(), bytesTok); err != nil || d.Train.IsApart() || len(asked.closers) != 1 {
+		t.Errorf("chats of a run: %v", err)
+	}
+	if err := asked.close(); err != nil {
+		t.Error(err)
 	}
 	short := toymodel.Fresh(t, func(c *model.Config) { c.VocabSize, c.Layers, c.MaxPositions = 256, "h3", 10 })
 	models["plain"] = &LoadedModel{"plain", short, bytesTok}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,37 @@ func TestPrompts(t *testing.T) {
 			!slices.Equal(ids, w.prompt.ids) || len(w.Data.Notes) != k.notes {
 			t.Errorf("%+v: the prompt is %q of %v, notes %q", k, w.prompt.text, w.prompt.ids, w.Data.Notes)
 		}
+	}
+	for _, k := range []struct {
+		valid []any
+		want  string
+	}{ // the first whole reply to something
+		{[]any{chat("", "xyz"), chat("q ", "yy"), chat("r ", "zz")}, "q "}, {[]any{chat("third ", "c")}, "c"},
+		{[]any{chat("first ", "aa"), chat("third ", "c")}, "aathird c"},
+	} {
+		c := swift(t, "mamba")
+		c.Train.SamplePrompt, c.Valid = "", []string{jsonl(t, k.valid...)}
+		if w := newRun(t, c).work; w.prompt.text != k.want {
+			t.Errorf("%v: the prompt is %q, want %q", k.valid, w.prompt.text, k.want)
+		}
+	}
+	talks := swift(t, "mamba")
+	talks.Tokenizer, talks.Data = "chars", []string{jsonl(t, chat("first ", "abc"), chat("second ", "def"),
+		chat("third ",
+			"ghi"))}
+	talks.Train.SeqLen, talks.Train.SamplePrompt, talks.ValidFraction = 4, "first", 0.4
+	talk := newRun(t, talks).work
+	text, err := talk.SampleText(t.Context())
+	if err != nil || len(text) <= len("first") {
+		t.Fatalf("%q, %v", text, err)
+	}
+	talk.texts = map[string][]byte{"tokenizer_config.json": fmt.Appendf(nil, `{"eos_token": %q}`, text[5:6])}
+	if text, err := talk.SampleText(t.Context()); err != nil || text != "first" {
+		t.Errorf("a reply of nothing is %q, %v", text, err)
+	}
+	talk.texts = map[string][]byte{"tokenizer_config.json": []byte("{")}
+	if _, err := talk.SampleText(t.Context()); err == nil {
+		t.Error("settings of chats that are none")
 	}
 	c := swift(t, "mamba")
 	c.Model.MaxPositions, c.Tokenizer, c.Train.SamplePrompt = 14, "chars", "the "
@@ -153,6 +185,13 @@ func TestResultOfRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lock, err := train.Claim(c.Out)
+	if err != nil {
+		t.Fatalf("the folder is still claimed: %v", err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
 	r := newRun(t, func() Config { c := c; c.Out += "-x"; return c }())
 	params := r.work.params
 	if started.Out != c.Out || started.Params != params.All || started.Trained != params.Trained ||
@@ -195,6 +234,7 @@ func TestResultOfRun(t *testing.T) {
 	w.params.Trained = w.params.All
 	res.BestStep, res.BestLoss, res.ValidLoss, res.Step, res.Elapsed = 4, 1, 2, 4, 3*time.Second
 	res.Remarks = nil
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	for _, k := range []struct {
 		best int
 		want []string
@@ -209,7 +249,8 @@ func TestResultOfRun(t *testing.T) {
 		res.BestStep = k.best
 		card := string(r.card(res))
 		for _, want := range k.want {
-			if !strings.Contains(card, want) || strings.Contains(card, "frozen |") || strings.Contains(card, "Note:") {
+			if !strings.Contains(card, want) || !strings.Contains(card, ", 3 cores, ") ||
+				strings.Contains(card, "frozen |") || strings.Contains(card, "Note:") {
 				t.Errorf("the card has no %q:\n%s", want, card)
 			}
 		}
@@ -282,5 +323,21 @@ func TestVerdicts(t *testing.T) {
 		if len(all) != want || want > 0 && !strings.HasPrefix(all[0], said) {
 			t.Errorf("a best loss of %v, where counts have %v: %q", best, unigram, all)
 		}
+	}
+	c := swift(t, "mamba")
+	c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
+	c.Train.Steps, c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery, c.Optim.LR = 60, 100, 100, 0, 0.05
+	r = newRun(t, c)
+	if _, err := r.run(t.Context(), train.Events{}); err != nil {
+		t.Fatal(err)
+	}
+	all := r.remarks(&Result{BestLoss: 9, ValidLoss: 9})
+	if len(all) != 1 || !strings.Contains(all[0], ": what it has learnt of the training text does not hold elsewhere") {
+		t.Errorf("with a training loss of %v: %q", r.loop.TrainLoss(), all)
+	}
+	all = r.remarks(&Result{BestLoss: 4, ValidLoss: 7, BestStep: 10, Step: 60})
+	if len(all) != 2 || !strings.HasPrefix(all[0], "the model overfits: its validation loss was lowest, "+
+		"4.0000, at step 10") {
+		t.Errorf("with a training loss of %v: %q", r.loop.TrainLoss(), all)
 	}
 }

@@ -205,7 +205,8 @@ func TestLoopSizes(t *testing.T) {
 		held int
 		time float64
 	}{
-		{Loop{SeqLen: 96}, 96, 1}, {Loop{SeqLen: 96, Chunk: 32}, 32, 4}, {Loop{SeqLen: 96, Chunk: 96}, 96, 1},
+		{Loop{SeqLen: 96}, 96, 1}, {Loop{SeqLen: 96, Chunk: 80}, 80, 1.6}, {Loop{SeqLen: 96, Chunk: 32}, 32, 4},
+		{Loop{SeqLen: 96, Chunk: 96}, 96, 1},
 		{Loop{SeqLen: 96, Chunk: 200}, 96, 1}, {Loop{SeqLen: 96, Chunk: 32, Gradients: gradientsStopped}, 32, 3},
 		{Loop{SeqLen: 96, Recompute: true}, 96, 1}, {Loop{SeqLen: 96, Chunk: 1, Gradients: gradientsExact}, 1,
 			128},

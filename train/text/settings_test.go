@@ -88,6 +88,7 @@ func TestStartOfSettings(t *testing.T) {
 		{mamba, "model: {d_model: 48}",
 			"model.d_model: 32 -> 48: the shape is that of " + mamba + ", which --init names"},
 		{mamba, "tokenizer: dna", "tokenizer: found dna together with --init " + mamba},
+		{mamba, "lora: {rank: 1}", "chars"},
 		{gguf, "tokenizer: chars", "tokenizer: found chars together"},
 		{bare, "", "tokenizer: found none with " + bare + ", whose model has 97 tokens"},
 		{bare, "tokenizer: chars", "tokenizer: found none with"}, {bare, "tokenizer: gone", "tokenizer: "},
@@ -111,10 +112,17 @@ func TestStartOfSettings(t *testing.T) {
 				err,
 				k.want)
 		}
+		if want := map[bool]float64{true: 0.5 / 32, false: 0.05 / 32}[c.LoRA.Rank == 1]; c.Optim.LR != want {
+			t.Errorf("%q: the rate is %g, want %g", k.lines, c.Optim.LR, want)
+		}
 		if d := c.Model; strings.Contains(k.lines, "dropout") &&
 			[3]float64{d.EmbedDropout, d.AttnDropout, d.ResidDropout} != [3]float64{0.2, 0.4, 0.3} {
 			t.Errorf("dropouts %v", d)
 		}
+	}
+	if _, err := settingsOf(t, "init: "+mamba+"\nmodel: {d_model: -1}"); err == nil || strings.Contains(err.Error(),
+		"\n") {
+		t.Errorf("%v, want one problem of the width alone", err)
 	}
 	b, err := openBase("m", mamba)
 	if err != nil {
@@ -163,6 +171,7 @@ func TestLayersOfSettings(t *testing.T) {
 		{"valid: [/gone/text]", "validation text: ", 0}, {"data: [/gone/text]", "/gone/text", 0},
 		{"template: /gone/t", "template: ", 0}, {"freeze: [x]", `freeze: "x" matches`, 0},
 		{"lora: {rank: 2}", "lora.rank: found 2 without init", 0}, {"seed: x", "seed", 0},
+		{"lora: {rank: 1, target: [x]}", "lora.target", 0},
 		{"preset: hyenadna-tiny-1k", "", 12},
 		{"preset: h3-125m", "", 50257}, {"preset: h3-125m\ntokenizer: bytes", "", 0}, {"lora: {rank: 2, target: [x]}",
 			"lora.target", 0},
@@ -183,6 +192,30 @@ func TestLayersOfSettings(t *testing.T) {
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
+	for _, k := range [][3]string{{"", "", "empty name"}, {"x", "", ""}, {"x", "gone", "gone"}, {"x", "bytes", ""}, {"",
+		"chars", ""}} {
+		c.Init, c.Tokenizer = k[0], k[1]
+		if err := c.CheckInputs(); (err == nil) != (k[2] == "") || err != nil && !strings.Contains(err.Error(), k[2]) {
+			t.Errorf("the tokenizer %q with init %q: %v", k[1], k[0], err)
+		}
+	}
+	c = small(t)
+	for kind, want := range map[string]int{"bytes": 256, "dna": 12, "chars": 28} { // the letters, a space, a semicolon
+		c.Tokenizer = kind
+		if n, err := c.VocabSize(); err != nil || n != want {
+			t.Errorf("%s has %d tokens, %v, want %d", kind, n, err, want)
+		}
+	}
+	for _, change := range []func(c *Config){func(c *Config) { c.Template = "/gone" },
+		func(c *Config) { c.Valid = []string{"/gone"} }, func(c *Config) { c.Tokenizer = "gone" }} {
+		c := c
+		c.Tokenizer = "chars"
+		change(&c)
+		if n, err := c.VocabSize(); err == nil {
+			t.Errorf("%d tokens of %+v", n, c)
+		}
+	}
+	c = small(t)
 	c.Train.Steps, c.Valid = 0, []string{"/gone/text"}
 	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "train.steps") ||
 		!strings.Contains(err.Error(), "validation text: ") {

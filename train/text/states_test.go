@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/nn"
@@ -51,8 +52,8 @@ func TestStatesInFiles(t *testing.T) {
 		`: found "-1.layers.0.x", want states of 2`: func(all []checkpoint.Tensor) []checkpoint.Tensor {
 			return append(all, checkpoint.NewTensor("-1.layers.0.x", []int{1}, []float32{0}))
 		},
-		`: found "x" of shape [3 1], want one of 2 sequences`: func(all []checkpoint.Tensor) []checkpoint.Tensor {
-			return append(all, checkpoint.NewTensor("x", []int{3, 1}, make([]float32, 3)))
+		`: found "x" of shape [4 1], want one of 2 sequences`: func(all []checkpoint.Tensor) []checkpoint.Tensor {
+			return append(all, checkpoint.NewTensor("x", []int{4, 1}, make([]float32, 4)))
 		},
 		`: found "x" of shape [], want one of 2`: func(all []checkpoint.Tensor) []checkpoint.Tensor {
 			return append(all, checkpoint.NewTensor("x", nil, make([]float32, 1)))
@@ -171,7 +172,7 @@ func TestPlacesOfRuns(t *testing.T) {
 // TestSavedAdapters: what a checkpoint of an adapter has, and from where it is read again.
 func TestSavedAdapters(t *testing.T) {
 	base := copied(t, "06_mamba_lm_a", "model.safetensors", "config.json")
-	for _, name := range []string{"a name", base} {
+	for _, name := range []string{"a name", base + "/."} {
 		c := swift(t, "h3")
 		if err := c.StartFrom(name, base); err != nil {
 			t.Fatal(err)
@@ -201,7 +202,8 @@ func TestSavedAdapters(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, err := release.ReadAdapter(dir)
-		if err != nil || a.Name != name || a.Path != base || a.Weights != w.Config.Base.Weights || a.Rank != 2 ||
+		if err != nil || a.Name != strings.TrimSuffix(name, "/.") || a.Path != base ||
+			a.Weights != w.Config.Base.Weights || a.Rank != 2 ||
 			a.Alpha != 3 || a.Dropout != 0.25 {
 			t.Errorf("%+v, %v", a, err)
 		}
@@ -220,6 +222,12 @@ func TestSavedAdapters(t *testing.T) {
 		}
 		if tok, err := w.Config.runTokenizer(); err != nil || tok.Fingerprint() != w.Data.Tokenizer.Fingerprint() {
 			t.Errorf("the tokenizer is %v, %v", tok, err)
+		}
+		if card := string(r.card(Result{})); !strings.Contains(card,
+			fmt.Sprintf("| adapter | %s parameters, changes of rank 2 "+
+				"of %d matrices, alpha 3; all else is frozen, in float32 |\n", status.Count(n),
+				len(w.Model.Adapter().Changes))) {
+			t.Errorf("the card says\n%s", card)
 		}
 		names, err := w.Config.modules(w.Model)
 		if err != nil || len(names) == 0 {

@@ -99,6 +99,38 @@ func TestLongUpdates(t *testing.T) {
 				apart([][]float32{states}, [][]float32{s}), apart(grads, g))
 		}
 	}
+	for _, how := range []string{gradientsExact, gradientsStopped} { // nothing is asked of a shard, or one token
+		c := swift(t, "mamba,h3")
+		c.Train.Chunk, c.Train.Gradients = 5, how
+		c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
+		r := newRun(t, c)
+		if _, err := r.work.Read(0); err != nil {
+			t.Fatal(err)
+		}
+		last := r.work.targets[47]
+		for i := range r.work.targets {
+			r.work.targets[i] = data.Ignore
+		}
+		for _, id := range []int32{data.Ignore, last} {
+			r.work.targets[47] = id
+			loss, _, sum, err := r.loop.Gradient(4)
+			if one := loss > 1; err != nil || one != (id == last) || loss != loss {
+				t.Errorf("a loss of %v, %v, of the target %d", loss, err, id)
+			}
+			for _, g := range sum.Each() {
+				for _, v := range g.Elements() {
+					if v != v || id != last && v != 0 {
+						t.Fatalf("a gradient of %v of the target %d", v, id)
+					}
+				}
+			}
+			r.work.Config.Train.Chunk = 0
+			if whole, _, _, err := r.loop.Gradient(4); err != nil || math.Abs(whole-loss) > 1e-5 {
+				t.Errorf("a loss of %v, %v; in chunks %v", whole, err, loss)
+			}
+			r.work.Config.Train.Chunk = 5
+		}
+	}
 	failed := errors.New("no")
 	for _, change := range []func(l *Loop){func(l *Loop) { l.Recompute = true }, func(l *Loop) { l.Chunk = 5 },
 		func(l *Loop) { l.Chunk, l.Gradients = 5, gradientsStopped }} {
@@ -203,8 +235,8 @@ func TestSequencesOfUpdates(t *testing.T) {
 		t.Errorf("%+v, %d, %v, %v", spans, n, ok, err)
 	}
 	for i, want := range map[int]bool{0: true, 26: true, 27: false, 29: false, 30: false} {
-		if _, _, ok, err := w.Data.Example(i, 5); ok != want || err != nil {
-			t.Errorf("document %d is there: %v, %v", i, ok, err)
+		if _, n, ok, err := w.Data.Example(i, 5); ok != want || err != nil || (n > 0) != want {
+			t.Errorf("document %d is there: %v, with %d tokens, %v", i, ok, n, err)
 		}
 	}
 	joined := &Dataset{Train: w.Data.Train, Tokenizer: tokenizer.Bytes()}
