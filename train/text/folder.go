@@ -3,7 +3,6 @@ package text
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,7 @@ import (
 // holdsRun reports whether a folder holds a run or a model. Without a checkpoint there is nothing to lose.
 func holdsRun(dir string) bool {
 	for _, name := range []string{model.LastDir, model.ConfigFile} {
-		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
 	}

@@ -94,6 +94,11 @@ func TestFoldersOfRuns(t *testing.T) {
 			}
 		}
 	}
+	t.Chdir(folderOf(t, map[string]string{"runs": "a file"}))
+	if _, err := (&Config{Preset: "p"}).claimNew(); err == nil || !strings.HasPrefix(err.Error(), "out: ") {
+		t.Errorf("where no folder can be made: %v", err)
+	}
+	t.Chdir(dir)
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

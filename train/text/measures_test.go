@@ -42,6 +42,7 @@ func TestHowMeasuringGoes(t *testing.T) {
 		{EvalOptions{SeqLen: 39, BatchSize: 1}, "39/39 ", mean(each)},
 		{EvalOptions{SeqLen: 13, BatchSize: 2}, "26/39 39/39 ", 0},
 		{EvalOptions{SeqLen: 13, BatchSize: 2, Stream: true}, "13/39 26/39 39/39 ", mean(each)},
+		{EvalOptions{SeqLen: 13, BatchSize: 2, Stream: true, Chunk: 4}, "13/39 26/39 39/39 ", mean(each)},
 		{EvalOptions{SeqLen: 13, BatchSize: 2, Stream: true, Keep: 1 << 20}, "13/39 26/39 39/39 ", mean(each)},
 		{EvalOptions{SeqLen: 13, BatchSize: 2, Stream: true, Keep: 1}, "13/39 26/39 39/39 ", 0},
 		{EvalOptions{SeqLen: 39, BatchSize: 1, Chunk: 10}, "39/39 ", mean(each)},
@@ -143,7 +144,9 @@ func TestTextsOfModels(t *testing.T) {
 	}
 	long := strings.Repeat("some text\nother ", 8)
 	dir := folderOf(t, map[string]string{
-		"two.txt": "öü text or so much more text", "long.txt": long, "short.txt": "or so much more text text",
+		"sub/a.txt": "or so much more text", "sub/empty.txt": "", "two.txt": "öü text or so much more text",
+		"long.txt":  long,
+		"short.txt": "or so much more text text",
 		"lines.jsonl": `{"text": "some"}` + "\n" +
 			`{"text": "more"}` + "\n",
 	})
@@ -260,6 +263,7 @@ func TestTextsOfModels(t *testing.T) {
 		{"run wide", "tokenizers", ModelEvalOptions{}}, {"plain wide", "tokenizers", mine},
 		{"plain wide", "tokenizers", ModelEvalOptions{Data: []string{path("two.txt")}, ValidFraction: 0.5}},
 		{"wide plain", "tokenizers", ModelEvalOptions{Data: mine.Data, ValidFraction: 0.5}},
+		{"plain other", "empty", ModelEvalOptions{Data: []string{path("sub")}}},
 	} {
 		e, notes := toys(t, k.o, models)
 		var dirs []string
@@ -280,6 +284,8 @@ func TestTextsOfModels(t *testing.T) {
 				said += filepath.Base(strings.Fields(note)[0]) + " other"
 			case strings.HasPrefix(note, "the models have different tokenizers"):
 				said += "tokenizers"
+			case strings.Contains(note, "empty.txt"):
+				said += "empty"
 			default:
 				said += note
 			}

@@ -52,7 +52,8 @@ func TestPrompts(t *testing.T) {
 		valid []any
 		want  string
 	}{ // the first whole reply to something
-		{[]any{chat("", "xyz"), chat("q ", "yy"), chat("r ", "zz")}, "q "}, {[]any{chat("third ", "c")}, "c"},
+		{[]any{chat("p ", "xx"), chat("", "xyz"), chat("q ", "yy"), chat("r ", "zz")}, "q "}, {[]any{chat("third ",
+			"c")}, "c"},
 		{[]any{chat("first ", "aa"), chat("third ", "c")}, "aathird c"},
 	} {
 		c := swift(t, "mamba")
