@@ -51,11 +51,13 @@ func TestNamedTemplates(t *testing.T) {
 	const config = `{"chat_template": "{{ b }}"}`
 	dir := folderOf(t, map[string]string{
 		"a.jinja": "{{ a }}", "b.JSON": config, "none.json": `{"eos_token": "x"}`, "bad.json": "{", "bad.jinja": "{{",
-		"both/" + source: "{{ c }}", "both/" + conf: `{}`, "both/" + release.PublishedFile: "{}", "empty/x": "",
+		"one/" + source: "{{ d }}", "folder/" + conf + "/x": "", "both/" + source: "{{ c }}", "both/" + conf: `{}`,
+		"both/" + release.PublishedFile: "{}", "empty/x": "",
 		"base/" + source: "{{ base }}", "base/" + gen: `{"top_k": 3}`,
 	})
 	for spec, want := range map[string]string{
 		"a.jinja": source + "={{ a }}", "b.JSON": conf + "=" + config, "both": source + "={{ c }}; " + conf + "={}",
+		"one": source + "={{ d }}", "folder": "found a folder, want a regular file",
 		"none.json": "none.json: found no chat_template in it", "bad.json": "bad.json: unexpected end",
 		"bad.jinja": "bad.jinja: ", "empty": "found no chat template in the folder ", "gone": "gone: no such file or " +
 			"directory; want a file, a folder or chatml",
@@ -239,6 +241,13 @@ func TestReadChats(t *testing.T) {
 		{`{% if messages | length == 1 and not add_generation_prompt %}{{ raise_exception("no") }}{% endif %}` +
 			`{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}<t>{% endif %}`,
 			`{"messages": [` + q + `,` + a + `]}`, "messages[0]: "},
+		{`{% for m in messages %}{{ m.content | length }}{% endfor %}`, `{"messages": [{"role": "user", "content": [` +
+			`{"type": "text", "text": "Q"}]},` + a + `]}`, "[1]1[]"},
+		{`{{ raise_exception("no") }}`, `{"messages": [` + q + `,` + a + `]}`, "messages[0]: "},
+		{`{% for m in messages %}{% if m.role == 'assistant' %}{{ m.content }}{% endif %}{% endfor %}` +
+			`{% if add_generation_prompt %}ä{% endif %}`,
+			`{"messages": [` + q + `,{"role": "assistant", "content": "öA"}]}`,
+			"[]öA[]"},
 		// an earlier reply that is shown in another way is in a document of its own
 		{templates["forgets"], `{"messages": [` + q + `,{"role": "assistant", "content": "t/A"},` + q +
 			`,{"role": "assistant", "content": "u/B"}]}`, "[<u>Q<a>]t/AE[] + [<u>Q<a>AE<u>Q<a>]u/BE[]"},

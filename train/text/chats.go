@@ -330,7 +330,7 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 		if strings.TrimSpace(full[len(prompt):]) == "" {
 			return nil, fmt.Errorf("%s: the chat template shows nothing of this reply", m.where)
 		}
-		if len(parts) > 0 && !strings.HasPrefix(prompt, text) {
+		if !strings.HasPrefix(prompt, text) {
 			documents, parts, text = append(documents, c.last(parts)), nil, ""
 		}
 		said, ended := c.endOf(full[len(prompt):])

@@ -26,9 +26,6 @@ func countAsked(targets []int32) (n int) {
 func firstAsked(tokens *data.Tokens, pairs int) (*data.Tokens, error) {
 	for ; pairs < tokens.Len()-1; pairs *= 2 {
 		part := tokens.Slice(0, pairs+1)
-		if !tokens.Given() && !tokens.IsApart() {
-			return part, nil
-		}
 		if n, _, err := part.Targets(); err != nil || n > 0 {
 			return part, err
 		}

@@ -13,10 +13,12 @@ import (
 	"testing"
 
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/quantize"
 	"github.com/hippo-ssm/hippo/tokenizer"
+	"github.com/hippo-ssm/hippo/train"
 )
 
 // TestHowMeasuringGoes: windows and streams, what is told of the way, and what cannot be measured.
@@ -79,6 +81,12 @@ func TestHowMeasuringGoes(t *testing.T) {
 	r, err := Evaluate(t.Context(), m, given, EvalOptions{SeqLen: 5, BatchSize: 1})
 	if err != nil || r.Tokens != 1 || r.Bytes != 1 || math.Abs(r.BitsByte*math.Ln2/r.Loss-1) > 1e-12 {
 		t.Errorf("one byte of two counts: %+v, %v", r, err)
+	}
+	rough := m.NewTape()
+	train.ForUpdates(rough, engine.BF16)
+	if again, err := Evaluate(t.Context(), m, given, EvalOptions{SeqLen: 5, BatchSize: 1, tape: rough}); err != nil ||
+		again.Loss != r.Loss {
+		t.Errorf("after updates in bf16 the loss is %v, %v, want %v", again.Loss, err, r.Loss)
 	}
 	held := func(n int, o EvalOptions) int { // by the tape, for a text of so many tokens
 		o.tape = m.NewTape()
@@ -263,6 +271,7 @@ func TestTextsOfModels(t *testing.T) {
 		{"run wide", "tokenizers", ModelEvalOptions{}}, {"plain wide", "tokenizers", mine},
 		{"plain wide", "tokenizers", ModelEvalOptions{Data: []string{path("two.txt")}, ValidFraction: 0.5}},
 		{"wide plain", "tokenizers", ModelEvalOptions{Data: mine.Data, ValidFraction: 0.5}},
+		{"plain wide", "tokenizers", ModelEvalOptions{Data: []string{path("lines.jsonl")}}},
 		{"plain other", "empty", ModelEvalOptions{Data: []string{path("sub")}}},
 	} {
 		e, notes := toys(t, k.o, models)
@@ -295,6 +304,20 @@ func TestTextsOfModels(t *testing.T) {
 			t.Errorf("%s: notes %q, %+v, %+v", k.names, said, all[0], all[1])
 		}
 	}
+	for documents, apart := range map[string]bool{"": true, documentsJoin: false, documentsApart: true} {
+		texts := &evalTexts{opt: ModelEvalOptions{Data: []string{path("lines.jsonl")}, Documents: documents,
+			Cache: data.CacheNone}}
+		if err := texts.open(t.Context(), bytesTok); err != nil || texts.valid.IsApart() != apart {
+			t.Errorf("documents %q are apart: %v, %v", documents, !apart, err)
+		}
+		if err := texts.close(); err != nil {
+			t.Error(err)
+		}
+	}
+	e, notes := toys(t, ModelEvalOptions{}, models)
+	if _, _, err := e.open(t.Context(), folders["run"], &evalTexts{}, bytesTok); err != nil || len(*notes) > 0 {
+		t.Errorf("%v, notes %q of a text that is of no run", err, *notes)
+	}
 	whole := &evalTexts{opt: ModelEvalOptions{ValidFraction: 0.5}}
 	if err := whole.check(); err != nil {
 		t.Errorf("a part of the text that comes with hippo: %v", err)
@@ -310,17 +333,22 @@ func TestTextsOfModels(t *testing.T) {
 	run.Data, run.ValidFraction = []string{jsonl(t, map[string]any{"messages": []map[string]string{{"role": "user",
 		"content": "Q"}, {"role": "assistant", "content": "A"}}}, map[string]string{"prompt": "q",
 		"completion": "a"})}, 0.5
-	asked := &evalTexts{run: run, opt: ModelEvalOptions{Documents: documentsJoin}, chat: map[string][]byte{
-		"chat_template.jinja": []byte(chatML), "tokenizer_config.json": []byte(chatMLConfig)}}
+	cache := t.TempDir()
+	asked := &evalTexts{run: run, opt: ModelEvalOptions{Documents: documentsJoin, Cache: cache},
+		chat: map[string][]byte{
+			"chat_template.jinja": []byte(chatML), "tokenizer_config.json": []byte(chatMLConfig)}}
 	if d, err := asked.openRun(t.Context(), bytesTok); err != nil || d.Train.IsApart() || len(asked.closers) != 1 {
 		t.Errorf("chats of a run: %v", err)
 	}
 	if err := asked.close(); err != nil {
 		t.Error(err)
 	}
+	if files, err := filepath.Glob(filepath.Join(cache, "*.tok")); err != nil || len(files) != 1 {
+		t.Errorf("the cache has the token files %q, %v", files, err)
+	}
 	short := toymodel.Fresh(t, func(c *model.Config) { c.VocabSize, c.Layers, c.MaxPositions = 256, "h3", 10 })
 	models["plain"] = &LoadedModel{"plain", short, bytesTok}
-	e, _ := toys(t, mine, models)
+	e, _ = toys(t, mine, models)
 	if all, err := e.Run(t.Context(), []string{folders["plain"]}); err != nil || all[0].SeqLen != 10 {
 		t.Errorf("%+v, %v, want windows of the positions that it has", all, err)
 	}
@@ -355,6 +383,14 @@ func TestDriftOfModels(t *testing.T) {
 	}
 	text := filepath.Join(folderOf(t, map[string]string{"text.txt": strings.Repeat("some text ", 150)}), "text.txt")
 	root := t.TempDir()
+	start, err := data.FromIDs([]int32{'s', 'o', 'm', 'e', ' ', 't', 'e', 'x', 't', ' ', 's'}, 256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ten, err := Evaluate(t.Context(), models["fixed"].Net, start, EvalOptions{SeqLen: 10, BatchSize: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, k := range []struct {
 		names, want, note string
 		o                 ModelEvalOptions
@@ -406,6 +442,9 @@ func TestDriftOfModels(t *testing.T) {
 			if i%parts == 1 {
 				want = [2]int{1000, n}
 			}
+			if k.o.Drift == 10 && math.Abs(r.Loss/ten.Loss-1) > 1e-5 {
+				t.Errorf("a loss of %v, want %v", r.Loss, ten.Loss)
+			}
 			if r.Model != models[name].Dir || r.From != models[strings.Fields(k.names)[0]].Dir ||
 				filepath.Base(r.Text) !=
 					"text.txt" || r.Every != 1 || [2]int{r.Start, r.End} != want || (r.KL > 1e-9) != (name == "b") ||
@@ -440,6 +479,8 @@ func TestReportTexts(t *testing.T) {
 		TokensPerSec: 5000, EvalResult: EvalResult{Loss: 2, Perplexity: 7.389, BitsByte: 1.5, Tokens: 30, Bytes: 40}}
 	counted := *r
 	counted.Stream, counted.Baseline, counted.CountedIn = true, &data.Baseline{Unigram: 3, Bigram: 2.5}, 99
+	other := *r
+	other.Text = "u"
 	const plain = `model                m, 1.2K parameters
 text                 t
 read as              windows of 64, each from an empty state
@@ -467,7 +508,7 @@ m                 1.2K        bytes      64      30      40     2.0000  7.389   
 	}{
 		{[]*ModelReport{r}, plain}, {[]*ModelReport{&counted}, strings.Replace(plain,
 			"windows of 64, each from an empty state", "one stream, in chunks of 64", 1) + more},
-		{[]*ModelReport{&counted, r}, head}, {[]*ModelReport{r, r}, ""},
+		{[]*ModelReport{&counted, &other}, head}, {[]*ModelReport{r, r}, ""},
 	} {
 		var out bytes.Buffer
 		err := PrintReports(&out, k.all)

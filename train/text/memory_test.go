@@ -28,9 +28,11 @@ func roomy(t testing.TB) Config {
 // TestRoomOfRuns: a run is refused if its weights, gradients, moments, activations and states take a byte more than is
 // free, and no run is where memory is not to be checked.
 func TestRoomOfRuns(t *testing.T) {
-	for _, chunk := range []int{0, 4} {
+	for _, chunk := range []int{0, 4, 1} {
 		c := roomy(t)
-		c.Train.Chunk, c.Train.SeqLen = chunk, 64
+		if c.Train.Chunk, c.Train.SeqLen = chunk, 64; chunk == 1 { // the weights take much more than the rest
+			c.Train.Chunk, c.Train.SeqLen, c.Train.BatchSize, c.Model.DModel, c.Model.VocabSize = 0, 1, 1, 32, 9000
+		}
 		params, err := c.countParams(c.Model)
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +50,7 @@ func TestRoomOfRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		states := 0
-		if chunk > 0 {
+		if chunk > 1 {
 			states = 3 * (64/4 + 1) * m.NewState().Size()
 		}
 		if got := c.statesBetween(c.Model); got != states {
@@ -240,6 +242,15 @@ func TestExtrapolation(t *testing.T) {
 	}
 	var sizes [][2]int
 	costs(run, &sizes)
+	run.Train.Recompute = true
+	again, err := run.activations()
+	least := (5000+float64(100+7*64+11*128)+float64(4*native.Backend.LossMemory(128, narrow.DModel, 200,
+		false)))*width +
+		8*2*64*(1<<13)*(3+2)
+	if err != nil || math.Abs(float64(again)-least) > 2 {
+		t.Errorf("recomputed, activations of %d bytes, %v, want %v", again, err, least)
+	}
+	run.Train.Recompute, sizes = false, nil
 	p, err := run.extrapolate()
 	each, head := 3*float64(100+7*64+11*128), 4*native.Backend.LossMemory(128, narrow.DModel, 200, false)
 	if bytes := (5000 + each + float64(head)) * width; err != nil || math.Abs(float64(p.bytes)-bytes) > 2 ||
@@ -373,7 +384,7 @@ func TestSumsOfEstimates(t *testing.T) {
 			e.Total != e.Weights+e.Gradients+e.Moments+e.Activations+e.Program {
 			t.Errorf("%s: %+v", k.name, e)
 		}
-		if e.Measured != (k.name != "large") {
+		if e.Measured != (k.name != "large") || e.Measured && e.StepSeconds > 2 {
 			t.Errorf("%s: measured %v", k.name, e.Measured)
 		}
 		steps := c.Train.Steps
@@ -408,6 +419,9 @@ func TestSumsOfEstimates(t *testing.T) {
 				t.Fatal(err)
 			}
 		default:
+			if p, err := run.probe(c.Model, run.layers, 1, 4); err != nil || p.bytes <= 0 {
+				t.Errorf("%s: a probe takes %d bytes, %v", k.name, p.bytes, err)
+			}
 			if want, err = run.activations(); err != nil {
 				t.Fatal(err)
 			}

@@ -114,7 +114,10 @@ func (run *probes) freeze(m *model.Model, layers []layer) error {
 	if len(ranks) == 0 {
 		return nil
 	}
-	_, err := m.AdaptEach(ranks)
+	a, err := m.AdaptEach(ranks)
+	if err == nil {
+		a.SetDropout(run.LoRA.Dropout)
+	}
 	return err
 }
 
@@ -208,7 +211,7 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	t.Collect(autograd.NewGradients(t.Backend(), leaves...))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	p := probed{seconds: math.Inf(1)}
+	p := probed{seconds: math.MaxFloat64}
 	inputs, wanted, kept := ids[:batch*l], ids[1:], copies{}
 	if run.Train.Recompute { // at once, a measurement takes nothing that an update does not take
 		train.ForMeasuring(t)
@@ -221,7 +224,7 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 		rows := model.EqualRows(batch, l)
 		rows.Train(engine.RowSeeds(seed, seed, seed, batch)...)
 		if run.Train.Recompute {
-			w := layerwise{m: m, t: t, rows: rows, copies: &kept, precision: precision}
+			w := layerwise{m: m, t: t, rows: rows, copies: &kept}
 			_, err = w.through(inputs, wanted, func() float64 { return 1 }, func(float64) error { return nil })
 			if err != nil {
 				return probed{}, err

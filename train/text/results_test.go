@@ -15,6 +15,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/checkpoint"
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/status"
 	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/train"
@@ -29,13 +30,14 @@ func TestPrompts(t *testing.T) {
 		want         string
 		notes        int
 	}{
-		{nil, "abc", "bytes", "abc", 0}, {nil, "", "bytes", "quick brown fox", 0}, {nil, "THE", "chars",
+		{nil, "abc", "bytes", "abc", 0}, {nil, "", "bytes", "quick brown fox", 0}, {nil, "the T", "chars",
+			"quick brown fox", 1}, {nil, "THE", "chars",
 			"quick brown fox", 1},
 		{[]any{chat("first ", "aa"), chat("second ", "bb"), chat("third ", "cc")}, "", "bytes", "third ", 0},
 		{[]any{chat("first ", "aa"), chat("second ", "bb"), chat("third ", "cc")}, "xy", "bytes", "xy", 0},
 		{[]any{map[string]string{"text": "one"}, map[string]string{"text": "two words"},
-			map[string]string{"text": "!!!!"}},
-			"", "bytes", "!!!!", 0},
+			map[string]string{"text": "!!!!!!!!!!"}},
+			"", "bytes", "!!!!!!!!", 0},
 	} {
 		c := swift(t, "mamba")
 		c.Train.SamplePrompt, c.Tokenizer, c.Train.BatchSize, c.Train.Shards = k.prompt, k.kind, 1, 1
@@ -46,6 +48,9 @@ func TestPrompts(t *testing.T) {
 		if ids, err := w.Data.Tokenizer.Encode(nil, []byte(k.want)); w.prompt.text != k.want || err != nil ||
 			!slices.Equal(ids, w.prompt.ids) || len(w.Data.Notes) != k.notes {
 			t.Errorf("%+v: the prompt is %q of %v, notes %q", k, w.prompt.text, w.prompt.ids, w.Data.Notes)
+		}
+		if k.notes > 0 && !strings.Contains(w.Data.Notes[0], "is not in the alphabet") {
+			t.Errorf("the note is %q", w.Data.Notes[0])
 		}
 	}
 	for _, k := range []struct {
@@ -331,6 +336,11 @@ func TestVerdicts(t *testing.T) {
 	r = newRun(t, c)
 	if _, err := r.run(t.Context(), train.Events{}); err != nil {
 		t.Fatal(err)
+	}
+	curve := strings.TrimRight(status.Curve(r.loop.Curve(), 72, 12), "\n")
+	if !strings.Contains(string(r.card(Result{})),
+		"```\n"+curve+"\n```") {
+		t.Error("the card has another curve")
 	}
 	all := r.remarks(&Result{BestLoss: 9, ValidLoss: 9})
 	if len(all) != 1 || !strings.Contains(all[0], ": what it has learnt of the training text does not hold elsewhere") {

@@ -225,6 +225,10 @@ func TestLoopSizes(t *testing.T) {
 			t.Errorf("%g epochs of %d tokens are %d updates, want %d", c.epochs, c.tokens, l.Steps, c.want)
 		}
 	}
+	old := Loop{Accumulation: 1}
+	if old.settle(); old.Shards != 1 {
+		t.Errorf("the earlier name of one shard gives %d", old.Shards)
+	}
 	c := tiny()
 	c.Train.Epochs, c.Train.Time = 3, time.Hour
 	c.Smoke()
@@ -265,7 +269,8 @@ func TestReplyEnds(t *testing.T) {
 // left out where anything else is there.
 func TestWordsOfPrompts(t *testing.T) {
 	for line, want := range map[string]string{"a b c d": "a b c", "a b c": "a b c", " - a b": "a b",
-		"aaaaaaaaaa bbbbbbbbbb ccccc": "aaaaaaaaaa bbbbbbbbbb", "aaaaaaaaaa bbbbbbbbbb cc": "aaaaaaaaaa bbbbbbbbbb cc",
+		"a " + strings.Repeat("b", 30): "a",
+		"aaaaaaaaaa bbbbbbbbbb ccccc":  "aaaaaaaaaa bbbbbbbbbb", "aaaaaaaaaa bbbbbbbbbb cc": "aaaaaaaaaa bbbbbbbbbb cc",
 		" " + strings.Repeat("a", 25): strings.Repeat("a", 24), "...": "", "…9 x": "9 x"} {
 		if got := cutWords(line); got != want {
 			t.Errorf("%q: found %q, want %q", line, got, want)
@@ -274,7 +279,7 @@ func TestWordsOfPrompts(t *testing.T) {
 	for text, want := range map[string]string{"part\nwhole": "whole", "part": "part",
 		strings.Repeat("é", 24) + "\nwhole": strings.Repeat("é", 24),
 		strings.Repeat("é", 23) + "\nwhole": "whole", "\xffpart\nwhole": "whole", "\npart\nwhole": "part",
-		"x ...\nwhole": "whole"} {
+		"x ...\nwhole": "whole", "xx yy\xffzz": "yy"} {
 		if got := firstWords([]byte(text)); got != want {
 			t.Errorf("%q: found %q, want %q", text, got, want)
 		}

@@ -45,6 +45,7 @@ func TestStartOfSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	gguf := ggufFile(t, checkpoint.F32, tokenizer.Bytes())
+	write(t, filepath.Join(mamba, "README.md"), []byte("---\nlicense: mine\n---\n"))
 	for _, k := range []struct {
 		path, tokenizer, is, at, texts string
 		rank                           int
@@ -61,7 +62,8 @@ func TestStartOfSettings(t *testing.T) {
 		err := c.StartFrom("the name", k.path)
 		if err != nil || c.Init != "the name" || c.Base.Name != "the name" || c.Base.Path != k.at ||
 			c.Tokenizer != k.is || c.Optim.LR != k.rate || c.Optim.SSMLR != 0 || c.Model.DModel != 32 ||
-			c.Base.texts() != k.texts || c.Base.dir() != filepath.Dir(filepath.Join(k.texts, "x")) && k.path != gguf ||
+			c.Base.texts() != k.texts || (len(c.Base.Card) == 1) != (k.path != gguf) ||
+			c.Base.dir() != filepath.Dir(filepath.Join(k.texts, "x")) && k.path != gguf ||
 			c.Model.EmbedDropout != c.Base.shape.EmbedDropout || c.begun() != nil {
 			t.Errorf("%+v: %v: %+v", k, err, c)
 		}
@@ -167,7 +169,8 @@ func TestLayersOfSettings(t *testing.T) {
 			"model.vocab_size: found 50256, but the gpt2 tokenizer has 50257 tokens", 50256},
 		{"tokenizer: gone", "gone", 0}, {"preset: huge\noptim: {lr: -1}", "huge", 0}, {"optim: {lr: -1}", "optim.lr",
 			0},
-		{"preset: huge\nmodel: {d_model: -1}", "huge", 0}, {"model: {d_model: -1}", "model.d_model", 0},
+		{"preset: huge\nmodel: {d_model: -1}", "huge", 0}, {"preset: huge\nmodel: {d_model: 77}", "huge", 0},
+		{"model: {d_model: -1}", "model.d_model", 0},
 		{"valid: [/gone/text]", "validation text: ", 0}, {"data: [/gone/text]", "/gone/text", 0},
 		{"template: /gone/t", "template: ", 0}, {"freeze: [x]", `freeze: "x" matches`, 0},
 		{"lora: {rank: 2}", "lora.rank: found 2 without init", 0}, {"seed: x", "seed", 0},
@@ -183,6 +186,9 @@ func TestLayersOfSettings(t *testing.T) {
 		}
 		if err != nil && strings.Contains(k.lines, "huge") && strings.Contains(err.Error(), "model.") {
 			t.Errorf("%q: %v: what is wrong with its shape depends on the preset", k.lines, err)
+		}
+		if strings.Contains(k.lines, "77") && c.Model.DModel != 77 {
+			t.Errorf("%q: a width of %d", k.lines, c.Model.DModel)
 		}
 		if k.lines == "preset: huge\noptim: {lr: -1}" && !strings.Contains(fmt.Sprint(err), "optim.lr") {
 			t.Errorf("%v, want all problems", err)
@@ -429,6 +435,9 @@ func TestWorkOfSettings(t *testing.T) {
 	c.Train.Epochs, c.Train.Steps, c.Data = 0, 5, []string{"/gone/text"}
 	if err := c.CountSteps(t.Context()); err != nil || c.Train.Steps != 5 {
 		t.Errorf("%d updates, %v: without epochs nothing is counted", c.Train.Steps, err)
+	}
+	if _, err := c.FindLR(t.Context(), 20, nil); err == nil {
+		t.Error("rates of a text that is not there")
 	}
 	c.Train.Epochs = 1
 	if err := c.CountSteps(t.Context()); err == nil {

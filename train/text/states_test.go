@@ -62,7 +62,7 @@ func TestStatesInFiles(t *testing.T) {
 			return append(all, checkpoint.NewTensor("x", []int{2, 1}, make([]float32, 2)))
 		},
 		"state.safetensors: found ": func(all []checkpoint.Tensor) []checkpoint.Tensor {
-			return all[:1]
+			return all[:len(all)/2]
 		},
 	} {
 		put(change)
@@ -228,6 +228,13 @@ func TestSavedAdapters(t *testing.T) {
 				"of %d matrices, alpha 3; all else is frozen, in float32 |\n", status.Count(n),
 				len(w.Model.Adapter().Changes))) {
 			t.Errorf("the card says\n%s", card)
+		}
+		run, err := w.Config.probes(w.Config.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err := run.probe(run.shape, run.layers, 2, 12); err != nil || p.bytes != r.loop.Tape().Bytes() {
+			t.Errorf("a probe takes %d bytes, %v, an update %d", p.bytes, err, r.loop.Tape().Bytes())
 		}
 		names, err := w.Config.modules(w.Model)
 		if err != nil || len(names) == 0 {

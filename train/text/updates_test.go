@@ -30,7 +30,7 @@ func TestLongUpdates(t *testing.T) {
 	for _, k := range []struct {
 		layers string
 		freeze []string
-	}{{"mamba,h3", nil}, {"rwkv7/channel-mix*2,h3", nil}, {"h3*3", []string{"backbone.embeddings",
+	}{{"mamba,h3", nil}, {"h3,rwkv7/channel-mix*2", nil}, {"h3*3", []string{"backbone.embeddings",
 		"backbone.layers.0"}}} {
 		c := swift(t, k.layers)
 		c.Data, c.Freeze = []string{file}, k.freeze
@@ -39,10 +39,15 @@ func TestLongUpdates(t *testing.T) {
 		if mean, again := longGradient(t, c); mean != loss || !slices.EqualFunc(again, whole, slices.Equal) {
 			t.Errorf("%s again: loss %v, want %v; gradients %.2g apart", k.layers, mean, loss, apart(whole, again))
 		}
-		c.Train.Recompute = false
+		c.Train.Recompute, c.Train.Chunk = false, 5
+		dropped, _ := longGradient(t, c)
+		c.Train.Chunk = 0
 		c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
 		loss, whole = longGradient(t, c)
-		for _, chunk := range []int{3, 5, 12} {
+		if math.Abs(dropped-loss) < 1e-4 {
+			t.Errorf("%s: chunks have no dropout", k.layers)
+		}
+		for _, chunk := range []int{3, 5, 11, 12} {
 			c.Train.Chunk, c.Train.Gradients = chunk, ""
 			if mean, got := longGradient(t, c); apart(whole, got) > 1e-4 || math.Abs(loss-mean) > 1e-5 {
 				t.Errorf("%s in chunks of %d: loss %v, want %v; gradients %.2g apart", k.layers, chunk, mean, loss,
@@ -56,6 +61,33 @@ func TestLongUpdates(t *testing.T) {
 					apart(whole, got))
 			}
 		}
+	}
+	single := swift(t, "s4d")
+	single.Train.BatchSize, single.Train.Shards = 1, 1
+	single.Model.EmbedDropout, single.Model.AttnDropout, single.Model.ResidDropout = 0, 0, 0
+	_, whole := longGradient(t, single)
+	single.Train.Chunk = 4
+	if _, got := longGradient(t, single); apart(whole, got) > 1e-4 {
+		t.Errorf("one state in chunks: gradients %.2g apart", apart(whole, got))
+	}
+	// In chunks whose gradients stop, attention sees one chunk back.
+	seen := map[int]float64{}
+	for _, chunk := range []int{0, 3} {
+		c := swift(t, "attention")
+		c.Train.Chunk, c.Train.Gradients = chunk, gradientsStopped
+		c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
+		r := newRun(t, c)
+		toymodel.Randomize(r.work.Model, 0.5)
+		n, err := r.work.Read(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[chunk], _, _, err = r.loop.Gradient(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if math.Abs(seen[0]-seen[3]) < 1e-3 {
+		t.Errorf("losses %v: attention sees the whole sequence", seen)
 	}
 	// With states that are carried on, the second update sees those after the first, whatever the chunks.
 	second := func(change func(l *Loop)) (loss float64, states []float32, grads [][]float32) {
@@ -200,6 +232,12 @@ func TestSequencesOfUpdates(t *testing.T) {
 			t.Fatalf("%d sequences, %v, of which %d targets count", n, err, countAsked(w.targets))
 		}
 	}
+	one := c
+	one.Data = []string{jsonl(t, slices.Repeat([]any{map[string]string{"prompt": strings.Repeat("q", 20),
+		"completion": "r"}}, 20)...)}
+	if n, err := newRun(t, one).work.Read(0); err != nil || n != 1 {
+		t.Errorf("updates of one target: %d sequences, %v", n, err)
+	}
 	if w.carried != nil {
 		t.Error("states are carried")
 	}
@@ -207,15 +245,17 @@ func TestSequencesOfUpdates(t *testing.T) {
 	c.Train.CarryState = true
 	w = newRun(t, c).work
 	before := []*model.State(nil)
-	for range 12 { // one epoch is two
+	epoch := 0.0
+	for range 130 { // more than an epoch
 		if n, err := w.Read(0); err != nil || n != 1 || len(w.carried) != 1 {
 			t.Fatal(n, err)
 		}
 		passed = passed || countAsked(w.targets) == 0
-		if before != nil && before[0] != w.carried[0] {
-			t.Error("states that go on are made anew")
+		now := math.Ceil(w.loader.Epoch())
+		if before != nil && (before[0] == w.carried[0]) != (now == epoch) {
+			t.Error("states that go on are made anew, or go on from the end of the text to its beginning")
 		}
-		before = w.carried
+		before, epoch = slices.Clone(w.carried), now
 	}
 	if !passed {
 		t.Error("states are not carried through questions")
