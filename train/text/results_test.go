@@ -162,7 +162,7 @@ func TestScoresOfRuns(t *testing.T) {
 			t.Errorf("%d tokens: %+v, %v", tokens, s, err)
 		}
 	}
-	w.Config.smoke = true
+	w.Config.smoke, w.Config.Train.EvalTokens = true, 40
 	if s, err := w.Remeasure(t.Context(), tape, dir, old); err != nil || s.Loss != old.Loss {
 		t.Errorf("a trial: %+v, %v", s, err)
 	}

@@ -212,6 +212,11 @@ func TestLayersOfSettings(t *testing.T) {
 			t.Errorf("%s has %d tokens, %v, want %d", kind, n, err, want)
 		}
 	}
+	lost := c
+	lost.Tokenizer, lost.Data = "bytes", []string{"/gone"}
+	if n, err := lost.VocabSize(); err != nil || n != 256 {
+		t.Errorf("%d bytes, %v: the text does not matter", n, err)
+	}
 	for _, change := range []func(c *Config){func(c *Config) { c.Template = "/gone" },
 		func(c *Config) { c.Valid = []string{"/gone"} }, func(c *Config) { c.Tokenizer = "gone" }} {
 		c := c
@@ -361,6 +366,11 @@ func TestAdapterSettings(t *testing.T) {
 	if len(p) != 1 || !strings.HasPrefix(p[0], `freeze: found ["x"] together with lora.rank`) {
 		t.Errorf("with frozen parts: %q", p)
 	}
+	p = nil
+	(&LoRA{Dropout: 0.1, Base: "float32"}).validate(&Config{Freeze: []string{"x"}}, &p)
+	if len(p) != 1 || !strings.HasPrefix(p[0], "lora.rank: found 0 together") {
+		t.Errorf("without a rank and with frozen parts: %q", p)
+	}
 	dir := folderOf(t, map[string]string{"f": "", "g.gguf": "GGUF"})
 	for path, ok := range map[string]bool{"": true, "f": false, "g.gguf": true, "gone": true} {
 		for rank := range 2 {
@@ -413,8 +423,12 @@ func TestWorkOfSettings(t *testing.T) {
 	}
 	c := small(t)
 	c.Model.VocabSize, c.Train.Epochs = 0, 1.5
-	c.Init = "" // starts from nothing
+	c.Documents, c.Train.Shards, c.Train.Accumulation, c.LoRA.Base = "", 1, 2, "" // as earlier versions have it
 	r := newRun(t, c)
+	if c := r.work.Config; c.Documents != documentsApart || c.Train.Shards != 2 || c.LoRA.Base != "float32" {
+		t.Errorf("settings of an earlier version became %+v", c)
+	}
+	c.Train.Shards, c.Train.Accumulation = 2, 0
 	w := r.work
 	if w.Config.Model.VocabSize != 256 || w.Config.Train.Steps != int(math.Ceil(1.5*2400/128)) ||
 		w.Guess() != math.Log(256) || len(w.inputs) != 128 || len(w.targets) != 128 {
