@@ -90,7 +90,7 @@ func restoreCarried(states []*model.State, name string, shape []int, v []float32
 		return states[k].Restore(own, shape, v)
 	}
 	n := len(states)
-	if len(shape) == 0 || shape[0] != n || len(v)%n != 0 {
+	if len(shape) == 0 || shape[0] != n {
 		return fmt.Errorf("found %q of shape %v, want one of %d sequences", name, shape, n)
 	}
 	shape = append([]int{1}, shape[1:]...)

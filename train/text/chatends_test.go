@@ -45,6 +45,30 @@ func TestTemplateWithoutEnd(t *testing.T) {
 	}
 }
 
+// TestTokenizersOfChats: how chats end is known by the tokenizer, which is made before they are read, and binary data
+// is only taken where it is asked for.
+func TestTokenizersOfChats(t *testing.T) {
+	dir := folderOf(t, map[string]string{"own.jinja": templates["plain"],
+		"b.bin": strings.Repeat("\x00\x01\xff\xfe\x89", 99)})
+	c := small(t)
+	c.Data = []string{jsonl(t, json.RawMessage(`{"messages": [{"role": "user", "content": "Q"}, {"role": "assistant", `+
+		`"content": "A"}]}`))}
+	c.Template = filepath.Join(dir, "own.jinja")
+	if _, err := c.OpenData(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "--reply_end TEXT") {
+		t.Errorf("without an end: %v", err)
+	}
+	for _, binary := range []bool{false, true} {
+		_, corpus, _, err := Tokenize(t.Context(), tokenizer.Bytes(), []string{filepath.Join(dir, "b.bin")},
+			ReadOptions{Cache: data.CacheNone, Binary: binary})
+		if (err == nil) != binary {
+			t.Errorf("binary %v: %v", binary, err)
+		}
+		if err == nil {
+			corpus.Close()
+		}
+	}
+}
+
 // TestChatEnds: a model that was trained on chats by a template that says by itself how a reply ends has the end beside
 // its weights, and its chats end.
 func TestChatEnds(t *testing.T) {

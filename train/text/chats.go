@@ -46,7 +46,7 @@ func (c *Config) chatTexts() (texts map[string][]byte, err error) {
 	switch {
 	case c.chat != nil:
 		return c.chat, nil
-	case c.Init != "" && c.Base.Path != "":
+	case c.Base.Path != "":
 		if texts, err = release.ChatTexts(c.Base.Path); err != nil {
 			return nil, fmt.Errorf("init: %w", err)
 		}
@@ -330,7 +330,7 @@ func (c *chats) conversation(all []message, tools []json.RawMessage) (documents 
 		if strings.TrimSpace(full[len(prompt):]) == "" {
 			return nil, fmt.Errorf("%s: the chat template shows nothing of this reply", m.where)
 		}
-		if len(parts) > 0 && !strings.HasPrefix(prompt, text) {
+		if !strings.HasPrefix(prompt, text) {
 			documents, parts, text = append(documents, c.last(parts)), nil, ""
 		}
 		said, ended := c.endOf(full[len(prompt):])
@@ -370,13 +370,13 @@ func (c *chats) reply(all []message, i int, tools []json.RawMessage) (prompt, fu
 	}
 	// What the template gives to start a reply with is not how this one starts.
 	same := 0
-	for same < min(len(prompt), len(full)) && prompt[same] == full[same] {
+	for same < len(full) && prompt[same] == full[same] {
 		same++
 	}
 	for same > 0 && same < len(full) && !utf8.RuneStart(full[same]) {
 		same--
 	}
-	if before := render(i, false); err == nil && same < len(before) {
+	if before := render(i, false); same < len(before) {
 		err = fmt.Errorf("%s: the chat template changes the messages before a reply when the reply is there",
 			all[i].where)
 	}

@@ -30,7 +30,7 @@ func (c *Config) CheckInputs() error {
 	}
 	if c.Init == "" || c.Tokenizer != "" { // what has none for its base was told so before
 		vocab := checkTokenizer(&p, c.Tokenizer)
-		if vocab > 0 && c.Model.VocabSize > 0 && c.Model.VocabSize < vocab {
+		if c.Model.VocabSize > 0 && c.Model.VocabSize < vocab {
 			p.Add(tooFewTokens(c.Model.VocabSize, c.Tokenizer, vocab))
 		}
 	}

@@ -127,7 +127,6 @@ func (tr *Work) Through(t *autograd.Tape, s train.Shard, weigh func(int) float64
 		}
 		t.Reset()
 		t.Record(false)
-		t.SetPrecision(p.precision)
 		rows, inputs, _ := p.rows(i, p.states)
 		tr.Model.Forward(t, inputs, rows)
 	}

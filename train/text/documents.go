@@ -24,11 +24,8 @@ func countAsked(targets []int32) (n int) {
 
 // firstAsked is the start of a validation text: so many pairs, or more where nothing is asked in these.
 func firstAsked(tokens *data.Tokens, pairs int) (*data.Tokens, error) {
-	for ; pairs+1 < tokens.Len(); pairs *= 2 {
+	for ; pairs < tokens.Len()-1; pairs *= 2 {
 		part := tokens.Slice(0, pairs+1)
-		if !tokens.Given() && !tokens.IsApart() {
-			return part, nil
-		}
 		if n, _, err := part.Targets(); err != nil || n > 0 {
 			return part, err
 		}
@@ -96,7 +93,7 @@ func (d *Dataset) Example(i, most int) (spans []Span, tokens int, ok bool, err e
 	}
 	for from := 0; from < len(ids); {
 		given := all.Given() && all.IsGiven(lo+from)
-		to := from + 1
+		to := from
 		for to < len(ids) && (all.Given() && all.IsGiven(lo+to)) == given {
 			to++
 		}

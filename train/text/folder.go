@@ -3,7 +3,6 @@ package text
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,7 @@ import (
 // holdsRun reports whether a folder holds a run or a model. Without a checkpoint there is nothing to lose.
 func holdsRun(dir string) bool {
 	for _, name := range []string{model.LastDir, model.ConfigFile} {
-		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return true
 		}
 	}
@@ -109,7 +108,7 @@ func (c *Config) runName() string {
 // Anywhere makes the paths of texts and of the model to start with independent of the current folder, so that a run can
 // be resumed from any.
 func (c *Config) Anywhere() (err error) {
-	if c.Init != "" && disk.Exists(c.Init) {
+	if disk.Exists(c.Init) {
 		if c.Init, err = filepath.Abs(c.Init); err != nil {
 			return err
 		}

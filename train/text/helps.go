@@ -37,7 +37,7 @@ func (c *Config) CountSteps(ctx context.Context) error {
 // countSteps sets the number of updates from that of epochs of so many tokens.
 func (t *Loop) countSteps(tokens int) {
 	if t.Epochs > 0 {
-		t.Steps = max(1, int(math.Ceil(t.Epochs*float64(tokens)/float64(t.tokensPerStep()))))
+		t.Steps = int(math.Ceil(t.Epochs * float64(tokens) / float64(t.tokensPerStep())))
 	}
 }
 
@@ -45,12 +45,17 @@ func (t *Loop) countSteps(tokens int) {
 // as many sequences as before: what is learnt is the same up to rounding. vocab is the size of the tokenizer's
 // vocabulary. It returns what it did, as a sentence for the user.
 func (c *Config) FitBatch(vocab int) (string, error) {
-	all := c.Train.sequences()
-	c.Train.BatchSize, c.Train.Shards = all, 1
 	free, known := status.FreeMemory()
 	if !known {
 		return "", fmt.Errorf("batch: found auto on a machine that does not say how much memory it has; want a number")
 	}
+	return c.fitBatch(free, vocab)
+}
+
+// fitBatch is FitBatch where so much is free.
+func (c *Config) fitBatch(free status.Memory, vocab int) (string, error) {
+	all := c.Train.sequences()
+	c.Train.BatchSize, c.Train.Shards = all, 1
 	shape := c.shape(vocab)
 	params, err := c.countParams(shape)
 	if err != nil {
@@ -68,14 +73,12 @@ func (c *Config) FitBatch(vocab int) (string, error) {
 		return "", err
 	}
 	most := int(free.Bytes) / 10 * 9 // estimates are not exact
-	if params.Bytes(1)+activations > most {
-		batch, shards := c.smaller(most, params, activations)
-		if batch == 0 {
-			return "", c.fitsIn(status.Memory{Bytes: uint64(most), Of: free.Of}, params, activations)
-		}
-		activations = activations / all * batch
-		c.Train.BatchSize, c.Train.Shards = batch, shards
+	batch, shards := c.smaller(most, params, activations)
+	if batch == 0 {
+		return "", c.fitsIn(status.Memory{Bytes: uint64(most), Of: free.Of}, params, activations)
 	}
+	activations = activations / all * batch
+	c.Train.BatchSize, c.Train.Shards = batch, shards
 	return fmt.Sprintf("batch auto: %d sequences of %d tokens at a time, %d of these shards in an update, "+
 		"take about %s (%s leaves %s)", c.Train.BatchSize, c.Train.SeqLen, c.Train.Shards,
 		status.Bytes(uint64(params.Bytes(c.Train.Shards)+activations)), free.Of, status.Bytes(free.Bytes)), nil

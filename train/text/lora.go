@@ -44,10 +44,10 @@ func (l *LoRA) alpha() float64 {
 
 // precision is that of the weights of the model; float32 where there is no adapter.
 func (l *LoRA) precision() engine.Precision {
-	p, err := engine.ParsePrecision(l.Base)
-	if l.Rank == 0 || err != nil { // which validate has told
+	if l.Rank == 0 {
 		return engine.Float32
 	}
+	p, _ := engine.ParsePrecision(l.Base) // validate has told of an error
 	return p
 }
 

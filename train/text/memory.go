@@ -24,6 +24,11 @@ func (c *Config) checkMemory(vocab int) error {
 	if !known || c.Memory == train.MemoryIgnore {
 		return nil
 	}
+	return c.checkRoom(free, vocab)
+}
+
+// checkRoom is checkMemory where so much is free.
+func (c *Config) checkRoom(free status.Memory, vocab int) error {
 	shape := c.shape(vocab)
 	params, err := c.countParams(shape)
 	if err != nil {
@@ -77,8 +82,7 @@ func (c *Config) fitsIn(free status.Memory, params train.ParamCount, activations
 // that cannot be.
 func (c *Config) smaller(bytes int, params train.ParamCount, activations int) (batch, shards int) {
 	each := float64(activations) / float64(c.Train.BatchSize)
-	room := float64(bytes - params.Bytes(c.Train.Shards))
-	for batch = min(c.Train.BatchSize, int(room/each)); batch > 0; batch-- {
+	for batch = c.Train.BatchSize; batch > 0; batch-- {
 		shards = c.Train.sequences() / batch
 		if shards*batch == c.Train.sequences() && float64(params.Bytes(shards))+each*float64(batch) <= float64(bytes) {
 			return batch, shards

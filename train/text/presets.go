@@ -83,7 +83,7 @@ func (c *Config) release(lr float64, batch int) {
 
 // dna sets how HyenaDNA was trained (arXiv:2306.15794, appendix A.1): 2²⁰ tokens an update at most.
 func (c *Config) dna(length int) {
-	c.release(6e-4, max(1, min(256, 1<<20/length)))
+	c.release(6e-4, min(256, 1<<20/length))
 	c.Tokenizer, c.Train.SeqLen, c.Train.Steps, c.Optim.Warmup = "dna", length, 10000, 100
 }
 

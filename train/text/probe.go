@@ -28,6 +28,8 @@ type probes struct {
 	ranks  map[string]model.ChangeShape // of the matrices that an adapter changes
 	// frozenHead says that the weights of the head are frozen.
 	frozenHead bool
+	// measure is probe, but for tests.
+	measure func(shape model.Config, layers []layer, batch, l int) (probed, error)
 }
 
 // layer is one of the run's model.
@@ -58,6 +60,7 @@ func (c *Config) probes(shape model.Config) (*probes, error) {
 		short.Train.SeqLen, c = held, &short
 	}
 	run := &probes{Config: c, shape: shape, frozen: map[string]bool{}, ranks: map[string]model.ChangeShape{}}
+	run.measure = run.probe
 	first := m.FirstTrained()
 	run.frozenHead = !m.Unembedding().NeedsGrad()
 	for i, entry := range plan {
@@ -111,7 +114,10 @@ func (run *probes) freeze(m *model.Model, layers []layer) error {
 	if len(ranks) == 0 {
 		return nil
 	}
-	_, err := m.AdaptEach(ranks)
+	a, err := m.AdaptEach(ranks)
+	if err == nil {
+		a.SetDropout(run.LoRA.Dropout)
+	}
 	return err
 }
 
@@ -169,7 +175,8 @@ type probed struct {
 // time of the faster, as others may use the machine. What the run does not train is not trained.
 func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (probed, error) {
 	shape.Layers = entries(layers)
-	rng := rand.New(rand.NewPCG(1, 2))
+	const seed = 1 // of tokens, weights and dropout: any does
+	rng := rand.New(rand.NewPCG(seed, seed))
 	ids := make([]int32, batch*l+1)
 	for i := range ids {
 		ids[i] = rng.Int32N(int32(shape.VocabSize))
@@ -181,7 +188,7 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	if err := run.freeze(m, layers); err != nil {
 		return probed{}, err
 	}
-	m.Init(1)
+	m.Init(seed)
 	var leaves []*tensor.Tensor
 	trained := func(_ string, p *nn.Param) {
 		if p.NeedsGrad() {
@@ -190,7 +197,7 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	}
 	m.Params("", trained)
 	if a := m.Adapter(); a != nil {
-		a.Init(1)
+		a.Init(seed)
 		a.Params("", trained)
 	}
 	if err := run.LoRA.pack(m); err != nil {
@@ -204,7 +211,7 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 	t.Collect(autograd.NewGradients(t.Backend(), leaves...))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	p := probed{seconds: math.Inf(1)}
+	p := probed{seconds: math.MaxFloat64}
 	inputs, wanted, kept := ids[:batch*l], ids[1:], copies{}
 	if run.Train.Recompute { // at once, a measurement takes nothing that an update does not take
 		train.ForMeasuring(t)
@@ -215,9 +222,9 @@ func (run *probes) probe(shape model.Config, layers []layer, batch, l int) (prob
 		t.Reset()
 		train.ForUpdates(t, precision)
 		rows := model.EqualRows(batch, l)
-		rows.Train(engine.RowSeeds(1, 0, 0, batch)...)
+		rows.Train(engine.RowSeeds(seed, seed, seed, batch)...)
 		if run.Train.Recompute {
-			w := layerwise{m: m, t: t, rows: rows, copies: &kept, precision: precision}
+			w := layerwise{m: m, t: t, rows: rows, copies: &kept}
 			_, err = w.through(inputs, wanted, func() float64 { return 1 }, func(float64) error { return nil })
 			if err != nil {
 				return probed{}, err
@@ -249,9 +256,9 @@ func (run *probes) extrapolate() (probed, error) {
 		return probed{}, err
 	}
 	l := min(small.length(timedTokens), run.Train.SeqLen)
-	scratch := 0
+	var scratch int
 	timed := func(shape model.Config, layers []layer) (float64, error) {
-		p, err := run.probe(shape, layers, 1, l)
+		p, err := run.measure(shape, layers, 1, l)
 		scratch = max(scratch, p.scratch)
 		return p.seconds, err
 	}
@@ -316,7 +323,7 @@ func (run *probes) extrapolateBytes(shape model.Config) (int, error) {
 	total, err := run.addLayers(func(layers []layer) (float64, error) {
 		var at [3]float64
 		for i, size := range [3]struct{ b, l int }{{1, l}, {1, l + more}, {2, l}} {
-			p, err := run.probe(small.Config, layers, size.b, size.l)
+			p, err := run.measure(small.Config, layers, size.b, size.l)
 			if err != nil {
 				return 0, err
 			}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/autograd"
-	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 	"github.com/hippo-ssm/hippo/train"
@@ -24,10 +23,9 @@ type layerwise struct {
 	rows *model.Rows
 	*copies
 
-	precision engine.Precision
-	at        []stream       // before each layer, and after the last
-	handed    *tensor.Tensor // what a layer has handed to all later ones, nil for nothing
-	giver     int            // that layer
+	at     []stream       // before each layer, and after the last
+	handed *tensor.Tensor // what a layer has handed to all later ones, nil for nothing
+	giver  int            // that layer
 }
 
 // copies are what a layerwise keeps beside its tape. The next shard uses their memory again: as garbage it would stay
@@ -53,7 +51,7 @@ func (tr *Work) byLayers(t *autograd.Tape, s train.Shard, weigh func(int) float6
 	l := tr.Config.Train.SeqLen
 	wanted := tr.targets[s.First*l : s.End*l]
 	targets = countAsked(wanted)
-	w := &layerwise{m: tr.Model, t: t, rows: tr.rows(s), copies: &tr.copies, precision: t.Precision()}
+	w := &layerwise{m: tr.Model, t: t, rows: tr.rows(s), copies: &tr.copies}
 	mean, err = w.through(tr.inputs[s.First*l:s.End*l], wanted, func() float64 { return weigh(targets) }, check)
 	return mean, targets, err
 }
@@ -111,7 +109,6 @@ func (w *layerwise) through(inputs, wanted []int32, weigh func() float64, check 
 // start readies the tape for a part of the step after so many dropouts.
 func (w *layerwise) begin(dropouts uint64) {
 	w.t.Reset()
-	train.ForUpdates(w.t, w.precision)
 	w.t.SkipDropouts(dropouts)
 }
 

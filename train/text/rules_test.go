@@ -205,7 +205,8 @@ func TestLoopSizes(t *testing.T) {
 		held int
 		time float64
 	}{
-		{Loop{SeqLen: 96}, 96, 1}, {Loop{SeqLen: 96, Chunk: 32}, 32, 4}, {Loop{SeqLen: 96, Chunk: 96}, 96, 1},
+		{Loop{SeqLen: 96}, 96, 1}, {Loop{SeqLen: 96, Chunk: 80}, 80, 1.6}, {Loop{SeqLen: 96, Chunk: 32}, 32, 4},
+		{Loop{SeqLen: 96, Chunk: 96}, 96, 1},
 		{Loop{SeqLen: 96, Chunk: 200}, 96, 1}, {Loop{SeqLen: 96, Chunk: 32, Gradients: gradientsStopped}, 32, 3},
 		{Loop{SeqLen: 96, Recompute: true}, 96, 1}, {Loop{SeqLen: 96, Chunk: 1, Gradients: gradientsExact}, 1,
 			128},
@@ -223,6 +224,10 @@ func TestLoopSizes(t *testing.T) {
 		if l.countSteps(c.tokens); l.Steps != c.want || l.sequences() != 6 || l.tokensPerStep() != 120 {
 			t.Errorf("%g epochs of %d tokens are %d updates, want %d", c.epochs, c.tokens, l.Steps, c.want)
 		}
+	}
+	old := Loop{Accumulation: 1}
+	if old.settle(); old.Shards != 1 {
+		t.Errorf("the earlier name of one shard gives %d", old.Shards)
 	}
 	c := tiny()
 	c.Train.Epochs, c.Train.Time = 3, time.Hour
@@ -264,7 +269,8 @@ func TestReplyEnds(t *testing.T) {
 // left out where anything else is there.
 func TestWordsOfPrompts(t *testing.T) {
 	for line, want := range map[string]string{"a b c d": "a b c", "a b c": "a b c", " - a b": "a b",
-		"aaaaaaaaaa bbbbbbbbbb ccccc": "aaaaaaaaaa bbbbbbbbbb", "aaaaaaaaaa bbbbbbbbbb cc": "aaaaaaaaaa bbbbbbbbbb cc",
+		"a " + strings.Repeat("b", 30): "a",
+		"aaaaaaaaaa bbbbbbbbbb ccccc":  "aaaaaaaaaa bbbbbbbbbb", "aaaaaaaaaa bbbbbbbbbb cc": "aaaaaaaaaa bbbbbbbbbb cc",
 		" " + strings.Repeat("a", 25): strings.Repeat("a", 24), "...": "", "…9 x": "9 x"} {
 		if got := cutWords(line); got != want {
 			t.Errorf("%q: found %q, want %q", line, got, want)
@@ -273,7 +279,7 @@ func TestWordsOfPrompts(t *testing.T) {
 	for text, want := range map[string]string{"part\nwhole": "whole", "part": "part",
 		strings.Repeat("é", 24) + "\nwhole": strings.Repeat("é", 24),
 		strings.Repeat("é", 23) + "\nwhole": "whole", "\xffpart\nwhole": "whole", "\npart\nwhole": "part",
-		"x ...\nwhole": "whole"} {
+		"x ...\nwhole": "whole", "xx yy\xffzz": "yy"} {
 		if got := firstWords([]byte(text)); got != want {
 			t.Errorf("%q: found %q, want %q", text, got, want)
 		}

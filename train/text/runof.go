@@ -38,7 +38,7 @@ func RunOf(dir string) (run Config, out string, err error) {
 // isOther reports whether the run in a folder is one of hippo fit or hippo task, which also have a configuration.
 // Only those of hippo fit have the key task before they have a network.
 func isOther(out string) bool {
-	has, err := model.HasNetwork(out)
-	text, failed := disk.ReadText(filepath.Join(out, train.ConfigFile), disk.MaxText)
-	return err == nil && has || failed == nil && bytes.Contains(append([]byte{'\n'}, text...), []byte("\ntask:"))
+	has, _ := model.HasNetwork(out)
+	text, _ := disk.ReadText(filepath.Join(out, train.ConfigFile), disk.MaxText)
+	return has || bytes.Contains(append([]byte{'\n'}, text...), []byte("\ntask:"))
 }

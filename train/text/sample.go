@@ -121,7 +121,7 @@ func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r)
 // after promptRunes characters.
 func cutWords(line string) string {
 	line = strings.TrimSpace(strings.TrimLeftFunc(line, func(r rune) bool { return !isWordRune(r) }))
-	if parts := strings.SplitN(line, " ", promptWords+1); len(parts) > promptWords {
+	if parts := strings.Split(line, " "); len(parts) > promptWords {
 		line = strings.Join(parts[:promptWords], " ")
 	}
 	runes := []rune(line)

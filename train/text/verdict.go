@@ -30,7 +30,7 @@ func (e *UselessError) Error() string {
 // of what it began above guessing. A trial has not had the time for that.
 func (r *run) useless(best float64) error {
 	guess := r.work.Guess()
-	hardly := 0.9 * max(0, r.loop.Began()-guess)
+	hardly := 0.9 * (r.loop.Began() - guess)
 	if r.work.Config.smoke || !(best > guess+max(train.Diverging, hardly)) {
 		return nil
 	}

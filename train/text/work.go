@@ -233,7 +233,7 @@ func (tr *Work) Evaluate(ctx context.Context, t *autograd.Tape, limit int) (floa
 
 func (tr *Work) evaluate(ctx context.Context, t *autograd.Tape, m *model.Model, limit int) (train.Score, error) {
 	tokens, err := tr.Data.Valid, error(nil)
-	if limit > 0 && limit+1 < tokens.Len() {
+	if limit > 0 {
 		if tokens, err = firstAsked(tokens, limit); err != nil {
 			return train.Score{}, err
 		}
