@@ -70,17 +70,20 @@ func TestFormulasAndCode(t *testing.T) {
 // the page, does not.
 func TestHostileFormulas(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
-	const made = `(e) => e.querySelectorAll('a, img, script, iframe, [onclick], [onload], [data-x], [id], .own').length`
-	for _, tex := range []string{
+	const made = `(e) => e.querySelectorAll('.katex a, [href^=javascript], img, script, iframe, [onclick], [onload], [data-x], [id], .own').length`
+	hostile := []string{
 		`\href{javascript:window.hacked=1}{x}`, `\url{javascript:hacked}`, `\includegraphics{https://attacker.example/x}`,
 		`\htmlData{x=1}{y}`, `\htmlId{main}{y}`, `\htmlClass{own}{y}`, `\htmlStyle{position:fixed}{y}`,
 		`\text{<img src=x onerror=window.hacked=1>}`, `<script>window.hacked=1</script>`, `\unicode{x}`, `{`, `\left(`,
 		`x$<b>`, `\begin{array}{c}`, `\verb|<svg onload=window.hacked=1>|`,
-	} {
-		for _, text := range []string{"$" + tex + "$", "$$\n" + tex + "\n$$", `\(` + tex + `\)`, `\[` + tex} {
-			if got := get[[]string](p, shownAs(text, made)); got[0] != "0" {
-				t.Errorf("%s made %s elements", text, got[0])
-			}
+	}
+	for _, form := range []string{"$%$", "$$\n%\n$$", `\(%\)`, `\[%`} {
+		var text strings.Builder
+		for _, tex := range hostile {
+			text.WriteString(strings.ReplaceAll(form, "%", tex) + "\n\n")
+		}
+		if got := get[[]string](p, shownAs(text.String(), made)); got[0] != "0" {
+			t.Errorf("%s: formulas made %s elements", form, got[0])
 		}
 	}
 	if get[bool](p, `Boolean(window.hacked)`) {

@@ -94,7 +94,7 @@ function show() {
   byID('thread').setAttribute('aria-busy', String(Boolean(app.turn)));
   document.title = path(app.current).length ? `${title(app.current)} · hippo` : 'hippo';
   if (focused && document.activeElement?.id !== focused) byID(focused)?.focus();
-  if (end) toEnd();
+  if (end && app.current.kind !== 'rows') toEnd();
 }
 
 function grow() {

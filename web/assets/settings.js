@@ -43,7 +43,7 @@ let shown = '';
 export function showSettings(anew = false) {
   const panel = byID('panel');
   if (panel.hidden) return;
-  const what = `${tab} ${app.current.id} ${app.current.model} ${app.model()?.known}`;
+  const what = `${tab} ${app.current.id} ${app.current.kind} ${app.current.model} ${app.model()?.known}`;
   if (tab !== 'branches' && !anew && what === shown) return;
   shown = what;
   const list = h('div', { role: 'tablist', 'aria-label': 'Panel', onkeydown: arrows },
