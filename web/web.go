@@ -5,9 +5,9 @@
 // The assets: index.html and chat.js assemble the page; api calls the server, tree and store hold conversations, turn
 // requests replies; thread, calls, sidebar, composer, settings, writing, rows and branches are its parts; uploads reads
 // files, choices remembers the model and its settings; tools parses functions and formats in the settings; markdown and
-// tokens render text, with formulas by KaTeX and code by colors of highlight.js; chat.css is the layout. All pages share
-// dom, theme, format, the conversations of tree and store, the colors and controls of style.css, hippo.svg, and uPlot
-// for charts.
+// tokens render text, formulas and colors do it by KaTeX and highlight.js; chat.css is the layout. All pages share dom,
+// theme, format, the conversations of tree and store, the colors and controls of style.css, hippo.svg, and uPlot for
+// charts.
 package web
 
 import (
@@ -35,9 +35,9 @@ var assets embed.FS
 //go:embed uplot
 var uPlot embed.FS
 
-// kept are libraries that others maintain, as npm has them: the minified script and style of katex 0.19.1 with its fonts,
-// and es/highlight.min.js of @highlightjs/cdn-assets 11.12.0 with its common languages. Texts are packed by gzip -9n.
-// The page loads them with the first formula and the first code.
+// kept are libraries that others maintain, as npm has them: the minified script and style of katex 0.19.1 with its
+// fonts, and es/highlight.min.js of @highlightjs/cdn-assets 11.12.0 with its common languages. Texts are packed by
+// gzip -9n. The page loads them with the first formula and the first code.
 //
 //go:embed kept/katex/*.gz kept/katex/fonts/*.woff2 kept/highlight/*.gz
 var kept embed.FS

@@ -97,12 +97,17 @@ func TestHostileFormulas(t *testing.T) {
 		"long":           strings.Repeat("x+", 40000),
 		"fractions":      strings.Repeat(`\frac{1}`, 400) + "x",
 		"arrays":         strings.Repeat(`\begin{matrix}x&`, 60) + strings.Repeat(`\end{matrix}`, 60),
-		"deep enough":    strings.Repeat(`\hat{`, 10) + "x" + strings.Repeat("}^2", 10),
+		"deep enough":    strings.Repeat(`\hat{`, 20) + "x" + strings.Repeat("}^2", 20),
 	} {
 		get[float64](p, `window.begun = performance.now()`)
 		if got := get[[]string](p, shownAs("$"+tex+"$", took)); got[0] != "false" {
 			t.Errorf("%s took seconds", name)
 		}
+	}
+	get[float64](p, `window.begun = performance.now()`)
+	java := shownAs("```java\n"+strings.Repeat("$", 19000)+"\n```", took)
+	if got := get[[]string](p, java); got[0] != "false" {
+		t.Error("code of one line took seconds")
 	}
 	const over = `(e) => { const at = document.elementFromPoint(e.getBoundingClientRect().left - 40,
 		e.getBoundingClientRect().top + 5); return e.contains(at); }`

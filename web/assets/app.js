@@ -166,8 +166,9 @@ class App extends EventTarget {
       this.keep(c, true);
     });
     this.turns.set(c.id, turn);
-    this.tell('change');
-    await turn.run();
+    const ended = turn.run();
+    this.tell('change'); // now that its nodes are running
+    await ended;
     this.turns.delete(c.id);
     this.tell('change');
     this.tell('ended', turn);

@@ -3,8 +3,10 @@
 
 import { h } from './dom.js';
 
-// longest is the size from which code stays without colors, in characters.
-const longest = 30000;
+// Code that is longer, or has a longer line, stays without colors: the patterns of some languages take a time that grows
+// with the square of a line. The numbers are characters.
+const longest = 20000;
+const longestLine = 500;
 
 // Elements is an emitter of highlight.js that makes elements.
 class Elements {
@@ -49,7 +51,7 @@ export async function color(element) {
     const { language } = code.dataset;
     const text = code.textContent;
     delete code.dataset.language;
-    if (text.length > longest) continue;
+    if (text.length > longest || text.split('\n').some((line) => line.length > longestLine)) continue;
     try {
       const library = await load();
       if (!library.getLanguage(language) || code.textContent !== text) continue;

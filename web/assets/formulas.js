@@ -3,10 +3,10 @@
 
 import { h } from './dom.js';
 
-// longest and deepest bound the time of a formula: KaTeX computes some nested accents twice at each depth. Definitions
-// of macros multiply what a formula is, and so they are not followed.
+// longest and deepest bound the time of a formula and the depth of the document. Definitions of macros multiply what a
+// formula is, and so they are not followed.
 const longest = 4000;
-const deepest = 10;
+const deepest = 20;
 const defines = /\\(?:[egx]?def|(?:re)?newcommand|providecommand|let|futurelet|global|long)(?![a-zA-Z])/;
 
 function depth(tex) {
