@@ -3,8 +3,9 @@
 // any client, and shows a model's output as text only.
 //
 // The assets: index.html and chat.js assemble the page; api calls the server, tree and store hold conversations, turn
-// requests replies; thread, calls, sidebar, composer, settings, writing and branches are its parts; tools parses
-// functions and formats in the settings; markdown and tokens render text; chat.css is the layout. All pages share dom,
+// requests replies; thread, calls, sidebar, composer, settings, writing, rows and branches are its parts; uploads reads
+// files, choices remembers the model and its settings; tools parses functions and formats in the settings; markdown and
+// tokens render text, formulas and colors do it by KaTeX and highlight.js; chat.css is the layout. All pages share dom,
 // theme, format, the conversations of tree and store, the colors and controls of style.css, hippo.svg, and uPlot for
 // charts.
 package web
@@ -16,6 +17,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -33,10 +35,17 @@ var assets embed.FS
 //go:embed uplot
 var uPlot embed.FS
 
+// kept are libraries that others maintain, as npm has them: the minified script and style of katex 0.19.1 with its
+// fonts, and es/highlight.min.js of @highlightjs/cdn-assets 11.12.0 with its common languages. Texts are packed by
+// gzip -9n. The page loads them with the first formula and the first code.
+//
+//go:embed kept/katex/*.gz kept/katex/fonts/*.woff2 kept/highlight/*.gz
+var kept embed.FS
+
 // Policy is the Content-Security-Policy of the pages: only resources of the server itself, no inline code or style, no
 // framing.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; connect-src 'self'; " +
+	"img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
 // shared are the assets that pages of other packages use, too.
 var shared = []string{"api.js", "dom.js", "format.js", "hippo.svg", "store.js", "style.css", "theme.js", "tree.js",
@@ -55,7 +64,11 @@ func Shared(name string) ([]byte, error) {
 }
 
 // Chat returns the chat page: handlers of GET for "/" and for its assets, by path.
-func Chat() map[string]http.Handler { return page(assets) }
+func Chat() map[string]http.Handler {
+	paths := page(assets)
+	walk(kept, "kept", paths)
+	return paths
+}
 
 // Page returns a page of another package: handlers of GET for "/", for its own assets and the shared ones, by path. Its
 // own are in the folder assets, with index.html, and replace shared ones of the same name.
@@ -77,19 +90,38 @@ func Page(own fs.FS) map[string]http.Handler {
 // page returns handlers of the assets, with index.html at "/".
 func page(files fs.FS) map[string]http.Handler {
 	paths := map[string]http.Handler{}
-	err := fs.WalkDir(files, "assets", func(name string, entry fs.DirEntry, err error) error {
+	walk(files, "assets", paths)
+	paths["/"] = paths["/assets/index.html"]
+	return paths
+}
+
+// walk adds handlers of the files in a folder, at their paths in /assets/.
+func walk(files fs.FS, folder string, paths map[string]http.Handler) {
+	err := fs.WalkDir(files, folder, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		data, err := fs.ReadFile(files, name)
-		paths["/"+name] = newFile(name, data)
+		if err != nil {
+			return err
+		}
+		name, packed := strings.CutSuffix("/assets"+strings.TrimPrefix(name, folder), ".gz")
+		if !packed {
+			paths[name] = newFile(name, data)
+			return nil
+		}
+		z, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return err
+		}
+		plain, err := io.ReadAll(z)
+		f := newPlain(name, plain)
+		f.packed, paths[name] = data, f
 		return err
 	})
 	if err != nil {
 		panic(err) // they are embedded
 	}
-	paths["/"] = paths["/assets/index.html"]
-	return paths
 }
 
 // file is an asset to serve.
@@ -98,9 +130,13 @@ type file struct {
 	kind, tag    string
 }
 
-func newFile(name string, data []byte) *file {
+func newPlain(name string, data []byte) *file {
 	sum := sha256.Sum256(data)
-	f := &file{data: data, kind: kindOf(name), tag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+	return &file{data: data, kind: kindOf(name), tag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+}
+
+func newFile(name string, data []byte) *file {
+	f := newPlain(name, data)
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
@@ -125,6 +161,8 @@ func kindOf(name string) string {
 		return "text/javascript; charset=utf-8"
 	case ".svg":
 		return "image/svg+xml"
+	case ".woff2":
+		return "font/woff2"
 	}
 	return mime.TypeByExtension(path.Ext(name))
 }

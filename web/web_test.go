@@ -71,6 +71,9 @@ func TestPageStandsAlone(t *testing.T) {
 	paths := Chat()
 	for path := range paths {
 		name := strings.TrimPrefix(path, "/")
+		if strings.HasPrefix(name, "assets/katex/") || strings.HasPrefix(name, "assets/highlight/") {
+			continue // as others have written them; they run under the same policy
+		}
 		if path == "/" {
 			name = "assets/index.html"
 		}

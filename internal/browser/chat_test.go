@@ -311,7 +311,7 @@ func TestFilesGoWithAMessage(t *testing.T) {
 	p := newTab(t, newServer(t, serve.Options{}, newModel(t, "tiny", chatTemplate)))
 	p.limit("5")
 	p.do(chromedp.SetUploadFiles(chromedp.CSS("#composer input[type=file]"), []string{picture}))
-	p.until(`document.getElementById('notice').innerText.includes('picture.bin is not text')`)
+	p.until(`document.getElementById('notice').innerText.includes('picture.bin is an image')`)
 	p.do(chromedp.SetUploadFiles(chromedp.CSS("#composer input[type=file]"), []string{note}))
 	p.until(`document.querySelector('.chip')?.innerText.includes('19 tokens')`)
 	get[bool](p, `(() => {
@@ -323,7 +323,7 @@ func TestFilesGoWithAMessage(t *testing.T) {
 	p.until(`document.querySelectorAll('.chip').length === 2`)
 	p.click("[aria-label='Remove drop.txt']")
 	p.send("What is it?")
-	want := "What is it?\n\nnote.txt:\n````\na secret: ```42```\n````"
+	want := "note.txt:\n````\na secret: ```42```\n````\n\nWhat is it?"
 	if q := p.lastAsked(); q.Messages[0].Content != want {
 		t.Errorf("asked %q, want %q", q.Messages[0].Content, want)
 	}

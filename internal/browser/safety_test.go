@@ -55,7 +55,8 @@ func TestMarkdownIsLinear(t *testing.T) {
 		const n = 20000;
 		const texts = ['*', '**', '[', '](', '`+"`"+`', '> ', '# ', '- ', '  - ', '|', '| ', '~', '~~~', 'http://',
 			'http://.', '[a](', '***a', '1. ', '\n', '\n\n', '\r', ' ', '\t', '_', 'a*b', '|-', '\u2028',
-			'`+"```"+`a', '`+"```"+` ', '# a ', '- a ', '| a '];
+			'`+"```"+`a', '`+"```"+` ', '# a ', '- a ', '| a ', '$', '$a', '$$', '$a ', '$$a\n', '\\[', '\\[a\n', '\\(',
+			'\\(a', '\\', '- \\[a\n  \\['];
 		const took = (text) => {
 			const start = performance.now();
 			new Markdown().update(text);

@@ -73,10 +73,20 @@ func linked() ([]module, error) {
 }
 
 // embedded are those that no Go package is of: files of the repository that others have written and the program holds.
-var embedded = []module{{
-	path: "uPlot (github.com/leeoniya/uPlot)", version: "v1.6.32", packages: []string{"."},
-	dir: filepath.Join(root, "web", "uplot"),
-}}
+var embedded = []module{
+	{
+		path: "uPlot (github.com/leeoniya/uPlot)", version: "v1.6.32", packages: []string{"."},
+		dir: filepath.Join(root, "web", "uplot"),
+	},
+	{
+		path: "KaTeX (github.com/KaTeX/KaTeX)", version: "v0.19.1", packages: []string{"fonts"},
+		dir: filepath.Join(root, "web", "kept", "katex"),
+	},
+	{
+		path: "highlight.js (github.com/highlightjs/highlight.js)", version: "v11.12.0", packages: []string{"."},
+		dir: filepath.Join(root, "web", "kept", "highlight"),
+	},
+}
 
 // packages lists the packages of a program that are in a module: the module's path, version and folder, and the
 // package's folder.

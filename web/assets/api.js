@@ -43,15 +43,16 @@ async function errorOf(response) {
   }
 }
 
-// request sends the body as JSON, or a GET request if there is none. Aborting it throws an AbortError.
+// request sends the body as JSON, or as it is if it is a text, or a GET request if there is none. Aborting it throws an AbortError.
 async function request(path, body, signal, method = body ? 'POST' : 'GET') {
   const headers = {};
   if (apiKey()) headers.Authorization = `Bearer ${apiKey()}`;
-  if (body) headers['Content-Type'] = 'application/json';
+  const text = typeof body === 'string';
+  if (body) headers['Content-Type'] = text ? 'text/plain' : 'application/json';
   let response;
   try {
     response = await fetch(path, {
-      method, headers, body: body && JSON.stringify(body), signal, credentials: 'omit',
+      method, headers, body: body && !text ? JSON.stringify(body) : body, signal, credentials: 'omit',
       redirect: 'error', cache: 'no-store',
     });
   } catch (error) {
@@ -121,10 +122,16 @@ async function read(reader) {
   }
 }
 
-// models returns the models of the server, sorted by name.
+// models returns the models of the server, sorted by name, and its networks of hippo fit with their descriptions.
 export async function models() {
   const { data } = await ask('/v1/models');
-  return data.map((one) => ({ name: one.id, known: false }));
+  return data.map((one) => ({ name: one.id, known: Boolean(one.predict), predict: one.predict }));
+}
+
+// predict returns the predictions of a network for rows as text, in CSV or as JSON objects.
+export async function predict(model, rows) {
+  const format = rows.trimStart().startsWith('{') ? 'jsonl' : 'csv';
+  return ask(`/v1/predict?model=${encodeURIComponent(model)}&format=${format}`, rows || ' ');
 }
 
 // describe adds details to a model: its chat template, its default sampling settings and its sizes.

@@ -2,9 +2,16 @@
 // the actions on it. It does not touch elements; the parts of the page listen for its events.
 
 import * as api from './api.js';
+import { kept, remember } from './choices.js';
 import * as store from './store.js';
 import * as tree from './tree.js';
 import { Turn } from './turn.js';
+
+// kindOf returns the kind of a new conversation with a model.
+function kindOf(model) {
+  if (model?.predict) return 'rows';
+  return model?.known && !model.template ? 'text' : 'chat';
+}
 
 class App extends EventTarget {
   models = [];
@@ -37,13 +44,31 @@ class App extends EventTarget {
   }
 
   // learn does the same in the background.
-  #learn() { this.know().catch(() => this.tell('key', () => this.#learn())); }
+  #learn() { return this.know().catch(() => this.tell('key', () => this.#learn())); }
 
-  // use sets the model of the conversation.
-  use(name) {
-    this.current.model = name;
-    this.#learn();
-    return this.changed();
+  // use sets the model of the conversation, and remembers it. An empty conversation becomes one of the model's kind; a
+  // network for rows has a page of its own.
+  async use(name) {
+    remember({ model: name });
+    const rows = this.models.some((one) => one.name === name && one.predict);
+    if (rows && !tree.isBlank(this.current)) this.fresh();
+    const c = this.current;
+    c.model = name;
+    await this.changed();
+    await this.#learn();
+    if (c === this.current && tree.isBlank(c)) {
+      c.kind = kindOf(this.model());
+      this.tell('change');
+    }
+  }
+
+  // settle replaces the model of the conversation by the first one if the server does not have it, and says so.
+  settle() {
+    const c = this.current;
+    if (!this.models.length || this.models.some((one) => one.name === c.model)) return;
+    const gone = c.model;
+    c.model = this.models[0].name;
+    if (gone) this.tell('note', `This server does not have the model ${gone}: ${c.model} is used.`);
   }
 
   get turn() { return this.turns.get(this.current?.id); }
@@ -53,11 +78,15 @@ class App extends EventTarget {
     this.#explaining = api.explains();
     this.models = await api.models();
     this.explains = await this.#explaining;
+    if (tree.isBlank(this.current)) this.current.model ||= kept().model;
+    this.settle();
     await this.know();
-    if (!this.current || !Object.keys(this.current.nodes).length) this.fresh();
-    if (!this.models.some((one) => one.name === this.current.model)) this.current.model = this.models[0]?.name ?? '';
+    if (tree.isBlank(this.current)) this.fresh();
     this.tell('change');
   }
+
+  // field returns the id of the field that the user writes in.
+  field() { return { chat: 'composer-text', text: 'text', rows: 'rows' }[this.current.kind]; }
 
   async list() {
     this.heads = await store.heads();
@@ -66,12 +95,14 @@ class App extends EventTarget {
 
   // fresh shows a new conversation, which is saved once it has content.
   fresh(kind) {
-    const model = this.model();
-    const settings = this.current ? structuredClone(this.current.settings) : {};
-    this.current = tree.newConversation(kind ?? (model?.known && !model.template ? 'text' : 'chat'), model?.name ?? '');
+    let model = this.model();
+    if (kind && model?.predict) model = this.models.find((one) => !one.predict) ?? model;
+    const settings = this.current ? structuredClone(this.current.settings) : kept().settings;
+    this.current = tree.newConversation(model?.predict ? 'rows' : kind ?? kindOf(model), model?.name ?? '');
     this.current.settings = settings;
     this.#open.set(this.current.id, this.current);
     this.tell('change');
+    this.#learn();
   }
 
   async show(id) {
@@ -85,6 +116,7 @@ class App extends EventTarget {
       this.#open.set(id, c);
     }
     this.current = c;
+    this.settle();
     this.tell('change');
     this.#learn();
     return undefined;
@@ -134,8 +166,9 @@ class App extends EventTarget {
       this.keep(c, true);
     });
     this.turns.set(c.id, turn);
-    this.tell('change');
-    await turn.run();
+    const ended = turn.run();
+    this.tell('change'); // now that its nodes are running
+    await ended;
     this.turns.delete(c.id);
     this.tell('change');
     this.tell('ended', turn);

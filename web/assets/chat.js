@@ -8,6 +8,7 @@ import { count, speed } from './format.js';
 import { closeSettings, showSettings, toggleSettings } from './settings.js';
 import { makeSidebar, showSidebar, toggleSidebar } from './sidebar.js';
 import { nextTheme } from './theme.js';
+import { showRows } from './rows.js';
 import { growMessage, showThread } from './thread.js';
 import { path, title, touch } from './tree.js';
 import { growText, showText } from './writing.js';
@@ -22,14 +23,15 @@ function bar() {
   const models = h('select', {
     id: 'model', 'aria-label': 'Model', onchange: (event) => app.use(event.target.value),
   }, ...names.map((name) => h('option', { value: name, selected: name === c.model }, name)));
+  const rows = c.kind === 'rows';
   replace(byID('bar'),
     button('Conversations', 'menu', () => toggleSidebar(!document.body.classList.contains('listing')), { className: 'narrow' }),
     h('h2', { title: title(c) }, path(c).length ? title(c) : ''), models,
-    button('Tokens', 'tokens', toggleTokens, {
+    rows ? null : button('Tokens', 'tokens', toggleTokens, {
       ...quiet, id: 'tokens', 'aria-pressed': String(c.showTokens), title: 'Color tokens by their probability',
     }),
-    app.explains ? explainLink(c) : null,
-    button('Branches', 'tree', () => toggleSettings('branches'), { ...quiet, id: 'open-branches' }),
+    app.explains && !rows ? explainLink(c) : null,
+    rows ? null : button('Branches', 'tree', () => toggleSettings('branches'), { ...quiet, id: 'open-branches' }),
     button('Settings', 'sliders', () => toggleSettings('settings'), { ...quiet, id: 'open-settings' }),
     button('Light or dark', 'theme', () => say(`Theme: ${nextTheme()}`), { id: 'theme' }));
 }
@@ -69,6 +71,9 @@ function atEnd() {
 
 const toEnd = () => { byID('main').scrollTop = byID('main').scrollHeight; };
 
+// mostSaid is how many characters of a reply are said to users of screen readers.
+const mostSaid = 2000;
+
 let frame = 0; // the animation frame requested to show new text
 const grown = new Set();
 let shown = null;
@@ -77,17 +82,19 @@ function show() {
   const end = atEnd() || shown !== app.current;
   shown = app.current;
   document.body.classList.toggle('text', app.current.kind === 'text');
+  document.querySelector('.skip').hash = app.field();
   const focused = document.activeElement?.id;
   bar();
   showSidebar();
   if (app.current.kind === 'chat') showThread();
   showText();
+  showRows();
   showComposer();
   showSettings();
   byID('thread').setAttribute('aria-busy', String(Boolean(app.turn)));
   document.title = path(app.current).length ? `${title(app.current)} · hippo` : 'hippo';
   if (focused && document.activeElement?.id !== focused) byID(focused)?.focus();
-  if (end) toEnd();
+  if (end && app.current.kind !== 'rows') toEnd();
 }
 
 function grow() {
@@ -109,6 +116,7 @@ function grow() {
 app.addEventListener('change', show);
 app.addEventListener('heads', showSidebar);
 app.addEventListener('error', ({ detail }) => notice(detail, true));
+app.addEventListener('note', ({ detail }) => notice(detail));
 app.addEventListener('grow', ({ detail: node }) => {
   if (app.current?.nodes[node.id] !== node) return;
   grown.add(node);
@@ -118,7 +126,9 @@ app.addEventListener('ended', ({ detail: turn }) => {
   const [node] = turn.nodes;
   if (turn.error && turn.error.name !== 'AbortError') return; // the message shows the error
   if (turn.conversation === app.current) {
-    say(`The reply is complete: ${count(node.stats.made)} tokens, ${speed(node.stats.made, node.stats.ms)}.`);
+    // The messages are no live region, which would be read anew with each token: a reply is said once, as a whole.
+    say(`The reply is complete: ${count(node.stats.made)} tokens, ${speed(node.stats.made, node.stats.ms)}. ${
+      node.content.slice(0, mostSaid)}${node.content.length > mostSaid ? ' …' : ''}`);
   }
 });
 app.addEventListener('key', ({ detail: again }) => askKey(again));
@@ -148,10 +158,10 @@ function askKey(again) {
 
 async function start() {
   try {
-    await app.start();
     byID('notice').replaceChildren();
+    await app.start();
     if (document.activeElement !== document.body) return; // the focus is somewhere already
-    byID(app.current.kind === 'chat' ? 'composer-text' : 'text').focus({ preventScroll: true });
+    byID(app.field()).focus({ preventScroll: true });
   } catch (error) {
     if (error.status === 401) askKey(start);
     else {

@@ -2,15 +2,17 @@
 
 import { countTokens } from './api.js';
 import { app } from './app.js';
-import { button, byID, h, icon, replace } from './dom.js';
-import { bytes, count } from './format.js';
+import { button, byID, h, icon, replace, say } from './dom.js';
+import { bytes, count, percent } from './format.js';
 import { editLast } from './thread.js';
+import { mostFile, mostFiles, readAhead, readText } from './uploads.js';
 
-// mostFile is the largest size of a file. Pasted texts of at least longPaste characters are attached as files.
-const mostFile = 8 << 20;
+// Pasted texts of at least longPaste characters are attached as files.
 const longPaste = 6000;
 
 let files = [];
+let reading = null; // aborts the request by which the server reads the files
+let part = 0; // of the files that the server has read
 let shownOf = null; // the conversation of the message
 let field, chips, send, live;
 
@@ -29,8 +31,15 @@ export function makeComposer() {
   send = h('button', { type: 'button', id: 'send', className: 'button square strong', onclick: sendOrStop });
   live = h('span', { className: 'live', id: 'live' });
   replace(byID('composer'), h('div', { className: 'box' }, chips, field,
-    h('div', { className: 'row' }, button('Attach text files', 'clip', () => input.click(), { id: 'attach' }), input,
+    h('div', { className: 'row' }, button(`Attach text files: UTF-8, up to ${bytes(mostFile)} each`, 'clip', () => input.click(), { id: 'attach' }), input,
       h('span', { className: 'hint' }, 'Enter sends, Shift+Enter is a new line'), live, send)));
+  app.addEventListener('choose', () => input.click());
+  app.addEventListener('suggest', ({ detail: text }) => {
+    field.value = text;
+    app.draft(text);
+    grow();
+    field.focus();
+  });
   const box = document.documentElement;
   box.addEventListener('dragover', (event) => {
     if (![...event.dataTransfer.types].includes('Files')) return;
@@ -75,40 +84,95 @@ function paste(event) {
   }
 }
 
-// attach adds text files. Others are reported as errors.
+// refuse says why a file is not attached.
+const refuse = (name, why) => app.tell('error', `${name} ${why}.`);
+
+// attach adds text files to the message, or gives them to the page of a text or of rows. Others are refused.
 async function attach(list) {
+  const { kind } = app.current;
   for (const file of list) {
     try {
-      if (file.size > mostFile) throw new Error(`has ${bytes(file.size)}, the limit is ${bytes(mostFile)}`);
-      let text;
-      try {
-        text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
-      } catch {
-        throw new Error('is not text in UTF-8');
-      }
-      if (text.includes('\0')) throw new Error('is not text: it has a zero byte');
-      const one = { name: file.name, size: file.size, text };
-      files.push(one);
-      showChips();
-      countTokens(app.current.model, text).then((n) => {
-        one.tokens = n;
-        showChips();
-      }).catch(() => {}); // the size is shown instead
+      if (files.length >= mostFiles) throw new Error(`is one too many: a message has up to ${mostFiles} files`);
+      const one = { name: file.name, size: file.size, text: await readText(file) };
+      if (kind === 'chat') files.push(one);
+      else app.tell('file', one);
     } catch (error) {
-      app.tell('error', `${file.name} ${error.message}.`);
+      refuse(file.name, error.message);
     }
   }
+  if (kind !== 'chat') return;
+  changed();
   field.focus();
+  await Promise.all(files.filter((one) => one.tokens === undefined).map(measure));
+  read();
+}
+
+// measure counts the tokens of a file, and refuses one that the server or the model cannot take.
+async function measure(file) {
+  try {
+    file.tokens = await countTokens(app.current.model, file.text);
+  } catch (error) {
+    if (error.status === 400 || error.status === 413) drop(file, `is refused by the server: ${error.message}`);
+    return; // otherwise the size is shown instead
+  }
+  const { length, name } = app.model();
+  const all = files.reduce((sum, one) => sum + (one.tokens ?? 0), 0);
+  if (length && all > length) drop(file, `makes ${count(all)} tokens: ${name} reads at most ${count(length)}`);
+  showChips();
+}
+
+// drop takes a file away, and says why if it is refused.
+function drop(file, why) {
+  if (!files.includes(file)) return;
+  files = files.filter((one) => one !== file);
+  if (why) refuse(file.name, why);
+  changed();
+}
+
+// changed follows a change of the files: what the server reads is no longer wanted.
+function changed() {
+  reading?.abort();
+  reading = null;
+  part = 0;
+  showChips();
+}
+
+// read has the server read the files, and shows how far it is.
+async function read() {
+  if (!files.length || app.turn || app.current.kind !== 'chat') return;
+  reading?.abort();
+  const own = new AbortController();
+  reading = own;
+  try {
+    await readAhead(app.current, files, own.signal, (done) => {
+      if (reading !== own) return;
+      part = done;
+      showChips();
+    });
+    say('The model has read the files.');
+  } catch (error) {
+    if (reading !== own) return;
+    reading = null; // the message reads them
+    if (error.status === 413 || error.status === 400) {
+      drop(files.at(-1), `is refused by the server: ${error.message}`);
+      read();
+    }
+    showChips();
+  }
 }
 
 function showChips() {
+  const focused = chips.contains(document.activeElement) && document.activeElement.title;
   replace(chips, files.map((file) => h('span', { className: 'chip' }, icon('clip'), h('span', {}, file.name),
     h('span', { className: 'muted' }, bytes(file.size) + (file.tokens === undefined ? '' : ` · ${count(file.tokens)} tokens`)),
     button(`Remove ${file.name}`, 'close', () => {
-      files = files.filter((one) => one !== file);
-      showChips();
+      drop(file);
+      read();
       field.focus();
-    }))));
+    }))), files.length && reading ? h('span', { className: 'muted reading' },
+    h('progress', { max: 1, value: part, 'aria-label': 'How much of the files the model has read' }),
+    part < 1 ? `reading, ${percent(part || 0)}` : 'read') : null);
+  if (focused) [...chips.querySelectorAll('button')].find((one) => one.title === focused)?.focus();
   showSend();
 }
 
@@ -123,9 +187,11 @@ function sendOrStop() {
   app.draft();
   field.value = '';
   files = [];
-  showChips();
+  changed();
   grow();
   app.send(text, taken);
+  field.focus();
+  say('The reply is being written.');
 }
 
 function showSend() {
@@ -139,7 +205,7 @@ function showSend() {
 
 // showComposer updates the composer for the current conversation.
 export function showComposer() {
-  byID('composer').hidden = app.current.kind === 'text';
+  byID('composer').hidden = app.current.kind !== 'chat';
   if (shownOf !== app.current) {
     shownOf = app.current;
     field.value = app.current.draft ?? '';

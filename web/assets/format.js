@@ -30,6 +30,7 @@ export function speed(tokens, ms) {
 
 // percent writes a fraction as a percentage.
 export function percent(p) {
+  if (p === 0) return '0 %';
   if (p >= 0.9995) return '100 %';
   if (p >= 0.1) return `${(p * 100).toFixed(0)} %`;
   if (p >= 0.0001) return `${(p * 100).toPrecision(2)} %`;

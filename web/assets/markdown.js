@@ -1,23 +1,60 @@
 // markdown shows the Markdown text of a model. It creates elements of a few kinds and sets their text, so that nothing
-// a model writes is ever parsed as HTML. Markup that it does not know is shown as written.
+// a model writes is ever parsed as HTML. Markup that it does not know is shown as written. Formulas are between dollar
+// signs, $ and $ or $$ and $$, or \( and \), \[ and \].
 
+import { color } from './colors.js';
 import { button, h, say } from './dom.js';
+import { formula, typeset } from './formulas.js';
 
-// Markdown is an element that shows a growing text. Blocks that have not changed stay in the document.
+// Markdown is an element that shows a growing text. What has not changed stays in the document: blocks, and within the
+// last ones each part.
 export class Markdown {
   constructor() {
     this.element = h('div', { className: 'prose', dir: 'auto' });
     this.shown = [];
+    this.text = '';
   }
 
-  update(text) {
-    const blocks = blocksOf(text.replace(/\r\n?|[\u2028\u2029]/g, '\n'));
-    let same = 0;
-    while (same < blocks.length && same < this.shown.length && blocks[same].key === this.shown[same].key) same++;
-    while (this.element.childNodes.length > same) this.element.lastChild.remove();
-    this.element.append(...blocks.slice(same).map(render));
-    this.shown = blocks;
+  update(given) {
+    const text = given.replace(/\r\n?|[\u2028\u2029]/g, '\n');
+    // What is added to a text changes its last two blocks at most: a line that began the last may come to belong to
+    // the one before.
+    const kept = text.startsWith(this.text) ? Math.max(0, this.shown.length - 2) : 0;
+    const from = this.shown[kept]?.at ?? 0;
+    const blocks = blocksOf(kept ? text.slice(from) : text, kept ? from : 0);
+    const { childNodes } = this.element;
+    blocks.forEach((block, i) => {
+      const was = this.shown[kept + i];
+      if (was?.key === block.key) return;
+      if (was) morph(childNodes[kept + i], render(block));
+      else this.element.append(render(block));
+      typeset(childNodes[kept + i]);
+      color(childNodes[kept + i]);
+    });
+    while (childNodes.length > kept + blocks.length) this.element.lastChild.remove();
+    this.shown.splice(kept, Infinity, ...blocks);
+    this.text = text;
   }
+}
+
+// morph makes an element what another is. Parts that are the same stay, with their selection, and text that grows is
+// added to.
+function morph(old, fresh) {
+  if (old.source !== undefined && old.source === fresh.source) return;
+  if (old.nodeType === Node.TEXT_NODE && fresh.nodeType === Node.TEXT_NODE && fresh.data.startsWith(old.data)) {
+    old.appendData(fresh.data.slice(old.length));
+    return;
+  }
+  if (old.source !== fresh.source || old.nodeType !== Node.ELEMENT_NODE || !old.cloneNode().isEqualNode(fresh.cloneNode())) {
+    old.replaceWith(fresh);
+    return;
+  }
+  const parts = [...fresh.childNodes];
+  parts.forEach((one, i) => {
+    if (old.childNodes[i]) morph(old.childNodes[i], one);
+    else old.append(one);
+  });
+  while (old.childNodes.length > parts.length) old.lastChild.remove();
 }
 
 // All patterns take time linear in the length of a line: a model may write anything, and the page must not hang.
@@ -28,15 +65,43 @@ const rule = /^ {0,3}([-*_])(\s*\1){2,}\s*$/;
 const row = /^\s*\|.*\|\s*$/;
 const rowRule = /^\s*\|(\s*:?-+:?\s*\|)+\s*$/;
 
-// blocksOf divides a text into blocks, each with its lines and a key that is equal only for equal lines.
-function blocksOf(text) {
+// displayed returns the formula on lines of its own that begins at a line, and the line after it; null if there is
+// none. A blank line ends no formula. If the text ends first, the formula is still open. unclosed has, for each mark,
+// the line before which it is known that no formula is closed: so that each line is read once.
+function displayed(lines, from, unclosed) {
+  const found = /^\s*(\$\$|\\\[)/.exec(lines[from]);
+  if (!found || from < (unclosed[found[1]] ?? 0)) return null;
+  const close = found[1] === '$$' ? '$$' : '\\]';
+  const tex = [];
+  for (let i = from; i < lines.length; i++) {
+    const line = i === from ? lines[i].slice(found[0].length) : lines[i];
+    const at = line.indexOf(close);
+    const rest = at < 0 ? '' : line.slice(at + 2).trim();
+    if (/^[.,;]?$/.test(rest) && (line.trim() || i === from)) {
+      tex.push(at < 0 ? line : line.slice(0, at) + rest);
+      if (at >= 0) return { tex: tex.join('\n'), end: i + 1 };
+      continue;
+    }
+    unclosed[found[1]] = i;
+    return null;
+  }
+  return { tex: null, end: lines.length };
+}
+
+// blocksOf divides a text into blocks, each with its lines, its place in the text, and a key that is equal only for
+// equal lines.
+function blocksOf(text, start = 0) {
   const lines = text.split('\n');
   const blocks = [];
+  const unclosed = {};
+  const places = [];
+  for (let i = 0, at = start; i < lines.length; at += lines[i++].length + 1) places.push(at);
   const push = (kind, from, to, more = {}) => {
     const own = lines.slice(from, to);
-    blocks.push({ kind, lines: own, key: `${kind}\n${own.join('\n')}`, ...more });
+    blocks.push({ kind, lines: own, at: places[from], key: `${kind}\n${own.join('\n')}`, ...more });
   };
   let i = 0;
+  let maths;
   while (i < lines.length) {
     const from = i;
     const line = lines[i];
@@ -47,7 +112,9 @@ function blocksOf(text) {
       const close = new RegExp(`^ {0,3}${opened[1][0]}{${opened[1].length},}\\s*$`);
       for (i++; i < lines.length && !close.test(lines[i]);) i++;
       const inside = lines.slice(from + 1, i);
-      push('code', from, ++i, { inside, language: opened[2] });
+      push('code', from, ++i, { inside, language: opened[2], closed: i <= lines.length });
+    } else if ((maths = displayed(lines, i, unclosed))) {
+      push('formula', from, i = maths.end, maths);
     } else if (heading.test(line)) {
       push('heading', from, ++i);
     } else if (rule.test(line)) {
@@ -62,7 +129,7 @@ function blocksOf(text) {
       while (i < lines.length && row.test(lines[i])) i++;
       push('table', from, i);
     } else {
-      for (i++; i < lines.length && lines[i].trim() !== '' && !begins(lines[i]);) i++;
+      for (i++; i < lines.length && lines[i].trim() !== '' && !begins(lines[i]) && !displayed(lines, i, unclosed);) i++;
       push('paragraph', from, i);
     }
   }
@@ -86,10 +153,10 @@ function render(block) {
     }
     case 'rule': return h('hr');
     case 'quote': {
-      const inner = new Markdown();
-      inner.update(block.lines.map((line) => line.replace(/^> ?/, '')).join('\n').replace(/^>+/gm, ''));
-      return h('blockquote', {}, ...inner.element.childNodes);
+      const inner = block.lines.map((line) => line.replace(/^> ?/, '')).join('\n').replace(/^>+/gm, '');
+      return h('blockquote', {}, ...blocksOf(inner).map(render));
     }
+    case 'formula': return display(block, block.lines.join('\n'));
     case 'list': return list(block.lines);
     case 'table': return table(block.lines);
     default: return h('p', {}, lined(block.lines));
@@ -101,11 +168,19 @@ function lined(lines) {
   return lines.flatMap((line, i) => (i ? [h('br'), ...inline(line)] : inline(line)));
 }
 
-function code({ inside, language }) {
-  const text = inside.join('\n');
+// display returns a formula on lines of its own. While it is open it is text.
+function display({ tex }, written) {
+  return tex === null ? h('p', { className: 'open' }, written) : formula(tex, true, written);
+}
+
+// code has its colors once it is complete, so that none changes while it grows.
+function code({ inside, language, closed }) {
+  const shown = h('code', {}, inside.join('\n'));
+  if (closed && language) shown.dataset.language = language;
   return h('figure', { className: 'code' },
-    h('figcaption', {}, h('span', {}, language || 'text'), button('Copy code', 'copy', () => copyText(text))),
-    h('pre', { tabIndex: 0 }, h('code', {}, text)));
+    h('figcaption', {}, h('span', {}, language || 'text'),
+      button('Copy code', 'copy', (event) => copyText(event.currentTarget.closest('figure').lastChild.textContent))),
+    h('pre', { tabIndex: 0, role: 'group', 'aria-label': 'Code' }, shown));
 }
 
 // copyText copies a text to the clipboard, if the browser allows it.
@@ -122,10 +197,15 @@ export async function copyText(text) {
 function list(lines) {
   const root = { indent: -1, element: h('div') };
   const open = [root];
-  for (const line of lines) {
+  const unclosed = {};
+  for (let i = 0; i < lines.length; i++) {
+    const line = lines[i];
     const found = item.exec(line);
     if (!found) {
-      open.at(-1).last.append(h('br'), ...inline(line.trim()));
+      const maths = displayed(lines, i, unclosed);
+      if (maths) open.at(-1).last.append(display(maths, lines.slice(i, maths.end).join('\n')));
+      else open.at(-1).last.append(h('br'), ...inline(line.trim()));
+      if (maths) i = maths.end - 1;
       continue;
     }
     const [, space, mark, text] = found;
@@ -151,18 +231,26 @@ function table(lines) {
     h('tbody', {}, ...rest.map((line) => h('tr', {}, ...cells(line).map((cell) => h('td', {}, inline(cell))))))));
 }
 
-// Markup inside a line.
-const marks = /(`{1,4})([^`]+)\1(?!`)|\*\*(?=\S)([^*]+)\*\*|\*(?=[^\s*])([^*]+)\*|\[([^\][]+)\]\(([^()\s]+)\)|(https?:\/\/[^\s<>()"']+[^\s<>()"'.,;:!?])/g;
+// Markup inside a line. Formulas come first: what is in one is no emphasis. After a dollar sign there is no space, and
+// before the closing one neither, so that prices are none.
+const marks = new RegExp([
+  /(?<![\\$])\$\$((?:\\.|[^$\\])+)\$\$/, /(?<![\\\w$])\$(?=[^\s$])((?:\\.|[^$\\])+)(?<!\s)\$(?![\w$])/,
+  /\\\(((?:[^\\]|\\[^()])+)\\\)/, /\\\[((?:[^\\]|\\[^[\]])+)\\\]/,
+  /(`{1,4})([^`]+)\5(?!`)/, /\*\*(?=\S)([^*]+)\*\*/, /\*(?=[^\s*])([^*]+)\*/,
+  /\[([^\][]+)\]\(([^()\s]+)\)/, /(https?:\/\/[^\s<>()"']+[^\s<>()"'.,;:!?])/,
+].map((one) => one.source).join('|'), 'g');
 
 // inline returns the nodes of a line.
 function inline(text) {
   const nodes = [];
   let at = 0;
   for (const found of text.matchAll(marks)) {
-    const [all, , codeText, strong, emphasis, label, target, address] = found;
+    const [all, dollars, dollar, round, square, , codeText, strong, emphasis, label, target, address] = found;
+    const tex = dollars ?? dollar ?? round ?? square;
     if (found.index > at) nodes.push(text.slice(at, found.index));
     at = found.index + all.length;
-    if (codeText !== undefined) nodes.push(h('code', {}, codeText.trim() || codeText));
+    if (tex !== undefined) nodes.push(formula(tex, dollars !== undefined || square !== undefined, all));
+    else if (codeText !== undefined) nodes.push(h('code', {}, codeText.trim() || codeText));
     else if (strong !== undefined) nodes.push(h('strong', {}, strong));
     else if (emphasis !== undefined) nodes.push(h('em', {}, emphasis));
     else nodes.push(link(all, label ?? address, target ?? address));

@@ -3,6 +3,7 @@
 import { apiKey, loaded, setAPIKey } from './api.js';
 import { app } from './app.js';
 import { branches } from './branches.js';
+import { remember } from './choices.js';
 import { button, byID, h, replace } from './dom.js';
 import { bytes } from './format.js';
 import { formatOf, toolsOf } from './tools.js';
@@ -42,15 +43,16 @@ let shown = '';
 export function showSettings(anew = false) {
   const panel = byID('panel');
   if (panel.hidden) return;
-  const what = `${tab} ${app.current.id} ${app.current.model} ${app.model()?.known}`;
+  const what = `${tab} ${app.current.id} ${app.current.kind} ${app.current.model} ${app.model()?.known}`;
   if (tab !== 'branches' && !anew && what === shown) return;
   shown = what;
-  const bar = h('div', { role: 'tablist', 'aria-label': 'Panel', className: 'tabs', onkeydown: arrows },
+  const list = h('div', { role: 'tablist', 'aria-label': 'Panel', onkeydown: arrows },
     ...tabs.map(([name, words]) => h('button', {
       type: 'button', role: 'tab', id: `tab-${name}`, 'aria-selected': String(name === tab), 'aria-controls': 'panel-body',
       tabIndex: name === tab ? 0 : -1,
       onclick: () => { tab = name; showSettings(true); byID(`tab-${name}`).focus(); },
-    }, words)), button('Close the panel', 'close', closeSettings));
+    }, words)));
+  const bar = h('div', { className: 'tabs' }, list, button('Close the panel', 'close', closeSettings));
   const body = h('div', { id: 'panel-body', role: 'tabpanel', 'aria-labelledby': `tab-${tab}`, tabIndex: 0 });
   const had = panel.contains(document.activeElement) && document.activeElement.id;
   replace(panel, bar, body);
@@ -65,9 +67,10 @@ function arrows(event) {
   byID(`tab-${tabs[(at + step + tabs.length) % tabs.length][0]}`).click();
 }
 
-// update changes settings of the conversation and saves it.
+// update changes settings of the conversation, saves it, and remembers them for new ones.
 function update(change) {
   change(app.current);
+  remember({ settings: app.current.settings });
   touch(app.current);
   app.keep(app.current, true);
 }
@@ -144,6 +147,10 @@ function sampling(body) {
       type: 'password', id: 'set-key', autocomplete: 'off', value: apiKey(), 'aria-describedby': 'why-key',
       onchange: (event) => { setAPIKey(event.target.value.trim()); app.tell('retry'); },
     }), h('small', { id: 'why-key' }, 'stored until this window is closed'));
+  if (c.kind === 'rows') {
+    body.append(key);
+    return;
+  }
   body.append(...[c.kind === 'chat' ? system : null, ...fields.map(number), stop, ...ofChats, key].filter(Boolean));
   body.append(button('Reset to defaults', 'again', () => {
     update((to) => { // keep the text as the user wrote it

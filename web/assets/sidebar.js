@@ -31,7 +31,7 @@ export function makeSidebar() {
 function fresh(kind) {
   toggleSidebar(false);
   app.fresh(kind);
-  byID('composer-text')?.focus();
+  byID(app.field())?.focus();
 }
 
 // toggleSidebar shows or hides the list, which on a narrow page lies over it.

@@ -215,6 +215,10 @@ export function keep(parent, elements) {
   });
 }
 
+// examples are messages to begin with.
+const examples = ['Explain in three sentences how a state-space model reads a text.',
+  'Write a haiku about a river.', 'List five questions that a good interviewer asks.'];
+
 function welcome() {
   const model = app.model();
   const about = [model?.parameters && `${model.parameters} parameters`, model?.length > 0 && `${count(model.length)} tokens at most`];
@@ -223,7 +227,9 @@ function welcome() {
     h('h1', {}, model ? model.name : 'hippo'),
     h('p', { className: 'muted' }, about.filter(Boolean).join(' · ')),
     model?.known && !model.template ? h('p', { className: 'muted' },
-      'This model has no chat template: it continues the text, one message per line.') : null);
+      'This model has no chat template: it continues the text, one message per line.')
+      : h('ul', { className: 'examples', 'aria-label': 'Examples' }, ...examples.map((text) => h('li', {},
+        h('button', { type: 'button', className: 'button', onclick: () => app.tell('suggest', text) }, text)))));
 }
 
 // growMessage shows new text of a node.

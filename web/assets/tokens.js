@@ -12,10 +12,15 @@ const levels = [
 
 const level = (logprob) => levels.findIndex(([least]) => Math.exp(logprob) >= least);
 
-// legend explains the colors.
+// bits is the surprise of a token, -log2 of its probability p.
+const bits = (p) => (-Math.log2(p)).toFixed(1);
+
+// legend explains the colors: the probability of a token, and its surprise in bits.
 export function legend() {
-  return h('p', { className: 'legend' }, 'Probability of each token: ',
-    ...levels.map(([, words], i) => h('span', { className: `token level${i}` }, words)));
+  return h('div', { className: 'legend', role: 'group', 'aria-label': 'Colors of tokens' },
+    h('span', { id: 'legend-title' }, 'Probability of a token, and its surprise in bits'),
+    h('ul', { 'aria-labelledby': 'legend-title' }, ...levels.map(([least, words], i) => h('li', {},
+      h('span', { className: `token level${i}` }, words), h('span', {}, least ? ` ≤ ${bits(least)}` : ` > ${bits(levels[i - 1][0])}`)))));
 }
 
 const rawBytes = /^bytes:((?:\\x[0-9a-f]{2})+)$/;

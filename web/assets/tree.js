@@ -5,7 +5,8 @@
 const newID = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint8Array(16)),
   (x) => x.toString(16).padStart(2, '0')).join('');
 
-// newConversation returns an empty conversation: messages ("chat") or a text that the model continues ("text").
+// newConversation returns an empty conversation: messages ("chat"), a text that the model continues ("text"), or the
+// page of a network for rows of data ("rows"), which is never saved.
 export function newConversation(kind, model) {
   const now = Date.now();
   return {
@@ -100,14 +101,15 @@ export function merge(c, other) {
   return c;
 }
 
-// contentOf returns the content of a message for the model: its text and attached files, as blocks.
+// contentOf returns the content of a message for the model: attached files, as blocks, and its text. Files come first,
+// so that the server can read them while the text is being written.
 export function contentOf(node) {
-  const parts = [node.content];
+  const parts = [];
   for (const file of node.files ?? []) {
     const fence = '`'.repeat(Math.max(3, ...(file.text.match(/`+/g) ?? []).map((run) => run.length + 1)));
     parts.push(`${file.name}:\n${fence}\n${file.text}${file.text.endsWith('\n') ? '' : '\n'}${fence}`);
   }
-  return parts.filter((part) => part !== '').join('\n\n');
+  return [...parts, node.content].filter((part) => part !== '').join('\n\n');
 }
 
 // messageOf returns a node as a message of a request.
@@ -122,6 +124,14 @@ export function messagesOf(c, nodes) {
   if (c.system.trim()) all.unshift({ role: 'system', content: c.system });
   return all;
 }
+
+// settingsIn returns the valid settings in a value from a file or a storage.
+export function settingsIn(x) {
+  return Object.fromEntries(Object.entries(x ?? {}).filter(([, value]) => isText(value) || Number.isFinite(value)));
+}
+
+// isBlank reports whether a conversation has no content.
+export const isBlank = (c) => !Object.keys(c.nodes).length && !c.draft;
 
 const roles = ['user', 'assistant', 'tool'];
 const isText = (x) => typeof x === 'string';
@@ -139,9 +149,7 @@ export function check(x) {
   const c = newConversation(x.kind === 'text' ? 'text' : 'chat', isText(x.model) ? x.model : '');
   for (const field of ['title', 'system']) if (isText(x[field])) c[field] = x[field];
   if (Number.isFinite(x.created)) c.created = x.created;
-  for (const [name, value] of Object.entries(x.settings ?? {})) {
-    if (isText(value) || Number.isFinite(value)) c.settings[name] = value;
-  }
+  c.settings = settingsIn(x.settings);
   const ids = new Map();
   for (const id of Object.keys(x.nodes ?? fail('there are no nodes'))) ids.set(id, newID());
   for (const [id, node] of Object.entries(x.nodes)) {

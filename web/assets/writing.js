@@ -33,9 +33,25 @@ function fit() {
   const main = byID('main');
   const at = main.scrollTop;
   field.style.height = 'auto';
-  field.style.height = `${Math.max(field.scrollHeight + 4, main.clientHeight - 90)}px`;
+  field.style.height = `${Math.max(field.scrollHeight + 4, main.clientHeight - (byID('text-about') ? 130 : 90))}px`;
   main.scrollTop = at;
 }
+
+// about says what an empty text is for.
+function about() {
+  const model = app.model();
+  return h('p', { className: 'muted about', id: 'text-about' }, model ? `${model.name} continues the text that you begin` : 'The model continues your text',
+    model?.known && !model.template ? ': it was not trained for conversations, so write the start of a story, a table or a program.' : '.',
+    ' Its embeddings of texts are at /v1/embeddings.');
+}
+
+app.addEventListener('file', ({ detail: file }) => {
+  if (app.current.kind !== 'text' || app.turn) return;
+  field.value += file.text;
+  app.draft(field.value);
+  showText();
+  field.focus();
+});
 
 // settle makes the text of the field the chosen branch, and returns its last node ('' for none).
 function settle() {
@@ -113,6 +129,7 @@ export function showText() {
   field.readOnly = Boolean(app.turn);
   const last = path(c).filter((node) => node.role === 'assistant').at(-1);
   const elements = reading ? [legend(), tokenView(nodes)] : [field];
+  if (!nodes.length && !reading) elements.unshift(about());
   if (compared.length) elements.push(side(compared));
   if (last && !compared.length && !scored) {
     elements.push(h('div', { className: 'foot' }, ...[trouble(last), h('div', { className: 'actions' }, switches(last) ?? ''), facts(last)].filter(Boolean)));
@@ -170,6 +187,7 @@ function steps() {
     several,
     button('Undo', 'left', takeBack, { words: true, disabled: running || !path(app.current).some((node) => node.role === 'assistant') }),
     button('Score', 'tokens', score, { words: true, disabled: running || none, title: 'How probable each token of this text is' }),
+    button('Attach a file', 'clip', () => app.tell('choose'), { words: true, disabled: running }),
     reading ? button('Write', 'edit', () => { reading = false; showText(); field.focus(); }, { words: true, disabled: running }) : null,
     h('span', { className: 'live', id: 'pace' }));
 }
