@@ -103,7 +103,7 @@ var house = []layer{
 	{"chat/terminal", "chat generate internal/brief internal/config internal/status", "golang.org/x/term"},
 	{"session", "generate generate/sample model tokenizer checkpoint internal/brief internal/disk " +
 		"internal/parallel", ""},
-	{"session/receipt", "session generate model tokenizer", ""},
+	{"session/receipt", "session generate generate/sample model tokenizer", ""},
 	{"session/store", "session generate generate/sample model internal/disk", ""},
 	{"verify", "model nn autograd engine/reference engine tensor", ""},
 	{"quantize", "checkpoint engine autograd tensor nn mixer model internal/parallel", ""},

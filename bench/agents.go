@@ -255,8 +255,8 @@ func (a *agent) next(answer agentAnswer) (messages []json.RawMessage) {
 }
 
 func (a *agent) system() json.RawMessage {
-	return encoded(map[string]string{"role": "system", "content": "You are a careful engineer. You read code, run tests, " +
-		"and change one thing at a time.\n" + code + fmt.Sprintf("\nToday is 2026-11-%02d.", a.day)})
+	return encoded(map[string]string{"role": "system", "content": "You are a careful engineer. You read code, " +
+		"run tests, and change one thing at a time.\n" + code + fmt.Sprintf("\nToday is 2026-11-%02d.", a.day)})
 }
 
 func (a *agent) user() json.RawMessage {

@@ -69,7 +69,8 @@ func TestServeChosen(t *testing.T) {
 
 // TestAgentAnswers: a bit of a log-probability, another text and another end are seen; another id of a call is not.
 func TestAgentAnswers(t *testing.T) {
-	const whole = `{"choices":[{"message":{"role":"assistant","content":"a","tool_calls":[{"id":"1","type":"function"}]},` +
+	const whole = `{"choices":[{"message":{"role":"assistant","content":"a",` +
+		`"tool_calls":[{"id":"1","type":"function"}]},` +
 		`"logprobs":{"content":[{"logprob":-0.5}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":3}}`
 	answer := func(from, to string) (a agentAnswer) {
 		if err := json.Unmarshal([]byte(strings.Replace(whole, from, to, 1)), &a); err != nil {
@@ -78,8 +79,10 @@ func TestAgentAnswers(t *testing.T) {
 		return a
 	}
 	want := answer("", "")
-	for text, same := range map[string]bool{`"id":"1"`: true, `"a"`: false, "-0.5": false, "stop": false, ":3": false} {
-		to := map[string]string{`"id":"1"`: `"id":"2"`, `"a"`: `"b"`, "-0.5": "-0.5000001", "stop": "length", ":3": ":4"}[text]
+	for text, to := range map[string]string{
+		`"id":"1"`: `"id":"2"`, `"a"`: `"b"`, "-0.5": "-0.5000001", "stop": "length", ":3": ":4",
+	} {
+		same := text == `"id":"1"`
 		if got := answer(text, to); got.same(want) != same {
 			t.Errorf("%s in place of %s: the same is %v", to, text, !same)
 		}

@@ -133,7 +133,8 @@ func TestFrozenParameters(t *testing.T) {
 		seen[layer]++
 	})
 	if len(ranks) < 10 || len(ranks[0]) < len(m.Blocks) {
-		t.Fatalf("found %d ranks of parameters, %d in the first, of %d layers", len(ranks), len(ranks[0]), len(m.Blocks))
+		t.Fatalf("found %d ranks of parameters, %d in the first, of %d layers", len(ranks), len(ranks[0]),
+			len(m.Blocks))
 	}
 	for n, frozen := range ranks {
 		was := map[string]bool{}

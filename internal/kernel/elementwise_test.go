@@ -8,8 +8,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/counter"
 )
 
-// everyFloat calls f with numbers of every sign, exponent and size, denormals included: some half a million of the finite
-// float32 with |x| ≤ limit, or some forty thousand with -short, evenly spread over their bit patterns.
+// everyFloat calls f with numbers of every sign, exponent and size, denormals included: some half a million of the
+// finite float32 with |x| ≤ limit, or some forty thousand with -short, evenly spread over their bit patterns.
 func everyFloat(limit float32, f func(x float32)) {
 	step := uint32(4001)
 	if testing.Short() {

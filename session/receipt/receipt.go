@@ -68,8 +68,8 @@ type Settings struct {
 	AllowedIDs  []int32     `json:"allowed_ids,omitempty"`
 	IncludeStop bool        `json:"include_stop,omitempty"`
 	DRY         *sample.DRY `json:"dry,omitempty"`
-	// Constrained says that a format, tools, a grammar or bad words limited what could be drawn. Audit then takes the ids from the
-	// receipt, and checks the logits only.
+	// Constrained says that a format, tools, a grammar or bad words limited what could be drawn. Audit then takes the
+	// ids from the receipt, and checks the logits only.
 	Constrained bool `json:"constrained,omitempty"`
 }
 
