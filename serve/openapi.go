@@ -24,7 +24,9 @@ func (s *Server) formsOf() map[string]request.Form {
 		maps.Copy(all, more)
 	}
 	for _, r := range s.endpoints() {
-		all[r.pattern] = all[r.pattern] // those that read nothing
+		if _, there := all[r.pattern]; !there {
+			all[r.pattern] = request.Form{} // reads nothing
+		}
 	}
 	return all
 }
