@@ -221,8 +221,5 @@ func (m *Model) sumsOf(p *nn.Param) (parts []func() []byte) {
 	return parts
 }
 
-// Level names the processor features with which models are computed: see native.Level. Another level rounds otherwise.
-func Level() string {
-	level, _ := native.Level() // if HIPPO_CPU names what the machine lacks, it is generic
-	return level
-}
+// Level names the processor features that the bits of results depend on: see native.Rounding.
+func Level() string { return native.Rounding() }

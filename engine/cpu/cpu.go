@@ -7,5 +7,8 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 // lacks that, kernels are generic and the error says what there is.
 func CPULevel() (string, error) { return kernel.CPULevel() }
 
+// Rounding names the lowest level whose results have the bits of those of the level in use.
+func Rounding() string { return kernel.Rounding() }
+
 // Kernels says which code computes what at that level, a line for all work with the same code.
 func Kernels() []string { return kernel.InUse() }

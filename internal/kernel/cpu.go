@@ -81,6 +81,13 @@ var cpu, errCPU = choose(os.Getenv("HIPPO_CPU"), machineLevels())
 // level is generic and the error lists the levels of the machine.
 func CPULevel() (string, error) { return cpu.String(), errCPU }
 
+// ofIntegers are features that change no bit of a result: they are for products of integers, which are exact, and
+// products of bf16 on arm64 are computed without armbf16.
+const ofIntegers = avx512vnni | avx512vnnivl | avxvnni | amxint8 | dotprod | i8mm | armbf16
+
+// Rounding returns the name of the lowest level whose results have the bits of those of the level in use.
+func Rounding() string { return (cpu &^ ofIntegers).String() }
+
 // choose returns the level to use on a machine with the levels has, in the order of levels. forced is the name of the
 // level that the user requests, or empty.
 func choose(forced string, has []level) (level, error) {

@@ -72,6 +72,22 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestRounding: levels that differ in integer products alone have the same bits, and so the same name here; others, and
+// other architectures, do not.
+func TestRounding(t *testing.T) {
+	defer func(old level) { cpu = old }(cpu)
+	want := map[string]string{
+		"generic": "generic", "avx2": "avx2", "avx2+vnni": "avx2", "avx512": "avx512", "avx512+vnni": "avx512",
+		"avx512+bf16": "avx512+bf16", "avx512bf16": "avx512+bf16", "avx512bf16+amx": "avx512+bf16",
+		"neon": "neon", "neon+dotprod": "neon", "neon+i8mm+bf16": "neon",
+	}
+	for _, l := range levels {
+		if cpu = l.level; Rounding() != want[l.name] {
+			t.Errorf("%s rounds as %s, want %q", l.name, Rounding(), want[l.name])
+		}
+	}
+}
+
 // TestCPULevel: the level in use is one that the machine has, and the one that was asked for.
 func TestCPULevel(t *testing.T) {
 	name, err := CPULevel()
