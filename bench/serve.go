@@ -29,8 +29,8 @@ import (
 //     times from one token of a client to its next.
 //   - turn: a turn after 30,000 stored tokens. first_ms is the time to the first token of the text without its last
 //     ids. turn_ms is the time of one more turn whose text is sent whole, response_ms that of a turn that continues a
-//     stored response, both medians. The former reads again everything after the last multiple of the chunk, the
-//     latter only the new ids: turn_read and response_read count them.
+//     stored response that has come to its end, both medians. The former reads again everything after the last multiple
+//     of the chunk, the latter only the new ids: turn_read and response_read count them.
 //   - choices: questions of a context with 4 endings, scored as evaluation harnesses do, and by a server that keeps
 //     nothing and reads the context with each ending; measured in turn, by the clock and by the CPU time, which other
 //     processes disturb less.
@@ -245,6 +245,7 @@ func (v served) turn(n int) Case {
 				}
 				ids = append(ids, randomIDs(rng, more, s.net.Config.VocabSize)...)
 			}
+			s.endAtOnce()
 			previous, err := s.respond(ctx, ids, "")
 			for range turns {
 				if err != nil {
