@@ -125,11 +125,12 @@ func TestChoicesAreRemembered(t *testing.T) {
 // TestFilesAreReadAhead: attached files are read by the server while the message is written, with progress, and the
 // message continues from there; what is no text, or too much for the model, is refused with its reason.
 func TestFilesAreReadAhead(t *testing.T) {
-	p := newTab(t, newServer(t, serve.Options{MaxPrompt: 20000}, newModel(t, "tiny", chatTemplate)))
+	p := newTab(t, newServer(t, serve.Options{MaxPrompt: 20000, MaxBody: 1 << 18}, newModel(t, "tiny", chatTemplate)))
 	p.limit("5")
 	for file, want := range map[string]string{
 		"%PDF-1.7": "is a PDF", "PK\x03\x04": "is an archive", "GIF89a": "is an image", "": "is empty", "a\x00": "zero byte",
-		strings.Repeat("x", 25000): "is refused by the server",
+		strings.Repeat("x", 25000): "makes 25,000 tokens: tiny reads at most 20,000",
+		strings.Repeat("x", 1<<19): "is refused by the server",
 	} {
 		p.dropFile("file", file)
 		p.until(`document.getElementById('notice').innerText.startsWith('file ') &&
