@@ -240,7 +240,7 @@ func (w *windows) half(i int) int {
 	switch each := (n - between) / 2; {
 	case i < each:
 		return 0
-	case i >= n-each && each > 0:
+	case i >= n-each:
 		return 1
 	}
 	return 2
@@ -253,7 +253,7 @@ func (w *windows) apart() (n int) {
 		return w.Len()
 	}
 	for _, s := range w.parts {
-		n += max(1, (s.hi-s.lo)/max(1, p.Horizon))
+		n += (s.hi - s.lo) / max(1, p.Horizon)
 	}
 	return n
 }

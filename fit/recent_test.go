@@ -110,7 +110,7 @@ func TestWidths(t *testing.T) {
 		{[][]float64{all(4)}, []float64{0.5 * 4}},
 		{[][]float64{all(2), all(2)}, []float64{0.5 * 2}},
 		{[][]float64{all(99), all(199)}, []float64{0.5 * 141}}, // the 240th of all
-		{[][]float64{all(109), all(199)}, []float64{0.5 * 88, 0.5 * 160}},
+		{[][]float64{all(100), all(199)}, []float64{0.5 * 81, 0.5 * 160}},
 	} {
 		if got := widths(c.off, 0.8, 0.5); !slices.Equal(got, c.want) {
 			t.Errorf("found %v, want %v", got, c.want)
