@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/hippo-ssm/hippo/model"
@@ -26,7 +27,7 @@ func (p *Plan) timeSteps() bool { return p.Dt == DtSteps || p.Dt == DtBoth }
 func (f *frame) settleDt(c *Config) error {
 	p := f.plan
 	shape := c.Model
-	shape.Layers = c.layers(p.Task)
+	shape.Layers, shape.DModel = c.layers(p.Task), cmp.Or(shape.DModel, usualWidth)
 	steps := c.Dt == DtSteps || c.Dt == DtBoth
 	switch {
 	case c.Dt == "auto" && p.Irregular:
