@@ -75,6 +75,12 @@ func TestSpectrumAsked(t *testing.T) {
 			}
 		}
 	}
+	c := DefaultConfig()
+	c.Data, c.Spectrum = []string{"-"}, spectrumMel
+	if _, err := openTable(&c, strings.NewReader("x\n1\n")); err == nil || !strings.Contains(err.Error(),
+		"-: found data that is no recording, want WAV or FLAC for --spectrum mel") {
+		t.Errorf("found %v", err)
+	}
 	for name, want := range map[string]string{Next: "[0 3]", Regress: "[1 2]", Steps: "[0 3]"} {
 		p := &Plan{Task: name, Columns: []Column{number("x", true), number("k", false), category("c", false), category("y",
 			true), number("out", false), {Column: table.Column{Kind: table.Time}, In: true}}}
