@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -223,12 +225,20 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestConclude: a run of forecasts measures all contenders on the same rows, those of one target together, with those
-// that are refitted behind; what it tells is in its folder, and its numbers are those of its parts.
-func TestConclude(t *testing.T) {
-	c := pair(t, func(c *Config) { c.Refit, c.Importance = 6, 8 })
-	res, err := Run(background(), c, nil, Events{})
-	if err != nil {
+// TestConcludeNumbers: a run of forecasts measures all contenders on the same rows, those of one target together, with
+// those that are refitted behind; it can be interrupted while it does.
+func TestConcludeNumbers(t *testing.T) {
+	ctx, cancel := context.WithCancel(background())
+	j := began(t, pair(t, func(c *Config) { c.Refit = 6 }), Events{Note: func(text string) {
+		if strings.HasPrefix(text, "refit 1 of 2: a network for the next 6 origins") {
+			cancel()
+		}
+	}})
+	if _, err := j.finish(ctx); !errors.Is(err, ErrInterrupted) {
+		t.Fatalf("found %v", err)
+	}
+	res := &Result{}
+	if err := j.numbers(background(), res); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -240,7 +250,7 @@ func TestConclude(t *testing.T) {
 	}
 	var want []string
 	for _, target := range []string{"x ", "z "} {
-		for _, c := range res.Plan.Contenders {
+		for _, c := range j.f.plan.Contenders {
 			want = append(want, target+c.Title)
 		}
 		want = append(want, target+"network, refitted every 6 origins", target+"linear, refitted every 6 origins")
@@ -261,7 +271,6 @@ func TestConclude(t *testing.T) {
 		}
 	}
 	// The linear forecast of each six origins is fitted to all rows before the last 18 that are known by then.
-	j := began(t, pair(t, nil), Events{})
 	mae := 0.0
 	for from := 102; from <= 116; from += 6 {
 		f := *j.f
@@ -282,8 +291,23 @@ func TestConclude(t *testing.T) {
 	if got := res.Errors[15].MAE; math.Abs(got-mae) > 1e-4 {
 		t.Errorf("refitted, the linear forecast is off by %v, want %v", got, mae)
 	}
+	if len(res.Forecasts) != 4 || len(res.Calibration) != 2 || j.f.plan.Recent != 15 {
+		t.Errorf("found %d forecasts, %+v, %d recent rows", len(res.Forecasts), res.Calibration, j.f.plan.Recent)
+	}
+	if _, err := os.Stat(filepath.Join(j.c.Out, refitsDir)); !os.IsNotExist(err) {
+		t.Errorf("the folder of the refits: %v", err)
+	}
+}
+
+// TestConclude: what a run tells is in its folder, wherever that goes, and its numbers are those of its parts.
+func TestConclude(t *testing.T) {
+	c := pair(t, func(c *Config) { c.Importance = 8 })
+	res, err := Run(background(), c, nil, Events{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if res.Rows != 120 || res.Series != 1 || res.Windows != [3]int{73, 15, 15} || res.Steps != 10 || res.Epochs != 1 ||
-		res.Params != j.work.Net.NumParams() || res.Model != "s4d*1" || res.Plan.Recent != 15 || len(res.Forecasts) != 4 ||
+		res.Params == 0 || len(res.Errors) != 12 || res.Model != "s4d*1" || res.Plan.Recent != 15 || len(res.Forecasts) != 4 ||
 		len(res.Calibration) != 2 || res.Importance.Windows != 8 || len(res.Curve) == 0 || res.Scales == nil ||
 		len(res.Notes) != 1+len(res.Calibration)*int(bit(res.Calibration[0].few(res.Plan) != "")) ||
 		!strings.HasPrefix(res.Choice, "prediction uses network, ") || !strings.Contains(res.Final, "on all rows") {
@@ -302,6 +326,9 @@ func TestConclude(t *testing.T) {
 	read, err := ReadResult(moved)
 	if err != nil || read.Config.Out != moved || fmt.Sprint(read.Errors) != fmt.Sprint(res.Errors) || read.Final != res.Final {
 		t.Errorf("in the folder is %+v, %v", read, err)
+	}
+	if m, err := Open(moved); err != nil || m.rival != nil || !m.plan.Final || m.plan.Use != useNetwork {
+		t.Errorf("the folder holds %+v, %v", m, err)
 	}
 	for _, name := range []string{ReportFile, refitsDir} {
 		if _, err := os.Stat(filepath.Join(moved, name)); os.IsNotExist(err) != (name == refitsDir) {

@@ -200,7 +200,7 @@ func (s *TimeScales) ofLayer(i int, l *anatomy.Layer) {
 		left, drawn := make([]float64, len(s.Lags)), some(len(modes), drawnModes)
 		for n, lag := range s.Lags {
 			for _, k := range drawn {
-				left[n] += math.Exp(-2*float64(lag)/max(modes[k], 1e-9)) / float64(len(drawn))
+				left[n] += math.Exp(-2*float64(lag)/modes[k]) / float64(len(drawn))
 			}
 		}
 		s.add(NetworkScale{Layer: i, Kind: l.Kind, Part: l.Systems[k].Part, Of: Modes, Left: left}, modes)
