@@ -26,6 +26,9 @@ func TestHalvesOfStrides(t *testing.T) {
 	if want := "0000221111" + "222" + "0" + "1" + "0" + "222"; got != want || w.apart() != 4+1+1+1+1+2 {
 		t.Errorf("found the halves %s and %d windows apart, want %s and 10", got, w.apart(), want)
 	}
+	if got := newScores(banded(7, 0, 0.1, 0.5, 0.9)).coverage(0, nil); got != 0 {
+		t.Errorf("of no truth intervals hold %v", got)
+	}
 	f.plan.Task = Regress
 	if w := f.newWindows(segments, validPart, 3, 0); w.apart() != 6 {
 		t.Errorf("of six sequences %d are apart", w.apart())
@@ -134,6 +137,10 @@ func TestMeasuredIntervals(t *testing.T) {
 		sameNumbers(t, fmt.Sprint("target ", k), []float64{calibrated[k].TestLearnt, calibrated[k].TestCalibrated,
 			errs[k].Coverage}, []float64{100 * learnt / n, 100 * wide / n, 100 * wide / n}, 1e-9)
 	}
+	_, err = m.numbers(background(), f, f.newWindows(nil, testPart, 1, 0), "script", nil, calibrated)
+	if err != nil || calibrated[0].TestLearnt != 0 || calibrated[0].TestCalibrated != 0 {
+		t.Errorf("of no window: found %+v, %v", calibrated, err)
+	}
 	if got, ok, err := m.score(background(), f, w); !ok || err != nil || math.Abs(got-score) > 1e-6 {
 		t.Errorf("two targets are compared by %v, %v, %v, want the mean of their errors in deviations, %v", got, ok, err,
 			score)
@@ -156,6 +163,10 @@ func TestScoreOfClasses(t *testing.T) {
 			t.Errorf("sequence %d: found %v, %v, %v, want %v", seq, x, ok, err, want)
 		}
 	}
+	if s, err := m.classes(background(), f, f.newWindows(nil, testPart, 1, 0), []int{1, 2, 3}); err != nil ||
+		s.Majority != 0 || s.Loss != 0 || s.Count != 0 {
+		t.Errorf("of no window: found %+v, %v", s, err)
+	}
 	plain := &Plan{Task: Regress, Levels: []float64{0.1, 0.5, 0.9}, Columns: []Column{number("x", false),
 		number("y", true)}}
 	plain.Columns[1].In = false
@@ -167,5 +178,8 @@ func TestScoreOfClasses(t *testing.T) {
 	loss, right, err := n.loss(background(), w, w, []int{0, 1, 2})
 	if want := (0.4 + 1.5 + 0.9 + 0 + 0.5 + 0.3) / 3 / 2; math.Abs(loss-want) > 1e-6 || right != 0 || err != nil {
 		t.Errorf("found the pinball loss %v, %v, want %v", loss, err, want)
+	}
+	if loss, right, err := n.loss(background(), w, w, []int{1}); loss != 0 || right != 0 || err != nil {
+		t.Errorf("of no truth: found the loss %v, %v, %v", loss, right, err)
 	}
 }

@@ -247,6 +247,16 @@ func TestImportanceOfTimes(t *testing.T) {
 		}
 	}
 	p.Columns = append(p.Columns, number("b", false))
+	series = nil
+	for i := range 8 {
+		series = append(series, slices.Repeat([][]float32{{float32(i), float32(2 * i), 0, 0, 0}}, 4700))
+	}
+	f = made(t, p, series...)
+	once, err := by(t, p, func(_ *encoder, rows []float32, _ int, dst []float64) { dst[0] = float64(rows[0]) }).importance(
+		background(), f.newWindows(f.wholeSeries(), validPart, 1, 0), 50, &notes)
+	if err != nil || once.Repeats != 1 || once.Windows != 8 || once.Columns[0].Deviation != 0 || once.Columns[0].Rise <= 0 {
+		t.Errorf("of long windows: found %+v, %v", once, err)
+	}
 	long := &frame{plan: p, seqs: []sequence{{hi: 700_000}, {lo: 700_000, hi: 1_600_000}}}
 	m := by(t, p, func(*encoder, []float32, int, []float64) {})
 	im, err := m.importance(background(), long.newWindows(long.wholeSeries(), validPart, 1, 0), 5, &notes)

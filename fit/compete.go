@@ -60,7 +60,7 @@ func (j *job) compete(ctx context.Context) error {
 		for _, count := range j.f.counts(j.valid) {
 			n += count
 		}
-		p.Doubt = 1 / float64(max(1, n))
+		p.Doubt = 1 / float64(n)
 	}
 	if p.Use = j.c.Use; p.Use == useBest {
 		p.Use = p.best().Name

@@ -142,6 +142,11 @@ func TestCorrelationOfMany(t *testing.T) {
 	if r, n := f.correlation(f.wholeSeries(), []int{3}, false); r != nil || n != 0 {
 		t.Errorf("of a constant: %v, %v", r, n)
 	}
+	gaps := made(t, &Plan{Columns: []Column{number("x", true)}}, column(1, nan, 2, nan, 3, nan, 5, nan, 4, nan))
+	if r, n := gaps.correlation(gaps.wholeSeries(), []int{0}, false); math.Round(n) != 5 || math.Abs(r[1]) > 1e-9 ||
+		math.Abs(r[2]-0.5) > 1e-9 {
+		t.Errorf("of every second row: found %v of %v numbers", r, n)
+	}
 	p.Columns[2].Classes = make([]string, 40)
 	rows := make([][]float32, 40)
 	for i := range rows {

@@ -91,7 +91,7 @@ func (m *Model) outputs(ctx context.Context, w examples, indices []int,
 		var in model.Input
 		var examples []task.Example
 		total := 0
-		for len(examples) < len(indices) && (total == 0 || total < batchPositions) {
+		for len(examples) < len(indices) && total < batchPositions {
 			var ex task.Example
 			w.Example(indices[len(examples)], &ex)
 			n := len(ex.Values) / m.net.Config.Channels

@@ -94,7 +94,7 @@ func addProducts(x, sums, pairs []float64) {
 			square += delta * (v - mean)
 		}
 	}
-	deviation := math.Sqrt(square / max(1, n))
+	deviation := math.Sqrt(square / n) // NaN of no number
 	if !(deviation > 1e-9*max(1e-9, math.Abs(mean))) {
 		return
 	}

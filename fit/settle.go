@@ -277,8 +277,8 @@ func (k *scaler) settle(c *Column, task string, rows int) error {
 	if k.n == 0 && c.Target {
 		return fmt.Errorf("column %s: found no value in the %d rows of the training part, want some", c.Name, rows)
 	}
-	c.Mean, c.Deviation, c.Change, c.Gaps = k.mean, math.Sqrt(k.square/max(1, k.n)),
-		math.Sqrt(k.change/max(1, k.changes)), int(k.n) < rows
+	c.Mean, c.Gaps = k.mean, int(k.n) < rows
+	c.Deviation, c.Change = math.Sqrt(k.square/k.n), math.Sqrt(k.change/k.changes) // NaN of no number
 	if k.n > 0 {
 		c.Low, c.High = k.low, k.high
 	}
