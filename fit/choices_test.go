@@ -250,7 +250,7 @@ func TestInterrupted(t *testing.T) {
 // TestCheck: settings at their bounds, and what is said of those beyond.
 func TestCheck(t *testing.T) {
 	for want, change := range map[string]func(c *Config){
-		"":                             func(c *Config) { c.Alarms, c.Refit, c.Task = "0.999", 1, Forecast },
+		"":                             func(c *Config) { c.Alarms, c.Refit, c.Task, c.Shards = "0.999", 1, Forecast, 4 },
 		`alarms: found "1", want`:      func(c *Config) { c.Alarms = "1" },
 		`alarms: found "0", want`:      func(c *Config) { c.Alarms = "0" },
 		`alarms: found "nan", want`:    func(c *Config) { c.Alarms = "nan" },
@@ -261,6 +261,8 @@ func TestCheck(t *testing.T) {
 		"class_weights: found":         func(c *Config) { c.ClassWeights = "x" },
 		"epochs: found -1, want":       func(c *Config) { c.Epochs = -1 },
 		"shards: found 0, want":        func(c *Config) { c.Shards = 0 },
+		"shards: found 4, want 1 to b": func(c *Config) { c.BatchSize, c.Shards = 2, 4 },
+		"batch_size: found -2":         func(c *Config) { c.BatchSize = -2 },
 		"model.d_model: found -8, ":    func(c *Config) { c.Model.DModel = -8 },
 		"data: found none, want a fil": func(c *Config) { c.Data = nil },
 	} {

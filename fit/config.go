@@ -126,7 +126,7 @@ func (c *Config) Check() error {
 		p.Addf("refit", "found %d for the task %s, want the task %s", c.Refit, c.Task, Forecast)
 	}
 	shape := c.Config
-	shape.Epochs, shape.BatchSize = cmp.Or(shape.Epochs, 1), max(shape.BatchSize, shape.Shards)
+	shape.Epochs, shape.BatchSize = cmp.Or(shape.Epochs, 1), cmp.Or(shape.BatchSize, shape.Shards)
 	if shape.Model.Layers == "" {
 		shape.Model.Layers = causalLayers
 	}

@@ -131,7 +131,7 @@ func background() context.Context { return context.Background() }
 func TestQuantilesOfErrors(t *testing.T) {
 	p := banded(2, 0, 0.1, 0.5, 0.9)
 	off := func(t int) float64 { return float64(t * 7 % 11) }
-	for _, rows := range []int{60, 20} {
+	for _, rows := range []int{60, 22, 21, 20} { // 20 errors of each step are enough
 		f := made(t, p, walk(rows, off))
 		w := f.newWindows(f.wholeSeries(), validPart, 1, 0)
 		m := by(t, p, func(_ *encoder, _ []float32, _ int, dst []float64) { dst[0], dst[1] = 3, 4 })
@@ -147,7 +147,7 @@ func TestQuantilesOfErrors(t *testing.T) {
 				errs[h] = append(errs[h], float64(f.rows.row(at.hi - 2 + h)[0])-last-float64(3+h))
 			}
 		}
-		if rows == 20 {
+		if rows < 22 {
 			all := append(errs[0], errs[1]...)
 			for _, x := range slices.Clone(all) {
 				all = append(all, -x)
@@ -163,6 +163,30 @@ func TestQuantilesOfErrors(t *testing.T) {
 				x[int(0.1*float64(len(x)))]), 0,
 				math.Max(0, x[int(0.9*float64(len(x)))])}, 1e-5)
 		}
+	}
+	both := &Plan{Task: Steps, Length: 10, Levels: p.Levels, Columns: []Column{number("k", false), number("y", true),
+		number("z", true)}}
+	both.Columns[1].In, both.Columns[2].In = false, false
+	var rows [][]float32
+	var errs [2][]float64
+	for i := range 50 {
+		y, z := float64(i*i%11)-5, float64(i*i*i%13)-6
+		if i%9 == 4 {
+			z = nan
+		} else {
+			errs[1] = append(errs[1], z)
+		}
+		errs[0] = append(errs[0], y)
+		rows = append(rows, []float32{0, float32(y), float32(z)})
+	}
+	f := made(t, both, rows)
+	m := by(t, both, func(*encoder, []float32, int, []float64) {})
+	if err := m.rival.measureOff(background(), m, f.newWindows(f.wholeSeries(), validPart, 10, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for k, x := range errs {
+		slices.Sort(x)
+		sameNumbers(t, fmt.Sprint("target ", k), m.rival.Off[k][0], []float64{x[len(x)/10], 0, x[9*len(x)/10]}, 1e-6)
 	}
 	one := &Contender{Off: [][][]float64{{{-1, 0, 2}}}, rival: scripted{f: func(_ *encoder, _ []float32, n int,
 		dst []float64) {

@@ -103,6 +103,10 @@ func TestPeriodsOfChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	f.seqs = []sequence{{hi: n}}
+	if got := f.period(); got != 24 {
+		t.Errorf("found a season of %d rows, want 24", got)
+	}
 	s := TimeScales{Window: 2}
 	s.ofData(f, []segment{{0, 0, n}})
 	last := s.Data[len(s.Data)-1]

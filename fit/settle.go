@@ -142,7 +142,7 @@ func (f *frame) settleLengths(c *Config) error {
 	train := partEnds(most, sizes)[0]
 	if p.Lookback == 0 {
 		p.Lookback = min(longLookback, max(shortLookback, 2*p.Horizon, 14*min(p.Season, 24)),
-			max(shortLookback, 2*min(p.Season, 24), p.Horizon, train/3), // so that there are windows to learn from
+			max(shortLookback, 2*min(p.Season, 24), train/3), // so that there are windows to learn from
 			max(1, train-2*p.Horizon))
 	}
 	if train < p.Lookback+p.Horizon {
