@@ -167,11 +167,23 @@ func TestScoreOfClasses(t *testing.T) {
 		s.Majority != 0 || s.Loss != 0 || s.Count != 0 {
 		t.Errorf("of no window: found %+v, %v", s, err)
 	}
+	sure := by(t, p, func(_ *encoder, _ []float32, n int, dst []float64) {
+		for r := range n {
+			dst[3*r+1] = 1000 // of a class that none is of
+		}
+	})
+	w := f.newWindows(f.wholeSeries()[:1], testPart, 10, 0)
+	s, err := sure.classes(background(), f, w, []int{0, 0, 9})
+	loss, _, other := sure.loss(background(), w, w, []int{0})
+	if want := 30 * math.Ln10; err != nil || other != nil || math.Abs(s.Loss-want) > 1e-9 || math.Abs(loss-want) > 1e-9 ||
+		math.Abs(s.Majority-200./3) > 1e-9 || s.Bins[9].Count != 3 {
+		t.Errorf("of a probability of 0: found the losses %v and %v, want %v; %+v", s.Loss, loss, want, s)
+	}
 	plain := &Plan{Task: Regress, Levels: []float64{0.1, 0.5, 0.9}, Columns: []Column{number("x", false),
 		number("y", true)}}
 	plain.Columns[1].In = false
 	g := made(t, plain, [][]float32{{0, 3}}, [][]float32{{0, float32(nan)}}, [][]float32{{0, -1}})
-	w := g.newWindows(g.wholeSeries(), validPart, 1, 0)
+	w = g.newWindows(g.wholeSeries(), validPart, 1, 0)
 	n := by(t, plain, func(*encoder, []float32, int, []float64) {})
 	n.rival.Off = [][][]float64{{{-1, 0, 2}}}
 	// Of 3: 0.1·4, 0.5·3 and 0.9·1; of -1: 0.9·0, 0.5·1 and 0.1·3.

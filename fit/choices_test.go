@@ -201,6 +201,13 @@ func TestFinishedRun(t *testing.T) {
 	if res, err := run(func(*Config) {}); err != nil || res.Rows != 77 {
 		t.Errorf("found %+v, %v", res, err)
 	}
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.MkdirAll(Folder(&c), 0o777), done.write(Folder(&c))); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := run(func(c *Config) { c.Out = "" }); err != nil || res.Config.Out != Folder(&c) {
+		t.Errorf("in the folder that data and target name: found %+v, %v", res, err)
+	}
 	_, err := run(func(c *Config) { c.Horizon = 5 })
 	if want := "found the result of a run with other settings: horizon: 4 -> 5; remove it"; err == nil ||
 		!strings.Contains(err.Error(), want) {

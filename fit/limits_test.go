@@ -141,6 +141,11 @@ func TestLinearLimits(t *testing.T) {
 	if at.lo != 30 {
 		t.Errorf("found the window %v", at)
 	}
+	for i, ridge := range linearRidges {
+		if want := math.Pow(10, float64(i-3)); math.Abs(ridge-want) > 1e-9*want {
+			t.Errorf("the ridge %d is %v, want %v", i, ridge, want)
+		}
+	}
 	// The ridge is the one with the least error on other windows.
 	l := f.fitLinear(w, valid, nil)
 	x, y := f.differences(w, seqInt(w.Len(), 1), 0, 4)

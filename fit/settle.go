@@ -186,9 +186,7 @@ func (f *frame) period() int {
 func seasonOf(step float64) int {
 	near := func(a, b float64) bool { return math.Abs(a-b) < 0.01*b }
 	switch {
-	case step <= 0 || step > 366*day:
-		return 1
-	case step < day:
+	case step < day: // where it is not known, too
 		n := day / step
 		if near(n, math.Round(n)) && n <= 1440 {
 			return int(math.Round(n))

@@ -50,6 +50,10 @@ func TestConformal(t *testing.T) {
 			t.Errorf("%d numbers, share %g: found %g, want %g", c.n, c.share, got, c.ranked)
 		}
 	}
+	p := &Plan{Levels: []float64{0.2, 0.5, 0.9}} // 0.9 - 0.2 is more than 0.7 by rounding
+	if got := rank(9, p.inside(0)); got != 7 || rank(0, 0) != 1 {
+		t.Errorf("of nine numbers seven tenths have the rank %d, want 7", got)
+	}
 }
 
 // TestErrorSum: pinball losses and their mean as published formulas give them, by hand.
