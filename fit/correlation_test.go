@@ -62,6 +62,7 @@ func TestPeriodsOfPeaks(t *testing.T) {
 			[]int{10}},
 		{1e12, map[int]float64{10: 0.0299, 20: 0.5}, nil}, {1e4, map[int]float64{10: 0.0801, 20: 0.5}, []int{10}},
 		{1e4, map[int]float64{10: 0.0799, 20: 0.5}, nil}, {0, map[int]float64{10: 0.9, 20: 0.9}, nil},
+		{1e12, map[int]float64{10: 0.6, 15: 0.2, 20: 0.6, 25: 0.2}, []int{10}},
 		{1e12, map[int]float64{5: 0.4, 10: 0.4, 15: 0.4, 20: 0.8, 25: 0.4, 30: 0.4, 35: 0.4, 40: 0.8, 45: 0.4},
 			[]int{5, 20}},
 	} {
