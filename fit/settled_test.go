@@ -157,3 +157,23 @@ func TestBasesAndSteps(t *testing.T) {
 		t.Errorf("an hour that comes three times: %v", err)
 	}
 }
+
+// TestDealFew: of few groups each part has what it should have by then, the one that lacks most first.
+func TestDealFew(t *testing.T) {
+	for n, want := range map[int][parts]int{1: {1, 0, 0}, 2: {1, 1, 0}, 3: {2, 1, 0}, 4: {2, 1, 1}, 5: {3, 1, 1},
+		6: {4, 1, 1}, 7: {4, 2, 1}, 9: {5, 2, 2}, 10: {6, 2, 2}} {
+		f := &frame{plan: &Plan{Task: Regress, Columns: []Column{number("y", true)}}, groups: n}
+		for i := range n {
+			f.seqs = append(f.seqs, sequence{group: i})
+		}
+		for _, by := range []float64{1, 100} { // shares, or numbers of rows
+			var got [parts]int
+			for _, part := range f.deal([parts]float64{0.6 * by, 0.2 * by, 0.2 * by}, 1) {
+				got[part]++
+			}
+			if got != want {
+				t.Errorf("%d groups by %g: found %v in the parts, want %v", n, by, got, want)
+			}
+		}
+	}
+}
