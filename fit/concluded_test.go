@@ -330,6 +330,9 @@ func TestConclude(t *testing.T) {
 	if m, err := Open(moved); err != nil || m.rival != nil || !m.plan.Final || m.plan.Use != useNetwork {
 		t.Errorf("the folder holds %+v, %v", m, err)
 	}
+	if file, card, err := ONNX(moved, ONNXStep); err != nil || len(file) == 0 || card.Horizon != 4 || card.Rival != "" {
+		t.Errorf("as an ONNX model it is %+v, %v", card, err)
+	}
 	for _, name := range []string{ReportFile, refitsDir} {
 		if _, err := os.Stat(filepath.Join(moved, name)); os.IsNotExist(err) != (name == refitsDir) {
 			t.Errorf("%s: %v", name, err)

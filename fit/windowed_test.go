@@ -302,3 +302,20 @@ func TestAnswerFails(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// TestScaleOfAlike: numbers that are alike have the least scale, whatever rounding leaves of their variance.
+func TestScaleOfAlike(t *testing.T) {
+	p := banded(1, 0, 0.5)
+	p.Local, p.Columns[0].Mean, p.Columns[0].Deviation = true, 0.3, 8
+	e, err := newEncoder(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n < 12; n++ {
+		for x := float32(0.1); x < 20; x += 0.7 {
+			if e.from(slices.Repeat([]float32{x}, n)); e.scale[0] != 0.4 || e.last[0] != float64(x) {
+				t.Errorf("%d times %v: found the scale %v, from %v", n, x, e.scale[0], e.last[0])
+			}
+		}
+	}
+}
