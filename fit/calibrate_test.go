@@ -142,7 +142,8 @@ func TestMeasuredIntervals(t *testing.T) {
 		t.Errorf("of no window: found %+v, %v", calibrated, err)
 	}
 	if got, ok, err := m.score(background(), f, w); !ok || err != nil || math.Abs(got-score) > 1e-6 {
-		t.Errorf("two targets are compared by %v, %v, %v, want the mean of their errors in deviations, %v", got, ok, err,
+		t.Errorf("two targets are compared by %v, %v, %v, want the mean of their errors in deviations, %v", got, ok,
+			err,
 			score)
 	}
 }
@@ -175,7 +176,8 @@ func TestScoreOfClasses(t *testing.T) {
 	w := f.newWindows(f.wholeSeries()[:1], testPart, 10, 0)
 	s, err := sure.classes(background(), f, w, []int{0, 0, 9})
 	loss, _, other := sure.loss(background(), w, w, []int{0})
-	if want := 30 * math.Ln10; err != nil || other != nil || math.Abs(s.Loss-want) > 1e-9 || math.Abs(loss-want) > 1e-9 ||
+	if want := 30 * math.Ln10; err != nil || other != nil || math.Abs(s.Loss-want) > 1e-9 ||
+		math.Abs(loss-want) > 1e-9 ||
 		math.Abs(s.Majority-200./3) > 1e-9 || s.Bins[9].Count != 3 {
 		t.Errorf("of a probability of 0: found the losses %v and %v, want %v; %+v", s.Loss, loss, want, s)
 	}

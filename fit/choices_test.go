@@ -257,7 +257,10 @@ func TestInterrupted(t *testing.T) {
 // TestCheck: settings at their bounds, and what is said of those beyond.
 func TestCheck(t *testing.T) {
 	for want, change := range map[string]func(c *Config){
-		"":                             func(c *Config) { c.Alarms, c.Refit, c.Task, c.Shards = "0.999", 1, Forecast, 4 },
+		"": func(c *Config) {
+			c.Alarms, c.Refit, c.Task, c.Shards = "0.999", 1, Forecast,
+				4
+		},
 		`alarms: found "1", want`:      func(c *Config) { c.Alarms = "1" },
 		`alarms: found "0", want`:      func(c *Config) { c.Alarms = "0" },
 		`alarms: found "nan", want`:    func(c *Config) { c.Alarms = "nan" },

@@ -75,7 +75,8 @@ func TestChosenWeights(t *testing.T) {
 			}
 			if f1 > best && rise > 1.645*math.Sqrt(variance) {
 				want, best = w, f1
-				how = fmt.Sprintf("one)^%g to tell the class: macro F1 %.3g on the validation part, %.3g without", power, f1,
+				how = fmt.Sprintf("one)^%g to tell the class: macro F1 %.3g on the validation part, %.3g without",
+					power, f1,
 					alike)
 			}
 		}
@@ -108,10 +109,12 @@ func TestFloorOfClasses(t *testing.T) {
 	// Recalls of 0.58 of 100 each are 0.08 above chance: the deviation is √(2·0.2436/100)/2 = 0.0349. With a class that
 	// is not there it is the same. Recalls of 0.57 are not above it by twice 0.0350.
 	for want, all := range map[string][]*ClassScore{
-		"finds the others: balanced accuracy 58 %, not 50 %": {score([]int{58, 42}, []int{42, 58}), score([]int{58, 42, 0},
-			[]int{42, 58, 0}, []int{0, 0, 0})},
-		"nor by balanced accuracy: 57 %, and 50 % by chance": {score([]int{57, 43}, []int{43, 57}), score([]int{57, 43, 0},
-			[]int{43, 57, 0}, []int{0, 0, 0})},
+		"finds the others: balanced accuracy 58 %, not 50 %": {score([]int{58, 42}, []int{42, 58}),
+			score([]int{58, 42, 0},
+				[]int{42, 58, 0}, []int{0, 0, 0})},
+		"nor by balanced accuracy: 57 %, and 50 % by chance": {score([]int{57, 43}, []int{43, 57}),
+			score([]int{57, 43, 0},
+				[]int{43, 57, 0}, []int{0, 0, 0})},
 	} {
 		for _, s := range all {
 			if got := s.floor("a"); !strings.Contains(got, want) {
@@ -133,11 +136,13 @@ func TestUseOfPlans(t *testing.T) {
 		name       string
 		want       string // the rival, or an error
 	}{
-		{"", 0, "", ""}, {"", 0, "best", ""}, {"", 0, "network", ""}, {"", 0, "last", `use: found "last", want best or one`},
+		{"", 0, "", ""}, {"", 0, "best", ""}, {"", 0, "network", ""},
+		{"", 0, "last", `use: found "last", want best or one`},
 		{"", 2, "", ""}, {"last", 2, "", "last"}, {"last", 2, "network", ""}, {"network", 2, "best", "last"},
 		{"last", 2, "linear", `use: found "linear", want best or one of network, last`},
 	} {
-		p := &Plan{Use: c.use, Contenders: []*Contender{{Name: useNetwork, Error: 2}, {Name: "last", Error: 1}}[:c.contenders]}
+		p := &Plan{Use: c.use, Contenders: []*Contender{{Name: useNetwork, Error: 2},
+			{Name: "last", Error: 1}}[:c.contenders]}
 		m, err := (&Model{plan: p}).Use(c.name)
 		got := ""
 		switch {
@@ -172,7 +177,8 @@ func TestFinalIntervals(t *testing.T) {
 		want  []float64
 	}{
 		{false, 0, nil, []float64{97, 98.8, 100, 103.2, 105}}, {false, 1, nil, []float64{97, 98.5, 100, 103.5, 105}},
-		{false, 0, wide, []float64{97.5, 98.75, 100, 103.25, 104.5}}, {false, 1, wide, []float64{96, 100, 100, 100, 106}},
+		{false, 0, wide, []float64{97.5, 98.75, 100, 103.25, 104.5}}, {false, 1, wide,
+			[]float64{96, 100, 100, 100, 106}},
 		{true, 0, wide, []float64{97, 98.75, 100, 103.25, 105}}, {true, 1, wide, []float64{96, 98.5, 100, 103.5, 106}},
 		{true, 0, nil, []float64{97, 98.8, 100, 103.2, 105}},
 	} {
@@ -252,9 +258,11 @@ func TestImportanceOfTimes(t *testing.T) {
 		series = append(series, slices.Repeat([][]float32{{float32(i), float32(2 * i), 0, 0, 0}}, 4700))
 	}
 	f = made(t, p, series...)
-	once, err := by(t, p, func(_ *encoder, rows []float32, _ int, dst []float64) { dst[0] = float64(rows[0]) }).importance(
+	once, err := by(t, p,
+		func(_ *encoder, rows []float32, _ int, dst []float64) { dst[0] = float64(rows[0]) }).importance(
 		background(), f.newWindows(f.wholeSeries(), validPart, 1, 0), 50, &notes)
-	if err != nil || once.Repeats != 1 || once.Windows != 8 || once.Columns[0].Deviation != 0 || once.Columns[0].Rise <= 0 {
+	if err != nil || once.Repeats != 1 || once.Windows != 8 || once.Columns[0].Deviation != 0 ||
+		once.Columns[0].Rise <= 0 {
 		t.Errorf("of long windows: found %+v, %v", once, err)
 	}
 	long := &frame{plan: p, seqs: []sequence{{hi: 700_000}, {lo: 700_000, hi: 1_600_000}}}

@@ -83,7 +83,8 @@ func TestCompete(t *testing.T) {
 	if got := strings.Join(names, " "); got != "network last seasonal linear ets theta" || p.Use != least.Name ||
 		p.Doubt != 0 || j.networkError != p.Contenders[0].Error || !slices.Contains(notes,
 		"measuring the network and 5 simple models") {
-		t.Errorf("found %s, %s predicts, the doubt %v, the error %v, told %q", got, p.Use, p.Doubt, j.networkError, notes)
+		t.Errorf("found %s, %s predicts, the doubt %v, the error %v, told %q", got, p.Use, p.Doubt, j.networkError,
+			notes)
 	}
 	for k, season := range []int{1, 6} { // of 18 rows to choose by, from row 84 on, 15 forecasts of 4
 		want := 0.0
@@ -191,8 +192,9 @@ func TestAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if set.train.Len() != 59 || set.valid.Len() != 17 || set.test.Len() != 27 || w.Config.Epochs != epochs || (w.Config.
-			EvalLimit == 1) != (updates > 0) || updates > 0 && w.Config.EvalEvery != float64(epochs) || f.plan == j.f.plan ||
+		if set.train.Len() != 59 || set.valid.Len() != 17 || set.test.Len() != 27 || w.Config.Epochs != epochs ||
+			(w.Config.EvalLimit == 1) != (updates > 0) || updates > 0 && w.Config.EvalEvery != float64(epochs) ||
+			f.plan == j.f.plan ||
 			f.plan != m.plan || m.net != w.Net || (f.plan.Linear.Ridges[0] == 7) != (updates > 0) ||
 			f.plan.Contenders != nil || f.plan.Use != "" || j.f.plan.Use != "" || len(j.f.plan.Contenders) == 0 ||
 			f.plan.Columns[0].Mean == j.f.plan.Columns[0].Mean {
@@ -207,7 +209,8 @@ func TestAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ := j.f.correlation([]segment{{0, 0, 84}}, []int{0, 1}, false)
-	if s.Window != 12 || s.Cut || s.Step != 0 || s.Of != "2 columns" || len(s.Network) == 0 || s.Summary != s.sentence() {
+	if s.Window != 12 || s.Cut || s.Step != 0 || s.Of != "2 columns" || len(s.Network) == 0 ||
+		s.Summary != s.sentence() {
 		t.Errorf("found %+v", s)
 	}
 	for i, x := range s.Correlation {
@@ -245,7 +248,8 @@ func TestConcludeNumbers(t *testing.T) {
 	for _, e := range res.Errors {
 		names = append(names, e.Target+" "+e.Name)
 		if e.Count != 60 || len(e.Steps) != 4 {
-			t.Errorf("%s of %s is measured on %d rows in %d steps, want 60 in 4", e.Name, e.Target, e.Count, len(e.Steps))
+			t.Errorf("%s of %s is measured on %d rows in %d steps, want 60 in 4", e.Name, e.Target, e.Count,
+				len(e.Steps))
 		}
 	}
 	var want []string
@@ -307,14 +311,16 @@ func TestConclude(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.Rows != 120 || res.Series != 1 || res.Windows != [3]int{73, 15, 15} || res.Steps != 10 || res.Epochs != 1 ||
-		res.Params == 0 || len(res.Errors) != 12 || res.Model != "s4d*1" || res.Plan.Recent != 15 || len(res.Forecasts) != 4 ||
+		res.Params == 0 || len(res.Errors) != 12 || res.Model != "s4d*1" || res.Plan.Recent != 15 ||
+		len(res.Forecasts) != 4 ||
 		len(res.Calibration) != 2 || res.Importance.Windows != 8 || len(res.Curve) == 0 || res.Scales == nil ||
 		len(res.Notes) != 1+len(res.Calibration)*int(bit(res.Calibration[0].few(res.Plan) != "")) ||
 		!strings.HasPrefix(res.Choice, "prediction uses network, ") || !strings.Contains(res.Final, "on all rows") {
 		t.Errorf("found %+v", res)
 	}
 	if res.TrainSeconds <= 0 || res.Seconds < res.TrainSeconds || res.CPUSeconds <= 0 {
-		t.Errorf("it took %v s, %v of them training, %v of the processor", res.Seconds, res.TrainSeconds, res.CPUSeconds)
+		t.Errorf("it took %v s, %v of them training, %v of the processor", res.Seconds, res.TrainSeconds,
+			res.CPUSeconds)
 	}
 	if _, err := time.Parse(time.RFC3339, res.Date); err != nil {
 		t.Error(err)
@@ -324,7 +330,8 @@ func TestConclude(t *testing.T) {
 		t.Fatal(err)
 	}
 	read, err := ReadResult(moved)
-	if err != nil || read.Config.Out != moved || fmt.Sprint(read.Errors) != fmt.Sprint(res.Errors) || read.Final != res.Final {
+	if err != nil || read.Config.Out != moved || fmt.Sprint(read.Errors) != fmt.Sprint(res.Errors) ||
+		read.Final != res.Final {
 		t.Errorf("in the folder is %+v, %v", read, err)
 	}
 	if m, err := Open(moved); err != nil || m.rival != nil || !m.plan.Final || m.plan.Use != useNetwork {

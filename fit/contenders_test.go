@@ -30,13 +30,15 @@ func TestClassesOfContenders(t *testing.T) {
 	}
 	f := made(t, p, rows)
 	all := func(part, lo, hi int) *windows { return f.newWindows([]segment{{0, lo, hi}}, part, 10, 0) }
-	j := &job{f: f, m: untrained(t, p, "mean"), loop: &train.Training{}, sets: sets{all(trainPart, 0, 120), all(validPart, 120, 240),
-		all(testPart, 240, 300)}}
+	j := &job{f: f, m: untrained(t, p, "mean"), loop: &train.Training{},
+		sets: sets{all(trainPart, 0, 120), all(validPart, 120, 240),
+			all(testPart, 240, 300)}}
 	j.c.Use, j.c.ClassWeights = "script", weightsAuto
 	if err := j.compete(background()); err != nil {
 		t.Fatal(err)
 	}
-	if known := f.counts(j.valid); p.Doubt != 1/float64(known[0]+known[1]+known[2]) || known[1] != 0 || p.Use != "script" {
+	if known := f.counts(j.valid); p.Doubt != 1/float64(known[0]+known[1]+known[2]) || known[1] != 0 ||
+		p.Use != "script" {
 		t.Errorf("found the doubt %v of the classes %v, and %s predicts", p.Doubt, known, p.Use)
 	}
 	res := &Result{}
@@ -86,7 +88,9 @@ func TestClassesOfContenders(t *testing.T) {
 func TestNumbersOfContenders(t *testing.T) {
 	z := 1.2815515655446004 // of a normal distribution, the quantile 0.9
 	p := &Plan{Task: Anomaly, Length: 50, Levels: []float64{0.1, 0.5, 0.9}, Columns: []Column{number("x", true)}}
-	script := &Contender{Name: "script", Title: "script", rival: scripted{f: func(*encoder, []float32, int, []float64) {}},
+	script := &Contender{Name: "script", Title: "script", rival: scripted{f: func(*encoder, []float32, int,
+		[]float64) {
+	}},
 		Off: [][][]float64{{{-z, 0, z}}}}
 	p.Contenders, p.Use = []*Contender{{Name: useNetwork, Title: "network"}, script}, "script"
 	var rows [][]float32
@@ -132,7 +136,8 @@ func TestNumbersOfContenders(t *testing.T) {
 		j.c.Intervals = c.intervals
 		if err := j.numbers(background(), res); err != nil || p.Recent != c.recent || len(res.Notes) != c.notes ||
 			(res.Calibration != nil) != c.calibrated || len(res.Forecasts) != drawnForecasts || len(res.Errors) != 2 {
-			t.Errorf("%+v: found %d recent rows, told %q, %v, %d forecasts of %d are drawn", c, p.Recent, res.Notes, err,
+			t.Errorf("%+v: found %d recent rows, told %q, %v, %d forecasts of %d are drawn", c, p.Recent, res.Notes,
+				err,
 				len(res.Forecasts), len(res.Errors))
 		}
 	}
@@ -180,7 +185,8 @@ func TestForecastsDrawn(t *testing.T) {
 	}
 }
 
-// TestContendersLoaded: what was fitted for another plan, or is damaged, is refused; what a run has stored is as it was.
+// TestContendersLoaded: what was fitted for another plan, or is damaged, is refused; what a run has stored is as it
+// was.
 func TestContendersLoaded(t *testing.T) {
 	forecast := banded(2, 0, 0.1, 0.5, 0.9)
 	forecast.Season, forecast.Lookback = 2, 3
@@ -211,7 +217,8 @@ func TestContendersLoaded(t *testing.T) {
 		off [][][]float64
 		ok  bool
 	}{
-		"none": {nil, true}, "alike": {[][][]float64{{levels}}, true}, "by step": {[][][]float64{{levels, levels}}, true},
+		"none": {nil, true}, "alike": {[][][]float64{{levels}}, true}, "by step": {[][][]float64{{levels, levels}},
+			true},
 		"two targets": {[][][]float64{{levels}, {levels}}, false}, "two levels": {[][][]float64{{levels[:2]}}, false},
 		"no step": {[][][]float64{{}}, false}, "the second": {[][][]float64{{levels, levels[:1]}}, false},
 		"three steps": {[][][]float64{{levels, levels, levels}}, false},

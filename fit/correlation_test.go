@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPeaks: a peak is higher than what is before it and as high as what is behind, by as much as is asked for above the
-// higher of its valleys, which end at a higher peak; ends are none.
+// TestPeaks: a peak is higher than what is before it and as high as what is behind, by as much as is asked for above
+// the higher of its valleys, which end at a higher peak; ends are none.
 func TestPeaks(t *testing.T) {
 	for _, c := range []struct {
 		r, at string // at: all if empty
@@ -179,7 +179,8 @@ func TestCorrelationOfLong(t *testing.T) {
 			t.Errorf("segments up to %v: found %d lags of %v numbers", ends, len(r), n)
 		}
 	}
-	for _, c := range []struct{ mean, by, want float64 }{{1, 0.9e-9, 0}, {1, 1.1e-9, 4}, {0, 0.9e-18, 0}, {0, 1.1e-18, 4},
+	for _, c := range []struct{ mean, by, want float64 }{{1, 0.9e-9, 0}, {1, 1.1e-9, 4}, {0, 0.9e-18, 0},
+		{0, 1.1e-18, 4},
 		{-2, 1.9e-9, 0}, {-2, 2.1e-9, 4}} {
 		sums, pairs := make([]float64, 2), make([]float64, 2)
 		addProducts([]float64{c.mean + c.by, c.mean - c.by, c.mean + c.by, c.mean - c.by}, sums, pairs)

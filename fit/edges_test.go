@@ -85,9 +85,12 @@ func TestMonthsLater(t *testing.T) {
 // TestPlanEdges: what a plan may not say beside what else is allowed.
 func TestPlanEdges(t *testing.T) {
 	for want, change := range map[string]func(p *Plan, n *model.NetworkConfig){
-		"":                               func(*Plan, *model.NetworkConfig) {},
-		"that of changes 0, want":        func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Change = 0 },
-		`go in as "steps", and`:          func(p *Plan, n *model.NetworkConfig) { p.Dt, n.Steps, n.Channels = DtSteps, true, 2 },
+		"":                        func(*Plan, *model.NetworkConfig) {},
+		"that of changes 0, want": func(p *Plan, _ *model.NetworkConfig) { p.Columns[0].Change = 0 },
+		`go in as "steps", and`: func(p *Plan, n *model.NetworkConfig) {
+			p.Dt, n.Steps, n.Channels = DtSteps,
+				true, 2
+		},
 		"intervals of 5 recent":          func(p *Plan, _ *model.NetworkConfig) { p.Recent = 5 },
 		"spectrum: found frames":         func(p *Plan, _ *model.NetworkConfig) { p.Spectrum = &table.Spectrum{} },
 		"found a window of 16777217":     func(p *Plan, _ *model.NetworkConfig) { p.Horizon = mostWindow + 1 },
@@ -132,8 +135,9 @@ func TestReachOfKernels(t *testing.T) {
 	s.ofLayer(0, &anatomy.Layer{Kind: "h3", Systems: []anatomy.System{{Part: "ssm", Discrete: []complex128{0, 1}}},
 		Kernels: []anatomy.Kernel{{Name: "k", Taps: 3, Channels: 2, K: []float32{10, 3, 1, 1, 1, 1}}}})
 	kernels, modes := s.Network[1], s.Network[0]
-	if kernels.Rows.Low != 0 || kernels.Rows.Longest != 1 || !math.IsInf(float64(modes.Rows.Longest), 1) || kernels.Seconds !=
-		nil {
+	if kernels.Rows.Low != 0 || kernels.Rows.Longest != 1 || !math.IsInf(float64(modes.Rows.Longest), 1) ||
+		kernels.Seconds !=
+			nil {
 		t.Errorf("found %+v and %+v", kernels, modes)
 	}
 	sameNumbers(t, "what is left of modes", modes.Left, []float64{1, 0.5, 0.5}, 1e-9)
@@ -150,7 +154,8 @@ func TestAnswerEnds(t *testing.T) {
 		want string // or an error
 	}{
 		{Query{Format: "csv", As: AsCSV}, "s,x\na,1\nb,2\n", "series,line,y\na,2,105\nb,3,105\n"},
-		{Query{Format: "csv", As: AsCSV, MostRows: 2, MostSeries: 2}, "s,x\na,1\nb,2\n", "series,line,y\na,2,105\nb,3,105\n"},
+		{Query{Format: "csv", As: AsCSV, MostRows: 2, MostSeries: 2}, "s,x\na,1\nb,2\n",
+			"series,line,y\na,2,105\nb,3,105\n"},
 		{Query{Format: "csv", As: AsCSV, MostRows: 1}, "s,x\na,1\nb,2\n", "line 3: found more than 1 rows"},
 		{Query{Format: "csv", As: AsCSV, MostSeries: 1}, "s,x\na,1\nb,2\n",
 			"line 3, column s: found more than 1 series at a time"},

@@ -28,7 +28,8 @@ func TestScalerLimits(t *testing.T) {
 	}{
 		{[]float64{1 + 0.9e-12, 1 - 0.9e-12}, true, 1, 1, 1}, {[]float64{1 + 1.1e-12, 1 - 1.1e-12}, false, 1, 1, 1},
 		{[]float64{0.9e-24, -0.9e-24}, true, 0, 0, 0}, {[]float64{1.1e-24, -1.1e-24}, false, 0, 0, 0},
-		{[]float64{-4 + 3.9e-12, -4 - 3.9e-12}, true, -4, -4, -4}, {[]float64{-4 + 4.1e-12, -4 - 4.1e-12}, false, -4, -4, -4},
+		{[]float64{-4 + 3.9e-12, -4 - 3.9e-12}, true, -4, -4, -4}, {[]float64{-4 + 4.1e-12, -4 - 4.1e-12}, false, -4,
+			-4, -4},
 	} {
 		col := number("x", false)
 		if err := fresh(c.x...).settle(&col, Next, 2); err != nil || (col.Deviation == 1) != c.alike || col.Gaps {
@@ -52,7 +53,8 @@ func TestScalerLimits(t *testing.T) {
 	}
 	one := number("x", true)
 	one.Base = 100
-	for want, k := range map[string]*scaler{"found no value in the 5 rows": fresh(), "found the value 107 in all": fresh(7, 7),
+	for want, k := range map[string]*scaler{"found no value in the 5 rows": fresh(),
+		"found the value 107 in all":      fresh(7, 7),
 		"found numbers up to 4e+32, want": fresh(1, 4e32), "found numbers up to 5e+32, want": fresh(1, -5e32)} {
 		if err := k.settle(&one, Steps, 5); err == nil || !strings.Contains(err.Error(), "column x: "+want) {
 			t.Errorf("found %v, want %q", err, want)
@@ -62,7 +64,8 @@ func TestScalerLimits(t *testing.T) {
 		t.Errorf("found %v", err)
 	}
 	single := number("x", true)
-	if err := fresh(5).settle(&single, Forecast, 1); err != nil || single.Change != 1 || single.Low != 5 || single.Gaps {
+	if err := fresh(5).settle(&single, Forecast, 1); err != nil || single.Change != 1 || single.Low != 5 ||
+		single.Gaps {
 		t.Errorf("of one number: found %+v, %v", single, err)
 	}
 }
@@ -74,8 +77,9 @@ func TestFarLimits(t *testing.T) {
 	c := &p.Columns[1]
 	c.Mean, c.Deviation, c.Base = -1e12, 0.5, 1e12
 	place := table.Place{File: "f", Unit: "line", At: 3}
-	for x, want := range map[float64]string{1.5e12: "", 1.51e12: "f, line 3, column x: found 2.51e+12, which is 3e+12 " +
-		"deviations of the training part away: is the row damaged?"} {
+	for x, want := range map[float64]string{1.5e12: "",
+		1.51e12: "f, line 3, column x: found 2.51e+12, which is 3e+12 " +
+			"deviations of the training part away: is the row damaged?"} {
 		f := &frame{plan: p, far: []farthest{{9e30, place}, {x, place}}}
 		if err := f.checkFar(); (err == nil) != (want == "") || err != nil && err.Error() != want {
 			t.Errorf("%g: found %v, want %q", x, err, want)
@@ -102,7 +106,8 @@ func TestFarLimits(t *testing.T) {
 }
 
 // TestLinearLimits: a linear forecast takes more windows than it sees rows, two or more; what is missing is as the row
-// before, and what is missing of the rows to come as the last one; each window has its own scale where the plan says so.
+// before, and what is missing of the rows to come as the last one; each window has its own scale where the plan says
+// so.
 func TestLinearLimits(t *testing.T) {
 	p := &Plan{Task: Forecast, Lookback: 4, Horizon: 2, Columns: []Column{number("k", false), number("x", true)}}
 	var rows [][]float32
@@ -136,7 +141,8 @@ func TestLinearLimits(t *testing.T) {
 		}
 		sameNumbers(t, fmt.Sprint("seen, local ", local), mat.Row(nil, 0, x), []float64{(v(30) - v(33)) / scale,
 			(v(32) - v(33)) / scale, 0}, 1e-6)
-		sameNumbers(t, fmt.Sprint("to come, local ", local), mat.Row(nil, 0, y), []float64{0, (v(35) - v(33)) / scale}, 1e-6)
+		sameNumbers(t, fmt.Sprint("to come, local ", local), mat.Row(nil, 0, y), []float64{0, (v(35) - v(33)) / scale},
+			1e-6)
 	}
 	if at.lo != 30 {
 		t.Errorf("found the window %v", at)
@@ -167,7 +173,8 @@ func TestLinearLimits(t *testing.T) {
 // TestRefitParts: the parts of each refit, row by row: groups of origins that follow each other, as many rows to choose
 // by as before, and series that are too short in training and validation as they were.
 func TestRefitParts(t *testing.T) {
-	f := &frame{plan: &Plan{Task: Forecast, Lookback: 4, Horizon: 3}, seqs: []sequence{{lo: 0, hi: 100}, {lo: 100, hi: 110},
+	f := &frame{plan: &Plan{Task: Forecast, Lookback: 4, Horizon: 3}, seqs: []sequence{{lo: 0, hi: 100},
+		{lo: 100, hi: 110},
 		{lo: 110, hi: 160}}}
 	c := DefaultConfig()
 	c.Task, c.Split, c.Refit, c.Stride = Forecast, "0.6,0.2,0.2", 4, 2
@@ -187,7 +194,8 @@ func TestRefitParts(t *testing.T) {
 	for n, ok := range map[int]bool{1000: true, 1001: false} { // origins, of the last fifth
 		f.seqs = []sequence{{hi: 5 * (n + 2)}}
 		c.Refit, c.Stride = 1, 1
-		if _, err := f.refits(&c); (err == nil) != ok || !ok && err.Error() != fmt.Sprintf("refit: found %d origins in the "+
+		if _, err := f.refits(&c); (err == nil) != ok || !ok && err.Error() != fmt.Sprintf("refit: found %d origins "+
+			"in the "+
 			"test part, want more of them between refits than 1, so that there are at most 1000", n) {
 			t.Errorf("of %d origins: %v", n, err)
 		}
@@ -196,7 +204,8 @@ func TestRefitParts(t *testing.T) {
 	if _, err := f.refits(&c); err == nil {
 		t.Error("a split in one: no error")
 	}
-	for split, ok := range map[string]bool{"0.7,0.15,0.1500009": true, "0.7,0.15,0.1500011": false, "0.7,0.15,0.1499991": true,
+	for split, ok := range map[string]bool{"0.7,0.15,0.1500009": true, "0.7,0.15,0.1500011": false,
+		"0.7,0.15,0.1499991": true,
 		"0.7,0.15,0.1499989": false, "9e14,1,1": true} {
 		c.Split = split
 		if _, err := c.split(); (err == nil) != ok {

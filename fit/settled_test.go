@@ -82,8 +82,9 @@ func TestSpectrumAsked(t *testing.T) {
 		t.Errorf("found %v", err)
 	}
 	for name, want := range map[string]string{Next: "[0 3]", Regress: "[1 2]", Steps: "[0 3]"} {
-		p := &Plan{Task: name, Columns: []Column{number("x", true), number("k", false), category("c", false), category("y",
-			true), number("out", false), {Column: table.Column{Kind: table.Time}, In: true}}}
+		p := &Plan{Task: name, Columns: []Column{number("x", true), number("k", false), category("c", false),
+			category("y",
+				true), number("out", false), {Column: table.Column{Kind: table.Time}, In: true}}}
 		p.Columns[4].In = false
 		if got := fmt.Sprint(p.measured()); got != want {
 			t.Errorf("%s: found the columns %s, want %s", name, got, want)

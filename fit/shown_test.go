@@ -106,7 +106,8 @@ func TestChannels(t *testing.T) {
 	x, z, k := number("x\ty", true), number("z", false), category("k", false, "u", "v")
 	x.Base, x.Low, x.High, x.Mean, x.Deviation, x.Unit, x.Gaps, x.Change = 100, -4, 6, 1, 3, "m", true, 0.5
 	z.Log, z.Base, z.Low, z.High, z.Mean, z.Deviation, z.In = true, 7, -1, 2, 0.5, 0.25, false
-	p := &Plan{Task: Forecast, Horizon: 1, Lookback: 1, Levels: []float64{0.1, 0.5}, Columns: []Column{x, k, z}, Step: 1,
+	p := &Plan{Task: Forecast, Horizon: 1, Lookback: 1, Levels: []float64{0.1, 0.5}, Columns: []Column{x, k, z},
+		Step: 1,
 		Time: &table.Column{Name: "t"}, Irregular: true, Dt: DtBoth, Calendar: []string{"hour"}}
 	show := func() (text string) {
 		for _, c := range slices.Concat(p.inputs(), p.results()) {
@@ -129,7 +130,8 @@ func TestChannels(t *testing.T) {
 	if got := show(); got != want {
 		t.Errorf("found %s\nwant %s", got, want)
 	}
-	p.Task, p.Dt, p.Columns[1].In, p.Columns[2].In, p.Calendar, p.Levels = Steps, DtSteps, false, false, nil, []float64{0.5}
+	p.Task, p.Dt, p.Columns[1].In, p.Columns[2].In, p.Calendar, p.Levels = Steps, DtSteps, false, false, nil,
+		[]float64{0.5}
 	want = "x y/m 96..106 101±3; x y is missing/ 0..1 0±1; " + last + "x y, quantile 0.5/m 96..106 101±3; "
 	if got := show(); got != want {
 		t.Errorf("found %s\nwant %s", got, want)
@@ -166,7 +168,8 @@ func TestScalesChart(t *testing.T) {
 // TestSentencesOfScales: the bounds of what is said, and the times in them.
 func TestSentencesOfScales(t *testing.T) {
 	of := func(kind string, longest float64) []NetworkScale {
-		return []NetworkScale{{Layer: 1, Kind: "s4d", Part: "ssm", Of: kind, Rows: Spread{Median: 5, Longest: Reach(longest)}}}
+		return []NetworkScale{{Layer: 1, Kind: "s4d", Part: "ssm", Of: kind,
+			Rows: Spread{Median: 5, Longest: Reach(longest)}}}
 	}
 	day := []DataScale{{Rows: 3}, {Rows: 24, Repeats: true}}
 	const (
@@ -174,12 +177,16 @@ func TestSentencesOfScales(t *testing.T) {
 		modes   = "Half of the modes of layer 1 (s4d) remember 5 rows or more, the slowest "
 	)
 	for want, s := range map[string]TimeScales{
-		kernels + "162 rows.":                                                       {Network: of(Kernels, 161.9)},
-		kernels + "the whole window, 200 rows.":                                     {Network: of(Kernels, 162.1)},
-		kernels + "200 rows or more.":                                               {Network: of(Kernels, 162.1), Cut: true},
-		kernels + "160 rows.":                                                       {Network: of(Kernels, 160), Cut: true},
-		modes + "24 rows; the data repeats after 24 rows.":                          {Network: of(Modes, 24), Data: day},
-		modes + "23.9 rows; the data repeats after 24 rows, which is further back.": {Network: of(Modes, 23.9), Data: day},
+		kernels + "162 rows.":                   {Network: of(Kernels, 161.9)},
+		kernels + "the whole window, 200 rows.": {Network: of(Kernels, 162.1)},
+		kernels + "200 rows or more.": {Network: of(Kernels, 162.1),
+			Cut: true},
+		kernels + "160 rows.": {Network: of(Kernels, 160),
+			Cut: true},
+		modes + "24 rows; the data repeats after 24 rows.": {Network: of(Modes, 24),
+			Data: day},
+		modes + "23.9 rows; the data repeats after 24 rows, which is further back.": {Network: of(Modes, 23.9),
+			Data: day},
 		modes + "9 rows; the data does not repeat within 7 rows, and its correlation is below 1/e after 3 rows.": {
 			Network: of(Modes, 9), Data: day[:1], Lags: []int{0, 5, 7, 9}, Correlation: []float64{1, 0.1, 0}},
 		modes + "9 rows; the data does not repeat within 7 rows, and its correlation stays above 1/e.": {
@@ -198,7 +205,8 @@ func TestSentencesOfScales(t *testing.T) {
 			t.Errorf("%v s: found %q, want %q", seconds, got, want)
 		}
 	}
-	for x, want := range map[float64]string{99.94: "99.9", 99.96: "100", 100: "100", 1234.5: "1235", 0.01234: "0.0123"} {
+	for x, want := range map[float64]string{99.94: "99.9", 99.96: "100", 100: "100", 1234.5: "1235",
+		0.01234: "0.0123"} {
 		if got := lengthText(x); got != want {
 			t.Errorf("%v: found %q, want %q", x, got, want)
 		}
@@ -211,7 +219,8 @@ func TestOutlierNotes(t *testing.T) {
 	place := table.Place{File: "f", Unit: "line", At: 7}
 	f := &frame{plan: p, far: []farthest{{2e5 + 10, place}, {9e9, place}, {2.1e5 + 10, place}}}
 	usual := []usual{{10, 2}, {0, 1}, {10, 2}}
-	want := []string{"f, line 7, column z: the number there is 1e+05 times as far away as most are from each other: if " +
+	want := []string{"f, line 7, column z: the number there is 1e+05 times as far away as most are from each other: " +
+		"if " +
 		"it stands for a missing value, --missing names it"}
 	if got := f.outliers(usual); !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
@@ -220,7 +229,8 @@ func TestOutlierNotes(t *testing.T) {
 		t.Errorf("of numbers that are alike: found %q", f.outliers(usual))
 	}
 	f.far[0].x = math.Inf(1)
-	if got := f.outliers(usual); len(got) != 1 || !strings.Contains(got[0], "column x: the number there is +Inf times") {
+	if got := f.outliers(usual); len(got) != 1 ||
+		!strings.Contains(got[0], "column x: the number there is +Inf times") {
 		t.Errorf("found %q", got)
 	}
 }

@@ -174,7 +174,8 @@ func TestChooseLog(t *testing.T) {
 	}{
 		"on": {of(240, wave), "on", "", true}, "off": {of(240, grows), "off", "", false},
 		"auto": {of(240, sometimes), "auto", "", true}, "zero": {of(240, zero), "auto", "", false},
-		"zero, on": {of(240, zero), "on", "column x: found numbers that are not positive, or too many rows; want --log off",
+		"zero, on": {of(240, zero), "on", "column x: found numbers that are not positive, or too many rows; want " +
+			"--log off",
 			false},
 		"another task": {func() *frame { f := of(240, grows); f.plan.Task = Next; return f }(), "on", "", false},
 	} {

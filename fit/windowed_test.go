@@ -115,8 +115,9 @@ func TestPermuted(t *testing.T) {
 	s := &permuted{windows: w, column: 1, donor: map[int]int{0: 1, 1: 0, 2: 1}}
 	flat := func(rows ...[]float32) []float32 { return slices.Concat(rows...) }
 	with := func(x, b, seconds float32) []float32 { return []float32{x, b, 100 * x, seconds, 0} }
-	for i, want := range [][]float32{flat(with(1, 40, 5), with(2, 50, 15), with(3, 40, 45)), flat(with(4, 10, 100), with(5,
-		20, 105)), flat(with(8, 40, 27), with(9, 50, 107), with(10, 40, 117))} {
+	for i, want := range [][]float32{flat(with(1, 40, 5), with(2, 50, 15), with(3, 40, 45)),
+		flat(with(4, 10, 100), with(5,
+			20, 105)), flat(with(8, 40, 27), with(9, 50, 107), with(10, 40, 117))} {
 		at := w.at(i)
 		if got := s.stretch(i, at.lo, at.hi); !slices.Equal(got, want) {
 			t.Errorf("window %d: found %v, want %v", i, got, want)
@@ -153,8 +154,9 @@ func TestPermuted(t *testing.T) {
 // no row, unless they are forecasts.
 func TestSets(t *testing.T) {
 	number3 := func(task string) *Plan {
-		p := &Plan{Task: task, Length: 10, Levels: []float64{0.25, 0.5}, Columns: []Column{number("x", false), number("y",
-			true), number("z", true)}}
+		p := &Plan{Task: task, Length: 10, Levels: []float64{0.25, 0.5},
+			Columns: []Column{number("x", false), number("y",
+				true), number("z", true)}}
 		if task == Forecast {
 			p.Length, p.Lookback, p.Horizon = 0, 4, 2
 		}
@@ -187,7 +189,8 @@ func TestSets(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		got := fmt.Sprintf("%d channels, %d outputs, %v, %v, %v, %d long; %d %d %d windows", s.Channels, s.Outputs, s.Levels,
+		got := fmt.Sprintf("%d channels, %d outputs, %v, %v, %v, %d long; %d %d %d windows", s.Channels, s.Outputs,
+			s.Levels,
 			s.Numbers, s.Everywhere, s.MaxLength, s.Train.Len(), s.Valid.Len(), s.Test.Len())
 		if s.Classes != nil {
 			got += " " + strings.Join(s.Classes, "|")
@@ -199,7 +202,8 @@ func TestSets(t *testing.T) {
 		for part := range parts {
 			lacks := all
 			lacks[part] = nil
-			want := fmt.Sprintf("the %s part: found no rows to learn from (0 series, the longest of 0 rows), want more data",
+			want := fmt.Sprintf("the %s part: found no rows to learn from (0 series, the longest of 0 rows), want "+
+				"more data",
 				partNames[part])
 			if c.p.Task == Forecast {
 				lacks[part] = []segment{{0, 50, 51}}
@@ -218,7 +222,8 @@ func TestSets(t *testing.T) {
 		f.seqs = []sequence{{hi: 100}}
 		w := f.newWindows(f.wholeSeries(), trainPart, 1, 0)
 		if got := f.thinOut(w); got.stride != want || (len(f.notes) > 0) != (want > 1) || want > 1 && f.notes[0] !=
-			fmt.Sprintf("training windows start %d rows apart, as there are 91 at a distance of 1 (--stride 1 has them all)",
+			fmt.Sprintf("training windows start %d rows apart, as there are 91 at a distance of 1 (--stride 1 has "+
+				"them all)",
 				want) {
 			t.Errorf("at most %d of %d: found the stride %d, told %q", most, w.Len(), got.stride, f.notes)
 		}
@@ -249,7 +254,8 @@ func TestModelOpens(t *testing.T) {
 	if _, err := onnxFill(m); err == nil || !strings.Contains(err.Error(), "found the task fill") {
 		t.Errorf("found %v", err)
 	}
-	if _, _, err := ONNX(dir, "half"); err == nil || !strings.Contains(err.Error(), `form: found "half", want one of whole`) {
+	if _, _, err := ONNX(dir, "half"); err == nil ||
+		!strings.Contains(err.Error(), `form: found "half", want one of whole`) {
 		t.Errorf("found %v", err)
 	}
 	if _, _, err := ONNX(dir, ONNXStep); err == nil {
