@@ -38,7 +38,7 @@ func TestHalvesOfStrides(t *testing.T) {
 // TestCalibrateRows: of numbers at each row, all rows calibrate one width, those without a number none; of one window
 // there are no halves.
 func TestCalibrateRows(t *testing.T) {
-	p := &Plan{Task: Steps, Length: 10, Levels: []float64{0.25, 0.5, 0.75}, Columns: []Column{number("x", false),
+	p := &Plan{Task: Steps, Length: 10, Levels: []float64{0.1, 0.25, 0.5, 0.75, 0.9}, Columns: []Column{number("x", false),
 		number("y", true), number("z", true)}}
 	p.Columns[1].In, p.Columns[2].In = false, false
 	var rows [][]float32
@@ -50,7 +50,7 @@ func TestCalibrateRows(t *testing.T) {
 	}
 	f := made(t, p, rows)
 	m := by(t, p, func(*encoder, []float32, int, []float64) {})
-	m.rival.Off = [][][]float64{{{-1, 0, 2}}, {{-3, 0, 1}}}
+	m.rival.Off = [][][]float64{{{-1, -0.5, 0, 0.5, 2}}, {{-3, -2, 0, 0.5, 1}}}
 	got, err := m.calibrate(background(), f.newWindows(f.wholeSeries(), validPart, 10, 0))
 	if err != nil || len(got) != 2 {
 		t.Fatal(got, err)
@@ -76,12 +76,12 @@ func TestCalibrateRows(t *testing.T) {
 		}
 		width := func(x []float64, apart float64) float64 {
 			x = slices.Sorted(slices.Values(x))
-			return apart / (apart + 2) * x[int(math.Ceil(0.5*float64(len(x)+1)))-1]
+			return apart / (apart + 2) * x[int(math.Ceil(0.8*float64(len(x)+1)-1e-9))-1]
 		}
 		n := float64(len(all))
 		checked := held(early, width(late, 25)) + held(late, width(early, 25))
 		g := got[k]
-		sameNumbers(t, g.Target, []float64{g.Nominal, g.Learnt, g.Calibrated, g.Checked}, []float64{50,
+		sameNumbers(t, g.Target, []float64{g.Nominal, g.Learnt, g.Calibrated, g.Checked}, []float64{80,
 			100 * held(all, 0) / n, 100 * held(all, width(all, 50)) / n,
 			100 * checked / float64(len(early)+len(late))}, 1e-9)
 		sameNumbers(t, "the width of "+g.Target, m.plan.Widen[k][0], []float64{width(all, 50)}, 1e-9)

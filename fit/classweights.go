@@ -223,8 +223,8 @@ func (s *ClassScore) floor(majority string) string {
 			classes, variance = classes+1, variance+r*(1-r)/float64(c.Count)
 		}
 	}
-	chance := 100 / max(1, classes)
-	if s.Balanced > chance+200*math.Sqrt(variance)/max(1, classes) {
+	chance := 100 / classes
+	if s.Balanced > chance+200*math.Sqrt(variance)/classes {
 		return text + fmt.Sprintf(" by that count, but finds the others: balanced accuracy %.4g %%, not %.4g %%",
 			s.Balanced, chance)
 	}

@@ -232,8 +232,8 @@ func TestAgain(t *testing.T) {
 // those that are refitted behind; it can be interrupted while it does.
 func TestConcludeNumbers(t *testing.T) {
 	ctx, cancel := context.WithCancel(background())
-	j := began(t, pair(t, func(c *Config) { c.Refit = 6 }), Events{Note: func(text string) {
-		if strings.HasPrefix(text, "refit 1 of 2: a network for the next 6 origins") {
+	j := began(t, pair(t, func(c *Config) { c.Refit, c.Epochs = 8, 2 }), Events{Note: func(text string) {
+		if strings.HasPrefix(text, "refit 1 of 1: a network for the next 8 origins") {
 			cancel()
 		}
 	}})
@@ -257,7 +257,7 @@ func TestConcludeNumbers(t *testing.T) {
 		for _, c := range j.f.plan.Contenders {
 			want = append(want, target+c.Title)
 		}
-		want = append(want, target+"network, refitted every 6 origins", target+"linear, refitted every 6 origins")
+		want = append(want, target+"network, refitted every 8 origins", target+"linear, refitted every 8 origins")
 	}
 	if !slices.Equal(names, want) || len(names) != 16 {
 		t.Errorf("found the errors of %q, want %q", names, want)
@@ -274,9 +274,9 @@ func TestConcludeNumbers(t *testing.T) {
 			t.Errorf("%s is off by %v, want %v", res.Errors[at].Name, got, mae)
 		}
 	}
-	// The linear forecast of each six origins is fitted to all rows before the last 18 that are known by then.
+	// The linear forecast of each eight origins is fitted to all rows before the last 18 that are known by then.
 	mae := 0.0
-	for from := 102; from <= 116; from += 6 {
+	for from := 102; from <= 116; from += 8 {
 		f := *j.f
 		if err := f.measure([]segment{{0, 0, from - 18}}); err != nil {
 			t.Fatal(err)
@@ -284,7 +284,7 @@ func TestConcludeNumbers(t *testing.T) {
 		l := f.fitLinear(f.newWindows([]segment{{0, 0, from - 18}}, trainPart, 1, 0),
 			f.newWindows([]segment{{0, from - 18, from}}, validPart, 1, 0), nil)
 		ahead := make([]float64, 4)
-		for now := from; now < min(117, from+6); now++ {
+		for now := from; now < min(117, from+8); now++ {
 			past := f.seen(window{0, now - 8, now + 4})[1]
 			l.ahead(1, past, ahead)
 			for h, x := range ahead {
@@ -295,11 +295,34 @@ func TestConcludeNumbers(t *testing.T) {
 	if got := res.Errors[15].MAE; math.Abs(got-mae) > 1e-4 {
 		t.Errorf("refitted, the linear forecast is off by %v, want %v", got, mae)
 	}
-	if len(res.Forecasts) != 4 || len(res.Calibration) != 2 || j.f.plan.Recent != 15 {
-		t.Errorf("found %d forecasts, %+v, %d recent rows", len(res.Forecasts), res.Calibration, j.f.plan.Recent)
-	}
 	if _, err := os.Stat(filepath.Join(j.c.Out, refitsDir)); !os.IsNotExist(err) {
 		t.Errorf("the folder of the refits: %v", err)
+	}
+	groups, err := j.f.refits(&j.c)
+	if err != nil || len(groups) != 2 {
+		t.Fatal(len(groups), err)
+	}
+	mae = 0
+	for n, divided := range groups {
+		m, f, test := j.m, j.f, j.f.newWindows(divided[testPart], testPart, 1, j.c.Seed)
+		if n > 0 {
+			again, g, set, _, err := j.again(background(), fmt.Sprint("once more ", n), divided, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, f, test = again, g, set.test
+		}
+		errs, err := m.by(nil).numbers(background(), f, test, "", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mae += errs[0].MAE * float64(errs[0].Count) / 60
+	}
+	if got := res.Errors[6].MAE; math.Abs(got-mae) > 1e-6 || got == res.Errors[0].MAE {
+		t.Errorf("refitted, the network is off by %v, want %v", got, mae)
+	}
+	if len(res.Forecasts) != 4 || len(res.Calibration) != 2 || j.f.plan.Recent != 15 {
+		t.Errorf("found %d forecasts, %+v, %d recent rows", len(res.Forecasts), res.Calibration, j.f.plan.Recent)
 	}
 }
 

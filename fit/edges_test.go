@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/explain/anatomy"
+	"github.com/hippo-ssm/hippo/internal/testkit/onnxtest"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/table"
 	"github.com/hippo-ssm/hippo/task"
@@ -188,4 +189,66 @@ func TestONNXNamesRival(t *testing.T) {
 			t.Errorf("%q: found %+v, %v", use, card, err)
 		}
 	}
+}
+
+// TestCyclesGone: the part of a cycle of the calendar that has gone, from 0 up to 1.
+func TestCyclesGone(t *testing.T) {
+	for _, c := range []struct {
+		at   string
+		want []float64 // of the day, the week, the month and the year
+	}{{"2024-01-01 00:00:00", []float64{0, 0, 0, 0}}, {"2023-12-31 23:59:59", []float64{1 - 1./86400, 6. / 7, 30. / 31,
+		364. / 366}}, {"2024-12-31 12:00:00", []float64{0.5, 1. / 7, 30. / 31, 365. / 366}}} {
+		at, err := time.Parse(time.DateTime, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		for _, one := range cycles {
+			got = append(got, calendar[one.name](at))
+		}
+		sameNumbers(t, c.at, got, c.want, 1e-12)
+	}
+}
+
+// TestONNXOfAlike: where the numbers that a forecast sees are alike, an ONNX model has the least scale, too.
+func TestONNXOfAlike(t *testing.T) {
+	p := &Plan{Task: Forecast, Lookback: 4, Horizon: 2, Local: true, Levels: []float64{0.25, 0.5}, Columns: []Column{
+		number("x", true)}}
+	p.Columns[0].Mean, p.Columns[0].Deviation, p.Columns[0].High = 2, 4, 9
+	m := untrained(t, p, "mean")
+	file, _, err := onnxOf(m.net, p, ONNXWhole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []float64
+	opt := PredictOptions{Options: table.DefaultOptions()}
+	err = m.Predict(background(), []string{"-"}, strings.NewReader("x\n3\n3\n3\n3\n"), opt, func(p *Prediction) error {
+		want = append(want, p.Quantiles[0][0]-3, p.Quantiles[0][1]-3)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := onnxtest.Decode(file).Run(map[string]onnxtest.Array{"rows": {Shape: []int{4, 1}, X: []float64{3, 3, 3,
+		3}}})["quantiles"].X
+	for i := range got {
+		got[i] -= 3
+	}
+	near(t, "quantiles above the last number", got, want)
+}
+
+// TestTimesBefore: rows that a forecast lacks have the times before the first one, a step apart, and those to come the
+// times after the last.
+func TestTimesBefore(t *testing.T) {
+	p := Plan{Task: Forecast, Lookback: 4, Horizon: 1, Levels: []float64{0.5}, Step: 2 * day, Columns: []Column{
+		number("x", true)}}
+	p.Columns[0].High = 100
+	first := float64(time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).Unix())
+	s := saying{name: "times", p: p.timed(), f: func(e *encoder, rows []float32, _ int, dst []float64) {
+		for at := 0; at < len(rows); at += 3 {
+			dst[0] = 10*dst[0] + math.Round((e.p.time(rows[at:at+3])-first)/day)
+		}
+	}, texts: []string{"t,x 2024-03-06,1 2024-03-08,2"}, want: []string{"3: 2024-03-10 step 1 [[13581]]"}, notes: []string{
+		"the series: found 2 rows, want 4, as many as the network looks back: the others count as missing"}}
+	s.check(t)
 }

@@ -90,7 +90,8 @@ func TestFarLimits(t *testing.T) {
 		}
 		c.Log = false
 	}
-	for x, found := range map[float32]string{-4e32: "found -4e+32, want numbers of at most 3.4e+32",
+	c.Base = 1e32
+	for x, found := range map[float32]string{-4e32: "found -3e+32, want numbers of at most 3.4e+32",
 		float32(math.Inf(1)): "found a number that is too large for 32 bits, want"} {
 		f := &frame{plan: p}
 		if err := f.lookFar([]float32{0, x}, &table.Values{Place: place}); err == nil || !strings.Contains(err.Error(),
