@@ -222,10 +222,11 @@ func TestONNXOfAlike(t *testing.T) {
 	}
 	var want []float64
 	opt := PredictOptions{Options: table.DefaultOptions()}
-	err = m.Predict(background(), []string{"-"}, strings.NewReader("x\n3\n3\n3\n3\n"), opt, func(p *Prediction) error {
-		want = append(want, p.Quantiles[0][0]-3, p.Quantiles[0][1]-3)
-		return nil
-	})
+	err = m.Predict(background(), []string{"-"}, strings.NewReader("x\n3\n3\n3\n3\n"), opt,
+		func(p *Prediction) error {
+			want = append(want, p.Quantiles[0][0]-3, p.Quantiles[0][1]-3)
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
