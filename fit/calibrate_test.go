@@ -38,8 +38,9 @@ func TestHalvesOfStrides(t *testing.T) {
 // TestCalibrateRows: of numbers at each row, all rows calibrate one width, those without a number none; of one window
 // there are no halves.
 func TestCalibrateRows(t *testing.T) {
-	p := &Plan{Task: Steps, Length: 10, Levels: []float64{0.1, 0.25, 0.5, 0.75, 0.9}, Columns: []Column{number("x", false),
-		number("y", true), number("z", true)}}
+	p := &Plan{Task: Steps, Length: 10, Levels: []float64{0.1, 0.25, 0.5, 0.75, 0.9},
+		Columns: []Column{number("x", false),
+			number("y", true), number("z", true)}}
 	p.Columns[1].In, p.Columns[2].In = false, false
 	var rows [][]float32
 	for i := range 50 {

@@ -249,7 +249,8 @@ func TestTimesBefore(t *testing.T) {
 		for at := 0; at < len(rows); at += 3 {
 			dst[0] = 10*dst[0] + math.Round((e.p.time(rows[at:at+3])-first)/day)
 		}
-	}, texts: []string{"t,x 2024-03-06,1 2024-03-08,2"}, want: []string{"3: 2024-03-10 step 1 [[13581]]"}, notes: []string{
-		"the series: found 2 rows, want 4, as many as the network looks back: the others count as missing"}}
+	}, texts: []string{"t,x 2024-03-06,1 2024-03-08,2"}, want: []string{"3: 2024-03-10 step 1 [[13581]]"},
+		notes: []string{"the series: found 2 rows, want 4, as many as the network looks back: the others count as " +
+			"missing"}}
 	s.check(t)
 }
