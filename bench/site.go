@@ -161,8 +161,8 @@ func (s *site) respond(ctx context.Context, ids []int32, previous string) (id st
 	return answer.ID, errors.Join(err, a.Body.Close())
 }
 
-// endAtOnce makes every id one that ends a reply. A reply that has ended has been read: what limits its length leaves its
-// last id to the next request.
+// endAtOnce makes every id one that ends a reply. A reply that has ended has been read: what limits its length leaves
+// its last id to the next request.
 func (s *site) endAtOnce() {
 	ends := make([]int32, s.net.Config.VocabSize)
 	for i := range ends {
