@@ -114,9 +114,11 @@ func (r *scoring) from(ctx context.Context, at int) (*generate.Batch, Cached) {
 	if texts := r.TextsOf(ctx); texts != nil && at > 0 {
 		found := texts.Find(ctx, []session.Segment{{IDs: r.ids[:at]}})
 		was = cachedOf(found)
-		if mark := found.Snapshot; mark != nil && mark.Logits != nil {
+		if mark := found.Snapshot; mark != nil {
 			s := mark.Session(r.Net)
-			r.tell(s.Position(), s.Logits(0))
+			if mark.Logits != nil { // one before the place may have none: the next ids are scored
+				r.tell(s.Position(), s.Logits(0))
+			}
 			return s, was
 		}
 	}
