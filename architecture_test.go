@@ -187,7 +187,7 @@ var house = []layer{
 	{"tools/ggufs", "checkpoint release internal/disk", ""},
 	{"tools/soak", "", ""},
 	{"tools/trials", "fit internal/testkit/sequences internal/testkit/series", ""},
-	{"tools/faults", ". watch model tokenizer internal/testkit/logs internal/disk internal/status", ""},
+	{"tools/faults", ". watch train model tokenizer internal/testkit/logs internal/disk internal/status", ""},
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +

@@ -153,7 +153,7 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 		MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens, MaxChoices: o.MaxChoices,
 	}, Signer: o.Signer, Version: o.Version}
 	left := records.New(o.Store, o.StateMemory, o.Log)
-	s.texts = &openai.Texts{Service: replies, Version: o.Version, Places: o.Concurrent}
+	s.texts = &openai.Texts{Service: replies, Places: o.Concurrent}
 	s.Responses = openai.NewResponses(replies, left, openai.ResponsesOptions{
 		MaxResponses: o.MaxResponses, MaxBytes: o.SessionBytes, KeepFor: o.KeepFor, Log: o.Log,
 	})
@@ -162,7 +162,7 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 		Queue:     o.Queue,
 		QueueWait: o.QueueWait, Views: o.Views, ViewTime: o.ViewTime, Signer: o.Signer, Trust: o.Trust, Log: o.Log,
 	})
-	s.Anthropic, s.ollama = anthropic.New(replies), ollama.New(replies, o.Version)
+	s.Anthropic, s.ollama = anthropic.New(replies), ollama.New(replies)
 	s.models = &openai.Models{Host: s.Host}
 	for _, p := range o.Predictors {
 		about := openai.NewModel(p.Name, p.Made)

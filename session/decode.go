@@ -198,7 +198,7 @@ func (d *decoding) session(s *Session) error {
 	if err := s.check(ids); err != nil {
 		return err
 	}
-	if found := textHash(ids); d.Text != "" && d.Text != found {
+	if found := TextHash(ids); d.Text != "" && d.Text != found {
 		return fmt.Errorf("found ids with the hash %s, want %s", found, d.Text)
 	}
 	s.text.ids, s.text.spans = ids, d.Spans

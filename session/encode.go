@@ -57,8 +57,8 @@ type header struct {
 	Text   string         `json:"text_sha256,omitempty"`
 }
 
-// textHash returns the SHA-256 of the ids of a text, each 4 bytes, little-endian, as in the tensor ids.
-func textHash(ids []int32) string {
+// TextHash returns the SHA-256 of the ids of a text, each 4 bytes, little-endian, as in the tensor ids.
+func TextHash(ids []int32) string {
 	h := sha256.Sum256(checkpoint.NewTensor("", nil, ids).Data)
 	return hex.EncodeToString(h[:])
 }
@@ -222,7 +222,7 @@ func (s *Session) Encode(w io.Writer, o FileOptions) error {
 	e.add(0, at)
 	h := header{
 		Identity: s.identity(), Places: []int{at.Position}, ID: s.id, Origin: s.origin,
-		Spans: s.text.spans, Names: s.names, Text: textHash(s.text.ids),
+		Spans: s.text.spans, Names: s.names, Text: TextHash(s.text.ids),
 	}
 	for _, m := range s.worth(o.Marks) {
 		e.add(len(h.Places), m)

@@ -79,7 +79,7 @@ func (w *Watcher) Restore(data []byte) (note string, err error) {
 		if err := from.check(); err != nil {
 			return "", brief.Error(fmt.Errorf("%s: %w", where, err))
 		}
-		s := &Stream{Name: from.Name, Counts: from.Counts, Place: from.Place, since: from.Since, scores: from.Scores}
+		s := &Stream{Name: from.Name, Counts: from.Counts, Place: from.Place, since: from.Since}
 		s.scores = from.Scores.copy(w.o.HalfLife)
 		if other {
 			s.scores = NewQuantiles(w.o.HalfLife)

@@ -63,16 +63,12 @@ func (o *Options) scoring() string {
 
 // validate returns an error that names an option out of range.
 func (o *Options) validate() error {
-	known := false
-	for _, s := range Scores {
-		known = known || s == o.Score
-	}
 	switch {
 	case !(o.Rate > 0 && o.Rate < 1):
 		return fmt.Errorf("watch: rate: found %g, want a number above 0 and below 1", o.Rate)
 	case o.HalfLife < 100 || o.HalfLife > 1e9: // thresholds need 100 lines
 		return fmt.Errorf("watch: half-life: found %d lines, want 100 to 1e9", o.HalfLife)
-	case !known:
+	case !slices.Contains(Scores, o.Score):
 		return fmt.Errorf("watch: score: found %q, want one of %q", o.Score, Scores)
 	case o.Reset < 0:
 		return fmt.Errorf("watch: reset: found %d lines, want 0 for never, or more", o.Reset)
@@ -336,7 +332,9 @@ func (w *Watcher) report(l Line, r *Report) {
 	}
 	s.scores.Add(r.Score)
 	if r.Alarm || w.o.Ranges {
-		w.measure(s)
+		if w.o.Ignore == nil { // else they are measured
+			w.measure(s)
+		}
 		r.Ranges = rangesOf(s.tokens)
 	}
 	if w.learner != nil && !r.Alarm {

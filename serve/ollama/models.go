@@ -179,7 +179,7 @@ func capabilities(card host.ModelCard) []string {
 
 // Version responds to /api/version.
 func (s *Handler) Version(c *request.Call) error {
-	return c.JSON(map[string]string{"version": s.version})
+	return c.JSON(map[string]string{"version": s.Service.Version})
 }
 
 // Heartbeat responds to HEAD /, with which Ollama's clients look for a server.

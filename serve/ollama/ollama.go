@@ -19,12 +19,11 @@ import (
 // Handler serves Ollama's endpoints.
 type Handler struct {
 	reply.Service
-	version string        // of the program
-	pulls   chan struct{} // one element for each running pull
+	pulls chan struct{} // one element for each running pull
 }
 
-func New(of reply.Service, version string) *Handler {
-	return &Handler{Service: of, version: version, pulls: make(chan struct{}, maxPulls)}
+func New(of reply.Service) *Handler {
+	return &Handler{Service: of, pulls: make(chan struct{}, maxPulls)}
 }
 
 // Fail writes an error as Ollama does.

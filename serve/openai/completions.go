@@ -18,8 +18,7 @@ import (
 // Texts serves the texts, embeddings and tokens of a model.
 type Texts struct {
 	reply.Service
-	Version string // of the program
-	Places  int    // of running requests
+	Places int // of running requests
 }
 
 // completionRequest is the body of /v1/completions.

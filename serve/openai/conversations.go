@@ -76,9 +76,11 @@ func (s *Responses) hold(c *request.Call, id string) (release func(), err error)
 		return func() {}, nil
 	}
 	name := responseName(c.Owner(), id)
-	if _, err := s.store.Get(name); err != nil { // the request finds that out
+	r, _, err := s.store.Open(name)
+	if err != nil { // the request finds that out
 		return func() {}, nil
 	}
+	r.Close() // it is there
 	busy := &request.Error{
 		Status: http.StatusConflict, Code: "conversation_locked",
 		Message: fmt.Sprintf("another request uses the conversation %s, want one at a time", id),

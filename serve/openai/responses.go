@@ -343,9 +343,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	q.keep(context.WithoutCancel(ctx), c)
 	// Read the start of the next request ahead, unless it continues from the state. Results of functions are unknown.
 	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
-		in := q.dialog.Input
-		in.Messages = append(in.Messages[:len(in.Messages):len(in.Messages)], m.Message)
-		q.job.Model.ReadAhead(q.job.Client, c.Scope, in)
+		q.job.Model.ReadAhead(q.job.Client, c.Scope, host.WithMessage(q.dialog.Input, m.Message))
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (r *Receipt) Has() bool {
 // SetPrompt gives a receipt with a hash the ids of its prompt.
 func (r *Receipt) SetPrompt(ids []int32) error {
 	rest := ids
-	if found := hashOf([]session.Segment{{IDs: ids}}); found != r.PromptHash {
+	if found := session.TextHash(ids); found != r.PromptHash {
 		return fmt.Errorf("prompt: found %d tokens with the hash %s, want %s", len(ids), found, r.PromptHash)
 	}
 	for i := range r.Prompt {
@@ -81,12 +81,11 @@ func (r *Receipt) Audit(ctx context.Context, m *model.Model, tok tokenizer.Token
 		return nil, ErrPrompt
 	}
 	var plan []session.Segment
-	var ids []int32
 	for _, p := range r.Prompt {
 		plan = append(plan, session.Segment{IDs: p.IDs, Drawn: p.Drawn})
-		ids = append(ids, p.IDs...)
 	}
-	if found := hashOf(plan); found != r.PromptHash {
+	ids := idsOf(plan)
+	if found := session.TextHash(ids); found != r.PromptHash {
 		return nil, fmt.Errorf("prompt: found ids with the hash %s, want %s", found, r.PromptHash)
 	}
 	for _, some := range [][]int32{ids, r.IDs} {

@@ -131,7 +131,7 @@ func New(of Reply) *Recorder {
 	o := of.Options
 	r := Receipt{
 		Object: Object, Version: version, Program: of.Program, CPU: model.Level(), Model: of.Model,
-		Identity: of.Identity, PromptHash: hashOf(of.Plan), Settings: Settings{
+		Identity: of.Identity, PromptHash: session.TextHash(idsOf(of.Plan)), Settings: Settings{
 			Options: o, Seed: o.Seed, EndIDs: o.EndIDs, StopIDs: o.StopIDs, MinTokens: o.MinTokens,
 			LogitBias: o.LogitBias, AllowedIDs: o.AllowedIDs, IncludeStop: o.IncludeStop,
 			Constrained: o.Constraint != nil || o.BadWords != nil,
@@ -156,15 +156,12 @@ func New(of Reply) *Recorder {
 	return &Recorder{r, newChain()}
 }
 
-// hashOf returns the hash of the ids of a plan.
-func hashOf(plan []session.Segment) string {
-	h := sha256.New()
+// idsOf returns the ids of a plan.
+func idsOf(plan []session.Segment) (ids []int32) {
 	for _, s := range plan {
-		for _, id := range s.IDs {
-			h.Write(binary.LittleEndian.AppendUint32(nil, uint32(id)))
-		}
+		ids = append(ids, s.IDs...)
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return ids
 }
 
 // Add records an id and the logits from which it was drawn.

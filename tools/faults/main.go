@@ -15,17 +15,15 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/testkit/logs"
+	"github.com/hippo-ssm/hippo/train"
 	"github.com/hippo-ssm/hippo/watch"
 )
 
@@ -37,7 +35,7 @@ type settings struct {
 	kinds        string
 	steps, lines int
 	dev          bool
-	commit       string
+	origin       train.Origin
 }
 
 func main() {
@@ -52,7 +50,7 @@ func main() {
 	lines := flag.Int("endless", 0, "measure the memory of reading so many lines, in place of all else")
 	fast := flag.Bool("speed", false, "measure how many lines a core reads, in place of all else")
 	flag.Parse()
-	o.commit = commit()
+	o.origin = train.Here()
 	save := func(rows []map[string]any) error {
 		if *out == "" {
 			return nil
@@ -199,15 +197,20 @@ func trial(kind string, seed uint64, o settings) ([]row, error) {
 	return append(rows, judge(kind, "hippo watch, its own threshold", seed, test, alarms)), nil
 }
 
-// top marks the n lines of the highest scores; of equal ones the first.
-func top(scores []float64, n int) []bool {
+// highest returns the indices of lines by their scores, the highest first; of equal ones the first line.
+func highest(scores []float64) []int {
 	order := make([]int, len(scores))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	return order
+}
+
+// top marks the n lines of the highest scores.
+func top(scores []float64, n int) []bool {
 	marked := make([]bool, len(scores))
-	for _, i := range order[:n] {
+	for _, i := range highest(scores)[:n] {
 		marked[i] = true
 	}
 	return marked
@@ -318,18 +321,8 @@ func textOf(lines []logs.Line) (text []byte) {
 	return text
 }
 
-// commit names the commit that is measured, "" if git does not know it.
-func commit() string {
-	name, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=40").Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(name))
-}
-
 // write writes the rows, and where they were measured.
 func write(path string, rows []map[string]any, o settings) error {
-	level, _ := hippo.CPULevel()
 	var out []byte
 	line := func(v any) {
 		text, _ := json.Marshal(v) // of numbers and strings
@@ -338,22 +331,15 @@ func write(path string, rows []map[string]any, o settings) error {
 	for _, r := range rows {
 		line(r)
 	}
-	line(map[string]any{"bench": "origin", "commit": o.commit,
-		"date":    time.Now().UTC().Format(time.RFC3339),
-		"machine": fmt.Sprintf("%s/%s, %s, %d cores", runtime.GOOS, runtime.GOARCH, level, runtime.NumCPU()),
-		"preset":  o.preset, "steps": o.steps, "lines": o.lines, "fault_rate": faultRate})
+	line(map[string]any{"bench": "origin", "commit": o.origin.Version, "date": o.origin.Date,
+		"machine": o.origin.Machine, "preset": o.preset, "steps": o.steps, "lines": o.lines, "fault_rate": faultRate})
 	return disk.WriteBytes(path, out)
 }
 
 // showWorst prints the ordinary lines of the highest scores.
 func showWorst(name string, scores []float64, test []logs.Line) {
 	left := 8
-	order := make([]int, len(scores))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
-	for _, i := range order {
+	for _, i := range highest(scores) {
 		if left == 0 {
 			return
 		}
