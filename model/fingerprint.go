@@ -50,10 +50,16 @@ func (m *Model) Fingerprint() string {
 // floats.
 const kernelsOfIntegers = 1
 
+// kernelsOfTiles is the version of products in bf16 by tiles of AMX, which sum in another order than all others.
+const kernelsOfTiles = 1
+
 // Kernels is the version of the arithmetic of m where an earlier one gave other bits, and 0 elsewhere. What was
 // computed by another version does not go on with the bits that m would have computed.
 func (m *Model) Kernels() int {
-	if m.precision < engine.Int8 {
+	switch {
+	case m.precision == engine.BF16 && m.Level() != native.Rounding(engine.Float32):
+		return kernelsOfTiles
+	case m.precision < engine.Int8:
 		return 0
 	}
 	id := &m.identity
@@ -221,5 +227,5 @@ func (m *Model) sumsOf(p *nn.Param) (parts []func() []byte) {
 	return parts
 }
 
-// Level names the processor features that the bits of results depend on: see native.Rounding.
-func Level() string { return native.Rounding() }
+// Level names the processor features that the bits of results of m depend on: see native.Rounding.
+func (m *Model) Level() string { return native.Rounding(m.precision) }

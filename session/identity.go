@@ -15,7 +15,7 @@ var (
 	ErrPrecision = errors.New("it is of another precision")
 	ErrTokenizer = errors.New("it is of another tokenizer")
 	ErrVersion   = errors.New("it is of a newer version of hippo")
-	ErrKernels   = errors.New("another version of hippo computed it, which rounds otherwise: read its text again")
+	ErrKernels   = errors.New("another version or processor computed it, which rounds otherwise: read its text again")
 	ErrKey       = errors.New("the key is not that of the file")
 )
 

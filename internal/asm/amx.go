@@ -77,10 +77,18 @@ func (c asm) zeroTile(tile int)                             { c.amxBytes(prefixF
 // releaseTiles ends the use of tiles: what the system saves of a thread becomes small again.
 func (c asm) releaseTiles() { c.amxBytes(noPrefix, 0x49, 0, 0, 0, 3<<6) }
 
-// multiplyTiles adds the products of a by b to tile sum. The prefix says which is signed: with F3 a, with 66 b.
+// multiplyTiles adds the products of a by b, integers, to tile sum. The prefix says which is signed: with F3 a, with 66
+// b. multiplyPairs is the same for pairs of bfloat16.
 func (c asm) multiplyTiles(prefix uint8, a, b, sum int) {
 	c.amxBytes(prefix, 0x5e, uint8(b), 0, 0, 3<<6|uint8(sum)<<3|uint8(a))
 }
+
+func (c asm) multiplyPairs(a, b, sum int) {
+	c.amxBytes(prefixF3, 0x5c, uint8(b), 0, 0, 3<<6|uint8(sum)<<3|uint8(a))
+}
+
+// shapeAs shapes tiles as the 64 bytes say that a register points to.
+func (c asm) shapeAs(at reg.Register) { c.amxBytes(noPrefix, 0x49, 0, 0, 0, number(at)) }
 
 // Tiles of x begin with firstX, and those of what it is multiplied by with firstW, which have 16 rows. The others are
 // for sums, with as many rows as those of x.
@@ -119,7 +127,7 @@ func (c asm) shapeTiles(left, rows reg.Register) {
 	c.MOVQ(rows, reg.RDX)
 	c.SHLQ(U8(6), reg.RDX)
 	c.LEAQ(Mem{Base: reg.RAX, Index: reg.RDX, Scale: 1, Disp: -amxLine}, reg.RAX)
-	c.amxBytes(noPrefix, 0x49, 0, 0, 0, number(reg.RAX))
+	c.shapeAs(reg.RAX)
 }
 
 // manyDots takes the products of any number of vectors and 64 rows. Those of 16 vectors are on their way to memory

@@ -35,7 +35,7 @@ func needs(isas []isa) string {
 
 // byAge are the instruction sets in the order in which code is preferred. A processor that has none but the last few
 // runs their code; whoever has any has the last one.
-var byAge = []isa{amxInt8, pairs, vnni, vnniAVX2, vnniVL, avx512, avx2}
+var byAge = []isa{amxInt8, amxPairs, pairs, vnni, vnniAVX2, vnniVL, avx512, avx2}
 
 // kernels are the kernels of all files, in the order of their first code.
 type kernels []*kernel

@@ -70,6 +70,7 @@ var files = []struct {
 	{"groups_vnnivl", func(c *build.Context) { asm{c, vnniVL}.groups() }},
 	{"groups_avx512", func(c *build.Context) { asm{c, avx512}.groups() }},
 	{"groups_avx2", func(c *build.Context) { asm{c, avx2}.groups() }},
+	{"gemm_amx", gemmTiles},
 	{"rowtile_amx", amx},
 	{"rowtile_vnni", func(c *build.Context) { asm{c, vnni}.tiles() }},
 	{"rowtile_avxvnni", func(c *build.Context) { asm{c, vnniAVX2}.tiles() }},

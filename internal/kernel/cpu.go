@@ -25,6 +25,7 @@ const (
 	avx512vnnivl                   // the same on vectors of 256 bits
 	avxvnni                        // AVX-VNNI: on vectors of 256 bits
 	amxint8                        // AMX-INT8, with AVX-512 VNNI: on tiles
+	amxbf16                        // AMX-BF16, with AVX-512 BF16: the same
 
 	generic level = 0 // portable Go
 )
@@ -52,7 +53,7 @@ var levels = []struct {
 	{"avx512+bf16", avx2 | avx512 | avx512bf16},
 	{"avx512+vnni", avx2 | avx512 | avx512vnni},
 	{"avx512bf16", avx2 | avx512 | avx512bf16 | avx512vnni},
-	{"avx512bf16+amx", avx2 | avx512 | avx512bf16 | avx512vnni | amxint8},
+	{"avx512bf16+amx", avx2 | avx512 | avx512bf16 | avx512vnni | amxint8 | amxbf16},
 	{"neon", neon},
 	{"neon+dotprod", neon | dotprod},
 	{"neon+i8mm+bf16", neon | dotprod | i8mm | armbf16},
@@ -85,8 +86,22 @@ func CPULevel() (string, error) { return cpu.String(), errCPU }
 // products of bf16 on arm64 are computed without armbf16.
 const ofIntegers = avx512vnni | avx512vnnivl | avxvnni | amxint8 | dotprod | i8mm | armbf16
 
-// Rounding returns the name of the lowest level whose results have the bits of those of the level in use.
-func Rounding() string { return (cpu &^ ofIntegers).String() }
+// Rounding returns the name of the lowest level whose results, with products in float32 and in p, have the bits of those
+// of the level in use.
+func Rounding(p Precision) string { return cpu.rounding(p) }
+
+func (l level) rounding(p Precision) string {
+	same := ofIntegers
+	if p != BF16 {
+		same |= amxbf16
+	}
+	for _, known := range levels {
+		if known.level&^same == l&^same {
+			return known.name
+		}
+	}
+	return l.String()
+}
 
 // choose returns the level to use on a machine with the levels has, in the order of levels. forced is the name of the
 // level that the user requests, or empty.
@@ -164,8 +179,8 @@ func amd64Features() (has level) {
 	}
 	if f.HasAVX512VNNI {
 		has |= avx512vnni | avx512vnnivl
-		if f.HasAMXTile && f.HasAMXInt8 && tilesAllowed() {
-			has |= amxint8
+		if f.HasAMXTile && f.HasAMXInt8 && f.HasAMXBF16 && tilesAllowed() {
+			has |= amxint8 | amxbf16
 		}
 	}
 	return has

@@ -42,7 +42,7 @@ func TestChoose(t *testing.T) {
 		{"", old, generic, ""},
 		{"", haswell, avx2, ""},
 		{"", cascade, avx2 | avx512 | avx512vnni, ""},
-		{"", all, avx2 | avx512 | avx512bf16 | avx512vnni | amxint8, ""},
+		{"", all, avx2 | avx512 | avx512bf16 | avx512vnni | amxint8 | amxbf16, ""},
 		{"avx512bf16", all, avx2 | avx512 | avx512bf16 | avx512vnni, ""},
 		{"generic", all, generic, ""},
 		{"avx2", all, avx2, ""},
@@ -73,7 +73,7 @@ func TestChoose(t *testing.T) {
 }
 
 // TestRounding: levels that differ in integer products alone have the same bits, and so the same name here; others, and
-// other architectures, do not.
+// other architectures, do not. Products of bf16 by tiles have bits of their own.
 func TestRounding(t *testing.T) {
 	defer func(old level) { cpu = old }(cpu)
 	want := map[string]string{
@@ -81,9 +81,14 @@ func TestRounding(t *testing.T) {
 		"avx512+bf16": "avx512+bf16", "avx512bf16": "avx512+bf16", "avx512bf16+amx": "avx512+bf16",
 		"neon": "neon", "neon+dotprod": "neon", "neon+i8mm+bf16": "neon",
 	}
-	for _, l := range levels {
-		if cpu = l.level; Rounding() != want[l.name] {
-			t.Errorf("%s rounds as %s, want %q", l.name, Rounding(), want[l.name])
+	for _, p := range []Precision{Float32, Int8, Int4, Int4Min, BF16} {
+		if p == BF16 {
+			want["avx512bf16+amx"] = "avx512bf16+amx"
+		}
+		for _, l := range levels {
+			if cpu = l.level; Rounding(p) != want[l.name] {
+				t.Errorf("%s rounds %v as %s, want %q", l.name, p, Rounding(p), want[l.name])
+			}
 		}
 	}
 }

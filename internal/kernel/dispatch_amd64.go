@@ -29,6 +29,7 @@ const (
 	packedInt8Code         level = avx2
 	packedInt4Code         level = avx2
 	packedInt4MinCode      level = avx2
+	gemmTilesCode          level = amxbf16
 	manyDotsCode           level = amxint8
 	manySumsCode           level = amxint8
 	tileDotsCode           level = avx2
@@ -180,6 +181,7 @@ var codes = map[string][]level{
 	"packedInt8":         {avx512vnni, avxvnni, avx512vnnivl, avx512, avx2},
 	"packedInt4":         {avx512vnni, avxvnni, avx512vnnivl, avx512, avx2},
 	"packedInt4Min":      {avx512vnni, avxvnni, avx512vnnivl, avx512, avx2},
+	"gemmTiles":          {amxbf16},
 	"manyDots":           {amxint8},
 	"manySums":           {amxint8},
 	"tileDots":           {avx512vnni, avxvnni, avx512vnnivl, avx2},
@@ -501,6 +503,20 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 //
 //go:noescape
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
+
+// vecGemmTiles sets C[i,j] = start[i·lds + j] + Σ_p A[i,p]·B[p,j] for i < m, j < n, p < k, where start may be C, or
+// nil for zero. A and B hold words, pairs of bfloat16. Of 16 words at a time, TDPBF16PS sums the products of the first
+// halves in ascending order, from zero, fused, and those of the second, and adds the sum of both to C. Denormal
+// numbers are 0.
+//
+// There are down tiles of rows, across of columns and steps of words, of the sizes in shape, which are 16 where there
+// are several. A[i,p] is a[i·lda + p], C[i,j] is c[i·ldc + j]. B is in panels of 48 columns, ps words apart: B[p,j] is
+// b[(j/48)·ps + 48p + j%48]. lds is 0 where start is nil.
+//
+// It needs amxbf16.
+//
+//go:noescape
+func vecGemmTiles(shape *uint8, down int, across int, steps int, a *float32, lda int, b *float32, ps int, start *float32, lds int, c *float32, ldc int)
 
 // vecManyDots is vecTileDots for any number of vectors of k terms, a multiple of 64. work is 2048 numbers to use.
 //

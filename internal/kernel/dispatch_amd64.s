@@ -205,6 +205,10 @@ avx512:
 avx2:
 	JMP   ·packedInt4MinAVX2(SB)
 
+// func vecGemmTiles(shape *uint8, down int, across int, steps int, a *float32, lda int, b *float32, ps int, start *float32, lds int, c *float32, ldc int)
+TEXT ·vecGemmTiles(SB), NOSPLIT, $0-96
+	JMP   ·gemmTilesAMXBF16(SB)
+
 // func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32)
 TEXT ·vecManyDots(SB), NOSPLIT, $0-88
 	JMP   ·manyDotsAMXINT8(SB)

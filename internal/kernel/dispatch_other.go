@@ -30,6 +30,7 @@ const (
 	packedInt8Code         level = noCode
 	packedInt4Code         level = noCode
 	packedInt4MinCode      level = noCode
+	gemmTilesCode          level = noCode
 	manyDotsCode           level = noCode
 	manySumsCode           level = noCode
 	tileDotsCode           level = noCode
@@ -215,6 +216,9 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 }
 
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int) {
+}
+
+func vecGemmTiles(shape *uint8, down int, across int, steps int, a *float32, lda int, b *float32, ps int, start *float32, lds int, c *float32, ldc int) {
 }
 
 func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32) {

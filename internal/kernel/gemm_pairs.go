@@ -23,6 +23,8 @@ const (
 type pairBuffers struct {
 	a [pairsM * (pairsK/2 + panelGap)]float32
 	b [pairsN / pairsPanel * (pairsPanel*pairsK/2 + panelGap)]float32
+
+	rows [pairsM * (pairsTN/2 + panelGap)]float32 // of Aᵀ, for tiles
 }
 
 var pairPool = sync.Pool{New: func() any { return new(pairBuffers) }}
@@ -69,6 +71,10 @@ func (p *Product) pairsBlock(inPanels []float32, panel int, a operand, i, m, j, 
 	for at := 0; at < n; at += blockedN {
 		cols := min(blockedN, n-at)
 		bias, add := p.epilogue(j+at, k)
+		if cpu.has(gemmTilesCode) {
+			multiplyTiles(m, cols, words, a.at, a.s, inPanels[at/pairsPanel*panel:], panel, p.C[i*p.LDC+j+at:], p.LDC, bias, add)
+			continue
+		}
 		b := &inPanels[at/pairsPanel*panel]
 		rows := roundUp(callWork/(cols*words), unitM) // of a call
 		for r := 0; r < m; r += rows {
@@ -80,11 +86,15 @@ func (p *Product) pairsBlock(inPanels []float32, panel int, a operand, i, m, j, 
 
 // wordsOfA rounds depth terms from k on of rows i to i+m of A.
 func (buf *pairBuffers) wordsOfA(p *Product, i, m, k, depth int) operand {
+	width := wordsWidth(depth)
 	if p.Op == TN {
 		vecRoundColumns(depth, m, &p.A[k*p.LDA+i], p.LDA, &buf.a[0], pairsM, 0)
-		return operand{buf.a[:], 1, pairsM}
+		if !cpu.has(gemmTilesCode) {
+			return operand{buf.a[:], 1, pairsM}
+		}
+		transpose(buf.rows[:], buf.a[:], m, ceil(depth, 2), pairsM, width)
+		return operand{buf.rows[:], width, 1}
 	}
-	width := wordsWidth(depth)
 	vecRoundRows(m, depth, &p.A[i*p.LDA+k], p.LDA, &buf.a[0], width)
 	return operand{buf.a[:], width, 1}
 }

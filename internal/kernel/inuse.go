@@ -16,7 +16,7 @@ type work struct {
 
 var works = []work{
 	{"products float32", "gemm", level.tileShape},
-	{"products bf16", "gemmPairs", level.tileShape},
+	{"products bf16", "gemmTiles", func(level) string { return ", tiles of 32x32" }},
 	{"products int8", "packedInt8", level.groupShape},
 	{"products int4", "packedInt4", level.groupShape},
 	{"attention over int8", "tileDots", nil},
@@ -41,6 +41,7 @@ var instructions = map[level]string{
 	avx512vnnivl: "VPDPBUSD of AVX-512 VNNI, 256 bits",
 	avxvnni:      "VPDPBUSD of AVX-VNNI, 256 bits",
 	amxint8:      "TDPBSUD and TDPBUSD of AMX-INT8",
+	amxbf16:      "TDPBF16PS of AMX-BF16",
 	neon:         "NEON",
 	dotprod:      "SDOT of FEAT_DotProd",
 	i8mm:         "USDOT of FEAT_I8MM",
@@ -67,6 +68,9 @@ func InUse() []string { return cpu.inUse() }
 func (l level) inUse() (lines []string) {
 	last := ""
 	for _, w := range works {
+		if w.kernel == "gemmTiles" && !l.has(gemmTilesCode) {
+			w.kernel, w.shape = "gemmPairs", level.tileShape
+		}
 		feature := l.code(w.kernel)
 		code := instructions[feature]
 		switch {

@@ -38,7 +38,8 @@ func TestInUse(t *testing.T) {
 		avx2 | avx512 | avx512bf16:              wide + pairs + plainWide + others + "AVX-512",
 		avx2 | avx512 | avx512vnni:              wide + rounded + vnni + others + "AVX-512",
 		avx2 | avx512 | avx512bf16 | avx512vnni: wide + pairs + vnni + others + "AVX-512",
-		avx2 | avx512 | avx512bf16 | avx512vnni | amxint8: wide + pairs + vnni +
+		avx2 | avx512 | avx512bf16 | avx512vnni | amxint8 | amxbf16: wide +
+			"products bf16: TDPBF16PS of AMX-BF16, tiles of 32x32; " + vnni +
 			"attention over int8, of 8 queries and more: TDPBSUD and TDPBUSD of AMX-INT8; " + others + "AVX-512",
 	}
 	for _, l := range levels {
@@ -59,7 +60,7 @@ func TestCodesAreThoseOfTheJumps(t *testing.T) {
 	}
 	word := regexp.MustCompile(`TESTB \$const_(\w+)|JEQ +(\w+)|JMP +·\w+?(AVX\w+|AMX\w+)\(SB\)|(\w+):`)
 	features := map[string]level{"avx2": avx2, "avx512": avx512, "avx512bf16": avx512bf16, "avx512vnni": avx512vnni,
-		"avx512vnnivl": avx512vnnivl, "avxvnni": avxvnni, "amxint8": amxint8}
+		"avx512vnnivl": avx512vnnivl, "avxvnni": avxvnni, "amxint8": amxint8, "amxbf16": amxbf16}
 	functions := strings.Split(string(text), "\nTEXT ·vec")[1:]
 	if len(functions) != len(codes) {
 		t.Errorf("%d functions, want %d", len(codes), len(functions))

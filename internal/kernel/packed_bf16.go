@@ -12,7 +12,8 @@ import (
 // float32. It adds one product after the other to the sum and rounds to float32 after each, as fused multiply-adds do,
 // but takes what is denormal for zero. With operands below 2^-56 taken for zero nothing becomes denormal: products and
 // sums are multiples of 2^-126. (And a product of two bfloat16 is a float32 as it is, so that it makes no difference
-// whether it is rounded, but for its size: see overflown.) So every level computes the same bits.
+// whether it is rounded, but for its size: see overflown.) So every level computes the same bits, but those with tiles,
+// which sum in another order: see gemm_tiles.go.
 
 // tinyTerm are the bits of 2^-56 in float32, the smallest operand in bfloat16 that is not taken for zero.
 const tinyTerm = 0x23800000

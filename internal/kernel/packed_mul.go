@@ -6,9 +6,10 @@ import "github.com/hippo-ssm/hippo/internal/parallel"
 // i of y does not depend on the other rows, on how many there are, or on the number of cores, for one CPU level.
 //
 // At Float32, and of PackExact, the result equals, to the last bit, Gemm with the weights that Row returns. At BF16 x
-// is rounded as the weights are, and the sums are those of Gemm over 256 terms at a time, at every CPU level. At the
-// others each row of x is rounded in groups of 32 to integers from -127 to 127 times a factor, the largest magnitude of
-// the group over 127; then, with the integers and factors of the weights and c[j] a power of two,
+// is rounded as the weights are, and the sums are those of Gemm over 256 terms at a time, at every CPU level but those
+// with tiles (AMX), where they are those of vecGemmTiles. At the others each row of x is rounded in groups of 32 to
+// integers from -127 to 127 times a factor, the largest magnitude of the group over 127; then, with the integers and
+// factors of the weights and c[j] a power of two,
 //
 //	y[i,j] = c[j]·Σ_g (xFactor[i,g]·wFactor[j,g])·Σ_p q[i,g,p]·W[j,g,p] + bias[j]
 //
@@ -60,6 +61,10 @@ func (p packedProduct) shared() {
 func (p *packedProduct) compute(lo, hi int) {
 	if p.inGroups() {
 		p.panelsOfGroups(lo, hi)
+		return
+	}
+	if p.roundsX() && p.k > 0 && cpu.has(gemmTilesCode) {
+		p.panelTiles(lo, hi)
 		return
 	}
 	for panel := lo; panel < hi; panel++ {

@@ -51,7 +51,7 @@ func TestShortFormLosesNothing(t *testing.T) {
 			w       *Packed
 			bits    func(float32) uint32
 			product func(w []float32) []float32
-		}{{c.pack(BF16), termBits, c.inPairs}, {c.packExact(), bf16Bits, c.gemm}} {
+		}{{c.pack(BF16), termBits, c.byLevel}, {c.packExact(), bf16Bits, c.gemm}} {
 			kept[form.w.short != nil]++
 			rounded := c.rounded(form.w)
 			for i, v := range c.w {

@@ -85,7 +85,7 @@ func (r *Receipts) begin(w *Job, i int, o generate.Options) *receipt.Recorder {
 	}
 	m := w.Model
 	return receipt.New(receipt.Reply{
-		Program: r.service.Version, Model: m.Name, Identity: session.Identify(m.Net, m.Tokenizer),
+		Program: r.service.Version, Model: m.Name, CPU: m.Net.Level(), Identity: session.Identify(m.Net, m.Tokenizer),
 		Template: m.Settings.Source, Plan: plan, Options: o, HashOnly: r.kind == receiptHash,
 	})
 }

@@ -64,14 +64,12 @@ func (r *Receipt) SetPrompt(ids []int32) error {
 // Fits returns an error unless a model, as this program computes it, gives the bits of the receipt: ErrLevel, or one of
 // package session.
 func (r *Receipt) Fits(m *model.Model, tok tokenizer.Tokenizer) error {
-	if err := session.Identify(m, tok).Check(r.Identity, m); err != nil {
-		return err
-	}
-	if level := model.Level(); level != r.CPU {
+	err := session.Identify(m, tok).Check(r.Identity, m)
+	if level := m.Level(); level != r.CPU && (err == nil || errors.Is(err, session.ErrKernels)) {
 		return fmt.Errorf("%w: found %s, and this program computes with %s: set HIPPO_CPU=%s on a machine that has it",
 			ErrLevel, r.CPU, level, r.CPU)
 	}
-	return nil
+	return err
 }
 
 // Audit computes the reply again, alone. It returns the first token that differs, nil for an equal reply. It does not

@@ -16,7 +16,6 @@ import (
 
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/generate/sample"
-	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/session"
 )
 
@@ -26,7 +25,7 @@ type Receipt struct {
 	Version  int              `json:"version"`
 	Created  int64            `json:"created_at"`
 	Program  string           `json:"program"` // version of hippo
-	CPU      string           `json:"cpu"`     // see model.Level
+	CPU      string           `json:"cpu"`     // see model.Model.Level
 	Model    string           `json:"model"`   // its name
 	Identity session.Identity `json:"identity"`
 	Template string           `json:"template_sha256,omitempty"` // of the model's chat template
@@ -119,6 +118,7 @@ type Recorder struct {
 // Reply is what a receipt is of.
 type Reply struct {
 	Program, Model string
+	CPU            string // see model.Model.Level
 	Identity       session.Identity
 	Template       string // source of the chat template, "" for none
 	Plan           []session.Segment
@@ -130,7 +130,7 @@ type Reply struct {
 func New(of Reply) *Recorder {
 	o := of.Options
 	r := Receipt{
-		Object: Object, Version: version, Program: of.Program, CPU: model.Level(), Model: of.Model,
+		Object: Object, Version: version, Program: of.Program, CPU: of.CPU, Model: of.Model,
 		Identity: of.Identity, PromptHash: session.TextHash(idsOf(of.Plan)), Settings: Settings{
 			Options: o, Seed: o.Seed, EndIDs: o.EndIDs, StopIDs: o.StopIDs, MinTokens: o.MinTokens,
 			LogitBias: o.LogitBias, AllowedIDs: o.AllowedIDs, IncludeStop: o.IncludeStop,
