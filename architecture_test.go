@@ -151,14 +151,14 @@ var house = []layer{
 	{"inspect", "experiment fit model release release/hub tokenizer chat/template checkpoint internal/brief " +
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
 	{"serve/batch", "internal/disk", ""},
-	{"serve/request", "session internal/brief internal/disk", ""},
+	{"serve/request", "serve/batch session internal/brief internal/disk", ""},
 	{"serve/records", "session internal/disk", ""},
 	{"serve/host", "serve/request session session/store chat chat/template generate generate/constrain " +
 		"generate/sample model tokenizer internal/brief", ""},
 	{"serve/reply", "serve/host serve/request session session/receipt chat chat/template generate " +
 		"generate/constrain tokenizer", ""},
 	{"serve/openai", "serve/reply serve/host serve/records serve/request serve/batch session generate tokenizer", ""},
-	{"serve/anthropic", "serve/reply serve/host serve/request chat generate", ""},
+	{"serve/anthropic", "serve/reply serve/host serve/request serve/batch chat generate", ""},
 	{"serve/ollama", "serve/reply serve/host serve/request session chat generate internal/brief", ""},
 	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate " +
 		"generate/sample model tokenizer", ""},

@@ -175,6 +175,47 @@ if (which === 'openai') {
 		}
 		assert.ok(text.length > 0)
 	})
+	step('conversations, counts, compaction', async () => {
+		const q = { model: 'tiny', input: 'and', max_output_tokens: 8 }
+		const talk = await c.conversations.create({ items: [{ role: 'user', content: 'Call me' }], metadata: { of: 'npm' } })
+		const { input_tokens } = await c.responses.inputTokens.count({ model: 'tiny', input: 'and', conversation: talk.id })
+		const a = await c.responses.create({ ...q, conversation: talk.id })
+		assert.equal(a.usage.input_tokens, input_tokens)
+		const { data: [added] } = await c.conversations.items.create(talk.id, { items: [{ role: 'user', content: 'wait' }] })
+		const ids = []
+		for await (const item of c.conversations.items.list(talk.id, { limit: 1, order: 'asc' })) ids.push(item.id)
+		assert.equal(ids.length, 4)
+		assert.equal(ids[3], added.id)
+		assert.equal((await c.conversations.items.retrieve(ids[0], { conversation_id: talk.id })).content[0].text, 'Call me')
+		await c.conversations.items.delete(added.id, { conversation_id: talk.id })
+		assert.equal((await c.conversations.update(talk.id, { metadata: { of: 'ships' } })).metadata.of, 'ships')
+		assert.equal((await c.conversations.retrieve(talk.id)).metadata.of, 'ships')
+		assert.ok((await c.conversations.delete(talk.id)).deleted)
+		const short = await c.responses.compact({ model: 'tiny', previous_response_id: a.id })
+		const b = await c.responses.create({ ...q, input: [...short.output, { role: 'user', content: 'so' }] })
+		assert.ok(b.usage.input_tokens > input_tokens)
+	})
+	step('responses in the background', async () => {
+		const q = { model: 'tiny', input: 'Call me', max_output_tokens: 8, background: true, seed: 1 }
+		let a = await c.responses.create(q)
+		for (let i = 0; i < 600 && ['queued', 'in_progress'].includes(a.status); i++) {
+			await new Promise((done) => setTimeout(done, 20))
+			a = await c.responses.retrieve(a.id)
+		}
+		assert.ok(['completed', 'incomplete'].includes(a.status))
+		let id
+		for await (const e of await c.responses.create({ ...q, stream: true })) if ((id = e.response?.id)) break
+		let text = ''
+		let number = 1
+		for await (const e of await c.responses.retrieve(id, { stream: true, starting_after: 0 })) {
+			assert.equal(e.sequence_number, number++)
+			if (e.type === 'response.output_text.delta') text += e.delta
+		}
+		assert.equal(text, a.output_text)
+		const long = await c.responses.create({ ...q, max_output_tokens: 16000, ignore_eos: true })
+		assert.equal((await c.responses.cancel(long.id)).status, 'cancelled')
+		await assert.rejects(c.responses.create({ ...q, store: false }), (e) => e.param === 'background')
+	})
 } else if (which === 'anthropic') {
 	const { default: Anthropic, AuthenticationError, BadRequestError, NotFoundError } = await import('@anthropic-ai/sdk')
 	const c = new Anthropic({ baseURL: address, apiKey: key, maxRetries: 0 })
@@ -208,6 +249,26 @@ if (which === 'openai') {
 		const schema = { type: 'object', required: ['big'], properties: { big: { type: 'boolean' } }, additionalProperties: false }
 		const a = await c.messages.create({ ...q, max_tokens: 150, output_config: { format: { type: 'json_schema', schema } } })
 		assert.equal(typeof JSON.parse(a.content[0].text).big, 'boolean')
+	})
+	step('batches', async () => {
+		const requests = [1, 2, 3].map((n) => ({ custom_id: 'q' + n, params: { ...q, max_tokens: n } }))
+		requests.push({ custom_id: 'bad', params: { ...q, top_p: 7 } })
+		let batch = await c.messages.batches.create({ requests })
+		for (let i = 0; i < 600 && batch.processing_status !== 'ended'; i++) {
+			await new Promise((done) => setTimeout(done, 50))
+			batch = await c.messages.batches.retrieve(batch.id)
+		}
+		assert.deepEqual(batch.request_counts, { processing: 0, succeeded: 3, errored: 1, canceled: 0, expired: 0 })
+		const found = {}
+		for await (const line of await c.messages.batches.results(batch.id)) found[line.custom_id] = line.result
+		for (const { custom_id, params } of requests.slice(0, 3)) {
+			assert.deepEqual(found[custom_id].message.content, (await c.messages.create(params)).content)
+		}
+		assert.equal(found.bad.error.error.type, 'invalid_request_error')
+		for await (const b of c.messages.batches.list({ limit: 1 })) assert.equal(b.id, batch.id)
+		assert.equal((await c.messages.batches.cancel(batch.id)).processing_status, 'ended')
+		assert.equal((await c.messages.batches.delete(batch.id)).type, 'message_batch_deleted')
+		await assert.rejects(c.messages.batches.retrieve(batch.id), NotFoundError)
 	})
 	step('errors', async () => {
 		const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'aGk=' } }
@@ -266,6 +327,13 @@ if (which === 'openai') {
 	step('errors', async () => {
 		await assert.rejects(c.chat({ model: 'other', messages }), (e) => e.status_code === 404 && /other/.test(e.message))
 		await assert.rejects(c.generate({ model: 'tiny', prompt: 'a', options: { top_p: 7 } }), (e) => e.status_code === 400)
+	})
+	step('copy, log-probabilities, delete', async () => {
+		await c.copy({ source: 'tiny', destination: 'other' })
+		const a = await c.generate({ model: 'other', prompt: 'Call me', options, logprobs: true, top_logprobs: 2 })
+		assert.equal(a.logprobs[0].top_logprobs.length, 2)
+		await c.delete({ model: 'other' })
+		await assert.rejects(c.show({ model: 'other' }), (e) => e.status_code === 404)
 	})
 	step('version', async () => assert.equal(typeof (await c.version()).version, 'string'))
 }

@@ -31,6 +31,7 @@ func (s *Server) openFiles() (err error) {
 		o.Together = min(16, (s.o.Concurrent+3)/4)
 	}
 	s.Files.Store, err = batch.Open(o)
+	s.Batches.Store = s.Files.Store
 	return err
 }
 

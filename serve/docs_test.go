@@ -18,7 +18,7 @@ var (
 	example = regexp.MustCompile(`(?m)^curl (?:-X ([A-Z]+) |(-I) )?(?:-o (\S+) )?` +
 		`["']?http://127\.0\.0\.1:8080(/[^\s"']*)["']?(?: -d '([^']*)'| --data-binary @(\S+)| (-F .*))?$`)
 	// variable is what an example says for the id of what an earlier one has made: $RESPONSE, for example.
-	variable = regexp.MustCompile(`\$[A-Z]+`)
+	variable = regexp.MustCompile(`\$[A-Z_]+`)
 	attach   = regexp.MustCompile("(?s)```jsonl\n(.*?)```")
 )
 
@@ -69,11 +69,11 @@ func TestPageOfTheServer(t *testing.T) {
 			files[e[3]] = string(data)
 		}
 		var made struct {
-			ID, Object string
-			First      string `json:"first_id"`
+			ID, Object, Type string
+			First            string `json:"first_id"`
 		}
 		if json.Unmarshal(data, &made) == nil && made.ID != "" {
-			ids["$"+strings.ToUpper(made.Object)] = made.ID
+			ids["$"+strings.ToUpper(cmp.Or(made.Object, made.Type))] = made.ID
 		}
 		if made.First != "" {
 			ids["$ITEM"] = made.First

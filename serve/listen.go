@@ -54,6 +54,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, grace time.Duration) e
 	late, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	err := web.Shutdown(late)
+	s.Responses.Wait(late)
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.o.Log.Warn("canceling the remaining requests")
 		s.Close()

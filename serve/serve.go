@@ -111,6 +111,7 @@ type Server struct {
 	models    *openai.Models
 	Sessions  *sessions.Handler
 	Anthropic *anthropic.Handler
+	Batches   *anthropic.Batches
 	ollama    *ollama.Handler
 	Rows      *rows.Handler
 
@@ -155,7 +156,8 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 	left := records.New(o.Store, o.StateMemory, o.Log)
 	s.texts = &openai.Texts{Service: replies, Places: o.Concurrent}
 	s.Responses = openai.NewResponses(replies, left, openai.ResponsesOptions{
-		MaxResponses: o.MaxResponses, MaxBytes: o.SessionBytes, KeepFor: o.KeepFor, Log: o.Log,
+		MaxResponses: o.MaxResponses, MaxBytes: o.SessionBytes, KeepFor: o.KeepFor,
+		Running: s.running, Log: o.Log,
 	})
 	s.Sessions = sessions.New(replies, left, sessions.Options{
 		MaxSessions: o.MaxSessions, MaxBytes: o.SessionBytes, MaxImport: o.MaxImport, KeepFor: o.KeepFor,
@@ -170,6 +172,7 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 		s.models.Others = append(s.models.Others, about)
 	}
 	s.Files = &openai.Files{ReadTimeout: o.ReadTimeout, Allowed: s.allowedLine}
+	s.Batches = &anthropic.Batches{Allowed: s.allowedLine}
 	if err := s.SetKeys(o.Keys); err != nil {
 		return nil, err
 	}
@@ -261,6 +264,12 @@ func (s *Server) endpoints() []route {
 		{"POST /v1/chat/completions", ScopeCompletions, s.texts.ChatCompletions},
 		{"POST /v1/messages", ScopeCompletions, s.Anthropic.Messages},
 		{"POST /v1/messages/count_tokens", ScopeCompletions, s.Anthropic.CountTokens},
+		{"POST /v1/messages/batches", ScopeFiles, s.Batches.Create},
+		{"GET /v1/messages/batches", ScopeFiles, s.Batches.List},
+		{"GET /v1/messages/batches/{id}", ScopeFiles, s.Batches.Show},
+		{"DELETE /v1/messages/batches/{id}", ScopeFiles, s.Batches.Delete},
+		{"POST /v1/messages/batches/{id}/cancel", ScopeFiles, s.Batches.Cancel},
+		{"GET /v1/messages/batches/{id}/results", ScopeFiles, s.Batches.Results},
 		{"POST /v1/responses", ScopeCompletions, s.Responses.Create},
 		{"POST /v1/responses/input_tokens", ScopeCompletions, s.Responses.InputTokens},
 		{"POST /v1/responses/compact", ScopeCompletions, s.Responses.Compact},
@@ -366,6 +375,7 @@ func (s *Server) Drain() { s.close() }
 func (s *Server) Close() {
 	s.Drain()
 	s.stop(request.ErrDraining)
+	s.Responses.Wait(context.Background())
 	if err := s.Files.Store.Close(); err != nil {
 		s.o.Log.Error("files", "error", err.Error())
 	}

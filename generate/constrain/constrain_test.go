@@ -121,7 +121,7 @@ func TestRefused(t *testing.T) {
 		`{"$ref":"http://x"}`:                                             `#/$ref: found "http://x"`,
 		`{"properties":{"a":{"$ref":"#"}},"required":["a"]}`:              "without any text",
 		`{"type":"string","pattern":"("}`:                                 "#/pattern",
-		`{"type":"string","pattern":"\\bx"}`:                              "#/pattern",
+		`{"type":"string","pattern":"(?m)x$"}`:                            "#/pattern",
 		`{"type":"string","format":"regex"}`:                              "#/format",
 		`{"type":"array","minItems":1000000}`:                             "#/minItems",
 		`{"type":"string","minLength":500000}`:                            "#/minLength",
@@ -179,7 +179,7 @@ func TestRegexpAndChoices(t *testing.T) {
 			t.Errorf("%q: got %v", text, got)
 		}
 	}
-	for _, bad := range []string{"(", `\bx`, "(?m)^x$", strings.Repeat("a{1000}", 100), `[^\x00-\x{10FFFF}]`} {
+	for _, bad := range []string{"(", "(?m)^x$", strings.Repeat("a{1000}", 100), `[^\x00-\x{10FFFF}]`} {
 		if _, err := Regexp(bad); err == nil {
 			t.Errorf("%.40q was taken", bad)
 		}

@@ -15,7 +15,7 @@ func GBNF(source string) (*Grammar, error) { return Compile(Rules(source)) }
 // Rules is the texts of a grammar in the format of llama.cpp.
 func Rules(source string) Part {
 	return partFunc(func(b *builder, next int32) int32 {
-		return b.call(newGBNF(source).write(b), next)
+		return b.call(newGBNF("", source).write(b, rawText), next)
 	})
 }
 
@@ -43,6 +43,7 @@ type symbol struct {
 
 // gbnf reads a grammar.
 type gbnf struct {
+	path    string // of the keyword in a schema, "" elsewhere
 	source  string
 	at      int
 	rules   []*rule // in order, and groups among them
@@ -61,24 +62,24 @@ const (
 	maxRepeated = 1 << 14
 )
 
-func newGBNF(source string) *gbnf {
-	g := &gbnf{source: source, named: map[string]*rule{}}
+func newGBNF(path, source string) *gbnf {
+	g := &gbnf{path: path, source: source, named: map[string]*rule{}}
 	if len(source) > maxSource {
-		fail("", "found a grammar of %d bytes, want at most %d", len(source), maxSource)
+		fail(path, "found a grammar of %d bytes, want at most %d", len(source), maxSource)
 	}
 	if !utf8.ValidString(source) {
-		fail("", "found a grammar that is not UTF-8, want one that is")
+		fail(path, "found a grammar that is not UTF-8, want one that is")
 	}
 	for g.space(true); g.at < len(source); g.space(true) {
 		g.rule()
 	}
 	root := g.named["root"]
 	if root == nil || root.line == 0 {
-		fail("", "found %d rules, none of them root, want the rule root, where a text begins", len(g.named))
+		fail(path, "found %d rules, none of them root, want the rule root, where a text begins", len(g.named))
 	}
 	for _, r := range g.rules {
 		if r.line == 0 {
-			fail(fmt.Sprint("line ", r.called), "found the rule %.40q, want one that is defined", r.name)
+			fail(g.place(r.called), "found the rule %.40q, want one that is defined", r.name)
 		}
 	}
 	g.begin()
@@ -87,7 +88,12 @@ func newGBNF(source string) *gbnf {
 
 // fail ends the reading with an error about the place.
 func (g *gbnf) fail(format string, args ...any) {
-	fail(fmt.Sprint("line ", g.line()), format, args...)
+	fail(g.place(g.line()), format, args...)
+}
+
+// place is a line, for an error.
+func (g *gbnf) place(line int) string {
+	return strings.TrimPrefix(fmt.Sprint(g.path, ": line ", line), ": ")
 }
 
 // line is the number of the line of the place.

@@ -246,7 +246,7 @@ func TestAnyGBNF(t *testing.T) {
 			continue
 		}
 		grammars++
-		rules, judge := newGBNF(source), gbnfJudge{}
+		rules, judge := newGBNF("", source), gbnfJudge{}
 		for range 30 {
 			text := ""
 			for range r.IntN(6) {

@@ -1,7 +1,6 @@
 package constrain
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -41,7 +40,7 @@ func (g *gbnf) begin() {
 		}
 	}
 	for _, r := range g.rules {
-		r.begins(nil)
+		g.begins(r, nil)
 	}
 }
 
@@ -60,7 +59,7 @@ func firsts(way []symbol) int {
 }
 
 // begins follows what a rule may begin with. on are the rules that are being followed, from the first on.
-func (r *rule) begins(on []*rule) {
+func (g *gbnf) begins(r *rule, on []*rule) {
 	if r.checked {
 		return
 	}
@@ -75,14 +74,14 @@ func (r *rule) begins(on []*rule) {
 		if len(names) > most {
 			names = append(names[:most-1:most-1], "...")
 		}
-		fail(fmt.Sprint("line ", r.line), "found left recursion: the rule %.40q may begin with itself (%s), want one "+
+		fail(g.place(r.line), "found left recursion: the rule %.40q may begin with itself (%s), want one "+
 			"that takes a character first", r.name, strings.Join(names, ", "))
 	}
 	r.begun = true
 	for _, way := range r.ways {
 		for _, it := range way[:min(firsts(way)+1, len(way))] {
 			if it.rule != nil && it.most > 0 {
-				it.rule.begins(on)
+				g.begins(it.rule, on)
 			}
 		}
 	}
@@ -90,8 +89,8 @@ func (r *rule) begins(on []*rule) {
 }
 
 // write writes the rules that root calls and returns the first state of root.
-func (g *gbnf) write(b *builder) int32 {
-	w := &rulesWriter{b: b}
+func (g *gbnf) write(b *builder, spelled spelling) int32 {
+	w := &rulesWriter{b: b, spelled: spelled}
 	entry := w.entry(g.named["root"])
 	for len(w.pending) > 0 {
 		r := w.pending[len(w.pending)-1]
@@ -104,6 +103,7 @@ func (g *gbnf) write(b *builder) int32 {
 // rulesWriter writes rules.
 type rulesWriter struct {
 	b       *builder
+	spelled spelling
 	pending []*rule // that are called, and not written yet
 }
 
@@ -149,10 +149,12 @@ func (w *rulesWriter) symbol(it *symbol, next int32) int32 {
 // one takes a symbol once. A group that stands there once needs no call.
 func (w *rulesWriter) one(it *symbol, next int32) int32 {
 	switch {
+	case it.rule == nil && it.ranges == nil && w.spelled == jsonText:
+		return w.b.text(quoted(it.text), next)
 	case it.rule == nil && it.ranges == nil:
 		return w.b.text(it.text, next)
 	case it.rule == nil:
-		return w.b.char(it.ranges, rawText, next)
+		return w.b.char(it.ranges, w.spelled, next)
 	case it.least == 1 && it.most == 1 && it.rule.group:
 		return w.ways(it.rule.ways, next)
 	}

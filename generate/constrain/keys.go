@@ -32,6 +32,9 @@ func keysOf(u *units, all []*node) (r keyRules, listed []string) {
 			if leaf.types&typeString == 0 {
 				fail(leaf.path, "found names that are no strings, want strings")
 			}
+			if leaf.rules != nil {
+				fail(leaf.rules.path, "found rules of names, want a pattern")
+			}
 			if leaf.oneOf {
 				names := []string{}
 				for _, v := range leaf.values {

@@ -11,15 +11,16 @@ import (
 type thread struct {
 	prog  int
 	pc    uint32
-	ended bool // nothing may follow; only of what must not match
+	ahead ahead // only of what must not match
 }
 
 // place is where a text is in patterns that hold together. All threads of must have to match: those of patterns at the
 // end of the text, those of lookaheads anywhere. None of never may.
 type place struct {
-	begun, ended bool // a character stands before it; none may follow
-	count        int  // characters so far
-	must, never  []thread
+	begun, word bool  // a character stands before it; one of a word
+	ahead       ahead // what may follow
+	count       int   // characters so far
+	must, never []thread
 }
 
 // matching writes the states of texts of some lengths that patterns match together.
@@ -28,6 +29,7 @@ type matching struct {
 	progs       []*syntax.Prog
 	looks       []map[uint32]look // with the numbers of progs
 	whole       []bool            // a program of a pattern, not of a lookahead
+	words       bool              // some program asks where words begin and end
 	spelled     spelling
 	least, most int
 	next        int32
@@ -65,12 +67,16 @@ func (b *builder) patternBut(all, not []*pattern, spelled spelling, least, most 
 				looks[arg] = look{l.prog + at, l.never}
 			}
 			m.progs, m.looks, m.whole = append(m.progs, prog), append(m.looks, looks), append(m.whole, i == 0)
+			m.words = m.words || slices.ContainsFunc(prog.Inst, func(i syntax.Inst) bool {
+				return i.Op == syntax.InstEmptyWidth &&
+					syntax.EmptyOp(i.Arg)&(syntax.EmptyWordBoundary|syntax.EmptyNoWordBoundary) != 0
+			})
 		}
 	}
 	if longest <= most {
 		m.most = unlimited
 	}
-	never, ok := m.close(start.never, false)
+	never, ok := m.close(start.never, false, false)
 	if !ok {
 		return b.nothing()
 	}
@@ -86,12 +92,7 @@ func (b *builder) patternBut(all, not []*pattern, spelled spelling, least, most 
 }
 
 func compareThreads(a, b thread) int {
-	if c := cmp.Or(cmp.Compare(a.prog, b.prog), cmp.Compare(a.pc, b.pc)); c != 0 || a.ended == b.ended {
-		return c
-	} else if a.ended {
-		return 1
-	}
-	return -1
+	return cmp.Or(cmp.Compare(a.prog, b.prog), cmp.Compare(a.pc, b.pc), cmp.Compare(a.ahead, b.ahead))
 }
 
 // sorted returns threads in order, each once.
@@ -106,11 +107,11 @@ func (m *matching) at(p place) int32 {
 		p.count = min(p.count, m.least)
 	}
 	p.must, p.never = sorted(p.must), sorted(p.never)
-	key := []byte{0}
+	key := []byte{byte(p.ahead) << 2}
 	if p.begun {
 		key[0] |= 1
 	}
-	if p.ended {
+	if p.word {
 		key[0] |= 2
 	}
 	key = binary.AppendUvarint(key, uint64(p.count))
@@ -118,11 +119,7 @@ func (m *matching) at(p place) int32 {
 		key = binary.AppendUvarint(key, uint64(len(all)))
 		for _, t := range all {
 			key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(t.prog)), uint64(t.pc))
-			if t.ended {
-				key = append(key, 1)
-			} else {
-				key = append(key, 0)
-			}
+			key = append(key, byte(t.ahead))
 		}
 	}
 	at, ok := m.places[string(key)]
@@ -162,7 +159,7 @@ func (m *matching) write(p place) int32 {
 				first := thread{prog: l.prog, pc: uint32(m.progs[l.prog].Start)}
 				if !l.never {
 					q.must = append(q.must, first)
-				} else if q.never, ok = m.close(append(slices.Clone(p.never), first), p.begun); !ok {
+				} else if q.never, ok = m.close(append(slices.Clone(p.never), first), p.begun, p.word); !ok {
 					return m.b.nothing()
 				}
 			}
@@ -170,22 +167,26 @@ func (m *matching) write(p place) int32 {
 		case syntax.InstAlt, syntax.InstAltMatch:
 			return m.b.either(m.at(with(out)), m.at(with(thread{prog: t.prog, pc: inst.Arg})))
 		case syntax.InstEmptyWidth:
-			op := syntax.EmptyOp(inst.Arg)
-			if op&syntax.EmptyBeginText != 0 && p.begun {
+			q := with(out)
+			more, ok := asks(syntax.EmptyOp(inst.Arg), p.begun, p.word)
+			if ok {
+				q.ahead, ok = p.ahead.and(more)
+			}
+			if !ok {
 				return m.b.nothing()
 			}
-			q := with(out)
-			q.ended = p.ended || op&syntax.EmptyEndText != 0
 			return m.at(q)
 		}
 	}
 	switch {
 	case done == len(p.must):
-		bad := func(t thread) bool { return m.progs[t.prog].Inst[t.pc].Op == syntax.InstMatch }
-		if p.count >= m.least && !slices.ContainsFunc(p.never, bad) {
+		bad := func(t thread) bool {
+			return m.progs[t.prog].Inst[t.pc].Op == syntax.InstMatch && t.ahead != aheadWord
+		}
+		if p.count >= m.least && p.ahead != aheadWord && !slices.ContainsFunc(p.never, bad) {
 			return m.next
 		}
-	case done == 0 && !p.ended && p.count < m.most:
+	case done == 0 && p.ahead != aheadEnd && p.count < m.most:
 		return m.char(p)
 	}
 	return m.b.nothing()
@@ -204,16 +205,31 @@ func (m *matching) char(p place) int32 {
 		}
 		next.must = append(next.must, thread{prog: t.prog, pc: inst.Out})
 	}
+	if !m.words {
+		return m.b.either(m.after(p, next, runes)...)
+	}
+	var states []int32
+	for i, side := range [][]rune{otherRunes, wordRunes} {
+		if next.word = i == 1; p.ahead.allows(next.word) {
+			states = append(states, m.after(p, next, intersection(runes, side))...)
+		}
+	}
+	return m.b.either(states...)
+}
+
+// after takes a character of some, from one place to another, but for those after which something matches that must not.
+// All of them are of words, or none is, if that matters.
+func (m *matching) after(p, next place, runes []rune) (states []int32) {
 	if len(runes) == 0 {
-		return m.b.nothing()
+		return nil
 	}
 	if len(p.never) == 0 {
-		return m.b.char(runes, m.spelled, m.at(next))
+		return []int32{m.b.char(runes, m.spelled, m.at(next))}
 	}
 	// Characters after which the same threads must not match have one way.
 	cuts := []rune{}
 	for _, t := range p.never {
-		if inst := &m.progs[t.prog].Inst[t.pc]; inst.Op != syntax.InstMatch && !t.ended {
+		if inst := &m.progs[t.prog].Inst[t.pc]; inst.Op != syntax.InstMatch && t.ahead != aheadEnd {
 			for i, r := range runesOf(inst, m.spelled) {
 				cuts = append(cuts, r+rune(i%2))
 			}
@@ -231,7 +247,7 @@ func (m *matching) char(p place) int32 {
 			if j, _ := slices.BinarySearch(cuts, low+1); j < len(cuts) {
 				high = min(high, cuts[j]-1)
 			}
-			if never, ok := m.step(p.never, low); ok {
+			if never, ok := m.step(p.never, low, next.word); ok {
 				same := func(w way) bool { return slices.Equal(w.never, never) }
 				j := slices.IndexFunc(ways, same)
 				if j < 0 {
@@ -246,21 +262,23 @@ func (m *matching) char(p place) int32 {
 			low = high + 1
 		}
 	}
-	var states []int32
 	for _, w := range ways {
 		q := next
 		q.must, q.never = slices.Clone(next.must), w.never
 		states = append(states, m.b.char(w.runes, m.spelled, m.at(q)))
 	}
-	return m.b.either(states...)
+	return states
 }
 
 // step is what must not match after a character. ok is false if something of it matches.
-func (m *matching) step(never []thread, r rune) (after []thread, ok bool) {
+func (m *matching) step(never []thread, r rune, word bool) (after []thread, ok bool) {
 	for _, t := range never {
 		inst := &m.progs[t.prog].Inst[t.pc]
-		if inst.Op == syntax.InstMatch || t.ended {
+		if !t.ahead.allows(word) {
 			continue
+		}
+		if inst.Op == syntax.InstMatch {
+			return nil, false
 		}
 		runes := runesOf(inst, m.spelled)
 		for i := 0; i < len(runes); i += 2 {
@@ -270,12 +288,12 @@ func (m *matching) step(never []thread, r rune) (after []thread, ok bool) {
 			}
 		}
 	}
-	return m.close(after, true)
+	return m.close(after, true, word)
 }
 
 // close follows threads that must not match to where they take a character, or match if the text ends. ok is false if
 // one matches as it is.
-func (m *matching) close(work []thread, begun bool) (out []thread, ok bool) {
+func (m *matching) close(work []thread, begun, word bool) (out []thread, ok bool) {
 	seen := map[thread]bool{}
 	for len(work) > 0 {
 		t := work[len(work)-1]
@@ -284,26 +302,28 @@ func (m *matching) close(work []thread, begun bool) (out []thread, ok bool) {
 		}
 		seen[t] = true
 		inst := &m.progs[t.prog].Inst[t.pc]
-		next := thread{t.prog, inst.Out, t.ended}
+		next := thread{t.prog, inst.Out, t.ahead}
 		switch inst.Op {
 		case syntax.InstFail:
 		case syntax.InstMatch:
-			if !t.ended {
+			if t.ahead == aheadAny {
 				return nil, false
 			}
 			out = append(out, t)
 		case syntax.InstNop, syntax.InstCapture:
 			work = append(work, next)
 		case syntax.InstAlt, syntax.InstAltMatch:
-			work = append(work, next, thread{t.prog, inst.Arg, t.ended})
+			work = append(work, next, thread{t.prog, inst.Arg, t.ahead})
 		case syntax.InstEmptyWidth:
-			op := syntax.EmptyOp(inst.Arg)
-			if op&syntax.EmptyBeginText == 0 || !begun {
-				next.ended = t.ended || op&syntax.EmptyEndText != 0
+			more, may := asks(syntax.EmptyOp(inst.Arg), begun, word)
+			if may {
+				next.ahead, may = t.ahead.and(more)
+			}
+			if may {
 				work = append(work, next)
 			}
 		default:
-			if !t.ended {
+			if t.ahead != aheadEnd {
 				out = append(out, t)
 			}
 		}

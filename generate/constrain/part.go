@@ -107,8 +107,8 @@ func Arguments(name string, schema []byte) Part {
 }
 
 // Tagged is the properties of an object that a schema describes, each between two texts. A property whose type is
-// string is as it stands, without quotation marks; others are JSON.
-func Tagged(name string, schema []byte, tags func(property string) (begin, end string)) Part {
+// string is as it stands, without quotation marks, and has no match of an expression in it; others are JSON.
+func Tagged(name string, schema []byte, never string, tags func(property string) (begin, end string)) Part {
 	return properties(name, schema, "", func(u *units, m *member, next int32) int32 {
 		begin, end := tags(m.name)
 		var plain *node
@@ -123,11 +123,19 @@ func Tagged(name string, schema []byte, tags func(property string) (begin, end s
 		switch {
 		case plain == nil:
 			return u.b.text(begin, u.together(m.nodes, u.b.text(end, next)))
-		case len(m.nodes) > 1 || m.nodes[0] != plain || len(plain.patterns) > 0 || len(plain.bounds) > 0:
-			fail(m.nodes[0].path,
-				"found a string that is not any text or one of some, want that: the form of the calls has no others")
+		case len(m.nodes) > 1 || m.nodes[0] != plain || plain.rules != nil ||
+			plain.oneOf && len(plain.patterns)+len(plain.bounds) > 0 ||
+			slices.ContainsFunc(plain.patterns, func(p *pattern) bool { return p.narrow != nil }):
+			fail(m.nodes[0].path, "found a string that is not any text, of a pattern and of a length, or one of some, "+
+				"want that: the form of the calls has no others")
 		case !plain.oneOf:
-			return u.b.text(begin, Until(end, false).write(u.b, next))
+			not := []*pattern{newPattern("", never, false)}
+			if len(plain.patterns) > 0 { // in which . takes none of them
+				not = append(not, newPattern("", "[\r\u2028\u2029]", false))
+			}
+			least, most := lengths(m.nodes, "minLength", "maxLength")
+			u.b.path = plain.path
+			return u.b.text(begin, u.b.patternBut(plain.patterns, not, rawText, least, most, u.b.text(end, next)))
 		}
 		var texts []string
 		for _, v := range plain.values {

@@ -23,10 +23,12 @@ func TestParts(t *testing.T) {
 			"b":{"type":"string"},"c":{"type":"boolean"}},"required":["b"]}`)), Literal(")")),
 			[]string{`f(a=1, b="x")`, `f(b="", c=true)`}, []string{`f()`, `f(a=1)`, `f(b="",a=1)`, `f(, b="")`}},
 		"tagged": {Sequence(Tagged("f", []byte(`{"type":"object","properties":{"a":{"type":"string"},
-			"b":{"type":"array","items":{"type":"string"}},"c":{"type":"string","enum":["x","y"]}},"required":["c"]}`),
+			"b":{"type":"array","items":{"type":"string"}},"c":{"type":"string","enum":["x","y"]},
+			"d":{"type":"string","pattern":"^[a-c<>/]+.?$","minLength":3}},"required":["c"]}`), "</",
 			func(name string) (string, string) { return "<" + name + ">", "</>" }), Literal("!")), []string{
-			"<c>x</>!", `<a>"<b </><b>["é"]</><c>y</>!`, "<a></><c>x</>!",
-		}, []string{"!", "<c>z</>!", "<b>x</><c>x</>!", "<a>x</>!"}},
+			"<c>x</>!", `<a>"<b </><b>["é"]</><c>y</>!`, "<a></><c>x</>!", "<c>x</><d>a<bé</>!",
+		}, []string{"!", "<c>z</>!", "<b>x</><c>x</>!", "<a>x</>!", "<c>x</><d>ab</>!",
+			"<c>x</><d>ab</a</>!", "<c>x</><d>ab\r</>!", "<a>x</y</><c>x</>!"}},
 		"either": {Either(Literal("a"), Literal("b")), []string{"a", "b"}, []string{"", "ab"}},
 	} {
 		g, err := Compile(c.part)

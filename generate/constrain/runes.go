@@ -93,8 +93,8 @@ func (p *pattern) compile(source string, whole, never bool) {
 		fail(p.path, "found the regular expression %.60q (%v), want another", p.source, err)
 	}
 	for _, i := range prog.Inst {
-		if i.Op == syntax.InstEmptyWidth && syntax.EmptyOp(i.Arg)&^(syntax.EmptyBeginText|syntax.EmptyEndText) != 0 {
-			fail(p.path, "found the regular expression %.60q with \\b, \\B or (?m), want one without", p.source)
+		if i.Op == syntax.InstEmptyWidth && syntax.EmptyOp(i.Arg)&(syntax.EmptyBeginLine|syntax.EmptyEndLine) != 0 {
+			fail(p.path, "found the regular expression %.60q with (?m), want one without", p.source)
 		}
 	}
 	p.progs[at] = prog

@@ -191,6 +191,9 @@ func allows(all []*node, from *node, v any, allowed types) bool {
 				fail(n.path, "found constants that are lists or objects beside keywords about these, want either")
 			}
 		case string:
+			if n.rules != nil {
+				fail(n.rules.path, "found it beside constants, want either")
+			}
 			least, most := lengths([]*node{n}, "minLength", "maxLength")
 			if l := utf8.RuneCountInString(v); l < least || l > most {
 				return false
@@ -305,6 +308,16 @@ func (u *units) str(all []*node) int32 {
 	least, most := lengths(all, "minLength", "maxLength")
 	patterns := patternsOf(all)
 	end := b.text(`"`, final)
+	for _, n := range all {
+		if n.rules == nil {
+			continue
+		}
+		if at := where(all, "minLength", "maxLength"); len(patterns) > 0 || at != "" || slices.ContainsFunc(all,
+			func(other *node) bool { return other.rules != nil && other != n }) {
+			fail(n.rules.path, "found it beside another keyword about strings, want the rules alone")
+		}
+		return b.text(`"`, b.call(n.rules.write(b, jsonText), end))
+	}
 	if len(patterns) > 0 {
 		for i, p := range patterns {
 			if p.narrow != nil && (least > 0 || most < unlimited || len(p.progs) > 1) {

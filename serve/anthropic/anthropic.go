@@ -1,4 +1,4 @@
-// Package anthropic implements Anthropic's endpoints /v1/messages and /v1/messages/count_tokens, as of the version
+// Package anthropic implements Anthropic's endpoints /v1/messages, count_tokens and batches below it, as of the version
 // 2023-06-01 (https://platform.claude.com/docs/en/api/messages).
 package anthropic
 

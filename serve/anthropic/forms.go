@@ -11,6 +11,11 @@ func Forms() map[string]request.Form {
 	return map[string]request.Form{
 		"POST /v1/messages":              {Body: messageRequest{}, Reply: Message{}},
 		"POST /v1/messages/count_tokens": {Body: countRequest{}},
+
+		"POST /v1/messages/batches":             {Body: batchRequest{}, Reply: Batch{}},
+		"GET /v1/messages/batches":              {Query: "before_id after_id limit", Reply: batchList{}},
+		"GET /v1/messages/batches/{id}":         {Reply: Batch{}},
+		"POST /v1/messages/batches/{id}/cancel": {Reply: Batch{}},
 	}
 }
 

@@ -69,7 +69,7 @@ func begin(t testing.TB, s *Store, owner, text string) Batch {
 func ended(t testing.TB, s *Store, b Batch) Batch {
 	t.Helper()
 	for {
-		now, err := s.Batch(b.Owner, b.ID)
+		now, err := s.Batch(b.Owner, b.ID, b.Own())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func ended(t testing.TB, s *Store, b Batch) Batch {
 func answered(t testing.TB, s *Store, b Batch, n int) {
 	t.Helper()
 	for {
-		now, err := s.Batch(b.Owner, b.ID)
+		now, err := s.Batch(b.Owner, b.ID, b.Own())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +359,7 @@ func TestCancel(t *testing.T) {
 		first, second := begin(t, s, "", requests(50)), begin(t, s, "", requests(50))
 		answered(t, s, first, 6)
 		for _, b := range []Batch{second, first, first} {
-			if _, err := s.Cancel("", b.ID); err != nil {
+			if _, err := s.Cancel("", b.ID, false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -371,7 +371,7 @@ func TestCancel(t *testing.T) {
 		if b.Status != Cancelled || b.Output != "" || b.Errors != "" {
 			t.Errorf("got %+v", b)
 		}
-		if c, err := s.Cancel("", a.ID); err != nil || c.Status != Cancelled {
+		if c, err := s.Cancel("", a.ID, false); err != nil || c.Status != Cancelled {
 			t.Errorf("got %+v, %v", c, err)
 		}
 	})
@@ -392,7 +392,7 @@ func TestExpired(t *testing.T) {
 		b := begin(t, s, "", requests(10))
 		time.Sleep(25 * time.Hour)
 		synctest.Wait()
-		b, err := s.Batch("", b.ID)
+		b, err := s.Batch("", b.ID, false)
 		faults := read(t, s, "", b.Errors)
 		if err != nil || b.Status != Expired || b.Counts != (Counts{10, 7, 2}) || strings.Count(faults, "\n") != 3 ||
 			!strings.Contains(faults, `"custom_id":"q7","response":null,"error":{"code":"batch_expired"`) {

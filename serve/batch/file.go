@@ -19,6 +19,8 @@ type File struct {
 	Purpose string    `json:"purpose"`
 	Bytes   int64     `json:"bytes"`
 	Created time.Time `json:"created"`
+	// Of is the batch that the file belongs to: it is in no list, and is removed with the batch. "" for none.
+	Of string `json:"of,omitempty"`
 }
 
 // The purposes of files.
@@ -50,6 +52,11 @@ func cleanName(name string) string {
 // AddFile stores what fill writes as a file of an owner. fill returns the name of the file for users. If fill fails, no
 // file is stored.
 func (s *Store) AddFile(owner string, fill func(io.Writer) (name string, err error)) (File, error) {
+	return s.addFile(owner, "", s.o.MaxFile, fill)
+}
+
+// addFile is AddFile of a file of at most so many bytes, 0 for any, that belongs to a batch, unless of is "".
+func (s *Store) addFile(owner, of string, most int64, fill func(io.Writer) (string, error)) (File, error) {
 	s.mu.Lock()
 	n := 0
 	for _, f := range s.files {
@@ -61,8 +68,8 @@ func (s *Store) AddFile(owner string, fill func(io.Writer) (name string, err err
 	if n >= s.o.MaxFiles {
 		return File{}, because(ErrLimit, "found %d files, as many as you may have: delete some", n)
 	}
-	f := File{ID: filePrefix + rand.Text(), Owner: owner, Purpose: PurposeBatch}
-	err := s.keep(&f, s.o.MaxFile, func(w io.Writer) (err error) {
+	f := File{ID: filePrefix + rand.Text(), Owner: owner, Purpose: PurposeBatch, Of: of}
+	err := s.keep(&f, most, func(w io.Writer) (err error) {
 		f.Name, err = fill(w)
 		return err
 	})
@@ -135,7 +142,7 @@ func (s *Store) Files(owner, purpose string, p Page) ([]File, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return paged(s.files, p, func(f *File) bool {
-		return f.Owner == owner && (purpose == "" || f.Purpose == purpose)
+		return f.Owner == owner && f.Of == "" && (purpose == "" || f.Purpose == purpose)
 	}, func(f *File) (time.Time, string) { return f.Created, f.ID })
 }
 
@@ -165,11 +172,16 @@ func (s *Store) DeleteFile(owner, id string) error {
 			return because(ErrInUse, "file %s: %s reads it: cancel that first", id, b.ID)
 		}
 	}
+	return s.drop(f)
+}
+
+// drop removes a file. The lock is held.
+func (s *Store) drop(f *File) error {
 	// Without a description the content is removed at the next start.
-	if err := s.vault.remove(id + described); err != nil {
+	if err := s.vault.remove(f.ID + described); err != nil {
 		return err
 	}
-	delete(s.files, id)
-	s.refunded(owner, f.Bytes)
-	return s.vault.remove(id + content)
+	delete(s.files, f.ID)
+	s.refunded(f.Owner, f.Bytes)
+	return s.vault.remove(f.ID + content)
 }

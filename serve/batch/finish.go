@@ -54,7 +54,7 @@ func (r *run) finish(end Status) (err error) {
 	if good > 0 {
 		output, err = r.b.NextOutput, r.file(r.b.NextOutput, "output", true)
 	}
-	if err == nil && (good < len(r.done.marks) || r.b.End == Expired) {
+	if err == nil && (good < len(r.done.marks) || r.b.tellsAll()) {
 		faults, err = r.b.NextErrors, r.file(r.b.NextErrors, "errors", false)
 	}
 	if err != nil {
@@ -80,12 +80,35 @@ func (r *run) file(id, what string, good bool) error {
 		return nil // the process ended after writing it
 	}
 	f := &File{ID: id, Owner: r.b.Owner, Purpose: PurposeOutput, Name: r.b.ID + "_" + what + ".jsonl"}
+	if r.b.Own() {
+		f.Of = r.b.ID
+	}
 	return r.s.keep(f, 0, func(w io.Writer) error {
-		if err := r.done.write(w, r.s.vault, r.name(), good); err != nil || good || r.b.End != Expired {
+		if err := r.done.write(w, r.s.vault, r.name(), good); err != nil || good || !r.b.tellsAll() {
 			return err
 		}
 		return r.late(w)
 	})
+}
+
+// Codes of errors of requests that were not run.
+const (
+	CodeExpired   = "batch_expired"
+	CodeCancelled = "batch_cancelled"
+)
+
+// tellsAll reports whether each request without a response has an error in the file of errors.
+func (b *Batch) tellsAll() bool { return b.End == Expired || b.Own() && b.End != Completed }
+
+// left is the error of a request without a response.
+func (b *Batch) left() *fault {
+	switch b.End {
+	case Expired:
+		return &fault{CodeExpired, "the request was not answered before the batch's completion_window ended"}
+	case Cancelled:
+		return &fault{CodeCancelled, "the batch was cancelled before the request was answered"}
+	}
+	return &fault{"batch_failed", "the batch has failed before the request was answered"}
 }
 
 // late writes an error for each request without a response in time.
@@ -108,8 +131,7 @@ func (r *run) late(w io.Writer) error {
 			continue
 		}
 		text, err := json.Marshal(result{
-			ID: "batch_req_" + rand.Text(), CustomID: it.CustomID,
-			Error: &fault{"batch_expired", "the request was not answered before the batch's completion_window ended"},
+			ID: "batch_req_" + rand.Text(), CustomID: it.CustomID, Error: r.b.left(),
 		})
 		if err != nil {
 			return err

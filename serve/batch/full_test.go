@@ -71,7 +71,7 @@ func TestFullDisk(t *testing.T) {
 		for range 5 { // also while the output is written
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			now, err := s.Batch("", b.ID)
+			now, err := s.Batch("", b.ID, false)
 			if err != nil || full.Load() && now.Status.ended() {
 				t.Fatalf("on a full disk the batch is %+v (%v)", now, err)
 			}
@@ -79,7 +79,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		b, err := s.Batch("", b.ID)
+		b, err := s.Batch("", b.ID, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func TestOwnersSeeTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, _, _ := s.Files("bob", "", Page{Limit: 100})
-	batches, _, _ := s.Batches("bob", Page{Limit: 100})
+	batches, _, _ := s.Batches("bob", false, Page{Limit: 100})
 	if len(files) != 1 || files[0].ID != f.ID || len(batches) != 0 {
 		t.Errorf("bob sees %v and %v", files, batches)
 	}
@@ -28,8 +28,8 @@ func TestOwnersSeeTheirOwn(t *testing.T) {
 		"file":   func() error { _, err := s.File("bob", b.Input); return err }(),
 		"open":   func() error { _, _, err := s.OpenFile("bob", b.Output); return err }(),
 		"delete": s.DeleteFile("bob", b.Input),
-		"batch":  func() error { _, err := s.Batch("bob", b.ID); return err }(),
-		"cancel": func() error { _, err := s.Cancel("bob", b.ID); return err }(),
+		"batch":  func() error { _, err := s.Batch("bob", b.ID, false); return err }(),
+		"cancel": func() error { _, err := s.Cancel("bob", b.ID, false); return err }(),
 		"use": func() error {
 			_, err := s.AddBatch("bob", Wish{Input: b.Input, Endpoint: endpoint, Window: "24h"})
 			return err

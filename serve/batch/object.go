@@ -2,7 +2,9 @@ package batch
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -67,7 +69,14 @@ type Batch struct {
 	NextErrors string `json:"next_errors,omitempty"`
 }
 
-const batchPrefix = "batch_"
+// Prefixes of ids: of batches of files, and of those with files of their own.
+const (
+	batchPrefix = "batch_"
+	ownPrefix   = "msgbatch_" // as Anthropic's
+)
+
+// Own reports whether a batch has files of its own, which are in no list.
+func (b *Batch) Own() bool { return strings.HasPrefix(b.ID, ownPrefix) }
 
 // OpenAI's limits on metadata.
 const (
@@ -130,6 +139,35 @@ func (s *Store) AddBatch(owner string, w Wish) (Batch, error) {
 		Status: Validating, Metadata: maps.Clone(w.Metadata), Created: now, Expires: now.Add(window),
 		At: map[Status]time.Time{},
 	}
+	return s.start(b)
+}
+
+// AddOwn starts a batch of n requests that fill writes, one a line, to end within a day. Its files belong to it.
+func (s *Store) AddOwn(owner, endpoint string, n int, fill func(io.Writer) error) (Batch, error) {
+	const window = 24 * time.Hour
+	if n > s.o.MaxLines {
+		return Batch{}, because(ErrLimit, "found %d requests, want at most %d", n, s.o.MaxLines)
+	}
+	now := time.Now()
+	b := &Batch{
+		ID: ownPrefix + rand.Text(), Owner: owner, Endpoint: endpoint, Status: Validating, Counts: Counts{Total: n},
+		Created: now, Expires: now.Add(window), At: map[Status]time.Time{},
+	}
+	f, err := s.addFile(owner, b.ID, s.o.MaxFile, func(w io.Writer) (string, error) { return "", fill(w) })
+	if err != nil {
+		return Batch{}, err
+	}
+	b.Input = f.ID
+	started, err := s.start(b)
+	if err != nil {
+		err = errors.Join(err, s.DeleteFile(owner, f.ID))
+	}
+	return started, err
+}
+
+// start stores a batch and starts it.
+func (s *Store) start(b *Batch) (Batch, error) {
+	owner := b.Owner
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	if err := s.room(owner); err != nil {
@@ -173,8 +211,45 @@ func (s *Store) room(owner string) error {
 	if all < keptBatches || oldest == nil {
 		return nil
 	}
-	delete(s.batches, oldest.ID)
-	return s.vault.remove(oldest.ID + described)
+	return s.forget(oldest)
+}
+
+// forget removes a batch that has ended, and the files that belong to it. The lock is held.
+func (s *Store) forget(b *Batch) error {
+	if err := s.vault.remove(b.ID + described); err != nil {
+		return err
+	}
+	delete(s.batches, b.ID)
+	return s.dropOf(b.ID)
+}
+
+// dropOf removes the files that belong to a batch. The lock is held.
+func (s *Store) dropOf(id string) (err error) {
+	for _, f := range s.files {
+		if f.Of == id {
+			err = errors.Join(err, s.drop(f))
+		}
+	}
+	return err
+}
+
+// DeleteOwn removes an owner's batch that has ended, with its files.
+func (s *Store) DeleteOwn(owner, id string) error {
+	if _, err := s.Batch(owner, id, true); err != nil {
+		return err
+	}
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.batches[id]
+	switch {
+	case b == nil:
+		return nil // another request has deleted it
+	case !b.Status.ended():
+		return because(ErrInUse, "batch %s: found it %s, want one that has ended: cancel it first", id, b.Status)
+	}
+	return s.forget(b)
 }
 
 // copied returns a copy that never changes.
@@ -184,22 +259,22 @@ func (b *Batch) copied() Batch {
 	return c
 }
 
-// Batch returns an owner's batch.
-func (s *Store) Batch(owner, id string) (Batch, error) {
+// Batch returns an owner's batch, one with files of its own or another.
+func (s *Store) Batch(owner, id string, own bool) (Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.batches[id]
-	if b == nil || b.Owner != owner {
+	if b == nil || b.Owner != owner || b.Own() != own {
 		return Batch{}, fmt.Errorf("batch %.60q: %w", id, ErrNotFound)
 	}
 	return b.copied(), nil
 }
 
-// Batches returns a page of an owner's batches, and whether more follow.
-func (s *Store) Batches(owner string, p Page) ([]Batch, bool, error) {
+// Batches returns a page of an owner's batches, those with files of their own or the others, and whether more follow.
+func (s *Store) Batches(owner string, own bool, p Page) ([]Batch, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out, more, err := paged(s.batches, p, func(b *Batch) bool { return b.Owner == owner },
+	out, more, err := paged(s.batches, p, func(b *Batch) bool { return b.Owner == owner && b.Own() == own },
 		func(b *Batch) (time.Time, string) { return b.Created, b.ID })
 	for i := range out {
 		out[i] = out[i].copied()
@@ -208,8 +283,8 @@ func (s *Store) Batches(owner string, p Page) ([]Batch, bool, error) {
 }
 
 // Cancel ends an owner's batch with the finished requests in its output. A batch that has ended does not change.
-func (s *Store) Cancel(owner, id string) (Batch, error) {
-	if _, err := s.Batch(owner, id); err != nil {
+func (s *Store) Cancel(owner, id string, own bool) (Batch, error) {
+	if _, err := s.Batch(owner, id, own); err != nil {
 		return Batch{}, err
 	}
 	err := s.change(id, func(b *Batch) {
@@ -223,7 +298,7 @@ func (s *Store) Cancel(owner, id string) (Batch, error) {
 	if err != nil {
 		return Batch{}, err
 	}
-	return s.Batch(owner, id)
+	return s.Batch(owner, id, own)
 }
 
 // stand sets the status of a batch. The lock is held.
@@ -238,6 +313,10 @@ func (s *Store) change(id string, f func(b *Batch)) error {
 	defer s.saving.Unlock()
 	s.mu.Lock()
 	b := s.batches[id]
+	if b == nil { // it has been deleted meanwhile
+		s.mu.Unlock()
+		return fmt.Errorf("batch %.60q: %w", id, ErrNotFound)
+	}
 	f(b)
 	c := b.copied()
 	s.mu.Unlock()

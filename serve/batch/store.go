@@ -215,7 +215,7 @@ func (s *Store) load() error {
 			if err = s.read(name, f); err == nil && f.ID == id {
 				s.files[id] = f
 			}
-		case ok && strings.HasPrefix(id, batchPrefix):
+		case ok && (strings.HasPrefix(id, batchPrefix) || strings.HasPrefix(id, ownPrefix)):
 			b := &Batch{}
 			if err = s.read(name, b); err == nil && b.ID == id {
 				s.batches[id] = b
@@ -231,6 +231,13 @@ func (s *Store) load() error {
 		}
 		s.used[f.Owner] += f.Bytes
 		s.total += f.Bytes
+	}
+	for _, f := range s.files {
+		if f.Of != "" && s.batches[f.Of] == nil { // the process ended before it had the batch, or after
+			err = errors.Join(err, s.vault.remove(f.ID+described)) // its content follows
+			delete(s.files, f.ID)
+			s.refunded(f.Owner, f.Bytes)
+		}
 	}
 	for _, name := range names {
 		id, data := strings.CutSuffix(name, content)
@@ -301,9 +308,10 @@ func (s *Store) refunded(owner string, n int64) {
 	}
 }
 
-// Page selects a part of a list: at most Limit items, after the one with the id After.
+// Page selects a part of a list: at most Limit items, after the one with the id After, or before that with the id Before.
 type Page struct {
 	After     string
+	Before    string
 	Limit     int
 	Ascending bool // oldest first, else newest first
 }
@@ -329,12 +337,17 @@ func paged[T any](all map[string]*T, p Page, want func(*T) bool, key func(*T) (t
 		}
 		return c
 	})
-	if p.After != "" {
-		at := slices.IndexFunc(list, func(v *T) bool { _, id := key(v); return id == p.After })
+	if id := p.After + p.Before; id != "" {
+		at := slices.IndexFunc(list, func(v *T) bool { _, other := key(v); return other == id })
 		if at < 0 {
-			return nil, false, fmt.Errorf("after: %w", ErrNotFound)
+			return nil, false, fmt.Errorf("%.60q in the list: %w", id, ErrNotFound)
 		}
-		list = list[at+1:]
+		if p.Before != "" {
+			list = list[max(0, at-p.Limit):at]
+			more = at > p.Limit
+		} else {
+			list = list[at+1:]
+		}
 	}
 	if len(list) > p.Limit {
 		list, more = list[:p.Limit], true

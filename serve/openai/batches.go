@@ -83,9 +83,9 @@ func (s *Files) ListBatches(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	batches, more, err := s.Store.Batches(c.Key, p)
+	batches, more, err := s.Store.Batches(c.Key, false, p)
 	if err != nil {
-		return fileError(err)
+		return err
 	}
 	data := make([]Batch, len(batches))
 	for i, b := range batches {
@@ -96,12 +96,12 @@ func (s *Files) ListBatches(c *request.Call) error {
 
 // ShowBatch responds to GET /v1/batches/{id}.
 func (s *Files) ShowBatch(c *request.Call) error {
-	b, err := s.Store.Batch(c.Key, c.Request.PathValue("id"))
+	b, err := s.Store.Batch(c.Key, c.Request.PathValue("id"), false)
 	return respond(c, b, err, newBatchObject)
 }
 
 // CancelBatch responds to POST /v1/batches/{id}/cancel.
 func (s *Files) CancelBatch(c *request.Call) error {
-	b, err := s.Store.Cancel(c.Key, c.Request.PathValue("id"))
+	b, err := s.Store.Cancel(c.Key, c.Request.PathValue("id"), false)
 	return respond(c, b, err, newBatchObject)
 }

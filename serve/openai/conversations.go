@@ -159,7 +159,7 @@ func (r *conversationRecord) fits(param string) error {
 		for _, p := range item.Content {
 			n += len(p.Text)
 		}
-		n += len(request.Or(item.Arguments, "")) + len(request.Or(item.Output, ""))
+		n += len(request.Or(item.Arguments, "")) + len(request.Or(item.Input, "")) + len(request.Or(item.Output, ""))
 	}
 	if len(r.Items) > maxItems || n > maxConversation {
 		return request.Invalid(param, "found a conversation of %d items and %d bytes, want at most %d and %d",
@@ -216,12 +216,14 @@ func (item *inputFields) kept() (k responseItem, err error) {
 	case itemCall:
 		_, err = item.call()
 		k.CallID, k.Name, k.Arguments = item.CallID, item.Name, &item.Arguments
-	case itemOutput:
+	case itemCustom:
+		_, err = item.call()
+		k.CallID, k.Name, k.Input = item.CallID, item.Name, &item.Input
+	case itemOutput, itemAnswer:
 		text, err = textOf("output", item.Output)
 		k.CallID, k.Output = item.CallID, &text
 	default:
-		err = fmt.Errorf("found an item of the type %.40q, want %s, %s, %s or %s", item.Type, itemMessage,
-			itemReasoning, itemCall, itemOutput)
+		err = fmt.Errorf("found an item of the type %.40q, want one of %s", item.Type, keptItems)
 	}
 	k.ID = idPrefixes[k.Type] + rand.Text()
 	return k, err

@@ -4,13 +4,18 @@ import "github.com/hippo-ssm/hippo/serve/records"
 
 // Names of the package that its tests use.
 const (
+	ItemAnswer    = itemAnswer
 	ItemCall      = itemCall
+	ItemCustom    = itemCustom
 	ItemMessage   = itemMessage
 	ItemOutput    = itemOutput
 	ItemReasoning = itemReasoning
 	MaxReferred   = maxReferred
+	MaxTasks      = maxTasks
 	PartReasoning = partReasoning
 	ResponseCut   = responseCut
+
+	ResponseQueued = responseQueued
 )
 
 // Types of responses.

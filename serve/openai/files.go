@@ -22,26 +22,6 @@ type Files struct {
 	Allowed func(c *request.Call, endpoint string) error
 }
 
-// fileError returns the error that a client sees for an error of its files and batches.
-func fileError(err error) error {
-	var field *batch.FieldError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &field):
-		return request.Invalid(field.Field, "%s", field.Message)
-	case errors.Is(err, batch.ErrNotFound):
-		return &request.Error{Status: http.StatusNotFound, Code: "not_found", Message: err.Error()}
-	case errors.Is(err, batch.ErrInUse):
-		return &request.Error{Status: http.StatusConflict, Code: "in_use", Message: err.Error()}
-	case errors.Is(err, batch.ErrLimit):
-		return &request.Error{Status: http.StatusRequestEntityTooLarge, Code: "limit_exceeded", Message: err.Error()}
-	case errors.Is(err, batch.ErrLater):
-		return request.ErrDraining
-	}
-	return err
-}
-
 // File is OpenAI's description of a file.
 type File struct {
 	ID      string `json:"id"`
@@ -78,7 +58,7 @@ func newList[T any](data []T, id func(*T) *string, more bool) listObject[T] {
 // respond responds with a value as its object, or returns the error of its store.
 func respond[T, O any](c *request.Call, v T, err error, object func(T) O) error {
 	if err != nil {
-		return fileError(err)
+		return err
 	}
 	return c.JSON(object(v))
 }
@@ -114,7 +94,7 @@ func (s *Files) Upload(c *request.Call) error {
 	f, err := s.Store.AddFile(c.Key, func(w io.Writer) (string, error) { return readForm(parts, w) })
 	if err != nil {
 		c.Header().Set("Connection", "close") // do not wait for the rest of the body
-		return fileError(err)
+		return err
 	}
 	control.SetReadDeadline(time.Time{})
 	c.Note("bytes", f.Bytes)
@@ -216,7 +196,7 @@ func (s *Files) List(c *request.Call) error {
 	}
 	files, more, err := s.Store.Files(c.Key, c.Query("purpose"), p)
 	if err != nil {
-		return fileError(err)
+		return err
 	}
 	data := make([]File, len(files))
 	for i, f := range files {
@@ -235,7 +215,7 @@ func (s *Files) Show(c *request.Call) error {
 func (s *Files) Content(c *request.Call) error {
 	f, r, err := s.Store.OpenFile(c.Key, c.Request.PathValue("id"))
 	if err != nil {
-		return fileError(err)
+		return err
 	}
 	defer r.Close() // the file was only read
 	h := c.Header()
@@ -264,7 +244,7 @@ func (s *Files) Content(c *request.Call) error {
 func (s *Files) Delete(c *request.Call) error {
 	id := c.Request.PathValue("id")
 	if err := s.Store.DeleteFile(c.Key, id); err != nil {
-		return fileError(err)
+		return err
 	}
 	return c.JSON(struct {
 		ID      string `json:"id"`

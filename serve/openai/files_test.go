@@ -260,7 +260,7 @@ func TestBatchSurvivesTheServer(t *testing.T) {
 			before = sizes[len(sizes)-1]
 		}
 		for b.Status != batch.Completed && b.Counts.Completed <= before { // it stops in the middle of others
-			if b, err = server.Files.Store.Batch("", id); err != nil {
+			if b, err = server.Files.Store.Batch("", id, false); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -80,7 +80,6 @@ var (
 		{"max_tool_calls", "", "parallel_tool_calls false"},
 		{"context_management", "", "an input that fits, or /v1/responses/compact"},
 		{"modalities", `["text"]`, `["text"]`},
-		{"background", "false", "false: a response is made while its client waits"},
 	}}.Plus(countForeign, reply.SamplingForeign)
 
 	embeddingForeign = request.Foreign{Refused: []request.Refusal{

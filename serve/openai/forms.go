@@ -23,9 +23,9 @@ func Forms() map[string]request.Form {
 		"POST /v1/responses":                 {Body: responseRequest{}, Reply: Response{}},
 		"POST /v1/responses/input_tokens":    {Body: countRequest{}, Reply: inputTokens{}},
 		"POST /v1/responses/compact":         {Body: compactRequest{}, Reply: compaction{}},
-		"GET /v1/responses/{id}":             {Query: "stream", Reply: Response{}},
+		"GET /v1/responses/{id}":             {Query: "stream starting_after", Reply: Response{}},
 		"GET /v1/responses/{id}/input_items": items,
-		"POST /v1/responses/{id}/cancel":     {Query: "stream", Reply: Response{}},
+		"POST /v1/responses/{id}/cancel":     {Reply: Response{}},
 
 		"POST /v1/conversations":                     {Body: newConversation{}, Reply: Conversation{}},
 		"GET /v1/conversations/{id}":                 {Reply: Conversation{}},

@@ -30,10 +30,16 @@ const (
 	itemReasoning = "reasoning"
 	itemCall      = "function_call"
 	itemOutput    = "function_call_output"
+	itemCustom    = "custom_tool_call"
+	itemAnswer    = "custom_tool_call_output"
 	itemReference = "item_reference"
 
 	itemCompaction = "compaction"
 )
+
+// keptItems are the types of items that a conversation has.
+const keptItems = itemMessage + ", " + itemReasoning + ", " + itemCall + ", " + itemOutput + ", " + itemCustom + ", " +
+	itemAnswer
 
 const inputForms = "a string or a list of items"
 
@@ -96,6 +102,7 @@ type inputFields struct {
 	CallID    string          `json:"call_id"`
 	Name      string          `json:"name"`
 	Arguments string          `json:"arguments"`
+	Input     string          `json:"input"`
 	Output    json.RawMessage `json:"output"`
 	Encrypted string          `json:"encrypted_content"`
 }
@@ -113,7 +120,7 @@ func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
 	case itemReasoning:
 		more, err := item.thoughts()
 		return append(thoughts, more...), err
-	case itemCall:
+	case itemCall, itemCustom:
 		call, err := item.call()
 		if n := len(*q); n == 0 || (*q)[n-1].Role != host.AssistantRole {
 			*q = append(*q, draft{Draft: reply.Draft{Role: host.AssistantRole}})
@@ -122,7 +129,7 @@ func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
 		d.thoughts = append(d.thoughts, thoughts...)
 		d.Calls = append(d.Calls, call)
 		return nil, err
-	case itemOutput:
+	case itemOutput, itemAnswer:
 		text, err := textOf("output", item.Output)
 		if err == nil && item.CallID == "" {
 			err = errors.New("call_id: found none, want that of a call")
@@ -130,8 +137,8 @@ func (q *drafts) add(item *inputFields, thoughts []string) ([]string, error) {
 		*q = append(*q, draft{Draft: reply.Draft{Role: reply.ToolRole, Content: text, Answers: item.CallID}})
 		return nil, err
 	}
-	return nil, fmt.Errorf("found an item of the type %.40q, want %s, %s, %s, %s, %s or %s", item.Type, itemMessage,
-		itemReasoning, itemCall, itemOutput, itemReference, itemCompaction)
+	return nil, fmt.Errorf("found an item of the type %.40q, want %s, %s or %s", item.Type, keptItems, itemReference,
+		itemCompaction)
 }
 
 // message returns the message of an item.
@@ -190,6 +197,8 @@ func (item *inputFields) call() (reply.ToolCall, error) {
 	case !reply.ToolName.MatchString(item.Name):
 		return reply.ToolCall{}, fmt.Errorf("name: found %.140q, want 1 to 128 letters, digits, dots, _ and -",
 			item.Name)
+	case item.Type == itemCustom:
+		return reply.NewCustomCall(item.CallID, item.Name, item.Input), nil
 	case len(arguments) > 0 && (arguments[0] != '{' || !json.Valid(arguments)):
 		return reply.ToolCall{}, fmt.Errorf("arguments: found %s, want a JSON object", request.Shorten(arguments))
 	}
@@ -205,6 +214,7 @@ func nested(flat []json.RawMessage) (all []json.RawMessage, err error) {
 		Description json.RawMessage `json:"description,omitempty"`
 		Parameters  json.RawMessage `json:"parameters,omitempty"`
 		Strict      json.RawMessage `json:"strict,omitempty"`
+		Format      json.RawMessage `json:"format,omitempty"` // of a custom tool
 	}
 	for i, raw := range flat {
 		var f struct {
@@ -214,10 +224,17 @@ func nested(flat []json.RawMessage) (all []json.RawMessage, err error) {
 		if err := json.Unmarshal(raw, &f); err != nil {
 			return nil, request.Invalid("tools", "element %d: %s", i, request.DescribeJSON(err))
 		}
-		data, err := json.Marshal(struct {
+		one := struct {
 			Type     json.RawMessage `json:"type,omitempty"`
-			Function function        `json:"function"`
-		}{f.Type, f.function})
+			Function *function       `json:"function,omitempty"`
+			Custom   *function       `json:"custom,omitempty"`
+		}{Type: f.Type}
+		if string(f.Type) == `"custom"` {
+			one.Custom = &f.function
+		} else {
+			f.Format, one.Function = nil, &f.function
+		}
+		data, err := json.Marshal(one)
 		if err != nil {
 			return nil, err
 		}

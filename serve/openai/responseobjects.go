@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/hippo-ssm/hippo/generate"
@@ -64,10 +65,12 @@ type responseUsageOutput struct {
 
 // States of a response and of its items.
 const (
+	responseQueued    = "queued"
 	responseRunning   = "in_progress"
 	ResponseCompleted = "completed"
 	responseCut       = "incomplete"
 	responseFailed    = "failed"
+	responseCancelled = "cancelled"
 )
 
 // newResponseObject returns the object of a response at its start.
@@ -111,12 +114,13 @@ func (a *Response) finish(u reply.Usage, thoughts int) {
 	}
 }
 
+// setError sets why the response has failed.
+func (a *Response) setError(e *request.Error) {
+	a.Status, a.Error = responseFailed, &responseError{cmp.Or(e.Code, e.Kind()), e.Short()}
+}
+
 // failed returns the last event of a stream that ends with an error.
 func (q *responding) failed(e *request.Error) []byte {
-	code := e.Code
-	if code == "" {
-		code = e.Kind()
-	}
-	q.object.Status, q.object.Error = responseFailed, &responseError{code, e.Short()}
+	q.object.setError(e)
 	return q.events.next(responseEvent{Type: "response.failed", Response: &q.object})
 }

@@ -20,6 +20,7 @@ type responseItem struct {
 	CallID    string         `json:"call_id,omitempty"`
 	Name      string         `json:"name,omitempty"`
 	Arguments *string        `json:"arguments,omitempty"`
+	Input     *string        `json:"input,omitempty"` // of a custom tool
 	Output    *string        `json:"output,omitempty"`
 	Encrypted string         `json:"encrypted_content,omitempty"` // of a compaction
 }
@@ -49,6 +50,8 @@ func (a *Response) newItem(kind string) responseItem {
 		item.Summary, item.Content = []struct{}{}, []responsePart{}
 	case itemCall:
 		item.Arguments = new(string)
+	case itemCustom:
+		item.Input = new(string)
 	}
 	return item
 }
@@ -72,11 +75,14 @@ func (a *Response) reply() reply.Draft {
 				d.Content += p.Text
 			}
 		}
-		if item.Type == itemCall {
+		switch item.Type {
+		case itemCall:
 			d.Calls = append(d.Calls, reply.ToolCall{
 				ID: item.CallID, Type: "function", Function: reply.FunctionCall{Name: item.Name,
 					Arguments: *item.Arguments},
 			})
+		case itemCustom:
+			d.Calls = append(d.Calls, reply.NewCustomCall(item.CallID, item.Name, *item.Input))
 		}
 	}
 	return d
@@ -91,10 +97,20 @@ func (r *responseRecord) inputItems() []responseItem {
 		})
 		return &items[len(items)-1]
 	}
+	custom := map[string]bool{} // ids of calls
+	for _, m := range r.Messages {
+		for _, c := range reply.DraftOf(m).Calls {
+			custom[c.ID] = c.Custom != nil
+		}
+	}
 	for _, m := range r.Input {
 		d := reply.DraftOf(m)
 		if d.Answers != "" {
-			item := add(itemOutput)
+			kind := itemOutput
+			if custom[d.Answers] {
+				kind = itemAnswer
+			}
+			item := add(kind)
 			item.CallID, item.Output = d.Answers, &d.Content
 			continue
 		}
@@ -111,6 +127,11 @@ func (r *responseRecord) inputItems() []responseItem {
 			item.Role, item.Content = d.Role, []responsePart{part}
 		}
 		for _, c := range d.Calls {
+			if c.Custom != nil {
+				item := add(itemCustom)
+				item.CallID, item.Name, item.Input = c.ID, c.Custom.Name, &c.Custom.Input
+				continue
+			}
 			item := add(itemCall)
 			item.CallID, item.Name, item.Arguments = c.ID, c.Function.Name, &c.Function.Arguments
 		}
@@ -135,7 +156,9 @@ func newOutputWriter(q *responding, tell func(responseEvent)) *outputWriter {
 
 // begin is called when the prompt has been read. If a reply can only be a message, begin opens one.
 func (w *outputWriter) begin() {
-	w.tell(responseEvent{Type: "response.created", Response: &w.q.object})
+	if w.q.begun = true; !w.q.Background { // that was told when it was queued
+		w.tell(responseEvent{Type: "response.created", Response: &w.q.object})
+	}
 	w.tell(responseEvent{Type: "response.in_progress", Response: &w.q.object})
 	if d := w.q.dialog; !d.MayThink() && d.Calls == nil {
 		w.open(itemMessage)
@@ -173,6 +196,8 @@ func (w *outputWriter) close(status string) {
 	switch item.Type {
 	case itemCall:
 		w.ofItem("response.function_call_arguments.done", responseEvent{Arguments: item.Arguments})
+	case itemCustom:
+		w.ofItem("response.custom_tool_call_input.done", responseEvent{Input: item.Input})
 	case itemReasoning:
 		w.part("response.reasoning_text.done", responseEvent{Text: &item.Content[0].Text})
 	default:
@@ -260,13 +285,23 @@ func (w *outputWriter) text(text string) {
 
 // call adds a call.
 func (w *outputWriter) call(c reply.ToolCall) {
+	kind, event := itemCall, "response.function_call_arguments.delta"
+	if c.Custom != nil {
+		kind, event = itemCustom, "response.custom_tool_call_input.delta"
+	}
 	w.close(ResponseCompleted)
-	w.q.object.Output, w.going = append(w.q.object.Output, w.q.object.newItem(itemCall)), true
+	w.q.object.Output, w.going = append(w.q.object.Output, w.q.object.newItem(kind)), true
 	item := w.last()
 	item.CallID, item.Name = c.ID, c.Function.Name
 	w.item("response.output_item.added", responseEvent{Item: item})
-	*item.Arguments = c.Function.Arguments
-	w.ofItem("response.function_call_arguments.delta", responseEvent{Delta: item.Arguments})
+	text := item.Arguments
+	if c.Custom != nil {
+		text = item.Input
+		*text = c.Custom.Input
+	} else {
+		*text = c.Function.Arguments
+	}
+	w.ofItem(event, responseEvent{Delta: text})
 	w.close(ResponseCompleted)
 }
 
@@ -296,12 +331,13 @@ type responseEvent struct {
 	Delta     *string        `json:"delta,omitempty"`
 	Text      *string        `json:"text,omitempty"`
 	Arguments *string        `json:"arguments,omitempty"`
+	Input     *string        `json:"input,omitempty"`
 	Logprobs  *[]chatLogprob `json:"logprobs,omitempty"`
 }
 
 // eventWriter numbers events and adds them to a queue.
 type eventWriter struct {
-	to     *request.Queue
+	to     interface{ Add(...[]byte) }
 	number int
 }
 

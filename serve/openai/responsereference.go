@@ -14,7 +14,8 @@ import (
 
 // idPrefixes are the prefixes of item ids.
 var idPrefixes = map[string]string{
-	itemMessage: "msg_", itemReasoning: "rs_", itemCall: "fc_", itemOutput: "fco_", itemCompaction: "cmp_",
+	itemMessage: "msg_", itemReasoning: "rs_", itemCall: "fc_", itemOutput: "fco_", itemCustom: "ctc_",
+	itemAnswer: "ctco_", itemCompaction: "cmp_",
 }
 
 // Separators before the index of an item in its id.

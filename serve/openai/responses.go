@@ -26,20 +26,22 @@ type Responses struct {
 	reply.Service
 	o     ResponsesOptions
 	store *records.Store
+	tasks tasks
 	held  sync.Map     // names of the conversations in use
 	bytes atomic.Int64 // stored since the last removal of old responses
 }
 
 // ResponsesOptions limit the stored responses.
 type ResponsesOptions struct {
-	MaxResponses int           // per client; the oldest are removed first
-	MaxBytes     int64         // of all responses of a client
-	KeepFor      time.Duration // after which a response is removed
+	MaxResponses int             // per client; the oldest are removed first
+	MaxBytes     int64           // of all responses of a client
+	KeepFor      time.Duration   // after which a response is removed
+	Running      context.Context // done when responses in the background must end
 	Log          *slog.Logger
 }
 
 func NewResponses(of reply.Service, store *records.Store, o ResponsesOptions) *Responses {
-	s := &Responses{Service: of, o: o, store: store}
+	s := &Responses{Service: of, o: o, store: store, tasks: tasks{all: map[string]*task{}, of: map[string]int{}}}
 	store.OnSweep(records.Responses, s.trimResponses)
 	return s
 }
@@ -49,6 +51,7 @@ type responseRequest struct {
 	reply.Sampling
 	responsePrompt
 	Store       *bool             `json:"store"`
+	Background  bool              `json:"background"`
 	MaxOutput   *int              `json:"max_output_tokens"`
 	Metadata    map[string]string `json:"metadata"`
 	TopLogprobs *int              `json:"top_logprobs"`
@@ -108,6 +111,9 @@ type responding struct {
 	record   responseRecord
 	mark     *session.Snapshot // after the reply
 	events   *eventWriter      // of a stream
+
+	mu    sync.Mutex // of object, which others may see while it is made in the background
+	begun bool       // the prompt has been read
 }
 
 func (s *Responses) Create(c *request.Call) error {
@@ -119,8 +125,16 @@ func (s *Responses) Create(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer func() { release() }()
 	if err := s.prepareResponse(q, c); err != nil {
+		return err
+	}
+	if q.Background {
+		if err = q.checkBackground(c); err == nil {
+			held := release
+			release = func() {}
+			err = s.begin(q, c, held)
+		}
 		return err
 	}
 	if err := c.Enter(s.Admit); err != nil {
@@ -329,10 +343,18 @@ func (q *responding) keepState(_, _ int, d reply.Result) {
 // run runs the job, reports each event, and stores the response.
 func (q *responding) run(ctx context.Context, c *request.Call, tell func(responseEvent)) error {
 	w := newOutputWriter(q, tell)
-	used, err := q.job.Run(ctx, func(int, []host.Token) { w.begin() }, func(_, _ int, p reply.Piece) { w.add(p) })
+	locked := func(f func()) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		f()
+	}
+	used, err := q.job.Run(ctx, func(int, []host.Token) { locked(w.begin) },
+		func(_, _ int, p reply.Piece) { locked(func() { w.add(p) }) })
 	if err != nil {
 		return err
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.object.finish(used, w.thoughts)
 	reply := q.object.reply()
 	m, err := reply.Message()

@@ -24,7 +24,8 @@ type responseRecord struct {
 	Reply    string          `json:"reply"`    // as the model generated it
 	// Plan is how the text up to the end of the reply was read, to find the state there or read it again with the same
 	// bits. Without a plan the conversation is read as a chat.
-	Plan []records.PlanPart `json:"plan,omitempty"`
+	Plan   []records.PlanPart `json:"plan,omitempty"`
+	Events []byte             `json:"events,omitempty"` // of one in the background that was created as a stream
 }
 
 // responseDir returns the folder of an owner's responses.
@@ -72,6 +73,10 @@ func (s *Responses) previous(c *request.Call, id string) (*responseRecord, error
 		return nil, nil
 	}
 	r, err := s.response(c, id)
+	if err == nil && r.Response.Status != ResponseCompleted && r.Response.Status != responseCut {
+		return nil, request.Invalid("previous_response_id", "found a response that is %s, want one that has ended",
+			r.Response.Status)
+	}
 	var e *request.Error
 	if errors.As(err, &e) {
 		e.Param, e.Code, e.Message = "previous_response_id", "previous_response_not_found",
@@ -82,7 +87,11 @@ func (s *Responses) previous(c *request.Call, id string) (*responseRecord, error
 
 // response returns a stored response of the client.
 func (s *Responses) response(c *request.Call, id string) (*responseRecord, error) {
-	return stored[responseRecord](s, c, "response", responsePrefix, id)
+	r, err := stored[responseRecord](s, c, "response", responsePrefix, id)
+	if err == nil && r.Response.unfinished() {
+		return s.settle(c.Owner(), r)
+	}
+	return r, err
 }
 
 // stored returns a record of the client: a response or a conversation, by its id.
@@ -107,20 +116,9 @@ func stored[T any](s *Responses, c *request.Call, what, prefix, id string) (*T, 
 	return r, err
 }
 
-func (s *Responses) Show(c *request.Call) error {
-	r, err := s.response(c, c.Request.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	if c.Query("stream") == "true" {
-		return request.Invalid("stream", "found true, want none: a response that is kept has ended")
-	}
-	return c.JSON(&r.Response)
-}
-
 func (s *Responses) Delete(c *request.Call) error {
 	id := c.Request.PathValue("id")
-	if _, err := s.response(c, id); err != nil {
+	if _, err := s.stop(c, id); err != nil {
 		return err
 	}
 	if err := s.store.Remove(responseName(c.Owner(), id)); err != nil {
@@ -128,9 +126,6 @@ func (s *Responses) Delete(c *request.Call) error {
 	}
 	return c.JSON(request.Deleted(id, "response"))
 }
-
-// Cancel returns the response: a stored response has already ended, and a running one ends when its client disconnects.
-func (s *Responses) Cancel(c *request.Call) error { return s.Show(c) }
 
 // InputItems lists the input of a response's request.
 func (s *Responses) InputItems(c *request.Call) error {

@@ -69,7 +69,7 @@ func (s *Texts) Tokenize(c *request.Call) error {
 		Count  int      `json:"count"`
 		Max    int      `json:"max_model_len"`
 		Texts  []string `json:"token_strs,omitempty"`
-	}{Tokens: ids, Count: len(ids), Max: m.Net.MaxLength()}
+	}{Tokens: ids, Count: len(ids), Max: s.ContextLength(m.Net.MaxLength())}
 	if q.Texts {
 		for _, id := range ids {
 			response.Texts = append(response.Texts, m.TokenText(id))

@@ -17,7 +17,8 @@ func ChatTools(list []byte, s *chat.Settings, tok tokenizer.Tokenizer) (*chat.To
 		return nil, request.Invalid("tools", "%s, want a list of functions", request.DescribeJSON(err))
 	}
 	d, err := &Dialog{}, error(nil)
-	if d.tools, _, err = q.read(); err != nil {
+	var shown []json.RawMessage
+	if d.tools, shown, _, err = q.read(); err != nil {
 		return nil, err
 	}
 	m := &host.Model{ModelOptions: host.ModelOptions{Name: "the model", Settings: s, Tokenizer: tok}}
@@ -27,7 +28,7 @@ func ChatTools(list []byte, s *chat.Settings, tok tokenizer.Tokenizer) (*chat.To
 	said := func(text, thought string, calls []chat.Call) (template.Message, error) {
 		return d.said(s, text, thought, calls)
 	}
-	return &chat.Tools{Functions: q.Tools, Said: said, Split: func() func(string, bool) (string, []chat.Call) {
+	return &chat.Tools{Functions: shown, Said: said, Split: func() func(string, bool) (string, []chat.Call) {
 		splitter := d.Split()
 		return func(piece string, last bool) (text string, calls []chat.Call) {
 			x := splitter.Push(piece, last)

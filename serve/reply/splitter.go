@@ -3,6 +3,7 @@ package reply
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hippo-ssm/hippo/chat"
@@ -129,6 +130,11 @@ func (s *Splitter) calls(text string, last bool, out *Delta) bool {
 	}
 	for i := range calls {
 		index := s.Called
+		if slices.ContainsFunc(s.d.tools, func(t tool) bool {
+			return t.Type == customType && t.Function.Name == calls[i].Function.Name
+		}) {
+			calls[i] = calls[i].asCustom()
+		}
 		calls[i].Index = &index
 		s.Called++
 	}

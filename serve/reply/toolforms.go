@@ -86,7 +86,7 @@ func (f *callForm) call(name string, schema json.RawMessage) constrain.Part {
 			constrain.Literal(name+"("), constrain.Arguments(at, schema), constrain.Literal(")"))
 	case callTags:
 		return constrain.Sequence(constrain.Literal("<function="+name+">\n"),
-			constrain.Tagged(at, schema, func(property string) (begin, end string) {
+			constrain.Tagged(at, schema, "</(parameter|function)>", func(property string) (begin, end string) {
 				return "<parameter=" + property + ">\n", "\n</parameter>\n"
 			}), constrain.Literal("</function>"))
 	case callMarked:

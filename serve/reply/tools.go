@@ -28,9 +28,10 @@ type toolChoice struct {
 	named []string // the functions that may be called, nil for any
 }
 
-// tool is a function that a model may call.
+// tool is a function that a model may call, or a custom tool.
 type tool struct {
-	Type     string `json:"type"`
+	Type     string     `json:"type"`
+	Custom   customTool `json:"custom"`
 	Function struct {
 		Name       string          `json:"name"`
 		Parameters json.RawMessage `json:"parameters"`
@@ -56,10 +57,11 @@ func (c toolChoice) must() bool { return c.mode == choiceRequired }
 // one reports whether a reply must be a call of one function.
 func (c toolChoice) one() bool { return c.must() && len(c.named) == 1 }
 
-// read checks the tools of a request and returns them, or none if calls are not allowed.
-func (q *ToolRequest) read() (all []tool, choice toolChoice, err error) {
+// read checks the tools of a request and returns those that may be called, or none if calls are not allowed. shown are
+// all of them as templates see them.
+func (q *ToolRequest) read() (all []tool, shown []json.RawMessage, choice toolChoice, err error) {
 	if choice, err = q.readChoice(); err != nil {
-		return nil, choice, err
+		return nil, nil, choice, err
 	}
 	var c request.Checks
 	c.That(len(q.Tools) <= maxTools, "tools", "found %d, want at most %d", len(q.Tools), maxTools)
@@ -71,10 +73,17 @@ func (q *ToolRequest) read() (all []tool, choice toolChoice, err error) {
 		}
 		var t tool
 		if err := json.Unmarshal(raw, &t); err != nil {
-			return nil, choice, request.Invalid("tools", "element %d: %s", i, request.DescribeJSON(err))
+			return nil, nil, choice, request.Invalid("tools", "element %d: %s", i, request.DescribeJSON(err))
 		}
-		c.That(t.Type == "" || t.Type == "function", "tools", "element %d: found the type %.40q, want function", i,
-			t.Type)
+		if t.Type == customType {
+			if raw, err = t.asFunction(i); err != nil {
+				return nil, nil, choice, err
+			}
+		} else {
+			c.That(t.Type == "" || t.Type == "function", "tools", "element %d: found the type %.40q, want function or "+
+				"custom", i, t.Type)
+		}
+		shown = append(shown, raw)
 		c.That(ToolName.MatchString(t.Function.Name), "tools",
 			"element %d: found the name %.70q, want 1 to 128 letters, digits, _, - and .", i, t.Function.Name)
 		if p := t.Function.Parameters; len(p) == 0 || string(p) == "null" {
@@ -91,24 +100,30 @@ func (q *ToolRequest) read() (all []tool, choice toolChoice, err error) {
 	if choice.mode == choiceNone {
 		all = nil
 	}
-	return all, choice, c.Err
+	return all, shown, choice, c.Err
 }
 
-// chosenTool names a function: flat in /v1/responses, nested in chats.
+// chosenTool names a function or a custom tool: flat in /v1/responses, nested in chats.
 type chosenTool struct {
 	Type     string `json:"type"`
 	Name     string `json:"name"`
 	Function struct {
 		Name string `json:"name"`
 	} `json:"function"`
+	Custom struct {
+		Name string `json:"name"`
+	} `json:"custom"`
 }
 
 // name returns the name of the function, "" for another tool.
 func (t *chosenTool) name() string {
-	if t.Type != "function" {
-		return ""
+	switch t.Type {
+	case "function":
+		return t.Name + t.Function.Name
+	case customType:
+		return t.Name + t.Custom.Name
 	}
-	return t.Name + t.Function.Name
+	return ""
 }
 
 // allowedTools are the functions that may be called: flat in /v1/responses, nested in chats.
@@ -195,7 +210,8 @@ func Converse(ctx context.Context, m *host.Model, param string, q *Chat) (*Dialo
 // Compose creates the prompt as a text.
 func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dialog, text string, err error) {
 	d = &Dialog{}
-	if d.tools, d.choice, err = q.Tools.read(); err != nil {
+	var shown []json.RawMessage
+	if d.tools, shown, d.choice, err = q.Tools.read(); err != nil {
 		return nil, "", err
 	}
 	d.single = !request.Or(q.Tools.Parallel, true) || d.choice.one()
@@ -204,7 +220,7 @@ func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dial
 	}
 	in := template.Input{More: q.More}
 	if len(d.tools) > 0 {
-		in.Tools = q.Tools.Tools
+		in.Tools = shown
 	}
 	messages, begins, err := q.Beginning()
 	if err != nil {
@@ -261,7 +277,8 @@ type ToolCall struct {
 	Index    *int         `json:"index,omitempty"` // in a stream
 	ID       string       `json:"id,omitempty"`
 	Type     string       `json:"type,omitempty"`
-	Function FunctionCall `json:"function"`
+	Function FunctionCall `json:"function,omitzero"`
+	Custom   *CustomCall  `json:"custom,omitempty"` // of a custom tool, which is Function for the model
 }
 
 type FunctionCall struct {
@@ -282,6 +299,7 @@ func (m Message) Calls() (all []ToolCall) {
 	var fields struct {
 		Calls []struct {
 			ID       string `json:"id"`
+			Type     string `json:"type"`
 			Function struct {
 				Name      string          `json:"name"`
 				Arguments json.RawMessage `json:"arguments"`
@@ -293,7 +311,11 @@ func (m Message) Calls() (all []ToolCall) {
 		return nil // the other calls have been read
 	}
 	for _, c := range fields.Calls {
-		all = append(all, ToolCall{ID: c.ID, Function: FunctionCall{c.Function.Name, string(c.Function.Arguments)}})
+		one := ToolCall{ID: c.ID, Function: FunctionCall{c.Function.Name, string(c.Function.Arguments)}}
+		if c.Type == customType {
+			one = one.asCustom()
+		}
+		all = append(all, one)
 	}
 	return all
 }
@@ -302,8 +324,9 @@ func (m Message) Calls() (all []ToolCall) {
 // object, and a content that is a string.
 func readCalls(fields map[string]json.RawMessage) error {
 	var all []struct {
-		ID       string `json:"id"`
-		Type     string `json:"type"`
+		ID       string     `json:"id"`
+		Type     string     `json:"type"`
+		Custom   CustomCall `json:"custom"`
 		Function struct {
 			Name      string          `json:"name"`
 			Arguments json.RawMessage `json:"arguments"`
@@ -323,6 +346,11 @@ func readCalls(fields map[string]json.RawMessage) error {
 	}
 	calls := []call{}
 	for _, c := range all {
+		kind := "function"
+		if c.Type == customType {
+			one := NewCustomCall(c.ID, c.Custom.Name, c.Custom.Input).Function
+			kind, c.Function.Name, c.Function.Arguments = customType, one.Name, []byte(one.Arguments)
+		}
 		arguments := []byte(c.Function.Arguments)
 		if request.IsText(arguments) {
 			var text string
@@ -337,7 +365,7 @@ func readCalls(fields map[string]json.RawMessage) error {
 		if arguments[0] != '{' || !json.Valid(arguments) {
 			return errors.New("tool_calls: found the arguments " + request.Shorten(arguments) + ", want a JSON object")
 		}
-		calls = append(calls, call{c.ID, "function", function{c.Function.Name, arguments}})
+		calls = append(calls, call{c.ID, kind, function{c.Function.Name, arguments}})
 	}
 	var err error
 	if fields["tool_calls"], err = json.Marshal(calls); err != nil {

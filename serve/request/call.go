@@ -72,6 +72,24 @@ func (c *Call) Release() {
 // End is called when the response has been sent.
 func (c *Call) End() { c.Env.AllBodies.free(c.Share.Client, c.body) }
 
+// Detach returns a call for work that goes on after the response to c, in a context of its own. What c holds until its
+// end goes over to it. Its response goes nowhere.
+func (c *Call) Detach(ctx context.Context) *Call {
+	d := &Call{
+		Writer: nowhere{}, Request: c.Request.WithContext(ctx), Env: c.Env, ID: c.ID, Route: c.Route, Begun: c.Begun,
+		Track: c.Track, Admin: c.Admin, body: c.body, ends: c.ends,
+	}
+	c.body, c.ends = 0, nil
+	return d
+}
+
+// nowhere is a response that nobody gets.
+type nowhere struct{}
+
+func (nowhere) Header() http.Header         { return http.Header{} }
+func (nowhere) WriteHeader(int)             {}
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+
 // Draining returns an error if the server takes no more work.
 func (c *Call) Draining() error {
 	if c.Env.Open.Err() != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/serve/batch"
 	"github.com/hippo-ssm/hippo/session"
 )
 
@@ -64,9 +65,20 @@ const StatusGone = 499
 // ErrorOf returns the error that a client sees for err.
 func ErrorOf(err error) *Error {
 	var e *Error
+	var field *batch.FieldError
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.As(err, &field):
+		return Invalid(field.Field, "%s", field.Message)
+	case errors.Is(err, batch.ErrNotFound):
+		return &Error{Status: http.StatusNotFound, Code: "not_found", Message: err.Error()}
+	case errors.Is(err, batch.ErrInUse):
+		return &Error{Status: http.StatusConflict, Code: "in_use", Message: err.Error()}
+	case errors.Is(err, batch.ErrLimit):
+		return &Error{Status: http.StatusRequestEntityTooLarge, Code: "limit_exceeded", Message: err.Error()}
+	case errors.Is(err, batch.ErrLater):
+		return ErrDraining
 	case errors.Is(err, session.ErrBusy):
 		return Busy("%v", err)
 	case errors.Is(err, session.ErrClosed):

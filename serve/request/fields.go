@@ -42,7 +42,7 @@ func readFields(fields map[string]json.RawMessage, v reflect.Value) error {
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		raw, ok := fields[name]
-		if !ok || string(raw) == "null" {
+		if !ok || name == "" || string(raw) == "null" {
 			continue
 		}
 		if err := checkItems(name, raw, v.Field(i).Type()); err != nil {

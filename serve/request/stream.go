@@ -83,9 +83,7 @@ func (c *Call) Stream(contentType string, job func(ctx context.Context, to *Queu
 	}()
 	for data := q.take(); len(data) > 0; data = q.take() {
 		if c.Status == 0 {
-			c.Header().Set("Content-Type", contentType)
-			c.Header().Set("Cache-Control", "no-store")
-			c.Header().Set("X-Accel-Buffering", "no") // proxies must not buffer
+			c.StreamHeaders(contentType)
 		}
 		if err := c.Deliver(data); err != nil {
 			cut(&Error{Status: StatusGone, Message: fmt.Sprintf("the client does not read: %v", err)})
@@ -97,6 +95,13 @@ func (c *Call) Stream(contentType string, job func(ctx context.Context, to *Queu
 		c.Deliver(failed(ErrorOf(err))) // fails if the client has disconnected
 	}
 	return err
+}
+
+// StreamHeaders sets the headers of a stream.
+func (c *Call) StreamHeaders(contentType string) {
+	c.Header().Set("Content-Type", contentType)
+	c.Header().Set("Cache-Control", "no-store")
+	c.Header().Set("X-Accel-Buffering", "no") // proxies must not buffer
 }
 
 // SSE returns a value as an event of a stream.

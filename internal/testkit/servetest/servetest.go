@@ -101,15 +101,9 @@ func (s *Site) Do(method, path, body string) (int, http.Header, []byte) {
 // Send is do with a body of a type, "" for none.
 func (s *Site) Send(method, path, kind string, body io.Reader) (int, http.Header, []byte) {
 	s.T.Helper()
-	r, err := http.NewRequestWithContext(s.T.Context(), method, s.URL+path, body)
-	if err != nil {
-		s.T.Fatal(err)
-	}
+	r := s.Request(method, path, body)
 	if kind != "" {
 		r.Header.Set("Content-Type", kind)
-	}
-	if s.Key != "" {
-		r.Header.Set("Authorization", "Bearer "+s.Key)
 	}
 	answer, err := s.Client().Do(r)
 	if err != nil {
@@ -121,6 +115,19 @@ func (s *Site) Send(method, path, kind string, body io.Reader) (int, http.Header
 		s.T.Fatal(err)
 	}
 	return answer.StatusCode, answer.Header, data
+}
+
+// Request is a request with the key of the site.
+func (s *Site) Request(method, path string, body io.Reader) *http.Request {
+	s.T.Helper()
+	r, err := http.NewRequestWithContext(s.T.Context(), method, s.URL+path, body)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	if s.Key != "" {
+		r.Header.Set("Authorization", "Bearer "+s.Key)
+	}
+	return r
 }
 
 // Post sends JSON and reads the answer, which must be one.

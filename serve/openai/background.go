@@ -1,0 +1,325 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hippo-ssm/hippo/serve/records"
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// A response in the background is made while its client does not wait. It is stored at once, and again when it has
+// ended; meanwhile this server holds its lock. So a server that finds an unfinished one without a lock knows that the
+// server which made it has ended.
+
+// tasks are the responses in the background that have not ended.
+type tasks struct {
+	mu   sync.Mutex
+	all  map[string]*task // by the name of the record
+	of   map[string]int   // their number, by owner
+	left sync.WaitGroup
+}
+
+// task is one of them.
+type task struct {
+	q      *responding
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when it has ended and is stored
+	log    *eventLog     // nil if its client wants no stream
+}
+
+// maxTasks is the maximum number of an owner's responses in the background that have not ended.
+const maxTasks = 100
+
+// errCancelled is why a response ends that its client cancels.
+var errCancelled = &request.Error{Status: request.StatusGone, Message: "the client has canceled the response"}
+
+// add adds a task under a name.
+func (s *tasks) add(owner, name string, t *task) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[owner] >= maxTasks {
+		return request.Busy("%d responses in the background have not ended, as many as a client may have", maxTasks)
+	}
+	s.all[name] = t
+	s.of[owner]++
+	s.left.Add(1)
+	return nil
+}
+
+// end removes a task.
+func (s *tasks) end(owner, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.all[name].done)
+	delete(s.all, name)
+	if s.of[owner]--; s.of[owner] == 0 {
+		delete(s.of, owner)
+	}
+	s.left.Done()
+}
+
+// get returns a task, or nil.
+func (s *tasks) get(name string) *task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[name]
+}
+
+// Wait waits until no response is being made in the background, or until ctx is done.
+func (s *Responses) Wait(ctx context.Context) {
+	ended := make(chan struct{})
+	go func() {
+		s.tasks.left.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
+// checkBackground checks the fields of a response in the background.
+func (q *responding) checkBackground(c *request.Call) error {
+	var ch request.Checks
+	ch.That(request.Or(q.Store, true), "background", "found true and store false, want a response that is stored")
+	ch.That(!c.Share.Last, "background", "found true in a line of a batch, want false: nobody waits for it")
+	return ch.Err
+}
+
+// begin starts a response in the background and responds to its request: with the response as it is now, or with its
+// events. release is called when it has ended.
+func (s *Responses) begin(q *responding, c *request.Call, release func()) (err error) {
+	owner, name := c.Owner(), responseName(c.Owner(), q.object.ID)
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.Request.Context()))
+	t := &task{q: q, cancel: cancel, done: make(chan struct{})}
+	q.object.Status, q.object.Background = responseQueued, true
+	if err := c.Draining(); err != nil {
+		return err
+	}
+	if err := s.tasks.add(owner, name, t); err != nil {
+		return err
+	}
+	unlock, err := s.store.Lock(name)
+	if err == nil {
+		q.record.Response = q.object
+		if err = s.put(owner, q.object.ID, &q.record); err != nil {
+			unlock()
+		}
+	}
+	if err != nil {
+		s.tasks.end(owner, name)
+		return err
+	}
+	now := q.object
+	tell := func(responseEvent) {}
+	if q.Stream {
+		t.log = &eventLog{changed: make(chan struct{})}
+		q.events = &eventWriter{to: t.log}
+		tell = q.events.add
+		tell(responseEvent{Type: "response.created", Response: &q.object})
+		tell(responseEvent{Type: "response.queued", Response: &q.object})
+	}
+	c.Share.Last = true // the client's own requests, for which it waits, come first
+	d := c.Detach(ctx)
+	q.job.Call = d
+	go func() {
+		defer s.tasks.end(owner, name)
+		defer unlock()
+		defer d.End()
+		defer d.Release()
+		defer release()
+		defer context.AfterFunc(s.o.Running, func() { cancel(context.Cause(s.o.Running)) })()
+		s.work(ctx, t, d, tell)
+		cancel(nil)
+	}()
+	if t.log != nil {
+		return t.log.follow(c, 0)
+	}
+	return c.JSON(&now)
+}
+
+// work makes a response and stores it.
+func (s *Responses) work(ctx context.Context, t *task, c *request.Call, tell func(responseEvent)) {
+	q := t.q
+	err := request.Protect(ctx, 0, func(ctx context.Context, _ int) error { return s.patiently(ctx, q, c, tell) })
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err != nil {
+		q.fail(err)
+	}
+	tell(responseEvent{Type: "response." + q.object.Status, Response: &q.object})
+	if t.log != nil {
+		q.record.Events = t.log.end()
+	}
+	if err != nil || q.record.Events != nil {
+		q.record.Response = q.object
+		if err := s.put(c.Owner(), q.object.ID, &q.record); err != nil {
+			s.o.Log.Error("a response in the background could not be stored", "request", c.ID, "error", err.Error())
+		}
+	}
+	attrs := []any{"request", c.ID, "client", c.Client(), "status", q.object.Status}
+	if err != nil && !errors.Is(err, errCancelled) {
+		attrs = append(attrs, "error", err.Error())
+	}
+	for _, note := range c.Notes {
+		attrs = append(attrs, note)
+	}
+	s.o.Log.Info("a response in the background has ended", attrs...)
+}
+
+// fail ends a response with an error. What was written stays, and nothing continues from it.
+func (q *responding) fail(err error) {
+	q.object.Status = responseCancelled
+	if !errors.Is(err, errCancelled) {
+		q.object.setError(request.ErrorOf(err))
+	}
+	for i := range q.object.Output {
+		if item := &q.object.Output[i]; item.Status == responseRunning {
+			item.Status = responseCut
+		}
+	}
+}
+
+// patiently waits until the response may be made, and makes it. A server that is busy, or a key that has used up its
+// tokens, only makes it later.
+func (s *Responses) patiently(ctx context.Context, q *responding, c *request.Call, tell func(responseEvent)) error {
+	const most = 5 * time.Second
+	for wait := 100 * time.Millisecond; ; wait = min(most, 2*wait) {
+		err := c.Enter(s.Admit)
+		if err == nil {
+			q.mu.Lock()
+			q.object.Status = responseRunning
+			q.record.Response = q.object
+			q.mu.Unlock()
+			if err = s.put(c.Owner(), q.object.ID, &q.record); err == nil {
+				err = q.run(ctx, c, tell)
+			}
+			c.Leave(s.Admit)
+		}
+		if err == nil || ctx.Err() != nil || q.begun || request.ErrorOf(err).Retry == 0 || c.Draining() != nil {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// unfinished reports whether a stored response has not ended.
+func (a *Response) unfinished() bool {
+	return a.Status == responseQueued || a.Status == responseRunning
+}
+
+// settle ends a stored response whose server has ended before it.
+func (s *Responses) settle(owner string, r *responseRecord) (*responseRecord, error) {
+	name := responseName(owner, r.Response.ID)
+	if s.tasks.get(name) != nil {
+		return r, nil
+	}
+	unlock, err := s.store.Lock(name)
+	if errors.Is(err, records.ErrLocked) {
+		return r, nil // another server makes it
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	now := &responseRecord{} // it may have ended meanwhile
+	if err := records.Get(s.store, name, now); err != nil {
+		return nil, err
+	}
+	if now.Response.unfinished() && s.tasks.get(name) == nil {
+		now.Response.setError(&request.Error{
+			Status: http.StatusServiceUnavailable, Code: "server_stopped",
+			Message: "the server has ended before the response was complete: ask again",
+		})
+		err = s.put(owner, r.Response.ID, now)
+	}
+	return now, err
+}
+
+// after returns the number of the first event that a request for a stream wants.
+func after(c *request.Call) (int, error) {
+	text := c.Query("starting_after")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, request.Invalid("starting_after", "found %.40q, want the sequence_number of an event", text)
+	}
+	return n + 1, nil
+}
+
+// Show responds with a response, or with the events of one in the background.
+func (s *Responses) Show(c *request.Call) error {
+	id, streams := c.Request.PathValue("id"), c.Query("stream") == "true"
+	from, err := after(c)
+	if err != nil {
+		return err
+	}
+	var log *eventLog
+	t := s.tasks.get(responseName(c.Owner(), id))
+	if t != nil {
+		log = t.log
+	}
+	switch {
+	case t != nil && !streams:
+		t.q.mu.Lock()
+		data := request.JSON(&t.q.object)
+		t.q.mu.Unlock()
+		return c.Send(http.StatusOK, "application/json", append(data, '\n'))
+	case t == nil:
+		r, err := s.response(c, id)
+		if err != nil {
+			return err
+		}
+		if !streams {
+			return c.JSON(&r.Response)
+		}
+		if r.Events != nil {
+			log = replayed(r.Events)
+		}
+	}
+	if log == nil {
+		return request.Invalid("stream", "found true, want none, or a response that was created with stream and background")
+	}
+	return log.follow(c, from)
+}
+
+// Cancel cancels a response in the background. Another has ended, or ends when its client disconnects.
+func (s *Responses) Cancel(c *request.Call) error {
+	r, err := s.stop(c, c.Request.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return c.JSON(&r.Response)
+}
+
+// stop returns a response that has ended. One that is being made in the background is cancelled first.
+func (s *Responses) stop(c *request.Call, id string) (*responseRecord, error) {
+	if t := s.tasks.get(responseName(c.Owner(), id)); t != nil {
+		t.cancel(errCancelled)
+		select {
+		case <-t.done:
+		case <-c.Request.Context().Done():
+			return nil, context.Cause(c.Request.Context())
+		}
+	}
+	r, err := s.response(c, id)
+	if err == nil && r.Response.unfinished() {
+		err = &request.Error{
+			Status: http.StatusConflict, Code: "in_use",
+			Message: fmt.Sprintf("another server makes the response %s, want the request at that one", id),
+		}
+	}
+	return r, err
+}

@@ -1,0 +1,113 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// eventLog has the events of a response, for any number of clients that follow it.
+type eventLog struct {
+	mu      sync.Mutex
+	events  [][]byte
+	bytes   int
+	ended   bool
+	changed chan struct{} // closed at the next change
+}
+
+// maxLog is the maximum number of bytes of the events of a response.
+const maxLog = 8 << 20
+
+// Add adds events. A log that would be too large ends, and keeps nothing.
+func (l *eventLog) Add(events ...[]byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
+	for _, e := range events {
+		l.events, l.bytes = append(l.events, e), l.bytes+len(e)
+	}
+	if l.bytes > maxLog {
+		l.events, l.ended = nil, true
+	}
+	l.tell()
+}
+
+// tell wakes those that follow. The lock is held.
+func (l *eventLog) tell() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// end ends the log and returns all events, nil if they were too many.
+func (l *eventLog) end() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.tell()
+	return bytes.Join(l.events, nil)
+}
+
+// replayed returns the log of a response that has ended.
+func replayed(events []byte) *eventLog {
+	l := &eventLog{ended: true}
+	for len(events) > 0 {
+		const between = "\n\n"
+		n := len(events)
+		if at := bytes.Index(events, []byte(between)); at >= 0 {
+			n = at + len(between)
+		}
+		l.events, events = append(l.events, events[:n:n]), events[n:]
+	}
+	return l
+}
+
+// from returns the events from a number on, whether more may come, and what is closed then.
+func (l *eventLog) from(at int) (events [][]byte, ended bool, changed chan struct{}, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended && l.events == nil {
+		return nil, true, nil, &request.Error{
+			Status: http.StatusConflict, Code: "stream_too_long",
+			Message: fmt.Sprintf("the events of the response have more than %d bytes, want it without stream", maxLog),
+		}
+	}
+	return l.events[min(at, len(l.events)):], l.ended, l.changed, nil
+}
+
+// follow responds with the events from a number on, up to the last. The response does not wait for the client.
+func (l *eventLog) follow(c *request.Call, at int) error {
+	for {
+		events, ended, changed, err := l.from(at)
+		if err != nil && c.Status != 0 {
+			return c.Deliver(request.SSE(request.ErrorOf(err)))
+		}
+		if err != nil {
+			return err
+		}
+		if c.Status == 0 {
+			c.StreamHeaders("text/event-stream")
+			c.WriteHeader(http.StatusOK)
+		}
+		for _, e := range events {
+			if err := c.Deliver(e); err != nil {
+				return &request.Error{
+					Status: request.StatusGone, Message: fmt.Sprintf("the client does not read: %v", err),
+				}
+			}
+		}
+		if at += len(events); ended {
+			return c.Deliver(nil)
+		}
+		select {
+		case <-changed:
+		case <-c.Request.Context().Done():
+			return context.Cause(c.Request.Context())
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package reply
+
+import (
+	"encoding/json"
+
+	"github.com/hippo-ssm/hippo/serve/request"
+)
+
+// A custom tool takes a text, of any form or of a grammar. Templates know functions only: for the model it is a
+// function with one argument, the text, which its schema constrains.
+
+// customType is the type of custom tools and of their calls.
+const customType = "custom"
+
+// customInput is the argument of the function that a custom tool is for the model.
+const customInput = "input"
+
+// customTool is a custom tool.
+type customTool struct {
+	Name        string          `json:"name"`
+	Description json.RawMessage `json:"description"`
+	Format      customFormat    `json:"format"`
+}
+
+// customFormat is what a text for a custom tool must be: flat in /v1/responses, nested in chats.
+type customFormat struct {
+	Type string `json:"type"`
+	customGrammar
+	Nested *customGrammar `json:"grammar"`
+}
+
+type customGrammar struct {
+	Syntax     string `json:"syntax"`
+	Definition string `json:"definition"`
+}
+
+// schema returns the schema of the text. at is the number of the tool.
+func (f *customFormat) schema(at int) (map[string]string, error) {
+	s := map[string]string{"type": "string"}
+	g := request.Or(f.Nested, f.customGrammar)
+	switch {
+	case f.Type == "" || f.Type == formatText:
+	case f.Type != "grammar":
+		return nil, request.Invalid("tools", "element %d: format: found the type %.40q, want text or grammar", at, f.Type)
+	case g.Syntax == "regex":
+		s["pattern"] = "^(?:" + g.Definition + ")$"
+	case g.Syntax == "gbnf":
+		s["x-gbnf"] = g.Definition
+	default:
+		return nil, request.Invalid("tools", "element %d: format: found the syntax %.40q, want regex, or gbnf: "+
+			"the rules of a grammar in the format of llama.cpp", at, g.Syntax)
+	}
+	return s, nil
+}
+
+// asFunction makes a function of a custom tool, and returns it as templates see it. at is the number of the tool.
+func (t *tool) asFunction(at int) (json.RawMessage, error) {
+	text, err := t.Custom.Format.schema(at)
+	if err != nil {
+		return nil, err
+	}
+	f := &t.Function
+	f.Name, f.Strict = t.Custom.Name, true
+	if f.Parameters, err = json.Marshal(map[string]any{
+		"type": "object", "properties": map[string]any{customInput: text}, "required": []string{customInput},
+		"additionalProperties": false,
+	}); err != nil {
+		return nil, err
+	}
+	type function struct {
+		Name        string          `json:"name"`
+		Description json.RawMessage `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+	return json.Marshal(struct {
+		Type     string   `json:"type"`
+		Function function `json:"function"`
+	}{"function", function{f.Name, t.Custom.Description, f.Parameters}})
+}
+
+// CustomCall is a call of a custom tool.
+type CustomCall struct {
+	Name  string `json:"name"`
+	Input string `json:"input"`
+}
+
+// NewCustomCall returns a call of a custom tool, with the call of the function that it is for the model.
+func NewCustomCall(id, name, input string) ToolCall {
+	arguments := request.JSON(map[string]string{customInput: input})
+	return ToolCall{
+		ID: id, Type: customType, Function: FunctionCall{name, string(arguments)}, Custom: &CustomCall{name, input},
+	}
+}
+
+// asCustom returns the call of a custom tool for that of the function that it is for the model.
+func (c ToolCall) asCustom() ToolCall {
+	var arguments map[string]json.RawMessage
+	input := c.Function.Arguments
+	if json.Unmarshal([]byte(input), &arguments) == nil {
+		_ = json.Unmarshal(arguments[customInput], &input) // otherwise the model wrote something else: that, then
+	}
+	c.Type, c.Custom = customType, &CustomCall{c.Function.Name, input}
+	return c
+}
+
+// MarshalJSON leaves out the function of a call of a custom tool.
+func (c ToolCall) MarshalJSON() ([]byte, error) {
+	type plain ToolCall
+	if c.Custom != nil {
+		c.Function = FunctionCall{}
+	}
+	return json.Marshal(plain(c))
+}
