@@ -161,7 +161,7 @@ var house = []layer{
 	{"serve/anthropic", "serve/reply serve/host serve/request serve/batch chat generate", ""},
 	{"serve/ollama", "serve/reply serve/host serve/request session chat generate internal/brief", ""},
 	{"serve/sessions", "serve/reply serve/host serve/records serve/request explain/figure session generate " +
-		"generate/sample model tokenizer", ""},
+		"generate/sample model tokenizer internal/disk", ""},
 	{"serve/rows", "serve/request", ""},
 	{"serve/views", "serve/sessions explain explain/figure explain/influence explain/lens explain/memory " +
 		"explain/paths explain/surprise data", ""},
@@ -173,9 +173,9 @@ var house = []layer{
 		"tokenizer/bpe tokenizer/gguf internal/testkit/toymodel", ""}, // for tests
 	{"dashboard", "web internal/disk internal/origin",
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
-	{"bench", "serve serve/host explain/figure data chat session session/store generate generate/sample release " +
-		"model mixer nn optim autograd engine engine/native tensor tokenizer chat/template checkpoint " +
-		"internal/kernel internal/parallel internal/config internal/disk internal/status train train/text", ""},
+	{"bench", "serve serve/host serve/sessions explain/figure data chat session session/store generate " +
+		"generate/sample release model mixer nn optim autograd engine engine/native tensor tokenizer chat/template " +
+		"checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status train train/text", ""},
 
 	// The ways in.
 	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +
@@ -191,7 +191,7 @@ var house = []layer{
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
-		"serve/ollama serve/reply web " +
+		"serve/ollama serve/reply serve/sessions web " +
 		"dashboard compare experiment explain explain/figure train task chat session session/receipt generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/engine"
@@ -27,7 +28,33 @@ var agentChat string
 // that the server writes under a grammar, results of some lines of code, replies. Now and then a user edits an earlier
 // message and goes on from there, two requests branch from one conversation and run at once, and the date changes.
 type transcripts struct {
-	agents, requests int // how many there are, and how many requests each has
+	agents, requests int           // how many there are, and how many requests each has
+	part, parts      int           // of the agents, those of part 1, 2 ... parts
+	limit            time.Duration // for all requests: half of it to send them, and half to send them again; 0: none
+}
+
+// numbers returns the agents of the part.
+func (of transcripts) numbers() (all []int) {
+	for i := of.part - 1; i < of.agents; i += of.parts {
+		all = append(all, i)
+	}
+	return all
+}
+
+// setting reads part=I/N or limit=DURATION.
+func (of *transcripts) setting(text string) (err error) {
+	name, value, _ := strings.Cut(text, "=")
+	if name == "limit" {
+		if of.limit, err = time.ParseDuration(value); err != nil || of.limit <= 0 {
+			return fmt.Errorf("found %q, want a time such as limit=5m", text)
+		}
+		return nil
+	}
+	if _, err := fmt.Sscanf(value, "%d/%d", &of.part, &of.parts); err != nil || of.part < 1 || of.part > of.parts ||
+		of.parts > of.agents || fmt.Sprintf("%d/%d", of.part, of.parts) != value {
+		return fmt.Errorf("found %q, want part=1/N to part=N/N of %d agents", text, of.agents)
+	}
+	return nil
 }
 
 // agentTools are the functions of an agent. Their arguments are of lists, so that random weights end them, too.
@@ -64,48 +91,42 @@ type agentAnswer struct {
 
 // agents measures transcripts on a server with a prompt cache, then sends every request again to a server without one.
 func (v served) agents(of transcripts) Case {
-	return Case{ID: v.id("agents", of.agents), prepare: func(ctx context.Context) (trial, error) {
-		tok := tokenizer.GPT2()
-		net, err := packed(func() (*model.Model, error) {
-			m, err := v.build()
-			if err != nil {
-				return nil, err
-			}
-			c := m.Config
-			c.VocabSize = tok.VocabSize()
-			return initialized(c)
-		}, engine.Int8)
+	numbers := of.numbers()
+	id := v.id("agents", len(numbers))
+	if of.parts > 1 {
+		id = append(id, Field{"part", fmt.Sprintf("%d/%d", of.part, of.parts)})
+	}
+	return Case{ID: id, prepare: func(ctx context.Context) (trial, error) {
+		cached, fresh, err := v.chatSites(ctx)
 		if err != nil {
-			return trial{}, err
-		}
-		cached, err := newChatSite(ctx, net, 4<<30, tok, agentChat)
-		if err != nil {
-			return trial{}, err
-		}
-		fresh, err := newChatSite(ctx, net, 0, tok, agentChat)
-		if err != nil {
-			cached.close()
 			return trial{}, err
 		}
 		var all [][]*exchange
-		known := &knownChats{tok: tok, prefixes: map[string]bool{}}
+		var compared []*exchange
+		known := &knownChats{tok: tokenizer.GPT2(), prefixes: map[string]bool{}}
 		known.template, err = template.Parse(agentChat)
+		late := func() bool { return false } // whether half of the time is over
 		first := func() error {
-			all = make([][]*exchange, of.agents)
-			return inParallel(of.agents, func(i int) (err error) {
-				a := agent{site: cached, rng: rand.New(rand.NewPCG(5, uint64(i))), known: known}
-				all[i], err = a.run(ctx, of.requests)
+			all = make([][]*exchange, len(numbers))
+			late = of.late()
+			return inParallel(len(numbers), func(i int) (err error) {
+				a := agent{site: cached, rng: rand.New(rand.NewPCG(5, uint64(numbers[i]))), known: known}
+				all[i], err = a.run(ctx, of.requests, late)
 				return err
 			})
 		}
 		mismatches := 0.0
 		again := func() error {
-			for _, x := range slices.Concat(all...) {
+			compared, late = nil, of.late()
+			for _, x := range inTurn(all) {
+				if late() {
+					break
+				}
 				got, err := fresh.ask(ctx, x.body)
 				if err != nil {
 					return err
 				}
-				if !got.same(x.answer) {
+				if compared = append(compared, x); !got.same(x.answer) {
 					mismatches++
 				}
 			}
@@ -115,20 +136,66 @@ func (v served) agents(of transcripts) Case {
 			long: true, runs: []func() error{first, again}, close: func() { cached.close(); fresh.close() },
 			fields: func(t []Timing) Row {
 				var requests, prompts, hits, fresh, written float64
-				for _, x := range slices.Concat(all...) {
+				for _, x := range compared {
 					requests++
 					prompts += float64(x.answer.Usage.Prompt)
 					hits += float64(x.answer.Usage.Details.Cached)
 					written += float64(x.answer.Usage.Completion)
 					fresh += float64(x.new)
 				}
-				return Row{{"requests", requests}, {"tokens", prompts + written}, {"mismatches", mismatches},
+				row := Row{{"requests", requests}, {"tokens", prompts + written}, {"mismatches", mismatches},
 					{"cached_share", rounded(hits / prompts)}, {"new_share", rounded(fresh / prompts)},
-					{"read_again", rounded((prompts - hits - fresh) / requests)},
-					{"times_less_cpu", rounded(t[1].CPU / t[0].CPU)}}
+					{"read_again", rounded((prompts - hits - fresh) / requests)}}
+				if of.limit == 0 { // else the two have not sent the same
+					row = append(row, Field{"times_less_cpu", rounded(t[1].CPU / t[0].CPU)})
+				}
+				return row
 			},
 		}, err
 	}}
+}
+
+// late returns a function that reports whether half of the time has passed.
+func (of transcripts) late() func() bool {
+	begun := time.Now()
+	return func() bool { return of.limit > 0 && time.Since(begun) > of.limit/2 }
+}
+
+// inTurn returns the first of each list, then the second of each, and so on.
+func inTurn[T any](lists [][]T) (all []T) {
+	for i, more := 0, true; more; i++ {
+		more = false
+		for _, list := range lists {
+			if i < len(list) {
+				all, more = append(all, list[i]), true
+			}
+		}
+	}
+	return all
+}
+
+// chatSites serves the model over the vocabulary of GPT-2, with a prompt cache and without.
+func (v served) chatSites(ctx context.Context) (cached, fresh *site, err error) {
+	tok := tokenizer.GPT2()
+	net, err := packed(func() (*model.Model, error) {
+		m, err := v.build()
+		if err != nil {
+			return nil, err
+		}
+		c := m.Config
+		c.VocabSize = tok.VocabSize()
+		return initialized(c)
+	}, engine.Int8)
+	if err != nil {
+		return nil, nil, err
+	}
+	if cached, err = newChatSite(ctx, net, 4<<30, tok, agentChat); err != nil {
+		return nil, nil, err
+	}
+	if fresh, err = newChatSite(ctx, net, 0, tok, agentChat); err != nil {
+		cached.close()
+	}
+	return cached, fresh, err
 }
 
 // same reports whether message, log-probabilities and end are the same. The calls' ids are drawn anew.
@@ -185,11 +252,11 @@ type agent struct {
 	messages []json.RawMessage
 }
 
-// run sends requests and returns them with their answers.
-func (a *agent) run(ctx context.Context, requests int) (all []*exchange, err error) {
+// run sends requests until it is late, and returns them with their answers.
+func (a *agent) run(ctx context.Context, requests int, late func() bool) (all []*exchange, err error) {
 	a.day = 1 + a.rng.IntN(2)
 	a.messages = []json.RawMessage{a.system(), a.user()}
-	for len(all) < requests {
+	for len(all) < requests && !late() {
 		switch n := len(a.messages); {
 		case n > 5 && a.rng.IntN(8) == 0: // an earlier message is edited
 			at := 1 + a.rng.IntN(n-1)

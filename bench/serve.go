@@ -37,12 +37,21 @@ import (
 //   - agents: transcripts of coding agents, with calls, edits, branches and another date. mismatches counts the replies
 //     that differ in a bit of a log-probability from those of a server that reads everything from the start; tokens
 //     counts those of all prompts and replies. cached_share is how much of the prompts was cached, new_share how much
-//     nobody had sent or been sent before, and read_again the tokens a request that were read though they had.
+//     nobody had sent or been sent before, and read_again the tokens a request that were read though they had. With
+//     part=2/8 it is of every eighth agent from the second on, with limit=5m what can be sent and compared in that time.
+//   - library: a text that was read once into a library and is mounted into conversations. read_ms is the time to read
+//     it, mount_ms that of a conversation's first token with the text mounted, mount_read the tokens read for it, and
+//     again_ms the time on a server that keeps nothing and is sent the text. mismatches counts the conversations whose
+//     replies differ in a bit of a log-probability. state_mb is the size of the state's file, text_mb that of the text.
+//   - move: a state after some tokens goes to another server. state_ms is the time to store it as a file, get_ms and
+//     put_ms to send it from one to a client and from there to the other, open_ms to begin a session from it there, and
+//     move_ms all of that. mismatches counts the log-probabilities after it that differ in a bit from the first's.
 //   - streams: open streams of a small model. kb_each is the memory of each in the process, client included; left_mb is
 //     the memory still in use after all are closed.
 //
 // Arguments choose measures, and presets in place of the two models: "turn qwen3.5-0.8b".
 func serveCases(args []string, shrink int) ([]Case, error) {
+	of := transcripts{agents: max(2, 16/shrink), requests: max(8, 24/shrink), part: 1, parts: 1}
 	measures := map[string]func(served) []Case{
 		"clients": func(v served) []Case {
 			return []Case{v.clients(1, 256/shrink, 9/shrink), v.clients(64, 256/shrink, 9/shrink)}
@@ -50,12 +59,22 @@ func serveCases(args []string, shrink int) ([]Case, error) {
 		"pauses":  func(v served) []Case { return []Case{v.pauses(8192/shrink, 64)} },
 		"turn":    func(v served) []Case { return []Case{v.turn(30000 / shrink)} },
 		"choices": func(v served) []Case { return []Case{v.choices(512/shrink, 16)} },
-		"agents": func(v served) []Case {
-			return []Case{v.agents(transcripts{agents: max(2, 16/shrink), requests: max(8, 24/shrink)})}
-		},
+		"agents":  func(v served) []Case { return []Case{v.agents(of)} },
+		"library": func(v served) []Case { return []Case{v.library(30000 / shrink)} },
+		"move":    func(v served) []Case { return []Case{v.move(100_000 / shrink)} },
 	}
-	order := []string{"clients", "pauses", "turn", "choices", "agents", "streams"}
-	models, chosen := servedModels(args, shrink)
+	order := []string{"clients", "pauses", "turn", "choices", "agents", "library", "move", "streams"}
+	models, others := servedModels(args, shrink)
+	var chosen []string
+	for _, what := range others {
+		if strings.HasPrefix(what, "part=") || strings.HasPrefix(what, "limit=") {
+			if err := of.setting(what); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		chosen = append(chosen, what)
+	}
 	for _, what := range chosen {
 		if !slices.Contains(order, what) {
 			return nil, fmt.Errorf("found %q, want some of %s, and presets", what, strings.Join(order, ", "))

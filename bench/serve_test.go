@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -15,6 +16,8 @@ func TestServe(t *testing.T) {
 		"turn":    "first_ms turn_ms slowest_turn_ms response_ms turn_read response_read",
 		"choices": "context ending questions_per_s rereading_questions_per_s times_faster times_less_cpu",
 		"agents":  "requests tokens mismatches cached_share new_share read_again times_less_cpu",
+		"library": "tokens read_ms mount_ms mount_read again_ms mismatches state_mb text_mb",
+		"move":    "read_ms state_mb state_ms get_ms put_ms open_ms move_ms mismatches",
 		"streams": "kb_each left_mb",
 	}
 	cases, err := Cases("serve", nil, "", 32)
@@ -61,9 +64,44 @@ func TestServeChosen(t *testing.T) {
 			t.Errorf("case %d measures %v of %v, want turn of %s", i, what, of, want)
 		}
 	}
-	_, err = Cases("serve", []string{"turns"}, "", 32)
-	if err == nil || !strings.Contains(err.Error(), `found "turns"`) {
-		t.Errorf("found the error %v", err)
+	for _, wrong := range []string{"turns", "part=0/2", "part=3/2", "part=1/99", "part=1", "limit=0", "limit=soon"} {
+		if _, err = Cases("serve", []string{wrong}, "", 8); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprintf("found %q", wrong)) {
+			t.Errorf("%s: found the error %v", wrong, err)
+		}
+	}
+}
+
+// TestAgentsInPieces: the parts of the agents are all of them, each once, and a limit ends a part early.
+func TestAgentsInPieces(t *testing.T) {
+	seen := map[int]int{}
+	for part := range 3 {
+		of := transcripts{agents: 8}
+		if err := of.setting(fmt.Sprintf("part=%d/3", part+1)); err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range of.numbers() {
+			seen[i]++
+		}
+	}
+	for i := range 8 {
+		if seen[i] != 1 || len(seen) != 8 {
+			t.Errorf("found the agents %v, want each of 8 once", seen)
+		}
+	}
+	cases, err := Cases("serve", []string{"agents", "mamba-130m", "part=2/2", "limit=200ms"}, "", 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, _, err := Run(t.Context(), cases, Options{Threads: 2})
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("found %v, %v", rows, err)
+	}
+	part, _ := rows[0].Get("part")
+	requests, _ := rows[0].Number("requests")
+	if mismatches, ok := rows[0].Number("mismatches"); part != "2/2" || !ok || mismatches != 0 || requests < 1 ||
+		requests >= 8 {
+		t.Errorf("found %v, want fewer than 8 requests of one agent", rows[0])
 	}
 }
 

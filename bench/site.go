@@ -56,7 +56,8 @@ func newChatSite(ctx context.Context, m *model.Model, memory int64, tok tokenize
 		})
 	}
 	if err == nil {
-		s.server, err = serve.New(serve.Options{Concurrent: 1 << 14}, host.NewModel(o))
+		s.server, err = serve.New(serve.Options{Concurrent: 1 << 14, StateMemory: 4 << 30, MaxImport: 4 << 30,
+			Signer: benchSigner}, host.NewModel(o))
 	}
 	var l net.Listener
 	if err == nil {
@@ -94,13 +95,21 @@ type request struct {
 	Seed     int  `json:"seed"`
 }
 
+// benchSigner signs the states of all sites, so that each trusts the others.
+var benchSigner = session.NewSigner("")
+
 // post sends a request with a body to an endpoint.
 func (s *site) post(ctx context.Context, endpoint string, q any) (*http.Response, error) {
 	body, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+endpoint, bytes.NewReader(body))
+	return s.send(ctx, http.MethodPost, endpoint, body)
+}
+
+// send sends a body to an endpoint.
+func (s *site) send(ctx context.Context, method, endpoint string, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, s.url+endpoint, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

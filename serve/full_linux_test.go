@@ -60,6 +60,8 @@ func TestFullDisk(t *testing.T) {
 		{http.MethodPost, path + "/generate", `{"max_tokens":1,"ignore_eos":true}`, 200, `"position":16`},
 		{http.MethodPost, "/v1/sessions", `{"text":"a"}`, 507, "could not be stored"},
 		{http.MethodPost, path + "/fork", `{}`, 507, "could not be stored"},
+		{http.MethodPut, "/v1/library/a", `{"text":"` + strings.Repeat("Call me Ishmael. ", 20) + `"}`, 507,
+			"could not be stored"},
 		{http.MethodGet, "/v1/responses/" + answer.ID, "", 200, answer.ID},
 		{http.MethodPost, "/v1/responses", `{"input":"x","max_output_tokens":1}`, 200, `"store_error"`},
 		{http.MethodGet, "/v1/files", "", 200, file},

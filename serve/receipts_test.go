@@ -23,7 +23,7 @@ type withReceipts struct {
 }
 
 // receiptsIn are the receipts of a response, or of a stream of events.
-func receiptsIn(t *testing.T, data []byte) (all []json.RawMessage) {
+func receiptsIn(t testing.TB, data []byte) (all []json.RawMessage) {
 	t.Helper()
 	for line := range strings.Lines(string(data)) {
 		line, events := strings.CutPrefix(strings.TrimSpace(line), "data: ")

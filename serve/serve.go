@@ -64,6 +64,9 @@ type Options struct {
 	// Files are the folder and the limits of clients' files and batches. Without a Dir they are in memory.
 	Files batch.Options
 
+	// Libraries are folders of texts that requests mount, besides those that clients store.
+	Libraries []sessions.Library
+
 	// Keys are the API keys of the clients; without any, every request is admitted. SetKeys replaces them.
 	Keys []Key
 	// ShareCache lets all keys share one prompt cache. A client can then find out whether another has sent a text, and
@@ -154,15 +157,17 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 		MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens, MaxChoices: o.MaxChoices,
 	}, Signer: o.Signer, Version: o.Version}
 	left := records.New(o.Store, o.StateMemory, o.Log)
-	s.texts = &openai.Texts{Service: replies, Places: o.Concurrent}
-	s.Responses = openai.NewResponses(replies, left, openai.ResponsesOptions{
-		MaxResponses: o.MaxResponses, MaxBytes: o.SessionBytes, KeepFor: o.KeepFor,
-		Running: s.running, Log: o.Log,
-	})
 	s.Sessions = sessions.New(replies, left, sessions.Options{
 		MaxSessions: o.MaxSessions, MaxBytes: o.SessionBytes, MaxImport: o.MaxImport, KeepFor: o.KeepFor,
 		Queue:     o.Queue,
 		QueueWait: o.QueueWait, Views: o.Views, ViewTime: o.ViewTime, Signer: o.Signer, Trust: o.Trust, Log: o.Log,
+		Libraries: o.Libraries,
+	})
+	replies.Library = s.Sessions
+	s.texts = &openai.Texts{Service: replies, Places: o.Concurrent}
+	s.Responses = openai.NewResponses(replies, left, openai.ResponsesOptions{
+		MaxResponses: o.MaxResponses, MaxBytes: o.SessionBytes, KeepFor: o.KeepFor,
+		Running: s.running, Log: o.Log,
 	})
 	s.Anthropic, s.ollama = anthropic.New(replies), ollama.New(replies)
 	s.models = &openai.Models{Host: s.Host}
@@ -303,6 +308,9 @@ func (s *Server) endpoints() []route {
 		{"GET /v1/states/{hash}", ScopeCompletions, s.Sessions.GetState},
 		{"PUT /v1/states/{hash}", ScopeCompletions, s.Sessions.PutState},
 		{"DELETE /v1/states/{hash}", ScopeCompletions, s.Sessions.DeleteState},
+		{"PUT /v1/library/{name}", ScopeCompletions, s.Sessions.PutText},
+		{"GET /v1/library", ScopeCompletions, s.Sessions.ListTexts},
+		{"DELETE /v1/library/{name}", ScopeCompletions, s.Sessions.DeleteText},
 		{"POST /v1/embeddings", ScopeCompletions, s.texts.Embeddings},
 		{"POST /v1/predict", ScopePredict, s.Rows.Predict},
 		{"POST /v1/predict/stream", ScopePredict, s.Rows.Stream},

@@ -206,11 +206,18 @@ func copyFile(w io.Writer, path string) error {
 	return err
 }
 
-// Remove removes a session that no process has locked.
+// Remove removes a session that no process has locked, and its text in a library.
 func (f Folder) Remove(name string) error {
 	h, err := f.Lock(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(h.Path), h.Release())
+	text := os.Remove(strings.TrimSuffix(h.Path, suffix) + textSuffix)
+	err = os.Remove(h.Path)
+	if errors.Is(text, fs.ErrNotExist) {
+		text = nil
+	} else if text == nil && errors.Is(err, fs.ErrNotExist) { // it was not read
+		err = nil
+	}
+	return errors.Join(err, text, h.Release())
 }

@@ -46,7 +46,7 @@ func (r *FileReader) Read(ctx context.Context, tok tokenizer.Tokenizer, name str
 		return false, fmt.Errorf("found another text than the one that the session has started to read; hippo session "+
 			"rewind returns to the mark %q", readingMark(name))
 	}
-	if err := r.ids(ctx, ids, start); err != nil {
+	if err := r.ReadIDs(ctx, ids, start); err != nil {
 		return false, err
 	}
 	s.Mark(name)
@@ -54,9 +54,9 @@ func (r *FileReader) Read(ctx context.Context, tok tokenizer.Tokenizer, name str
 	return false, r.Save()
 }
 
-// ids reads the ids of a file from a position and saves the session from time to time. The calls change no bit, since
-// each ends at a multiple of the chunk.
-func (r *FileReader) ids(ctx context.Context, ids []int32, start int) error {
+// ReadIDs reads ids, the first of which is at a position of the text, as far as they have not been read, and saves the
+// session from time to time. The calls change no bit, since each ends at a multiple of the chunk.
+func (r *FileReader) ReadIDs(ctx context.Context, ids []int32, start int) error {
 	const pieces = 8
 	s := r.Session
 	r.saved = time.Now()

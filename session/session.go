@@ -121,6 +121,12 @@ func (s *Session) Text() []byte { return s.tok.Decode(nil, s.text.ids) }
 // Segments returns the text as it was read.
 func (s *Session) Segments() []Segment { return s.text.segments(0, len(s.text.ids)) }
 
+// SegmentsFrom returns the part of the text behind a cut.
+func (s *Session) SegmentsFrom(at int) []Segment { return s.text.segments(at, len(s.text.ids)) }
+
+// IsCut reports whether the text was cut at a position when it was read.
+func (s *Session) IsCut(at int) bool { return s.text.isCut(at) }
+
 // Chunk returns the piece length: a text is cut at its multiples when it is read.
 func (s *Session) Chunk() int { return s.text.chunk }
 

@@ -55,6 +55,18 @@ func Thought(role, reasoning, content string) Message {
 	return m
 }
 
+// WithContent returns the message with another content.
+func (m Message) WithContent(text string) Message {
+	d := newDict()
+	if m.fields != nil {
+		for i, k := range m.fields.keys {
+			d.set(k, m.fields.vals[i])
+		}
+	}
+	d.set("content", text)
+	return Message{d}
+}
+
 // Role is the message's role: system, user, assistant, tool.
 func (m Message) Role() string { return m.text("role") }
 

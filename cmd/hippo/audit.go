@@ -12,15 +12,16 @@ import (
 
 	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/session/receipt"
 	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // audit has the flags of hippo audit.
 type audit struct {
-	model, prompt string
-	anyway        bool
-	trust         trustFlag
+	model, prompt, state string
+	anyway               bool
+	trust                trustFlag
 }
 
 // audited is what hippo audit says of a receipt.
@@ -32,6 +33,9 @@ type audited struct {
 	CPU        string              `json:"cpu"`
 	Signer     string              `json:"signer"`
 	Drawn      bool                `json:"drawn"` // the tokens were drawn again, too
+	Prompt     int                 `json:"prompt_tokens"`
+	From       int                 `json:"from"`            // the first token of the prompt that was computed
+	State      string              `json:"state,omitempty"` // the hash of the state there
 	Difference *receipt.Difference `json:"difference,omitempty"`
 }
 
@@ -47,15 +51,20 @@ func newAudit() *cobra.Command {
 with the whole response. Requests with "receipt": true have one in each reply. Each token must have the logits of the
 receipt, to the bit, and be the one that is drawn from them. The first token that differs is named.
 
+With --state FILE the computation begins at a state in the prompt, such as that of a text of a library or one of
+/v1/states: what led to the state is taken as given. If the receipt names a state, FILE has to be that one.
+
 A receipt is good for one model, precision and level of the processor (` + "`hippo version`" + `): if something else is
 needed, the error names it. HIPPO_CPU sets the level. The exit status is 1 unless the reply is equal.`,
 		Example: `  hippo audit reply.json --model runs/tiny
+  hippo audit reply.json --model runs/tiny --state library/handbook.session
   HIPPO_CPU=avx2 hippo audit reply.json --model runs/tiny --trust ed25519:KEY`,
 		Args: wantArgs(1, 1),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&a.model, "model", "", "folder or name of the model; empty: the name in the receipt")
 	flags.StringVar(&a.prompt, "prompt", "", "file of the prompt, a text or a JSON list of ids, for one with its hash")
+	flags.StringVar(&a.state, "state", "", "file of a state in the prompt to compute from; empty: from the start")
 	flags.BoolVar(&a.anyway, "anyway", false, "compare even if the model or the level differs")
 	a.trust.register(cmd)
 	jsonFlag(cmd, objectLine)
@@ -138,12 +147,37 @@ func (a *audit) audit(ctx context.Context, data []byte) (x audited, err error) {
 	}
 	x = audited{Tokens: len(r.IDs), Model: r.Model, Precision: r.Identity.Precision, CPU: r.CPU, Signer: by.String(),
 		Drawn: !r.Settings.Constrained}
-	x.Difference, err = r.Audit(ctx, m.Net(), m.Tokenizer())
+	for _, p := range r.Prompt {
+		x.Prompt += p.Tokens
+	}
+	if a.state == "" {
+		x.Difference, err = r.Audit(ctx, m.Net(), m.Tokenizer())
+	} else if err = a.fromState(ctx, r, m, &x); err != nil {
+		err = fmt.Errorf("%s: %w", a.state, err)
+	}
 	if errors.Is(err, receipt.ErrPrompt) {
 		err = fmt.Errorf("%w: --prompt names a file of the prompt", err)
 	}
 	x.Equal = x.Difference == nil && err == nil
 	return x, err
+}
+
+// fromState audits a receipt from a state.
+func (a *audit) fromState(ctx context.Context, r *receipt.Receipt, m *hippo.Model, x *audited) error {
+	file, err := session.Check(a.state, nil)
+	if err == nil && len(a.trust) > 0 {
+		err = a.trust.check(file.Signer)
+	}
+	if err != nil {
+		return err
+	}
+	s, err := m.LoadSession(a.state, nil)
+	if err != nil {
+		return err
+	}
+	x.State, x.From = file.Hash, s.Whole().Snapshot().Position
+	x.Difference, err = r.AuditFrom(ctx, m.Net(), m.Tokenizer(), s.Whole(), file.Hash)
+	return err
 }
 
 // load loads the model of a receipt: as its files have it, as servers do, or else at the precision of the receipt.
@@ -195,6 +229,10 @@ func (a *audit) setPrompt(r *receipt.Receipt, tok tokenizer.Tokenizer) error {
 // print says what was found.
 func (x *audited) print(out io.Writer) error {
 	what := fmt.Sprintf("%d tokens of %s, %s, %s; signed by %s", x.Tokens, x.Model, x.Precision, x.CPU, x.Signer)
+	if x.State != "" {
+		what += fmt.Sprintf("; computed from the state %s on, at token %d of the prompt's %d: what led to it was not",
+			x.State, x.From, x.Prompt)
+	}
 	if d := x.Difference; d != nil {
 		why := ""
 		if d.Receipt == d.Computed {

@@ -24,7 +24,21 @@ func TestAudit(t *testing.T) {
 	}
 	background(t, dir, "train", "--config", "tiny.yaml", "--out", "run", "--train.steps", "2").wantEnd(0)
 	background(t, dir, "train", "--config", "tiny.yaml", "--out", "other", "--train.steps", "1").wantEnd(0)
-	p := background(t, dir, "serve", "whale=run", "--listen", "127.0.0.1:0", "--signing_key", "server.key")
+	book := strings.Repeat("Call me Ishmael. Some years ago, never mind how long. ", 12)
+	if err := os.WriteFile(filepath.Join(dir, "book.txt"), []byte(book), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"book: ", "book has been read"} {
+		said := background(t, dir, "read", "run", "book.txt", "--library", "texts").wantEnd(0)
+		if !strings.Contains(said, want) {
+			t.Errorf("hippo read --library: said %s, want %s", said, want)
+		}
+	}
+	background(t, dir, "read", "run", "book.txt", "--library", "texts", "--name", "a/b").wantEnd(1)
+	background(t, dir, "read", "run", "book.txt", "book.txt", "--name", "twice").wantEnd(1)
+	own := strings.TrimSpace(background(t, dir, "session", "signer").wantEnd(0))
+	p := background(t, dir, "serve", "whale=run", "--listen", "127.0.0.1:0", "--signing_key", "server.key",
+		"--library", "texts", "--trust", own)
 	server := addressIn(p, `"address":"(http://127[^"]+)"`)
 	save := func(name, method, path, body string) {
 		t.Helper()
@@ -59,6 +73,15 @@ func TestAudit(t *testing.T) {
 	}
 	if err := os.WriteFile(filepath.Join(dir, "prompt"), []byte("Call me"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	save("mounted.json", http.MethodPost, "/v1/chat/completions",
+		`{"mount":["book"],"messages":[{"role":"user","content":"Who?"}],"max_tokens":5,"receipt":true}`)
+	audit(0, "; computed from the state ", "", "mounted.json", "--model", "run", "--state", "texts/book.session")
+	audit(0, "equal: 5 tokens", "", "mounted.json", "--model", "run")
+	audit(1, "texts/book.txt: it is damaged", "", "mounted.json", "--model", "run", "--state", "texts/book.txt")
+	background(t, dir, "session", "rm", "book", "--store", "texts").wantEnd(0)
+	if _, err := os.Stat(filepath.Join(dir, "texts", "book.txt")); err == nil {
+		t.Error("the text is still there")
 	}
 	audit(0, "equal: 20 tokens of whale, float32, ", "", "reply.json", "--model", "run")
 	audit(1, "--prompt names a file", "", "hash.json", "--model", "run")

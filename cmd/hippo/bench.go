@@ -79,7 +79,10 @@ func newBench() *cobra.Command {
   serve [MEASURE | PRESET]...
                     H3-125M and Mamba-130M, or presets, behind hippo serve in int8: clients (64 beside the scheduler
                     alone), pauses (while long prompts arrive), turn (after 30,000 stored tokens), choices (questions
-                    with four endings), streams (memory of 2,000 open ones): tokens/s, ms, questions/s, kB
+                    with four endings), agents (transcripts with edits and branches beside reading all again; part=2/8
+                    measures every eighth agent from the second on, limit=5m what can be compared in that time),
+                    library (a mounted text of 30,000 tokens), move (a state after 100,000 tokens, to another server),
+                    streams (memory of 2,000 open ones): tokens/s, ms, questions/s, kB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall
 time; fields that end in _wall go by the clock. wall_over_cpu is the ratio of the two: 1 where all threads had a core
@@ -97,6 +100,7 @@ they measured are printed with their ratio: how many times faster hippo is.`,
   hippo bench generation --precision float32 --plot generation.png --json > generation.jsonl
   hippo bench generation --from generation.jsonl --plot again.png
   hippo bench serve turn qwen3.5-0.8b
+  hippo bench serve agents mamba-130m part=2/8
   hippo bench resume cold /tmp 4096 models/m-q8_0.gguf && hippo bench resume restored /tmp 4096 models/m-q8_0.gguf
   hippo bench conv --peer 'python3 bench.py conv' --rounds 5`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -15,6 +15,7 @@ import (
 func newRead() *cobra.Command {
 	var sessions sessionsFlags
 	var precision string
+	var into readLibrary
 	r := session.FileReader{}
 	cmd := &cobra.Command{
 		Use:   "read DIR NAME FILE...",
@@ -24,12 +25,24 @@ before. hippo generate DIR "a question" --session NAME then continues from there
 them again; hippo session fork NAME OTHER asks without changing NAME.
 
 The session is saved on the way. After Ctrl-C, or if the process is killed, the same command reads only the rest. A file
-that was read and has not changed is not read again. After each file stands a mark of its name.`,
+that was read and has not changed is not read again. After each file stands a mark of its name.
+
+hippo read DIR FILE... --library LIBRARY reads each file into a library instead, as a text of its own, or all of them as
+one text of a --name: hippo serve --library LIBRARY mounts the texts by their names into any conversation
+("mount": ["handbook"]), without reading them again. They are UTF-8. hippo session list --store LIBRARY lists them, and
+hippo session rm NAME --store LIBRARY removes one.`,
 		Example: `  hippo read models/h3 whales chapter1.txt chapter2.txt
   hippo session fork whales question
-  hippo generate models/h3 "Who is Ishmael?" --session question`,
+  hippo generate models/h3 "Who is Ishmael?" --session question
+  hippo read models/h3 handbook.txt --library texts
+  hippo read models/h3 chapter1.txt chapter2.txt --library texts --name whales`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 3 {
+			switch {
+			case into.dir == "" && into.name != "":
+				return fmt.Errorf("name: found %q without --library, want both", into.name)
+			case into.dir != "" && len(args) < 2:
+				return fmt.Errorf("found %d arguments, want DIR FILE", len(args))
+			case into.dir == "" && len(args) < 3:
 				return fmt.Errorf("found %d arguments, want DIR NAME FILE", len(args))
 			}
 			return nil
@@ -39,7 +52,15 @@ that was read and has not changed is not read again. After each file stands a ma
 	sessions.register(cmd)
 	precisionFlag(cmd, &precision, "float32")
 	cmd.Flags().DurationVar(&r.Every, "save_every", 30*time.Second, "how much work a crash may cost")
+	cmd.Flags().StringVar(&into.dir, "library", "", "folder of a library of texts to read into, at the precision stored")
+	cmd.Flags().StringVar(&into.name, "name", "", "name of all files as one text of the library; empty: one text each")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if into.dir != "" {
+			if !cmd.Flags().Changed("precision") { // that of servers
+				precision = hippo.Stored
+			}
+			return into.run(cmd, args[0], args[1:], hippo.Precision(precision), &r)
+		}
 		m, err := loadModel(args[0], "", hippo.Precision(precision))
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/batch"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/library"
+	"github.com/hippo-ssm/hippo/serve/sessions"
 	"github.com/hippo-ssm/hippo/serve/views"
 	"github.com/hippo-ssm/hippo/session"
 	"github.com/hippo-ssm/hippo/web"
@@ -58,6 +60,7 @@ type serveOptions struct {
 	KeepFor      time.Duration `json:"keep_for" help:"how long responses and unchanged sessions are stored"`
 
 	SigningKey string   `json:"signing_key" help:"file of the key that signs states and receipts; empty: your own"`
+	Library    []string `json:"library" help:"folders of texts to mount, of hippo read --library: [KEY,KEY=]DIR"`
 	Trust      []string `json:"trust" help:"further keys whose states clients may send, as hippo session signer prints"`
 
 	Files      string `json:"files" help:"folder for files and batches of clients; in memory without it"`
@@ -213,6 +216,9 @@ func (o *serveOptions) limits() (serve.Options, error) {
 	if limits.Signer, err = o.signer(limits.Log); err != nil {
 		return limits, err
 	}
+	if limits.Libraries, err = o.libraries(); err != nil {
+		return limits, err
+	}
 	err = o.apply(&limits)
 	if o.Keys == "" || err != nil {
 		return limits, err
@@ -240,6 +246,30 @@ func (o *serveOptions) signer(log *slog.Logger) (*session.Signer, error) {
 		s = session.NewSigner("")
 	}
 	return s, nil
+}
+
+// libraries returns the folders of texts that clients mount: of those of some keys, or of all.
+func (o *serveOptions) libraries() (all []sessions.Library, err error) {
+	for _, arg := range o.Library {
+		l, dir := sessions.Library{}, arg
+		if keys, rest, ok := strings.Cut(arg, "="); ok {
+			l.Keys, dir = strings.FieldsFunc(keys, func(c rune) bool { return c == ',' }), rest
+			if len(l.Keys) == 0 {
+				return nil, fmt.Errorf("library: found %q, want names of keys before =", arg)
+			}
+		}
+		if dir == "" {
+			return nil, fmt.Errorf("library: found %q, want a folder", arg)
+		}
+		if l.Folder, err = session.OpenFolder(dir); err == nil {
+			_, err = l.Folder.Texts()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("library: %w", err)
+		}
+		all = append(all, l)
+	}
+	return all, nil
 }
 
 // readKeys reads a file of keys.

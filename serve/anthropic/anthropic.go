@@ -102,6 +102,9 @@ func (s *Handler) CountTokens(c *request.Call) error {
 	}
 	c.Note("model", m.Name)
 	chat, err := q.chat(m)
+	if err == nil {
+		chat.Mounts, err = s.Mounts(c, m, q.Mounting)
+	}
 	if err != nil {
 		return err
 	}
@@ -169,10 +172,14 @@ func (q *messageJob) prepare(c *request.Call) error {
 		return err
 	}
 	chat, err := q.chat(m)
+	if err == nil {
+		chat.Mounts, err = s.Mounts(c, m, q.Mounting)
+	}
 	if err != nil {
 		return err
 	}
-	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: 1, Top: -1, Receipts: s.Receipts(q.Receipt)}
+	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: 1, Top: -1, Receipts: s.Receipts(q.Receipt),
+		Mounts: chat.Mounts}
 	if q.dialog, err = reply.Converse(c.Request.Context(), m, "messages", chat); err != nil {
 		return err
 	}
@@ -184,7 +191,7 @@ func (q *messageJob) prepare(c *request.Call) error {
 	if err := m.Check("messages", ids, s.Limits.MaxPrompt, o.MaxTokens); err != nil {
 		return err
 	}
-	q.job.Options, q.job.Prompts = o, [][]int32{ids}
+	q.job.Options, q.job.Prompts, q.job.Ends = o, [][]int32{ids}, []int{q.dialog.Mounted}
 	q.job.Ended = q.job.ReadAhead(q.dialog, true)
 	q.answer = Message{
 		ID: "msg_" + rand.Text(), Type: "message", Role: host.AssistantRole, Model: m.Name, Content: []Block{},

@@ -23,6 +23,7 @@ type conversation struct {
 	Output    outputConfig               `json:"output_config"`
 	Cache     *cacheControl              `json:"cache_control"`
 	Variables map[string]json.RawMessage `json:"chat_template_kwargs"`
+	reply.Mounting
 
 	marked bool // a tool has a cache_control
 }

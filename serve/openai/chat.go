@@ -19,6 +19,7 @@ type chatRequest struct {
 	reply.Sampling
 	reply.Continued
 	chatPrompt
+	reply.Mounting
 	Logprobs            bool `json:"logprobs"`
 	TopLogprobs         *int `json:"top_logprobs"`
 	MaxCompletionTokens *int `json:"max_completion_tokens"`
@@ -129,9 +130,12 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 	if err := q.score(q.job, q.Stream); err != nil {
 		return err
 	}
+	if q.job.Mounts, err = s.Mounts(c, m, q.Mounting); err != nil {
+		return err
+	}
 	q.dialog, err = reply.Converse(c.Request.Context(), m, "messages", &reply.Chat{
 		Messages: q.Messages, Tools: q.ToolRequest, Format: format, Param: guide,
-		More: reply.WithEffort(q.Variables, q.Effort), Continue: q.Continue,
+		More: reply.WithEffort(q.Variables, q.Effort), Continue: q.Continue, Mounts: q.job.Mounts,
 	})
 	if err != nil {
 		return err
@@ -142,7 +146,7 @@ func (s *Texts) prepareChat(q *chatJob, c *request.Call) error {
 	if err := m.Check("messages", ids, s.Limits.MaxPrompt, o.MaxTokens); err != nil {
 		return err
 	}
-	q.job.Options, q.job.Prompts = o, [][]int32{ids}
+	q.job.Options, q.job.Prompts, q.job.Ends = o, [][]int32{ids}, []int{q.dialog.Mounted}
 	q.job.Ended = q.job.ReadAhead(q.dialog, false)
 	q.frame = ChatCompletion{ID: "chatcmpl-" + rand.Text(), Created: time.Now().Unix(), Model: m.Name}
 	return nil

@@ -31,6 +31,7 @@ type completionRequest struct {
 	Suffix   string          `json:"suffix"`
 	promptScores
 	reply.Guided
+	reply.Mounting
 }
 
 // completionChoice is one text of a response.
@@ -105,6 +106,7 @@ func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 	ch.Range(request.Or(q.Logprobs, 0), 0, reply.MaxTop, "logprobs")
 	ch.That(q.Suffix == "", "suffix", "found a text, want none: the models read from the left to the right only, and "+
 		"cannot write what stands before a text")
+	ch.That(!q.Echo || len(q.Mount) == 0, "echo", "found true and mount, want one of them")
 	ch.That(len(q.Prompt) > 0, "prompt", "found nothing, want %s", request.PromptForms)
 	ch.That(len(q.Prompt) <= s.Limits.MaxPrompts, "prompt", "found %d prompts, want at most %d",
 		len(q.Prompt), s.Limits.MaxPrompts)
@@ -121,18 +123,21 @@ func (s *Texts) prepare(q *completionJob, c *request.Call) error {
 	if err := q.score(q.job, q.Stream); err != nil {
 		return err
 	}
+	if q.job.Mounts, err = s.Mounts(c, m, q.Mounting); err != nil {
+		return err
+	}
 	if best > q.n {
 		q.job.Top = max(0, top) // the largest log-probabilities
 	}
 	for _, p := range q.Prompt {
-		ids, err := m.Encode(p)
+		ids, end, err := q.job.Mounts.Encode(m, p)
 		if err == nil {
 			err = m.Check("prompt", ids, s.Limits.MaxPrompt, o.MaxTokens)
 		}
 		if err != nil {
 			return err
 		}
-		q.job.Prompts = append(q.job.Prompts, ids)
+		q.job.Prompts, q.job.Ends = append(q.job.Prompts, ids), append(q.job.Ends, end)
 	}
 	q.frame = Completion{
 		ID: "cmpl-" + rand.Text(), Object: "text_completion", Created: time.Now().Unix(), Model: m.Name,

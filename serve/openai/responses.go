@@ -61,6 +61,7 @@ type responseRequest struct {
 // responsePrompt has the fields that make the prompt, of responses and of counts.
 type responsePrompt struct {
 	responsePast
+	reply.Mounting
 	Text      responseText      `json:"text"`
 	Reasoning responseReasoning `json:"reasoning"`
 	reply.ToolRequest
@@ -178,6 +179,9 @@ func (s *Responses) prepareResponse(q *responding, c *request.Call) error {
 	if q.TopLogprobs != nil || slices.Contains(q.Include, includeLogprobs) {
 		q.job.Top = request.Or(q.TopLogprobs, 0)
 	}
+	if q.job.Mounts, err = s.Mounts(c, m, q.Mounting); err != nil {
+		return err
+	}
 	q.record = responseRecord{Model: m.Name, Identity: m.Identity()}
 	if previous != nil {
 		q.record.Messages = previous.Messages
@@ -264,7 +268,7 @@ func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]ses
 	c := &reply.Chat{
 		Messages: q.messages, Param: "text",
 		Tools: reply.ToolRequest{Choice: q.Choice, Parallel: q.Parallel},
-		More:  reply.WithEffort(q.Variables, request.Or(q.Reasoning.Effort, "")),
+		More:  reply.WithEffort(q.Variables, request.Or(q.Reasoning.Effort, "")), Mounts: q.job.Mounts,
 	}
 	var err error
 	if c.Format, err = q.Text.format(); err != nil {
@@ -292,6 +296,7 @@ func (q *responding) plans(ctx context.Context, previous *responseRecord) ([]ses
 	if err != nil {
 		return nil, request.Invalid("input", "%v", err)
 	}
+	q.job.Ends = []int{q.job.Mounts.End(q.job.Model, text, ids)}
 	return []session.Segment{{IDs: ids}}, nil
 }
 

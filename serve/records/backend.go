@@ -23,6 +23,7 @@ const (
 	Responses = "responses"
 	Sessions  = "sessions"
 	States    = "states"
+	Library   = "library"
 )
 
 // Backend stores records by names like those of files: KIND/OWNER/ID.json. The server chooses the names; they contain

@@ -85,6 +85,7 @@ type Dialog struct {
 	Input      template.Input // input of the template
 	begins     string         // start of the reply, after the template's text
 	IDs        []int32
+	Mounted    int                   // of the ids: see Mounts.End
 	Constraint *constrain.Constraint // of replies, or nil
 	Calls      *callForm             // nil without tools
 	tools      []tool

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,6 +30,9 @@ type Job struct {
 
 	Call *request.Call     // its response gets a header that reports what was cached of a single prompt
 	Plan []session.Segment // of a single prompt, nil to read it as one segment
+	// Mounts stand at the start of each prompt, and Ends says up to where: see Mounts.End.
+	Mounts Mounts
+	Ends   []int
 	// Receipts issues a receipt of each reply; nil for none.
 	Receipts *Receipts
 	// Found is what was cached of the prompts that have been read, for the callbacks of Run.
@@ -145,10 +149,8 @@ func (w *Job) prompt(ctx context.Context, i int, to *counted) error {
 	switch {
 	case w.Score:
 		s, scores, found, err = w.Model.OpenScored(ctx, ids, max(w.Top, w.ScoreTop), w.Client)
-	case w.Plan != nil:
-		s, found, err = w.Model.Open(ctx, w.Plan, w.Client)
 	default:
-		s, found, err = w.Model.Open(ctx, []session.Segment{{IDs: ids}}, w.Client)
+		s, found, err = w.Model.OpenMounted(ctx, w.plan(i), w.Mounts, w.end(i), w.Client)
 	}
 	if err != nil {
 		return err
@@ -171,6 +173,22 @@ func (w *Job) prompt(ctx context.Context, i int, to *counted) error {
 	return together(ctx, w.Draws, func(ctx context.Context, j int) error {
 		return w.draw(ctx, at.Session(w.Model.Net), i, j, to)
 	})
+}
+
+// plan returns how prompt i is read.
+func (w *Job) plan(i int) []session.Segment {
+	if w.Plan != nil {
+		return w.Plan
+	}
+	return []session.Segment{{IDs: slices.Clip(w.Prompts[i])}}
+}
+
+// end returns up to where prompt i consists of mounted texts.
+func (w *Job) end(i int) int {
+	if i < len(w.Ends) {
+		return w.Ends[i]
+	}
+	return 0
 }
 
 // draw generates a reply after a prompt.

@@ -3,7 +3,6 @@ package reply
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/serve/request"
@@ -79,15 +78,15 @@ func (r *Receipts) begin(w *Job, i int, o generate.Options) *receipt.Recorder {
 	if r == nil {
 		return nil
 	}
-	plan := w.Plan
-	if plan == nil {
-		plan = []session.Segment{{IDs: slices.Clip(w.Prompts[i])}}
-	}
-	m := w.Model
-	return receipt.New(receipt.Reply{
+	m, plan := w.Model, w.plan(i)
+	of := receipt.Reply{
 		Program: r.service.Version, Model: m.Name, CPU: m.Net.Level(), Identity: session.Identify(m.Net, m.Tokenizer),
 		Template: m.Settings.Source, Plan: plan, Options: o, HashOnly: r.kind == receiptHash,
-	})
+	}
+	if len(w.Mounts) > 0 && w.Mounts[0].Leads(plan) {
+		of.State = &receipt.State{Hash: w.Mounts[0].Hash, Position: len(w.Mounts[0].IDs)}
+	}
+	return receipt.New(of)
 }
 
 // end returns the receipt of a reply that has ended.

@@ -77,6 +77,7 @@ type Service struct {
 	Limits Limits
 
 	Signer  *session.Signer // of receipts
+	Library Library         // of texts that requests mount
 	Version string          // of the program
 }
 

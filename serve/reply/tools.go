@@ -188,6 +188,7 @@ type Chat struct {
 	Param    string                     // of the format, for errors
 	More     map[string]json.RawMessage // further variables of the template
 	Continue bool                       // the last message is the start of the reply
+	Mounts   Mounts
 }
 
 var UsesTools = regexp.MustCompile(`\btools\b`)
@@ -204,6 +205,7 @@ func Converse(ctx context.Context, m *host.Model, param string, q *Chat) (*Dialo
 	if d.IDs, err = m.Tokenizer.Encode(nil, []byte(text)); err != nil {
 		return nil, request.Invalid(param, "%v", err)
 	}
+	d.Mounted = q.Mounts.End(m, text, d.IDs)
 	return d, nil
 }
 
@@ -233,6 +235,9 @@ func Compose(ctx context.Context, m *host.Model, param string, q *Chat) (d *Dial
 			}
 		}
 		in.Messages = append(in.Messages, one.Message)
+	}
+	if in.Messages, err = q.Mounts.before(ctx, m, in.Messages); err != nil {
+		return nil, "", err
 	}
 	if len(d.tools) == 0 {
 		d.Calls = nil

@@ -25,8 +25,9 @@ func (s *Handler) Forms() map[string]request.Form {
 		of + "rewind":           {Body: rewindRequest{}, Reply: rewound{}},
 		of + "score":            {Body: scoreRequest{}},
 
-		"POST /v1/states":       {Body: stateRequest{}, Reply: State{}},
-		"PUT /v1/states/{hash}": {Kind: "application/octet-stream", Reply: State{}},
+		"POST /v1/states":        {Body: stateRequest{}, Reply: State{}},
+		"PUT /v1/states/{hash}":  {Kind: "application/octet-stream", Reply: State{}},
+		"PUT /v1/library/{name}": {Body: newText{}, Reply: Text{}},
 
 		"POST /v1/sessions/import":      {Kind: "application/octet-stream", Query: "model", Reply: Session{}},
 		"GET /v1/sessions/{id}/explain": {Query: strings.Join(explain, " ")},

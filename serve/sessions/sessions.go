@@ -33,6 +33,7 @@ type Handler struct {
 	heavy   *request.Admission // of imports and exports
 	viewing *viewing
 	states  sync.Mutex // held from the check of the room for a state until it is stored
+	hashes  sync.Map   // content hashes of the states of the server's texts, by their revisions
 }
 
 // Options limit the stored sessions and configure their views.
@@ -47,6 +48,7 @@ type Options struct {
 	ViewTime    time.Duration // maximum time of a view
 	Signer      *session.Signer
 	Trust       session.Trust // keys besides the signer's own
+	Libraries   []Library     // of the server
 	Log         *slog.Logger
 }
 

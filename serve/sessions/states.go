@@ -72,20 +72,11 @@ func (s *Handler) CreateState(c *request.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Enter(s.heavy); err != nil {
-		return err
-	}
-	defer c.Leave(s.heavy)
-	o := session.FileOptions{Marks: sessionMarks, Signer: s.o.Signer}
-	check := session.NewChecker()
-	if err := copied.Encode(check, o); err != nil {
-		return err
-	}
-	x, err := check.Close()
+	x, err := s.storeState(c, copied, sessionMarks, "")
 	if err != nil {
 		return err
 	}
-	return s.keepState(c, x.Hash, func(w io.Writer) error { return copied.Encode(w, o) })
+	return c.JSON(x)
 }
 
 // PutState stores a state that a client sends.
@@ -96,21 +87,44 @@ func (s *Handler) PutState(c *request.Call) error {
 	}
 	if n := c.Request.ContentLength; n > s.o.MaxImport {
 		return s.tooLarge()
-	} else if err := s.roomForState(c.Owner(), id, max(0, n)); err != nil {
+	} else if err := s.roomForState(c.Owner(), max(0, n), id, ""); err != nil {
 		return err
 	}
 	if err := c.Enter(s.heavy); err != nil {
 		return err
 	}
 	defer c.Leave(s.heavy)
-	return s.keepState(c, id, func(w io.Writer) error {
+	x, err := s.keepState(c, id, "", func(w io.Writer) error {
 		_, err := io.Copy(w, s.body(c))
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return c.JSON(x)
 }
 
-// keepState stores what a function writes, unless it is no state with a hash and a trusted signature, and responds.
-func (s *Handler) keepState(c *request.Call, id string, write func(io.Writer) error) error {
+// storeState stores the state of a session, signed, with marks of some bytes. Of the room for states it needs that of
+// another one less, which it replaces; "" for none.
+func (s *Handler) storeState(c *request.Call, x *session.Session, marks int, replaced string) (*State, error) {
+	if err := c.Enter(s.heavy); err != nil {
+		return nil, err
+	}
+	defer c.Leave(s.heavy)
+	o := session.FileOptions{Marks: marks, Signer: s.o.Signer}
+	check := session.NewChecker()
+	if err := x.Encode(check, o); err != nil {
+		return nil, err
+	}
+	checked, err := check.Close()
+	if err != nil {
+		return nil, err
+	}
+	return s.keepState(c, checked.Hash, replaced, func(w io.Writer) error { return x.Encode(w, o) })
+}
+
+// keepState stores what a function writes, unless it is no state with a hash and a trusted signature.
+func (s *Handler) keepState(c *request.Call, id, replaced string, write func(io.Writer) error) (*State, error) {
 	s.store.Sweep()
 	var x session.Checked
 	unlock := func() {}
@@ -132,19 +146,19 @@ func (s *Handler) keepState(c *request.Call, id string, write func(io.Writer) er
 		}
 		s.states.Lock() // so that two states do not take the same room
 		unlock = s.states.Unlock
-		return s.roomForState(c.Owner(), id, x.Bytes)
+		return s.roomForState(c.Owner(), x.Bytes, id, replaced)
 	})
 	var e *request.Error
 	switch {
 	case errors.As(err, &e):
-		return e
+		return nil, e
 	case err != nil:
-		return &request.Error{Status: http.StatusInsufficientStorage, Code: "store_failed",
+		return nil, &request.Error{Status: http.StatusInsufficientStorage, Code: "store_failed",
 			Message: fmt.Sprintf("the state could not be stored: %v", err)}
 	}
-	return c.JSON(State{ID: id, Object: "state", Created: request.Now(), Bytes: x.Bytes, StateContent: &StateContent{
+	return &State{ID: id, Object: "state", Created: request.Now(), Bytes: x.Bytes, StateContent: &StateContent{
 		x.Position, x.Drawn, x.Text, x.Identity, x.Signer.String(),
-	}})
+	}}, nil
 }
 
 // GetState responds with the file of a state, or with its headers only.
@@ -229,15 +243,15 @@ func (s *Handler) statesOf(owner string) (all []records.Entry, err error) {
 	return all, err
 }
 
-// roomForState returns an error if a state would exceed the limits of an owner.
-func (s *Handler) roomForState(owner, id string, bytes int64) error {
+// roomForState returns an error if a state would exceed the limits of an owner, without those that it replaces.
+func (s *Handler) roomForState(owner string, bytes int64, replaced ...string) error {
 	all, err := s.statesOf(owner)
 	if err != nil {
 		return err
 	}
 	n := 1
 	for _, e := range all {
-		if e.Name != id+statesEnding { // which is replaced
+		if !slices.Contains(replaced, strings.TrimSuffix(e.Name, statesEnding)) {
 			n, bytes = n+1, bytes+e.Bytes
 		}
 	}

@@ -75,6 +75,52 @@ func (r *Receipt) Fits(m *model.Model, tok tokenizer.Tokenizer) error {
 // Audit computes the reply again, alone. It returns the first token that differs, nil for an equal reply. It does not
 // ask whether the model fits: see Fits.
 func (r *Receipt) Audit(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer) (*Difference, error) {
+	return r.audit(ctx, m, tok, nil)
+}
+
+// AuditFrom is Audit from a state in the prompt, whose file has a hash: what has led to the state is not computed. The
+// state must be the one that the receipt names, if it names one.
+func (r *Receipt) AuditFrom(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer, from *session.Session,
+	hash string) (*Difference, error) {
+	if r.State != nil && r.State.Hash != hash {
+		return nil, fmt.Errorf("state: found %s, want %s, which the receipt names", hash, r.State.Hash)
+	}
+	return r.audit(ctx, m, tok, from)
+}
+
+// continues returns the segments of a plan that follow a state, nil for the start.
+func continues(m *model.Model, tok tokenizer.Tokenizer, plan []session.Segment, from *session.Session) (
+	*generate.Batch, []session.Segment, error) {
+	if from == nil {
+		s := generate.NewBatch(m, 1)
+		s.Chunk = session.Chunk(m)
+		return s, plan, nil
+	}
+	whole, err := session.From(m, tok, session.Options{Budget: -1}, session.Text{Plan: plan})
+	if err != nil {
+		return nil, nil, err
+	}
+	at, ids, own := from.Snapshot(), whole.IDs(), from.IDs()
+	switch n := at.Position; {
+	case n < 1 || n > len(ids):
+		return nil, nil, fmt.Errorf("state: found it at token %d, want one of the %d of the prompt", n, len(ids))
+	case n == len(ids) && at.Logits == nil:
+		return nil, nil, fmt.Errorf("state: found no logits at the end of the prompt, want them")
+	}
+	for i := range at.Position {
+		if ids[i] != own[i] {
+			return nil, nil, fmt.Errorf("state: found another text, which differs from the prompt at token %d", i)
+		}
+		if whole.IsCut(i+1) != from.IsCut(i+1) {
+			return nil, nil, fmt.Errorf("state: found a text that was read in other pieces at token %d, which "+
+				"rounds otherwise", i+1)
+		}
+	}
+	return at.Session(m), whole.SegmentsFrom(at.Position), nil
+}
+
+func (r *Receipt) audit(ctx context.Context, m *model.Model, tok tokenizer.Tokenizer, from *session.Session) (
+	*Difference, error) {
 	if !r.Has() {
 		return nil, ErrPrompt
 	}
@@ -100,10 +146,12 @@ func (r *Receipt) Audit(ctx context.Context, m *model.Model, tok tokenizer.Token
 	if err != nil {
 		return nil, err
 	}
+	s, rest, err := continues(m, tok, plan, from)
+	if err != nil {
+		return nil, err
+	}
 	again := &auditing{receipt: r, writer: w, chain: newChain()}
-	s := generate.NewBatch(m, 1)
-	s.Chunk = session.Chunk(m)
-	err = session.Direct{}.Run(ctx, &session.Request{Session: s, Segments: plan, Next: again.next})
+	err = session.Direct{}.Run(ctx, &session.Request{Session: s, Segments: rest, Next: again.next})
 	return again.found, err
 }
 

@@ -30,6 +30,8 @@ type Receipt struct {
 	Identity session.Identity `json:"identity"`
 	Template string           `json:"template_sha256,omitempty"` // of the model's chat template
 	Prompt   []Part           `json:"prompt"`
+	// State is one with which the prompt starts; nil for none.
+	State *State `json:"state,omitempty"`
 	// PromptHash is the SHA-256 of the ids of the prompt, each 4 bytes, little-endian.
 	PromptHash string    `json:"prompt_sha256"`
 	Settings   Settings  `json:"settings"`
@@ -41,11 +43,18 @@ type Receipt struct {
 	Signature  string    `json:"signature"` // of the receipt without this field, in hexadecimal digits
 }
 
-// Object is the type of a receipt, and version that of its form.
+// Object is the type of a receipt, and version that of its form: versionOfStates if it names one.
 const (
-	Object  = "hippo.receipt"
-	version = 1
+	Object          = "hippo.receipt"
+	version         = 1
+	versionOfStates = 2
 )
+
+// State names a state after the first ids of a prompt.
+type State struct {
+	Hash     string `json:"hash"` // of its file, see session.Checked
+	Position int    `json:"position"`
+}
 
 // Part is a part of a prompt that was read in one piece, see session.Segment. IDs are absent if the client wanted a
 // hash only.
@@ -124,6 +133,7 @@ type Reply struct {
 	Plan           []session.Segment
 	Options        generate.Options
 	HashOnly       bool // leave the ids of the prompt out
+	State          *State
 }
 
 // New returns a recorder of a reply that has no token yet.
@@ -136,6 +146,9 @@ func New(of Reply) *Recorder {
 			LogitBias: o.LogitBias, AllowedIDs: o.AllowedIDs, IncludeStop: o.IncludeStop,
 			Constrained: o.Constraint != nil || o.BadWords != nil,
 		},
+	}
+	if r.State = of.State; r.State != nil {
+		r.Version = versionOfStates
 	}
 	if o.DRY.Multiplier != 0 {
 		r.Settings.DRY = &o.DRY
@@ -247,11 +260,14 @@ func (r *Receipt) signer() (session.PublicKey, error) {
 // check returns an error if the fields contradict themselves.
 func (r *Receipt) check() error {
 	switch n := len(r.IDs); {
-	case r.Object != Object || r.Version != version:
-		return fmt.Errorf("found a %.40q of version %d, want a %q of version %d", r.Object, r.Version, Object, version)
+	case r.Object != Object || r.Version < version || r.Version > versionOfStates:
+		return fmt.Errorf("found a %.40q of version %d, want a %q of version %d to %d", r.Object, r.Version, Object,
+			version, versionOfStates)
 	case n == 0 || len(r.Logits) != n || len(r.Chain) != n:
 		return fmt.Errorf("found %d ids, %d logits and %d links of the chain, want as many of each", n, len(r.Logits),
 			len(r.Chain))
+	case r.State != nil && (r.State.Position < 1 || r.State.Hash == ""):
+		return fmt.Errorf("state: found %q at %d, want a hash and a position", r.State.Hash, r.State.Position)
 	case len(r.Prompt) == 0:
 		return errors.New("prompt: found nothing, want what was read")
 	}

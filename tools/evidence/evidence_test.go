@@ -105,6 +105,31 @@ func TestFill(t *testing.T) {
 	}
 }
 
+// TestFillGroups: a table of groups has a column for each group whose name has its word, and a row for each result.
+func TestFillGroups(t *testing.T) {
+	dir := t.TempDir()
+	runResult(t, dir, `{"task":"mqar","recipe":"h3","seed":3,"params":12,"machine":"a machine","version":"0123456789",
+		"date":"2026-11-22T10:00:00Z","config":{"out":"x"},
+		"test":{"loss":1,"accuracy":90,"count":5,"tags":[{"name":"4 pairs","accuracy":99.5},{"name":"8 pairs","accuracy":7}]},
+		"extra":[{"name":"by distance","loss":1,"accuracy":90,"count":5,"tags":[{"name":"distance 2 to 3","accuracy":5}]}]}`)
+	r, err := readRun(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Command = "demo"
+	for word, want := range map[string]string{
+		"pairs": "| model | parameters | 4 | 8 | seed | commit, date |\n|---|---:|---:|---:|---:|---|\n" +
+			"| `h3` | 12 | 99.5 % | 7.0 % | 3 | 0123456, 2026-11-22 |\n\nMachine: a machine.\n",
+		"distance": "| model | parameters | 2 to 3 | seed |",
+	} {
+		head := "<!-- groups: " + word + " demo -->\n"
+		got, err := fillPage(head+"old\n<!-- end -->\n", []result{r})
+		if err != nil || !strings.HasPrefix(got, head+want) {
+			t.Errorf("found %s, %v, want %s", got, err, want)
+		}
+	}
+}
+
 // TestFillBenches: a table of measurements has the rows of its file, rounded and named as its first line says, and says
 // where they were measured; rows without an origin are refused.
 func TestFillBenches(t *testing.T) {

@@ -9,18 +9,25 @@ import (
 	"time"
 )
 
-// A table of the page stands between these two lines; the first names commands whose results it has.
-var marked = regexp.MustCompile(`(?ms)^<!-- results: ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
+// A table of the page stands between these two lines; the first names commands whose results it has. A table of groups
+// first names a word: its columns are the groups of targets that have it in their names.
+var marked = regexp.MustCompile(`(?ms)^<!-- (results|groups): ([^\n]*) -->\n(.*?)^<!-- end -->\n`)
 
 // fillPage fills the tables of a page.
 func fillPage(page string, results []result) (string, error) {
-	const begin = "<!-- results:"
-	if n, ended := strings.Count(page, begin), len(marked.FindAllString(page, -1)); n != ended {
-		return "", fmt.Errorf("found %d tables that begin with %s and %d that end, want as many of both",
-			n, begin, ended)
+	const begin, groups = "<!-- results:", "<!-- groups:"
+	n, ended := strings.Count(page, begin)+strings.Count(page, groups), len(marked.FindAllString(page, -1))
+	if n != ended {
+		return "", fmt.Errorf("found %d tables that begin with %s or %s and %d that end, want as many of both",
+			n, begin, groups, ended)
 	}
 	return marked.ReplaceAllStringFunc(page, func(part string) string {
-		names := strings.Fields(marked.FindStringSubmatch(part)[1])
+		found := marked.FindStringSubmatch(part)
+		kind, word := found[1], ""
+		names := strings.Fields(found[2])
+		if kind == "groups" && len(names) > 0 {
+			word, names = names[0], names[1:]
+		}
 		var chosen []result
 		var missing []string
 		for _, name := range names {
@@ -31,15 +38,54 @@ func fillPage(page string, results []result) (string, error) {
 			chosen = append(chosen, of...)
 		}
 		body := ""
-		if len(chosen) > 0 {
+		if len(chosen) > 0 && word != "" {
+			body = groupTable(chosen, word)
+		} else if len(chosen) > 0 {
 			body = table(chosen)
 		}
 		if missing != nil {
 			body += fmt.Sprintf("\nNo results of %[1]s are stored: `bash docs/evidence.sh %[1]s` computes them.\n",
 				strings.Join(missing, " "))
 		}
-		return fmt.Sprintf("<!-- results: %s -->\n%s<!-- end -->\n", strings.Join(names, " "), body)
+		return fmt.Sprintf("<!-- %s: %s -->\n%s<!-- end -->\n", kind, strings.Join(strings.Fields(found[2]), " "), body)
 	}), nil
+}
+
+// groupTable sets the scores of groups of targets beside each other, those whose names have a word. Each result is a
+// row.
+func groupTable(results []result, word string) string {
+	var names []string
+	for _, r := range results {
+		for _, g := range r.Groups {
+			if strings.Contains(g.Name, word) && !slices.Contains(names, g.Name) {
+				names = append(names, g.Name)
+			}
+		}
+	}
+	var out strings.Builder
+	head, line := "| model | parameters |", "|---|---:|"
+	for _, name := range names {
+		head += " " + strings.TrimSpace(strings.Replace(name, word, "", 1)) + " |"
+		line += "---:|"
+	}
+	fmt.Fprintf(&out, "%s seed | commit, date |\n%s---:|---|\n", head, line)
+	var machines []string
+	for _, r := range results {
+		fmt.Fprintf(&out, "| `%s` | %d |", r.Model, r.Params)
+		for _, name := range names {
+			cell := " |"
+			if i := slices.IndexFunc(r.Groups, func(g also) bool { return g.Name == name }); i >= 0 {
+				cell = fmt.Sprintf(" %.1f %% |", r.Groups[i].Score)
+			}
+			out.WriteString(cell)
+		}
+		fmt.Fprintf(&out, " %d | %s |\n", r.Seed, origins([]result{r}))
+		if !slices.Contains(machines, r.Machine) {
+			machines = append(machines, r.Machine)
+		}
+	}
+	fmt.Fprintf(&out, "\nMachine: %s.\n", strings.Join(machines, "; "))
+	return out.String()
 }
 
 // table sets results below each other, those that differ in their seeds alone in one row.

@@ -29,6 +29,7 @@ type result struct {
 	Unit    string  `json:"unit"` // of scores: %, MSE, or nats of a language model's validation loss
 	Loss    float64 `json:"loss"` // of the test, in nats or MSE
 	Also    []also  `json:"also,omitempty"`
+	Groups  []also  `json:"groups,omitempty"` // scores of groups of the test's targets
 	Steps   int     `json:"steps"`
 	CPU     float64 `json:"cpu_seconds"`
 	Machine string  `json:"machine"`
@@ -119,12 +120,25 @@ func readRun(path string) (result, error) {
 		Score: score(r.Test), Unit: unit, Loss: r.Test.Loss, Steps: r.Steps, CPU: r.CPUSeconds,
 		Machine: r.Machine, Commit: r.Version, Date: r.Date,
 	}
+	for _, of := range append([]train.Score{r.Test}, scoresOf(r.Extra)...) {
+		for _, g := range of.Tags {
+			out.Groups = append(out.Groups, also{Name: g.Name, Score: g.Accuracy})
+		}
+	}
 	for _, x := range r.Extra {
 		if x.Count != r.Test.Count || x.Loss != r.Test.Loss { // else the same, divided into other groups
 			out.Also = append(out.Also, also{Name: x.Name, Score: score(x.Score)})
 		}
 	}
 	return out, nil
+}
+
+// scoresOf returns the scores of further measurements.
+func scoresOf(extra []experiment.ExtraScore) (all []train.Score) {
+	for _, x := range extra {
+		all = append(all, x.Score)
+	}
+	return all
 }
 
 // readFit reads the result of hippo fit or forecast: of numbers the squared error of the first target in variances of
