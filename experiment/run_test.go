@@ -174,7 +174,7 @@ func TestTaskErrors(t *testing.T) {
 			c.Model.Layers = "sinkhorn(bidirectional=true,bucket=7,l_max=70)"
 		}, "multiples of 7"},
 		"unknown mixer": {func(c *Config, _ *task.Set) { c.Model.Layers = "h4" }, `"h4"`},
-		"batch":         {func(c *Config, _ *task.Set) { c.BatchSize = 0 }, "batch_size: found 0"},
+		"batch":         {func(c *Config, _ *task.Set) { c.BatchSize = 0 }, `batch_size: found "0"`},
 		"shards":        {func(c *Config, _ *task.Set) { c.Shards = 21 }, "shards: found 21"},
 		"empty sequence": {func(_ *Config, s *task.Set) {
 			s.Train = task.Examples{{Targets: []int32{0}}}

@@ -269,12 +269,19 @@ func TestCheck(t *testing.T) {
 		"known: found x, which is":     func(c *Config) { c.Target, c.Known = []string{"x", "y"}, []string{"z", "x"} },
 		"refit: found 2 for the task":  func(c *Config) { c.Refit = 2 },
 		"class_weights: found":         func(c *Config) { c.ClassWeights = "x" },
-		"epochs: found -1, want":       func(c *Config) { c.Epochs = -1 },
-		"shards: found 0, want":        func(c *Config) { c.Shards = 0 },
-		"shards: found 4, want 1 to b": func(c *Config) { c.BatchSize, c.Shards = 2, 4 },
-		"batch_size: found -2":         func(c *Config) { c.BatchSize = -2 },
+		`epochs: found "-1", want`:     func(c *Config) { c.Epochs = -1 },
+		`shards: found "0", want`:      func(c *Config) { c.Shards = 0 },
+		"shards: found 4, want at mos": func(c *Config) { c.BatchSize, c.Shards = 2, 4 },
+		`batch_size: found "-2"`:       func(c *Config) { c.BatchSize = -2 },
 		"model.d_model: found -8, ":    func(c *Config) { c.Model.DModel = -8 },
 		"data: found none, want a fil": func(c *Config) { c.Data = nil },
+		// what the tags bound, of a Go program, too
+		`rows: found "-1", want an in`:  func(c *Config) { c.Rows = -1 },
+		`task: found "clasify", want `:  func(c *Config) { c.Task = "clasify" },
+		`calendar: found "", want one`:  func(c *Config) { c.Calendar = "" },
+		`header: found "maybe", want `:  func(c *Config) { c.Header = "maybe" },
+		`eval_limit: found "-1", want`:  func(c *Config) { c.EvalLimit = -1 },
+		`optim.warmup_epochs: found "-`: func(c *Config) { c.Optim.WarmupEpochs = -1 },
 	} {
 		c := DefaultConfig()
 		c.Data = []string{"x.csv"}

@@ -99,6 +99,9 @@ const mostLevels = 99
 // Check returns all problems that show without the data.
 func (c *Config) Check() error {
 	var p config.Problems
+	own := *c // what checks itself is checked below
+	own.Config = labelled.Default()
+	p.Add(config.Check(own))
 	if len(c.Data) == 0 {
 		p.Addf("data", "found none, want a file or a folder")
 	}

@@ -159,9 +159,10 @@ func TestBasesAndSteps(t *testing.T) {
 	}
 }
 
-// TestDealFew: of few groups each part has what it should have by then, the one that lacks most first.
+// TestDealFew: of few groups each part has what it should have by then, the one that lacks most first, and from three
+// on each has one.
 func TestDealFew(t *testing.T) {
-	for n, want := range map[int][parts]int{1: {1, 0, 0}, 2: {1, 1, 0}, 3: {2, 1, 0}, 4: {2, 1, 1}, 5: {3, 1, 1},
+	for n, want := range map[int][parts]int{1: {1, 0, 0}, 2: {1, 1, 0}, 3: {1, 1, 1}, 4: {2, 1, 1}, 5: {3, 1, 1},
 		6: {4, 1, 1}, 7: {4, 2, 1}, 9: {5, 2, 2}, 10: {6, 2, 2}} {
 		f := &frame{plan: &Plan{Task: Regress, Columns: []Column{number("y", true)}}, groups: n}
 		for i := range n {
@@ -175,6 +176,13 @@ func TestDealFew(t *testing.T) {
 			if got != want {
 				t.Errorf("%d groups by %g: found %v in the parts, want %v", n, by, got, want)
 			}
+		}
+		var got [parts]int
+		for _, part := range f.deal([parts]float64{0.98, 0.01, 0.01}, 1) {
+			got[part]++
+		}
+		if got != [parts]int{max(1, n-2), min(1, n-1), min(1, max(0, n-2))} {
+			t.Errorf("%d groups of which a part gets a hundredth: found %v in the parts", n, got)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func partEnds(n int, sizes [parts]float64) (ends [parts]int) {
 }
 
 // deal gives each sequence its part. Groups are dealt in a random order that depends on the seed, those of one class
-// after those of another, so that each part gets its share of each class.
+// after those of another, so that each part gets its share of each class. From three groups on, no part is empty.
 func (f *frame) deal(sizes [parts]float64, seed uint64) []int {
 	order, class := make([]int, f.groups), make([]int, f.groups)
 	for i := len(f.seqs) - 1; i >= 0; i-- { // that of its first sequence stays
@@ -112,14 +112,19 @@ func (f *frame) deal(sizes [parts]float64, seed uint64) []int {
 	sum := sizes[0] + sizes[1] + sizes[2]
 	var counts [parts]float64
 	part := make([]int, f.groups)
+	empty := parts
 	for n, group := range order {
-		// the part that lacks most of what it should have by now
+		// the part that lacks most of what it should have by now; the last groups are those of empty parts
 		best := 0
 		lack := math.Inf(-1)
 		for i, size := range sizes {
-			if l := size/sum*float64(n+1) - counts[i]; l > lack {
+			l := size/sum*float64(n+1) - counts[i]
+			if l > lack && (counts[i] == 0 || len(order)-n > empty) {
 				best, lack = i, l
 			}
+		}
+		if counts[best] == 0 {
+			empty--
 		}
 		part[group] = best
 		counts[best]++

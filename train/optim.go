@@ -38,6 +38,7 @@ func (o *Optim) Validate(p *config.Problems) {
 			p.Addf(f.key, "found %g, want a number from %g to %g", f.v, f.lo, f.hi)
 		}
 	}
+	p.AtLeast("optim.warmup", o.Warmup, 0)
 	p.OneOf("optim.decay_rule", o.DecayRule, decayRules)
 	if err := (optim.Schedule{Kind: o.Schedule}).Validate(); err != nil {
 		p.Addf("optim.schedule", "%v", err)

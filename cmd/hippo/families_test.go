@@ -16,9 +16,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/hippo-ssm/hippo"
 	"github.com/hippo-ssm/hippo/chat"
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/checkpoint"
+	"github.com/hippo-ssm/hippo/convert"
+	"github.com/hippo-ssm/hippo/generate"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/testkit/golden"
 	"github.com/hippo-ssm/hippo/model"
@@ -176,12 +179,46 @@ type family struct {
 }
 
 // reply is what hippo run replies: text and nothing else.
-func (f *family) reply(args ...string) string {
+func (f *family) reply() string {
 	f.t.Helper()
-	text := f.runs(append([]string{"run", f.dir, "hello"}, args...)...)
-	if strings.TrimSpace(text) == "" || !strings.HasSuffix(text, "\n") || !utf8.ValidString(text) ||
-		strings.Contains(text, "<|im_") || strings.Contains(text, "<|endoftext|>") {
-		f.t.Errorf("hippo run %q: got %q, want a reply and nothing else", args, text)
+	text, ended := strings.CutSuffix(f.runs("run", f.dir, "hello"), "\n")
+	if !ended {
+		f.t.Errorf("hippo run: got %q, want a line", text)
+	}
+	return f.checked(text)
+}
+
+// replyAt is what hippo run replies at a precision, by the calls that it makes: a program for each would take most of
+// the time.
+func (f *family) replyAt(precision string) string {
+	f.t.Helper()
+	m, err := loadModel(f.dir, "", hippo.Precision(precision))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	settings, err := new(talk).settings(m)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	opt := generate.DefaultOptions()
+	settings.Defaults.Apply(&opt)
+	reply := ""
+	err = chat.New(m.Net(), m.Tokenizer(), settings).Reply(f.t.Context(), "hello", opt, func(text string) error {
+		reply += text
+		return nil
+	})
+	if err != nil {
+		f.t.Fatalf("precision %s: %v", precision, err)
+	}
+	return f.checked(reply)
+}
+
+// checked is a reply, which is text and nothing else.
+func (f *family) checked(text string) string {
+	f.t.Helper()
+	if strings.TrimSpace(text) == "" || !utf8.ValidString(text) || strings.Contains(text, "<|im_") ||
+		strings.Contains(text, "<|endoftext|>") {
+		f.t.Errorf("%s: got %q, want a reply and nothing else", f.dir, text)
 	}
 	return text
 }
@@ -190,16 +227,20 @@ func (f *family) reply(args ...string) string {
 // matrices are chosen by what they cost reply, too.
 func (f *family) quantizes(replies map[string]string) {
 	f.t.Helper()
-	for bits, p := range map[string]string{"4": "int4", "4.5": "int4min", "8": "int8"} {
+	for bits, p := range map[float64]string{4: "int4", 4.5: "int4min", 8: "int8", 5: ""} {
+		o := convert.QuantizeOptions{Bits: bits, Tokens: 64, Note: func(string) {},
+			Progress: func() (func(done, total int), func()) { return func(int, int) {}, func() {} }}
+		if p == "" {
+			o.Calibrate = []string{filepath.Join(f.work, "short.txt")}
+		}
 		small := &family{f.t, filepath.Join(f.t.TempDir(), "small"), f.work}
-		f.runs("quantize", f.dir, small.dir, "--bits", bits)
-		if got, want := small.reply(), replies[p]; got != want {
-			f.t.Errorf("quantized to %s bits: got %q, want %q as at --precision %s", bits, got, want, p)
+		if _, err := convert.Quantize(f.t.Context(), f.dir, small.dir, o); err != nil {
+			f.t.Fatal(err)
+		}
+		if got, want := small.replyAt(hippo.Stored), replies[p]; got != want && p != "" {
+			f.t.Errorf("quantized to %g bits: got %q, want %q as at --precision %s", bits, got, want, p)
 		}
 	}
-	chosen := &family{f.t, filepath.Join(f.t.TempDir(), "chosen"), f.work}
-	f.runs("quantize", f.dir, chosen.dir, "--calibrate", "short.txt", "--bits", "5")
-	chosen.reply()
 }
 
 // TestEveryFamilyRuns: the folder of a model of every family, as it is published, in both dialects of its
@@ -228,14 +269,14 @@ func TestEveryFamilyRuns(t *testing.T) {
 		writeFile(t, filepath.Join(f.work, "short.txt"), []byte(strings.Repeat("A whale in the sea says hello. ", 20)))
 		reply := f.reply()
 		newer := &family{t, familyFolder(t, from, "config_v5.json", files), f.work}
-		if other := newer.reply(); other != reply {
+		if other := newer.replyAt(hippo.Stored); other != reply {
 			t.Errorf("transformers 4: %q, transformers 5: %q", reply, other)
 		}
 		if name := familyOf(t, f.dir); !seen[name] {
 			seen[name] = true
 			replies := map[string]string{}
 			for _, p := range precisions {
-				replies[p] = f.reply("--precision", p)
+				replies[p] = f.replyAt(p)
 			}
 			f.quantizes(replies)
 		}

@@ -29,6 +29,7 @@
 package config
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -58,6 +59,21 @@ func Load(cfg any, opt Options) error {
 	l.loadFile(opt)
 	l.loadEnv(opt)
 	l.loadFlags(opt.Flags)
+	return l.problems.Err()
+}
+
+// Check returns a problem for each value of the struct cfg is or points to that [Load] would refuse, such as one that a
+// program has set. Keys of earlier versions without a value are none.
+func Check(cfg any) error {
+	v := reflect.Indirect(reflect.ValueOf(cfg))
+	scratch := reflect.New(v.Type()) // set writes what it understands
+	scratch.Elem().Set(v)
+	l := loader{schema: newSchema(scratch.Interface())}
+	for _, f := range l.schema.fields {
+		if !f.old || !f.value.IsZero() {
+			l.set(f, f.key, f.text())
+		}
+	}
 	return l.problems.Err()
 }
 

@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -227,6 +229,39 @@ d_model: 3
 	wantCfg.Train.Note = "kept" // what is well formed has been applied
 	if !reflect.DeepEqual(cfg, wantCfg) {
 		t.Errorf("values: %v", Diff(wantCfg, cfg))
+	}
+}
+
+// TestCheck: values that a program has set are refused as Load refuses them, and stay as they are.
+func TestCheck(t *testing.T) {
+	good := defaults()
+	if err := Check(&good); err != nil {
+		t.Error(err)
+	}
+	bad := defaults()
+	bad.Preset, bad.Model.DModel, bad.Model.Attn, bad.Model.Dropout = "tny", 65537, []int{1, -1}, math.NaN()
+	bad.Train.Every, bad.Train.Files = time.Second/2, []string{`a,"b`}
+	before := bad
+	err := Check(bad)
+	if want := `5 problems:
+  preset: found "tny", want one of tiny, small, h3-125m; did you mean tiny?
+  model.d_model: found "65537", want an integer from 1 to 65536
+  model.attn_layers: element 2: found "-1", want an integer from 0 up
+  model.dropout: found "NaN", want a number from 0 to 1
+  train.every: found "500ms", want a duration such as 90s or 1h30m from 1s up`; err == nil || err.Error() != want {
+		t.Errorf("found %v, want %s", err, want)
+	}
+	if Check(&bad); fmt.Sprint(bad) != fmt.Sprint(before) {
+		t.Errorf("found %+v afterwards, want %+v", bad, before)
+	}
+	old := struct {
+		N int `json:"n" min:"1" config:"old"`
+	}{}
+	if err := Check(old); err != nil {
+		t.Errorf("an old key without a value: %v", err)
+	}
+	if old.N = -1; Check(old) == nil {
+		t.Error("a wrong value of an old key is no problem")
 	}
 }
 

@@ -75,25 +75,12 @@ func (c *Config) Settle() {
 func (c *Config) Validate() error {
 	c.Settle()
 	var p config.Problems
-	p.AtLeast("epochs", c.Epochs, 1)
-	p.AtLeast("steps", c.Steps, 0)
-	p.AtLeast("patience", c.Patience, 0)
-	p.AtLeast("batch_size", c.BatchSize, 1)
-	if c.Shards < 1 || c.Shards > c.BatchSize {
-		p.Addf("shards", "found %d, want 1 to batch_size %d", c.Shards, c.BatchSize)
+	own := *c // what checks itself is checked below
+	own.Model, own.Optim.Optim = Default().Model, Default().Optim.Optim
+	p.Add(config.Check(own))
+	if c.Shards > max(1, c.BatchSize) {
+		p.Addf("shards", "found %d, want at most batch_size %d", c.Shards, c.BatchSize)
 	}
-	if c.EvalEvery < 0 {
-		p.Addf("eval_every", "found %g, want 0 (for twenty evaluations) or more", c.EvalEvery)
-	}
-	if c.Time < 0 {
-		p.Addf("time", "found %v, want a duration such as 30m, or 0s for no limit", c.Time)
-	}
-	p.OneOf("clock", c.Clock, train.Clocks)
-	p.OneOf("pool", c.Pool, model.Pools)
-	if c.Positions != "none" && c.Positions != "learned" {
-		p.Addf("positions", "found %q, want none or learned", c.Positions)
-	}
-	train.CheckPrecision(&p, c.Precision)
 	c.Optim.Validate(&p)
 	p.AddUnder("model.", c.Model.ValidateEncoder())
 	return p.Err()

@@ -365,27 +365,34 @@ func TestValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(c *Config){
-		"epochs: ":     func(c *Config) { c.Epochs = 0 },
-		"steps: ":      func(c *Config) { c.Steps = -1 },
-		"patience: ":   func(c *Config) { c.Patience = -1 },
-		"batch_size: ": func(c *Config) { c.BatchSize, c.Shards = 0, 0 },
-		"shards: found 0, want 1 to batch_size 32":     func(c *Config) { c.Shards = 0 },
-		"shards: found 33, want 1 to batch_size 32":    func(c *Config) { c.Shards = 33 },
-		"eval_every: found -1":                         func(c *Config) { c.EvalEvery = -1 },
-		"time: found -1s":                              func(c *Config) { c.Time = -time.Second },
-		"clock: ":                                      func(c *Config) { c.Clock = "x" },
-		"pool: ":                                       func(c *Config) { c.Pool = "x" },
-		"positions: found \"x\", want none or learned": func(c *Config) { c.Positions = "x" },
-		"precision: ":                                  func(c *Config) { c.Precision = "x" },
-		"lr: ":                                         func(c *Config) { c.Optim.LR = -1 },
-		"model.d_model: ":                              func(c *Config) { c.Model.DModel = 0 },
+		`epochs: found "0", want an integer from 1 up`: func(c *Config) { c.Epochs = 0 },
+		"steps: ":                   func(c *Config) { c.Steps = -1 },
+		"patience: ":                func(c *Config) { c.Patience = -1 },
+		"batch_size: ":              func(c *Config) { c.BatchSize, c.Shards = 0, 1 },
+		"shards: found \"0\", want": func(c *Config) { c.Shards = 0 },
+		"shards: found 33, want at": func(c *Config) { c.Shards = 33 },
+		"eval_every: found \"-1\"":  func(c *Config) { c.EvalEvery = -1 },
+		"eval_every: found \"NaN\"": func(c *Config) { c.EvalEvery = math.NaN() },
+		"eval_limit: ":              func(c *Config) { c.EvalLimit = -1 },
+		"stop: ":                    func(c *Config) { c.Stop = -1 },
+		"ema: found \"1\"":          func(c *Config) { c.EMA = 1 },
+		"memory: ":                  func(c *Config) { c.Memory = "x" },
+		"time: found \"-1s\"":       func(c *Config) { c.Time = -time.Second },
+		"clock: ":                   func(c *Config) { c.Clock = "x" },
+		"pool: ":                    func(c *Config) { c.Pool = "x" },
+		"positions: found \"x\"":    func(c *Config) { c.Positions = "x" },
+		"precision: ":               func(c *Config) { c.Precision = "x" },
+		"optim.lr: ":                func(c *Config) { c.Optim.LR = -1 },
+		"optim.warmup: ":            func(c *Config) { c.Optim.Warmup = -1 },
+		"optim.warmup_epochs: ":     func(c *Config) { c.Optim.WarmupEpochs = -1 },
+		"model.d_model: ":           func(c *Config) { c.Model.DModel = 0 },
 		"": func(c *Config) {
 			c.Epochs, c.BatchSize, c.Shards, c.Positions = 1, 1, 1, "learned"
 		},
 	} {
 		c := small()
 		change(&c)
-		if err := c.Validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := c.Validate(); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("found %v, want %q", err, want)
 		}
 	}

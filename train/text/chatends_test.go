@@ -85,6 +85,7 @@ func TestChatEnds(t *testing.T) {
 			{"role": "assistant", "content": "yes"}}})
 	}
 	c.Data, c.Tokenizer, c.Train.Steps, c.Optim.LR = []string{jsonl(t, chats...)}, "bytes", 60, 0.02
+	c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery = 60, 60, 0
 	mustRun(t, c)
 	dir, err := model.Resolve(c.Out)
 	if err != nil {

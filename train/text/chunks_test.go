@@ -105,7 +105,7 @@ func TestTrainInChunks(t *testing.T) {
 		config := func(name string) Config {
 			c := small(t)
 			c.Model.AttnIdx, c.Model.Layers = nil, "h3,mamba"
-			c.Train.Chunk, c.Train.CarryState, c.Train.Shards = 12, carry, 1
+			c.Train.Chunk, c.Train.CarryState, c.Train.Shards, c.Train.EvalEvery = 12, carry, 1, 6
 			c.Data = []string{name}
 			return c
 		}

@@ -99,7 +99,7 @@ func TestDocumentsResume(t *testing.T) {
 	for _, carry := range []bool{false, true} {
 		config := func() Config {
 			c := small(t)
-			c.Data, c.Train.CarryState = []string{file}, carry
+			c.Data, c.Train.CarryState, c.Train.EvalEvery = []string{file}, carry, 6
 			return c
 		}
 		whole := config()
@@ -345,7 +345,7 @@ func TestTrainOnChats(t *testing.T) {
 	}
 	c.Data, c.Template = []string{jsonl(t, chats...)}, chatMLName
 	c.Train.SeqLen, c.Train.Steps, c.Optim.LR = 128, 60, 2e-2
-	c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SamplePrompt = 20, 20, ""
+	c.Train.EvalEvery, c.Train.SaveEvery, c.Train.SampleEvery, c.Train.SamplePrompt = 30, 60, 0, ""
 	c.Model.EmbedDropout, c.Model.AttnDropout, c.Model.ResidDropout = 0, 0, 0
 	res := mustRun(t, c)
 	if res.ValidLoss > 0.3 { // one of the questions would have a loss of ln 26

@@ -56,10 +56,12 @@ func TestPrompts(t *testing.T) {
 	for _, k := range []struct {
 		valid []any
 		want  string
-	}{ // the first whole reply to something
-		{[]any{chat("p ", "xx"), chat("", "xyz"), chat("q ", "yy"), chat("r ", "zz")}, "q "}, {[]any{chat("third ",
-			"c")}, "c"},
-		{[]any{chat("first ", "aa"), chat("third ", "c")}, "aathird c"},
+	}{ // the first reply to something
+		{[]any{chat("p ", "xx"), chat("q ", "yy")}, "p "},
+		{[]any{chat("", "xyz"), chat("q ", "yy"), chat("r ", "zz")}, "q "},
+		{[]any{chat("third ", "c")}, "third "},
+		{[]any{chat("", "some words")}, "words"},
+		{[]any{chat(strings.Repeat("far ", 1025), "c")}, "far far far"}, // no reply is near
 	} {
 		c := swift(t, "mamba")
 		c.Train.SamplePrompt, c.Valid = "", []string{jsonl(t, k.valid...)}

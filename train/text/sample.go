@@ -49,8 +49,8 @@ func (tr *Work) choosePrompt() {
 	tr.prompt = samplePrompt{ids, string(tok.Decode(nil, ids))}
 }
 
-// promptOfChat takes what is before the first whole reply in the validation text, as it is given to the model. It
-// reports whether there is one.
+// promptOfChat takes what is before the first reply of a whole chat in the validation text, as it is given to the model.
+// It reports whether there is one.
 func (tr *Work) promptOfChat() bool {
 	const longest = 1 << 12
 	valid := tr.Data.Valid
@@ -62,12 +62,16 @@ func (tr *Work) promptOfChat() bool {
 		if err != nil {
 			return false
 		}
-		for _, from := range w.Borders[0] {
+		starts := w.Borders[0]
+		if len(tr.Config.Valid) > 0 { // else what stands first may be the end of a chat
+			starts = slices.Concat([]int{0}, starts)
+		}
+		for _, from := range starts {
 			to := from
 			for to < len(w.Inputs) && valid.IsGiven(w.Start+to) {
 				to++
 			}
-			if to > from && to < len(w.Inputs) {
+			if to > from && !valid.IsGiven(w.Start+to) {
 				ids := slices.Clone(w.Inputs[from:to])
 				tr.prompt = samplePrompt{ids, string(tr.Data.Tokenizer.Decode(nil, ids))}
 				return true
