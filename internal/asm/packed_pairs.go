@@ -16,6 +16,7 @@ func packedPairs(ctx *build.Context) {
 	c.roundPacked()
 	c.packedPairs()
 	c.shortPairs()
+	c.shortRow()
 	c.expandShort()
 	c.expandPairs()
 	c.table()
@@ -88,6 +89,65 @@ func (c vector) shortPairs() {
 		p.done = func(step int) { p.dotRows(4*step, p.word, c.vec(31)) }
 		p.product()
 	})
+}
+
+// shortRow generates the product of a single row by the short form whose sums are those of tiles. VDPBF16PS sums first
+// halves where the second ones of x are zero, and second ones where the first are.
+func (c vector) shortRow() {
+	c.function("shortRow", "func(blocks int, x *float32, w, heads *uint32, start, y *float32)",
+		"sets y[j] = start[j] + Σ_p x[p/2]·W[j,p] for j < 48 and p < 16·blocks, where start may be y, or nil for zero. x "+
+			"holds pairs of bfloat16, and w is a panel of bfloat16 in the short form, with the heads of its blocks. The "+
+			"sums are to the last bit those of vecGemmTiles.")
+	p := c.pairWords(1)
+	p.w, p.steps, p.x = p.arg("w"), p.GP64(), p.arg("x")
+	start, y, odd := p.arg("start"), p.arg("y"), p.GP64()
+	p.xBytes, p.begin, p.head = 4, func(int) {}, c.vec(16)
+	for i, bits := range append(p.masks(), keptBits) {
+		p.hold(c.vec(17+i), bits)
+	}
+	pair := c.vec(12)
+	halves := []reg.Register{c.vec(13), c.vec(14)}
+	p.VPBROADCASTD(c.word(0xffff), halves[0])
+	p.VPBROADCASTD(c.word(0xffff0000), halves[1])
+	of := func(half, part int) reg.Register { return c.vec((1+half)*p.vecs() + part) }
+	for i := range 3 * p.vecs() {
+		p.zero(c.vec(i))
+	}
+	p.ifZero(start, "begin")
+	for part := range p.vecs() {
+		p.VMOVUPS(Mem{Base: start, Disp: 4 * p.lanes * part}, p.sum(0, part))
+	}
+	p.Label("begin")
+	p.done = func(step int) {
+		p.VPBROADCASTD(Mem{Base: p.x, Disp: 4 * step}, pair)
+		for half, mask := range halves {
+			p.VPANDD(mask, pair, c.vec(15))
+			for part := range p.vecs() {
+				p.dotPairs(c.vec(15), p.word(part), of(half, part))
+			}
+		}
+	}
+	flush := func() {
+		for part := range p.vecs() {
+			p.VADDPS(of(0, part), of(1, part), of(0, part))
+			p.VADDPS(of(0, part), p.sum(0, part), p.sum(0, part))
+			p.zero(of(0, part))
+			p.zero(of(1, part))
+		}
+	}
+	p.XORQ(odd, odd)
+	p.behind = func() { // a tile has the words of two blocks
+		p.XORQ(U8(1), odd)
+		p.JNZ(LabelRef("tile"))
+		flush()
+		p.Label("tile")
+	}
+	p.blocks()
+	flush()
+	for part := range p.vecs() {
+		p.VMOVUPS(p.sum(0, part), Mem{Base: y, Disp: 4 * p.lanes * part})
+	}
+	p.end()
 }
 
 // pairWords is code that decodes the three vectors of a step before it uses them.

@@ -59,12 +59,13 @@ type shortCode struct {
 	begin   func(step int)
 	decoded func(step, part int)
 	done    func(step int)
+	behind  func() // called after each block
 }
 
 // shortCode is code for a number of rows, without registers.
 func (c vector) shortCode(rows int) *shortCode {
 	p := &shortCode{packedCode: packedCode{asm: c.asm, rows: rows}, vector: c, held: map[uint32]reg.Register{}, xBytes: 8}
-	p.begin, p.done = p.loadX, func(int) {}
+	p.begin, p.done, p.behind = p.loadX, func(int) {}, func() {}
 	return p
 }
 
@@ -120,6 +121,7 @@ func (p *shortCode) blocks() {
 		p.done(0)
 	})
 	p.Label(p.label("next"))
+	p.behind()
 	p.ADDQ(U8(4), p.heads)
 	p.countDown(blocks, p.label("block"))
 }

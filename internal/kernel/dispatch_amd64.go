@@ -24,6 +24,7 @@ const (
 	roundPackedCode        level = avx512bf16
 	packedPairsCode        level = avx512bf16
 	shortPairsCode         level = avx512bf16
+	shortRowCode           level = avx512bf16
 	expandShortCode        level = avx512bf16
 	expandPairsCode        level = avx512bf16
 	packedInt8Code         level = avx2
@@ -176,6 +177,7 @@ var codes = map[string][]level{
 	"roundPacked":        {avx512bf16},
 	"packedPairs":        {avx512bf16},
 	"shortPairs":         {avx512bf16},
+	"shortRow":           {avx512bf16},
 	"expandShort":        {avx512bf16},
 	"expandPairs":        {avx512bf16},
 	"packedInt8":         {avx512vnni, avxvnni, avx512vnnivl, avx512, avx2},
@@ -443,6 +445,15 @@ func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32
 //
 //go:noescape
 func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
+
+// vecShortRow sets y[j] = start[j] + Σ_p x[p/2]·W[j,p] for j < 48 and p < 16·blocks, where start may be y, or nil for
+// zero. x holds pairs of bfloat16, and w is a panel of bfloat16 in the short form, with the heads of its blocks. The
+// sums are to the last bit those of vecGemmTiles.
+//
+// It needs avx512bf16.
+//
+//go:noescape
+func vecShortRow(blocks int, x *float32, w *uint32, heads *uint32, start *float32, y *float32)
 
 // vecExpandShort sets dst to the words of a number of blocks of a panel of bfloat16 in the short form, w with their
 // heads, step by step.

@@ -125,6 +125,10 @@ TEXT ·vecPackedPairs(SB), NOSPLIT, $0-65
 TEXT ·vecShortPairs(SB), NOSPLIT, $0-73
 	JMP   ·shortPairsAVX512BF16(SB)
 
+// func vecShortRow(blocks int, x *float32, w *uint32, heads *uint32, start *float32, y *float32)
+TEXT ·vecShortRow(SB), NOSPLIT, $0-48
+	JMP   ·shortRowAVX512BF16(SB)
+
 // func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32)
 TEXT ·vecExpandShort(SB), NOSPLIT, $0-32
 	JMP   ·expandShortAVX512BF16(SB)

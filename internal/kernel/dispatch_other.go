@@ -25,6 +25,7 @@ const (
 	roundPackedCode        level = noCode
 	packedPairsCode        level = noCode
 	shortPairsCode         level = noCode
+	shortRowCode           level = noCode
 	expandShortCode        level = noCode
 	expandPairsCode        level = noCode
 	packedInt8Code         level = noCode
@@ -203,6 +204,8 @@ func vecPackedPairs(m int, steps int, x *float32, ldx int, w *uint16, y *float32
 
 func vecShortPairs(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool) {
 }
+
+func vecShortRow(blocks int, x *float32, w *uint32, heads *uint32, start *float32, y *float32) {}
 
 func vecExpandShort(blocks int, w *uint32, heads *uint32, dst *uint32) {}
 

@@ -12,6 +12,9 @@ func packedPairsAVX512BF16(m int, steps int, x *float32, ldx int, w *uint16, y *
 func shortPairsAVX512BF16(m int, blocks int, x *float32, ldx int, w *uint32, heads *uint32, y *float32, ldy int, bias *float32, add bool)
 
 //go:noescape
+func shortRowAVX512BF16(blocks int, x *float32, w *uint32, heads *uint32, start *float32, y *float32)
+
+//go:noescape
 func expandShortAVX512BF16(blocks int, w *uint32, heads *uint32, dst *uint32)
 
 //go:noescape

@@ -6599,6 +6599,353 @@ short_1_end:
 	VZEROUPPER
 	RET
 
+// func shortRowAVX512BF16(blocks int, x *float32, w *uint32, heads *uint32, start *float32, y *float32)
+// Requires: AVX, AVX512F
+TEXT ·shortRowAVX512BF16(SB), NOSPLIT, $0-48
+	MOVQ         w+16(FP), AX
+	MOVQ         x+8(FP), DX
+	MOVQ         start+32(FP), CX
+	MOVQ         y+40(FP), BX
+	VPBROADCASTD constants<>+8(SB), Z17
+	VPBROADCASTD constants<>+16(SB), Z18
+	VPBROADCASTD constants<>+20(SB), Z19
+	VPBROADCASTD constants<>+24(SB), Z20
+	VPBROADCASTD constants<>+12(SB), Z21
+	VPBROADCASTD constants<>+28(SB), Z13
+	VPBROADCASTD constants<>+32(SB), Z14
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	TESTQ        CX, CX
+	JZ           begin
+	VMOVUPS      (CX), Z0
+	VMOVUPS      64(CX), Z1
+	VMOVUPS      128(CX), Z2
+
+begin:
+	XORQ SI, SI
+	MOVQ heads+24(FP), R8
+	MOVQ blocks+0(FP), DI
+
+short_1_block:
+	MOVL         (R8), CX
+	TESTL        CX, CX
+	JS           short_1_plain
+	VPBROADCASTD CX, Z16
+	MOVQ         $0x00000002, CX
+
+short_1_short:
+	VMOVDQU32    (AX), Z24
+	VPSRLD       $0x0b, Z24, Z30
+	VPANDD       Z17, Z30, Z27
+	VPANDD       Z21, Z24, Z24
+	VPADDD       Z16, Z24, Z24
+	VMOVDQU32    64(AX), Z25
+	VPSRLD       $0x0b, Z25, Z30
+	VPANDD       Z17, Z30, Z28
+	VPANDD       Z21, Z25, Z25
+	VPADDD       Z16, Z25, Z25
+	VMOVDQU32    128(AX), Z26
+	VPSRLD       $0x0b, Z26, Z30
+	VPANDD       Z17, Z30, Z29
+	VPANDD       Z21, Z26, Z26
+	VPADDD       Z16, Z26, Z26
+	VPBROADCASTD (DX), Z12
+	VPANDD       Z13, Z12, Z15
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdf
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe7
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xef
+	VPANDD       Z14, Z12, Z15
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf7
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xff
+	BYTE         $0x62
+	BYTE         $0x52
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc7
+	VMOVDQU32    192(AX), Z24
+	VPSRLD       $0x07, Z24, Z30
+	VPTERNLOGD   $0xf8, Z18, Z30, Z27
+	VPANDD       Z21, Z24, Z24
+	VPADDD       Z16, Z24, Z24
+	VMOVDQU32    256(AX), Z25
+	VPSRLD       $0x07, Z25, Z30
+	VPTERNLOGD   $0xf8, Z18, Z30, Z28
+	VPANDD       Z21, Z25, Z25
+	VPADDD       Z16, Z25, Z25
+	VMOVDQU32    320(AX), Z26
+	VPSRLD       $0x07, Z26, Z30
+	VPTERNLOGD   $0xf8, Z18, Z30, Z29
+	VPANDD       Z21, Z26, Z26
+	VPADDD       Z16, Z26, Z26
+	VPBROADCASTD 4(DX), Z12
+	VPANDD       Z13, Z12, Z15
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdf
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe7
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xef
+	VPANDD       Z14, Z12, Z15
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf7
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xff
+	BYTE         $0x62
+	BYTE         $0x52
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc7
+	VMOVDQU32    384(AX), Z24
+	VPSRLD       $0x03, Z24, Z30
+	VPTERNLOGD   $0xf8, Z19, Z30, Z27
+	VPSLLD       $0x01, Z24, Z30
+	VPTERNLOGD   $0xf8, Z20, Z30, Z27
+	VPANDD       Z21, Z24, Z24
+	VPADDD       Z16, Z24, Z24
+	VMOVDQU32    448(AX), Z25
+	VPSRLD       $0x03, Z25, Z30
+	VPTERNLOGD   $0xf8, Z19, Z30, Z28
+	VPSLLD       $0x01, Z25, Z30
+	VPTERNLOGD   $0xf8, Z20, Z30, Z28
+	VPANDD       Z21, Z25, Z25
+	VPADDD       Z16, Z25, Z25
+	VMOVDQU32    512(AX), Z26
+	VPSRLD       $0x03, Z26, Z30
+	VPTERNLOGD   $0xf8, Z19, Z30, Z29
+	VPSLLD       $0x01, Z26, Z30
+	VPTERNLOGD   $0xf8, Z20, Z30, Z29
+	VPANDD       Z21, Z26, Z26
+	VPADDD       Z16, Z26, Z26
+	VPBROADCASTD 8(DX), Z12
+	VPANDD       Z13, Z12, Z15
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdf
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe7
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xef
+	VPANDD       Z14, Z12, Z15
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf7
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xff
+	BYTE         $0x62
+	BYTE         $0x52
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc7
+	VPADDD       Z16, Z27, Z24
+	VPADDD       Z16, Z28, Z25
+	VPADDD       Z16, Z29, Z26
+	VPBROADCASTD 12(DX), Z12
+	VPANDD       Z13, Z12, Z15
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdf
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe7
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xef
+	VPANDD       Z14, Z12, Z15
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf7
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xff
+	BYTE         $0x62
+	BYTE         $0x52
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc7
+	ADDQ         $+16, DX
+	ADDQ         $+576, AX
+	DECQ         CX
+	JNZ          short_1_short
+	JMP          short_1_next
+
+short_1_plain:
+	MOVQ $0x00000008, CX
+
+short_1_step:
+	VMOVDQU32    (AX), Z24
+	VMOVDQU32    64(AX), Z25
+	VMOVDQU32    128(AX), Z26
+	VPBROADCASTD (DX), Z12
+	VPANDD       Z13, Z12, Z15
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xdf
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xe7
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xef
+	VPANDD       Z14, Z12, Z15
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x3e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xf7
+	BYTE         $0x62
+	BYTE         $0xd2
+	BYTE         $0x36
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xff
+	BYTE         $0x62
+	BYTE         $0x52
+	BYTE         $0x2e
+	BYTE         $0x40
+	BYTE         $0x52
+	BYTE         $0xc7
+	ADDQ         $+4, DX
+	ADDQ         $+192, AX
+	DECQ         CX
+	JNZ          short_1_step
+
+short_1_next:
+	XORQ   $0x01, SI
+	JNZ    tile
+	VADDPS Z3, Z6, Z3
+	VADDPS Z3, Z0, Z0
+	VPXORD Z3, Z3, Z3
+	VPXORD Z6, Z6, Z6
+	VADDPS Z4, Z7, Z4
+	VADDPS Z4, Z1, Z1
+	VPXORD Z4, Z4, Z4
+	VPXORD Z7, Z7, Z7
+	VADDPS Z5, Z8, Z5
+	VADDPS Z5, Z2, Z2
+	VPXORD Z5, Z5, Z5
+	VPXORD Z8, Z8, Z8
+
+tile:
+	ADDQ    $0x04, R8
+	DECQ    DI
+	JNZ     short_1_block
+	VADDPS  Z3, Z6, Z3
+	VADDPS  Z3, Z0, Z0
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z6, Z6, Z6
+	VADDPS  Z4, Z7, Z4
+	VADDPS  Z4, Z1, Z1
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z7, Z7, Z7
+	VADDPS  Z5, Z8, Z5
+	VADDPS  Z5, Z2, Z2
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z8, Z8, Z8
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, 64(BX)
+	VMOVUPS Z2, 128(BX)
+	VZEROUPPER
+	RET
+
 // func expandShortAVX512BF16(blocks int, w *uint32, heads *uint32, dst *uint32)
 // Requires: AVX, AVX512F
 TEXT ·expandShortAVX512BF16(SB), NOSPLIT, $0-32
@@ -7751,6 +8098,8 @@ DATA constants<>+12(SB)/4, $0x87ff87ff
 DATA constants<>+16(SB)/4, $0x00f000f0
 DATA constants<>+20(SB)/4, $0x07000700
 DATA constants<>+24(SB)/4, $0x80008000
-GLOBL constants<>(SB), RODATA|NOPTR, $28
+DATA constants<>+28(SB)/4, $0x0000ffff
+DATA constants<>+32(SB)/4, $0xffff0000
+GLOBL constants<>(SB), RODATA|NOPTR, $36
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

@@ -8,21 +8,16 @@ const expandedTerms, expandedPanels = 512, 2
 
 var _ [unpackedTerms*packedWidth - expandedPanels*expandedTerms/2*packedWidth]struct{} // it fits panelWords
 
-// tilesCached is the number of words of B that products by tiles read from the second-level cache for all rows of A.
+// tilesCached is the number of words of B that stay in the second-level cache for all rows of A.
 const tilesCached = 192 << 10
 
 // panelTiles computes the columns of panels lo to hi by tiles.
 func (p *packedProduct) panelTiles(lo, hi int) {
-	many := max(expandedPanels, tilesCached/(p.panelSteps()*packedWidth))
 	if p.short != nil {
-		many = expandedPanels
-		buf := panelPool.Get().(*panelWords)
-		defer panelPool.Put(buf)
-		for ; lo < hi; lo += many {
-			p.shortTiles(buf, lo, min(hi, lo+many))
-		}
+		p.shortTiles(lo, hi)
 		return
 	}
+	many := max(expandedPanels, tilesCached/(p.panelSteps()*packedWidth))
 	for ; lo < hi; lo += many {
 		at, _ := p.at(lo * packedWidth)
 		words := unsafe.Slice((*float32)(unsafe.Pointer(&p.bf16[at])), (len(p.bf16)-at)/2)
@@ -31,15 +26,26 @@ func (p *packedProduct) panelTiles(lo, hi int) {
 }
 
 // shortTiles is panelTiles for panels in the short form.
-func (p *packedProduct) shortTiles(buf *panelWords, lo, hi int) {
-	const apart = expandedTerms / 2 * packedWidth
-	for k := 0; k < p.k; k += expandedTerms {
-		terms := min(expandedTerms, p.k-k)
-		for panel := lo; panel < hi; panel++ {
-			words, heads := p.chunkOf(panel, k)
-			vecExpandShort(terms/shortTerms, words, heads, (*uint32)(unsafe.Pointer(&buf[(panel-lo)*apart])))
+func (p *packedProduct) shortTiles(lo, hi int) {
+	if p.m == 1 {
+		for ; lo < hi; lo++ {
+			p.shortRow(lo)
 		}
-		p.tiles(lo, hi, k, terms, buf[:], apart)
+		return
+	}
+	const apart = expandedTerms / 2 * packedWidth
+	buf := panelPool.Get().(*panelWords)
+	defer panelPool.Put(buf)
+	for ; lo < hi; lo += expandedPanels {
+		end := min(hi, lo+expandedPanels)
+		for k := 0; k < p.k; k += expandedTerms {
+			terms := min(expandedTerms, p.k-k)
+			for panel := lo; panel < end; panel++ {
+				words, heads := p.chunkOf(panel, k)
+				vecExpandShort(terms/shortTerms, words, heads, (*uint32)(unsafe.Pointer(&buf[(panel-lo)*apart])))
+			}
+			p.tiles(lo, end, k, terms, buf[:], apart)
+		}
 	}
 }
 
@@ -52,4 +58,26 @@ func (p *packedProduct) tiles(lo, hi, k, terms int, words []float32, apart int) 
 	}
 	multiplyTiles(p.m, min(p.n, hi*packedWidth)-j, ceil(terms, 2), p.x[k/2:], p.ldx, words, apart, p.y[j:], p.ldy, bias,
 		k > 0)
+}
+
+// rowTerms is the number of terms of a panel in a call for a single row, some 100 µs: a multiple of shortChunk.
+const rowTerms = 1 << 13
+
+// shortRow computes the columns of a panel in the short form for a single row: what memory delivers takes longer than
+// to expand it, and there is no need to store it.
+func (p *packedProduct) shortRow(panel int) {
+	j := panel * packedWidth
+	cols := min(packedWidth, p.n-j)
+	var own [packedWidth]float32 // columns past the last one of y go here
+	var start *float32
+	if p.bias != nil {
+		copy(own[:], p.bias[j:][:cols])
+		start = &own[0]
+	}
+	for k := 0; k < p.k; k += rowTerms {
+		words, heads := p.chunkOf(panel, k)
+		vecShortRow(min(rowTerms, p.k-k)/shortTerms, &p.x[k/2], words, heads, start, &own[0])
+		start = &own[0]
+	}
+	copy(p.y[j:][:cols], own[:])
 }
