@@ -65,7 +65,7 @@ if (which === 'openai') {
 			pair: z.tuple([z.boolean(), z.enum(['x', 'y'])]), of: z.record(z.enum(['a', 'b']), z.int32()),
 			keyed: z.record(z.string().regex(/^k_[a-z]$/), z.boolean()), both: z.string().startsWith('a').max(9).endsWith('z'),
 		})
-		for (const seed of [1, 2, 3]) {
+		for (const seed of [1, 2]) {
 			const q = { ...chat, seed, max_completion_tokens: 3000, response_format: zodResponseFormat(plain, 'thing') }
 			plain.parse((await c.chat.completions.parse(q)).choices[0].message.parsed)
 			const r = await c.responses.parse({

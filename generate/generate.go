@@ -32,6 +32,8 @@ type Options struct {
 	BadWords *constrain.Words `json:"-"`
 	// AllowedIDs, unless there are none, are the only tokens that may be drawn, those that end a text among them.
 	AllowedIDs []int32 `json:"-"`
+	// Decoder, unless it is nil, makes texts of tokens in place of the tokenizer: see tokenizer.WithoutSpecial.
+	Decoder tokenizer.Tokenizer `json:"-"`
 	// IncludeStop makes the stop string that ends a text a part of it.
 	IncludeStop bool `json:"-"`
 	// Draft, unless it is nil, makes a Drafter for each text: NGrams, or what ModelDrafts returns. It makes a text that

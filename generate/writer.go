@@ -48,7 +48,7 @@ func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, er
 		return nil, err
 	}
 	w := &Writer{
-		options: o, tok: tok, sampler: sampler, stop: stop, decoder: tokenizer.NewStreamDecoder(tok),
+		options: o, tok: tok, sampler: sampler, stop: stop, decoder: tokenizer.NewStreamDecoder(o.decoder(tok)),
 		history: slices.Clone(history), ends: endsOf(tok, &o), drafting: newDrafting(o.Draft),
 	}
 	if o.Constraint != nil {
@@ -58,6 +58,14 @@ func NewWriter(tok tokenizer.Tokenizer, history []int32, o Options) (*Writer, er
 		w.words = o.BadWords.Start()
 	}
 	return w, nil
+}
+
+// decoder is what makes texts of tokens.
+func (o *Options) decoder(tok tokenizer.Tokenizer) tokenizer.Tokenizer {
+	if o.Decoder != nil {
+		return o.Decoder
+	}
+	return tok
 }
 
 // Next draws the next id from its logits and returns the text that has become certain by it, which is valid until the

@@ -47,3 +47,6 @@ func (s *Server) Scopes() map[string]string {
 	}
 	return all
 }
+
+// Forms are what the endpoints read.
+func (s *Server) Forms() map[string]request.Form { return s.forms }

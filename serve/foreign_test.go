@@ -6,23 +6,20 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
-	"github.com/hippo-ssm/hippo/serve/anthropic"
-	"github.com/hippo-ssm/hippo/serve/ollama"
-	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/serve/reply"
 	"github.com/hippo-ssm/hippo/serve/request"
-	"github.com/hippo-ssm/hippo/serve/sessions"
 )
 
-// foreignOf are the tables of fields, by endpoint, with the shortest request that the endpoint takes.
-func foreignOf(session string) (bodies map[string]string, tables map[string]request.Foreign) {
-	bodies = map[string]string{
+// foreignBodies are the shortest requests that endpoints take.
+func foreignBodies() map[string]string {
+	return map[string]string{
 		"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}],"max_completion_tokens":1`,
 		"/v1/completions":      `"prompt":"a","max_tokens":1`,
 		"/v1/responses":        `"input":"a","max_output_tokens":1`,
@@ -33,21 +30,39 @@ func foreignOf(session string) (bodies map[string]string, tables map[string]requ
 		"/api/generate":        `"prompt":"a","options":{"num_predict":1},"stream":false`,
 		"/api/embed":           `"input":"a"`,
 		"/api/pull":            `"model":"org/model"`,
+		"/api/show":            `"model":"tiny"`,
+		"/api/embeddings":      `"prompt":"a"`,
+		"/apply-template":      `"messages":[{"role":"user","content":"a"}]`,
 		"options of /api":      `"num_predict":1`,
 
 		"/v1/responses/compact":      `"input":"a"`,
 		"/v1/responses/input_tokens": `"input":"a"`,
 
-		"/v1/messages/count_tokens": `"messages":[{"role":"user","content":"a"}]`,
+		"/v1/messages/count_tokens":  `"messages":[{"role":"user","content":"a"}]`,
+		"/v1/sessions/{id}/generate": `"max_tokens":1`,
 	}
-	tables = openai.Foreign()
-	maps.Copy(tables, ollama.Foreign())
-	maps.Copy(tables, anthropic.Foreign())
-	if session != "" {
-		bodies["/v1/sessions/{id}/generate"] = `"max_tokens":1`
+}
+
+// foreignOf are the tables of fields that endpoints refuse, of the bodies that they declare.
+func foreignOf(s *serve.Server) map[string]request.Foreign {
+	type foreign interface{ Foreign() request.Foreign }
+	tables := map[string]request.Foreign{}
+	for pattern, form := range s.Forms() {
+		path, posted := strings.CutPrefix(pattern, "POST ")
+		if form.Body == nil || !posted {
+			continue
+		}
+		body := reflect.New(reflect.TypeOf(form.Body))
+		if of, ok := body.Interface().(foreign); ok {
+			tables[path] = of.Foreign()
+		}
+		if options := body.Elem().FieldByName("Options"); options.IsValid() && strings.HasPrefix(path, "/api/") {
+			if of, ok := options.Addr().Interface().(foreign); ok {
+				tables["options of /api"] = of.Foreign()
+			}
+		}
 	}
-	tables["/v1/sessions/{id}/generate"] = sessions.GenerateForeign
-	return bodies, tables
+	return tables
 }
 
 // TestForeignFields: a field of another server that this one does not have is refused by its name, and taken with a
@@ -55,7 +70,7 @@ func foreignOf(session string) (bodies map[string]string, tables map[string]requ
 func TestForeignFields(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Library: &servetest.NewLibrary(t, "org/model").Library})
 	session := servetest.Post[struct{ ID string }](s, "/v1/sessions", `{"text":"a"}`).ID
-	bodies, tables := foreignOf(session)
+	bodies, tables := foreignBodies(), foreignOf(s.Hippo)
 	for _, path := range slices.Sorted(maps.Keys(tables)) {
 		send := func(name, value string) (int, string) {
 			field := fmt.Sprintf("%q:%s", name, value)
@@ -65,6 +80,9 @@ func TestForeignFields(t *testing.T) {
 			}
 			status, _, data := s.Do(http.MethodPost, at, body)
 			return status, string(data)
+		}
+		if bodies[path] == "" {
+			t.Errorf("%s has no body here", path)
 		}
 		seen := map[string]bool{}
 		for _, r := range tables[path].Refused {
@@ -256,7 +274,7 @@ func TestForeignOnThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tables := foreignOf("")
+	tables := foreignOf(servetest.NewSite(t, serve.Options{}).Hippo)
 	tables["all replies"] = reply.SamplingForeign
 	shared, hints := map[request.Refusal]bool{}, map[string]bool{}
 	for _, r := range reply.SamplingForeign.Refused {
@@ -265,7 +283,6 @@ func TestForeignOnThePage(t *testing.T) {
 	for _, name := range strings.Fields(reply.SamplingForeign.Hints) {
 		hints[name] = true
 	}
-	delete(tables, "/api/generate") // the same as of /api/chat
 	for _, path := range slices.Sorted(maps.Keys(tables)) {
 		var wants, plain []string
 		names, seen := map[string][]string{}, map[string]bool{}

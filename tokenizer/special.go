@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// WithoutSpecial is a tokenizer that decodes special tokens, such as those that end a message, to nothing: what a model
-// writes is then text that is meant to be read. It is for decoding alone.
-func WithoutSpecial(tok Tokenizer) Tokenizer {
+// WithoutSpecial is a tokenizer that decodes special tokens, such as those that end a message, to nothing, but for some
+// texts that it keeps: what a model writes is then text that is meant to be read. It is for decoding alone.
+func WithoutSpecial(tok Tokenizer, keep ...string) Tokenizer {
 	special := map[int32]bool{}
 	if t, ok := tok.(interface{ AddedTokens() []added.Token }); ok {
 		for _, a := range t.AddedTokens() {
-			if a.Special {
+			if a.Special && !slices.Contains(keep, a.Content) {
 				special[a.ID] = true
 			}
 		}

@@ -70,7 +70,7 @@ func TestBatches(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{Keys: []serve.Key{alice, bob, reader}, Files: batch.Options{MaxLines: 4}})
 	s.Key = a
 	made := servetest.Post[anthropic.Batch](s, batches, `{"requests":[`+hello("one", "")+","+
-		hello("bad", `,"temperature":7`)+","+hello("two", `,"stream":false`)+`]}`)
+		hello("bad", `,"temperature":-1`)+","+hello("two", `,"stream":false`)+`]}`)
 	if made.Type != "message_batch" || made.Status != "in_progress" || made.Counts.Processing != 3 || made.Results != nil {
 		t.Errorf("at first it is %s", servetest.Quoted(t, made))
 	}

@@ -49,8 +49,3 @@ var (
 // Foreign returns the fields of other servers.
 func (*messageRequest) Foreign() request.Foreign { return messageForeign }
 func (*countRequest) Foreign() request.Foreign   { return countForeign }
-
-// Foreign returns the fields of all endpoints, for the page about the server.
-func Foreign() map[string]request.Foreign {
-	return map[string]request.Foreign{"/v1/messages": messageForeign, "/v1/messages/count_tokens": countForeign}
-}

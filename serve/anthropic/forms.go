@@ -26,6 +26,6 @@ func (*messages) Schema() request.Schema {
 
 // Schema is that of a text or a list of blocks.
 func (*content) Schema() request.Schema {
-	return request.AnyOf(request.Schema{"type": "string"},
+	return request.AnyOf(request.TextSchema(),
 		request.ListSchema(request.SchemaOf(reflect.TypeFor[block]())))
 }

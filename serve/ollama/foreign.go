@@ -69,11 +69,3 @@ func (*embedRequest) Foreign() request.Foreign { return embedForeign }
 
 // Foreign returns the fields that requests about models do not have.
 func (*nameRequest) Foreign() request.Foreign { return nameForeign }
-
-// Foreign returns the fields of all endpoints, for the page about the server.
-func Foreign() map[string]request.Foreign {
-	return map[string]request.Foreign{
-		"/api/chat": replyForeign, "/api/generate": replyForeign, "options of /api": optionForeign,
-		"/api/embed": embedForeign, "/api/pull": nameForeign,
-	}
-}

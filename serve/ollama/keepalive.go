@@ -17,7 +17,7 @@ type keepAlive struct {
 
 // Schema is that of a number of seconds or a duration.
 func (*keepAlive) Schema() request.Schema {
-	return request.AnyOf(request.Schema{"type": "number"}, request.Schema{"type": "string"})
+	return request.AnyOf(request.Schema{"type": "number"}, request.TextSchema())
 }
 
 // UnmarshalJSON reads a number of seconds or a duration.

@@ -206,7 +206,7 @@ func (s *Handler) prepareOllama(q *chatJob, c *request.Call) error {
 	q.load = c.Load
 	q.job = &reply.Job{Model: m, Client: c.Client(), Call: c, Draws: 1, Top: -1}
 	if q.Logprobs {
-		q.job.Top, q.tokens = q.Top, reply.New(m, 0)
+		q.job.Top, q.tokens = q.Top, reply.New(q.job, 0)
 	}
 	if q.dialog, err = q.converse(c.Request.Context()); err != nil || q.dialog == nil {
 		return err

@@ -261,7 +261,8 @@ func after(c *request.Call) (int, error) {
 
 // Show responds with a response, or with the events of one in the background.
 func (s *Responses) Show(c *request.Call) error {
-	id, streams := c.Request.PathValue("id"), c.Query("stream") == "true"
+	// OpenAI's client for Go says nothing of a stream in the address.
+	id, streams := c.Request.PathValue("id"), c.Query("stream") == "true" || c.Query("starting_after") != ""
 	from, err := after(c)
 	if err != nil {
 		return err

@@ -219,7 +219,7 @@ func (q *chatJob) logprobs(r *chatReply) *chatLogprobs {
 func (q *chatJob) begin() []*chatReply {
 	replies := make([]*chatReply, q.job.Draws)
 	for j := range replies {
-		replies[j] = &chatReply{Reply: reply.New(q.job.Model, 0), split: q.dialog.Split()}
+		replies[j] = &chatReply{Reply: reply.New(q.job, 0), split: q.dialog.Split()}
 	}
 	return replies
 }

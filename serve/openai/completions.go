@@ -169,19 +169,19 @@ func (q *completionJob) begin(i, index int, ids []host.Token) *writing {
 		w.choice.Logprobs = newLogprobs()
 	}
 	if !q.Echo {
-		w.Reply = reply.New(q.job.Model, 0)
+		w.Reply = reply.New(q.job, 0)
 		return w
 	}
 	text := q.echo(i)
 	w.text.WriteString(text)
-	w.Reply = reply.New(q.job.Model, 0)
+	w.Reply = reply.New(q.job, 0)
 	for _, id := range ids {
 		if q.Logprobs != nil {
 			id.Top = id.Top[:min(*q.Logprobs, len(id.Top))]
 			q.addLogprobs(w.choice.Logprobs, w.Place(id))
 		}
 	}
-	w.Reply = reply.New(q.job.Model, utf8.RuneCountInString(text))
+	w.Reply = reply.New(q.job, utf8.RuneCountInString(text))
 	return w
 }
 

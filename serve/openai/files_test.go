@@ -265,7 +265,7 @@ func TestBatchSurvivesTheServer(t *testing.T) {
 			}
 		}
 		server.Close()
-		if b, err = server.Files.Store.Batch("", id); err != nil {
+		if b, err = server.Files.Store.Batch("", id, false); err != nil {
 			t.Fatal(err)
 		}
 		if sizes = append(sizes, b.Counts.Completed); b.Status == batch.Completed {

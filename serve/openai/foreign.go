@@ -127,12 +127,3 @@ func (*responseReasoning) Foreign() request.Foreign {
 		{"max_tokens", "", "effort"}, {"exclude", "false", "effort none"}, {"enabled", "true", "effort none"},
 	}, Hints: "generate_summary"}
 }
-
-// Foreign returns the fields of all endpoints, for the page about the server.
-func Foreign() map[string]request.Foreign {
-	return map[string]request.Foreign{
-		"/v1/chat/completions": chatForeign, "/v1/completions": completionForeign, "/v1/responses": responseForeign,
-		"/v1/embeddings": embeddingForeign, "/tokenize": tokenizeForeign,
-		"/v1/responses/input_tokens": countForeign, "/v1/responses/compact": compactForeign,
-	}
-}

@@ -56,7 +56,7 @@ func Forms() map[string]request.Form {
 
 // Schema is that of the id of a conversation, or of an object that has it.
 func (*conversationRef) Schema() request.Schema {
-	id := request.Schema{"type": "string"}
+	id := request.TextSchema()
 	return request.AnyOf(id, request.Schema{
 		"type": "object", "properties": request.Schema{"id": id}, "required": []string{"id"},
 	})
@@ -64,5 +64,5 @@ func (*conversationRef) Schema() request.Schema {
 
 // Schema is that of a text or a list of items.
 func (*responseInput) Schema() request.Schema {
-	return request.AnyOf(request.Schema{"type": "string"}, request.SchemaOf(reflect.TypeFor[[]inputFields]()))
+	return request.AnyOf(request.TextSchema(), request.SchemaOf(reflect.TypeFor[[]inputFields]()))
 }

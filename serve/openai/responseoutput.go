@@ -151,7 +151,7 @@ type outputWriter struct {
 }
 
 func newOutputWriter(q *responding, tell func(responseEvent)) *outputWriter {
-	return &outputWriter{q: q, tell: tell, split: q.dialog.Split(), reply: reply.New(q.job.Model, 0)}
+	return &outputWriter{q: q, tell: tell, split: q.dialog.Split(), reply: reply.New(q.job, 0)}
 }
 
 // begin is called when the prompt has been read. If a reply can only be a message, begin opens one.

@@ -188,7 +188,7 @@ func TestToolsRefused(t *testing.T) {
 	s.Speak(servetest.ToolTemplates["objects"])
 	check(tools+`,"tool_choice":"required"`, "tools", "tools.f.parameters#/properties/a/not")
 	check(tools+`,"tool_choice":"sometimes"`, "tool_choice", "sometimes")
-	check(tools+`,"tool_choice":{"type":"function","function":{"name":"g"}}`, "tool_choice", `"g"`)
+	check(tools+`,"tool_choice":{"type":"function","function":{"name":"g"}}`, "tool_choice", "the function g,")
 	check(`"tool_choice":"required"`, "tool_choice", "tools with it")
 	check(`"tools":[{"type":"web_search"}]`, "tools", "web_search")
 	check(`"tools":[{"function":{"name":"a b"}}]`, "tools", `"a b"`)

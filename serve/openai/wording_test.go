@@ -145,3 +145,21 @@ func TestPromptLogprobs(t *testing.T) {
 		}
 	}
 }
+
+// TestSkipSpecialTokens: special tokens are text, or no text, as a request says, with their places among the others.
+func TestSkipSpecialTokens(t *testing.T) {
+	s := servetest.Tokenized(t, servetest.ByteBPE(t), "")
+	ids := servetest.Post[struct{ Tokens []int32 }](s, "/tokenize", `{"prompt":"<|im_start|>a"}`).Tokens
+	for skip, want := range map[string]func(text string) bool{
+		"true":  func(text string) bool { return strings.Trim(text, "a") == "" },
+		"false": func(text string) bool { return strings.Contains(text, "<|im_start|>") },
+	} {
+		a := servetest.Post[openai.Completion](s, "/v1/completions", fmt.Sprintf(
+			`{"prompt":"a","max_tokens":12,"seed":1,"logprobs":0,"allowed_token_ids":[%d,%d],"skip_special_tokens":%s}`,
+			ids[0], ids[1], skip)).Choices[0]
+		p := a.Logprobs
+		if last := p.Offset[len(p.Offset)-1]; !want(a.Text) || len(p.Tokens) != 12 || last > len(a.Text) {
+			t.Errorf("%s: %q, %+v", skip, a.Text, p)
+		}
+	}
+}

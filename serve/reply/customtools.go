@@ -9,8 +9,11 @@ import (
 // A custom tool takes a text, of any form or of a grammar. Templates know functions only: for the model it is a
 // function with one argument, the text, which its schema constrains.
 
-// customType is the type of custom tools and of their calls.
-const customType = "custom"
+// Types of tools and of their calls.
+const (
+	functionType = "function"
+	customType   = "custom"
+)
 
 // customInput is the argument of the function that a custom tool is for the model.
 const customInput = "input"
@@ -75,7 +78,7 @@ func (t *tool) asFunction(at int) (json.RawMessage, error) {
 	return json.Marshal(struct {
 		Type     string   `json:"type"`
 		Function function `json:"function"`
-	}{"function", function{f.Name, t.Custom.Description, f.Parameters}})
+	}{functionType, function{f.Name, t.Custom.Description, f.Parameters}})
 }
 
 // CustomCall is a call of a custom tool.

@@ -6,7 +6,6 @@ import "github.com/hippo-ssm/hippo/serve/request"
 var SamplingForeign = request.Foreign{
 	Refused: []request.Refusal{
 		{"use_beam_search", "false", "best_of of /v1/completions"},
-		{"skip_special_tokens", "true", "return_token_strs of /tokenize"},
 		{"truncate_prompt_tokens", "", "a shorter prompt"},
 		{"return_tokens_as_token_ids", "false", "/v1/sessions, whose replies have ids"},
 		{"return_token_ids", "false", "/v1/sessions, whose replies have ids"},

@@ -19,7 +19,7 @@ func NewMessage(role, text string) Message { return Message{template.Text(role, 
 
 // Schema is that of a message as clients send it. Templates may read further fields.
 func (*Message) Schema() request.Schema {
-	text, object := request.Schema{"type": "string"}, request.ListSchema(request.Schema{"type": "object"})
+	text, object := request.TextSchema(), request.ListSchema(request.Schema{"type": "object"})
 	return request.Schema{"type": "object", "required": []string{"role"}, "properties": request.Schema{
 		"role": text, "content": request.AnyOf(text, object, request.Schema{"type": "null"}), "tool_calls": object,
 		"tool_call_id": text, "name": text, "reasoning_content": text,

@@ -28,9 +28,13 @@ type Reply struct {
 	Tokens  int // generated
 }
 
-// New returns a reply whose text starts at a position.
-func New(m *host.Model, at int) *Reply {
-	return &Reply{decoder: tokenizer.NewStreamDecoder(m.Tokenizer), at: at, told: at}
+// New returns a reply of a job whose text starts at a position.
+func New(of *Job, at int) *Reply {
+	tok := of.Options.Decoder
+	if tok == nil {
+		tok = of.Model.Tokenizer
+	}
+	return &Reply{decoder: tokenizer.NewStreamDecoder(tok), at: at, told: at}
 }
 
 // Place returns a token with the position of its text.

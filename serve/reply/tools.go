@@ -2,6 +2,7 @@ package reply
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -25,12 +26,12 @@ type ToolRequest struct {
 // toolChoice is the value of tool_choice.
 type toolChoice struct {
 	mode  string
-	named []string // the functions that may be called, nil for any
+	named []string // the functions that may be called, by their types and names, nil for any
 }
 
 // tool is a function that a model may call, or a custom tool.
 type tool struct {
-	Type     string     `json:"type"`
+	Type     string     `json:"type"` // "" for a function
 	Custom   customTool `json:"custom"`
 	Function struct {
 		Name       string          `json:"name"`
@@ -80,8 +81,8 @@ func (q *ToolRequest) read() (all []tool, shown []json.RawMessage, choice toolCh
 				return nil, nil, choice, err
 			}
 		} else {
-			c.That(t.Type == "" || t.Type == "function", "tools", "element %d: found the type %.40q, want function or "+
-				"custom", i, t.Type)
+			c.That(t.Type == "" || t.Type == functionType, "tools",
+				"element %d: found the type %.40q, want function or custom", i, t.Type)
 		}
 		shown = append(shown, raw)
 		c.That(ToolName.MatchString(t.Function.Name), "tools",
@@ -89,13 +90,14 @@ func (q *ToolRequest) read() (all []tool, shown []json.RawMessage, choice toolCh
 		if p := t.Function.Parameters; len(p) == 0 || string(p) == "null" {
 			t.Function.Parameters = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 		}
-		found[t.Function.Name] = true
-		if choice.named == nil || slices.Contains(choice.named, t.Function.Name) {
+		name := cmp.Or(t.Type, functionType) + " " + t.Function.Name
+		found[name] = true
+		if choice.named == nil || slices.Contains(choice.named, name) {
 			all = append(all, t)
 		}
 	}
 	for _, name := range choice.named {
-		c.That(found[name], "tool_choice", "found the function %.40q, want one of tools", name)
+		c.That(found[name], "tool_choice", "found the %.50s, want one of tools", name)
 	}
 	if choice.mode == choiceNone {
 		all = nil
@@ -115,15 +117,13 @@ type chosenTool struct {
 	} `json:"custom"`
 }
 
-// name returns the name of the function, "" for another tool.
+// name returns the type and the name of the function, "" for another tool.
 func (t *chosenTool) name() string {
-	switch t.Type {
-	case "function":
-		return t.Name + t.Function.Name
-	case customType:
-		return t.Name + t.Custom.Name
+	name := t.Name + t.Function.Name + t.Custom.Name
+	if name == "" || t.Type != functionType && t.Type != customType {
+		return ""
 	}
-	return ""
+	return t.Type + " " + name
 }
 
 // allowedTools are the functions that may be called: flat in /v1/responses, nested in chats.
@@ -295,7 +295,7 @@ type FunctionCall struct {
 func newToolCall(name string, arguments []byte) ToolCall {
 	const length = 24
 	return ToolCall{
-		ID: "call_" + rand.Text()[:length], Type: "function", Function: FunctionCall{name, string(arguments)},
+		ID: "call_" + rand.Text()[:length], Type: functionType, Function: FunctionCall{name, string(arguments)},
 	}
 }
 
@@ -329,9 +329,9 @@ func (m Message) Calls() (all []ToolCall) {
 // object, and a content that is a string.
 func readCalls(fields map[string]json.RawMessage) error {
 	var all []struct {
-		ID       string     `json:"id"`
-		Type     string     `json:"type"`
-		Custom   CustomCall `json:"custom"`
+		ID       string      `json:"id"`
+		Type     string      `json:"type"`
+		Custom   *CustomCall `json:"custom"`
 		Function struct {
 			Name      string          `json:"name"`
 			Arguments json.RawMessage `json:"arguments"`
@@ -351,10 +351,13 @@ func readCalls(fields map[string]json.RawMessage) error {
 	}
 	calls := []call{}
 	for _, c := range all {
-		kind := "function"
+		kind := functionType
 		if c.Type == customType {
+			kind = customType
+		}
+		if c.Type == customType && c.Custom != nil {
 			one := NewCustomCall(c.ID, c.Custom.Name, c.Custom.Input).Function
-			kind, c.Function.Name, c.Function.Arguments = customType, one.Name, []byte(one.Arguments)
+			c.Function.Name, c.Function.Arguments = one.Name, []byte(one.Arguments)
 		}
 		arguments := []byte(c.Function.Arguments)
 		if request.IsText(arguments) {

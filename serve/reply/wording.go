@@ -8,6 +8,7 @@ import (
 	"github.com/hippo-ssm/hippo/generate/constrain"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/request"
+	"github.com/hippo-ssm/hippo/tokenizer"
 )
 
 // wording has the fields of vLLM and llama.cpp that rule tokens out, or make what was written before less likely.
@@ -15,6 +16,7 @@ type wording struct {
 	BadWords    []string `json:"bad_words"`
 	AllowedIDs  []int32  `json:"allowed_token_ids"`
 	IncludeStop bool     `json:"include_stop_str_in_output"`
+	SkipSpecial bool     `json:"skip_special_tokens"`
 
 	RepeatPenalty *float64 `json:"repeat_penalty"` // repetition_penalty, as llama.cpp calls it
 	RepeatLast    *int     `json:"repeat_last_n"`
@@ -44,7 +46,9 @@ func (q *wording) apply(m *host.Model, repetition *float64, o *generate.Options)
 	c.That(o.RepetitionPenalty >= 0 && o.RepetitionPenalty <= math.MaxFloat32, "repeat_penalty",
 		"found %v, want a number from 0 up", o.RepetitionPenalty)
 	q.dry(&c, o)
-	o.IncludeStop = q.IncludeStop
+	if o.IncludeStop = q.IncludeStop; q.SkipSpecial {
+		o.Decoder = tokenizer.WithoutSpecial(m.Tokenizer, markers()...) // calls and thoughts are found by their marks
+	}
 	for _, id := range q.AllowedIDs {
 		c.Range(int(id), 0, m.Net.Config.VocabSize-1, "allowed_token_ids")
 	}

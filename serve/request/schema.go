@@ -46,7 +46,7 @@ func schemaOf(t reflect.Type, in []reflect.Type) Schema {
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return Schema{"type": "string"}
+		return TextSchema()
 	case reflect.Bool:
 		return Schema{"type": "boolean"}
 	case reflect.Float32, reflect.Float64:
@@ -104,17 +104,17 @@ func orNull(s Schema) Schema {
 // AnyOf returns the schema of a value of any of some kinds.
 func AnyOf(all ...Schema) Schema { return Schema{"anyOf": all} }
 
-// Schemas of simple values.
-func textSchema() Schema { return Schema{"type": "string"} }
+// TextSchema returns the schema of a text.
+func TextSchema() Schema { return Schema{"type": "string"} }
 
 // ListSchema returns the schema of a list.
 func ListSchema(of Schema) Schema { return Schema{"type": "array", "items": of} }
 
 // Schema is that of a text or several.
-func (*Strings) Schema() Schema { return AnyOf(textSchema(), ListSchema(textSchema())) }
+func (*Strings) Schema() Schema { return AnyOf(TextSchema(), ListSchema(TextSchema())) }
 
 // Schema is that of texts, or lists of ids.
 func (*Prompts) Schema() Schema {
 	ids := ListSchema(Schema{"type": "integer"})
-	return AnyOf(textSchema(), ListSchema(textSchema()), ids, ListSchema(ids))
+	return AnyOf(TextSchema(), ListSchema(TextSchema()), ids, ListSchema(ids))
 }

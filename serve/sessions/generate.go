@@ -112,6 +112,7 @@ var GenerateForeign = request.Foreign{Refused: []request.Refusal{
 	{"prompt_logprobs", "", "/v1/completions or /v1/chat/completions"},
 	{"bad_words", "", "/v1/completions, or logit_bias with -100 for tokens"},
 	{"allowed_token_ids", "", "/v1/completions"},
+	{"skip_special_tokens", "false", "/v1/completions"},
 	{"include_stop_str_in_output", "false", "/v1/completions"},
 	{"dry_multiplier", "0", "/v1/completions, or frequency_penalty"},
 	{"structured_outputs", "", "/v1/completions or /v1/chat/completions"},
