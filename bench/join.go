@@ -9,7 +9,7 @@ import (
 
 // keys are the fields that identify what was measured. Rows of hippo and of a peer are joined by them.
 var keys = []string{
-	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "sessions",
+	"bench", "measure", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "sessions",
 	"context", "position", "op", "m", "n", "k",
 	"precision", "threads",
 }

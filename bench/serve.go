@@ -60,7 +60,7 @@ func serveCases(args []string, shrink int) ([]Case, error) {
 		"turn":    func(v served) []Case { return []Case{v.turn(30000 / shrink)} },
 		"choices": func(v served) []Case { return []Case{v.choices(512/shrink, 16)} },
 		"agents":  func(v served) []Case { return []Case{v.agents(of)} },
-		"library": func(v served) []Case { return []Case{v.library(30000 / shrink)} },
+		"library": func(v served) []Case { return []Case{v.library(10_000 / shrink)} },
 		"move":    func(v served) []Case { return []Case{v.move(100_000 / shrink)} },
 	}
 	order := []string{"clients", "pauses", "turn", "choices", "agents", "library", "move", "streams"}

@@ -91,6 +91,9 @@ func TestMount(t *testing.T) {
 		t.Errorf("got %+v, %+v", a, b)
 	}
 	s = servetest.NewSite(t, serve.Options{Store: dir}) // whose cache is empty
+	cacheless := servetest.Model(t, "tiny")
+	cacheless.Texts = nil
+	plain := servetest.SiteOf(t, serve.Options{Store: dir}, cacheless) // reads all from the start
 	for i, d := range dialects {
 		orders := [][]string{{"a"}, {"a", "b"}, {"b", "a"}}
 		if i > 1 {
@@ -108,7 +111,6 @@ func TestMount(t *testing.T) {
 			case 2:
 				sent += "Be brief."
 			}
-			plain := servetest.NewSite(t, serve.Options{})
 			want, _ := asked(plain, d.path, fmt.Sprintf(d.sends, servetest.Quoted(t, sent)))
 			body := fmt.Sprintf(d.mounts, servetest.Quoted(t, names))
 			got, first := asked(s, d.path, body)
@@ -133,6 +135,10 @@ func TestMount(t *testing.T) {
 			}
 			if i == 1 {
 				auditFrom(t, s, got)
+				without, read := asked(plain, d.path, body) // a prompt cache
+				if !slices.Equal(without.Chain, want.Chain) || read > len(text)-chunk+64 {
+					t.Errorf("%v: without a cache it reads %d tokens of %d, or replies otherwise", names, read, len(text))
+				}
 			}
 		}
 	}

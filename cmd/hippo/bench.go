@@ -81,7 +81,7 @@ func newBench() *cobra.Command {
                     alone), pauses (while long prompts arrive), turn (after 30,000 stored tokens), choices (questions
                     with four endings), agents (transcripts with edits and branches beside reading all again; part=2/8
                     measures every eighth agent from the second on, limit=5m what can be compared in that time),
-                    library (a mounted text of 30,000 tokens), move (a state after 100,000 tokens, to another server),
+                    library (a mounted text of 10,000 tokens), move (a state after 100,000 tokens, to another server),
                     streams (memory of 2,000 open ones): tokens/s, ms, questions/s, kB
 
 Times are medians of the CPU time of the process divided by --threads, which a busy neighbor disturbs less than wall

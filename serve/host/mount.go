@@ -32,7 +32,18 @@ func (x *Mounted) Leads(plan []session.Segment) bool {
 func (m *Model) OpenMounted(ctx context.Context, plan []session.Segment, mounts []Mounted, end int,
 	client string) (*generate.Batch, Cached, error) {
 	texts := m.TextsOf(ctx)
-	if texts == nil || len(mounts) == 0 || len(plan) == 0 || end > len(plan[0].IDs) {
+	switch {
+	case len(mounts) == 0 || len(plan) == 0 || end > len(plan[0].IDs):
+		return m.Open(ctx, plan, client)
+	case texts == nil && mounts[0].Leads(plan):
+		s, n := mounts[0].At.Session(m.Net), len(mounts[0].IDs)
+		rest := append([]session.Segment{{IDs: plan[0].IDs[n:]}}, plan[1:]...)
+		if n == len(plan[0].IDs) {
+			rest = rest[1:]
+		}
+		found := Cached{Tokens: n, Kept: n, Miss: unstored.Miss}
+		return s, found, m.Runner.Run(ctx, &session.Request{Session: s, Segments: rest, Client: client})
+	case texts == nil:
 		return m.Open(ctx, plan, client)
 	}
 	if x := &mounts[0]; x.Leads(plan) {

@@ -6,6 +6,7 @@ import "github.com/hippo-ssm/hippo/serve/request"
 var (
 	replyForeign = request.Foreign{Refused: []request.Refusal{
 		{"images", "", "text: the models read nothing else"},
+		{"mount", "", "/v1/chat/completions or /v1/completions"},
 		{"suffix", "", "prompt: the models read from left to right only"},
 		{"template", "", "raw, with the rendered text as prompt"},
 		{"width", "0", "text: the models write nothing else"},

@@ -50,6 +50,10 @@ var (
 	}, Hints: "metadata"}.Plus(reply.SamplingForeign)
 
 	compactForeign = request.Foreign{Refused: []request.Refusal{
+		{"mount", "", "mount of /v1/responses"},
+	}}.Plus(inputForeign)
+
+	inputForeign = request.Foreign{Refused: []request.Refusal{
 		{"messages", "", "input"},
 		{"prompt", "", "input: this server has no templates of prompts"},
 	}, Hints: "prompt_cache_key prompt_cache_options prompt_cache_retention service_tier"}
@@ -60,7 +64,7 @@ var (
 		{"personality", "", "instructions"},
 		{"functions", "", "tools"},
 		{"function_call", `"none" "auto"`, "tool_choice"},
-	}}.Plus(compactForeign)
+	}}.Plus(inputForeign)
 
 	responseForeign = request.Foreign{Refused: []request.Refusal{
 		{"max_tokens", "", "max_output_tokens"},
@@ -93,6 +97,7 @@ var (
 		{"messages", "", "input"},
 		{"content", "", "input"},
 		{"prompt", "", "input"},
+		{"mount", "", "input"},
 		{"image_data", "", "text: the models read nothing else"},
 	}, Hints: "user request_id"}
 

@@ -60,6 +60,7 @@ type templateRequest struct {
 	Model string `json:"model"`
 	reply.Continued
 	chatPrompt
+	reply.Mounting
 }
 
 // ApplyTemplate responds to /apply-template of llama.cpp: the text of a chat up to the start of its reply.
@@ -78,8 +79,13 @@ func (s *Texts) ApplyTemplate(c *request.Call) error {
 	if len(q.Messages) == 0 {
 		return request.Invalid("messages", "found none, want at least one")
 	}
+	mounts, err := s.Mounts(c, m, q.Mounting)
+	if err != nil {
+		return err
+	}
 	_, text, err := reply.Compose(c.Request.Context(), m, "messages", &reply.Chat{
 		Messages: q.Messages, Tools: q.ToolRequest, More: reply.WithEffort(q.Variables, q.Effort), Continue: q.Continue,
+		Mounts: mounts,
 	})
 	if err != nil {
 		return err

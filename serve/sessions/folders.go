@@ -72,17 +72,17 @@ func (s *Handler) mounted(ctx context.Context, l Library, m *host.Model, name st
 	if err != nil {
 		return x, err
 	}
-	of := m.Sessions.Get(file, revision)
-	hash, known := s.hashes.Load(revision)
-	if of == nil || !known {
-		checked, loaded, err := s.loadText(ctx, file, m, x.Text)
-		if err != nil {
-			return x, ofText(name, m, err)
+	of, err := s.stateOf(m, file, revision, func() (*session.Session, error) {
+		checked, of, err := s.loadText(ctx, file, m, x.Text)
+		if err == nil {
+			s.hashes.Store(revision, checked.Hash)
 		}
-		of, hash = loaded, checked.Hash
-		s.hashes.Store(revision, hash)
-		m.Sessions.Put(&host.CachedSession{ID: file, Revision: revision, Session: of})
+		return of, err
+	})
+	if err != nil {
+		return x, ofText(name, m, err)
 	}
+	hash, _ := s.hashes.Load(revision)
 	x.IDs, x.At, x.Hash = of.IDs(), of.Snapshot(), hash.(string)
 	return x, nil
 }

@@ -101,6 +101,7 @@ type sessionGenerate struct {
 // GenerateForeign are the fields that replies in a session do not have.
 var GenerateForeign = request.Foreign{Refused: []request.Refusal{
 	{"n", "1", "/v1/sessions/{id}/fork"},
+	{"mount", "", "state of POST /v1/sessions, with that of a text in GET /v1/library"},
 	{"prompt", "", "/v1/sessions/{id}/append"},
 	{"messages", "", "/v1/sessions/{id}/append"},
 	{"response_format", `{"type":"text"}`, "/v1/completions or /v1/chat/completions"},

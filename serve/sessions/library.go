@@ -217,6 +217,7 @@ func (s *Handler) DeleteText(c *request.Call) error {
 
 // Mount returns texts for a model, with their states: of each name the client's own, else the server's.
 func (s *Handler) Mount(c *request.Call, m *host.Model, names []string) (all []host.Mounted, err error) {
+	bytes := int64(0)
 	for _, name := range names {
 		x, err := s.ownMounted(c, m, name)
 		for _, l := range s.o.Libraries {
@@ -230,9 +231,27 @@ func (s *Handler) Mount(c *request.Call, m *host.Model, names []string) (all []h
 		if err != nil {
 			return nil, err
 		}
+		if bytes += int64(len(x.Text)); bytes > c.Env.MaxBody {
+			return nil, request.Invalid("mount", "found texts of %d bytes, want at most %d, the limit of a body", bytes,
+				c.Env.MaxBody)
+		}
 		all = append(all, x)
 	}
 	return all, nil
+}
+
+// stateOf returns the session of a text from a model's cache, or loads it. Texts take turns, since a state may be large.
+func (s *Handler) stateOf(m *host.Model, id, revision string, load func() (*session.Session, error)) (
+	of *session.Session, err error) {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if of = m.Sessions.Get(id, revision); of != nil {
+		return of, nil
+	}
+	if of, err = load(); err == nil {
+		m.Sessions.Put(&host.CachedSession{ID: id, Revision: revision, Session: of})
+	}
+	return of, err
 }
 
 // ownMounted returns a text of the client. Without its state, which may have expired, the text is read again.
@@ -247,18 +266,16 @@ func (s *Handler) ownMounted(c *request.Call, m *host.Model, name string) (x hos
 				"than %s: send it again", name, r.Model, m.Name)}
 	}
 	x = host.Mounted{Name: name, Text: r.Content, Hash: r.State}
-	id := "text " + c.Owner() + " " + name
-	of := m.Sessions.Get(id, r.State)
-	if of == nil {
+	of, err := s.stateOf(m, "text "+c.Owner()+" "+name, r.State, func() (*session.Session, error) {
 		data, err := s.stateBytes(c, r.State)
-		if err == nil {
-			of, err = decodeSession(data, m, "")
-		}
 		if err != nil {
-			s.o.Log.Warn("the state of a text is lost: it is read again", "text", name, "error", err.Error())
-			return x, nil
+			return nil, err
 		}
-		m.Sessions.Put(&host.CachedSession{ID: id, Revision: r.State, Session: of})
+		return decodeSession(data, m, "")
+	})
+	if err != nil {
+		s.o.Log.Warn("the state of a text is lost: it is read again", "request", c.ID, "error", err.Error())
+		return x, nil
 	}
 	x.IDs, x.At = of.IDs(), of.Snapshot()
 	return x, nil

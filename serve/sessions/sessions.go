@@ -33,6 +33,7 @@ type Handler struct {
 	heavy   *request.Admission // of imports and exports
 	viewing *viewing
 	states  sync.Mutex // held from the check of the room for a state until it is stored
+	loading sync.Mutex // held while the state of a text is loaded
 	hashes  sync.Map   // content hashes of the states of the server's texts, by their revisions
 }
 
@@ -78,6 +79,13 @@ type newSession struct {
 	Metadata map[string]string `json:"metadata"`
 	reply.Continued
 	request.Salted
+}
+
+// Foreign returns a field that other endpoints have.
+func (*newSession) Foreign() request.Foreign {
+	return request.Foreign{Refused: []request.Refusal{
+		{"mount", "", "state, with that of a text in GET /v1/library"},
+	}}
 }
 
 // Create creates a session, at the end of a text if one is given. It reads only what is not cached of the text.
