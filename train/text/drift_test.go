@@ -103,6 +103,12 @@ func TestDriftOfModels(t *testing.T) {
 			}
 		}
 	}
+	dir := folderOf(t, map[string]string{"a.txt": strings.Repeat("some text ", 2), "empty.txt": ""})
+	e, notes := toys(t, ModelEvalOptions{Drift: 10, Data: []string{dir}}, models)
+	if _, err := e.Compare(t.Context(), []string{filepath.Join(root, "a"), filepath.Join(root, "b")}); err != nil ||
+		strings.Join(*notes, "; ") != filepath.Join(dir, "empty.txt")+" is empty and was left out" {
+		t.Errorf("notes on the text: %q, %v", *notes, err)
+	}
 	var out bytes.Buffer
 	err = PrintDrift(&out, []DriftReport{
 		{Model: "b", From: "a", Text: "t", End: 1000, Loss: 1.5, Drift: quantize.Drift{Logits: 0.0123, KL: 0.00456,

@@ -60,7 +60,7 @@ func TestPrompts(t *testing.T) {
 		{[]any{chat("p ", "xx"), chat("q ", "yy")}, "p "},
 		{[]any{chat("", "xyz"), chat("q ", "yy"), chat("r ", "zz")}, "q "},
 		{[]any{chat("third ", "c")}, "third "},
-		{[]any{chat("", "some words")}, "words"},
+		{[]any{chat("", "some words")}, "words"}, {[]any{chat("", "!!")}, "!!"},
 		{[]any{chat(strings.Repeat("far ", 1025), "c")}, "far far far"}, // no reply is near
 	} {
 		c := swift(t, "mamba")
@@ -101,6 +101,11 @@ func TestPrompts(t *testing.T) {
 		if err != nil || again != text {
 			t.Errorf("%d tokens are %q and then %q, %v", most, text, again, err)
 		}
+	}
+	one := c
+	one.Model.MaxPositions, one.Train.SeqLen = 1, 1
+	if text, err := newRun(t, one).work.SampleText(t.Context()); err != nil || len(text) != 5 {
+		t.Errorf("a model of one position continues with %q, %v", text, err)
 	}
 	w.prompt = samplePrompt{toymodel.Text(1, 30, 20), "long"}
 	if text, err := w.SampleText(t.Context()); err != nil || !strings.HasPrefix(text, "long") {

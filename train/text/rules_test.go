@@ -279,7 +279,7 @@ func TestWordsOfPrompts(t *testing.T) {
 	for text, want := range map[string]string{"part\nwhole": "whole", "part": "part",
 		strings.Repeat("é", 24) + "\nwhole": strings.Repeat("é", 24),
 		strings.Repeat("é", 23) + "\nwhole": "whole", "\xffpart\nwhole": "whole", "\npart\nwhole": "part",
-		"x ...\nwhole": "whole", "xx yy\xffzz": "yy"} {
+		"x ...\nwhole": "whole", "xx yy\xffzz": "yy", "xx yy\ufffdzz": "yy\ufffdzz"} {
 		if got := firstWords([]byte(text)); got != want {
 			t.Errorf("%q: found %q, want %q", text, got, want)
 		}

@@ -1,0 +1,151 @@
+package text
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/tensor"
+	"github.com/hippo-ssm/hippo/tokenizer"
+)
+
+// TestBasesThatAreNone: what cannot be read is no base's: not its plan, tokenizer, folder or card.
+func TestBasesThatAreNone(t *testing.T) {
+	good, bad := model.DefaultConfig(), model.DefaultConfig()
+	good.Layers, bad.Layers = "h3*2", "h3*x"
+	other := good
+	other.Layers = "h3*3"
+	for _, k := range []struct {
+		a, b *model.Config
+		want bool
+	}{{&good, &good, true}, {&good, &other, false}, {&bad, &bad, false}, {&good, &bad, false}, {&bad, &good, false}} {
+		if samePlan(k.a, k.b) != k.want {
+			t.Errorf("plans of %q and %q are the same: %v", k.a.Layers, k.b.Layers, !k.want)
+		}
+	}
+	chars, err := tokenizer.Characters(strings.NewReader("abc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for spec, want := range map[string]bool{"bytes": true, "dna": false, "chars": false, "/gone/tokenizer.json": false} {
+		if sameTokenizer(spec, tokenizer.Bytes()) != want {
+			t.Errorf("%s is the tokenizer of bytes: %v", spec, !want)
+		}
+	}
+	if !sameTokenizer("chars", chars) {
+		t.Error("chars is not the tokenizer of characters")
+	}
+	if dir := (&Base{Path: "/gone/model"}).dir(); dir != "/gone/model" {
+		t.Errorf("a base that is gone is in %s", dir)
+	}
+	c := Config{Tokenizer: "chars", Data: []string{"/gone"}, Base: Base{tok: chars}}
+	if n, err := c.VocabSize(); n != chars.VocabSize() || err != nil {
+		t.Errorf("a base of %d characters: %d, %v", chars.VocabSize(), n, err)
+	}
+	said := parseCard("---\nlicense:\na line\n- mit\n---\n")
+	if !slices.Equal(said, []Said{{"license", "mit"}}) {
+		t.Errorf("found %v", said)
+	}
+}
+
+// odd is a tokenizer that returns no ids, or an error beside them.
+type odd struct {
+	tokenizer.Tokenizer
+	ids []int32
+	err error
+}
+
+func (o *odd) Encode([]int32, []byte) ([]int32, error) { return o.ids, o.err }
+
+// TestPromptsWithoutTokens: a prompt without tokens is told and not taken, and nor are words of the text.
+func TestPromptsWithoutTokens(t *testing.T) {
+	for _, k := range []struct {
+		o    odd
+		note string
+	}{{odd{}, `found "The ": the tokenizer has no token for it; sample`}, {odd{ids: []int32{1}, err: errors.New("none")},
+		`found "The ": none; sample`}} {
+		w := newRun(t, swift(t, "mamba")).work
+		k.o.Tokenizer = w.Data.Tokenizer
+		w.Data.Tokenizer = &k.o
+		w.choosePrompt()
+		begin := make([]int32, 8)
+		if _, err := w.Data.Valid.Read(begin, 0); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(w.prompt.ids, begin) || len(w.Data.Notes) != 1 || !strings.Contains(w.Data.Notes[0], k.note) {
+			t.Errorf("the prompt is %v of %v, notes %q", w.prompt.ids, begin, w.Data.Notes)
+		}
+	}
+}
+
+// TestStatesAreNeeded: an update that carries states has some, wherever in the text it is.
+func TestStatesAreNeeded(t *testing.T) {
+	c := swift(t, "mamba")
+	c.Train.CarryState = true
+	w := newRun(t, c).work
+	for range 2 {
+		w.carried = nil
+		if n, err := w.Read(0); n != 4 || err != nil || len(w.carried) != 4 {
+			t.Errorf("%d sequences, %v, %d states", n, err, len(w.carried))
+		}
+	}
+}
+
+// TestCopiesOfOtherSizes: a copy takes the place of an earlier one only where it fits.
+func TestCopiesOfOtherSizes(t *testing.T) {
+	x, same, larger := tensor.New(2, 3), tensor.New(2, 3), tensor.New(3, 3)
+	x.CopyFrom([]float32{1, 2, 3, 4, 5, 6})
+	for _, to := range []*tensor.Tensor{nil, same, larger} {
+		if y := copyInto(to, x); !slices.Equal(y.Floats(), x.Floats()) || !y.SameShape(x) || (y == to) != (to == same) {
+			t.Errorf("found %v of shape %v", y.Floats(), y.Shape())
+		}
+	}
+}
+
+// TestStandardInputIsReadOnce: a text of standard input is written in the tokens of another model, not read again.
+func TestStandardInputIsReadOnce(t *testing.T) {
+	chars, err := tokenizer.Characters(strings.NewReader("abc"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid, err := data.FromIDs([]int32{'c', 'a', 'b'}, 256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &evalTexts{opt: ModelEvalOptions{Data: []string{"-"}}, valid: valid}
+	texts, err := e.in(t.Context(), tokenizer.Bytes(), chars)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]int32, 4)
+	n, err := texts.valid.Read(ids, 0)
+	if got := string(chars.Decode(nil, ids[:n])); got != "cab" || err != nil {
+		t.Errorf("found %q, %v", got, err)
+	}
+	if err := texts.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHalfAChat: a prompt that is a text beside messages, or the other way round, is no chat.
+func TestHalfAChat(t *testing.T) {
+	c, err := newChats(map[string][]byte{"chat_template.jinja": []byte(chatML)}, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const list = `[{"role": "user", "content": "a"}]`
+	for line, want := range map[string]string{
+		`{"prompt": "a", "completion": ` + list + `}`:   `prompt: found "a", want a list of messages`,
+		`{"prompt": ` + list + `, "completion": "a"}`:   `completion: found "a", want a list of messages`,
+		`{"prompt": "a", "completion": ""}`:             "completion: found no text",
+		`{"completion": "a"}`:                           `found none of "messages"`,
+		`{"prompt": ` + list + `, "response": "hello"}`: `completion: found "hello", want a list of messages`,
+	} {
+		if _, err := c.Read([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
