@@ -2,6 +2,7 @@ package batch
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -130,6 +131,9 @@ func (s *Store) AddBatch(owner string, w Wish) (Batch, error) {
 		Status: Validating, Metadata: maps.Clone(w.Metadata), Created: now, Expires: now.Add(window),
 		At: map[Status]time.Time{},
 	}
+	if err := s.refresh(); err != nil {
+		return Batch{}, err
+	}
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	if err := s.room(owner); err != nil {
@@ -186,6 +190,9 @@ func (b *Batch) copied() Batch {
 
 // Batch returns an owner's batch.
 func (s *Store) Batch(owner, id string) (Batch, error) {
+	if err := s.look(id, true); err != nil {
+		return Batch{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.batches[id]
@@ -197,6 +204,9 @@ func (s *Store) Batch(owner, id string) (Batch, error) {
 
 // Batches returns a page of an owner's batches, and whether more follow.
 func (s *Store) Batches(owner string, p Page) ([]Batch, bool, error) {
+	if err := s.refresh(); err != nil {
+		return nil, false, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out, more, err := paged(s.batches, p, func(b *Batch) bool { return b.Owner == owner },
@@ -223,6 +233,10 @@ func (s *Store) Cancel(owner, id string) (Batch, error) {
 	if err != nil {
 		return Batch{}, err
 	}
+	s.mu.Lock()
+	delete(s.passed, id) // whoever ran it has lost it
+	s.employ(owner)
+	s.mu.Unlock()
 	return s.Batch(owner, id)
 }
 
@@ -237,9 +251,20 @@ func (s *Store) change(id string, f func(b *Batch)) error {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	s.mu.Lock()
-	b := s.batches[id]
+	l, b := s.claims[id], s.batches[id]
+	if s.o.Fleet != nil && l == nil {
+		s.mu.Unlock()
+		return s.changeElsewhere(id, f)
+	}
 	f(b)
 	c := b.copied()
 	s.mu.Unlock()
+	if l != nil {
+		data, err := json.Marshal(&c)
+		if err != nil {
+			return err
+		}
+		return l.Put(data, false)
+	}
 	return s.describe(id, &c)
 }

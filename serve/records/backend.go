@@ -32,7 +32,7 @@ type Backend interface {
 	Get(name string) ([]byte, error)
 	// Open returns a record and its size, to read it in parts. The errors are those of Get.
 	Open(name string) (io.ReadCloser, int64, error)
-	// Put creates or replaces a record atomically.
+	// Put creates or replaces a record atomically. One of many servers changes a record only while it has locked it.
 	Put(name string, write func(io.Writer) error) error
 	// Remove removes a record. It is no error if it does not exist.
 	Remove(name string) error
@@ -42,6 +42,9 @@ type Backend interface {
 	owners(kind string) ([]string, error)
 	// Lock locks a name for this server until release is called. The error is ErrLocked if another server has the lock.
 	Lock(name string) (release func(), err error)
+	// Strict reports whether what cannot be stored is refused. Otherwise it goes on in the memory of this server, since
+	// no other has it.
+	Strict() bool
 	// String returns the name of the backend for errors.
 	String() string
 }
@@ -72,6 +75,8 @@ func (f folder) path(name string) string {
 }
 
 func (f folder) String() string { return "store " + string(f) }
+
+func (folder) Strict() bool { return false }
 
 func (f folder) named(err error) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -189,6 +194,8 @@ type memoryRecord struct {
 const recordSize = 256
 
 func (m *memory) String() string { return "the server's memory" }
+
+func (*memory) Strict() bool { return false }
 
 func (m *memory) Get(name string) ([]byte, error) {
 	m.mu.Lock()

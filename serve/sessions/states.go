@@ -139,8 +139,7 @@ func (s *Handler) keepState(c *request.Call, id string, write func(io.Writer) er
 	case errors.As(err, &e):
 		return e
 	case err != nil:
-		return &request.Error{Status: http.StatusInsufficientStorage, Code: "store_failed",
-			Message: fmt.Sprintf("the state could not be stored: %v", err)}
+		return s.failed("state", err)
 	}
 	return c.JSON(State{ID: id, Object: "state", Created: request.Now(), Bytes: x.Bytes, StateContent: &StateContent{
 		x.Position, x.Drawn, x.Text, x.Identity, x.Signer.String(),
