@@ -150,9 +150,11 @@ var house = []layer{
 		"internal/brief internal/config internal/disk internal/status train/labelled", "gonum.org/v1/gonum"},
 	{"inspect", "experiment fit model release release/hub tokenizer chat/template checkpoint internal/brief " +
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
-	{"serve/batch", "internal/disk", ""},
-	{"serve/request", "serve/batch session internal/brief internal/disk", ""},
-	{"serve/records", "session internal/disk", ""},
+	{"internal/testkit/buckettest", "session/store", ""}, // for tests
+	{"serve/fleet", "session/store", ""},
+	{"serve/batch", "serve/fleet session/store internal/disk", ""},
+	{"serve/request", "serve/batch serve/fleet session internal/brief internal/disk", ""},
+	{"serve/records", "serve/fleet session internal/disk", ""},
 	{"serve/host", "serve/request session session/store chat chat/template generate generate/constrain " +
 		"generate/sample model tokenizer internal/brief", ""},
 	{"serve/reply", "serve/host serve/request session session/receipt chat chat/template generate " +
@@ -166,7 +168,7 @@ var house = []layer{
 	{"serve/views", "serve/sessions explain explain/figure explain/influence explain/lens explain/memory " +
 		"explain/paths explain/surprise data", ""},
 	{"serve", "serve/openai serve/anthropic serve/ollama serve/sessions serve/rows serve/reply serve/host " +
-		"serve/records serve/request serve/batch session session/store internal/origin",
+		"serve/records serve/request serve/batch serve/fleet session session/store internal/origin",
 		"github.com/prometheus/client_golang"},
 	{"internal/testkit/servetest", "serve serve/openai serve/sessions serve/rows serve/host serve/batch " +
 		"explain/figure fit session session/store chat chat/template generate generate/sample model nn tokenizer " +
@@ -192,7 +194,7 @@ var house = []layer{
 	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
 		"serve/ollama serve/reply serve/sessions web " +
-		"dashboard compare experiment explain explain/figure train task chat session session/receipt generate " +
+		"dashboard compare experiment explain explain/figure train task chat session session/receipt session/store generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +
 		"explain/course explain/anatomy explain/changes explain/heads explain/influence explain/lens explain/memory " +

@@ -24,6 +24,9 @@ func (s *Server) batchEndpoints() []string {
 func (s *Server) openFiles() (err error) {
 	o := s.o.Files
 	o.Endpoints, o.Do, o.Log = s.batchEndpoints(), s.answerLine, s.o.Log
+	if o.Dir == "" {
+		o.Fleet = s.fleet
+	}
 	if o.MaxOwner < 1 && len(s.o.Keys) > 0 { // one client leaves space for others
 		o.MaxOwner = o.Total() / 4
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/serve/anthropic"
 	"github.com/hippo-ssm/hippo/serve/batch"
+	"github.com/hippo-ssm/hippo/serve/fleet"
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/ollama"
 	"github.com/hippo-ssm/hippo/serve/openai"
@@ -24,6 +25,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/rows"
 	"github.com/hippo-ssm/hippo/serve/sessions"
 	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
 )
 
 // Options are the limits and clients of a Server. A number below 1 means the default given here.
@@ -48,8 +50,12 @@ type Options struct {
 
 	// Store is the folder for responses and sessions of clients, which several servers may share. If it is empty, they
 	// are in memory, at most StateMemory bytes: 256 MiB.
-	Store        string
-	StateMemory  int64
+	Store       string
+	StateMemory int64
+	// Bucket, unless it is nil, is what this and other servers have in place of the folders Store and Files.Dir: see
+	// package fleet. A server may take what another has held for Term without a sign of life: 10 seconds.
+	Bucket       store.Shared
+	Term         time.Duration
 	MaxResponses int           // per client; the oldest are removed first: 1,000
 	MaxSessions  int           // per client: 100
 	SessionBytes int64         // of all sessions of a client, and of all its responses: 4 GiB
@@ -122,7 +128,8 @@ type Server struct {
 	mux     *http.ServeMux
 	handler http.Handler // with middleware
 	metrics *metrics
-	keysMu  sync.Mutex // held while keys are replaced
+	fleet   *fleet.Store // nil unless it shares a bucket
+	keysMu  sync.Mutex   // held while keys are replaced
 	keys    atomic.Pointer[keyring]
 	leaving atomic.Bool // the server is shutting down
 	close   context.CancelFunc
@@ -157,6 +164,13 @@ func New(o Options, models ...*host.Model) (*Server, error) {
 		MaxPrompt: o.MaxPrompt, MaxPrompts: o.MaxPrompts, MaxTokens: o.MaxTokens, MaxChoices: o.MaxChoices,
 	}, Signer: o.Signer, Version: o.Version}
 	left := records.New(o.Store, o.StateMemory, o.Log)
+	if o.Bucket != nil {
+		var err error
+		if s.fleet, err = fleet.Open(o.Bucket, fleet.Options{Term: o.Term}); err != nil {
+			return nil, err
+		}
+		left = records.Shared(s.fleet, o.Log)
+	}
 	s.Sessions = sessions.New(replies, left, sessions.Options{
 		MaxSessions: o.MaxSessions, MaxBytes: o.SessionBytes, MaxImport: o.MaxImport, KeepFor: o.KeepFor,
 		Queue:     o.Queue,
@@ -391,6 +405,9 @@ func (s *Server) Close() {
 		s.Sessions.StoreUnsaved(e.Model)
 	}
 	s.Sessions.StoreUnsaved(nil)
+	if s.fleet != nil {
+		s.fleet.Close()
+	}
 }
 
 // Preload loads a model of the library.

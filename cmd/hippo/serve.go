@@ -24,6 +24,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/sessions"
 	"github.com/hippo-ssm/hippo/serve/views"
 	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
 	"github.com/hippo-ssm/hippo/web"
 )
 
@@ -37,7 +38,7 @@ type serveOptions struct {
 	Share     bool     `json:"share_cache" help:"let all keys share the prompt cache, and so guess others' texts"`
 	Hosts     []string `json:"hosts" help:"names that requests may call the server by; * for any"`
 	Memory    int      `json:"memory" help:"MiB for the prompt cache; 0: none" min:"0"`
-	Store     string   `json:"store" help:"folder to store it and sessions in, for the next server"`
+	Store     string   `json:"store" help:"folder to store it and sessions in, for the next server; or a bucket's URL"`
 	Disk      int      `json:"disk" help:"most MiB of the prompt cache in the folder of --store; 0: any" min:"0"`
 
 	MaxBody    int64 `json:"max_body" help:"most bytes of the body of a request" min:"1"`
@@ -113,13 +114,15 @@ hippo ps shows what is loaded, hippo stop unloads a model.
 models: replies are the same, and what was guessed right is written faster while few requests run.
 
 What has been read is kept in memory, and with --store in a folder, from which the next server goes on; several servers
-may share it.
+may share it. With --store file:///DIR, or the URL of a bucket in a program that has its driver, any number of servers on
+any machines share all that they keep for clients: docs/fleet.md.
 
 The server listens on this machine only unless --listen says otherwise. Then give it --keys: hippo key makes them.
 Ctrl-C and SIGTERM let no more requests in, and replies that are on their way have --grace to end; a second one ends the
 program at once. SIGHUP has the keys and the certificate read again.`,
 		Example: `  hippo serve runs/tiny
   hippo serve runs/tiny --store state
+  hippo serve runs/tiny --store file:///mnt/shared/hippo --signing_key fleet.key    # one of several servers
   hippo serve runs/tiny runs/machine runs/sales      # a language model, and networks of hippo fit beside it
   hippo serve granite=models/granite-4.0-h-350m --precision int8
   hippo serve runs/tiny --adapter runs/letters --adapter poems=runs/other
@@ -146,7 +149,13 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	lib, err := o.library(names, limits.Log)
+	if strings.Contains(o.Store, "://") {
+		limits.Store = ""
+		if limits.Bucket, err = store.Connect(ctx, o.Store); err != nil {
+			return err
+		}
+	}
+	lib, err := o.library(names, limits.Bucket, limits.Log)
 	if err != nil {
 		return err
 	}
@@ -172,13 +181,17 @@ func (o *serveOptions) run(ctx context.Context, names []string) error {
 }
 
 // library opens the models of some names.
-func (o *serveOptions) library(names []string, log *slog.Logger) (*library.Library, error) {
+func (o *serveOptions) library(names []string, in store.Shared, log *slog.Logger) (*library.Library, error) {
 	idle, err := host.ParseKeepAlive(o.KeepAlive)
 	if err != nil {
 		return nil, fmt.Errorf("keep_alive: %w", err)
 	}
+	var texts store.Bucket
+	if in != nil {
+		texts = store.Below(in, "texts/")
+	}
 	return library.Open(library.Options{
-		Models: names, Adapters: o.Adapter, AdapterDir: o.AdapterDir, Find: modelPath, Precision: o.Precision,
+		Bucket: texts, Models: names, Adapters: o.Adapter, AdapterDir: o.AdapterDir, Find: modelPath, Precision: o.Precision,
 		Pooling: session.Pooling(o.Pooling), Draft: o.Draft, KeepAlive: idle,
 		Memory: int64(o.MaxMemory) << 20, Preload: o.Preload, Pull: o.Pull, Texts: int64(o.Memory) << 20,
 		Store: o.Store, Disk: int64(o.Disk) << 20, Log: log,

@@ -39,7 +39,23 @@ func IsID(id string) bool {
 // gets path.tmp-X in the same folder, which is then synced to disk and renamed to path. After an error of fill, which
 // is returned unchanged, or a panic, the temporary file is removed and path is unchanged. Before writing it removes
 // temporary files of path that killed processes left.
-func Replace(path string, fill func(f *os.File) error) error {
+func Replace(path string, fill func(f *os.File) error) error { return place(path, fill, moveLocked) }
+
+// Create is Replace of a path that does not exist: of several that create it at once, on any machines, one succeeds. The
+// others get fs.ErrExist and change nothing. The file system must have hard links.
+func Create(path string, fill func(f *os.File) error) error {
+	return place(path, fill, func(f *os.File, path string) error {
+		if err := os.Link(f.Name(), path); err != nil {
+			return err
+		}
+		f.Close() // it is synced
+		_ = os.Remove(f.Name())
+		return nil
+	})
+}
+
+// place writes a temporary file and gives it the name path by move.
+func place(path string, fill func(f *os.File) error, move func(f *os.File, path string) error) error {
 	// only to free space: a problem shows in the write that follows
 	sweep(filepath.Dir(path), filepath.Base(path))
 	var tmp *os.File
@@ -68,7 +84,7 @@ func Replace(path string, fill func(f *os.File) error) error {
 	if err := tmp.Sync(); err != nil {
 		return err
 	}
-	if err := moveLocked(tmp, path); err != nil {
+	if err := move(tmp, path); err != nil {
 		return err
 	}
 	renamed = true

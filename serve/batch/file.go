@@ -57,6 +57,9 @@ func (s *Store) AddFile(owner string, fill func(io.Writer) (name string, err err
 
 // addFile is AddFile of a file of at most so many bytes, 0 for any, that belongs to a batch, unless of is "".
 func (s *Store) addFile(owner, of string, most int64, fill func(io.Writer) (string, error)) (File, error) {
+	if err := s.refresh(); err != nil {
+		return File{}, err
+	}
 	s.mu.Lock()
 	n := 0
 	for _, f := range s.files {
@@ -101,6 +104,9 @@ func (s *Store) keep(f *File, most int64, fill func(io.Writer) error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.files[f.ID] != nil { // the list was read meanwhile, which counted it
+		s.refunded(f.Owner, m.n)
+	}
 	kept := *f
 	s.files[f.ID] = &kept
 	return nil
@@ -128,6 +134,9 @@ func (m *metered) Write(p []byte) (int, error) {
 
 // File returns an owner's file.
 func (s *Store) File(owner, id string) (File, error) {
+	if err := s.look(id, true); err != nil {
+		return File{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.files[id]
@@ -139,6 +148,9 @@ func (s *Store) File(owner, id string) (File, error) {
 
 // Files returns a page of an owner's files, of one purpose unless it is "", and whether more follow.
 func (s *Store) Files(owner, purpose string, p Page) ([]File, bool, error) {
+	if err := s.refresh(); err != nil {
+		return nil, false, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return paged(s.files, p, func(f *File) bool {
@@ -161,6 +173,9 @@ func (s *Store) OpenFile(owner, id string) (File, io.ReadCloser, error) {
 
 // DeleteFile removes an owner's file. A file that a batch reads stays until the batch ends.
 func (s *Store) DeleteFile(owner, id string) error {
+	if err := s.refresh(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.files[id]

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -168,6 +169,9 @@ func (s *Store) AddOwn(owner, endpoint string, n int, fill func(io.Writer) error
 // start stores a batch and starts it.
 func (s *Store) start(b *Batch) (Batch, error) {
 	owner := b.Owner
+	if err := s.refresh(); err != nil {
+		return Batch{}, err
+	}
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	if err := s.room(owner); err != nil {
@@ -261,6 +265,9 @@ func (b *Batch) copied() Batch {
 
 // Batch returns an owner's batch, one with files of its own or another.
 func (s *Store) Batch(owner, id string, own bool) (Batch, error) {
+	if err := s.look(id, true); err != nil {
+		return Batch{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.batches[id]
@@ -272,6 +279,9 @@ func (s *Store) Batch(owner, id string, own bool) (Batch, error) {
 
 // Batches returns a page of an owner's batches, those with files of their own or the others, and whether more follow.
 func (s *Store) Batches(owner string, own bool, p Page) ([]Batch, bool, error) {
+	if err := s.refresh(); err != nil {
+		return nil, false, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out, more, err := paged(s.batches, p, func(b *Batch) bool { return b.Owner == owner && b.Own() == own },
@@ -298,6 +308,10 @@ func (s *Store) Cancel(owner, id string, own bool) (Batch, error) {
 	if err != nil {
 		return Batch{}, err
 	}
+	s.mu.Lock()
+	delete(s.passed, id) // whoever ran it has lost it
+	s.employ(owner)
+	s.mu.Unlock()
 	return s.Batch(owner, id, own)
 }
 
@@ -312,7 +326,11 @@ func (s *Store) change(id string, f func(b *Batch)) error {
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	s.mu.Lock()
-	b := s.batches[id]
+	l, b := s.claims[id], s.batches[id]
+	if s.o.Fleet != nil && l == nil {
+		s.mu.Unlock()
+		return s.changeElsewhere(id, f)
+	}
 	if b == nil { // it has been deleted meanwhile
 		s.mu.Unlock()
 		return fmt.Errorf("batch %.60q: %w", id, ErrNotFound)
@@ -320,5 +338,12 @@ func (s *Store) change(id string, f func(b *Batch)) error {
 	f(b)
 	c := b.copied()
 	s.mu.Unlock()
+	if l != nil {
+		data, err := json.Marshal(&c)
+		if err != nil {
+			return err
+		}
+		return l.Put(data, false)
+	}
 	return s.describe(id, &c)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
+	"github.com/hippo-ssm/hippo/serve/fleet"
 )
 
 // Why a batch ends before its last request: the cause of its context.
@@ -32,7 +33,7 @@ func (s *Store) employ(owner string) {
 // next returns the oldest unfinished batch of an owner. The lock is held.
 func (s *Store) next(owner string) (oldest *Batch) {
 	for _, b := range s.batches {
-		if b.Owner == owner && !b.Status.ended() &&
+		if b.Owner == owner && !b.Status.ended() && !s.passed[b.ID] &&
 			(oldest == nil || b.Created.Before(oldest.Created) || b.Created.Equal(oldest.Created) && b.ID < oldest.ID) {
 			oldest = b
 		}
@@ -50,16 +51,26 @@ func (s *Store) work(owner string) {
 			s.mu.Unlock()
 			return
 		}
-		r := &run{s: s, b: b.copied()}
+		s.mu.Unlock()
+		if !s.claim(b) {
+			continue
+		}
+		s.mu.Lock()
+		r := &run{s: s, b: s.batches[b.ID].copied()}
 		ctx, cancel := context.WithCancelCause(s.running)
 		s.cancels[b.ID] = cancel
 		s.mu.Unlock()
-		err := r.run(ctx)
+		s.watch(ctx, b.ID, cancel)
+		var err error
+		if !r.b.Status.ended() {
+			err = r.run(ctx)
+		}
 		cancel(nil)
 		s.mu.Lock()
 		delete(s.cancels, b.ID)
 		s.mu.Unlock()
-		if err != nil && !s.rest(r, err) {
+		goes := err == nil || s.rest(r, err)
+		if s.release(b.ID); !goes {
 			return
 		}
 	}
@@ -73,7 +84,15 @@ func (s *Store) rest(r *run, err error) bool {
 		}
 		return false
 	}
-	if disk.IsFull(err) { // nothing is lost: the batch continues from its journal as soon as there is space
+	if errors.Is(err, errTaken) || errors.Is(err, fleet.ErrLost) {
+		s.o.Log.Info("another server has the batch", "batch", r.b.ID)
+		s.refund(r.b.Owner, r.paid)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.passed[r.b.ID] = true // until the next poll
+		return true
+	}
+	if passes(err) { // nothing is lost: the batch continues from its journal as soon as there is space
 		s.refund(r.b.Owner, r.paid)
 		s.waitForSpace(s.running, r.b.ID, err)
 		return true
@@ -89,6 +108,9 @@ func (s *Store) rest(r *run, err error) bool {
 	}
 	return true
 }
+
+// passes reports whether an error is one of a full disk, or of a bucket that fails.
+func passes(err error) bool { return disk.IsFull(err) || errors.Is(err, fleet.ErrUnavailable) }
 
 // fullPause is the time after which a batch tries again to write to a full disk.
 const fullPause = 10 * time.Second
@@ -112,6 +134,7 @@ type run struct {
 	out  journal
 	torn bool  // out is closed, and may end with a part of a record
 	paid int64 // bytes of the journal charged to the owner
+	told time.Time
 }
 
 func (r *run) name() string { return r.b.ID + progress }
@@ -137,7 +160,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	err := r.answer(ctx)
 	switch {
-	case errors.Is(err, errClosed):
+	case errors.Is(err, errClosed) || errors.Is(err, errTaken):
 		return err
 	case errors.Is(err, errCancelled):
 		return r.finish(Cancelled)
@@ -310,6 +333,10 @@ func (r *run) keep(ctx context.Context, first record, more <-chan record) error 
 	var data []byte
 	var some []mark
 	var full error
+	var gather <-chan time.Time
+	if r.s.o.Fleet != nil { // an object for each record would be too many
+		gather = time.After(gatherFor)
+	}
 	for rec, ok := first, true; ok; {
 		text, err := json.Marshal(rec)
 		if err != nil {
@@ -321,7 +348,14 @@ func (r *run) keep(ctx context.Context, first record, more <-chan record) error 
 		data = append(append(data, text...), '\n')
 		some = append(some, mark{line: rec.Line, good: rec.Good, size: len(text) + 1})
 		ok = false
-		if len(data) < 1<<20 {
+		switch {
+		case len(data) >= 1<<20:
+		case gather != nil:
+			select {
+			case rec, ok = <-more:
+			case <-gather:
+			}
+		default:
 			select {
 			case rec, ok = <-more:
 			default:
@@ -332,7 +366,7 @@ func (r *run) keep(ctx context.Context, first record, more <-chan record) error 
 		return full
 	}
 	for err := r.write(data); err != nil; err = r.write(data) {
-		if !disk.IsFull(err) || !r.s.waitForSpace(ctx, r.b.ID, err) {
+		if !passes(err) || !r.s.waitForSpace(ctx, r.b.ID, err) {
 			return err
 		}
 	}
@@ -340,8 +374,20 @@ func (r *run) keep(ctx context.Context, first record, more <-chan record) error 
 		r.done.add(m.line, m.good, m.size)
 	}
 	r.count()
+	if r.s.o.Fleet != nil && time.Since(r.told) > tellEvery { // other servers see how far it is
+		r.told = time.Now()
+		if err := r.s.change(r.b.ID, func(*Batch) {}); err != nil && !passes(err) {
+			return err
+		}
+	}
 	return full
 }
+
+// In a bucket, results are gathered, and their number is told to other servers from time to time.
+const (
+	gatherFor = 500 * time.Millisecond
+	tellEvery = 2 * time.Second
+)
 
 // write puts data on disk behind the records that are there. After an error, the next call overwrites what it left.
 func (r *run) write(data []byte) error {

@@ -8,6 +8,7 @@ package batch
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,11 +20,15 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hippo-ssm/hippo/serve/fleet"
 )
 
 // Options are the limits of a Store, and the function that responds. A number below 1 means the default given here.
 type Options struct {
 	Dir string // for its files alone; empty: in memory
+	// Fleet, unless it is nil, has the files and batches of all servers of a bucket.
+	Fleet *fleet.Store
 
 	MaxFile    int64 // bytes of a client's file: 100 MiB
 	MaxTotal   int64 // bytes of all files: 16 GiB in a folder, 256 MiB in memory
@@ -101,6 +106,8 @@ type Store struct {
 	total   int64
 	busy    map[string]bool                    // owners with a worker
 	cancels map[string]context.CancelCauseFunc // of running batches
+	claims  map[string]*fleet.Lease            // of batches that this server runs, in a fleet
+	passed  map[string]bool                    // batches that another server runs
 	closed  bool
 }
 
@@ -110,9 +117,12 @@ func Open(o Options) (*Store, error) {
 	s := &Store{
 		o: o, places: make(chan struct{}, o.Together), files: map[string]*File{}, batches: map[string]*Batch{},
 		used: map[string]int64{}, busy: map[string]bool{}, cancels: map[string]context.CancelCauseFunc{},
-		vault: newMemory(),
+		vault: newMemory(), claims: map[string]*fleet.Lease{}, passed: map[string]bool{},
 	}
-	if o.Dir != "" {
+	switch {
+	case o.Fleet != nil:
+		s.vault = shared{o.Fleet}
+	case o.Dir != "":
 		f, err := openFolder(o.Dir)
 		if err != nil {
 			return nil, err
@@ -122,6 +132,9 @@ func Open(o Options) (*Store, error) {
 	s.running, s.stop = context.WithCancelCause(context.Background())
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, s.vault.close())
+	}
+	if o.Fleet != nil {
+		s.workers.Go(s.poll)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +175,7 @@ func (o *Options) Total() int64 {
 	switch {
 	case o.MaxTotal > 0:
 		return o.MaxTotal
-	case o.Dir == "":
+	case o.Dir == "" && o.Fleet == nil:
 		return 256 << 20
 	}
 	return 16 << 30
@@ -201,6 +214,9 @@ const (
 
 // load reads the content of a vault. It removes data without a description: the process ended between two writes.
 func (s *Store) load() error {
+	if s.o.Fleet != nil {
+		return s.refresh()
+	}
 	names, err := s.vault.names()
 	if err != nil {
 		return err
@@ -356,6 +372,12 @@ func paged[T any](all map[string]*T, p Page, want func(*T) bool, key func(*T) (t
 		out = append(out, *v)
 	}
 	return out, more, nil
+}
+
+// isID reports whether an id may be one of this package: a prefix, then letters and digits as rand.Text returns them.
+func isID(prefix, id string) bool {
+	rest, ok := strings.CutPrefix(id, prefix)
+	return ok && len(rest) == len(rand.Text()) && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
 // gone reports whether an error means that the data does not exist.

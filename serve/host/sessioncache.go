@@ -66,6 +66,15 @@ func (l *SessionCache) Put(x *CachedSession) {
 	}
 }
 
+// Drop removes a session.
+func (l *SessionCache) Drop(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.all[id]; e != nil {
+		l.remove(e)
+	}
+}
+
 // remove evicts a session. The lock is held.
 func (l *SessionCache) remove(e *list.Element) {
 	x := l.recent.Remove(e).(*CachedSession)

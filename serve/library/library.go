@@ -23,6 +23,7 @@ import (
 	"github.com/hippo-ssm/hippo/serve/host"
 	"github.com/hippo-ssm/hippo/serve/rows"
 	"github.com/hippo-ssm/hippo/session"
+	"github.com/hippo-ssm/hippo/session/store"
 )
 
 // Options select the models of a server and configure how they are loaded.
@@ -43,7 +44,8 @@ type Options struct {
 	Pull      bool            // let clients fetch and delete published models
 	Texts     int64           // bytes for the prompt cache
 	Store     string          // folder for the prompt cache; "": none
-	Disk      int64           // bytes for the prompt cache in Store; 0: no limit
+	Bucket    store.Bucket    // for the prompt cache, in place of Store; nil: none
+	Disk      int64           // bytes for the prompt cache in Store or Bucket; 0: no limit
 	Log       *slog.Logger
 }
 

@@ -114,7 +114,9 @@ func (l *Library) texts(ctx context.Context, m *hippo.Model) (*store.Store, erro
 		Model: m.Net(), Identity: session.Identify(m.Net(), m.Tokenizer()), Memory: l.Texts, Disk: l.Disk,
 		Report: func(err error) { l.Log.Warn("the prompt cache could not be written to disk", "error", err.Error()) },
 	}
-	if l.Store != "" {
+	if l.Bucket != nil {
+		options.Bucket = l.Bucket
+	} else if l.Store != "" {
 		if err := os.MkdirAll(l.Store, 0o700); err != nil { // the texts of clients are private
 			return nil, fmt.Errorf("--store: %w", err)
 		}

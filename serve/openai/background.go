@@ -105,12 +105,11 @@ func (s *Responses) begin(q *responding, c *request.Call, release func()) (err e
 	if err := s.tasks.add(owner, name, t); err != nil {
 		return err
 	}
-	unlock, err := s.store.Lock(name)
-	if err == nil {
-		q.record.Response = q.object
-		if err = s.put(owner, q.object.ID, &q.record); err != nil {
-			unlock()
-		}
+	q.record.Response = q.object
+	err = s.put(owner, q.object.ID, &q.record)
+	var unlock func()
+	if err == nil { // a record in a bucket can be locked once it exists; nobody else knows its name
+		unlock, err = s.store.Lock(name)
 	}
 	if err != nil {
 		s.tasks.end(owner, name)

@@ -367,7 +367,9 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 		return err
 	}
 	q.record.Messages = append(q.record.Messages, m)
-	q.keep(context.WithoutCancel(ctx), c)
+	if err := q.keep(context.WithoutCancel(ctx), c); err != nil {
+		return err
+	}
 	// Read the start of the next request ahead, unless it continues from the state. Results of functions are unknown.
 	if (len(q.record.Plan) == 0 || reply.Content != q.record.Reply) && len(reply.Calls) == 0 {
 		q.job.Model.ReadAhead(q.job.Client, c.Scope, host.WithMessage(q.dialog.Input, m.Message))
@@ -375,8 +377,9 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 	return nil
 }
 
-// keep stores the response, its conversation, and the state after it. An error is reported in the response.
-func (q *responding) keep(ctx context.Context, c *request.Call) {
+// keep stores the response, its conversation, and the state after it. An error is reported in the response or, with a
+// strict store, instead of it.
+func (q *responding) keep(ctx context.Context, c *request.Call) error {
 	q.record.Response = q.object
 	var err error
 	if request.Or(q.Store, true) {
@@ -387,16 +390,26 @@ func (q *responding) keep(ctx context.Context, c *request.Call) {
 	}
 	if err != nil {
 		q.server.o.Log.Warn("a response could not be kept", "request", c.ID, "error", err.Error())
+		if q.server.store.Strict() {
+			_ = q.server.store.Remove(responseName(c.Owner(), q.object.ID)) // nobody knows it
+			return err
+		}
 		q.object.Store, q.object.StoreError = false, "the response could not be kept: "+err.Error()
-		return
+		return nil
 	}
 	if texts := q.job.Model.TextsOf(ctx); q.mark != nil && texts != nil {
 		_ = texts.Put(ctx, records.PlanPrefix(records.PlanSegments(q.record.Plan), q.mark.Position), nil,
 			q.mark) // it is at a cut
 	}
+	return nil
 }
 
 // newResponseID returns a unique id.
-func newResponseID() string { return responsePrefix + rand.Text() }
+func newResponseID(background bool) string {
+	if background {
+		return records.Background + rand.Text()[1:]
+	}
+	return responsePrefix + rand.Text()
+}
 
 const responsePrefix = "resp_"

@@ -33,7 +33,7 @@ type Backend interface {
 	Get(name string) ([]byte, error)
 	// Open returns a record and its size, to read it in parts. The errors are those of Get.
 	Open(name string) (io.ReadCloser, int64, error)
-	// Put creates or replaces a record atomically.
+	// Put creates or replaces a record atomically. One of many servers changes a record only while it has locked it.
 	Put(name string, write func(io.Writer) error) error
 	// Remove removes a record. It is no error if it does not exist.
 	Remove(name string) error
@@ -43,6 +43,9 @@ type Backend interface {
 	owners(kind string) ([]string, error)
 	// Lock locks a name for this server until release is called. The error is ErrLocked if another server has the lock.
 	Lock(name string) (release func(), err error)
+	// Strict reports whether what cannot be stored is refused. Otherwise it goes on in the memory of this server, since
+	// no other has it.
+	Strict() bool
 	// String returns the name of the backend for errors.
 	String() string
 }
@@ -73,6 +76,8 @@ func (f folder) path(name string) string {
 }
 
 func (f folder) String() string { return "store " + string(f) }
+
+func (folder) Strict() bool { return false }
 
 func (f folder) named(err error) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -191,6 +196,8 @@ const recordSize = 256
 
 func (m *memory) String() string { return "the server's memory" }
 
+func (*memory) Strict() bool { return false }
+
 func (m *memory) Get(name string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -288,11 +295,12 @@ func (m *memory) owners(kind string) (all []string, err error) {
 
 func (m *memory) Lock(string) (func(), error) { return func() {}, nil }
 
-// IsID reports whether a text may be the id of a record: a prefix, then letters and digits as rand.Text returns them.
+// IsID reports whether a text may be the id of a record: a prefix, then letters and digits as rand.Text returns them, or
+// 0: see Background.
 func IsID(prefix, id string) bool {
 	rest, ok := strings.CutPrefix(id, prefix)
 	const digits = 26
 	return ok && len(rest) == digits && !strings.ContainsFunc(rest, func(r rune) bool {
-		return !(r >= 'A' && r <= 'Z') && !(r >= '2' && r <= '7')
+		return !(r >= 'A' && r <= 'Z') && !(r >= '2' && r <= '7') && r != '0'
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/hippo-ssm/hippo/serve/fleet"
 )
 
 // A record is a line of JSON followed by a line with its SHA-256, which detects flipped bits.
@@ -72,6 +74,9 @@ type kind struct {
 func New(dir string, memory int64, log *slog.Logger) *Store {
 	return &Store{Backend: newBackend(dir, memory), log: log}
 }
+
+// Shared returns the records of the servers that share a bucket.
+func Shared(in *fleet.Store, log *slog.Logger) *Store { return &Store{Backend: shared{in}, log: log} }
 
 // OnSweep adds a kind of records to sweeps. Call it before the first sweep.
 func (s *Store) OnSweep(name string, trim func(owner string) error) {

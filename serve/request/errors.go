@@ -14,6 +14,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/serve/batch"
+	"github.com/hippo-ssm/hippo/serve/fleet"
 	"github.com/hippo-ssm/hippo/session"
 )
 
@@ -88,6 +89,16 @@ func ErrorOf(err error) *Error {
 			Status: http.StatusInsufficientStorage, Code: "store_failed",
 			Message: "the disk of the server takes no more data: nothing of this request is stored, and what was " +
 				"stored before is as it was",
+		}
+	case errors.Is(err, fleet.ErrUnavailable):
+		return &Error{
+			Status: http.StatusServiceUnavailable, Code: "store_unavailable", Retry: time.Second,
+			Message: "the bucket of the server fails: this request is not stored, and what was stored before is as it was",
+		}
+	case errors.Is(err, fleet.ErrLost):
+		return &Error{
+			Status: http.StatusConflict, Code: "used_elsewhere", Retry: time.Second,
+			Message: "another server has gone on from the same place meanwhile: this request is not stored",
 		}
 	case errors.Is(err, context.Canceled):
 		return &Error{Status: StatusGone, Message: "the request was canceled"}

@@ -105,27 +105,36 @@ func (s *Handler) use(c *request.Call, p place, r *record, m *host.Model) (_ *in
 }
 
 // save stores the session if it has changed. On an error the session continues in memory, where its text stays until it
-// is stored, and its object reports the error.
-func (h *inUse) save() {
+// is stored, and its object reports the error. With a strict store it is as it was before the request instead, and the
+// error is returned.
+func (h *inUse) save() error {
 	if !h.changed {
-		return
+		return nil
 	}
 	h.changed = false
-	if err := h.server.save(h.place, h.record, h.Session); err != nil {
+	err := h.server.save(h.place, h.record, h.Session)
+	if err != nil {
 		h.server.o.Log.Warn("a session could not be stored", "request", h.Call.ID, "session", h.place.id,
 			"error", err.Error())
+		if h.server.store.Strict() {
+			h.model.Sessions.Drop(h.place.id)
+			return err
+		}
 		record := *h.record
 		h.server.unsaved.set(h.place, &record)
 	} else {
 		h.server.unsaved.set(h.place, nil)
 	}
 	h.model.Sessions.Put(&host.CachedSession{ID: h.place.id, Revision: h.record.Revision, Session: h.Session})
+	return nil
 }
 
 // change calls a function that changes the session, and then stores it.
 func (h *inUse) change(do func() error) error {
 	h.changed = true
 	err := request.Protect(h.Request.Context(), 0, func(context.Context, int) error { return do() })
-	h.save()
+	if failed := h.save(); failed != nil {
+		return failed
+	}
 	return err
 }

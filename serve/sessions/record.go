@@ -115,7 +115,7 @@ func (s *Handler) save(p place, r *record, x *session.Session) error {
 	if err == nil {
 		next.Stored = count.n
 		_, err = records.Put(s.store, p.recordName(), &next)
-		if err != nil {
+		if err != nil && !s.store.Strict() { // a bucket may have stored the record all the same
 			_ = s.store.Remove(p.states(next.Revision)) // if this fails, a sweep removes it later
 		}
 	}
@@ -318,7 +318,8 @@ func (s *Handler) lockSession(ctx context.Context, p place) (release func(), err
 	if free == nil {
 		return nil, inUse
 	}
-	for {
+	const most = 320 * time.Millisecond
+	for pause := 20 * time.Millisecond; ; pause = min(most, 2*pause) {
 		unlock, err := s.store.Lock(p.recordName())
 		if err == nil {
 			return func() { unlock(); free() }, nil
@@ -328,7 +329,7 @@ func (s *Handler) lockSession(ctx context.Context, p place) (release func(), err
 			return nil, err
 		}
 		select {
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			free()
 			return nil, inUse

@@ -197,13 +197,21 @@ func (s *Handler) addSession(c *request.Call, m *host.Model, x *session.Session,
 	}}
 	p := place{c.Owner(), r.ID}
 	if err := s.save(p, r, x); err != nil {
-		return nil, &request.Error{
-			Status: http.StatusInsufficientStorage, Code: "store_failed",
-			Message: fmt.Sprintf("the session could not be stored: %v", err),
-		}
+		return nil, s.failed("session", err)
 	}
 	m.Sessions.Put(&host.CachedSession{ID: r.ID, Revision: r.Revision, Session: x})
 	return &r.Session, nil
+}
+
+// failed is the error of a session or state that the store does not take.
+func (s *Handler) failed(what string, err error) error {
+	if s.store.Strict() {
+		return err
+	}
+	return &request.Error{
+		Status: http.StatusInsufficientStorage, Code: "store_failed",
+		Message: fmt.Sprintf("the %s could not be stored: %v", what, err),
+	}
 }
 
 // List responds with all sessions of the client, the last changed first.

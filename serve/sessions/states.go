@@ -153,8 +153,7 @@ func (s *Handler) keepState(c *request.Call, id, replaced string, write func(io.
 	case errors.As(err, &e):
 		return nil, e
 	case err != nil:
-		return nil, &request.Error{Status: http.StatusInsufficientStorage, Code: "store_failed",
-			Message: fmt.Sprintf("the state could not be stored: %v", err)}
+		return nil, s.failed("state", err)
 	}
 	return &State{ID: id, Object: "state", Created: request.Now(), Bytes: x.Bytes, StateContent: &StateContent{
 		x.Position, x.Drawn, x.Text, x.Identity, x.Signer.String(),

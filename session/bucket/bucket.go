@@ -24,7 +24,16 @@ type Bucket struct {
 	name string
 }
 
-var _ store.Bucket = (*Bucket)(nil)
+var _ store.Shared = (*Bucket)(nil)
+
+func init() { Register("mem") }
+
+// Register makes store.Connect open URLs of some schemes, whose drivers the program links.
+func Register(schemes ...string) {
+	for _, scheme := range schemes {
+		store.Register(scheme, func(ctx context.Context, url string) (store.Shared, error) { return Open(ctx, url) })
+	}
+}
 
 // Open opens the bucket of a URL, such as s3://NAME?region=eu-west-1&prefix=hippo/ or file:///var/lib/hippo: see
 // blob.OpenBucket. The caller must call Close.
@@ -56,6 +65,17 @@ func (b *Bucket) Put(ctx context.Context, name string, data []byte) error {
 	return b.blob.WriteAll(ctx, name, data, &blob.WriterOptions{ContentType: "application/octet-stream"})
 }
 
+// Create implements store.Shared.
+func (b *Bucket) Create(ctx context.Context, name string, data []byte) error {
+	err := b.blob.WriteAll(ctx, name, data, &blob.WriterOptions{
+		ContentType: "application/octet-stream", IfNotExist: true,
+	})
+	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
+		return fmt.Errorf("%w: %w", fs.ErrExist, err)
+	}
+	return err
+}
+
 // Delete implements store.Bucket.
 func (b *Bucket) Delete(ctx context.Context, name string) error {
 	if err := b.blob.Delete(ctx, name); gcerrors.Code(err) != gcerrors.NotFound {
@@ -66,7 +86,12 @@ func (b *Bucket) Delete(ctx context.Context, name string) error {
 
 // List implements store.Bucket.
 func (b *Bucket) List(ctx context.Context, visit func(name string)) error {
-	all := b.blob.List(nil)
+	return b.Find(ctx, "", func(e store.Entry) { visit(e.Name) })
+}
+
+// Find implements store.Shared.
+func (b *Bucket) Find(ctx context.Context, prefix string, visit func(store.Entry)) error {
+	all := b.blob.List(&blob.ListOptions{Prefix: prefix})
 	for {
 		o, err := all.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -75,7 +100,7 @@ func (b *Bucket) List(ctx context.Context, visit func(name string)) error {
 		if err != nil {
 			return err
 		}
-		visit(o.Key)
+		visit(store.Entry{Name: o.Key, Bytes: o.Size, Time: o.ModTime})
 	}
 }
 

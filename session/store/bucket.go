@@ -3,10 +3,17 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
@@ -26,6 +33,82 @@ type Bucket interface {
 	// String returns the name of the bucket for errors.
 	String() string
 }
+
+// Shared is a Bucket in which several servers store what changes: see package serve/fleet.
+type Shared interface {
+	Bucket
+	// Create writes an object atomically, unless it exists: the error is then fs.ErrExist, and nothing changes. Of
+	// several that create a name at once, on any machines, one succeeds.
+	Create(ctx context.Context, name string, data []byte) error
+	// Find visits the objects whose names start with a prefix: all that exist from its call to its end, and some of
+	// those that come or go meanwhile.
+	Find(ctx context.Context, prefix string, visit func(Entry)) error
+}
+
+// Entry is an object of a list.
+type Entry struct {
+	Name  string
+	Bytes int64
+	Time  time.Time // when it was written, by the clock of the bucket
+}
+
+// Driver opens a bucket of a URL.
+type Driver func(ctx context.Context, url string) (Shared, error)
+
+// drivers are those of the program, by the scheme of their URLs. Package session/bucket, a separate module, has others.
+var drivers = map[string]Driver{"file": openFolder}
+
+// Register makes Connect use a driver. Call it from init.
+func Register(scheme string, d Driver) { drivers[scheme] = d }
+
+// Connect opens the bucket of a URL, such as file:///var/lib/hippo. The program must have the driver of its scheme.
+func Connect(ctx context.Context, url string) (Shared, error) {
+	scheme, _, _ := strings.Cut(url, "://")
+	d := drivers[scheme]
+	if d == nil {
+		return nil, fmt.Errorf("store %s: found no driver of %s:// in this program, want one of %s; bash "+
+			"session/bucket/build builds a program with those of clouds", url, scheme,
+			strings.Join(slices.Sorted(maps.Keys(drivers)), ", "))
+	}
+	return d(ctx, url)
+}
+
+// openFolder is the driver of file.
+func openFolder(_ context.Context, address string) (Shared, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host != "" || !path.IsAbs(u.Path) || u.RawQuery != "" {
+		return nil, fmt.Errorf("store %s: want the address of a folder, such as file:///var/lib/hippo", address)
+	}
+	dir := filepath.FromSlash(u.Path)
+	if runtime.GOOS == "windows" {
+		dir = dir[1:] // of /C:/hippo
+	}
+	return Folder(dir), os.MkdirAll(dir, 0o700) // the texts of clients are private
+}
+
+// Below returns the part of a bucket whose names start with a prefix, under names without it.
+func Below(b Shared, prefix string) Bucket { return below{b, prefix} }
+
+type below struct {
+	b      Shared
+	prefix string
+}
+
+func (b below) Get(ctx context.Context, name string) ([]byte, error) {
+	return b.b.Get(ctx, b.prefix+name)
+}
+
+func (b below) Put(ctx context.Context, name string, data []byte) error {
+	return b.b.Put(ctx, b.prefix+name, data)
+}
+
+func (b below) Delete(ctx context.Context, name string) error { return b.b.Delete(ctx, b.prefix+name) }
+
+func (b below) List(ctx context.Context, visit func(name string)) error {
+	return b.b.Find(ctx, b.prefix, func(e Entry) { visit(e.Name[len(b.prefix):]) })
+}
+
+func (b below) String() string { return b.b.String() }
 
 // Folder is the path of a folder that serves as a Bucket. Objects are files, written atomically. List removes the
 // temporary files of killed processes.
@@ -50,13 +133,40 @@ func (f Folder) Delete(_ context.Context, name string) error {
 	return nil
 }
 
+// Create implements Shared.
+func (f Folder) Create(_ context.Context, name string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(f.path(name)), 0o777); err != nil {
+		return err
+	}
+	return disk.Create(f.path(name), func(to *os.File) error {
+		_, err := to.Write(data)
+		return err
+	})
+}
+
 // List implements Bucket.
 func (f Folder) List(ctx context.Context, visit func(name string)) error {
-	return f.list(ctx, "", visit)
+	return f.list(ctx, "", func(name string, _ fs.DirEntry) { visit(name) })
+}
+
+// Find implements Shared.
+func (f Folder) Find(ctx context.Context, prefix string, visit func(Entry)) error {
+	dir := ""
+	if at := strings.LastIndexByte(prefix, '/'); at >= 0 {
+		dir = prefix[:at]
+	}
+	return f.list(ctx, dir, func(name string, e fs.DirEntry) {
+		if !strings.HasPrefix(name, prefix) {
+			return
+		}
+		if info, err := e.Info(); err == nil { // else it was deleted meanwhile
+			visit(Entry{name, info.Size(), info.ModTime()})
+		}
+	})
 }
 
 // list visits the files of a folder below f. A folder that another process removes meanwhile is no error.
-func (f Folder) list(ctx context.Context, dir string, visit func(name string)) error {
+func (f Folder) list(ctx context.Context, dir string, visit func(name string, e fs.DirEntry)) error {
 	entries, err := os.ReadDir(f.path(dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -77,7 +187,7 @@ func (f Folder) list(ctx context.Context, dir string, visit func(name string)) e
 		case strings.Contains(e.Name(), disk.TmpMark):
 			left = true
 		default:
-			visit(name)
+			visit(name, e)
 		}
 	}
 	if left {

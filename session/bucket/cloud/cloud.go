@@ -3,7 +3,11 @@
 package cloud
 
 import (
+	"github.com/hippo-ssm/hippo/session/bucket"
+
 	_ "gocloud.dev/blob/azureblob" // azblob://
 	_ "gocloud.dev/blob/gcsblob"   // gs://
 	_ "gocloud.dev/blob/s3blob"    // s3://
 )
+
+func init() { bucket.Register("s3", "gs", "azblob") }

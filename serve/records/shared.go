@@ -1,0 +1,87 @@
+package records
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/serve/fleet"
+)
+
+// shared is a backend in a bucket, which any number of servers on any machines may share.
+type shared struct{ in *fleet.Store }
+
+// Background begins the ids of responses in the background. No other id begins so: rand.Text has no digit 0.
+const Background = "resp_0"
+
+// changes reports whether a record changes after it was written, under a lock: sessions, conversations, and responses in
+// the background. All others are written once.
+func changes(name string) bool {
+	base := path.Base(name)
+	return strings.HasPrefix(base, "conv_") || strings.HasPrefix(base, Background) ||
+		strings.HasPrefix(base, "sess_") && strings.HasSuffix(base, ".json")
+}
+
+func (s shared) String() string { return s.in.String() }
+
+func (shared) Strict() bool { return true }
+
+func (s shared) Get(name string) ([]byte, error) {
+	if changes(name) {
+		return s.in.Get(name)
+	}
+	return s.in.Read(name)
+}
+
+func (s shared) Open(name string) (io.ReadCloser, int64, error) {
+	data, err := s.Get(name)
+	return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
+}
+
+func (s shared) Put(name string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	switch {
+	case strings.HasPrefix(path.Base(name), Background):
+		return s.in.Keep(name, b.Bytes()) // it is put several times, and held until it has ended
+	case changes(name):
+		return s.in.Put(name, b.Bytes())
+	}
+	return s.in.Write(name, b.Bytes())
+}
+
+func (s shared) Remove(name string) error {
+	if changes(name) {
+		return s.in.Remove(name)
+	}
+	return s.in.Drop(name)
+}
+
+func (s shared) List(dir string) ([]Entry, error) {
+	found, err := s.in.List(dir)
+	all := make([]Entry, len(found))
+	for i, e := range found {
+		all[i] = Entry(e)
+	}
+	return all, err
+}
+
+func (s shared) owners(kind string) ([]string, error) { return s.in.Folders(kind) }
+
+func (s shared) Lock(name string) (release func(), err error) {
+	l, err := s.in.Lock(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // the request finds that out
+		return func() {}, nil
+	case errors.Is(err, fleet.ErrHeld):
+		return nil, ErrLocked
+	case err != nil:
+		return nil, err
+	}
+	return l.Release, nil
+}
