@@ -14,11 +14,10 @@ import (
 // shared is a backend in a bucket, which any number of servers on any machines may share.
 type shared struct{ in *fleet.Store }
 
-// changes reports whether a record changes after it was written, under a lock: the sessions and conversations. All
-// others are written once.
+// changes reports whether a record changes after it was written, under a lock. All others are written once.
 func changes(name string) bool {
-	base := path.Base(name)
-	return strings.HasPrefix(base, "conv_") || strings.HasPrefix(base, "sess_") && strings.HasSuffix(base, ".json")
+	id, ok := strings.CutSuffix(path.Base(name), ".json")
+	return ok && (IsID(SessionPrefix, id) || IsID(ConversationPrefix, id))
 }
 
 func (s shared) String() string { return s.in.String() }
