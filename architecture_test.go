@@ -194,7 +194,8 @@ var house = []layer{
 	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
 		"serve/ollama serve/reply serve/sessions web " +
-		"dashboard compare experiment explain explain/figure train task chat session session/receipt session/store generate " +
+		"dashboard compare experiment explain explain/figure train task chat session session/receipt session/store " +
+		"generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +
 		"internal/brief internal/config internal/disk internal/status internal/licenses explain/theory " +
 		"explain/course explain/anatomy explain/changes explain/heads explain/influence explain/lens explain/memory " +

@@ -241,8 +241,8 @@ func TestKilledServer(t *testing.T) {
 	}
 }
 
-// TestBucketFails: while the bucket fails, what would have to be stored is refused by 503, in one line, and then goes on
-// as if it had not been asked for. What needs no bucket is answered.
+// TestBucketFails: while the bucket fails, what would have to be stored is refused by 503, in one line, and then goes
+// on as if it had not been asked for. What needs no bucket is answered.
 func TestBucketFails(t *testing.T) {
 	f := newFleet(t, 2, serve.Options{})
 	a, v := f.sites[0], f.views[0]
@@ -372,12 +372,12 @@ func TestFleetOfTenants(t *testing.T) {
 
 // line is a line of a batch.
 func line(id, prompt string) string {
-	return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/completions","body":{"prompt":%q,"max_tokens":2}}`+"\n",
-		id, prompt)
+	const form = `{"custom_id":%q,"method":"POST","url":"/v1/completions","body":{"prompt":%q,"max_tokens":2}}` + "\n"
+	return fmt.Sprintf(form, id, prompt)
 }
 
-// TestFleetRunsBatches: a batch whose server is killed is finished by another, each line once. It is seen, and cancelled,
-// at every server.
+// TestFleetRunsBatches: a batch whose server is killed is finished by another, each line once. It is seen, and
+// cancelled, at every server.
 func TestFleetRunsBatches(t *testing.T) {
 	f := newFleet(t, 2, serve.Options{})
 	a, b := f.sites[0], f.sites[1]

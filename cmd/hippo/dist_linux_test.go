@@ -43,7 +43,7 @@ func TestFilesOfDist(t *testing.T) {
 	var known []string
 	newServe().Flags().VisitAll(func(f *pflag.Flag) { known = append(known, config.Variable("HIPPO_SERVE_", f.Name)) })
 	text := map[string]string{}
-	for _, name := range []string{"hippo.service", "Dockerfile"} {
+	for _, name := range []string{"hippo.service", "Dockerfile", "kubernetes.yaml"} {
 		data, err := os.ReadFile(filepath.Join("..", "..", "dist", name))
 		if err != nil {
 			t.Fatal(err)

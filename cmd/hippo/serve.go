@@ -114,15 +114,15 @@ hippo ps shows what is loaded, hippo stop unloads a model.
 models: replies are the same, and what was guessed right is written faster while few requests run.
 
 What has been read is kept in memory, and with --store in a folder, from which the next server goes on; several servers
-may share it. With --store file:///DIR, or the URL of a bucket in a program that has its driver, any number of servers on
-any machines share all that they keep for clients: docs/fleet.md.
+may share it. With --store file:///DIR, or the URL of a bucket in a program that has its driver, any number of servers
+on any machines share all that they keep for clients: docs/fleet.md.
 
 The server listens on this machine only unless --listen says otherwise. Then give it --keys: hippo key makes them.
 Ctrl-C and SIGTERM let no more requests in, and replies that are on their way have --grace to end; a second one ends the
 program at once. SIGHUP has the keys and the certificate read again.`,
 		Example: `  hippo serve runs/tiny
   hippo serve runs/tiny --store state
-  hippo serve runs/tiny --store file:///mnt/shared/hippo --signing_key fleet.key    # one of several servers
+  hippo serve runs/tiny --store file:///mnt/shared/hippo --signing_key fleet.key   # one of several
   hippo serve runs/tiny runs/machine runs/sales      # a language model, and networks of hippo fit beside it
   hippo serve granite=models/granite-4.0-h-350m --precision int8
   hippo serve runs/tiny --adapter runs/letters --adapter poems=runs/other
@@ -191,7 +191,8 @@ func (o *serveOptions) library(names []string, in store.Shared, log *slog.Logger
 		texts = store.Below(in, "texts/")
 	}
 	return library.Open(library.Options{
-		Bucket: texts, Models: names, Adapters: o.Adapter, AdapterDir: o.AdapterDir, Find: modelPath, Precision: o.Precision,
+		Bucket: texts,
+		Models: names, Adapters: o.Adapter, AdapterDir: o.AdapterDir, Find: modelPath, Precision: o.Precision,
 		Pooling: session.Pooling(o.Pooling), Draft: o.Draft, KeepAlive: idle,
 		Memory: int64(o.MaxMemory) << 20, Preload: o.Preload, Pull: o.Pull, Texts: int64(o.Memory) << 20,
 		Store: o.Store, Disk: int64(o.Disk) << 20, Log: log,

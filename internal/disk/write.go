@@ -41,8 +41,8 @@ func IsID(id string) bool {
 // temporary files of path that killed processes left.
 func Replace(path string, fill func(f *os.File) error) error { return place(path, fill, moveLocked) }
 
-// Create is Replace of a path that does not exist: of several that create it at once, on any machines, one succeeds. The
-// others get fs.ErrExist and change nothing. The file system must have hard links.
+// Create is Replace of a path that does not exist: of several that create it at once, on any machines, one succeeds.
+// The others get fs.ErrExist and change nothing. The file system must have hard links.
 func Create(path string, fill func(f *os.File) error) error {
 	return place(path, fill, func(f *os.File, path string) error {
 		if err := os.Link(f.Name(), path); err != nil {

@@ -187,8 +187,8 @@ func (s *Store) refresh() error {
 	return err
 }
 
-// look reads the description of a file or batch, unless this server knows it and it cannot have changed. again says that
-// it may have been removed.
+// look reads the description of a file or batch, unless this server knows it and it cannot have changed. again says
+// that it may have been removed.
 func (s *Store) look(id string, again bool) error {
 	if s.o.Fleet == nil || !isID(filePrefix, id) && !isID(batchPrefix, id) && !isID(ownPrefix, id) {
 		return nil

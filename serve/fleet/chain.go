@@ -85,8 +85,8 @@ func (s *Store) last(name string) (e entry, content []byte, err error) {
 	return entry{}, nil, fmt.Errorf("%w: %s: entries of %s vanish", ErrUnavailable, s, name)
 }
 
-// write writes an entry. The error is ErrLost if it is not the last then: another server has gone on from the one before.
-// After ErrUnavailable, it may have been written or not.
+// write writes an entry. The error is ErrLost if another server has gone on from the one before. After ErrUnavailable,
+// it may have been written or not.
 func (s *Store) write(name string, e *entry) error {
 	e.Write = rand.Text()
 	data, err := json.Marshal(e.head)

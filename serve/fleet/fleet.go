@@ -67,8 +67,8 @@ func Open(b store.Shared, o Options) (*Store, error) {
 	}
 	data, err := s.Read(name)
 	if err == nil && string(data) != "1" {
-		err = fmt.Errorf("%s: found that it replaces an object that it is to create, want a bucket with conditional writes "+
-			"(If-None-Match)", s)
+		err = fmt.Errorf("%s: found that it replaces an object that it is to create, want a bucket with "+
+			"conditional writes (If-None-Match)", s)
 	}
 	return s, errors.Join(err, s.Drop(name))
 }

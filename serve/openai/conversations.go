@@ -31,7 +31,7 @@ type conversationRecord struct {
 	Last *responseRecord `json:"last,omitempty"`
 }
 
-const conversationPrefix = "conv_"
+const conversationPrefix = records.ConversationPrefix
 
 // Limits of a conversation: items that a request may add, all of them, and the bytes of their texts.
 const (

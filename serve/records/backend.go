@@ -26,6 +26,12 @@ const (
 	Library   = "library"
 )
 
+// Prefixes of the ids of records that change after they were written: sessions and conversations.
+const (
+	SessionPrefix      = "sess_"
+	ConversationPrefix = "conv_"
+)
+
 // Backend stores records by names like those of files: KIND/OWNER/ID.json. The server chooses the names; they contain
 // nothing that a client has sent. Methods may be called from any number of goroutines.
 type Backend interface {

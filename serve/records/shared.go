@@ -17,12 +17,10 @@ type shared struct{ in *fleet.Store }
 // Background begins the ids of responses in the background. No other id begins so: rand.Text has no digit 0.
 const Background = "resp_0"
 
-// changes reports whether a record changes after it was written, under a lock: sessions, conversations, and responses in
-// the background. All others are written once.
+// changes reports whether a record changes after it was written, under a lock. All others are written once.
 func changes(name string) bool {
-	base := path.Base(name)
-	return strings.HasPrefix(base, "conv_") || strings.HasPrefix(base, Background) ||
-		strings.HasPrefix(base, "sess_") && strings.HasSuffix(base, ".json")
+	id, ok := strings.CutSuffix(path.Base(name), ".json")
+	return ok && (IsID(SessionPrefix, id) || IsID(ConversationPrefix, id) || strings.HasPrefix(id, Background))
 }
 
 func (s shared) String() string { return s.in.String() }

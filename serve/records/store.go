@@ -92,6 +92,14 @@ func (s *Store) Sweep() {
 	if at-last < int64(sweepEvery) || !s.swept.CompareAndSwap(last, at) {
 		return
 	}
+	if s.Strict() { // a bucket may have a long list: the request does not wait for it
+		go s.sweep()
+	} else {
+		s.sweep()
+	}
+}
+
+func (s *Store) sweep() {
 	for _, k := range s.kinds {
 		owners, err := s.owners(k.name)
 		for _, owner := range owners {

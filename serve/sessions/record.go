@@ -48,7 +48,7 @@ type record struct {
 	Plan     []records.PlanPart `json:"plan"`     // of the text, to read it again if the file is damaged
 }
 
-const sessionPrefix = "sess_"
+const sessionPrefix = records.SessionPrefix
 
 func sessionDir(owner string) string { return records.Sessions + "/" + owner }
 

@@ -1,5 +1,5 @@
-// Package buckettest has a bucket in memory that is slow, fails and is cut off as a test wants, for tests of servers that
-// share one.
+// Package buckettest has a bucket in memory that is slow, fails and is cut off as a test wants, for tests of servers
+// that share one.
 package buckettest
 
 import (
@@ -57,7 +57,7 @@ var ErrCut = errors.New("the bucket is out of reach")
 // View returns the bucket for one server.
 func (b *Bucket) View() *View { return &View{Bucket: b} }
 
-// Cut makes the bucket out of reach for its server, or in reach again: a server that is killed changes nothing any more.
+// Cut makes the bucket out of reach for its server, or in reach again: a server that is killed changes nothing.
 func (v *View) Cut(cut bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

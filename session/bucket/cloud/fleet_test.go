@@ -110,7 +110,7 @@ func (s *server) post(path, body string) (int, map[string]any) {
 // TestFleetOverS3: two servers share S3, which is slow, and loses the answers to some requests. A session goes on at
 // whichever is asked as at one server alone; of two requests at once, each is stored once or refused.
 func TestFleetOverS3(t *testing.T) {
-	address := slowS3(t, 0, 10*time.Millisecond, 15)
+	address := slowS3(t, 0, 10*time.Millisecond, 40)
 	var fleet []*server
 	for range 2 {
 		b, err := store.Connect(t.Context(), address)

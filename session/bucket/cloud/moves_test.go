@@ -31,7 +31,7 @@ func TestMoves(t *testing.T) {
 	out := &bytes.Buffer{}
 	path := os.Getenv(movesFile)
 	if path != "" {
-		times, tokens = 5, 1000
+		times, tokens = 3, 256
 		models = [][3]string{
 			{"H3-125M, all layers H3", "h3-125m", "h3*12"}, {"H3-125M, a hybrid: one layer of attention", "h3-125m", ""},
 			{"Mamba-130M", "mamba-130m", ""}, {"Mamba-2-130M", "mamba2-130m", ""},

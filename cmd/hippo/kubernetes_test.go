@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// manifest is what TestManifests reads of an object of Kubernetes.
+type manifest struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     struct {
+		Selector       any
+		ScaleTargetRef struct{ Name string } `yaml:"scaleTargetRef"`
+		Metrics        []struct {
+			Pods struct{ Metric struct{ Name string } }
+		}
+		Ports    []struct{ TargetPort string } `yaml:"ports"`
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     struct {
+				Grace      int `yaml:"terminationGracePeriodSeconds"`
+				Containers []struct {
+					Env            []struct{ Name, Value string }
+					Ports          []struct{ Name string }
+					ReadinessProbe struct {
+						HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
+					} `yaml:"readinessProbe"`
+				}
+			}
+		}
+	}
+}
+
+// TestManifests: the parts of dist/kubernetes.yaml fit together, and what a server may take to end fits into the time
+// that Kubernetes gives it.
+func TestManifests(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "dist", "kubernetes.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]manifest{}
+	for d := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var m manifest
+		if err := d.Decode(&m); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[m.Kind] = m
+	}
+	of := all["Deployment"].Spec.Template
+	if len(all) != 5 || len(of.Spec.Containers) != 1 || of.Metadata.Labels["app"] != "hippo" {
+		t.Fatalf("found %d kinds of objects, and %+v", len(all), of)
+	}
+	c := of.Spec.Containers[0]
+	var ports []string
+	for _, p := range c.Ports {
+		ports = append(ports, p.Name)
+	}
+	last := 15 * time.Second // for clients that do not read
+	for _, e := range c.Env {
+		if slices.Contains([]string{"HIPPO_SERVE_DRAIN_DELAY", "HIPPO_SERVE_GRACE"}, e.Name) {
+			d, err := time.ParseDuration(e.Value)
+			if err != nil {
+				t.Error(err)
+			}
+			last += d
+		}
+	}
+	if grace := time.Duration(of.Spec.Grace) * time.Second; last < 20*time.Second || grace < last {
+		t.Errorf("the server may take %v to end, and has %v", last, grace)
+	}
+	probe := c.ReadinessProbe.HTTPGet
+	if probe.Path != "/ready" || !slices.Contains(ports, probe.Port) ||
+		!slices.Contains(ports, all["Service"].Spec.Ports[0].TargetPort) {
+		t.Errorf("the ports are %q, ready is asked at %+v", ports, probe)
+	}
+	scaler := all["HorizontalPodAutoscaler"].Spec
+	if scaler.ScaleTargetRef.Name != all["Deployment"].Metadata.Name ||
+		scaler.Metrics[0].Pods.Metric.Name != "hippo_requests_waiting" {
+		t.Errorf("the autoscaler has %+v", scaler)
+	}
+}
