@@ -10,8 +10,8 @@ import (
 // lacks that, kernels are generic and the error says what there is.
 func CPULevel() (string, error) { return kernel.CPULevel() }
 
-// Rounding names the lowest level whose results, with products in float32 and in p, have the bits of those of the level in
-// use.
+// Rounding names the lowest level whose results, with products in float32 and in p, have the bits of those of the level
+// in use.
 func Rounding(p engine.Precision) string { return kernel.Rounding(kernel.Precision(p)) }
 
 // Kernels says which code computes what at that level, a line for all work with the same code.

@@ -14,8 +14,8 @@ var Backend engine.Backend = cpu.Backend{}
 // is.
 func Level() (string, error) { return cpu.CPULevel() }
 
-// Rounding names the lowest level whose results, with products in float32 and in p, have the bits of those of the level in
-// use: avx512+bf16, for example, those of avx512bf16, and of avx512bf16+amx unless p is BF16.
+// Rounding names the lowest level whose results, with products in float32 and in p, have the bits of those of the level
+// in use: avx512+bf16, for example, those of avx512bf16, and of avx512bf16+amx unless p is BF16.
 func Rounding(p engine.Precision) string { return cpu.Rounding(p) }
 
 // Kernels says which code computes what at that level, a line for all work with the same code.

@@ -12,21 +12,21 @@ import (
 var amxPairs = isa{name: "AMXBF16", lanes: 16, rows: 32, vecs: 2, pairs: true}
 
 // gemmTiles generates the product of words by tiles: two tiles of rows of A by two of columns of B, whose four sums
-// stay in registers while the words stream by. So each tile that is read is used twice, and 4 KB are read in the time of
-// four products, which is 64 cycles. The last tile of rows is multiplied by a panel of three tiles of columns.
+// stay in registers while the words stream by. So each tile is used twice, and 4 KB are read in the time of four
+// products, which is 64 cycles. The last tile of rows is multiplied by a panel of three tiles of columns.
 func gemmTiles(ctx *build.Context) {
 	c := asm{ctx, amxPairs}
 	c.function("gemmTiles",
-		"func(shape *uint8, down, across, steps int, a *float32, lda int, b *float32, ps int, start *float32, lds int, "+
-			"c *float32, ldc int)",
-		"sets C[i,j] = start[i·lds + j] + Σ_p A[i,p]·B[p,j] for i < m, j < n, p < k, where start may be C, or nil for zero. "+
-			"A and B hold words, pairs of bfloat16. Of 16 words at a time, TDPBF16PS sums the products of the first halves "+
-			"in ascending order, from zero, fused, and those of the second, and adds the sum of both to C. Denormal numbers "+
-			"are 0.",
+		"func(shape *uint8, down, across, steps int, a *float32, lda int, b *float32, ps int, start *float32, "+
+			"lds int, c *float32, ldc int)",
+		"sets C[i,j] = start[i·lds + j] + Σ_p A[i,p]·B[p,j] for all i, j and p of the tiles, where start may be C, or "+
+			"nil for zero. A and B hold words, pairs of bfloat16. Of 16 words at a time, TDPBF16PS sums the products of the "+
+			"first halves in ascending order, from zero, fused, and those of the second, and adds the sum of both to "+
+			"C. Denormal numbers are 0.",
 		"",
-		"There are down tiles of rows, across of columns and steps of words, of the sizes in shape, which are 16 where there "+
-			"are several. A[i,p] is a[i·lda + p], C[i,j] is c[i·ldc + j]. B is in panels of 48 columns, ps words apart: "+
-			"B[p,j] is b[(j/48)·ps + 48p + j%48]. lds is 0 where start is nil.")
+		"There are down tiles of rows, across of columns and steps of words, of the sizes in shape, which are 16 where "+
+			"there are several. A[i,p] is a[i·lda + p], C[i,j] is c[i·ldc + j]. B is in panels of 48 columns, ps words "+
+			"apart: B[p,j] is b[(j/48)·ps + 48p + j%48]. lds is 0 where start is nil.")
 	g := tiles{asm: c, gap: c.AllocLocal(8)}
 	t := reg.RAX
 	c.Load(c.Param("shape"), t)

@@ -86,8 +86,8 @@ func CPULevel() (string, error) { return cpu.String(), errCPU }
 // products of bf16 on arm64 are computed without armbf16.
 const ofIntegers = avx512vnni | avx512vnnivl | avxvnni | amxint8 | dotprod | i8mm | armbf16
 
-// Rounding returns the name of the lowest level whose results, with products in float32 and in p, have the bits of those
-// of the level in use.
+// Rounding returns the name of the lowest level whose results, with products in float32 and in p, have the bits of
+// those of the level in use.
 func Rounding(p Precision) string { return cpu.rounding(p) }
 
 func (l level) rounding(p Precision) string {

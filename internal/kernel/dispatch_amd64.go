@@ -515,9 +515,9 @@ func vecPackedInt4(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ld
 //go:noescape
 func vecPackedInt4Min(m int, blocks int, x *int8, ldx int, w *uint8, y *float32, ldy int, rowFactor *float32, bias *float32, ahead *uint8, fetch int)
 
-// vecGemmTiles sets C[i,j] = start[i·lds + j] + Σ_p A[i,p]·B[p,j] for i < m, j < n, p < k, where start may be C, or
-// nil for zero. A and B hold words, pairs of bfloat16. Of 16 words at a time, TDPBF16PS sums the products of the first
-// halves in ascending order, from zero, fused, and those of the second, and adds the sum of both to C. Denormal
+// vecGemmTiles sets C[i,j] = start[i·lds + j] + Σ_p A[i,p]·B[p,j] for all i, j and p of the tiles, where start may be
+// C, or nil for zero. A and B hold words, pairs of bfloat16. Of 16 words at a time, TDPBF16PS sums the products of the
+// first halves in ascending order, from zero, fused, and those of the second, and adds the sum of both to C. Denormal
 // numbers are 0.
 //
 // There are down tiles of rows, across of columns and steps of words, of the sizes in shape, which are 16 where there

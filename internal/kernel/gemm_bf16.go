@@ -11,8 +11,8 @@ import (
 // Infinities stay what they are, numbers above the largest bfloat16 become infinite, NaN stays NaN.
 //
 // At level avx512bf16 it is about twice as fast as Gemm. That level adds two terms at a time and treats denormal
-// operands, products and sums of a block as zero. With tiles (AMX) sums are those of vecGemmTiles, for which denormal
-// numbers are zero, too. Other levels give the bits of Gemm with rounded operands, and take somewhat longer than Gemm. As
+// operands, products and sums of a block as zero. With tiles (AMX) sums are those of vecGemmTiles, and denormals
+// are zero, too. Other levels give the bits of Gemm with rounded operands, and take somewhat longer than Gemm. As
 // with Gemm, row i of C does not depend on the other rows, but without tiles Aᵀ·B of more than 768 terms may round
 // differently from A·B.
 func GemmBF16(p Product) {

@@ -72,7 +72,8 @@ func (p *Product) pairsBlock(inPanels []float32, panel int, a operand, i, m, j, 
 		cols := min(blockedN, n-at)
 		bias, add := p.epilogue(j+at, k)
 		if cpu.has(gemmTilesCode) {
-			multiplyTiles(m, cols, words, a.at, a.s, inPanels[at/pairsPanel*panel:], panel, p.C[i*p.LDC+j+at:], p.LDC, bias, add)
+			multiplyTiles(m, cols, words, a.at, a.s, inPanels[at/pairsPanel*panel:], panel, p.C[i*p.LDC+j+at:], p.LDC,
+				bias, add)
 			continue
 		}
 		b := &inPanels[at/pairsPanel*panel]

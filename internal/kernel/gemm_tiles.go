@@ -6,7 +6,7 @@ import "unsafe"
 // terms at a time, TDPBF16PS sums the products of the first halves of words, and those of the second halves, each in
 // ascending order, from zero, and adds the sum of both to C. So the bits are not those of VDPBF16PS, which adds one
 // term after the other. A row has the same bits beside any others, as a level that has tiles computes all products of
-// pairs by them, those of a single row too.
+// pairs by them, or by vecShortRow, which has their bits.
 const (
 	tileSide  = 16      // rows of a tile, and words of a row
 	tilesWork = 1 << 24 // multiply-adds of words in a call of assembly, some 40 µs
@@ -44,8 +44,8 @@ func tilesOf(n int) (size, tiles int) {
 	return tileSide, n / tileSide
 }
 
-// multiplyTiles is vecGemmPairs by tiles, for A[i,p] in a[i·lda + p], panels of 48 columns, and at least one row, column
-// and word. The sums begin with bias, or what C holds.
+// multiplyTiles is vecGemmPairs by tiles, for A[i,p] in a[i·lda + p], panels of 48 columns, and at least one row, one
+// column and one word. The sums begin with bias, or with what C holds.
 func multiplyTiles(m, n, words int, a []float32, lda int, b []float32, ps int, c []float32, ldc int, bias *float32,
 	add bool) {
 	var biases []float32

@@ -54,7 +54,11 @@ type packedProduct struct {
 // shared computes y on all cores. It is a function of its own so that a product on one core makes no garbage.
 func (p packedProduct) shared() {
 	const chunks, most = 16, 16 // the fewest chunks of a large product, and the most panels of a chunk
-	parallel.For(p.panels(), min(max(1, p.panels()/chunks), most), p.compute)
+	chunk := min(max(1, p.panels()/chunks), most)
+	if p.roundsX() && cpu.has(gemmTilesCode) {
+		chunk = roundUp(chunk, expandedPanels)
+	}
+	parallel.For(p.panels(), chunk, p.compute)
 }
 
 // compute computes the columns of panels lo to hi.
