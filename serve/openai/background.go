@@ -23,6 +23,13 @@ type tasks struct {
 	all  map[string]*task // by the name of the record
 	of   map[string]int   // their number, by owner
 	left sync.WaitGroup
+
+	followed *request.Places // by clients that read events
+}
+
+// newTasks returns none.
+func newTasks() tasks {
+	return tasks{all: map[string]*task{}, of: map[string]int{}, followed: request.NewPlaces(maxFollowed)}
 }
 
 // task is one of them.
@@ -35,6 +42,12 @@ type task struct {
 
 // maxTasks is the maximum number of an owner's responses in the background that have not ended.
 const maxTasks = 100
+
+// maxFollowed is the maximum number of clients that read events at a time, which are in memory meanwhile.
+const maxFollowed = 128
+
+// following is what such clients do, for an error.
+const following = "clients read the events of responses"
 
 // errCancelled is why a response ends that its client cancels.
 var errCancelled = &request.Error{Status: request.StatusGone, Message: "the client has canceled the response"}
@@ -102,6 +115,13 @@ func (s *Responses) begin(q *responding, c *request.Call, release func()) (err e
 	if err := c.Draining(); err != nil {
 		return err
 	}
+	if q.Stream {
+		leave, err := s.tasks.followed.Enter(c.Share, following)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	if err := s.tasks.add(owner, name, t); err != nil {
 		return err
 	}
@@ -153,15 +173,17 @@ func (s *Responses) work(ctx context.Context, t *task, c *request.Call, tell fun
 	if err != nil {
 		q.fail(err)
 	}
-	tell(responseEvent{Type: "response." + q.object.Status, Response: &q.object})
+	var last []byte // event, which is told when the response is stored with it
 	if t.log != nil {
-		q.record.Events = t.log.end()
+		last = q.events.next(responseEvent{Type: "response." + q.object.Status, Response: &q.object})
+		q.record.Events = t.log.with(last)
 	}
-	if err != nil || q.record.Events != nil {
-		q.record.Response = q.object
-		if err := s.put(c.Owner(), q.object.ID, &q.record); err != nil {
-			s.o.Log.Error("a response in the background could not be stored", "request", c.ID, "error", err.Error())
-		}
+	q.record.Response = q.object
+	if err := s.put(c.Owner(), q.object.ID, &q.record); err != nil {
+		s.o.Log.Error("a response in the background could not be stored", "request", c.ID, "error", err.Error())
+	}
+	if t.log != nil {
+		t.log.end(last)
 	}
 	attrs := []any{"request", c.ID, "client", c.Client(), "status", q.object.Status}
 	if err != nil && !errors.Is(err, errCancelled) {
@@ -266,6 +288,13 @@ func (s *Responses) Show(c *request.Call) error {
 	from, err := after(c)
 	if err != nil {
 		return err
+	}
+	if streams {
+		leave, err := s.tasks.followed.Enter(c.Share, following)
+		if err != nil {
+			return err
+		}
+		defer leave()
 	}
 	var log *eventLog
 	t := s.tasks.get(responseName(c.Owner(), id))
