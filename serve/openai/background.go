@@ -320,7 +320,8 @@ func (s *Responses) Show(c *request.Call) error {
 		}
 	}
 	if log == nil {
-		return request.Invalid("stream", "found true, want none, or a response that was created with stream and background")
+		return request.Invalid("stream", "found true, want none, or a response that was created with stream and "+
+			"background")
 	}
 	return log.follow(c, from)
 }
