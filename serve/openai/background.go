@@ -19,10 +19,9 @@ import (
 
 // tasks are the responses in the background that have not ended.
 type tasks struct {
-	mu   sync.Mutex
-	all  map[string]*task // by the name of the record
-	of   map[string]int   // their number, by owner
-	left sync.WaitGroup
+	mu  sync.Mutex
+	all map[string]*task // by the name of the record
+	of  map[string]int   // their number, by owner
 
 	followed *request.Places // by clients that read events
 }
@@ -61,7 +60,6 @@ func (s *tasks) add(owner, name string, t *task) error {
 	}
 	s.all[name] = t
 	s.of[owner]++
-	s.left.Add(1)
 	return nil
 }
 
@@ -74,7 +72,6 @@ func (s *tasks) end(owner, name string) {
 	if s.of[owner]--; s.of[owner] == 0 {
 		delete(s.of, owner)
 	}
-	s.left.Done()
 }
 
 // get returns a task, or nil.
@@ -84,16 +81,23 @@ func (s *tasks) get(name string) *task {
 	return s.all[name]
 }
 
+// any returns some task, or nil.
+func (s *tasks) any() *task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.all {
+		return t
+	}
+	return nil
+}
+
 // Wait waits until no response is being made in the background, or until ctx is done.
 func (s *Responses) Wait(ctx context.Context) {
-	ended := make(chan struct{})
-	go func() {
-		s.tasks.left.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
+	for t := s.tasks.any(); t != nil && ctx.Err() == nil; t = s.tasks.any() {
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+		}
 	}
 }
 
