@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,6 +67,15 @@ func TestOpenAPI(t *testing.T) {
 			if body, ok := o.Body.Content["application/json"]; ok {
 				fields[strings.ToUpper(method)+" "+path] = body.Schema.Properties
 				for name := range body.Schema.Properties {
+					names[name] = true
+				}
+			}
+		}
+	}
+	for _, form := range s.Hippo.Forms() { // also those that the document may have left out everywhere
+		if form.Body != nil {
+			for _, f := range reflect.VisibleFields(reflect.TypeOf(form.Body)) {
+				if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
 					names[name] = true
 				}
 			}

@@ -30,8 +30,8 @@ func (a ahead) allows(word bool) bool {
 	return a == aheadAny || a == aheadWord && word || a == aheadOther && !word
 }
 
-// asks is what may follow an empty-width operation after a text that has begun, with a character of a word at its end. ok
-// is false where nothing can be.
+// asks is what may follow an empty-width operation after a text that has begun, with a character of a word at its end.
+// ok is false where nothing can be.
 func asks(op syntax.EmptyOp, begun, word bool) (a ahead, ok bool) {
 	switch {
 	case op&syntax.EmptyBeginText != 0:

@@ -217,8 +217,8 @@ func (m *matching) char(p place) int32 {
 	return m.b.either(states...)
 }
 
-// after takes a character of some, from one place to another, but for those after which something matches that must not.
-// All of them are of words, or none is, if that matters.
+// after takes a character of some, from one place to another, but for those after which something matches that must
+// not. All of them are of words, or none is, if that matters.
 func (m *matching) after(p, next place, runes []rune) (states []int32) {
 	if len(runes) == 0 {
 		return nil

@@ -21,7 +21,8 @@ func message(text string) responses.ResponseInputItemUnionParam {
 func TestOpenAIConversations(t *testing.T) {
 	c := newClient(t)
 	talk, err := c.Conversations.New(t.Context(), conversations.ConversationNewParams{
-		Items: []responses.ResponseInputItemUnionParam{message("Call me Ishmael.")}, Metadata: shared.Metadata{"of": "whales"},
+		Items:    []responses.ResponseInputItemUnionParam{message("Call me Ishmael.")},
+		Metadata: shared.Metadata{"of": "whales"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,9 @@ func TestOpenAICustomTools(t *testing.T) {
 			OfGrammar: &shared.CustomToolInputFormatGrammarParam{Syntax: "regex", Definition: `(add|cut) "[a-c]"`},
 		},
 	}}, responses.ToolParamOfFunction("find", city, true)}
-	q.ToolChoice = responses.ResponseNewParamsToolChoiceUnion{OfCustomTool: &responses.ToolChoiceCustomParam{Name: "patch"}}
+	q.ToolChoice = responses.ResponseNewParamsToolChoiceUnion{
+		OfCustomTool: &responses.ToolChoiceCustomParam{Name: "patch"},
+	}
 	a, err := c.Responses.New(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
@@ -136,14 +139,14 @@ func TestOpenAICustomTools(t *testing.T) {
 	checkCity(t, b.Output[0].AsFunctionCall().Arguments)
 }
 
-// TestOpenAIBackground: a response in the background is asked for until it has ended, its events are followed from one on,
-// and one is cancelled.
+// TestOpenAIBackground: a response in the background is asked for until it has ended, its events are followed from one
+// on, and one is cancelled.
 func TestOpenAIBackground(t *testing.T) {
 	c := newClient(t)
 	q := ask("Call me", "")
 	q.Background = openai.Bool(true)
 	a, err := c.Responses.New(t.Context(), q)
-	for ; err == nil && (a.Status == responses.ResponseStatusQueued || a.Status == responses.ResponseStatusInProgress); time.Sleep(time.Millisecond) {
+	for ; err == nil && (a.Status == "queued" || a.Status == "in_progress"); time.Sleep(time.Millisecond) {
 		a, err = c.Responses.Get(t.Context(), a.ID, responses.ResponseGetParams{})
 	}
 	if err != nil || a.Status != responses.ResponseStatusIncomplete || a.Usage.OutputTokens != 9 {

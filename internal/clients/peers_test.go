@@ -29,7 +29,8 @@ func TestAnthropicBatches(t *testing.T) {
 	for ; err == nil && b.ProcessingStatus != anthropic.MessageBatchProcessingStatusEnded; time.Sleep(time.Millisecond) {
 		b, err = c.Messages.Batches.Get(t.Context(), b.ID)
 	}
-	if err != nil || b.RequestCounts.Succeeded != 1 || b.RequestCounts.Errored != 1 || b.ResultsURL == "" || b.EndedAt.IsZero() {
+	if err != nil || b.RequestCounts.Succeeded != 1 || b.RequestCounts.Errored != 1 || b.ResultsURL == "" ||
+		b.EndedAt.IsZero() {
 		t.Fatalf("got %+v, %v", b, err)
 	}
 	alone, n := newMessage(t, &c, q), 0
@@ -53,7 +54,8 @@ func TestAnthropicBatches(t *testing.T) {
 	if !all.Next() || all.Current().ID != b.ID || all.Next() || all.Err() != nil {
 		t.Errorf("listed are %+v, %v", all.Current(), all.Err())
 	}
-	if same, err := c.Messages.Batches.Cancel(t.Context(), b.ID); err != nil || same.ProcessingStatus != b.ProcessingStatus {
+	same, err := c.Messages.Batches.Cancel(t.Context(), b.ID)
+	if err != nil || same.ProcessingStatus != b.ProcessingStatus {
 		t.Errorf("got %+v, %v", same, err)
 	}
 	if gone, err := c.Messages.Batches.Delete(t.Context(), b.ID); err != nil || gone.ID != b.ID {
@@ -118,8 +120,8 @@ func TestPeers(t *testing.T) {
 		ID   int
 		Busy *bool `json:"is_processing"`
 	}
-	if err := json.Unmarshal(call(http.MethodGet, "/slots", nil), &slots); err != nil || len(slots) != 64 || slots[63].ID != 63 ||
-		*slots[0].Busy {
+	err := json.Unmarshal(call(http.MethodGet, "/slots", nil), &slots)
+	if err != nil || len(slots) != 64 || slots[63].ID != 63 || *slots[0].Busy {
 		t.Errorf("got %v, %v", slots, err)
 	}
 	props := read(call(http.MethodGet, "/props", nil))
@@ -130,8 +132,9 @@ func TestPeers(t *testing.T) {
 	if v := read(call(http.MethodGet, "/version", nil)); v["version"] == nil {
 		t.Errorf("got %v", v)
 	}
-	if v := post("/apply-template", `{"messages":[{"role":"user","content":"Call me"}]}`); !strings.Contains(v["prompt"].(string), "Call me") {
-		t.Errorf("got %v", v)
+	written := post("/apply-template", `{"messages":[{"role":"user","content":"Call me"}]}`)
+	if text, ok := written["prompt"].(string); !ok || !strings.Contains(text, "Call me") {
+		t.Errorf("got %v", written)
 	}
 	if v := post("/tokenize", `{"prompt":"Call"}`); v["max_model_len"] == 0.0 {
 		t.Errorf("got %v", v)

@@ -56,13 +56,15 @@ func outcomes(s *servetest.Site, b anthropic.Batch) map[string]outcome {
 	return all
 }
 
+// aye are the messages of a request.
+const aye = `"messages":[{"role":"user","content":"a"}]`
+
 func hello(id, more string) string {
-	return fmt.Sprintf(`{"custom_id":%q,"params":{"max_tokens":5,"seed":1,"messages":[{"role":"user","content":"a"}]%s}}`,
-		id, more)
+	return fmt.Sprintf(`{"custom_id":%q,"params":{"max_tokens":5,"seed":1,%s%s}}`, id, aye, more)
 }
 
-// TestBatches: each request of a batch has the message that it has alone, or its error. Batches are listed page by page,
-// belong to their key, are no batches of OpenAI's, have no files in any list, and are deleted with them.
+// TestBatches: each request of a batch has the message that it has alone, or its error. Batches are listed page by
+// page, belong to their key, are no batches of OpenAI's, have no files in any list, and are deleted with them.
 func TestBatches(t *testing.T) {
 	alice, a := serve.NewKey("alice", serve.ScopeAll)
 	bob, b := serve.NewKey("bob", serve.ScopeAll)
@@ -71,7 +73,8 @@ func TestBatches(t *testing.T) {
 	s.Key = a
 	made := servetest.Post[anthropic.Batch](s, batches, `{"requests":[`+hello("one", "")+","+
 		hello("bad", `,"temperature":-1`)+","+hello("two", `,"stream":false`)+`]}`)
-	if made.Type != "message_batch" || made.Status != "in_progress" || made.Counts.Processing != 3 || made.Results != nil {
+	if made.Type != "message_batch" || made.Status != "in_progress" || made.Counts.Processing != 3 ||
+		made.Results != nil {
 		t.Errorf("at first it is %s", servetest.Quoted(t, made))
 	}
 	at := batches + "/" + made.ID
@@ -80,7 +83,7 @@ func TestBatches(t *testing.T) {
 		done.Ended == nil || !done.Expires.After(done.Created) {
 		t.Errorf("got %s", servetest.Quoted(t, done))
 	}
-	alone := servetest.Post[anthropic.Message](s, messages, `{"max_tokens":5,"seed":1,"messages":[{"role":"user","content":"a"}]}`)
+	alone := servetest.Post[anthropic.Message](s, messages, `{"max_tokens":5,"seed":1,`+aye+`}`)
 	all := outcomes(s, done)
 	for _, id := range []string{"one", "two"} {
 		if o := all[id].Result; o.Type != "succeeded" || *o.Message.Content[0].Text != *alone.Content[0].Text {
@@ -134,14 +137,14 @@ func TestBatches(t *testing.T) {
 		`{"requests":[` + hello("a b", "") + "]}":                      `custom_id: found \"a b\"`,
 		`{"requests":[{"custom_id":"a"}]}`:                             "requests: 0: params: found",
 		`{"requests":[{"custom_id":"a","params":[]}]}`:                 "params: found []",
-		`{"requests":[` + hello("a", "") + "," + hello("a", "") + "]}": "requests: 1: custom_id: found a for the second time",
+		`{"requests":[` + hello("a", "") + "," + hello("a", "") + "]}": "custom_id: found a for the second time",
 		`{"requests":[` + hello("a", `,"stream":true`) + "]}":          "params: stream: found true",
 		`{"": 1}`: "requests: found none",
 	} {
 		want(body, 400, http.MethodPost, batches, body, text)
 	}
-	want("too many", 413, http.MethodPost, batches, `{"requests":[`+hello("a", "")+strings.Repeat(","+hello("b", ""), 4)+`]}`,
-		"request_too_large")
+	want("too many", 413, http.MethodPost, batches, `{"requests":[`+hello("a", "")+
+		strings.Repeat(","+hello("b", ""), 4)+`]}`, "request_too_large")
 	if n := s.Hippo.Files.Store.Used(); n != 0 {
 		t.Errorf("%d bytes are left of what was refused", n)
 	}
@@ -162,7 +165,8 @@ func TestBatchCancelled(t *testing.T) {
 	if status, _, data := s.Do(http.MethodGet, batches+"/"+b.ID+"/results", ""); status != http.StatusConflict {
 		t.Errorf("status %d: %s", status, data)
 	}
-	if b = servetest.Post[anthropic.Batch](s, batches+"/"+b.ID+"/cancel", ""); b.Status != "canceling" || b.Cancelled == nil {
+	b = servetest.Post[anthropic.Batch](s, batches+"/"+b.ID+"/cancel", "")
+	if b.Status != "canceling" || b.Cancelled == nil {
 		t.Errorf("got %s", servetest.Quoted(t, b))
 	}
 	b = ended(s, b.ID)

@@ -324,7 +324,8 @@ func (s *Store) refunded(owner string, n int64) {
 	}
 }
 
-// Page selects a part of a list: at most Limit items, after the one with the id After, or before that with the id Before.
+// Page selects a part of a list: at most Limit items, after the one with the id After, or before that with the id
+// Before.
 type Page struct {
 	After     string
 	Before    string

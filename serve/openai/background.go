@@ -19,10 +19,16 @@ import (
 
 // tasks are the responses in the background that have not ended.
 type tasks struct {
-	mu   sync.Mutex
-	all  map[string]*task // by the name of the record
-	of   map[string]int   // their number, by owner
-	left sync.WaitGroup
+	mu  sync.Mutex
+	all map[string]*task // by the name of the record
+	of  map[string]int   // their number, by owner
+
+	followed *request.Places // by clients that read events
+}
+
+// newTasks returns none.
+func newTasks() tasks {
+	return tasks{all: map[string]*task{}, of: map[string]int{}, followed: request.NewPlaces(maxFollowed)}
 }
 
 // task is one of them.
@@ -36,6 +42,12 @@ type task struct {
 // maxTasks is the maximum number of an owner's responses in the background that have not ended.
 const maxTasks = 100
 
+// maxFollowed is the maximum number of clients that read events at a time, which are in memory meanwhile.
+const maxFollowed = 128
+
+// following is what such clients do, for an error.
+const following = "clients read the events of responses"
+
 // errCancelled is why a response ends that its client cancels.
 var errCancelled = &request.Error{Status: request.StatusGone, Message: "the client has canceled the response"}
 
@@ -48,7 +60,6 @@ func (s *tasks) add(owner, name string, t *task) error {
 	}
 	s.all[name] = t
 	s.of[owner]++
-	s.left.Add(1)
 	return nil
 }
 
@@ -61,7 +72,6 @@ func (s *tasks) end(owner, name string) {
 	if s.of[owner]--; s.of[owner] == 0 {
 		delete(s.of, owner)
 	}
-	s.left.Done()
 }
 
 // get returns a task, or nil.
@@ -71,16 +81,23 @@ func (s *tasks) get(name string) *task {
 	return s.all[name]
 }
 
+// any returns some task, or nil.
+func (s *tasks) any() *task {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.all {
+		return t
+	}
+	return nil
+}
+
 // Wait waits until no response is being made in the background, or until ctx is done.
 func (s *Responses) Wait(ctx context.Context) {
-	ended := make(chan struct{})
-	go func() {
-		s.tasks.left.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
+	for t := s.tasks.any(); t != nil && ctx.Err() == nil; t = s.tasks.any() {
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -101,6 +118,13 @@ func (s *Responses) begin(q *responding, c *request.Call, release func()) (err e
 	q.object.Status, q.object.Background = responseQueued, true
 	if err := c.Draining(); err != nil {
 		return err
+	}
+	if q.Stream {
+		leave, err := s.tasks.followed.Enter(c.Share, following)
+		if err != nil {
+			return err
+		}
+		defer leave()
 	}
 	if err := s.tasks.add(owner, name, t); err != nil {
 		return err
@@ -152,15 +176,17 @@ func (s *Responses) work(ctx context.Context, t *task, c *request.Call, tell fun
 	if err != nil {
 		q.fail(err)
 	}
-	tell(responseEvent{Type: "response." + q.object.Status, Response: &q.object})
+	var last []byte // event, which is told when the response is stored with it
 	if t.log != nil {
-		q.record.Events = t.log.end()
+		last = q.events.next(responseEvent{Type: "response." + q.object.Status, Response: &q.object})
+		q.record.Events = t.log.with(last)
 	}
-	if err != nil || q.record.Events != nil {
-		q.record.Response = q.object
-		if err := s.put(c.Owner(), q.object.ID, &q.record); err != nil {
-			s.o.Log.Error("a response in the background could not be stored", "request", c.ID, "error", err.Error())
-		}
+	q.record.Response = q.object
+	if err := s.put(c.Owner(), q.object.ID, &q.record); err != nil {
+		s.o.Log.Error("a response in the background could not be stored", "request", c.ID, "error", err.Error())
+	}
+	if t.log != nil {
+		t.log.end(last)
 	}
 	attrs := []any{"request", c.ID, "client", c.Client(), "status", q.object.Status}
 	if err != nil && !errors.Is(err, errCancelled) {
@@ -266,6 +292,13 @@ func (s *Responses) Show(c *request.Call) error {
 	if err != nil {
 		return err
 	}
+	if streams {
+		leave, err := s.tasks.followed.Enter(c.Share, following)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	var log *eventLog
 	t := s.tasks.get(responseName(c.Owner(), id))
 	if t != nil {
@@ -290,7 +323,8 @@ func (s *Responses) Show(c *request.Call) error {
 		}
 	}
 	if log == nil {
-		return request.Invalid("stream", "found true, want none, or a response that was created with stream and background")
+		return request.Invalid("stream", "found true, want none, or a response that was created with stream and "+
+			"background")
 	}
 	return log.follow(c, from)
 }

@@ -95,7 +95,8 @@ func TestBackground(t *testing.T) {
 			if from >= 0 {
 				at += fmt.Sprint("&starting_after=", from)
 			}
-			if _, _, got := s.Do(http.MethodGet, at, ""); string(got) != strings.Join(blocks[min(from+1, len(blocks)):], "") {
+			_, _, got := s.Do(http.MethodGet, at, "")
+			if string(got) != strings.Join(blocks[min(from+1, len(blocks)):], "") {
 				t.Errorf("after %d the events are %s", from, got)
 			}
 		}
@@ -103,15 +104,16 @@ func TestBackground(t *testing.T) {
 }
 
 // TestBackgroundCancelled: one that is cancelled ends at once with what it has, and its events end; one that is deleted
-// is gone. A client that follows goes on to the last event, wherever it began. Nothing continues from either, and nobody
-// else sees them.
+// is gone. A client that follows goes on to the last event, wherever it began. Nothing continues from either, and
+// nobody else sees them.
 func TestBackgroundCancelled(t *testing.T) {
 	alice, a := serve.NewKey("alice", serve.ScopeAll)
 	bob, b := serve.NewKey("bob", serve.ScopeAll)
 	s := servetest.NewSite(t, serve.Options{Keys: []serve.Key{alice, bob}})
 	step := stopped(s)
 	s.Key = a
-	events, err := s.Client().Do(s.Request(http.MethodPost, "/v1/responses", strings.NewReader(behind+`,"stream":true}`)))
+	q := s.Request(http.MethodPost, "/v1/responses", strings.NewReader(behind+`,"stream":true}`))
+	events, err := s.Client().Do(q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +153,8 @@ func TestBackgroundCancelled(t *testing.T) {
 		!strings.Contains(data, `"delta":"a"`) || !strings.Contains(data, "event: response.cancelled\n") {
 		t.Errorf("the events are %s", data)
 	}
-	want("show", 200, http.MethodGet, path, "", `"status":"incomplete","role":"assistant","content":[{"type":"output_text","text":"a`)
+	want("show", 200, http.MethodGet, path, "", `"status":"incomplete","role":"assistant",`+
+		`"content":[{"type":"output_text","text":"a`)
 	want("going on", 400, http.MethodPost, "/v1/responses", next, "found a response that is cancelled")
 	r := servetest.Post[openai.Response](s, "/v1/responses", behind+"}")
 	want("no stream", 400, http.MethodGet, "/v1/responses/"+r.ID+"?stream=true", "", `"param":"stream"`)
@@ -182,10 +185,11 @@ func TestBackgroundLimits(t *testing.T) {
 		t.Errorf("status %d: %s", status, data)
 	}
 	other := servetest.NewSite(t, serve.Options{Store: folder}) // which sees that they are being made
-	if a := servetest.Fetch[openai.Response](other, http.MethodGet, "/v1/responses/"+ids[9]); a.Status != openai.ResponseQueued {
+	path := "/v1/responses/" + ids[9]
+	if a := servetest.Fetch[openai.Response](other, http.MethodGet, path); a.Status != openai.ResponseQueued {
 		t.Errorf("the other server says %s", servetest.Quoted(t, a))
 	}
-	if status, _, data := other.Do(http.MethodPost, "/v1/responses/"+ids[9]+"/cancel", "{}"); status != http.StatusConflict {
+	if status, _, data := other.Do(http.MethodPost, path+"/cancel", "{}"); status != http.StatusConflict {
 		t.Errorf("status %d: %s", status, data)
 	}
 	s.Hippo.Close()

@@ -15,7 +15,8 @@ import (
 
 // patchTools are a custom tool, whose text is of a grammar, and a function.
 const patchTools = `"tools":[{"type":"custom","name":"patch","description":"patches","format":{"type":"grammar",
-	"syntax":"regex","definition":"(add|cut) \"[a-c]{1,3}\"\\n\\\\?"}},{"type":"function","name":"halt"}],"max_output_tokens":400`
+	"syntax":"regex","definition":"(add|cut) \"[a-c]{1,3}\"\\n\\\\?"}},
+	{"type":"function","name":"halt"}],"max_output_tokens":400`
 
 var isPatch = regexp.MustCompile(`^(add|cut) "[a-c]{1,3}"\n\\?$`)
 
@@ -51,7 +52,8 @@ func TestCustomTools(t *testing.T) {
 				`","input":[`+output+rest)
 			whole := servetest.Post[openai.Response](s, "/v1/responses", `{"input":[{"role":"user","content":"Aye"},`+
 				servetest.Quoted(t, call)+","+output+rest)
-			said := servetest.Post[openai.Response](s, "/v1/responses", `{"conversation":"`+talk+`","input":[`+output+rest)
+			said := servetest.Post[openai.Response](s, "/v1/responses",
+				`{"conversation":"`+talk+`","input":[`+output+rest)
 			for _, other := range []openai.Response{behind, said} {
 				if got, want := other.Output[0].Content[0].Text, whole.Output[0].Content[0].Text; got != want ||
 					other.Usage.Input != whole.Usage.Input {
@@ -59,7 +61,8 @@ func TestCustomTools(t *testing.T) {
 				}
 			}
 			for path, at := range map[string]int{
-				"/v1/responses/" + whole.ID + "/input_items?order=asc": 1, "/v1/conversations/" + talk + "/items?order=asc": 1,
+				"/v1/responses/" + whole.ID + "/input_items?order=asc": 1,
+				"/v1/conversations/" + talk + "/items?order=asc":       1,
 			} {
 				d := servetest.Fetch[struct{ Data []openai.ResponseItem }](s, http.MethodGet, path).Data
 				if len(d) < 3 || d[at].Type != openai.ItemCustom || *d[at].Input != *call.Input ||
@@ -89,8 +92,8 @@ func TestCustomToolsOfChats(t *testing.T) {
 			Custom   struct{ Name, Input string }
 		} `json:"tool_calls"`
 	}
-	const tools = `"tools":[{"type":"function","function":{"name":"halt"}},{"type":"custom","custom":{"name":"say","format":
-		{"type":"grammar","grammar":{"syntax":"gbnf","definition":"root ::= \"<\" root \">\" | [\"\\n]"}}}},
+	const tools = `"tools":[{"type":"function","function":{"name":"halt"}},{"type":"custom","custom":{"name":"say",
+		"format":{"type":"grammar","grammar":{"syntax":"gbnf","definition":"root ::= \"<\" root \">\" | [\"\\n]"}}}},
 		{"type":"custom","custom":{"name":"shout","format":{"type":"text"}}}],`
 	const begin = `{"max_completion_tokens":300,` + tools + `"messages":[{"role":"user","content":"a"}`
 	a := servetest.Post[answer](s, "/v1/chat/completions", begin+
@@ -102,8 +105,9 @@ func TestCustomToolsOfChats(t *testing.T) {
 		strings.Count(calls[0].Custom.Input, "<") != strings.Count(calls[0].Custom.Input, ">") {
 		t.Fatalf("got %s", a.Message)
 	}
-	rendered := servetest.Post[struct{ Prompt string }](s, "/apply-template", `{"messages":[{"role":"user","content":"a"},`+
-		string(a.Message)+`,{"role":"tool","tool_call_id":"x","content":"b"}]}`).Prompt
+	rendered := servetest.Post[struct{ Prompt string }](s, "/apply-template",
+		`{"messages":[{"role":"user","content":"a"},`+string(a.Message)+
+			`,{"role":"tool","tool_call_id":"x","content":"b"}]}`).Prompt
 	if want := "<assistant>[say ]"; !strings.Contains(rendered, want) {
 		t.Errorf("the template writes %q, want %q in it", rendered, want)
 	}
@@ -114,17 +118,20 @@ func TestCustomToolsRefused(t *testing.T) {
 	s := servetest.NewSite(t, serve.Options{})
 	s.Speak(servetest.ToolTemplates["list"])
 	for tool, want := range map[string]string{
-		`{"type":"custom","name":"f","format":{"type":"grammar","syntax":"lark","definition":"start: x"}}`:      `element 0: format: found the syntax \"lark\", want regex, or gbnf`,
-		`{"type":"custom","name":"f","format":{"type":"grammar"}}`:                                              `found the syntax \"\"`,
-		`{"type":"custom","name":"f","format":{"type":"json"}}`:                                                 `found the type \"json\", want text or grammar`,
-		`{"type":"custom","name":"f","format":7}`:                                                               `element 0`,
-		`{"type":"custom","name":"a b"}`:                                                                        `found the name \"a b\"`,
-		`{"type":"custom"}`:                                                                                     `found the name \"\"`,
-		`{"type":"custom","name":"f","format":{"type":"grammar","syntax":"regex","definition":"("}}`:            `tools.f.parameters#/properties/input/pattern`,
-		`{"type":"custom","name":"f","format":{"type":"grammar","syntax":"gbnf","definition":"x ::= y"}}`:       `tools.f.parameters#/properties/input/x-gbnf`,
-		`{"type":"custom","name":"f","format":{"type":"grammar","syntax":"gbnf","definition":"root ::= root"}}`: `line 1: found left recursion`,
+		`"name":"f","format":{"type":"grammar","syntax":"lark","definition":"start: x"}`: `element 0: format: found ` +
+			`the syntax \"lark\", want regex, or gbnf`,
+		`"name":"f","format":{"type":"grammar"}`: `found the syntax \"\"`,
+		`"name":"f","format":{"type":"json"}`:    `found the type \"json\", want text or grammar`,
+		`"name":"f","format":7`:                  `element 0`,
+		`"name":"a b"`:                           `found the name \"a b\"`,
+		`"description":"x"`:                      `found the name \"\"`,
+		`"name":"f","format":{"type":"grammar","syntax":"regex","definition":"("}`: `tools.f.parameters#/properties/` +
+			`input/pattern`,
+		`"name":"f","format":{"type":"grammar","syntax":"gbnf","definition":"x ::= y"}`: `tools.f.parameters#/` +
+			`properties/input/x-gbnf`,
+		`"name":"f","format":{"type":"grammar","syntax":"gbnf","definition":"root ::= root"}`: `line 1: found left`,
 	} {
-		status, _, data := s.Do(http.MethodPost, "/v1/responses", `{"input":"a","tools":[`+tool+`]}`)
+		status, _, data := s.Do(http.MethodPost, "/v1/responses", `{"input":"a","tools":[{"type":"custom",`+tool+`}]}`)
 		if status != http.StatusBadRequest || !strings.Contains(string(data), want) {
 			t.Errorf("%s: got %d, %s, want %q", tool, status, data, want)
 		}

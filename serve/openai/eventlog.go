@@ -44,13 +44,23 @@ func (l *eventLog) tell() {
 	l.changed = make(chan struct{})
 }
 
-// end ends the log and returns all events, nil if they were too many.
-func (l *eventLog) end() []byte {
+// with returns all events and a last one, nil if there are too many.
+func (l *eventLog) with(last []byte) []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return nil
+	}
+	return append(bytes.Join(l.events, nil), last...)
+}
+
+// end ends the log with a last event.
+func (l *eventLog) end(last []byte) {
+	l.Add(last)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
 	l.tell()
-	return bytes.Join(l.events, nil)
 }
 
 // replayed returns the log of a response that has ended.

@@ -41,7 +41,7 @@ type ResponsesOptions struct {
 }
 
 func NewResponses(of reply.Service, store *records.Store, o ResponsesOptions) *Responses {
-	s := &Responses{Service: of, o: o, store: store, tasks: tasks{all: map[string]*task{}, of: map[string]int{}}}
+	s := &Responses{Service: of, o: o, store: store, tasks: newTasks()}
 	store.OnSweep(records.Responses, s.trimResponses)
 	return s
 }
@@ -382,7 +382,7 @@ func (q *responding) run(ctx context.Context, c *request.Call, tell func(respons
 func (q *responding) keep(ctx context.Context, c *request.Call) error {
 	q.record.Response = q.object
 	var err error
-	if request.Or(q.Store, true) {
+	if request.Or(q.Store, true) && !q.Background { // that is stored with its last event
 		err = q.server.put(c.Owner(), q.object.ID, &q.record)
 	}
 	if q.talk != nil && err == nil {

@@ -44,7 +44,8 @@ func (f *customFormat) schema(at int) (map[string]string, error) {
 	switch {
 	case f.Type == "" || f.Type == formatText:
 	case f.Type != "grammar":
-		return nil, request.Invalid("tools", "element %d: format: found the type %.40q, want text or grammar", at, f.Type)
+		return nil, request.Invalid("tools", "element %d: format: found the type %.40q, want text or grammar", at,
+			f.Type)
 	case g.Syntax == "regex":
 		s["pattern"] = "^(?:" + g.Definition + ")$"
 	case g.Syntax == "gbnf":
