@@ -374,8 +374,8 @@ func TestTextsBelongToKeys(t *testing.T) {
 	b.Key = b.alice
 	status, _, data := b.Do(http.MethodGet, "/v1/library", "")
 	list := servetest.Decode[struct{ Data []sessions.Text }](t, data)
-	if status != 200 || len(list.Data) != 2 || list.Data[0] != secret || list.Data[1].ID != "book" || list.Data[1].Owner != "server" ||
-		list.Data[1].Tokens != chunk {
+	if status != 200 || len(list.Data) != 2 || list.Data[0] != secret || list.Data[1].ID != "book" ||
+		list.Data[1].Owner != "server" || list.Data[1].Tokens != chunk {
 		t.Errorf("alice sees %s", data)
 	}
 	keepText(b.Site, "other", handbook)
