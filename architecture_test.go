@@ -177,7 +177,8 @@ var house = []layer{
 		"github.com/goccy/go-yaml github.com/yuin/goldmark"},
 	{"bench", "serve serve/host serve/sessions explain/figure data chat session session/store generate " +
 		"generate/sample release model mixer nn optim autograd engine engine/native tensor tokenizer chat/template " +
-		"checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status train train/text", ""},
+		"checkpoint internal/kernel internal/parallel internal/config internal/disk internal/status train " +
+		"train/text", ""},
 
 	// The ways in.
 	{".", "engine engine/native train task chat session generate generate/sample release model checkpoint tokenizer " +

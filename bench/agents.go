@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/hippo-ssm/hippo/chat/template"
 	"github.com/hippo-ssm/hippo/engine"
@@ -23,39 +22,6 @@ import (
 //
 //go:embed agent.jinja
 var agentChat string
-
-// transcripts are conversations of coding agents as they happen: a system prompt that ends with the date, tools, calls
-// that the server writes under a grammar, results of some lines of code, replies. Now and then a user edits an earlier
-// message and goes on from there, two requests branch from one conversation and run at once, and the date changes.
-type transcripts struct {
-	agents, requests int           // how many there are, and how many requests each has
-	part, parts      int           // of the agents, those of part 1, 2 ... parts
-	limit            time.Duration // for all requests: half of it to send them, and half to send them again; 0: none
-}
-
-// numbers returns the agents of the part.
-func (of transcripts) numbers() (all []int) {
-	for i := of.part - 1; i < of.agents; i += of.parts {
-		all = append(all, i)
-	}
-	return all
-}
-
-// setting reads part=I/N or limit=DURATION.
-func (of *transcripts) setting(text string) (err error) {
-	name, value, _ := strings.Cut(text, "=")
-	if name == "limit" {
-		if of.limit, err = time.ParseDuration(value); err != nil || of.limit <= 0 {
-			return fmt.Errorf("found %q, want a time such as limit=5m", text)
-		}
-		return nil
-	}
-	if _, err := fmt.Sscanf(value, "%d/%d", &of.part, &of.parts); err != nil || of.part < 1 || of.part > of.parts ||
-		of.parts > of.agents || fmt.Sprintf("%d/%d", of.part, of.parts) != value {
-		return fmt.Errorf("found %q, want part=1/N to part=N/N of %d agents", text, of.agents)
-	}
-	return nil
-}
 
 // agentTools are the functions of an agent. Their arguments are of lists, so that random weights end them, too.
 var agentTools = json.RawMessage(`[
@@ -153,25 +119,6 @@ func (v served) agents(of transcripts) Case {
 			},
 		}, err
 	}}
-}
-
-// late returns a function that reports whether half of the time has passed.
-func (of transcripts) late() func() bool {
-	begun := time.Now()
-	return func() bool { return of.limit > 0 && time.Since(begun) > of.limit/2 }
-}
-
-// inTurn returns the first of each list, then the second of each, and so on.
-func inTurn[T any](lists [][]T) (all []T) {
-	for i, more := 0, true; more; i++ {
-		more = false
-		for _, list := range lists {
-			if i < len(list) {
-				all, more = append(all, list[i]), true
-			}
-		}
-	}
-	return all
 }
 
 // chatSites serves the model over the vocabulary of GPT-2, with a prompt cache and without.

@@ -9,9 +9,9 @@ import (
 
 // keys are the fields that identify what was measured. Rows of hippo and of a peer are joined by them.
 var keys = []string{
-	"bench", "measure", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "sessions",
+	"bench", "config", "task", "loss", "model", "mixer", "mode", "b", "d", "l", "modes", "batch", "sessions",
 	"context", "position", "op", "m", "n", "k",
-	"precision", "threads",
+	"measure", "precision", "threads",
 }
 
 // direction returns +1 for a measurement that is better when larger (tokens_per_s, gflops), -1 for one that is better

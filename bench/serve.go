@@ -38,7 +38,8 @@ import (
 //     that differ in a bit of a log-probability from those of a server that reads everything from the start; tokens
 //     counts those of all prompts and replies. cached_share is how much of the prompts was cached, new_share how much
 //     nobody had sent or been sent before, and read_again the tokens a request that were read though they had. With
-//     part=2/8 it is of every eighth agent from the second on, with limit=5m what can be sent and compared in that time.
+//     part=2/8 it is of every eighth agent from the second on, with limit=5m what can be sent and compared in that
+//     time.
 //   - library: a text that was read once into a library and is mounted into conversations. read_ms is the time to read
 //     it, mount_ms that of a conversation's first token with the text mounted, mount_read the tokens read for it, and
 //     again_ms the time on a server that keeps nothing and is sent the text. mismatches counts the conversations whose

@@ -55,8 +55,10 @@ var dialects = []struct{ path, mounts, sends string }{
 		`{"messages":[{"role":"system","content":%s},{"role":"user","content":"Who?"}],"max_tokens":9,
 			"seed":3,"receipt":true}`},
 	{"/v1/messages",
-		`{"mount":%s,"model":"tiny","messages":[{"role":"user","content":"Who?"}],"max_tokens":9,"seed":3,"receipt":true}`,
-		`{"system":%s,"model":"tiny","messages":[{"role":"user","content":"Who?"}],"max_tokens":9,"seed":3,"receipt":true}`},
+		`{"mount":%s,"model":"tiny","messages":[{"role":"user","content":"Who?"}],"max_tokens":9,"seed":3,
+			"receipt":true}`,
+		`{"system":%s,"model":"tiny","messages":[{"role":"user","content":"Who?"}],"max_tokens":9,"seed":3,
+			"receipt":true}`},
 	{"/v1/responses", `{"mount":%s,"input":"Who?","max_output_tokens":9,"seed":3,"receipt":true}`,
 		`{"instructions":%s,"input":"Who?","max_output_tokens":9,"seed":3,"receipt":true}`},
 }
@@ -131,13 +133,15 @@ func TestMount(t *testing.T) {
 			}
 			x := map[string]sessions.Text{"a": a, "b": b}[names[0]]
 			if got.State == nil || *got.State != (receipt.State{Hash: x.State, Position: chunk}) || got.Version != 2 {
-				t.Fatalf("%s %v: the receipt of version %d names %+v, want %s", d.path, names, got.Version, got.State, x.State)
+				t.Fatalf("%s %v: the receipt of version %d names %+v, want %s", d.path, names, got.Version, got.State,
+					x.State)
 			}
 			if i == 1 {
 				auditFrom(t, s, got)
 				without, read := asked(plain, d.path, body) // a prompt cache
 				if !slices.Equal(without.Chain, want.Chain) || read > len(text)-chunk+64 {
-					t.Errorf("%v: without a cache it reads %d tokens of %d, or replies otherwise", names, read, len(text))
+					t.Errorf("%v: without a cache it reads %d tokens of %d, or replies otherwise", names, read,
+						len(text))
 				}
 			}
 		}
@@ -197,7 +201,8 @@ func auditFrom(t *testing.T, s *servetest.Site, r *receipt.Receipt) {
 	wrong := *r
 	wrong.Logits = slices.Clone(r.Logits)
 	wrong.Logits[3]++
-	if d, err := wrong.AuditFrom(t.Context(), m.Net, m.Tokenizer, from, r.State.Hash); err != nil || d == nil || d.At != 3 {
+	d, err := wrong.AuditFrom(t.Context(), m.Net, m.Tokenizer, from, r.State.Hash)
+	if err != nil || d == nil || d.At != 3 {
 		t.Errorf("a forged logit: %+v, %v", d, err)
 	}
 }
@@ -233,13 +238,13 @@ func libraryAt(t *testing.T, dir string, keys ...string) sessions.Library {
 	return sessions.Library{Folder: f, Keys: keys}
 }
 
-// TestLibraryIsChecked: a text of the server whose file is not what was read, or that another model has read, is refused
-// with a code of its own, and mounted again as soon as it is right.
+// TestLibraryIsChecked: a text of the server whose file is not what was read, or that another model has read, is
+// refused with a code of its own, and mounted again as soon as it is right.
 func TestLibraryIsChecked(t *testing.T) {
 	m := servetest.Model(t, "tiny")
 	dir := libraryOf(t, m, servetest.Signer)
 	s := servetest.SiteOf(t, serve.Options{Libraries: []sessions.Library{libraryAt(t, dir)}}, m)
-	const ask = `{"mount":["book"],"messages":[{"role":"user","content":"Who?"}],"max_tokens":1,"seed":3,"receipt":true}`
+	const ask = `{"mount":["book"],"messages":[{"role":"user","content":"Who?"}],"max_tokens":1,"receipt":true}`
 	file, text := filepath.Join(dir, "book.session"), filepath.Join(dir, "book.txt")
 	good, err := os.ReadFile(file)
 	if err != nil {
@@ -319,8 +324,8 @@ func TestLibraryIsChecked(t *testing.T) {
 	}
 }
 
-// TestTextsBelongToKeys: a text of one key, or of the server for one key, is for another what a text is that nobody has:
-// in what is answered, in what lists say, and in what the cache finds of it.
+// TestTextsBelongToKeys: a text of one key, or of the server for one key, is for another what a text is that nobody
+// has: in what is answered, in what lists say, and in what the cache finds of it.
 func TestTextsBelongToKeys(t *testing.T) {
 	b := newBank(t, serve.Options{MaxSessions: 2})
 	private := libraryOf(t, b.Model, servetest.Signer)
@@ -367,15 +372,15 @@ func TestTextsBelongToKeys(t *testing.T) {
 	}
 	keepText(b.Site, "secret", handbook) // her own
 	b.Key = b.alice
-	_, _, data := b.Do(http.MethodGet, "/v1/library", "")
+	status, _, data := b.Do(http.MethodGet, "/v1/library", "")
 	list := servetest.Decode[struct{ Data []sessions.Text }](t, data)
-	if len(list.Data) != 2 || list.Data[0] != secret || list.Data[1].ID != "book" || list.Data[1].Owner != "server" ||
-		list.Data[1].Tokens != chunk {
+	if status != 200 || len(list.Data) != 2 || list.Data[0] != secret || list.Data[1].ID != "book" ||
+		list.Data[1].Owner != "server" || list.Data[1].Tokens != chunk {
 		t.Errorf("alice sees %s", data)
 	}
 	keepText(b.Site, "other", handbook)
-	if status, _, data := b.Do(http.MethodPut, "/v1/library/third", fmt.Sprintf(`{"text":%q}`, handbook)); status != 403 ||
-		!strings.Contains(string(data), "library_limit") {
+	status, _, data = b.Do(http.MethodPut, "/v1/library/third", fmt.Sprintf(`{"text":%q}`, handbook))
+	if status != 403 || !strings.Contains(string(data), "library_limit") {
 		t.Errorf("a third text: status %d: %s", status, data)
 	}
 	states := func() int {

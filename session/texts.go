@@ -22,7 +22,8 @@ func (f Folder) TextPath(name string) (string, error) {
 func (f Folder) Texts() (names []string, err error) {
 	entries, err := os.ReadDir(f.dir)
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), textSuffix); ok && e.Type().IsRegular() && validName.MatchString(name) {
+		name, ok := strings.CutSuffix(e.Name(), textSuffix)
+		if ok && e.Type().IsRegular() && validName.MatchString(name) {
 			names = append(names, name)
 		}
 	}

@@ -52,7 +52,7 @@ hippo session rm NAME --store LIBRARY removes one.`,
 	sessions.register(cmd)
 	precisionFlag(cmd, &precision, "float32")
 	cmd.Flags().DurationVar(&r.Every, "save_every", 30*time.Second, "how much work a crash may cost")
-	cmd.Flags().StringVar(&into.dir, "library", "", "folder of a library of texts to read into, at the precision stored")
+	cmd.Flags().StringVar(&into.dir, "library", "", "folder of a library to read texts into, at the precision stored")
 	cmd.Flags().StringVar(&into.name, "name", "", "name of all files as one text of the library; empty: one text each")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if into.dir != "" {

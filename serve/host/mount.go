@@ -27,8 +27,8 @@ func (x *Mounted) Leads(plan []session.Segment) bool {
 	return n > 0 && len(plan) > 0 && !plan[0].Drawn && len(plan[0].IDs) >= n && slices.Equal(plan[0].IDs[:n], x.IDs)
 }
 
-// OpenMounted is Open for a text that begins with mounted ones, whose first ids end at a multiple of the chunk. It reads
-// from the state of the first of them, and leaves a mark at the end of them all, so that they are read once.
+// OpenMounted is Open for a text that begins with mounted ones, whose first ids end at a multiple of the chunk. It
+// reads from the state of the first of them, and leaves a mark at the end of them all, so that they are read once.
 func (m *Model) OpenMounted(ctx context.Context, plan []session.Segment, mounts []Mounted, end int,
 	client string) (*generate.Batch, Cached, error) {
 	texts := m.TextsOf(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/session"
 )
 
-// Mounting is the field by which a request mounts texts of a library, by their names and in their order: the model reads
-// them before what the request says.
+// Mounting is the field by which a request mounts texts of a library, by their names and in their order: the model
+// reads them before what the request says.
 type Mounting struct {
 	Mount []string `json:"mount"`
 }

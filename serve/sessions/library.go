@@ -240,7 +240,7 @@ func (s *Handler) Mount(c *request.Call, m *host.Model, names []string) (all []h
 	return all, nil
 }
 
-// stateOf returns the session of a text from a model's cache, or loads it. Texts take turns, since a state may be large.
+// stateOf returns the session of a text from a model's cache, or loads it. Texts take turns: a state may be large.
 func (s *Handler) stateOf(m *host.Model, id, revision string, load func() (*session.Session, error)) (
 	of *session.Session, err error) {
 	s.loading.Lock()

@@ -110,8 +110,10 @@ func TestFillGroups(t *testing.T) {
 	dir := t.TempDir()
 	runResult(t, dir, `{"task":"mqar","recipe":"h3","seed":3,"params":12,"machine":"a machine","version":"0123456789",
 		"date":"2026-11-22T10:00:00Z","config":{"out":"x"},
-		"test":{"loss":1,"accuracy":90,"count":5,"tags":[{"name":"4 pairs","accuracy":99.5},{"name":"8 pairs","accuracy":7}]},
-		"extra":[{"name":"by distance","loss":1,"accuracy":90,"count":5,"tags":[{"name":"distance 2 to 3","accuracy":5}]}]}`)
+		"test":{"loss":1,"accuracy":90,"count":5,"tags":[{"name":"4 pairs","accuracy":99.5},
+		{"name":"8 pairs","accuracy":7}]},
+		"extra":[{"name":"by distance","loss":1,"accuracy":90,"count":5,
+		"tags":[{"name":"distance 2 to 3","accuracy":5}]}]}`)
 	r, err := readRun(filepath.Join(dir, "result.json"))
 	if err != nil {
 		t.Fatal(err)
