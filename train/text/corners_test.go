@@ -171,14 +171,14 @@ func TestCopiesAreUsedAgain(t *testing.T) {
 	}
 }
 
-// TestInfiniteLoss: a model whose loss is no number or has no end is ruined, and says so.
-func TestInfiniteLoss(t *testing.T) {
+// TestRuinedModel: a model with an infinite logit or a weight that is no number is ruined, and a measurement says so.
+func TestRuinedModel(t *testing.T) {
 	text := filepath.Join(folderOf(t, map[string]string{"text.txt": strings.Repeat("some text ", 20)}), "text.txt")
 	for _, huge := range []float32{3e38, float32(math.NaN())} {
 		m := toymodel.New(t, "h3", 256)
 		table := m.Embedding.Weight
 		x := table.Floats()
-		x[16*'z'] = huge // of a token that is not in the text: logits of plus and minus infinity
+		x[16*'z'] = huge // of a token that is not in the text
 		table.CopyFrom(x)
 		e, _ := toys(t, ModelEvalOptions{Data: []string{text}, BatchSize: 1, SeqLen: 50},
 			map[string]*LoadedModel{"a": {"model a", m, tokenizer.Bytes()}})
