@@ -2,11 +2,14 @@ package text
 
 import (
 	"errors"
+	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/internal/testkit/toymodel"
 	"github.com/hippo-ssm/hippo/model"
 	"github.com/hippo-ssm/hippo/tensor"
 	"github.com/hippo-ssm/hippo/tokenizer"
@@ -146,6 +149,41 @@ func TestHalfAChat(t *testing.T) {
 	} {
 		if _, err := c.Read([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
+// TestCopiesAreUsedAgain: what is kept of the layers of an update lies where that of the one before lay.
+func TestCopiesAreUsedAgain(t *testing.T) {
+	c := swift(t, "mamba*2")
+	c.Train.Recompute = true
+	r := newRun(t, c)
+	var before []*tensor.Tensor
+	for range 2 {
+		if _, _, err := r.loop.Step(); err != nil {
+			t.Fatal(err)
+		}
+		if now := r.work.copies.streams; len(now) < 3 || slices.Contains(now, nil) ||
+			before != nil && !slices.Equal(now, before) {
+			t.Errorf("%d streams, after %d before, or others", len(now), len(before))
+		}
+		before = slices.Clone(r.work.copies.streams)
+	}
+}
+
+// TestRuinedModel: a model with an infinite logit or a weight that is no number is ruined, and a measurement says so.
+func TestRuinedModel(t *testing.T) {
+	text := filepath.Join(folderOf(t, map[string]string{"text.txt": strings.Repeat("some text ", 20)}), "text.txt")
+	for _, huge := range []float32{3e38, float32(math.NaN())} {
+		m := toymodel.New(t, "h3", 256)
+		table := m.Embedding.Weight
+		x := table.Floats()
+		x[16*'z'] = huge // of a token that is not in the text
+		table.CopyFrom(x)
+		e, _ := toys(t, ModelEvalOptions{Data: []string{text}, BatchSize: 1, SeqLen: 50},
+			map[string]*LoadedModel{"a": {"model a", m, tokenizer.Bytes()}})
+		if _, err := e.Run(t.Context(), []string{"a"}); err == nil || !strings.Contains(err.Error(), "are ruined") {
+			t.Errorf("a weight of %g: %v", huge, err)
 		}
 	}
 }

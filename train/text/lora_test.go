@@ -181,6 +181,7 @@ func TestLoRAOnAnyNumberOfCores(t *testing.T) {
 func TestLoRANeedsItsModel(t *testing.T) {
 	base := copied(t, "06_mamba_lm_a", "model.safetensors", "config.json")
 	c := adapting(t, base, "float32")
+	c.LoRA.Rank = 1
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := Run(ctx, c, train.Events{Step: func(p train.Progress) {
 		if p.Step == 2 {
@@ -193,6 +194,9 @@ func TestLoRANeedsItsModel(t *testing.T) {
 	run, err := ReadRun(c.Out)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if last := contents(t, filepath.Join(c.Out, model.LastDir)); last[release.AdapterConfigFile] == "" {
+		t.Error("an adapter of rank 1 is not saved as one")
 	}
 	m, _, err := release.LoadDir(base)
 	if err != nil {

@@ -314,6 +314,13 @@ func TestProbesOfChunks(t *testing.T) {
 	if run, err = c.probes(c.Model); err != nil || len(run.ranks) == 0 || run.layers[0].class == run.layers[1].class {
 		t.Fatalf("%+v, %v", run, err)
 	}
+	for other, want := range map[string]bool{"fc1": true, "fc2": false} {
+		same := c
+		same.LoRA.Target = []string{"backbone.layers.0.mlp.fc1.weight", "backbone.layers.1.mlp." + other + ".weight"}
+		if run, err := same.probes(c.Model); err != nil || (run.layers[0].class == run.layers[1].class) != want {
+			t.Errorf("changes of fc1 and %s need the same: %v, want %v: %v", other, !want, want, err)
+		}
+	}
 	classes, _ := run.classes()
 	shape := c.Model
 	shape.Layers = entries(classes[1:])

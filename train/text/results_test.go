@@ -108,8 +108,20 @@ func TestPrompts(t *testing.T) {
 		t.Errorf("a model of one position continues with %q, %v", text, err)
 	}
 	w.prompt = samplePrompt{toymodel.Text(1, 30, 20), "long"}
-	if text, err := w.SampleText(t.Context()); err != nil || !strings.HasPrefix(text, "long") {
-		t.Errorf("%q, %v", text, err)
+	long, err := w.SampleText(t.Context())
+	if err != nil || !strings.HasPrefix(long, "long") {
+		t.Errorf("%q, %v", long, err)
+	}
+	w.prompt.ids = w.prompt.ids[:13]
+	if cut, err := w.SampleText(t.Context()); cut != long || err != nil {
+		t.Errorf("from 13 of 14 positions %q, %v, from more %q", cut, err, long)
+	}
+	w = newRun(t, swift(t, "mamba")).work // of any length
+	w.prompt, w.Config.Train.SampleTokens = samplePrompt{[]int32("the quick brown"), ""}, 20
+	whole, err := w.SampleText(t.Context())
+	w.prompt.ids = w.prompt.ids[:1]
+	if short, failed := w.SampleText(t.Context()); short == whole || errors.Join(err, failed) != nil {
+		t.Errorf("the first token alone is continued by %q, the prompt by %q: %v, %v", short, whole, err, failed)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
