@@ -5,6 +5,7 @@ import (
 
 	"github.com/hippo-ssm/hippo/autograd"
 	"github.com/hippo-ssm/hippo/engine"
+	"github.com/hippo-ssm/hippo/nn"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
@@ -83,18 +84,23 @@ func (m *Attention) project(t *autograd.Tape, u *tensor.Tensor) (qkv, gate *tens
 	return t.Join(t.RMSNorm(parts[0], t.Join(weights...), normed, m.QNorm.Eps), parts[1]), gate
 }
 
-// operator derives the patterns of attention from its outputs for values that are unit vectors, so that the
-// logic of rotary positions, windows and blocks stays in one place. A head of head_dim channels gives that many columns
-// at a time. It is nil where a gate multiplies the outputs, which no matrix of a head does.
+// operator is nil where a gate multiplies the outputs, which no matrix of a head does.
 func (m *Attention) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
 	if m.gated {
 		return nil
 	}
-	opt, hd, keyHeads := m.opt, m.headDim, m.opt.KeyHeads()
-	l, d := u.Dim(0), opt.Heads*hd
+	opt, hd := m.opt, m.headDim
 	qkv, _ := m.project(t, u)
-	parts := t.Split(qkv, d, keyHeads*hd, keyHeads*hd)
-	q, k, values := parts[0], parts[1], parts[2]
+	parts := t.Split(qkv, opt.Heads*hd, opt.KeyHeads()*hd, opt.KeyHeads()*hd)
+	return attentionOperator(t, parts[0], parts[1], hd, opt, ofQueries(parts[2].Floats(), &opt, hd), m.Out)
+}
+
+// attentionOperator derives the patterns of attention to queries and keys with hd components from its outputs for
+// values that are unit vectors, so that the logic of rotary positions, windows and blocks stays in one place. Outputs
+// of hd channels give that many columns at a time. values are those that the heads read, out multiplies their sums.
+func attentionOperator(t *autograd.Tape, q, k *tensor.Tensor, hd int, opt engine.AttentionOptions, values []float32,
+	out *nn.Linear) *Operator {
+	l, d, keyHeads := q.Dim(0), opt.Heads*hd, opt.KeyHeads()
 	patterns := make([]float32, opt.Heads*l*l)
 	y := make([]float32, l*d)
 	for from := 0; from < l; from += hd {
@@ -114,10 +120,10 @@ func (m *Attention) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
 			}
 		}
 	}
+	width := len(values) / l / opt.Heads
 	return &Operator{
-		Length: l, Heads: opt.Heads, HeadDim: hd,
-		values: ofQueries(values.Floats(), &opt, hd), out: m.Out.Weight.Tensor.Floats(),
-		column: func(h, j int) int { return h*hd + j },
+		Length: l, Heads: opt.Heads, HeadDim: width, values: values, out: out.Weight.Tensor.Floats(),
+		column: func(h, j int) int { return h*width + j },
 		weights: func(h int, w []float64) {
 			for i, x := range patterns[h*l*l:][:l*l] {
 				w[i] = float64(x)

@@ -169,6 +169,17 @@ func (m *MLA) values(t *autograd.Tape, c *tensor.Tensor) *tensor.Tensor {
 	return t.BlockLinear(c, m.V.Tensor, m.noneV(), engine.None)
 }
 
+// operator has V_h c for the values of head h.
+func (m *MLA) operator(t *autograd.Tape, u *tensor.Tensor) *Operator {
+	r := &Rows{Rows: engine.NewRows(u.Dim(0))}
+	k := m.keys(t, u, r)
+	c := t.Split(k, m.o.Rank, m.o.Rope)[:1]
+	opt := m.opt
+	opt.KeysAsValues = false
+	return attentionOperator(t, m.queries(t, u, r), k, m.o.Rank+m.o.Rope, opt,
+		m.values(t, t.Join(slices.Repeat(c, m.o.NumHeads)...)).Floats(), m.Out)
+}
+
 // split cuts the last axis into parts of the given widths for each head.
 func (m *MLA) split(t *autograd.Tape, x *tensor.Tensor, widths ...int) []*tensor.Tensor {
 	return t.Split(x, slices.Repeat(widths, m.o.NumHeads)...)

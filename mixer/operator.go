@@ -13,7 +13,7 @@ import (
 // to the stream, with a matrix W_h (l, l) for each head h, the columns O_h of its last projection and the bias b of
 // that projection.
 //
-// Of attention, W_h is the attention pattern. Of H3 it follows from y = q ⊙ SSM_diag(SSM_shift(k) ⊗ v) by putting in
+// Of attention, W_h is the attention pattern, also of MLA. Of H3 it follows from y = q ⊙ SSM_diag(SSM_shift(k) ⊗ v) by putting in
 // the kernel K of the diagonal system and its skip D, k̄ = SSM_shift(k), and the sum over the state's axis i of y_j[t]
 // = Σ_i q_i[t] z_ij[t]:
 //
@@ -56,7 +56,7 @@ func (o *Operator) Written(h int, rows, g []float64) {
 }
 
 // OperatorOf returns what a mixer does to the sequence u (l, d_model), and whether it is a mixer whose heads have one:
-// an attention, causal or not, or H3. t must not record.
+// an attention, causal or not, MLA or H3. t must not record.
 func OperatorOf(t *autograd.Tape, m Mixer, u *tensor.Tensor) (*Operator, bool) {
 	if m, ok := m.(interface {
 		operator(t *autograd.Tape, u *tensor.Tensor) *Operator

@@ -95,8 +95,9 @@ type deltaOp struct {
 }
 
 // deltaSegment is the number of blocks from one state that is kept for the backward to the next: from each, the
-// backward computes again those before the blocks up to the next one. They stay in the second-level cache.
-const deltaSegment = 16
+// backward computes again those before the blocks up to the next one. They stay in the second-level cache: 512 KB for
+// heads of 128 components.
+const deltaSegment = 8
 
 // border is where the states before block i, counted in all rows, are kept, of the heads from h on. Some block of the
 // same row is deltaSegment blocks before it, so that no two share a place.

@@ -11,7 +11,7 @@ import "github.com/hippo-ssm/hippo/internal/kernel"
 //
 // X is kept from forward: that is dv floats of each position and head. The states before most blocks are computed again
 // from it by one product for each: to keep all would take dk·dv/deltaBlock floats, four times as much for heads of 128
-// components.
+// components. States and their gradients are transposed here (dv, dk): then every product reads them where they lie.
 //
 // All decays are exponentials of sums of g. The gradient of a g is the sum over the decays that it is part of. It is
 // summed over these only: as a difference of larger sums it would cancel where decays are small.
@@ -37,6 +37,7 @@ type deltaGrad struct {
 
 	back    []float32       // dY and dX, one behind the other (2·q, dv)
 	given   []float32       // dV, unless it is dX (q, dv)
+	across  []float32       // what comes to dX and dV from a state, transposed (dv, q)
 	dreads  [2][]float32    // (q, dk), one behind the other
 	dwrites [2][]float32    // (q, dk)
 	dscores [2][2][]float32 // (q, q)
@@ -53,12 +54,13 @@ func (w *deltaGrads) heads(k *delta, row, h int) {
 	n, q, blocks := heads*w.dk*w.dv, min(deltaBlock, w.rows.Longest()), w.cuts.of(row)
 	held := min(blocks, deltaSegment)
 	g := deltaGrad{delta: k, w: w}
-	buf := getFloats((held+1)*n + 3*q*w.dv + 8*q*w.dk + 4*q*q + w.dk + g.sizeNumbers(q) + g.sizeRows(q))
+	buf := getFloats((held+1)*n + 4*q*w.dv + 8*q*w.dk + 4*q*q + w.dk + g.sizeNumbers(q) + g.sizeRows(q))
 	defer putFloats(buf)
 	f := floats(*buf)
 	ds, borders := f.take(n), f.take(held*n)
-	g.back, g.given, g.dreads[byQ], g.dwrites = f.take(2*q*w.dv), f.take(q*w.dv), f.take(2*q*w.dk), f.two(q*w.dk)
-	g.dscores, g.ddecay, g.din, g.dout = f.four(q*q), f.take(w.dk), f.two(q*w.dk), f.two(q*w.dk)
+	g.back, g.given, g.across = f.take(2*q*w.dv), f.take(q*w.dv), f.take(q*w.dv)
+	g.dreads[byQ], g.dwrites, g.dscores, g.ddecay = f.take(2*q*w.dk), f.two(q*w.dk), f.four(q*q), f.take(w.dk)
+	g.din, g.dout = f.two(q*w.dk), f.two(q*w.dk)
 	if !g.free() {
 		g.din[byP], g.dout[byA] = g.dout[byK], g.dout[byK]
 	}
@@ -68,21 +70,21 @@ func (w *deltaGrads) heads(k *delta, row, h int) {
 		g.makeNumbers(&f, q)
 	}
 	before, _ := w.carried.at(row)
-	copyOrClear(ds, w.states[row].after, h/heads)
+	w.turnStates(ds, w.states[row].after, h, heads)
 
 	border := func(b int) []float32 { return borders[b%held*n:][:n] } // the states before block b
 	for lo := (blocks - 1) / held * held; lo >= 0; lo -= held {
 		hi := min(blocks, lo+held)
 		if lo == 0 {
-			copyOrClear(border(0), before, h/heads)
+			w.turnStates(border(0), before, h, heads)
 		} else {
-			copy(border(lo), w.border(w.first[row]+lo, h))
+			w.turnStates(border(lo), w.border(w.first[row]+lo, h), 0, heads)
 		}
 		for b := lo; b < hi-1; b++ {
 			k.start(w.first[row]+b, h)
 			for j := range heads {
 				k.headEnds(h + j)
-				k.advance(w.stateOf(border(b+1), j), w.stateOf(border(b), j))
+				k.advanceTurned(w.stateOf(border(b+1), j), w.stateOf(border(b), j))
 			}
 		}
 		for b := hi - 1; b >= lo; b-- {
@@ -96,14 +98,48 @@ func (w *deltaGrads) heads(k *delta, row, h int) {
 			g.endKeys()
 		}
 	}
-	addTo(w.states[row].before, ds, h/heads)
+	if to := w.states[row].before; to != nil {
+		back := borders[:w.dk*w.dv]
+		for j := range heads {
+			kernel.Transpose(w.dv, w.dk, back, w.dv, w.stateOf(ds, j), w.dk)
+			kernel.Add(w.stateOf(to, h+j), back)
+		}
+	}
+}
+
+// turnStates makes y the states in x of some heads from h on, each transposed, or zeros where x is nil.
+func (o *deltaOp) turnStates(y, x []float32, h, heads int) {
+	if x == nil {
+		clear(y)
+		return
+	}
+	for j := range heads {
+		kernel.Transpose(o.dk, o.dv, o.stateOf(y, j), o.dk, o.stateOf(x, h+j), o.dv)
+	}
+}
+
+// advanceTurned is advance of states that are transposed.
+func (k *delta) advanceTurned(next, s []float32) {
+	k.fadeTurned(next, s)
+	for _, w := range k.writers {
+		product(kernel.TN, k.dv, k.dk, k.q, matrix{k.values(w), k.dv}, matrix{k.writes[w], k.dk}, matrix{next, k.dk}, true)
+	}
+}
+
+// fadeTurned is fade of states that are transposed.
+func (k *delta) fadeTurned(y, s []float32) {
+	if k.ByRow() {
+		kernel.MulMatrix(y, k.dk, s, k.dk, k.decay, 0, k.dv, k.dk)
+	} else {
+		k.fade(y, s)
+	}
 }
 
 // head computes the gradients of a head's block, with s the state before it, and makes ds, the gradient of the state
 // after it, that of s.
 func (g *deltaGrad) head(s, ds []float32) {
 	k, q, dk, dv := g.delta, g.q, g.dk, g.dv
-	state, dstate := matrix{s, dv}, matrix{ds, dv}
+	state, dstate := matrix{s, dk}, matrix{ds, dk}
 	dy, dx, given := g.back[:q*dv], g.back[q*dv:], g.given
 	k.gather(dy, g.w.dy, g.Heads, g.h, dv)
 	if g.free() {
@@ -115,9 +151,11 @@ func (g *deltaGrad) head(s, ds []float32) {
 		if w == byK {
 			to = given
 		}
-		product(kernel.NN, q, dv, dk, matrix{g.writes[w], dk}, dstate, matrix{to, dv}, false)
+		k.turn(g.writes[w], dk)
+		product(kernel.NN, dv, q, dk, dstate, matrix{k.turned, q}, matrix{g.across, q}, false)
+		kernel.Transpose(dv, q, to, dv, g.across, q)
 		k.upper(g.scores[byQ][w], dy, to, dv)
-		product(kernel.NT, q, dk, dv, matrix{g.values(w), dv}, dstate, matrix{g.dwrites[w], dk}, false)
+		product(kernel.NN, q, dk, dv, matrix{g.values(w), dv}, dstate, matrix{g.dwrites[w], dk}, false)
 	}
 	rows := q // of what is read
 	if g.solves() {
@@ -137,12 +175,12 @@ func (g *deltaGrad) head(s, ds []float32) {
 	}
 	g.spread(g.w.to.v, given, g.Heads, g.h, dv)
 	g.decayGrad(s, ds)
-	k.fade(ds, ds)
+	k.fadeTurned(ds, ds)
 	if g.dreads[byP] = g.dreads[byQ][q*dk:]; g.fromZero {
 		clear(g.dreads[byQ][:rows*dk])
 	} else {
-		product(kernel.NT, rows, dk, dv, matrix{g.back, dv}, state, matrix{g.dreads[byQ], dk}, false)
-		product(kernel.TN, dk, dv, rows, matrix{g.reads[byQ], dk}, matrix{g.back, dv}, dstate, true)
+		product(kernel.NN, rows, dk, dv, matrix{g.back, dv}, state, matrix{g.dreads[byQ], dk}, false)
+		product(kernel.TN, dv, dk, rows, matrix{g.back, dv}, matrix{g.reads[byQ], dk}, dstate, true)
 	}
 	if g.ByRow() {
 		g.rows()
@@ -188,7 +226,7 @@ func (g *deltaGrad) decayGrad(s, ds []float32) {
 		g.ddecay[0] = g.decay[0] * kernel.Dot(s, ds)
 		return
 	}
-	for i, d := range g.decay {
-		g.ddecay[i] = d * kernel.Dot(s[i*g.dv:][:g.dv], ds[i*g.dv:][:g.dv])
-	}
+	clear(g.ddecay)
+	kernel.MulAddMatrix(g.ddecay, 0, s, g.dk, ds, g.dk, g.dv, g.dk)
+	kernel.Mul(g.ddecay, g.decay)
 }

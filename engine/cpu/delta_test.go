@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/hippo-ssm/hippo/engine"
@@ -36,6 +37,70 @@ func randomDelta(rng *rand.Rand, form string, rows bool, l, h, dk, dv int) engin
 		}
 	}
 	return x
+}
+
+// TestDeltaSegments: a row that is longer than the backward holds states for has the gradients, to the bit, of the same
+// row in two calls, of which the second begins with the state after the first.
+func TestDeltaSegments(t *testing.T) {
+	const h, dk, dv, cut, l = 2, 5, 3, deltaBlock * deltaSegment, deltaBlock*deltaSegment*2 + 40
+	for _, form := range []string{"gated", "free", "decay"} {
+		for _, rows := range []bool{false, true} {
+			rng := rand.New(rand.NewPCG(5, 1))
+			x := randomDelta(rng, form, rows, l, h, dk, dv)
+			x.KeyHeads = 1
+			x.Q, x.K = randomTensor(rng, l, dk), randomTensor(rng, l, dk)
+			for i := range x.K.Data() {
+				x.K.Data()[i] /= 3
+			}
+			first, dy := randomTensor(rng, h, dk, dv), randomTensor(rng, l, h*dv)
+			gradients := func(ends ...int) (grads [][]float32) {
+				tape := NewTape()
+				tape.Record(true)
+				start := tensor.FromSlice(first.Data(), h, dk, dv)
+				start.SetNeedsGrad(true)
+				slots := engine.Slots{&engine.Slot{X: start}}
+				grads = append(grads, make([]float32, first.Len()))
+				for _, u := range x.Inputs() {
+					grads = append(grads, make([]float32, u.Len()))
+				}
+				var parts []engine.Delta
+				from := 0
+				for _, end := range ends {
+					part := x
+					of := func(u *tensor.Tensor) *tensor.Tensor {
+						if u == nil {
+							return nil
+						}
+						n := u.Dim(-1)
+						u = tensor.FromSlice(u.Data()[from*n:end*n], end-from, n)
+						u.SetNeedsGrad(true)
+						return u
+					}
+					part.Q, part.K, part.V, part.G = of(x.Q), of(x.K), of(x.V), of(x.G)
+					part.Beta, part.A, part.B = of(x.Beta), of(x.A), of(x.B)
+					y := tape.DeltaRule(part, engine.NewRows(end-from), slots)
+					tape.Seed(y, dy.Data()[from*h*dv:end*h*dv])
+					parts, from = append(parts, part), end
+				}
+				tape.BackwardSeeded()
+				tape.Grad(start, grads[0])
+				from = 0
+				for i, part := range parts {
+					for j, u := range part.Inputs() {
+						tape.Grad(u, grads[1+j][from*u.Dim(-1):])
+					}
+					from = ends[i]
+				}
+				return grads
+			}
+			whole, cuts := gradients(l), gradients(cut, l)
+			for i := range whole {
+				if !slices.Equal(whole[i], cuts[i]) {
+					t.Errorf("%s, decays by row %v: gradient %d of a row differs from that of its parts", form, rows, i)
+				}
+			}
+		}
+	}
 }
 
 // BenchmarkDelta takes 16 heads of keys and values of 128 components along a sequence, and back, and in steps, beside

@@ -154,7 +154,7 @@ func (g *gemmCode) tile(rows, vecs int, masked bool) {
 			for v := range vecs {
 				g.dotPairs(x, bv(v), acc(i, v))
 			}
-		case g.lanes == 16:
+		case g.lanes == 16 && vecs == 1:
 			for v := range vecs {
 				g.VFMADD231PS_BCST(m, bv(v), acc(i, v))
 			}
