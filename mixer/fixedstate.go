@@ -3,16 +3,21 @@ package mixer
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// fixedState is a state of a fixed number of tensors of a fixed size: that of every recurrence.
+// fixedState is a state of a fixed number of tensors of a fixed size: that of every recurrence. Clones share its
+// memory until one of them changes, which first copies it.
 type fixedState struct {
 	names []string
 	kinds []PartKind // nil for Numbers
 	slots []engine.Slot
+
+	sharers atomic.Pointer[atomic.Int32] // how many states have the memory of the slots, nil for this one alone
+	room    [][]float32                  // for a copy of each slot: see MakeRoom
 }
 
 // newFixedState returns a state without memory: see Begin.
@@ -44,24 +49,93 @@ func Begin(states ...State) []State {
 	return states
 }
 
-// compact moves the tensors of recurrent states, whose size is fixed, into one piece of memory, in the order in which
-// each token passes over them. They must not be results of a tape.
-func compact(states []State) {
-	tensor.Compact(fixedTensors(nil, states)...)
-}
-
-// Clones returns copies of states, compacted: they are copied once, and straight to their place.
+// Clones returns copies of states. Those of recurrences share their memory with s until either is to change. Several
+// goroutines may copy states that none of them changes.
 func Clones(states []State) []State {
 	copies := make([]State, len(states))
 	for i, s := range states {
-		copies[i] = shallow(s)
+		copies[i] = shared(s)
 	}
-	compact(copies)
 	return copies
+}
+
+// shared is Clone of recurrences without a copy of their memory.
+func shared(s State) State {
+	switch s := s.(type) {
+	case *fixedState:
+		return s.share()
+	case *parallelState:
+		return &parallelState{s.names, Clones(s.parts)}
+	}
+	return s.Clone()
+}
+
+// share returns a state that has the same memory.
+func (s *fixedState) share() *fixedState {
+	n := s.sharers.Load()
+	if n == nil {
+		n = new(atomic.Int32)
+		n.Store(1)
+		if !s.sharers.CompareAndSwap(nil, n) {
+			n = s.sharers.Load()
+		}
+	}
+	n.Add(1)
+	c := &fixedState{names: s.names, kinds: s.kinds, slots: slices.Clone(s.slots)}
+	c.sharers.Store(n)
+	for i := range c.slots {
+		c.slots[i].X = c.slots[i].X.Shallow()
+	}
+	return c
+}
+
+// isShared reports whether another state has the same memory, or had when it was dropped.
+func (s *fixedState) isShared() bool {
+	n := s.sharers.Load()
+	return n != nil && n.Load() > 1
+}
+
+// own gives a state memory that no other has: before it changes.
+func (s *fixedState) own() {
+	if s.isShared() {
+		MakeRoom(s)
+		for i := range s.slots {
+			s.slots[i].X.Move(s.room[i])
+		}
+		s.sharers.Swap(nil).Add(-1)
+	}
+	s.room = nil
+}
+
+// MakeRoom makes memory for the copies of the recurrences among the states of a sequence that are about to change, in
+// one piece, in the order in which each token passes over them. Each is copied just before it changes.
+func MakeRoom(states ...State) {
+	var xs []*tensor.Tensor
+	var of []*fixedState
+	eachFixed(states, func(s *fixedState) {
+		if s.isShared() && s.room == nil {
+			of = append(of, s)
+			for i := range s.slots {
+				xs = append(xs, s.slots[i].X)
+			}
+		}
+	})
+	if len(xs) == 0 {
+		return
+	}
+	room := tensor.Rooms(xs...)
+	for _, s := range of {
+		s.room, room = room[:len(s.slots)], room[len(s.slots):]
+	}
 }
 
 // CopyTo returns copies of states, as Clones does, in the memory of to: of earlier copies, which are not used any more.
 func CopyTo(to, states []State) []State {
+	alone := true
+	eachFixed(to, func(s *fixedState) { alone = alone && !s.isShared() })
+	if !alone { // another state still has that memory
+		return Clones(states)
+	}
 	for i, s := range states {
 		if !refilled(to[i], s) {
 			to[i] = s.Clone()
@@ -87,37 +161,25 @@ func refilled(to, s State) bool {
 	return false
 }
 
-// shallow is Clone, but for the tensors that compact moves.
-func shallow(s State) State {
-	switch s := s.(type) {
-	case *fixedState:
-		c := &fixedState{s.names, s.kinds, slices.Clone(s.slots)}
-		for i := range c.slots {
-			c.slots[i].X = c.slots[i].X.Shallow()
+// eachFixed calls f for the recurrences among states.
+func eachFixed(states []State, f func(s *fixedState)) {
+	for _, s := range states {
+		switch s := s.(type) {
+		case *fixedState:
+			f(s)
+		case *parallelState:
+			eachFixed(s.parts, f)
 		}
-		return c
-	case *parallelState:
-		c := &parallelState{names: s.names}
-		for _, part := range s.parts {
-			c.parts = append(c.parts, shallow(part))
-		}
-		return c
 	}
-	return s.Clone()
 }
 
 // fixedTensors appends the tensors of the recurrences among states.
 func fixedTensors(xs []*tensor.Tensor, states []State) []*tensor.Tensor {
-	for _, s := range states {
-		switch s := s.(type) {
-		case *fixedState:
-			for i := range s.slots {
-				xs = append(xs, s.slots[i].X)
-			}
-		case *parallelState:
-			xs = fixedTensors(xs, s.parts)
+	eachFixed(states, func(s *fixedState) {
+		for i := range s.slots {
+			xs = append(xs, s.slots[i].X)
 		}
-	}
+	})
 	return xs
 }
 
@@ -130,14 +192,22 @@ func (s *fixedState) Size() int {
 }
 
 func (s *fixedState) Clone() State {
-	c := &fixedState{s.names, s.kinds, slices.Clone(s.slots)}
-	c.Detach()
-	return c
+	return &fixedState{names: s.names, kinds: s.kinds, slots: s.copies()}
+}
+
+// copies are copies of the slots.
+func (s *fixedState) copies() []engine.Slot {
+	slots := slices.Clone(s.slots)
+	for i := range slots {
+		slots[i].X = slots[i].X.Clone()
+	}
+	return slots
 }
 
 func (s *fixedState) Detach() {
-	for i := range s.slots {
-		s.slots[i].X = s.slots[i].X.Clone()
+	s.slots = s.copies()
+	if n := s.sharers.Swap(nil); n != nil {
+		n.Add(-1)
 	}
 }
 
@@ -152,6 +222,7 @@ func (s *fixedState) Tensors(visit func(string, *tensor.Tensor)) {
 func (s *fixedState) Restore(name string, shape []int, data []float32) error {
 	for i := range s.slots {
 		if s.names[i] == name {
+			s.own()
 			return restored(s.slots[i].X, name, shape, data)
 		}
 	}

@@ -110,9 +110,12 @@ func collect[S State, T any](r *Rows, out *[]*T, i int, part func(s S, i int) *T
 	return *out
 }
 
-// fixed are the slots of part i of the rows' states, which are fixedStates.
+// fixed are the slots of part i of the rows' states, which are fixedStates, about to change.
 func (r *Rows) fixed(i int) engine.Slots {
-	return collect(r, r.slotsOf(i), i, func(s *fixedState, i int) *engine.Slot { return &s.slots[i] })
+	return collect(r, r.slotsOf(i), i, func(s *fixedState, i int) *engine.Slot {
+		s.own()
+		return &s.slots[i]
+	})
 }
 
 // slotsOf is the memory for the slots of part i.

@@ -83,9 +83,9 @@ func (m *SpAtten) NewState() State {
 	if m.opt.Progressive > 0 {
 		names, shapes, kinds = append(names, "k_low"), append(shapes, rows), append(kinds, Copied)
 	}
-	s := newFixedState(names, shapes...).of(kinds...)
+	s := newFixedState(names, shapes...)
 	Begin(s)
-	return &spattenState{fixedState: *s}
+	return &spattenState{fixedState: fixedState{names: names, kinds: kinds, slots: s.slots}}
 }
 
 // Traits are those of a recurrence.
@@ -125,7 +125,7 @@ func (s *spattenState) store() {
 }
 
 func (s *spattenState) Clone() State {
-	return &spattenState{fixedState: *s.fixedState.Clone().(*fixedState)}
+	return &spattenState{fixedState: fixedState{names: s.names, kinds: s.kinds, slots: s.copies()}}
 }
 
 func (m *SpAtten) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads: m.opt.Heads} }

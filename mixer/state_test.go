@@ -3,6 +3,7 @@ package mixer
 import (
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/hippo-ssm/hippo/tensor"
 )
@@ -306,44 +307,82 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// TestCompact: states keep what they hold, and each has memory of its own afterwards.
-func TestCompact(t *testing.T) {
-	fill := func(s State, from float32) {
-		s.Tensors(func(name string, x *tensor.Tensor) {
-			data := make([]float32, x.Len())
-			for i := range data {
-				data[i] = from + float32(i)
+// TestClonesShareMemory: copies of recurrences have the memory of the original until one of them changes. Then it alone
+// is copied, to one piece of memory; the last one that is left changes in place.
+func TestClonesShareMemory(t *testing.T) {
+	states := []State{
+		newFixedState([]string{"x", "y"}, []int{2, 3}, []int{32}),
+		Together([]string{"a"}, []State{newFixedState([]string{"z"}, []int{17, 1})}),
+		&attentionState{},
+	}
+	places := func(states []State) (at []*float32) {
+		for _, x := range fixedTensors(nil, states) {
+			at = append(at, &x.Data()[0])
+		}
+		return at
+	}
+	change := func(states []State, to float32) {
+		eachFixed(states, func(s *fixedState) {
+			s.own()
+			for i := range s.slots {
+				s.slots[i].X.Data()[1] = to
 			}
-			if err := s.Restore(name, x.Shape(), data); err != nil {
-				t.Fatal(err)
-			}
-			from += 1000
 		})
 	}
-	holds := func(s State, from float32) {
+	holds := func(states []State, want float32) {
 		t.Helper()
-		s.Tensors(func(name string, x *tensor.Tensor) {
-			for i, v := range read(x) {
-				if v != from+float32(i) {
-					t.Fatalf("%s[%d] = %v, want %v", name, i, v, from+float32(i))
-				}
+		for _, x := range fixedTensors(nil, states) {
+			if v := x.Data()[1]; v != want {
+				t.Errorf("a state holds %v, want %v", v, want)
 			}
-			from += 1000
-		})
+		}
 	}
-	a, b := newFixedState([]string{"x", "y"}, []int{2, 3}, []int{5}), newFixedState([]string{"z"}, []int{17, 1})
-	kv := &attentionState{}
-	fill(a, 1)
-	fill(b, 5000)
-	compact([]State{a, kv, b})
-	holds(a, 1)
-	holds(b, 5000)
-	fill(a, 7)
-	holds(a, 7)
-	holds(b, 5000)
-	compact([]State{kv})
-	compact(nil)
+	Begin(states...)
+	change(states, 1)
+	original := places(states)
+	first := Clones(states)
+	second := Clones(first)
+	if at := places(append(first, second...)); !slices.Equal(at, append(original, original...)) {
+		t.Error("copies have memory of their own before they change")
+	}
+	MakeRoom(first...)
+	change(first, 2)
+	holds(states, 1)
+	holds(first, 2)
+	if at := places(first); slices.ContainsFunc(at, func(p *float32) bool { return slices.Contains(original, p) }) {
+		t.Error("a copy changed the memory of the original")
+	} else if d := distance(at[1], at[2]); d != 4*32 {
+		t.Errorf("states of two layers are %d bytes apart, want them in one piece", d)
+	}
+	before := second[0].(*fixedState).slots[0].X
+	if err := second[0].Restore("x", []int{2, 3}, []float32{0, 3, 0, 0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if holds(states, 1); before.Data()[1] != 3 {
+		t.Error("a tensor that was restored is another one")
+	}
+	if to := CopyTo(second, first); &to[1] == &second[1] {
+		t.Error("a copy went to the memory of another state")
+	} else {
+		holds(states, 1)
+		change(to, 4)
+	}
+	holds(states, 1)
+	holds(first, 2)
+	change(second, 5)
+	change(states, 6)
+	holds(second, 5)
+	if !slices.Equal(places(states), original) {
+		t.Error("a state that shares its memory no more was copied")
+	}
+	if to := CopyTo(second, states); !slices.Equal(places(to), places(second)) {
+		t.Error("a copy did not go to memory that is free")
+	}
+	holds(second, 6)
 }
+
+// distance is the number of bytes between two places.
+func distance(a, b *float32) int { return int(uintptr(unsafe.Pointer(b)) - uintptr(unsafe.Pointer(a))) }
 
 // TestBegin: a new state of a recurrence has no memory before Begin, which gives it zeros, once.
 func TestBegin(t *testing.T) {

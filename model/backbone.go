@@ -123,6 +123,9 @@ func (bb *Backbone) runFrom(t *autograd.Tape, from int, hidden, first *tensor.Te
 	mark := t.Mark()
 	free := !t.Recording() || !r.remember() // the states of a recording tape must outlive the layer
 	r.advance()
+	if !t.Recording() {
+		r.makeRoom()
+	}
 	t.Over(&r.at)
 	for i := from; i < len(bb.Blocks); i++ {
 		residual, hidden = bb.Blocks[i].forward(t, residual, hidden, first, r.of(i), drop)

@@ -126,6 +126,15 @@ func (r *Rows) keep(residual, hidden *tensor.Tensor) []*tensor.Tensor {
 	return r.kept
 }
 
+// makeRoom makes memory for the states that share theirs with copies.
+func (r *Rows) makeRoom() {
+	for _, s := range r.states {
+		if s != nil {
+			mixer.MakeRoom(s.Mixers...)
+		}
+	}
+}
+
 // advance counts the positions that the states have seen.
 func (r *Rows) advance() {
 	for i, s := range r.states {

@@ -58,18 +58,31 @@ func Together(lengths ...int) [][]float32 {
 	return out
 }
 
-// Compact moves the data of tensors into new memory, side by side as in Together; a tensor without data is not changed.
-// The old memory is freed once nothing else uses it.
-func Compact(xs ...*Tensor) {
-	lengths := make([]int, len(xs)) // 0 if an engine stores it
+// Rooms returns memory for the elements of tensors, side by side as in Together: none of one whose elements an engine or
+// an arena has.
+func Rooms(xs ...*Tensor) [][]float32 {
+	lengths := make([]int, len(xs))
 	for i, x := range xs {
-		lengths[i] = len(x.data)
-	}
-	for i, data := range Together(lengths...) {
-		if len(data) > 0 {
-			xs[i].CopyTo(data)
-			xs[i].SetData(data)
+		if !x.lent {
+			lengths[i] = len(x.data)
 		}
+	}
+	return Together(lengths...)
+}
+
+// Move copies the elements to memory for them, where they are from then on. It does nothing if there is none.
+func (t *Tensor) Move(to []float32) {
+	if len(to) > 0 {
+		t.CopyTo(to)
+		t.SetData(to)
+	}
+}
+
+// Compact moves the elements of tensors into one piece of memory, in their order. Tensors with the same elements are
+// apart afterwards.
+func Compact(xs ...*Tensor) {
+	for i, room := range Rooms(xs...) {
+		xs[i].Move(room)
 	}
 }
 
@@ -298,10 +311,9 @@ func (t *Tensor) Clone() *Tensor {
 	return &Tensor{dims: t.dims, nd: t.nd, data: append([]float32(nil), t.data...)}
 }
 
-// Shallow is Clone that may leave the copying to Compact: until that has moved the copy, neither of the two may be
-// changed.
+// Shallow is Clone that leaves the copying to Move: until one of the two has been moved, neither may be changed.
 func (t *Tensor) Shallow() *Tensor {
-	if t.storage != nil {
+	if t.storage != nil || t.lent {
 		return t.Clone()
 	}
 	return &Tensor{dims: t.dims, nd: t.nd, data: t.data}

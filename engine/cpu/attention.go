@@ -299,11 +299,13 @@ func (a *attention) forwardBlock(y []float32, ldy int, lse, panels []float32, ro
 func (a *attention) scores(p []float32, keys *rowsOfHead, row *attentionRow, h int, w *attentionTile, lse []float32,
 	known bool) {
 	keys.dots(p, a.queries(a.q, row, h, w.i0), a.hd, w)
-	a.softmax(p, row, h, w, lse, known)
+	a.softmax(p, row, h, w, lse, nil, known)
 }
 
-// softmax turns the products of a tile's queries and keys into weights.
-func (a *attention) softmax(p []float32, row *attentionRow, h int, w *attentionTile, lse []float32, known bool) {
+// softmax turns the products of a tile's queries and keys into weights: unless inverse is nil, into those before they
+// are to be multiplied by the number there for each query.
+func (a *attention) softmax(p []float32, row *attentionRow, h int, w *attentionTile, lse, inverse []float32,
+	known bool) {
 	n := w.columns
 	a.addDistances(p, row, h, w)
 	for r := range w.rows {
@@ -311,7 +313,11 @@ func (a *attention) softmax(p []float32, row *attentionRow, h int, w *attentionT
 		x := p[r*n:][:n]
 		switch {
 		case from == to:
-			lse[r] = float32(math.Inf(-1))
+			if lse[r] = float32(math.Inf(-1)); inverse != nil {
+				inverse[r] = 1
+			}
+		case inverse != nil:
+			lse[r], inverse[r] = kernel.SoftmaxTimes(x[from:to], a.scale)
 		case known:
 			kernel.SoftmaxAgain(x[from:to], a.scale, lse[r])
 		default:

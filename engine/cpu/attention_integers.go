@@ -18,6 +18,7 @@ func (row *attentionRow) inIntegers() bool { return row.pages != nil && row.page
 type integerWork struct {
 	queries kernel.RoundedVectors
 	tile    kernel.RowTile
+	inverse []float32 // what weights are to be multiplied by, of each query
 }
 
 var integerPool = sync.Pool{New: func() any { return new(integerWork) }}
@@ -117,23 +118,40 @@ func (a *attention) integerBlock(y integerOutput, row *attentionRow, lo, hi int,
 		u.tile.Keys(run, next)
 		u.tile.Dots(&u.queries, (h-lo)*w.rows, (end-h)*w.rows, scores(h)[column:], n)
 	})
+	u.inverse = resize(u.inverse, (hi-lo)*w.rows)
 	for h := lo; h < hi; h++ {
-		a.softmax(scores(h), row, h, w, y.lse[(h-lo)*y.lseHead:], false)
+		a.softmax(scores(h), row, h, w, y.lse[(h-lo)*y.lseHead:], u.inverse[(h-lo)*w.rows:], false)
 		a.dropWeights(scores(h), row, h, w)
 	}
-	a.eachRun(&values, lo, hi, w, func(h, end, column int, run, next kernel.Run) {
-		u.tile.Values(run, next)
-		step, heads := y.row, 1
-		if w.rows == 1 {
-			step = y.head
-		}
+	step := y.row // from query to query, of as many heads as lie at equal distances
+	if w.rows == 1 {
+		step = y.head
+	}
+	several := func(h, end int, f func(h, m int, y []float32)) {
+		heads := 1
 		if y.head == w.rows*step {
 			heads = end - h
 		}
 		for ; h < end; h += heads {
-			u.tile.Sums(heads*w.rows, scores(h)[column:], n, y.y[(h-lo)*y.head:], step, column > 0)
+			f(h, heads*w.rows, y.y[(h-lo)*y.head:])
 		}
+	}
+	a.eachRun(&values, lo, hi, w, func(h, end, column int, run, next kernel.Run) {
+		u.tile.Values(run, next)
+		several(h, end, func(h, m int, y []float32) {
+			u.tile.Sums(m, scores(h)[column:], n, y, step, column > 0)
+		})
 	})
+	for h := lo; h < hi; {
+		end := a.endOfKeys(h, hi)
+		several(h, end, func(h, m int, y []float32) { u.tile.InOrder(m, y, step, u.inverse[(h-lo)*w.rows:]) })
+		h = end
+	}
+}
+
+// endOfKeys is the end of the heads from h on that share keys, hi at most.
+func (a *attention) endOfKeys(h, hi int) int {
+	return min(hi, (a.opt.KeyHead(h)+1)*(a.opt.Heads/a.keyHeads))
 }
 
 // eachRun calls f for each run of rows that a tile sees and that lies in one page, and there for the heads [h, end) of
@@ -144,7 +162,7 @@ func (a *attention) eachRun(x *rowsOfHead, lo, hi int, w *attentionTile,
 	for _, s := range w.spans {
 		run := a.integerRun(x, lo, s.Lo, s.Hi)
 		for h, at := lo, s.Lo; at < s.Hi; {
-			end, follows, next := min(hi, (a.opt.KeyHead(h)+1)*(a.opt.Heads/a.keyHeads)), at, run
+			end, follows, next := a.endOfKeys(h, hi), at, run
 			first := end
 			if end == hi {
 				first, follows = lo, at+run.N

@@ -24,7 +24,7 @@ func (a *attention) step(row *attentionRow, lo, hi int) {
 		at += m
 	}
 	for h := lo; h < hi; h++ {
-		a.softmax(weights(h), row, h, &w, a.lse[row.from*a.opt.Heads+h:][:1], false)
+		a.softmax(weights(h), row, h, &w, a.lse[row.from*a.opt.Heads+h:][:1], nil, false)
 		a.dropWeights(weights(h), row, h, &w)
 	}
 	for at := span.Lo; at < span.Hi; {

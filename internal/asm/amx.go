@@ -208,12 +208,11 @@ func (c asm) manyDots() {
 // are on their way to memory while those of the ones before are added.
 func (c asm) manySums() {
 	c.function("manySums", "func(m, k int, x, w *uint8, factor, y *float32, ldy int, add bool, work *int32)",
-		"is vecTileSums for 64 rows of k columns, a multiple of 64, and any number of rows of x. work is 4096 numbers to "+
-			"use.")
+		"is vecTileSums for 64 rows of k columns, a multiple of 64, and any number of rows of x, but for the order of each "+
+			"64 columns of y: column 16v + 4l + e there is 16l + 4v + e, for v, l and e below 4. work is 4096 numbers to use.")
 	m, x, step, w, y, ldy := reg.R8, reg.RBX, reg.RDX, reg.RSI, reg.RDI, reg.R9
 	factor, at, rows, work, left, to := reg.R10, reg.R11, reg.R12, reg.R13, reg.RAX, reg.RCX
 	next, from := reg.R14, reg.R15
-	p := tileCode{packedCode{asm: c, rows: 1}, 4, false}
 	shift := c.vec(16)
 	c.MOVL(U32(0x43000000), left.As32()) // 128 as float32
 	c.VPBROADCASTD(left.As32(), shift)
@@ -255,13 +254,12 @@ func (c asm) manySums() {
 		c.Label(label)
 		for v := range 4 {
 			c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * 2 * v}, c.vec(4+v))
-			c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * (2*v + 1)}, p.sum(0, v))
-			c.VFMADD231PS(shift, c.vec(4+v), p.sum(0, v)) // exact before it is rounded, as the sum of integers is
+			c.VCVTDQ2PS(Mem{Base: from, Disp: amxTile * (2*v + 1)}, c.vec(v))
+			c.VFMADD231PS(shift, c.vec(4+v), c.vec(v)) // exact before it is rounded, as the sum of integers is
 		}
-		p.inOrder(0)
 		c.VBROADCASTSS(Mem{Base: factor, Index: step, Scale: 4}, c.vec(8))
 		for v := range 4 {
-			sum, y := p.sum(0, v), Mem{Base: to, Disp: amxLine * v}
+			sum, y := c.vec(v), Mem{Base: to, Disp: amxLine * v}
 			c.VMULPS(c.vec(8), sum, sum)
 			c.VADDPS(y, sum, reg.K1, sum)
 			c.VMOVUPS(sum, y)

@@ -18,6 +18,9 @@ func quantize(ctx *build.Context, s isa) {
 	c.packInt8()
 	c.packInt4()
 	c.tileWeights()
+	if c.lanes == 16 {
+		c.quarters()
+	}
 	c.table()
 }
 

@@ -387,6 +387,14 @@ func (c asm) orderValues() {
 	c.end()
 }
 
+// quarters is the order of words that takes 4 words of each of 4 vectors, quarter by quarter, to the order of vectors.
+func (c vector) quarters() {
+	c.data("quarters")
+	for i := range 16 {
+		c.AddDatum(4*i, U32(4*(i%4)+i/4))
+	}
+}
+
 // tileWeights rounds weights to two digits.
 func (c vector) tileWeights() {
 	c.function("tileWeights", "func(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)",
@@ -403,6 +411,12 @@ func (c vector) tileWeights() {
 	if c.lanes == 16 {
 		and = func(a, b, to Op) { c.VPANDD(a, b, to) }
 	}
+	var order reg.Register
+	if c.lanes == 16 {
+		order = c.vec(16)
+		c.VMOVUPS(NewDataAddr(NewStaticSymbol("quarters"), 0), order)
+	}
+	c.VBROADCASTSS(c.word(digits<<16|digits), c.vec(9))
 	c.Label("rows")
 	for i := range vecs {
 		c.VMOVUPS(Mem{Base: x, Disp: 4 * c.lanes * i}, c.vec(i))
@@ -422,15 +436,22 @@ func (c vector) tileWeights() {
 		and(f.ok, c.vec(i), c.vec(i))
 	}
 	if c.lanes == 16 {
-		c.VBROADCASTSS(c.word(digits), c.vec(9))
-		for i := range vecs {
-			c.VPSRLD(U8(digitBits), c.vec(i), c.vec(8))
-			c.VPANDD(c.vec(9), c.vec(i), c.vec(i))
-			c.VPMOVDB(c.vec(8), Mem{Base: to, Disp: 16 * i})
-			c.VPMOVDB(c.vec(i), Mem{Base: to, Disp: tileKeys + 16*i})
+		words := []reg.Register{c.vec(0), c.vec(2)}
+		for i, v := range words {
+			c.VPACKUSDW(c.vec(2*i+1), v, v)
+		}
+		for place, digit := range []func(words, to reg.Register){
+			func(words, to reg.Register) { c.VPSRLW(U8(digitBits), words, to) },
+			func(words, to reg.Register) { c.VPANDD(c.vec(9), words, to) },
+		} {
+			for i, v := range words {
+				digit(v, c.vec(4+i))
+			}
+			c.VPACKUSWB(c.vec(5), c.vec(4), c.vec(4)) // in quarter l, 4 of each vector
+			c.VPERMD(c.vec(4), order, c.vec(4))
+			c.VMOVUPS(c.vec(4), Mem{Base: to, Disp: tileKeys * place})
 		}
 	} else {
-		c.VBROADCASTSS(c.word(digits<<16|digits), c.vec(9))
 		low := func(v reg.Register) reg.Register { return c.part(v, 1) }
 		for i := 0; i < vecs; i += 2 {
 			words, high, digit := c.vec(i), c.vec(8), c.vec(i+1)

@@ -536,7 +536,8 @@ func vecGemmTiles(shape *uint8, down int, across int, steps int, a *float32, lda
 //go:noescape
 func vecManyDots(m int, k int, x *int8, ldx int, w *uint8, start *int32, factor *float32, scale *float32, y *float32, ldy int, work *int32)
 
-// vecManySums is vecTileSums for 64 rows of k columns, a multiple of 64, and any number of rows of x. work is 4096
+// vecManySums is vecTileSums for 64 rows of k columns, a multiple of 64, and any number of rows of x, but for the
+// order of each 64 columns of y: column 16v + 4l + e there is 16l + 4v + e, for v, l and e below 4. work is 4096
 // numbers to use.
 //
 // It needs amxint8.

@@ -4907,13 +4907,14 @@ TEXT ·packInt4AVX2(SB), NOSPLIT, $0-32
 // func tileWeightsAVX2(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)
 // Requires: AVX, AVX2
 TEXT ·tileWeightsAVX2(SB), NOSPLIT, $0-48
-	MOVQ m+0(FP), AX
-	MOVQ p+8(FP), CX
-	MOVQ ldp+16(FP), DX
-	SHLQ $0x02, DX
-	MOVQ scale+24(FP), BX
-	MOVQ to+32(FP), SI
-	MOVQ factor+40(FP), DI
+	MOVQ         m+0(FP), AX
+	MOVQ         p+8(FP), CX
+	MOVQ         ldp+16(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         scale+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         factor+40(FP), DI
+	VBROADCASTSS constants<>+480(SB), Y9
 
 rows:
 	VMOVUPS      (CX), Y0
@@ -4946,7 +4947,7 @@ rows:
 	VPSHUFD      $0xb1, X8, X15
 	VPMAXUD      X15, X8, X8
 	VMOVAPS      X8, X10
-	VMOVSS       constants<>+480(SB), X14
+	VMOVSS       constants<>+512(SB), X14
 	VDIVSS       X10, X14, X11
 	VDIVSS       X14, X10, X13
 	VMOVSS       constants<>+64(SB), X14
@@ -4983,7 +4984,6 @@ rows:
 	VMULPS       Y11, Y7, Y7
 	VCVTPS2DQ    Y7, Y7
 	VPAND        Y12, Y7, Y7
-	VBROADCASTSS constants<>+512(SB), Y9
 	VPACKSSDW    Y1, Y0, Y0
 	VPERMQ       $0xd8, Y0, Y0
 	VPSRLW       $0x07, Y0, Y1
@@ -5152,22 +5152,22 @@ DATA constants<>+464(SB)/4, $0x41000000
 DATA constants<>+468(SB)/4, $0x41000000
 DATA constants<>+472(SB)/4, $0x41000000
 DATA constants<>+476(SB)/4, $0x41000000
-DATA constants<>+480(SB)/4, $0x467ffc00
-DATA constants<>+484(SB)/4, $0x467ffc00
-DATA constants<>+488(SB)/4, $0x467ffc00
-DATA constants<>+492(SB)/4, $0x467ffc00
-DATA constants<>+496(SB)/4, $0x467ffc00
-DATA constants<>+500(SB)/4, $0x467ffc00
-DATA constants<>+504(SB)/4, $0x467ffc00
-DATA constants<>+508(SB)/4, $0x467ffc00
-DATA constants<>+512(SB)/4, $0x007f007f
-DATA constants<>+516(SB)/4, $0x007f007f
-DATA constants<>+520(SB)/4, $0x007f007f
-DATA constants<>+524(SB)/4, $0x007f007f
-DATA constants<>+528(SB)/4, $0x007f007f
-DATA constants<>+532(SB)/4, $0x007f007f
-DATA constants<>+536(SB)/4, $0x007f007f
-DATA constants<>+540(SB)/4, $0x007f007f
+DATA constants<>+480(SB)/4, $0x007f007f
+DATA constants<>+484(SB)/4, $0x007f007f
+DATA constants<>+488(SB)/4, $0x007f007f
+DATA constants<>+492(SB)/4, $0x007f007f
+DATA constants<>+496(SB)/4, $0x007f007f
+DATA constants<>+500(SB)/4, $0x007f007f
+DATA constants<>+504(SB)/4, $0x007f007f
+DATA constants<>+508(SB)/4, $0x007f007f
+DATA constants<>+512(SB)/4, $0x467ffc00
+DATA constants<>+516(SB)/4, $0x467ffc00
+DATA constants<>+520(SB)/4, $0x467ffc00
+DATA constants<>+524(SB)/4, $0x467ffc00
+DATA constants<>+528(SB)/4, $0x467ffc00
+DATA constants<>+532(SB)/4, $0x467ffc00
+DATA constants<>+536(SB)/4, $0x467ffc00
+DATA constants<>+540(SB)/4, $0x467ffc00
 GLOBL constants<>(SB), RODATA|NOPTR, $544
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

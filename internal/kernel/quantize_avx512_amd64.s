@@ -2439,15 +2439,17 @@ TEXT ·packInt4AVX512(SB), NOSPLIT, $0-32
 	RET
 
 // func tileWeightsAVX512(m int, p *float32, ldp int, scale *float32, to *uint8, factor *float32)
-// Requires: AVX, AVX2, AVX512F
+// Requires: AVX, AVX2, AVX512BW, AVX512F
 TEXT ·tileWeightsAVX512(SB), NOSPLIT, $0-48
-	MOVQ m+0(FP), AX
-	MOVQ p+8(FP), CX
-	MOVQ ldp+16(FP), DX
-	SHLQ $0x02, DX
-	MOVQ scale+24(FP), BX
-	MOVQ to+32(FP), SI
-	MOVQ factor+40(FP), DI
+	MOVQ         m+0(FP), AX
+	MOVQ         p+8(FP), CX
+	MOVQ         ldp+16(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         scale+24(FP), BX
+	MOVQ         to+32(FP), SI
+	MOVQ         factor+40(FP), DI
+	VMOVUPS      quarters<>+0(SB), Z16
+	VBROADCASTSS constants<>+60(SB), Z9
 
 rows:
 	VMOVUPS       (CX), Z0
@@ -2470,7 +2472,7 @@ rows:
 	VPSHUFD       $0xb1, X8, X15
 	VPMAXUD       X15, X8, X8
 	VMOVAPS       X8, X10
-	VMOVSS        constants<>+60(SB), X14
+	VMOVSS        constants<>+64(SB), X14
 	VDIVSS        X10, X14, X11
 	VDIVSS        X14, X10, X13
 	VMOVSS        constants<>+8(SB), X14
@@ -2495,23 +2497,18 @@ rows:
 	VMULPS        Z11, Z3, Z3
 	VCVTPS2DQ     Z3, Z3
 	VPANDD        Z12, Z3, Z3
-	VBROADCASTSS  constants<>+64(SB), Z9
-	VPSRLD        $0x07, Z0, Z8
-	VPANDD        Z9, Z0, Z0
-	VPMOVDB       Z8, (SI)
-	VPMOVDB       Z0, 64(SI)
-	VPSRLD        $0x07, Z1, Z8
-	VPANDD        Z9, Z1, Z1
-	VPMOVDB       Z8, 16(SI)
-	VPMOVDB       Z1, 80(SI)
-	VPSRLD        $0x07, Z2, Z8
-	VPANDD        Z9, Z2, Z2
-	VPMOVDB       Z8, 32(SI)
-	VPMOVDB       Z2, 96(SI)
-	VPSRLD        $0x07, Z3, Z8
-	VPANDD        Z9, Z3, Z3
-	VPMOVDB       Z8, 48(SI)
-	VPMOVDB       Z3, 112(SI)
+	VPACKUSDW     Z1, Z0, Z0
+	VPACKUSDW     Z3, Z2, Z2
+	VPSRLW        $0x07, Z0, Z4
+	VPSRLW        $0x07, Z2, Z5
+	VPACKUSWB     Z5, Z4, Z4
+	VPERMD        Z4, Z16, Z4
+	VMOVUPS       Z4, (SI)
+	VPANDD        Z9, Z0, Z4
+	VPANDD        Z9, Z2, Z5
+	VPACKUSWB     Z5, Z4, Z4
+	VPERMD        Z4, Z16, Z4
+	VMOVUPS       Z4, 64(SI)
 	ADDQ          DX, CX
 	ADDQ          $0x00000080, SI
 	ADDQ          $0x04, DI
@@ -2519,6 +2516,24 @@ rows:
 	JNZ           rows
 	VZEROUPPER
 	RET
+
+DATA quarters<>+0(SB)/4, $0x00000000
+DATA quarters<>+4(SB)/4, $0x00000004
+DATA quarters<>+8(SB)/4, $0x00000008
+DATA quarters<>+12(SB)/4, $0x0000000c
+DATA quarters<>+16(SB)/4, $0x00000001
+DATA quarters<>+20(SB)/4, $0x00000005
+DATA quarters<>+24(SB)/4, $0x00000009
+DATA quarters<>+28(SB)/4, $0x0000000d
+DATA quarters<>+32(SB)/4, $0x00000002
+DATA quarters<>+36(SB)/4, $0x00000006
+DATA quarters<>+40(SB)/4, $0x0000000a
+DATA quarters<>+44(SB)/4, $0x0000000e
+DATA quarters<>+48(SB)/4, $0x00000003
+DATA quarters<>+52(SB)/4, $0x00000007
+DATA quarters<>+56(SB)/4, $0x0000000b
+DATA quarters<>+60(SB)/4, $0x0000000f
+GLOBL quarters<>(SB), RODATA|NOPTR, $64
 
 DATA constants<>+0(SB)/4, $0x7fffffff
 DATA constants<>+4(SB)/4, $0x42fe0000
@@ -2535,8 +2550,8 @@ DATA constants<>+44(SB)/4, $0xc0f00000
 DATA constants<>+48(SB)/4, $0xc0e00000
 DATA constants<>+52(SB)/4, $0xc0d00000
 DATA constants<>+56(SB)/4, $0x41000000
-DATA constants<>+60(SB)/4, $0x467ffc00
-DATA constants<>+64(SB)/4, $0x0000007f
+DATA constants<>+60(SB)/4, $0x007f007f
+DATA constants<>+64(SB)/4, $0x467ffc00
 GLOBL constants<>(SB), RODATA|NOPTR, $68
 
 GLOBL doubles<>(SB), RODATA|NOPTR, $0

@@ -196,7 +196,8 @@ func appendFloats[T int8 | uint8](to []float32, from []T) []float32 {
 }
 
 // Sums sets y[i·ldy + j] = Σ_t p[i·ldp + t]·r[t,j] for i < m, rows t of the tile and j < k, or adds that to y. The
-// weights, p times the factors of rows, are rounded to 14 bits of the largest of each i. They are not negative.
+// weights, p times the factors of rows, are rounded to 14 bits of the largest of each i. They are not negative. Columns
+// may be in another order until InOrder is called with the same m.
 func (t *RowTile) Sums(m int, p []float32, ldp int, y []float32, ldy int, add bool) {
 	if t.n < TileRows && cpu.has(tileSumsCode) {
 		t.scores = grown(t.scores, m*TileRows)
@@ -242,6 +243,31 @@ func (t *RowTile) sums(m int, y []float32, ldy int, add bool) {
 	for i := 0; i < m; i += rows {
 		vecTileSums(min(rows, m-i), ceil(t.n, 4), t.k, &t.weights[i*2*TileRows], &t.at[0], &t.factor[i], &y[i*ldy], ldy,
 			add)
+	}
+}
+
+// InOrder puts the columns of y, which Sums has set and perhaps added to, in their order and multiplies row i by
+// factor[i].
+func (t *RowTile) InOrder(m int, y []float32, ldy int, factor []float32) {
+	for i, f := range factor[:m] {
+		row := y[i*ldy:][:t.terms]
+		if Scale(row, f); t.inTiles(m, manySumsCode) {
+			for ; len(row) > 0; row = row[TileRows:] {
+				columnsInOrder((*[TileRows]float32)(row))
+			}
+		}
+	}
+}
+
+// columnsInOrder puts columns that are in the order of vecManySums in theirs: as 4 times 4 groups of 4 they are
+// transposed.
+func columnsInOrder(x *[TileRows]float32) {
+	group := func(i, j int) *[4]float32 { return (*[4]float32)(x[16*i+4*j:]) }
+	for i := range 4 {
+		for j := range i {
+			a, b := group(i, j), group(j, i)
+			*a, *b = *b, *a
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -80,7 +81,11 @@ func TestRowTileIsExact(t *testing.T) {
 			for i := range sums.x() {
 				sums.x()[i] = float32(i%7) - 3
 			}
+			if add { // to what is in the order of Sums: putting it in order twice changes nothing
+				tile.InOrder(m, sums.x(), ldy, slices.Repeat([]float32{1}, m))
+			}
 			tile.Sums(m, weights, n, sums.x(), ldy, add)
+			tile.InOrder(m, sums.x(), ldy, slices.Repeat([]float32{1}, m))
 			sums.check(t, name)
 			for i := range m {
 				w, top := make([]float32, n), float32(0)
@@ -150,6 +155,7 @@ func TestRowTileSpecials(t *testing.T) {
 			run.R = roundedRows(Int8, n, k, x)
 			tile.Values(run, run)
 			tile.Sums(m, p, n, sums, k, false)
+			tile.InOrder(m, sums, k, slices.Repeat([]float32{1}, m))
 			for i, v := range sums {
 				if in := i/k == vector; bad && in != isNaN(v) || !bad && (v == 0) != in {
 					t.Errorf("%v: sum %d is %v", special, i, v)

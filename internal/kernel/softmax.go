@@ -61,22 +61,28 @@ func CrossEntropyGrad(x []float32, lse float32, target int, scale float32) {
 
 // Softmax replaces one row x, not empty, by softmax(scale·x) and returns log Σ e^(scale·x). The scale is positive.
 func Softmax(x []float32, scale float32) (lse float32) {
-	if cpu.has(largestCode | softmaxExpCode) {
-		hi, sum := float32(math.Inf(-1)), 0.0
-		for lo := 0; lo < len(x); lo += callLength {
-			hi = max(hi, vecLargest(min(callLength, len(x)-lo), &x[lo]))
-		}
-		hi *= scale
-		for lo := 0; lo < len(x); lo += callLength {
-			sum += vecSoftmaxExp(min(callLength, len(x)-lo), &x[lo], scale, hi)
-		}
-		Scale(x, float32(1/sum))
-		return hi + float32(math.Log(sum))
-	}
-	Scale(x, scale)
-	lse = LogSumExp(x)
-	ExpShift(x, lse, 1)
+	lse, inverse := SoftmaxTimes(x, scale)
+	Scale(x, inverse)
 	return lse
+}
+
+// SoftmaxTimes is Softmax, but for a factor by which x is then to be multiplied: 1 becomes the largest of x.
+func SoftmaxTimes(x []float32, scale float32) (lse, inverse float32) {
+	if !cpu.has(largestCode | softmaxExpCode) {
+		Scale(x, scale)
+		hi, sum := SumExp(x)
+		ExpShift(x, hi, 1)
+		return hi + float32(math.Log(sum)), float32(1 / sum)
+	}
+	hi, sum := float32(math.Inf(-1)), 0.0
+	for lo := 0; lo < len(x); lo += callLength {
+		hi = max(hi, vecLargest(min(callLength, len(x)-lo), &x[lo]))
+	}
+	hi *= scale
+	for lo := 0; lo < len(x); lo += callLength {
+		sum += vecSoftmaxExp(min(callLength, len(x)-lo), &x[lo], scale, hi)
+	}
+	return hi + float32(math.Log(sum)), float32(1 / sum)
 }
 
 // SoftmaxAgain is Softmax of a row whose lse is known.
