@@ -200,7 +200,7 @@ func (m *Model) NumParams() int { return m.net.NumParams() }
 //	Constraint        *constrain.Constraint // what may be written, such as the JSON of a schema; nil for all
 //	BadWords          *constrain.Words // what no tokens may spell; nil for nothing
 //	AllowedIDs        []int32  // the only tokens that may be drawn; nil for all
-//	Decoder           tokenizer.Tokenizer // makes texts of tokens in place of the model's tokenizer; nil for that
+//	Decoder           token.Tokenizer // makes texts of tokens in place of the model's tokenizer; nil for that
 //	IncludeStop       bool     // the text that ends a continuation is part of it
 //	Temperature       float64  // 0 always takes the most probable token, 1 follows the model, more is more varied
 //	TopK              int      // choose among this many of the most probable tokens; 0 for all
