@@ -33,7 +33,7 @@ func TestBasesThatAreNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for spec, want := range map[string]bool{"bytes": true, "dna": false, "chars": false, "/gone/tokenizer.json": false} {
+	for spec, want := range map[string]bool{"bytes": true, "dna": false, "chars": false, "/gone/x.json": false} {
 		if sameTokenizer(spec, tokenizer.Bytes()) != want {
 			t.Errorf("%s is the tokenizer of bytes: %v", spec, !want)
 		}
@@ -68,8 +68,8 @@ func TestPromptsWithoutTokens(t *testing.T) {
 	for _, k := range []struct {
 		o    odd
 		note string
-	}{{odd{}, `found "The ": the tokenizer has no token for it; sample`}, {odd{ids: []int32{1}, err: errors.New("none")},
-		`found "The ": none; sample`}} {
+	}{{odd{}, `found "The ": the tokenizer has no token for it; sample`}, {odd{ids: []int32{1},
+		err: errors.New("none")}, `found "The ": none; sample`}} {
 		w := newRun(t, swift(t, "mamba")).work
 		k.o.Tokenizer = w.Data.Tokenizer
 		w.Data.Tokenizer = &k.o

@@ -49,8 +49,8 @@ func (tr *Work) choosePrompt() {
 	tr.prompt = samplePrompt{ids, string(tok.Decode(nil, ids))}
 }
 
-// promptOfChat takes what is before the first reply of a whole chat in the validation text, as it is given to the model.
-// It reports whether there is one.
+// promptOfChat takes what is before the first reply of a whole chat in the validation text, as it is given to the
+// model. It reports whether there is one.
 func (tr *Work) promptOfChat() bool {
 	const longest = 1 << 12
 	valid := tr.Data.Valid
