@@ -10,5 +10,11 @@ func CPULevel() (string, error) { return kernel.CPULevel() }
 // Rounding names the lowest level whose results have the bits of those of the level in use.
 func Rounding() string { return kernel.Rounding() }
 
+// Levels are the names of the levels that CPULevel might be, from the lowest, up to that in use.
+func Levels() []string { return kernel.LevelsBelow() }
+
+// Use makes kernels use one of Levels: see kernel.Use.
+func Use(name string) error { return kernel.Use(name) }
+
 // Kernels says which code computes what at that level, a line for all work with the same code.
 func Kernels() []string { return kernel.InUse() }
