@@ -78,14 +78,14 @@ func (t *Team) Lead(welcome func() (body []byte, state []float32), note func(tex
 func (t *Team) leadStep(step, shards int, factor float64, w Work, sum []float32) (Outcome, error) {
 	l := t.lead
 	began := t.now()
+	l.last = nil // who is lost between steps costs nothing
 	for m, ok := t.wire.Poll(); ok; m, ok = t.wire.Poll() {
 		if err := t.leadTake(m); err != nil && !errors.Is(err, errAgain) {
 			return Outcome{}, err
 		}
 	}
-	t.tellLosses(step) // between steps, which cost nothing
+	t.tellLosses(step)
 	t.admit(step, shards)
-	l.last = nil
 	for {
 		t.deal(step, shards, w)
 		outcome, err := t.attempt(w, sum)
@@ -279,7 +279,7 @@ func (t *Team) tellLosses(step int) {
 	l := t.lead
 	for _, g := range l.lost {
 		text := fmt.Sprintf("- %s gone at step %d (%s)", g.name, step+1, g.why)
-		if l.last != nil && g.shards > 0 {
+		if g.shards > 0 {
 			text += fmt.Sprintf(": %d shards computed again, %.1f s lost", g.shards, t.now().Sub(g.at).Seconds())
 		}
 		l.Note(text)

@@ -171,6 +171,9 @@ func (m *machines) follow(cmd *cobra.Command, where func() (cluster.Meeting, err
 		case interrupted && said != nil: // the launcher starts all again
 			return errRequeue
 		case errors.Is(err, cluster.ErrLeaderGone), interrupted:
+			if interrupted {
+				err = errors.New("the leader was interrupted")
+			}
 			p.Printf("%v; waiting %s for it\n", err, m.wait)
 			g.Settings = "" // of a run that goes on, the leader's
 		default:
