@@ -111,10 +111,12 @@ var house = []layer{
 	{"table", "internal/brief internal/disk internal/wav", "gonum.org/v1/gonum golang.org/x/text " +
 		"github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
-	{"train", "engine model nn optim autograd tensor checkpoint data internal/brief internal/config internal/disk " +
+	{"cluster", "internal/disk", ""},
+	{"train", "cluster engine model nn optim autograd tensor checkpoint data internal/brief internal/config " +
+		"internal/disk " +
 		"internal/events internal/status", ""},
-	{"train/text", "train engine chat chat/template generate generate/sample release model nn autograd tensor " +
-		"checkpoint tokenizer data quantize internal/brief internal/config internal/disk internal/status " +
+	{"train/text", "cluster train engine chat chat/template generate generate/sample release model nn autograd " +
+		"tensor checkpoint tokenizer data quantize internal/brief internal/config internal/disk internal/status " +
 		"engine/native", ""},
 	{"train/labelled", "train engine task model nn autograd tensor checkpoint internal/config internal/status", ""},
 	{"watch", "session generate model tokenizer checkpoint internal/brief internal/disk train/text",
@@ -194,7 +196,7 @@ var house = []layer{
 	{"tools/evidence", "compare experiment fit train", ""},
 	{"tools/mutate", "", "github.com/spf13/pflag"},
 	{"cmd/hippo", ". chat/terminal convert inspect bench verify serve serve/batch serve/host serve/library " +
-		"serve/ollama serve/reply serve/sessions web " +
+		"serve/ollama serve/reply serve/sessions web cluster " +
 		"dashboard compare experiment explain explain/figure train task chat session session/receipt session/store " +
 		"generate " +
 		"generate/constrain generate/sample release release/hub model checkpoint tokenizer chat/template data " +

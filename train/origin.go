@@ -2,11 +2,15 @@ package train
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,6 +51,29 @@ func recorded(info *debug.BuildInfo) string {
 		return v
 	}
 	return ""
+}
+
+// Build identifies the program that runs: by the version that the build says, where that is of unchanged source, else
+// by a hash of the file.
+func Build() (string, error) {
+	if info, ok := debug.ReadBuildInfo(); ok && !slices.Contains(info.Settings, debug.BuildSetting{Key: "vcs.modified",
+		Value: "true"}) {
+		if v := recorded(info); v != "" {
+			return v, nil
+		}
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return hex.EncodeToString(sum.Sum(nil)[:16]), err
 }
 
 // machine describes the machine, as closely as the system tells.

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/cluster"
 	"github.com/hippo-ssm/hippo/optim"
 )
 
@@ -13,16 +14,12 @@ import (
 type shardSum struct {
 	opt     *optim.AdamW
 	free    []*autograd.Gradients // all zeros
-	waiting map[treeNode]*autograd.Gradients
+	waiting map[cluster.Node]*autograd.Gradients
 	shards  int // of this update
 }
 
-// treeNode is the sum of the shards from width*at to before width*(at+1), as far as there are so many. width is a power
-// of two.
-type treeNode struct{ width, at int }
-
 func newShardSum(opt *optim.AdamW) *shardSum {
-	return &shardSum{opt: opt, waiting: map[treeNode]*autograd.Gradients{}}
+	return &shardSum{opt: opt, waiting: map[cluster.Node]*autograd.Gradients{}}
 }
 
 // SumsOf is how many gradients there are at once in the sum of so many shards that come in order: one for each bit of
@@ -49,9 +46,9 @@ func (s *shardSum) take() *autograd.Gradients {
 // put adds the gradient of a shard, which take has lent. It returns the sum when it is that of all shards, nil before.
 // Whoever updates by it zeroes it and gives it back.
 func (s *shardSum) put(shard int, g *autograd.Gradients) *autograd.Gradients {
-	for node := (treeNode{1, shard}); node.width < s.shards; node = (treeNode{2 * node.width, node.at / 2}) {
-		sibling := treeNode{node.width, node.at ^ 1}
-		if sibling.at*node.width >= s.shards { // there is no sibling
+	for node := (cluster.Node{Width: 1, At: shard}); node.Width < s.shards; node = node.Parent() {
+		sibling := cluster.Node{Width: node.Width, At: node.At ^ 1}
+		if sibling.At*node.Width >= s.shards { // there is no sibling
 			continue
 		}
 		other, there := s.waiting[sibling]

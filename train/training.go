@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/cluster"
 	"github.com/hippo-ssm/hippo/engine"
 	"github.com/hippo-ssm/hippo/internal/events"
 	"github.com/hippo-ssm/hippo/internal/status"
@@ -27,6 +28,7 @@ type Training struct {
 	schedule  optim.Schedule
 	tape      *autograd.Tape
 	sum       *shardSum
+	group     *group              // of the machines that make the updates together; nil for this one alone
 	collected *autograd.Gradients // by the tape
 	precision engine.Precision    // of updates
 	step      int                 // updates made
@@ -122,12 +124,12 @@ func (l *Training) Step() (loss, norm float64, err error) {
 	if err != nil {
 		return math.NaN(), math.NaN(), err
 	}
+	if l.factor = l.schedule.At(l.at()); l.Plan.Rate != nil {
+		l.factor = l.Plan.Rate(l.step)
+	}
 	loss, count, sum, err := l.Gradient(examples)
 	if err != nil {
 		return loss, math.NaN(), err
-	}
-	if l.factor = l.schedule.At(l.at()); l.Plan.Rate != nil {
-		l.factor = l.Plan.Rate(l.step)
 	}
 	if norm = l.opt.Step(sum.Each(), count, l.factor); !isFinite(norm) {
 		name, _ := l.opt.NonFiniteGrad(sum.Each())
@@ -160,17 +162,21 @@ func (l *Training) Gradient(examples int) (loss, count float64, sum *autograd.Gr
 	ForUpdates(l.tape, l.precision)
 	shards := l.shards(examples)
 	l.sum.begin(len(shards))
+	if l.group != nil {
+		return l.together(shards)
+	}
+	results := make([]cluster.Result, len(shards))
 	for _, s := range shards {
 		g := l.sum.take()
 		mean, targets, err := l.shard(l.tape, s, len(shards) == 1, g)
 		if err != nil {
 			return mean, 0, nil, err
 		}
-		loss, count = loss+targets*mean, count+targets
+		results[s.Index] = cluster.Result{Mean: mean, Weight: targets}
 		sum = l.sum.put(s.Index, g)
 	}
-	count = max(1, count) // there may be no targets
-	return loss / count, count, sum, nil
+	loss, count = cluster.Total(results)
+	return loss, count, sum, nil
 }
 
 // shard adds the gradient of a shard, times the weight that it returns, to g, and returns the shard's mean loss.

@@ -20,11 +20,14 @@ func main() { os.Exit(run(os.Args[1:])) }
 // errInterrupted ends the program with status 130. Nothing more is printed.
 var errInterrupted = errors.New("interrupted")
 
+// errRequeue ends the program with status 75 (EX_TEMPFAIL of sysexits.h), which asks a batch system to start it again.
+var errRequeue = errors.New("interrupted, to be started again")
+
 // errorStatus is the annotation of a command that has another exit status than 1 for errors.
 const errorStatus = "error status"
 
 // run is main for a given command line. It returns the exit status: 0, 1 for an error (2 for one of a command whose
-// status 1 says something else), 130 after Ctrl-C, SIGTERM or SIGHUP.
+// status 1 says something else), 130 after Ctrl-C, SIGTERM or SIGHUP, 75 after a batch system's signal.
 func run(args []string) int {
 	ctx, stop := interruptible()
 	defer stop()
@@ -38,6 +41,8 @@ func run(args []string) int {
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, errRequeue):
+		return 75
 	case errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return 130
 	case errors.Is(err, errWeightsDiffer):
@@ -61,7 +66,7 @@ const housekeeping = "Housekeeping:"
 // groups are all commands, in the order in which a new user meets them.
 func groups() []group {
 	return []group{
-		{"Train a model:", []*cobra.Command{newTrain(), newUI(), newMixers()}},
+		{"Train a model:", []*cobra.Command{newTrain(), newJoin(), newUI(), newMixers()}},
 		{"Talk with it:", []*cobra.Command{newRun(), newGenerate(), newRead(), newSession(), newEmbed(),
 			newWatch()}},
 		{"Serve it:", []*cobra.Command{newServe(), newPs(), newStop(), newKey(), newAudit()}},

@@ -21,30 +21,44 @@ func takeHangups(ctx context.Context, to chan<- os.Signal) {
 	}
 }
 
-// interruptible returns a context that the first Ctrl-C, SIGTERM or SIGHUP (a closed terminal) cancels. The second
+// signalError is the cause by which interruptible's context ends.
+type signalError struct{ os.Signal }
+
+func (e signalError) Error() string { return e.String() }
+
+// interruptible returns a context that the first Ctrl-C, SIGTERM, SIGHUP (a closed terminal) or SIGUSR1 (a batch
+// system's warning) cancels. The second
 // Ctrl-C or SIGTERM ends the program at once. A SIGHUP never does: a closing terminal sends several, and system
 // services one after SIGTERM. A program that was started with SIGHUP ignored, as nohup does, keeps ignoring it.
 func interruptible() (context.Context, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 4)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if userSignal != nil {
+		signal.Notify(signals, userSignal)
+	}
 	if !signal.Ignored(hangup) {
 		signal.Notify(hangups, hangup)
 	}
 	go func() {
 		for count := 0; ; {
+			var s os.Signal
+			ok := true
 			select {
-			case <-hangups:
-			case _, ok := <-signals:
+			case s = <-hangups:
+			case s, ok = <-signals:
 				if !ok {
 					return
+				}
+				if s == userSignal { // a batch system may send it, and then SIGTERM
+					break
 				}
 				if count++; count == 2 {
 					os.Exit(130)
 				}
 			}
-			cancel()
+			cancel(signalError{s})
 		}
 	}()
 	release := func() { signal.Stop(hangups) }
@@ -52,7 +66,7 @@ func interruptible() (context.Context, func()) {
 		signal.Stop(signals)
 		release()
 		close(signals)
-		cancel()
+		cancel(nil)
 	}
 }
 

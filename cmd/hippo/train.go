@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +27,7 @@ func newTrain() *cobra.Command {
 	var batch string
 	var show int
 	var find lrFinder
+	var several machines
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a language model",
@@ -94,21 +97,36 @@ weights as the best model. A run that diverges ends with an error.`,
 		"sequences of a shard, as train.batch_size; auto: the most that fit into memory")
 	cmd.Flags().IntVar(&show, "show", 0, "print this number of training texts, with what counts in each, and stop")
 	find.register(cmd)
+	several.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := find.check(); err != nil {
 			return err
 		}
 		opt := config.Options{File: file, EnvPrefix: "HIPPO_", Environ: os.Environ(),
 			Ignore: otherVariables(cmd.Root()), Flags: cmd.Flags()}
-		var cfg text.Config
-		var err error
-		if resume == "" {
-			cfg, err = text.LoadNew(opt, modelOrFile)
-		} else {
-			cfg, err = resumed(resume, opt)
-		}
+		var cfg, said text.Config // said is as the other machines of a launch read it
+		launch, err := several.launched()
 		if err != nil {
 			return err
+		}
+		if resume != "" {
+			cfg, err = resumed(resume, opt)
+			said = cfg
+		} else {
+			if launch.By != "" {
+				said, err = text.Load(opt)
+			}
+			if launch.Rank == 0 {
+				cfg, err = text.LoadNew(opt, modelOrFile)
+			}
+		}
+		switch {
+		case err != nil:
+			return err
+		case launch.Rank > 0 && (dryRun || smoke || show != 0 || find.updates != 0): // the first process does it
+			return nil
+		case launch.Rank > 0:
+			return several.follow(cmd, several.whereabouts(launch, &said), &said, launch.Rank)
 		}
 		if err := setBatch(&cfg, batch, cmd.Flags().Changed("train.batch_size")); err != nil {
 			return err
@@ -129,7 +147,11 @@ weights as the best model. A run that diverges ends with an error.`,
 		case smoke:
 			return tryTraining(cmd, cfg, cmd.Flags().Changed("out"))
 		}
-		return runTraining(cmd, cfg, resume != "")
+		end, err := several.lead(cmd.Context(), launch, &cfg, said)
+		if err != nil {
+			return err
+		}
+		return end(runTraining(cmd, cfg, resume != ""))
 	}
 	return cmd
 }
@@ -183,8 +205,14 @@ func watchTraining(cmd *cobra.Command, cfg text.Config, resuming bool) (text.Res
 	if resuming {
 		run = text.Resume
 	}
-	ctx, stop := whileRead(cmd.Context())
-	defer stop()
+	ctx := cmd.Context()
+	if cfg.Team == nil {
+		var stop func()
+		ctx, stop = whileRead(ctx)
+		defer stop()
+	} else {
+		signal.Ignore(syscall.SIGPIPE) // which every closed connection sends to who asks for it
+	}
 	res, err := run(ctx, cfg, printing(p))
 	p.Close()
 	var broke *train.NonFiniteError
@@ -198,7 +226,7 @@ func watchTraining(cmd *cobra.Command, cfg text.Config, resuming bool) (text.Res
 		if slices.Contains(cfg.Data, "-") || slices.Contains(cfg.Valid, "-") {
 			fmt.Fprintln(os.Stderr, "with the same text on standard input as before")
 		}
-		return res, errInterrupted
+		return res, stopped(cmd.Context(), cfg.Team != nil)
 	}
 	return res, nil
 }

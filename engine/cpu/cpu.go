@@ -14,5 +14,11 @@ func CPULevel() (string, error) { return kernel.CPULevel() }
 // in use.
 func Rounding(p engine.Precision) string { return kernel.Rounding(kernel.Precision(p)) }
 
+// Levels are the names of the levels that CPULevel might be, from the lowest, up to that in use.
+func Levels() []string { return kernel.LevelsBelow() }
+
+// Use makes kernels use one of Levels: see kernel.Use.
+func Use(name string) error { return kernel.Use(name) }
+
 // Kernels says which code computes what at that level, a line for all work with the same code.
 func Kernels() []string { return kernel.InUse() }

@@ -18,5 +18,11 @@ func Level() (string, error) { return cpu.CPULevel() }
 // in use: avx512+bf16, for example, those of avx512bf16, and of avx512bf16+amx unless p is BF16.
 func Rounding(p engine.Precision) string { return cpu.Rounding(p) }
 
+// Levels are the names that Level may have here, from the lowest up to that in use.
+func Levels() []string { return cpu.Levels() }
+
+// Use lowers the level to one of Levels. Call it before anything is computed.
+func Use(name string) error { return cpu.Use(name) }
+
 // Kernels says which code computes what at that level, a line for all work with the same code.
 func Kernels() []string { return cpu.Kernels() }

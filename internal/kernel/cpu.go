@@ -74,7 +74,8 @@ func (l level) has(feature level) bool { return l&feature == feature }
 // narrow reports whether the longest vectors have at most 256 bits.
 func (l level) narrow() bool { return l != generic && !l.has(avx512) }
 
-// cpu is the level in use. It changes in tests only. errCPU says what was wrong with the level that was requested.
+// cpu is the level in use. It changes in tests, and by Use before anything is computed. errCPU says what was wrong
+// with the level that was requested.
 var cpu, errCPU = choose(os.Getenv("HIPPO_CPU"), machineLevels())
 
 // CPULevel returns the name of the level of processor features that kernels use: the highest that the machine has, or
@@ -128,6 +129,26 @@ func choose(forced string, has []level) (level, error) {
 
 // Levels are the names of the levels that the machine has, from the lowest.
 func Levels() []string { return names(machineLevels()) }
+
+// LevelsBelow are the names of the levels whose features that in use has, from the lowest: it is the last.
+func LevelsBelow() []string {
+	return names(slices.DeleteFunc(machineLevels(), func(l level) bool { return !cpu.has(l) }))
+}
+
+// Use lowers the level in use to that of a name, so that several machines compute with one. Call it before anything is
+// computed, as some results of kernels are kept in a form that is the level's own.
+func Use(name string) error {
+	for _, l := range machineLevels() {
+		if l.String() == name && cpu.has(l) {
+			if cpu != l { // or others may compute already
+				cpu = l
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("found the level %q of processor features, want one of %s", name,
+		strings.Join(LevelsBelow(), ", "))
+}
 
 // names are those of some of levels, each once.
 func names(some []level) (names []string) {

@@ -199,7 +199,7 @@ func (p *passage) rows(i int, states []*model.State) (rows *model.Rows, inputs, 
 	hi := min(lo+p.chunk, p.length)
 	var seeds []uint64
 	for k := range states {
-		borders := within(p.tr.loader.Borders(p.s.First+k), lo, hi)
+		borders := within(p.tr.borders[p.s.First+k], lo, hi)
 		before := rows.Count()
 		states[k] = rows.AddDocuments(p.tr.Model, hi-lo, borders, states[k])
 		for piece := range rows.Count() - before {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/hippo-ssm/hippo/cluster"
 	"github.com/hippo-ssm/hippo/data"
 	"github.com/hippo-ssm/hippo/generate/sample"
 	"github.com/hippo-ssm/hippo/internal/config"
@@ -45,6 +46,9 @@ type Config struct {
 	Cache     string `json:"cache" help:"folder of tokenized data; empty: the user's cache; none: memory"`
 	// CacheLimit makes what was used longest ago go first.
 	CacheLimit string `json:"cache_limit" help:"size limit of the cache, such as 20GB; empty: half of the free space"`
+
+	// Team has the machines that make the updates together, whose leader this one is; nil for this one alone.
+	Team *cluster.Team `json:"-" config:"-"`
 
 	smoke bool              // see Smoke
 	chat  map[string][]byte // of release.ChatTexts, of the checkpoint that a run goes on from; nil before there is one

@@ -175,7 +175,11 @@ type run struct {
 // start prepares the run of a work.
 func begin(tr *Work) (*run, error) {
 	loop, err := tr.Begin()
-	return &run{loop, tr}, err
+	r := &run{loop, tr}
+	if err == nil && tr.Config.Team != nil {
+		err = r.lead(tr.Config.Team)
+	}
+	return r, err
 }
 
 // run makes the updates that are left, the last measurement and the run card.

@@ -36,7 +36,8 @@ type Work struct {
 	modules map[string]string // names of matrices in the files of that model, where an adapter is trained
 	inputs  []int32           // of an update
 	targets []int32
-	copies  copies // of Train.Recompute
+	borders [][]int // of documents in each of its sequences
+	copies  copies  // of Train.Recompute
 }
 
 var _ train.Work = (*Work)(nil)
@@ -123,13 +124,19 @@ func newTrainer(cfg Config, d *Dataset, start func(*model.Model) error) (*Work, 
 			"or documents of two tokens; give more text or a larger valid_fraction", d.Valid.Len())
 	}
 	cfg.Train.countSteps(loader.TokensPerEpoch())
-	n := cfg.Train.tokensPerStep()
 	tr := &Work{
-		Config: cfg, Model: m, Data: d, params: params, loader: loader, inputs: make([]int32, n),
-		targets: make([]int32, n), modules: modules,
+		Config: cfg, Model: m, Data: d, params: params, loader: loader, modules: modules,
 	}
+	tr.makeRoom()
 	tr.choosePrompt()
 	return tr, nil
+}
+
+// makeRoom makes room for what an update reads.
+func (tr *Work) makeRoom() {
+	n := tr.Config.Train.tokensPerStep()
+	tr.inputs, tr.targets = make([]int32, n), make([]int32, n)
+	tr.borders = make([][]int, tr.Config.Train.sequences())
 }
 
 // Begin returns the loop that trains the model.
@@ -153,10 +160,14 @@ func (c Config) FindLR(ctx context.Context, n int, told func(train.LRPoint)) (*t
 func (tr *Work) plan() train.Plan {
 	c := &tr.Config
 	t := &c.Train
+	epoch := t.tokensPerStep()
+	if tr.loader != nil {
+		epoch = tr.loader.TokensPerEpoch()
+	}
 	return train.Plan{
 		Kind: train.LanguageKind, Config: c, Out: c.Out, Seed: c.Seed, Precision: c.Precision, Shards: t.Shards,
 		Optim: c.Optim, Steps: t.Steps, Time: t.Time, Clock: t.Clock, TimeAlone: true,
-		StepsPerEpoch: float64(tr.loader.TokensPerEpoch()) / float64(t.tokensPerStep()),
+		StepsPerEpoch: float64(epoch) / float64(t.tokensPerStep()),
 		UnitsPerStep:  float64(t.tokensPerStep()),
 		EvalEvery:     t.EvalEvery, LogEvery: t.LogEvery, SaveEvery: t.SaveEvery, KeepBest: true,
 		MeasureFirst: c.Init != "", Sample: tr.SampleText, SampleEvery: t.SampleEvery, Patience: t.Patience, EMA: t.EMA,
@@ -177,7 +188,13 @@ func (tr *Work) Params(prefix string, visit nn.Visitor) {
 // Read reads the sequences of the next update.
 func (tr *Work) Read(int) (examples int, err error) {
 	c := &tr.Config.Train
+	if tr.loader == nil { // the leader reads, and Take takes
+		return c.sequences(), nil
+	}
 	anew, err := tr.next()
+	for i := range tr.borders {
+		tr.borders[i] = tr.loader.Borders(i)
+	}
 	if err == nil && c.CarryState && (anew || tr.carried == nil) {
 		tr.carried = newStates(tr.Model, c.sequences())
 	}
@@ -194,7 +211,7 @@ func (tr *Work) rows(s train.Shard) *model.Rows {
 			state = tr.carried[s.First+k]
 		}
 		before := rows.Count()
-		state = rows.AddDocuments(tr.Model, tr.Config.Train.SeqLen, tr.loader.Borders(s.First+k), state)
+		state = rows.AddDocuments(tr.Model, tr.Config.Train.SeqLen, tr.borders[s.First+k], state)
 		if state != nil {
 			tr.carried[s.First+k] = state
 		}

@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"time"
+)
+
+// keyLetters are those of join keys: none is taken for another.
+const keyLetters = "23456789abcdefghjkmnpqrstuvwxyz"
+
+// leastKey is the length of a join key at least: so many random letters have 128 bits, which nobody can try.
+const leastKey = 26
+
+// NewKey is a random join key.
+func NewKey() string {
+	key := make([]byte, leastKey)
+	for i := range key {
+		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(keyLetters))))
+		if err != nil {
+			panic(err) // crypto/rand ends the program instead
+		}
+		key[i] = keyLetters[n.Int64()]
+	}
+	return string(key)
+}
+
+// certificate is that of a member, for one run. Its SHA-256 is what others know it by.
+func certificate() (tls.Certificate, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	t := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), // clocks may be apart
+		NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, public, private)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, err
+}
+
+// fingerprint is the SHA-256 of the certificate at the other end.
+func fingerprint(s tls.ConnectionState) ([]byte, error) {
+	if len(s.PeerCertificates) == 0 {
+		return nil, errors.New("found no certificate")
+	}
+	sum := sha256.Sum256(s.PeerCertificates[0].Raw)
+	return sum[:], nil
+}
+
+// ErrKey says that the other end does not have the join key.
+var ErrKey = errors.New("found another join key (--key) at the other end")
+
+// proof is what an end sends to show that it has the key: HMAC(key, who, what binds it to this TLS connection), by
+// the exporter of RFC 8446, §7.5. So it is of no use on another connection, and one that someone in the middle has
+// with both ends has two of these. It is sent encrypted; who takes part sees it, and would have to try 2¹²⁸ keys on
+// it.
+func proof(s tls.ConnectionState, key, who string) ([]byte, error) {
+	bound, err := s.ExportKeyingMaterial("EXPORTER-hippo-join", nil, 32)
+	h := hmac.New(sha256.New, []byte(key))
+	h.Write([]byte(who))
+	h.Write(bound)
+	return h.Sum(nil), err
+}
+
+// prove shows the other end that this one, the leader or a member, has the key, and checks that of the other.
+func prove(c io.ReadWriter, s tls.ConnectionState, key, own, other string) error {
+	mine, err := proof(s, key, own)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Write(mine); err != nil {
+		return err
+	}
+	theirs, err := proof(s, key, other)
+	if err != nil {
+		return err
+	}
+	got := make([]byte, len(theirs))
+	if _, err := io.ReadFull(c, got); err != nil {
+		return err
+	}
+	if !hmac.Equal(got, theirs) {
+		return ErrKey
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Launch is what a launcher says that started this process.
+type Launch struct {
+	By         string // the launcher's variable of the rank; "" if there is no launcher
+	Rank, Size int
+	Meet       string // host:port of the leader, "" if no variable says it
+	Job        string // names the launch, "" if no variable does
+}
+
+// DefaultPort is where a leader listens that a launcher's variables lead to.
+const DefaultPort = "7700"
+
+// launchers are the variables of launchers: the rank, the number of processes, and the job. A rank that needs its size
+// says nothing without: SLURM_PROCID in a batch script, outside of srun, and RANK, which other programs may set.
+var launchers = []struct {
+	rank, size, job string
+	needsSize       bool
+}{
+	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", true},
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", false},
+	{"PMI_RANK", "PMI_SIZE", "PMI_JOBID", false},
+	{"PALS_RANKID", "PMI_SIZE", "PALS_APID", false},
+	{"RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", true},
+	{"JOB_COMPLETION_INDEX", "WORLD_SIZE", "JOB_NAME", false},
+	{"AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_JOB_ID", false},
+}
+
+// Launched reads the variables of launchers. members, if above 0, is the number of processes that the user says, which
+// indexed Jobs of Kubernetes have no variable for. A process that none has started is alone: its By is "". Two
+// variables that disagree are an error, as is a rank without a number of processes.
+func Launched(getenv func(string) string, members int) (Launch, error) {
+	var l Launch
+	var sizeBy string
+	if members > 0 {
+		l.Size, sizeBy = members, "--members"
+	}
+	for _, v := range launchers {
+		if getenv(v.rank) == "" || v.needsSize && getenv(v.size) == "" {
+			continue
+		}
+		rank, err := number(getenv, v.rank)
+		if err != nil {
+			return l, err
+		}
+		if l.By != "" && rank != l.Rank {
+			return l, fmt.Errorf("found %s=%d and %s=%d, want one rank: unset those of one launcher", l.By,
+				l.Rank, v.rank, rank)
+		}
+		if l.By == "" {
+			l.By, l.Rank, l.Job = v.rank, rank, getenv(v.job)
+		}
+		if getenv(v.size) == "" {
+			continue
+		}
+		size, err := number(getenv, v.size)
+		if err != nil {
+			return l, err
+		}
+		if sizeBy != "" && size != l.Size {
+			return l, fmt.Errorf("found %s=%d and %s=%d, want one number of processes: unset those of one launcher",
+				sizeBy, l.Size, v.size, size)
+		}
+		l.Size, sizeBy = size, v.size
+	}
+	if by := getenv("PMIX_RANK"); l.By == "" && by != "" {
+		return l, fmt.Errorf("found PMIX_RANK=%s, and no variable with the number of processes, want one: start it "+
+			"by srun or mpirun, or set RANK and WORLD_SIZE", by)
+	}
+	switch {
+	case l.By == "":
+		return Launch{}, nil
+	case sizeBy == "":
+		return l, fmt.Errorf("found %s=%d, and no number of processes, want one: set WORLD_SIZE or --members", l.By,
+			l.Rank)
+	case l.Size < 1 || l.Rank >= l.Size:
+		return l, fmt.Errorf("found %s=%d and %s=%d, want a rank below the number of processes", l.By, l.Rank, sizeBy,
+			l.Size)
+	}
+	l.Meet = meetingPlace(getenv)
+	return l, nil
+}
+
+func number(getenv func(string) string, name string) (int, error) {
+	n, err := strconv.Atoi(getenv(name))
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%s: found %q, want a number from 0", name, getenv(name))
+	}
+	return n, nil
+}
+
+// meetingPlace is where the leader listens, as variables say it.
+func meetingPlace(getenv func(string) string) string {
+	port := DefaultPort
+	if p := getenv("MASTER_PORT"); p != "" {
+		port = p
+	}
+	for _, host := range []string{
+		getenv("MASTER_ADDR"), getenv("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"),
+		firstHost(getenv("SLURM_STEP_NODELIST")),
+	} {
+		if host != "" {
+			return net.JoinHostPort(host, port)
+		}
+	}
+	return ""
+}
+
+// firstHost is the first of a list of hosts as Slurm writes it: n[01-03,7],m2 gives n01.
+func firstHost(list string) string {
+	var host strings.Builder
+	for list != "" && list[0] != ',' {
+		if list[0] == '[' {
+			number := list[1:]
+			number = number[:len(number)-len(strings.TrimLeft(number, "0123456789"))]
+			host.WriteString(number)
+			_, list, _ = strings.Cut(list, "]")
+			continue
+		}
+		host.WriteByte(list[0])
+		list = list[1:]
+	}
+	return host.String()
+}

@@ -1,0 +1,338 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// leastPatience is how long a member may be silent, where five steps take no longer.
+const leastPatience = 20 * time.Second
+
+// Host is what a leader does besides its share of the work.
+type Host struct {
+	// Check returns why a member may not join, in the words of one line, nil if it may.
+	Check func(Greeting) error
+	// Welcome is what a member needs to know before its first step, and the numbers that it starts from.
+	Welcome func() (body []byte, state []float32)
+	// Note tells that members have come and gone.
+	Note func(text string)
+}
+
+// leading is what the leader knows.
+type leading struct {
+	Host
+	waiting []Message // greetings of those who are not members yet
+	speed   map[ID]float64
+	last    []ID // holders of shards in the last round of the step
+	done    map[ID]bool
+	lost    []loss // in this step
+}
+
+// loss is a member that was lost in a step.
+type loss struct {
+	name, why string
+	shards    int
+	at        time.Time
+}
+
+// NewLeader returns the team of a leader, which is alone at first.
+func NewLeader(w Wire, name string, h Host, now func() time.Time) *Team {
+	l := &leading{Host: h, speed: map[ID]float64{}}
+	return &Team{wire: w, now: now, members: []Member{{ID: Lead, Name: name}}, lead: l}
+}
+
+// Gather waits until n members have greeted, and returns what they say of themselves. They join in the next step.
+func (t *Team) Gather(ctx context.Context, n int) ([]Greeting, error) {
+	for len(t.lead.waiting) < n {
+		m, err := t.wire.Receive(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("found %d of %d members: %w", len(t.lead.waiting)+1, n+1, err)
+		}
+		if err := t.leadTake(m); err != nil {
+			return nil, err
+		}
+	}
+	var all []Greeting
+	for _, m := range t.lead.waiting {
+		var g Greeting
+		if err := json.Unmarshal(m.Body, &g); err != nil {
+			return nil, fmt.Errorf("member %d: greeting: %w", m.From, err)
+		}
+		all = append(all, g)
+	}
+	return all, nil
+}
+
+// Lead sets what the leader does for members, where that is known only now.
+func (t *Team) Lead(welcome func() (body []byte, state []float32), note func(text string)) {
+	t.lead.Welcome, t.lead.Note = welcome, note
+}
+
+// leadStep is Step of the leader.
+func (t *Team) leadStep(step, shards int, factor float64, w Work, sum []float32) (Outcome, error) {
+	l := t.lead
+	began := t.now()
+	l.last = nil // who is lost between steps costs nothing
+	for m, ok := t.wire.Poll(); ok; m, ok = t.wire.Poll() {
+		if err := t.leadTake(m); err != nil && !errors.Is(err, errAgain) {
+			return Outcome{}, err
+		}
+	}
+	t.tellLosses(step)
+	t.admit(step, shards)
+	for {
+		t.deal(step, shards, w)
+		outcome, err := t.attempt(w, sum)
+		if errors.Is(err, errAgain) {
+			continue
+		}
+		if err != nil {
+			return outcome, err
+		}
+		if n := len(t.mine); n > 0 {
+			l.hears(Lead, t.seconds/float64(n))
+		}
+		all := make([]Result, shards)
+		for i := range all {
+			all[i] = t.results[i]
+		}
+		for shard, r := range all {
+			if math.IsNaN(r.Mean) || math.IsInf(r.Mean, 0) {
+				return outcome, &LossError{r.Mean, t.name(t.round.Holders[shard])}
+			}
+		}
+		loss, count := Total(all)
+		outcome.Loss, outcome.Count, outcome.Factor = Float(loss), Float(count), Float(factor)
+		t.toAll(Message{Kind: Commit, Round: t.round.Round, Body: asJSON(outcome)})
+		t.wire.Patience(max(leastPatience, 5*t.now().Sub(began)))
+		t.tellLosses(step)
+		return outcome, nil
+	}
+}
+
+// LossError says that the loss of a shard is not finite.
+type LossError struct {
+	Loss   float64
+	Member string // that has computed it
+}
+
+// Error says what the loss is, and whose.
+func (e *LossError) Error() string {
+	return fmt.Sprintf("the loss of a shard of %s is %v", e.Member, e.Loss)
+}
+
+// Total is the mean loss over the targets of all shards, and their number, or 1.
+func Total(shards []Result) (loss, count float64) {
+	for _, r := range shards {
+		loss, count = loss+float64(r.Weight*r.Mean), count+r.Weight
+	}
+	count = max(1, count) // there may be no targets
+	return loss / count, count
+}
+
+// hears notes how long a member takes for a shard.
+func (l *leading) hears(id ID, seconds float64) {
+	if seconds <= 0 {
+		return
+	}
+	if was := l.speed[id]; was > 0 {
+		seconds = (1/was + seconds) / 2
+	}
+	l.speed[id] = 1 / seconds
+}
+
+// noteDone notes that a member has the sums of the round, and what it has computed.
+func (l *leading) noteDone(t *Team, m Message) error {
+	var r report
+	if err := json.Unmarshal(m.Body, &r); err != nil {
+		t.wire.Drop(m.From, fmt.Sprintf("results: %v", err))
+		return nil
+	}
+	for shard, v := range r.Results {
+		if shard >= 0 && shard < len(t.round.Holders) && t.round.Holders[shard] == m.From {
+			t.results[shard] = Result{float64(v.Mean), float64(v.Weight)}
+		}
+	}
+	l.done[m.From] = true
+	l.hears(m.From, r.Seconds)
+	return nil
+}
+
+// allDone reports whether all members have the sums of the round.
+func (l *leading) allDone(t *Team) bool {
+	for _, m := range t.members[1:] {
+		if !l.done[m.ID] {
+			return false
+		}
+	}
+	return true
+}
+
+// deal gives every shard without a holder to a member, and tells all.
+func (t *Team) deal(step, shards int, w Work) {
+	l := t.lead
+	holders := slices.Clone(l.last)
+	if holders == nil {
+		holders = make([]ID, shards)
+		for i := range holders {
+			holders[i] = -1
+		}
+	}
+	var free []int
+	for shard, id := range holders {
+		if t.memberAt(id) < 0 {
+			free = append(free, shard)
+		}
+	}
+	if n := min(len(t.members), len(free)); n > 0 {
+		at := 0
+		for i, run := range share(len(free), t.speeds()[:n]) {
+			for _, shard := range free[at : at+run] {
+				id := t.members[i].ID
+				holders[shard] = id
+				if id != Lead {
+					t.wire.Send(id, Message{Kind: Rows, Node: shard, Body: w.Rows(shard)})
+				}
+			}
+			at += run
+		}
+	}
+	l.last, l.done = holders, map[ID]bool{}
+	t.round = order{Round: t.round.Round + 1, Step: step, Holders: holders, Members: t.members}
+	t.nodes, t.by = held(holders)
+	t.wire.Know(t.members)
+	t.toAll(Message{Kind: Round, Round: t.round.Round, Body: asJSON(t.round)})
+}
+
+// speeds are those of the members, in shards per second; of one that has computed nothing the mean of the others.
+func (t *Team) speeds() []float64 {
+	total, n := 0., 0
+	for _, m := range t.members {
+		if v := t.lead.speed[m.ID]; v > 0 {
+			total, n = total+v, n+1
+		}
+	}
+	all := make([]float64, len(t.members))
+	for i, m := range t.members {
+		if all[i] = t.lead.speed[m.ID]; all[i] == 0 {
+			all[i] = total / float64(max(1, n))
+		}
+		if all[i] == 0 {
+			all[i] = 1
+		}
+	}
+	return all
+}
+
+func (t *Team) toAll(m Message) {
+	for _, to := range t.members[1:] {
+		t.wire.Send(to.ID, m)
+	}
+}
+
+// leadTake handles a message to the leader that is not of an exchange. The error is errAgain if a member is lost.
+func (t *Team) leadTake(m Message) error {
+	l := t.lead
+	switch m.Kind {
+	case Hello:
+		l.waiting = append(l.waiting, m)
+	case Lost:
+		id := ID(m.Node)
+		if id == Lead || t.memberAt(id) < 0 || t.memberAt(m.From) < 0 {
+			return nil
+		}
+		if l.speed[id] > 0 && l.speed[m.From] == 0 { // a new member cannot reach one that others reach
+			t.wire.Send(m.From, Message{Kind: End, Body: fmt.Appendf(nil, "%s cannot reach %s: %s", t.name(m.From),
+				t.name(id), m.Body)})
+			t.wire.Drop(m.From, fmt.Sprintf("it cannot reach %s: %s", t.name(id), m.Body))
+			return nil
+		}
+		t.wire.Drop(id, fmt.Sprintf("%s cannot reach it: %s", t.name(m.From), m.Body))
+	case Gone:
+		l.waiting = slices.DeleteFunc(l.waiting, func(w Message) bool { return w.From == m.From })
+		i := t.memberAt(m.From)
+		if i < 1 {
+			return nil
+		}
+		gone := loss{name: t.members[i].Name, why: string(m.Body), at: t.now()}
+		for _, id := range l.last {
+			if id == m.From {
+				gone.shards++
+			}
+		}
+		l.lost = append(l.lost, gone)
+		t.members = slices.Delete(slices.Clone(t.members), i, i+1)
+		delete(l.speed, m.From)
+		return errAgain
+	}
+	return nil
+}
+
+// tellLosses tells which members were lost, when others have computed their shards.
+func (t *Team) tellLosses(step int) {
+	l := t.lead
+	for _, g := range l.lost {
+		text := fmt.Sprintf("- %s gone at step %d (%s)", g.name, step+1, g.why)
+		if g.shards > 0 {
+			text += fmt.Sprintf(": %d shards computed again, %.1f s lost", g.shards, t.now().Sub(g.at).Seconds())
+		}
+		l.Note(text)
+	}
+	l.lost = nil
+}
+
+// admit lets those in who wait, as far as there are shards for them.
+func (t *Team) admit(step, shards int) {
+	l := t.lead
+	waiting := l.waiting
+	l.waiting = nil
+	var body []byte
+	var state []float32
+	for _, m := range waiting {
+		var g Greeting
+		err := json.Unmarshal(m.Body, &g)
+		if err == nil {
+			err = l.Check(g)
+		}
+		if n := len(t.members); err == nil && n >= shards {
+			err = fmt.Errorf("found %d members for %d shards, want at most as many", n+1, shards)
+		}
+		name := cmp.Or(g.Name, "a member")
+		if err != nil {
+			t.wire.Send(m.From, Message{Kind: End, Body: fmt.Appendf(nil, "%s: %v", name, err)})
+			t.wire.Drop(m.From, err.Error())
+			l.Note(fmt.Sprintf("%s cannot join: %v", name, err))
+			continue
+		}
+		if slices.ContainsFunc(t.members, func(m Member) bool { return m.Name == name }) {
+			name = fmt.Sprintf("%s#%d", name, m.From)
+		}
+		if state == nil {
+			body, state = l.Welcome()
+		}
+		t.wire.Send(m.From, Message{Kind: Welcome, At: len(state), Body: body})
+		for at := 0; at < len(state); at += chunk {
+			t.wire.Send(m.From, Message{Kind: State, At: at, Values: state[at:min(at+chunk, len(state))]})
+		}
+		t.members = append(slices.Clone(t.members), Member{m.From, name, g.Address, g.Print})
+		l.Note(fmt.Sprintf("+ %s (%d cores) from step %d", name, g.Cores, step+1))
+	}
+}
+
+// End ends the run for all members, with Finished or why.
+func (t *Team) End(why string) error {
+	if t.lead != nil {
+		end := Message{Kind: End, Body: []byte(why)}
+		t.toAll(end)
+		for _, m := range t.lead.waiting {
+			t.wire.Send(m.From, end)
+		}
+	}
+	return t.wire.Close()
+}

@@ -1,0 +1,316 @@
+package cluster
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Local is a network of members in one process, with a clock of its own: what happens next in its time happens now. It
+// is for tests: of delays, silence, kills and volume.
+type Local struct {
+	// Delay is how long a message is on its way. Nil is no time.
+	Delay func(from, to ID) time.Duration
+	// Before, if not nil, is called before message n is delivered, counted from 1: to kill and stop members.
+	Before func(n int)
+
+	mu     sync.Mutex
+	wake   *sync.Cond
+	now    time.Duration // since the start
+	events events
+	wires  map[ID]*localWire
+	next   ID
+	order  int
+	count  int // messages delivered
+	closed bool
+	last   map[[2]ID]time.Duration
+	bytes  int
+}
+
+// event is what happens at a time.
+type event struct {
+	at      time.Duration
+	order   int
+	message bool // is delivered
+	do      func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].order < e[j].order
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return last
+}
+
+// NewLocal starts a network. Close ends it.
+func NewLocal() *Local {
+	n := &Local{wires: map[ID]*localWire{}, last: map[[2]ID]time.Duration{}}
+	n.wake = sync.NewCond(&n.mu)
+	go n.run()
+	return n
+}
+
+// run lets happen what is next.
+func (n *Local) run() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for {
+		for len(n.events) == 0 && !n.closed {
+			n.wake.Wait()
+		}
+		if n.closed {
+			return
+		}
+		e := heap.Pop(&n.events).(event)
+		n.now = max(n.now, e.at)
+		if n.Before != nil && e.message {
+			n.count++
+			count := n.count
+			n.mu.Unlock()
+			n.Before(count)
+			n.mu.Lock()
+		}
+		e.do()
+	}
+}
+
+// at lets something happen at a time. The lock is held.
+func (n *Local) at(at time.Duration, do func()) { n.add(event{at: at, do: do}) }
+
+func (n *Local) add(e event) {
+	n.order++
+	e.order = n.order
+	heap.Push(&n.events, e)
+	n.wake.Signal()
+}
+
+// Now is the network's time.
+func (n *Local) Now() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return time.Unix(0, 0).Add(n.now)
+}
+
+// Bytes is what has been sent so far: the bytes of values and bodies.
+func (n *Local) Bytes() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.bytes
+}
+
+// Close ends the network.
+func (n *Local) Close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	n.wake.Signal()
+	for _, w := range n.wires {
+		w.close()
+	}
+}
+
+// Wire connects a member: the leader first.
+func (n *Local) Wire(g Greeting) Wire {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := &localWire{net: n, id: n.next, patience: leastPatience}
+	w.box.init()
+	n.wires[w.id] = w
+	n.next++
+	switch {
+	case w.id == Lead:
+	case n.wires[Lead] == nil:
+		w.box.put(Message{From: Lead, Kind: Gone, Body: []byte("it has ended")})
+	default:
+		n.post(w.id, Lead, Message{Kind: Hello, Body: asJSON(g)})
+	}
+	return w
+}
+
+// Kill ends a member: all its connections close.
+func (n *Local) Kill(id ID) { n.gone(id, "connection closed") }
+
+// Stop lets a member be silent for some time. Others lose it if that is longer than their patience.
+func (n *Local) Stop(id ID, d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := n.wires[id]
+	if w == nil {
+		return
+	}
+	w.silent = max(w.silent, n.now+d)
+	patience := w.patience
+	if lead := n.wires[Lead]; lead != nil {
+		patience = lead.patience
+	}
+	if d > patience {
+		n.at(n.now+patience, func() { n.lose(id, "silent for "+patience.String()) })
+	}
+}
+
+func (n *Local) gone(id ID, why string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lose(id, why)
+}
+
+// lose disconnects a member from all others. The lock is held.
+func (n *Local) lose(id ID, why string) {
+	w := n.wires[id]
+	if w == nil {
+		return
+	}
+	delete(n.wires, id)
+	for to := range n.wires {
+		n.post(id, to, Message{Kind: Gone, Body: []byte(why)})
+	}
+	n.at(max(n.now, n.last[[2]ID{Lead, id}], w.silent), func() {
+		w.box.put(Message{From: Lead, Kind: Gone, Body: []byte(why)}) // after what the leader has sent before
+	})
+}
+
+// post puts a message on its way. The lock is held.
+func (n *Local) post(from, to ID, m Message) {
+	m.From = from
+	n.bytes += 4*len(m.Values) + len(m.Body)
+	at := n.now
+	if w := n.wires[from]; w != nil {
+		at = max(at, w.silent)
+	}
+	if n.Delay != nil {
+		at += n.Delay(from, to)
+	}
+	pair := [2]ID{from, to}
+	at = max(at, n.last[pair])
+	n.last[pair] = at
+	w := n.wires[to]
+	if w == nil {
+		return
+	}
+	n.add(event{at: at, message: true, do: func() {
+		if w.silent > n.now { // it reads when it wakes
+			n.at(w.silent, func() { w.box.put(m) })
+			return
+		}
+		w.box.put(m)
+	}})
+}
+
+// localWire is a member's end.
+type localWire struct {
+	net      *Local
+	id       ID
+	box      mailbox
+	silent   time.Duration // until this time
+	patience time.Duration
+}
+
+var _ Wire = (*localWire)(nil)
+
+func (w *localWire) Self() ID { return w.id }
+
+func (w *localWire) Send(to ID, m Message) {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	if w.net.wires[w.id] == w && w.net.wires[to] != nil {
+		w.net.post(w.id, to, m)
+	}
+}
+
+func (w *localWire) Ready(ctx context.Context, _ ID) error { return ctx.Err() }
+
+func (w *localWire) Receive(ctx context.Context) (Message, error) { return w.box.take(ctx) }
+
+func (w *localWire) Poll() (Message, bool) { return w.box.poll() }
+
+func (w *localWire) Know([]Member) {}
+
+func (w *localWire) Drop(id ID, why string) { w.net.gone(id, why) }
+
+func (w *localWire) Patience(d time.Duration) {
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
+	w.patience = d
+}
+
+// Close ends the member: the others hear of it after what it has sent.
+func (w *localWire) Close() error {
+	w.net.gone(w.id, "it has ended")
+	return nil
+}
+
+func (w *localWire) close() { w.box.close(errors.New("the network is closed")) }
+
+// mailbox holds messages until they are received.
+type mailbox struct {
+	mu     sync.Mutex
+	queue  []Message
+	err    error
+	signal chan struct{} // has room for one
+}
+
+func (b *mailbox) init() { b.signal = make(chan struct{}, 1) }
+
+func (b *mailbox) put(m Message) {
+	b.mu.Lock()
+	b.queue = append(b.queue, m)
+	b.mu.Unlock()
+	b.ring()
+}
+
+func (b *mailbox) ring() {
+	select {
+	case b.signal <- struct{}{}:
+	default:
+	}
+}
+
+// close lets take return an error when the queue is empty.
+func (b *mailbox) close(err error) {
+	b.mu.Lock()
+	b.err = err
+	b.mu.Unlock()
+	b.ring()
+}
+
+func (b *mailbox) poll() (m Message, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queue) == 0 {
+		return m, false
+	}
+	m = b.queue[0]
+	b.queue[0] = Message{}
+	b.queue = b.queue[1:]
+	return m, true
+}
+
+func (b *mailbox) take(ctx context.Context) (Message, error) {
+	for {
+		if m, ok := b.poll(); ok {
+			return m, nil
+		}
+		b.mu.Lock()
+		err := b.err
+		b.mu.Unlock()
+		if err != nil {
+			b.ring() // for the next call
+			return Message{}, err
+		}
+		select {
+		case <-b.signal:
+		case <-ctx.Done():
+			return Message{}, ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Work is a step as its members compute it. The functions are called by the goroutine that calls Team.Step, Values by
+// others beside it.
+type Work interface {
+	// Rows is what a member needs to compute a shard, Take keeps it. The leader has all.
+	Rows(shard int) []byte
+	Take(shard int, rows []byte) error
+	// Compute computes a shard and adds it to its tree.
+	Compute(shard int) (Result, error)
+	// Values copies the numbers of a node from place at on.
+	Values(n Node, at int, dst []float32)
+}
+
+// Result is what a shard gives besides its gradient.
+type Result struct{ Mean, Weight float64 }
+
+// Outcome is what all members know when a sum counts.
+type Outcome struct {
+	Loss, Count Float // the mean, and by what the sum is divided
+	Factor      Float // of the learning rate, as the leader says
+	Alone       bool  `json:"-"` // one member has computed all, whose node of all shards is the sum
+}
+
+// Float is a float64 that is any number in JSON, too, by its bits.
+type Float float64
+
+func (f Float) MarshalJSON() ([]byte, error) { return json.Marshal(math.Float64bits(float64(f))) }
+
+func (f *Float) UnmarshalJSON(text []byte) error {
+	var bits uint64
+	err := json.Unmarshal(text, &bits)
+	*f = Float(math.Float64frombits(bits))
+	return err
+}
+
+// Team is a member at work. Its methods are for one goroutine.
+type Team struct {
+	wire Wire
+	now  func() time.Time
+
+	members []Member // of the round, the leader first
+	round   order
+	results map[int]Result // of shards of the step
+	mine    map[int]bool   // shards computed here
+	nodes   []Node         // of the round
+	by      []ID
+	shards  int // of the step
+	early   []Message
+	seconds float64 // of the shards computed here in this step
+
+	lead *leading // nil for others
+}
+
+// order is the body of Round.
+type order struct {
+	Round   uint64   `json:"round"`
+	Step    int      `json:"step"`
+	Holders []ID     `json:"holders"` // of each shard
+	Members []Member `json:"members"`
+}
+
+// report is the body of Done.
+type report struct {
+	Results map[int]shardResult `json:"results"`
+	Seconds float64             `json:"seconds"` // for each shard
+}
+
+type shardResult struct{ Mean, Weight Float }
+
+// chunk is how many numbers are exchanged at once. Tests make it small.
+var chunk = 1 << 16
+
+// errAgain says that a round cannot be completed: another follows.
+var errAgain = errors.New("a member is lost")
+
+// Step computes the sum of the shards of a step with all members. sum has room for it, and is filled unless the outcome
+// is Alone. factor, of the learning rate, is what the leader says. Errors: those of Work, *LossError of the leader,
+// ErrLeaderGone and *EndedError of others, and that of ctx while these wait for a step to begin.
+func (t *Team) Step(ctx context.Context, step, shards int, factor float64, w Work, sum []float32) (Outcome, error) {
+	t.results, t.mine, t.seconds, t.shards = map[int]Result{}, map[int]bool{}, 0, shards
+	if t.lead != nil {
+		return t.leadStep(step, shards, factor, w, sum)
+	}
+	if err := t.await(ctx, step, w); err != nil {
+		return Outcome{}, err
+	}
+	for {
+		outcome, err := t.attempt(w, sum)
+		if !errors.Is(err, errAgain) {
+			return outcome, err
+		}
+	}
+}
+
+// await waits for the round that begins a step.
+func (t *Team) await(ctx context.Context, step int, w Work) error {
+	for {
+		m, err := t.wire.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		if m.Kind == Part || m.Kind == Sum { // of a member that has the order already
+			t.early = append(t.early, m)
+		} else if _, err = t.take(m, w); errors.Is(err, errAgain) {
+			if t.round.Step != step {
+				return fmt.Errorf("%s: round: found step %d, want %d", t.name(Lead), t.round.Step, step)
+			}
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// attempt computes the shards of this member in the round and exchanges the nodes.
+func (t *Team) attempt(w Work, sum []float32) (Outcome, error) {
+	for shard := 0; shard < len(t.round.Holders); shard++ {
+		if t.round.Holders[shard] != t.wire.Self() || t.mine[shard] {
+			continue
+		}
+		start := t.now()
+		r, err := w.Compute(shard)
+		if err != nil {
+			return Outcome{}, err
+		}
+		t.seconds += t.now().Sub(start).Seconds()
+		t.mine[shard], t.results[shard] = true, r
+		for m, ok := t.wire.Poll(); ok; m, ok = t.wire.Poll() {
+			if m.Kind == Part || m.Kind == Sum || m.Kind == Done {
+				t.early = append(t.early, m)
+			} else if _, err := t.take(m, w); errors.Is(err, errAgain) && t.lead == nil {
+				shard = -1 // another round of this step: it has all shards of this member, and perhaps others
+			} else if err != nil {
+				return Outcome{}, err
+			}
+		}
+	}
+	if len(t.members) == 1 {
+		return Outcome{Alone: true}, nil
+	}
+	return t.exchange(w, sum)
+}
+
+// take handles a message that is not of an exchange. The error is errAgain if another round begins or has to.
+func (t *Team) take(m Message, w Work) (done *Outcome, err error) {
+	if t.lead != nil {
+		return nil, t.leadTake(m)
+	}
+	switch {
+	case m.Kind == Gone && m.From == Lead:
+		return nil, fmt.Errorf("%w: %s", ErrLeaderGone, m.Body)
+	case m.Kind == Gone:
+		if t.memberAt(m.From) >= 0 {
+			t.wire.Send(Lead, Message{Kind: Lost, Node: int(m.From), Body: m.Body})
+		}
+	case m.From != Lead: // of an exchange that is over
+	case m.Kind == End:
+		return nil, &EndedError{string(m.Body)}
+	case m.Kind == Rows:
+		return nil, w.Take(m.Node, m.Body)
+	case m.Kind == Round:
+		return nil, t.begin(m.Body)
+	case m.Kind == Commit && m.Round == t.round.Round:
+		done = &Outcome{}
+		err := json.Unmarshal(m.Body, done)
+		return done, err
+	}
+	return nil, nil
+}
+
+// begin begins the round of an order: the error is errAgain.
+func (t *Team) begin(body []byte) error {
+	var o order
+	if err := json.Unmarshal(body, &o); err != nil {
+		return fmt.Errorf("%s: round: %w", t.name(Lead), err)
+	}
+	if o.Round <= t.round.Round || len(o.Holders) != t.shards {
+		return fmt.Errorf("%s: round: found %d of %d shards after %d, want a later one of %d", t.name(Lead), o.Round,
+			len(o.Holders), t.round.Round, t.shards)
+	}
+	t.round, t.members = o, o.Members
+	for _, id := range o.Holders {
+		if t.memberAt(id) < 0 {
+			return fmt.Errorf("%s: round: found a shard of member %d, which is none", t.name(Lead), id)
+		}
+	}
+	t.nodes, t.by = held(o.Holders)
+	t.wire.Know(o.Members)
+	return errAgain
+}
+
+func (t *Team) memberAt(id ID) int {
+	for i, m := range t.members {
+		if m.ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *Team) name(id ID) string {
+	if i := t.memberAt(id); i >= 0 {
+		return t.members[i].Name
+	}
+	return fmt.Sprintf("member %d", id)
+}
+
+// report is what this member has computed.
+func (t *Team) report() report {
+	r := report{Results: map[int]shardResult{}}
+	for shard := range t.mine {
+		r.Results[shard] = shardResult{Float(t.results[shard].Mean), Float(t.results[shard].Weight)}
+	}
+	if n := len(t.mine); n > 0 {
+		r.Seconds = t.seconds / float64(n)
+	}
+	return r
+}
+
+func asJSON(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // of our own types, which have no number that JSON lacks
+	}
+	return text
+}

@@ -1,0 +1,375 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func init() { chunk = 64 }
+
+// toy is a run whose gradient is made up of weights, step and shard.
+type toy struct {
+	weights []float32
+	step    int
+	shards  int
+	nodes   map[Node][]float32
+	rows    map[int]bool // of shards, that a member got
+	leads   bool
+	fails   func(step, shard int) (Result, error)
+}
+
+func newToy(size, shards int) *toy {
+	w := &toy{weights: make([]float32, size), shards: shards, nodes: map[Node][]float32{}, rows: map[int]bool{}}
+	for i := range w.weights {
+		w.weights[i] = float32(math.Sin(float64(i)))
+	}
+	return w
+}
+
+func (w *toy) Rows(shard int) []byte { return []byte{byte(w.step), byte(shard)} }
+
+func (w *toy) Take(shard int, rows []byte) error {
+	if !slices.Equal(rows, w.Rows(shard)) {
+		return fmt.Errorf("rows of shard %d of step %d: found %v", shard, w.step, rows)
+	}
+	w.rows[shard] = true
+	return nil
+}
+
+func (w *toy) Compute(shard int) (Result, error) {
+	if !w.leads && !w.rows[shard] {
+		return Result{}, fmt.Errorf("shard %d has no rows", shard)
+	}
+	if w.fails != nil {
+		if r, err := w.fails(w.step, shard); err != nil || r.Weight > 0 {
+			return r, err
+		}
+	}
+	g := make([]float32, len(w.weights))
+	rng := rand.New(rand.NewPCG(uint64(w.step), uint64(shard)))
+	for i := range g {
+		g[i] = w.weights[i]*rng.Float32() + float32(shard)/3
+	}
+	for n := (Node{1, shard}); ; n = n.Parent() {
+		if n.Width >= w.shards {
+			w.nodes[n] = g
+			break
+		}
+		sibling := Node{n.Width, n.At ^ 1}
+		if sibling.At*n.Width >= w.shards {
+			continue
+		}
+		other, ok := w.nodes[sibling]
+		if !ok {
+			w.nodes[n] = g
+			break
+		}
+		delete(w.nodes, sibling)
+		add(g, other)
+	}
+	return Result{Mean: float64(w.weights[shard%len(w.weights)]) + rng.Float64(), Weight: float64(1 + shard%3)}, nil
+}
+
+func (w *toy) Values(n Node, at int, dst []float32) {
+	if w.nodes[n] == nil {
+		panic(fmt.Sprintf("found no node %v among %d", n, len(w.nodes)))
+	}
+	copy(dst, w.nodes[n][at:])
+}
+
+// train makes the steps that are left and returns the sum of the losses.
+func (w *toy) train(t *Team, steps int) (loss float64, err error) {
+	sum := make([]float32, len(w.weights))
+	for w.step < steps {
+		clear(w.nodes)
+		clear(w.rows)
+		out, err := t.Step(context.Background(), w.step, w.shards, 1/float64(1+w.step), w, sum)
+		if err != nil {
+			return loss, err
+		}
+		if out.Alone {
+			copy(sum, w.nodes[root(w.shards)])
+		}
+		scale := float32(float64(out.Factor) / float64(out.Count))
+		for i := range w.weights {
+			w.weights[i] -= scale * sum[i]
+		}
+		loss += float64(out.Loss)
+		w.step++
+	}
+	return loss, nil
+}
+
+// alone is a run of one member.
+func alone(t *testing.T, size, shards, steps int) (*toy, float64) {
+	n := NewLocal()
+	defer n.Close()
+	w := newToy(size, shards)
+	w.leads = true
+	loss, err := w.train(NewLeader(n.Wire(Greeting{}), "alone", Host{}, n.Now), steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, loss
+}
+
+// lead returns the team of a leader that lets everyone in.
+func lead(wire Wire, w *toy, note func(string)) *Team {
+	w.leads = true
+	return NewLeader(wire, "lead", Host{
+		Check:   func(Greeting) error { return nil },
+		Welcome: func() ([]byte, []float32) { return asJSON(w.step), slices.Clone(w.weights) },
+		Note:    note,
+	}, time.Now)
+}
+
+// follow is a member's whole life.
+func follow(wire Wire, size, shards, steps int) (*toy, error) {
+	w := newToy(size, shards)
+	t, err := Join(context.Background(), wire, func(body []byte, n int) ([]float32, error) {
+		if n != size {
+			return nil, fmt.Errorf("found a state of %d, want %d", n, size)
+		}
+		return w.weights, json.Unmarshal(body, &w.step)
+	}, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.train(t, steps)
+	return w, errors.Join(err, t.Leave())
+}
+
+func sameWeights(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s: weight %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// TestAnyMembersSameBits: runs in which members are killed, are silent for some time and join at random moments have
+// the weights and losses of one member alone, and so have the members that are left.
+func TestAnyMembersSameBits(t *testing.T) {
+	runs := 500
+	if testing.Short() {
+		runs = 50
+	}
+	const steps = 5
+	lost, again, whole := 0, 0, 0
+	for seed := range runs {
+		rng := rand.New(rand.NewPCG(7, uint64(seed)))
+		size, shards := 1+rng.IntN(3*chunk), 1+rng.IntN(9)
+		want, wantLoss := alone(t, size, shards, steps)
+
+		n := NewLocal()
+		var mu sync.Mutex // of rng, which Delay uses
+		n.Delay = func(ID, ID) time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Duration(rng.IntN(int(time.Second)))
+		}
+		var members sync.WaitGroup
+		ended := make(chan *toy, 100)
+		join := func() {
+			wire := n.Wire(Greeting{Name: "m"})
+			members.Go(func() {
+				w, err := follow(wire, size, shards, steps)
+				var gone *EndedError
+				switch {
+				case err == nil:
+					ended <- w
+				case errors.Is(err, ErrLeaderGone), errors.As(err, &gone): // killed, silent, or too many
+				default:
+					t.Errorf("seed %d: %v", seed, err)
+				}
+			})
+		}
+		next := 1
+		harm := func(int) {
+			mu.Lock()
+			chance, who, long := rng.IntN(30), ID(1+rng.IntN(next)), time.Duration(rng.IntN(40))*time.Second
+			mu.Unlock()
+			switch {
+			case chance == 0:
+				n.Kill(who)
+			case chance == 1:
+				n.Stop(who, long)
+			case chance == 2 && next < 12:
+				next++
+				join()
+			}
+		}
+		leader := n.Wire(Greeting{})
+		first := rng.IntN(4)
+		for range first {
+			next++
+			join()
+		}
+		w := newToy(size, shards)
+		var notes []string
+		team := lead(leader, w, func(text string) { notes = append(notes, text) })
+		if _, err := team.Gather(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		n.mu.Lock()
+		n.Before = harm
+		n.mu.Unlock()
+		loss, err := w.train(team, steps)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		n.mu.Lock()
+		n.Before = nil // the end reaches everyone
+		n.mu.Unlock()
+		if err := team.End(Finished); err != nil {
+			t.Fatal(err)
+		}
+		members.Wait()
+		n.Close()
+		close(ended)
+		if loss != wantLoss {
+			t.Errorf("seed %d: the losses add up to %v, want %v", seed, loss, wantLoss)
+		}
+		sameWeights(t, fmt.Sprintf("seed %d", seed), w.weights, want.weights)
+		for m := range ended {
+			whole++
+			sameWeights(t, fmt.Sprintf("seed %d: a member", seed), m.weights, want.weights)
+		}
+		for _, text := range notes {
+			if strings.Contains(text, "gone") {
+				lost++
+			}
+			if strings.Contains(text, "computed again") {
+				again++
+			}
+		}
+	}
+	if lost < runs/2 || again < runs/4 || whole < runs {
+		t.Errorf("in %d runs %d members were lost, %d of them in a step, and %d saw the end, want more", runs, lost,
+			again, whole)
+	}
+}
+
+// TestExchangeVolume: two members that hold half of the tree each send the 2(n−1)/n of the numbers that a ring would.
+func TestExchangeVolume(t *testing.T) {
+	size := 64 * chunk
+	n := NewLocal()
+	defer n.Close()
+	w := newToy(size, 2)
+	team := lead(n.Wire(Greeting{}), w, func(string) {})
+	wire := n.Wire(Greeting{Name: "m"})
+	done := make(chan error)
+	go func() {
+		_, err := follow(wire, size, 2, 3)
+		done <- err
+	}()
+	if _, err := team.Gather(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.train(team, 1); err != nil { // the member gets its state
+		t.Fatal(err)
+	}
+	before := n.Bytes()
+	if _, err := w.train(team, 3); err != nil {
+		t.Fatal(err)
+	}
+	const members, both = 2, 2 // each member sends
+	if got, want := (n.Bytes()-before)/2, both*2*(members-1)*4*size/members; got < want || got > want+4000 {
+		t.Errorf("a step sends %d bytes, want about %d", got, want)
+	}
+	if err := errors.Join(team.End(Finished), <-done); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBadShards: a loss that is not finite ends the run with the name of who computed it; a member that cannot
+// compute is lost, and others do its part.
+func TestBadShards(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
+		for _, broken := range []bool{false, true} {
+			n := NewLocal()
+			w := newToy(300, 4)
+			var notes []string
+			team := lead(n.Wire(Greeting{}), w, func(text string) { notes = append(notes, text) })
+			wire := n.Wire(Greeting{Name: "m"})
+			done := make(chan error)
+			go func() {
+				m := newToy(300, 4)
+				m.fails = func(step, shard int) (Result, error) {
+					if broken {
+						return Result{}, errors.New("disk full")
+					}
+					m.nodes[Node{2, 1}] = make([]float32, 300)
+					return Result{Mean: bad, Weight: 1}, nil
+				}
+				room := func([]byte, int) ([]float32, error) { return m.weights, nil }
+				t, err := Join(context.Background(), wire, room, time.Now)
+				if err == nil {
+					_, err = m.train(t, 1)
+					err = errors.Join(err, t.Leave())
+				}
+				done <- err
+			}()
+			if _, err := team.Gather(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			_, err := w.train(team, 1)
+			var loss *LossError
+			if isLoss := errors.As(err, &loss); isLoss == broken || isLoss && (loss.Member != "m" ||
+				!strings.Contains(loss.Error(), fmt.Sprint(bad))) || !isLoss && err != nil {
+				t.Errorf("%v, %t: found %v", bad, broken, err)
+			}
+			all := strings.Join(notes, "")
+			if strings.Contains(all, "- m gone at step 1 (it has ended): 2 shards") != broken {
+				t.Errorf("%v, %t: the notes are %q", bad, broken, notes)
+			}
+			if err := team.End("over"); err != nil {
+				t.Error(err)
+			}
+			if err := <-done; err == nil || broken != strings.Contains(err.Error(), "disk full") {
+				t.Errorf("%v, %t: the member ends with %v", bad, broken, err)
+			}
+			n.Close()
+		}
+	}
+}
+
+// TestTooMany: a member that no shard is left for is told so, and the run goes on.
+func TestTooMany(t *testing.T) {
+	n := NewLocal()
+	defer n.Close()
+	w := newToy(10, 2)
+	team := lead(n.Wire(Greeting{}), w, func(string) {})
+	done := make(chan error)
+	for range 2 {
+		wire := n.Wire(Greeting{Name: "m"})
+		go func() {
+			_, err := follow(wire, 10, 2, 2)
+			done <- err
+		}()
+	}
+	if _, err := team.Gather(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.train(team, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := team.End(Finished); err != nil {
+		t.Error(err)
+	}
+	all := fmt.Sprint(<-done, <-done)
+	if !strings.Contains(all, "m: found 3 members for 2 shards, want at most as many") ||
+		!strings.Contains(all, "<nil>") {
+		t.Errorf("the members end with %s", all)
+	}
+}

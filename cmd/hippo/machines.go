@@ -1,0 +1,246 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hippo-ssm/hippo/cluster"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/train"
+	"github.com/hippo-ssm/hippo/train/text"
+)
+
+// joinVariable has the join key where no flag says it. It is also the variable of hippo join --key.
+const joinVariable = "HIPPO_JOIN_KEY"
+
+// machines are the flags of a run on several machines.
+type machines struct {
+	listen, key, meet string
+	members           int
+	wait              time.Duration
+}
+
+// waitDefault is how long machines wait for each other.
+const waitDefault = 2 * time.Minute
+
+func (m *machines) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&m.listen, "listen", "", "address at which other machines join, by hippo join; such as :7700")
+	f.StringVar(&m.key, "key", "", "join key; empty: "+joinVariable+", or a random one")
+	f.StringVar(&m.meet, "meet", "", "HOST:PORT of the first process; empty: what the launcher says, or a file")
+	f.IntVar(&m.members, "members", 0, "number of processes, if the launcher's variables do not say it")
+	f.DurationVar(&m.wait, "wait", waitDefault, "how long machines wait for each other, and for a leader that is gone")
+}
+
+// launched is what the launcher of this process says. By is "" if there is none.
+func (m *machines) launched() (cluster.Launch, error) {
+	l, err := cluster.Launched(os.Getenv, m.members)
+	if err != nil {
+		return l, err
+	}
+	if l.By == "" && (m.meet != "" || m.members > 0) {
+		return l, errors.New("found --meet or --members, and no launcher's variable: set RANK, or use --listen and " +
+			"hippo join")
+	}
+	if m.meet != "" {
+		if _, _, err := net.SplitHostPort(m.meet); err != nil {
+			return l, fmt.Errorf("meet: %w", err)
+		}
+		l.Meet = m.meet
+	}
+	if l.By != "" && m.listen != "" && l.Size > 1 {
+		return l, fmt.Errorf("found --listen under a launcher (%s), want one of them", l.By)
+	}
+	return l, nil
+}
+
+// joinKey is the key that the user gives, "" for none.
+func (m *machines) joinKey() string { return cmp.Or(m.key, os.Getenv(joinVariable)) }
+
+// meetingFolder is where processes of a launch find each other without a key.
+func meetingFolder(c *text.Config) string { return cmp.Or(c.Out, "runs") }
+
+// lead starts the leader of a run and, under a launcher, waits for all others. said are the settings as every machine
+// reads them. end tells the others how the run ended. There is no team where nobody can join.
+func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
+	said text.Config) (end func(error) error, err error) {
+	end = func(err error) error { return err }
+	if m.listen == "" && l.Size < 2 {
+		return end, nil
+	}
+	if l.Size > c.Train.Shards {
+		return end, fmt.Errorf("train.shards: found %d for %d processes (%s), want at least as many", c.Train.Shards,
+			l.Size, l.By)
+	}
+	key, address := m.joinKey(), m.listen
+	if _, port, err := net.SplitHostPort(l.Meet); err == nil && key != "" && address == "" {
+		address = ":" + port
+	}
+	own, err := text.Greeting(nil, 0)
+	if err != nil {
+		return end, err
+	}
+	wire, err := cluster.Listen(cmp.Or(address, ":0"), cmp.Or(key, cluster.NewKey()))
+	if err != nil {
+		return end, err
+	}
+	check := said.Admits(own)
+	team := cluster.NewLeader(wire, own.Name, cluster.Host{Check: check}, time.Now)
+	end = func(err error) error {
+		why := cluster.Finished
+		switch {
+		case errors.Is(err, errInterrupted), errors.Is(err, errRequeue):
+			why = cluster.Interrupted
+		case err != nil:
+			why = "the leader has ended the run: " + err.Error()
+		}
+		return errors.Join(err, team.End(why))
+	}
+	addresses := cluster.Addresses(wire.Address())
+	if m.listen != "" {
+		at := wire.Address().String()
+		if host, _, err := net.SplitHostPort(m.listen); err == nil && host == "" && len(addresses) > 0 {
+			at = addresses[0]
+		}
+		fmt.Fprintf(os.Stderr, "others join by: hippo join %s --key %s\n", at, wire.Key())
+		c.Team = team
+		return end, nil
+	}
+	if key == "" {
+		remove, err := cluster.Invite(meetingFolder(c), l.Job, cluster.Meeting{Addresses: addresses, Key: wire.Key()})
+		if err != nil {
+			return end, end(err)
+		}
+		told := end
+		end = func(err error) error { return errors.Join(told(err), remove()) }
+	}
+	limited, cancel := context.WithTimeout(ctx, m.wait)
+	defer cancel()
+	others, err := team.Gather(limited, l.Size-1)
+	if err != nil {
+		return end, end(fmt.Errorf("waiting for the processes of %s: %w", l.By, err))
+	}
+	level, err := text.SharedLevel(others)
+	if err != nil {
+		return end, end(err)
+	}
+	names := []string{text.Named(own)}
+	for _, g := range others {
+		if err := check(g); err != nil {
+			return end, end(fmt.Errorf("%s (process %d): %w", g.Name, g.Rank, err))
+		}
+		names = append(names, text.Named(g))
+	}
+	fmt.Fprintf(os.Stderr, "%d machines: %s; all compute at %s\n", l.Size, strings.Join(names, ", "), level)
+	c.Team = team
+	return end, nil
+}
+
+// follow takes part in the run of a leader until that ends.
+func (m *machines) follow(cmd *cobra.Command, where func() (cluster.Meeting, error), said *text.Config,
+	rank int) error {
+	ctx := cmd.Context()
+	g, err := text.Greeting(said, rank)
+	if err != nil {
+		return err
+	}
+	signal.Ignore(syscall.SIGPIPE) // of connections
+	p := status.New(os.Stderr, 10*time.Second)
+	defer p.Close()
+	for {
+		wire, err := cluster.Patiently(ctx, m.wait, where, g)
+		if err == nil {
+			err = text.Follow(ctx, wire, following(p, g.Name))
+		}
+		var ended *cluster.EndedError
+		interrupted := errors.As(err, &ended) && ended.Why == cluster.Interrupted
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return stopped(ctx, true)
+		case interrupted && said != nil: // the launcher starts all again
+			return errRequeue
+		case errors.Is(err, cluster.ErrLeaderGone), interrupted:
+			if interrupted {
+				err = errors.New("the leader was interrupted")
+			}
+			p.Printf("%v; waiting %s for it\n", err, m.wait)
+			g.Settings = "" // of a run that goes on, the leader's
+		default:
+			return err
+		}
+	}
+}
+
+// following prints what a machine does that follows a leader.
+func following(p *status.Printer, name string) train.Events {
+	return train.Events{
+		Start: func(s train.Start) {
+			p.Printf("%s takes part: %s parameters, from step %d\n", name, status.Count(s.Params), s.Resumed+1)
+		},
+		Step: printing(p).Step,
+	}
+}
+
+// whereabouts says where the leader of a launch is.
+func (m *machines) whereabouts(l cluster.Launch, c *text.Config) func() (cluster.Meeting, error) {
+	key := m.joinKey()
+	return func() (cluster.Meeting, error) {
+		if key == "" {
+			return cluster.Find(meetingFolder(c), l.Job)
+		}
+		if l.Meet == "" {
+			return cluster.Meeting{}, fmt.Errorf("found %s=%d, a key and no meeting place, want --meet HOST:PORT or "+
+				"MASTER_ADDR", l.By, l.Rank)
+		}
+		return cluster.Meeting{Addresses: []string{l.Meet}, Key: key, Given: true}, nil
+	}
+}
+
+func newJoin() *cobra.Command {
+	m := machines{}
+	cmd := &cobra.Command{
+		Use:   "join HOST:PORT",
+		Short: "Take part in a training run of another machine",
+		Long: `Take part in a training run that another machine has started by hippo train --listen. That machine prints
+the address and the key. This one needs neither data nor settings: it gets the weights, the moments of the optimizer and
+the tokens of its shards, and computes shards of each update until the run ends. The weights are those of one machine
+alone, bit for bit. Ctrl-C leaves after the update. If the other machine is gone, this one waits for it, for --wait.`,
+		Example: `  hippo join n1:7700 --key 7rk2-m9fx
+  HIPPO_JOIN_KEY=7rk2-m9fx hippo join n1:7700 --wait 1h`,
+		Args: wantArgs(1, 1),
+	}
+	cmd.Flags().StringVar(&m.key, "key", "", "join key that the other machine has printed")
+	cmd.Flags().DurationVar(&m.wait, "wait", waitDefault, "how long to wait for the other machine")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if _, _, err := net.SplitHostPort(args[0]); err != nil {
+			return fmt.Errorf("found the address %s, want HOST:PORT: %w", config.Quote(args[0]), err)
+		}
+		if m.key == "" {
+			return errors.New("key: found none, want the one that hippo train --listen has printed")
+		}
+		at := cluster.Meeting{Addresses: []string{args[0]}, Key: m.key, Given: true}
+		return m.follow(cmd, func() (cluster.Meeting, error) { return at, nil }, nil, 0)
+	}
+	return cmd
+}
+
+// stopped is the error of a run that a signal has ended: of SIGUSR1, and of SIGTERM on several machines, the one that
+// asks a batch system to start it again.
+func stopped(ctx context.Context, several bool) error {
+	var s signalError
+	if errors.As(context.Cause(ctx), &s) && (s.Signal == userSignal || several && s.Signal == syscall.SIGTERM) {
+		return errRequeue
+	}
+	return errInterrupted
+}

@@ -1,0 +1,74 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestMachines: a run that another process joins, and a third that is killed, has the files of one process alone.
+// SIGTERM saves a checkpoint and ends all with the status that asks to be started again; resumed by a launcher's two
+// processes, the run ends with the same files.
+func TestMachines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := setUp(dir); err != nil {
+		t.Fatal(err)
+	}
+	settings := []string{"train", "--config", "tiny.yaml", "--train.steps", "400", "--train.save_every", "1000",
+		"--train.eval_every", "100", "--train.shards", "6", "--train.batch_size", "1"}
+	if out, err := command(dir, append(settings, "--out", "alone")...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	says := func(p *process, text string) func() bool {
+		return func() bool { return strings.Contains(p.said.String(), text) }
+	}
+
+	leader := background(t, dir, append(settings, "--out", "run", "--listen", "127.0.0.1:0")...)
+	leader.waitFor("the key", says(leader, "--key"))
+	line := regexp.MustCompile(`hippo (join \S+ --key \S+)\n`).FindStringSubmatch(leader.said.String())
+	if line == nil {
+		t.Fatalf("it said no command:\n%s", &leader.said)
+	}
+	leader.signal(syscall.SIGSTOP) // so that it does not end before they are there
+	first := background(t, dir, strings.Fields(line[1])...)
+	second := background(t, dir, strings.Fields(line[1])...)
+	leader.signal(syscall.SIGCONT)
+	waitFor(t, "both to take part", func() bool {
+		return says(first, "takes part")() && says(second, "takes part")()
+	}, leader, first, second)
+	first.signal(syscall.SIGKILL)
+	waitFor(t, "the loss of one", says(leader, " gone at step "), leader, second)
+	leader.signal(syscall.SIGTERM)
+	log := leader.wantEnd(75)
+	if !strings.Contains(log, "interrupted at step ") {
+		t.Errorf("it said\n%s", log)
+	}
+	waitFor(t, "the other to wait", says(second, "waiting 2m"), second)
+	second.signal(syscall.SIGTERM)
+	second.wantEnd(75)
+
+	var all []*process
+	for _, rank := range []string{"0", "1"} {
+		cmd := command(dir, "train", "--resume", "run")
+		cmd.Env = append(cmd.Env, "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK="+rank)
+		all = append(all, start(t, cmd))
+	}
+	for _, p := range all {
+		p.wantEnd(0)
+	}
+	for _, name := range []string{"last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors"} {
+		sameFile(t, filepath.Join(dir, "run", name), filepath.Join(dir, "alone", name))
+	}
+	if got, want := losses(t, filepath.Join(dir, "run")), losses(t, filepath.Join(dir, "alone")); got != want {
+		t.Errorf("the curve is\n%s\nwant\n%s", got, want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "run", ".meet")); err == nil {
+		t.Error("the file with the key is left behind")
+	}
+}

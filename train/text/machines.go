@@ -1,0 +1,275 @@
+package text
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hippo-ssm/hippo/cluster"
+	"github.com/hippo-ssm/hippo/data"
+	"github.com/hippo-ssm/hippo/engine/native"
+	"github.com/hippo-ssm/hippo/internal/config"
+	"github.com/hippo-ssm/hippo/model"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// invitation is what a machine that joins a run needs to know, besides weights and moments.
+type invitation struct {
+	Config json.RawMessage `json:"config"`
+	Step   int             `json:"step"`
+	Level  string          `json:"level"` // of the processor's features
+}
+
+// Greeting is what this machine says of itself to the leader of a run. c are the settings that it was started with, nil
+// to take the leader's.
+func Greeting(c *Config, rank int) (cluster.Greeting, error) {
+	version, err := train.Build()
+	if err != nil {
+		return cluster.Greeting{}, err
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return cluster.Greeting{}, err
+	}
+	return cluster.Greeting{Name: name, Cores: runtime.GOMAXPROCS(0), Version: version, Arch: runtime.GOARCH,
+		Levels: native.Levels(), Settings: c.shared(), Rank: rank}, nil
+}
+
+// shared are the settings that machines of one run have in common.
+func (c *Config) shared() string {
+	if c == nil {
+		return ""
+	}
+	s := *c
+	s.Out, s.Cache, s.CacheLimit, s.Memory = "", "", "", ""
+	text, err := json.Marshal(&s)
+	if err != nil {
+		panic(err) // numbers that are not finite are refused by Validate
+	}
+	return string(text)
+}
+
+// Named describes a machine in a line of several.
+func Named(g cluster.Greeting) string {
+	level := ""
+	if n := len(g.Levels); n > 0 {
+		level = ", " + g.Levels[n-1]
+	}
+	return fmt.Sprintf("%s (%d cores%s)", g.Name, g.Cores, level)
+}
+
+// SharedLevel makes this machine compute with the highest features that it and all others have, and returns their name.
+func SharedLevel(others []cluster.Greeting) (string, error) {
+	for _, level := range slices.Backward(native.Levels()) {
+		if !slices.ContainsFunc(others, func(g cluster.Greeting) bool { return !slices.Contains(g.Levels, level) }) {
+			return level, native.Use(level)
+		}
+	}
+	return "", errors.New("found no features of the processor that all machines have")
+}
+
+// Admits returns a function that says why a machine may not take part in a run of these settings, nil if it may.
+func (c *Config) Admits(own cluster.Greeting) func(cluster.Greeting) error {
+	return func(g cluster.Greeting) error {
+		level, err := native.Level()
+		switch {
+		case err != nil:
+			return err
+		case g.Version != own.Version:
+			return fmt.Errorf("version: found %.40s, want that of the leader, %.40s", g.Version, own.Version)
+		case g.Arch != own.Arch:
+			return fmt.Errorf("processor: found %s, want %s as the leader's: others give other bits", g.Arch, own.Arch)
+		case !slices.Contains(g.Levels, level):
+			return fmt.Errorf("processor: found the features %s, want %s, which the run computes with: start it with "+
+				"HIPPO_CPU set to one of those", strings.Join(g.Levels, ", "), level)
+		}
+		return c.differs(g.Settings)
+	}
+}
+
+// differs says which settings of another machine, "" for none of its own, are not these.
+func (c *Config) differs(theirs string) error {
+	ours := c.shared()
+	if theirs == "" || theirs == ours {
+		return nil
+	}
+	var a, b Config
+	if err := errors.Join(json.Unmarshal([]byte(ours), &a), json.Unmarshal([]byte(theirs), &b)); err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	if lines := config.Diff(&a, &b); len(lines) > 0 {
+		return fmt.Errorf("settings: found others than the leader's (leader's -> found): %s", strings.Join(lines, ", "))
+	}
+	return errors.New("settings: found another model to start from than the leader's")
+}
+
+// lead lets the machines of the team take part in the run.
+func (r *run) lead(t *cluster.Team) error {
+	c := &r.work.Config
+	if c.Train.CarryState {
+		return errors.New("train.carry_state: found true on several machines, want false: states stay on one")
+	}
+	if _, err := r.loop.State(); err != nil { // it can be sent
+		return err
+	}
+	t.Lead(func() ([]byte, []float32) {
+		settings, err := json.Marshal(c)
+		level, bad := native.Level()
+		state, bad2 := r.loop.State()
+		body, bad3 := json.Marshal(invitation{settings, r.loop.Steps(), level})
+		if err := errors.Join(err, bad, bad2, bad3); err != nil {
+			panic(err) // all of this worked before
+		}
+		return body, state
+	}, r.loop.Note)
+	return r.loop.Lead(t)
+}
+
+// Follow takes part in the run of a leader until that ends. Errors: cluster.ErrLeaderGone, *cluster.EndedError if the
+// run ended early or does not take this machine, that of ctx when it has left.
+func Follow(ctx context.Context, w cluster.Wire, ev train.Events) error {
+	var work *Work
+	var loop *train.Training
+	var state []float32
+	var inv invitation
+	team, err := cluster.Join(ctx, w, func(body []byte, n int) ([]float32, error) {
+		err := json.Unmarshal(body, &inv)
+		if err == nil {
+			work, loop, err = inv.prepare()
+		}
+		if err == nil {
+			state, err = loop.State()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the leader's settings: %w", err)
+		}
+		return state, nil
+	}, time.Now)
+	if err != nil {
+		return errors.Join(err, w.Close())
+	}
+	if err := loop.SetState(state); err != nil {
+		return errors.Join(err, team.Leave())
+	}
+	if ev.Start != nil {
+		c := &work.Config
+		ev.Start(train.Start{Params: work.params.All, Trained: work.params.Trained, Steps: c.Train.Steps,
+			Resumed: inv.Step, Tokenizer: c.Tokenizer, Vocab: c.Model.VocabSize})
+	}
+	return errors.Join(loop.Follow(ctx, team, inv.Step, ev), team.Leave())
+}
+
+// prepare makes what the leader's settings describe. The weights are the leader's.
+func (inv *invitation) prepare() (*Work, *train.Training, error) {
+	if err := native.Use(inv.Level); err != nil {
+		return nil, nil, err
+	}
+	var c Config
+	if err := json.Unmarshal(inv.Config, &c); err != nil {
+		return nil, nil, err
+	}
+	if err := c.Validate(); err != nil {
+		return nil, nil, err
+	}
+	if inv.Step < 0 || c.LoRA.Rank > 0 {
+		return nil, nil, fmt.Errorf("found step %d and lora.rank %d, want at least 0, and 0", inv.Step, c.LoRA.Rank)
+	}
+	m, err := model.New(c.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.checkMemory(c.Model.VocabSize); err != nil {
+		return nil, nil, err
+	}
+	m.Init(c.Seed)
+	params, err := c.freeze(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.Train.chunked(m); err != nil {
+		return nil, nil, err
+	}
+	c.Train.EMA, c.Train.Time = 0, 0 // which the leader keeps
+	w := &Work{Config: c, Model: m, params: params}
+	w.makeRoom()
+	loop, err := w.Begin()
+	return w, loop, err
+}
+
+var _ train.SharedWork = (*Work)(nil)
+
+// Rows are the inputs and targets of a shard and, for each sequence, the number of borders of documents in it, and
+// those.
+func (tr *Work) Rows(s train.Shard) []byte {
+	le, n := binary.LittleEndian, tr.Config.Train.SeqLen
+	var out []byte
+	put := func(v []int32) {
+		for _, x := range v {
+			out = le.AppendUint32(out, uint32(x))
+		}
+	}
+	put(tr.inputs[s.First*n : s.End*n])
+	put(tr.targets[s.First*n : s.End*n])
+	for _, borders := range tr.borders[s.First:s.End] {
+		out = le.AppendUint32(out, uint32(len(borders)))
+		for _, at := range borders {
+			out = le.AppendUint32(out, uint32(at))
+		}
+	}
+	return out
+}
+
+// Take reads what Rows has written, and checks it.
+func (tr *Work) Take(s train.Shard, rows []byte) error {
+	le, n, vocab := binary.LittleEndian, tr.Config.Train.SeqLen, int32(tr.Config.Model.PaddedVocab())
+	short := fmt.Errorf("rows of shard %d: found too few or too many bytes, want those of %d sequences", s.Index,
+		s.End-s.First)
+	next := func() (v int32, ok bool) {
+		if len(rows) < 4 {
+			return 0, false
+		}
+		v, rows = int32(le.Uint32(rows)), rows[4:]
+		return v, true
+	}
+	for _, into := range []struct {
+		ids   []int32
+		least int32
+	}{{tr.inputs[s.First*n : s.End*n], 0}, {tr.targets[s.First*n : s.End*n], data.Ignore}} {
+		for i := range into.ids {
+			id, ok := next()
+			if !ok {
+				return short
+			}
+			if id < into.least || id >= vocab {
+				return fmt.Errorf("rows of shard %d: found the id %d, want %d to %d", s.Index, id, into.least, vocab-1)
+			}
+			into.ids[i] = id
+		}
+	}
+	for k := s.First; k < s.End; k++ {
+		count, ok := next()
+		if !ok || count < 0 || int(count) > n {
+			return short
+		}
+		borders := make([]int, count)
+		for i := range borders {
+			at, ok := next()
+			if !ok || at < 0 || int(at) >= n || i > 0 && int(at) <= borders[i-1] {
+				return short
+			}
+			borders[i] = int(at)
+		}
+		tr.borders[k] = borders
+	}
+	if len(rows) > 0 {
+		return short
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package text
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hippo-ssm/hippo/cluster"
+	"github.com/hippo-ssm/hippo/engine/native"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// together makes a run with some members besides the leader, in one process. harm, if not nil, is called as they
+// exchange message n.
+func together(t *testing.T, c Config, others int, harm func(n *cluster.Local, at int)) (notes []string, res Result) {
+	t.Helper()
+	n := cluster.NewLocal()
+	defer n.Close()
+	own, err := Greeting(nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	team := cluster.NewLeader(n.Wire(own), "lead", cluster.Host{Check: c.Admits(own)}, time.Now)
+	var members sync.WaitGroup
+	for i := range others {
+		g := own
+		g.Name = fmt.Sprintf("m%d", i+1)
+		wire := n.Wire(g)
+		members.Go(func() {
+			var ended *cluster.EndedError
+			if err := Follow(t.Context(), wire, train.Events{}); err != nil && !errors.Is(err, cluster.ErrLeaderGone) &&
+				!errors.As(err, &ended) {
+				t.Errorf("%s: %v", g.Name, err)
+			}
+		})
+	}
+	if _, err := team.Gather(t.Context(), others); err != nil {
+		t.Fatal(err)
+	}
+	if harm != nil {
+		n.Before = func(at int) { harm(n, at) }
+	}
+	c.Team = team
+	res, err = Run(t.Context(), c, train.Events{Note: func(text string) { notes = append(notes, text) }})
+	why := cluster.Finished
+	if err != nil {
+		why = err.Error()
+	}
+	if err := errors.Join(err, team.End(why)); err != nil {
+		t.Fatal(err)
+	}
+	members.Wait()
+	return notes, res
+}
+
+// lastFiles are what the last checkpoint and the curve of a run consist of.
+func lastFiles(t *testing.T, out string) string {
+	t.Helper()
+	all := ""
+	for _, name := range []string{"last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors"} {
+		text, err := os.ReadFile(filepath.Join(out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(text)
+	}
+	lines, err := os.ReadFile(filepath.Join(out, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(lines)) {
+		var v map[string]any
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatal(err)
+		}
+		all += fmt.Sprint(v["step"], v["loss"], v["grad_norm"], v["lr"], v["valid_loss"])
+	}
+	return all
+}
+
+// TestMachinesSameBits: one, two and three members make the weights, moments and curve of one machine, bit for bit,
+// with documents, dropout, averages, chunks and frozen layers, and where a member is lost in a step.
+func TestMachinesSameBits(t *testing.T) {
+	file := jsonl(t, documents(40)...)
+	for name, change := range map[string]func(c *Config){
+		"documents": func(c *Config) { c.Train.EMA = 0.5 },
+		"chunks":    func(c *Config) { c.Model.Layers, c.Train.Chunk = "h3,mamba", 5 },
+		"recompute": func(c *Config) { c.Train.Recompute = true },
+		"frozen":    func(c *Config) { c.Freeze = []string{"backbone.layers.0"} },
+	} {
+		c := swift(t, "h3,attention")
+		c.Data, c.Train.Shards, c.Train.Steps, c.Train.EvalEvery = []string{file}, 5, 4, 2
+		c.Train.SaveEvery = 1000
+		change(&c)
+		c.Out = filepath.Join(t.TempDir(), "alone")
+		if _, err := Run(t.Context(), c, train.Events{}); err != nil {
+			t.Fatal(err)
+		}
+		want := lastFiles(t, c.Out)
+		for others := range 3 {
+			c.Out = filepath.Join(t.TempDir(), "run")
+			var harm func(*cluster.Local, int)
+			if name == "documents" && others == 2 {
+				harm = func(n *cluster.Local, at int) {
+					if at == 30 {
+						n.Kill(1)
+					}
+				}
+			}
+			notes, _ := together(t, c, others, harm)
+			if lastFiles(t, c.Out) != want {
+				t.Errorf("%s: the run with %d others differs from that of one machine", name, others)
+			}
+			joined := slices.ContainsFunc(notes, func(s string) bool { return strings.HasPrefix(s, "+ m1 (") })
+			gone := slices.ContainsFunc(notes, func(s string) bool {
+				return strings.HasPrefix(s, "- m1 gone at step ")
+			})
+			if joined != (others > 0) || gone != (harm != nil) {
+				t.Errorf("%s: with %d others the notes are %q", name, others, notes)
+			}
+		}
+	}
+}
+
+// TestMachinesThatDiffer: a machine of another version, processor or setting does not take part, and one line says why.
+func TestMachinesThatDiffer(t *testing.T) {
+	c := swift(t, "h3")
+	own, err := Greeting(&c, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admit := c.Admits(own)
+	if err := admit(own); err != nil {
+		t.Errorf("the same: %v", err)
+	}
+	level, err := native.Level()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := c
+	other.Train.Steps, other.Out, other.Cache = 77, "elsewhere", "none"
+	for want, change := range map[string]func(g *cluster.Greeting){
+		"version: found x, want that of the leader": func(g *cluster.Greeting) { g.Version = "x" },
+		"processor: found pdp11, want ":             func(g *cluster.Greeting) { g.Arch = "pdp11" },
+		"processor: found the features old, want " + level: func(g *cluster.Greeting) {
+			g.Levels = []string{"old"}
+		},
+		"train.steps: " + fmt.Sprint(c.Train.Steps) + " -> 77": func(g *cluster.Greeting) {
+			g.Settings = other.shared()
+		},
+		"settings: ": func(g *cluster.Greeting) { g.Settings = "{" },
+	} {
+		g := own
+		change(&g)
+		if err := admit(g); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("found %v, want a line with %q", err, want)
+		}
+	}
+	other.Train.Steps = c.Train.Steps
+	if own.Settings = other.shared(); admit(own) != nil {
+		t.Errorf("another folder: %v", admit(own))
+	}
+	got, err := SharedLevel([]cluster.Greeting{{Levels: []string{native.Levels()[0], level}}})
+	if got != level || err != nil {
+		t.Errorf("the level of equals is %s, %v, want %s", got, err, level)
+	}
+	if _, err := SharedLevel([]cluster.Greeting{{Levels: []string{"none"}}}); err == nil {
+		t.Error("found a level that two machines share which share none")
+	}
+}
+
+// TestRowsOfOthers: rows that no leader sends are refused, and change no id beyond the vocabulary.
+func TestRowsOfOthers(t *testing.T) {
+	c := swift(t, "h3")
+	c.Data = []string{jsonl(t, documents(40)...)}
+	r := newRun(t, c)
+	w := r.work
+	if _, err := w.Read(0); err != nil {
+		t.Fatal(err)
+	}
+	s := train.Shard{Index: 1, First: 2, End: 4}
+	good := w.Rows(s)
+	inputs, borders := slices.Clone(w.inputs), fmt.Sprint(w.borders)
+	if borders == "[[] [] [] []]" {
+		t.Fatal("found no borders of documents")
+	}
+	clear(w.inputs[24:])
+	w.borders[2], w.borders[3] = nil, nil
+	if err := w.Take(s, good); err != nil || !slices.Equal(w.inputs, inputs) || fmt.Sprint(w.borders) != borders {
+		t.Errorf("taken: %v, %v, want %v", err, w.borders, borders)
+	}
+	for i := range good {
+		if w.Take(s, good[:i]) == nil {
+			t.Errorf("%d of %d bytes are taken", i, len(good))
+		}
+	}
+	for i := 0; i < len(good); i += 4 {
+		bad := slices.Clone(good)
+		bad[i+3] = 0x7f
+		if w.Take(s, bad) == nil {
+			t.Errorf("%x at %d is taken", bad[i:i+4], i)
+		}
+	}
+	if w.Take(s, append(good, 0)) == nil {
+		t.Error("a byte too many is taken")
+	}
+}
+
+// TestCarriedStatesStay: a run that carries states is refused on several machines.
+func TestCarriedStatesStay(t *testing.T) {
+	c := swift(t, "h3")
+	c.Train.CarryState, c.Out = true, filepath.Join(t.TempDir(), "run")
+	n := cluster.NewLocal()
+	defer n.Close()
+	c.Team = cluster.NewLeader(n.Wire(cluster.Greeting{}), "lead", cluster.Host{}, time.Now)
+	if _, err := Run(context.Background(), c, train.Events{}); err == nil ||
+		!strings.Contains(err.Error(), "train.carry_state: found true") {
+		t.Errorf("found %v", err)
+	}
+}

@@ -1,0 +1,192 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/hippo-ssm/hippo/autograd"
+	"github.com/hippo-ssm/hippo/cluster"
+	"github.com/hippo-ssm/hippo/nn"
+	"github.com/hippo-ssm/hippo/tensor"
+)
+
+// SharedWork is a Work whose shards other machines can compute.
+type SharedWork interface {
+	Work
+	// Rows is what Loss needs of the examples that were read for a shard, besides the model. Take puts it in their
+	// place.
+	Rows(s Shard) []byte
+	Take(s Shard, rows []byte) error
+}
+
+// group is this machine's part in a team.
+type group struct {
+	ctx    context.Context
+	team   *cluster.Team
+	work   SharedWork
+	leads  bool
+	values []float32 // of a sum
+	shards []Shard   // of the update
+	whole  *autograd.Gradients
+	loop   *Training
+}
+
+// join makes the updates of a run those of a team.
+func (l *Training) join(ctx context.Context, t *cluster.Team, leads bool) error {
+	w, ok := l.work.(SharedWork)
+	if !ok {
+		return fmt.Errorf("found a %s, which cannot be trained on several machines", l.Plan.Kind)
+	}
+	n := 0
+	for _, x := range l.opt.Tensors() {
+		n += x.Len()
+	}
+	l.group = &group{ctx: ctx, team: t, work: w, leads: leads, values: make([]float32, n), loop: l}
+	return nil
+}
+
+// Lead lets others take part in the updates: those of the team whose leader this machine is.
+func (l *Training) Lead(t *cluster.Team) error { return l.join(context.Background(), t, true) }
+
+// Follow makes the updates that a leader says, until the run ends. The model and the moments are the leader's, of its
+// step. When ctx is done it leaves after the update.
+func (l *Training) Follow(ctx context.Context, t *cluster.Team, step int, ev Events) error {
+	if err := l.join(ctx, t, false); err != nil {
+		return err
+	}
+	l.opt.SetSteps(step)
+	l.step, l.ev = step, ev
+	for {
+		loss, norm, err := l.Step()
+		var ended *cluster.EndedError
+		switch {
+		case errors.As(err, &ended) && ended.Why == cluster.Finished:
+			return nil
+		case err != nil:
+			return err
+		case ev.Step != nil:
+			ev.Step(l.progress(loss, norm))
+		}
+	}
+}
+
+// together is Gradient with a team.
+func (l *Training) together(shards []Shard) (loss, count float64, sum *autograd.Gradients, err error) {
+	g := l.group
+	g.shards, g.whole = shards, nil
+	out, err := g.team.Step(g.ctx, l.step, len(shards), l.factor, g, g.values)
+	var bad *cluster.LossError
+	switch {
+	case errors.As(err, &bad):
+		return bad.Loss, 0, nil, &NonFiniteError{Step: l.step + 1, What: "loss", Value: bad.Loss,
+			Where: "a shard of " + bad.Member}
+	case err != nil:
+		return math.NaN(), 0, nil, err
+	case out.Alone:
+		sum = g.whole
+	default:
+		for node, part := range l.sum.waiting {
+			delete(l.sum.waiting, node)
+			part.Zero()
+			l.sum.giveBack(part)
+		}
+		sum = l.sum.take()
+		spread(g.values, sum.Each())
+	}
+	l.factor = float64(out.Factor)
+	return float64(out.Loss), float64(out.Count), sum, nil
+}
+
+// Rows is what a shard of the update needs.
+func (g *group) Rows(shard int) []byte { return g.work.Rows(g.shards[shard]) }
+
+// Take keeps what a shard of the next update needs.
+func (g *group) Take(shard int, rows []byte) error {
+	if shard < 0 || shard >= len(g.shards) {
+		return fmt.Errorf("rows: found those of shard %d, want a number below %d", shard, len(g.shards))
+	}
+	return g.work.Take(g.shards[shard], rows)
+}
+
+// Compute computes a shard. A loss that is not finite is the leader's to report.
+func (g *group) Compute(shard int) (cluster.Result, error) {
+	l := g.loop
+	into := l.sum.take()
+	mean, weight, err := l.shard(l.tape, g.shards[shard], len(g.shards) == 1, into)
+	var broke *NonFiniteError
+	if errors.As(err, &broke) && broke.What == "loss" && !g.leads {
+		mean, weight, err = broke.Value, 1, nil
+	}
+	if err != nil {
+		return cluster.Result{}, err
+	}
+	g.whole = l.sum.put(shard, into)
+	return cluster.Result{Mean: mean, Weight: weight}, nil
+}
+
+// Values copies elements of a node.
+func (g *group) Values(n cluster.Node, at int, dst []float32) {
+	for _, x := range g.loop.sum.waiting[n].Each() {
+		if at >= x.Len() {
+			at -= x.Len()
+			continue
+		}
+		dst = dst[copy(dst, x.Elements()[at:]):]
+		at = 0
+		if len(dst) == 0 {
+			return
+		}
+	}
+}
+
+// spread copies values into tensors, one after the other.
+func spread(values []float32, xs []*tensor.Tensor) {
+	for _, x := range xs {
+		x.CopyFrom(values[:x.Len()])
+		values = values[x.Len():]
+	}
+}
+
+// state are the tensors that the next update depends on: the parameters, and the moments of those that are trained.
+func (l *Training) state() (all []*tensor.Tensor, err error) {
+	l.work.Params("", func(name string, p *nn.Param) {
+		if p.Packed() != nil && err == nil {
+			err = fmt.Errorf("found %s in fewer bits than float32, want all in float32 on several machines", name)
+		}
+		all = append(all, p.Tensor)
+	})
+	l.opt.Moments(func(_ string, x *tensor.Tensor) { all = append(all, x) })
+	return all, err
+}
+
+// State is what a machine needs that joins: the elements of the parameters and of the moments.
+func (l *Training) State() ([]float32, error) {
+	all, err := l.state()
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for _, x := range all {
+		n += x.Len()
+	}
+	values := make([]float32, n)
+	rest := values
+	for _, x := range all {
+		rest = rest[x.CopyTo(rest):]
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("found %d of %d elements of the parameters", n-len(rest), n)
+	}
+	return values, nil
+}
+
+// SetState puts the State of another machine in place of this one's.
+func (l *Training) SetState(values []float32) error {
+	all, err := l.state()
+	if err == nil {
+		spread(values, all)
+	}
+	return err
+}
