@@ -58,8 +58,8 @@ func Together(lengths ...int) [][]float32 {
 	return out
 }
 
-// Rooms returns memory for the elements of tensors, side by side as in Together: none of one whose elements an engine or
-// an arena has.
+// Rooms returns memory for the elements of tensors, side by side as in Together: none of one whose elements an engine
+// or an arena has.
 func Rooms(xs ...*Tensor) [][]float32 {
 	lengths := make([]int, len(xs))
 	for i, x := range xs {
