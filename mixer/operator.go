@@ -14,8 +14,8 @@ import (
 // that projection.
 //
 // Of attention, MLA included, W_h is the attention pattern. Of H3 it follows from y = q ⊙ SSM_diag(SSM_shift(k) ⊗ v)
-// by putting in the kernel K of the diagonal system and its skip D, k̄ = SSM_shift(k), and the sum over the state's axis
-// i of y_j[t] = Σ_i q_i[t] z_ij[t]:
+// by putting in the kernel K of the diagonal system and its skip D, k̄ = SSM_shift(k), and the sum over the state's
+// axis i of y_j[t] = Σ_i q_i[t] z_ij[t]:
 //
 //	z_ij[t] = Σ_{s≤t} (K[t-s] + D δ_ts) k̄_i[s] v_j[s]
 //	W_h[t,s] = (K[t-s] + D δ_ts) · Σ_i q_i[t] k̄_i[s]     for s ≤ t, 0 elsewhere
