@@ -122,7 +122,8 @@ func (o *deltaOp) turnStates(y, x []float32, h, heads int) {
 func (k *delta) advanceTurned(next, s []float32) {
 	k.fadeTurned(next, s)
 	for _, w := range k.writers {
-		product(kernel.TN, k.dv, k.dk, k.q, matrix{k.values(w), k.dv}, matrix{k.writes[w], k.dk}, matrix{next, k.dk}, true)
+		product(kernel.TN, k.dv, k.dk, k.q, matrix{k.values(w), k.dv}, matrix{k.writes[w], k.dk},
+			matrix{next, k.dk}, true)
 	}
 }
 
