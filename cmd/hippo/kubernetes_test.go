@@ -23,7 +23,9 @@ type manifest struct {
 		Metrics        []struct {
 			Pods struct{ Metric struct{ Name string } }
 		}
-		Ports    []struct{ TargetPort string } `yaml:"ports"`
+		Ports []struct {
+			TargetPort string `yaml:"targetPort"`
+		}
 		Template struct {
 			Metadata struct{ Labels map[string]string }
 			Spec     struct {

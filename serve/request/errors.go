@@ -93,7 +93,7 @@ func ErrorOf(err error) *Error {
 	case errors.Is(err, fleet.ErrUnavailable):
 		return &Error{
 			Status: http.StatusServiceUnavailable, Code: "store_unavailable", Retry: time.Second,
-			Message: "the bucket of the server fails: this request has no answer, and what was stored before is as it was",
+			Message: "the bucket fails: this request has no answer, and what was stored before is as it was",
 		}
 	case errors.Is(err, fleet.ErrLost):
 		return &Error{

@@ -21,7 +21,7 @@ import (
 
 // movesFile names the file for the figures of docs/fleet.md, which take a minute:
 //
-//	HIPPO_MOVES=$PWD/docs/fleet.jsonl go test -C session/bucket -count=1 -run TestMoves ./cloud
+//	HIPPO_MOVES=$PWD/docs/fleet.jsonl go test -C session/bucket -count=1 -run Moves ./cloud
 const movesFile = "HIPPO_MOVES"
 
 // TestMoves measures what it costs to store a session and to take it over at another server, through a folder and
