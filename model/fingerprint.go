@@ -47,8 +47,8 @@ func (m *Model) Fingerprint() string {
 }
 
 // kernelsOfIntegers is the version of attention over keys and values that are integers. Before 1 it multiplied them as
-// floats.
-const kernelsOfIntegers = 1
+// floats; before 2 it divided each weight by their sum, not the result.
+const kernelsOfIntegers = 2
 
 // kernelsOfTiles is the version of products in bf16 by tiles of AMX, which sum in another order than all others.
 const kernelsOfTiles = 1
