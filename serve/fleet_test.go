@@ -286,8 +286,8 @@ func TestBucketFails(t *testing.T) {
 	servetest.Post[openai.Response](f.sites[1], "/v1/responses", respond)
 }
 
-// TestFleetBackground: a response in the background is seen at every server while one makes it, and has failed when that
-// one is killed.
+// TestFleetBackground: a response in the background is seen at every server while one makes it, and has failed when
+// that one is killed.
 func TestFleetBackground(t *testing.T) {
 	f := newFleet(t, 2, serve.Options{})
 	next := make(chan bool)

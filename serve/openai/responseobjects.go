@@ -91,7 +91,8 @@ func newResponseObject(q *responding, o generate.Options) Response {
 		talk = &conversationID{q.talk.Conversation.ID}
 	}
 	return Response{
-		Conversation: talk, ID: newResponseID(q.Background), Object: "response", Created: request.Now(), Status: responseRunning,
+		Conversation: talk, ID: newResponseID(q.Background), Object: "response", Created: request.Now(),
+		Status:       responseRunning,
 		Instructions: request.OrNull(q.Instructions), MaxOutputTokens: q.MaxOutput, Model: q.job.Model.Name,
 		Output: []responseItem{}, ParallelToolCalls: request.Or(q.Parallel, true), Previous: request.OrNull(q.Previous),
 		Reasoning: q.Reasoning, Store: request.Or(q.Store, true), Temperature: o.Temperature,
