@@ -34,6 +34,7 @@ func foreignBodies() map[string]string {
 		"/api/embeddings":      `"prompt":"a"`,
 		"/apply-template":      `"messages":[{"role":"user","content":"a"}]`,
 		"options of /api":      `"num_predict":1`,
+		"/v1/sessions":         `"text":"a"`,
 
 		"/v1/responses/compact":      `"input":"a"`,
 		"/v1/responses/input_tokens": `"input":"a"`,

@@ -61,7 +61,7 @@ func TestFileOfAnEarlierVersion(t *testing.T) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}
-	for layers, want := range map[string]int{"attention": 1, "block-recurrent": 1, "h3": 0} {
+	for layers, want := range map[string]int{"attention": 2, "block-recurrent": 2, "h3": 0} {
 		for _, p := range []engine.Precision{engine.Float32, engine.BF16, engine.Int8, engine.Int4} {
 			m := language(t, layers)
 			if err := m.Pack(p); err != nil {

@@ -21,15 +21,17 @@ func takeHangups(ctx context.Context, to chan<- os.Signal) {
 	}
 }
 
-// signalError is the cause by which interruptible's context ends.
+// signalError is the cause by which interruptible's context ends. It is a context.Canceled.
 type signalError struct{ os.Signal }
 
 func (e signalError) Error() string { return e.String() }
 
+func (signalError) Unwrap() error { return context.Canceled }
+
 // interruptible returns a context that the first Ctrl-C, SIGTERM, SIGHUP (a closed terminal) or SIGUSR1 (a batch
-// system's warning) cancels. The second
-// Ctrl-C or SIGTERM ends the program at once. A SIGHUP never does: a closing terminal sends several, and system
-// services one after SIGTERM. A program that was started with SIGHUP ignored, as nohup does, keeps ignoring it.
+// system's warning) cancels. The second Ctrl-C or SIGTERM ends the program at once. A SIGHUP never does: a closing
+// terminal sends several, and system services one after SIGTERM. A program that was started with SIGHUP ignored, as
+// nohup does, keeps ignoring it.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 4)
