@@ -85,8 +85,11 @@ func (s *Store) last(name string) (e entry, content []byte, err error) {
 	return entry{}, nil, fmt.Errorf("%w: %s: entries of %s vanish", ErrUnavailable, s, name)
 }
 
+// errPassed is the error of an entry behind which others stand, where the bucket does not say whether they follow from it.
+var errPassed = fmt.Errorf("%w: it does not say whether a change was stored that others have come after", ErrUnavailable)
+
 // write writes an entry. The error is ErrLost if another server has gone on from the one before. After ErrUnavailable,
-// it may have been written or not.
+// it may have been written or not; with errPassed this server no longer holds the record.
 func (s *Store) write(name string, e *entry) error {
 	e.Write = rand.Text()
 	data, err := json.Marshal(e.head)
@@ -103,13 +106,21 @@ func (s *Store) write(name string, e *entry) error {
 		return err
 	}
 	if n > e.n {
-		if next, err := s.read(name, e.n+1); err == nil && next.After == e.Write {
+		next, err := s.read(name, e.n+1)
+		switch {
+		case err == nil && next.After == e.Write:
 			return nil // others have gone on from it
+		case err == nil:
+			err = ErrLost
+		case errors.Is(err, fs.ErrNotExist): // it has been deleted, perhaps before this entry came, perhaps after
+			err = errPassed
+		default:
+			return errPassed
 		}
-		if last, err := s.read(name, n); err == nil && last.At != e.n {
+		if last, e2 := s.read(name, n); e2 == nil && last.At != e.n {
 			_ = s.Drop(entryName(name, e.n)) // nobody reads it
 		}
-		return ErrLost
+		return err
 	}
 	s.work.Go(func() {
 		for _, old := range all {

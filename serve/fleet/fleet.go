@@ -122,8 +122,10 @@ func (s *Store) Add(name string, data []byte) error {
 	switch {
 	case e == nil && string(found) == string(data):
 		return nil
-	case e == nil || errors.Is(err, fs.ErrExist):
+	case e == nil:
 		return ErrLost
+	case errors.Is(err, fs.ErrExist): // which it may say of this write, sent again by a driver
+		return fmt.Errorf("%w: %s: %w", ErrUnavailable, s, e)
 	}
 	return err
 }

@@ -203,7 +203,7 @@ func TestLeases(t *testing.T) {
 		if _, err := b.Get(name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("after it was removed: %v", err)
 		}
-		if err := b.Put(name, []byte("5")); !errors.Is(err, ErrLost) {
+		if err := b.Put(name, []byte("5")); !errors.Is(err, errPassed) {
 			t.Errorf("created after it was removed: %v", err)
 		}
 		if all, err := b.List("responses/all"); len(all) != 0 || err != nil {

@@ -153,7 +153,7 @@ func (l *Lease) next(server string, data []byte) error {
 			}
 			l.lose()
 			return ErrLost
-		case errors.Is(err, ErrLost):
+		case errors.Is(err, ErrLost), errors.Is(err, errPassed):
 			l.lose()
 		default:
 			l.unsure = e.Write
