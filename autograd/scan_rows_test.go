@@ -74,7 +74,7 @@ func init() {
 			scanSequences("groups", []int{4, 4}, all, 6, 3, 2),
 			scanSequences("one_position", []int{1}, all[:1], 3, 1, 2),
 			scanSequences("ages", []int{1, 35, 2, 1, 6}, []bool{true, true, true, false, false}, 3, 1, 2),
-		}, scanSequences("equal", []int{90, 90}, all, 300, 1, 16),
+		}, scanSequences("equal", []int{90, 90}, all, 300, 2, 16),
 			scanSequences("mixed", []int{1, 90, 3, 1, 33, 64, 1, 2},
 				[]bool{true, true, true, false, false, true, true, true}, 300, 1, 16))
 	})
@@ -86,7 +86,7 @@ func init() {
 			complexScanSequences("chunks_groups", []int{35}, all[:1], 4, 2, 1),
 			complexScanSequences("one_position", []int{1}, all[:1], 3, 1, 2),
 			complexScanSequences("ages", []int{1, 35, 2}, []bool{true, false, true}, 3, 1, 2),
-		}, complexScanSequences("equal", []int{70, 70}, all, 300, 1, 8),
+		}, complexScanSequences("equal", []int{70, 70}, all, 300, 2, 8),
 			complexScanSequences("mixed", []int{1, 90, 3, 1, 33}, []bool{true, true, true, false, false}, 300, 1, 8))
 	})
 }

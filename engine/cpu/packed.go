@@ -14,27 +14,11 @@ func (Backend) Pack(p engine.Precision, as engine.PackAs, ms ...engine.Matrix) [
 		from[i] = kernel.Matrix(m)
 	}
 	switch {
-	case as == engine.PackExact:
+	case as == engine.PackExact, as == engine.PackFrozen && p == engine.BF16:
 		return packedWeights(kernel.PackExact(from...), true)
-	case as == engine.PackFrozen && p == engine.BF16:
-		return packedWeights(kernel.PackExact(roundedBF16(from)...), true)
 	default:
 		return packedWeights(kernel.Pack(kernel.Precision(p), from...), as == engine.PackFrozen)
 	}
-}
-
-// roundedBF16 are matrices whose rows are rounded to bfloat16 as they are read.
-func roundedBF16(ms []kernel.Matrix) []kernel.Matrix {
-	for i, m := range ms {
-		ms[i].Rows = func(j, n int, use func(x []float32)) {
-			m.Rows(j, n, func(x []float32) {
-				y := make([]float32, len(x))
-				kernel.RoundBF16(y, x)
-				use(y)
-			})
-		}
-	}
-	return ms
 }
 
 func packedWeights(all []*kernel.Packed, exact bool) []tensor.Packed {

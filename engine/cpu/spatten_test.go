@@ -151,3 +151,20 @@ func TestProgressive(t *testing.T) {
 		t.Errorf("in chunks it differs by %g", d)
 	}
 }
+
+// TestSpAttenRefines: scores are made again where no weight of their softmax, with the scale, is above Progressive.
+func TestSpAttenRefines(t *testing.T) {
+	s := &spatten{SpAttenOptions: engine.SpAttenOptions{Progressive: 0.9}, hd: 1}
+	for scale, again := range map[float32]bool{0.5: true, 1: false, 2: false} { // weights 0.881, 0.982, 0.9997
+		s.scale = scale
+		scores := []float32{0, -4}
+		s.refine(scores, []float32{3}, []float32{1, 2})
+		want := []float32{0, -4}
+		if again {
+			want = []float32{3, 2}
+		}
+		if !slices.Equal(scores, want) {
+			t.Errorf("scale %v: scores %v, want %v", scale, scores, want)
+		}
+	}
+}
