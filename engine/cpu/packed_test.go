@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/kernel"
 )
 
-// TestPackedFrozen: frozen weights give the products of the rounded weights in float32, for one row of x, and for as many
-// as are multiplied piece by piece, with a bias and without. In Int8 only the latter leave x as it is.
+// TestPackedFrozen: frozen weights give the products of the rounded weights in float32, for one row of x, and for as
+// many as are multiplied piece by piece, with a bias and without. In Int8 only the latter leave x as it is.
 func TestPackedFrozen(t *testing.T) {
 	const n, k = 70, 64
 	for p, rows := range map[engine.Precision][]int{engine.BF16: {1, 3, 200}, engine.Int8: {8, 200}} {

@@ -44,8 +44,8 @@ func InMemory(w []float32, n, k int) Matrix {
 // use; at Int8, K must be at most MaxInt8Terms.
 func Pack(precision Precision, ms ...Matrix) []*Packed { return pack(precision, false, ms) }
 
-// PackExact is Pack at BF16 for matrices whose products are those of float32 with the rounded elements, to the last bit:
-// x is not rounded. Elements that are bfloat16 numbers stay as they are.
+// PackExact is Pack at BF16 for matrices whose products are those of float32 with the rounded elements, to the last
+// bit: x is not rounded. Elements that are bfloat16 numbers stay as they are.
 func PackExact(ms ...Matrix) []*Packed { return pack(BF16, true, ms) }
 
 func pack(precision Precision, exact bool, ms []Matrix) []*Packed {

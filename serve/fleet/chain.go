@@ -85,8 +85,10 @@ func (s *Store) last(name string) (e entry, content []byte, err error) {
 	return entry{}, nil, fmt.Errorf("%w: %s: entries of %s vanish", ErrUnavailable, s, name)
 }
 
-// errPassed is the error of an entry behind which others stand, where the bucket does not say whether they follow from it.
-var errPassed = fmt.Errorf("%w: it does not say whether a change was stored that others have come after", ErrUnavailable)
+// errPassed is the error of an entry behind which others stand, where the bucket does not say whether they follow from
+// it.
+var errPassed = fmt.Errorf("%w: it does not say whether a change was stored that others have come after",
+	ErrUnavailable)
 
 // write writes an entry. The error is ErrLost if another server has gone on from the one before. After ErrUnavailable,
 // it may have been written or not; with errPassed this server no longer holds the record.
