@@ -154,9 +154,9 @@ var house = []layer{
 		"internal/disk internal/status train/text tokenizer/sentencepiece", ""},
 	{"internal/testkit/buckettest", "session/store", ""}, // for tests
 	{"serve/fleet", "session/store", ""},
-	{"serve/batch", "serve/fleet session/store internal/disk", ""},
-	{"serve/request", "serve/batch serve/fleet session internal/brief internal/disk", ""},
 	{"serve/records", "serve/fleet session internal/disk", ""},
+	{"serve/batch", "serve/records serve/fleet session/store internal/disk", ""},
+	{"serve/request", "serve/batch serve/fleet session internal/brief internal/disk", ""},
 	{"serve/host", "serve/request session session/store chat chat/template generate generate/constrain " +
 		"generate/sample model tokenizer internal/brief", ""},
 	{"serve/reply", "serve/host serve/request session session/receipt chat chat/template generate " +

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hippo-ssm/hippo/serve/fleet"
+	"github.com/hippo-ssm/hippo/serve/records"
 	"github.com/hippo-ssm/hippo/session/store"
 )
 
@@ -190,7 +191,8 @@ func (s *Store) refresh() error {
 // look reads the description of a file or batch, unless this server knows it and it cannot have changed. again says
 // that it may have been removed.
 func (s *Store) look(id string, again bool) error {
-	if s.o.Fleet == nil || !isID(filePrefix, id) && !isID(batchPrefix, id) && !isID(ownPrefix, id) {
+	is := func(prefix string) bool { return records.IsID(prefix, id) }
+	if s.o.Fleet == nil || !is(filePrefix) && !is(batchPrefix) && !is(ownPrefix) {
 		return nil
 	}
 	s.mu.Lock()

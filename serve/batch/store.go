@@ -8,7 +8,6 @@ package batch
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -373,12 +372,6 @@ func paged[T any](all map[string]*T, p Page, want func(*T) bool, key func(*T) (t
 		out = append(out, *v)
 	}
 	return out, more, nil
-}
-
-// isID reports whether an id may be one of this package: a prefix, then letters and digits as rand.Text returns them.
-func isID(prefix, id string) bool {
-	rest, ok := strings.CutPrefix(id, prefix)
-	return ok && len(rest) == len(rand.Text()) && strings.Trim(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
 // gone reports whether an error means that the data does not exist.

@@ -406,10 +406,11 @@ func (q *responding) keep(ctx context.Context, c *request.Call) error {
 
 // newResponseID returns a unique id.
 func newResponseID(background bool) string {
+	prefix := responsePrefix
 	if background {
-		return records.Background + rand.Text()[1:]
+		prefix = records.Background
 	}
-	return responsePrefix + rand.Text()
+	return prefix + rand.Text()
 }
 
 const responsePrefix = "resp_"

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hippo-ssm/hippo/serve/records"
@@ -87,7 +88,11 @@ func (s *Responses) previous(c *request.Call, id string) (*responseRecord, error
 
 // response returns a stored response of the client.
 func (s *Responses) response(c *request.Call, id string) (*responseRecord, error) {
-	r, err := stored[responseRecord](s, c, "response", responsePrefix, id)
+	prefix := responsePrefix
+	if strings.HasPrefix(id, records.Background) {
+		prefix = records.Background
+	}
+	r, err := stored[responseRecord](s, c, "response", prefix, id)
 	if err == nil && r.Response.unfinished() {
 		return s.settle(c.Owner(), r)
 	}

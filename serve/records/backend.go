@@ -301,12 +301,11 @@ func (m *memory) owners(kind string) (all []string, err error) {
 
 func (m *memory) Lock(string) (func(), error) { return func() {}, nil }
 
-// IsID reports whether a text may be the id of a record: a prefix, then letters and digits as rand.Text returns them,
-// or 0: see Background.
+// IsID reports whether a text may be the id of a record: a prefix, then letters and digits as rand.Text returns them.
 func IsID(prefix, id string) bool {
 	rest, ok := strings.CutPrefix(id, prefix)
 	const digits = 26
 	return ok && len(rest) == digits && !strings.ContainsFunc(rest, func(r rune) bool {
-		return !(r >= 'A' && r <= 'Z') && !(r >= '2' && r <= '7') && r != '0'
+		return !(r >= 'A' && r <= 'Z') && !(r >= '2' && r <= '7')
 	})
 }

@@ -20,7 +20,7 @@ const Background = "resp_0"
 // changes reports whether a record changes after it was written, under a lock. All others are written once.
 func changes(name string) bool {
 	id, ok := strings.CutSuffix(path.Base(name), ".json")
-	return ok && (IsID(SessionPrefix, id) || IsID(ConversationPrefix, id) || strings.HasPrefix(id, Background))
+	return ok && (IsID(SessionPrefix, id) || IsID(ConversationPrefix, id) || IsID(Background, id))
 }
 
 func (s shared) String() string { return s.in.String() }
