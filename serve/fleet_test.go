@@ -15,6 +15,7 @@ import (
 	"github.com/hippo-ssm/hippo/internal/testkit/buckettest"
 	"github.com/hippo-ssm/hippo/internal/testkit/servetest"
 	"github.com/hippo-ssm/hippo/serve"
+	"github.com/hippo-ssm/hippo/serve/anthropic"
 	"github.com/hippo-ssm/hippo/serve/batch"
 	"github.com/hippo-ssm/hippo/serve/openai"
 	"github.com/hippo-ssm/hippo/serve/sessions"
@@ -284,6 +285,27 @@ func TestBucketFails(t *testing.T) {
 	time.Sleep(2 * term) // for a lease that could not be released
 	servetest.Post[sessions.Reply](f.sites[1], path+"/generate", drawn)
 	servetest.Post[openai.Response](f.sites[1], "/v1/responses", respond)
+}
+
+// TestFleetDeletesBatches: a batch of messages takes its files with it, whichever server deletes it.
+func TestFleetDeletesBatches(t *testing.T) {
+	bucket := buckettest.New()
+	site := func() *servetest.Site { // that looks at the bucket when it is asked
+		return servetest.NewSite(t, serve.Options{Bucket: bucket.View(), Term: time.Hour})
+	}
+	a, b := site(), site()
+	path := "/v1/messages/batches/" + servetest.Post[anthropic.Batch](a, "/v1/messages/batches", `{"requests":[
+		{"custom_id":"a","params":{"max_tokens":2,"messages":[{"role":"user","content":"Call me"}]}}]}`).ID
+	servetest.WaitUntil(t, func() bool {
+		return servetest.Fetch[anthropic.Batch](a, http.MethodGet, path).Ended != nil
+	})
+	want(t, b, 200, http.MethodDelete, path, "")
+	want(t, a, 404, http.MethodGet, path, "")
+	for _, name := range bucket.Names() {
+		if strings.HasPrefix(name, "files/file") {
+			t.Errorf("%s is left", name)
+		}
+	}
 }
 
 // TestFleetBackground: a response in the background is seen at every server while one makes it, and has failed when

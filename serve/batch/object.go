@@ -140,6 +140,9 @@ func (s *Store) AddBatch(owner string, w Wish) (Batch, error) {
 		Status: Validating, Metadata: maps.Clone(w.Metadata), Created: now, Expires: now.Add(window),
 		At: map[Status]time.Time{},
 	}
+	if err := s.refresh(); err != nil {
+		return Batch{}, err
+	}
 	return s.start(b)
 }
 
@@ -166,12 +169,9 @@ func (s *Store) AddOwn(owner, endpoint string, n int, fill func(io.Writer) error
 	return started, err
 }
 
-// start stores a batch and starts it.
+// start stores a batch and starts it. The list has just been read.
 func (s *Store) start(b *Batch) (Batch, error) {
 	owner := b.Owner
-	if err := s.refresh(); err != nil {
-		return Batch{}, err
-	}
 	s.saving.Lock()
 	defer s.saving.Unlock()
 	if err := s.room(owner); err != nil {
@@ -239,6 +239,9 @@ func (s *Store) dropOf(id string) (err error) {
 
 // DeleteOwn removes an owner's batch that has ended, with its files.
 func (s *Store) DeleteOwn(owner, id string) error {
+	if err := s.refresh(); err != nil { // its files, too, may be another server's
+		return err
+	}
 	if _, err := s.Batch(owner, id, true); err != nil {
 		return err
 	}

@@ -197,7 +197,8 @@ func (s *Store) look(id string, again bool) error {
 	}
 	s.mu.Lock()
 	b, f := s.batches[id], s.files[id]
-	final := f != nil && !again || b != nil && b.Status.ended() || s.claims[id] != nil
+	again = again && (b == nil || b.Own()) // others stay, once they have ended
+	final := !again && (f != nil || b != nil && b.Status.ended()) || s.claims[id] != nil
 	s.mu.Unlock()
 	if final {
 		return nil
