@@ -44,10 +44,13 @@ type textRecord struct {
 
 func textDir(owner string) string { return records.Library + "/" + owner }
 
-// textName is the name of a record. It is made of a hash, since the client has chosen the name of the text.
-func textName(owner, name string) string {
+func textName(owner, name string) string { return textDir(owner) + "/" + textFile(name) }
+
+// textFile is the name of a record in its folder. It is made of a hash, since the client has chosen the name of the
+// text.
+func textFile(name string) string {
 	sum := sha256.Sum256([]byte(name))
-	return textDir(owner) + "/" + hex.EncodeToString(sum[:12]) + recordEnding
+	return hex.EncodeToString(sum[:12]) + recordEnding
 }
 
 // checkTextName returns an error unless a text may have a name.
@@ -87,7 +90,11 @@ func (s *Handler) PutText(c *request.Call) error {
 		return err
 	}
 	c.Note("model", m.Name)
-	if err := s.roomForText(c.Owner(), name, int64(len(q.Text))); err != nil {
+	all, err := s.store.List(textDir(c.Owner()))
+	if err != nil {
+		return err
+	}
+	if err := s.room("library_limit", "texts", all, int64(len(q.Text)), textFile(name)); err != nil {
 		return err
 	}
 	x, err := s.readText(c, m, q.Text)
@@ -106,8 +113,7 @@ func (s *Handler) PutText(c *request.Call) error {
 	}}
 	if _, err := records.Put(s.store, textName(c.Owner(), name), &r); err != nil {
 		_ = s.store.Remove(stateName(c.Owner(), state.ID)) // if this fails, it is removed with old states
-		return &request.Error{Status: http.StatusInsufficientStorage, Code: "store_failed",
-			Message: fmt.Sprintf("the text could not be stored: %v", err)}
+		return s.failed("text", err)
 	}
 	if isHash(old.State) {
 		_ = s.store.Remove(stateName(c.Owner(), old.State)) // likewise
@@ -144,26 +150,6 @@ func (s *Handler) readText(c *request.Call, m *host.Model, text string) (*sessio
 	c.Note("prompt_tokens", len(ids))
 	return session.From(m.Net, m.Tokenizer, sessionOptions(m, c.Client()),
 		session.Text{Plan: plan, At: session.Take(gen)})
-}
-
-// roomForText returns an error if a text would exceed the limits of an owner, which are those of sessions.
-func (s *Handler) roomForText(owner, name string, bytes int64) error {
-	all, err := s.store.List(textDir(owner))
-	if err != nil {
-		return err
-	}
-	n := 1
-	for _, e := range all {
-		if textDir(owner)+"/"+e.Name != textName(owner, name) { // which is replaced
-			n, bytes = n+1, bytes+e.Bytes
-		}
-	}
-	if n > s.o.MaxSessions || bytes > s.o.MaxBytes {
-		return &request.Error{Status: http.StatusForbidden, Code: "library_limit", Message: fmt.Sprintf(
-			"found %d texts of this client with %d bytes, this one among them, want at most %d with %d: delete some",
-			n, bytes, s.o.MaxSessions, s.o.MaxBytes)}
-	}
-	return nil
 }
 
 // ListTexts responds with the texts that the client may mount: its own, and those of the server.

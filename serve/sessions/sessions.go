@@ -203,7 +203,7 @@ func (s *Handler) addSession(c *request.Call, m *host.Model, x *session.Session,
 	return &r.Session, nil
 }
 
-// failed is the error of a session or state that the store does not take.
+// failed is the error of a session, state or text that the store does not take.
 func (s *Handler) failed(what string, err error) error {
 	if s.store.Strict() {
 		return err

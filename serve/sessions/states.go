@@ -248,16 +248,26 @@ func (s *Handler) roomForState(owner string, bytes int64, replaced ...string) er
 	if err != nil {
 		return err
 	}
+	var files []string
+	for _, id := range replaced {
+		files = append(files, id+statesEnding)
+	}
+	return s.room("state_limit", "states", all, bytes, files...)
+}
+
+// room returns an error if a record of some bytes would exceed the limits of an owner, which are those of sessions,
+// beside all of its kind but those with the names that it replaces.
+func (s *Handler) room(code, kind string, all []records.Entry, bytes int64, replaced ...string) error {
 	n := 1
 	for _, e := range all {
-		if !slices.Contains(replaced, strings.TrimSuffix(e.Name, statesEnding)) {
+		if !slices.Contains(replaced, e.Name) {
 			n, bytes = n+1, bytes+e.Bytes
 		}
 	}
 	if n > s.o.MaxSessions || bytes > s.o.MaxBytes {
-		return &request.Error{Status: http.StatusForbidden, Code: "state_limit", Message: fmt.Sprintf(
-			"found %d states of this client with %d bytes, this one among them, want at most %d with %d: delete some",
-			n, bytes, s.o.MaxSessions, s.o.MaxBytes)}
+		return &request.Error{Status: http.StatusForbidden, Code: code, Message: fmt.Sprintf(
+			"found %d %s of this client with %d bytes, this one among them, want at most %d with %d: delete some",
+			n, kind, bytes, s.o.MaxSessions, s.o.MaxBytes)}
 	}
 	return nil
 }
