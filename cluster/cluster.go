@@ -36,7 +36,7 @@ type Wire interface {
 	Poll() (m Message, ok bool)
 	// Know says who else is there. Others are disconnected.
 	Know(members []Member)
-	// Drop disconnects a member, which is told why. Gone follows, unless it has been.
+	// Drop disconnects a member. A Gone that says why follows, unless one has come before.
 	Drop(id ID, why string)
 	// Patience is how long a member may be silent before it is dropped.
 	Patience(d time.Duration)
@@ -79,7 +79,7 @@ type Message struct {
 type Member struct {
 	ID      ID     `json:"id"`
 	Name    string `json:"name"`
-	Address string `json:"address,omitempty"` // host:port; without a host, it is that of the leader
+	Address string `json:"address,omitempty"` // host:port; an empty host means the leader's machine
 	Print   []byte `json:"print,omitempty"`   // SHA-256 of its certificate
 }
 

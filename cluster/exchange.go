@@ -176,12 +176,13 @@ func (x *exchange) take(m Message) (*Outcome, error) {
 	}
 	c := m.At / chunk
 	if m.At < 0 || m.At%chunk != 0 || c >= x.chunks || x.memberAt(m.From) < 0 {
-		return nil, x.strange(m)
+		x.strange(m)
+		return nil, nil
 	}
 	lo, hi := x.span(c)
 	switch own := x.owner(c) == x.wire.Self(); {
 	case len(m.Values) != hi-lo:
-		return nil, x.strange(m)
+		x.strange(m)
 	case m.Kind == Sum && x.owner(c) == m.From:
 		x.got(c, m.Values)
 	case m.Kind == Part && own && m.Node >= 0 && m.Node < len(x.nodes) && x.by[m.Node] == m.From:
@@ -189,15 +190,14 @@ func (x *exchange) take(m Message) (*Outcome, error) {
 			x.put(c, m.Node, m.Values)
 		}
 	default:
-		return nil, x.strange(m)
+		x.strange(m)
 	}
 	return nil, nil
 }
 
-// strange is what happens to a member that breaks the rules: the leader drops it, others accuse it.
-func (x *exchange) strange(m Message) error {
+// strange disconnects a member that breaks the rules. Gone follows: the leader drops it, others accuse it.
+func (x *exchange) strange(m Message) {
 	why := fmt.Sprintf("found %d values at %d of node %d, of %d values and %d nodes", len(m.Values), m.At, m.Node,
 		len(x.sum), len(x.nodes))
 	x.wire.Drop(m.From, why)
-	return nil
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Join waits until the leader lets a member in, whose wire has greeted it. room says what the body of the welcome
-// asks for: where the state of so many numbers goes. Errors: *EndedError if the leader refuses, ErrLeaderGone, those
-// of room.
+// Join waits until the leader lets in a member, whose wire has greeted it. It calls room with the body of the welcome
+// and the length of the state, and receives the state into what room returns. Errors: *EndedError if the leader
+// refuses, ErrLeaderGone, those of room.
 func Join(ctx context.Context, w Wire, room func(body []byte, state int) ([]float32, error),
 	now func() time.Time) (*Team, error) {
 	t := &Team{wire: w, now: now}

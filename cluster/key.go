@@ -16,7 +16,7 @@ import (
 // keyLetters are those of join keys: none is taken for another.
 const keyLetters = "23456789abcdefghjkmnpqrstuvwxyz"
 
-// leastKey is the length of a join key at least: so many random letters have 128 bits, which nobody can try.
+// leastKey is the minimum length of a join key. So many random letters have 128 bits: too many keys to try.
 const leastKey = 26
 
 // NewKey is a random join key.
@@ -32,7 +32,7 @@ func NewKey() string {
 	return string(key)
 }
 
-// certificate is that of a member, for one run. Its SHA-256 is what others know it by.
+// certificate returns a new certificate of a member, for one run. Others know the member by its SHA-256.
 func certificate() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

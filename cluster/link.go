@@ -130,7 +130,7 @@ func (t *TCP) write(l *link) {
 	}
 }
 
-// read puts what comes into the mailbox.
+// read puts incoming messages into the mailbox.
 func (t *TCP) read(l *link) {
 	r := bufio.NewReaderSize(&heard{l.conn, &l.heard}, 1<<17)
 	for {

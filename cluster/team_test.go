@@ -344,7 +344,7 @@ func TestBadShards(t *testing.T) {
 	}
 }
 
-// TestTooMany: a member that no shard is left for is told so, and the run goes on.
+// TestTooMany: a member is told so if there is no shard left for it, and the run goes on.
 func TestTooMany(t *testing.T) {
 	n := NewLocal()
 	defer n.Close()

@@ -3,7 +3,7 @@ package cluster
 import "math"
 
 // Node is the sum of the shards from Width·At to before Width·(At+1), as far as there are so many. Width is a power of
-// two. The sum of all is that of a node's two halves, ((0+1)+(2+3))+...
+// two. A node's sum is the sum of its left half plus that of its right half: ((0+1)+(2+3))+...
 type Node struct{ Width, At int }
 
 // root is the node of all shards.
