@@ -60,7 +60,8 @@ const (
 	Commit                  // the sum counts; an Outcome
 	End                     // the run has ended; the body is why, as text
 	Gone                    // a member is lost; the body is why, as text
-	Lost                    // a member cannot reach another, which Node says
+	Lost                    // a member cannot reach another, which Node says; the body is why, as text
+	Alive                   // the leader asks a member that Node cannot reach whether it is there; it sends it back
 	ping                    // of wires
 )
 

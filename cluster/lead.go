@@ -247,13 +247,20 @@ func (t *Team) leadTake(m Message) error {
 		if id == Lead || t.memberAt(id) < 0 || t.memberAt(m.From) < 0 {
 			return nil
 		}
-		if l.speed[id] > 0 && l.speed[m.From] == 0 { // a new member cannot reach one that others reach
-			t.wire.Send(m.From, Message{Kind: End, Body: fmt.Appendf(nil, "%s cannot reach %s: %s", t.name(m.From),
-				t.name(id), m.Body)})
-			t.wire.Drop(m.From, fmt.Sprintf("it cannot reach %s: %s", t.name(id), m.Body))
+		if l.speed[id] > 0 && l.speed[m.From] == 0 { // a new member cannot reach one that others reach, or reached
+
+			t.wire.Send(id, Message{Kind: Alive, Node: int(m.From), Body: m.Body})
 			return nil
 		}
 		t.wire.Drop(id, fmt.Sprintf("%s cannot reach it: %s", t.name(m.From), m.Body))
+	case Alive:
+		id := ID(m.Node)
+		if id == Lead || t.memberAt(id) < 0 || t.memberAt(m.From) < 0 {
+			return nil
+		}
+		t.wire.Send(id, Message{Kind: End, Body: fmt.Appendf(nil, "%s cannot reach %s: %s", t.name(id),
+			t.name(m.From), m.Body)})
+		t.wire.Drop(id, fmt.Sprintf("it cannot reach %s: %s", t.name(m.From), m.Body))
 	case Gone:
 		l.waiting = slices.DeleteFunc(l.waiting, func(w Message) bool { return w.From == m.From })
 		i := t.memberAt(m.From)

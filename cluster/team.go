@@ -166,6 +166,8 @@ func (t *Team) take(m Message, w Work) (done *Outcome, err error) {
 	case m.From != Lead: // of an exchange that is over
 	case m.Kind == End:
 		return nil, &EndedError{string(m.Body)}
+	case m.Kind == Alive:
+		t.wire.Send(Lead, m)
 	case m.Kind == Rows:
 		return nil, w.Take(m.Node, m.Body)
 	case m.Kind == Round:

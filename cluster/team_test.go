@@ -373,3 +373,53 @@ func TestTooMany(t *testing.T) {
 		t.Errorf("the members end with %s", all)
 	}
 }
+
+// TestWhoIsLost: of a new member that cannot reach an old one the old one stays if it is there, and the new one if not.
+func TestWhoIsLost(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		n := NewLocal()
+		team := lead(n.Wire(Greeting{}), newToy(1, 3), nil)
+		was, is := n.Wire(Greeting{}), n.Wire(Greeting{})
+		receive := func(w Wire, kind Kind) Message {
+			for {
+				if m, err := w.Receive(t.Context()); err != nil || m.Kind == kind {
+					return m
+				}
+			}
+		}
+		hear := func(kind Kind) {
+			if err := team.leadTake(receive(team.wire, kind)); err != nil && !errors.Is(err, errAgain) {
+				t.Fatal(err)
+			}
+		}
+		team.members = append(team.members, Member{ID: was.Self(), Name: "old"}, Member{ID: is.Self(), Name: "new"})
+		team.lead.speed[was.Self()] = 1
+		is.Send(Lead, Message{Kind: Lost, Node: int(was.Self()), Body: []byte("reset")})
+		hear(Lost)
+		asked := receive(was, Alive)
+		want := []ID{Lead, was.Self()}
+		if killed {
+			n.Kill(was.Self())
+			want[1] = is.Self()
+		} else {
+			member := &Team{wire: was}
+			asked.From = Lead
+			if _, err := member.take(asked, nil); err != nil {
+				t.Fatal(err)
+			}
+			hear(Alive)
+			if got := string(receive(is, End).Body); got != "new cannot reach old: reset" {
+				t.Errorf("the new member hears %q", got)
+			}
+		}
+		hear(Gone)
+		var got []ID
+		for _, m := range team.members {
+			got = append(got, m.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("killed %v: the members are %v, want %v", killed, got, want)
+		}
+		n.Close()
+	}
+}

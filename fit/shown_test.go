@@ -88,7 +88,7 @@ func TestPredicting(t *testing.T) {
 			t.Errorf("%q: found the score of %s, want %s", use, r.Predicting().Name, want)
 		}
 	}
-	if r.Rivals = r.Rivals[:1]; r.Predicting() != r.Classes {
+	if r.Rivals, r.Plan.Use = r.Rivals[:1], "boosted"; r.Predicting() != r.Classes {
 		t.Errorf("without a score of its own: found that of %s", r.Predicting().Name)
 	}
 	for n, want := range map[int]bool{0: false, 1: true, mostShownClasses: true, mostShownClasses + 1: false} {
