@@ -43,17 +43,17 @@ func TestServeGivesMemoryBack(t *testing.T) {
 	goroutines, opened := runtime.NumGoroutine(), files()
 	before := turn()
 	after := before
-	for range 9 {
+	for range 3 {
 		after = turn()
 	}
 	for late := deadline(t); after > before+uint64(size)/2; after = status.RSS() { // the last is about to go
 		select {
 		case <-late:
-			t.Fatalf("%d MiB after ten times, %d after the first", after>>20, before>>20)
+			t.Fatalf("%d MiB after five times, %d after the first", after>>20, before>>20)
 		case <-time.After(time.Millisecond):
 		}
 	}
-	t.Logf("a model of %d MiB: %d MiB after it has gone, %d after ten times", size>>20, before>>20, after>>20)
+	t.Logf("a model of %d MiB: %d MiB after it has gone, %d after five times", size>>20, before>>20, after>>20)
 	for late := deadline(t); runtime.NumGoroutine() > goroutines || files() > opened; { // the last are about to end
 		select {
 		case <-late:
