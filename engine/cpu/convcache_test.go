@@ -142,3 +142,17 @@ func TestConvCachesOfAnyAge(t *testing.T) {
 		}
 	}
 }
+
+// TestConvCacheGrowsSeldom: one position at a time, a cache moves to twice its memory, not to one position more.
+func TestConvCacheGrowsSeldom(t *testing.T) {
+	const l = 5000
+	c, x := &engine.ConvCache{Window: l}, tensor.New(1, 1)
+	sizes := map[int]bool{}
+	for range l {
+		appendInputs(c, x, span{0, 1})
+		sizes[c.U.Dim(0)] = true
+	}
+	if len(sizes) > 10 { // 64 · 2⁷ > 5000
+		t.Errorf("it has moved to %d sizes of memory", len(sizes))
+	}
+}

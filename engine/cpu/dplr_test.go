@@ -102,3 +102,35 @@ func TestDPLRKeepsKernels(t *testing.T) {
 	p.Ct.CopyFrom(randomTensor(rng, h, n, 2).Data())
 	check(l)
 }
+
+// TestDPLRSystemsTakeTurns: a system with gradients whose memory another of as many numbers had has its own shapes.
+func TestDPLRSystemsTakeTurns(t *testing.T) {
+	rng, tape := rand.New(rand.NewPCG(3, 1)), NewTape()
+	tape.Record(true)
+	for _, h := range []int{4, 2, 8} {
+		p := randomDPLR(rng, h, 8/h, 5)
+		p.Ct.SetNeedsGrad(true)
+		s := tape.DPLRSystem(p)
+		if got, want := s.Lambda.Shape(), []int{h, 8 / h, 2}; !slices.Equal(got, want) {
+			t.Errorf("Λ is of shape %v, want %v", got, want)
+		}
+		if got, want := s.P.Shape(), []int{1, h, 8 / h, 2}; !slices.Equal(got, want) {
+			t.Errorf("P is of shape %v, want %v", got, want)
+		}
+		tape.Reset()
+	}
+}
+
+// TestWideStorage: storage like another's has as many numbers as were asked for, and what is not finite is found in
+// both parts of a number.
+func TestWideStorage(t *testing.T) {
+	if n := (&complexes{}).Like(6).Len(); n != 6 {
+		t.Errorf("storage for 6 numbers has %d", n)
+	}
+	for x, want := range map[complex128]bool{1 - 2i: true, complex(math.Inf(1), 0): false, complex(0, math.Inf(-1)): false,
+		complex(math.NaN(), 0): false, complex(0, math.NaN()): false} {
+		if got := finiteWide(&complexes{x: []complex128{0, x}}); got != want {
+			t.Errorf("%v: finite is %v, want %v", x, got, want)
+		}
+	}
+}
