@@ -43,12 +43,15 @@ type LockedError struct {
 
 // Error names the folder, and its holder where that is known.
 func (e *LockedError) Error() string {
-	who := "another process"
-	if h := e.Holder; h.PID != 0 {
-		who = fmt.Sprintf("process %d on %s, since %s (%s)", h.PID, h.Host, h.Since.Local().Format(time.DateTime),
-			h.Command)
+	return fmt.Sprintf("%s is in use by %s; wait until that has ended, or choose another folder", e.Dir, e.Holder)
+}
+
+// String names the process.
+func (h Holder) String() string {
+	if h.PID == 0 {
+		return "another process"
 	}
-	return fmt.Sprintf("%s is in use by %s; wait until that has ended, or choose another folder", e.Dir, who)
+	return fmt.Sprintf("process %d on %s, since %s (%s)", h.PID, h.Host, h.Since.Local().Format(time.DateTime), h.Command)
 }
 
 // LockDir makes the folder dir if needed and locks it for this process until Release. If another process has locked it,
