@@ -141,10 +141,7 @@ func (s *scoreOptions) run(cmd *cobra.Command, o *batch.Offline) error {
 	if err != nil {
 		return err
 	}
-	if err := s.print(cmd, t); err != nil || len(held) == 0 {
-		return err
-	}
-	return printHeld(held)
+	return errors.Join(s.print(cmd, t), printHeld(held))
 }
 
 // print prints what has been done.

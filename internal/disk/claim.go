@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A claim is a file beside what it claims, PATH.claim-N, on a file system that machines share. Whoever claims creates
+// A claim is a file beside what it claims, PATH.claim-N, or in the folder that it claims, on a file system that machines share. Whoever claims creates
 // the next number with O_EXCL, which one alone can do, NFS included, and then looks again: another file than the one of
 // a dead holder means that somebody else claims, and both of those give way. So a slow process cannot take what others
 // have taken, given back and taken again while it looked. The holder keeps the file locked and writes it again several
@@ -23,6 +23,9 @@ import (
 
 // ClaimTerm is how long the claim of a process on another machine stands without a sign of life.
 const ClaimTerm = time.Minute
+
+// Inside is the path by which a folder is claimed: the file of the claim is in the folder.
+func Inside(dir string) string { return filepath.Clean(dir) + string(filepath.Separator) }
 
 // claimBeats is how often a holder gives a sign of life in a term.
 const claimBeats = 6
@@ -49,22 +52,11 @@ func (e *ClaimLostError) Error() string {
 // process has the path, the error is a *LockedError. If patient is set and that process is on another machine, Claim
 // first waits until it gives a sign of life, or is dead.
 func Claim(ctx context.Context, path string, patient bool, do func(context.Context) error) error {
-	c, err := take(path, ClaimTerm)
-	for seen := (*unsureError)(nil); patient; {
-		var u *unsureError
-		if !errors.As(err, &u) || seen != nil && !u.written.Equal(seen.written) {
-			break
-		}
-		if seen == nil {
-			seen = u
-		}
-		select {
-		case <-time.After(ClaimTerm / claimBeats / 4):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	var c *taken
+	err := settle(ctx, patient, func() (err error) {
 		c, err = take(path, ClaimTerm)
-	}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -82,6 +74,35 @@ func Claim(ctx context.Context, path string, patient bool, do func(context.Conte
 	}
 	lose(nil)
 	return errors.Join(err, c.release())
+}
+
+// Claimed returns a *LockedError if a process has claimed the path, as Claim does, and otherwise nil. It claims nothing.
+func Claimed(ctx context.Context, path string, patient bool) error {
+	return settle(ctx, patient, func() error {
+		_, _, err := standing(path, ClaimTerm)
+		if errors.Is(err, fs.ErrNotExist) { // the folder
+			return nil
+		}
+		return err
+	})
+}
+
+// settle calls look until it is known whether the process that it finds lives, or once unless patient is set.
+func settle(ctx context.Context, patient bool, look func() error) error {
+	err := look()
+	var first *unsureError
+	for patient && errors.As(err, &first) {
+		select {
+		case <-time.After(ClaimTerm / claimBeats / 4):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		var now *unsureError
+		if err = look(); errors.As(err, &now) && !now.written.Equal(first.written) {
+			return err
+		}
+	}
+	return err
 }
 
 // unsureError is a LockedError of a process that may be dead.
@@ -123,17 +144,9 @@ func take(path string, term time.Duration) (c *taken, err error) {
 
 // try is take in a folder that is there.
 func (c *taken) try(path string, term time.Duration) error {
-	files, err := claimsOf(path)
+	dead, next, err := standing(path, term)
 	if err != nil {
 		return err
-	}
-	dead := map[int]fs.FileInfo{}
-	next := 1
-	for _, n := range files {
-		next = max(next, n+1)
-		if dead[n], err = judge(path, n, term); err != nil {
-			return err
-		}
 	}
 	c.name = claimName(path, next)
 	c.file, err = os.OpenFile(c.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
@@ -146,6 +159,7 @@ func (c *taken) try(path string, term time.Duration) error {
 	if c.info, err = c.file.Stat(); err == nil {
 		err = c.sign()
 	}
+	var files []int
 	if err == nil {
 		files, err = claimsOf(path)
 	}
@@ -165,6 +179,20 @@ func (c *taken) try(path string, term time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// standing returns the claims of dead holders, with nil for files that are gone, and the number of the next claim. The
+// claim of one that lives is an error.
+func standing(path string, term time.Duration) (dead map[int]fs.FileInfo, next int, err error) {
+	files, err := claimsOf(path)
+	dead, next = map[int]fs.FileInfo{}, 1
+	for _, n := range files {
+		next = max(next, n+1)
+		if dead[n], err = judge(path, n, term); err != nil {
+			return nil, 0, err
+		}
+	}
+	return dead, next, err
 }
 
 // sign locks and writes the file. On a full disk it stays empty, which others judge by its time alone.
@@ -264,7 +292,7 @@ func judge(path string, n int, term time.Duration) (fs.FileInfo, error) {
 		return nil, err
 	}
 	if now.Sub(info.ModTime()) <= term {
-		return nil, &unsureError{LockedError{path, by.Holder}, info.ModTime()}
+		return nil, &unsureError{LockedError{filepath.Clean(path), by.Holder}, info.ModTime()}
 	}
 	return info, nil
 }
@@ -288,9 +316,10 @@ func folderTime(dir string) (time.Time, error) {
 
 // claimsOf returns the numbers of the claims of a path.
 func claimsOf(path string) (numbers []int, err error) {
+	_, base := filepath.Split(path)
 	entries, err := os.ReadDir(filepath.Dir(path))
 	for _, e := range entries {
-		text, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+claimMark)
+		text, ok := strings.CutPrefix(e.Name(), base+claimMark)
 		if n, wrong := strconv.Atoi(text); ok && wrong == nil && n > 0 {
 			numbers = append(numbers, n)
 		}
@@ -300,7 +329,7 @@ func claimsOf(path string) (numbers []int, err error) {
 
 func claimName(path string, n int) string { return path + claimMark + strconv.Itoa(n) }
 
-func lockedBy(path string, h Holder) error { return &LockedError{path, h} }
+func lockedBy(path string, h Holder) error { return &LockedError{filepath.Clean(path), h} }
 
 // readClaim reads who has a claim. It returns the zero claimant if that cannot be read.
 func readClaim(name string) claimant {

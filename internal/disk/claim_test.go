@@ -38,19 +38,25 @@ func TestClaim(t *testing.T) {
 		}
 		root := t.TempDir()
 		path := filepath.Join(root, "a", "run")
+		if locks {
+			path = Inside(path)
+		}
 		err := Claim(t0, path, false, func(context.Context) error {
 			err := claimNow(path)
 			var locked *LockedError
 			if !errors.As(err, &locked) || locked.Holder.PID != os.Getpid() ||
-				!strings.HasPrefix(err.Error(), path+" is in use by process ") {
+				!strings.HasPrefix(err.Error(), filepath.Clean(path)+" is in use by process ") {
 				t.Errorf("a second claim: %v, want a LockedError that names process %d", err, os.Getpid())
+			}
+			if err := Claimed(t0, path, true); !errors.As(err, &locked) && locks {
+				t.Errorf("%v, want a LockedError", err)
 			}
 			return claimNow(path + "2")
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := claimNow(path); err != nil {
+		if err := errors.Join(claimNow(path), Claimed(t0, path, false)); err != nil {
 			t.Fatal(err)
 		}
 		disktest.WantFiles(t, root)
