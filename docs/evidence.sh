@@ -71,7 +71,10 @@ mkdir -p runs/evidence docs
 
 # hippo is the program as the page calls it. What another process is doing, here or on a machine that shares runs/evidence, is left to it.
 hippo() {
-	"$hippo" "$@" 2> >(tee "$tmp/said" >&2) && return
+	local ended=0
+	"$hippo" "$@" 2>"$tmp/said" || ended=$?
+	cat "$tmp/said" >&2
+	((ended)) || return 0
 	if grep -q ' is in use by process ' "$tmp/said"; then held=yes; else failed=yes; fi
 }
 
