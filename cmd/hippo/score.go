@@ -64,7 +64,7 @@ has.`,
 	}
 	cmd.Flags().StringVarP(&out, "out", "o", "", "file of the results, which must be given")
 	return configured(cmd, &opt, func(cmd *cobra.Command, args []string) error {
-		o := batch.Offline{In: args[0], Stdin: cmd.InOrStdin(), Out: out, Shard: 1, Shards: 1}
+		o := batch.Offline{In: args[0], Stdin: cmd.InOrStdin(), Out: out}
 		if err := opt.check(&o); err != nil {
 			return err
 		}
@@ -121,8 +121,7 @@ func (s *scoreOptions) run(cmd *cobra.Command, o *batch.Offline) error {
 	if _, err := lib.Preload(ctx, server.Preload); err != nil {
 		return err
 	}
-	const longest = 64 << 20 // bytes of a line
-	o.Endpoints, o.Do, o.Together, o.MaxLine = server.BatchEndpoints(), server.AnswerLine, s.Together, longest
+	o.Endpoints, o.Do, o.Together = server.BatchEndpoints(), server.AnswerLine, s.Together
 	o.By = strings.Join(append(append(s.Model, s.Adapter...), s.Precision, s.Pooling), "\n")
 	p := newRowCounter("lines done")
 	o.Progress = p.add

@@ -3,6 +3,7 @@ package batch
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -29,14 +30,16 @@ type Offline struct {
 	Out   string    // the path of the results
 	// Lines are cut into Shards parts of about as many bytes, of which this is the one of number Shard, from 1. The
 	// results of all parts one after another are those of the whole.
+	// Without Shards there is one.
 	Shard, Shards int
 	By            string // what answers, for the hash
 	Endpoints     []string
 	Do            func(context.Context, Request) (Response, error) // see Options
-	Together      int                                              // requests that run at a time
-	MaxLine       int                                              // bytes of a line
+	Together      int                                              // requests that run at a time: 16
+	MaxLine       int                                              // bytes of a line: 64 MiB
 	Progress      func()                                           // called after each result; nil for none
-	Hasty         bool                                             // does not wait whether a holder is alive
+
+	hasty bool // it does not wait to see whether a holder is alive
 }
 
 // Tally counts the results of a file.
@@ -66,6 +69,13 @@ func (o *Offline) sum(line []byte) string {
 // Run answers the lines that have no result yet. When ctx is done, it returns its error, with the results so far
 // stored. Another process that writes the same results is a *disk.LockedError.
 func (o *Offline) Run(ctx context.Context) (t Tally, err error) {
+	const together, maxLine = 16, 64 << 20
+	filled := *o
+	o = &filled
+	if o.Shards < 1 {
+		o.Shard, o.Shards = 1, 1
+	}
+	o.Together, o.MaxLine = cmp.Or(max(0, o.Together), together), cmp.Or(max(0, o.MaxLine), maxLine)
 	in, size := o.Stdin, int64(-1)
 	if o.In != "-" {
 		file, info, err := disk.Open(o.In)
@@ -84,7 +94,7 @@ func (o *Offline) Run(ctx context.Context) (t Tally, err error) {
 	}
 	w := &offline{Offline: o, in: &items{lines: newLines(in, o.MaxLine), endpoints: o.Endpoints, offline: o}}
 	w.from, w.to = size*int64(o.Shard-1)/int64(o.Shards), size*int64(o.Shard)/int64(o.Shards)
-	err = disk.Claim(ctx, o.Out, !o.Hasty, func(ctx context.Context) error {
+	err = disk.Claim(ctx, o.Out, !o.hasty, func(ctx context.Context) error {
 		if w.out, err = openResults(o.Out); err != nil {
 			return err
 		}
@@ -119,7 +129,7 @@ func (o *Offline) Parts(ctx context.Context, parts int) (all Tally, held []*disk
 		held = nil
 		for _, k := range todo {
 			part := *o
-			part.Shard, part.Shards, part.Hasty = k, parts, hasty
+			part.Shard, part.Shards, part.hasty = k, parts, hasty
 			part.Out = filepath.Join(o.Out, fmt.Sprintf("part-%0*d-of-%d.jsonl", len(fmt.Sprint(parts)), k, parts))
 			t, err := part.Run(ctx)
 			var locked *disk.LockedError
@@ -135,6 +145,22 @@ func (o *Offline) Parts(ctx context.Context, parts int) (all Tally, held []*disk
 		todo = left
 	}
 	return all, held, nil
+}
+
+// Answer returns the result of one line, of no number, for programs that have their lines from elsewhere. Its error is
+// that of ctx.
+func (o *Offline) Answer(ctx context.Context, line []byte) ([]byte, error) {
+	r := &items{endpoints: o.Endpoints, offline: o}
+	it := item{sum: o.sum(line)}
+	it.problem = r.parse(line, &it)
+	out, err := it.result(ctx, Request{ID: "line-" + it.sum, Endpoint: it.endpoint, Body: it.body}, o.Do)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Sum string `json:"sum"`
+		result
+	}{it.sum, it.scored(out)})
 }
 
 // offline is a run of an Offline.

@@ -23,7 +23,7 @@ import (
 func offlineOf(t testing.TB, lines string, do func(context.Context, Request) (Response, error)) *Offline {
 	t.Helper()
 	dir := t.TempDir()
-	o := &Offline{In: filepath.Join(dir, "in.jsonl"), Out: filepath.Join(dir, "out.jsonl"), Shard: 1, Shards: 1, By: "me",
+	o := &Offline{In: filepath.Join(dir, "in.jsonl"), Out: filepath.Join(dir, "out.jsonl"), By: "me",
 		Endpoints: []string{endpoint, completions, "/v1/embeddings"}, Do: do, Together: 3, MaxLine: 300}
 	if err := os.WriteFile(o.In, []byte(lines), 0o666); err != nil {
 		t.Fatal(err)
@@ -102,6 +102,22 @@ func TestOffline(t *testing.T) {
 	}
 	if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
 		t.Errorf("found\n%s\nwant\n%s", a, b)
+	}
+}
+
+// TestOfflineAnswer: one line alone has the result that it has in a file, without the number.
+func TestOfflineAnswer(t *testing.T) {
+	o := offlineOf(t, "", echo)
+	for line, want := range map[string]string{
+		`{"custom_id":"b","input":["x"]}`: `{"sum":"SUM","id":"line-SUM","custom_id":"b","response":{"status_code":200,` +
+			`"request_id":"line-SUM","body":{"input":["x"]}},"error":null}`,
+		`{}`: `{"sum":"SUM","id":"line-SUM","custom_id":null,"response":null,"error":{"code":"invalid_line","message":` +
+			`"found no such field, want url and body, or one of text, messages, prompt, input"}}`,
+	} {
+		got, err := o.Answer(t.Context(), []byte(line))
+		if want = strings.ReplaceAll(want, "SUM", o.sum([]byte(line))); err != nil || string(got) != want {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
 	}
 }
 

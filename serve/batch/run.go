@@ -306,7 +306,11 @@ func (it *item) result(ctx context.Context, q Request, do func(context.Context, 
 	error) {
 	out := result{ID: q.ID, CustomID: it.CustomID}
 	if it.problem != "" {
-		out.Error = &fault{"invalid_line", fmt.Sprintf("line %d: %s", it.line, it.problem)}
+		where := ""
+		if it.line > 0 {
+			where = fmt.Sprintf("line %d: ", it.line)
+		}
+		out.Error = &fault{"invalid_line", where + it.problem}
 		return out, nil
 	}
 	a, err := patiently(ctx, q, do)
