@@ -87,7 +87,8 @@ func TestScore(t *testing.T) {
 	slices.Sort(want)
 	got := linesOf(t, filepath.Join(dir, "out"))
 	if len(want) != 32 || !slices.Equal(got, want) || !strings.Contains(strings.Join(got, "\n"), `"perplexity":`) {
-		t.Errorf("found %d results\n%s\nwant %d\n%s", len(got), strings.Join(got, "\n"), len(want), strings.Join(want, "\n"))
+		t.Errorf("found %d results\n%s\nwant %d\n%s", len(got), strings.Join(got, "\n"), len(want),
+			strings.Join(want, "\n"))
 	}
 }
 

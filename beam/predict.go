@@ -20,9 +20,9 @@ func init() {
 	register.DoFn3x1[context.Context, fileio.ReadableFile, func(string), error](&predictFn{})
 }
 
-// Predict predicts the rows of files, of fileio.ReadMatches, with the network of a folder: for each row of hippo predict
-// a line {"file": PATH, "row": {...}}. A file is read in order, as its rows may be a series. One that cannot be read is a
-// line {"file": PATH, "error": TEXT}.
+// Predict predicts the rows of files, of fileio.ReadMatches, with the network of a folder: for each row of hippo
+// predict a line {"file": PATH, "row": {...}}. A file is read in order, as its rows may be a series. One that cannot be
+// read is a line {"file": PATH, "error": TEXT}.
 func Predict(s beam.Scope, files beam.PCollection, dir string) beam.PCollection {
 	return beam.ParDo(s.Scope("hippobeam.Predict"), &predictFn{Dir: dir}, files)
 }

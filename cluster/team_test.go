@@ -296,8 +296,8 @@ func TestExchangeVolume(t *testing.T) {
 	}
 }
 
-// TestVolume: the prediction of an exchange is a ring's where runs are whole subtrees, and more elsewhere. Of 16 shards on
-// three machines the second computes 5 to 10, which are 4 nodes: 5, 6+7, 8+9 and 10.
+// TestVolume: the prediction of an exchange is a ring's where runs are whole subtrees, and more elsewhere. Of 16 shards
+// on three machines the second computes 5 to 10, which are 4 nodes: 5, 6+7, 8+9 and 10.
 func TestVolume(t *testing.T) {
 	for _, c := range []struct {
 		shards, members, most int

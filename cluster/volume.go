@@ -1,7 +1,7 @@
 package cluster
 
-// Volume predicts a step of members that are alike: how many shards one of them computes at most, and how many bytes one
-// of them sends or receives at most for each byte of the gradient. Where runs are whole subtrees, that is a ring's
+// Volume predicts a step of members that are alike: how many shards one of them computes at most, and how many bytes
+// one of them sends or receives at most for each byte of the gradient. Where runs are whole subtrees, that is a ring's
 // 2(n-1)/n: the parts of the others' ranges once, and the sum of the own range to all. A run of several nodes sends
 // those parts for each.
 func Volume(shards, members int) (most int, traffic float64) {

@@ -84,8 +84,8 @@ func published(t *task.Task) []string {
 
 // RunCells calls run for each cell without a result, for several at the same time. run saves the result in the cell's
 // folder. After each, done is called with the cell and the number of cells left. Cells that other processes have are
-// left to them; RunCells returns who has those that have no result in the end. When ctx is done, no more runs start, and
-// RunCells returns its error once those in flight have returned.
+// left to them; RunCells returns who has those that have no result in the end. When ctx is done, no more runs start,
+// and RunCells returns its error once those in flight have returned.
 func RunCells(ctx context.Context, cells []*Cell, opt *TableOptions, run func(context.Context, *Cell) error,
 	done func(c *Cell, left int)) (held []*disk.LockedError, err error) {
 	jobs, left := opt.Jobs, Missing(cells)

@@ -17,8 +17,8 @@ func Claim(dir string) (*disk.Lock, error) {
 	return lock, nil
 }
 
-// InFolder does something in a folder that is claimed for it: no other process runs there meanwhile, on any machine that
-// shares it. See disk.Claim.
+// InFolder does something in a folder that is claimed for it: no other process runs there meanwhile, on any machine
+// that shares it. See disk.Claim.
 func InFolder(ctx context.Context, dir string, do func(context.Context) error) error {
 	begun := false
 	err := disk.Claim(ctx, disk.Inside(dir), true, func(ctx context.Context) error {

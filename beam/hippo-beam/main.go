@@ -29,7 +29,7 @@ import (
 
 func main() {
 	do := flag.String("do", "score", "score: answer lines, as hippo score does; predict: predict files of rows")
-	models := flag.String("model", "", "models, as hippo score takes them; for predict a folder of hippo fit or forecast")
+	models := flag.String("model", "", "models, as hippo score takes them; for predict a folder of hippo fit")
 	precision := flag.String("precision", "stored", "of the weights: stored, float32, bf16, int8 or int4")
 	together := flag.Int("together", 16, "lines that a worker's thread answers at a time")
 	input := flag.String("input", "", "files of lines, or of rows; may have *")

@@ -14,8 +14,8 @@ import (
 	"github.com/hippo-ssm/hippo/internal/disk"
 )
 
-// TestComparedTogether: of several processes each takes a run that no other has. The run of one that was killed is taken
-// over, the one that another process has is named; in the end each run has been made once.
+// TestComparedTogether: of several processes each takes a run that no other has. The run of one that was killed is
+// taken over, the one that another process has is named; in the end each run has been made once.
 func TestComparedTogether(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -43,8 +43,8 @@ parameters come nearest to those of the first, or to --params; one that is withi
 
 --clock cpu measures the time of training by the CPU time of the process divided by the cores in use, so that other work
 of the machine changes little. Evaluations do not count. With --out, Ctrl-C keeps finished runs, and the same command
-resumes; several at once, on machines that share the folder, each take a run that no other has. Without it only the table
-remains.`,
+resumes; several at once, on machines that share the folder, each take a run that no other has. Without it only the
+table remains.`,
 		Example: `  hippo compare tiny attention
   hippo compare '*-tiny' --time 2m --markdown
   hippo compare init:runs/tiny tiny --data mine.txt            # does it pay to go on from a model?

@@ -9,8 +9,8 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// printEstimate prints what a run needs, without creating its folder: on this machine, and on several like it if they are
-// more than one.
+// printEstimate prints what a run needs, without creating its folder: on this machine, and on several like it if they
+// are more than one.
 func printEstimate(cmd *cobra.Command, cfg text.Config, machines int, network string) error {
 	vocab, err := cfg.VocabSize()
 	if err != nil {

@@ -26,7 +26,7 @@ type scoreOptions struct {
 	Precision string   `json:"precision" enum:"stored,float32,bf16,int8,int4,int4min" help:"of the weights"`
 	Pooling   string   `json:"pooling" enum:"mean,last" help:"what embeddings are made of"`
 	Shard     string   `json:"shard" help:"K/N: answer the lines of part K of N, cut by bytes"`
-	Parts     int      `json:"parts" min:"0" help:"take parts of so many that no other process has; --out is their folder"`
+	Parts     int      `json:"parts" min:"0" help:"take parts of so many that no other has; --out is their folder"`
 	Together  int      `json:"together" min:"1" help:"lines that are answered at a time"`
 	Memory    int      `json:"memory" min:"0" help:"MiB to keep what several lines begin with"`
 	Threads   int      `json:"threads" min:"0" help:"cores to use; 0 for all"`

@@ -139,8 +139,8 @@ weights as the best model. A run that diverges ends with an error.`,
 		case resume != "" && (smoke || find.updates != 0):
 			return fmt.Errorf("found --resume together with --smoke or --lr-find, want one of them: these start anew")
 		case !dryRun && (like != 1 || cmd.Flags().Changed("network")):
-			return errors.New("found --machines or --network without --dry-run: a run on several machines has --listen, " +
-				"or a launcher")
+			return errors.New("found --machines or --network without --dry-run: a run on several machines has " +
+				"--listen, or a launcher")
 		case show < 0:
 			return fmt.Errorf("show: found %d, want a number of texts", show)
 		case show > 0:

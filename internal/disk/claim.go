@@ -14,12 +14,13 @@ import (
 	"time"
 )
 
-// A claim is a file beside what it claims, PATH.claim-N, or in the folder that it claims, on a file system that machines share. Whoever claims creates
-// the next number with O_EXCL, which one alone can do, NFS included, and then looks again: another file than the one of
-// a dead holder means that somebody else claims, and both of those give way. So a slow process cannot take what others
-// have taken, given back and taken again while it looked. The holder keeps the file locked and writes it again several
-// times a term. A file that no lock covers (many network file systems have none, or none that others see) is dead a
-// term after that, by its time beside the time of a new file in the same folder: both are the file server's.
+// A claim is a file beside what it claims, PATH.claim-N, or in the folder that it claims, on a file system that
+// machines share. Whoever claims creates the next number with O_EXCL, which one alone can do, NFS included, and then
+// looks again: another file than the one of a dead holder means that somebody else claims, and both of those give way.
+// So a slow process cannot take what others have taken, given back and taken again while it looked. The holder keeps
+// the file locked and writes it again several times a term. A file that no lock covers (many network file systems have
+// none, or none that others see) is dead a term after that, by its time beside the time of a new file in the same
+// folder: both are the file server's.
 
 // ClaimTerm is how long the claim of a process on another machine stands without a sign of life.
 const ClaimTerm = time.Minute
@@ -76,7 +77,8 @@ func Claim(ctx context.Context, path string, patient bool, do func(context.Conte
 	return errors.Join(err, c.release())
 }
 
-// Claimed returns a *LockedError if a process has claimed the path, as Claim does, and otherwise nil. It claims nothing.
+// Claimed returns a *LockedError if a process has claimed the path, as Claim does, and otherwise nil. It claims
+// nothing.
 func Claimed(ctx context.Context, path string, patient bool) error {
 	return settle(ctx, patient, func() error {
 		_, _, err := standing(path, ClaimTerm)

@@ -51,7 +51,8 @@ func (h Holder) String() string {
 	if h.PID == 0 {
 		return "another process"
 	}
-	return fmt.Sprintf("process %d on %s, since %s (%s)", h.PID, h.Host, h.Since.Local().Format(time.DateTime), h.Command)
+	since := h.Since.Local().Format(time.DateTime)
+	return fmt.Sprintf("process %d on %s, since %s (%s)", h.PID, h.Host, since, h.Command)
 }
 
 // LockDir makes the folder dir if needed and locks it for this process until Release. If another process has locked it,

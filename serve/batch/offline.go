@@ -213,8 +213,8 @@ func (w *offline) resume() error {
 			return err
 		}
 		if err != nil || it.line != was.Line || it.sum != was.Sum {
-			return fmt.Errorf("%s: found a result for line %d that is not one for line %d of %s, by the same model and "+
-				"in the same shard; choose another file", w.Out, was.Line, it.line, w.In)
+			return fmt.Errorf("%s: found a result for line %d that is not one for line %d of %s, by the same model "+
+				"and in the same shard; choose another file", w.Out, was.Line, it.line, w.In)
 		}
 		w.end += int64(len(text))
 		w.count(&was)

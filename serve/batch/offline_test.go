@@ -109,10 +109,10 @@ func TestOffline(t *testing.T) {
 func TestOfflineAnswer(t *testing.T) {
 	o := offlineOf(t, "", echo)
 	for line, want := range map[string]string{
-		`{"custom_id":"b","input":["x"]}`: `{"sum":"SUM","id":"line-SUM","custom_id":"b","response":{"status_code":200,` +
-			`"request_id":"line-SUM","body":{"input":["x"]}},"error":null}`,
-		`{}`: `{"sum":"SUM","id":"line-SUM","custom_id":null,"response":null,"error":{"code":"invalid_line","message":` +
-			`"found no such field, want url and body, or one of text, messages, prompt, input"}}`,
+		`{"custom_id":"b","input":["x"]}`: `{"sum":"SUM","id":"line-SUM","custom_id":"b","response":{` +
+			`"status_code":200,"request_id":"line-SUM","body":{"input":["x"]}},"error":null}`,
+		`{}`: `{"sum":"SUM","id":"line-SUM","custom_id":null,"response":null,"error":{"code":"invalid_line",` +
+			`"message":"found no such field, want url and body, or one of text, messages, prompt, input"}}`,
 	} {
 		got, err := o.Answer(t.Context(), []byte(line))
 		if want = strings.ReplaceAll(want, "SUM", o.sum([]byte(line))); err != nil || string(got) != want {
@@ -211,8 +211,8 @@ func TestOfflineShards(t *testing.T) {
 	}
 }
 
-// TestOfflineOther: results of other lines, of another model, of no such program, and those that another process writes,
-// stay as they are.
+// TestOfflineOther: results of other lines, of another model, of no such program, and those that another process
+// writes, stay as they are.
 func TestOfflineOther(t *testing.T) {
 	o := offlineOf(t, mixedLines, echo)
 	if _, err := o.Run(t.Context()); err != nil {

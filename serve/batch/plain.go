@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -40,8 +41,8 @@ func (r *items) plain(line []byte, it *item) string {
 		}
 	}
 	if len(names) != 1 {
-		return fmt.Sprintf("found %s, want url and body, or one of %s", strings.Join(append(names, "no such field")[:max(1,
-			len(names))], " and "), strings.Join(all, ", "))
+		found := cmp.Or(strings.Join(names, " and "), "no such field")
+		return fmt.Sprintf("found %s, want url and body, or one of %s", found, strings.Join(all, ", "))
 	}
 	if !slices.Contains(r.endpoints, endpoint) {
 		return fmt.Sprintf("%s: found it, and no model that takes it", names[0])

@@ -69,7 +69,8 @@ func (c *Config) Together(e Estimate, machines int, network string) (Together, e
 
 // String is the prediction as text of several lines.
 func (t Together) String() string {
-	return fmt.Sprintf(`together     %d machines like this one at %s, at most %d shards each: %.0f tokens/s (%.2f of all alone)
+	return fmt.Sprintf(`together     %d machines like this one at %s, at most %d shards each
+             %.0f tokens/s (%.2f of all alone)
              %.3g s a step, of it exchange %.0f %%: each sends %s; the run takes %s
              memory of each %s
 `, t.Machines, t.Network, t.Shards, t.TokensPerSec, t.Of, t.StepSeconds, 100*t.Exchange, status.Bytes(int64(t.Sent)),

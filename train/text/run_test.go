@@ -297,8 +297,8 @@ func TestFixedLength(t *testing.T) {
 	}
 }
 
-// TestTogether: on several machines a step takes the time of the shards of one, and that of sending what the exchange is
-// known to send at the speed of the network.
+// TestTogether: on several machines a step takes the time of the shards of one, and that of sending what the exchange
+// is known to send at the speed of the network.
 func TestTogether(t *testing.T) {
 	c := small(t)
 	c.Train.Shards = 16
@@ -322,7 +322,8 @@ func TestTogether(t *testing.T) {
 			t.Errorf("%+v: %+v, want a step of %g s", x, got, step)
 		}
 	}
-	for network, machines := range map[string]int{"1Gbit": 17, "fast": 2, "0Gbit": 2, "-1Gbit": 2, "": 2, "1": 2, "nanGbit": 2} {
+	for network, machines := range map[string]int{"1Gbit": 17, "fast": 2, "0Gbit": 2, "-1Gbit": 2, "": 2, "1": 2,
+		"nanGbit": 2} {
 		if got, err := c.Together(e, machines, network); err == nil {
 			t.Errorf("%d machines, network %q: %+v, want an error", machines, network, got)
 		}
