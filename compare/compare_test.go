@@ -55,7 +55,7 @@ func contest(t *testing.T, change func(*Options), layers ...string) *Comparison 
 // TestCompare: every model is trained once for each seed, has losses, and stands in the table by them.
 func TestCompare(t *testing.T) {
 	c := contest(t, func(o *Options) { o.Seeds = 2 }, "h3*2", "h3,attention", "attention*2")
-	runs, err := c.Run(context.Background(), Events{})
+	runs, _, err := c.Run(context.Background(), Events{})
 	if err != nil || len(runs) != 6 {
 		t.Fatalf("%d runs, %v, want 6", len(runs), err)
 	}
@@ -129,7 +129,7 @@ func TestCompareGoesOn(t *testing.T) {
 			}
 		}}
 	}}
-	runs, err := c.Run(ctx, ev)
+	runs, _, err := c.Run(ctx, ev)
 	if !errors.Is(err, context.Canceled) || len(runs) != 1 || len(started) != 2 {
 		t.Fatalf("%d runs, started %q, %v; want one done and the second interrupted", len(runs), started, err)
 	}
@@ -148,17 +148,17 @@ func TestCompareGoesOn(t *testing.T) {
 			before = append(before, r.Model)
 		}
 	}
-	_, err = c.Run(ctx, ev)
+	_, _, err = c.Run(ctx, ev)
 	if !errors.Is(err, context.Canceled) || resumed != 3 || !slices.Equal(before, []string{"h3*2"}) {
 		t.Errorf("%v; resumed at step %d, done before: %q; want step 3 and h3*2", err, resumed, before)
 	}
 	c.Models[1].Config.Optim.LR *= 2
-	_, err = c.Run(context.Background(), Events{})
+	_, _, err = c.Run(context.Background(), Events{})
 	if err == nil || !strings.Contains(err.Error(), "optim.lr: 0.004 -> 0.008") {
 		t.Errorf("other settings of the interrupted run: %v", err)
 	}
 	c.Models[0].Config.Optim.LR *= 2
-	_, err = c.Run(context.Background(), Events{})
+	_, _, err = c.Run(context.Background(), Events{})
 	if err == nil || !strings.Contains(err.Error(), "optim.lr: 0.004 -> 0.008") {
 		t.Errorf("other settings in the same folder: %v", err)
 	}
@@ -171,7 +171,7 @@ func TestCompareDiverges(t *testing.T) {
 	}, "h3*2", "attention*2")
 	c.Models = c.Models[:1]
 	for range 2 {
-		runs, err := c.Run(context.Background(), Events{})
+		runs, _, err := c.Run(context.Background(), Events{})
 		if err != nil || len(runs) != 1 || runs[0].ValidLoss != nil || !strings.Contains(runs[0].Diverged, "became") {
 			t.Fatalf("%+v, %v, want a run that diverged", runs, err)
 		}
@@ -250,7 +250,7 @@ func TestNothingIsKept(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("TMP", os.Getenv("TMPDIR")) // Windows
 	c := contest(t, func(o *Options) { o.Out = "" }, "h3*2", "attention*2")
-	runs, err := c.Run(context.Background(), Events{})
+	runs, _, err := c.Run(context.Background(), Events{})
 	if err != nil || len(runs) != 2 {
 		t.Fatalf("%d runs, %v, want 2", len(runs), err)
 	}
@@ -282,7 +282,7 @@ func TestCompareGoingOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs, err := again.Run(context.Background(), Events{})
+	runs, _, err := again.Run(context.Background(), Events{})
 	if err != nil || len(runs) != 2 || runs[0].Steps != 1 {
 		t.Fatalf("%+v, %v", runs, err)
 	}

@@ -176,7 +176,7 @@ func TestRunsAreCounted(t *testing.T) {
 		}
 		return train.Events{}
 	}}
-	if _, err := c.Run(ctx, ev); err != nil && !errors.Is(err, context.Canceled) {
+	if _, _, err := c.Run(ctx, ev); err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	want := []string{"h3,h3 seed 5: 1 of 6", "h3, h3 seed 5: 2 of 6", "h3 , h3 seed 5: 3 of 6", "h3,h3 seed 6: 4 of 6",
@@ -199,7 +199,7 @@ func TestRunsAreCounted(t *testing.T) {
 		c.Models[i].Config.Memory = "ignore"
 	}
 	before := 0
-	runs, err := c.Run(t.Context(), Events{Finished: func(_ Result, done bool) {
+	runs, _, err := c.Run(t.Context(), Events{Finished: func(_ Result, done bool) {
 		if done {
 			before++
 		}

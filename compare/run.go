@@ -43,50 +43,98 @@ type Events struct {
 func (c *Comparison) Runs() int { return len(c.Models) * c.Options.Seeds }
 
 // Run trains the models that are not trained yet, in folders below Options.Out, and returns the results in the order of
-// the models and seeds. When ctx is done, it saves the current run and returns ctx's error with the results so far. If
-// Out is "", all folders are removed at the end.
-func (c *Comparison) Run(ctx context.Context, ev Events) (runs []Result, err error) {
+// the models and seeds, and who makes the others. Any number of processes that share Out each take a run that no other
+// has. When ctx is done, Run saves the current run and returns ctx's error with the results so far. If Out is "", all
+// folders are removed at the end.
+func (c *Comparison) Run(ctx context.Context, ev Events) (runs []Result, held []*disk.LockedError, err error) {
 	out := c.Options.Out
 	if out == "" {
 		if out, err = os.MkdirTemp("", "hippo-compare-"); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(out)) }()
 	}
-	lock, err := disk.ClaimDir(out)
+	all, err := c.planned(out)
 	if err != nil {
-		return nil, fmt.Errorf("out: %w", err)
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
+	todo := all
+	for _, patient := range []bool{false, true} { // the second time it counts whether holders live
+		var left []*planned
+		held = nil
+		for _, p := range todo {
+			err := c.take(ctx, p, patient, ev)
+			var locked *disk.LockedError
+			if errors.As(err, &locked) {
+				left, held = append(left, p), append(held, locked)
+			} else if err != nil {
+				return done(all), nil, err
+			}
+		}
+		todo = left
+	}
+	return done(all), held, nil
+}
+
+// planned is a run of a comparison.
+type planned struct {
+	model, number int // of a model, and in the order of all runs, from 1
+	cfg           text.Config
+	result        *Result // nil until it is made
+}
+
+// planned are all runs: all models have one seed before the next, so that an early end leaves a table.
+func (c *Comparison) planned(out string) (all []*planned, err error) {
 	folders := c.folders()
-	done := make([][]Result, len(c.Models))
-	flat := func() []Result { return slices.Concat(done...) }
-	for i := range c.Options.Seeds { // all models have one seed before the next, so that an early end leaves a table
+	for i := range c.Options.Seeds {
 		for k, e := range c.Models {
 			cfg := e.Config
 			cfg.Seed = c.Options.Seed + uint64(i)
 			cfg.Out = filepath.Join(out, folders[k], fmt.Sprintf("seed-%d", cfg.Seed))
 			if err := cfg.Anywhere(); err != nil {
-				return flat(), err
+				return nil, err
 			}
-			r, before, err := readResult(cfg)
-			if err == nil && !before {
-				var events train.Events
-				if ev.Run != nil {
-					events = ev.Run(e.Name, cfg.Seed, i*len(c.Models)+k+1, c.Runs())
-				}
-				r, err = trainOne(ctx, e.Name, cfg, events)
-			}
-			if err != nil {
-				return flat(), err
-			}
-			done[k] = append(done[k], r)
-			if ev.Finished != nil {
-				ev.Finished(r, before)
-			}
+			all = append(all, &planned{model: k, number: len(all) + 1, cfg: cfg})
 		}
 	}
-	return flat(), nil
+	return all, nil
+}
+
+// done are the results of runs, in the order of the models and seeds.
+func done(all []*planned) (runs []Result) {
+	slices.SortStableFunc(all, func(a, b *planned) int { return a.model - b.model })
+	for _, p := range all {
+		if p.result != nil {
+			runs = append(runs, *p.result)
+		}
+	}
+	return runs
+}
+
+// take makes a run unless it is made, or another process has it: then the error is a *disk.LockedError.
+func (c *Comparison) take(ctx context.Context, p *planned, patient bool, ev Events) error {
+	r, before, err := readResult(p.cfg)
+	if err == nil && !before {
+		err = disk.Claim(ctx, disk.Inside(p.cfg.Out), patient, func(ctx context.Context) error {
+			if r, before, err = readResult(p.cfg); err != nil || before { // others had it meanwhile
+				return err
+			}
+			var events train.Events
+			name := c.Models[p.model].Name
+			if ev.Run != nil {
+				events = ev.Run(name, p.cfg.Seed, p.number, c.Runs())
+			}
+			r, err = trainOne(ctx, name, p.cfg, events)
+			return err
+		})
+	}
+	if err != nil {
+		return err
+	}
+	if p.result = &r; ev.Finished != nil {
+		ev.Finished(r, before)
+	}
+	return nil
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

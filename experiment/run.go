@@ -35,7 +35,7 @@ func Run(ctx context.Context, s *Settings, ev Events) (res *Result, err error) {
 	if c.Out == "" {
 		c.Out = s.Folder("")
 	}
-	err = train.InFolder(c.Out, func() error {
+	err = train.InFolder(ctx, c.Out, func(ctx context.Context) error {
 		if res, err = runHere(ctx, s, c, ev); err != nil {
 			return err
 		}

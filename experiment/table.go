@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/task"
 	"github.com/hippo-ssm/hippo/train"
 
@@ -82,51 +83,81 @@ func published(t *task.Task) []string {
 }
 
 // RunCells calls run for each cell without a result, for several at the same time. run saves the result in the cell's
-// folder. After each, done is called with the cell and the number of cells left. When ctx is done, no more runs start,
+// folder. After each, done is called with the cell and the number of cells left. Cells that other processes have are
+// left to them; RunCells returns who has those that have no result in the end. When ctx is done, no more runs start,
 // and RunCells returns its error once those in flight have returned.
 func RunCells(ctx context.Context, cells []*Cell, opt *TableOptions, run func(context.Context, *Cell) error,
-	done func(c *Cell, left int)) error {
+	done func(c *Cell, left int)) (held []*disk.LockedError, err error) {
 	jobs, left := opt.Jobs, Missing(cells)
 	if jobs == 0 {
 		jobs = runtime.NumCPU()
 	}
-	todo := withoutResult(cells)
 	var mu sync.Mutex
 	var failed []error
-	var wg sync.WaitGroup
-	for range min(jobs, len(todo)) {
-		wg.Go(func() {
-			for {
-				mu.Lock()
-				if len(todo) == 0 || ctx.Err() != nil {
+	todo := withoutResult(cells)
+	for _, patient := range []bool{false, true} { // the second time it counts whether holders live
+		others, next := []*Cell(nil), 0
+		held = nil
+		var wg sync.WaitGroup
+		for range min(jobs, len(todo)) {
+			wg.Go(func() {
+				for {
+					mu.Lock()
+					if next == len(todo) || ctx.Err() != nil {
+						mu.Unlock()
+						return
+					}
+					c := todo[next]
+					next++
 					mu.Unlock()
-					return
+					err := c.run(ctx, opt, patient, run)
+					mu.Lock()
+					var locked *disk.LockedError
+					switch {
+					case errors.As(err, &locked):
+						others, held = append(others, c), append(held, locked)
+					case err != nil:
+						failed = append(failed, fmt.Errorf("%s %s, seed %d: %w", c.Task, c.Model, c.Seed, err))
+					default:
+						left--
+						done(c, left)
+					}
+					mu.Unlock()
 				}
-				c := todo[0]
-				todo = todo[1:]
-				mu.Unlock()
-				err := run(ctx, c)
-				var res *Result
-				if err == nil {
-					res, err = ReadResult(c.Folder(opt))
-				}
-				mu.Lock()
-				if err != nil {
-					failed = append(failed, fmt.Errorf("%s %s, seed %d: %w", c.Task, c.Model, c.Seed, err))
-				} else {
-					c.Result = res
-					left--
-					done(c, left)
-				}
-				mu.Unlock()
-			}
-		})
+			})
+		}
+		wg.Wait()
+		todo = others
 	}
-	wg.Wait()
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	return errors.Join(failed...)
+	return held, errors.Join(failed...)
+}
+
+// run makes the result of a cell by run, unless another process has made it or makes it: then the error is a
+// *disk.LockedError.
+func (c *Cell) run(ctx context.Context, opt *TableOptions, patient bool, run func(context.Context, *Cell) error) error {
+	made := func() (err error) {
+		c.Result, err = ReadResult(c.Folder(opt))
+		return err
+	}
+	if err := made(); err == nil || !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	// Whoever runs it claims it: that may be the child of a table that was killed.
+	err := disk.Claimed(ctx, disk.Inside(c.Folder(opt)), patient)
+	if err == nil {
+		if err = run(ctx, c); err != nil && ctx.Err() == nil {
+			if held := disk.Claimed(ctx, disk.Inside(c.Folder(opt)), false); held != nil { // another was faster
+				return held
+			}
+		}
+	}
+	if again := made(); again == nil || err == nil {
+		return again
+	}
+	return err
 }
 
 // Missing returns the number of cells without a result.

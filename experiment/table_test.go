@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/train"
 )
 
@@ -37,7 +39,19 @@ func TestRunCells(t *testing.T) {
 		return errors.Join(os.MkdirAll(dir, 0o777), r.write(dir))
 	}
 	var left []int
-	err = RunCells(context.Background(), cells, opt, run, func(_ *Cell, n int) { left = append(left, n) })
+	// One that another process has is left to it.
+	other := disk.Inside(cells[1].Folder(opt))
+	err = disk.Claim(t.Context(), other, false, func(context.Context) error {
+		held, err := RunCells(context.Background(), cells[1:2], opt, run, nil)
+		if len(held) != 1 || held[0].Dir != filepath.Clean(other) || runs.Load() != 0 {
+			t.Errorf("held: %v after %d runs, want %s", held, runs.Load(), other)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = RunCells(context.Background(), cells, opt, run, func(_ *Cell, n int) { left = append(left, n) })
 	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "induction attention, seed 2: ") {
 		t.Errorf("got %v, want the run that broke by its name", err)
 	}
@@ -54,7 +68,7 @@ func TestRunCells(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := RunCells(ctx, cells, opt, run, nil); !errors.Is(err, context.Canceled) || runs.Load() != 6 {
+	if _, err := RunCells(ctx, cells, opt, run, nil); !errors.Is(err, context.Canceled) || runs.Load() != 6 {
 		t.Errorf("interrupted: %v after %d runs, want none more", err, runs.Load())
 	}
 }

@@ -58,7 +58,7 @@ func Run(ctx context.Context, c Config, stdin io.Reader, ev Events) (res *Result
 	if c.Out == "" {
 		c.Out = Folder(&c)
 	}
-	err = train.InFolder(c.Out, func() error {
+	err = train.InFolder(ctx, c.Out, func(ctx context.Context) error {
 		res, err = runHere(ctx, c, stdin, ev)
 		return err
 	})

@@ -11,8 +11,8 @@ import (
 	"github.com/hippo-ssm/hippo/serve/request"
 )
 
-// batchEndpoints are the endpoints that lines of a batch may request, if this server has them.
-func (s *Server) batchEndpoints() []string {
+// BatchEndpoints returns the endpoints that lines of a batch may request, if this server has them.
+func (s *Server) BatchEndpoints() []string {
 	return slices.DeleteFunc([]string{
 		"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses",
 	}, func(path string) bool {
@@ -23,7 +23,7 @@ func (s *Server) batchEndpoints() []string {
 // openFiles opens the files and batches of clients. Unfinished batches continue.
 func (s *Server) openFiles() (err error) {
 	o := s.o.Files
-	o.Endpoints, o.Do, o.Log = s.batchEndpoints(), s.answerLine, s.o.Log
+	o.Endpoints, o.Do, o.Log = s.BatchEndpoints(), s.AnswerLine, s.o.Log
 	if o.Dir == "" {
 		o.Fleet = s.fleet
 	}
@@ -68,8 +68,8 @@ func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 // Flush does nothing: the response is used when it is complete.
 func (r *recorder) Flush() {}
 
-// answerLine runs a line of a batch like any other request of its client.
-func (s *Server) answerLine(ctx context.Context, q batch.Request) (batch.Response, error) {
+// AnswerLine runs a line of a batch like any other request of its client.
+func (s *Server) AnswerLine(ctx context.Context, q batch.Request) (batch.Response, error) {
 	ctx = host.WithPriority(context.WithValue(ctx, batchLineKey{}, &batchLine{q.Owner}), BatchPriority)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+q.Endpoint, bytes.NewReader(q.Body))
 	if err != nil {

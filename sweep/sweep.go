@@ -64,7 +64,7 @@ func Run(ctx context.Context, out string, p Plan, run Runner, started func(t Tri
 	if err != nil {
 		return nil, err
 	}
-	err = train.InFolder(out, func() error {
+	err = train.InFolder(ctx, out, func(ctx context.Context) error {
 		if r, err = open(out, p); err != nil {
 			return err
 		}

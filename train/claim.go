@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -16,11 +17,20 @@ func Claim(dir string) (*disk.Lock, error) {
 	return lock, nil
 }
 
-// InFolder does something in a folder that is claimed for it: no other process runs there meanwhile.
-func InFolder(dir string, do func() error) error {
-	lock, err := Claim(dir)
-	if err != nil {
-		return err
+// InFolder does something in a folder that is claimed for it: no other process runs there meanwhile, on any machine
+// that shares it. See disk.Claim.
+func InFolder(ctx context.Context, dir string, do func(context.Context) error) error {
+	begun := false
+	err := disk.Claim(ctx, disk.Inside(dir), true, func(ctx context.Context) error {
+		begun = true
+		lock, err := Claim(dir)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(ctx), lock.Release())
+	})
+	if err != nil && !begun {
+		return fmt.Errorf("out: %w", err)
 	}
-	return errors.Join(do(), lock.Release())
+	return err
 }

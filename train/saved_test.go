@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -375,8 +376,9 @@ func TestRuns(t *testing.T) {
 // TestInFolder: a folder is claimed while something is done in it, and free afterwards, also after an error.
 func TestInFolder(t *testing.T) {
 	dir, broken := t.TempDir(), errors.New("broken")
-	err := InFolder(dir, func() error {
-		if err := InFolder(dir, func() error { return nil }); err == nil || !strings.HasPrefix(err.Error(), "out: ") {
+	err := InFolder(t.Context(), dir, func(context.Context) error {
+		err := InFolder(t.Context(), dir, func(context.Context) error { return nil })
+		if err == nil || !strings.HasPrefix(err.Error(), "out: ") {
 			t.Errorf("claimed twice: found the error %v", err)
 		}
 		return broken
@@ -384,7 +386,7 @@ func TestInFolder(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Errorf("found the error %v, want that of what was done", err)
 	}
-	if err := InFolder(dir, func() error { return nil }); err != nil {
+	if err := InFolder(t.Context(), dir, func(context.Context) error { return nil }); err != nil {
 		t.Errorf("the folder was not let go: %v", err)
 	}
 }

@@ -43,7 +43,8 @@ parameters come nearest to those of the first, or to --params; one that is withi
 
 --clock cpu measures the time of training by the CPU time of the process divided by the cores in use, so that other work
 of the machine changes little. Evaluations do not count. With --out, Ctrl-C keeps finished runs, and the same command
-resumes. Without it only the table remains.`,
+resumes; several at once, on machines that share the folder, each take a run that no other has. Without it only the
+table remains.`,
 		Example: `  hippo compare tiny attention
   hippo compare '*-tiny' --time 2m --markdown
   hippo compare init:runs/tiny tiny --data mine.txt            # does it pay to go on from a model?
@@ -112,7 +113,7 @@ func runComparison(cmd *cobra.Command, models []compare.Entrant, opt compareOpti
 		return err
 	}
 	p := status.New(os.Stderr, 10*time.Second)
-	runs, err := c.Run(ctx, watchComparison(p, c))
+	runs, held, err := c.Run(ctx, watchComparison(p, c))
 	p.Close()
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		rest := "nothing is saved without --out"
@@ -128,11 +129,13 @@ func runComparison(cmd *cobra.Command, models []compare.Entrant, opt compareOpti
 	r := c.Report(text, runs)
 	switch {
 	case opt.JSON:
-		return plainJSON(cmd.OutOrStdout()).Encode(r)
+		err = plainJSON(cmd.OutOrStdout()).Encode(r)
 	case opt.Markdown:
-		return r.PrintMarkdown(cmd.OutOrStdout())
+		err = r.PrintMarkdown(cmd.OutOrStdout())
+	default:
+		err = r.Print(cmd.OutOrStdout())
 	}
-	return r.Print(cmd.OutOrStdout())
+	return errors.Join(err, printHeld(held))
 }
 
 // watchComparison prints how each run goes, and its end.

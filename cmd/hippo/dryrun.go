@@ -9,8 +9,9 @@ import (
 	"github.com/hippo-ssm/hippo/train/text"
 )
 
-// printEstimate prints what a run needs, without creating its folder.
-func printEstimate(cmd *cobra.Command, cfg text.Config) error {
+// printEstimate prints what a run needs, without creating its folder: on this machine, and on several like it if they
+// are more than one.
+func printEstimate(cmd *cobra.Command, cfg text.Config, machines int, network string) error {
 	vocab, err := cfg.VocabSize()
 	if err != nil {
 		return err
@@ -22,13 +23,24 @@ func printEstimate(cmd *cobra.Command, cfg text.Config) error {
 	if err := cfg.CountSteps(cmd.Context()); err != nil {
 		return err
 	}
+	if _, err := cfg.Together(text.Estimate{}, machines, network); err != nil { // before it is measured
+		return err
+	}
 	note("measuring some updates: seconds for a small model, minutes for a large one")
 	e, err := cfg.Estimate(vocab)
 	if err != nil {
 		return err
 	}
+	together := ""
+	if machines > 1 {
+		t, err := cfg.Together(e, machines, network)
+		if err != nil {
+			return err
+		}
+		together = t.String()
+	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "model        d_model %d, %d layers: %s\n%s",
-		cfg.Model.DModel, len(plan), strings.Join(plan, " "), e)
+	fmt.Fprintf(out, "model        d_model %d, %d layers: %s\n%s%s",
+		cfg.Model.DModel, len(plan), strings.Join(plan, " "), e, together)
 	return nil
 }

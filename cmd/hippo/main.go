@@ -69,7 +69,7 @@ func groups() []group {
 		{"Train a model:", []*cobra.Command{newTrain(), newJoin(), newUI(), newMixers()}},
 		{"Talk with it:", []*cobra.Command{newRun(), newGenerate(), newRead(), newSession(), newEmbed(),
 			newWatch()}},
-		{"Serve it:", []*cobra.Command{newServe(), newPs(), newStop(), newKey(), newAudit()}},
+		{"Serve it:", []*cobra.Command{newServe(), newPs(), newStop(), newKey(), newAudit(), newScore()}},
 		{"Look inside:", []*cobra.Command{newExplain(), newDiff(), newCourse()}},
 		{"Learn from your own data:", []*cobra.Command{newFit(), newForecast(), newPredict(), newSweep()}},
 		{"Manage models:", []*cobra.Command{newPull(), newList(), newInfo(), newRemove(), newConvert(), newMerge(),

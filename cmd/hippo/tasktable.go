@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hippo-ssm/hippo/experiment"
+	"github.com/hippo-ssm/hippo/internal/disk"
 	"github.com/hippo-ssm/hippo/internal/status"
 )
 
@@ -31,7 +32,8 @@ func newTaskTable() *cobra.Command {
 		Short: "Run models on tasks and print the results next to the published ones",
 		Long: `Run models on tasks, several at the same time, each on one core, and print the results next to the
 published ones. Without a task: induction heads and associative recall, with the models of the H3 paper. Finished runs
-are not run again: the same command resumes an interrupted table.`,
+are not run again: the same command resumes an interrupted table. Several at once, on machines that share the folder of
+the runs, each take runs that no other has.`,
 		Example: `  hippo task table
   hippo task table --models h3-official,attention-official
   hippo task table 'recall(length=40)' --models h3,mamba,hyena --seeds 3
@@ -49,7 +51,11 @@ are not run again: the same command resumes an interrupted table.`,
 		if !opt.Print {
 			ctx, stop := whileRead(cmd.Context())
 			defer stop()
-			if err := runCells(ctx, cells, &opt); err != nil {
+			held, err := runCells(ctx, cells, &opt)
+			if err != nil {
+				return err
+			}
+			if err := printHeld(held); err != nil {
 				return err
 			}
 		}
@@ -63,23 +69,23 @@ are not run again: the same command resumes an interrupted table.`,
 }
 
 // runCells runs what has not been run. Each run is a process of this program, with one core to itself.
-func runCells(ctx context.Context, cells []*experiment.Cell, opt *tableOptions) error {
+func runCells(ctx context.Context, cells []*experiment.Cell, opt *tableOptions) ([]*disk.LockedError, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p := status.New(os.Stderr, 10*time.Second)
 	defer p.Close()
 	run := func(ctx context.Context, c *experiment.Cell) error { return runCell(ctx, self, c, opt) }
-	err = experiment.RunCells(ctx, cells, &opt.TableOptions, run, func(c *experiment.Cell, left int) {
+	held, err := experiment.RunCells(ctx, cells, &opt.TableOptions, run, func(c *experiment.Cell, left int) {
 		p.Printf("%s %s, seed %d: %s in %s; %d to go\n", c.Task, c.Model, c.Seed,
 			experiment.ScoreText(c.Result.Test, c.Result.Numbers),
 			status.Duration(experiment.Seconds(c.Result.Seconds)), left)
 	})
 	if ctx.Err() != nil {
-		return resumable()
+		return nil, resumable()
 	}
-	return err
+	return held, err
 }
 
 // runCell runs one cell in its own process.

@@ -25,7 +25,8 @@ func newTrain() *cobra.Command {
 	var file, resume string
 	var dryRun, smoke bool
 	var batch string
-	var show int
+	var show, like int
+	var network string
 	var find lrFinder
 	var several machines
 	cmd := &cobra.Command{
@@ -65,6 +66,7 @@ weights as the best model. A run that diverges ends with an error.`,
   hippo train --data 'corpus/**/*.jsonl.zst' --tokenizer gpt2 --preset small
   hippo train --model.layers 'h3*3,attention,h3*2' --model.d_model 192 --train.steps 2000
   hippo train --preset h3-125m --dry-run
+  hippo train --preset small --train.shards 16 --dry-run --machines 4 --network 1Gbit
   hippo train --init runs/book --data letters.txt
   hippo train --init org/name --data chats.jsonl --show 3
   hippo train --data chats.jsonl --template chatml --train.patience 5
@@ -91,6 +93,8 @@ weights as the best model. A run that diverges ends with an error.`,
 	cmd.Flags().StringVar(&file, "config", "", "YAML file of settings")
 	cmd.Flags().StringVar(&resume, "resume", "", "folder of the run to continue from its last checkpoint")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print parameters, memory, estimated speed and time, and stop")
+	cmd.Flags().IntVar(&like, "machines", 1, "with --dry-run: predict for so many machines like this one")
+	cmd.Flags().StringVar(&network, "network", "1Gbit", "with --machines: the speed of the network of each")
 	cmd.Flags().BoolVar(&smoke, "smoke", false,
 		"try two updates, a checkpoint and a sample text; nothing is saved without --out")
 	cmd.Flags().StringVar(&batch, "batch", "",
@@ -134,6 +138,9 @@ weights as the best model. A run that diverges ends with an error.`,
 		switch {
 		case resume != "" && (smoke || find.updates != 0):
 			return fmt.Errorf("found --resume together with --smoke or --lr-find, want one of them: these start anew")
+		case !dryRun && (like != 1 || cmd.Flags().Changed("network")):
+			return errors.New("found --machines or --network without --dry-run: a run on several machines has " +
+				"--listen, or a launcher")
 		case show < 0:
 			return fmt.Errorf("show: found %d, want a number of texts", show)
 		case show > 0:
@@ -143,7 +150,7 @@ weights as the best model. A run that diverges ends with an error.`,
 				return cfg.FindLR(cmd.Context(), find.updates, told)
 			})
 		case dryRun:
-			return printEstimate(cmd, cfg)
+			return printEstimate(cmd, cfg, like, network)
 		case smoke:
 			return tryTraining(cmd, cfg, cmd.Flags().Changed("out"))
 		}

@@ -43,25 +43,23 @@ type LockedError struct {
 
 // Error names the folder, and its holder where that is known.
 func (e *LockedError) Error() string {
-	who := "another process"
-	if h := e.Holder; h.PID != 0 {
-		who = fmt.Sprintf("process %d on %s, since %s (%s)", h.PID, h.Host, h.Since.Local().Format(time.DateTime),
-			h.Command)
+	return fmt.Sprintf("%s is in use by %s; wait until that has ended, or choose another folder", e.Dir, e.Holder)
+}
+
+// String names the process.
+func (h Holder) String() string {
+	if h.PID == 0 {
+		return "another process"
 	}
-	return fmt.Sprintf("%s is in use by %s; wait until that has ended, or choose another folder", e.Dir, who)
+	since := h.Since.Local().Format(time.DateTime)
+	return fmt.Sprintf("process %d on %s, since %s (%s)", h.PID, h.Host, since, h.Command)
 }
 
 // LockDir makes the folder dir if needed and locks it for this process until Release. If another process has locked it,
 // or this one already has, the error is a *LockedError. On a file system without locks it locks nothing and returns no
 // error. On a full disk the lock may lack the name of its holder.
 func LockDir(dir string) (*Lock, error) {
-	l := &Lock{path: filepath.Join(dir, LockFile)}
-	for missing := filepath.Clean(dir); ; missing = filepath.Dir(missing) {
-		if _, err := os.Stat(missing); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		l.made = append(l.made, missing)
-	}
+	l := &Lock{path: filepath.Join(dir, LockFile), made: missing(dir)}
 	for tries := 0; ; tries++ {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			if tries < 100 && (errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist)) {
@@ -108,18 +106,46 @@ func ClaimDir(dir string) (*Lock, error) {
 // can read it.
 const holderAt = 1
 
-// sign writes the holder into the LockFile.
-func (l *Lock) sign() error {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "this machine"
+// missing are the folders that make dir, the innermost first, as far as they are not there.
+func missing(dir string) (all []string) {
+	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return all
+		}
+		all = append(all, dir)
 	}
+}
+
+// removeEmpty removes folders as far as they are empty.
+func removeEmpty(dirs []string) {
+	for _, dir := range dirs {
+		if os.Remove(dir) != nil { // something is in it
+			return
+		}
+	}
+}
+
+// here is this process.
+func here() Holder {
 	const most = 300 // of a command line, in a message
 	command := strings.Join(os.Args, " ")
 	if len(command) > most {
 		command = command[:most] + "..."
 	}
-	text, err := json.Marshal(Holder{os.Getpid(), host, time.Now().Truncate(time.Second), command})
+	return Holder{os.Getpid(), hostName(), time.Now().Truncate(time.Second), command}
+}
+
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this machine"
+	}
+	return host
+}
+
+// sign writes the holder into the LockFile.
+func (l *Lock) sign() error {
+	text, err := json.Marshal(here())
 	if err != nil {
 		return errors.Join(err, l.Release())
 	}
@@ -167,10 +193,6 @@ func (l *Lock) Release() error {
 		_ = os.Remove(l.path)
 		err = l.file.Close()
 	}
-	for _, dir := range l.made {
-		if os.Remove(dir) != nil { // something is in it
-			break
-		}
-	}
+	removeEmpty(l.made)
 	return err
 }

@@ -118,7 +118,7 @@ func (r *run) late(w io.Writer) error {
 		return err
 	}
 	defer file.Close() // the file was only read
-	in := &items{newLines(file, r.s.o.MaxLine), r.b.Endpoint, map[[16]byte]bool{}}
+	in := r.items(file)
 	for {
 		it, err := in.next()
 		if errors.Is(err, io.EOF) {

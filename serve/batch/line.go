@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -16,6 +18,8 @@ type lines struct {
 	r    *bufio.Reader
 	most int // maximum bytes of a line
 	n    int // number of the last line read, from 1
+	from int64
+	to   int64 // its bytes in the file
 	buf  []byte
 }
 
@@ -38,10 +42,11 @@ func (l *lines) next() ([]byte, error) {
 
 // line returns the next line.
 func (l *lines) line() ([]byte, error) {
-	l.buf = l.buf[:0]
+	l.buf, l.from = l.buf[:0], l.to
 	long, some := false, false
 	for {
 		part, err := l.r.ReadSlice('\n')
+		l.to += int64(len(part))
 		some = some || len(part) > 0
 		if long = long || len(l.buf)+len(part) > l.most; !long {
 			l.buf = append(l.buf, part...)
@@ -63,8 +68,11 @@ func (l *lines) line() ([]byte, error) {
 type item struct {
 	line     int
 	CustomID *string
+	endpoint string
 	body     []byte
 	problem  string
+	text     *plainText // of a line of an offline file: the answer becomes its score
+	sum      string     // of the content of such a line
 }
 
 // maxCustomID is the maximum length of a custom_id in bytes.
@@ -73,8 +81,9 @@ const maxCustomID = 512
 // items reads the items of a file, one after another.
 type items struct {
 	*lines
-	endpoint string
-	seen     map[[16]byte]bool // hashes of the custom_ids so far
+	endpoints []string
+	seen      map[[16]byte]bool // hashes of the custom_ids so far
+	offline   *Offline          // of a file that is no client's, or nil
 }
 
 // next returns the next item. The last error is io.EOF.
@@ -83,13 +92,14 @@ func (r *items) next() (item, error) {
 	it := item{line: r.n}
 	if errors.Is(err, errLong) {
 		it.problem = fmt.Sprintf("found a line of more than %d bytes", r.most)
-		return it, nil
+		err = nil
+	} else if err == nil {
+		it.problem = r.parse(text, &it)
 	}
-	if err != nil {
-		return it, err
+	if r.offline != nil {
+		it.sum = r.offline.sum(text)
 	}
-	it.problem = r.parse(text, &it)
-	return it, nil
+	return it, err
 }
 
 // parse parses a line, and returns its errors.
@@ -107,32 +117,48 @@ func (r *items) parse(text []byte, it *item) string {
 		return "want a JSON object: " + err.Error()
 	}
 	var id, method, url string
-	if json.Unmarshal(q.CustomID, &id) != nil || id == "" || len(id) > maxCustomID {
-		return fmt.Sprintf("custom_id: found %.60s, want a string of 1 to %d bytes", some(q.CustomID), maxCustomID)
+	if len(q.CustomID) > 0 || r.offline == nil {
+		if json.Unmarshal(q.CustomID, &id) != nil || id == "" || len(id) > maxCustomID {
+			return fmt.Sprintf("custom_id: found %.60s, want a string of 1 to %d bytes", some(q.CustomID), maxCustomID)
+		}
+		it.CustomID = &id
 	}
-	it.CustomID = &id
-	hash := sha256.Sum256([]byte(id))
-	key := [16]byte(hash[:])
-	if r.seen[key] {
-		return "custom_id: found it for the second time"
+	if r.offline != nil {
+		if len(q.URL) == 0 {
+			return r.plain(text, it)
+		}
+	} else {
+		hash := sha256.Sum256([]byte(id))
+		key := [16]byte(hash[:])
+		if r.seen[key] {
+			return "custom_id: found it for the second time"
+		}
+		r.seen[key] = true
 	}
-	r.seen[key] = true
 	if json.Unmarshal(q.Method, &method) != nil || method != "POST" {
 		return fmt.Sprintf("method: found %.60s, want POST", some(q.Method))
 	}
-	if json.Unmarshal(q.URL, &url) != nil || url != r.endpoint {
-		return fmt.Sprintf("url: found %.60s, want that of the batch, %s", some(q.URL), r.endpoint)
+	if json.Unmarshal(q.URL, &url) != nil || !slices.Contains(r.endpoints, url) {
+		if r.offline == nil {
+			return fmt.Sprintf("url: found %.60s, want that of the batch, %s", some(q.URL), r.endpoints[0])
+		}
+		return fmt.Sprintf("url: found %.60s, want one of %s", some(q.URL), strings.Join(r.endpoints, ", "))
 	}
+	return it.request(url, bytes.Clone(q.Body))
+}
+
+// request makes an item a request, or returns what is wrong with its body.
+func (it *item) request(endpoint string, text []byte) string {
 	var body struct {
 		Stream json.RawMessage `json:"stream"`
 	}
-	if len(q.Body) == 0 || q.Body[0] != '{' || json.Unmarshal(q.Body, &body) != nil {
-		return fmt.Sprintf("body: found %.60s, want an object", some(q.Body))
+	if len(text) == 0 || text[0] != '{' || json.Unmarshal(text, &body) != nil {
+		return fmt.Sprintf("body: found %.60s, want an object", some(text))
 	}
 	if string(body.Stream) == "true" {
 		return "body.stream: found true, want false: nobody reads a stream"
 	}
-	it.body = bytes.Clone(q.Body)
+	it.endpoint, it.body = endpoint, text
 	return ""
 }
 

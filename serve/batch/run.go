@@ -251,7 +251,7 @@ func (r *run) read(ctx context.Context, ended chan<- record) error {
 		return err
 	}
 	defer file.Close() // the file was only read
-	in := &items{newLines(file, r.s.o.MaxLine), r.b.Endpoint, map[[16]byte]bool{}}
+	in := r.items(file)
 	old := make(map[int]bool, len(r.done.lines))
 	for line := range r.done.lines { // lines grows meanwhile
 		old[line] = true
@@ -284,33 +284,53 @@ func (r *run) read(ctx context.Context, ended chan<- record) error {
 	}
 }
 
+// items reads the requests of the batch.
+func (r *run) items(file io.Reader) *items {
+	return &items{lines: newLines(file, r.s.o.MaxLine), endpoints: []string{r.b.Endpoint}, seen: map[[16]byte]bool{}}
+}
+
 // one runs a request. The error is that of ctx.
 func (r *run) one(ctx context.Context, it item) (record, error) {
-	q := Request{ID: "batch_req_" + rand.Text(), Owner: r.b.Owner, Endpoint: r.b.Endpoint, Body: it.body}
-	out := result{ID: q.ID, CustomID: it.CustomID}
-	rec := record{Line: it.line}
-	if it.problem != "" {
-		out.Error = &fault{"invalid_line", fmt.Sprintf("line %d: %s", it.line, it.problem)}
-	} else {
-		a, err := r.patiently(ctx, q)
-		if err != nil {
-			return rec, err
-		}
-		if out.Response = (&response{a.Status, q.ID, a.Body}); !json.Valid(a.Body) {
-			out.Response, out.Error = nil, &fault{"invalid_response", "the answer is not JSON"}
-		}
-		rec.Good = out.Response != nil && a.Status == http.StatusOK
+	q := Request{ID: "batch_req_" + rand.Text(), Owner: r.b.Owner, Endpoint: it.endpoint, Body: it.body}
+	out, err := it.result(ctx, q, r.s.o.Do)
+	if err != nil {
+		return record{}, err
 	}
-	var err error
+	rec := record{Line: it.line, Good: out.good()}
 	rec.Result, err = json.Marshal(out)
 	return rec, err
 }
 
+// result runs the request of an item. The error is that of ctx.
+func (it *item) result(ctx context.Context, q Request, do func(context.Context, Request) (Response, error)) (result,
+	error) {
+	out := result{ID: q.ID, CustomID: it.CustomID}
+	if it.problem != "" {
+		where := ""
+		if it.line > 0 {
+			where = fmt.Sprintf("line %d: ", it.line)
+		}
+		out.Error = &fault{"invalid_line", where + it.problem}
+		return out, nil
+	}
+	a, err := patiently(ctx, q, do)
+	if err != nil {
+		return out, err
+	}
+	if out.Response = (&response{a.Status, q.ID, a.Body}); !json.Valid(a.Body) {
+		out.Response, out.Error = nil, &fault{"invalid_response", "the answer is not JSON"}
+	}
+	return out, nil
+}
+
+// good reports whether a request has succeeded.
+func (r *result) good() bool { return r.Response != nil && r.Response.Status == http.StatusOK }
+
 // patiently runs a request, and retries it after a pause if the server is busy.
-func (r *run) patiently(ctx context.Context, q Request) (Response, error) {
+func patiently(ctx context.Context, q Request, do func(context.Context, Request) (Response, error)) (Response, error) {
 	const most = 5 * time.Second
 	for wait := 100 * time.Millisecond; ; wait = min(most, 2*wait) {
-		a, err := r.s.o.Do(ctx, q)
+		a, err := do(ctx, q)
 		if ctx.Err() != nil {
 			return a, context.Cause(ctx)
 		}

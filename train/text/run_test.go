@@ -297,6 +297,39 @@ func TestFixedLength(t *testing.T) {
 	}
 }
 
+// TestTogether: on several machines a step takes the time of the shards of one, and that of sending what the exchange
+// is known to send at the speed of the network.
+func TestTogether(t *testing.T) {
+	c := small(t)
+	c.Train.Shards = 16
+	e := Estimate{Trained: 1e6, StepSeconds: 1.6, RunSeconds: 160, Total: 1e9}
+	for _, x := range []struct {
+		machines int
+		network  string
+		shards   int
+		exchange float64 // seconds, without the tokens
+	}{{4, "1Gbit", 4, 1.5 * 4e6 / 125e6}, {2, "100Mbit/s", 8, 4e6 / 12.5e6}, {1, "1Gbit", 16, 0}} {
+		got, err := c.Together(e, x.machines, x.network)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := 0.1*float64(x.shards) + x.exchange
+		rate, _ := ParseRate(x.network)
+		step += 8 * float64(c.Train.tokensPerStep()) * float64(x.machines-1) / float64(x.machines) / rate
+		if got.Shards != x.shards || math.Abs(got.StepSeconds-step) > 1e-9 ||
+			math.Abs(got.TokensPerSec*step-float64(c.Train.tokensPerStep())) > 1e-6 ||
+			math.Abs(got.RunSeconds-100*step) > 1e-6 || math.Abs(got.Of-1.6/float64(x.machines)/step) > 1e-9 {
+			t.Errorf("%+v: %+v, want a step of %g s", x, got, step)
+		}
+	}
+	for network, machines := range map[string]int{"1Gbit": 17, "fast": 2, "0Gbit": 2, "-1Gbit": 2, "": 2, "1": 2,
+		"nanGbit": 2} {
+		if got, err := c.Together(e, machines, network); err == nil {
+			t.Errorf("%d machines, network %q: %+v, want an error", machines, network, got)
+		}
+	}
+}
+
 // TestEstimate: the memory that an estimate states is what a step takes.
 func TestEstimate(t *testing.T) {
 	c := small(t)

@@ -1,0 +1,78 @@
+package text
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hippo-ssm/hippo/cluster"
+	"github.com/hippo-ssm/hippo/internal/status"
+	"github.com/hippo-ssm/hippo/train"
+)
+
+// Together is what a run will need on several machines like this one, each with a network of some speed. A step is the
+// shards of the machine that has the most, and then the exchange: nothing is sent while shards are computed.
+type Together struct {
+	Machines     int     `json:"machines"`
+	Network      string  `json:"network"`
+	Shards       int     `json:"shards"` // of a machine, at most
+	Sent         float64 `json:"sent_bytes"`
+	TokensPerSec float64 `json:"tokens_per_s"`
+	Of           float64 `json:"share"` // of all machines alone
+	StepSeconds  float64 `json:"step_s"`
+	Exchange     float64 `json:"exchange_share"` // of the time
+	RunSeconds   float64 `json:"run_s"`          // without evaluations
+	Memory       int     `json:"memory_bytes"`   // of a machine
+}
+
+// ParseRate reads the speed of a network in bytes per second: 1Gbit, 100Mbit, 2.5Gbit/s.
+func ParseRate(text string) (bytes float64, err error) {
+	number := strings.TrimRight(strings.TrimSuffix(strings.ToLower(text), "/s"), "bitpskmg")
+	scale, known := map[string]float64{"kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "kbps": 1e3, "mbps": 1e6,
+		"gbps": 1e9}[strings.TrimSuffix(strings.ToLower(text), "/s")[len(number):]]
+	bits, wrong := strconv.ParseFloat(number, 64)
+	if !known || wrong != nil || !(bits > 0) || bits > 1e6 {
+		return 0, fmt.Errorf("found the network %.40q, want a speed such as 1Gbit, 100Mbit or 2.5Gbit", text)
+	}
+	return bits * scale / 8, nil
+}
+
+// Together predicts the run of an estimate on several machines.
+func (c *Config) Together(e Estimate, machines int, network string) (Together, error) {
+	t := Together{Machines: machines, Network: network}
+	rate, err := ParseRate(network)
+	switch {
+	case err != nil:
+		return t, fmt.Errorf("network: %w", err)
+	case machines < 1 || machines > c.Train.Shards:
+		return t, fmt.Errorf("machines: found %d, want 1 to %d, as many as train.shards", machines, c.Train.Shards)
+	}
+	most, traffic := cluster.Volume(c.Train.Shards, machines)
+	gradient, n := 4*float64(e.Trained), float64(machines)
+	const idBytes = 8 // of a token that the leader sends
+	t.Shards, t.Sent = most, traffic*gradient
+	exchange := (t.Sent + idBytes*float64(c.Train.tokensPerStep())*(n-1)/n) / rate
+	t.StepSeconds = e.StepSeconds*float64(most)/float64(c.Train.Shards) + exchange
+	t.Exchange = exchange / t.StepSeconds
+	t.TokensPerSec = float64(c.Train.tokensPerStep()) / t.StepSeconds
+	t.Of = e.StepSeconds / n / t.StepSeconds
+	t.RunSeconds = e.RunSeconds
+	if c.Train.Time == 0 {
+		t.RunSeconds *= t.StepSeconds / e.StepSeconds
+	}
+	t.Memory = e.Total
+	if machines > 1 { // fewer sums of shards, and besides them the whole sum and the parts of the own range
+		t.Memory += 4 * e.Trained * (train.SumsOf(most) + 2 - train.SumsOf(c.Train.Shards))
+	}
+	return t, nil
+}
+
+// String is the prediction as text of several lines.
+func (t Together) String() string {
+	return fmt.Sprintf(`together     %d machines like this one at %s, at most %d shards each
+             %.0f tokens/s (%.2f of all alone)
+             %.3g s a step, of it exchange %.0f %%: each sends %s; the run takes %s
+             memory of each %s
+`, t.Machines, t.Network, t.Shards, t.TokensPerSec, t.Of, t.StepSeconds, 100*t.Exchange, status.Bytes(int64(t.Sent)),
+		longTime(t.RunSeconds), status.Bytes(t.Memory))
+}
