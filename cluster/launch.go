@@ -13,7 +13,14 @@ type Launch struct {
 	Rank, Size int
 	Meet       string // host:port of the leader, "" if no variable says it
 	Job        string // names the launch, "" if no variable does
+	MPI        string // whose processes these are: OpenMPI or MPICH, "" if the launcher starts none of MPI
 }
+
+// The two kinds of MPI: libraries whose launchers set variables of PMIx, and such that set those of PMI.
+const (
+	OpenMPI = "Open MPI"
+	MPICH   = "MPICH"
+)
 
 // DefaultPort is where a leader listens that a launcher's variables lead to.
 const DefaultPort = "7700"
@@ -85,6 +92,14 @@ func Launched(getenv func(string) string, members int) (Launch, error) {
 			l.Size)
 	}
 	l.Meet = meetingPlace(getenv)
+	switch {
+	case getenv("OMPI_COMM_WORLD_RANK") != "":
+		l.MPI = OpenMPI
+	case getenv("PMI_RANK") != "" || getenv("PALS_RANKID") != "":
+		l.MPI = MPICH
+	case getenv("PMIX_RANK") != "":
+		l.MPI = OpenMPI
+	}
 	return l, nil
 }
 
