@@ -25,13 +25,24 @@ const (
 // DefaultPort is where a leader listens that a launcher's variables lead to.
 const DefaultPort = "7700"
 
+// Variables of srun. mpirun starts its own helpers by srun, whose processes inherit them.
+const (
+	slurmRank  = "SLURM_PROCID"
+	slurmTasks = "SLURM_STEP_NUM_TASKS"
+)
+
+// mpirun reports whether mpirun has started this process, of Open MPI, or of MPICH and Intel MPI.
+func mpirun(getenv func(string) string) bool {
+	return getenv("OMPI_COMM_WORLD_RANK") != "" || getenv("MPI_LOCALRANKID") != ""
+}
+
 // launchers are the variables of launchers: the rank, the number of processes, and the job. A rank that needs its size
 // says nothing without: SLURM_PROCID in a batch script, outside of srun, and RANK, which other programs may set.
 var launchers = []struct {
 	rank, size, job string
 	needsSize       bool
 }{
-	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", true},
+	{slurmRank, slurmTasks, "SLURM_JOB_ID", true},
 	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", false},
 	{"PMI_RANK", "PMI_SIZE", "PMI_JOBID", false},
 	{"PALS_RANKID", "PMI_SIZE", "PALS_APID", false},
@@ -49,8 +60,9 @@ func Launched(getenv func(string) string, members int) (Launch, error) {
 	if members > 0 {
 		l.Size, sizeBy = members, "--members"
 	}
+	nested := mpirun(getenv)
 	for _, v := range launchers {
-		if getenv(v.rank) == "" || v.needsSize && getenv(v.size) == "" {
+		if getenv(v.rank) == "" || v.needsSize && getenv(v.size) == "" || v.rank == slurmRank && nested {
 			continue
 		}
 		rank, err := number(getenv, v.rank)
@@ -91,7 +103,11 @@ func Launched(getenv func(string) string, members int) (Launch, error) {
 		return l, fmt.Errorf("found %s=%d and %s=%d, want a rank below the number of processes", l.By, l.Rank, sizeBy,
 			l.Size)
 	}
-	l.Meet = meetingPlace(getenv)
+	if tasks, err := strconv.Atoi(getenv(slurmTasks)); err == nil && nested && tasks > l.Size {
+		return l, fmt.Errorf("found %s=%d and %s=%d, want no more tasks than processes: each task of srun has started "+
+			"a launch of its own", slurmTasks, tasks, sizeBy, l.Size)
+	}
+	l.Meet = meetingPlace(getenv, nested)
 	switch {
 	case getenv("OMPI_COMM_WORLD_RANK") != "":
 		l.MPI = OpenMPI
@@ -111,15 +127,19 @@ func number(getenv func(string) string, name string) (int, error) {
 	return n, nil
 }
 
-// meetingPlace is where the leader listens, as variables say it.
-func meetingPlace(getenv func(string) string) string {
+// meetingPlace is where the leader listens, as variables say it. Under mpirun, srun's hosts are those of its helpers.
+func meetingPlace(getenv func(string) string, nested bool) string {
+	hosts := "SLURM_STEP_NODELIST"
+	if nested {
+		hosts = "SLURM_JOB_NODELIST"
+	}
 	port := DefaultPort
 	if p := getenv("MASTER_PORT"); p != "" {
 		port = p
 	}
 	for _, host := range []string{
 		getenv("MASTER_ADDR"), getenv("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"),
-		firstHost(getenv("SLURM_STEP_NODELIST")),
+		firstHost(getenv(hosts)),
 	} {
 		if host != "" {
 			return net.JoinHostPort(host, port)

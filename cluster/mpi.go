@@ -27,6 +27,7 @@ type MPI struct {
 
 	mu       sync.Mutex
 	members  []Member
+	held     []Message // of processes that are no members yet
 	patience time.Duration
 	closing  time.Time // when Close was called
 	dropped  map[ID]string
@@ -327,8 +328,19 @@ func (w *MPI) take(p *peer, closing bool) {
 			w.box.put(m)
 		}
 	default:
-		w.box.put(m)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.known(p.id) {
+			w.box.put(m)
+		} else {
+			w.held = append(w.held, m)
+		}
 	}
+}
+
+// known reports whether messages of a process may come: the leader tells members of each other. The lock is held.
+func (w *MPI) known(id ID) bool {
+	return w.id == Lead || id == Lead || slices.ContainsFunc(w.members, func(m Member) bool { return m.ID == id })
 }
 
 // lose tells that a process is lost: the leader ends the run.
@@ -363,7 +375,7 @@ func (w *MPI) over(now time.Time) (bool, error) {
 	ended, flushed := true, true
 	w.each(func(p *peer) {
 		if p.lost && !p.ends {
-			patience = flushTime
+			patience = min(patience, flushTime)
 		}
 		ended = ended && p.ends && len(p.receives) == 0
 		flushed = flushed && len(p.sending) == 0 && len(p.left) == 0 && p.out.empty()
@@ -400,11 +412,18 @@ func (w *MPI) Receive(ctx context.Context) (Message, error) { return w.box.take(
 // Poll is Receive where there is a message at once.
 func (w *MPI) Poll() (Message, bool) { return w.box.poll() }
 
-// Know says who is there: all are.
+// Know says who is there: what others have sent before may come now.
 func (w *MPI) Know(members []Member) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.members = members
+	w.held = slices.DeleteFunc(w.held, func(m Message) bool {
+		known := w.known(m.From)
+		if known {
+			w.box.put(m)
+		}
+		return known
+	})
 }
 
 // Drop says that a process is of no use. The leader ends the run.

@@ -79,10 +79,13 @@ func openLibrary(file, kind string) (lib *library, name string, err error) {
 			errors.Join(missing...))
 	}
 	lib = &library{}
-	for symbol, into := range map[string]*uintptr{"MPI_Init_thread": &lib.initCall, "MPI_Comm_rank": &lib.rankCall,
-		"MPI_Comm_size": &lib.sizeCall, "MPI_Isend": &lib.isendCall, "MPI_Irecv": &lib.irecvCall,
-		"MPI_Test": &lib.testCall, "MPI_Finalize": &lib.finalizeCall, "MPI_Abort": &lib.abortCall} {
-		if *into, err = purego.Dlsym(handle, symbol); err != nil {
+	for _, call := range []struct {
+		symbol string
+		into   *uintptr
+	}{{"MPI_Init_thread", &lib.initCall}, {"MPI_Comm_rank", &lib.rankCall}, {"MPI_Comm_size", &lib.sizeCall},
+		{"MPI_Isend", &lib.isendCall}, {"MPI_Irecv", &lib.irecvCall}, {"MPI_Test", &lib.testCall},
+		{"MPI_Finalize", &lib.finalizeCall}, {"MPI_Abort", &lib.abortCall}} {
+		if *call.into, err = purego.Dlsym(handle, call.symbol); err != nil {
 			return nil, "", fmt.Errorf("%s: %w", name, err)
 		}
 	}
