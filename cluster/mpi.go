@@ -15,8 +15,8 @@ import (
 // says who they are: there is no key. MPI goes on without none of them. So if one is lost, the run ends, and who has
 // started it may start it again.
 //
-// One thread makes all calls of MPI. A frame is cut into packets of packetSize. For each other process some receives are
-// always waiting, and some sends are on their way, so that large messages follow each other without a pause.
+// One thread makes all calls of MPI. A frame is cut into packets of packetSize. For each other process some receives
+// are always waiting, and some sends are on their way, so that large messages follow each other without a pause.
 type MPI struct {
 	calls mpiCalls
 	id    ID
@@ -460,8 +460,8 @@ func (w *MPI) Close() error {
 	return nil
 }
 
-// Abort ends all processes of a launch in which one is lost, this one with a status. It returns where MPI has ended as it
-// should.
+// Abort ends all processes of a launch in which one is lost, this one with a status. It returns where MPI has ended as
+// it should.
 func (w *MPI) Abort(status int) {
 	_ = w.Close() // it has no error
 	if !w.whole {

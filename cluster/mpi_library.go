@@ -42,8 +42,8 @@ var libraries = map[string][]string{
 	MPICH:   {"libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12", "libmpi_gnu.so.12", "libmpi.so"},
 }
 
-// StartMPI starts MPI in a process of a launch, which has as many processes as the launcher says, and greets the leader.
-// file is its library, "" for that of the launcher.
+// StartMPI starts MPI in a process of a launch, which has as many processes as the launcher says, and greets the
+// leader. file is its library, "" for that of the launcher.
 func StartMPI(l Launch, file string, g Greeting) (*MPI, error) {
 	return newMPI(func() (mpiCalls, int, int, error) {
 		lib, name, err := openLibrary(file, l.MPI)
@@ -52,8 +52,8 @@ func StartMPI(l Launch, file string, g Greeting) (*MPI, error) {
 		}
 		rank, size, err := lib.start()
 		if err == nil && (rank != l.Rank || size != l.Size) {
-			err = fmt.Errorf("%s: found process %d of %d, want %d of %d as %s says: it is not the launcher's library, "+
-				"which --mpi names", name, rank, size, l.Rank, l.Size, l.By)
+			err = fmt.Errorf("%s: found process %d of %d, want %d of %d as %s says: it is not the launcher's "+
+				"library, which --mpi names", name, rank, size, l.Rank, l.Size, l.By)
 		}
 		return lib, rank, size, err
 	}, g)

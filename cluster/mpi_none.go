@@ -9,5 +9,6 @@ const HasMPI = false
 
 // StartMPI is an error in a program that is built without MPI.
 func StartMPI(Launch, string, Greeting) (*MPI, error) {
-	return nil, errors.New("found hippo without MPI, want hippo-mpi: go build -tags mpi -o hippo-mpi ./cmd/hippo, on Linux")
+	return nil, errors.New("found hippo without MPI, want hippo-mpi: on Linux, go build -tags mpi -o hippo-mpi " +
+		"./cmd/hippo")
 }

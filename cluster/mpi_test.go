@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// world is MPI among goroutines, by the rules that a wire relies on: messages of one process to another fill its receives
-// in the order of both, a send is done when it is received, and one that is longer than its receive is an error.
+// world is MPI among goroutines, by the rules that a wire relies on: messages of one process to another fill its
+// receives in the order of both, a send is done when it is received, and one that is longer than its receive is an
+// error.
 type world struct {
 	mu       sync.Mutex
 	sends    map[[2]int][]*toyRequest

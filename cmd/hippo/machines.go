@@ -49,8 +49,8 @@ func (m *machines) register(cmd *cobra.Command) {
 	f.StringVar(&m.meet, "meet", "", "HOST:PORT of the first process; empty: what the launcher says, or a file")
 	f.IntVar(&m.members, "members", 0, "number of processes, if the launcher's variables do not say it")
 	f.DurationVar(&m.wait, "wait", waitDefault, "how long machines wait for each other, and for a leader that is gone")
-	f.StringVar(&m.wire, "wire", anyWire, "what processes of a launcher exchange by: tcp; mpi, with hippo-mpi; auto: mpi "+
-		"where there is both")
+	f.StringVar(&m.wire, "wire", anyWire, "what processes of a launcher exchange by: tcp; mpi, with hippo-mpi; "+
+		"auto: mpi where there is both")
 	f.StringVar(&m.library, "mpi", "", "file of the MPI library; empty: that of the launcher")
 }
 
