@@ -5,6 +5,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"unsafe"
 
@@ -156,22 +157,29 @@ func (l *library) irecv(b []byte, from int) (*mpiRequest, error) {
 	return l.post("MPI_Irecv", l.irecvCall, b, from)
 }
 
+// kept is what a request has of the library.
+type kept struct {
+	handle uint64 // as large as any library's
+	pin    runtime.Pinner
+}
+
 // post is MPI_Isend or MPI_Irecv: (buffer, count, type, rank, tag, communicator, request).
 func (l *library) post(name string, call uintptr, b []byte, rank int) (*mpiRequest, error) {
-	r := &mpiRequest{packet: b}
-	r.pin.Pin(&b[0])
+	k := &kept{}
+	k.pin.Pin(&b[0])
 	code, _, _ := purego.SyscallN(call, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), l.bytes, uintptr(rank), mpiTag,
-		l.world, uintptr(unsafe.Pointer(&r.handle)))
-	return r, failed(name, code)
+		l.world, uintptr(unsafe.Pointer(&k.handle)))
+	return &mpiRequest{b, k}, failed(name, code)
 }
 
 func (l *library) test(r *mpiRequest) (bool, error) {
-	code, _, _ := purego.SyscallN(l.testCall, uintptr(unsafe.Pointer(&r.handle)), uintptr(unsafe.Pointer(&l.flag)),
+	k := r.kept.(*kept)
+	code, _, _ := purego.SyscallN(l.testCall, uintptr(unsafe.Pointer(&k.handle)), uintptr(unsafe.Pointer(&l.flag)),
 		l.ignore)
 	if l.flag == 0 {
 		return false, failed("MPI_Test", code)
 	}
-	r.pin.Unpin()
+	k.pin.Unpin()
 	return true, failed("MPI_Test", code)
 }
 
