@@ -111,7 +111,7 @@ var house = []layer{
 	{"table", "internal/brief internal/disk internal/wav", "gonum.org/v1/gonum golang.org/x/text " +
 		"github.com/parquet-go/parquet-go " +
 		"github.com/klauspost/compress github.com/andybalholm/brotli github.com/pierrec/lz4"},
-	{"cluster", "internal/disk", ""},
+	{"cluster", "internal/disk", "github.com/ebitengine/purego"}, // with the tag mpi alone
 	{"train", "cluster engine model nn optim autograd tensor checkpoint data internal/brief internal/config " +
 		"internal/disk " +
 		"internal/events internal/status", ""},

@@ -7,7 +7,8 @@
 // no bit of a sum depends on who computed what, and a lost member costs its shards alone: others compute them in
 // another round of the same step. A sum counts when the leader says that all have it.
 //
-// A Wire carries messages: Local between goroutines, by a clock of its own, TCP between machines.
+// A Wire carries messages: Local between goroutines, by a clock of its own, TCP between machines, MPI on
+// clusters that have it.
 package cluster
 
 import (
@@ -63,6 +64,7 @@ const (
 	Lost                    // a member cannot reach another, which Node says; the body is why, as text
 	Alive                   // the leader asks a member that Node cannot reach whether it is there; it sends it back
 	ping                    // of wires
+	bye                     // of MPI: nothing more comes
 )
 
 // Message is what members send. Its receiver may keep it, and change the Values of a Part.

@@ -27,16 +27,34 @@ const (
 	maxBefore = 1 << 16 // body of a member that is not let in yet
 )
 
-// writeFrame writes a message.
-func writeFrame(w *bufio.Writer, m Message) error {
+// head is the head of a message's frame.
+func (m *Message) head() (head [headSize]byte) {
 	le := binary.LittleEndian
-	var head [headSize]byte
 	head[0] = byte(m.Kind)
 	le.PutUint32(head[4:], uint32(m.Node))
 	le.PutUint64(head[8:], m.Round)
 	le.PutUint64(head[16:], uint64(m.At))
 	le.PutUint32(head[24:], uint32(len(m.Body)))
 	le.PutUint32(head[28:], uint32(len(m.Values)))
+	return head
+}
+
+// readHead reads a head: the message, with a body of at most most bytes and values that are still to come.
+func readHead(head []byte, most int) (m Message, body, values int, err error) {
+	le := binary.LittleEndian
+	m = Message{Kind: Kind(head[0]), Node: int(le.Uint32(head[4:])), Round: le.Uint64(head[8:]),
+		At: int(le.Uint64(head[16:]))}
+	body, values = int(le.Uint32(head[24:])), int(le.Uint32(head[28:]))
+	if m.Kind == 0 || m.Kind > bye || body < 0 || body > most || values < 0 || values > chunk {
+		err = fmt.Errorf("found a message of kind %d, %d bytes and %d values, want at most %d and %d", m.Kind, body,
+			values, most, chunk)
+	}
+	return m, body, values, err
+}
+
+// writeFrame writes a message.
+func writeFrame(w *bufio.Writer, m Message) error {
+	head := m.head()
 	if _, err := w.Write(head[:]); err != nil {
 		return err
 	}
@@ -72,17 +90,13 @@ func readValues(r *bufio.Reader, v []float32) error {
 
 // readFrame reads a message with a body of at most most bytes. A length alone makes it take no memory.
 func readFrame(r *bufio.Reader, most int) (m Message, err error) {
-	le := binary.LittleEndian
 	var head [headSize]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return m, err
 	}
-	m = Message{Kind: Kind(head[0]), Node: int(le.Uint32(head[4:])), Round: le.Uint64(head[8:]),
-		At: int(le.Uint64(head[16:]))}
-	body, values := int(le.Uint32(head[24:])), int(le.Uint32(head[28:]))
-	if m.Kind == 0 || m.Kind > ping || body < 0 || body > most || values < 0 || values > chunk {
-		return m, fmt.Errorf("found a message of kind %d, %d bytes and %d values, want at most %d and %d", m.Kind, body,
-			values, most, chunk)
+	m, body, values, err := readHead(head[:], most)
+	if err != nil {
+		return m, err
 	}
 	if body > 0 {
 		var b bytes.Buffer

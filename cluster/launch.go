@@ -13,10 +13,28 @@ type Launch struct {
 	Rank, Size int
 	Meet       string // host:port of the leader, "" if no variable says it
 	Job        string // names the launch, "" if no variable does
+	MPI        string // whose processes these are: OpenMPI or MPICH, "" if the launcher starts none of MPI
 }
+
+// The two kinds of MPI: libraries whose launchers set variables of PMIx, and such that set those of PMI.
+const (
+	OpenMPI = "Open MPI"
+	MPICH   = "MPICH"
+)
 
 // DefaultPort is where a leader listens that a launcher's variables lead to.
 const DefaultPort = "7700"
+
+// Variables of srun. mpirun starts its own helpers by srun, whose processes inherit them.
+const (
+	slurmRank  = "SLURM_PROCID"
+	slurmTasks = "SLURM_STEP_NUM_TASKS"
+)
+
+// mpirun reports whether mpirun has started this process, of Open MPI, or of MPICH and Intel MPI.
+func mpirun(getenv func(string) string) bool {
+	return getenv("OMPI_COMM_WORLD_RANK") != "" || getenv("MPI_LOCALRANKID") != ""
+}
 
 // launchers are the variables of launchers: the rank, the number of processes, and the job. A rank that needs its size
 // says nothing without: SLURM_PROCID in a batch script, outside of srun, and RANK, which other programs may set.
@@ -24,7 +42,7 @@ var launchers = []struct {
 	rank, size, job string
 	needsSize       bool
 }{
-	{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_JOB_ID", true},
+	{slurmRank, slurmTasks, "SLURM_JOB_ID", true},
 	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE", false},
 	{"PMI_RANK", "PMI_SIZE", "PMI_JOBID", false},
 	{"PALS_RANKID", "PMI_SIZE", "PALS_APID", false},
@@ -42,8 +60,9 @@ func Launched(getenv func(string) string, members int) (Launch, error) {
 	if members > 0 {
 		l.Size, sizeBy = members, "--members"
 	}
+	nested := mpirun(getenv)
 	for _, v := range launchers {
-		if getenv(v.rank) == "" || v.needsSize && getenv(v.size) == "" {
+		if getenv(v.rank) == "" || v.needsSize && getenv(v.size) == "" || v.rank == slurmRank && nested {
 			continue
 		}
 		rank, err := number(getenv, v.rank)
@@ -84,7 +103,19 @@ func Launched(getenv func(string) string, members int) (Launch, error) {
 		return l, fmt.Errorf("found %s=%d and %s=%d, want a rank below the number of processes", l.By, l.Rank, sizeBy,
 			l.Size)
 	}
-	l.Meet = meetingPlace(getenv)
+	if tasks, err := strconv.Atoi(getenv(slurmTasks)); err == nil && nested && tasks > l.Size {
+		return l, fmt.Errorf("found %s=%d and %s=%d, want no more tasks than processes: each task of srun has started "+
+			"a launch of its own", slurmTasks, tasks, sizeBy, l.Size)
+	}
+	l.Meet = meetingPlace(getenv, nested)
+	switch {
+	case getenv("OMPI_COMM_WORLD_RANK") != "":
+		l.MPI = OpenMPI
+	case getenv("PMI_RANK") != "" || getenv("PALS_RANKID") != "":
+		l.MPI = MPICH
+	case getenv("PMIX_RANK") != "":
+		l.MPI = OpenMPI
+	}
 	return l, nil
 }
 
@@ -96,15 +127,19 @@ func number(getenv func(string) string, name string) (int, error) {
 	return n, nil
 }
 
-// meetingPlace is where the leader listens, as variables say it.
-func meetingPlace(getenv func(string) string) string {
+// meetingPlace is where the leader listens, as variables say it. Under mpirun, srun's hosts are those of its helpers.
+func meetingPlace(getenv func(string) string, nested bool) string {
+	hosts := "SLURM_STEP_NODELIST"
+	if nested {
+		hosts = "SLURM_JOB_NODELIST"
+	}
 	port := DefaultPort
 	if p := getenv("MASTER_PORT"); p != "" {
 		port = p
 	}
 	for _, host := range []string{
 		getenv("MASTER_ADDR"), getenv("AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"),
-		firstHost(getenv("SLURM_STEP_NODELIST")),
+		firstHost(getenv(hosts)),
 	} {
 		if host != "" {
 			return net.JoinHostPort(host, port)

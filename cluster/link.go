@@ -12,21 +12,17 @@ import (
 
 // link is a connection to another member, perhaps one that is not there yet.
 type link struct {
-	id      ID
-	conn    *tls.Conn
-	queue   []Message
-	queued  int           // bytes
-	more    chan struct{} // has room for one: something is queued, or the link ends
-	drained chan struct{} // closed when little is queued, or the link ends
-	ended   bool
-	heard   atomic.Int64 // when something came last, in ns
+	id    ID
+	conn  *tls.Conn
+	out   *outbox
+	heard atomic.Int64 // when something came last, in ns
 }
 
 // link returns the link to a member. The lock is held.
 func (t *TCP) link(id ID) *link {
 	l := t.links[id]
 	if l == nil {
-		l = &link{id: id, more: make(chan struct{}, 1), drained: make(chan struct{})}
+		l = &link{id: id, out: newOutbox()}
 		t.links[id] = l
 	}
 	return l
@@ -41,60 +37,29 @@ func (t *TCP) connect(l *link, conn *tls.Conn) {
 	go t.read(l)
 }
 
-func (m *Message) size() int { return headSize + len(m.Body) + 4*len(m.Values) }
+// outbox is what is queued for a member, nil if it is lost.
+func (t *TCP) outbox(id ID) *outbox {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l := t.links[id]; l != nil {
+		return l.out
+	}
+	return nil
+}
 
 // Send queues a message.
 func (t *TCP) Send(to ID, m Message) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l := t.links[to]; l != nil {
-		l.queue = append(l.queue, m)
-		l.queued += m.size()
-		l.signal()
-	}
-}
-
-func (l *link) signal() {
-	select {
-	case l.more <- struct{}{}:
-	default:
+	if o := t.outbox(to); o != nil {
+		o.put(m)
 	}
 }
 
 // Ready waits until little is queued.
 func (t *TCP) Ready(ctx context.Context, to ID) error {
-	for {
-		t.mu.Lock()
-		l := t.links[to]
-		if l == nil || l.queued < queueLimit {
-			t.mu.Unlock()
-			return ctx.Err()
-		}
-		drained := l.drained
-		t.mu.Unlock()
-		select {
-		case <-drained:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if o := t.outbox(to); o != nil {
+		return o.ready(ctx)
 	}
-}
-
-// next takes what is queued next. ended says that nothing more comes.
-func (t *TCP) next(l *link) (m Message, ok, ended bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(l.queue) == 0 {
-		return m, false, l.ended
-	}
-	m = l.queue[0]
-	l.queue[0] = Message{}
-	l.queue = l.queue[1:]
-	if l.queued -= m.size(); l.queued < queueLimit && l.queued+m.size() >= queueLimit {
-		close(l.drained)
-		l.drained = make(chan struct{})
-	}
-	return m, true, false
+	return ctx.Err()
 }
 
 // write sends what is queued, and a sign of life where nothing is.
@@ -105,7 +70,7 @@ func (t *TCP) write(l *link) {
 	quiet := time.NewTicker(pingEvery)
 	defer quiet.Stop()
 	for {
-		m, ok, ended := t.next(l)
+		m, ok, ended := l.out.next()
 		var err error
 		switch {
 		case ok:
@@ -118,7 +83,7 @@ func (t *TCP) write(l *link) {
 		default:
 			if err = w.Flush(); err == nil {
 				select {
-				case <-l.more:
+				case <-l.out.more:
 				case <-quiet.C:
 					err = writeFrame(w, Message{Kind: ping})
 				}
@@ -149,7 +114,7 @@ func (t *TCP) read(l *link) {
 		}
 		m.From = l.id
 		switch m.Kind {
-		case ping:
+		case ping, bye:
 		case Hello, Gone: // which only a wire says
 		default:
 			t.box.put(m)
@@ -185,12 +150,9 @@ func (t *TCP) drop(id ID, why string) {
 		return
 	}
 	delete(t.links, id)
-	l.ended = true
-	close(l.drained)
-	l.drained = make(chan struct{})
 	if l.conn != nil {
 		_ = l.conn.SetDeadline(time.Now().Add(flushTime)) // it is closed at the latest then
 	}
-	l.signal()
+	l.out.end()
 	t.box.put(Message{From: id, Kind: Gone, Body: []byte(why)})
 }

@@ -29,7 +29,15 @@ type machines struct {
 	listen, key, meet string
 	members           int
 	wait              time.Duration
+	wire, library     string
 }
+
+// The values of --wire.
+const (
+	anyWire = "auto"
+	byTCP   = "tcp"
+	byMPI   = "mpi"
+)
 
 // waitDefault is how long machines wait for each other.
 const waitDefault = 2 * time.Minute
@@ -41,6 +49,9 @@ func (m *machines) register(cmd *cobra.Command) {
 	f.StringVar(&m.meet, "meet", "", "HOST:PORT of the first process; empty: what the launcher says, or a file")
 	f.IntVar(&m.members, "members", 0, "number of processes, if the launcher's variables do not say it")
 	f.DurationVar(&m.wait, "wait", waitDefault, "how long machines wait for each other, and for a leader that is gone")
+	f.StringVar(&m.wire, "wire", anyWire, "what processes of a launcher exchange by: tcp; mpi, with hippo-mpi; "+
+		"auto: mpi where there is both")
+	f.StringVar(&m.library, "mpi", "", "file of the MPI library; empty: that of the launcher")
 }
 
 // launched is what the launcher of this process says. By is "" if there is none.
@@ -59,10 +70,32 @@ func (m *machines) launched() (cluster.Launch, error) {
 		}
 		l.Meet = m.meet
 	}
-	if l.By != "" && m.listen != "" && l.Size > 1 {
+	switch {
+	case l.By != "" && m.listen != "" && l.Size > 1:
 		return l, fmt.Errorf("found --listen under a launcher (%s), want one of them", l.By)
+	case m.wire != anyWire && m.wire != byTCP && m.wire != byMPI:
+		return l, fmt.Errorf("wire: found %q, want %s, %s or %s", m.wire, anyWire, byTCP, byMPI)
+	case m.wire == byMPI && l.MPI == "":
+		return l, fmt.Errorf("wire: found %s, and no launcher of MPI, want mpirun or srun --mpi", m.wire)
+	case m.wire == anyWire:
+		m.wire = byTCP
+		if cluster.HasMPI && l.MPI != "" {
+			m.wire = byMPI
+		}
 	}
 	return l, nil
+}
+
+// abort ends the processes of MPI that would wait for this one for ever. main calls it last.
+var abort = func(int) {}
+
+// startMPI starts the wire of a process of MPI.
+func (m *machines) startMPI(l cluster.Launch, g cluster.Greeting) (*cluster.MPI, error) {
+	wire, err := cluster.StartMPI(l, m.library, g)
+	if err == nil {
+		abort = wire.Abort
+	}
+	return wire, err
 }
 
 // joinKey is the key that the user gives, "" for none.
@@ -83,15 +116,22 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 		return end, fmt.Errorf("train.shards: found %d for %d processes (%s), want at least as many", c.Train.Shards,
 			l.Size, l.By)
 	}
-	key, address := m.joinKey(), m.listen
-	if _, port, err := net.SplitHostPort(l.Meet); err == nil && key != "" && address == "" {
-		address = ":" + port
-	}
 	own, err := text.Greeting(nil, 0)
 	if err != nil {
 		return end, err
 	}
-	wire, err := cluster.Listen(cmp.Or(address, ":0"), cmp.Or(key, cluster.NewKey()))
+	var wire cluster.Wire
+	var tcp *cluster.TCP // nil with MPI
+	key, address := m.joinKey(), m.listen
+	if m.wire == byMPI {
+		wire, err = m.startMPI(l, own)
+	} else {
+		if _, port, err := net.SplitHostPort(l.Meet); err == nil && key != "" && address == "" {
+			address = ":" + port
+		}
+		tcp, err = cluster.Listen(cmp.Or(address, ":0"), cmp.Or(key, cluster.NewKey()))
+		wire = tcp
+	}
 	if err != nil {
 		return end, err
 	}
@@ -107,18 +147,19 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 		}
 		return errors.Join(err, team.End(why))
 	}
-	addresses := cluster.Addresses(wire.Address())
 	if m.listen != "" {
-		at := wire.Address().String()
-		if host, _, err := net.SplitHostPort(m.listen); err == nil && host == "" && len(addresses) > 0 {
-			at = addresses[0]
+		at := tcp.Address().String()
+		all := cluster.Addresses(tcp.Address())
+		if host, _, err := net.SplitHostPort(m.listen); err == nil && host == "" && len(all) > 0 {
+			at = all[0]
 		}
-		fmt.Fprintf(os.Stderr, "others join by: hippo join %s --key %s\n", at, wire.Key())
+		fmt.Fprintf(os.Stderr, "others join by: hippo join %s --key %s\n", at, tcp.Key())
 		c.Team = team
 		return end, nil
 	}
-	if key == "" {
-		remove, err := cluster.Invite(meetingFolder(c), l.Job, cluster.Meeting{Addresses: addresses, Key: wire.Key()})
+	if tcp != nil && key == "" {
+		at := cluster.Meeting{Addresses: cluster.Addresses(tcp.Address()), Key: tcp.Key()}
+		remove, err := cluster.Invite(meetingFolder(c), l.Job, at)
 		if err != nil {
 			return end, end(err)
 		}
@@ -142,14 +183,19 @@ func (m *machines) lead(ctx context.Context, l cluster.Launch, c *text.Config,
 		}
 		names = append(names, text.Named(g))
 	}
+	if tcp == nil {
+		level += ", exchange by MPI"
+	}
 	fmt.Fprintf(os.Stderr, "%d machines: %s; all compute at %s\n", l.Size, strings.Join(names, ", "), level)
 	c.Team = team
 	return end, nil
 }
 
+// joining is how a machine joins the leader of a run.
+type joining func(context.Context, cluster.Greeting) (cluster.Wire, error)
+
 // follow takes part in the run of a leader until that ends.
-func (m *machines) follow(cmd *cobra.Command, where func() (cluster.Meeting, error), said *text.Config,
-	rank int) error {
+func (m *machines) follow(cmd *cobra.Command, join joining, said *text.Config, rank int) error {
 	ctx := cmd.Context()
 	g, err := text.Greeting(said, rank)
 	if err != nil {
@@ -158,10 +204,20 @@ func (m *machines) follow(cmd *cobra.Command, where func() (cluster.Meeting, err
 	signal.Ignore(syscall.SIGPIPE) // of connections
 	p := status.New(os.Stderr, 10*time.Second)
 	defer p.Close()
+	working := ctx
+	if said != nil { // launchers signal all their processes, and end the others when one has left
+		var cancel context.CancelFunc
+		working, cancel = context.WithCancel(context.WithoutCancel(ctx))
+		defer cancel()
+		defer context.AfterFunc(ctx, func() {
+			p.Printf("%v: waiting %s for the leader to end the run\n", context.Cause(ctx), m.wait)
+			time.AfterFunc(m.wait, cancel)
+		})()
+	}
 	for {
-		wire, err := cluster.Patiently(ctx, m.wait, where, g)
+		wire, err := join(ctx, g)
 		if err == nil {
-			err = text.Follow(ctx, wire, following(p, g.Name))
+			err = text.Follow(working, wire, following(p, g.Name))
 		}
 		var ended *cluster.EndedError
 		interrupted := errors.As(err, &ended) && ended.Why == cluster.Interrupted
@@ -170,7 +226,7 @@ func (m *machines) follow(cmd *cobra.Command, where func() (cluster.Meeting, err
 			return stopped(ctx, true)
 		case interrupted && said != nil: // the launcher starts all again
 			return errRequeue
-		case errors.Is(err, cluster.ErrLeaderGone), interrupted:
+		case m.wire != byMPI && errors.Is(err, cluster.ErrLeaderGone), interrupted:
 			if interrupted {
 				err = errors.New("the leader was interrupted")
 			}
@@ -192,10 +248,24 @@ func following(p *status.Printer, name string) train.Events {
 	}
 }
 
-// whereabouts says where the leader of a launch is.
-func (m *machines) whereabouts(l cluster.Launch, c *text.Config) func() (cluster.Meeting, error) {
+// at joins a leader over TCP, where it is.
+func (m *machines) at(where func() (cluster.Meeting, error)) joining {
+	return func(ctx context.Context, g cluster.Greeting) (cluster.Wire, error) {
+		wire, err := cluster.Patiently(ctx, m.wait, where, g)
+		if err != nil {
+			return nil, err
+		}
+		return wire, nil
+	}
+}
+
+// joins joins the leader of a launch.
+func (m *machines) joins(l cluster.Launch, c *text.Config) joining {
+	if m.wire == byMPI {
+		return func(_ context.Context, g cluster.Greeting) (cluster.Wire, error) { return m.startMPI(l, g) }
+	}
 	key := m.joinKey()
-	return func() (cluster.Meeting, error) {
+	return m.at(func() (cluster.Meeting, error) {
 		if key == "" {
 			return cluster.Find(meetingFolder(c), l.Job)
 		}
@@ -204,7 +274,7 @@ func (m *machines) whereabouts(l cluster.Launch, c *text.Config) func() (cluster
 				"MASTER_ADDR", l.By, l.Rank)
 		}
 		return cluster.Meeting{Addresses: []string{l.Meet}, Key: key, Given: true}, nil
-	}
+	})
 }
 
 func newJoin() *cobra.Command {
@@ -230,7 +300,7 @@ alone, bit for bit. Ctrl-C leaves after the update. If the other machine is gone
 			return errors.New("key: found none, want the one that hippo train --listen has printed")
 		}
 		at := cluster.Meeting{Addresses: []string{args[0]}, Key: m.key, Given: true}
-		return m.follow(cmd, func() (cluster.Meeting, error) { return at, nil }, nil, 0)
+		return m.follow(cmd, m.at(func() (cluster.Meeting, error) { return at, nil }), nil, 0)
 	}
 	return cmd
 }

@@ -13,7 +13,7 @@ import (
 
 // TestMachines: a run that another process joins, and a third that is killed, has the files of one process alone.
 // SIGTERM saves a checkpoint and ends all with the status that asks to be started again; resumed by a launcher's two
-// processes, the run ends with the same files.
+// processes, of which the second gets SIGTERM alone, the run ends with the same files.
 func TestMachines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -59,6 +59,9 @@ func TestMachines(t *testing.T) {
 		cmd.Env = append(cmd.Env, "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK="+rank)
 		all = append(all, start(t, cmd))
 	}
+	waitFor(t, "the other to take part", says(all[1], "takes part"), all[1])
+	// The leader's to answer. It fails if the run has ended by now.
+	_ = all[1].cmd.Process.Signal(syscall.SIGTERM)
 	for _, p := range all {
 		p.wantEnd(0)
 	}

@@ -15,7 +15,11 @@ import (
 	"github.com/hippo-ssm/hippo/internal/brief"
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	status := run(os.Args[1:])
+	abort(status)
+	os.Exit(status)
+}
 
 // errInterrupted ends the program with status 130. Nothing more is printed.
 var errInterrupted = errors.New("interrupted")

@@ -130,7 +130,7 @@ weights as the best model. A run that diverges ends with an error.`,
 		case launch.Rank > 0 && (dryRun || smoke || show != 0 || find.updates != 0): // the first process does it
 			return nil
 		case launch.Rank > 0:
-			return several.follow(cmd, several.whereabouts(launch, &said), &said, launch.Rank)
+			return several.follow(cmd, several.joins(launch, &said), &said, launch.Rank)
 		}
 		if err := setBatch(&cfg, batch, cmd.Flags().Changed("train.batch_size")); err != nil {
 			return err
