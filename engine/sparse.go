@@ -2,8 +2,8 @@ package engine
 
 import "github.com/hippo-ssm/hippo/tensor"
 
-// SinkhornOptions are the options of SinkhornAttention.
-type SinkhornOptions struct {
+// BucketOptions are the options of BucketAttention.
+type BucketOptions struct {
 	Heads       int
 	Bucket      int     // positions of a bucket
 	Top         int     // buckets that a bucket picks
@@ -14,25 +14,33 @@ type SinkhornOptions struct {
 	KeysAsValues bool
 }
 
-// SinkhornParams are what SinkhornAttention learns.
+// BucketParams are what BucketAttention learns.
 //
 // Sort (heads, 2·head_dim, buckets) is a linear map that scores buckets by their summaries. It is nil where summaries
 // of queries and of keys are compared. NullK and NullV (heads, head_dim) are the key and the value at all positions of
 // an empty bucket. Top empty buckets stand before the first one, unless the attention looks ahead: then both are nil.
-type SinkhornParams struct{ Sort, NullK, NullV *tensor.Tensor }
+type BucketParams struct{ Sort, NullK, NullV *tensor.Tensor }
 
-// SinkhornCache is the queries (d), and the keys and values (2d), of the positions of one sequence so far.
-type SinkhornCache struct {
+// BucketCache is the queries (d), and the keys and values (2d), of the positions of one sequence so far.
+type BucketCache struct {
 	Q, KV *RowCache
-	Sums  *SinkhornSums // of these rows
+	Sums  *BucketSums // of these rows
 }
 
-// SinkhornSums are summaries of buckets that an engine has computed, so as not to compute them again. The zero value
+// BucketSums are summaries of buckets that an engine has computed, so as not to compute them again. The zero value
 // has none: the engine computes them from the rows.
-type SinkhornSums struct{ Private any }
+type BucketSums struct{ Private any }
 
 // MaxTop is the most buckets that one can pick.
 const MaxTop = 7
+
+// BalanceOptions are the options of SinkhornBalance.
+type BalanceOptions struct {
+	Heads  int
+	Rounds int // of dividing rows and columns
+	// Causal: block u has weights of the blocks before it only, and divides by sums over blocks up to u.
+	Causal bool
+}
 
 // SpAttenOptions are the options of SpAtten.
 type SpAttenOptions struct {

@@ -210,10 +210,10 @@ func packPlain(c golden.Case, l, heads, hd int) []float32 {
 	return out
 }
 
-// TestGoldenSinkhorn: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys
+// TestGoldenBucketAttention: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys
 // of picked buckets for their values; its numbers without that slip are in the file too.
-func TestGoldenSinkhorn(t *testing.T) {
-	golden.Of(t, "sinkhorn")
+func TestGoldenBucketAttention(t *testing.T) {
+	golden.Of(t, "bucket-attention")
 	golden.Run(t, "07_sinkhorn_attn", func(t *testing.T, c golden.Case) {
 		const tol = 1e-5
 		var cfg struct {
@@ -236,7 +236,7 @@ func TestGoldenSinkhorn(t *testing.T) {
 			if cfg.Simple {
 				o["sort_net"] = "simple"
 			}
-			m, err := SinkhornInfo.New(Config{DModel: cfg.Dim, NumHeads: cfg.Heads, Options: o})
+			m, err := BucketAttentionInfo.New(Config{DModel: cfg.Dim, NumHeads: cfg.Heads, Options: o})
 			if err != nil {
 				t.Fatal(err)
 			}
