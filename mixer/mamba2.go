@@ -215,7 +215,7 @@ func (m *Mamba2) last() (**nn.Linear, Interior) { return &m.Out, Interior{Heads:
 
 // system has a pole for each head, with a step of its own.
 func (m *Mamba2) system() System {
-	s := systemOf("", m.ALog, nil, nil)
+	s := systemOf("", engine.NegExp, m.ALog, nil, nil)
 	s.Rows, s.Dt = m.heads, mapped(m.DtBias, softplus)
 	return s
 }

@@ -100,6 +100,7 @@ func variants() []variant {
 			Config{Options: Options{"d_state": "2", "d_conv": "2", "bias": "true", "conv_bias": "false"}}, true},
 		{"s4d_options", S4DInfo.New,
 			Config{DState: 6, Options: Options{"disc": "bilinear", "train_b": "true", "channels": "2"}}, true},
+		{"s4d_softplus", S4DInfo.New, Config{DState: 6, Options: Options{"real_transform": "softplus"}}, true},
 		{"s4d_no_gate", S4DInfo.New, Config{DState: 6, Options: Options{"gate": "false", "channels": "2"}}, true},
 		{"s4d_real", S4DInfo.New, Config{DState: 4, Options: Options{"real": "true", "train_b": "true"}}, true},
 		{"s4", S4Info.New, Config{DState: 6}, true},

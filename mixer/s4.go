@@ -130,7 +130,7 @@ func parts2(z complex128) []float64 { return []float64{real(z), imag(z)} }
 func (m *S4) last() (**nn.Linear, Interior) { return &m.Out, Interior{} }
 
 func (m *S4) system() System {
-	s := systemOf("kernel.kernel", m.InvWReal, m.WImag, m.LogDt)
+	s := systemOf("kernel.kernel", engine.NegExp, m.InvWReal, m.WImag, m.LogDt)
 	s.LowRank = mapped(m.P, func(x float64) float64 { return x })
 	return s
 }
