@@ -55,6 +55,7 @@ func variants() []variant {
 		{"linear_attention_softplus", LinearAttentionInfo.New,
 			Config{NumHeads: 1, Options: Options{"feature_map": "softplus"}}, true},
 		{"retention", RetentionInfo.New, Config{NumHeads: 2}, true},
+		{"retention_published", RetentionInfo.New, Config{NumHeads: 2, Options: Options{"published": "true"}}, true},
 		{"attention_alibi", AttentionInfo.New, Config{NumHeads: 2, Options: Options{"alibi": "true"}}, false},
 		{"attention_xpos", AttentionInfo.New, Config{NumHeads: 2, RotaryDim: 4, Options: Options{"xpos": "64"}}, false},
 		{"window_attention", WindowAttentionInfo.New,
