@@ -31,7 +31,8 @@ func (v diagVariant) sequences() sequences {
 		if !v.gated {
 			g.Q, g.K = nil, nil
 		}
-		params := &engine.DiagParams{LogDt: p[0], InvAReal: p[1], AImag: p[2], B: p[3], C: p[4], Disc: v.disc, Real: v.real}
+		params := &engine.DiagParams{LogDt: p[0], InvAReal: p[1], AImag: p[2], B: p[3], C: p[4],
+			Disc: v.disc, Real: v.real}
 		if v.withoutB {
 			params.B = nil
 		}

@@ -116,8 +116,8 @@ func (r RealPart) Of(x float64) (re, slope float64) {
 //	A = -exp(InvAReal) + i·AImag,  dt = exp(LogDt),  B, C complex as (…, 2)
 //
 // or another RealPart of A. LogDt (h), InvAReal, AImag (h·n), B (h·n·2) or nil for ones, C (h·n·2): the parametrization
-// of H3 and S4D (arXiv:2206.11893 §4). An engine caches the discretized system until the parameters change, so that decoding does not
-// compute it at every token.
+// of H3 and S4D (arXiv:2206.11893 §4). An engine caches the discretized system until the parameters change, so that
+// decoding does not compute it at every token.
 type DiagParams struct {
 	LogDt, InvAReal, AImag, B, C *tensor.Tensor
 	Disc                         Discretization

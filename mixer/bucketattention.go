@@ -10,10 +10,10 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// BucketAttention is what the sinkhorn-transformer release of "Sparse Sinkhorn Attention" (arXiv:2002.11296) computes by
-// default, in its deterministic form: positions attend to their own bucket and to the few that a sort net picks for it.
-// Nothing is sorted by Sinkhorn's iterations: SparseSinkhorn has the paper's form. See autograd.BucketAttention. Its
-// state is the queries, keys and values so far, from which the buckets are summarized.
+// BucketAttention is what the sinkhorn-transformer release of "Sparse Sinkhorn Attention" (arXiv:2002.11296) computes
+// by default, in its deterministic form: positions attend to their own bucket and to the few that a sort net picks for
+// it. Nothing is sorted by Sinkhorn's iterations: SparseSinkhorn has the paper's form. See autograd.BucketAttention.
+// Its state is the queries, keys and values so far, from which the buckets are summarized.
 type BucketAttention struct {
 	Q, KV        *nn.Param // projections (d, d) and (2d, d), without biases
 	Out          *nn.Linear

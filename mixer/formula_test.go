@@ -207,7 +207,8 @@ func TestGAUFormula(t *testing.T) {
 				for j := range i + 1 {
 					var a float64
 					if form == "linear" || form == "mixed" && j < begin {
-						a = dotOf(scaled(z[i], m.LinearGammaQ, m.LinearBetaQ), scaled(z[j], m.LinearGammaK, m.LinearBetaK)) / chunk
+						q, k := scaled(z[i], m.LinearGammaQ, m.LinearBetaQ), scaled(z[j], m.LinearGammaK, m.LinearBetaK)
+						a = dotOf(q, k) / chunk
 					} else {
 						score := dotOf(scaled(z[i], m.GammaQ, m.BetaQ), scaled(z[j], m.GammaK, m.BetaK))/math.Sqrt(6) +
 							float64(bias[min(i-j, len(bias)-1)])

@@ -19,8 +19,8 @@ import (
 //	linear:  A v → q'_i Σ_{j ≤ i} k'_j v_jᵀ / c
 //	mixed:   A v → Σ_{j ≤ i, of the chunk of i} A_ij v_j + q'_i Σ_{j of earlier chunks} k'_j v_jᵀ / c
 //
-// where q' and k' scale and shift z on their own, and in A_ij positions count from the beginning of the chunk. The state
-// is the sum over k' vᵀ, and in the mixed form k and the values of a chunk at most, and the sum of the chunk.
+// where q' and k' scale and shift z on their own, and in A_ij positions count from the beginning of the chunk. The
+// state is the sum over k' vᵀ, and in the mixed form k and the values of a chunk at most, and the sum of the chunk.
 //
 // Deliberate differences: the scores are scaled by 1/√s and the sum is divided by the number of positions seen, i+1,
 // where the paper divides the scores by the length of the sequence: so any chunking gives the same y. Distances of

@@ -210,8 +210,8 @@ func packPlain(c golden.Case, l, heads, hd int) []float32 {
 	return out
 }
 
-// TestGoldenBucketAttention: the official layer in its five forms, with gradients. Looking ahead, the release takes the keys
-// of picked buckets for their values; its numbers without that slip are in the file too.
+// TestGoldenBucketAttention: the official layer in its five forms, with gradients. Looking ahead, the release takes the
+// keys of picked buckets for their values; its numbers without that slip are in the file too.
 func TestGoldenBucketAttention(t *testing.T) {
 	golden.Of(t, "bucket-attention")
 	golden.Run(t, "07_sinkhorn_attn", func(t *testing.T, c golden.Case) {

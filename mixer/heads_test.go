@@ -187,8 +187,8 @@ func TestPositionsOfOneHead(t *testing.T) {
 	}
 }
 
-// TestBucketAttentionTraits: a bidirectional layer needs whole buckets and keeps nothing, a causal one grows by a query, a key
-// and a value, and the simple sort net has scores for so many positions.
+// TestBucketAttentionTraits: a bidirectional layer needs whole buckets and keeps nothing, a causal one grows by a
+// query, a key and a value, and the simple sort net has scores for so many positions.
 func TestBucketAttentionTraits(t *testing.T) {
 	for options, want := range map[string]Traits{
 		"":                     {Growth: 4 * 3 * dModel},

@@ -24,8 +24,8 @@ import (
 // it is Mamba-2's (SSD) for dt = 1/√head_dim, A = log(γ)/dt, B = R k and C = R q, and is computed as such. Its state is
 // S (heads, head_dim, head_dim).
 //
-// With published=true it is as published: values and gates are twice as wide as keys (§3.1), and angles are those of the
-// authors' code, base^(-i/(head_dim/2-1)), which ends at 1/base.
+// With published=true it is as published: values and gates are twice as wide as keys (§3.1), and angles are those of
+// the authors' code, base^(-i/(head_dim/2-1)), which ends at 1/base.
 //
 // Deliberate differences: without that, values are as wide as keys, and angles are those of rotary positions,
 // base^(-2i/head_dim). Always, a pair is of the two halves of a head, where that code has neighbors, which is the same

@@ -33,7 +33,8 @@ type S4 struct {
 
 // S4Info describes S4.
 var S4Info = Info{
-	Name: "s4", Paper: "Structured State Spaces, arXiv:2111.00396", Time: "l·log l·d + l_max·d_state·d + l·d²",
+	Name: "s4", Paper: "Efficiently Modeling Long Sequences with Structured State Spaces, arXiv:2111.00396",
+	Time:  "l·log l·d + l_max·d_state·d + l·d²",
 	State: "d·d_state", Causal: true, Bidirectional: true, Recurrent: true, Builder: builder(s4OptionsOf, newS4),
 	Tiny: Tiny{Options: "l_max=256", DModel: 128, NLayer: 4, DInner: 640},
 }

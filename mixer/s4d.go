@@ -17,8 +17,8 @@ import (
 //	y = GLU( W gelu( SSM_diag(u) + D u ) + b )
 //
 // By default it is the minimal official form, with B = 1 frozen, zero-order hold and Re A = -exp; options train B,
-// sample by the bilinear rule, hold Re A below zero another way or not at all (§3.4), or make all modes real. Its state is (d_model, d_state/2, 2), or (d_model, d_state, 2) where modes are
-// real.
+// sample by the bilinear rule, hold Re A below zero another way or not at all (§3.4), or make all modes real. Its state
+// is (d_model, d_state/2, 2), or (d_model, d_state, 2) where modes are real.
 //
 // Deliberate differences: each channel's C is a parameter of its own, C, C_1 and so on; B starts at 1 for every
 // measure.
@@ -31,7 +31,9 @@ type S4D struct {
 
 // S4DInfo describes S4D.
 var S4DInfo = Info{
-	Name: "s4d", Paper: "Diagonal State Space Models, arXiv:2206.11893", Time: "l·log l·d + l·d²", State: "d·d_state",
+	Name:  "s4d",
+	Paper: "On the Parameterization and Initialization of Diagonal State Space Models, arXiv:2206.11893",
+	Time:  "l·log l·d + l·d²", State: "d·d_state",
 	Causal: true, Bidirectional: true, Recurrent: true, Builder: builder(s4dOptionsOf, newS4D),
 	Tiny: Tiny{DModel: 128, NLayer: 4, DInner: 672},
 }
@@ -123,7 +125,8 @@ func newRealS4D(cfg Config, o s4dOptions, disc engine.Discretization) (Mixer, er
 		s4Layer: newS4Layer(d, n, o.layerOptions),
 		LogDt:   nn.NewParam(nn.SSMSystem, logUniform(cfg.DtMin, cfg.DtMax), d),
 		LogAReal: nn.NewParam(nn.SSMSystem,
-			startingAt(realParts[o.Re], repeated(n, func(i int) []float64 { return []float64{math.Log(float64(i + 1))} })),
+			startingAt(realParts[o.Re],
+				repeated(n, func(i int) []float64 { return []float64{math.Log(float64(i + 1))} })),
 			d, n),
 		real: realParts[o.Re],
 	}

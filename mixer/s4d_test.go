@@ -24,8 +24,8 @@ func TestS4DFormula(t *testing.T) {
 		for _, disc := range []string{"zoh", "bilinear"} {
 			for _, trained := range []bool{false, true} {
 				name := fmt.Sprintf("%s %s, B trained %v", re, disc, trained)
-				m := variant{build: S4DInfo.New, cfg: Config{DState: 6, Options: Options{"real_transform": re, "disc": disc,
-					"train_b": fmt.Sprint(trained), "gate": "false"}}}.mixer(t).(*S4D)
+				m := variant{build: S4DInfo.New, cfg: Config{DState: 6, Options: Options{"real_transform": re,
+					"disc": disc, "train_b": fmt.Sprint(trained), "gate": "false"}}}.mixer(t).(*S4D)
 				if re == "relu" { // one that is at the bound
 					x := read(m.LogAReal.Tensor)
 					x[1] = -0.3
@@ -50,7 +50,8 @@ func TestS4DFormula(t *testing.T) {
 							if cmplx.Abs(A-poles[i]) > 1e-6*cmplx.Abs(A) {
 								t.Errorf("%s: found the pole %v, want %v", name, poles[i], A)
 							}
-							dt, B := complex(math.Exp(float64(logDt[h])), 0), complex(float64(b[2*i]), float64(b[2*i+1]))
+							dt := complex(math.Exp(float64(logDt[h])), 0)
+							B := complex(float64(b[2*i]), float64(b[2*i+1]))
 							abar, bbar := cmplx.Exp(dt*A), B*(cmplx.Exp(dt*A)-1)/A
 							if disc == "bilinear" {
 								abar, bbar = (1+dt*A/2)/(1-dt*A/2), B*dt/(1-dt*A/2)
@@ -65,8 +66,8 @@ func TestS4DFormula(t *testing.T) {
 					})
 				})
 				var began []float64
-				fresh, err := S4DInfo.New(Config{DModel: dModel, DState: 6, DtMin: 0.1, DtMax: 0.1, Measure: "diag-legs",
-					Options: Options{"real_transform": re}})
+				fresh, err := S4DInfo.New(Config{DModel: dModel, DState: 6, DtMin: 0.1, DtMax: 0.1,
+					Measure: "diag-legs", Options: Options{"real_transform": re}})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -66,8 +66,8 @@ func newSparseSinkhorn(cfg Config, o sparseSinkhornOptions) (Mixer, error) {
 	case o.LMax < o.Block || o.LMax%o.Block != 0 || o.LMax > 1<<24:
 		return nil, fmt.Errorf("l_max: found %d, want a multiple of block %d up to %d", o.LMax, o.Block, 1<<24)
 	case o.NumHeads*(o.LMax/o.Block) > maxTokens:
-		return nil, fmt.Errorf("l_max: found %d, want at most %d scores of blocks of %d for %d heads", o.LMax, maxTokens,
-			o.Block, o.NumHeads)
+		return nil, fmt.Errorf("l_max: found %d, want at most %d scores of blocks of %d for %d heads", o.LMax,
+			maxTokens, o.Block, o.NumHeads)
 	case !(o.Temperature > 0):
 		return nil, fmt.Errorf("temperature: found %g, want above 0", o.Temperature)
 	case o.SortCut > 0 && !o.Bidirectional:

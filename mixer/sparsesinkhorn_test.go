@@ -185,6 +185,7 @@ func TestSparseSinkhornNoise(t *testing.T) {
 		mean, square = mean+float64(x)/n, square+float64(x)*float64(x)/n
 	}
 	if math.Abs(mean-0.5772) > 0.03 || math.Abs(square-mean*mean-math.Pi*math.Pi/6) > 0.08 {
-		t.Errorf("noise has the mean %g and the variance %g, want 0.5772 and %g", mean, square-mean*mean, math.Pi*math.Pi/6)
+		t.Errorf("noise has the mean %g and the variance %g, want 0.5772 and %g", mean, square-mean*mean,
+			math.Pi*math.Pi/6)
 	}
 }

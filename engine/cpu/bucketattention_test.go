@@ -7,8 +7,8 @@ import (
 	"github.com/hippo-ssm/hippo/tensor"
 )
 
-// TestBucketAttentionWork: what bucket attention computes grows with the length, not with its square, and is a small part of
-// causal attention's at 8k positions. Time follows these counts.
+// TestBucketAttentionWork: what bucket attention computes grows with the length, not with its square, and is a small
+// part of causal attention's at 8k positions. Time follows these counts.
 func TestBucketAttentionWork(t *testing.T) {
 	const l = 8192
 	once, twice := bucketScores(64, 2, l), bucketScores(64, 2, 2*l)

@@ -9,7 +9,8 @@ import (
 )
 
 // SinkhornBalance computes heads in parallel, in float64: matrices are of blocks, not of positions. Row u of a causal
-// matrix needs a running sum of each column, so that a round costs b² for b blocks. Backward makes the logarithms again.
+// matrix needs a running sum of each column, so that a round costs b² for b blocks. Backward makes the logarithms
+// again.
 func (eng *Engine) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *tensor.Tensor {
 	b := x.Rows()
 	y := eng.New(b, o.Heads*b)

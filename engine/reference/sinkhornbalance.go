@@ -20,8 +20,9 @@ func (eng *Engine) SinkhornBalance(x *tensor.Tensor, o engine.BalanceOptions) *t
 	b, n := x.Rows(), x.Dim(-1)/o.Heads
 	y := eng.New(b, o.Heads*b)
 	xs, ys := eng.values(x), eng.values(y)
-	part := func(x []float64, h, width, u int) []float64 { return x[(u*o.Heads+h)*width:][:b] } // the b entries of row u
-	halves := make([][][][]float64, o.Heads)                                                    // F before each division
+	// part is the b entries of row u in head h.
+	part := func(x []float64, h, width, u int) []float64 { return x[(u*o.Heads+h)*width:][:b] }
+	halves := make([][][][]float64, o.Heads) // F before each division
 	for h := range o.Heads {
 		f := make([][]float64, b)
 		for u := range f {
