@@ -90,7 +90,7 @@ func (t *Tape) MixBlocks(x, w *tensor.Tensor, heads, block int) *tensor.Tensor {
 // The importance of a token is the sum of all weights that all heads have given it. The importance of a head is the sum
 // of the absolute values of its outputs. After each block the Keep most important tokens are left, and one head less
 // while there are more than KeepHeads. Pruned tokens and heads do not come back and cost nothing. The choice has no
-// gradient.
+// gradient. With Values a query reads the values of its largest weights alone.
 //
 // The state of a row, nil for none, is carried through the row.
 func (t *Tape) SpAtten(qkv *tensor.Tensor, o engine.SpAttenOptions, r *engine.Rows,

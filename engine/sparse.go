@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/hippo-ssm/hippo/tensor"
+import (
+	"sync/atomic"
+
+	"github.com/hippo-ssm/hippo/tensor"
+)
 
 // BucketOptions are the options of BucketAttention.
 type BucketOptions struct {
@@ -49,11 +53,21 @@ type SpAttenOptions struct {
 	Block     int    // positions after which tokens and a head are pruned
 	Keep      int    // tokens that are left then
 	KeepHeads int    // heads that are left in the end
+	// Values, unless 0, is how many values a query reads: those of its largest weights. The others count as zero, and the
+	// weights are not made larger for them (local value pruning, §III-C).
+	Values int
 	// Progressive, unless 0, quantises keys to 8 bits while the tape does not record. Scores are made of the upper four
 	// bits. Where no weight of the softmax comes to more than Progressive, they are made again with the lower four: a
 	// flat softmax needs them, a peaked one does not (§III-D).
 	Progressive float32
+	// Counts, unless nil, takes what is read on an engine that counts.
+	Counts *SpAttenCounts
 }
+
+// SpAttenCounts are rows of heads that SpAtten has read: keys, those of them of which the upper bits alone are read at
+// first, those of which the lower bits are read then, and values; and how many keys, and as many values, attention to
+// all earlier positions in all heads reads.
+type SpAttenCounts struct{ Keys, High, Low, Values, All atomic.Int64 }
 
 // Rows returns the largest number of tokens: those kept and those of a block.
 func (o *SpAttenOptions) Rows() int { return o.Keep + o.Block }

@@ -77,6 +77,8 @@ func variants() []variant {
 		{"spatten", SpAttenInfo.New, Config{NumHeads: 2, Options: Options{"block": "8", "keep": "20"}}, true},
 		{"spatten_heads", SpAttenInfo.New,
 			Config{NumHeads: 4, RotaryDim: 2, Options: Options{"block": "16", "keep": "20", "keep_heads": "2"}}, true},
+		{"spatten_values", SpAttenInfo.New,
+			Config{NumHeads: 2, Options: Options{"block": "8", "keep": "20", "values": "6"}}, true},
 		{"s4d", S4DInfo.New, Config{DState: 6}, true},
 		{"s4d_rand", S4DInfo.New, Config{DState: 6, Measure: "diag-rand"}, true},
 		{"mamba", MambaInfo.New, Config{Options: Options{"d_state": "5"}}, true},

@@ -290,7 +290,7 @@ func (s *spatten) row(x *val) *val {
 		active, n := s.mass.lessThan(0).affine(-1, 1).as(-1, 1, 1), s.k.dim(0)
 		p := q.einsum("thd,mhd->htm", s.k).scale(scale).where(e.notAfter(l, n, 0), e.full(unseen)).softmax()
 		p = p.where(active, zero)
-		y := p.einsum("htm,mhd->htd", s.v)
+		y := s.read(p).einsum("htm,mhd->htd", s.v)
 		s.importance = s.importance.pad(0, 0, l).add(p.constant().einsum("htm->m", nil))
 		s.mass = s.mass.add(y.abs().einsum("htd->h", nil))
 		ys = append(ys, y.einsum("htd->thd", nil))
@@ -299,6 +299,27 @@ func (s *spatten) row(x *val) *val {
 		}
 	}
 	return concat(0, ys...)
+}
+
+// read is the weights (heads, l, n) of the values that are read.
+func (s *spatten) read(p *val) *val {
+	n := p.dim(2)
+	if s.o.Values == 0 || s.o.Values >= n {
+		return p
+	}
+	weights, order := p.read(), make([]int, n)
+	reads := make([]float32, len(weights))
+	for at := 0; at < len(weights); at += n {
+		row := weights[at:][:n]
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(row[j], row[i]) })
+		for _, i := range order[:s.o.Values] {
+			reads[at+i] = 1
+		}
+	}
+	return p.where(p.e.upload(reads, p.shape...), p.e.full(0))
 }
 
 // prune leaves the most important tokens, in order, and one head less if there are too many.
